@@ -1,0 +1,46 @@
+/**
+ * Status conditions. A list holds at most one of each type; foreign types are kept, in order. The functions answer with the
+ * given list itself where nothing changes, so a caller may compare by identity.
+ */
+import type { Condition } from "./wire.ts";
+
+/** The condition of that type. Source: replicaset_utils.go GetCondition, deployment_util.go GetDeploymentCondition. */
+export function getCondition(conditions: readonly Condition[] | undefined, type: string): Condition | undefined {
+  return conditions?.find((condition) => condition.type === type);
+}
+
+/**
+ * `condition` set on a ReplicaSet or ReplicationController: one of the same type, status and reason stays as it is, message
+ * and time included; else that type goes and `condition` is appended.
+ *
+ * Source: pkg/controller/replicaset/replica_set_utils.go SetCondition.
+ */
+export function setReplicaSetCondition(conditions: readonly Condition[] | undefined, condition: Condition): readonly Condition[] {
+  const current = getCondition(conditions, condition.type);
+  if (conditions !== undefined && current !== undefined && saysTheSame(current, condition)) return conditions;
+  return [...removeCondition(conditions, condition.type), condition];
+}
+
+/**
+ * `condition` set on a Deployment: as above, but while the status stays the same lastTransitionTime stays too.
+ *
+ * Source: pkg/controller/deployment/util/deployment_util.go SetDeploymentCondition.
+ */
+export function setDeploymentCondition(conditions: readonly Condition[] | undefined, condition: Condition): readonly Condition[] {
+  const current = getCondition(conditions, condition.type);
+  if (current?.status !== condition.status || current.lastTransitionTime === undefined)
+    return setReplicaSetCondition(conditions, condition);
+  return setReplicaSetCondition(conditions, { ...condition, lastTransitionTime: current.lastTransitionTime });
+}
+
+/** The list without that type. Source: replica_set_utils.go RemoveCondition. */
+export function removeCondition(conditions: readonly Condition[] | undefined, type: string): readonly Condition[] {
+  if (conditions === undefined) return [];
+  const kept = conditions.filter((condition) => condition.type !== type);
+  return kept.length === conditions.length ? conditions : kept;
+}
+
+/** An absent reason is an empty one. */
+function saysTheSame(a: Condition, b: Condition): boolean {
+  return a.status === b.status && (a.reason ?? "") === (b.reason ?? "");
+}

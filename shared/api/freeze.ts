@@ -1,0 +1,10 @@
+/**
+ * `value` frozen in depth, so that a test fails loudly where a decision changes what it was given. For tests: freezing a
+ * snapshot costs more than most syncs.
+ */
+export function deepFreeze<T>(value: T): T {
+  if (typeof value !== "object" || value === null || Object.isFrozen(value)) return value;
+  Object.freeze(value);
+  for (const part of Object.values(value)) deepFreeze(part);
+  return value;
+}

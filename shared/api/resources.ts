@@ -1,0 +1,63 @@
+/** The kinds this project watches and writes, and how the API server names them. */
+
+/** Resources that are watched, travel in Q1 and are cached. The order is the order in which they are listed at start. */
+export const CACHED_RESOURCES = ["deployments", "replicasets", "replicationcontrollers", "pods"] as const;
+export type CachedResource = (typeof CACHED_RESOURCES)[number];
+
+/** Everything we may read or write. Lease, Events and Namespaces never travel and are never cached. */
+export type Resource = CachedResource | "leases" | "events" | "namespaces";
+
+export interface ResourceInfo {
+  /** `apis/apps/v1` or `api/v1`. */
+  readonly path: string;
+  readonly apiVersion: string;
+  readonly group: string;
+  readonly kind: string;
+}
+
+export const RESOURCES: { readonly [R in Resource]: ResourceInfo } = {
+  deployments: { path: "apis/apps/v1", apiVersion: "apps/v1", group: "apps", kind: "Deployment" },
+  replicasets: { path: "apis/apps/v1", apiVersion: "apps/v1", group: "apps", kind: "ReplicaSet" },
+  replicationcontrollers: { path: "api/v1", apiVersion: "v1", group: "", kind: "ReplicationController" },
+  pods: { path: "api/v1", apiVersion: "v1", group: "", kind: "Pod" },
+  leases: { path: "apis/coordination.k8s.io/v1", apiVersion: "coordination.k8s.io/v1", group: "coordination.k8s.io", kind: "Lease" },
+  events: { path: "api/v1", apiVersion: "v1", group: "", kind: "Event" },
+  namespaces: { path: "api/v1", apiVersion: "v1", group: "", kind: "Namespace" },
+};
+
+/** The controllers: each has a primary resource, a work queue and a sync function of its own. */
+export const CONTROLLERS = ["deployment", "replicaset", "replicationcontroller"] as const;
+export type Controller = (typeof CONTROLLERS)[number];
+
+export interface ControllerInfo {
+  readonly primary: CachedResource;
+  /** The resource whose slice (by controller owner = the primary's uid) a snapshot of the primary carries. */
+  readonly dependents: CachedResource;
+  /** Resources that must be synced before a key of this controller is handed out (informer §11.6). */
+  readonly reads: readonly CachedResource[];
+}
+
+export const CONTROLLER_INFO: { readonly [C in Controller]: ControllerInfo } = {
+  deployment: { primary: "deployments", dependents: "replicasets", reads: ["deployments", "replicasets", "pods"] },
+  replicaset: { primary: "replicasets", dependents: "pods", reads: ["replicasets", "pods"] },
+  replicationcontroller: { primary: "replicationcontrollers", dependents: "pods", reads: ["replicationcontrollers", "pods"] },
+};
+
+/** The controller whose primary is `resource`; pods are nobody's primary. */
+export function controllerOf(resource: CachedResource): Controller | undefined {
+  return CONTROLLERS.find((controller) => CONTROLLER_INFO[controller].primary === resource);
+}
+
+/** `namespace/name`: the identity of an object in caches and queues. The uid is deliberately not part of it. */
+export type ObjectKey = string;
+
+export function objectKey(namespace: string, name: string): ObjectKey {
+  return `${namespace}/${name}`;
+}
+
+/** @throws {RangeError} when `key` is not `namespace/name`; such a key can only come from outside. */
+export function splitKey(key: ObjectKey): { readonly namespace: string; readonly name: string } {
+  const slash = key.indexOf("/");
+  if (slash <= 0 || slash === key.length - 1 || key.includes("/", slash + 1)) throw new RangeError(`not a namespace/name key: "${key}"`);
+  return { namespace: key.slice(0, slash), name: key.slice(slash + 1) };
+}

@@ -1,0 +1,155 @@
+/** Label selectors: compiled once per object, matched against many label sets, printed as upstream prints them. */
+import type { LabelSelector, Labels } from "./wire.ts";
+
+/** What `compileSelector` makes of a valid selector. `Nothing` is the absent selector: it matches no object. */
+export type Selector = { readonly kind: "Nothing" } | { readonly kind: "Requirements"; readonly requirements: readonly Requirement[] };
+
+/** A selector the API server would have refused; `message` is upstream's error text less its lecture on label syntax. */
+export interface InvalidSelector {
+  readonly kind: "Invalid";
+  readonly message: string;
+}
+
+/** One condition; all of a selector's must hold. Sorted by key, then in the order they were written. */
+export interface Requirement {
+  readonly key: string;
+  readonly operator: "=" | "in" | "notin" | "exists" | "!";
+  readonly values: readonly string[];
+}
+
+const OPERATORS: ReadonlyMap<string, Requirement["operator"]> = new Map([
+  ["In", "in"],
+  ["NotIn", "notin"],
+  ["Exists", "exists"],
+  ["DoesNotExist", "!"],
+]);
+const NOTHING: Selector = { kind: "Nothing" };
+
+/**
+ * The selector in a form that can be matched. An absent one matches nothing, an empty one (`{}`) matches everything;
+ * a controller must guard against the latter with `selectsEverything`. For a ReplicationController pass
+ * `{ matchLabels: rc.spec.selector }`, or undefined when it has none (replicaset §15).
+ *
+ * Source: apimachinery pkg/apis/meta/v1/helpers.go LabelSelectorAsSelector, pkg/labels/selector.go NewRequirement.
+ */
+export function compileSelector(selector: LabelSelector | undefined): Selector | InvalidSelector {
+  if (selector === undefined) return NOTHING;
+  const requirements: Requirement[] = [];
+  for (const [key, value] of Object.entries(selector.matchLabels ?? {})) requirements.push({ key, operator: "=", values: [value] });
+  for (const { key, operator: written, values = [] } of selector.matchExpressions ?? []) {
+    const operator = OPERATORS.get(written);
+    // What stands before the bad operator is complained of first.
+    if (operator === undefined)
+      return firstInvalid(requirements) ?? invalid([`${JSON.stringify(written)} is not a valid label selector operator`]);
+    requirements.push({ key, operator, values });
+  }
+  return firstInvalid(requirements) ?? { kind: "Requirements", requirements: requirements.toSorted((a, b) => compareText(a.key, b.key)) };
+}
+
+function firstInvalid(requirements: readonly Requirement[]): InvalidSelector | undefined {
+  for (const requirement of requirements) {
+    const problems = requirementProblems(requirement);
+    if (problems.length > 0) return invalid(problems);
+  }
+  return undefined;
+}
+
+/** Upstream prints several errors in brackets. */
+function invalid(problems: readonly string[]): InvalidSelector {
+  return { kind: "Invalid", message: problems.length > 1 ? `[${problems.join(", ")}]` : problems.join() };
+}
+
+/** Whether an object with these labels is selected. */
+export function matches(selector: Selector, labels: Labels | undefined): boolean {
+  if (selector.kind === "Nothing") return false;
+  for (const requirement of selector.requirements) if (!holds(requirement, labels ?? {})) return false;
+  return true;
+}
+
+/**
+ * Whether the selector is empty, so that every object of the namespace matches. Controllers do nothing with such an
+ * owner: it would take every orphan. Source: labels.Selector Empty.
+ */
+export function selectsEverything(selector: Selector): boolean {
+  return selector.kind === "Requirements" && selector.requirements.length === 0;
+}
+
+/**
+ * The selector as text, as it stands in `status.selector` of `/scale` and in list queries:
+ * `app=web,tier in (a,b),!old`. Both the empty and the absent selector print as the empty text.
+ *
+ * Source: apimachinery pkg/labels/selector.go String.
+ */
+export function formatSelector(selector: Selector): string {
+  return selector.kind === "Nothing" ? "" : selector.requirements.map(formatRequirement).join(",");
+}
+
+function formatRequirement({ key, operator, values }: Requirement): string {
+  switch (operator) {
+    case "=":
+      return `${key}=${values[0] ?? ""}`;
+    case "in":
+    case "notin":
+      return `${key} ${operator} (${values.toSorted(compareText).join(",")})`;
+    case "exists":
+      return key;
+    case "!":
+      return `!${key}`;
+    default:
+      return operator satisfies never;
+  }
+}
+
+function holds({ key, operator, values }: Requirement, labels: Labels): boolean {
+  // Label keys may be named like members of Object.prototype ("constructor"), so only own properties count.
+  const value = Object.hasOwn(labels, key) ? labels[key] : undefined;
+  switch (operator) {
+    case "=":
+    case "in":
+      return value !== undefined && values.includes(value);
+    case "notin":
+      return value === undefined || !values.includes(value);
+    case "exists":
+      return value !== undefined;
+    case "!":
+      return value === undefined;
+    default:
+      return operator satisfies never;
+  }
+}
+
+function compareText(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}
+
+const NAME = "[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?";
+const DNS_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
+const LABEL_KEY = new RegExp(`^(?:(?<prefix>${DNS_LABEL}(\\.${DNS_LABEL})*)/)?(?<name>${NAME})$`);
+const LABEL_VALUE = new RegExp(`^(${NAME})?$`);
+const LABEL_LENGTH_MAX = 63;
+const PREFIX_LENGTH_MAX = 253;
+
+/** What is wrong with one requirement, in upstream's order: key, number of values, each value. */
+function requirementProblems({ key, operator, values }: Requirement): string[] {
+  const problems: string[] = [];
+  const match = LABEL_KEY.exec(key);
+  if (
+    match === null ||
+    (match.groups?.["prefix"] ?? "").length > PREFIX_LENGTH_MAX ||
+    (match.groups?.["name"] ?? "").length > LABEL_LENGTH_MAX
+  ) {
+    problems.push(`key: Invalid value: ${JSON.stringify(key)}: not a valid label key`);
+  }
+  if ((operator === "in" || operator === "notin") && values.length === 0) {
+    problems.push("values: Invalid value: null: for 'in', 'notin' operators, values set can't be empty");
+  }
+  if ((operator === "exists" || operator === "!") && values.length > 0) {
+    problems.push(`values: Invalid value: ${JSON.stringify(values)}: values set must be empty for exists and does not exist`);
+  }
+  values.forEach((value, index) => {
+    if (value.length > LABEL_LENGTH_MAX || !LABEL_VALUE.test(value)) {
+      problems.push(`values[${index}][${key}]: Invalid value: ${JSON.stringify(value)}: not a valid label value`);
+    }
+  });
+  return problems;
+}

@@ -1,0 +1,18 @@
+/** RFC 3339 times as the API server stores them: UTC, whole seconds. Milliseconds since 1970 inside. */
+
+const RFC_3339 = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:\d{2})$/;
+
+/**
+ * The instant in milliseconds, or undefined if `text` is absent or no RFC 3339 time. Fractions are read (a Lease and an
+ * Event's eventTime carry microseconds) and cut to milliseconds.
+ */
+export function parseTime(text: string | undefined): number | undefined {
+  if (text === undefined || !RFC_3339.test(text)) return undefined;
+  const ms = Date.parse(text);
+  return Number.isNaN(ms) ? undefined : ms;
+}
+
+/** `2026-03-01T10:00:00Z`: cut, never rounded, to the second. Source: apimachinery metav1.Time MarshalJSON. */
+export function formatTime(ms: number): string {
+  return `${new Date(Math.floor(ms / 1000) * 1000).toISOString().slice(0, 19)}Z`;
+}

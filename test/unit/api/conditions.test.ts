@@ -1,0 +1,118 @@
+/** Would catch: a condition rewritten at every sync (a write storm), a lost foreign condition, a moved transition time. */
+import { describe, expect, it } from "vitest";
+import { getCondition, removeCondition, setDeploymentCondition, setReplicaSetCondition } from "../../../shared/api/conditions.ts";
+import type { Condition } from "../../../shared/api/wire.ts";
+
+const EARLIER = "2026-03-01T10:00:00Z";
+const NOW = "2026-03-01T10:05:00Z";
+
+const failure: Condition = {
+  type: "ReplicaFailure",
+  status: "True",
+  reason: "FailedCreate",
+  message: "quota",
+  lastTransitionTime: EARLIER,
+};
+const foreign: Condition = { type: "Foreign", status: "False", reason: "Theirs" };
+const available: Condition = { type: "Available", status: "True", reason: "Enough", lastUpdateTime: EARLIER, lastTransitionTime: EARLIER };
+const progressing: Condition = {
+  type: "Progressing",
+  status: "False",
+  reason: "ForSomeReason",
+  lastUpdateTime: EARLIER,
+  lastTransitionTime: EARLIER,
+};
+
+describe("getCondition", () => {
+  it.each([
+    { name: "present", conditions: [foreign, failure], type: "ReplicaFailure", want: failure },
+    { name: "other type", conditions: [failure], type: "Available", want: undefined },
+    { name: "no list", conditions: undefined, type: "ReplicaFailure", want: undefined },
+  ])("[replicaset 85] $name", ({ conditions, type, want }) => {
+    expect(getCondition(conditions, type)).toBe(want);
+  });
+});
+
+describe("setReplicaSetCondition", () => {
+  it.each<{ name: string; conditions: Condition[] | undefined; condition: Condition; want: Condition[] }>([
+    { name: "the first is added", conditions: undefined, condition: failure, want: [failure] },
+    { name: "next to a foreign one it is appended", conditions: [foreign], condition: failure, want: [foreign, failure] },
+    {
+      name: "same type, other reason: replaced, at the end",
+      conditions: [failure, foreign],
+      condition: { ...failure, reason: "FailedDelete", lastTransitionTime: NOW },
+      want: [foreign, { ...failure, reason: "FailedDelete", lastTransitionTime: NOW }],
+    },
+    {
+      name: "same type, other status: replaced",
+      conditions: [failure],
+      condition: { ...failure, status: "False" },
+      want: [{ ...failure, status: "False" }],
+    },
+  ])("[replicaset 86] $name", ({ conditions, condition, want }) => {
+    expect(setReplicaSetCondition(conditions, condition)).toEqual(want);
+  });
+
+  it("[replicaset 86] same type, status and reason: the list stays as it is, message and time included", () => {
+    const conditions = [failure, foreign];
+    expect(setReplicaSetCondition(conditions, { ...failure, message: "other", lastTransitionTime: NOW })).toBe(conditions);
+  });
+
+  it("takes an absent reason for an empty one", () => {
+    const conditions: Condition[] = [{ type: "ReplicaFailure", status: "True" }];
+    expect(setReplicaSetCondition(conditions, { type: "ReplicaFailure", status: "True", reason: "" })).toBe(conditions);
+  });
+});
+
+describe("removeCondition", () => {
+  it.each([
+    { name: "empty list", conditions: [], type: "ReplicaFailure", want: [] },
+    { name: "no list", conditions: undefined, type: "ReplicaFailure", want: [] },
+    { name: "only it", conditions: [failure], type: "ReplicaFailure", want: [] },
+    { name: "foreign type asked", conditions: [failure], type: "Available", want: [failure] },
+    { name: "others keep their order", conditions: [foreign, failure, available], type: "ReplicaFailure", want: [foreign, available] },
+  ])("[replicaset 87] $name", ({ conditions, type, want }) => {
+    expect(removeCondition(conditions, type)).toEqual(want);
+  });
+
+  it("answers with the list itself where nothing goes", () => {
+    const conditions = [failure];
+    expect(removeCondition(conditions, "Available")).toBe(conditions);
+  });
+});
+
+describe("setDeploymentCondition", () => {
+  it.each<{ name: string; conditions: Condition[] | undefined; condition: Condition; want: Condition[] }>([
+    { name: "set on empty: added", conditions: undefined, condition: available, want: [available] },
+    { name: "another type: appended", conditions: [progressing], condition: available, want: [progressing, available] },
+    {
+      name: "same type, other status: replaced, with all times new",
+      conditions: [available, progressing],
+      condition: { ...available, status: "False", reason: "TooFew", lastUpdateTime: NOW, lastTransitionTime: NOW },
+      want: [progressing, { ...available, status: "False", reason: "TooFew", lastUpdateTime: NOW, lastTransitionTime: NOW }],
+    },
+    {
+      name: "same status, other reason: replaced, with the old lastTransitionTime",
+      conditions: [available, progressing],
+      condition: { ...available, reason: "Plenty", lastUpdateTime: NOW, lastTransitionTime: NOW },
+      want: [progressing, { ...available, reason: "Plenty", lastUpdateTime: NOW, lastTransitionTime: EARLIER }],
+    },
+  ])("[deployment T127] $name", ({ conditions, condition, want }) => {
+    expect(setDeploymentCondition(conditions, condition)).toEqual(want);
+  });
+
+  it("[deployment T127] same status and reason: the list stays as it is", () => {
+    const conditions = [available];
+    expect(setDeploymentCondition(conditions, { ...available, message: "other", lastUpdateTime: NOW, lastTransitionTime: NOW })).toBe(
+      conditions,
+    );
+  });
+
+  it.each([
+    { name: "remove from empty", conditions: [], want: [] },
+    { name: "remove a present type", conditions: [available, progressing], want: [progressing] },
+    { name: "remove an absent type", conditions: [progressing], want: [progressing] },
+  ])("[deployment T127] $name", ({ conditions, want }) => {
+    expect(removeCondition(conditions, "Available")).toEqual(want);
+  });
+});

@@ -1,0 +1,78 @@
+/** Would catch: a finished or deleted pod counted as a replica, and an availability that comes a second early or late. */
+import { describe, expect, it } from "vitest";
+import type { CachedPod } from "../../../shared/api/cached.ts";
+import { isActive, isAvailable, isReady, isTerminal, isTerminating } from "../../../shared/api/pod.ts";
+
+const pod = (change: Partial<CachedPod> = {}): CachedPod => ({
+  namespace: "shop",
+  name: "web",
+  uid: "u",
+  resourceVersion: "1",
+  phase: "Running",
+  ...change,
+});
+const deletionTimestamp = "2026-03-01T10:00:00Z";
+
+describe("phase and deletion", () => {
+  it.each([
+    { phase: "Running", deleted: false, active: true, terminal: false, terminating: false },
+    { phase: "Pending", deleted: false, active: true, terminal: false, terminating: false },
+    { phase: undefined, deleted: false, active: true, terminal: false, terminating: false },
+    { phase: "Succeeded", deleted: false, active: false, terminal: true, terminating: false },
+    { phase: "Failed", deleted: false, active: false, terminal: true, terminating: false },
+    { phase: "Running", deleted: true, active: false, terminal: false, terminating: true },
+    { phase: "Pending", deleted: true, active: false, terminal: false, terminating: true },
+    { phase: "Failed", deleted: true, active: false, terminal: true, terminating: false },
+  ])("$phase, deleted $deleted", ({ phase, deleted, active, terminal, terminating }) => {
+    const { phase: _phase, ...unphased } = pod(deleted ? { deletionTimestamp } : {});
+    const observed = phase === undefined ? unphased : { ...unphased, phase };
+    expect({ active: isActive(observed), terminal: isTerminal(observed), terminating: isTerminating(observed) }).toEqual({
+      active,
+      terminal,
+      terminating,
+    });
+  });
+
+  it("[replicaset 44] of Succeeded, Failed and three running pods the three running are active", () => {
+    const pods = [pod({ phase: "Succeeded" }), pod({ phase: "Failed" }), pod({ name: "a" }), pod({ name: "b" }), pod({ name: "c" })];
+    expect(pods.filter(isActive).map(({ name }) => name)).toEqual(["a", "b", "c"]);
+  });
+
+  it("[replicaset 45] of seven pods the two that are deleted and not finished are terminating", () => {
+    const ended = [pod({ phase: "Succeeded" }), pod({ phase: "Failed" })];
+    const deleted = [pod({ name: "a", phase: "Pending", deletionTimestamp }), pod({ name: "b", deletionTimestamp })];
+    expect([...ended, ...deleted, pod(), pod(), pod()].filter(isTerminating).map(({ name }) => name)).toEqual(["a", "b"]);
+  });
+});
+
+describe("isReady", () => {
+  it.each([
+    { ready: undefined, want: false },
+    { ready: { status: "False" }, want: false },
+    { ready: { status: "Unknown" }, want: false },
+    { ready: { status: "True" }, want: true },
+  ])("$ready.status: $want", ({ ready, want }) => {
+    expect(isReady(pod(ready === undefined ? {} : { ready }))).toBe(want);
+  });
+
+  it("does not consult the phase", () => {
+    expect(isReady(pod({ phase: "Failed", ready: { status: "True" } }))).toBe(true);
+  });
+});
+
+describe("isAvailable", () => {
+  const since = "2026-03-01T10:00:02Z";
+  const sinceMs = Date.parse(since);
+
+  it.each([
+    { name: "not ready", ready: { status: "False", since }, minReadySeconds: 0, afterMs: 60_000, want: false },
+    { name: "ready, nothing to wait for", ready: { status: "True", since }, minReadySeconds: 0, afterMs: -1, want: true },
+    { name: "ready without a time, nothing to wait for", ready: { status: "True" }, minReadySeconds: 0, afterMs: 0, want: true },
+    { name: "ready without a time", ready: { status: "True" }, minReadySeconds: 1, afterMs: 1e9, want: false },
+    { name: "ready with a time nobody can read", ready: { status: "True", since: "now" }, minReadySeconds: 1, afterMs: 1e9, want: false },
+    { name: "a millisecond short", ready: { status: "True", since }, minReadySeconds: 5, afterMs: 4_999, want: false },
+    { name: "exactly long enough", ready: { status: "True", since }, minReadySeconds: 5, afterMs: 5_000, want: true },
+  ])("$name: $want", ({ ready, minReadySeconds, afterMs, want }) => {
+    expect(isAvailable(pod({ ready }), minReadySeconds, sinceMs + afterMs)).toBe(want);
+  });
+});

@@ -1,0 +1,141 @@
+/** Would catch: an owner that takes foreign pods, or every orphan of a namespace; a `/scale` selector kubectl cannot read. */
+import { describe, expect, it } from "vitest";
+import { compileSelector, formatSelector, matches, type Selector, selectsEverything } from "../../../shared/api/selector.ts";
+import type { LabelSelector, Labels } from "../../../shared/api/wire.ts";
+
+function compiled(selector: LabelSelector | undefined): Selector {
+  const result = compileSelector(selector);
+  if (result.kind === "Invalid") throw new Error(result.message);
+  return result;
+}
+
+const expression = (key: string, operator: string, ...values: string[]): LabelSelector => ({
+  matchExpressions: [{ key, operator, values }],
+});
+
+describe("matches", () => {
+  it.each<{ name: string; selector: LabelSelector | undefined; labels: Labels | undefined; want: boolean }>([
+    { name: "an absent selector matches nothing", selector: undefined, labels: {}, want: false },
+    { name: "an empty selector matches everything", selector: {}, labels: { a: "1" }, want: true },
+    {
+      name: "an empty selector matches an object without labels",
+      selector: { matchLabels: {}, matchExpressions: [] },
+      labels: undefined,
+      want: true,
+    },
+    { name: "every label must be there", selector: { matchLabels: { a: "1", b: "2" } }, labels: { a: "1", b: "2", c: "3" }, want: true },
+    { name: "one label is missing", selector: { matchLabels: { a: "1", b: "2" } }, labels: { a: "1" }, want: false },
+    { name: "one label differs", selector: { matchLabels: { a: "1" } }, labels: { a: "2" }, want: false },
+    { name: "an empty value is a value", selector: { matchLabels: { a: "" } }, labels: { a: "" }, want: true },
+    { name: "an empty value is not an absent label", selector: { matchLabels: { a: "" } }, labels: {}, want: false },
+    { name: "In: one of the values", selector: expression("a", "In", "1", "2"), labels: { a: "2" }, want: true },
+    { name: "In: another value", selector: expression("a", "In", "1", "2"), labels: { a: "3" }, want: false },
+    { name: "In: absent", selector: expression("a", "In", "1"), labels: undefined, want: false },
+    { name: "NotIn: one of the values", selector: expression("a", "NotIn", "1"), labels: { a: "1" }, want: false },
+    { name: "NotIn: another value", selector: expression("a", "NotIn", "1"), labels: { a: "2" }, want: true },
+    { name: "NotIn: absent", selector: expression("a", "NotIn", "1"), labels: {}, want: true },
+    { name: "Exists", selector: expression("a", "Exists"), labels: { a: "" }, want: true },
+    { name: "Exists: absent", selector: expression("a", "Exists"), labels: { b: "" }, want: false },
+    { name: "DoesNotExist", selector: expression("a", "DoesNotExist"), labels: { b: "" }, want: true },
+    { name: "DoesNotExist: present", selector: expression("a", "DoesNotExist"), labels: { a: "" }, want: false },
+    {
+      name: "labels and expressions must both hold",
+      selector: { matchLabels: { a: "1" }, ...expression("b", "Exists") },
+      labels: { a: "1" },
+      want: false,
+    },
+    { name: "a member of Object.prototype is no label", selector: expression("constructor", "Exists"), labels: {}, want: false },
+  ])("$name", ({ selector, labels, want }) => {
+    expect(matches(compiled(selector), labels)).toBe(want);
+  });
+});
+
+describe("compileSelector", () => {
+  it.each<{ name: string; selector: LabelSelector; message: string }>([
+    { name: "an unknown operator", selector: expression("a", "Gt", "1"), message: '"Gt" is not a valid label selector operator' },
+    {
+      name: "an operator named like a member of Object.prototype",
+      selector: expression("a", "constructor"),
+      message: '"constructor" is not a valid label selector operator',
+    },
+    {
+      name: "In without values",
+      selector: expression("a", "In"),
+      message: "values: Invalid value: null: for 'in', 'notin' operators, values set can't be empty",
+    },
+    {
+      name: "Exists with values",
+      selector: expression("a", "Exists", "1"),
+      message: 'values: Invalid value: ["1"]: values set must be empty for exists and does not exist',
+    },
+    { name: "a bad key", selector: { matchLabels: { "-a": "1" } }, message: 'key: Invalid value: "-a": not a valid label key' },
+    {
+      name: "a key with two slashes",
+      selector: { matchLabels: { "a/b/c": "1" } },
+      message: 'key: Invalid value: "a/b/c": not a valid label key',
+    },
+    {
+      name: "a bad value",
+      selector: { matchLabels: { a: "x y" } },
+      message: 'values[0][a]: Invalid value: "x y": not a valid label value',
+    },
+    {
+      name: "two problems of one requirement",
+      selector: expression("-a", "NotIn"),
+      message: `[key: Invalid value: "-a": not a valid label key, values: Invalid value: null: for 'in', 'notin' operators, values set can't be empty]`,
+    },
+    {
+      name: "the first of two bad requirements",
+      selector: { matchLabels: { "-a": "1" }, ...expression("b", "Gt") },
+      message: 'key: Invalid value: "-a": not a valid label key',
+    },
+  ])("refuses $name", ({ selector, message }) => {
+    expect(compileSelector(selector)).toEqual({ kind: "Invalid", message });
+  });
+
+  it.each([
+    ["a".repeat(63), true],
+    ["a".repeat(64), false],
+    [`${"a".repeat(253)}/a`, true],
+    [`${"a".repeat(254)}/a`, false],
+    ["x.io/A_b.c-d", true],
+    ["X.io/a", false],
+    ["/a", false],
+    ["", false],
+  ])("a key %s: %s", (key, valid) => {
+    expect(compileSelector({ matchLabels: { [key]: "1" } }).kind === "Requirements").toBe(valid);
+  });
+
+  it.each([
+    ["", true],
+    ["a".repeat(63), true],
+    ["a".repeat(64), false],
+    ["A_b.c-d", true],
+    ["a-", false],
+  ])("a value %j: %s", (value, valid) => {
+    expect(compileSelector(expression("a", "In", "1", value)).kind === "Requirements").toBe(valid);
+  });
+
+  it("tells the selector that takes everything from the one that takes nothing", () => {
+    expect(selectsEverything(compiled({}))).toBe(true);
+    expect(selectsEverything(compiled(undefined))).toBe(false);
+    expect(selectsEverything(compiled({ matchLabels: { a: "1" } }))).toBe(false);
+  });
+});
+
+describe("formatSelector", () => {
+  it.each<{ selector: LabelSelector | undefined; text: string }>([
+    { selector: undefined, text: "" },
+    { selector: {}, text: "" },
+    { selector: { matchLabels: { b: "2", a: "1" } }, text: "a=1,b=2" },
+    { selector: expression("a", "In", "2", "1"), text: "a in (1,2)" },
+    { selector: expression("a", "In", "1"), text: "a in (1)" },
+    { selector: expression("a", "NotIn", "1"), text: "a notin (1)" },
+    { selector: expression("a", "Exists"), text: "a" },
+    { selector: expression("a", "DoesNotExist"), text: "!a" },
+    { selector: { matchLabels: { app: "web" }, ...expression("B", "Exists") }, text: "B,app=web" },
+    { selector: { matchLabels: { a: "b", C: "d" }, ...expression("a", "NotIn", "z", "b") }, text: "C=d,a=b,a notin (b,z)" },
+  ])("$text", ({ selector, text }) => {
+    expect(formatSelector(compiled(selector))).toBe(text);
+  });
+});

@@ -1,0 +1,346 @@
+/**
+ * Would catch: a template value, env value or annotation that travels; a field a decision needs and no longer finds; an
+ * object changed by being stripped twice; an exception other than MalformedObjectError on the watcher's hot path.
+ */
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import type { CachedPod } from "../../../shared/api/cached.ts";
+import { createDigester } from "../../../shared/api/digest.ts";
+import { MalformedObjectError } from "../../../shared/api/errors.ts";
+import { deepFreeze } from "../../../shared/api/freeze.ts";
+import { podTemplateHashState } from "../../../shared/api/pod-template-hash.ts";
+import { CACHED_RESOURCES } from "../../../shared/api/resources.ts";
+import { strip } from "../../../shared/api/strip.ts";
+import { template } from "./templates.ts";
+
+const digester = createDigester("a key of the tests");
+const LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration";
+
+const metadata = (change: object = {}): object => ({
+  name: "web",
+  namespace: "shop",
+  uid: "u1",
+  resourceVersion: "812",
+  creationTimestamp: "2026-03-01T10:00:00Z",
+  managedFields: [{ manager: "kubectl", fieldsV1: { "f:spec": {} } }],
+  ...change,
+});
+
+const IDENTITY = { namespace: "shop", name: "web", uid: "u1", resourceVersion: "812" };
+
+const pod = (change: { metadata?: object; spec?: object; status?: object } = {}): object => ({
+  apiVersion: "v1",
+  kind: "Pod",
+  metadata: metadata({ labels: { app: "web" }, ...change.metadata }),
+  spec: { containers: [{ name: "c", image: "web:1", env: [{ name: "TOKEN", value: "s3cret" }] }], nodeName: "n1", ...change.spec },
+  status: { phase: "Running", ...change.status },
+});
+
+const BASE: CachedPod = {
+  ...IDENTITY,
+  labels: { app: "web" },
+  creationTimestamp: "2026-03-01T10:00:00Z",
+  nodeName: "n1",
+  phase: "Running",
+};
+
+describe("strip of a pod", () => {
+  const reference = { apiVersion: "apps/v1", kind: "ReplicaSet", name: "rs", uid: "u9", controller: true, blockOwnerDeletion: true };
+  const owner = { kind: "ReplicaSet", name: "rs", uid: "u9" };
+  const counts = (...restartCounts: number[]): object[] =>
+    restartCounts.map((restartCount, index) => ({ name: `c${index}`, restartCount }));
+  const sidecars = [{ name: "c0", restartPolicy: "Always" }, { name: "c1" }, { name: "c2", restartPolicy: "Always" }];
+
+  it.each<{ name: string; pod: object; want: CachedPod }>([
+    { name: "keeps what replicaset §2 names", pod: pod(), want: BASE },
+    {
+      name: "keeps the deletion cost as written",
+      pod: pod({ metadata: { annotations: { "controller.kubernetes.io/pod-deletion-cost": "-x", other: "s3cret" } } }),
+      want: { ...BASE, deletionCost: "-x" },
+    },
+    {
+      name: "keeps the controller's reference, less its flags",
+      pod: pod({ metadata: { ownerReferences: [{ ...reference, uid: "u8", controller: false }, reference] } }),
+      want: { ...BASE, owner },
+    },
+    {
+      name: "keeps the first of two controllers",
+      pod: pod({ metadata: { ownerReferences: [reference, { ...reference, uid: "u8" }] } }),
+      want: { ...BASE, owner },
+    },
+    {
+      name: "knows no owner that does not control",
+      pod: pod({ metadata: { ownerReferences: [{ ...reference, controller: false }] } }),
+      want: BASE,
+    },
+    {
+      name: "keeps the deletionTimestamp",
+      pod: pod({ metadata: { deletionTimestamp: "2026-03-01T10:05:00Z" } }),
+      want: { ...BASE, deletionTimestamp: "2026-03-01T10:05:00Z" },
+    },
+    {
+      name: "keeps the Ready condition's status and time",
+      pod: pod({
+        status: {
+          conditions: [
+            { type: "Initialized", status: "True" },
+            { type: "Ready", status: "False", reason: "x", lastTransitionTime: "2026-03-01T10:00:02Z" },
+          ],
+        },
+      }),
+      want: { ...BASE, ready: { status: "False", since: "2026-03-01T10:00:02Z" } },
+    },
+    {
+      name: "keeps a Ready condition without a time",
+      pod: pod({ status: { conditions: [{ type: "Ready", status: "True", lastTransitionTime: null }] } }),
+      want: { ...BASE, ready: { status: "True" } },
+    },
+    {
+      name: "keeps the highest restart count",
+      pod: pod({ status: { containerStatuses: counts(1, 4, 2) } }),
+      want: { ...BASE, restarts: 4 },
+    },
+    { name: "leaves out restarts of 0", pod: pod({ status: { containerStatuses: counts(0, 0) } }), want: BASE },
+    {
+      name: "counts the restarts of init containers that are sidecars, apart",
+      pod: pod({ spec: { initContainers: sidecars }, status: { containerStatuses: counts(1), initContainerStatuses: counts(2, 9, 3) } }),
+      want: { ...BASE, restarts: 1, sidecarRestarts: 3 },
+    },
+    {
+      name: "does not count those of plain init containers",
+      pod: pod({ spec: { initContainers: [{ name: "c0" }] }, status: { initContainerStatuses: counts(2) } }),
+      want: BASE,
+    },
+    {
+      name: "leaves out what is empty",
+      pod: { metadata: metadata({ labels: {}, annotations: {}, creationTimestamp: null }), spec: { nodeName: "" }, status: {} },
+      want: IDENTITY,
+    },
+    { name: "does without spec and status", pod: { metadata: metadata({ creationTimestamp: undefined }) }, want: IDENTITY },
+  ])("$name", ({ pod, want }) => {
+    const stripped = strip("pods", deepFreeze(pod), digester);
+    expect(stripped).toStrictEqual(want);
+    expect(strip("pods", deepFreeze(stripped), digester)).toStrictEqual(want);
+  });
+
+  it("lets no unknown field of a flat pod ride along", () => {
+    const flat = {
+      ...BASE,
+      spec: { containers: [{ env: "s3cret" }] },
+      owner: { ...owner, env: "s3cret" },
+      ready: { status: "True", message: "s3cret" },
+    };
+    expect(strip("pods", flat, digester)).toStrictEqual({ ...BASE, owner, ready: { status: "True" } });
+  });
+});
+
+describe("strip of a workload", () => {
+  const spec = { replicas: 3, minReadySeconds: 5, selector: { matchLabels: { app: "nginx" } }, aFieldOfTheFuture: { a: [1] } };
+  const status = { replicas: 3, observedGeneration: 2, conditions: [{ type: "Foreign", status: "True" }] };
+  const workload = (change: { metadata?: object; spec?: object } = {}): object => ({
+    apiVersion: "apps/v1",
+    kind: "X",
+    metadata: metadata({
+      labels: { app: "web" },
+      annotations: { a: "1", [LAST_APPLIED]: '{"env":"s3cret"}' },
+      generation: 2,
+      finalizers: ["f"],
+      ...change.metadata,
+    }),
+    spec: { ...spec, template: template({ container: { env: [{ name: "TOKEN", value: "s3cret" }] } }), ...change.spec },
+    status,
+  });
+  const { managedFields: _managedFields, ...meta } = metadata({
+    labels: { app: "web" },
+    annotations: { a: "1" },
+    generation: 2,
+    finalizers: ["f"],
+  }) as { managedFields: unknown };
+  const labels = { app: "nginx" };
+  const digest = digester.digest(template({ container: { env: [{ name: "TOKEN", value: "s3cret" }] } }));
+  const hashState = podTemplateHashState(template({ container: { env: [{ name: "TOKEN", value: "s3cret" }] } }));
+
+  it.each([
+    { resource: "replicasets", cached: { labels, digest } },
+    { resource: "replicationcontrollers", cached: { labels, digest } },
+    { resource: "deployments", cached: { labels, digest, hashState } },
+  ] as const)("$resource: all metadata less two, all spec with the template replaced, all status", ({ resource, cached }) => {
+    const want = { metadata: meta, spec: { ...spec, template: cached }, status };
+    const stripped = strip(resource, deepFreeze(workload()), digester);
+    expect(stripped).toStrictEqual(want);
+    expect(strip(resource, deepFreeze(stripped), digester)).toStrictEqual(want);
+  });
+
+  it("drops annotations altogether when only last-applied was there", () => {
+    const stripped = strip("replicasets", workload({ metadata: { annotations: { [LAST_APPLIED]: "{}" } } }), digester);
+    expect(stripped.metadata).not.toHaveProperty("annotations");
+  });
+
+  it("keeps the hash label among the template's labels, and it does not change the digest", () => {
+    const hashed = { ...labels, "pod-template-hash": "7f8fbb96d" };
+    const changed = template({ metadata: { labels: hashed }, container: { env: [{ name: "TOKEN", value: "s3cret" }] } });
+    expect(strip("replicasets", workload({ spec: { template: changed } }), digester).spec.template).toStrictEqual({
+      labels: hashed,
+      digest,
+    });
+  });
+
+  it("leaves a digest made under another key as it is", () => {
+    const other = strip("deployments", workload(), createDigester("another key"));
+    expect(strip("deployments", other, digester)).toStrictEqual(other);
+  });
+
+  it.each([
+    { name: "metadata and spec", disguised: { ...template(), digest: "00000000.1-1_36.00" } },
+    { name: "a spec", disguised: { spec: template().spec, digest: "00000000.1-1_36.00" } },
+    { name: "metadata", disguised: { metadata: template().metadata, digest: "00000000.1-1_36.00" } },
+  ])("takes a template that has $name for a whole one, whatever else it carries", ({ disguised }) => {
+    const stripped = strip("replicasets", workload({ spec: { template: disguised } }), digester);
+    expect(stripped.spec.template?.digest).toMatch(new RegExp(`^${digester.prefix}`));
+  });
+
+  it("lets no unknown field of a stripped template ride along", () => {
+    const stripped = strip("replicasets", workload({ spec: { template: { digest: "d", labels, env: "s3cret" } } }), digester);
+    expect(stripped.spec.template).toStrictEqual({ labels, digest: "d" });
+  });
+
+  it.each([null, undefined, "s3cret", ["s3cret"]])("has no template where a ReplicationController's is %j", (absent) => {
+    expect(strip("replicationcontrollers", workload({ spec: { template: absent } }), digester).spec).toStrictEqual(spec);
+  });
+
+  it("has an empty status where none was sent", () => {
+    expect(strip("replicasets", { metadata: metadata(), spec: {} }, digester).status).toStrictEqual({});
+  });
+});
+
+describe("strip of a malformed object", () => {
+  it.each([
+    { name: "nothing", object: null, problem: "not an object" },
+    { name: "a list", object: [], problem: "not an object" },
+    { name: "no metadata", object: {}, problem: "no metadata" },
+    { name: "metadata of another type", object: { metadata: "x" }, problem: "no metadata" },
+    { name: "no name", object: { metadata: metadata({ name: undefined }) }, problem: "no name" },
+    { name: "no namespace", object: { metadata: metadata({ namespace: "" }) }, problem: "no namespace", key: "web" },
+    { name: "no uid", object: { metadata: metadata({ uid: undefined }) }, problem: "no uid", key: "shop/web" },
+    {
+      name: "no resourceVersion",
+      object: { metadata: metadata({ resourceVersion: 812 }) },
+      problem: "no resourceVersion",
+      key: "shop/web",
+    },
+    {
+      name: "a resourceVersion that is no integer",
+      object: { metadata: metadata({ resourceVersion: "abc" }) },
+      problem: "resourceVersion is not a decimal integer",
+      key: "shop/web",
+    },
+  ])("$name", ({ object, problem, key }) => {
+    for (const resource of CACHED_RESOURCES) {
+      const error = thrownBy(() => strip(resource, object, digester));
+      expect(error).toBeInstanceOf(MalformedObjectError);
+      expect(error).toMatchObject({
+        resource,
+        problem,
+        message: `malformed object of ${resource}${key === undefined ? "" : ` ${key}`}: ${problem}`,
+      });
+    }
+  });
+
+  it("a Deployment without a template", () => {
+    expect(thrownBy(() => strip("deployments", { metadata: metadata(), spec: { replicas: 1 } }, digester))).toMatchObject({
+      problem: "no spec.template",
+      key: "shop/web",
+    });
+  });
+
+  it("a flat pod without a uid", () => {
+    expect(thrownBy(() => strip("pods", { ...BASE, uid: undefined }, digester))).toMatchObject({ problem: "no uid", key: "shop/web" });
+  });
+});
+
+describe("strip of anything", () => {
+  const word = fc.constantFrom("web", "shop", "1", "812", "Always", "Ready", "True", "s3cret", "");
+  const key = fc.constantFrom(
+    ..."metadata name namespace uid resourceVersion labels annotations ownerReferences controller kind managedFields".split(" "),
+    ..."spec template digest hashState containers initContainers restartPolicy env status conditions type".split(" "),
+    ..."containerStatuses restartCount ready owner since phase pod-template-hash".split(" "),
+    LAST_APPLIED,
+  );
+  const leaf = fc.oneof(word, fc.boolean(), fc.integer(), fc.constant(null));
+  const { json } = fc.letrec<{ json: unknown }>((tie) => ({
+    json: fc.oneof(
+      { maxDepth: 5, depthSize: "medium" },
+      leaf,
+      fc.dictionary(key, tie("json"), { maxKeys: 6 }),
+      fc.array(tie("json"), { maxLength: 3 }),
+    ),
+  }));
+  const identified = fc
+    .tuple(fc.dictionary(key, json, { maxKeys: 6 }), fc.dictionary(key, json, { maxKeys: 4 }), fc.dictionary(key, json))
+    .map(([object, meta, spec]) => ({
+      ...object,
+      metadata: { ...meta, ...IDENTITY },
+      spec: { template: {}, ...spec },
+    }));
+  const anyObject = fc.oneof(
+    json,
+    identified,
+    identified.map((object) => ({ ...object, metadata: undefined, ...IDENTITY })),
+  );
+
+  it.each(CACHED_RESOURCES)("%s: either MalformedObjectError or an object that passes unchanged from then on", (resource) => {
+    let passed = 0;
+    fc.assert(
+      fc.property(anyObject, (object) => {
+        const once = settled(() => strip(resource, deepFreeze(object), digester));
+        if (once instanceof MalformedObjectError) return;
+        passed++;
+        expect(strip(resource, JSON.parse(JSON.stringify(once)), digester)).toStrictEqual(JSON.parse(JSON.stringify(once)));
+      }),
+      { numRuns: 500 },
+    );
+    expect(passed).toBeGreaterThan(20);
+  });
+
+  it("pods: nothing passes but the projection's own fields", () => {
+    const shape: { readonly [K in keyof Required<CachedPod>]: true } = {
+      namespace: true,
+      name: true,
+      uid: true,
+      resourceVersion: true,
+      labels: true,
+      deletionCost: true,
+      owner: true,
+      creationTimestamp: true,
+      deletionTimestamp: true,
+      nodeName: true,
+      phase: true,
+      ready: true,
+      restarts: true,
+      sidecarRestarts: true,
+    };
+    fc.assert(
+      fc.property(identified, (object) => {
+        const stripped = strip("pods", object, digester);
+        expect(Object.keys(stripped).filter((field) => !(field in shape))).toEqual([]);
+        expect(Object.keys(stripped.owner ?? {})).toEqual(stripped.owner === undefined ? [] : ["kind", "name", "uid"]);
+      }),
+    );
+  });
+});
+
+function thrownBy(call: () => unknown): unknown {
+  const outcome = settled(call);
+  if (!(outcome instanceof Error)) throw new Error("nothing was thrown");
+  return outcome;
+}
+
+/** What `call` answers, or the MalformedObjectError it throws; any other exception goes through. */
+function settled(call: () => unknown): unknown {
+  try {
+    return call();
+  } catch (error) {
+    if (error instanceof MalformedObjectError) return error;
+    throw error;
+  }
+}
