@@ -1,0 +1,36 @@
+/**
+ * Q2, the doorbells: SQS standard queues, one per controller.
+ *
+ * D1 a doorbell may be lost, repeated, reordered or late. It carries a key and means "look"; the truth is in the Store.
+ * D2 it is not delivered before its delay, which is at most 900 s.
+ * D3 `ring` fails as a whole or not at all as far as the caller can tell; a failure loses nothing, because the sweeper
+ *    rings what stays dirty.
+ */
+import type { Controller, ObjectKey } from "../api/resources.ts";
+
+export interface Doorbells {
+  ring(bells: readonly Doorbell[]): Promise<void>;
+}
+
+export interface Doorbell {
+  readonly controller: Controller;
+  readonly key: ObjectKey;
+  /** uid of the primary and of its controller owner as far as the Store knows them: they name what `take` reads. */
+  readonly uid?: string;
+  readonly ownerUid?: string;
+  readonly epoch: string;
+  /** 0 = now. Delays above 900 s are cut: the worker finds NOTYET and rings the rest. */
+  readonly delayMs: number;
+}
+
+/** What stands in a doorbell message: `{v, c, ctl, e, k, u, o}` (informer §12.3). */
+export interface DoorbellMessage {
+  readonly v: 1;
+  /** Cluster id. */
+  readonly c: string;
+  readonly ctl: Controller;
+  readonly e: string;
+  readonly k: ObjectKey;
+  readonly u?: string;
+  readonly o?: string;
+}

@@ -1,0 +1,90 @@
+/** What a port can answer besides its result, sorted by what the caller does next. */
+
+/**
+ * The API server answered with a Status that is no success. Normal: conflicts, denials and objects that are gone are
+ * everyday answers; ask with the predicates below, never by comparing messages.
+ */
+export class KubeApiError extends Error {
+  override readonly name = "KubeApiError";
+  readonly code: number;
+  readonly reason: string;
+  readonly retryAfterSeconds: number | undefined;
+  /** `details.causes[]` of the Status. */
+  readonly causes: readonly { readonly reason?: string; readonly message?: string; readonly field?: string }[];
+
+  constructor(status: {
+    readonly code: number;
+    readonly reason?: string | undefined;
+    readonly message?: string | undefined;
+    readonly retryAfterSeconds?: number | undefined;
+    readonly causes?: KubeApiError["causes"] | undefined;
+  }) {
+    super(status.message ?? `the server answered ${status.code}`);
+    this.code = status.code;
+    this.reason = status.reason ?? "Unknown";
+    this.retryAfterSeconds = status.retryAfterSeconds;
+    this.causes = status.causes ?? [];
+  }
+}
+
+/**
+ * No answer came: connect or request time-out, reset, TLS failure. The call may or may not have been executed, and may
+ * still be. Writers treat it as "unknown", readers retry.
+ */
+export class UnansweredError extends Error {
+  override readonly name = "UnansweredError";
+}
+
+/** Doing it again cannot help: log, count, do not bring back. */
+export class TerminalError extends Error {
+  override readonly name = "TerminalError";
+}
+
+export function isNotFound(error: unknown): boolean {
+  return error instanceof KubeApiError && error.code === 404;
+}
+
+/** A lost race: wrong resourceVersion or a missed DELETE precondition. AlreadyExists is not one. */
+export function isConflict(error: unknown): boolean {
+  return error instanceof KubeApiError && error.code === 409 && error.reason !== "AlreadyExists";
+}
+
+export function isAlreadyExists(error: unknown): boolean {
+  return error instanceof KubeApiError && error.code === 409 && error.reason === "AlreadyExists";
+}
+
+/** 422: among others a PATCH whose `metadata.uid` is not the object's. */
+export function isInvalid(error: unknown): boolean {
+  return error instanceof KubeApiError && error.code === 422;
+}
+
+/** 410: the resourceVersion or continue token is older than what the server keeps. */
+export function isGone(error: unknown): boolean {
+  return error instanceof KubeApiError && error.code === 410;
+}
+
+export function isTooManyRequests(error: unknown): boolean {
+  return error instanceof KubeApiError && error.code === 429;
+}
+
+/** The namespace is being deleted; upstream counts such a create as a success (replicaset §7.1). */
+export function isNamespaceTerminating(error: unknown): boolean {
+  return error instanceof KubeApiError && error.causes.some((cause) => cause.reason?.includes("NamespaceTerminating"));
+}
+
+/**
+ * A read that is newer than the server's cache. Upstream encodes it in three ways: the cause's reason, the cause's message,
+ * or the text alone. Source: apimachinery api/errors, storage.IsTooLargeResourceVersion.
+ */
+export function isTooLargeResourceVersion(error: unknown): boolean {
+  if (!(error instanceof KubeApiError) || error.code !== 504) return false;
+  return (
+    error.causes.some((cause) => cause.reason === "ResourceVersionTooLarge" || cause.message?.includes("Too large resource version")) ||
+    error.message.includes("Too large resource version")
+  );
+}
+
+/** Whether a mutating call that ended so may have been executed: no answer, or an answer that says nothing (5xx). */
+export function isUnanswered(error: unknown): boolean {
+  return error instanceof UnansweredError || (error instanceof KubeApiError && error.code >= 500);
+}

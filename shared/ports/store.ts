@@ -1,0 +1,384 @@
+/**
+ * The Store: everything that must change together stands in one place, and one call is one step. The index, the work queue
+ * and the intents are three views of it, never three adapters. `shared/adapters/redis` (one Lua script a verb) and
+ * `shared/adapters/memory` pass the same suite, test/conformance/store.ts. A Store is bound to one deployment and one
+ * cluster; time is the Store's own (Redis TIME in production, a Clock in tests and replay).
+ *
+ * Index (informer §11)
+ * I1  an older resourceVersion never wins; equal versions change nothing and have no effects (A4).
+ * I2  a delete is a value: a late put at or below it is dropped (A5), and so is a put at or below the lane's watermark
+ *     whose row is absent, unless it was listed (A6).
+ * I3  row, slice entry, namespace count, watermark, intents and work-queue keys of one item change in one step.
+ * I4  a put keeps the flag `gone` while the uid is the same; only a delete or another uid clears it (A7).
+ * I5  a pack of an older fence or another epoch changes nothing (A1, A2); a repeated sequence changes nothing and answers
+ *     which affected keys are still dirty (A3).
+ * I6  the watermark moves over contiguous sequences only, and not while the lane is frozen (A11, A13).
+ * I7  a manifest is applied only when contiguous, verifies every listed row, and sweeps its lane at once (§11.5).
+ * I8  look-ups are compared: if a row or a namespace count moved since it was read, the call answers `retry` at that item.
+ *
+ * Work queue (informer §12)
+ * Q1  adds before a take collapse into one run; an add during a run leads to exactly one more.
+ * Q2  one key is never taken twice at once; an expired lease may be taken over, and its old holder's calls answer "stolen".
+ * Q3  the earliest requested time wins; an immediate add overtakes a back-off.
+ * Q4  nothing is handed out while the gate of the controller is shut; keys stay dirty meanwhile.
+ * Q5  a lost doorbell is rung by `sweep`; one that is outstanding and young is not repeated.
+ *
+ * Intents (informer §13)
+ * N1  `registerIntents` and every lowering or re-planning by a worker is void without its token.
+ * N2  lowering is by the pod's own name or uid, so it happens at most once whatever is repeated.
+ * N3  `take` never hands out a snapshot beside expired pending ops of a dead token: it answers `recover`.
+ * N4  intents are keyed by the owner's uid and vanish with it.
+ */
+import type { Cached } from "../api/cached.ts";
+import type { CachedResource, Controller, ObjectKey } from "../api/resources.ts";
+import type { Doorbell } from "./doorbells.ts";
+
+export interface Store extends EpochStore, IndexStore, WorkQueue, IntentStore {
+  /** Ends connections that the adapter opened itself. */
+  close(): Promise<void>;
+}
+
+// ---------------------------------------------------------------------------------------------------------------- epochs
+
+/** One incarnation of the cache of one cluster. Anything that differs here makes another epoch. */
+export interface EpochRecord {
+  /** Random, never reused; part of every key and every message. */
+  readonly epoch: string;
+  readonly clusterUid: string;
+  /** Version of projection and slice functions together. */
+  readonly projection: number;
+  /** `<keyId>.<form>` of the template digests. */
+  readonly digestPrefix: string;
+  /** The pod template layout whose hash is computed, as `v1.36`. */
+  readonly hashLayout: string;
+  /** Fence of the watcher that created the epoch. */
+  readonly fence: string;
+}
+
+export type ResourceState = "INIT" | "SYNCING" | "SYNCED" | "SUSPECT";
+
+/** What a fenced call of a watcher that lost its place gets. `noEpoch`: missing or another one (after a flush, a rebuild). */
+export type Fenced = { readonly kind: "fenced"; readonly fence: string } | { readonly kind: "noEpoch" };
+
+export interface EpochStore {
+  epoch(): Promise<EpochRecord | undefined>;
+  /** Creates `record` if there is none, or replaces the epoch named by `over`. Anything else in place: `exists`. */
+  openEpoch(
+    record: EpochRecord,
+    over?: string,
+  ): Promise<{ readonly kind: "opened" } | { readonly kind: "exists"; readonly record: EpochRecord }>;
+  /**
+   * Makes `fence` the stream of `resource`: a greater one resets the lanes' sequences and holes and keeps W; the same one is
+   * a repeat and changes nothing.
+   */
+  openFence(request: {
+    readonly epoch: string;
+    readonly fence: string;
+    readonly resource: CachedResource;
+    readonly lanes: number;
+  }): Promise<
+    | { readonly kind: "open"; readonly state: ResourceState; readonly syncedGeneration: number; readonly lanes: readonly LaneState[] }
+    | Fenced
+  >;
+  /** Starts a LIST-equivalent: the answer's `floor` is the greatest W, below which no list may be. */
+  openGeneration(request: {
+    readonly epoch: string;
+    readonly fence: string;
+    readonly resource: CachedResource;
+  }): Promise<{ readonly kind: "open"; readonly generation: number; readonly floor: string } | Fenced>;
+  /** At most once a second: records what is sent, proves the fence, and brings back what the watcher must mend. */
+  checkpoint(request: {
+    readonly epoch: string;
+    readonly fence: string;
+    readonly sent: Readonly<Partial<Record<CachedResource, string>>>;
+  }): Promise<{ readonly kind: "ok"; readonly resources: readonly ResourceHealth[] } | Fenced>;
+  /** DLQ arrival, lost primary, repair storm: the gate shuts, the leader raises the fence and lists again. */
+  markSuspect(resource: CachedResource, reason: string): Promise<void>;
+  /** Whether keys of `controller` are handed out, and if not why, in words for people. */
+  gate(controller: Controller): Promise<{ readonly open: true } | { readonly open: false; readonly reason: string }>;
+  quarantine(entry: QuarantineEntry): Promise<void>;
+  quarantined(): Promise<readonly QuarantineEntry[]>;
+}
+
+export interface LaneState {
+  readonly lane: number;
+  /** Last contiguous sequence of the current fence. */
+  readonly last: number;
+  readonly watermark: string;
+  readonly generation: number;
+  readonly frozen: boolean;
+}
+
+export interface ResourceHealth {
+  readonly resource: CachedResource;
+  readonly state: ResourceState;
+  readonly syncedGeneration: number;
+  readonly generation: number;
+  /** Milliseconds since the oldest unfilled hole opened; absent without one. */
+  readonly holeForMs?: number;
+  readonly frozenLanes: readonly number[];
+  /** Keys whose payload a manifest found missing. */
+  readonly needed: readonly ObjectKey[];
+  readonly watermarks: readonly string[];
+}
+
+/** Something that could not be applied: named, kept (the last 1000), in nobody's way. */
+export interface QuarantineEntry {
+  /** Object key, message id or line position. */
+  readonly what: string;
+  readonly where: string;
+  readonly why: string;
+  readonly atMs: number;
+}
+
+// ----------------------------------------------------------------------------------------------------------------- index
+
+/** One cached object with its version row. */
+export interface Row<R extends CachedResource = CachedResource> {
+  readonly key: ObjectKey;
+  readonly uid: string;
+  readonly rv: string;
+  /** uid of the controller owner: the slice it stands in. Absent = the orphans of its namespace. */
+  readonly owner?: string;
+  /** A delete was answered; the stream has not said so yet. Readers treat the object as deleted. */
+  readonly gone: boolean;
+  readonly object: Cached<R>;
+}
+
+export interface NamespaceCount {
+  readonly resource: CachedResource;
+  readonly namespace: string;
+  readonly count: number;
+}
+
+export interface IndexRequest {
+  readonly rows?: readonly { readonly resource: CachedResource; readonly key: ObjectKey }[];
+  /** All primaries of a namespace (replicasets, replicationcontrollers, deployments). Their counts are read first. */
+  readonly primaries?: readonly { readonly resource: CachedResource; readonly namespace: string }[];
+  /** Counts to read (first) without the primaries, for rows whose owner chain an effect rests on. */
+  readonly counts?: readonly { readonly resource: CachedResource; readonly namespace: string }[];
+}
+
+export interface IndexView {
+  readonly rows: readonly { readonly resource: CachedResource; readonly row: Row }[];
+  readonly primaries: readonly { readonly resource: CachedResource; readonly namespace: string; readonly rows: readonly Row[] }[];
+  readonly counts: readonly NamespaceCount[];
+}
+
+/** A key to queue because an object changed; decided by the controllers' events.ts, carried out inside the Store's step. */
+export interface Effect {
+  readonly controller: Controller;
+  readonly key: ObjectKey;
+  /** uid of the primary; the key is queued only if the Store knows that primary by this uid. `self` effects skip the check. */
+  readonly uid: string;
+  /** `act`: a create, delete or claim may follow, so now. `status`: end of its last run + min(1 s, 1 ms × dependents). */
+  readonly urgency: "act" | "status";
+  /** The item is that primary itself (also when it goes away). */
+  readonly self?: boolean;
+  /** Queue only if this owner's pod slice is empty after the item (last pod of a Recreate Deployment, informer §11.2 step 4). */
+  readonly ifEmpty?: string;
+}
+
+/** One object's change with what was read to decide its effects. */
+export interface ItemChange {
+  readonly type: "put" | "delete";
+  readonly key: ObjectKey;
+  readonly uid: string;
+  readonly rv: string;
+  /** Puts only. */
+  readonly object?: Cached;
+  /** Puts only: uid of the controller owner. */
+  readonly owner?: string;
+  /** The row as read; absent = none was there. */
+  readonly expected?: { readonly rv: string; readonly uid: string; readonly owner?: string };
+  readonly effects: readonly Effect[];
+  /** A primary appeared, disappeared, or changed uid, selector or controller owner: its namespace's count moves. */
+  readonly counted: boolean;
+  /** Intents this change answers: `c:<pod name>` or `d:<pod uid>` of an owner. */
+  readonly lowers: readonly { readonly ownerUid: string; readonly op: string }[];
+}
+
+export interface PackHeader {
+  readonly epoch: string;
+  readonly fence: string;
+  readonly generation: number;
+  readonly resource: CachedResource;
+  readonly lane: number;
+  readonly sequence: number;
+  /** `D` live delta, `L` listed object, `W` watermark. Manifests have a call of their own. */
+  readonly kind: "D" | "L" | "W";
+}
+
+export type ApplyResult =
+  /** `outcomes` has one rule (`A4` … `A9`) per item of this call. */
+  | { readonly kind: "applied"; readonly bells: readonly Doorbell[]; readonly outcomes: readonly ItemOutcome[] }
+  /** Items before `index` are applied; read again and send the rest. */
+  | { readonly kind: "retry"; readonly index: number; readonly bells: readonly Doorbell[]; readonly outcomes: readonly ItemOutcome[] }
+  | { readonly kind: "duplicate"; readonly bells: readonly Doorbell[] }
+  /** Older fence or another epoch: acknowledge and forget. */
+  | { readonly kind: "dropped"; readonly why: "fence" | "epoch" }
+  /** Come back: no epoch, or the fence is not open yet. */
+  | { readonly kind: "noEpoch" }
+  | { readonly kind: "notOpen" };
+
+/** `changed` A7/A9 · `same` A4/A8 · `late` A5 · `absent` A6. */
+export type ItemOutcome = "changed" | "same" | "late" | "absent";
+
+export interface ManifestRow {
+  readonly key: ObjectKey;
+  readonly uid: string;
+  readonly rv: string;
+}
+
+export interface IndexStore {
+  readIndex(request: IndexRequest): Promise<IndexView>;
+  /** Entries of whole slices: dependents of an owner, or (`orphansOf`) a namespace's objects without controller owner. */
+  readSlices(slices: readonly SliceRef[]): Promise<readonly (readonly Row[])[]>;
+  /** Version rows of one lane, without objects. */
+  readLane(resource: CachedResource, lane: number): Promise<readonly Omit<Row, "object">[]>;
+  /**
+   * Applies items in order (≤ 100, one per key). `commit` goes with the last call of a message: it commits the sequence and,
+   * when contiguous, raises W to `watermark` (greatest rv of the message; W: its rv; L: none).
+   */
+  applyPack(
+    pack: PackHeader,
+    items: readonly ItemChange[],
+    options: { readonly counts: readonly NamespaceCount[]; readonly commit?: { readonly watermark?: string } },
+  ): Promise<ApplyResult>;
+  /** A part that is not the last: kept until the last one comes. */
+  stashManifest(pack: Omit<PackHeader, "kind">, rows: readonly ManifestRow[]): Promise<ApplyResult | { readonly kind: "early" }>;
+  readManifest(pack: Omit<PackHeader, "kind">): Promise<readonly ManifestRow[]>;
+  /**
+   * The last (or only) part. `rows` are all rows of the lane at `listRV`, `sweep` a delete for each cached row that is not
+   * among them and not newer than `listRV`. `needed`: a listed row is missing, the lane is frozen. `early`: not contiguous.
+   */
+  applyManifest(
+    pack: Omit<PackHeader, "kind">,
+    manifest: {
+      readonly listRV: string;
+      readonly rows: readonly ManifestRow[];
+      readonly sweep: readonly ItemChange[];
+      readonly counts: readonly NamespaceCount[];
+    },
+  ): Promise<ApplyResult | { readonly kind: "early" } | { readonly kind: "needed"; readonly keys: readonly ObjectKey[] }>;
+}
+
+export type SliceRef =
+  | { readonly resource: CachedResource; readonly owner: string }
+  | { readonly resource: CachedResource; readonly orphansOf: string };
+
+// ------------------------------------------------------------------------------------------------------------ work queue
+
+export interface Snapshot {
+  /** Absent when the primary is gone: nothing to do. */
+  readonly primary?: Row;
+  /** The primary's slice (pods, or replica sets of a Deployment). */
+  readonly dependents: readonly Row[];
+  /** Objects of the dependents' resource in the namespace without controller owner. */
+  readonly orphans: readonly Row[];
+  readonly intents: readonly Intent[];
+  /** Consecutive failures of this key. */
+  readonly failures: number;
+}
+
+export type TakeResult =
+  | { readonly kind: "ok"; readonly snapshot: Snapshot; readonly leaseUntilMs: number }
+  /** Expired ops of a dead token: look them up live, write them through, `done`. No snapshot to decide on. */
+  | { readonly kind: "recover"; readonly snapshot: Snapshot; readonly leaseUntilMs: number }
+  | { readonly kind: "gated"; readonly reason: string }
+  | { readonly kind: "busy" }
+  | { readonly kind: "empty" }
+  | { readonly kind: "notYet"; readonly delayMs: number; readonly bell: Doorbell }
+  /** The primary's uid or owner is another one than the caller's; take again with these. */
+  | { readonly kind: "moved"; readonly uid?: string; readonly ownerUid?: string }
+  | { readonly kind: "otherEpoch" };
+
+export type Outcome =
+  | { readonly kind: "ok" }
+  | { readonly kind: "retry" }
+  | { readonly kind: "requeueAfter"; readonly delayMs: number }
+  | { readonly kind: "drop" };
+
+export interface Taken {
+  readonly epoch: string;
+  readonly controller: Controller;
+  readonly key: ObjectKey;
+  /** Random, one per take. */
+  readonly token: string;
+}
+
+export interface WorkQueue {
+  /** Queues `key` at now + `delayMs`; the answer is the doorbell to ring, if one is due. */
+  add(epoch: string, controller: Controller, key: ObjectKey, delayMs: number): Promise<Doorbell | undefined>;
+  take(run: Taken, known: { readonly uid?: string; readonly ownerUid?: string }): Promise<TakeResult>;
+  /** Fifteen more seconds, or undefined when the key was taken over. Answers the new lease end. */
+  renew(run: Taken): Promise<number | undefined>;
+  done(
+    run: Taken,
+    outcome: Outcome,
+  ): Promise<{ readonly kind: "done"; readonly failures: number; readonly bell?: Doorbell } | { readonly kind: "stolen" }>;
+  /** Keys overdue by 5 s with nobody on them, and keys whose lease ran out (≤ 500 a pass), of controllers whose gate is open. */
+  sweep(epoch: string): Promise<readonly Doorbell[]>;
+  /** Queued and running keys with their times, for people and tests. */
+  queued(
+    controller: Controller,
+  ): Promise<
+    readonly { readonly key: ObjectKey; readonly readyAtMs?: number; readonly leaseUntilMs?: number; readonly failures: number }[]
+  >;
+}
+
+// --------------------------------------------------------------------------------------------------------------- intents
+
+/**
+ * A call that was, may be or will be made for an owner. `pending` (a call may be in flight) blocks creates and deletes;
+ * `planned` (a name to use first) blocks nothing.
+ */
+export interface Intent {
+  /** `c:<pod name>` or `d:<pod uid>`. */
+  readonly id: string;
+  readonly verb: "create" | "delete";
+  readonly name: string;
+  /** Deletes only. */
+  readonly uid?: string;
+  readonly state: "pending" | "planned";
+  readonly token: string;
+  readonly deadlineMs: number;
+  /** An unanswered call with this name may still land until then; a name is not given up before. */
+  readonly mayLandUntilMs?: number;
+}
+
+export interface IntentStore {
+  /** Pending from now, deadline now + 15 s. "stolen" without the lease or when the key's uid is no longer `ownerUid`. */
+  registerIntents(
+    run: Taken,
+    ownerUid: string,
+    intents: readonly Pick<Intent, "id" | "verb" | "name" | "uid" | "mayLandUntilMs">[],
+  ): Promise<"ok" | "stolen">;
+  /**
+   * Own answers and live reads, by the rules A1, A4–A7, A10, and what became of the run's own ops. The key itself is queued
+   * if a row changed or an answer was dropped by A5/A6, never by its own status. Also re-stamps the deadline of the token's
+   * pending ops.
+   */
+  writeThrough(run: Taken, write: WriteThrough): Promise<WriteThroughResult>;
+}
+
+export interface WriteThrough {
+  readonly resource: CachedResource;
+  /** ≤ 500 puts, one per key. */
+  readonly items: readonly ItemChange[];
+  readonly counts: readonly NamespaceCount[];
+  readonly ownerUid: string;
+  /** Ops that ended (done, refused). Quiet: lowering one's own op queues nothing. */
+  readonly lower: readonly string[];
+  /** Creates that were not answered, or not tried while an earlier call may still land: back to planned, only if they still stand. */
+  readonly plan: readonly { readonly id: string; readonly mayLand: boolean }[];
+  /** Pods whose delete was answered without an object: flag `gone`. */
+  readonly gone: readonly { readonly key: ObjectKey; readonly uid: string }[];
+  /** The items are the answer to the primary's own status write. */
+  readonly ownStatus: boolean;
+}
+
+export type WriteThroughResult =
+  | { readonly kind: "ok"; readonly bells: readonly Doorbell[]; readonly outcomes: readonly ItemOutcome[] }
+  | { readonly kind: "retry"; readonly index: number; readonly bells: readonly Doorbell[]; readonly outcomes: readonly ItemOutcome[] }
+  | { readonly kind: "otherEpoch" };
