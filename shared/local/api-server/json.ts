@@ -1,0 +1,133 @@
+/**
+ * Objects inside the API server are plain JSON: it stores what it is sent and looks only at the fields it has rules for.
+ * Stored objects are frozen; whoever wants to change one clones it first.
+ */
+export type Json = null | boolean | number | string | Json[] | JsonObject;
+
+export interface JsonObject {
+  [key: string]: Json;
+}
+
+export function isObject(value: unknown): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** The object under `key`, or `undefined` if there is none or it is something else. */
+export function objectAt(parent: JsonObject | undefined, key: string): JsonObject | undefined {
+  const value = parent?.[key];
+  return isObject(value) ? value : undefined;
+}
+
+/** The object under `key`, put there if missing. */
+export function ensureObject(parent: JsonObject, key: string): JsonObject {
+  const value = parent[key];
+  if (isObject(value)) return value;
+  const created: JsonObject = {};
+  parent[key] = created;
+  return created;
+}
+
+export function textAt(parent: JsonObject | undefined, key: string): string | undefined {
+  const value = parent?.[key];
+  return typeof value === "string" ? value : undefined;
+}
+
+export function numberAt(parent: JsonObject | undefined, key: string): number | undefined {
+  const value = parent?.[key];
+  return typeof value === "number" ? value : undefined;
+}
+
+/** The list under `key`; no list is an empty list. */
+export function listAt(parent: JsonObject | undefined, key: string): readonly Json[] {
+  const value = parent?.[key];
+  return Array.isArray(value) ? value : [];
+}
+
+/** The objects of the list under `key`, anything else in it left out. */
+export function objectsAt(parent: JsonObject | undefined, key: string): JsonObject[] {
+  return listAt(parent, key).filter(isObject);
+}
+
+/** `object.metadata`; an object without metadata answers `{}`. */
+export function metaOf(object: JsonObject): JsonObject {
+  return objectAt(object, "metadata") ?? {};
+}
+
+export function nameOf(object: JsonObject): string {
+  return textAt(metaOf(object), "name") ?? "";
+}
+
+export function namespaceOf(object: JsonObject): string {
+  return textAt(metaOf(object), "namespace") ?? "";
+}
+
+/** A map of strings (labels, annotations, a plain selector) with everything that is no string left out. */
+export function stringMap(value: Json | undefined): Record<string, string> {
+  const map: Record<string, string> = {};
+  if (isObject(value)) for (const [key, entry] of Object.entries(value)) if (typeof entry === "string") map[key] = entry;
+  return map;
+}
+
+export function clone<T extends Json>(value: T): T {
+  if (Array.isArray(value)) {
+    // The elements' type is kept one by one, which the compiler cannot see.
+    return value.map((entry) => clone(entry)) as T;
+  }
+  if (!isObject(value)) return value;
+  const copy: JsonObject = {};
+  for (const key of Object.keys(value)) copy[key] = clone(value[key] ?? null);
+  // As above: same keys, cloned values.
+  return copy as T;
+}
+
+/** Like Go's `Semantic.DeepEqual` on decoded objects: missing, null, `{}` and `[]` are one and the same. */
+export function semanticEqual(a: Json | undefined, b: Json | undefined): boolean {
+  if (a === b) return true;
+  if (isEmpty(a) && isEmpty(b)) return true;
+  if (Array.isArray(a) && Array.isArray(b)) return a.length === b.length && a.every((entry, i) => semanticEqual(entry, b[i]));
+  if (isObject(a) && isObject(b)) {
+    for (const key in a) if (!semanticEqual(a[key], b[key])) return false;
+    for (const key in b) if (!(key in a) && !isEmpty(b[key])) return false;
+    return true;
+  }
+  return false;
+}
+
+function isEmpty(value: Json | undefined): boolean {
+  if (value === undefined || value === null) return true;
+  if (Array.isArray(value)) return value.length === 0;
+  if (!isObject(value)) return false;
+  for (const _ in value) return false;
+  return true;
+}
+
+/** Exact equality; `semanticEqual` decides about generations, this one about whether a write changes anything. */
+export function jsonEqual(a: Json | undefined, b: Json | undefined): boolean {
+  if (a === b) return true;
+  if (Array.isArray(a) && Array.isArray(b)) return a.length === b.length && a.every((entry, i) => jsonEqual(entry, b[i]));
+  if (isObject(a) && isObject(b)) {
+    const keys = Object.keys(a);
+    return keys.length === Object.keys(b).length && keys.every((key) => key in b && jsonEqual(a[key], b[key]));
+  }
+  return false;
+}
+
+export function deepFreeze<T extends Json>(value: T): T {
+  if (typeof value === "object" && value !== null && !Object.isFrozen(value)) {
+    Object.freeze(value);
+    for (const entry of Object.values(value)) deepFreeze(entry);
+  }
+  return value;
+}
+
+const texts = new WeakMap<object, string>();
+
+/** `JSON.stringify` of a frozen object, computed once however many lists and watches send it. */
+export function frozenText(object: JsonObject): string {
+  let text = texts.get(object);
+  if (text === undefined) {
+    text = JSON.stringify(object);
+    if (Object.isFrozen(object)) texts.set(object, text);
+  }
+  return text;
+}

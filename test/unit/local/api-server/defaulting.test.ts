@@ -1,0 +1,137 @@
+// Would catch: a default that is missing, misplaced or new: each changes every pod-template-hash.
+import { expect, test } from "vitest";
+import { decodeProtobuf, PROTOBUF_MEDIA_TYPE } from "../../../../shared/local/api-server/protobuf.ts";
+import { canonicalQuantity } from "../../../../shared/local/api-server/quantity.ts";
+import { at, deployment, DEPLOYMENTS, MERGE, pod, PODS, podTemplate, setUp } from "./fixture.ts";
+
+/** deployment.md §7.3: what `kubectl create deployment nginx --image=nginx` yields; the hash of it with v1.36 is 7f8fbb96d. */
+const H1 = {
+  metadata: { labels: { app: "nginx" } },
+  spec: {
+    containers: [
+      {
+        name: "nginx",
+        image: "nginx",
+        resources: {},
+        terminationMessagePath: "/dev/termination-log",
+        terminationMessagePolicy: "File",
+        imagePullPolicy: "Always",
+      },
+    ],
+    restartPolicy: "Always",
+    terminationGracePeriodSeconds: 30,
+    dnsPolicy: "ClusterFirst",
+    securityContext: {},
+    schedulerName: "default-scheduler",
+  },
+};
+
+/** `kubectl create deployment nginx --image=nginx`, as kubectl 1.36.3 sends it. */
+const CREATE_DEPLOYMENT = Buffer.from(
+  [
+    "6b3873000a150a07617070732f7631120a4465706c6f796d656e7412b3010a230a056e67696e7812001a0022002a0032",
+    "00380042005a0c0a0361707012056e67696e78127e0801120e0a0c0a0361707012056e67696e781a620a1e0a0012001a",
+    "0022002a003200380042005a0c0a0361707012056e67696e78124012220a056e67696e7812056e67696e782a0042006a",
+    "007200800100880100900100a201001a00320042004a005200580060006800820100" + "8a01009a0100c2010022020a002800",
+    "38001a0c08001000180020002800" + "38001a002200",
+  ].join(""),
+  "hex",
+);
+
+test("the template of kubectl create deployment is H1, sent as JSON", async () => {
+  const { post } = setUp();
+  const template = {
+    metadata: { creationTimestamp: null, labels: { app: "nginx" } },
+    spec: { containers: [{ name: "nginx", image: "nginx", resources: {} }] },
+  };
+  const { body } = await post(
+    DEPLOYMENTS,
+    deployment("nginx", { replicas: 1, selector: { matchLabels: { app: "nginx" } }, strategy: {}, template }),
+  );
+  expect(at(body, "spec.template")).toEqual(H1);
+  expect(at(body, "spec.strategy")).toEqual({ type: "RollingUpdate", rollingUpdate: { maxUnavailable: "25%", maxSurge: "25%" } });
+  expect([at(body, "spec.revisionHistoryLimit"), at(body, "spec.progressDeadlineSeconds")]).toEqual([10, 600]);
+});
+
+test("the same sent as protobuf, as kubectl does", async () => {
+  const { server } = setUp();
+  const response = await server.request({
+    method: "POST",
+    path: DEPLOYMENTS,
+    headers: { "content-type": PROTOBUF_MEDIA_TYPE },
+    body: CREATE_DEPLOYMENT,
+  });
+  expect(response.status).toBe(201);
+  const body = response.kind === "object" ? response.body : {};
+  expect(at(body, "spec.template")).toEqual(H1);
+  expect([at(body, "metadata.name"), at(body, "spec.replicas"), at(body, "metadata.labels")]).toEqual(["nginx", 1, { app: "nginx" }]);
+});
+
+test("a truncated protobuf body is refused, not read halfway", () => {
+  expect(() => decodeProtobuf(CREATE_DEPLOYMENT.subarray(0, 100))).toThrow("truncated protobuf");
+  expect(() => decodeProtobuf(Buffer.from("{}"))).toThrow("no Kubernetes protobuf envelope");
+});
+
+test("defaults come back where a patch takes them away", async () => {
+  const { post, patch } = setUp();
+  await post(DEPLOYMENTS, deployment("web"));
+  const { body } = await patch(`${DEPLOYMENTS}/web`, MERGE, { spec: { replicas: null, template: { spec: { schedulerName: null } } } });
+  expect([at(body, "spec.replicas"), at(body, "spec.template.spec.schedulerName"), at(body, "metadata.generation")]).toEqual([
+    1,
+    "default-scheduler",
+    1,
+  ]);
+});
+
+test("a size of 0 is a size", async () => {
+  const { post } = setUp();
+  expect(at((await post(DEPLOYMENTS, deployment("web", { replicas: 0 }))).body, "spec.replicas")).toBe(0);
+});
+
+test.each([
+  ["nginx", "Always"],
+  ["nginx:latest", "Always"],
+  ["registry:5000/nginx", "Always"],
+  ["registry:5000/nginx:1", "IfNotPresent"],
+  ["nginx@sha256:abc", "IfNotPresent"],
+])("the pull policy of %s is %s", async (image, want) => {
+  const { post } = setUp();
+  const { body } = await post(DEPLOYMENTS, deployment("web", { template: podTemplate({ containers: [{ name: "a", image }] }) }));
+  expect(at(body, "spec.template.spec.containers.0.imagePullPolicy")).toBe(want);
+});
+
+test("a pod, not a template, gets requests from its limits, a service account and tolerations", async () => {
+  const { post } = setUp();
+  const containers = [{ name: "a", image: "a:1", resources: { limits: { cpu: 2, memory: "1024Mi" } } }];
+  const { body } = await post(PODS, pod("p", {}, { containers }));
+  expect(at(body, "spec.containers.0.resources")).toEqual({ limits: { cpu: "2", memory: "1Gi" }, requests: { cpu: "2", memory: "1Gi" } });
+  expect(at(body, "spec")).toMatchObject({
+    serviceAccountName: "default",
+    enableServiceLinks: true,
+    priority: 0,
+    preemptionPolicy: "PreemptLowerPriority",
+  });
+  expect(at(body, "status")).toEqual({ phase: "Pending", qosClass: "Guaranteed" });
+  const inTemplate = await post(DEPLOYMENTS, deployment("web", { template: podTemplate({ containers }) }));
+  expect(at(inTemplate.body, "spec.template.spec.containers.0.resources")).toEqual({ limits: { cpu: "2", memory: "1Gi" } });
+});
+
+test.each([
+  ["1000m", "1"],
+  ["0.5", "500m"],
+  ["1.5", "1500m"],
+  ["1024Mi", "1Gi"],
+  ["1536Mi", "1536Mi"],
+  ["512", "512"],
+  ["1000", "1k"],
+  ["1e3", "1e3"],
+  ["1000000000", "1G"],
+  ["0", "0"],
+  ["100u", "100u"],
+  ["1.5Gi", "1536Mi"],
+  ["+5", "5"],
+  ["-1", "-1"],
+  ["a", undefined],
+])("the quantity %s is served as %s", (text, want) => {
+  expect(canonicalQuantity(text)).toBe(want);
+});

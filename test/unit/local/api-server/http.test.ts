@@ -1,0 +1,66 @@
+// Would catch: a watch that is buffered until it ends, a list that is no JSON, a port that stays open, a client that mistakes a refusal for an answer.
+import { expect, test } from "vitest";
+import { createSeededRandom } from "../../../../shared/adapters/memory/random.ts";
+import { createVirtualClock } from "../../../../shared/adapters/memory/clock.ts";
+import { createApiServer } from "../../../../shared/local/api-server/api-server.ts";
+import { serveHttp } from "../../../../shared/local/api-server/http.ts";
+import { createKubeClient } from "../../../../shared/local/nodes/kube-client.ts";
+import { CONFIGMAPS, MERGE, START_MS } from "./fixture.ts";
+
+async function setUpHttp() {
+  const server = createApiServer({ clock: createVirtualClock(START_MS), random: createSeededRandom(1) });
+  const http = await serveHttp(server);
+  return { server, http, client: createKubeClient({ server: http.url }, { userAgent: "test" }) };
+}
+
+/** What became of it, so that no rejection is left alone while the test looks elsewhere. */
+function outcome(call: Promise<void>): Promise<unknown> {
+  return call.catch((error: unknown) => error);
+}
+
+test("objects, pages and refusals over HTTP", async () => {
+  const { http, client } = await setUpHttp();
+  for (let i = 0; i < 3; i += 1) await client.request("POST", CONFIGMAPS, { metadata: { name: `c${i}` }, data: { text: "ü" } });
+  const { items } = await client.list(CONFIGMAPS);
+  expect(items).toHaveLength(3);
+  expect(items[0]).toMatchObject({ metadata: { name: "c0" }, data: { text: "ü" } });
+  expect(items[0]).not.toHaveProperty("kind");
+  await expect(client.request("POST", CONFIGMAPS, { metadata: { name: "c0" } })).rejects.toMatchObject({
+    code: 409,
+    reason: "AlreadyExists",
+  });
+  await expect(client.request("GET", "/nope")).rejects.toMatchObject({ code: 404 });
+  await http.close();
+});
+
+test("watch events arrive as they happen, and the watch ends with the server", async () => {
+  const { http, client } = await setUpHttp();
+  const seen: string[] = [];
+  let arrived = (): void => undefined;
+  const two = new Promise<void>((resolve) => {
+    arrived = () => (seen.length === 2 ? resolve() : undefined);
+  });
+  const count = ({ type }: { readonly type: string }): void => {
+    seen.push(type);
+    arrived();
+  };
+  const watching = outcome(client.watch(CONFIGMAPS, {}, count, new AbortController().signal));
+  await client.request("POST", CONFIGMAPS, { metadata: { name: "c" } });
+  await client.request("PATCH", `${CONFIGMAPS}/c`, { data: { a: "b" } }, MERGE);
+  await two;
+  expect(seen).toEqual(["ADDED", "MODIFIED"]);
+  await http.close();
+  await watching;
+});
+
+test("a watch that the client aborts is closed on the server", async () => {
+  const { server, http, client } = await setUpHttp();
+  const ends = new AbortController();
+  const { resourceVersion } = await client.list(CONFIGMAPS);
+  const watching = outcome(client.watch(CONFIGMAPS, { resourceVersion }, () => ends.abort(new Error("enough")), ends.signal));
+  // Retried until the watch is open and has seen one.
+  for (let i = 0; !ends.signal.aborted; i += 1) await client.request("POST", CONFIGMAPS, { metadata: { name: `c${i}` } });
+  expect(await watching).toBeInstanceOf(Error);
+  server.close();
+  await http.close();
+});
