@@ -1,0 +1,234 @@
+/**
+ * What each role may ever ask of the API server: design.md's table of writes as data. The write gateway refuses what is not
+ * here, and infra/manifests makes the RBAC rules of it, so the two cannot drift apart.
+ *
+ * Not yet here, because nothing sends them: the rollback of a Deployment, and the PATCH of an Event that counts repeats.
+ */
+import { CACHED_RESOURCES } from "../api/resources.ts";
+import type { Controller, Resource } from "../api/resources.ts";
+import type { PatchType } from "../ports/kube.ts";
+
+/**
+ * One kind of write. Paths are JSON pointers into the body, or, for a delete, into its preconditions.
+ *
+ *     { what: "release a pod", verb: "patch", resource: "pods", type: "…strategic-merge…", require: ["/metadata/uid", …],
+ *       values: { "/metadata/ownerReferences/0/$patch": "delete" }, allow: ["/metadata/uid", …] }
+ */
+export interface ContractRow {
+  readonly what: string;
+  readonly verb: "create" | "patch" | "delete";
+  readonly resource: Resource;
+  readonly subresource?: "status";
+  /** Patches only. */
+  readonly type?: PatchType;
+  /** Must be there; a text must not be empty. `null` (drop this field) counts as there. */
+  readonly require: readonly string[];
+  readonly values?: Readonly<Record<string, string | boolean>>;
+  /** Every leaf must be one of these or lie below one. */
+  readonly allow: readonly string[];
+}
+
+const MERGE = "application/merge-patch+json";
+const STRATEGIC = "application/strategic-merge-patch+json";
+
+const IDENTITY = ["/metadata/uid", "/metadata/resourceVersion"];
+const ONE_OWNER = "/metadata/ownerReferences/0";
+/** Exactly one reference, and it makes its owner the controller: a second entry would be `/metadata/ownerReferences/1`. */
+const CONTROLLER_REFERENCE = ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"].map(
+  (field) => `${ONE_OWNER}/${field}`,
+);
+const IS_CONTROLLER = { [`${ONE_OWNER}/controller`]: true, [`${ONE_OWNER}/blockOwnerDeletion`]: true };
+
+function adopt(resource: "pods" | "replicasets"): ContractRow {
+  const paths = ["/metadata/uid", ...CONTROLLER_REFERENCE];
+  return { what: `adopt ${resource}`, verb: "patch", resource, type: STRATEGIC, require: paths, values: IS_CONTROLLER, allow: paths };
+}
+
+function release(resource: "pods" | "replicasets"): ContractRow {
+  const paths = ["/metadata/uid", `${ONE_OWNER}/$patch`, `${ONE_OWNER}/uid`];
+  return {
+    what: `release ${resource}`,
+    verb: "patch",
+    resource,
+    type: STRATEGIC,
+    require: paths,
+    values: { [`${ONE_OWNER}/$patch`]: "delete" },
+    allow: paths,
+  };
+}
+
+/** A status patch names the object it was decided on and every field it rules, so nothing of an older status survives. */
+function status(resource: Resource, fields: readonly string[], more: readonly string[] = []): ContractRow {
+  const paths = [...IDENTITY, ...[...fields, "observedGeneration", "conditions"].map((field) => `/status/${field}`)];
+  return {
+    what: `status of ${resource}`,
+    verb: "patch",
+    resource,
+    subresource: "status",
+    type: MERGE,
+    require: paths,
+    allow: [...paths, ...more],
+  };
+}
+
+const CREATE_EVENT: ContractRow = {
+  what: "create an Event",
+  verb: "create",
+  resource: "events",
+  require: ["/metadata/name", "/involvedObject/uid", "/reason", "/type"],
+  allow: [
+    "/apiVersion",
+    "/kind",
+    "/metadata/name",
+    "/metadata/namespace",
+    "/involvedObject",
+    "/reason",
+    "/message",
+    "/type",
+    "/count",
+    "/firstTimestamp",
+    "/lastTimestamp",
+    "/source/component",
+    "/reportingComponent",
+  ],
+};
+
+const CREATE_POD: ContractRow = {
+  what: "create a pod",
+  verb: "create",
+  resource: "pods",
+  require: ["/metadata/name", "/metadata/generateName", "/metadata/labels", ...CONTROLLER_REFERENCE],
+  values: IS_CONTROLLER,
+  allow: [
+    "/apiVersion",
+    "/kind",
+    "/metadata/name",
+    "/metadata/generateName",
+    "/metadata/labels",
+    "/metadata/annotations",
+    "/metadata/finalizers",
+    ...CONTROLLER_REFERENCE,
+    "/spec",
+  ],
+};
+
+const DELETE_POD: ContractRow = { what: "delete a pod", verb: "delete", resource: "pods", require: ["/uid"], allow: ["/uid"] };
+
+const REPLICA_COUNTERS = ["replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas"];
+
+/** What the write gateway of each controller lets through. */
+export const CONTRACT: { readonly [C in Controller]: readonly ContractRow[] } = {
+  replicaset: [
+    CREATE_POD,
+    DELETE_POD,
+    adopt("pods"),
+    release("pods"),
+    status("replicasets", [...REPLICA_COUNTERS, "terminatingReplicas"]),
+    CREATE_EVENT,
+  ],
+  replicationcontroller: [
+    CREATE_POD,
+    DELETE_POD,
+    adopt("pods"),
+    release("pods"),
+    status("replicationcontrollers", REPLICA_COUNTERS),
+    CREATE_EVENT,
+  ],
+  deployment: [
+    {
+      what: "create a ReplicaSet",
+      verb: "create",
+      resource: "replicasets",
+      require: ["/metadata/name", "/metadata/labels", "/spec/replicas", "/spec/selector", "/spec/template", ...CONTROLLER_REFERENCE],
+      values: IS_CONTROLLER,
+      allow: [
+        "/apiVersion",
+        "/kind",
+        "/metadata/name",
+        "/metadata/namespace",
+        "/metadata/labels",
+        "/metadata/annotations",
+        ...CONTROLLER_REFERENCE,
+        "/spec/replicas",
+        "/spec/minReadySeconds",
+        "/spec/selector",
+        "/spec/template",
+      ],
+    },
+    {
+      what: "size, annotations and minReadySeconds of a ReplicaSet",
+      verb: "patch",
+      resource: "replicasets",
+      type: MERGE,
+      require: IDENTITY,
+      allow: [...IDENTITY, "/spec/replicas", "/spec/minReadySeconds", "/metadata/annotations"],
+    },
+    {
+      what: "delete a ReplicaSet",
+      verb: "delete",
+      resource: "replicasets",
+      require: ["/uid", "/resourceVersion"],
+      allow: ["/uid", "/resourceVersion"],
+    },
+    adopt("replicasets"),
+    release("replicasets"),
+    status(
+      "deployments",
+      ["replicas", "updatedReplicas", "readyReplicas", "availableReplicas", "unavailableReplicas", "terminatingReplicas", "collisionCount"],
+      ["/metadata/annotations/deployment.kubernetes.io~1revision"],
+    ),
+    CREATE_EVENT,
+  ],
+};
+
+/** A process of ours as the API server knows it. */
+export interface Role {
+  /** Also the name of its service account. */
+  readonly name: string;
+  /** Whose contract it fulfils. */
+  readonly controller?: Controller;
+  readonly reads: readonly {
+    readonly resource: Resource;
+    readonly verbs: readonly ("get" | "list" | "watch")[];
+    /** Only the object of this name. */ readonly name?: string;
+  }[];
+  /**
+   * Owners whose `/finalizers` it must be allowed to update: where the admission plugin OwnerReferencesPermissionEnforcement
+   * runs, `blockOwnerDeletion: true` in a reference asks for that right on the owner. Nothing is ever written there.
+   */
+  readonly blocksDeletionOf?: Resource;
+  /** Verbs within our own namespace. */
+  readonly ownNamespace?: readonly { readonly resource: Resource; readonly verbs: readonly ("get" | "create" | "update")[] }[];
+}
+
+export const ROLES: readonly Role[] = [
+  {
+    name: "deltaloop-watcher",
+    reads: [
+      ...CACHED_RESOURCES.map((resource) => ({ resource, verbs: ["list", "watch"] as const })),
+      // Its uid is the cluster's identity (informer §11.7).
+      { resource: "namespaces", verbs: ["get"], name: "kube-system" },
+    ],
+    // The Lease and the one PUT of the whole product.
+    ownNamespace: [{ resource: "leases", verbs: ["get", "create", "update"] }],
+  },
+  syncRole("replicaset", "replicasets", [
+    { resource: "replicasets", verbs: ["get"] },
+    { resource: "pods", verbs: ["get", "list"] },
+  ]),
+  syncRole("replicationcontroller", "replicationcontrollers", [
+    { resource: "replicationcontrollers", verbs: ["get"] },
+    { resource: "pods", verbs: ["get", "list"] },
+  ]),
+  syncRole("deployment", "deployments", [
+    { resource: "deployments", verbs: ["get"] },
+    { resource: "replicasets", verbs: ["get", "list"] },
+    { resource: "pods", verbs: ["get", "list"] },
+  ]),
+  // Reads live what was too big to travel (informer §10.4).
+  { name: "deltaloop-apply-deltas", reads: CACHED_RESOURCES.map((resource) => ({ resource, verbs: ["get"] as const })) },
+];
+
+function syncRole(controller: Controller, primary: Resource, reads: Role["reads"]): Role {
+  return { name: `deltaloop-sync-${controller}`, controller, reads, blocksDeletionOf: primary };
+}

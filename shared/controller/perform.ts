@@ -1,0 +1,95 @@
+/**
+ * Does what decisions want done, for all controllers: turns writes into calls and answers into cache rows.
+ *
+ * P1 before the first create or delete of a batch its intents are registered; each is lowered, kept as planned or left
+ *    pending by what its call was answered. A controller cannot forget to.
+ * P2 nothing is created from a template the decision did not see: the owner is read live first, once per run.
+ * P3 every object that an answer or a live read brings is written through, one call per group of concurrent answers.
+ * P4 no call starts unless `run.mayWrite()`; otherwise LeaseEndsError.
+ * P5 in shadow nothing is sent, registered or written through. What was decided is traced, and the sync ends as done.
+ *
+ * Writes are done in order. Neighbours that belong together (claims; pod deletes) are done at once; the first group that
+ * does not succeed ends the list.
+ */
+import { TerminalError } from "../ports/errors.ts";
+import { claim } from "./perform/claims.ts";
+import type { ClaimWrite } from "./perform/claims.ts";
+import { createPods } from "./perform/create-pods.ts";
+import { deletePods } from "./perform/delete-pods.ts";
+import { createReplicaSet, deleteReplicaSet, patchReplicaSet } from "./perform/replica-sets.ts";
+import { updateStatus } from "./perform/status.ts";
+import type { PerformOptions, Performed, WriteOf, WriteResult } from "./performed.ts";
+import type { Run, SyncPorts } from "./run.ts";
+import type { Write } from "./writes.ts";
+
+export type { PerformOptions, Performed, WriteOf, WriteResult } from "./performed.ts";
+
+/** @throws {Error} when the sync cannot go on: the lease ends, the key was taken over, the owner cannot be read. */
+export async function perform(ports: SyncPorts, run: Run, writes: readonly Write[], options: PerformOptions = {}): Promise<Performed> {
+  if (writes.length === 0) return { results: [] };
+  const { controller, key } = run;
+  for (const write of writes) ports.trace?.({ controller, key, kind: "decided", write });
+  if (ports.gateway.mode === "shadow") {
+    for (const what of options.next ?? []) ports.trace?.({ controller, key, kind: "notDecided", what });
+    return { end: { kind: "done" }, results: writes.map(() => ({ kind: "notTried" })) };
+  }
+  const results: WriteResult[] = [];
+  let last: Performed = { results: [] };
+  for (const group of groupsOf(writes)) {
+    last = await performGroup(ports, run, group, options);
+    results.push(...last.results);
+    if (last.end || last.error || last.results.some(({ kind }) => kind === "notTried" || kind === "alreadyExists")) break;
+  }
+  while (results.length < writes.length) results.push({ kind: "notTried" });
+  return { ...last, results };
+}
+
+/** Neighbours that are done at once: claims of one resource, deletes of pods. */
+function groupsOf(writes: readonly Write[]): readonly (readonly Write[])[] {
+  const groups: Write[][] = [];
+  for (const write of writes) {
+    const group = groups.at(-1);
+    if (group?.[0] && belongTogether(group[0], write)) group.push(write);
+    else groups.push([write]);
+  }
+  return groups;
+}
+
+function belongTogether(a: Write, b: Write): boolean {
+  if (isClaim(a)) return isClaim(b) && a.resource === b.resource;
+  return a.kind === "DeletePod" && b.kind === "DeletePod";
+}
+
+function isClaim(write: Write): write is ClaimWrite {
+  return write.kind === "Adopt" || write.kind === "Release";
+}
+
+async function performGroup(ports: SyncPorts, run: Run, group: readonly Write[], options: PerformOptions): Promise<Performed> {
+  const [write] = group;
+  switch (write?.kind) {
+    case undefined:
+      return { results: [] };
+    case "Adopt":
+    case "Release":
+      return claim(ports, run, group.filter(isClaim));
+    case "DeletePod":
+      return deletePods(
+        ports,
+        run,
+        group.filter((each): each is WriteOf<"DeletePod"> => each.kind === "DeletePod"),
+      );
+    case "CreatePods":
+      return createPods(ports, run, write);
+    case "CreateReplicaSet":
+      if (!options.build) throw new TerminalError("CreateReplicaSet without a build option");
+      return createReplicaSet(ports, run, write, options.build);
+    case "PatchReplicaSet":
+      return patchReplicaSet(ports, run, write);
+    case "DeleteReplicaSet":
+      return deleteReplicaSet(ports, run, write);
+    case "UpdateStatus":
+      return updateStatus(ports, run, write, options.recompute);
+    default:
+      return write satisfies never;
+  }
+}

@@ -1,0 +1,79 @@
+/** Adopt and release, all at once, for pods and ReplicaSets (replicaset §6, deployment §5.1). */
+import { RESOURCES, objectKey } from "../../api/resources.ts";
+import type { Cached } from "../../api/cached.ts";
+import type { KubeObject } from "../../api/wire.ts";
+import { isInvalid, isNotFound } from "../../ports/errors.ts";
+import type { PatchRequest } from "../../ports/kube.ts";
+import { LeaseEndsError, aggregate, toError } from "../errors.ts";
+import type { Performed, StoredResult, WriteOf, WriteResult } from "../performed.ts";
+import type { Run, SyncPorts } from "../run.ts";
+import { adoptionProblem, liveOwner } from "./live-owner.ts";
+import { save, storedObject } from "./session.ts";
+
+export type ClaimWrite = WriteOf<"Adopt"> | WriteOf<"Release">;
+
+type Outcome = { readonly kind: "patched"; readonly object: KubeObject } | Exclude<WriteResult, StoredResult>;
+
+/**
+ * Before the first adoption the owner is read live: if it is gone or being deleted, every adoption fails, in upstream's
+ * words, and the releases are made all the same. Every error is in the aggregate.
+ */
+export async function claim(ports: SyncPorts, run: Run, writes: readonly ClaimWrite[]): Promise<Performed> {
+  const adoption = writes.find((write) => write.kind === "Adopt");
+  const problem = adoption && adoptionProblem(await liveOwner(ports, run, adoption.owner), adoption.owner);
+  if (!run.mayWrite()) throw new LeaseEndsError();
+  const outcomes = await Promise.all(
+    writes.map(async (write) => (write.kind === "Adopt" && problem !== undefined ? refusal(write, problem) : patchOwner(ports, write))),
+  );
+  const resource = writes[0]?.resource ?? "pods";
+  const objects = outcomes.flatMap((outcome) => (outcome.kind === "patched" ? [outcome.object] : []));
+  const gone = writes.flatMap(({ owner, name, uid }, i) =>
+    outcomes[i]?.kind === "gone" && isNotFound(outcomes[i].error) ? [{ key: objectKey(owner.namespace, name), uid }] : [],
+  );
+  const cached = [...(await save(ports, run, { resource, objects, gone }))];
+  const results = outcomes.map((outcome): WriteResult => (outcome.kind === "patched" ? stored(resource, cached.shift()) : outcome));
+  const error = aggregate(results.flatMap((result) => (result.kind === "failed" ? [result.error] : [])));
+  return { results, ...(error && { error }) };
+}
+
+function stored(resource: "pods" | "replicasets", object: Cached | undefined): StoredResult {
+  // `save` answers one object per object given, of the resource given.
+  return { kind: "stored", resource, object } as StoredResult;
+}
+
+function refusal({ resource, owner, name, uid }: ClaimWrite, cause: string): Outcome {
+  return { kind: "failed", error: new Error(`can't adopt ${RESOURCES[resource].kind} ${owner.namespace}/${name} (${uid}): ${cause}`) };
+}
+
+async function patchOwner(ports: SyncPorts, write: ClaimWrite): Promise<Outcome> {
+  try {
+    const object = storedObject(await ports.gateway.patch(claimPatch(write)));
+    return object ? { kind: "patched", object } : { kind: "failed", error: new Error("a patch was answered without an object") };
+  } catch (thrown) {
+    const error = toError(thrown);
+    // Released: gone, or already another object of that name, is as good. Adopted: 422 means that another controller won.
+    if (isNotFound(error) || (write.kind === "Release" && isInvalid(error))) return { kind: "gone", error };
+    return { kind: "failed", error };
+  }
+}
+
+/**
+ * Strategic merge: the list's merge key is `uid`, so an entry of ours without the controller flag is upgraded and others
+ * stay. `metadata.uid` makes the server refuse (422) if another object has the name by now.
+ *
+ * Source: pkg/controller/controller_ref_manager.go ownerRefControllerPatch, GenerateDeleteOwnerRefStrategicMergeBytes.
+ */
+export function claimPatch({ kind, owner, resource, name, uid }: ClaimWrite): PatchRequest {
+  const { apiVersion, kind: ownerKind } = RESOURCES[owner.resource];
+  const reference =
+    kind === "Adopt"
+      ? { apiVersion, kind: ownerKind, name: owner.name, uid: owner.uid, controller: true, blockOwnerDeletion: true }
+      : { $patch: "delete", uid: owner.uid };
+  return {
+    resource,
+    namespace: owner.namespace,
+    name,
+    type: "application/strategic-merge-patch+json",
+    body: { metadata: { uid, ownerReferences: [reference] } },
+  };
+}

@@ -1,0 +1,181 @@
+/** Pod creates: intents before the first call, slow start, one write-through per batch (informer §13). */
+import { controllerRef } from "../../api/owner-references.ts";
+import { objectKey } from "../../api/resources.ts";
+import type { KubeObject } from "../../api/wire.ts";
+import { TerminalError, isAlreadyExists, isNamespaceTerminating, isUnanswered } from "../../ports/errors.ts";
+import { mayLand, planCreates } from "../create-plan.ts";
+import type { CreateOp } from "../create-plan.ts";
+import { LeaseEndsError, StolenError, toError } from "../errors.ts";
+import type { Performed, WriteOf } from "../performed.ts";
+import { podFromTemplate } from "../pod-from-template.ts";
+import type { Run, SyncPorts } from "../run.ts";
+import type { Sealed } from "../sealed.ts";
+import { slowStartBatches } from "../slow-start.ts";
+import type { EventNote } from "../writes.ts";
+import { liveOwner, standing } from "./live-owner.ts";
+import { emitEvents, save, sessionOf, storedObject } from "./session.ts";
+
+type CreateOutcome =
+  | { readonly kind: "created"; readonly object: KubeObject }
+  /** Counts as a success that made nothing (replicaset §7.1). */
+  | { readonly kind: "namespaceTerminating" }
+  | { readonly kind: "refused"; readonly error: Error; /** Who has the name instead. */ readonly other?: KubeObject }
+  | { readonly kind: "unanswered"; readonly error: Error };
+
+export async function createPods(ports: SyncPorts, run: Run, write: WriteOf<"CreatePods">): Promise<Performed> {
+  const { owner, count, template } = write;
+  const stand = standing(await liveOwner(ports, run, owner), template);
+  if (stand.kind === "gone") return { end: { kind: "done" }, results: [{ kind: "notTried" }] };
+  if (stand.kind === "changed") return { end: { kind: "again", afterMs: 0 }, results: [{ kind: "notTried" }] };
+  if (stand.kind === "deleting") return { results: [{ kind: "notTried" }] };
+  if (stand.kind === "failed") throw stand.error;
+  const live = stand.live;
+
+  const session = sessionOf(run);
+  const { ops, drop, nextIndex } = planCreates(run.snapshot, {
+    ownerName: owner.name,
+    ownerUid: owner.uid,
+    token: run.token,
+    count,
+    firstIndex: session.names,
+    nowMs: ports.clock.now(),
+  });
+  session.names = nextIndex;
+  const bodyOf = (op: CreateOp): ReturnType<typeof podFromTemplate> =>
+    podFromTemplate(live.open(), { resource: podOwner(write), name: op.name, digest: template.digest });
+  const probe = ops[0] && bodyOf(ops[0]);
+  if (probe && "kind" in probe) {
+    const error = new Error(probe.message);
+    return { results: [{ kind: "failed", error }], error };
+  }
+
+  if (!run.mayWrite()) throw new LeaseEndsError();
+  if ((await ports.store.registerIntents(run, owner.uid, [...ops, ...drop].map(createIntent))) === "stolen") throw new StolenError();
+
+  const events: Promise<void>[] = [];
+  const unwanted = drop.map(({ id }) => id);
+  let created = 0;
+  let error: Error | undefined;
+  let tried = 0;
+  for (const size of slowStartBatches(ops.length)) {
+    if (!run.mayWrite()) {
+      error = new LeaseEndsError();
+      const { lower, plan } = giveUp(ops.slice(tried), ports.clock.now());
+      await save(ports, run, { resource: "pods", lower: [...unwanted, ...lower], plan });
+      break;
+    }
+    const batch = ops.slice(tried, tried + size);
+    tried += size;
+    // Bodies are made batch by batch: 500 of them at once would only wait.
+    const outcomes = await Promise.all(batch.map((op) => createPod(ports, owner, op.name, bodyOf(op) as Sealed<object>))); // the probe was valid, and they differ by name alone
+    created += outcomes.filter((outcome) => outcome.kind === "created" || outcome.kind === "namespaceTerminating").length;
+    error = outcomes.flatMap((outcome) => ("error" in outcome ? [outcome.error] : []))[0];
+    events.push(emitEvents(ports, run, owner, outcomes.flatMap(createNotes)));
+    await saveBatch(ports, run, { batch, outcomes, unwanted: unwanted.splice(0), untried: error === undefined ? [] : ops.slice(tried) });
+    if (error !== undefined) break;
+  }
+  await Promise.all(events);
+  if (error instanceof LeaseEndsError) throw error;
+  return { results: [{ kind: "created", count: created }], ...(error && { error }) };
+}
+
+async function createPod(
+  ports: SyncPorts,
+  owner: WriteOf<"CreatePods">["owner"],
+  name: string,
+  body: Sealed<object>,
+): Promise<CreateOutcome> {
+  try {
+    const object = storedObject(await ports.gateway.create({ resource: "pods", namespace: owner.namespace, body: body.open() }));
+    // An API server answers a create with the object; without one we know as little as without an answer.
+    return object ? { kind: "created", object } : { kind: "unanswered", error: new Error("a create was answered without an object") };
+  } catch (thrown) {
+    const error = toError(thrown);
+    if (isAlreadyExists(error)) return whoHasTheName(ports, owner, name, error);
+    if (isNamespaceTerminating(error)) return { kind: "namespaceTerminating" };
+    return { kind: isUnanswered(error) ? "unanswered" : "refused", error };
+  }
+}
+
+/** A pod of that name with our controller uid is the one that an earlier, unanswered call made. */
+async function whoHasTheName(
+  ports: SyncPorts,
+  owner: WriteOf<"CreatePods">["owner"],
+  name: string,
+  alreadyExists: Error,
+): Promise<CreateOutcome> {
+  try {
+    const object = await ports.reader.get("pods", owner.namespace, name);
+    if (object === undefined) return { kind: "refused", error: alreadyExists };
+    return controllerRef(object.metadata)?.uid === owner.uid
+      ? { kind: "created", object }
+      : { kind: "refused", error: alreadyExists, other: object };
+  } catch (error) {
+    return { kind: "unanswered", error: toError(error) };
+  }
+}
+
+interface Batch {
+  readonly batch: readonly CreateOp[];
+  readonly outcomes: readonly CreateOutcome[];
+  readonly unwanted: readonly string[];
+  readonly untried: readonly CreateOp[];
+}
+
+async function saveBatch(ports: SyncPorts, run: Run, { batch, outcomes, unwanted, untried }: Batch): Promise<void> {
+  const nowMs = ports.clock.now();
+  const done: string[] = [];
+  const refused: CreateOp[] = [...untried];
+  const unanswered: CreateOp[] = [];
+  for (const [i, op] of batch.entries()) {
+    const outcome = outcomes[i];
+    if (outcome?.kind === "created") done.push(op.id);
+    else if (outcome?.kind === "unanswered") unanswered.push(op);
+    else refused.push(op);
+  }
+  const { lower, plan } = giveUp(refused, nowMs);
+  const objects = outcomes.flatMap((outcome) => {
+    if (outcome.kind === "created") return [outcome.object];
+    return outcome.kind === "refused" && outcome.other ? [outcome.other] : [];
+  });
+  await save(ports, run, {
+    resource: "pods",
+    objects,
+    absent: objects.map(({ metadata }) => objectKey(metadata.namespace ?? "", metadata.name)),
+    lower: [...unwanted, ...done, ...lower],
+    plan: [...unanswered.map(({ id }) => ({ id, mayLand: true })), ...plan],
+  });
+}
+
+/** Ops that were refused or never tried: forgotten, but kept as planned while an earlier call of that name may still land. */
+function giveUp(
+  ops: readonly CreateOp[],
+  nowMs: number,
+): { readonly lower: readonly string[]; readonly plan: readonly { readonly id: string; readonly mayLand: boolean }[] } {
+  const kept = ops.filter((op) => mayLand(op, nowMs));
+  return { lower: ops.filter((op) => !mayLand(op, nowMs)).map(({ id }) => id), plan: kept.map(({ id }) => ({ id, mayLand: false })) };
+}
+
+function createNotes(outcome: CreateOutcome): readonly EventNote[] {
+  switch (outcome.kind) {
+    case "created":
+      return [{ type: "Normal", reason: "SuccessfulCreate", message: `Created pod: ${outcome.object.metadata.name}` }];
+    case "refused":
+    case "unanswered":
+      return [{ type: "Warning", reason: "FailedCreate", message: `Error creating: ${outcome.error.message}` }];
+    case "namespaceTerminating":
+      return [];
+    default:
+      return outcome satisfies never;
+  }
+}
+
+function createIntent({ id, name, mayLandUntilMs }: CreateOp): Parameters<SyncPorts["store"]["registerIntents"]>[2][number] {
+  return { id, verb: "create", name, ...(mayLandUntilMs !== undefined && { mayLandUntilMs }) };
+}
+
+/** Deployments own no pods. */
+function podOwner({ owner }: WriteOf<"CreatePods">): "replicasets" | "replicationcontrollers" {
+  if (owner.resource === "deployments") throw new TerminalError("a Deployment creates no pods");
+  return owner.resource;
+}

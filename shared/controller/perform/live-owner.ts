@@ -1,0 +1,93 @@
+/** The live read of the owner that precedes the first create and the first adoption of a sync (design decision 5). */
+import type { Cached } from "../../api/cached.ts";
+import type { KubeObject } from "../../api/wire.ts";
+import { RESOURCES } from "../../api/resources.ts";
+import { toError } from "../errors.ts";
+import type { Run, SyncPorts } from "../run.ts";
+import { Sealed } from "../sealed.ts";
+import type { Owner, TemplateRef } from "../writes.ts";
+import { save, sessionOf } from "./session.ts";
+
+export type LiveOwner =
+  | { readonly kind: "live"; readonly object: Sealed<KubeObject>; readonly cached: Cached<Owner["resource"]> }
+  | { readonly kind: "missing" }
+  | { readonly kind: "otherUid"; readonly uid: string }
+  | { readonly kind: "failed"; readonly error: Error };
+
+/** Read once per run, failures included, and written through if the cache shows another version. */
+export function liveOwner(ports: SyncPorts, run: Run, owner: Owner): Promise<LiveOwner> {
+  const session = sessionOf(run);
+  return (session.live ??= readOwner(ports, run, owner));
+}
+
+async function readOwner(ports: SyncPorts, run: Run, { resource, namespace, name, uid }: Owner): Promise<LiveOwner> {
+  let live: KubeObject | undefined;
+  try {
+    live = await ports.reader.get(resource, namespace, name);
+  } catch (error) {
+    return { kind: "failed", error: toError(error) };
+  }
+  if (live === undefined) return { kind: "missing" };
+  const { primary } = run.snapshot;
+  const isCached = primary?.uid === live.metadata.uid && primary.rv === live.metadata.resourceVersion;
+  const [written] = isCached ? [] : await save(ports, run, { resource, objects: [live] });
+  if (live.metadata.uid !== uid) return { kind: "otherUid", uid: live.metadata.uid };
+  // An equal version is an equal object; the primary's row is of the owner's resource.
+  const cached = written ?? (primary?.object as Cached<Owner["resource"]>);
+  return { kind: "live", object: new Sealed(live, cached.spec.template?.digest ?? "no template"), cached };
+}
+
+/** What a create may do with the live owner. */
+export type Standing =
+  | { readonly kind: "asDecided"; readonly live: Sealed<KubeObject> }
+  /** Nothing left to create for. */
+  | { readonly kind: "gone" }
+  /** Being deleted: nothing is created any more. */
+  | { readonly kind: "deleting" }
+  /** The decision saw another generation or template: decide again. */
+  | { readonly kind: "changed" }
+  | { readonly kind: "failed"; readonly error: Error };
+
+export function standing(owner: LiveOwner, template: TemplateRef): Standing {
+  switch (owner.kind) {
+    case "failed":
+      return owner;
+    case "missing":
+    case "otherUid":
+      return { kind: "gone" };
+    case "live": {
+      const { metadata, spec } = owner.cached;
+      if ((metadata.generation ?? 0) !== template.generation || spec.template?.digest !== template.digest) return { kind: "changed" };
+      return metadata.deletionTimestamp === undefined ? { kind: "asDecided", live: owner.object } : { kind: "deleting" };
+    }
+    default:
+      return owner satisfies never;
+  }
+}
+
+/**
+ * Why nothing may be adopted, in upstream's words; undefined = it may.
+ * Source: pkg/controller/controller_ref_manager.go RecheckDeletionTimestamp, replica_set.go claimPods.
+ */
+export function adoptionProblem(live: LiveOwner, { resource, namespace, name, uid }: Owner): string | undefined {
+  const { group, kind } = RESOURCES[resource];
+  switch (live.kind) {
+    case "failed":
+      return `can't recheck DeletionTimestamp: ${live.error.message}`;
+    case "missing":
+      return `can't recheck DeletionTimestamp: ${resource}${group === "" ? "" : `.${group}`} "${name}" not found`;
+    case "otherUid":
+      return `can't recheck DeletionTimestamp: original ${kind} ${namespace}/${name} is gone: got uid ${live.uid}, wanted ${uid}`;
+    case "live": {
+      const { deletionTimestamp } = live.cached.metadata;
+      return deletionTimestamp === undefined ? undefined : `${namespace}/${name} has just been deleted at ${goTime(deletionTimestamp)}`;
+    }
+    default:
+      return live satisfies never;
+  }
+}
+
+/** `2026-03-01T10:00:00Z` as Go prints a time: `2026-03-01 10:00:00 +0000 UTC`. */
+function goTime(text: string): string {
+  return text.replace("T", " ").replace(/Z$/, " +0000 UTC");
+}

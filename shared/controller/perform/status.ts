@@ -1,0 +1,103 @@
+/** Status writes: a merge patch on /status of the object the decision read, and what follows when it lost a race. */
+import type { Cached } from "../../api/cached.ts";
+import { strip } from "../../api/strip.ts";
+import type { KubeObject } from "../../api/wire.ts";
+import { TerminalError, isConflict, isInvalid, isNotFound } from "../../ports/errors.ts";
+import type { PatchRequest } from "../../ports/kube.ts";
+import { LeaseEndsError, toError } from "../errors.ts";
+import type { PerformOptions, Performed, StoredResult, WriteOf } from "../performed.ts";
+import type { Run, SyncPorts } from "../run.ts";
+import { save, storedObject } from "./session.ts";
+
+type UpdateStatus = WriteOf<"UpdateStatus">;
+
+/**
+ * ReplicaSets and ReplicationControllers: after any failure one live read; the same generation → computed again on top of
+ * it and tried once more, another one → written through and run again. Deployments: a conflict is written through and run
+ * again, everything else is an error. Another uid or no object at all: nothing left to do, the sync is done.
+ *
+ * Source: pkg/controller/replicaset/replica_set_utils.go updateReplicaSetStatus. Differs from upstream: it repeats the
+ * status that it computed before, which may undo a condition somebody else has set meanwhile, and does not look at the uid.
+ */
+export async function updateStatus(
+  ports: SyncPorts,
+  run: Run,
+  write: UpdateStatus,
+  recompute: PerformOptions["recompute"],
+): Promise<Performed> {
+  const first = await patchStatus(ports, run, write);
+  if (!(first instanceof Error)) return first;
+  if (isNotFound(first)) return ended;
+  const canRepeat = write.owner.resource !== "deployments" && recompute !== undefined;
+  if (first instanceof TerminalError || !(canRepeat || isConflict(first) || isInvalid(first))) return failed(first);
+
+  const { resource, namespace, name, uid } = write.owner;
+  const live = await ports.reader.get(resource, namespace, name);
+  if (live === undefined || live.metadata.uid !== uid) return ended;
+  const cached: Cached = strip(resource, live, ports.digester);
+  if (!canRepeat || (cached.metadata.generation ?? 0) !== generationOf(run)) {
+    await save(ports, run, { resource, objects: [live] });
+    return isInvalid(first) ? failed(first) : { end: { kind: "again", afterMs: 0 }, results: [{ kind: "conflict", error: first }] };
+  }
+  const repeated = recompute(cached);
+  if (repeated === undefined) return saveStored(ports, run, write, live, false);
+  const second = await patchStatus(ports, run, repeated);
+  return second instanceof Error ? failed(second) : second;
+}
+
+const ended: Performed = { end: { kind: "done" }, results: [{ kind: "notTried" }] };
+
+function failed(error: Error): Performed {
+  return { results: [{ kind: "failed", error }], error };
+}
+
+function generationOf({ snapshot }: Run): number {
+  const { object } = snapshot.primary ?? {};
+  return (object && "metadata" in object ? object.metadata.generation : undefined) ?? 0;
+}
+
+/** The server's refusal is returned: what it means depends on how often we have asked. */
+async function patchStatus(ports: SyncPorts, run: Run, write: UpdateStatus): Promise<Performed | Error> {
+  if (!run.mayWrite()) throw new LeaseEndsError();
+  let object: KubeObject | undefined;
+  try {
+    object = storedObject(await ports.gateway.patch(statusPatch(write)));
+  } catch (error) {
+    return toError(error);
+  }
+  return object ? saveStored(ports, run, write, object, true) : new Error("a patch was answered without an object");
+}
+
+async function saveStored(
+  ports: SyncPorts,
+  run: Run,
+  { owner: { resource } }: UpdateStatus,
+  object: KubeObject,
+  ownStatus: boolean,
+): Promise<Performed> {
+  const [cached] = await save(ports, run, { resource, objects: [object], ownStatus });
+  return { results: [{ kind: "stored", resource, object: cached } as StoredResult] }; // `save` answers an object of that resource
+}
+
+/**
+ * Every field the status rules is explicit, so that nothing of an older status survives: `null` for what must go, and for an
+ * empty list of conditions.
+ */
+export function statusPatch({ owner, resourceVersion, status, absent, annotations }: UpdateStatus): PatchRequest {
+  const { conditions = [], ...counters } = status;
+  return {
+    resource: owner.resource,
+    namespace: owner.namespace,
+    name: owner.name,
+    subresource: "status",
+    type: "application/merge-patch+json",
+    body: {
+      metadata: { uid: owner.uid, resourceVersion, ...(annotations && { annotations }) },
+      status: {
+        ...counters,
+        ...Object.fromEntries(absent.map((field) => [field, null])),
+        conditions: conditions.length > 0 ? conditions : null,
+      },
+    },
+  };
+}

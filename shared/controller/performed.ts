@@ -1,0 +1,57 @@
+/** What `perform()` is told beside the writes, and what it answers. Plain types, so that every part of it can use them. */
+import type { Cached } from "../api/cached.ts";
+import type { CachedResource } from "../api/resources.ts";
+import type { KubeObject } from "../api/wire.ts";
+import type { SyncResult } from "./run.ts";
+import type { Sealed } from "./sealed.ts";
+import type { Write } from "./writes.ts";
+
+export type WriteOf<K extends Write["kind"]> = Extract<Write, { readonly kind: K }>;
+
+export interface PerformOptions {
+  /** What the sync would decide next, for people: printed as *not decided* in shadow mode, where no answer ever comes. */
+  readonly next?: readonly string[];
+  /** CreateReplicaSet only: the body, made of the live owner (whose generation and digest are those of the decision). */
+  readonly build?: (live: KubeObject, write: WriteOf<"CreateReplicaSet">) => Sealed<object>;
+  /**
+   * UpdateStatus of ReplicaSets and ReplicationControllers only, after a lost race with the generation unchanged: the same
+   * status on top of the live object's (its foreign conditions, its resourceVersion). Undefined = nothing left to write.
+   */
+  readonly recompute?: (live: Cached) => WriteOf<"UpdateStatus"> | undefined;
+}
+
+/** One answer. Objects are stripped: full API objects never leave perform(). */
+export type WriteResult =
+  | StoredResult
+  /** CreatePods: how many of them exist now (or were refused because the namespace is going away, replicaset §7.1). */
+  | { readonly kind: "created"; readonly count: number }
+  | { readonly kind: "deleted" }
+  /** The object is gone (404), or (pod DELETE, release) another one stands in its place. */
+  | { readonly kind: "gone"; readonly error: Error }
+  /** PatchReplicaSet: somebody wrote first; what stands there now has been written through, which queues the key. DeleteReplicaSet: it changed. */
+  | { readonly kind: "conflict"; readonly error: Error }
+  /** CreateReplicaSet: the name is taken; `live` is who has it (absent: gone again). The caller decides what that means. */
+  | { readonly kind: "alreadyExists"; readonly error: Error; readonly live?: Cached<"replicasets"> }
+  | { readonly kind: "failed"; readonly error: Error }
+  /** Not called: an earlier write failed, the owner is being deleted, or the sync ends here. */
+  | { readonly kind: "notTried" };
+
+export type StoredResult = {
+  [R in CachedResource]: { readonly kind: "stored"; readonly resource: R; readonly object: Cached<R> };
+}[CachedResource];
+
+export interface Performed {
+  /**
+   * The sync ends here, whatever else it would have done: the owner is gone (done), it changed under the decision (again),
+   * or nothing was sent (shadow: done).
+   */
+  readonly end?: SyncResult;
+  /** One per write, in order. */
+  readonly results: readonly WriteResult[];
+  /**
+   * What the sync must end with, after what it still wants to do (a status write, say). Of claims all, aggregated; of a batch
+   * of creates or deletes one of them, as upstream. A patch of a ReplicaSet that found it changed or gone is an error; not so
+   * `alreadyExists`, nor what a clean-up or a claim finds gone.
+   */
+  readonly error?: Error;
+}

@@ -1,0 +1,56 @@
+/** Pod names are chosen before the call, so that repeating the call is harmless (design decision 3, replicaset R4). */
+import { createHash } from "node:crypto";
+
+/** Source: apiserver pkg/storage/names/generate.go maxGeneratedNameLength. */
+const BASE_LENGTH_MAX = 58;
+const SUFFIX_LENGTH = 5;
+/** Without vowels and look-alikes. Source: apimachinery pkg/util/rand alphanums. */
+const ALPHABET = "bcdfghjklmnpqrstvwxz2456789";
+
+const POD_NAME = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
+const POD_NAME_LENGTH_MAX = 253;
+
+/**
+ * `<owner>-`, or the owner's name alone where that is no legal prefix of a pod name.
+ * Source: pkg/controller/controller_utils.go getPodsPrefix, apimachinery NameIsDNSSubdomain with maskTrailingDash.
+ */
+export function podsPrefix(ownerName: string): string {
+  const prefix = `${ownerName}-`;
+  const masked = prefix.length > 1 ? `${prefix.slice(0, -2)}a` : prefix;
+  return masked.length <= POD_NAME_LENGTH_MAX && POD_NAME.test(masked) ? prefix : ownerName;
+}
+
+/** What makes a name: the same three always give the same name. */
+export interface PodNameSeed {
+  readonly ownerUid: string;
+  /** Of one sync: the run's token. */
+  readonly intent: string;
+  readonly index: number;
+}
+
+/**
+ * `web-7f8fb-x2x4z`: the first 58 characters of the prefix and five from SHA-256 of the seed. Like a name that the API
+ * server generates, but known before the call.
+ */
+export function podName(ownerName: string, { ownerUid, intent, index }: PodNameSeed): string {
+  const hash = createHash("sha256").update(`${ownerUid}\n${intent}\n${index}`).digest();
+  let suffix = "";
+  // 32 bits a character keep the bias towards the first letters below one in a hundred million.
+  for (let i = 0; i < SUFFIX_LENGTH; i++) suffix += ALPHABET[hash.readUInt32BE(4 * i) % ALPHABET.length];
+  return podsPrefix(ownerName).slice(0, BASE_LENGTH_MAX) + suffix;
+}
+
+/** The next `count` names from `firstIndex` on that are not in `taken`, and where to go on. */
+export function podNames(
+  ownerName: string,
+  seed: Omit<PodNameSeed, "index">,
+  { count, firstIndex, taken }: { readonly count: number; readonly firstIndex: number; readonly taken: ReadonlySet<string> },
+): { readonly names: readonly string[]; readonly nextIndex: number } {
+  const names = new Set<string>();
+  let index = firstIndex;
+  while (names.size < count) {
+    const name = podName(ownerName, { ...seed, index: index++ });
+    if (!taken.has(name)) names.add(name);
+  }
+  return { names: [...names], nextIndex: index };
+}

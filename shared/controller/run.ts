@@ -1,0 +1,50 @@
+/** What a sync handler gets and gives. */
+import type { Digester } from "../api/digest.ts";
+import type { Controller } from "../api/resources.ts";
+import type { AffectedKeys } from "../cache/events.ts";
+import type { Clock } from "../ports/clock.ts";
+import type { Doorbells } from "../ports/doorbells.ts";
+import type { KubeReader } from "../ports/kube.ts";
+import type { Log } from "../ports/log.ts";
+import type { Snapshot, Store, Taken } from "../ports/store.ts";
+import type { WriteGateway } from "./gateway.ts";
+import type { EventNote, Write } from "./writes.ts";
+
+/** Everything outside that a sync may touch. */
+export interface SyncPorts {
+  readonly store: Pick<Store, "readIndex" | "readSlices" | "registerIntents" | "writeThrough">;
+  readonly reader: KubeReader;
+  readonly gateway: WriteGateway;
+  readonly doorbells: Doorbells;
+  readonly digester: Digester;
+  /** Every controller's events table: a write of one may concern another (shared/lambda/registry.ts). */
+  readonly registry: readonly AffectedKeys[];
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Tells people and replays what a sync decided, before anything is sent. */
+  readonly trace?: (line: TraceLine) => void;
+}
+
+export type TraceLine = { readonly controller: Controller; readonly key: string } & (
+  | { readonly kind: "started" }
+  | { readonly kind: "decided"; readonly write: Write }
+  | { readonly kind: "event"; readonly note: EventNote }
+  /** What would have depended on an answer that shadow mode never gets. */
+  | { readonly kind: "notDecided"; readonly what: string }
+  | { readonly kind: "ended"; readonly outcome: "ok" | "retry" | "requeueAfter" | "drop"; readonly error?: string }
+);
+
+/** One take of one key. */
+export interface Run extends Taken {
+  readonly snapshot: Snapshot;
+  /**
+   * Whether an API write may start now: the lease is ours and ends more than one request timeout + 1 s from now, and so does
+   * the invocation.
+   */
+  mayWrite(): boolean;
+}
+
+/** A thrown error is the third way a sync ends: retry with back-off. */
+export type SyncResult = { readonly kind: "done" } | { readonly kind: "again"; readonly afterMs: number };
+
+export type SyncHandler = (ports: SyncPorts, run: Run) => Promise<SyncResult>;

@@ -1,0 +1,186 @@
+/**
+ * One doorbell, one sync: takes the key, keeps its lease alive, runs the handler and reports how it ended (informer §12).
+ *
+ * W1 a doorbell that finds nothing to do (busy, empty, gated, another epoch) is answered by returning.
+ * W2 a delay under a second is waited for here, at most 1.5 s in all and before the lease begins; a longer one rings again.
+ * W3 the lease is renewed every 5 s while the handler runs; when it is lost, or the invocation ends too soon for a request,
+ *    `mayWrite` says no and nothing more is sent.
+ * W4 a handler's error becomes a retry with back-off in the Store, never a failed message. Only a Store that cannot be
+ *    reached makes this throw.
+ */
+import type { Controller } from "../api/resources.ts";
+import { ring } from "../cache/write-through.ts";
+import type { Doorbell } from "../ports/doorbells.ts";
+import { TerminalError } from "../ports/errors.ts";
+import type { Random } from "../ports/random.ts";
+import type { Outcome, Snapshot, TakeResult, Taken, WorkQueue } from "../ports/store.ts";
+import { describeError, toError } from "./errors.ts";
+import { recover } from "./recover.ts";
+import type { Run, SyncHandler, SyncPorts } from "./run.ts";
+
+export interface WorkerPorts extends SyncPorts {
+  readonly store: SyncPorts["store"] & Pick<WorkQueue, "take" | "renew" | "done">;
+  readonly random: Random;
+}
+
+export interface WorkerOptions {
+  /** When the invocation ends, by `clock`; absent: never. */
+  readonly invocationEndsMs?: number;
+  /** A key that has failed this often is dropped at its next failure. Source: deployment §3: 15; others: never. */
+  readonly maxRetries?: number;
+}
+
+/** As in the Store; renewed in thirds of it. */
+const LEASE_MS = 15_000;
+const RENEW_MS = 5_000;
+/** One request timeout and a second: no call may still be on its way when somebody else may begin. */
+const WRITE_MARGIN_MS = 6_000;
+const TAKES_MAX = 4;
+const WAIT_ONCE_MAX_MS = 1_000;
+const WAIT_MAX_MS = 1_500;
+
+export async function runKey(
+  ports: WorkerPorts,
+  controller: Controller,
+  bell: Doorbell,
+  sync: SyncHandler,
+  options: WorkerOptions = {},
+): Promise<void> {
+  const taken: Taken = { epoch: bell.epoch, controller, key: bell.key, token: newToken(ports.random) };
+  const take = await takeKey(ports, taken, bell);
+  if (take === undefined) return;
+  const lease = holdLease(ports, taken, take.takenAtMs);
+  const run: Run = {
+    ...taken,
+    snapshot: take.snapshot,
+    mayWrite: () => mayWriteUntil(lease.untilMs(), options.invocationEndsMs) > ports.clock.now(),
+  };
+  ports.trace?.({ controller, key: run.key, kind: "started" });
+  let outcome: Outcome;
+  try {
+    outcome = await outcomeOf(ports, run, take.kind === "recover" ? recover : sync, options);
+  } finally {
+    await lease.release();
+  }
+  const done = await ports.store.done(taken, outcome);
+  if (done.kind === "stolen") ports.log.warn("the key was taken over", { key: taken.key, controller });
+  else if (done.bell) await ring(ports, [done.bell]);
+}
+
+function mayWriteUntil(leaseUntilMs: number, invocationEndsMs = Infinity): number {
+  return Math.min(leaseUntilMs, invocationEndsMs) - WRITE_MARGIN_MS;
+}
+
+interface Take {
+  readonly kind: "ok" | "recover";
+  readonly snapshot: Snapshot;
+  /** Before the call that took it, by our own clock: the Store's may differ, and a lease may only be thought too short. */
+  readonly takenAtMs: number;
+}
+
+async function takeKey(ports: WorkerPorts, taken: Taken, bell: Doorbell): Promise<Take | undefined> {
+  let known = uidsOf(bell);
+  let waitedMs = 0;
+  let moves = 0;
+  for (;;) {
+    const takenAtMs = ports.clock.now();
+    const result: TakeResult = await ports.store.take(taken, known);
+    switch (result.kind) {
+      case "ok":
+      case "recover":
+        return { kind: result.kind, snapshot: result.snapshot, takenAtMs };
+      case "moved":
+        // Four moves in a row are a storm of recreation: the key stays dirty and the sweeper rings it.
+        if (++moves >= TAKES_MAX) return undefined;
+        known = uidsOf(result);
+        break;
+      case "notYet":
+        if (result.delayMs >= WAIT_ONCE_MAX_MS || waitedMs + result.delayMs > WAIT_MAX_MS) {
+          await ring(ports, [{ ...result.bell, delayMs: result.delayMs }]);
+          return undefined;
+        }
+        waitedMs += result.delayMs;
+        await ports.clock.after(result.delayMs);
+        break;
+      case "gated":
+        ports.log.debug("not handed out yet", { key: taken.key, controller: taken.controller, reason: result.reason });
+        return undefined;
+      case "busy":
+      case "empty":
+      case "otherEpoch":
+        return undefined;
+      default:
+        return result satisfies never;
+    }
+  }
+}
+
+function uidsOf({ uid, ownerUid }: { readonly uid?: string; readonly ownerUid?: string }): {
+  readonly uid?: string;
+  readonly ownerUid?: string;
+} {
+  return { ...(uid !== undefined && { uid }), ...(ownerUid !== undefined && { ownerUid }) };
+}
+
+/** Renews every 5 s until released. A failed renewal is tried again 5 s later, as long as there is a lease. */
+function holdLease(ports: WorkerPorts, taken: Taken, takenAtMs: number): { untilMs(): number; release(): Promise<void> } {
+  let untilMs = takenAtMs + LEASE_MS;
+  const ended = new AbortController();
+  const renewing = (async (): Promise<void> => {
+    for (;;) {
+      try {
+        await ports.clock.after(RENEW_MS, ended.signal);
+      } catch {
+        return; // released
+      }
+      const startedAtMs = ports.clock.now();
+      try {
+        if ((await ports.store.renew(taken)) === undefined) {
+          untilMs = 0;
+          return;
+        }
+        untilMs = startedAtMs + LEASE_MS;
+      } catch (error) {
+        ports.log.warn("lease not renewed", { key: taken.key, error: describeError(toError(error)) });
+      }
+    }
+  })();
+  return {
+    untilMs: () => untilMs,
+    release: async () => {
+      ended.abort();
+      await renewing;
+    },
+  };
+}
+
+async function outcomeOf(ports: WorkerPorts, run: Run, handler: SyncHandler, { maxRetries = Infinity }: WorkerOptions): Promise<Outcome> {
+  const { key, controller, snapshot } = run;
+  try {
+    const result = await handler(ports, run);
+    const outcome: Outcome = result.kind === "done" ? { kind: "ok" } : { kind: "requeueAfter", delayMs: Math.max(0, result.afterMs) };
+    ports.trace?.({ controller, key, kind: "ended", outcome: outcome.kind });
+    return outcome;
+  } catch (thrown) {
+    const error = toError(thrown);
+    const isFinal = error instanceof TerminalError || snapshot.failures >= maxRetries;
+    ports.log.error(isFinal ? "sync failed, key dropped" : "sync failed", {
+      key,
+      controller,
+      attempt: snapshot.failures + 1,
+      reason: describeError(error),
+    });
+    const outcome = isFinal ? "drop" : "retry";
+    ports.trace?.({ controller, key, kind: "ended", outcome, error: describeError(error) });
+    return { kind: outcome };
+  }
+}
+
+/** 128 bits as hex. */
+function newToken(random: Random): string {
+  const word = (): string =>
+    Math.floor(random.next() * 2 ** 32)
+      .toString(16)
+      .padStart(8, "0");
+  return word() + word() + word() + word();
+}

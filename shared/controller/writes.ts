@@ -1,0 +1,85 @@
+/**
+ * What a sync wants done, as plain data that can be logged, compared in a test and replayed. A write names a template
+ * (uid, generation, digest); it never holds one. `perform()` turns writes into calls; the gateway knows which of them each
+ * controller may ever send (design.md, table of writes).
+ */
+import type { DeploymentStatus, ReplicaSetStatus } from "../api/cached.ts";
+import type { Labels } from "../api/wire.ts";
+
+/** The object a sync runs for. */
+export interface Owner {
+  readonly resource: "replicasets" | "replicationcontrollers" | "deployments";
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string;
+}
+
+/** The template a decision saw. A create is only sent if the live owner still has this generation and digest. */
+export interface TemplateRef {
+  readonly generation: number;
+  readonly digest: string;
+}
+
+export type Write =
+  | { readonly kind: "CreatePods"; readonly owner: Owner; readonly count: number; readonly template: TemplateRef }
+  | { readonly kind: "DeletePod"; readonly owner: Owner; readonly name: string; readonly uid: string }
+  | {
+      readonly kind: "Adopt";
+      readonly owner: Owner;
+      readonly resource: "pods" | "replicasets";
+      readonly name: string;
+      readonly uid: string;
+    }
+  | {
+      readonly kind: "Release";
+      readonly owner: Owner;
+      readonly resource: "pods" | "replicasets";
+      readonly name: string;
+      readonly uid: string;
+    }
+  | {
+      readonly kind: "CreateReplicaSet";
+      readonly owner: Owner;
+      /** `<deployment>-<hash>`, cut as deployment §8.2 says. */
+      readonly name: string;
+      readonly hash: string;
+      readonly template: TemplateRef;
+      readonly replicas: number;
+      readonly annotations: Labels;
+    }
+  | {
+      readonly kind: "PatchReplicaSet";
+      readonly owner: Owner;
+      readonly name: string;
+      readonly uid: string;
+      readonly resourceVersion: string;
+      /** Changed keys only. */
+      readonly replicas?: number;
+      readonly minReadySeconds?: number;
+      readonly annotations?: Labels;
+    }
+  | {
+      readonly kind: "DeleteReplicaSet";
+      readonly owner: Owner;
+      readonly name: string;
+      readonly uid: string;
+      readonly resourceVersion: string;
+    }
+  | {
+      readonly kind: "UpdateStatus";
+      readonly owner: Owner;
+      /** Of the object the decision read, or of our own last response to it. */
+      readonly resourceVersion: string;
+      readonly status: ReplicaSetStatus | DeploymentStatus;
+      /** Counters that must vanish from the stored status: sent as `null`. */
+      readonly absent: readonly string[];
+      /** Deployments: the revision annotation travels with the status. */
+      readonly annotations?: Labels;
+    };
+
+/** A Kubernetes Event to emit beside a write: best effort, one create each, never fails a sync. */
+export interface EventNote {
+  readonly type: "Normal" | "Warning";
+  readonly reason: string;
+  readonly message: string;
+}

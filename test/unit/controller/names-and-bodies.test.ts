@@ -1,0 +1,209 @@
+// Would catch: a name the API server would refuse or that differs from run to run, a body with too much in it, a template in a log.
+import { inspect } from "node:util";
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import type { KubeObject } from "../../../shared/api/wire.ts";
+import { mayLand, planCreates } from "../../../shared/controller/create-plan.ts";
+import { eventBody } from "../../../shared/controller/events.ts";
+import { podFromTemplate } from "../../../shared/controller/pod-from-template.ts";
+import { podName, podNames, podsPrefix } from "../../../shared/controller/pod-names.ts";
+import { Sealed } from "../../../shared/controller/sealed.ts";
+import { slowStartBatches } from "../../../shared/controller/slow-start.ts";
+import type { Intent } from "../../../shared/ports/store.ts";
+import { pod } from "../replicaset/builders.ts";
+
+describe("pod names", () => {
+  const seed = { ownerUid: "u", intent: "token", index: 0 };
+
+  it("are the same for the same owner, intent and index, and others for others", () => {
+    expect(podName("web", seed)).toMatch(/^web-[bcdfghjklmnpqrstvwxz2456789]{5}$/);
+    expect(podName("web", seed)).toBe(podName("web", seed));
+    const others = [
+      { ...seed, ownerUid: "v" },
+      { ...seed, intent: "other" },
+      { ...seed, index: 1 },
+    ].map((each) => podName("web", each));
+    expect(new Set([podName("web", seed), ...others]).size).toBe(4);
+  });
+
+  it("keep 58 characters of the prefix, as generateName does", () => {
+    const long = "a".repeat(80);
+    expect(podName(long, seed)).toHaveLength(63);
+    expect(podsPrefix("web")).toBe("web-");
+    expect(podsPrefix("a.b")).toBe("a.b-");
+    expect(podsPrefix("Web")).toBe("Web");
+  });
+
+  it("are legal for every legal owner", () => {
+    const label = fc.stringMatching(/^[a-z0-9]([-a-z0-9]{0,20}[a-z0-9])?$/);
+    fc.assert(
+      fc.property(fc.array(label, { minLength: 1, maxLength: 4 }), fc.nat(1000), (labels, index) => {
+        expect(podName(labels.join("."), { ...seed, index })).toMatch(/^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/);
+      }),
+    );
+  });
+
+  it("skip what is taken, and tell where to go on", () => {
+    const first = podName("web", seed);
+    const { names, nextIndex } = podNames("web", seed, { count: 2, firstIndex: 0, taken: new Set([first]) });
+    expect(names).toEqual([podName("web", { ...seed, index: 1 }), podName("web", { ...seed, index: 2 })]);
+    expect(nextIndex).toBe(3);
+  });
+});
+
+describe("planCreates", () => {
+  const NOW_MS = 100_000;
+  const intent = (name: string, fields: Partial<Intent> = {}): Intent => ({
+    id: `c:${name}`,
+    verb: "create",
+    name,
+    state: "planned",
+    token: "dead",
+    deadlineMs: 0,
+    ...fields,
+  });
+  const plan = (intents: readonly Intent[], count: number, shown: readonly string[] = []): ReturnType<typeof planCreates> =>
+    planCreates(
+      {
+        dependents: shown.map((name) => ({ key: `default/${name}`, uid: name, rv: "1", gone: false, object: pod({ name }) })),
+        orphans: [],
+        intents,
+        failures: 0,
+      },
+      { ownerName: "web", ownerUid: "u", token: "t", count, firstIndex: 0, nowMs: NOW_MS },
+    );
+
+  it("uses planned names first and keeps how long their calls may land", () => {
+    const { ops, drop } = plan([intent("web-a", { mayLandUntilMs: NOW_MS + 1 })], 2);
+    expect(ops).toEqual([
+      { id: "c:web-a", name: "web-a", mayLandUntilMs: NOW_MS + 1 },
+      { id: expect.stringMatching(/^c:web-/), name: expect.any(String) },
+    ]);
+    expect(drop).toEqual([]);
+  });
+
+  it("drops a planned name that the snapshot shows, and one too many once it cannot land any more", () => {
+    const intents = [
+      intent("web-a"),
+      intent("web-b"),
+      intent("web-c", { mayLandUntilMs: NOW_MS }),
+      intent("web-d", { mayLandUntilMs: NOW_MS + 1 }),
+    ];
+    const { ops, drop } = plan(intents, 1, ["web-a"]);
+    expect(ops.map(({ name }) => name)).toEqual(["web-b"]);
+    expect(drop.map(({ name }) => name)).toEqual(["web-a", "web-c"]);
+  });
+
+  it("counts the moment itself as past", () => {
+    expect([mayLand({ mayLandUntilMs: 5 }, 4), mayLand({ mayLandUntilMs: 5 }, 5), mayLand({}, 0)]).toEqual([true, false, false]);
+  });
+});
+
+describe("slowStartBatches", () => {
+  const table = [
+    { n: 0, want: [] },
+    { n: 1, want: [1] },
+    { n: 10, want: [1, 2, 4, 3] },
+    { n: 30, want: [1, 2, 4, 8, 15] },
+    { n: 100, want: [1, 2, 4, 8, 16, 32, 37] },
+    { n: 500, want: [1, 2, 4, 8, 16, 32, 64, 128, 245] },
+  ];
+  it.each(table)("[replicaset 33] $n → $want", ({ n, want }) => {
+    expect(slowStartBatches(n)).toEqual(want);
+  });
+});
+
+const SECRET = "hunter2";
+const template = {
+  metadata: {
+    name: "ignored",
+    namespace: "ignored",
+    labels: { app: "web" },
+    annotations: { a: "b" },
+    finalizers: ["x/y"],
+    ownerReferences: [],
+  },
+  spec: { containers: [{ name: "c", env: [{ name: "PASSWORD", value: SECRET }] }] },
+};
+const live = {
+  metadata: { name: "web", namespace: "shop", uid: "u", resourceVersion: "1", labels: { of: "owner" }, annotations: { of: "owner" } },
+  spec: { template },
+} as KubeObject;
+
+describe("podFromTemplate", () => {
+  it("[replicaset 39] [replicaset 40] takes labels, annotations, finalizers and spec of the template, and nothing else", () => {
+    const body = podFromTemplate(live, { resource: "replicationcontrollers", name: "web-x", digest: "d" });
+    expect(body instanceof Sealed && body.open()).toEqual({
+      apiVersion: "v1",
+      kind: "Pod",
+      metadata: {
+        name: "web-x",
+        generateName: "web-",
+        labels: { app: "web" },
+        annotations: { a: "b" },
+        finalizers: ["x/y"],
+        ownerReferences: [
+          { apiVersion: "v1", kind: "ReplicationController", name: "web", uid: "u", controller: true, blockOwnerDeletion: true },
+        ],
+      },
+      spec: template.spec,
+    });
+  });
+
+  it("makes no pod of a template without labels", () => {
+    const bare = { ...live, spec: { template: { spec: template.spec } } } as KubeObject;
+    expect(podFromTemplate(bare, { resource: "replicasets", name: "web-x", digest: "d" })).toEqual({
+      kind: "Invalid",
+      message: "unable to create pods, no labels",
+    });
+  });
+
+  it("prints as the template's digest wherever it is printed", () => {
+    const body = podFromTemplate(live, { resource: "replicasets", name: "web-x", digest: "k.1.d" });
+    for (const text of [
+      inspect(body, { depth: 9, showHidden: true }),
+      JSON.stringify({ body }),
+      `${String(body)}`,
+      inspect({ nested: [body] }, { depth: 9 }),
+    ]) {
+      expect(text).toContain("sealed(k.1.d)");
+      expect(text).not.toContain(SECRET);
+    }
+  });
+});
+
+describe("eventBody", () => {
+  const context = {
+    controller: "replicaset",
+    owner: { resource: "replicasets", namespace: "shop", name: "web", uid: "u" },
+    resourceVersion: "7",
+    nowMs: Date.parse("2026-03-01T10:00:00.123Z"),
+    token: "t",
+    index: 0,
+  } as const;
+  const note = { type: "Normal", reason: "SuccessfulCreate", message: "Created pod: web-x" } as const;
+
+  it("is what upstream's recorder writes", () => {
+    expect(eventBody(note, context)).toEqual({
+      apiVersion: "v1",
+      kind: "Event",
+      metadata: { name: expect.stringMatching(/^web\.[0-9a-f]{16}$/), namespace: "shop" },
+      involvedObject: { apiVersion: "apps/v1", kind: "ReplicaSet", namespace: "shop", name: "web", uid: "u", resourceVersion: "7" },
+      reason: "SuccessfulCreate",
+      message: "Created pod: web-x",
+      type: "Normal",
+      count: 1,
+      firstTimestamp: "2026-03-01T10:00:00Z",
+      lastTimestamp: "2026-03-01T10:00:00Z",
+      source: { component: "replicaset-controller" },
+      reportingComponent: "replicaset-controller",
+    });
+  });
+
+  it("never has the name of another note of the run or of another run in the same millisecond", () => {
+    const names = [context, { ...context, index: 1 }, { ...context, token: "other" }].map(
+      (each) => (eventBody(note, each) as { metadata: { name: string } }).metadata.name,
+    );
+    expect(new Set(names).size).toBe(3);
+  });
+});

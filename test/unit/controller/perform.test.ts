@@ -1,0 +1,321 @@
+// Would catch: a lost race taken for success, a list that goes on after a failure, an answer that never reaches the cache.
+import { describe, expect, it } from "vitest";
+import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
+import { createDigester } from "../../../shared/api/digest.ts";
+import { strip } from "../../../shared/api/strip.ts";
+import { LeaseEndsError, aggregate, describeError } from "../../../shared/controller/errors.ts";
+import { perform } from "../../../shared/controller/perform.ts";
+import type { PerformOptions, Performed, WriteOf } from "../../../shared/controller/perform.ts";
+import type { Run, SyncPorts } from "../../../shared/controller/run.ts";
+import { Sealed } from "../../../shared/controller/sealed.ts";
+import { createWriteGateway } from "../../../shared/controller/write-gateway.ts";
+import type { Owner, Write } from "../../../shared/controller/writes.ts";
+import { KubeApiError, isNotFound } from "../../../shared/ports/errors.ts";
+import type { WriteThrough } from "../../../shared/ports/store.ts";
+import { FakeApi, refusal, replicaSet } from "../replicaset/fake-api.ts";
+
+const owner: Owner = { resource: "deployments", namespace: "shop", name: "d", uid: "d-1" };
+const digester = createDigester("0123456789abcdef0123456789abcdef");
+
+/** A Deployment `d` with one ReplicaSet `web`, a run of its key, and what was written through. */
+class Scene {
+  readonly api = new FakeApi(createVirtualClock(0));
+  readonly saved: WriteThrough[] = [];
+  readonly run: Run;
+  readonly ports: SyncPorts;
+  mayWrite = true;
+
+  constructor() {
+    const rs = replicaSet();
+    const live = this.api.put("deployments", { metadata: { name: "d", uid: "d-1", generation: 1 }, ...(rs.spec && { spec: rs.spec }) });
+    this.api.put("replicasets", replicaSet({ uid: "rs-1" }));
+    const object = strip("deployments", live, digester);
+    const snapshot = {
+      primary: { key: "shop/d", uid: "d-1", rv: live.metadata.resourceVersion, gone: false, object },
+      dependents: [],
+      orphans: [],
+      intents: [],
+      failures: 0,
+    };
+    this.run = { epoch: "e", controller: "deployment", key: "shop/d", token: "t", snapshot, mayWrite: () => this.mayWrite };
+    this.ports = {
+      store: {
+        readIndex: async () => ({ rows: [], primaries: [], counts: [] }),
+        readSlices: async () => [],
+        registerIntents: async () => "ok",
+        writeThrough: async (_, write) => {
+          this.saved.push(write);
+          return { kind: "ok", bells: [], outcomes: [] };
+        },
+      },
+      reader: this.api,
+      gateway: createWriteGateway(this.api, "deployment", "act"),
+      doorbells: { ring: async () => {} },
+      digester,
+      registry: [],
+      clock: createVirtualClock(0),
+      log: { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} },
+    };
+  }
+
+  perform(writes: readonly Write[], options?: PerformOptions): Promise<Performed> {
+    return perform(this.ports, this.run, writes, options);
+  }
+
+  get rv(): string {
+    return this.api.find("replicasets", "web").metadata.resourceVersion;
+  }
+
+  /** Keys that reached the cache, in order; `gone` ones with a bang. */
+  get cached(): readonly string[] {
+    return this.saved.flatMap(({ items, gone }) => [...items.map(({ key }) => key), ...gone.map(({ key }) => `${key}!`)]);
+  }
+
+  patch(fields: Partial<WriteOf<"PatchReplicaSet">> = {}): WriteOf<"PatchReplicaSet"> {
+    return { kind: "PatchReplicaSet", owner, name: "web", uid: "rs-1", resourceVersion: this.rv, replicas: 5, ...fields };
+  }
+
+  remove(fields: Partial<WriteOf<"DeleteReplicaSet">> = {}): WriteOf<"DeleteReplicaSet"> {
+    return { kind: "DeleteReplicaSet", owner, name: "web", uid: "rs-1", resourceVersion: this.rv, ...fields };
+  }
+
+  create(fields: Partial<WriteOf<"CreateReplicaSet">> = {}): WriteOf<"CreateReplicaSet"> {
+    const { template } = strip("deployments", this.api.find("deployments", "d"), digester).spec;
+    return {
+      kind: "CreateReplicaSet",
+      owner,
+      name: "d-5f",
+      hash: "5f",
+      template: { generation: 1, digest: template.digest },
+      replicas: 3,
+      annotations: {},
+      ...fields,
+    };
+  }
+
+  status(): WriteOf<"UpdateStatus"> {
+    const status = {
+      replicas: 1,
+      updatedReplicas: 1,
+      readyReplicas: 1,
+      availableReplicas: 1,
+      unavailableReplicas: 0,
+      observedGeneration: 1,
+    };
+    return {
+      kind: "UpdateStatus",
+      owner,
+      resourceVersion: this.run.snapshot.primary?.rv ?? "",
+      status,
+      absent: ["terminatingReplicas", "collisionCount"],
+    };
+  }
+}
+
+const build: NonNullable<PerformOptions["build"]> = (live, { name, replicas }) =>
+  new Sealed(
+    {
+      metadata: {
+        name,
+        labels: { a: "b" },
+        ownerReferences: [
+          {
+            apiVersion: "apps/v1",
+            kind: "Deployment",
+            name: live.metadata.name,
+            uid: live.metadata.uid,
+            controller: true,
+            blockOwnerDeletion: true,
+          },
+        ],
+      },
+      spec: { replicas, selector: { matchLabels: { a: "b" } }, template: {} },
+    },
+    "d",
+  );
+
+describe("PatchReplicaSet", () => {
+  it("sends the changed keys alone and answers what is stored", async () => {
+    const scene = new Scene();
+    const { results, error } = await scene.perform([scene.patch({ annotations: { a: "b" } })]);
+    expect(scene.api.calls.at(-1)?.body).toEqual({
+      metadata: { uid: "rs-1", resourceVersion: "102", annotations: { a: "b" } },
+      spec: { replicas: 5 },
+    });
+    expect(results).toMatchObject([
+      { kind: "stored", resource: "replicasets", object: { spec: { replicas: 5, template: { digest: expect.any(String) } } } },
+    ]);
+    expect(error).toBeUndefined();
+    expect(scene.cached).toEqual(["shop/web"]);
+  });
+
+  const table = [
+    { name: "an older version", fields: { resourceVersion: "7" }, kind: "conflict", cached: ["shop/web"] },
+    { name: "another uid", fields: { uid: "rs-0" }, kind: "conflict", cached: ["shop/web"] },
+    { name: "one that is gone", fields: { name: "nobody" }, kind: "gone", cached: ["shop/nobody!"] },
+  ];
+  it.each(table)("of $name is an error, with what stands there written through, and ends the list", async ({ fields, kind, cached }) => {
+    const scene = new Scene();
+    const { results, error } = await scene.perform([scene.patch(fields), scene.patch()]);
+    expect(results.map((result) => result.kind)).toEqual([kind, "notTried"]);
+    expect(error).toBeInstanceOf(KubeApiError);
+    expect(scene.cached).toEqual(cached);
+  });
+
+  it("that the server finds invalid is a failure, not a race", async () => {
+    const scene = new Scene();
+    scene.api.script = ({ verb }) => (verb === "patch" ? refusal(422, "Invalid", "too big") : undefined);
+    expect((await scene.perform([scene.patch()])).results).toMatchObject([{ kind: "failed", error: { message: "too big" } }]);
+  });
+
+  it("one after another, each on its own answer", async () => {
+    const scene = new Scene();
+    scene.api.put("replicasets", replicaSet({ name: "old", uid: "rs-2" }));
+    const other = scene.patch({
+      name: "old",
+      uid: "rs-2",
+      resourceVersion: scene.api.find("replicasets", "old").metadata.resourceVersion,
+      replicas: 0,
+    });
+    expect((await scene.perform([scene.patch(), other])).results.map(({ kind }) => kind)).toEqual(["stored", "stored"]);
+  });
+});
+
+describe("CreateReplicaSet", () => {
+  it("makes the body of the live owner, read once", async () => {
+    const scene = new Scene();
+    const { results } = await scene.perform([scene.create(), scene.create({ name: "d-6a" })], { build });
+    expect(results.map(({ kind }) => kind)).toEqual(["stored", "stored"]);
+    expect(scene.api.reads).toEqual(["get deployments d"]);
+    expect(scene.cached).toEqual(["shop/d-5f", "shop/d-6a"]);
+  });
+
+  it("answers who has the name, written through", async () => {
+    const scene = new Scene();
+    const { results, error } = await scene.perform([scene.create({ name: "web" }), scene.create()], { build });
+    expect(results).toMatchObject([
+      { kind: "alreadyExists", live: { metadata: { uid: "rs-1" }, spec: { template: { digest: expect.any(String) } } } },
+      { kind: "notTried" },
+    ]);
+    expect(error).toBeUndefined();
+    expect(scene.cached).toEqual(["shop/web"]);
+  });
+
+  it("is not sent for an owner that is gone, replaced, changed or being deleted", async () => {
+    const change = (metadata: object) => async (scene: Scene) =>
+      void scene.api.change("deployments", "d", (d) => ({ metadata: { ...d.metadata, ...metadata } }));
+    const table: { spoil: (scene: Scene) => Promise<void>; end?: object }[] = [
+      { spoil: async (scene) => scene.api.remove("deployments", "d"), end: { kind: "done" } },
+      { spoil: change({ uid: "d-2" }), end: { kind: "done" } },
+      { spoil: change({ generation: 2 }), end: { kind: "again", afterMs: 0 } },
+      { spoil: change({ deletionTimestamp: "2026-03-01T10:00:00Z" }) },
+    ];
+    for (const { spoil, end } of table) {
+      const scene = new Scene();
+      const write = scene.create();
+      await spoil(scene);
+      expect(await scene.perform([write], { build })).toEqual({ results: [{ kind: "notTried" }], ...(end && { end }) });
+      expect(scene.api.writes).toEqual([]);
+    }
+  });
+
+  it("fails the sync when the owner cannot be read, and answers a refusal", async () => {
+    const scene = new Scene();
+    scene.api.script = ({ verb }) => (verb === "get" ? "never" : undefined);
+    await expect(scene.perform([scene.create()], { build })).rejects.toThrow("no answer");
+    const other = new Scene();
+    other.api.script = ({ verb }) => (verb === "create" ? refusal(403, "Forbidden", "quota") : undefined);
+    expect(await other.perform([other.create()], { build })).toMatchObject({ results: [{ kind: "failed" }], error: { message: "quota" } });
+  });
+});
+
+describe("DeleteReplicaSet", () => {
+  it("skips what is gone or has changed, and goes on", async () => {
+    const scene = new Scene();
+    scene.api.graceful = false;
+    const { results, error } = await scene.perform([
+      scene.remove({ name: "nobody", uid: "n" }),
+      scene.remove({ uid: "rs-0" }),
+      scene.remove(),
+    ]);
+    expect(results.map(({ kind }) => kind)).toEqual(["gone", "conflict", "deleted"]);
+    expect(error).toBeUndefined();
+    expect(scene.cached).toEqual(["shop/nobody!", "shop/web!"]);
+  });
+
+  it("keeps one that waits for its finalizers", async () => {
+    const scene = new Scene();
+    await scene.perform([scene.remove()]);
+    expect(scene.saved[0]?.items).toMatchObject([{ type: "put", object: { metadata: { deletionTimestamp: expect.any(String) } } }]);
+  });
+});
+
+describe("UpdateStatus of a Deployment", () => {
+  it("is written through as its own", async () => {
+    const scene = new Scene();
+    expect((await scene.perform([scene.status()])).results).toMatchObject([
+      { kind: "stored", resource: "deployments", object: { status: { replicas: 1 } } },
+    ]);
+    expect(scene.saved).toMatchObject([{ ownStatus: true, resource: "deployments" }]);
+  });
+
+  it("after a lost race the live object is written through and the key runs again, whatever its generation", async () => {
+    const scene = new Scene();
+    scene.api.change("deployments", "d", ({ metadata }) => ({ metadata: { ...metadata, labels: { a: "b" } } }));
+    expect((await scene.perform([scene.status()])).end).toEqual({ kind: "again", afterMs: 0 });
+    expect(scene.saved).toMatchObject([{ ownStatus: false, items: [{ key: "shop/d" }] }]);
+    expect(scene.api.writes).toEqual(["patch deployments/status"]);
+  });
+
+  it("ends as done when the Deployment is gone or another one, and fails on anything else", async () => {
+    const gone = new Scene();
+    gone.api.remove("deployments", "d");
+    expect((await gone.perform([gone.status()])).end).toEqual({ kind: "done" });
+    const replaced = new Scene();
+    replaced.api.change("deployments", "d", ({ metadata }) => ({ metadata: { ...metadata, uid: "d-2" } }));
+    expect((await replaced.perform([replaced.status()])).end).toEqual({ kind: "done" });
+    const refused = new Scene();
+    refused.api.script = () => refusal(403, "Forbidden", "no");
+    expect(await refused.perform([refused.status()])).toMatchObject({ error: { message: "no" }, results: [{ kind: "failed" }] });
+  });
+});
+
+describe("perform", () => {
+  it("P4 starts nothing when the lease ends", async () => {
+    const scene = new Scene();
+    scene.mayWrite = false;
+    for (const write of [scene.patch(), scene.remove(), scene.create(), scene.status()])
+      await expect(scene.perform([write], { build })).rejects.toThrow(LeaseEndsError);
+    expect(scene.api.writes).toEqual([]);
+  });
+
+  it("adopts ReplicaSets in one write-through, and says upstream's words when the Deployment is gone", async () => {
+    const claims = (kind: "Adopt" | "Release"): Write => ({ kind, owner, resource: "replicasets", name: "web", uid: "rs-1" });
+    const scene = new Scene();
+    expect((await scene.perform([claims("Adopt")])).results).toMatchObject([{ kind: "stored", resource: "replicasets" }]);
+    expect(scene.saved).toHaveLength(1);
+    const gone = new Scene();
+    gone.api.remove("deployments", "d");
+    const { results, error } = await gone.perform([claims("Release"), claims("Adopt")]);
+    expect(results.map(({ kind }) => kind)).toEqual(["stored", "failed"]);
+    expect(error?.message).toBe(`can't adopt ReplicaSet shop/web (rs-1): can't recheck DeletionTimestamp: deployments.apps "d" not found`);
+  });
+});
+
+describe("errors", () => {
+  it("aggregate as upstream prints them", () => {
+    const [a, b] = [new Error("a"), new Error("b")];
+    expect([aggregate([]), aggregate([a])?.message, aggregate([a, b])?.message, aggregate([a, new Error("a")])?.message]).toEqual([
+      undefined,
+      "a",
+      "[a, b]",
+      "a",
+    ]);
+  });
+
+  it("of an API server show code and reason in logs, never its text", () => {
+    expect(describeError(refusal(422, "Invalid", "hunter2"))).toBe("422 Invalid");
+    expect(describeError(new Error("plain"))).toBe("Error: plain");
+    expect(isNotFound(refusal(404, "NotFound", ""))).toBe(true);
+  });
+});

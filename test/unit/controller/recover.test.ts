@@ -1,0 +1,46 @@
+// Would catch: a call judged while it may still land, and a live read that is misread.
+import { describe, expect, it } from "vitest";
+import type { KubeObject } from "../../../shared/api/wire.ts";
+import { expiredOps, findingOf } from "../../../shared/controller/recover.ts";
+import type { Intent, Snapshot } from "../../../shared/ports/store.ts";
+
+const op = (verb: "create" | "delete", deadlineMs: number, state: Intent["state"] = "pending"): Intent => ({
+  id: `${verb}${deadlineMs}`,
+  verb,
+  name: "a",
+  uid: "1",
+  state,
+  token: "t",
+  deadlineMs,
+});
+const snapshotOf = (...intents: Intent[]): { readonly snapshot: Snapshot } => ({
+  snapshot: { dependents: [], orphans: [], intents, failures: 0 },
+});
+const podOf = (uid: string): KubeObject => ({ metadata: { name: "a", uid, resourceVersion: "1" } });
+
+describe("expiredOps", () => {
+  it("are the pending ones past their deadline, and the oldest one if our clock lags behind the Store's", () => {
+    const snapshot = snapshotOf(op("create", 10), op("create", 20), op("create", 30), op("create", 5, "planned"));
+    expect(expiredOps(snapshot, 20).map(({ deadlineMs }) => deadlineMs)).toEqual([10, 20]);
+    expect(expiredOps(snapshot, 1).map(({ deadlineMs }) => deadlineMs)).toEqual([10]);
+    expect(expiredOps(snapshotOf(), 1)).toEqual([]);
+  });
+});
+
+describe("findingOf", () => {
+  const table = [
+    {
+      name: "a create that is found, whoever controls it, is done",
+      verb: "create",
+      found: podOf("9"),
+      want: { end: "lower", gone: false },
+    },
+    { name: "a create that is not found keeps its name", verb: "create", found: undefined, want: { end: "plan", gone: false } },
+    { name: "a delete whose pod is still there never arrived", verb: "delete", found: podOf("1"), want: { end: "lower", gone: false } },
+    { name: "a delete whose pod is gone is done", verb: "delete", found: undefined, want: { end: "lower", gone: true } },
+    { name: "a delete whose name another pod has is done", verb: "delete", found: podOf("9"), want: { end: "lower", gone: true } },
+  ] as const;
+  it.each(table)("$name", ({ verb, found, want }) => {
+    expect(findingOf(op(verb, 1), found)).toMatchObject(want);
+  });
+});

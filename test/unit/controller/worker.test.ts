@@ -1,0 +1,169 @@
+// Would catch: a run without a lease, a lease that is not renewed, a wait in the wrong place, an outcome that gets lost.
+import { describe, expect, it } from "vitest";
+import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
+import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
+import type { Run, SyncHandler } from "../../../shared/controller/run.ts";
+import { runKey } from "../../../shared/controller/worker.ts";
+import type { WorkerOptions, WorkerPorts } from "../../../shared/controller/worker.ts";
+import type { Doorbell } from "../../../shared/ports/doorbells.ts";
+import { KubeApiError, TerminalError } from "../../../shared/ports/errors.ts";
+import type { Outcome, Snapshot, TakeResult } from "../../../shared/ports/store.ts";
+
+const bell: Doorbell = { controller: "deployment", key: "shop/web", epoch: "e", uid: "u1", delayMs: 0 };
+const snapshot: Snapshot = { dependents: [], orphans: [], intents: [], failures: 0 };
+const ok: TakeResult = { kind: "ok", snapshot, leaseUntilMs: 0 };
+
+interface Scene {
+  readonly takes: readonly TakeResult[];
+  readonly sync?: SyncHandler;
+  readonly options?: WorkerOptions;
+  readonly renews?: readonly (number | undefined | Error)[];
+  readonly done?: { readonly kind: "stolen" };
+  readonly ring?: () => Promise<void>;
+}
+
+async function play({
+  takes,
+  sync = async () => ({ kind: "done" }),
+  options,
+  renews = [],
+  done,
+  ring,
+}: Scene): Promise<{ readonly did: readonly string[]; readonly outcomes: readonly Outcome[]; readonly elapsedMs: number }> {
+  const clock = createVirtualClock(0);
+  const did: string[] = [];
+  const outcomes: Outcome[] = [];
+  const left = [...takes];
+  const renewals = [...renews];
+  const log = (message: string, fields: object = {}): void => void did.push(`log ${message} ${JSON.stringify(fields)}`);
+  // Only what the worker itself touches; the handler is the test's own.
+  const ports = {
+    store: {
+      take: async (_: unknown, known: object) => {
+        did.push(`take ${JSON.stringify(known)}`);
+        return left.shift() ?? { kind: "empty" };
+      },
+      renew: async () => {
+        did.push(`renew at ${clock.now()}`);
+        const answer = renewals.shift() ?? 1;
+        if (answer instanceof Error) throw answer;
+        return renews.includes(undefined) ? undefined : answer;
+      },
+      done: async (_: unknown, outcome: Outcome) => {
+        outcomes.push(outcome);
+        return done ?? { kind: "done", failures: 0, bell: { ...bell, delayMs: 7 } };
+      },
+    },
+    doorbells: {
+      ring: async (bells: readonly Doorbell[]) => {
+        for (const each of bells) did.push(`ring ${each.delayMs}`);
+        await ring?.();
+      },
+    },
+    clock,
+    random: createSeededRandom(1),
+    log: { debug: () => {}, info: () => {}, warn: log, error: log },
+  } as unknown as WorkerPorts;
+  let ended = false;
+  const run = runKey(ports, "deployment", bell, sync, options).finally(() => (ended = true));
+  for (let i = 0; !ended && i < 2_000; i++) await clock.advance(i < 20 ? 0 : 50);
+  await run;
+  return { did, outcomes, elapsedMs: clock.now() };
+}
+
+const wait =
+  (clockMs: number): SyncHandler =>
+  async (ports) => {
+    await ports.clock.after(clockMs);
+    return { kind: "done" };
+  };
+
+describe("runKey", () => {
+  it("W1 returns when there is nothing to do", async () => {
+    for (const take of [{ kind: "busy" }, { kind: "empty" }, { kind: "gated", reason: "r" }, { kind: "otherEpoch" }] as const) {
+      expect(await play({ takes: [take] })).toMatchObject({ did: ['take {"uid":"u1"}'], outcomes: [] });
+    }
+  });
+
+  it("takes again with the uids it is told, four times at most", async () => {
+    const moved: TakeResult = { kind: "moved", uid: "u2", ownerUid: "o" };
+    expect((await play({ takes: [moved, ok] })).did).toEqual(['take {"uid":"u1"}', 'take {"uid":"u2","ownerUid":"o"}', "ring 7"]);
+    expect((await play({ takes: [{ kind: "moved" }, ok] })).did[1]).toBe("take {}");
+    const storm = await play({ takes: Array.from({ length: 9 }, () => moved) });
+    expect([storm.did.length, storm.outcomes]).toEqual([4, []]);
+  });
+
+  it("W2 waits for less than a second, 1.5 s in all, and rings for the rest", async () => {
+    const notYet = (delayMs: number): TakeResult => ({ kind: "notYet", delayMs, bell });
+    expect(await play({ takes: [notYet(900), ok] })).toMatchObject({
+      did: ['take {"uid":"u1"}', 'take {"uid":"u1"}', "ring 7"],
+      outcomes: [{ kind: "ok" }],
+    });
+    expect((await play({ takes: [notYet(1_000)] })).did).toEqual(['take {"uid":"u1"}', "ring 1000"]);
+    expect((await play({ takes: [notYet(900), notYet(600), notYet(1), ok] })).did.at(-1)).toBe("ring 1");
+  });
+
+  it("W3 renews every 5 s while the handler runs and not a moment longer", async () => {
+    const { did } = await play({ takes: [ok], sync: wait(12_000) });
+    expect(did.filter((each) => each.startsWith("renew"))).toEqual(["renew at 5000", "renew at 10000"]);
+  });
+
+  it("W3 says no when the lease or the invocation ends within a request and a second", async () => {
+    const answers: string[] = [];
+    const watch =
+      (times: readonly number[]): SyncHandler =>
+      async (ports, run: Run) => {
+        for (const ms of times) {
+          await ports.clock.after(ms - ports.clock.now());
+          answers.push(`${ports.clock.now()} ${run.mayWrite()}`);
+        }
+        return { kind: "done" };
+      };
+    const error = new Error("redis is away");
+    await play({ takes: [ok], sync: watch([1, 8_950, 9_000]), renews: [error, error, error] });
+    await play({ takes: [ok], sync: watch([1, 3_950, 4_000]), options: { invocationEndsMs: 10_000 } });
+    await play({ takes: [ok], sync: watch([1, 6_000]), renews: [undefined] });
+    expect(answers).toEqual(["1 true", "8950 true", "9000 false", "1 true", "3950 true", "4000 false", "1 true", "6000 false"]);
+  });
+
+  it("W4 tells the Store how it ended", async () => {
+    const end = async (sync: SyncHandler, options?: WorkerOptions, failures = 0): Promise<Outcome | undefined> =>
+      (await play({ takes: [{ ...ok, snapshot: { ...snapshot, failures } }], sync, ...(options && { options }) })).outcomes[0];
+    const fail =
+      (error: Error): SyncHandler =>
+      async () => {
+        throw error;
+      };
+    expect(await end(async () => ({ kind: "done" }))).toEqual({ kind: "ok" });
+    expect(await end(async () => ({ kind: "again", afterMs: 700 }))).toEqual({ kind: "requeueAfter", delayMs: 700 });
+    expect(await end(fail(new Error("x")))).toEqual({ kind: "retry" });
+    expect(await end(fail(new TerminalError("x")))).toEqual({ kind: "drop" });
+    expect(await end(fail(new Error("x")), { maxRetries: 15 }, 14)).toEqual({ kind: "retry" });
+    expect(await end(fail(new Error("x")), { maxRetries: 15 }, 15)).toEqual({ kind: "drop" });
+  });
+
+  it("logs a failure with its key and reason, and of an API server's text only code and reason", async () => {
+    const error = new KubeApiError({ code: 422, reason: "Invalid", message: "env value hunter2 is invalid" });
+    const { did } = await play({
+      takes: [ok],
+      sync: async () => {
+        throw error;
+      },
+    });
+    expect(did.join()).toContain('"key":"shop/web"');
+    expect(did.join()).toContain("422 Invalid");
+    expect(did.join()).not.toContain("hunter2");
+  });
+
+  it("a doorbell that cannot be rung and a key that was taken over are no failures", async () => {
+    const lost = await play({
+      takes: [ok],
+      ring: async () => {
+        throw new Error("sqs");
+      },
+    });
+    expect(lost.did.at(-1)).toContain("doorbells not rung");
+    const stolen = await play({ takes: [ok], done: { kind: "stolen" } });
+    expect(stolen.did.at(-1)).toContain("taken over");
+  });
+});

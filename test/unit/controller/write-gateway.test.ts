@@ -1,0 +1,322 @@
+// Would catch: a write that no contract lists, a precondition left out, a shadow that writes, manifests that grant something else.
+import { readFileSync } from "node:fs";
+import { describe, expect, it } from "vitest";
+import { rbacYaml, clusterRules, namespaceRules } from "../../../infra/manifests/rbac.ts";
+import { CONTROLLERS } from "../../../shared/api/resources.ts";
+import type { Controller } from "../../../shared/api/resources.ts";
+import { CONTRACT, ROLES } from "../../../shared/controller/contract.ts";
+import { eventBody } from "../../../shared/controller/events.ts";
+import type { WriteGateway } from "../../../shared/controller/gateway.ts";
+import { claimPatch } from "../../../shared/controller/perform/claims.ts";
+import { statusPatch } from "../../../shared/controller/perform/status.ts";
+import { podFromTemplate } from "../../../shared/controller/pod-from-template.ts";
+import { Sealed } from "../../../shared/controller/sealed.ts";
+import { createWriteGateway } from "../../../shared/controller/write-gateway.ts";
+import type { Owner } from "../../../shared/controller/writes.ts";
+import { TerminalError } from "../../../shared/ports/errors.ts";
+import type { CreateRequest, DeleteRequest, KubeWriter, PatchRequest } from "../../../shared/ports/kube.ts";
+
+const owner: Owner = { resource: "replicasets", namespace: "shop", name: "web", uid: "u" };
+const object = { metadata: { name: "x", uid: "x", resourceVersion: "1" } };
+
+function gatewayOf(controller: Controller, mode: "act" | "shadow" = "act"): { readonly gateway: WriteGateway; readonly sent: unknown[] } {
+  const sent: unknown[] = [];
+  const answer = async (request: unknown): Promise<typeof object> => (sent.push(request), object);
+  const writer: KubeWriter = { create: answer, patch: answer, delete: answer, replace: answer };
+  return { gateway: createWriteGateway(writer, controller, mode), sent };
+}
+
+const template = { metadata: { labels: { app: "web" } }, spec: { containers: [] } };
+const built = podFromTemplate({ metadata: { name: "web", uid: "u", resourceVersion: "1" }, spec: { template } } as never, {
+  resource: "replicasets",
+  name: "web-x",
+  digest: "d",
+});
+const podBody = built instanceof Sealed ? built.open() : {};
+const createPod: CreateRequest = { resource: "pods", namespace: "shop", body: podBody };
+const deletePod: DeleteRequest = { resource: "pods", namespace: "shop", name: "a", preconditions: { uid: "a" } };
+const status = statusPatch({
+  kind: "UpdateStatus",
+  owner,
+  resourceVersion: "1",
+  status: { replicas: 0, fullyLabeledReplicas: 0, readyReplicas: 0, availableReplicas: 0, terminatingReplicas: 0, observedGeneration: 1 },
+  absent: [],
+});
+const adopt = claimPatch({ kind: "Adopt", owner, resource: "pods", name: "a", uid: "a" });
+const release = claimPatch({ kind: "Release", owner, resource: "pods", name: "a", uid: "a" });
+const resize: PatchRequest = {
+  resource: "replicasets",
+  namespace: "shop",
+  name: "web",
+  type: "application/merge-patch+json",
+  body: { metadata: { uid: "u", resourceVersion: "1" }, spec: { replicas: 3 } },
+};
+const event: CreateRequest = {
+  resource: "events",
+  namespace: "shop",
+  body: eventBody({ type: "Normal", reason: "R", message: "m" }, { controller: "replicaset", owner, nowMs: 0, token: "t", index: 0 }),
+};
+
+type Ask = (gateway: WriteGateway) => Promise<unknown>;
+const create =
+  (request: CreateRequest): Ask =>
+  (gateway) =>
+    gateway.create(request);
+const patch =
+  (request: PatchRequest): Ask =>
+  (gateway) =>
+    gateway.patch(request);
+const remove =
+  (request: DeleteRequest): Ask =>
+  (gateway) =>
+    gateway.delete(request);
+
+describe("the write gateway lets through", () => {
+  const table: { name: string; controller: Controller; ask: Ask }[] = [
+    { name: "a pod create", controller: "replicaset", ask: create(createPod) },
+    { name: "a pod delete", controller: "replicaset", ask: remove(deletePod) },
+    { name: "an adoption", controller: "replicaset", ask: patch(adopt) },
+    { name: "a release", controller: "replicationcontroller", ask: patch(release) },
+    { name: "a status", controller: "replicaset", ask: patch(status) },
+    { name: "an Event", controller: "deployment", ask: create(event) },
+    { name: "a size", controller: "deployment", ask: patch(resize) },
+    {
+      name: "an adoption of a ReplicaSet",
+      controller: "deployment",
+      ask: patch(
+        claimPatch({ kind: "Adopt", owner: { ...owner, resource: "deployments" }, resource: "replicasets", name: "web", uid: "u" }),
+      ),
+    },
+    {
+      name: "a delete of a ReplicaSet",
+      controller: "deployment",
+      ask: remove({ ...deletePod, resource: "replicasets", preconditions: { uid: "u", resourceVersion: "1" } }),
+    },
+  ];
+  it.each(table)("$name of $controller", async ({ controller, ask }) => {
+    const { gateway, sent } = gatewayOf(controller);
+    await expect(ask(gateway)).resolves.toEqual({ kind: "stored", object });
+    expect(sent).toHaveLength(1);
+  });
+
+  it("G3: nothing in shadow, not even an Event, yet checks all the same", async () => {
+    const { gateway, sent } = gatewayOf("replicaset", "shadow");
+    await expect(gateway.create(createPod)).resolves.toEqual({ kind: "notSent" });
+    await expect(gateway.create(event)).resolves.toEqual({ kind: "notSent" });
+    await expect(gateway.create({ ...createPod, resource: "replicasets" })).rejects.toThrow(TerminalError);
+    expect(sent).toEqual([]);
+  });
+});
+
+describe("the write gateway refuses", () => {
+  interface Body {
+    readonly metadata: Record<string, unknown> & { readonly ownerReferences: object[] };
+    readonly spec: Record<string, unknown>;
+    readonly status: Record<string, unknown>;
+  }
+  const body = (change: (body: Body) => void, of: object): object => {
+    const copy = structuredClone(of) as Body; // each case changes only what its body has
+    change(copy);
+    return copy;
+  };
+  const table: { name: string; controller: Controller; ask: Ask; says: string }[] = [
+    {
+      name: "a pod of a Deployment",
+      controller: "deployment",
+      ask: create(createPod),
+      says: "the contract of deployment does not allow create pods",
+    },
+    {
+      name: "a ReplicaSet of a ReplicaSet",
+      controller: "replicaset",
+      ask: create({ ...createPod, resource: "replicasets" }),
+      says: "does not allow create replicasets",
+    },
+    {
+      name: "the other kind's status",
+      controller: "replicationcontroller",
+      ask: patch(status),
+      says: "does not allow patch replicasets/status",
+    },
+    {
+      name: "a patch of the owner itself",
+      controller: "replicaset",
+      ask: patch(resize),
+      says: "does not allow patch replicasets (application/merge-patch+json)",
+    },
+    {
+      name: "an adoption as a merge patch",
+      controller: "replicaset",
+      ask: patch({ ...adopt, type: "application/merge-patch+json" }),
+      says: "does not allow patch pods (application/merge-patch+json)",
+    },
+    {
+      name: "a pod without our name",
+      controller: "replicaset",
+      ask: create({ ...createPod, body: body(({ metadata }) => delete metadata["name"], podBody) }),
+      says: "/metadata/name is missing",
+    },
+    {
+      name: "a pod with an empty name",
+      controller: "replicaset",
+      ask: create({ ...createPod, body: body(({ metadata }) => Object.assign(metadata, { name: "" }), podBody) }),
+      says: "/metadata/name is missing",
+    },
+    {
+      name: "a pod with two owners",
+      controller: "replicaset",
+      ask: create({ ...createPod, body: body(({ metadata }) => metadata.ownerReferences.push({ uid: "z" }), podBody) }),
+      says: "/metadata/ownerReferences/1/uid is not its to write",
+    },
+    {
+      name: "a pod nobody controls",
+      controller: "replicaset",
+      ask: create({
+        ...createPod,
+        body: body(({ metadata }) => Object.assign(metadata.ownerReferences[0] ?? {}, { controller: false }), podBody),
+      }),
+      says: "/metadata/ownerReferences/0/controller is not true",
+    },
+    {
+      name: "a pod with a status",
+      controller: "replicaset",
+      ask: create({ ...createPod, body: { ...podBody, status: { phase: "Running" } } }),
+      says: "/status/phase is not its to write",
+    },
+    {
+      name: "a delete without uid",
+      controller: "replicaset",
+      ask: remove({ ...deletePod, preconditions: { uid: "" } }),
+      says: "/uid is missing",
+    },
+    {
+      name: "a ReplicaSet's delete without resourceVersion",
+      controller: "deployment",
+      ask: remove({ ...deletePod, resource: "replicasets" }),
+      says: "/resourceVersion is missing",
+    },
+    {
+      name: "an adoption without uid",
+      controller: "replicaset",
+      ask: patch({ ...adopt, body: body(({ metadata }) => delete metadata["uid"], adopt.body) }),
+      says: "/metadata/uid is missing",
+    },
+    {
+      name: "a release that is none",
+      controller: "replicaset",
+      ask: patch({
+        ...release,
+        body: body(({ metadata }) => Object.assign(metadata.ownerReferences[0] ?? {}, { $patch: "merge" }), release.body),
+      }),
+      says: "/metadata/ownerReferences/0/$patch is not delete",
+    },
+    {
+      name: "labels beside an adoption",
+      controller: "replicaset",
+      ask: patch({ ...adopt, body: body(({ metadata }) => Object.assign(metadata, { labels: { a: "b" } }), adopt.body) }),
+      says: "/metadata/labels/a is not its to write",
+    },
+    {
+      name: "a status without resourceVersion",
+      controller: "replicaset",
+      ask: patch({ ...status, body: body(({ metadata }) => delete metadata["resourceVersion"], status.body) }),
+      says: "/metadata/resourceVersion is missing",
+    },
+    {
+      name: "a status with a counter left out",
+      controller: "replicaset",
+      ask: patch({ ...status, body: body(({ status: counters }) => delete counters["readyReplicas"], status.body) }),
+      says: "/status/readyReplicas is missing",
+    },
+    {
+      name: "an annotation beside a ReplicaSet's status",
+      controller: "replicaset",
+      ask: patch({ ...status, body: body(({ metadata }) => Object.assign(metadata, { annotations: { a: "b" } }), status.body) }),
+      says: "/metadata/annotations/a is not its to write",
+    },
+    {
+      name: "a template beside a size",
+      controller: "deployment",
+      ask: patch({ ...resize, body: body(({ spec }) => Object.assign(spec, { template: {} }), resize.body) }),
+      says: "/spec/template is not its to write",
+    },
+    {
+      name: "labels wiped beside a size",
+      controller: "deployment",
+      ask: patch({ ...resize, body: body(({ metadata }) => Object.assign(metadata, { labels: null }), resize.body) }),
+      says: "/metadata/labels is not its to write",
+    },
+  ];
+  it.each(table)("G1 G2: $name", async ({ controller, ask, says }) => {
+    const { gateway, sent } = gatewayOf(controller);
+    const refused = ask(gateway);
+    await expect(refused).rejects.toThrow(TerminalError);
+    await expect(refused).rejects.toThrow(says);
+    expect(sent).toEqual([]);
+  });
+});
+
+describe("a Deployment's status", () => {
+  const d: Owner = { ...owner, resource: "deployments" };
+  const counters = {
+    replicas: 0,
+    updatedReplicas: 0,
+    readyReplicas: 0,
+    availableReplicas: 0,
+    unavailableReplicas: 0,
+    observedGeneration: 1,
+  };
+  const statusOf = (annotations: Record<string, string>): PatchRequest =>
+    statusPatch({
+      kind: "UpdateStatus",
+      owner: d,
+      resourceVersion: "1",
+      status: counters,
+      absent: ["terminatingReplicas", "collisionCount"],
+      annotations,
+    });
+
+  it("carries its revision and nulls for what must vanish, and no other annotation", async () => {
+    const { gateway, sent } = gatewayOf("deployment");
+    await gateway.patch(statusOf({ "deployment.kubernetes.io/revision": "3" }));
+    expect(sent).toMatchObject([{ body: { status: { terminatingReplicas: null, collisionCount: null, conditions: null } } }]);
+    await expect(gateway.patch(statusOf({ other: "3" }))).rejects.toThrow("/metadata/annotations/other is not its to write");
+  });
+});
+
+describe("the RBAC manifests", () => {
+  it("are the ones committed", () => {
+    expect(readFileSync(new URL("../../../infra/manifests/rbac.yaml", import.meta.url), "utf8")).toBe(rbacYaml());
+  });
+
+  it("grant a controller every write of its contract and no other one", () => {
+    for (const controller of CONTROLLERS) {
+      const role = ROLES.find((each) => each.controller === controller);
+      const granted = role ? clusterRules(role).flatMap(({ resource, verbs }) => verbs.map((verb) => `${verb} ${resource}`)) : [];
+      const writes = granted.filter((each) => !/^(get|list|watch) |\/finalizers$/.test(each));
+      const wanted = CONTRACT[controller].map(
+        ({ verb, resource, subresource }) => `${verb} ${resource}${subresource === undefined ? "" : `/${subresource}`}`,
+      );
+      expect(writes.toSorted()).toEqual([...new Set(wanted)].toSorted());
+    }
+  });
+
+  it("let the watcher and the applier write nothing but the Lease", () => {
+    for (const role of ROLES.filter(({ controller }) => controller === undefined)) {
+      expect(
+        clusterRules(role)
+          .flatMap(({ verbs }) => verbs)
+          .filter((verb) => !["get", "list", "watch"].includes(verb)),
+      ).toEqual([]);
+    }
+    expect(ROLES.flatMap(namespaceRules)).toEqual([
+      { apiGroup: "coordination.k8s.io", resource: "leases", verbs: ["get", "create", "update"] },
+    ]);
+  });
+
+  it("never grant secrets, nodes, wildcards or update of an object itself", () => {
+    expect(rbacYaml()).not.toMatch(/secrets|configmaps|nodes|"\*"|escalate|impersonate|bind"/);
+    for (const role of ROLES)
+      for (const { resource, verbs } of clusterRules(role)) expect(verbs.includes("update")).toBe(resource.endsWith("/finalizers"));
+  });
+});
