@@ -1,0 +1,76 @@
+/** What the owner's status says after a sync (replicaset §10). */
+import type { CachedPod, CachedReplicaSet, ReplicaSetStatus } from "../api/cached.ts";
+import { getCondition, removeCondition, setReplicaSetCondition } from "../api/conditions.ts";
+import { isAvailable, isReady } from "../api/pod.ts";
+import { formatTime } from "../api/time.ts";
+import type { Condition, Labels } from "../api/wire.ts";
+import type { WriteOf } from "../controller/perform.ts";
+import type { Owner } from "../controller/writes.ts";
+import { wantedReplicas } from "./manage-replicas.ts";
+
+export interface StatusInput {
+  /** Claimed before anything was created or deleted in this sync. */
+  readonly claimed: readonly CachedPod[];
+  /** Absent: the kind has no such field. */
+  readonly terminating?: readonly CachedPod[];
+  /** What managing ended with, if it failed. */
+  readonly manageError?: Error;
+  readonly nowMs: number;
+}
+
+/** Source: pkg/controller/replicaset/replica_set_utils.go calculateStatus. */
+export function calculateStatus(rs: CachedReplicaSet, { claimed, terminating, manageError, nowMs }: StatusInput): ReplicaSetStatus {
+  const templateLabels = rs.spec.template?.labels ?? {};
+  return {
+    replicas: claimed.length,
+    fullyLabeledReplicas: claimed.filter((pod) => hasLabels(pod, templateLabels)).length,
+    readyReplicas: claimed.filter(isReady).length,
+    availableReplicas: claimed.filter((pod) => isAvailable(pod, rs.spec.minReadySeconds ?? 0, nowMs)).length,
+    ...(terminating && { terminatingReplicas: terminating.length }),
+    observedGeneration: rs.metadata.generation ?? 0,
+    conditions: conditionsAfter(rs, claimed.length, manageError, nowMs),
+  };
+}
+
+function hasLabels(pod: CachedPod, wanted: Labels): boolean {
+  return Object.entries(wanted).every(([key, value]) => pod.labels?.[key] === value);
+}
+
+/** `ReplicaFailure` comes and goes with the error; while it stands, neither text nor time is touched. Foreign ones stay. */
+function conditionsAfter(rs: CachedReplicaSet, claimed: number, error: Error | undefined, nowMs: number): readonly Condition[] {
+  const conditions = rs.status.conditions ?? [];
+  if (error === undefined) return removeCondition(conditions, "ReplicaFailure");
+  if (getCondition(conditions, "ReplicaFailure") !== undefined) return conditions;
+  const reason = claimed < wantedReplicas(rs) ? "FailedCreate" : claimed > wantedReplicas(rs) ? "FailedDelete" : "";
+  return setReplicaSetCondition(conditions, {
+    type: "ReplicaFailure",
+    status: "True",
+    reason,
+    message: error.message,
+    lastTransitionTime: formatTime(nowMs),
+  });
+}
+
+/**
+ * The write that makes `status` the stored one, or undefined if it is. Absent counters are 0, but `terminatingReplicas` is
+ * absent or 0. A new generation is written even if no count changes.
+ *
+ * Source: replica_set_utils.go updateReplicaSetStatus.
+ */
+export function statusWrite(rs: CachedReplicaSet, owner: Owner, status: ReplicaSetStatus): WriteOf<"UpdateStatus"> | undefined {
+  const stored = rs.status;
+  const isStored =
+    (stored.replicas ?? 0) === status.replicas &&
+    (stored.fullyLabeledReplicas ?? 0) === status.fullyLabeledReplicas &&
+    (stored.readyReplicas ?? 0) === status.readyReplicas &&
+    (stored.availableReplicas ?? 0) === status.availableReplicas &&
+    stored.terminatingReplicas === status.terminatingReplicas &&
+    (stored.observedGeneration ?? 0) === status.observedGeneration &&
+    sameConditions(stored.conditions ?? [], status.conditions ?? []);
+  return isStored ? undefined : { kind: "UpdateStatus", owner, resourceVersion: rs.metadata.resourceVersion, status, absent: [] };
+}
+
+/** What is kept is kept as the same object, so nothing deeper needs comparing. */
+function sameConditions(a: readonly Condition[], b: readonly Condition[]): boolean {
+  return a.length === b.length && a.every((condition, i) => condition === b[i]);
+}

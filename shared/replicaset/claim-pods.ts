@@ -1,0 +1,45 @@
+/** Which pods count as replicas, and which must change hands first (replicaset §6). */
+import type { CachedPod } from "../api/cached.ts";
+import { isActive, isTerminating } from "../api/pod.ts";
+import { matches } from "../api/selector.ts";
+import { claimObject } from "../controller/claim.ts";
+import type { WriteOf, WriteResult } from "../controller/perform.ts";
+import type { Observed } from "./observe.ts";
+
+export interface ClaimedPods {
+  /** Owned, matching and active, without a call. */
+  readonly claimed: readonly CachedPod[];
+  readonly writes: readonly (WriteOf<"Adopt"> | WriteOf<"Release">)[];
+}
+
+/** Source: pkg/controller/controller_ref_manager.go PodControllerRefManager.ClaimPods. */
+export function claimPods({ rs, owner, selector, pods, orphans }: Observed): ClaimedPods {
+  const claimed: CachedPod[] = [];
+  const writes: ClaimedPods["writes"][number][] = [];
+  for (const pod of [...pods, ...orphans].filter(isActive)) {
+    const claim = claimObject(rs.metadata, { ...pod, ...(pod.owner && { controllerUid: pod.owner.uid }) }, matches(selector, pod.labels));
+    if (claim === "claimed") claimed.push(pod);
+    else if (claim === "adopt" || claim === "release") {
+      writes.push({ kind: claim === "adopt" ? "Adopt" : "Release", owner, resource: "pods", name: pod.name, uid: pod.uid });
+    }
+  }
+  return { claimed, writes };
+}
+
+/**
+ * The pods that the answers made ours. Differs from upstream: one that is being deleted by now is not claimed, or it would
+ * stand for a replica that nobody replaces (model, hole 9).
+ */
+export function adoptedPods(writes: ClaimedPods["writes"], results: readonly WriteResult[]): readonly CachedPod[] {
+  return writes.flatMap((write, i) => {
+    const result = results[i];
+    return write.kind === "Adopt" && result?.kind === "stored" && result.resource === "pods" && isActive(result.object)
+      ? [result.object]
+      : [];
+  });
+}
+
+/** Ours and on their way out: they are counted in the status and nowhere else, and are never adopted. */
+export function terminatingPods({ rs, selector, pods }: Pick<Observed, "rs" | "selector" | "pods">): readonly CachedPod[] {
+  return pods.filter((pod) => isTerminating(pod) && pod.owner?.uid === rs.metadata.uid && matches(selector, pod.labels));
+}

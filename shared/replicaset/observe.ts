@@ -1,0 +1,47 @@
+/** What a sync works on, made of the snapshot: the owner in ReplicaSet form, its selector, and the pods that concern it. */
+import type { CachedPod, CachedReplicaSet } from "../api/cached.ts";
+import { compileSelector } from "../api/selector.ts";
+import type { Selector } from "../api/selector.ts";
+import type { Owner } from "../controller/writes.ts";
+import type { Row, Snapshot } from "../ports/store.ts";
+import type { ReplicaKind } from "./kind.ts";
+
+export interface Observed {
+  readonly kind: "Observed";
+  readonly owner: Owner;
+  readonly rs: CachedReplicaSet;
+  readonly selector: Selector;
+  /** Controlled by the owner, in any phase. */
+  readonly pods: readonly CachedPod[];
+  /** Of the namespace, controlled by nobody. */
+  readonly orphans: readonly CachedPod[];
+  /** A call of an earlier run may still be in flight: nothing is created or deleted until its deadline has passed. */
+  readonly isWaiting: boolean;
+}
+
+/** Gone: nothing left to do. InvalidSelector: nothing can be decided; upstream logs it and waits for a change. */
+export type Observation = Observed | { readonly kind: "Gone" } | { readonly kind: "InvalidSelector"; readonly message: string };
+
+/** Source: pkg/controller/replicaset/replica_set.go syncReplicaSet, up to and with the listing of pods. */
+export function observe(snapshot: Snapshot, kind: ReplicaKind): Observation {
+  const { primary, dependents, orphans, intents } = snapshot;
+  if (primary === undefined || primary.gone) return { kind: "Gone" };
+  const rs = kind.toReplicaSet(primary.object);
+  const selector = compileSelector(rs.spec.selector);
+  if (selector.kind === "Invalid") return { kind: "InvalidSelector", message: selector.message };
+  const { namespace, name, uid } = rs.metadata;
+  return {
+    kind: "Observed",
+    owner: { resource: kind.resource, namespace, name, uid },
+    rs,
+    selector,
+    pods: podsOf(dependents),
+    orphans: podsOf(orphans),
+    isWaiting: intents.some((intent) => intent.state === "pending"),
+  };
+}
+
+/** The pods of rows of the pod resource, without those whose delete has been answered already. */
+export function podsOf(rows: readonly Row[]): readonly CachedPod[] {
+  return rows.filter((row) => !row.gone).map((row) => row.object as CachedPod); // callers pass pod rows
+}

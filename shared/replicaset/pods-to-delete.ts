@@ -1,0 +1,123 @@
+/** Which pods go first when there are too many (replicaset §8). */
+import type { CachedPod, CachedReplicaSet } from "../api/cached.ts";
+import { isActive, isReady } from "../api/pod.ts";
+import { compileSelector, matches } from "../api/selector.ts";
+import { parseTime } from "../api/time.ts";
+
+/**
+ * The `count` pods to delete. If all must go they are taken as they come; else those that serve least, and of equals those
+ * on the fullest node: `related` are the pods that do the same work (this owner's and its siblings').
+ *
+ * Source: pkg/controller/replicaset/replica_set.go getPodsToDelete, getPodsRankedByRelatedPodsOnSameNode.
+ */
+export function getPodsToDelete(
+  pods: readonly CachedPod[],
+  related: readonly CachedPod[],
+  { count, nowMs }: { readonly count: number; readonly nowMs: number },
+): readonly CachedPod[] {
+  if (count >= pods.length) return pods;
+  const onNode = new Map<string, number>();
+  for (const { nodeName = "" } of related.filter(isActive)) onNode.set(nodeName, (onNode.get(nodeName) ?? 0) + 1);
+  const rank = (pod: CachedPod): number => onNode.get(pod.nodeName ?? "") ?? 0;
+  // The order below is not transitive in its time buckets; sorting by uid first makes the outcome the same for every input order.
+  return pods
+    .toSorted(byUid)
+    .toSorted((a, b) => comparePods(a, b, { rankA: rank(a), rankB: rank(b), nowMs }))
+    .slice(0, count);
+}
+
+/**
+ * Negative if `a` goes first. The first rule that tells them apart decides.
+ *
+ * Source: pkg/controller/controller_utils.go ActivePodsWithRanks.Less. Differs from upstream: ties fall to the lower uid, then
+ * the lower name, so that two workers choose the same victims.
+ */
+export function comparePods(
+  a: CachedPod,
+  b: CachedPod,
+  { rankA, rankB, nowMs }: { readonly rankA: number; readonly rankB: number; readonly nowMs: number },
+): number {
+  return (
+    Number(isAssigned(a)) - Number(isAssigned(b)) ||
+    phaseOrder(a) - phaseOrder(b) ||
+    Number(isReady(a)) - Number(isReady(b)) ||
+    deletionCost(a) - deletionCost(b) ||
+    rankB - rankA ||
+    (isReady(a) && isReady(b) ? compareTimes(a, b, { timeA: a.ready?.since, timeB: b.ready?.since, nowMs }) : undefined) ||
+    (b.restarts ?? 0) - (a.restarts ?? 0) ||
+    (b.sidecarRestarts ?? 0) - (a.sidecarRestarts ?? 0) ||
+    compareTimes(a, b, { timeA: a.creationTimestamp, timeB: b.creationTimestamp, nowMs }) ||
+    byUid(a, b)
+  );
+}
+
+function isAssigned(pod: CachedPod): boolean {
+  return pod.nodeName !== undefined && pod.nodeName !== "";
+}
+
+const PHASE_ORDER: ReadonlyMap<string, number> = new Map([
+  ["Pending", 0],
+  ["Unknown", 1],
+  ["Running", 2],
+]);
+
+function phaseOrder(pod: CachedPod): number {
+  return PHASE_ORDER.get(pod.phase ?? "") ?? 0;
+}
+
+/**
+ * An int32 as upstream parses it: no plus sign, no leading zeros; anything else counts as 0.
+ * Source: pkg/apis/core/helper GetDeletionCostFromPodAnnotations.
+ */
+export function deletionCost({ deletionCost: text = "" }: CachedPod): number {
+  if (!/^(-[0-9]+|0|[1-9][0-9]*)$/.test(text)) return 0;
+  const cost = Number(text);
+  return cost >= -(2 ** 31) && cost < 2 ** 31 ? cost : 0;
+}
+
+/**
+ * Younger first, but ages are compared by order of magnitude, and within one the lower uid goes: otherwise the youngest pods
+ * of a roll-out would all go, and they tend to share a zone. Pods without the time go first; equal times do not decide.
+ *
+ * Source: controller_utils.go afterOrZero, logarithmicRankDiff (gate LogarithmicScaleDown).
+ */
+function compareTimes(
+  a: CachedPod,
+  b: CachedPod,
+  { timeA, timeB, nowMs }: { readonly timeA: string | undefined; readonly timeB: string | undefined; readonly nowMs: number },
+): number {
+  const [msA, msB] = [parseTime(timeA), parseTime(timeB)];
+  if (msA === msB) return 0;
+  if (msA === undefined) return -1;
+  if (msB === undefined) return 1;
+  return ageBucket(nowMs - msA) - ageBucket(nowMs - msB) || byUid(a, b);
+}
+
+/** 2 h → 42, 5 h and 8 h → 44: truncated log2 of the age in nanoseconds; -1 for what is not yet. */
+export function ageBucket(ageMs: number): number {
+  return ageMs > 0 ? Math.trunc(Math.log2(ageMs * 1e6)) : -1;
+}
+
+function byUid(a: CachedPod, b: CachedPod): number {
+  return compareText(a.uid, b.uid) || compareText(a.name, b.name);
+}
+
+function compareText(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}
+
+/**
+ * Of `pods`, those that match the selector of a sibling (a ReplicaSet with the same controller owner, this one included).
+ * A sibling without a valid selector is skipped.
+ *
+ * Source: replica_set.go getIndirectlyRelatedPods. Differs from upstream: `pods` are those in the siblings' slices and the
+ * namespace's orphans, so a matching pod that somebody else controls does not count.
+ */
+export function relatedPods(siblings: readonly CachedReplicaSet[], pods: readonly CachedPod[]): readonly CachedPod[] {
+  const selectors = siblings.flatMap(({ spec }) => {
+    const selector = compileSelector(spec.selector);
+    return selector.kind === "Invalid" ? [] : [selector];
+  });
+  const byUids = new Map(pods.map((pod) => [pod.uid, pod]));
+  return [...byUids.values()].filter((pod) => selectors.some((selector) => matches(selector, pod.labels)));
+}

@@ -1,0 +1,78 @@
+/** The sync of a ReplicaSet, and of a ReplicationController in ReplicaSet form (replicaset §5). */
+import type { CachedPod, CachedReplicaSet } from "../api/cached.ts";
+import { controllerRef } from "../api/owner-references.ts";
+import { perform } from "../controller/perform.ts";
+import type { Performed } from "../controller/perform.ts";
+import type { Run, SyncPorts, SyncResult } from "../controller/run.ts";
+import { nextAvailabilityCheck } from "./availability.ts";
+import { calculateStatus, statusWrite } from "./calculate-status.ts";
+import { adoptedPods, claimPods, terminatingPods } from "./claim-pods.ts";
+import { REPLICA_SET } from "./kind.ts";
+import type { ReplicaKind } from "./kind.ts";
+import { choosesVictims, manageReplicas } from "./manage-replicas.ts";
+import { observe, podsOf } from "./observe.ts";
+import type { Observed } from "./observe.ts";
+import { relatedPods } from "./pods-to-delete.ts";
+
+export function syncReplicaSet(ports: SyncPorts, run: Run): Promise<SyncResult> {
+  return syncReplicas(ports, run, REPLICA_SET);
+}
+
+/**
+ * Claim, then manage, then status: three decisions with effects between them. A failed claim ends the sync; a failed create or
+ * delete is told in the status first.
+ *
+ * Source: pkg/controller/replicaset/replica_set.go syncReplicaSet.
+ */
+export async function syncReplicas(ports: SyncPorts, run: Run, kind: ReplicaKind): Promise<SyncResult> {
+  const observed = observe(run.snapshot, kind);
+  if (observed.kind === "InvalidSelector") ports.log.warn("invalid selector", { key: run.key, error: observed.message });
+  if (observed.kind !== "Observed") return { kind: "done" };
+
+  const { claimed: owned, writes } = claimPods(observed);
+  const claims = await perform(ports, run, writes, { next: ["pods to create or delete", "status"] });
+  if (claims.end) return claims.end;
+  if (claims.error) throw claims.error;
+  const claimed = [...owned, ...adoptedPods(writes, claims.results)];
+
+  const managed = await manage(ports, run, { observed, claimed, kind });
+  if (managed.end) return managed.end;
+
+  const statusNowMs = ports.clock.now();
+  const input = {
+    claimed,
+    ...(kind.countsTerminating && { terminating: terminatingPods(observed) }),
+    ...(managed.error && { manageError: managed.error }),
+    nowMs: statusNowMs,
+  };
+  const write = (rs: CachedReplicaSet): ReturnType<typeof statusWrite> => statusWrite(rs, observed.owner, calculateStatus(rs, input));
+  const first = write(observed.rs);
+  const written = await perform(ports, run, first ? [first] : [], { recompute: (live) => write(kind.toReplicaSet(live)) });
+  if (written.end) return written.end;
+  if (written.error) throw written.error;
+  if (managed.error) throw managed.error;
+  return nextAvailabilityCheck(observed.rs, calculateStatus(observed.rs, input), { claimed, statusNowMs, nowMs: ports.clock.now() });
+}
+
+interface Managing {
+  readonly observed: Observed;
+  readonly claimed: readonly CachedPod[];
+  readonly kind: ReplicaKind;
+}
+
+async function manage(ports: SyncPorts, run: Run, { observed, claimed, kind }: Managing): Promise<Performed> {
+  const related = kind.ranksRelatedPods && choosesVictims(observed, claimed) ? await readRelatedPods(ports, observed) : [];
+  const writes = manageReplicas(observed, claimed, { related, nowMs: ports.clock.now() });
+  return perform(ports, run, writes, { next: ["status"] });
+}
+
+/** Two reads: the siblings, then their pods. Own pods and orphans are in the snapshot. */
+async function readRelatedPods(ports: SyncPorts, { rs, pods, orphans }: Observed): Promise<readonly CachedPod[]> {
+  const owner = controllerRef(rs.metadata);
+  if (owner === undefined) return [];
+  const [rows = []] = await ports.store.readSlices([{ resource: "replicasets", owner: owner.uid }]);
+  const siblings = rows.filter((row) => !row.gone && row.uid !== rs.metadata.uid);
+  const slices = siblings.length > 0 ? await ports.store.readSlices(siblings.map(({ uid }) => ({ resource: "pods", owner: uid }))) : [];
+  const siblingSets = siblings.map(({ object }) => REPLICA_SET.toReplicaSet(object));
+  return relatedPods([rs, ...siblingSets], [...pods, ...orphans, ...podsOf(slices.flat())]);
+}

@@ -1,0 +1,229 @@
+// Would catch: an owner that is not woken, one that is woken for nothing, and a change that matters treated as one that can wait.
+import { describe, expect, it } from "vitest";
+import type { Cached, CachedPod, CachedReplicaSet } from "../../../shared/api/cached.ts";
+import type { CachedResource } from "../../../shared/api/resources.ts";
+import type { Delta, Lookups } from "../../../shared/cache/events.ts";
+import { replicaSetAffectedKeys } from "../../../shared/replicaset/events.ts";
+import { replicationControllerAffectedKeys } from "../../../shared/replication/events.ts";
+import { ago, pod, rs } from "./builders.ts";
+
+const rs1 = rs({ name: "rs1", uid: "1" });
+const rs2 = rs({ name: "rs2", uid: "2", selector: { matchLabels: { bar: "foo" } } });
+
+function lookupsOf(...sets: CachedReplicaSet[]): Lookups {
+  return {
+    get: () => undefined,
+    primaries: <R extends CachedResource>(resource: R, namespace: string) => {
+      const found: readonly Cached[] = resource === "replicasets" ? sets.filter(({ metadata }) => metadata.namespace === namespace) : [];
+      return found as readonly Cached<R>[]; // only replica sets are asked for
+    },
+  };
+}
+
+function keysOf(delta: Delta, ...sets: CachedReplicaSet[]): readonly string[] {
+  return replicaSetAffectedKeys(delta, lookupsOf(...sets)).map(({ key, urgency }) => `${key} ${urgency}`);
+}
+
+function update(before: CachedPod, after: CachedPod): Delta {
+  return { resource: "pods", old: before, new: after };
+}
+
+const owned = (uid: string, fields: Parameters<typeof pod>[0] = {}): CachedPod =>
+  pod({ owner: { kind: "ReplicaSet", name: `rs${uid}`, uid }, ...fields });
+const orphan = (fields: Parameters<typeof pod>[0] = {}): CachedPod => pod({ owner: null, ...fields });
+
+describe("pods", () => {
+  const table: { id: string; name: string; delta: Delta; want: string[] }[] = [
+    {
+      id: "[replicaset 1]",
+      name: "a pod that is gone wakes its owner",
+      delta: { resource: "pods", old: owned("1") },
+      want: ["default/rs1 act"],
+    },
+    {
+      id: "[replicaset 3]",
+      name: "a finished pod that appears wakes its owner",
+      delta: { resource: "pods", new: owned("1", { phase: "Failed" }) },
+      want: ["default/rs1 act"],
+    },
+    {
+      id: "[replicaset 4]",
+      name: "new labels of an owned pod: only the owner",
+      delta: update(owned("1"), owned("1", { labels: { bar: "foo" } })),
+      want: ["default/rs1 act"],
+    },
+    {
+      id: "[replicaset 5]",
+      name: "released by the one that still selects it",
+      delta: update(owned("2", { labels: { bar: "foo" } }), orphan({ labels: { bar: "foo" } })),
+      want: ["default/rs2 act"],
+    },
+    {
+      id: "[replicaset 6]",
+      name: "released with another's labels: both",
+      delta: update(owned("1"), orphan({ labels: { bar: "foo" } })),
+      want: ["default/rs1 act", "default/rs2 act"],
+    },
+    {
+      id: "[replicaset 7]",
+      name: "owned, labels change towards the owner",
+      delta: update(owned("2"), owned("2", { labels: { bar: "foo" } })),
+      want: ["default/rs2 act"],
+    },
+    { id: "[replicaset 8]", name: "an orphan without labels", delta: { resource: "pods", new: orphan({ labels: {} }) }, want: [] },
+    {
+      id: "[replicaset 9]",
+      name: "an orphan of another namespace",
+      delta: { resource: "pods", new: orphan({ namespace: "other" }) },
+      want: [],
+    },
+    { id: "[replicaset 10]", name: "an orphan that is selected", delta: { resource: "pods", new: orphan() }, want: ["default/rs1 act"] },
+    {
+      id: "(deletion)",
+      name: "an owned pod that appears while being deleted",
+      delta: { resource: "pods", new: owned("1", { deletionTimestamp: ago(0) }) },
+      want: ["default/rs1 act"],
+    },
+    {
+      id: "(deletion)",
+      name: "an owned pod that starts being deleted",
+      delta: update(owned("1"), owned("1", { deletionTimestamp: ago(0) })),
+      want: ["default/rs1 act"],
+    },
+    {
+      id: "(deletion)",
+      name: "one that was being deleted already: no hurry",
+      delta: update(owned("1", { deletionTimestamp: ago(9) }), owned("1", { deletionTimestamp: ago(9), ready: false })),
+      want: ["default/rs1 status"],
+    },
+    {
+      id: "(deletion)",
+      name: "one that was being deleted is gone",
+      delta: { resource: "pods", old: owned("1", { deletionTimestamp: ago(9) }) },
+      want: ["default/rs1 act"],
+    },
+    {
+      id: "(deletion)",
+      name: "and the other one",
+      delta: { resource: "pods", old: owned("1", { name: "pod2" }) },
+      want: ["default/rs1 act"],
+    },
+    {
+      id: "[replicaset 3]",
+      name: "a pod that finishes",
+      delta: update(owned("1"), owned("1", { phase: "Succeeded" })),
+      want: ["default/rs1 act"],
+    },
+    {
+      id: "(status)",
+      name: "Ready, node, phase and restarts can wait",
+      delta: update(owned("1", { ready: false, phase: "Pending" }), owned("1", { restarts: 2 })),
+      want: ["default/rs1 status"],
+    },
+    {
+      id: "[replicaset 6]",
+      name: "handed from one owner to another: both",
+      delta: update(owned("1"), owned("2")),
+      want: ["default/rs1 act", "default/rs2 act"],
+    },
+    {
+      id: "[replicaset 11]",
+      name: "an owner of another kind is nobody of ours",
+      delta: { resource: "pods", new: pod({ owner: { kind: "StatefulSet", name: "rs1", uid: "1" } }) },
+      want: [],
+    },
+    {
+      id: "[replicaset 10]",
+      name: "an orphan that neither changes labels nor owner",
+      delta: update(orphan(), orphan({ ready: false })),
+      want: [],
+    },
+    {
+      id: "[replicaset 10]",
+      name: "an orphan that gets a matching label",
+      delta: update(orphan({ labels: { x: "y" } }), orphan()),
+      want: ["default/rs1 act"],
+    },
+    {
+      id: "[replicaset P19]",
+      name: "an orphan that is being deleted",
+      delta: { resource: "pods", new: orphan({ deletionTimestamp: ago(0) }) },
+      want: [],
+    },
+    { id: "[replicaset 1]", name: "an orphan's death concerns nobody", delta: { resource: "pods", old: orphan() }, want: [] },
+  ];
+  it.each(table)("$id $name", ({ delta, want }) => {
+    expect(keysOf(delta, rs1, rs2)).toEqual(want);
+  });
+
+  it("[replicaset 11] of nine owners with one selector only the fourth, whose pod it is, by its uid", () => {
+    const sets = Array.from({ length: 9 }, (_, i) => rs({ name: `rs${i}`, uid: String(i) }));
+    expect(replicaSetAffectedKeys({ resource: "pods", new: owned("3") }, lookupsOf(...sets))).toEqual([
+      { controller: "replicaset", key: "default/rs3", uid: "3", urgency: "act" },
+    ]);
+  });
+
+  it("wakes everybody who selects an orphan, but not who selects everything, nothing, or in vain", () => {
+    const others = [
+      rs({ name: "all", selector: {} }),
+      rs({ name: "invalid", selector: { matchExpressions: [{ key: "a", operator: "Near" }] } }),
+    ];
+    expect(keysOf({ resource: "pods", new: orphan() }, rs1, rs({ name: "rs3", uid: "3" }), ...others)).toEqual([
+      "default/rs1 act",
+      "default/rs3 act",
+    ]);
+  });
+});
+
+describe("the primary itself", () => {
+  const base = rs({ status: { replicas: 1 } });
+  const table: { id: string; name: string; delta: Delta; want: string }[] = [
+    { id: "[replicaset 2]", name: "appears", delta: { resource: "replicasets", new: base }, want: "act" },
+    { id: "[replicaset 23]", name: "disappears", delta: { resource: "replicasets", old: base }, want: "act" },
+    {
+      id: "[replicaset 99]",
+      name: "gets a new spec",
+      delta: { resource: "replicasets", old: base, new: rs({ generation: 2 }) },
+      want: "act",
+    },
+    {
+      id: "[replicaset 37]",
+      name: "starts being deleted",
+      delta: { resource: "replicasets", old: base, new: rs({ deletionTimestamp: ago(0) }) },
+      want: "act",
+    },
+    { id: "[replicaset 49]", name: "is adopted", delta: { resource: "replicasets", old: base, new: rs({ controller: "d" }) }, want: "act" },
+    {
+      id: "(status)",
+      name: "gets a new status",
+      delta: { resource: "replicasets", old: base, new: rs({ status: { replicas: 2 } }) },
+      want: "status",
+    },
+  ];
+  it.each(table)("$id $name", ({ delta, want }) => {
+    expect(replicaSetAffectedKeys(delta, lookupsOf())).toEqual([
+      { controller: "replicaset", key: "default/rs", uid: "rs-1", urgency: want, self: true },
+    ]);
+  });
+
+  it("concerns nobody when another kind changes", () => {
+    expect(replicationControllerAffectedKeys({ resource: "replicasets", new: base }, lookupsOf())).toEqual([]);
+    expect(keysOf({ resource: "replicationcontrollers", new: { metadata: base.metadata, spec: {}, status: {} } })).toEqual([]);
+  });
+
+  it("a ReplicationController's pods and itself wake the ReplicationController", () => {
+    const effect = { controller: "replicationcontroller", key: "default/rc", uid: "9", urgency: "act" };
+    expect(
+      replicationControllerAffectedKeys(
+        { resource: "pods", new: pod({ owner: { kind: "ReplicationController", name: "rc", uid: "9" } }) },
+        lookupsOf(),
+      ),
+    ).toEqual([effect]);
+    expect(
+      replicaSetAffectedKeys(
+        { resource: "pods", new: pod({ owner: { kind: "ReplicationController", name: "rc", uid: "9" } }) },
+        lookupsOf(),
+      ),
+    ).toEqual([]);
+  });
+});

@@ -1,0 +1,791 @@
+// Would catch: a sync that creates twice, adopts blindly, forgets an intent, hides an error from the status, or writes too often.
+import { describe, expect, it } from "vitest";
+import { pod, quota, refusal, replicaSet } from "./fake-api.ts";
+import { World } from "./world.ts";
+
+const EMPTY_STATUS = { replicas: 0, observedGeneration: 1, terminatingReplicas: 0 };
+
+async function worldOf(rs: Parameters<typeof replicaSet>[0], pods: readonly Parameters<typeof pod>[0][] = []): Promise<World> {
+  const world = await World.create();
+  world.api.put("replicasets", replicaSet({ uid: "rs-1", ...rs }));
+  for (const each of pods) world.api.put("pods", pod(each));
+  await world.stream();
+  return world;
+}
+
+const OWNED = { uid: "rs-1" };
+
+describe("creating", () => {
+  it("[replicaset 39] posts the template's labels and spec under a name of ours, with one controller reference", async () => {
+    const world = await worldOf({ replicas: 1 });
+    await world.sync();
+    const body = world.api.calls.find(({ verb, resource }) => verb === "create" && resource === "pods")?.body;
+    expect(body).toEqual({
+      apiVersion: "v1",
+      kind: "Pod",
+      metadata: {
+        name: expect.stringMatching(/^web-[bcdfghjklmnpqrstvwxz2456789]{5}$/),
+        generateName: "web-",
+        labels: { app: "web" },
+        ownerReferences: [
+          { apiVersion: "apps/v1", kind: "ReplicaSet", name: "web", uid: "rs-1", controller: true, blockOwnerDeletion: true },
+        ],
+      },
+      spec: { containers: [{ name: "c", image: "i" }] },
+    });
+    expect(world.api.events).toEqual([`Normal SuccessfulCreate Created pod: ${world.pods[0]?.metadata.name}`]);
+  });
+
+  it("[replicaset 31] stops after the batch in which the quota ended: 10 pods, 15 calls", async () => {
+    const world = await worldOf({ replicas: 100 });
+    world.api.script = quota(10);
+    await world.sync();
+    expect(world.pods).toHaveLength(10);
+    expect(world.api.writes.filter((write) => write === "create pods")).toHaveLength(15);
+    expect(await world.failures()).toBe(1);
+    world.api.script = () => undefined;
+    await world.sync(); // what was not tried is not waited for
+    expect(world.pods).toHaveLength(100);
+  });
+
+  const slowStart = [
+    { id: "[replicaset 32]", limit: 0, calls: 1 },
+    { id: "[replicaset 33]", limit: 10, calls: 10 },
+    { id: "[replicaset 34]", limit: 5, calls: 7 },
+  ];
+  it.each(slowStart)("$id 10 wanted, $limit allowed: $calls calls", async ({ limit, calls }) => {
+    const world = await worldOf({ replicas: 10 });
+    world.api.script = quota(limit);
+    await world.sync();
+    expect(world.pods).toHaveLength(limit);
+    expect(world.api.writes.filter((write) => write === "create pods")).toHaveLength(calls);
+    expect(await world.failures()).toBe(limit === 10 ? 0 : 1);
+  });
+
+  it("[replicaset 26] [replicaset 27] [replicaset 28] creates 500 a sync: 1,200 wanted come in 500, 500, 200", async () => {
+    const world = await worldOf({ replicas: 1200 });
+    const counts: number[] = [];
+    for (let i = 0; i < 4; i++) {
+      await world.sync();
+      counts.push(world.pods.length);
+    }
+    expect(counts).toEqual([500, 1000, 1200, 1200]);
+  });
+
+  it("[replicaset 40] keeps the pod's only reference even if another create of the sync fails", async () => {
+    const world = await worldOf({ replicas: 2 });
+    world.api.script = quota(1);
+    await world.sync();
+    expect(world.pods.map(({ metadata }) => metadata.ownerReferences?.length)).toEqual([1]);
+  });
+
+  it("[replicaset 22] [replicaset P5] neither creates nor deletes while calls of a dead run may land, then finds them and makes only the rest", async () => {
+    const world = await worldOf({ replicas: 5 });
+    const token = { epoch: "epoch-1", controller: "replicaset", key: "shop/web", token: "dead" } as const;
+    await world.store.take(token, { uid: "rs-1" });
+    const names = ["web-a", "web-b", "web-c", "web-d", "web-e"];
+    expect(
+      await world.store.registerIntents(
+        token,
+        "rs-1",
+        names.map((name) => ({ id: `c:${name}`, verb: "create", name })),
+      ),
+    ).toBe("ok");
+    for (const name of names.slice(0, 3)) world.api.put("pods", pod({ name, owner: OWNED }));
+    await world.store.done(token, { kind: "ok" }); // a run that ends without its answers leaves its intents
+
+    await world.sync();
+    expect(world.api.writes).toEqual(["patch replicasets/status"]);
+    expect(await world.queuedInMs()).toBe(15_000);
+
+    await world.clock.advance(15_000);
+    await world.ring();
+    expect(world.api.reads).toEqual(names.map((name) => `get pods ${name}`));
+    await world.ring();
+    expect(world.pods.map(({ metadata }) => metadata.name).toSorted()).toEqual(names);
+  });
+
+  it("looks up more than ten calls of a dead run by one list", async () => {
+    const world = await worldOf({ replicas: 12 });
+    const token = { epoch: "epoch-1", controller: "replicaset", key: "shop/web", token: "dead" } as const;
+    await world.store.take(token, { uid: "rs-1" });
+    const names = Array.from({ length: 12 }, (_, i) => `web-${i}`);
+    await world.store.registerIntents(
+      token,
+      "rs-1",
+      names.map((name) => ({ id: `c:${name}`, verb: "create", name })),
+    );
+    world.api.put("pods", pod({ name: "web-3", owner: OWNED }));
+    world.api.put("pods", pod({ name: "web-5", labels: {} }));
+    await world.clock.advance(15_000);
+    await world.ring();
+    expect(world.api.reads).toEqual(["list pods "]);
+    await world.ring();
+    expect(world.pods).toHaveLength(13);
+    expect(world.pods.map(({ metadata }) => metadata.name)).toEqual(expect.arrayContaining(names));
+  });
+
+  it("[replicaset P6] a create whose answer is lost is repeated under its own name: no pod too many", async () => {
+    const world = await worldOf({ replicas: 3 });
+    world.api.script = ({ verb, resource }, nth) => (verb === "create" && resource === "pods" && nth === 2 ? "lost" : undefined);
+    await world.sync();
+    expect(world.pods).toHaveLength(3);
+    expect(await world.failures()).toBe(1);
+    world.api.script = () => undefined;
+    await world.sync();
+    await world.sync();
+    expect(world.pods).toHaveLength(3);
+    expect(world.api.reads.filter((read) => read.startsWith("get pods"))).toHaveLength(1);
+    expect(world.api.find("replicasets", "web").status).not.toHaveProperty("conditions");
+  });
+
+  it("a name that an unanswered call may still take is kept when the next try is refused, and used again", async () => {
+    const world = await worldOf({ replicas: 1 });
+    world.api.script = ({ verb, resource }) => (verb === "create" && resource === "pods" ? "never" : undefined);
+    await world.sync();
+    world.api.script = quota(0);
+    await world.sync();
+    world.api.script = () => undefined;
+    await world.sync();
+    const names = world.api.calls.filter(({ verb, resource }) => verb === "create" && resource === "pods").map(({ name }) => name);
+    expect(new Set(names).size).toBe(1);
+    expect(names).toHaveLength(3);
+  });
+
+  it("a refused name is given up", async () => {
+    const world = await worldOf({ replicas: 1 });
+    world.api.script = quota(0);
+    await world.sync();
+    await world.sync();
+    expect(
+      new Set(world.api.calls.filter(({ verb, resource }) => verb === "create" && resource === "pods").map(({ name }) => name)).size,
+    ).toBe(2);
+  });
+
+  it("[replicaset P13] a namespace that goes away is no failure: no Event, no condition, no retry", async () => {
+    const world = await worldOf({ replicas: 50 });
+    world.api.script = ({ verb, resource }) =>
+      verb === "create" && resource === "pods"
+        ? refusal(403, "Forbidden", "namespace shop is being terminated", [{ reason: "NamespaceTerminating" }])
+        : undefined;
+    await world.sync();
+    expect(world.api.writes.filter((write) => write === "create pods")).toHaveLength(50);
+    expect(world.api.events).toEqual([]);
+    expect(world.api.find("replicasets", "web").status).toEqual({
+      ...EMPTY_STATUS,
+      fullyLabeledReplicas: 0,
+      readyReplicas: 0,
+      availableReplicas: 0,
+    });
+    expect(await world.queuedInMs()).toBeUndefined();
+  });
+
+  it("[replicaset P14] tells a quota failure in the status once, and takes it back", async () => {
+    const world = await worldOf({ replicas: 3 });
+    world.api.script = quota(2);
+    await world.sync();
+    expect(world.api.find("replicasets", "web").status).toMatchObject({
+      replicas: 0,
+      conditions: [
+        {
+          type: "ReplicaFailure",
+          status: "True",
+          reason: "FailedCreate",
+          message: "exceeded quota",
+          lastTransitionTime: "2026-03-01T10:00:00Z",
+        },
+      ],
+    });
+    expect(world.api.events).toContain("Warning FailedCreate Error creating: exceeded quota");
+    world.api.script = quota(0);
+    await world.sync();
+    await world.sync();
+    expect(world.api.writes.filter((write) => write === "patch replicasets/status")).toHaveLength(2);
+    world.api.change("replicasets", "web", ({ spec, metadata }) => ({
+      spec: { ...spec, replicas: 2 },
+      metadata: { ...metadata, generation: 2 },
+    }));
+    await world.stream();
+    await world.sync();
+    expect(world.api.find("replicasets", "web").status).not.toHaveProperty("conditions");
+  });
+
+  it("[replicaset P7] trusts its own answers: with the watch stopped it neither creates again nor misjudges the status", async () => {
+    const world = await worldOf({ replicas: 2 });
+    for (let i = 0; i < 3; i++) await world.sync();
+    expect(world.api.writes.filter((write) => write === "create pods")).toHaveLength(2);
+    expect(world.api.find("replicasets", "web").status).toMatchObject({ replicas: 2 });
+  });
+
+  it("creates nothing of a template that the decision did not see, and decides again at once", async () => {
+    const world = await worldOf({ replicas: 1 });
+    world.api.change("replicasets", "web", ({ spec, metadata }) => ({
+      spec: { ...spec, replicas: 3 },
+      metadata: { ...metadata, generation: 2 },
+    }));
+    await world.sync();
+    expect(world.api.writes).toEqual([]);
+    expect(await world.queuedInMs()).toBe(0);
+    await world.ring();
+    expect(world.pods).toHaveLength(3);
+  });
+
+  it("creates nothing for an owner that is gone, that has been replaced, or that is being deleted", async () => {
+    const gone = await worldOf({ replicas: 1 });
+    gone.api.remove("replicasets", "web");
+    await gone.sync();
+    expect(gone.api.writes).toEqual([]);
+
+    const replaced = await worldOf({ replicas: 1 });
+    replaced.api.remove("replicasets", "web");
+    replaced.api.put("replicasets", replicaSet({ uid: "rs-2" }));
+    await replaced.sync();
+    expect(replaced.api.writes).toEqual([]);
+
+    const deleting = await worldOf({ replicas: 1 });
+    deleting.api.change("replicasets", "web", ({ metadata }) => ({ metadata: { ...metadata, deletionTimestamp: "2026-03-01T10:00:00Z" } }));
+    await deleting.sync();
+    expect(deleting.api.writes.filter((write) => write === "create pods")).toEqual([]);
+  });
+
+  it("stops before the next batch when the lease ends, and keeps no intent of what it did not try", async () => {
+    const world = await worldOf({ replicas: 3 });
+    world.api.latencyMs = 4_000;
+    world.invocationMs = 13_000;
+    await world.sync();
+    expect(world.logged.join()).toContain("lease ends");
+    expect(world.pods).toHaveLength(1);
+    expect(world.api.writes).toEqual(["create pods"]);
+    world.api.latencyMs = 0;
+    await world.stream();
+    await world.sync();
+    expect(world.pods).toHaveLength(3);
+  });
+
+  it("emits at most 25 Events a sync, as upstream's filter lets through at once", async () => {
+    const world = await worldOf({ replicas: 40 });
+    await world.sync();
+    expect(world.pods).toHaveLength(40);
+    expect(world.api.events).toHaveLength(25);
+  });
+
+  it("an Event that is refused fails nothing", async () => {
+    const world = await worldOf({ replicas: 1 });
+    world.api.script = ({ resource }) => (resource === "events" ? refusal(403, "Forbidden", "no events") : undefined);
+    await world.sync();
+    expect(world.pods).toHaveLength(1);
+    expect(await world.failures()).toBe(0);
+  });
+
+  it("keeps to the counting law: take, done, one registerIntents, one write-through a batch, one for the status", async () => {
+    const world = await worldOf({ replicas: 10 });
+    world.storeCalls.length = 0;
+    await world.sync();
+    expect(world.storeCalls.filter((verb) => verb !== "readIndex")).toEqual([
+      "take",
+      "take",
+      "registerIntents",
+      ...Array.from({ length: 4 }, () => "writeThrough"),
+      "writeThrough",
+      "done",
+    ]);
+    expect(world.storeCalls.filter((verb) => verb === "readIndex")).toEqual([]);
+  });
+});
+
+describe("intents", () => {
+  const dead = { epoch: "epoch-1", controller: "replicaset", key: "shop/web", token: "dead" } as const;
+  const deleting = { deletionTimestamp: "2026-03-01T10:00:00Z" };
+
+  /** A run that has registered its deletes and died. */
+  async function deletesOf(world: World, names: readonly string[]): Promise<void> {
+    await world.store.add("epoch-1", "replicaset", "shop/web", 0);
+    await world.store.take(dead, { uid: "rs-1" });
+    const pods = names.map((name) => world.api.find("pods", name).metadata);
+    await world.store.registerIntents(
+      dead,
+      "rs-1",
+      pods.map(({ name, uid }) => ({ id: `d:${uid}`, verb: "delete", name, uid })),
+    );
+    await world.store.done(dead, { kind: "ok" });
+  }
+
+  /** Names of the calls that are still waited for, as a run would see them. */
+  async function waitedFor(world: World): Promise<readonly string[]> {
+    await world.store.add("epoch-1", "replicaset", "shop/web", 0);
+    const take = await world.store.take({ ...dead, token: "look" }, { uid: "rs-1" });
+    await world.store.done({ ...dead, token: "look" }, { kind: "ok" });
+    return take.kind === "ok" ? take.snapshot.intents.map(({ name }) => name) : [take.kind];
+  }
+
+  function markDeleting(world: World, name: string): void {
+    world.api.change("pods", name, ({ metadata }) => ({ metadata: { ...metadata, ...deleting } }));
+  }
+
+  it("[replicaset 14] [replicaset 15] [replicaset 16] [replicaset 17] are answered by the pod they name, and by no other one", async () => {
+    const world = await worldOf({ replicas: 0 }, [
+      { name: "pod1", owner: OWNED },
+      { name: "pod2", owner: OWNED },
+    ]);
+    await deletesOf(world, ["pod2"]);
+    markDeleting(world, "pod1");
+    await world.stream();
+    expect(await waitedFor(world)).toEqual(["pod2"]);
+    world.api.remove("pods", "pod1");
+    await world.stream();
+    expect(await waitedFor(world)).toEqual(["pod2"]);
+    markDeleting(world, "pod2");
+    await world.stream();
+    expect(await world.queuedInMs()).toBe(0);
+    expect(await waitedFor(world)).toEqual([]);
+  });
+
+  it("a delete of a dead run whose pod is gone, or another one by now, is over", async () => {
+    const world = await worldOf({ replicas: 0 }, [
+      { name: "a", owner: OWNED },
+      { name: "b", owner: OWNED },
+      { name: "c", owner: OWNED },
+    ]);
+    await deletesOf(world, ["a", "b", "c"]);
+    world.api.remove("pods", "a");
+    world.api.remove("pods", "b");
+    world.api.put("pods", pod({ name: "b", labels: { other: "pod" } }));
+    await world.clock.advance(15_000);
+    await world.sync(); // recovers
+    await world.ring();
+    expect(world.api.calls.filter(({ verb }) => verb === "delete").map(({ name }) => name)).toEqual(["c"]);
+    expect(await waitedFor(world)).toEqual([]);
+  });
+
+  it("a planned name that somebody else has taken is forgotten, and another one used", async () => {
+    const world = await worldOf({ replicas: 1 });
+    world.api.script = ({ verb, resource }) => (verb === "create" && resource === "pods" ? "never" : undefined);
+    await world.sync();
+    const [name = ""] = await waitedFor(world);
+    world.api.put("pods", pod({ name, labels: { other: "pod" } }));
+    await world.stream();
+    world.api.script = () => undefined;
+    await world.sync();
+    expect(world.pods).toHaveLength(2);
+    expect(await waitedFor(world)).toEqual([]);
+  });
+
+  it("[replicaset 13] are answered by a pod that appears while being deleted", async () => {
+    const world = await worldOf({ replicas: 0 }, [{ name: "pod1", owner: OWNED }]);
+    await deletesOf(world, ["pod1"]);
+    const uid = world.api.find("pods", "pod1").metadata.uid;
+    world.api.put("pods", {
+      ...pod({ name: "pod1", owner: OWNED }),
+      metadata: { ...pod({ name: "pod1", owner: OWNED }).metadata, uid, ...deleting },
+    });
+    await world.stream();
+    expect(await waitedFor(world)).toEqual([]);
+  });
+
+  it("[replicaset 21] [replicaset P1] block until all five are seen, however often each is seen", async () => {
+    const names = ["a", "b", "c", "d", "e"];
+    const world = await worldOf(
+      { replicas: 0 },
+      names.map((name) => ({ name, owner: OWNED })),
+    );
+    await deletesOf(world, names);
+    for (const [i, name] of names.entries()) {
+      for (let times = 0; times < 3; times++) {
+        markDeleting(world, name);
+        await world.stream();
+      }
+      expect(await waitedFor(world)).toEqual(names.slice(i + 1));
+    }
+  });
+});
+
+describe("recreation", () => {
+  it("[replicaset 23] a deleted owner's late answers have no effect and its key does nothing", async () => {
+    const world = await worldOf({ replicas: 1 });
+    await world.sync();
+    world.api.remove("replicasets", "web");
+    await world.stream();
+    const before = world.api.calls.length;
+    await world.store.writeThrough(
+      { epoch: "epoch-1", controller: "replicaset", key: "shop/web", token: "late" },
+      { resource: "pods", items: [], counts: [], ownerUid: "rs-1", lower: ["c:web-x"], plan: [], gone: [], ownStatus: false },
+    );
+    await world.sync();
+    expect(world.api.calls).toHaveLength(before);
+  });
+
+  it.each([
+    { id: "[replicaset 24]", collapsed: false },
+    { id: "[replicaset 25]", collapsed: true },
+  ])("$id [replicaset P10] a new owner of the old name creates its own pod (seen as one change: $collapsed)", async ({ collapsed }) => {
+    const world = await worldOf({ replicas: 1 });
+    await world.sync();
+    world.api.remove("replicasets", "web");
+    if (!collapsed) await world.stream();
+    else world.api.log.pop();
+    world.api.put("replicasets", replicaSet({ uid: "rs-2" }));
+    await world.stream();
+    await world.sync();
+    expect(world.pods.map(({ metadata }) => metadata.ownerReferences?.[0]?.uid)).toEqual(["rs-1", "rs-2"]);
+  });
+});
+
+describe("claiming", () => {
+  it("[replicaset 30] does nothing when all is as wanted", async () => {
+    const world = await worldOf(
+      {
+        replicas: 2,
+        status: {
+          replicas: 2,
+          fullyLabeledReplicas: 2,
+          readyReplicas: 2,
+          availableReplicas: 2,
+          terminatingReplicas: 0,
+          observedGeneration: 1,
+        },
+      },
+      [
+        { name: "a", owner: OWNED },
+        { name: "b", owner: OWNED },
+      ],
+    );
+    world.storeCalls.length = 0;
+    await world.sync();
+    expect(world.api.calls).toEqual([]);
+    expect(world.storeCalls).toEqual(["take", "take", "done"]);
+  });
+
+  it("[replicaset 35] leaves a matching pod that somebody else controls", async () => {
+    const world = await worldOf({ replicas: 2 }, [{ name: "a", owner: { uid: "rs-9", name: "other" } }]);
+    await world.sync();
+    expect(world.api.writes).toEqual(["create pods", "create pods", "patch replicasets/status"]);
+  });
+
+  it("[replicaset 94] [replicaset 95] [replicaset 104] adopts matching orphans after one live read, and counts them at once", async () => {
+    const world = await worldOf({ replicas: 2 }, [{ name: "a" }, { name: "b" }]);
+    const plain = { apiVersion: "apps/v1", kind: "StatefulSet", name: "s", uid: "s-1", controller: false };
+    world.api.change("pods", "a", ({ metadata }) => ({ metadata: { ...metadata, ownerReferences: [plain] } }));
+    world.api.change("pods", "b", ({ metadata }) => ({
+      metadata: { ...metadata, ownerReferences: [{ apiVersion: "apps/v1", kind: "ReplicaSet", name: "web", uid: "rs-1" }] },
+    }));
+    await world.stream();
+    await world.sync();
+    expect(world.api.writes).toEqual(["patch pods", "patch pods", "patch replicasets/status"]);
+    expect(world.api.reads).toEqual(["get replicasets web"]);
+    const ours = { apiVersion: "apps/v1", kind: "ReplicaSet", name: "web", uid: "rs-1", controller: true, blockOwnerDeletion: true };
+    expect(world.api.find("pods", "a").metadata.ownerReferences).toEqual([plain, ours]);
+    expect(world.api.find("pods", "b").metadata.ownerReferences).toEqual([ours]);
+    expect(world.api.find("replicasets", "web").status).toMatchObject({ replicas: 2, readyReplicas: 2 });
+  });
+
+  it("[replicaset 36] a failed adoption ends the sync: every orphan is tried, nothing is created, no status written", async () => {
+    const world = await worldOf({ replicas: 2 }, [{ name: "a" }, { name: "b" }]);
+    world.api.script = ({ verb }) => (verb === "patch" ? refusal(500, "InternalError", "no") : undefined);
+    await world.sync();
+    expect(world.api.writes).toEqual(["patch pods", "patch pods"]);
+    expect(await world.failures()).toBe(1);
+  });
+
+  it("[replicaset 37] [replicaset P20] an owner that is being deleted adopts, releases and creates nothing, and keeps its status", async () => {
+    const world = await worldOf({ replicas: 2, deletionTimestamp: "2026-03-01T09:00:00Z" }, [
+      { name: "a" },
+      { name: "b", owner: OWNED, labels: { app: "x" } },
+      { name: "c", owner: OWNED },
+    ]);
+    await world.sync();
+    expect(world.api.writes).toEqual(["patch replicasets/status"]);
+    expect(world.api.find("replicasets", "web").status).toMatchObject({ replicas: 1 });
+    expect(await world.failures()).toBe(0);
+  });
+
+  it("[replicaset 38] an owner that turns out to be deleted adopts nothing, in upstream's words", async () => {
+    const world = await worldOf({ replicas: 2 }, [{ name: "a" }]);
+    world.api.change("replicasets", "web", ({ metadata }) => ({ metadata: { ...metadata, deletionTimestamp: "2026-03-01T10:00:00Z" } }));
+    await world.sync();
+    expect(world.api.writes).toEqual([]);
+    expect(world.logged.join()).toContain(
+      "can't adopt Pod shop/a (uid-2): shop/web has just been deleted at 2026-03-01 10:00:00 +0000 UTC",
+    );
+    expect(await world.failures()).toBe(1);
+  });
+
+  it("[replicaset P22] three orphans, one live read of another uid, three errors in one, no patch", async () => {
+    const world = await worldOf({ replicas: 2 }, [{ name: "a" }, { name: "b" }, { name: "c" }]);
+    world.api.remove("replicasets", "web");
+    world.api.put("replicasets", replicaSet({ uid: "rs-2" }));
+    await world.sync();
+    expect(world.api.reads).toEqual(["get replicasets web"]);
+    expect(world.api.writes).toEqual([]);
+    const one = (name: string, uid: string): string =>
+      `can't adopt Pod shop/${name} (${uid}): can't recheck DeletionTimestamp: original ReplicaSet shop/web is gone: got uid rs-2, wanted rs-1`;
+    expect(world.logged[0]).toContain(`[${one("a", "uid-2")}, ${one("b", "uid-3")}, ${one("c", "uid-4")}]`);
+  });
+
+  it("[replicaset P21] [replicaset 41] adopt: 404 is skipped, 422 and 409 are errors; release: 404 and 422 are done, 500 is an error", async () => {
+    const table = [
+      { orphan: true, error: refusal(404, "NotFound", "gone"), failures: 0 },
+      { orphan: true, error: refusal(422, "Invalid", "another controller"), failures: 1 },
+      { orphan: true, error: refusal(409, "Conflict", "again"), failures: 1 },
+      { orphan: false, error: refusal(404, "NotFound", "gone"), failures: 0 },
+      { orphan: false, error: refusal(422, "Invalid", "other uid"), failures: 0 },
+      { orphan: false, error: refusal(500, "InternalError", "no"), failures: 1 },
+    ];
+    for (const { orphan, error, failures } of table) {
+      const world = await worldOf({ replicas: 0 }, [orphan ? { name: "a" } : { name: "a", owner: OWNED, labels: { app: "x" } }]);
+      world.api.script = ({ verb, resource }) => (verb === "patch" && resource === "pods" ? error : undefined);
+      await world.sync();
+      expect([error.code, orphan, await world.failures()]).toEqual([error.code, orphan, failures]);
+      expect(world.api.events).toEqual([]);
+    }
+  });
+
+  it("[replicaset 103] releases what no longer matches and replaces it in the same sync", async () => {
+    const world = await worldOf({ replicas: 1 }, [{ name: "a", owner: OWNED, labels: { app: "x" } }]);
+    await world.sync();
+    expect(world.api.writes).toEqual(["patch pods", "create pods", "patch replicasets/status"]);
+    expect(world.api.find("pods", "a").metadata.ownerReferences).toEqual([]);
+  });
+
+  it("[replicaset P19] leaves orphans that are being deleted or finished, and those of other namespaces", async () => {
+    const world = await worldOf({ replicas: 0 }, [
+      { name: "a", deletionTimestamp: "2026-03-01T10:00:00Z" },
+      { name: "b", phase: "Succeeded" },
+    ]);
+    world.api.put("pods", { ...pod({ name: "c" }), metadata: { ...pod({ name: "c" }).metadata, namespace: "other" } });
+    await world.stream();
+    await world.sync();
+    expect(world.api.writes).toEqual(["patch replicasets/status"]);
+  });
+
+  it("a pod whose adoption is answered with a deletionTimestamp is not claimed", async () => {
+    const world = await worldOf({ replicas: 1 }, [{ name: "a" }]);
+    world.api.change("pods", "a", ({ metadata }) => ({ metadata: { ...metadata, deletionTimestamp: "2026-03-01T10:00:00Z" } }));
+    await world.sync();
+    expect(world.api.writes).toEqual(["patch pods", "create pods", "patch replicasets/status"]);
+  });
+
+  it("[replicaset 107] adopts what is too many and deletes the surplus in the same sync", async () => {
+    const world = await worldOf({ replicas: 2 }, [{ name: "a" }, { name: "b" }, { name: "c" }]);
+    await world.sync();
+    expect(world.api.writes).toEqual(["patch pods", "patch pods", "patch pods", "delete pods", "patch replicasets/status"]);
+  });
+});
+
+describe("deleting", () => {
+  const three = [
+    { name: "a", owner: OWNED },
+    { name: "b", owner: OWNED },
+    { name: "c", owner: OWNED },
+  ];
+
+  it("[replicaset 99] deletes the surplus with the uid as precondition, tells it, and counts it as terminating", async () => {
+    const world = await worldOf({ replicas: 1 }, three);
+    await world.sync();
+    expect(world.api.writes).toEqual(["delete pods", "delete pods", "patch replicasets/status"]);
+    expect(world.api.events.toSorted()).toEqual(["Normal SuccessfulDelete Deleted pod: a", "Normal SuccessfulDelete Deleted pod: b"]);
+    await world.sync();
+    expect(world.api.find("replicasets", "web").status).toMatchObject({ replicas: 1, terminatingReplicas: 2 });
+  });
+
+  it("[replicaset 42] a pod that is gone already is no failure and no Event, and is not counted again", async () => {
+    const world = await worldOf({ replicas: 0 }, three.slice(0, 1));
+    world.api.script = ({ verb, resource }) => (verb === "delete" && resource === "pods" ? refusal(404, "NotFound", "gone") : undefined);
+    await world.sync();
+    expect(world.api.events).toEqual([]);
+    expect(await world.failures()).toBe(0);
+    await world.sync();
+    expect(world.api.writes.filter((write) => write === "delete pods")).toHaveLength(1);
+    expect(world.api.find("replicasets", "web").status).toMatchObject({ replicas: 0, terminatingReplicas: 0 });
+  });
+
+  it("[replicaset 81] a refused delete is told in Event and condition", async () => {
+    const world = await worldOf({ replicas: 2 }, three);
+    world.api.script = ({ verb, resource }) => (verb === "delete" && resource === "pods" ? refusal(403, "Forbidden", "no") : undefined);
+    await world.sync();
+    expect(world.api.events).toEqual(["Warning FailedDelete Error deleting: no"]);
+    expect(world.api.find("replicasets", "web").status).toMatchObject({
+      conditions: [{ reason: "FailedDelete", message: "unable to delete pods: no" }],
+    });
+  });
+
+  it("after an unanswered delete nobody else is deleted until it is known what became of it", async () => {
+    const world = await worldOf({ replicas: 2 }, three);
+    world.api.script = ({ verb, resource }) => (verb === "delete" && resource === "pods" ? "never" : undefined);
+    await world.sync();
+    world.api.script = () => undefined;
+    await world.sync();
+    expect(world.api.writes.filter((write) => write === "delete pods")).toHaveLength(1);
+    await world.clock.advance(20_000);
+    await world.stream();
+    await world.ring();
+    await world.ring();
+    expect(world.api.writes.filter((write) => write === "delete pods")).toHaveLength(2);
+    expect(world.pods.filter(({ metadata }) => metadata.deletionTimestamp !== undefined)).toHaveLength(1);
+  });
+
+  it("a pod deleted without grace stays deleted in our eyes before the stream says so", async () => {
+    const world = await worldOf({ replicas: 2 }, three);
+    world.api.graceful = false;
+    await world.sync();
+    await world.sync();
+    expect(world.pods).toHaveLength(2);
+  });
+
+  it("spares the node on which siblings have fewer pods, reading their slices twice", async () => {
+    const owner = [{ apiVersion: "apps/v1", kind: "Deployment", name: "d", uid: "d-1", controller: true }];
+    const world = await worldOf({ replicas: 1, ownerReferences: owner }, [
+      { name: "a", owner: OWNED, nodeName: "n1" },
+      { name: "b", owner: OWNED, nodeName: "n2" },
+    ]);
+    world.api.put("replicasets", replicaSet({ name: "web-old", uid: "rs-0", ownerReferences: owner }));
+    world.api.put("pods", pod({ name: "c", owner: { name: "web-old", uid: "rs-0" }, nodeName: "n2" }));
+    await world.stream();
+    world.storeCalls.length = 0;
+    await world.sync();
+    expect(world.api.calls.filter(({ verb }) => verb === "delete").map(({ name }) => name)).toEqual(["b"]);
+    expect(world.storeCalls.filter((verb) => verb === "readSlices")).toHaveLength(2);
+  });
+});
+
+describe("status", () => {
+  it("[replicaset 70] [replicaset 12] a status that is always refused: one live read, two attempts with the same counts, an error", async () => {
+    const world = await worldOf({ replicas: 1 }, [{ name: "a", owner: OWNED }]);
+    world.api.script = ({ verb, subresource }) =>
+      verb === "patch" && subresource === "status" ? refusal(500, "InternalError", "no") : undefined;
+    await world.sync();
+    expect(world.api.reads).toEqual(["get replicasets web"]);
+    const bodies = world.api.calls.filter(({ verb }) => verb === "patch").map(({ body }) => body);
+    expect(bodies).toHaveLength(2);
+    expect(bodies).toEqual([
+      expect.objectContaining({ status: expect.objectContaining({ replicas: 1 }) }),
+      expect.objectContaining({ status: expect.objectContaining({ replicas: 1 }) }),
+    ]);
+    expect(await world.failures()).toBe(1);
+    expect(await world.queuedInMs()).toBeDefined();
+  });
+
+  it("[replicaset P18] a condition that a client sets meanwhile is kept", async () => {
+    const world = await worldOf({ replicas: 1 }, [{ name: "a", owner: OWNED }]);
+    world.api.change("replicasets", "web", () => ({ status: { conditions: [{ type: "StatusUpdate", status: "True" }] } }));
+    await world.sync();
+    expect(world.api.writes).toEqual(["patch replicasets/status", "patch replicasets/status"]);
+    expect(world.api.find("replicasets", "web").status).toMatchObject({
+      replicas: 1,
+      conditions: [{ type: "StatusUpdate", status: "True" }],
+    });
+  });
+
+  it("decides again when the object was changed under a status write", async () => {
+    const world = await worldOf({ replicas: 1 }, [{ name: "a", owner: OWNED }]);
+    world.api.change("replicasets", "web", ({ spec, metadata }) => ({
+      spec: { ...spec, replicas: 2 },
+      metadata: { ...metadata, generation: 2 },
+    }));
+    await world.sync();
+    expect(world.api.find("replicasets", "web").status).toBeUndefined();
+    expect(await world.queuedInMs()).toBe(0);
+    await world.ring();
+    await world.ring();
+    expect(world.api.find("replicasets", "web").status).toMatchObject({ replicas: 2, observedGeneration: 2 });
+  });
+
+  it("[replicaset 29] writes what it saw before it created, and the rest with the next sync", async () => {
+    const world = await worldOf(
+      {
+        replicas: 2,
+        status: {
+          replicas: 1,
+          fullyLabeledReplicas: 1,
+          readyReplicas: 1,
+          availableReplicas: 1,
+          terminatingReplicas: 0,
+          observedGeneration: 1,
+        },
+      },
+      [{ name: "a", owner: OWNED }],
+    );
+    await world.sync();
+    expect(world.api.writes).toEqual(["create pods"]);
+    await world.sync();
+    expect(world.api.writes).toEqual(["create pods", "patch replicasets/status"]);
+    world.api.remove("pods", "a");
+    await world.stream();
+    world.api.script = quota(0);
+    await world.sync();
+    await world.sync();
+    expect(world.api.writes.slice(2)).toEqual(["create pods", "patch replicasets/status", "create pods"]);
+  });
+
+  it("[replicaset 18] looks again when the first ready pod becomes available", async () => {
+    const status = {
+      replicas: 4,
+      fullyLabeledReplicas: 4,
+      readyReplicas: 3,
+      availableReplicas: 0,
+      terminatingReplicas: 0,
+      observedGeneration: 1,
+    };
+    const world = await worldOf({ replicas: 4, minReadySeconds: 5, status }, [
+      { name: "a", owner: OWNED, phase: "Pending" },
+      { name: "b", owner: OWNED, readySince: "2026-03-01T10:00:00Z" },
+      { name: "c", owner: OWNED, readySince: "2026-03-01T09:59:58Z" },
+      { name: "d", owner: OWNED, readySince: "2026-03-01T09:59:55.700Z" },
+    ]);
+    await world.sync();
+    expect(world.api.writes).toEqual([]);
+    expect(await world.queuedInMs()).toBe(700);
+  });
+
+  it("an invalid selector and a missing owner end the sync quietly", async () => {
+    const world = await worldOf({});
+    world.api.change("replicasets", "web", ({ spec }) => ({
+      spec: { ...spec, selector: { matchExpressions: [{ key: "a", operator: "Near" }] } },
+    }));
+    await world.stream();
+    await world.sync();
+    await world.sync("shop/nobody");
+    expect(world.api.calls).toEqual([]);
+    expect(await world.failures()).toBe(0);
+  });
+});
+
+describe("the ReplicationController", () => {
+  it("adopts, creates and reports as its own kind, without terminatingReplicas", async () => {
+    const world = await World.create({ controller: "replicationcontroller" });
+    const rs = replicaSet({ uid: "rc-1", replicas: 2 });
+    world.api.put("replicationcontrollers", { ...rs, spec: { ...rs.spec, selector: { app: "web" } } });
+    world.api.put("pods", pod({ name: "a" }));
+    await world.stream();
+    await world.sync();
+    expect(world.api.writes).toEqual(["patch pods", "create pods", "patch replicationcontrollers/status"]);
+    expect(world.pods.map(({ metadata }) => metadata.ownerReferences)).toEqual(
+      Array.from({ length: 2 }, () => [
+        { apiVersion: "v1", kind: "ReplicationController", name: "web", uid: "rc-1", controller: true, blockOwnerDeletion: true },
+      ]),
+    );
+    expect(world.api.find("replicationcontrollers", "web").status).not.toHaveProperty("terminatingReplicas");
+    const event = world.api.calls.find(({ resource }) => resource === "events")?.body;
+    expect(event).toMatchObject({
+      source: { component: "replication-controller" },
+      involvedObject: { kind: "ReplicationController", apiVersion: "v1", name: "web", uid: "rc-1" },
+    });
+  });
+});
+
+describe("shadow", () => {
+  it("decides, sends nothing, registers nothing, and says what it could not decide", async () => {
+    const world = await World.create({ mode: "shadow" });
+    world.api.put("replicasets", replicaSet({ uid: "rs-1", replicas: 2 }));
+    await world.stream();
+    world.storeCalls.length = 0;
+    await world.sync();
+    expect(world.api.calls).toEqual([]);
+    expect(world.storeCalls).toEqual(["take", "take", "done"]);
+    const lines = world.traced.filter(({ kind }) => kind === "decided" || kind === "notDecided" || kind === "event");
+    expect(
+      lines.map((line) =>
+        line.kind === "decided" ? line.write.kind : line.kind === "notDecided" ? `not decided: ${line.what}` : line.kind,
+      ),
+    ).toEqual(["CreatePods", "not decided: status"]);
+  });
+});
