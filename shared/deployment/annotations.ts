@@ -1,0 +1,114 @@
+/** The annotations that Deployments and their ReplicaSets carry for each other (deployment §8.1). */
+import type { CachedDeployment, CachedReplicaSet } from "../api/cached.ts";
+import type { Labels } from "../api/wire.ts";
+import { maxSurge } from "./fenceposts.ts";
+import { replicasOf } from "./replica-sets.ts";
+import { parseRevision, REVISION } from "./revision.ts";
+
+export const REVISION_HISTORY = "deployment.kubernetes.io/revision-history";
+export const DESIRED_REPLICAS = "deployment.kubernetes.io/desired-replicas";
+export const MAX_REPLICAS = "deployment.kubernetes.io/max-replicas";
+export const ROLLBACK_TO = "deprecated.deployment.rollback.to";
+const LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration";
+
+/** Never copied from a Deployment to its ReplicaSets. Source: deployment/util annotationsToSkip. */
+const SKIPPED: ReadonlySet<string> = new Set([LAST_APPLIED, REVISION, REVISION_HISTORY, DESIRED_REPLICAS, MAX_REPLICAS, ROLLBACK_TO]);
+
+/** Characters of revision history kept on a ReplicaSet. Source: sync.go maxRevHistoryLengthInChars. */
+const REVISION_HISTORY_LENGTH_MAX = 2000;
+const INT32_MAX = 2_147_483_647;
+
+/** What the new ReplicaSet's annotations should become. */
+export interface AnnotationChanges {
+  /** Keys to set with their values; only those that are missing or differ. */
+  readonly set: Labels;
+  /**
+   * Whether they are worth a write of their own. With a revision that cannot be read they are not, although `set` holds
+   * what was copied: such a copy only rides along when something else is written.
+   */
+  readonly changed: boolean;
+}
+
+/**
+ * Brings an existing ReplicaSet's annotations to those of the Deployment's new ReplicaSet: the Deployment's own are copied
+ * (those removed there stay here), the revision only ever rises, and the one it leaves behind joins the history.
+ *
+ *     revision "1", newRevision 3           → revision "3", history "1"
+ *     revision "3", history "1", new 5      → revision "5", history "1,3"
+ *
+ * Source: deployment/util SetNewReplicaSetAnnotations with exists = true.
+ */
+export function existingReplicaSetAnnotations(
+  d: CachedDeployment,
+  rs: CachedReplicaSet,
+  newRevision: bigint,
+  historyLengthMax: number = REVISION_HISTORY_LENGTH_MAX,
+): AnnotationChanges {
+  const own = rs.metadata.annotations ?? {};
+  const set: Record<string, string> = copiedAnnotations(d, own);
+  const text = own[REVISION];
+  const revision = text === undefined || text === "" ? 0n : parseRevision(text);
+  if (revision === undefined) return { set, changed: false };
+  if (revision < newRevision) {
+    set[REVISION] = String(newRevision);
+    const history = text === undefined ? undefined : extendedHistory(own[REVISION_HISTORY] ?? "", text, historyLengthMax);
+    if (history !== undefined) set[REVISION_HISTORY] = history;
+  }
+  return { set, changed: Object.keys(set).length > 0 };
+}
+
+/** All annotations of a ReplicaSet about to be created. Source: SetNewReplicaSetAnnotations with exists = false. */
+export function createdReplicaSetAnnotations(d: CachedDeployment, newRevision: bigint): Labels {
+  return { ...copiedAnnotations(d, {}), [REVISION]: String(newRevision), ...sizeAnnotations(d) };
+}
+
+/**
+ * The history with one more entry; oldest entries go first when it grows past `lengthMax`, and an entry that fits not even
+ * alone is left out (undefined).
+ *
+ *     history "11,12", entry "13", at most 5 characters: 5 + 2 + 1 = 8 > 5, drop "11" → 8 − 3 = 5 → "12,13"
+ */
+function extendedHistory(history: string, entry: string, lengthMax: number): string | undefined {
+  if (history === "" || history.startsWith(",")) return entry;
+  const entries = history.split(",");
+  let length = history.length + entry.length + 1;
+  let start = 0;
+  while (length > lengthMax && start < entries.length) {
+    length -= (entries[start] ?? "").length + 1;
+    start += 1;
+  }
+  return length <= lengthMax ? [...entries.slice(start), entry].join(",") : undefined;
+}
+
+function copiedAnnotations(d: CachedDeployment, own: Labels): Record<string, string> {
+  const missing = Object.entries(d.metadata.annotations ?? {}).filter(([key, value]) => !SKIPPED.has(key) && own[key] !== value);
+  return Object.fromEntries(missing);
+}
+
+/** What a ReplicaSet remembers of the Deployment that sized it. Source: deployment/util SetReplicasAnnotations. */
+function sizeAnnotations(d: CachedDeployment): Labels {
+  return { [DESIRED_REPLICAS]: String(replicasOf(d)), [MAX_REPLICAS]: String(replicasOf(d) + maxSurge(d)) };
+}
+
+/** Those of `sizeAnnotations` that the ReplicaSet lacks or has otherwise, compared as text. Source: ReplicasAnnotationsNeedUpdate. */
+export function outdatedSizeAnnotations(d: CachedDeployment, rs: CachedReplicaSet): Labels {
+  return Object.fromEntries(Object.entries(sizeAnnotations(d)).filter(([key, value]) => rs.metadata.annotations?.[key] !== value));
+}
+
+/** A number of replicas in an annotation. */
+export type AnnotatedReplicas =
+  | { readonly kind: "absent" }
+  | { readonly kind: "invalid"; readonly why: "invalid syntax" | "value out of range" }
+  | { readonly kind: "replicas"; readonly replicas: number };
+
+/**
+ * Unsigned, base 10, at most 2147483647; `-1`, `+1` and the empty text are invalid syntax.
+ * Source: deployment/util getNonNegativeInt32FromAnnotation.
+ */
+export function annotatedReplicas(rs: CachedReplicaSet, key: typeof DESIRED_REPLICAS | typeof MAX_REPLICAS): AnnotatedReplicas {
+  const text = rs.metadata.annotations?.[key];
+  if (text === undefined) return { kind: "absent" };
+  if (!/^\d+$/.test(text)) return { kind: "invalid", why: "invalid syntax" };
+  const replicas = Number(text);
+  return replicas > INT32_MAX ? { kind: "invalid", why: "value out of range" } : { kind: "replicas", replicas };
+}

@@ -1,0 +1,46 @@
+/** Whose ReplicaSets are whose (deployment §5.1). */
+import type { CachedDeployment, CachedReplicaSet } from "../api/cached.ts";
+import { controllerRef } from "../api/owner-references.ts";
+import { matches, type Selector } from "../api/selector.ts";
+import { claimObject } from "../controller/claim.ts";
+import type { Write } from "../controller/writes.ts";
+import { ownerOf } from "./writes.ts";
+
+export interface ReplicaSetClaims {
+  /** Already ours, whatever becomes of the writes. */
+  readonly owned: readonly CachedReplicaSet[];
+  /** Adoptions and releases, in the order of the ReplicaSets. */
+  readonly writes: readonly Extract<Write, { kind: "Adopt" | "Release" }>[];
+}
+
+/** Source: deployment_controller.go getReplicaSetsForDeployment, controller_ref_manager.go ClaimReplicaSets. */
+export function claimReplicaSets(d: CachedDeployment, selector: Selector, rss: readonly CachedReplicaSet[]): ReplicaSetClaims {
+  const owner = ownerOf(d);
+  const owned: CachedReplicaSet[] = [];
+  const writes: Extract<Write, { kind: "Adopt" | "Release" }>[] = [];
+  for (const rs of rss) {
+    const controllerUid = controllerRef(rs.metadata)?.uid;
+    const { name, uid } = rs.metadata;
+    const claim = claimObject(
+      d.metadata,
+      { ...rs.metadata, ...(controllerUid === undefined ? {} : { controllerUid }) },
+      matches(selector, rs.metadata.labels),
+    );
+    switch (claim) {
+      case "claimed":
+        owned.push(rs);
+        break;
+      case "adopt":
+        writes.push({ kind: "Adopt", owner, resource: "replicasets", name, uid });
+        break;
+      case "release":
+        writes.push({ kind: "Release", owner, resource: "replicasets", name, uid });
+        break;
+      case "ignore":
+        break;
+      default:
+        claim satisfies never;
+    }
+  }
+  return { owned, writes };
+}

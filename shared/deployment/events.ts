@@ -1,0 +1,128 @@
+/**
+ * Which Deployments a change concerns (deployment §2).
+ *
+ *     | what changed                              | queued                                             | urgency |
+ *     |-------------------------------------------|----------------------------------------------------|---------|
+ *     | a Deployment                              | itself, always                                     | act if it comes, goes, or changes generation, selector, labels, owner or deletionTimestamp, else status |
+ *     | a ReplicaSet with a controller            | that Deployment; on a change of controller the old one too | act if it comes, goes, or changes labels, controller or deletionTimestamp, else status |
+ *     | a ReplicaSet without one                  | every Deployment that selects it, when it comes, loses its controller or changes labels | act |
+ *     | a pod leaves a ReplicaSet of a Recreate Deployment | that Deployment, if it was the last pod there | act |
+ *
+ * Source: deployment_controller.go addReplicaSet, updateReplicaSet, deleteReplicaSet, deletePod.
+ */
+import type { CachedDeployment, CachedPod, CachedReplicaSet } from "../api/cached.ts";
+import { controllerRef, sameControllerRef } from "../api/owner-references.ts";
+import { objectKey } from "../api/resources.ts";
+import { compileSelector, matches, selectsEverything } from "../api/selector.ts";
+import type { Labels, ObjectMeta, OwnerReference } from "../api/wire.ts";
+import type { AffectedKeys, Lookups } from "../cache/events.ts";
+import type { Effect } from "../ports/store.ts";
+
+type Urgency = Effect["urgency"];
+
+/** The Deployment controller's part of the registry. */
+export const deploymentAffectedKeys: AffectedKeys = (delta, lookups) => {
+  switch (delta.resource) {
+    case "deployments":
+      return deploymentEffects(delta.old, delta.new);
+    case "replicasets":
+      return replicaSetEffects(delta.old, delta.new, lookups);
+    case "pods":
+      return delta.old === undefined ? [] : podEffects(delta.old, delta.new, lookups);
+    case "replicationcontrollers":
+      return [];
+    default:
+      return delta satisfies never;
+  }
+};
+
+/** Own status writes come back here too; they change nothing that matters and wait for the end of the run. */
+function deploymentEffects(before: CachedDeployment | undefined, after: CachedDeployment | undefined): readonly Effect[] {
+  const d = after ?? before;
+  if (d === undefined) return [];
+  const same = before !== undefined && after !== undefined && sameIdentity(before.metadata, after.metadata) && sameSelector(before, after);
+  return [{ ...effect(d, same ? "status" : "act"), self: true }];
+}
+
+function sameIdentity(a: ObjectMeta, b: ObjectMeta): boolean {
+  return (
+    a.generation === b.generation &&
+    a.deletionTimestamp === b.deletionTimestamp &&
+    sameLabels(a.labels, b.labels) &&
+    sameControllerRef(controllerRef(a), controllerRef(b))
+  );
+}
+
+function sameSelector(a: CachedDeployment, b: CachedDeployment): boolean {
+  return JSON.stringify(a.spec.selector) === JSON.stringify(b.spec.selector);
+}
+
+function replicaSetEffects(before: CachedReplicaSet | undefined, after: CachedReplicaSet | undefined, lookups: Lookups): readonly Effect[] {
+  if (after === undefined) return before === undefined ? [] : ownerEffects(before.metadata, "act");
+  // Seen for the first time while it is being deleted: as if deleted, so an orphan concerns nobody.
+  if (before === undefined && after.metadata.deletionTimestamp !== undefined) return ownerEffects(after.metadata, "act");
+  if (before?.metadata.resourceVersion === after.metadata.resourceVersion) return [];
+
+  const ref = controllerRef(after.metadata);
+  const moved = before !== undefined && !sameControllerRef(controllerRef(before.metadata), ref);
+  const relabelled = before !== undefined && !sameLabels(before.metadata.labels, after.metadata.labels);
+  const former = moved ? ownerEffects(before.metadata, "act") : [];
+  if (ref === undefined) return before === undefined || moved || relabelled ? [...former, ...selectorEffects(after, lookups)] : [];
+
+  const act = before === undefined || moved || relabelled || before.metadata.deletionTimestamp !== after.metadata.deletionTimestamp;
+  return distinct([...former, ...ownerEffects(after.metadata, act ? "act" : "status")]);
+}
+
+/** The controller, if it is a Deployment; that it still is the one of that uid is checked where the effect is carried out. */
+function ownerEffects(metadata: ObjectMeta, urgency: Urgency): readonly Effect[] {
+  const ref: OwnerReference | undefined = controllerRef(metadata);
+  if (ref?.kind !== "Deployment") return [];
+  return [{ controller: "deployment", key: objectKey(metadata.namespace ?? "", ref.name), uid: ref.uid, urgency }];
+}
+
+/** Every Deployment that could adopt it; whose adoption is first wins. Source: deployment/util GetDeploymentsForReplicaSet. */
+function selectorEffects(rs: CachedReplicaSet, lookups: Lookups): readonly Effect[] {
+  const labels = rs.metadata.labels;
+  if (labels === undefined || Object.keys(labels).length === 0) return [];
+  return lookups
+    .primaries("deployments", rs.metadata.namespace)
+    .filter((d) => selects(d, labels))
+    .map((d) => effect(d, "act"));
+}
+
+/** An invalid selector and an empty one select nothing here. */
+function selects(d: CachedDeployment, labels: Labels): boolean {
+  const selector = compileSelector(d.spec.selector);
+  return selector.kind !== "Invalid" && !selectsEverything(selector) && matches(selector, labels);
+}
+
+/**
+ * A Recreate Deployment waits for its old pods. Whether this was the last one of its ReplicaSet only the Store can tell, in
+ * the step that removes it (informer §11.2 step 4): two last pods may leave by two lanes, and neither would see zero.
+ */
+function podEffects(before: CachedPod, after: CachedPod | undefined, lookups: Lookups): readonly Effect[] {
+  const { owner, namespace } = before;
+  if (owner?.kind !== "ReplicaSet" || after?.owner?.uid === owner.uid) return [];
+  const rs = lookups.get("replicasets", objectKey(namespace, owner.name));
+  if (rs === undefined || rs.metadata.uid !== owner.uid) return [];
+  const ref = controllerRef(rs.metadata);
+  if (ref?.kind !== "Deployment") return [];
+  const d = lookups.get("deployments", objectKey(namespace, ref.name));
+  if (d === undefined || d.metadata.uid !== ref.uid || d.spec.strategy?.type !== "Recreate") return [];
+  return [{ ...effect(d, "act"), ifEmpty: owner.uid }];
+}
+
+function effect({ metadata }: CachedDeployment, urgency: Urgency): Effect {
+  return { controller: "deployment", key: objectKey(metadata.namespace, metadata.name), uid: metadata.uid, urgency };
+}
+
+/** A reference that changed in another field than its uid names one Deployment twice. */
+function distinct(effects: readonly Effect[]): readonly Effect[] {
+  return effects.filter(({ key, uid }, index) => effects.findIndex((other) => other.key === key && other.uid === uid) === index);
+}
+
+function sameLabels(a: Labels | undefined, b: Labels | undefined): boolean {
+  const [left, right] = [a ?? {}, b ?? {}];
+  const keys = Object.keys(left);
+  return keys.length === Object.keys(right).length && keys.every((key) => Object.hasOwn(right, key) && left[key] === right[key]);
+}

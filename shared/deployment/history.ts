@@ -1,0 +1,46 @@
+/** Which old ReplicaSets are no longer worth keeping for a rollback (deployment §14). */
+import type { CachedDeployment, CachedReplicaSet } from "../api/cached.ts";
+import { byCreation, replicasOf } from "./replica-sets.ts";
+import { revisionOf } from "./revision.ts";
+import { type DeleteReplicaSet, ownerOf } from "./writes.ts";
+
+/** "No limit", as absent. Source: deployment/util HasRevisionHistoryLimit. */
+const NO_LIMIT = 2_147_483_647;
+
+/**
+ * The deletes that bring the old ReplicaSets to `revisionHistoryLimit`, lowest revision first. Only as many are looked at as
+ * are too many: one of them that still has pods, wants some, or has not been seen by its controller stays, and no later one
+ * goes in its place (quirk Q7).
+ *
+ *     limit 2; old rs1–rs4 with revisions 3, 1, 4, 2: two too many, so rs2 (1) and rs4 (2)
+ *     limit 1; revisions 1 (2 replicas), 2, 3: candidates rs1 and rs2; rs1 has replicas, so only rs2
+ *
+ * Source: sync.go cleanupDeployment.
+ */
+export function cleanupDeployment(d: CachedDeployment, oldRSs: readonly CachedReplicaSet[]): readonly DeleteReplicaSet[] {
+  const limit = d.spec.revisionHistoryLimit ?? NO_LIMIT;
+  if (limit === NO_LIMIT) return [];
+  const candidates = oldRSs.filter((rs) => rs.metadata.deletionTimestamp === undefined).toSorted(byRevision);
+  const excess = Math.max(0, candidates.length - limit);
+  return candidates
+    .slice(0, excess)
+    .filter(isIdle)
+    .map((rs) => deleteReplicaSet(d, rs));
+}
+
+function isIdle(rs: CachedReplicaSet): boolean {
+  return (rs.status.replicas ?? 0) === 0 && replicasOf(rs) === 0 && (rs.metadata.generation ?? 0) <= (rs.status.observedGeneration ?? 0);
+}
+
+/** The version that was judged is the one that may be deleted: growing it again makes the delete miss (S16). */
+function deleteReplicaSet(d: CachedDeployment, rs: CachedReplicaSet): DeleteReplicaSet {
+  const { name, uid, resourceVersion } = rs.metadata;
+  return { kind: "DeleteReplicaSet", owner: ownerOf(d), name, uid, resourceVersion };
+}
+
+/** Equal and unreadable revisions go by age. Source: deployment/util ReplicaSetsByRevision. */
+function byRevision(a: CachedReplicaSet, b: CachedReplicaSet): number {
+  const [left, right] = [revisionOf(a), revisionOf(b)];
+  if (left === undefined || right === undefined || left === right) return byCreation(a, b);
+  return left < right ? -1 : 1;
+}

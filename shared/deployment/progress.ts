@@ -1,0 +1,146 @@
+/** Whether a rollout moves, stands still or is done (deployment §13.3, §13.4). */
+import type { CachedDeployment, CachedReplicaSet, DeploymentStatus } from "../api/cached.ts";
+import { getCondition, removeCondition, setDeploymentCondition } from "../api/conditions.ts";
+import { parseTime } from "../api/time.ts";
+import type { Condition } from "../api/wire.ts";
+import { type DeploymentCondition, newCondition } from "./conditions.ts";
+import { allReplicaSets, type ReplicaSetSplit, replicasOf } from "./replica-sets.ts";
+import { calculateStatus } from "./status.ts";
+
+/** "No limit", as absent. Source: deployment/util HasProgressDeadline. */
+const NO_DEADLINE = 2_147_483_647;
+const SECOND_MS = 1000;
+
+export function hasProgressDeadline(d: CachedDeployment): boolean {
+  return d.spec.progressDeadlineSeconds !== undefined && d.spec.progressDeadlineSeconds !== NO_DEADLINE;
+}
+
+/**
+ * The status that ends a rollout sync: the sums plus what they say about progress and failures. A Deployment that has
+ * settled (all replicas updated, reason NewReplicaSetAvailable) is not judged again until a rollout changes that.
+ * Source: progress.go syncRolloutStatus.
+ */
+export function rolloutStatus(d: CachedDeployment, split: ReplicaSetSplit, nowMs: number): DeploymentStatus {
+  const sums = calculateStatus(d, split, nowMs);
+  const current = getCondition(d.status.conditions, "Progressing");
+  const settled = sums.replicas === sums.updatedReplicas && current?.reason === "NewReplicaSetAvailable";
+  let conditions = sums.conditions;
+  if (!hasProgressDeadline(d)) conditions = removeCondition(conditions, "Progressing");
+  else if (!settled) conditions = progressConditions(d, split.newRS, sums, nowMs);
+  const failure = replicaFailure(split);
+  conditions = failure === undefined ? removeCondition(conditions, "ReplicaFailure") : setDeploymentCondition(conditions, failure);
+  return { ...sums, conditions };
+}
+
+/** The first that applies: complete, progressing, timed out; else unchanged. */
+function progressConditions(
+  d: CachedDeployment,
+  newRS: CachedReplicaSet | undefined,
+  status: DeploymentStatus,
+  nowMs: number,
+): readonly Condition[] {
+  const subject = newRS === undefined ? `Deployment "${d.metadata.name}"` : `ReplicaSet "${newRS.metadata.name}"`;
+  if (deploymentComplete(d, status)) {
+    return setDeploymentCondition(
+      status.conditions,
+      newCondition("Progressing", "True", "NewReplicaSetAvailable", `${subject} has successfully progressed.`, nowMs),
+    );
+  }
+  if (deploymentProgressing(d, status)) {
+    const current = getCondition(d.status.conditions, "Progressing");
+    const condition = newCondition("Progressing", "True", "ReplicaSetUpdated", `${subject} is progressing.`, nowMs);
+    // Rewritten even with the same reason, past the write rule: lastUpdateTime is what the deadline counts from.
+    const since = current?.status === "True" ? current.lastTransitionTime : undefined;
+    return [
+      ...removeCondition(status.conditions, "Progressing"),
+      since === undefined ? condition : { ...condition, lastTransitionTime: since },
+    ];
+  }
+  if (deploymentTimedOut(d, status, nowMs)) {
+    return setDeploymentCondition(
+      status.conditions,
+      newCondition("Progressing", "False", "ProgressDeadlineExceeded", `${subject} has timed out progressing.`, nowMs),
+    );
+  }
+  return status.conditions ?? [];
+}
+
+/** All replicas updated and available, none left over. Source: deployment/util DeploymentComplete. */
+export function deploymentComplete(d: CachedDeployment, status: DeploymentStatus): boolean {
+  const wanted = replicasOf(d);
+  return (
+    (status.updatedReplicas ?? 0) === wanted &&
+    (status.replicas ?? 0) === wanted &&
+    (status.availableReplicas ?? 0) === wanted &&
+    (status.observedGeneration ?? 0) >= (d.metadata.generation ?? 0)
+  );
+}
+
+/**
+ * More updated, fewer old, more ready or more available replicas than `d.status` had.
+ *
+ *     old 10 of which 4 updated → new 8 of which 4 updated: 4 old < 6 old, so it progresses
+ *
+ * Source: deployment/util DeploymentProgressing.
+ */
+export function deploymentProgressing(d: CachedDeployment, status: DeploymentStatus): boolean {
+  const oldOnes = ({ replicas, updatedReplicas }: DeploymentStatus): number => (replicas ?? 0) - (updatedReplicas ?? 0);
+  return (
+    (status.updatedReplicas ?? 0) > (d.status.updatedReplicas ?? 0) ||
+    oldOnes(status) < oldOnes(d.status) ||
+    (status.readyReplicas ?? 0) > (d.status.readyReplicas ?? 0) ||
+    (status.availableReplicas ?? 0) > (d.status.availableReplicas ?? 0)
+  );
+}
+
+/**
+ * Whether nothing has moved for the deadline. Strictly later: updated 10:00:00, deadline 60 s: not at 10:01:00.000, but a
+ * millisecond after. Source: deployment/util DeploymentTimedOut.
+ */
+export function deploymentTimedOut(d: CachedDeployment, status: DeploymentStatus, nowMs: number): boolean {
+  const condition = getCondition(status.conditions, "Progressing");
+  if (!hasProgressDeadline(d) || condition === undefined || condition.reason === "NewReplicaSetAvailable") return false;
+  if (condition.reason === "ProgressDeadlineExceeded") return true;
+  return dueMs(d, condition) < nowMs;
+}
+
+/**
+ * When to look at the deadline again, in milliseconds from now; undefined = never. Only asked for when the status did not
+ * change, because a change is followed by another sync.
+ *
+ *     updated 18:49:00, deadline 60 s: at 18:49:30 → 30 s + 1 s = 31000; at 18:49:59.500 → just past the deadline, 501
+ *
+ * Differs from upstream: less than a second before the deadline upstream re-adds the key at once, over and over; we wait
+ * for the moment it has passed. And with reason NewReplicaSetAvailable nothing can time out, so nothing is scheduled (S20).
+ * Source: progress.go requeueStuckDeployment.
+ */
+export function progressRecheckMs(d: CachedDeployment, status: DeploymentStatus, nowMs: number): number | undefined {
+  const condition = getCondition(d.status.conditions, "Progressing");
+  if (!hasProgressDeadline(d) || condition === undefined || deploymentComplete(d, status)) return undefined;
+  if (condition.reason === "ProgressDeadlineExceeded" || condition.reason === "NewReplicaSetAvailable") return undefined;
+  const leftMs = dueMs(d, condition) - nowMs;
+  return leftMs < SECOND_MS ? Math.max(0, leftMs + 1) : leftMs + SECOND_MS;
+}
+
+/** Without a readable lastUpdateTime the deadline has passed, as Go's zero time has. */
+function dueMs(d: CachedDeployment, condition: Condition): number {
+  return (parseTime(condition.lastUpdateTime) ?? 0) + (d.spec.progressDeadlineSeconds ?? 0) * SECOND_MS;
+}
+
+/** The new ReplicaSet's failure to create or delete pods, else the first one found. Source: progress.go getReplicaFailures. */
+function replicaFailure(split: ReplicaSetSplit): DeploymentCondition | undefined {
+  const candidates = split.newRS === undefined ? allReplicaSets(split) : [split.newRS, ...allReplicaSets(split)];
+  for (const rs of candidates) {
+    const failure = rs.status.conditions?.find(({ type }) => type === "ReplicaFailure");
+    if (failure === undefined) continue;
+    const { status, reason, message, lastTransitionTime } = failure;
+    return {
+      type: "ReplicaFailure",
+      status,
+      ...(reason === undefined ? {} : { reason }),
+      ...(message === undefined ? {} : { message }),
+      ...(lastTransitionTime === undefined ? {} : { lastTransitionTime, lastUpdateTime: lastTransitionTime }),
+    };
+  }
+  return undefined;
+}

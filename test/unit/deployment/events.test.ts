@@ -1,0 +1,142 @@
+// Would catch: a Deployment that is not woken (and so stands still for ever), or woken for what does not concern it.
+import { describe, expect, it } from "vitest";
+import type { CachedDeployment, CachedPod, CachedReplicaSet } from "../../../shared/api/cached.ts";
+import { deepFreeze } from "../../../shared/api/freeze.ts";
+import type { Lookups } from "../../../shared/cache/events.ts";
+import { deploymentAffectedKeys } from "../../../shared/deployment/events.ts";
+import type { Effect } from "../../../shared/ports/store.ts";
+import { deployment, ownedBy, pod, replicaSet } from "./builders.ts";
+
+const d1 = deployment({ name: "d1", uid: "uid-d1" });
+const d2 = deployment({ name: "d2", uid: "uid-d2" });
+const d3 = deployment({ name: "d3", uid: "uid-d3", selector: { matchLabels: { app: "else" } } });
+
+function lookups(ds: readonly CachedDeployment[], rss: readonly CachedReplicaSet[] = []): Lookups {
+  const all: readonly (CachedDeployment | CachedReplicaSet)[] = [...ds, ...rss];
+  return {
+    // A test's names are unique across kinds, so the name tells the kind.
+    get: (_resource, key) => all.find(({ metadata }) => `${metadata.namespace}/${metadata.name}` === key) as never,
+    primaries: () => ds as never,
+  };
+}
+const none = lookups([]);
+const keys = (effects: readonly Effect[]): readonly string[] => effects.map(({ key, urgency }) => `${key.slice(5)} ${urgency}`);
+const rsEffects = (old: CachedReplicaSet | undefined, now: CachedReplicaSet | undefined, look = lookups([d1, d2, d3])): readonly string[] =>
+  keys(deploymentAffectedKeys({ resource: "replicasets", ...(old && { old }), ...(now && { new: now }) }, look));
+
+const rs = (options: Parameters<typeof replicaSet>[1] = {}): CachedReplicaSet =>
+  replicaSet("rs", { owner: ownedBy("d1", "uid-d1"), ...options });
+const orphan = (options: Parameters<typeof replicaSet>[1] = {}): CachedReplicaSet => rs({ owner: null, ...options });
+const changed = (options: Parameters<typeof replicaSet>[1] = {}): CachedReplicaSet => rs({ resourceVersion: "51", ...options });
+
+describe("ReplicaSets", () => {
+  it("[deployment T9] a new one wakes its owner", () => {
+    expect(rsEffects(undefined, rs())).toEqual(["d1 act"]);
+    expect(rsEffects(undefined, rs({ owner: ownedBy("d2", "uid-d2") }))).toEqual(["d2 act"]);
+  });
+  it("[deployment T10] a new orphan wakes everybody who selects it", () =>
+    expect(rsEffects(undefined, orphan())).toEqual(["d1 act", "d2 act"]));
+  it("[deployment T11] an update wakes the owner alone; a status can wait", () => {
+    expect(rsEffects(rs(), changed({ available: 1 }))).toEqual(["d1 status"]);
+    expect(rsEffects(rs(), changed({ size: 3, generation: 2 }))).toEqual(["d1 status"]);
+    expect(rsEffects(rs(), changed({ labels: { app: "else" } }))).toEqual(["d1 act"]);
+    expect(rsEffects(rs(), changed({ deletionTimestamp: "2026-03-01T10:00:00Z" }))).toEqual(["d1 act"]);
+  });
+  it("a repeated version wakes nobody", () => expect(rsEffects(rs(), rs())).toEqual([]));
+  it("[deployment T12] an orphan that comes to match wakes those who select it, one that merely changes nobody", () => {
+    const before = orphan({ labels: { app: "nobody" } });
+    expect(rsEffects(before, orphan({ resourceVersion: "51" }))).toEqual(["d1 act", "d2 act"]);
+    expect(rsEffects(orphan(), orphan({ resourceVersion: "51", size: 2 }))).toEqual([]);
+  });
+  it("[deployment T13] one that changes hands wakes both", () => {
+    expect(rsEffects(rs({ owner: ownedBy("d2", "uid-d2") }), changed())).toEqual(["d2 act", "d1 act"]);
+  });
+  it("a reference that changes in another field names one Deployment once", () => {
+    expect(rsEffects(rs({ owner: ownedBy("d1", "uid-d1", { blockOwnerDeletion: false }) }), changed())).toEqual(["d1 act"]);
+  });
+  it("[deployment T14] one that is released wakes its former owner and everybody who selects it", () => {
+    expect(rsEffects(rs({ owner: ownedBy("d3", "uid-d3") }), orphan({ resourceVersion: "51" }))).toEqual(["d3 act", "d1 act", "d2 act"]);
+  });
+  it("[deployment T15] a deleted one wakes its owner", () => {
+    expect(rsEffects(rs(), undefined)).toEqual(["d1 act"]);
+    expect(rsEffects(rs({ owner: ownedBy("d2", "uid-d2") }), undefined)).toEqual(["d2 act"]);
+  });
+  it("[deployment T16] a deleted orphan wakes nobody, nor does one first seen while it is being deleted", () => {
+    expect(rsEffects(orphan(), undefined)).toEqual([]);
+    expect(rsEffects(undefined, orphan({ deletionTimestamp: "2026-03-01T10:00:00Z" }))).toEqual([]);
+    expect(rsEffects(undefined, rs({ deletionTimestamp: "2026-03-01T10:00:00Z" }))).toEqual(["d1 act"]);
+  });
+  it("[deployment T21] labels find the Deployments that select them, and only those", () => {
+    const ds = ["test-0", "test-1", "test-2"].map((app) => deployment({ name: app, uid: app, selector: { matchLabels: { app } } }));
+    for (const [index, want] of [["test-0 act"], ["test-1 act"], ["test-2 act"], [], []].entries()) {
+      expect(rsEffects(undefined, orphan({ labels: { app: `test-${index}` } }), lookups(ds))).toEqual(want);
+    }
+  });
+  it("no labels, an empty, an absent and an invalid selector match nothing", () => {
+    const ds = [
+      deployment({ name: "empty", selector: {} }),
+      deployment({ name: "absent", selector: null }),
+      deployment({ name: "invalid", selector: { matchExpressions: [{ key: "app", operator: "Near" }] } }),
+    ];
+    expect(rsEffects(undefined, orphan(), lookups(ds))).toEqual([]);
+    expect(rsEffects(undefined, orphan({ labels: {} }))).toEqual([]);
+  });
+  it("an owner of another kind is none of ours", () => {
+    expect(rsEffects(undefined, rs({ owner: { ...ownedBy("d1", "uid-d1"), kind: "StatefulSet" } }))).toEqual([]);
+  });
+  it("effects name the uid, so a namesake is not woken", () => {
+    const [effect] = deploymentAffectedKeys({ resource: "replicasets", new: rs() }, none);
+    expect(effect).toEqual({ controller: "deployment", key: "shop/d1", uid: "uid-d1", urgency: "act" });
+  });
+});
+
+describe("Deployments", () => {
+  const own = (old: CachedDeployment | undefined, now: CachedDeployment | undefined): readonly Effect[] =>
+    deploymentAffectedKeys({ resource: "deployments", ...(old && { old }), ...(now && { new: now }) }, none);
+  const next = (options: Parameters<typeof deployment>[0]): CachedDeployment =>
+    deployment({ name: "d1", uid: "uid-d1", resourceVersion: "101", ...options });
+  it("always wake themselves", () => {
+    expect(own(undefined, d1)).toEqual([{ controller: "deployment", key: "shop/d1", uid: "uid-d1", urgency: "act", self: true }]);
+    expect(keys(own(d1, undefined))).toEqual(["d1 act"]);
+  });
+  it("at once for what may be acted on, at leisure for a status", () => {
+    expect(keys(own(d1, next({ status: { replicas: 1 } })))).toEqual(["d1 status"]);
+    expect(keys(own(d1, next({ revision: "2" })))).toEqual(["d1 status"]);
+    expect(keys(own(d1, next({ generation: 2 })))).toEqual(["d1 act"]);
+    expect(keys(own(d1, next({ deletionTimestamp: "2026-03-01T10:00:00Z" })))).toEqual(["d1 act"]);
+    expect(keys(own(d1, next({ labels: { a: "1" } })))).toEqual(["d1 act"]);
+    expect(keys(own(d1, next({ selector: { matchLabels: { app: "x" } } })))).toEqual(["d1 act"]);
+  });
+});
+
+describe("pods", () => {
+  const recreate = deployment({ name: "d1", uid: "uid-d1", strategy: "Recreate" });
+  const look = lookups([recreate, d2], [rs()]);
+  const podEffects = (old: CachedPod | undefined, now: CachedPod | undefined, lookup = look): readonly Effect[] =>
+    deploymentAffectedKeys({ resource: "pods", ...(old && { old }), ...(now && { new: now }) }, lookup);
+  const mine = pod("p", { rs: "rs" });
+  const wake: Effect = { controller: "deployment", key: "shop/d1", uid: "uid-d1", urgency: "act", ifEmpty: "uid-rs" };
+
+  it("[deployment T17] the last one to leave wakes a Recreate Deployment: which one is last, the Store knows", () =>
+    expect(podEffects(mine, undefined)).toEqual([wake]));
+  it("[deployment T19] released or taken over is gone as well", () => {
+    expect(podEffects(mine, pod("p", {}))).toEqual([wake]);
+    expect(podEffects(mine, pod("p", { rs: "other" }))).toEqual([wake]);
+  });
+  it("[deployment T18] not if its ReplicaSet is unknown, another one of that name, or nobody's", () => {
+    expect(podEffects(pod("p", { rs: "unknown" }), undefined)).toEqual([]);
+    expect(podEffects(pod("p", { owner: { kind: "ReplicaSet", name: "rs", uid: "before" } }), undefined)).toEqual([]);
+    expect(podEffects(mine, undefined, lookups([recreate], [orphan()]))).toEqual([]);
+    expect(podEffects(mine, undefined, lookups([deployment({ name: "d1", uid: "after", strategy: "Recreate" })], [rs()]))).toEqual([]);
+  });
+  it("not for a RollingUpdate Deployment, another kind of owner, a pod that comes or merely changes", () => {
+    expect(podEffects(mine, undefined, lookups([d1], [rs()]))).toEqual([]);
+    expect(podEffects(pod("p", { owner: { kind: "Job", name: "rs", uid: "uid-rs" } }), undefined)).toEqual([]);
+    expect(podEffects(undefined, mine)).toEqual([]);
+    expect(podEffects(mine, deepFreeze({ ...mine, phase: "Succeeded" }))).toEqual([]);
+  });
+});
+
+it("ReplicationControllers concern no Deployment", () => {
+  expect(deploymentAffectedKeys({ resource: "replicationcontrollers" }, none)).toEqual([]);
+});

@@ -1,0 +1,88 @@
+// Would catch: history deleted that somebody may still roll back to, or a ReplicaSet deleted that has pods.
+import { describe, expect, it } from "vitest";
+import type { CachedReplicaSet } from "../../../shared/api/cached.ts";
+import { cleanupDeployment } from "../../../shared/deployment/history.ts";
+import { deployment, OWNER, replicaSet } from "./builders.ts";
+
+/** `specR/statusR` of the specification. */
+const sized = (name: string, spec: number, status: number, more: Parameters<typeof replicaSet>[1] = {}): CachedReplicaSet =>
+  replicaSet(name, { size: spec, status: { replicas: status, observedGeneration: 1 }, template: name, ...more });
+const deleted = (limit: number | undefined, rss: readonly CachedReplicaSet[]): readonly string[] =>
+  cleanupDeployment(deployment(limit === undefined ? {} : { historyLimit: limit }), rss).map(({ name }) => name);
+
+describe("cleanupDeployment", () => {
+  const idle = ["a", "b", "c"].map((name) => sized(name, 0, 0));
+  it("[deployment T78] deletes what is above the limit", () => expect(deleted(1, idle)).toEqual(["a", "b"]));
+  it("[deployment T79] only where there is nothing and nothing is wanted", () => {
+    expect(deleted(0, [sized("a", 0, 0), sized("b", 0, 1), sized("c", 1, 0), sized("d", 1, 1)])).toEqual(["a"]);
+  });
+  it("[deployment T80] with limit 0 all of them", () => expect(deleted(0, idle.slice(0, 2))).toEqual(["a", "b"]));
+  it("[deployment T81] but none that runs", () => expect(deleted(0, [sized("a", 1, 1), sized("b", 1, 1)])).toEqual([]));
+  it("[deployment T82] and none that is on its way out", () =>
+    expect(deleted(0, [sized("a", 0, 0, { deletionTimestamp: "2026-03-01T09:59:00Z" })])).toEqual([]));
+  it("[deployment T83] 2147483647 and absent mean no limit", () => {
+    expect(deleted(2_147_483_647, idle)).toEqual([]);
+    expect(deleted(undefined, idle)).toEqual([]);
+  });
+
+  const order: { name: string; limit: number; rss: readonly CachedReplicaSet[]; want: readonly string[] }[] = [
+    {
+      name: "(1,2) L1",
+      limit: 1,
+      rss: [sized("rs1", 0, 0, { revision: "1", age: 1 }), sized("rs2", 0, 0, { revision: "2", age: 2 })],
+      want: ["rs1"],
+    },
+    {
+      name: "(2,1) L1",
+      limit: 1,
+      rss: [sized("rs1", 0, 0, { revision: "2", age: 1 }), sized("rs2", 0, 0, { revision: "1", age: 2 })],
+      want: ["rs2"],
+    },
+    { name: "(1,none) L1", limit: 1, rss: [sized("rs1", 0, 0, { revision: "1", age: 1 }), sized("rs2", 0, 0, { age: 2 })], want: ["rs2"] },
+    { name: "(none,2) L1", limit: 1, rss: [sized("rs1", 0, 0, { age: 1 }), sized("rs2", 0, 0, { revision: "2", age: 2 })], want: ["rs1"] },
+    {
+      name: "(1 with replicas,2,3) L1",
+      limit: 1,
+      rss: [
+        sized("rs1", 1, 1, { revision: "1", age: 1 }),
+        sized("rs2", 0, 0, { revision: "2", age: 2 }),
+        sized("rs3", 0, 0, { revision: "3", age: 3 }),
+      ],
+      want: ["rs2"],
+    },
+    {
+      name: "(1 and 2 with replicas,3) L1",
+      limit: 1,
+      rss: [
+        sized("rs1", 1, 1, { revision: "1", age: 1 }),
+        sized("rs2", 1, 1, { revision: "2", age: 2 }),
+        sized("rs3", 0, 0, { revision: "3", age: 3 }),
+      ],
+      want: [],
+    },
+    {
+      name: "(3,1,4,2) L2",
+      limit: 2,
+      rss: ["3", "1", "4", "2"].map((revision, index) => sized(`rs${index + 1}`, 0, 0, { revision, age: index + 1 })),
+      want: ["rs2", "rs4"],
+    },
+  ];
+  it.each(order)("[deployment T84] $name", ({ limit, rss, want }) => expect(deleted(limit, rss)).toEqual(want));
+
+  it("orders beyond 2^53, and unreadable revisions by age", () => {
+    expect(
+      deleted(1, [sized("b", 0, 0, { revision: "9007199254740993", age: 1 }), sized("a", 0, 0, { revision: "9007199254740992", age: 2 })]),
+    ).toEqual(["a"]);
+    expect(deleted(1, [sized("b", 0, 0, { revision: "x", age: 2 }), sized("a", 0, 0, { revision: "9", age: 1 })])).toEqual(["a"]);
+  });
+
+  it("waits for the ReplicaSet's controller to have seen its last change", () => {
+    expect(deleted(0, [sized("a", 0, 0, { generation: 2 })])).toEqual([]);
+  });
+
+  it("[deployment S16] deletes exactly the version it judged", () => {
+    expect(cleanupDeployment(deployment({ historyLimit: 0 }), [sized("a", 0, 0, { resourceVersion: "77" })])).toEqual([
+      { kind: "DeleteReplicaSet", owner: OWNER, name: "a", uid: "uid-a", resourceVersion: "77" },
+    ]);
+  });
+});

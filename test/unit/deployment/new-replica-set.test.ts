@@ -1,0 +1,369 @@
+// Would catch: a wrong template taken for the new one, revisions or history lost, names or bodies that differ from upstream's.
+import { describe, expect, it } from "vitest";
+import type { CachedReplicaSet } from "../../../shared/api/cached.ts";
+import { podTemplateHash } from "../../../shared/api/pod-template-hash.ts";
+import type { KubeObject } from "../../../shared/api/wire.ts";
+import {
+  annotatedReplicas,
+  createdReplicaSetAnnotations,
+  DESIRED_REPLICAS,
+  existingReplicaSetAnnotations,
+  MAX_REPLICAS,
+  outdatedSizeAnnotations,
+  REVISION_HISTORY,
+} from "../../../shared/deployment/annotations.ts";
+import {
+  collisionStatus,
+  createdNote,
+  createdStatus,
+  createFailed,
+  foundStatus,
+  newReplicaSet,
+  replicaSetName,
+  syncExistingReplicaSet,
+} from "../../../shared/deployment/new-replica-set.ts";
+import { replicaSetBody } from "../../../shared/deployment/replica-set-body.ts";
+import { activeReplicaSets, splitReplicaSets } from "../../../shared/deployment/replica-sets.ts";
+import { maxRevision, parseRevision, REVISION } from "../../../shared/deployment/revision.ts";
+import { condition, D_UID, deployment, NOW, NOW_MS, OWNER, replicaSet } from "./builders.ts";
+
+const names = (rss: readonly CachedReplicaSet[]): readonly string[] => rss.map((rs) => rs.metadata.name);
+const EXPLICIT = { observedGeneration: 0, replicas: 0, updatedReplicas: 0, readyReplicas: 0, availableReplicas: 0, unavailableReplicas: 0 };
+
+describe("splitReplicaSets", () => {
+  const d = deployment({ template: "v2" });
+  const old = replicaSet("old", { template: "v1", age: 0 });
+  const fresh = replicaSet("new", { template: "v2", age: 2 });
+  const dup = replicaSet("dup", { template: "v2", age: 1, size: 1 });
+
+  it("[deployment T88] the oldest one with the Deployment's template is new", () => {
+    expect(splitReplicaSets(d, [fresh, dup, old]).newRS?.metadata.name).toBe("dup");
+    expect(splitReplicaSets(d, [fresh, old]).newRS?.metadata.name).toBe("new");
+    expect(splitReplicaSets(d, [old]).newRS).toBeUndefined();
+  });
+
+  it("[deployment T89] all others are old, in creation order", () => {
+    const rest = (rss: readonly CachedReplicaSet[]): readonly string[] => names(splitReplicaSets(d, rss).oldRSs);
+    expect(rest([fresh, old])).toEqual(["old"]);
+    expect(rest([old])).toEqual(["old"]);
+    expect(rest([old, fresh, dup])).toEqual(["old", "new"]);
+    expect(rest([fresh])).toEqual([]);
+    expect(names(activeReplicaSets(splitReplicaSets(d, [old, replicaSet("big", { template: "v0", size: 2 }), fresh]).oldRSs))).toEqual([
+      "big",
+    ]);
+  });
+
+  it("orders equal creation times by name", () => {
+    expect(splitReplicaSets(d, [replicaSet("b", { template: "v2" }), replicaSet("a", { template: "v2" })]).newRS?.metadata.name).toBe("a");
+  });
+
+  it("refuses to compare digests of different keys or forms", () => {
+    const other: CachedReplicaSet = { ...old, spec: { ...old.spec, template: { digest: "k2.f1.v2" } } };
+    expect(() => splitReplicaSets(d, [other])).toThrow("k1.f1 and k2.f1 cannot be compared");
+  });
+
+  it("takes a ReplicaSet without a template for an old one", () => {
+    const { template: _template, ...spec } = old.spec;
+    expect(splitReplicaSets(d, [{ ...old, spec }]).newRS).toBeUndefined();
+  });
+});
+
+describe("revisions", () => {
+  it("[deployment T100] are compared beyond 2^53", () => {
+    const adopted = replicaSet("adopted", { revision: "3546343826724305832", template: "v0" });
+    expect(maxRevision([adopted, replicaSet("rs", { revision: "3" })])).toBe(3546343826724305832n);
+    expect(newReplicaSet(deployment(), [adopted]).annotations[REVISION]).toBe("3546343826724305833");
+  });
+  it("counts a missing one as 0 and skips what is no int64", () => {
+    expect(maxRevision([replicaSet("a"), replicaSet("b", { revision: "x" }), replicaSet("c", { revision: "9223372036854775808" })])).toBe(
+      0n,
+    );
+    expect(["+7", "-7", "", "7 ", "0x7", "9223372036854775807"].map(parseRevision)).toEqual([
+      7n,
+      -7n,
+      undefined,
+      undefined,
+      undefined,
+      9223372036854775807n,
+    ]);
+  });
+});
+
+describe("existingReplicaSetAnnotations", () => {
+  it("[deployment T90] keeps the last entries that fit", () => {
+    let rs = replicaSet("rs", { revision: "10" });
+    for (let n = 11n; n <= 20n; n++) {
+      const { set, changed } = existingReplicaSetAnnotations(deployment(), rs, n, 5);
+      expect(changed).toBe(true);
+      rs = { ...rs, metadata: { ...rs.metadata, annotations: { ...rs.metadata.annotations, ...set } } };
+      expect(rs.metadata.annotations?.[REVISION]).toBe(String(n));
+      expect(rs.metadata.annotations?.[REVISION_HISTORY]).toBe(n === 11n ? "10" : `${n - 2n},${n - 1n}`);
+    }
+  });
+
+  it("drops the oldest entries at 2001 characters, none at 2000, and leaves an entry out that fits not even alone", () => {
+    const history = (length: number): string => `${"1".repeat(length - 2)},2`;
+    const extended = (text: string, limit?: number): string | undefined =>
+      existingReplicaSetAnnotations(deployment(), replicaSet("rs", { revision: "7", annotations: { [REVISION_HISTORY]: text } }), 8n, limit)
+        .set[REVISION_HISTORY];
+    expect(extended(history(1998))).toBe(`${history(1998)},7`);
+    expect(extended(history(1999))).toBe("2,7");
+    expect(extended("5,6", 0)).toBeUndefined();
+    expect(extended("")).toBe("7");
+  });
+
+  it("copies the Deployment's annotations but its own six, and keeps what is only on the ReplicaSet", () => {
+    const d = deployment({
+      revision: "3",
+      annotations: {
+        "kubernetes.io/change-cause": "image",
+        same: "1",
+        "kubectl.kubernetes.io/last-applied-configuration": "{}",
+        "deprecated.deployment.rollback.to": "1",
+        [DESIRED_REPLICAS]: "1",
+        [MAX_REPLICAS]: "1",
+        [REVISION_HISTORY]: "1",
+      },
+    });
+    const rs = replicaSet("rs", { revision: "3", annotations: { same: "1", gone: "from the deployment" } });
+    expect(existingReplicaSetAnnotations(d, rs, 3n)).toEqual({ set: { "kubernetes.io/change-cause": "image" }, changed: true });
+    expect(existingReplicaSetAnnotations(deployment(), rs, 3n)).toEqual({ set: {}, changed: false });
+  });
+
+  it("never lowers a revision, and starts one that is missing or empty without history", () => {
+    expect(existingReplicaSetAnnotations(deployment(), replicaSet("rs", { revision: "9" }), 4n)).toEqual({ set: {}, changed: false });
+    expect(existingReplicaSetAnnotations(deployment(), replicaSet("rs"), 4n)).toEqual({ set: { [REVISION]: "4" }, changed: true });
+    // Present but empty: existed, so upstream makes it the first entry of the history.
+    expect(existingReplicaSetAnnotations(deployment(), replicaSet("rs", { revision: "" }), 4n).set).toEqual({
+      [REVISION]: "4",
+      [REVISION_HISTORY]: "",
+    });
+  });
+
+  it("does not write for a revision that cannot be read, whatever was copied", () => {
+    const d = deployment({ annotations: { a: "1" } });
+    expect(existingReplicaSetAnnotations(d, replicaSet("rs", { revision: "one" }), 4n)).toEqual({ set: { a: "1" }, changed: false });
+  });
+});
+
+describe("size annotations", () => {
+  it("[deployment T91] are written for a new ReplicaSet", () => {
+    expect(createdReplicaSetAnnotations(deployment({ replicas: 10, surge: 1, annotations: { a: "1" } }), 4n)).toEqual({
+      a: "1",
+      [REVISION]: "4",
+      [DESIRED_REPLICAS]: "10",
+      [MAX_REPLICAS]: "11",
+    });
+    expect(createdReplicaSetAnnotations(deployment({ replicas: 10, strategy: "Recreate" }), 4n)[MAX_REPLICAS]).toBe("10");
+  });
+
+  it("[deployment T93] are outdated when one is missing or differs as text", () => {
+    const d = deployment({ replicas: 10, surge: 10 });
+    const outdated = (rs: CachedReplicaSet): readonly string[] => Object.keys(outdatedSizeAnnotations(d, rs));
+    expect(outdated(replicaSet("rs"))).toEqual([DESIRED_REPLICAS, MAX_REPLICAS]);
+    expect(outdated(replicaSet("rs", { desired: 8, max: 20 }))).toEqual([DESIRED_REPLICAS]);
+    expect(outdated(replicaSet("rs", { desired: 10, max: 16 }))).toEqual([MAX_REPLICAS]);
+    expect(outdated(replicaSet("rs", { desired: 10, max: 20 }))).toEqual([]);
+  });
+
+  const numbers: [string | undefined, ReturnType<typeof annotatedReplicas>][] = [
+    [undefined, { kind: "absent" }],
+    ["invalid", { kind: "invalid", why: "invalid syntax" }],
+    ["-1", { kind: "invalid", why: "invalid syntax" }],
+    ["", { kind: "invalid", why: "invalid syntax" }],
+    ["0", { kind: "replicas", replicas: 0 }],
+    ["13", { kind: "replicas", replicas: 13 }],
+    ["2147483647", { kind: "replicas", replicas: 2147483647 }],
+    ["2147483648", { kind: "invalid", why: "value out of range" }],
+    ["4294967296", { kind: "invalid", why: "value out of range" }],
+  ];
+  it.each(numbers)("[deployment T94] %s", (text, want) => {
+    expect(annotatedReplicas(replicaSet("rs", text === undefined ? {} : { desired: text }), DESIRED_REPLICAS)).toEqual(want);
+  });
+});
+
+describe("replicaSetName", () => {
+  const table: [string, string, string][] = [
+    ["my-deployment", "abcde12345", "my-deployment-abcde12345"],
+    ["a".repeat(242), "abcde12345", `${"a".repeat(242)}-abcde12345`],
+    ["b".repeat(250), "abcde12345", `${"b".repeat(242)}-abcde12345`],
+    ["d".repeat(252), "h".repeat(252), `${"d".repeat(252)}-${"h".repeat(252)}`],
+  ];
+  it.each(table)("[deployment T95] %.20s…", (name, hash, want) => {
+    expect(replicaSetName(name, hash)).toBe(want);
+  });
+});
+
+describe("syncExistingReplicaSet", () => {
+  const settled = { revision: "2", desired: 1, max: 1 };
+
+  it("writes annotations and minReadySeconds before anything else", () => {
+    const d = deployment({ minReadySeconds: 5, annotations: { a: "1" }, deadline: 60 });
+    const got = syncExistingReplicaSet(
+      d,
+      replicaSet("new", { revision: "1" }),
+      [replicaSet("old", { revision: "4", template: "v0" })],
+      NOW_MS,
+    );
+    expect(got).toEqual({
+      kind: "PatchReplicaSet",
+      owner: OWNER,
+      name: "new",
+      uid: "uid-new",
+      resourceVersion: "50",
+      minReadySeconds: 5,
+      annotations: { a: "1", [REVISION]: "5", [REVISION_HISTORY]: "1" },
+    });
+  });
+
+  it("lets copied annotations of an unreadable revision ride along with minReadySeconds", () => {
+    const d = deployment({ minReadySeconds: 5, annotations: { a: "1" } });
+    expect(syncExistingReplicaSet(d, replicaSet("new", { revision: "x" }), [], NOW_MS)).toMatchObject({
+      minReadySeconds: 5,
+      annotations: { a: "1" },
+    });
+  });
+
+  it("then gives the Deployment the ReplicaSet's revision", () => {
+    const d = deployment({ revision: "1", status: { replicas: 3, observedGeneration: 1 } });
+    expect(syncExistingReplicaSet(d, replicaSet("new", settled), [], NOW_MS)).toEqual({
+      kind: "UpdateStatus",
+      owner: OWNER,
+      resourceVersion: "100",
+      status: { ...EXPLICIT, observedGeneration: 1, replicas: 3, conditions: [] },
+      absent: ["terminatingReplicas", "collisionCount"],
+      annotations: { [REVISION]: "2" },
+    });
+  });
+
+  it("and on the first deadline says what it found", () => {
+    const d = deployment({ revision: "2", deadline: 60 });
+    const got = syncExistingReplicaSet(d, replicaSet("new", settled), [], NOW_MS);
+    expect(got).toMatchObject({
+      kind: "UpdateStatus",
+      status: { conditions: [condition("Progressing", "True", "FoundNewReplicaSet", { message: 'Found new replica set "new"' })] },
+    });
+    expect(got).not.toHaveProperty("annotations");
+  });
+
+  it("needs nothing once all that is in place", () => {
+    const d = deployment({
+      revision: "2",
+      deadline: 60,
+      status: { conditions: [condition("Progressing", "False", "ProgressDeadlineExceeded")] },
+    });
+    expect(syncExistingReplicaSet(d, replicaSet("new", settled), [], NOW_MS)).toBeUndefined();
+    expect(syncExistingReplicaSet(deployment({ revision: "2" }), replicaSet("new", settled), [], NOW_MS)).toBeUndefined();
+  });
+});
+
+describe("creating", () => {
+  it("[deployment T86] the write names hash, size and annotations", () => {
+    const d = deployment({ replicas: 20, surge: "25%", annotations: { test: "should-copy-to-replica-set" }, generation: 7 });
+    const hash = podTemplateHash(394_966_528);
+    expect(newReplicaSet(d, [])).toEqual({
+      kind: "CreateReplicaSet",
+      owner: OWNER,
+      name: `web-${hash}`,
+      hash,
+      template: { generation: 7, digest: "k1.f1.v1" },
+      replicas: 20,
+      annotations: { test: "should-copy-to-replica-set", [REVISION]: "1", [DESIRED_REPLICAS]: "20", [MAX_REPLICAS]: "25" },
+    });
+  });
+
+  it("leaves room for the old ones, and hashes with the collision count", () => {
+    const d = deployment({ replicas: 4, surge: 1, status: { collisionCount: 1 } });
+    const got = newReplicaSet(d, [replicaSet("old", { size: 4, template: "v0", revision: "3" })]);
+    expect([got.replicas, got.hash, got.annotations[REVISION]]).toEqual([1, podTemplateHash(394_966_528, 1), "4"]);
+    expect(got.hash).not.toBe(podTemplateHash(394_966_528));
+  });
+
+  it("[deployment T86] the body carries the hash in label, selector and template, and nothing of ours gets lost", () => {
+    const live = {
+      apiVersion: "apps/v1",
+      kind: "Deployment",
+      metadata: { namespace: "shop", name: "web", uid: D_UID, resourceVersion: "100", labels: { not: "copied" } },
+      spec: {
+        minReadySeconds: 5,
+        selector: { matchLabels: { app: "web" }, matchExpressions: [{ key: "tier", operator: "Exists" }] },
+        template: {
+          metadata: { labels: { app: "web", tier: "x" }, annotations: { a: "1" } },
+          spec: { containers: [], laterField: { kept: true } },
+        },
+      },
+    } as KubeObject;
+    const write = newReplicaSet(deployment({ replicas: 2 }), []);
+    const labels = { app: "web", tier: "x", "pod-template-hash": write.hash };
+    const body = replicaSetBody(live, write);
+    expect(JSON.stringify(body)).toBe('"sealed(k1.f1.v1)"');
+    expect(body.open()).toEqual({
+      apiVersion: "apps/v1",
+      kind: "ReplicaSet",
+      metadata: {
+        name: write.name,
+        namespace: "shop",
+        labels,
+        annotations: write.annotations,
+        ownerReferences: [
+          { apiVersion: "apps/v1", kind: "Deployment", name: "web", uid: D_UID, controller: true, blockOwnerDeletion: true },
+        ],
+      },
+      spec: {
+        replicas: 2,
+        minReadySeconds: 5,
+        selector: { matchLabels: { app: "web", "pod-template-hash": write.hash }, matchExpressions: [{ key: "tier", operator: "Exists" }] },
+        template: { metadata: { labels, annotations: { a: "1" } }, spec: { containers: [], laterField: { kept: true } } },
+      },
+    });
+  });
+
+  it("tells of replicas that start, not of an empty ReplicaSet", () => {
+    const write = newReplicaSet(deployment({ replicas: 2 }), []);
+    expect(createdNote(write)).toEqual({
+      type: "Normal",
+      reason: "ScalingReplicaSet",
+      message: `Scaled up replica set ${write.name} from 0 to 2`,
+    });
+    expect(createdNote({ ...write, replicas: 0 })).toBeUndefined();
+  });
+
+  it("then gives the Deployment revision and condition; of one that was there already only the revision", () => {
+    const d = deployment({ deadline: 60 });
+    const write = newReplicaSet(d, []);
+    const created = condition("Progressing", "True", "NewReplicaSetCreated", { message: `Created new replica set "${write.name}"` });
+    expect(createdStatus(d, write, NOW_MS)).toMatchObject({ annotations: { [REVISION]: "1" }, status: { conditions: [created] } });
+    expect(createdStatus(deployment({ revision: "1" }), write, NOW_MS)).toBeUndefined();
+    expect(foundStatus(d, write)).toMatchObject({ annotations: { [REVISION]: "1" }, status: { conditions: [] } });
+    expect(foundStatus(deployment({ revision: "1", deadline: 60 }), write)).toBeUndefined();
+  });
+
+  it("keeps a NewReplicaSetCreated condition of an earlier ReplicaSet (quirk Q14)", () => {
+    const earlier = condition("Progressing", "True", "NewReplicaSetCreated", { message: "earlier" });
+    const d = deployment({ deadline: 60, revision: "1", status: { conditions: [earlier] } });
+    expect(createdStatus(d, newReplicaSet(d, []), NOW_MS)).toBeUndefined();
+  });
+
+  it("[deployment T97] a name taken by something else raises the collision count", () => {
+    expect(collisionStatus(deployment()).status).toMatchObject({ collisionCount: 1 });
+    expect(collisionStatus(deployment({ status: { collisionCount: 1, replicas: 2 } }))).toEqual({
+      kind: "UpdateStatus",
+      owner: OWNER,
+      resourceVersion: "100",
+      status: { ...EXPLICIT, replicas: 2, collisionCount: 2, conditions: [] },
+      absent: ["terminatingReplicas"],
+    });
+  });
+
+  it("a refusal is an Event each time and a condition once", () => {
+    const d = deployment({ deadline: 60 });
+    const write = newReplicaSet(d, []);
+    const message = `Failed to create new replica set "${write.name}": exceeded quota`;
+    const note = { type: "Warning", reason: "ReplicaSetCreateError", message };
+    const failed = condition("Progressing", "False", "ReplicaSetCreateError", { message });
+    expect(createFailed(d, write, "exceeded quota", NOW_MS)).toMatchObject({ note, write: { status: { conditions: [failed] } } });
+    expect(createFailed(deployment({ deadline: 60, status: { conditions: [failed] } }), write, "exceeded quota", NOW_MS)).toEqual({ note });
+    expect(createFailed(deployment(), write, "exceeded quota", NOW_MS)).toEqual({ note });
+    expect(failed.lastTransitionTime).toBe(NOW);
+  });
+});

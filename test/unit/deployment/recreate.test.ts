@@ -1,0 +1,49 @@
+// Would catch: a new pod started beside an old one, or a Deployment that waits for pods that have long ended.
+import { describe, expect, it } from "vitest";
+import type { CachedPod } from "../../../shared/api/cached.ts";
+import { oldPodsRunning, scaleDownOldReplicaSetsForRecreate } from "../../../shared/deployment/recreate.ts";
+import { deployment, pod, replicaSet } from "./builders.ts";
+
+const d = deployment({ replicas: 3, strategy: "Recreate" });
+const idle = (name: string): ReturnType<typeof replicaSet> => replicaSet(name, { status: {}, template: name });
+const running = (rss: readonly string[], pods: readonly CachedPod[]): boolean =>
+  oldPodsRunning({ newRS: idle("new"), oldRSs: rss.map(idle) }, pods);
+
+describe("scaleDownOldReplicaSetsForRecreate", () => {
+  it("[deployment T70] takes old ReplicaSets to 0", () => {
+    const steps = scaleDownOldReplicaSetsForRecreate(d, [replicaSet("old", { size: 3 }), replicaSet("older", { size: 0 })]);
+    expect(steps.map(({ write, note }) => [write.name, write.replicas, note?.message])).toEqual([
+      ["old", 0, "Scaled down replica set old from 3 to 0"],
+    ]);
+  });
+});
+
+describe("oldPodsRunning", () => {
+  it("[deployment T71] without an old ReplicaSet: no", () => expect(running([], [])).toBe(false));
+  it("[deployment T72] pods without a phase: yes", () => {
+    expect(running(["a", "b"], [pod("1", { rs: "a" }), pod("2", { rs: "a" }), pod("3", { rs: "b" }), pod("4", { rs: "b" })])).toBe(true);
+  });
+  it("[deployment T73] what an old ReplicaSet reports counts even without pods", () => {
+    expect(oldPodsRunning({ newRS: undefined, oldRSs: [replicaSet("a", { status: { replicas: 1 } })] }, [])).toBe(true);
+    expect(oldPodsRunning({ newRS: undefined, oldRSs: [replicaSet("a", { status: { replicas: 0 } })] }, [])).toBe(false);
+  });
+  it("[deployment T74] pods that have ended: no", () => {
+    expect(running(["a"], [pod("1", { rs: "a", phase: "Failed" }), pod("2", { rs: "a", phase: "Succeeded" })])).toBe(false);
+  });
+  it.each(["Unknown", "Pending", "Running"])("[deployment T75] a pod %s: yes", (phase) =>
+    expect(running(["a"], [pod("1", { rs: "a", phase })])).toBe(true),
+  );
+  it("[deployment T76] one living pod is enough", () => {
+    const ended = [pod("1", { rs: "a", phase: "Failed" }), pod("2", { rs: "a", phase: "Succeeded" })];
+    expect(running(["a", "b", "c"], [...ended, pod("3", { rs: "c", phase: "Pending" })])).toBe(true);
+  });
+  it("[deployment T8] pods of the new ReplicaSet, of others and of nobody do not count; those of one ReplicaSet in any phase do", () => {
+    expect(
+      running(
+        ["a"],
+        [pod("1", { rs: "new", phase: "Running" }), pod("2", { phase: "Running" }), pod("3", { rs: "foreign", phase: "Running" })],
+      ),
+    ).toBe(false);
+    expect(running(["a"], [pod("1", { rs: "a", phase: "Running", deletionTimestamp: "2026-03-01T09:59:00Z" })])).toBe(true);
+  });
+});

@@ -1,0 +1,213 @@
+// Would catch: a step of a rolling update that goes above the surge, below the minimum, or twice.
+import { describe, expect, it } from "vitest";
+import type { CachedDeployment, CachedReplicaSet } from "../../../shared/api/cached.ts";
+import type { ReplicaSetSplit } from "../../../shared/deployment/replica-sets.ts";
+import {
+  cleanupUnhealthyReplicas,
+  reconcileNewReplicaSet,
+  scaleDownOldReplicaSets,
+  shrinkBudget,
+} from "../../../shared/deployment/rolling.ts";
+import { deployment, OWNER, replicaSet } from "./builders.ts";
+
+const sized = (name: string, size: number, available: number, age = 0): CachedReplicaSet =>
+  replicaSet(name, { size, available, age, template: name });
+const split = (old: readonly CachedReplicaSet[], newRS: CachedReplicaSet | undefined): ReplicaSetSplit => ({ oldRSs: old, newRS });
+const sizes = (
+  steps: readonly { readonly write: { readonly name: string; readonly replicas?: number } }[],
+): readonly (readonly [string, number | undefined])[] => steps.map(({ write }) => [write.name, write.replicas] as const);
+
+describe("reconcileNewReplicaSet", () => {
+  const table = [
+    { id: "[deployment T41]", surge: 0, old: 10, size: 0, want: undefined },
+    { id: "[deployment T42]", surge: 2, old: 10, size: 0, want: 2 },
+    { id: "[deployment T43]", surge: 2, old: 5, size: 0, want: 7 },
+    { id: "[deployment T44]", surge: 2, old: 10, size: 2, want: undefined },
+    { id: "[deployment T45]", surge: 2, old: 2, size: 11, want: 10 },
+  ];
+  it.each(table)("$id R 10, surge $surge, old $old, new $size → $want", ({ surge, old, size, want }) => {
+    const step = reconcileNewReplicaSet(deployment({ replicas: 10, surge }), sized("new", size, 0, 1), [sized("old", old, 0)]);
+    expect(step?.write.replicas).toBe(want);
+  });
+
+  it("writes the size with both annotations and tells of it", () => {
+    const d = deployment({ replicas: 10, surge: 2 });
+    expect(reconcileNewReplicaSet(d, sized("new", 0, 0, 1), [sized("old", 10, 10)])).toEqual({
+      write: {
+        kind: "PatchReplicaSet",
+        owner: OWNER,
+        name: "new",
+        uid: "uid-new",
+        resourceVersion: "50",
+        replicas: 2,
+        annotations: { "deployment.kubernetes.io/desired-replicas": "10", "deployment.kubernetes.io/max-replicas": "12" },
+      },
+      note: { type: "Normal", reason: "ScalingReplicaSet", message: "Scaled up replica set new from 0 to 2" },
+    });
+  });
+});
+
+/** What one sync does to the old ReplicaSets: both steps, as sync.ts runs them on a cluster where every write succeeds. */
+function reconcileOld(d: CachedDeployment, { oldRSs, newRS }: ReplicaSetSplit): readonly (readonly [string, number | undefined])[] {
+  const budget = shrinkBudget(d, { oldRSs, newRS });
+  if (budget <= 0) return [];
+  const unhealthy = cleanupUnhealthyReplicas(d, oldRSs, budget);
+  if (unhealthy.guard) return sizes(unhealthy.steps);
+  const after = oldRSs.map((rs) => {
+    const step = unhealthy.steps.find(({ write }) => write.uid === rs.metadata.uid);
+    return step?.write.replicas === undefined ? rs : { ...rs, spec: { ...rs.spec, replicas: step.write.replicas } };
+  });
+  return [...sizes(unhealthy.steps), ...sizes(scaleDownOldReplicaSets(d, { oldRSs: after, newRS }))];
+}
+
+describe("old ReplicaSets", () => {
+  const table: {
+    id: string;
+    unavailable: number;
+    old: readonly [number, number];
+    fresh: readonly [number, number];
+    want: readonly number[];
+  }[] = [
+    { id: "[deployment T49]", unavailable: 0, old: [10, 10], fresh: [0, 0], want: [9] },
+    { id: "[deployment T50]", unavailable: 2, old: [10, 10], fresh: [0, 0], want: [8] },
+    { id: "[deployment T51]", unavailable: 2, old: [10, 8], fresh: [0, 0], want: [8] },
+    { id: "[deployment T52]", unavailable: 2, old: [10, 9], fresh: [0, 0], want: [9, 8] },
+    { id: "[deployment T53]", unavailable: 2, old: [8, 8], fresh: [2, 0], want: [] },
+  ];
+  it.each(table)("$id R 10, unavailable $unavailable, old $old, new $fresh → $want", ({ unavailable, old, fresh, want }) => {
+    const d = deployment({ replicas: 10, unavailable });
+    const got = reconcileOld(d, split([sized("old", ...old)], sized("new", ...fresh, 1)));
+    expect(got).toEqual(want.map((replicas) => ["old", replicas]));
+  });
+});
+
+describe("shrinkBudget", () => {
+  it("counts new pods that are unavailable as missing: a rollout of broken pods takes no old ones with it", () => {
+    // R 10, surge 3, unavailable 2, upstream's example: old 8 of which a node takes one, new 5 that never become available.
+    const d = deployment({ replicas: 10, surge: 3, unavailable: 2 });
+    expect(shrinkBudget(d, split([sized("old", 8, 7)], sized("new", 5, 0, 1)))).toBe(0);
+    expect(shrinkBudget(d, split([sized("old", 8, 8)], sized("new", 5, 1, 1)))).toBe(1);
+    // Rolled back: the broken ones are the old ones now.
+    expect(shrinkBudget(d, split([sized("broken", 5, 0, 1)], sized("new", 8, 7)))).toBe(4);
+    expect(shrinkBudget(d, split([], sized("new", 8, 7)))).toBe(0);
+  });
+});
+
+describe("cleanupUnhealthyReplicas", () => {
+  const d = deployment({ replicas: 10, unavailable: 2 });
+  const table = [
+    { id: "[deployment T54]", available: 8, budget: 1, want: [9] },
+    { id: "[deployment T54]", available: 8, budget: 3, want: [8] },
+    { id: "[deployment T54]", available: 8, budget: 0, want: [] },
+    { id: "[deployment T55]", available: 10, budget: 3, want: [] },
+  ];
+  it.each(table)("$id old 10 ($available), budget $budget → $want", ({ available, budget, want }) => {
+    const got = cleanupUnhealthyReplicas(d, [sized("old", 10, available)], budget);
+    expect(sizes(got.steps)).toEqual(want.map((replicas) => ["old", replicas]));
+    expect(got.guard).toBe(false);
+  });
+
+  it("goes from the oldest to the youngest and stops at the budget", () => {
+    const got = cleanupUnhealthyReplicas(d, [sized("b", 3, 0, 2), sized("a", 2, 0, 1), sized("c", 4, 0, 3)], 4);
+    expect(sizes(got.steps)).toEqual([
+      ["a", 0],
+      ["b", 1],
+    ]);
+  });
+
+  it("does not look further than its budget: what lies beyond cannot stop it", () => {
+    const got = cleanupUnhealthyReplicas(d, [sized("a", 3, 1, 1), sized("b", 2, 3, 2)], 2);
+    expect(sizes(got.steps)).toEqual([["a", 1]]);
+    expect(got.guard).toBe(false);
+  });
+
+  it("stands still behind a ReplicaSet that reports more available pods than its size, after what it has cut before", () => {
+    const got = cleanupUnhealthyReplicas(d, [sized("a", 2, 1, 1), sized("b", 2, 3, 2), sized("c", 4, 0, 3)], 9);
+    expect(sizes(got.steps)).toEqual([["a", 1]]);
+    expect(got.guard).toBe(true);
+  });
+});
+
+describe("scaleDownOldReplicaSets", () => {
+  const table: { id: string; unavailable: number; old: readonly [number, number]; want: readonly number[] }[] = [
+    { id: "[deployment T56]", unavailable: 0, old: [10, 10], want: [9] },
+    { id: "[deployment T57]", unavailable: 2, old: [10, 10], want: [8] },
+    { id: "[deployment T58]", unavailable: 2, old: [10, 8], want: [] },
+    { id: "[deployment T59]", unavailable: 2, old: [0, 10], want: [] },
+    { id: "[deployment T60]", unavailable: 2, old: [10, 1], want: [] },
+  ];
+  it.each(table)("$id R 10, unavailable $unavailable, old $old → $want", ({ unavailable, old, want }) => {
+    const d = deployment({ replicas: 10, unavailable });
+    expect(sizes(scaleDownOldReplicaSets(d, split([sized("old", ...old)], undefined)))).toEqual(want.map((replicas) => ["old", replicas]));
+  });
+
+  it("takes whole ReplicaSets, oldest first, before it cuts the next", () => {
+    const d = deployment({ replicas: 10, unavailable: 4 });
+    const old = [sized("a", 2, 2, 1), sized("b", 5, 5, 2), sized("c", 3, 3, 3)];
+    expect(sizes(scaleDownOldReplicaSets(d, split(old, undefined)))).toEqual([
+      ["a", 0],
+      ["b", 3],
+    ]);
+  });
+});
+
+// deployment §18.3, percentage order checks: what goes first when both bounds round to less than one pod.
+describe("order of small rollouts", () => {
+  interface State {
+    readonly old: number;
+    readonly fresh: number;
+  }
+  /** One sync on a cluster where all pods are always available. */
+  function step(d: CachedDeployment, { old, fresh }: State): State {
+    const newRS = sized("new", fresh, fresh, 1);
+    const oldRSs = [sized("old", old, old)];
+    const grown = reconcileNewReplicaSet(d, newRS, oldRSs);
+    if (grown?.write.replicas !== undefined) return { old, fresh: grown.write.replicas };
+    const shrunk = reconcileOld(d, split(oldRSs, newRS)).at(-1)?.[1];
+    return { old: shrunk ?? old, fresh };
+  }
+  const table: { name: string; replicas: number; surge: string; unavailable: string; want: readonly State[] }[] = [
+    {
+      name: "R 2, unavailable 1%, surge 0%: old −1, new +1, repeated",
+      replicas: 2,
+      surge: "0%",
+      unavailable: "1%",
+      want: [
+        { old: 1, fresh: 0 },
+        { old: 1, fresh: 1 },
+        { old: 0, fresh: 1 },
+        { old: 0, fresh: 2 },
+      ],
+    },
+    {
+      name: "R 2, unavailable 25%, surge 1%: new +1, old −1, repeated",
+      replicas: 2,
+      surge: "1%",
+      unavailable: "25%",
+      want: [
+        { old: 2, fresh: 1 },
+        { old: 1, fresh: 1 },
+        { old: 1, fresh: 2 },
+        { old: 0, fresh: 2 },
+      ],
+    },
+    {
+      name: "R 1, unavailable 0%, surge 1%: new +1, then old −1",
+      replicas: 1,
+      surge: "1%",
+      unavailable: "0%",
+      want: [
+        { old: 1, fresh: 1 },
+        { old: 0, fresh: 1 },
+      ],
+    },
+  ];
+  it.each(table)("$name", ({ replicas, surge, unavailable, want }) => {
+    const d = deployment({ replicas, surge, unavailable });
+    const got: State[] = [];
+    let state: State = { old: replicas, fresh: 0 };
+    for (let i = 0; i < want.length; i++) got.push((state = step(d, state)));
+    expect(got).toEqual(want);
+    expect(step(d, state)).toEqual(state);
+  });
+});

@@ -1,0 +1,176 @@
+// Whole rollouts on a fake cluster whose ReplicaSets follow at once: what upstream's integration and e2e tests look at.
+// Would catch: a rollout that ends in the wrong place, or that leaves the bounds on its way there.
+import { describe, expect, it } from "vitest";
+import { FakeCluster, type Live, liveDeployment, liveReplicaSet, podTemplate } from "./fake-cluster.ts";
+
+const REVISION = "deployment.kubernetes.io/revision";
+const DESIRED = "deployment.kubernetes.io/desired-replicas";
+
+type Available = (rs: Live) => number;
+const imageOf = (rs: Live): string =>
+  (rs.spec as { template: { spec: { containers: { image: string }[] } } }).template.spec.containers[0]?.image ?? "";
+const sizeOf = (rs: Live): number => Number(rs.spec?.["replicas"] ?? 0);
+/** Pods of images named `bad…` never become available. */
+const unlessBad: Available = (rs) => (imageOf(rs).startsWith("bad") ? 0 : sizeOf(rs));
+const rssOf = (cluster: FakeCluster): readonly Live[] => cluster.names("replicasets").map((name) => cluster.live("replicasets", name));
+const revisionOf = (cluster: FakeCluster, name = "web"): string | undefined =>
+  cluster.live("deployments", name).metadata.annotations?.[REVISION];
+
+function change(cluster: FakeCluster, spec: Readonly<Record<string, unknown>>, name = "web"): void {
+  cluster.change("deployments", name, (d) => ({ ...d, spec: { ...d.spec, ...spec } }));
+  cluster.catchUp();
+}
+
+/** Syncs until nothing is written any more. */
+async function converge(cluster: FakeCluster, { available = unlessBad, check = (): void => undefined, name = "web" } = {}): Promise<void> {
+  for (let i = 0; i < 100; i++) {
+    const result = await cluster.sync(name).catch(() => ({ kind: "again" as const }));
+    const wrote = cluster.written().length > 0;
+    check();
+    cluster.settle(available);
+    if (!wrote && result.kind === "done") return;
+  }
+  throw new Error("does not settle");
+}
+
+describe("adoption", () => {
+  it("[deployment T99] of one that has other owners adds a reference, of one that D merely references upgrades that", async () => {
+    const rs = liveReplicaSet("web-1", "v1", 1, { owner: null });
+    const other = { apiVersion: "apps/v1", kind: "StatefulSet", name: "s", uid: "uid-s" };
+    const plain = { apiVersion: "apps/v1", kind: "Deployment", name: "web", uid: "uid-web" };
+    for (const [reference, count] of [
+      [other, 2],
+      [plain, 1],
+    ] as const) {
+      const cluster = new FakeCluster([liveDeployment(1), { ...rs, metadata: { ...rs.metadata, ownerReferences: [reference] } }]);
+      await converge(cluster);
+      const references = cluster.live("replicasets", "web-1").metadata.ownerReferences ?? [];
+      expect(references).toHaveLength(count);
+      expect(references.at(-1)).toMatchObject({ uid: "uid-web", controller: true, blockOwnerDeletion: true });
+    }
+  });
+
+  it("[deployment T100 T103] of a revision beyond 2^53 is followed by the next one, and the rollout completes", async () => {
+    const cluster = new FakeCluster([
+      liveDeployment(1, { image: "v2" }),
+      liveReplicaSet("adopted", "v1", 1, { owner: null, revision: "3546343826724305832" }),
+    ]);
+    await converge(cluster);
+    expect(revisionOf(cluster)).toBe("3546343826724305833");
+    expect(rssOf(cluster).map((rs) => [sizeOf(rs), rs.metadata.annotations?.[REVISION]])).toEqual([
+      [0, "3546343826724305832"],
+      [1, "3546343826724305833"],
+    ]);
+    expect(cluster.live("deployments", "web").status).toMatchObject({ replicas: 1, updatedReplicas: 1, availableReplicas: 1 });
+  });
+
+  it("[deployment T108] by a later Deployment of the same template keeps the ReplicaSet", async () => {
+    const cluster = new FakeCluster([
+      liveDeployment(2),
+      liveReplicaSet("web-1", "v1", 2, { owner: null, revision: "1", sizedFor: [2, 3] }),
+    ]);
+    await converge(cluster);
+    expect(rssOf(cluster).map(({ metadata }) => metadata.uid)).toEqual(["uid-web-1"]);
+    expect(revisionOf(cluster)).toBe("1");
+  });
+
+  it("[deployment T85] of one with other pod labels at limit 0 starts exactly one new pod and ends without the old one", async () => {
+    const cluster = new FakeCluster([
+      liveDeployment(1, { spec: { revisionHistoryLimit: 0 } }),
+      liveReplicaSet("adopted", "old", 1, { owner: null }),
+    ]);
+    const started: number[] = [];
+    await converge(cluster, {
+      check: () => started.push(...rssOf(cluster).flatMap((rs) => (rs.metadata.name === "adopted" ? [] : [sizeOf(rs)]))),
+    });
+    expect(Math.max(...started)).toBe(1);
+    expect(cluster.names("replicasets")).toHaveLength(1);
+    expect(cluster.names("replicasets")).not.toContain("adopted");
+  });
+});
+
+describe("rollouts that do not work out", () => {
+  it("[deployment T105] leave one pod of each behind until a good image takes both away", async () => {
+    const cluster = new FakeCluster([
+      liveDeployment(1, { image: "bad", surge: 1, unavailable: 0 }),
+      liveReplicaSet("ready", "v0", 1, { owner: null }),
+    ]);
+    const check = (): void => expect(rssOf(cluster).reduce((total, rs) => total + sizeOf(rs), 0)).toBeLessThanOrEqual(2);
+    await converge(cluster, { check });
+    expect(Object.values(cluster.sizes())).toEqual([1, 1]);
+    expect(revisionOf(cluster)).toBe("1");
+    change(cluster, { template: podTemplate("v2") });
+    await converge(cluster, { check });
+    expect(Object.values(cluster.sizes())).toEqual([0, 0, 1]);
+    expect(revisionOf(cluster)).toBe("2");
+  });
+
+  it("[deployment T38] are scaled in proportion", async () => {
+    const cluster = new FakeCluster([liveDeployment(10, { surge: 3, unavailable: 2 })]);
+    await converge(cluster);
+    change(cluster, { template: podTemplate("bad") });
+    await converge(cluster);
+    expect(Object.values(cluster.sizes())).toEqual([8, 5]);
+    change(cluster, { replicas: 30 });
+    await cluster.sync();
+    expect(Object.values(cluster.sizes())).toEqual([20, 13]);
+  });
+
+  it("[deployment T114] never go below the minimum, and every ReplicaSet involved knows the size", async () => {
+    const cluster = new FakeCluster([liveDeployment(10, { surge: 3, unavailable: 2 })]);
+    await converge(cluster);
+    const stays = (minimum: number) => (): void =>
+      expect(rssOf(cluster).reduce((total, rs) => total + Math.min(unlessBad(rs), sizeOf(rs)), 0)).toBeGreaterThanOrEqual(minimum);
+    change(cluster, { template: podTemplate("bad-2") });
+    await converge(cluster, { check: stays(8) });
+    change(cluster, { replicas: 20, template: podTemplate("v3") });
+    await converge(cluster, { check: stays(8) });
+    const desired = (): readonly unknown[] => rssOf(cluster).flatMap((rs) => (sizeOf(rs) > 0 ? [rs.metadata.annotations?.[DESIRED]] : []));
+    expect(new Set(desired())).toEqual(new Set(["20"]));
+    change(cluster, { template: podTemplate("bad-4") });
+    await converge(cluster, { check: stays(18) });
+    change(cluster, { replicas: 5, template: podTemplate("v5") });
+    await converge(cluster, { check: stays(3) });
+    expect(new Set(desired())).toEqual(new Set(["5"]));
+    expect(rssOf(cluster).reduce((total, rs) => total + sizeOf(rs), 0)).toBe(5);
+  });
+});
+
+describe("neighbours and visitors", () => {
+  it("[deployment T113] scaling one of two Deployments with one selector leaves the other alone", async () => {
+    const cluster = new FakeCluster([liveDeployment(2, {}, "web"), liveDeployment(2, {}, "two")]);
+    await converge(cluster, { name: "web" });
+    await converge(cluster, { name: "two" });
+    change(cluster, { replicas: 5 });
+    await converge(cluster, { name: "web" });
+    await converge(cluster, { name: "two" });
+    expect(rssOf(cluster).map((rs) => [rs.metadata.ownerReferences?.[0]?.name, sizeOf(rs)])).toEqual([
+      ["web", 5],
+      ["two", 2],
+    ]);
+  });
+
+  it("[deployment T111] counts that somebody else wrote are put right", async () => {
+    const cluster = new FakeCluster([liveDeployment(2)]);
+    await converge(cluster);
+    cluster.change("deployments", "web", (d) => ({ ...d, status: { ...d.status, readyReplicas: 0, availableReplicas: 0 } }));
+    cluster.catchUp();
+    await converge(cluster);
+    expect(cluster.live("deployments", "web").status).toMatchObject({ readyReplicas: 2, availableReplicas: 2 });
+  });
+
+  it("[deployment T104] Recreate never reports updated replicas beside others", async () => {
+    const cluster = new FakeCluster([liveDeployment(1, { strategy: "Recreate" })]);
+    await converge(cluster);
+    change(cluster, { template: podTemplate("v2") });
+    const reports: string[] = [];
+    await converge(cluster, {
+      check: () => {
+        const { replicas = 0, updatedReplicas = 0 } = cluster.live("deployments", "web").status ?? {};
+        if (updatedReplicas !== 0 && updatedReplicas !== replicas) reports.push(`${String(updatedReplicas)} of ${String(replicas)}`);
+      },
+    });
+    expect(reports).toEqual([]);
+    expect(Object.values(cluster.sizes())).toEqual([0, 1]);
+  });
+});

@@ -1,0 +1,372 @@
+// Would catch: replicas lost or doubled when a Deployment is resized in the middle of a rollout.
+import { describe, expect, it } from "vitest";
+import type { CachedReplicaSet } from "../../../shared/api/cached.ts";
+import { replicaSetFraction } from "../../../shared/deployment/proportional-scaling.ts";
+import { isSaturated, scale } from "../../../shared/deployment/scale.ts";
+import { isScalingEvent } from "../../../shared/deployment/scaling-event.ts";
+import { deployment, OWNER, replicaSet } from "./builders.ts";
+
+/** name, size, then what differs from "sized for the old R". v1 is the oldest. */
+type Before = readonly [name: string, size: number, more?: { readonly desired?: number; readonly available?: number }];
+interface Case {
+  readonly id: string;
+  readonly from: number;
+  readonly to: number;
+  readonly surge?: readonly [from: number, to: number];
+  readonly unavailable?: number;
+  /** Youngest first, as the specification lists them. */
+  readonly before: readonly Before[];
+  readonly hasNew?: boolean;
+  readonly want: readonly number[];
+  /** Names of the ReplicaSets written, in order. */
+  readonly written?: readonly string[];
+}
+
+const CASES: readonly Case[] = [
+  { id: "[deployment T22]", from: 10, to: 12, before: [["v1", 10]], want: [12] },
+  { id: "[deployment T23]", from: 10, to: 5, before: [["v1", 10]], want: [5] },
+  {
+    id: "[deployment T24]",
+    from: 5,
+    to: 10,
+    before: [
+      ["v2", 2],
+      ["v1", 3],
+    ],
+    want: [4, 6],
+    written: ["v1", "v2"],
+  },
+  {
+    id: "[deployment T25]",
+    from: 5,
+    to: 3,
+    before: [
+      ["v2", 2],
+      ["v1", 3],
+    ],
+    want: [1, 2],
+    written: ["v1", "v2"],
+  },
+  {
+    id: "[deployment T26]",
+    from: 9,
+    to: 4,
+    before: [
+      ["v2", 8],
+      ["v1", 1],
+    ],
+    want: [4, 0],
+  },
+  {
+    id: "[deployment T27]",
+    from: 7,
+    to: 10,
+    before: [
+      ["v3", 2],
+      ["v2", 3],
+      ["v1", 2],
+    ],
+    want: [3, 4, 3],
+  },
+  {
+    id: "[deployment T28]",
+    from: 13,
+    to: 8,
+    before: [
+      ["v3", 2],
+      ["v2", 8],
+      ["v1", 3],
+    ],
+    want: [1, 5, 2],
+  },
+  {
+    id: "[deployment T29a]",
+    from: 3,
+    to: 4,
+    before: [
+      ["v3", 1],
+      ["v2", 1],
+      ["v1", 1],
+    ],
+    want: [2, 1, 1],
+  },
+  {
+    id: "[deployment T29b]",
+    from: 3,
+    to: 2,
+    before: [
+      ["v3", 1],
+      ["v2", 1],
+      ["v1", 1],
+    ],
+    want: [1, 1, 0],
+  },
+  {
+    id: "[deployment T30]",
+    from: 5,
+    to: 5,
+    before: [
+      ["v3", 2],
+      ["v2", 1, { desired: 3 }],
+      ["v1", 1],
+    ],
+    want: [2, 2, 1],
+    written: ["v2"],
+  },
+  {
+    id: "[deployment T31]",
+    from: 4,
+    to: 5,
+    hasNew: false,
+    before: [
+      ["v2", 2],
+      ["v1", 2],
+    ],
+    want: [3, 2],
+    written: ["v2", "v1"],
+  },
+  {
+    id: "[deployment T32]",
+    from: 6,
+    to: 0,
+    before: [
+      ["v3", 3],
+      ["v2", 2],
+      ["v1", 1],
+    ],
+    want: [0, 0, 0],
+    written: ["v3", "v2", "v1"],
+  },
+  {
+    id: "[deployment T33]",
+    from: 6,
+    to: 6,
+    before: [
+      ["v3", 0],
+      ["v2", 0],
+      ["v1", 0],
+    ],
+    want: [6, 0, 0],
+    written: ["v3"],
+  },
+  {
+    id: "[deployment T34]",
+    from: 10,
+    to: 20,
+    surge: [2, 2],
+    before: [
+      ["v2", 6],
+      ["v1", 6],
+    ],
+    want: [11, 11],
+  },
+  {
+    id: "[deployment T35]",
+    from: 10,
+    to: 50,
+    surge: [3, 6],
+    before: [
+      ["v2", 5],
+      ["v1", 8],
+    ],
+    want: [22, 34],
+  },
+  {
+    id: "[deployment T36]",
+    from: 10,
+    to: 14,
+    hasNew: false,
+    before: [
+      ["v2", 7],
+      ["v1", 3],
+    ],
+    want: [10, 4],
+  },
+  {
+    id: "[deployment T37]",
+    from: 2,
+    to: 2,
+    surge: [1, 1],
+    unavailable: 1,
+    before: [
+      ["v2", 2, { available: 0 }],
+      ["v1", 1],
+    ],
+    want: [2, 1],
+    written: [],
+  },
+  {
+    id: "[deployment T38]",
+    from: 10,
+    to: 30,
+    surge: [3, 3],
+    unavailable: 2,
+    before: [
+      ["v2", 5],
+      ["v1", 8],
+    ],
+    want: [13, 20],
+  },
+  {
+    id: "[deployment T39]",
+    from: 100,
+    to: 120,
+    surge: [20, 20],
+    before: [
+      ["v2", 20],
+      ["v1", 100],
+    ],
+    want: [23, 117],
+    written: ["v1", "v2"],
+  },
+];
+
+describe("scale", () => {
+  it.each(CASES)("$id $from → $to", ({ from, to, surge = [0, 0], unavailable = 0, before, hasNew = true, want, written }) => {
+    const rss = before.map(([name, size, more], index): CachedReplicaSet => {
+      const desired = more?.desired ?? from;
+      return replicaSet(name, { size, available: more?.available ?? 0, desired, max: desired + surge[0], age: before.length - index });
+    });
+    const d = deployment({ replicas: to, surge: surge[1], unavailable, status: { replicas: from } });
+    const [newRS, ...rest] = rss;
+    const oldRSs = (hasNew ? rest : rss).toReversed();
+    const steps = scale(d, { newRS: hasNew ? newRS : undefined, oldRSs });
+
+    const sizeOf = (rs: CachedReplicaSet): number | undefined =>
+      steps.find(({ write }) => write.uid === rs.metadata.uid)?.write.replicas ?? rs.spec.replicas;
+    expect(rss.map(sizeOf)).toEqual(want);
+    if (written !== undefined) expect(steps.map(({ write }) => write.name)).toEqual(written);
+    // Whoever was looked at knows the new numbers, so that a retry leaves it alone.
+    const wanted = {
+      "deployment.kubernetes.io/desired-replicas": String(to),
+      "deployment.kubernetes.io/max-replicas": String(to + surge[1]),
+    };
+    for (const { write } of steps) {
+      const rs = rss.find(({ metadata }) => metadata.uid === write.uid);
+      expect({ ...rs?.metadata.annotations, ...write.annotations }).toMatchObject(wanted);
+    }
+  });
+
+  it("writes whole and tells only of changed sizes", () => {
+    const d = deployment({ replicas: 10, surge: 2 });
+    const newRS = replicaSet("v2", { size: 2, age: 1, desired: 9, max: 11 });
+    const steps = scale(d, { newRS, oldRSs: [replicaSet("v1", { size: 10, desired: 10, max: 11 })] });
+    // To add 12 − 12 = 0: sizes stay, annotations are refreshed.
+    expect(steps).toEqual([
+      {
+        write: {
+          kind: "PatchReplicaSet",
+          owner: OWNER,
+          name: "v1",
+          uid: "uid-v1",
+          resourceVersion: "50",
+          annotations: { "deployment.kubernetes.io/max-replicas": "12" },
+        },
+      },
+      {
+        write: {
+          kind: "PatchReplicaSet",
+          owner: OWNER,
+          name: "v2",
+          uid: "uid-v2",
+          resourceVersion: "50",
+          annotations: { "deployment.kubernetes.io/desired-replicas": "10", "deployment.kubernetes.io/max-replicas": "12" },
+        },
+      },
+    ]);
+  });
+
+  it("empties the others once the new ReplicaSet is saturated, youngest first", () => {
+    const d = deployment({ replicas: 3, surge: 1 });
+    const newRS = replicaSet("v3", { size: 3, available: 3, desired: 3, age: 3 });
+    const steps = scale(d, { newRS, oldRSs: [replicaSet("v1", { size: 2, age: 1 }), replicaSet("v2", { size: 1, age: 2 })] });
+    expect(steps.map(({ write, note }) => [write.name, write.replicas, note?.message])).toEqual([
+      ["v2", 0, "Scaled down replica set v2 from 1 to 0"],
+      ["v1", 0, "Scaled down replica set v1 from 2 to 0"],
+    ]);
+  });
+
+  it("leaves several active ReplicaSets of a Recreate Deployment alone", () => {
+    const d = deployment({ replicas: 4, strategy: "Recreate" });
+    expect(scale(d, { newRS: replicaSet("v2", { size: 1, age: 1 }), oldRSs: [replicaSet("v1", { size: 1 })] })).toEqual([]);
+  });
+
+  it("never gives more than is left, takes more than is left, or goes below 0", () => {
+    const sizesOf = (replicas: number, a: Parameters<typeof replicaSet>[1], b: Parameters<typeof replicaSet>[1]): readonly unknown[] => {
+      const rss = [replicaSet("a", { ...a, age: 1 }), replicaSet("b", b)];
+      const steps = scale(deployment({ replicas }), { newRS: undefined, oldRSs: rss });
+      return rss.map((rs) => steps.find(({ write }) => write.name === rs.metadata.name)?.write.replicas ?? rs.spec.replicas);
+    };
+    // a's share would be 50 − 5 = 45, but only 10 − 6 = 4 are to be added; nothing is left for b.
+    expect(sizesOf(10, { size: 5, max: 1 }, { size: 1, max: 6 })).toEqual([9, 1]);
+    // a's share would be 1 − 10 = −9, but only 7 are to go.
+    expect(sizesOf(5, { size: 10, max: 100 }, { size: 2, max: 100 })).toEqual([3, 2]);
+    // Without anything to judge shares by, the largest takes it all: 1 − 2 is cut at 0.
+    expect(sizesOf(0, { size: 1 }, { size: 1 })).toEqual([0, 0]);
+    expect(sizesOf(1, { size: 2 }, { size: 2 })).toEqual([2, 0]);
+  });
+
+  it("takes the newest old one when nothing is active and there is no new one, and nothing when there is none at all", () => {
+    const d = deployment({ replicas: 4 });
+    const steps = scale(d, { newRS: undefined, oldRSs: [replicaSet("v1", { age: 1 }), replicaSet("v2", { age: 2 })] });
+    expect(steps.map(({ write }) => [write.name, write.replicas])).toEqual([["v2", 4]]);
+    expect(scale(d, { newRS: undefined, oldRSs: [] })).toEqual([]);
+  });
+
+  it("does not repair annotations of a single ReplicaSet whose size fits (quirk Q3)", () => {
+    expect(scale(deployment({ replicas: 4 }), { newRS: replicaSet("v1", { size: 4, desired: 9 }), oldRSs: [] })).toEqual([]);
+  });
+});
+
+describe("replicaSetFraction", () => {
+  const table: { id: string; size: number; replicas: number; surge: number; max?: number; status?: number; want: number }[] = [
+    { id: "[deployment T40a]", size: 10, replicas: 0, surge: 0, status: 0, want: -10 },
+    { id: "[deployment T40b]", size: 5, replicas: 10, surge: 0, status: 0, want: 0 },
+    { id: "[deployment T40c]", size: 5, replicas: 10, surge: 0, max: 0, status: 0, want: 0 },
+    { id: "[deployment T40d]", size: 50, replicas: 120, surge: 0, status: 100, want: 10 },
+    { id: "[deployment T40e]", size: 50, replicas: 120, surge: 0, max: 0, status: 100, want: 10 },
+    { id: "[deployment T40f]", size: 50, replicas: 120, surge: 0, max: 100, want: 10 },
+    { id: "[deployment T40g]", size: 50, replicas: 120, surge: 10, max: 110, want: 9 },
+    { id: "[deployment T40h]", size: 6, replicas: 10, surge: 0, max: 12, want: -1 },
+    { id: "[deployment T40i]", size: 50, replicas: 100, surge: 10, max: 130, want: -8 },
+  ];
+  it.each(table)("$id $size of $max at R $replicas → $want", ({ size, replicas, surge, max, status, want }) => {
+    const rs = replicaSet("rs", { size, ...(max === undefined ? {} : { max }) });
+    const d = deployment({ replicas, surge, status: status === undefined ? {} : { replicas: status } });
+    expect(replicaSetFraction(rs, d)).toBe(want);
+  });
+
+  it("is exact where a 32-bit product would wrap, and rounds halves up", () => {
+    expect(replicaSetFraction(replicaSet("rs", { size: 2_000_000_000, max: 2_000_000_000 }), deployment({ replicas: 2_100_000_000 }))).toBe(
+      100_000_000,
+    );
+    expect(replicaSetFraction(replicaSet("rs", { size: 5, max: 2 }), deployment({ replicas: 1 }))).toBe(3 - 5);
+  });
+});
+
+describe("isSaturated", () => {
+  it("[deployment T92] size, memory and available pods are all what the Deployment wants", () => {
+    const d = deployment({ replicas: 1 });
+    expect(isSaturated(d, replicaSet("rs", { size: 1, available: 1, desired: 1 }))).toBe(true);
+    expect(isSaturated(d, replicaSet("rs", { size: 1, available: 0, desired: 1 }))).toBe(false);
+    expect(isSaturated(d, replicaSet("rs", { size: 1, available: 1, desired: 2 }))).toBe(false);
+    expect(isSaturated(d, replicaSet("rs", { size: 1, available: 1 }))).toBe(false);
+    expect(isSaturated(d, replicaSet("rs", { size: 2, available: 1, desired: 1 }))).toBe(false);
+  });
+});
+
+describe("isScalingEvent", () => {
+  const d = deployment({ replicas: 5 });
+  it("is one active ReplicaSet that remembers another size", () => {
+    expect(isScalingEvent(d, [replicaSet("a", { size: 5, desired: 5 }), replicaSet("b", { size: 1, desired: 4 })])).toBe(true);
+  });
+  it("is none for those at 0 and for annotations that are missing or unreadable", () => {
+    const rss = [
+      replicaSet("a", { size: 0, desired: 4 }),
+      replicaSet("b", { size: 1 }),
+      replicaSet("c", { size: 1, desired: "-4" }),
+      replicaSet("d", { size: 1, desired: 5 }),
+    ];
+    expect(isScalingEvent(d, rss)).toBe(false);
+  });
+});
