@@ -1,0 +1,288 @@
+/**
+ * The applier: folds one Q1 message into the index (informer §11.2). It owns the looking up; the Store owns the rules; the
+ * controllers' events tables say whom a change concerns.
+ *
+ * P1 content never blocks a lane: an item or message that cannot be applied is quarantined by name, and the sequence goes on.
+ * P2 only what time can mend is retried: no epoch yet, a fence that is not open, a manifest before its lane, a newer envelope.
+ * P3 doorbells are rung after the step that queued their keys and before the message is acknowledged.
+ * P4 an item that travelled without its object (`tooBig`) is read live and stripped here.
+ */
+import type { Digester } from "../api/digest.ts";
+import type { Cached } from "../api/cached.ts";
+import { objectKey, splitKey } from "../api/resources.ts";
+import type { CachedResource, ObjectKey } from "../api/resources.ts";
+import { compareResourceVersions, isResourceVersion, maxResourceVersion } from "../api/resource-version.ts";
+import { strip } from "../api/strip.ts";
+import type { Clock } from "../ports/clock.ts";
+import type { Doorbell, Doorbells } from "../ports/doorbells.ts";
+import type { KubeReader } from "../ports/kube.ts";
+import type { Log } from "../ports/log.ts";
+import type { ApplyResult, ItemChange, NamespaceCount, PackHeader, Store } from "../ports/store.ts";
+import { decodeEnvelope } from "./decode.ts";
+import type { Envelope, EnvelopeItem } from "./envelope.ts";
+import type { AffectedKeys } from "./events.ts";
+import { prepareChanges } from "./prepare.ts";
+import type { Change, Prepared } from "./prepare.ts";
+import { ring } from "./write-through.ts";
+
+/** What stands behind one cluster id. */
+export interface AppliedCluster {
+  readonly store: Store;
+  readonly doorbells: Doorbells;
+  readonly reader: KubeReader;
+}
+
+export interface ApplierPorts {
+  /** The cluster a message names; undefined = not one of ours. */
+  readonly cluster: (cid: string | undefined) => AppliedCluster | undefined;
+  readonly registry: readonly AffectedKeys[];
+  readonly digester: Digester;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Tells a replay or a live view what each change concerned. */
+  readonly onChanges?: (resource: CachedResource, items: readonly ItemChange[]) => void;
+}
+
+/** `retry`: leave the message and all later ones of its lane in the queue and look again after so many seconds. */
+export type Verdict = { readonly kind: "ack" } | { readonly kind: "retry"; readonly afterSeconds: number; readonly why: string };
+
+const ACK: Verdict = { kind: "ack" };
+/** Lua runs one call at a time; 100 items keep a call near a millisecond. */
+const ITEMS_PER_CALL_MAX = 100;
+/** How often in a row rows may move under a call before the message goes back to the queue. */
+const RETRIES_MAX = 5;
+const RETRY_SECONDS = 5;
+const EARLY_MANIFEST_SECONDS = 2;
+
+/** Applies one message body. @throws when the Store or the API server is unreachable: the message comes back. */
+export async function applyMessage(ports: ApplierPorts, message: { readonly id: string; readonly body: string }): Promise<Verdict> {
+  const decoded = decodeEnvelope(message.body);
+  if (decoded.kind === "newer") {
+    ports.log.error("message is of a newer envelope version: deploy this applier's successor", {
+      messageId: message.id,
+      version: decoded.version,
+    });
+    return { kind: "retry", afterSeconds: RETRY_SECONDS, why: `envelope version ${decoded.version}` };
+  }
+  if (decoded.kind === "undecodable") {
+    await quarantine(ports, decoded.cluster, { what: message.id, where: "Q1 message", why: decoded.why });
+    return ACK;
+  }
+  const { envelope } = decoded;
+  const cluster = ports.cluster(envelope.c);
+  if (!cluster) {
+    await quarantine(ports, undefined, {
+      what: message.id,
+      where: `Q1 message of cluster ${envelope.c}`,
+      why: "no such cluster is configured",
+    });
+    return ACK;
+  }
+  return new MessageApplier(ports, cluster, envelope).run();
+}
+
+async function quarantine(
+  ports: ApplierPorts,
+  cid: string | undefined,
+  entry: { readonly what: string; readonly where: string; readonly why: string },
+): Promise<void> {
+  ports.log.error("quarantined", entry);
+  await ports.cluster(cid)?.store.quarantine({ ...entry, atMs: ports.clock.now() });
+}
+
+class MessageApplier {
+  readonly #ports: ApplierPorts;
+  readonly #cluster: AppliedCluster;
+  readonly #envelope: Envelope;
+  readonly #bells = new Map<string, Doorbell>();
+
+  constructor(ports: ApplierPorts, cluster: AppliedCluster, envelope: Envelope) {
+    this.#ports = ports;
+    this.#cluster = cluster;
+    this.#envelope = envelope;
+  }
+
+  async run(): Promise<Verdict> {
+    try {
+      return await this.#apply();
+    } finally {
+      if (this.#bells.size > 0) await ring({ doorbells: this.#cluster.doorbells, log: this.#ports.log }, [...this.#bells.values()]);
+    }
+  }
+
+  #apply(): Promise<Verdict> {
+    const envelope = this.#envelope;
+    switch (envelope.k) {
+      case "D":
+      case "L":
+        return this.#applyItems(envelope.k, envelope.items);
+      case "W":
+        return this.#commitOnly(envelope.rv);
+      case "M":
+        return this.#applyManifest(envelope);
+    }
+  }
+
+  async #commitOnly(watermark: string): Promise<Verdict> {
+    return this.#verdict(await this.#cluster.store.applyPack(this.#header("W"), [], { counts: [], commit: { watermark } }));
+  }
+
+  async #applyItems(kind: "D" | "L", items: readonly EnvelopeItem[]): Promise<Verdict> {
+    let rest = await this.#changesOf(items);
+    const highest =
+      kind === "D" ? items.reduce((rv, item) => (isResourceVersion(item.rv) ? maxResourceVersion(rv, item.rv) : rv), "0") : "0";
+    const commit = highest === "0" ? {} : { watermark: highest };
+    for (let retries = 0; retries <= RETRIES_MAX;) {
+      const length = callLength(rest);
+      const last = length === rest.length;
+      const prepared = await this.#prepare(rest.slice(0, length));
+      const result = await this.#cluster.store.applyPack(this.#header(kind), prepared.items, {
+        counts: prepared.counts,
+        ...(last && { commit }),
+      });
+      if (result.kind === "retry") {
+        retries = result.index > 0 ? 0 : retries + 1;
+        this.#ringLater(result.bells);
+        rest = rest.slice(result.index);
+        continue;
+      }
+      if (result.kind !== "applied" || last) return this.#verdict(result);
+      this.#ringLater(result.bells);
+      rest = rest.slice(length);
+      retries = 0;
+    }
+    return { kind: "retry", afterSeconds: RETRY_SECONDS, why: `rows moved under ${RETRIES_MAX} attempts` };
+  }
+
+  async #applyManifest(envelope: Extract<Envelope, { k: "M" }>): Promise<Verdict> {
+    const { store } = this.#cluster;
+    const header = this.#header("L");
+    if (envelope.part < envelope.parts) return this.#verdict(await store.stashManifest(header, envelope.rows));
+    const rows = envelope.parts > 1 ? [...(await store.readManifest(header)), ...envelope.rows] : envelope.rows;
+    const listed = new Set(rows.map((row) => row.key));
+    for (let attempt = 0; attempt <= RETRIES_MAX; attempt++) {
+      const cached = await store.readLane(envelope.r, envelope.ln);
+      const unlisted = cached.filter((row) => !listed.has(row.key) && compareResourceVersions(row.rv, envelope.L) <= 0);
+      const prepared = await this.#prepare(
+        unlisted.map(({ key, uid }) => ({ type: "delete", key, uid, rv: envelope.L, object: undefined })),
+      );
+      const result = await store.applyManifest(header, { listRV: envelope.L, rows, sweep: prepared.items, counts: prepared.counts });
+      if (result.kind !== "retry") return this.#verdict(result);
+      this.#ringLater(result.bells);
+    }
+    return { kind: "retry", afterSeconds: EARLY_MANIFEST_SECONDS, why: `rows moved under ${RETRIES_MAX} sweeps` };
+  }
+
+  #verdict(result: ApplyResult | { readonly kind: "early" } | { readonly kind: "needed"; readonly keys: readonly ObjectKey[] }): Verdict {
+    const { r: resource, ln: lane, sq: sequence } = this.#envelope;
+    switch (result.kind) {
+      case "applied":
+      case "duplicate":
+        this.#ringLater(result.bells);
+        return ACK;
+      case "dropped":
+        this.#ports.log.info("message dropped", { resource, lane, sequence, why: result.why });
+        return ACK;
+      case "needed":
+        this.#ports.log.warn("manifest names objects that never arrived, the lane is frozen until the next one", {
+          resource,
+          lane,
+          missing: result.keys.length,
+        });
+        return ACK;
+      case "early":
+        return { kind: "retry", afterSeconds: EARLY_MANIFEST_SECONDS, why: "manifest before its lane" };
+      case "noEpoch":
+        return { kind: "retry", afterSeconds: RETRY_SECONDS, why: "the cache has no epoch" };
+      case "notOpen":
+        return { kind: "retry", afterSeconds: 1, why: "the fence is not open yet" };
+      case "retry":
+        return { kind: "retry", afterSeconds: RETRY_SECONDS, why: "rows moved" };
+    }
+  }
+
+  async #prepare(changes: readonly Change[]): Promise<Prepared> {
+    if (changes.length === 0) return { items: [], counts: [] as readonly NamespaceCount[] };
+    const prepared = await prepareChanges(this.#cluster.store, this.#ports.registry, this.#envelope.r, changes);
+    this.#ports.onChanges?.(this.#envelope.r, prepared.items);
+    return prepared;
+  }
+
+  async #changesOf(items: readonly EnvelopeItem[]): Promise<readonly Change[]> {
+    const changes: Change[] = [];
+    for (const item of items) {
+      const change = await this.#changeOf(item);
+      if (change) changes.push(change);
+    }
+    return changes;
+  }
+
+  /** Undefined when there is nothing to apply: the item was quarantined, or is gone and its DELETED event follows. */
+  async #changeOf(item: EnvelopeItem): Promise<Change | undefined> {
+    const fault = faultOf(item);
+    if (fault !== undefined) return this.#quarantineItem(item, fault);
+    const { key, uid, rv } = item;
+    if (item.t === "D") return { type: "delete", key, uid, rv, object: item.o };
+    if (item.tooBig) return this.#readLive(item);
+    try {
+      const object = strip(this.#envelope.r, item.o, this.#ports.digester);
+      return identityOf(object) === `${key} ${uid}`
+        ? { type: "put", key, uid, rv, object }
+        : await this.#quarantineItem(item, "its object is another one");
+    } catch (error) {
+      return this.#quarantineItem(item, error instanceof Error ? error.message : String(error));
+    }
+  }
+
+  async #readLive({ key }: EnvelopeItem): Promise<Change | undefined> {
+    const { namespace, name } = splitKey(key);
+    const live = await this.#cluster.reader.get(this.#envelope.r, namespace, name);
+    if (!live) return undefined;
+    const object = strip(this.#envelope.r, live, this.#ports.digester);
+    return { type: "put", key, uid: live.metadata.uid, rv: live.metadata.resourceVersion, object };
+  }
+
+  async #quarantineItem(item: EnvelopeItem, why: string): Promise<undefined> {
+    const { c, r, ln, sq } = this.#envelope;
+    const what = typeof item?.key === "string" && item.key !== "" ? `${r} ${item.key}` : `${r} without a key`;
+    await quarantine(this.#ports, c, { what, where: `lane ${ln}, sequence ${sq}`, why });
+    return undefined;
+  }
+
+  #header(kind: PackHeader["kind"]): PackHeader {
+    const { e: epoch, f: fence, g: generation, r: resource, ln: lane, sq: sequence } = this.#envelope;
+    return { epoch, fence, generation, resource, lane, sequence, kind };
+  }
+
+  #ringLater(bells: readonly Doorbell[]): void {
+    for (const bell of bells) this.#bells.set(`${bell.controller} ${bell.key}`, bell);
+  }
+}
+
+/** As many items as one call may hold: at most 100, and no key twice. */
+function callLength(changes: readonly Change[]): number {
+  const keys = new Set<ObjectKey>();
+  for (const { key } of changes) {
+    if (keys.size === ITEMS_PER_CALL_MAX || keys.has(key)) break;
+    keys.add(key);
+  }
+  return keys.size;
+}
+
+function faultOf(item: EnvelopeItem): string | undefined {
+  if (typeof item !== "object" || item === null) return "not an item";
+  if (typeof item.uid !== "string" || item.uid === "") return "no uid";
+  if (typeof item.rv !== "string" || !isResourceVersion(item.rv)) return `resourceVersion ${JSON.stringify(item.rv)} is no decimal integer`;
+  if (!["A", "M", "D"].includes(item.t)) return `type ${JSON.stringify(item.t)}`;
+  try {
+    splitKey(item.key);
+  } catch {
+    return `key ${JSON.stringify(item.key)} is not namespace/name`;
+  }
+  return undefined;
+}
+
+function identityOf(object: Cached): string {
+  const { namespace, name, uid } = "metadata" in object ? object.metadata : object;
+  return `${objectKey(namespace, name)} ${uid}`;
+}

@@ -1,0 +1,24 @@
+/** One growing delay with jitter, shared by listing, connecting and being told to slow down (informer §2.4). */
+
+/** Serialisable; a fresh one is `{ nextMs: 800 }`. */
+export interface Backoff {
+  readonly nextMs: number;
+  /** When it was last used; after two quiet minutes it starts over. */
+  readonly usedAtMs?: number;
+}
+
+const FIRST_MS = 800;
+const CAP_MS = 30_000;
+const RESET_AFTER_MS = 120_000;
+
+export const FRESH_BACKOFF: Backoff = { nextMs: FIRST_MS };
+
+/**
+ * The next delay, d + U[0, d), and the backoff after it: 0.8–1.6 s, 1.6–3.2 s … 30–60 s.
+ * Source: client-go tools/cache/reflector.go, wait.NewExponentialBackoffManager(800ms, 30s, 2min, 2.0, 1.0).
+ */
+export function stepBackoff(backoff: Backoff, nowMs: number, random: number): readonly [Backoff, number] {
+  const quiet = backoff.usedAtMs !== undefined && nowMs - backoff.usedAtMs > RESET_AFTER_MS;
+  const base = quiet ? FIRST_MS : backoff.nextMs;
+  return [{ nextMs: Math.min(base * 2, CAP_MS), usedAtMs: nowMs }, base + Math.floor(base * random)];
+}

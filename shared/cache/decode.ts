@@ -1,0 +1,72 @@
+/**
+ * From the body of a Q1 message to an envelope (informer §10.4). What cannot be read is told apart by what the caller does:
+ * content that no retry can mend is quarantined, a newer envelope waits for a newer applier.
+ */
+import { packText } from "./pack-codec.ts";
+import { CACHED_RESOURCES } from "../api/resources.ts";
+import type { CachedResource } from "../api/resources.ts";
+import { isResourceVersion } from "../api/resource-version.ts";
+import { ENVELOPE_VERSION } from "./envelope.ts";
+import type { Envelope } from "./envelope.ts";
+
+export type Decoded =
+  | { readonly kind: "envelope"; readonly envelope: Envelope }
+  /** Not an envelope: quarantine and acknowledge. `cluster` as far as it could be read. */
+  | { readonly kind: "undecodable"; readonly why: string; readonly cluster?: string }
+  /** Written by a newer watcher: leave it, the lane waits (deploy appliers before watchers). */
+  | { readonly kind: "newer"; readonly version: number; readonly cluster?: string };
+
+export function decodeEnvelope(body: string): Decoded {
+  let value: unknown;
+  try {
+    value = JSON.parse(packText(body));
+  } catch (error) {
+    return { kind: "undecodable", why: `not JSON: ${error instanceof Error ? error.message : String(error)}` };
+  }
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return { kind: "undecodable", why: "not a JSON object" };
+  const head = value as Readonly<Record<string, unknown>>;
+  const cluster = typeof head["c"] === "string" ? { cluster: head["c"] } : {};
+  const version = head["v"];
+  if (typeof version !== "number" || !Number.isInteger(version) || version < 1)
+    return { kind: "undecodable", why: `v is ${JSON.stringify(version)}, not an envelope version`, ...cluster };
+  if (version > ENVELOPE_VERSION) return { kind: "newer", version, ...cluster };
+  const fault = faultOf(head);
+  if (fault !== undefined) return { kind: "undecodable", why: fault, ...cluster };
+  return { kind: "envelope", envelope: value as Envelope }; // every field was checked just now
+}
+
+/** The first thing wrong with the head, or with a body that is not items; items are judged one by one later. */
+function faultOf(head: Readonly<Record<string, unknown>>): string | undefined {
+  for (const field of ["c", "e", "f"] as const) if (typeof head[field] !== "string" || head[field] === "") return `${field} is no text`;
+  for (const field of ["g", "ln", "sq"] as const) if (!isCount(head[field])) return `${field} is no whole number`;
+  if (!CACHED_RESOURCES.includes(head["r"] as CachedResource)) return `r is ${JSON.stringify(head["r"])}, not a watched resource`;
+  if (!isResourceVersion(head["f"] as string)) return "f is no resourceVersion"; // a string since the check above
+  switch (head["k"]) {
+    case "D":
+    case "L":
+      return Array.isArray(head["items"]) ? undefined : "items is no list";
+    case "W":
+      return isVersion(head["rv"]) ? undefined : "rv is no resourceVersion";
+    case "M":
+      if (!isVersion(head["L"])) return "L is no resourceVersion";
+      if (!isCount(head["part"]) || !isCount(head["parts"])) return "part or parts is no whole number";
+      if (!Array.isArray(head["rows"])) return "rows is no list";
+      return head["rows"].every(isManifestRow) ? undefined : "a row is not {key, uid, rv}";
+    default:
+      return `k is ${JSON.stringify(head["k"])}, not one of D, L, M, W`;
+  }
+}
+
+function isManifestRow(row: unknown): boolean {
+  if (typeof row !== "object" || row === null) return false;
+  const { key, uid, rv } = row as Readonly<Record<string, unknown>>;
+  return typeof key === "string" && typeof uid === "string" && isVersion(rv);
+}
+
+function isCount(value: unknown): boolean {
+  return typeof value === "number" && Number.isInteger(value) && value >= 0;
+}
+
+function isVersion(value: unknown): boolean {
+  return typeof value === "string" && isResourceVersion(value);
+}

@@ -1,0 +1,24 @@
+/** Where a resource stream puts what it saw. The lane sender is one; capture and tests have their own. */
+import type { Cached } from "../api/cached.ts";
+import type { ObjectKey } from "../api/resources.ts";
+import type { ManifestRow } from "../ports/store.ts";
+
+export interface SinkItem {
+  readonly type: "A" | "M" | "D";
+  readonly key: ObjectKey;
+  readonly uid: string;
+  readonly rv: string;
+  /** For a delete, the last state. */
+  readonly object: Cached;
+}
+
+export interface DeltaSink {
+  live(item: SinkItem): void;
+  listed(item: SinkItem, generation: number): void;
+  /** Every object of the resource at `listRV`, whether its payload was sent or not. */
+  manifest(listRV: string, rows: readonly ManifestRow[], generation: number): void;
+  /** Everything up to `rv` has been handed over. */
+  watermark(rv: string): void;
+  /** Resolves once there is room for more. */
+  room(signal: AbortSignal): Promise<void>;
+}

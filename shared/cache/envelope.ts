@@ -1,0 +1,44 @@
+/**
+ * One message of Q1: an ordered pack of items of one lane and one kind (informer §10.4).
+ *
+ *     { v: 1, c: "5d3f…", r: "pods", e: "k3x…", f: "812", g: 1, ln: 7, sq: 42, k: "D", ts: 1772359200123,
+ *       items: [{ t: "M", key: "shop/web-x2x4z", uid: "…", rv: "811", o: { … } }] }
+ */
+import type { Cached } from "../api/cached.ts";
+import type { CachedResource, ObjectKey } from "../api/resources.ts";
+import type { ManifestRow } from "../ports/store.ts";
+
+export const ENVELOPE_VERSION = 1;
+
+interface EnvelopeHead {
+  readonly v: typeof ENVELOPE_VERSION;
+  /** Cluster id. */
+  readonly c: string;
+  readonly r: CachedResource;
+  readonly e: string;
+  readonly f: string;
+  readonly g: number;
+  readonly ln: number;
+  /** Per lane and fence, from 1, without holes. */
+  readonly sq: number;
+  /** When the watcher received the last of it, ms; for metrics only. */
+  readonly ts: number;
+}
+
+export type Envelope = EnvelopeHead &
+  (
+    | { readonly k: "D" | "L"; readonly items: readonly EnvelopeItem[] }
+    | { readonly k: "W"; readonly rv: string }
+    | { readonly k: "M"; readonly L: string; readonly part: number; readonly parts: number; readonly rows: readonly ManifestRow[] }
+  );
+
+export interface EnvelopeItem {
+  readonly t: "A" | "M" | "D";
+  readonly key: ObjectKey;
+  readonly uid: string;
+  readonly rv: string;
+  /** Absent when `tooBig`. */
+  readonly o?: Cached;
+  /** Over 900 KiB after stripping: the applier reads it live. */
+  readonly tooBig?: true;
+}

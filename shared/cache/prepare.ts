@@ -1,0 +1,187 @@
+/**
+ * From changed objects to items that the Store can apply in one step (informer §11.2): what each change replaces, which keys
+ * it concerns, which intents it answers, and the versions and counts at which all that was looked up. The applier and
+ * write-through share it, so a change has the same effects whoever sees it first.
+ */
+import type { Cached, CachedPod, CachedReplicaSet } from "../api/cached.ts";
+import { controllerRef } from "../api/owner-references.ts";
+import { controllerOf, splitKey } from "../api/resources.ts";
+import type { CachedResource, ObjectKey } from "../api/resources.ts";
+import type { Effect, IndexRequest, IndexStore, ItemChange, NamespaceCount, Row } from "../ports/store.ts";
+import type { AffectedKeys, Delta, Lookups } from "./events.ts";
+
+/** A put or delete as it came: from a message, an answer or a live read. A delete may know the object it deletes. */
+export interface Change {
+  readonly type: "put" | "delete";
+  readonly key: ObjectKey;
+  readonly uid: string;
+  readonly rv: string;
+  readonly object: Cached | undefined;
+}
+
+export interface Prepared {
+  readonly items: readonly ItemChange[];
+  readonly counts: readonly NamespaceCount[];
+}
+
+/** Rows already read, by key; `undefined` says that none was there. The Store compares, so a guess costs a retry, no more. */
+export type KnownRows = ReadonlyMap<ObjectKey, Row | undefined>;
+
+/** How deep decisions look: a pod's replica set, its Deployment, and a namespace's primaries. */
+const LOOKUP_ROUNDS_MAX = 5;
+
+/**
+ * @throws {Error} when a decision still asks for more after five rounds: a bug in an events table.
+ */
+export async function prepareChanges(
+  store: Pick<IndexStore, "readIndex">,
+  registry: readonly AffectedKeys[],
+  resource: CachedResource,
+  changes: readonly Change[],
+  known: KnownRows = new Map(),
+): Promise<Prepared> {
+  const seen = new Seen(store);
+  await seen.readRows(resource, changes, known);
+  for (let round = 0; round < LOOKUP_ROUNDS_MAX; round++) {
+    const items = changes.map((change) => itemChange(registry, resource, change, seen.row(resource, change.key), seen));
+    if (!(await seen.readMissing())) return { items, counts: seen.counts() };
+  }
+  throw new Error(`an events table of ${resource} looks up more than ${LOOKUP_ROUNDS_MAX} times in a row`);
+}
+
+function itemChange(
+  registry: readonly AffectedKeys[],
+  resource: CachedResource,
+  change: Change,
+  row: Row | undefined,
+  lookups: Lookups,
+): ItemChange {
+  const put = change.type === "put" ? change.object : undefined;
+  const owner = put && sliceOwner(resource, put);
+  return {
+    type: change.type,
+    key: change.key,
+    uid: change.uid,
+    rv: change.rv,
+    ...(put && { object: put }),
+    ...(owner !== undefined && { owner }),
+    ...(row && { expected: { rv: row.rv, uid: row.uid, ...(row.owner !== undefined && { owner: row.owner }) } }),
+    effects: effectsOf(registry, resource, change, row, lookups),
+    counted: controllerOf(resource) !== undefined && isCounted(resource, row, put),
+    lowers: resource === "pods" ? lowersOf(row as Row<"pods"> | undefined, put as CachedPod | undefined) : [],
+  };
+}
+
+/** A replaced object is a delete and an add in one item (A10); a delete of what is not cached is judged by the message (A9). */
+function effectsOf(
+  registry: readonly AffectedKeys[],
+  resource: CachedResource,
+  change: Change,
+  row: Row | undefined,
+  lookups: Lookups,
+): readonly Effect[] {
+  const before = row?.object ?? (change.type === "delete" ? change.object : undefined);
+  const after = change.type === "put" ? change.object : undefined;
+  const deltas =
+    before && after && row?.uid !== change.uid
+      ? [delta(resource, before, undefined), delta(resource, undefined, after)]
+      : [delta(resource, before, after)];
+  return deltas.flatMap((each) => registry.flatMap((affectedKeys) => affectedKeys(each, lookups)));
+}
+
+function delta(resource: CachedResource, before: Cached | undefined, after: Cached | undefined): Delta {
+  // The three values belong together: `resource` names the type of both objects, which TypeScript cannot correlate here.
+  return { resource, ...(before && { old: before }), ...(after && { new: after }) } as Delta;
+}
+
+/** uid of the controller owner: the slice an object stands in. */
+export function sliceOwner(resource: CachedResource, object: Cached): string | undefined {
+  return resource === "pods" ? (object as CachedPod).owner?.uid : controllerRef((object as CachedReplicaSet).metadata)?.uid;
+}
+
+function isCounted(resource: CachedResource, row: Row | undefined, put: Cached | undefined): boolean {
+  if (!row || !put) return row !== undefined || put !== undefined;
+  const [before, after] = [row.object as CachedReplicaSet, put as CachedReplicaSet];
+  return (
+    row.uid !== after.metadata.uid ||
+    row.owner !== sliceOwner(resource, put) ||
+    JSON.stringify(before.spec.selector) !== JSON.stringify(after.spec.selector)
+  );
+}
+
+/** Ops are lowered by the pod's own name and uid, never by counting (informer §13). */
+function lowersOf(row: Row<"pods"> | undefined, put: CachedPod | undefined): ItemChange["lowers"] {
+  const lowers: { ownerUid: string; op: string }[] = [];
+  if (put?.owner) {
+    lowers.push({ ownerUid: put.owner.uid, op: `c:${put.name}` });
+    if (put.deletionTimestamp !== undefined) lowers.push({ ownerUid: put.owner.uid, op: `d:${put.uid}` });
+  }
+  if (row?.owner !== undefined && row.uid !== put?.uid) lowers.push({ ownerUid: row.owner, op: `d:${row.uid}` });
+  return lowers;
+}
+
+/** What has been read so far, and what a decision asked for in vain. */
+class Seen implements Lookups {
+  readonly #store: Pick<IndexStore, "readIndex">;
+  readonly #rows = new Map<string, Row | undefined>();
+  readonly #primaries = new Map<string, readonly Row[]>();
+  readonly #counts = new Map<string, NamespaceCount>();
+  #missingRows = new Map<string, { readonly resource: CachedResource; readonly key: ObjectKey }>();
+  #missingPrimaries = new Map<string, { readonly resource: CachedResource; readonly namespace: string }>();
+
+  constructor(store: Pick<IndexStore, "readIndex">) {
+    this.#store = store;
+  }
+
+  row(resource: CachedResource, key: ObjectKey): Row | undefined {
+    return this.#rows.get(`${resource} ${key}`);
+  }
+
+  counts(): readonly NamespaceCount[] {
+    return [...this.#counts.values()];
+  }
+
+  async readRows(resource: CachedResource, changes: readonly Change[], known: KnownRows): Promise<void> {
+    for (const [key, row] of known) this.#rows.set(`${resource} ${key}`, row);
+    const keys = new Set(changes.map((change) => change.key).filter((key) => !known.has(key)));
+    if (keys.size > 0) await this.#read({ rows: [...keys].map((key) => ({ resource, key })) });
+  }
+
+  /** Whether anything was missing, and so was read now. */
+  async readMissing(): Promise<boolean> {
+    if (this.#missingRows.size === 0 && this.#missingPrimaries.size === 0) return false;
+    const rows = [...this.#missingRows.values()];
+    const counts = rows
+      .filter(({ resource }) => resource !== "pods")
+      .map(({ resource, key }) => ({ resource, namespace: splitKey(key).namespace }));
+    const request = { rows, primaries: [...this.#missingPrimaries.values()], counts };
+    this.#missingRows = new Map();
+    this.#missingPrimaries = new Map();
+    await this.#read(request);
+    return true;
+  }
+
+  get<R extends CachedResource>(resource: R, key: ObjectKey): Cached<R> | undefined {
+    const id = `${resource} ${key}`;
+    if (!this.#rows.has(id)) this.#missingRows.set(id, { resource, key });
+    return this.#rows.get(id)?.object as Cached<R> | undefined; // the id names the resource
+  }
+
+  primaries<R extends CachedResource>(resource: R, namespace: string): readonly Cached<R>[] {
+    const id = `${resource} ${namespace}`;
+    const rows = this.#primaries.get(id);
+    if (!rows) this.#missingPrimaries.set(id, { resource, namespace });
+    return (rows ?? []).map((row) => row.object as Cached<R>); // the id names the resource
+  }
+
+  async #read(request: IndexRequest): Promise<void> {
+    const view = await this.#store.readIndex(request);
+    for (const { resource, key } of request.rows ?? []) this.#rows.set(`${resource} ${key}`, undefined);
+    for (const { resource, row } of view.rows) this.#rows.set(`${resource} ${row.key}`, row);
+    for (const { resource, namespace, rows } of view.primaries) this.#primaries.set(`${resource} ${namespace}`, rows);
+    for (const count of view.counts) {
+      const id = `${count.resource} ${count.namespace}`;
+      if (!this.#counts.has(id)) this.#counts.set(id, count); // the first reading is the one that look-ups came after
+    }
+  }
+}

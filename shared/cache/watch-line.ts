@@ -1,0 +1,47 @@
+/** One line of a watch stream, decoded. Source: apimachinery pkg/watch (metav1.WatchEvent). */
+import { KubeApiError } from "../ports/errors.ts";
+
+export type WatchLine =
+  | { readonly kind: "change"; readonly type: "A" | "M" | "D"; readonly object: unknown; readonly rv: string | undefined }
+  | { readonly kind: "bookmark"; readonly rv: string | undefined }
+  /** An in-stream refusal: HTTP 200, then a Status (informer §2.1). */
+  | { readonly kind: "error"; readonly error: KubeApiError }
+  | { readonly kind: "undecodable"; readonly why: string };
+
+const TYPES: Readonly<Record<string, "A" | "M" | "D">> = { ADDED: "A", MODIFIED: "M", DELETED: "D" };
+
+export function parseWatchLine(line: string): WatchLine {
+  let event: { readonly type?: unknown; readonly object?: StatusLike };
+  try {
+    event = JSON.parse(line) as typeof event; // checked field by field below
+  } catch (error) {
+    return { kind: "undecodable", why: error instanceof Error ? error.message : String(error) };
+  }
+  if (typeof event?.type !== "string" || typeof event.object !== "object" || event.object === null)
+    return { kind: "undecodable", why: "not a watch event" };
+  const version = event.object.metadata?.resourceVersion;
+  const rv = typeof version === "string" ? version : undefined;
+  const type = TYPES[event.type];
+  if (type) return { kind: "change", type, object: event.object, rv };
+  if (event.type === "BOOKMARK") return { kind: "bookmark", rv };
+  if (event.type === "ERROR") return { kind: "error", error: errorOf(event.object) };
+  return { kind: "undecodable", why: `event type "${event.type}"` };
+}
+
+interface StatusLike {
+  readonly metadata?: { readonly resourceVersion?: unknown };
+  readonly code?: number;
+  readonly reason?: string;
+  readonly message?: string;
+  readonly details?: { readonly retryAfterSeconds?: number; readonly causes?: KubeApiError["causes"] };
+}
+
+function errorOf(status: StatusLike): KubeApiError {
+  return new KubeApiError({
+    code: typeof status.code === "number" ? status.code : 500,
+    reason: status.reason,
+    message: status.message,
+    retryAfterSeconds: status.details?.retryAfterSeconds,
+    causes: status.details?.causes,
+  });
+}

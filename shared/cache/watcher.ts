@@ -1,0 +1,253 @@
+/**
+ * The watcher: one leader per cluster that turns lists and watches into Q1 messages and keeps the Store's epochs, fences and
+ * generations in order (informer §10.6, §10.7, §11.7, §14).
+ *
+ * V1 nothing is sent before every resource's fence is open, and nothing after the Lease was lost.
+ * V2 a new stream resumes from the least watermark of the resource's lanes, or lists; never from what was merely sent.
+ * V3 a hole that outlives its limit, and a suspect resource, lead to a raised fence: all streams start again under it.
+ * V4 a missing or foreign epoch, another digest key, projection or hash layout, and a history that went back lead to a new
+ *    epoch: fresh keys, so that nothing old can win.
+ * V5 while it leads, every lane hears from it at least each 15 s, and lost doorbells are swept each 2 s.
+ */
+import type { Digester } from "../api/digest.ts";
+import { LANES } from "../api/lane.ts";
+import { CACHED_RESOURCES } from "../api/resources.ts";
+import type { CachedResource, ObjectKey } from "../api/resources.ts";
+import { minResourceVersion } from "../api/resource-version.ts";
+import type { Clock } from "../ports/clock.ts";
+import type { DeltaQueue } from "../ports/delta-queue.ts";
+import type { Doorbells } from "../ports/doorbells.ts";
+import type { KubeWatch } from "../ports/kube.ts";
+import type { Log } from "../ports/log.ts";
+import type { Random } from "../ports/random.ts";
+import type { EpochRecord, ResourceHealth, Store } from "../ports/store.ts";
+import { LaneSender } from "./lane-sender.ts";
+import type { Leadership } from "./lease.ts";
+import { HistoryRegressedError, ResourceStream } from "./resource-stream.ts";
+import { ring } from "./write-through.ts";
+
+export interface WatcherPorts {
+  readonly kube: KubeWatch;
+  readonly store: Store;
+  readonly queue: DeltaQueue;
+  readonly doorbells: Doorbells;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly digester: Digester;
+  readonly log: Log;
+  /** Takes the Lease, or in shadow and replay a fence from elsewhere; undefined when `signal` aborted first. */
+  readonly lead: (signal: AbortSignal) => Promise<Leadership | undefined>;
+}
+
+export interface WatcherOptions {
+  /** Cluster id. */
+  readonly cluster: string;
+  readonly clusterUid: string;
+  readonly identity: Pick<EpochRecord, "projection" | "digestPrefix" | "hashLayout">;
+  /** A hole older than this raises the fence: 60 s on FIFO, 150 s on standard queues. */
+  readonly holeRelistMs: number;
+}
+
+const CHECKPOINT_MS = 1000;
+const SWEEP_EVERY_CHECKPOINTS = 2;
+/** Lists of one resource that may leave a lane frozen in a row before the fence is raised. */
+const FAILED_LISTS_MAX = 5;
+/** How long a list and its manifests get before a lane that is still frozen asks for the next one. */
+const LIST_PATIENCE_MS = 15_000;
+const RETRY_MS = 1000;
+
+/** Why a term of leading ended: the next one starts accordingly. */
+type End =
+  | { readonly kind: "stopped" }
+  | { readonly kind: "raise"; readonly why: string }
+  | { readonly kind: "newEpoch"; readonly why: string }
+  | { readonly kind: "fenced" };
+
+/** Runs until `signal` aborts; gives the Lease back at the end. */
+export async function runWatcher(ports: WatcherPorts, options: WatcherOptions, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
+    const leadership = await ports.lead(signal);
+    if (!leadership) return;
+    ports.log.info("leading", { cluster: options.cluster, fence: leadership.fence() });
+    try {
+      await leadUntilLost(ports, options, leadership, signal);
+    } finally {
+      await leadership.release().catch((error: unknown) => ports.log.warn("the Lease was not given back", { error: String(error) }));
+    }
+  }
+}
+
+async function leadUntilLost(ports: WatcherPorts, options: WatcherOptions, leadership: Leadership, signal: AbortSignal): Promise<void> {
+  const leading = AbortSignal.any([signal, leadership.lost]);
+  let replaceEpoch: string | undefined;
+  while (!leading.aborted) {
+    try {
+      const epoch = await openEpoch(ports, options, leadership.fence(), replaceEpoch);
+      replaceEpoch = undefined;
+      const end = await new Term(ports, options, epoch, leadership.fence()).run(leading);
+      if (end.kind === "stopped") return;
+      if (end.kind === "fenced") return ports.log.warn("another watcher has a newer fence", { fence: leadership.fence() });
+      ports.log.warn(end.kind === "raise" ? "raising the fence" : "opening a new epoch", { why: end.why });
+      if (end.kind === "newEpoch") replaceEpoch = epoch;
+      await leadership.raise();
+    } catch (error) {
+      ports.log.error("the watcher's term ended, it starts again", { error: String(error) });
+      await ports.clock.after(RETRY_MS, leading).catch(() => undefined);
+    }
+  }
+}
+
+/** The epoch to work in: the one in place if it is of our making, else a new one over it (V4). */
+async function openEpoch(ports: WatcherPorts, options: WatcherOptions, fence: string, replace: string | undefined): Promise<string> {
+  const { store, random, log } = ports;
+  const current = await store.epoch();
+  if (current && current.epoch !== replace && sameIdentity(current, options)) return current.epoch;
+  const record = { ...options.identity, epoch: randomEpoch(random), clusterUid: options.clusterUid, fence };
+  const opened = await store.openEpoch(record, current?.epoch);
+  if (opened.kind === "exists") return opened.record.epoch;
+  log.info("epoch opened", { epoch: record.epoch, over: current?.epoch });
+  return record.epoch;
+}
+
+function sameIdentity(record: EpochRecord, { clusterUid, identity }: WatcherOptions): boolean {
+  return (
+    record.clusterUid === clusterUid &&
+    record.projection === identity.projection &&
+    record.digestPrefix === identity.digestPrefix &&
+    record.hashLayout === identity.hashLayout
+  );
+}
+
+function randomEpoch(random: Random): string {
+  return Array.from({ length: 10 }, () => Math.floor(random.next() * 36).toString(36)).join("");
+}
+
+/** One stretch of leading under one epoch and one fence. */
+class Term {
+  readonly #ports: WatcherPorts;
+  readonly #options: WatcherOptions;
+  readonly #epoch: string;
+  readonly #fence: string;
+  readonly #streams = new Map<CachedResource, { readonly stream: ResourceStream; readonly sender: LaneSender }>();
+  readonly #failedLists = new Map<CachedResource, { readonly lists: number; readonly askedMs: number }>();
+  readonly #ended = new AbortController();
+  #end: End = { kind: "stopped" };
+
+  constructor(ports: WatcherPorts, options: WatcherOptions, epoch: string, fence: string) {
+    this.#ports = ports;
+    this.#options = options;
+    this.#epoch = epoch;
+    this.#fence = fence;
+  }
+
+  async run(leading: AbortSignal): Promise<End> {
+    const signal = AbortSignal.any([leading, this.#ended.signal]);
+    const starts: { readonly resource: CachedResource; readonly resumeFrom: string | undefined }[] = [];
+    for (const resource of CACHED_RESOURCES) {
+      const opened = await this.#ports.store.openFence({ epoch: this.#epoch, fence: this.#fence, resource, lanes: LANES[resource] });
+      if (opened.kind === "fenced") return { kind: "fenced" };
+      if (opened.kind === "noEpoch") return { kind: "newEpoch", why: "the epoch vanished" };
+      const whole = opened.state === "SYNCED" && opened.syncedGeneration > 0 && opened.lanes.every((lane) => !lane.frozen);
+      starts.push({ resource, resumeFrom: whole ? opened.lanes.map((lane) => lane.watermark).reduce(minResourceVersion) : undefined });
+    }
+    for (const { resource, resumeFrom } of starts) this.#start(resource, resumeFrom, signal);
+    const running = [...this.#streams].map(([resource, { stream }]) => this.#guard(resource, stream.run(signal)));
+    await Promise.all([...running, this.#tend(signal)]);
+    return this.#end;
+  }
+
+  #start(resource: CachedResource, resumeFrom: string | undefined, signal: AbortSignal): void {
+    const { store, kube, clock, random, digester, log } = this.#ports;
+    const { cluster } = this.#options;
+    const sender = new LaneSender(
+      this.#ports,
+      { cluster, resource, lanes: LANES[resource], epoch: this.#epoch, fence: this.#fence },
+      signal,
+    );
+    const openGeneration = async (): Promise<{ generation: number; floor: string }> => {
+      const opened = await store.openGeneration({ epoch: this.#epoch, fence: this.#fence, resource });
+      if (opened.kind === "open") return opened;
+      this.#finish(opened.kind === "fenced" ? { kind: "fenced" } : { kind: "newEpoch", why: "the epoch vanished" });
+      throw new Error("the generation cannot be opened");
+    };
+    const quarantine = async (what: string, where: string, why: string): Promise<void> => {
+      log.error("quarantined", { what, where, why });
+      await store.quarantine({ what, where, why, atMs: clock.now() });
+    };
+    const cachedVersions = (): Promise<ReadonlyMap<ObjectKey, string>> => readVersions(store, resource);
+    const stream = new ResourceStream(
+      { kube, sink: sender, clock, random, digester, log, openGeneration, cachedVersions, quarantine },
+      resource,
+      resumeFrom,
+    );
+    this.#streams.set(resource, { stream, sender });
+  }
+
+  async #guard(resource: CachedResource, running: Promise<void>): Promise<void> {
+    try {
+      await running;
+    } catch (error) {
+      if (error instanceof HistoryRegressedError) return this.#finish({ kind: "newEpoch", why: error.message });
+      this.#finish({ kind: "raise", why: `the stream of ${resource} failed: ${String(error)}` });
+    }
+  }
+
+  /** Checkpoints, heartbeats and the sweeper, once a second or so. */
+  async #tend(signal: AbortSignal): Promise<void> {
+    for (let beat = 1; !signal.aborted; beat++) {
+      await this.#ports.clock.after(CHECKPOINT_MS, signal).catch(() => undefined);
+      if (signal.aborted) return;
+      try {
+        for (const { sender } of this.#streams.values()) sender.heartbeat();
+        await this.#checkpoint();
+        if (beat % SWEEP_EVERY_CHECKPOINTS === 0) await this.#sweep();
+      } catch (error) {
+        this.#ports.log.warn("checkpoint failed, the next one tries again", { error: String(error) });
+      }
+    }
+  }
+
+  async #checkpoint(): Promise<void> {
+    const sent = Object.fromEntries([...this.#streams].map(([resource, { sender }]) => [resource, sender.sentRV]));
+    const result = await this.#ports.store.checkpoint({ epoch: this.#epoch, fence: this.#fence, sent });
+    if (result.kind === "fenced") return this.#finish({ kind: "fenced" });
+    if (result.kind === "noEpoch") return this.#finish({ kind: "newEpoch", why: "the epoch vanished: the store was flushed or replaced" });
+    for (const health of result.resources) this.#mend(health);
+  }
+
+  #mend(health: ResourceHealth): void {
+    const { resource } = health;
+    if ((health.holeForMs ?? 0) > this.#options.holeRelistMs)
+      return this.#finish({ kind: "raise", why: `a message of ${resource} never arrived` });
+    if (health.state === "SUSPECT" && health.generation === health.syncedGeneration) {
+      return this.#finish({ kind: "raise", why: `the cache of ${resource} is suspect` });
+    }
+    if (health.frozenLanes.length === 0) return void this.#failedLists.delete(resource);
+    const now = this.#ports.clock.now();
+    const failed = this.#failedLists.get(resource);
+    if (failed && now - failed.askedMs < LIST_PATIENCE_MS) return;
+    if (failed && failed.lists >= FAILED_LISTS_MAX)
+      return this.#finish({ kind: "raise", why: `lists of ${resource} keep leaving lanes frozen` });
+    this.#failedLists.set(resource, { lists: (failed?.lists ?? 0) + 1, askedMs: now });
+    this.#streams.get(resource)?.stream.relist(`lanes ${health.frozenLanes.join(", ")} miss listed objects`);
+  }
+
+  async #sweep(): Promise<void> {
+    const bells = await this.#ports.store.sweep(this.#epoch);
+    if (bells.length > 0) await ring(this.#ports, bells);
+  }
+
+  #finish(end: End): void {
+    if (this.#ended.signal.aborted) return;
+    this.#end = end;
+    this.#ended.abort(new Error(end.kind));
+  }
+}
+
+/** What the cache holds, as `uid version`: a listed object at that version need not travel again. */
+async function readVersions(store: Store, resource: CachedResource): Promise<ReadonlyMap<ObjectKey, string>> {
+  const versions = new Map<ObjectKey, string>();
+  for (let lane = 0; lane < LANES[resource]; lane++)
+    for (const row of await store.readLane(resource, lane)) versions.set(row.key, `${row.uid} ${row.rv}`);
+  return versions;
+}

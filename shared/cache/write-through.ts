@@ -1,0 +1,90 @@
+/**
+ * Own answers and live reads go into the cache at once (informer §13 layer 2): the next sync sees them, and whoever they
+ * concern is queued by the same step, long before the stream tells the same story.
+ */
+import type { Digester } from "../api/digest.ts";
+import type { Cached } from "../api/cached.ts";
+import { objectKey } from "../api/resources.ts";
+import type { CachedResource, ObjectKey } from "../api/resources.ts";
+import { strip } from "../api/strip.ts";
+import type { Doorbells } from "../ports/doorbells.ts";
+import type { Log } from "../ports/log.ts";
+import type { Store, Taken, WriteThrough } from "../ports/store.ts";
+import type { AffectedKeys } from "./events.ts";
+import { prepareChanges } from "./prepare.ts";
+import type { Change, KnownRows } from "./prepare.ts";
+
+export interface WriteThroughPorts {
+  readonly store: Pick<Store, "readIndex" | "writeThrough">;
+  readonly doorbells: Doorbells;
+  readonly registry: readonly AffectedKeys[];
+  readonly digester: Digester;
+  readonly log: Log;
+}
+
+export interface Answers {
+  readonly resource: CachedResource;
+  /** Whole objects as the API server sent them. */
+  readonly objects: readonly unknown[];
+  /** uid of the run's primary: whose intents are meant. */
+  readonly ownerUid: string;
+  /** Rows the run has read, so that the usual case needs no further read; `undefined` = known to be absent. */
+  readonly known?: KnownRows;
+  readonly lower?: readonly string[];
+  readonly plan?: WriteThrough["plan"];
+  readonly gone?: WriteThrough["gone"];
+  readonly ownStatus?: boolean;
+}
+
+/** How often rows may move under us before we give up: the answers then come with the stream. */
+const ATTEMPTS_MAX = 5;
+
+/**
+ * @returns the objects as they are now cached, in order.
+ * @throws {Error} when the cache moved under every attempt, or belongs to another epoch: the sync is retried.
+ */
+export async function writeThrough<R extends CachedResource>(
+  ports: WriteThroughPorts,
+  run: Taken,
+  answers: Answers & { readonly resource: R },
+): Promise<readonly Cached<R>[]> {
+  const objects = answers.objects.map((object) => strip(answers.resource, object, ports.digester));
+  let changes = objects.map((object) => putOf(object));
+  let known = answers.known;
+  const ops = { lower: answers.lower ?? [], plan: answers.plan ?? [], gone: answers.gone ?? [] };
+  for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
+    const prepared = await prepareChanges(ports.store, ports.registry, answers.resource, changes, known && onlyOf(known, changes));
+    const result = await ports.store.writeThrough(run, {
+      resource: answers.resource,
+      ...prepared,
+      ...ops,
+      ownerUid: answers.ownerUid,
+      ownStatus: answers.ownStatus ?? false,
+    });
+    if (result.kind === "otherEpoch") throw new Error("the cache is of another epoch");
+    if (result.bells.length > 0) await ring(ports, result.bells);
+    if (result.kind === "ok") return objects;
+    changes = changes.slice(result.index);
+    known = undefined;
+  }
+  throw new Error(`the cache of ${answers.resource} moved under ${ATTEMPTS_MAX} attempts to write ${run.key} through`);
+}
+
+/** A doorbell that cannot be rung is no failure: the key is dirty and the sweeper rings it. */
+export async function ring(ports: Pick<WriteThroughPorts, "doorbells" | "log">, bells: Parameters<Doorbells["ring"]>[0]): Promise<void> {
+  try {
+    await ports.doorbells.ring(bells);
+  } catch (error) {
+    ports.log.warn("doorbells not rung, the sweeper will", { count: bells.length, error: String(error) });
+  }
+}
+
+function putOf(object: Cached): Change {
+  const { namespace, name, uid, resourceVersion } = "metadata" in object ? object.metadata : object;
+  return { type: "put", key: objectKey(namespace, name), uid, rv: resourceVersion, object };
+}
+
+function onlyOf(known: KnownRows, changes: readonly Change[]): KnownRows {
+  const keys = new Set<ObjectKey>(changes.map((change) => change.key));
+  return new Map([...known].filter(([key]) => keys.has(key)));
+}

@@ -1,0 +1,184 @@
+// Would catch: a batch above SQS's limits, a hole or repeat in a lane's sequence, a resend under a new id, lost order, a watermark ahead of its events.
+import { expect, test } from "vitest";
+import type { Cached } from "../../../shared/api/cached.ts";
+import { laneOf } from "../../../shared/api/lane.ts";
+import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
+import { decodeEnvelope } from "../../../shared/cache/decode.ts";
+import type { Envelope } from "../../../shared/cache/envelope.ts";
+import { LaneSender } from "../../../shared/cache/lane-sender.ts";
+import type { QueueEntry, SendResult } from "../../../shared/ports/delta-queue.ts";
+
+const silent = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined };
+
+function setUp(send: (entries: readonly QueueEntry[], call: number) => SendResult | Error = () => ({ failed: [] }), lanes = 1) {
+  const clock = createVirtualClock(0);
+  const batches: (readonly QueueEntry[])[] = [];
+  const queue = {
+    send: (entries: readonly QueueEntry[]): Promise<SendResult> => {
+      batches.push(entries);
+      const answer = send(entries, batches.length);
+      return answer instanceof Error ? Promise.reject(answer) : Promise.resolve(answer);
+    },
+  };
+  const ends = new AbortController();
+  const options = { cluster: "c1", resource: "pods", lanes, epoch: "e1", fence: "7" } as const;
+  const sender = new LaneSender({ queue, clock, random: { next: () => 0 }, log: silent }, options, ends.signal);
+  return { clock, batches, sender, ends, sent: () => batches.flat().map(({ body }) => envelopeOf(body)) };
+}
+
+function envelopeOf(body: string): Envelope {
+  const decoded = decodeEnvelope(body);
+  if (decoded.kind !== "envelope") throw new Error(JSON.stringify(decoded));
+  return decoded.envelope;
+}
+
+function item(name: string, rv: number, extra: { readonly type?: "A" | "M" | "D"; readonly uid?: string; readonly bytes?: number } = {}) {
+  const uid = extra.uid ?? `uid-${name}`;
+  const object = { namespace: "shop", name, uid, resourceVersion: String(rv), labels: { pad: "x".repeat(extra.bytes ?? 1) } } as Cached;
+  return { type: extra.type ?? "M", key: `shop/${name}`, uid, rv: String(rv), object } as const;
+}
+
+test("items that come within 10 ms travel together, in order", async () => {
+  const { clock, sender, sent } = setUp();
+  sender.live(item("a", 1));
+  sender.live(item("b", 2));
+  await clock.advance(9);
+  expect(sent()).toEqual([]);
+  await clock.advance(1);
+  expect(sent()).toMatchObject([{ k: "D", sq: 1, ln: 0, e: "e1", f: "7", items: [{ key: "shop/a" }, { key: "shop/b" }] }]);
+});
+
+test("[informer T25] packs and batches stay within SQS's limits, and order is kept", async () => {
+  const { clock, sender, batches, sent } = setUp();
+  for (let i = 0; i < 10; i++) sender.live(item(`p${i}`, i + 1, { bytes: 150 * 1024 }));
+  await clock.runUntilIdle();
+  for (const batch of batches) {
+    expect(batch.length).toBeLessThanOrEqual(10);
+    expect(batch.reduce((bytes, { body }) => bytes + Buffer.byteLength(body), 0)).toBeLessThanOrEqual(1024 * 1024);
+  }
+  expect(sent().flatMap((envelope) => ("items" in envelope ? envelope.items.map(({ rv }) => rv) : []))).toEqual(
+    Array.from({ length: 10 }, (_, i) => String(i + 1)),
+  );
+  expect(sent().map(({ sq }) => sq)).toEqual(sent().map((_, index) => index + 1));
+});
+
+test("[informer T26] entries that failed are sent again under the same ids, before anything later", async () => {
+  const { clock, sender, batches } = setUp((entries, call) => ({
+    failed: call === 1 ? entries.slice(0, 1).map(({ id }) => ({ id, reason: "throttled", permanent: false })) : [],
+  }));
+  sender.watermark("5");
+  sender.watermark("6");
+  await clock.runUntilIdle();
+  const ids = batches.map((batch) => batch.map(({ id }) => id));
+  expect(ids[0]?.[0]).toBe("c1.pods.0-e1-7-1");
+  expect(ids[1]).toEqual(["c1.pods.0-e1-7-1", "c1.pods.0-e1-7-2"]);
+});
+
+test("[informer T28] a send without answer is repeated with the same id and body", async () => {
+  const { clock, sender, batches } = setUp((_, call) => (call < 3 ? new Error("time-out") : { failed: [] }));
+  sender.live(item("a", 1));
+  await clock.runUntilIdle();
+  expect(batches).toHaveLength(3);
+  expect(batches[2]).toEqual(batches[0]);
+});
+
+test("[informer T27] the same object and version sent twice has two ids", async () => {
+  const { clock, sender, batches } = setUp();
+  sender.listed(item("a", 1), 1);
+  await clock.runUntilIdle();
+  sender.listed(item("a", 1), 2);
+  await clock.runUntilIdle();
+  const ids = batches.flat().map(({ id }) => id);
+  expect(new Set(ids).size).toBe(2);
+});
+
+test("[informer T59] group and id stay below 128 characters for the longest key", async () => {
+  const { clock, sender, batches } = setUp();
+  sender.live({ ...item("n".repeat(253), 1), key: `${"s".repeat(63)}/${"n".repeat(253)}` });
+  await clock.runUntilIdle();
+  expect(batches.flat().every(({ group, id }) => group.length < 128 && id.length < 128)).toBe(true);
+});
+
+test("a newer state of the same uid replaces the older one in the open pack; a delete or another uid never does", async () => {
+  const { clock, sender, sent } = setUp();
+  sender.live(item("a", 1, { type: "A" }));
+  sender.live(item("a", 2));
+  sender.live(item("a", 3, { type: "D" }));
+  sender.live(item("a", 4, { uid: "other", type: "A" }));
+  await clock.runUntilIdle();
+  expect(sent().map((envelope) => ("items" in envelope ? envelope.items.map(({ t, rv }) => t + rv) : []))).toEqual([
+    ["M2"],
+    ["D3"],
+    ["A4"],
+  ]);
+});
+
+test("[informer T14] a watermark goes to every lane, after what came before it", async () => {
+  const { clock, sender, sent } = setUp(undefined, 2);
+  sender.live(item("a", 9));
+  sender.watermark("50");
+  await clock.runUntilIdle();
+  const lane = laneOf("shop/a", 2);
+  expect(sent().filter(({ ln }) => ln === lane)).toMatchObject([
+    { k: "D", sq: 1 },
+    { k: "W", sq: 2, rv: "50" },
+  ]);
+  expect(sent().filter(({ ln }) => ln !== lane)).toMatchObject([{ k: "W", sq: 1, rv: "50" }]);
+});
+
+test("a silent lane is heard of after 15 s", async () => {
+  const { clock, sender, sent } = setUp();
+  await clock.advance(14_999);
+  sender.heartbeat();
+  expect(sent()).toEqual([]);
+  await clock.advance(1);
+  sender.heartbeat();
+  await clock.runUntilIdle();
+  expect(sent()).toMatchObject([{ k: "W", rv: "0" }]);
+});
+
+test("a manifest closes the listed packs, goes to every lane and says how many parts it has", async () => {
+  const { clock, sender, sent } = setUp();
+  sender.listed(item("a", 1), 3);
+  sender.manifest(
+    "20",
+    Array.from({ length: 6001 }, (_, i) => ({ key: `shop/p${i}`, uid: `u${i}`, rv: "1" })),
+    3,
+  );
+  await clock.runUntilIdle();
+  expect(sent()).toMatchObject([
+    { k: "L", g: 3, sq: 1 },
+    { k: "M", g: 3, sq: 2, L: "20", part: 1, parts: 2 },
+    { k: "M", g: 3, sq: 3, L: "20", part: 2, parts: 2 },
+  ]);
+});
+
+test("[informer T24] an object still over 900 KiB travels by name alone", async () => {
+  const { clock, sender, sent } = setUp();
+  sender.live(item("huge", 1, { bytes: 901 * 1024 }));
+  await clock.runUntilIdle();
+  expect(sent()).toMatchObject([{ items: [{ key: "shop/huge", tooBig: true }] }]);
+  expect(sent()[0]).not.toHaveProperty("items.0.o");
+});
+
+test("a full buffer holds the reader back until it drains", async () => {
+  let open = false;
+  const { clock, sender, ends } = setUp(() => (open ? { failed: [] } : new Error("away")));
+  for (let i = 0; i < 10_001; i++) sender.live(item(`p${i}`, i + 1));
+  let waited = false;
+  const room = sender.room(ends.signal).then(() => (waited = true));
+  await clock.advance(5000);
+  expect(waited).toBe(false);
+  open = true;
+  await clock.advance(60_000);
+  await room;
+  expect(sender.sentRV).toBe("10001");
+});
+
+test("nothing is sent after the stream ended", async () => {
+  const { clock, sender, ends, batches } = setUp();
+  sender.live(item("a", 1));
+  ends.abort(new Error("fenced"));
+  await clock.advance(1000);
+  expect(batches).toEqual([]);
+});

@@ -1,0 +1,140 @@
+// Would catch: a relist where a resume is enough, a hot loop, a skipped line, a list from a version the server refused.
+import { describe, expect, test } from "vitest";
+import { stepBackoff, FRESH_BACKOFF } from "../../../shared/cache/backoff.ts";
+import { startReflector, stepReflector } from "../../../shared/cache/reflector.ts";
+import type { ReflectorInput, ReflectorState, ReflectorStep } from "../../../shared/cache/reflector.ts";
+import { KubeApiError, UnansweredError } from "../../../shared/ports/errors.ts";
+
+const NO_JITTER = 0;
+const expired = new KubeApiError({ code: 410, reason: "Expired" });
+const tooMany = (retryAfterSeconds?: number): KubeApiError => new KubeApiError({ code: 429, reason: "TooManyRequests", retryAfterSeconds });
+const internal = new KubeApiError({ code: 500, reason: "InternalError" });
+const refused = new UnansweredError("connect ECONNREFUSED");
+const closed = (events: number, openMs: number): ReflectorInput => ({ kind: "closed", clean: true, events, openMs });
+
+/** Runs inputs at one-second steps, or at the given times. */
+function run(
+  resumeFrom: string | undefined,
+  ...inputs: readonly (ReflectorInput | { readonly at: number; readonly input: ReflectorInput })[]
+): readonly ReflectorStep[] {
+  let [state, step] = startReflector(resumeFrom);
+  const steps = [step];
+  inputs.forEach((each, index) => {
+    const { at, input } = "at" in each ? each : { at: index * 1000, input: each };
+    [state, step] = stepReflector(state, input, at, NO_JITTER);
+    steps.push(step);
+  });
+  return steps;
+}
+
+const brief = (steps: readonly ReflectorStep[]): readonly string[] =>
+  steps.map((step) => (step.do === "continue" ? "-" : `${step.do} ${step.rv ?? "latest"} after ${step.afterMs}`));
+
+describe("reflector", () => {
+  test("[informer T01] the first list of an epoch asks for the most recent state, then watches from the list's version", () => {
+    expect(brief(run(undefined, { kind: "listed", rv: "10" }))).toEqual(["list latest after 0", "watch 10 after 0"]);
+  });
+
+  test("[informer T02] an expired relist asks for the latest at once", () => {
+    const steps = run(
+      undefined,
+      { kind: "listed", rv: "10" },
+      { kind: "refused", error: expired, inStream: true },
+      { kind: "listFailed", error: expired },
+      { kind: "listed", rv: "30" },
+    );
+    expect(brief(steps)).toEqual(["list latest after 0", "watch 10 after 0", "list 10 after 0", "list latest after 0", "watch 30 after 0"]);
+  });
+
+  test.each([
+    { name: "the cause's reason", error: new KubeApiError({ code: 504, causes: [{ reason: "ResourceVersionTooLarge" }] }) },
+    { name: "the cause's message", error: new KubeApiError({ code: 504, causes: [{ message: "Too large resource version" }] }) },
+    { name: "the text alone", error: new KubeApiError({ code: 504, message: "Timeout: Too large resource version: 9, current: 7" }) },
+  ])("[informer T03] a version too large, told by $name, leads to a list of the latest", ({ error }) => {
+    expect(brief(run("9", { kind: "refused", error, inStream: false }))[1]).toBe("list latest after 0");
+    expect(
+      brief(
+        run(undefined, { kind: "listed", rv: "9" }, { kind: "refused", error: expired, inStream: true }, { kind: "listFailed", error }),
+      )[3],
+    ).toBe("list latest after 0");
+  });
+
+  test("a list of the latest that is refused too waits", () => {
+    const steps = run("9", { kind: "listFailed", error: expired }, { kind: "listFailed", error: expired });
+    expect(brief(steps).slice(1)).toEqual(["list latest after 0", "list latest after 800"]);
+  });
+
+  test.each([
+    { name: "[informer T07] in the stream", inStream: true },
+    { name: "[informer T08] as HTTP status", inStream: false },
+  ])("$name: 410 lists from the last version", ({ inStream }) => {
+    expect(brief(run("12", { kind: "refused", error: expired, inStream }))[1]).toBe("list 12 after 0");
+  });
+
+  test("[informer T09] refused connections and 429 watch again at the same version, no list, as late as the server asks", () => {
+    const steps = run(
+      "12",
+      { kind: "refused", error: refused, inStream: false },
+      { kind: "refused", error: refused, inStream: false },
+      { kind: "refused", error: tooMany(7), inStream: false },
+    );
+    expect(brief(steps).slice(1)).toEqual(["watch 12 after 800", "watch 12 after 1600", "watch 12 after 7000"]);
+  });
+
+  test("[informer T10] 429 in the stream backs off and watches again", () => {
+    expect(brief(run("12", { kind: "refused", error: tooMany(), inStream: true }))[1]).toBe("watch 12 after 800");
+  });
+
+  test("[informer T11] internal errors watch again for 30 s, then list", () => {
+    const at = (seconds: number): { at: number; input: ReflectorInput } => ({
+      at: seconds * 1000,
+      input: { kind: "refused", error: internal, inStream: true },
+    });
+    const steps = run("12", at(0), at(10), at(29), at(30), at(31));
+    expect(steps.slice(1).map((step) => step.do)).toEqual(["watch", "watch", "watch", "list", "watch"]);
+  });
+
+  test("[informer T12] very short watches back off further each time", () => {
+    const steps = run("12", ...Array.from({ length: 5 }, () => closed(0, 200)));
+    expect(brief(steps).slice(1)).toEqual([800, 1600, 3200, 6400, 12_800].map((ms) => `watch 12 after ${ms}`));
+  });
+
+  test("a watch that ended with events, or after a second, starts again at once", () => {
+    expect(brief(run("12", closed(1, 10), closed(0, 1000))).slice(1)).toEqual(["watch 12 after 0", "watch 12 after 0"]);
+  });
+
+  test("[informer T13] two healthy minutes reset the back-off", () => {
+    const [used] = stepBackoff(FRESH_BACKOFF, 0, 0.99);
+    expect(stepBackoff(used, 119_000, 0)[1]).toBe(1600);
+    expect(stepBackoff(used, 121_000, 0)[1]).toBe(800);
+    expect(stepBackoff(used, 121_000, 0.999)[1]).toBeLessThan(1600);
+    expect(stepBackoff({ nextMs: 30_000, usedAtMs: 0 }, 1, 0.5)[1]).toBe(45_000);
+  });
+
+  test("[informer T14] a bookmark moves the version that a lost connection resumes from", () => {
+    const steps = run("12", { kind: "accepted", rv: "50" }, { kind: "closed", clean: false, events: 1, openMs: 5000 });
+    expect(brief(steps).slice(1)).toEqual(["-", "watch 50 after 800"]);
+  });
+
+  test("[informer T22] an undecodable line resumes before it; the second time at one version lists", () => {
+    const steps = run("12", { kind: "accepted", rv: "13" }, { kind: "undecodable" }, { kind: "undecodable" }, { kind: "listed", rv: "20" });
+    expect(brief(steps).slice(1)).toEqual(["-", "watch 13 after 800", "list 13 after 0", "watch 20 after 0"]);
+  });
+
+  test("an undecodable line at another version is a first one again", () => {
+    const steps = run("12", { kind: "undecodable" }, { kind: "accepted", rv: "13" }, { kind: "undecodable" });
+    expect(steps.map((step) => step.do)).toEqual(["watch", "watch", "continue", "watch"]);
+  });
+
+  test("an unknown in-stream error watches again once, then lists", () => {
+    const odd = new KubeApiError({ code: 418 });
+    const steps = run("12", { kind: "refused", error: odd, inStream: true }, { kind: "refused", error: odd, inStream: true });
+    expect(steps.slice(1).map((step) => step.do)).toEqual(["watch", "list"]);
+  });
+
+  test("the state is plain data, so another process could go on from it", () => {
+    const [state] = startReflector("12");
+    const copy = JSON.parse(JSON.stringify(state)) as ReflectorState;
+    expect(stepReflector(copy, { kind: "undecodable" }, 0, 0)).toEqual(stepReflector(state, { kind: "undecodable" }, 0, 0));
+  });
+});
