@@ -1,0 +1,246 @@
+/**
+ * Would catch: a control plane of another version than we claim, one whose own workload loops act beside ours, one with
+ * other controllers missing, identities that are not those of a real cluster, and processes or files left behind.
+ */
+import { spawn } from "node:child_process";
+import { existsSync, readFileSync } from "node:fs";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { createInterface } from "node:readline";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { controlPlaneBinaries, KUBERNETES_VERSION } from "../envtest/binaries.ts";
+import { type ControlPlane, startControlPlane } from "../envtest/control-plane.ts";
+
+/** For a start (4 s) beside other test runs; binaries are built, if need be, before any test's clock starts. */
+const START_TIMEOUT_MS = 120_000;
+/** How long "nothing happens" is watched; upstream's loops act within 50 ms. */
+const QUIET_MS = 2000;
+const WAIT_MAX_MS = 20_000;
+
+const binaries = await controlPlaneBinaries();
+const absent = "missing" in binaries ? `cannot run: ${binaries.missing}` : undefined;
+if (absent !== undefined) process.stderr.write(`test/e2e/control-plane.test.ts ${absent}\n`);
+
+describe.skipIf(absent !== undefined)(`a control plane without workload controllers ${absent ?? ""}`, () => {
+  let controlPlane: ControlPlane;
+  let scratch: string;
+
+  beforeAll(async () => {
+    scratch = await mkdtemp(join(tmpdir(), "deltaloop-control-plane-test-"));
+    controlPlane = await startControlPlane({ controllers: "without-workloads", auditLog: join(scratch, "audit.log") });
+  }, START_TIMEOUT_MS);
+
+  afterAll(async () => {
+    await controlPlane?.stop();
+    await rm(scratch, { recursive: true, force: true });
+  }, START_TIMEOUT_MS);
+
+  it("is the version we claim, on both sides", async () => {
+    const { stdout } = await ok(controlPlane, ["version", "-o", "json"]);
+    expect(JSON.parse(stdout)).toMatchObject({
+      clientVersion: { gitVersion: KUBERNETES_VERSION, major: "1", minor: "36" },
+      serverVersion: { gitVersion: KUBERNETES_VERSION, major: "1", minor: "36" },
+    });
+  });
+
+  it("furnishes a new namespace and ends it, so the other controllers run", async () => {
+    await ok(controlPlane, ["create", "namespace", "furnished"]);
+    await eventually(controlPlane, ["get", "configmap/kube-root-ca.crt", "serviceaccount/default", "-n", "furnished"]);
+    await ok(controlPlane, ["delete", "namespace", "furnished", "--timeout=20s"]); // waits until it is gone
+  });
+
+  it("leaves Deployments, ReplicaSets and ReplicationControllers alone, while a Job gets its pod", async () => {
+    await ok(controlPlane, ["create", "namespace", "quiet"]);
+    await eventually(controlPlane, ["get", "serviceaccount/default", "-n", "quiet"]);
+    await ok(controlPlane, ["apply", "-n", "quiet", "-f", "-"], JSON.stringify(workloads()));
+
+    // The Job is the control: same kind of loop, same process, same clock.
+    await eventually(controlPlane, ["wait", "--for=create", "pod", "-l", "job-name=control", "-n", "quiet", "--timeout=15s"]);
+    await sleep(QUIET_MS);
+
+    expect(await names(controlPlane, "quiet", "replicasets")).toEqual(["replicaset.apps/bare"]);
+    expect((await names(controlPlane, "quiet", "pods")).filter((name) => !name.startsWith("pod/control-"))).toEqual([]);
+    for (const object of ["deployment/rolled", "replicaset/bare", "replicationcontroller/old"]) {
+      const { stdout } = await ok(controlPlane, ["get", object, "-n", "quiet", "-o", "jsonpath={.status.observedGeneration}"]);
+      expect(stdout, `${object} was observed by a controller`).toBe("");
+    }
+  });
+
+  it("gives a node the rights of that node only", async () => {
+    const kubeconfig = await controlPlane.kubeconfigFor({ user: "system:node:n1", groups: ["system:nodes"] });
+    const node = (name: string): string => JSON.stringify({ apiVersion: "v1", kind: "Node", metadata: { name } });
+    expect(await controlPlane.kubectl(["create", "-f", "-"], { kubeconfig, input: node("n1") })).toMatchObject({ code: 0 });
+    const other = await controlPlane.kubectl(["create", "-f", "-"], { kubeconfig, input: node("n2") });
+    expect(other).toMatchObject({ code: 1, stderr: expect.stringContaining('node "n1" is not allowed to modify node "n2"') });
+  });
+
+  it("gives a service account its own name and no rights", async () => {
+    await ok(controlPlane, ["create", "serviceaccount", "watcher", "-n", "default"]);
+    const kubeconfig = await controlPlane.serviceAccountKubeconfig("default", "watcher");
+    const { stdout } = await controlPlane.kubectl(["auth", "whoami", "-o", "jsonpath={.status.userInfo.username}"], { kubeconfig });
+    expect(stdout).toBe("system:serviceaccount:default:watcher");
+    const { stderr } = await controlPlane.kubectl(["get", "pods"], { kubeconfig });
+    expect(stderr).toContain('User "system:serviceaccount:default:watcher" cannot list resource "pods"');
+    await expect(controlPlane.serviceAccountKubeconfig("default", "nobody")).rejects.toThrow("not found");
+  });
+
+  it(
+    "keeps what it was told when the API server is restarted",
+    async () => {
+      await ok(controlPlane, ["create", "configmap", "kept", "-n", "default"]);
+      const before = controlPlane.pids();
+      await controlPlane.restartApiServer();
+      await ok(controlPlane, ["get", "configmap", "kept", "-n", "default"]);
+      const after = controlPlane.pids();
+      expect(after["kube-apiserver"]).not.toBe(before["kube-apiserver"]);
+      expect(after).toMatchObject({ etcd: before["etcd"], "kube-controller-manager": before["kube-controller-manager"] });
+    },
+    START_TIMEOUT_MS,
+  );
+
+  it("writes an audit log that shows the bodies of workload writes and of nothing else", async () => {
+    await ok(controlPlane, ["create", "deployment", "seen", "--image=registry.example/app:1", "-n", "default"]);
+    await ok(controlPlane, ["create", "secret", "generic", "unseen", "--from-literal=key=aGlkZGVu", "-n", "default"]);
+    // The line of a request may be written a moment after its answer.
+    const read = async (): Promise<string> => await readFile(join(scratch, "audit.log"), "utf8");
+    await until(async () => (await read()).includes('"name":"unseen"'), "the audit log has the Secret's line");
+    const lines = (await read()).split("\n");
+    const secret = Buffer.from("aGlkZGVu").toString("base64"); // as it stands in a Secret's data
+    expect(lines.filter((line) => line.includes("registry.example/app:1")).length).toBeGreaterThan(0);
+    expect(lines.filter((line) => line.includes(secret) || line.includes("aGlkZGVu"))).toEqual([]);
+  });
+
+  it("leaves no process and no file when it is stopped", async () => {
+    const pids = Object.values(controlPlane.pids());
+    await controlPlane.stop();
+    expect(pids.filter(isRunning)).toEqual([]);
+    expect(existsSync(dirname(dirname(controlPlane.adminKubeconfig)))).toBe(false);
+  });
+});
+
+describe.skipIf(absent !== undefined)(`the control plane's command ${absent ?? ""}`, () => {
+  it(
+    "runs upstream's workload loops with --upstream, and takes everything along when it is killed",
+    async () => {
+      const cli = await startCli(["--upstream"]);
+      try {
+        // Only kubeconfig and kubectl are needed to look in from outside, so nothing else is used here.
+        const kubectl = async (...args: string[]): Promise<number | null> => await exitCode(cli.kubectl, args, cli.kubeconfig);
+        expect(await kubectl("create", "deployment", "rolled", "--image=registry.example/app:1")).toBe(0);
+        expect(await kubectl("wait", "--for=create", "replicaset", "-l", "app=rolled", "--timeout=20s")).toBe(0);
+        expect(await kubectl("wait", "--for=create", "pod", "-l", "app=rolled", "--timeout=20s")).toBe(0);
+      } finally {
+        cli.kill("SIGKILL");
+      }
+      await until(() => !cli.pids.some(isRunning) && !existsSync(cli.directory), "its processes and its directory are gone");
+    },
+    START_TIMEOUT_MS,
+  );
+
+  it(
+    "ends cleanly on SIGTERM",
+    async () => {
+      const cli = await startCli([]);
+      cli.kill("SIGTERM");
+      expect(await cli.ended).toBe(0);
+      expect(cli.pids.filter(isRunning)).toEqual([]);
+      expect(existsSync(cli.directory)).toBe(false);
+    },
+    START_TIMEOUT_MS,
+  );
+});
+
+function workloads(): object {
+  const labels = { app: "quiet" };
+  const podSpec = { containers: [{ name: "app", image: "registry.example/app:1" }] };
+  const template = { metadata: { labels }, spec: podSpec };
+  return {
+    apiVersion: "v1",
+    kind: "List",
+    items: [
+      { apiVersion: "apps/v1", kind: "Deployment", metadata: { name: "rolled" }, spec: { selector: { matchLabels: labels }, template } },
+      { apiVersion: "apps/v1", kind: "ReplicaSet", metadata: { name: "bare" }, spec: { selector: { matchLabels: labels }, template } },
+      { apiVersion: "v1", kind: "ReplicationController", metadata: { name: "old" }, spec: { selector: labels, template } },
+      {
+        apiVersion: "batch/v1",
+        kind: "Job",
+        metadata: { name: "control" },
+        spec: { template: { spec: { ...podSpec, restartPolicy: "Never" } } },
+      },
+    ],
+  };
+}
+
+async function ok(controlPlane: ControlPlane, args: readonly string[], input?: string): Promise<{ readonly stdout: string }> {
+  const result = await controlPlane.kubectl(args, input === undefined ? {} : { input });
+  expect(result.code, `kubectl ${args.join(" ")}: ${result.stderr}`).toBe(0);
+  return result;
+}
+
+async function eventually(controlPlane: ControlPlane, args: readonly string[]): Promise<void> {
+  await until(async () => (await controlPlane.kubectl(args)).code === 0, `kubectl ${args.join(" ")}`);
+}
+
+async function names(controlPlane: ControlPlane, namespace: string, kind: string): Promise<readonly string[]> {
+  const { stdout } = await ok(controlPlane, ["get", kind, "-n", namespace, "-o", "name"]);
+  return stdout.split("\n").filter((line) => line !== "");
+}
+
+async function until(holds: () => boolean | Promise<boolean>, what: string): Promise<void> {
+  const giveUpAt = performance.now() + WAIT_MAX_MS;
+  while (!(await holds())) {
+    if (performance.now() > giveUpAt) throw new Error(`not within ${WAIT_MAX_MS} ms: ${what}`);
+    await sleep(100);
+  }
+}
+
+/** A zombie has ended: the test's machine may have no init that collects the children of a killed parent at once. */
+function isRunning(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+  try {
+    return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, "utf8"));
+  } catch {
+    return process.platform !== "linux"; // elsewhere there is no /proc, and the signal got through
+  }
+}
+
+interface Cli {
+  readonly kubectl: string;
+  readonly kubeconfig: string;
+  readonly directory: string;
+  readonly pids: readonly number[];
+  readonly ended: Promise<number | null>;
+  kill(signal: "SIGTERM" | "SIGKILL"): void;
+}
+
+/** Resolves when the command has printed where everything is. */
+async function startCli(args: readonly string[]): Promise<Cli> {
+  const child = spawn(process.execPath, ["test/envtest/cli.ts", ...args], { stdio: ["ignore", "pipe", "inherit"] });
+  const ended = new Promise<number | null>((resolve) => child.once("exit", resolve));
+  const said: Record<string, string> = {};
+  for await (const line of createInterface({ input: child.stdout })) {
+    const [, key, value] = /^(\w+): +(.*)$/.exec(line) ?? [];
+    if (key !== undefined && value !== undefined) said[key] = value;
+    if (line.startsWith("Ctrl-C")) break;
+  }
+  const { kubectl = "", kubeconfig = "", processes = "" } = said;
+  return {
+    kubectl,
+    kubeconfig,
+    directory: dirname(dirname(kubeconfig)),
+    pids: [...processes.matchAll(/ (\d+)/g)].map((match) => Number(match[1])),
+    ended,
+    kill: (signal) => child.kill(signal),
+  };
+}
+
+async function exitCode(command: string, args: readonly string[], kubeconfig: string): Promise<number | null> {
+  const child = spawn(command, args, { stdio: "ignore", env: { ...process.env, KUBECONFIG: kubeconfig } });
+  return await new Promise((resolve) => child.once("close", resolve));
+}

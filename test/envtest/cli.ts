@@ -1,0 +1,47 @@
+/** `node test/envtest/cli.ts [--upstream]`: a control plane to play with, until Ctrl-C or SIGTERM. */
+import { once } from "node:events";
+import { controlPlaneBinaries } from "./binaries.ts";
+import { startControlPlane } from "./control-plane.ts";
+
+const USAGE = `usage: node test/envtest/cli.ts [--upstream]
+  --upstream  leave Deployments, ReplicaSets and ReplicationControllers to upstream's controllers (else: to you)
+`;
+
+process.exitCode = await main(process.argv.slice(2));
+
+/** Returns the exit code: 0 when ended by a signal, 1 when the control plane could not start, 2 for a wrong command line. */
+async function main(args: readonly string[]): Promise<number> {
+  if (args.some((arg) => arg !== "--upstream")) {
+    process.stderr.write(USAGE);
+    return 2;
+  }
+  const binaries = await controlPlaneBinaries();
+  if ("missing" in binaries) {
+    process.stderr.write(`${binaries.missing}\n`);
+    return 1;
+  }
+  // Listening before the start, so that a signal during it ends in stop() as well.
+  const asked = Promise.race([once(process, "SIGINT"), once(process, "SIGTERM")]);
+  const upstream = args.includes("--upstream");
+  const startedAt = performance.now();
+  try {
+    const controlPlane = await startControlPlane({ controllers: upstream ? "all" : "without-workloads" });
+    const seconds = ((performance.now() - startedAt) / 1000).toFixed(1);
+    const processes = Object.entries(controlPlane.pids()).map(([name, pid]) => `${name} ${pid}`);
+    process.stdout.write(`ready in ${seconds} s at ${controlPlane.url}, ${upstream ? "all controllers on" : "workload controllers off"}
+processes:  ${processes.join(", ")}
+kubectl:    ${binaries.kubectl}
+kubeconfig: ${controlPlane.adminKubeconfig}
+
+export KUBECONFIG=${controlPlane.adminKubeconfig}
+
+Ctrl-C ends it and removes its data.
+`);
+    await asked;
+    await controlPlane.stop();
+    return 0;
+  } catch (error) {
+    process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
+    return 1;
+  }
+}

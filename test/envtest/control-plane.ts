@@ -1,0 +1,219 @@
+/**
+ * A real control plane on this machine: etcd, kube-apiserver, and, as asked, kube-controller-manager and kube-scheduler.
+ *
+ * E1 it listens on loopback only, on ports of its own, and keeps all it writes in a temporary directory of its own.
+ * E2 it ends with the process that started it, however that ends: by stop(), or else by the guard (component.ts).
+ * E3 it ends only processes it has started itself, by pid.
+ * E4 identities are those of a real cluster: RBAC and NodeRestriction are on, every component has a certificate of its
+ *    own, and each controller its service account. Only the test's person is in `system:masters`.
+ */
+import { once } from "node:events";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { type AddressInfo, createServer, type Server } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type ApiClient, createApiClient } from "./api-client.ts";
+import { type ControlPlaneBinaries, controlPlaneBinaries } from "./binaries.ts";
+import { ComponentEndedError, waitUntilReady } from "./component.ts";
+import { apiServerFlags, controllerManagerFlags, etcdFlags, schedulerFlags, writeServerFiles } from "./flags.ts";
+import { certificateUser, kubeconfig, type KubectlResult, type KubeconfigUser, runKubectl } from "./kubectl.ts";
+import type { ControlPlaneOptions } from "./options.ts";
+import { createParts, type Parts } from "./parts.ts";
+import { type Certificate, createPki } from "./pki.ts";
+
+/** A control plane that runs. */
+export interface ControlPlane {
+  /** `https://127.0.0.1:<port>`, the same for its whole life. */
+  readonly url: string;
+  /** For the test's person, who is in `system:masters`. Like all kubeconfigs here it refers to no other file. */
+  readonly adminKubeconfig: string;
+  /** Path of a kubeconfig for a client certificate, e.g. `{ user: "system:node:n1", groups: ["system:nodes"] }`. */
+  kubeconfigFor(identity: { readonly user: string; readonly groups: readonly string[] }): Promise<string>;
+  /** Path of a kubeconfig with a token (24 h) of a service account that exists. */
+  serviceAccountKubeconfig(namespace: string, name: string): Promise<string>;
+  /** A client certificate of this cluster's CA, PEM. */
+  clientCertificate(user: string, groups: readonly string[]): Promise<Certificate>;
+  /** Runs this release's kubectl, as admin unless told; a non-zero exit is an answer, not an exception. */
+  kubectl(args: readonly string[], options?: { readonly kubeconfig?: string; readonly input?: string }): Promise<KubectlResult>;
+  /**
+   * Ends the API server and starts it again on its port and data; resolves when it is ready, after about 6 s. It stops
+   * listening 1 s after it was asked to end; watches stay open and silent until it is killed 3 s later, then break.
+   */
+  restartApiServer(): Promise<void>;
+  /** What runs now, by program name. */
+  pids(): Readonly<Record<string, number>>;
+  /** SIGTERM to all, SIGKILL to what stays, then the directory goes. May be called twice. */
+  stop(): Promise<void>;
+}
+
+/** Somebody may take a port between our choosing it and a component's binding it. */
+const START_ATTEMPTS_MAX = 3;
+/** Generous: 4 s on an idle machine with 2 cores, many times that beside other test runs. */
+const READY_TIMEOUT_MS = 90_000;
+const READY_POLL_MS = 50;
+const TOKEN_SECONDS = 24 * 60 * 60;
+
+/**
+ * Starts a control plane and resolves when it serves: `/readyz` says ok and the default namespace has its service
+ * account, so that pods can be created there.
+ *
+ * @throws if a part is missing on this machine (see controlPlaneBinaries), and if a component ends or does not get
+ * ready; the message then holds the last lines of its log, and the logs are kept.
+ */
+export async function startControlPlane(options: ControlPlaneOptions): Promise<ControlPlane> {
+  const binaries = await controlPlaneBinaries();
+  if ("missing" in binaries) throw new Error(binaries.missing);
+  for (let attempt = 1; ; attempt++) {
+    const isLast = (error: unknown): boolean => !(error instanceof ComponentEndedError && error.portTaken && attempt < START_ATTEMPTS_MAX);
+    try {
+      return await startOnce(binaries, options, isLast);
+    } catch (error) {
+      if (isLast(error)) throw error;
+    }
+  }
+}
+
+/** One attempt. When it fails it removes what it wrote, except the logs if `isLast` says that people will read them. */
+async function startOnce(
+  binaries: ControlPlaneBinaries,
+  options: ControlPlaneOptions,
+  isLast: (error: unknown) => boolean,
+): Promise<ControlPlane> {
+  const directory = await mkdtemp(join(tmpdir(), "deltaloop-control-plane-"));
+  const stateFolder = join(directory, "state");
+  const parts = createParts(directory, options.logDirectory ?? join(directory, "logs"));
+  try {
+    await mkdir(stateFolder, { mode: 0o700 });
+    await parts.makeLogFolder();
+    return await assemble(binaries, options, { stateFolder, parts, removeAll: async () => await remove(directory) });
+  } catch (error) {
+    await parts.endAll();
+    await remove(options.logDirectory === undefined && isLast(error) ? stateFolder : directory);
+    throw error;
+  }
+}
+
+async function assemble(
+  binaries: ControlPlaneBinaries,
+  options: ControlPlaneOptions,
+  { stateFolder, parts, removeAll }: { readonly stateFolder: string; readonly parts: Parts; readonly removeAll: () => Promise<void> },
+): Promise<ControlPlane> {
+  const { etcdPort, apiPort } = await freePorts();
+  const etcdUrl = `http://127.0.0.1:${etcdPort}`;
+  const url = `https://127.0.0.1:${apiPort}`;
+
+  const etcd = await parts.start("etcd", binaries.etcd, etcdFlags(etcdUrl, stateFolder));
+  const pki = await createPki(join(stateFolder, "pki"));
+  const files = await writeServerFiles(stateFolder, pki);
+  const admin = await pki.clientCertificate("deltaloop-envtest-admin", ["system:masters"]);
+  const api = createApiClient(url, pki.ca, admin);
+
+  let kubeconfigs = 0;
+  const writeKubeconfig = async (name: string, user: KubeconfigUser): Promise<string> => {
+    const path = join(stateFolder, `${++kubeconfigs}-${name.replace(/[^\w.-]/g, "_")}.kubeconfig`);
+    await writeFile(path, kubeconfig(url, pki.ca, name, user), { mode: 0o600 });
+    return path;
+  };
+  const kubeconfigFor: ControlPlane["kubeconfigFor"] = async ({ user, groups }) =>
+    await writeKubeconfig(user, certificateUser(await pki.clientCertificate(user, groups)));
+
+  const startApiServer = async (): Promise<void> => {
+    const flags = apiServerFlags({ port: apiPort, etcdUrl, caFile: pki.caFile, files, auditLog: options.auditLog });
+    const component = await parts.start("kube-apiserver", binaries.kubeApiserver, flags);
+    await waitUntilReady(component, async () => await isOk(api, "/readyz"), patience("kube-apiserver answers /readyz"));
+  };
+
+  const adminKubeconfig = await writeKubeconfig("admin", certificateUser(admin));
+  await waitUntilReady(etcd, async () => await isHealthy(etcdUrl), patience("etcd answers /health"));
+  await startApiServer();
+
+  if (options.scheduler === true) {
+    const config = await kubeconfigFor({ user: "system:kube-scheduler", groups: [] });
+    await parts.start("kube-scheduler", binaries.kubeScheduler, schedulerFlags(config, options));
+  }
+  const config = await kubeconfigFor({ user: "system:kube-controller-manager", groups: [] });
+  const manager = await parts.start(
+    "kube-controller-manager",
+    binaries.kubeControllerManager,
+    controllerManagerFlags({ config, caFile: pki.caFile, files, options }),
+  );
+  const defaultAccount = "/api/v1/namespaces/default/serviceaccounts/default";
+  await waitUntilReady(manager, async () => await isOk(api, defaultAccount), patience("the default service account exists"));
+  parts.reportEnds();
+
+  let stopped: Promise<void> | undefined;
+  return {
+    url,
+    adminKubeconfig,
+    kubeconfigFor,
+    async serviceAccountKubeconfig(namespace, name) {
+      const token = await requestToken(api, namespace, name);
+      return await writeKubeconfig(`${namespace}-${name}`, { token });
+    },
+    clientCertificate: async (user, groups) => await pki.clientCertificate(user, groups),
+    kubectl: async (args, { kubeconfig: path = adminKubeconfig, input } = {}) =>
+      await runKubectl(binaries.kubectl, args, { kubeconfig: path, input, cacheFolder: join(stateFolder, "kubectl-cache") }),
+    async restartApiServer() {
+      await parts.end("kube-apiserver");
+      await startApiServer();
+    },
+    pids: () => parts.pids(),
+    async stop() {
+      stopped ??= parts.endAll().then(removeAll);
+      await stopped;
+    },
+  };
+}
+
+/** Source: authentication.k8s.io/v1 TokenRequest. */
+async function requestToken(api: ApiClient, namespace: string, name: string): Promise<string> {
+  const path = `/api/v1/namespaces/${encodeURIComponent(namespace)}/serviceaccounts/${encodeURIComponent(name)}/token`;
+  const answer = await api("POST", path, {
+    apiVersion: "authentication.k8s.io/v1",
+    kind: "TokenRequest",
+    spec: { expirationSeconds: TOKEN_SECONDS },
+  });
+  // The cast only names what is looked for; what is there is checked below.
+  const body = answer.body as { readonly status?: { readonly token?: unknown }; readonly message?: unknown };
+  const token = body.status?.token;
+  if (typeof token === "string") return token;
+  throw new Error(`no token for service account ${namespace}/${name}: ${answer.code} ${String(body.message)}`);
+}
+
+async function isOk(api: ApiClient, path: string): Promise<boolean> {
+  return await api("GET", path).then(
+    (answer) => answer.code === 200,
+    () => false,
+  );
+}
+
+async function isHealthy(etcdUrl: string): Promise<boolean> {
+  return await fetch(`${etcdUrl}/health`).then(
+    (response) => response.ok,
+    () => false,
+  );
+}
+
+function patience(what: string): { readonly what: string; readonly timeoutMs: number; readonly pollMs: number } {
+  return { what, timeoutMs: READY_TIMEOUT_MS, pollMs: READY_POLL_MS };
+}
+
+async function remove(path: string): Promise<void> {
+  await rm(path, { recursive: true, force: true, maxRetries: 3 });
+}
+
+/** Two ports that are free now, and different because both are held until both are known. */
+async function freePorts(): Promise<{ readonly etcdPort: number; readonly apiPort: number }> {
+  const hold = async (): Promise<Server> => {
+    const server = createServer().listen(0, "127.0.0.1");
+    await once(server, "listening");
+    return server;
+  };
+  const release = async (server: Server): Promise<number> => {
+    const { port } = server.address() as AddressInfo; // a listening TCP server's address is no string and not null
+    await once(server.close(), "close");
+    return port;
+  };
+  const [etcd, api] = [await hold(), await hold()];
+  return { etcdPort: await release(etcd), apiPort: await release(api) };
+}

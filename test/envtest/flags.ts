@@ -1,0 +1,133 @@
+/** The command lines of the components: what makes this control plane the one a user would have. */
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { ControlPlaneOptions } from "./options.ts";
+import { type Pki, serviceAccountKeys } from "./pki.ts";
+
+/** What API server and controller manager read from files. */
+interface ServerFiles {
+  readonly tlsCertificate: string;
+  readonly tlsKey: string;
+  readonly serviceAccountPrivateKey: string;
+  readonly serviceAccountPublicKey: string;
+  readonly auditPolicy: string;
+}
+
+/** Writes the server certificate, the service-account keys and the audit policy into `folder`, readable by us only. */
+export async function writeServerFiles(folder: string, pki: Pki): Promise<ServerFiles> {
+  const tls = await pki.serverCertificate();
+  const accounts = serviceAccountKeys();
+  const write = async (name: string, text: string): Promise<string> => {
+    await writeFile(join(folder, name), text, { mode: 0o600 });
+    return join(folder, name);
+  };
+  return {
+    tlsCertificate: await write("apiserver.crt", tls.certificate),
+    tlsKey: await write("apiserver.key", tls.key),
+    serviceAccountPrivateKey: await write("service-accounts.key", accounts.privateKey),
+    serviceAccountPublicKey: await write("service-accounts.pub", accounts.publicKey),
+    auditPolicy: await write("audit-policy.json", JSON.stringify(AUDIT_POLICY)),
+  };
+}
+
+/** One member, for clients at `url`, with its data under `folder`. */
+export function etcdFlags(url: string, folder: string): readonly string[] {
+  return [
+    "--name=envtest",
+    `--data-dir=${join(folder, "etcd")}`,
+    `--listen-client-urls=${url}`,
+    `--advertise-client-urls=${url}`,
+    "--listen-peer-urls=http://127.0.0.1:0", // no peers will come; the kernel chooses the port
+    "--unsafe-no-fsync", // the data does not outlive the run
+    "--log-level=warn",
+  ];
+}
+
+/** TLS and client certificates of our CA, Node and RBAC authorization, NodeRestriction, tokens of our own issuer. */
+export function apiServerFlags(given: {
+  readonly port: number;
+  readonly etcdUrl: string;
+  readonly caFile: string;
+  readonly files: ServerFiles;
+  readonly auditLog: string | undefined;
+}): readonly string[] {
+  const { files } = given;
+  return [
+    `--etcd-servers=${given.etcdUrl}`,
+    "--bind-address=127.0.0.1",
+    `--secure-port=${given.port}`,
+    // No endpoints of the `kubernetes` Service: loopback addresses are refused there, and there is no service network.
+    "--advertise-address=127.0.0.1",
+    "--endpoint-reconciler-type=none",
+    "--service-cluster-ip-range=10.0.0.0/24",
+    `--tls-cert-file=${files.tlsCertificate}`,
+    `--tls-private-key-file=${files.tlsKey}`,
+    `--client-ca-file=${given.caFile}`,
+    "--authorization-mode=Node,RBAC",
+    "--enable-admission-plugins=NodeRestriction",
+    "--service-account-issuer=https://kubernetes.default.svc",
+    `--service-account-signing-key-file=${files.serviceAccountPrivateKey}`,
+    `--service-account-key-file=${files.serviceAccountPublicKey}`,
+    "--allow-privileged=true",
+    ...(given.auditLog === undefined
+      ? []
+      : [`--audit-log-path=${given.auditLog}`, "--audit-log-maxsize=4096", `--audit-policy-file=${files.auditPolicy}`]),
+  ];
+}
+
+/** As on a cluster: a service account per controller; which controllers run is the option that matters. */
+export function controllerManagerFlags(given: {
+  readonly config: string;
+  readonly caFile: string;
+  readonly files: ServerFiles;
+  readonly options: ControlPlaneOptions;
+}): readonly string[] {
+  return [
+    ...clientFlags(given.config, given.options),
+    "--use-service-account-credentials",
+    `--root-ca-file=${given.caFile}`,
+    `--service-account-private-key-file=${given.files.serviceAccountPrivateKey}`,
+    `--controllers=${CONTROLLERS[given.options.controllers]}`,
+  ];
+}
+
+/** The default profile. */
+export function schedulerFlags(config: string, options: ControlPlaneOptions): readonly string[] {
+  return clientFlags(config, options);
+}
+
+function clientFlags(config: string, { controllers, kubeApi: asked }: ControlPlaneOptions): readonly string[] {
+  const kubeApi = asked ?? (controllers === "without-workloads" ? KUBE_API_WITHOUT_WORKLOADS : undefined);
+  return [
+    `--kubeconfig=${config}`,
+    "--leader-elect=false", // there is one of each; an election costs seconds
+    "--secure-port=0", // nobody asks for its metrics, and a port less can be taken
+    ...(kubeApi === undefined ? [] : [`--kube-api-qps=${kubeApi.qps}`, `--kube-api-burst=${kubeApi.burst}`]),
+  ];
+}
+
+/** See ControlPlaneOptions.kubeApi: started in 3.5 s with it, in 7 s without (2 cores). */
+const KUBE_API_WITHOUT_WORKLOADS = { qps: 200, burst: 400 };
+
+const CONTROLLERS = {
+  "without-workloads": "*,-deployment-controller,-replicaset-controller,-replicationcontroller-controller",
+  all: "*",
+} as const satisfies Record<ControlPlaneOptions["controllers"], string>;
+
+/** Bodies of workload writes, to check what was sent; no other body, so no Secret gets into a file. */
+const AUDIT_POLICY = {
+  apiVersion: "audit.k8s.io/v1",
+  kind: "Policy",
+  omitStages: ["RequestReceived"],
+  rules: [
+    {
+      level: "Request",
+      verbs: ["create", "update", "patch", "delete", "deletecollection"],
+      resources: [
+        { group: "", resources: ["pods", "pods/status", "replicationcontrollers", "replicationcontrollers/status"] },
+        { group: "apps", resources: ["deployments", "deployments/status", "replicasets", "replicasets/status"] },
+      ],
+    },
+    { level: "Metadata" },
+  ],
+};

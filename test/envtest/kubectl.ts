@@ -1,0 +1,64 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import type { Certificate } from "./pki.ts";
+
+/** How a run of kubectl ended. */
+export interface KubectlResult {
+  readonly stdout: string;
+  readonly stderr: string;
+  /** kubectl's exit code; 1 when a signal ended it. */
+  readonly code: number;
+}
+
+/**
+ * Runs `kubectl` to its end, with `input` as its standard input.
+ *
+ * The user's own discovery cache and preferences stay out of it: the cache is keyed by host and port, and another
+ * control plane may have had this port yesterday.
+ */
+export async function runKubectl(
+  kubectl: string,
+  args: readonly string[],
+  options: { readonly kubeconfig: string; readonly input: string | undefined; readonly cacheFolder: string },
+): Promise<KubectlResult> {
+  const child = spawn(kubectl, args, {
+    stdio: "pipe",
+    env: { ...process.env, KUBECONFIG: options.kubeconfig, KUBECACHEDIR: options.cacheFolder, KUBERC: "off" },
+  });
+  const output = { stdout: "", stderr: "" };
+  for (const stream of ["stdout", "stderr"] as const) {
+    child[stream].setEncoding("utf8").on("data", (chunk: string) => (output[stream] += chunk));
+  }
+  child.stdin.on("error", () => undefined); // kubectl ended without reading it all; its exit code says why
+  child.stdin.end(options.input);
+  // `close`, not `exit`: the output is whole only then. The cast holds by the event's documentation.
+  const [code] = (await once(child, "close")) as [number | null];
+  return { ...output, code: code ?? 1 };
+}
+
+/** How a kubeconfig's user proves itself. */
+export type KubeconfigUser =
+  | { readonly "client-certificate-data": string; readonly "client-key-data": string }
+  | { readonly token: string };
+
+/** A user who shows a client certificate. */
+export function certificateUser(identity: Certificate): KubeconfigUser {
+  return { "client-certificate-data": base64(identity.certificate), "client-key-data": base64(identity.key) };
+}
+
+/** The text of a kubeconfig, as JSON, which is YAML. It refers to no other file, so it can be copied elsewhere. */
+export function kubeconfig(server: string, ca: string, name: string, user: KubeconfigUser): string {
+  const content = {
+    apiVersion: "v1",
+    kind: "Config",
+    clusters: [{ name: "envtest", cluster: { server, "certificate-authority-data": base64(ca) } }],
+    users: [{ name, user }],
+    contexts: [{ name: "envtest", context: { cluster: "envtest", user: name } }],
+    "current-context": "envtest",
+  };
+  return `${JSON.stringify(content, undefined, 2)}\n`;
+}
+
+function base64(text: string): string {
+  return Buffer.from(text).toString("base64");
+}

@@ -1,0 +1,20 @@
+/** What startControlPlane is asked for. */
+export interface ControlPlaneOptions {
+  /**
+   * `"without-workloads"`: the controller manager leaves Deployments, ReplicaSets and ReplicationControllers to us, as a
+   * user would hand those three over. `"all"`: upstream as it is, to compare with.
+   */
+  readonly controllers: "without-workloads" | "all";
+  /** Default false: scripted nodes bind the pods themselves. */
+  readonly scheduler?: boolean;
+  /**
+   * Client limits of controller manager and scheduler, requests per second. Default with `"all"`: upstream's own (20/30
+   * and 50/100). Default with `"without-workloads"`: 200/400, since upstream's make the controller manager spend 4 s on
+   * the credentials of its 35 controllers before the first namespace has a service account.
+   */
+  readonly kubeApi?: { readonly qps: number; readonly burst: number };
+  /** Where `<component>.log` go, one control plane per folder; default a temporary one that stop() removes. */
+  readonly logDirectory?: string;
+  /** Writes the API server's audit log there, one JSON line per answered request; workload writes with their bodies. */
+  readonly auditLog?: string;
+}

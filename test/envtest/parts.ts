@@ -1,0 +1,66 @@
+import { mkdir, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { type Component, startComponent, startGuard } from "./component.ts";
+
+/** Between SIGTERM and SIGKILL. */
+const STOP_GRACE_MS = 4000;
+
+/** The running components and their guard, so that one place knows who must be ended. */
+export interface Parts {
+  makeLogFolder(): Promise<void>;
+  start(name: string, command: string, args: readonly string[]): Promise<Component>;
+  end(name: string): Promise<void>;
+  /** All of them, etcd last: an API server without etcd takes its whole grace time to end. Sends the guard home. */
+  endAll(): Promise<void>;
+  /** From now on a component that ends unasked is named on stderr; before, the start fails and says so. */
+  reportEnds(): void;
+  pids(): Readonly<Record<string, number>>;
+}
+
+/** No component runs yet, but the guard is on duty from here on and removes `directory` if we vanish. */
+export function createParts(directory: string, logFolder: string): Parts {
+  const guard = startGuard(directory);
+  const running = new Map<string, Component>();
+  const startedOnce = new Set<string>();
+  const stopping = new Set<Component>();
+  let reporting = false;
+  const tellGuard = (): void => guard.watch([...running.values()].map((component) => component.pid));
+
+  async function end(name: string): Promise<void> {
+    const component = running.get(name);
+    if (component === undefined) return;
+    stopping.add(component);
+    await component.stop(STOP_GRACE_MS);
+  }
+
+  return {
+    async makeLogFolder() {
+      await mkdir(logFolder, { recursive: true });
+    },
+    async start(name, command, args) {
+      const logFile = join(logFolder, `${name}.log`);
+      if (!startedOnce.has(name)) await rm(logFile, { force: true }); // an earlier control plane's; a restart goes on in its own
+      startedOnce.add(name);
+      const component = await startComponent(command, args, { name, logFile });
+      running.set(name, component);
+      tellGuard();
+      void component.ended.then((how) => {
+        running.delete(name);
+        tellGuard();
+        if (reporting && !stopping.has(component)) process.stderr.write(`control plane: ${name} ended with ${how}, see ${logFile}\n`);
+      });
+      return component;
+    },
+    end,
+    async endAll() {
+      const names = [...running.keys()].filter((name) => name !== "etcd");
+      await Promise.all(names.map(end));
+      await end("etcd");
+      await guard.dismiss();
+    },
+    reportEnds() {
+      reporting = true;
+    },
+    pids: () => Object.fromEntries([...running].map(([name, component]) => [name, component.pid])),
+  };
+}

@@ -1,0 +1,102 @@
+import { execFile } from "node:child_process";
+import { generateKeyPairSync, randomBytes, randomUUID } from "node:crypto";
+import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { promisify } from "node:util";
+
+const run = promisify(execFile);
+
+/** Longer than any test run; a control plane and its CA live and die together. */
+const DAYS_VALID = 30;
+
+/** A key and what its CA says about it, both PEM. */
+export interface Certificate {
+  readonly certificate: string;
+  readonly key: string;
+}
+
+/** One certificate authority, which signs for the API server and for its clients. */
+export interface Pki {
+  /** The CA's certificate, PEM. */
+  readonly ca: string;
+  readonly caFile: string;
+  /** For a server on 127.0.0.1. */
+  serverCertificate(): Promise<Certificate>;
+  /** For a client: the API server takes the common name as the user and each organization as a group. */
+  clientCertificate(user: string, groups: readonly string[]): Promise<Certificate>;
+}
+
+/**
+ * A fresh CA whose files are in `folder`. Keys are made by Node (P-256: far quicker to make than RSA), certificates
+ * by the `openssl` command, since Node can read X.509 but not write it. No option is newer than OpenSSL 1.1.1; tried with 3.0.
+ *
+ * @throws if `openssl` fails; the message holds what it printed.
+ */
+export async function createPki(folder: string): Promise<Pki> {
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  const file = (name: string): string => join(folder, name);
+  // openssl insists on a configuration file, and a minimal machine has none.
+  await writeFile(file("openssl.cnf"), "[req]\ndistinguished_name=subject\nx509_extensions=ca\n[subject]\n[ca]\n" + CA_EXTENSIONS);
+  await writeFile(file("ca.key"), newKey(), { mode: 0o600 });
+  const lifetime = ["-sha256", "-days", String(DAYS_VALID)];
+  const config = ["-config", file("openssl.cnf")];
+  const authority = ["-subj", "/CN=deltaloop-envtest", "-key", file("ca.key"), "-out", file("ca.crt")];
+  await run("openssl", ["req", "-x509", "-new", ...lifetime, ...config, ...authority]);
+
+  async function sign(subject: string, extensions: string): Promise<Certificate> {
+    const own = file(randomUUID());
+    await mkdir(own, { mode: 0o700 });
+    const [key, request, extensionFile, certificate] = [join(own, "key"), join(own, "csr"), join(own, "ext"), join(own, "crt")] as const;
+    const issuer = ["-CA", file("ca.crt"), "-CAkey", file("ca.key"), "-set_serial", `0x01${randomBytes(8).toString("hex")}`];
+    try {
+      await writeFile(key, newKey(), { mode: 0o600 });
+      await writeFile(extensionFile, extensions);
+      await run("openssl", ["req", "-new", "-utf8", ...config, "-subj", subject, "-key", key, "-out", request]);
+      await run("openssl", ["x509", "-req", ...lifetime, ...issuer, "-extfile", extensionFile, "-in", request, "-out", certificate]);
+      return { certificate: await readFile(certificate, "utf8"), key: await readFile(key, "utf8") };
+    } finally {
+      await rm(own, { recursive: true, force: true });
+    }
+  }
+
+  return {
+    ca: await readFile(file("ca.crt"), "utf8"),
+    caFile: file("ca.crt"),
+    serverCertificate: async () => await sign("/CN=kube-apiserver", SERVER_EXTENSIONS),
+    clientCertificate: async (user, groups) => await sign(clientSubject(user, groups), CLIENT_EXTENSIONS),
+  };
+}
+
+/**
+ * The key pair with which the API server signs and checks service-account tokens, PEM.
+ * The API server and the controller manager take ECDSA as well as RSA (tokens then say ES256).
+ */
+export function serviceAccountKeys(): { readonly privateKey: string; readonly publicKey: string } {
+  return generateKeyPairSync("ec", {
+    namedCurve: "P-256",
+    privateKeyEncoding: { type: "pkcs8", format: "pem" },
+    publicKeyEncoding: { type: "spki", format: "pem" },
+  });
+}
+
+const CA_EXTENSIONS = `basicConstraints=critical,CA:TRUE
+keyUsage=critical,keyCertSign,cRLSign,digitalSignature
+subjectKeyIdentifier=hash
+`;
+const SERVER_EXTENSIONS = `keyUsage=critical,digitalSignature
+extendedKeyUsage=serverAuth
+subjectAltName=IP:127.0.0.1,DNS:localhost,DNS:kubernetes.default.svc
+`;
+const CLIENT_EXTENSIONS = `keyUsage=critical,digitalSignature
+extendedKeyUsage=clientAuth
+`;
+
+function newKey(): string {
+  return serviceAccountKeys().privateKey;
+}
+
+/** `("system:node:n1", ["system:nodes"])` -> `/O=system:nodes/CN=system:node:n1`, in openssl's notation. */
+function clientSubject(user: string, groups: readonly string[]): string {
+  const escaped = (value: string): string => value.replace(/[/\\+]/g, String.raw`\$&`);
+  return [...groups.map((group) => `/O=${escaped(group)}`), `/CN=${escaped(user)}`].join("");
+}
