@@ -1,0 +1,131 @@
+/**
+ * Feeds a capture through the real watcher and the real functions under a virtual clock, in shadow: every sync is shown with
+ * its reasons and the writes it decided, nothing is sent, and only the stream changes the cache (design decision 9).
+ *
+ * The same capture and seed give the same lines; another seed may order syncs differently, the final cache is the same.
+ */
+import { createHash } from "node:crypto";
+import { createMemoryDeltaQueue } from "../adapters/memory/delta-queue.ts";
+import { createMemoryDoorbells } from "../adapters/memory/doorbells.ts";
+import { createVirtualClock } from "../adapters/memory/clock.ts";
+import { createSeededRandom } from "../adapters/memory/random.ts";
+import { createMemoryStore } from "../adapters/memory/store.ts";
+import type { Digester } from "../api/digest.ts";
+import { LANES } from "../api/lane.ts";
+import { CACHED_RESOURCES } from "../api/resources.ts";
+import type { CachedResource } from "../api/resources.ts";
+import type { ApplierPorts } from "../cache/applier.ts";
+import { cacheIdentity } from "../cache/identity.ts";
+import { runWatcher } from "../cache/watcher.ts";
+import { createWriteGateway } from "../controller/write-gateway.ts";
+import type { FunctionWiring } from "../lambda/wiring.ts";
+import { startFunctionHost } from "../local/function-host.ts";
+import type { FunctionHandlers } from "../local/function-host.ts";
+import type { KubeWriter } from "../ports/kube.ts";
+import type { Log } from "../ports/log.ts";
+import type { Store } from "../ports/store.ts";
+import { captureCluster } from "./capture-cluster.ts";
+import type { CaptureRecord } from "./capture.ts";
+import { SyncLog } from "./sync-log.ts";
+import type { ReplayedSync } from "./sync-log.ts";
+
+export type { ReplayedSync } from "./sync-log.ts";
+
+export interface ReplaySummary {
+  readonly syncs: number;
+  readonly decided: number;
+  readonly objects: { readonly [R in CachedResource]: number };
+  readonly quarantined: number;
+  /** SHA-256 over the canonical final cache: equal for every seed. */
+  readonly cacheDigest: string;
+}
+
+export interface ReplayOptions {
+  readonly digester: Digester;
+  readonly seed: number;
+  readonly log: Log;
+  /** Makes the functions; shared/ knows none (cli/functions.ts). */
+  readonly functions: (
+    wiring: (functionName: string) => FunctionWiring,
+    onChanges: NonNullable<ApplierPorts["onChanges"]>,
+  ) => FunctionHandlers;
+  readonly onSync: (sync: ReplayedSync) => void;
+  /** How long after the last event to go on: deadlines and re-checks fall due. Default 30 s. */
+  readonly tailMs?: number;
+}
+
+const CLUSTER = "replay000000";
+const TAIL_MS = 30_000;
+
+export async function replay(records: readonly CaptureRecord[], options: ReplayOptions): Promise<ReplaySummary> {
+  const { digester, log, seed } = options;
+  const firstMs = records.reduce((least, { atMs }) => Math.min(least, atMs), Number.POSITIVE_INFINITY);
+  const clock = createVirtualClock(Number.isFinite(firstMs) ? firstMs : 0);
+  const random = createSeededRandom(seed);
+  const cluster = captureCluster(records, CACHED_RESOURCES, clock);
+  const identity = cacheIdentity(digester);
+  const store = createMemoryStore({ deployment: "replay", cluster: CLUSTER, identity, holeLimitMs: 2000, clock });
+  const queue = createMemoryDeltaQueue({ clock, random });
+  const doorbells = createMemoryDoorbells({ clock, random, cluster: CLUSTER });
+  const syncs = new SyncLog(options.onSync, () => clock.now());
+  const wiring = (): FunctionWiring => ({
+    clock,
+    random,
+    log,
+    digester,
+    clusters: [CLUSTER],
+    cluster: (cid) =>
+      cid === CLUSTER
+        ? { store, doorbells, reader: cluster, gateway: (controller) => createWriteGateway(NOBODY, controller, "shadow") }
+        : undefined,
+    trace: (line) => syncs.trace(line),
+  });
+  const handlers = options.functions(wiring, (resource, items) => syncs.changed(resource, items));
+  const host = startFunctionHost({ sources: { deltas: queue, doorbells: doorbells.sources }, handlers, clock, log });
+  const ends = new AbortController();
+  const leadership = {
+    fence: () => "1",
+    raise: () => Promise.resolve("1"),
+    lost: new AbortController().signal,
+    release: () => Promise.resolve(),
+  };
+  const watching = runWatcher(
+    { kube: cluster, store, queue, doorbells, clock, random, digester, log, lead: () => Promise.resolve(leadership) },
+    { cluster: CLUSTER, clusterUid: "replay", identity, holeRelistMs: 60_000 },
+    ends.signal,
+  );
+  const spanMs = records.length === 0 ? 0 : cluster.endMs - cluster.startMs;
+  await clock.advance(spanMs + (options.tailMs ?? TAIL_MS));
+  const summary = {
+    ...(await summarise(store)),
+    syncs: syncs.count,
+    decided: syncs.decided,
+    quarantined: (await store.quarantined()).length,
+  };
+  ends.abort(new Error("the capture ended"));
+  const stopped = Promise.all([watching, host.stop()]);
+  await clock.advance(TAIL_MS);
+  await stopped;
+  return summary;
+}
+
+/** Nothing leaves a shadow gateway, so nobody is ever called. */
+const NOBODY: KubeWriter = {
+  create: () => Promise.reject(new Error("a replay sends nothing")),
+  patch: () => Promise.reject(new Error("a replay sends nothing")),
+  delete: () => Promise.reject(new Error("a replay sends nothing")),
+  replace: () => Promise.reject(new Error("a replay sends nothing")),
+};
+
+/** The whole cache in canonical order. */
+async function summarise(store: Store): Promise<Pick<ReplaySummary, "objects" | "cacheDigest">> {
+  const hash = createHash("sha256");
+  const objects = { deployments: 0, replicasets: 0, replicationcontrollers: 0, pods: 0 };
+  for (const resource of CACHED_RESOURCES) {
+    const lanes = await Promise.all(Array.from({ length: LANES[resource] }, (_, lane) => store.readLane(resource, lane)));
+    const rows = lanes.flat().toSorted((a, b) => (a.key < b.key ? -1 : 1));
+    objects[resource] = rows.length;
+    for (const { key, uid, rv, owner } of rows) hash.update(`${resource} ${key} ${uid} ${rv} ${owner ?? "-"}\n`);
+  }
+  return { objects, cacheDigest: hash.digest("hex") };
+}
