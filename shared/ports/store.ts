@@ -283,7 +283,10 @@ export interface Snapshot {
 
 export type TakeResult =
   | { readonly kind: "ok"; readonly snapshot: Snapshot; readonly leaseUntilMs: number }
-  /** Expired ops of a dead token: look them up live, write them through, `done`. No snapshot to decide on. */
+  /**
+   * Expired ops of a dead token: look them up live, write them through, `done`. No snapshot to decide on: it has the primary
+   * and exactly the expired ops, which are the run's own from here on (else N1 would forbid it to lower them).
+   */
   | { readonly kind: "recover"; readonly snapshot: Snapshot; readonly leaseUntilMs: number }
   | { readonly kind: "gated"; readonly reason: string }
   | { readonly kind: "busy" }
@@ -372,7 +375,7 @@ export interface WriteThrough {
   readonly lower: readonly string[];
   /** Creates that were not answered, or not tried while an earlier call may still land: back to planned, only if they still stand. */
   readonly plan: readonly { readonly id: string; readonly mayLand: boolean }[];
-  /** Pods whose delete was answered without an object: flag `gone`. */
+  /** Rows of `resource` (pods) whose delete was answered without an object: flag `gone`. Not done on `retry`, like the ops. */
   readonly gone: readonly { readonly key: ObjectKey; readonly uid: string }[];
   /** The items are the answer to the primary's own status write. */
   readonly ownStatus: boolean;
