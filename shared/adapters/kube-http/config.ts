@@ -1,0 +1,24 @@
+/** How to reach one API server as one component. Read from a kubeconfig by shared/local, from the environment by shared/lambda. */
+export interface KubeHttpConfig {
+  /** `https://host:port`, also with a path prefix; `http:` only for the in-memory API server and `kubectl proxy`. */
+  readonly server: string;
+  /** PEM. Absent = the system's own authorities. */
+  readonly ca?: string | Buffer;
+  /** Client certificate and key, PEM. */
+  readonly cert?: string | Buffer;
+  readonly key?: string | Buffer;
+  /** Asked before every call, so that it can refresh; it keeps its own cache. */
+  readonly token?: () => Promise<string> | string;
+  /** Skips verification of the server's certificate: for people's own experiments only. */
+  readonly insecure?: boolean;
+  /** Name to verify in the server's certificate if it is not the host's. */
+  readonly serverName?: string;
+  /** Who calls: `watcher`, `replicaset`, `apply-deltas`, … Stands in the User-Agent. */
+  readonly component: string;
+  /** Default `deltaloop-<component>`. */
+  readonly fieldManager?: string;
+  /** Default 5 s: time for a whole call other than a watch or a page of a watcher's list. */
+  readonly requestTimeoutMs?: number;
+  /** Default 100 s without a byte; then a watch is aborted (L5). */
+  readonly inactivityMs?: number;
+}

@@ -1,0 +1,135 @@
+/**
+ * One object's change by the rules A4–A10: the register of its key, and what moves with it in the same step (I3).
+ *
+ * Order matters: stale items are recognised before look-ups are compared (what they would have concerned is not looked at),
+ * rows and intents move before effects are judged (`ifEmpty`, known uids and dependents are those after the item).
+ */
+import { deepFreeze } from "../../api/freeze.ts";
+import { compareResourceVersions } from "../../api/resource-version.ts";
+import { controllerOf, splitKey } from "../../api/resources.ts";
+import type { CachedResource, Controller, ObjectKey } from "../../api/resources.ts";
+import type { ItemChange, ItemOutcome, NamespaceCount, Row } from "../../ports/store.ts";
+import { addTo, laneOfKey, removeFrom, sliceName } from "./data.ts";
+import type { EpochData, LaneData, ResourceData } from "./data.ts";
+import { lowerOp } from "./intents.ts";
+import type { Ring } from "./ring.ts";
+import { addKey, queueEffect } from "./work-queue.ts";
+
+/** One call's step on one resource. */
+export interface Step {
+  readonly epoch: EpochData;
+  readonly name: CachedResource;
+  readonly resource: ResourceData;
+  readonly ring: Ring;
+  readonly nowMs: number;
+  /** `stream` a delta or the sweep of a manifest, `list` a listed object, `own` an answer or live read of a run. */
+  readonly source: "stream" | "list" | "own";
+  /** The key whose own status write is answered: that write does not queue it. */
+  readonly exempt?: { readonly controller: Controller; readonly key: ObjectKey };
+}
+
+/** I8: `moved` changes nothing. */
+export function applyItem(step: Step, item: ItemChange): ItemOutcome | "moved" {
+  const lane = laneOfKey(step.resource, item.key);
+  const row = lane.rows.get(item.key);
+  const dropped = item.type === "put" ? staleness(step, lane, row, item) : isNewer(row, item.rv);
+  if (dropped) return dropped;
+  if (!isAsExpected(row, item.expected)) return "moved";
+
+  if (row) removeRow(step, lane, row);
+  if (item.type === "put") addRow(step, lane, row, item);
+  else bury(lane, item);
+  if (item.counted) countChange(step.resource, item.key);
+  followPrimary(step, row, item);
+  lowerAnswered(step, item);
+  for (const effect of item.effects) queueEffect(step.epoch, effect, step.ring, step.nowMs, step.exempt);
+  return "changed";
+}
+
+/** A4, A5, A6 for a put. A listed object missing below the watermark means a damaged row, so it is let in. */
+function staleness(step: Step, lane: LaneData, row: Row | undefined, item: ItemChange): ItemOutcome | undefined {
+  if (row) return compareResourceVersions(row.rv, item.rv) >= 0 ? "same" : undefined;
+  const tombstone = lane.tombstones.get(item.key);
+  if (tombstone !== undefined && compareResourceVersions(tombstone, item.rv) >= 0) return "late";
+  return step.source !== "list" && compareResourceVersions(item.rv, lane.watermark) <= 0 ? "absent" : undefined;
+}
+
+/** A8 for a delete: what stands is a newer incarnation. */
+function isNewer(row: Row | undefined, rv: string): ItemOutcome | undefined {
+  return row && compareResourceVersions(row.rv, rv) > 0 ? "same" : undefined;
+}
+
+export function isAsExpected(row: Row | undefined, expected: ItemChange["expected"]): boolean {
+  return row?.rv === expected?.rv && row?.uid === expected?.uid && row?.owner === expected?.owner;
+}
+
+/** I8: namespace counts are compared once, at the start of a call; its own changes do not count. */
+export function countsMoved(epoch: EpochData, counts: readonly NamespaceCount[]): boolean {
+  return counts.some(({ resource, namespace, count }) => (epoch.resources.get(resource)?.counts.get(namespace) ?? 0) !== count);
+}
+
+/** A7: the flag `gone` stays while the uid is the same. */
+function addRow(step: Step, lane: LaneData, before: Row | undefined, item: ItemChange): void {
+  if (!item.object) throw new TypeError(`a put of ${item.key} carries no object`);
+  const gone = before?.gone === true && before.uid === item.uid;
+  putRow(step.name, step.resource, lane, {
+    key: item.key,
+    uid: item.uid,
+    rv: item.rv,
+    ...(item.owner !== undefined && { owner: item.owner }),
+    gone,
+    object: item.object,
+  });
+}
+
+export function putRow(name: CachedResource, resource: ResourceData, lane: LaneData, row: Row): void {
+  deepFreeze(row);
+  const { namespace } = splitKey(row.key);
+  lane.rows.set(row.key, row);
+  addTo(resource.slices, sliceName(row.owner, namespace), row.key, row);
+  if (controllerOf(name)) addTo(resource.namespaces, namespace, row.key, row);
+}
+
+function removeRow({ resource }: Step, lane: LaneData, row: Row): void {
+  const { namespace } = splitKey(row.key);
+  lane.rows.delete(row.key);
+  removeFrom(resource.slices, sliceName(row.owner, namespace), row.key);
+  removeFrom(resource.namespaces, namespace, row.key);
+}
+
+/** A9: a delete above the watermark leaves a tombstone, unless a greater one stands. */
+function bury(lane: LaneData, item: ItemChange): void {
+  if (compareResourceVersions(item.rv, lane.watermark) <= 0) return;
+  const tombstone = lane.tombstones.get(item.key);
+  if (tombstone === undefined || compareResourceVersions(tombstone, item.rv) < 0) lane.tombstones.set(item.key, item.rv);
+}
+
+function countChange(resource: ResourceData, key: ObjectKey): void {
+  const { namespace } = splitKey(key);
+  resource.counts.set(namespace, (resource.counts.get(namespace) ?? 0) + 1);
+}
+
+/** The work queue knows primaries as the index does; intents go with the uid they were made for (N4). */
+function followPrimary(step: Step, before: Row | undefined, item: ItemChange): void {
+  const controller = controllerOf(step.name);
+  if (!controller) return;
+  const queue = step.epoch.queues[controller];
+  if (before && (item.type === "delete" || before.uid !== item.uid)) step.epoch.intents.delete(before.uid);
+  if (item.type === "put") {
+    queue.primaries.set(item.key, { uid: item.uid, ownerUid: item.owner });
+  } else {
+    queue.primaries.delete(item.key);
+    queue.endedAtMs.delete(item.key);
+    queue.failures.delete(item.key);
+  }
+}
+
+/** An op that the stream answers may unblock a create or delete, so its key is queued; a run's own answers are quiet. */
+function lowerAnswered(step: Step, item: ItemChange): void {
+  for (const { ownerUid, op } of item.lowers) {
+    const lowered = lowerOp(step.epoch, ownerUid, op);
+    if (!lowered || step.source === "own") continue;
+    const queue = step.epoch.queues[lowered.controller];
+    if (addKey(queue, lowered.key, step.nowMs, step.nowMs)) step.ring.note(lowered.controller, lowered.key);
+  }
+}

@@ -1,0 +1,179 @@
+/** Packs and manifests of a lane, as the applier hands them over (informer §11.3, §11.5). */
+import { compareResourceVersions } from "../../api/resource-version.ts";
+import { CONTROLLER_INFO, CONTROLLERS } from "../../api/resources.ts";
+import type { CachedResource, ObjectKey } from "../../api/resources.ts";
+import type { Doorbell } from "../../ports/doorbells.ts";
+import type { ApplyResult, IndexStore, ItemChange, ItemOutcome, ManifestRow, PackHeader } from "../../ports/store.ts";
+import type { StoreOptions } from "../store-options.ts";
+import { applyItem, countsMoved, isAsExpected } from "./apply-item.ts";
+import type { Step } from "./apply-item.ts";
+import { laneAt, laneOfKey } from "./data.ts";
+import type { EpochData, LaneData, MemoryData, ResourceData } from "./data.ts";
+import { commitSequence, isCommitted } from "./gate.ts";
+import { createRing } from "./ring.ts";
+import { syncAll } from "./sync-all.ts";
+
+const ITEMS_MAX = 100;
+
+/** What stands between a message and its lane. */
+type Entry =
+  | { readonly kind: "enter"; readonly epoch: EpochData; readonly resource: ResourceData; readonly lane: LaneData }
+  | Exclude<ApplyResult, { readonly kind: "applied" | "retry" }>;
+
+/** A1, A2, A3, in that order. */
+function enter(data: MemoryData, pack: Omit<PackHeader, "kind">, items: readonly ItemChange[], nowMs: number): Entry {
+  const { epoch } = data;
+  if (!epoch) return { kind: "noEpoch" };
+  if (epoch.record.epoch !== pack.epoch) return { kind: "dropped", why: "epoch" };
+  const resource = epoch.resources.get(pack.resource);
+  if (!resource) return { kind: "notOpen" };
+  const order = compareResourceVersions(pack.fence, resource.fence);
+  if (order !== 0) return order < 0 ? { kind: "dropped", why: "fence" } : { kind: "notOpen" };
+  const lane = laneAt(resource, pack.lane);
+  if (isCommitted(lane, pack.sequence)) return { kind: "duplicate", bells: stillDirty(epoch, items, nowMs) };
+  return { kind: "enter", epoch, resource, lane };
+}
+
+/** A3: a message that comes again may have lost its doorbells, so those of keys nobody has run since are rung again. */
+function stillDirty(epoch: EpochData, items: readonly ItemChange[], nowMs: number): readonly Doorbell[] {
+  const ring = createRing(epoch, nowMs);
+  for (const { controller, key } of items.flatMap((item) => item.effects)) {
+    if (epoch.queues[controller].ready.has(key)) ring.note(controller, key);
+  }
+  return ring.bells();
+}
+
+export function applyPack(
+  data: MemoryData,
+  pack: PackHeader,
+  items: readonly ItemChange[],
+  options: Parameters<IndexStore["applyPack"]>[2],
+  nowMs: number,
+): ApplyResult {
+  assertDistinct(items, ITEMS_MAX);
+  const entry = enter(data, pack, items, nowMs);
+  if (entry.kind !== "enter") return entry;
+  const { epoch, resource, lane } = entry;
+  const ring = createRing(epoch, nowMs);
+  const step: Step = { epoch, name: pack.resource, resource, ring, nowMs, source: pack.kind === "L" ? "list" : "stream" };
+  const outcomes: ItemOutcome[] = [];
+  if (items.length > 0 && countsMoved(epoch, options.counts)) return { kind: "retry", index: 0, bells: [], outcomes };
+  for (const [index, item] of items.entries()) {
+    const outcome = applyItem(step, item);
+    if (outcome === "moved") return { kind: "retry", index, bells: ring.bells(), outcomes };
+    outcomes.push(outcome);
+  }
+  if (options.commit) commitSequence(lane, pack.sequence, options.commit.watermark, nowMs);
+  return { kind: "applied", bells: ring.bells(), outcomes };
+}
+
+/** One item per key: effects of a later one would have been decided on a row that the earlier one moves. */
+export function assertDistinct(items: readonly ItemChange[], itemsMax: number): void {
+  if (items.length > itemsMax) throw new RangeError(`a call carries ${items.length} items, at most ${itemsMax}`);
+  if (new Set(items.map((item) => item.key)).size !== items.length) throw new RangeError("a call carries two items of one key");
+}
+
+export function stashManifest(
+  data: MemoryData,
+  pack: Omit<PackHeader, "kind">,
+  rows: readonly ManifestRow[],
+  nowMs: number,
+): ApplyResult | { readonly kind: "early" } {
+  const entry = enter(data, pack, [], nowMs);
+  if (entry.kind !== "enter") return entry;
+  const { lane } = entry;
+  if (pack.sequence !== lane.last + 1) return { kind: "early" };
+  const before = lane.stash?.generation === pack.generation ? lane.stash.rows : [];
+  lane.stash = { generation: pack.generation, rows: [...before, ...rows.map((row) => ({ ...row }))] };
+  commitSequence(lane, pack.sequence, undefined, nowMs);
+  return { kind: "applied", bells: [], outcomes: [] };
+}
+
+export function readManifest(data: MemoryData, pack: Omit<PackHeader, "kind">): readonly ManifestRow[] {
+  const resource = data.epoch?.record.epoch === pack.epoch ? data.epoch.resources.get(pack.resource) : undefined;
+  if (!resource || resource.fence !== pack.fence) return [];
+  const { stash } = laneAt(resource, pack.lane);
+  return stash?.generation === pack.generation ? stash.rows.map((row) => ({ ...row })) : [];
+}
+
+/** §11.5. Either the whole lane stands as it was at `listRV` and after, or nothing of it was touched but the freeze. */
+export function applyManifest(
+  data: MemoryData,
+  pack: Omit<PackHeader, "kind">,
+  manifest: Parameters<IndexStore["applyManifest"]>[1],
+  options: StoreOptions,
+  nowMs: number,
+): Awaited<ReturnType<IndexStore["applyManifest"]>> {
+  const sweep = manifest.sweep.map((item) => ({ ...item, rv: manifest.listRV }));
+  const entry = enter(data, pack, sweep, nowMs);
+  if (entry.kind !== "enter") return entry;
+  const { epoch, resource, lane } = entry;
+  if (pack.sequence !== lane.last + 1) return { kind: "early" };
+
+  const keys = manifest.rows.filter((row) => !isCovered(lane, row)).map((row) => row.key);
+  if (keys.length > 0) {
+    lane.frozen = true;
+    lane.stash = undefined;
+    replaceNeeded(resource, lane, keys);
+    commitSequence(lane, pack.sequence, undefined, nowMs);
+    return { kind: "needed", keys };
+  }
+
+  if (countsMoved(epoch, manifest.counts) || !isWholeSweep(lane, manifest, sweep))
+    return { kind: "retry", index: 0, bells: [], outcomes: [] };
+  const ring = createRing(epoch, nowMs);
+  const step: Step = { epoch, name: pack.resource, resource, ring, nowMs, source: "stream" };
+  const outcomes = sweep.map((item) => {
+    const outcome = applyItem(step, item);
+    if (outcome === "moved") throw new Error(`${item.key} moved within one step`);
+    return outcome;
+  });
+  lane.frozen = false;
+  lane.stash = undefined;
+  replaceNeeded(resource, lane, []);
+  lane.generation = Math.max(lane.generation, pack.generation);
+  commitSequence(lane, pack.sequence, manifest.listRV, nowMs);
+  reachGeneration(epoch, pack.resource, resource, step, options);
+  return { kind: "applied", bells: ring.bells(), outcomes };
+}
+
+/** A listed object is there in this version or a newer one, or was deleted after the list. */
+function isCovered(lane: LaneData, listed: ManifestRow): boolean {
+  const row = lane.rows.get(listed.key);
+  if (row) return compareResourceVersions(row.rv, listed.rv) >= 0;
+  const tombstone = lane.tombstones.get(listed.key);
+  return tombstone !== undefined && compareResourceVersions(tombstone, listed.rv) > 0;
+}
+
+/** Whether `sweep` is exactly what is cached and not newer than the list and not listed, as the caller saw it. */
+function isWholeSweep(lane: LaneData, manifest: Parameters<IndexStore["applyManifest"]>[1], sweep: readonly ItemChange[]): boolean {
+  const listed = new Set(manifest.rows.map((row) => row.key));
+  const zombies = [...lane.rows.values()].filter((row) => !listed.has(row.key) && compareResourceVersions(row.rv, manifest.listRV) <= 0);
+  const swept = new Map(sweep.map((item) => [item.key, item]));
+  return zombies.length === swept.size && zombies.every((row) => swept.has(row.key) && isAsExpected(row, swept.get(row.key)?.expected));
+}
+
+function replaceNeeded(resource: ResourceData, lane: LaneData, keys: readonly ObjectKey[]): void {
+  for (const key of resource.needed) {
+    if (laneOfKey(resource, key) === lane) resource.needed.delete(key);
+  }
+  for (const key of keys) resource.needed.add(key);
+}
+
+/** §11.5 step 4: the first time that all lanes have reached a generation, and after SUSPECT, everything is synced once. */
+function reachGeneration(epoch: EpochData, name: CachedResource, resource: ResourceData, step: Step, options: StoreOptions): void {
+  const reached = Math.min(...resource.lanes.map((lane) => lane.generation));
+  if (reached <= resource.syncedGeneration) return;
+  const isFirst = resource.syncedGeneration === 0;
+  resource.syncedGeneration = reached;
+  if (!isFirst && resource.state !== "SUSPECT") return;
+  resource.state = "SYNCED";
+  resource.suspectReason = undefined;
+  syncAll(
+    epoch,
+    CONTROLLERS.filter((controller) => CONTROLLER_INFO[controller].reads.includes(name)),
+    step.ring,
+    options,
+    step.nowMs,
+  );
+}

@@ -1,0 +1,119 @@
+/** Epochs, fences, generations and checkpoints (informer §10.6, §10.7, §11.7, §14): what the watcher asks of the Store. */
+import { compareResourceVersions, maxResourceVersion } from "../../api/resource-version.ts";
+import { CACHED_RESOURCES } from "../../api/resources.ts";
+import type { CachedResource } from "../../api/resources.ts";
+import type { EpochStore, QuarantineEntry, ResourceHealth } from "../../ports/store.ts";
+import { newEpoch, newResource } from "./data.ts";
+import type { EpochData, MemoryData, ResourceData } from "./data.ts";
+
+type Answer<K extends keyof EpochStore> = Awaited<ReturnType<EpochStore[K]>>;
+type Asked<K extends keyof EpochStore> = Parameters<EpochStore[K]>[0];
+
+const QUARANTINE_MAX = 1_000;
+/** What a fence is compared with before any was opened. */
+const NO_FENCE = "0";
+
+export function openEpoch(data: MemoryData, record: Asked<"openEpoch">, over: string | undefined): Answer<"openEpoch"> {
+  const current = data.epoch?.record;
+  if (current && (current.epoch === record.epoch || current.epoch !== over)) return { kind: "exists", record: current };
+  data.epoch = newEpoch(Object.freeze({ ...record }));
+  return { kind: "opened" };
+}
+
+export function openFence(data: MemoryData, request: Asked<"openFence">): Answer<"openFence"> {
+  const epoch = epochNamed(data, request.epoch);
+  if (!epoch) return { kind: "noEpoch" };
+  const resource = epoch.resources.get(request.resource) ?? newResource(NO_FENCE, request.lanes);
+  if (resource.lanes.length !== request.lanes) {
+    throw new RangeError(
+      `${request.resource} has ${resource.lanes.length} lanes in this epoch, not ${request.lanes}: their number changes with the epoch only`,
+    );
+  }
+  const order = compareResourceVersions(request.fence, resource.fence);
+  if (order < 0) return { kind: "fenced", fence: resource.fence };
+  epoch.resources.set(request.resource, resource);
+  if (order > 0) raiseFence(resource, request.fence);
+  return {
+    kind: "open",
+    state: resource.state,
+    syncedGeneration: resource.syncedGeneration,
+    lanes: resource.lanes.map(({ last, watermark, generation, frozen }, lane) => ({ lane, last, watermark, generation, frozen })),
+  };
+}
+
+/** A new stream counts from 1; what it re-sends is judged by W, which stays. */
+function raiseFence(resource: ResourceData, fence: string): void {
+  resource.fence = fence;
+  for (const lane of resource.lanes) {
+    lane.last = 0;
+    lane.holes.clear();
+    lane.holeSinceMs = undefined;
+    lane.stash = undefined;
+  }
+}
+
+export function openGeneration(data: MemoryData, request: Asked<"openGeneration">): Answer<"openGeneration"> {
+  const epoch = epochNamed(data, request.epoch);
+  if (!epoch) return { kind: "noEpoch" };
+  const resource = epoch.resources.get(request.resource);
+  if (resource?.fence !== request.fence) return { kind: "fenced", fence: resource?.fence ?? NO_FENCE };
+  resource.generation++;
+  resource.needed.clear();
+  if (resource.state === "INIT") resource.state = "SYNCING";
+  return {
+    kind: "open",
+    generation: resource.generation,
+    floor: resource.lanes.map((lane) => lane.watermark).reduce(maxResourceVersion, "0"),
+  };
+}
+
+/**
+ * Every open resource, and every one that the caller says it streams, must stand under exactly the caller's fence: a
+ * greater one means another leader, a smaller one that this Store was set back (§11.7).
+ */
+export function checkpoint(data: MemoryData, request: Asked<"checkpoint">, nowMs: number): Answer<"checkpoint"> {
+  const epoch = epochNamed(data, request.epoch);
+  if (!epoch) return { kind: "noEpoch" };
+  const concerned = CACHED_RESOURCES.filter((name) => epoch.resources.has(name) || request.sent[name] !== undefined);
+  const fences = concerned.map((name) => epoch.resources.get(name)?.fence ?? NO_FENCE);
+  const greatest = fences.reduce(maxResourceVersion, NO_FENCE);
+  if (compareResourceVersions(greatest, request.fence) > 0) return { kind: "fenced", fence: greatest };
+  const smaller = fences.find((fence) => fence !== request.fence);
+  if (smaller !== undefined) return { kind: "fenced", fence: smaller };
+  for (const [name, resource] of epoch.resources) resource.sent = request.sent[name] ?? resource.sent;
+  const resources = CACHED_RESOURCES.flatMap((name) => {
+    const resource = epoch.resources.get(name);
+    return resource ? [healthOf(name, resource, nowMs)] : [];
+  });
+  return { kind: "ok", resources };
+}
+
+function healthOf(name: CachedResource, resource: ResourceData, nowMs: number): ResourceHealth {
+  const holes = resource.lanes.flatMap(({ holeSinceMs }) => (holeSinceMs === undefined ? [] : [nowMs - holeSinceMs]));
+  return {
+    resource: name,
+    state: resource.state,
+    syncedGeneration: resource.syncedGeneration,
+    generation: resource.generation,
+    ...(holes.length > 0 && { holeForMs: Math.max(...holes) }),
+    frozenLanes: [...resource.lanes.entries()].flatMap(([lane, { frozen }]) => (frozen ? [lane] : [])),
+    needed: [...resource.needed].sort(),
+    watermarks: resource.lanes.map((lane) => lane.watermark),
+  };
+}
+
+/** A resource that was never listed stays INIT: its gate is shut, and it will be listed anyway. */
+export function markSuspect(data: MemoryData, name: CachedResource, reason: string): void {
+  const resource = data.epoch?.resources.get(name);
+  if (!resource || resource.state === "INIT") return;
+  resource.state = "SUSPECT";
+  resource.suspectReason = reason;
+}
+
+export function quarantine(data: MemoryData, entry: QuarantineEntry): void {
+  if (data.epoch) data.epoch.quarantine = [...data.epoch.quarantine, Object.freeze({ ...entry })].slice(-QUARANTINE_MAX);
+}
+
+export function epochNamed(data: MemoryData, epoch: string): EpochData | undefined {
+  return data.epoch?.record.epoch === epoch ? data.epoch : undefined;
+}

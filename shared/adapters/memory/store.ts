@@ -1,0 +1,149 @@
+/**
+ * The Store in memory: the whole contract of shared/ports/store.ts in one process, for the demo without Redis, for tests and
+ * for replay. Each verb is one synchronous step behind a promise, so it is atomic by construction; what it decides is in the
+ * files beside this one.
+ */
+import type { Controller } from "../../api/resources.ts";
+import type { Clock } from "../../ports/clock.ts";
+import type { Doorbell } from "../../ports/doorbells.ts";
+import type { Store } from "../../ports/store.ts";
+import type { StoreOptions } from "../store-options.ts";
+import { applyManifest, applyPack, readManifest, stashManifest } from "./apply.ts";
+import { createMemoryData } from "./data.ts";
+import type { MemoryData } from "./data.ts";
+import { checkpoint, epochNamed, markSuspect, openEpoch, openFence, openGeneration, quarantine } from "./epochs.ts";
+import { gateReason } from "./gate.ts";
+import { readIndex, readLane, readSlices } from "./index.ts";
+import { register } from "./intents.ts";
+import { doorbell } from "./ring.ts";
+import { addKey, finishRun, holds, queuedKeys, renewLease, sweepKeys, takeKey } from "./work-queue.ts";
+import { CONTROLLERS } from "../../api/resources.ts";
+import { writeThrough } from "./write-through.ts";
+
+/** How many doorbells one pass of the sweeper rings at most. */
+const SWEEP_MAX = 500;
+
+/**
+ * @param data what several Stores share, as several functions share one Redis; left out, this one has its own.
+ * @throws {TypeError} without a clock: the memory Store has no time of its own.
+ */
+export function createMemoryStore(options: StoreOptions, data: MemoryData = createMemoryData()): Store {
+  const { clock } = options;
+  if (!clock) throw new TypeError("the memory Store needs a clock");
+  return {
+    ...indexVerbs(data, options, clock),
+    ...epochVerbs(data, options, clock),
+    ...queueVerbs(data, options, clock),
+    close: async () => {},
+  };
+}
+
+type Verbs<K extends keyof Store> = Pick<Store, K>;
+
+function epochVerbs(
+  data: MemoryData,
+  options: StoreOptions,
+  clock: Clock,
+): Verbs<"epoch" | "openEpoch" | "openFence" | "openGeneration" | "checkpoint" | "markSuspect" | "gate" | "quarantine" | "quarantined"> {
+  return {
+    epoch: async () => data.epoch?.record,
+    openEpoch: async (record, over) => openEpoch(data, record, over),
+    openFence: async (request) => openFence(data, request),
+    openGeneration: async (request) => openGeneration(data, request),
+    checkpoint: async (request) => checkpoint(data, request, clock.now()),
+    markSuspect: async (resource, reason) => markSuspect(data, resource, reason),
+    gate: async (controller) => {
+      const reason = gateReason(data.epoch, controller, options, clock.now());
+      return reason === undefined ? { open: true } : { open: false, reason };
+    },
+    quarantine: async (entry) => quarantine(data, entry),
+    quarantined: async () => data.epoch?.quarantine ?? [],
+  };
+}
+
+function indexVerbs(
+  data: MemoryData,
+  options: StoreOptions,
+  clock: Clock,
+): Verbs<
+  | "readIndex"
+  | "readSlices"
+  | "readLane"
+  | "applyPack"
+  | "stashManifest"
+  | "readManifest"
+  | "applyManifest"
+  | "writeThrough"
+  | "registerIntents"
+> {
+  return {
+    readIndex: async (request) => readIndex(data, request),
+    readSlices: async (slices) => readSlices(data, slices),
+    readLane: async (resource, lane) => readLane(data, resource, lane),
+    applyPack: async (pack, items, extra) => applyPack(data, pack, items, extra, clock.now()),
+    stashManifest: async (pack, rows) => stashManifest(data, pack, rows, clock.now()),
+    readManifest: async (pack) => readManifest(data, pack),
+    applyManifest: async (pack, manifest) => applyManifest(data, pack, manifest, options, clock.now()),
+    writeThrough: async (run, write) => writeThrough(data, run, write, clock.now()),
+    registerIntents: async (run, ownerUid, intents) => {
+      const epoch = epochNamed(data, run.epoch);
+      const queue = epoch?.queues[run.controller];
+      // Ops under the uid of a primary that has been replaced meanwhile would never be removed (N4).
+      if (!epoch || !queue || !holds(queue, run.key, run.token) || queue.primaries.get(run.key)?.uid !== ownerUid) return "stolen";
+      register(epoch, ownerUid, run, intents, clock.now());
+      return "ok";
+    },
+  };
+}
+
+function queueVerbs(data: MemoryData, options: StoreOptions, clock: Clock): Verbs<"add" | "take" | "renew" | "done" | "sweep" | "queued"> {
+  return {
+    add: async (name, controller, key, delayMs) => {
+      const epoch = epochNamed(data, name);
+      const nowMs = clock.now();
+      const atMs = nowMs + delayMs;
+      return epoch && addKey(epoch.queues[controller], key, atMs, nowMs) ? doorbell(epoch, controller, key, atMs, nowMs) : undefined;
+    },
+    take: async (run, known) => {
+      const nowMs = clock.now();
+      const { epoch } = data;
+      if (epoch && epoch.record.epoch !== run.epoch) return { kind: "otherEpoch" };
+      epoch?.queues[run.controller].bells.delete(run.key);
+      const reason = gateReason(epoch, run.controller, options, nowMs);
+      if (!epoch || reason !== undefined) return { kind: "gated", reason: reason ?? "" };
+      return takeKey(epoch, run, known, nowMs);
+    },
+    renew: async (run) => {
+      const epoch = epochNamed(data, run.epoch);
+      return epoch && renewLease(epoch.queues[run.controller], run, clock.now());
+    },
+    done: async (run, outcome) => {
+      const nowMs = clock.now();
+      const epoch = epochNamed(data, run.epoch);
+      const queue = epoch?.queues[run.controller];
+      if (!epoch || !queue || !holds(queue, run.key, run.token)) return { kind: "stolen" };
+      const failures = finishRun(queue, run, outcome, nowMs);
+      const readyAtMs = queue.ready.get(run.key);
+      return {
+        kind: "done",
+        failures,
+        ...(readyAtMs !== undefined && { bell: doorbell(epoch, run.controller, run.key, readyAtMs, nowMs) }),
+      };
+    },
+    sweep: async (name) => sweep(data, name, options, clock.now()),
+    queued: async (controller) => queuedKeys(data.epoch?.queues[controller]),
+  };
+}
+
+/** Q5. Keys of a shut gate stay silent: a doorbell could do nothing for them. */
+function sweep(data: MemoryData, name: string, options: StoreOptions, nowMs: number): readonly Doorbell[] {
+  const epoch = epochNamed(data, name);
+  const bells: Doorbell[] = [];
+  if (!epoch) return bells;
+  const open = CONTROLLERS.filter((controller: Controller) => gateReason(epoch, controller, options, nowMs) === undefined);
+  for (const controller of open) {
+    const keys = sweepKeys(epoch.queues[controller], nowMs, SWEEP_MAX - bells.length);
+    bells.push(...keys.map((key) => doorbell(epoch, controller, key, nowMs, nowMs)));
+  }
+  return bells;
+}

@@ -1,0 +1,214 @@
+/**
+ * The work queue's truth (informer §12.2): which keys are dirty since when, who runs which, and which doorbells are out.
+ *
+ * Q1 `ready` is a set, so adds collapse; a run takes the key out first, so an add during the run stays.
+ * Q2 `runs` has one entry a key; only the holder of its token may go on.
+ */
+import { CONTROLLER_INFO, splitKey } from "../../api/resources.ts";
+import type { Controller, ObjectKey } from "../../api/resources.ts";
+import type { Effect, Outcome, Snapshot, Taken, TakeResult, WorkQueue } from "../../ports/store.ts";
+import { byKey, laneOfKey, readSlice, sliceName } from "./data.ts";
+import type { EpochData, QueueData } from "./data.ts";
+import { adoptExpired, intentsOf, pendingDeadlineMs } from "./intents.ts";
+import { doorbell } from "./ring.ts";
+import type { Ring } from "./ring.ts";
+
+const LEASE_MS = 15_000;
+/** A doorbell younger than this is believed to be on its way. */
+const BELL_MS = 5_000;
+const SWEEP_GRACE_MS = 5_000;
+/** A doorbell that the sweeper has rung n times already is left alone for 5 s × 2^n, at most this long. */
+const SWEEP_PATIENCE_MS_MAX = 300_000;
+const BACKOFF_MS_MIN = 5;
+const BACKOFF_MS_MAX = 1_000_000;
+/** The limiter of all retries of a controller together: 10 a second, 100 at once. */
+const BUCKET_INTERVAL_MS = 100;
+const BUCKET_BURST = 100;
+/** How long changes that only concern a status are collected: 1 ms a dependent, at most this. */
+const STATUS_MS_MAX = 1_000;
+
+/** `add` of §12.2. @returns whether a doorbell must be rung: newly dirty or earlier, and none young enough is out for it. */
+export function addKey(queue: QueueData, key: ObjectKey, atMs: number, nowMs: number): boolean {
+  const readyAtMs = queue.ready.get(key);
+  if (readyAtMs !== undefined && readyAtMs <= atMs) return false;
+  queue.ready.set(key, atMs);
+  const bell = queue.bells.get(key);
+  if (bell && nowMs - bell.rungAtMs < BELL_MS && bell.dueMs <= atMs) return false;
+  queue.bells.set(key, { rungAtMs: nowMs, dueMs: atMs, rings: 0 });
+  return true;
+}
+
+/** Queues what an item's change concerns; `exempt` is the key whose own status write the item answers. */
+export function queueEffect(
+  epoch: EpochData,
+  effect: Effect,
+  ring: Ring,
+  nowMs: number,
+  exempt: { readonly controller: Controller; readonly key: ObjectKey } | undefined,
+): void {
+  const { controller, key } = effect;
+  if (exempt?.controller === controller && exempt.key === key) return;
+  const queue = epoch.queues[controller];
+  const primary = queue.primaries.get(key);
+  if (!effect.self && primary?.uid !== effect.uid) return;
+  if (effect.ifEmpty !== undefined && epoch.resources.get("pods")?.slices.has(effect.ifEmpty)) return;
+  const atMs = effect.urgency === "act" ? nowMs : statusAtMs(epoch, effect, nowMs);
+  if (addKey(queue, key, atMs, nowMs)) ring.note(controller, key);
+}
+
+/** End of the last run (now, while one goes on) + 1 ms for each dependent, at most a second. */
+function statusAtMs(epoch: EpochData, { controller, key, uid }: Effect, nowMs: number): number {
+  const queue = epoch.queues[controller];
+  const dependents = epoch.resources.get(CONTROLLER_INFO[controller].dependents)?.slices.get(uid)?.size ?? 0;
+  const endedAtMs = isLive(queue, key, nowMs) ? nowMs : (queue.endedAtMs.get(key) ?? 0);
+  return Math.max(nowMs, endedAtMs + Math.min(STATUS_MS_MAX, dependents));
+}
+
+function isLive(queue: QueueData, key: ObjectKey, nowMs: number): boolean {
+  const run = queue.runs.get(key);
+  return run !== undefined && run.leaseUntilMs > nowMs;
+}
+
+export function holds(queue: QueueData, key: ObjectKey, token: string): boolean {
+  return queue.runs.get(key)?.token === token;
+}
+
+/** `take` behind the gate. A doorbell for the key has been consumed, whatever the answer is. */
+export function takeKey(
+  epoch: EpochData,
+  run: Taken,
+  known: { readonly uid?: string; readonly ownerUid?: string },
+  nowMs: number,
+): TakeResult {
+  const queue = epoch.queues[run.controller];
+  const { key } = run;
+  const readyAtMs = queue.ready.get(key);
+  const abandoned = queue.runs.has(key) && !isLive(queue, key, nowMs);
+  if (isLive(queue, key, nowMs)) return { kind: "busy" };
+  if (!abandoned) {
+    if (readyAtMs === undefined) return { kind: "empty" };
+    if (readyAtMs > nowMs) {
+      queue.bells.set(key, { rungAtMs: nowMs, dueMs: readyAtMs, rings: 0 });
+      return { kind: "notYet", delayMs: readyAtMs - nowMs, bell: doorbell(epoch, run.controller, key, readyAtMs, nowMs) };
+    }
+  }
+  const primary = queue.primaries.get(key);
+  if (known.uid !== primary?.uid || known.ownerUid !== primary?.ownerUid) {
+    return { kind: "moved", ...(primary && { uid: primary.uid }), ...(primary?.ownerUid !== undefined && { ownerUid: primary.ownerUid }) };
+  }
+  queue.ready.delete(key);
+  const leaseUntilMs = nowMs + LEASE_MS;
+  queue.runs.set(key, { token: run.token, leaseUntilMs });
+  return begin(epoch, run, primary?.uid, leaseUntilMs, nowMs);
+}
+
+/** N3: expired ops of a dead token are looked up before anything is decided; younger ones bring the key back in time. */
+function begin(epoch: EpochData, run: Taken, uid: string | undefined, leaseUntilMs: number, nowMs: number): TakeResult {
+  const queue = epoch.queues[run.controller];
+  const deadlineMs = uid === undefined ? undefined : pendingDeadlineMs(epoch, uid);
+  if (uid !== undefined && deadlineMs !== undefined && deadlineMs <= nowMs) {
+    const expired = adoptExpired(epoch, uid, run, nowMs);
+    return { kind: "recover", snapshot: { ...snapshotOf(epoch, run, uid), dependents: [], orphans: [], intents: expired }, leaseUntilMs };
+  }
+  if (deadlineMs !== undefined) queue.ready.set(run.key, deadlineMs); // `done` rings it, and the sweeper if we die
+  return { kind: "ok", snapshot: snapshotOf(epoch, run, uid), leaseUntilMs };
+}
+
+function snapshotOf(epoch: EpochData, run: Taken, uid: string | undefined): Snapshot {
+  const failures = epoch.queues[run.controller].failures.get(run.key) ?? 0;
+  if (uid === undefined) return { dependents: [], orphans: [], intents: [], failures };
+  const { primary, dependents } = CONTROLLER_INFO[run.controller];
+  const primaries = epoch.resources.get(primary);
+  const row = primaries && laneOfKey(primaries, run.key).rows.get(run.key);
+  const dependentsData = epoch.resources.get(dependents);
+  return {
+    ...(row && { primary: row }),
+    dependents: readSlice(dependentsData, uid),
+    orphans: readSlice(dependentsData, sliceName(undefined, splitKey(run.key).namespace)),
+    intents: intentsOf(epoch, uid),
+    failures,
+  };
+}
+
+export function renewLease(queue: QueueData, run: Taken, nowMs: number): number | undefined {
+  if (!holds(queue, run.key, run.token)) return undefined;
+  const leaseUntilMs = nowMs + LEASE_MS;
+  queue.runs.set(run.key, { token: run.token, leaseUntilMs });
+  return leaseUntilMs;
+}
+
+/** @returns the failures in a row, this one included. The run is over and what is dirty by then has a doorbell due. */
+export function finishRun(queue: QueueData, run: Taken, outcome: Outcome, nowMs: number): number {
+  const { key } = run;
+  queue.runs.delete(key);
+  if (queue.primaries.has(key)) queue.endedAtMs.set(key, nowMs);
+  switch (outcome.kind) {
+    case "ok":
+    case "drop":
+      queue.failures.delete(key);
+      break;
+    case "requeueAfter":
+      addKey(queue, key, nowMs + outcome.delayMs, nowMs);
+      break;
+    case "retry": {
+      const failures = (queue.failures.get(key) ?? 0) + 1;
+      queue.failures.set(key, failures);
+      const backoffMs = Math.min(BACKOFF_MS_MIN * 2 ** (failures - 1), BACKOFF_MS_MAX);
+      addKey(queue, key, nowMs + Math.max(backoffMs, bucketDelayMs(queue, nowMs)), nowMs);
+      break;
+    }
+    default:
+      outcome satisfies never;
+  }
+  const readyAtMs = queue.ready.get(key);
+  if (readyAtMs !== undefined) queue.bells.set(key, { rungAtMs: nowMs, dueMs: readyAtMs, rings: 0 });
+  return queue.failures.get(key) ?? 0;
+}
+
+/**
+ * Takes one out of the bucket, which may go into debt as upstream's Reserve does: 150 at once wait 0 (100 of them), then
+ * 100, 200 … 5,000 ms. Source: client-go util/workqueue BucketRateLimiter.
+ */
+function bucketDelayMs(queue: QueueData, nowMs: number): number {
+  queue.bucketMs = Math.max(queue.bucketMs, nowMs - BUCKET_BURST * BUCKET_INTERVAL_MS) + BUCKET_INTERVAL_MS;
+  return Math.max(0, queue.bucketMs - nowMs);
+}
+
+/** Keys overdue with nobody on them and keys whose run was abandoned, oldest first, unless a doorbell is out for them. */
+export function sweepKeys(queue: QueueData, nowMs: number, keysMax: number): readonly ObjectKey[] {
+  const overdue = dirtyKeys(queue).filter((key) => (queue.ready.get(key) ?? 0) < nowMs - SWEEP_GRACE_MS && !queue.runs.has(key));
+  const abandoned = [...queue.runs.keys()].filter((key) => !isLive(queue, key, nowMs)).sort();
+  const rung: ObjectKey[] = [];
+  for (const key of [...overdue, ...abandoned]) {
+    if (rung.length >= keysMax) break;
+    const bell = queue.bells.get(key);
+    if (bell && nowMs - bell.rungAtMs < Math.min(BELL_MS * 2 ** bell.rings, SWEEP_PATIENCE_MS_MAX)) continue;
+    queue.bells.set(key, { rungAtMs: nowMs, dueMs: nowMs, rings: (bell?.rings ?? 0) + 1 });
+    rung.push(key);
+  }
+  return rung;
+}
+
+/** Dirty keys, the one ready first first. */
+export function dirtyKeys(queue: QueueData): readonly ObjectKey[] {
+  return [...queue.ready]
+    .map(([key, atMs]) => ({ key, atMs }))
+    .sort((a, b) => a.atMs - b.atMs || byKey(a, b))
+    .map(({ key }) => key);
+}
+
+/** For people and tests: what is dirty or running, by key. */
+export function queuedKeys(queue: QueueData | undefined): Awaited<ReturnType<WorkQueue["queued"]>> {
+  if (!queue) return [];
+  const keys = [...new Set([...queue.ready.keys(), ...queue.runs.keys()])].sort();
+  return keys.map((key) => {
+    const readyAtMs = queue.ready.get(key);
+    const leaseUntilMs = queue.runs.get(key)?.leaseUntilMs;
+    return {
+      key,
+      ...(readyAtMs !== undefined && { readyAtMs }),
+      ...(leaseUntilMs !== undefined && { leaseUntilMs }),
+      failures: queue.failures.get(key) ?? 0,
+    };
+  });
+}

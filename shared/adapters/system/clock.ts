@@ -1,0 +1,39 @@
+/** The machine's time. */
+import { performance } from "node:perf_hooks";
+import { setTimeout } from "node:timers/promises";
+import type { Clock } from "../../ports/clock.ts";
+
+/** Node fires a longer timer at once. */
+const TIMER_MS_MAX = 2 ** 31 - 1;
+
+/**
+ * Wall clock time; where the machine's is set back it stands still until that has caught up (C1). Waits go by the monotonic
+ * clock as well, so that a set-back of an hour does not make a second an hour long.
+ */
+export function createSystemClock(wallMs: () => number = Date.now): Clock {
+  let latestMs = 0;
+  const now = (): number => (latestMs = Math.max(latestMs, Math.trunc(wallMs())));
+  return {
+    now,
+    async after(ms, signal) {
+      const waitMs = Math.max(0, Math.ceil(ms));
+      const dueMs = now() + waitMs;
+      const startMs = performance.now();
+      let leftMs = waitMs;
+      do {
+        await sleep(Math.min(leftMs, TIMER_MS_MAX), signal);
+        // A timer may fire a fraction of a millisecond early by the wall clock (C2), hence the one millisecond of grace.
+        leftMs = Math.min(dueMs - now(), waitMs + 1 - (performance.now() - startMs));
+      } while (leftMs > 0);
+    },
+  };
+}
+
+/** node:timers rejects with an AbortError of its own; the contract asks for the signal's reason (C3). */
+async function sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  try {
+    await setTimeout(ms, undefined, signal ? { signal } : {});
+  } catch (error) {
+    throw signal?.aborted ? (signal.reason as Error) : error;
+  }
+}

@@ -1,0 +1,73 @@
+/** What every Clock must do (shared/ports/clock.ts). Catches: waits that end early, never, or leave something behind. */
+import { describe, expect, it } from "vitest";
+
+import type { Clock } from "../../shared/ports/clock.ts";
+
+export interface ClockHarness {
+  readonly clock: Clock;
+  /** Lets `ms` go by. */
+  elapse(ms: number): Promise<void>;
+}
+
+export function clockConformance(name: string, factory: () => ClockHarness): void {
+  describe(`clock on ${name}`, () => {
+    it("C1 counts whole milliseconds since the epoch and never back", async () => {
+      const { clock, elapse } = factory();
+      let before = clock.now();
+      expect(Number.isInteger(before)).toBe(true);
+      expect(before).toBeGreaterThan(Date.UTC(2020, 0));
+      for (let turn = 0; turn < 20; turn++) {
+        if (turn % 5 === 0) await elapse(2);
+        const now = clock.now();
+        expect(now).toBeGreaterThanOrEqual(before);
+        before = now;
+      }
+    });
+
+    it("C2 waits no less than asked, by its own count", async () => {
+      const { clock, elapse } = factory();
+      const startMs = clock.now();
+      const ends: number[] = [];
+      const waits = [30, 10, 20.5].map((ms) => clock.after(ms).then(() => ends.push(clock.now() - startMs)));
+      await elapse(60);
+      await Promise.all(waits);
+      expect(ends).toHaveLength(3);
+      for (const [index, least] of [10, 20.5, 30].entries()) expect(ends[index]).toBeGreaterThanOrEqual(least);
+    });
+
+    it("C2 nothing or less ends in a later turn", async () => {
+      const { clock, elapse } = factory();
+      for (const ms of [0, -5]) {
+        let ended = false;
+        const wait = clock.after(ms).then(() => (ended = true));
+        await Promise.resolve();
+        expect(ended).toBe(false);
+        await elapse(5);
+        await wait;
+      }
+    });
+
+    it("C3 an abort ends the wait at once, with its reason", async () => {
+      const { clock, elapse } = factory();
+      const reason = new Error("enough");
+      const before = new AbortController();
+      before.abort(reason);
+      await expect(clock.after(60_000, before.signal)).rejects.toBe(reason);
+      const during = new AbortController();
+      const waiting = expect(clock.after(60_000, during.signal)).rejects.toBe(reason);
+      await elapse(2);
+      during.abort(reason);
+      await waiting;
+    });
+
+    it("C3 a wait that is over leaves no listener, an abort after it does nothing", async () => {
+      const { clock, elapse } = factory();
+      const abort = new AbortController();
+      const wait = clock.after(1, abort.signal);
+      await elapse(10);
+      await wait;
+      abort.abort(new Error("late"));
+      await elapse(1);
+    });
+  });
+}

@@ -1,0 +1,207 @@
+/**
+ * What every delta queue and its source must do (shared/ports/delta-queue.ts). Catches: an id that hides another message,
+ * a batch that fails as one, bytes changed on the way, a message that returns after it was removed or never returns.
+ */
+import { afterEach, describe, expect, it } from "vitest";
+
+import type { DeltaQueue, MessageSource, ReceivedMessage } from "../../shared/ports/delta-queue.ts";
+
+export interface DeltaQueueHarness {
+  /** Empty. */
+  readonly queue: DeltaQueue;
+  readonly source: MessageSource;
+  readonly maxReceiveCount: number;
+  /** Bodies that ended in the dead-letter queue. */
+  deadLetters(): Promise<readonly string[]>;
+  /** Moves time on. Absent where time takes its time: those cases are skipped. */
+  elapse?(ms: number): Promise<void>;
+  close(): Promise<void>;
+}
+
+const BYTES_MAX = 1024 * 1024;
+const NOW = { max: 10, waitMs: 0 } as const;
+
+export function deltaQueueConformance(name: string, factory: () => Promise<DeltaQueueHarness>): void {
+  describe(`delta queue on ${name}`, () => {
+    const harnesses: DeltaQueueHarness[] = [];
+    const open = async (): Promise<DeltaQueueHarness> => {
+      const harness = await factory();
+      harnesses.push(harness);
+      return harness;
+    };
+    afterEach(async () => {
+      for (const harness of harnesses.splice(0)) await harness.close();
+    });
+
+    it("Q1-1 delivers what was sent, with what is known of it", async () => {
+      const { queue, source } = await open();
+      expect(await queue.send([entry("c.pods.0", 1)])).toEqual({ failed: [] });
+      const [message] = await source.receive(NOW);
+      expect(message).toEqual({
+        messageId: expect.any(String),
+        receipt: expect.any(String),
+        body: "c.pods.0 1",
+        receiveCount: 1,
+        group: "c.pods.0",
+        sentAtMs: expect.any(Number),
+      });
+    });
+
+    it("Q1-1 answers an empty receive with nothing, and at most as many as asked for", async () => {
+      const { queue, source } = await open();
+      expect(await source.receive(NOW)).toEqual([]);
+      await queue.send(Array.from({ length: 9 }, (_, lane) => entry(`c.pods.${lane}`, 1)));
+      expect((await source.receive({ max: 2, waitMs: 0 })).length).toBeLessThanOrEqual(2);
+    });
+
+    it("Q1-2 keeps the order within a group", async () => {
+      const { queue, source } = await open();
+      const groups = ["c.pods.0", "c.pods.1"];
+      for (let sequence = 1; sequence <= 5; sequence++) await queue.send(groups.map((group) => entry(group, sequence)));
+      const bodies = (await drain(source)).map((message) => message.body);
+      for (const group of groups)
+        expect(bodies.filter((body) => body.startsWith(group))).toEqual([1, 2, 3, 4, 5].map((sequence) => `${group} ${sequence}`));
+    });
+
+    it("Q1-2 nothing of a group overtakes a message that is being worked on", async () => {
+      const { queue, source } = await open();
+      await queue.send([entry("c.pods.0", 1)]);
+      const [first] = await source.receive(NOW);
+      await queue.send([entry("c.pods.0", 2), entry("c.pods.1", 1)]);
+      expect((await source.receive(NOW)).map((message) => message.body)).toEqual(["c.pods.1 1"]);
+      await source.remove([first?.receipt ?? ""]);
+      expect((await source.receive(NOW)).map((message) => message.body)).toEqual(["c.pods.0 2"]);
+    });
+
+    it("Q1-3 [informer T59] delivers equal lane, fence and sequence of two resources", async () => {
+      const { queue, source } = await open();
+      await queue.send([entry("5d3f.pods.0", 1), entry("5d3f.replicasets.0", 1)]);
+      expect((await drain(source)).map((message) => message.body).sort()).toEqual(["5d3f.pods.0 1", "5d3f.replicasets.0 1"]);
+    });
+
+    it("Q1-3 [informer T27] delivers the same object again under another id", async () => {
+      const { queue, source } = await open();
+      await queue.send([{ ...entry("c.pods.0", 1), body: "same" }]);
+      await queue.send([{ ...entry("c.pods.0", 2), body: "same" }]);
+      expect((await drain(source)).map((message) => message.body)).toEqual(["same", "same"]);
+    });
+
+    it("Q1-4 [informer T28] a repeat of a message is that message, also after it was removed", async () => {
+      const { queue, source } = await open();
+      await queue.send([entry("c.pods.0", 1)]);
+      expect(await queue.send([entry("c.pods.0", 1), entry("c.pods.0", 2)])).toEqual({ failed: [] });
+      const bodies = (await drain(source)).map((message) => message.body);
+      expect(new Set(bodies)).toEqual(new Set(["c.pods.0 1", "c.pods.0 2"]));
+      expect(await queue.send([entry("c.pods.0", 1)])).toEqual({ failed: [] });
+    });
+
+    it("Q1-4 takes ids of almost 128 characters", async () => {
+      const { queue, source } = await open();
+      const group = `c.${"x".repeat(100)}.0`;
+      expect(await queue.send([{ group, id: `${group}-e-812-1`.padEnd(127, "0"), body: "long" }])).toEqual({ failed: [] });
+      expect((await drain(source)).map((message) => message.body)).toEqual(["long"]);
+    });
+
+    it("Q1-5 Q1-7 [informer T25] 1 MiB passes byte for byte; what is larger fails by its id, and its neighbours pass", async () => {
+      const { queue, source } = await open();
+      const text = '{"name":"größer","note":"\\u0000 \\ud83d\\ude42"}';
+      expect(
+        await queue.send([
+          { ...entry("c.pods.0", 1), body: text },
+          { ...entry("c.pods.1", 1), body: "x".repeat(BYTES_MAX + 1) },
+          entry("c.pods.2", 1),
+        ]),
+      ).toEqual({
+        failed: [{ id: entry("c.pods.1", 1).id, reason: expect.any(String), permanent: true }],
+      });
+      expect((await drain(source)).map((message) => message.body).sort()).toEqual(["c.pods.2 1", text].sort());
+      const full = `${"ü".repeat(BYTES_MAX / 2 - 1)}yz`;
+      expect(await queue.send([{ ...entry("c.pods.0", 2), body: full }])).toEqual({ failed: [] });
+      const [whole] = await drain(source);
+      expect(whole?.body === full).toBe(true);
+    });
+
+    it("Q1-7 counts bytes, not characters", async () => {
+      const { queue } = await open();
+      expect((await queue.send([{ ...entry("c.pods.0", 1), body: "ü".repeat(BYTES_MAX / 2 + 1) }])).failed).toMatchObject([
+        { permanent: true },
+      ]);
+    });
+
+    it("Q1-6 a message that was not removed comes again when its visibility ends, counted", async () => {
+      const { queue, source } = await open();
+      await queue.send([entry("c.pods.0", 1)]);
+      const [first] = await source.receive(NOW);
+      expect(await source.receive(NOW)).toEqual([]);
+      await source.setVisibility([first?.receipt ?? ""], 0);
+      const [second] = await source.receive(NOW);
+      expect(second).toMatchObject({ messageId: first?.messageId, body: "c.pods.0 1", receiveCount: 2 });
+      await source.remove([second?.receipt ?? ""]);
+      expect(await source.receive(NOW)).toEqual([]);
+    });
+
+    it("Q1-6 a visibility that ends by itself brings it back, one that was set moves that", async (context) => {
+      const { queue, source, elapse } = await open();
+      if (!elapse) return context.skip("time cannot be moved");
+      await queue.send([entry("c.pods.0", 1)]);
+      const [first] = await source.receive(NOW);
+      await source.setVisibility([first?.receipt ?? ""], 5);
+      await elapse(4_999);
+      expect(await source.receive(NOW)).toEqual([]);
+      await elapse(1);
+      expect(await source.receive(NOW)).toMatchObject([{ receiveCount: 2 }]);
+      await elapse(3_600_000);
+      expect(await source.receive(NOW)).toMatchObject([{ receiveCount: 3 }]);
+    });
+
+    it("Q1-6 unknown and outdated receipts are no error and do nothing", async () => {
+      const { queue, source } = await open();
+      await queue.send([entry("c.pods.0", 1)]);
+      const [first] = await source.receive(NOW);
+      await source.setVisibility([first?.receipt ?? ""], 0);
+      const [second] = await source.receive(NOW);
+      await source.remove([second?.receipt ?? ""]);
+      await source.remove([second?.receipt ?? "", first?.receipt ?? ""]);
+      await source.setVisibility([first?.receipt ?? ""], 0);
+      expect(await source.receive(NOW)).toEqual([]);
+    });
+
+    it("Q1-6 past the receive count it is a dead letter", async () => {
+      const { queue, source, maxReceiveCount, deadLetters } = await open();
+      await queue.send([entry("c.pods.0", 1)]);
+      for (let count = 1; count <= maxReceiveCount; count++) {
+        const [message] = await source.receive(NOW);
+        expect(message?.receiveCount).toBe(count);
+        await source.setVisibility([message?.receipt ?? ""], 0);
+      }
+      expect(await source.receive(NOW)).toEqual([]);
+      expect(await deadLetters()).toEqual(["c.pods.0 1"]);
+    });
+
+    it("a receive that waits is answered by what is sent meanwhile, and ends with the reason it is aborted for", async () => {
+      const { queue, source } = await open();
+      const waiting = source.receive({ max: 1, waitMs: 10_000 });
+      await queue.send([entry("c.pods.0", 1)]);
+      expect(await waiting).toHaveLength(1);
+      const abort = new AbortController();
+      const aborted = source.receive({ max: 1, waitMs: 10_000, signal: abort.signal });
+      abort.abort(new Error("enough"));
+      await expect(aborted).rejects.toThrow("enough");
+    });
+  });
+}
+
+function entry(group: string, sequence: number) {
+  return { group, id: `${group}-e1-812-${sequence}`, body: `${group} ${sequence}` };
+}
+
+/** Receives and removes until nothing comes. */
+async function drain(source: MessageSource): Promise<readonly ReceivedMessage[]> {
+  const all: ReceivedMessage[] = [];
+  for (;;) {
+    const some = await source.receive(NOW);
+    if (some.length === 0) return all;
+    all.push(...some);
+    await source.remove(some.map(({ receipt }) => receipt));
+  }
+}

@@ -1,0 +1,277 @@
+/**
+ * kube-http against a server that misbehaves on purpose: silence, resets, cut lines, odd refusals. Catches a client that
+ * hangs, retries a write, invents parameters, or takes a torn stream for a clean one.
+ */
+import { createServer } from "node:http";
+import type { IncomingMessage, RequestListener, Server, ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+
+import { afterEach, expect, it } from "vitest";
+
+import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
+import { isGone, isTooManyRequests, isUnanswered, KubeApiError, UnansweredError } from "../../shared/ports/errors.ts";
+import { VERSION } from "../../shared/version.ts";
+
+const servers: Server[] = [];
+afterEach(() => {
+  for (const server of servers.splice(0)) {
+    server.closeAllConnections();
+    server.close();
+  }
+});
+
+/** Time-outs are the default ones, far above what a busy machine takes, except where a test is about them. */
+async function stub(
+  listener: RequestListener,
+  timeouts: { readonly requestTimeoutMs?: number; readonly inactivityMs?: number } = {},
+): Promise<ReturnType<typeof createKubeHttp>> {
+  const server = createServer(listener);
+  servers.push(server);
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as AddressInfo;
+  return createKubeHttp({
+    server: `http://127.0.0.1:${port}/k8s/clusters/c1/`,
+    component: "replicaset",
+    token: () => Promise.resolve("secret"),
+    ...timeouts,
+  });
+}
+
+const WATCH = { resourceVersion: "5", allowWatchBookmarks: true, timeoutSeconds: 300 };
+const POD = { metadata: { name: "p", uid: "u", resourceVersion: "7" } };
+
+it("sends who calls, with which right, as whom, and its time-out", async () => {
+  const seen: { readonly method: string | undefined; readonly url: string | undefined; readonly body: string }[] = [];
+  const kube = await stub((request, response) => {
+    expect(request.headers).toMatchObject({ authorization: "Bearer secret", "user-agent": `deltaloop/${VERSION} (replicaset)` });
+    void readBody(request).then((body) => {
+      seen.push({ method: request.method, url: request.url, body });
+      json(response, 200, POD);
+    });
+  });
+  await kube.get("pods", "shop", "p");
+  await kube.create({ resource: "pods", namespace: "shop", body: { a: 1 } });
+  await kube.patch({
+    resource: "replicasets",
+    namespace: "shop",
+    name: "r",
+    subresource: "status",
+    type: "application/merge-patch+json",
+    body: {},
+  });
+  await kube.delete({ resource: "pods", namespace: "shop", name: "p", preconditions: { uid: "u" } });
+  await kube.get("namespaces", "", "kube-system");
+  const base = "/k8s/clusters/c1";
+  const writing = "?fieldManager=deltaloop-replicaset&timeout=5s";
+  expect(seen).toEqual([
+    { method: "GET", url: `${base}/api/v1/namespaces/shop/pods/p?timeout=5s`, body: "" },
+    { method: "POST", url: `${base}/api/v1/namespaces/shop/pods${writing}`, body: '{"a":1}' },
+    { method: "PATCH", url: `${base}/apis/apps/v1/namespaces/shop/replicasets/r/status${writing}`, body: "{}" },
+    {
+      method: "DELETE",
+      url: `${base}/api/v1/namespaces/shop/pods/p?timeout=5s`,
+      body: '{"apiVersion":"v1","kind":"DeleteOptions","preconditions":{"uid":"u"}}',
+    },
+    { method: "GET", url: `${base}/api/v1/namespaces/kube-system?timeout=5s`, body: "" },
+  ]);
+});
+
+it("L1 a watcher's list and watch carry the caller's parameters and no other", async () => {
+  const urls: (string | undefined)[] = [];
+  const kube = await stub((request, response) => {
+    urls.push(request.url);
+    json(response, 200, { metadata: { resourceVersion: "5" }, items: null });
+  });
+  const signal = new AbortController().signal;
+  expect(await kube.listPage("pods", {}, signal)).toEqual({ resourceVersion: "5", items: [] });
+  await kube.listPage("deployments", { limit: 500, resourceVersion: "10", resourceVersionMatch: "NotOlderThan" }, signal);
+  for await (const _lines of kube.watch("pods", WATCH, signal));
+  expect(urls).toEqual([
+    "/k8s/clusters/c1/api/v1/pods",
+    "/k8s/clusters/c1/apis/apps/v1/deployments?limit=500&resourceVersion=10&resourceVersionMatch=NotOlderThan",
+    "/k8s/clusters/c1/api/v1/pods?watch=true&resourceVersion=5&allowWatchBookmarks=true&timeoutSeconds=300",
+  ]);
+});
+
+it("K1 a refusal without a Status still has a reason, and Retry-After is kept", async () => {
+  const kube = await stub((_request, response) => {
+    response.writeHead(429, { "retry-after": "7" }).end("slow down");
+  });
+  const error = await failure(kube.get("pods", "shop", "p"));
+  expect(isTooManyRequests(error)).toBe(true);
+  expect(error).toMatchObject({ reason: "TooManyRequests", retryAfterSeconds: 7 });
+});
+
+it("K2 a list whose continue token expired starts again and mixes no snapshots", async () => {
+  let lists = 0;
+  const kube = await stub((request, response) => {
+    const token = new URL(request.url ?? "", "http://x").searchParams.get("continue");
+    if (token === "old") return json(response, 410, { kind: "Status", code: 410, reason: "Expired" });
+    if (token === "new") return json(response, 200, { metadata: { resourceVersion: "9" }, items: [POD] });
+    lists++;
+    json(response, 200, { metadata: { resourceVersion: "8", continue: lists === 1 ? "old" : "new" }, items: [POD] });
+  });
+  expect((await kube.list("pods", "shop")).items).toHaveLength(2);
+  expect(lists).toBe(2);
+});
+
+it("K2 a list that is refused for another reason is refused at once", async () => {
+  let lists = 0;
+  const kube = await stub((_request, response) => {
+    lists++;
+    json(response, 403, { kind: "Status", code: 403, reason: "Forbidden" });
+  });
+  expect(await failure(kube.list("pods", "shop"))).toMatchObject({ code: 403 });
+  expect(lists).toBe(1);
+});
+
+it("K3 W2 a call without an answer ends as unanswered, also in the middle of its body", async () => {
+  const kube = await stub(
+    (request, response) => {
+      if (request.method === "GET") response.writeHead(200).write('{"metadata":');
+    },
+    { requestTimeoutMs: 200 },
+  );
+  const startedAt = performance.now();
+  for (const call of [kube.create({ resource: "pods", namespace: "shop", body: {} }), kube.get("pods", "shop", "p")]) {
+    expect(isUnanswered(await failure(call))).toBe(true);
+  }
+  expect(performance.now() - startedAt).toBeLessThan(3_000);
+});
+
+it("W2 W3 a reset connection is unanswered, and the write is not sent again", async () => {
+  let calls = 0;
+  const kube = await stub((request) => {
+    calls++;
+    request.socket.destroy();
+  });
+  expect(await failure(kube.create({ resource: "pods", namespace: "shop", body: {} }))).toBeInstanceOf(UnansweredError);
+  expect(calls).toBe(1);
+});
+
+it("W1 keeps the causes of a Status", async () => {
+  const causes = [{ reason: "NamespaceTerminating", message: "going", field: "metadata.namespace" }];
+  const kube = await stub((_request, response) => {
+    json(response, 403, {
+      kind: "Status",
+      status: "Failure",
+      code: 403,
+      reason: "Forbidden",
+      message: "no",
+      details: { causes, retryAfterSeconds: 2 },
+    });
+  });
+  const error = await failure(kube.create({ resource: "pods", namespace: "shop", body: {} }));
+  expect(error).toMatchObject({ code: 403, reason: "Forbidden", message: "no", retryAfterSeconds: 2, causes });
+});
+
+it("a delete answered by a Status has no object", async () => {
+  const kube = await stub((_request, response) => json(response, 200, { kind: "Status", status: "Success" }));
+  expect(await kube.delete({ resource: "replicasets", namespace: "shop", name: "r", preconditions: { uid: "u" } })).toBeUndefined();
+});
+
+it("L2 a refusal in the body of a 200 is a KubeApiError, for a list and for a watch", async () => {
+  const kube = await stub((_request, response) =>
+    json(response, 200, { kind: "Status", status: "Failure", code: 410, reason: "Expired" }, "\n"),
+  );
+  const signal = new AbortController().signal;
+  expect(isGone(await failure(kube.listPage("pods", {}, signal)))).toBe(true);
+  expect(isGone(await failure(drain(kube.watch("pods", WATCH, signal))))).toBe(true);
+});
+
+it("L2 a refusal by status code is a KubeApiError", async () => {
+  const kube = await stub((_request, response) => json(response, 403, { kind: "Status", code: 403, reason: "Forbidden" }));
+  expect(await failure(drain(kube.watch("pods", WATCH, new AbortController().signal)))).toBeInstanceOf(KubeApiError);
+});
+
+it("L3 groups whole lines as they arrived and drops the partial tail [informer T23]", async () => {
+  const kube = await stub((_request, response) => {
+    const bytes = Buffer.from('{"a":"🙂"}\n{"b":1}\n{"c":"ü"}\n{"torn');
+    const inSmile = bytes.indexOf(0xf0) + 2;
+    response.writeHead(200).write(bytes.subarray(0, inSmile));
+    setTimeout(() => response.write(bytes.subarray(inSmile, inSmile + 14)), 30);
+    setTimeout(() => response.end(bytes.subarray(inSmile + 14)), 60);
+  });
+  expect(await drain(kube.watch("pods", WATCH, new AbortController().signal))).toEqual([['{"a":"🙂"}', '{"b":1}'], ['{"c":"ü"}']]);
+});
+
+it("L4 a connection that breaks is unanswered, after the lines that came whole", async () => {
+  const kube = await stub((request, response) => {
+    response.writeHead(200).write('{"a":1}\n{"to');
+    setTimeout(() => request.socket.destroy(), 30);
+  });
+  const groups: (readonly string[])[] = [];
+  const broken = failure(drain(kube.watch("pods", WATCH, new AbortController().signal), groups));
+  expect(await broken).toBeInstanceOf(UnansweredError);
+  expect(groups).toEqual([['{"a":1}']]);
+});
+
+it("L5 silence aborts the stream, and every chunk arms the timer again [informer T20] [informer T21]", async () => {
+  const kube = await stub(
+    (_request, response) => {
+      response.writeHead(200).flushHeaders();
+      for (const delay of [250, 500, 750]) setTimeout(() => response.write('{"a":1}\n'), delay);
+    },
+    { inactivityMs: 600 },
+  );
+  const groups: (readonly string[])[] = [];
+  expect(await failure(drain(kube.watch("pods", WATCH, new AbortController().signal), groups))).toBeInstanceOf(UnansweredError);
+  expect(groups).toHaveLength(3);
+});
+
+it("L6 an abort closes the connection even while nobody asks for lines", async () => {
+  let closed: Promise<void> | undefined;
+  const kube = await stub((request, response) => {
+    closed = new Promise((resolve) => request.socket.once("close", () => resolve()));
+    response.writeHead(200).write('{"a":1}\n');
+  });
+  const controller = new AbortController();
+  const stream = kube.watch("pods", WATCH, controller.signal)[Symbol.asyncIterator]();
+  expect(await stream.next()).toEqual({ done: false, value: ['{"a":1}'] });
+  controller.abort(new Error("enough"));
+  await closed;
+  expect(await failure(Promise.resolve(stream.next()))).toMatchObject({ message: "enough" });
+});
+
+it("drains a stream that nobody reads, and a slow reader still gets all of it", async () => {
+  let drained: (() => void) | undefined;
+  const allSent = new Promise<void>((resolve) => {
+    drained = resolve;
+  });
+  const line = `${JSON.stringify({ text: "x".repeat(1023 * 64) })}\n`;
+  const kube = await stub((_request, response) => {
+    response.writeHead(200);
+    for (let index = 0; index < 256; index++) response.write(line);
+    response.end(() => drained?.());
+  });
+  const stream = kube.watch("pods", WATCH, new AbortController().signal)[Symbol.asyncIterator]();
+  let count = (await stream.next()).value.length;
+  await allSent;
+  for (let group = await stream.next(); group.done !== true; group = await stream.next()) count += group.value.length;
+  expect(count).toBe(256);
+});
+
+async function drain(
+  stream: AsyncIterable<readonly string[]>,
+  groups: (readonly string[])[] = [],
+): Promise<readonly (readonly string[])[]> {
+  for await (const lines of stream) groups.push(lines);
+  return groups;
+}
+
+function json(response: ServerResponse, code: number, body: object, end = ""): void {
+  response.writeHead(code, { "content-type": "application/json" }).end(JSON.stringify(body) + end);
+}
+
+async function readBody(request: IncomingMessage): Promise<string> {
+  let body = "";
+  for await (const chunk of request) body += String(chunk);
+  return body;
+}
+
+async function failure(promise: Promise<unknown>): Promise<unknown> {
+  return await promise.then(
+    () => expect.unreachable("the call should have failed"),
+    (error: unknown) => error,
+  );
+}

@@ -1,0 +1,235 @@
+/**
+ * What every API server behind KubeReader, KubeWriter and KubeWatch must do (shared/ports/kube.ts). Catches: a refusal
+ * that loses its reason, a precondition that is not sent, a list that mixes snapshots, a watch that swallows or cuts lines.
+ * Faults of the connection (K3, W2, L4, L5) need a server that misbehaves on purpose: kube-http.test.ts.
+ */
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+
+import type { ReplicaSet } from "../../shared/api/wire.ts";
+import { isAlreadyExists, isConflict, isInvalid, isTooLargeResourceVersion, KubeApiError } from "../../shared/ports/errors.ts";
+import type { KubeReader, KubeWatch, KubeWriter } from "../../shared/ports/kube.ts";
+
+export interface KubeHarness {
+  readonly kube: KubeReader & KubeWriter & KubeWatch;
+  /** Empty; nobody else writes replica sets or leases there, and no controller acts on them. */
+  readonly namespace: string;
+  close(): Promise<void>;
+}
+
+export function kubeConformance(name: string, open: () => Promise<KubeHarness>): void {
+  describe(`kube port on ${name}`, () => {
+    let harness: KubeHarness;
+    beforeAll(async () => {
+      harness = await open();
+    });
+    afterAll(async () => {
+      await harness.close();
+    });
+
+    const create = (rs: object) => harness.kube.create({ resource: "replicasets", namespace: harness.namespace, body: rs });
+    const target = (rsName: string) => ({ resource: "replicasets", namespace: harness.namespace, name: rsName }) as const;
+
+    it("K1 answers undefined for what is not there", async () => {
+      expect(await harness.kube.get("replicasets", harness.namespace, "nobody")).toBeUndefined();
+    });
+
+    it("K2 reads what it wrote", async () => {
+      const created = await create(replicaSet("k2"));
+      expect(created.metadata).toMatchObject({ name: "k2", namespace: harness.namespace, uid: expect.any(String), generation: 1 });
+      expect(await harness.kube.get("replicasets", harness.namespace, "k2")).toEqual(created);
+      const list = await harness.kube.list("replicasets", harness.namespace, { labelSelector: "name=k2" });
+      expect(list.items.map((item) => item.metadata.uid)).toEqual([created.metadata.uid]);
+    });
+
+    it("K2 filters a list by its label selector", async () => {
+      await create(replicaSet("k2-labels"));
+      const names = async (labelSelector: string) =>
+        (await harness.kube.list("replicasets", harness.namespace, { labelSelector })).items.map((item) => item.metadata.name);
+      expect(await names("name in (k2-labels, other)")).toEqual(["k2-labels"]);
+      expect(await names("name=nobody")).toEqual([]);
+    });
+
+    it("W1 keeps the reason of a create whose name is taken", async () => {
+      await create(replicaSet("w1"));
+      const error = await failure(create(replicaSet("w1")));
+      expect(isAlreadyExists(error)).toBe(true);
+      expect(isConflict(error)).toBe(false);
+    });
+
+    it("W1 keeps code, reason and causes of an invalid object", async () => {
+      const error = await failure(create({ ...replicaSet("w1-invalid"), spec: { ...replicaSet("w1-invalid").spec, replicas: -1 } }));
+      expect(error).toBeInstanceOf(KubeApiError);
+      expect(error).toMatchObject({ code: 422, reason: "Invalid" });
+      expect((error as KubeApiError).causes.some((cause) => cause.field === "spec.replicas")).toBe(true);
+    });
+
+    it("W1 a PATCH with another uid is 422, with an older resourceVersion a conflict", async () => {
+      const created = await create(replicaSet("w1-patch"));
+      const patch = (metadata: object) =>
+        harness.kube.patch({ ...target("w1-patch"), type: "application/merge-patch+json", body: { metadata, spec: { replicas: 3 } } });
+      expect(isInvalid(await failure(patch({ uid: "11111111-1111-1111-1111-111111111111" })))).toBe(true);
+      const patched = await patch({ uid: created.metadata.uid, resourceVersion: created.metadata.resourceVersion });
+      expect((patched as ReplicaSet & typeof patched).spec?.replicas).toBe(3);
+      const stale = { uid: created.metadata.uid, resourceVersion: created.metadata.resourceVersion };
+      expect(isConflict(await failure(patch({ ...stale, labels: { more: "yes" } })))).toBe(true);
+    });
+
+    it("writes a status through its subresource and nothing else with it", async () => {
+      await create(replicaSet("status"));
+      const answer = (await harness.kube.patch({
+        ...target("status"),
+        subresource: "status",
+        type: "application/merge-patch+json",
+        body: { spec: { replicas: 9 }, status: { replicas: 4, observedGeneration: 1 } },
+      })) as ReplicaSet;
+      expect(answer.status).toMatchObject({ replicas: 4, observedGeneration: 1 });
+      expect(answer.spec?.replicas).toBe(1);
+    });
+
+    it("adds and removes one owner reference by strategic merge patch", async () => {
+      // A real one, or a garbage collector would delete what it seems to own.
+      const { uid: ownerUid } = (await create(replicaSet("owner"))).metadata;
+      const { uid } = (await create(replicaSet("owned"))).metadata;
+      const owner = { apiVersion: "apps/v1", kind: "ReplicaSet", name: "owner", uid: ownerUid, controller: true };
+      const patch = (reference: object) =>
+        harness.kube.patch({
+          ...target("owned"),
+          type: "application/strategic-merge-patch+json",
+          body: { metadata: { uid, ownerReferences: [reference] } },
+        });
+      expect((await patch(owner)).metadata.ownerReferences).toEqual([owner]);
+      expect((await patch({ $patch: "delete", uid: owner.uid })).metadata.ownerReferences ?? []).toEqual([]);
+    });
+
+    it("W1 a missed DELETE precondition is a conflict and deletes nothing", async () => {
+      const { uid } = (await create(replicaSet("gone"))).metadata;
+      const remove = (preconditions: { uid: string; resourceVersion?: string }) =>
+        harness.kube.delete({ ...target("gone"), preconditions });
+      expect(isConflict(await failure(remove({ uid: "33333333-3333-3333-3333-333333333333" })))).toBe(true);
+      expect(isConflict(await failure(remove({ uid, resourceVersion: "1" })))).toBe(true);
+      expect(await harness.kube.get("replicasets", harness.namespace, "gone")).toBeDefined();
+      const answer = await remove({ uid });
+      expect(answer === undefined || answer.metadata.uid === uid).toBe(true);
+      await expect.poll(() => harness.kube.get("replicasets", harness.namespace, "gone")).toBeUndefined();
+      expect(await failure(remove({ uid }))).toMatchObject({ code: 404, reason: "NotFound" });
+    });
+
+    it("W1 a PUT of an older resourceVersion is a conflict", async () => {
+      const lease = { apiVersion: "coordination.k8s.io/v1", kind: "Lease", metadata: { name: "l" }, spec: { holderIdentity: "a" } };
+      const created = await harness.kube.create({ resource: "leases", namespace: harness.namespace, body: lease });
+      const put = () =>
+        harness.kube.replace({
+          resource: "leases",
+          namespace: harness.namespace,
+          name: "l",
+          // A Lease is more than a KubeObject; the port carries the rest along.
+          body: { ...created, spec: { holderIdentity: "b" } } as typeof created,
+        });
+      expect((await put()).metadata.resourceVersion).not.toBe(created.metadata.resourceVersion);
+      expect(isConflict(await failure(put()))).toBe(true);
+    });
+
+    it("L1 lists in pages of one snapshot", async () => {
+      for (const index of [0, 1, 2, 3, 4]) await create(replicaSet(`page-${index}`));
+      const signal = AbortSignal.timeout(10_000);
+      const first = await harness.kube.listPage("replicasets", { limit: 2 }, signal);
+      expect(first.items).toHaveLength(2);
+      expect(first.continue).toBeDefined();
+      await create(replicaSet("page-late"));
+      const names = first.items.map(nameOf);
+      for (let token = first.continue; token !== undefined;) {
+        const page = await harness.kube.listPage("replicasets", { limit: 2, continue: token }, signal);
+        expect(page.resourceVersion).toBe(first.resourceVersion);
+        names.push(...page.items.map(nameOf));
+        token = page.continue;
+      }
+      expect(names.filter((found) => found.startsWith("page-"))).toEqual([0, 1, 2, 3, 4].map((index) => `page-${index}`));
+    });
+
+    it("L2 a list and a watch that are refused fail with the server's reason", async () => {
+      const list = harness.kube.listPage("replicasets", { resourceVersionMatch: "Exact" }, AbortSignal.timeout(10_000));
+      expect(isInvalid(await failure(list))).toBe(true);
+      const watch = collect(harness.kube, { resourceVersion: "yesterday", allowWatchBookmarks: true, timeoutSeconds: 5 }, 1);
+      expect(await failure(watch)).toBeInstanceOf(KubeApiError);
+    });
+
+    it("L2 a list from a resourceVersion of the future is told apart from other time-outs", async () => {
+      const { resourceVersion } = await harness.kube.listPage("replicasets", { limit: 1 }, AbortSignal.timeout(10_000));
+      const query = { resourceVersion: String(BigInt(resourceVersion) + 1_000_000n), resourceVersionMatch: "NotOlderThan" } as const;
+      const error = await failure(harness.kube.listPage("replicasets", query, AbortSignal.timeout(10_000)));
+      expect(isTooLargeResourceVersion(error)).toBe(true);
+      expect(error).toMatchObject({ code: 504, retryAfterSeconds: expect.any(Number) });
+    });
+
+    it("L3 yields every change after the resourceVersion, in order, as whole lines", async () => {
+      const { resourceVersion } = await harness.kube.listPage("replicasets", { limit: 1 }, AbortSignal.timeout(10_000));
+      const events = collect(harness.kube, { resourceVersion, allowWatchBookmarks: false, timeoutSeconds: 20 }, 3);
+      const { uid } = (await create({ ...replicaSet("watched"), metadata: { name: "watched", annotations: { text: "größer 🙂 \n" } } }))
+        .metadata;
+      await harness.kube.patch({ ...target("watched"), type: "application/merge-patch+json", body: { spec: { replicas: 2 } } });
+      await harness.kube.delete({ ...target("watched"), preconditions: { uid } });
+      const seen = (await events).map(({ type, object }) => [type, object.metadata.name, object.metadata.annotations?.["text"]]);
+      expect(seen).toEqual(["ADDED", "MODIFIED", "DELETED"].map((type) => [type, "watched", "größer 🙂 \n"]));
+    });
+
+    it("L4 a watch whose time is over ends cleanly", async () => {
+      const { resourceVersion } = await harness.kube.listPage("replicasets", { limit: 1 }, AbortSignal.timeout(10_000));
+      await collect(harness.kube, { resourceVersion, allowWatchBookmarks: false, timeoutSeconds: 1 }, Infinity);
+    });
+
+    it("L6 an aborted watch ends at once with the signal's reason", async () => {
+      const { resourceVersion } = await harness.kube.listPage("replicasets", { limit: 1 }, AbortSignal.timeout(10_000));
+      const controller = new AbortController();
+      const query = { resourceVersion, allowWatchBookmarks: false, timeoutSeconds: 30 };
+      const ended = failure(collect(harness.kube, query, Infinity, controller.signal));
+      setTimeout(() => controller.abort(new Error("enough")), 50);
+      const startedAt = performance.now();
+      expect(await ended).toMatchObject({ message: "enough" });
+      expect(performance.now() - startedAt).toBeLessThan(1_000);
+    });
+  });
+}
+
+function replicaSet(name: string) {
+  const labels = { name };
+  return {
+    apiVersion: "apps/v1",
+    kind: "ReplicaSet",
+    metadata: { name, labels },
+    spec: {
+      replicas: 1,
+      selector: { matchLabels: labels },
+      template: { metadata: { labels }, spec: { containers: [{ name: "c", image: "i" }] } },
+    },
+  };
+}
+
+interface WatchEvent {
+  readonly type: string;
+  readonly object: { readonly kind: string; readonly metadata: { readonly name: string; readonly annotations?: Record<string, string> } };
+}
+
+async function collect(
+  kube: KubeWatch,
+  query: Parameters<KubeWatch["watch"]>[1],
+  count: number,
+  signal: AbortSignal = AbortSignal.timeout(30_000),
+): Promise<readonly WatchEvent[]> {
+  const events: WatchEvent[] = [];
+  for await (const lines of kube.watch("replicasets", query, signal)) {
+    events.push(...lines.map((line) => JSON.parse(line) as WatchEvent));
+    if (events.length >= count) break;
+  }
+  return events;
+}
+
+function nameOf(item: unknown): string {
+  return (item as { metadata: { name: string } }).metadata.name;
+}
+
+async function failure(promise: Promise<unknown>): Promise<unknown> {
+  return await promise.then(
+    () => expect.unreachable("the call should have failed"),
+    (error: unknown) => error,
+  );
+}

@@ -1,0 +1,71 @@
+/** The memory Store passes the suite of every Store. */
+import { describe, expect, it } from "vitest";
+
+import { createVirtualClock } from "../../shared/adapters/memory/clock.ts";
+import { createMemoryData } from "../../shared/adapters/memory/data.ts";
+import type { MemoryData } from "../../shared/adapters/memory/data.ts";
+import { createMemoryStore } from "../../shared/adapters/memory/store.ts";
+import { cachedPod, put } from "../support/builders.ts";
+import { storeDifferential } from "./store-differential.ts";
+import { storeConformance } from "./store.ts";
+import type { StoreFixture, StoreFixtureOptions } from "./store.ts";
+import { HOLE_LIMIT_MS, IDENTITY, Rig } from "./store/rig.ts";
+
+/** 2026-03-01T10:00:00Z. */
+const START_MS = 1_772_359_200_000;
+
+async function memoryFixture(options: StoreFixtureOptions): Promise<StoreFixture> {
+  const clock = createVirtualClock(START_MS);
+  const data: MemoryData = createMemoryData();
+  return {
+    store: createMemoryStore({ ...options, clock }, data),
+    clock,
+    beside: async ({ identity = options.identity, cluster }) =>
+      createMemoryStore({ ...options, identity, clock }, cluster === undefined ? data : createMemoryData()),
+    flush: async () => {
+      data.epoch = undefined;
+    },
+    snapshot: async () => {
+      const copy = structuredClone(data.epoch);
+      return async () => {
+        data.epoch = copy;
+      };
+    },
+    close: async () => {},
+  };
+}
+
+storeConformance("memory", memoryFixture);
+// With itself as reference: that it is deterministic, and that the life runs at all. The other adapters are compared with it.
+storeDifferential("memory", memoryFixture, memoryFixture, { seeds: [1, 2, 3], steps: 300 });
+
+describe("memory Store alone", () => {
+  const rig = async () =>
+    new Rig(await memoryFixture({ deployment: "d", cluster: "c", identity: IDENTITY, holeLimitMs: HOLE_LIMIT_MS })).synced();
+
+  it("needs a clock", () => {
+    expect(() => createMemoryStore({ deployment: "d", cluster: "c", identity: IDENTITY, holeLimitMs: 1 })).toThrow(TypeError);
+  });
+
+  it("[informer T85] what went in or came out cannot be changed", async () => {
+    const object = cachedPod({ resourceVersion: "10", labels: { app: "web" } });
+    const opened = await rig();
+    await opened.deliver("pods", [put(object)]);
+    expect(() => Object.assign(object.labels ?? {}, { app: "evil" })).toThrow(TypeError);
+    const row = await opened.row("pods", "shop/web-1");
+    expect(() => Object.assign(row ?? {}, { rv: "999" })).toThrow(TypeError);
+  });
+
+  it("refuses two items of one key, too many, and a put without its object: all are bugs of the caller", async () => {
+    const opened = await rig();
+    const { object: _, ...bare } = put(cachedPod({ resourceVersion: "10" }));
+    await expect(opened.deliver("pods", [put(cachedPod()), put(cachedPod())])).rejects.toThrow(RangeError);
+    await expect(
+      opened.deliver(
+        "pods",
+        Array.from({ length: 101 }, (_each, index) => put(cachedPod({ name: `p${index}` }))),
+      ),
+    ).rejects.toThrow(RangeError);
+    await expect(opened.deliver("pods", [bare])).rejects.toThrow(TypeError);
+  });
+});

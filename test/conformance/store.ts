@@ -1,0 +1,55 @@
+/**
+ * What every Store must do (shared/ports/store.ts; informer §10–§15). Catches: a rule of the index that lets an old version
+ * win or a deleted object return, a watermark ahead of its lane, a wake-up lost between two appliers, a key run twice at
+ * once or never, intents lowered by the wrong hand. Cases carry the rule, contract or row of informer §21 that they show.
+ *
+ * T56, T57 (Lease), T02–T24 (reflector) and T60 (randomised model) are shown elsewhere: unit/cache and simulation.
+ */
+import { afterEach, describe } from "vitest";
+
+import { epochCases } from "./store/epochs.ts";
+import { gateCases } from "./store/gate.ts";
+import { indexCases } from "./store/index-rules.ts";
+import { intentCases } from "./store/intents.ts";
+import { laneCases } from "./store/lanes.ts";
+import { lookUpCases } from "./store/look-ups.ts";
+import { manifestCases } from "./store/manifests.ts";
+import { HOLE_LIMIT_MS, IDENTITY, Rig } from "./store/rig.ts";
+import type { Lanes, StoreFactory, StoreFixture } from "./store/rig.ts";
+import { workQueueCases } from "./store/work-queue.ts";
+import { writeThroughCases } from "./store/write-through.ts";
+
+/** Opens a Store of its own for one test; it is closed when the test ends. */
+export type OpenRig = (lanes?: Lanes) => Promise<Rig>;
+
+export function storeConformance(name: string, factory: StoreFactory): void {
+  describe(`Store on ${name}`, () => {
+    const fixtures: StoreFixture[] = [];
+    let stores = 0;
+    const open: OpenRig = async (lanes) => {
+      const fixture = await factory({
+        deployment: "conformance",
+        cluster: `cluster-${++stores}`,
+        identity: IDENTITY,
+        holeLimitMs: HOLE_LIMIT_MS,
+      });
+      fixtures.push(fixture);
+      return new Rig(fixture, lanes);
+    };
+    afterEach(async () => {
+      for (const fixture of fixtures.splice(0)) await fixture.close();
+    });
+
+    describe("index: rows", () => indexCases(open));
+    describe("index: look-ups", () => lookUpCases(open));
+    describe("index: lanes", () => laneCases(open));
+    describe("index: manifests", () => manifestCases(open));
+    describe("epochs and fences", () => epochCases(open));
+    describe("gate", () => gateCases(open));
+    describe("work queue", () => workQueueCases(open));
+    describe("intents", () => intentCases(open));
+    describe("write-through", () => writeThroughCases(open));
+  });
+}
+
+export type { StoreFactory, StoreFixture, StoreFixtureOptions } from "./store/rig.ts";

@@ -1,0 +1,252 @@
+/** Epochs, fences, checkpoints, what is lost and restored (informer §10.6, §11.7, §14). */
+import { expect, it } from "vitest";
+
+import { CACHED_RESOURCES } from "../../../shared/api/resources.ts";
+import { cachedPod, cachedReplicaSet, effect, put } from "../../support/builders.ts";
+import type { OpenRig } from "../store.ts";
+import { EPOCH, IDENTITY, ONE_LANE, Rig, outcomes, writeOf } from "./rig.ts";
+
+const RS = "shop/web";
+
+export function epochCases(open: OpenRig): void {
+  it("opens one epoch, whoever tries again", async () => {
+    const { store } = await open();
+    expect(await store.epoch()).toBeUndefined();
+    expect(await store.openEpoch(EPOCH)).toEqual({ kind: "opened" });
+    expect(await store.epoch()).toEqual(EPOCH);
+    expect(await store.openEpoch({ ...EPOCH, epoch: "e2" })).toEqual({ kind: "exists", record: EPOCH });
+    expect(await store.openEpoch({ ...EPOCH, fence: "999" })).toEqual({ kind: "exists", record: EPOCH });
+    expect(await store.openEpoch({ ...EPOCH, epoch: "e2" }, "e0")).toEqual({ kind: "exists", record: EPOCH });
+    expect(await store.openEpoch({ ...EPOCH, fence: "999" }, "e1")).toEqual({ kind: "exists", record: EPOCH }); // never reused
+    const next = { ...EPOCH, epoch: "e2", fence: "101" };
+    expect(await store.openEpoch(next, "e1")).toEqual({ kind: "opened" });
+    expect(await store.openEpoch(next, "e1")).toEqual({ kind: "exists", record: next }); // the answer was lost
+    expect(await store.epoch()).toEqual(next);
+  });
+
+  it("[informer A1] nothing of an older epoch reads or writes the new one", async () => {
+    const rig = await (await open()).synced();
+    await rig.seed("replicasets", [put(cachedReplicaSet(), { counted: true })]);
+    await rig.seed("pods", [put(cachedPod({ resourceVersion: "900" }))]);
+    await rig.store.add(rig.epoch, "replicaset", RS, 0);
+    const { run } = await rig.taken("replicaset", RS);
+    await rig.store.openEpoch({ ...EPOCH, epoch: "e2", fence: "101" }, "e1");
+
+    expect(await rig.row("pods", "shop/web-1")).toBeUndefined();
+    expect(await rig.store.readLane("pods", 0)).toEqual([]);
+    expect(await rig.store.queued("replicaset")).toEqual([]);
+    expect(await rig.deliver("pods", [put(cachedPod())])).toEqual({ kind: "dropped", why: "epoch" });
+    expect(await rig.manifest("pods", [], "9")).toEqual({ kind: "dropped", why: "epoch" });
+    expect(await rig.openFence("pods", "300")).toEqual({ kind: "noEpoch" });
+    expect(await rig.store.openGeneration({ epoch: "e1", fence: "100", resource: "pods" })).toEqual({ kind: "noEpoch" });
+    expect(await rig.store.checkpoint({ epoch: "e1", fence: "100", sent: {} })).toEqual({ kind: "noEpoch" });
+    expect(await rig.store.take(run, {})).toEqual({ kind: "otherEpoch" });
+    expect(await rig.store.renew(run)).toBeUndefined();
+    expect(await rig.store.done(run, { kind: "ok" })).toEqual({ kind: "stolen" });
+    expect(await rig.store.registerIntents(run, "u", [])).toBe("stolen");
+    expect(await rig.store.writeThrough(run, writeOf("pods"))).toEqual({ kind: "otherEpoch" });
+    expect(await rig.store.add("e1", "replicaset", RS, 0)).toBeUndefined();
+    expect(await rig.store.sweep("e1")).toEqual([]);
+    expect(await rig.store.queued("replicaset")).toEqual([]);
+
+    // Fresh names: a lower resourceVersion of the rebuilt cluster wins over nothing.
+    rig.epoch = "e2";
+    rig.fence = "101";
+    for (const resource of CACHED_RESOURCES) await rig.openFence(resource);
+    expect(outcomes(await rig.deliver("pods", [put(cachedPod({ resourceVersion: "5" }))], { sequence: 1 }))).toEqual(["changed"]);
+  });
+
+  it("[informer T58] the greater fence wins, the same one changes nothing", async () => {
+    const rig = await (await open()).synced();
+    await rig.seed("pods", [put(cachedPod({ resourceVersion: "10" }))]);
+    const same = await rig.openFence("pods", "100");
+    expect(same).toEqual({
+      kind: "open",
+      state: "SYNCED",
+      syncedGeneration: 1,
+      lanes: [{ lane: 0, last: 2, watermark: "10", generation: 1, frozen: false }],
+    });
+    expect(await rig.openFence("pods", "99")).toEqual({ kind: "fenced", fence: "100" });
+    expect(await rig.openFence("pods", "101")).toEqual({
+      kind: "open",
+      state: "SYNCED",
+      syncedGeneration: 1,
+      lanes: [{ lane: 0, last: 0, watermark: "10", generation: 1, frozen: false }],
+    });
+    expect(await rig.openFence("pods", "100")).toEqual({ kind: "fenced", fence: "101" });
+    expect((await rig.row("pods", "shop/web-1"))?.rv).toBe("10");
+  });
+
+  it("[informer T58] a new fence forgets holes and what came out of order", async () => {
+    const rig = await (await open()).synced();
+    await rig.seed("pods", [put(cachedPod({ resourceVersion: "10" }))], { sequence: 7 });
+    expect((await rig.health("pods"))?.holeForMs).toBe(0);
+    await rig.raiseFence("101");
+    expect((await rig.health("pods"))?.holeForMs).toBeUndefined();
+    for (let sequence = 1; sequence <= 7; sequence++)
+      expect(await rig.deliver("pods", [], { kind: "W", watermark: "0", sequence })).toMatchObject({ kind: "applied" });
+    expect(await rig.watermark("pods")).toBe("0");
+  });
+
+  it("[informer T58] a frozen lane stays frozen under a new fence", async () => {
+    const rig = await (await open()).synced();
+    await rig.openGeneration("pods");
+    await rig.manifest("pods", [{ key: "shop/x", uid: "x", rv: "5" }], "9");
+    expect(await rig.openFence("pods", "101")).toMatchObject({ lanes: [{ frozen: true }] });
+  });
+
+  it("[informer T55] fences are ordered as resourceVersions, which a Lease that was made anew keeps raising", async () => {
+    const rig = await open();
+    rig.fence = "9";
+    await rig.open();
+    expect(await rig.openFence("pods", "10")).toMatchObject({ kind: "open" });
+    expect(await rig.openFence("pods", "9")).toEqual({ kind: "fenced", fence: "10" });
+    expect(await rig.openFence("pods", "9007199254740993")).toMatchObject({ kind: "open" });
+    expect(await rig.openFence("pods", "9007199254740992")).toEqual({ kind: "fenced", fence: "9007199254740993" });
+  });
+
+  it("the number of lanes belongs to the epoch", async () => {
+    const rig = await (await open()).synced();
+    await expect(rig.store.openFence({ epoch: rig.epoch, fence: "101", resource: "pods", lanes: 2 })).rejects.toThrow();
+    expect(await rig.openFence("pods")).toMatchObject({ kind: "open" });
+  });
+
+  it("[informer T54] a paused leader's generation and checkpoint are refused, and so is one ahead of the Store", async () => {
+    const rig = await (await open()).synced();
+    await rig.openFence("pods", "200");
+    const sent = { pods: "77" };
+    for (const fence of ["100", "99"]) {
+      expect(await rig.store.openGeneration({ epoch: rig.epoch, fence, resource: "pods" })).toEqual({ kind: "fenced", fence: "200" });
+      expect(await rig.store.checkpoint({ epoch: rig.epoch, fence, sent })).toEqual({ kind: "fenced", fence: "200" });
+    }
+    // A Store that was set back to an older fence: the leader sees that it is smaller than its own (§11.7).
+    expect(await rig.store.openGeneration({ epoch: rig.epoch, fence: "300", resource: "pods" })).toEqual({ kind: "fenced", fence: "200" });
+    expect(await rig.store.checkpoint({ epoch: rig.epoch, fence: "300", sent })).toMatchObject({ kind: "fenced" });
+    expect(await rig.openGeneration("replicasets")).toBe("0");
+  });
+
+  it("a checkpoint before any fence is refused", async () => {
+    const { store } = await open();
+    await store.openEpoch(EPOCH);
+    expect(await store.checkpoint({ epoch: "e1", fence: "100", sent: { pods: "1" } })).toEqual({ kind: "fenced", fence: "0" });
+    expect(await store.openGeneration({ epoch: "e1", fence: "100", resource: "pods" })).toEqual({ kind: "fenced", fence: "0" });
+  });
+
+  it("a checkpoint brings back what the watcher must mend, resource by resource", async () => {
+    const rig = await (await open({ ...ONE_LANE, pods: 2 })).synced();
+    const answer = await rig.store.checkpoint({ epoch: rig.epoch, fence: rig.fence, sent: { pods: "5" } });
+    const healthy = { state: "SYNCED", syncedGeneration: 1, generation: 1, frozenLanes: [], needed: [], watermarks: ["0"] };
+    expect(answer).toEqual({
+      kind: "ok",
+      resources: CACHED_RESOURCES.map((resource) => ({ ...healthy, resource, ...(resource === "pods" && { watermarks: ["0", "0"] }) })),
+    });
+  });
+
+  it("[informer T46] a build of other identity is gated, by name of what differs; a new epoch turns it round", async () => {
+    const rig = await (await open()).synced();
+    await rig.seed("replicasets", [put(cachedReplicaSet(), { counted: true })]);
+    await rig.store.add(rig.epoch, "replicaset", RS, 0);
+    for (const differs of [{ projection: 2 }, { digestPrefix: "k2.f1" }, { hashLayout: "v1.37" }]) {
+      const other = await rig.fixture.beside({ identity: { ...IDENTITY, ...differs } });
+      const gate = await other.gate("replicaset");
+      expect(gate).toMatchObject({ open: false, reason: expect.stringContaining(Object.keys(differs)[0] ?? "") });
+      expect(await other.take(rig.run("replicaset", RS), {})).toMatchObject({ kind: "gated" });
+      expect(await other.sweep(rig.epoch)).toEqual([]);
+      await other.close();
+    }
+    expect(await rig.store.gate("replicaset")).toEqual({ open: true });
+    const young = new Rig({ ...rig.fixture, store: await rig.fixture.beside({ identity: { ...IDENTITY, projection: 2 } }) });
+    await rig.store.openEpoch({ ...EPOCH, epoch: "e2", projection: 2 }, "e1");
+    young.epoch = "e2";
+    for (const resource of CACHED_RESOURCES) await young.openFence(resource);
+    for (const resource of CACHED_RESOURCES) await young.relist(resource, [], "0");
+    expect(await young.store.gate("replicaset")).toEqual({ open: true });
+    expect(await rig.store.gate("replicaset")).toMatchObject({ open: false });
+    await young.store.close();
+  });
+
+  it("[informer T50] after a flush everything is gated, nothing is written, and an epoch makes it whole", async () => {
+    const rig = await (await open()).synced();
+    await rig.seed("replicasets", [put(cachedReplicaSet(), { counted: true })]);
+    await rig.store.add(rig.epoch, "replicaset", RS, 0);
+    const { run } = await rig.taken("replicaset", RS);
+    await rig.fixture.flush();
+    expect(await rig.store.epoch()).toBeUndefined();
+    expect(await rig.store.gate("replicaset")).toMatchObject({ open: false });
+    expect(await rig.deliver("pods", [put(cachedPod())])).toEqual({ kind: "noEpoch" });
+    expect(await rig.manifest("pods", [], "9")).toEqual({ kind: "noEpoch" });
+    expect(await rig.store.checkpoint({ epoch: rig.epoch, fence: rig.fence, sent: {} })).toEqual({ kind: "noEpoch" });
+    expect(await rig.store.take(run, {})).toMatchObject({ kind: "gated" });
+    expect(await rig.store.done(run, { kind: "ok" })).toEqual({ kind: "stolen" });
+    expect(await rig.store.writeThrough(run, writeOf("pods"))).toEqual({ kind: "otherEpoch" });
+    expect(await rig.store.add(rig.epoch, "replicaset", RS, 0)).toBeUndefined();
+    expect(await rig.store.sweep(rig.epoch)).toEqual([]);
+    expect(await rig.store.readLane("pods", 0)).toEqual([]);
+
+    const young = new Rig(rig.fixture);
+    young.epoch = "e2";
+    await young.synced();
+    expect(await young.store.gate("replicaset")).toEqual({ open: true });
+  });
+
+  it("[informer T51] a Store set back sees the gap with the next message; SUSPECT, a raised fence and a generation mend it", async (context) => {
+    const rig = await (await open()).synced();
+    if (!rig.fixture.snapshot) return context.skip("the adapter cannot be set back");
+    const rs = cachedReplicaSet({ resourceVersion: "5" });
+    await rig.seed("replicasets", [put(rs, { counted: true })]);
+    const restore = await rig.fixture.snapshot();
+    await rig.seed("pods", [put(cachedPod({ resourceVersion: "10" }))]);
+    await restore();
+    expect(await rig.row("pods", "shop/web-1")).toBeUndefined();
+    await rig.seed("pods", [], { kind: "W", watermark: "11" });
+    expect(await rig.health("pods")).toMatchObject({ holeForMs: 0, watermarks: ["0"] });
+    await rig.store.markSuspect("pods", "set back");
+    expect(await rig.store.gate("replicaset")).toMatchObject({ open: false, reason: expect.stringContaining("set back") });
+    await rig.raiseFence("101");
+    await rig.heartbeat();
+    await rig.relist("pods", [cachedPod({ resourceVersion: "10" })], "12", put);
+    expect(await rig.store.gate("replicaset")).toEqual({ open: true });
+    expect(await rig.dirty("replicaset")).toEqual([RS]);
+    expect((await rig.row("pods", "shop/web-1"))?.rv).toBe("10");
+  });
+
+  it("[informer T53] a message lost for good: W stops, the gate shuts after 2 s, a raised fence and a list mend it", async () => {
+    const rig = await (await open()).synced();
+    await rig.seed("pods", [put(cachedPod({ name: "a", resourceVersion: "10" }))]);
+    const lost = rig.nextSequence("pods");
+    await rig.seed("pods", [put(cachedPod({ name: "c", resourceVersion: "12" }))], { sequence: lost + 1 });
+    expect(await rig.store.gate("replicaset")).toEqual({ open: true });
+    await rig.pass(2_000);
+    expect(await rig.health("pods")).toMatchObject({ holeForMs: 2_000, watermarks: ["10"] });
+    expect(await rig.store.gate("replicaset")).toEqual({ open: true });
+    await rig.pass(1);
+    expect(await rig.store.gate("replicaset")).toMatchObject({ open: false, reason: expect.stringMatching(/pods.*hole/u) });
+    expect(await rig.store.gate("replicationcontroller")).toMatchObject({ open: false });
+    await rig.raiseFence("101");
+    await rig.relist("pods", [cachedPod({ name: "b", resourceVersion: "11" }), cachedPod({ name: "c", resourceVersion: "12" })], "13", put);
+    expect(await rig.store.gate("replicaset")).toEqual({ open: true });
+    expect((await rig.store.readLane("pods", 0)).map((row) => row.key)).toEqual(["shop/b", "shop/c"]);
+    expect(await rig.watermark("pods")).toBe("13");
+  });
+
+  it("keeps the last 1,000 of what could not be applied, the oldest first", async () => {
+    const rig = await (await open()).open();
+    expect(await rig.store.quarantined()).toEqual([]);
+    const entry = (index: number) => ({ what: `pods shop/p${index}`, where: "lane 3, sequence 9", why: "no uid", atMs: index });
+    for (let index = 0; index < 1_003; index++) await rig.store.quarantine(entry(index));
+    const kept = await rig.store.quarantined();
+    expect(kept).toHaveLength(1_000);
+    expect([kept[0], kept.at(-1)]).toEqual([entry(3), entry(1_002)]);
+  });
+
+  it("an effect that names a key of an old epoch's primary finds nobody", async () => {
+    const rig = await (await open()).synced();
+    const rs = cachedReplicaSet();
+    await rig.seed("replicasets", [put(rs, { counted: true })]);
+    await rig.store.openEpoch({ ...EPOCH, epoch: "e2" }, "e1");
+    rig.epoch = "e2";
+    for (const resource of CACHED_RESOURCES) await rig.openFence(resource);
+    await rig.seed("pods", [put(cachedPod(), { effects: [effect("replicaset", rs)] })], { sequence: 1 });
+    expect(await rig.dirty("replicaset")).toEqual([]);
+  });
+}

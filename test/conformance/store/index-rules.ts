@@ -1,0 +1,421 @@
+/** Rows: last writer wins by resourceVersion, deletes are values (informer §11.3 A4–A10, I1–I4). */
+import { expect, it } from "vitest";
+
+import { laneOf } from "../../../shared/api/lane.ts";
+import type { CachedPod } from "../../../shared/api/cached.ts";
+import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
+import type { ItemChange } from "../../../shared/ports/store.ts";
+import { cachedDeployment, cachedPod, cachedReplicaSet, effect, keyOf, ownedBy, put, remove } from "../../support/builders.ts";
+import type { OpenRig } from "../store.ts";
+import { ONE_LANE, outcomes, rung } from "./rig.ts";
+import type { Rig } from "./rig.ts";
+
+const POD = "shop/web-1";
+const pod = (resourceVersion: string, overrides: Partial<CachedPod> = {}) => cachedPod({ resourceVersion, ...overrides });
+
+export function indexCases(open: OpenRig): void {
+  it("hands back what was put, whole", async () => {
+    const rig = await (await open()).synced();
+    const object = pod("10", {
+      owner: { kind: "ReplicaSet", name: "web", uid: "u1" },
+      ready: { status: "True", since: "2026-03-01T10:00:02Z" },
+      labels: { "a/b": 'ü"\u0000\u001f' },
+    });
+    expect(outcomes(await rig.deliver("pods", [put(object)]))).toEqual(["changed"]);
+    expect(await rig.row("pods", POD)).toEqual({ key: POD, uid: object.uid, rv: "10", owner: "u1", gone: false, object });
+  });
+
+  it("I1 [informer A4] keeps the row against an older or equal version, with no effects and nothing lowered", async () => {
+    const rig = await (await open()).synced();
+    const rs = cachedReplicaSet();
+    await rig.seed("replicasets", [put(rs, { counted: true })]);
+    const { run } = await runOf(rig, "shop/web");
+    await rig.store.registerIntents(run, rs.metadata.uid, [{ id: "c:web-1", verb: "create", name: "web-1" }]);
+    await rig.seed("pods", [put(pod("10"))]);
+    for (const rv of ["9", "10"]) {
+      const again = put(pod(rv, { phase: "Running" }), {
+        effects: [effect("replicaset", rs)],
+        lowers: [{ ownerUid: rs.metadata.uid, op: "c:web-1" }],
+      });
+      const answer = await rig.deliver("pods", [again]);
+      expect(outcomes(answer)).toEqual(["same"]);
+      expect(rung(answer)).toEqual([]);
+    }
+    expect((await rig.row("pods", POD))?.object).toEqual(pod("10"));
+    expect(await rig.dirty("replicaset")).toEqual([]);
+    await rig.store.done(run, { kind: "ok" });
+    await rig.store.add(rig.epoch, "replicaset", "shop/web", 0);
+    expect(await rig.intents(rs.metadata.uid, "replicaset", "shop/web")).toHaveLength(1);
+  });
+
+  it("I1 [informer A4] counts nothing for what changes nothing", async () => {
+    const rig = await (await open()).synced();
+    const count = async () => (await rig.store.readIndex({ counts: [{ resource: "replicasets", namespace: "shop" }] })).counts[0]?.count;
+    await rig.seed("replicasets", [put(cachedReplicaSet({ resourceVersion: "5" }), { counted: true })]);
+    expect(await count()).toBe(1);
+    await rig.deliver("replicasets", [put(cachedReplicaSet({ resourceVersion: "5" }), { counted: true })]);
+    expect(await count()).toBe(1);
+    await rig.seed("replicasets", [put(cachedReplicaSet({ resourceVersion: "6" }))]);
+    expect(await count()).toBe(1);
+    await rig.seed("replicasets", [remove(cachedReplicaSet(), "7", { counted: true })]);
+    expect(await count()).toBe(2);
+  });
+
+  it("[informer T31] adds, updates and deletes in order, with effects each time", async () => {
+    const rig = await (await open()).synced();
+    const rs = cachedReplicaSet();
+    await rig.seed("replicasets", [put(rs, { counted: true })]);
+    for (const item of [put(pod("10")), put(pod("20")), remove(pod("20"), "30")]) {
+      const answer = await rig.deliver("pods", [{ ...item, effects: [effect("replicaset", rs)] }]);
+      expect(outcomes(answer)).toEqual(["changed"]);
+      expect(rung(answer)).toEqual(["replicaset shop/web"]);
+      await finish(rig, "shop/web");
+    }
+    expect(await rig.row("pods", POD)).toBeUndefined();
+  });
+
+  it("I2 [informer T34] [informer A5] a late update does not resurrect while a tombstone stands", async () => {
+    const rig = await (await open()).synced();
+    await rig.seed("pods", [put(pod("10"))]);
+    const missing = rig.nextSequence("pods");
+    await rig.seed("pods", [remove(pod("10"), "30")], { sequence: missing + 1 }); // so W stays below, and only the tombstone speaks
+    expect(await rig.watermark("pods")).toBe("10");
+    const late = { sequence: missing, commit: false } as const;
+    expect(outcomes(await rig.deliver("pods", [put(pod("20"))], late))).toEqual(["late"]);
+    expect(await rig.row("pods", POD)).toBeUndefined();
+    expect(outcomes(await rig.deliver("pods", [put(pod("30"))], late))).toEqual(["late"]);
+    expect(outcomes(await rig.deliver("pods", [put(pod("31"))], late))).toEqual(["changed"]);
+  });
+
+  it("I2 [informer T34] [informer A6] nor once the watermark has passed the tombstone", async () => {
+    const rig = await (await open()).synced();
+    await rig.seed("pods", [put(pod("10"))]);
+    await rig.seed("pods", [remove(pod("10"), "30")]);
+    expect(await rig.watermark("pods")).toBe("30");
+    expect(outcomes(await rig.deliver("pods", [put(pod("20"))]))).toEqual(["absent"]);
+    expect(await rig.row("pods", POD)).toBeUndefined();
+  });
+
+  it("I2 [informer A6] absence at the watermark itself is authoritative, a listed object is let in", async () => {
+    const rig = await (await open()).synced();
+    await rig.seed("pods", [], { kind: "W", watermark: "50" });
+    expect(outcomes(await rig.deliver("pods", [put(pod("50"))]))).toEqual(["absent"]);
+    expect(outcomes(await rig.deliver("pods", [put(pod("50"))], { kind: "L" }))).toEqual(["changed"]);
+  });
+
+  it("[informer A5] binds a listed object too", async () => {
+    const rig = await (await open()).synced();
+    await rig.seed("pods", [remove(pod("10"), "30")], { commit: false });
+    expect(outcomes(await rig.deliver("pods", [put(pod("20"))], { kind: "L" }))).toEqual(["late"]);
+  });
+
+  it("I4 [informer A7] [informer T76] keeps the flag gone while the uid is the same", async () => {
+    const rig = await (await open()).synced();
+    const rs = cachedReplicaSet();
+    await rig.seed("replicasets", [put(rs, { counted: true })]);
+    await rig.seed("pods", [put(pod("10"))]);
+    const { run } = await runOf(rig, "shop/web");
+    const gone = async () => (await rig.row("pods", POD))?.gone;
+    await rig.writeThrough(run, "pods", [], { ownerUid: rs.metadata.uid, gone: [{ key: POD, uid: pod("10").uid }] });
+    expect(await gone()).toBe(true);
+    await rig.seed("pods", [put(pod("11"))]);
+    expect(await gone()).toBe(true);
+    await rig.seed("pods", [put(pod("12", { owner: ownedBy("ReplicaSet", rs) }))]);
+    expect((await rig.store.readSlices([{ resource: "pods", owner: rs.metadata.uid }]))[0]?.map((row) => row.gone)).toEqual([true]);
+    await rig.seed("pods", [put(pod("13", { uid: "other" }))]);
+    expect(await gone()).toBe(false);
+  });
+
+  it("I2 [informer A8] ignores a delete older than the row", async () => {
+    const rig = await (await open()).synced();
+    const rs = cachedReplicaSet();
+    await rig.seed("replicasets", [put(rs, { counted: true })]);
+    await rig.seed("pods", [put(pod("20", { uid: "second" }))]);
+    const answer = await rig.deliver("pods", [remove(pod("10", { uid: "first" }), "15", { effects: [effect("replicaset", rs)] })]);
+    expect(outcomes(answer)).toEqual(["same"]);
+    expect(rung(answer)).toEqual([]);
+    expect((await rig.row("pods", POD))?.uid).toBe("second");
+    // Nor does it leave a tombstone, or bury what the row's own delete left.
+    expect(outcomes(await rig.deliver("pods", [remove(pod("20"), "20")]))).toEqual(["changed"]);
+  });
+
+  it("[informer A9] a lesser delete does not replace a greater tombstone", async () => {
+    const rig = await (await open()).synced();
+    const ahead = { commit: false } as const;
+    await rig.seed("pods", [remove(pod("10"), "11")], ahead);
+    await rig.seed("pods", [remove(pod("8"), "9")], ahead);
+    expect(outcomes(await rig.deliver("pods", [put(pod("10"))], ahead))).toEqual(["late"]);
+    expect(await rig.row("pods", POD)).toBeUndefined();
+  });
+
+  it("[informer A9] a delete of what is not cached queues what its message concerns", async () => {
+    const rig = await (await open()).synced();
+    const rs = cachedReplicaSet();
+    await rig.seed("replicasets", [put(rs, { counted: true })]);
+    const answer = await rig.deliver("pods", [remove(pod("10"), "11", { effects: [effect("replicaset", rs)] })]);
+    expect(outcomes(answer)).toEqual(["changed"]);
+    expect(rung(answer)).toEqual(["replicaset shop/web"]);
+  });
+
+  it("[informer A10] [informer T36] delete and add of one name in one pack, or collapsed into one update", async () => {
+    const rig = await (await open()).synced();
+    const [first, second] = [cachedReplicaSet({ name: "one" }), cachedReplicaSet({ name: "two" })];
+    await rig.seed("replicasets", [put(first, { counted: true }), put(second, { counted: true })]);
+    const [old, young] = [
+      pod("4", { uid: "uid1", owner: ownedBy("ReplicaSet", first) }),
+      pod("6", { uid: "uid2", owner: ownedBy("ReplicaSet", second) }),
+    ];
+    const both = [effect("replicaset", first), effect("replicaset", second)];
+
+    await rig.seed("pods", [put(old)]);
+    // The applier splits a message at the second item of a key, so this is two calls of one message.
+    const sequence = rig.nextSequence("pods");
+    const split = [
+      await rig.deliver("pods", [remove(old, "5", { effects: both.slice(0, 1) })], { sequence, commit: false }),
+      await rig.deliver("pods", [put(young, { effects: both.slice(1) })], { sequence, watermark: "6" }),
+    ];
+    expect(split.flatMap(rung)).toEqual(["replicaset shop/one", "replicaset shop/two"]);
+    expect((await rig.row("pods", POD))?.uid).toBe("uid2");
+
+    await finish(rig, "shop/one");
+    await finish(rig, "shop/two");
+    const third = pod("9", { uid: "uid3", owner: ownedBy("ReplicaSet", first) });
+    const collapsed = await rig.deliver("pods", [put(third, { effects: both })]);
+    expect(rung(collapsed)).toEqual(["replicaset shop/one", "replicaset shop/two"]);
+    expect((await rig.row("pods", POD))?.uid).toBe("uid3");
+  });
+
+  it("I3 [informer A10] a primary that changed its uid takes its intents along, its effects are of both", async () => {
+    const rig = await (await open()).synced();
+    const [old, young] = [cachedReplicaSet({ uid: "rs1", resourceVersion: "5" }), cachedReplicaSet({ uid: "rs2", resourceVersion: "8" })];
+    await rig.seed("replicasets", [put(old, { counted: true })]);
+    const { run } = await runOf(rig, "shop/web");
+    await rig.store.registerIntents(run, "rs1", [{ id: "c:web-1", verb: "create", name: "web-1" }]);
+    await rig.store.done(run, { kind: "ok" });
+    const answer = await rig.deliver("replicasets", [
+      put(young, { counted: true, effects: [effect("replicaset", old, { self: true }), effect("replicaset", young, { self: true })] }),
+    ]);
+    expect(rung(answer)).toEqual(["replicaset shop/web"]);
+    const { snapshot } = await rig.taken("replicaset", "shop/web");
+    expect(snapshot.primary?.uid).toBe("rs2");
+    expect(snapshot.intents).toEqual([]);
+  });
+
+  it("N4 [informer A10] nor do they come back when the old uid does", async () => {
+    const rig = await (await open()).synced();
+    const at = (uid: string, resourceVersion: string) => put(cachedReplicaSet({ uid, resourceVersion }), { counted: true });
+    await rig.seed("replicasets", [at("rs1", "5")]);
+    const { run } = await runOf(rig, "shop/web");
+    await rig.store.registerIntents(run, "rs1", [{ id: "c:web-1", verb: "create", name: "web-1" }]);
+    await rig.store.done(run, { kind: "ok" });
+    await rig.seed("replicasets", [at("rs2", "8")]);
+    await rig.seed("replicasets", [at("rs1", "9")]); // out of a backup, say
+    const { snapshot } = await runOf(rig, "shop/web");
+    expect([snapshot.primary?.uid, snapshot.intents]).toEqual(["rs1", []]);
+  });
+
+  it("I3 a deleted primary leaves its namespace", async () => {
+    const rig = await (await open()).synced();
+    const primaries = async () =>
+      (await rig.store.readIndex({ primaries: [{ resource: "replicasets", namespace: "shop" }] })).primaries[0]?.rows.map((row) => row.rv);
+    await rig.seed("replicasets", [put(cachedReplicaSet({ resourceVersion: "5" }), { counted: true })]);
+    await rig.seed("replicasets", [put(cachedReplicaSet({ resourceVersion: "6" }))]);
+    expect(await primaries()).toEqual(["6"]);
+    await rig.seed("replicasets", [remove(cachedReplicaSet(), "7", { counted: true })]);
+    expect(await primaries()).toEqual([]);
+  });
+
+  it("an effect for a primary that is gone or another one queues nobody; its own appearance and end do", async () => {
+    const rig = await (await open()).synced();
+    const rs = cachedReplicaSet({ uid: "rs1", resourceVersion: "5" });
+    const other = cachedReplicaSet({ uid: "rs0" });
+    expect(rung(await rig.deliver("pods", [put(pod("10"), { effects: [effect("replicaset", rs)] })]))).toEqual([]);
+    expect(
+      rung(await rig.deliver("replicasets", [put(rs, { counted: true, effects: [effect("replicaset", rs, { self: true })] })])),
+    ).toEqual(["replicaset shop/web"]);
+    await finish(rig, "shop/web");
+    expect(rung(await rig.deliver("pods", [put(pod("11"), { effects: [effect("replicaset", other)] })]))).toEqual([]);
+    expect(
+      rung(await rig.deliver("replicasets", [remove(rs, "12", { counted: true, effects: [effect("replicaset", rs, { self: true })] })])),
+    ).toEqual(["replicaset shop/web"]);
+    expect(await rig.dirty("replicaset")).toEqual(["shop/web"]);
+  });
+
+  it("one call rings a key once, at its earliest time", async () => {
+    const rig = await (await open()).synced();
+    const rs = cachedReplicaSet();
+    await rig.seed("replicasets", [put(rs, { counted: true })]);
+    const items = [1, 2, 3].map((index) =>
+      put(cachedPod({ name: `web-${index}`, resourceVersion: `${10 + index}`, owner: ownedBy("ReplicaSet", rs) }), {
+        effects: [effect("replicaset", rs, { urgency: index === 2 ? "act" : "status" })],
+      }),
+    );
+    const answer = await rig.deliver("pods", items);
+    expect(answer).toMatchObject({
+      bells: [{ controller: "replicaset", key: "shop/web", uid: rs.metadata.uid, epoch: rig.epoch, delayMs: 0 }],
+    });
+  });
+
+  it("I3 [informer T43] a pod stands in exactly one slice, wherever it goes", async () => {
+    const rig = await (await open()).synced();
+    const slices = async () => {
+      const [first, second, orphans] = await rig.store.readSlices([
+        { resource: "pods", owner: "u1" },
+        { resource: "pods", owner: "u2" },
+        { resource: "pods", orphansOf: "shop" },
+      ]);
+      return [first?.length, second?.length, orphans?.length];
+    };
+    const owner = (uid: string) => ({ owner: { kind: "ReplicaSet", name: uid, uid } });
+    await rig.seed("pods", [put(pod("10", owner("u1")))]);
+    expect(await slices()).toEqual([1, 0, 0]);
+    await rig.seed("pods", [put(pod("11", owner("u2")))]);
+    expect(await slices()).toEqual([0, 1, 0]);
+    await rig.seed("pods", [put(pod("12"))]);
+    expect(await slices()).toEqual([0, 0, 1]);
+    await rig.seed("pods", [remove(pod("12"), "13")]);
+    expect(await slices()).toEqual([0, 0, 0]);
+  });
+
+  it("reads slices, lanes and namespaces in the order of keys, and only what was asked for", async () => {
+    const rig = await (await open()).synced();
+    const owner = { kind: "ReplicaSet", name: "web", uid: "u1" };
+    await rig.seed(
+      "pods",
+      ["c", "a", "b"].map((name, index) => put(cachedPod({ name, resourceVersion: `${index + 10}`, owner }))),
+    );
+    await rig.seed("pods", [put(cachedPod({ name: "lone", namespace: "other", resourceVersion: "20" }))]);
+    await rig.seed("replicasets", [
+      put(cachedReplicaSet({ name: "y" })),
+      put(cachedReplicaSet({ name: "x" })),
+      put(cachedReplicaSet({ name: "z", namespace: "other" })),
+    ]);
+    const [slice, orphans] = await rig.store.readSlices([
+      { resource: "pods", owner: "u1" },
+      { resource: "pods", orphansOf: "other" },
+    ]);
+    expect(slice?.map((row) => row.key)).toEqual(["shop/a", "shop/b", "shop/c"]);
+    expect(orphans?.map((row) => row.key)).toEqual(["other/lone"]);
+    expect((await rig.store.readLane("pods", 0)).map((row) => row.key)).toEqual(["other/lone", "shop/a", "shop/b", "shop/c"]);
+    expect((await rig.store.readLane("pods", 0))[1]).toEqual({ key: "shop/a", uid: "uid-a", rv: "11", owner: "u1", gone: false });
+    const view = await rig.store.readIndex({
+      rows: [
+        { resource: "pods", key: "shop/a" },
+        { resource: "pods", key: "shop/none" },
+      ],
+      primaries: [
+        { resource: "replicasets", namespace: "shop" },
+        { resource: "deployments", namespace: "shop" },
+      ],
+    });
+    expect(view.rows.map(({ resource, row }) => [resource, row.key])).toEqual([["pods", "shop/a"]]);
+    expect(view.primaries.map(({ resource, rows }) => [resource, rows.map((row) => row.key)])).toEqual([
+      ["replicasets", ["shop/x", "shop/y"]],
+      ["deployments", []],
+    ]);
+  });
+
+  it("I3 [informer T45] every row stands in its slice, its lane and its namespace, and nowhere else", async () => {
+    const lanes = { ...ONE_LANE, pods: 3 };
+    const rig = await (await open(lanes)).synced();
+    const random = createSeededRandom(45);
+    const pick = <T>(values: readonly T[]): T => values[Math.floor(random.next() * values.length)] as T;
+    const owners = [undefined, "u1", "u2", "u3"];
+    for (let step = 1; step <= 300; step++) {
+      const changes = new Map<string, ItemChange>();
+      for (let count = 0; count < 1 + random.next() * 4; count++) {
+        const owner = pick(owners);
+        const object = cachedPod({
+          name: `p${Math.floor(random.next() * 12)}`,
+          uid: `uid-${pick([1, 2])}`,
+          resourceVersion: `${step}`,
+          ...(owner !== undefined && { owner: { kind: "ReplicaSet", name: owner, uid: owner } }),
+        });
+        changes.set(keyOf(object), random.next() < 0.3 ? remove(object, `${step}`) : put(object));
+      }
+      for (let lane = 0; lane < lanes.pods; lane++) {
+        const items = [...changes.values()].filter((item) => laneOf(item.key, lanes.pods) === lane);
+        if (items.length > 0) outcomes(await rig.deliver("pods", items, { lane }));
+      }
+    }
+    const rows = (await Promise.all([0, 1, 2].map((lane) => rig.store.readLane("pods", lane)))).flat();
+    const slices = await rig.store.readSlices([
+      { resource: "pods", orphansOf: "shop" },
+      ...["u1", "u2", "u3"].map((owner) => ({ resource: "pods", owner }) as const),
+    ]);
+    const inSlices = slices.flatMap((slice, index) => slice.map(({ object: _, ...row }) => ({ ...row, owner: owners[index] })));
+    expect(sortByKey(inSlices)).toEqual(sortByKey(rows.map((row) => ({ ...row, owner: row.owner }))));
+    expect(rows.length).toBeGreaterThan(3);
+  });
+
+  it("[informer T86] orders resourceVersions beyond 2^53 and 2^64 exactly, and by length before digits", async () => {
+    const rig = await (await open()).synced();
+    const ascending = [
+      "9",
+      "10",
+      "999",
+      "1000",
+      "9007199254740992",
+      "9007199254740993",
+      "18446744073709551616",
+      "18446744073709551617",
+      "99999999999999999999",
+      "100000000000000000000",
+    ];
+    for (const [index, rv] of ascending.entries()) {
+      expect(outcomes(await rig.deliver("pods", [put(pod(rv))]))).toEqual(["changed"]);
+      expect(await rig.watermark("pods")).toBe(rv);
+      for (const older of ascending.slice(0, index + 1)) {
+        expect(outcomes(await rig.deliver("pods", [put(pod(older))])), `${older} over ${rv}`).toEqual(["same"]);
+        const lone = put(cachedPod({ name: `late-${index}`, resourceVersion: older }));
+        expect(outcomes(await rig.deliver("pods", [lone])), `${older} below ${rv}`).toEqual(["absent"]);
+        expect(await rig.watermark("pods")).toBe(rv);
+      }
+      for (const older of ascending.slice(0, index))
+        expect(outcomes(await rig.deliver("pods", [remove(pod(rv), older)]))).toEqual(["same"]);
+    }
+    for (const [index, rv] of ascending.entries()) {
+      const name = `tomb-${index}`;
+      const deleted = `2${"0".repeat(20)}${index}`;
+      await rig.seed("pods", [remove(cachedPod({ name }), deleted)], { commit: false });
+      expect(outcomes(await rig.deliver("pods", [put(cachedPod({ name, resourceVersion: rv }))], { kind: "L", commit: false }))).toEqual([
+        "late",
+      ]);
+    }
+  });
+
+  it("[informer T83] two clusters share nothing", async () => {
+    const rig = await (await open()).synced();
+    await rig.seed("pods", [put(pod("10"))]);
+    const other = await rig.fixture.beside({ cluster: "another" });
+    expect(await other.epoch()).toBeUndefined();
+    expect((await other.readIndex({ rows: [{ resource: "pods", key: POD }] })).rows).toEqual([]);
+    await other.close();
+  });
+
+  it("remembers what travelled of a Deployment and its owner chain", async () => {
+    const rig = await (await open()).synced();
+    const deployment = cachedDeployment({ resourceVersion: "5" });
+    const rs = cachedReplicaSet({ resourceVersion: "6", owner: ownedBy("Deployment", deployment) });
+    await rig.seed("deployments", [put(deployment, { counted: true })]);
+    await rig.seed("replicasets", [put(rs, { counted: true })]);
+    const [slice] = await rig.store.readSlices([{ resource: "replicasets", owner: deployment.metadata.uid }]);
+    expect(slice?.map((row) => row.object)).toEqual([rs]);
+    expect((await rig.row("deployments", "shop/web"))?.object).toEqual(deployment);
+  });
+}
+
+/** A run of the key, which is made dirty for it. */
+async function runOf(rig: Rig, key: string) {
+  await rig.store.add(rig.epoch, "replicaset", key, 0);
+  return rig.taken("replicaset", key);
+}
+
+async function finish(rig: Rig, key: string): Promise<void> {
+  const { run } = await rig.taken("replicaset", key);
+  await rig.store.done(run, { kind: "ok" });
+}
+
+function sortByKey<T extends { readonly key: string }>(rows: readonly T[]): readonly T[] {
+  return [...rows].sort((a, b) => (a.key < b.key ? -1 : 1));
+}

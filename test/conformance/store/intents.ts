@@ -1,0 +1,319 @@
+/** Intents and their recovery (informer §13 layers 1 and 4; N1–N4). */
+import { expect, it } from "vitest";
+
+import type { Intent, Taken } from "../../../shared/ports/store.ts";
+import { cachedPod, cachedReplicaSet, effect, ownedBy, put, remove } from "../../support/builders.ts";
+import type { OpenRig } from "../store.ts";
+import { rung } from "./rig.ts";
+import type { Rig } from "./rig.ts";
+
+const KEY = "shop/web";
+const C = "replicaset";
+const rs = cachedReplicaSet({ resourceVersion: "5" });
+const UID = rs.metadata.uid;
+const DEADLINE_MS = 15_000;
+const create = (name: string) => ({ id: `c:${name}`, verb: "create", name }) as const;
+const destroy = (name: string) => ({ id: `d:uid-${name}`, verb: "delete", name, uid: `uid-${name}` }) as const;
+const owned = (name: string, resourceVersion: string) => cachedPod({ name, resourceVersion, owner: ownedBy("ReplicaSet", rs) });
+
+export function intentCases(open: OpenRig): void {
+  /** A replica set, and a run of it. */
+  const running = async (): Promise<{ readonly rig: Rig; readonly run: Taken }> => {
+    const rig = await (await open()).synced();
+    await rig.seed("replicasets", [put(rs, { counted: true })]);
+    const { run } = await again(rig);
+    return { rig, run };
+  };
+  const again = async (rig: Rig) => {
+    await rig.store.add(rig.epoch, C, KEY, 0);
+    return rig.taken(C, KEY);
+  };
+  /** What stands, seen by a run of its own; `run` must be over. */
+  const standing = async (rig: Rig): Promise<readonly Intent[]> => {
+    const { run, snapshot } = await again(rig);
+    await rig.store.done(run, { kind: "ok" });
+    return snapshot.intents;
+  };
+  const stamps = async (rig: Rig) => (await standing(rig)).map((op) => [op.id, op.deadlineMs]);
+  const lowers = (...ops: readonly string[]) => ({ lowers: ops.map((op) => ({ ownerUid: UID, op })) });
+
+  it("registers pending ops with 15 s to go; the same ones again are the same ops", async () => {
+    const { rig, run } = await running();
+    const ops = [create("a"), destroy("b")];
+    for (let time = 0; time < 2; time++) {
+      expect(await rig.store.registerIntents(run, UID, ops)).toBe("ok");
+      await rig.pass(1_000);
+    }
+    await rig.store.done(run, { kind: "ok" });
+    const deadlineMs = rig.now() - 1_000 + DEADLINE_MS;
+    expect(await standing(rig)).toEqual(ops.map((op) => ({ ...op, state: "pending", token: run.token, deadlineMs })));
+  });
+
+  it("N1 registers nothing without the lease, or for another uid than the key's", async () => {
+    const { rig, run } = await running();
+    expect(await rig.store.registerIntents({ ...run, token: "other" }, UID, [create("a")])).toBe("stolen");
+    expect(await rig.store.registerIntents(run, "other-uid", [create("a")])).toBe("stolen");
+    await rig.seed("replicasets", [put(cachedReplicaSet({ uid: "rs2", resourceVersion: "9" }), { counted: true })]);
+    expect(await rig.store.registerIntents(run, UID, [create("a")])).toBe("stolen");
+    await rig.seed("replicasets", [remove(cachedReplicaSet({ uid: "rs2" }), "10", { counted: true })]);
+    expect(await rig.store.registerIntents(run, "rs2", [create("a")])).toBe("stolen");
+    await rig.seed("replicasets", [put(cachedReplicaSet({ resourceVersion: "12" }), { counted: true })]);
+    await rig.store.done(run, { kind: "ok" });
+    expect(await standing(rig)).toEqual([]);
+  });
+
+  it("N2 [informer T76] the stream lowers an op by name or uid, once, and wakes the key whose run registered it", async () => {
+    const { rig, run } = await running();
+    await rig.store.registerIntents(run, UID, [create("a"), destroy("b"), create("c")]);
+    await rig.store.done(run, { kind: "ok" });
+    const sequence = rig.nextSequence("pods");
+    const items = [put(owned("a", "10"), lowers("c:a", "d:uid-a")), put(owned("b", "11"), lowers("c:b", "d:uid-b"))];
+    expect(rung(await rig.deliver("pods", items, { sequence }))).toEqual([`${C} ${KEY}`]);
+    expect((await standing(rig)).map((op) => op.id)).toEqual(["c:c"]);
+    for (const again of [await rig.deliver("pods", items, { sequence }), await rig.deliver("pods", items)]) expect(rung(again)).toEqual([]);
+    expect((await standing(rig)).map((op) => op.id)).toEqual(["c:c"]);
+  });
+
+  it("N2 an event that lowers nothing wakes nobody", async () => {
+    const { rig, run } = await running();
+    await rig.store.registerIntents(run, UID, [create("c")]);
+    await rig.store.done(run, { kind: "ok" });
+    const others = {
+      lowers: [
+        { ownerUid: "other-uid", op: "c:c" },
+        { ownerUid: UID, op: "c:other" },
+        { ownerUid: UID, op: "d:c" },
+      ],
+    };
+    expect(rung(await rig.deliver("pods", [put(owned("c", "10"), others)]))).toEqual([]);
+    expect(await standing(rig)).toHaveLength(1);
+  });
+
+  it("a worker's own lowering is quiet, one of its refused creates too", async () => {
+    const { rig, run } = await running();
+    await rig.store.registerIntents(run, UID, [create("a"), create("b")]);
+    const answer = await rig.writeThrough(run, "pods", [], { ownerUid: UID, lower: ["c:a", "c:b", "c:none"] });
+    expect(answer).toEqual({ kind: "ok", bells: [], outcomes: [] });
+    expect(await rig.dirty(C)).toEqual([]);
+    expect(await rig.store.done(run, { kind: "retry" })).toMatchObject({ bell: { delayMs: 5 } });
+    expect(await standing(rig)).toEqual([]);
+  });
+
+  it("[informer T73] a worker's own answers lower what they answer and are seen at once", async () => {
+    const { rig, run } = await running();
+    await rig.store.registerIntents(run, UID, [create("a"), create("b"), create("c")]);
+    const items = ["a", "b", "c"].map((name, index) => put(owned(name, `${index + 10}`), lowers(`c:${name}`)));
+    expect(await rig.writeThrough(run, "pods", items, { ownerUid: UID })).toMatchObject({
+      kind: "ok",
+      outcomes: ["changed", "changed", "changed"],
+    });
+    await rig.store.done(run, { kind: "ok" });
+    const { snapshot } = await again(rig);
+    expect([snapshot.dependents.length, snapshot.intents.length]).toEqual([3, 0]);
+  });
+
+  it("N1 a worker lowers and re-plans ops of its own token only", async () => {
+    const { rig, run } = await running();
+    await rig.store.registerIntents(run, UID, [create("a"), create("b")]);
+    await rig.store.done(run, { kind: "ok" });
+    const other = await again(rig);
+    await rig.writeThrough(other.run, "pods", [], { ownerUid: UID, lower: ["c:a"], plan: [{ id: "c:b", mayLand: true }] });
+    await rig.store.done(other.run, { kind: "ok" });
+    expect((await standing(rig)).map((op) => [op.id, op.state])).toEqual([
+      ["c:a", "pending"],
+      ["c:b", "pending"],
+    ]);
+  });
+
+  it("an unanswered create goes back to planned and remembers for 10 s that it may land", async () => {
+    const { rig, run } = await running();
+    await rig.store.registerIntents(run, UID, [create("a"), { ...create("b"), mayLandUntilMs: 77 }, create("c")]);
+    await rig.pass(5_000);
+    const landsUntil = rig.now() + 10_000;
+    await rig.writeThrough(run, "pods", [], {
+      ownerUid: UID,
+      plan: [
+        { id: "c:a", mayLand: true },
+        { id: "c:b", mayLand: false },
+        { id: "c:c", mayLand: false },
+      ],
+    });
+    await rig.store.done(run, { kind: "retry" });
+    expect(await standing(rig)).toMatchObject([
+      { id: "c:a", state: "planned", mayLandUntilMs: landsUntil },
+      { id: "c:b", state: "planned", mayLandUntilMs: 77 },
+      { id: "c:c", state: "planned" },
+    ]);
+    const [, , c] = await standing(rig);
+    expect(c?.mayLandUntilMs).toBeUndefined();
+  });
+
+  it("back to planned only if the op still stands: what the stream has seen is not planned again", async () => {
+    const { rig, run } = await running();
+    await rig.store.registerIntents(run, UID, [create("a")]);
+    await rig.seed("pods", [put(owned("a", "10"), lowers("c:a"))]);
+    await rig.writeThrough(run, "pods", [], { ownerUid: UID, plan: [{ id: "c:a", mayLand: true }] });
+    await rig.store.done(run, { kind: "retry" });
+    expect(await standing(rig)).toEqual([]);
+  });
+
+  it("planned ops block nothing: no deadline, no recovery", async () => {
+    const { rig, run } = await running();
+    await rig.store.registerIntents(run, UID, [create("a")]);
+    await rig.writeThrough(run, "pods", [], { ownerUid: UID, plan: [{ id: "c:a", mayLand: false }] });
+    await rig.store.done(run, { kind: "ok" });
+    await rig.pass(60_000);
+    const next = await again(rig);
+    expect([next.kind, next.snapshot.intents.map((op) => op.state)]).toEqual(["ok", ["planned"]]);
+    expect(await rig.dirty(C)).toEqual([]);
+  });
+
+  it("N3 younger ops of a dead token come with the snapshot, and the key comes back at the first deadline", async () => {
+    const { rig, run } = await running();
+    await rig.store.registerIntents(run, UID, [create("a")]);
+    await rig.pass(1_000);
+    await rig.store.done(run, { kind: "ok" });
+    const next = await again(rig);
+    expect([next.kind, next.snapshot.intents.map((op) => op.id)]).toEqual(["ok", ["c:a"]]);
+    expect(await rig.readyIn(C, KEY)).toBe(14_000);
+    expect(await rig.store.done(next.run, { kind: "ok" })).toMatchObject({ bell: { delayMs: 14_000 } });
+  });
+
+  it("N3 [informer T74] [informer T77] expired ops are recovered before anything is decided, however old they are", async () => {
+    for (const age of [DEADLINE_MS, 300_000]) {
+      const { rig, run } = await running();
+      await rig.store.registerIntents(run, UID, [create("a"), destroy("b")]);
+      await rig.pass(age); // killed −9
+      const next = await rig.taken(C, KEY);
+      expect(next.kind).toBe("recover");
+      expect(next.snapshot.primary?.uid).toBe(UID);
+      expect(next.snapshot.intents.map((op) => op.id)).toEqual(["c:a", "d:uid-b"]);
+      // a is found, b is not.
+      const found = put(owned("a", "10"), lowers("c:a"));
+      expect(await rig.writeThrough(next.run, "pods", [found], { ownerUid: UID, lower: ["c:a", "d:uid-b"] })).toMatchObject({ kind: "ok" });
+      expect(await rig.store.done(next.run, { kind: "requeueAfter", delayMs: 0 })).toMatchObject({ bell: { delayMs: 0 } });
+      const after = await rig.taken(C, KEY);
+      expect([after.kind, after.snapshot.intents, after.snapshot.dependents.map((row) => row.key)]).toEqual(["ok", [], ["shop/a"]]);
+    }
+  });
+
+  it("N3 recovery names the expired ops only, and keeps a create that was not found as planned", async () => {
+    const { rig, run } = await running();
+    await rig.store.registerIntents(run, UID, [create("a")]);
+    await rig.pass(1_000);
+    await rig.store.done(run, { kind: "ok" });
+    const second = await again(rig);
+    await rig.store.registerIntents(second.run, UID, [create("b")]);
+    await rig.store.done(second.run, { kind: "ok" });
+    await rig.pass(14_000);
+    const third = await rig.taken(C, KEY);
+    expect([third.kind, third.snapshot.intents.map((op) => op.id)]).toEqual(["recover", ["c:a"]]);
+    await rig.writeThrough(third.run, "pods", [], { ownerUid: UID, plan: [{ id: "c:a", mayLand: false }], lower: ["c:b"] });
+    await rig.store.done(third.run, { kind: "ok" });
+    expect((await standing(rig)).map((op) => [op.id, op.state])).toEqual([
+      ["c:a", "planned"],
+      ["c:b", "pending"],
+    ]);
+  });
+
+  it("N1 a recovering run that is frozen in its turn is void as well", async () => {
+    const { rig, run } = await running();
+    await rig.store.registerIntents(run, UID, [create("a"), create("b")]);
+    await rig.pass(DEADLINE_MS);
+    const frozen = await rig.taken(C, KEY);
+    await rig.pass(DEADLINE_MS);
+    const holder = await rig.taken(C, KEY);
+    expect([frozen.kind, holder.kind]).toEqual(["recover", "recover"]);
+    for (const late of [run, frozen.run])
+      await rig.writeThrough(late, "pods", [], { ownerUid: UID, lower: ["c:a"], plan: [{ id: "c:b", mayLand: true }] });
+    await rig.writeThrough(holder.run, "pods", [], { ownerUid: UID, lower: ["c:b"] });
+    await rig.store.done(holder.run, { kind: "ok" });
+    expect((await standing(rig)).map((op) => [op.id, op.state])).toEqual([["c:a", "pending"]]);
+  });
+
+  it("registering gives the run's pending ops 15 s from then", async () => {
+    const { rig, run } = await running();
+    await rig.store.registerIntents(run, UID, [create("a"), create("b"), create("p")]);
+    await rig.writeThrough(run, "pods", [], { ownerUid: UID, plan: [{ id: "c:p", mayLand: false }] });
+    await rig.pass(3_000);
+    await rig.store.registerIntents(run, UID, [create("c")]);
+    const registered = rig.now() + DEADLINE_MS;
+    await rig.store.done(run, { kind: "ok" });
+    expect(await stamps(rig)).toEqual([
+      ["c:a", registered],
+      ["c:b", registered],
+      ["c:c", registered],
+      ["c:p", registered - 3_000],
+    ]);
+  });
+
+  it("writing through gives the run's pending ops 15 s from then, whether its rows moved or not", async () => {
+    for (const moved of [false, true]) {
+      const { rig, run } = await running();
+      await rig.store.registerIntents(run, UID, [create("a"), create("p")]);
+      await rig.writeThrough(run, "pods", [], { ownerUid: UID, plan: [{ id: "c:p", mayLand: false }] });
+      await rig.pass(3_000);
+      const items = moved
+        ? [put(owned("x", "10"), { expected: { key: "shop/x", uid: "x", rv: "3", gone: false, object: owned("x", "3") } })]
+        : [];
+      expect((await rig.writeThrough(run, "pods", [], { ownerUid: UID, items })).kind).toBe(moved ? "retry" : "ok");
+      const written = rig.now() + DEADLINE_MS;
+      await rig.store.done(run, { kind: "ok" });
+      expect(await stamps(rig)).toEqual([
+        ["c:a", written],
+        ["c:p", written - 3_000],
+      ]);
+    }
+  });
+
+  it("another run's write-through does not prolong what is not its own", async () => {
+    const { rig, run } = await running();
+    await rig.store.registerIntents(run, UID, [create("a")]);
+    await rig.store.done(run, { kind: "ok" });
+    const deadlineMs = rig.now() + DEADLINE_MS;
+    await rig.pass(3_000);
+    const other = await again(rig);
+    await rig.writeThrough(other.run, "pods", [], { ownerUid: UID });
+    await rig.store.done(other.run, { kind: "ok" });
+    expect(await standing(rig)).toMatchObject([{ id: "c:a", deadlineMs, token: run.token }]);
+  });
+
+  it("[informer T75] the second invocation takes the planned name again", async () => {
+    const { rig, run } = await running();
+    await rig.store.registerIntents(run, UID, [create("a")]);
+    await rig.writeThrough(run, "pods", [], { ownerUid: UID, plan: [{ id: "c:a", mayLand: true }] });
+    await rig.store.done(run, { kind: "retry" });
+    const second = await again(rig);
+    const [op] = second.snapshot.intents;
+    expect(op).toMatchObject({ id: "c:a", name: "a", state: "planned" });
+    await rig.store.registerIntents(second.run, UID, [
+      { ...create("a"), ...(op?.mayLandUntilMs !== undefined && { mayLandUntilMs: op.mayLandUntilMs }) },
+    ]);
+    await rig.store.done(second.run, { kind: "ok" });
+    expect(await standing(rig)).toMatchObject([
+      { id: "c:a", state: "pending", token: second.run.token, mayLandUntilMs: op?.mayLandUntilMs },
+    ]);
+  });
+
+  it("N4 intents go with their owner, and its successor inherits none", async () => {
+    const { rig, run } = await running();
+    await rig.store.registerIntents(run, UID, [create("a")]);
+    await rig.store.done(run, { kind: "ok" });
+    await rig.seed("replicasets", [remove(rs, "9", { counted: true, effects: [effect(C, rs, { self: true })] })]);
+    expect((await rig.taken(C, KEY)).snapshot.intents).toEqual([]);
+    await rig.pass(DEADLINE_MS);
+    // Even the same uid finds nothing: what was deleted is deleted.
+    await rig.seed("replicasets", [put(cachedReplicaSet({ resourceVersion: "20" }), { counted: true })]);
+    const heir = await rig.taken(C, KEY);
+    expect([heir.kind, heir.snapshot.intents]).toEqual(["ok", []]);
+  });
+
+  it("pods come and go without taking intents along", async () => {
+    const { rig, run } = await running();
+    await rig.store.registerIntents(run, UID, [create("a")]);
+    await rig.store.done(run, { kind: "ok" });
+    await rig.seed("pods", [put(cachedPod({ name: "odd", uid: UID, resourceVersion: "10" }))]);
+    await rig.seed("pods", [remove(cachedPod({ name: "odd", uid: UID }), "11")]);
+    expect(await standing(rig)).toHaveLength(1);
+  });
+}

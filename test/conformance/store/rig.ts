@@ -1,0 +1,340 @@
+/** A Store with a watcher's and an applier's hands: opens epochs and fences, numbers messages, fills in what was read. */
+import { CACHED_RESOURCES } from "../../../shared/api/resources.ts";
+import type { CachedResource, Controller, ObjectKey } from "../../../shared/api/resources.ts";
+import { laneOf } from "../../../shared/api/lane.ts";
+import type { StoreIdentity } from "../../../shared/adapters/store-options.ts";
+import type { Clock } from "../../../shared/ports/clock.ts";
+import type { Doorbell } from "../../../shared/ports/doorbells.ts";
+import type {
+  ApplyResult,
+  EpochRecord,
+  Intent,
+  ItemChange,
+  NamespaceCount,
+  PackHeader,
+  ManifestRow,
+  Row,
+  Snapshot,
+  Store,
+  Taken,
+  TakeResult,
+  WriteThrough,
+  WriteThroughResult,
+} from "../../../shared/ports/store.ts";
+import type { Cached } from "../../../shared/api/cached.ts";
+import { expectation, keyOf, listed } from "../../support/builders.ts";
+
+/** What an adapter hands the suite: an empty Store whose time is in the test's hands. */
+export interface StoreFixture {
+  readonly store: Store;
+  readonly clock: Clock & { advance(ms: number): Promise<void> };
+  /** Another Store over the same data: of another build, or of another cluster. */
+  beside(options: { readonly identity?: StoreIdentity; readonly cluster?: string }): Promise<Store>;
+  /** Everything lost, as after FLUSHALL. */
+  flush(): Promise<void>;
+  /** Remembers all data; the answer puts it back, as a failover to a replica that lagged. Absent: the adapter cannot. */
+  snapshot?(): Promise<() => Promise<void>>;
+  close(): Promise<void>;
+}
+
+export interface StoreFixtureOptions {
+  readonly deployment: string;
+  readonly cluster: string;
+  readonly identity: StoreIdentity;
+  readonly holeLimitMs: number;
+}
+
+export type StoreFactory = (options: StoreFixtureOptions) => Promise<StoreFixture>;
+
+export const IDENTITY: StoreIdentity = { projection: 1, digestPrefix: "k1.f1", hashLayout: "v1.36" };
+export const HOLE_LIMIT_MS = 2_000;
+export const EPOCH: EpochRecord = { epoch: "e1", clusterUid: "cluster-uid", ...IDENTITY, fence: "100" };
+
+export type Lanes = { readonly [R in CachedResource]: number };
+/** One lane each, so that sequence numbers are easy to read; tests of lanes ask for more. */
+export const ONE_LANE: Lanes = { deployments: 1, replicasets: 1, replicationcontrollers: 1, pods: 1 };
+
+/** Heartbeats come every 15 s. */
+const HEARTBEAT_MS = 15_000;
+
+export interface DeliverOptions {
+  readonly kind?: PackHeader["kind"];
+  /** Default: the lane's next one. */
+  readonly sequence?: number;
+  readonly lane?: number;
+  readonly counts?: readonly NamespaceCount[];
+  /** Default: the greatest rv of a `D`; nothing for an `L`. */
+  readonly watermark?: string;
+  /** False: this is not the message's last call. */
+  readonly commit?: boolean;
+  /** Leave `expected` as the item has it. */
+  readonly asRead?: boolean;
+  readonly fence?: string;
+  readonly epoch?: string;
+  readonly generation?: number;
+}
+
+export class Rig {
+  readonly store: Store;
+  readonly fixture: StoreFixture;
+  readonly lanes: Lanes;
+  epoch: string = EPOCH.epoch;
+  fence: string = EPOCH.fence;
+  /** Last generation opened, by resource. */
+  readonly generations = new Map<CachedResource, number>();
+  /** Last sequence number used, by resource and lane. */
+  readonly #sequences = new Map<string, number>();
+  #tokens = 0;
+
+  constructor(fixture: StoreFixture, lanes: Lanes = ONE_LANE) {
+    this.fixture = fixture;
+    this.store = fixture.store;
+    this.lanes = lanes;
+  }
+
+  now(): number {
+    return this.fixture.clock.now();
+  }
+
+  // --- watcher
+
+  /** Epoch and fences, nothing listed: every gate is shut. */
+  async open(): Promise<this> {
+    await this.store.openEpoch({ ...EPOCH, epoch: this.epoch, fence: this.fence });
+    for (const resource of CACHED_RESOURCES) await this.openFence(resource);
+    return this;
+  }
+
+  async openFence(resource: CachedResource, fence: string = this.fence): ReturnType<Store["openFence"]> {
+    const result = await this.store.openFence({ epoch: this.epoch, fence, resource, lanes: this.lanes[resource] });
+    if (result.kind === "open" && fence !== this.fence) this.#restart(resource);
+    return result;
+  }
+
+  /** Raises the fence of all resources, as a new leader or a leader with a hole does. */
+  async raiseFence(fence: string): Promise<void> {
+    for (const resource of CACHED_RESOURCES) await this.openFence(resource, fence);
+    this.fence = fence;
+  }
+
+  #restart(resource: CachedResource): void {
+    for (let lane = 0; lane < this.lanes[resource]; lane++) this.#sequences.delete(`${resource} ${lane}`);
+  }
+
+  /** Everything empty and synced: every gate is open. */
+  async synced(): Promise<this> {
+    await this.open();
+    for (const resource of CACHED_RESOURCES) await this.relist(resource, [], "0");
+    return this;
+  }
+
+  async openGeneration(resource: CachedResource): Promise<string> {
+    const result = await this.store.openGeneration({ epoch: this.epoch, fence: this.fence, resource });
+    if (result.kind !== "open") throw new Error(result.kind);
+    this.generations.set(resource, result.generation);
+    return result.floor;
+  }
+
+  /** A whole generation: payloads, then a manifest per lane. */
+  async relist(
+    resource: CachedResource,
+    objects: readonly Cached[],
+    listRV: string,
+    effects: (object: Cached) => ItemChange,
+  ): Promise<readonly ManifestAnswer[]>;
+  async relist(resource: CachedResource, objects: readonly [], listRV: string): Promise<readonly ManifestAnswer[]>;
+  async relist(
+    resource: CachedResource,
+    objects: readonly Cached[],
+    listRV: string,
+    itemOf?: (object: Cached) => ItemChange,
+  ): Promise<readonly ManifestAnswer[]> {
+    await this.openGeneration(resource);
+    const answers: ManifestAnswer[] = [];
+    for (let lane = 0; lane < this.lanes[resource]; lane++) {
+      const here = objects.filter((object) => laneOf(keyOf(object), this.lanes[resource]) === lane);
+      if (itemOf && here.length > 0) await this.deliver(resource, here.map(itemOf), { kind: "L", lane });
+      answers.push(await this.manifest(resource, here.map(listed), listRV, { lane }));
+    }
+    return answers;
+  }
+
+  /** A heartbeat on every lane, with a resourceVersion that is as old as can be. */
+  async heartbeat(): Promise<void> {
+    for (const resource of CACHED_RESOURCES) {
+      for (let lane = 0; lane < this.lanes[resource]; lane++) await this.deliver(resource, [], { kind: "W", lane, watermark: "0" });
+    }
+  }
+
+  /** Time goes by while the watcher lives. */
+  async pass(ms: number): Promise<void> {
+    for (let left = ms; left > 0; left -= HEARTBEAT_MS) {
+      await this.fixture.clock.advance(Math.min(left, HEARTBEAT_MS));
+      await this.heartbeat();
+    }
+  }
+
+  // --- applier
+
+  header(resource: CachedResource, options: DeliverOptions & { readonly lane: number }): PackHeader {
+    return {
+      epoch: options.epoch ?? this.epoch,
+      fence: options.fence ?? this.fence,
+      generation: options.generation ?? this.generations.get(resource) ?? 0,
+      resource,
+      lane: options.lane,
+      sequence: options.sequence ?? this.nextSequence(resource, options.lane),
+      kind: options.kind ?? "D",
+    };
+  }
+
+  nextSequence(resource: CachedResource, lane = 0): number {
+    return (this.#sequences.get(`${resource} ${lane}`) ?? 0) + 1;
+  }
+
+  #used(resource: CachedResource, { lane, sequence }: PackHeader): void {
+    this.#sequences.set(`${resource} ${lane}`, Math.max(sequence, this.#sequences.get(`${resource} ${lane}`) ?? 0));
+  }
+
+  /** One message of one lane in one call, its rows read just before. */
+  async deliver(resource: CachedResource, items: readonly ItemChange[], options: DeliverOptions = {}): Promise<ApplyResult> {
+    const lane = options.lane ?? (items[0] ? laneOf(items[0].key, this.lanes[resource]) : 0);
+    const header = this.header(resource, { ...options, lane });
+    const prepared = options.asRead ? items : await this.read(resource, items);
+    const greatest = header.kind === "D" ? items.map((item) => item.rv).reduce(maxRv, "0") : undefined;
+    const watermark = options.watermark ?? greatest;
+    const commit = options.commit === false ? {} : { commit: watermark === undefined ? {} : { watermark } };
+    const result = await this.store.applyPack(header, prepared, { counts: options.counts ?? [], ...commit });
+    if (options.commit !== false && result.kind === "applied") this.#used(resource, header);
+    return result;
+  }
+
+  /** Sets the scene: every item must change something. */
+  async seed(resource: CachedResource, items: readonly ItemChange[], options: DeliverOptions = {}): Promise<void> {
+    const answer = await this.deliver(resource, items, options);
+    if (answer.kind !== "applied" || answer.outcomes.some((outcome) => outcome !== "changed"))
+      throw new Error(`seed: ${JSON.stringify(answer)}`);
+  }
+
+  /** `items` with the rows that the Store holds now as what was read. */
+  async read(resource: CachedResource, items: readonly ItemChange[]): Promise<readonly ItemChange[]> {
+    const prepared: ItemChange[] = [];
+    for (const item of items) {
+      const row = await this.row(resource, item.key);
+      const { expected: _, ...rest } = item;
+      prepared.push(row ? { ...rest, expected: expectation(row) } : rest);
+    }
+    return prepared;
+  }
+
+  /** The last part of a manifest, with the sweep that the cached lane asks for. */
+  async manifest(
+    resource: CachedResource,
+    rows: readonly ManifestRow[],
+    listRV: string,
+    options: DeliverOptions & { readonly sweep?: (row: Omit<Row, "object">) => ItemChange } = {},
+  ): Promise<ManifestAnswer> {
+    const lane = options.lane ?? 0;
+    const header = this.header(resource, { ...options, lane });
+    const keys = new Set(rows.map((row) => row.key));
+    const cached = await this.store.readLane(resource, lane);
+    const zombies = cached.filter((row) => !keys.has(row.key) && maxRv(row.rv, listRV) === listRV);
+    const sweepOf =
+      options.sweep ?? ((row) => ({ type: "delete", key: row.key, uid: row.uid, rv: listRV, effects: [], counted: false, lowers: [] }));
+    const sweep = zombies.map((row) => ({ ...sweepOf(row), expected: expectation(row) }));
+    const answer = await this.store.applyManifest(header, { listRV, rows, sweep, counts: options.counts ?? [] });
+    if (answer.kind === "applied" || answer.kind === "needed") this.#used(resource, header);
+    return answer;
+  }
+
+  async row(resource: CachedResource, key: ObjectKey): Promise<Row | undefined> {
+    return (await this.store.readIndex({ rows: [{ resource, key }] })).rows[0]?.row;
+  }
+
+  async watermark(resource: CachedResource, lane = 0): Promise<string | undefined> {
+    return (await this.health(resource))?.watermarks[lane];
+  }
+
+  async health(resource: CachedResource) {
+    const result = await this.store.checkpoint({ epoch: this.epoch, fence: this.fence, sent: {} });
+    if (result.kind !== "ok") throw new Error(`checkpoint: ${result.kind}`);
+    return result.resources.find((health) => health.resource === resource);
+  }
+
+  // --- worker
+
+  run(controller: Controller, key: ObjectKey, token = `token-${++this.#tokens}`): Taken {
+    return { epoch: this.epoch, controller, key, token };
+  }
+
+  /** Takes as a worker does: once more with the ids that "moved" named. */
+  async take(run: Taken): Promise<TakeResult> {
+    const first = await this.store.take(run, {});
+    return first.kind === "moved" ? this.store.take(run, known(first)) : first;
+  }
+
+  /** The key must be there for the taking. */
+  async taken(
+    controller: Controller,
+    key: ObjectKey,
+    token?: string,
+  ): Promise<{ readonly run: Taken; readonly snapshot: Snapshot; readonly kind: "ok" | "recover" }> {
+    const run = this.run(controller, key, token);
+    const result = await this.take(run);
+    if (result.kind !== "ok" && result.kind !== "recover") throw new Error(`take ${key}: ${JSON.stringify(result)}`);
+    return { run, snapshot: result.snapshot, kind: result.kind };
+  }
+
+  async writeThrough(
+    run: Taken,
+    resource: CachedResource,
+    items: readonly ItemChange[],
+    rest: Partial<WriteThrough> = {},
+  ): Promise<WriteThroughResult> {
+    return this.store.writeThrough(run, { ...writeOf(resource), items: rest.items ?? (await this.read(resource, items)), ...rest });
+  }
+
+  async intents(ownerUid: string, controller: Controller, key: ObjectKey): Promise<readonly Intent[]> {
+    const { run, snapshot } = await this.taken(controller, key);
+    if (snapshot.primary?.uid !== ownerUid) throw new Error(`${key} is ${snapshot.primary?.uid}`);
+    await this.store.done(run, { kind: "ok" });
+    return snapshot.intents;
+  }
+
+  /** Keys that are dirty, whoever runs them. */
+  async dirty(controller: Controller): Promise<readonly ObjectKey[]> {
+    return (await this.store.queued(controller)).filter((entry) => entry.readyAtMs !== undefined).map((entry) => entry.key);
+  }
+
+  /** In how many milliseconds `key` is ready; `undefined` when it is not dirty. */
+  async readyIn(controller: Controller, key: ObjectKey): Promise<number | undefined> {
+    const entry = (await this.store.queued(controller)).find((each) => each.key === key);
+    return entry?.readyAtMs === undefined ? undefined : entry.readyAtMs - this.now();
+  }
+}
+
+export type ManifestAnswer = Awaited<ReturnType<Store["applyManifest"]>>;
+
+export function writeOf(resource: CachedResource): WriteThrough {
+  return { resource, items: [], counts: [], ownerUid: "", lower: [], plan: [], gone: [], ownStatus: false };
+}
+
+export function known(ids: { readonly uid?: string; readonly ownerUid?: string }): { readonly uid?: string; readonly ownerUid?: string } {
+  return { ...(ids.uid !== undefined && { uid: ids.uid }), ...(ids.ownerUid !== undefined && { ownerUid: ids.ownerUid }) };
+}
+
+/** `controller key` of each bell, sorted: bells come in no order. */
+export function rung(answer: { readonly kind: string; readonly bells?: readonly Doorbell[] }): readonly string[] {
+  return (answer.bells ?? []).map(({ controller, key }) => `${controller} ${key}`).sort();
+}
+
+/** Outcomes of a call that must have come through, whole. */
+export function outcomes(answer: { readonly kind: string; readonly outcomes?: readonly string[] }): readonly string[] {
+  if (!answer.outcomes || answer.kind === "retry") throw new Error(`answered ${JSON.stringify(answer)}`);
+  return answer.outcomes;
+}
+
+/** By length, then by digits: the suite does not borrow the order it tests. */
+function maxRv(a: string, b: string): string {
+  return BigInt(a) >= BigInt(b) ? a : b;
+}

@@ -1,0 +1,483 @@
+/** The work queue (informer §12; Q1–Q5). */
+import { expect, it } from "vitest";
+
+import { cachedDeployment, cachedPod, cachedReplicaSet, effect, ownedBy, put, remove } from "../../support/builders.ts";
+import type { OpenRig } from "../store.ts";
+import { rung } from "./rig.ts";
+import type { Rig } from "./rig.ts";
+
+const KEY = "shop/web";
+const C = "replicaset";
+const rs = cachedReplicaSet();
+const LEASE_MS = 15_000;
+
+export function workQueueCases(open: OpenRig): void {
+  const ready = async (): Promise<Rig> => {
+    const rig = await (await open()).synced();
+    await rig.seed("replicasets", [put(rs, { counted: true })]);
+    return rig;
+  };
+  const add = (rig: Rig, delayMs = 0, key = KEY) => rig.store.add(rig.epoch, C, key, delayMs);
+
+  it("hands out one consistent snapshot: the primary, its slice, the namespace's orphans", async () => {
+    const rig = await ready();
+    const [own, orphan] = [cachedPod({ name: "own", owner: ownedBy("ReplicaSet", rs) }), cachedPod({ name: "orphan" })];
+    const foreign = [
+      cachedPod({ name: "foreign", owner: { kind: "ReplicaSet", name: "x", uid: "x" } }),
+      cachedPod({ name: "far", namespace: "other" }),
+    ];
+    await rig.seed(
+      "pods",
+      [own, orphan, ...foreign].map((pod) => put(pod)),
+    );
+    await add(rig);
+    const run = rig.run(C, KEY);
+    expect(await rig.take(run)).toEqual({
+      kind: "ok",
+      leaseUntilMs: rig.now() + LEASE_MS,
+      snapshot: {
+        primary: { key: KEY, uid: rs.metadata.uid, rv: "1", gone: false, object: rs },
+        dependents: [{ key: "shop/own", uid: own.uid, rv: "1", owner: rs.metadata.uid, gone: false, object: own }],
+        orphans: [{ key: "shop/orphan", uid: orphan.uid, rv: "1", gone: false, object: orphan }],
+        intents: [],
+        failures: 0,
+      },
+    });
+  });
+
+  it("a Deployment's dependents are replica sets", async () => {
+    const rig = await (await open()).synced();
+    const deployment = cachedDeployment();
+    const [owned, orphan] = [
+      cachedReplicaSet({ name: "owned", owner: ownedBy("Deployment", deployment) }),
+      cachedReplicaSet({ name: "orphan" }),
+    ];
+    await rig.seed("deployments", [put(deployment, { counted: true })]);
+    await rig.seed("replicasets", [put(owned, { counted: true }), put(orphan, { counted: true })]);
+    await rig.store.add(rig.epoch, "deployment", KEY, 0);
+    const { snapshot } = await rig.taken("deployment", KEY);
+    expect([snapshot.dependents, snapshot.orphans].map((rows) => rows.map((row) => row.key))).toEqual([["shop/owned"], ["shop/orphan"]]);
+  });
+
+  it("Q1 [informer T61] 100 adds before a take are one run and one doorbell", async () => {
+    const rig = await ready();
+    const bells = [];
+    for (let count = 0; count < 100; count++) bells.push(await add(rig));
+    expect(bells.filter((bell) => bell !== undefined)).toEqual([
+      { controller: C, key: KEY, uid: rs.metadata.uid, epoch: rig.epoch, delayMs: 0 },
+    ]);
+    const { run } = await rig.taken(C, KEY);
+    expect(await rig.store.done(run, { kind: "ok" })).toEqual({ kind: "done", failures: 0 });
+    expect(await rig.store.take(rig.run(C, KEY), {})).toEqual({ kind: "empty" });
+  });
+
+  it("Q1 [informer T62] adds during a run lead to exactly one more, which done rings", async () => {
+    const rig = await ready();
+    await add(rig);
+    const { run } = await rig.taken(C, KEY);
+    await add(rig);
+    await add(rig);
+    expect(await rig.store.done(run, { kind: "ok" })).toMatchObject({ kind: "done", bell: { key: KEY, delayMs: 0 } });
+    const again = await rig.taken(C, KEY);
+    expect(await rig.store.done(again.run, { kind: "ok" })).toEqual({ kind: "done", failures: 0 });
+    expect(await rig.store.queued(C)).toEqual([]);
+  });
+
+  it("Q3 [informer T63] the earliest time wins, and each move forward is rung", async () => {
+    const rig = await ready();
+    expect(await add(rig, 10_000)).toMatchObject({ delayMs: 10_000 });
+    expect(await add(rig, 1_000)).toMatchObject({ delayMs: 1_000 });
+    expect(await add(rig, 20_000)).toBeUndefined();
+    expect(await rig.readyIn(C, KEY)).toBe(1_000);
+    await rig.pass(400);
+    expect(await rig.take(rig.run(C, KEY))).toMatchObject({ kind: "notYet", delayMs: 600, bell: { key: KEY, delayMs: 600 } });
+    await rig.pass(600);
+    expect((await rig.taken(C, KEY)).kind).toBe("ok");
+  });
+
+  it("Q3 [informer T64] a fresh change during a long back-off runs at once; failures stay until a success", async () => {
+    const rig = await ready();
+    for (let failure = 1; failure <= 12; failure++) await fail(rig, KEY, failure);
+    expect(await rig.readyIn(C, KEY)).toBe(5 * 2 ** 11);
+    expect(rung(await rig.deliver("pods", [put(cachedPod({ resourceVersion: "9" }), { effects: [effect(C, rs)] })]))).toEqual([
+      `${C} ${KEY}`,
+    ]);
+    const { run, snapshot } = await rig.taken(C, KEY);
+    expect(snapshot.failures).toBe(12);
+    expect(await rig.store.done(run, { kind: "requeueAfter", delayMs: 50 })).toMatchObject({ failures: 12, bell: { delayMs: 50 } });
+    await rig.pass(50);
+    expect(await rig.store.done((await rig.taken(C, KEY)).run, { kind: "ok" })).toEqual({ kind: "done", failures: 0 });
+    await add(rig);
+    expect((await rig.taken(C, KEY)).snapshot.failures).toBe(0);
+  });
+
+  it("[informer T65] failures back off from 5 ms, doubling, to 1,000 s; a success forgets them", async () => {
+    const rig = await ready();
+    const delays = [];
+    for (let failure = 1; failure <= 20; failure++) {
+      await fail(rig, KEY, failure);
+      delays.push(await rig.readyIn(C, KEY));
+      await rig.pass(delays.at(-1) ?? 0);
+    }
+    expect(delays).toEqual([...Array.from({ length: 18 }, (_, index) => 5 * 2 ** index), 1_000_000, 1_000_000]);
+    await rig.store.done((await rig.taken(C, KEY)).run, { kind: "ok" });
+    await fail(rig, KEY, 1);
+    expect(await rig.readyIn(C, KEY)).toBe(5);
+  });
+
+  it("drop forgets the failures and brings nothing back", async () => {
+    const rig = await ready();
+    await fail(rig, KEY, 1);
+    await rig.pass(5);
+    expect(await rig.store.done((await rig.taken(C, KEY)).run, { kind: "drop" })).toEqual({ kind: "done", failures: 0 });
+    expect(await rig.store.queued(C)).toEqual([]);
+  });
+
+  it("[informer T66] 150 retries at once: 100 by their own back-off, then one every 100 ms; controllers apart", async () => {
+    const rig = await ready();
+    const rss = Array.from({ length: 150 }, (_, index) => cachedReplicaSet({ name: `rs-${index}`, resourceVersion: "2" }));
+    for (const part of [rss.slice(0, 75), rss.slice(75)])
+      await rig.seed(
+        "replicasets",
+        part.map((each) => put(each, { counted: true })),
+        { watermark: "0" },
+      );
+    for (const each of rss) await fail(rig, `shop/${each.metadata.name}`, 1);
+    const delays = await Promise.all(rss.map((each) => rig.readyIn(C, `shop/${each.metadata.name}`)));
+    expect(delays.slice(0, 100)).toEqual(Array.from({ length: 100 }, () => 5));
+    expect(delays.slice(100)).toEqual(Array.from({ length: 50 }, (_, index) => (index + 1) * 100));
+    await rig.seed("deployments", [put(cachedDeployment(), { counted: true })]);
+    await rig.store.add(rig.epoch, "deployment", KEY, 0);
+    await rig.store.done((await rig.taken("deployment", KEY)).run, { kind: "retry" });
+    expect(await rig.readyIn("deployment", KEY)).toBe(5);
+  });
+
+  it("[informer T66] the bucket fills again, up to its burst and no further", async () => {
+    const rig = await ready();
+    const delayOf = async () => {
+      await add(rig, 0, "shop/bucket");
+      await rig.store.done((await rig.taken(C, "shop/bucket")).run, { kind: "drop" });
+      await add(rig, 0, "shop/bucket");
+      await rig.store.done((await rig.taken(C, "shop/bucket")).run, { kind: "retry" });
+      const delay = await rig.readyIn(C, "shop/bucket");
+      await add(rig, 0, "shop/bucket");
+      await rig.store.done((await rig.taken(C, "shop/bucket")).run, { kind: "drop" });
+      return delay;
+    };
+    const delays = async (count: number) => {
+      const all = [];
+      for (let index = 0; index < count; index++) all.push(await delayOf());
+      return all;
+    };
+    expect((await delays(102)).slice(99)).toEqual([5, 100, 200]);
+    await rig.pass(500);
+    expect(await delays(4)).toEqual([5, 5, 5, 100]);
+    await rig.pass(3_600_000);
+    expect((await delays(101)).slice(98)).toEqual([5, 5, 100]);
+  });
+
+  it("Q5 [informer T67] a doorbell lost between apply and send is rung within 7 s, by a repeat or by the sweeper", async () => {
+    const rig = await ready();
+    await rig.seed("pods", [put(cachedPod({ resourceVersion: "9" }), { effects: [effect(C, rs)] })]); // and then the applier dies
+    await rig.pass(5_000);
+    expect(await rig.store.sweep(rig.epoch)).toEqual([]);
+    await rig.pass(1);
+    expect(await rig.store.sweep(rig.epoch)).toEqual([{ controller: C, key: KEY, uid: rs.metadata.uid, epoch: rig.epoch, delayMs: 0 }]);
+    expect(await rig.store.sweep(rig.epoch)).toEqual([]);
+    expect((await rig.taken(C, KEY)).kind).toBe("ok");
+  });
+
+  it("Q5 [informer T67] an add after a consumed doorbell rings at once, whatever the doorbell found", async () => {
+    const rig = await ready();
+    await add(rig);
+    await rig.store.done((await rig.taken(C, KEY)).run, { kind: "ok" });
+    await rig.pass(1_000);
+    expect(await add(rig)).toMatchObject({ delayMs: 0 }); // taken
+    await rig.store.done((await rig.taken(C, KEY)).run, { kind: "ok" });
+    expect(await rig.store.take(rig.run(C, KEY), {})).toEqual({ kind: "empty" });
+    expect(await add(rig)).toMatchObject({ delayMs: 0 }); // empty
+    await rig.store.markSuspect("pods", "test");
+    expect(await rig.store.take(rig.run(C, KEY), {})).toMatchObject({ kind: "gated" });
+    await rig.relist("pods", [], "9");
+    await rig.taken(C, KEY);
+    expect(await rig.store.take(rig.run(C, KEY), {})).toEqual({ kind: "busy" });
+    expect(await add(rig)).toMatchObject({ delayMs: 0 }); // busy
+  });
+
+  it("Q5 the doorbell of an abandoned run covers an add for as long as it is young", async () => {
+    const rig = await ready();
+    for (const [age, rings] of [
+      [4_999, false],
+      [5_000, true],
+    ] as const) {
+      await add(rig);
+      await rig.taken(C, KEY);
+      await add(rig, 100_000);
+      await rig.pass(20_000);
+      expect(await rig.store.sweep(rig.epoch)).toHaveLength(1); // due now, while the key itself is ready much later
+      await rig.pass(age);
+      expect((await add(rig, 100)) !== undefined, `${age} ms`).toBe(rings);
+      const { run } = await rig.taken(C, KEY);
+      await rig.store.done(run, { kind: "ok" });
+    }
+  });
+
+  it("Q5 a doorbell covers no earlier time than its own", async () => {
+    const rig = await ready();
+    expect(await add(rig, 4_000)).toBeDefined();
+    await rig.pass(1_000);
+    expect(await add(rig, 2_000)).toMatchObject({ delayMs: 2_000 });
+    await rig.pass(1_900);
+    expect(await rig.take(rig.run(C, KEY))).toMatchObject({ kind: "notYet", delayMs: 100 });
+    // NOTYET is a new doorbell: due in 100 ms, it does not cover what is earlier.
+    expect(await add(rig, 0)).toMatchObject({ delayMs: 0 });
+  });
+
+  it("Q5 the sweeper waits longer with each ring, at most 300 s: a backlog is not made worse", async () => {
+    const rig = await ready();
+    await add(rig);
+    const rings: number[] = [];
+    const start = rig.now();
+    for (let second = 1; second <= 1_400; second++) {
+      await rig.pass(1_000);
+      if ((await rig.store.sweep(rig.epoch)).length > 0) rings.push((rig.now() - start) / 1_000);
+    }
+    expect(rings).toEqual([6, 16, 36, 76, 156, 316, 616, 916, 1_216]);
+  });
+
+  it("Q5 a doorbell that found the gate shut is consumed too: the sweeper starts afresh", async () => {
+    const rig = await ready();
+    await add(rig);
+    let rings = 0;
+    for (let second = 1; second <= 37; second++) {
+      await rig.pass(1_000);
+      rings += (await rig.store.sweep(rig.epoch)).length;
+    }
+    expect(rings).toBe(3); // and the next one not before 76 s
+    expect(await rig.store.sweep(rig.epoch)).toEqual([]);
+    const missing = rig.nextSequence("pods");
+    await rig.seed("pods", [], { kind: "W", watermark: "0", sequence: missing + 1 });
+    await rig.fixture.clock.advance(2_001);
+    expect(await rig.store.take(rig.run(C, KEY), {})).toMatchObject({ kind: "gated" });
+    await rig.seed("pods", [], { kind: "W", watermark: "0", sequence: missing });
+    expect(await rig.store.sweep(rig.epoch)).toHaveLength(1);
+  });
+
+  it("Q5 the sweeper leaves live runs, future keys and shut gates alone, and finds abandoned runs", async () => {
+    const rig = await ready();
+    await add(rig);
+    await add(rig, 60_000, "shop/future");
+    const { run } = await rig.taken(C, KEY);
+    await add(rig);
+    await rig.pass(14_000);
+    expect(await rig.store.sweep(rig.epoch)).toEqual([]);
+    await rig.pass(1_000);
+    await rig.store.markSuspect("pods", "test");
+    expect(await rig.store.sweep(rig.epoch)).toEqual([]);
+    await rig.relist("pods", [], "9");
+    await rig.pass(6_000);
+    expect((await rig.store.sweep(rig.epoch)).map((bell) => bell.key)).toContain(KEY);
+    expect(await rig.store.done(run, { kind: "ok" })).toMatchObject({ kind: "done" }); // late, but nobody took it over
+  });
+
+  it("Q2 [informer T68] 50 doorbells, 10 workers: one run", async () => {
+    const rig = await ready();
+    await add(rig);
+    const ids = { uid: rs.metadata.uid };
+    const results = await Promise.all(
+      Array.from({ length: 50 }, (_, index) => rig.store.take(rig.run(C, KEY, `worker-${index % 10}-${index}`), ids)),
+    );
+    expect(results.map((result) => result.kind).filter((kind) => kind !== "busy")).toEqual(["ok"]);
+  });
+
+  it("Q2 [informer T69] a killed worker's key is taken over when its lease is out, not before, though nobody added it", async () => {
+    const rig = await ready();
+    await add(rig);
+    const first = await rig.taken(C, KEY);
+    await rig.pass(LEASE_MS - 1);
+    expect(await rig.store.take(rig.run(C, KEY), {})).toEqual({ kind: "busy" });
+    await rig.pass(1);
+    const second = await rig.taken(C, KEY);
+    expect(second.run.token).not.toBe(first.run.token);
+    expect(await rig.store.take(rig.run(C, KEY), {})).toEqual({ kind: "busy" });
+  });
+
+  it("Q2 renewal is 15 s from now, as long as nobody took over", async () => {
+    const rig = await ready();
+    await add(rig);
+    const first = await rig.taken(C, KEY);
+    await rig.pass(10_000);
+    expect(await rig.store.renew(first.run)).toBe(rig.now() + LEASE_MS);
+    await rig.pass(14_999);
+    expect(await rig.store.take(rig.run(C, KEY), {})).toEqual({ kind: "busy" });
+    await rig.pass(10_000);
+    expect(await rig.store.renew(first.run)).toBe(rig.now() + LEASE_MS); // late, but nobody took it over
+    await rig.pass(LEASE_MS);
+    await rig.taken(C, KEY);
+    expect(await rig.store.renew(first.run)).toBeUndefined();
+  });
+
+  it("Q2 [informer T70] what a frozen worker does after it lost its key has no effect", async () => {
+    const rig = await ready();
+    await add(rig);
+    const frozen = await rig.taken(C, KEY);
+    await rig.pass(2 * LEASE_MS);
+    const holder = await rig.taken(C, KEY);
+    const before = await rig.store.queued(C);
+    for (const outcome of [{ kind: "ok" }, { kind: "retry" }, { kind: "requeueAfter", delayMs: 5 }, { kind: "drop" }] as const)
+      expect(await rig.store.done(frozen.run, outcome)).toEqual({ kind: "stolen" });
+    expect(await rig.store.renew(frozen.run)).toBeUndefined();
+    expect(await rig.store.registerIntents(frozen.run, rs.metadata.uid, [{ id: "c:x", verb: "create", name: "x" }])).toBe("stolen");
+    expect(await rig.store.queued(C)).toEqual(before);
+    expect(await rig.store.done(holder.run, { kind: "ok" })).toEqual({ kind: "done", failures: 0 });
+    expect(await rig.store.done(holder.run, { kind: "ok" })).toEqual({ kind: "stolen" });
+  });
+
+  it("[informer T71] delays above 900 s: what is rung too early is told the rest", async () => {
+    const rig = await ready();
+    expect(await add(rig, 1_000_000)).toMatchObject({ delayMs: 1_000_000 });
+    await rig.pass(900_000);
+    expect(await rig.take(rig.run(C, KEY))).toMatchObject({ kind: "notYet", delayMs: 100_000, bell: { delayMs: 100_000 } });
+    await rig.pass(100_000);
+    expect((await rig.taken(C, KEY)).kind).toBe("ok");
+  });
+
+  it("[informer A10] a caller that knows another primary is told the right one, and takes again", async () => {
+    const rig = await ready();
+    const owned = cachedReplicaSet({ name: "owned", resourceVersion: "8", owner: ownedBy("Deployment", cachedDeployment()) });
+    await rig.seed("replicasets", [put(owned, { counted: true })]);
+    await add(rig, 0, "shop/owned");
+    const run = rig.run(C, "shop/owned");
+    const ids = { uid: owned.metadata.uid, ownerUid: cachedDeployment().metadata.uid };
+    for (const wrong of [{}, { uid: ids.uid }, { ...ids, uid: "old" }, { ...ids, ownerUid: "old" }])
+      expect(await rig.store.take(run, wrong)).toEqual({ kind: "moved", ...ids });
+    expect(await rig.dirty(C)).toEqual(["shop/owned"]);
+    expect(await rig.store.take(run, ids)).toMatchObject({ kind: "ok" });
+  });
+
+  it("a primary that is gone: moved to none, then nothing to do; its queue state goes with it", async () => {
+    const rig = await ready();
+    await fail(rig, KEY, 1);
+    await rig.seed("replicasets", [remove(rs, "9", { counted: true, effects: [effect(C, rs, { self: true })] })]);
+    const run = rig.run(C, KEY);
+    expect(await rig.store.take(run, { uid: rs.metadata.uid })).toEqual({ kind: "moved" });
+    expect(await rig.store.take(run, {})).toEqual({
+      kind: "ok",
+      leaseUntilMs: rig.now() + LEASE_MS,
+      snapshot: { dependents: [], orphans: [], intents: [], failures: 0 },
+    });
+    expect(await rig.store.done(run, { kind: "ok" })).toEqual({ kind: "done", failures: 0 });
+    expect(await rig.store.queued(C)).toEqual([]);
+  });
+
+  it("status effects wait until the last run is over for 1 ms a dependent, at most a second", async () => {
+    const rig = await ready();
+    const pods = Array.from({ length: 40 }, (_, index) => cachedPod({ name: `p${index}`, owner: ownedBy("ReplicaSet", rs) }));
+    await rig.seed(
+      "pods",
+      pods.map((pod) => put(pod)),
+    );
+    let rv = 100;
+    const change = () =>
+      rig.deliver("pods", [
+        put(cachedPod({ ...pods[0], resourceVersion: `${++rv}` }), { effects: [effect(C, rs, { urgency: "status" })] }),
+      ]);
+    // Never run: at once.
+    expect(await change()).toMatchObject({ bells: [{ delayMs: 0 }] });
+    const { run } = await rig.taken(C, KEY);
+    // Running: as if it ended now.
+    await change();
+    expect(await rig.readyIn(C, KEY)).toBe(40);
+    await rig.pass(30);
+    await change();
+    expect(await rig.readyIn(C, KEY)).toBe(10);
+    await rig.pass(10);
+    await rig.store.done(run, { kind: "ok" });
+    await rig.store.done((await rig.taken(C, KEY)).run, { kind: "ok" });
+    // Ended 15 ms ago.
+    await rig.pass(15);
+    expect(await change()).toMatchObject({ bells: [{ delayMs: 25 }] });
+    expect(rung(await change())).toEqual([]);
+    // An act effect overtakes.
+    const act = await rig.deliver("pods", [remove(pods[1] ?? cachedPod(), "300", { effects: [effect(C, rs)] })]);
+    expect(act).toMatchObject({ bells: [{ delayMs: 0 }] });
+    await rig.store.done((await rig.taken(C, KEY)).run, { kind: "ok" });
+    await rig.pass(60_000);
+    rv = 300;
+    expect(await change()).toMatchObject({ bells: [{ delayMs: 0 }] });
+  });
+
+  it("status effects of a primary that came back do not wait for its predecessor's run", async () => {
+    const rig = await ready();
+    const pods = Array.from({ length: 40 }, (_, index) => cachedPod({ name: `p${index}`, owner: ownedBy("ReplicaSet", rs) }));
+    await rig.seed(
+      "pods",
+      pods.map((pod) => put(pod)),
+    );
+    await add(rig);
+    await rig.store.done((await rig.taken(C, KEY)).run, { kind: "ok" });
+    await rig.seed("replicasets", [remove(rs, "9", { counted: true })]);
+    await rig.seed("replicasets", [put(cachedReplicaSet({ resourceVersion: "10" }), { counted: true })]);
+    const answer = await rig.deliver("pods", [
+      put(cachedPod({ ...pods[0], resourceVersion: "20" }), { effects: [effect(C, rs, { urgency: "status" })] }),
+    ]);
+    expect(answer).toMatchObject({ bells: [{ delayMs: 0 }] });
+  });
+
+  it("status effects wait a second at most", async () => {
+    const rig = await ready();
+    for (let part = 0; part < 12; part++) {
+      const pods = Array.from({ length: 90 }, (_, index) => cachedPod({ name: `p${part}-${index}`, owner: ownedBy("ReplicaSet", rs) }));
+      await rig.seed(
+        "pods",
+        pods.map((pod) => put(pod)),
+        { watermark: "0" },
+      );
+    }
+    await add(rig);
+    await rig.store.done((await rig.taken(C, KEY)).run, { kind: "ok" });
+    const status = put(cachedPod({ name: "p0-0", owner: ownedBy("ReplicaSet", rs), resourceVersion: "9" }), {
+      effects: [effect(C, rs, { urgency: "status" })],
+    });
+    expect(await rig.deliver("pods", [status])).toMatchObject({ bells: [{ delayMs: 1_000 }] });
+  });
+
+  it("[informer T79] a resync puts each key in once and overtakes nothing", async () => {
+    const rig = await ready();
+    await add(rig, 0, "shop/early");
+    for (const key of ["shop/early", "shop/late"]) await add(rig, 5_000, key);
+    expect((await rig.store.queued(C)).map((entry) => [entry.key, (entry.readyAtMs ?? 0) - rig.now()])).toEqual([
+      ["shop/early", 0],
+      ["shop/late", 5_000],
+    ]);
+  });
+
+  it("controllers have queues of their own", async () => {
+    const rig = await ready();
+    await add(rig);
+    expect(await rig.dirty("deployment")).toEqual([]);
+    expect(await rig.store.take(rig.run("deployment", KEY), {})).toEqual({ kind: "empty" });
+    expect((await rig.taken(C, KEY)).kind).toBe("ok");
+  });
+
+  it("shows what is queued and running, by key", async () => {
+    const rig = await ready();
+    await add(rig, 700, "shop/b");
+    await add(rig);
+    await rig.taken(C, KEY);
+    await add(rig);
+    const now = rig.now();
+    expect(await rig.store.queued(C)).toEqual([
+      { key: "shop/b", readyAtMs: now + 700, failures: 0 },
+      { key: KEY, readyAtMs: now, leaseUntilMs: now + LEASE_MS, failures: 0 },
+    ]);
+  });
+}
+
+/** One run that fails for the nth time. */
+async function fail(rig: Rig, key: string, nth: number): Promise<void> {
+  await rig.store.add(rig.epoch, C, key, 0);
+  const { run } = await rig.taken(C, key);
+  const answer = await rig.store.done(run, { kind: "retry" });
+  expect(answer).toMatchObject({ kind: "done", failures: nth });
+}

@@ -1,0 +1,211 @@
+/** Own answers and live reads in the cache (informer §13 layer 2). */
+import { expect, it } from "vitest";
+
+import type { Taken } from "../../../shared/ports/store.ts";
+import { cachedDeployment, cachedPod, cachedReplicaSet, effect, ownedBy, put, remove } from "../../support/builders.ts";
+import type { OpenRig } from "../store.ts";
+import { outcomes, rung, writeOf } from "./rig.ts";
+import type { Rig } from "./rig.ts";
+
+const KEY = "shop/web";
+const C = "replicaset";
+const deployment = cachedDeployment();
+const rs = cachedReplicaSet({ resourceVersion: "5", owner: ownedBy("Deployment", deployment) });
+const UID = rs.metadata.uid;
+const own = `${C} ${KEY}`;
+const owned = (resourceVersion: string, name = "web-1") => cachedPod({ name, resourceVersion, owner: ownedBy("ReplicaSet", rs) });
+
+export function writeThroughCases(open: OpenRig): void {
+  const running = async (): Promise<{ readonly rig: Rig; readonly run: Taken }> => {
+    const rig = await (await open()).synced();
+    await rig.seed("deployments", [put(deployment, { counted: true })]);
+    await rig.seed("replicasets", [put(rs, { counted: true })]);
+    await rig.store.add(rig.epoch, C, KEY, 0);
+    const { run } = await rig.taken(C, KEY);
+    return { rig, run };
+  };
+
+  it("a changed row queues the key being synced, whose done rings it", async () => {
+    const { rig, run } = await running();
+    expect(rung(await rig.writeThrough(run, "pods", [put(owned("10"))], { ownerUid: UID }))).toEqual([own]);
+    expect(await rig.row("pods", "shop/web-1")).toMatchObject({ rv: "10", owner: UID });
+    expect(await rig.store.done(run, { kind: "ok" })).toMatchObject({ bell: { key: KEY, delayMs: 0 } });
+  });
+
+  it("[informer A4] an answer that the stream has told already queues nobody", async () => {
+    const { rig, run } = await running();
+    await rig.seed("pods", [put(owned("10"))]);
+    const effects = [effect("deployment", deployment), effect(C, rs)];
+    expect(await rig.writeThrough(run, "pods", [put(owned("10"), { effects })], { ownerUid: UID })).toEqual({
+      kind: "ok",
+      bells: [],
+      outcomes: ["same"],
+    });
+    expect([await rig.dirty(C), await rig.dirty("deployment")]).toEqual([[], []]);
+  });
+
+  it("[informer T35] [informer A6] an answer whose pod was created and deleted unseen is dropped, and the key looks again", async () => {
+    const { rig, run } = await running();
+    await rig.seed("pods", [], { kind: "W", watermark: "50" });
+    const answer = await rig.writeThrough(run, "pods", [put(owned("10"), { effects: [effect("deployment", deployment)] })], {
+      ownerUid: UID,
+    });
+    expect(outcomes(answer)).toEqual(["absent"]);
+    expect(rung(answer)).toEqual([own]);
+    expect(await rig.row("pods", "shop/web-1")).toBeUndefined();
+  });
+
+  it("[informer A5] an answer overtaken by its pod's deletion is dropped, and the key looks again", async () => {
+    const { rig, run } = await running();
+    await rig.seed("pods", [remove(owned("10"), "80")], { commit: false });
+    const answer = await rig.writeThrough(run, "pods", [put(owned("79"))], { ownerUid: UID });
+    expect(outcomes(answer)).toEqual(["late"]);
+    expect(rung(answer)).toEqual([own]);
+  });
+
+  it("what was dropped before a row that moved queues the key too: the second call does not carry it", async () => {
+    const { rig, run } = await running();
+    await rig.seed("pods", [], { kind: "W", watermark: "50" });
+    const items = await rig.read("pods", [put(owned("10", "dropped")), put(owned("60", "moved"))]);
+    await rig.seed("pods", [put(owned("55", "moved"))]);
+    const answer = await rig.writeThrough(run, "pods", [], { items, ownerUid: UID });
+    expect(answer).toMatchObject({ kind: "retry", index: 1, outcomes: ["absent"] });
+    expect(rung(answer)).toEqual([own]);
+    await rig.seed("pods", [put(owned("60", "moved"))]);
+    expect(outcomes(await rig.writeThrough(run, "pods", items.slice(1), { ownerUid: UID }))).toEqual(["same"]);
+    expect(await rig.dirty(C)).toEqual([KEY]);
+  });
+
+  it("a row that moved leaves the ops as they are", async () => {
+    const { rig, run } = await running();
+    await rig.store.registerIntents(run, UID, [{ id: "c:web-1", verb: "create", name: "web-1" }]);
+    await rig.seed("pods", [put(owned("10", "gone"))]);
+    const items = [put(owned("20"), { expected: { key: "shop/web-1", uid: "x", rv: "3", gone: false, object: owned("3") } })];
+    const ops = { ownerUid: UID, lower: ["c:web-1"], gone: [{ key: "shop/gone", uid: "uid-gone" }] };
+    expect(await rig.writeThrough(run, "pods", [], { ...ops, items })).toEqual({ kind: "retry", index: 0, bells: [], outcomes: [] });
+    expect((await rig.row("pods", "shop/gone"))?.gone).toBe(false);
+    expect(
+      await rig.writeThrough(run, "pods", [], { ...ops, items, counts: [{ resource: "replicasets", namespace: "shop", count: 99 }] }),
+    ).toMatchObject({ kind: "retry", index: 0 });
+    await rig.store.done(run, { kind: "ok" });
+    await rig.store.add(rig.epoch, C, KEY, 0);
+    expect(await rig.intents(UID, C, KEY)).toHaveLength(1);
+  });
+
+  it("I8 namespace counts hold for write-through too", async () => {
+    const { rig, run } = await running();
+    const { counts } = await rig.store.readIndex({ counts: [{ resource: "replicasets", namespace: "shop" }] });
+    await rig.seed("replicasets", [put(cachedReplicaSet({ name: "new", resourceVersion: "8" }), { counted: true })]);
+    expect(await rig.writeThrough(run, "pods", [put(cachedPod({ resourceVersion: "10" }))], { ownerUid: UID, counts })).toEqual({
+      kind: "retry",
+      index: 0,
+      bells: [],
+      outcomes: [],
+    });
+  });
+
+  it("[informer T78] a status write wakes the Deployment and not its own key; its event later wakes nobody", async () => {
+    const { rig, run } = await running();
+    const written = { ...rs, metadata: { ...rs.metadata, resourceVersion: "7" }, status: { replicas: 1, observedGeneration: 1 } };
+    const effects = [effect(C, rs, { self: true, urgency: "status" }), effect("deployment", deployment, { urgency: "status" })];
+    const answer = await rig.writeThrough(run, "replicasets", [put(written, { effects })], { ownerUid: UID, ownStatus: true });
+    expect(rung(answer)).toEqual(["deployment shop/web"]);
+    expect(await rig.dirty(C)).toEqual([]);
+    const event = await rig.deliver("replicasets", [put(written, { effects })]);
+    expect([outcomes(event), rung(event)]).toEqual([["same"], []]);
+    expect(await rig.store.done(run, { kind: "ok" })).toEqual({ kind: "done", failures: 0 });
+  });
+
+  it("[informer T78] a release wakes another matching replica set; its event later wakes nobody", async () => {
+    const { rig, run } = await running();
+    const other = cachedReplicaSet({ name: "other", resourceVersion: "8" });
+    await rig.seed("replicasets", [put(other, { counted: true })]);
+    await rig.seed("pods", [put(owned("10"))]);
+    const released = put(cachedPod({ resourceVersion: "11" }), { effects: [effect(C, other), effect(C, rs)] });
+    expect(rung(await rig.writeThrough(run, "pods", [released], { ownerUid: UID }))).toEqual([`${C} shop/other`, own]);
+    for (const key of ["shop/other"]) await rig.store.done((await rig.taken(C, key)).run, { kind: "ok" });
+    expect(rung(await rig.deliver("pods", [released]))).toEqual([]);
+    expect(
+      (
+        await rig.store.readSlices([
+          { resource: "pods", owner: UID },
+          { resource: "pods", orphansOf: "shop" },
+        ])
+      ).map((slice) => slice.length),
+    ).toEqual([0, 1]);
+  });
+
+  it("[informer T76] a delete answered without its object hides the pod until the stream confirms", async () => {
+    const { rig, run } = await running();
+    await rig.seed("pods", [put(owned("10")), put(owned("11", "replaced"))]);
+    const gone = [
+      { key: "shop/web-1", uid: "uid-web-1" },
+      { key: "shop/replaced", uid: "another" },
+      { key: "shop/none", uid: "none" },
+    ];
+    expect(rung(await rig.writeThrough(run, "pods", [], { ownerUid: UID, gone }))).toEqual([own]);
+    const [slice] = await rig.store.readSlices([{ resource: "pods", owner: UID }]);
+    expect(slice?.map((row) => [row.key, row.gone])).toEqual([
+      ["shop/replaced", false],
+      ["shop/web-1", true],
+    ]);
+    expect((await rig.store.readLane("pods", 0)).map((row) => row.gone)).toEqual([false, true]);
+    await rig.store.done(run, { kind: "ok" });
+    const next = await rig.taken(C, KEY);
+    expect(rung(await rig.writeThrough(next.run, "pods", [], { ownerUid: UID, gone }))).toEqual([]);
+    await rig.seed("pods", [remove(owned("10"), "40")]);
+    expect(await rig.row("pods", "shop/web-1")).toBeUndefined();
+  });
+
+  it("what another run finds lowers an op quietly as well: its effects are what wakes the owner", async () => {
+    const { rig, run } = await running();
+    await rig.store.registerIntents(run, UID, [{ id: "c:web-1", verb: "create", name: "web-1" }]);
+    await rig.store.done(run, { kind: "ok" });
+    await rig.store.add(rig.epoch, "deployment", KEY, 0);
+    const other = await rig.taken("deployment", KEY);
+    const found = put(owned("10"), { lowers: [{ ownerUid: UID, op: "c:web-1" }] });
+    expect(rung(await rig.writeThrough(other.run, "pods", [found], { ownerUid: deployment.metadata.uid }))).toEqual([
+      "deployment shop/web",
+    ]);
+    expect(await rig.dirty(C)).toEqual([]);
+    await rig.store.add(rig.epoch, C, KEY, 0);
+    expect(await rig.intents(UID, C, KEY)).toEqual([]);
+  });
+
+  it("has no sequence and moves no watermark", async () => {
+    const { rig, run } = await running();
+    const before = await rig.openFence("pods");
+    await rig.writeThrough(run, "pods", [put(owned("99"))], { ownerUid: UID });
+    expect(await rig.openFence("pods")).toEqual(before);
+  });
+
+  it("[informer A10] a live read of another uid replaces row and intents", async () => {
+    const { rig, run } = await running();
+    await rig.store.registerIntents(run, UID, [{ id: "c:x", verb: "create", name: "x" }]);
+    const young = cachedReplicaSet({ uid: "rs2", resourceVersion: "9" });
+    await rig.writeThrough(run, "replicasets", [put(young, { counted: true, effects: [effect(C, young, { self: true })] })], {
+      ownerUid: UID,
+    });
+    expect(await rig.store.registerIntents(run, UID, [])).toBe("stolen");
+    await rig.store.done(run, { kind: "ok" });
+    const { snapshot } = await rig.taken(C, KEY);
+    expect([snapshot.primary?.uid, snapshot.intents]).toEqual(["rs2", []]);
+  });
+
+  it("facts count without the lease: a frozen worker's answer is as true as any", async () => {
+    const { rig, run } = await running();
+    await rig.pass(15_000);
+    await rig.store.add(rig.epoch, C, KEY, 0);
+    await rig.taken(C, KEY);
+    expect(outcomes(await rig.writeThrough(run, "pods", [put(owned("10"))], { ownerUid: UID }))).toEqual(["changed"]);
+    expect(await rig.dirty(C)).toEqual([KEY]);
+  });
+
+  it("a whole slow-start batch goes in one call: 500 answers", async () => {
+    const { rig, run } = await running();
+    const items = Array.from({ length: 500 }, (_, index) => put(owned(`${index + 10}`, `p${index}`)));
+    const answer = await rig.store.writeThrough(run, { ...writeOf("pods"), items, ownerUid: UID });
+    expect(outcomes(answer).filter((outcome) => outcome === "changed")).toHaveLength(500);
+    expect((await rig.store.readSlices([{ resource: "pods", owner: UID }]))[0]).toHaveLength(500);
+  });
+}

@@ -1,0 +1,176 @@
+/** Cached objects and item changes with defaults: a test names what matters to it. */
+import type {
+  Cached,
+  CachedDeployment,
+  CachedOwner,
+  CachedPod,
+  CachedReplicaSet,
+  CachedReplicationController,
+} from "../../shared/api/cached.ts";
+import { controllerRef } from "../../shared/api/owner-references.ts";
+import { objectKey } from "../../shared/api/resources.ts";
+import type { Controller, ObjectKey } from "../../shared/api/resources.ts";
+import type { Labels } from "../../shared/api/wire.ts";
+import type { Effect, ItemChange, ManifestRow, Row } from "../../shared/ports/store.ts";
+
+const NAMESPACE = "shop";
+const CREATED = "2026-03-01T10:00:00Z";
+
+/** `cachedPod({ name: "web-1", resourceVersion: "12", owner: ownedBy(rs) })`. */
+export function cachedPod(overrides: Partial<CachedPod> = {}): CachedPod {
+  const name = overrides.name ?? "web-1";
+  return {
+    namespace: NAMESPACE,
+    name,
+    uid: `uid-${name}`,
+    resourceVersion: "1",
+    labels: { app: "web" },
+    creationTimestamp: CREATED,
+    phase: "Pending",
+    ...overrides,
+  };
+}
+
+/** What the builders of primaries take; everything else of their metadata is made up. */
+export interface PrimaryOverrides {
+  readonly namespace?: string;
+  readonly name?: string;
+  readonly uid?: string;
+  readonly resourceVersion?: string;
+  readonly generation?: number;
+  readonly labels?: Labels;
+  readonly owner?: CachedOwner;
+  readonly deletionTimestamp?: string;
+  readonly replicas?: number;
+  /** matchLabels. */
+  readonly selector?: Labels;
+  readonly digest?: string;
+}
+
+export function cachedReplicaSet(overrides: PrimaryOverrides = {}): CachedReplicaSet {
+  return {
+    metadata: metadata("rs", overrides),
+    spec: {
+      replicas: overrides.replicas ?? 1,
+      selector: { matchLabels: overrides.selector ?? { app: "web" } },
+      template: template(overrides),
+    },
+    status: {},
+  };
+}
+
+export function cachedReplicationController(overrides: PrimaryOverrides = {}): CachedReplicationController {
+  return {
+    metadata: metadata("rc", overrides),
+    spec: { replicas: overrides.replicas ?? 1, selector: overrides.selector ?? { app: "web" }, template: template(overrides) },
+    status: {},
+  };
+}
+
+export function cachedDeployment(
+  overrides: PrimaryOverrides & { readonly strategy?: CachedDeployment["spec"]["strategy"] } = {},
+): CachedDeployment {
+  return {
+    metadata: metadata("deploy", overrides),
+    spec: {
+      replicas: overrides.replicas ?? 1,
+      selector: { matchLabels: overrides.selector ?? { app: "web" } },
+      template: { ...template(overrides), hashState: 1 },
+      ...(overrides.strategy && { strategy: overrides.strategy }),
+    },
+    status: {},
+  };
+}
+
+function metadata(
+  prefix: string,
+  { namespace = NAMESPACE, name = "web", owner, ...given }: PrimaryOverrides,
+): CachedReplicaSet["metadata"] {
+  return {
+    namespace,
+    name,
+    uid: given.uid ?? `uid-${prefix}-${name}`,
+    resourceVersion: given.resourceVersion ?? "1",
+    generation: given.generation ?? 1,
+    creationTimestamp: CREATED,
+    ...(given.labels && { labels: given.labels }),
+    ...(given.deletionTimestamp !== undefined && { deletionTimestamp: given.deletionTimestamp }),
+    ...(owner && {
+      ownerReferences: [
+        { apiVersion: owner.kind === "ReplicationController" ? "v1" : "apps/v1", ...owner, controller: true, blockOwnerDeletion: true },
+      ],
+    }),
+  };
+}
+
+function template({ selector, digest }: PrimaryOverrides): { readonly labels: Labels; readonly digest: string } {
+  return { labels: selector ?? { app: "web" }, digest: digest ?? "k1.f1.template" };
+}
+
+/** The owner a pod or replica set names: `cachedPod({ owner: ownedBy("ReplicaSet", rs) })`. */
+export function ownedBy(
+  kind: "Deployment" | "ReplicaSet" | "ReplicationController",
+  owner: { readonly metadata: { readonly name: string; readonly uid: string } },
+): CachedOwner {
+  return { kind, name: owner.metadata.name, uid: owner.metadata.uid };
+}
+
+export function keyOf(object: Cached): ObjectKey {
+  const { namespace, name } = identity(object);
+  return objectKey(namespace, name);
+}
+
+/** An item's own decisions; `expected` is usually filled in from what the Store holds. */
+export type ItemOptions = Partial<Pick<ItemChange, "effects" | "counted" | "lowers">> & { readonly expected?: Row | undefined };
+
+/** The object appears or changes. */
+export function put(object: Cached, options: ItemOptions = {}): ItemChange {
+  const { uid, resourceVersion } = identity(object);
+  const owner = ownerUid(object);
+  return { ...base(object, options), type: "put", uid, rv: resourceVersion, object, ...(owner !== undefined && { owner }) };
+}
+
+/** The object is deleted at `rv`. */
+export function remove(object: Cached, rv: string, options: ItemOptions = {}): ItemChange {
+  return { ...base(object, options), type: "delete", uid: identity(object).uid, rv };
+}
+
+function base(
+  object: Cached,
+  { expected, effects = [], counted = false, lowers = [] }: ItemOptions,
+): Pick<ItemChange, "key" | "expected" | "effects" | "counted" | "lowers"> {
+  return { key: keyOf(object), ...(expected && { expected: expectation(expected) }), effects, counted, lowers };
+}
+
+/** The part of a row that look-ups are compared by. */
+export function expectation(row: Omit<Row, "object">): NonNullable<ItemChange["expected"]> {
+  return { rv: row.rv, uid: row.uid, ...(row.owner !== undefined && { owner: row.owner }) };
+}
+
+/** "Queue `key` of `controller`, whose primary has this uid." */
+export function effect(
+  controller: Controller,
+  primary: Cached,
+  options: Partial<Pick<Effect, "urgency" | "self" | "ifEmpty">> = {},
+): Effect {
+  return { controller, key: keyOf(primary), uid: identity(primary).uid, urgency: "act", ...options };
+}
+
+/** How a manifest lists an object. */
+export function listed(object: Cached): ManifestRow {
+  const { uid, resourceVersion } = identity(object);
+  return { key: keyOf(object), uid, rv: resourceVersion };
+}
+
+function identity(object: Cached): {
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string;
+  readonly resourceVersion: string;
+} {
+  return "metadata" in object ? object.metadata : object;
+}
+
+function ownerUid(object: Cached): string | undefined {
+  return "metadata" in object ? controllerRef(object.metadata)?.uid : object.owner?.uid;
+}
