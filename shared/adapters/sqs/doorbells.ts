@@ -1,0 +1,56 @@
+import { SendMessageBatchCommand } from "@aws-sdk/client-sqs";
+import type { SQSClient } from "@aws-sdk/client-sqs";
+
+import { CONTROLLERS } from "../../api/resources.ts";
+import type { Controller } from "../../api/resources.ts";
+import type { Doorbell, DoorbellMessage, Doorbells } from "../../ports/doorbells.ts";
+import { batches, CALL_TIMEOUT_MS, DELAY_SECONDS_MAX } from "./limits.ts";
+
+export interface SqsDoorbellsOptions {
+  readonly queueUrls: { readonly [C in Controller]: string };
+  /** Cluster id. */
+  readonly cid: string;
+}
+
+/** Q2 on SQS standard queues, one per controller. All batches are tried; one that fails makes the whole call fail (D3). */
+export function createSqsDoorbells(client: SQSClient, options: SqsDoorbellsOptions): Doorbells {
+  return {
+    async ring(bells) {
+      const sends = CONTROLLERS.flatMap((controller) =>
+        batches(bells.filter((bell) => bell.controller === controller)).map((batch) => send(options.queueUrls[controller], batch)),
+      );
+      const errors = (await Promise.allSettled(sends)).flatMap((result): unknown[] =>
+        result.status === "rejected" ? [result.reason] : [],
+      );
+      if (errors.length > 0) throw new AggregateError(errors, `${errors.length} of ${sends.length} batches of doorbells failed`);
+    },
+  };
+
+  async function send(QueueUrl: string, batch: readonly Doorbell[]): Promise<void> {
+    const Entries = batch.map((bell, index) => ({
+      Id: String(index),
+      MessageBody: JSON.stringify(doorbellMessage(options.cid, bell)),
+      DelaySeconds: delaySeconds(bell.delayMs),
+    }));
+    const answer = await client.send(new SendMessageBatchCommand({ QueueUrl, Entries }), { requestTimeout: CALL_TIMEOUT_MS });
+    const first = answer.Failed?.[0];
+    if (first !== undefined) throw new Error(`${answer.Failed?.length} doorbell(s) refused: ${first.Code} ${first.Message ?? ""}`.trim());
+  }
+}
+
+function doorbellMessage(cid: string, { controller, epoch, key, uid, ownerUid }: Doorbell): DoorbellMessage {
+  return {
+    v: 1,
+    c: cid,
+    ctl: controller,
+    e: epoch,
+    k: key,
+    ...(uid === undefined ? {} : { u: uid }),
+    ...(ownerUid === undefined ? {} : { o: ownerUid }),
+  };
+}
+
+/** SQS counts whole seconds. Less than one is sent at once, and the worker waits out the rest (informer §12.3). */
+function delaySeconds(delayMs: number): number {
+  return delayMs < 1_000 ? 0 : Math.min(Math.ceil(delayMs / 1_000), DELAY_SECONDS_MAX);
+}

@@ -1,0 +1,66 @@
+import { ChangeMessageVisibilityBatchCommand, DeleteMessageBatchCommand, ReceiveMessageCommand } from "@aws-sdk/client-sqs";
+import type { BatchResultErrorEntry, Message, SQSClient } from "@aws-sdk/client-sqs";
+
+import type { MessageSource, ReceivedMessage } from "../../ports/delta-queue.ts";
+import { BATCH_ENTRIES_MAX, batches, CALL_TIMEOUT_MS, WAIT_SECONDS_MAX } from "./limits.ts";
+
+/** Any SQS queue, as its consumer sees it. SQS waits in whole seconds: `waitMs` is rounded up, to 20 s at most. */
+export function createSqsMessageSource(client: SQSClient, options: { readonly queueUrl: string }): MessageSource {
+  const QueueUrl = options.queueUrl;
+  return {
+    async receive({ max, waitMs, signal }) {
+      const command = new ReceiveMessageCommand({
+        QueueUrl,
+        MaxNumberOfMessages: Math.min(max, BATCH_ENTRIES_MAX),
+        WaitTimeSeconds: Math.min(Math.ceil(waitMs / 1000), WAIT_SECONDS_MAX),
+        MessageSystemAttributeNames: ["ApproximateReceiveCount", "MessageGroupId", "SentTimestamp"],
+      });
+      try {
+        const answer = await client.send(command, signal === undefined ? {} : { abortSignal: signal });
+        return (answer.Messages ?? []).flatMap(received);
+      } catch (error) {
+        // The SDK's own AbortError says less than the reason the caller gave.
+        signal?.throwIfAborted();
+        throw error;
+      }
+    },
+
+    async remove(receipts) {
+      for (const batch of batches(receipts)) {
+        const Entries = batch.map((ReceiptHandle, index) => ({ Id: String(index), ReceiptHandle }));
+        const answer = await client.send(new DeleteMessageBatchCommand({ QueueUrl, Entries }), { requestTimeout: CALL_TIMEOUT_MS });
+        throwOnFault("remove", answer.Failed);
+      }
+    },
+
+    async setVisibility(receipts, seconds) {
+      for (const batch of batches(receipts)) {
+        const Entries = batch.map((ReceiptHandle, index) => ({ Id: String(index), ReceiptHandle, VisibilityTimeout: seconds }));
+        const command = new ChangeMessageVisibilityBatchCommand({ QueueUrl, Entries });
+        throwOnFault("setVisibility", (await client.send(command, { requestTimeout: CALL_TIMEOUT_MS })).Failed);
+      }
+    },
+  };
+}
+
+/** What the sender did wrong here is an outdated receipt, which is no error: the message is someone else's now, or gone. */
+function throwOnFault(what: string, failed: readonly BatchResultErrorEntry[] = []): void {
+  const fault = failed.find(({ SenderFault }) => SenderFault !== true);
+  if (fault !== undefined) throw new Error(`${what} failed for ${failed.length} message(s): ${fault.Code} ${fault.Message ?? ""}`.trim());
+}
+
+function received(message: Message): readonly ReceivedMessage[] {
+  const { MessageId, ReceiptHandle, Body, Attributes } = message;
+  if (MessageId === undefined || ReceiptHandle === undefined) return [];
+  const group = Attributes?.MessageGroupId;
+  return [
+    {
+      messageId: MessageId,
+      receipt: ReceiptHandle,
+      body: Body ?? "",
+      receiveCount: Number(Attributes?.ApproximateReceiveCount ?? 1),
+      sentAtMs: Number(Attributes?.SentTimestamp ?? 0),
+      ...(group === undefined ? {} : { group }),
+    },
+  ];
+}

@@ -1,0 +1,59 @@
+/** fauxqs, an SQS emulator, on a loopback port: in this process (tests, demo) or in one of its own (dev). */
+import { spawn } from "node:child_process";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+
+export interface LocalSqs {
+  /** What goes into `sqsClient({ endpoint })`. */
+  readonly endpoint: string;
+  /** Process id of the emulator; our own when it runs in this process. */
+  readonly pid: number;
+  stop(): Promise<void>;
+}
+
+const START_MS_MAX = 20_000;
+const STOP_MS_MAX = 2_000;
+
+/** Port 0 (the default) takes a free one. fauxqs' own start function would listen on every interface. */
+export async function startFauxqs(options: { readonly port?: number } = {}): Promise<LocalSqs> {
+  const { buildApp } = await import("fauxqs").catch((cause: unknown) => {
+    // A development dependency: whoever installed the package for production has not got it.
+    throw new Error("the queue emulator is not installed: npm install fauxqs@2.4.1", { cause });
+  });
+  const app = buildApp({ logger: false });
+  const endpoint = await app.listen({ port: options.port ?? 0, host: "127.0.0.1" });
+  return { endpoint, pid: process.pid, stop: () => app.close() };
+}
+
+/**
+ * The same as a child process, which also ends when this process does. `command` starts it in a bundle, where this folder
+ * does not exist; it must do what fauxqs-process.ts does.
+ */
+export async function spawnFauxqs(
+  options: { readonly port?: number; readonly command?: readonly [string, ...string[]] } = {},
+): Promise<LocalSqs> {
+  const [file, ...parameters] = options.command ?? [process.execPath, fileURLToPath(new URL("./fauxqs-process.ts", import.meta.url))];
+  const child = spawn(file, [...parameters, String(options.port ?? 0)], { stdio: ["pipe", "pipe", "inherit"] });
+  const exited = new Promise<void>((resolve) => child.once("exit", () => resolve()));
+  const { promise: endpoint, resolve, reject } = Promise.withResolvers<string>();
+  child.once("error", reject);
+  void exited.then(() => reject(new Error(`the queue process ended with code ${child.exitCode} before it was ready`)));
+  const timer = setTimeout(() => reject(new Error(`the queue process was not ready within ${START_MS_MAX} ms`)), START_MS_MAX);
+  createInterface({ input: child.stdout }).once("line", resolve);
+
+  async function stop(): Promise<void> {
+    child.kill("SIGTERM");
+    const killer = setTimeout(() => child.kill("SIGKILL"), STOP_MS_MAX);
+    await exited;
+    clearTimeout(killer);
+  }
+
+  try {
+    return { endpoint: await endpoint, pid: child.pid ?? 0, stop };
+  } catch (error) {
+    await stop();
+    throw error;
+  } finally {
+    clearTimeout(timer);
+  }
+}

@@ -1,0 +1,79 @@
+import {
+  CreateQueueCommand,
+  GetQueueAttributesCommand,
+  GetQueueUrlCommand,
+  QueueNameExists,
+  SetQueueAttributesCommand,
+} from "@aws-sdk/client-sqs";
+import type { QueueAttributeName, SQSClient } from "@aws-sdk/client-sqs";
+
+import { CONTROLLERS } from "../api/resources.ts";
+import type { Controller } from "../api/resources.ts";
+
+type Attributes = Partial<Record<QueueAttributeName, string>>;
+
+/** Source: informer §10.2, §12.3, §19; infra/queues.yml says the same to CloudFormation, and a test compares the two. */
+const RETENTION = { MessageRetentionPeriod: String(4 * 24 * 3600) } as const satisfies Attributes;
+const FIFO = {
+  FifoQueue: "true",
+  ContentBasedDeduplication: "false",
+  DeduplicationScope: "messageGroup",
+  FifoThroughputLimit: "perMessageGroupId",
+  MaximumMessageSize: String(1024 * 1024),
+  ...RETENTION,
+} as const satisfies Attributes;
+
+export const DELTA_QUEUE = { attributes: { ...FIFO, VisibilityTimeout: "30" }, maxReceiveCount: 1000 } as const;
+export const DOORBELL_QUEUE = { attributes: { ...RETENTION, VisibilityTimeout: "360" }, maxReceiveCount: 5 } as const;
+
+export interface QueuePair {
+  readonly url: string;
+  readonly deadLetterUrl: string;
+}
+
+export interface LocalQueues {
+  readonly deltas: QueuePair;
+  readonly doorbells: { readonly [C in Controller]: QueuePair };
+}
+
+/** The queues of one deployment, `<prefix>-deltas.fifo` and `<prefix>-<controller>`, on any SQS endpoint; those that exist are adjusted. */
+export async function createQueues(client: SQSClient, prefix: string): Promise<LocalQueues> {
+  const deltas = createPair(client, `${prefix}-deltas`, ".fifo", DELTA_QUEUE, FIFO);
+  const doorbells = CONTROLLERS.map(async (controller) => [
+    controller,
+    await createPair(client, `${prefix}-${controller}`, "", DOORBELL_QUEUE, RETENTION),
+  ]);
+  // `fromEntries` forgets which keys it was given: they are CONTROLLERS, all of them.
+  return { deltas: await deltas, doorbells: Object.fromEntries(await Promise.all(doorbells)) as LocalQueues["doorbells"] };
+}
+
+async function createPair(
+  client: SQSClient,
+  name: string,
+  suffix: string,
+  queue: { readonly attributes: Attributes; readonly maxReceiveCount: number },
+  deadLetters: Attributes,
+): Promise<QueuePair> {
+  const deadLetterUrl = await createQueue(client, `${name}-dead${suffix}`, deadLetters);
+  const { Attributes: found } = await client.send(new GetQueueAttributesCommand({ QueueUrl: deadLetterUrl, AttributeNames: ["QueueArn"] }));
+  const RedrivePolicy = JSON.stringify({ deadLetterTargetArn: found?.QueueArn, maxReceiveCount: queue.maxReceiveCount });
+  return { url: await createQueue(client, name + suffix, { ...queue.attributes, RedrivePolicy }), deadLetterUrl };
+}
+
+async function createQueue(client: SQSClient, QueueName: string, attributes: Attributes): Promise<string> {
+  try {
+    return urlOf(await client.send(new CreateQueueCommand({ QueueName, Attributes: attributes })), QueueName);
+  } catch (error) {
+    if (!(error instanceof QueueNameExists)) throw error;
+    // It is there with other attributes, from another version of this program.
+    const QueueUrl = urlOf(await client.send(new GetQueueUrlCommand({ QueueName })), QueueName);
+    const { FifoQueue: _fixedAtCreation, ...changeable } = attributes;
+    await client.send(new SetQueueAttributesCommand({ QueueUrl, Attributes: changeable }));
+    return QueueUrl;
+  }
+}
+
+function urlOf(answer: { readonly QueueUrl?: string | undefined }, name: string): string {
+  if (answer.QueueUrl === undefined) throw new Error(`the SQS endpoint gave no URL for queue ${name}`);
+  return answer.QueueUrl;
+}

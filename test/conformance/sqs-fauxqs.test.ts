@@ -1,0 +1,164 @@
+/**
+ * The SQS adapters through the real AWS SDK, over HTTP, against fauxqs. Catches: lost ids in partial failures, batches SQS
+ * would refuse, attributes not asked for, delays in the wrong unit, queues that cannot be created twice.
+ */
+import { setTimeout } from "node:timers/promises";
+
+import { GetQueueAttributesCommand, SetQueueAttributesCommand } from "@aws-sdk/client-sqs";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+
+import { sqsClient } from "../../shared/adapters/sqs/client.ts";
+import { createSqsDeltaQueue } from "../../shared/adapters/sqs/delta-queue.ts";
+import { createSqsDoorbells } from "../../shared/adapters/sqs/doorbells.ts";
+import { createSqsMessageSource } from "../../shared/adapters/sqs/message-source.ts";
+import type { ReceivedMessage } from "../../shared/ports/delta-queue.ts";
+import type { Doorbell, DoorbellMessage } from "../../shared/ports/doorbells.ts";
+import { spawnFauxqs, startFauxqs } from "../../shared/local/fauxqs.ts";
+import type { LocalSqs } from "../../shared/local/fauxqs.ts";
+import { createQueues } from "../../shared/local/queues.ts";
+import type { LocalQueues } from "../../shared/local/queues.ts";
+import { deltaQueueConformance } from "./delta-queue.ts";
+import { doorbellsConformance } from "./doorbells.ts";
+
+let sqs: LocalSqs;
+let client: ReturnType<typeof sqsClient>;
+let prefixes = 0;
+beforeAll(async () => {
+  sqs = await startFauxqs();
+  client = sqsClient({ endpoint: sqs.endpoint });
+});
+afterAll(async () => {
+  client.destroy();
+  await sqs.stop();
+});
+
+const queues = (): Promise<LocalQueues> => createQueues(client, `t${++prefixes}`);
+
+async function setUp() {
+  const { deltas, doorbells } = await queues();
+  return {
+    deltas,
+    queue: createSqsDeltaQueue(client, { queueUrl: deltas.url }),
+    source: createSqsMessageSource(client, { queueUrl: deltas.url }),
+    urls: {
+      deployment: doorbells.deployment.url,
+      replicaset: doorbells.replicaset.url,
+      replicationcontroller: doorbells.replicationcontroller.url,
+    },
+  };
+}
+
+/** Receives until nothing comes for a moment, removing what came. */
+async function drain(source: ReturnType<typeof createSqsMessageSource>): Promise<readonly ReceivedMessage[]> {
+  const all: ReceivedMessage[] = [];
+  for (;;) {
+    const some = await source.receive({ max: 10, waitMs: 0 });
+    if (some.length === 0) return all;
+    all.push(...some);
+    await source.remove(some.map(({ receipt }) => receipt));
+  }
+}
+
+deltaQueueConformance("fauxqs through the AWS SDK", async () => {
+  const { deltas, queue, source } = await setUp();
+  // A thousand receives are the production value; five show the same.
+  const maxReceiveCount = 5;
+  const dead = createSqsMessageSource(client, { queueUrl: deltas.deadLetterUrl });
+  const { Attributes } = await client.send(new GetQueueAttributesCommand({ QueueUrl: deltas.deadLetterUrl, AttributeNames: ["QueueArn"] }));
+  const RedrivePolicy = JSON.stringify({ deadLetterTargetArn: Attributes?.QueueArn, maxReceiveCount });
+  await client.send(new SetQueueAttributesCommand({ QueueUrl: deltas.url, Attributes: { RedrivePolicy } }));
+  const deadLetters = async () => (await dead.receive({ max: 10, waitMs: 0 })).map(({ body }) => body);
+  return { queue, source, maxReceiveCount, deadLetters, close: async () => {} };
+});
+
+doorbellsConformance("fauxqs through the AWS SDK", async () => {
+  const { urls } = await setUp();
+  const source = (queueUrl: string) => createSqsMessageSource(client, { queueUrl });
+  return {
+    doorbells: createSqsDoorbells(client, { queueUrls: urls, cid: "5d3f" }),
+    cluster: "5d3f",
+    sources: {
+      deployment: source(urls.deployment),
+      replicaset: source(urls.replicaset),
+      replicationcontroller: source(urls.replicationcontroller),
+    },
+    elapse: setTimeout,
+    virtual: false,
+    close: async () => {},
+  };
+});
+
+describe("queues", () => {
+  it("are created with what the spec asks for, and again without complaint", async () => {
+    const first = await createQueues(client, "same");
+    expect(await createQueues(client, "same")).toEqual(first);
+    const { Attributes } = await client.send(new GetQueueAttributesCommand({ QueueUrl: first.deltas.url, AttributeNames: ["All"] }));
+    expect(Attributes).toMatchObject({
+      FifoQueue: "true",
+      DeduplicationScope: "messageGroup",
+      FifoThroughputLimit: "perMessageGroupId",
+      ContentBasedDeduplication: "false",
+      MaximumMessageSize: "1048576",
+      VisibilityTimeout: "30",
+      MessageRetentionPeriod: "345600",
+      RedrivePolicy: expect.stringContaining('"maxReceiveCount":1000'),
+    });
+    const bell = await client.send(new GetQueueAttributesCommand({ QueueUrl: first.doorbells.replicaset.url, AttributeNames: ["All"] }));
+    expect(bell.Attributes).toMatchObject({ VisibilityTimeout: "360", RedrivePolicy: expect.stringContaining('"maxReceiveCount":5') });
+  });
+
+  it("run in a process of their own that ends when told to", async () => {
+    const child = await spawnFauxqs();
+    const other = sqsClient({ endpoint: child.endpoint });
+    await createQueues(other, "child");
+    other.destroy();
+    await child.stop();
+    expect(() => process.kill(child.pid, 0)).toThrow();
+  });
+});
+
+describe("delta queue on fauxqs, beyond the port's suite", () => {
+  it("splits what one call cannot hold, in order", async () => {
+    const { queue, source } = await setUp();
+    const many = Array.from({ length: 23 }, (_, index) => ({ group: "c.pods.3", id: `many-${index}`, body: `${index}` }));
+    expect(await queue.send(many)).toEqual({ failed: [] });
+    expect((await drain(source)).map(({ body }) => body)).toEqual(many.map(({ body }) => body));
+  });
+
+  it("splits what is over 1 MiB together [informer T25]", async () => {
+    const { queue, source } = await setUp();
+    const large = ["a", "b", "c"].map((id) => ({ group: "c.pods.4", id, body: id.repeat(500 * 1024) }));
+    expect(await queue.send(large)).toEqual({ failed: [] });
+    expect((await drain(source)).map(({ body }) => body[0])).toEqual(["a", "b", "c"]);
+  });
+
+  it("rejects when nothing is known of any entry", async () => {
+    const queue = createSqsDeltaQueue(client, { queueUrl: "http://127.0.0.1/000000000000/none.fifo" });
+    await expect(queue.send([{ group: "g", id: "i", body: "b" }])).rejects.toThrow();
+  });
+});
+
+describe("doorbells on fauxqs, beyond the port's suite", () => {
+  it("D2 come late by whole seconds; less than one is the worker's to wait", async () => {
+    const { urls } = await setUp();
+    const source = createSqsMessageSource(client, { queueUrl: urls.replicaset });
+    await createSqsDoorbells(client, { queueUrls: urls, cid: "c" }).ring([bell("a", 1_001), bell("b", 999), bell("c", 3_600_000)]);
+    const soon = await drain(source);
+    expect(soon.map(({ body }) => (JSON.parse(body) as DoorbellMessage).k)).toEqual(["b"]);
+    const startedAt = performance.now();
+    const [late] = await source.receive({ max: 10, waitMs: 5_000 });
+    expect(performance.now() - startedAt).toBeGreaterThan(1_000);
+    expect(JSON.parse(late?.body ?? "")).toMatchObject({ k: "a" });
+  });
+
+  it("D3 one refused batch fails the whole call, and the others are rung", async () => {
+    const { urls } = await setUp();
+    const bells = createSqsDoorbells(client, { queueUrls: { ...urls, deployment: "http://127.0.0.1/000000000000/none" }, cid: "c" });
+    await expect(bells.ring([{ ...bell("a"), controller: "deployment" }, bell("b")])).rejects.toThrow("1 of 2 batches");
+    expect(await drain(createSqsMessageSource(client, { queueUrl: urls.replicaset }))).toHaveLength(1);
+  });
+});
+
+function bell(key: string, delayMs = 0): Doorbell {
+  return { controller: "replicaset", key, uid: "u1", ownerUid: "o1", epoch: "e1", delayMs };
+}
