@@ -78,6 +78,7 @@ export class ResourceStream {
         afterMs: step.afterMs,
       });
       if (step.afterMs > 0 && !(await waited(clock.after(step.afterMs, signal)))) return;
+      if (this.#relist !== undefined) continue; // asked for while we waited
       this.#request = new AbortController();
       const request = AbortSignal.any([signal, this.#request.signal]);
       await (step.do === "list" ? this.#list(step.rv, request) : this.#watch(step.rv, request));
