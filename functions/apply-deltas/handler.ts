@@ -1,0 +1,16 @@
+/** The informer's second half: packs of the delta queue into the index, and doorbells for the keys they concern. */
+import { applyMessage } from "../../shared/cache/applier.ts";
+import type { ApplierPorts } from "../../shared/cache/applier.ts";
+import { settleRecords } from "../../shared/lambda/batch.ts";
+import { lazy } from "../../shared/lambda/lazy.ts";
+import { REGISTRY } from "../../shared/lambda/registry.ts";
+import type { SqsHandler } from "../../shared/lambda/sqs-handler.ts";
+import { wireFunction } from "../../shared/lambda/wire-function.ts";
+import type { FunctionWiring } from "../../shared/lambda/wiring.ts";
+
+export function createApplyDeltas(wiring: Omit<FunctionWiring, "trace"> & Pick<ApplierPorts, "onChanges">): SqsHandler {
+  const ports: ApplierPorts = { ...wiring, registry: REGISTRY };
+  return (event) => settleRecords(event, ({ messageId, body }) => applyMessage(ports, { id: messageId, body }), wiring);
+}
+
+export const handler: SqsHandler = lazy(() => createApplyDeltas(wireFunction("apply-deltas")));

@@ -1,0 +1,29 @@
+/** Every minute, beside the watcher's own sweeps: rings the keys that are due and whose doorbell was lost. */
+import { lazy } from "../../shared/lambda/lazy.ts";
+import { wireFunction } from "../../shared/lambda/wire-function.ts";
+import type { FunctionWiring } from "../../shared/lambda/wiring.ts";
+
+/** Of 500 keys each: what a store that was cut off for a while may hold. */
+const PASSES_MAX = 20;
+
+/** Answers how many doorbells it rang. A cluster whose cache has no epoch yet has nothing to sweep. */
+export function createSweep(wiring: FunctionWiring): () => Promise<{ readonly rung: number }> {
+  return async () => {
+    let rung = 0;
+    for (const cid of wiring.clusters) {
+      const cluster = wiring.cluster(cid);
+      const epoch = await cluster?.store.epoch();
+      if (cluster === undefined || epoch === undefined) continue;
+      for (let pass = 0; pass < PASSES_MAX; pass++) {
+        const bells = await cluster.store.sweep(epoch.epoch);
+        if (bells.length === 0) break;
+        await cluster.doorbells.ring(bells);
+        rung += bells.length;
+      }
+    }
+    if (rung > 0) wiring.log.info("rang lost doorbells", { rung });
+    return { rung };
+  };
+}
+
+export const handler: () => Promise<{ readonly rung: number }> = lazy(() => createSweep(wireFunction("sweep")));

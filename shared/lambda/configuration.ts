@@ -1,0 +1,151 @@
+/**
+ * What a function is told by its environment, read once at start. Every mistake is named, all at once, one line each, and no
+ * line quotes a value: some of them are secrets.
+ *
+ * | variable | meaning |
+ * |---|---|
+ * | DELTALOOP_DEPLOYMENT | name of this installation: part of every Redis key and of the Lease's name |
+ * | DELTALOOP_CLUSTER | cluster id the functions serve: 12 hex digits, `deltaloop dev` prints it |
+ * | DELTALOOP_MODE | `act` or `shadow` (default: decide, send nothing) |
+ * | DELTALOOP_DIGEST_KEY | key of the template digests, at least 16 characters, the watcher's own |
+ * | DELTALOOP_REDIS_URL | `redis://…` or `rediss://…` |
+ * | DELTALOOP_REDIS_CLUSTER | `true` when that is one node of a Redis cluster (default `false`) |
+ * | DELTALOOP_KUBE_SERVER | `https://host:port` of the API server |
+ * | DELTALOOP_KUBE_CA, …_CA_FILE | its authority, PEM or base64 of PEM, or a file that holds it |
+ * | DELTALOOP_KUBE_TOKEN, …_TOKEN_FILE | bearer token, or a file that is read again when it changes |
+ * | DELTALOOP_DELTAS_URL | queue URL of Q1 |
+ * | DELTALOOP_DOORBELLS_{DEPLOYMENT,REPLICASET,REPLICATIONCONTROLLER}_URL | queue URLs of Q2 |
+ * | DELTALOOP_SQS_ENDPOINT | an SQS of your own, such as `http://127.0.0.1:4566` |
+ * | DELTALOOP_LOG_LEVEL | `debug`, `info` (default), `warn` or `error` |
+ */
+import * as v from "valibot";
+
+import type { Controller } from "../api/resources.ts";
+
+/** The environment is not what this program needs. The message holds one line per mistake; whoever deployed it acts. */
+export class ConfigurationError extends Error {
+  override readonly name = "ConfigurationError";
+  readonly problems: readonly string[];
+
+  constructor(problems: readonly string[]) {
+    super(problems.join("\n"));
+    this.problems = problems;
+  }
+}
+
+export interface Configuration {
+  readonly deployment: string;
+  readonly cluster: string;
+  readonly mode: "act" | "shadow";
+  readonly digestKey: string;
+  readonly redis: { readonly url: string; readonly cluster: boolean };
+  readonly kube: {
+    readonly server: string;
+    readonly ca?: string;
+    readonly caFile?: string;
+    readonly token?: string;
+    readonly tokenFile?: string;
+  };
+  readonly queues: { readonly deltas: string; readonly doorbells: { readonly [C in Controller]: string }; readonly endpoint?: string };
+  readonly logLevel: "debug" | "info" | "warn" | "error";
+}
+
+const PREFIX = "DELTALOOP_";
+/** A key that can be tried out offline protects nothing. */
+const DIGEST_KEY_LENGTH_MIN = 16;
+
+const url = (protocols: string) =>
+  v.pipe(v.string(), v.regex(new RegExp(`^(?:${protocols})://[^\\s/]+`), `must start with ${protocols.replaceAll("|", ":// or ")}://`));
+
+const Environment = v.strictObject({
+  DELTALOOP_DEPLOYMENT: v.pipe(
+    v.string(),
+    v.regex(/^[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?$/, "must be 1 to 32 small letters, digits and inner dashes"),
+  ),
+  DELTALOOP_CLUSTER: v.pipe(v.string(), v.regex(/^[0-9a-f]{12}$/, "must be 12 hex digits")),
+  DELTALOOP_MODE: v.optional(v.picklist(["act", "shadow"], "must be act or shadow"), "shadow"),
+  DELTALOOP_DIGEST_KEY: v.pipe(v.string(), v.minLength(DIGEST_KEY_LENGTH_MIN, `must have at least ${DIGEST_KEY_LENGTH_MIN} characters`)),
+  DELTALOOP_REDIS_URL: url("redis|rediss"),
+  DELTALOOP_REDIS_CLUSTER: v.optional(v.picklist(["true", "false"], "must be true or false"), "false"),
+  DELTALOOP_KUBE_SERVER: url("http|https"),
+  DELTALOOP_KUBE_CA: v.optional(v.string()),
+  DELTALOOP_KUBE_CA_FILE: v.optional(v.string()),
+  DELTALOOP_KUBE_TOKEN: v.optional(v.string()),
+  DELTALOOP_KUBE_TOKEN_FILE: v.optional(v.string()),
+  DELTALOOP_DELTAS_URL: url("http|https"),
+  DELTALOOP_DOORBELLS_DEPLOYMENT_URL: url("http|https"),
+  DELTALOOP_DOORBELLS_REPLICASET_URL: url("http|https"),
+  DELTALOOP_DOORBELLS_REPLICATIONCONTROLLER_URL: url("http|https"),
+  DELTALOOP_SQS_ENDPOINT: v.optional(url("http|https")),
+  DELTALOOP_LOG_LEVEL: v.optional(v.picklist(["debug", "info", "warn", "error"], "must be debug, info, warn or error"), "info"),
+});
+
+type Variables = Readonly<Record<string, string | undefined>>;
+
+/** @throws {ConfigurationError} naming every variable that is missing, wrong, contradictory or unknown */
+export function parseConfiguration(environment: Variables): Configuration {
+  // An empty variable is how some tools leave one out.
+  const ours = Object.fromEntries(
+    Object.entries(environment).filter(([name, value]) => name.startsWith(PREFIX) && value !== undefined && value !== ""),
+  );
+  const result = v.safeParse(Environment, ours);
+  const problems = [...(result.issues ?? []).map(problemOf), ...contradictions(ours)];
+  if (!result.success || problems.length > 0) throw new ConfigurationError(problems);
+  return configurationFrom(result.output);
+}
+
+function configurationFrom(variables: v.InferOutput<typeof Environment>): Configuration {
+  const ca = variables.DELTALOOP_KUBE_CA;
+  return {
+    deployment: variables.DELTALOOP_DEPLOYMENT,
+    cluster: variables.DELTALOOP_CLUSTER,
+    mode: variables.DELTALOOP_MODE,
+    digestKey: variables.DELTALOOP_DIGEST_KEY,
+    redis: { url: variables.DELTALOOP_REDIS_URL, cluster: variables.DELTALOOP_REDIS_CLUSTER === "true" },
+    kube: {
+      server: variables.DELTALOOP_KUBE_SERVER,
+      ...(ca === undefined ? {} : { ca: pem(ca) }),
+      ...given("caFile", variables.DELTALOOP_KUBE_CA_FILE),
+      ...given("token", variables.DELTALOOP_KUBE_TOKEN),
+      ...given("tokenFile", variables.DELTALOOP_KUBE_TOKEN_FILE),
+    },
+    queues: {
+      deltas: variables.DELTALOOP_DELTAS_URL,
+      doorbells: {
+        deployment: variables.DELTALOOP_DOORBELLS_DEPLOYMENT_URL,
+        replicaset: variables.DELTALOOP_DOORBELLS_REPLICASET_URL,
+        replicationcontroller: variables.DELTALOOP_DOORBELLS_REPLICATIONCONTROLLER_URL,
+      },
+      ...given("endpoint", variables.DELTALOOP_SQS_ENDPOINT),
+    },
+    logLevel: variables.DELTALOOP_LOG_LEVEL,
+  };
+}
+
+/** One line for one mistake: the variable and what is wrong with it, never its value. */
+function problemOf(issue: v.BaseIssue<unknown>): string {
+  const name = String(issue.path?.[0]?.key ?? "environment");
+  if (issue.type === "strict_object" && issue.expected === "never") return `${name}: is not a variable of deltaloop`;
+  if (issue.received === "undefined") return `${name}: is missing`;
+  return `${name}: ${issue.message}`;
+}
+
+function contradictions(variables: Variables): readonly string[] {
+  const pairs = [
+    ["DELTALOOP_KUBE_CA", "DELTALOOP_KUBE_CA_FILE"],
+    ["DELTALOOP_KUBE_TOKEN", "DELTALOOP_KUBE_TOKEN_FILE"],
+  ] as const;
+  return pairs.flatMap(([one, other]) =>
+    variables[one] !== undefined && variables[other] !== undefined ? [`${other}: stands beside ${one}, which says the same`] : [],
+  );
+}
+
+function given<K extends string>(key: K, value: string | undefined): { readonly [P in K]?: string } {
+  // One key of the type's own, or none.
+  return (value === undefined ? {} : { [key]: value }) as { readonly [P in K]?: string };
+}
+
+/** Environment variables hold line breaks badly, so PEM may come in base64. */
+function pem(text: string): string {
+  return text.includes("-----BEGIN") ? text : Buffer.from(text, "base64").toString("utf8");
+}

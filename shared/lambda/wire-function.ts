@@ -1,0 +1,82 @@
+import { readFileSync } from "node:fs";
+
+import { createKubeHttp } from "../adapters/kube-http/kube-http.ts";
+import type { KubeHttpConfig } from "../adapters/kube-http/config.ts";
+import { redisClient } from "../adapters/redis/client.ts";
+import { createRedisStore } from "../adapters/redis/redis-store.ts";
+import { sqsClient } from "../adapters/sqs/client.ts";
+import { createSqsDoorbells } from "../adapters/sqs/doorbells.ts";
+import { createSqsMessageSource } from "../adapters/sqs/message-source.ts";
+import { createSystemClock } from "../adapters/system/clock.ts";
+import { createSystemRandom } from "../adapters/system/random.ts";
+import { createDigester } from "../api/digest.ts";
+import type { Controller } from "../api/resources.ts";
+import { cacheIdentity } from "../cache/identity.ts";
+import { describeError } from "../controller/errors.ts";
+import { createWriteGateway } from "../controller/write-gateway.ts";
+import { parseConfiguration } from "./configuration.ts";
+import type { Configuration } from "./configuration.ts";
+import { createLogger } from "./logger.ts";
+import { tokenFrom } from "./token-file.ts";
+import type { ClusterWiring, FunctionWiring } from "./wiring.ts";
+
+/** Q1 is a FIFO queue here (informer §19). */
+const HOLE_LIMIT_MS = 2_000;
+
+/**
+ * Everything a function needs, from Lambda's environment. Made once per sandbox; connections stay open between invocations.
+ *
+ * @throws {ConfigurationError} when the environment is incomplete or wrong
+ */
+export function wireFunction(component: Component): Omit<FunctionWiring, "trace"> {
+  const configuration = parseConfiguration(process.env);
+  return wireFunctionFrom(component, configuration, kubeHttpConfig(configuration.kube, component));
+}
+
+export type Component = Controller | "apply-deltas" | "sweep";
+
+/** The same with what is known otherwise: the local function host takes its credentials from a kubeconfig. */
+export function wireFunctionFrom(
+  component: Component,
+  configuration: Configuration,
+  kubeConfig: KubeHttpConfig,
+): Omit<FunctionWiring, "trace"> {
+  const { deployment, cluster: cid, queues } = configuration;
+  const digester = createDigester(configuration.digestKey);
+  const sqs = sqsClient(queues.endpoint === undefined ? {} : { endpoint: queues.endpoint });
+  const kube = createKubeHttp(kubeConfig);
+  const log = createLogger(`deltaloop-${component}`, configuration.logLevel);
+  const redis = redisClient(configuration.redis);
+  // Calls fail by themselves; a connection that is lost between them has no other voice.
+  redis.on("error", (error: Error) => log.warn("redis connection failed", { error: describeError(error) }));
+  const store = createRedisStore(redis, {
+    deployment,
+    cluster: cid,
+    identity: cacheIdentity(digester),
+    holeLimitMs: HOLE_LIMIT_MS,
+  });
+  const cluster: ClusterWiring = {
+    store,
+    doorbells: createSqsDoorbells(sqs, { queueUrls: queues.doorbells, cid }),
+    reader: kube,
+    gateway: (controller) => createWriteGateway(kube, controller, configuration.mode),
+  };
+  const queueUrl = component === "apply-deltas" ? queues.deltas : component === "sweep" ? undefined : queues.doorbells[component];
+  return {
+    clock: createSystemClock(),
+    random: createSystemRandom(),
+    log,
+    digester,
+    cluster: (asked) => (asked === cid ? cluster : undefined),
+    clusters: [cid],
+    ...(queueUrl === undefined ? {} : { source: createSqsMessageSource(sqs, { queueUrl }) }),
+  };
+}
+
+/** Access as the environment tells it: a token and an authority. */
+export function kubeHttpConfig(kube: Configuration["kube"], component: string): KubeHttpConfig {
+  const { server, token } = kube;
+  const ca = kube.caFile === undefined ? kube.ca : readFileSync(kube.caFile);
+  const asked = kube.tokenFile === undefined ? token && (() => token) : tokenFrom(kube.tokenFile);
+  return { server, component, ...(ca === undefined ? {} : { ca }), ...(asked ? { token: asked } : {}) };
+}

@@ -1,0 +1,35 @@
+/** What a function is given besides its event: ports, chosen by Lambda's environment, by the local host, or by a test. */
+import type { Digester } from "../api/digest.ts";
+import type { Controller } from "../api/resources.ts";
+import type { WriteGateway } from "../controller/gateway.ts";
+import type { TraceLine } from "../controller/run.ts";
+import type { Clock } from "../ports/clock.ts";
+import type { MessageSource } from "../ports/delta-queue.ts";
+import type { Doorbells } from "../ports/doorbells.ts";
+import type { KubeReader } from "../ports/kube.ts";
+import type { Log } from "../ports/log.ts";
+import type { Random } from "../ports/random.ts";
+import type { Store } from "../ports/store.ts";
+
+export interface FunctionWiring {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Log;
+  readonly digester: Digester;
+  /** What stands behind a cluster id; undefined = not one of ours, whoever sent the message. */
+  readonly cluster: (cid: string | undefined) => ClusterWiring | undefined;
+  /** The cluster ids it serves, for functions that no message calls. */
+  readonly clusters: readonly string[];
+  /** The queue the function is on, so that failed records come back soon. */
+  readonly source?: Pick<MessageSource, "setVisibility">;
+  /** Tells people what syncs decide. */
+  readonly trace?: (line: TraceLine) => void;
+}
+
+export interface ClusterWiring {
+  readonly store: Store;
+  readonly doorbells: Doorbells;
+  /** Calls with the function's own component name and field manager, like the gateways. */
+  readonly reader: KubeReader;
+  readonly gateway: (controller: Controller) => WriteGateway;
+}

@@ -1,0 +1,103 @@
+/** Catches a record that takes its neighbours down, a group that overtakes itself, and ids that are lost or invented. */
+import type { SQSRecord } from "aws-lambda";
+import fc from "fast-check";
+import { expect, it } from "vitest";
+
+import { settleRecords } from "../../../shared/lambda/batch.ts";
+import type { RecordOutcome } from "../../../shared/lambda/batch.ts";
+import { KubeApiError } from "../../../shared/ports/errors.ts";
+import { recordingLog } from "../recording-log.ts";
+
+function record(messageId: string, group?: string): SQSRecord {
+  return {
+    messageId,
+    receiptHandle: `receipt of ${messageId}`,
+    body: messageId,
+    attributes: {
+      ApproximateReceiveCount: "1",
+      SentTimestamp: "0",
+      SenderId: "s",
+      ApproximateFirstReceiveTimestamp: "0",
+      ...(group === undefined ? {} : { MessageGroupId: group }),
+    },
+    messageAttributes: {},
+    md5OfBody: "",
+    eventSource: "aws:sqs",
+    eventSourceARN: "arn",
+    awsRegion: "r",
+  };
+}
+
+const RETRY: RecordOutcome = { kind: "retry", afterSeconds: 2, why: "early" };
+
+it("B3 fails a record and the later ones of its group, untried, and lets other groups go on", async () => {
+  const tried: string[] = [];
+  const visibility: [readonly string[], number][] = [];
+  const event = { Records: [record("a1", "a"), record("b1", "b"), record("a2", "a"), record("b2", "b"), record("a3", "a")] };
+  const answer = await settleRecords(
+    event,
+    ({ messageId }) => {
+      tried.push(messageId);
+      return Promise.resolve(messageId === "a2" ? RETRY : { kind: "ack" });
+    },
+    { log: recordingLog(), source: { setVisibility: (receipts, seconds) => Promise.resolve(void visibility.push([receipts, seconds])) } },
+  );
+  expect(answer.batchItemFailures.map(({ itemIdentifier }) => itemIdentifier)).toEqual(["a2", "a3"]);
+  expect(tried.toSorted()).toEqual(["a1", "a2", "b1", "b2"]);
+  expect(visibility).toEqual([[["receipt of a2", "receipt of a3"], 2]]);
+});
+
+it("B1 a throw fails its own record for 5 s, and its log line holds no text of the API server", async () => {
+  const log = recordingLog();
+  const visibility: number[] = [];
+  const answer = await settleRecords(
+    { Records: [record("x"), record("y")] },
+    ({ messageId }) => {
+      if (messageId === "x") throw new KubeApiError({ code: 422, reason: "Invalid", message: 'env[0]: Invalid value: "hunter2"' });
+      return Promise.resolve({ kind: "ack" });
+    },
+    { log, source: { setVisibility: (_receipts, seconds) => Promise.resolve(void visibility.push(seconds)) } },
+  );
+  expect(answer).toEqual({ batchItemFailures: [{ itemIdentifier: "x" }] });
+  expect(visibility).toEqual([5]);
+  expect(JSON.stringify(log.lines)).toContain("422 Invalid");
+  expect(JSON.stringify(log.lines)).not.toContain("hunter2");
+});
+
+it("B4 a visibility that cannot be changed is only a warning", async () => {
+  const log = recordingLog();
+  const source = { setVisibility: () => Promise.reject(new Error("gone")) };
+  const answer = await settleRecords({ Records: [record("x")] }, () => Promise.resolve(RETRY), { log, source });
+  expect(answer.batchItemFailures).toHaveLength(1);
+  expect(log.lines.some(({ message }) => message.startsWith("visibility was not changed"))).toBe(true);
+});
+
+it("B1 B2 B3 hold for any batch", async () => {
+  const records = fc.uniqueArray(fc.tuple(fc.nat(50), fc.option(fc.constantFrom("a", "b", "c"), { nil: undefined }), fc.boolean()), {
+    selector: ([id]) => id,
+  });
+  await fc.assert(
+    fc.asyncProperty(records, async (specs) => {
+      const running = new Set<string | undefined>();
+      const failing = new Set(specs.filter(([, , fails]) => fails).map(([id]) => `${id}`));
+      const answer = await settleRecords(
+        { Records: specs.map(([id, group]) => record(`${id}`, group)) },
+        async ({ messageId, attributes }) => {
+          const group = attributes.MessageGroupId;
+          if (group !== undefined) expect(running.has(group)).toBe(false);
+          running.add(group);
+          await Promise.resolve();
+          running.delete(group);
+          return failing.has(messageId) ? RETRY : { kind: "ack" };
+        },
+        { log: recordingLog() },
+      );
+      const broken = new Set<string>();
+      const want = specs.flatMap(([id, group, fails]) => {
+        if (fails && group !== undefined) broken.add(group);
+        return fails || (group !== undefined && broken.has(group)) ? [`${id}`] : [];
+      });
+      expect(answer.batchItemFailures.map(({ itemIdentifier }) => itemIdentifier).toSorted()).toEqual(want.toSorted());
+    }),
+  );
+});

@@ -1,0 +1,78 @@
+/** Catches a start with a wrong environment, a mistake reported one at a time, and a secret quoted in a complaint. */
+import { expect, it } from "vitest";
+
+import { ConfigurationError, parseConfiguration } from "../../../shared/lambda/configuration.ts";
+
+const GOOD = {
+  PATH: "/bin",
+  DELTALOOP_DEPLOYMENT: "prod",
+  DELTALOOP_CLUSTER: "5d3f00aa11bb",
+  DELTALOOP_DIGEST_KEY: "0123456789abcdef",
+  DELTALOOP_REDIS_URL: "rediss://cache:6379",
+  DELTALOOP_KUBE_SERVER: "https://k8s:6443",
+  DELTALOOP_DELTAS_URL: "https://sqs/1/deltas.fifo",
+  DELTALOOP_DOORBELLS_DEPLOYMENT_URL: "https://sqs/1/deployment",
+  DELTALOOP_DOORBELLS_REPLICASET_URL: "https://sqs/1/replicaset",
+  DELTALOOP_DOORBELLS_REPLICATIONCONTROLLER_URL: "https://sqs/1/replicationcontroller",
+};
+
+function problems(environment: Readonly<Record<string, string | undefined>>): readonly string[] {
+  try {
+    parseConfiguration(environment);
+  } catch (error) {
+    if (error instanceof ConfigurationError) return error.problems;
+    throw error;
+  }
+  return [];
+}
+
+it("reads a complete environment, with defaults for the rest", () => {
+  expect(
+    parseConfiguration({ ...GOOD, DELTALOOP_KUBE_CA: Buffer.from("-----BEGIN x").toString("base64"), DELTALOOP_KUBE_TOKEN: "" }),
+  ).toEqual({
+    deployment: "prod",
+    cluster: "5d3f00aa11bb",
+    mode: "shadow",
+    digestKey: "0123456789abcdef",
+    redis: { url: "rediss://cache:6379", cluster: false },
+    kube: { server: "https://k8s:6443", ca: "-----BEGIN x" },
+    queues: {
+      deltas: "https://sqs/1/deltas.fifo",
+      doorbells: {
+        deployment: "https://sqs/1/deployment",
+        replicaset: "https://sqs/1/replicaset",
+        replicationcontroller: "https://sqs/1/replicationcontroller",
+      },
+    },
+    logLevel: "info",
+  });
+});
+
+it("names every mistake at once, one line each, and quotes no value", () => {
+  const found = problems({
+    ...GOOD,
+    DELTALOOP_DEPLOYMENT: "Prod!",
+    DELTALOOP_CLUSTER: undefined,
+    DELTALOOP_MODE: "acct",
+    DELTALOOP_DIGEST_KEY: "hunter2",
+    DELTALOOP_REDIS_URL: "cache:6379",
+    DELTALOOP_REDIS_CLUSTR: "true",
+    DELTALOOP_KUBE_TOKEN: "t0ken",
+    DELTALOOP_KUBE_TOKEN_FILE: "/token",
+  });
+  expect(found.toSorted()).toEqual([
+    "DELTALOOP_CLUSTER: is missing",
+    "DELTALOOP_DEPLOYMENT: must be 1 to 32 small letters, digits and inner dashes",
+    "DELTALOOP_DIGEST_KEY: must have at least 16 characters",
+    "DELTALOOP_KUBE_TOKEN_FILE: stands beside DELTALOOP_KUBE_TOKEN, which says the same",
+    "DELTALOOP_MODE: must be act or shadow",
+    "DELTALOOP_REDIS_CLUSTR: is not a variable of deltaloop",
+    "DELTALOOP_REDIS_URL: must start with redis:// or rediss://",
+  ]);
+  expect(found.join()).not.toMatch(/hunter2|t0ken/);
+});
+
+it("reports an empty environment as everything it lacks", () => {
+  expect(problems({})).toHaveLength(9);
+  expect(problems({}).every((problem) => problem.endsWith(": is missing"))).toBe(true);
+});

@@ -1,0 +1,30 @@
+/** Catches a doorbell that crashes a batch, and one that names no key and is worked on all the same. */
+import fc from "fast-check";
+import { expect, it } from "vitest";
+
+import { decodeDoorbell } from "../../../shared/lambda/doorbell-message.ts";
+
+const GOOD = { v: 1, c: "5d3f00aa11bb", ctl: "replicaset", e: "e1", k: "shop/web", u: "u1", o: "o1" };
+
+it("reads what createSqsDoorbells writes, with and without uids", () => {
+  expect(decodeDoorbell(JSON.stringify(GOOD))).toEqual({ kind: "bell", message: GOOD });
+  const { u: _u, o: _o, ...bare } = GOOD;
+  expect(decodeDoorbell(JSON.stringify(bare))).toEqual({ kind: "bell", message: bare });
+});
+
+const BAD = [
+  { name: "no JSON", body: "{", why: /not JSON/ },
+  { name: "another version", body: JSON.stringify({ ...GOOD, v: 2 }), why: /^v: / },
+  { name: "an unknown controller", body: JSON.stringify({ ...GOOD, ctl: "daemonset" }), why: /^ctl: / },
+  { name: "a key without namespace", body: JSON.stringify({ ...GOOD, k: "web" }), why: /^k: / },
+  { name: "no epoch", body: JSON.stringify({ ...GOOD, e: undefined }), why: /^e: |"e"/ },
+  { name: "a list", body: "[]", why: /./ },
+] as const;
+
+it.each(BAD)("takes $name for undecodable and says why", ({ body, why }) => {
+  expect(decodeDoorbell(body)).toEqual({ kind: "undecodable", why: expect.stringMatching(why) });
+});
+
+it("never throws", () => {
+  fc.assert(fc.property(fc.oneof(fc.string(), fc.json()), (body) => ["bell", "undecodable"].includes(decodeDoorbell(body).kind)));
+});
