@@ -1,0 +1,219 @@
+/**
+ * Lambda's event source mapping for SQS, on this machine: polls a queue, builds real SQS events, invokes a handler and settles
+ * what it answers. The queue itself keeps visibility, receive counts and dead letters.
+ *
+ * E1 a record is removed only after an invocation that succeeded and did not name it as failed.
+ * E2 what failed stays until its visibility ends: this mapping never shortens it; a handler may.
+ * E3 a throw, a time-out or an answer Lambda cannot read fails the whole batch.
+ * E4 at most `maximumConcurrency` invocations run, and none waits while a batch is ready and there is room.
+ * E5 of one message group at most one batch is in flight, and groups keep the order in which they were received.
+ * E6 an invocation that ran into its time-out is forgotten: its slot and group are free, its late answer is ignored.
+ *
+ * Source: AWS Lambda Developer Guide, "Using Lambda with Amazon SQS" and "Implementing partial batch responses".
+ */
+import type { SqsHandler } from "../lambda/sqs-handler.ts";
+import type { Clock } from "../ports/clock.ts";
+import type { MessageSource, ReceivedMessage } from "../ports/delta-queue.ts";
+import type { Log } from "../ports/log.ts";
+import { failedIds } from "./batch-response.ts";
+import { invocationContext, sqsEvent } from "./invocation.ts";
+
+export interface EventSourceMappingOptions {
+  readonly functionName: string;
+  readonly queueArn: string;
+  readonly handler: SqsHandler;
+  /** 1 to 10, and up to 10,000 on a standard queue with a batching window. */
+  readonly batchSize: number;
+  /** Standard queues only: how long a batch that is not full waits for more. Default 0. */
+  readonly batchingWindowMs?: number;
+  readonly maximumConcurrency: number;
+  /** The function's own time limit. */
+  readonly timeoutMs: number;
+  /** FunctionResponseTypes contains ReportBatchItemFailures. Default true. */
+  readonly reportBatchItemFailures?: boolean;
+  /** Length of one poll. Short, because a poll that this process does not survive may take messages with it. Default 1 s. */
+  readonly pollMs?: number;
+  readonly onInvocation?: (invocation: Invocation) => void;
+}
+
+/** What one invocation did, for people to look at. */
+export interface Invocation {
+  readonly function: string;
+  readonly records: number;
+  readonly durationMs: number;
+  /** Records that stay in the queue. */
+  readonly failures: number;
+  /** Why the whole batch failed, if it did. */
+  readonly error?: string;
+}
+
+export interface EventSourceMapping {
+  /** Ends polling, lets running invocations finish (≤ 5 s), gives back what was received and not handed out. */
+  stop(): Promise<void>;
+  /** Invocations running now. */
+  running(): number;
+}
+
+/** Payload of one invocation. */
+const EVENT_BYTES_MAX = 6 * 1024 * 1024;
+const RECEIVE_MAX = 10;
+const POLL_MS = 1_000;
+const DRAIN_MS_MAX = 5_000;
+const RETRY_POLL_MS = 1_000;
+
+export function startEventSourceMapping(
+  ports: { readonly source: MessageSource; readonly clock: Clock; readonly log: Log },
+  options: EventSourceMappingOptions,
+): EventSourceMapping {
+  const { source, clock, log } = ports;
+  const { functionName, maximumConcurrency } = options;
+  const stopping = new AbortController();
+  /** Received, in order, and not handed out yet. */
+  let waiting: readonly ReceivedMessage[] = [];
+  const busyGroups = new Set<string>();
+  const running = new Set<Promise<void>>();
+  let invocations = 0;
+  let roomMade: (() => void) | undefined;
+
+  const polling = poll();
+
+  async function poll(): Promise<void> {
+    while (!stopping.signal.aborted) {
+      if (running.size >= maximumConcurrency || waiting.length >= options.batchSize) {
+        await new Promise<void>((resolve) => (roomMade = resolve));
+        continue;
+      }
+      try {
+        waiting = [...waiting, ...(await collect())];
+      } catch (error) {
+        log.warn("polling failed", { function: functionName, error: messageOf(error) });
+        await clock.after(RETRY_POLL_MS, stopping.signal).catch(() => undefined);
+      }
+      dispatch();
+    }
+  }
+
+  /** One receive, and with a batching window as many more as fit it. */
+  async function collect(): Promise<readonly ReceivedMessage[]> {
+    const wanted = options.batchSize - waiting.length;
+    const first = await receive(wanted, options.pollMs ?? POLL_MS);
+    const windowMs = options.batchingWindowMs ?? 0;
+    if (first.length === 0 || windowMs === 0) return first;
+    const messages = [...first];
+    const endMs = clock.now() + windowMs;
+    while (messages.length < wanted && clock.now() < endMs && !stopping.signal.aborted) {
+      messages.push(...(await receive(wanted - messages.length, endMs - clock.now())));
+    }
+    return messages;
+  }
+
+  async function receive(max: number, waitMs: number): Promise<readonly ReceivedMessage[]> {
+    return await source.receive({ max: Math.min(max, RECEIVE_MAX), waitMs });
+  }
+
+  /** Hands out as many batches as there is room for (E4). */
+  function dispatch(): void {
+    while (running.size < maximumConcurrency && !stopping.signal.aborted) {
+      const batch = nextBatch();
+      if (batch.length === 0) return;
+      const invocation = invoke(batch).finally(() => {
+        running.delete(invocation);
+        dispatch();
+        roomMade?.();
+      });
+      running.add(invocation);
+    }
+  }
+
+  /** Takes the first messages whose group is free; a group that is passed over stays in order (E5). */
+  function nextBatch(): readonly ReceivedMessage[] {
+    const batch: ReceivedMessage[] = [];
+    const rest: ReceivedMessage[] = [];
+    const passed = new Set<string>(busyGroups);
+    let bytes = 0;
+    for (const message of waiting) {
+      const { group } = message;
+      const size = Buffer.byteLength(message.body);
+      const fits = batch.length < options.batchSize && (batch.length === 0 || bytes + size <= EVENT_BYTES_MAX);
+      if (fits && (group === undefined || !passed.has(group))) {
+        batch.push(message);
+        bytes += size;
+      } else {
+        rest.push(message);
+        if (group !== undefined) passed.add(group);
+      }
+    }
+    waiting = rest;
+    for (const { group } of batch) if (group !== undefined) busyGroups.add(group);
+    return batch;
+  }
+
+  async function invoke(batch: readonly ReceivedMessage[]): Promise<void> {
+    const startedAtMs = clock.now();
+    const { failed, error } = await outcomeOf(batch, `${functionName}-${++invocations}`);
+    try {
+      const done = batch.filter(({ messageId }) => !failed.has(messageId)).map(({ receipt }) => receipt);
+      if (done.length > 0) await source.remove(done);
+    } catch (removal) {
+      // They come again, and again change nothing.
+      log.warn("removing messages failed", { function: functionName, error: messageOf(removal) });
+    }
+    for (const { group } of batch) if (group !== undefined) busyGroups.delete(group);
+    if (error !== undefined) log.warn("invocation failed", { function: functionName, records: batch.length, error });
+    options.onInvocation?.({
+      function: functionName,
+      records: batch.length,
+      durationMs: clock.now() - startedAtMs,
+      failures: failed.size,
+      ...(error === undefined ? {} : { error }),
+    });
+  }
+
+  /** Ids of the records that failed: all of them when the invocation did (E3). */
+  async function outcomeOf(
+    batch: readonly ReceivedMessage[],
+    requestId: string,
+  ): Promise<{ readonly failed: ReadonlySet<string>; readonly error?: string }> {
+    const ids = batch.map(({ messageId }) => messageId);
+    const deadlineMs = clock.now() + options.timeoutMs;
+    const ended = new AbortController();
+    const timeOut = clock.after(options.timeoutMs, ended.signal).then(() => {
+      throw new Error(`timed out after ${options.timeoutMs} ms`);
+    });
+    // Also when nobody waits for it any more.
+    timeOut.catch(() => undefined);
+    try {
+      const context = invocationContext({ functionName, requestId, remainingMs: () => Math.max(0, deadlineMs - clock.now()) });
+      // A handler that throws before its first await must fail its batch, too.
+      const answer = await Promise.race([
+        Promise.resolve().then(() => options.handler(sqsEvent(batch, options.queueArn), context)),
+        timeOut,
+      ]);
+      return { failed: options.reportBatchItemFailures === false ? new Set() : failedIds(answer, ids) };
+    } catch (error) {
+      return { failed: new Set(ids), error: messageOf(error) };
+    } finally {
+      ended.abort();
+    }
+  }
+
+  return {
+    running: () => running.size,
+    async stop() {
+      stopping.abort();
+      roomMade?.();
+      const drained = new AbortController();
+      const limit = clock.after(DRAIN_MS_MAX, drained.signal).catch(() => undefined);
+      await Promise.race([Promise.all([polling, ...running]), limit]);
+      drained.abort();
+      const held = waiting.map(({ receipt }) => receipt);
+      waiting = [];
+      if (held.length > 0)
+        await source.setVisibility(held, 0).catch((error: unknown) => log.warn("giving messages back failed", { error: messageOf(error) }));
+    },
+  };
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

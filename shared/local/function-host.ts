@@ -1,0 +1,64 @@
+/**
+ * All functions in one process, each behind an event source mapping of its own: what Lambda does in production, for
+ * `deltaloop dev`, the demo, replay and simulation. The handlers are the deployed ones, called with real SQS events; the
+ * caller brings them, because shared/ knows no functions.
+ */
+import { CONTROLLERS } from "../api/resources.ts";
+import type { Controller } from "../api/resources.ts";
+import type { Clock } from "../ports/clock.ts";
+import type { MessageSource } from "../ports/delta-queue.ts";
+import type { Log } from "../ports/log.ts";
+import { startEventSourceMapping } from "./event-source-mapping.ts";
+import type { Invocation } from "./event-source-mapping.ts";
+import type { SqsHandler } from "../lambda/sqs-handler.ts";
+
+export interface FunctionHandlers {
+  readonly applyDeltas: SqsHandler;
+  readonly sync: { readonly [C in Controller]: SqsHandler };
+}
+
+export interface FunctionHostOptions {
+  readonly sources: { readonly deltas: MessageSource; readonly doorbells: { readonly [C in Controller]: MessageSource } };
+  readonly handlers: FunctionHandlers;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Invocations of one sync function at a time; upstream's `--concurrent-*-syncs`. Default 5. */
+  readonly concurrency?: number;
+  readonly onInvocation?: (invocation: Invocation) => void;
+}
+
+const BATCH_SIZE = 10;
+const CONCURRENCY = 5;
+/** One invocation per busy lane; Lambda scales with the groups of a FIFO queue by itself. */
+const APPLIER_CONCURRENCY = 10;
+/** Time limits of the deployed functions (informer §19). */
+const APPLIER_TIMEOUT_MS = 5_000;
+const SYNC_TIMEOUT_MS = 60_000;
+
+/** Starts five mappings; the answer stops them all, letting what runs finish. */
+export function startFunctionHost(options: FunctionHostOptions): { stop(): Promise<void> } {
+  const { sources, handlers, clock, log, onInvocation } = options;
+  const start = (
+    functionName: string,
+    source: MessageSource,
+    handler: SqsHandler,
+    limits: { readonly maximumConcurrency: number; readonly timeoutMs: number },
+  ) =>
+    startEventSourceMapping(
+      { source, clock, log },
+      {
+        functionName,
+        queueArn: `arn:aws:sqs:us-east-1:000000000000:${functionName}`,
+        handler,
+        batchSize: BATCH_SIZE,
+        ...limits,
+        ...(onInvocation && { onInvocation }),
+      },
+    );
+  const syncLimits = { maximumConcurrency: options.concurrency ?? CONCURRENCY, timeoutMs: SYNC_TIMEOUT_MS };
+  const mappings = [
+    start("apply-deltas", sources.deltas, handlers.applyDeltas, { maximumConcurrency: APPLIER_CONCURRENCY, timeoutMs: APPLIER_TIMEOUT_MS }),
+    ...CONTROLLERS.map((controller) => start(`sync-${controller}`, sources.doorbells[controller], handlers.sync[controller], syncLimits)),
+  ];
+  return { stop: async () => void (await Promise.all(mappings.map((mapping) => mapping.stop()))) };
+}

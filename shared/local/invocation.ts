@@ -1,0 +1,57 @@
+/** The two arguments a function gets from Lambda, as Lambda makes them from SQS messages. */
+import { createHash } from "node:crypto";
+
+import type { Context, SQSEvent, SQSRecord } from "aws-lambda";
+
+import type { ReceivedMessage } from "../ports/delta-queue.ts";
+
+export function sqsEvent(messages: readonly ReceivedMessage[], queueArn: string): SQSEvent {
+  const awsRegion = queueArn.split(":")[3] ?? "us-east-1";
+  return {
+    Records: messages.map((message): SQSRecord => {
+      const { messageId, receipt, body, receiveCount, sentAtMs, group } = message;
+      return {
+        messageId,
+        receiptHandle: receipt,
+        body,
+        attributes: {
+          ApproximateReceiveCount: String(receiveCount),
+          SentTimestamp: String(sentAtMs),
+          SenderId: "local",
+          ApproximateFirstReceiveTimestamp: String(sentAtMs),
+          ...(group === undefined ? {} : { MessageGroupId: group }),
+        },
+        messageAttributes: {},
+        md5OfBody: createHash("md5").update(body).digest("hex"),
+        eventSource: "aws:sqs",
+        eventSourceARN: queueArn,
+        awsRegion,
+      };
+    }),
+  };
+}
+
+export function invocationContext(options: {
+  readonly functionName: string;
+  readonly requestId: string;
+  readonly remainingMs: () => number;
+}): Context {
+  const { functionName, requestId } = options;
+  const unsupported = (): never => {
+    throw new Error("callbacks of the first Node.js runtime are not supported");
+  };
+  return {
+    functionName,
+    functionVersion: "$LATEST",
+    invokedFunctionArn: `arn:aws:lambda:us-east-1:000000000000:function:${functionName}`,
+    memoryLimitInMB: "1024",
+    awsRequestId: requestId,
+    logGroupName: `/aws/lambda/${functionName}`,
+    logStreamName: "local",
+    callbackWaitsForEmptyEventLoop: false,
+    getRemainingTimeInMillis: options.remainingMs,
+    done: unsupported,
+    fail: unsupported,
+    succeed: unsupported,
+  };
+}
