@@ -11,7 +11,7 @@
 import type { Controller } from "../api/resources.ts";
 import { ring } from "../cache/write-through.ts";
 import type { Doorbell } from "../ports/doorbells.ts";
-import { TerminalError } from "../ports/errors.ts";
+import { isConflict, TerminalError } from "../ports/errors.ts";
 import type { Random } from "../ports/random.ts";
 import type { Outcome, Snapshot, TakeResult, Taken, WorkQueue } from "../ports/store.ts";
 import { describeError, toError } from "./errors.ts";
@@ -164,7 +164,9 @@ async function outcomeOf(ports: WorkerPorts, run: Run, handler: SyncHandler, { m
   } catch (thrown) {
     const error = toError(thrown);
     const isFinal = error instanceof TerminalError || snapshot.failures >= maxRetries;
-    ports.log.error(isFinal ? "sync failed, key dropped" : "sync failed", {
+    // A lost race is an everyday answer: somebody else was faster, and the retry sees what they did.
+    const say = isConflict(error) && !isFinal ? ports.log.info : ports.log.error;
+    say(isFinal ? "sync failed, key dropped" : "sync failed", {
       key,
       controller,
       attempt: snapshot.failures + 1,
