@@ -1,0 +1,10 @@
+/** `npm run architecture`: the map of style.md, held. Fails when a rule is broken, and when files were not read. */
+import { cruiseFolder, sourceFiles } from "./cruise.ts";
+
+const folder = process.cwd();
+const [{ modules, dependencies, violations }, files] = await Promise.all([cruiseFolder(folder), sourceFiles(folder)]);
+for (const { rule, from, to } of violations) console.error(`${rule}: ${from} -> ${to}`);
+const unread = files.length - modules;
+if (files.length === 0 || unread > 0) console.error(`only ${modules} of ${files.length} modules were read`);
+if (violations.length > 0 || unread > 0 || files.length === 0) process.exitCode = 1;
+else console.log(`${modules} modules, ${dependencies} dependencies, no rule broken`);

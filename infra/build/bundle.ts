@@ -1,0 +1,86 @@
+import { glob, mkdir, writeFile } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
+
+import { build } from "esbuild";
+import type { BuildOptions, Metafile } from "esbuild";
+
+import { inlineScripts } from "./inline-scripts.ts";
+import { zip } from "./zip.ts";
+
+export interface FunctionBundle {
+  readonly name: string;
+  readonly bundle: string;
+  readonly zip: string;
+  readonly bytes: number;
+  /** Of `bytes`, what our own modules contributed. */
+  readonly ownBytes: number;
+  readonly zipBytes: number;
+}
+
+/** Bundled CommonJS packages call `require` for Node's own modules. */
+const REQUIRE = 'import { createRequire as deltaloopRequire } from "node:module"; const require = deltaloopRequire(import.meta.url);';
+
+const COMMON = {
+  bundle: true,
+  minify: true,
+  platform: "node",
+  target: "node24",
+  format: "esm",
+  mainFields: ["module", "main"],
+  legalComments: "none",
+  metafile: true,
+  logLevel: "warning",
+  plugins: [inlineScripts],
+} as const satisfies BuildOptions;
+
+/** Names of the functions that are deployed: the folders under functions/ with a handler, without the node agent's. */
+export async function functionNames(root: string): Promise<readonly string[]> {
+  const names: string[] = [];
+  for await (const file of glob("functions/*/handler.ts", { cwd: root })) names.push(basename(dirname(file)));
+  return names.sort();
+}
+
+/** `<out>/<name>/handler.mjs` and `<out>/<name>.zip`, which holds it alone. */
+export async function bundleFunction(root: string, name: string, out: string): Promise<FunctionBundle> {
+  const bundle = join(out, name, "handler.mjs");
+  const result = await build({
+    ...COMMON,
+    absWorkingDir: root,
+    entryPoints: [`functions/${name}/handler.ts`],
+    outfile: bundle,
+    banner: { js: REQUIRE },
+    write: false,
+  });
+  const content = Buffer.from(result.outputFiles[0]?.contents ?? []);
+  const archive = zip([{ name: "handler.mjs", content }]);
+  await mkdir(dirname(bundle), { recursive: true });
+  await writeFile(bundle, content);
+  await writeFile(join(out, `${name}.zip`), archive);
+  return {
+    name,
+    bundle,
+    zip: join(out, `${name}.zip`),
+    bytes: content.length,
+    ownBytes: ownBytes(result.metafile),
+    zipBytes: archive.length,
+  };
+}
+
+/** The command, with its packages left in node_modules: npm installs those beside it. Node strips no types there, hence the build. */
+export async function bundleCli(root: string, outfile: string): Promise<void> {
+  await build({
+    ...COMMON,
+    absWorkingDir: root,
+    entryPoints: ["cli/main.ts"],
+    outfile,
+    packages: "external",
+    // The entry's own first line is a shebang, which esbuild keeps first.
+    minify: false,
+  });
+}
+
+function ownBytes({ outputs }: Metafile): number {
+  return Object.values(outputs)
+    .flatMap(({ inputs }) => Object.entries(inputs))
+    .reduce((sum, [path, { bytesInOutput }]) => sum + (path.includes("node_modules/") ? 0 : bytesInOutput), 0);
+}

@@ -1,0 +1,68 @@
+/** dependency-cruiser as a function, so that a check and its test run the same thing. */
+import { glob, readFile } from "node:fs/promises";
+import { join } from "node:path";
+
+import { cruise } from "dependency-cruiser";
+import type { ICruiseResult } from "dependency-cruiser";
+import extractTsConfig from "dependency-cruiser/config-utl/extract-ts-config";
+
+import { ARCHITECTURE } from "./architecture-rules.ts";
+
+export interface Cruise {
+  /** Our own modules that were read; a tool that reads none must not pass. */
+  readonly modules: number;
+  readonly dependencies: number;
+  readonly violations: readonly { readonly rule: string; readonly from: string; readonly to: string }[];
+}
+
+const ROOTS = ["shared", "functions", "cli", "infra", "test"] as const;
+
+export const RULES: readonly string[] = ARCHITECTURE.forbidden.map(({ name }) => name);
+
+/** Reads every module under ROOTS of `folder` and holds it against the rules. */
+export async function cruiseFolder(folder: string): Promise<Cruise> {
+  const { forbidden, options } = ARCHITECTURE;
+  const roots = await present(folder);
+  const { output } = await cruise(
+    roots,
+    { ...options, baseDir: folder, ruleSet: { forbidden }, validate: true },
+    {},
+    { tsConfig: extractTsConfig(join(folder, "tsconfig.json")) },
+  );
+  // Without an output type the answer is the result itself, not text.
+  const { modules, summary } = output as ICruiseResult;
+  const own = modules.filter(({ source, coreModule }) => coreModule !== true && roots.some((root) => source.startsWith(`${root}/`)));
+  const dates = await argumentlessDates(
+    folder,
+    own.map(({ source }) => source),
+  );
+  return {
+    modules: own.length,
+    dependencies: own.reduce((sum, { dependencies }) => sum + dependencies.length, 0),
+    violations: [...summary.violations.map(({ rule, from, to }) => ({ rule: rule.name, from, to })), ...dates],
+  };
+}
+
+/** The linter's rules do not see that `new Date()` reads the clock. */
+async function argumentlessDates(folder: string, sources: readonly string[]): Promise<Cruise["violations"]> {
+  const core = sources.filter((source) => /^(shared|functions)\//.test(source) && !/^shared\/(adapters|lambda|local)\//.test(source));
+  const found = await Promise.all(
+    core.map(async (source) => ((await readFile(join(folder, source), "utf8")).includes("new Date()") ? [source] : [])),
+  );
+  return found.flat().map((from) => ({ rule: "time-is-handed-in", from, to: "new Date()" }));
+}
+
+/** TypeScript files that should have been read. */
+export async function sourceFiles(folder: string): Promise<readonly string[]> {
+  const files: string[] = [];
+  for (const root of await present(folder)) {
+    for await (const file of glob(`${root}/**/*.ts`, { cwd: folder, exclude: ["**/node_modules/**"] })) files.push(file);
+  }
+  return files;
+}
+
+async function present(folder: string): Promise<string[]> {
+  const roots: string[] = [];
+  for await (const entry of glob("*", { cwd: folder })) if (ROOTS.some((root) => root === entry)) roots.push(entry);
+  return roots.sort();
+}

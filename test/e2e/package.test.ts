@@ -1,0 +1,180 @@
+/**
+ * The packaged product: zips and CloudFormation template, made in a scratch folder with neither credentials nor network.
+ * Catches: a zip that changes from run to run, a script left out of a bundle, a queue or role that is missing, a queue that
+ * differs from the one local runs use, Lambda's recursion guard left on.
+ */
+import { spawn } from "node:child_process";
+import { cp, mkdtemp, readdir, readFile, rm, symlink } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+
+import { bundleFunction, functionNames } from "../../infra/build/bundle.ts";
+import type { FunctionBundle } from "../../infra/build/bundle.ts";
+import { DELTA_QUEUE, DOORBELL_QUEUE } from "../../shared/local/queues.ts";
+
+const ROOT = process.cwd();
+const FUNCTIONS = ["apply-deltas", "sweep", "sync-deployment", "sync-replicaset", "sync-replicationcontroller"];
+const SYNCS = ["SyncDeployment", "SyncReplicaSet", "SyncReplicationController"];
+
+interface Resource {
+  readonly Type: string;
+  readonly Properties: Readonly<Record<string, unknown>>;
+}
+type Template = { readonly Resources: Readonly<Record<string, Resource>> };
+
+let scratch: string;
+let bundles: readonly FunctionBundle[];
+beforeAll(async () => {
+  scratch = await mkdtemp(join(tmpdir(), "deltaloop-package-"));
+  for (const file of ["serverless.yml", "infra", "package.json"]) await cp(join(ROOT, file), join(scratch, file), { recursive: true });
+  await symlink(join(ROOT, "node_modules"), join(scratch, "node_modules"));
+  const built: FunctionBundle[] = [];
+  for (const name of await functionNames(ROOT)) built.push(await bundleFunction(ROOT, name, join(scratch, "dist", "functions")));
+  bundles = built;
+}, 120_000);
+afterAll(async () => {
+  await rm(scratch, { recursive: true });
+});
+
+describe("zips", () => {
+  it("are one per function, byte for byte the same from run to run", async () => {
+    expect(bundles.map(({ name }) => name)).toEqual(FUNCTIONS);
+    for (const { name, zip } of bundles) {
+      const again = await bundleFunction(ROOT, name, join(scratch, "again"));
+      const bytes = await readFile(zip);
+      expect((await readFile(again.zip)).equals(bytes), name).toBe(true);
+      // Time and date of the first entry: 1980, whenever it was built.
+      expect(bytes.subarray(10, 14).toString("hex"), name).toBe("00002100");
+    }
+  });
+
+  it("stay within 720 KiB unpacked", () => {
+    for (const { name, bytes } of bundles) expect(bytes / 1024, name).toBeLessThanOrEqual(720);
+  });
+
+  it("hold everything: each bundle can be imported alone and exports a handler", async () => {
+    for (const { name, bundle } of bundles) {
+      const alone = join(scratch, `alone-${name}`);
+      await cp(bundle, join(alone, "handler.mjs"));
+      const code = `const m = await import(${JSON.stringify(pathToFileURL(join(alone, "handler.mjs")).href)}); console.log(typeof m.handler); process.exit(0);`;
+      expect(await run(process.execPath, ["--input-type=module", "--eval", code], alone), name).toBe("function");
+      expect(await readdir(alone)).toEqual(["handler.mjs"]);
+    }
+  });
+
+  it("carry neither client-node nor anything of shared/local", async () => {
+    for (const { name, bundle } of bundles)
+      expect(await readFile(bundle, "utf8"), name).not.toMatch(/loadFromDefault|fauxqs|makeApiClient/);
+  });
+});
+
+describe("template", () => {
+  let template: Template;
+  let local: Template;
+  beforeAll(async () => {
+    template = await osls("prod");
+    local = await osls("local");
+  }, 120_000);
+
+  const ofType = (type: string, from = template) => Object.entries(from.Resources).filter(([, resource]) => resource.Type === type);
+  const properties = (name: string) => template.Resources[name]?.Properties;
+
+  it("has Q1, a Q2 for each controller and a dead-letter queue for each, as local runs have them", () => {
+    const names = ofType("AWS::SQS::Queue").map(([name]) => name);
+    const kinds = ["Deltas", "Deployment", "ReplicaSet", "ReplicationController"];
+    expect(names.toSorted()).toEqual(kinds.flatMap((kind) => [`${kind}DeadQueue`, `${kind}Queue`]).toSorted());
+    for (const kind of kinds) {
+      const { attributes, maxReceiveCount } = kind === "Deltas" ? DELTA_QUEUE : DOORBELL_QUEUE;
+      const { QueueName, RedrivePolicy, ...rest } = properties(`${kind}Queue`) ?? {};
+      expect(QueueName).toMatch(/^deltaloop-prod-[a-z]+(\.fifo)?$/);
+      expect(Object.fromEntries(Object.entries(rest).map(([name, value]) => [name, String(value)]))).toEqual(attributes);
+      expect(RedrivePolicy).toEqual({ deadLetterTargetArn: { "Fn::GetAtt": [`${kind}DeadQueue`, "Arn"] }, maxReceiveCount });
+    }
+  });
+
+  it("maps each queue to its function with partial failures and limited concurrency", () => {
+    const mappings = ofType("AWS::Lambda::EventSourceMapping").map(([, resource]) => resource.Properties);
+    expect(mappings).toHaveLength(4);
+    for (const mapping of mappings) {
+      expect(mapping).toMatchObject({ BatchSize: 10, Enabled: true, FunctionResponseTypes: ["ReportBatchItemFailures"] });
+      const isDeltas = JSON.stringify(mapping["EventSourceArn"]).includes("DeltasQueue");
+      expect(mapping["ScalingConfig"]).toEqual({ MaximumConcurrency: isDeltas ? 25 : 5 });
+      // A batching window on a FIFO queue would be refused.
+      expect(mapping).not.toHaveProperty("MaximumBatchingWindowInSeconds");
+    }
+  });
+
+  it("runs every function on nodejs24.x, arm64, with a role of its own and the recursion guard off [informer T72]", () => {
+    const functions = ofType("AWS::Lambda::Function").map(([, resource]) => resource.Properties);
+    expect(functions.map(({ FunctionName }) => FunctionName).toSorted()).toEqual(FUNCTIONS.map((name) => `deltaloop-prod-${name}`));
+    for (const fn of functions)
+      expect(fn).toMatchObject({ Runtime: "nodejs24.x", Architectures: ["arm64"], RecursiveLoop: "Allow", Handler: "handler.handler" });
+    expect(new Set(functions.map(({ Role }) => JSON.stringify(Role))).size).toBe(FUNCTIONS.length);
+  });
+
+  it("runs on nodejs22.x in stage local only, which LocalStack knows", () => {
+    const runtimes = ofType("AWS::Lambda::Function", local).map(([, { Properties }]) => Properties["Runtime"]);
+    expect(runtimes).toEqual(FUNCTIONS.map(() => "nodejs22.x"));
+  });
+
+  it("lets a function read its own queue and no other, and send to no queue but doorbells", () => {
+    for (const name of [...SYNCS, "ApplyDeltas", "Sweep"]) {
+      const text = JSON.stringify(properties(`${name}Role`));
+      const consumed = [...text.matchAll(/"Sid":"Consume".*?"Resource":\{"Fn::GetAtt":\["(\w+)"/g)].map(([, queue]) => queue);
+      expect(consumed, name).toEqual(
+        name === "Sweep" ? [] : [name === "ApplyDeltas" ? "DeltasQueue" : `${name.slice("Sync".length)}Queue`],
+      );
+      const ring = /"Sid":"Ring".*?"Resource":(\[.*?\]\}\])/.exec(text)?.[1] ?? "";
+      expect(ring.includes("DeltasQueue"), name).toBe(false);
+      expect(text).not.toContain('"Action":"*"');
+    }
+  });
+
+  it("sweeps every minute, twice never at once", () => {
+    expect(ofType("AWS::Events::Rule").map(([, { Properties }]) => Properties["ScheduleExpression"])).toEqual(["rate(1 minute)"]);
+    expect(properties("SweepLambdaFunction")).toMatchObject({ ReservedConcurrentExecutions: 1 });
+  });
+
+  it("gives the visibility six time limits and the functions nothing but known variables", async () => {
+    for (const [name, { Properties }] of ofType("AWS::Lambda::Function")) {
+      const { Variables } = Properties["Environment"] as { Variables: Record<string, unknown> };
+      const documented = await readFile(join(ROOT, "shared/lambda/configuration.ts"), "utf8");
+      for (const variable of Object.keys(Variables)) expect(documented, `${name} ${variable}`).toContain(`${variable}: `);
+    }
+    expect(properties("ApplyDashdeltasLambdaFunction")?.["Timeout"]).toBe(Number(DELTA_QUEUE.attributes.VisibilityTimeout) / 6);
+    expect(properties("SyncDashreplicasetLambdaFunction")?.["Timeout"]).toBe(Number(DOORBELL_QUEUE.attributes.VisibilityTimeout) / 6);
+  });
+
+  it("holds no secret", () => {
+    const text = JSON.stringify(template);
+    expect(text).toContain("{{resolve:secretsmanager:deltaloop-prod:SecretString:digestKey}}");
+    expect(text).not.toContain("local-digest-key");
+  });
+});
+
+/** Without credentials, and with a proxy that leads nowhere. */
+async function osls(stage: string): Promise<Template> {
+  const output = join(scratch, `out-${stage}`);
+  await run(join(ROOT, "node_modules/.bin/osls"), ["package", "--stage", stage, "--package", output], scratch);
+  return JSON.parse(await readFile(join(output, "cloudformation-template-update-stack.json"), "utf8")) as Template;
+}
+
+async function run(program: string, parameters: readonly string[], cwd: string): Promise<string> {
+  const nowhere = "http://127.0.0.1:9";
+  const env = {
+    PATH: process.env["PATH"] ?? "",
+    HOME: scratch,
+    HTTPS_PROXY: nowhere,
+    HTTP_PROXY: nowhere,
+    AWS_EC2_METADATA_DISABLED: "true",
+  };
+  const child = spawn(program, parameters, { cwd, env, stdio: ["ignore", "pipe", "pipe"] });
+  let output = "";
+  for (const stream of [child.stdout, child.stderr]) stream.setEncoding("utf8").on("data", (text: string) => (output += text));
+  const code = await new Promise<number | null>((resolve, reject) => child.once("error", reject).once("close", resolve));
+  if (code !== 0) throw new Error(`${program} ${parameters.join(" ")} ended with ${code}:\n${output}`);
+  return output.trim();
+}
