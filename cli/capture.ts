@@ -1,0 +1,82 @@
+/** `deltaloop capture -o FILE`: writes down what a watcher would see, for replays. Reads only. */
+import { randomBytes } from "node:crypto";
+import { createWriteStream } from "node:fs";
+import { createGzip } from "node:zlib";
+import { finished } from "node:stream/promises";
+import type { Command } from "commander";
+import { createKubeHttp } from "../shared/adapters/kube-http/kube-http.ts";
+import { createSystemClock } from "../shared/adapters/system/clock.ts";
+import { createSystemRandom } from "../shared/adapters/system/random.ts";
+import { createDigester } from "../shared/api/digest.ts";
+import { CACHED_RESOURCES } from "../shared/api/resources.ts";
+import type { DeltaSink } from "../shared/cache/delta-sink.ts";
+import { ResourceStream } from "../shared/cache/resource-stream.ts";
+import { kubeHttpConfigFrom } from "../shared/local/kubeconfig.ts";
+import { recordingWatch } from "../shared/replay/recorder.ts";
+import { consoleLog } from "./console-log.ts";
+import { kubeconfigPath } from "./kubeconfig-path.ts";
+import { untilSignalled } from "./signals.ts";
+
+interface CaptureFlags {
+  readonly output: string;
+  readonly kubeconfig?: string;
+  readonly context?: string;
+  readonly raw?: true;
+}
+
+export function registerCapture(program: Command): void {
+  program
+    .command("capture")
+    .description("record what a watcher sees of Deployments, ReplicaSets, ReplicationControllers and Pods until interrupted")
+    .requiredOption("-o, --output <file>", "JSON Lines; compressed when the name ends in .gz")
+    .option("--kubeconfig <file>", "default: KUBECONFIG, then ~/.kube/config")
+    .option("--context <name>", "context of the kubeconfig")
+    .option("--raw", "whole objects, with pod templates and env values; without it they are stripped")
+    .action(runCapture);
+}
+
+/** A capture keeps nothing: what passes the recorder is forgotten. */
+const NOWHERE: DeltaSink = {
+  live: () => undefined,
+  listed: () => undefined,
+  manifest: () => undefined,
+  watermark: () => undefined,
+  room: () => Promise.resolve(),
+};
+
+async function runCapture(flags: CaptureFlags): Promise<void> {
+  const config = await kubeHttpConfigFrom(kubeconfigPath(flags.kubeconfig), {
+    component: "capture",
+    ...(flags.context !== undefined && { context: flags.context }),
+  });
+  const log = consoleLog("", "info");
+  const file = createWriteStream(flags.output);
+  const out = flags.output.endsWith(".gz") ? createGzip() : file;
+  if (out !== file) out.pipe(file);
+  const digester = createDigester(randomBytes(32).toString("hex"));
+  let events = 0;
+  const write = (line: string): void => {
+    events++;
+    out.write(`${line}\n`);
+  };
+  const clock = createSystemClock();
+  const kube = recordingWatch(createKubeHttp(config), { write, clock, digester, raw: flags.raw === true, server: config.server });
+  const ends = untilSignalled();
+  const ports = {
+    kube,
+    sink: NOWHERE,
+    clock,
+    random: createSystemRandom(),
+    digester,
+    log,
+    openGeneration: () => Promise.resolve({ generation: 1, floor: "0" }),
+    quarantine: () => Promise.resolve(),
+  };
+  log.info(
+    `capturing ${CACHED_RESOURCES.join(", ")} of ${config.server} into ${flags.output}${flags.raw ? ", whole objects with everything secret in them" : ""}; Ctrl-C ends it`,
+  );
+  await Promise.all(CACHED_RESOURCES.map((resource) => new ResourceStream(ports, resource, undefined).run(ends)));
+  out.end();
+  await finished(file);
+  log.info(`${events} lines written`);
+}

@@ -1,0 +1,239 @@
+/** `deltaloop demo`: a Deployment created, scaled and rolled by the functions, on embedded defaults, in half a minute. */
+import { mkdtempSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Command } from "commander";
+import { createInProcessClient } from "../shared/local/nodes/in-process-client.ts";
+import type { KubeHttpObject } from "../shared/local/nodes/kube-http.ts";
+import { SyncLog } from "../shared/replay/sync-log.ts";
+import type { ReplayedSync } from "../shared/replay/sync-log.ts";
+import { consoleLog } from "./console-log.ts";
+import { deploymentLine, demoView } from "./demo-view.ts";
+import type { DemoView, ReplicaSetLine } from "./demo-view.ts";
+import { describeTrace } from "./describe.ts";
+import { startEmbedded } from "./embedded.ts";
+import type { Embedded } from "./embedded.ts";
+import { LagMeter } from "./lag-meter.ts";
+import { untilSignalled } from "./signals.ts";
+
+interface DemoFlags {
+  readonly keep?: true;
+  readonly verbose?: true;
+}
+
+const FRAME_MS = 100;
+const STEP_MS_MAX = 20_000;
+const NODES = 3;
+const DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments";
+
+export function registerDemo(program: Command): void {
+  program
+    .command("demo")
+    .description("watch the functions create, scale and roll a Deployment on an embedded cluster")
+    .option("--keep", "leave it running afterwards and say how to use it")
+    .option("-v, --verbose", "log of the watcher and the functions")
+    .action(async (flags: DemoFlags) => {
+      await runDemo(flags);
+      process.exit(); // sockets of long polls may still be open
+    });
+}
+
+async function runDemo(flags: DemoFlags): Promise<void> {
+  const signalled = untilSignalled();
+  const view = demoView(process.stdout);
+  const lag = new LagMeter();
+  const startedMs = Date.now();
+  const activity: string[] = [];
+  const totals = { invocations: 0, pods: 0 };
+  const syncs = new SyncLog((sync) => activity.push(...describeSync(sync, startedMs)), Date.now);
+  const embedded = await startEmbedded({
+    log: consoleLog("", flags.verbose ? "info" : "error"),
+    nodes: NODES,
+    onInvocation: () => totals.invocations++,
+    trace: (line) => syncs.trace(line),
+    onChanges: (resource, items) => {
+      syncs.changed(resource, items);
+      lag.changes(items);
+    },
+  });
+  embedded.server.onRequest((record) => {
+    lag.request(record);
+    if (record.resource === "pods" && record.verb === "create" && record.subresource === "" && record.status === 201) totals.pods++;
+  });
+  await embedded.ready();
+  const stack = `API server in memory, queue fauxqs, store ${embedded.storeName}, ${NODES} scripted nodes`;
+  view.say(`Ready after ${seconds(Date.now() - startedMs)}: ${stack}.`);
+
+  const demo = new Demo(embedded, view, { activity, startedMs, stack, lag, signalled });
+  await demo.step("create Deployment web with 3 replicas of web:v1", () => demo.create());
+  await demo.step("scale web to 6", () => demo.scale(6));
+  await demo.step("roll web to image web:v2", () => demo.setImage("web:v2"));
+  const [p50, p99] = [lag.percentile(0.5), lag.percentile(0.99)];
+  view.say(
+    `\nDone in ${seconds(Date.now() - startedMs)}: ${syncs.count} syncs in ${totals.invocations} function invocations made ${lag.writes} writes and ${totals.pods} pods; ` +
+      `from event to write p50 ${p50 ?? "-"} ms, p99 ${p99 ?? "-"} ms.`,
+  );
+  if (flags.keep && !signalled.aborted) await keep(embedded, view, signalled);
+  await embedded.stop();
+}
+
+interface Around {
+  readonly activity: readonly string[];
+  readonly startedMs: number;
+  readonly stack: string;
+  readonly lag: LagMeter;
+  readonly signalled: AbortSignal;
+}
+
+/** The person at the keyboard. */
+class Demo {
+  readonly #embedded: Embedded;
+  readonly #view: DemoView;
+  readonly #around: Around;
+  readonly #client;
+
+  constructor(embedded: Embedded, view: DemoView, around: Around) {
+    this.#embedded = embedded;
+    this.#view = view;
+    this.#around = around;
+    this.#client = createInProcessClient(embedded.server, { userAgent: "demo" });
+  }
+
+  /** Does it and shows what happens until the rollout is complete, as `kubectl rollout status` would judge. */
+  async step(what: string, act: () => Promise<unknown>): Promise<void> {
+    if (this.#around.signalled.aborted) return;
+    const startedMs = Date.now();
+    this.#view.say(`\n> ${what}`);
+    await act();
+    while (!this.#around.signalled.aborted && !(await this.#complete())) {
+      if (Date.now() - startedMs > STEP_MS_MAX)
+        throw new Error(`"${what}" is not complete after ${seconds(STEP_MS_MAX)}; run it with --verbose to see why`);
+      await this.#show(what);
+      await new Promise((resolve) => setTimeout(resolve, FRAME_MS));
+    }
+    await this.#show(what);
+    this.#view.say(`  complete after ${seconds(Date.now() - startedMs)}`);
+  }
+
+  create(): Promise<unknown> {
+    const template = {
+      metadata: { labels: { app: "web" } },
+      spec: { containers: [{ name: "web", image: "web:v1" }], terminationGracePeriodSeconds: 1 },
+    };
+    const spec = { replicas: 3, selector: { matchLabels: { app: "web" } }, template };
+    return this.#client.request("POST", DEPLOYMENTS, { apiVersion: "apps/v1", kind: "Deployment", metadata: { name: "web" }, spec });
+  }
+
+  scale(replicas: number): Promise<unknown> {
+    return this.#client.request("PATCH", `${DEPLOYMENTS}/web/scale`, { spec: { replicas } }, "application/merge-patch+json");
+  }
+
+  setImage(image: string): Promise<unknown> {
+    const body = { spec: { template: { spec: { containers: [{ name: "web", image }] } } } };
+    return this.#client.request("PATCH", `${DEPLOYMENTS}/web`, body, "application/strategic-merge-patch+json");
+  }
+
+  async #complete(): Promise<boolean> {
+    const { spec, status, metadata } = (await this.#client.request("GET", `${DEPLOYMENTS}/web`)) as unknown as Progress; // a Deployment
+    if ((status?.observedGeneration ?? 0) < metadata.generation) return false;
+    return [status?.replicas, status?.updatedReplicas, status?.availableReplicas].every((count) => count === spec.replicas);
+  }
+
+  async #show(step: string): Promise<void> {
+    const { activity, startedMs, stack, lag } = this.#around;
+    const found = this.#embedded.server.peek("deployments.apps", "default", "web");
+    const [sets, pods] = await Promise.all(
+      ["/apis/apps/v1/namespaces/default/replicasets", "/api/v1/namespaces/default/pods"].map((path) => this.#client.list(path)),
+    );
+    const replicaSets = (sets?.items ?? []).map((rs) => replicaSetLine(rs, pods?.items ?? []));
+    const [p50, p99] = [lag.percentile(0.5), lag.percentile(0.99)];
+    const lagLine = p50 === undefined ? "" : `Event to write: p50 ${p50} ms, p99 ${p99} ms, ${lag.writes} writes`;
+    this.#view.show({
+      step,
+      elapsedMs: Date.now() - startedMs,
+      stack,
+      deployment: found && deploymentLine(found),
+      replicaSets,
+      activity,
+      lag: lagLine,
+    });
+  }
+}
+
+interface Progress {
+  readonly metadata: { readonly generation: number };
+  readonly spec: { readonly replicas: number };
+  readonly status?: {
+    readonly observedGeneration?: number;
+    readonly replicas?: number;
+    readonly updatedReplicas?: number;
+    readonly availableReplicas?: number;
+  };
+}
+
+interface PodLike {
+  readonly metadata: { readonly deletionTimestamp?: string; readonly ownerReferences?: readonly { readonly uid: string }[] };
+  readonly status?: { readonly phase?: string; readonly conditions?: readonly { readonly type: string; readonly status: string }[] };
+}
+
+function replicaSetLine(object: KubeHttpObject, pods: readonly KubeHttpObject[]): ReplicaSetLine {
+  const rs = object as unknown as {
+    metadata: { name: string; uid: string };
+    spec: { replicas: number; template: { spec: { containers: readonly { image: string }[] } } };
+  }; // a ReplicaSet
+  const own = (pods as unknown as readonly PodLike[]).filter(({ metadata }) =>
+    metadata.ownerReferences?.some(({ uid }) => uid === rs.metadata.uid),
+  );
+  return {
+    name: rs.metadata.name,
+    image: rs.spec.template.spec.containers[0]?.image ?? "",
+    desired: rs.spec.replicas,
+    pods: own.map(podState),
+  };
+}
+
+function podState({ metadata, status }: PodLike): ReplicaSetLine["pods"][number] {
+  if (metadata.deletionTimestamp !== undefined) return "terminating";
+  if (status?.conditions?.some(({ type, status: value }) => type === "Ready" && value === "True")) return "ready";
+  return status?.phase === "Running" ? "running" : "pending";
+}
+
+function describeSync(sync: ReplayedSync, startedMs: number): readonly string[] {
+  const at = ((sync.atMs - startedMs) / 1000).toFixed(2).padStart(6);
+  const name = sync.key.replace(/^default\//, "");
+  return sync.lines
+    .filter(({ kind }) => kind === "decided")
+    .map((line) => `${at} sync-${sync.controller.padEnd(10)} ${name}: ${describeTrace(line)}`);
+}
+
+async function keep(embedded: Embedded, view: DemoView, signalled: AbortSignal): Promise<void> {
+  const file = join(mkdtempSync(join(tmpdir(), "deltaloop-demo-")), "kubeconfig");
+  writeFileSync(file, kubeconfig(embedded.url), { mode: 0o600 });
+  view.say(`
+It stays up until Ctrl-C. In another terminal:
+  export KUBECONFIG=${file}
+  kubectl get deployments,replicasets,pods
+  kubectl scale deployment web --replicas=10 && kubectl rollout status deployment web
+  kubectl set image deployment web web=web:v3
+  kubectl rollout undo deployment web
+  kubectl delete deployment web`);
+  await new Promise<void>((resolve) =>
+    signalled.aborted ? resolve() : signalled.addEventListener("abort", () => resolve(), { once: true }),
+  );
+}
+
+function kubeconfig(url: string): string {
+  const config = {
+    apiVersion: "v1",
+    kind: "Config",
+    "current-context": "demo",
+    clusters: [{ name: "demo", cluster: { server: url } }],
+    contexts: [{ name: "demo", context: { cluster: "demo", user: "demo", namespace: "default" } }],
+    users: [{ name: "demo", user: {} }],
+  };
+  return `${JSON.stringify(config, null, 2)}\n`; // JSON is YAML
+}
+
+function seconds(ms: number): string {
+  return `${(ms / 1000).toFixed(1)} s`;
+}

@@ -1,0 +1,61 @@
+/** Decisions in one line each, for terminals. */
+import type { TraceLine } from "../shared/controller/run.ts";
+import type { Write } from "../shared/controller/writes.ts";
+
+export function describeTrace(line: TraceLine): string {
+  switch (line.kind) {
+    case "started":
+      return "started";
+    case "decided":
+      return describeWrite(line.write);
+    case "event":
+      return `event ${line.note.reason}: ${line.note.message}`;
+    case "notDecided":
+      return `not decided: ${line.what}`;
+    case "ended":
+      return line.error === undefined ? `ended: ${line.outcome}` : `ended: ${line.outcome} (${line.error})`;
+  }
+}
+
+export function describeWrite(write: Write): string {
+  switch (write.kind) {
+    case "CreatePods":
+      return `create ${count(write.count, "pod")} of ${write.owner.name}`;
+    case "DeletePod":
+      return `delete pod ${write.name}`;
+    case "Adopt":
+      return `adopt ${singular(write.resource)} ${write.name}`;
+    case "Release":
+      return `release ${singular(write.resource)} ${write.name}`;
+    case "CreateReplicaSet":
+      return `create ReplicaSet ${write.name} with ${count(write.replicas, "replica")}`;
+    case "PatchReplicaSet": {
+      const parts = [
+        write.replicas === undefined ? undefined : `replicas ${write.replicas}`,
+        write.minReadySeconds === undefined ? undefined : `minReadySeconds ${write.minReadySeconds}`,
+        write.annotations === undefined
+          ? undefined
+          : Object.entries(write.annotations)
+              .map(([key, value]) => `${key.split("/").at(-1)} ${value}`)
+              .join(", "),
+      ];
+      return `patch ReplicaSet ${write.name}: ${parts.filter((part) => part !== undefined).join(", ")}`;
+    }
+    case "DeleteReplicaSet":
+      return `delete ReplicaSet ${write.name}`;
+    case "UpdateStatus": {
+      const counts = Object.entries(write.status).flatMap(([name, value]) =>
+        typeof value === "number" && name !== "observedGeneration" ? [`${name.replace("Replicas", "")} ${value}`] : [],
+      );
+      return `status of ${write.owner.name}: ${counts.join(", ")}`;
+    }
+  }
+}
+
+function count(n: number, noun: string): string {
+  return `${n} ${noun}${n === 1 ? "" : "s"}`;
+}
+
+function singular(resource: "pods" | "replicasets"): string {
+  return resource === "pods" ? "pod" : "ReplicaSet";
+}

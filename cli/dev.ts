@@ -1,0 +1,243 @@
+/**
+ * `deltaloop dev --kubeconfig FILE`: the whole system against a cluster, as four processes that can each be killed alone:
+ * watcher, queue, redis-server, function host. Shadow unless `--act`.
+ */
+import { randomBytes } from "node:crypto";
+import type { Command } from "commander";
+import { createKubeHttp } from "../shared/adapters/kube-http/kube-http.ts";
+import { redisClient } from "../shared/adapters/redis/client.ts";
+import { createRedisStore } from "../shared/adapters/redis/redis-store.ts";
+import { createDigester } from "../shared/api/digest.ts";
+import { CACHED_RESOURCES, CONTROLLERS } from "../shared/api/resources.ts";
+import { cacheIdentity } from "../shared/cache/identity.ts";
+import type { Store } from "../shared/ports/store.ts";
+import type { LocalQueues } from "../shared/local/queues.ts";
+import { startVerb } from "./child-process.ts";
+import type { Child } from "./child-process.ts";
+import { readClusterIdentity } from "./cluster-id.ts";
+import { consoleLog } from "./console-log.ts";
+import { kubeAccess } from "./kube-access.ts";
+import { kubeconfigPath } from "./kubeconfig-path.ts";
+import { freePort, startLocalRedis } from "./local-redis.ts";
+import type { LocalRedis } from "./local-redis.ts";
+import { reviewRights } from "./rights.ts";
+import { startNodes } from "./nodes.ts";
+import { untilSignalled } from "./signals.ts";
+import { UsageError, wholeNumber } from "./usage-error.ts";
+import { EXIT_UPSTREAM_ACTIVE } from "./watch.ts";
+
+interface DevFlags {
+  readonly kubeconfig?: string;
+  readonly context?: string;
+  readonly act?: true;
+  readonly nodes?: number;
+  readonly bindPods?: true;
+  readonly redis?: string;
+  readonly leaseNamespace: string;
+  readonly verbose?: true;
+}
+
+const HOLE_LIMIT_MS = 2_000;
+const EXIT_USAGE = 2;
+const RESTART_MS = 1_000;
+const END_GRACE_MS = 3_500;
+const READY_POLL_MS = 200;
+
+export function registerDev(program: Command): void {
+  program
+    .command("dev")
+    .description("run the whole system against a cluster: watcher, queue, Redis and functions; shadow unless --act")
+    .option("--kubeconfig <file>", "default: KUBECONFIG, then ~/.kube/config; contexts named like our roles are used for them")
+    .option("--context <name>", "context of the kubeconfig")
+    .option("--act", "be the cluster's controller; its own three loops must be off")
+    .option("--nodes <n>", "add scripted nodes that run pods on paper", wholeNumber("--nodes", { min: 1, max: 1000 }))
+    .option("--bind-pods", "let the scripted nodes bind pods, for clusters without a scheduler")
+    .option("--redis <url>", "use this Redis instead of a redis-server of our own")
+    .option("--lease-namespace <name>", "where the watcher's Lease stands (--act)", "kube-system")
+    .option("-v, --verbose", "debug log")
+    .action(async (flags: DevFlags) => {
+      process.exitCode = await new Dev(flags).run();
+      process.exit();
+    });
+}
+
+class Dev {
+  readonly #flags: DevFlags;
+  readonly #kubeconfig: string;
+  readonly #log;
+  readonly #children = new Map<string, Child>();
+  readonly #ending = new AbortController();
+  #redis: LocalRedis | undefined;
+  #exitCode = 0;
+
+  constructor(flags: DevFlags) {
+    this.#flags = flags;
+    this.#kubeconfig = kubeconfigPath(flags.kubeconfig);
+    this.#log = consoleLog("deltaloop: ", flags.verbose ? "debug" : "info");
+  }
+
+  async run(): Promise<number> {
+    const signalled = untilSignalled();
+    signalled.addEventListener("abort", () => this.#ending.abort(signalled.reason));
+    let store: Store | undefined;
+    try {
+      const { cid, act } = await this.#lookAround();
+      const redis = this.#flags.redis ?? (await this.#startRedis());
+      const queues = await this.#startQueue();
+      const digestKey = process.env["DELTALOOP_DIGEST_KEY"] ?? randomBytes(32).toString("hex");
+      const deployment = act ? "dev" : "dev-shadow";
+      const environment = await this.#environment({ cid, deployment, redis, digestKey, queues });
+      const digester = createDigester(digestKey);
+      store = createRedisStore(redisClient({ url: redis, cluster: false }), {
+        deployment,
+        cluster: cid,
+        identity: cacheIdentity(digester),
+        holeLimitMs: HOLE_LIMIT_MS,
+      });
+      const kubeFlags = [
+        "--kubeconfig",
+        this.#kubeconfig,
+        ...(this.#flags.context === undefined ? [] : ["--context", this.#flags.context]),
+      ];
+      await this.#keep("functions", () => startVerb("host", kubeFlags, environment));
+      await this.#keep("watcher", () =>
+        startVerb("watch", [...kubeFlags, "--lease-namespace", this.#flags.leaseNamespace, ...(act ? ["--guard"] : [])], environment),
+      );
+      this.#markLostMessages(store);
+      if (this.#flags.nodes !== undefined)
+        await startNodes(
+          await kubeAccess({ ...this.#flags, kubeconfig: this.#kubeconfig }, "deltaloop-nodes", "nodes"),
+          this.#flags.nodes,
+          this.#flags.bindPods === true,
+          this.#ending.signal,
+        );
+      await this.#untilReady(store);
+      if (!this.#ending.signal.aborted)
+        this.#log.info(`ready: cache synced, functions running, mode ${act ? "act" : "shadow (decides and prints, sends nothing)"}`);
+      await ended(this.#ending.signal);
+    } finally {
+      await this.#end(store);
+    }
+    return this.#exitCode;
+  }
+
+  /** Names the cluster and says which rights are missing. */
+  async #lookAround(): Promise<{ readonly cid: string; readonly act: boolean }> {
+    const act = this.#flags.act === true;
+    const access = (role: string) => kubeAccess({ ...this.#flags, kubeconfig: this.#kubeconfig }, role, "dev");
+    const watcher = await access("deltaloop-watcher");
+    const { cid } = await readClusterIdentity(createKubeHttp(watcher)).catch((error: unknown) => {
+      throw new UsageError(`${watcher.server} cannot be used: ${error instanceof Error ? error.message : String(error)}`);
+    });
+    const rights = await reviewRights(access, { act, leaseNamespace: this.#flags.leaseNamespace });
+    const lacking = rights.filter(({ allowed }) => !allowed);
+    this.#log.info(`cluster ${cid} at ${watcher.server}; ${rights.length - lacking.length} of ${rights.length} rights that it needs`);
+    for (const { role, what } of lacking) this.#log.warn(`lacks the right to ${what}`, { role });
+    if (lacking.length > 0) this.#log.warn("kubectl apply -f infra/manifests/rbac.yaml grants each role its rights");
+    return { cid, act };
+  }
+
+  async #startRedis(): Promise<string> {
+    const redis = await startLocalRedis();
+    if (!redis)
+      throw new UsageError("redis-server does not start: install it (apt-get install redis-server), or name a Redis with --redis URL");
+    this.#redis = redis;
+    this.#log.info("redis started", { pid: redis.child.pid });
+    void redis.child.exited.then(() => this.#fail("redis ended, and with it the cache", 1));
+    return redis.url;
+  }
+
+  #queueRestarts = 0;
+
+  /** A local queue keeps its messages in memory: when it dies, what was in it is lost, and the caches must be listed anew. */
+  async #startQueue(): Promise<{ readonly endpoint: string; readonly queues: LocalQueues }> {
+    const port = await freePort();
+    const child = await this.#keep("queue", () => {
+      this.#queueRestarts++;
+      return startVerb("queue", ["--port", String(port)], {});
+    });
+    return JSON.parse(await child.firstLine) as { endpoint: string; queues: LocalQueues }; // printed by cli/queue.ts
+  }
+
+  #markLostMessages(store: Store): void {
+    let seen = this.#queueRestarts;
+    const look = setInterval(() => {
+      if (this.#queueRestarts === seen) return;
+      seen = this.#queueRestarts;
+      this.#log.warn("the queue lost its messages: everything is listed again");
+      for (const resource of CACHED_RESOURCES) store.markSuspect(resource, "the local queue was restarted").catch(() => (seen = -1));
+    }, READY_POLL_MS);
+    this.#ending.signal.addEventListener("abort", () => clearInterval(look));
+  }
+
+  async #environment(given: {
+    readonly cid: string;
+    readonly deployment: string;
+    readonly redis: string;
+    readonly digestKey: string;
+    readonly queues: { readonly endpoint: string; readonly queues: LocalQueues };
+  }): Promise<Readonly<Record<string, string>>> {
+    const { server } = await kubeAccess({ ...this.#flags, kubeconfig: this.#kubeconfig }, "deltaloop-watcher", "dev");
+    const { endpoint, queues } = given.queues;
+    return {
+      DELTALOOP_DEPLOYMENT: given.deployment,
+      DELTALOOP_CLUSTER: given.cid,
+      DELTALOOP_MODE: this.#flags.act ? "act" : "shadow",
+      DELTALOOP_DIGEST_KEY: given.digestKey,
+      DELTALOOP_REDIS_URL: given.redis,
+      DELTALOOP_KUBE_SERVER: server,
+      DELTALOOP_DELTAS_URL: queues.deltas.url,
+      DELTALOOP_DOORBELLS_DEPLOYMENT_URL: queues.doorbells.deployment.url,
+      DELTALOOP_DOORBELLS_REPLICASET_URL: queues.doorbells.replicaset.url,
+      DELTALOOP_DOORBELLS_REPLICATIONCONTROLLER_URL: queues.doorbells.replicationcontroller.url,
+      DELTALOOP_SQS_ENDPOINT: endpoint,
+      DELTALOOP_LOG_LEVEL: this.#flags.verbose ? "debug" : "info",
+    };
+  }
+
+  /** Starts a process and starts it again whenever it dies, except when it says that nobody should. */
+  async #keep(name: string, start: () => Child): Promise<Child> {
+    const child = start();
+    this.#children.set(name, child);
+    this.#log.info(`${name} started`, { pid: child.pid });
+    void child.exited.then(async ({ code, signal }) => {
+      if (this.#ending.signal.aborted) return;
+      if (code === EXIT_UPSTREAM_ACTIVE) return this.#fail("stopped acting: another controller manager is at work", EXIT_UPSTREAM_ACTIVE);
+      if (code === EXIT_USAGE) return this.#fail(`${name} was not configured`, EXIT_USAGE);
+      this.#log.warn(`${name} died, it is started again`, { pid: child.pid, how: signal ?? `code ${code}` });
+      await new Promise((resolve) => setTimeout(resolve, RESTART_MS));
+      if (!this.#ending.signal.aborted) await this.#keep(name, start);
+    });
+    if (name !== "watcher") await child.firstLine;
+    return child;
+  }
+
+  #fail(why: string, code: number): void {
+    if (this.#ending.signal.aborted) return;
+    this.#log.error(why);
+    this.#exitCode = code;
+    this.#ending.abort(new Error(why));
+  }
+
+  async #untilReady(store: Store): Promise<void> {
+    for (let reason = ""; !this.#ending.signal.aborted;) {
+      const gates = await Promise.all(CONTROLLERS.map((controller) => store.gate(controller)));
+      const shut = gates.find((gate) => !gate.open);
+      if (!shut || shut.open) return;
+      if (shut.reason !== reason) this.#log.debug("not ready yet", { reason: (reason = shut.reason) });
+      await new Promise((resolve) => setTimeout(resolve, READY_POLL_MS));
+    }
+  }
+
+  /** The functions first, so that nothing acts any more; Redis last, because the others still talk to it. */
+  async #end(store: Store | undefined): Promise<void> {
+    this.#ending.abort(new Error("ending"));
+    await Promise.all([...this.#children.values()].map((child) => child.end(END_GRACE_MS)));
+    await store?.close().catch(() => undefined);
+    await this.#redis?.stop();
+  }
+}
+
+function ended(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => (signal.aborted ? resolve() : signal.addEventListener("abort", () => resolve(), { once: true })));
+}

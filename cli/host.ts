@@ -1,0 +1,90 @@
+/** `deltaloop host`: all functions in one process behind local event source mappings; one of dev's processes. */
+import type { Command } from "commander";
+import { sqsClient } from "../shared/adapters/sqs/client.ts";
+import { createSqsMessageSource } from "../shared/adapters/sqs/message-source.ts";
+import type { Controller } from "../shared/api/resources.ts";
+import { parseConfiguration } from "../shared/lambda/configuration.ts";
+import { wireFunctionFrom } from "../shared/lambda/wire-function.ts";
+import type { Component } from "../shared/lambda/wire-function.ts";
+import type { FunctionWiring } from "../shared/lambda/wiring.ts";
+import { startFunctionHost } from "../shared/local/function-host.ts";
+import { SyncLog } from "../shared/replay/sync-log.ts";
+import type { ReplayedSync } from "../shared/replay/sync-log.ts";
+import { consoleLog } from "./console-log.ts";
+import { describeTrace } from "./describe.ts";
+import { functionHandlers } from "./functions.ts";
+import { kubeAccess } from "./kube-access.ts";
+import { untilSignalled, untilStdinEnds } from "./signals.ts";
+import { wholeNumber } from "./usage-error.ts";
+
+interface HostFlags {
+  readonly kubeconfig: string;
+  readonly context?: string;
+  readonly concurrency: number;
+  readonly child?: true;
+}
+
+export function registerHost(program: Command): void {
+  program
+    .command("host", { hidden: true })
+    .description("run all functions in one process; configured by the environment like the functions")
+    .requiredOption("--kubeconfig <file>", "credentials; a context named like a role's service account is used for that role")
+    .option("--context <name>", "context of the kubeconfig")
+    .option("--concurrency <n>", "invocations of one sync function at a time", wholeNumber("--concurrency", { min: 1, max: 50 }), 5)
+    .option("--child", "end with the parent's pipe")
+    .action(runHost);
+}
+
+const COMPONENTS: Readonly<Record<string, Component>> = {
+  "apply-deltas": "apply-deltas",
+  "sync-deployment": "deployment",
+  "sync-replicaset": "replicaset",
+  "sync-replicationcontroller": "replicationcontroller",
+};
+
+async function runHost(flags: HostFlags): Promise<void> {
+  const configuration = parseConfiguration(process.env);
+  const log = consoleLog(flags.child ? "functions " : "", configuration.logLevel);
+  const ends = flags.child ? untilStdinEnds() : untilSignalled();
+  const syncs = new SyncLog((sync) => printSync(sync), Date.now);
+  const wirings = new Map<string, FunctionWiring>();
+  for (const [name, component] of Object.entries(COMPONENTS)) {
+    const access = await kubeAccess(flags, `deltaloop-${name}`, component);
+    wirings.set(name, { ...wireFunctionFrom(component, configuration, access), log, trace: (line) => syncs.trace(line) });
+  }
+  const wiring = (name: string): FunctionWiring => {
+    const found = wirings.get(name);
+    if (!found) throw new Error(`no function ${name}`);
+    return found;
+  };
+  const { queues } = configuration;
+  const sqs = sqsClient(queues.endpoint === undefined ? {} : { endpoint: queues.endpoint });
+  const source = (queueUrl: string) => createSqsMessageSource(sqs, { queueUrl });
+  const doorbell = (controller: Controller) => source(queues.doorbells[controller]);
+  const host = startFunctionHost({
+    sources: {
+      deltas: source(queues.deltas),
+      doorbells: {
+        deployment: doorbell("deployment"),
+        replicaset: doorbell("replicaset"),
+        replicationcontroller: doorbell("replicationcontroller"),
+      },
+    },
+    handlers: functionHandlers(wiring, (resource, items) => syncs.changed(resource, items)),
+    clock: wiring("apply-deltas").clock,
+    log,
+    concurrency: flags.concurrency,
+  });
+  process.stdout.write("ready\n");
+  await new Promise<void>((resolve) => ends.addEventListener("abort", () => resolve(), { once: true }));
+  await host.stop();
+  process.exit();
+}
+
+function printSync(sync: ReplayedSync): void {
+  if (sync.lines.length === 0 && sync.error === undefined) return;
+  const lines = sync.lines.filter(({ kind }) => kind !== "event").map((line) => `            ${describeTrace(line)}\n`);
+  process.stderr.write(
+    `${sync.controller} ${sync.key}: ${sync.reasons.slice(0, 3).join(", ") || "a delay or a retry fell due"}\n${lines.join("")}${sync.error === undefined ? "" : `            error: ${sync.error}\n`}`,
+  );
+}

@@ -1,0 +1,72 @@
+/** How long it takes from an event (its commit in the API server) to the write that answers it (its commit, too). */
+import type { Controller } from "../shared/api/resources.ts";
+import { CONTROLLER_INFO, objectKey, RESOURCES } from "../shared/api/resources.ts";
+import type { RequestRecord } from "../shared/local/api-server/api-server.ts";
+import type { ItemChange } from "../shared/ports/store.ts";
+
+/** Commit times kept; far more than are ever waiting for their write. */
+const COMMITS_MAX = 10_000;
+
+export class LagMeter {
+  readonly #committedMs = new Map<string, number>();
+  /** The oldest unanswered event of each controller's key. */
+  readonly #waiting = new Map<string, number>();
+  readonly lagsMs: number[] = [];
+  writes = 0;
+
+  /** Every mutating request that the API server has answered. */
+  request(record: RequestRecord): void {
+    const metadata = record.response?.["metadata"] as Metadata | undefined;
+    if (record.verb === "get" || record.verb === "list" || record.verb === "watch" || record.status >= 400 || !metadata) return;
+    if (typeof metadata.resourceVersion === "string") this.#commit(metadata.resourceVersion, record.atMs);
+    const controller = controllerOf(record.userAgent);
+    if (!controller || record.resource === "events") return;
+    this.writes++;
+    const id = `${controller} ${objectKey(record.namespace, ownerName(controller, record, metadata))}`;
+    const since = this.#waiting.get(id);
+    if (since === undefined) return;
+    this.#waiting.delete(id);
+    this.lagsMs.push(record.atMs - since);
+  }
+
+  /** What the applier made of events: whose keys they concern. */
+  changes(items: readonly ItemChange[]): void {
+    for (const item of items) {
+      const at = this.#committedMs.get(item.rv);
+      if (at === undefined) continue;
+      for (const { controller, key, urgency } of item.effects) {
+        const id = `${controller} ${key}`;
+        // A status effect waits on purpose, so that many of them become one write.
+        if (urgency === "act" && !this.#waiting.has(id)) this.#waiting.set(id, at);
+      }
+    }
+  }
+
+  percentile(p: number): number | undefined {
+    const sorted = this.lagsMs.toSorted((a, b) => a - b);
+    return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * p))];
+  }
+
+  #commit(rv: string, atMs: number): void {
+    this.#committedMs.set(rv, atMs);
+    if (this.#committedMs.size > COMMITS_MAX) this.#committedMs.delete(this.#committedMs.keys().next().value ?? "");
+  }
+}
+
+interface Metadata {
+  readonly name?: string;
+  readonly resourceVersion?: string;
+  readonly ownerReferences?: readonly { readonly controller?: boolean; readonly name: string }[];
+}
+
+function controllerOf(userAgent: string): Controller | undefined {
+  const component = /^deltaloop\/\S+ \((\w+)\)$/.exec(userAgent)?.[1];
+  return component === "deployment" || component === "replicaset" || component === "replicationcontroller" ? component : undefined;
+}
+
+/** The key that a write was made for: the primary itself, or the controller owner of what was written. */
+function ownerName(controller: Controller, record: RequestRecord, metadata: Metadata): string {
+  const primary = CONTROLLER_INFO[controller].primary;
+  if (record.resource === primary && RESOURCES[primary].group === record.group) return record.name;
+  return metadata.ownerReferences?.find((reference) => reference.controller === true)?.name ?? record.name;
+}

@@ -1,0 +1,42 @@
+#!/usr/bin/env node
+/** The deltaloop command: one verb, one file. Exit codes: 0 done, 1 failed, 2 wrong use or configuration, 3 see `dev --act`. */
+import { Command } from "commander";
+import { ConfigurationError } from "../shared/lambda/configuration.ts";
+import { UsageError } from "./usage-error.ts";
+
+const EXIT_FAILED = 1;
+const EXIT_USAGE = 2;
+
+/** Each verb brings its own world along, so only the one that is meant is loaded. */
+const VERBS: Readonly<Record<string, () => Promise<(program: Command) => void>>> = {
+  demo: async () => (await import("./demo.ts")).registerDemo,
+  dev: async () => (await import("./dev.ts")).registerDev,
+  watch: async () => (await import("./watch.ts")).registerWatch,
+  capture: async () => (await import("./capture.ts")).registerCapture,
+  replay: async () => (await import("./replay.ts")).registerReplay,
+  host: async () => (await import("./host.ts")).registerHost,
+  queue: async () => (await import("./queue.ts")).registerQueue,
+};
+
+const program = new Command("deltaloop")
+  .description("Kubernetes' workload controllers as serverless, event-driven functions")
+  .showHelpAfterError("(deltaloop help shows what there is)")
+  .exitOverride();
+
+try {
+  const verb = VERBS[process.argv[2] ?? ""];
+  for (const load of verb ? [verb] : Object.values(VERBS)) (await load())(program);
+  await program.parseAsync();
+} catch (error) {
+  process.exitCode = exitCodeOf(error);
+}
+
+function exitCodeOf(error: unknown): number {
+  if (error instanceof UsageError || error instanceof ConfigurationError) {
+    for (const line of error.message.split("\n")) process.stderr.write(`deltaloop: ${line}\n`);
+    return EXIT_USAGE;
+  }
+  if (error instanceof Error && "exitCode" in error && typeof error.exitCode === "number") return error.exitCode === 0 ? 0 : EXIT_USAGE; // commander has printed it
+  process.stderr.write(`deltaloop: ${error instanceof Error ? error.message : String(error)}\n`);
+  return EXIT_FAILED;
+}

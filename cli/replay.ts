@@ -1,0 +1,77 @@
+/** `deltaloop replay FILE`: what would our controllers have done with this stream? */
+import { randomBytes } from "node:crypto";
+import type { Command } from "commander";
+import { createDigester } from "../shared/api/digest.ts";
+import { CaptureError, readCapture } from "../shared/replay/capture.ts";
+import { replay } from "../shared/replay/replay.ts";
+import type { ReplayedSync } from "../shared/replay/replay.ts";
+import { consoleLog } from "./console-log.ts";
+import { describeTrace } from "./describe.ts";
+import { functionHandlers } from "./functions.ts";
+import { UsageError, wholeNumber } from "./usage-error.ts";
+
+interface ReplayFlags {
+  readonly seed: number;
+  readonly all?: true;
+  readonly json?: true;
+  readonly verbose?: true;
+}
+
+/** Reasons shown of one sync; a thousand pods turning Ready are one line. */
+const REASONS_MAX = 3;
+
+export function registerReplay(program: Command): void {
+  program
+    .command("replay")
+    .description("feed a capture through the functions under a virtual clock and show what each sync decides; sends nothing")
+    .argument("<file>", "JSON Lines, gzip allowed")
+    .option("--seed <n>", "seed of everything random", wholeNumber("--seed", { min: 0, max: 2 ** 31 }), 1)
+    .option("--all", "also show syncs that decided nothing")
+    .option("--json", "one JSON object per sync")
+    .option("-v, --verbose", "log of the watcher and the functions")
+    .action(runReplay);
+}
+
+async function runReplay(file: string, flags: ReplayFlags): Promise<void> {
+  const records = readRecords(file);
+  const startMs = records[0]?.atMs ?? 0;
+  const summary = await replay(records, {
+    digester: createDigester(randomBytes(32).toString("hex")),
+    seed: flags.seed,
+    log: consoleLog("", flags.verbose ? "info" : "error"),
+    functions: functionHandlers,
+    onSync: (sync) => {
+      if (flags.json) process.stdout.write(`${JSON.stringify(sync)}\n`);
+      else if (flags.all || sync.lines.length > 0 || sync.error !== undefined) process.stdout.write(describeSync(sync, startMs));
+    },
+  });
+  if (flags.json) return void process.stdout.write(`${JSON.stringify({ summary })}\n`);
+  const { objects } = summary;
+  process.stdout.write(
+    `\n${summary.syncs} syncs decided ${summary.decided} writes, none was sent.` +
+      ` Cache at the end: ${objects.deployments} Deployments, ${objects.replicasets} ReplicaSets, ${objects.replicationcontrollers} ReplicationControllers, ${objects.pods} pods` +
+      `${summary.quarantined > 0 ? `, ${summary.quarantined} objects quarantined` : ""}.\nCache digest ${summary.cacheDigest}\n`,
+  );
+}
+
+function readRecords(file: string): ReturnType<typeof readCapture> {
+  try {
+    const records = readCapture(file);
+    if (records.length === 0) throw new CaptureError(`${file}: no event of a watched resource in it`);
+    return records;
+  } catch (error) {
+    if (error instanceof CaptureError) throw new UsageError(error.message);
+    throw new UsageError(`${file} cannot be read: ${error instanceof Error ? error.message : String(error)}`);
+  }
+}
+
+function describeSync(sync: ReplayedSync, startMs: number): string {
+  const more = sync.reasons.length - REASONS_MAX;
+  const reasons =
+    sync.reasons.length === 0
+      ? "a delay or a retry fell due"
+      : sync.reasons.slice(0, REASONS_MAX).join(", ") + (more > 0 ? ` and ${more} more` : "");
+  const head = `${((sync.atMs - startMs) / 1000).toFixed(3).padStart(9)}s ${sync.controller} ${sync.key}: ${reasons}\n`;
+  const lines = sync.lines.map((line) => `             ${describeTrace(line)}\n`);
+  return head + lines.join("") + (sync.error === undefined ? "" : `             error: ${sync.error}\n`);
+}

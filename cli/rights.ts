@@ -1,0 +1,58 @@
+/** Which rights each role needs, and which of them the credentials at hand lack. The list is the one RBAC is made of. */
+import { clusterRules, namespaceRules } from "../infra/manifests/rbac.ts";
+import type { Rule } from "../infra/manifests/rbac.ts";
+import { createClient } from "../shared/adapters/kube-http/client.ts";
+import type { KubeHttpConfig } from "../shared/adapters/kube-http/config.ts";
+import { ROLES } from "../shared/controller/contract.ts";
+import type { Role } from "../shared/controller/contract.ts";
+
+export interface Right {
+  readonly role: string;
+  /** As `kubectl auth can-i` takes it: `create pods`, `patch replicasets.apps/status`. */
+  readonly what: string;
+  readonly allowed: boolean;
+}
+
+/** Asks for every right of every role; in shadow only for the reads. */
+export async function reviewRights(
+  access: (role: string) => Promise<KubeHttpConfig>,
+  options: { readonly act: boolean; readonly leaseNamespace: string },
+): Promise<readonly Right[]> {
+  const reviews = await Promise.all(ROLES.map(async (role) => reviewRole(role, await access(role.name), options)));
+  return reviews.flat();
+}
+
+const READS = new Set(["get", "list", "watch"]);
+
+async function reviewRole(
+  role: Role,
+  config: KubeHttpConfig,
+  { act, leaseNamespace }: { readonly act: boolean; readonly leaseNamespace: string },
+): Promise<readonly Right[]> {
+  const client = createClient(config);
+  const asked = [...questions(clusterRules(role)), ...(act ? questions(namespaceRules(role), leaseNamespace) : [])];
+  const relevant = asked.filter(({ verb }) => act || READS.has(verb));
+  return Promise.all(
+    relevant.map(async ({ verb, rule, namespace }): Promise<Right> => {
+      const [resource = "", subresource] = rule.resource.split("/");
+      const resourceAttributes = { verb, group: rule.apiGroup, resource, subresource, name: rule.name, namespace };
+      const body = { apiVersion: "authorization.k8s.io/v1", kind: "SelfSubjectAccessReview", spec: { resourceAttributes } };
+      const answer = await client.json({ method: "POST", path: "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body });
+      const { status } = answer as { readonly status?: { readonly allowed?: boolean } }; // what the API answers a review with
+      const group = rule.apiGroup === "" ? "" : `.${rule.apiGroup}`;
+      const where = namespace === undefined ? "" : ` in namespace ${namespace}`;
+      return {
+        role: role.name,
+        what: `${verb} ${resource}${group}${subresource === undefined ? "" : `/${subresource}`}${where}`,
+        allowed: status?.allowed === true,
+      };
+    }),
+  );
+}
+
+function questions(
+  rules: readonly Rule[],
+  namespace?: string,
+): readonly { readonly verb: string; readonly rule: Rule; readonly namespace: string | undefined }[] {
+  return rules.flatMap((rule) => rule.verbs.map((verb) => ({ verb, rule, namespace })));
+}

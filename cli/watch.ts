@@ -1,0 +1,124 @@
+/** `deltaloop watch`: the watcher process. In production a small container; `dev` starts it as one of its four processes. */
+import { hostname } from "node:os";
+import type { Command } from "commander";
+import { createKubeHttp } from "../shared/adapters/kube-http/kube-http.ts";
+import { redisClient } from "../shared/adapters/redis/client.ts";
+import { createRedisStore } from "../shared/adapters/redis/redis-store.ts";
+import { sqsClient } from "../shared/adapters/sqs/client.ts";
+import { createSqsDeltaQueue } from "../shared/adapters/sqs/delta-queue.ts";
+import { createSqsDoorbells } from "../shared/adapters/sqs/doorbells.ts";
+import { createSystemClock } from "../shared/adapters/system/clock.ts";
+import { createSystemRandom } from "../shared/adapters/system/random.ts";
+import { createDigester } from "../shared/api/digest.ts";
+import { cacheIdentity } from "../shared/cache/identity.ts";
+import { acquireLease } from "../shared/cache/lease.ts";
+import type { Leadership } from "../shared/cache/lease.ts";
+import { runWatcher } from "../shared/cache/watcher.ts";
+import { parseConfiguration } from "../shared/lambda/configuration.ts";
+import { kubeHttpConfig } from "../shared/lambda/wire-function.ts";
+import type { Clock } from "../shared/ports/clock.ts";
+import { consoleLog } from "./console-log.ts";
+import { readClusterIdentity } from "./cluster-id.ts";
+import { kubeAccess } from "./kube-access.ts";
+import { guardAgainstUpstream } from "./upstream-guard.ts";
+import type { UpstreamActiveError } from "./upstream-guard.ts";
+import { untilSignalled, untilStdinEnds } from "./signals.ts";
+import { UsageError } from "./usage-error.ts";
+
+interface WatchFlags {
+  readonly kubeconfig?: string;
+  readonly context?: string;
+  readonly leaseNamespace: string;
+  readonly child?: true;
+  readonly guard?: true;
+}
+
+/** Holes on FIFO queues (informer §19). */
+const HOLE_LIMIT_MS = 2_000;
+const HOLE_RELIST_MS = 60_000;
+export const EXIT_UPSTREAM_ACTIVE = 3;
+
+export function registerWatch(program: Command): void {
+  program
+    .command("watch")
+    .description("run the watcher; configured by the environment (DELTALOOP_*, see shared/lambda/configuration.ts)")
+    .option("--kubeconfig <file>", "instead of DELTALOOP_KUBE_*")
+    .option("--context <name>", "context of the kubeconfig")
+    .option("--lease-namespace <name>", "where the watcher's Lease stands", "deltaloop")
+    .option("--guard", "end with code 3 when the cluster's own controller manager runs these loops, too")
+    .option("--child", "end with the parent's pipe")
+    .action(runWatch);
+}
+
+async function runWatch(flags: WatchFlags): Promise<void> {
+  const configuration = parseConfiguration(process.env);
+  const { deployment, cluster, queues, mode } = configuration;
+  const log = consoleLog(flags.child ? "watcher  " : "", configuration.logLevel);
+  const ends = flags.child ? untilStdinEnds() : untilSignalled();
+  const access =
+    flags.kubeconfig === undefined
+      ? kubeHttpConfig(configuration.kube, "watcher")
+      : await kubeAccess({ ...flags, kubeconfig: flags.kubeconfig }, "deltaloop-watcher", "watcher");
+  const kube = createKubeHttp(access);
+  const identity = await readClusterIdentity(kube);
+  if (identity.cid !== cluster) throw new UsageError(`DELTALOOP_CLUSTER is ${cluster}, but this API server's cluster is ${identity.cid}`);
+  const [clock, random] = [createSystemClock(), createSystemRandom()];
+  const digester = createDigester(configuration.digestKey);
+  const store = createRedisStore(redisClient(configuration.redis), {
+    deployment,
+    cluster,
+    identity: cacheIdentity(digester),
+    holeLimitMs: HOLE_LIMIT_MS,
+  });
+  const sqs = sqsClient(queues.endpoint === undefined ? {} : { endpoint: queues.endpoint });
+  const holder = `${hostname()}-${Math.floor(random.next() * 2 ** 32).toString(16)}`;
+  const lease = { namespace: flags.leaseNamespace, name: `deltaloop-watcher-${deployment}`, identity: holder };
+  const lead =
+    mode === "act"
+      ? (signal: AbortSignal) => acquireLease({ reader: kube, writer: kube, clock, random, log }, lease, signal)
+      : () => Promise.resolve(unleased(clock));
+  const stopped = new AbortController();
+  let upstream: UpstreamActiveError | undefined;
+  const guarded = flags.guard
+    ? guardAgainstUpstream(kube, clock.now(), (found) => {
+        upstream ??= found;
+        stopped.abort(found);
+      })
+    : kube;
+  await runWatcher(
+    {
+      kube: guarded,
+      store,
+      queue: createSqsDeltaQueue(sqs, { queueUrl: queues.deltas }),
+      doorbells: createSqsDoorbells(sqs, { queueUrls: queues.doorbells, cid: cluster }),
+      clock,
+      random,
+      digester,
+      log,
+      lead,
+    },
+    { cluster, clusterUid: identity.uid, identity: cacheIdentity(digester), holeRelistMs: HOLE_RELIST_MS },
+    AbortSignal.any([ends, stopped.signal]),
+  );
+  await store.close();
+  if (upstream) {
+    log.error(upstream.message);
+    process.exitCode = EXIT_UPSTREAM_ACTIVE;
+  }
+  sqs.destroy();
+  process.exit();
+}
+
+/** Shadow writes nothing to the cluster, so it takes no Lease; time gives fences that grow from start to start. */
+function unleased(clock: Clock): Leadership {
+  let fence = clock.now();
+  return {
+    fence: () => String(fence),
+    raise: () => {
+      fence = Math.max(fence + 1, clock.now());
+      return Promise.resolve(String(fence));
+    },
+    lost: new AbortController().signal,
+    release: () => Promise.resolve(),
+  };
+}
