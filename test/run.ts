@@ -1,0 +1,187 @@
+/**
+ * `npm run check`, `npm test` and `npm run test:e2e`: one line per step with its time, the output of a step that failed, one
+ * reason for each part that could not run, and at the end a plain line `N passed, N failed, N skipped`.
+ *
+ *     check   format, lint, types, architecture, unused code, and every test that needs nothing but this checkout
+ *     e2e     tests against real components; installs what it may
+ *     all     check, then the adapters' conformance, then e2e
+ */
+import { spawn } from "node:child_process";
+import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { delimiter, join } from "node:path";
+
+import { TALLY_FILE } from "./tally-reporter.ts";
+import type { Tally } from "./tally-reporter.ts";
+
+interface Step {
+  readonly name: string;
+  run(): Promise<{ readonly tally: Tally; readonly output: string }>;
+}
+
+const ROOT = join(import.meta.dirname, "..");
+const BIN = join(ROOT, "node_modules", ".bin");
+/** One step runs the tests, which keep two workers busy; the other steps take turns beside them. */
+const PARALLEL = 2;
+
+const CHECK: readonly Step[] = [
+  tests("tests", ["unit", "tooling", "conformance", "golden", "simulation"]),
+  command("types", "tsc", "--noEmit"),
+  command("lint", "oxlint", "--type-aware", "--deny-warnings"),
+  command("architecture", "node", "infra/build/architecture.ts"),
+  command("unused code", "knip", "--no-config-hints"),
+  command("format", "oxfmt", "--check"),
+];
+const ADAPTERS: readonly Step[] = [tests("adapters", ["adapters"])];
+const E2E: readonly Step[] = [tests("e2e", ["e2e"])];
+
+/** A command counts as one: it passed or it failed. */
+function command(name: string, program: string, ...parameters: readonly string[]): Step {
+  return {
+    name,
+    async run() {
+      const { code, output } = await execute(program, parameters);
+      return { tally: { passed: code === 0 ? 1 : 0, failed: code === 0 ? 0 : 1, skipped: [] }, output };
+    },
+  };
+}
+
+/** Vitest projects; each must have run something. */
+function tests(name: string, projects: readonly string[]): Step {
+  return {
+    name,
+    async run() {
+      const scratch = await mkdtemp(join(tmpdir(), "deltaloop-tests-"));
+      const file = join(scratch, "tally.json");
+      try {
+        const chosen = projects.flatMap((project) => ["--project", project]);
+        const parameters = ["run", ...chosen, "--reporter=default", "--reporter=./test/tally-reporter.ts"];
+        const { code, output } = await execute("vitest", parameters, { [TALLY_FILE]: file });
+        const tally = await readTally(file);
+        // Whatever made vitest end with another code than 0 is a failure.
+        const failed = code !== 0 && tally.failed === 0 ? 1 : tally.failed;
+        const empty = await emptyFolders(projects, tally);
+        return {
+          tally: { ...tally, failed: failed + empty.length },
+          output: output + empty.map((folder) => `\nno test ran in ${folder}`).join(""),
+        };
+      } finally {
+        await rm(scratch, { recursive: true });
+      }
+    },
+  };
+}
+
+/** A run that left no tally behind did not get to its end. */
+async function readTally(file: string): Promise<Tally> {
+  try {
+    // Written by tally-reporter.ts just now.
+    return JSON.parse(await readFile(file, "utf8")) as Tally;
+  } catch {
+    return { passed: 0, failed: 1, skipped: [], files: [] };
+  }
+}
+
+/** The folders of the projects that contributed no test: a check that looked at no file must fail. */
+async function emptyFolders(projects: readonly string[], { files = [] }: Tally): Promise<readonly string[]> {
+  const folders = projects.map((project) => (project === "adapters" ? "conformance" : project));
+  const present = await readdir(join(ROOT, "test"));
+  return folders.filter((folder) => present.includes(folder) && !files.some((file) => file.includes(`/test/${folder}/`)));
+}
+
+async function execute(
+  program: string,
+  parameters: readonly string[],
+  environment: Readonly<Record<string, string>> = {},
+): Promise<{ readonly code: number; readonly output: string }> {
+  const child = spawn(program, parameters, {
+    cwd: ROOT,
+    stdio: ["ignore", "pipe", "pipe"],
+    env: { ...process.env, ...environment, PATH: `${BIN}${delimiter}${process.env["PATH"] ?? ""}`, NO_COLOR: "1" },
+  });
+  let output = "";
+  for (const stream of [child.stdout, child.stderr]) stream.setEncoding("utf8").on("data", (text: string) => (output += text));
+  return await new Promise((resolve, reject) => {
+    child.once("error", reject);
+    child.once("close", (code) => resolve({ code: code ?? 1, output }));
+  });
+}
+
+/** Runs the steps, up to `parallel` at a time, and prints each as it ends. */
+async function runSteps(steps: readonly Step[], parallel: number): Promise<Tally> {
+  const waiting = [...steps];
+  const tallies: Tally[] = [];
+  const work = async (): Promise<void> => {
+    for (let step = waiting.shift(); step !== undefined; step = waiting.shift()) tallies.push(await runStep(step));
+  };
+  await Promise.all(Array.from({ length: parallel }, work));
+  return sum(tallies);
+}
+
+async function runStep(step: Step): Promise<Tally> {
+  const startedAt = performance.now();
+  const { tally, output } = await step.run();
+  const seconds = ((performance.now() - startedAt) / 1000).toFixed(1);
+  const counts = tally.files === undefined ? "" : `  ${describe(tally)}`;
+  console.log(`${tally.failed === 0 ? "ok  " : "FAIL"}  ${step.name.padEnd(14)}${seconds.padStart(6)} s${counts}`);
+  if (tally.failed > 0) console.log(`\n${withoutPassed(output)}\n`);
+  for (const [why, skipped] of Map.groupBy(tally.skipped, (test) => test.why)) console.log(`      ${skipped.length} skipped: ${why}`);
+  return tally;
+}
+
+/** Vitest names every file that passed; they are not what one looks for now. */
+function withoutPassed(output: string): string {
+  return output.replace(/^ ✓ .*\n/gm, "").trim();
+}
+
+/** What e2e needs and this machine may be given; the reasons why a part will not run come loudly and before anything else. */
+async function prepare(): Promise<void> {
+  const [{ ensureRedisServer }, { controlPlaneBinaries }] = await Promise.all([
+    import("./support/redis.ts"),
+    import("./envtest/binaries.ts"),
+  ]);
+  const redis = ensureRedisServer();
+  if (redis !== undefined) console.log(`!!!!  cannot run against real Redis: ${redis}`);
+  console.log("      control plane: looking for it, or building it once (about 5 minutes)");
+  const binaries = await controlPlaneBinaries();
+  if ("missing" in binaries) console.log(`!!!!  cannot run against a real API server: ${binaries.missing}`);
+}
+
+function sum(tallies: readonly Tally[]): Tally {
+  return {
+    passed: tallies.reduce((total, { passed }) => total + passed, 0),
+    failed: tallies.reduce((total, { failed }) => total + failed, 0),
+    skipped: tallies.flatMap(({ skipped }) => skipped),
+  };
+}
+
+function describe({ passed, failed, skipped }: Tally): string {
+  return `${passed} passed, ${failed} failed, ${skipped.length} skipped`;
+}
+
+async function main(what: string | undefined): Promise<void> {
+  const tallies: Tally[] = [];
+  switch (what) {
+    case "check":
+      tallies.push(await runSteps(CHECK, PARALLEL));
+      break;
+    case "e2e":
+      await prepare();
+      tallies.push(await runSteps(E2E, 1));
+      break;
+    case "all":
+      tallies.push(await runSteps(CHECK, PARALLEL));
+      await prepare();
+      tallies.push(await runSteps([...ADAPTERS, ...E2E], 1));
+      break;
+    default:
+      console.error("usage: node test/run.ts check|e2e|all");
+      process.exitCode = 2;
+      return;
+  }
+  const total = sum(tallies);
+  console.log(describe(total));
+  if (total.failed > 0) process.exitCode = 1;
+}
+
+await main(process.argv[2]);

@@ -1,0 +1,77 @@
+/** Every lint rule we rest on, broken once. Catches: a rule under a wrong name, and a type-aware linter that sees no types. */
+import { spawn } from "node:child_process";
+import { cp, mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+
+import { expect, it } from "vitest";
+
+const ROOT = process.cwd();
+
+const SAMPLES: readonly { readonly rule: string; readonly file: string; readonly text: string }[] = [
+  { rule: "no-floating-promises", file: "shared/cache/floating.ts", text: "export function f(): void {\n  Promise.resolve(1);\n}\n" },
+  {
+    rule: "no-misused-promises",
+    file: "shared/cache/misused.ts",
+    text: "export const f = (p: Promise<boolean>): number => (p ? 1 : 2);\n",
+  },
+  {
+    rule: "switch-exhaustiveness-check",
+    file: "shared/cache/exhaustive.ts",
+    text: 'export function f(kind: "a" | "b"): void {\n  switch (kind) {\n    case "a":\n      return;\n  }\n}\n',
+  },
+  {
+    rule: "no-explicit-any",
+    file: "shared/cache/any.ts",
+    text: "export const f: (value: string) => string = (value: any) => `${value}`;\n",
+  },
+  { rule: "explicit-module-boundary-types", file: "shared/cache/types.ts", text: "export function f() {\n  return 1;\n}\n" },
+  { rule: "no-default-export", file: "shared/cache/default.ts", text: "export default 1;\n" },
+  {
+    rule: "consistent-type-imports",
+    file: "shared/cache/imports.ts",
+    text: 'import { Server } from "node:http";\nexport const f = (s: Server): unknown => s;\n',
+  },
+  { rule: "no-restricted-properties", file: "shared/controller/now.ts", text: "export const now = (): number => Date.now();\n" },
+  { rule: "no-restricted-properties", file: "functions/f/random.ts", text: "export const random = (): number => Math.random();\n" },
+  { rule: "no-restricted-globals", file: "shared/controller/timer.ts", text: "setTimeout(() => undefined, 1);\n" },
+  { rule: "no-restricted-globals", file: "functions/f/environment.ts", text: 'export const home = process.env["HOME"];\n' },
+  { rule: "no-console", file: "shared/local/console.ts", text: 'console.log("x");\n' },
+];
+
+/** What must stay allowed where it belongs. */
+const GOOD = {
+  "shared/adapters/system/clock.ts": "export const now = (): number => Date.now();\nsetTimeout(() => undefined, 1);\n",
+  "shared/lambda/wiring.ts": 'export const home = process.env["HOME"];\n',
+  "vitest.config.ts": "export default 1;\n",
+};
+
+it("each rule finds its broken sample, and nothing else is found", async () => {
+  const scratch = await mkdtemp(join(tmpdir(), "deltaloop-lint-"));
+  try {
+    const files = { ...Object.fromEntries(SAMPLES.map(({ file, text }) => [file, text])), ...GOOD };
+    for (const [path, text] of Object.entries(files)) {
+      await mkdir(dirname(join(scratch, path)), { recursive: true });
+      await writeFile(join(scratch, path), text);
+    }
+    for (const file of [".oxlintrc.json", "tsconfig.json", "package.json"]) await cp(join(ROOT, file), join(scratch, file));
+    await symlink(join(ROOT, "node_modules"), join(scratch, "node_modules"));
+    const found = await oxlint(scratch);
+    expect(found.toSorted()).toEqual(SAMPLES.map(({ rule, file }) => `${file} ${rule}`).toSorted());
+  } finally {
+    await rm(scratch, { recursive: true });
+  }
+});
+
+/** `file rule` of each finding. */
+async function oxlint(cwd: string): Promise<readonly string[]> {
+  const child = spawn(
+    join(ROOT, "node_modules/.bin/oxlint"),
+    ["--type-aware", "--format=unix", "shared", "functions", "vitest.config.ts"],
+    { cwd, stdio: ["ignore", "pipe", "pipe"] },
+  );
+  let output = "";
+  child.stdout.setEncoding("utf8").on("data", (text: string) => (output += text));
+  await new Promise((resolve, reject) => child.once("error", reject).once("close", resolve));
+  return [...output.matchAll(/^(\S+?):\d+:\d+: .*\[\w+\/\w+\(([\w-]+)\)\]$/gm)].map(([, file, rule]) => `${file} ${rule}`);
+}

@@ -1,0 +1,40 @@
+import { defineConfig } from "vitest/config";
+
+/** What every project shares: Node, no globals, failures in words. */
+const node = { environment: "node", globals: false } as const;
+
+/** Conformance suites that start a server of another program; the others need this checkout alone. */
+const REAL_COMPONENTS = ["test/conformance/**/*{redis,sqs}*.test.ts"];
+
+export default defineConfig({
+  test: {
+    projects: [
+      { test: { ...node, name: "unit", include: ["test/unit/**/*.test.ts"], testTimeout: 10_000 } },
+      {
+        test: {
+          ...node,
+          name: "conformance",
+          include: ["test/conformance/**/*.test.ts"],
+          exclude: REAL_COMPONENTS,
+          testTimeout: 30_000,
+          hookTimeout: 30_000,
+        },
+      },
+      { test: { ...node, name: "adapters", include: REAL_COMPONENTS, testTimeout: 60_000, hookTimeout: 60_000 } },
+      { test: { ...node, name: "tooling", include: ["test/tooling/**/*.test.ts"], testTimeout: 60_000 } },
+      { test: { ...node, name: "golden", include: ["test/golden/**/*.test.ts", "test/examples/**/*.test.ts"], testTimeout: 20_000 } },
+      { test: { ...node, name: "simulation", include: ["test/simulation/**/*.test.ts"], testTimeout: 120_000 } },
+      {
+        test: {
+          ...node,
+          name: "e2e",
+          include: ["test/e2e/**/*.test.ts"],
+          testTimeout: 300_000,
+          hookTimeout: 600_000,
+          fileParallelism: false,
+          maxWorkers: 1,
+        },
+      },
+    ],
+  },
+});
