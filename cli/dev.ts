@@ -132,6 +132,8 @@ class Dev {
     const rights = await reviewRights(access, { act, leaseNamespace: this.#flags.leaseNamespace });
     const lacking = rights.filter(({ allowed }) => !allowed);
     this.#log.info(`cluster ${cid} at ${watcher.server}; ${rights.length - lacking.length} of ${rights.length} rights that it needs`);
+    for (const [role, needed] of Map.groupBy(rights, (right) => right.role))
+      this.#log.info(`${role} needs: ${needed.map(({ what }) => what).join(", ")}`);
     for (const { role, what } of lacking) this.#log.warn(`lacks the right to ${what}`, { role });
     if (lacking.length > 0) this.#log.warn("kubectl apply -f infra/manifests/rbac.yaml grants each role its rights");
     return { cid, act };

@@ -79,9 +79,8 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded>
   const digester = createDigester(randomBytes(32).toString("hex"));
   const identity = cacheIdentity(digester);
   const storeOptions = { deployment: DEPLOYMENT, cluster: cid, identity, holeLimitMs: HOLES.limitMs };
-  const store = redis
-    ? createRedisStore(redisClient({ url: redis.url, cluster: false }), storeOptions)
-    : createMemoryStore({ ...storeOptions, clock });
+  const connection = redis && redisClient({ url: redis.url, cluster: false });
+  const store = connection ? createRedisStore(connection, storeOptions) : createMemoryStore({ ...storeOptions, clock });
   const doorbells = createSqsDoorbells(client, {
     queueUrls: {
       deployment: queues.doorbells.deployment.url,
@@ -93,7 +92,8 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded>
 
   const ends = new AbortController();
   const fleet = { count: options.nodes, clock, random, bindPods: true, ...options.pace };
-  const nodes = options.nodes > 0 ? runScriptedNodes(createInProcessClient(server, { userAgent: "scripted-nodes" }), fleet, ends.signal) : undefined;
+  const nodes =
+    options.nodes > 0 ? runScriptedNodes(createInProcessClient(server, { userAgent: "scripted-nodes" }), fleet, ends.signal) : undefined;
   const watcherKube = kube("watcher");
   const lease = { namespace: "kube-system", name: `deltaloop-watcher-${DEPLOYMENT}`, identity: "demo" };
   const watching = runWatcher(
@@ -161,7 +161,7 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded>
       await host.stop();
       ends.abort(new Error("the demo ends"));
       await Promise.allSettled([watching, nodes]);
-      await store.close();
+      connection?.disconnect();
       client.destroy();
       await http.close();
       server.close();

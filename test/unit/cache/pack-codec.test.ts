@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { encodePackText, packText } from "../../../shared/cache/pack-codec.ts";
 
-const ODD = "emoji 😀, non-characters \ufffe\uffff, a lone half \ud800, quotes \" and \\ and é";
+const ODD = 'emoji 😀, non-characters \ufffe\uffff, a lone half \ud800, quotes " and \\ and é';
 
 test("a small body is plain ASCII-safe JSON where SQS and its emulators are picky, and reads back the same", () => {
   const body = encodePackText(JSON.stringify({ note: ODD }));
