@@ -1,4 +1,4 @@
-/** Decisions in one line each, for terminals. */
+/** Decisions in one line each, for terminals. Whose they are stands before them. */
 import type { TraceLine } from "../shared/controller/run.ts";
 import type { Write } from "../shared/controller/writes.ts";
 
@@ -20,7 +20,7 @@ export function describeTrace(line: TraceLine): string {
 export function describeWrite(write: Write): string {
   switch (write.kind) {
     case "CreatePods":
-      return `create ${count(write.count, "pod")} of ${write.owner.name}`;
+      return `create ${count(write.count, "pod")}`;
     case "DeletePod":
       return `delete pod ${write.name}`;
     case "Adopt":
@@ -47,7 +47,7 @@ export function describeWrite(write: Write): string {
       const counts = Object.entries(write.status).flatMap(([name, value]) =>
         typeof value === "number" && name !== "observedGeneration" ? [`${name.replace("Replicas", "")} ${value}`] : [],
       );
-      return `status of ${write.owner.name}: ${counts.join(", ")}`;
+      return `status: ${counts.join(", ")}`;
     }
   }
 }
