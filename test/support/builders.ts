@@ -174,3 +174,10 @@ function identity(object: Cached): {
 function ownerUid(object: Cached): string | undefined {
   return "metadata" in object ? controllerRef(object.metadata)?.uid : object.owner?.uid;
 }
+
+/** An object as the index holds it. */
+export function rowOf(object: Cached): Row {
+  const { owner } = put(object);
+  const { uid, resourceVersion: rv } = identity(object);
+  return { key: keyOf(object), uid, rv, ...(owner !== undefined && { owner }), gone: false, object };
+}

@@ -1,0 +1,36 @@
+// 1. A controller is a decision: what was observed goes in, what should be written comes out. No API server is needed to ask.
+import { expect, test } from "vitest";
+import { claimPods } from "../../shared/replicaset/claim-pods.ts";
+import { REPLICA_SET } from "../../shared/replicaset/kind.ts";
+import { manageReplicas } from "../../shared/replicaset/manage-replicas.ts";
+import { observe } from "../../shared/replicaset/observe.ts";
+import type { Snapshot } from "../../shared/ports/store.ts";
+import { cachedPod, cachedReplicaSet, rowOf } from "../support/builders.ts";
+
+const rs = cachedReplicaSet({ name: "web", uid: "rs-1", replicas: 3 });
+const owner = { kind: "ReplicaSet", name: "web", uid: "rs-1" };
+
+/** What `take` hands to a sync: the ReplicaSet, its pods, and the pods of the namespace that nobody controls. */
+function snapshot(pods: readonly ReturnType<typeof cachedPod>[]): Snapshot {
+  return { primary: rowOf(rs), dependents: pods.map((pod) => rowOf(pod)), orphans: [], intents: [], failures: 0 };
+}
+
+test("a ReplicaSet of three with one pod wants two more", () => {
+  const observed = observe(snapshot([cachedPod({ name: "web-a", owner })]), REPLICA_SET);
+  if (observed.kind !== "Observed") throw new Error(observed.kind);
+  const { claimed } = claimPods(observed);
+  expect(manageReplicas(observed, claimed, { related: [], nowMs: 0 })).toMatchObject([
+    { kind: "CreatePods", count: 2, owner: { name: "web" } },
+  ]);
+});
+
+test("one with a pod too many deletes the pod that is not ready", () => {
+  const ready = { status: "True", since: "2026-03-01T10:00:00Z" };
+  const pods = ["a", "b", "c"].map((name) => cachedPod({ name: `web-${name}`, owner, nodeName: "n1", phase: "Running", ready }));
+  const observed = observe(snapshot([...pods, cachedPod({ name: "web-d", owner, nodeName: "n1", phase: "Running" })]), REPLICA_SET);
+  if (observed.kind !== "Observed") throw new Error(observed.kind);
+  const { claimed } = claimPods(observed);
+  expect(manageReplicas(observed, claimed, { related: [], nowMs: Date.parse("2026-03-01T11:00:00Z") })).toMatchObject([
+    { kind: "DeletePod", name: "web-d" },
+  ]);
+});

@@ -1,0 +1,23 @@
+// 2. A protocol is a step function over a state that could be stored: here, what the Reflector asks next when a watch is lost.
+import { expect, test } from "vitest";
+import { startReflector, stepReflector } from "../../shared/cache/reflector.ts";
+import { KubeApiError } from "../../shared/ports/errors.ts";
+
+test("a lost connection resumes, an expired version lists again, and the list's version is watched from", () => {
+  let [state, next] = startReflector(undefined);
+  expect(next).toMatchObject({ do: "list" });
+
+  [state, next] = stepReflector(state, { kind: "listed", rv: "100" }, 0, 0);
+  expect(next).toMatchObject({ do: "watch", rv: "100" });
+
+  [state, next] = stepReflector(state, { kind: "accepted", rv: "117" }, 0, 0);
+  [state, next] = stepReflector(state, { kind: "closed", clean: false, events: 1, openMs: 60_000 }, 0, 0);
+  expect(next).toMatchObject({ do: "watch", rv: "117", afterMs: 800 });
+
+  const expired = new KubeApiError({ code: 410, reason: "Expired" });
+  [state, next] = stepReflector(state, { kind: "refused", error: expired, inStream: false }, 0, 0);
+  expect(next).toMatchObject({ do: "list", rv: "117", afterMs: 0 });
+
+  [state, next] = stepReflector(state, { kind: "listed", rv: "240" }, 0, 0);
+  expect(next).toMatchObject({ do: "watch", rv: "240" });
+});
