@@ -1,0 +1,198 @@
+/** Items of a call as KEYS and ARGV (scripts/lib/index.lua, `readChanges`). */
+import { isResourceVersion } from "../../api/resource-version.ts";
+import { CONTROLLER_INFO, CONTROLLERS, controllerOf } from "../../api/resources.ts";
+import type { CachedResource, Controller, ObjectKey } from "../../api/resources.ts";
+import type { Doorbell } from "../../ports/doorbells.ts";
+import type { Effect, ItemChange, ItemOutcome, NamespaceCount } from "../../ports/store.ts";
+import { asList, asNumber, asText } from "./connection.ts";
+import type { Reply } from "./connection.ts";
+import type { EpochKeys, KeyTable } from "./keys.ts";
+import { entryText, rowText, US } from "./rows.ts";
+
+export interface Changes {
+  /** How many items a call may hold: a script keeps the server to itself. */
+  readonly itemsMax?: number;
+  readonly resource: CachedResource;
+  readonly laneOf: (key: ObjectKey) => number;
+  readonly items: readonly ItemChange[];
+  readonly counts: readonly NamespaceCount[];
+}
+
+/** Flags of an item's meta. */
+const SAME_UID = 1;
+const COUNTED = 2;
+const PRIMARY_CHANGES = 4;
+
+/** An item's kind, as its meta says it. */
+const KINDS = { put: "P", delete: "D", gone: "G" } as const;
+
+/**
+ * The ARGV block of `changes`; their keys go to `table`.
+ * @throws {RangeError} when a resourceVersion is no decimal integer, a key comes twice or there are too many items: bugs of the
+ * caller, found before anything is sent.
+ */
+export function changeArgs(names: EpochKeys, table: KeyTable, changes: Changes): readonly string[] {
+  const { resource, items, counts } = changes;
+  const { itemsMax = Number.POSITIVE_INFINITY } = changes;
+  if (items.length > itemsMax) throw new RangeError(`a call carries ${items.length} items, at most ${itemsMax}`);
+  const controller = controllerOf(resource);
+  const effects = new EffectTable(names, table);
+  const sliceSlot = remember((owner: string) => table.slot(names.slice(resource, owner)));
+  const intentSlot = remember((ownerUid: string) => table.slot(names.intents(ownerUid)));
+  const laneBase = remember((lane: number) => table.block(names.lane(resource, lane)));
+  const args: string[] = [];
+  const lowers: string[] = [];
+  const seen = new Set<string>();
+  let lowersAny = false;
+  for (const item of items) {
+    const { key, uid, rv, owner, expected } = item;
+    if (!isResourceVersion(rv)) throw new RangeError(`not a resourceVersion: "${rv}" of ${resource} ${key}`);
+    if (seen.has(key)) throw new RangeError(`${resource} ${key} comes twice in one call`);
+    seen.add(key);
+    const put = item.type === "put";
+    const slash = key.indexOf("/");
+    const orphans = `-${key.slice(0, slash)}`;
+    const sameOwner = put && expected?.uid === uid && expected.owner === owner;
+    const flags =
+      (expected?.uid === uid ? SAME_UID : 0) + (item.counted ? COUNTED : 0) + (controller && put && !sameOwner ? PRIMARY_CHANGES : 0);
+    const lane = laneBase(changes.laneOf(key));
+    const newSlice = put ? sliceSlot(owner ?? orphans) : 0;
+    const oldSlice = !expected ? 0 : sameOwner ? newSlice : sliceSlot(expected.owner ?? orphans);
+    const primaries = controller ? table.slot(names.primaries(resource, key.slice(0, slash))) : 0;
+    const endsIntents =
+      controller && expected && item.type !== "gone" && (!put || expected.uid !== uid) ? table.slot(names.intents(expected.uid)) : 0;
+    let lowersCreate = 0;
+    lowersAny ||= item.lowers.length > 0;
+    for (const { ownerUid, op } of item.lowers) {
+      const slot = intentSlot(ownerUid);
+      if (lowersCreate === 0 && op.startsWith("c:") && op.endsWith(key.slice(slash + 1)) && op.length === key.length - slash + 1)
+        lowersCreate = slot;
+      else lowers.push(String(seen.size), String(slot), op);
+    }
+    args.push(
+      key,
+      put ? rowText(item) : `${rv}${US}${uid}`,
+      put ? entryText(resource, item) : "",
+      expected ? (sameOwner ? expected.rv : rowText(expected)) : "",
+      `${KINDS[item.type]},${lane},${newSlice},${oldSlice},${flags},${primaries},${endsIntents},${lowersCreate},${effects.indexes(item.effects)}`,
+    );
+  }
+  const own = controller ? table.block(names.queue(controller)) : 0;
+  const countSlot = controller ? table.slot(names.counts(resource)) : 0;
+  const lowering = CONTROLLERS.filter((each) => lowersAny && CONTROLLER_INFO[each].dependents === resource);
+  const countArgs = counts.flatMap((count) => [String(table.slot(names.counts(count.resource))), count.namespace, String(count.count)]);
+  return [
+    String(items.length),
+    String(effects.size),
+    String(lowers.length / 3),
+    String(counts.length),
+    String(own),
+    String(countSlot),
+    lowering.map((each) => `${each}:${table.block(names.queue(each))}`).join(","),
+    ...args,
+    ...effects.args,
+    ...lowers,
+    ...countArgs,
+  ];
+}
+
+/** `make` asked once for each name. */
+function remember<K>(make: (name: K) => number): (name: K) => number {
+  const made = new Map<K, number>();
+  return (name) => {
+    let slot = made.get(name);
+    if (slot === undefined) {
+      slot = make(name);
+      made.set(name, slot);
+    }
+    return slot;
+  };
+}
+
+/** The different effects of a call; items name them by number, because a pack's items mostly concern the same few keys. */
+class EffectTable {
+  readonly args: string[] = [];
+  readonly #names: EpochKeys;
+  readonly #table: KeyTable;
+  readonly #byKey = new Map<ObjectKey, { readonly effect: Effect; readonly index: number }[]>();
+  #size = 0;
+
+  constructor(names: EpochKeys, table: KeyTable) {
+    this.#names = names;
+    this.#table = table;
+  }
+
+  get size(): number {
+    return this.#size;
+  }
+
+  indexes(effects: readonly Effect[]): string {
+    if (effects.length === 1 && effects[0]) return String(this.#index(effects[0]));
+    return effects.map((effect) => this.#index(effect)).join(",");
+  }
+
+  #index(effect: Effect): number {
+    let known = this.#byKey.get(effect.key);
+    if (!known) {
+      known = [];
+      this.#byKey.set(effect.key, known);
+    }
+    for (const each of known) if (isSame(each.effect, effect)) return each.index;
+    const { controller, key, uid, urgency, ifEmpty } = effect;
+    const base = this.#table.block(this.#names.queue(controller));
+    const dependents = urgency === "status" ? this.#table.slot(this.#names.slice(CONTROLLER_INFO[controller].dependents, uid)) : 0;
+    const empty = ifEmpty === undefined ? 0 : this.#table.slot(this.#names.slice("pods", ifEmpty));
+    this.args.push(`${base},${urgency === "act" ? "a" : "s"},${effect.self ? 1 : 0},${dependents},${empty},${uid}`, key);
+    known.push({ effect, index: ++this.#size });
+    return this.#size;
+  }
+}
+
+/** Two effects on one key that say the same. */
+function isSame(a: Effect, b: Effect): boolean {
+  return (
+    a.controller === b.controller &&
+    a.uid === b.uid &&
+    a.urgency === b.urgency &&
+    a.ifEmpty === b.ifEmpty &&
+    Boolean(a.self) === Boolean(b.self)
+  );
+}
+
+const OUTCOMES: Readonly<Record<string, ItemOutcome>> = { c: "changed", s: "same", l: "late", a: "absent" };
+
+/** One letter an item, as scripts answer them. */
+export function parseOutcomes(reply: Reply | undefined): readonly ItemOutcome[] {
+  const letters = asText(reply);
+  const outcomes: ItemOutcome[] = [];
+  for (let i = 0; i < letters.length; i++) {
+    const outcome = OUTCOMES[letters.charAt(i)];
+    if (!outcome) throw new TypeError(`no outcome: ${letters}`);
+    outcomes.push(outcome);
+  }
+  return outcomes;
+}
+
+/** `{ base, key, u, delay, … }` as scripts answer it; `names` and `table` say whose queue stands at a base. */
+export function parseBells(names: EpochKeys, keys: readonly string[], reply: Reply | undefined): readonly Doorbell[] {
+  const flat = asList(reply);
+  const bells: Doorbell[] = [];
+  for (let i = 0; i < flat.length; i += 4) {
+    const first = keys[asNumber(flat[i]) - 1];
+    const controller = CONTROLLERS.find((each) => names.queue(each)[0] === first);
+    if (!controller) throw new TypeError(`no queue: ${first}`);
+    bells.push(bell(names, controller, asText(flat[i + 1]), asText(flat[i + 2]), asNumber(flat[i + 3])));
+  }
+  return bells;
+}
+
+function bell(names: EpochKeys, controller: Controller, key: string, u: string, delayMs: number): Doorbell {
+  return { controller, key, ...parsePrimary(u), epoch: names.epoch, delayMs };
+}
+
+/** `u` of a primary: uid 0x1F uid of its controller owner; empty = there is none. */
+export function parsePrimary(u: string): { readonly uid?: string; readonly ownerUid?: string } {
+  if (u === "") return {};
+  const [uid = "", ownerUid = ""] = u.split(US);
+  return { uid, ...(ownerUid !== "" && { ownerUid }) };
+}

@@ -1,0 +1,34 @@
+/** The ioredis client as this adapter wants it. */
+import { Cluster, Redis } from "ioredis";
+import type { RedisOptions } from "ioredis";
+
+/** Longer than any script takes; a call that is not answered by then counts as failed, and its caller tries again. */
+const COMMAND_TIMEOUT_MS = 5_000;
+const CONNECT_TIMEOUT_MS = 2_000;
+
+/**
+ * Connects in the background; calls made before wait. Auto-pipelining stays off: each verb is one command already, and
+ * ioredis takes a custom command's first argument, the number of keys, for its key when it groups a cluster's commands.
+ */
+export function redisClient(options: { readonly url: string; readonly cluster: boolean }): Redis | Cluster {
+  const redis = {
+    commandTimeout: COMMAND_TIMEOUT_MS,
+    connectTimeout: CONNECT_TIMEOUT_MS,
+    maxRetriesPerRequest: 1,
+    keepAlive: 10_000,
+  } satisfies RedisOptions;
+  if (!options.cluster) return new Redis(options.url, redis);
+  const url = new URL(options.url);
+  const tls = url.protocol === "rediss:" ? { tls: {} } : {};
+  const credentials = {
+    ...(url.username !== "" && { username: decodeURIComponent(url.username) }),
+    ...(url.password !== "" && { password: decodeURIComponent(url.password) }),
+  };
+  return new Cluster([{ host: url.hostname, port: Number(url.port || 6379) }], {
+    scaleReads: "master",
+    redisOptions: { ...redis, ...tls, ...credentials },
+    // While a slot moves, scripts are refused (TRYAGAIN) until all its keys have arrived.
+    retryDelayOnTryAgain: 50,
+    maxRedirections: 64,
+  });
+}

@@ -1,0 +1,148 @@
+/** Intents and write-through (informer §13). */
+import { laneOf } from "../../api/lane.ts";
+import type { Intent, IntentStore, Taken, WriteThrough, WriteThroughResult } from "../../ports/store.ts";
+import { changeArgs, parseBells, parseOutcomes } from "./changes.ts";
+import { asList, asNumber, asText } from "./connection.ts";
+import type { Reply } from "./connection.ts";
+import type { Context } from "./context.ts";
+import { KeyTable, sliceOwner } from "./keys.ts";
+import { US } from "./rows.ts";
+
+/** A field that holds the number and deadline of a token's pending ops, not an op. */
+const TOKEN_FIELD = "t:";
+/** How often the slices of gone pods may turn out to be others; each time the script names them. */
+const SLICE_ROUNDS_MAX = 8;
+
+/** Of one `writeThrough`: a slow-start batch. */
+const ITEMS_MAX = 500;
+
+export function createIntentStore(context: Context): IntentStore {
+  return {
+    async registerIntents(run, ownerUid, intents) {
+      const names = context.names.of(run.epoch);
+      const keys = [context.names.epoch, ...names.queue(run.controller), names.intents(ownerUid)];
+      const ops = intents.flatMap(({ id, verb, name, uid, mayLandUntilMs }) => [
+        id,
+        verb,
+        name,
+        uid ?? "",
+        mayLandUntilMs === undefined ? "" : String(mayLandUntilMs),
+      ]);
+      const args = [context.now(), run.epoch, run.key, run.token, ownerUid, run.controller, String(intents.length), ...ops];
+      return (await context.connection.run("registerIntents", keys, args)) === 1 ? "ok" : "stolen";
+    },
+
+    async writeThrough(run, write) {
+      let owners: readonly string[] = [];
+      for (let round = 0; round < SLICE_ROUNDS_MAX; round++) {
+        const answer = await writeThrough(context, run, write, owners);
+        if (answer.kind !== "slices") return answer;
+        owners = [...owners, ...answer.owners];
+      }
+      throw new Error(`pods of ${run.key} change owners faster than they are written through`);
+    },
+  };
+}
+
+async function writeThrough(
+  context: Context,
+  run: Taken,
+  write: WriteThrough,
+  owners: readonly string[],
+): Promise<WriteThroughResult | { readonly kind: "slices"; readonly owners: readonly string[] }> {
+  const names = context.names.of(run.epoch);
+  const { resource, lower, plan, gone } = write;
+  let table = new KeyTable([]);
+  const reply: readonly Reply[] = asList(
+    await context.run("writeThrough", () => {
+      const queue = names.queue(run.controller);
+      table = new KeyTable([context.names.epoch, ...queue, names.intents(write.ownerUid), names.meta(resource)]);
+      table.declare(queue, 2);
+      const lanes = context.lanes(resource);
+      const slices = gone.length === 0 ? [] : goneSlices(write, owners);
+      const ops = [
+        ...lower,
+        ...plan.flatMap(({ id, mayLand }) => [id, mayLand ? "1" : "0"]),
+        ...gone.flatMap(({ key, uid }) => [key, uid, String(table.block(names.lane(resource, laneOf(key, lanes))))]),
+        ...slices.flatMap((owner) => [owner, String(table.slot(names.slice(resource, owner)))]),
+      ];
+      return {
+        args: [
+          context.now(),
+          run.epoch,
+          run.key,
+          run.token,
+          resource,
+          write.ownStatus ? "1" : "0",
+          String(lanes),
+          [lower.length, plan.length, gone.length, slices.length].join(","),
+          ...ops,
+          ...changeArgs(names, table, {
+            resource,
+            laneOf: (key) => laneOf(key, lanes),
+            items: write.items,
+            counts: write.counts,
+            itemsMax: ITEMS_MAX,
+          }),
+        ],
+        keys: table.keys,
+      };
+    }),
+  );
+  switch (reply[0]) {
+    case "otherEpoch":
+      return { kind: "otherEpoch" };
+    case "slices":
+      return { kind: "slices", owners: reply.slice(1).map(asText) };
+    case "applied":
+      return { kind: "ok", bells: parseBells(names, table.keys, reply[1]), outcomes: parseOutcomes(reply[2]) };
+    case "retry":
+      return {
+        kind: "retry",
+        index: asNumber(reply[3]),
+        bells: parseBells(names, table.keys, reply[1]),
+        outcomes: parseOutcomes(reply[2]),
+      };
+    default:
+      throw new TypeError(`no answer of writeThrough: ${JSON.stringify(reply[0])}`);
+  }
+}
+
+/** Where gone pods stand: with the owner nearly always; else among the orphans, or where the script found them. */
+function goneSlices(write: WriteThrough, owners: readonly string[]): readonly string[] {
+  const of = (key: string): string => key.slice(0, key.indexOf("/"));
+  return [
+    ...new Set([
+      write.ownerUid,
+      ...write.gone.map(({ key }) => sliceOwner(undefined, of(key))),
+      ...write.items.flatMap((item) => [sliceOwner(item.owner, of(item.key)), sliceOwner(item.expected?.owner, of(item.key))]),
+      ...owners,
+    ]),
+  ];
+}
+
+/** The fields of an intents hash in the order of their ids. A pending op's deadline is the later of its own and its token's. */
+export function parseIntents(pairs: readonly (readonly [id: string, value: string])[]): readonly Intent[] {
+  const deadlines = new Map(
+    pairs.flatMap(([id, value]) =>
+      id.startsWith(TOKEN_FIELD) ? [[id.slice(TOKEN_FIELD.length), Number(value.split(US)[1])] as const] : [],
+    ),
+  );
+  return pairs
+    .filter(([id]) => !id.startsWith(TOKEN_FIELD))
+    .toSorted(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0))
+    .map(([id, value]) => {
+      const [state, token = "", , , verb, name = "", uid = "", deadline, mayLand = ""] = value.split(US);
+      const pending = state === "p";
+      return {
+        id,
+        verb: verb === "delete" ? "delete" : "create",
+        name,
+        ...(uid !== "" && { uid }),
+        state: pending ? "pending" : "planned",
+        token,
+        deadlineMs: Math.max(Number(deadline), pending ? (deadlines.get(token) ?? 0) : 0),
+        ...(mayLand !== "" && { mayLandUntilMs: Number(mayLand) }),
+      };
+    });
+}

@@ -1,0 +1,118 @@
+/** Names of everything this adapter keeps in Redis (informer §11.1), and the KEYS of one call. */
+import { CACHED_RESOURCES, CONTROLLERS } from "../../api/resources.ts";
+import type { CachedResource, Controller } from "../../api/resources.ts";
+
+/** Names outside epochs. The cluster id is the hash tag: everything of one cluster stands in one slot. */
+export interface DeploymentKeys {
+  /** `ep`: the current epoch. */
+  readonly epoch: string;
+  /** The limiter of a controller's retries. */
+  limiter(controller: Controller): string;
+  /** Names inside one epoch. */
+  of(epoch: string): EpochKeys;
+}
+
+export interface EpochKeys {
+  readonly epoch: string;
+  meta(resource: CachedResource): string;
+  /** `l`, `v`, `t`, `h`, `mp` of a lane, in the order in which scripts want them. */
+  lane(resource: CachedResource, lane: number): readonly [l: string, v: string, t: string, h: string, mp: string];
+  /** The slice of an owner's uid, or of a namespace's orphans (`-<namespace>`). */
+  slice(resource: CachedResource, owner: string): string;
+  /** Keys of a namespace's primaries. */
+  primaries(resource: CachedResource, namespace: string): string;
+  counts(resource: CachedResource): string;
+  needed(resource: CachedResource): string;
+  /** `q`, `p`, `f`, `u`, `b`, `z`, in the order in which scripts want them. */
+  queue(controller: Controller): readonly [q: string, p: string, f: string, u: string, b: string, z: string];
+  intents(ownerUid: string): string;
+  readonly quarantine: string;
+}
+
+export function deploymentKeys(deployment: string, cluster: string): DeploymentKeys {
+  const prefix = `dl:${deployment}:{${cluster}}:`;
+  let last: EpochKeys | undefined;
+  return {
+    epoch: `${prefix}ep`,
+    limiter: (controller) => `${prefix}rl:${controller}`,
+    of(epoch) {
+      if (last?.epoch !== epoch) last = epochKeys(prefix, epoch);
+      return last;
+    },
+  };
+}
+
+function epochKeys(prefix: string, epoch: string): EpochKeys {
+  const p = `${prefix}${epoch}:`;
+  const lanes = Object.fromEntries(CACHED_RESOURCES.map((resource) => [resource, []])) as unknown as Record<
+    CachedResource,
+    ReturnType<EpochKeys["lane"]>[]
+  >; // one list a resource
+  const queues = Object.fromEntries(
+    CONTROLLERS.map((controller) => [controller, ["q", "p", "f", "u", "b", "z"].map((part) => `${p}${part}:${controller}`)]),
+  ) as unknown as Record<Controller, ReturnType<EpochKeys["queue"]>>; // six names a controller
+  return {
+    epoch,
+    meta: (resource) => `${p}m:${resource}`,
+    lane(resource, lane) {
+      const part = (name: string): string => `${p}${name}:${resource}:${lane}`;
+      return (lanes[resource][lane] ??= [part("l"), part("v"), part("t"), part("h"), part("mp")]);
+    },
+    slice: (resource, owner) => `${p}s:${resource}:${owner}`,
+    primaries: (resource, namespace) => `${p}k:${resource}:${namespace}`,
+    counts: (resource) => `${p}n:${resource}`,
+    needed: (resource) => `${p}need:${resource}`,
+    queue: (controller) => queues[controller],
+    intents: (ownerUid) => `${p}i:${ownerUid}`,
+    quarantine: `${p}quar`,
+  };
+}
+
+/** The slice of an owner, or of the orphans of a namespace. A uid never starts with a dash. */
+export function sliceOwner(owner: string | undefined, namespace: string): string {
+  return owner ?? `-${namespace}`;
+}
+
+/** KEYS of one call. Scripts get slots (from 1), so that none of them derives a key from data (Redis' cluster rule). */
+export class KeyTable {
+  readonly keys: string[];
+  readonly #slots = new Map<string, number>();
+  readonly #blocks = new Map<string, number>();
+
+  /** `fixed` are the keys whose slots the script's head names. */
+  constructor(fixed: readonly string[]) {
+    this.keys = [...fixed];
+    fixed.forEach((key, index) => this.#slots.set(key, index + 1));
+  }
+
+  slot(key: string): number {
+    let slot = this.#slots.get(key);
+    if (slot === undefined) {
+      slot = this.keys.push(key);
+      this.#slots.set(key, slot);
+    }
+    return slot;
+  }
+
+  /** Keys in consecutive slots; answers the first. */
+  block(keys: readonly string[]): number {
+    const id = blockId(keys);
+    let first = this.#blocks.get(id);
+    if (first === undefined) {
+      first = this.keys.length + 1;
+      this.keys.push(...keys);
+      this.#blocks.set(id, first);
+    }
+    return first;
+  }
+
+  /** Declares that the consecutive slots from `first` are `keys` already. */
+  declare(keys: readonly string[], first: number): void {
+    this.#blocks.set(blockId(keys), first);
+  }
+}
+
+/** Blocks may begin with the same key: the `l` of a lane, and the `l` of all lanes. */
+function blockId(keys: readonly string[]): string {
+  return `${keys[0]} ${keys.at(-1)}`;
+}

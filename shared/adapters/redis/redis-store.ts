@@ -1,0 +1,26 @@
+/**
+ * The Store on Redis (or Valkey): every verb is one Lua script over named keys of one hash slot, so it is one step on any
+ * deployment, clusters included. Key layout: informer §11.1 and README.md.
+ */
+import type { Cluster, Redis } from "ioredis";
+import type { Store } from "../../ports/store.ts";
+import type { StoreOptions } from "../store-options.ts";
+import { createContext } from "./context.ts";
+import { createEpochStore } from "./epoch-store.ts";
+import { createIndexStore } from "./index-store.ts";
+import { createIntentStore } from "./intent-store.ts";
+import { createWorkQueue } from "./work-queue.ts";
+
+/**
+ * @param client stays the caller's: `close` does not end it. With a Cluster leave `scaleReads` at "master": replicas lag.
+ */
+export function createRedisStore(client: Redis | Cluster, options: StoreOptions): Store {
+  const context = createContext(client, options);
+  return {
+    ...createEpochStore(context),
+    ...createIndexStore(context),
+    ...createWorkQueue(context),
+    ...createIntentStore(context),
+    close: async () => {},
+  };
+}

@@ -1,0 +1,26 @@
+-- applyPack: one step of one lane (A1–A13): rows, slices, counts, intents, queue and, with the last call, the sequence.
+-- KEYS  1 ep · 2 l · 3 v · 4 t · 5 h · 6 mp of the lane · others by slot, named in ARGV
+-- ARGV  1 now ms · 2 epoch · 3 fence · 4 kind D|L|W · 5 sequence
+--       6 commit: "" not the last call, "-" without watermark, else the watermark · 7… changes (lib/index.lua)
+-- Returns { "noEpoch" } { "epoch" } { "notOpen" } { "fence" } · { "duplicate", bells }
+--         { "applied", bells, outcomes } · { "retry", bells, outcomes, items done }
+local refused = otherEpoch()
+if refused then return { refused } end
+local state = openLane(2)
+refused = otherFence(state, ARGV[3])
+if refused then return { refused } end
+readChanges(7)
+local sequence, mark = tonumber(ARGV[5]), ARGV[6]
+if isDuplicate(state, sequence) then
+  stillDirty()
+  return { "duplicate", bellReplies() }
+end
+local outcomes, moved = "", nil
+if changes.items > 0 then
+  if countsMoved() then return { "retry", {}, "", 0 } end
+  outcomes, moved = applyItems(ARGV[4] == "L", false, nil)
+end
+if not moved and mark ~= "" then commit(state, sequence, mark == "-" and "" or mark) end
+flush()
+if moved then return { "retry", bellReplies(), outcomes, moved } end
+return { "applied", bellReplies(), outcomes }

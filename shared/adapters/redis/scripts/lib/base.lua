@@ -1,0 +1,57 @@
+-- What every script starts with. KEYS[1] is always `ep`, ARGV[1] always `now` in ms (empty: the server's own clock),
+-- ARGV[2] always the caller's epoch. Values are joined with 0x1F. resourceVersions and fences are compared as strings
+-- (length, then bytes), never as numbers: Lua's are doubles. No script decodes an object.
+local call, KEYS, ARGV = redis.call, KEYS, ARGV
+local US = "\31"
+local MAX_ARGS = 2000 -- per command, well below Lua's limit for unpack
+
+local now
+if ARGV[1] == "" then
+  local time = call("TIME")
+  now = time[1] * 1000 + math.floor(time[2] / 1000)
+else
+  now = tonumber(ARGV[1])
+end
+
+-- Whether version or fence `a` is smaller than `b`.
+local function less(a, b)
+  local la, lb = #a, #b
+  if la ~= lb then return la < lb end
+  return a < b
+end
+
+local function text(number)
+  return string.format("%.0f", number)
+end
+
+-- The part of `value` before the first 0x1F.
+local function head(value)
+  local at = string.find(value, US, 1, true)
+  return at and string.sub(value, 1, at - 1) or value
+end
+
+-- A1. nil: the caller's epoch is the current one; else "noEpoch" or "epoch", and nothing may be touched.
+local current = call("HGET", KEYS[1], "epoch")
+local function otherEpoch()
+  if not current then return "noEpoch" end
+  if current ~= ARGV[2] then return "epoch" end
+  return nil
+end
+
+-- Runs `command` on `key` with any number of arguments.
+local function bulk(command, key, arguments)
+  for i = 1, #arguments, MAX_ARGS do
+    call(command, key, unpack(arguments, i, math.min(i + MAX_ARGS - 1, #arguments)))
+  end
+end
+
+-- HMGET with any number of fields.
+local function hmget(key, fields)
+  if #fields <= MAX_ARGS then return call("HMGET", key, unpack(fields)) end
+  local all = {}
+  for i = 1, #fields, MAX_ARGS do
+    local part = call("HMGET", key, unpack(fields, i, math.min(i + MAX_ARGS - 1, #fields)))
+    for j = 1, #part do all[i + j - 1] = part[j] end
+  end
+  return all
+end

@@ -1,0 +1,353 @@
+-- The index: what one change does (A4–A10). A lane is consecutive KEYS from `base`:
+--   l hash fence, last, W, gen, frozen, holeSince, ts · v hash key -> rv, uid, owner, flags · t hash key -> rv, uid
+--   and where sequences are committed: h zset sequence -> "<sequence>:<watermark>" · mp hash "<generation>.<sequence>" -> rows
+-- A slice is a hash key -> flags, rv, uid, object. Flags: "g" = gone (a delete was answered, the stream has not said so).
+local V, T, H, MP = 1, 2, 3, 4
+
+local lanes = {}
+local function lane(base)
+  local state = lanes[base]
+  if not state then
+    state = { base = base, W = call("HGET", KEYS[base], "W") or "0", tombs = {} }
+    lanes[base] = state
+  end
+  return state
+end
+
+-- Writes wait until `flush`, so that one command carries a pack; what is asked meanwhile counts them in.
+local puts, dels = {}, {}
+
+local function put(slot, field, value)
+  local list = puts[slot]
+  if not list then
+    list = {}
+    puts[slot] = list
+  end
+  local n = #list
+  list[n + 1] = field
+  list[n + 2] = value
+end
+
+local function del(slot, field)
+  local list = dels[slot]
+  if not list then
+    list = {}
+    dels[slot] = list
+  end
+  list[#list + 1] = field
+end
+
+-- Number of entries of a slice as it will be, what waits counted in. Not to be asked after `flush`.
+local sizes, grown = {}, {}
+local function size(slot)
+  if not sizes[slot] then sizes[slot] = call("HLEN", KEYS[slot]) end
+  return sizes[slot] + (grown[slot] or 0)
+end
+
+local function grow(slot, by)
+  grown[slot] = (grown[slot] or 0) + by
+end
+
+local function flush()
+  for slot, fields in pairs(dels) do bulk("HDEL", KEYS[slot], fields) end
+  for slot, list in pairs(puts) do bulk("HSET", KEYS[slot], list) end
+  puts, dels = {}, {}
+  for _, state in pairs(lanes) do
+    local keep = {} -- A9: a tombstone at or below the watermark says nothing (A6 does)
+    for i = 1, #state.tombs, 2 do
+      if less(state.W, head(state.tombs[i + 1])) then
+        keep[#keep + 1] = state.tombs[i]
+        keep[#keep + 1] = state.tombs[i + 1]
+      end
+    end
+    bulk("HSET", KEYS[state.base + T], keep)
+    state.tombs = {}
+  end
+end
+
+-- Changes as they stand in ARGV from `at`: numbers of items, effects, lowered ops and counts, base of the queue whose
+-- primaries these are (0: pods), slot of their `n`, queues of lowered ops ("controller:base,…"), then
+--   items, five each: key, value, slice entry, expected row, meta
+--     value = row of a put ("rv 0x1F uid 0x1F owner 0x1F"), tombstone of a delete ("rv 0x1F uid"); the same of what is gone
+--     expected = "" none, only the rv when uid and owner are those of `value`, else the row to its flags
+--     meta = kind P|D|G (gone), lane base, slot of the new slice, of the old one, flags 1 same uid, 2 counted, 4 `u` changes,
+--            slot of `k`, slot of i:<old uid>, slot of i:<owner> whose op c:<name of the key> it lowers, effects from 1
+--   effects, two each: queue base, a|s, self 0|1, slot of the dependents' slice, slot of the ifEmpty slice, uid · key
+--   other lowered ops, three each: item, slot of i:<owner>, op id
+--   counts, three each: slot of `n`, namespace, count
+local KEY, VALUE, ENTRY, EXPECTED, META, ITEM = 0, 1, 2, 3, 4, 5
+local changes = {}
+local function readChanges(at)
+  changes.items = tonumber(ARGV[at])
+  changes.effects = tonumber(ARGV[at + 1])
+  local lowers = tonumber(ARGV[at + 2])
+  changes.counts = tonumber(ARGV[at + 3])
+  changes.own = tonumber(ARGV[at + 4])
+  changes.n = tonumber(ARGV[at + 5])
+  changes.queues = {}
+  for name, base in string.gmatch(ARGV[at + 6], "(%a+):(%d+)") do changes.queues[name] = tonumber(base) end
+  changes.at = at + 7
+  changes.effectsAt = changes.at + ITEM * changes.items
+  changes.lowersAt = changes.effectsAt + 2 * changes.effects
+  changes.countsAt = changes.lowersAt + 3 * lowers
+  changes.lowers = {}
+  for i = changes.lowersAt, changes.countsAt - 3, 3 do
+    local item = tonumber(ARGV[i])
+    local list = changes.lowers[item]
+    if not list then
+      list = {}
+      changes.lowers[item] = list
+    end
+    list[#list + 1] = tonumber(ARGV[i + 1])
+    list[#list + 1] = ARGV[i + 2]
+  end
+  return changes.countsAt + 3 * changes.counts
+end
+
+-- I8: whether a namespace count moved since the look-ups were made.
+local function countsMoved()
+  for i = changes.countsAt, changes.countsAt + 3 * changes.counts - 1, 3 do
+    if (call("HGET", KEYS[tonumber(ARGV[i])], ARGV[i + 1]) or "0") ~= ARGV[i + 2] then return true end
+  end
+  return false
+end
+
+-- The different effects of the call, with their keys' queue states; read when the items are.
+local effects = {}
+local function readEffects()
+  local byBase, seen = {}, {}
+  for index = 1, changes.effects do
+    local at = changes.effectsAt + 2 * (index - 1)
+    local base, urgency, self, dependents, ifEmpty, uid = string.match(ARGV[at], "^(%d+),(%a),(%d),(%d+),(%d+),(.*)$")
+    local e = {
+      act = urgency == "a", self = self == "1", dependents = tonumber(dependents), ifEmpty = tonumber(ifEmpty),
+      uid = uid, base = tonumber(base), key = ARGV[at + 1],
+    }
+    effects[index] = e
+    local keys = byBase[e.base]
+    if not keys then
+      keys = {}
+      byBase[e.base], seen[e.base] = keys, {}
+    end
+    if not seen[e.base][e.key] and not (keyStates[e.base] and keyStates[e.base][e.key]) then
+      seen[e.base][e.key] = true
+      keys[#keys + 1] = e.key
+    end
+  end
+  for base, keys in pairs(byBase) do
+    for first = 1, #keys, MAX_ARGS do
+      prefetch(base, { unpack(keys, first, math.min(first + MAX_ARGS - 1, #keys)) })
+    end
+  end
+  for index = 1, changes.effects do
+    local e = effects[index]
+    e.state = keyStates[e.base][e.key]
+  end
+end
+
+local STATUS_WAIT_MAX_MS = 1000
+-- A status effect is due at the end of the key's last run (now, while one is in progress) + 1 ms for each dependent.
+local function statusTime(e)
+  local state = e.state
+  if not state.z then state.z = parseZ(call("HGET", KEYS[e.base + P], e.key), call("HGET", KEYS[e.base + Z], e.key)) end
+  return math.max(now, state.z + math.min(STATUS_WAIT_MAX_MS, size(e.dependents)))
+end
+
+local function queueEffect(e)
+  local state = e.state
+  if state.at and state.at <= now then return end
+  if not e.self and not uidIs(primaryOf(state), e.uid) then return end
+  if e.ifEmpty > 0 and size(e.ifEmpty) > 0 then return end
+  add(state, e.act and now or statusTime(e))
+end
+
+local metas = {}
+local function metaOf(source)
+  local kind, base, new, old, flags, k, i, c, list =
+    string.match(source, "^(%a),(%d+),(%d+),(%d+),(%d),(%d+),(%d+),(%d+),(.*)$")
+  flags = tonumber(flags)
+  local meta = {
+    delete = kind == "D", gone = kind == "G", lane = tonumber(base), new = tonumber(new), old = tonumber(old),
+    same = flags % 2 == 1, counted = flags % 4 >= 2, u = flags >= 4, k = tonumber(k), i = tonumber(i), c = tonumber(c),
+    effects = {},
+  }
+  for index in string.gmatch(list, "%d+") do meta.effects[#meta.effects + 1] = tonumber(index) end
+  metas[source] = meta
+  return meta
+end
+
+-- Rows and tombstones of all items, read before the first changes anything (a call holds one item per key), and which
+-- owners have intents at all.
+local itemMetas, itemRows, itemTombs = {}, {}, {}
+local intentsExist = {} -- slot -> whether there are any; nil: not asked yet
+local function readItems()
+  local byLane, owners, asked = {}, {}, {}
+  local function ask(slot)
+    if slot > 0 and not asked[slot] then
+      asked[slot] = true
+      owners[#owners + 1] = KEYS[slot]
+    end
+  end
+  local at = changes.at
+  local group, groupLane
+  for i = 1, changes.items do
+    local source = ARGV[at + META]
+    local meta = metas[source]
+    if not meta then
+      meta = metaOf(source)
+      ask(meta.c)
+    end
+    itemMetas[i] = meta
+    if groupLane ~= meta.lane then
+      groupLane = meta.lane
+      group = byLane[groupLane]
+      if not group then
+        group = { n = 0, keys = {}, items = {} }
+        byLane[groupLane] = group
+      end
+    end
+    local n = group.n + 1
+    group.n, group.keys[n], group.items[n] = n, ARGV[at + KEY], i
+    at = at + ITEM
+  end
+  for i = changes.lowersAt, changes.countsAt - 3, 3 do ask(tonumber(ARGV[i + 1])) end
+  local any = false
+  for first = 1, #owners, MAX_ARGS do
+    if call("EXISTS", unpack(owners, first, math.min(first + MAX_ARGS - 1, #owners))) > 0 then any = true end
+  end
+  if not any then
+    for slot in pairs(asked) do intentsExist[slot] = false end
+  end
+  for base, group in pairs(byLane) do
+    lane(base)
+    local rows = hmget(KEYS[base + V], group.keys)
+    local tombs = call("HLEN", KEYS[base + T]) > 0 and hmget(KEYS[base + T], group.keys)
+    for j = 1, #group.items do
+      itemRows[group.items[j]] = rows[j]
+      itemTombs[group.items[j]] = tombs and tombs[j]
+    end
+  end
+  readEffects()
+end
+
+-- I8: whether the row is as it was when the item's effects were decided.
+local function asExpected(i, row)
+  local at = changes.at + ITEM * (i - 1)
+  local expected = ARGV[at + EXPECTED]
+  if expected == "" then return not row end
+  if not row or string.sub(row, 1, #expected) ~= expected then return false end
+  if string.byte(row, #expected + 1) ~= 31 then return string.byte(expected, -1) == 31 end
+  -- Only the rv was named: what follows it must be as in the new row.
+  local value = ARGV[at + VALUE]
+  local rest = string.sub(value, string.find(value, US, 1, true), -1)
+  return string.sub(row, #expected + 1, #expected + #rest) == rest
+end
+
+local function lower(slot, id, quiet)
+  local key = KEYS[slot]
+  if intentsExist[slot] == nil then intentsExist[slot] = call("EXISTS", key) == 1 end
+  if not intentsExist[slot] then return end
+  local value = call("HGET", key, id)
+  if not value then return end
+  local op = parseOp(value)
+  lowerOp(key, id, op)
+  local base = changes.queues[op.controller]
+  if base and not quiet then add(keyState(base, op.key), now) end
+end
+
+-- A7, A9, gone: the row, its slice entry and what hangs on a primary.
+local function change(i, meta, row, tomb)
+  local at = changes.at + ITEM * (i - 1)
+  local key, value = ARGV[at + KEY], ARGV[at + VALUE]
+  local state = lanes[meta.lane]
+  if meta.gone then
+    put(meta.lane + V, key, row .. "g")
+    put(meta.old, key, "g" .. call("HGET", KEYS[meta.old], key))
+    return
+  end
+  if meta.old > 0 and meta.old ~= meta.new then
+    del(meta.old, key)
+    grow(meta.old, -1)
+  end
+  if meta.delete then
+    if row then del(meta.lane + V, key) end
+    local rv = head(value)
+    if less(state.W, rv) and not (tomb and not less(head(tomb), rv)) then
+      state.tombs[#state.tombs + 1] = key
+      state.tombs[#state.tombs + 1] = value
+    end
+  else
+    local entry = ARGV[at + ENTRY]
+    if row and meta.same and string.sub(row, -1) == "g" then
+      value = value .. "g"
+      entry = "g" .. entry
+    end
+    put(meta.lane + V, key, value)
+    put(meta.new, key, entry)
+    if meta.old ~= meta.new then grow(meta.new, 1) end
+  end
+  local own = changes.own
+  if own > 0 then
+    if meta.delete then
+      local queue = keyState(own, key)
+      queue.u = false
+      queue.z = nil
+      call("HDEL", KEYS[own + U], key)
+      call("HDEL", KEYS[own + Z], key)
+      call("HDEL", KEYS[own + F], key)
+      call("SREM", KEYS[meta.k], key)
+    elseif meta.u then
+      local u = string.match(value, "^[^\31]*\31([^\31]*\31[^\31]*)")
+      keyState(own, key).u = u
+      call("HSET", KEYS[own + U], key, u)
+      call("SADD", KEYS[meta.k], key)
+    end
+    if meta.i > 0 then call("DEL", KEYS[meta.i]) end -- N4
+    if meta.counted then call("HINCRBY", KEYS[changes.n], string.match(key, "^[^/]*"), 1) end
+  end
+end
+
+-- What follows from a changed row: intents it answers (the stream's answer wakes whoever registered them), keys it concerns.
+local function settle(i, meta, quiet, skip)
+  if meta.c > 0 and intentsExist[meta.c] ~= false then
+    lower(meta.c, "c:" .. string.match(ARGV[changes.at + ITEM * (i - 1) + KEY], "/(.*)$"), quiet)
+  end
+  local lowers = changes.lowers[i]
+  if lowers then
+    for j = 1, #lowers, 2 do lower(lowers[j], lowers[j + 1], quiet) end
+  end
+  local list = meta.effects
+  for j = 1, #list do
+    local e = effects[list[j]]
+    if e.state ~= skip then queueEffect(e) end
+  end
+end
+
+-- Applies the items in order. `listed`: A6 does not bind (L). `quiet`: intents that are answered queue nobody (write-through).
+-- `skip`: a queue state that effects do not queue (the primary whose own status was written).
+-- Returns the outcomes (c changed, s same, l late, a absent), and the number of items done when one's row had moved (I8).
+local function applyItems(listed, quiet, skip)
+  readItems()
+  local outcomes = {}
+  for i = 1, changes.items do
+    local meta, row, tomb = itemMetas[i], itemRows[i], itemTombs[i]
+    local rv = head(ARGV[changes.at + ITEM * (i - 1) + VALUE])
+    local outcome = "c"
+    if meta.gone then
+      local uid = string.match(ARGV[changes.at + ITEM * (i - 1) + VALUE], "\31(.*)$")
+      if not row or string.sub(row, -1) == "g" or string.match(row, "^[^\31]*\31([^\31]*)") ~= uid then outcome = "s" end
+    elseif meta.delete then
+      if row and less(rv, head(row)) then outcome = "s" end -- A8
+    elseif row and not less(head(row), rv) then outcome = "s" -- A4
+    elseif tomb and not less(head(tomb), rv) then outcome = "l" -- A5
+    elseif not row and not listed and not less(lanes[meta.lane].W, rv) then outcome = "a" -- A6
+    end
+    if outcome == "c" then
+      if not asExpected(i, row) then return table.concat(outcomes), i - 1 end
+      change(i, meta, row, tomb)
+      settle(i, meta, quiet, skip)
+    end
+    outcomes[i] = outcome
+  end
+  return table.concat(outcomes), nil
+end

@@ -1,0 +1,73 @@
+/**
+ * The scripts as text, each with the libraries it needs in front.
+ *
+ * Contract with the build (infra/build): a bundle has no .lua files beside it, so every expression of exactly this form,
+ *
+ *     readFileSync(new URL("./<path>.lua", import.meta.url), "utf8")
+ *
+ * with a literal path relative to this file, is replaced by the file's content as a string literal. Run unbuilt, it reads
+ * the file. Nothing else here touches the file system, and no other module reads a script.
+ */
+import { readFileSync } from "node:fs";
+
+const base = readFileSync(new URL("./lib/base.lua", import.meta.url), "utf8");
+const queue = readFileSync(new URL("./lib/queue.lua", import.meta.url), "utf8");
+const intents = readFileSync(new URL("./lib/intents.lua", import.meta.url), "utf8");
+const index = readFileSync(new URL("./lib/index.lua", import.meta.url), "utf8");
+const sequence = readFileSync(new URL("./lib/sequence.lua", import.meta.url), "utf8");
+const gateLibrary = readFileSync(new URL("./lib/gate.lua", import.meta.url), "utf8");
+
+const add = readFileSync(new URL("./add.lua", import.meta.url), "utf8");
+const applyManifest = readFileSync(new URL("./apply-manifest.lua", import.meta.url), "utf8");
+const applyPack = readFileSync(new URL("./apply-pack.lua", import.meta.url), "utf8");
+const checkpoint = readFileSync(new URL("./checkpoint.lua", import.meta.url), "utf8");
+const done = readFileSync(new URL("./done.lua", import.meta.url), "utf8");
+const gate = readFileSync(new URL("./gate.lua", import.meta.url), "utf8");
+const markSuspect = readFileSync(new URL("./mark-suspect.lua", import.meta.url), "utf8");
+const openEpoch = readFileSync(new URL("./open-epoch.lua", import.meta.url), "utf8");
+const openFence = readFileSync(new URL("./open-fence.lua", import.meta.url), "utf8");
+const openGeneration = readFileSync(new URL("./open-generation.lua", import.meta.url), "utf8");
+const quarantine = readFileSync(new URL("./quarantine.lua", import.meta.url), "utf8");
+const quarantined = readFileSync(new URL("./quarantined.lua", import.meta.url), "utf8");
+const queued = readFileSync(new URL("./queued.lua", import.meta.url), "utf8");
+const readEntries = readFileSync(new URL("./read-entries.lua", import.meta.url), "utf8");
+const readIndex = readFileSync(new URL("./read-index.lua", import.meta.url), "utf8");
+const readLane = readFileSync(new URL("./read-lane.lua", import.meta.url), "utf8");
+const readManifest = readFileSync(new URL("./read-manifest.lua", import.meta.url), "utf8");
+const readSlices = readFileSync(new URL("./read-slices.lua", import.meta.url), "utf8");
+const registerIntents = readFileSync(new URL("./register-intents.lua", import.meta.url), "utf8");
+const renew = readFileSync(new URL("./renew.lua", import.meta.url), "utf8");
+const stashManifest = readFileSync(new URL("./stash-manifest.lua", import.meta.url), "utf8");
+const sweep = readFileSync(new URL("./sweep.lua", import.meta.url), "utf8");
+const take = readFileSync(new URL("./take.lua", import.meta.url), "utf8");
+const writeThrough = readFileSync(new URL("./write-through.lua", import.meta.url), "utf8");
+
+/** Script text by the name of the wrapper that calls it. */
+export const SCRIPTS = {
+  add: [base, queue, add],
+  applyManifest: [base, queue, intents, index, sequence, gateLibrary, applyManifest],
+  applyPack: [base, queue, intents, index, sequence, applyPack],
+  checkpoint: [base, checkpoint],
+  done: [base, queue, done],
+  gate: [base, gateLibrary, gate],
+  markSuspect: [base, markSuspect],
+  openEpoch: [base, openEpoch],
+  openFence: [base, queue, intents, index, openFence],
+  openGeneration: [base, openGeneration],
+  quarantine: [base, quarantine],
+  quarantined: [base, quarantined],
+  queued: [base, queue, queued],
+  readEntries: [base, readEntries],
+  readIndex: [base, readIndex],
+  readLane: [base, readLane],
+  readManifest: [base, readManifest],
+  readSlices: [base, readSlices],
+  registerIntents: [base, queue, intents, registerIntents],
+  renew: [base, queue, renew],
+  stashManifest: [base, queue, intents, index, sequence, stashManifest],
+  sweep: [base, queue, gateLibrary, sweep],
+  take: [base, queue, intents, gateLibrary, take],
+  writeThrough: [base, queue, intents, index, writeThrough],
+} as const;
+
+export type ScriptName = keyof typeof SCRIPTS;

@@ -1,0 +1,28 @@
+-- openFence: makes a fence the stream of a resource (informer §14.3): a greater one resets sequences and holes and keeps W.
+-- KEYS  1 ep · 2 m of the resource · for each lane from 3: l, v, t, h, mp
+-- ARGV  1 now ms · 2 epoch · 3 fence · 4 number of lanes
+-- Returns { "noEpoch" } · { "fenced", stored fence } · { "lanes", number } when the epoch was made with another number
+--         { "open", state, syncedGen, last, W, gen, frozen 0|1, … for each lane }
+if otherEpoch() then return { "noEpoch" } end
+local fields = call("HMGET", KEYS[2], "fence", "lanes", "state", "syncedGen")
+local fence, lanesStored = fields[1], fields[2]
+if fence and less(ARGV[3], fence) then return { "fenced", fence } end
+if lanesStored and lanesStored ~= ARGV[4] then return { "lanes", tonumber(lanesStored) } end
+local n = tonumber(ARGV[4])
+if not fence or less(fence, ARGV[3]) then
+  call("HSET", KEYS[2], "fence", ARGV[3], "lanes", ARGV[4], "state", fields[3] or "INIT")
+  for i = 0, n - 1 do
+    local base = 3 + 5 * i
+    call("HSET", KEYS[base], "fence", ARGV[3], "last", "0", "holeSince", "")
+    call("DEL", KEYS[base + H], KEYS[base + MP])
+  end
+end
+local out = { "open", fields[3] or "INIT", tonumber(fields[4] or 0) }
+for i = 0, n - 1 do
+  local state = call("HMGET", KEYS[3 + 5 * i], "last", "W", "gen", "frozen")
+  out[#out + 1] = tonumber(state[1] or 0)
+  out[#out + 1] = state[2] or "0"
+  out[#out + 1] = tonumber(state[3] or 0)
+  out[#out + 1] = tonumber(state[4] or 0)
+end
+return out

@@ -1,0 +1,6 @@
+-- readLane: the version rows of a lane.
+-- KEYS  1 ep · 2 v of the lane
+-- ARGV  1 now ms · 2 epoch
+-- Returns { "otherEpoch", current epoch or "" } · { "ok", rows (key, row, …) }
+if otherEpoch() then return { "otherEpoch", current or "" } end
+return { "ok", call("HGETALL", KEYS[2]) }

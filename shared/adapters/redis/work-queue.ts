@@ -1,0 +1,165 @@
+/** The work queue (informer §12). */
+import { CONTROLLER_INFO, CONTROLLERS, splitKey } from "../../api/resources.ts";
+import type { Controller, ObjectKey } from "../../api/resources.ts";
+import type { Doorbell } from "../../ports/doorbells.ts";
+import type { Intent, Snapshot, Taken, TakeResult, WorkQueue } from "../../ports/store.ts";
+import { parseBells, parsePrimary } from "./changes.ts";
+import { asList, asNumber, asPairs, asText } from "./connection.ts";
+import type { Reply } from "./connection.ts";
+import { gateArgs } from "./context.ts";
+import type { Context } from "./context.ts";
+import { parseIntents } from "./intent-store.ts";
+import { KeyTable, sliceOwner } from "./keys.ts";
+import type { EpochKeys } from "./keys.ts";
+import { parseEntry, parseSlice, US } from "./rows.ts";
+
+export function createWorkQueue(context: Context): WorkQueue {
+  const ofRun = (run: Taken): { readonly names: EpochKeys; readonly keys: readonly string[]; readonly args: readonly string[] } => {
+    const names = context.names.of(run.epoch);
+    return { names, keys: [context.names.epoch, ...names.queue(run.controller)], args: [context.now(), run.epoch, run.key, run.token] };
+  };
+  return {
+    async add(epoch, controller, key, delayMs) {
+      const names = context.names.of(epoch);
+      const keys = [context.names.epoch, ...names.queue(controller)];
+      const reply = await context.connection.run("add", keys, [context.now(), epoch, key, String(Math.ceil(delayMs))]);
+      return parseBells(names, keys, reply)[0];
+    },
+
+    take: (run, known) => take(context, run, known),
+
+    async renew(run) {
+      const { keys, args } = ofRun(run);
+      return asNumber(await context.connection.run("renew", keys, args)) || undefined;
+    },
+
+    async done(run, outcome) {
+      const { names, keys, args } = ofRun(run);
+      const delay = outcome.kind === "requeueAfter" ? String(Math.ceil(outcome.delayMs)) : "0";
+      const reply = asList(
+        await context.connection.run("done", [...keys, context.names.limiter(run.controller)], [...args, outcome.kind, delay]),
+      );
+      if (reply.length === 0) return { kind: "stolen" };
+      const [bell] = reply[1] === undefined ? [] : parseBells(names, keys, reply[1]);
+      return { kind: "done", failures: asNumber(reply[0]), ...(bell && { bell }) };
+    },
+
+    async sweep(epoch) {
+      const names = context.names.of(epoch);
+      let table = new KeyTable([]);
+      const reply = asList(
+        await context.run("sweep", () => {
+          table = new KeyTable([context.names.epoch]);
+          const gate = gateArgs(context, names, table, [
+            ...new Set(CONTROLLERS.flatMap((controller) => CONTROLLER_INFO[controller].reads)),
+          ]);
+          const queues = CONTROLLERS.flatMap((controller) => [
+            String(table.block(names.queue(controller))),
+            CONTROLLER_INFO[controller].reads.join(","),
+          ]);
+          return { keys: table.keys, args: [context.now(), epoch, ...gate, String(CONTROLLERS.length), ...queues] };
+        }),
+      );
+      return parseBells(names, table.keys, reply[1]);
+    },
+
+    async queued(controller) {
+      const answer = await context.runInCurrentEpoch("queued", (names) => ({
+        keys: [context.names.epoch, ...names.queue(controller)],
+        args: [context.now(), names.epoch],
+      }));
+      return answer ? queuedKeys(answer.reply) : [];
+    },
+  };
+}
+
+async function take(context: Context, run: Taken, known: { readonly uid?: string; readonly ownerUid?: string }): Promise<TakeResult> {
+  const names = context.names.of(run.epoch);
+  const { primary, dependents, reads } = CONTROLLER_INFO[run.controller];
+  const { namespace } = splitKey(run.key);
+  const reply = asList(
+    await context.run("take", () => {
+      const table = new KeyTable([
+        context.names.epoch,
+        ...names.queue(run.controller),
+        names.slice(primary, sliceOwner(known.ownerUid, namespace)),
+        names.slice(dependents, known.uid ?? "-"),
+        names.slice(dependents, sliceOwner(undefined, namespace)),
+        names.intents(known.uid ?? "-"),
+      ]);
+      const u = known.uid === undefined && known.ownerUid === undefined ? "" : `${known.uid ?? ""}${US}${known.ownerUid ?? ""}`;
+      const gate = gateArgs(context, names, table, reads);
+      return { keys: table.keys, args: [context.now(), run.epoch, run.key, run.token, u, ...gate] };
+    }),
+  );
+  switch (reply[0]) {
+    case "otherEpoch":
+    case "busy":
+    case "empty":
+      return { kind: reply[0] };
+    case "gated":
+      return { kind: "gated", reason: asText(reply[1]) };
+    case "notYet": {
+      const bell = bellOf(names, run.controller, reply[1]);
+      return { kind: "notYet", delayMs: bell.delayMs, bell };
+    }
+    case "moved":
+      return { kind: "moved", ...parsePrimary(asText(reply[1])) };
+    case "ok": {
+      const snapshot: Snapshot = {
+        ...primaryOf(run, known.ownerUid, reply[3]),
+        dependents: parseSlice(dependents, known.uid, asPairs(reply[4])),
+        orphans: parseSlice(dependents, undefined, asPairs(reply[5])),
+        intents: parseIntents(asPairs(reply[6])),
+        failures: asNumber(reply[2]),
+      };
+      return { kind: "ok", snapshot, leaseUntilMs: asNumber(reply[1]) };
+    }
+    case "recover": {
+      const intents: readonly Intent[] = parseIntents(asPairs(reply[4]));
+      const snapshot: Snapshot = {
+        ...primaryOf(run, known.ownerUid, reply[3]),
+        dependents: [],
+        orphans: [],
+        intents,
+        failures: asNumber(reply[2]),
+      };
+      return { kind: "recover", snapshot, leaseUntilMs: asNumber(reply[1]) };
+    }
+    default:
+      throw new TypeError(`no answer of take: ${JSON.stringify(reply[0])}`);
+  }
+}
+
+function primaryOf(run: Taken, ownerUid: string | undefined, entry: Reply | undefined): Pick<Snapshot, "primary"> {
+  if (typeof entry !== "string") return {};
+  return { primary: parseEntry(CONTROLLER_INFO[run.controller].primary, run.key, ownerUid, entry) };
+}
+
+function bellOf(names: EpochKeys, controller: Controller, reply: Reply | undefined): Doorbell {
+  const [, key, u, delayMs] = asList(reply);
+  return { controller, key: asText(key), ...parsePrimary(asText(u)), epoch: names.epoch, delayMs: asNumber(delayMs) };
+}
+
+interface QueuedKey {
+  readonly key: ObjectKey;
+  readonly readyAtMs?: number;
+  readonly leaseUntilMs?: number;
+  readonly failures: number;
+}
+
+function queuedKeys(reply: readonly Reply[]): readonly QueuedKey[] {
+  const ready = new Map(asPairs(reply[1]));
+  const runs = new Map(asPairs(reply[2]));
+  const failures = new Map(asPairs(reply[3]));
+  return [...new Set([...ready.keys(), ...runs.keys()])].toSorted().map((key) => {
+    const readyAt = ready.get(key);
+    const run = runs.get(key);
+    return {
+      key,
+      ...(readyAt !== undefined && { readyAtMs: Number(readyAt) }),
+      ...(run !== undefined && { leaseUntilMs: Number(run.split(US)[1]) }),
+      failures: Number(failures.get(key) ?? 0),
+    };
+  });
+}

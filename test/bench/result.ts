@@ -1,0 +1,26 @@
+/** One figure of `npm run bench`. */
+export interface BenchResult {
+  readonly name: string;
+  /** The median of `n` rounds. */
+  readonly value: number;
+  readonly unit: string;
+  /** Rounds measured. */
+  readonly n: number;
+  readonly spread: readonly [min: number, max: number];
+  /** `value` divided by what `against` names. */
+  readonly ratio?: number;
+  readonly against?: string;
+}
+
+/** The figure of several rounds, with what it is measured against if that is known. */
+export function benchResult(
+  name: string,
+  unit: string,
+  rounds: readonly number[],
+  against?: { readonly name: string; readonly value: number },
+): BenchResult {
+  const sorted = rounds.toSorted((a, b) => a - b);
+  const value = sorted[sorted.length >> 1] ?? Number.NaN;
+  const spread = [sorted[0] ?? value, sorted.at(-1) ?? value] as const;
+  return { name, value, unit, n: rounds.length, spread, ...(against && { ratio: value / against.value, against: against.name }) };
+}

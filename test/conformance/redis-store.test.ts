@@ -1,0 +1,26 @@
+/** The Store's suite on Redis, and a random life beside the memory Store. Catches what only Lua or the layout gets wrong. */
+import { Redis } from "ioredis";
+import { afterAll, beforeAll, describe } from "vitest";
+import { ensureRedisServer, startRedis } from "../support/redis.ts";
+import type { RedisServer } from "../support/redis.ts";
+import { memoryFixture, redisFixture } from "./redis/fixtures.ts";
+import { storeDifferential } from "./store-differential.ts";
+import { storeConformance } from "./store.ts";
+
+const reason = ensureRedisServer();
+/** `DIFFERENTIAL=1-500` runs other seeds. */
+const [FIRST_SEED = 1, LAST_SEED = 12] = (process.env["DIFFERENTIAL"] ?? "").split("-").filter(Boolean).map(Number);
+const SEEDS = Array.from({ length: LAST_SEED - FIRST_SEED + 1 }, (_, i) => FIRST_SEED + i);
+const STEPS = 300;
+
+describe.skipIf(reason)(`Redis${reason === undefined ? "" : `, skipped: ${reason}`}`, () => {
+  let server: RedisServer;
+  beforeAll(async () => {
+    server = await startRedis();
+  });
+  afterAll(() => server.stop());
+
+  const fixture = redisFixture(() => new Redis(server.url));
+  storeConformance("Redis", fixture);
+  storeDifferential("Redis", memoryFixture, fixture, { seeds: SEEDS, steps: STEPS });
+});

@@ -1,0 +1,69 @@
+/** What the suites run on: a Store in Redis whose time is in the test's hands, and the memory Store as its reference. */
+import type { Cluster, Redis } from "ioredis";
+import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
+import { createMemoryData } from "../../../shared/adapters/memory/data.ts";
+import { createMemoryStore } from "../../../shared/adapters/memory/store.ts";
+import { createRedisStore } from "../../../shared/adapters/redis/redis-store.ts";
+import type { StoreFactory } from "../store.ts";
+
+/** 2026-03-01T10:00:00Z. No test may depend on which. */
+export const START_MS = 1_772_359_200_000;
+
+/** A fixture on one server, which is emptied first. `connect` makes a client of the fixture's own. */
+export function redisFixture(connect: () => Redis): StoreFactory {
+  return async (options) => {
+    const client = connect();
+    await client.flushall();
+    return {
+      ...stores(client, options),
+      flush: async () => void (await client.flushall()),
+      snapshot: async () => {
+        const dumps = await Promise.all((await client.keys("*")).map(async (key) => [key, await client.dumpBuffer(key)] as const));
+        return async () => {
+          await client.flushall();
+          for (const [key, dump] of dumps) await client.restore(key, 0, dump);
+        };
+      },
+      close: async () => client.disconnect(),
+    };
+  };
+}
+
+/** A fixture on a cluster, which is emptied first. It cannot put a snapshot back: its keys may have moved. */
+export function clusterFixture(connect: () => Cluster): StoreFactory {
+  return async (options) => {
+    const client = connect();
+    const flush = async (): Promise<void> => {
+      await client.ping(); // knows its nodes only once it is connected
+      await Promise.all(client.nodes("master").map((node) => node.flushall()));
+    };
+    await flush();
+    return { ...stores(client, options), flush, close: async () => client.disconnect() };
+  };
+}
+
+function stores(
+  client: Redis | Cluster,
+  options: Parameters<StoreFactory>[0],
+): Pick<Awaited<ReturnType<StoreFactory>>, "store" | "clock" | "beside"> {
+  const clock = createVirtualClock(START_MS);
+  return {
+    store: createRedisStore(client, { ...options, clock }),
+    clock,
+    beside: async (extra) => createRedisStore(client, { ...options, ...extra, clock }),
+  };
+}
+
+export const memoryFixture: StoreFactory = async (options) => {
+  const clock = createVirtualClock(START_MS);
+  const data = createMemoryData();
+  return {
+    store: createMemoryStore({ ...options, clock }, data),
+    clock,
+    beside: async ({ identity = options.identity }) => createMemoryStore({ ...options, identity, clock }, data),
+    flush: async () => {
+      data.epoch = undefined;
+    },
+    close: async () => {},
+  };
+};

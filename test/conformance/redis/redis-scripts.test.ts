@@ -1,0 +1,474 @@
+/**
+ * What the port does not show: how the scripts reach a server, what they leave there, and what they cost. Catches a script
+ * that is lost after SCRIPT FLUSH, writes into an epoch that is gone, derives keys, or costs a sync more than it may.
+ */
+import { readFileSync } from "node:fs";
+import { Redis } from "ioredis";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { createRedisStore } from "../../../shared/adapters/redis/redis-store.ts";
+import { LANES, laneOf } from "../../../shared/api/lane.ts";
+import { CACHED_RESOURCES, CONTROLLERS } from "../../../shared/api/resources.ts";
+import type { ItemChange, Store } from "../../../shared/ports/store.ts";
+import { cachedPod, cachedReplicaSet, effect, expectation, keyOf, ownedBy, put, remove } from "../../support/builders.ts";
+import { ensureRedisServer, startRedis } from "../../support/redis.ts";
+import type { RedisServer } from "../../support/redis.ts";
+import { EPOCH, HOLE_LIMIT_MS, IDENTITY, ONE_LANE, outcomes, Rig, writeOf } from "../store/rig.ts";
+import type { Lanes } from "../store/rig.ts";
+import { redisFixture } from "./fixtures.ts";
+
+const reason = ensureRedisServer();
+const SCRIPTS_DIRECTORY = new URL("../../../shared/adapters/redis/scripts/", import.meta.url);
+const rs = cachedReplicaSet({ name: "web", resourceVersion: "10" });
+const rsKey = keyOf(rs);
+const pod = (name: string, rv: string) => cachedPod({ name, resourceVersion: rv, owner: ownedBy("ReplicaSet", rs) });
+
+it("every script is read by an expression that the build can inline, and by nothing else", () => {
+  const source = readFileSync(new URL("load.ts", SCRIPTS_DIRECTORY), "utf8");
+  const reads = source.match(/readFileSync\(new URL\("\.\/[a-z/-]+\.lua", import\.meta\.url\), "utf8"\)/g) ?? [];
+  const code = source.replace(/\/\*\*[\s\S]*?\*\//g, "");
+  expect(reads.length).toBeGreaterThan(20);
+  expect(code.match(/readFileSync\(/g)).toHaveLength(reads.length);
+});
+
+describe.skipIf(reason)(`Redis scripts${reason === undefined ? "" : `, skipped: ${reason}`}`, () => {
+  let server: RedisServer;
+  let client: Redis;
+  beforeAll(async () => {
+    server = await startRedis();
+    client = new Redis(server.url);
+  });
+  afterAll(async () => {
+    client.disconnect();
+    await server.stop();
+  });
+
+  const open = async (lanes: Lanes = ONE_LANE): Promise<Rig> => {
+    const fixture = await redisFixture(() => new Redis(server.url))({
+      deployment: "scripts",
+      cluster: "0123456789ab",
+      identity: IDENTITY,
+      holeLimitMs: HOLE_LIMIT_MS,
+    });
+    return new Rig(fixture, lanes).synced();
+  };
+  const seedOwner = async (rig: Rig): Promise<void> => {
+    await rig.deliver("replicasets", [put(rs, { effects: [effect("replicaset", rs, { self: true })], counted: true })]);
+  };
+
+  it("SCRIPT FLUSH between and under calls goes unnoticed (NOSCRIPT)", async () => {
+    const rig = await open();
+    await seedOwner(rig);
+    for (let rv = 20; rv < 40; rv++) {
+      const [answer] = await Promise.all([
+        rig.deliver("pods", [put(pod("p", `${rv}`))]),
+        client.script("FLUSH"),
+        rig.store.add(rig.epoch, "replicaset", rsKey, 0),
+      ]);
+      expect(outcomes(answer)).toEqual(["changed"]);
+    }
+    await client.script("FLUSH");
+    expect((await rig.taken("replicaset", rsKey)).snapshot.dependents).toHaveLength(1);
+    await rig.fixture.close();
+  });
+
+  it("without a clock, time is the server's", async () => {
+    await client.flushall();
+    const store = createRedisStore(client, {
+      deployment: "scripts",
+      cluster: "0123456789ab",
+      identity: IDENTITY,
+      holeLimitMs: HOLE_LIMIT_MS,
+    });
+    await store.openEpoch(EPOCH);
+    const [seconds, micros] = (await client.time()).map(Number);
+    await store.add(EPOCH.epoch, "replicaset", rsKey, 1_000);
+    const [queued] = await store.queued("replicaset");
+    const ahead = (queued?.readyAtMs ?? 0) - ((seconds ?? 0) * 1_000 + Math.floor((micros ?? 0) / 1_000));
+    expect(ahead).toBeGreaterThanOrEqual(1_000);
+    expect(ahead).toBeLessThan(3_000);
+  });
+
+  it("[informer T50] FLUSHALL under load: nothing writes into the lost epoch, the gate is shut, a new epoch brings all back", async () => {
+    const rig = await open();
+    await seedOwner(rig);
+    const { run } = await rig.taken("replicaset", rsKey);
+    const kinds = new Set<string>();
+    let stop = false;
+    const load = async (name: string): Promise<void> => {
+      for (let rv = 100; !stop; rv++) {
+        const header = { ...rig.header("pods", { lane: 0, sequence: rv }), kind: "D" as const };
+        kinds.add((await rig.store.applyPack(header, [put(pod(name, `${rv}`))], { counts: [] })).kind);
+      }
+    };
+    const loads = Promise.all([load("a"), load("b"), load("c")]);
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    await rig.fixture.flush();
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    expect(await client.dbsize()).toBe(0);
+    stop = true;
+    await loads;
+    expect([...kinds].sort()).toEqual(["applied", "noEpoch", "retry"]);
+
+    const verbs = everyVerb(rig.store, run.token);
+    for (const [name, verb] of Object.entries(verbs)) {
+      await verb();
+      expect(await client.dbsize(), name).toBe(0);
+    }
+    expect(await rig.take(rig.run("replicaset", rsKey))).toMatchObject({ kind: "gated" });
+    expect(await rig.store.epoch()).toBeUndefined();
+
+    const again = new Rig(rig.fixture);
+    again.epoch = "e2";
+    await again.synced();
+    for (const [name, verb] of Object.entries(verbs)) {
+      if (CURRENT_EPOCH_VERBS.has(name)) continue;
+      const before = await everything(client);
+      await verb();
+      expect(await everything(client), `${name} of the lost epoch`).toEqual(before);
+    }
+    expect((await rig.store.take(run, {})).kind).toBe("otherEpoch");
+    await seedOwner(again);
+    await again.deliver("pods", [put(pod("a", "500"))]);
+    expect((await again.taken("replicaset", rsKey)).snapshot.dependents.map((row) => row.key)).toEqual(["shop/a"]);
+    await rig.fixture.close();
+  });
+
+  it("[informer T45] whoever looks while 10,000 changes are applied sees each row in exactly its slice", { timeout: 60_000 }, async () => {
+    const rig = await open();
+    const owners = ["u1", "u2", "u3", "u4"];
+    const prefix = "dl:scripts:{0123456789ab}:e1:";
+    // One step on the server, as a script of ours would look.
+    const look = `local out = {} for i, key in ipairs(KEYS) do out[i] = redis.call("HGETALL", key) end return out`;
+    const keys = [`${prefix}v:pods:0`, ...owners.map((owner) => `${prefix}s:pods:${owner}`), `${prefix}s:pods:-shop`];
+    let applying = true;
+    const reader = async (): Promise<number> => {
+      let looks = 0;
+      for (; applying; looks++) {
+        const [rows = [], ...slices] = (await client.eval(look, keys.length, ...keys)) as string[][]; // HGETALL lists
+        const inRows = pairs(rows).map(([key, row]) => `${key} ${row.split("\x1f").slice(0, 3).join(" ")}`);
+        const inSlices = slices.flatMap((slice, i) =>
+          pairs(slice).map(([key, entry]) => `${key} ${entry.split("\x1f").slice(1, 3).join(" ")} ${owners[i] ?? ""}`),
+        );
+        expect(inSlices.toSorted()).toEqual(inRows.toSorted());
+      }
+      return looks;
+    };
+    let rv = 1;
+    const apply = async (): Promise<void> => {
+      for (let applied = 0; applied < 10_000;) {
+        const items = Array.from({ length: 50 }, (_, n): ItemChange => {
+          const owner = owners[(rv * 7 + n) % 5];
+          const object = cachedPod({
+            name: `p${(rv + n) % 120}`,
+            resourceVersion: `${++rv}`,
+            ...(owner !== undefined && { owner: { kind: "ReplicaSet", name: owner, uid: owner } }),
+          });
+          return n % 7 === 0 ? remove(object, `${rv}`) : put(object);
+        });
+        const distinct = new Map(items.map((item) => [item.key, item]));
+        const view = await rig.store.readIndex({ rows: [...distinct.keys()].map((key) => ({ resource: "pods", key })) });
+        const rows = new Map(view.rows.map(({ row }) => [row.key, row]));
+        const prepared = [...distinct.values()].map((item) => {
+          const row = rows.get(item.key);
+          return row ? { ...item, expected: expectation(row) } : item;
+        });
+        applied += outcomes(await rig.deliver("pods", prepared, { asRead: true })).length;
+      }
+      applying = false;
+    };
+    const [looks] = await Promise.all([reader(), apply().finally(() => (applying = false))]);
+    expect(looks).toBeGreaterThan(50);
+    await rig.fixture.close();
+  });
+
+  describe("counting laws (design.md, Speed)", () => {
+    it("a sync that writes nothing is 2 commands; register, write through, slices 1 each; a look-up 2", async () => {
+      const rig = await open();
+      await seedOwner(rig);
+      await rig.deliver("pods", [put(pod("a", "20"), { effects: [effect("replicaset", rs)] })]);
+      const ids = { uid: rs.metadata.uid };
+      const run = rig.run("replicaset", rsKey);
+      const count = counter(client, server);
+      expect(await count(async () => void (await rig.store.take(run, ids)))).toBe(1);
+      expect(
+        await count(async () => void (await rig.store.registerIntents(run, rs.metadata.uid, [{ id: "c:b", verb: "create", name: "b" }]))),
+      ).toBe(1);
+      const answers = Array.from({ length: 250 }, (_, n) => put(pod(`b${n}`, `${30 + n}`)));
+      expect(
+        await count(
+          async () =>
+            void (await rig.store.writeThrough(run, { ...writeOf("pods"), items: answers, ownerUid: rs.metadata.uid, lower: ["c:b"] })),
+        ),
+      ).toBe(1);
+      expect(
+        await count(
+          async () =>
+            void (await rig.store.readSlices([
+              { resource: "pods", owner: "x" },
+              { resource: "pods", orphansOf: "shop" },
+            ])),
+        ),
+      ).toBe(1);
+      expect(
+        await count(
+          async () =>
+            void (await rig.store.readIndex({
+              rows: [{ resource: "pods", key: "shop/a" }],
+              primaries: [{ resource: "replicasets", namespace: "shop" }],
+            })),
+        ),
+      ).toBe(2);
+      expect(await count(async () => void (await rig.store.readIndex({ counts: [{ resource: "replicasets", namespace: "shop" }] })))).toBe(
+        1,
+      );
+      expect(await count(async () => void (await rig.store.done(run, { kind: "ok" })))).toBe(1);
+      await rig.fixture.close();
+    });
+
+    it("a process that knows nothing yet needs no more, with the usual number of lanes", async () => {
+      const rig = await open(LANES);
+      await seedOwner(rig);
+      const fresh = createRedisStore(client, {
+        deployment: "scripts",
+        cluster: "0123456789ab",
+        identity: IDENTITY,
+        holeLimitMs: HOLE_LIMIT_MS,
+        clock: rig.fixture.clock,
+      });
+      const count = counter(client, server);
+      const run = rig.run("replicaset", rsKey);
+      const ids = { uid: rs.metadata.uid };
+      expect(await count(async () => expect((await fresh.take(run, ids)).kind).toBe("ok"))).toBe(1);
+      const answer = put(pod("z", "50"));
+      expect(
+        await count(async () =>
+          expect((await fresh.writeThrough(run, { ...writeOf("pods"), items: [answer], ownerUid: rs.metadata.uid })).kind).toBe("ok"),
+        ),
+      ).toBe(1);
+      expect(await count(async () => void (await fresh.done(run, { kind: "ok" })))).toBe(1);
+      await rig.fixture.close();
+    });
+
+    it("Redis keeps a pod in 750 bytes, and a snapshot reads at most 450 for it", async () => {
+      const rig = await open(LANES);
+      await seedOwner(rig);
+      const count = 3_000;
+      const before = await memory(client);
+      const items = Array.from({ length: count }, (_, n) => put(realisticPod(n)));
+      for (const [lane, ofLane] of Map.groupBy(items, (item) => laneOf(item.key, LANES.pods))) {
+        for (let at = 0; at < ofLane.length; at += 100) await rig.deliver("pods", ofLane.slice(at, at + 100), { lane, asRead: true });
+      }
+      expect(((await memory(client)) - before) / count).toBeLessThanOrEqual(750);
+
+      await rig.store.add(rig.epoch, "replicaset", rsKey, 0);
+      const run = rig.run("replicaset", rsKey);
+      const out = await sent(client);
+      const taken = await rig.store.take(run, { uid: rs.metadata.uid });
+      const bytes = (await sent(client)) - out;
+      expect(taken.kind === "ok" && taken.snapshot.dependents.length).toBe(count);
+      expect(bytes).toBeLessThanOrEqual(4_096 + 450 * count);
+      await rig.fixture.close();
+    });
+  });
+
+  it("a namespace count that moved is compared at the start of a call only: its own changes do not count", async () => {
+    const rig = await open();
+    const other = cachedReplicaSet({ name: "other", resourceVersion: "12" });
+    const both = [put(rs, { counted: true }), put(other, { counted: true })];
+    expect(
+      outcomes(await rig.deliver("replicasets", both, { counts: [{ resource: "replicasets", namespace: "shop", count: 0 }] })),
+    ).toEqual(["changed", "changed"]);
+    await rig.fixture.close();
+  });
+
+  it("an effect names its primary by the whole uid, not by the beginning of one", async () => {
+    const rig = await open();
+    await seedOwner(rig);
+    await rig.taken("replicaset", rsKey);
+    const near = { ...effect("replicaset", rs), uid: rs.metadata.uid.slice(0, -1) };
+    await rig.deliver("pods", [put(pod("a", "20"), { effects: [near] })]);
+    expect(await rig.dirty("replicaset")).toEqual([]);
+    await rig.fixture.close();
+  });
+
+  it("[informer T43] [informer N4] what is deleted leaves nothing behind: no empty slice, member, intent or queue field", async () => {
+    const rig = await open();
+    const fields = async (): Promise<Readonly<Record<string, number>>> => {
+      const keys = (await client.keys("*")).filter((key) => !/:(l|m|n):|:ep$/.test(key)).sort();
+      return Object.fromEntries(await Promise.all(keys.map(async (key) => [key, await client.hlen(key)] as const)));
+    };
+    const empty = await fields();
+    await rig.deliver("replicasets", [put(rs, { effects: [effect("replicaset", rs, { self: true })], counted: true })]);
+    const { run } = await rig.taken("replicaset", rsKey);
+    const lower = { ownerUid: rs.metadata.uid, op: "c:a" };
+    await rig.store.registerIntents(run, rs.metadata.uid, [
+      { id: "c:a", verb: "create", name: "a" },
+      { id: "c:b", verb: "create", name: "b" },
+      { id: "c:c", verb: "create", name: "c" },
+    ]);
+    await rig.deliver("pods", [put(pod("a", "20"), { lowers: [lower] })]);
+    await rig.writeThrough(run, "pods", [put(pod("b", "21"))], {
+      ownerUid: rs.metadata.uid,
+      lower: ["c:b"],
+      plan: [{ id: "c:c", mayLand: false }],
+    });
+    expect((await client.hkeys(`dl:scripts:{0123456789ab}:e1:i:${rs.metadata.uid}`)).sort()).toEqual(["c:c"]);
+    await rig.deliver("pods", [put(pod("c", "22"), { lowers: [{ ...lower, op: "c:c" }] })]);
+    expect(await client.exists(`dl:scripts:{0123456789ab}:e1:i:${rs.metadata.uid}`)).toBe(0);
+    await rig.store.registerIntents(run, rs.metadata.uid, [{ id: "c:d", verb: "create", name: "d" }]);
+    await rig.store.done(run, { kind: "requeueAfter", delayMs: 0 });
+    for (const name of ["a", "b", "c"]) await rig.deliver("pods", [remove(pod(name, "30"), "30")]);
+    const self = { effects: [effect("replicaset", rs, { self: true })], counted: true };
+    await rig.deliver("replicasets", [remove(rs, "40", self)]);
+    const last = await rig.taken("replicaset", rsKey);
+    expect(last.snapshot.primary).toBeUndefined();
+    await rig.store.done(last.run, { kind: "ok" });
+    expect(await fields()).toEqual(empty);
+    await rig.fixture.close();
+  });
+
+  it("a gone pod that another owner has by now is found there", async () => {
+    const rig = await open();
+    await seedOwner(rig);
+    const { run } = await rig.taken("replicaset", rsKey);
+    const moved = cachedPod({ name: "a", resourceVersion: "20", owner: { kind: "ReplicaSet", name: "else", uid: "else" } });
+    await rig.deliver("pods", [put(moved)]);
+    const answer = await rig.writeThrough(run, "pods", [], { ownerUid: rs.metadata.uid, gone: [{ key: "shop/a", uid: moved.uid }] });
+    expect(answer.kind).toBe("ok");
+    expect((await rig.row("pods", "shop/a"))?.gone).toBe(true);
+    expect((await rig.store.readLane("pods", 0))[0]?.gone).toBe(true);
+    await rig.fixture.close();
+  });
+
+  it("a lane of 5,000 rows is verified and swept in one step", { timeout: 60_000 }, async () => {
+    const rig = await open();
+    const pods = Array.from({ length: 5_000 }, (_, n) => cachedPod({ name: `p${n}`, resourceVersion: `${n + 1}` }));
+    for (let at = 0; at < pods.length; at += 100)
+      await rig.deliver(
+        "pods",
+        pods.slice(at, at + 100).map((object) => put(object)),
+        { asRead: true },
+      );
+    await rig.openGeneration("pods");
+    const kept = pods.filter((_, n) => n % 2 === 0);
+    expect(
+      (
+        await rig.manifest(
+          "pods",
+          kept.map((object) => ({ key: keyOf(object), uid: object.uid, rv: object.resourceVersion })),
+          "6000",
+        )
+      ).kind,
+    ).toBe("applied");
+    expect(await rig.store.readLane("pods", 0)).toHaveLength(kept.length);
+    const [orphans] = await rig.store.readSlices([{ resource: "pods", orphansOf: "shop" }]);
+    expect(orphans).toHaveLength(kept.length);
+    await rig.fixture.close();
+  });
+});
+
+/** Verbs that look up the current epoch themselves, and so rightly write into the new one. */
+const CURRENT_EPOCH_VERBS = new Set(["markSuspect", "quarantine"]);
+
+/** Every verb that could write, as somebody calls it who still believes in the epoch that is gone. */
+function everyVerb(store: Store, token: string): Readonly<Record<string, () => Promise<unknown>>> {
+  const run = { epoch: "e1", controller: "replicaset", key: rsKey, token } as const;
+  const header = { epoch: "e1", fence: EPOCH.fence, generation: 1, resource: "pods", lane: 0, sequence: 9_000 } as const;
+  const row = { rv: "10", uid: rs.metadata.uid };
+  return {
+    openFence: () => store.openFence({ epoch: "e1", fence: "999", resource: "pods", lanes: 1 }),
+    openGeneration: () => store.openGeneration({ epoch: "e1", fence: EPOCH.fence, resource: "pods" }),
+    checkpoint: () => store.checkpoint({ epoch: "e1", fence: EPOCH.fence, sent: { pods: "5" } }),
+    markSuspect: () => store.markSuspect("pods", "test"),
+    quarantine: () => store.quarantine({ what: "x", where: "y", why: "z", atMs: 0 }),
+    applyPack: () =>
+      store.applyPack({ ...header, kind: "D" }, [put(pod("x", "900"), { effects: [effect("replicaset", rs)] })], {
+        counts: [],
+        commit: { watermark: "900" },
+      }),
+    applyPackW: () => store.applyPack({ ...header, kind: "W" }, [], { counts: [], commit: { watermark: "900" } }),
+    stashManifest: () => store.stashManifest(header, [{ key: "shop/x", uid: "x", rv: "1" }]),
+    applyManifest: () =>
+      store.applyManifest(header, { listRV: "900", rows: [{ key: "shop/x", uid: "x", rv: "1" }], sweep: [], counts: [] }),
+    add: () => store.add("e1", "replicaset", rsKey, 0),
+    take: () => store.take(run, {}),
+    renew: () => store.renew(run),
+    done: () => store.done(run, { kind: "retry" }),
+    sweep: () => store.sweep("e1"),
+    registerIntents: () => store.registerIntents(run, rs.metadata.uid, [{ id: "c:x", verb: "create", name: "x" }]),
+    writeThrough: () =>
+      store.writeThrough(run, {
+        ...writeOf("replicasets"),
+        items: [{ ...put(rs), expected: expectation({ ...row, key: rsKey, gone: false }) }],
+        ownerUid: rs.metadata.uid,
+        lower: ["c:x"],
+      }),
+    reads: async () => {
+      await store.readIndex({ rows: [{ resource: "pods", key: "shop/x" }] });
+      await Promise.all(CACHED_RESOURCES.map((resource) => store.readLane(resource, 0)));
+      await Promise.all(CONTROLLERS.map((controller) => store.queued(controller)));
+      await store.readManifest(header);
+    },
+  };
+}
+
+async function everything(client: Redis): Promise<Readonly<Record<string, string>>> {
+  const keys = (await client.keys("*")).sort();
+  return Object.fromEntries(await Promise.all(keys.map(async (key) => [key, (await client.dumpBuffer(key)).toString("latin1")] as const)));
+}
+
+function pairs(flat: readonly string[]): readonly (readonly [string, string])[] {
+  return flat.flatMap((field, i) => (i % 2 === 0 ? [[field, flat[i + 1] ?? ""] as const] : []));
+}
+
+/** Commands that clients sent while `action` ran, as MONITOR shows them: those of scripts do not count. */
+function counter(client: Redis, server: RedisServer): (action: () => Promise<void>) => Promise<number> {
+  return async (action) => {
+    const monitor = await new Redis(server.url).monitor();
+    const seen: string[] = [];
+    let marker = 0;
+    const settle = async (): Promise<void> => {
+      const mark = `mark-${++marker}`;
+      const arrived = new Promise<void>((resolve) => {
+        monitor.on("monitor", (_time: string, args: readonly string[]) => {
+          if (args[1] === mark) resolve();
+        });
+      });
+      await client.echo(mark);
+      await arrived;
+    };
+    monitor.on("monitor", (_time: string, args: readonly string[], source: string) => {
+      if (source !== "lua" && args[0]?.toLowerCase() !== "echo") seen.push(args[0] ?? "");
+    });
+    await settle();
+    seen.length = 0;
+    await action();
+    await settle();
+    monitor.disconnect();
+    return seen.length;
+  };
+}
+
+async function memory(client: Redis): Promise<number> {
+  return Number(/used_memory:(\d+)/.exec(await client.info("memory"))?.[1]);
+}
+
+async function sent(client: Redis): Promise<number> {
+  return Number(/total_net_output_bytes:(\d+)/.exec(await client.info("stats"))?.[1]);
+}
+
+/** Names, uids and labels of the usual length; a test's short ones would flatter the figures. */
+function realisticPod(n: number) {
+  const hex = n.toString(16).padStart(12, "0");
+  return cachedPod({
+    namespace: "shop",
+    name: `web-frontend-7f8fb6d5c9-${hex.slice(-5)}`,
+    uid: `9d3b7c52-1f4e-4a6b-8c0d-${hex}`,
+    resourceVersion: String(812_345_678 + n),
+    labels: { app: "web-frontend", "pod-template-hash": "7f8fb6d5c9" },
+    owner: ownedBy("ReplicaSet", rs),
+    nodeName: "ip-10-0-13-17.eu-central-1.compute.internal",
+    phase: "Running",
+    ready: { status: "True", since: "2026-03-01T10:00:02Z" },
+  });
+}
