@@ -82,11 +82,20 @@ export function stashManifest(
   const entry = enter(data, pack, [], nowMs);
   if (entry.kind !== "enter") return entry;
   const { lane } = entry;
-  if (pack.sequence !== lane.last + 1) return { kind: "early" };
+  if (pack.sequence !== lane.last + 1) return early(lane, nowMs);
   const before = lane.stash?.generation === pack.generation ? lane.stash.rows : [];
   lane.stash = { generation: pack.generation, rows: [...before, ...rows.map((row) => ({ ...row }))] };
   commitSequence(lane, pack.sequence, undefined, nowMs);
   return { kind: "applied", bells: [], outcomes: [] };
+}
+
+/**
+ * Something before it is missing, and that counts as a hole from now on: on a FIFO queue the manifest holds back whatever comes
+ * after it in its lane, so no later message could ever tell that the one before was lost (T40).
+ */
+function early(lane: LaneData, nowMs: number): { readonly kind: "early" } {
+  lane.holeSinceMs ??= nowMs;
+  return { kind: "early" };
 }
 
 export function readManifest(data: MemoryData, pack: Omit<PackHeader, "kind">): readonly ManifestRow[] {
@@ -108,7 +117,7 @@ export function applyManifest(
   const entry = enter(data, pack, sweep, nowMs);
   if (entry.kind !== "enter") return entry;
   const { epoch, resource, lane } = entry;
-  if (pack.sequence !== lane.last + 1) return { kind: "early" };
+  if (pack.sequence !== lane.last + 1) return early(lane, nowMs);
 
   const keys = manifest.rows.filter((row) => !isCovered(lane, row)).map((row) => row.key);
   if (keys.length > 0) {

@@ -61,6 +61,18 @@ export function manifestCases(open: OpenRig): void {
     expect(await manifest()).toMatchObject({ kind: "duplicate" });
   });
 
+  it("[informer T40] a manifest that waits for a lost message opens the hole by itself: on a FIFO queue nothing else can reach the Store", async () => {
+    const rig = await (await open()).synced();
+    await rig.openGeneration("pods");
+    const first = rig.nextSequence("pods");
+    expect(await rig.manifest("pods", [], "20", { sequence: first + 1 })).toEqual({ kind: "early" });
+    await rig.fixture.clock.advance(7_000);
+    expect(await rig.manifest("pods", [], "20", { sequence: first + 1 })).toEqual({ kind: "early" });
+    expect((await rig.health("pods"))?.holeForMs).toBe(7_000);
+    await rig.seed("pods", [put(pod("a", "10"))], { kind: "L", sequence: first });
+    expect((await rig.health("pods"))?.holeForMs).toBeUndefined();
+  });
+
   it("[informer T40] a lost payload for good: a raised fence and a new generation mend it", async () => {
     const rig = await (await open()).synced();
     await rig.openGeneration("pods");
