@@ -129,8 +129,7 @@ class MessageApplier {
 
   async #applyItems(kind: "D" | "L", items: readonly EnvelopeItem[]): Promise<Verdict> {
     let rest = await this.#changesOf(items);
-    const highest =
-      kind === "D" ? items.reduce((rv, item) => (isResourceVersion(item.rv) ? maxResourceVersion(rv, item.rv) : rv), "0") : "0";
+    const highest = kind === "D" ? highestVersion(items) : "0";
     const commit = highest === "0" ? {} : { watermark: highest };
     for (let retries = 0; retries <= RETRIES_MAX;) {
       const length = callLength(rest);
@@ -217,7 +216,7 @@ class MessageApplier {
     return changes;
   }
 
-  /** Undefined when there is nothing to apply: the item was quarantined, or is gone and its DELETED event follows. */
+  /** Undefined when there is nothing to apply: the item was quarantined. */
   async #changeOf(item: EnvelopeItem): Promise<Change | undefined> {
     const fault = faultOf(item);
     if (fault !== undefined) return this.#quarantineItem(item, fault);
@@ -234,10 +233,10 @@ class MessageApplier {
     }
   }
 
-  async #readLive({ key }: EnvelopeItem): Promise<Change | undefined> {
+  async #readLive({ key, uid, rv }: EnvelopeItem): Promise<Change> {
     const { namespace, name } = splitKey(key);
     const live = await this.#cluster.reader.get(this.#envelope.r, namespace, name);
-    if (!live) return undefined;
+    if (!live) return { type: "gone", key, uid, rv, object: undefined };
     const object = strip(this.#envelope.r, live, this.#ports.digester);
     return { type: "put", key, uid: live.metadata.uid, rv: live.metadata.resourceVersion, object };
   }
@@ -267,6 +266,14 @@ function callLength(changes: readonly Change[]): number {
     keys.add(key);
   }
   return keys.size;
+}
+
+/** Also of items that are set aside: nothing else will come for them (P1). What came is not yet known to be items. */
+function highestVersion(items: readonly (EnvelopeItem | null)[]): string {
+  return items.reduce((highest, item) => {
+    const rv: unknown = item?.rv;
+    return typeof rv === "string" && isResourceVersion(rv) ? maxResourceVersion(highest, rv) : highest;
+  }, "0");
 }
 
 function faultOf(item: EnvelopeItem): string | undefined {

@@ -15,8 +15,8 @@ export interface SinkItem {
 export interface DeltaSink {
   live(item: SinkItem): void;
   listed(item: SinkItem, generation: number): void;
-  /** Every object of the resource at `listRV`, whether its payload was sent or not. */
-  manifest(listRV: string, rows: readonly ManifestRow[], generation: number): void;
+  /** Every object of the resource at `listRV`, whether its payload was sent or not. `rows` may be read more than once. */
+  manifest(listRV: string, rows: Iterable<ManifestRow>, generation: number): void;
   /** Everything up to `rv` has been handed over. */
   watermark(rv: string): void;
   /** Resolves once there is room for more. */

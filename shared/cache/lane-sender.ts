@@ -2,8 +2,8 @@
  * From deltas to messages: packs per lane, numbers them and sends them (informer §10.3–§10.5).
  *
  * S1 a message holds one lane's items of one kind and generation, in the order they came; its sequence has no holes.
- * S2 one send is in flight per lane, of consecutive messages; what failed is sent again under the same id before anything
- *    later of that lane.
+ * S2 one call holds messages of several lanes, of each the next ones in order; no lane is in two calls at once. What failed
+ *    is sent again under the same id before anything later of that lane.
  * S3 a watermark or heartbeat closes the open pack first, so it never claims what has not been handed over.
  * S4 within an open pack a newer state of the same uid replaces the older one; a delete or another uid never does.
  * S5 nothing is given up: a send is repeated until it succeeds or the stream ends.
@@ -16,6 +16,7 @@ import type { Log } from "../ports/log.ts";
 import type { Random } from "../ports/random.ts";
 import type { ManifestRow } from "../ports/store.ts";
 import { FRESH_BACKOFF, stepBackoff } from "./backoff.ts";
+import type { Backoff } from "./backoff.ts";
 import type { DeltaSink, SinkItem } from "./delta-sink.ts";
 import { ENVELOPE_VERSION } from "./envelope.ts";
 import { encodePackText } from "./pack-codec.ts";
@@ -40,7 +41,9 @@ const ITEM_BYTES_MAX = 900 * 1024;
 const PACK_BYTES_MAX = 200 * 1024;
 /** As many as one `apply` call takes. */
 const PACK_ITEMS_MAX = 100;
+/** How long a pack waits for company; the first one after a lull has seldom any to expect. */
 const LINGER_MS = 10;
+const LINGER_IDLE_MS = 5;
 /** About 900 KiB of rows before they are deflated. */
 const MANIFEST_ROWS_MAX = 6000;
 const BATCH_ENTRIES_MAX = 10;
@@ -57,12 +60,22 @@ interface Pack {
   bytes: number;
 }
 
+interface Waiting {
+  readonly entry: QueueEntry;
+  readonly items: number;
+  readonly bytes: number;
+}
+
 interface Lane {
   readonly number: number;
   sequence: number;
   open: Pack | undefined;
-  readonly waiting: { readonly entry: QueueEntry; readonly items: number }[];
+  /** The open pack has waited long enough and leaves once the lane is free; what comes until then goes with it. */
+  due: boolean;
+  readonly waiting: Waiting[];
+  /** In a call, or waiting for its next try. */
   sending: boolean;
+  backoff: Backoff;
   lastEnqueuedMs: number;
 }
 
@@ -74,6 +87,8 @@ export class LaneSender implements DeltaSink {
   #bufferedItems = 0;
   #bufferedBytes = 0;
   #lingering = false;
+  #pumping = false;
+  #lastItemMs = Number.NEGATIVE_INFINITY;
   #rv = "0";
   #sentRV = "0";
   #waiters: (() => void)[] = [];
@@ -87,8 +102,10 @@ export class LaneSender implements DeltaSink {
       number,
       sequence: 0,
       open: undefined,
+      due: false,
       waiting: [],
       sending: false,
+      backoff: FRESH_BACKOFF,
       lastEnqueuedMs: ports.clock.now(),
     });
     this.#lanes = Array.from({ length: options.lanes }, (_, number) => lane(number));
@@ -113,18 +130,26 @@ export class LaneSender implements DeltaSink {
     this.#put("L", generation, item);
   }
 
-  manifest(listRV: string, rows: readonly ManifestRow[], generation: number): void {
-    const byLane = this.#lanes.map((): ManifestRow[] => []);
-    for (const row of rows) byLane[laneOf(row.key, this.#lanes.length)]?.push(row);
-    this.#lanes.forEach((lane, number) => {
+  /** Reads the rows twice, so that no more than a part per lane is held at a time. */
+  manifest(listRV: string, rows: Iterable<ManifestRow>, generation: number): void {
+    const parts = this.#lanes.map((lane) => {
       this.#close(lane);
-      const own = byLane[number] ?? [];
-      const parts = Math.max(1, Math.ceil(own.length / MANIFEST_ROWS_MAX));
-      for (let part = 1; part <= parts; part++) {
-        const slice = own.slice((part - 1) * MANIFEST_ROWS_MAX, part * MANIFEST_ROWS_MAX);
-        this.#enqueue(lane, `"g":${generation},"k":"M","L":"${listRV}","part":${part},"parts":${parts},"rows":${JSON.stringify(slice)}`, 0);
-      }
+      return { lane, rows: 0, sent: 0, of: 1, texts: [] as string[] };
     });
+    for (const { key } of rows) {
+      const part = parts[laneOf(key, parts.length)];
+      if (part) part.of = Math.max(1, Math.ceil(++part.rows / MANIFEST_ROWS_MAX));
+    }
+    const send = (part: (typeof parts)[number]): void => {
+      this.#enqueue(part.lane, `"g":${generation},"k":"M","L":"${listRV}","part":${++part.sent},"parts":${part.of},"rows":[${part.texts.join(",")}]`, 0);
+      part.texts = [];
+    };
+    for (const row of rows) {
+      const part = parts[laneOf(row.key, parts.length)];
+      part?.texts.push(JSON.stringify(row));
+      if (part?.texts.length === MANIFEST_ROWS_MAX) send(part);
+    }
+    for (const part of parts) if (part.sent < part.of) send(part);
     this.#rv = listRV;
   }
 
@@ -173,14 +198,20 @@ export class LaneSender implements DeltaSink {
     else this.#linger();
   }
 
-  /** One timer for all lanes: packs wait up to 10 ms for company. */
+  /** One timer for all lanes: packs wait up to 10 ms for company, 5 ms when there was nothing to send for a while. */
   #linger(): void {
+    const now = this.#ports.clock.now();
+    const idle = now - this.#lastItemMs > LINGER_MS;
+    this.#lastItemMs = now;
     if (this.#lingering) return;
     this.#lingering = true;
-    void this.#ports.clock.after(LINGER_MS, this.#signal).then(
+    void this.#ports.clock.after(idle ? LINGER_IDLE_MS : LINGER_MS, this.#signal).then(
       () => {
         this.#lingering = false;
-        for (const lane of this.#lanes) this.#close(lane);
+        for (const lane of this.#lanes) {
+          if (lane.sending) lane.due = true;
+          else this.#close(lane);
+        }
       },
       () => undefined, // the stream ended
     );
@@ -190,6 +221,7 @@ export class LaneSender implements DeltaSink {
     const pack = lane.open;
     if (!pack) return;
     lane.open = undefined;
+    lane.due = false;
     this.#enqueue(lane, `"g":${pack.generation},"k":"${pack.kind}","items":[${pack.items.join(",")}]`, pack.items.length);
   }
 
@@ -206,35 +238,58 @@ export class LaneSender implements DeltaSink {
     const body = encodePackText(
       `{"v":${ENVELOPE_VERSION},"c":"${cluster}","r":"${resource}","e":"${epoch}","f":"${fence}","ln":${lane.number},"sq":${sequence},"ts":${now},${fields}}`,
     );
-    lane.waiting.push({ entry: { group, id: `${group}-${epoch}-${fence}-${sequence}`, body }, items });
+    const bytes = Buffer.byteLength(body);
+    lane.waiting.push({ entry: { group, id: `${group}-${epoch}-${fence}-${sequence}`, body }, items, bytes });
     lane.lastEnqueuedMs = now;
-    this.#bufferedBytes += body.length;
-    if (!lane.sending) void this.#send(lane);
+    this.#bufferedBytes += bytes;
+    this.#pump();
   }
 
-  async #send(lane: Lane): Promise<void> {
-    lane.sending = true;
-    let backoff = FRESH_BACKOFF;
-    while (lane.waiting.length > 0 && !this.#signal.aborted) {
-      const batch = nextBatch(lane.waiting.map(({ entry }) => entry));
-      const failed = await this.#trySend(batch);
-      const kept = new Set(failed);
-      const done = lane.waiting.splice(0, batch.length);
-      for (const { entry, items } of done) {
-        if (kept.has(entry.id)) continue;
+  /** Once whoever enqueues has done so for all lanes: calls with what waits, until no free lane has anything left. */
+  #pump(): void {
+    if (this.#pumping) return;
+    this.#pumping = true;
+    void Promise.resolve().then(() => {
+      this.#pumping = false;
+      while (!this.#signal.aborted) {
+        const batch = nextBatch(this.#lanes.filter((lane) => !lane.sending && lane.waiting.length > 0));
+        if (batch.size === 0) return;
+        void this.#send(batch);
+      }
+    });
+  }
+
+  async #send(batch: ReadonlyMap<Lane, number>): Promise<void> {
+    for (const lane of batch.keys()) lane.sending = true;
+    const failed = new Set(await this.#trySend([...batch].flatMap(([lane, count]) => lane.waiting.slice(0, count).map(({ entry }) => entry))));
+    for (const [lane, count] of batch) {
+      const done = lane.waiting.splice(0, count);
+      const kept = done.filter(({ entry }) => failed.has(entry.id));
+      lane.waiting.unshift(...kept);
+      for (const { entry, items, bytes } of done) {
+        if (failed.has(entry.id)) continue;
         this.#bufferedItems -= items;
-        this.#bufferedBytes -= entry.body.length;
+        this.#bufferedBytes -= bytes;
       }
-      lane.waiting.unshift(...done.filter(({ entry }) => kept.has(entry.id)));
-      if (failed.length > 0) {
-        const [next, delayMs] = stepBackoff(backoff, this.#ports.clock.now(), this.#ports.random.next());
-        backoff = next;
-        await this.#ports.clock.after(delayMs, this.#signal).catch(() => undefined);
-      }
-      if (this.idle) this.#sentRV = this.#rv;
-      this.#wake();
+      if (kept.length > 0) void this.#sendAgain(lane);
+      else this.#free(lane, FRESH_BACKOFF);
     }
+    if (this.idle) this.#sentRV = this.#rv;
+    this.#wake();
+    this.#pump();
+  }
+
+  async #sendAgain(lane: Lane): Promise<void> {
+    const [next, delayMs] = stepBackoff(lane.backoff, this.#ports.clock.now(), this.#ports.random.next());
+    await this.#ports.clock.after(delayMs, this.#signal).catch(() => undefined);
+    this.#free(lane, next);
+    this.#pump();
+  }
+
+  #free(lane: Lane, backoff: Backoff): void {
     lane.sending = false;
+    lane.backoff = backoff;
+    if (lane.due) this.#close(lane);
   }
 
   /** Ids that are not in the queue. An answer that never came counts as none sent: the same ids go again (T28). */
@@ -266,14 +321,19 @@ function itemText(item: SinkItem): string {
   return object.length > ITEM_BYTES_MAX ? `${head},"tooBig":true}` : `${head},"o":${object}}`;
 }
 
-/** The first messages that fit one SendMessageBatch; at least one. */
-function nextBatch(waiting: readonly QueueEntry[]): readonly QueueEntry[] {
-  let bytes = 0;
-  const batch: QueueEntry[] = [];
-  for (const entry of waiting) {
-    bytes += Buffer.byteLength(entry.body);
-    if (batch.length > 0 && (batch.length === BATCH_ENTRIES_MAX || bytes > BATCH_BYTES_MAX)) break;
-    batch.push(entry);
+/** How many messages of each lane go into the next call: one of each first, so that none waits for another's backlog. */
+function nextBatch(lanes: readonly Lane[]): ReadonlyMap<Lane, number> {
+  const batch = new Map<Lane, number>();
+  let [entries, bytes] = [0, 0];
+  for (let depth = 0; lanes.some(({ waiting }) => waiting.length > depth); depth++) {
+    for (const lane of lanes) {
+      const next = lane.waiting[depth];
+      if (next === undefined) continue;
+      if (entries === BATCH_ENTRIES_MAX || (entries > 0 && bytes + next.bytes > BATCH_BYTES_MAX)) return batch;
+      batch.set(lane, depth + 1);
+      entries++;
+      bytes += next.bytes;
+    }
   }
   return batch;
 }

@@ -10,9 +10,12 @@ import type { CachedResource, ObjectKey } from "../api/resources.ts";
 import type { Effect, IndexRequest, IndexStore, ItemChange, NamespaceCount, Row } from "../ports/store.ts";
 import type { AffectedKeys, Delta, Lookups } from "./events.ts";
 
-/** A put or delete as it came: from a message, an answer or a live read. A delete may know the object it deletes. */
+/**
+ * A put or delete as it came: from a message, an answer or a live read. A delete may know the object it deletes. `gone` is a
+ * live read that found nothing.
+ */
 export interface Change {
-  readonly type: "put" | "delete";
+  readonly type: ItemChange["type"];
   readonly key: ObjectKey;
   readonly uid: string;
   readonly rv: string;
@@ -67,7 +70,7 @@ function itemChange(
     ...(owner !== undefined && { owner }),
     ...(row && { expected: { rv: row.rv, uid: row.uid, ...(row.owner !== undefined && { owner: row.owner }) } }),
     effects: effectsOf(registry, resource, change, row, lookups),
-    counted: controllerOf(resource) !== undefined && isCounted(resource, row, put),
+    counted: controllerOf(resource) !== undefined && change.type !== "gone" && isCounted(resource, row, put),
     lowers: resource === "pods" ? lowersOf(row as Row<"pods"> | undefined, put as CachedPod | undefined) : [],
   };
 }

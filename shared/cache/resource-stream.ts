@@ -5,15 +5,16 @@
 import type { Cached } from "../api/cached.ts";
 import type { Digester } from "../api/digest.ts";
 import { objectKey } from "../api/resources.ts";
-import type { CachedResource, ObjectKey } from "../api/resources.ts";
+import type { CachedResource } from "../api/resources.ts";
 import { compareResourceVersions, isResourceVersion } from "../api/resource-version.ts";
 import { strip } from "../api/strip.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { KubeWatch, ListQuery } from "../ports/kube.ts";
 import type { Log } from "../ports/log.ts";
 import type { Random } from "../ports/random.ts";
-import type { ManifestRow } from "../ports/store.ts";
 import type { DeltaSink, SinkItem } from "./delta-sink.ts";
+import { ListedRows } from "./listed-rows.ts";
+import type { CachedVersions } from "./listed-rows.ts";
 import { startReflector, stepReflector } from "./reflector.ts";
 import type { ReflectorInput, ReflectorState, ReflectorStep } from "./reflector.ts";
 import { parseWatchLine } from "./watch-line.ts";
@@ -27,8 +28,8 @@ export interface ResourceStreamPorts {
   readonly log: Log;
   /** Starts a generation in the Store; its `floor` is the greatest watermark. Rejects when the leader has lost its place. */
   readonly openGeneration: () => Promise<{ readonly generation: number; readonly floor: string }>;
-  /** (uid, version) of what is cached already: listed again, but without payload. */
-  readonly cachedVersions?: () => Promise<ReadonlyMap<ObjectKey, string>>;
+  /** What is cached already: listed again, but without payload. */
+  readonly cachedVersions?: () => Promise<CachedVersions>;
   readonly quarantine: (what: string, where: string, why: string) => Promise<void>;
 }
 
@@ -95,7 +96,7 @@ export class ResourceStream {
     try {
       const cached = await this.#ports.cachedVersions?.();
       const from = rv === undefined ? undefined : compareResourceVersions(rv, floor) >= 0 ? rv : floor;
-      const rows: ManifestRow[] = [];
+      const rows = new ListedRows();
       let listRV = "";
       for (let next: string | undefined, first = true; first || next !== undefined; first = false) {
         const page = await this.#ports.kube.listPage(this.#resource, queryOf(from, next), signal);
@@ -103,8 +104,8 @@ export class ResourceStream {
         for (const item of page.items) {
           const listed = await this.#read("A", item, "list");
           if (!listed) continue;
-          rows.push({ key: listed.key, uid: listed.uid, rv: listed.rv });
-          if (cached?.get(listed.key) !== `${listed.uid} ${listed.rv}`) this.#ports.sink.listed(listed, generation);
+          rows.add(listed);
+          if (cached?.has(listed.key, listed.uid, listed.rv) !== true) this.#ports.sink.listed(listed, generation);
         }
         await this.#ports.sink.room(signal);
         next = page.continue;

@@ -19,7 +19,8 @@ export function parseWatchLine(line: string): WatchLine {
   }
   if (typeof event?.type !== "string" || typeof event.object !== "object" || event.object === null)
     return { kind: "undecodable", why: "not a watch event" };
-  const version = event.object.metadata?.resourceVersion;
+  // A pod of a stripped capture is flat already (CachedPod), and replay feeds it in as it stands.
+  const version = event.object.metadata?.resourceVersion ?? event.object.resourceVersion;
   const rv = typeof version === "string" ? version : undefined;
   const type = TYPES[event.type];
   if (type) return { kind: "change", type, object: event.object, rv };
@@ -30,6 +31,7 @@ export function parseWatchLine(line: string): WatchLine {
 
 interface StatusLike {
   readonly metadata?: { readonly resourceVersion?: unknown };
+  readonly resourceVersion?: unknown;
   readonly code?: number;
   readonly reason?: string;
   readonly message?: string;

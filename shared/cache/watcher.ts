@@ -12,7 +12,7 @@
 import type { Digester } from "../api/digest.ts";
 import { LANES } from "../api/lane.ts";
 import { CACHED_RESOURCES } from "../api/resources.ts";
-import type { CachedResource, ObjectKey } from "../api/resources.ts";
+import type { CachedResource } from "../api/resources.ts";
 import { minResourceVersion } from "../api/resource-version.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { DeltaQueue } from "../ports/delta-queue.ts";
@@ -23,6 +23,7 @@ import type { Random } from "../ports/random.ts";
 import type { EpochRecord, ResourceHealth, Store } from "../ports/store.ts";
 import { LaneSender } from "./lane-sender.ts";
 import type { Leadership } from "./lease.ts";
+import { VersionSet } from "./listed-rows.ts";
 import { HistoryRegressedError, ResourceStream } from "./resource-stream.ts";
 import { ring } from "./write-through.ts";
 
@@ -174,7 +175,7 @@ class Term {
       log.error("quarantined", { what, where, why });
       await store.quarantine({ what, where, why, atMs: clock.now() });
     };
-    const cachedVersions = (): Promise<ReadonlyMap<ObjectKey, string>> => readVersions(store, resource);
+    const cachedVersions = (): Promise<VersionSet> => readVersions(store, resource);
     const stream = new ResourceStream(
       { kube, sink: sender, clock, random, digester, log, openGeneration, cachedVersions, quarantine },
       resource,
@@ -244,10 +245,10 @@ class Term {
   }
 }
 
-/** What the cache holds, as `uid version`: a listed object at that version need not travel again. */
-async function readVersions(store: Store, resource: CachedResource): Promise<ReadonlyMap<ObjectKey, string>> {
-  const versions = new Map<ObjectKey, string>();
+/** What the cache holds: a listed object at that version need not travel again. */
+async function readVersions(store: Store, resource: CachedResource): Promise<VersionSet> {
+  const hashes: number[] = [];
   for (let lane = 0; lane < LANES[resource]; lane++)
-    for (const row of await store.readLane(resource, lane)) versions.set(row.key, `${row.uid} ${row.rv}`);
-  return versions;
+    for (const { key, uid, rv } of await store.readLane(resource, lane)) hashes.push(VersionSet.hashOf(key, uid, rv));
+  return new VersionSet(hashes);
 }

@@ -181,7 +181,11 @@ export interface Effect {
 
 /** One object's change with what was read to decide its effects. */
 export interface ItemChange {
-  readonly type: "put" | "delete";
+  /**
+   * `gone`: a live read found nothing, so the row of this uid is flagged `gone` until its DELETED event comes (informer §10.4).
+   * It concerns whom a delete would; without such a row, and with the flag there already, it is `same`.
+   */
+  readonly type: "put" | "delete" | "gone";
   readonly key: ObjectKey;
   readonly uid: string;
   readonly rv: string;
@@ -250,7 +254,8 @@ export interface IndexStore {
   readManifest(pack: Omit<PackHeader, "kind">): Promise<readonly ManifestRow[]>;
   /**
    * The last (or only) part. `rows` are all rows of the lane at `listRV`, `sweep` a delete for each cached row that is not
-   * among them and not newer than `listRV`. `needed`: a listed row is missing, the lane is frozen. `early`: not contiguous.
+   * among them and not newer than `listRV`. `needed`: a listed row is missing, the lane is frozen. `early`: not contiguous,
+   * which is a hole from now on.
    */
   applyManifest(
     pack: Omit<PackHeader, "kind">,

@@ -32,6 +32,7 @@ export interface Step {
 export function applyItem(step: Step, item: ItemChange): ItemOutcome | "moved" {
   const lane = laneOfKey(step.resource, item.key);
   const row = lane.rows.get(item.key);
+  if (item.type === "gone") return applyGone(step, lane, row, item);
   const dropped = item.type === "put" ? staleness(step, lane, row, item) : isNewer(row, item.rv);
   if (dropped) return dropped;
   if (!isAsExpected(row, item.expected)) return "moved";
@@ -41,8 +42,22 @@ export function applyItem(step: Step, item: ItemChange): ItemOutcome | "moved" {
   else bury(lane, item);
   if (item.counted) countChange(step.resource, item.key);
   followPrimary(step, row, item);
+  settle(step, item);
+  return "changed";
+}
+
+/** What follows from a changed row: intents it answers, keys it concerns. */
+function settle(step: Step, item: ItemChange): void {
   lowerAnswered(step, item);
   for (const effect of item.effects) queueEffect(step.epoch, effect, step.ring, step.nowMs, step.exempt);
+}
+
+/** A live read found nothing under this uid: readers treat the row as deleted until the stream says so too. */
+function applyGone(step: Step, lane: LaneData, row: Row | undefined, item: ItemChange): ItemOutcome | "moved" {
+  if (!row || row.uid !== item.uid || row.gone) return "same";
+  if (!isAsExpected(row, item.expected)) return "moved";
+  putRow(step.name, step.resource, lane, { ...row, gone: true });
+  settle(step, item);
   return "changed";
 }
 

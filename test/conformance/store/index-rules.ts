@@ -225,6 +225,51 @@ export function indexCases(open: OpenRig): void {
     expect(await primaries()).toEqual([]);
   });
 
+  it("[informer T24] a live read that found nothing flags the row of that uid, lowers its delete and queues whom a delete would", async () => {
+    const rig = await (await open()).synced();
+    const rs = cachedReplicaSet();
+    await rig.seed("replicasets", [put(rs, { counted: true })]);
+    const object = pod("10", { owner: ownedBy("ReplicaSet", rs) });
+    await rig.seed("pods", [put(object)]);
+    const { run } = await runOf(rig, "shop/web");
+    await rig.store.registerIntents(run, rs.metadata.uid, [{ id: `d:${object.uid}`, verb: "delete", name: "web-1", uid: object.uid }]);
+    await rig.store.done(run, { kind: "ok" });
+    const goneItem = (uid: string): ItemChange => ({
+      ...remove(pod("20", { uid }), "20", {
+        effects: [effect("replicaset", rs)],
+        lowers: [{ ownerUid: rs.metadata.uid, op: `d:${uid}` }],
+      }),
+      type: "gone",
+    });
+    expect(outcomes(await rig.deliver("pods", [goneItem("somebody-else")]))).toEqual(["same"]);
+    expect(await rig.row("pods", POD)).toMatchObject({ gone: false });
+    const answer = await rig.deliver("pods", [goneItem(object.uid)]);
+    expect(outcomes(answer)).toEqual(["changed"]);
+    expect(await rig.dirty("replicaset")).toEqual(["shop/web"]);
+    expect(await rig.row("pods", POD)).toEqual({ key: POD, uid: object.uid, rv: "10", owner: rs.metadata.uid, gone: true, object });
+    expect((await rig.store.readSlices([{ resource: "pods", owner: rs.metadata.uid }]))[0]).toEqual([await rig.row("pods", POD)]);
+    expect(await rig.watermark("pods")).toBe("20");
+    expect(outcomes(await rig.deliver("pods", [goneItem(object.uid)]))).toEqual(["same"]);
+    expect(await rig.intents(rs.metadata.uid, "replicaset", "shop/web")).toEqual([]);
+    expect(outcomes(await rig.deliver("pods", [remove(object, "21")]))).toEqual(["changed"]);
+    expect(await rig.row("pods", POD)).toBeUndefined();
+    expect(outcomes(await rig.deliver("pods", [goneItem(object.uid)]))).toEqual(["same"]);
+  });
+
+  it("[informer T24] of a primary too: its row stays until the stream ends it", async () => {
+    const rig = await (await open()).synced();
+    const rs = cachedReplicaSet();
+    await rig.seed("replicasets", [put(rs, { counted: true })]);
+    expect(
+      outcomes(
+        await rig.deliver("replicasets", [{ ...remove(rs, "9", { effects: [effect("replicaset", rs, { self: true })] }), type: "gone" }]),
+      ),
+    ).toEqual(["changed"]);
+    const { run, snapshot } = await rig.taken("replicaset", "shop/web");
+    expect(snapshot.primary).toMatchObject({ uid: rs.metadata.uid, gone: true });
+    await rig.store.done(run, { kind: "ok" });
+  });
+
   it("an effect for a primary that is gone or another one queues nobody; its own appearance and end do", async () => {
     const rig = await (await open()).synced();
     const rs = cachedReplicaSet({ uid: "rs1", resourceVersion: "5" });

@@ -38,14 +38,20 @@ function item(name: string, rv: number, extra: { readonly type?: "A" | "M" | "D"
   return { type: extra.type ?? "M", key: `shop/${name}`, uid, rv: String(rv), object } as const;
 }
 
-test("items that come within 10 ms travel together, in order", async () => {
+test("items that come within 5 ms travel together, in order; 10 ms while more of them come", async () => {
   const { clock, sender, sent } = setUp();
   sender.live(item("a", 1));
   sender.live(item("b", 2));
-  await clock.advance(9);
+  await clock.advance(4);
   expect(sent()).toEqual([]);
   await clock.advance(1);
   expect(sent()).toMatchObject([{ k: "D", sq: 1, ln: 0, e: "e1", f: "7", items: [{ key: "shop/a" }, { key: "shop/b" }] }]);
+  sender.live(item("c", 3));
+  await clock.advance(9);
+  sender.live(item("d", 4));
+  expect(sent()).toHaveLength(1);
+  await clock.advance(1);
+  expect(sent()[1]).toMatchObject({ sq: 2, items: [{ key: "shop/c" }, { key: "shop/d" }] });
 });
 
 test("[informer T25] packs and batches stay within SQS's limits, and order is kept", async () => {
@@ -67,11 +73,24 @@ test("[informer T26] entries that failed are sent again under the same ids, befo
     failed: call === 1 ? entries.slice(0, 1).map(({ id }) => ({ id, reason: "throttled", permanent: false })) : [],
   }));
   sender.watermark("5");
+  await clock.advance(0);
   sender.watermark("6");
   await clock.runUntilIdle();
   const ids = batches.map((batch) => batch.map(({ id }) => id));
   expect(ids[0]?.[0]).toBe("c1.pods.0-e1-7-1");
   expect(ids[1]).toEqual(["c1.pods.0-e1-7-1", "c1.pods.0-e1-7-2"]);
+});
+
+test("a call takes messages of several lanes; a lane that failed holds back nobody else", async () => {
+  const { clock, sender, batches } = setUp((entries, call) => ({ failed: call === 1 ? entries.slice(0, 1).map(({ id }) => ({ id, reason: "throttled", permanent: false })) : [] }), 4);
+  sender.watermark("5");
+  await clock.advance(0);
+  expect(batches.map((batch) => batch.map(({ group }) => group))).toEqual([["c1.pods.0", "c1.pods.1", "c1.pods.2", "c1.pods.3"]]);
+  sender.watermark("6");
+  await clock.advance(0);
+  expect(batches[1]?.map(({ id }) => id)).toEqual(["c1.pods.1-e1-7-2", "c1.pods.2-e1-7-2", "c1.pods.3-e1-7-2"]);
+  await clock.runUntilIdle();
+  expect(batches[2]?.map(({ id }) => id)).toEqual(["c1.pods.0-e1-7-1", "c1.pods.0-e1-7-2"]);
 });
 
 test("[informer T28] a send without answer is repeated with the same id and body", async () => {

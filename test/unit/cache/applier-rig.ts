@@ -1,0 +1,196 @@
+/** An applier over a memory Store with one lane a resource, fed with bodies as a watcher would make them. */
+import type { Cached } from "../../../shared/api/cached.ts";
+import { createDigester } from "../../../shared/api/digest.ts";
+import { CACHED_RESOURCES } from "../../../shared/api/resources.ts";
+import type { CachedResource, Controller, ObjectKey } from "../../../shared/api/resources.ts";
+import type { KubeObject } from "../../../shared/api/wire.ts";
+import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
+import { createMemoryStore } from "../../../shared/adapters/memory/store.ts";
+import { applyMessage } from "../../../shared/cache/applier.ts";
+import type { Verdict } from "../../../shared/cache/applier.ts";
+import type { EnvelopeItem } from "../../../shared/cache/envelope.ts";
+import { cacheIdentity } from "../../../shared/cache/identity.ts";
+import type { WriteThroughPorts } from "../../../shared/cache/write-through.ts";
+import { REGISTRY } from "../../../shared/lambda/registry.ts";
+import type { Doorbell } from "../../../shared/ports/doorbells.ts";
+import type { KubeReader } from "../../../shared/ports/kube.ts";
+import type { ManifestRow, Row, Store, Taken } from "../../../shared/ports/store.ts";
+import { keyOf, listed } from "../../support/builders.ts";
+import { recordingLog } from "../recording-log.ts";
+
+const EPOCH = "e1";
+const FENCE = "100";
+
+export interface MessageFields {
+  readonly resource?: CachedResource;
+  /** Default: the lane's next one. */
+  readonly sq?: number;
+  readonly generation?: number;
+  readonly fence?: string;
+  readonly kind?: "D" | "L";
+}
+
+/** `item(pod, "M")`: the object travels along unless it is told otherwise. */
+export function item(object: Cached, t: EnvelopeItem["t"], more: Partial<EnvelopeItem> = {}): EnvelopeItem {
+  const { uid, resourceVersion: rv } = "metadata" in object ? object.metadata : object;
+  return { t, key: keyOf(object), uid, rv, o: object, ...more };
+}
+
+export class ApplierRig {
+  readonly clock = createVirtualClock(0);
+  readonly digester = createDigester("a key for tests");
+  readonly log = recordingLog();
+  readonly rung: Doorbell[] = [];
+  /** What live reads find. */
+  readonly live = new Map<ObjectKey, KubeObject>();
+  /** Swapped by tests that need a Store which fails or is changed under a call. */
+  store: Store;
+  readonly #sequences = new Map<CachedResource, number>();
+  #generation = 0;
+  #messages = 0;
+
+  private constructor() {
+    this.store = createMemoryStore({
+      deployment: "test",
+      cluster: "c1",
+      identity: cacheIdentity(this.digester),
+      holeLimitMs: 60_000,
+      clock: this.clock,
+    });
+  }
+
+  /** Everything empty and synced. */
+  static async synced(): Promise<ApplierRig> {
+    const rig = new ApplierRig();
+    await rig.store.openEpoch({ ...cacheIdentity(rig.digester), epoch: EPOCH, clusterUid: "cluster", fence: FENCE });
+    await rig.openFence(FENCE);
+    for (const resource of CACHED_RESOURCES) await rig.relist(resource, [], "0");
+    return rig;
+  }
+
+  async openFence(fence: string): Promise<void> {
+    for (const resource of CACHED_RESOURCES) await this.store.openFence({ epoch: EPOCH, fence, resource, lanes: 1 });
+  }
+
+  async openGeneration(resource: CachedResource): Promise<number> {
+    const opened = await this.store.openGeneration({ epoch: EPOCH, fence: FENCE, resource });
+    if (opened.kind !== "open") throw new Error(opened.kind);
+    return (this.#generation = opened.generation);
+  }
+
+  async relist(resource: CachedResource, objects: readonly Cached[], listRV: string): Promise<void> {
+    await this.openGeneration(resource);
+    if (objects.length > 0)
+      await this.apply(
+        this.pack(
+          objects.map((object) => item(object, "A")),
+          { resource, kind: "L" },
+        ),
+      );
+    await this.apply(this.manifest(objects.map(listed), listRV, { resource }));
+  }
+
+  /** One message's body. */
+  pack(items: readonly unknown[], { kind = "D", ...fields }: MessageFields = {}): string {
+    return this.#body({ ...fields, fields: { k: kind, items } });
+  }
+
+  watermark(rv: string, fields: MessageFields = {}): string {
+    return this.#body({ ...fields, fields: { k: "W", rv } });
+  }
+
+  manifest(
+    rows: readonly ManifestRow[],
+    listRV: string,
+    fields: MessageFields & { readonly part?: number; readonly parts?: number } = {},
+  ): string {
+    const { part = 1, parts = 1, ...rest } = fields;
+    return this.#body({ ...rest, fields: { k: "M", L: listRV, part, parts, rows } });
+  }
+
+  #body({
+    resource = "pods",
+    sq,
+    generation = this.#generation,
+    fence = FENCE,
+    fields,
+  }: MessageFields & { readonly fields: object }): string {
+    const sequence = sq ?? (this.#sequences.get(resource) ?? 0) + 1;
+    this.#sequences.set(resource, Math.max(sequence, this.#sequences.get(resource) ?? 0));
+    return JSON.stringify({ v: 1, c: "c1", r: resource, e: EPOCH, f: fence, g: generation, ln: 0, sq: sequence, ts: 0, ...fields });
+  }
+
+  async apply(body: string): Promise<Verdict> {
+    const doorbells = { ring: async (bells: readonly Doorbell[]) => void this.rung.push(...bells) };
+    const reader: Pick<KubeReader, "get"> = { get: async (_, namespace, name) => this.live.get(`${namespace}/${name}`) };
+    const cluster = { store: this.store, doorbells, reader: reader as KubeReader }; // an applier reads single objects only
+    return applyMessage(
+      {
+        cluster: (cid) => (cid === "c1" ? cluster : undefined),
+        registry: REGISTRY,
+        digester: this.digester,
+        clock: this.clock,
+        log: this.log,
+      },
+      { id: `message-${++this.#messages}`, body },
+    );
+  }
+
+  writeThroughPorts(): WriteThroughPorts {
+    return {
+      store: this.store,
+      doorbells: { ring: async (bells) => void this.rung.push(...bells) },
+      registry: REGISTRY,
+      digester: this.digester,
+      log: this.log,
+    };
+  }
+
+  async row(key: ObjectKey, resource: CachedResource = "pods"): Promise<Row | undefined> {
+    return (await this.store.readIndex({ rows: [{ resource, key }] })).rows[0]?.row;
+  }
+
+  async keys(resource: CachedResource = "pods"): Promise<readonly ObjectKey[]> {
+    return (await this.store.readLane(resource, 0)).map(({ key }) => key);
+  }
+
+  async health(resource: CachedResource = "pods") {
+    const result = await this.store.checkpoint({ epoch: EPOCH, fence: FENCE, sent: {} });
+    if (result.kind !== "ok") throw new Error(result.kind);
+    return result.resources.find((health) => health.resource === resource);
+  }
+
+  async watermarkOf(resource: CachedResource = "pods"): Promise<string | undefined> {
+    return (await this.health(resource))?.watermarks[0];
+  }
+
+  async dirty(controller: Controller): Promise<readonly ObjectKey[]> {
+    return (await this.store.queued(controller)).filter(({ readyAtMs }) => readyAtMs !== undefined).map(({ key }) => key);
+  }
+
+  /** Runs every dirty key of `controller` to its end; how many there were. */
+  async drain(controller: Controller): Promise<number> {
+    const keys = await this.dirty(controller);
+    for (const key of keys) {
+      await this.clock.advance(1_500);
+      const run = await this.take(controller, key);
+      await this.store.done(run, { kind: "ok" });
+    }
+    return keys.length;
+  }
+
+  async take(controller: Controller, key: ObjectKey): Promise<Taken> {
+    const run: Taken = { epoch: EPOCH, controller, key, token: `token-${++this.#messages}` };
+    const first = await this.store.take(run, {});
+    const result = first.kind === "moved" ? await this.store.take(run, first) : first;
+    if (result.kind !== "ok") throw new Error(`take ${key}: ${JSON.stringify(result)}`);
+    return run;
+  }
+
+  /** Errors and warnings as `message what: why`. */
+  get complaints(): readonly string[] {
+    return this.log.lines
+      .filter(({ level }) => level === "error" || level === "warn")
+      .map(({ message, fields }) => `${message} ${JSON.stringify(fields)}`);
+  }
+}

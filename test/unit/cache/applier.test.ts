@@ -1,0 +1,387 @@
+// Would catch: a message that blocks its lane, an effect twice or never, a deleted object that comes back, a bad item that takes its neighbours along.
+import { describe, expect, it } from "vitest";
+import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
+import type { CachedPod } from "../../../shared/api/cached.ts";
+import { cachedPod, cachedReplicaSet, listed, ownedBy } from "../../support/builders.ts";
+import { ApplierRig, item } from "./applier-rig.ts";
+
+const rs = cachedReplicaSet({ name: "web", replicas: 3 });
+const owner = ownedBy("ReplicaSet", rs);
+const POD = "shop/web-1";
+const pod = (rv: number, overrides: Partial<CachedPod> = {}): CachedPod => cachedPod({ resourceVersion: String(rv), owner, ...overrides });
+
+/** The ReplicaSet is cached, and nobody has anything to do. */
+async function scene(): Promise<ApplierRig> {
+  const rig = await ApplierRig.synced();
+  await rig.apply(rig.pack([item(rs, "A")], { resource: "replicasets" }));
+  await rig.drain("replicaset");
+  rig.rung.length = 0;
+  return rig;
+}
+
+describe("order", () => {
+  it("[informer T31] add, update and delete in order: each wakes the owner, and the row is gone", async () => {
+    const rig = await scene();
+    const runs: number[] = [];
+    for (const each of [item(pod(1), "A"), item(pod(2, { labels: { app: "web", extra: "1" } }), "M"), item(pod(3), "D")]) {
+      expect(await rig.apply(rig.pack([each]))).toEqual({ kind: "ack" });
+      runs.push(await rig.drain("replicaset"));
+    }
+    expect(runs).toEqual([1, 1, 1]);
+    expect(rig.rung.map(({ key }) => key)).toEqual(["shop/web", "shop/web", "shop/web"]);
+    expect(await rig.row(POD)).toBeUndefined();
+    expect(await rig.watermarkOf()).toBe("3");
+  });
+
+  it("[informer T32] the same in reverse: the row is absent throughout, W moves once all three are there", async () => {
+    const rig = await scene();
+    const first = 2; // the empty manifest was 1
+    const bodies = [item(pod(1), "A"), item(pod(2), "M"), item(pod(3), "D")].map((each, i) => rig.pack([each], { sq: first + i }));
+    for (const body of bodies.toReversed()) {
+      expect(await rig.watermarkOf()).toBe("0");
+      expect(await rig.apply(body)).toEqual({ kind: "ack" });
+      expect(await rig.row(POD)).toBeUndefined();
+    }
+    expect(await rig.watermarkOf()).toBe("3");
+  });
+
+  it("[informer T33] each message five times in any order: the same state, and no owner woken more often than things changed", async () => {
+    for (let seed = 1; seed <= 30; seed++) {
+      const random = createSeededRandom(seed);
+      const rig = await scene();
+      const messages = [
+        [item(pod(1), "A")],
+        [item(pod(2, { labels: { app: "web", v: "2" } }), "M")],
+        [item(pod(5, { name: "b" }), "A")],
+        [item(pod(7), "D")],
+      ];
+      const bodies = messages.map((items, i) => rig.pack(items, { sq: 2 + i }));
+      const storm = bodies.flatMap((body) => Array.from({ length: 5 }, () => ({ body, at: random.next() }))).sort((a, b) => a.at - b.at);
+      let runs = 0;
+      for (const { body } of storm) {
+        await rig.apply(body);
+        runs += await rig.drain("replicaset");
+      }
+      expect(await rig.keys(), `seed ${seed}`).toEqual(["shop/b"]);
+      expect(await rig.watermarkOf(), `seed ${seed}`).toBe("7");
+      expect(runs, `seed ${seed}`).toBeLessThanOrEqual(messages.length);
+      expect(runs, `seed ${seed}`).toBeGreaterThanOrEqual(2);
+    }
+  });
+
+  it("[informer T34] a late update does not bring back what was deleted, neither above the watermark (A5) nor below (A6)", async () => {
+    const rig = await scene();
+    await rig.apply(rig.pack([item(pod(30), "D")], { sq: 4 }));
+    await rig.apply(rig.pack([item(pod(20), "M")], { sq: 3 }));
+    expect(await rig.keys()).toEqual([]);
+    expect(await rig.watermarkOf()).toBe("0");
+    await rig.apply(rig.watermark("30", { sq: 2 }));
+    expect(await rig.watermarkOf()).toBe("30");
+    await rig.apply(rig.pack([item(pod(20), "M")], { sq: 5 }));
+    expect(await rig.keys()).toEqual([]);
+  });
+
+  it("a delete of what was never cached wakes the owner that the message names (A9)", async () => {
+    const rig = await scene();
+    await rig.apply(rig.pack([item(pod(9), "D")]));
+    expect(await rig.dirty("replicaset")).toEqual(["shop/web"]);
+  });
+
+  it("[informer T36] deleted and made again under another uid, in one pack or collapsed: the old owner and the new one hear of it", async () => {
+    const other = cachedReplicaSet({ name: "other", resourceVersion: "2" });
+    const again = cachedPod({ uid: "second", resourceVersion: "6", owner: ownedBy("ReplicaSet", other) });
+    const packs = [[item(pod(5), "D"), item(again, "A")], [item(again, "M")]];
+    for (const items of packs) {
+      const rig = await scene();
+      await rig.apply(rig.pack([item(other, "A")], { resource: "replicasets" }));
+      await rig.apply(rig.pack([item(pod(4), "A")]));
+      await rig.drain("replicaset");
+      expect(await rig.apply(rig.pack(items))).toEqual({ kind: "ack" });
+      expect(await rig.dirty("replicaset")).toEqual(["shop/other", "shop/web"]);
+      expect(await rig.row(POD)).toMatchObject({ uid: "second", rv: "6", owner: other.metadata.uid });
+      expect(await rig.watermarkOf()).toBe("6");
+    }
+  });
+});
+
+describe("half-applied messages", () => {
+  it("[informer T25b] a crash after item 2 of 5: redelivery applies 3 to 5, effects of 1 and 2 come once, the sequence counts once", async () => {
+    const rig = await scene();
+    const names = ["a", "b", "c", "d", "e"];
+    const body = rig.pack(names.map((name, i) => item(pod(10 + i, { name }), "A")));
+    const { store } = rig;
+    let calls = 0;
+    rig.store = {
+      ...store,
+      applyPack: async (pack, items, options) => {
+        if (++calls === 2) throw new Error("the process died");
+        // Somebody has written item 3 since it was read, so the call ends before it.
+        if (calls === 1)
+          return store.applyPack(
+            pack,
+            items.map((each) => (each.key === "shop/c" ? { ...each, expected: { rv: "1", uid: "x" } } : each)),
+            options,
+          );
+        return store.applyPack(pack, items, options);
+      },
+    };
+    await expect(rig.apply(body)).rejects.toThrow("the process died");
+    expect(await rig.keys()).toEqual(["shop/a", "shop/b"]);
+    expect(await rig.watermarkOf()).toBe("0");
+    expect(await rig.drain("replicaset")).toBe(1);
+    expect(await rig.apply(body)).toEqual({ kind: "ack" });
+    expect(await rig.keys()).toEqual(names.map((name) => `shop/${name}`));
+    expect(await rig.drain("replicaset")).toBe(1);
+    expect(await rig.watermarkOf()).toBe("14");
+    expect(await rig.apply(rig.pack([item(pod(15, { name: "f" }), "A")]))).toEqual({ kind: "ack" });
+    expect(await rig.watermarkOf()).toBe("15");
+  });
+
+  it("a key that comes twice goes in two calls, also when others follow it", async () => {
+    const rig = await scene();
+    await rig.apply(rig.pack([item(pod(4), "A")]));
+    const items = [item(pod(5), "D"), item(pod(6, { uid: "second" }), "A"), item(pod(7, { name: "b" }), "A")];
+    expect(await rig.apply(rig.pack(items))).toEqual({ kind: "ack" });
+    expect(await rig.row(POD)).toMatchObject({ uid: "second" });
+    expect(await rig.keys()).toEqual(["shop/b", POD]);
+  });
+
+  it("250 items in one message go in calls of at most 100, and the last one commits", async () => {
+    const rig = await scene();
+    const { store } = rig;
+    const sizes: string[] = [];
+    rig.store = {
+      ...store,
+      applyPack: (pack, items, options) => {
+        sizes.push(`${items.length}${options.commit ? " and commit" : ""}`);
+        return store.applyPack(pack, items, options);
+      },
+    };
+    await rig.apply(rig.pack(Array.from({ length: 250 }, (_, i) => item(pod(100 + i, { name: `p${i}` }), "A"))));
+    expect(sizes).toEqual(["100", "100", "50 and commit"]);
+    expect(await rig.watermarkOf()).toBe("349");
+  });
+
+  it("rows that move under every attempt send the message back, and what was queued meanwhile is rung", async () => {
+    const rig = await scene();
+    const { store } = rig;
+    rig.store = {
+      ...store,
+      applyPack: async () => ({
+        kind: "retry",
+        index: 0,
+        bells: [{ controller: "replicaset", key: "shop/web", epoch: "e1", delayMs: 0 }],
+        outcomes: [],
+      }),
+    };
+    expect(await rig.apply(rig.pack([item(pod(5), "A")]))).toMatchObject({ kind: "retry", afterSeconds: 5 });
+    expect(rig.rung).toHaveLength(1);
+  });
+});
+
+describe("lists", () => {
+  it("[informer T37] what the list does not name is deleted at its version, and its owner hears of it", async () => {
+    const rig = await scene();
+    const [a, b, c] = ["a", "b", "c"].map((name, i) => pod(10 + i, { name })) as [CachedPod, CachedPod, CachedPod];
+    await rig.apply(rig.pack([a, b, c].map((each) => item(each, "A"))));
+    await rig.drain("replicaset");
+    await rig.openGeneration("pods");
+    expect(await rig.apply(rig.manifest([listed(a), listed(b)], "40"))).toEqual({ kind: "ack" });
+    expect(await rig.keys()).toEqual(["shop/a", "shop/b"]);
+    expect(await rig.dirty("replicaset")).toEqual(["shop/web"]);
+    expect(await rig.watermarkOf()).toBe("40");
+  });
+
+  it("[informer T38] [informer T39] an add in flight from before the list stays away, one from after it stays", async () => {
+    const rig = await scene();
+    const late = rig.pack([item(pod(10, { name: "x" }), "A")], { sq: 3 });
+    const young = rig.pack([item(pod(41, { name: "y" }), "A")], { sq: 4 });
+    await rig.openGeneration("pods");
+    await rig.apply(young);
+    expect(await rig.apply(rig.manifest([], "40", { sq: 2 }))).toEqual({ kind: "ack" });
+    await rig.apply(late);
+    expect(await rig.keys()).toEqual(["shop/y"]);
+    expect(await rig.watermarkOf()).toBe("41");
+  });
+
+  it("[informer T40] [informer T41] a manifest before its lane waits, and shows as a hole until the missing message comes", async () => {
+    const rig = await scene();
+    await rig.openGeneration("pods");
+    const payload = rig.pack([item(pod(10), "A")], { kind: "L", sq: 2 });
+    const manifest = rig.manifest([listed(pod(10))], "20", { sq: 3 });
+    expect(await rig.apply(manifest)).toMatchObject({ kind: "retry", afterSeconds: 2 });
+    await rig.clock.advance(61_000);
+    expect((await rig.health())?.holeForMs).toBe(61_000);
+    expect(await rig.apply(payload)).toEqual({ kind: "ack" });
+    expect(await rig.apply(manifest)).toEqual({ kind: "ack" });
+    expect(await rig.health()).toMatchObject({ syncedGeneration: 2, frozenLanes: [], watermarks: ["20"] });
+    expect((await rig.health())?.holeForMs).toBeUndefined();
+  });
+
+  it("[informer T05] a manifest that names what never came is acknowledged, freezes W and asks for it; the next one lets go", async () => {
+    const rig = await scene();
+    await rig.openGeneration("pods");
+    expect(await rig.apply(rig.manifest([listed(pod(10))], "20"))).toEqual({ kind: "ack" });
+    await rig.apply(rig.pack([item(pod(25, { name: "b" }), "A")]));
+    expect(await rig.health()).toMatchObject({ frozenLanes: [0], needed: [POD], watermarks: ["0"] });
+    expect(rig.complaints.some((line) => line.includes("never arrived"))).toBe(true);
+    await rig.relist("pods", [pod(10), pod(25, { name: "b" })], "30");
+    expect(await rig.health()).toMatchObject({ frozenLanes: [], needed: [], watermarks: ["30"] });
+  });
+
+  it("the parts of a manifest are put together, and the last one decides", async () => {
+    const rig = await scene();
+    const [a, b] = [pod(10, { name: "a" }), pod(11, { name: "b" })];
+    await rig.apply(rig.pack([a, b, pod(12, { name: "zombie" })].map((each) => item(each, "A"))));
+    await rig.openGeneration("pods");
+    expect(await rig.apply(rig.manifest([listed(a)], "40", { part: 1, parts: 2 }))).toEqual({ kind: "ack" });
+    expect(await rig.keys()).toHaveLength(3);
+    expect(await rig.apply(rig.manifest([listed(b)], "40", { part: 2, parts: 2 }))).toEqual({ kind: "ack" });
+    expect(await rig.keys()).toEqual(["shop/a", "shop/b"]);
+  });
+});
+
+describe("who may write", () => {
+  it("[informer T54] [informer A2] an older fence is acknowledged and changes nothing, a newer one waits, another epoch is dropped", async () => {
+    const rig = await scene();
+    const before = rig.pack([item(pod(10), "A")], { sq: 2 });
+    await rig.openFence("101");
+    expect(await rig.apply(before)).toEqual({ kind: "ack" });
+    expect(await rig.keys()).toEqual([]);
+    expect(rig.log.lines.at(-1)).toMatchObject({ message: "message dropped", fields: { why: "fence", sequence: 2 } });
+    expect(await rig.apply(rig.pack([item(pod(10), "A")], { sq: 1, fence: "102" }))).toMatchObject({ kind: "retry", afterSeconds: 1 });
+    expect(await rig.apply(before.replace('"e":"e1"', '"e":"e0"'))).toEqual({ kind: "ack" });
+    expect(rig.log.lines.at(-1)).toMatchObject({ message: "message dropped", fields: { why: "epoch" } });
+    expect(await rig.keys()).toEqual([]);
+  });
+});
+
+describe("what did not travel", () => {
+  const big = (uid: string) => ({
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: {
+      namespace: "shop",
+      name: "web-1",
+      uid,
+      resourceVersion: "15",
+      labels: { app: "web" },
+      ownerReferences: [{ apiVersion: "apps/v1", kind: "ReplicaSet", name: "web", uid: rs.metadata.uid, controller: true }],
+    },
+  });
+
+  it("[informer T24] is read live: the row takes the version read, W the item's", async () => {
+    const rig = await scene();
+    rig.live.set(POD, big("uid-web-1"));
+    expect(await rig.apply(rig.pack([{ t: "M", key: POD, uid: "uid-web-1", rv: "12", tooBig: true }]))).toEqual({ kind: "ack" });
+    expect(await rig.row(POD)).toMatchObject({ rv: "15", uid: "uid-web-1", owner: rs.metadata.uid, gone: false });
+    expect(await rig.watermarkOf()).toBe("12");
+    await rig.apply(rig.pack([item(pod(14), "M")]));
+    expect(await rig.row(POD)).toMatchObject({ rv: "15" });
+  });
+
+  it("[informer T24] and not found any more: its row is flagged gone, its owner looks, its DELETED event ends it", async () => {
+    const rig = await scene();
+    await rig.apply(rig.pack([item(pod(10), "A")]));
+    await rig.drain("replicaset");
+    expect(await rig.apply(rig.pack([{ t: "M", key: POD, uid: "uid-web-1", rv: "12", tooBig: true }]))).toEqual({ kind: "ack" });
+    expect(await rig.row(POD)).toMatchObject({ rv: "10", gone: true });
+    expect(await rig.dirty("replicaset")).toEqual(["shop/web"]);
+    expect(await rig.watermarkOf()).toBe("12");
+    await rig.apply(rig.pack([item(pod(13), "D")]));
+    expect(await rig.keys()).toEqual([]);
+  });
+
+  it("and not found, nor cached: nothing happens", async () => {
+    const rig = await scene();
+    expect(
+      await rig.apply(rig.pack([{ t: "A", key: POD, uid: "uid-web-1", rv: "12", tooBig: true }, item(pod(13, { name: "b" }), "A")])),
+    ).toEqual({ kind: "ack" });
+    expect(await rig.keys()).toEqual(["shop/b"]);
+  });
+});
+
+describe("bad input", () => {
+  const neighbours = [item(pod(10, { name: "a" }), "A"), item(pod(12, { name: "b" }), "A")] as const;
+
+  it.each([
+    { name: "no uid", bad: { t: "A", key: "shop/bad", rv: "11", o: {} }, what: "pods shop/bad", why: "no uid" },
+    { name: "no key", bad: { t: "A", uid: "u", rv: "11", o: {} }, what: "pods without a key", why: "key undefined is not namespace/name" },
+    {
+      name: "a key with two slashes",
+      bad: { t: "A", key: "a/b/c", uid: "u", rv: "11", o: {} },
+      what: "pods a/b/c",
+      why: 'key "a/b/c" is not namespace/name',
+    },
+    {
+      name: "[informer T87] a version that is no integer",
+      bad: { t: "A", key: "shop/bad", uid: "u", rv: "abc", o: {} },
+      what: "pods shop/bad",
+      why: 'resourceVersion "abc" is no decimal integer',
+    },
+    { name: "an unknown type", bad: { t: "X", key: "shop/bad", uid: "u", rv: "11", o: {} }, what: "pods shop/bad", why: 'type "X"' },
+    { name: "no object", bad: { t: "A", key: "shop/bad", uid: "u", rv: "11" }, what: "pods shop/bad", why: "not an object" },
+    {
+      name: "an object without uid",
+      bad: { t: "A", key: "shop/bad", uid: "u", rv: "11", o: { namespace: "shop", name: "bad", resourceVersion: "11" } },
+      what: "pods shop/bad",
+      why: "uid",
+    },
+    {
+      name: "another object than it says",
+      bad: item(pod(11, { name: "other" }), "A", { key: "shop/bad" }),
+      what: "pods shop/bad",
+      why: "its object is another one",
+    },
+    { name: "no item at all", bad: null, what: "pods without a key", why: "not an item" },
+  ])("an item with $name is named and set aside; its neighbours and the sequence go on", async ({ bad, what, why }) => {
+    const rig = await scene();
+    expect(await rig.apply(rig.pack([neighbours[0], bad, neighbours[1]]))).toEqual({ kind: "ack" });
+    expect(await rig.keys()).toEqual(["shop/a", "shop/b"]);
+    expect(await rig.watermarkOf()).toBe("12");
+    const [entry, ...rest] = await rig.store.quarantined();
+    expect(rest).toEqual([]);
+    expect(entry).toMatchObject({ what, where: "lane 0, sequence 2" });
+    expect(entry?.why).toContain(why);
+    expect(rig.complaints).toEqual([expect.stringContaining(what)]);
+    expect(rig.complaints[0]).toContain("lane 0, sequence 2");
+  });
+
+  it("an item that is all of its message still moves the sequence and the watermark", async () => {
+    const rig = await scene();
+    await rig.apply(rig.pack([{ t: "M", key: "shop/bad", rv: "11", o: {} }]));
+    expect(await rig.watermarkOf()).toBe("11");
+    await rig.apply(rig.pack([item(pod(12), "A")]));
+    expect(await rig.watermarkOf()).toBe("12");
+  });
+
+  it("a message that is no envelope is named by its id and acknowledged; the next one is applied", async () => {
+    const rig = await scene();
+    expect(await rig.apply("{broken")).toEqual({ kind: "ack" });
+    expect(rig.complaints).toEqual([expect.stringMatching(/^quarantined .*"what":"message-\d+".*not JSON/)]);
+    expect(await rig.apply('{"v":1,"c":"c1","r":"secrets"}')).toEqual({ kind: "ack" });
+    expect(await rig.store.quarantined()).toMatchObject([
+      { what: expect.stringMatching(/^message-/), where: "Q1 message", why: expect.stringContaining("e is no text") },
+    ]);
+    expect(await rig.apply(rig.pack([item(pod(10), "A")]))).toEqual({ kind: "ack" });
+    expect(await rig.keys()).toEqual([POD]);
+  });
+
+  it("a message of another cluster is named and acknowledged", async () => {
+    const rig = await scene();
+    expect(await rig.apply(rig.pack([item(pod(10), "A")]).replace('"c":"c1"', '"c":"c9"'))).toEqual({ kind: "ack" });
+    expect(rig.complaints).toEqual([expect.stringContaining("no such cluster")]);
+    expect(await rig.keys()).toEqual([]);
+  });
+
+  it("a newer envelope waits for a newer applier, says so, and is applied once there is one", async () => {
+    const rig = await scene();
+    const body = rig.pack([item(pod(10), "A")]);
+    const newer = body.replace('"v":1', '"v":2');
+    expect(await rig.apply(newer)).toMatchObject({ kind: "retry", afterSeconds: 5 });
+    expect(rig.complaints).toEqual([expect.stringMatching(/newer envelope version.*"messageId":"message-\d+","version":2/)]);
+    expect(await rig.store.quarantined()).toEqual([]);
+    expect(await rig.apply(body)).toEqual({ kind: "ack" });
+    expect(await rig.keys()).toEqual([POD]);
+  });
+});

@@ -1,0 +1,97 @@
+// Would catch: a body that makes the applier throw, a newer envelope taken for rubbish, a field nobody checks.
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { decodeEnvelope } from "../../../shared/cache/decode.ts";
+import { encodePackText } from "../../../shared/cache/pack-codec.ts";
+
+const head = { v: 1, c: "c1", r: "pods", e: "e1", f: "7", g: 1, ln: 3, sq: 42, ts: 0 };
+const body = (fields: object): string => JSON.stringify({ ...head, ...fields });
+const row = { key: "shop/a", uid: "u", rv: "1" };
+
+describe("decodeEnvelope", () => {
+  it.each([
+    { name: "deltas", fields: { k: "D", items: [] } },
+    { name: "listed objects", fields: { k: "L", items: [{}] } },
+    { name: "a watermark", fields: { k: "W", rv: "9" } },
+    { name: "a manifest", fields: { k: "M", L: "9", part: 1, parts: 1, rows: [row] } },
+    { name: "versions beyond 2^64", fields: { k: "W", rv: "18446744073709551617", f: "18446744073709551616" } },
+    { name: "fields it does not know", fields: { k: "W", rv: "9", later: true } },
+  ])("reads $name", ({ fields }) => {
+    expect(decodeEnvelope(body(fields))).toEqual({ kind: "envelope", envelope: { ...head, ...fields } });
+  });
+
+  it.each([
+    { name: "no JSON", text: "{", why: "not JSON" },
+    { name: "a broken deflate", text: "deflate:AAAA", why: "not JSON" },
+    { name: "a list", text: "[]", why: "not a JSON object" },
+    { name: "null", text: "null", why: "not a JSON object" },
+    { name: "no version", text: '{"c":"c1"}', why: "v is undefined" },
+    { name: "version 0", text: body({ v: 0 }), why: "v is 0" },
+    { name: "a version in words", text: body({ v: "1" }), why: 'v is "1"' },
+    { name: "an empty cluster", text: body({ c: "" }), why: "c is no text" },
+    { name: "a numeric epoch", text: body({ e: 5 }), why: "e is no text" },
+    { name: "a fence that is no version", text: body({ f: "abc", k: "W", rv: "1" }), why: "f is no resourceVersion" },
+    { name: "a negative sequence", text: body({ sq: -1 }), why: "sq is no whole number" },
+    { name: "half a lane", text: body({ ln: 0.5 }), why: "ln is no whole number" },
+    { name: "a resource that is not watched", text: body({ r: "secrets" }), why: 'r is "secrets"' },
+    { name: "an unknown kind", text: body({ k: "X" }), why: 'k is "X"' },
+    { name: "items that are no list", text: body({ k: "D", items: {} }), why: "items is no list" },
+    { name: "a watermark in words", text: body({ k: "W", rv: "soon" }), why: "rv is no resourceVersion" },
+    { name: "a manifest without list version", text: body({ k: "M", part: 1, parts: 1, rows: [] }), why: "L is no resourceVersion" },
+    { name: "a manifest without parts", text: body({ k: "M", L: "1", rows: [] }), why: "part or parts" },
+    {
+      name: "a manifest row without uid",
+      text: body({ k: "M", L: "1", part: 1, parts: 1, rows: [{ key: "a/b", rv: "1" }] }),
+      why: "a row is not",
+    },
+    { name: "a manifest row that is nothing", text: body({ k: "M", L: "1", part: 1, parts: 1, rows: [null] }), why: "a row is not" },
+  ])("cannot read $name, and says why", ({ text, why }) => {
+    expect(decodeEnvelope(text)).toMatchObject({ kind: "undecodable", why: expect.stringContaining(why) });
+  });
+
+  it("tells a newer envelope from rubbish, whatever else stands in it", () => {
+    expect(decodeEnvelope('{"v":2,"c":"c1","what":"ever"}')).toEqual({ kind: "newer", version: 2, cluster: "c1" });
+  });
+
+  it("names the cluster of what it cannot read, as far as it could be read", () => {
+    expect(decodeEnvelope(body({ k: "X" }))).toMatchObject({ cluster: "c1" });
+    expect(decodeEnvelope('{"v":1,"c":7}')).not.toHaveProperty("cluster");
+  });
+
+  it("reads what the sender deflates, and the sender deflates what is large", () => {
+    const text = body({ k: "D", items: Array.from({ length: 2_000 }, (_, i) => ({ ...row, key: `shop/${i}`, note: 'ü"\n' })) });
+    const sent = encodePackText(text);
+    expect(sent.length).toBeLessThan(text.length / 4);
+    expect(sent).toMatch(/^deflate:[A-Za-z0-9+/=]+$/);
+    expect(decodeEnvelope(sent)).toEqual({ kind: "envelope", envelope: JSON.parse(text) });
+    expect(encodePackText(body({ k: "W", rv: "1" }))).toBe(body({ k: "W", rv: "1" }));
+  });
+
+  it("never throws, whatever it is given", () => {
+    const near = fc.record(
+      {
+        v: fc.constantFrom(1, 2, "1", null),
+        c: fc.anything(),
+        r: fc.anything(),
+        k: fc.constantFrom("D", "W", "M", "L", 5),
+        items: fc.anything(),
+        rows: fc.anything(),
+        f: fc.anything(),
+      },
+      { requiredKeys: [] },
+    );
+    fc.assert(
+      fc.property(
+        fc.oneof(
+          fc.string(),
+          fc.json(),
+          near.map((value) => JSON.stringify(value) ?? ""),
+          fc.string().map((text) => `deflate:${text}`),
+        ),
+        (text) => {
+          expect(["envelope", "undecodable", "newer"]).toContain(decodeEnvelope(text).kind);
+        },
+      ),
+    );
+  });
+});

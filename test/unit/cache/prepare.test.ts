@@ -1,0 +1,214 @@
+// Would catch: an effect decided on a row that was not read, a count that is not compared, an intent lowered for the wrong pod or owner.
+import { describe, expect, it } from "vitest";
+import type { Cached, CachedPod } from "../../../shared/api/cached.ts";
+import type { AffectedKeys } from "../../../shared/cache/events.ts";
+import { prepareChanges } from "../../../shared/cache/prepare.ts";
+import type { Change } from "../../../shared/cache/prepare.ts";
+import type { CachedResource } from "../../../shared/api/resources.ts";
+import type { IndexRequest, IndexView, Row } from "../../../shared/ports/store.ts";
+import { cachedDeployment, cachedPod, cachedReplicaSet, keyOf, ownedBy } from "../../support/builders.ts";
+
+/** A Store of these objects that notes what it is asked. */
+function storeOf(...objects: readonly (readonly [CachedResource, Cached])[]) {
+  const asked: IndexRequest[] = [];
+  const rows = objects.map(([resource, object]) => ({ resource, row: rowOf(object) }));
+  const readIndex = async (request: IndexRequest): Promise<IndexView> => {
+    asked.push(request);
+    const counts = [...(request.counts ?? []), ...(request.primaries ?? [])];
+    return {
+      rows: rows.filter(({ resource, row }) => request.rows?.some((each) => each.resource === resource && each.key === row.key)),
+      primaries: (request.primaries ?? []).map((each) => ({
+        ...each,
+        rows: rows.filter(({ resource }) => resource === each.resource).map(({ row }) => row),
+      })),
+      counts: counts.map(({ resource, namespace }) => ({ resource, namespace, count: 7 })),
+    };
+  };
+  return { readIndex, asked };
+}
+
+function rowOf(object: Cached): Row {
+  const { uid, resourceVersion: rv } = "metadata" in object ? object.metadata : object;
+  const owner = "metadata" in object ? object.metadata.ownerReferences?.[0]?.uid : object.owner?.uid;
+  return { key: keyOf(object), uid, rv, gone: false, object, ...(owner !== undefined && { owner }) };
+}
+
+function put(object: Cached): Change {
+  const { uid, resourceVersion: rv } = "metadata" in object ? object.metadata : object;
+  return { type: "put", key: keyOf(object), uid, rv, object };
+}
+
+const none: AffectedKeys = () => [];
+
+describe("prepareChanges", () => {
+  it("compares with the row it has read, or says that there was none", async () => {
+    const [old, young] = [
+      cachedPod({ name: "a", resourceVersion: "1", owner: ownedBy("ReplicaSet", cachedReplicaSet()) }),
+      cachedPod({ name: "b" }),
+    ];
+    const { items } = await prepareChanges(storeOf(["pods", old]), [none], "pods", [put({ ...old, resourceVersion: "2" }), put(young)]);
+    expect(items).toMatchObject([
+      { key: "shop/a", rv: "2", owner: "uid-rs-web", expected: { rv: "1", uid: "uid-a", owner: "uid-rs-web" } },
+      { key: "shop/b", type: "put" },
+    ]);
+    expect(items[1]).not.toHaveProperty("expected");
+  });
+
+  it("asks for nothing that it is told, and believes that a known key is absent", async () => {
+    const store = storeOf();
+    const object = cachedPod({ name: "a" });
+    const { items } = await prepareChanges(
+      store,
+      [none],
+      "pods",
+      [put(object)],
+      new Map([["shop/a", rowOf({ ...object, resourceVersion: "0" })]]),
+    );
+    expect(items[0]?.expected?.rv).toBe("0");
+    await prepareChanges(store, [none], "pods", [put(object)], new Map([["shop/a", undefined]]));
+    expect(store.asked).toEqual([]);
+  });
+
+  it("reads what decisions ask for, round by round, with the counts of their namespaces, and asks them again", async () => {
+    const d = cachedDeployment({ name: "d" });
+    const rs = cachedReplicaSet({ name: "rs", owner: ownedBy("Deployment", d) });
+    const store = storeOf(["replicasets", rs], ["deployments", d]);
+    const seen: string[] = [];
+    const table: AffectedKeys = (delta, lookups) => {
+      if (delta.resource !== "pods") return [];
+      const one = lookups.get("replicasets", "shop/rs");
+      const two = one && lookups.get("deployments", "shop/d");
+      const all = lookups.primaries("replicasets", "shop");
+      seen.push(`${one !== undefined} ${two !== undefined} ${all.length}`);
+      return two ? [{ controller: "deployment", key: "shop/d", uid: d.metadata.uid, urgency: "act" }] : [];
+    };
+    const { items, counts } = await prepareChanges(store, [table], "pods", [put(cachedPod())]);
+    expect(seen).toEqual(["false false 0", "true false 1", "true true 1"]);
+    expect(items[0]?.effects).toMatchObject([{ key: "shop/d" }]);
+    expect(counts).toEqual([
+      { resource: "replicasets", namespace: "shop", count: 7 },
+      { resource: "deployments", namespace: "shop", count: 7 },
+    ]);
+    expect(store.asked).toHaveLength(3);
+  });
+
+  it("ends with an error when a decision never stops asking", async () => {
+    let asked = 0;
+    const greedy: AffectedKeys = (_, lookups) => {
+      lookups.get("replicasets", `shop/${asked++}`);
+      return [];
+    };
+    await expect(prepareChanges(storeOf(), [greedy], "pods", [put(cachedPod())])).rejects.toThrow(
+      "an events table of pods looks up more than 5 times",
+    );
+  });
+
+  it("[informer A10] [informer T36] tells a replaced object as a delete and an add, a changed one as one change", async () => {
+    const pairs: string[] = [];
+    const table: AffectedKeys = (delta) => {
+      const uid = (object: Cached | undefined): string => (object === undefined ? "-" : (object as CachedPod).uid);
+      pairs.push(`${uid(delta.old)} > ${uid(delta.new)}`);
+      return [];
+    };
+    const store = storeOf(["pods", cachedPod({ uid: "one" })]);
+    await prepareChanges(store, [table], "pods", [put(cachedPod({ uid: "two", resourceVersion: "2" }))]);
+    await prepareChanges(store, [table], "pods", [put(cachedPod({ uid: "one", resourceVersion: "2" }))]);
+    expect(pairs).toEqual(["one > -", "- > two", "one > one"]);
+  });
+
+  it("[informer A9] judges a delete by the cached object, and by the message where nothing is cached", async () => {
+    const labels: (string | undefined)[] = [];
+    const table: AffectedKeys = ({ resource, old }) => {
+      if (resource === "pods") labels.push(old?.labels?.["from"]);
+      return [];
+    };
+    const remove: Change = {
+      type: "delete",
+      key: "shop/web-1",
+      uid: "uid-web-1",
+      rv: "9",
+      object: cachedPod({ labels: { from: "message" } }),
+    };
+    await prepareChanges(storeOf(["pods", cachedPod({ labels: { from: "cache" } })]), [table], "pods", [remove]);
+    await prepareChanges(storeOf(), [table], "pods", [remove]);
+    await prepareChanges(storeOf(), [table], "pods", [{ ...remove, object: undefined }]);
+    expect(labels).toEqual(["cache", "message", undefined]);
+  });
+
+  it("[informer T24] what is gone concerns whom its delete would, lowers its delete, counts nothing and needs no object", async () => {
+    const pod = cachedPod({ owner: ownedBy("ReplicaSet", cachedReplicaSet()) });
+    const table: AffectedKeys = ({ resource, old, new: after }) =>
+      resource === "pods" && old?.owner && !after
+        ? [{ controller: "replicaset", key: `shop/${old.owner.name}`, uid: old.owner.uid, urgency: "act" }]
+        : [];
+    const gone: Change = { type: "gone", key: "shop/web-1", uid: pod.uid, rv: "9", object: undefined };
+    const { items } = await prepareChanges(storeOf(["pods", pod]), [table], "pods", [gone]);
+    expect(items).toMatchObject([
+      {
+        type: "gone",
+        counted: false,
+        lowers: [{ ownerUid: "uid-rs-web", op: "d:uid-web-1" }],
+        effects: [{ key: "shop/web" }],
+        expected: { rv: "1" },
+      },
+    ]);
+    const rs = cachedReplicaSet();
+    const primary = await prepareChanges(storeOf(["replicasets", rs]), [none], "replicasets", [
+      { ...gone, key: "shop/web", uid: rs.metadata.uid },
+    ]);
+    expect(primary.items[0]).toMatchObject({ counted: false });
+  });
+
+  const rs = cachedReplicaSet();
+  const owned = cachedPod({ owner: ownedBy("ReplicaSet", rs) });
+  const dying = { ...owned, deletionTimestamp: "2026-03-01T10:00:00Z" };
+  const second = cachedReplicaSet({ name: "second" });
+  it.each([
+    { name: "an owned pod answers its create", before: undefined, after: owned, want: ["uid-rs-web c:web-1"] },
+    { name: "an orphan answers nothing", before: undefined, after: cachedPod(), want: [] },
+    {
+      name: "a terminating pod answers its delete too",
+      before: owned,
+      after: dying,
+      want: ["uid-rs-web c:web-1", "uid-rs-web d:uid-web-1"],
+    },
+    {
+      name: "a pod that has gone answers its delete, under the owner it had",
+      before: owned,
+      after: undefined,
+      want: ["uid-rs-web d:uid-web-1"],
+    },
+    {
+      name: "a replaced pod answers the old one's delete and the new one's create",
+      before: owned,
+      after: { ...owned, uid: "again", owner: ownedBy("ReplicaSet", second) },
+      want: ["uid-rs-second c:web-1", "uid-rs-web d:uid-web-1"],
+    },
+    { name: "a released pod answers nothing: it lives", before: owned, after: cachedPod(), want: [] },
+  ])("intents: $name", async ({ before, after, want }) => {
+    const change: Change = after
+      ? put({ ...after, resourceVersion: "2" })
+      : { type: "delete", key: "shop/web-1", uid: owned.uid, rv: "2", object: undefined };
+    const { items } = await prepareChanges(storeOf(...(before ? [["pods", before] as const] : [])), [none], "pods", [change]);
+    expect(items[0]?.lowers.map(({ ownerUid, op }) => `${ownerUid} ${op}`)).toEqual(want);
+  });
+
+  const resized = cachedReplicaSet({ replicas: 9, resourceVersion: "2" });
+  it.each([
+    { name: "appears", before: undefined, after: rs, want: true },
+    { name: "disappears", before: rs, after: undefined, want: true },
+    { name: "is replaced", before: rs, after: cachedReplicaSet({ uid: "other" }), want: true },
+    { name: "selects otherwise", before: rs, after: cachedReplicaSet({ selector: { app: "else" } }), want: true },
+    { name: "gets a controller", before: rs, after: cachedReplicaSet({ owner: ownedBy("Deployment", cachedDeployment()) }), want: true },
+    { name: "is resized", before: rs, after: resized, want: false },
+  ])("[informer T44] the namespace's count moves when a primary $name: $want", async ({ before, after, want }) => {
+    const change: Change = after ? put(after) : { type: "delete", key: "shop/web", uid: rs.metadata.uid, rv: "2", object: undefined };
+    const { items } = await prepareChanges(storeOf(...(before ? [["replicasets", before] as const] : [])), [none], "replicasets", [change]);
+    expect(items[0]?.counted).toBe(want);
+  });
+
+  it("pods are counted nowhere", async () => {
+    const { items } = await prepareChanges(storeOf(), [none], "pods", [put(cachedPod())]);
+    expect(items[0]?.counted).toBe(false);
+  });
+});

@@ -1,0 +1,276 @@
+// Would catch: half a list taken for a whole one, a line that is skipped, a watch from the wrong version, a bad object that takes others along.
+import { describe, expect, it } from "vitest";
+import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
+import { createDigester } from "../../../shared/api/digest.ts";
+import type { DeltaSink } from "../../../shared/cache/delta-sink.ts";
+import type { CachedVersions } from "../../../shared/cache/listed-rows.ts";
+import { HistoryRegressedError, ResourceStream } from "../../../shared/cache/resource-stream.ts";
+import { KubeApiError, UnansweredError } from "../../../shared/ports/errors.ts";
+import type { KubeWatch, ListPage, ListQuery } from "../../../shared/ports/kube.ts";
+import { recordingLog } from "../recording-log.ts";
+
+type Lines = readonly string[];
+const IDLE_MS = 1_000_000_000;
+
+/** What one watch does: batches of lines or waits (ms), then its end: `close`, or an error; without one it stays open. */
+type Watch = readonly (Lines | number | Error | "close")[];
+
+interface Script {
+  readonly lists?: readonly (ListPage | Error)[];
+  readonly watches?: readonly Watch[];
+  readonly resumeFrom?: string;
+  readonly floor?: string;
+  readonly cached?: CachedVersions;
+}
+
+function pod(name: string, rv: number, more: object = {}): object {
+  return { metadata: { namespace: "shop", name, uid: `uid-${name}`, resourceVersion: String(rv), ...more } };
+}
+
+function line(type: "ADDED" | "MODIFIED" | "DELETED", name: string, rv: number): string {
+  return JSON.stringify({ type, object: pod(name, rv) });
+}
+
+const bookmark = (rv: number): string => JSON.stringify({ type: "BOOKMARK", object: { metadata: { resourceVersion: String(rv) } } });
+const status = (code: number): string => JSON.stringify({ type: "ERROR", object: { kind: "Status", code, reason: "because" } });
+const page = (rv: number, items: readonly unknown[], next?: string): ListPage => ({
+  resourceVersion: String(rv),
+  items,
+  ...(next !== undefined && { continue: next }),
+});
+
+/** Plays a script until nothing of it is left, and tells what was asked and what reached the sink. */
+async function play(
+  { lists = [], watches = [], resumeFrom, floor = "0", cached }: Script,
+  forMs = 200_000,
+  meanwhile?: (stream: ResourceStream) => void,
+) {
+  const clock = createVirtualClock(0);
+  const asked: string[] = [];
+  const sunk: string[] = [];
+  const quarantined: string[] = [];
+  const log = recordingLog();
+  const ends = new AbortController();
+  const leftLists = [...lists];
+  const leftWatches = [...watches];
+  const kube: KubeWatch = {
+    async listPage(_, query: ListQuery) {
+      asked.push(`${clock.now()} list ${JSON.stringify(query)}`);
+      const next = leftLists.shift() ?? new UnansweredError("nothing left");
+      if (next instanceof Error) throw next;
+      return next;
+    },
+    async *watch(_, { resourceVersion, allowWatchBookmarks, timeoutSeconds }, signal) {
+      if (!allowWatchBookmarks || timeoutSeconds < 300 || timeoutSeconds > 600)
+        throw new Error("a watch asks for bookmarks and 300 to 600 s");
+      asked.push(`${clock.now()} watch ${resourceVersion}`);
+      for (const step of [...(leftWatches.shift() ?? []), IDLE_MS]) {
+        if (step === "close") return;
+        if (step instanceof Error) throw step;
+        if (typeof step === "number") await clock.after(step, signal);
+        else yield step;
+      }
+    },
+  };
+  const sink: DeltaSink = {
+    live: ({ type, key, rv }) => void sunk.push(`${type} ${key} ${rv}`),
+    listed: ({ key, rv }, generation) => void sunk.push(`L${generation} ${key} ${rv}`),
+    manifest: (listRV, rows, generation) => void sunk.push(`M${generation} at ${listRV}: ${[...rows].map(({ key }) => key).join(" ")}`),
+    watermark: (rv) => void sunk.push(`W ${rv}`),
+    room: async () => {},
+  };
+  let generation = 0;
+  const ports = {
+    kube,
+    sink,
+    clock,
+    random: { next: () => 0 },
+    digester: createDigester("a key for tests"),
+    log,
+    openGeneration: async () => ({ generation: ++generation, floor }),
+    ...(cached && { cachedVersions: async () => cached }),
+    quarantine: async (what: string, where: string, why: string) => void quarantined.push(`${what}, ${where}: ${why}`),
+  };
+  const stream = new ResourceStream(ports, "pods", resumeFrom);
+  let failed: unknown;
+  const running = stream.run(ends.signal).catch((error: unknown) => (failed = error));
+  meanwhile?.(stream);
+  await clock.advance(forMs);
+  ends.abort(new Error("the test is over"));
+  await running;
+  return { asked, sunk, quarantined, log, failed };
+}
+
+describe("a list", () => {
+  it("[informer T04] asks for pages of 500; a relist names its version, later pages only their token", async () => {
+    const { asked, sunk } = await play({
+      lists: [
+        page(10, [pod("a", 3)], "t1"),
+        page(10, [pod("b", 9)]),
+        page(30, [pod("a", 3)], "t2"),
+        page(30, [pod("c", 25)], "t3"),
+        page(30, []),
+      ],
+      watches: [[[status(410)]]],
+    });
+    expect(asked).toEqual([
+      '0 list {"limit":500}',
+      '0 list {"limit":500,"continue":"t1"}',
+      "0 watch 10",
+      '0 list {"limit":500,"resourceVersion":"10","resourceVersionMatch":"NotOlderThan"}',
+      '0 list {"limit":500,"continue":"t2"}',
+      '0 list {"limit":500,"continue":"t3"}',
+      "0 watch 30",
+    ]);
+    expect(sunk).toEqual([
+      "L1 shop/a 3",
+      "L1 shop/b 9",
+      "M1 at 10: shop/a shop/b",
+      "L2 shop/a 3",
+      "L2 shop/c 25",
+      "M2 at 30: shop/a shop/c",
+    ]);
+  });
+
+  it("[informer T06] [informer T18] whose second page has expired starts again with a fresh version: no manifest mixes two snapshots", async () => {
+    const { asked, sunk } = await play({
+      resumeFrom: "5",
+      watches: [[[status(410)]]],
+      lists: [page(10, [pod("a", 3)], "t1"), new KubeApiError({ code: 410, reason: "Expired" }), page(20, [pod("b", 15)])],
+    });
+    expect(asked.slice(1)).toEqual([
+      '0 list {"limit":500,"resourceVersion":"5","resourceVersionMatch":"NotOlderThan"}',
+      '0 list {"limit":500,"continue":"t1"}',
+      '0 list {"limit":500}',
+      "0 watch 20",
+    ]);
+    expect(sunk).toEqual(["L1 shop/a 3", "L2 shop/b 15", "M2 at 20: shop/b"]);
+  });
+
+  it("[informer T18] that breaks off is thrown away whole, and the next one waits", async () => {
+    const { asked, sunk } = await play({ lists: [page(10, [pod("a", 3)], "t1"), new UnansweredError("reset"), page(12, [pod("a", 3)])] });
+    expect(asked.map((each) => each.split(" ").slice(0, 2).join(" "))).toEqual(["0 list", "0 list", "800 list", "800 watch"]);
+    expect(sunk.filter((each) => each.startsWith("M"))).toEqual(["M2 at 12: shop/a"]);
+  });
+
+  it("[informer T42] older than what is applied already ends the stream: history went back", async () => {
+    const { failed, sunk } = await play({ lists: [page(90, [pod("a", 3)])], floor: "100" });
+    expect(failed).toBeInstanceOf(HistoryRegressedError);
+    expect(String(failed)).toContain("pods listed at 90, applied already: 100");
+    expect(sunk).toEqual(["L1 shop/a 3"]);
+  });
+
+  it("is never older than the floor that the Store names", async () => {
+    const { asked } = await play({ resumeFrom: "5", watches: [[[status(410)]]], lists: [page(200, [])], floor: "100" });
+    expect(asked[1]).toContain('"resourceVersion":"100"');
+  });
+
+  it("leaves out payloads that are cached in that version, but names them", async () => {
+    const versions = ["shop/a uid-a 3", "shop/b uid-b 1", "shop/c somebody 9"];
+    const cached = { has: (key: string, uid: string, rv: string) => versions.includes(`${key} ${uid} ${rv}`) };
+    const { sunk } = await play({ lists: [page(10, [pod("a", 3), pod("b", 2), pod("c", 9)])], cached });
+    expect(sunk).toEqual(["L1 shop/b 2", "L1 shop/c 9", "M1 at 10: shop/a shop/b shop/c"]);
+  });
+
+  it.each([
+    { name: "without uid", bad: pod("bad", 4, { uid: undefined }), what: "pods shop/bad, list" },
+    { name: "[informer T87] whose version is no integer", bad: pod("bad", 4, { resourceVersion: "abc" }), what: "pods shop/bad, list" },
+    { name: "that is nothing at all", bad: null, what: "pods undefined/undefined, list" },
+  ])("with an object $name names it and keeps its neighbours", async ({ bad, what }) => {
+    const { sunk, quarantined } = await play({ lists: [page(10, [pod("a", 3), bad, pod("b", 5)])] });
+    expect(sunk).toEqual(["L1 shop/a 3", "L1 shop/b 5", "M1 at 10: shop/a shop/b"]);
+    expect(quarantined).toEqual([expect.stringContaining(what)]);
+  });
+
+  it("on demand: the request under way ends, and the list names the version reached", async () => {
+    const { asked } = await play(
+      { resumeFrom: "5", watches: [[[line("ADDED", "a", 7)], 1_000_000]], lists: [page(9, [pod("a", 7)])] },
+      5_000,
+      (stream) => {
+        void Promise.resolve().then(async () => {
+          for (let i = 0; i < 50; i++) await Promise.resolve();
+          stream.relist("a payload was lost");
+        });
+      },
+    );
+    expect(asked).toEqual(["0 watch 5", '0 list {"limit":500,"resourceVersion":"7","resourceVersionMatch":"NotOlderThan"}', "0 watch 9"]);
+  });
+});
+
+describe("a watch", () => {
+  it("hands on what comes, in order", async () => {
+    const { sunk } = await play({
+      resumeFrom: "5",
+      watches: [[[line("ADDED", "a", 6), line("MODIFIED", "a", 7)], [line("DELETED", "a", 8)]]],
+    });
+    expect(sunk).toEqual(["A shop/a 6", "M shop/a 7", "D shop/a 8"]);
+  });
+
+  it("[informer T14] goes on from a bookmark, which is all that is sent of it", async () => {
+    const { asked, sunk } = await play({ resumeFrom: "5", watches: [[[bookmark(50)], new UnansweredError("reset")]] });
+    expect(sunk).toEqual(["W 50"]);
+    expect(asked).toEqual(["0 watch 5", "800 watch 50"]);
+  });
+
+  it("[informer T20] of which nothing is heard any more is resumed from the last version: its adapter aborts it after 100 s", async () => {
+    const { asked } = await play({
+      resumeFrom: "5",
+      watches: [[[line("ADDED", "a", 6)], 100_000, new UnansweredError("no byte for 100000 ms")]],
+    });
+    expect(asked).toEqual(["0 watch 5", "100800 watch 6"]);
+  });
+
+  it("[informer T21] that is idle but healthy is left alone", async () => {
+    const minute = [60_000, [bookmark(5)]] as const;
+    const { asked } = await play({ resumeFrom: "5", watches: [[...minute, ...minute, ...minute, ...minute]] }, 290_000);
+    expect(asked).toEqual(["0 watch 5"]);
+  });
+
+  it("[informer T22] with a corrupt line drops the connection and resumes before it: nothing is lost, nothing after it is believed", async () => {
+    const { asked, sunk, log } = await play({
+      resumeFrom: "5",
+      watches: [[[line("ADDED", "a", 6), '{"type":"MODIF', line("ADDED", "c", 8)]], [[line("MODIFIED", "b", 7), line("ADDED", "c", 8)]]],
+    });
+    expect(asked).toEqual(["0 watch 5", "800 watch 6"]);
+    expect(sunk).toEqual(["A shop/a 6", "M shop/b 7", "A shop/c 8"]);
+    expect(log.lines.find(({ level }) => level === "error")).toMatchObject({
+      message: "watch line cannot be decoded, the stream resumes before it",
+      fields: { resource: "pods", rv: "6" },
+    });
+  });
+
+  it("[informer T22] [informer T87] with an event whose version is no integer does the same, and lists when it comes again", async () => {
+    const bad = JSON.stringify({ type: "ADDED", object: pod("bad", 7, { resourceVersion: "abc" }) });
+    const { asked, log } = await play({ resumeFrom: "5", watches: [[[bad]], [[bad]]], lists: [page(9, [])] });
+    expect(asked.map((each) => each.split(" ").slice(0, 3).join(" "))).toEqual([
+      "0 watch 5",
+      "800 watch 5",
+      '800 list {"limit":500,"resourceVersion":"5","resourceVersionMatch":"NotOlderThan"}',
+      "800 watch 9",
+    ]);
+    expect(log.lines.filter(({ level }) => level === "error").map(({ fields }) => String(fields["why"]))).toEqual(
+      Array(2).fill(expect.stringContaining("decimal resourceVersion")),
+    );
+  });
+
+  it("with an object without uid names it with its place and goes on behind it", async () => {
+    const bad = JSON.stringify({ type: "ADDED", object: pod("bad", 7, { uid: undefined }) });
+    const { asked, sunk, quarantined } = await play({
+      resumeFrom: "5",
+      watches: [[[line("ADDED", "a", 6), bad, line("ADDED", "c", 8)], new UnansweredError("reset")]],
+    });
+    expect(sunk).toEqual(["A shop/a 6", "A shop/c 8"]);
+    expect(quarantined).toEqual([expect.stringMatching(/^pods shop\/bad, watch at 7: .*uid/)]);
+    expect(asked[1]).toBe("800 watch 8");
+  });
+
+  it.each([
+    { name: "[informer T07] 410 in the stream", watch: [[line("ADDED", "a", 6), status(410)]] as Watch, next: "list" },
+    { name: "[informer T08] 410 as an answer", watch: [new KubeApiError({ code: 410, reason: "Expired" })] as Watch, next: "list" },
+    { name: "[informer T10] 429 in the stream", watch: [[line("ADDED", "a", 6), status(429)]] as Watch, next: "watch" },
+    { name: "a clean end", watch: [[line("ADDED", "a", 6)], "close"] as Watch, next: "watch" },
+  ])("after $name goes on with a $next", async ({ watch, next }) => {
+    const { asked } = await play({ resumeFrom: "5", watches: [watch], lists: [page(9, [])] });
+    expect(asked[1]?.split(" ")[1]).toBe(next);
+  });
+});

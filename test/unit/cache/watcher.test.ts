@@ -1,0 +1,319 @@
+// Would catch: events lost between two leaders, a hole nobody mends, a deposed leader who still writes, a flushed cache that stays empty.
+import { describe, expect, it } from "vitest";
+import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
+import { createMemoryData } from "../../../shared/adapters/memory/data.ts";
+import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
+import { createMemoryStore } from "../../../shared/adapters/memory/store.ts";
+import { createDigester } from "../../../shared/api/digest.ts";
+import { applyMessage } from "../../../shared/cache/applier.ts";
+import { decodeEnvelope } from "../../../shared/cache/decode.ts";
+import type { Envelope } from "../../../shared/cache/envelope.ts";
+import { cacheIdentity } from "../../../shared/cache/identity.ts";
+import { acquireLease } from "../../../shared/cache/lease.ts";
+import { runWatcher } from "../../../shared/cache/watcher.ts";
+import { REGISTRY } from "../../../shared/lambda/registry.ts";
+import { createApiServer } from "../../../shared/local/api-server/api-server.ts";
+import type { QueueEntry } from "../../../shared/ports/delta-queue.ts";
+import { Fate } from "../../simulation/fates.ts";
+import { createSimulatedKube } from "../../simulation/kube.ts";
+import { recordingLog } from "../recording-log.ts";
+
+const PODS = "/api/v1/namespaces/default/pods";
+const FIFO_HOLE_MS = 60_000;
+
+function scene() {
+  const clock = createVirtualClock(Date.UTC(2026, 2, 1));
+  const random = createSeededRandom(1);
+  const server = createApiServer({ clock, random: createSeededRandom(2) });
+  const digester = createDigester("a key for tests");
+  const data = createMemoryData();
+  const store = createMemoryStore(
+    { deployment: "test", cluster: "c1", identity: cacheIdentity(digester), holeLimitMs: 2_000, clock },
+    data,
+  );
+  const log = recordingLog();
+  const sent: QueueEntry[] = [];
+  let waiting: QueueEntry[] = [];
+  /** Whether a message reaches the queue; answered as sent all the same. */
+  let accepts: (envelope: Envelope) => boolean = () => true;
+  const doorbells = { ring: async () => {} };
+  const queue = {
+    send: async (entries: readonly QueueEntry[]) => {
+      sent.push(...entries);
+      waiting.push(...entries.filter(({ body }) => accepts(envelopeOf(body))));
+      return { failed: [] };
+    },
+  };
+
+  const start = (identity: string) => {
+    const ends = new AbortController();
+    const fate = new Fate({ clock, draw: () => "live" });
+    const kube = fate.over(createSimulatedKube({ server, clock, random, component: identity, faults: () => ({ api: 0, watch: 0 }) }));
+    const ports = { kube, store: fate.over(store), queue: fate.over(queue), doorbells, clock: fate.clock(), random, digester, log };
+    const lead = (signal: AbortSignal) =>
+      acquireLease({ ...ports, reader: kube, writer: kube }, { namespace: "kube-system", name: "lease", identity }, signal);
+    const options = { cluster: "c1", clusterUid: "cluster", identity: cacheIdentity(digester), holeRelistMs: FIFO_HOLE_MS };
+    const running = runWatcher({ ...ports, lead }, options, ends.signal);
+    return { fate, ends, running };
+  };
+
+  const cluster = {
+    store,
+    doorbells,
+    reader: createSimulatedKube({ server, clock, random, component: "applier", faults: () => ({ api: 0, watch: 0 }) }),
+  };
+  /** Applies what waits in the queue; what must wait stays. */
+  const drain = async (atMost = Infinity): Promise<void> => {
+    const left: QueueEntry[] = [];
+    for (const [index, entry] of waiting.entries()) {
+      const verdict =
+        index < atMost
+          ? await applyMessage({ cluster: () => cluster, registry: REGISTRY, digester, clock, log }, { id: entry.id, body: entry.body })
+          : undefined;
+      if (verdict?.kind !== "ack") left.push(entry);
+    }
+    waiting = left;
+  };
+  return {
+    clock,
+    server,
+    store,
+    data,
+    log,
+    sent,
+    start,
+    drain,
+    lose: (what: (envelope: Envelope) => boolean) => void (accepts = (envelope) => !what(envelope)),
+    envelopes: () => sent.map(({ body }) => envelopeOf(body)),
+    waiting: () => waiting.length,
+    /** Time goes by in seconds, and the applier keeps up. */
+    async pass(ms: number) {
+      for (let left = ms; left > 0; left -= 500) {
+        await clock.advance(Math.min(left, 500));
+        await drain();
+      }
+    },
+    create: (name: string) =>
+      server.request({
+        method: "POST",
+        path: PODS,
+        body: JSON.stringify({ metadata: { name }, spec: { containers: [{ name: "c", image: "i" }] } }),
+      }),
+    remove: (name: string) =>
+      server.request({ method: "DELETE", path: `${PODS}/${name}`, body: JSON.stringify({ gracePeriodSeconds: 0 }) }),
+    cached: () => [...(data.epoch?.resources.get("pods")?.lanes ?? [])].flatMap((lane) => [...lane.rows.keys()]).sort(),
+    flush: () => void (data.epoch = undefined),
+    gates: async () => (await store.gate("replicaset")).open,
+  };
+}
+
+function envelopeOf(body: string): Envelope {
+  const decoded = decodeEnvelope(body);
+  if (decoded.kind !== "envelope") throw new Error(JSON.stringify(decoded));
+  return decoded.envelope;
+}
+
+describe("one watcher", () => {
+  it("[informer T49] lists, streams, opens the gate, and keeps it open by heartbeats alone", async () => {
+    const s = scene();
+    await s.create("a");
+    s.start("one");
+    await s.pass(3_000);
+    expect(s.cached()).toEqual(["default/a"]);
+    expect(await s.gates()).toBe(true);
+    await s.create("b");
+    await s.remove("a");
+    await s.pass(1_000);
+    expect(s.cached()).toEqual(["default/b"]);
+    await s.pass(120_000);
+    expect(await s.gates()).toBe(true);
+    expect(s.envelopes().filter(({ k }) => k === "M")).toHaveLength(16 + 4 + 2 + 1);
+  });
+
+  it("[informer T53] a message lost for good: W stops, the gate shuts after 2 s, after 60 s the fence is raised and all is listed", async () => {
+    const s = scene();
+    s.start("one");
+    await s.pass(3_000);
+    const fence = s.data.epoch?.resources.get("pods")?.fence;
+    s.lose((envelope) => envelope.k === "D");
+    await s.create("lost");
+    await s.pass(500);
+    s.lose(() => false);
+    const lostAtMs = s.clock.now();
+    while (await s.gates()) await s.pass(500);
+    expect(s.clock.now() - lostAtMs).toBeLessThanOrEqual(20_000); // the next heartbeat of the lane, then 2 s
+    expect(s.cached()).toEqual([]);
+    while (!(await s.gates()) && s.clock.now() - lostAtMs < 200_000) await s.pass(500);
+    expect(s.clock.now() - lostAtMs).toBeGreaterThan(FIFO_HOLE_MS);
+    expect(s.clock.now() - lostAtMs).toBeLessThan(FIFO_HOLE_MS + 25_000);
+    expect(s.cached()).toEqual(["default/lost"]);
+    expect(s.data.epoch?.resources.get("pods")?.fence).not.toBe(fence);
+    expect(s.log.lines.filter(({ message }) => message === "raising the fence")).toHaveLength(1);
+  });
+
+  it("[informer T40] a listed payload lost for good: the manifest waits, the fence is raised, the next generation is whole", async () => {
+    const s = scene();
+    await s.create("a");
+    let lost = 0;
+    s.lose((envelope) => envelope.k === "L" && lost++ === 0);
+    s.start("one");
+    await s.pass(30_000);
+    expect(await s.gates()).toBe(false);
+    await s.pass(60_000);
+    expect(await s.gates()).toBe(true);
+    expect(s.cached()).toEqual(["default/a"]);
+    expect(s.log.lines.filter(({ message }) => message === "raising the fence")).toHaveLength(1);
+  });
+
+  it("[informer T05] a lane that stays frozen is listed again, and after five lists the fence is raised", async () => {
+    const s = scene();
+    s.start("one");
+    await s.pass(3_000);
+    const lane = s.data.epoch?.resources.get("pods")?.lanes[3];
+    if (lane) lane.frozen = true;
+    await s.pass(3_000);
+    expect(s.data.epoch?.resources.get("pods")?.lanes[3]?.frozen).toBe(false);
+    expect(s.log.lines.filter(({ message }) => message === "raising the fence")).toEqual([]);
+    for (let i = 0; i < 400 && !s.log.lines.some(({ message }) => message === "raising the fence"); i++) {
+      if (lane) lane.frozen = true;
+      await s.pass(500);
+    }
+    expect(s.log.lines.find(({ message }) => message === "raising the fence")?.fields["why"]).toContain(
+      "lists of pods keep leaving lanes frozen",
+    );
+  });
+
+  it("[informer T50] a flushed Store: a new epoch, the same cache", async () => {
+    const s = scene();
+    await s.create("a");
+    s.start("one");
+    await s.pass(3_000);
+    const before = s.data.epoch?.record.epoch;
+    s.flush();
+    expect(await s.gates()).toBe(false);
+    await s.pass(5_000);
+    expect(s.data.epoch?.record.epoch).not.toBe(before);
+    expect(s.cached()).toEqual(["default/a"]);
+    expect(await s.gates()).toBe(true);
+  });
+
+  it("a resource marked suspect is listed again under a new fence, with the gate shut meanwhile", async () => {
+    const s = scene();
+    s.start("one");
+    await s.pass(3_000);
+    await s.store.markSuspect("pods", "a test says so");
+    expect(await s.gates()).toBe(false);
+    await s.pass(5_000);
+    expect(await s.gates()).toBe(true);
+  });
+
+  it("an epoch of another build is replaced", async () => {
+    const s = scene();
+    await s.store.openEpoch({ epoch: "old", clusterUid: "cluster", projection: 0, digestPrefix: "k", hashLayout: "v1", fence: "1" });
+    s.start("one");
+    await s.pass(3_000);
+    expect(s.data.epoch?.record.epoch).not.toBe("old");
+    expect(await s.gates()).toBe(true);
+  });
+});
+
+describe("two watchers", () => {
+  it("[informer T30] the second one resumes from the least version applied, not from what was sent: nothing is missing", async () => {
+    const s = scene();
+    const one = s.start("one");
+    await s.pass(3_000);
+    for (let i = 0; i < 100; i++) await s.create(`p${String(i).padStart(3, "0")}`);
+    await s.clock.advance(200);
+    expect(s.waiting()).toBeGreaterThan(10);
+    await s.drain(Math.floor(s.waiting() * 0.6));
+    const watermarks = (s.data.epoch?.resources.get("pods")?.lanes ?? []).map(({ watermark }) => Number(watermark));
+    one.fate.die();
+    const generation = s.data.epoch?.resources.get("pods")?.generation;
+    s.start("two");
+    await s.pass(40_000);
+    expect(s.cached()).toHaveLength(100);
+    expect(s.data.epoch?.resources.get("pods")?.generation).toBe(generation);
+    const fence = s.data.epoch?.resources.get("pods")?.fence;
+    const versions = s
+      .envelopes()
+      .flatMap((each) => (each.f === fence && each.k === "D" && each.r === "pods" ? each.items.map(({ rv }) => Number(rv)) : []));
+    expect(Math.min(...versions)).toBeGreaterThan(Math.min(...watermarks));
+    expect(versions.length).toBeGreaterThan(0);
+    expect(versions.length).toBeLessThan(100);
+  });
+
+  it("[informer T29] what a watcher had read and not sent when it died is read again by the next", async () => {
+    const s = scene();
+    const one = s.start("one");
+    await s.pass(3_000);
+    s.lose(() => true);
+    await s.create("unsent");
+    await s.clock.advance(300);
+    one.fate.die();
+    s.lose(() => false);
+    s.start("two");
+    await s.pass(30_000);
+    expect(s.cached()).toEqual(["default/unsent"]);
+  });
+
+  it("[informer T54] one that stood still for a minute finds itself replaced: what it still sends is dropped", async () => {
+    const s = scene();
+    await s.create("a");
+    const one = s.start("one");
+    await s.pass(3_000);
+    const late = { ...s.sent.filter(({ body }) => envelopeOf(body).r === "pods").at(-1) };
+    one.fate.die();
+    s.start("two");
+    await s.pass(60_000);
+    const before = JSON.stringify([s.cached(), s.data.epoch?.resources.get("pods")?.lanes.map(({ last, watermark }) => [last, watermark])]);
+    // The last thing the first one sent, with a sequence it had not reached: a manifest that would sweep everything.
+    const { k: _, ...head } = envelopeOf(late.body ?? "") as Envelope & { readonly rv?: string };
+    const lane = head.ln;
+    const body = JSON.stringify({ ...head, sq: head.sq + 1, k: "M", L: "999999", part: 1, parts: 1, rows: [] });
+    await applyMessage(
+      {
+        cluster: () => ({ store: s.store, doorbells: { ring: async () => {} }, reader: never }),
+        registry: REGISTRY,
+        digester: createDigester("x"),
+        clock: s.clock,
+        log: s.log,
+      },
+      { id: `late-${lane}`, body },
+    );
+    expect(JSON.stringify([s.cached(), s.data.epoch?.resources.get("pods")?.lanes.map(({ last, watermark }) => [last, watermark])])).toBe(
+      before,
+    );
+    expect(s.log.lines.at(-1)).toMatchObject({ message: "message dropped", fields: { why: "fence" } });
+  });
+
+  it("[informer T58] a leader whose fence was passed gives up at its next checkpoint", async () => {
+    const s = scene();
+    s.start("one");
+    await s.pass(3_000);
+    const epoch = s.data.epoch?.record.epoch ?? "";
+    await s.store.openFence({ epoch, fence: "99999999", resource: "pods", lanes: 16 });
+    await s.pass(2_000);
+    expect(s.log.lines.some(({ message }) => message === "another watcher has a newer fence")).toBe(true);
+  });
+
+  it("[informer T57] ended in order it gives the Lease back, and the next one leads within seconds", async () => {
+    const s = scene();
+    const one = s.start("one");
+    await s.pass(3_000);
+    s.start("two");
+    await s.pass(3_000);
+    one.ends.abort(new Error("SIGTERM"));
+    await s.pass(5_000);
+    await one.running;
+    expect(s.log.lines.filter(({ message }) => message === "leading")).toHaveLength(2);
+    expect(await s.gates()).toBe(true);
+  });
+});
+
+const never = createSimulatedKube({
+  server: createApiServer({ clock: createVirtualClock(0), random: createSeededRandom(1) }),
+  clock: createVirtualClock(0),
+  random: createSeededRandom(1),
+  component: "never",
+  faults: () => ({ api: 0, watch: 0 }),
+});

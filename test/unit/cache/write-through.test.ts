@@ -1,0 +1,131 @@
+// Would catch: an own answer that is not seen by the next sync, that brings back what was deleted, or that gives up without a word.
+import { describe, expect, it } from "vitest";
+import { writeThrough } from "../../../shared/cache/write-through.ts";
+import type { Answers } from "../../../shared/cache/write-through.ts";
+import { cachedPod, cachedReplicaSet, ownedBy } from "../../support/builders.ts";
+import { ApplierRig, item } from "./applier-rig.ts";
+
+const rs = cachedReplicaSet({ name: "web" });
+const POD = "shop/web-1";
+
+/** A pod as the API server answers it. */
+function answer(rv: number, more: object = {}): object {
+  const ownerReferences = [{ apiVersion: "apps/v1", kind: "ReplicaSet", name: "web", uid: rs.metadata.uid, controller: true }];
+  return {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: {
+      namespace: "shop",
+      name: "web-1",
+      uid: "uid-web-1",
+      resourceVersion: String(rv),
+      labels: { app: "web" },
+      ownerReferences,
+      ...more,
+    },
+    spec: { containers: [{ name: "c", env: [{ name: "PASSWORD", value: "hunter2" }] }] },
+  };
+}
+
+async function scene() {
+  const rig = await ApplierRig.synced();
+  await rig.apply(rig.pack([item(rs, "A")], { resource: "replicasets" }));
+  const run = await rig.take("replicaset", "shop/web");
+  rig.rung.length = 0;
+  const save = (objects: readonly object[], more: Partial<Answers> = {}) =>
+    writeThrough(rig.writeThroughPorts(), run, { resource: "pods", objects, ownerUid: rs.metadata.uid, ...more });
+  return { rig, run, save };
+}
+
+describe("writeThrough", () => {
+  it("[informer T73] puts answers into the cache stripped, queues the key and rings it, and answers them as cached", async () => {
+    const { rig, save } = await scene();
+    const [cached] = await save([answer(50)]);
+    expect(cached).toMatchObject({ name: "web-1", resourceVersion: "50", owner: { uid: rs.metadata.uid } });
+    expect(JSON.stringify(await rig.row(POD))).not.toContain("hunter2");
+    expect(await rig.row(POD)).toMatchObject({ rv: "50", object: cached });
+    expect(rig.rung.map(({ controller, key }) => `${controller} ${key}`)).toEqual(["replicaset shop/web"]);
+  });
+
+  it("[informer T78] the same version from the stream changes nothing and wakes nobody", async () => {
+    const { rig, run, save } = await scene();
+    const [cached] = await save([answer(50)]);
+    await rig.store.done(run, { kind: "ok" });
+    await rig.drain("replicaset");
+    if (cached) await rig.apply(rig.pack([item(cached, "A")]));
+    expect(await rig.dirty("replicaset")).toEqual([]);
+  });
+
+  it("[informer T35] an answer older than the watermark whose object is gone already is dropped, and its key looks again", async () => {
+    const { rig, save } = await scene();
+    await rig.apply(rig.watermark("50"));
+    await save([answer(10)]);
+    expect(await rig.keys()).toEqual([]);
+    expect(await rig.dirty("replicaset")).toEqual(["shop/web"]);
+  });
+
+  it("[informer A5] so is one whose delete has come already", async () => {
+    const { rig, save } = await scene();
+    await rig.apply(rig.pack([item(cachedPod({ resourceVersion: "11", owner: ownedBy("ReplicaSet", rs) }), "D")], { sq: 7 }));
+    await rig.drain("replicationcontroller");
+    await save([answer(10)]);
+    expect(await rig.keys()).toEqual([]);
+    expect(await rig.dirty("replicaset")).toEqual(["shop/web"]);
+  });
+
+  it("a row that moved since it was read is read again; after five times it gives up with a reason", async () => {
+    const { rig, run, save } = await scene();
+    const known = new Map([[POD, { key: POD, uid: "uid-web-1", rv: "3", gone: false, object: cachedPod({ resourceVersion: "3" }) }]]);
+    await save([answer(50)], { known });
+    expect(await rig.row(POD)).toMatchObject({ rv: "50" });
+    const ports = rig.writeThroughPorts();
+    let calls = 0;
+    const store = { ...ports.store, writeThrough: async () => (calls++, { kind: "retry", index: 0, bells: [], outcomes: [] } as const) };
+    const giving = writeThrough({ ...ports, store }, run, { resource: "pods", objects: [answer(51)], ownerUid: rs.metadata.uid });
+    await expect(giving).rejects.toThrow("the cache of pods moved under 5 attempts to write shop/web through");
+    expect(calls).toBe(5);
+  });
+
+  it("what stands before a moved row is not sent again", async () => {
+    const { rig, run } = await scene();
+    const ports = rig.writeThroughPorts();
+    const sent: string[] = [];
+    const store: typeof ports.store = {
+      ...ports.store,
+      writeThrough: async (_, write) => {
+        sent.push(write.items.map(({ key }) => key).join());
+        return sent.length === 1 ? { kind: "retry", index: 1, bells: [], outcomes: ["changed"] } : { kind: "ok", bells: [], outcomes: [] };
+      },
+    };
+    const objects = ["a", "b"].map((name) => answer(50, { name, uid: name }));
+    expect(await writeThrough({ ...ports, store }, run, { resource: "pods", objects, ownerUid: rs.metadata.uid })).toHaveLength(2);
+    expect(sent).toEqual(["shop/a,shop/b", "shop/b"]);
+  });
+
+  it("a cache of another epoch is an error: the sync is tried again", async () => {
+    const { rig, run } = await scene();
+    const elsewhere = { ...run, epoch: "e0" };
+    await expect(
+      writeThrough(rig.writeThroughPorts(), elsewhere, { resource: "pods", objects: [answer(50)], ownerUid: rs.metadata.uid }),
+    ).rejects.toThrow("another epoch");
+  });
+
+  it("doorbells that cannot be rung are no failure: the key is dirty, and the log says so", async () => {
+    const { rig, run } = await scene();
+    const doorbells = { ring: () => Promise.reject(new Error("SQS is away")) };
+    await writeThrough({ ...rig.writeThroughPorts(), doorbells }, run, {
+      resource: "pods",
+      objects: [answer(50)],
+      ownerUid: rs.metadata.uid,
+    });
+    expect(rig.complaints).toEqual([expect.stringContaining("doorbells not rung, the sweeper will")]);
+    expect(await rig.dirty("replicaset")).toEqual(["shop/web"]);
+  });
+
+  it("[informer T76] a delete answered without an object flags the row", async () => {
+    const { rig, save } = await scene();
+    await save([answer(50)]);
+    await save([], { gone: [{ key: POD, uid: "uid-web-1" }] });
+    expect(await rig.row(POD)).toMatchObject({ gone: true });
+  });
+});
