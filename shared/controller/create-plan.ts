@@ -12,8 +12,8 @@ export interface CreateOp {
 export interface CreatePlan {
   readonly ops: readonly CreateOp[];
   /**
-   * Planned names that are not wanted any more: their pod exists already, or no call with them can land any more. Registered
-   * with the others, so that they are this run's own, and lowered with its first answers.
+   * Planned names that are not wanted any more: their pod is in the snapshot, or a live read has found that it was never made.
+   * Registered with the others, so that they are this run's own, and lowered with its first answers.
    */
   readonly drop: readonly CreateOp[];
   /** Where the next plan of this run goes on numbering. */
@@ -22,7 +22,8 @@ export interface CreatePlan {
 
 /**
  * `count` creates, planned names first: an unanswered POST of an earlier run is thereby repeated under its own name. A planned
- * name that the snapshot shows is dropped, not called; one that is not needed is dropped once its call cannot land any more.
+ * name that the snapshot shows is dropped, not called. One that is not needed is dropped only if its calls are known to have
+ * made nothing: otherwise its pod may exist, unseen while the stream stands still, and the next create must come upon it.
  */
 export function planCreates(
   snapshot: Snapshot,
@@ -32,14 +33,12 @@ export function planCreates(
     token,
     count,
     firstIndex,
-    nowMs,
   }: {
     readonly ownerName: string;
     readonly ownerUid: string;
     readonly token: string;
     readonly count: number;
     readonly firstIndex: number;
-    readonly nowMs: number;
   },
 ): CreatePlan {
   const shown = new Set([...snapshot.dependents, ...snapshot.orphans].map((row) => row.key.slice(row.key.indexOf("/") + 1)));
@@ -51,7 +50,7 @@ export function planCreates(
   const { names, nextIndex } = podNames(ownerName, { ownerUid, intent: token }, { count: count - used.length, firstIndex, taken });
   return {
     ops: [...used.map(opOf), ...names.map((name) => ({ id: createId(name), name }))],
-    drop: [...planned.filter((intent) => shown.has(intent.name)), ...free.slice(count).filter((intent) => !mayLand(intent, nowMs))].map(
+    drop: [...planned.filter((intent) => shown.has(intent.name)), ...free.slice(count).filter((intent) => !wasUnanswered(intent))].map(
       opOf,
     ),
     nextIndex,
@@ -61,6 +60,11 @@ export function planCreates(
 /** Whether a call with this name may still be executed: then the name must not be given up. */
 export function mayLand(op: Pick<Intent, "mayLandUntilMs">, nowMs: number): boolean {
   return op.mayLandUntilMs !== undefined && op.mayLandUntilMs > nowMs;
+}
+
+/** Whether a call with this name was ever sent and not answered: its pod may exist, also if no call can land any more. */
+export function wasUnanswered(op: Pick<Intent, "mayLandUntilMs">): boolean {
+  return op.mayLandUntilMs !== undefined;
 }
 
 function createId(podName: string): string {

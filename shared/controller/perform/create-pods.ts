@@ -3,7 +3,7 @@ import { controllerRef } from "../../api/owner-references.ts";
 import { objectKey } from "../../api/resources.ts";
 import type { KubeObject } from "../../api/wire.ts";
 import { TerminalError, isAlreadyExists, isNamespaceTerminating, isUnanswered } from "../../ports/errors.ts";
-import { mayLand, planCreates } from "../create-plan.ts";
+import { mayLand, planCreates, wasUnanswered } from "../create-plan.ts";
 import type { CreateOp } from "../create-plan.ts";
 import { LeaseEndsError, StolenError, toError } from "../errors.ts";
 import type { Performed, WriteOf } from "../performed.ts";
@@ -38,7 +38,6 @@ export async function createPods(ports: SyncPorts, run: Run, write: WriteOf<"Cre
     token: run.token,
     count,
     firstIndex: session.names,
-    nowMs: ports.clock.now(),
   });
   session.names = nextIndex;
   const bodyOf = (op: CreateOp): ReturnType<typeof podFromTemplate> =>
@@ -54,26 +53,31 @@ export async function createPods(ports: SyncPorts, run: Run, write: WriteOf<"Cre
 
   const events: Promise<void>[] = [];
   const unwanted = drop.map(({ id }) => id);
+  /** The batch before is written through while this one is on its way: the API server need not wait for the Store. */
+  let saving = Promise.resolve();
   let created = 0;
   let error: Error | undefined;
   let tried = 0;
   for (const size of slowStartBatches(ops.length)) {
     if (!run.mayWrite()) {
       error = new LeaseEndsError();
-      const { lower, plan } = giveUp(ops.slice(tried), ports.clock.now());
+      const { lower, plan } = giveUp(ops.slice(tried), wasUnanswered);
       await save(ports, run, { resource: "pods", lower: [...unwanted, ...lower], plan });
       break;
     }
     const batch = ops.slice(tried, tried + size);
     tried += size;
     // Bodies are made batch by batch: 500 of them at once would only wait.
-    const outcomes = await Promise.all(batch.map((op) => createPod(ports, owner, op.name, bodyOf(op) as Sealed<object>))); // the probe was valid, and they differ by name alone
+    const outcomes = await Promise.all(batch.map((op) => createPod(ports, owner, op, bodyOf(op) as Sealed<object>))); // the probe was valid, and they differ by name alone
     created += outcomes.filter((outcome) => outcome.kind === "created" || outcome.kind === "namespaceTerminating").length;
     error = outcomes.flatMap((outcome) => ("error" in outcome ? [outcome.error] : []))[0];
     events.push(emitEvents(ports, run, owner, outcomes.flatMap(createNotes)));
-    await saveBatch(ports, run, { batch, outcomes, unwanted: unwanted.splice(0), untried: error === undefined ? [] : ops.slice(tried) });
+    await saving;
+    saving = saveBatch(ports, run, { batch, outcomes, unwanted: unwanted.splice(0), untried: error === undefined ? [] : ops.slice(tried) });
+    saving.catch(() => undefined); // whoever awaits it hears of it
     if (error !== undefined) break;
   }
+  await saving;
   await Promise.all(events);
   if (error instanceof LeaseEndsError) throw error;
   return { results: [{ kind: "created", count: created }], ...(error && { error }) };
@@ -82,9 +86,10 @@ export async function createPods(ports: SyncPorts, run: Run, write: WriteOf<"Cre
 async function createPod(
   ports: SyncPorts,
   owner: WriteOf<"CreatePods">["owner"],
-  name: string,
+  op: CreateOp,
   body: Sealed<object>,
 ): Promise<CreateOutcome> {
+  const { name } = op;
   try {
     const object = storedObject(await ports.gateway.create({ resource: "pods", namespace: owner.namespace, body: body.open() }));
     // An API server answers a create with the object; without one we know as little as without an answer.
@@ -93,7 +98,9 @@ async function createPod(
     const error = toError(thrown);
     if (isAlreadyExists(error)) return whoHasTheName(ports, owner, name, error);
     if (isNamespaceTerminating(error)) return { kind: "namespaceTerminating" };
-    return { kind: isUnanswered(error) ? "unanswered" : "refused", error };
+    if (isUnanswered(error)) return { kind: "unanswered", error };
+    // A quota refuses before the server looks at names: an earlier call without answer may have made this pod long ago.
+    return wasUnanswered(op) ? whoHasTheName(ports, owner, name, error) : { kind: "refused", error };
   }
 }
 
@@ -102,14 +109,14 @@ async function whoHasTheName(
   ports: SyncPorts,
   owner: WriteOf<"CreatePods">["owner"],
   name: string,
-  alreadyExists: Error,
+  refusal: Error,
 ): Promise<CreateOutcome> {
   try {
     const object = await ports.reader.get("pods", owner.namespace, name);
-    if (object === undefined) return { kind: "refused", error: alreadyExists };
+    if (object === undefined) return { kind: "refused", error: refusal };
     return controllerRef(object.metadata)?.uid === owner.uid
       ? { kind: "created", object }
-      : { kind: "refused", error: alreadyExists, other: object };
+      : { kind: "refused", error: refusal, other: object };
   } catch (error) {
     return { kind: "unanswered", error: toError(error) };
   }
@@ -125,7 +132,7 @@ interface Batch {
 async function saveBatch(ports: SyncPorts, run: Run, { batch, outcomes, unwanted, untried }: Batch): Promise<void> {
   const nowMs = ports.clock.now();
   const done: string[] = [];
-  const refused: CreateOp[] = [...untried];
+  const refused: CreateOp[] = [];
   const unanswered: CreateOp[] = [];
   for (const [i, op] of batch.entries()) {
     const outcome = outcomes[i];
@@ -133,7 +140,8 @@ async function saveBatch(ports: SyncPorts, run: Run, { batch, outcomes, unwanted
     else if (outcome?.kind === "unanswered") unanswered.push(op);
     else refused.push(op);
   }
-  const { lower, plan } = giveUp(refused, nowMs);
+  const looked = giveUp(refused, (op) => mayLand(op, nowMs));
+  const waiting = giveUp(untried, wasUnanswered);
   const objects = outcomes.flatMap((outcome) => {
     if (outcome.kind === "created") return [outcome.object];
     return outcome.kind === "refused" && outcome.other ? [outcome.other] : [];
@@ -142,18 +150,21 @@ async function saveBatch(ports: SyncPorts, run: Run, { batch, outcomes, unwanted
     resource: "pods",
     objects,
     absent: objects.map(({ metadata }) => objectKey(metadata.namespace ?? "", metadata.name)),
-    lower: [...unwanted, ...done, ...lower],
-    plan: [...unanswered.map(({ id }) => ({ id, mayLand: true })), ...plan],
+    lower: [...unwanted, ...done, ...looked.lower, ...waiting.lower],
+    plan: [...unanswered.map(({ id }) => ({ id, mayLand: true })), ...looked.plan, ...waiting.plan],
   });
 }
 
-/** Ops that were refused or never tried: forgotten, but kept as planned while an earlier call of that name may still land. */
+/**
+ * Ops that were refused or never tried: forgotten, but kept as planned while an earlier call of that name may still land; one
+ * that was never tried again, also when it may have landed long ago, for the cache may not know of it yet.
+ */
 function giveUp(
   ops: readonly CreateOp[],
-  nowMs: number,
+  keeps: (op: CreateOp) => boolean,
 ): { readonly lower: readonly string[]; readonly plan: readonly { readonly id: string; readonly mayLand: boolean }[] } {
-  const kept = ops.filter((op) => mayLand(op, nowMs));
-  return { lower: ops.filter((op) => !mayLand(op, nowMs)).map(({ id }) => id), plan: kept.map(({ id }) => ({ id, mayLand: false })) };
+  const kept = ops.filter(keeps);
+  return { lower: ops.filter((op) => !keeps(op)).map(({ id }) => id), plan: kept.map(({ id }) => ({ id, mayLand: false })) };
 }
 
 function createNotes(outcome: CreateOutcome): readonly EventNote[] {

@@ -1,5 +1,6 @@
 /** Writes on a Deployment's ReplicaSets: create, size and annotations, delete (design.md, table of writes). */
 import { objectKey } from "../../api/resources.ts";
+import type { ObjectKey } from "../../api/resources.ts";
 import type { KubeObject } from "../../api/wire.ts";
 import { isAlreadyExists, isConflict, isInvalid, isNotFound } from "../../ports/errors.ts";
 import { LeaseEndsError, toError } from "../errors.ts";
@@ -30,7 +31,7 @@ export async function createReplicaSet(
   if (!run.mayWrite()) throw new LeaseEndsError();
   try {
     const answer = await ports.gateway.create({ resource, namespace: owner.namespace, body: build(stand.live.open(), write).open() });
-    return outcome(await stored(ports, run, storedObject(answer)));
+    return outcome(await stored(ports, run, storedObject(answer), [objectKey(owner.namespace, name)]));
   } catch (thrown) {
     const error = toError(thrown);
     return outcome(
@@ -103,8 +104,8 @@ export async function deleteReplicaSet(
   }
 }
 
-async function stored(ports: SyncPorts, run: Run, answer: KubeObject | undefined): Promise<WriteResult> {
-  const [object] = answer ? await save(ports, run, { resource, objects: [answer] }) : [];
+async function stored(ports: SyncPorts, run: Run, answer: KubeObject | undefined, absent: readonly ObjectKey[] = []): Promise<WriteResult> {
+  const [object] = answer ? await save(ports, run, { resource, objects: [answer], absent }) : [];
   return object ? { kind: "stored", resource, object } : { kind: "failed", error: new Error("a write was answered without an object") };
 }
 

@@ -3,6 +3,7 @@ import type { Cached } from "../../api/cached.ts";
 import { CONTROLLER_INFO, objectKey } from "../../api/resources.ts";
 import type { CachedResource, ObjectKey } from "../../api/resources.ts";
 import type { KubeObject } from "../../api/wire.ts";
+import { sliceOwner } from "../../cache/prepare.ts";
 import { writeThrough } from "../../cache/write-through.ts";
 import type { Row, WriteThrough } from "../../ports/store.ts";
 import { describeError, toError } from "../errors.ts";
@@ -18,7 +19,7 @@ export interface Session {
   /** Pod names drawn so far. */
   names: number;
   events: number;
-  /** Rows as the snapshot shows them; a row leaves once we write it, for then we no longer know it. */
+  /** Rows as the snapshot shows them, and then as we wrote them: the Store compares, so a row that moved costs a second look. */
   readonly known: ReadonlyMap<CachedResource, Map<ObjectKey, Row | undefined>>;
 }
 
@@ -66,9 +67,18 @@ export async function save<R extends CachedResource>(
   const known = sessionOf(run).known.get(resource);
   for (const key of absent) if (!known?.has(key)) known?.set(key, undefined);
   const cached = await writeThrough(ports, run, { resource, objects, ...(known && { known }), ownerUid, lower, plan, gone, ownStatus });
-  for (const { metadata } of objects) known?.delete(objectKey(metadata.namespace ?? "", metadata.name));
+  for (const object of cached) {
+    const row = rowOf(resource, object);
+    known?.set(row.key, row);
+  }
   for (const { key } of gone) known?.delete(key);
   return cached;
+}
+
+function rowOf(resource: CachedResource, object: Cached): Row {
+  const { namespace, name, uid, resourceVersion: rv } = "metadata" in object ? object.metadata : object;
+  const owner = sliceOwner(resource, object);
+  return { key: objectKey(namespace, name), uid, rv, ...(owner !== undefined && { owner }), gone: false, object };
 }
 
 /** Emits Events about the owner, each tried once. Never fails; the caller awaits it before the sync ends. */

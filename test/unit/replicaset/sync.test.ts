@@ -152,6 +152,19 @@ describe("creating", () => {
     expect(names).toHaveLength(3);
   });
 
+  it("a quota refusal of a name whose pod was made long ago, unseen by a silent stream: no pod too many", async () => {
+    const world = await worldOf({ replicas: 1 });
+    world.api.script = ({ verb, resource }) => (verb === "create" && resource === "pods" ? "lost" : undefined);
+    await world.sync();
+    await world.clock.advance(60_000);
+    world.api.script = quota(0);
+    await world.sync();
+    world.api.script = () => undefined;
+    await world.sync();
+    await world.sync();
+    expect(world.pods).toHaveLength(1);
+  });
+
   it("a refused name is given up", async () => {
     const world = await worldOf({ replicas: 1 });
     world.api.script = quota(0);
