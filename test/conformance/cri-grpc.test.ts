@@ -1,0 +1,163 @@
+/**
+ * The CRI adapter against a server that behaves as no containerd does on request. Catches: an enum newer than ours that breaks a list,
+ * a wrong or missing deadline, a status by number, a connection that stays away.
+ */
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+
+import { Server, ServerCredentials } from "@grpc/grpc-js";
+import type { handleUnaryCall, sendUnaryData, ServerUnaryCall } from "@grpc/grpc-js";
+import { afterEach, describe, expect, it } from "vitest";
+
+import { createCri } from "../../shared/adapters/cri/cri.ts";
+import type { CriAdapter } from "../../shared/adapters/cri/cri.ts";
+import { isNotFound, isUnavailable } from "../../shared/ports/cri-error.ts";
+
+type Call = ServerUnaryCall<Buffer, Buffer>;
+/** Bytes in, bytes out: what is sent is exactly what stands in the test. */
+type Answer = (call: Call, answer: sendUnaryData<Buffer>) => void;
+
+const NOTHING: Answer = (_call, answer) => answer(null, Buffer.alloc(0));
+const sandboxConfig = { metadata: { name: "p", namespace: "n", uid: "u", attempt: 0 } };
+
+describe("cri over gRPC", () => {
+  const closing: (() => Promise<void> | void)[] = [];
+  afterEach(async () => {
+    for (const close of closing.splice(0).toReversed()) await close();
+  });
+
+  /** A server for the verbs given, by `Service/Method`, and the adapter on its socket. */
+  const open = async (answers: Readonly<Record<string, Answer>>): Promise<{ cri: CriAdapter; socket: string; server: Server }> => {
+    const directory = await mkdtemp(join(tmpdir(), "dl-cri-"));
+    closing.push(() => rm(directory, { recursive: true, force: true }));
+    const socket = join(directory, "s");
+    const server = await serve(socket, answers);
+    const cri = createCri(`unix://${socket}`);
+    closing.push(
+      () => server.forceShutdown(),
+      () => cri.close(),
+    );
+    return { cri, socket, server };
+  };
+
+  it("reads words that are newer than it, and skips fields that it does not know", async () => {
+    const [state, unknownField] = [
+      [0x18, 9],
+      [0xf8, 0x3f, 1],
+    ];
+    const { cri } = await open({
+      "RuntimeService/ContainerStatus": (_call, answer) => answer(null, message(1, [0x0a, 1, 0x78, ...state, ...unknownField])),
+      "RuntimeService/ListContainers": (_call, answer) => answer(null, message(1, [0x0a, 1, 0x79, 0x30, 9])),
+      "RuntimeService/ListPodSandbox": (_call, answer) => answer(null, message(1, [0x0a, 1, 0x7a, ...state])),
+      "RuntimeService/PodSandboxStatus": (_call, answer) => answer(null, message(1, [0x0a, 1, 0x7a, 0x32, 6, 0x0a, 4, 0x12, 2, 0x08, 9])),
+    });
+    expect(await cri.containerStatus("x")).toMatchObject({ id: "x", state: "CONTAINER_UNKNOWN", labels: {}, exitCode: 0 });
+    expect(await cri.listContainers()).toMatchObject([{ id: "y", state: "CONTAINER_UNKNOWN" }]);
+    expect(await cri.listPodSandbox()).toMatchObject([{ id: "z", state: "SANDBOX_NOTREADY" }]);
+    expect((await cri.podSandboxStatus("z")).namespaceOptions).toEqual({ pid: "POD", ipc: "POD" });
+  });
+
+  it("CR1 gives every verb its time, and a pull and an endless command none", async () => {
+    const seconds: number[] = [];
+    const note: Answer = (call, answer) => {
+      const deadline = call.getDeadline();
+      const ms = (deadline instanceof Date ? deadline.getTime() : deadline) - Date.now();
+      seconds.push(Math.ceil(ms / 10_000) * 10); // what has passed since it was sent is not the point
+      NOTHING(call, answer);
+    };
+    const runtime = ["Version", "RunPodSandbox", "StopContainer", "ExecSync"].map((verb) => [`RuntimeService/${verb}`, note] as const);
+    const { cri } = await open({ ...Object.fromEntries(runtime), "ImageService/PullImage": note });
+    await cri.version();
+    await cri.runPodSandbox(sandboxConfig);
+    await cri.stopContainer("c", 30);
+    await cri.execSync("c", ["true"], 10);
+    await cri.execSync("c", ["true"], 0);
+    await cri.pullImage({ image: "i" });
+    expect(seconds).toEqual([120, 240, 150, 130, Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY]);
+  });
+
+  it("CR1 CR2 names the status it got; NotFound ends a stop or remove well", async () => {
+    const refuse =
+      (code: number): Answer =>
+      (_call, answer) =>
+        answer({ code, details: `code ${code}` });
+    const { cri } = await open({
+      "RuntimeService/Version": refuse(2),
+      "RuntimeService/Status": refuse(12),
+      "RuntimeService/StartContainer": refuse(5),
+      "RuntimeService/StopContainer": refuse(5),
+      "RuntimeService/RemovePodSandbox": refuse(5),
+      "RuntimeService/RemoveContainer": refuse(13),
+    });
+    await expect(cri.version()).rejects.toMatchObject({ name: "CriError", code: "Unknown", message: "code 2" });
+    await expect(cri.status()).rejects.toMatchObject({ code: "Unimplemented" });
+    expect(await cri.startContainer("c").catch(isNotFound)).toBe(true);
+    await cri.stopContainer("c", 0);
+    await cri.removePodSandbox("p");
+    await expect(cri.removeContainer("c")).rejects.toMatchObject({ code: "Internal" });
+    await expect(cri.podSandboxStatus("p")).rejects.toMatchObject({ code: "Unimplemented" });
+  });
+
+  it("CR1 a pull ends with its signal", async () => {
+    const { cri } = await open({ "ImageService/PullImage": () => {} });
+    const abort = new AbortController();
+    const pull = cri.pullImage({ image: "i" }, { signal: abort.signal });
+    setImmediate(() => abort.abort());
+    await expect(pull).rejects.toMatchObject({ code: "Canceled" });
+    await expect(cri.pullImage({ image: "i" }, { signal: abort.signal })).rejects.toMatchObject({ code: "Canceled" });
+  });
+
+  it("takes answers of many megabytes", async () => {
+    const text = Buffer.alloc(8_000_000, "a");
+    const length = Buffer.from([
+      0x12,
+      0x80 | (text.length & 0x7f),
+      0x80 | ((text.length >> 7) & 0x7f),
+      0x80 | ((text.length >> 14) & 0x7f),
+      text.length >> 21,
+    ]);
+    const { cri } = await open({ "RuntimeService/Version": (_call, answer) => answer(null, Buffer.concat([length, text])) });
+    expect((await cri.version()).runtimeName).toHaveLength(8_000_000);
+  });
+
+  it("is back soon after a server that went away", async () => {
+    const answers = { "RuntimeService/Version": NOTHING };
+    const { cri, socket, server } = await open(answers);
+    await cri.version();
+    server.forceShutdown();
+    await rm(socket, { force: true });
+    expect(await cri.version().catch(isUnavailable)).toBe(true);
+    const next = await serve(socket, answers);
+    closing.push(() => next.forceShutdown());
+    const giveUpAt = performance.now() + 5_000;
+    while ((await cri.version().catch(() => undefined)) === undefined) {
+      if (performance.now() > giveUpAt) throw new Error("still away");
+      await sleep(20);
+    }
+  });
+
+  it("speaks to Unix sockets alone", () => {
+    expect(() => createCri("tcp://127.0.0.1:1")).toThrow(TypeError);
+    expect(() => createCri("unix://relative.sock")).toThrow("unix:///path");
+  });
+});
+
+async function serve(socket: string, answers: Readonly<Record<string, Answer>>): Promise<Server> {
+  const server = new Server({ "grpc.max_send_message_length": -1 });
+  const asIs = (bytes: Buffer): Buffer => bytes;
+  for (const [name, answer] of Object.entries(answers)) {
+    const handler: handleUnaryCall<Buffer, Buffer> = answer;
+    server.register(`/runtime.v1.${name}`, handler, asIs, asIs, "unary");
+  }
+  await new Promise<void>((resolve, reject) => {
+    server.bindAsync(`unix:${socket}`, ServerCredentials.createInsecure(), (error) => (error ? reject(error) : resolve()));
+  });
+  return server;
+}
+
+/** A message as field `number` of another, below 128 bytes. */
+function message(number: number, bytes: readonly number[]): Buffer {
+  return Buffer.from([(number << 3) | 2, bytes.length, ...bytes]);
+}

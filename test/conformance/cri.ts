@@ -1,0 +1,302 @@
+/**
+ * What every container runtime behind Cri must do (shared/ports/cri.ts). Catches: a name that stays reserved, a state or exit code
+ * that is lost, a grace that is not kept, a filter that is not sent, an absent thing that is an error, a limit in the wrong unit.
+ */
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+
+import { isDeadlineExceeded, isNotFound, isUnimplemented } from "../../shared/ports/cri-error.ts";
+import type { ContainerConfig, ContainerStatus, PodSandboxConfig, StringMap } from "../../shared/ports/cri-types.ts";
+import type { Cri } from "../../shared/ports/cri.ts";
+
+export type Program = Pick<ContainerConfig, "image" | "command" | "args">;
+
+export interface CriHarness {
+  readonly cri: Cri;
+  readonly programs: {
+    /** Runs until it gets the stop signal, then ends with 0. This one and the next write a line with `listening` once they take signals. */
+    readonly serve: Program;
+    /** Runs until it is killed. */
+    readonly stubborn: Program;
+    /** Writes `ending with 3` to stdout and `goodbye` to stderr, ends with 3 after 1.5 s. */
+    readonly exit: Program;
+  };
+  /** Run in `serve` or `stubborn`: ends with 3 at once, saying `ending with 3` to stdout. */
+  readonly failingCommand: readonly string[];
+  /** Takes 5 s. */
+  readonly longCommand: readonly string[];
+  /** No runtime has it, and pulling it fails at once. */
+  readonly absentImage: string;
+  /** What the runtime needs besides metadata and labels; the log directory exists. */
+  sandboxBase(): Pick<PodSandboxConfig, "logDirectory" | "linux">;
+  readLog(path: string): Promise<string>;
+  /** Waits for something; under a virtual clock, moves it on meanwhile. */
+  within<T>(promise: Promise<T>): Promise<T>;
+  elapse(ms: number): Promise<void>;
+  /** The runtime's own idea of the time. */
+  nowMs(): number;
+  /** Kills the runtime and starts it again. */
+  restart(): Promise<void>;
+  close(): Promise<void>;
+}
+
+const NETWORK_NODE = { network: "NODE", pid: "CONTAINER", ipc: "POD" } as const;
+const NETWORK_POD = { network: "POD", pid: "CONTAINER", ipc: "POD" } as const;
+const WAIT_MS_MAX = 20_000;
+
+export function criConformance(name: string, open: () => Promise<CriHarness>): void {
+  describe(`cri on ${name}`, () => {
+    let harness: CriHarness;
+    let cri: Cri;
+    let pods = 0;
+    beforeAll(async () => {
+      harness = await open();
+      cri = harness.cri;
+    });
+    afterEach(async () => {
+      await Promise.all((await cri.listPodSandbox()).map(({ id }) => cri.removePodSandbox(id)));
+    });
+    afterAll(async () => {
+      await harness.close();
+    });
+
+    const sandboxConfig = (labels: StringMap = {}, network: "POD" | "NODE" = "POD", attempt = 0): PodSandboxConfig => {
+      const { logDirectory, linux } = harness.sandboxBase();
+      const uid = `uid-${++pods}`;
+      const namespaceOptions = network === "POD" ? NETWORK_POD : NETWORK_NODE;
+      return {
+        metadata: { name: "pod", namespace: "suite", uid, attempt },
+        ...(network === "POD" && { hostname: "pod" }),
+        ...(logDirectory !== undefined && { logDirectory }),
+        labels: { uid, ...labels },
+        annotations: { note: "kept" },
+        linux: { ...linux, securityContext: { namespaceOptions } },
+      };
+    };
+    const containerConfig = (program: Program, rest: Partial<ContainerConfig> = {}): ContainerConfig => ({
+      metadata: { name: "main", attempt: 0 },
+      ...program,
+      ...rest,
+    });
+    const until = async <T>(what: string, look: () => Promise<T | undefined>): Promise<T> => {
+      for (let waitedMs = 0; waitedMs < WAIT_MS_MAX; waitedMs += 100) {
+        const found = await look();
+        if (found !== undefined) return found;
+        await harness.elapse(100);
+      }
+      throw new Error(`not within ${WAIT_MS_MAX} ms: ${what}`);
+    };
+    /** A sandbox with one container that was started, and takes signals unless it is the one that exits. */
+    const started = async (program: Program) => {
+      const config = sandboxConfig();
+      const sandbox = await cri.runPodSandbox(config);
+      const id = await cri.createContainer(sandbox, containerConfig(program, { logPath: `${config.metadata.uid}.log` }), config);
+      await cri.startContainer(id);
+      const { logPath } = await cri.containerStatus(id);
+      const isListening = async (): Promise<true | undefined> => (await harness.readLog(logPath)).includes("listening") || undefined;
+      if (program !== harness.programs.exit) await until(`${id} listens`, isListening);
+      return { id, sandbox, config };
+    };
+    const exited = (id: string): Promise<ContainerStatus> =>
+      until(`${id} has exited`, async () => {
+        const status = await cri.containerStatus(id);
+        return status.state === "CONTAINER_EXITED" ? status : undefined;
+      });
+    const states = async (): Promise<readonly string[]> => (await cri.listContainers()).map(({ state }) => state);
+
+    it("says who it is and that it is ready", async () => {
+      expect(await cri.version()).toMatchObject({ runtimeName: expect.stringMatching(/./), runtimeApiVersion: "v1" });
+      const ready = (await cri.status()).filter(({ status }) => status).map(({ type }) => type);
+      expect(ready).toEqual(expect.arrayContaining(["RuntimeReady", "NetworkReady"]));
+    });
+
+    it("CR11 names its cgroup driver or answers Unimplemented", async () => {
+      const answer = await cri.runtimeConfig().catch((error: unknown) => error);
+      if (!isUnimplemented(answer)) expect(answer).toEqual({ cgroupDriver: expect.stringMatching(/^(SYSTEMD|CGROUPFS)$/) });
+    });
+
+    it("CR2 says NotFound, undefined or nothing of what is not there", async () => {
+      const config = sandboxConfig();
+      for (const ask of [
+        () => cri.podSandboxStatus("none"),
+        () => cri.containerStatus("none"),
+        () => cri.startContainer("none"),
+        () => cri.containerStats("none"),
+        () => cri.execSync("none", ["true"], 1),
+        () => cri.createContainer("none", containerConfig(harness.programs.serve), config),
+      ]) {
+        expect(await ask().catch(isNotFound)).toBe(true);
+      }
+      await cri.stopPodSandbox("none");
+      await cri.removePodSandbox("none");
+      await cri.stopContainer("none", 1);
+      await cri.removeContainer("none");
+      await cri.removeImage({ image: harness.absentImage });
+      expect(await cri.imageStatus({ image: harness.absentImage })).toBeUndefined();
+    });
+
+    it("CR3 CR4 runs one sandbox of a name at a time, with an address", async () => {
+      const config = sandboxConfig({ app: "web" });
+      const first = await cri.runPodSandbox(config);
+      const status = await cri.podSandboxStatus(first);
+      expect(status).toMatchObject({
+        id: first,
+        metadata: config.metadata,
+        state: "SANDBOX_READY",
+        labels: config.labels,
+        annotations: { note: "kept" },
+        namespaceOptions: { network: "POD" },
+      });
+      expect(status.network?.ip).toMatch(/^\d+\.\d+\.\d+\.\d+$/);
+      expect(Math.abs(status.createdAtMs - harness.nowMs())).toBeLessThan(60_000);
+      await expect(cri.runPodSandbox(config)).rejects.toThrow("reserved");
+      await cri.stopPodSandbox(first);
+      await expect(cri.runPodSandbox(config)).rejects.toThrow("reserved");
+      expect(await cri.listPodSandbox()).toHaveLength(1);
+      const next = await cri.runPodSandbox({ ...config, metadata: { ...config.metadata, attempt: 1 } });
+      await cri.removePodSandbox(first);
+      const again = await cri.runPodSandbox(config);
+      expect(new Set([first, next, again]).size).toBe(3);
+    });
+
+    it("CR4 gives no address to a sandbox on the node's network", async () => {
+      const id = await cri.runPodSandbox(sandboxConfig({}, "NODE"));
+      const status = await cri.podSandboxStatus(id);
+      expect([status.state, status.network?.ip ?? "", status.namespaceOptions?.network]).toEqual(["SANDBOX_READY", "", "NODE"]);
+    });
+
+    it("CR3 CR5 creates, starts once, and keeps what a crashed container said", async () => {
+      const config = sandboxConfig();
+      const sandbox = await cri.runPodSandbox(config);
+      const container = containerConfig(harness.programs.exit, {
+        labels: { name: "main" },
+        annotations: { hash: "1f" },
+        logPath: "main-0.log",
+      });
+      const id = await cri.createContainer(sandbox, container, config);
+      await expect(cri.createContainer(sandbox, container, config)).rejects.toThrow("reserved");
+      const created = await cri.containerStatus(id);
+      expect(created).toMatchObject({
+        id,
+        state: "CONTAINER_CREATED",
+        metadata: { name: "main", attempt: 0 },
+        annotations: { hash: "1f" },
+      });
+      expect([created.startedAtMs, created.finishedAtMs]).toEqual([undefined, undefined]);
+      await cri.startContainer(id);
+      expect((await cri.containerStatus(id)).state).toBe("CONTAINER_RUNNING");
+      await expect(cri.startContainer(id)).rejects.toThrow("CONTAINER_RUNNING");
+      const status = await exited(id);
+      expect(status).toMatchObject({ exitCode: 3, reason: "Error", labels: { name: "main" } });
+      expect((status.finishedAtMs ?? 0) - (status.startedAtMs ?? 0)).toBeGreaterThanOrEqual(1_400);
+      expect(status.startedAtMs).toBeGreaterThanOrEqual(status.createdAtMs);
+      await expect(cri.startContainer(id)).rejects.toThrow("CONTAINER_EXITED");
+      const lines = (await harness.readLog(status.logPath)).trimEnd().split("\n");
+      expect(lines.map((line) => line.replace(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+(Z|[+-]\d\d:\d\d) /, "")).toSorted()).toEqual([
+        "stderr F goodbye",
+        "stdout F ending with 3",
+      ]);
+    });
+
+    it("CR6 waits for a container that obeys, and kills one that does not after its grace", async () => {
+      const [obedient, stubborn] = [await started(harness.programs.serve), await started(harness.programs.stubborn)];
+      await harness.within(cri.stopContainer(obedient.id, 10));
+      expect(await cri.containerStatus(obedient.id)).toMatchObject({ state: "CONTAINER_EXITED", exitCode: 0, reason: "Completed" });
+      const before = harness.nowMs();
+      await harness.within(cri.stopContainer(stubborn.id, 1));
+      expect(await cri.containerStatus(stubborn.id)).toMatchObject({ state: "CONTAINER_EXITED", exitCode: 137 });
+      expect(harness.nowMs() - before).toBeGreaterThanOrEqual(990);
+      await cri.stopContainer(stubborn.id, 1);
+    });
+
+    it("CR6 a later stop with less time cuts the earlier one short", async () => {
+      const { id } = await started(harness.programs.stubborn);
+      const before = harness.nowMs();
+      const first = cri.stopContainer(id, 60);
+      await harness.elapse(100);
+      await harness.within(cri.stopContainer(id, 1));
+      await harness.within(first);
+      expect(await cri.containerStatus(id)).toMatchObject({ state: "CONTAINER_EXITED", exitCode: 137 });
+      expect(harness.nowMs() - before).toBeLessThan(30_000);
+    });
+
+    it("CR7 stopping a sandbox kills its containers and leaves them to be looked at; removing takes all", async () => {
+      const { id, sandbox } = await started(harness.programs.stubborn);
+      await harness.within(cri.stopPodSandbox(sandbox));
+      expect((await cri.podSandboxStatus(sandbox)).state).toBe("SANDBOX_NOTREADY");
+      expect((await cri.podSandboxStatus(sandbox)).network?.ip ?? "").toBe("");
+      expect(await cri.containerStatus(id)).toMatchObject({ state: "CONTAINER_EXITED", exitCode: 137 });
+      await cri.stopPodSandbox(sandbox);
+      await cri.removePodSandbox(sandbox);
+      await cri.removePodSandbox(sandbox);
+      expect([await cri.listPodSandbox(), await cri.listContainers()]).toEqual([[], []]);
+    });
+
+    it("CR7 removes a running container, whose name is free then", async () => {
+      const { id, sandbox, config } = await started(harness.programs.serve);
+      await cri.removeContainer(id);
+      expect(await states()).toEqual([]);
+      await cri.createContainer(sandbox, containerConfig(harness.programs.serve), config);
+      expect(await states()).toEqual(["CONTAINER_CREATED"]);
+    });
+
+    it("CR8 filters by everything the filter names", async () => {
+      const [web, db] = [sandboxConfig({ app: "web" }), sandboxConfig({ app: "db" })];
+      const [webId, dbId] = [await cri.runPodSandbox(web), await cri.runPodSandbox(db)];
+      const a = await cri.createContainer(webId, containerConfig(harness.programs.serve, { labels: { c: "a" } }), web);
+      const b = await cri.createContainer(dbId, containerConfig(harness.programs.serve, { labels: { c: "b" } }), db);
+      await cri.startContainer(b);
+      await cri.stopPodSandbox(webId);
+      const found = async (filter: Parameters<Cri["listPodSandbox"]>[0]) =>
+        (await cri.listPodSandbox(filter)).map(({ id }) => id).toSorted();
+      expect(await found({})).toEqual([webId, dbId].toSorted());
+      expect(await found({ state: "SANDBOX_READY" })).toEqual([dbId]);
+      expect(await found({ state: "SANDBOX_NOTREADY" })).toEqual([webId]);
+      expect(await found({ labelSelector: { app: "web" } })).toEqual([webId]);
+      expect(await found({ labelSelector: { app: "web" }, state: "SANDBOX_READY" })).toEqual([]);
+      expect(await found({ id: dbId })).toEqual([dbId]);
+      const has = async (filter: Parameters<Cri["listContainers"]>[0]) => (await cri.listContainers(filter)).map(({ id }) => id);
+      expect(await has({ state: "CONTAINER_RUNNING" })).toEqual([b]);
+      expect(await has({ podSandboxId: webId })).toEqual([a]);
+      expect(await has({ labelSelector: { c: "b" } })).toEqual([b]);
+      expect(await has({ labelSelector: { c: "b" }, podSandboxId: webId })).toEqual([]);
+      expect((await cri.listContainerStats({ podSandboxId: dbId })).map(({ id, metadata }) => [id, metadata.name])).toEqual([[b, "main"]]);
+    });
+
+    it("CR10 runs a command in a running container, within its time", async () => {
+      const { id } = await started(harness.programs.serve);
+      expect(await cri.execSync(id, harness.failingCommand, 10)).toMatchObject({ exitCode: 3, stdout: "ending with 3\n" });
+      const late = harness.within(cri.execSync(id, harness.longCommand, 1));
+      expect(await late.catch(isDeadlineExceeded)).toBe(true);
+      const address = await cri.exec({ containerId: id, cmd: ["true"], tty: false, stdin: false, stdout: true, stderr: true });
+      expect(address).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/exec\/./);
+      await harness.within(cri.stopContainer(id, 10));
+      await expect(cri.execSync(id, harness.failingCommand, 10)).rejects.toThrow("CONTAINER_EXITED");
+    });
+
+    it("knows its images by name and id, and says why a pull failed", async () => {
+      const { image } = harness.programs.serve;
+      const status = await cri.imageStatus(image);
+      expect(status).toMatchObject({ id: expect.stringMatching(/^sha256:/), sizeBytes: expect.any(Number) });
+      expect((await cri.imageStatus({ image: status?.id ?? "" }))?.id).toBe(status?.id);
+      expect((await cri.listImages()).map(({ id }) => id)).toContain(status?.id);
+      await expect(harness.within(cri.pullImage({ image: harness.absentImage }))).rejects.toThrow(`"${harness.absentImage}"`);
+      expect(await cri.imageStatus({ image: harness.absentImage })).toBeUndefined();
+      const [filesystem] = await cri.imageFsInfo();
+      expect(filesystem?.mountpoint).toMatch(/^\//);
+    });
+
+    it("CR12 outlives its runtime", async () => {
+      const running = await started(harness.programs.serve);
+      const dead = await started(harness.programs.exit);
+      const { finishedAtMs } = await exited(dead.id);
+      const { network } = await cri.podSandboxStatus(running.sandbox);
+      await harness.restart();
+      expect(await cri.containerStatus(running.id)).toMatchObject({ state: "CONTAINER_RUNNING" });
+      expect(await cri.containerStatus(dead.id)).toMatchObject({ state: "CONTAINER_EXITED", exitCode: 3, finishedAtMs });
+      expect(await cri.podSandboxStatus(running.sandbox)).toMatchObject({ state: "SANDBOX_READY", network });
+      await expect(cri.runPodSandbox(running.config)).rejects.toThrow("reserved");
+      await harness.within(cri.stopContainer(running.id, 10));
+      expect(await cri.containerStatus(running.id)).toMatchObject({ state: "CONTAINER_EXITED", exitCode: 0 });
+    });
+  });
+}

@@ -1,0 +1,148 @@
+/**
+ * A containerd of one's own: what a node of a cluster has, several times on one machine.
+ *
+ * N1 root, state, sockets, runc's state, network namespaces, CNI configuration, bridge, subnet and cgroup are the node's own.
+ * N2 it ends with the process that started it, however that ends, and leaves nothing (guard.ts).
+ * N3 no registry is asked: images come from images.ts; pods have no route out of the machine.
+ */
+import { execFile } from "node:child_process";
+import { rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { promisify } from "node:util";
+
+import { createCri } from "../../shared/adapters/cri/cri.ts";
+import type { CriAdapter } from "../../shared/adapters/cri/cri.ts";
+import { startComponent, waitUntilReady } from "../envtest/component.ts";
+import type { Component } from "../envtest/component.ts";
+import { startGuard } from "./guard.ts";
+import { newIdentity } from "./identity.ts";
+import type { NodeIdentity } from "./identity.ts";
+import { imageArchive, IMAGES } from "./images.ts";
+import { createPodNetwork } from "./network.ts";
+import { CNI_PLUGINS, CONTAINERD, CTR } from "./programs.ts";
+
+export interface ContainerdNode extends NodeIdentity {
+  /** `unix://…` */
+  readonly endpoint: string;
+  readonly podCidr: string;
+  readonly bridge: string;
+  readonly pid: number;
+  /** Absolute, for `cgroupParent` of pods: `/deltaloop-cri-…`. Which path a hierarchy has it under differs. */
+  readonly cgroupParent: string;
+  /** SIGKILL to containerd alone: shims and containers go on. */
+  kill(): Promise<void>;
+  /** Starts it again after `kill`. */
+  restart(): Promise<void>;
+  /** Everything ends; about half a second. */
+  stop(): Promise<void>;
+}
+
+const READY_MS_MAX = 30_000;
+const run = promisify(execFile);
+
+/** @throws {Error} with the end of containerd's log when it is not ready in time; nothing is left then either */
+export async function startContainerd(): Promise<ContainerdNode> {
+  const identity = await newIdentity();
+  const guard = startGuard(identity);
+  try {
+    const { bridge, podCidr } = await createPodNetwork(identity);
+    const socket = join(identity.directory, "containerd.sock");
+    const config = join(identity.directory, "config.toml");
+    await writeFile(config, configuration(identity.directory));
+    const endpoint = `unix://${socket}`;
+    let containerd = await start(identity.directory, config, endpoint);
+    await importImages(identity.directory, socket, endpoint);
+    return {
+      ...identity,
+      endpoint,
+      podCidr,
+      bridge,
+      cgroupParent: `/${identity.cgroup}`,
+      get pid() {
+        return containerd.pid;
+      },
+      async kill() {
+        process.kill(containerd.pid, "SIGKILL");
+        await containerd.ended;
+      },
+      async restart() {
+        containerd = await start(identity.directory, config, endpoint);
+      },
+      stop: () => guard.end(),
+    };
+  } catch (error) {
+    await guard.end();
+    throw error;
+  }
+}
+
+async function start(directory: string, config: string, endpoint: string): Promise<Component> {
+  const logFile = join(directory, "containerd.log");
+  const containerd = await startComponent(CONTAINERD, ["--config", config], { name: "containerd", logFile });
+  await withCri(endpoint, async (cri) => {
+    const isReady = async (): Promise<boolean> => {
+      const conditions = await cri.status().catch(() => []);
+      return ["RuntimeReady", "NetworkReady"].every((type) => conditions.some((one) => one.type === type && one.status));
+    };
+    await waitUntilReady(containerd, isReady, { what: "containerd and its network", timeoutMs: READY_MS_MAX, pollMs: 50 });
+  });
+  return containerd;
+}
+
+/** containerd's CRI part sees an import by an event, so its end is not enough. */
+async function importImages(directory: string, socket: string, endpoint: string): Promise<void> {
+  const file = join(directory, "images.tar");
+  await writeFile(file, await imageArchive(directory));
+  await run(CTR, ["--address", socket, "--namespace", "k8s.io", "images", "import", "--no-unpack", file]);
+  await rm(file);
+  await withCri(endpoint, async (cri) => {
+    const giveUpAt = performance.now() + READY_MS_MAX;
+    for (const image of Object.values(IMAGES)) {
+      while ((await cri.imageStatus({ image })) === undefined) {
+        if (performance.now() > giveUpAt) throw new Error(`imported, and not seen: ${image}`);
+        await new Promise((resolve) => setTimeout(resolve, 20));
+      }
+    }
+  });
+}
+
+async function withCri(endpoint: string, act: (cri: CriAdapter) => Promise<void>): Promise<void> {
+  const cri = createCri(endpoint);
+  try {
+    await act(cri);
+  } finally {
+    cri.close();
+  }
+}
+
+/**
+ * `restrict_oom_score_adj`: root without CAP_SYS_RESOURCE, as in many sandboxes, cannot lower it, and runc then dies without a word.
+ * Source: containerd 1.6 docs/cri/config.md; `containerd config default` names what is not set here.
+ */
+function configuration(directory: string): string {
+  const path = (name: string): string => JSON.stringify(join(directory, name));
+  return `version = 2
+root = ${path("root")}
+state = ${path("state")}
+temp = ${path("tmp")}
+disabled_plugins = ["io.containerd.internal.v1.opt"]
+[grpc]
+  address = ${path("containerd.sock")}
+[ttrpc]
+  address = ${path("containerd.sock.ttrpc")}
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "${IMAGES.pause}"
+  restrict_oom_score_adj = true
+  netns_mounts_under_state_dir = true
+  stream_server_address = "127.0.0.1"
+  stream_server_port = "0"
+  [plugins."io.containerd.grpc.v1.cri".cni]
+    bin_dir = "${CNI_PLUGINS}"
+    conf_dir = ${path("cni")}
+  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+    runtime_type = "io.containerd.runc.v2"
+    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+      Root = ${path("runc")}
+      SystemdCgroup = false
+`;
+}
