@@ -4,6 +4,9 @@ import type { BatchResultErrorEntry, Message, SQSClient } from "@aws-sdk/client-
 import type { MessageSource, ReceivedMessage } from "../../ports/delta-queue.ts";
 import { BATCH_ENTRIES_MAX, batches, CALL_TIMEOUT_MS, WAIT_SECONDS_MAX } from "./limits.ts";
 
+/** How SQS calls a receipt that is not the message's any more. */
+const OUTDATED = /^(AWS\.SimpleQueueService\.)?(ReceiptHandleIsInvalid|InvalidParameterValue|MessageNotInflight)/;
+
 /** Any SQS queue, as its consumer sees it. SQS waits in whole seconds: `waitMs` is rounded up, to 20 s at most. */
 export function createSqsMessageSource(client: SQSClient, options: { readonly queueUrl: string }): MessageSource {
   const QueueUrl = options.queueUrl;
@@ -43,9 +46,12 @@ export function createSqsMessageSource(client: SQSClient, options: { readonly qu
   };
 }
 
-/** What the sender did wrong here is an outdated receipt, which is no error: the message is someone else's now, or gone. */
+/**
+ * What the sender did wrong here is an outdated receipt, which is no error: the message is someone else's now, or gone. LocalStack
+ * says so by the code alone.
+ */
 function throwOnFault(what: string, failed: readonly BatchResultErrorEntry[] = []): void {
-  const fault = failed.find(({ SenderFault }) => SenderFault !== true);
+  const fault = failed.find(({ SenderFault, Code }) => SenderFault !== true && !OUTDATED.test(Code ?? ""));
   if (fault !== undefined) throw new Error(`${what} failed for ${failed.length} message(s): ${fault.Code} ${fault.Message ?? ""}`.trim());
 }
 

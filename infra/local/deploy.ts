@@ -1,0 +1,102 @@
+/** `serverless deploy` and `serverless remove` of our own serverless.yml, stage `local`, against LocalStack. */
+import { spawn } from "node:child_process";
+import { mkdtemp, rm } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { Server } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { bundleFunction, functionNames } from "../build/bundle.ts";
+
+/** What the functions are told; the rest of the stage stands in serverless.yml. */
+export interface LocalDeployment {
+  /** LocalStack's. */
+  readonly endpoint: string;
+  readonly clusterId: string;
+  readonly mode: "act" | "shadow";
+  readonly redisUrl: string;
+  readonly digestKey: string;
+  readonly kubeServer: string;
+  /** PEM. */
+  readonly kubeCa?: string;
+  /** Bearer token by function; functions without one come as nobody. */
+  readonly kubeTokens: Readonly<Record<string, string>>;
+  readonly logLevel: "debug" | "info";
+}
+
+const ROOT = join(import.meta.dirname, "..", "..");
+const STAGE = "local";
+const OSLS_MS_MAX = 180_000;
+
+/** Bundles the functions and deploys them. @throws with what osls said when it fails */
+export async function deploy(deployment: LocalDeployment): Promise<void> {
+  for (const name of await functionNames(ROOT)) await bundleFunction(ROOT, name, join(ROOT, "dist", "functions"));
+  await osls("deploy", deployment);
+}
+
+/** Everything that `deploy` made. @throws with what osls said when it fails */
+export async function remove(deployment: LocalDeployment): Promise<void> {
+  await osls("remove", deployment);
+}
+
+async function osls(verb: "deploy" | "remove", deployment: LocalDeployment): Promise<void> {
+  const home = await mkdtemp(join(tmpdir(), "deltaloop-osls-"));
+  const images = await noImages();
+  try {
+    const parameters = {
+      mode: deployment.mode,
+      clusterId: deployment.clusterId,
+      kubeServer: deployment.kubeServer,
+      kubeCa: Buffer.from(deployment.kubeCa ?? "").toString("base64"),
+      redisUrl: deployment.redisUrl,
+      sqsEndpoint: deployment.endpoint,
+      logLevel: deployment.logLevel,
+    };
+    // An empty parameter is refused, and left out means the same.
+    const args = Object.entries(parameters).flatMap(([name, value]) => (value === "" ? [] : [`--param=${name}=${value}`]));
+    await run(join(ROOT, "node_modules", ".bin", "osls"), [verb, "--stage", STAGE, "--region", "us-east-1", ...args], {
+      PATH: process.env["PATH"],
+      HOME: home,
+      NO_COLOR: "1",
+      // Accepted by LocalStack, worth nothing elsewhere.
+      AWS_ACCESS_KEY_ID: "test",
+      AWS_SECRET_ACCESS_KEY: "test",
+      AWS_EC2_METADATA_DISABLED: "true",
+      AWS_ENDPOINT_URL: deployment.endpoint,
+      AWS_ENDPOINT_URL_ECR: images.url,
+      DELTALOOP_DIGEST_KEY: deployment.digestKey,
+      ...Object.fromEntries(
+        Object.entries(deployment.kubeTokens).map(([name, token]) => [
+          `DELTALOOP_KUBE_TOKEN_${name.toUpperCase().replaceAll("-", "_")}`,
+          token,
+        ]),
+      ),
+    });
+  } finally {
+    images.server.close();
+    await rm(home, { recursive: true, force: true });
+  }
+}
+
+/** osls asks ECR, which LocalStack does not give away, whether there are images of ours to remove. There are none. */
+async function noImages(): Promise<{ readonly url: string; readonly server: Server }> {
+  const server = createServer((request, response) => {
+    request.resume();
+    response.writeHead(400, { "content-type": "application/x-amz-json-1.1", connection: "close" });
+    response.end(JSON.stringify({ __type: "RepositoryNotFoundException", message: "there are no images" }));
+  });
+  await new Promise<void>((resolve, reject) => server.once("error", reject).listen(0, "127.0.0.1", resolve));
+  const address = server.address();
+  return { url: `http://127.0.0.1:${typeof address === "object" && address !== null ? address.port : 0}`, server };
+}
+
+async function run(program: string, args: readonly string[], env: NodeJS.ProcessEnv): Promise<void> {
+  const child = spawn(program, args, { cwd: ROOT, env, stdio: ["ignore", "pipe", "pipe"], timeout: OSLS_MS_MAX, killSignal: "SIGKILL" });
+  let output = "";
+  for (const stream of [child.stdout, child.stderr]) stream.setEncoding("utf8").on("data", (text: string) => (output += text));
+  const how = await new Promise<string>((resolve, reject) => {
+    child.once("error", reject);
+    child.once("close", (code, signal) => resolve(signal ?? `exit code ${code}`));
+  });
+  if (how !== "exit code 0") throw new Error(`serverless ${args[0]} ended with ${how}:\n${output.trim()}`);
+}

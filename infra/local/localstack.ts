@@ -1,0 +1,205 @@
+/**
+ * LocalStack as a plain process: no container engine, no token, one loopback port.
+ *
+ * L1 It listens on 127.0.0.1 alone. In GATEWAY_LISTEN that must be written as an IPv6 address: an IPv4 host is ignored there and would
+ *    bind every interface, and on ::1 it would not find itself, since it calls itself `localhost`.
+ * L2 Everything that it writes is in one temporary folder, which goes when it stops.
+ * L3 It and the functions it started are one process group. A guard kills that group when we are gone, however we went.
+ */
+import { spawn } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
+import { mkdtemp, open, readFile, rm } from "node:fs/promises";
+import { createServer } from "node:net";
+import type { Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+
+import { localStackVenv } from "./venv.ts";
+
+export interface LocalStack {
+  /** What goes into `sqsClient({ endpoint })` and AWS_ENDPOINT_URL. */
+  readonly endpoint: string;
+  readonly pid: number;
+  /** Its own log and, line by line, the functions'. */
+  readonly logFile: string;
+  /** Ends it and its functions, and removes what it wrote. */
+  stop(): Promise<void>;
+}
+
+export interface LocalStackOptions {
+  /** Default: a free one. */
+  readonly port?: number;
+  /** A log that outlives it; by default the log goes with the rest. */
+  readonly logFile?: string;
+  /** Its debug log, which is long. */
+  readonly debug?: boolean;
+}
+
+/** This machine cannot run LocalStack; the message is one line for people. */
+export class NoLocalStackError extends Error {
+  override readonly name = "NoLocalStackError";
+}
+
+const EXECUTOR = join(import.meta.dirname, "executor");
+const HOST = "127.0.0.1";
+const START_MS_MAX = 60_000;
+const POLL_MS = 100;
+const LOG_LINES_SHOWN = 15;
+
+/** @throws {NoLocalStackError} with the one reason; Error with the end of its log when it does not start */
+export async function startLocalStack(options: LocalStackOptions = {}): Promise<LocalStack> {
+  const venv = await localStackVenv();
+  if ("missing" in venv) throw new NoLocalStackError(venv.missing);
+  const port = options.port ?? (await freePort());
+  const directory = await mkdtemp(join(tmpdir(), "deltaloop-localstack-"));
+  const logFile = options.logFile ?? join(directory, "localstack.log");
+  const guard = startGuard(directory);
+  const log = await open(logFile, "a");
+  const child = spawn(venv.python, ["-m", "localstack.runtime.main"], {
+    cwd: directory,
+    env: environment({ directory, port, debug: options.debug === true }),
+    stdio: ["ignore", log.fd, log.fd],
+    // A group of its own (L3), which a Ctrl-C in the terminal does not reach.
+    detached: true,
+  });
+  const ended = endOf(child);
+  await log.close();
+  const pid = child.pid;
+  if (pid !== undefined) guard.watch(pid);
+  const endpoint = `http://${HOST}:${port}`;
+
+  async function stop(): Promise<void> {
+    if (pid !== undefined) {
+      // It keeps nothing, so it has nothing to put in order; asked politely it takes ten seconds.
+      killGroup(pid);
+      await ended;
+    }
+    await guard.dismiss();
+    await rm(directory, { recursive: true, force: true, maxRetries: 5 });
+  }
+
+  try {
+    const startedAt = performance.now();
+    await ready(endpoint, ended);
+    say(`ready at ${endpoint} after ${((performance.now() - startedAt) / 1000).toFixed(1)} s, pid ${pid}, log ${logFile}`);
+    return { endpoint, pid: pid ?? 0, logFile, stop };
+  } catch (error) {
+    const lines = (await readFile(logFile, "utf8").catch(() => "")).trimEnd().split("\n").slice(-LOG_LINES_SHOWN);
+    await stop();
+    throw new Error(`LocalStack did not start: ${error instanceof Error ? error.message : String(error)}\n${lines.join("\n")}`, {
+      cause: error,
+    });
+  }
+}
+
+function environment({
+  directory,
+  port,
+  debug,
+}: {
+  readonly directory: string;
+  readonly port: number;
+  readonly debug: boolean;
+}): NodeJS.ProcessEnv {
+  return {
+    PATH: process.env["PATH"],
+    HOME: directory,
+    TMPDIR: directory,
+    XDG_CACHE_HOME: join(directory, "cache"),
+    PYTHONDONTWRITEBYTECODE: "1",
+    PYTHONPATH: EXECUTOR,
+    // In a container without LocalStack's image it would take this for its own and write to /etc and /var/lib.
+    OVERRIDE_IN_DOCKER: "0",
+    FILESYSTEM_ROOT: join(directory, "root"),
+    LOCALSTACK_VOLUME_DIR: join(directory, "volume"),
+    GATEWAY_LISTEN: `[::ffff:${HOST}]:${port}`,
+    DNS_ADDRESS: "0",
+    // Queue URLs that name this machine, not localhost.localstack.cloud.
+    LOCALSTACK_HOST: `${HOST}:${port}`,
+    SQS_ENDPOINT_STRATEGY: "path",
+    DISABLE_EVENTS: "1",
+    SKIP_SSL_CERT_DOWNLOAD: "1",
+    SKIP_INFRA_DOWNLOADS: "1",
+    DEBUG: debug ? "1" : "0",
+    LAMBDA_RUNTIME_EXECUTOR: "deltaloop-node",
+    DELTALOOP_LOCAL_NODE: process.execPath,
+    // Its event source mappings poll, with up to 10 s between two looks into an empty queue.
+    LAMBDA_EVENT_SOURCE_MAPPING_POLL_INTERVAL_SEC: "0.02",
+    LAMBDA_EVENT_SOURCE_MAPPING_MAX_BACKOFF_ON_EMPTY_POLL_SEC: "0.2",
+    LAMBDA_EVENT_SOURCE_MAPPING_MAX_BACKOFF_ON_ERROR_SEC: "2",
+  };
+}
+
+async function ready(endpoint: string, ended: Promise<string>): Promise<void> {
+  let how: string | undefined;
+  void ended.then((end) => (how = end));
+  const giveUpAt = performance.now() + START_MS_MAX;
+  while (how === undefined) {
+    const healthy = await fetch(`${endpoint}/_localstack/health`, { signal: AbortSignal.timeout(START_MS_MAX) }).then(
+      async (answer) => answer.ok && (await answer.text()) !== "",
+      () => false,
+    );
+    if (healthy) return;
+    if (performance.now() > giveUpAt) throw new Error(`no answer within ${START_MS_MAX / 1000} s`);
+    await sleep(POLL_MS);
+  }
+  throw new Error(`it ended with ${how}`);
+}
+
+function killGroup(pid: number): void {
+  try {
+    process.kill(-pid, "SIGKILL");
+  } catch {
+    // nobody is left in it
+  }
+}
+
+interface Guard {
+  watch(pid: number): void;
+  dismiss(): Promise<void>;
+}
+
+/** A shell whose input is a pipe from us: when that closes, it kills the group it was last told and removes the folder (L3). */
+function startGuard(directory: string): Guard {
+  const script =
+    'trap "" INT TERM HUP; while read -r line; do pid=$line; done; [ -z "$pid" ] || kill -KILL "-$pid"; sleep 0.2; rm -rf -- "$1"';
+  const guard = spawn("/bin/sh", ["-c", script, "localstack-guard", directory], {
+    cwd: "/",
+    stdio: ["pipe", "ignore", "ignore"],
+    detached: true,
+  });
+  const ended = endOf(guard);
+  guard.unref();
+  // A piped stdin is a Socket at run time; its declared type is wider.
+  const pipe = guard.stdin as Socket;
+  pipe.unref();
+  pipe.on("error", () => say("its guard is gone; nothing ends it if we are killed"));
+  return {
+    watch: (pid) => void pipe.write(`${pid}\n`),
+    async dismiss() {
+      guard.ref();
+      guard.kill("SIGKILL"); // before its pipe closes, or it would do its work
+      await ended;
+    },
+  };
+}
+
+async function endOf(child: ChildProcess): Promise<string> {
+  return await new Promise((resolve) => {
+    child.once("error", (error) => resolve(error.message));
+    child.once("exit", (code, signal) => resolve(signal ?? `exit code ${code}`));
+  });
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve, reject) => server.once("error", reject).listen(0, HOST, resolve));
+  const address = server.address();
+  await new Promise((resolve) => server.close(resolve));
+  return typeof address === "object" && address !== null ? address.port : 0;
+}
+
+function say(line: string): void {
+  process.stderr.write(`localstack: ${line}\n`);
+}

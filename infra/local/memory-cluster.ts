@@ -1,0 +1,56 @@
+/** A cluster for who has none: the API server in memory on a loopback port, scripted nodes, and a kubeconfig. */
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { createSystemClock } from "../../shared/adapters/system/clock.ts";
+import { createSystemRandom } from "../../shared/adapters/system/random.ts";
+import { createApiServer } from "../../shared/local/api-server/api-server.ts";
+import { serveHttp } from "../../shared/local/api-server/http.ts";
+import { createInProcessClient } from "../../shared/local/nodes/in-process-client.ts";
+import type { KubeHttp } from "../../shared/local/nodes/kube-http.ts";
+import { runScriptedNodes } from "../../shared/local/nodes/scripted-nodes.ts";
+
+export interface MemoryCluster {
+  readonly kubeconfig: string;
+  /** A person's hands and eyes. */
+  readonly client: KubeHttp;
+  stop(): Promise<void>;
+}
+
+const NODES = 3;
+
+export async function startMemoryCluster(): Promise<MemoryCluster> {
+  const [clock, random] = [createSystemClock(), createSystemRandom()];
+  const server = createApiServer({ clock, random });
+  const http = await serveHttp(server);
+  const directory = await mkdtemp(join(tmpdir(), "deltaloop-local-"));
+  const kubeconfig = join(directory, "kubeconfig");
+  const content = {
+    apiVersion: "v1",
+    kind: "Config",
+    clusters: [{ name: "local", cluster: { server: http.url, "insecure-skip-tls-verify": true } }], // there is no TLS
+    users: [{ name: "local", user: {} }],
+    contexts: [{ name: "local", context: { cluster: "local", user: "local", namespace: "default" } }],
+    "current-context": "local",
+  };
+  await writeFile(kubeconfig, `${JSON.stringify(content, null, 2)}\n`, { mode: 0o600 }); // JSON is YAML
+  const ends = new AbortController();
+  const nodes = runScriptedNodes(
+    createInProcessClient(server, { userAgent: "scripted-nodes" }),
+    { count: NODES, clock, random, bindPods: true },
+    ends.signal,
+  );
+  nodes.catch((error: unknown) => ends.signal.aborted || process.stderr.write(`local: the scripted nodes ended: ${String(error)}\n`));
+  return {
+    kubeconfig,
+    client: createInProcessClient(server, { userAgent: "person" }),
+    async stop() {
+      ends.abort(new Error("the cluster ends"));
+      await nodes.catch(() => undefined);
+      await http.close();
+      server.close();
+      await rm(directory, { recursive: true, force: true });
+    },
+  };
+}

@@ -1,0 +1,199 @@
+/**
+ * Deltaloop as it is deployed, on this machine: the zips behind LocalStack's own event source mappings, a redis-server, and the
+ * watcher as a process of its own. The API server is somebody else's.
+ */
+import { randomBytes } from "node:crypto";
+import { spawn } from "node:child_process";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+
+import { GetQueueUrlCommand } from "@aws-sdk/client-sqs";
+
+import { readClusterIdentity } from "../../cli/cluster-id.ts";
+import { startLocalRedis } from "../../cli/local-redis.ts";
+import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
+import type { KubeHttpConfig } from "../../shared/adapters/kube-http/config.ts";
+import { redisClient } from "../../shared/adapters/redis/client.ts";
+import { createRedisStore } from "../../shared/adapters/redis/redis-store.ts";
+import { sqsClient } from "../../shared/adapters/sqs/client.ts";
+import { createDigester } from "../../shared/api/digest.ts";
+import { CONTROLLERS } from "../../shared/api/resources.ts";
+import { cacheIdentity } from "../../shared/cache/identity.ts";
+import type { Store } from "../../shared/ports/store.ts";
+import { deploy, remove } from "./deploy.ts";
+import type { LocalDeployment } from "./deploy.ts";
+import { startLocalStack } from "./localstack.ts";
+import type { LocalStack } from "./localstack.ts";
+
+export interface LocalOptions {
+  /** Credentials by role: `deltaloop-watcher` and one for each function (infra/manifests/rbac.yaml). */
+  readonly access: (role: string) => Promise<KubeHttpConfig>;
+  /** Where the watcher finds the same. */
+  readonly kubeconfig: string;
+  readonly mode: "act" | "shadow";
+  readonly leaseNamespace?: string;
+  readonly port?: number;
+  readonly logFile?: string;
+  readonly verbose?: boolean;
+}
+
+export interface LocalDeltaloop {
+  readonly localStack: LocalStack;
+  readonly redisUrl: string;
+  readonly queueUrls: { readonly deltas: string; readonly doorbells: Readonly<Record<string, string>> };
+  readonly cluster: string;
+  readonly store: Store;
+  /** `serverless remove`, and before it the watcher ends, which has nowhere to send to then. */
+  remove(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+const ROOT = join(import.meta.dirname, "..", "..");
+/** Name of the stage, and so part of every Redis key and queue name. */
+const STAGE = "local";
+const FUNCTIONS = ["apply-deltas", "sync-deployment", "sync-replicaset", "sync-replicationcontroller"] as const;
+const HOLE_LIMIT_MS = 2_000;
+const READY_MS_MAX = 60_000;
+const READY_POLL_MS = 100;
+const END_GRACE_MS = 3_500;
+
+/** Resolves once keys of every controller are handed out. @throws when a part does not start; what had started is stopped again */
+export async function startLocal(options: LocalOptions): Promise<LocalDeltaloop> {
+  const stops: (() => Promise<unknown>)[] = [];
+  const stop = async (): Promise<void> => {
+    for (const end of stops.splice(0).reverse()) await end();
+  };
+  try {
+    const watcherAccess = await options.access("deltaloop-watcher");
+    const { cid } = await readClusterIdentity(createKubeHttp(watcherAccess));
+    const redis = await startLocalRedis();
+    if (redis === undefined) throw new Error("redis-server does not start: install it (Debian: apt-get install redis-server)");
+    stops.push(redis.stop);
+    const { port, logFile } = options;
+    const localStack = await startLocalStack({ ...(port !== undefined && { port }), ...(logFile !== undefined && { logFile }) });
+    stops.push(localStack.stop);
+
+    const deployment: LocalDeployment = {
+      endpoint: localStack.endpoint,
+      clusterId: cid,
+      mode: options.mode,
+      redisUrl: redis.url,
+      digestKey: randomBytes(32).toString("hex"),
+      kubeServer: watcherAccess.server,
+      ...(watcherAccess.ca !== undefined && { kubeCa: String(watcherAccess.ca) }),
+      kubeTokens: await tokens(options.access),
+      logLevel: options.verbose ? "debug" : "info",
+    };
+    const startedAt = performance.now();
+    say(`serverless deploy --stage ${STAGE}: about 45 s`);
+    await deploy(deployment);
+    say(`deployed after ${((performance.now() - startedAt) / 1000).toFixed(0)} s`);
+
+    const queueUrls = await findQueues(localStack.endpoint);
+    const connection = redisClient({ url: redis.url, cluster: false });
+    // Calls fail by themselves; a connection that is lost between them has no other voice.
+    connection.on("error", () => undefined);
+    stops.push(() => Promise.resolve(connection.disconnect()));
+    const store = createRedisStore(connection, {
+      deployment: STAGE,
+      cluster: cid,
+      identity: cacheIdentity(createDigester(deployment.digestKey)),
+      holeLimitMs: HOLE_LIMIT_MS,
+    });
+    const stopWatcher = startWatcher(options, deployment, queueUrls);
+    stops.push(stopWatcher);
+    await ready(store);
+    return {
+      localStack,
+      redisUrl: redis.url,
+      queueUrls,
+      cluster: cid,
+      store,
+      async remove() {
+        await stopWatcher();
+        await remove(deployment);
+      },
+      stop,
+    };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+/** A function speaks to the API server with a token or as nobody; certificates are for people. */
+async function tokens(access: LocalOptions["access"]): Promise<Readonly<Record<string, string>>> {
+  const found: Record<string, string> = {};
+  for (const name of FUNCTIONS) {
+    const { token, cert } = await access(`deltaloop-${name}`);
+    const value = await token?.();
+    if (value !== undefined) found[name] = value;
+    else if (cert !== undefined)
+      throw new Error(
+        "the kubeconfig has a certificate and no token, and functions take tokens only: use the service accounts' (infra/manifests)",
+      );
+  }
+  return found;
+}
+
+async function findQueues(endpoint: string): Promise<LocalDeltaloop["queueUrls"]> {
+  const client = sqsClient({ endpoint });
+  const url = async (name: string): Promise<string> => {
+    const { QueueUrl } = await client.send(new GetQueueUrlCommand({ QueueName: `deltaloop-${STAGE}-${name}` }));
+    if (QueueUrl === undefined) throw new Error(`there is no queue ${name}`);
+    return QueueUrl;
+  };
+  try {
+    const doorbells = await Promise.all(CONTROLLERS.map(async (controller) => [controller, await url(controller)]));
+    return { deltas: await url("deltas.fifo"), doorbells: Object.fromEntries(doorbells) as Readonly<Record<string, string>> }; // pairs of strings
+  } finally {
+    client.destroy();
+  }
+}
+
+/** The watcher ends with us: its standard input is a pipe from us. @returns what stops it */
+function startWatcher(options: LocalOptions, deployment: LocalDeployment, queues: LocalDeltaloop["queueUrls"]): () => Promise<void> {
+  const flags = ["--child", "--kubeconfig", options.kubeconfig, "--lease-namespace", options.leaseNamespace ?? "kube-system"];
+  const child = spawn(process.execPath, [join(ROOT, "cli", "main.ts"), "watch", ...flags], {
+    stdio: ["pipe", "ignore", "inherit"],
+    env: {
+      ...process.env,
+      DELTALOOP_DEPLOYMENT: STAGE,
+      DELTALOOP_CLUSTER: deployment.clusterId,
+      DELTALOOP_MODE: deployment.mode,
+      DELTALOOP_DIGEST_KEY: deployment.digestKey,
+      DELTALOOP_REDIS_URL: deployment.redisUrl,
+      DELTALOOP_KUBE_SERVER: deployment.kubeServer,
+      DELTALOOP_DELTAS_URL: queues.deltas,
+      ...Object.fromEntries(CONTROLLERS.map((name) => [`DELTALOOP_DOORBELLS_${name.toUpperCase()}_URL`, queues.doorbells[name]])),
+      DELTALOOP_SQS_ENDPOINT: deployment.endpoint,
+      DELTALOOP_LOG_LEVEL: deployment.logLevel,
+    },
+  });
+  const exited = new Promise<void>((resolve) => child.once("exit", () => resolve()).once("error", () => resolve()));
+  child.stdin.on("error", () => undefined);
+  let ending = false;
+  void exited.then(() => ending || say(`the watcher ended with ${child.signalCode ?? `code ${child.exitCode}`}`));
+  return async () => {
+    ending = true;
+    child.kill("SIGTERM");
+    const killer = setTimeout(() => child.kill("SIGKILL"), END_GRACE_MS);
+    await exited;
+    clearTimeout(killer);
+  };
+}
+
+async function ready(store: Store): Promise<void> {
+  const giveUpAt = performance.now() + READY_MS_MAX;
+  for (;;) {
+    const gates = await Promise.all(CONTROLLERS.map((controller) => store.gate(controller)));
+    const shut = gates.find((gate) => !gate.open);
+    if (shut === undefined || shut.open) return;
+    if (performance.now() > giveUpAt) throw new Error(`not ready within ${READY_MS_MAX / 1000} s: ${shut.reason}`);
+    await sleep(READY_POLL_MS);
+  }
+}
+
+function say(line: string): void {
+  process.stderr.write(`local: ${line}\n`);
+}

@@ -1,0 +1,183 @@
+/**
+ * LocalStack's Lambda with our executor under it (infra/local/executor), on functions made for the purpose.
+ *
+ * Catches: a timeout or crash that leaves a process, or an environment that stays broken after it; an answer, error or log that gets
+ * lost or into another invocation; a function's configuration that does not reach its process; processes that outlive LocalStack.
+ */
+import { spawn } from "node:child_process";
+import { access, readFile } from "node:fs/promises";
+
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+
+import { zip } from "../../infra/build/zip.ts";
+import { startLocalStack } from "../../infra/local/localstack.ts";
+import type { LocalStack } from "../../infra/local/localstack.ts";
+import { localStackVenv } from "../../infra/local/venv.ts";
+import { eventually, isRunning, killHard } from "../support/e2e.ts";
+
+const TIMEOUT_SECONDS = 2;
+const HANDLER = `
+  let count = 0;
+  export const handler = async (event, context) => {
+    console.log("asked to " + event.what);
+    const about = { pid: process.pid, count: ++count };
+    if (event.what === "hang") await new Promise(() => setInterval(() => {}, 1000));
+    if (event.what === "block") for (;;);
+    if (event.what === "crash") process.exit(7);
+    if (event.what === "throw") throw new RangeError("too far");
+    if (event.what === "large") return { text: "ü".repeat(1_000_000) };
+    if (event.what === "nothing") return;
+    return { ...about, flavour: process.env.FLAVOUR, home: process.env.HOME ?? null, node: process.version, flags: process.execArgv,
+      name: context.functionName, left: context.getRemainingTimeInMillis(), id: context.awsRequestId };
+  };`;
+
+interface Answer {
+  readonly failed: boolean;
+  readonly body: Readonly<Record<string, unknown>> | null;
+}
+
+const venv = await localStackVenv();
+if ("missing" in venv) {
+  process.stderr.write(`!!!!  LocalStack's executor cannot run: ${venv.missing}\n`);
+  it.skip(`LocalStack's executor: ${venv.missing}`);
+} else suite();
+
+function suite(): void {
+  describe("executor", () => {
+    let localStack: LocalStack;
+    beforeAll(async () => {
+      localStack = await startLocalStack();
+      await createFunction(localStack.endpoint, "probe", HANDLER);
+    }, 120_000);
+    afterAll(async () => {
+      await localStack?.stop();
+    });
+    const ask = (what: string, name = "probe") => invoke(localStack.endpoint, name, { what });
+    const log = () => readFile(localStack.logFile, "utf8");
+
+    it("gives a function its configuration and nothing of LocalStack's environment, and keeps it warm", async () => {
+      const first = await ask("answer");
+      expect(first).toMatchObject({ failed: false, body: { count: 1, flavour: "plum", home: null, name: "probe", node: process.version } });
+      const { flags, left, pid } = first.body ?? {};
+      // 90 % of 128 MB.
+      expect(flags).toEqual(["--max-old-space-size=115"]);
+      expect(left).toBeGreaterThan(0);
+      expect(left).toBeLessThanOrEqual(TIMEOUT_SECONDS * 1000);
+      expect(await ask("answer")).toMatchObject({ body: { count: 2, pid } });
+    });
+
+    it("passes large answers and none", async () => {
+      expect((await ask("large")).body).toEqual({ text: "ü".repeat(1_000_000) });
+      expect((await ask("nothing")).body).toBeNull();
+    });
+
+    it("runs invocations that come at once in environments of their own", async () => {
+      const answers = await Promise.all(["answer", "answer", "answer"].map((what) => ask(what)));
+      expect(new Set(answers.map(({ body }) => body?.["id"])).size).toBe(3);
+    });
+
+    it("a thrown error is the answer, and the environment goes on", async () => {
+      const { pid } = (await ask("answer")).body ?? {};
+      expect(await ask("throw")).toMatchObject({ failed: true, body: { errorType: "RangeError", errorMessage: "too far" } });
+      expect((await ask("answer")).body).toMatchObject({ pid });
+    });
+
+    for (const what of ["hang", "block"])
+      it(`a handler that does ${what} is killed at its timeout, and the next one gets a fresh process`, async () => {
+        const { pid } = (await ask("answer")).body ?? {};
+        const from = performance.now();
+        expect(await ask(what)).toMatchObject({
+          failed: true,
+          body: { errorType: "Sandbox.Timedout", errorMessage: expect.stringContaining("Task timed out after 2.00 seconds") },
+        });
+        expect(performance.now() - from).toBeGreaterThanOrEqual(TIMEOUT_SECONDS * 1000);
+        expect(isRunning(Number(pid))).toBe(false);
+        expect(await ask("answer")).toMatchObject({ failed: false, body: { count: 1 } });
+      });
+
+    it("a process that ends is reported, and the next invocation gets a fresh one", async () => {
+      expect(await ask("crash")).toMatchObject({
+        failed: true,
+        body: { errorType: "Runtime.ExitError", errorMessage: expect.stringContaining("exit status 7") },
+      });
+      expect(await ask("answer")).toMatchObject({ failed: false, body: { count: 1 } });
+    });
+
+    it("a bundle that cannot be loaded says why", async () => {
+      await createFunction(localStack.endpoint, "broken", 'throw new TypeError("no such thing");');
+      expect(await ask("answer", "broken")).toMatchObject({
+        failed: true,
+        body: { errorType: "TypeError", errorMessage: "no such thing" },
+      });
+    });
+
+    it("what a function prints is in LocalStack's log, by name", async () => {
+      for (const line of ["probe: asked to crash", "probe: asked to throw", "probe: REPORT RequestId: ", "Task timed out"])
+        expect(await log()).toContain(line);
+      expect(await log()).not.toContain("\0");
+    });
+  });
+
+  it("LocalStack and its functions go without a trace when whoever started it is killed −9", async () => {
+    const script = `
+      import { startLocalStack } from ${JSON.stringify(new URL("../../infra/local/localstack.ts", import.meta.url).href)};
+      const { pid, logFile, endpoint } = await startLocalStack();
+      console.log(JSON.stringify({ pid, logFile, endpoint }));
+      setInterval(() => {}, 1000);`;
+    const starter = spawn(process.execPath, ["--input-type=module", "--eval", script], { stdio: ["ignore", "pipe", "ignore"] });
+    let output = "";
+    starter.stdout.setEncoding("utf8").on("data", (text: string) => (output += text));
+    await eventually("it has started", () => output.includes("\n"), 60_000);
+    const started = JSON.parse(output) as { readonly pid: number; readonly logFile: string; readonly endpoint: string }; // printed just now
+    await createFunction(started.endpoint, "probe", HANDLER);
+    const pid = Number((await invoke(started.endpoint, "probe", { what: "answer" })).body?.["pid"]);
+    expect([isRunning(started.pid), isRunning(pid)]).toEqual([true, true]);
+    killHard(starter.pid);
+    await eventually("both are gone", () => !isRunning(started.pid) && !isRunning(pid), 5_000);
+    const isThere = () =>
+      access(started.logFile).then(
+        () => true,
+        () => false,
+      );
+    await eventually("its folder is gone", async () => !(await isThere()), 5_000);
+  });
+}
+
+async function createFunction(endpoint: string, name: string, code: string): Promise<void> {
+  await lambda(endpoint, "POST", "", {
+    FunctionName: name,
+    Runtime: "nodejs22.x",
+    Handler: "handler.handler",
+    Role: "arn:aws:iam::000000000000:role/nobody",
+    Timeout: TIMEOUT_SECONDS,
+    MemorySize: 128,
+    Environment: { Variables: { FLAVOUR: "plum" } },
+    Code: { ZipFile: zip([{ name: "handler.mjs", content: Buffer.from(code) }]).toString("base64") },
+  });
+  await eventually(`${name} is active`, async () => {
+    const { Configuration } = (await lambda(endpoint, "GET", name)) as { readonly Configuration: { readonly State: string } }; // GetFunction's answer
+    return Configuration.State === "Active";
+  });
+}
+
+async function invoke(endpoint: string, name: string, event: object): Promise<Answer> {
+  const answer = await call(endpoint, "POST", `${name}/invocations`, event);
+  return { failed: answer.headers.has("x-amz-function-error"), body: (await answer.json()) as Answer["body"] }; // what the handler returned
+}
+
+async function lambda(endpoint: string, method: string, path: string, body?: object): Promise<unknown> {
+  const answer = await call(endpoint, method, path, body);
+  const text = await answer.text();
+  if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${text}`);
+  return JSON.parse(text);
+}
+
+/** LocalStack reads the service from the credential and verifies nothing. */
+function call(endpoint: string, method: string, path: string, body?: object): Promise<Response> {
+  const authorization = "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/lambda/aws4_request, SignedHeaders=host, Signature=none";
+  return fetch(`${endpoint}/2015-03-31/functions/${path}`, {
+    method,
+    headers: { authorization },
+    ...(body && { body: JSON.stringify(body) }),
+  });
+}

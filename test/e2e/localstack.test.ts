@@ -1,0 +1,214 @@
+/**
+ * What would be deployed, as it would be deployed: `serverless deploy` of our own serverless.yml to LocalStack, the zips invoked by
+ * LocalStack's event source mappings, a real Redis, the watcher as a process, a real control plane and the tokens of our own
+ * service accounts; where there is no control plane, the API server in memory. Nodes are scripted.
+ *
+ * Catches: a template that does not deploy or leaves something behind, a bundle that lacks what it needs, a handler that misreads
+ * what event source mappings send or expect back, a permission or variable that only the emulators in process do without, content
+ * that blocks a queue, environments that are not reused, processes that outlive their deployment.
+ */
+import { readFile } from "node:fs/promises";
+
+import { GetQueueAttributesCommand, ListQueuesCommand, SendMessageCommand } from "@aws-sdk/client-sqs";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+
+import { kubeAccess } from "../../cli/kube-access.ts";
+import { startMemoryCluster } from "../../infra/local/memory-cluster.ts";
+import { startLocal } from "../../infra/local/stack.ts";
+import type { LocalDeltaloop } from "../../infra/local/stack.ts";
+import { localStackVenv } from "../../infra/local/venv.ts";
+import { sqsClient } from "../../shared/adapters/sqs/client.ts";
+import type { KubeHttp } from "../../shared/local/nodes/kube-http.ts";
+import { controlPlaneBinaries } from "../envtest/binaries.ts";
+import { eventually, isRunning, measured, startCluster } from "../support/e2e.ts";
+import { ensureRedisServer } from "../support/redis.ts";
+
+const START_MS_MAX = 240_000;
+const DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments";
+const PODS = "/api/v1/namespaces/default/pods";
+
+interface Deployment {
+  readonly metadata: { readonly generation: number };
+  readonly status?: {
+    readonly observedGeneration?: number;
+    readonly replicas?: number;
+    readonly updatedReplicas?: number;
+    readonly availableReplicas?: number;
+  };
+}
+
+interface Pod {
+  readonly metadata: { readonly deletionTimestamp?: string };
+  readonly spec: { readonly containers: readonly { readonly image: string }[] };
+}
+
+/** What a deployment makes besides queues, and how to ask for it. */
+const LISTS = [
+  ["lambda", "/2015-03-31/functions/"],
+  ["lambda", "/2015-03-31/event-source-mappings/"],
+  ["s3", "/"],
+  ["iam", "/?Action=ListRoles&Version=2010-05-08"],
+  ["monitoring", "/?Action=DescribeAlarms&Version=2010-08-01"],
+  ["events", "/", "AWSEvents.ListRules"],
+  ["logs", "/", "Logs_20140328.DescribeLogGroups"],
+] as const;
+
+/** LocalStack reads the service from it and verifies nothing. */
+const credential = (service: string) =>
+  `AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/${service}/aws4_request, SignedHeaders=host, Signature=none`;
+
+interface SomeCluster {
+  readonly client: KubeHttp;
+  readonly kubeconfig: string;
+  readonly leaseNamespace: string;
+  stop(): Promise<void>;
+}
+
+async function realCluster(): Promise<SomeCluster> {
+  const { client, rolesKubeconfig, stop } = await startCluster();
+  return { client, kubeconfig: rolesKubeconfig, leaseNamespace: "deltaloop", stop };
+}
+
+async function memoryCluster(): Promise<SomeCluster> {
+  return { ...(await startMemoryCluster()), leaseNamespace: "kube-system" };
+}
+
+const venv = await localStackVenv();
+const missing = "missing" in venv ? venv.missing : ensureRedisServer();
+if (missing !== undefined) {
+  process.stderr.write(`!!!!  deployed to LocalStack cannot run: ${missing}\n`);
+  it.skip(`deployed to LocalStack: ${missing}`);
+} else {
+  const binaries = await controlPlaneBinaries();
+  if ("missing" in binaries) process.stderr.write(`!!!!  deployed to LocalStack, on the API server in memory: ${binaries.missing}\n`);
+  suite("missing" in binaries ? memoryCluster : realCluster);
+}
+
+function suite(startSomeCluster: () => Promise<SomeCluster>): void {
+  describe("deployed to LocalStack", () => {
+    let cluster: SomeCluster;
+    let local: LocalDeltaloop;
+    let sqs: ReturnType<typeof sqsClient>;
+    beforeAll(async () => {
+      const from = performance.now();
+      cluster = await startSomeCluster();
+      const { kubeconfig, leaseNamespace } = cluster;
+      local = await startLocal({ access: (role) => kubeAccess({ kubeconfig }, role, role), kubeconfig, leaseNamespace, mode: "act" });
+      sqs = sqsClient({ endpoint: local.localStack.endpoint });
+      measured(`LocalStack started, deployed to and ready after ${seconds(from)}`);
+    }, START_MS_MAX);
+    afterAll(async () => {
+      sqs?.destroy();
+      await local?.stop();
+      await cluster?.stop();
+    });
+
+    const deploymentUrl = (name: string) => `${DEPLOYMENTS}/${name}`;
+    const log = () => readFile(local.localStack.logFile, "utf8");
+
+    async function create(name: string, replicas: number): Promise<void> {
+      const labels = { app: name };
+      await cluster.client.request("POST", DEPLOYMENTS, {
+        apiVersion: "apps/v1",
+        kind: "Deployment",
+        metadata: { name },
+        spec: {
+          replicas,
+          selector: { matchLabels: labels },
+          template: { metadata: { labels }, spec: { containers: [{ name, image: "shop:1" }] } },
+        },
+      });
+    }
+
+    const patch = (name: string, spec: object) =>
+      cluster.client.request("PATCH", deploymentUrl(name), { spec }, "application/strategic-merge-patch+json");
+
+    /** `replicas` pods of `image`, all available, none else, and the status says so. */
+    async function rolledOut(name: string, replicas: number, image: string): Promise<void> {
+      const from = performance.now();
+      await eventually(
+        `${name} has ${replicas} of ${image}`,
+        async () => {
+          const { metadata, status } = (await cluster.client.request("GET", deploymentUrl(name))) as unknown as Deployment;
+          const { items } = await cluster.client.list(PODS, { labelSelector: `app=${name}` });
+          const pods = (items as unknown as readonly Pod[]).filter((pod) => pod.metadata.deletionTimestamp === undefined);
+          return (
+            status?.observedGeneration === metadata.generation &&
+            [status.replicas, status.updatedReplicas, status.availableReplicas, pods.length].every((count) => count === replicas) &&
+            pods.every(({ spec }) => spec.containers[0]?.image === image)
+          );
+        },
+        60_000,
+      );
+      measured(`${name}: ${replicas} of ${image} after ${seconds(from)}`);
+    }
+
+    it("creates, scales and rolls a Deployment", async () => {
+      await create("web", 3);
+      await rolledOut("web", 3, "shop:1");
+      await patch("web", { replicas: 6 });
+      await rolledOut("web", 6, "shop:1");
+      await patch("web", { template: { spec: { containers: [{ name: "web", image: "shop:2" }] } } });
+      await rolledOut("web", 6, "shop:2");
+    });
+
+    it("keeps environments warm: many invocations, few processes; what the functions log is in LocalStack's log", async () => {
+      const text = await log();
+      const started = text.match(/deltaloop-local-apply-deltas: environment started/g) ?? [];
+      const invoked = text.match(/deltaloop-local-apply-deltas: START RequestId/g) ?? [];
+      expect(started.length).toBeLessThanOrEqual(2);
+      expect(invoked.length).toBeGreaterThan(started.length * 2);
+      expect(text).toMatch(/deltaloop-local-sync-replicaset: REPORT RequestId/);
+    });
+
+    it("a poison message is quarantined by name and blocks nobody, not even its own group", async () => {
+      const send = async (body: string) => {
+        const to = {
+          QueueUrl: local.queueUrls.deltas,
+          MessageGroupId: `${local.cluster}.pods.0`,
+          MessageDeduplicationId: `poison-${body.length}`,
+        };
+        return (await sqs.send(new SendMessageCommand({ ...to, MessageBody: body }))).MessageId ?? "";
+      };
+      const nobodys = await send("not an envelope");
+      const ours = await send(JSON.stringify({ v: 1, c: local.cluster }));
+      await eventually("ours is quarantined", async () => (await local.store.quarantined()).some(({ what }) => what === ours));
+      // Whose the other is cannot be told, so only the function's log has it.
+      await eventually("the other one is named", async () =>
+        (await log()).split("\n").some((line) => line.includes('"quarantined"') && line.includes(nobodys)),
+      );
+      await create("after", 2);
+      await rolledOut("after", 2, "shop:1");
+      await eventually("its queue is empty", async () => (await waiting()).every((count) => count === 0), 10_000);
+    });
+
+    /** Messages of Q1 to be had and in flight. */
+    async function waiting(): Promise<readonly number[]> {
+      const command = new GetQueueAttributesCommand({ QueueUrl: local.queueUrls.deltas, AttributeNames: ["All"] });
+      const { Attributes } = await sqs.send(command);
+      return [Attributes?.ApproximateNumberOfMessages, Attributes?.ApproximateNumberOfMessagesNotVisible].map(Number);
+    }
+
+    it("serverless remove leaves nothing behind, no process either", async () => {
+      const from = performance.now();
+      const pids = [...(await log()).matchAll(/environment started, pid (\d+)/g)].map(([, pid]) => Number(pid));
+      expect(pids.length).toBeGreaterThan(0);
+      await local.remove();
+      measured(`serverless remove after ${seconds(from)}`);
+      expect((await sqs.send(new ListQueuesCommand({}))).QueueUrls ?? []).toEqual([]);
+      for (const [service, path, target] of LISTS) {
+        const headers = { authorization: credential(service), "x-amz-target": target ?? "", "content-type": "application/x-amz-json-1.1" };
+        const request =
+          target === undefined ? { headers: { authorization: headers.authorization } } : { method: "POST", headers, body: "{}" };
+        const answer = await fetch(`${local.localStack.endpoint}${path}`, request);
+        expect(answer.status, service).toBe(200);
+        expect(await answer.text(), service).not.toContain("deltaloop");
+      }
+      await eventually("the environments have ended", () => pids.every((pid) => !isRunning(pid)), 10_000);
+    });
+  });
+}
+
+function seconds(from: number): string {
+  return `${((performance.now() - from) / 1000).toFixed(1)} s`;
+}
