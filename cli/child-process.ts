@@ -27,8 +27,21 @@ export function startVerb(verb: string, parameters: readonly string[], environme
   );
 }
 
+/** Starts somebody else's program, which knows nothing of our pipe; it ends when we do all the same. */
 export function startProgram(file: string, parameters: readonly string[]): Child {
-  return watched(spawn(file, parameters, { stdio: ["pipe", "pipe", "inherit"] }));
+  const program = spawn(file, parameters, { stdio: ["pipe", "pipe", "inherit"] });
+  if (program.pid !== undefined) endWithUs(program, program.pid);
+  return watched(program);
+}
+
+/** A shell waits for the end of its own pipe from us, however we end, and then kills the program. */
+function endWithUs(program: ChildProcess, pid: number): void {
+  const script = 'trap "" INT TERM HUP; while read -r _; do :; done; kill -KILL "$1" 2> /dev/null';
+  const guard = spawn("/bin/sh", ["-c", script, "guard", String(pid)], { stdio: ["pipe", "ignore", "ignore"], detached: true });
+  guard.on("error", () => undefined); // no shell, no guard
+  guard.stdin.on("error", () => undefined);
+  guard.unref();
+  program.once("exit", () => guard.kill("SIGKILL")); // before its pipe closes: the pid may soon be somebody else's
 }
 
 function watched(child: ChildProcess): Child {

@@ -19,7 +19,7 @@ export interface ReplayedSync {
 export class SyncLog {
   readonly #onSync: (sync: ReplayedSync) => void;
   readonly #now: () => number;
-  readonly #reasons = new Map<string, string[]>();
+  readonly #reasons = new Map<string, Set<string>>();
   readonly #running = new Map<string, { readonly atMs: number; readonly reasons: readonly string[]; readonly lines: TraceLine[] }>();
   count = 0;
   decided = 0;
@@ -35,10 +35,8 @@ export class SyncLog {
       const what = item.type === "delete" ? "deleted" : item.expected ? "changed" : "added";
       for (const { controller, key } of item.effects) {
         const id = `${controller} ${key}`;
-        const reasons = this.#reasons.get(id) ?? [];
-        const reason = `${resource} ${item.key} ${what}`;
-        if (!reasons.includes(reason)) reasons.push(reason);
-        this.#reasons.set(id, reasons);
+        const reasons = this.#reasons.get(id) ?? new Set();
+        this.#reasons.set(id, reasons.add(`${resource} ${item.key} ${what}`));
       }
     }
   }
@@ -48,7 +46,7 @@ export class SyncLog {
     const running = this.#running.get(id);
     switch (line.kind) {
       case "started":
-        this.#running.set(id, { atMs: this.#now(), reasons: this.#reasons.get(id) ?? [], lines: [] });
+        this.#running.set(id, { atMs: this.#now(), reasons: [...(this.#reasons.get(id) ?? [])], lines: [] });
         this.#reasons.delete(id);
         return;
       case "decided":
