@@ -7,8 +7,16 @@ const flat = { namespace: "shop", name: "web-1", uid: "u", resourceVersion: "7" 
 
 test.each([
   { name: "a whole object", line: { type: "ADDED", object: whole }, want: { kind: "change", type: "A", object: whole, rv: "7" } },
-  { name: "a pod as a stripped capture holds it", line: { type: "DELETED", object: flat }, want: { kind: "change", type: "D", object: flat, rv: "7" } },
-  { name: "an object without a version", line: { type: "MODIFIED", object: {} }, want: { kind: "change", type: "M", object: {}, rv: undefined } },
+  {
+    name: "a pod as a stripped capture holds it",
+    line: { type: "DELETED", object: flat },
+    want: { kind: "change", type: "D", object: flat, rv: "7" },
+  },
+  {
+    name: "an object without a version",
+    line: { type: "MODIFIED", object: {} },
+    want: { kind: "change", type: "M", object: {}, rv: undefined },
+  },
   { name: "a bookmark", line: { type: "BOOKMARK", object: { metadata: { resourceVersion: "9" } } }, want: { kind: "bookmark", rv: "9" } },
   { name: "no object", line: { type: "ADDED" }, want: { kind: "undecodable", why: "not a watch event" } },
 ])("$name", ({ line, want }) => {

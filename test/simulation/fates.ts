@@ -1,0 +1,125 @@
+/**
+ * A process of ours that may die or stand still at any call: its ports are handed out through here, and after the end they
+ * never answer again. What a call has reached by then stays done.
+ */
+import type { Clock } from "../../shared/ports/clock.ts";
+
+export interface FateOptions {
+  readonly clock: Clock;
+  /** Asked at each answer: nothing, the end, or a standstill of so many milliseconds. */
+  readonly draw: () => "live" | "die" | number;
+  /** Hears of deaths and standstills. */
+  readonly onFate?: (what: "die" | "freeze", ms: number) => void;
+}
+
+export class Fate {
+  readonly #options: FateOptions;
+  readonly #died = new AbortController();
+  #frozenUntilMs = 0;
+
+  constructor(options: FateOptions) {
+    this.#options = options;
+  }
+
+  /** Aborts at the end, without any code of the process running for it. */
+  get died(): AbortSignal {
+    return this.#died.signal;
+  }
+
+  die(): void {
+    if (!this.died.aborted) this.#died.abort(new Error("died"));
+  }
+
+  /** `ports` of this process: every method goes through its fate. */
+  over<T extends object>(ports: T): T {
+    return new Proxy(ports, {
+      get: (target, property) => {
+        // A method of a port; everything else is passed on as it is.
+        const value: unknown = Reflect.get(target, property);
+        if (typeof value !== "function") return value;
+        return (...parameters: readonly unknown[]): unknown => {
+          const answer: unknown = Reflect.apply(value, target, parameters);
+          if (answer instanceof Promise) return this.#answer(answer);
+          return isStream(answer) ? this.#each(answer) : answer;
+        };
+      },
+    });
+  }
+
+  clock(): Clock {
+    const { clock } = this.#options;
+    return { now: () => clock.now(), after: (ms, signal) => this.#thawed(clock.after(ms, signal)) };
+  }
+
+  async *#each<T>(items: AsyncIterable<T>): AsyncGenerator<T> {
+    const iterator = items[Symbol.asyncIterator]();
+    try {
+      for (;;) {
+        const { done, value } = await this.#answer(iterator.next());
+        if (done === true) return;
+        yield value;
+      }
+    } finally {
+      await iterator.return?.();
+    }
+  }
+
+  /** An answer arrives, or does not: fate strikes between the deed and its being known. */
+  async #answer<T>(answer: Promise<T>): Promise<T> {
+    const settled = await settle(answer);
+    await this.#strike();
+    return unsettle(settled);
+  }
+
+  async #thawed<T>(answer: Promise<T>): Promise<T> {
+    const settled = await settle(answer);
+    await this.#thaw();
+    return unsettle(settled);
+  }
+
+  async #strike(): Promise<void> {
+    if (this.died.aborted) return never();
+    const fate = this.#options.draw();
+    if (fate === "die") {
+      this.#options.onFate?.("die", 0);
+      this.die();
+      return never();
+    }
+    if (fate !== "live") {
+      this.#options.onFate?.("freeze", fate);
+      this.#frozenUntilMs = Math.max(this.#frozenUntilMs, this.#options.clock.now() + fate);
+    }
+    await this.#thaw();
+  }
+
+  async #thaw(): Promise<void> {
+    while (!this.died.aborted && this.#frozenUntilMs > this.#options.clock.now()) {
+      await this.#options.clock.after(this.#frozenUntilMs - this.#options.clock.now());
+    }
+    if (this.died.aborted) await never();
+  }
+}
+
+function isStream(value: unknown): value is AsyncIterable<unknown> {
+  return typeof value === "object" && value !== null && Symbol.asyncIterator in value;
+}
+
+type Settled<T> = { readonly value: T } | { readonly error: unknown };
+
+function settle<T>(answer: Promise<T>): Promise<Settled<T>> {
+  return answer.then(
+    (value) => ({ value }),
+    (error: unknown) => ({ error }),
+  );
+}
+
+function unsettle<T>(settled: Settled<T>): T {
+  // What the port rejected with is passed on as it was.
+  // oxlint-disable-next-line typescript/only-throw-error
+  if ("error" in settled) throw settled.error;
+  return settled.value;
+}
+
+function never(): Promise<never> {
+  return new Promise(() => undefined);
+}

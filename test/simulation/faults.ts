@@ -1,0 +1,77 @@
+/** What goes wrong in a run, and how often: drawn once from the seed, in force only while `active`. */
+import type { DeltaQueueFaults } from "../../shared/adapters/memory/delta-queue.ts";
+import type { DoorbellFaults } from "../../shared/adapters/memory/doorbells.ts";
+import type { Random } from "../../shared/ports/random.ts";
+
+export interface Mix {
+  readonly name: string;
+  /** Q1 keeps the order of a lane, as FIFO queues do. */
+  readonly fifo: boolean;
+  /** Share of API calls that are lost, answered late or refused. */
+  readonly api: number;
+  readonly watch: number;
+  readonly deltas: DeltaQueueFaults;
+  readonly doorbells: DoorbellFaults;
+  /** Share of answers after which a function's process dies or stands still. */
+  readonly crash: number;
+  readonly freeze: number;
+  readonly watcherCrash: number;
+  /** Share of the Store's calls whose way there or back fails. */
+  readonly store: number;
+  /** The Store is slow now and then, also in the calm: look-ups age before what rests on them is applied. */
+  readonly slow: boolean;
+  /** The Store loses everything, once or twice in a run. */
+  readonly flush: boolean;
+}
+
+const NONE: Mix = {
+  name: "none",
+  fifo: true,
+  api: 0,
+  watch: 0,
+  deltas: {},
+  doorbells: {},
+  crash: 0,
+  freeze: 0,
+  watcherCrash: 0,
+  store: 0,
+  slow: false,
+  flush: false,
+};
+const LOSSY_QUEUES = {
+  deltas: { duplicate: 0.2, delay: 0.2, drop: 0.004, refuse: 0.05, unanswered: 0.05 },
+  doorbells: { drop: 0.2, duplicate: 0.2, delay: 0.2, reorder: 0.5, unanswered: 0.05 },
+};
+
+/** A third of all runs go through everything at once; the others through one kind each, where a cause is easier to see. */
+export function drawMix(random: Random): Mix {
+  const mix = drawFaults(random);
+  return mix.name === "none" ? mix : { ...mix, slow: random.next() < 0.25 };
+}
+
+function drawFaults(random: Random): Mix {
+  const fifo = random.next() < 0.5;
+  const api = [0.02, 0.06, 0.2][Math.floor(random.next() * 3)] ?? 0.06;
+  const roll = random.next();
+  const base = { ...NONE, fifo };
+  if (roll < 0.06) return { ...NONE, name: "none" };
+  if (roll < 0.1) return { ...base, name: "order" };
+  if (roll < 0.22) return { ...base, name: "api", api, watch: 0.05 };
+  if (roll < 0.34) return { ...base, name: "queues", ...LOSSY_QUEUES };
+  if (roll < 0.46) return { ...base, name: "crashes", crash: 0.012, freeze: 0.006, api: 0.02 };
+  if (roll < 0.54) return { ...base, name: "watcher", watch: 0.1, watcherCrash: 0.002 };
+  if (roll < 0.6) return { ...base, name: "store", store: 0.02 };
+  if (roll < 0.64) return { ...base, name: "flush", flush: true };
+  return {
+    ...base,
+    name: "all",
+    api,
+    watch: 0.05,
+    ...LOSSY_QUEUES,
+    crash: 0.012,
+    freeze: 0.006,
+    watcherCrash: 0.001,
+    store: random.next() < 0.3 ? 0.01 : 0,
+    flush: random.next() < 0.1,
+  };
+}

@@ -1,0 +1,178 @@
+/**
+ * The API server's ports in process, with faults. Reader and writer are the product's own over another client: requests are
+ * lost before they are executed, executed with the answer lost, executed late, refused or slow, exactly as on a network.
+ */
+import type { Call, KubeClient } from "../../shared/adapters/kube-http/client.ts";
+import { asPage, createReader } from "../../shared/adapters/kube-http/reader.ts";
+import { resourcePath } from "../../shared/adapters/kube-http/path.ts";
+import { statusError } from "../../shared/adapters/kube-http/status-error.ts";
+import { createWriter } from "../../shared/adapters/kube-http/writer.ts";
+import type { ApiResponse, ApiServer } from "../../shared/local/api-server/api-server.ts";
+import type { Clock } from "../../shared/ports/clock.ts";
+import { KubeApiError, UnansweredError } from "../../shared/ports/errors.ts";
+import type { KubeReader, KubeWatch, KubeWriter } from "../../shared/ports/kube.ts";
+import type { Random } from "../../shared/ports/random.ts";
+
+export interface KubeOptions {
+  readonly server: ApiServer;
+  readonly clock: Clock;
+  readonly random: Random;
+  /** Also the field manager: `deltaloop-sync-replicaset`. */
+  readonly component: string;
+  /** Share of calls, and of watch batches, that something happens to; asked at each. */
+  readonly faults: () => { readonly api: number; readonly watch: number };
+  readonly observer?: KubeObserver;
+  /** A rule switched off: DELETE leaves without its precondition. */
+  readonly dropPreconditions?: boolean;
+}
+
+export interface KubeObserver {
+  /** A request will be executed after its sender has given up. */
+  late(): void;
+  /** A request is about to be executed; `sent` is its body as it leaves. */
+  executing(component: string, call: Pick<Call, "method" | "path" | "query" | "body">, sent: object | undefined): void;
+}
+
+const REQUEST_TIMEOUT_MS = 5_000;
+/** The Store counts on it that nothing lands later: request time-out + 10 s. */
+const LAND_WITHIN_MS = 14_500;
+const INACTIVITY_MS = 100_000;
+
+export function createSimulatedKube(options: KubeOptions): KubeReader & KubeWriter & KubeWatch {
+  const { server, clock, random, component, faults } = options;
+  const chance = (share: number): boolean => share > 0 && random.next() < share;
+  const below = (max: number): number => Math.floor(random.next() * max);
+
+  const execute = async (
+    method: string,
+    path: string,
+    query: object | undefined,
+    body: object | undefined,
+    contentType = "application/json",
+  ): Promise<ApiResponse> =>
+    server.request({
+      method,
+      path,
+      query: { ...query },
+      headers: { "user-agent": component, "content-type": contentType },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+    });
+
+  const client: KubeClient = {
+    requestTimeoutMs: REQUEST_TIMEOUT_MS,
+    fieldManager: component,
+    stream: () => Promise.reject(new Error("watches do not come this way")),
+    async json({ method, path, query, body, contentType, signal, timeoutMs = REQUEST_TIMEOUT_MS }) {
+      const sent = options.dropPreconditions && method === "DELETE" ? {} : body;
+      const run = () => {
+        options.observer?.executing(component, { method, path, ...(query && { query }), ...(body && { body }) }, sent);
+        return execute(method, path, query, sent, contentType);
+      };
+      signal?.throwIfAborted();
+      if (chance(faults().api)) {
+        const fault = ["before", "after", "late", "refused", "failed", "failedAfter", "slow"][below(7)];
+        switch (fault) {
+          case "before":
+            await clock.after(timeoutMs, signal);
+            throw new UnansweredError("simulated: the request was lost");
+          case "after":
+            await clock.after(5 + below(40));
+            await run();
+            await clock.after(timeoutMs, signal);
+            throw new UnansweredError("simulated: the answer was lost");
+          case "late":
+            if (method !== "GET") {
+              options.observer?.late();
+              void clock.after(timeoutMs + below(LAND_WITHIN_MS - timeoutMs)).then(run);
+            }
+            await clock.after(timeoutMs, signal);
+            throw new UnansweredError("simulated: the request takes too long");
+          case "refused":
+            await clock.after(5 + below(40), signal);
+            throw new KubeApiError({ code: 429, reason: "TooManyRequests", message: "simulated: too many requests", retryAfterSeconds: 1 });
+          case "failed":
+            await clock.after(5 + below(40), signal);
+            throw new KubeApiError({ code: 500, reason: "InternalError", message: "simulated: internal error" });
+          case "failedAfter":
+            await clock.after(5 + below(40));
+            await run();
+            throw new KubeApiError({ code: 503, reason: "ServiceUnavailable", message: "simulated: etcd leader changed" });
+          default:
+            await clock.after(below(3_000), signal);
+        }
+      }
+      await clock.after(2 + below(20), signal);
+      const response = await run();
+      await clock.after(1 + below(10), signal);
+      return bodyOf(response);
+    },
+  };
+
+  return { ...createReader(client), ...createWriter(client), listPage, watch };
+
+  async function listPage(...[resource, query, signal]: Parameters<KubeWatch["listPage"]>): ReturnType<KubeWatch["listPage"]> {
+    if (chance(faults().watch * 2)) {
+      const code = [410, 500, 429, 504][below(4)] ?? 500;
+      if (code === 410 && query.continue === undefined) throw new UnansweredError("simulated: connection refused");
+      throw new KubeApiError({ code, ...(code === 504 && { message: "Timeout: Too large resource version: simulated" }) });
+    }
+    const page = asPage(await client.json({ method: "GET", path: resourcePath(resource, ""), query: { ...query, limit: 7 }, signal }));
+    if (chance(faults().watch)) await clock.after(below(4_000), signal);
+    return page;
+  }
+
+  async function* watch(...[resource, query, signal]: Parameters<KubeWatch["watch"]>): AsyncGenerator<readonly string[]> {
+    if (chance(faults().watch)) throw new UnansweredError("simulated: connection refused");
+    await clock.after(2 + below(20), signal);
+    const response = await execute("GET", resourcePath(resource, ""), { ...query, watch: true }, undefined);
+    if (response.kind !== "watch") throw failureOf(response);
+    const { stream } = response;
+    const end = (): void => stream.end();
+    signal.addEventListener("abort", end, { once: true });
+    try {
+      for await (const events of stream.batches()) {
+        signal.throwIfAborted();
+        let lines = events.map((event) => JSON.stringify(event));
+        await clock.after(1 + below(15), signal);
+        if (chance(faults().watch)) {
+          const fault = ["close", "break", "garble", "expire", "refuse", "fail", "slow", "silent"][below(8)];
+          if (fault === "close") return void (yield lines);
+          if (fault === "break") {
+            lines = lines.slice(0, below(lines.length + 1));
+            if (lines.length > 0) yield lines;
+            throw new UnansweredError("simulated: connection reset");
+          }
+          if (fault === "garble") lines = lines.map((line, i) => (i === lines.length - 1 ? line.slice(0, -2 - below(20)) : line));
+          if (fault === "expire") lines = [errorLine(410, "Expired")];
+          if (fault === "refuse") lines = [errorLine(429, "TooManyRequests")];
+          if (fault === "fail") lines = [errorLine(500, "InternalError")];
+          if (fault === "slow") await clock.after(below(5_000), signal);
+          if (fault === "silent") {
+            await clock.after(INACTIVITY_MS, signal);
+            throw new UnansweredError("simulated: no byte for 100 s");
+          }
+        }
+        yield lines;
+      }
+    } finally {
+      signal.removeEventListener("abort", end);
+      end();
+    }
+  }
+}
+
+function errorLine(code: number, reason: string): string {
+  return JSON.stringify({
+    type: "ERROR",
+    object: { kind: "Status", apiVersion: "v1", metadata: {}, status: "Failure", code, reason, message: "simulated" },
+  });
+}
+
+function bodyOf(response: ApiResponse): unknown {
+  if (response.status >= 400) throw failureOf(response);
+  return response.kind === "object" ? response.body : undefined;
+}
+
+function failureOf(response: ApiResponse): KubeApiError {
+  return statusError(response.status, {}, JSON.stringify(response.kind === "object" ? response.body : {}));
+}

@@ -1,0 +1,105 @@
+/**
+ * What the API server holds, event by event, for the checks: the state at each request, and for a while what it was before.
+ * Fed by watches of its own that never fail.
+ */
+import type { ApiServer } from "../../shared/local/api-server/api-server.ts";
+import type { WatchStream } from "../../shared/local/api-server/watch.ts";
+import { compareResourceVersions } from "../../shared/api/resource-version.ts";
+import { controllerRef } from "../../shared/api/owner-references.ts";
+import { CACHED_RESOURCES, RESOURCES, objectKey } from "../../shared/api/resources.ts";
+import type { CachedResource, ObjectKey } from "../../shared/api/resources.ts";
+import type { Deployment, KubeObject, Pod, ReplicaSet } from "../../shared/api/wire.ts";
+import type { Clock } from "../../shared/ports/clock.ts";
+
+export type Objects = {
+  readonly pods: Pod;
+  readonly replicasets: ReplicaSet;
+  readonly deployments: Deployment;
+  readonly replicationcontrollers: ReplicaSet;
+};
+
+export interface Change {
+  readonly resource: CachedResource;
+  readonly type: "ADDED" | "MODIFIED" | "DELETED";
+  readonly before: KubeObject | undefined;
+  readonly object: KubeObject;
+}
+
+export class Mirror {
+  readonly #clock: Clock;
+  readonly #streams: { readonly resource: CachedResource; readonly stream: WatchStream }[] = [];
+  readonly #objects = new Map(CACHED_RESOURCES.map((resource) => [resource, new Map<ObjectKey, KubeObject>()]));
+  /** By uid: values with the time they came. */
+  readonly #history = new Map<string, { readonly atMs: number; readonly object: KubeObject }[]>();
+  readonly #onChange: (change: Change) => void;
+
+  constructor(clock: Clock, onChange: (change: Change) => void) {
+    this.#clock = clock;
+    this.#onChange = onChange;
+  }
+
+  async start(server: ApiServer): Promise<void> {
+    for (const resource of CACHED_RESOURCES) {
+      const response = await server.request({
+        method: "GET",
+        path: `/${RESOURCES[resource].path}/${resource}`,
+        query: { watch: true, timeoutSeconds: 1_000_000 },
+      });
+      if (response.kind !== "watch") throw new Error("no watch");
+      this.#streams.push({ resource, stream: response.stream });
+    }
+  }
+
+  /** Takes in what has happened since, in the server's order. */
+  update(): void {
+    const events = this.#streams.flatMap(({ resource, stream }) =>
+      // Watches of these resources carry objects of the shape every object has.
+      stream.take().map(({ type, object }) => ({ resource, type, object: object as unknown as KubeObject })),
+    );
+    events.sort((a, b) => compareResourceVersions(a.object.metadata.resourceVersion, b.object.metadata.resourceVersion));
+    for (const { resource, type, object } of events) {
+      if (type !== "ADDED" && type !== "MODIFIED" && type !== "DELETED") continue;
+      const key = objectKey(object.metadata.namespace ?? "", object.metadata.name);
+      const objects = this.#of(resource);
+      const before = objects.get(key);
+      if (type === "DELETED") objects.delete(key);
+      else {
+        objects.set(key, object);
+        const history = this.#history.get(object.metadata.uid) ?? [];
+        history.push({ atMs: this.#clock.now(), object });
+        this.#history.set(object.metadata.uid, history);
+      }
+      this.#onChange({ resource, type, before, object });
+    }
+  }
+
+  get<R extends CachedResource>(resource: R, key: ObjectKey): (Objects[R] & KubeObject) | undefined {
+    return this.#of(resource).get(key) as (Objects[R] & KubeObject) | undefined; // stored under its resource
+  }
+
+  all<R extends CachedResource>(resource: R): readonly (Objects[R] & KubeObject)[] {
+    return [...this.#of(resource).values()] as (Objects[R] & KubeObject)[]; // stored under their resource
+  }
+
+  controlledBy<R extends CachedResource>(resource: R, uid: string): readonly (Objects[R] & KubeObject)[] {
+    return this.all(resource).filter((object) => controllerRef(object.metadata)?.uid === uid);
+  }
+
+  /** What `uid` has been in the last `ms`, the state at their start included. */
+  lately<T extends KubeObject>(uid: string, ms: number): readonly T[] {
+    const history = this.#history.get(uid) ?? [];
+    const since = this.#clock.now() - ms;
+    return history.filter((_, i) => i === history.length - 1 || (history[i + 1]?.atMs ?? 0) > since).map(({ object }) => object as T); // of one uid, so of one kind
+  }
+
+  #of(resource: CachedResource): Map<ObjectKey, KubeObject> {
+    const objects = this.#objects.get(resource);
+    if (!objects) throw new Error(resource);
+    return objects;
+  }
+}
+
+/** Neither ended nor being deleted. */
+export function isActive({ metadata, status }: Pod): boolean {
+  return metadata?.deletionTimestamp === undefined && status?.phase !== "Succeeded" && status?.phase !== "Failed";
+}

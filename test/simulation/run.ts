@@ -1,0 +1,58 @@
+/** `npm run sim -- --seed n [--seeds a-b] [--trace] [--off rule,rule] [--stop]`: the simulation, seed by seed. */
+import { parseArgs } from "node:util";
+import { isKnown } from "./checks.ts";
+import { isRule, RULES } from "./rules.ts";
+import type { Rule } from "./rules.ts";
+import { simulate } from "./world.ts";
+
+const { values } = parseArgs({
+  options: {
+    seed: { type: "string" },
+    seeds: { type: "string" },
+    trace: { type: "boolean", default: false },
+    off: { type: "string", default: "" },
+    stop: { type: "boolean", default: false },
+    stats: { type: "boolean", default: false },
+  },
+});
+
+const [first = 1, last = first] = (values.seeds ?? values.seed ?? "1").split("-").map(Number);
+const names = values.off.split(",").filter((name) => name !== "");
+const unknown = names.filter((name) => !isRule(name));
+if (unknown.length > 0) throw new Error(`no such rule: ${unknown.join(", ")}; there are ${RULES.join(", ")}`);
+const off: ReadonlySet<Rule> = new Set(names.filter(isRule));
+
+const counts = new Map<string, { count: number; first: number }>();
+const totals: Record<string, number> = {};
+const startedAt = performance.now();
+let failures = 0;
+let done = 0;
+process.on("SIGTERM", () => {
+  summarise();
+  process.exit(1);
+});
+for (let seed = first; seed <= last; seed++) {
+  const result = await simulate({ seed, off, ...(values.trace && { trace: (line: string) => console.log(line) }) });
+  done++;
+  for (const { rule } of result.violations) {
+    const known = counts.get(rule);
+    counts.set(rule, { count: (known?.count ?? 0) + 1, first: known?.first ?? seed });
+  }
+  for (const [name, value] of Object.entries(result.stats)) totals[name] = (totals[name] ?? 0) + value;
+  const bad = result.violations.filter(({ rule }) => !isKnown(rule));
+  if (bad.length === 0) continue;
+  failures++;
+  console.log(`seed ${seed} (${result.mix}):`);
+  for (const { rule, atMs, what } of bad.slice(0, 6)) console.log(`  ${rule} at ${(atMs / 1000).toFixed(3)} s: ${what}`);
+  if (values.stop) break;
+}
+summarise();
+process.exitCode = failures > 0 ? 1 : 0;
+// Processes that died in a run never answer; nothing waits for them.
+process.exit();
+
+function summarise(): void {
+  console.log(`${done} seeds, ${failures} failed, ${((performance.now() - startedAt) / 1000).toFixed(1)} s`);
+  for (const [rule, { count, first: seed }] of counts) console.log(`  ${rule}: ${count}, first at seed ${seed}`);
+  if (values.stats) console.log(totals);
+}

@@ -1,0 +1,5 @@
+/** Seeds that once failed, and why; replayed by `npm run check`. Each has a test of its own beside the code that was at fault. */
+export const FAILED_ONCE: readonly { readonly seed: number; readonly why: string }[] = [
+  { seed: 126, why: "a manifest behind a lost message held its FIFO lane for ever, and no hole was seen" },
+  { seed: 271, why: "a quota refusal gave up a name whose pod existed, unseen by a silent stream: a pod too many" },
+];

@@ -1,0 +1,34 @@
+// Would catch: a rule of the protocol that holds in a unit test and not in the whole: a pod too many, a lost wake-up, a cache that differs, a system that never rests.
+import { expect, test } from "vitest";
+import { FAILED_ONCE } from "./seeds.ts";
+import { isKnown } from "./checks.ts";
+import { simulate } from "./world.ts";
+
+const SEEDS = [1, 2, 3, 4, 7, 9, 13, 17];
+
+async function failures(seed: number, off?: Parameters<typeof simulate>[0]["off"]): Promise<readonly string[]> {
+  const { violations, mix } = await simulate({ seed, ...(off && { off }) });
+  return violations
+    .filter(({ rule }) => !isKnown(rule))
+    .map(({ rule, atMs, what }) => `npm run sim -- --seed ${seed} (${mix}): ${rule} at ${atMs} ms: ${what}`);
+}
+
+test.each(SEEDS)("seed %i: bounds hold all along, and at the end all is as wanted, exact and quiet", async (seed) => {
+  expect(await failures(seed)).toEqual([]);
+});
+
+test.each(FAILED_ONCE)("seed $seed failed once: $why", async ({ seed }) => {
+  expect(await failures(seed)).toEqual([]);
+});
+
+test("[informer T60] a run is repeatable from its seed", async () => {
+  const runs = await Promise.all(
+    [1, 2].map(async () => {
+      const lines: string[] = [];
+      await simulate({ seed: 11, trace: (line) => lines.push(line) });
+      return lines;
+    }),
+  );
+  expect(runs[0]?.length).toBeGreaterThan(500);
+  expect(runs[1]).toEqual(runs[0]);
+});

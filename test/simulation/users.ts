@@ -1,0 +1,246 @@
+/** What people do to a cluster, drawn from the seed: everything a controller has to follow, and some of it twice. */
+import type { ApiServer } from "../../shared/local/api-server/api-server.ts";
+import type { Random } from "../../shared/ports/random.ts";
+import type { Mirror } from "./mirror.ts";
+
+const NAMESPACE = "shop";
+const APPS = `/apis/apps/v1/namespaces/${NAMESPACE}`;
+const CORE = `/api/v1/namespaces/${NAMESPACE}`;
+const MERGE = "application/merge-patch+json";
+
+export interface UserHabits {
+  /** Nobody touches pods: bounds on pods can be checked. */
+  readonly calmPods: boolean;
+  /** Sizes only grow. */
+  readonly growOnly: boolean;
+  /** Somebody deletes pods as soon as they appear. */
+  readonly quickDeleter: boolean;
+  readonly deployments: boolean;
+}
+
+export function drawHabits(random: Random): UserHabits {
+  return {
+    calmPods: random.next() < 0.35,
+    growOnly: random.next() < 0.3,
+    quickDeleter: random.next() < 0.3,
+    deployments: random.next() < 0.75,
+  };
+}
+
+export class Users {
+  readonly #server: ApiServer;
+  readonly #random: Random;
+  readonly #mirror: Mirror;
+  readonly #habits: UserHabits;
+  #names = 0;
+
+  constructor(server: ApiServer, random: Random, mirror: Mirror, habits: UserHabits) {
+    this.#server = server;
+    this.#random = random;
+    this.#mirror = mirror;
+    this.#habits = habits;
+  }
+
+  async #ask(method: string, path: string, body?: object, contentType = "application/json"): Promise<void> {
+    await this.#server.request({
+      method,
+      path,
+      headers: { "user-agent": "kubectl", "content-type": contentType },
+      ...(body && { body: JSON.stringify(body) }),
+    });
+  }
+
+  /** Objects that are nobody's business but their owners': they must stay as they are. */
+  async setUp(): Promise<void> {
+    await this.#ask("POST", "/api/v1/namespaces", { metadata: { name: NAMESPACE } });
+    await this.#ask("POST", `${CORE}/pods`, pod("loner", { app: "elsewhere" }));
+    // Labelled as ours, owned by a controller of another kind.
+    const owner = { apiVersion: "apps/v1", kind: "StatefulSet", name: "db", uid: "foreign-uid", controller: true };
+    await this.#ask("POST", `${CORE}/pods`, pod("db-0", { app: "x" }, [owner]));
+    await this.#ask("POST", `${APPS}/replicasets`, {
+      ...replicaSet("foreign", "never", 0),
+      metadata: { name: "foreign", labels: { app: "d" }, ownerReferences: [{ ...owner, kind: "Rollout" }] },
+    });
+    for (const name of ["a", "b"])
+      if (this.#chance(0.7)) await this.#ask("POST", `${APPS}/replicasets`, replicaSet(name, this.#pick(["x", "y"]), 1 + this.#below(4)));
+    if (this.#chance(0.5)) await this.#ask("POST", `${CORE}/replicationcontrollers`, replicationController("rc", 1 + this.#below(4)));
+    if (this.#habits.deployments) await this.#createDeployment();
+    for (let i = this.#below(4); i > 0; i--) await this.#ask("POST", `${CORE}/pods`, pod(`orphan-${i}`, { app: this.#pick(["x", "y"]) }));
+  }
+
+  async #createDeployment(): Promise<void> {
+    await this.#ask("POST", `${APPS}/deployments`, this.#deployment(this.#pick(["d", "e"])));
+  }
+
+  #deployment(name: string): object {
+    const strategy = this.#chance(0.4)
+      ? { type: "Recreate" }
+      : { type: "RollingUpdate", rollingUpdate: { maxSurge: this.#pick([1, 1, 2, "25%"]), maxUnavailable: this.#pick([0, 1, "25%"]) } };
+    return {
+      metadata: { name },
+      spec: {
+        replicas: 1 + this.#below(5),
+        revisionHistoryLimit: this.#pick([0, 1, 10]),
+        ...(this.#chance(0.3) && { minReadySeconds: 1 + this.#below(3) }),
+        strategy,
+        selector: { matchLabels: { app: name } },
+        template: template({ app: name }, "v1"),
+      },
+    };
+  }
+
+  async act(): Promise<void> {
+    const roll = this.#random.next();
+    if (this.#habits.deployments && roll < 0.35) return this.#actOnDeployment();
+    if (roll < 0.65) return this.#actOnReplicas();
+    if (roll < 0.72) return this.#toggleQuota();
+    if (!this.#habits.calmPods) await this.#actOnPods();
+  }
+
+  async #actOnDeployment(): Promise<void> {
+    const all = this.#mirror.all("deployments");
+    if (all.length < 2 && this.#chance(0.3)) return this.#createDeployment();
+    const d = this.#anyOf(all);
+    if (!d) return;
+    const path = `${APPS}/deployments/${d.metadata.name}`;
+    const roll = this.#random.next();
+    const patch = (spec: object) => this.#ask("PATCH", path, { spec }, MERGE);
+    if (roll < 0.4) {
+      const image = `web:${this.#pick(["v1", "v2", "v3", "v4", "bad"])}`;
+      const spec = { template: { spec: { containers: [{ name: "web", image }] } } };
+      return this.#ask("PATCH", path, { spec }, "application/strategic-merge-patch+json");
+    }
+    if (roll < 0.65)
+      return patch({ replicas: this.#habits.growOnly ? Math.min(8, (d.spec?.replicas ?? 0) + this.#below(3)) : this.#below(7) });
+    if (roll < 0.78) return patch({ paused: d.spec?.paused !== true });
+    if (roll < 0.84) return patch({ minReadySeconds: this.#below(4) });
+    if (roll < 0.9)
+      return patch({
+        strategy:
+          d.spec?.strategy?.type === "Recreate"
+            ? { type: "RollingUpdate", rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } }
+            : { type: "Recreate", rollingUpdate: null },
+      });
+    await this.#delete(path);
+    if (this.#chance(0.7)) await this.#ask("POST", `${APPS}/deployments`, this.#deployment(d.metadata.name));
+  }
+
+  async #actOnReplicas(): Promise<void> {
+    const isRc = this.#chance(0.25);
+    const base = isRc ? `${CORE}/replicationcontrollers` : `${APPS}/replicasets`;
+    const all = isRc
+      ? this.#mirror.all("replicationcontrollers")
+      : this.#mirror.all("replicasets").filter(({ metadata }) => ["a", "b"].includes(metadata.name));
+    const missing = (isRc ? ["rc"] : ["a", "b"]).filter((name) => !all.some(({ metadata }) => metadata.name === name));
+    const fresh = (name: string) =>
+      isRc ? replicationController(name, this.#below(5)) : replicaSet(name, this.#pick(["x", "y"]), this.#below(5));
+    const name = this.#anyOf(missing);
+    if (name !== undefined && this.#chance(0.4)) return this.#ask("POST", base, fresh(name));
+    const one = this.#anyOf(all);
+    if (!one) return;
+    const path = `${base}/${one.metadata.name}`;
+    const size = one.spec?.replicas ?? 0;
+    if (this.#chance(0.7))
+      return this.#ask(
+        "PATCH",
+        path,
+        { spec: { replicas: this.#habits.growOnly ? Math.min(6, size + this.#below(3)) : this.#below(7) } },
+        MERGE,
+      );
+    if (this.#chance(0.3)) return this.#ask("PATCH", path, { metadata: { annotations: { touched: String(++this.#names) } } }, MERGE);
+    if (this.#habits.growOnly) return;
+    await this.#delete(path);
+    if (this.#chance(0.6)) await this.#ask("POST", base, fresh(one.metadata.name));
+  }
+
+  #delete(path: string): Promise<void> {
+    return this.#ask("DELETE", path, { propagationPolicy: this.#pick(["Background", "Background", "Orphan", "Foreground"]) });
+  }
+
+  async #actOnPods(): Promise<void> {
+    const one = this.#anyOf(this.#mirror.all("pods").filter(({ metadata }) => !DECOYS.includes(metadata.name)));
+    if (!one) return;
+    const { name, uid } = one.metadata;
+    const path = `${CORE}/pods/${name}`;
+    const roll = this.#random.next();
+    if (roll < 0.3) return this.#ask("PATCH", path, { metadata: { labels: { app: this.#pick(["x", "y", "z", "d", "r"]) } } }, MERGE);
+    if (roll < 0.45) return this.#ask("PATCH", path, { metadata: { ownerReferences: null } }, MERGE);
+    if (roll < 0.55) return this.#ask("PATCH", `${path}/status`, { status: { phase: this.#pick(["Failed", "Succeeded"]) } }, MERGE);
+    const gracePeriodSeconds = this.#chance(0.5) ? 0 : 30;
+    await this.#ask("DELETE", path, { gracePeriodSeconds, preconditions: { uid } });
+    if (gracePeriodSeconds === 0 && this.#chance(0.3))
+      await this.#ask("POST", `${CORE}/pods`, pod(name, { app: this.#pick(["x", "y", "z"]) }));
+  }
+
+  /** Deletes a pod that has just come. */
+  async deleteFresh(): Promise<void> {
+    if (this.#habits.calmPods || !this.#habits.quickDeleter) return;
+    const one = this.#anyOf(
+      this.#mirror.all("pods").filter(({ metadata, status }) => status?.phase === "Pending" && !DECOYS.includes(metadata.name)),
+    );
+    if (one) await this.#ask("DELETE", `${CORE}/pods/${one.metadata.name}`, { gracePeriodSeconds: this.#chance(0.7) ? 0 : 30 });
+  }
+
+  async #toggleQuota(): Promise<void> {
+    if (this.#chance(0.5)) return this.liftQuota();
+    const used = this.#mirror.all("pods").length;
+    await this.#ask("POST", `${CORE}/resourcequotas`, {
+      metadata: { name: "pods" },
+      spec: { hard: { pods: String(used + this.#below(2)) } },
+    });
+  }
+
+  liftQuota(): Promise<void> {
+    return this.#ask("DELETE", `${CORE}/resourcequotas/pods`);
+  }
+
+  /** Before the calm: nothing that can never be reached. */
+  async settle(): Promise<void> {
+    await this.liftQuota();
+    for (const d of this.#mirror.all("deployments")) {
+      const path = `${APPS}/deployments/${d.metadata.name}`;
+      await this.#ask("PATCH", path, { spec: { paused: null } }, MERGE);
+      const [container] = d.spec?.template.spec?.containers ?? [];
+      const spec = { template: { spec: { containers: [{ name: "web", image: "web:v9" }] } } };
+      if (container?.image === "web:bad") await this.#ask("PATCH", path, { spec }, "application/strategic-merge-patch+json");
+    }
+  }
+
+  #chance(share: number): boolean {
+    return this.#random.next() < share;
+  }
+
+  #below(max: number): number {
+    return Math.floor(this.#random.next() * max);
+  }
+
+  #pick<T>(values: readonly [T, ...T[]]): T {
+    return values[this.#below(values.length)] ?? values[0];
+  }
+
+  #anyOf<T>(values: readonly T[]): T | undefined {
+    return values[this.#below(values.length)];
+  }
+}
+
+/** Pods and ReplicaSets that no controller of ours may touch. */
+export const DECOYS: readonly string[] = ["loner", "db-0", "foreign"];
+
+function template(labels: Readonly<Record<string, string>>, version: string): object {
+  return { metadata: { labels }, spec: { containers: [{ name: "web", image: `web:${version}` }] } };
+}
+
+function pod(name: string, labels: Readonly<Record<string, string>>, ownerReferences?: readonly object[]): object {
+  return {
+    metadata: { name, labels, ...(ownerReferences && { ownerReferences }) },
+    spec: { containers: [{ name: "web", image: "web:v1" }] },
+  };
+}
+
+function replicaSet(name: string, app: string, replicas: number): object {
+  return { metadata: { name }, spec: { replicas, selector: { matchLabels: { app } }, template: template({ app }, "v1") } };
+}
+
+function replicationController(name: string, replicas: number): object {
+  return { metadata: { name }, spec: { replicas, selector: { app: "r" }, template: template({ app: "r" }, "v1") } };
+}

@@ -1,0 +1,494 @@
+/**
+ * The whole system in one process, from one seed, under a virtual clock: an API server, watchers with a real Lease, queues,
+ * the Store, the deployed handlers behind event source mappings, nodes and people; and everything that may go wrong between
+ * them. The same idea as the model of the protocol, on the code that ships.
+ *
+ * A run: three bursts of 30 s with faults and user operations, 45 s of calm after each, then quiet until nothing is left to
+ * do and two minutes more.
+ */
+import { functionHandlers } from "../../cli/functions.ts";
+import { createSweep } from "../../functions/sweep/handler.ts";
+import { createVirtualClock } from "../../shared/adapters/memory/clock.ts";
+import type { VirtualClock } from "../../shared/adapters/memory/clock.ts";
+import { createMemoryData } from "../../shared/adapters/memory/data.ts";
+import { createMemoryDeltaQueue } from "../../shared/adapters/memory/delta-queue.ts";
+import type { MemoryDeltaQueue } from "../../shared/adapters/memory/delta-queue.ts";
+import { createMemoryDoorbells } from "../../shared/adapters/memory/doorbells.ts";
+import type { MemoryDoorbells } from "../../shared/adapters/memory/doorbells.ts";
+import { createSeededRandom } from "../../shared/adapters/memory/random.ts";
+import { createMemoryStore } from "../../shared/adapters/memory/store.ts";
+import { createDigester } from "../../shared/api/digest.ts";
+import { CONTROLLERS } from "../../shared/api/resources.ts";
+import { cacheIdentity } from "../../shared/cache/identity.ts";
+import { acquireLease } from "../../shared/cache/lease.ts";
+import { runWatcher } from "../../shared/cache/watcher.ts";
+import { createWriteGateway } from "../../shared/controller/write-gateway.ts";
+import type { FunctionWiring } from "../../shared/lambda/wiring.ts";
+import type { SqsHandler } from "../../shared/lambda/sqs-handler.ts";
+import { createApiServer } from "../../shared/local/api-server/api-server.ts";
+import type { ApiServer } from "../../shared/local/api-server/api-server.ts";
+import { startFunctionHost } from "../../shared/local/function-host.ts";
+import type { FunctionHandlers } from "../../shared/local/function-host.ts";
+import { createInProcessClient } from "../../shared/local/nodes/in-process-client.ts";
+import { runScriptedNodes } from "../../shared/local/nodes/scripted-nodes.ts";
+import { UnansweredError } from "../../shared/ports/errors.ts";
+import type { KubeReader, KubeWatch, KubeWriter } from "../../shared/ports/kube.ts";
+import type { Log, LogFields } from "../../shared/ports/log.ts";
+import type { Random } from "../../shared/ports/random.ts";
+import type { Store } from "../../shared/ports/store.ts";
+import { Checks } from "./checks.ts";
+import type { Violation } from "./checks.ts";
+import { Fate } from "./fates.ts";
+import { drawMix } from "./faults.ts";
+import type { Mix } from "./faults.ts";
+import { createSimulatedKube } from "./kube.ts";
+import { Mirror } from "./mirror.ts";
+import { withoutRules } from "./rules.ts";
+import type { Rule } from "./rules.ts";
+import { drawHabits, Users } from "./users.ts";
+
+export interface SimulationOptions {
+  readonly seed: number;
+  readonly off?: ReadonlySet<Rule>;
+  readonly trace?: (line: string) => void;
+}
+
+export interface SimulationResult {
+  readonly seed: number;
+  readonly mix: string;
+  readonly violations: readonly Violation[];
+  readonly stats: Readonly<Record<string, number>>;
+}
+
+const START_MS = Date.UTC(2026, 2, 1, 10);
+const BUSY_MS = 30_000;
+const CYCLE_MS = 75_000;
+const CYCLES = 3;
+const QUIET_AT_MS = (CYCLES - 1) * CYCLE_MS + BUSY_MS;
+/** After the last fault: time to come to rest, then time in which nothing may happen. */
+const REST_MS = 150_000;
+const QUIET_MS = 100_000;
+/** A key that failed often may sleep for 1,000 s. */
+const END_MS_MAX = 2_400_000;
+const CLUSTER = "c1";
+const LEASE = { namespace: "kube-system", name: "deltaloop-watcher-sim" };
+
+type Kube = KubeReader & KubeWriter & KubeWatch;
+
+export async function simulate(options: SimulationOptions): Promise<SimulationResult> {
+  const world = new World(options);
+  return await world.run();
+}
+
+class World {
+  readonly #options: SimulationOptions;
+  readonly #off: ReadonlySet<Rule>;
+  readonly #random: Random;
+  readonly #clock: VirtualClock = createVirtualClock(START_MS);
+  readonly #mix: Mix;
+  readonly #server: ApiServer;
+  readonly #data = createMemoryData();
+  readonly #queue: MemoryDeltaQueue;
+  readonly #doorbells: MemoryDoorbells;
+  readonly #digester = createDigester("simulation");
+  readonly #mirror: Mirror;
+  readonly #checks: Checks;
+  readonly #users: Users;
+  readonly #violations: Violation[] = [];
+  readonly #stats: Record<string, number> = {};
+  readonly #ends = new AbortController();
+  #watchers = 0;
+
+  constructor(options: SimulationOptions) {
+    this.#options = options;
+    this.#off = options.off ?? new Set();
+    this.#random = createSeededRandom(options.seed * 7919 + 13);
+    this.#mix = drawMix(this.#fork());
+    const habits = drawHabits(this.#fork());
+    this.#server = createApiServer({
+      clock: this.#clock,
+      random: this.#fork(),
+      firstRevision: this.#fork().next() < 0.2 ? 9_007_199_254_740_000n : 1n,
+    });
+    const queueFaults = (given: object) => () => ({ ...(this.#faulty() ? given : {}), ...(this.#mix.fifo ? {} : { reorder: 0.7 }) });
+    this.#queue = createMemoryDeltaQueue({ clock: this.#clock, random: this.#fork(), faults: queueFaults(this.#mix.deltas) });
+    this.#doorbells = createMemoryDoorbells({
+      clock: this.#clock,
+      random: this.#fork(),
+      cluster: CLUSTER,
+      faults: () => (this.#faulty() ? this.#mix.doorbells : {}),
+    });
+    this.#mirror = new Mirror(this.#clock, (change) => {
+      const { metadata } = change.object;
+      this.#trace(
+        "api",
+        `${change.type} ${change.resource} ${metadata.name} uid ${metadata.uid.slice(0, 8)} rv ${metadata.resourceVersion}${metadata.deletionTimestamp === undefined ? "" : " terminating"}`,
+      );
+      this.#checks.changed(change);
+    });
+    this.#checks = new Checks({
+      clock: this.#clock,
+      mirror: this.#mirror,
+      data: this.#data,
+      habits,
+      onViolation: (violation) => {
+        this.#trace("!!", `${violation.rule} ${violation.what}`);
+        this.#violations.push({ ...violation, atMs: violation.atMs - START_MS });
+      },
+    });
+    this.#users = new Users(this.#server, this.#fork(), this.#mirror, habits);
+  }
+
+  async run(): Promise<SimulationResult> {
+    const clock = this.#clock;
+    await this.#mirror.start(this.#server);
+    this.#server.onRequest((record) => {
+      if (record.verb !== "get" && record.verb !== "list" && record.verb !== "watch")
+        this.#trace(
+          "request",
+          `${record.userAgent} ${record.verb} ${record.resource}/${record.subresource} ${record.name} -> ${record.status}`,
+        );
+      this.#mirror.update();
+      this.#checks.request(record);
+    });
+    await this.#users.setUp();
+    this.#mirror.update();
+    this.#checks.rememberDecoys();
+    this.#startNodes();
+    this.#startFunctions();
+    this.#startWatchers();
+    this.#startPeople();
+    this.#startFlushes();
+    for (let cycle = 1; cycle < CYCLES; cycle++) {
+      await clock.advance(START_MS + cycle * CYCLE_MS - 1 - clock.now());
+      this.#lookBetween();
+    }
+    await clock.advance(START_MS + QUIET_AT_MS - clock.now());
+    await this.#users.settle();
+    await clock.advance(REST_MS + QUIET_MS);
+    while (clock.now() - START_MS < END_MS_MAX && this.#busy()) await clock.advance(QUIET_MS);
+    this.#mirror.update();
+    this.#checks.end(QUIET_MS - 20_000);
+    await this.#queueIsEmpty();
+    this.#ends.abort(new Error("the run is over"));
+    this.#server.close();
+    this.#count("virtual seconds", Math.round((clock.now() - START_MS) / 1000));
+    return {
+      seed: this.#options.seed,
+      mix: `${this.#mix.name} ${this.#mix.fifo ? "fifo" : "standard"}`,
+      violations: this.#violations,
+      stats: this.#stats,
+    };
+  }
+
+  /** Work that is due later than the quiet began: long back-offs. */
+  #busy(): boolean {
+    const due = CONTROLLERS.some(
+      (controller) => (this.#data.epoch?.queues[controller].ready.size ?? 0) + (this.#data.epoch?.queues[controller].runs.size ?? 0) > 0,
+    );
+    return due || this.#clock.now() - Math.max(this.#checks.lastWriteMs, this.#checks.lastSyncMs) < QUIET_MS - 20_000;
+  }
+
+  /** Between bursts: nothing dirty and the cache exact, and yet not there, is a lost wake-up, even if something later mends it. */
+  #lookBetween(): void {
+    this.#mirror.update();
+    if (this.#busyNow()) return;
+    this.#count("looks between", 1);
+    const resting = this.#mirror
+      .all("deployments")
+      .every(({ spec }) => spec?.paused !== true && spec?.template.spec?.containers[0]?.image !== "web:bad");
+    if (resting) this.#checks.desired("L2between");
+  }
+
+  #busyNow(): boolean {
+    const { epoch } = this.#data;
+    if (!epoch) return true;
+    if (CONTROLLERS.some((controller) => epoch.queues[controller].ready.size + epoch.queues[controller].runs.size > 0)) return true;
+    if (this.#mirror.all("pods").some(({ metadata, status }) => metadata.deletionTimestamp !== undefined || status?.phase === "Pending"))
+      return true;
+    return (["deployments", "replicasets", "replicationcontrollers", "pods"] as const).some((resource) => {
+      const rows = new Map(epoch.resources.get(resource)?.lanes.flatMap((lane) => [...lane.rows]) ?? []);
+      const objects = this.#mirror.all(resource);
+      return (
+        rows.size !== objects.length ||
+        objects.some(({ metadata }) => rows.get(`${metadata.namespace}/${metadata.name}`)?.rv !== metadata.resourceVersion)
+      );
+    });
+  }
+
+  /** Heartbeats come and go; what stays for a minute stays for ever. Doorbells may wait: those of progress deadlines do. */
+  async #queueIsEmpty(): Promise<void> {
+    for (let waitedMs = 0; this.#queue.size() > 0 && waitedMs < 60_000; waitedMs += 500) await this.#clock.advance(500);
+    if (this.#queue.size() > 0) this.#checks.bad("L1queue", `${this.#queue.size()} deltas are left`);
+    if (this.#queue.deadLetters().length > 0) this.#checks.bad("L1queue", `${this.#queue.deadLetters().length} dead letters`);
+  }
+
+  // -------------------------------------------------------------------------------------------------------------- the parts
+
+  #startNodes(): void {
+    const client = createInProcessClient(this.#server, { userAgent: "nodes" });
+    void runScriptedNodes(
+      client,
+      { count: 3, clock: this.#clock, random: this.#fork(), bindPods: true, readyAfterMs: [200, 2_000], deleteAfterMs: [150, 1_500] },
+      this.#ends.signal,
+    );
+  }
+
+  #startPeople(): void {
+    const random = this.#fork();
+    const roll = random.next();
+    // Mostly an operation a second or so; sometimes a storm.
+    const paceMs = roll < 0.15 ? 80 : 300 + roll * 2_500;
+    this.#repeat(
+      () => random.next() * 2 * paceMs,
+      () => this.#users.act(),
+    );
+    this.#repeat(
+      () => 300 + random.next() * 1_500,
+      () => this.#users.deleteFresh(),
+    );
+  }
+
+  #startFlushes(): void {
+    if (!this.#mix.flush) return;
+    const random = this.#fork();
+    this.#repeat(
+      () => 10_000 + random.next() * 60_000,
+      async () => {
+        this.#trace("fault", "the Store is flushed");
+        this.#data.epoch = undefined;
+        this.#checks.flushed();
+      },
+    );
+  }
+
+  /** While there are faults. */
+  #repeat(everyMs: () => number, act: () => Promise<void>): void {
+    const go = async (): Promise<void> => {
+      while (!this.#ends.signal.aborted) {
+        await this.#clock.after(everyMs(), this.#ends.signal);
+        this.#mirror.update();
+        if (this.#busyTime()) await act();
+      }
+    };
+    go().catch((error: unknown) => {
+      if (!this.#ends.signal.aborted) this.#checks.bad("simulation", String(error));
+    });
+  }
+
+  #startFunctions(): void {
+    const handler = (pick: (handlers: FunctionHandlers) => SqsHandler): SqsHandler => {
+      const random = this.#fork();
+      return async (event, context) => {
+        const fate = this.#fate(random, () => this.#mix, context.functionName);
+        const died = new Promise<never>((_, reject) =>
+          fate.died.addEventListener("abort", () => reject(new Error("the process died")), { once: true }),
+        );
+        const handlers = functionHandlers((name) => this.#wiring(name, fate, random));
+        return await Promise.race([pick(handlers)(event, context), died]);
+      };
+    };
+    startFunctionHost({
+      sources: { deltas: this.#queue, doorbells: this.#doorbells.sources },
+      handlers: {
+        applyDeltas: handler(({ applyDeltas }) => applyDeltas),
+        sync: {
+          deployment: handler(({ sync }) => sync.deployment),
+          replicaset: handler(({ sync }) => sync.replicaset),
+          replicationcontroller: handler(({ sync }) => sync.replicationcontroller),
+        },
+      },
+      clock: this.#clock,
+      log: this.#log("host"),
+    });
+    const sweep = createSweep(this.#wiring("sweep", new Fate({ clock: this.#clock, draw: () => "live" }), this.#fork()));
+    void (async () => {
+      while (!this.#ends.signal.aborted) {
+        await this.#clock.after(60_000);
+        await sweep().catch(() => undefined); // the next minute tries again
+      }
+    })();
+  }
+
+  #wiring(name: string, fate: Fate, random: Random): FunctionWiring {
+    const kube = fate.over(this.#kube(`deltaloop-${name}`, random));
+    const cluster = {
+      store: fate.over(this.#store(random)),
+      doorbells: fate.over(this.#doorbells),
+      reader: this.#off.has("livePods") && name === "sync-deployment" ? blindToPods(kube) : kube,
+      gateway: (controller: (typeof CONTROLLERS)[number]) => createWriteGateway(kube, controller, "act"),
+    };
+    const source = name === "apply-deltas" ? this.#queue : name === "sweep" ? undefined : this.#doorbells.sources[controllerNamed(name)];
+    return {
+      clock: fate.clock(),
+      random,
+      log: this.#log(name),
+      digester: this.#digester,
+      cluster: (cid) => (cid === CLUSTER ? cluster : undefined),
+      clusters: [CLUSTER],
+      ...(source && { source }),
+      trace: (line) => {
+        if (line.kind === "started") {
+          this.#checks.lastSyncMs = this.#clock.now();
+          this.#count("syncs", 1);
+        }
+        this.#trace("sync", `${line.controller} ${line.key} ${JSON.stringify({ ...line, controller: undefined, key: undefined })}`);
+      },
+    };
+  }
+
+  /** Two watchers, one leading; one that dies is started again, under another identity. */
+  #startWatchers(): void {
+    for (let i = 0; i < 2; i++) void this.#keepWatcher(this.#fork());
+  }
+
+  async #keepWatcher(random: Random): Promise<void> {
+    while (!this.#ends.signal.aborted) {
+      const identity = `watcher-${++this.#watchers}`;
+      const fate = this.#fate(random, () => ({ crash: this.#mix.watcherCrash, freeze: this.#mix.watcherCrash / 2 }), identity);
+      const kube = fate.over(this.#kube("deltaloop-watcher", random));
+      const clock = fate.clock();
+      const log = this.#log(identity);
+      const leasePorts = { reader: kube, writer: kube, clock, random, log };
+      const ports = {
+        kube,
+        store: fate.over(this.#store(random)),
+        queue: fate.over({
+          send: (entries: Parameters<MemoryDeltaQueue["send"]>[0]) => this.#queue.send(this.#mix.fifo ? entries : entries.map(ungrouped)),
+        }),
+        doorbells: fate.over(this.#doorbells),
+        clock,
+        random,
+        digester: this.#digester,
+        log,
+        lead: (signal: AbortSignal) => acquireLease(leasePorts, { ...LEASE, identity }, signal),
+      };
+      const options = {
+        cluster: CLUSTER,
+        clusterUid: "cluster-uid",
+        identity: cacheIdentity(this.#digester),
+        holeRelistMs: this.#mix.fifo ? 60_000 : 150_000,
+      };
+      const died = new Promise<void>((resolve) => fate.died.addEventListener("abort", () => resolve(), { once: true }));
+      const running = runWatcher(ports, options, this.#ends.signal).catch((error: unknown) =>
+        this.#trace("watcher", `${identity} ended: ${String(error)}`),
+      );
+      await Promise.race([running, died]);
+      await this.#clock.after(500 + random.next() * 10_000);
+    }
+  }
+
+  #kube(component: string, random: Random): Kube {
+    return createSimulatedKube({
+      server: this.#server,
+      clock: this.#clock,
+      random,
+      component,
+      faults: () => (this.#faulty() ? this.#mix : { api: 0, watch: 0 }),
+      observer: this.#checks,
+      dropPreconditions: this.#off.has("deletePrecondition"),
+    });
+  }
+
+  /** The Store as one process sees it: a call or its answer may be lost on the way. */
+  #store(random: Random): Store {
+    const { fifo } = this.#mix;
+    const options = {
+      deployment: "sim",
+      cluster: CLUSTER,
+      identity: cacheIdentity(this.#digester),
+      holeLimitMs: fifo ? 2_000 : 15_000,
+      clock: this.#clock,
+    };
+    const store = withoutRules(createMemoryStore(options, this.#data), this.#data, this.#off);
+    const clock = this.#clock;
+    return new Proxy(store, {
+      get: (target, property) => {
+        // Every member of a Store is a method that answers a promise.
+        const verb = Reflect.get(target, property) as (...parameters: readonly unknown[]) => Promise<unknown>;
+        return async (...parameters: readonly unknown[]): Promise<unknown> => {
+          const fails = this.#faulty() && this.#mix.store > 0 && random.next() < this.#mix.store;
+          const before = fails && random.next() < 0.5;
+          const [share, msMax] = this.#mix.slow ? [0.3, 600] : [0.05, 60];
+          await clock.after(random.next() < share ? random.next() * msMax : random.next() * 3);
+          if (before) throw new UnansweredError("simulated: the Store was not reached");
+          const answer = await Reflect.apply(verb, target, parameters);
+          if (fails) throw new UnansweredError("simulated: the Store's answer was lost");
+          await clock.after(random.next() * 2);
+          return answer;
+        };
+      },
+    });
+  }
+
+  #fate(random: Random, mix: () => Pick<Mix, "crash" | "freeze">, name: string): Fate {
+    const draw = (): "live" | "die" | number => {
+      if (!this.#faulty()) return "live";
+      const { crash, freeze } = mix();
+      if (crash > 0 && random.next() < crash) return "die";
+      if (freeze > 0 && random.next() < freeze) return random.next() < 0.5 ? 500 + random.next() * 8_000 : 8_000 + random.next() * 35_000;
+      return "live";
+    };
+    return new Fate({
+      clock: this.#clock,
+      draw,
+      onFate: (what, ms) => {
+        this.#count(what === "die" ? "crashes" : "freezes", 1);
+        this.#trace("fault", `${name} ${what} ${Math.round(ms)}`);
+      },
+    });
+  }
+
+  // -------------------------------------------------------------------------------------------------------------- small things
+
+  #busyTime(): boolean {
+    const sinceMs = this.#clock.now() - START_MS;
+    return sinceMs < QUIET_AT_MS && sinceMs % CYCLE_MS < BUSY_MS;
+  }
+
+  /** Faults begin once there was a moment to start. */
+  #faulty(): boolean {
+    return this.#busyTime() && this.#clock.now() - START_MS > 1_500;
+  }
+
+  #fork(): Random {
+    return createSeededRandom(Math.floor(this.#random.next() * 2 ** 32));
+  }
+
+  #count(what: string, by: number): void {
+    this.#stats[what] = (this.#stats[what] ?? 0) + by;
+  }
+
+  #trace(who: string, line: string): void {
+    this.#options.trace?.(`${((this.#clock.now() - START_MS) / 1000).toFixed(3).padStart(8)} ${who.padEnd(8)} ${line}`);
+  }
+
+  #log(who: string): Log {
+    const at =
+      (level: string) =>
+      (message: string, fields: LogFields = {}): void =>
+        this.#trace(who, `${level} ${message} ${JSON.stringify(fields)}`);
+    return { debug: () => undefined, info: at("info"), warn: at("warn"), error: at("error") };
+  }
+}
+
+/** A standard queue knows no groups: every message is its own. */
+function ungrouped<T extends { readonly group: string; readonly id: string }>(entry: T): T {
+  return { ...entry, group: entry.id };
+}
+
+function blindToPods(kube: Kube): KubeReader {
+  return {
+    get: (resource, namespace, name) => kube.get(resource, namespace, name),
+    list: async (resource, namespace, options) => {
+      const list = await kube.list(resource, namespace, options);
+      return resource === "pods" ? { ...list, items: [] } : list;
+    },
+  };
+}
+
+function controllerNamed(functionName: string): (typeof CONTROLLERS)[number] {
+  const controller = CONTROLLERS.find((each) => functionName === `sync-${each}`);
+  if (!controller) throw new Error(functionName);
+  return controller;
+}
