@@ -1,0 +1,152 @@
+/**
+ * The whole applier on real Redis: Q1 messages of pods' status changes, as the watcher encodes them, through applyMessage
+ * (decode, strip, look up, one step of the Store). The gap to the bench applier-store is what decoding and looking up cost.
+ * One redis-server and one client process; "16 at once" is 16 lanes side by side, as the event source mapping runs them.
+ */
+import { Redis } from "ioredis";
+import { createRedisStore } from "../../shared/adapters/redis/redis-store.ts";
+import { createSystemClock } from "../../shared/adapters/system/clock.ts";
+import { createDigester } from "../../shared/api/digest.ts";
+import { LANES, laneOf } from "../../shared/api/lane.ts";
+import { CACHED_RESOURCES, objectKey } from "../../shared/api/resources.ts";
+import type { CachedResource } from "../../shared/api/resources.ts";
+import { strip } from "../../shared/api/strip.ts";
+import { applyMessage } from "../../shared/cache/applier.ts";
+import type { ApplierPorts } from "../../shared/cache/applier.ts";
+import type { Envelope, EnvelopeItem } from "../../shared/cache/envelope.ts";
+import { cacheIdentity } from "../../shared/cache/identity.ts";
+import { encodePack } from "../../shared/cache/pack-codec.ts";
+import { REGISTRY } from "../../shared/lambda/registry.ts";
+import { silentLog } from "../support/silent-log.ts";
+import { ensureRedisServer, startRedis } from "../support/redis.ts";
+import { NAMESPACE, owner, podIdentity, podObject, replicaSetObject } from "./objects.ts";
+import { benchResult } from "./result.ts";
+import type { BenchResult } from "./result.ts";
+
+const CLUSTER = "0123456789ab";
+const EPOCH = "bench";
+const FENCE = "1000";
+const OWNERS = 100;
+const PODS = 10_000;
+const ROUNDS = 7;
+const ITEMS_PER_LIST_MESSAGE = 100;
+
+/** @throws {Error} when there is no redis-server. */
+export async function bench(): Promise<readonly BenchResult[]> {
+  const reason = ensureRedisServer();
+  if (reason !== undefined) throw new Error(reason);
+  const server = await startRedis();
+  const client = new Redis(server.url);
+  try {
+    const feed = new Feed(client);
+    await feed.open();
+    return [
+      await deltas(feed, 1, 1, 1_000, "one by one"),
+      await deltas(feed, 10, 1, 3_000, "in packs of 10"),
+      await deltas(feed, 100, 1, 10_000, "in packs of 100"),
+      await deltas(feed, 1, 16, 3_000, "one by one, 16 at once"),
+      await deltas(feed, 10, 16, 10_000, "in packs of 10, 16 at once"),
+      await deltas(feed, 100, 4, 10_000, "in packs of 100, 4 at once"),
+    ];
+  } finally {
+    client.disconnect();
+    await server.stop();
+  }
+}
+
+async function deltas(feed: Feed, packSize: number, concurrency: number, count: number, how: string): Promise<BenchResult> {
+  const rounds: number[] = [];
+  for (let round = -1; round < ROUNDS; round++) {
+    const lanes = feed.statusChanges(count, packSize);
+    const workers = Array.from({ length: concurrency }, (_, worker) => lanes.filter((_lane, lane) => lane % concurrency === worker).flat());
+    const start = performance.now();
+    await Promise.all(workers.map((bodies) => feed.apply(bodies)));
+    if (round >= 0) rounds.push((count / (performance.now() - start)) * 1_000); // the first one warms up
+  }
+  return benchResult(`messages of deltas ${how}`, "deltas/s", rounds);
+}
+
+/** A watcher and applier in one, which numbers its messages. */
+class Feed {
+  readonly #digester = createDigester("bench");
+  readonly #store;
+  readonly #ports: ApplierPorts;
+  readonly #sequences = new Map<string, number>();
+  #rv = 1_000_000;
+  #ready = false;
+
+  constructor(client: Redis) {
+    this.#store = createRedisStore(client, { deployment: "bench", cluster: CLUSTER, identity: cacheIdentity(this.#digester), holeLimitMs: 2_000 });
+    const reader = { get: () => Promise.resolve(undefined), list: () => Promise.reject(new Error("nothing is listed here")) };
+    const cluster = { store: this.#store, doorbells: { ring: () => Promise.resolve() }, reader };
+    this.#ports = { cluster: () => cluster, registry: REGISTRY, digester: this.#digester, clock: createSystemClock(), log: silentLog };
+  }
+
+  /** Everything listed once: the gates are open. */
+  async open(): Promise<void> {
+    await this.#store.openEpoch({ epoch: EPOCH, clusterUid: "uid", fence: FENCE, ...cacheIdentity(this.#digester) });
+    const objects: Partial<Record<CachedResource, readonly EnvelopeItem[]>> = {
+      replicasets: Array.from({ length: OWNERS }, (_, number) => this.#replicaSet(number)),
+      pods: this.#pods(PODS),
+    };
+    for (const resource of CACHED_RESOURCES) {
+      await this.#store.openFence({ epoch: EPOCH, fence: FENCE, resource, lanes: LANES[resource] });
+      await this.#store.openGeneration({ epoch: EPOCH, fence: FENCE, resource });
+      for (const [lane, items] of byLane(resource, objects[resource] ?? []).entries()) {
+        const bodies: string[] = [];
+        for (const part of chunks(items, ITEMS_PER_LIST_MESSAGE)) bodies.push(this.#message(resource, lane, { k: "L", items: part }));
+        const rows = items.map(({ key, uid, rv }) => ({ key, uid, rv }));
+        bodies.push(this.#message(resource, lane, { k: "M", L: String(this.#rv), part: 1, parts: 1, rows }));
+        await this.apply(bodies);
+      }
+    }
+  }
+
+  /** Bodies of messages of `packSize` changes, lane by lane. */
+  statusChanges(count: number, packSize: number): readonly (readonly string[])[] {
+    this.#ready = !this.#ready;
+    return byLane("pods", this.#pods(count)).map((items, lane) => chunks(items, packSize).map((part) => this.#message("pods", lane, { k: "D", items: part })));
+  }
+
+  async apply(bodies: readonly string[]): Promise<void> {
+    for (const body of bodies) {
+      const verdict = await applyMessage(this.#ports, { id: "bench", body });
+      if (verdict.kind !== "ack") throw new Error(verdict.why);
+    }
+  }
+
+  #pods(count: number): readonly EnvelopeItem[] {
+    return Array.from({ length: count }, (_, number) => {
+      const of = owner(number % OWNERS);
+      const rv = String(++this.#rv);
+      const { name, uid } = podIdentity(number, of);
+      return { t: "M", key: objectKey(NAMESPACE, name), uid, rv, o: strip("pods", podObject(number, of, rv, this.#ready), this.#digester) };
+    });
+  }
+
+  #replicaSet(number: number): EnvelopeItem {
+    const of = owner(number);
+    const rv = String(++this.#rv);
+    const o = strip("replicasets", replicaSetObject(of, rv, PODS / OWNERS), this.#digester);
+    return { t: "A", key: objectKey(NAMESPACE, of.name), uid: of.uid, rv, o };
+  }
+
+  #message(resource: CachedResource, lane: number, content: Content): string {
+    const id = `${resource} ${lane}`;
+    const sequence = (this.#sequences.get(id) ?? 0) + 1;
+    this.#sequences.set(id, sequence);
+    return encodePack({ v: 1, c: CLUSTER, r: resource, e: EPOCH, f: FENCE, g: 1, ln: lane, sq: sequence, ts: 0, ...content });
+  }
+}
+
+type Content = Pick<Extract<Envelope, { readonly items: readonly EnvelopeItem[] }>, "k" | "items"> | Pick<Extract<Envelope, { readonly k: "M" }>, "k" | "L" | "part" | "parts" | "rows">;
+
+function byLane(resource: CachedResource, items: readonly EnvelopeItem[]): readonly (readonly EnvelopeItem[])[] {
+  const lanes: EnvelopeItem[][] = Array.from({ length: LANES[resource] }, () => []);
+  for (const item of items) lanes[laneOf(item.key, lanes.length)]?.push(item);
+  return lanes;
+}
+
+function chunks<T>(items: readonly T[], size: number): readonly (readonly T[])[] {
+  return Array.from({ length: Math.ceil(items.length / size) }, (_, i) => items.slice(i * size, (i + 1) * size));
+}

@@ -1,0 +1,37 @@
+/**
+ * What a cold start pays for: the size of each function's bundle, of which our own code, and the time in which a fresh Node
+ * imports it (each round is the best of five processes, since other work on the machine only ever adds).
+ */
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { bundleFunction, functionNames } from "../../infra/build/bundle.ts";
+import { importMs } from "../../infra/build/import-time.ts";
+import { benchResult } from "./result.ts";
+import type { BenchResult } from "./result.ts";
+
+const ROOT = join(import.meta.dirname, "..", "..");
+const KIB = 1024;
+const ROUNDS = 3;
+/** Issue 3, *Speed*. */
+const GOAL = { bundle: { name: "goal: 720 KiB", value: 720 }, own: { name: "goal: 100 KiB", value: 100 }, importing: { name: "goal: 100 ms", value: 100 } };
+
+export async function bench(): Promise<readonly BenchResult[]> {
+  const out = await mkdtemp(join(tmpdir(), "deltaloop-bundles-"));
+  try {
+    const results: BenchResult[] = [];
+    for (const name of await functionNames(ROOT)) {
+      const { bundle, bytes, ownBytes } = await bundleFunction(ROOT, name, out);
+      const rounds: number[] = [];
+      for (let round = 0; round < ROUNDS; round++) rounds.push(await importMs(bundle));
+      results.push(
+        benchResult(`bundle of ${name}`, "KiB", [bytes / KIB], GOAL.bundle),
+        benchResult(`own code in ${name}`, "KiB", [ownBytes / KIB], GOAL.own),
+        benchResult(`import of ${name}`, "ms", rounds, GOAL.importing),
+      );
+    }
+    return results;
+  } finally {
+    await rm(out, { recursive: true, force: true });
+  }
+}

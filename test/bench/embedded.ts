@@ -1,0 +1,36 @@
+/** What the benches on the embedded stack share: the stack itself, a person's requests, and waiting without polling hard. */
+import { setTimeout as sleep } from "node:timers/promises";
+import { startEmbedded } from "../../cli/embedded.ts";
+import type { Embedded, EmbeddedOptions } from "../../cli/embedded.ts";
+import { createInProcessClient } from "../../shared/local/nodes/in-process-client.ts";
+import type { KubeHttp } from "../../shared/local/nodes/kube-http.ts";
+import { silentLog } from "../support/silent-log.ts";
+
+export interface Stack extends Embedded {
+  /** Straight into the API server: the person's own requests cost no socket. */
+  readonly person: KubeHttp;
+}
+
+const NODES = 3;
+
+export async function startStack(options: Partial<EmbeddedOptions> = {}): Promise<Stack> {
+  const embedded = await startEmbedded({ log: silentLog, nodes: NODES, ...options });
+  await embedded.ready();
+  return { ...embedded, person: createInProcessClient(embedded.server, { userAgent: "bench" }) };
+}
+
+const PATIENCE_MS = 60_000;
+
+/** Looks each 5 ms. @throws after a minute */
+export async function until(what: string, look: () => boolean | Promise<boolean>): Promise<void> {
+  const end = performance.now() + PATIENCE_MS;
+  while (!(await look())) {
+    if (performance.now() > end) throw new Error(`not within ${PATIENCE_MS / 1_000} s: ${what}`);
+    await sleep(5);
+  }
+}
+
+/** Pods of a small, quick container. */
+export function podTemplate(app: string, image = `${app}:1`): object {
+  return { metadata: { labels: { app } }, spec: { containers: [{ name: "main", image }], terminationGracePeriodSeconds: 1 } };
+}

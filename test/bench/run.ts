@@ -1,0 +1,98 @@
+/**
+ * `npm run bench [-- --json] [-- --only NAME]…`: runs the benchmarks one after the other, each in a process of its own, so that
+ * none inherits another's heap or compiled code. Prints a table; with --json one JSON object on standard output (name → value,
+ * unit, n, spread, ratio, against) and everything else on standard error.
+ *
+ * What a bench measures and how stands at the head of its file.
+ */
+import { spawn } from "node:child_process";
+import { availableParallelism, cpus } from "node:os";
+import { parseArgs } from "node:util";
+import type { BenchResult } from "./result.ts";
+
+interface BenchModule {
+  readonly bench: () => readonly BenchResult[] | Promise<readonly BenchResult[]>;
+}
+
+const BENCHES: Readonly<Record<string, () => Promise<BenchModule>>> = {
+  strip: () => import("./strip.ts"),
+  "watch-lines": () => import("./watch-lines.ts"),
+  "applier-store": () => import("./applier-store.ts"),
+  "applier-messages": () => import("./applier-messages.ts"),
+  bundles: () => import("./bundles.ts"),
+  "event-to-write": () => import("./event-to-write.ts"),
+  rollout: () => import("./rollout.ts"),
+  "thousand-pods": () => import("./thousand-pods.ts"),
+};
+
+const BENCH_MS_MAX = 15 * 60_000;
+const LOOK_MS = 500;
+/** Above this others are at work, and the figures are theirs as well. */
+const BUSY_CORES_MAX = 0.3;
+
+const { values } = parseArgs({ options: { json: { type: "boolean", default: false }, only: { type: "string", multiple: true } } });
+process.exitCode = await main(values.only ?? Object.keys(BENCHES), values.json);
+
+async function main(names: readonly string[], json: boolean): Promise<number> {
+  const unknown = names.filter((name) => BENCHES[name] === undefined);
+  if (unknown.length > 0) {
+    console.error(`no bench ${unknown.join(", ")}; there are ${Object.keys(BENCHES).join(", ")}`);
+    return 2;
+  }
+  const results: BenchResult[] = [];
+  const failed: string[] = [];
+  for (const name of names) {
+    try {
+      results.push(...(names.length === 1 ? await runHere(name) : await runApart(name)));
+    } catch (error) {
+      failed.push(name);
+      console.error(`${name} FAILED: ${error instanceof Error ? error.message : String(error)}`);
+    }
+  }
+  if (json) process.stdout.write(`${JSON.stringify(Object.fromEntries(results.map(({ name, ...rest }) => [name, rest])))}\n`);
+  else process.stdout.write(table(results));
+  return failed.length > 0 ? 1 : 0;
+}
+
+async function runHere(name: string): Promise<readonly BenchResult[]> {
+  const busy = await busyCores();
+  console.error(`${name}: others keep ${busy.toFixed(1)} of ${availableParallelism()} cores busy${busy > BUSY_CORES_MAX ? ", and share in these figures" : ""}`);
+  const module = await BENCHES[name]?.();
+  return (await module?.bench()) ?? [];
+}
+
+/** How many cores work just now, while we do nothing. */
+async function busyCores(): Promise<number> {
+  const idleMs = (): number => cpus().reduce((sum, { times }) => sum + times.idle, 0);
+  const [before, start] = [idleMs(), performance.now()];
+  await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+  return Math.max(0, availableParallelism() - (idleMs() - before) / (performance.now() - start));
+}
+
+async function runApart(name: string): Promise<readonly BenchResult[]> {
+  const child = spawn(process.execPath, [import.meta.filename, "--json", "--only", name], { stdio: ["ignore", "pipe", "inherit"], timeout: BENCH_MS_MAX });
+  let text = "";
+  child.stdout.setEncoding("utf8").on("data", (chunk: string) => (text += chunk));
+  const code = await new Promise<number | null>((resolve, reject) => child.once("error", reject).once("close", resolve));
+  if (code !== 0) throw new Error(`its process ended with code ${code}`);
+  const parsed = JSON.parse(text) as Readonly<Record<string, Omit<BenchResult, "name">>>; // printed by main() above
+  return Object.entries(parsed).map(([title, rest]) => ({ name: title, ...rest }));
+}
+
+function table(results: readonly BenchResult[]): string {
+  const rows = results.map(({ name, value, unit, n, spread, ratio, against }) => [
+    name,
+    number(value),
+    unit,
+    String(n),
+    `${number(spread[0])} – ${number(spread[1])}`,
+    ratio === undefined ? "" : `${ratio.toFixed(2)}× ${against ?? ""}`,
+  ]);
+  const lines = [["bench", "median", "unit", "n", "spread", "ratio"], ...rows];
+  const widths = lines.reduce<number[]>((most, cells) => cells.map((cell, i) => Math.max(most[i] ?? 0, cell.length)), []);
+  return lines.map((cells) => `${cells.map((cell, i) => (i === 1 || i === 3 ? cell.padStart(widths[i] ?? 0) : cell.padEnd(widths[i] ?? 0))).join("  ")}`.trimEnd() + "\n").join("");
+}
+
+function number(value: number): string {
+  return value < 10 ? value.toFixed(2) : value < 1_000 ? value.toFixed(1) : Math.round(value).toLocaleString("en");
+}

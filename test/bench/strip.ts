@@ -1,0 +1,34 @@
+/** What strip() costs for one whole object of each kind, parsed already, and what the pod template's hash costs by itself. */
+import { createDigester } from "../../shared/api/digest.ts";
+import { podTemplateHash, podTemplateHashState } from "../../shared/api/pod-template-hash.ts";
+import { strip } from "../../shared/api/strip.ts";
+import type { PodTemplateSpec } from "../../shared/api/wire.ts";
+import { KIND_SAMPLES, template } from "./objects.ts";
+import { benchResult } from "./result.ts";
+import type { BenchResult } from "./result.ts";
+
+const CALLS = 2_000;
+const ROUNDS = 15;
+
+export function bench(): readonly BenchResult[] {
+  const digester = createDigester("bench");
+  const spec = template() as PodTemplateSpec; // has the shape of one
+  return [
+    ...KIND_SAMPLES.map(({ resource, object }) => measure(`strip of one of ${resource}`, () => strip(resource, object, digester))),
+    measure("pod-template-hash of a template", () => podTemplateHash(podTemplateHashState(spec))),
+    measure("digest of a template", () => digester.digest(spec)),
+  ];
+}
+
+let sink: unknown;
+
+function measure(name: string, work: () => unknown): BenchResult {
+  const rounds: number[] = [];
+  for (let round = -3; round < ROUNDS; round++) {
+    const start = performance.now();
+    for (let call = 0; call < CALLS; call++) sink = work();
+    if (round >= 0) rounds.push(((performance.now() - start) / CALLS) * 1_000); // the first ones warm up
+  }
+  if (sink === undefined) throw new Error("nothing was done");
+  return benchResult(name, "µs", rounds);
+}

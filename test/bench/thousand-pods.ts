@@ -1,0 +1,214 @@
+/**
+ * 1,000 pods of one ReplicaSet on real control planes: from its POST until 1,000 pods exist (looked at each 20 ms; no nodes, so
+ * none starts). Ours: `deltaloop dev --act` (watcher, queue, Redis and functions, four processes, a service account per role) on
+ * a control plane whose own loops are off. Upstream's: a second control plane with its loops on and their client limits lifted
+ * (5,000 requests/s), on the same machine. Rounds alternate; the other one idles meanwhile.
+ *
+ * API requests are those about pods, ReplicaSets and Events, by the API servers' own counters, less the lists that this bench
+ * asks for. CPU is user and system time of the processes that stand for the controller: our four, kube-controller-manager there.
+ */
+import { spawn } from "node:child_process";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { KubeConfig } from "@kubernetes/client-node";
+import { ROLES } from "../../shared/controller/contract.ts";
+import { connectionOf, createKubeClient } from "../../shared/local/nodes/kube-client.ts";
+import type { KubeClient } from "../../shared/local/nodes/kube-client.ts";
+import { startControlPlane } from "../envtest/control-plane.ts";
+import type { ControlPlane } from "../envtest/control-plane.ts";
+import { benchResult } from "./result.ts";
+import type { BenchResult } from "./result.ts";
+
+const ROOT = join(import.meta.dirname, "..", "..");
+const PODS = 1_000;
+const ROUNDS = 5;
+const LOOK_MS = 20;
+const ROUND_MS_MAX = 120_000;
+const READY_MS_MAX = 60_000;
+/** After a round's pods are gone, until the next begins: what is still on its way is over by then. */
+const PAUSE_MS = 3_000;
+const NO_LIMITS = { qps: 5_000, burst: 5_000 };
+const NAMESPACE = "deltaloop";
+/** Of /proc/<pid>/stat, on every Linux that runs here. */
+const TICKS_PER_SECOND = 100;
+
+interface Round {
+  readonly seconds: number;
+  readonly requests: number;
+  readonly cpuSeconds: number;
+}
+
+interface Contestant {
+  readonly name: string;
+  readonly plane: ControlPlane;
+  readonly client: KubeClient;
+  /** Processes whose CPU time counts, by name. */
+  readonly pids: Readonly<Record<string, number>>;
+  readonly rounds: Round[];
+}
+
+/** @throws {Error} when there is no control plane on this machine (see test/envtest). */
+export async function bench(): Promise<readonly BenchResult[]> {
+  const directory = await mkdtemp(join(tmpdir(), "deltaloop-bench-"));
+  const planes: ControlPlane[] = [];
+  let dev: Dev | undefined;
+  try {
+    const start = async (controllers: "all" | "without-workloads"): Promise<ControlPlane> => {
+      const plane = await startControlPlane({ controllers, kubeApi: NO_LIMITS });
+      planes.push(plane);
+      return plane;
+    };
+    const theirs = await start("all");
+    const mine = await start("without-workloads");
+    dev = await startDev(mine, directory);
+    const manager = theirs.pids()["kube-controller-manager"] ?? 0;
+    const contestants: readonly Contestant[] = [
+      { name: "deltaloop", plane: mine, client: await clientOf(mine), pids: dev.pids, rounds: [] },
+      { name: "upstream", plane: theirs, client: await clientOf(theirs), pids: { "kube-controller-manager": manager }, rounds: [] },
+    ];
+    for (let round = 0; round <= ROUNDS; round++) {
+      for (const contestant of contestants) {
+        const measured = await play(contestant, `bench-${round}`);
+        process.stderr.write(`  round ${round} ${contestant.name}: ${measured.seconds.toFixed(2)} s, ${measured.requests} requests, ${measured.cpuSeconds.toFixed(2)} s of CPU${round === 0 ? " (warms up)" : ""}\n`);
+        if (round > 0) contestant.rounds.push(measured);
+      }
+    }
+    return results(contestants);
+  } finally {
+    await dev?.stop();
+    for (const plane of planes) await plane.stop();
+    await rm(directory, { recursive: true, force: true });
+  }
+}
+
+function results([ours, theirs]: readonly Contestant[]): readonly BenchResult[] {
+  const figures = { seconds: ["", "s"], requests: ["API requests for ", "requests"], cpuSeconds: ["CPU time for ", "s"] } as const;
+  return Object.entries(figures).flatMap(([figure, [what, unit]]) => {
+    const of = (contestant: Contestant | undefined): readonly number[] => contestant?.rounds.map((round) => round[figure as keyof Round]) ?? []; // a key of `figures`
+    const upstream = benchResult(`${what}1,000 pods of a ReplicaSet, upstream`, unit, of(theirs));
+    return [benchResult(`${what}1,000 pods of a ReplicaSet`, unit, of(ours), { name: "upstream in the same run", value: upstream.value }), upstream];
+  });
+}
+
+/** One ReplicaSet in a namespace of its own, and away with it. */
+async function play({ plane, client, pids }: Contestant, namespace: string): Promise<Round> {
+  await client.request("POST", "/api/v1/namespaces", { apiVersion: "v1", kind: "Namespace", metadata: { name: namespace } });
+  await eventually("the namespace has its service account", async () => (await client.raw("GET", `/api/v1/namespaces/${namespace}/serviceaccounts/default`)).status === 200);
+  const labels = { app: "bench" };
+  const template = { metadata: { labels }, spec: { containers: [{ name: "main", image: "bench:1" }] } };
+  const replicaSet = { apiVersion: "apps/v1", kind: "ReplicaSet", metadata: { name: "bench" }, spec: { replicas: PODS, selector: { matchLabels: labels }, template } };
+  const collection = `/apis/apps/v1/namespaces/${namespace}/replicasets`;
+
+  const before = { requests: await requestsOf(plane), cpu: await cpuSeconds(pids) };
+  const start = performance.now();
+  await client.request("POST", collection, replicaSet);
+  await eventually(`${PODS} pods exist`, async () => (await podCount(client, namespace)) >= PODS);
+  const seconds = (performance.now() - start) / 1_000;
+  const after = { requests: await requestsOf(plane), cpu: await cpuSeconds(pids) };
+  // The POST is the person's own.
+  const round = { seconds, requests: after.requests - before.requests - 1, cpuSeconds: after.cpu - before.cpu };
+
+  await client.request("DELETE", `${collection}/bench`);
+  await eventually("its pods are gone", async () => (await podCount(client, namespace)) === 0);
+  await sleep(PAUSE_MS);
+  return round;
+}
+
+/** One page of one pod says how many there are. */
+async function podCount(client: KubeClient, namespace: string): Promise<number> {
+  const { metadata, items } = (await client.request("GET", `/api/v1/namespaces/${namespace}/pods?limit=1`)) as unknown as PodPage; // a PodList
+  return items.length + (metadata.remainingItemCount ?? 0);
+}
+
+interface PodPage {
+  readonly metadata: { readonly remainingItemCount?: number };
+  readonly items: readonly unknown[];
+}
+
+async function requestsOf(plane: ControlPlane): Promise<number> {
+  const { stdout } = await plane.kubectl(["get", "--raw", "/metrics"]);
+  let sum = 0;
+  for (const line of stdout.matchAll(/^apiserver_request_total\{(.*)\} (\S+)$/gm)) {
+    const label = (name: string): string => new RegExp(`\\b${name}="([^"]*)"`).exec(line[1] ?? "")?.[1] ?? "";
+    if (["pods", "replicasets", "events"].includes(label("resource")) && !["LIST", "WATCH"].includes(label("verb"))) sum += Number(line[2]);
+  }
+  return sum;
+}
+
+/** User and system time since their start, children not counted. */
+async function cpuSeconds(pids: Contestant["pids"]): Promise<number> {
+  let ticks = 0;
+  for (const pid of Object.values(pids)) {
+    const fields = (await readFile(`/proc/${pid}/stat`, "utf8")).replace(/^.*\) /, "").split(" ");
+    ticks += Number(fields[11]) + Number(fields[12]);
+  }
+  return ticks / TICKS_PER_SECOND;
+}
+
+async function eventually(what: string, look: () => Promise<boolean>): Promise<void> {
+  const end = performance.now() + ROUND_MS_MAX;
+  while (!(await look())) {
+    if (performance.now() > end) throw new Error(`not within ${ROUND_MS_MAX / 1_000} s: ${what}`);
+    await sleep(LOOK_MS);
+  }
+}
+
+async function clientOf(plane: ControlPlane): Promise<KubeClient> {
+  const config = new KubeConfig();
+  config.loadFromFile(plane.adminKubeconfig);
+  return createKubeClient(await connectionOf(config), { userAgent: "bench" });
+}
+
+interface Dev {
+  readonly pids: Readonly<Record<string, number>>;
+  stop(): Promise<void>;
+}
+
+/** `deltaloop dev --act` as its user would start it, with our RBAC manifests. It ends with us: its input is a pipe from us. */
+async function startDev(plane: ControlPlane, directory: string): Promise<Dev> {
+  const { code, stderr } = await plane.kubectl(["apply", "-f", join(ROOT, "infra/manifests/rbac.yaml")]);
+  if (code !== 0) throw new Error(stderr);
+  const kubeconfig = join(directory, "roles.kubeconfig");
+  await writeFile(kubeconfig, await rolesKubeconfig(plane), { mode: 0o600 });
+  const child = spawn(process.execPath, [join(ROOT, "cli/main.ts"), "dev", "--act", "--kubeconfig", kubeconfig, "--lease-namespace", NAMESPACE], { stdio: ["pipe", "pipe", "pipe"] });
+  const exited = new Promise<void>((resolve) => child.once("exit", () => resolve()));
+  let output = "";
+  for (const stream of [child.stdout, child.stderr]) stream.setEncoding("utf8").on("data", (text: string) => (output += text));
+  const stop = async (): Promise<void> => {
+    child.kill("SIGTERM");
+    await exited;
+  };
+  const end = performance.now() + READY_MS_MAX;
+  while (!output.includes("ready:")) {
+    if (child.exitCode !== null || performance.now() > end) {
+      await stop();
+      throw new Error(`deltaloop dev is not ready: ${output}`);
+    }
+    await sleep(LOOK_MS);
+  }
+  const pids = Object.fromEntries([...output.matchAll(/(\w+) started pid=(\d+)/g)].map(([, name = "", pid]) => [name, Number(pid)]));
+  return { pids, stop };
+}
+
+interface KubeconfigFile {
+  readonly clusters: readonly { readonly name: string }[];
+  readonly users: readonly { readonly user: object }[];
+}
+
+/** One kubeconfig with a context for each role of ours. */
+async function rolesKubeconfig(plane: ControlPlane): Promise<string> {
+  const files = await Promise.all(
+    ROLES.map(async ({ name }) => ({ name, file: JSON.parse(await readFile(await plane.serviceAccountKubeconfig(NAMESPACE, name), "utf8")) as KubeconfigFile })), // written by test/envtest
+  );
+  const clusters = files[0]?.file.clusters ?? [];
+  return JSON.stringify({
+    apiVersion: "v1",
+    kind: "Config",
+    clusters,
+    users: files.map(({ name, file }) => ({ name, user: file.users[0]?.user })),
+    contexts: files.map(({ name }) => ({ name, context: { cluster: clusters[0]?.name, user: name } })),
+    "current-context": files[0]?.name,
+  });
+}
