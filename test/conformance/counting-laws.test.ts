@@ -1,0 +1,177 @@
+/**
+ * design.md's counting laws that need no Redis: what the watcher keeps per object, and what an idle system does.
+ *
+ * Catches: a map of objects in the watcher, a manifest that holds them, a sync or write that nothing asked for, a status that is
+ * written again although it has not changed, a re-check that never ends.
+ */
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
+import { expect, it } from "vitest";
+
+import { functionHandlers } from "../../cli/functions.ts";
+import { createMemoryDeltaQueue } from "../../shared/adapters/memory/delta-queue.ts";
+import { createMemoryDoorbells } from "../../shared/adapters/memory/doorbells.ts";
+import { createVirtualClock } from "../../shared/adapters/memory/clock.ts";
+import { createSeededRandom } from "../../shared/adapters/memory/random.ts";
+import { createMemoryStore } from "../../shared/adapters/memory/store.ts";
+import { createDigester } from "../../shared/api/digest.ts";
+import type { CachedResource } from "../../shared/api/resources.ts";
+import { cacheIdentity } from "../../shared/cache/identity.ts";
+import { acquireLease } from "../../shared/cache/lease.ts";
+import { LaneSender } from "../../shared/cache/lane-sender.ts";
+import { VersionSet } from "../../shared/cache/listed-rows.ts";
+import { ResourceStream } from "../../shared/cache/resource-stream.ts";
+import { runWatcher } from "../../shared/cache/watcher.ts";
+import { createWriteGateway } from "../../shared/controller/write-gateway.ts";
+import { createApiServer } from "../../shared/local/api-server/api-server.ts";
+import { startFunctionHost } from "../../shared/local/function-host.ts";
+import { createInProcessClient } from "../../shared/local/nodes/in-process-client.ts";
+import { runScriptedNodes } from "../../shared/local/nodes/scripted-nodes.ts";
+import type { KubeWatch } from "../../shared/ports/kube.ts";
+import type { Store } from "../../shared/ports/store.ts";
+import { createSimulatedKube } from "../simulation/kube.ts";
+import { silentLog } from "../support/silent-log.ts";
+
+const START_MS = Date.parse("2026-03-01T10:00:00Z");
+const MINUTE_MS = 60_000;
+const CLUSTER = "0123456789ab";
+
+it("idle: no sync, and no API write but the Leases and what nodes say, in five minutes", async () => {
+  const clock = createVirtualClock(START_MS);
+  const random = createSeededRandom(1);
+  const server = createApiServer({ clock, random });
+  const digester = createDigester("laws");
+  const identity = cacheIdentity(digester);
+  const store = createMemoryStore({ deployment: "laws", cluster: CLUSTER, identity, holeLimitMs: 2_000, clock });
+  const queue = createMemoryDeltaQueue({ clock, random });
+  const doorbells = createMemoryDoorbells({ clock, random, cluster: CLUSTER });
+  const kube = (component: string) => createSimulatedKube({ server, clock, random, component, faults: () => ({ api: 0, watch: 0 }) });
+  let takes = 0;
+  const counted: Store = { ...store, take: (run, known) => (takes++, store.take(run, known)) };
+  const wiring = (name: string) => {
+    const api = kube(name);
+    const cluster = { store: counted, doorbells, reader: api, gateway: (controller: Parameters<typeof createWriteGateway>[1]) => createWriteGateway(api, controller, "act") };
+    return { clock, random, log: silentLog, digester, clusters: [CLUSTER], cluster: () => cluster };
+  };
+  const host = startFunctionHost({ sources: { deltas: queue, doorbells: doorbells.sources }, handlers: functionHandlers(wiring), clock, log: silentLog });
+  const ends = new AbortController();
+  const watcher = kube("watcher");
+  const lease = { namespace: "kube-system", name: "laws", identity: "one" };
+  const watching = runWatcher(
+    { kube: watcher, store, queue, doorbells, clock, random, digester, log: silentLog, lead: (signal) => acquireLease({ reader: watcher, writer: watcher, clock, random, log: silentLog }, lease, signal) },
+    { cluster: CLUSTER, clusterUid: "uid", identity, holeRelistMs: MINUTE_MS },
+    ends.signal,
+  );
+  const nodes = runScriptedNodes(createInProcessClient(server, { userAgent: "nodes" }), { count: 1, clock, random, bindPods: true }, ends.signal);
+  await clock.advance(5_000);
+  const person = createInProcessClient(server, { userAgent: "person" });
+  const template = { metadata: { labels: { app: "web" } }, spec: { containers: [{ name: "main", image: "web:1" }] } };
+  const spec = { replicas: 5, selector: { matchLabels: { app: "web" } }, template };
+  await person.request("POST", "/apis/apps/v1/namespaces/default/deployments", { apiVersion: "apps/v1", kind: "Deployment", metadata: { name: "web" }, spec });
+  await clock.advance(MINUTE_MS);
+  const { status } = (await person.request("GET", "/apis/apps/v1/namespaces/default/deployments/web")) as unknown as { readonly status: { readonly availableReplicas?: number } }; // a Deployment
+  expect(status.availableReplicas).toBe(5);
+
+  const writes: string[] = [];
+  server.onRequest(({ verb, resource, userAgent }) => {
+    if (!["get", "list", "watch"].includes(verb) && resource !== "leases" && userAgent !== "nodes") writes.push(`${userAgent} ${verb} ${resource}`);
+  });
+  takes = 0;
+  await clock.advance(5 * MINUTE_MS);
+  expect(writes).toEqual([]);
+  expect(takes).toBe(0);
+
+  ends.abort(new Error("the test ends"));
+  const stopped = Promise.allSettled([watching, nodes, host.stop()]);
+  await clock.advance(MINUTE_MS);
+  await stopped;
+  server.close();
+});
+
+const collectGarbage = garbageCollector();
+const PODS = 40_000;
+const PAGE = 500;
+const BYTES_PER_OBJECT = 120;
+/** The heap moves by some 100 KiB whatever is listed. */
+const BYTES_PER_OBJECT_FORGOTTEN = 5;
+
+it.each([
+  { name: "nothing is cached", cached: false },
+  { name: "everything is cached at an older version", cached: true },
+])("the watcher: at most 120 bytes and the key for each object while listing ($name), nothing afterwards", async ({ cached }) => {
+  const ends = new AbortController();
+  const clock = createVirtualClock(START_MS);
+  const digester = createDigester("laws");
+  let messages = 0;
+  const queue = { send: (entries: readonly unknown[]) => ((messages += entries.length), Promise.resolve({ failed: [] })) };
+  const sender = new LaneSender(
+    { queue, clock, random: createSeededRandom(1), log: silentLog },
+    { cluster: CLUSTER, resource: "pods", lanes: 16, epoch: "e", fence: "1" },
+    ends.signal,
+  );
+  const heap = { before: 0, listing: 0, after: 0 };
+  const kube: KubeWatch = {
+    async listPage(_resource: CachedResource, query) {
+      const start = Number(query.continue ?? 0);
+      if (start + PAGE >= PODS) heap.listing = heapUsed();
+      const items = JSON.parse(`[${Array.from({ length: PAGE }, (_, i) => podText(start + i)).join(",")}]`) as readonly unknown[]; // as a page comes
+      return { resourceVersion: "9000000", items, ...(start + PAGE < PODS && { continue: String(start + PAGE) }) };
+    },
+    async *watch() {
+      await clock.after(1_000); // the manifests leave
+      heap.after = heapUsed();
+      ends.abort(new Error("seen enough"));
+      yield [];
+    },
+  };
+  const ports = {
+    kube,
+    sink: sender,
+    clock,
+    random: createSeededRandom(1),
+    digester,
+    log: silentLog,
+    openGeneration: () => Promise.resolve({ generation: 1, floor: "0" }),
+    quarantine: () => Promise.reject(new Error("nothing to set aside")),
+    ...(cached && { cachedVersions: () => Promise.resolve(new VersionSet(Array.from({ length: PODS }, (_, i) => VersionSet.hashOf(keyText(i), uidText(i), "1")))) }),
+  };
+  const stream = new ResourceStream(ports, "pods", undefined);
+  heap.before = heapUsed();
+  let ended = false;
+  const running = stream.run(ends.signal).finally(() => (ended = true));
+  while (!ended) await clock.advance(100);
+  await running;
+  const each = (bytes: number): number => (bytes - heap.before) / PODS;
+  expect(messages).toBeGreaterThan(PODS / 100);
+  expect(each(heap.listing)).toBeLessThanOrEqual(BYTES_PER_OBJECT + keyText(0).length);
+  expect(each(heap.after)).toBeLessThanOrEqual(BYTES_PER_OBJECT_FORGOTTEN);
+});
+
+function keyText(number: number): string {
+  return `production/web-frontend-7f8fb6d5c9-${number.toString(36).padStart(5, "0")}`;
+}
+
+function uidText(number: number): string {
+  return `9d3b7c52-1f4e-4a6b-8c0d-${number.toString(16).padStart(12, "0")}`;
+}
+
+function podText(number: number): string {
+  const [namespace, name] = keyText(number).split("/");
+  return JSON.stringify({
+    metadata: { namespace, name, uid: uidText(number), resourceVersion: String(8_000_000 + number), labels: { app: "web-frontend" }, creationTimestamp: "2026-03-01T10:00:00Z" },
+    spec: { nodeName: `node-${number}`, containers: [{ name: "main", image: "web:1" }] },
+    status: { phase: "Running" },
+  });
+}
+
+/** Objects and strings, and buffers beside the heap. */
+function heapUsed(): number {
+  for (let times = 0; times < 3; times++) collectGarbage(); // buffers are freed one collection later
+  const { heapUsed: used, arrayBuffers } = process.memoryUsage();
+  return used + arrayBuffers;
+}
+
+function garbageCollector(): () => void {
+  setFlagsFromString("--expose-gc");
+  return runInNewContext("gc") as () => void; // what the flag exposes
+}

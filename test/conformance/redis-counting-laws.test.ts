@@ -1,0 +1,260 @@
+/**
+ * design.md's counting laws on the real Redis, with the in-memory API server over HTTP. What a sync costs is counted in commands
+ * and bytes on the wire, so no clock is needed and no machine is too slow.
+ *
+ * Catches: a read or write per pod, a look-up that the snapshot could have answered, a slice read while nothing can be decided,
+ * a status write per pod, a layout that grew.
+ */
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+
+import { startEmbedded } from "../../cli/embedded.ts";
+import { objectKey } from "../../shared/api/resources.ts";
+import { createInProcessClient } from "../../shared/local/nodes/in-process-client.ts";
+import type { Store } from "../../shared/ports/store.ts";
+import { ensureRedisServer, startRedis } from "../support/redis.ts";
+import type { RedisServer } from "../support/redis.ts";
+import { silentLog } from "../support/silent-log.ts";
+import { startSyncRig } from "../support/sync-rig.ts";
+import type { Cost, SyncRig } from "../support/sync-rig.ts";
+
+const REPLICA_SETS = "/apis/apps/v1/namespaces/default/replicasets";
+const DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments";
+const PODS = "/api/v1/namespaces/default/pods";
+const STRATEGIC = "application/strategic-merge-patch+json";
+const MERGE = "application/merge-patch+json";
+const WEB = objectKey("default", "web");
+
+/** The fixed two of a run. */
+const TAKE_AND_DONE = ["take", "done"];
+const READ_BYTES_FREE = 4 * 1024;
+const READ_BYTES_PER_POD = 450;
+const MEMORY_BYTES_PER_POD = 750;
+
+const reason = ensureRedisServer();
+
+describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" : ` (${reason})`}`, () => {
+  let redis: RedisServer;
+  let rig: SyncRig;
+  beforeAll(async () => void (redis = await startRedis()));
+  afterAll(() => redis.stop());
+  beforeEach(async () => void (rig = await startSyncRig(redis.url)));
+  afterEach(() => rig.close());
+
+  it("a sync that writes nothing: 2 commands", async () => {
+    await replicaSet(20);
+    await labelPod(0, { touched: "yes" });
+    const cost = await syncRS();
+    expect(cost.verbs).toEqual(TAKE_AND_DONE);
+    expect(cost.commands).toBe(2);
+    expect(cost.requests).toEqual([]);
+  });
+
+  it("a status write: 1 more", async () => {
+    await replicaSet(20);
+    await rig.person.request("PATCH", `${PODS}/${await podName(0)}/status`, ready(), STRATEGIC);
+    await rig.stream();
+    const cost = await syncRS();
+    expect(cost.requests).toEqual(["patch replicasets/status"]);
+    expect(cost.verbs).toEqual(["take", "writeThrough", "done"]);
+    expect(cost.commands).toBe(3);
+  });
+
+  it("creates: one registerIntents and one write-through per slow-start batch, whatever their number", async () => {
+    await create("web", 500);
+    const cost = await syncRS();
+    // 1, 2, 4, …, 128, 245; and the status.
+    expect(cost.verbs).toEqual(["take", "registerIntents", ...Array<string>(9).fill("writeThrough"), "writeThrough", "done"]);
+    expect(cost.commands).toBe(cost.verbs.length);
+    expect(cost.requests.filter((request) => request === "create pods")).toHaveLength(500);
+    expect(cost.requests.filter((request) => request !== "create pods")).toEqual(["get replicasets", "patch replicasets/status"]);
+  });
+
+  it("deletes of all pods: one registerIntents and one write-through", async () => {
+    await replicaSet(100);
+    await scale("web", 0);
+    const cost = await syncRS();
+    expect(cost.verbs).toEqual(["take", "registerIntents", "writeThrough", "writeThrough", "done"]);
+    expect(cost.commands).toBe(cost.verbs.length);
+    expect(cost.requests.filter((request) => request === "delete pods")).toHaveLength(100);
+  });
+
+  it("deletes of some pods of an owned ReplicaSet: 2 sibling reads more", async () => {
+    await rig.person.request("POST", DEPLOYMENTS, deployment("web", 20));
+    await rig.stream();
+    await rig.settle();
+    await rig.person.request("PATCH", `${DEPLOYMENTS}/web`, { spec: { template: { spec: { containers: [{ name: "main", image: "web:2" }] } } } }, STRATEGIC);
+    await rig.stream();
+    await rig.settle();
+    const names = (await items(REPLICA_SETS)).toSorted((a, b) => Number(b.spec?.replicas) - Number(a.spec?.replicas));
+    const old = names[0]?.metadata.name ?? "";
+    expect(names).toHaveLength(2);
+    await scale(old, 3);
+    await rig.stream();
+    const cost = await rig.sync("replicaset", objectKey("default", old));
+    expect(cost.verbs).toEqual(["take", "readSlices", "readSlices", "registerIntents", "writeThrough", "writeThrough", "done"]);
+    expect(cost.commands).toBe(cost.verbs.length);
+  });
+
+  it("claims: one write-through for all that are adopted and released", async () => {
+    for (let i = 0; i < 20; i++) await rig.person.request("POST", PODS, bare(`bare-${i}`));
+    await create("web", 20);
+    const cost = await syncRS();
+    expect(cost.requests.filter((request) => request === "patch pods")).toHaveLength(20);
+    expect(cost.verbs).toEqual(["take", "writeThrough", "writeThrough", "done"]);
+    expect(cost.commands).toBe(cost.verbs.length);
+  });
+
+  it("a Deployment: one write-through per single write", async () => {
+    await rig.person.request("POST", DEPLOYMENTS, deployment("web", 10));
+    await rig.stream();
+    const created = await rig.sync("deployment", WEB);
+    expect(writesOf(created)).toContain("create replicasets");
+    expect(created.verbs).toEqual(["take", ...writesOf(created).map(() => "writeThrough"), "done"]);
+    expect(created.commands).toBe(created.verbs.length);
+    await rig.settle();
+    await scale("web", 15, DEPLOYMENTS);
+    await rig.stream();
+    const scaled = await rig.sync("deployment", WEB);
+    expect(writesOf(scaled)).toContain("patch replicasets");
+    expect(scaled.verbs).toEqual(["take", ...writesOf(scaled).map(() => "writeThrough"), "done"]);
+    expect(scaled.commands).toBe(scaled.verbs.length);
+  });
+
+  it("bytes read: 4 KiB + primaries + 450 for each own pod and orphan", async () => {
+    for (let i = 0; i < 50; i++) await rig.person.request("POST", PODS, bare(`stray-${i}`, "other"));
+    await replicaSet(200);
+    await labelPod(0, { touched: "yes" });
+    const cost = await syncRS();
+    expect(cost.verbs).toEqual(TAKE_AND_DONE);
+    const primary = JSON.stringify((await items(REPLICA_SETS))[0]).length;
+    expect(cost.bytesRead).toBeLessThanOrEqual(READ_BYTES_FREE + primary + READ_BYTES_PER_POD * 250);
+    expect(cost.bytesRead).toBeGreaterThan(200 * 100); // the counter sees the replies
+  });
+
+  it("Redis: at most 750 bytes per pod, all in", async () => {
+    const before = await rig.memory();
+    const pods = 2_000;
+    for (let i = 0; i < pods; i++) await rig.person.request("POST", PODS, bare(`web-frontend-7f8fb6d5c9-${i.toString(36).padStart(5, "0")}`));
+    await rig.stream();
+    expect(((await rig.memory()) - before) / pods).toBeLessThanOrEqual(MEMORY_BYTES_PER_POD);
+  });
+
+  async function create(name: string, replicas: number): Promise<void> {
+    await rig.person.request("POST", REPLICA_SETS, {
+      apiVersion: "apps/v1",
+      kind: "ReplicaSet",
+      metadata: { name },
+      spec: { replicas, selector: { matchLabels: { app: name } }, template: template(name) },
+    });
+    await rig.stream();
+  }
+
+  /** With all its pods and its status written. */
+  async function replicaSet(replicas: number): Promise<void> {
+    await create("web", replicas);
+    await rig.settle();
+    expect(await items(PODS)).toSatisfy((pods: readonly Item[]) => pods.filter(({ metadata }) => metadata.labels?.["app"] === "web").length === replicas);
+  }
+
+  function writesOf({ requests }: Cost): readonly string[] {
+    return requests.filter((request) => !request.startsWith("get") && !request.startsWith("list"));
+  }
+
+  function syncRS(): Promise<Cost> {
+    return rig.sync("replicaset", WEB);
+  }
+
+  async function items(path: string): Promise<readonly Item[]> {
+    return (await rig.person.list(path)).items as unknown as readonly Item[]; // API objects
+  }
+
+  async function podName(index: number): Promise<string> {
+    return (await items(PODS)).filter(({ metadata }) => metadata.labels?.["app"] === "web")[index]?.metadata.name ?? "";
+  }
+
+  /** Concerns the owner at once and changes nothing that it decides by. */
+  async function labelPod(index: number, labels: Readonly<Record<string, string>>): Promise<void> {
+    await rig.person.request("PATCH", `${PODS}/${await podName(index)}`, { metadata: { labels } }, MERGE);
+    await rig.stream();
+  }
+
+  async function scale(name: string, replicas: number, path = REPLICA_SETS): Promise<void> {
+    await rig.person.request("PATCH", `${path}/${name}/scale`, { spec: { replicas } }, MERGE);
+    await rig.stream();
+  }
+});
+
+describe.skipIf(reason !== undefined)("from the POST of a ReplicaSet of 1,000 until its pods exist, none of them Ready", () => {
+  it("at most 5 entries are read for each pod, and the status is written at most 10 times", async () => {
+    const wanted = 1_000;
+    let entries = 0;
+    const embedded = await startEmbedded({ log: silentLog, nodes: 0, observe: (store) => countingEntries(store, (count) => (entries += count)) });
+    try {
+      expect(embedded.storeName).toBe("redis-server");
+      await embedded.ready();
+      let created = 0;
+      let statusWrites = 0;
+      const all = new Promise<void>((resolve) => {
+        embedded.server.onRequest(({ verb, resource, subresource, status }) => {
+          if (verb === "create" && resource === "pods" && status === 201 && ++created === wanted) resolve();
+          if (created < wanted && resource === "replicasets" && subresource === "status") statusWrites++;
+        });
+      });
+      const person = createInProcessClient(embedded.server, { userAgent: "person" });
+      entries = 0;
+      await person.request("POST", REPLICA_SETS, {
+        apiVersion: "apps/v1",
+        kind: "ReplicaSet",
+        metadata: { name: "web" },
+        spec: { replicas: wanted, selector: { matchLabels: { app: "web" } }, template: template("web") },
+      });
+      await all;
+      expect({ entries: entries <= 5 * wanted, statusWrites: statusWrites <= 10, seen: { entries, statusWrites } }).toMatchObject({ entries: true, statusWrites: true });
+    } finally {
+      await embedded.stop();
+    }
+  });
+});
+
+/** Adds up the entries of slices that syncs and the applier are handed. */
+function countingEntries(store: Store, add: (count: number) => void): Store {
+  return {
+    ...store,
+    async take(run, known) {
+      const result = await store.take(run, known);
+      if (result.kind === "ok") add(result.snapshot.dependents.length + result.snapshot.orphans.length);
+      return result;
+    },
+    async readSlices(slices) {
+      const rows = await store.readSlices(slices);
+      add(rows.reduce((sum, slice) => sum + slice.length, 0));
+      return rows;
+    },
+    async readIndex(request) {
+      const view = await store.readIndex(request);
+      add(view.rows.length + view.primaries.reduce((sum, { rows }) => sum + rows.length, 0));
+      return view;
+    },
+  };
+}
+
+interface Item {
+  readonly metadata: { readonly name: string; readonly labels?: Readonly<Record<string, string>> };
+  readonly spec?: { readonly replicas?: number };
+}
+
+function template(app: string): object {
+  return { metadata: { labels: { app } }, spec: { containers: [{ name: "main", image: `${app}:1` }] } };
+}
+
+function deployment(name: string, replicas: number): object {
+  return { apiVersion: "apps/v1", kind: "Deployment", metadata: { name }, spec: { replicas, selector: { matchLabels: { app: name } }, template: template(name) } };
+}
+
+function bare(name: string, app = "web"): object {
+  return { apiVersion: "v1", kind: "Pod", metadata: { name, labels: { app } }, spec: { containers: [{ name: "main", image: "web:1" }] } };
+}
+
+function ready(): object {
+  return { status: { phase: "Running", conditions: [{ type: "Ready", status: "True", lastTransitionTime: "2026-03-01T10:00:00Z" }] } };
+}

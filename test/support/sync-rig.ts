@@ -1,0 +1,235 @@
+/**
+ * One sync at a time on the real parts: an API server in memory over HTTP, a cache in Redis that has listed it, and what
+ * running one key costs, counted where it leaves us: commands and bytes on the wire, verbs of the Store, requests.
+ */
+import { Redis } from "ioredis";
+import type { Command } from "ioredis";
+
+import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
+import { createSeededRandom } from "../../shared/adapters/memory/random.ts";
+import { createRedisStore } from "../../shared/adapters/redis/redis-store.ts";
+import { createSystemClock } from "../../shared/adapters/system/clock.ts";
+import { createDigester } from "../../shared/api/digest.ts";
+import { LANES, laneOf } from "../../shared/api/lane.ts";
+import { CACHED_RESOURCES, objectKey, RESOURCES } from "../../shared/api/resources.ts";
+import type { CachedResource, Controller, ObjectKey } from "../../shared/api/resources.ts";
+import { strip } from "../../shared/api/strip.ts";
+import type { KubeObject } from "../../shared/api/wire.ts";
+import { applyMessage } from "../../shared/cache/applier.ts";
+import type { ApplierPorts } from "../../shared/cache/applier.ts";
+import type { EnvelopeItem } from "../../shared/cache/envelope.ts";
+import { cacheIdentity } from "../../shared/cache/identity.ts";
+import { encodePack } from "../../shared/cache/pack-codec.ts";
+import type { SyncHandler } from "../../shared/controller/run.ts";
+import { runKey } from "../../shared/controller/worker.ts";
+import { createWriteGateway } from "../../shared/controller/write-gateway.ts";
+import { syncDeployment } from "../../shared/deployment/sync.ts";
+import { REGISTRY } from "../../shared/lambda/registry.ts";
+import { createApiServer } from "../../shared/local/api-server/api-server.ts";
+import type { ApiServer, RequestRecord } from "../../shared/local/api-server/api-server.ts";
+import { serveHttp } from "../../shared/local/api-server/http.ts";
+import { createInProcessClient } from "../../shared/local/nodes/in-process-client.ts";
+import type { KubeHttp } from "../../shared/local/nodes/kube-http.ts";
+import type { Doorbell } from "../../shared/ports/doorbells.ts";
+import type { Store } from "../../shared/ports/store.ts";
+import { syncReplicaSet } from "../../shared/replicaset/sync.ts";
+import { syncReplicationController } from "../../shared/replication/sync.ts";
+import { silentLog } from "./silent-log.ts";
+
+/** What one sync cost. */
+export interface Cost {
+  /** Verbs of the Store, in order. */
+  readonly verbs: readonly string[];
+  /** Redis commands. */
+  readonly commands: number;
+  readonly bytesRead: number;
+  /** Requests to the API server as `create pods`, the Events about it left out. */
+  readonly requests: readonly string[];
+}
+
+/** Counts what goes over the wire. EVAL follows an EVALSHA that the server did not know: the same command. */
+class CountingRedis extends Redis {
+  commands = 0;
+
+  override sendCommand(command: Command, stream?: Parameters<Redis["sendCommand"]>[1]): unknown {
+    if (command.name !== "eval") this.commands++;
+    return super.sendCommand(command, stream);
+  }
+
+  get bytesRead(): number {
+    return (this.stream as { readonly bytesRead?: number }).bytesRead ?? 0; // a socket
+  }
+}
+
+const EPOCH = "laws";
+const FENCE = "1";
+const CLUSTER = "0123456789ab";
+const HANDLERS: { readonly [C in Controller]: SyncHandler } = { deployment: syncDeployment, replicaset: syncReplicaSet, replicationcontroller: syncReplicationController };
+const ITEMS_PER_MESSAGE = 100;
+/** Doorbells for later than this are not waited for. */
+const DELAY_MS_MAX = 1_000;
+
+export interface SyncRig {
+  readonly server: ApiServer;
+  /** The person at the keyboard, and whoever else acts on the cluster. */
+  readonly person: KubeHttp;
+  readonly store: Store;
+  /** Brings what the API server has changed since the last time into the cache, and rings. */
+  stream(): Promise<void>;
+  /** Runs `key`, which must be queued, and counts. */
+  sync(controller: Controller, key: ObjectKey): Promise<Cost>;
+  /** Runs queued keys until none is left to run now. */
+  settle(): Promise<void>;
+  /** Bytes that Redis has allocated. */
+  memory(): Promise<number>;
+  close(): Promise<void>;
+}
+
+/** On an emptied Redis, everything listed once. */
+export async function startSyncRig(redisUrl: string): Promise<SyncRig> {
+  const client = new CountingRedis(redisUrl);
+  await client.flushall();
+  const clock = createSystemClock();
+  const random = createSeededRandom(1);
+  const server = createApiServer({ clock, random, garbageCollection: false });
+  const http = await serveHttp(server);
+  const digester = createDigester("laws");
+  const store = createRedisStore(client, { deployment: "laws", cluster: CLUSTER, identity: cacheIdentity(digester), holeLimitMs: 2_000 });
+  const person = createInProcessClient(server, { userAgent: "person" });
+
+  const verbs: string[] = [];
+  const requests: string[] = [];
+  const stopListening = server.onRequest((record) => {
+    if (record.userAgent.startsWith("deltaloop/") && record.resource !== "events") requests.push(requestName(record));
+  });
+  const bells = new Map<string, Doorbell>();
+  const doorbells = {
+    ring: (rung: readonly Doorbell[]) => {
+      for (const bell of rung) if (bell.delayMs < DELAY_MS_MAX) bells.set(`${bell.controller} ${bell.key}`, bell);
+      return Promise.resolve();
+    },
+  };
+
+  const applier: ApplierPorts = {
+    cluster: () => ({ store, doorbells, reader: createKubeHttp({ server: http.url, component: "applier" }) }),
+    registry: REGISTRY,
+    digester,
+    clock,
+    log: silentLog,
+  };
+  const sequences = new Map<string, number>();
+  const head = (resource: CachedResource, lane: number) => {
+    const id = `${resource} ${lane}`;
+    const sequence = (sequences.get(id) ?? 0) + 1;
+    sequences.set(id, sequence);
+    return { v: 1, c: CLUSTER, r: resource, e: EPOCH, f: FENCE, g: 1, ln: lane, sq: sequence, ts: clock.now() } as const;
+  };
+  const apply = async (body: string): Promise<void> => {
+    const verdict = await applyMessage(applier, { id: "laws", body });
+    if (verdict.kind !== "ack") throw new Error(verdict.why);
+  };
+
+  await store.openEpoch({ epoch: EPOCH, clusterUid: "uid", fence: FENCE, ...cacheIdentity(digester) });
+  for (const resource of CACHED_RESOURCES) {
+    await store.openFence({ epoch: EPOCH, fence: FENCE, resource, lanes: LANES[resource] });
+    await store.openGeneration({ epoch: EPOCH, fence: FENCE, resource });
+    for (let lane = 0; lane < LANES[resource]; lane++) await apply(encodePack({ ...head(resource, lane), k: "M", L: server.resourceVersion, part: 1, parts: 1, rows: [] }));
+  }
+
+  /** Version of each object that the cache has heard of, by resource and key. */
+  const heard = new Map<string, { readonly uid: string; readonly rv: string }>();
+  const stream = async (): Promise<void> => {
+    for (const resource of CACHED_RESOURCES) {
+      const now = new Map((await person.list(listPath(resource))).items.map((object) => [keyOf(object as unknown as KubeObject), object as unknown as KubeObject])); // API objects
+      const items: EnvelopeItem[] = [];
+      for (const [key, object] of now) {
+        const { uid, resourceVersion: rv } = object.metadata;
+        if (heard.get(`${resource} ${key}`)?.rv === rv) continue;
+        heard.set(`${resource} ${key}`, { uid, rv });
+        items.push({ t: "M", key, uid, rv, o: strip(resource, object, digester) });
+      }
+      for (const [id, { uid }] of heard) {
+        const [kind, key = ""] = id.split(" ");
+        if (kind !== resource || now.has(key)) continue;
+        heard.delete(id);
+        items.push({ t: "D", key, uid, rv: server.resourceVersion });
+      }
+      for (const [lane, ofLane] of Map.groupBy(items, ({ key }) => laneOf(key, LANES[resource])))
+        for (let at = 0; at < ofLane.length; at += ITEMS_PER_MESSAGE) await apply(encodePack({ ...head(resource, lane), k: "D", items: ofLane.slice(at, at + ITEMS_PER_MESSAGE) }));
+    }
+  };
+
+  const run = async (bell: Doorbell): Promise<void> => {
+    const { controller } = bell;
+    const api = createKubeHttp({ server: http.url, component: controller });
+    const ports = { store: counted(store, verbs), doorbells, reader: api, gateway: createWriteGateway(api, controller, "act"), digester, registry: REGISTRY, clock, random, log: silentLog };
+    await runKey(ports, controller, bell, HANDLERS[controller]);
+  };
+
+  /** A status effect waits a little, so that many become one run; a look before that time is not the sync that is counted. */
+  const ready = async (controller: Controller, key: ObjectKey): Promise<void> => {
+    const readyAtMs = (await store.queued(controller)).find((queued) => queued.key === key)?.readyAtMs ?? 0;
+    await clock.after(Math.max(0, readyAtMs - clock.now()));
+  };
+
+  return {
+    server,
+    person,
+    store,
+    stream,
+    async sync(controller, key) {
+      const id = `${controller} ${key}`;
+      const bell = bells.get(id);
+      if (bell === undefined) throw new Error(`${id} was not rung`);
+      bells.delete(id);
+      await ready(controller, key);
+      const before = { commands: client.commands, bytesRead: client.bytesRead };
+      [verbs.length, requests.length] = [0, 0];
+      await run(bell);
+      return { verbs: [...verbs], requests: [...requests], commands: client.commands - before.commands, bytesRead: client.bytesRead - before.bytesRead };
+    },
+    async settle() {
+      for (;;) {
+        const [next] = bells;
+        if (next === undefined) return;
+        bells.delete(next[0]);
+        await run(next[1]);
+        await stream();
+      }
+    },
+    memory: async () => Number(/used_memory:(\d+)/.exec(await client.info("memory"))?.[1]),
+    async close() {
+      stopListening();
+      client.disconnect();
+      await http.close();
+      server.close();
+    },
+  };
+}
+
+/** The Store, noting each verb. */
+export function counted(store: Store, verbs: string[]): Store {
+  return new Proxy(store, {
+    get(target, verb: keyof Store) {
+      const value: unknown = Reflect.get(target, verb);
+      if (typeof value !== "function") return value;
+      return (...parameters: readonly unknown[]): unknown => {
+        verbs.push(verb);
+        return Reflect.apply(value, target, parameters) as unknown;
+      };
+    },
+  });
+}
+
+function requestName({ verb, resource, subresource }: RequestRecord): string {
+  return `${verb} ${resource}${subresource === "" ? "" : `/${subresource}`}`;
+}
+
+function listPath(resource: CachedResource): string {
+  const { group } = RESOURCES[resource];
+  return `${group === "" ? "/api/v1" : `/apis/${group}/v1`}/${resource}`;
+}
+
+function keyOf({ metadata }: KubeObject): ObjectKey {
+  return objectKey(metadata.namespace ?? "", metadata.name);
+}
