@@ -1,0 +1,182 @@
+/**
+ * `deltaloop capture` beside a rollout on a real control plane, `deltaloop replay` of what it wrote, and where a value of a pod
+ * template may be found meanwhile: nowhere.
+ *
+ * Catches: a secret in a capture, in Redis (every command is listened to, so also what stayed for a moment only), in a queue's
+ * bodies, in any log; a capture that replay cannot read to its end, or reads differently from seed to seed.
+ */
+import { readFileSync } from "node:fs";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+
+import { ReceiveMessageCommand, SQSClient } from "@aws-sdk/client-sqs";
+import { Redis } from "ioredis";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+
+import { CACHED_RESOURCES } from "../../shared/api/resources.ts";
+import { packText } from "../../shared/cache/pack-codec.ts";
+import { deltaloop, eventually, measured, startCluster, startDev, whereRealPartsAre } from "../support/e2e.ts";
+import type { Cluster, Running } from "../support/e2e.ts";
+import { startRedis } from "../support/redis.ts";
+import type { RedisServer } from "../support/redis.ts";
+
+/** Nothing on the way would write these by chance. */
+const SECRET = "hunter2-value-of-an-environment-variable";
+const [ARGUMENT, ANNOTATION] = ["hunter2-argument-of-a-container", "hunter2-annotation-of-a-template"];
+const PLANTED = /hunter2/;
+const SEEDS = [1, 2, 3];
+/** The function host polls for a second at a time. */
+const POLL_MS_MAX = 1_500;
+
+const labels = { app: "vault" };
+const container = { name: "main", image: "shop:1", args: [ARGUMENT], env: [{ name: "PASSWORD", value: SECRET }] };
+const template = { metadata: { labels, annotations: { note: ANNOTATION } }, spec: { containers: [container] } };
+const vault = {
+  apiVersion: "apps/v1",
+  kind: "Deployment",
+  metadata: { name: "vault", namespace: "default" },
+  spec: { replicas: 3, selector: { matchLabels: labels }, template },
+};
+
+/** One of each other kind that travels. */
+const others = [
+  {
+    apiVersion: "apps/v1",
+    kind: "ReplicaSet",
+    metadata: { name: "vault-rs", namespace: "default" },
+    spec: { replicas: 0, selector: { matchLabels: labels }, template },
+  },
+  {
+    apiVersion: "v1",
+    kind: "ReplicationController",
+    metadata: { name: "vault-rc", namespace: "default" },
+    spec: { replicas: 0, selector: labels, template },
+  },
+  {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: { name: "vault-pod", namespace: "default", annotations: { note: ANNOTATION } },
+    spec: template.spec,
+  },
+];
+
+await whereRealPartsAre("capture and replay on a real control plane", () => {
+  describe("capture, replay and secrets", () => {
+    let directory: string;
+    let cluster: Cluster;
+    let redis: RedisServer;
+    let dev: Running;
+    let monitor: Redis;
+    const commands: string[] = [];
+    const file = (): string => join(directory, "rollout.jsonl");
+
+    beforeAll(async () => {
+      directory = await mkdtemp(join(tmpdir(), "deltaloop-e2e-"));
+      [cluster, redis] = await Promise.all([startCluster(), startRedis()]);
+      const connection = new Redis(redis.port);
+      monitor = await connection.monitor(); // on a connection of its own
+      connection.disconnect();
+      monitor.on("monitor", (_time: string, command: readonly string[]) => commands.push(command.join(" ")));
+      dev = await startDev(cluster, "--redis", redis.url, "--verbose");
+    });
+    afterAll(async () => {
+      await dev?.stop();
+      monitor?.disconnect();
+      await redis?.stop();
+      await cluster?.stop();
+      await rm(directory, { recursive: true, force: true });
+    });
+
+    it("captures a rollout until it is interrupted", async () => {
+      // The watcher's rights are all it needs.
+      const capture = deltaloop(["capture", "-o", file(), "--kubeconfig", cluster.rolesKubeconfig, "--context", "deltaloop-watcher"]);
+      await capture.line("capturing");
+      await cluster.apply(vault);
+      await cluster.rolledOut("default", "vault");
+      await cluster.kubectl("set", "image", "deployment/vault", "main=shop:2");
+      await cluster.rolledOut("default", "vault");
+      await eventually(
+        "the old ReplicaSet has no pods left",
+        async () => (await cluster.list("/api/v1/namespaces/default/pods")).length === 3,
+      );
+      expect(await capture.stop()).toBeLessThan(5_000);
+      expect((await capture.exited).code).toBe(0);
+      const text = await readFile(file(), "utf8");
+      measured(`capture of a rollout of 3: ${text.trim().split("\n").length} lines, ${Math.round(text.length / 1024)} KiB`);
+      expect(text).toContain("vault-");
+      expect(text).not.toMatch(PLANTED);
+      expect(capture.output()).not.toMatch(PLANTED);
+    });
+
+    it("[informer T84] replays it to its end, and to the same cache from every seed", async () => {
+      const digests = new Set<string>();
+      for (const seed of SEEDS) {
+        const replay = deltaloop(["replay", file(), "--seed", String(seed)]);
+        expect((await replay.exited).code, replay.output()).toBe(0);
+        expect(replay.output()).toMatch(
+          /decided [1-9]\d* writes, none was sent\. Cache at the end: 1 Deployments, 2 ReplicaSets, 0 ReplicationControllers, 3 pods\./,
+        );
+        expect(replay.output()).toContain("create ReplicaSet vault-");
+        expect(replay.output()).not.toMatch(PLANTED);
+        digests.add(/Cache digest (\S+)/.exec(replay.output())?.[1] ?? "none");
+      }
+      expect(digests.size).toBe(1);
+      expect(digests).not.toContain("none");
+    });
+
+    it("keeps values of pod templates out of Redis, queues and logs", async () => {
+      const bodies = await bodiesWhileFunctionsSleep(dev, async () => {
+        await cluster.kubectl("set", "image", "deployment/vault", "main=shop:3");
+        await cluster.apply(...others);
+      });
+      await cluster.rolledOut("default", "vault", 90);
+      expect(bodies.filter((body) => PLANTED.test(body))).toEqual([]);
+      const texts = commands.filter((command) => command.includes("vault"));
+      measured(
+        `searched ${commands.length} Redis commands (${texts.length} about it), ${bodies.length} queue bodies, ${dev.output().length} characters of logs`,
+      );
+      expect(texts.length).toBeGreaterThan(20);
+      expect(commands.filter((command) => PLANTED.test(command))).toEqual([]);
+      expect(dev.output()).not.toMatch(PLANTED);
+      // They are there for whoever may read them.
+      expect(JSON.stringify(await cluster.list("/api/v1/namespaces/default/pods"))).toContain(SECRET);
+    });
+  });
+});
+
+/** What lies first in each group of Q1 after `act`, while nobody receives: the function host is stopped, not killed, and goes on afterwards. */
+async function bodiesWhileFunctionsSleep(dev: Running, act: () => Promise<void>): Promise<readonly string[]> {
+  const pid = dev.pids()["functions"] ?? 0;
+  // Its queue stands in the environment that dev has made for it.
+  const environment = new Map(
+    readFileSync(`/proc/${pid}/environ`, "utf8")
+      .split("\0")
+      .map((entry) => [entry.split("=", 1)[0], entry.slice(entry.indexOf("=") + 1)]),
+  );
+  const client = new SQSClient({
+    region: "us-east-1",
+    endpoint: environment.get("DELTALOOP_SQS_ENDPOINT") ?? "",
+    credentials: { accessKeyId: "local", secretAccessKey: "local" },
+    useQueueUrlAsEndpoint: false,
+  });
+  const bodies: string[] = [];
+  process.kill(pid, "SIGSTOP");
+  try {
+    await sleep(POLL_MS_MAX); // a poll of its that is under way still takes what comes
+    await act();
+    await eventually("the watcher has sent it", async () => {
+      const QueueUrl = environment.get("DELTALOOP_DELTAS_URL");
+      const { Messages = [] } = await client.send(new ReceiveMessageCommand({ QueueUrl, MaxNumberOfMessages: 10, VisibilityTimeout: 1 }));
+      bodies.push(...Messages.map(({ Body = "" }) => packText(Body)));
+      return CACHED_RESOURCES.every((resource) =>
+        bodies.some((body) => body.includes(`"r":"${resource}"`) && body.includes("default/vault")),
+      );
+    });
+  } finally {
+    process.kill(pid, "SIGCONT");
+    client.destroy();
+  }
+  return bodies;
+}

@@ -1,0 +1,242 @@
+/**
+ * `deltaloop dev` as a person meets it, on a real control plane.
+ *
+ * Catches: a shadow that writes; two controller managers on one cluster without anybody noticing, or an alarm about what was
+ * written before the start; missing rights that nobody names; processes that stay when it ends, however it ends; wrong
+ * configuration that shows as a stack trace, or one mistake at a time.
+ */
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+
+import { deltaloop, eventually, isRunning, killHard, measured, ROOT, startCluster, startDev, whereRealPartsAre } from "../support/e2e.ts";
+import type { AuditEntry, Cluster, Running } from "../support/e2e.ts";
+
+const END_MS_MAX = 5_000;
+const PROCESSES = ["functions", "queue", "redis", "watcher"];
+const labels = { app: "web" };
+const template = { metadata: { labels }, spec: { containers: [{ name: "main", image: "shop:1" }] } };
+const web = {
+  apiVersion: "apps/v1",
+  kind: "Deployment",
+  metadata: { name: "web", namespace: "default" },
+  spec: { replicas: 2, selector: { matchLabels: labels }, template },
+};
+
+describe("wrong configuration ends with code 2 and a line for each mistake", () => {
+  let directory: string;
+  const kubeconfig = (): string => join(directory, "kubeconfig");
+  beforeAll(async () => {
+    directory = await mkdtemp(join(tmpdir(), "deltaloop-e2e-"));
+    const content = {
+      apiVersion: "v1",
+      kind: "Config",
+      clusters: [{ name: "nowhere", cluster: { server: "https://127.0.0.1:9" } }],
+      users: [{ name: "nobody", user: {} }],
+      contexts: [{ name: "here", context: { cluster: "nowhere", user: "nobody" } }],
+      "current-context": "here",
+    };
+    await writeFile(kubeconfig(), JSON.stringify(content));
+  });
+  afterAll(() => rm(directory, { recursive: true }));
+
+  async function refused(args: readonly string[], environment: Readonly<Record<string, string>> = {}): Promise<readonly string[]> {
+    const command = deltaloop(args, environment);
+    expect((await command.exited).code, command.output()).toBe(2);
+    expect(command.output()).not.toMatch(/^\s+at /m);
+    return command.output().trim().split("\n");
+  }
+
+  it("a kubeconfig that is not there", async () => {
+    expect(await refused(["dev", "--kubeconfig", "/no/such/file"])).toEqual([
+      "deltaloop: kubeconfig /no/such/file cannot be read: ENOENT: no such file or directory, open '/no/such/file'",
+    ]);
+  });
+
+  it("a context that is not in it", async () => {
+    expect(await refused(["dev", "--kubeconfig", kubeconfig(), "--context", "there"])).toEqual([
+      `deltaloop: no context "there" in ${kubeconfig()}; it has: here`,
+    ]);
+  });
+
+  it("a server that does not answer", async () => {
+    const lines = await refused(["dev", "--kubeconfig", kubeconfig()]);
+    expect(lines).toHaveLength(1);
+    expect(lines[0]).toMatch(/^deltaloop: https:\/\/127\.0\.0\.1:9 cannot be used: .*ECONNREFUSED/);
+  });
+
+  it("a number that is none", async () => {
+    expect(await refused(["dev", "--kubeconfig", kubeconfig(), "--nodes", "many"])).toEqual([
+      'deltaloop: --nodes takes a whole number from 1 to 1000, not "many"',
+    ]);
+  });
+
+  it("a watcher without an environment: each variable is named", async () => {
+    const variables = [
+      "DEPLOYMENT",
+      "CLUSTER",
+      "DIGEST_KEY",
+      "REDIS_URL",
+      "KUBE_SERVER",
+      "DELTAS_URL",
+      "DOORBELLS_DEPLOYMENT_URL",
+      "DOORBELLS_REPLICASET_URL",
+      "DOORBELLS_REPLICATIONCONTROLLER_URL",
+    ];
+    expect(await refused(["watch"])).toEqual(variables.map((name) => `deltaloop: DELTALOOP_${name}: is missing`));
+  });
+
+  it("values that cannot be: each is named, none is quoted", async () => {
+    const environment = {
+      DELTALOOP_DEPLOYMENT: "Prod!",
+      DELTALOOP_CLUSTER: "mine",
+      DELTALOOP_DIGEST_KEY: "too-short",
+      DELTALOOP_TYPO: "1",
+    };
+    const lines = await refused(["watch"], environment);
+    for (const name of Object.keys(environment)) expect(lines.filter((line) => line.includes(`${name}:`))).toHaveLength(1);
+    for (const value of ["Prod!", "mine", "too-short"]) expect(lines.join("\n")).not.toContain(value);
+  });
+});
+
+await whereRealPartsAre("dev on a real control plane", () => {
+  describe("dev on a real control plane", () => {
+    let cluster: Cluster;
+    beforeAll(async () => {
+      cluster = await startCluster();
+    });
+    afterAll(async () => {
+      await cluster?.stop();
+    });
+
+    it("shadow, the default, prints decisions and sends nothing; SIGTERM ends it within 5 s with nothing left behind", async () => {
+      const dev = deltaloop(["dev", "--kubeconfig", cluster.rolesKubeconfig]);
+      try {
+        expect(await dev.line("ready:")).toContain("shadow");
+        expect(await dev.line("deltaloop-sync-deployment needs:")).toContain("list replicasets.apps");
+        await cluster.apply(web);
+        await dev.line("create ReplicaSet web-");
+        await sleep(1_500); // a write would have been sent by now
+        expect(await ownWrites(cluster)).toEqual([]);
+        expect(await cluster.list("/apis/apps/v1/namespaces/default/replicasets")).toEqual([]);
+      } finally {
+        await expectGone(dev, "SIGTERM");
+      }
+      expect((await dev.exited).code).toBe(0);
+    });
+
+    it("ends with nothing left behind when it is killed −9 itself", async () => {
+      const dev = deltaloop(["dev", "--kubeconfig", cluster.rolesKubeconfig]);
+      await dev.line("ready:");
+      const pids = dev.pids();
+      killHard(dev.pid);
+      const from = performance.now();
+      await eventually(`${JSON.stringify(pids)} are gone`, () => Object.values(pids).every((pid) => !isRunning(pid)), END_MS_MAX);
+      measured(`dev killed −9: its processes gone after ${((performance.now() - from) / 1000).toFixed(1)} s`);
+    });
+
+    it("stops acting, says why and ends with code 3 when upstream's controller manager writes a status", async () => {
+      const dev = await startDev(cluster);
+      try {
+        await cluster.apply(web);
+        await cluster.rolledOut("default", "web");
+        await upstreamWritesStatus(cluster);
+        await dev.line("stopped acting");
+        const { code } = await dev.exited;
+        expect(code).toBe(3);
+        expect(dev.output()).toMatch(
+          /Deployment default\/web had its status written by kube-controller-manager at .*--controllers=\*,-deployment-controller/,
+        );
+      } finally {
+        await expectGone(dev, "itself");
+      }
+      const writes = (await ownWrites(cluster)).length;
+      await cluster.kubectl("scale", "deployment/web", "--replicas=3");
+      await sleep(1_500);
+      expect((await ownWrites(cluster)).length).toBe(writes);
+    });
+
+    it("does not mind what upstream's controller manager wrote before the start", async () => {
+      const dev = await startDev(cluster);
+      try {
+        await cluster.rolledOut("default", "web");
+        await sleep(1_000);
+        expect(isRunning(dev.pid)).toBe(true);
+        expect(dev.output()).not.toContain("stopped acting");
+      } finally {
+        await expectGone(dev, "SIGTERM");
+      }
+    });
+
+    it("names each right that a role lacks", async () => {
+      await cluster.kubectl("delete", "clusterrolebinding", "deltaloop-sync-deployment");
+      await cluster.kubectl("delete", "rolebinding", "deltaloop-watcher", "-n", "deltaloop");
+      const lacking = async (...more: readonly string[]): Promise<readonly string[]> => {
+        const dev = deltaloop(["dev", "--kubeconfig", cluster.rolesKubeconfig, "--lease-namespace", "deltaloop", ...more]);
+        await dev.line("grants each role its rights");
+        await dev.stop();
+        return dev
+          .output()
+          .split("\n")
+          .flatMap((line) => /lacks the right to "?([^"]+)"? role=deltaloop-(.*)/.exec(line)?.slice(1, 3).join(" | ") ?? []);
+      };
+      const reads = ["list pods", "get pods", "get deployments.apps", "get replicasets.apps", "list replicasets.apps"].map(
+        (what) => `${what} | sync-deployment`,
+      );
+      expect((await lacking()).toSorted()).toEqual(reads.toSorted());
+      const leases = ["get", "create", "update"].map((verb) => `${verb} leases.coordination.k8s.io in namespace deltaloop | watcher`);
+      const acting = await lacking("--act");
+      expect(acting).toEqual(
+        expect.arrayContaining([
+          ...reads,
+          ...leases,
+          "patch deployments.apps/status | sync-deployment",
+          "create replicasets.apps | sync-deployment",
+        ]),
+      );
+      expect(acting.filter((line) => !/sync-deployment|leases/.test(line))).toEqual([]);
+      await cluster.kubectl("apply", "-f", join(ROOT, "infra/manifests/rbac.yaml"));
+    });
+  });
+});
+
+/** Reviews of one's own rights are POSTs that change nothing. */
+async function ownWrites(cluster: Cluster): Promise<readonly AuditEntry[]> {
+  return (await cluster.audit()).filter(
+    ({ userAgent, verb, objectRef }) =>
+      userAgent?.startsWith("deltaloop/") === true &&
+      !["get", "list", "watch"].includes(verb) &&
+      objectRef?.resource !== "selfsubjectaccessreviews",
+  );
+}
+
+async function upstreamWritesStatus(cluster: Cluster): Promise<void> {
+  const path = "/apis/apps/v1/namespaces/default/deployments/web/status?fieldManager=kube-controller-manager";
+  const condition = { type: "Foreign", status: "True", reason: "Test", message: "written by the test" };
+  const { status } = await cluster.client.raw(
+    "PATCH",
+    path,
+    { status: { conditions: [condition] } },
+    "application/strategic-merge-patch+json",
+  );
+  expect(status).toBe(200);
+}
+
+/** The four processes existed, and neither they nor dev are there 5 s after the signal. */
+async function expectGone(dev: Running, how: "SIGTERM" | "itself"): Promise<void> {
+  const pids = dev.pids();
+  expect(Object.keys(pids).toSorted()).toEqual(PROCESSES);
+  const from = performance.now();
+  // A dev that does not end by itself is ended all the same, so that it does not act beside the next test's.
+  if (how === "itself") await Promise.race([dev.exited, sleep(END_MS_MAX)]);
+  const hasEnded = how === "SIGTERM" || !isRunning(dev.pid);
+  await dev.stop();
+  const tookMs = performance.now() - from;
+  if (how === "SIGTERM") measured(`dev ended ${(tookMs / 1000).toFixed(1)} s after SIGTERM`);
+  expect(hasEnded).toBe(true);
+  expect(tookMs).toBeLessThanOrEqual(END_MS_MAX);
+  expect(Object.entries(pids).filter(([, pid]) => isRunning(pid))).toEqual([]);
+}

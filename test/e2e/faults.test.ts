@@ -1,0 +1,161 @@
+/**
+ * Sudden deaths in the middle of a rollout, on a real control plane: each of our processes, all but Redis at once, the API server.
+ *
+ * Catches: a lease or a queue's visibility that holds work up for longer than 40 s; work that only a process knew; a pod or
+ * ReplicaSet created again by whoever takes over; a rollout that goes beyond its surge, or below its minimum, because somebody
+ * decided on what an older process had seen; messages of a dead queue that nobody misses.
+ */
+import { setTimeout as sleep } from "node:timers/promises";
+
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+
+import { eventually, killHard, measured, startCluster, startDev, whereRealPartsAre } from "../support/e2e.ts";
+import type { Cluster, Running } from "../support/e2e.ts";
+import { least, momentsOf, most, podsCreated, recordHistory } from "../support/history.ts";
+import type { History } from "../support/history.ts";
+
+/** 25 % of 20 is 5, and 2 s of being ready make a rollout last some 10 s. */
+const REPLICAS = 20;
+const [ASKED_MAX, READY_MIN] = [25, 15];
+const PILE_UP_MS = 2_000;
+/** Issue 3, point 9. */
+const PROGRESS_MS_MAX = 40_000;
+
+const labels = { app: "web" };
+const deployment = {
+  apiVersion: "apps/v1",
+  kind: "Deployment",
+  metadata: { name: "web" },
+  spec: {
+    replicas: REPLICAS,
+    minReadySeconds: 2,
+    selector: { matchLabels: labels },
+    template: { metadata: { labels }, spec: { containers: [{ name: "main", image: "shop:1" }] } },
+  },
+};
+
+interface Fault {
+  readonly name: string;
+  readonly strike: (dev: Running, cluster: Cluster) => Promise<void> | void;
+}
+
+const kill =
+  (...names: readonly string[]): Fault["strike"] =>
+  (dev) => {
+    const pids = dev.pids();
+    for (const name of names) killHard(pids[name]);
+  };
+
+/** Nobody receives for a while, so that the queue holds messages, and they die with it. */
+const killFullQueue: Fault["strike"] = async (dev) => {
+  const { functions = 0, queue } = dev.pids();
+  process.kill(functions, "SIGSTOP");
+  await sleep(PILE_UP_MS);
+  killHard(queue);
+  process.kill(functions, "SIGCONT");
+};
+
+const FAULTS: readonly Fault[] = [
+  { name: "function host killed −9", strike: kill("functions") },
+  { name: "watcher killed −9", strike: kill("watcher") },
+  { name: "queue killed −9 with messages in it", strike: killFullQueue },
+  { name: "watcher, queue and function host killed −9 at once", strike: kill("watcher", "queue", "functions") },
+  { name: "API server restarted", strike: (_, cluster) => cluster.plane.restartApiServer() },
+];
+
+await whereRealPartsAre("faults on a real control plane", () => {
+  describe("a rollout of 20 pods goes on", () => {
+    let cluster: Cluster;
+    let dev: Running;
+    beforeAll(async () => {
+      cluster = await startCluster();
+      dev = await startDev(cluster);
+    });
+    afterAll(async () => {
+      await dev?.stop();
+      await cluster?.stop();
+    });
+
+    for (const [index, { name, strike }] of FAULTS.entries()) {
+      it(`after: ${name}`, async () => {
+        const namespace = `fault-${index}`;
+        await cluster.kubectl("create", "namespace", namespace);
+        const history = await recordHistory(cluster.client, namespace);
+        await cluster.apply({ ...deployment, metadata: { ...deployment.metadata, namespace } });
+        await cluster.rolledOut(namespace, "web");
+        const before = history.changes().length;
+        await cluster.kubectl("set", "image", "deployment/web", "main=shop:2", "-n", namespace);
+        await eventually("the rollout is on its way", () => newPods(history, before) >= 6);
+
+        const struckAtMs = Date.now();
+        await strike(dev, cluster);
+        await cluster.rolledOut(namespace, "web", 90);
+        const rolledMs = Date.now() - struckAtMs;
+        const writes = await ownWrites(cluster, namespace);
+        const pauseMs = longestPauseMs(
+          writes.filter((atMs) => atMs >= struckAtMs),
+          struckAtMs,
+        );
+        measured(`${name}: progress after ${seconds(pauseMs)} at most, rolled out ${seconds(rolledMs)} after it`);
+        expect(pauseMs).toBeLessThanOrEqual(PROGRESS_MS_MAX);
+
+        await sleep(1_500); // for whoever would do something once more
+        await history.stop();
+        expectWithinBounds(history, before);
+        await expectCreatedOnce(cluster, namespace, history);
+      });
+    }
+  });
+});
+
+function newPods(history: History, before: number): number {
+  return history
+    .changes()
+    .slice(before)
+    .filter(({ kind, type }) => kind === "Pod" && type === "ADDED").length;
+}
+
+/** When our functions' writes to pods and ReplicaSets were answered: what moves a rollout. By the API server's clock, which is ours. */
+async function ownWrites(cluster: Cluster, namespace: string): Promise<readonly number[]> {
+  const entries = (await cluster.audit()).filter(
+    ({ userAgent, verb, objectRef }) =>
+      userAgent?.startsWith("deltaloop/") === true &&
+      ["create", "patch", "delete"].includes(verb) &&
+      objectRef?.namespace === namespace &&
+      ["pods", "replicasets"].includes(objectRef.resource ?? ""),
+  );
+  return entries.map(({ stageTimestamp }) => Date.parse(stageTimestamp)).toSorted((a, b) => a - b);
+}
+
+/** Between two writes, or between the fault and the first one. */
+function longestPauseMs(writesAtMs: readonly number[], fromMs: number): number {
+  return writesAtMs.reduce((longest, atMs, index) => Math.max(longest, atMs - (writesAtMs[index - 1] ?? fromMs)), 0);
+}
+
+function expectWithinBounds(history: History, before: number): void {
+  const changes = history.changes();
+  const from = changes[before]?.revision ?? 0n;
+  const moments = momentsOf(changes, "web").filter(({ change }) => change.revision >= from);
+  measured(
+    `asked for ≤ ${most(moments, ({ asked }) => asked)}, not ending ≤ ${most(moments, ({ active }) => active)}, ready ≥ ${least(moments, ({ ready }) => ready)}`,
+  );
+  expect(most(moments, ({ asked }) => asked)).toBeLessThanOrEqual(ASKED_MAX);
+  expect(least(moments, ({ ready }) => ready)).toBeGreaterThanOrEqual(READY_MIN);
+  expect(moments.flatMap(({ overshot }) => overshot)).toEqual([]);
+}
+
+/** Each ReplicaSet made as many pods as it was to have, and the API server's own log knows of no other. */
+async function expectCreatedOnce(cluster: Cluster, namespace: string, history: History): Promise<void> {
+  expect(Object.values(podsCreated(history.changes()))).toEqual([REPLICAS, REPLICAS]);
+  const creates = (await cluster.audit()).filter(({ verb, objectRef }) => verb === "create" && objectRef?.namespace === namespace);
+  const count = (resource: string): number =>
+    creates.filter(
+      ({ objectRef, responseStatus }) =>
+        objectRef?.resource === resource && objectRef.subresource === undefined && responseStatus?.code === 201,
+    ).length;
+  expect({ pods: count("pods"), replicaSets: count("replicasets") }).toEqual({ pods: 2 * REPLICAS, replicaSets: 2 });
+}
+
+function seconds(ms: number): string {
+  return `${(ms / 1000).toFixed(1)} s`;
+}

@@ -1,0 +1,266 @@
+/**
+ * The in-memory API server beside the real one: the same requests, and kubectl with our functions in the loop.
+ *
+ * Catches: an object, a default or a refusal of the in-memory server that is no longer kube-apiserver's; an answer that kubectl
+ * cannot use (discovery, tables, OpenAPI, patches, the watch of `rollout status`), or a command that ends otherwise there.
+ */
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+
+import { createSystemClock } from "../../shared/adapters/system/clock.ts";
+import { createSystemRandom } from "../../shared/adapters/system/random.ts";
+import { createApiServer } from "../../shared/local/api-server/api-server.ts";
+import { serveHttp } from "../../shared/local/api-server/http.ts";
+import type { HttpApiServer } from "../../shared/local/api-server/http.ts";
+import { isObject } from "../../shared/local/api-server/json.ts";
+import { controlPlaneBinaries } from "../envtest/binaries.ts";
+import { runKubectl } from "../envtest/kubectl.ts";
+import { createKubeClient } from "../../shared/local/nodes/kube-client.ts";
+import type { KubeClient } from "../../shared/local/nodes/kube-client.ts";
+import { deltaloop, eventually, measured, startCluster, startDev, whereRealPartsAre } from "../support/e2e.ts";
+import type { Cluster, Running } from "../support/e2e.ts";
+import { exchange, normalise, readExchanges } from "../unit/local/api-server/upstream-answers.ts";
+import type { Exchange } from "../unit/local/api-server/upstream-answers.ts";
+
+/** The in-memory server's texts differ there: upstream-answers.test.ts says how. Status and reason must agree all the same. */
+const OTHER_WORDS = new Set([
+  "d bad strategy",
+  "d wrong kind",
+  "patch uid",
+  "fin add while deleting",
+  "pod adopt 2",
+  "pod spec change",
+  "pod nodeName",
+  "list bad label",
+  "list bad continue",
+]);
+/** The quota controller needs a moment to count before the quota is enforced. */
+const QUOTA_MS = 1_500;
+
+const labels = { app: "web" };
+const manifest = {
+  apiVersion: "apps/v1",
+  kind: "Deployment",
+  metadata: { name: "web", labels },
+  spec: {
+    replicas: 2,
+    selector: { matchLabels: labels },
+    template: { metadata: { labels }, spec: { containers: [{ name: "main", image: "shop:1", ports: [{ containerPort: 80 }] }] } },
+  },
+};
+
+/** kubectl's commands in order; the state settles between them. `say`: the output is the same on both servers, times and names aside. */
+const COMMANDS: readonly { readonly args: readonly string[]; readonly input?: object; readonly say?: true }[] = [
+  { args: ["create", "namespace", "shop"], say: true },
+  { args: ["apply", "-n", "shop", "-f", "-"], input: manifest, say: true },
+  { args: ["rollout", "status", "deployment/web", "-n", "shop", "--timeout=60s"] },
+  { args: ["get", "deployments,replicasets,pods", "-n", "shop"], say: true },
+  { args: ["get", "deployment", "web", "-n", "shop", "-o", "wide"], say: true },
+  { args: ["get", "pods", "-n", "shop", "-l", "app=web", "-o", "name"], say: true },
+  { args: ["apply", "-n", "shop", "-f", "-"], input: manifest, say: true },
+  { args: ["scale", "deployment/web", "--replicas=4", "-n", "shop"], say: true },
+  { args: ["rollout", "status", "deployment/web", "-n", "shop", "--timeout=60s"] },
+  { args: ["set", "image", "deployment/web", "main=shop:2", "-n", "shop"], say: true },
+  { args: ["rollout", "status", "deployment/web", "-n", "shop", "--timeout=60s"] },
+  { args: ["rollout", "history", "deployment/web", "-n", "shop"], say: true },
+  { args: ["rollout", "undo", "deployment/web", "-n", "shop"], say: true },
+  { args: ["rollout", "status", "deployment/web", "-n", "shop", "--timeout=60s"] },
+  { args: ["rollout", "pause", "deployment/web", "-n", "shop"], say: true },
+  { args: ["rollout", "resume", "deployment/web", "-n", "shop"], say: true },
+  { args: ["apply", "-n", "shop", "-f", "-"], input: { ...manifest, spec: { ...manifest.spec, replicas: 1 } }, say: true },
+  { args: ["rollout", "status", "deployment/web", "-n", "shop", "--timeout=60s"] },
+  { args: ["create", "deployment", "other", "--image=shop:1", "--replicas=1", "-n", "shop"], say: true },
+  { args: ["rollout", "status", "deployment/other", "-n", "shop", "--timeout=60s"] },
+  { args: ["get", "all", "-n", "shop"], say: true },
+  { args: ["get", "deployment", "nobody", "-n", "shop"], say: true },
+  { args: ["delete", "deployment", "other", "-n", "shop"], say: true },
+];
+
+await whereRealPartsAre("the in-memory API server beside a real one", () => {
+  describe("the in-memory API server beside a real one", () => {
+    let directory: string;
+    let cluster: Cluster;
+    let dev: Running;
+    let memory: HttpApiServer;
+    let memoryClient: KubeClient;
+    let memoryDev: Running;
+    let kubeconfig: string;
+    let kubectlPath: string;
+
+    beforeAll(async () => {
+      directory = await mkdtemp(join(tmpdir(), "deltaloop-e2e-"));
+      const binaries = await controlPlaneBinaries();
+      if ("missing" in binaries) throw new Error(binaries.missing);
+      kubectlPath = binaries.kubectl;
+      cluster = await startCluster({ machines: false }); // the conversation wants pods that nobody touches
+      memory = await serveHttp(createApiServer({ clock: createSystemClock(), random: createSystemRandom() }));
+      memoryClient = createKubeClient({ server: memory.url }, { userAgent: "e2e" });
+      kubeconfig = join(directory, "kubeconfig");
+      await writeFile(kubeconfig, kubeconfigOf(memory.url));
+    });
+    afterAll(async () => {
+      await Promise.all([dev?.stop(), memoryDev?.stop()]);
+      await memory?.close();
+      await cluster?.stop();
+      await rm(directory, { recursive: true, force: true });
+    });
+
+    // Before our functions start: the conversation is about the servers alone.
+    for (const one of readExchanges()) {
+      it(`answers as kube-apiserver does now: ${one.name}`, async () => {
+        const [real, ours] = [await ask(one, cluster.client, realUids), await ask(one, memoryClient, memoryUids)];
+        if (one.name === "quota") await sleep(QUOTA_MS);
+        if (OTHER_WORDS.has(one.name))
+          expect({ status: ours.status, reason: reasonOf(ours.answer) }).toEqual({ status: real.status, reason: reasonOf(real.answer) });
+        else expect(ours).toEqual(real);
+        // And what the unit tests hold it to is still what upstream says.
+        expect({ status: real.status, answer: real.answer }).toEqual({ status: one.status, answer: normalise(one.answer) });
+      });
+    }
+
+    it("runs kubectl's commands with our functions in the loop, with the same output", async () => {
+      await Promise.all([
+        cluster.kubectl("delete", "namespace", "golden", "--wait=false", "--ignore-not-found"),
+        memoryClient.raw("DELETE", "/api/v1/namespaces/golden"),
+      ]);
+      memoryDev = deltaloop(["dev", "--act", "--kubeconfig", kubeconfig, "--nodes", "2", "--bind-pods"]);
+      dev = await startDev(cluster, "--nodes", "2", "--bind-pods");
+      await memoryDev.line("ready:");
+      const from = performance.now();
+      for (const { args, input, say } of COMMANDS) {
+        const stdin = input === undefined ? undefined : JSON.stringify(input);
+        const [real, ours] = await Promise.all([
+          cluster.plane.kubectl(args, stdin === undefined ? {} : { input: stdin }),
+          runKubectl(kubectlPath, args, { kubeconfig, input: stdin, cacheFolder: join(directory, "kubectl-cache") }),
+        ]);
+        const command = `kubectl ${args.join(" ")}`;
+        expect(ours.code, `${command}: ${ours.stderr}`).toBe(real.code);
+        if (say)
+          expect({ command, stdout: faceless(ours.stdout), stderr: faceless(ours.stderr) }).toEqual({
+            command,
+            stdout: faceless(real.stdout),
+            stderr: faceless(real.stderr),
+          });
+        if (args[0] !== "get") await Promise.all([settled(cluster.client), settled(memoryClient)]);
+      }
+      measured(`${COMMANDS.length} kubectl commands on both servers in ${((performance.now() - from) / 1000).toFixed(1)} s`);
+    });
+
+    it("describes a Deployment as kubectl does on a real server", async () => {
+      const args = ["describe", "deployment", "web", "-n", "shop"];
+      const [real, ours] = await Promise.all([
+        cluster.plane.kubectl(args),
+        runKubectl(kubectlPath, args, { kubeconfig, input: undefined, cacheFolder: join(directory, "kubectl-cache") }),
+      ]);
+      // Sizes on the way of a rollout, and so the Events, depend on the moment.
+      const head = ({ stdout }: { readonly stdout: string }): string => faceless(stdout.slice(0, stdout.indexOf("Events:")));
+      expect(head(ours)).toEqual(head(real));
+      expect(ours.stdout).toMatch(/Normal +ScalingReplicaSet +\S+.* +deployment-controller +Scaled up replica set web-/);
+    });
+
+    it("leaves the same objects behind", async () => {
+      for (const path of ["/apis/apps/v1/namespaces/shop/deployments", "/apis/apps/v1/namespaces/shop/replicasets"]) {
+        const [real, ours] = await Promise.all([cluster.client.list(path), memoryClient.list(path)]);
+        expect(ours.items.map(comparable)).toEqual(real.items.map(comparable));
+      }
+    });
+  });
+});
+
+const realUids = new Map<string, string>();
+const memoryUids = new Map<string, string>();
+
+async function ask(one: Exchange, client: KubeClient, uids: Map<string, string>): ReturnType<typeof exchange> {
+  return await exchange(
+    one,
+    async ({ method, path, query, type, body }) => {
+      const answer = await client.raw(method, query === "" ? path : `${path}?${query}`, body, type);
+      return { status: answer.status, body: isObject(answer.body) ? answer.body : {} };
+    },
+    uids,
+  );
+}
+
+function reasonOf(answer: unknown): unknown {
+  return isObject(answer) ? answer["reason"] : undefined;
+}
+
+/** client-node speaks plain HTTP only where TLS is not verified anyway. */
+function kubeconfigOf(server: string): string {
+  return JSON.stringify({
+    apiVersion: "v1",
+    kind: "Config",
+    clusters: [{ name: "memory", cluster: { server, "insecure-skip-tls-verify": true } }],
+    users: [{ name: "anybody", user: {} }],
+    contexts: [{ name: "memory", context: { cluster: "memory", user: "anybody" } }],
+    "current-context": "memory",
+  });
+}
+
+/** Without ages, times and the random parts of pods' names; runs of blanks are one, because columns are as wide as ages. */
+function faceless(text: string): string {
+  return text
+    .replaceAll(/\b(web|other)-([a-z0-9]+)-[a-z0-9]{5}\b/g, "$1-$2-*****")
+    .replaceAll(/\b\d+m?\d*s\b/g, "<age>")
+    .replaceAll(/[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} [\d:]{8} [+-]\d{4}/g, "<time>")
+    .replaceAll(/ +/g, " ");
+}
+
+const VOLATILE = new Set([
+  "uid",
+  "resourceVersion",
+  "creationTimestamp",
+  "managedFields",
+  "lastUpdateTime",
+  "lastTransitionTime",
+  "generation",
+  "observedGeneration",
+]);
+
+function comparable(value: unknown): unknown {
+  return JSON.parse(JSON.stringify(value, (field, inner: unknown) => (VOLATILE.has(field) ? undefined : sortedConditions(field, inner))));
+}
+
+function sortedConditions(field: string, value: unknown): unknown {
+  return field === "conditions" && Array.isArray(value)
+    ? value.toSorted((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1))
+    : value;
+}
+
+interface Workload {
+  readonly metadata: { readonly generation?: number };
+  readonly spec: { readonly replicas?: number };
+  readonly status?: {
+    readonly observedGeneration?: number;
+    readonly replicas?: number;
+    readonly readyReplicas?: number;
+    readonly terminatingReplicas?: number;
+  };
+}
+
+/** Nothing is on its way in the namespace. */
+async function settled(client: KubeClient): Promise<void> {
+  await eventually("the namespace settles", async () => {
+    const [deployments, sets, pods] = await Promise.all([
+      client.list("/apis/apps/v1/namespaces/shop/deployments"),
+      client.list("/apis/apps/v1/namespaces/shop/replicasets"),
+      client.list("/api/v1/namespaces/shop/pods"),
+    ]);
+    const workloads = [...deployments.items, ...sets.items] as unknown as readonly Workload[]; // what stands at these paths
+    const asked = (sets.items as unknown as readonly Workload[]).reduce((sum, { spec }) => sum + (spec.replicas ?? 0), 0); // as above
+    return (
+      asked === pods.items.length &&
+      workloads.every(
+        ({ metadata, spec, status }) =>
+          status?.observedGeneration === metadata.generation &&
+          (status?.replicas ?? 0) === spec.replicas &&
+          (status?.readyReplicas ?? 0) === spec.replicas &&
+          (status?.terminatingReplicas ?? 0) === 0,
+      )
+    );
+  });
+}

@@ -1,0 +1,384 @@
+/**
+ * Deployments and ReplicaSets on a real control plane, run by our watcher and functions through `deltaloop dev --act`, beside the
+ * same commands run by upstream's own controllers.
+ *
+ * Catches: a ReplicaSet whose name, hash, revision, size annotations, status or conditions are not upstream's; an Event with
+ * other words; rights that the RBAC manifests lack; a rollout that never completes for `kubectl rollout status`; a moment
+ * with too many or too few pods; a pod created beside an old one by Recreate.
+ */
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+
+import { eventually, measured, startCluster, startDev, whereRealPartsAre } from "../support/e2e.ts";
+import type { Cluster, Running } from "../support/e2e.ts";
+import { least, momentsOf, most, podsCreated, recordHistory } from "../support/history.ts";
+import type { History } from "../support/history.ts";
+import { isSettled, takeSnapshot } from "../support/snapshot.ts";
+import type { Snapshot } from "../support/snapshot.ts";
+
+const NAMESPACE = "shop";
+/** Twice the same picture this far apart is a settled one. */
+const STILL_MS = 500;
+
+function deployment(name: string, replicas: number, more: object = {}): object {
+  const labels = { app: name };
+  const container = { name: "main", image: "shop:1", env: [{ name: "LEVEL", value: "info" }], ports: [{ containerPort: 8080 }] };
+  return {
+    apiVersion: "apps/v1",
+    kind: "Deployment",
+    metadata: { name, namespace: NAMESPACE, labels, annotations: { team: "blue" } },
+    spec: { replicas, selector: { matchLabels: labels }, template: { metadata: { labels }, spec: { containers: [container] } }, ...more },
+  };
+}
+
+function replicaSet(name: string, replicas: number): object {
+  const labels = { app: name };
+  const template = { metadata: { labels }, spec: { containers: [{ name: "main", image: "shop:1" }] } };
+  return {
+    apiVersion: "apps/v1",
+    kind: "ReplicaSet",
+    metadata: { name, namespace: NAMESPACE },
+    spec: { replicas, selector: { matchLabels: labels }, template },
+  };
+}
+
+/** Dear to its owner, so that not the moment decides which pod goes when there are too many. Names of equals end in five characters. */
+function bare(name: string, app = "keeper"): object {
+  const annotations = { "controller.kubernetes.io/pod-deletion-cost": "100" };
+  return {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: { name, namespace: NAMESPACE, labels: { app }, annotations },
+    spec: { containers: [{ name: "main", image: "shop:0" }] },
+  };
+}
+
+/** apply-deltas reads only what was too big to travel, and there is no ReplicationController here. */
+const ROLES_AT_WORK = ["watcher", "sync-deployment", "sync-replicaset"];
+
+const WRITE_VERBS = new Set(["create", "update", "patch", "delete"]);
+
+interface Step {
+  readonly name: string;
+  readonly run: (cluster: Cluster) => Promise<unknown>;
+  /** Sizes on the way depend on the moment, so numbers in Events are not compared. */
+  readonly rolls?: true;
+}
+
+const k = (cluster: Cluster, ...args: readonly string[]): Promise<string> => cluster.kubectl(...args, "-n", NAMESPACE);
+
+async function setImage(cluster: Cluster, name: string, image: string): Promise<void> {
+  await k(cluster, "set", "image", `deployment/${name}`, `main=${image}`);
+}
+
+async function scale(cluster: Cluster, name: string, replicas: number): Promise<void> {
+  await k(cluster, "scale", `deployment/${name}`, `--replicas=${replicas}`);
+  await cluster.rolledOut(NAMESPACE, name);
+}
+
+async function roll(cluster: Cluster, name: string, image: string): Promise<void> {
+  await setImage(cluster, name, image);
+  await cluster.rolledOut(NAMESPACE, name);
+}
+
+async function create(cluster: Cluster, object: object, name: string): Promise<void> {
+  await cluster.apply(object);
+  await cluster.rolledOut(NAMESPACE, name);
+}
+
+const recreate = { strategy: { type: "Recreate" } };
+
+/** Each leaves a settled namespace behind; what is compared is the whole of it. */
+const STEPS: readonly Step[] = [
+  { name: "creates a Deployment's ReplicaSet and pods", run: (c) => create(c, deployment("web", 3), "web") },
+  { name: "scales 3 → 10", run: (c) => scale(c, "web", 10) },
+  { name: "scales 10 → 2", run: (c) => scale(c, "web", 2) },
+  { name: "rolls to a second image", rolls: true, run: (c) => roll(c, "web", "shop:2") },
+  { name: "rolls to a third image", rolls: true, run: (c) => roll(c, "web", "shop:3") },
+  {
+    name: "rolls back to the second image by kubectl rollout undo",
+    rolls: true,
+    run: async (c) => {
+      await k(c, "rollout", "undo", "deployment/web");
+      await c.rolledOut(NAMESPACE, "web");
+    },
+  },
+  { name: "starts with the Recreate strategy", run: (c) => create(c, deployment("once", 3, recreate), "once") },
+  { name: "recreates", run: (c) => roll(c, "once", "shop:2") },
+  { name: "[deployment T117] makes no ReplicaSet while created paused", run: (c) => c.apply(deployment("held", 1, { paused: true })) },
+  {
+    name: "[deployment T117] begins with revision 1 when resumed",
+    run: async (c) => {
+      await k(c, "rollout", "resume", "deployment/held");
+      await c.rolledOut(NAMESPACE, "held");
+    },
+  },
+  {
+    name: "[deployment T118] scales 1 → 10 while paused",
+    run: async (c) => {
+      await k(c, "rollout", "pause", "deployment/held");
+      await k(c, "scale", "deployment/held", "--replicas=10");
+    },
+  },
+  { name: "[deployment T117] makes no new ReplicaSet while paused", run: (c) => setImage(c, "held", "shop:2") },
+  {
+    name: "rolls when resumed",
+    rolls: true,
+    run: async (c) => {
+      await k(c, "rollout", "resume", "deployment/held");
+      await c.rolledOut(NAMESPACE, "held");
+    },
+  },
+  {
+    name: "[deployment T108] adopts the ReplicaSet that an orphaning deletion left",
+    run: async (c) => {
+      await create(c, deployment("left", 2), "left");
+      await k(c, "delete", "deployment/left", "--cascade=orphan", "--timeout=30s");
+      await create(c, deployment("left", 2), "left");
+    },
+  },
+  {
+    name: "[replicaset 113] adopts a bare pod that matches",
+    run: async (c) => (await c.apply(bare("bare")), await c.apply(replicaSet("keeper", 2))),
+  },
+  {
+    name: "[replicaset 113] [replicaset 103] releases a pod that no longer matches and replaces it",
+    run: (c) => k(c, "label", "pod", "bare", "app=astray", "--overwrite"),
+  },
+  {
+    name: "[replicaset 103] takes it back when it matches again, and deletes the one too many",
+    run: (c) => k(c, "label", "pod", "bare", "app=keeper", "--overwrite"),
+  },
+  {
+    name: "[replicaset 107] deletes what it adopted beyond its size",
+    run: async (c) => {
+      await c.apply(...["many-first", "many-other", "many-third"].map((name) => bare(name, "many")));
+      await c.apply(replicaSet("many", 2));
+    },
+  },
+  {
+    name: "[deployment T107] deletes in cascade",
+    run: async (c) => {
+      await k(c, "delete", "deployment/web", "--timeout=60s");
+      await k(c, "delete", "replicaset/keeper", "--timeout=60s", "--cascade=foreground");
+    },
+  },
+];
+
+/** Runs a step, waits until nothing moves any more, and looks. Of the Events, those that `told` does not have yet. */
+async function play(cluster: Cluster, step: Step, told: Set<string>): Promise<Snapshot> {
+  await step.run(cluster);
+  let last = "";
+  await eventually(`${step.name}: nothing moves any more`, async () => {
+    if (!(await isSettled(cluster, NAMESPACE))) return false;
+    const now = JSON.stringify(await takeSnapshot(cluster, NAMESPACE));
+    const isSame = now === last;
+    last = now;
+    await new Promise((resolve) => setTimeout(resolve, STILL_MS));
+    return isSame;
+  });
+  const snapshot = await takeSnapshot(cluster, NAMESPACE);
+  const events = snapshot.events.filter((event) => !told.has(event));
+  for (const event of events) told.add(event);
+  return { ...snapshot, events: step.rolls === true ? withoutNumbers(events) : events };
+}
+
+function withoutNumbers(events: readonly string[]): readonly string[] {
+  return [...new Set(events.map((event) => event.replaceAll(/\b(from|to) \d+/g, "$1 N")))].toSorted();
+}
+
+/**
+ * Upstream's recorder folds more than ten Events of one object and reason into one, whose text is the last one's; ours does not
+ * (yet). From then on Events of that object and reason are not compared.
+ */
+function withoutFolded({ events, ...rest }: Snapshot, folded: ReadonlySet<string>): Snapshot {
+  return { ...rest, events: events.filter((event) => !folded.has(subjectOf(event))) };
+}
+
+function foldedIn(events: readonly string[]): readonly string[] {
+  return events.filter((event) => event.includes("(combined from similar events)")).map(subjectOf);
+}
+
+/** `deployment-controller: Normal ScalingReplicaSet apps/v1 Deployment/web` */
+function subjectOf(event: string): string {
+  return event.split(": ").slice(0, 2).join(": ");
+}
+
+await whereRealPartsAre("rollouts on a real control plane", () => {
+  describe("what upstream would have made", () => {
+    const upstream: Snapshot[] = [];
+    const told = new Set<string>();
+    let cluster: Cluster;
+    let dev: Running;
+    beforeAll(async () => {
+      const theirs = await startCluster({ controllers: "all" });
+      try {
+        await theirs.kubectl("create", "namespace", NAMESPACE);
+        const from = performance.now();
+        const told = new Set<string>();
+        for (const step of STEPS) upstream.push(await play(theirs, step, told));
+        measured(`upstream: ${STEPS.length} steps in ${seconds(performance.now() - from)}`);
+      } finally {
+        await theirs.stop();
+      }
+      cluster = await startCluster();
+      dev = await startDev(cluster);
+      await cluster.kubectl("create", "namespace", NAMESPACE);
+    });
+    afterAll(async () => {
+      await dev?.stop();
+      await cluster?.stop();
+    });
+
+    for (const [index, step] of STEPS.entries()) {
+      it(step.name, async () => {
+        const from = performance.now();
+        const ours = await play(cluster, step, told);
+        measured(`${step.name}: ${seconds(performance.now() - from)}`);
+        const folded = new Set(upstream.slice(0, index + 1).flatMap(({ events }) => foldedIn(events)));
+        expect(withoutFolded(ours, folded)).toEqual(withoutFolded(upstream[index] ?? ours, folded));
+      });
+    }
+
+    it("[replicaset 99] follows its size 2 → 3 → 0 → 2, and a change of its template's annotations", async () => {
+      await cluster.kubectl("create", "namespace", "sizes");
+      await cluster.apply(inNamespace("sizes", replicaSet("web", 2)));
+      await sizeSettles(cluster, "sizes", 2);
+      for (const size of [3, 0, 2]) {
+        await cluster.kubectl("scale", "rs/web", "-n", "sizes", `--replicas=${size}`);
+        await sizeSettles(cluster, "sizes", size);
+      }
+      const annotate = { spec: { template: { metadata: { annotations: { note: "changed" } } } } };
+      await cluster.kubectl("patch", "rs/web", "-n", "sizes", "--type=merge", "-p", JSON.stringify(annotate));
+      const { metadata, status } = await sizeSettles(cluster, "sizes", 2);
+      expect([metadata.generation, status?.observedGeneration]).toEqual([5, 5]);
+    });
+
+    it("keeps within surge and unavailability while ten pods roll, at every moment, and creates each pod once", async () => {
+      const history = await watched(cluster, "bounds");
+      await cluster.apply(inNamespace("bounds", deployment("web", 10)));
+      await cluster.rolledOut("bounds", "web");
+      const from = performance.now();
+      await cluster.kubectl("set", "image", "deployment/web", "main=shop:2", "-n", "bounds");
+      await cluster.rolledOut("bounds", "web");
+      measured(`ten pods rolled in ${seconds(performance.now() - from)}`);
+      await history.stop();
+      // 25 % of 10: surge 3 (rounded up), unavailable 2 (rounded down).
+      expectBounds(history, { asked: 13, ready: 8 });
+      expect(Object.values(podsCreated(history.changes()))).toEqual([10, 10]);
+    });
+
+    it("[deployment T101] keeps the bounds when a rollout of 20 is overtaken by the next one, and ends with all old ReplicaSets at 0", async () => {
+      const history = await watched(cluster, "overtaken");
+      const wanted = deployment("web", 20, { minReadySeconds: 4 });
+      await cluster.apply(inNamespace("overtaken", wanted));
+      await cluster.rolledOut("overtaken", "web");
+      for (const image of ["shop:2", "shop:3", "shop:4"]) {
+        await cluster.kubectl("set", "image", "deployment/web", `main=${image}`, "-n", "overtaken");
+        if (image === "shop:3")
+          await eventually("the third ReplicaSet has pods", () => Object.keys(podsCreated(history.changes())).length === 3);
+        else await cluster.rolledOut("overtaken", "web", 90);
+      }
+      await history.stop();
+      expectBounds(history, { asked: 25, ready: 15 });
+      const last = momentsOf(history.changes(), "web").at(-1);
+      expect(
+        Object.values(last?.byReplicaSet ?? {})
+          .map(({ asked }) => asked)
+          .toSorted((a, b) => a - b),
+      ).toEqual([0, 0, 0, 20]);
+      const sets = await cluster.list<{ readonly metadata: { readonly annotations: Readonly<Record<string, string>> } }>(
+        "/apis/apps/v1/namespaces/overtaken/replicasets",
+      );
+      expect(sets.map(({ metadata }) => metadata.annotations["deployment.kubernetes.io/revision"]).toSorted()).toEqual([
+        "1",
+        "2",
+        "3",
+        "4",
+      ]);
+    });
+
+    it("[deployment T104] lets no new pod live beside an old one when it recreates", async () => {
+      const history = await watched(cluster, "anew");
+      await cluster.apply(inNamespace("anew", deployment("web", 1, recreate)), inNamespace("anew", deployment("more", 4, recreate)));
+      for (const name of ["web", "more"]) {
+        await cluster.rolledOut("anew", name);
+        const change = { spec: { template: { spec: { containers: [{ name: "other", image: "shop:2" }] } } } };
+        await cluster.kubectl("patch", `deployment/${name}`, "-n", "anew", "--type=merge", "-p", JSON.stringify(change));
+        await cluster.rolledOut("anew", name);
+        const mixed = momentsOf(history.changes(), name)
+          .filter(({ byReplicaSet }) => Object.values(byReplicaSet).filter(({ live }) => live > 0).length > 1)
+          .map(({ change, byReplicaSet }) => ({ after: `${change.type} ${change.kind} ${change.object.metadata.name}`, byReplicaSet }));
+        expect(mixed).toEqual([]);
+      }
+      await history.stop();
+      const statuses = history.changes().flatMap(({ kind, object }) => (kind === "Deployment" ? [object.status ?? {}] : []));
+      expect(statuses.filter(({ updatedReplicas = 0, replicas = 0 }) => updatedReplicas > 0 && replicas !== updatedReplicas)).toEqual([]);
+      expect(Object.values(podsCreated(history.changes())).toSorted()).toEqual([1, 1, 4, 4]);
+    });
+
+    it("sends nothing that RBAC refuses, and no pod twice", async () => {
+      const ours = (await cluster.audit()).filter(({ userAgent }) => userAgent?.startsWith("deltaloop/") === true);
+      const work = ours.filter(({ objectRef }) => objectRef?.resource !== "selfsubjectaccessreviews");
+      expect(work.filter(({ responseStatus }) => responseStatus?.code === 403 || responseStatus?.code === 401)).toEqual([]);
+      expect(new Set(work.map(({ user }) => user.username))).toEqual(
+        new Set(ROLES_AT_WORK.map((role) => `system:serviceaccount:deltaloop:deltaloop-${role}`)),
+      );
+      const created = work.filter(({ verb, objectRef }) => verb === "create" && objectRef?.resource === "pods");
+      expect(created.filter(({ responseStatus }) => responseStatus?.code !== 201)).toEqual([]);
+      const writes = Map.groupBy(
+        work.filter(({ verb }) => WRITE_VERBS.has(verb)),
+        ({ verb, objectRef, responseStatus }) => `${verb} ${objectRef?.resource} ${responseStatus?.code}`,
+      );
+      measured(
+        `writes by our hands: ${[...writes]
+          .map(([what, entries]) => `${what}: ${entries.length}`)
+          .toSorted()
+          .join(", ")}`,
+      );
+    });
+  });
+});
+
+/** Size, status and generation agree. */
+async function sizeSettles(cluster: Cluster, namespace: string, size: number): Promise<Owner> {
+  return await eventually(`status.replicas ${size}`, async () => {
+    const owner = await cluster.get<Owner>(`/apis/apps/v1/namespaces/${namespace}/replicasets/web`);
+    return owner && owner.status?.replicas === size && owner.status.observedGeneration === owner.metadata.generation ? owner : undefined;
+  });
+}
+
+interface Owner {
+  readonly metadata: { readonly generation?: number };
+  readonly status?: { readonly replicas?: number; readonly observedGeneration?: number };
+}
+
+/**
+ * From the moment on at which as many pods are ready as there must be: what the ReplicaSets ask for never exceeds the
+ * surge, and never are fewer pods ready. (A pod that is no longer asked for may stay for as long as its ReplicaSet's sync
+ * takes, as with upstream, so that the pods themselves are only measured.)
+ */
+function expectBounds(history: History, bounds: { readonly asked: number; readonly ready: number }): void {
+  const all = momentsOf(history.changes(), "web");
+  const moments = all.slice(all.findIndex(({ ready }) => ready >= bounds.ready));
+  const active = most(moments, (moment) => moment.active);
+  measured(
+    `${moments.length} moments: asked for ≤ ${most(moments, ({ asked }) => asked)}, not ending ≤ ${active}, ready ≥ ${least(moments, ({ ready }) => ready)}`,
+  );
+  expect(most(moments, ({ asked }) => asked)).toBe(bounds.asked);
+  expect(least(moments, ({ ready }) => ready)).toBeGreaterThanOrEqual(bounds.ready);
+  expect(moments.flatMap(({ overshot }) => overshot)).toEqual([]);
+}
+
+async function watched(cluster: Cluster, namespace: string): Promise<History> {
+  await cluster.kubectl("create", "namespace", namespace);
+  return await recordHistory(cluster.client, namespace);
+}
+
+function inNamespace(namespace: string, object: object): object {
+  const { metadata } = object as { readonly metadata: object }; // every object has one
+  return { ...object, metadata: { ...metadata, namespace } };
+}
+
+function seconds(ms: number): string {
+  return `${(ms / 1000).toFixed(1)} s`;
+}

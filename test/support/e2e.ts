@@ -1,0 +1,307 @@
+/**
+ * What the e2e suites share: one real control plane with scheduler, scripted nodes and our RBAC manifests, `deltaloop dev` as a
+ * child of the test, kubectl, the audit log.
+ *
+ * E1 watcher and functions have the tokens of their own service accounts and nothing else; only the test's person and the
+ *    nodes, which stand for kubelets, are administrators.
+ * E2 every wait has a deadline, and says what it waited for and what it saw last.
+ * E3 what was started here is ended here, by its id; `dev` ends with us because its standard input is a pipe from us.
+ */
+import { spawn } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+
+import { KubeConfig } from "@kubernetes/client-node";
+import { it } from "vitest";
+
+import { createSystemClock } from "../../shared/adapters/system/clock.ts";
+import { createSystemRandom } from "../../shared/adapters/system/random.ts";
+import { ROLES } from "../../shared/controller/contract.ts";
+import { connectionOf, createKubeClient } from "../../shared/local/nodes/kube-client.ts";
+import type { KubeClient } from "../../shared/local/nodes/kube-client.ts";
+import { runScriptedNodes } from "../../shared/local/nodes/scripted-nodes.ts";
+import { controlPlaneBinaries } from "../envtest/binaries.ts";
+import { startControlPlane } from "../envtest/control-plane.ts";
+import type { ControlPlane } from "../envtest/control-plane.ts";
+import { ensureRedisServer } from "./redis.ts";
+
+export const ROOT = join(import.meta.dirname, "..", "..");
+/** The namespace of our service accounts and of the watcher's Lease. */
+const OWN_NAMESPACE = "deltaloop";
+const NODES = 2;
+/** What `dev --nodes` takes for its scripted kubelets. */
+const NODES_CONTEXT = "deltaloop-nodes";
+const POLL_MS = 100;
+const READY_MS_MAX = 40_000;
+/** A child that does not end in time is killed, so that a failed test leaves nothing behind. */
+const END_MS_MAX = 8_000;
+
+/**
+ * Runs `suite` if this machine has a control plane and a redis-server, else shows one skipped test whose name is the reason. Under
+ * `CI=true` it fails instead, except for Go, which is the one thing a test run does not install.
+ */
+export async function whereRealPartsAre(title: string, suite: () => void): Promise<void> {
+  const binaries = await controlPlaneBinaries();
+  const missing = "missing" in binaries ? binaries.missing : ensureRedisServer();
+  if (missing === undefined) return suite();
+  process.stderr.write(`!!!!  ${title} cannot run: ${missing}\n`);
+  const isOurs = !missing.includes("built with Go");
+  if (process.env["CI"] === "true" && isOurs) it(title, () => Promise.reject(new Error(missing)));
+  else it.skip(`${title}: ${missing}`);
+}
+
+export interface Cluster {
+  readonly plane: ControlPlane;
+  /** The test's person, for reads that need no kubectl. */
+  readonly client: KubeClient;
+  /** One kubeconfig with a context per role of ours. */
+  readonly rolesKubeconfig: string;
+  /** Standard output. @throws with kubectl's words when its exit code is not 0 */
+  kubectl(...args: readonly string[]): Promise<string>;
+  apply(...objects: readonly object[]): Promise<void>;
+  /** The object, or undefined when there is none. `path` as `kubectl get --raw` takes it. */
+  get<T>(path: string): Promise<T | undefined>;
+  list<T>(path: string): Promise<readonly T[]>;
+  /** `kubectl rollout status` with a time limit: the judge of rollouts. */
+  rolledOut(namespace: string, deployment: string, timeoutSeconds?: number): Promise<void>;
+  audit(): Promise<readonly AuditEntry[]>;
+  stop(): Promise<void>;
+}
+
+/** One answered request, as the API server's audit log has it. */
+export interface AuditEntry {
+  readonly verb: string;
+  readonly requestURI: string;
+  /** When it was answered, in microseconds. */
+  readonly stageTimestamp: string;
+  readonly userAgent?: string;
+  readonly user: { readonly username: string };
+  readonly objectRef?: { readonly resource?: string; readonly subresource?: string; readonly namespace?: string; readonly name?: string };
+  readonly responseStatus?: { readonly code?: number; readonly reason?: string };
+  readonly requestObject?: { readonly metadata?: { readonly name?: string } };
+}
+
+export interface ClusterOptions {
+  /** Default `"without-workloads"`, which also has our service accounts. */
+  readonly controllers?: "without-workloads" | "all";
+  /** False: neither scheduler nor nodes, for those who bring `dev --nodes 2 --bind-pods`. Default true. */
+  readonly machines?: boolean;
+}
+
+/** A control plane with a scheduler and two scripted nodes. */
+export async function startCluster({ controllers = "without-workloads", machines = true }: ClusterOptions = {}): Promise<Cluster> {
+  const directory = await mkdtemp(join(tmpdir(), "deltaloop-e2e-"));
+  const auditLog = join(directory, "audit.log");
+  const plane = await startControlPlane({ controllers, scheduler: machines, auditLog, kubeApi: { qps: 200, burst: 400 } });
+  const ending = new AbortController();
+  const kubectl = async (...args: readonly string[]): Promise<string> => said(await plane.kubectl(args), args);
+  const client = await clientOf(plane.adminKubeconfig, "e2e");
+  const nodes = await clientOf(plane.adminKubeconfig, "e2e-nodes");
+  const script = { count: NODES, clock: createSystemClock(), random: createSystemRandom(), bindPods: false };
+  const running = machines ? runScriptedNodes(nodes, script, ending.signal) : Promise.resolve();
+  running.catch((error: unknown) => ending.signal.aborted || process.stderr.write(`e2e: the scripted nodes ended: ${String(error)}\n`));
+  let rolesKubeconfig = "";
+  if (controllers === "without-workloads") {
+    await kubectl("apply", "-f", join(ROOT, "infra/manifests/rbac.yaml"));
+    rolesKubeconfig = join(directory, "roles.kubeconfig");
+    await writeFile(rolesKubeconfig, await kubeconfigOfRoles(plane), { mode: 0o600 });
+  }
+  return {
+    plane,
+    client,
+    rolesKubeconfig,
+    kubectl,
+    async apply(...objects) {
+      const args = ["apply", "-f", "-"];
+      said(await plane.kubectl(args, { input: JSON.stringify({ apiVersion: "v1", kind: "List", items: objects }) }), args);
+    },
+    async get<T>(path: string) {
+      const { status, body } = await client.raw("GET", path);
+      if (status === 404) return undefined;
+      if (status >= 400) throw new Error(`GET ${path}: ${status} ${JSON.stringify(body)}`);
+      return body as T; // the caller names what stands at that path
+    },
+    async list<T>(path: string) {
+      return (await client.list(path)).items as readonly T[]; // as above
+    },
+    async rolledOut(namespace, deployment, timeoutSeconds = 60) {
+      await kubectl("rollout", "status", `deployment/${deployment}`, "-n", namespace, `--timeout=${timeoutSeconds}s`);
+    },
+    async audit() {
+      const text = await readFile(auditLog, "utf8");
+      // The last line may be half written.
+      return text
+        .split("\n")
+        .slice(0, -1)
+        .map((line) => JSON.parse(line) as AuditEntry); // written by the API server
+    },
+    async stop() {
+      ending.abort();
+      await running.catch(() => undefined);
+      await plane.stop();
+      await rm(directory, { recursive: true, force: true });
+    },
+  };
+}
+
+async function clientOf(kubeconfig: string, userAgent: string): Promise<KubeClient> {
+  const config = new KubeConfig();
+  config.loadFromFile(kubeconfig);
+  return createKubeClient(await connectionOf(config), { userAgent });
+}
+
+function said(result: { readonly code: number; readonly stdout: string; readonly stderr: string }, args: readonly string[]): string {
+  if (result.code !== 0) throw new Error(`kubectl ${args.join(" ")}: exit ${result.code}: ${result.stderr.trim()}`);
+  return result.stdout;
+}
+
+interface KubeconfigFile {
+  readonly clusters: readonly { readonly name: string; readonly cluster: object }[];
+  readonly users: readonly { readonly name: string; readonly user: object }[];
+}
+
+/** The kubeconfigs of the control plane are JSON with one user each; one with all of them has a context named like each role. */
+async function kubeconfigOfRoles(plane: ControlPlane): Promise<string> {
+  const users: { readonly name: string; readonly user: object }[] = [];
+  let clusters: KubeconfigFile["clusters"] = [];
+  for (const name of [...ROLES.map((role) => role.name), NODES_CONTEXT]) {
+    const path = name === NODES_CONTEXT ? plane.adminKubeconfig : await plane.serviceAccountKubeconfig(OWN_NAMESPACE, name);
+    const one = JSON.parse(await readFile(path, "utf8")) as KubeconfigFile; // written by test/envtest
+    users.push({ name, user: one.users[0]?.user ?? {} });
+    clusters = one.clusters;
+  }
+  const contexts = users.map(({ name }) => ({ name, context: { cluster: clusters[0]?.name, user: name } }));
+  return JSON.stringify({ apiVersion: "v1", kind: "Config", clusters, users, contexts, "current-context": contexts[0]?.name });
+}
+
+/** A `deltaloop` command that runs. */
+export interface Running {
+  readonly pid: number;
+  /** Everything it has written so far, both streams. */
+  output(): string;
+  /** Resolves when a line that contains `text` has been written; rejects with the output when it ends first, or after `timeoutMs`. */
+  line(text: string, timeoutMs?: number): Promise<string>;
+  readonly exited: Promise<{ readonly code: number | null; readonly afterMs: number }>;
+  /** Pids of dev's processes by name, newest of each. */
+  pids(): Readonly<Record<string, number>>;
+  /** SIGTERM and, after 8 s, SIGKILL. How long it took. */
+  stop(): Promise<number>;
+}
+
+/** `deltaloop <args>`, without the environment's own KUBECONFIG. */
+export function deltaloop(args: readonly string[], environment: Readonly<Record<string, string>> = {}): Running {
+  const startedAt = performance.now();
+  const { KUBECONFIG: _ours, ...inherited } = process.env;
+  const child = spawn(process.execPath, [join(ROOT, "cli/main.ts"), ...args], {
+    stdio: ["pipe", "pipe", "pipe"],
+    env: { ...inherited, NO_COLOR: "1", ...environment },
+  });
+  let output = "";
+  const listeners = new Set<() => void>();
+  const more = (text: string): void => {
+    output += text;
+    for (const listener of listeners) listener();
+  };
+  child.stdout.setEncoding("utf8").on("data", more);
+  child.stderr.setEncoding("utf8").on("data", more);
+  child.stdin.on("error", () => undefined);
+  let ended = false;
+  const exited = new Promise<{ code: number | null; afterMs: number }>((resolve) => {
+    child.once("close", (code) => {
+      ended = true;
+      resolve({ code, afterMs: performance.now() - startedAt });
+      more("");
+    });
+  });
+  return {
+    pid: child.pid ?? 0,
+    output: () => output,
+    exited,
+    line: (text, timeoutMs = READY_MS_MAX) =>
+      new Promise((resolve, reject) => {
+        const settle = (act: () => void): void => {
+          listeners.delete(look);
+          clearTimeout(timer);
+          act();
+        };
+        const fail = (why: string): void =>
+          settle(() => reject(new Error(`deltaloop ${args.join(" ")}: ${why} "${text}"; it said:\n${output}`)));
+        const timer = setTimeout(() => fail(`after ${timeoutMs} ms no`), timeoutMs);
+        const look = (): void => {
+          const line = output
+            .split("\n")
+            .slice(0, -1)
+            .find((one) => one.includes(text));
+          if (line !== undefined) settle(() => resolve(line));
+          else if (ended) fail("ended without");
+        };
+        listeners.add(look);
+        look();
+      }),
+    pids: () => Object.fromEntries([...output.matchAll(/(\w+) started pid=(\d+)/g)].map(([, name = "", pid]) => [name, Number(pid)])),
+    async stop() {
+      const from = performance.now();
+      child.kill("SIGTERM");
+      const killer = setTimeout(() => child.kill("SIGKILL"), END_MS_MAX);
+      await exited;
+      clearTimeout(killer);
+      return performance.now() - from;
+    },
+  };
+}
+
+/** `deltaloop dev --act` with the roles' own credentials; resolves when it says that it is ready. */
+export async function startDev(cluster: Cluster, ...args: readonly string[]): Promise<Running> {
+  const dev = deltaloop(["dev", "--act", "--kubeconfig", cluster.rolesKubeconfig, "--lease-namespace", OWN_NAMESPACE, ...args]);
+  await dev.line("ready:");
+  return dev;
+}
+
+/** SIGKILL to one process by its id. */
+export function killHard(pid: number | undefined): void {
+  if (pid === undefined || pid === 0) throw new Error("no such process");
+  process.kill(pid, "SIGKILL");
+}
+
+/** A zombie has ended: there may be no init here that collects the children of a killed parent at once. */
+export function isRunning(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+  try {
+    return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, "utf8"));
+  } catch {
+    return process.platform !== "linux"; // elsewhere there is no /proc, and the signal got through
+  }
+}
+
+/** Polls until `look` returns something other than undefined and false. @throws after `timeoutMs`, with what `look` threw last */
+export async function eventually<T>(
+  what: string,
+  look: () => Promise<T | undefined | false> | T | undefined | false,
+  timeoutMs = 30_000,
+): Promise<T> {
+  const giveUpAt = performance.now() + timeoutMs;
+  let last: unknown;
+  for (;;) {
+    try {
+      const found = await look();
+      if (found !== undefined && found !== false) return found;
+      last = undefined;
+    } catch (error) {
+      last = error; // an API server that restarts refuses connections for a while
+    }
+    if (performance.now() > giveUpAt) throw new Error(`not within ${timeoutMs / 1000} s: ${what}`, { cause: last });
+    await sleep(POLL_MS);
+  }
+}
+
+/** A figure for people, one line. */
+export function measured(line: string): void {
+  process.stderr.write(`      measured: ${line}\n`);
+}
