@@ -17,7 +17,7 @@ export function describeTrace(line: TraceLine): string {
   }
 }
 
-export function describeWrite(write: Write): string {
+function describeWrite(write: Write): string {
   switch (write.kind) {
     case "CreatePods":
       return `create ${count(write.count, "pod")}`;

@@ -2,15 +2,7 @@
  * Kubernetes objects as they stand on the wire. `@kubernetes/client-node` describes them decoded (timestamps are `Date`,
  * `continue` is `_continue`); `Wire<T>` turns one of its types into the JSON that an API server sends and takes.
  */
-import type {
-  CoreV1Event,
-  V1Deployment,
-  V1Lease,
-  V1Pod,
-  V1PodTemplateSpec,
-  V1ReplicaSet,
-  V1ReplicationController,
-} from "@kubernetes/client-node";
+import type { V1Deployment, V1Lease, V1Pod, V1PodTemplateSpec, V1ReplicaSet } from "@kubernetes/client-node";
 
 /** `T` as JSON: dates and micro times are RFC 3339 strings, `_continue` is `continue`. */
 export type Wire<T> = T extends Date
@@ -24,10 +16,8 @@ export type Wire<T> = T extends Date
 export type Pod = Wire<V1Pod>;
 export type PodTemplateSpec = Wire<V1PodTemplateSpec>;
 export type ReplicaSet = Wire<V1ReplicaSet>;
-export type ReplicationController = Wire<V1ReplicationController>;
 export type Deployment = Wire<V1Deployment>;
 export type Lease = Wire<V1Lease>;
-export type Event = Wire<CoreV1Event>;
 
 /** What every object has and most of our code needs of it; the rest of the object is carried along unread. */
 export interface KubeObject {

@@ -141,7 +141,11 @@ export class LaneSender implements DeltaSink {
       if (part) part.of = Math.max(1, Math.ceil(++part.rows / MANIFEST_ROWS_MAX));
     }
     const send = (part: (typeof parts)[number]): void => {
-      this.#enqueue(part.lane, `"g":${generation},"k":"M","L":"${listRV}","part":${++part.sent},"parts":${part.of},"rows":[${part.texts.join(",")}]`, 0);
+      this.#enqueue(
+        part.lane,
+        `"g":${generation},"k":"M","L":"${listRV}","part":${++part.sent},"parts":${part.of},"rows":[${part.texts.join(",")}]`,
+        0,
+      );
       part.texts = [];
     };
     for (const row of rows) {
@@ -261,7 +265,9 @@ export class LaneSender implements DeltaSink {
 
   async #send(batch: ReadonlyMap<Lane, number>): Promise<void> {
     for (const lane of batch.keys()) lane.sending = true;
-    const failed = new Set(await this.#trySend([...batch].flatMap(([lane, count]) => lane.waiting.slice(0, count).map(({ entry }) => entry))));
+    const failed = new Set(
+      await this.#trySend([...batch].flatMap(([lane, count]) => lane.waiting.slice(0, count).map(({ entry }) => entry))),
+    );
     for (const [lane, count] of batch) {
       const done = lane.waiting.splice(0, count);
       const kept = done.filter(({ entry }) => failed.has(entry.id));

@@ -48,7 +48,7 @@ export type ReflectorStep =
   | { readonly do: "list"; readonly rv?: string; readonly afterMs: number; readonly why: string }
   | { readonly do: "continue" };
 
-export const FRESH_REFLECTOR: ReflectorState = { unavailable: false, backoff: FRESH_BACKOFF, unknownError: false };
+const FRESH_REFLECTOR: ReflectorState = { unavailable: false, backoff: FRESH_BACKOFF, unknownError: false };
 
 /** Upstream's "very short watch": ended in under a second without an event. */
 const SHORT_WATCH_MS = 1000;

@@ -3,7 +3,7 @@
  * began, watches yield each event at its own time, reads answer the stream's newest state (design decision 9).
  */
 import type { CachedResource, Resource } from "../api/resources.ts";
-import { compareResourceVersions, isResourceVersion, maxResourceVersion } from "../api/resource-version.ts";
+import { compareResourceVersions, isResourceVersion } from "../api/resource-version.ts";
 import type { KubeObject } from "../api/wire.ts";
 import { parseLabelSelector } from "../local/api-server/selectors.ts";
 import type { Clock } from "../ports/clock.ts";
@@ -115,12 +115,4 @@ function versionOf(object: CapturedObject): string {
 
 function labelsOf(object: CapturedObject): Readonly<Record<string, string>> {
   return (metaOf(object)["labels"] as Readonly<Record<string, string>> | undefined) ?? {};
-}
-
-/** The greatest version in a capture, for a summary. */
-export function newestVersion(records: readonly CaptureRecord[]): string {
-  return records.reduce(
-    (rv, { object }) => (object && isResourceVersion(versionOf(object)) ? maxResourceVersion(rv, versionOf(object)) : rv),
-    "0",
-  );
 }

@@ -9,7 +9,7 @@ import { strip } from "../api/strip.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { KubeWatch, ListPage, ListQuery, WatchQuery } from "../ports/kube.ts";
 
-export const CAPTURE_FORMAT = 1;
+const CAPTURE_FORMAT = 1;
 
 export interface RecorderOptions {
   /** Takes one line without its newline. */

@@ -76,7 +76,12 @@ class Feed {
   #ready = false;
 
   constructor(client: Redis) {
-    this.#store = createRedisStore(client, { deployment: "bench", cluster: CLUSTER, identity: cacheIdentity(this.#digester), holeLimitMs: 2_000 });
+    this.#store = createRedisStore(client, {
+      deployment: "bench",
+      cluster: CLUSTER,
+      identity: cacheIdentity(this.#digester),
+      holeLimitMs: 2_000,
+    });
     const reader = { get: () => Promise.resolve(undefined), list: () => Promise.reject(new Error("nothing is listed here")) };
     const cluster = { store: this.#store, doorbells: { ring: () => Promise.resolve() }, reader };
     this.#ports = { cluster: () => cluster, registry: REGISTRY, digester: this.#digester, clock: createSystemClock(), log: silentLog };
@@ -105,7 +110,9 @@ class Feed {
   /** Bodies of messages of `packSize` changes, lane by lane. */
   statusChanges(count: number, packSize: number): readonly (readonly string[])[] {
     this.#ready = !this.#ready;
-    return byLane("pods", this.#pods(count)).map((items, lane) => chunks(items, packSize).map((part) => this.#message("pods", lane, { k: "D", items: part })));
+    return byLane("pods", this.#pods(count)).map((items, lane) =>
+      chunks(items, packSize).map((part) => this.#message("pods", lane, { k: "D", items: part })),
+    );
   }
 
   async apply(bodies: readonly string[]): Promise<void> {
@@ -139,7 +146,9 @@ class Feed {
   }
 }
 
-type Content = Pick<Extract<Envelope, { readonly items: readonly EnvelopeItem[] }>, "k" | "items"> | Pick<Extract<Envelope, { readonly k: "M" }>, "k" | "L" | "part" | "parts" | "rows">;
+type Content =
+  | Pick<Extract<Envelope, { readonly items: readonly EnvelopeItem[] }>, "k" | "items">
+  | Pick<Extract<Envelope, { readonly k: "M" }>, "k" | "L" | "part" | "parts" | "rows">;
 
 function byLane(resource: CachedResource, items: readonly EnvelopeItem[]): readonly (readonly EnvelopeItem[])[] {
   const lanes: EnvelopeItem[][] = Array.from({ length: LANES[resource] }, () => []);

@@ -1,7 +1,8 @@
 /**
  * End to end on the embedded stack (API server in memory, fauxqs over HTTP, redis-server, all functions and nodes in this
- * process): a pod of a bare ReplicaSet of ten is deleted, and its replacement is created. Measured from the commit of the
- * deletion to the commit of the create, both in the API server, one event at a time with pauses of 50 to 150 ms between.
+ * process): a pod of a bare ReplicaSet of ten is deleted, gracefully, and its replacement is created. Measured from the commit
+ * of the deletion to the commit of the create, both in the API server, one event at a time with pauses of 50 to 150 ms between;
+ * meanwhile nodes start and end the pods of earlier events.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { createSeededRandom } from "../../shared/adapters/memory/random.ts";
@@ -33,7 +34,13 @@ export async function bench(): Promise<readonly BenchResult[]> {
     }
     const sorted = lags.toSorted((a, b) => a - b);
     const at = (share: number): number => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN;
-    const figure = (name: string, share: number): BenchResult => ({ name, value: at(share), unit: "ms", n: EVENTS, spread: [at(0), at(1)] });
+    const figure = (name: string, share: number): BenchResult => ({
+      name,
+      value: at(share),
+      unit: "ms",
+      n: EVENTS,
+      spread: [at(0), at(1)],
+    });
     return [figure(`event to write on ${stack.storeName}, p50`, 0.5), figure(`event to write on ${stack.storeName}, p99`, 0.99)];
   } finally {
     await stack.stop();
@@ -52,13 +59,15 @@ async function replaced(stack: Stack, which: number): Promise<number> {
     if (verb === "delete" && name === victim) deletedAt = performance.now();
     if (verb === "create" && !Number.isNaN(deletedAt)) resolve(performance.now() - deletedAt);
   });
-  await stack.person.request("DELETE", `${PODS}/${victim}`, { kind: "DeleteOptions", apiVersion: "v1", gracePeriodSeconds: 0 });
+  await stack.person.request("DELETE", `${PODS}/${victim}`);
   const lag = await promise;
   stop();
   return lag;
 }
 
+/** Those that are not ending. */
 async function pods(stack: Stack): Promise<readonly string[]> {
   const { items } = await stack.person.list(PODS);
-  return items.map((item) => (item as { readonly metadata: { readonly name: string } }).metadata.name); // pods
+  const metadata = items.map((item) => item["metadata"] as { readonly name: string; readonly deletionTimestamp?: string }); // every object has it
+  return metadata.filter(({ deletionTimestamp }) => deletionTimestamp === undefined).map(({ name }) => name);
 }

@@ -25,7 +25,13 @@ export function podIdentity(number: number, of: Identity): Identity {
 /** Running, on a node, Ready or not. */
 export function podObject(number: number, of: Identity, resourceVersion: string, ready = true): object {
   const { name, uid } = podIdentity(number, of);
-  const condition = (type: string, status = "True"): object => ({ type, status, observedGeneration: 1, lastProbeTime: null, lastTransitionTime: TIME });
+  const condition = (type: string, status = "True"): object => ({
+    type,
+    status,
+    observedGeneration: 1,
+    lastProbeTime: null,
+    lastTransitionTime: TIME,
+  });
   return {
     kind: "Pod",
     apiVersion: "v1",
@@ -50,12 +56,23 @@ export function podObject(number: number, of: Identity, resourceVersion: string,
       preemptionPolicy: "PreemptLowerPriority",
       enableServiceLinks: true,
       priority: 0,
-      tolerations: ["not-ready", "unreachable"].map((taint) => ({ key: `node.kubernetes.io/${taint}`, operator: "Exists", effect: "NoExecute", tolerationSeconds: 300 })),
+      tolerations: ["not-ready", "unreachable"].map((taint) => ({
+        key: `node.kubernetes.io/${taint}`,
+        operator: "Exists",
+        effect: "NoExecute",
+        tolerationSeconds: 300,
+      })),
     },
     status: {
       phase: "Running",
       observedGeneration: 1,
-      conditions: [condition("PodReadyToStartContainers"), condition("Initialized"), condition("Ready", ready ? "True" : "False"), condition("ContainersReady", ready ? "True" : "False"), condition("PodScheduled")],
+      conditions: [
+        condition("PodReadyToStartContainers"),
+        condition("Initialized"),
+        condition("Ready", ready ? "True" : "False"),
+        condition("ContainersReady", ready ? "True" : "False"),
+        condition("PodScheduled"),
+      ],
       hostIP: "10.0.17.4",
       hostIPs: [{ ip: "10.0.17.4" }],
       podIP: `10.64.${number >> 8}.${number & 255}`,
@@ -97,7 +114,7 @@ export function replicaSetObject(of: Identity, resourceVersion: string, replicas
   };
 }
 
-export function deploymentObject(number: number, resourceVersion: string): object {
+function deploymentObject(number: number, resourceVersion: string): object {
   return {
     kind: "Deployment",
     apiVersion: "apps/v1",
@@ -109,7 +126,10 @@ export function deploymentObject(number: number, resourceVersion: string): objec
       generation: 3,
       creationTimestamp: TIME,
       labels: { app: "web-frontend" },
-      annotations: { "deployment.kubernetes.io/revision": "3", "kubectl.kubernetes.io/last-applied-configuration": JSON.stringify(template()) },
+      annotations: {
+        "deployment.kubernetes.io/revision": "3",
+        "kubectl.kubernetes.io/last-applied-configuration": JSON.stringify(template()),
+      },
       managedFields: managedFields("deltaloop-deployment"),
     },
     spec: {
@@ -138,14 +158,24 @@ export function template(): { readonly metadata: object; readonly spec: object }
     ],
     resources: { limits: { memory: "256Mi" }, requests: { cpu: "100m", memory: "256Mi" } },
     volumeMounts: [{ name: "config", readOnly: true, mountPath: "/etc/web" }],
-    readinessProbe: { httpGet: { path: "/healthz", port: "http", scheme: "HTTP" }, timeoutSeconds: 1, periodSeconds: 10, successThreshold: 1, failureThreshold: 3 },
+    readinessProbe: {
+      httpGet: { path: "/healthz", port: "http", scheme: "HTTP" },
+      timeoutSeconds: 1,
+      periodSeconds: 10,
+      successThreshold: 1,
+      failureThreshold: 3,
+    },
     terminationMessagePath: "/dev/termination-log",
     terminationMessagePolicy: "File",
     imagePullPolicy: "IfNotPresent",
     securityContext: { allowPrivilegeEscalation: false, readOnlyRootFilesystem: true },
   });
   return {
-    metadata: { creationTimestamp: null, labels: { app: "web-frontend", "pod-template-hash": "7f8fb6d5c9" }, annotations: { "prometheus.io/scrape": "true" } },
+    metadata: {
+      creationTimestamp: null,
+      labels: { app: "web-frontend", "pod-template-hash": "7f8fb6d5c9" },
+      annotations: { "prometheus.io/scrape": "true" },
+    },
     spec: {
       volumes: [{ name: "config", configMap: { name: "web-frontend", defaultMode: 420 } }],
       containers: [container("web"), container("proxy")],
@@ -167,15 +197,31 @@ function managedFields(manager: string): object {
       apiVersion: "v1",
       time: TIME,
       fieldsType: "FieldsV1",
-      fieldsV1: { "f:metadata": { "f:labels": { ".": {}, ...fields(["app", "pod-template-hash"]) } }, "f:spec": { "f:containers": { 'k:{"name":"web"}': fields(["image", "args", "env", "ports", "resources"]) }, ...fields(["dnsPolicy", "restartPolicy", "schedulerName"]) } },
+      fieldsV1: {
+        "f:metadata": { "f:labels": { ".": {}, ...fields(["app", "pod-template-hash"]) } },
+        "f:spec": {
+          "f:containers": { 'k:{"name":"web"}': fields(["image", "args", "env", "ports", "resources"]) },
+          ...fields(["dnsPolicy", "restartPolicy", "schedulerName"]),
+        },
+      },
     },
-    { manager, operation: "Update", apiVersion: "v1", time: TIME, fieldsType: "FieldsV1", fieldsV1: { "f:status": fields(["conditions", "containerStatuses", "hostIP", "phase", "podIP", "startTime"]) }, subresource: "status" },
+    {
+      manager,
+      operation: "Update",
+      apiVersion: "v1",
+      time: TIME,
+      fieldsType: "FieldsV1",
+      fieldsV1: { "f:status": fields(["conditions", "containerStatuses", "hostIP", "phase", "podIP", "startTime"]) },
+      subresource: "status",
+    },
   ];
 }
 
 /** `count` watch lines of changed pods, no two alike. */
 export function watchLines(count: number): readonly string[] {
-  return Array.from({ length: count }, (_, i) => JSON.stringify({ type: "MODIFIED", object: podObject(i, owner(Math.floor(i / 100)), String(1_000_000 + i), i % 2 === 0) }));
+  return Array.from({ length: count }, (_, i) =>
+    JSON.stringify({ type: "MODIFIED", object: podObject(i, owner(Math.floor(i / 100)), String(1_000_000 + i), i % 2 === 0) }),
+  );
 }
 
 export const KIND_SAMPLES: readonly { readonly resource: CachedResource; readonly object: object }[] = [

@@ -34,28 +34,50 @@ async function rollouts(stack: Stack, size: number): Promise<readonly BenchResul
   for (let round = 0; round < ROUNDS; round++) {
     let written = 0;
     const stop = stack.server.onRequest(({ verb, userAgent, resource }) => {
-      if (userAgent.startsWith("deltaloop/") && resource !== "events" && resource !== "leases" && ["create", "patch", "delete"].includes(verb)) written++;
+      if (
+        userAgent.startsWith("deltaloop/") &&
+        resource !== "events" &&
+        resource !== "leases" &&
+        ["create", "patch", "delete"].includes(verb)
+      )
+        written++;
     });
     const start = performance.now();
     const containers = [{ name: "main", image: `${name}:${round + 2}` }];
-    await stack.person.request("PATCH", `${DEPLOYMENTS}/${name}`, { spec: { template: { spec: { containers } } } }, "application/strategic-merge-patch+json");
+    await stack.person.request(
+      "PATCH",
+      `${DEPLOYMENTS}/${name}`,
+      { spec: { template: { spec: { containers } } } },
+      "application/strategic-merge-patch+json",
+    );
     await until(`${name} is rolled`, () => complete(stack, name));
     times.push((performance.now() - start) / 1_000);
     writes.push(written);
     stop();
   }
-  return [benchResult(`rollout of ${size} pods`, "s", times), benchResult(`writes of a rollout of ${size} pods`, "writes", writes, { name: "a create and a delete for each pod", value: 2 * size })];
+  return [
+    benchResult(`rollout of ${size} pods`, "s", times),
+    benchResult(`writes of a rollout of ${size} pods`, "writes", writes, { name: "a create and a delete for each pod", value: 2 * size }),
+  ];
 }
 
 /** As `kubectl rollout status` judges. */
 async function complete({ person }: Stack, name: string): Promise<boolean> {
   const object = await person.request("GET", `${DEPLOYMENTS}/${name}`);
   const { metadata, spec, status = {} } = object as unknown as Progress; // a Deployment
-  return (status.observedGeneration ?? 0) >= metadata.generation && [status.replicas, status.updatedReplicas, status.availableReplicas].every((count) => count === spec.replicas);
+  return (
+    (status.observedGeneration ?? 0) >= metadata.generation &&
+    [status.replicas, status.updatedReplicas, status.availableReplicas].every((count) => count === spec.replicas)
+  );
 }
 
 interface Progress {
   readonly metadata: { readonly generation: number };
   readonly spec: { readonly replicas: number };
-  readonly status?: { readonly observedGeneration?: number; readonly replicas?: number; readonly updatedReplicas?: number; readonly availableReplicas?: number };
+  readonly status?: {
+    readonly observedGeneration?: number;
+    readonly replicas?: number;
+    readonly updatedReplicas?: number;
+    readonly availableReplicas?: number;
+  };
 }

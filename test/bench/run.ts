@@ -56,7 +56,9 @@ async function main(names: readonly string[], json: boolean): Promise<number> {
 
 async function runHere(name: string): Promise<readonly BenchResult[]> {
   const busy = await busyCores();
-  console.error(`${name}: others keep ${busy.toFixed(1)} of ${availableParallelism()} cores busy${busy > BUSY_CORES_MAX ? ", and share in these figures" : ""}`);
+  console.error(
+    `${name}: others keep ${busy.toFixed(1)} of ${availableParallelism()} cores busy${busy > BUSY_CORES_MAX ? ", and share in these figures" : ""}`,
+  );
   const module = await BENCHES[name]?.();
   return (await module?.bench()) ?? [];
 }
@@ -70,7 +72,10 @@ async function busyCores(): Promise<number> {
 }
 
 async function runApart(name: string): Promise<readonly BenchResult[]> {
-  const child = spawn(process.execPath, [import.meta.filename, "--json", "--only", name], { stdio: ["ignore", "pipe", "inherit"], timeout: BENCH_MS_MAX });
+  const child = spawn(process.execPath, [import.meta.filename, "--json", "--only", name], {
+    stdio: ["ignore", "pipe", "inherit"],
+    timeout: BENCH_MS_MAX,
+  });
   let text = "";
   child.stdout.setEncoding("utf8").on("data", (chunk: string) => (text += chunk));
   const code = await new Promise<number | null>((resolve, reject) => child.once("error", reject).once("close", resolve));
@@ -90,7 +95,13 @@ function table(results: readonly BenchResult[]): string {
   ]);
   const lines = [["bench", "median", "unit", "n", "spread", "ratio"], ...rows];
   const widths = lines.reduce<number[]>((most, cells) => cells.map((cell, i) => Math.max(most[i] ?? 0, cell.length)), []);
-  return lines.map((cells) => `${cells.map((cell, i) => (i === 1 || i === 3 ? cell.padStart(widths[i] ?? 0) : cell.padEnd(widths[i] ?? 0))).join("  ")}`.trimEnd() + "\n").join("");
+  return lines
+    .map(
+      (cells) =>
+        `${cells.map((cell, i) => (i === 1 || i === 3 ? cell.padStart(widths[i] ?? 0) : cell.padEnd(widths[i] ?? 0))).join("  ")}`.trimEnd() +
+        "\n",
+    )
+    .join("");
 }
 
 function number(value: number): string {

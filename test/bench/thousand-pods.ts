@@ -71,7 +71,9 @@ export async function bench(): Promise<readonly BenchResult[]> {
     for (let round = 0; round <= ROUNDS; round++) {
       for (const contestant of contestants) {
         const measured = await play(contestant, `bench-${round}`);
-        process.stderr.write(`  round ${round} ${contestant.name}: ${measured.seconds.toFixed(2)} s, ${measured.requests} requests, ${measured.cpuSeconds.toFixed(2)} s of CPU${round === 0 ? " (warms up)" : ""}\n`);
+        process.stderr.write(
+          `  round ${round} ${contestant.name}: ${measured.seconds.toFixed(2)} s, ${measured.requests} requests, ${measured.cpuSeconds.toFixed(2)} s of CPU${round === 0 ? " (warms up)" : ""}\n`,
+        );
         if (round > 0) contestant.rounds.push(measured);
       }
     }
@@ -86,19 +88,31 @@ export async function bench(): Promise<readonly BenchResult[]> {
 function results([ours, theirs]: readonly Contestant[]): readonly BenchResult[] {
   const figures = { seconds: ["", "s"], requests: ["API requests for ", "requests"], cpuSeconds: ["CPU time for ", "s"] } as const;
   return Object.entries(figures).flatMap(([figure, [what, unit]]) => {
-    const of = (contestant: Contestant | undefined): readonly number[] => contestant?.rounds.map((round) => round[figure as keyof Round]) ?? []; // a key of `figures`
+    const of = (contestant: Contestant | undefined): readonly number[] =>
+      contestant?.rounds.map((round) => round[figure as keyof Round]) ?? []; // a key of `figures`
     const upstream = benchResult(`${what}1,000 pods of a ReplicaSet, upstream`, unit, of(theirs));
-    return [benchResult(`${what}1,000 pods of a ReplicaSet`, unit, of(ours), { name: "upstream in the same run", value: upstream.value }), upstream];
+    return [
+      benchResult(`${what}1,000 pods of a ReplicaSet`, unit, of(ours), { name: "upstream in the same run", value: upstream.value }),
+      upstream,
+    ];
   });
 }
 
 /** One ReplicaSet in a namespace of its own, and away with it. */
 async function play({ plane, client, pids }: Contestant, namespace: string): Promise<Round> {
   await client.request("POST", "/api/v1/namespaces", { apiVersion: "v1", kind: "Namespace", metadata: { name: namespace } });
-  await eventually("the namespace has its service account", async () => (await client.raw("GET", `/api/v1/namespaces/${namespace}/serviceaccounts/default`)).status === 200);
+  await eventually(
+    "the namespace has its service account",
+    async () => (await client.raw("GET", `/api/v1/namespaces/${namespace}/serviceaccounts/default`)).status === 200,
+  );
   const labels = { app: "bench" };
   const template = { metadata: { labels }, spec: { containers: [{ name: "main", image: "bench:1" }] } };
-  const replicaSet = { apiVersion: "apps/v1", kind: "ReplicaSet", metadata: { name: "bench" }, spec: { replicas: PODS, selector: { matchLabels: labels }, template } };
+  const replicaSet = {
+    apiVersion: "apps/v1",
+    kind: "ReplicaSet",
+    metadata: { name: "bench" },
+    spec: { replicas: PODS, selector: { matchLabels: labels }, template },
+  };
   const collection = `/apis/apps/v1/namespaces/${namespace}/replicasets`;
 
   const before = { requests: await requestsOf(plane), cpu: await cpuSeconds(pids) };
@@ -172,7 +186,11 @@ async function startDev(plane: ControlPlane, directory: string): Promise<Dev> {
   if (code !== 0) throw new Error(stderr);
   const kubeconfig = join(directory, "roles.kubeconfig");
   await writeFile(kubeconfig, await rolesKubeconfig(plane), { mode: 0o600 });
-  const child = spawn(process.execPath, [join(ROOT, "cli/main.ts"), "dev", "--act", "--kubeconfig", kubeconfig, "--lease-namespace", NAMESPACE], { stdio: ["pipe", "pipe", "pipe"] });
+  const child = spawn(
+    process.execPath,
+    [join(ROOT, "cli/main.ts"), "dev", "--act", "--kubeconfig", kubeconfig, "--lease-namespace", NAMESPACE],
+    { stdio: ["pipe", "pipe", "pipe"] },
+  );
   const exited = new Promise<void>((resolve) => child.once("exit", () => resolve()));
   let output = "";
   for (const stream of [child.stdout, child.stderr]) stream.setEncoding("utf8").on("data", (text: string) => (output += text));
@@ -200,7 +218,10 @@ interface KubeconfigFile {
 /** One kubeconfig with a context for each role of ours. */
 async function rolesKubeconfig(plane: ControlPlane): Promise<string> {
   const files = await Promise.all(
-    ROLES.map(async ({ name }) => ({ name, file: JSON.parse(await readFile(await plane.serviceAccountKubeconfig(NAMESPACE, name), "utf8")) as KubeconfigFile })), // written by test/envtest
+    ROLES.map(async ({ name }) => ({
+      name,
+      file: JSON.parse(await readFile(await plane.serviceAccountKubeconfig(NAMESPACE, name), "utf8")) as KubeconfigFile,
+    })), // written by test/envtest
   );
   const clusters = files[0]?.file.clusters ?? [];
   return JSON.stringify({

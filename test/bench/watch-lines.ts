@@ -34,8 +34,15 @@ export function bench(): readonly BenchResult[] {
   const parsed = benchResult("JSON.parse of the same lines", "events/s", bare, PARSE_SPIKE);
   const size = `${Math.round((megabytes * 1e6) / LINES)} bytes`;
   return [
-    benchResult(`watch lines of ${size}, parsed and stripped`, "events/s", ours, { name: "a bare JSON.parse of them", value: parsed.value }),
-    benchResult(`watch lines of ${size}, parsed and stripped, by size`, "MB/s", ours.map((rate) => (rate / LINES) * megabytes)),
+    benchResult(`watch lines of ${size}, parsed and stripped`, "events/s", ours, {
+      name: "a bare JSON.parse of them",
+      value: parsed.value,
+    }),
+    benchResult(
+      `watch lines of ${size}, parsed and stripped, by size`,
+      "MB/s",
+      ours.map((rate) => (rate / LINES) * megabytes),
+    ),
     parsed,
   ];
 }

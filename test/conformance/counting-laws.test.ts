@@ -50,31 +50,63 @@ it("idle: no sync, and no API write but the Leases and what nodes say, in five m
   const counted: Store = { ...store, take: (run, known) => (takes++, store.take(run, known)) };
   const wiring = (name: string) => {
     const api = kube(name);
-    const cluster = { store: counted, doorbells, reader: api, gateway: (controller: Parameters<typeof createWriteGateway>[1]) => createWriteGateway(api, controller, "act") };
+    const cluster = {
+      store: counted,
+      doorbells,
+      reader: api,
+      gateway: (controller: Parameters<typeof createWriteGateway>[1]) => createWriteGateway(api, controller, "act"),
+    };
     return { clock, random, log: silentLog, digester, clusters: [CLUSTER], cluster: () => cluster };
   };
-  const host = startFunctionHost({ sources: { deltas: queue, doorbells: doorbells.sources }, handlers: functionHandlers(wiring), clock, log: silentLog });
+  const host = startFunctionHost({
+    sources: { deltas: queue, doorbells: doorbells.sources },
+    handlers: functionHandlers(wiring),
+    clock,
+    log: silentLog,
+  });
   const ends = new AbortController();
   const watcher = kube("watcher");
   const lease = { namespace: "kube-system", name: "laws", identity: "one" };
   const watching = runWatcher(
-    { kube: watcher, store, queue, doorbells, clock, random, digester, log: silentLog, lead: (signal) => acquireLease({ reader: watcher, writer: watcher, clock, random, log: silentLog }, lease, signal) },
+    {
+      kube: watcher,
+      store,
+      queue,
+      doorbells,
+      clock,
+      random,
+      digester,
+      log: silentLog,
+      lead: (signal) => acquireLease({ reader: watcher, writer: watcher, clock, random, log: silentLog }, lease, signal),
+    },
     { cluster: CLUSTER, clusterUid: "uid", identity, holeRelistMs: MINUTE_MS },
     ends.signal,
   );
-  const nodes = runScriptedNodes(createInProcessClient(server, { userAgent: "nodes" }), { count: 1, clock, random, bindPods: true }, ends.signal);
+  const nodes = runScriptedNodes(
+    createInProcessClient(server, { userAgent: "nodes" }),
+    { count: 1, clock, random, bindPods: true },
+    ends.signal,
+  );
   await clock.advance(5_000);
   const person = createInProcessClient(server, { userAgent: "person" });
   const template = { metadata: { labels: { app: "web" } }, spec: { containers: [{ name: "main", image: "web:1" }] } };
   const spec = { replicas: 5, selector: { matchLabels: { app: "web" } }, template };
-  await person.request("POST", "/apis/apps/v1/namespaces/default/deployments", { apiVersion: "apps/v1", kind: "Deployment", metadata: { name: "web" }, spec });
+  await person.request("POST", "/apis/apps/v1/namespaces/default/deployments", {
+    apiVersion: "apps/v1",
+    kind: "Deployment",
+    metadata: { name: "web" },
+    spec,
+  });
   await clock.advance(MINUTE_MS);
-  const { status } = (await person.request("GET", "/apis/apps/v1/namespaces/default/deployments/web")) as unknown as { readonly status: { readonly availableReplicas?: number } }; // a Deployment
+  const { status } = (await person.request("GET", "/apis/apps/v1/namespaces/default/deployments/web")) as unknown as {
+    readonly status: { readonly availableReplicas?: number };
+  }; // a Deployment
   expect(status.availableReplicas).toBe(5);
 
   const writes: string[] = [];
   server.onRequest(({ verb, resource, userAgent }) => {
-    if (!["get", "list", "watch"].includes(verb) && resource !== "leases" && userAgent !== "nodes") writes.push(`${userAgent} ${verb} ${resource}`);
+    if (!["get", "list", "watch"].includes(verb) && resource !== "leases" && userAgent !== "nodes")
+      writes.push(`${userAgent} ${verb} ${resource}`);
   });
   takes = 0;
   await clock.advance(5 * MINUTE_MS);
@@ -133,7 +165,10 @@ it.each([
     log: silentLog,
     openGeneration: () => Promise.resolve({ generation: 1, floor: "0" }),
     quarantine: () => Promise.reject(new Error("nothing to set aside")),
-    ...(cached && { cachedVersions: () => Promise.resolve(new VersionSet(Array.from({ length: PODS }, (_, i) => VersionSet.hashOf(keyText(i), uidText(i), "1")))) }),
+    ...(cached && {
+      cachedVersions: () =>
+        Promise.resolve(new VersionSet(Array.from({ length: PODS }, (_, i) => VersionSet.hashOf(keyText(i), uidText(i), "1")))),
+    }),
   };
   const stream = new ResourceStream(ports, "pods", undefined);
   heap.before = heapUsed();
@@ -158,7 +193,14 @@ function uidText(number: number): string {
 function podText(number: number): string {
   const [namespace, name] = keyText(number).split("/");
   return JSON.stringify({
-    metadata: { namespace, name, uid: uidText(number), resourceVersion: String(8_000_000 + number), labels: { app: "web-frontend" }, creationTimestamp: "2026-03-01T10:00:00Z" },
+    metadata: {
+      namespace,
+      name,
+      uid: uidText(number),
+      resourceVersion: String(8_000_000 + number),
+      labels: { app: "web-frontend" },
+      creationTimestamp: "2026-03-01T10:00:00Z",
+    },
     spec: { nodeName: `node-${number}`, containers: [{ name: "main", image: "web:1" }] },
     status: { phase: "Running" },
   });

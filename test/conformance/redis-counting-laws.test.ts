@@ -82,7 +82,12 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
     await rig.person.request("POST", DEPLOYMENTS, deployment("web", 20));
     await rig.stream();
     await rig.settle();
-    await rig.person.request("PATCH", `${DEPLOYMENTS}/web`, { spec: { template: { spec: { containers: [{ name: "main", image: "web:2" }] } } } }, STRATEGIC);
+    await rig.person.request(
+      "PATCH",
+      `${DEPLOYMENTS}/web`,
+      { spec: { template: { spec: { containers: [{ name: "main", image: "web:2" }] } } } },
+      STRATEGIC,
+    );
     await rig.stream();
     await rig.settle();
     const names = (await items(REPLICA_SETS)).toSorted((a, b) => Number(b.spec?.replicas) - Number(a.spec?.replicas));
@@ -134,7 +139,8 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
   it("Redis: at most 750 bytes per pod, all in", async () => {
     const before = await rig.memory();
     const pods = 2_000;
-    for (let i = 0; i < pods; i++) await rig.person.request("POST", PODS, bare(`web-frontend-7f8fb6d5c9-${i.toString(36).padStart(5, "0")}`));
+    for (let i = 0; i < pods; i++)
+      await rig.person.request("POST", PODS, bare(`web-frontend-7f8fb6d5c9-${i.toString(36).padStart(5, "0")}`));
     await rig.stream();
     expect(((await rig.memory()) - before) / pods).toBeLessThanOrEqual(MEMORY_BYTES_PER_POD);
   });
@@ -153,7 +159,9 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
   async function replicaSet(replicas: number): Promise<void> {
     await create("web", replicas);
     await rig.settle();
-    expect(await items(PODS)).toSatisfy((pods: readonly Item[]) => pods.filter(({ metadata }) => metadata.labels?.["app"] === "web").length === replicas);
+    expect(await items(PODS)).toSatisfy(
+      (pods: readonly Item[]) => pods.filter(({ metadata }) => metadata.labels?.["app"] === "web").length === replicas,
+    );
   }
 
   function writesOf({ requests }: Cost): readonly string[] {
@@ -188,7 +196,11 @@ describe.skipIf(reason !== undefined)("from the POST of a ReplicaSet of 1,000 un
   it("at most 5 entries are read for each pod, and the status is written at most 10 times", async () => {
     const wanted = 1_000;
     let entries = 0;
-    const embedded = await startEmbedded({ log: silentLog, nodes: 0, observe: (store) => countingEntries(store, (count) => (entries += count)) });
+    const embedded = await startEmbedded({
+      log: silentLog,
+      nodes: 0,
+      observe: (store) => countingEntries(store, (count) => (entries += count)),
+    });
     try {
       expect(embedded.storeName).toBe("redis-server");
       await embedded.ready();
@@ -209,7 +221,10 @@ describe.skipIf(reason !== undefined)("from the POST of a ReplicaSet of 1,000 un
         spec: { replicas: wanted, selector: { matchLabels: { app: "web" } }, template: template("web") },
       });
       await all;
-      expect({ entries: entries <= 5 * wanted, statusWrites: statusWrites <= 10, seen: { entries, statusWrites } }).toMatchObject({ entries: true, statusWrites: true });
+      expect({ entries: entries <= 5 * wanted, statusWrites: statusWrites <= 10, seen: { entries, statusWrites } }).toMatchObject({
+        entries: true,
+        statusWrites: true,
+      });
     } finally {
       await embedded.stop();
     }
@@ -248,7 +263,12 @@ function template(app: string): object {
 }
 
 function deployment(name: string, replicas: number): object {
-  return { apiVersion: "apps/v1", kind: "Deployment", metadata: { name }, spec: { replicas, selector: { matchLabels: { app: name } }, template: template(name) } };
+  return {
+    apiVersion: "apps/v1",
+    kind: "Deployment",
+    metadata: { name },
+    spec: { replicas, selector: { matchLabels: { app: name } }, template: template(name) },
+  };
 }
 
 function bare(name: string, app = "web"): object {

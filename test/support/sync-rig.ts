@@ -64,7 +64,11 @@ class CountingRedis extends Redis {
 const EPOCH = "laws";
 const FENCE = "1";
 const CLUSTER = "0123456789ab";
-const HANDLERS: { readonly [C in Controller]: SyncHandler } = { deployment: syncDeployment, replicaset: syncReplicaSet, replicationcontroller: syncReplicationController };
+const HANDLERS: { readonly [C in Controller]: SyncHandler } = {
+  deployment: syncDeployment,
+  replicaset: syncReplicaSet,
+  replicationcontroller: syncReplicationController,
+};
 const ITEMS_PER_MESSAGE = 100;
 /** Doorbells for later than this are not waited for. */
 const DELAY_MS_MAX = 1_000;
@@ -133,14 +137,20 @@ export async function startSyncRig(redisUrl: string): Promise<SyncRig> {
   for (const resource of CACHED_RESOURCES) {
     await store.openFence({ epoch: EPOCH, fence: FENCE, resource, lanes: LANES[resource] });
     await store.openGeneration({ epoch: EPOCH, fence: FENCE, resource });
-    for (let lane = 0; lane < LANES[resource]; lane++) await apply(encodePack({ ...head(resource, lane), k: "M", L: server.resourceVersion, part: 1, parts: 1, rows: [] }));
+    for (let lane = 0; lane < LANES[resource]; lane++)
+      await apply(encodePack({ ...head(resource, lane), k: "M", L: server.resourceVersion, part: 1, parts: 1, rows: [] }));
   }
 
   /** Version of each object that the cache has heard of, by resource and key. */
   const heard = new Map<string, { readonly uid: string; readonly rv: string }>();
   const stream = async (): Promise<void> => {
     for (const resource of CACHED_RESOURCES) {
-      const now = new Map((await person.list(listPath(resource))).items.map((object) => [keyOf(object as unknown as KubeObject), object as unknown as KubeObject])); // API objects
+      const now = new Map(
+        (await person.list(listPath(resource))).items.map((object) => [
+          keyOf(object as unknown as KubeObject),
+          object as unknown as KubeObject,
+        ]),
+      ); // API objects
       const items: EnvelopeItem[] = [];
       for (const [key, object] of now) {
         const { uid, resourceVersion: rv } = object.metadata;
@@ -155,14 +165,25 @@ export async function startSyncRig(redisUrl: string): Promise<SyncRig> {
         items.push({ t: "D", key, uid, rv: server.resourceVersion });
       }
       for (const [lane, ofLane] of Map.groupBy(items, ({ key }) => laneOf(key, LANES[resource])))
-        for (let at = 0; at < ofLane.length; at += ITEMS_PER_MESSAGE) await apply(encodePack({ ...head(resource, lane), k: "D", items: ofLane.slice(at, at + ITEMS_PER_MESSAGE) }));
+        for (let at = 0; at < ofLane.length; at += ITEMS_PER_MESSAGE)
+          await apply(encodePack({ ...head(resource, lane), k: "D", items: ofLane.slice(at, at + ITEMS_PER_MESSAGE) }));
     }
   };
 
   const run = async (bell: Doorbell): Promise<void> => {
     const { controller } = bell;
     const api = createKubeHttp({ server: http.url, component: controller });
-    const ports = { store: counted(store, verbs), doorbells, reader: api, gateway: createWriteGateway(api, controller, "act"), digester, registry: REGISTRY, clock, random, log: silentLog };
+    const ports = {
+      store: counted(store, verbs),
+      doorbells,
+      reader: api,
+      gateway: createWriteGateway(api, controller, "act"),
+      digester,
+      registry: REGISTRY,
+      clock,
+      random,
+      log: silentLog,
+    };
     await runKey(ports, controller, bell, HANDLERS[controller]);
   };
 
@@ -186,7 +207,12 @@ export async function startSyncRig(redisUrl: string): Promise<SyncRig> {
       const before = { commands: client.commands, bytesRead: client.bytesRead };
       [verbs.length, requests.length] = [0, 0];
       await run(bell);
-      return { verbs: [...verbs], requests: [...requests], commands: client.commands - before.commands, bytesRead: client.bytesRead - before.bytesRead };
+      return {
+        verbs: [...verbs],
+        requests: [...requests],
+        commands: client.commands - before.commands,
+        bytesRead: client.bytesRead - before.bytesRead,
+      };
     },
     async settle() {
       for (;;) {
@@ -208,7 +234,7 @@ export async function startSyncRig(redisUrl: string): Promise<SyncRig> {
 }
 
 /** The Store, noting each verb. */
-export function counted(store: Store, verbs: string[]): Store {
+function counted(store: Store, verbs: string[]): Store {
   return new Proxy(store, {
     get(target, verb: keyof Store) {
       const value: unknown = Reflect.get(target, verb);

@@ -7,7 +7,7 @@ import { createRedisStore } from "../../../shared/adapters/redis/redis-store.ts"
 import type { StoreFactory } from "../store.ts";
 
 /** 2026-03-01T10:00:00Z. No test may depend on which. */
-export const START_MS = 1_772_359_200_000;
+const START_MS = 1_772_359_200_000;
 
 /** A fixture on one server, which is emptied first. `connect` makes a client of the fixture's own. */
 export function redisFixture(connect: () => Redis): StoreFactory {

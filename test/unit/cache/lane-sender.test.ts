@@ -82,7 +82,10 @@ test("[informer T26] entries that failed are sent again under the same ids, befo
 });
 
 test("a call takes messages of several lanes; a lane that failed holds back nobody else", async () => {
-  const { clock, sender, batches } = setUp((entries, call) => ({ failed: call === 1 ? entries.slice(0, 1).map(({ id }) => ({ id, reason: "throttled", permanent: false })) : [] }), 4);
+  const { clock, sender, batches } = setUp(
+    (entries, call) => ({ failed: call === 1 ? entries.slice(0, 1).map(({ id }) => ({ id, reason: "throttled", permanent: false })) : [] }),
+    4,
+  );
   sender.watermark("5");
   await clock.advance(0);
   expect(batches.map((batch) => batch.map(({ group }) => group))).toEqual([["c1.pods.0", "c1.pods.1", "c1.pods.2", "c1.pods.3"]]);

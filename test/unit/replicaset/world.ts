@@ -24,7 +24,7 @@ import { syncReplicationController } from "../../../shared/replication/sync.ts";
 import { FakeApi } from "./fake-api.ts";
 import type { FakeObject } from "./fake-api.ts";
 
-export const NOW_MS = Date.parse("2026-03-01T10:00:00Z");
+const NOW_MS = Date.parse("2026-03-01T10:00:00Z");
 const EPOCH = "epoch-1";
 const FENCE = "1";
 const REGISTRY: readonly AffectedKeys[] = [replicaSetAffectedKeys, replicationControllerAffectedKeys];
