@@ -180,7 +180,7 @@ interface Dev {
   stop(): Promise<void>;
 }
 
-/** `deltaloop dev --act` as its user would start it, with our RBAC manifests. It ends with us: its input is a pipe from us. */
+/** `deltaloop dev --act` as its user would start it, with our RBAC manifests. */
 async function startDev(plane: ControlPlane, directory: string): Promise<Dev> {
   const { code, stderr } = await plane.kubectl(["apply", "-f", join(ROOT, "infra/manifests/rbac.yaml")]);
   if (code !== 0) throw new Error(stderr);
