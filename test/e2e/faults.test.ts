@@ -63,6 +63,9 @@ const FAULTS: readonly Fault[] = [
   { name: "API server restarted", strike: (_, cluster) => cluster.plane.restartApiServer() },
 ];
 
+/** Creates that a killed host may have had on their way: a slow-start batch of each ReplicaSet. */
+const IN_FLIGHT_MAX = 10;
+
 await whereRealPartsAre("faults on a real control plane", () => {
   describe("a rollout of 20 pods goes on", () => {
     let cluster: Cluster;
@@ -144,7 +147,10 @@ function expectWithinBounds(history: History, before: number): void {
   expect(moments.flatMap(({ overshot }) => overshot)).toEqual([]);
 }
 
-/** Each ReplicaSet made as many pods as it was to have, and the API server's own log knows of no other. */
+/**
+ * Each ReplicaSet made as many pods as it was to have, and the API server's own log knows of no other. It may know of fewer: a
+ * create whose caller was killed before the answer is stored, but not logged as answered with 201.
+ */
 async function expectCreatedOnce(cluster: Cluster, namespace: string, history: History): Promise<void> {
   expect(Object.values(podsCreated(history.changes()))).toEqual([REPLICAS, REPLICAS]);
   const creates = (await cluster.audit()).filter(({ verb, objectRef }) => verb === "create" && objectRef?.namespace === namespace);
@@ -153,7 +159,9 @@ async function expectCreatedOnce(cluster: Cluster, namespace: string, history: H
       ({ objectRef, responseStatus }) =>
         objectRef?.resource === resource && objectRef.subresource === undefined && responseStatus?.code === 201,
     ).length;
-  expect({ pods: count("pods"), replicaSets: count("replicasets") }).toEqual({ pods: 2 * REPLICAS, replicaSets: 2 });
+  expect(count("pods")).toBeLessThanOrEqual(2 * REPLICAS);
+  expect(count("pods")).toBeGreaterThanOrEqual(2 * REPLICAS - IN_FLIGHT_MAX);
+  expect(count("replicasets")).toBe(2);
 }
 
 function seconds(ms: number): string {
