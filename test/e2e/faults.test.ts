@@ -37,6 +37,8 @@ const deployment = {
 interface Fault {
   readonly name: string;
   readonly strike: (dev: Running, cluster: Cluster) => Promise<void> | void;
+  /** The fault ends our recording's watches, too. */
+  readonly breaksTheWatch?: true;
 }
 
 const kill =
@@ -60,7 +62,7 @@ const FAULTS: readonly Fault[] = [
   { name: "watcher killed −9", strike: kill("watcher") },
   { name: "queue killed −9 with messages in it", strike: killFullQueue },
   { name: "watcher, queue and function host killed −9 at once", strike: kill("watcher", "queue", "functions") },
-  { name: "API server restarted", strike: (_, cluster) => cluster.plane.restartApiServer() },
+  { name: "API server restarted", strike: (_, cluster) => cluster.plane.restartApiServer(), breaksTheWatch: true },
 ];
 
 /** Creates that a killed host may have had on their way: a slow-start batch of each ReplicaSet. */
@@ -79,7 +81,7 @@ await whereRealPartsAre("faults on a real control plane", () => {
       await cluster?.stop();
     });
 
-    for (const [index, { name, strike }] of FAULTS.entries()) {
+    for (const [index, { name, strike, breaksTheWatch }] of FAULTS.entries()) {
       it(`after: ${name}`, async () => {
         const namespace = `fault-${index}`;
         await cluster.kubectl("create", "namespace", namespace);
@@ -104,7 +106,7 @@ await whereRealPartsAre("faults on a real control plane", () => {
 
         await sleep(1_500); // for whoever would do something once more
         await history.stop();
-        expectWithinBounds(history, before);
+        expectWithinBounds(history, before, breaksTheWatch === true);
         await expectCreatedOnce(cluster, namespace, history);
       });
     }
@@ -135,7 +137,11 @@ function longestPauseMs(writesAtMs: readonly number[], fromMs: number): number {
   return writesAtMs.reduce((longest, atMs, index) => Math.max(longest, atMs - (writesAtMs[index - 1] ?? fromMs)), 0);
 }
 
-function expectWithinBounds(history: History, before: number): void {
+/**
+ * `breaksTheWatch`: the fault cuts our own recording too, kind by kind, so a ReplicaSet's size may be older than its pods in it.
+ * That each pod was created exactly once is then judged by expectCreatedOnce alone.
+ */
+function expectWithinBounds(history: History, before: number, breaksTheWatch: boolean): void {
   const changes = history.changes();
   const from = changes[before]?.revision ?? 0n;
   const moments = momentsOf(changes, "web").filter(({ change }) => change.revision >= from);
@@ -144,7 +150,7 @@ function expectWithinBounds(history: History, before: number): void {
   );
   expect(most(moments, ({ asked }) => asked)).toBeLessThanOrEqual(ASKED_MAX);
   expect(least(moments, ({ ready }) => ready)).toBeGreaterThanOrEqual(READY_MIN);
-  expect(moments.flatMap(({ overshot }) => overshot)).toEqual([]);
+  if (!breaksTheWatch) expect(moments.flatMap(({ overshot }) => overshot)).toEqual([]);
 }
 
 /**
