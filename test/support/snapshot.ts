@@ -100,10 +100,12 @@ function podText(pod: KubeObjectShape): string {
   const spec = { ...(pod.spec as Fields | undefined) };
   delete spec["nodeName"];
   const name = pod.metadata.name.replace(/-[a-z0-9]{5}$/, "-*****");
-  return JSON.stringify({ ...rest, metadata: { ...(rest["metadata"] as Fields), name }, spec }).replaceAll(
-    /kube-api-access-[a-z0-9]{5}/g,
-    "kube-api-access-*****",
-  ); // metadata is an object
+  return (
+    JSON.stringify({ ...rest, metadata: { ...(rest["metadata"] as Fields), name }, spec }) // metadata is an object
+      // kubectl's own copy of what was applied names the pod, too.
+      .replaceAll(pod.metadata.name, name)
+      .replaceAll(/kube-api-access-[a-z0-9]{5}/g, "kube-api-access-*****")
+  );
 }
 
 function counted(texts: readonly string[]): Json {
