@@ -122,9 +122,11 @@ await whereRealPartsAre("dev on a real control plane", () => {
         await sleep(1_500); // a write would have been sent by now
         expect(await ownWrites(cluster)).toEqual([]);
         expect(await cluster.list("/apis/apps/v1/namespaces/default/replicasets")).toEqual([]);
-      } finally {
-        await expectGone(dev, "SIGTERM");
+      } catch (error) {
+        await dev.stop();
+        throw error;
       }
+      await expectGone(dev, "SIGTERM");
       expect((await dev.exited).code).toBe(0);
     });
 
@@ -150,9 +152,11 @@ await whereRealPartsAre("dev on a real control plane", () => {
         expect(dev.output()).toMatch(
           /Deployment default\/web had its status written by kube-controller-manager at .*--controllers=\*,-deployment-controller/,
         );
-      } finally {
-        await expectGone(dev, "itself");
+      } catch (error) {
+        await dev.stop();
+        throw error;
       }
+      await expectGone(dev, "itself");
       const writes = (await ownWrites(cluster)).length;
       await cluster.kubectl("scale", "deployment/web", "--replicas=3");
       await sleep(1_500);
@@ -166,9 +170,11 @@ await whereRealPartsAre("dev on a real control plane", () => {
         await sleep(1_000);
         expect(isRunning(dev.pid)).toBe(true);
         expect(dev.output()).not.toContain("stopped acting");
-      } finally {
-        await expectGone(dev, "SIGTERM");
+      } catch (error) {
+        await dev.stop();
+        throw error;
       }
+      await expectGone(dev, "SIGTERM");
     });
 
     it("names each right that a role lacks", async () => {
