@@ -124,14 +124,23 @@ async function runStep(step: Step): Promise<Tally> {
   const seconds = ((performance.now() - startedAt) / 1000).toFixed(1);
   const counts = tally.files === undefined ? "" : `  ${describe(tally)}`;
   console.log(`${tally.failed === 0 ? "ok  " : "FAIL"}  ${step.name.padEnd(14)}${seconds.padStart(6)} s${counts}`);
-  if (tally.failed > 0) console.log(`\n${withoutPassed(output)}\n`);
+  if (tally.failed > 0) {
+    // Names first: whoever keeps only the beginning of a long output still learns what failed.
+    for (const line of failedNames(output)) console.log(`      failed: ${line}`);
+    console.log(`\n${withoutPassed(output)}\n`);
+  }
   for (const [why, skipped] of Map.groupBy(tally.skipped, (test) => test.why)) console.log(`      ${skipped.length} skipped: ${why}`);
   return tally;
 }
 
-/** Vitest names every file that passed; they are not what one looks for now. */
+/** `file > suite > test: the first line of its error`, as vitest's summary has them. */
+function failedNames(output: string): readonly string[] {
+  return [...output.matchAll(/^ FAIL {1,2}(.+)\n(.*)$/gm)].map(([, name = "", error = ""]) => `${name}: ${error}`);
+}
+
+/** What passed and what was measured is not what one looks for now. */
 function withoutPassed(output: string): string {
-  return output.replace(/^ ✓ .*\n/gm, "").trim();
+  return output.replace(/^ *(?:✓|measured:) .*\n/gm, "").trim();
 }
 
 /** What e2e needs and this machine may be given; the reasons why a part will not run come loudly and before anything else. */
