@@ -21,7 +21,6 @@ import { consoleLog } from "./console-log.ts";
 import { readClusterIdentity } from "./cluster-id.ts";
 import { kubeAccess } from "./kube-access.ts";
 import { guardAgainstUpstream } from "./upstream-guard.ts";
-import type { UpstreamActiveError } from "./upstream-guard.ts";
 import { untilSignalled, untilStdinEnds } from "./signals.ts";
 import { UsageError } from "./usage-error.ts";
 
@@ -37,6 +36,7 @@ interface WatchFlags {
 const HOLE_LIMIT_MS = 2_000;
 const HOLE_RELIST_MS = 60_000;
 export const EXIT_UPSTREAM_ACTIVE = 3;
+const END_MS_MAX = 2_000;
 
 export function registerWatch(program: Command): void {
   program
@@ -78,11 +78,14 @@ async function runWatch(flags: WatchFlags): Promise<void> {
       ? (signal: AbortSignal) => acquireLease({ reader: kube, writer: kube, clock, random, log }, lease, signal)
       : () => Promise.resolve(unleased(clock));
   const stopped = new AbortController();
-  let upstream: UpstreamActiveError | undefined;
   const guarded = flags.guard
     ? guardAgainstUpstream(kube, clock.now(), (found) => {
-        upstream ??= found;
+        if (stopped.signal.aborted) return;
+        log.error(found.message);
+        process.exitCode = EXIT_UPSTREAM_ACTIVE;
         stopped.abort(found);
+        // Whoever started us goes on acting until we are gone, so nothing that hangs may hold us.
+        setTimeout(() => process.exit(), END_MS_MAX).unref();
       })
     : kube;
   await runWatcher(
@@ -101,10 +104,6 @@ async function runWatch(flags: WatchFlags): Promise<void> {
     AbortSignal.any([ends, stopped.signal]),
   );
   await store.close();
-  if (upstream) {
-    log.error(upstream.message);
-    process.exitCode = EXIT_UPSTREAM_ACTIVE;
-  }
   sqs.destroy();
   process.exit();
 }
