@@ -4,8 +4,11 @@
 export const CACHED_RESOURCES = ["deployments", "replicasets", "replicationcontrollers", "pods"] as const;
 export type CachedResource = (typeof CACHED_RESOURCES)[number];
 
-/** Everything we may read or write. Lease, Events and Namespaces never travel and are never cached. */
-export type Resource = CachedResource | "leases" | "events" | "namespaces";
+/** What only a node agent reads or writes, with its node's identity. */
+export type NodeResource = "nodes" | "services" | "configmaps" | "secrets" | "serviceaccounts" | "tokenreviews" | "subjectaccessreviews";
+
+/** Everything we may read or write. All but the cached ones never travel and are never cached. */
+export type Resource = CachedResource | "leases" | "events" | "namespaces" | NodeResource;
 
 export interface ResourceInfo {
   /** `apis/apps/v1` or `api/v1`. */
@@ -23,6 +26,18 @@ export const RESOURCES: { readonly [R in Resource]: ResourceInfo } = {
   leases: { path: "apis/coordination.k8s.io/v1", apiVersion: "coordination.k8s.io/v1", group: "coordination.k8s.io", kind: "Lease" },
   events: { path: "api/v1", apiVersion: "v1", group: "", kind: "Event" },
   namespaces: { path: "api/v1", apiVersion: "v1", group: "", kind: "Namespace" },
+  nodes: { path: "api/v1", apiVersion: "v1", group: "", kind: "Node" },
+  services: { path: "api/v1", apiVersion: "v1", group: "", kind: "Service" },
+  configmaps: { path: "api/v1", apiVersion: "v1", group: "", kind: "ConfigMap" },
+  secrets: { path: "api/v1", apiVersion: "v1", group: "", kind: "Secret" },
+  serviceaccounts: { path: "api/v1", apiVersion: "v1", group: "", kind: "ServiceAccount" },
+  tokenreviews: { path: "apis/authentication.k8s.io/v1", apiVersion: "authentication.k8s.io/v1", group: "authentication.k8s.io", kind: "TokenReview" },
+  subjectaccessreviews: {
+    path: "apis/authorization.k8s.io/v1",
+    apiVersion: "authorization.k8s.io/v1",
+    group: "authorization.k8s.io",
+    kind: "SubjectAccessReview",
+  },
 };
 
 /** The controllers: each has a primary resource, a work queue and a sync function of its own. */

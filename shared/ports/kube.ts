@@ -48,6 +48,8 @@ export interface Target {
 export interface CreateRequest {
   readonly resource: Resource;
   readonly namespace: string;
+  /** A POST to a part of an object: `{ name: "default", subresource: "token" }` of serviceaccounts is a TokenRequest. */
+  readonly of?: { readonly name: string; readonly subresource: "token" };
   /** The whole object, name included. Not readonly-typed deeper: it is built, sent and forgotten. */
   readonly body: object;
 }
@@ -62,6 +64,8 @@ export interface PatchRequest extends Target {
 
 export interface DeleteRequest extends Target {
   readonly preconditions: { readonly uid: string; readonly resourceVersion?: string };
+  /** Only the node agent gives one: 0 ends a pod's graceful deletion. */
+  readonly gracePeriodSeconds?: number;
 }
 
 export interface ReplaceRequest extends Target {
@@ -78,12 +82,13 @@ export interface ReplaceRequest extends Target {
  * L5 no byte for `inactivityMs` aborts the stream (UnansweredError).
  * L6 aborting the signal ends the call promptly and closes the connection.
  */
-export interface KubeWatch {
-  listPage(resource: CachedResource, query: ListQuery, signal: AbortSignal): Promise<ListPage>;
-  watch(resource: CachedResource, query: WatchQuery, signal: AbortSignal): AsyncIterable<readonly string[]>;
+export interface KubeWatch<R extends Resource = CachedResource> {
+  listPage(resource: R, query: ListQuery, signal: AbortSignal): Promise<ListPage>;
+  watch(resource: R, query: WatchQuery, signal: AbortSignal): AsyncIterable<readonly string[]>;
 }
 
 export interface ListQuery {
+  readonly fieldSelector?: string;
   readonly limit?: number;
   readonly continue?: string;
   readonly resourceVersion?: string;
@@ -98,6 +103,7 @@ export interface ListPage {
 }
 
 export interface WatchQuery {
+  readonly fieldSelector?: string;
   readonly resourceVersion?: string;
   readonly allowWatchBookmarks: boolean;
   readonly timeoutSeconds: number;

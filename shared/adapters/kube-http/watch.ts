@@ -4,6 +4,7 @@
  */
 import type { IncomingMessage } from "node:http";
 
+import type { Resource } from "../../api/resources.ts";
 import { UnansweredError } from "../../ports/errors.ts";
 import type { KubeWatch, ListQuery, WatchQuery } from "../../ports/kube.ts";
 import { unanswered } from "./client.ts";
@@ -24,7 +25,7 @@ const STATUS_LINE_MAX = 64 * 1024;
 export function createWatch(
   client: KubeClient,
   options: { readonly inactivityMs?: number; readonly bufferBytesMax?: number } = {},
-): KubeWatch {
+): KubeWatch<Resource> {
   const inactivityMs = options.inactivityMs ?? INACTIVITY_MS;
   const bufferBytesMax = options.bufferBytesMax ?? BUFFER_BYTES_MAX;
 
@@ -155,6 +156,7 @@ function throwIfStatus(line: string): void {
 
 function listParameters(query: ListQuery): Readonly<Record<string, string | number | undefined>> {
   return {
+    fieldSelector: query.fieldSelector,
     limit: query.limit,
     continue: query.continue,
     resourceVersion: query.resourceVersion,
@@ -165,6 +167,7 @@ function listParameters(query: ListQuery): Readonly<Record<string, string | numb
 function watchParameters(query: WatchQuery): Readonly<Record<string, string | number | boolean | undefined>> {
   return {
     watch: true,
+    fieldSelector: query.fieldSelector,
     resourceVersion: query.resourceVersion,
     allowWatchBookmarks: query.allowWatchBookmarks,
     timeoutSeconds: query.timeoutSeconds,

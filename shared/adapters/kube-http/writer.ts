@@ -10,8 +10,9 @@ export function createWriter(client: KubeClient): KubeWriter {
   const query = { fieldManager: client.fieldManager, timeout };
 
   return {
-    async create({ resource, namespace, body }) {
-      return asObject(await client.json({ method: "POST", path: resourcePath(resource, namespace), query, body }));
+    async create({ resource, namespace, of, body }) {
+      const path = resourcePath(resource, namespace, of?.name, of?.subresource);
+      return asObject(await client.json({ method: "POST", path, query, body }));
     },
 
     async patch({ resource, namespace, name, subresource, type, body }) {
@@ -19,8 +20,8 @@ export function createWriter(client: KubeClient): KubeWriter {
       return asObject(await client.json({ method: "PATCH", path, query, body, contentType: type }));
     },
 
-    async delete({ resource, namespace, name, preconditions }) {
-      const body = { apiVersion: "v1", kind: "DeleteOptions", preconditions };
+    async delete({ resource, namespace, name, preconditions, gracePeriodSeconds }) {
+      const body = { apiVersion: "v1", kind: "DeleteOptions", preconditions, ...(gracePeriodSeconds !== undefined && { gracePeriodSeconds }) };
       const answer = await client.json({ method: "DELETE", path: resourcePath(resource, namespace, name), query: { timeout }, body });
       return isStatus(answer) ? undefined : asObject(answer);
     },

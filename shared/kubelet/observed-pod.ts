@@ -1,0 +1,118 @@
+/** What the runtime says of one pod (node-agent §6.1): the kubelet's observed state. Source: pkg/kubelet/container/runtime.go, PodStatus. */
+import type { Container, ContainerState, ContainerStatus, NamespaceMode, PodSandboxState, PodSandboxStatus } from "../ports/cri-types.ts";
+import { ANNOTATIONS, LABELS } from "./labels.ts";
+
+export interface ObservedPod {
+  readonly uid: string;
+  readonly name: string;
+  readonly namespace: string;
+  /** Of the newest sandbox, if that is READY. */
+  readonly ips: readonly string[];
+  /** Newest first. */
+  readonly sandboxes: readonly ObservedSandbox[];
+  /** Newest first; several of one name are instances of one container. */
+  readonly containers: readonly ObservedContainer[];
+  /** The runtime was asked no earlier than this. */
+  readonly readAtMs: number;
+}
+
+export interface ObservedSandbox {
+  readonly id: string;
+  readonly attempt: number;
+  readonly state: PodSandboxState;
+  readonly createdAtMs: number;
+  /** Absent: the runtime says nothing of it. */
+  readonly network?: { readonly ip: string; readonly additionalIps: readonly string[] };
+  readonly networkMode?: NamespaceMode;
+}
+
+export interface ObservedContainer {
+  readonly id: string;
+  readonly sandboxId: string;
+  readonly name: string;
+  readonly state: ContainerState;
+  readonly image: string;
+  readonly imageRef: string;
+  /** Hexadecimal, of name and image, as it was when the container was made (containerHash). */
+  readonly hash: string;
+  readonly restartCount: number;
+  readonly createdAtMs: number;
+  /** Absent while CREATED. */
+  readonly startedAtMs?: number;
+  /** These four mean something only when EXITED. */
+  readonly finishedAtMs?: number;
+  readonly exitCode: number;
+  readonly reason: string;
+  /** The runtime's own and, after it, the termination message. */
+  readonly message: string;
+  readonly logPath: string;
+}
+
+/** How the agent answers "what does the newest result of this probe say": `undefined` = there is no such probe, or none ran yet. */
+export type ProbeAnswer = "Success" | "Failure" | "Unknown" | undefined;
+
+/** The newest instance of a container. */
+export function newestOf(observed: ObservedPod, container: string): ObservedContainer | undefined {
+  return observed.containers.find(({ name }) => name === container);
+}
+
+/** Nothing known of it: what a pod looks like before its first sandbox. */
+export function nothingObserved(pod: { readonly uid: string; readonly name: string; readonly namespace: string }, readAtMs: number): ObservedPod {
+  return { ...pod, ips: [], sandboxes: [], containers: [], readAtMs };
+}
+
+/** A container as list and status together say it; `terminationMessage` is what it left behind, if it was read. */
+export function observedContainer(listed: Container, status: ContainerStatus, terminationMessage = ""): ObservedContainer {
+  const restartCount = Number.parseInt(status.annotations[ANNOTATIONS.restartCount] ?? "", 10);
+  return {
+    id: status.id,
+    sandboxId: listed.podSandboxId,
+    name: status.labels[LABELS.containerName] ?? status.metadata.name,
+    state: status.state,
+    image: status.image,
+    imageRef: status.imageRef,
+    hash: status.annotations[ANNOTATIONS.hash] ?? "",
+    restartCount: Number.isNaN(restartCount) ? status.metadata.attempt : restartCount,
+    createdAtMs: status.createdAtMs,
+    ...(status.state !== "CONTAINER_CREATED" && status.startedAtMs !== undefined && { startedAtMs: status.startedAtMs }),
+    ...(status.state === "CONTAINER_EXITED" && status.finishedAtMs !== undefined && { finishedAtMs: status.finishedAtMs }),
+    exitCode: status.exitCode,
+    reason: status.reason,
+    message: [status.message, terminationMessage].filter((text) => text !== "").join(": "),
+    logPath: status.logPath,
+  };
+}
+
+export function observedSandbox(status: PodSandboxStatus): ObservedSandbox {
+  const networkMode = status.namespaceOptions?.network;
+  return {
+    id: status.id,
+    attempt: status.metadata.attempt,
+    state: status.state,
+    createdAtMs: status.createdAtMs,
+    ...(status.network !== undefined && { network: status.network }),
+    ...(networkMode !== undefined && { networkMode }),
+  };
+}
+
+/** Sorts, and takes the addresses from the newest sandbox if it is READY. */
+export function observedPod(
+  pod: { readonly uid: string; readonly name: string; readonly namespace: string },
+  sandboxes: readonly ObservedSandbox[],
+  containers: readonly ObservedContainer[],
+  readAtMs: number,
+): ObservedPod {
+  const newestFirst = <T extends { readonly createdAtMs: number }>(items: readonly T[]): readonly T[] =>
+    items.toSorted((a, b) => b.createdAtMs - a.createdAtMs);
+  const sorted = newestFirst(sandboxes);
+  return { ...pod, ips: addressesOf(sorted[0]), sandboxes: sorted, containers: newestFirst(containers), readAtMs };
+}
+
+const ADDRESS = /^(?:\d{1,3}(?:\.\d{1,3}){3}|[0-9a-f:.]*:[0-9a-f:.]*)$/iu;
+
+/** One that cannot be read, and there are none (§6.1). */
+function addressesOf(sandbox: ObservedSandbox | undefined): readonly string[] {
+  if (sandbox?.state !== "SANDBOX_READY" || sandbox.network === undefined) return [];
+  const all = [sandbox.network.ip, ...sandbox.network.additionalIps].filter((ip) => ip !== "");
+  return all.every((ip) => ADDRESS.test(ip)) ? all : [];
+}

@@ -1,0 +1,88 @@
+/**
+ * The directories of one node agent: pod volumes and what else containers mount, and container logs (node-agent §6.1, §7.5, §7.8,
+ * §10, §16.3). All paths are under the roots that the adapter was made with; nothing outside them is ever touched, except that a
+ * hostPath may be looked at or made.
+ *
+ * F1 every call may be repeated, and continues what an earlier one did not finish.
+ * F2 `writeVolume` changes all files of a volume at once: whoever opens them through the links sees one payload or the next, never
+ *    a mixture; an unchanged payload is not written.
+ * F3 secrets, tokens and `medium: "Memory"` are on tmpfs; where the machine allows no mount they are plain files of the same modes,
+ *    and a warning is logged once.
+ * F4 removing a pod's directory unmounts what is mounted in it first, and never reaches through a mount.
+ * F5 a failure is an error whose message names the path and what to do; no message holds content.
+ */
+export interface NodeFiles {
+  /** `<root>/pods/<uid>` with `volumes` and `plugins`, mode 0750. */
+  makePodDirectories(uid: string): Promise<void>;
+  /** UIDs that have a directory. */
+  podsWithDirectories(): Promise<readonly string[]>;
+  /** Volumes, mounts and all. */
+  removePodDirectory(uid: string): Promise<void>;
+
+  /** @returns the host path that containers mount */
+  writeVolume(volume: VolumePlace, payload: readonly VolumeFile[], options?: VolumeOptions): Promise<string>;
+  makeEmptyDir(volume: VolumePlace, options?: EmptyDirOptions): Promise<string>;
+  /** @throws {NodeFilesError} when it is not what `type` says and may not be made */
+  checkHostPath(path: string, type: string): Promise<void>;
+  /** A directory in a volume, made with the volume's mode where it is missing; never outside of it (also not by a symlink). */
+  makeSubPath(volumePath: string, subPath: string): Promise<string>;
+
+  /** `<root>/pods/<uid>/etc-hosts`. @returns its path */
+  writeHostsFile(uid: string, content: string): Promise<string>;
+  /** The machine's own /etc/hosts and resolv.conf, empty when there is none. */
+  readHostFile(which: "hosts" | "resolv.conf"): Promise<string>;
+
+  /** A new empty file `<root>/pods/<uid>/containers/<container>/<8 hex>`, mode 0666. @returns its path */
+  makeTerminationLog(uid: string, container: string): Promise<string>;
+  /** At most `bytesMax` from its beginning; undefined when it is missing or outside our roots. */
+  readTerminationLog(path: string, bytesMax: number): Promise<string | undefined>;
+
+  /** 0755, parents too. `directory` is relative to the pod log root. @returns its absolute path */
+  makeLogDirectory(directory: string): Promise<string>;
+  /** The highest N of `<N>.log` or `<N>.log.<anything>` in it; undefined when it is missing or empty. */
+  highestLogNumber(directory: string): Promise<number | undefined>;
+  /** The text of the last lines of a CRI log, without time and stream, at most so many lines and bytes; "" when it is missing. */
+  tailLog(logPath: string, limits: { readonly linesMax: number; readonly bytesMax: number }): Promise<string>;
+  /** `<container log root>/<name>` → `logPath`, if that file is there. */
+  linkContainerLog(name: string, logPath: string): Promise<void>;
+  /** The log file, its rotated ones, and links to it. */
+  removeContainerLogs(logPath: string): Promise<void>;
+  /** Directories of the pod log root, by name. */
+  logDirectories(): Promise<readonly string[]>;
+  removeLogDirectory(directory: string): Promise<void>;
+  /** Links of the container log root whose log is gone. */
+  removeDeadLinks(): Promise<void>;
+}
+
+export interface VolumePlace {
+  readonly uid: string;
+  /** `kubernetes.io~configmap` and the like. */
+  readonly plugin: string;
+  /** Of the volume, as the pod's spec has it. */
+  readonly name: string;
+}
+
+export interface VolumeFile {
+  /** Relative, in the volume; may hold `/`, never `..`. */
+  readonly path: string;
+  readonly content: Uint8Array;
+  readonly mode: number;
+  /** Owner, when not root. */
+  readonly uid?: number;
+}
+
+export interface VolumeOptions {
+  readonly tmpfs?: true;
+  readonly fsGroup?: number;
+}
+
+export interface EmptyDirOptions {
+  readonly medium?: "Memory";
+  readonly sizeLimitBytes?: number;
+  readonly fsGroup?: number;
+}
+
+/** Something on this machine's disk is not as it must be. The message says what, where and what to do; it is shown to users. */
+export class NodeFilesError extends Error {
+  override readonly name = "NodeFilesError";
+}

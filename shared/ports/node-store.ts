@@ -1,0 +1,152 @@
+/**
+ * What a node agent remembers that neither CRI, the API server nor the manifests know (node-agent §18.4). No pod object, no
+ * secret, no environment value ever stands in it. Losing all of it is a kubelet restart, never more (§18.9).
+ *
+ * N1 `update` is one step: nobody else's change comes between what `change` is given and what it answers. `change` is pure and
+ *    may be called more than once; answering `undefined` removes the row, answering its argument writes nothing.
+ * N2 with a `fence`, `update` changes nothing and answers `refused` unless the row of `workers` under `fence.uid` has that token:
+ *    a turn that lost its message to another one cannot write any more (§18.5).
+ * N3 a read sees every update that was answered before it began. Rows are plain JSON.
+ * N4 `schedule` keeps one due time per key, the last one written; `takeDue` hands out each key that is due once, and forgets it.
+ * N5 any row may be missing at any time; `rows` is complete at some moment during the call, in no order.
+ */
+import type { Wire } from "../api/wire.ts";
+import type { V1PodStatus } from "@kubernetes/client-node";
+
+export interface NodeStore {
+  read<T extends NodeTable>(table: T, key: string): Promise<NodeRow<T> | undefined>;
+  /** @returns the row as it stands afterwards */
+  update<T extends NodeTable>(table: T, key: string, change: RowChange<T>): Promise<NodeRow<T> | undefined>;
+  update<T extends NodeTable>(table: T, key: string, change: RowChange<T>, fence: Fence): Promise<NodeRow<T> | "refused" | undefined>;
+  rows<T extends NodeTable>(table: T): Promise<ReadonlyMap<string, NodeRow<T>>>;
+
+  schedule(agenda: Agenda, key: string, dueMs: number): Promise<void>;
+  unschedule(agenda: Agenda, key: string): Promise<void>;
+  takeDue(agenda: Agenda, nowMs: number): Promise<readonly string[]>;
+  /** Key → due time. */
+  agenda(agenda: Agenda): Promise<ReadonlyMap<string, number>>;
+}
+
+/** `pods`: UIDs to sync (§4.6's work queue). `probes`: probe keys to run. */
+export type Agenda = "pods" | "probes";
+
+export interface Fence {
+  readonly uid: string;
+  readonly token: number;
+}
+
+export type RowChange<T extends NodeTable> = (row: NodeRow<T> | undefined) => NodeRow<T> | undefined;
+export type NodeTable = keyof NodeTables;
+export type NodeRow<T extends NodeTable> = NodeTables[T];
+
+export interface NodeTables {
+  /** Key: UID. */
+  readonly workers: WorkerRecord;
+  /** Key: full name `<pod>_<namespace>`: which static pods of that name wait to start, and which one has (§4.5). */
+  readonly staticPods: StaticStart;
+  /** Key: UID. */
+  readonly statuses: CachedStatus;
+  /** Key: UID; container name → why its last start failed (§9, the reason cache). */
+  readonly reasons: Readonly<Record<string, WaitingReason>>;
+  /** Key: of a restart (§6.8) or of an image pull (§8). */
+  readonly backOffs: BackOffEntry;
+  /** Key: `<uid>/<container>/<kind>`. */
+  readonly probes: ProbeRecord;
+}
+
+/** One pod's worker (§4.1). Times are milliseconds since the epoch. */
+export interface WorkerRecord {
+  readonly fullName: string;
+  readonly isStatic: boolean;
+  readonly syncedAtMs: number;
+  /** The start gate let it begin. */
+  readonly startedAtMs?: number;
+  readonly terminatingAtMs?: number;
+  /** Acknowledged by a turn: no container of it is ever started again. */
+  readonly startedTerminating?: true;
+  readonly terminatedAtMs?: number;
+  readonly finished?: true;
+  /** Effective; 0 = none given yet, at least 1 once terminating. */
+  readonly gracePeriodSeconds: number;
+  /** `spec.terminationGracePeriodSeconds` of the newest update that had a spec; absent: no spec of it was ever seen. */
+  readonly specGracePeriodSeconds?: number;
+  readonly deleted?: true;
+  readonly evicted?: true;
+  readonly restartRequested?: true;
+  readonly observedRuntime?: true;
+  /** Set while an update has come that no turn has taken. */
+  readonly pending?: PendingUpdate;
+  /** What kills want the status to say, in order of arrival; the last one's counts. */
+  readonly abnormalTerminations: readonly AbnormalTermination[];
+  /** Grows by one with each turn: who holds the newest may write (§18.5). */
+  readonly token: number;
+  /** Nothing observed before this may be decided on. */
+  readonly lastTurnEndedAtMs?: number;
+}
+
+export interface PendingUpdate {
+  readonly kind: UpdateKind;
+  /** Of the oldest update that this one replaced. */
+  readonly sinceMs: number;
+  /** Known at runtime only: no spec of it was ever seen. */
+  readonly runtimeOnly?: true;
+}
+
+export type UpdateKind = "create" | "update" | "sync" | "kill";
+
+/** Status fields that an eviction, an active deadline or the like asks for. */
+export interface AbnormalTermination {
+  readonly phase: "Failed" | "Succeeded";
+  readonly reason: string;
+  readonly message: string;
+  readonly evict?: true;
+}
+
+export interface StaticStart {
+  readonly startedUid?: string;
+  /** In order of arrival. */
+  readonly waitingUids: readonly string[];
+}
+
+export type PodStatus = Wire<V1PodStatus>;
+
+/** The last status computed for a pod (§13.5). */
+export interface CachedStatus {
+  readonly status: PodStatus;
+  /** Grows with every accepted change, from 1. */
+  readonly version: number;
+  /** The version that the API server was last brought to; 0 = none. */
+  readonly sentVersion: number;
+  /** TerminatePod was called: nothing of it runs or is mounted any more. Never taken back. */
+  readonly podIsFinished?: true;
+  /** When the first change came that is not sent. */
+  readonly changedAtMs: number;
+}
+
+export interface WaitingReason {
+  readonly reason: string;
+  readonly message: string;
+}
+
+export interface BackOffEntry {
+  readonly delayMs: number;
+  readonly lastUpdateMs: number;
+}
+
+export type ProbeKind = "readiness" | "liveness" | "startup";
+export type ProbeResult = "Success" | "Failure" | "Unknown";
+
+/** Counters of one probe (§11). */
+export interface ProbeRecord {
+  /** The container it counts for; empty before the first. */
+  readonly containerId: string;
+  /** What is published; absent until there is something to publish. */
+  readonly result?: ProbeResult;
+  readonly lastOutcome?: ProbeResult;
+  /** How often `lastOutcome` came in a row. */
+  readonly run: number;
+  /** A failed liveness or startup probe waits for a new container. */
+  readonly onHold?: true;
+  /** Nothing is left to probe: it stays as the last word about its container. */
+  readonly stopped?: true;
+}
