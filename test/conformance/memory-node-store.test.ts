@@ -1,0 +1,16 @@
+/** The memory NodeStore passes the port's suite; and says at once when somebody changes a row by hand. */
+import { describe, expect, it } from "vitest";
+
+import { createMemoryNodeStore } from "../../shared/adapters/memory/node-store.ts";
+import { nodeStoreConformance } from "./node-store.ts";
+
+nodeStoreConformance("memory", async () => ({ store: createMemoryNodeStore(), close: async () => {} }));
+
+describe("memory node store", () => {
+  it("N3 freezes its rows", async () => {
+    const store = createMemoryNodeStore();
+    await store.update("staticPods", "web_shop", () => ({ waitingUids: ["u1"] }));
+    const row = await store.read("staticPods", "web_shop");
+    expect(() => Object.assign(row?.waitingUids ?? [], ["u2"])).toThrow(TypeError);
+  });
+});

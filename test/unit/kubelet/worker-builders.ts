@@ -1,0 +1,85 @@
+/** Worker records and updates with defaults, and a worker to play with. All records are frozen: a step that changes its input throws. */
+import { deepFreeze } from "../../../shared/api/freeze.ts";
+import { acceptUpdate, endTurn, startTurn } from "../../../shared/kubelet/pod-worker.ts";
+import type { Accepted, PodUpdate, TurnEnd, TurnStart } from "../../../shared/kubelet/pod-worker.ts";
+import type { StartVerdict } from "../../../shared/kubelet/static-start.ts";
+import type { WorkerRecord } from "../../../shared/ports/node-store.ts";
+
+export const NOW_MS = Date.parse("2026-03-01T10:00:00Z");
+
+export function update(rest: Partial<PodUpdate> = {}): PodUpdate {
+  return {
+    kind: "update",
+    fullName: "web_shop",
+    isStatic: false,
+    nowMs: NOW_MS,
+    specGracePeriodSeconds: 30,
+    phaseIsTerminal: false,
+    mayRun: false,
+    ...rest,
+  };
+}
+
+export function record(rest: Partial<WorkerRecord> = {}): WorkerRecord {
+  return deepFreeze({
+    fullName: "web_shop",
+    isStatic: false,
+    syncedAtMs: NOW_MS,
+    gracePeriodSeconds: 0,
+    specGracePeriodSeconds: 30,
+    abnormalTerminations: [],
+    token: 0,
+    ...rest,
+  });
+}
+
+/** One that has had a turn. */
+export function started(rest: Partial<WorkerRecord> = {}): WorkerRecord {
+  return record({ startedAtMs: NOW_MS, token: 1, ...rest });
+}
+
+const DONE: Readonly<Record<Exclude<TurnStart["work"], "idle" | "finishedUnstarted">, TurnEnd>> = {
+  sync: { kind: "synced", terminalPhase: false },
+  terminating: { kind: "terminatingDone" },
+  terminatingRuntime: { kind: "terminatingRuntimeDone" },
+  terminated: { kind: "terminatedDone" },
+};
+
+/** The queue of one pod: plays turns as long as an update waits, each as if its work went well unless it is told otherwise. */
+export class Worker {
+  record: WorkerRecord | undefined;
+  gate: StartVerdict = "start";
+  nowMs = NOW_MS;
+  readonly works: TurnStart["work"][] = [];
+
+  update(rest: Partial<PodUpdate> = {}): Accepted {
+    const accepted = acceptUpdate(this.record, update({ nowMs: this.nowMs, ...rest }));
+    this.record = deepFreeze(accepted.record);
+    return accepted;
+  }
+
+  begin(): TurnStart["work"] {
+    if (this.record === undefined) return "idle";
+    const turn = startTurn(this.record, this.gate, this.nowMs);
+    this.record = deepFreeze(turn.record);
+    if (turn.work !== "idle") this.works.push(turn.work);
+    return turn.work;
+  }
+
+  /** @returns whether the state moved on */
+  end(end: TurnEnd): boolean {
+    if (this.record === undefined) return false;
+    const ended = endTurn(this.record, end, this.nowMs);
+    this.record = deepFreeze(ended.record);
+    return ended.transition;
+  }
+
+  drain(): this {
+    for (let turn = 0; turn < 10 && this.record?.pending !== undefined; turn++) {
+      const work = this.begin();
+      if (work === "idle" || work === "finishedUnstarted") return this;
+      this.end(DONE[work]);
+    }
+    return this;
+  }
+}
