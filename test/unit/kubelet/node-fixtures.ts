@@ -1,0 +1,20 @@
+/** A node as an agent knows it when it starts, and what its machine has. */
+import { deepFreeze } from "../../../shared/api/freeze.ts";
+import type { NodeOptions, NodeResources } from "../../../shared/kubelet/node-options.ts";
+
+export const OPTIONS: NodeOptions = deepFreeze({
+  nodeName: "n1",
+  hostIps: ["192.168.1.5"],
+  rootDir: "/var/lib/kubelet",
+  podLogsDir: "/var/log/pods",
+  containerLogsDir: "/var/log/containers",
+  cgroupRoot: "/",
+  cgroupDriver: "cgroupfs",
+  port: 10250,
+  maxPods: 110,
+  clusterDns: ["10.1.0.10"],
+  clusterDomain: "cluster.local",
+});
+
+/** 4 CPUs, 8 GB. */
+export const MACHINE: NodeResources = deepFreeze({ cpuMilli: 4000, memoryBytes: 8_000_000_000, ephemeralStorageBytes: 2 ** 40, pods: 110 });
