@@ -1,0 +1,29 @@
+/** JSON compared, or written down, by what it says: the order of keys is no difference, and an `undefined` field is absent. */
+
+/** One object is equal to itself without a look inside, so a list that was mostly kept is compared in no time. */
+export function jsonEqual(a: unknown, b: unknown): boolean {
+  if (a === b) return true;
+  if (typeof a !== "object" || typeof b !== "object" || a === null || b === null) return false;
+  if (Array.isArray(a) || Array.isArray(b))
+    return Array.isArray(a) && Array.isArray(b) && a.length === b.length && a.every((entry, index) => jsonEqual(entry, b[index]));
+  const [fieldsOfA, fieldsOfB] = [fields(a), fields(b)];
+  return (
+    fieldsOfA.length === fieldsOfB.length && fieldsOfA.every(([key, value]) => Object.hasOwn(b, key) && jsonEqual(value, valueAt(b, key)))
+  );
+}
+
+/** Keys sorted, nothing between them: equal values have equal texts. */
+export function canonicalJson(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map((entry) => canonicalJson(entry)).join(",")}]`;
+  if (typeof value !== "object" || value === null) return JSON.stringify(value) ?? "null";
+  const entries = fields(value).toSorted(([a], [b]) => (a < b ? -1 : 1));
+  return `{${entries.map(([key, entry]) => `${JSON.stringify(key)}:${canonicalJson(entry)}`).join(",")}}`;
+}
+
+function fields(object: object): readonly (readonly [string, unknown])[] {
+  return Object.entries(object).filter(([, value]) => value !== undefined);
+}
+
+function valueAt(object: object, key: string): unknown {
+  return (object as Readonly<Record<string, unknown>>)[key]; // the caller looks at JSON
+}

@@ -1,0 +1,92 @@
+/**
+ * The static pods of a directory of manifests, or of one manifest (node-agent §2.2).
+ *
+ * S1 what is emitted is the whole list, in the order of file names: every 20 s, and soon after something has changed.
+ * S2 a missing path is an empty list: the source is there, and has nothing. A path that cannot be read is no list at all.
+ * S3 a bad file in a directory is left out, and its neighbours count. One that has just become bad keeps its pod until the next
+ *    whole reading: it may be half written, and no pod should end because of that.
+ */
+import { watch } from "node:fs";
+import type { FSWatcher } from "node:fs";
+import { stat } from "node:fs/promises";
+import { basename, dirname } from "node:path";
+import type { NodePod } from "../../kubelet/pod.ts";
+import type { Clock } from "../../ports/clock.ts";
+import type { Log } from "../../ports/log.ts";
+import { isMissing, ManifestReader } from "./manifest-reader.ts";
+
+export interface ManifestSourceOptions {
+  /** A directory, or one file. */
+  readonly path: string;
+  readonly nodeName: string;
+  readonly emit: (pods: readonly NodePod[]) => void;
+  readonly log: Log;
+  readonly clock: Clock;
+}
+
+/** Source: KubeletConfiguration fileCheckFrequency. */
+const WHOLE_READING_MS = 20_000;
+/** An editor writes in several steps; they are read as one. */
+const SETTLE_MS = 100;
+/** Source: pkg/kubelet/config/file_linux.go retryPeriod, maxRetryPeriod. */
+const WATCH_RETRY_MS = 1_000;
+const WATCH_RETRY_MS_MAX = 20_000;
+
+/**
+ * Runs until `signal` aborts.
+ *
+ * Source: pkg/kubelet/config/file.go, file_linux.go. Differs from upstream: a change leads to a reading of everything instead of
+ * the one file, and a path that is a file, or not there, is watched by its parent directory.
+ */
+export async function runManifestSource(options: ManifestSourceOptions, signal: AbortSignal): Promise<void> {
+  const { clock, emit, log, nodeName } = options;
+  const path = options.path.replace(/(?<=[^/])\/+$/u, "");
+  const reader = new ManifestReader(path, { nodeName, log });
+  let wholeAtMs = clock.now();
+  let failures = 0;
+  while (!signal.aborted) {
+    const isWhole = clock.now() >= wholeAtMs;
+    if (isWhole) wholeAtMs = clock.now() + WHOLE_READING_MS;
+
+    // Watched before it is read: what changes meanwhile is seen by the one or the other.
+    const change = new AbortController();
+    const watching = await watchManifests(path, () => change.abort());
+    const pods = await reader.read(isWhole);
+    if (pods !== undefined && !signal.aborted) emit(pods);
+
+    failures = watching.kind === "failed" ? failures + 1 : 0;
+    if (watching.kind === "failed") log.warn("manifests cannot be watched", { path, error: watching.error, delayMs: retryMs(failures) });
+    const untilWholeMs = wholeAtMs - clock.now();
+    const waitMs = watching.kind === "watching" ? untilWholeMs : Math.min(untilWholeMs, retryMs(failures));
+    await clock.after(waitMs, AbortSignal.any([signal, change.signal])).catch(() => undefined);
+    if (watching.kind === "watching") watching.watcher.close();
+    if (change.signal.aborted) await clock.after(SETTLE_MS, signal).catch(() => undefined);
+  }
+}
+
+/** A missing path is no failure: it is looked for every second. */
+function retryMs(failures: number): number {
+  return Math.min(WATCH_RETRY_MS * 2 ** Math.max(0, failures - 1), WATCH_RETRY_MS_MAX);
+}
+
+type Watching =
+  | { readonly kind: "watching"; readonly watcher: FSWatcher }
+  | { readonly kind: "missing" }
+  | { readonly kind: "failed"; readonly error: string };
+
+async function watchManifests(path: string, onChange: () => void): Promise<Watching> {
+  try {
+    const isDirectory = await stat(path).then(
+      (found) => found.isDirectory(),
+      () => false,
+    );
+    const isOurs = (name: string | null): boolean => name === null || name === basename(path) || (isDirectory && !name.startsWith("."));
+    const watcher = watch(isDirectory ? path : dirname(path), { persistent: false }, (_event, name) => {
+      if (isOurs(name)) onChange();
+    });
+    watcher.on("error", onChange);
+    return { kind: "watching", watcher };
+  } catch (error) {
+    return isMissing(error) ? { kind: "missing" } : { kind: "failed", error: String(error) };
+  }
+}

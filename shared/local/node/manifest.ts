@@ -1,0 +1,37 @@
+/** A static pod's manifest, from its file's text to the pod: YAML or JSON, the API's defaults, then §2.1. */
+import { readFile, stat } from "node:fs/promises";
+import { loadYaml } from "@kubernetes/client-node";
+import { StaticPodError, staticPod } from "../../kubelet/static-pod.ts";
+import type { NodePod } from "../../kubelet/pod.ts";
+import { setDefaults } from "../api-server/defaulting.ts";
+import { isObject } from "../api-server/json.ts";
+import { RESOURCE_DEFINITIONS } from "../api-server/resource-definitions.ts";
+
+/** Source: pkg/kubelet/config/common.go, file.go (io.LimitedReader). */
+const MANIFEST_BYTES_MAX = 10 * 1024 * 1024;
+
+/** @throws {StaticPodError} naming the file and what is wrong with it, or what the file system says */
+export async function readManifest(path: string, nodeName: string): Promise<NodePod> {
+  const { size } = await stat(path);
+  if (size > MANIFEST_BYTES_MAX) throw new StaticPodError(`manifest ${path}: larger than 10 MiB`);
+  return manifestPod(await readFile(path, "utf8"), path, nodeName);
+}
+
+/** @throws {StaticPodError} */
+export function manifestPod(text: string, path: string, nodeName: string): NodePod {
+  const manifest = parseText(text, path);
+  const podDefinition = RESOURCE_DEFINITIONS.find(({ kind }) => kind === "Pod");
+  // Defaulting writes kind and apiVersion itself, so what is no pod must not come near it.
+  if (podDefinition !== undefined && isObject(manifest) && manifest["apiVersion"] === "v1" && manifest["kind"] === "Pod")
+    setDefaults(podDefinition, manifest);
+  return staticPod(manifest, { origin: { kind: "file", path }, nodeName });
+}
+
+/** JSON is YAML. Through text once more, because client-node makes dates of timestamps. */
+function parseText(text: string, path: string): unknown {
+  try {
+    return JSON.parse(JSON.stringify(loadYaml(text)));
+  } catch (error) {
+    throw new StaticPodError(`manifest ${path}: ${error instanceof Error ? error.message : String(error)}`);
+  }
+}

@@ -1,0 +1,230 @@
+// Would catch: a manifest that is not found, or found too late; a bad neighbour that takes others with it; a pod that ends because
+// its file was read half written; defaults that a static pod lacks.
+import { mkdir, mkdtemp, rename, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { createVirtualClock } from "../../../../shared/adapters/memory/clock.ts";
+import { createSystemClock } from "../../../../shared/adapters/system/clock.ts";
+import type { NodePod } from "../../../../shared/kubelet/pod.ts";
+import { manifestPod } from "../../../../shared/local/node/manifest.ts";
+import { runManifestSource } from "../../../../shared/local/node/manifest-source.ts";
+import type { Clock } from "../../../../shared/ports/clock.ts";
+import { recordingLog } from "../../recording-log.ts";
+
+const YAML = (name: string, image = "registry.test/web:v1"): string => `
+apiVersion: v1
+kind: Pod
+metadata:
+  name: ${name}
+  creationTimestamp: null
+spec:
+  containers:
+  - name: main
+    image: ${image}
+    ports: [{ containerPort: 80 }]
+    readinessProbe: { httpGet: { port: 80 } }
+    resources: { requests: { cpu: 0.5 } }
+`;
+
+let directory = "";
+let stop = new AbortController();
+let running: Promise<void> = Promise.resolve();
+
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), "manifests-"));
+  stop = new AbortController();
+});
+afterEach(async () => {
+  stop.abort();
+  await running;
+  await rm(directory, { recursive: true, force: true });
+});
+
+interface Source {
+  readonly lists: (readonly NodePod[])[];
+  readonly log: ReturnType<typeof recordingLog>;
+  /** The names of the pods, once a list comes that `fits`; looks at the ones since the last call. */
+  next(fits?: (names: readonly string[]) => boolean): Promise<readonly string[]>;
+}
+
+function start(path: string, clock: Clock): Source {
+  const lists: (readonly NodePod[])[] = [];
+  const log = recordingLog();
+  let looked = 0;
+  let wake: (() => void) | undefined;
+  const emit = (pods: readonly NodePod[]): void => {
+    lists.push(pods);
+    wake?.();
+  };
+  running = runManifestSource({ path, nodeName: "n1", emit, log, clock }, stop.signal);
+  return {
+    lists,
+    log,
+    async next(fits = () => true) {
+      for (;;) {
+        const list = lists[looked];
+        if (list === undefined) {
+          await new Promise<void>((resolve) => {
+            wake = resolve;
+          });
+          continue;
+        }
+        looked++;
+        const names = list.map(({ metadata }) => metadata.name);
+        if (fits(names)) return names;
+      }
+    },
+  };
+}
+
+const write = (name: string, text: string): Promise<void> => writeFile(join(directory, name), text);
+
+describe("a directory", () => {
+  it("[node-agent 64] gives the good ones, in the order of their names, and says what is wrong with the others", async () => {
+    await write("b.yaml", YAML("second"));
+    await write(
+      "a.json",
+      JSON.stringify({ apiVersion: "v1", kind: "Pod", metadata: { name: "first" }, spec: { containers: [{ name: "c", image: "i" }] } }),
+    );
+    await write("c.yaml", "apiVersion: v1\nkind: [");
+    await write("d.yaml", "kind: Deployment");
+    await write("e.yaml", "");
+    await write(".hidden.yaml", YAML("hidden"));
+    await mkdir(join(directory, "sub"));
+    await write("sub/f.yaml", YAML("deeper"));
+    const source = start(`${directory}//`, createVirtualClock(0));
+    expect(await source.next()).toEqual(["first-n1", "second-n1"]);
+    expect(source.log.lines.map(({ fields }) => fields["path"])).toEqual(
+      ["c.yaml", "d.yaml", "e.yaml", "sub"].map((name) => join(directory, name)),
+    );
+    expect(source.log.lines[1]?.fields["error"]).toContain(`manifest ${join(directory, "d.yaml")}: apiVersion v1, kind Pod expected`);
+  });
+
+  it.each(["", "missing"])("[node-agent 64] without pods is an empty list (%s)", async (name) => {
+    const source = start(join(directory, name), createVirtualClock(0));
+    expect(await source.next()).toEqual([]);
+  });
+
+  it("is read whole every 20 s, and a trouble is logged once", async () => {
+    const clock = createVirtualClock(0);
+    await write("a.yaml", YAML("a"));
+    await write("bad.yaml", "x");
+    const source = start(directory, clock);
+    expect(await source.next()).toEqual(["a-n1"]);
+    for (let round = 0; round < 3; round++) {
+      await until(() => clock.nextDueMs() !== undefined);
+      await clock.advance(19_999);
+      expect(source.lists).toHaveLength(round + 1);
+      await clock.advance(1);
+      expect(await source.next()).toEqual(["a-n1"]);
+    }
+    expect(source.log.lines).toHaveLength(1);
+  });
+
+  it("tells of new, changed and removed files soon", async () => {
+    const source = start(directory, createSystemClock());
+    await source.next();
+    await write("a.yaml", YAML("a"));
+    await source.next((names) => names.join() === "a-n1");
+    const before = source.lists.at(-1)?.[0]?.metadata.uid;
+    await write("a.yaml", YAML("a", "registry.test/web:v2"));
+    await source.next(() => source.lists.at(-1)?.[0]?.spec.containers[0]?.image === "registry.test/web:v2");
+    expect(source.lists.at(-1)?.[0]?.metadata.uid).not.toBe(before);
+    await rename(join(directory, "a.yaml"), join(directory, ".a.yaml"));
+    await source.next((names) => names.length === 0);
+  });
+
+  it("a file that has just become bad keeps its pod until the next whole reading", async () => {
+    const clock = createVirtualClock(0);
+    await write("a.yaml", YAML("a"));
+    await write("b.yaml", YAML("b"));
+    const source = start(directory, clock);
+    await source.next();
+    await until(() => clock.nextDueMs() === 20_000);
+    await write("a.yaml", "apiVersion: v1\nkind: P");
+    // The change ends the rest of 20 s, and what settles is waited for instead.
+    await until(() => clock.nextDueMs() === 100);
+    await clock.advance(100);
+    expect(await source.next()).toEqual(["a-n1", "b-n1"]);
+    expect(source.log.lines.at(-1)?.fields["path"]).toBe(join(directory, "a.yaml"));
+    await until(() => clock.nextDueMs() === 20_000);
+    await clock.advance(20_000);
+    expect(await source.next()).toEqual(["b-n1"]);
+  });
+
+  it("is found when it is made later, also with its parents, and when it is made anew", async () => {
+    const path = join(directory, "etc", "manifests");
+    const source = start(path, createSystemClock());
+    expect(await source.next()).toEqual([]);
+    await mkdir(path, { recursive: true });
+    await writeFile(join(path, "a.yaml"), YAML("a"));
+    await source.next((names) => names.join() === "a-n1");
+    await rm(path, { recursive: true });
+    await source.next((names) => names.length === 0);
+    await mkdir(path);
+    await writeFile(join(path, "b.yaml"), YAML("b"));
+    await source.next((names) => names.join() === "b-n1");
+  });
+});
+
+describe("a file", () => {
+  it("is one pod; bad, it changes nothing; gone, it is an empty list", async () => {
+    await write("web.yaml", YAML("web"));
+    await write("other.yaml", YAML("other"));
+    const clock = createVirtualClock(0);
+    const source = start(join(directory, "web.yaml"), clock);
+    expect(await source.next()).toEqual(["web-n1"]);
+    await until(() => clock.nextDueMs() === 20_000);
+    await write("web.yaml", "kind: P");
+    await until(() => clock.nextDueMs() === 100);
+    await clock.advance(100);
+    await until(() => clock.nextDueMs() === 20_000);
+    expect([source.lists.length, source.log.lines.length]).toEqual([1, 1]);
+    await rm(join(directory, "web.yaml"));
+    await until(() => clock.nextDueMs() === 200);
+    await clock.advance(100);
+    expect(await source.next()).toEqual([]);
+  });
+
+  it("larger than 10 MiB is not read", async () => {
+    await write("web.yaml", YAML("web"));
+    await write("huge.yaml", `${YAML("huge")}# ${"x".repeat(10 * 1024 * 1024)}`);
+    const source = start(directory, createVirtualClock(0));
+    expect(await source.next()).toEqual(["web-n1"]);
+    expect(source.log.lines[0]?.fields["error"]).toContain("larger than 10 MiB");
+  });
+});
+
+describe("manifestPod", () => {
+  const defaulted = manifestPod(YAML("web"), "/m/web.yaml", "n1");
+
+  it("sets the defaults that an API server would", () => {
+    expect(defaulted.spec).toMatchObject({
+      restartPolicy: "Always",
+      terminationGracePeriodSeconds: 30,
+      dnsPolicy: "ClusterFirst",
+      enableServiceLinks: true,
+      containers: [
+        {
+          imagePullPolicy: "IfNotPresent",
+          ports: [{ containerPort: 80, protocol: "TCP" }],
+          readinessProbe: { periodSeconds: 10, timeoutSeconds: 1, failureThreshold: 3, httpGet: { path: "/", scheme: "HTTP" } },
+          resources: { requests: { cpu: "500m" } },
+        },
+      ],
+    });
+    expect(defaulted.metadata).not.toHaveProperty("creationTimestamp");
+  });
+
+  it("[node-agent 65] a default that is written out is no change, another value is", () => {
+    const uidOf = (text: string): string => manifestPod(text, "/m/web.yaml", "n1").metadata.uid;
+    expect(uidOf(`${YAML("web")}  restartPolicy: Always\n`)).toBe(defaulted.metadata.uid);
+    expect(uidOf(`${YAML("web")}  restartPolicy: Never\n`)).not.toBe(defaulted.metadata.uid);
+  });
+});
+
+/** Lets the source's own I/O go on. */
+async function until(holds: () => boolean): Promise<void> {
+  while (!holds()) await new Promise((resolve) => setImmediate(resolve));
+}
