@@ -34,7 +34,7 @@ export interface NodeFiles {
 
   /** A new empty file `<root>/pods/<uid>/containers/<container>/<8 hex>`, mode 0666. @returns its path */
   makeTerminationLog(uid: string, container: string): Promise<string>;
-  /** At most `bytesMax` from its beginning; undefined when it is missing or outside our roots. */
+  /** At most its last `bytesMax`; undefined when it is missing or outside our roots. */
   readTerminationLog(path: string, bytesMax: number): Promise<string | undefined>;
 
   /** 0755, parents too. `directory` is relative to the pod log root. @returns its absolute path */

@@ -1,0 +1,112 @@
+/** NodeFiles on this machine's own file systems. Every path is built in paths.ts; a failure leaves through errors.ts. */
+import { randomBytes } from "node:crypto";
+import { constants } from "node:fs";
+import { chmod, lstat, mkdir, open, readFile, readdir, realpath, writeFile } from "node:fs/promises";
+import { basename, dirname, join, relative, resolve } from "node:path";
+import type { Log } from "../../ports/log.ts";
+import type { NodeFiles } from "../../ports/node-files.ts";
+import { containerLogs } from "./container-logs.ts";
+import { explained, ifThere } from "./errors.ts";
+import { checkHostPath } from "./host-path.ts";
+import { PRIVATE_MODE, isWithin, podPaths } from "./paths.ts";
+import { removeTree } from "./remove-tree.ts";
+import { makeSubPath } from "./sub-path.ts";
+import { volumeDirectories } from "./volume-directory.ts";
+
+const HOSTS_FILE_MODE = 0o644;
+/** Whatever user a container runs as may write its last words. */
+const TERMINATION_LOG_MODE = 0o666;
+
+export interface NodeFilesOptions {
+  readonly rootDir: string;
+  readonly podLogsDir: string;
+  readonly containerLogsDir: string;
+  readonly log: Log;
+}
+
+export function createNodeFiles({ rootDir, podLogsDir, containerLogsDir, log }: NodeFilesOptions): NodeFiles {
+  const root = resolve(rootDir);
+  const paths = podPaths(root);
+  const onRefused = warnOnce(log, root);
+  return withExplainedFailures({
+    ...volumeDirectories(paths, onRefused),
+    ...containerLogs(resolve(podLogsDir), resolve(containerLogsDir)),
+    checkHostPath,
+    makeSubPath: (volumePath, subPath) => {
+      const [uid = ""] = relative(paths.pods, resolve(volumePath)).split("/");
+      const isPodsOwn = isWithin(paths.pods, resolve(volumePath)) && uid !== "";
+      return makeSubPath(volumePath, subPath, { targets: isPodsOwn ? paths.subPaths(uid) : undefined, onRefused });
+    },
+
+    async makePodDirectories(uid) {
+      for (const name of ["volumes", "plugins"]) await mkdir(join(paths.pod(uid), name), { recursive: true, mode: PRIVATE_MODE });
+    },
+
+    async podsWithDirectories() {
+      const entries = (await ifThere(readdir(paths.pods, { withFileTypes: true }))) ?? [];
+      return entries.filter((entry) => entry.isDirectory()).map(({ name }) => name);
+    },
+
+    removePodDirectory: (uid) => removeTree(paths.pod(uid)),
+
+    // Running containers have the file itself mounted: it is written in place, and only when it changes.
+    async writeHostsFile(uid, content) {
+      const path = paths.hostsFile(uid);
+      if ((await ifThere(readFile(path, "utf8"))) === content) return path;
+      await mkdir(dirname(path), { recursive: true, mode: PRIVATE_MODE });
+      await writeFile(path, content);
+      await chmod(path, HOSTS_FILE_MODE);
+      return path;
+    },
+
+    readHostFile: async (which) => (await ifThere(readFile(join("/etc", which), "utf8"))) ?? "",
+
+    async makeTerminationLog(uid, container) {
+      const path = join(paths.terminationLogs(uid, container), randomBytes(4).toString("hex"));
+      await mkdir(dirname(path), { recursive: true, mode: PRIVATE_MODE });
+      await writeFile(path, "", { flag: "wx" });
+      await chmod(path, TERMINATION_LOG_MODE);
+      return path;
+    },
+
+    async readTerminationLog(path, bytesMax) {
+      const directory = await ifThere(realpath(dirname(path)));
+      const base = await ifThere(realpath(paths.pods));
+      if (directory === undefined || base === undefined || !isWithin(base, directory)) return undefined;
+      return readEnd(join(directory, basename(path)), bytesMax);
+    },
+  });
+}
+
+/** At most the last `bytesMax`; undefined for what is no plain file, which could keep us waiting or lead elsewhere. */
+async function readEnd(path: string, bytesMax: number): Promise<string | undefined> {
+  const found = await ifThere(lstat(path));
+  if (found?.isFile() !== true) return undefined;
+  const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  try {
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(bytesMax), 0, bytesMax, Math.max(0, found.size - bytesMax));
+    return buffer.subarray(0, bytesRead).toString("utf8");
+  } finally {
+    await file.close();
+  }
+}
+
+function warnOnce(log: Log, rootDir: string): () => void {
+  let warned = false;
+  return () => {
+    if (!warned)
+      log.warn("this machine allows no mounts: secrets and memory volumes are plain files, and subPaths are mounted by their path", {
+        rootDir,
+      });
+    warned = true;
+  };
+}
+
+/** Every method, with failures as F5 wants them. */
+function withExplainedFailures(files: NodeFiles): NodeFiles {
+  const wrapped = Object.entries(files).map(([name, method]: [string, (...args: never[]) => Promise<unknown>]) => [
+    name,
+    (...args: never[]) => explained(async () => method(...args)),
+  ]);
+  return Object.fromEntries(wrapped) as NodeFiles; // the same names, each with the same arguments and answer
+}

@@ -1,0 +1,61 @@
+/** The end of a container's log, for its termination message (node-agent §6.1). */
+import { constants } from "node:fs";
+import { open } from "node:fs/promises";
+import type { FileHandle } from "node:fs/promises";
+import { ifThere } from "./errors.ts";
+
+const BLOCK_BYTES = 64 * 1024;
+/** Runtimes break lines at 16 KiB, so this holds more than the 80 lines that are asked for. */
+const READ_BYTES_MAX = 4 * 1024 * 1024;
+const NEWLINE = 0x0a;
+/** `2026-03-01T10:00:00.5Z stdout F text`. */
+const CRI_LINE = /^\S+ (?:stdout|stderr) ([^\s:]+)\S* (.*)$/su;
+
+/**
+ * The text of the last lines, at most so many bytes from its end. A line that the runtime broke (`P`) goes on in the next one.
+ *
+ * Source: pkg/kubelet/kuberuntime readLastStringFromContainerLogs; pkg/util/tail FindTailLineStartIndex.
+ */
+export async function tailLog(
+  path: string,
+  { linesMax, bytesMax }: { readonly linesMax: number; readonly bytesMax: number },
+): Promise<string> {
+  const file = await ifThere(open(path, constants.O_RDONLY | constants.O_NONBLOCK));
+  if (file === undefined) return "";
+  try {
+    const lines = (await lastBytes(file, linesMax)).toString("utf8").split("\n");
+    // The text after the last newline is a line that is still being written; it is not counted.
+    const text = Buffer.from(
+      lines
+        .slice(-linesMax - 1)
+        .map(lineText)
+        .join(""),
+    );
+    return text.subarray(Math.max(0, text.length - bytesMax)).toString("utf8");
+  } finally {
+    await file.close();
+  }
+}
+
+/** Enough of the end of the file to hold so many lines; it may begin within a line. */
+async function lastBytes(file: FileHandle, linesMax: number): Promise<Buffer> {
+  const { size } = await file.stat();
+  const blocks: Buffer[] = [];
+  let newlines = 0;
+  let start = size;
+  while (start > 0 && newlines <= linesMax && size - start < READ_BYTES_MAX) {
+    const length = Math.min(BLOCK_BYTES, start);
+    start -= length;
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(length), 0, length, start);
+    blocks.unshift(buffer.subarray(0, bytesRead));
+    newlines += buffer.subarray(0, bytesRead).filter((byte) => byte === NEWLINE).length;
+  }
+  return Buffer.concat(blocks);
+}
+
+/** What is no line of a CRI log says nothing. */
+function lineText(line: string): string {
+  const [, tag, text = ""] = CRI_LINE.exec(line) ?? [];
+  if (tag === undefined) return "";
+  return tag === "P" ? text : `${text}\n`;
+}

@@ -1,0 +1,85 @@
+/** The directory of a volume, on disk or on tmpfs, and the mark that says it is complete (F1, F3). */
+import { chmod, mkdir, readFile, stat, writeFile } from "node:fs/promises";
+import { dirname } from "node:path";
+import type { EmptyDirOptions, VolumeFile, VolumeOptions, VolumePlace } from "../../ports/node-files.ts";
+import { writePayload } from "./atomic-writer.ts";
+import { ifThere } from "./errors.ts";
+import { isMountPoint, mountTmpfs } from "./mounts.ts";
+import { giveToGroup } from "./ownership.ts";
+import { PRIVATE_MODE } from "./paths.ts";
+import type { PodPaths } from "./paths.ts";
+
+/** Whatever user a container runs as may write to its emptyDir. */
+const VOLUME_MODE = 0o777;
+
+/**
+ * What the mark holds. Containers use a volume from then on, so nothing is mounted over it any more: `plain` stays plain even if
+ * mounts work later. A tmpfs that is gone went with all that used it (the machine was restarted), and is mounted again.
+ */
+type Made = "plain" | "tmpfs";
+
+interface Medium {
+  readonly tmpfs: boolean;
+  readonly sizeBytes?: number;
+}
+
+export interface VolumeDirectories {
+  writeVolume(place: VolumePlace, payload: readonly VolumeFile[], options?: VolumeOptions): Promise<string>;
+  makeEmptyDir(place: VolumePlace, options?: EmptyDirOptions): Promise<string>;
+}
+
+/**
+ * @param onRefused told that a tmpfs was wanted where the machine allows no mounts
+ *
+ * Source: pkg/volume/emptydir/empty_dir.go SetUpAt, on which upstream's other plugins stand; pkg/volume/util SetReady.
+ * Differs from upstream: the mark of a volume with files is beside those of its own plugin, not of the emptyDir under it.
+ */
+export function volumeDirectories(paths: PodPaths, onRefused: () => void): VolumeDirectories {
+  return {
+    async writeVolume(place, payload, { tmpfs = false, fsGroup } = {}) {
+      const share = async (directory: string): Promise<void> => {
+        if (fsGroup !== undefined) await giveToGroup(directory, fsGroup, "read");
+      };
+      const directory = await ensureDirectory(place, { tmpfs }, share);
+      await writePayload(directory, payload, share);
+      return directory;
+    },
+
+    makeEmptyDir: (place, { medium, sizeLimitBytes, fsGroup } = {}) =>
+      ensureDirectory(
+        place,
+        { tmpfs: medium === "Memory", ...(sizeLimitBytes !== undefined && { sizeBytes: sizeLimitBytes }) },
+        async (directory) => {
+          if (fsGroup !== undefined) await giveToGroup(directory, fsGroup, "readWrite");
+        },
+      ),
+  };
+
+  async function ensureDirectory(place: VolumePlace, medium: Medium, share: (directory: string) => Promise<void>): Promise<string> {
+    const directory = paths.volume(place);
+    const mark = paths.ready(place);
+    if (await isComplete(directory, mark)) return directory;
+    const made = await makeDirectory(directory, medium);
+    await share(directory);
+    await mkdir(dirname(mark), { recursive: true, mode: PRIVATE_MODE });
+    await writeFile(mark, made);
+    return directory;
+  }
+
+  async function makeDirectory(directory: string, { tmpfs, sizeBytes }: Medium): Promise<Made> {
+    await mkdir(dirname(directory), { recursive: true, mode: PRIVATE_MODE });
+    await mkdir(directory, { recursive: true });
+    if (await isMountPoint(directory)) return "tmpfs";
+    await chmod(directory, VOLUME_MODE);
+    if (!tmpfs) return "plain";
+    if ((await mountTmpfs(directory, sizeBytes)) === "mounted") return "tmpfs";
+    onRefused();
+    return "plain";
+  }
+}
+
+async function isComplete(directory: string, mark: string): Promise<boolean> {
+  const made = await ifThere(readFile(mark, "utf8"));
+  if (made === "tmpfs") return isMountPoint(directory);
+  return made === "plain" && (await ifThere(stat(directory))) !== undefined;
+}

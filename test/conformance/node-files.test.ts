@@ -1,0 +1,651 @@
+/**
+ * NodeFiles on this machine's own file systems, in a temporary directory: once as the machine allows, and once where nothing may be
+ * mounted. Would catch: a reader that sees half an update, a secret on disk, a file with wrong rights, a link that leads out of a
+ * volume, a removal that reaches into what is mounted, and a failure that nobody can act on.
+ */
+import { execFileSync } from "node:child_process";
+import {
+  chmodSync,
+  existsSync,
+  linkSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  readlinkSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  rmdirSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { readFile, readlink } from "node:fs/promises";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeEach, describe, expect, it } from "vitest";
+import { createNodeFiles } from "../../shared/adapters/node-files/node-files.ts";
+import { NodeFilesError } from "../../shared/ports/node-files.ts";
+import type { NodeFiles, VolumeFile, VolumePlace } from "../../shared/ports/node-files.ts";
+import { recordingLog } from "../unit/recording-log.ts";
+
+const TOP = realpathSync(mkdtempSync(join(tmpdir(), "deltaloop-files-")));
+const PATH = process.env["PATH"] ?? "";
+const IS_ROOT = process.getuid?.() === 0;
+const ALLOWS_MOUNTS = allowsMounts();
+const GROUP = 4321;
+const UID = "11111111-2222-3333-4444-555555555555";
+
+/** One of the machine's own commands, found where it is whatever a test has made of PATH. */
+function machine(command: string, ...args: readonly string[]): void {
+  execFileSync(command, args, { stdio: "ignore", env: { PATH } });
+}
+
+function allowsMounts(): boolean {
+  const directory = mkdtempSync(join(TOP, "try-"));
+  try {
+    machine("mount", "-t", "tmpfs", "tmpfs", directory);
+    machine("umount", directory);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** A directory with a `mount` that does what a machine without the right does. */
+function refusingPath(): string {
+  const directory = mkdtempSync(join(TOP, "bin-"));
+  for (const command of ["mount", "umount"])
+    writeFileSync(join(directory, command), `#!/bin/sh\necho "${command}: only root can do that: permission denied." >&2\nexit 32\n`, {
+      mode: 0o755,
+    });
+  return directory;
+}
+
+interface Rig {
+  readonly files: NodeFiles;
+  readonly root: string;
+  readonly logs: string;
+  readonly links: string;
+  readonly warnings: () => number;
+}
+
+let count = 0;
+function rig(): Rig {
+  const top = join(TOP, `rig ${count++}`);
+  const [root, logs, links] = [join(top, "kubelet"), join(top, "pods"), join(top, "containers")];
+  for (const directory of [root, logs]) mkdirSync(directory, { recursive: true });
+  const log = recordingLog();
+  const files = createNodeFiles({ rootDir: root, podLogsDir: logs, containerLogsDir: links, log });
+  return { files, root, logs, links, warnings: () => log.lines.filter(({ level }) => level === "warn").length };
+}
+
+function place(name: string, kind = "configmap"): VolumePlace {
+  return { uid: UID, plugin: `kubernetes.io~${kind}`, name };
+}
+
+function file(path: string, content: string, fields: Partial<VolumeFile> = {}): VolumeFile {
+  return { path, content: Buffer.from(content), mode: 0o644, ...fields };
+}
+
+const mode = (path: string) => (statSync(path).mode & 0o7777).toString(8);
+const text = (path: string) => readFileSync(path, "utf8");
+const visible = (directory: string) => readdirSync(directory).filter((name) => !name.startsWith(".."));
+const versions = (directory: string) => readdirSync(directory).filter((name) => name.startsWith("..2"));
+/** `tmpfs size=64k` and the like, or undefined when nothing is mounted there. */
+function mounted(directory: string): string | undefined {
+  const escaped = directory.replaceAll(" ", "\\040");
+  return readFileSync("/proc/self/mountinfo", "utf8")
+    .split("\n")
+    .findLast((line) => line.split(" ")[4] === escaped)
+    ?.split(" - ")[1];
+}
+
+function unmountAll(): void {
+  const points = readFileSync("/proc/self/mountinfo", "utf8")
+    .split("\n")
+    .map((line) => (line.split(" ")[4] ?? "").replaceAll("\\040", " "));
+  for (const point of points.filter((path) => path.startsWith(`${TOP}/`)).toReversed()) machine("umount", point);
+}
+
+afterAll(() => {
+  unmountAll();
+  rmSync(TOP, { recursive: true, force: true });
+});
+
+const machines = [
+  {
+    machine: ALLOWS_MOUNTS ? "as this machine allows it: with mounts" : "as this machine allows it: WITHOUT mounts",
+    path: PATH,
+    mounts: ALLOWS_MOUNTS,
+  },
+  { machine: "where nothing may be mounted", path: refusingPath(), mounts: false },
+  { machine: "where there is no mount command", path: mkdtempSync(join(TOP, "bin-")), mounts: false },
+];
+
+describe.each(machines)("volumes $machine", ({ path, mounts }) => {
+  let r: Rig;
+  beforeEach(() => {
+    process.env["PATH"] = path;
+    r = rig();
+    return () => {
+      process.env["PATH"] = PATH;
+      unmountAll();
+    };
+  });
+
+  it("[node-agent 108] F2 shows each file by a link, with content and mode as they were given", async () => {
+    const files = [
+      file("a", "1", { mode: 0o400 }),
+      file("d/e/b", "2"),
+      file("d/c", "3", { mode: 0o755 }),
+      file("empty", "", { mode: 0o666 }),
+    ];
+    const directory = await r.files.writeVolume(place("v"), files);
+    expect(directory).toBe(join(r.root, "pods", UID, "volumes/kubernetes.io~configmap/v"));
+    expect(visible(directory)).toEqual(["a", "d", "empty"]);
+    expect(readlinkSync(join(directory, "d"))).toBe("..data/d");
+    expect(["a", "d/e/b", "d/c", "empty"].map((name) => `${mode(join(directory, name))} ${text(join(directory, name))}`)).toEqual([
+      "400 1",
+      "644 2",
+      "755 3",
+      "666 ",
+    ]);
+    expect([mode(directory), mode(join(directory, "..data/d"))]).toEqual(["777", "755"]);
+  });
+
+  it("[node-agent 108] F2 shows a new payload, without what is gone, and leaves no old one behind", async () => {
+    await r.files.writeVolume(place("v"), [file("a", "1"), file("b", "1"), file("d/x", "1"), file("d/y", "1")]);
+    const directory = await r.files.writeVolume(place("v"), [file("a", "2"), file("c", "2"), file("d/y", "1")]);
+    expect(visible(directory)).toEqual(["a", "c", "d"]);
+    expect([text(join(directory, "a")), readdirSync(join(directory, "d"))]).toEqual(["2", ["y"]]);
+    expect(versions(directory)).toEqual([readlinkSync(join(directory, "..data"))]);
+  });
+
+  it("F2 does not write what has not changed, but does when only a file is gone or only one has come", async () => {
+    const write = async (...files: readonly VolumeFile[]) => readlinkSync(join(await r.files.writeVolume(place("v"), files), "..data"));
+    const first = await write(file("a", "1"), file("b/c", "1"));
+    expect(await write(file("b/c", "1"), file("a", "1"))).toBe(first);
+    const second = await write(file("a", "1"));
+    expect(second).not.toBe(first);
+    expect(await write(file("a", "1"), file("z", ""))).not.toBe(second);
+  });
+
+  it("F2 never shows a mixture to somebody who reads while it is written", async () => {
+    const write = (version: number) => r.files.writeVolume(place("v"), [file("a", `${version}`), file("b", `${version}`)]);
+    const directory = await write(0);
+    let done = false;
+    const seen: string[] = [];
+    const reader = async (): Promise<void> => {
+      while (!done) {
+        const version = join(directory, await readlink(join(directory, "..data")));
+        const pair = await Promise.all(["a", "b"].map((name) => readFile(join(version, name), "utf8").catch(() => "gone")));
+        seen.push(pair.join(" "));
+        // There at any moment; only the kernel's own walk along the links may be overtaken, once.
+        await readFile(join(directory, "a"), "utf8").catch(() => readFile(join(directory, "a"), "utf8"));
+      }
+    };
+    const reading = reader();
+    for (let version = 1; version <= 40; version++) await write(version);
+    done = true;
+    await reading;
+    const mixed = seen.filter((pair) => !pair.includes("gone") && new Set(pair.split(" ")).size !== 1);
+    expect([mixed, text(join(directory, "b"))]).toEqual([[], "40"]);
+    expect(seen.length).toBeGreaterThan(0);
+  });
+
+  it("F1 goes on where an earlier call stopped", async () => {
+    const directory = await r.files.writeVolume(place("v"), [file("a", "1"), file("old", "1")]);
+    mkdirSync(join(directory, "..2026_01_01_00_00_00.0abc"));
+    writeFileSync(join(directory, "..2026_01_01_00_00_00.0abc/a"), "half");
+    symlinkSync("..2026_01_01_00_00_00.0abc", join(directory, "..data_tmp"));
+    rmSync(join(directory, "a"));
+    await r.files.writeVolume(place("v"), [file("a", "1"), file("old", "1")]);
+    expect([visible(directory), versions(directory).length]).toEqual([["a", "old"], 1]);
+    await r.files.writeVolume(place("v"), [file("a", "2")]);
+    expect([visible(directory), text(join(directory, "a"))]).toEqual([["a"], "2"]);
+    expect(existsSync(join(directory, "..data_tmp"))).toBe(false);
+  });
+
+  it("F2 keeps links that a container made itself", async () => {
+    const directory = await r.files.writeVolume(place("v"), [file("a", "1")]);
+    symlinkSync("/nowhere", join(directory, "mine"));
+    await r.files.writeVolume(place("v"), [file("a", "2")]);
+    expect(visible(directory)).toEqual(["a", "mine"]);
+  });
+
+  it("gives the modes that were asked for, whatever the umask", async () => {
+    const before = process.umask(0o077);
+    try {
+      const directory = await r.files.writeVolume(place("v"), [file("d/a", "1", { mode: 0o664 })]);
+      const emptyDir = await r.files.makeEmptyDir(place("e", "empty-dir"));
+      expect([mode(directory), mode(join(directory, "d")), mode(join(directory, "d/a")), mode(emptyDir)]).toEqual([
+        "777",
+        "755",
+        "664",
+        "777",
+      ]);
+    } finally {
+      process.umask(before);
+    }
+  });
+
+  it.each(["", ".", "/abs", "..", "../up", "a/../../up", "..data", "..x/y", `${"n".repeat(256)}`, "a\0b"])(
+    "refuses the path %j in a volume, and writes nothing",
+    async (name) => {
+      await expect(r.files.writeVolume(place("v"), [file("good", "1"), file(name, "2")])).rejects.toThrow(NodeFilesError);
+      expect(readdirSync(join(r.root, "pods", UID, "volumes/kubernetes.io~configmap/v"))).toEqual([]);
+    },
+  );
+
+  it("[node-agent 108] F3 has secrets in memory, or says once that it cannot", async () => {
+    const directory = await r.files.writeVolume(place("s", "secret"), [file("pass", "x", { mode: 0o400 })], { tmpfs: true });
+    await r.files.writeVolume(place("t", "secret"), [file("pass", "y")], { tmpfs: true });
+    await r.files.writeVolume(place("s", "secret"), [file("pass", "z", { mode: 0o400 })], { tmpfs: true });
+    expect([mounted(directory)?.split(" ")[0], r.warnings()]).toEqual(mounts ? ["tmpfs", 0] : [undefined, 1]);
+    expect([text(join(directory, "pass")), mode(join(directory, "pass"))]).toEqual(["z", "400"]);
+  });
+
+  it("[node-agent 110] makes an emptyDir that everybody may write to", async () => {
+    const directory = await r.files.makeEmptyDir(place("e", "empty-dir"), { sizeLimitBytes: 65_536 });
+    expect([directory, mode(directory), mounted(directory)]).toEqual([
+      join(r.root, "pods", UID, "volumes/kubernetes.io~empty-dir/e"),
+      "777",
+      undefined,
+    ]);
+  });
+
+  it("[node-agent 110] F3 makes an emptyDir in memory, of at most the size that was asked for", async () => {
+    const directory = await r.files.makeEmptyDir(place("m", "empty-dir"), { medium: "Memory", sizeLimitBytes: 65_536 });
+    expect(statSync(directory).mode & 0o777).toBe(0o777);
+    if (mounts) expect(mounted(directory)).toContain("size=64k");
+    else expect([mounted(directory), r.warnings()]).toEqual([undefined, 1]);
+  });
+
+  it("F1 leaves an emptyDir alone that containers may use already", async () => {
+    for (const options of [{}, { medium: "Memory" }] as const) {
+      const name = place(`e${options.medium ?? ""}`, "empty-dir");
+      const directory = await r.files.makeEmptyDir(name, options);
+      writeFileSync(join(directory, "data"), "kept");
+      chmodSync(directory, 0o700);
+      expect(await r.files.makeEmptyDir(name, options)).toBe(directory);
+      expect([mode(directory), text(join(directory, "data"))]).toEqual(["700", "kept"]);
+    }
+  });
+
+  it("makes an emptyDir again that somebody removed", async () => {
+    const directory = await r.files.makeEmptyDir(place("e", "empty-dir"));
+    rmdirSync(directory);
+    await r.files.makeEmptyDir(place("e", "empty-dir"));
+    expect(mode(directory)).toBe("777");
+  });
+
+  it.skipIf(!IS_ROOT)("gives a volume to the pod's group (needs root)", async () => {
+    const payload = [file("a", "1", { mode: 0o600, uid: 1000 }), file("d/b", "2", { mode: 0o400 })];
+    const volume = await r.files.writeVolume(place("v", "projected"), payload, { tmpfs: true, fsGroup: GROUP });
+    const shown = (path: string) => `${mode(path).slice(-4)} ${statSync(path).uid} ${statSync(path).gid}`;
+    expect(["a", "d", "d/b"].map((name) => shown(join(volume, name)))).toEqual([`640 1000 ${GROUP}`, `2755 0 ${GROUP}`, `440 0 ${GROUP}`]);
+    const emptyDir = await r.files.makeEmptyDir(place("e", "empty-dir"), { fsGroup: GROUP });
+    await r.files.makeSubPath(emptyDir, "sub/path");
+    expect(shown(join(emptyDir, "sub/path"))).toBe(`2777 0 ${GROUP}`);
+    expect([shown(volume), shown(emptyDir)]).toEqual([mounts ? `3777 0 ${GROUP}` : `2777 0 ${GROUP}`, `2777 0 ${GROUP}`]);
+    await r.files.writeVolume(place("v", "projected"), [file("a", "new", { mode: 0o600, uid: 1000 })], { tmpfs: true, fsGroup: GROUP });
+    expect(shown(join(volume, "a"))).toBe(`640 1000 ${GROUP}`);
+  });
+
+  it.skipIf(!IS_ROOT)("gives nothing to the pod's group that a link in the volume leads to (needs root)", async () => {
+    const outside = mkdtempSync(join(TOP, "host-"));
+    const volume = await r.files.makeEmptyDir(place("e", "empty-dir"));
+    symlinkSync(outside, join(volume, "link"));
+    rmSync(join(r.root, "pods", UID, "plugins"), { recursive: true });
+    await r.files.makeEmptyDir(place("e", "empty-dir"), { fsGroup: GROUP });
+    expect([mode(outside), statSync(outside).gid, lstatSync(join(volume, "link")).gid]).toEqual(["700", 0, GROUP]);
+  });
+
+  it("makes a subPath with the volume's mode, and answers the same place each time", async () => {
+    const volume = await r.files.makeEmptyDir(place("e", "empty-dir"));
+    const first = await r.files.makeSubPath(volume, "a/b");
+    writeFileSync(join(volume, "a/b/data"), "x");
+    expect([mode(join(volume, "a")), mode(join(volume, "a/b")), text(join(first, "data"))]).toEqual(["777", "777", "x"]);
+    expect(await r.files.makeSubPath(volume, "a/b")).toBe(first);
+    expect(first === join(volume, "a/b")).toBe(!mounts);
+  });
+
+  it("[node-agent 108] leads a subPath to one file of a volume, and the next container to the newer file", async () => {
+    const volume = await r.files.writeVolume(place("c"), [file("key", "1")]);
+    const first = await r.files.makeSubPath(volume, "key");
+    expect(text(first)).toBe("1");
+    await r.files.writeVolume(place("c"), [file("key", "2")]);
+    expect(text(await r.files.makeSubPath(volume, "key"))).toBe("2");
+  });
+
+  it("makes no subPath outside of its volume", async () => {
+    const volume = await r.files.makeEmptyDir(place("e", "empty-dir"));
+    const outside = join(r.root, "outside");
+    mkdirSync(outside);
+    symlinkSync(outside, join(volume, "out"));
+    symlinkSync("../../../..", join(volume, "up"));
+    symlinkSync(join(volume, "nothing"), join(volume, "dangling"));
+    for (const subPath of ["out", "out/new", "up", "up/new", "dangling", "dangling/x", "/etc", "..", "a/../..", "a/../b", "x\0y"])
+      await expect(r.files.makeSubPath(volume, subPath), subPath).rejects.toThrow(NodeFilesError);
+    expect(readdirSync(outside)).toEqual([]);
+  });
+
+  it.runIf(mounts)("holds on to a subPath that a container exchanges for a link afterwards", async () => {
+    const volume = await r.files.makeEmptyDir(place("e", "empty-dir"));
+    const path = await r.files.makeSubPath(volume, "sub");
+    writeFileSync(join(volume, "sub/data"), "x");
+    renameSync(join(volume, "sub"), join(volume, "moved"));
+    symlinkSync("/etc", join(volume, "sub"));
+    expect(readdirSync(path)).toEqual(["data"]);
+    await expect(r.files.makeSubPath(volume, "sub")).rejects.toThrow(/leads out of its volume/u);
+    rmSync(join(volume, "sub"));
+    writeFileSync(join(volume, "sub"), "now a file");
+    expect(text(await r.files.makeSubPath(volume, "sub"))).toBe("now a file");
+  });
+
+  it("gives a subPath of a hostPath as it is", async () => {
+    const host = mkdtempSync(join(TOP, "host-"));
+    expect(await r.files.makeSubPath(host, "a")).toBe(join(host, "a"));
+  });
+
+  it("F1 F4 removes a pod's directory with all that was mounted in it, and twice as well", async () => {
+    await r.files.makePodDirectories(UID);
+    await r.files.writeVolume(place("s", "secret"), [file("pass", "x")], { tmpfs: true });
+    const volume = await r.files.makeEmptyDir(place("m", "empty-dir"), { medium: "Memory" });
+    await r.files.makeSubPath(volume, "sub");
+    symlinkSync("/etc", join(volume, "etc"));
+    expect(await r.files.podsWithDirectories()).toEqual([UID]);
+    await r.files.removePodDirectory(UID);
+    expect([await r.files.podsWithDirectories(), existsSync("/etc/passwd"), mounted(volume)]).toEqual([[], true, undefined]);
+    await r.files.removePodDirectory(UID);
+  });
+});
+
+describe.runIf(ALLOWS_MOUNTS)("mounts that come and go", () => {
+  let r: Rig;
+  beforeEach(() => {
+    r = rig();
+    return () => {
+      process.env["PATH"] = PATH;
+      unmountAll();
+    };
+  });
+
+  it("F3 mounts again what a restart of the machine has unmounted", async () => {
+    const name = place("s", "secret");
+    const directory = await r.files.writeVolume(name, [file("pass", "x")], { tmpfs: true });
+    machine("umount", directory);
+    expect(readdirSync(directory)).toEqual([]);
+    await r.files.writeVolume(name, [file("pass", "x")], { tmpfs: true });
+    expect([mounted(directory)?.split(" ")[0], text(join(directory, "pass"))]).toEqual(["tmpfs", "x"]);
+  });
+
+  it("F3 mounts nothing over files that containers have open", async () => {
+    process.env["PATH"] = refusingPath();
+    const directory = await r.files.makeEmptyDir(place("m", "empty-dir"), { medium: "Memory" });
+    writeFileSync(join(directory, "data"), "kept");
+    process.env["PATH"] = PATH;
+    await r.files.makeEmptyDir(place("m", "empty-dir"), { medium: "Memory" });
+    expect([mounted(directory), text(join(directory, "data"))]).toEqual([undefined, "kept"]);
+  });
+
+  it("F1 mounts once, also when the first call did not live to say so", async () => {
+    const directory = await r.files.makeEmptyDir(place("m", "empty-dir"), { medium: "Memory" });
+    rmSync(join(r.root, "pods", UID, "plugins"), { recursive: true });
+    await r.files.makeEmptyDir(place("m", "empty-dir"), { medium: "Memory" });
+    machine("umount", directory);
+    expect(mounted(directory)).toBeUndefined();
+  });
+
+  it("F4 unmounts a directory of the machine, in layers too, and leaves its content", async () => {
+    const host = mkdtempSync(join(TOP, "host-"));
+    writeFileSync(join(host, "precious"), "x");
+    const volume = await r.files.makeEmptyDir(place("m", "empty-dir"), { medium: "Memory" });
+    const inside = join(volume, "a b");
+    mkdirSync(inside);
+    for (let layer = 0; layer < 2; layer++) machine("mount", "--bind", host, inside);
+    await r.files.removePodDirectory(UID);
+    expect([text(join(host, "precious")), existsSync(join(r.root, "pods", UID))]).toEqual(["x", false]);
+  });
+
+  it("F4 F5 removes nothing while something stays mounted, and says what", async () => {
+    const host = mkdtempSync(join(TOP, "host-"));
+    writeFileSync(join(host, "precious"), "x");
+    const volume = await r.files.makeEmptyDir(place("e", "empty-dir"));
+    machine("mount", "--bind", host, volume);
+    process.env["PATH"] = refusingPath();
+    await expect(r.files.removePodDirectory(UID)).rejects.toThrow(new RegExp(`${volume} cannot be unmounted .*by hand`, "u"));
+    expect(text(join(host, "precious"))).toBe("x");
+  });
+});
+
+describe("hostPath", () => {
+  const host = mkdtempSync(join(TOP, "host-"));
+  mkdirSync(join(host, "dir"));
+  writeFileSync(join(host, "file"), "");
+  symlinkSync("dir", join(host, "link"));
+  const { files } = rig();
+
+  it.each([
+    { type: "", path: "nothing" },
+    { type: "Directory", path: "dir" },
+    { type: "Directory", path: "link" },
+    { type: "DirectoryOrCreate", path: "dir" },
+    { type: "DirectoryOrCreate", path: "new/dir", made: "755" },
+    { type: "File", path: "file" },
+    { type: "FileOrCreate", path: "file" },
+    { type: "FileOrCreate", path: "newFile", made: "644" },
+  ])("[node-agent 110] is good: $type $path", async ({ type, path, made }) => {
+    await files.checkHostPath(join(host, path), type);
+    if (made !== undefined) expect(mode(join(host, path))).toBe(made);
+    else if (type === "") expect(existsSync(join(host, path))).toBe(false);
+  });
+
+  it.each([
+    { type: "Directory", path: "file", want: /is not a directory/u },
+    { type: "Directory", path: "none", want: /doesn't exist/u },
+    { type: "DirectoryOrCreate", path: "file", want: /is not a directory/u },
+    { type: "File", path: "dir", want: /is not a file/u },
+    { type: "File", path: "none", want: /doesn't exist/u },
+    { type: "FileOrCreate", path: "dir", want: /is not a file/u },
+    { type: "FileOrCreate", path: "none/file", want: /none\/file/u },
+    { type: "Socket", path: "file", want: /is not a socket file/u },
+    { type: "CharDevice", path: "file", want: /is not a character device/u },
+    { type: "BlockDevice", path: "dir", want: /is not a block device/u },
+    { type: "Pipe", path: "file", want: /Pipe is an invalid volume type/u },
+    { type: "", path: "../x/../y", want: /must be absolute/u },
+  ])("[node-agent 110] is not good: $type $path", async ({ type, path, want }) => {
+    await expect(files.checkHostPath(`${host}/${path}`, type)).rejects.toThrow(want);
+    await expect(files.checkHostPath(`${host}/${path}`, type)).rejects.toThrow(NodeFilesError);
+  });
+
+  it("knows sockets and devices", async () => {
+    const socket = join(host, "s");
+    const server = createServer();
+    await new Promise<void>((resolve) => void server.listen(socket, resolve));
+    await files.checkHostPath(socket, "Socket");
+    await new Promise((resolve) => void server.close(resolve));
+    await files.checkHostPath("/dev/null", "CharDevice");
+  });
+});
+
+describe("files of the pod", () => {
+  it("makes a pod's directories for the agent alone", async () => {
+    const { files, root } = rig();
+    await files.makePodDirectories(UID);
+    await files.makePodDirectories(UID);
+    const pod = join(root, "pods", UID);
+    expect([pod, join(pod, "volumes"), join(pod, "plugins")].map(mode)).toEqual(["750", "750", "750"]);
+  });
+
+  it("knows no pods before there are any", async () => {
+    expect(await rig().files.podsWithDirectories()).toEqual([]);
+  });
+
+  it("writes the hosts file in place, for containers have it open", async () => {
+    const { files, root } = rig();
+    const path = await files.writeHostsFile(UID, "127.0.0.1 localhost\n");
+    const { ino, mtimeMs } = statSync(path);
+    linkSync(path, join(root, "as the container sees it"));
+    await files.writeHostsFile(UID, "127.0.0.1 localhost\n");
+    expect(statSync(path).mtimeMs).toBe(mtimeMs);
+    await files.writeHostsFile(UID, "x\n");
+    expect([path, statSync(path).ino, text(join(root, "as the container sees it")), mode(path)]).toEqual([
+      join(root, "pods", UID, "etc-hosts"),
+      ino,
+      "x\n",
+      "644",
+    ]);
+  });
+
+  it("reads the machine's own files", async () => {
+    expect(await rig().files.readHostFile("hosts")).toBe(readFileSync("/etc/hosts", "utf8"));
+  });
+
+  it("[node-agent 93] takes a message from every user, at most as long as it may be", async () => {
+    const { files, root } = rig();
+    const path = await files.makeTerminationLog(UID, "app");
+    expect(path).toMatch(new RegExp(`^${root}/pods/${UID}/containers/app/[0-9a-f]{8}$`, "u"));
+    expect([mode(path), await files.readTerminationLog(path, 4096), (await files.makeTerminationLog(UID, "app")) === path]).toEqual([
+      "666",
+      "",
+      false,
+    ]);
+    writeFileSync(path, "0123456789");
+    expect([await files.readTerminationLog(path, 4096), await files.readTerminationLog(path, 4)]).toEqual(["0123456789", "6789"]);
+  });
+
+  it("[node-agent 93] reads no message that is missing, no plain file, or outside of its roots", async () => {
+    const { files, root } = rig();
+    const path = await files.makeTerminationLog(UID, "app");
+    const directory = join(path, "..");
+    symlinkSync("/etc/passwd", join(directory, "link"));
+    symlinkSync("/etc", join(directory, "etc"));
+    writeFileSync(join(root, "other"), "x");
+    machine("mkfifo", join(directory, "fifo"));
+    const none = ["gone", "fifo", "link", "etc/passwd", ".", "../../../../../other"].map((name) => join(directory, name));
+    for (const name of [...none, "/etc/passwd"]) expect(await files.readTerminationLog(name, 10), name).toBeUndefined();
+  });
+
+  it("F5 says which path is wrong and what to do, and never what a file holds", async () => {
+    const { files, root } = rig();
+    mkdirSync(join(root, "pods"), { recursive: true });
+    writeFileSync(join(root, "pods", UID), "in the way");
+    const failed = files.writeVolume(place("s", "secret"), [file("pass", "hunter2")], { tmpfs: true });
+    await expect(failed).rejects.toThrow(NodeFilesError);
+    await expect(failed).rejects.toThrow(new RegExp(`${join(root, "pods", UID)}.*move it away`, "u"));
+    await expect(failed).rejects.not.toThrow(/hunter2|in the way/u);
+  });
+
+  it.each(["", ".", "..", "../..", "a/b", "/etc", "a\0b"])("takes nothing that is called %j", async (name) => {
+    const { files, root } = rig();
+    const calls = [
+      files.makePodDirectories(name),
+      files.removePodDirectory(name),
+      files.writeVolume({ ...place("v"), uid: name }, []),
+      files.writeVolume({ ...place("v"), plugin: name }, []),
+      files.makeEmptyDir(place(name)),
+      files.writeHostsFile(name, ""),
+      files.makeTerminationLog(name, "c"),
+      files.makeTerminationLog(UID, name),
+    ];
+    for (const call of await Promise.allSettled(calls))
+      expect(call).toMatchObject({ status: "rejected", reason: { name: "NodeFilesError" } });
+    expect(readdirSync(root)).toEqual([]);
+  });
+});
+
+describe("container logs", () => {
+  const line = (message: string, tag = "F", stream = "stdout") => `2026-03-01T10:00:00.000000001Z ${stream} ${tag} ${message}\n`;
+
+  it("makes log directories that other programs may read, and knows the newest log in them", async () => {
+    const { files, logs } = rig();
+    const directory = await files.makeLogDirectory("ns_pod_uid/app");
+    expect([directory, mode(directory), mode(join(logs, "ns_pod_uid"))]).toEqual([join(logs, "ns_pod_uid/app"), "755", "755"]);
+    expect(await files.highestLogNumber("ns_pod_uid/app")).toBeUndefined();
+    for (const name of ["0.log", "2.log.20260301-100000.gz", "10.log", "11.txt", "x12.log", "13.logs"])
+      writeFileSync(join(directory, name), "");
+    expect([await files.highestLogNumber("ns_pod_uid/app"), await files.highestLogNumber(directory)]).toEqual([10, 10]);
+    expect(await files.highestLogNumber("ns_pod_uid/nothing")).toBeUndefined();
+  });
+
+  const tails: { name: string; log: string; linesMax?: number; bytesMax?: number; want: string }[] = [
+    { name: "all of a short one", log: line("a") + line("b", "F", "stderr"), want: "a\nb\n" },
+    { name: "the last lines", log: line("a") + line("b") + line("c"), linesMax: 2, want: "b\nc\n" },
+    { name: "the last bytes of these", log: line("aaaa") + line("bbbb"), bytesMax: 7, want: "aa\nbbbb\n".slice(-7) },
+    { name: "lines that the runtime broke as one", log: line("a", "P") + line("b", "P") + line("c"), want: "abc\n" },
+    { name: "a message without a newline at its end", log: line("DONE", "P"), want: "DONE" },
+    { name: "more tags than one", log: line("a", "F:x"), want: "a\n" },
+    { name: "a line that is still being written", log: line("a") + line("b").trimEnd(), linesMax: 1, want: "a\nb\n" },
+    { name: "nothing of what is no log line", log: `rubbish\n${line("a")}`, want: "a\n" },
+    { name: "spaces and empty lines", log: line("  a  ") + line(""), want: "  a  \n\n" },
+    { name: "nothing of an empty one", log: "", want: "" },
+    { name: "a character that was cut as a mark", log: line("aü"), bytesMax: 2, want: "\ufffd\n" },
+    {
+      name: "the end of one that is longer than a block",
+      log: line("x".repeat(16_000)).repeat(20) + line("end"),
+      linesMax: 2,
+      bytesMax: 8,
+      want: "xxx\nend\n",
+    },
+  ];
+  it.each(tails)("[node-agent 93] tells of a log $name", async ({ log, linesMax = 80, bytesMax = 2048, want }) => {
+    const { files } = rig();
+    const path = join(await files.makeLogDirectory("p/c"), "0.log");
+    writeFileSync(path, log);
+    expect(await files.tailLog(path, { linesMax, bytesMax })).toBe(want);
+  });
+
+  it("[node-agent 93] tells nothing of a log that is missing or elsewhere", async () => {
+    const { files, logs } = rig();
+    const limits = { linesMax: 80, bytesMax: 2048 };
+    writeFileSync(join(TOP, "other.log"), line("a"));
+    expect([await files.tailLog(join(logs, "x/0.log"), limits), await files.tailLog(join(TOP, "other.log"), limits)]).toEqual(["", ""]);
+  });
+
+  it("links to a log that is there, and removes it with its rotated ones and its links, but no other", async () => {
+    const { files, links } = rig();
+    const directory = await files.makeLogDirectory("p/c");
+    const path = join(directory, "1.log");
+    await files.linkContainerLog("early.log", path);
+    expect(existsSync(links)).toBe(false);
+    for (const name of ["1.log", "1.log.20260301-100000", "1.log.20260301-090000.gz", "11.log", "0.log"])
+      writeFileSync(join(directory, name), "");
+    for (let time = 0; time < 2; time++) await files.linkContainerLog("app-1.log", path);
+    await files.linkContainerLog("app-0.log", path);
+    await files.linkContainerLog("app-0.log", join(directory, "0.log"));
+    expect(readlinkSync(join(links, "app-1.log"))).toBe(path);
+    for (let time = 0; time < 2; time++) await files.removeContainerLogs(path);
+    expect([readdirSync(directory), readdirSync(links)]).toEqual([["0.log", "11.log"], ["app-0.log"]]);
+  });
+
+  it("removes logs of pods that are gone, and the links that lead nowhere", async () => {
+    const { files, logs, links } = rig();
+    const directory = await files.makeLogDirectory("a/c");
+    await files.makeLogDirectory("b/c");
+    writeFileSync(join(logs, "a file"), "");
+    writeFileSync(join(directory, "0.log"), "");
+    await files.linkContainerLog("a.log", join(directory, "0.log"));
+    writeFileSync(join(links, "no link"), "");
+    expect((await files.logDirectories()).toSorted()).toEqual(["a", "b"]);
+    await files.removeDeadLinks();
+    expect(readdirSync(links)).toEqual(["a.log", "no link"]);
+    for (let time = 0; time < 2; time++) await files.removeLogDirectory("a");
+    await files.removeDeadLinks();
+    expect([await files.logDirectories(), readdirSync(links)]).toEqual([["b"], ["no link"]]);
+  });
+
+  it.each(["..", "../x", "/etc", "", "a/../../x"])("touches nothing outside of the log directory: %j", async (directory) => {
+    const { files, logs } = rig();
+    writeFileSync(join(logs, "../keep.log"), "");
+    const calls = [files.makeLogDirectory(directory), files.removeLogDirectory(directory), files.linkContainerLog("l", directory)];
+    for (const call of await Promise.allSettled(calls))
+      expect(call).toMatchObject({ status: "rejected", reason: { name: "NodeFilesError" } });
+    await files.removeContainerLogs(join(logs, "../keep.log"));
+    expect([existsSync(join(logs, "../keep.log")), lstatSync(logs).isDirectory()]).toEqual([true, true]);
+  });
+});
