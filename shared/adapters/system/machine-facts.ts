@@ -1,0 +1,51 @@
+/** What the machine says of itself, for its Node object. */
+import { readFile, statfs } from "node:fs/promises";
+import { arch, cpus, hostname, release } from "node:os";
+import type { MachineFacts } from "../../kubelet/node-object.ts";
+
+/** Node names architectures its own way. */
+const GO_ARCHITECTURES: Readonly<Record<string, string>> = { x64: "amd64", ia32: "386", arm64: "arm64", arm: "arm", loong64: "loong64" };
+/** Upstream's default of `--max-pods`. */
+const PODS_MAX = 110;
+
+/**
+ * The files are read as they are now; what cannot be read is empty, as upstream leaves it. `ephemeralStorageBytes` is the size of
+ * the file system that holds `rootDir`.
+ *
+ * Source: google/cadvisor machine/info.go, utils/sysinfo; pkg/kubelet/kubelet_node_status.go.
+ */
+export async function readMachineFacts(rootDir: string): Promise<MachineFacts> {
+  const [machineId, systemUuid, bootId, osRelease, meminfo, storage] = await Promise.all([
+    firstOf(["/etc/machine-id", "/var/lib/dbus/machine-id"]),
+    firstOf(["/sys/class/dmi/id/product_uuid", "/proc/device-tree/vm,uuid", "/etc/machine-id"]),
+    firstOf(["/proc/sys/kernel/random/boot_id"]),
+    firstOf(["/etc/os-release", "/usr/lib/os-release"]),
+    firstOf(["/proc/meminfo"]),
+    statfs(rootDir),
+  ]);
+  return {
+    hostname: hostname().toLowerCase(),
+    os: "linux",
+    architecture: GO_ARCHITECTURES[arch()] ?? arch(),
+    kernelVersion: release(),
+    osImage: /^PRETTY_NAME="?(.*?)"?$/mu.exec(osRelease)?.[1] ?? "Unknown",
+    machineId,
+    systemUuid,
+    bootId,
+    resources: {
+      cpuMilli: cpus().length * 1000,
+      memoryBytes: Number(/^MemTotal:\s+(\d+) kB$/mu.exec(meminfo)?.[1] ?? 0) * 1024,
+      ephemeralStorageBytes: storage.blocks * storage.bsize,
+      pods: PODS_MAX,
+    },
+  };
+}
+
+/** The first of `paths` that can be read and says something. Which of them exist depends on machine and rights. */
+async function firstOf(paths: readonly string[]): Promise<string> {
+  for (const path of paths) {
+    const text = await readFile(path, "utf8").catch(() => "");
+    if (text.trim() !== "") return text.trim();
+  }
+  return "";
+}

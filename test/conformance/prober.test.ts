@@ -1,0 +1,451 @@
+/**
+ * The prober against servers that misbehave on purpose. Catches a probe that hangs, leaves a connection open, follows a
+ * redirect away, verifies TLS, invents headers, or takes the other side's faults for its own.
+ */
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { createServer as createHttpServer } from "node:http";
+import type { IncomingMessage, RequestListener } from "node:http";
+import { createServer as createHttp2Server } from "node:http2";
+import type { ServerHttp2Stream } from "node:http2";
+import { createServer as createHttpsServer } from "node:https";
+import { createServer as createTcpServer } from "node:net";
+import type { AddressInfo, Server as NetServer, Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { TLSSocket } from "node:tls";
+
+import { afterEach, beforeAll, describe, expect, it } from "vitest";
+
+import { createProber } from "../../shared/adapters/prober/prober.ts";
+import { firstTarget } from "../../shared/adapters/prober/target.ts";
+import { hookRequest } from "../../shared/kubelet/hook-request.ts";
+import { probeRequest } from "../../shared/kubelet/probe-request.ts";
+import type { GrpcProbe, HttpProbe, ProbeOutcome } from "../../shared/ports/prober.ts";
+
+const LOOPBACK = "127.0.0.1";
+/** Far above what a busy machine takes; what must time out has a short one of its own. */
+const PATIENCE_MS = 20_000;
+const prober = createProber();
+
+interface Listening {
+  readonly port: number;
+  /** Connections that are open now. */
+  readonly open: Set<Socket>;
+}
+const running: { readonly server: NetServer; readonly open: Set<Socket> }[] = [];
+afterEach(() => {
+  for (const { server, open } of running.splice(0)) {
+    server.close();
+    for (const socket of open) socket.destroy();
+  }
+});
+
+async function listen(server: NetServer): Promise<Listening> {
+  const open = new Set<Socket>();
+  server.on("connection", (socket: Socket) => {
+    open.add(socket);
+    socket.on("close", () => open.delete(socket)).on("error", () => {});
+  });
+  running.push({ server, open });
+  await new Promise<void>((resolve) => server.listen(0, LOOPBACK, resolve));
+  return { port: (server.address() as AddressInfo).port, open };
+}
+
+const serve = (listener: RequestListener): Promise<Listening> => listen(createHttpServer(listener));
+const raw = (greet: (socket: Socket) => void): Promise<Listening> => listen(createTcpServer((socket) => greet(socket.resume())));
+
+function get(port: number, fields: Partial<HttpProbe> = {}): Promise<ProbeOutcome> {
+  return prober.httpGet({ scheme: "HTTP", host: LOOPBACK, port, path: "/", headers: [], timeoutMs: PATIENCE_MS, ...fields });
+}
+
+async function closedPort(): Promise<number> {
+  const server = createTcpServer();
+  const { port } = await listen(server);
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
+async function allClosed({ open }: Listening): Promise<void> {
+  await expect.poll(() => open.size, { timeout: PATIENCE_MS }).toBe(0);
+}
+
+describe("[node-agent 97] HTTP probes", () => {
+  it.each([
+    { status: 200, want: { result: "Success", output: "body" } },
+    { status: 299, want: { result: "Success", output: "body" } },
+    { status: 300, want: { result: "Success", output: "Probe terminated redirects, Response body: body", warning: true } },
+    { status: 304, want: { result: "Success", output: "Probe terminated redirects, Response body: ", warning: true } },
+    { status: 302, want: { result: "Success", output: "Probe terminated redirects, Response body: body", warning: true } },
+    { status: 399, want: { result: "Success", output: "Probe terminated redirects, Response body: body", warning: true } },
+    { status: 400, want: { result: "Failure", output: "HTTP probe failed with statuscode: 400" } },
+    { status: 503, want: { result: "Failure", output: "HTTP probe failed with statuscode: 503" } },
+  ])("takes $status for $want.result", async ({ status, want }) => {
+    const body = status === 304 ? "" : "body";
+    const server = await raw((socket) => socket.end(`HTTP/1.1 ${status} X\r\nConnection: close\r\n\r\n${body}`));
+    expect(await get(server.port)).toEqual(want);
+  });
+
+  it("takes nothing but a 1xx for a failure", async () => {
+    const server = await raw((socket) => socket.end("HTTP/1.1 199 X\r\n\r\n"));
+    expect(await get(server.port)).toMatchObject({ result: "Failure" });
+  });
+
+  it("sends path, query and headers as they are, the defaults, and closes", async () => {
+    const seen: IncomingMessage[] = [];
+    const server = await serve((request, response) => {
+      seen.push(request);
+      response.end("ok");
+    });
+    const container = { name: "c", ports: [{ name: "web", containerPort: server.port }] };
+    const httpHeaders = [
+      { name: "X-Twice", value: "1" },
+      { name: "X-Twice", value: "2" },
+      { name: "Host", value: "shop.test" },
+    ];
+    const probe = probeRequest(
+      { httpGet: { port: "web", path: "/a/../b?q=1 2#frag", httpHeaders }, timeoutSeconds: 20 },
+      container,
+      LOOPBACK,
+    );
+    if (probe.kind !== "http") throw new Error(probe.kind);
+    expect(await prober.httpGet(probe.request)).toEqual({ result: "Success", output: "ok" });
+    const [request] = seen;
+    expect([request?.method, request?.url]).toEqual(["GET", "/a/../b?q=1%202"]);
+    expect(request?.headersDistinct).toEqual({
+      host: ["shop.test"],
+      "user-agent": ["kube-probe/1.36"],
+      accept: ["*/*"],
+      "x-twice": ["1", "2"],
+      connection: ["close"],
+    });
+    await allClosed(server);
+  });
+
+  it("names host and port where the spec names no Host, and roots a path that is not", async () => {
+    const seen: string[] = [];
+    const server = await serve((request, response) => {
+      seen.push(`${request.headers.host} ${request.url}`);
+      response.end();
+    });
+    await get(server.port, { path: "" });
+    await get(server.port, { path: "healthz" });
+    await get(server.port, { path: "?x" });
+    const host = `${LOOPBACK}:${server.port}`;
+    expect(seen).toEqual([`${host} /`, `${host} /healthz`, `${host} /?x`]);
+  });
+
+  it("brackets an IPv6 address", () => {
+    const target = firstTarget({ scheme: "HTTP", host: "fd00::1", port: 80, path: "/", headers: [], timeoutMs: 1 });
+    expect([target.url.hostname, target.headers]).toEqual(["[fd00::1]", [{ name: "Host", value: "[fd00::1]:80" }]]);
+  });
+
+  it("[P3] reads 10 KiB of a body that never ends", async () => {
+    const server = await serve((_request, response) => {
+      const more = (): void => void response.write("é".repeat(4096), () => !response.destroyed && setImmediate(more));
+      more();
+    });
+    const { result, output } = await get(server.port);
+    expect(result).toBe("Success");
+    expect(Buffer.byteLength(output)).toBe(10 * 1024);
+    await allClosed(server);
+  });
+
+  it("[P1] cuts an output between characters", async () => {
+    const server = await serve((_request, response) => response.end(`x${"é".repeat(6000)}`));
+    const { output } = await get(server.port);
+    expect([Buffer.byteLength(output) <= 10 * 1024, output.slice(0, 3)]).toEqual([true, "xéé"]);
+  });
+
+  it("[P3] does not verify TLS, by address or by name", async () => {
+    const server = await listen(createHttpsServer(certificate, tellName));
+    expect(await get(server.port, { scheme: "HTTPS" })).toEqual({ result: "Success", output: "false" });
+    const named = await get(server.port, { scheme: "HTTPS", host: "localhost", headers: [{ name: "Host", value: "other.test" }] });
+    expect(named).toEqual({ result: "Success", output: "localhost" });
+  });
+
+  it.each([
+    { name: "a path", location: "/next?x=1" },
+    { name: "a relative path", location: "next?x=1" },
+    { name: "an address of the same host", location: "<self>/next?x=1" },
+  ])("[P3] follows a redirect to $name", async ({ location }) => {
+    const server = await serve((request, response) => {
+      if (request.url === "/next?x=1") return response.end(request.headers["x-a"]);
+      return response.writeHead(302, { location: location.replace("<self>", `http://${request.headers.host}`) }).end("body");
+    });
+    expect(await get(server.port, { headers: [{ name: "X-A", value: "kept" }] })).toEqual({ result: "Success", output: "kept" });
+  });
+
+  it.each([
+    { location: "/next", want: "shop.test" },
+    { location: "http://<address>/next", want: "<address>" },
+  ])("a Host of its own goes along to $location only if that names none", async ({ location, want }) => {
+    const server = await serve((request, response) => {
+      const address = `${LOOPBACK}:${request.socket.localPort}`;
+      if (request.url === "/next") response.end(request.headers.host?.replace(address, "<address>"));
+      else response.writeHead(302, { location: location.replace("<address>", address) }).end();
+    });
+    expect(await get(server.port, { headers: [{ name: "Host", value: "shop.test" }] })).toEqual({ result: "Success", output: want });
+  });
+
+  it("[P3] does not follow a redirect to another host, and warns", async () => {
+    const elsewhere = await serve((_request, response) => response.writeHead(500).end());
+    const server = await serve((_request, response) =>
+      response.writeHead(302, { location: `http://localhost:${elsewhere.port}/` }).end("elsewhere"),
+    );
+    expect(await get(server.port)).toEqual({
+      result: "Success",
+      output: "Probe terminated redirects, Response body: elsewhere",
+      warning: true,
+    });
+  });
+
+  it.each([
+    { redirects: 9, want: { result: "Success", output: "there" } },
+    { redirects: 10, want: { result: "Failure", output: expect.stringContaining("stopped after 10 redirects") as string } },
+  ])("[P3] after $redirects redirects: $want.result", async ({ redirects, want }) => {
+    const server = await serve((request, response) => {
+      const step = Number(request.url?.slice(1));
+      return step === redirects ? response.end("there") : response.writeHead(307, { location: `/${step + 1}` }).end();
+    });
+    expect(await get(server.port, { path: "/0" })).toEqual(want);
+    await allClosed(server);
+  });
+
+  it.each([{ location: "http://[" }, { location: "ftp://<host>/" }])("[P2] fails on a redirect to $location", async ({ location }) => {
+    const server = await serve((_request, response) => response.writeHead(301, { location: location.replace("<host>", LOOPBACK) }).end());
+    expect(await get(server.port)).toMatchObject({ result: "Failure" });
+  });
+
+  it.each<{ readonly name: string; readonly greet: (socket: Socket) => void }>([
+    { name: "silence", greet: () => {} },
+    { name: "headers that trickle", greet: (socket) => trickle(socket, "HTTP/1.1 200 OK\r\n", "X: y\r\n") },
+    { name: "a body that trickles", greet: (socket) => trickle(socket, "HTTP/1.1 200 OK\r\n\r\n", "x") },
+    { name: "a redirect to itself that takes its time", greet: (socket) => redirectSlowly(socket) },
+  ])("[P1] ends in time: $name", async ({ greet }) => {
+    const server = await raw(greet);
+    const startedAt = Date.now();
+    const outcome = await get(server.port, { timeoutMs: 300 });
+    expect(outcome).toMatchObject({ result: "Failure", output: expect.stringContaining("context deadline exceeded") as string });
+    expect(Date.now() - startedAt).toBeLessThan(5_000);
+    await allClosed(server);
+  });
+
+  it("[P1] takes a time-out of months for what it is", async () => {
+    const server = await serve((_request, response) => setTimeout(() => response.end("late"), 50));
+    expect(await get(server.port, { timeoutMs: 2 ** 40 })).toEqual({ result: "Success", output: "late" });
+  });
+
+  it.each<{ readonly name: string; readonly greet: (socket: Socket) => void }>([
+    { name: "a connection that is reset", greet: (socket) => socket.resetAndDestroy() },
+    { name: "something that is not HTTP", greet: (socket) => socket.end("SSH-2.0-x\r\n\r\n") },
+    { name: "a body that breaks off", greet: (socket) => socket.end("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx") },
+    { name: "a protocol nobody asked for", greet: (socket) => socket.end("HTTP/1.1 101 X\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n") },
+  ])("[P2] takes $name for a failure", async ({ greet }) => {
+    const server = await raw(greet);
+    expect(await get(server.port)).toMatchObject({ result: "Failure" });
+    await allClosed(server);
+  });
+
+  it("[P2] takes a closed port and an unknown name for failures", async () => {
+    const port = await closedPort();
+    expect(await get(port)).toMatchObject({ result: "Failure", output: expect.stringContaining("ECONNREFUSED") as string });
+    expect(await get(port, { host: "no-such-host.invalid", timeoutMs: 3_000 })).toMatchObject({ result: "Failure" });
+  });
+
+  it.each<{ readonly name: string; readonly fields: Partial<HttpProbe> }>([
+    { name: "a host with a space", fields: { host: "a b" } },
+    { name: "a host that is a path", fields: { host: "a/b" } },
+    { name: "no host", fields: { host: "" } },
+    { name: "a header's name", fields: { headers: [{ name: "a b", value: "" }] } },
+    { name: "a header's value", fields: { headers: [{ name: "a", value: "x\r\ny: z" }] } },
+    { name: "a port", fields: { port: 70_000 } },
+  ])("[P2] cannot make a request with a bad one: $name", async ({ fields }) => {
+    const server = await serve((_request, response) => response.end());
+    expect(await get(server.port, fields)).toMatchObject({ result: "error", output: expect.stringMatching(/./u) as string });
+  });
+});
+
+describe("[node-agent 98] HTTP hooks", () => {
+  const container = { name: "c" };
+  function hook(port: number, scheme: string, headers: HttpProbe["headers"] = []): HttpProbe {
+    const httpGet = { port, path: "/hook", scheme, httpHeaders: [...headers] };
+    const request = hookRequest({ httpGet }, { container, podIp: LOOPBACK, timeoutMs: PATIENCE_MS });
+    if (request.kind !== "http") throw new Error(request.kind);
+    return request.request;
+  }
+
+  it("reaches the server with its own User-Agent; any answer will do", async () => {
+    const seen: (string | undefined)[] = [];
+    const server = await serve((request, response) => {
+      seen.push(request.url, request.headers["user-agent"]);
+      response.writeHead(500).end("no");
+    });
+    expect(await prober.httpGet(hook(server.port, "HTTP"))).toMatchObject({ result: "Success" });
+    expect(seen).toEqual(["/hook", "kube-lifecycle/1.36"]);
+  });
+
+  it("asks once more in the clear, without Authorization, when HTTPS is answered in plain HTTP", async () => {
+    const seen: IncomingMessage["headers"][] = [];
+    const server = await serve((request, response) => {
+      seen.push(request.headers);
+      response.end();
+    });
+    const headers = [
+      { name: "Authorization", value: "secret" },
+      { name: "X-A", value: "1" },
+    ];
+    expect(await prober.httpGet(hook(server.port, "HTTPS", headers))).toMatchObject({ result: "Success" });
+    expect(seen).toHaveLength(1);
+    expect(seen[0]).toMatchObject({ "x-a": "1" });
+    expect(seen[0]).not.toHaveProperty("authorization");
+  });
+
+  it("a probe does not fall back", async () => {
+    const server = await serve((_request, response) => response.end());
+    expect(await get(server.port, { scheme: "HTTPS" })).toMatchObject({ result: "Failure" });
+  });
+
+  it("fails when nobody answers", async () => {
+    expect(await prober.httpGet(hook(await closedPort(), "HTTPS"))).toMatchObject({ result: "Failure" });
+  });
+});
+
+describe("[node-agent 97] TCP probes", () => {
+  it("connects and closes", async () => {
+    const server = await raw(() => {});
+    expect(await prober.tcpSocket({ host: LOOPBACK, port: server.port, timeoutMs: PATIENCE_MS })).toEqual({
+      result: "Success",
+      output: "",
+    });
+    await allClosed(server);
+  });
+
+  it("[P2] fails on a closed port and an unknown name, errs on what is no host or port", async () => {
+    const port = await closedPort();
+    const tcp = (host: string, at = port): Promise<ProbeOutcome> => prober.tcpSocket({ host, port: at, timeoutMs: 3_000 });
+    expect(await tcp(LOOPBACK)).toMatchObject({ result: "Failure", output: expect.stringContaining("ECONNREFUSED") as string });
+    expect(await tcp("no-such-host.invalid")).toMatchObject({ result: "Failure" });
+    expect((await tcp("a b")).result).toBe("error");
+    expect((await tcp(LOOPBACK, 70_000)).result).toBe("error");
+  });
+
+  it("[P1] ends in time where packets vanish", async () => {
+    const startedAt = Date.now();
+    // TEST-NET-1: either nobody answers, or the network says at once that there is no way.
+    const outcome = await prober.tcpSocket({ host: "192.0.2.1", port: 9, timeoutMs: 300 });
+    expect(outcome.result).toBe("Failure");
+    expect(Date.now() - startedAt).toBeLessThan(5_000);
+  });
+});
+
+describe("[node-agent 97] gRPC probes", () => {
+  type Answer = (stream: ServerHttp2Stream, request: Buffer) => void;
+  async function grpc(answer: Answer): Promise<Listening> {
+    const server = createHttp2Server();
+    server.on("stream", (stream) => {
+      const chunks: Buffer[] = [];
+      stream.on("error", () => {});
+      stream.on("data", (chunk: Buffer) => chunks.push(chunk)).on("end", () => answer(stream, Buffer.concat(chunks)));
+    });
+    return await listen(server);
+  }
+  const serving =
+    (message: number[], code = "0"): Answer =>
+    (stream) => {
+      stream.respond({ ":status": 200, "content-type": "application/grpc" }, { waitForTrailers: true });
+      stream.on("wantTrailers", () => stream.sendTrailers({ "grpc-status": code, "grpc-message": "because" }));
+      stream.end(Buffer.from([0, 0, 0, 0, message.length, ...message]));
+    };
+  const check = (port: number, fields: Partial<GrpcProbe> = {}): Promise<ProbeOutcome> | undefined =>
+    prober.grpcHealth?.({ host: LOOPBACK, port, service: "", userAgent: "kube-probe/1.36", timeoutMs: PATIENCE_MS, ...fields });
+
+  it.each<{ readonly name: string; readonly answer: Answer; readonly want: ProbeOutcome }>([
+    { name: "SERVING", answer: serving([8, 1]), want: { result: "Success", output: "service healthy" } },
+    {
+      name: "NOT_SERVING",
+      answer: serving([8, 2]),
+      want: { result: "Failure", output: 'service unhealthy (responded with "NOT_SERVING")' },
+    },
+    {
+      name: "UNKNOWN, which is left out",
+      answer: serving([]),
+      want: { result: "Failure", output: 'service unhealthy (responded with "UNKNOWN")' },
+    },
+    {
+      name: "NotFound",
+      answer: serving([], "5"),
+      want: { result: "Failure", output: "error: health rpc probe failed: 5 because" },
+    },
+    {
+      name: "Unimplemented, in headers alone",
+      answer: (stream) => stream.respond({ ":status": 200, "grpc-status": "12" }, { endStream: true }),
+      want: { result: "Failure", output: "error: this server does not implement the grpc health protocol (grpc.health.v1.Health)" },
+    },
+    {
+      name: "404 of an HTTP server",
+      answer: (stream) => stream.respond({ ":status": 404 }, { endStream: true }),
+      want: { result: "Failure", output: "error: health rpc probe failed: HTTP 404 " },
+    },
+  ])("$name", async ({ answer, want }) => {
+    const server = await grpc(answer);
+    expect(await check(server.port)).toEqual(want);
+    await allClosed(server);
+  });
+
+  it.each([
+    { service: "", want: [0, 0, 0, 0, 0] },
+    { service: "db", want: [0, 0, 0, 0, 4, 0x0a, 2, 0x64, 0x62] },
+    { service: "x".repeat(200), want: [0, 0, 0, 0, 203, 0x0a, 0xc8, 1, ...Array<number>(200).fill(0x78)] },
+  ])("asks for the service $service", async ({ service, want }) => {
+    let seen: Buffer | undefined;
+    const server = await grpc((stream, request) => {
+      seen = request;
+      serving([8, 1])(stream, request);
+    });
+    expect(await check(server.port, { service })).toMatchObject({ result: "Success" });
+    expect([...(seen ?? [])]).toEqual(want);
+  });
+
+  it("[P1] [P2] fails in time: silence, a server that speaks HTTP/1, a closed port", async () => {
+    const silent = await raw(() => {});
+    expect(await check(silent.port, { timeoutMs: 300 })).toEqual({
+      result: "Failure",
+      output: "timeout: health rpc did not complete within 300 ms",
+    });
+    await allClosed(silent);
+    const http = await serve((_request, response) => response.end());
+    expect(await check(http.port)).toMatchObject({ result: "Failure" });
+    expect(await check(await closedPort())).toMatchObject({ result: "Failure" });
+    expect(await check(1, { host: "a b" })).toMatchObject({ result: "error" });
+  });
+});
+
+const certificate: { key: string; cert: string } = { key: "", cert: "" };
+beforeAll(() => {
+  const folder = mkdtempSync(join(tmpdir(), "deltaloop-prober-"));
+  const [key, cert] = [join(folder, "key"), join(folder, "cert")];
+  const newKey = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", key];
+  execFileSync("openssl", ["req", "-x509", ...newKey, "-subj", "/CN=nobody", "-days", "1", "-out", cert], { stdio: "pipe" });
+  Object.assign(certificate, { key: readFileSync(key, "utf8"), cert: readFileSync(cert, "utf8") });
+  rmSync(folder, { recursive: true });
+});
+
+/** Answers with the name that TLS asked for, `false` for none. */
+const tellName: RequestListener = ({ socket }, response) => {
+  response.end(socket instanceof TLSSocket ? String(socket.servername) : "not TLS");
+};
+
+/** One more piece each 20 ms until the other side goes. */
+function trickle(socket: Socket, start: string, more: string): void {
+  socket.write(start);
+  const timer = setInterval(() => socket.write(more), 20);
+  socket.on("close", () => clearInterval(timer));
+}
+
+function redirectSlowly(socket: Socket): void {
+  socket.once("data", () => {
+    const timer = setTimeout(() => socket.end("HTTP/1.1 302 X\r\nLocation: /\r\nContent-Length: 0\r\n\r\n"), 100);
+    socket.on("close", () => clearTimeout(timer));
+  });
+}
