@@ -84,9 +84,9 @@ export const ARCHITECTURE = {
     },
     {
       name: "decisions-are-pure",
-      comment: "In a controller's folder only sync.ts sees ports.",
+      comment: "In a controller's folder only sync.ts and its turns see ports.",
       severity: "error",
-      from: { path: CONTROLLERS, pathNot: "/sync\\.ts$" },
+      from: { path: CONTROLLERS, pathNot: "/(sync|turns/[^/]+)\\.ts$" },
       to: { path: "^shared/(ports|controller/(perform|worker|recover|write-gateway)\\.ts$)", ...values },
     },
     {

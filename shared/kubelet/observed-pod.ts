@@ -57,7 +57,10 @@ export function newestOf(observed: ObservedPod, container: string): ObservedCont
 }
 
 /** Nothing known of it: what a pod looks like before its first sandbox. */
-export function nothingObserved(pod: { readonly uid: string; readonly name: string; readonly namespace: string }, readAtMs: number): ObservedPod {
+export function nothingObserved(
+  pod: { readonly uid: string; readonly name: string; readonly namespace: string },
+  readAtMs: number,
+): ObservedPod {
   return { ...pod, ips: [], sandboxes: [], containers: [], readAtMs };
 }
 

@@ -64,7 +64,8 @@ export function parseNodePod(value: unknown): NodePod {
   for (const field of ["name", "namespace", "uid"] as const)
     if (typeof pod?.metadata?.[field] !== "string" || pod.metadata[field] === "") throw new TypeError(`a pod without metadata.${field}`);
   const containers = pod?.spec?.containers;
-  if (!Array.isArray(containers) || containers.length === 0) throw new TypeError(`pod ${pod?.metadata?.name}: spec.containers is missing or empty`);
+  if (!Array.isArray(containers) || containers.length === 0)
+    throw new TypeError(`pod ${pod?.metadata?.name}: spec.containers is missing or empty`);
   for (const container of containers)
     if (typeof container?.name !== "string") throw new TypeError(`pod ${pod?.metadata?.name}: a container without a name`);
   return value as NodePod; // what the agent relies on was just checked

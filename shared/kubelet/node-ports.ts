@@ -1,0 +1,69 @@
+/** What the turns of a node agent are given: the outside world as ports, and the few things that live as long as the host (node-agent §18). */
+import type { KubeObject } from "../api/wire.ts";
+import type { KubeReader, KubeWriter } from "../ports/kube.ts";
+import type { Clock } from "../ports/clock.ts";
+import type { Cri } from "../ports/cri.ts";
+import type { Log } from "../ports/log.ts";
+import type { NodeFiles } from "../ports/node-files.ts";
+import type { NodeStore } from "../ports/node-store.ts";
+import type { PodCgroups } from "../ports/pod-cgroups.ts";
+import type { Prober } from "../ports/prober.ts";
+import type { Random } from "../ports/random.ts";
+import type { NodeEvent } from "./event-recorder.ts";
+import type { NodeOptions, NodeResources } from "./node-options.ts";
+import type { ObjectCache } from "./turns/object-cache.ts";
+import type { Operations } from "./operations.ts";
+import type { PodManager } from "./pod-manager.ts";
+import type { RelistRecord } from "./relist.ts";
+
+export interface NodePorts {
+  readonly cri: Cri;
+  readonly kube: KubeReader & KubeWriter;
+  readonly store: NodeStore;
+  readonly files: NodeFiles;
+  readonly cgroups: PodCgroups;
+  readonly prober: Prober;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Log;
+
+  /** Pod objects: in the host's memory whatever `store` is. */
+  readonly pods: PodManager;
+  readonly operations: Operations;
+  /** Secrets, ConfigMaps, Services and tokens, as they were last read. Never stored. */
+  readonly objects: ObjectCache;
+  readonly condition: NodeCondition;
+  /** Best effort, in order. */
+  readonly record: (event: NodeEvent) => void;
+  /** Puts a message for this pod into the node's queue, or into the one of statuses. */
+  readonly send: (queue: NodeQueue, uid: string, reason: string) => void;
+
+  /** Reads the Node object anew into `condition`. */
+  readonly readNode: () => Promise<void>;
+
+  readonly options: NodeOptions;
+  readonly resources: NodeResources;
+}
+
+export type NodeQueue = "pods" | "statuses";
+
+/** What one turn finds out and others go by; rebuilt within seconds after a start. */
+export interface NodeCondition {
+  /** Of this host. */
+  readonly startedAtMs: number;
+  /** Why no pod can be worked on; absent = the runtime is well. */
+  runtimeError?: string;
+  /** Why pods without the host's network cannot start. */
+  networkError?: string;
+  /** Every source has delivered, and what it delivered was handled (§2.6). */
+  sourcesReady: boolean;
+  /** Housekeeping has been through once: what the workers do not know does not run (§4.8). */
+  syncedOnce: boolean;
+  /** What the last relist saw; absent before the first. */
+  relisted?: { readonly record: RelistRecord; readonly atMs: number };
+  /** When the loop last did something. */
+  lastLoopMs: number;
+  /** The Node object as it was last seen, and its UID, which outlives its deletion. */
+  node?: KubeObject;
+  nodeUid?: string;
+}

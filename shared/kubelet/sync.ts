@@ -1,0 +1,289 @@
+/**
+ * One turn of one pod's worker (node-agent §4.6, §5): take what is pending, look at the runtime, do what is left to do, say when to
+ * look again. Level-based: whatever a crash interrupted, the next turn sees and finishes (§18.8).
+ *
+ * P1 at most one turn of a pod runs at a time (the queue's group), and a turn that was given up for lost cannot write (the fence).
+ * P2 nothing is decided on what was observed before the turn began.
+ * P3 nothing of a pod is started once its end was asked for: the record is read again before each step that cannot be taken back.
+ * P4 a turn ends within TURN_MS of waiting; longer steps go on as operations and wake the pod.
+ */
+import type { Fence, WorkerRecord } from "../ports/node-store.ts";
+import { computePodActions } from "./compute-pod-actions.ts";
+import { isStaticPod } from "./labels.ts";
+import type { NodePorts } from "./node-ports.ts";
+import type { ObservedPod } from "./observed-pod.ts";
+import { endTurn, startTurn } from "./pod-worker.ts";
+import type { TurnEnd, TurnStart } from "./pod-worker.ts";
+import { isTerminalPhase } from "./pod.ts";
+import type { NodePod } from "./pod.ts";
+import { requeueDelayMs } from "./requeue.ts";
+import { releaseFullName, startGate } from "./static-start.ts";
+import type { StartVerdict } from "./static-start.ts";
+import { killPod } from "./turns/kill.ts";
+import { observePod } from "./turns/observe.ts";
+import { podEvent } from "./turns/pod-events.ts";
+import { MountError, prepareVolumes, readReferences } from "./turns/prepare-volumes.ts";
+import { readProbeAnswers } from "./turns/probe-answers.ts";
+import { ensureProbes, stopProbes } from "./turns/probes.ts";
+import { reconcileMirror } from "./turns/reconcile-mirror.ts";
+import { runActions } from "./turns/run-actions.ts";
+import { StartError, TURN_MS } from "./turns/start-error.ts";
+import { computeStatus, storeStatus, storeTerminated } from "./turns/statuses.ts";
+import { LostTurnError, updateOwn, updateWorker } from "./turns/workers.ts";
+import { unsupportedFeature } from "./unsupported-features.ts";
+
+interface Turn {
+  readonly pod: NodePod;
+  readonly record: WorkerRecord;
+  readonly fence: Fence;
+}
+
+/** Never throws for what a pod does wrong: that is said by Events and status, and looked at again. @throws {LostTurnError} */
+export async function syncPod(ports: NodePorts, uid: string): Promise<void> {
+  const start = await begin(ports, uid);
+  if (start === undefined || start.work === "idle") return;
+  const { record, work } = start;
+  const fence = { uid, token: record.token };
+  const pod = ports.pods.get(uid);
+  if (work === "finishedUnstarted") return await finish(ports, uid, record, pod, fence);
+  let end: TurnEnd;
+  let failure: unknown;
+  try {
+    if (work === "terminatingRuntime") end = await terminateRuntimePod(ports, uid, record);
+    else if (pod === undefined) throw new Error(`pod ${uid} has a worker and no spec`);
+    else end = await doWork(ports, work, { pod, record, fence });
+  } catch (error) {
+    if (error instanceof LostTurnError) throw error;
+    failure = error;
+    end = { kind: "failed" };
+  }
+  await close(ports, uid, fence, end, failure);
+}
+
+async function begin(ports: NodePorts, uid: string): Promise<TurnStart | undefined> {
+  const verdict = await gate(ports, uid);
+  let start: TurnStart | undefined;
+  await ports.store.update("workers", uid, (record) => {
+    start = record && startTurn(record, verdict, ports.clock.now());
+    return start?.record;
+  });
+  if (verdict === "notYet") await ports.store.schedule("pods", uid, ports.clock.now() + requeueDelayMs(NOT_YET, ports.random.next()));
+  return start;
+}
+
+const NOT_YET = { kind: "error", message: "another static pod of this name has not ended", nowMs: 0 } as const;
+
+async function gate({ store }: NodePorts, uid: string): Promise<StartVerdict> {
+  const records = await store.rows("workers");
+  const record = records.get(uid);
+  if (record === undefined || !record.isStatic) return "start";
+  let verdict: StartVerdict = "notYet";
+  await store.update("staticPods", record.fullName, (row) => {
+    const gated = startGate(uid, record, row, records);
+    verdict = gated.verdict;
+    return gated.start;
+  });
+  return verdict;
+}
+
+async function doWork(ports: NodePorts, work: "sync" | "terminating" | "terminated", turn: Turn): Promise<TurnEnd> {
+  switch (work) {
+    case "sync":
+      return await syncRunning(ports, turn);
+    case "terminating":
+      return await syncTerminating(ports, turn);
+    case "terminated":
+      return await syncTerminated(ports, turn);
+    default:
+      throw new Error(`unknown work ${String(work satisfies never)}`);
+  }
+}
+
+/** Source: pkg/kubelet/kubelet.go SyncPod. Differs from upstream: what was done shows in the status at once, not after the next relist. */
+async function syncRunning(ports: NodePorts, turn: Turn): Promise<TurnEnd> {
+  const { pod, fence } = turn;
+  const { uid } = pod.metadata;
+  const observed = await observePod(ports, pod.metadata);
+  await ensureProbes(ports, pod);
+  const status = await computeStatus(ports, { pod, observed, terminal: false });
+  await storeStatus(ports, pod, status, { fence });
+  if (isTerminalPhase(status.phase)) {
+    const { reason, message = "" } = status;
+    if (reason === DEADLINE_EXCEEDED) podEvent(ports, pod, { type: "Normal", reason, message });
+    return { kind: "synced", terminalPhase: true };
+  }
+
+  const { networkError } = ports.condition;
+  if (networkError !== undefined && pod.spec.hostNetwork !== true) {
+    podEvent(ports, pod, { type: "Warning", reason: "NetworkNotReady", message: `network is not ready: ${networkError}` });
+    throw new Error(`network is not ready: ${networkError}`);
+  }
+  await holdUnsupported(ports, turn, observed);
+  if (isStaticPod(pod)) await reconcileMirror(ports, pod);
+  const { objects, volumePaths } = await mount(ports, pod);
+
+  const nameOf = (id: string): string | undefined => observed.containers.find((container) => container.id === id)?.name;
+  const actions = computePodActions(pod, observed, await readProbeAnswers(ports, pod, nameOf));
+  const mayGoOn = async (): Promise<void> => {
+    const now = await ports.store.read("workers", uid);
+    if (now?.token !== fence.token) throw new LostTurnError(uid);
+    if (now.terminatingAtMs !== undefined) throw new StartError("Terminating", "the pod is to end", { running: true });
+  };
+  const { acted, failed } = await runActions(ports, { pod, observed, actions, volumePaths, objects, fence, mayGoOn });
+  if (acted || failed.size > 0) {
+    const after = await observePod(ports, pod.metadata);
+    await storeStatus(ports, pod, await computeStatus(ports, { pod, observed: after, terminal: false }), { fence });
+  }
+  const failures = [...failed.values()].filter(({ running }) => !running);
+  if (failures.length > 0) throw new AggregateError(failures, failures.map(({ reason, message }) => `${reason}: ${message}`).join("; "));
+  return { kind: "synced", terminalPhase: false };
+}
+
+/** The active deadline ends a pod by its status. Source: pkg/kubelet/active_deadline.go. */
+const DEADLINE_EXCEEDED = "DeadlineExceeded";
+
+/** Such a pod waits, with its reason, for an agent that can run it: a ReplicaSet replaces failed ones without limit (§0). */
+async function holdUnsupported(ports: NodePorts, { pod, fence }: Turn, observed: ObservedPod): Promise<void> {
+  const field = unsupportedFeature(pod);
+  if (field === undefined) return;
+  const message = `${field} is not supported by this node agent`;
+  podEvent(ports, pod, { type: "Warning", reason: "UnsupportedPodFeature", message });
+  const reasons = Object.fromEntries(pod.spec.containers.map(({ name }) => [name, { reason: "UnsupportedPodFeature", message }]));
+  await ports.store.update("reasons", pod.metadata.uid, () => reasons);
+  await storeStatus(ports, pod, await computeStatus(ports, { pod, observed, terminal: false }), { fence });
+  throw new Error(message);
+}
+
+async function mount(
+  ports: NodePorts,
+  pod: NodePod,
+): Promise<{ readonly objects: Awaited<ReturnType<typeof readReferences>>; readonly volumePaths: Readonly<Record<string, string>> }> {
+  try {
+    const objects = await readReferences(ports, pod);
+    return { objects, volumePaths: await prepareVolumes(ports, pod, objects) };
+  } catch (error) {
+    if (error instanceof MountError) podEvent(ports, pod, { type: "Warning", reason: "FailedMount", message: error.message });
+    throw error;
+  }
+}
+
+/** Source: pkg/kubelet/kubelet.go SyncTerminatingPod. */
+async function syncTerminating(ports: NodePorts, { pod, record, fence }: Turn): Promise<TurnEnd> {
+  const { uid } = pod.metadata;
+  const abnormal = record.abnormalTerminations.at(-1);
+  const before = await observePod(ports, pod.metadata);
+  await storeStatus(ports, pod, await computeStatus(ports, { pod, observed: before, terminal: false, ...(abnormal && { abnormal }) }), {
+    fence,
+  });
+  await stopProbes(ports, pod, ["liveness", "startup"]);
+
+  const graceSeconds = record.gracePeriodSeconds;
+  const skipHooks = ports.operations.names(uid).some((name) => name.startsWith("kill"));
+  const outcome = await ports.operations.run({
+    uid,
+    name: `kill:${graceSeconds}`,
+    waitMs: TURN_MS,
+    act: () => killPod(ports, pod, before, { graceSeconds, skipHooks }),
+  });
+  if (outcome.kind === "running") throw new StartError("Killing", "the pod's containers are ending", { running: true });
+  if (outcome.kind === "failed") {
+    podEvent(ports, pod, { type: "Warning", reason: "FailedKillPod", message: `error killing pod: ${String(outcome.error)}` });
+    throw outcome.error;
+  }
+  await stopProbes(ports, pod, ["readiness"]);
+  const after = { ...(await observePod(ports, pod.metadata)), ips: before.ips };
+  const running = after.containers.filter(({ state }) => state === "CONTAINER_RUNNING");
+  if (running.length > 0) throw new Error(`containers run on after they were stopped: ${running.map(({ name }) => name).join(", ")}`);
+  await storeStatus(ports, pod, await computeStatus(ports, { pod, observed: after, terminal: true, ...(abnormal && { abnormal }) }), {
+    fence,
+  });
+  return { kind: "terminatingDone" };
+}
+
+/** What only the runtime knows of: no status, no hooks. */
+async function terminateRuntimePod(ports: NodePorts, uid: string, record: WorkerRecord): Promise<TurnEnd> {
+  const observed = await observePod(ports, { uid, name: record.fullName, namespace: "" });
+  const pod: NodePod = { metadata: { uid, name: record.fullName, namespace: "" }, spec: { containers: [] } };
+  const silent = { ...ports, record: () => undefined };
+  const act = (): Promise<void> => killPod(silent, pod, observed, { graceSeconds: record.gracePeriodSeconds, skipHooks: true });
+  const outcome = await ports.operations.run({ uid, name: "kill", waitMs: TURN_MS, act });
+  if (outcome.kind === "running") throw new StartError("Killing", "the pod's containers are ending", { running: true });
+  if (outcome.kind === "failed") throw outcome.error;
+  return { kind: "terminatingRuntimeDone" };
+}
+
+/** Source: pkg/kubelet/kubelet.go SyncTerminatedPod. Dead containers stay for their logs, until they are collected. */
+async function syncTerminated(ports: NodePorts, { pod, fence }: Turn): Promise<TurnEnd> {
+  const { uid } = pod.metadata;
+  const observed = await observePod(ports, pod.metadata);
+  await storeStatus(ports, pod, await computeStatus(ports, { pod, observed, terminal: true }), { fence });
+  await ports.files.removePodDirectory(uid);
+  await ports.cgroups.remove(uid);
+  ports.objects.forget(uid);
+  ports.operations.forget(uid);
+  await storeTerminated(ports, pod, fence);
+  return { kind: "terminatedDone" };
+}
+
+/** Its end was asked for before it could begin: nothing ran, and nothing has to be looked at. */
+async function finish(ports: NodePorts, uid: string, record: WorkerRecord, pod: NodePod | undefined, fence: Fence): Promise<void> {
+  if (pod !== undefined) await storeTerminated(ports, pod, fence);
+  await release(ports, uid, record);
+}
+
+async function close(ports: NodePorts, uid: string, fence: Fence, end: TurnEnd, failure: unknown): Promise<void> {
+  const { store, clock, random } = ports;
+  let transition = false;
+  const record = await updateOwn(ports, fence, (row) => {
+    const ended = endTurn(row, end, clock.now());
+    transition = ended.transition;
+    return ended.record;
+  });
+  const nowMs = clock.now();
+  const delayMs = requeueDelayMs(outcomeOf(failure, transition, nowMs), random.next());
+  if (failure !== undefined) report(ports, uid, failure);
+  if (record === undefined) return await ports.store.unschedule("pods", uid);
+  if (record.finished) return await release(ports, uid, record);
+  if (transition || record.pending !== undefined) ports.send("pods", uid, transition ? "transition" : "pending");
+  await store.schedule("pods", uid, nowMs + delayMs);
+}
+
+function outcomeOf(failure: unknown, transition: boolean, nowMs: number): Parameters<typeof requeueDelayMs>[0] {
+  if (transition) return { kind: "transition" };
+  if (failure === undefined || isGoingOn(failure)) return { kind: "ok" };
+  const retries = (failure instanceof AggregateError ? failure.errors : [failure]).flatMap((error) =>
+    error instanceof StartError && error.retryAtMs !== undefined ? [error.retryAtMs] : [],
+  );
+  const message = failure instanceof Error ? failure.message : String(failure);
+  return { kind: "error", message, nowMs, ...(retries.length > 0 && { retryAtMs: Math.min(...retries) }) };
+}
+
+/** A step goes on, and its end wakes the pod; nothing is wrong. */
+function isGoingOn(failure: unknown): boolean {
+  return failure instanceof StartError && failure.running;
+}
+
+function report({ pods, log, ...ports }: NodePorts, uid: string, failure: unknown): void {
+  if (isGoingOn(failure)) return;
+  const pod = pods.get(uid);
+  const message = failure instanceof Error ? failure.message : String(failure);
+  log.info("sync failed, it is tried again", {
+    pod: pod === undefined ? uid : `${pod.metadata.namespace}/${pod.metadata.name}`,
+    error: message,
+  });
+  const isSaid =
+    failure instanceof MountError || (failure instanceof AggregateError && failure.errors.every((error) => error instanceof StartError));
+  if (pod !== undefined && !isSaid)
+    podEvent(ports, pod, { type: "Warning", reason: "FailedSync", message: `error determining status: ${message}` });
+}
+
+/** A finished static pod makes room for the next one of its name. */
+async function release(ports: NodePorts, uid: string, record: WorkerRecord): Promise<void> {
+  await ports.store.unschedule("pods", uid);
+  if (!record.isStatic) return;
+  const row = await ports.store.update("staticPods", record.fullName, (start) => releaseFullName(start, uid));
+  for (const waiting of row?.waitingUids ?? []) {
+    const pod = ports.pods.get(waiting);
+    if (pod !== undefined) await updateWorker(ports, pod, "sync", "the name is free");
+  }
+}

@@ -1,0 +1,49 @@
+/** Lifecycle hooks (node-agent §6.10). What a hook printed never leaves this file: it may hold secrets. */
+import type { ContainerSpec } from "../pod.ts";
+import { hookRequest } from "../hook-request.ts";
+import type { LifecycleHandler } from "../hook-request.ts";
+import type { NodePorts } from "../node-ports.ts";
+
+/** Upstream bounds a hook over HTTP only by the pod's end; this is the longest that one may hang. */
+const HTTP_TIMEOUT_MS = 60_000;
+
+/** A hook did not succeed. The message names the kind of failure, and nothing that the hook said. */
+export class HookError extends Error {
+  override readonly name = "HookError";
+}
+
+export interface HookCall {
+  readonly handler: LifecycleHandler;
+  readonly container: ContainerSpec;
+  readonly containerId: string;
+  readonly podIp: string;
+  /** preStop: what is left of the grace period. */
+  readonly timeoutMs?: number;
+}
+
+/** @throws {HookError} */
+export async function runHook(ports: Pick<NodePorts, "cri" | "prober" | "clock">, call: HookCall): Promise<void> {
+  const { handler, container, containerId, podIp, timeoutMs } = call;
+  const request = hookRequest(handler, { container, podIp, timeoutMs: timeoutMs ?? HTTP_TIMEOUT_MS });
+  switch (request.kind) {
+    case "exec": {
+      const timeoutSeconds = timeoutMs === undefined ? 0 : Math.max(1, Math.ceil(timeoutMs / 1000));
+      const { exitCode } = await ports.cri.execSync(containerId, request.command, timeoutSeconds).catch((error: unknown) => {
+        throw new HookError("the command could not be run, or did not end in time", { cause: error });
+      });
+      if (exitCode !== 0) throw new HookError(`the command ended with exit code ${exitCode}`);
+      return;
+    }
+    case "http": {
+      const { result } = await ports.prober.httpGet(request.request);
+      if (result !== "Success") throw new HookError("the HTTP request did not succeed");
+      return;
+    }
+    case "sleep":
+      return await ports.clock.after(Math.min(request.seconds * 1000, timeoutMs ?? Infinity));
+    case "invalid":
+      throw new HookError(request.message);
+    default:
+      throw new Error(`unknown request ${JSON.stringify(request satisfies never)}`);
+  }
+}

@@ -1,0 +1,105 @@
+/** Each two seconds: what no event says (node-agent §3.2). Only once all sources are ready. */
+import { LABELS, isMirrorPod, isStaticPod } from "../labels.ts";
+import { housekeepingPlan } from "../housekeeping-plan.ts";
+import type { DesiredPod } from "../housekeeping-plan.ts";
+import { syncKnownPod } from "../known-pods.ts";
+import type { NodePorts } from "../node-ports.ts";
+import { fullName, isTerminalPhase } from "../pod.ts";
+import type { NodePod } from "../pod.ts";
+import { splitProbeKey } from "../probe.ts";
+import { requeueDelayMs } from "../requeue.ts";
+import { releaseFullName } from "../static-start.ts";
+import { forgetProbes } from "./probes.ts";
+import { deleteMirror } from "./reconcile-mirror.ts";
+import { killRuntimePod, updateWorker } from "./workers.ts";
+
+/** Back-offs that nobody asked about for so long mean nothing any more (§1: twice the cap). */
+const BACK_OFF_FORGOTTEN_MS = 600_000;
+
+export async function housekeep(ports: NodePorts): Promise<void> {
+  if (!ports.condition.sourcesReady) return;
+  const { store, pods, cri, clock } = ports;
+  // What may be left over is read before what is desired: what comes in between is not taken for an orphan.
+  const directories = await ports.files.podsWithDirectories();
+  const statuses = await store.rows("statuses");
+  const probed = await store.rows("probes");
+  const due = new Set((await store.agenda("pods")).keys());
+  const desired = new Map([...pods.desired(), ...pods.mirrors()].map((pod) => [pod.metadata.uid, pod]));
+  await syncWorkers(ports, desired);
+  ports.condition.syncedOnce = true;
+
+  const running = await cri.listContainers({ state: "CONTAINER_RUNNING" });
+  const ready = await cri.listPodSandbox({ state: "SANDBOX_READY" });
+  const runningUids = new Set([
+    ...running.flatMap(({ labels }) => labels[LABELS.podUid] ?? []),
+    ...ready.map(({ metadata }) => metadata.uid),
+  ]);
+  const plan = housekeepingPlan({
+    desired: new Map([...desired].map(([uid, pod]) => [uid, asDesired(pod, statuses.get(uid)?.status.phase)])),
+    records: await store.rows("workers"),
+    runningUids,
+    directories,
+    cachedStatusUids: [...statuses.keys()],
+    probedUids: [...new Set([...probed.keys()].map((key) => splitProbeKey(key).uid))],
+    orphanMirrors: pods.orphanMirrors(),
+    staticStarts: await store.rows("staticPods"),
+    due,
+  });
+
+  const known = (uids: readonly string[]): readonly NodePod[] => uids.flatMap((uid) => pods.get(uid) ?? []);
+  for (const pod of known(plan.create)) await updateWorker(ports, pod, "create", "housekeeping");
+  for (const pod of known(plan.kill)) await updateWorker(ports, pod, "kill", "housekeeping");
+  for (const uid of plan.killRuntimeOnly) await killRuntimePod(ports, uid, "nobody wants it");
+  for (const uid of plan.stopProbes) await forgetProbes(ports, uid);
+  for (const uid of plan.dropStatuses) {
+    await store.update("statuses", uid, () => undefined);
+    await store.update("reasons", uid, () => undefined);
+  }
+  for (const uid of plan.removeDirectories) await ports.files.removePodDirectory(uid);
+  for (const mirror of pods.mirrors()) if (plan.deleteMirrors.includes(fullName(mirror))) await deleteMirror(ports, mirror);
+  for (const [name, uid] of plan.releaseFullNames) await store.update("staticPods", name, (start) => releaseFullName(start, uid));
+  for (const uid of plan.schedule) {
+    const delayMs = requeueDelayMs({ kind: "error", message: "no due time", nowMs: clock.now() }, ports.random.next());
+    await store.schedule("pods", uid, clock.now() + delayMs);
+  }
+  await forgetBackOffs(ports);
+}
+
+async function syncWorkers(ports: NodePorts, desired: ReadonlyMap<string, NodePod>): Promise<void> {
+  const { store, clock } = ports;
+  for (const [uid, { isStatic, fullName: name }] of await store.rows("workers")) {
+    const pod = desired.get(uid);
+    const isDesired = pod !== undefined && !isMirrorPod(pod);
+    let purged = false;
+    let requeue = false;
+    await store.update("workers", uid, (record) => {
+      [purged, requeue] = [false, false];
+      if (record === undefined) return undefined;
+      const step = syncKnownPod(record, isDesired, clock.now());
+      purged = step.kind === "purge";
+      requeue = step.kind === "change" && step.requeue;
+      return step.kind === "purge" ? undefined : step.kind === "change" ? step.record : record;
+    });
+    if (requeue) ports.send("pods", uid, "it is not wanted any more");
+    if (!purged) continue;
+    if (isStatic) await store.update("staticPods", name, (start) => releaseFullName(start, uid));
+    await store.unschedule("pods", uid);
+    ports.operations.forget(uid);
+    ports.pods.forget(uid);
+  }
+}
+
+function asDesired(pod: NodePod, cachedPhase: string | undefined): DesiredPod {
+  return {
+    fullName: fullName(pod),
+    isStatic: isStaticPod(pod),
+    isMirror: isMirrorPod(pod),
+    ...(pod.metadata.deletionTimestamp !== undefined && { deletionTimestamp: true }),
+    phaseIsTerminal: isTerminalPhase(pod.status?.phase) || isTerminalPhase(cachedPhase),
+  };
+}
+
+async function forgetBackOffs({ store, clock }: NodePorts): Promise<void> {
+  for (const [key, { lastUpdateMs }] of await store.rows("backOffs"))
+    if (clock.now() - lastUpdateMs > BACK_OFF_FORGOTTEN_MS) await store.update("backOffs", key, () => undefined);
+}

@@ -1,0 +1,114 @@
+/** Ends containers and whole pods (node-agent §6.9). */
+import { isNotFound } from "../../ports/cri-error.ts";
+import type { ContainerToKill, KillReason } from "../compute-pod-actions.ts";
+import { GRACE_SECONDS_MIN, killGraceSeconds, terminationOrder } from "../kill-order.ts";
+import type { NodePorts } from "../node-ports.ts";
+import type { ObservedContainer, ObservedPod } from "../observed-pod.ts";
+import { ephemeralContainersOf, initContainersOf } from "../pod.ts";
+import type { ContainerSpec, NodePod } from "../pod.ts";
+import { HookError, runHook } from "./hooks.ts";
+import { podEvent } from "./pod-events.ts";
+
+export interface KillOptions {
+  /** The worker's effective grace; absent: what the pod's spec says. */
+  readonly graceSeconds?: number;
+  /** The hooks were begun by an earlier call that had more time. */
+  readonly skipHooks?: boolean;
+}
+
+/**
+ * All its running containers in order, then its sandboxes. May take the whole grace.
+ *
+ * @throws {AggregateError} of all that could not be stopped; the rest is stopped all the same
+ */
+export async function killPod(ports: NodePorts, pod: NodePod, observed: ObservedPod, options: KillOptions = {}): Promise<void> {
+  const running = observed.containers.filter(({ state }) => state === "CONTAINER_RUNNING" || state === "CONTAINER_UNKNOWN");
+  const order = terminationOrder(
+    pod,
+    running.map(({ name }) => name),
+  );
+  const stopped: Promise<void>[] = [];
+  let before: Promise<unknown> = Promise.resolve();
+  for (const group of order) {
+    const turn = before;
+    const ends = running
+      .filter(({ name }) => group.includes(name))
+      .map((container) => killContainer(ports, pod, container, { ...options, turn, podIp: observed.ips[0] ?? "" }));
+    stopped.push(...ends);
+    before = Promise.allSettled([turn, ...ends]);
+  }
+  const errors = failures(await Promise.allSettled(stopped));
+  errors.push(...failures(await Promise.allSettled(observed.sandboxes.map(({ id }) => ports.cri.stopPodSandbox(id).catch(unlessGone)))));
+  if (errors.length > 0)
+    throw new AggregateError(errors, errors.map((error) => String(error instanceof Error ? error.message : error)).join("; "));
+}
+
+/** Those that a sync wants ended, one after the other; the first failure ends it. */
+export async function killContainers(
+  ports: NodePorts,
+  pod: NodePod,
+  observed: ObservedPod,
+  wanted: readonly ContainerToKill[],
+): Promise<void> {
+  for (const { id, message, reason } of wanted) {
+    const container = observed.containers.find((one) => one.id === id);
+    if (container !== undefined)
+      await killContainer(ports, pod, container, { message, reason, podIp: observed.ips[0] ?? "", turn: Promise.resolve() });
+  }
+}
+
+export async function killContainer(
+  ports: NodePorts,
+  pod: NodePod,
+  container: ObservedContainer,
+  options: KillOptions & {
+    readonly message?: string;
+    readonly reason?: KillReason | undefined;
+    readonly podIp: string;
+    /** When it is this container's turn to be stopped. */
+    readonly turn: Promise<unknown>;
+  },
+): Promise<void> {
+  const { cri, clock } = ports;
+  const spec = specOf(pod, container.name);
+  const graceSeconds = killGraceSeconds(pod, spec, { reason: options.reason, override: options.graceSeconds });
+  const deadlineMs = clock.now() + graceSeconds * 1000;
+  const leftSeconds = (): number => Math.max(0, Math.ceil((deadlineMs - clock.now()) / 1000));
+  if (options.skipHooks !== true)
+    podEvent(ports, pod, {
+      type: "Normal",
+      reason: "Killing",
+      message: options.message ?? `Stopping container ${container.name}`,
+      container: container.name,
+    });
+  const preStop = spec?.lifecycle?.preStop;
+  if (preStop && options.skipHooks !== true && graceSeconds > 0) {
+    const call = { handler: preStop, container: spec, containerId: container.id, podIp: options.podIp, timeoutMs: graceSeconds * 1000 };
+    await runHook(ports, call).catch((error: unknown) => {
+      if (!(error instanceof HookError)) throw error;
+      podEvent(ports, pod, { type: "Warning", reason: "FailedPreStopHook", message: "PreStopHook failed", container: container.name });
+      ports.log.warn("preStop hook failed", {
+        pod: `${pod.metadata.namespace}/${pod.metadata.name}`,
+        container: container.name,
+        error: error.message,
+      });
+    });
+  }
+  // A sidecar waits for its turn, but not longer than it has.
+  const over = new AbortController();
+  await Promise.race([options.turn, clock.after(leftSeconds() * 1000, over.signal).catch(() => undefined)]);
+  over.abort();
+  await cri.stopContainer(container.id, Math.max(GRACE_SECONDS_MIN, leftSeconds())).catch(unlessGone);
+}
+
+function specOf(pod: NodePod, name: string): ContainerSpec | undefined {
+  return [...pod.spec.containers, ...initContainersOf(pod), ...ephemeralContainersOf(pod)].find((container) => container.name === name);
+}
+
+function failures(settled: readonly PromiseSettledResult<unknown>[]): unknown[] {
+  return settled.flatMap((result) => (result.status === "rejected" ? [result.reason] : []));
+}
+
+export function unlessGone(error: unknown): void {
+  if (!isNotFound(error)) throw error;
+}

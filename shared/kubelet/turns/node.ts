@@ -1,0 +1,118 @@
+/** The Node object and its lease (node-agent §14.1, §14.2). */
+import type { KubeObject } from "../../api/wire.ts";
+import { isAlreadyExists, isConflict, isNotFound } from "../../ports/errors.ts";
+import type { Image } from "../../ports/cri-types.ts";
+import { nodeLease, NODE_LEASE_NAMESPACE, renewedLease } from "../lease-object.ts";
+import { nodeBody, nodeLabels, nodeStatus, nodeStatusChanged, nodeStatusPatch } from "../node-object.ts";
+import type { MachineFacts, NodeStatus, NodeStatusInput } from "../node-object.ts";
+import { nodeEvents, nodeReference } from "../node-events.ts";
+import type { NodePorts } from "../node-ports.ts";
+
+type LeaseObject = Parameters<typeof renewedLease>[0];
+type NodeObject = KubeObject & { readonly status?: NodeStatus; readonly spec?: object };
+
+/** A status without changes is sent this often. Source: kubelet's nodeStatusReportFrequency. */
+const REPORT_MS = 300_000;
+const LEASE_ATTEMPTS_MAX = 5;
+
+export class NodeIdentity {
+  readonly #ports: NodePorts;
+  readonly #facts: MachineFacts;
+  readonly #runtimeVersion: string;
+  #reportedMs = 0;
+  /** What the last status said; Events tell what is new since. */
+  #said: NodeStatus | undefined;
+  #lease: LeaseObject | undefined;
+
+  constructor(ports: NodePorts, facts: MachineFacts, runtimeVersion: string) {
+    this.#ports = ports;
+    this.#facts = facts;
+    this.#runtimeVersion = runtimeVersion;
+  }
+
+  /** Makes the Node, or takes over the one of that name. @throws what the API server answers; the next tick tries again */
+  async register(): Promise<void> {
+    const { kube, options } = this.#ports;
+    const body = nodeBody(await this.#input(undefined));
+    try {
+      this.#keep(await kube.create({ resource: "nodes", namespace: "", body }));
+    } catch (error) {
+      if (!isAlreadyExists(error)) throw error;
+      const labels = nodeLabels({ options, facts: this.#facts });
+      const type = "application/merge-patch+json";
+      this.#keep(await kube.patch({ resource: "nodes", namespace: "", name: options.nodeName, type, body: { metadata: { labels } } }));
+    }
+    this.#ports.log.info("registered", { node: options.nodeName });
+    this.#ports.record({ involved: nodeReference(options.nodeName), type: "Normal", reason: "Starting", message: "Starting kubelet." });
+  }
+
+  /** @throws what the API server answers */
+  async read(): Promise<void> {
+    const node = await this.#ports.kube.get("nodes", "", this.#ports.options.nodeName);
+    if (node !== undefined) this.#keep(node);
+  }
+
+  /** Status, if anything but the time changed or it is due; a Node that was deleted is made again. */
+  async reportStatus(): Promise<void> {
+    const { kube, options, condition, clock } = this.#ports;
+    if (condition.node === undefined) await this.register();
+    const before = (condition.node as NodeObject | undefined)?.status; // a Node, as the API server sent it
+    const after = nodeStatus(await this.#input(before));
+    for (const event of nodeEvents(options.nodeName, this.#said ?? before, after)) this.#ports.record(event);
+    this.#said = after;
+    if (!nodeStatusChanged(before, after) && clock.now() - this.#reportedMs < REPORT_MS) return;
+    try {
+      const type = "application/strategic-merge-patch+json";
+      const body = nodeStatusPatch(after);
+      this.#keep(await kube.patch({ resource: "nodes", namespace: "", name: options.nodeName, subresource: "status", type, body }));
+      this.#reportedMs = clock.now();
+    } catch (error) {
+      if (!isNotFound(error)) throw error;
+      delete condition.node;
+      await this.register();
+    }
+  }
+
+  /** With the last known object; a conflict is read and tried again. */
+  async renewLease(): Promise<void> {
+    const { kube, options, condition, clock } = this.#ports;
+    const { nodeName: name } = options;
+    const target = { resource: "leases", namespace: NODE_LEASE_NAMESPACE } as const;
+    for (let attempt = 1; ; attempt++) {
+      try {
+        if (condition.nodeUid === undefined) return;
+        const body =
+          this.#lease === undefined ? nodeLease({ name, uid: condition.nodeUid }, clock.now()) : renewedLease(this.#lease, clock.now());
+        const answer = this.#lease === undefined ? kube.create({ ...target, body }) : kube.replace({ ...target, name, body });
+        this.#lease = (await answer) as unknown as LeaseObject; // the answer to a Lease is a Lease
+        return;
+      } catch (error) {
+        const isStale = isConflict(error) || isAlreadyExists(error) || isNotFound(error);
+        if (!isStale || attempt === LEASE_ATTEMPTS_MAX) throw error;
+        const live = await kube.get("leases", NODE_LEASE_NAMESPACE, name);
+        this.#lease = live as unknown as LeaseObject | undefined; // as above
+      }
+    }
+  }
+
+  async #input(previous: NodeStatus | undefined): Promise<NodeStatusInput> {
+    const { cri, options, condition, clock } = this.#ports;
+    const images: readonly Image[] = await cri.listImages().catch(() => []);
+    const { runtimeError, networkError } = condition;
+    return {
+      options,
+      facts: this.#facts,
+      runtimeVersion: this.#runtimeVersion,
+      ...(runtimeError !== undefined && { runtimeError }),
+      ...(networkError !== undefined && { networkError }),
+      images,
+      ...(previous !== undefined && { previous }),
+      nowMs: clock.now(),
+    };
+  }
+
+  #keep(node: KubeObject): void {
+    this.#ports.condition.node = node;
+    this.#ports.condition.nodeUid = node.metadata.uid;
+  }
+}

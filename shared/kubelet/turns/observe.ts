@@ -1,0 +1,65 @@
+/** Reads one pod from the runtime (node-agent §6.1). */
+import { isNotFound } from "../../ports/cri-error.ts";
+import type { Container, ContainerStatus } from "../../ports/cri-types.ts";
+import { ANNOTATIONS, LABELS } from "../labels.ts";
+import type { NodePorts } from "../node-ports.ts";
+import { observedContainer, observedPod, observedSandbox } from "../observed-pod.ts";
+import type { ObservedContainer, ObservedPod } from "../observed-pod.ts";
+
+/** Source: pkg/kubelet/kubelet.go, and container/runtime.go for the limits of a message. */
+const TERMINATION_MESSAGE_BYTES_MAX = 4_096;
+const LOG_FALL_BACK = { linesMax: 80, bytesMax: 2_048 };
+
+export interface PodIdentity {
+  readonly uid: string;
+  readonly name: string;
+  readonly namespace: string;
+}
+
+/** Never older than the call. What is gone between list and status is left out. */
+export async function observePod(ports: Pick<NodePorts, "cri" | "files" | "clock">, pod: PodIdentity): Promise<ObservedPod> {
+  const { cri, clock } = ports;
+  const readAtMs = clock.now();
+  const filter = { labelSelector: { [LABELS.podUid]: pod.uid } };
+  const [sandboxes, containers] = await Promise.all([cri.listPodSandbox(filter), cri.listContainers(filter)]);
+  const [sandboxStatuses, observed] = await Promise.all([
+    Promise.all(sandboxes.map(({ id }) => present(cri.podSandboxStatus(id)))),
+    Promise.all(containers.filter(({ labels }) => labels[LABELS.containerName] !== undefined).map((one) => observeContainer(ports, one))),
+  ]);
+  return observedPod(
+    pod,
+    sandboxStatuses.flatMap((status) => (status === undefined ? [] : [observedSandbox(status)])),
+    observed.flatMap((container) => (container === undefined ? [] : [container])),
+    readAtMs,
+  );
+}
+
+async function observeContainer(
+  { cri, files }: Pick<NodePorts, "cri" | "files">,
+  listed: Container,
+): Promise<ObservedContainer | undefined> {
+  const status = await present(cri.containerStatus(listed.id));
+  return status && observedContainer(listed, status, await terminationMessage(files, status));
+}
+
+/** What the container left in its message file or, if it failed and the pod's spec says so, at the end of its log. */
+async function terminationMessage(files: NodePorts["files"], status: ContainerStatus): Promise<string> {
+  if (status.state !== "CONTAINER_EXITED") return "";
+  const path = status.annotations[ANNOTATIONS.terminationMessagePath];
+  const mount = status.mounts.find(({ containerPath }) => containerPath === path);
+  const written = mount === undefined ? "" : ((await files.readTerminationLog(mount.hostPath, TERMINATION_MESSAGE_BYTES_MAX)) ?? "");
+  const fallsBack =
+    status.annotations[ANNOTATIONS.terminationMessagePolicy] === "FallbackToLogsOnError" &&
+    status.exitCode !== 0 &&
+    status.reason !== "ContainerCannotRun";
+  return written === "" && fallsBack ? await files.tailLog(status.logPath, LOG_FALL_BACK) : written;
+}
+
+async function present<T>(answer: Promise<T>): Promise<T | undefined> {
+  try {
+    return await answer;
+  } catch (error) {
+    if (isNotFound(error)) return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,141 @@
+/**
+ * What the sources say, handed to the pod workers in order (node-agent §2.5, §2.6, §3).
+ *
+ * S1 messages of all sources are handled one at a time; those of one source in the order in which they came.
+ * S2 a source is ready once a SET of it has been handled; all must be before anything is taken away.
+ */
+import type { Labels } from "../../api/wire.ts";
+import type { KubeObject } from "../../api/wire.ts";
+import { admit, INVALID_NODE_INFO } from "../admission.ts";
+import type { Admission } from "../admission.ts";
+import { fullName, isTerminalPhase } from "../pod.ts";
+import type { NodePod } from "../pod.ts";
+import { isMirrorPod, isStaticPod } from "../labels.ts";
+import type { PodSource } from "../labels.ts";
+import type { NodePorts } from "../node-ports.ts";
+import { allocatableOf } from "../node-object.ts";
+import { classify, UNSEEN_SOURCE } from "../pod-config.ts";
+import type { PodChange, SourceMessage, SourceState } from "../pod-config.ts";
+import { readinessGatesChanged } from "../readiness-gates.ts";
+import { isTerminationRequested } from "../worker-questions.ts";
+import { podEvent } from "./pod-events.ts";
+import { storeStatus } from "./statuses.ts";
+import { updateWorker } from "./workers.ts";
+
+export class PodSources {
+  readonly #ports: NodePorts;
+  readonly #states: Map<PodSource, SourceState>;
+  #last: Promise<void> = Promise.resolve();
+
+  constructor(ports: NodePorts, registered: readonly PodSource[]) {
+    this.#ports = ports;
+    this.#states = new Map(registered.map((source) => [source, UNSEEN_SOURCE]));
+  }
+
+  /** Resolves when it has been handled. */
+  async deliver(source: PodSource, message: SourceMessage): Promise<void> {
+    const handled = this.#last.then(() => this.#handle(source, message));
+    this.#last = handled.catch(() => undefined);
+    await handled;
+  }
+
+  async #handle(source: PodSource, message: SourceMessage): Promise<void> {
+    const ports = this.#ports;
+    const { state, changes, duplicates } = classify(this.#states.get(source) ?? UNSEEN_SOURCE, source, message, ports.clock.now());
+    for (const pod of duplicates)
+      podEvent(ports, pod, {
+        type: "Warning",
+        reason: "FailedValidation",
+        message: `Error validating pod ${fullName(pod)} from ${source}, ignoring: another pod has that name`,
+      });
+    for (const [op, group] of Map.groupBy(changes, (change) => change.op))
+      for (const change of inOrder(op, group)) await this.#change(change);
+    this.#states.set(source, state);
+    ports.condition.sourcesReady = [...this.#states.values()].every(({ seen }) => seen);
+    ports.condition.lastLoopMs = ports.clock.now();
+  }
+
+  async #change({ op, pod }: PodChange): Promise<void> {
+    const ports = this.#ports;
+    const { uid } = pod.metadata;
+    const before = ports.pods.get(uid);
+    if (op === "ADD" && !isMirrorPod(pod)) return await add(ports, pod);
+    if (op === "REMOVE") ports.pods.remove(uid);
+    else ports.pods.set(pod);
+    if (isMirrorPod(pod)) {
+      const original = ports.pods.staticOf(pod);
+      if (original !== undefined && op !== "RECONCILE") await updateWorker(ports, original, "update", "its mirror changed");
+      return;
+    }
+    switch (op) {
+      case "ADD":
+      case "UPDATE":
+      case "DELETE":
+        return await updateWorker(ports, pod, "update", "its spec changed");
+      case "REMOVE":
+        // Asked for too early it is not lost: housekeeping sees it again.
+        if (ports.condition.sourcesReady) await updateWorker(ports, pod, "kill", "its source has it no longer");
+        return;
+      case "RECONCILE":
+        if (before !== undefined && readinessGatesChanged(before, pod)) await updateWorker(ports, pod, "sync", "a readiness gate changed");
+        return;
+      default:
+        throw new Error(`unknown change ${String(op satisfies never)}`);
+    }
+  }
+}
+
+function inOrder(op: PodChange["op"], changes: readonly PodChange[]): readonly PodChange[] {
+  if (op !== "ADD") return changes;
+  const createdAt = ({ pod }: PodChange): string => pod.metadata.creationTimestamp ?? "";
+  return changes.toSorted((a, b) => (createdAt(a) < createdAt(b) ? -1 : createdAt(a) > createdAt(b) ? 1 : 0));
+}
+
+/**
+ * After a restart of the agent every pod comes this way again, and is admitted again. It becomes desired only when that is decided:
+ * housekeeping gives every desired pod without a verdict a worker.
+ */
+async function add(ports: NodePorts, pod: NodePod): Promise<void> {
+  const record = await ports.store.read("workers", pod.metadata.uid);
+  if (!isTerminationRequested(record, ports.condition.syncedOnce) && !isTerminalPhase(pod.status?.phase)) {
+    const admission = await admissionOf(ports, pod);
+    if (!admission.admitted) {
+      await reject(ports, pod, admission);
+      ports.pods.set(pod);
+      return ports.send("statuses", pod.metadata.uid, "rejected");
+    }
+  }
+  ports.pods.set(pod);
+  await updateWorker(ports, pod, "create", "it is new");
+}
+
+async function admissionOf(ports: NodePorts, pod: NodePod): Promise<Admission> {
+  const others = ports.pods.desired().filter((other) => other.metadata.uid !== pod.metadata.uid && !isTerminalPhase(other.status?.phase));
+  const ask = async (): Promise<Admission> => {
+    const node = await nodeOf(ports, pod);
+    return node === undefined ? INVALID_NODE_INFO : admit({ pod, others, node, allocatable: allocatableOf(ports.resources) });
+  };
+  const first = await ask();
+  if (first.admitted || first.rereadNode !== true) return first;
+  await ports.readNode();
+  return await ask();
+}
+
+type NodeFacts = { readonly name: string; readonly labels: Labels; readonly taints: readonly Taint[] };
+type Taint = { readonly key: string; readonly value?: string; readonly effect: string };
+
+/** Of a static pod, a node that was never registered says nothing: it must start with the API server away. */
+async function nodeOf({ options, condition }: NodePorts, pod: NodePod): Promise<NodeFacts | undefined> {
+  const node = condition.node as (KubeObject & { readonly spec?: { readonly taints?: readonly Taint[] } }) | undefined; // a Node, as the API server sent it
+  if (node === undefined) return isStaticPod(pod) ? { name: options.nodeName, labels: {}, taints: [] } : undefined;
+  return { name: options.nodeName, labels: node.metadata.labels ?? {}, taints: node.spec?.taints ?? [] };
+}
+
+async function reject(
+  ports: NodePorts,
+  pod: NodePod,
+  { reason, message }: Extract<Admission, { readonly admitted: false }>,
+): Promise<void> {
+  podEvent(ports, pod, { type: "Warning", reason, message });
+  await storeStatus(ports, pod, { ...pod.status, phase: "Failed", reason, message: `Pod was rejected: ${message}` });
+}

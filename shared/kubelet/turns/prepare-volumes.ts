@@ -1,0 +1,135 @@
+/** Everything that must stand on disk before a pod's sandbox is made (node-agent §5.1 steps 9 and 10, §10). */
+import { NodeFilesError } from "../../ports/node-files.ts";
+import { KubeApiError, UnansweredError } from "../../ports/errors.ts";
+import type { KubeObject } from "../../api/wire.ts";
+import type { ConfigMapData, ReferencedObjects, SecretData } from "../environment.ts";
+import { allocatableOf } from "../node-object.ts";
+import type { NodePorts } from "../node-ports.ts";
+import { podReferences } from "../pod-references.ts";
+import type { NodePod, VolumeSpec } from "../pod.ts";
+import { tokenRenewalAtMs } from "../token-renewal.ts";
+import { VolumeError } from "../volume-error.ts";
+import { tokensOf, volumePayload } from "../volume-payload.ts";
+import type { TokenSpec } from "../volume-payload.ts";
+import { fsGroupOf, volumePlans } from "../volumes.ts";
+import type { VolumePlan } from "../volumes.ts";
+
+/** Volume name → host path. */
+export type VolumePaths = Readonly<Record<string, string>>;
+
+/** A volume cannot be made as the spec says, for now. The message is the FailedMount event's. */
+export class MountError extends Error {
+  override readonly name = "MountError";
+}
+
+/** The ConfigMaps and Secrets that a pod names, at hand. @throws what the API server answers */
+export async function readReferences(ports: NodePorts, pod: NodePod): Promise<ReferencedObjects> {
+  const { namespace } = pod.metadata;
+  const { configMaps, secrets } = podReferences(pod);
+  const readAll = async (
+    resource: "configmaps" | "secrets",
+    names: readonly string[],
+  ): Promise<ReadonlyMap<string, KubeObject | undefined>> =>
+    new Map(await Promise.all(names.map(async (name) => [name, await ports.objects.get(resource, namespace, name)] as const)));
+  const [configMapsByName, secretsByName] = await Promise.all([readAll("configmaps", configMaps), readAll("secrets", secrets)]);
+  return {
+    // The resource asked for names the type.
+    configMap: (name) => configMapsByName.get(name) as ConfigMapData | undefined,
+    secret: (name) => secretsByName.get(name) as SecretData | undefined,
+  };
+}
+
+/** Idempotent; live updates of what a volume shows come by the same way. @throws {MountError} naming the volume */
+export async function prepareVolumes(ports: NodePorts, pod: NodePod, objects: ReferencedObjects): Promise<VolumePaths> {
+  await ports.files.makePodDirectories(pod.metadata.uid);
+  const volumes = new Map((pod.spec.volumes ?? []).map((volume) => [volume.name, volume]));
+  const paths = await Promise.all(
+    volumePlans(pod, allocatableOf(ports.resources).memoryBytes).map(async (plan) => {
+      try {
+        return [plan.name, await prepareVolume(ports, pod, { plan, volume: volumes.get(plan.name), objects })] as const;
+      } catch (error) {
+        if (!isExpected(error)) throw error;
+        throw new MountError(`MountVolume.SetUp failed for volume "${plan.name}" : ${error.message}`, { cause: error });
+      }
+    }),
+  );
+  return Object.fromEntries(paths);
+}
+
+async function prepareVolume(
+  ports: NodePorts,
+  pod: NodePod,
+  given: {
+    readonly plan: VolumePlan;
+    readonly volume: VolumeSpec | undefined;
+    readonly objects: ReferencedObjects;
+  },
+): Promise<string> {
+  const { plan, volume, objects } = given;
+  const place = { uid: pod.metadata.uid, plugin: plan.plugin, name: plan.name };
+  const fsGroup = fsGroupOf(pod);
+  const owned = fsGroup === undefined ? {} : { fsGroup };
+  switch (plan.kind) {
+    case "emptyDir": {
+      const { medium, sizeLimitBytes } = plan;
+      return await ports.files.makeEmptyDir(place, {
+        ...owned,
+        ...(medium !== undefined && { medium }),
+        ...(sizeLimitBytes !== undefined && { sizeLimitBytes }),
+      });
+    }
+    case "hostPath":
+      await ports.files.checkHostPath(plan.path, plan.type);
+      return plan.path;
+    case "payload": {
+      if (volume === undefined) throw new VolumeError(`the pod has no volume ${plan.name}`);
+      const tokens = await requestTokens(ports, pod, plan.name);
+      const payload = volumePayload({
+        pod,
+        volume,
+        objects,
+        allocatable: allocatableOf(ports.resources),
+        token: (spec) => tokens.get(tokenKey(spec)) ?? "",
+      });
+      return await ports.files.writeVolume(place, payload, { ...owned, ...(plan.tmpfs && { tmpfs: true }) });
+    }
+    case "unsupported":
+      throw new VolumeError(plan.message);
+    default:
+      throw new Error(`unknown plan ${JSON.stringify(plan satisfies never)}`);
+  }
+}
+
+async function requestTokens(ports: NodePorts, pod: NodePod, volume: string): Promise<ReadonlyMap<string, string>> {
+  const { namespace, name, uid } = pod.metadata;
+  const serviceAccount = pod.spec.serviceAccountName ?? "default";
+  const wanted = tokensOf(pod).filter((token) => token.volume === volume);
+  return new Map(
+    await Promise.all(
+      wanted.map(async ({ spec }) => {
+        // The spread of renewals is drawn per pod, once: a held token must not get a new date at each look.
+        const spread = fractionOf(uid);
+        const token = await ports.objects.token({ namespace, serviceAccount, ...spec, pod: { name, uid } }, (held) =>
+          tokenRenewalAtMs(held.issuedAtMs, held.expiresAtMs, spread),
+        );
+        return [tokenKey(spec), token.token] as const;
+      }),
+    ),
+  );
+}
+
+function tokenKey({ audience, expirationSeconds }: TokenSpec): string {
+  return `${expirationSeconds} ${audience}`;
+}
+
+/** Any number of [0, 1) that stays the same for a UID. */
+function fractionOf(uid: string): number {
+  return (Number.parseInt(uid.replaceAll("-", "").slice(0, 8), 16) || 0) / 2 ** 32;
+}
+
+/** What users put right, or what goes away by itself; the rest is a bug of ours. */
+function isExpected(error: unknown): error is Error {
+  return (
+    error instanceof VolumeError || error instanceof NodeFilesError || error instanceof KubeApiError || error instanceof UnansweredError
+  );
+}

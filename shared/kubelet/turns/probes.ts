@@ -1,0 +1,165 @@
+/** Runs the probes of this node's pods (node-agent §11): each has a due time, and a turn of its own, never a message. */
+import type { ProbeKind, ProbeRecord } from "../../ports/node-store.ts";
+import type { ProbeOutcome } from "../../ports/prober.ts";
+import { isDeadlineExceeded } from "../../ports/cri-error.ts";
+import { parseTime } from "../../api/time.ts";
+import type { NodePorts } from "../node-ports.ts";
+import { initContainersOf, isSidecar, isTerminalPhase } from "../pod.ts";
+import type { ContainerSpec, ContainerStatusEntry, NodePod } from "../pod.ts";
+import { afterProbe, beforeProbe, probeKey, probesOf, splitProbeKey } from "../probe.ts";
+import type { ProbedContainer } from "../probe.ts";
+import { execOutcome, probeNote, PROBE_TRIES_MAX } from "../probe-outcome.ts";
+import { probeRequest } from "../probe-request.ts";
+import { firstDueMs, nextDueMs } from "../probe-schedule.ts";
+import { podEvent } from "./pod-events.ts";
+import { wake } from "./workers.ts";
+
+/** Each probe of the pod gets a due time, unless it has one or has ended. */
+export async function ensureProbes(ports: NodePorts, pod: NodePod): Promise<void> {
+  const probes = probesOf(pod);
+  if (probes.length === 0) return;
+  const scheduled = await ports.store.agenda("probes");
+  for (const { container, kind, spec } of probes) {
+    const key = probeKey(pod.metadata.uid, container, kind);
+    if (scheduled.has(key)) continue;
+    const record = await ports.store.update("probes", key, (row) => row ?? resumed(ports, pod, container, kind));
+    if (record?.stopped === true) continue;
+    const { periodSeconds } = spec;
+    const nowMs = ports.clock.now();
+    const { startedAtMs } = ports.condition;
+    await ports.store.schedule(
+      "probes",
+      key,
+      firstDueMs({ agentStartedAtMs: startedAtMs, periodSeconds, nowMs, random: ports.random.next() }),
+    );
+  }
+}
+
+/**
+ * A container that was started, or ready, before this agent was: it stays so until its probe says otherwise, so that a new agent
+ * takes nobody out of service. Source: gate ChangeContainerStatusOnKubeletRestart, which is off.
+ */
+function resumed({ condition }: NodePorts, pod: NodePod, container: string, kind: ProbeKind): ProbeRecord | undefined {
+  const entry = [...(pod.status?.containerStatuses ?? []), ...(pod.status?.initContainerStatuses ?? [])].find(
+    ({ name }) => name === container,
+  );
+  const probed = probedContainer(entry);
+  if (probed?.startedAtMs === undefined || probed.startedAtMs >= condition.startedAtMs || !probed.started) return undefined;
+  const passed = kind === "startup" || (kind === "readiness" && entry?.ready === true);
+  return passed ? { containerId: probed.id, result: "Success", run: 0 } : undefined;
+}
+
+/** What was found stays, for the status. */
+export async function stopProbes(ports: NodePorts, pod: NodePod, kinds: readonly ProbeKind[]): Promise<void> {
+  for (const { container, kind } of probesOf(pod))
+    if (kinds.includes(kind)) await ports.store.unschedule("probes", probeKey(pod.metadata.uid, container, kind));
+}
+
+/** The pod is gone. */
+export async function forgetProbes(ports: NodePorts, uid: string): Promise<void> {
+  for (const key of (await ports.store.rows("probes")).keys())
+    if (splitProbeKey(key).uid === uid) {
+      await ports.store.unschedule("probes", key);
+      await ports.store.update("probes", key, () => undefined);
+    }
+}
+
+/** One turn of the probe `key`, which was due at `dueMs`. Never throws for what a container does. */
+export async function runProbe(ports: NodePorts, key: string, dueMs: number): Promise<void> {
+  const { uid, container: name, kind } = splitProbeKey(key);
+  const pod = ports.pods.get(uid);
+  const probe = pod && probesOf(pod).find((one) => one.container === name && one.kind === kind);
+  if (pod === undefined || probe === undefined) return;
+  const container = [...pod.spec.containers, ...initContainersOf(pod)].find((one) => one.name === name);
+  if (container === undefined) return;
+  const { spec } = probe;
+
+  const status = (await ports.store.read("statuses", uid))?.status;
+  const entry = [...(status?.containerStatuses ?? []), ...(status?.initContainerStatuses ?? [])].find((one) => one.name === name);
+  const step = beforeProbe({
+    kind,
+    spec,
+    record: await ports.store.read("probes", key),
+    nowMs: ports.clock.now(),
+    container: probedContainer(entry),
+    hasStatus: status !== undefined,
+    phaseIsTerminal: isTerminalPhase(status?.phase),
+    podIsDeleting: pod.metadata.deletionTimestamp !== undefined,
+    restartPolicy: pod.spec.restartPolicy ?? "Always",
+    isSidecar: initContainersOf(pod).some((one) => one.name === name && isSidecar(one)),
+  });
+  let record: ProbeRecord | undefined = step.record;
+  let published = step.published;
+  if (step.run && record !== undefined) {
+    const outcome = await execute(ports, pod, { container, kind, spec, containerId: record.containerId, podIp: status?.podIP ?? "" });
+    const after = afterProbe(kind, spec, record, outcome);
+    record = after.record;
+    published = after.published ?? published;
+  }
+  if (ports.pods.get(uid) === undefined) return; // it went while the probe ran
+  const next = record;
+  await ports.store.update("probes", key, () => next);
+  if (published !== undefined) await wake(ports, uid, `${kind} probe of ${name}: ${published}`);
+  if (next !== undefined && next.stopped !== true)
+    await ports.store.schedule("probes", key, nextDueMs(dueMs, spec.periodSeconds, ports.clock.now()));
+}
+
+function probedContainer(entry: ContainerStatusEntry | undefined): ProbedContainer | undefined {
+  const id = entry?.containerID?.split("://")[1];
+  if (entry === undefined || id === undefined) return undefined;
+  const startedAtMs = parseTime(entry.state?.running?.startedAt);
+  return {
+    id,
+    running: entry.state?.running !== undefined,
+    ...(startedAtMs !== undefined && { startedAtMs }),
+    started: entry.started === true,
+    terminated: entry.state?.terminated !== undefined,
+  };
+}
+
+interface Execution {
+  readonly container: ContainerSpec;
+  readonly kind: ProbeKind;
+  readonly spec: Parameters<typeof probeRequest>[0];
+  readonly containerId: string;
+  readonly podIp: string;
+}
+
+async function execute(ports: NodePorts, pod: NodePod, execution: Execution): Promise<"Success" | "Failure" | "error"> {
+  let outcome: ProbeOutcome = { result: "error", output: "" };
+  for (let attempt = 0; attempt < PROBE_TRIES_MAX && outcome.result === "error"; attempt++) outcome = await attemptOnce(ports, execution);
+  const note = probeNote(execution.kind, outcome);
+  if (note !== undefined) podEvent(ports, pod, { ...note, container: execution.container.name });
+  return outcome.result;
+}
+
+async function attemptOnce(ports: NodePorts, { container, spec, containerId, podIp }: Execution): Promise<ProbeOutcome> {
+  const request = probeRequest(spec, container, podIp);
+  switch (request.kind) {
+    case "exec":
+      return await exec(ports, containerId, request);
+    case "http":
+      return await ports.prober.httpGet(request.request);
+    case "tcp":
+      return await ports.prober.tcpSocket(request);
+    case "grpc":
+      return (await ports.prober.grpcHealth?.(request.request)) ?? { result: "error", output: "this agent cannot send gRPC probes" };
+    case "invalid":
+      return { result: "error", output: request.message };
+    default:
+      throw new Error(`unknown request ${JSON.stringify(request satisfies never)}`);
+  }
+}
+
+async function exec(
+  { cri }: NodePorts,
+  containerId: string,
+  { command, timeoutSeconds }: { readonly command: readonly string[]; readonly timeoutSeconds: number },
+): Promise<ProbeOutcome> {
+  try {
+    return execOutcome(await cri.execSync(containerId, command, timeoutSeconds));
+  } catch (error) {
+    if (isDeadlineExceeded(error)) return { result: "Failure", output: `command timed out after ${timeoutSeconds}s` };
+    return { result: "error", output: error instanceof Error ? error.message : String(error) };
+  }
+}

@@ -1,0 +1,89 @@
+/** Each second: what happened to containers since the last look (node-agent §12), and each five: whether the runtime is well (§3.1). */
+import type { RuntimeCondition } from "../../ports/cri-types.ts";
+import { deadInstancesOf } from "../container-gc.ts";
+import type { NodePorts } from "../node-ports.ts";
+import { relist, withUnread } from "../relist.ts";
+import type { PodLifecycleEvent } from "../relist.ts";
+import { shouldPodContentBeRemoved } from "../worker-questions.ts";
+import { unlessGone } from "./kill.ts";
+import { observePod } from "./observe.ts";
+import { wake } from "./workers.ts";
+
+/** Source: pkg/kubelet/kubelet.go relistThreshold: a relist that is older says that the runtime hangs. */
+const RELIST_STALE_MS = 180_000;
+
+/** @throws when the runtime does not answer; the record stays, so the next look sees the same changes */
+export async function relistPods(ports: NodePorts): Promise<void> {
+  const { cri, condition, clock } = ports;
+  const atMs = clock.now();
+  const [sandboxes, containers] = await Promise.all([cri.listPodSandbox(), cri.listContainers()]);
+  const before = condition.relisted?.record;
+  const { record, events } = relist(before, sandboxes, containers);
+  condition.relisted = { record, atMs };
+  const unread: string[] = [];
+  for (const [uid, ofPod] of Map.groupBy(events, (event) => event.uid)) {
+    try {
+      await deliver(ports, uid, ofPod);
+    } catch (error) {
+      unread.push(uid);
+      ports.log.warn("a pod's containers changed, and could not be looked at", { pod: uid, error: String(error) });
+    }
+  }
+  if (unread.length > 0) condition.relisted = { record: withUnread(before, record, unread), atMs };
+}
+
+async function deliver(ports: NodePorts, uid: string, events: readonly PodLifecycleEvent[]): Promise<void> {
+  const pod = ports.pods.get(uid);
+  if (pod === undefined) return;
+  if (events.some(({ type }) => type !== "ContainerRemoved")) await wake(ports, uid, events.map(({ type }) => type).join());
+  const died = events.filter(({ type }) => type === "ContainerDied");
+  if (died.length === 0) return;
+  const record = await ports.store.read("workers", uid);
+  const removesAll = record?.evicted === true || shouldPodContentBeRemoved(record, false);
+  const { containers } = await observePod(ports, pod.metadata);
+  const stored = await storedContainers(ports, uid);
+  const ids = died.flatMap(({ id }) => deadInstancesOf(containers, removesAll ? "all" : { diedId: id }, (one) => stored.has(one)));
+  for (const id of new Set(ids)) {
+    const logPath = containers.find((container) => container.id === id)?.logPath;
+    if (logPath !== undefined) await ports.files.removeContainerLogs(logPath);
+    await ports.cri.removeContainer(id).catch(unlessGone);
+  }
+}
+
+/** Ids whose exit code stands in the pod's cached status. */
+export async function storedContainers({ store }: NodePorts, uid: string): Promise<ReadonlySet<string>> {
+  const status = (await store.read("statuses", uid))?.status;
+  const entries = [
+    ...(status?.containerStatuses ?? []),
+    ...(status?.initContainerStatuses ?? []),
+    ...(status?.ephemeralContainerStatuses ?? []),
+  ];
+  const ids = entries.flatMap(({ state, lastState }) => [state?.terminated?.containerID, lastState?.terminated?.containerID]);
+  return new Set(ids.flatMap((id) => id?.split("://")[1] ?? []));
+}
+
+/** What keeps pods from being worked on, as `condition` says it from now on. */
+export async function checkRuntime({ cri, condition, clock }: NodePorts): Promise<void> {
+  const { runtimeError, networkError } = await cri.status().then(
+    (conditions) => ({
+      runtimeError: unmet(conditions, "RuntimeReady", "container runtime not ready"),
+      networkError: unmet(conditions, "NetworkReady", "container runtime network not ready"),
+    }),
+    (error: unknown) => ({ runtimeError: `container runtime is down: ${String(error)}`, networkError: undefined }),
+  );
+  const relistedAtMs = condition.relisted?.atMs ?? condition.startedAtMs;
+  const stale = clock.now() - relistedAtMs > RELIST_STALE_MS ? "PLEG is not healthy: pleg was last seen active over 3m0s ago" : undefined;
+  set(condition, "runtimeError", runtimeError ?? stale);
+  set(condition, "networkError", networkError);
+}
+
+function unmet(conditions: readonly RuntimeCondition[], type: string, text: string): string | undefined {
+  const found = conditions.find((one) => one.type === type);
+  if (found?.status === true) return undefined;
+  return `${text}: ${type}=false reason:${found?.reason ?? "Unknown"} message:${found?.message ?? ""}`;
+}
+
+function set(condition: NodePorts["condition"], field: "runtimeError" | "networkError", value: string | undefined): void {
+  if (value === undefined) delete condition[field];
+  else condition[field] = value;
+}

@@ -1,0 +1,186 @@
+/** Does what computePodActions says, in its order (node-agent §6.6). */
+import type { PodSandboxConfig } from "../../ports/cri-types.ts";
+import type { Fence } from "../../ports/node-store.ts";
+import type { PodActions } from "../compute-pod-actions.ts";
+import type { ReferencedObjects } from "../environment.ts";
+import type { NodePorts } from "../node-ports.ts";
+import type { ObservedContainer, ObservedPod } from "../observed-pod.ts";
+import { ephemeralContainersOf, initContainersOf, isSidecar } from "../pod.ts";
+import type { ContainerSpec, NodePod } from "../pod.ts";
+import { PodSandboxConfigError } from "../pod-hostname.ts";
+import { podLogDirectory, podSandboxConfig } from "../sandbox-config.ts";
+import { killContainers, killPod, unlessGone } from "./kill.ts";
+import { podEvent } from "./pod-events.ts";
+import type { VolumePaths } from "./prepare-volumes.ts";
+import { startContainer } from "./start-container.ts";
+import type { StartInput } from "./start-container.ts";
+import { StartError, TURN_MS } from "./start-error.ts";
+
+export interface ActionsInput {
+  readonly pod: NodePod;
+  readonly observed: ObservedPod;
+  readonly actions: PodActions;
+  readonly volumePaths: VolumePaths;
+  readonly objects: ReferencedObjects;
+  readonly fence: Fence;
+  /** @throws when another turn has begun, or the pod is to end */
+  readonly mayGoOn: () => Promise<void>;
+}
+
+export interface ActionsResult {
+  /** Something was done to the runtime. */
+  readonly acted: boolean;
+  /** What did not start, by container; all were tried as far as the order allows. */
+  readonly failed: ReadonlyMap<string, StartError>;
+}
+
+/** @throws what keeps the whole pod from going on: a kill or a sandbox that failed */
+export async function runActions(ports: NodePorts, input: ActionsInput): Promise<ActionsResult> {
+  const { pod, observed, actions } = input;
+  if (actions.createSandbox && actions.sandboxId !== "")
+    podEvent(ports, pod, { type: "Normal", reason: "SandboxChanged", message: "Pod sandbox changed, it will be killed and re-created." });
+  if (actions.killPod) await endAll(ports, input);
+  else await killContainers(ports, pod, observed, actions.containersToKill);
+  if (!actions.createSandbox) await pruneInitContainers(ports, pod, observed);
+  if (!startsAnything(actions)) return { acted: actions.killPod || actions.containersToKill.length > 0, failed: new Map() };
+
+  const sandboxConfig = await sandboxConfigOf(ports, pod, actions.attempt);
+  const sandbox = actions.createSandbox ? await createSandbox(ports, input, sandboxConfig) : { id: actions.sandboxId, ips: observed.ips };
+  const common: Omit<StartInput, "container"> = {
+    ...input,
+    sandboxId: sandbox.id,
+    sandboxConfig,
+    podIps: pod.spec.hostNetwork === true ? ports.options.hostIps : sandbox.ips,
+  };
+  const failed = new Map<string, StartError>();
+  const start = async (container: ContainerSpec): Promise<boolean> => await tryStart(ports, { ...common, container }, failed);
+
+  for (const index of actions.ephemeralContainersToStart) await start(at(ephemeralContainersOf(pod), index));
+  for (const index of actions.initContainersToStart) {
+    const container = at(initContainersOf(pod), index);
+    if (!(await start(container)) && !isSidecar(container)) return { acted: true, failed };
+  }
+  for (const index of actions.containersToStart) await start(at(pod.spec.containers, index));
+  return { acted: true, failed };
+}
+
+function startsAnything({ createSandbox, ...starts }: PodActions): boolean {
+  return (
+    createSandbox || starts.ephemeralContainersToStart.length + starts.initContainersToStart.length + starts.containersToStart.length > 0
+  );
+}
+
+async function sandboxConfigOf(ports: NodePorts, pod: NodePod, attempt: number): Promise<PodSandboxConfig> {
+  const resolvConf = await ports.files.readHostFile("resolv.conf");
+  try {
+    return podSandboxConfig({ pod, attempt, options: ports.options, resolvConf, resources: ports.resources });
+  } catch (error) {
+    if (error instanceof PodSandboxConfigError)
+      podEvent(ports, pod, {
+        type: "Warning",
+        reason: "FailedCreatePodSandBox",
+        message: `Failed to create pod sandbox: ${error.message}`,
+      });
+    throw error;
+  }
+}
+
+/** A pod whose sandbox changed, or that has nothing left to run. With a new sandbox, old init containers must not count. */
+async function endAll(ports: NodePorts, { pod, observed, actions }: ActionsInput): Promise<void> {
+  const outcome = await ports.operations.run({
+    uid: pod.metadata.uid,
+    name: "kill",
+    waitMs: TURN_MS,
+    act: () => killPod(ports, pod, observed),
+  });
+  if (outcome.kind === "running") throw new StartError("Killing", "the pod's containers are ending", { running: true });
+  if (outcome.kind === "failed") {
+    podEvent(ports, pod, { type: "Warning", reason: "FailedKillPod", message: `error killing pod: ${String(outcome.error)}` });
+    throw outcome.error;
+  }
+  if (!actions.createSandbox) return;
+  const names = new Set(initContainersOf(pod).map(({ name }) => name));
+  await removeAll(
+    ports,
+    observed.containers.filter(({ name }) => names.has(name)),
+  );
+}
+
+/** Of each init container only the newest dead instance stays. */
+async function pruneInitContainers(ports: NodePorts, pod: NodePod, observed: ObservedPod): Promise<void> {
+  const dead = observed.containers.filter(({ state }) => state === "CONTAINER_EXITED" || state === "CONTAINER_UNKNOWN");
+  for (const { name } of initContainersOf(pod)) await removeAll(ports, dead.filter((container) => container.name === name).slice(1));
+}
+
+/** Logs first: if that fails the container stays, and the next turn tries again. */
+async function removeAll({ cri, files }: NodePorts, containers: readonly ObservedContainer[]): Promise<void> {
+  for (const { id, logPath } of containers) {
+    await files.removeContainerLogs(logPath);
+    await cri.removeContainer(id).catch(unlessGone);
+  }
+}
+
+async function createSandbox(
+  ports: NodePorts,
+  { pod, mayGoOn }: ActionsInput,
+  config: PodSandboxConfig,
+): Promise<{ readonly id: string; readonly ips: readonly string[] }> {
+  const { cri, files, operations } = ports;
+  await files.makeLogDirectory(podLogDirectory(pod));
+  await mayGoOn();
+  const outcome = await operations.run({
+    uid: pod.metadata.uid,
+    name: `sandbox:${config.metadata.attempt}`,
+    waitMs: TURN_MS,
+    act: () => cri.runPodSandbox(config),
+  });
+  if (outcome.kind === "running") throw new StartError("ContainerCreating", "the sandbox is being made", { running: true });
+  if (outcome.kind === "failed") {
+    await mayGoOn(); // of a pod that is to end nobody needs to hear it
+    const message = `Failed to create pod sandbox: ${outcome.error instanceof Error ? outcome.error.message : String(outcome.error)}`;
+    podEvent(ports, pod, { type: "Warning", reason: "FailedCreatePodSandBox", message });
+    throw new Error(message, { cause: outcome.error });
+  }
+  const status = await cri.podSandboxStatus(outcome.value).catch((error: unknown) => {
+    podEvent(ports, pod, {
+      type: "Warning",
+      reason: "FailedPodSandBoxStatus",
+      message: `Unable to get pod sandbox status: ${String(error)}`,
+    });
+    throw error;
+  });
+  const { ip = "", additionalIps = [] } = status.network ?? {};
+  return { id: outcome.value, ips: [ip, ...additionalIps].filter((one) => one !== "") };
+}
+
+/** Whether it started; if not, its status says why. */
+async function tryStart(ports: NodePorts, input: StartInput, failed: Map<string, StartError>): Promise<boolean> {
+  const { pod, container } = input;
+  const { uid } = pod.metadata;
+  try {
+    await startContainer(ports, input);
+    await ports.store.update("reasons", uid, (reasons) => without(reasons, container.name));
+    return true;
+  } catch (error) {
+    if (!(error instanceof StartError)) throw error;
+    failed.set(container.name, error);
+    if (!error.running)
+      await ports.store.update("reasons", uid, (reasons) => ({
+        ...reasons,
+        [container.name]: { reason: error.reason, message: error.message },
+      }));
+    return false;
+  }
+}
+
+function without<T>(row: Readonly<Record<string, T>> | undefined, name: string): Readonly<Record<string, T>> | undefined {
+  if (row === undefined || !(name in row)) return row;
+  const rest = Object.entries(row).filter(([key]) => key !== name);
+  return rest.length === 0 ? undefined : Object.fromEntries(rest);
+}
+
+function at<T>(items: readonly T[], index: number): T {
+  const item = items[index];
+  if (item === undefined) throw new Error(`a decision names container ${index} of ${items.length}`);
+  return item;
+}

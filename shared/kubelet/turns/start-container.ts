@@ -1,0 +1,185 @@
+/** Starts one container of a pod whose sandbox stands (node-agent §6.7). */
+import type { ContainerConfig, Image, PodSandboxConfig } from "../../ports/cri-types.ts";
+import { NodeFilesError } from "../../ports/node-files.ts";
+import { containerConfig } from "../container-config.ts";
+import { ContainerConfigError, makeEnvironment } from "../environment.ts";
+import type { ReferencedObjects } from "../environment.ts";
+import { hostsFile } from "../hosts-file.ts";
+import { isHostsFileManaged, planMounts } from "../mounts.ts";
+import { allocatableOf } from "../node-object.ts";
+import type { NodePorts } from "../node-ports.ts";
+import { newestOf } from "../observed-pod.ts";
+import type { ObservedPod } from "../observed-pod.ts";
+import type { ContainerSpec, NodePod } from "../pod.ts";
+import { restartBackOffKey, restartDecision } from "../restart-back-off.ts";
+import { podLogDirectory } from "../sandbox-config.ts";
+import { serviceInfo } from "../service-info.ts";
+import { ensureImage } from "./ensure-image.ts";
+import { HookError, runHook } from "./hooks.ts";
+import { killContainer } from "./kill.ts";
+import { observePod } from "./observe.ts";
+import { podEvent } from "./pod-events.ts";
+import type { VolumePaths } from "./prepare-volumes.ts";
+import { StartError, TURN_MS } from "./start-error.ts";
+
+export interface StartInput {
+  readonly pod: NodePod;
+  readonly container: ContainerSpec & { readonly targetContainerName?: string };
+  readonly observed: ObservedPod;
+  readonly sandboxId: string;
+  readonly sandboxConfig: PodSandboxConfig;
+  readonly podIps: readonly string[];
+  readonly volumePaths: VolumePaths;
+  readonly objects: ReferencedObjects;
+  /** Asked before each step that cannot be taken back (§18.5). @throws when this turn may not go on */
+  readonly mayGoOn: () => Promise<void>;
+}
+
+/** @throws {StartError} with the waiting reason that the container's status is to show */
+export async function startContainer(ports: NodePorts, input: StartInput): Promise<void> {
+  const { pod, container } = input;
+  await waitOutBackOff(ports, input);
+  const image = await ensureImage(ports, pod, container);
+  const fail = (reason: string, error: Error): StartError => {
+    podEvent(ports, pod, { type: "Warning", reason: "Failed", message: `Error: ${error.message}`, container: container.name });
+    return new StartError(reason, error.message, { cause: error });
+  };
+  const config = await buildConfig(ports, input, image).catch((error: unknown) => {
+    throw error instanceof ContainerConfigError || error instanceof NodeFilesError ? fail("CreateContainerConfigError", error) : error;
+  });
+  await input.mayGoOn();
+  const containerId = await ports.cri.createContainer(input.sandboxId, config, input.sandboxConfig).catch((error: unknown) => {
+    throw error instanceof Error ? fail("CreateContainerError", error) : error;
+  });
+  podEvent(ports, pod, { type: "Normal", reason: "Created", message: "Container created", container: container.name });
+  await ports.cri.startContainer(containerId).catch((error: unknown) => {
+    throw error instanceof Error ? fail("RunContainerError", error) : error;
+  });
+  podEvent(ports, pod, { type: "Normal", reason: "Started", message: "Container started", container: container.name });
+  await linkLog(ports, input, containerId);
+  await postStart(ports, input, containerId);
+}
+
+async function waitOutBackOff(ports: NodePorts, { pod, container, observed }: StartInput): Promise<void> {
+  const key = restartBackOffKey(pod, container);
+  const entry = await ports.store.read("backOffs", key);
+  const decision = restartDecision({ pod, container, observed, entry, nowMs: ports.clock.now() });
+  if (!decision.start) {
+    podEvent(ports, pod, {
+      type: "Warning",
+      reason: "BackOff",
+      message: `Back-off restarting failed container ${container.name} in pod ${pod.metadata.name}_${pod.metadata.namespace}(${pod.metadata.uid})`,
+      container: container.name,
+    });
+    throw new StartError("CrashLoopBackOff", decision.message, { retryAtMs: decision.untilMs });
+  }
+  const next = decision.entry;
+  if (next !== undefined) await ports.store.update("backOffs", key, () => next);
+}
+
+async function buildConfig(ports: NodePorts, input: StartInput, image: Image): Promise<ContainerConfig> {
+  const { files, options, resources } = ports;
+  const { pod, container, observed, podIps, volumePaths, objects } = input;
+  const services = (await ports.objects.services()).map(serviceInfo);
+  const env = makeEnvironment({
+    pod,
+    container,
+    podIps,
+    hostIps: options.hostIps,
+    services,
+    objects,
+    allocatable: allocatableOf(resources),
+  });
+  const hosts = isHostsFileManaged(pod, container, podIps)
+    ? await files.writeHostsFile(pod.metadata.uid, hostsFile(pod, podIps, await files.readHostFile("hosts"), options))
+    : undefined;
+  const terminationLog = await files.makeTerminationLog(pod.metadata.uid, container.name);
+  const { mounts: planned } = planMounts({
+    pod,
+    container,
+    volumePaths,
+    env,
+    terminationLog,
+    ...(hosts !== undefined && { hostsFile: hosts }),
+  });
+  const mounts = await Promise.all(
+    planned.map(async ({ subPath, ...mount }) =>
+      subPath === undefined ? mount : { ...mount, hostPath: await files.makeSubPath(subPath.volumePath, subPath.path) },
+    ),
+  );
+  const restartCount = await restartCountOf(ports, input);
+  await files.makeLogDirectory(`${podLogDirectory(pod)}/${container.name}`);
+  const target = container.targetContainerName === undefined ? undefined : newestOf(observed, container.targetContainerName);
+  if (container.targetContainerName !== undefined && target === undefined)
+    throw new ContainerConfigError(`unable to find target container ${container.targetContainerName}`);
+  return containerConfig({
+    pod,
+    container,
+    restartCount,
+    image,
+    envs: env,
+    mounts,
+    options,
+    resources,
+    ...(target !== undefined && { targetContainerId: target.id }),
+  });
+}
+
+/** One more than the newest instance's; after its removal the log files still tell. */
+async function restartCountOf({ files }: NodePorts, { pod, container, observed }: StartInput): Promise<number> {
+  const newest = newestOf(observed, container.name);
+  if (newest !== undefined) return newest.restartCount + 1;
+  const highest = await files.highestLogNumber(`${podLogDirectory(pod)}/${container.name}`);
+  return highest === undefined ? 0 : highest + 1;
+}
+
+/** For people and log collectors; a failure is none of the container's. */
+async function linkLog({ cri, files, log }: NodePorts, { pod, container }: StartInput, containerId: string): Promise<void> {
+  const { name, namespace } = pod.metadata;
+  try {
+    const { logPath } = await cri.containerStatus(containerId);
+    await files.linkContainerLog(`${name}_${namespace}_${container.name}-${containerId}.log`, logPath);
+  } catch (error) {
+    log.warn("the container's log was not linked", { pod: `${namespace}/${name}`, container: container.name, error: String(error) });
+  }
+}
+
+async function postStart(ports: NodePorts, { pod, container, podIps, observed }: StartInput, containerId: string): Promise<void> {
+  const handler = container.lifecycle?.postStart;
+  if (!handler) return;
+  const outcome = await ports.operations.run({
+    uid: pod.metadata.uid,
+    name: `hook:post:${containerId}`,
+    waitMs: TURN_MS,
+    act: async () => {
+      try {
+        await runHook(ports, { handler, container, containerId, podIp: podIps[0] ?? "" });
+      } catch (error) {
+        if (!(error instanceof HookError)) throw error;
+        podEvent(ports, pod, {
+          type: "Warning",
+          reason: "FailedPostStartHook",
+          message: "PostStartHook failed",
+          container: container.name,
+        });
+        await killStarted(ports, pod, { name: container.name, containerId, podIp: podIps[0] ?? "" });
+        throw new StartError("PostStartHookError", error.message, { cause: error });
+      }
+    },
+  });
+  if (outcome.kind === "running")
+    throw new StartError("PostStartHook", `postStart hook of ${container.name} runs in pod ${observed.name}`, { running: true });
+  if (outcome.kind === "failed") throw outcome.error;
+}
+
+async function killStarted(
+  ports: NodePorts,
+  pod: NodePod,
+  started: { readonly name: string; readonly containerId: string; readonly podIp: string },
+): Promise<void> {
+  const now = await observePod(ports, pod.metadata);
+  const container = now.containers.find(({ id }) => id === started.containerId);
+  if (container === undefined) return;
+  const message = "FailedPostStartHook";
+  await killContainer(ports, pod, container, { message, reason: "FailedPostStartHook", podIp: started.podIp, turn: Promise.resolve() });
+}

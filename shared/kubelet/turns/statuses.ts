@@ -1,0 +1,146 @@
+/** The cached status of a pod, and its way to the API server (node-agent §13.5, §13.6). */
+import { isInvalid, isNotFound } from "../../ports/errors.ts";
+import type { AbnormalTermination, CachedStatus, Fence, PodStatus } from "../../ports/node-store.ts";
+import { acceptStatus } from "../accept-status.ts";
+import { generateApiPodStatus } from "../generate-status.ts";
+import { isMirrorPod, isStaticPod } from "../labels.ts";
+import { canBeDeleted, mergePodStatus, statusPatch } from "../merge-status.ts";
+import type { NodePorts } from "../node-ports.ts";
+import type { ObservedPod } from "../observed-pod.ts";
+import { parseNodePod } from "../pod.ts";
+import type { NodePod } from "../pod.ts";
+import { terminatedStatus } from "../terminate-status.ts";
+import { couldHaveRunningContainers } from "../worker-questions.ts";
+import { readProbeAnswers } from "./probe-answers.ts";
+import { LostTurnError } from "./workers.ts";
+
+export interface StatusRequest {
+  readonly pod: NodePod;
+  readonly observed: ObservedPod;
+  readonly terminal: boolean;
+  readonly abnormal?: AbnormalTermination;
+}
+
+/** Nothing is stored. */
+export async function computeStatus(ports: NodePorts, { pod, observed, terminal, abnormal }: StatusRequest): Promise<PodStatus> {
+  const { uid } = pod.metadata;
+  const known = withApiStatus(ports, pod);
+  const nameOf = (id: string): string | undefined => observed.containers.find((container) => container.id === id)?.name;
+  const [cached, reasons, probes] = await Promise.all([
+    ports.store.read("statuses", uid),
+    ports.store.read("reasons", uid),
+    readProbeAnswers(ports, pod, nameOf),
+  ]);
+  return generateApiPodStatus({
+    pod: known,
+    observed,
+    previous: cached?.status ?? known.status,
+    terminal,
+    reasons: reasons ?? {},
+    probes,
+    hostIps: ports.options.hostIps,
+    nowMs: ports.clock.now(),
+    ...(abnormal !== undefined && { abnormal }),
+  });
+}
+
+/** What the API server has of a static pod stands in its mirror. */
+function withApiStatus({ pods }: NodePorts, pod: NodePod): NodePod {
+  const status = isStaticPod(pod) ? pods.mirrorOf(pod)?.status : pod.status;
+  return status === undefined ? pod : { ...pod, status };
+}
+
+/** What changed goes to the API server at once, by another function. @throws {LostTurnError} */
+export async function storeStatus(
+  ports: NodePorts,
+  pod: NodePod,
+  status: PodStatus,
+  { fence, finished }: { readonly fence?: Fence; readonly finished?: true } = {},
+): Promise<void> {
+  const { uid } = pod.metadata;
+  const force = finished === true || pod.metadata.deletionTimestamp !== undefined;
+  const accept = (cached: CachedStatus | undefined): CachedStatus =>
+    acceptStatus(cached, status, { pod: withApiStatus(ports, pod), force, nowMs: ports.clock.now(), ...(finished && { finished }) });
+  const stored =
+    fence === undefined ? await ports.store.update("statuses", uid, accept) : await ports.store.update("statuses", uid, accept, fence);
+  if (stored === "refused") throw new LostTurnError(uid);
+  if (stored !== undefined && (stored.version > stored.sentVersion || stored.podIsFinished === true))
+    ports.send("statuses", uid, "changed");
+}
+
+/** TerminatePod: nothing of the pod runs or is mounted any more. */
+export async function storeTerminated(ports: NodePorts, pod: NodePod, fence: Fence): Promise<void> {
+  const cached = await ports.store.read("statuses", pod.metadata.uid);
+  await storeStatus(ports, pod, terminatedStatus(pod, cached?.status ?? pod.status ?? {}, ports.clock.now()), { fence, finished: true });
+}
+
+/**
+ * Brings the API server to what is cached for one pod, and finalises its deletion when that is due. What is gone there, or is
+ * another pod of the name, is left alone.
+ *
+ * @throws what the API server answers, other than that; the next tick tries again
+ */
+export async function flushStatus(ports: NodePorts, uid: string): Promise<void> {
+  const cached = await ports.store.read("statuses", uid);
+  const pod = ports.pods.get(uid);
+  if (cached === undefined || pod === undefined) return;
+  const target = isStaticPod(pod) ? ports.pods.mirrorOf(pod) : pod;
+  if (target === undefined) return;
+  const { namespace, name } = target.metadata;
+  const found = await ports.kube.get("pods", namespace, name);
+  if (found === undefined) return await sent(ports, uid, cached.version);
+  const live = parseNodePod(found);
+  if (live.metadata.uid !== target.metadata.uid) {
+    // Another pod has the name by now: of the one before nobody asks any more. A static pod gets a new mirror.
+    if (!isStaticPod(pod)) await ports.store.update("statuses", uid, () => undefined);
+    return;
+  }
+
+  const record = await ports.store.read("workers", uid);
+  const mayRun = couldHaveRunningContainers(record, ports.condition.syncedOnce);
+  const merged = mergePodStatus(live.status, cached.status, mayRun, ports.clock.now());
+  const body = statusPatch({ uid: live.metadata.uid }, live.status, merged);
+  if (body !== undefined) {
+    try {
+      const type = "application/strategic-merge-patch+json";
+      await ports.kube.patch({ resource: "pods", namespace, name, subresource: "status", type, body });
+    } catch (error) {
+      // Gone, or another pod of that name: neither is ours to speak of.
+      if (!isNotFound(error) && !isInvalid(error)) throw error;
+      if (isInvalid(error)) ports.log.warn("the API server refuses the status", { pod: `${namespace}/${name}`, error: String(error) });
+      return await sent(ports, uid, cached.version);
+    }
+  }
+  await sent(ports, uid, cached.version);
+  if (!isMirrorPod(live) && canBeDeleted({ ...live, status: merged }, cached)) {
+    await ports.kube
+      .delete({ resource: "pods", namespace, name, preconditions: { uid: live.metadata.uid }, gracePeriodSeconds: 0 })
+      .catch((error: unknown) => {
+        if (!isNotFound(error)) throw error;
+      });
+    await ports.store.update("statuses", uid, () => undefined);
+  }
+}
+
+/** What each 10 s is sent again: what was not sent, what somebody else altered, and deletions that are due. */
+export async function statusesToFlush(ports: NodePorts): Promise<readonly string[]> {
+  const rows = await ports.store.rows("statuses");
+  return [...rows].filter(([uid, cached]) => isBehind(ports, uid, cached)).map(([uid]) => uid);
+}
+
+function isBehind(ports: NodePorts, uid: string, cached: CachedStatus): boolean {
+  const pod = ports.pods.get(uid);
+  if (pod === undefined) return false;
+  if (cached.version > cached.sentVersion) return true;
+  const target = isStaticPod(pod) ? ports.pods.mirrorOf(pod) : pod;
+  if (target === undefined) return false;
+  if (target.metadata.deletionTimestamp !== undefined && cached.podIsFinished === true) return true;
+  const merged = mergePodStatus(target.status, cached.status, false, ports.clock.now());
+  return statusPatch({ uid: target.metadata.uid }, target.status, merged) !== undefined;
+}
+
+async function sent(ports: NodePorts, uid: string, version: number): Promise<void> {
+  await ports.store.update("statuses", uid, (row) =>
+    row === undefined || row.sentVersion >= version ? row : { ...row, sentVersion: version },
+  );
+}

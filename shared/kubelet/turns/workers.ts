@@ -1,0 +1,117 @@
+/** How an update reaches a pod's worker (node-agent §4.3, §18.5): the record first, directly; the message is only the wake-up. */
+import type { AbnormalTermination, Fence, UpdateKind, WorkerRecord } from "../../ports/node-store.ts";
+import { isPastActiveDeadline } from "../generate-status.ts";
+import { isStaticPod } from "../labels.ts";
+import type { NodePorts } from "../node-ports.ts";
+import { acceptUpdate } from "../pod-worker.ts";
+import type { Accepted, PodUpdate } from "../pod-worker.ts";
+import { fullName, isTerminalPhase } from "../pod.ts";
+import type { NodePod } from "../pod.ts";
+import { joinWaiting } from "../static-start.ts";
+
+/** Upstream's default of spec.terminationGracePeriodSeconds. */
+const GRACE_SECONDS = 30;
+
+export interface UpdateDetails {
+  readonly graceOverrideSeconds?: number;
+  readonly abnormal?: AbnormalTermination;
+  readonly evict?: true;
+}
+
+/** For a pod whose spec is known, desired or not any more. */
+export async function updateWorker(
+  ports: NodePorts,
+  pod: NodePod,
+  kind: UpdateKind,
+  reason: string,
+  details: UpdateDetails = {},
+): Promise<void> {
+  const { uid, deletionTimestamp, deletionGracePeriodSeconds } = pod.metadata;
+  await submit(ports, uid, reason, {
+    kind,
+    fullName: fullName(pod),
+    isStatic: isStaticPod(pod),
+    nowMs: ports.clock.now(),
+    ...(deletionTimestamp !== undefined && { deletionTimestamp: true }),
+    ...(deletionGracePeriodSeconds !== undefined && { deletionGracePeriodSeconds }),
+    specGracePeriodSeconds: pod.spec.terminationGracePeriodSeconds ?? GRACE_SECONDS,
+    phaseIsTerminal: isTerminalPhase(pod.status?.phase),
+    mayRun: runsAt(ports, uid),
+    ...details,
+  });
+}
+
+/** What runs, and no spec of it was ever seen: only its end can be asked for. */
+export async function killRuntimePod(ports: NodePorts, uid: string, reason: string): Promise<void> {
+  const known = ports.pods.get(uid);
+  if (known !== undefined) return await updateWorker(ports, known, "kill", reason, { graceOverrideSeconds: 1 });
+  await submit(ports, uid, reason, {
+    kind: "kill",
+    fullName: uid,
+    isStatic: false,
+    nowMs: ports.clock.now(),
+    specGracePeriodSeconds: 1,
+    phaseIsTerminal: false,
+    mayRun: true,
+    runtimeOnly: true,
+  });
+}
+
+/** The next turn looks at everything again. Without a record or a spec there is nobody to wake. */
+export async function wake(ports: NodePorts, uid: string, reason: string): Promise<void> {
+  const pod = ports.pods.get(uid);
+  if (pod !== undefined) return await updateWorker(ports, pod, "sync", reason);
+  const record = await ports.store.read("workers", uid);
+  if (record !== undefined && record.specGracePeriodSeconds === undefined) await killRuntimePod(ports, uid, reason);
+}
+
+async function submit(ports: NodePorts, uid: string, reason: string, update: PodUpdate): Promise<void> {
+  let accepted: Accepted = { record: undefined, cancel: false, wake: false };
+  await ports.store.update("workers", uid, (record) => {
+    accepted = acceptUpdate(record, update);
+    return accepted.record;
+  });
+  if (update.isStatic && accepted.record !== undefined && accepted.record.startedAtMs === undefined)
+    await ports.store.update("staticPods", update.fullName, (start) => joinWaiting(start, uid));
+  if (accepted.cancel) ports.operations.cancel(uid);
+  if (accepted.wake) ports.send("pods", uid, reason);
+}
+
+/** By the last relist: one of its containers runs, or its sandbox is ready. Before the first, anything may run. */
+function runsAt({ condition }: NodePorts, uid: string): boolean {
+  if (condition.relisted === undefined) return true;
+  return Object.values(condition.relisted.record.states).some((one) => one.uid === uid && one.state === "running");
+}
+
+/** A write that only the turn holding the newest token may make. @throws {LostTurnError} when it is not this one */
+export async function updateOwn(
+  ports: NodePorts,
+  fence: Fence,
+  change: (record: WorkerRecord) => WorkerRecord | undefined,
+): Promise<WorkerRecord | undefined> {
+  const row = await ports.store.update("workers", fence.uid, (record) => record && change(record), fence);
+  if (row === "refused") throw new LostTurnError(fence.uid);
+  return row;
+}
+
+/** Another turn of this pod has begun: this one's message was taken for lost. Normal after a stall; the other one goes on. */
+export class LostTurnError extends Error {
+  override readonly name = "LostTurnError";
+
+  constructor(uid: string) {
+    super(`another turn of pod ${uid} has begun`);
+  }
+}
+
+/** The pods whose time has come, and those that have been active for too long (node-agent §3, sync tick). */
+export async function wakeDue(ports: NodePorts): Promise<void> {
+  const { store, clock, pods, condition } = ports;
+  condition.lastLoopMs = clock.now();
+  if (condition.runtimeError !== undefined) return;
+  for (const uid of await store.takeDue("pods", clock.now())) await wake(ports, uid, "due");
+  for (const pod of pods.desired()) {
+    if (isTerminalPhase(pod.status?.phase) || !isPastActiveDeadline(pod, pod.status, clock.now())) continue;
+    const record = await store.read("workers", pod.metadata.uid);
+    if (record !== undefined && record.terminatingAtMs === undefined) await wake(ports, pod.metadata.uid, "past its deadline");
+  }
+}
