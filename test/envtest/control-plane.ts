@@ -5,7 +5,8 @@
  * E2 it ends with the process that started it, however that ends: by stop(), or else by the guard (component.ts).
  * E3 it ends only processes it has started itself, by pid.
  * E4 identities are those of a real cluster: RBAC and NodeRestriction are on, every component has a certificate of its
- *    own, and each controller its service account. Only the test's person is in `system:masters`.
+ *    own, and each controller its service account. Only the test's person is in `system:masters`, and, as kubeadm has it, the
+ *    API server where it is a kubelet's client.
  */
 import { once } from "node:events";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";

@@ -8,14 +8,18 @@ import { type Pki, serviceAccountKeys } from "./pki.ts";
 interface ServerFiles {
   readonly tlsCertificate: string;
   readonly tlsKey: string;
+  /** What the API server shows to kubelets. */
+  readonly kubeletClientCertificate: string;
+  readonly kubeletClientKey: string;
   readonly serviceAccountPrivateKey: string;
   readonly serviceAccountPublicKey: string;
   readonly auditPolicy: string;
 }
 
-/** Writes the server certificate, the service-account keys and the audit policy into `folder`, readable by us only. */
+/** Writes the API server's two certificates, the service-account keys and the audit policy into `folder`, readable by us only. */
 export async function writeServerFiles(folder: string, pki: Pki): Promise<ServerFiles> {
   const tls = await pki.serverCertificate();
+  const kubeletClient = await pki.clientCertificate("kube-apiserver-kubelet-client", ["system:masters"]);
   const accounts = serviceAccountKeys();
   const write = async (name: string, text: string): Promise<string> => {
     await writeFile(join(folder, name), text, { mode: 0o600 });
@@ -24,6 +28,8 @@ export async function writeServerFiles(folder: string, pki: Pki): Promise<Server
   return {
     tlsCertificate: await write("apiserver.crt", tls.certificate),
     tlsKey: await write("apiserver.key", tls.key),
+    kubeletClientCertificate: await write("apiserver-kubelet-client.crt", kubeletClient.certificate),
+    kubeletClientKey: await write("apiserver-kubelet-client.key", kubeletClient.key),
     serviceAccountPrivateKey: await write("service-accounts.key", accounts.privateKey),
     serviceAccountPublicKey: await write("service-accounts.pub", accounts.publicKey),
     auditPolicy: await write("audit-policy.json", JSON.stringify(AUDIT_POLICY)),
@@ -63,6 +69,10 @@ export function apiServerFlags(given: {
     `--tls-cert-file=${files.tlsCertificate}`,
     `--tls-private-key-file=${files.tlsKey}`,
     `--client-ca-file=${given.caFile}`,
+    // For logs and exec. A node says in its status on which address and port its agent listens; its certificate is not verified.
+    `--kubelet-client-certificate=${files.kubeletClientCertificate}`,
+    `--kubelet-client-key=${files.kubeletClientKey}`,
+    "--kubelet-preferred-address-types=InternalIP,Hostname",
     "--authorization-mode=Node,RBAC",
     "--enable-admission-plugins=NodeRestriction",
     "--service-account-issuer=https://kubernetes.default.svc",

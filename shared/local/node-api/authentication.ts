@@ -1,0 +1,96 @@
+/**
+ * Who asks (node-agent §15): a client certificate of the CA we were given, else a bearer token that the API server knows; nobody is
+ * anonymous.
+ *
+ * Source: cmd/kubelet/app/auth.go BuildAuthn; apiserver pkg/authentication/{request/x509,request/bearertoken,token/cache}.
+ */
+import { createHash } from "node:crypto";
+import type { IncomingMessage } from "node:http";
+import { TLSSocket } from "node:tls";
+import * as v from "valibot";
+import type { Clock } from "../../ports/clock.ts";
+import type { KubeWriter } from "../../ports/kube.ts";
+import type { Log } from "../../ports/log.ts";
+import { createExpiringCache } from "./expiring-cache.ts";
+import { review } from "./review.ts";
+
+export interface User {
+  readonly name: string;
+  readonly uid?: string;
+  readonly groups: readonly string[];
+  readonly extra: Readonly<Record<string, readonly string[]>>;
+}
+
+/** `undefined`: nobody we know. */
+export type Authenticate = (request: IncomingMessage) => Promise<User | undefined>;
+
+/** Upstream's default of `authentication.webhook.cacheTTL`, for known and for unknown tokens. */
+const TOKEN_MS = 2 * 60_000;
+const TOKENS_MAX = 8_192;
+const AUTHENTICATED = "system:authenticated";
+const CREDENTIAL_ID = "authentication.kubernetes.io/credential-id";
+
+export function createAuthentication(given: { readonly kube: KubeWriter; readonly clock: Clock; readonly log: Log }): Authenticate {
+  const { clock, log } = given;
+  // Keyed by a digest, so that no memory dump of the cache gives a token away.
+  const known = createExpiringCache<{ readonly user: User | undefined }>(clock, TOKENS_MAX);
+
+  async function userOfToken(token: string): Promise<User | undefined> {
+    const digest = createHash("sha256").update(token).digest("base64");
+    const cached = known.get(digest);
+    if (cached !== undefined) return cached.user;
+    const user = userOfStatus(await review(given, "tokenreviews", { token }));
+    known.set(digest, { user }, TOKEN_MS);
+    return user;
+  }
+
+  return async (request) => {
+    const user = userOfCertificate(request, clock.now());
+    if (user !== undefined) return user;
+    const token = bearerToken(request.headers.authorization);
+    if (token === undefined) return undefined;
+    try {
+      return await userOfToken(token);
+    } catch (error) {
+      log.warn("token could not be reviewed", { error: String(error) });
+      return undefined;
+    }
+  };
+}
+
+/** A connection may outlive its certificate, so the time is looked at again with each request. */
+function userOfCertificate({ socket }: IncomingMessage, nowMs: number): User | undefined {
+  if (!(socket instanceof TLSSocket) || !socket.authorized) return undefined;
+  const { subject, valid_to: validTo, fingerprint256 } = socket.getPeerCertificate();
+  const name = [subject?.CN ?? []].flat().at(-1) ?? "";
+  if (name === "" || !(nowMs <= Date.parse(validTo))) return undefined;
+  const id = `X509SHA256=${fingerprint256.replaceAll(":", "").toLowerCase()}`;
+  return { name, groups: withAuthenticated([subject.O ?? []].flat()), extra: { [CREDENTIAL_ID]: [id] } };
+}
+
+/** `Bearer <token>`, in any case. */
+function bearerToken(header: string | undefined): string | undefined {
+  const [scheme, token] = (header ?? "").trim().split(" ");
+  return scheme?.toLowerCase() === "bearer" && token !== undefined && token !== "" ? token : undefined;
+}
+
+const TOKEN_REVIEW_STATUS = v.object({
+  authenticated: v.literal(true),
+  user: v.object({
+    username: v.string(),
+    uid: v.optional(v.string()),
+    groups: v.optional(v.array(v.string()), []),
+    extra: v.optional(v.record(v.string(), v.array(v.string())), {}),
+  }),
+});
+
+function userOfStatus(status: unknown): User | undefined {
+  const parsed = v.safeParse(TOKEN_REVIEW_STATUS, status);
+  if (!parsed.success) return undefined;
+  const { username, uid, groups, extra } = parsed.output.user;
+  return { name: username, groups: withAuthenticated(groups), extra, ...(uid !== undefined && uid !== "" && { uid }) };
+}
+
+function withAuthenticated(groups: readonly string[]): readonly string[] {
+  return groups.includes(AUTHENTICATED) ? groups : [...groups, AUTHENTICATED];
+}

@@ -1,0 +1,96 @@
+/**
+ * Whether somebody may (node-agent §15): the API server is asked about `nodes/<subresource>` of this node.
+ *
+ * Source: pkg/kubelet/server/auth.go GetRequestAttributes, server.go InstallAuthFilter; apiserver plugin/pkg/authorizer/webhook.
+ */
+import type { Clock } from "../../ports/clock.ts";
+import type { KubeWriter } from "../../ports/kube.ts";
+import type { Log } from "../../ports/log.ts";
+import type { User } from "./authentication.ts";
+import { createExpiringCache } from "./expiring-cache.ts";
+import { review } from "./review.ts";
+
+/** `undefined`: allowed. */
+export type Authorize = (user: User, method: string, path: string) => Promise<Refusal | undefined>;
+
+export interface Refusal {
+  readonly code: 403 | 500;
+  readonly text: string;
+}
+
+/** Upstream's defaults of `authorization.webhook.cacheAuthorizedTTL` and `cacheUnauthorizedTTL`. */
+const ALLOWED_MS = 5 * 60_000;
+const DENIED_MS = 30_000;
+const ANSWERS_MAX = 8_192;
+/** Longer questions are asked each time. Source: webhook.go shouldCache. */
+const QUESTION_CHARS_MAX = 10_000;
+
+const VERBS: Readonly<Record<string, string>> = { POST: "create", GET: "get", PUT: "update", PATCH: "patch", DELETE: "delete" };
+
+/** A right to one of these is enough where the path has one (fine-grained, since 1.33), beside what it needed before. */
+const FINE_GRAINED = { "/pods": "pods", "/healthz": "healthz", "/configz": "configz", "/runningpods": "pods" } as const;
+const COARSE = {
+  "/stats": "stats",
+  "/metrics": "metrics",
+  "/logs": "log",
+  "/checkpoint": "checkpoint",
+  "/statusz": "statusz",
+  "/flagz": "configz",
+} as const;
+
+/** Subresources of `nodes`, any of which is enough; `proxy` is the right to everything that has no name of its own. */
+export function subresourcesOf(path: string): readonly string[] {
+  const under = (names: Readonly<Record<string, string>>): string | undefined =>
+    Object.entries(names).find(([prefix]) => path === prefix || path.startsWith(`${prefix}/`))?.[1];
+  const fine = under(FINE_GRAINED);
+  return [...(fine === undefined ? [] : [fine]), under(COARSE) ?? "proxy"];
+}
+
+/**
+ * What the request does to the node. Differs from upstream: whoever runs or joins a process must be allowed to `create`, also
+ * where the upgrade of a WebSocket makes the request a GET; a right to read is no right to run commands.
+ */
+function verbOf(method: string, path: string): string {
+  return /^\/(?:exec|attach|portForward|run)\//u.test(path) ? "create" : (VERBS[method] ?? "");
+}
+
+export function createAuthorization(given: {
+  readonly kube: KubeWriter;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly nodeName: string;
+}): Authorize {
+  const { clock, log, nodeName } = given;
+  const answers = createExpiringCache<boolean>(clock, ANSWERS_MAX);
+
+  async function isAllowed(spec: object): Promise<boolean> {
+    const question = JSON.stringify(spec);
+    const cached = answers.get(question);
+    if (cached !== undefined) return cached;
+    const allowed = saysAllowed(await review(given, "subjectaccessreviews", spec));
+    if (question.length <= QUESTION_CHARS_MAX) answers.set(question, allowed, allowed ? ALLOWED_MS : DENIED_MS);
+    return allowed;
+  }
+
+  return async ({ name: user, uid, groups, extra }, method, path) => {
+    const verb = verbOf(method, path);
+    const subresources = subresourcesOf(path);
+    const who = `user=${user}, verb=${verb}, resource=nodes`;
+    for (const subresource of subresources) {
+      const resourceAttributes = { verb, version: "v1", resource: "nodes", subresource, name: nodeName };
+      try {
+        if (await isAllowed({ user, ...(uid !== undefined && { uid }), groups, extra, resourceAttributes })) return undefined;
+      } catch (error) {
+        log.error("authorization failed", { user, verb, subresource, error: String(error) });
+        return { code: 500, text: `Authorization error (${who}, subresource=${subresource})` };
+      }
+    }
+    log.info("forbidden", { user, verb, subresources: subresources.join(" ") });
+    return { code: 403, text: `Forbidden (${who}, subresource(s)=[${subresources.join(" ")}])\n` };
+  };
+}
+
+function saysAllowed(status: unknown): boolean {
+  if (typeof status !== "object" || status === null) return false;
+  return "allowed" in status && status.allowed === true && !("denied" in status && status.denied === true);
+}

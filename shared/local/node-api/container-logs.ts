@@ -1,0 +1,166 @@
+/**
+ * `GET /containerLogs/{ns}/{pod}/{container}` (node-agent §15).
+ *
+ * Source: pkg/kubelet/server/server.go getContainerLogs; pkg/kubelet/kubelet_pods.go GetKubeletContainerLogs; cri-client
+ * pkg/logs/logs.go ReadLogs. As there, what fails once the log is being read stands as text in the answer, whose code is 200.
+ *
+ * Differs from upstream: a rotation loses no line (see LogFile L3), and a container that was removed is one that has ended.
+ */
+import { once } from "node:events";
+import type { ServerResponse } from "node:http";
+import { dirname } from "node:path";
+import { parseContainerLogRequest } from "../../kubelet/container-log-request.ts";
+import type { ContainerLogRequest } from "../../kubelet/container-log-request.ts";
+import { hasContainer, podLogTarget } from "../../kubelet/pod-log-target.ts";
+import type { Clock } from "../../ports/clock.ts";
+import { isNotFound, isUnavailable } from "../../ports/cri-error.ts";
+import type { Cri } from "../../ports/cri.ts";
+import type { Log } from "../../ports/log.ts";
+import { answer } from "./answer.ts";
+import { createShowLine } from "./cri-log-line.ts";
+import { NodeApiError } from "./errors.ts";
+import { openLogFile } from "./log-file.ts";
+import { CHECK_MS, watchLogDirectory } from "./log-watch.ts";
+import type { NodeApiOptions } from "./options.ts";
+import type { ContainerPath } from "./routes.ts";
+
+/** Between seeing that a file was replaced and reading its last lines: the runtime may still be writing one. */
+const REPLACED_MS = 100;
+
+export async function sendContainerLogs(
+  { backend, podLogsDir, clock, log }: NodeApiOptions,
+  asked: ContainerPath & { readonly query: URLSearchParams; readonly response: ServerResponse },
+): Promise<void> {
+  const { namespace, pod: podName, container, query, response } = asked;
+  const parsed = parseContainerLogRequest(query, clock.now());
+  if (parsed.kind === "refused") return answer(response, parsed.code, parsed.text);
+  const found = await backend.pod(namespace, podName);
+  if (found === undefined) return answer(response, 404, `pod "${podName}" does not exist`);
+  const { pod } = found;
+  if (!hasContainer(pod, container)) return answer(response, 404, `container "${container}" not found in pod "${podName}"`);
+  const status = found.status ?? pod.status ?? {};
+  const target = podLogTarget(pod.metadata.name, status, container, parsed.request.previous);
+  if (target.kind === "refused") return answer(response, 400, target.text);
+
+  const gone = new AbortController();
+  response.once("close", () => gone.abort(new Error("the client is gone")));
+  const { signal } = gone;
+  response.writeHead(200, { "content-type": "text/plain; charset=utf-8" });
+  response.flushHeaders(); // whoever follows a silent container knows that it has begun
+  try {
+    const path = await logPathOf(backend.cri, target);
+    await copyLog({ cri: backend.cri, id: target.id, path, root: podLogsDir, clock, log, signal }, parsed.request, response);
+    response.end();
+  } catch (error) {
+    if (signal.aborted) return void response.destroy();
+    log.warn("container log could not be read", { namespace, pod: podName, container, error: String(error) });
+    response.end(error instanceof Error ? error.message : String(error));
+  }
+}
+
+async function logPathOf(cri: Cri, { id, containerId }: { readonly id: string; readonly containerId: string }): Promise<string> {
+  try {
+    return (await cri.containerStatus(id)).logPath;
+  } catch (error) {
+    throw new NodeApiError(`unable to retrieve container logs for ${containerId}`, { cause: error });
+  }
+}
+
+interface LogSource {
+  readonly cri: Cri;
+  readonly id: string;
+  readonly path: string;
+  readonly root: string;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** The client is gone. */
+  readonly signal: AbortSignal;
+}
+
+/** Returns at the end of the log; where it is followed, when the container has ended and all it said is written. */
+async function copyLog(source: LogSource, request: ContainerLogRequest, response: ServerResponse): Promise<void> {
+  const { path, root, clock, log, signal } = source;
+  const write = createLogWriter(source, request, response);
+  let file = await openLogFile(path, root, request.tailLines);
+  const watching = request.follow ? watchLogDirectory(dirname(path), clock, signal) : undefined;
+  try {
+    for (let [ended, askedMs] = [false, 0]; ;) {
+      const wrote = await writeAll();
+      if (wrote === "full") return;
+      if (watching === undefined) {
+        if (file.rest().length > 0) await write([file.rest()]);
+        return;
+      }
+      if (await file.isReplaced()) {
+        await clock.after(REPLACED_MS, signal);
+        if ((await writeAll()) === "full") return;
+        const next = await openLogFile(path, root);
+        await file.close();
+        file = next;
+        continue;
+      }
+      if (ended) return;
+      if (wrote === "nothing" || clock.now() - askedMs >= CHECK_MS) {
+        // It may have said something between our reading and its end, so there is always one more reading after this.
+        ended = !(await isRunning(source));
+        askedMs = clock.now();
+      }
+      if (!ended) await watching.changed();
+    }
+  } finally {
+    watching?.close();
+    await file.close().catch((error: unknown) => log.debug("log file could not be closed", { error: String(error) }));
+  }
+
+  /** What is there now. */
+  async function writeAll(): Promise<"full" | "something" | "nothing"> {
+    for (let wrote: "something" | "nothing" = "nothing"; ; wrote = "something") {
+      signal.throwIfAborted();
+      const lines = await file.lines();
+      if (lines.length === 0) return wrote;
+      if ((await write(lines)) === "full") return "full";
+    }
+  }
+}
+
+type WriteLines = (lines: readonly Buffer[]) => Promise<"full" | "more">;
+
+/** Writes at the client's pace. Without `follow` a tail is that many lines, also when the file grows meanwhile. */
+function createLogWriter({ path, log, signal }: LogSource, request: ContainerLogRequest, response: ServerResponse): WriteLines {
+  const { follow, tailLines } = request;
+  const show = createShowLine(request);
+  let linesLeft = follow || tailLines === undefined ? Number.POSITIVE_INFINITY : tailLines;
+  let isFirst = true;
+
+  return async (lines) => {
+    const texts: Buffer[] = [];
+    let full = false;
+    for (const line of lines) {
+      if (full || linesLeft <= 0) break;
+      const shown = show(line);
+      if (shown.kind === "unreadable") {
+        if (isFirst) throw new NodeApiError(`failed to get parse function: unsupported log format: ${JSON.stringify(line.toString())}`);
+        log.warn("line of a container log is not in CRI's format", { path });
+        continue;
+      }
+      isFirst = false;
+      linesLeft--;
+      if (shown.kind === "hidden") continue;
+      texts.push(shown.text);
+      full = shown.full;
+    }
+    if (texts.length > 0 && !response.write(Buffer.concat(texts))) await once(response, "drain", { signal });
+    return full || linesLeft <= 0 ? "full" : "more";
+  };
+}
+
+/** A runtime that restarts has not ended its containers. */
+async function isRunning({ cri, id }: LogSource): Promise<boolean> {
+  try {
+    return (await cri.containerStatus(id)).state === "CONTAINER_RUNNING";
+  } catch (error) {
+    if (isUnavailable(error)) return true;
+    if (isNotFound(error)) return false;
+    throw error;
+  }
+}

@@ -1,0 +1,39 @@
+/** `/healthz`, and each of its checks by name. Source: apiserver pkg/server/healthz; pkg/kubelet/kubelet.go SyncLoopHealthCheck. */
+import type { ServerResponse } from "node:http";
+import { answer } from "./answer.ts";
+
+interface HealthRequest {
+  readonly check?: string;
+  readonly query: URLSearchParams;
+  readonly nowMs: number;
+  readonly lastLoopMs: number;
+}
+
+/** Twice the resync interval, and never less than this, which today is more. */
+const SYNC_LOOP_SILENCE_MS_MAX = 5 * 60_000;
+
+type Check = (request: HealthRequest) => string | undefined;
+
+/** What is wrong, or nothing. */
+const CHECKS: ReadonlyMap<string, Check> = new Map<string, Check>([
+  ["ping", () => undefined],
+  [
+    "syncloop",
+    ({ nowMs, lastLoopMs }) => (nowMs - lastLoopMs > SYNC_LOOP_SILENCE_MS_MAX ? "sync Loop took longer than expected" : undefined),
+  ],
+]);
+
+/** Several at once say which one failed and not why; one alone says why. `?verbose` lists them also when all is well. */
+export function healthz(response: ServerResponse, request: HealthRequest): void {
+  const { check: name, query } = request;
+  if (name !== undefined) {
+    const check = CHECKS.get(name);
+    if (check === undefined) return answer(response, 404, "404 page not found\n");
+    const wrong = check(request);
+    return wrong === undefined ? answer(response, 200, "ok") : answer(response, 500, `internal server error: ${wrong}\n`);
+  }
+  const results = [...CHECKS].map(([each, check]) => ({ each, failed: check(request) !== undefined }));
+  const lines = results.map(({ each, failed }) => (failed ? `[-]${each} failed: reason withheld\n` : `[+]${each} ok\n`)).join("");
+  if (results.some(({ failed }) => failed)) return answer(response, 500, `${lines}healthz check failed\n`);
+  answer(response, 200, query.has("verbose") ? `${lines}healthz check passed\n` : "ok");
+}

@@ -1,0 +1,116 @@
+/**
+ * A container's log file, read forward in blocks.
+ *
+ * L1 never more than one block and one line is in memory, however large the file is.
+ * L2 nothing outside the pod log directory is opened, also not by a symlink.
+ * L3 a file that was renamed is read to its end before the one that took its name.
+ */
+import { open, realpath, stat } from "node:fs/promises";
+import type { FileHandle } from "node:fs/promises";
+import { join, relative, resolve, sep } from "node:path";
+import { NodeApiError } from "./errors.ts";
+
+const BLOCK_BYTES = 64 * 1024;
+/** A runtime without a limit of its own may write lines of any length. */
+const LINE_BYTES_MAX = 16 * 1024 * 1024;
+const NEWLINE = 0x0a;
+
+export interface LogFile {
+  /** The complete lines of the next blocks, newlines included; none: there is nothing more for now. */
+  lines(): Promise<readonly Buffer[]>;
+  /** What stands after the last newline. */
+  rest(): Buffer;
+  /** Whether another file stands under the name now. */
+  isReplaced(): Promise<boolean>;
+  close(): Promise<void>;
+}
+
+/**
+ * @param tailLines so many lines from its end, an incomplete last one not counted; absent: from its beginning
+ * @throws {NodeApiError} when it is missing or stands elsewhere
+ */
+export async function openLogFile(path: string, root: string, tailLines?: number): Promise<LogFile> {
+  const real = await realPathInside(path, root);
+  const file = await open(real, "r");
+  try {
+    const opened = await file.stat();
+    return reader(real, file, opened.ino, tailLines === undefined ? 0 : await tailStart(file, opened.size, tailLines));
+  } catch (error) {
+    await file.close();
+    throw error;
+  }
+}
+
+function reader(path: string, file: FileHandle, inode: number, start: number): LogFile {
+  const block = Buffer.alloc(BLOCK_BYTES);
+  let position = start;
+  let rest: Buffer = Buffer.alloc(0);
+
+  return {
+    async lines() {
+      for (;;) {
+        const { bytesRead } = await file.read(block, 0, BLOCK_BYTES, position);
+        if (bytesRead === 0) return [];
+        position += bytesRead;
+        const found = splitLines(Buffer.concat([rest, block.subarray(0, bytesRead)]));
+        rest = found.rest;
+        if (rest.length > LINE_BYTES_MAX) throw new NodeApiError(`a line of log file "${path}" is longer than ${LINE_BYTES_MAX} bytes`);
+        if (found.lines.length > 0) return found.lines;
+      }
+    },
+    rest: () => rest,
+    async isReplaced() {
+      const now = await stat(path).catch(() => undefined); // between the rename and the new file there is none
+      return now !== undefined && now.ino !== inode;
+    },
+    close: () => file.close(),
+  };
+}
+
+function splitLines(bytes: Buffer): { readonly lines: readonly Buffer[]; readonly rest: Buffer } {
+  const lines: Buffer[] = [];
+  let from = 0;
+  for (let end = bytes.indexOf(NEWLINE); end >= 0; end = bytes.indexOf(NEWLINE, from)) {
+    lines.push(bytes.subarray(from, end + 1));
+    from = end + 1;
+  }
+  return { lines, rest: bytes.subarray(from) };
+}
+
+/**
+ * Where the last `tailLines` lines begin, looked for from the end. `a⏎b⏎c⏎` with 2: behind the third newline from the end, or where
+ * there is none at 0; so `b⏎c⏎` and `c⏎`. Source: cri-client pkg/logs/tail.go.
+ */
+async function tailStart(file: FileHandle, size: number, tailLines: number): Promise<number> {
+  const block = Buffer.alloc(BLOCK_BYTES);
+  let newlines = 0;
+  for (let end = size; end > 0;) {
+    const start = Math.max(0, end - BLOCK_BYTES);
+    const { bytesRead } = await file.read(block, 0, end - start, start);
+    for (let at = block.subarray(0, bytesRead).lastIndexOf(NEWLINE); at >= 0; at = at === 0 ? -1 : block.lastIndexOf(NEWLINE, at - 1)) {
+      newlines++;
+      if (newlines > tailLines) return start + at + 1;
+    }
+    end = start;
+  }
+  return 0;
+}
+
+/** Both as given and with all symlinks resolved. */
+async function realPathInside(path: string, root: string): Promise<string> {
+  if (path === "" || !isInside(resolve(path), resolve(root))) throw new NodeApiError(`log file "${path}" is not in ${root}`);
+  try {
+    const [real, realRoot] = await Promise.all([realpath(path), realpath(root)]);
+    if (isInside(real, realRoot)) return real;
+  } catch (error) {
+    throw new NodeApiError(`failed to open log file "${path}": ${error instanceof Error ? error.message : String(error)}`, {
+      cause: error,
+    });
+  }
+  throw new NodeApiError(`log file "${path}" is not in ${root}`);
+}
+
+function isInside(path: string, root: string): boolean {
+  const way = relative(root, path);
+  return way !== "" && way !== ".." && !way.startsWith(`..${sep}`) && join(root, way) === path;
+}

@@ -1,0 +1,40 @@
+import type { PodStatus } from "../../ports/node-store.ts";
+import type { Clock } from "../../ports/clock.ts";
+import type { Cri } from "../../ports/cri.ts";
+import type { KubeWriter } from "../../ports/kube.ts";
+import type { Log } from "../../ports/log.ts";
+import type { NodePod } from "../../kubelet/pod.ts";
+
+type PodOnNode = { readonly pod: NodePod; readonly status: PodStatus | undefined } | undefined;
+
+/** What the server asks its agent. */
+export interface NodeApiBackend {
+  /**
+   * The pod of that name (and uid, where one is given; a mirror pod's stands for its static pod) with its cached status, if there
+   * is one. `undefined`: not on this node.
+   */
+  pod(namespace: string, name: string, uid?: string): PodOnNode | Promise<PodOnNode>;
+  pods(): readonly NodePod[];
+  readonly cri: Cri;
+  /** When the sync loop last did something, for healthz/syncloop. */
+  lastLoopMs(): number;
+}
+
+export interface NodeApiOptions {
+  /** Address to listen on. */
+  readonly host: string;
+  /** 0: any that is free. */
+  readonly port: number;
+  /** PEM. Without it the server makes a certificate of its own, as a kubelet does. */
+  readonly tls?: { readonly cert: string; readonly key: string };
+  /** PEM: clients with a certificate of it are authenticated by CN and O. */
+  readonly clientCa?: string;
+  readonly nodeName: string;
+  /** For TokenReview and SubjectAccessReview. */
+  readonly kube: KubeWriter;
+  readonly backend: NodeApiBackend;
+  readonly log: Log;
+  readonly clock: Clock;
+  /** No log outside of it is ever shown. */
+  readonly podLogsDir: string;
+}

@@ -1,0 +1,67 @@
+/**
+ * Paths of the agent's API (node-agent §15).
+ *
+ * Source: pkg/kubelet/server/server.go InstallAuthNotRequiredHandlers, InstallAuthRequiredHandlers.
+ */
+
+export interface ContainerPath {
+  readonly namespace: string;
+  readonly pod: string;
+  /** The pod's, where the caller insists on it. */
+  readonly uid?: string;
+  readonly container: string;
+}
+
+export type Route =
+  | ({ readonly kind: "containerLogs" } & ContainerPath)
+  | ({ readonly kind: "exec" } & ContainerPath)
+  /** Without `check`: all of them. */
+  | { readonly kind: "healthz"; readonly check?: string }
+  | { readonly kind: "pods" }
+  | { readonly kind: "refused"; readonly code: 400 | 404 | 405 | 501; readonly text: string };
+
+export function routeOf(method: string, path: string): Route {
+  // The first part stands as it is: authorisation looks at it too.
+  const [first, ...encoded] = path.slice(1).split("/");
+  const rest = decoded(encoded);
+  if (rest === undefined) return { kind: "refused", code: 400, text: "Bad Request" };
+  switch (first) {
+    case "containerLogs":
+      return withMethod(method, ["GET"], containerPath(rest, { uid: false }, "containerLogs"));
+    case "exec":
+      return withMethod(method, ["GET", "POST"], containerPath(rest, { uid: true }, "exec"));
+    case "healthz":
+      if (rest.length > 1) return NOT_FOUND;
+      return withMethod(method, ["GET"], { kind: "healthz", ...(rest[0] !== undefined && { check: rest[0] }) });
+    case "pods":
+      return rest.length === 0 ? withMethod(method, ["GET"], { kind: "pods" }) : NOT_FOUND;
+    case "attach":
+    case "portForward":
+      return { kind: "refused", code: 501, text: `this node agent does not serve /${first} yet` };
+    default:
+      return NOT_FOUND;
+  }
+}
+
+const NOT_FOUND = { kind: "refused", code: 404, text: "404 page not found\n" } as const;
+
+function withMethod(method: string, allowed: readonly string[], route: Route): Route {
+  if (route.kind === "refused" || allowed.includes(method)) return route;
+  return { kind: "refused", code: 405, text: "405: Method Not Allowed" };
+}
+
+/** `{ns}/{pod}[/{uid}]/{container}`; none of them is empty. */
+function containerPath(parts: readonly string[], has: { readonly uid: boolean }, kind: "containerLogs" | "exec"): Route {
+  const [namespace = "", pod = "", third = "", fourth] = parts;
+  if (parts.includes("") || parts.length < 3 || parts.length > (has.uid ? 4 : 3)) return NOT_FOUND;
+  return fourth === undefined ? { kind, namespace, pod, container: third } : { kind, namespace, pod, uid: third, container: fourth };
+}
+
+/** `undefined` when a part is no percent-encoded UTF-8. */
+function decoded(parts: readonly string[]): readonly string[] | undefined {
+  try {
+    return parts.map(decodeURIComponent);
+  } catch {
+    return undefined;
+  }
+}

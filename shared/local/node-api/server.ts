@@ -1,0 +1,162 @@
+/**
+ * The agent's HTTPS API (node-agent §15): what the API server asks of a node when somebody types `kubectl logs` or `kubectl exec`.
+ *
+ * H1 every request is authenticated and authorised before it is looked at, also one that asks for an upgrade; nobody is anonymous.
+ * H2 authorisation and routing read one and the same path, so that what was allowed is what is done.
+ * H3 no token, no header and no query is ever logged: a command may hold a secret.
+ * H4 a connection that closes ends what was done for it; `stop` closes all of them.
+ *
+ * Source: pkg/kubelet/server/server.go.
+ */
+import { once } from "node:events";
+import type { IncomingMessage } from "node:http";
+import { ServerResponse } from "node:http";
+import { createServer } from "node:https";
+import type { Server } from "node:https";
+import type { AddressInfo, Socket } from "node:net";
+import type { Duplex } from "node:stream";
+import { answer } from "./answer.ts";
+import { createAuthentication } from "./authentication.ts";
+import { createAuthorization } from "./authorization.ts";
+import { sendContainerLogs } from "./container-logs.ts";
+import { exec } from "./exec.ts";
+import { healthz } from "./health.ts";
+import type { NodeApiBackend, NodeApiOptions } from "./options.ts";
+import { podList } from "./pod-list.ts";
+import { routeOf } from "./routes.ts";
+import type { Upgrade } from "./exec.ts";
+import { selfSignedCertificate } from "./serving-certificate.ts";
+
+export type { NodeApiBackend, NodeApiOptions };
+
+/** A running server. */
+export interface NodeApi {
+  readonly port: number;
+  /** Ends follows and streams, closes all connections. */
+  stop(): Promise<void>;
+}
+
+/** A long command stands in the request line. Source: server.go MaxHeaderBytes. */
+const HEADER_BYTES_MAX = 1024 * 1024;
+/** How long a connection may wait for its next request. Source: server.go IdleTimeout. */
+const KEEP_ALIVE_MS = 90_000;
+/** A peer that vanished without a word is noticed by the kernel. */
+const TCP_KEEP_ALIVE_MS = 30_000;
+
+/** @throws what `listen` throws, a taken port above all; NodeApiError when no certificate can be made */
+export async function startNodeApi(options: NodeApiOptions): Promise<NodeApi> {
+  const { clientCa, log } = options;
+  const tls = options.tls ?? (await selfSignedCertificate(options));
+  const server = createServer({
+    ...tls,
+    // Without a CA of our own any certificate that the system's authorities have signed would count.
+    ...(clientCa !== undefined && { ca: clientCa, requestCert: true, rejectUnauthorized: false }),
+    minVersion: "TLSv1.2",
+    maxHeaderSize: HEADER_BYTES_MAX,
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    keepAlive: true,
+    keepAliveInitialDelay: TCP_KEEP_ALIVE_MS,
+    allowHalfOpen: true,
+  });
+  const connections = connectionsOf(server);
+  const handle = createHandler(options);
+  server.on("request", (request, response) => void handle(request, response));
+  server.on("upgrade", (request, socket, head) => {
+    const response = responseOn(request, socket);
+    void handle(request, response, {
+      socket,
+      head,
+      take: () => response.detachSocket(socket as Socket), // see responseOn
+    });
+  });
+  // Out of file descriptors, say: the connections that there are go on.
+  server.on("error", (error) => log.warn("connection could not be accepted", { error: error.message }));
+  server.on("tlsClientError", (error) => log.debug("TLS handshake failed", { error: error.message }));
+  server.listen(options.port, options.host);
+  await once(server, "listening");
+  // A server that listens on TCP has an address with a port.
+  const { port } = server.address() as AddressInfo;
+  return {
+    port,
+    async stop() {
+      if (!server.listening) return;
+      const closed = once(server, "close");
+      server.close();
+      for (const connection of connections) connection.destroy();
+      await closed;
+    },
+  };
+}
+
+type Handler = (request: IncomingMessage, response: ServerResponse, upgrade?: Upgrade) => Promise<void>;
+
+function createHandler(options: NodeApiOptions): Handler {
+  const authenticate = createAuthentication(options);
+  const authorize = createAuthorization(options);
+  const { backend, clock, log } = options;
+
+  async function serve(request: IncomingMessage, response: ServerResponse, upgrade?: Upgrade): Promise<void> {
+    const { method = "GET" } = request;
+    const url = urlOf(request);
+    if (url === undefined) return answer(response, 400, "Bad Request");
+    const user = await authenticate(request);
+    if (user === undefined) return answer(response, 401, "Unauthorized");
+    const refusal = await authorize(user, method, url.pathname);
+    if (refusal !== undefined) return answer(response, refusal.code, refusal.text);
+
+    const route = routeOf(method, url.pathname);
+    switch (route.kind) {
+      case "containerLogs":
+        return await sendContainerLogs(options, { ...route, query: url.searchParams, response });
+      case "exec":
+        return await exec(options, { ...route, query: url.searchParams, request, response, upgrade });
+      case "healthz":
+        return healthz(response, { ...route, query: url.searchParams, nowMs: clock.now(), lastLoopMs: backend.lastLoopMs() });
+      case "pods":
+        return answer(response, 200, await podList(backend), "application/json");
+      case "refused":
+        return answer(response, route.code, route.text);
+      default:
+        return route satisfies never;
+    }
+  }
+
+  return async (request, response, upgrade) => {
+    // What fails on a connection that is gone has nobody left to be told.
+    response.on("error", () => undefined);
+    try {
+      await serve(request, response, upgrade);
+    } catch (error) {
+      log.error("request failed", { method: request.method, path: urlOf(request)?.pathname, error: String(error) });
+      if (response.headersSent) response.destroy();
+      else answer(response, 500, "Internal Server Error");
+    }
+  };
+}
+
+/** What was asked, with a path without dot segments; `undefined` when it is no path at all. */
+function urlOf(request: IncomingMessage): URL | undefined {
+  const target = request.url ?? "";
+  return target.startsWith("/") && URL.canParse(`https://node${target}`) ? new URL(`https://node${target}`) : undefined;
+}
+
+/** Node leaves a request that asks for an upgrade without a response object; whoever refuses one answers like everybody else. */
+function responseOn(request: IncomingMessage, socket: Duplex): ServerResponse {
+  const response = new ServerResponse(request);
+  response.shouldKeepAlive = false;
+  socket.on("error", () => socket.destroy());
+  const connection = socket as Socket; // a TLSSocket at run time; its declared type is wider
+  response.assignSocket(connection);
+  response.once("finish", () => connection.destroySoon()); // nobody else would close it if the client does not
+  return response;
+}
+
+/** The raw ones: closing them closes what was upgraded on them, and handshakes that are not finished. */
+function connectionsOf(server: Server): ReadonlySet<Socket> {
+  const connections = new Set<Socket>();
+  server.on("connection", (connection: Socket) => {
+    connections.add(connection);
+    connection.once("close", () => connections.delete(connection));
+  });
+  return connections;
+}

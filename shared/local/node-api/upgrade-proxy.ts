@@ -1,0 +1,129 @@
+/**
+ * Carries an upgraded connection (SPDY or WebSocket) between a client and the runtime's streaming server, byte by byte.
+ *
+ * U1 only a streaming server on this machine's loopback is called: whatever answers CRI cannot send us elsewhere.
+ * U2 the client's credentials end here.
+ * U3 what one side has said reaches the other before its end does; when one side is gone, so is the other.
+ *
+ * Source: apimachinery pkg/util/proxy/upgradeaware.go.
+ */
+import { request as httpRequest, STATUS_CODES } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { BlockList, isIP } from "node:net";
+import type { Socket } from "node:net";
+import type { Duplex } from "node:stream";
+import { answer } from "./answer.ts";
+import { NodeApiError } from "./errors.ts";
+import type { Upgrade } from "./exec.ts";
+
+/** Upstream's default of `streamingConnectionIdleTimeout`. */
+const IDLE_MS = 4 * 60 * 60_000;
+/** How long one side may go on after the other has ended. */
+const LINGER_MS = 10_000;
+/** As much of a refusal as is passed on. */
+const REFUSAL_BYTES_MAX = 64 * 1024;
+/** They belong to one connection, or to us alone. */
+const NOT_FORWARDED = ["authorization", "content-length", "host", "transfer-encoding"];
+
+const LOOPBACK = new BlockList();
+LOOPBACK.addSubnet("127.0.0.0", 8, "ipv4");
+LOOPBACK.addAddress("::1", "ipv6");
+
+/** @throws {NodeApiError} for anything but `http:` on a loopback address */
+export function streamingAddress(url: string): URL {
+  const parsed = URL.canParse(url) ? new URL(url) : undefined;
+  const host = parsed?.hostname.replace(/^\[|\]$/gu, "") ?? "";
+  const isLoopback = host === "localhost" || (isIP(host) !== 0 && LOOPBACK.check(host, isIP(host) === 4 ? "ipv4" : "ipv6"));
+  if (parsed?.protocol === "http:" && isLoopback) return parsed;
+  const help = `only http on loopback is used (containerd: stream_server_address = "127.0.0.1")`;
+  throw new NodeApiError(`the runtime's streaming server is at "${parsed?.origin ?? url}"; ${help}`);
+}
+
+/** Resolves when both connections are closed, or the refusal is answered. */
+export async function proxyUpgrade(given: {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly upgrade: Upgrade;
+  readonly target: URL;
+}): Promise<void> {
+  const { request, response, upgrade, target } = given;
+  const { socket: client, head } = upgrade;
+  if (client.destroyed) return; // while the runtime was asked
+  const call = httpRequest(target, { method: request.method ?? "POST", headers: forwarded(request), agent: false });
+  const dropped = (): void => void call.destroy(new Error("the client is gone"));
+  client.once("close", dropped);
+  const answered = new Promise<void>((resolve, reject) => {
+    call.on("error", reject);
+    call.once("upgrade", (reply, runtime, runtimeHead) => {
+      client.off("close", dropped); // from here on joinStreams says what a close means
+      upgrade.take();
+      client.write(headOf(reply));
+      if (runtimeHead.length > 0) client.write(runtimeHead);
+      if (head.length > 0) runtime.write(head);
+      resolve(joinStreams(client, runtime));
+    });
+    call.once("response", (reply) => resolve(refuse(reply, response)));
+  });
+  call.end();
+  try {
+    await answered;
+  } finally {
+    client.off("close", dropped);
+  }
+}
+
+/** `idleMs` without a byte in either direction ends both. Resolves when both are closed. */
+export async function joinStreams(a: Duplex, b: Duplex, { idleMs = IDLE_MS, lingerMs = LINGER_MS } = {}): Promise<void> {
+  const sides = [a, b] as const;
+  const destroyBoth = (): void => {
+    for (const side of sides) side.destroy();
+  };
+  let linger: NodeJS.Timeout | undefined;
+  // Each ends the other one when it ends itself. First of all, so that the listeners below come after pipe's own.
+  a.pipe(b).pipe(a);
+  const closed = sides.map((side, index) => {
+    const other = sides[1 - index] as Duplex; // of two
+    // They are sockets; a Duplex as a test has it knows no time-outs.
+    if ("setTimeout" in side) (side as Socket).setTimeout(idleMs, destroyBoth);
+    side.once("end", () => (linger ??= setTimeout(destroyBoth, lingerMs)));
+    side.on("error", () => side.destroy());
+    return new Promise<void>((resolve) => {
+      side.once("close", () => {
+        // After an orderly end the other one still has bytes to write; it is read on, so that it sees its own end too.
+        if (side.readableEnded) other.resume();
+        else other.destroy();
+        resolve();
+      });
+    });
+  });
+  await Promise.all(closed);
+  clearTimeout(linger);
+}
+
+async function refuse(reply: IncomingMessage, response: ServerResponse): Promise<void> {
+  const { statusCode = 500 } = reply;
+  if (statusCode < 400) {
+    reply.destroy();
+    return answer(response, 500, `invalid upgrade response: status code ${statusCode}\n`);
+  }
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of reply as AsyncIterable<Buffer>) {
+    // without an encoding a message yields buffers
+    chunks.push(chunk);
+    bytes += chunk.length;
+    if (bytes > REFUSAL_BYTES_MAX) break;
+  }
+  answer(response, statusCode, Buffer.concat(chunks).toString(), reply.headers["content-type"]);
+}
+
+/** Some headers come several times, a client's stream protocols above all. */
+function forwarded(request: IncomingMessage): Record<string, string[]> {
+  const kept = Object.entries(request.headersDistinct).filter(([name]) => !NOT_FORWARDED.includes(name));
+  return Object.fromEntries(kept.map(([name, values]) => [name, values ?? []]));
+}
+
+function headOf({ statusCode = 101, rawHeaders }: IncomingMessage): string {
+  const lines = rawHeaders.flatMap((name, index) => (index % 2 === 0 ? [`${name}: ${rawHeaders[index + 1]}`] : []));
+  return [`HTTP/1.1 ${statusCode} ${STATUS_CODES[statusCode]}`, ...lines, "", ""].join("\r\n");
+}

@@ -1,0 +1,356 @@
+/**
+ * The agent's HTTPS API between a real API server and a real containerd, asked by kubectl; no agent: the test itself registers the
+ * node, binds a pod to it and writes the status. Catches: an API server that does not reach or does not trust us, a stream that
+ * loses bytes, exit codes or its end, log options read in another way than kubectl means them, and rights given to the wrong people.
+ */
+import { randomBytes } from "node:crypto";
+import { existsSync, mkdirSync, readFileSync, renameSync } from "node:fs";
+import { request as httpsRequest } from "node:https";
+import { join } from "node:path";
+
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+
+import { createCri } from "../../shared/adapters/cri/cri.ts";
+import type { CriAdapter } from "../../shared/adapters/cri/cri.ts";
+import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
+import { createSystemClock } from "../../shared/adapters/system/clock.ts";
+import { LABELS } from "../../shared/kubelet/labels.ts";
+import { parseNodePod } from "../../shared/kubelet/pod.ts";
+import type { NodePod } from "../../shared/kubelet/pod.ts";
+import { kubeHttpConfigFrom } from "../../shared/local/kubeconfig.ts";
+import { startNodeApi } from "../../shared/local/node-api/server.ts";
+import type { NodeApi } from "../../shared/local/node-api/server.ts";
+import type { PodSandboxConfig } from "../../shared/ports/cri-types.ts";
+import type { PodStatus } from "../../shared/ports/node-store.ts";
+import { startContainerd } from "../containerd/containerd.ts";
+import type { ContainerdNode } from "../containerd/containerd.ts";
+import { IMAGES } from "../containerd/images.ts";
+import { ensureContainerd } from "../containerd/programs.ts";
+import { controlPlaneBinaries } from "../envtest/binaries.ts";
+import { startControlPlane } from "../envtest/control-plane.ts";
+import type { ControlPlane } from "../envtest/control-plane.ts";
+import type { KubectlResult } from "../envtest/kubectl.ts";
+import { eventually } from "../support/e2e.ts";
+import { recordingLog } from "../unit/recording-log.ts";
+
+const NODE = "n1";
+const POD = "talker";
+/** Longer than the 16 KiB that containerd writes as one part of a line. */
+const LONG_LINE_BYTES = 40_000;
+/** The pauses keep the order of two streams. Afterwards it does what it is told in the files /say0, /say1, … */
+const LISTEN = `echo one; sleep 0.2; echo two >&2; sleep 0.2; echo three; n=0
+while true; do if [ -s /say$n ]; then . /say$n; n=$((n + 1)); fi; sleep 0.05; done`;
+
+const binaries = await controlPlaneBinaries();
+const missing = "missing" in binaries ? binaries.missing : ensureContainerd();
+if (missing !== undefined) {
+  process.stderr.write(`!!!!  node-api cannot run: ${missing}\n`);
+  it.skip(`kubectl logs and exec on a real containerd: ${missing}`);
+} else {
+  suite();
+}
+
+function suite(): void {
+  let plane: ControlPlane;
+  let node: ContainerdNode;
+  let cri: CriAdapter;
+  let api: NodeApi;
+  let pod: NodePod;
+  let status: PodStatus;
+  const log = recordingLog();
+
+  beforeAll(async () => {
+    [plane, node] = await Promise.all([startControlPlane({ controllers: "without-workloads" }), startContainerd()]);
+    cri = createCri(node.endpoint);
+    const identity = { user: `system:node:${NODE}`, groups: ["system:nodes"] };
+    const config = await kubeHttpConfigFrom(await plane.kubeconfigFor(identity), { component: "node" });
+    const podLogsDir = join(node.directory, "pods");
+    api = await startNodeApi({
+      host: "127.0.0.1",
+      port: 0,
+      clientCa: String(config.ca),
+      nodeName: NODE,
+      kube: createKubeHttp(config),
+      log,
+      clock: createSystemClock(),
+      podLogsDir,
+      backend: {
+        cri,
+        pod: (namespace, name, uid = pod.metadata.uid) =>
+          namespace === pod.metadata.namespace && name === POD && uid === pod.metadata.uid ? { pod, status } : undefined,
+        pods: () => [pod],
+        lastLoopMs: () => Date.now(),
+      },
+    });
+    await create({
+      kind: "Node",
+      metadata: { name: NODE },
+      status: { addresses: [{ type: "InternalIP", address: "127.0.0.1" }], daemonEndpoints: { kubeletEndpoint: { Port: api.port } } },
+    });
+    pod = parseNodePod(
+      await create({
+        kind: "Pod",
+        metadata: { name: POD, namespace: "default" },
+        spec: { nodeName: NODE, containers: ["main", "pulling"].map((name) => ({ name, image: IMAGES.busybox })) },
+      }),
+    );
+    status = await startContainers(podLogsDir);
+    const { code, stderr } = await plane.kubectl(["replace", "--raw", `/api/v1/namespaces/default/pods/${POD}/status`, "-f", "-"], {
+      input: JSON.stringify({ ...pod, status }),
+    });
+    expect(code, stderr).toBe(0);
+  });
+
+  afterAll(async () => {
+    await api?.stop();
+    cri?.close();
+    await Promise.all([plane?.stop(), node?.stop()]);
+  });
+
+  describe("kubectl logs", () => {
+    it("shows what the container says, from both streams, in order [node-agent 102] [node-agent 103]", async () => {
+      const { stdout, code } = await eventually("three lines", async () => {
+        const result = await kubectl("logs", POD, "-c", "main");
+        return result.stdout.includes("three\n") && result;
+      });
+      expect([code, stdout]).toEqual([0, "one\ntwo\nthree\n"]);
+    });
+
+    it("shows the last lines, the first bytes, the time, and what is not too old [node-agent 114]", async () => {
+      expect((await kubectl("logs", POD, "-c", "main", "--tail=2")).stdout).toBe("two\nthree\n");
+      expect((await kubectl("logs", POD, "-c", "main", "--tail=0")).stdout).toBe("");
+      expect((await kubectl("logs", POD, "-c", "main", "--limit-bytes=5")).stdout).toBe("one\nt");
+      const stamped = (await kubectl("logs", POD, "-c", "main", "--timestamps", "--tail=1")).stdout;
+      expect(stamped).toMatch(/^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{9}(?:Z|[+-]\d{2}:\d{2}) three\n$/u);
+      expect((await kubectl("logs", POD, "-c", "main", "--since=1h")).stdout).toBe("one\ntwo\nthree\n");
+      const after = new Date(Date.parse(stamped.slice(0, 23) + "Z") + 2_000).toISOString();
+      expect((await kubectl("logs", POD, "-c", "main", `--since-time=${after}`)).stdout).toBe("");
+    });
+
+    it("shows the instance before with --previous, and says so when there is none [node-agent 103]", async () => {
+      expect((await kubectl("logs", POD, "-c", "main", "--previous")).stdout).toBe("first life\n");
+      const none = await kubectl("logs", POD, "-c", "pulling", "--previous");
+      expect([none.code, none.stderr]).toEqual([
+        1,
+        expect.stringContaining(`previous terminated container "pulling" in pod "${POD}" not found`),
+      ]);
+    });
+
+    it("says why there is nothing to show yet [node-agent 114]", async () => {
+      const { code, stderr } = await kubectl("logs", POD, "-c", "pulling");
+      const text = `container "pulling" in pod "${POD}" is waiting to start: trying and failing to pull image`;
+      expect([code, stderr]).toEqual([1, expect.stringContaining(text)]);
+    });
+  });
+
+  describe("kubectl exec", () => {
+    it("runs a command, keeps its streams apart and ends with its exit code [node-agent 102]", async () => {
+      expect(await exec("sh", "-c", "echo out; echo err >&2; exit 7")).toEqual({
+        stdout: "out\n",
+        stderr: "err\ncommand terminated with exit code 7\n",
+        code: 7,
+      });
+      expect(await exec("true")).toEqual({ stdout: "", stderr: "", code: 0 });
+    });
+
+    it("passes standard input to its end, and bytes as they are [node-agent 102]", async () => {
+      const input = `first\n${"x".repeat(300_000)}\nlast`;
+      const { stdout, code } = await plane.kubectl(["exec", "-i", POD, "-c", "main", "--", "cat"], { input });
+      expect([code, stdout.length, stdout === input]).toEqual([0, input.length, true]);
+    });
+
+    it("says it when there is no such program or no such container", async () => {
+      const noProgram = await exec("nothing-of-that-name");
+      expect(noProgram.code).not.toBe(0);
+      expect(noProgram.stderr).toContain("nothing-of-that-name");
+      const notRunning = await kubectl("exec", POD, "-c", "pulling", "--", "true");
+      expect([notRunning.code, notRunning.stderr]).toEqual([1, expect.stringContaining(`container not found ("pulling")`)]);
+    });
+  });
+
+  describe("a WebSocket client of the API server", () => {
+    it("gets the output of a command and a log, as many channels as there are [node-agent 102]", async () => {
+      const pods = `/api/v1/namespaces/default/pods/${POD}`;
+      const command = ["sh", "-c", "echo over; echo the wire >&2"].map((word) => `command=${encodeURIComponent(word)}`).join("&");
+      const channels = await overWebSocket(`${pods}/exec?container=main&stdout=true&stderr=true&${command}`, "v4.channel.k8s.io");
+      expect([channels.get(1), channels.get(2)]).toEqual(["over\n", "the wire\n"]);
+      expect(JSON.parse(channels.get(3) ?? "")).toMatchObject({ status: "Success" });
+      const log = await overWebSocket(`${pods}/log?container=main&tailLines=1`, "binary.k8s.io", { channels: false });
+      expect(log.get(0)).toBe("three\n");
+    });
+  });
+
+  describe("whoever asks the node itself", () => {
+    it("is 401 without a token or with a wrong one, 403 without rights, and served with them", async () => {
+      await kubectl("create", "serviceaccount", "stranger");
+      await kubectl("create", "serviceaccount", "reader");
+      await kubectl("create", "clusterrole", "read-node-pods", "--verb=get", "--resource=nodes/pods");
+      await kubectl("create", "clusterrolebinding", "reader", "--clusterrole=read-node-pods", "--serviceaccount=default:reader");
+      const [stranger, reader] = await Promise.all([tokenOf("stranger"), tokenOf("reader")]);
+      const logs = `/containerLogs/default/${POD}/main`;
+      expect(await ask("/pods")).toEqual({ code: 401, body: "Unauthorized" });
+      expect(await ask("/pods", "not-a-token")).toEqual({ code: 401, body: "Unauthorized" });
+      const who = "user=system:serviceaccount:default:stranger, verb=get, resource=nodes";
+      expect(await ask(logs, stranger)).toEqual({ code: 403, body: `Forbidden (${who}, subresource(s)=[proxy])\n` });
+      expect(await ask("/pods", stranger)).toEqual({ code: 403, body: `Forbidden (${who}, subresource(s)=[pods proxy])\n` });
+      const served = await ask("/pods", reader);
+      expect([served.code, (JSON.parse(served.body) as { items: NodePod[] }).items.map(({ metadata }) => metadata.name)]).toEqual([
+        200,
+        [POD],
+      ]);
+      expect((await ask(logs, reader)).code).toBe(403);
+      const logged = JSON.stringify(log.lines);
+      expect([stranger, reader].some((token) => logged.includes(token))).toBe(false);
+    });
+  });
+
+  describe("kubectl logs -f", () => {
+    it("goes on across a rotation, joins long lines, and ends with the container [node-agent 102] [node-agent 114]", async () => {
+      const { id, logPath } = await cri.containerStatus(runningId());
+      const following = kubectl("logs", "-f", POD, "-c", "main", "--tail=1");
+      let told = 0;
+      const say = async (command: string, last: string): Promise<void> => {
+        expect((await exec("sh", "-c", `echo '${command}' > /say${told++}`)).code).toBe(0);
+        await eventually(`"${last}" is in the log`, () => existsSync(logPath) && readFileSync(logPath, "utf8").includes(` F ${last}\n`));
+      };
+      await say("echo before", "before");
+      renameSync(logPath, `${logPath}.1`);
+      await cri.reopenContainerLog(id);
+      await say("echo after", "after");
+      await say(`printf %0${LONG_LINE_BYTES}d 7; echo; echo last words`, "last words");
+      await cri.stopContainer(id, 0);
+      const { code, stdout } = await following;
+      expect(code).toBe(0);
+      const long = "7".padStart(LONG_LINE_BYTES, "0"); // not in the comparison: it would fill the screen
+      expect(stdout.includes(long)).toBe(true);
+      expect(stdout.replace(long, "<long>")).toBe("three\nbefore\nafter\n<long>\nlast words\n");
+    });
+  });
+
+  function kubectl(...args: readonly string[]): Promise<KubectlResult> {
+    return plane.kubectl(args);
+  }
+
+  function exec(...command: readonly string[]): Promise<KubectlResult> {
+    return kubectl("exec", POD, "-c", "main", "--", ...command);
+  }
+
+  async function create(object: object): Promise<unknown> {
+    const input = JSON.stringify({ apiVersion: "v1", ...object });
+    const { code, stdout, stderr } = await plane.kubectl(["create", "-f", "-", "-o", "json"], { input });
+    expect(code, stderr).toBe(0);
+    return JSON.parse(stdout);
+  }
+
+  /** `main` lived once and lives again; `pulling` has no image. */
+  async function startContainers(podLogsDir: string): Promise<PodStatus> {
+    const { namespace, name, uid } = pod.metadata;
+    const logDirectory = join(podLogsDir, `${namespace}_${name}_${uid}`);
+    mkdirSync(join(logDirectory, "main"), { recursive: true });
+    const sandboxConfig: PodSandboxConfig = {
+      metadata: { name, namespace, uid, attempt: 0 },
+      hostname: name,
+      logDirectory,
+      linux: {
+        cgroupParent: `${node.cgroupParent}/${name}`,
+        securityContext: { namespaceOptions: { network: "POD", pid: "CONTAINER", ipc: "POD" } },
+      },
+    };
+    const sandbox = await cri.runPodSandbox(sandboxConfig);
+    const run = async (attempt: number, script: string): Promise<string> => {
+      const id = await cri.createContainer(
+        sandbox,
+        {
+          metadata: { name: "main", attempt },
+          image: { image: IMAGES.busybox },
+          command: ["sh", "-c", script],
+          labels: { [LABELS.podName]: name, [LABELS.podNamespace]: namespace, [LABELS.podUid]: uid, [LABELS.containerName]: "main" },
+          logPath: `main/${attempt}.log`,
+        },
+        sandboxConfig,
+      );
+      await cri.startContainer(id);
+      return id;
+    };
+    const first = await run(0, "echo first life");
+    await eventually("the first life is over", async () => (await cri.containerStatus(first)).state === "CONTAINER_EXITED");
+    const second = await run(1, LISTEN);
+    const image = { image: IMAGES.busybox, imageID: "" };
+    return {
+      phase: "Running",
+      containerStatuses: [
+        {
+          ...image,
+          name: "main",
+          ready: true,
+          restartCount: 1,
+          containerID: `containerd://${second}`,
+          state: { running: {} },
+          lastState: { terminated: { exitCode: 0, containerID: `containerd://${first}` } },
+        },
+        { ...image, name: "pulling", ready: false, restartCount: 0, state: { waiting: { reason: "ImagePullBackOff" } } },
+      ],
+    };
+  }
+
+  function runningId(): string {
+    return status.containerStatuses?.[0]?.containerID?.replace("containerd://", "") ?? "";
+  }
+
+  async function tokenOf(serviceAccount: string): Promise<string> {
+    return (await kubectl("create", "token", serviceAccount)).stdout.trim();
+  }
+
+  /** What came on each channel until the server closed; without channels all of it is on 0. */
+  async function overWebSocket(path: string, protocol: string, { channels = true } = {}): Promise<ReadonlyMap<number, string>> {
+    const { ca, cert, key } = await kubeHttpConfigFrom(plane.adminKubeconfig, { component: "node-api-test" });
+    const headers = {
+      connection: "Upgrade",
+      upgrade: "websocket",
+      "sec-websocket-version": "13",
+      "sec-websocket-key": randomBytes(16).toString("base64"),
+      "sec-websocket-protocol": protocol,
+    };
+    const bytes = await new Promise<Buffer>((resolve, reject) => {
+      const call = httpsRequest(new URL(path, plane.url), { ca: String(ca), cert: String(cert), key: String(key), headers, agent: false });
+      call.once("upgrade", (_answer, socket, head) => {
+        const chunks: Buffer[] = [head];
+        socket.on("data", (chunk: Buffer) => chunks.push(chunk)).once("error", reject);
+        socket.once("end", () => resolve(Buffer.concat(chunks))).once("end", () => socket.destroy());
+      });
+      call.once("response", ({ statusCode }) => reject(new Error(`not upgraded: ${statusCode}`)));
+      call.once("error", reject).end();
+    });
+    const said = new Map<number, string>();
+    for (const payload of binaryFrames(bytes)) {
+      const channel = channels ? (payload[0] ?? 0) : 0;
+      said.set(channel, (said.get(channel) ?? "") + payload.toString("utf8", channels ? 1 : 0));
+    }
+    return said;
+  }
+
+  function ask(path: string, token?: string): Promise<{ readonly code: number; readonly body: string }> {
+    const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
+    const options = { host: "127.0.0.1", port: api.port, path, headers, rejectUnauthorized: false, agent: false };
+    return new Promise((resolve, reject) => {
+      const call = httpsRequest(options, (response) => {
+        let body = "";
+        response.setEncoding("utf8").on("data", (chunk: string) => (body += chunk));
+        response.once("end", () => resolve({ code: response.statusCode ?? 0, body }));
+      });
+      call.once("error", reject).end();
+    });
+  }
+}
+
+/** Payloads of a server's unmasked, unfragmented binary frames (RFC 6455 §5.2), as long as these tests have them. */
+function binaryFrames(bytes: Buffer): readonly Buffer[] {
+  const payloads: Buffer[] = [];
+  for (let at = 0; at + 2 <= bytes.length;) {
+    const short = bytes.readUInt8(at + 1);
+    const [from, length] = short === 126 ? [at + 4, bytes.readUInt16BE(at + 2)] : [at + 2, short];
+    if ((bytes.readUInt8(at) & 0x0f) === 2) payloads.push(bytes.subarray(from, from + length));
+    at = from + length;
+  }
+  return payloads;
+}

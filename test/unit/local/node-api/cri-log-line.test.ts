@@ -1,0 +1,105 @@
+/** Would catch: bytes lost or added between the runtime's log and what kubectl prints, and limits counted in another way. */
+import { describe, expect, it } from "vitest";
+
+import { createShowLine } from "../../../../shared/local/node-api/cri-log-line.ts";
+
+const T1 = "2026-03-01T10:00:00.123456789Z";
+const T2 = "2026-03-01T10:00:01.5+02:00";
+
+type Options = Parameters<typeof createShowLine>[0];
+const PLAIN: Options = { timestamps: false };
+
+/** Each line's text, or what became of it; `!` behind the text: no byte more. */
+function shown(options: Options, lines: readonly string[]): readonly string[] {
+  const show = createShowLine(options);
+  return lines.map((line) => {
+    const result = show(Buffer.from(line));
+    return result.kind === "shown" ? `${result.text.toString()}${result.full ? "!" : ""}` : result.kind;
+  });
+}
+
+describe("a line of a container's log", () => {
+  const cases: readonly {
+    readonly name: string;
+    readonly options: Options;
+    readonly lines: readonly string[];
+    readonly want: readonly string[];
+  }[] = [
+    {
+      name: "is shown without time and stream",
+      options: PLAIN,
+      lines: [`${T1} stdout F one two\n`, `${T1} stderr F  three \n`],
+      want: ["one two\n", " three \n"],
+    },
+    { name: "may be empty", options: PLAIN, lines: [`${T1} stdout F \n`], want: ["\n"] },
+    { name: "keeps what is no text", options: PLAIN, lines: [`${T1} stdout F a\u0000b\r\n`], want: ["a\u0000b\r\n"] },
+    {
+      name: "is one again when it came in parts",
+      options: PLAIN,
+      lines: [`${T1} stdout P one \n`, `${T1} stdout P two \n`, `${T1} stdout F three\n`],
+      want: ["one ", "two ", "three\n"],
+    },
+    {
+      name: "may have tags that we do not know",
+      options: PLAIN,
+      lines: [`${T1} stdout P:new a\n`, `${T1} stdout F:new:er b\n`, `${T1} stdout X c\n`],
+      want: ["a", "b\n", "c\n"],
+    },
+    {
+      name: "gets its time, all digits of it",
+      options: { timestamps: true },
+      lines: [`${T1} stdout F a\n`, `${T2} stdout F b\n`],
+      want: [`${T1} a\n`, "2026-03-01T10:00:01.500000000+02:00 b\n"],
+    },
+    {
+      name: "gets a time without a fraction or an offset in the same width",
+      options: { timestamps: true },
+      lines: ["2026-03-01T10:00:01+00:00 stdout F b\n"],
+      want: ["2026-03-01T10:00:01.000000000Z b\n"],
+    },
+    {
+      name: "gets its time once, however many parts it has",
+      options: { timestamps: true },
+      lines: [`${T1} stdout P a\n`, `${T1} stdout F b\n`, `${T1} stdout F c\n`],
+      want: [`${T1} a`, "b\n", `${T1} c\n`],
+    },
+    {
+      name: "is left out when it is too old",
+      options: { timestamps: false, sinceMs: Date.parse("2026-03-01T10:00:00.500Z") },
+      lines: [`${T1} stdout F old\n`, "2026-03-01T10:00:00.500Z stdout F new\n"],
+      want: ["hidden", "new\n"],
+    },
+    {
+      name: "is cut where the bytes end",
+      options: { timestamps: false, limitBytes: 6 },
+      lines: [`${T1} stdout F one\n`, `${T1} stdout F two\n`],
+      want: ["one\n", "tw!"],
+    },
+    {
+      name: "is the last one when it uses all bytes up",
+      options: { timestamps: false, limitBytes: 4 },
+      lines: [`${T1} stdout F one\n`],
+      want: ["one\n!"],
+    },
+    {
+      name: "counts its time as bytes",
+      options: { timestamps: true, limitBytes: 32 },
+      lines: [`${T1} stdout F one\n`],
+      want: [`${T1} o!`],
+    },
+    {
+      name: "that is left out costs no bytes",
+      options: { timestamps: false, limitBytes: 3, sinceMs: Date.parse(T1) + 1 },
+      lines: [`${T1} stdout F old\n`, "2026-03-01T10:00:02Z stdout F new\n"],
+      want: ["hidden", "new!"],
+    },
+    { name: "without a newline is shown as it is", options: PLAIN, lines: [`${T1} stdout F half`], want: ["half"] },
+    {
+      name: "in another format is none",
+      options: PLAIN,
+      lines: ["hello\n", "", `${T1}\n`, `${T1} stdout\n`, `${T1} stdin F a\n`, "yesterday stdout F a\n", `${T1} stdout F\n`],
+      want: ["unreadable", "unreadable", "unreadable", "unreadable", "unreadable", "unreadable", "unreadable"],
+    },
+  ];
+  it.each(cases)("$name [node-agent 114]", ({ options, lines, want }) => expect(shown(options, lines)).toEqual(want));
+});

@@ -1,0 +1,277 @@
+/**
+ * Would catch: bytes lost at either end of a stream, one side left open when the other is gone, credentials passed on to the
+ * runtime, and a runtime that sends us to another machine.
+ */
+import { createServer } from "node:http";
+import type { IncomingMessage, Server } from "node:http";
+import type { AddressInfo, Socket } from "node:net";
+import { Duplex } from "node:stream";
+
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+
+import { joinStreams, streamingAddress } from "../../../../shared/local/node-api/upgrade-proxy.ts";
+import { bodyOf, createTestPki, startFixture, TOKEN } from "./fixture.ts";
+import type { Fixture } from "./fixture.ts";
+
+const EXEC = "/exec/shop/web/main?command=sh&command=-c&command=echo+%24HOME&input=1&output=1&error=1";
+const LARGE_BYTES = 3_000_000;
+
+let tls: { readonly cert: string; readonly key: string };
+let remove: () => void;
+let fixture: Fixture;
+let runtime: Runtime;
+
+beforeAll(async () => {
+  const { pki, ...rest } = await createTestPki();
+  const server = await pki.serverCertificate();
+  tls = { cert: server.certificate, key: server.key };
+  remove = () => rest.remove();
+});
+afterAll(() => remove?.());
+beforeEach(async () => {
+  [fixture, runtime] = [await startFixture({ tls }), await startRuntime()];
+  fixture.script.execUrl = runtime.url;
+});
+afterEach(async () => {
+  await fixture.stop();
+  runtime.stop();
+});
+
+interface Runtime {
+  readonly url: string;
+  readonly requests: readonly IncomingMessage[];
+  /** What is done with an upgraded connection. Default: every byte comes back. */
+  serve: (socket: Duplex) => void;
+  /** Refuses instead. */
+  refusal?: { readonly code: number; readonly body: string };
+  stop(): void;
+}
+
+/** A runtime's streaming server. */
+async function startRuntime(): Promise<Runtime> {
+  const requests: IncomingMessage[] = [];
+  const sockets = new Set<Duplex>();
+  const server: Server = createServer();
+  const refuse = (socket: Duplex): void => {
+    const { code, body } = running.refusal ?? { code: 101, body: "" };
+    socket.end(`HTTP/1.1 ${code} No\r\nContent-Type: text/plain\r\nContent-Length: ${body.length}\r\n\r\n${body}`);
+  };
+  server.on("upgrade", (request, socket, head) => {
+    requests.push(request);
+    sockets.add(socket.on("error", () => undefined).on("end", () => socket.end()));
+    if (running.refusal !== undefined) return refuse(socket);
+    socket.write("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\nX-Stream-Protocol-Version: v4\r\n\r\n");
+    if (head.length > 0) socket.unshift(head);
+    running.serve(socket);
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const running: Runtime = {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/exec/once`, // a TCP server's address
+    requests,
+    serve: (socket) => void socket.pipe(socket),
+    stop() {
+      server.close();
+      for (const socket of sockets) socket.destroy();
+    },
+  };
+  return running;
+}
+
+async function upgraded(options?: Parameters<Fixture["upgrade"]>[1]): Promise<Socket> {
+  const { socket, answer } = await fixture.upgrade(EXEC, options);
+  expect(answer.statusCode).toBe(101);
+  return socket as Socket; // of an answer with 101 there is one, and it is a socket
+}
+
+async function drained(socket: Duplex): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of socket as AsyncIterable<Buffer>) chunks.push(chunk); // without an encoding a socket yields buffers
+  return Buffer.concat(chunks);
+}
+
+const closed = (socket: Duplex): Promise<void> =>
+  new Promise((resolve) => {
+    if (socket.closed) return resolve();
+    socket.on("error", () => undefined).once("close", () => resolve());
+  });
+
+describe("a command in a container", () => {
+  it("is handed to the runtime as it was asked for, in the newest container that runs [node-agent 102]", async () => {
+    const socket = await upgraded();
+    socket.destroy();
+    expect(fixture.execs).toEqual([
+      { containerId: "c1", cmd: ["sh", "-c", "echo $HOME"], tty: false, stdin: true, stdout: true, stderr: true },
+    ]);
+  });
+
+  it("has one output when it has a terminal", async () => {
+    const { socket } = await fixture.upgrade("/exec/shop/web/u1/main?command=sh&output=1&error=1&tty=1");
+    socket?.destroy();
+    expect(fixture.execs).toEqual([{ containerId: "c1", cmd: ["sh"], tty: true, stdin: false, stdout: true, stderr: false }]);
+  });
+
+  it("gets the client's own request, protocols and all, but not its token [node-agent 102]", async () => {
+    const protocols = ["v4.channel.k8s.io", "v3.channel.k8s.io", "channel.k8s.io"];
+    const socket = await upgraded({ headers: { "x-stream-protocol-version": protocols } });
+    socket.destroy();
+    const [request] = runtime.requests;
+    expect([request?.method, request?.url]).toEqual(["POST", "/exec/once"]);
+    expect(request?.headersDistinct["x-stream-protocol-version"]).toEqual(protocols);
+    expect(request?.headers.upgrade).toBe("SPDY/3.1");
+    expect(JSON.stringify(request?.rawHeaders)).not.toContain(TOKEN);
+    expect(JSON.stringify(fixture.log.lines)).not.toContain("HOME");
+  });
+
+  it("gets every byte and gives every byte back, then both sides are closed [node-agent 102]", async () => {
+    const socket = await upgraded();
+    const back = drained(socket);
+    const sent = Buffer.alloc(LARGE_BYTES, "0123456789\n");
+    socket.end(sent);
+    expect((await back).equals(sent)).toBe(true);
+    await closed(socket);
+  });
+
+  it("is heard to its last byte when the runtime ends first", async () => {
+    const said = Buffer.alloc(LARGE_BYTES, "abcdefghij\n");
+    runtime.serve = (socket) => void socket.end(said);
+    const socket = await upgraded();
+    expect((await drained(socket)).equals(said)).toBe(true);
+    await closed(socket);
+  });
+
+  it("is let go of when its client is gone, and its client when the runtime is", async () => {
+    const seen = Promise.withResolvers<Duplex>();
+    runtime.serve = (socket) => seen.resolve(socket.resume());
+    const client = await upgraded();
+    client.destroy();
+    await closed(await seen.promise);
+
+    runtime.serve = (socket) => void socket.destroy();
+    await closed(await upgraded());
+  });
+
+  it("is ended with the server", async () => {
+    const seen = Promise.withResolvers<Duplex>();
+    runtime.serve = (socket) => seen.resolve(socket.resume());
+    const client = await upgraded();
+    const server = await seen.promise;
+    await fixture.stop();
+    await Promise.all([closed(client), closed(server)]);
+  });
+});
+
+describe("a command that cannot be run", () => {
+  const refused: readonly {
+    readonly name: string;
+    readonly path: string;
+    readonly want: { readonly code: number; readonly body: string };
+  }[] = [
+    {
+      name: "without any stream",
+      path: "/exec/shop/web/main?command=true",
+      want: { code: 400, body: "you must specify at least 1 of stdin, stdout, stderr" },
+    },
+    { name: "in a pod that there is not", path: "/exec/shop/api/main?output=1", want: { code: 404, body: "pod does not exist" } },
+    { name: "in a pod of another uid", path: "/exec/shop/web/u2/main?output=1", want: { code: 404, body: "pod does not exist" } },
+  ];
+  it.each(refused)("is refused in upstream's words: $name", async ({ path, want }) => {
+    const { answer } = await fixture.upgrade(path);
+    expect({ code: answer.statusCode, body: await bodyOf(answer) }).toEqual(want);
+    expect(fixture.execs).toEqual([]);
+  });
+
+  it("is refused when nothing is upgraded, and when no container of that name runs", async () => {
+    expect(await fixture.ask(EXEC, { method: "POST" })).toEqual({ code: 500, body: "Upgrade request required\n" });
+    fixture.script.containerState = "CONTAINER_EXITED";
+    const { answer } = await fixture.upgrade(EXEC);
+    expect({ code: answer.statusCode, body: await bodyOf(answer) }).toEqual({ code: 500, body: `container not found ("main")\n` });
+  });
+
+  it("is told what the runtime says, and that it does not answer", async () => {
+    runtime.refusal = { code: 404, body: "no such token" };
+    const { answer } = await fixture.upgrade(EXEC);
+    expect({ code: answer.statusCode, body: await bodyOf(answer) }).toEqual({ code: 404, body: "no such token" });
+    runtime.stop();
+    const gone = (await fixture.upgrade(EXEC)).answer;
+    expect({ code: gone.statusCode, body: await bodyOf(gone) }).toMatchObject({ code: 500, body: expect.stringContaining("ECONNREFUSED") });
+  });
+
+  it.each([
+    "http://10.0.0.1:80/exec/x",
+    "http://localhost.example:80/",
+    "https://127.0.0.1:80/",
+    "ftp://127.0.0.1/",
+    "http://[::2]/",
+    "nonsense",
+    "",
+  ])("is not carried to %j", async (url) => {
+    fixture.script.execUrl = url;
+    const { answer } = await fixture.upgrade(EXEC);
+    expect({ code: answer.statusCode, body: await bodyOf(answer) }).toMatchObject({
+      code: 500,
+      body: expect.stringContaining("only http on loopback"),
+    });
+  });
+
+  it.each(["http://127.0.0.1:1/exec/x", "http://127.1.2.3:1/", "http://[::1]:1/", "http://localhost:1/"])("is carried to %j", (url) => {
+    expect(streamingAddress(url).href).toBe(url);
+  });
+});
+
+describe("two joined streams", () => {
+  /** A stream, and its other end. */
+  function pair(): readonly [Duplex, Duplex] {
+    const ends: Duplex[] = [];
+    const end = (other: 0 | 1): Duplex => {
+      const give = (chunk: Buffer | null, done: () => void): void => {
+        ends[other]?.push(chunk);
+        done();
+      };
+      return new Duplex({
+        read: () => undefined,
+        write: (chunk: Buffer, _encoding, done) => give(chunk, done),
+        final: (done) => give(null, done),
+      });
+    };
+    ends.push(end(1), end(0));
+    return ends as [Duplex, Duplex]; // of two
+  }
+
+  it("may go on for a while in one direction, and not for ever", async () => {
+    const [[a, farA], [b, farB]] = [pair(), pair()];
+    const joined = joinStreams(a, b, { lingerMs: 50 });
+    farA.end("bye");
+    expect((await drained(farB)).toString()).toBe("bye");
+    farB.write("wait");
+    farA.once("data", (chunk) => expect(String(chunk)).toBe("wait"));
+    await joined; // farB never ends
+    expect([a.destroyed, b.destroyed]).toEqual([true, true]);
+  });
+
+  it("give a slow reader all of it, though the other side is closed by then", async () => {
+    const said: string[] = [];
+    const slow = new Duplex({
+      highWaterMark: 100,
+      read: () => undefined,
+      write: (chunk: Buffer, _encoding, done) => {
+        said.push(chunk.toString());
+        setTimeout(done, 20);
+      },
+      final: (done) => {
+        slow.push(null);
+        done();
+      },
+    });
+    const quick = new Duplex({ read: () => undefined, write: (_chunk, _encoding, done) => done(), allowHalfOpen: false });
+    for (const word of ["a", "b", "c", null]) quick.push(word);
+    await joinStreams(slow, quick);
+    expect(said.join("")).toBe("abc");
+  });
+
+  it("end when nobody says anything for the idle time", async () => {
+    runtime.serve = () => undefined;
+    const [a, b] = [await upgraded(), await upgraded()];
+    await joinStreams(a, b, { idleMs: 50 });
+    expect([a.destroyed, b.destroyed]).toEqual([true, true]);
+  });
+});

@@ -1,0 +1,247 @@
+/** A server of the agent's API on a free port, with a scripted API server and runtime behind it, and a client for it. */
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import type { IncomingMessage } from "node:http";
+import { request as httpsRequest } from "node:https";
+import type { RequestOptions } from "node:https";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Duplex } from "node:stream";
+
+import { createMemoryCri } from "../../../../shared/adapters/memory/cri.ts";
+import { createSystemClock } from "../../../../shared/adapters/system/clock.ts";
+import { createSystemRandom } from "../../../../shared/adapters/system/random.ts";
+import { parseNodePod } from "../../../../shared/kubelet/pod.ts";
+import type { NodePod } from "../../../../shared/kubelet/pod.ts";
+import { startNodeApi } from "../../../../shared/local/node-api/server.ts";
+import type { NodeApiOptions } from "../../../../shared/local/node-api/server.ts";
+import type { Clock } from "../../../../shared/ports/clock.ts";
+import { CriError } from "../../../../shared/ports/cri-error.ts";
+import type { Container, ContainerState, ExecRequest } from "../../../../shared/ports/cri-types.ts";
+import type { KubeWriter } from "../../../../shared/ports/kube.ts";
+import { createPki } from "../../../envtest/pki.ts";
+import type { Certificate, Pki } from "../../../envtest/pki.ts";
+import { recordingLog } from "../../recording-log.ts";
+
+/** Known to the scripted API server as `alice`, who may do everything. */
+export const TOKEN = "t0ken-of-alice";
+const CONTAINER_ID = "c1";
+const T = "2026-03-01T10:00:00.000000000Z";
+
+export type Review = { readonly kind: "TokenReview" | "SubjectAccessReview"; readonly spec: Readonly<Record<string, unknown>> };
+
+/** What the API server and the runtime say from now on; a test changes it as it goes. */
+export interface Script {
+  /** Answers `status`, or throws. */
+  review: (review: Review) => object;
+  /** What `now()` is ahead of the machine. */
+  skewMs: number;
+  lastLoopMs: number;
+  /** Sees each wait as it begins. */
+  waiting: (ms: number) => void;
+  containerState: ContainerState | "removed" | "unavailable";
+  logPath: string;
+  execUrl: string;
+}
+
+export interface Fixture {
+  readonly port: number;
+  readonly script: Script;
+  readonly reviews: readonly Review[];
+  readonly execs: readonly ExecRequest[];
+  /** How often the runtime was asked about a container. */
+  statusCalls(): number;
+  readonly log: ReturnType<typeof recordingLog>;
+  readonly logPath: string;
+  ask(path: string, options?: AskOptions): Promise<{ readonly code: number; readonly body: string }>;
+  /** An answer as it begins. */
+  open(path: string, options?: AskOptions): Promise<IncomingMessage>;
+  /** A connection that was upgraded, or the refusal. */
+  upgrade(
+    path: string,
+    options?: AskOptions,
+  ): Promise<{ readonly answer: IncomingMessage; readonly socket?: Duplex; readonly head: Buffer }>;
+  stop(): Promise<void>;
+}
+
+export interface AskOptions {
+  readonly method?: string;
+  /** Default: TOKEN; `null`: none. */
+  readonly token?: string | null;
+  readonly certificate?: Certificate;
+  readonly headers?: Readonly<Record<string, string | string[]>>;
+}
+
+const POD: NodePod = parseNodePod({
+  metadata: { name: "web", namespace: "shop", uid: "u1" },
+  spec: { containers: [{ name: "main" }] },
+  status: {
+    containerStatuses: [
+      {
+        name: "main",
+        image: "app",
+        imageID: "",
+        ready: true,
+        restartCount: 0,
+        containerID: `containerd://${CONTAINER_ID}`,
+        state: { running: {} },
+      },
+    ],
+  },
+});
+
+/** One CA per test file: each certificate costs a run of `openssl`. */
+export async function createTestPki(): Promise<{ readonly pki: Pki; remove(): void }> {
+  const folder = mkdtempSync(join(tmpdir(), "deltaloop-node-api-pki-"));
+  return { pki: await createPki(folder), remove: () => rmSync(folder, { recursive: true, force: true }) };
+}
+
+/** @param tls the server's; without it, it makes its own, which takes a moment */
+export async function startFixture(options: Partial<Pick<NodeApiOptions, "tls" | "clientCa" | "port">> = {}): Promise<Fixture> {
+  const directory = mkdtempSync(join(tmpdir(), "deltaloop-node-api-"));
+  const podLogsDir = join(directory, "pods");
+  const logPath = join(podLogsDir, "shop_web_u1", "main", "0.log");
+  mkdirSync(join(logPath, ".."), { recursive: true });
+  writeFileSync(logPath, "");
+  const system = createSystemClock();
+  const script: Script = {
+    review: ({ kind, spec }) =>
+      kind === "SubjectAccessReview"
+        ? { allowed: true }
+        : { authenticated: spec["token"] === TOKEN, user: { username: "alice", uid: "7", groups: ["dev"], extra: { scope: ["x"] } } },
+    skewMs: 0,
+    lastLoopMs: Date.now(),
+    waiting: () => undefined,
+    containerState: "CONTAINER_RUNNING",
+    logPath,
+    execUrl: "http://127.0.0.1:1/none",
+  };
+  const reviews: Review[] = [];
+  const execs: ExecRequest[] = [];
+  let statusCalls = 0;
+  const log = recordingLog();
+  const clock: Clock = {
+    now: () => system.now() + script.skewMs,
+    after: (ms, signal) => {
+      script.waiting(ms);
+      return system.after(ms, signal);
+    },
+  };
+  const starting = startNodeApi({
+    host: "127.0.0.1",
+    port: 0,
+    ...options,
+    nodeName: "n1",
+    kube: reviewer((review) => {
+      reviews.push(review);
+      return script.review(review);
+    }),
+    backend: {
+      pod: (namespace, name, uid = "u1") =>
+        namespace === "shop" && name === "web" && uid === "u1" ? { pod: POD, status: undefined } : undefined,
+      pods: () => [POD],
+      lastLoopMs: () => script.lastLoopMs,
+      cri: {
+        ...createMemoryCri({ clock, random: createSystemRandom(), images: {} }),
+        containerStatus: async (id) => {
+          statusCalls++;
+          const facts = { exitCode: 0, reason: "", message: "", mounts: [], logPath: script.logPath };
+          return await Promise.resolve({ ...container(id, stateOf(script)), ...facts });
+        },
+        listContainers: ({ state, labelSelector } = {}) =>
+          Promise.resolve(
+            state === script.containerState && labelSelector?.["io.kubernetes.pod.uid"] === "u1"
+              ? [container(CONTAINER_ID, stateOf(script))]
+              : [],
+          ),
+        exec: (request) => {
+          execs.push(request);
+          return Promise.resolve(script.execUrl);
+        },
+      },
+    },
+    log,
+    clock,
+    podLogsDir,
+  });
+  const removeFiles = (): void => rmSync(directory, { recursive: true, force: true });
+  starting.catch(removeFiles);
+  const api = await starting;
+
+  const call = (
+    path: string,
+    { method = "GET", token = TOKEN, certificate, headers = {} }: AskOptions,
+  ): ReturnType<typeof httpsRequest> => {
+    const authorization = token === null ? {} : { authorization: `Bearer ${token}` };
+    const identity = certificate === undefined ? {} : { cert: certificate.certificate, key: certificate.key };
+    const target: RequestOptions = { host: "127.0.0.1", port: api.port, path, method, rejectUnauthorized: false, agent: false };
+    return httpsRequest({ ...target, ...identity, headers: { ...authorization, ...headers } });
+  };
+  const open: Fixture["open"] = (path, asked = {}) =>
+    new Promise((resolve, reject) => {
+      call(path, asked).once("response", resolve).once("error", reject).end();
+    });
+  return {
+    port: api.port,
+    script,
+    reviews,
+    execs,
+    statusCalls: () => statusCalls,
+    log,
+    logPath,
+    open,
+    async ask(path, asked) {
+      const response = await open(path, asked);
+      return { code: response.statusCode ?? 0, body: await bodyOf(response) };
+    },
+    upgrade: (path, asked = {}) =>
+      new Promise((resolve, reject) => {
+        const headers = { connection: "Upgrade", upgrade: "SPDY/3.1", ...asked.headers };
+        call(path, { method: "POST", ...asked, headers })
+          .once("upgrade", (answer, socket, head) => resolve({ answer, socket, head }))
+          .once("response", (answer) => resolve({ answer, head: Buffer.alloc(0) }))
+          .once("error", reject)
+          .end();
+      }),
+    async stop() {
+      await api.stop();
+      removeFiles();
+    },
+  };
+}
+
+/** Resolves at the end; a connection that breaks rejects. */
+export async function bodyOf(response: IncomingMessage): Promise<string> {
+  let body = "";
+  for await (const chunk of response.setEncoding("utf8")) body += String(chunk);
+  return body;
+}
+
+/** `line("hello")`: as a runtime writes it. */
+export function line(text: string): string {
+  return `${T} stdout F ${text}\n`;
+}
+
+function reviewer(answer: (review: Review) => object): KubeWriter {
+  const never = (): Promise<never> => Promise.reject(new Error("the server only creates reviews"));
+  return {
+    create: ({ body }) =>
+      new Promise((resolve) => {
+        const review = body as Review; // the server's reviews have kind and spec
+        resolve({ metadata: { name: "", uid: "", resourceVersion: "" }, ...{ status: answer(review) } });
+      }),
+    patch: never,
+    delete: never,
+    replace: never,
+  };
+}
+
+function stateOf({ containerState }: Script): ContainerState {
+  if (containerState === "removed") throw new CriError("NotFound", "no such container");
+  if (containerState === "unavailable") throw new CriError("Unavailable", "nobody answers");
+  return containerState;
+}
+
+function container(id: string, state: ContainerState): Container {
+  const metadata = { name: "main", attempt: 0 };
+  return { id, podSandboxId: "s1", metadata, image: "app", imageRef: "", state, createdAtMs: 1, labels: {}, annotations: {} };
+}

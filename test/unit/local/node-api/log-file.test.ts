@@ -1,0 +1,88 @@
+/** Would catch: a tail that begins in the wrong place, a line torn at the edge of a block, and a file that is nobody's log. */
+import { appendFileSync, mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+
+import { openLogFile } from "../../../../shared/local/node-api/log-file.ts";
+import type { LogFile } from "../../../../shared/local/node-api/log-file.ts";
+
+const BLOCK_BYTES = 64 * 1024;
+
+let directory: string;
+let root: string;
+let path: string;
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), "deltaloop-log-file-"));
+  root = join(directory, "pods");
+  mkdirSync(root);
+  path = join(root, "0.log");
+});
+afterEach(() => rmSync(directory, { recursive: true, force: true }));
+
+async function all(file: LogFile): Promise<string> {
+  const read: Buffer[] = [];
+  for (let lines = await file.lines(); lines.length > 0; lines = await file.lines()) read.push(...lines);
+  await file.close();
+  return Buffer.concat(read).toString();
+}
+
+describe("a log file", () => {
+  const long = "x".repeat(BLOCK_BYTES);
+  const tails: readonly { readonly name: string; readonly text: string; readonly tail: number; readonly want: string }[] = [
+    { name: "its last lines", text: "a\nb\nc\n", tail: 2, want: "b\nc\n" },
+    { name: "all its lines, when there are no more", text: "a\nb\n", tail: 2, want: "a\nb\n" },
+    { name: "all its lines, when there are fewer", text: "a\nb\n", tail: 9, want: "a\nb\n" },
+    { name: "no line", text: "a\nb\n", tail: 0, want: "" },
+    { name: "an incomplete line beside those asked for", text: "a\nb\nhalf", tail: 1, want: "b\n" },
+    { name: "empty lines, which count", text: "\n\n\n", tail: 2, want: "\n\n" },
+    { name: "nothing of nothing", text: "", tail: 3, want: "" },
+    { name: "lines longer than a block", text: `a\n${long}1\n${long}2\n`, tail: 2, want: `${long}1\n${long}2\n` },
+    {
+      name: "a line that begins where a block does",
+      text: `${"x".repeat(9)}\n${"y".repeat(BLOCK_BYTES - 1)}\n`,
+      tail: 1,
+      want: `${"y".repeat(BLOCK_BYTES - 1)}\n`,
+    },
+    { name: "few of very many", text: "line\n".repeat(200_000), tail: 3, want: "line\n".repeat(3) },
+  ];
+  it.each(tails)("is read from its end: $name [node-agent 114]", async ({ text, tail, want }) => {
+    writeFileSync(path, text);
+    expect((await all(await openLogFile(path, root, tail))) === want).toBe(true);
+  });
+
+  it("is read whole, lines across blocks too, and goes on when it grows", async () => {
+    const text = Array.from({ length: 5_000 }, (_, index) => `${"y".repeat(index % 97)}${index}\n`).join("");
+    writeFileSync(path, `${text}ha`);
+    const file = await openLogFile(path, root);
+    let read = "";
+    for (let lines = await file.lines(); lines.length > 0; lines = await file.lines()) read += Buffer.concat([...lines]).toString();
+    expect(read === text).toBe(true);
+    expect(file.rest().toString()).toBe("ha");
+    appendFileSync(path, "lf\n");
+    expect(await all(file)).toBe("half\n");
+  });
+
+  it("is replaced when another file has its name, and not while there is none", async () => {
+    writeFileSync(path, "a\n");
+    const file = await openLogFile(path, root);
+    expect(await file.isReplaced()).toBe(false);
+    renameSync(path, `${path}.1`);
+    expect(await file.isReplaced()).toBe(false);
+    writeFileSync(path, "b\n");
+    expect(await file.isReplaced()).toBe(true);
+    expect(await all(file)).toBe("a\n");
+  });
+
+  it("is nothing outside of the pod log directory, by whatever way", async () => {
+    const secret = join(directory, "secret");
+    writeFileSync(secret, "secret\n");
+    symlinkSync(secret, path);
+    mkdirSync(`${root}-2`);
+    writeFileSync(join(`${root}-2`, "0.log"), "secret\n");
+    for (const outside of [secret, path, join(root, "..", "secret"), join(`${root}-2`, "0.log"), "/etc/hostname", root, ""])
+      await expect(openLogFile(outside, root), outside).rejects.toThrow("is not in");
+    await expect(openLogFile(join(root, "none.log"), root)).rejects.toThrow("failed to open log file");
+  });
+});

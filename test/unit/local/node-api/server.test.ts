@@ -1,0 +1,324 @@
+/**
+ * Would catch: somebody served who should not be, by certificate, token, path or upgrade; answers other than upstream's; a token in
+ * a log; and connections that stay when the server stops.
+ */
+import { once } from "node:events";
+import { connect } from "node:net";
+import { connect as tlsConnect } from "node:tls";
+
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+
+import { subresourcesOf } from "../../../../shared/local/node-api/authorization.ts";
+import { KubeApiError } from "../../../../shared/ports/errors.ts";
+import type { Certificate, Pki } from "../../../envtest/pki.ts";
+import { createTestPki, startFixture, TOKEN } from "./fixture.ts";
+import type { Fixture, Review } from "./fixture.ts";
+
+const MINUTE_MS = 60_000;
+const DAY_MS = 24 * 60 * MINUTE_MS;
+const LOGS = "/containerLogs/shop/web/main";
+const EXEC = "/exec/shop/web/main?command=true&output=1";
+
+let ca: { readonly pki: Pki; remove(): void };
+let stranger: { readonly pki: Pki; remove(): void };
+let tls: { readonly cert: string; readonly key: string };
+let client: Certificate;
+let fixture: Fixture;
+
+beforeAll(async () => {
+  [ca, stranger] = await Promise.all([createTestPki(), createTestPki()]);
+  const server = await ca.pki.serverCertificate();
+  tls = { cert: server.certificate, key: server.key };
+  client = await ca.pki.clientCertificate("bob", ["ops", "night shift"]);
+});
+afterAll(() => {
+  ca?.remove();
+  stranger?.remove();
+});
+afterEach(() => fixture?.stop());
+
+async function start(): Promise<Fixture> {
+  fixture = await startFixture({ tls, clientCa: ca.pki.ca });
+  return fixture;
+}
+
+const asked = ({ reviews }: Fixture, kind: Review["kind"]): readonly object[] =>
+  reviews.filter((each) => each.kind === kind).map(({ spec }) => spec);
+
+describe("who asks", () => {
+  it("is nobody without certificate and token, whatever is asked and however", async () => {
+    const { ask, upgrade, reviews } = await start();
+    for (const path of [LOGS, EXEC, "/pods", "/healthz", "/attach/shop/web/main", "/nothing", "/"])
+      expect(await ask(path, { token: null }), path).toEqual({ code: 401, body: "Unauthorized" });
+    expect(await ask("/pods", { token: null, headers: { authorization: "Basic YTpi" } })).toMatchObject({ code: 401 });
+    expect(await ask("/pods", { token: "" })).toMatchObject({ code: 401 });
+    expect((await upgrade(EXEC, { token: null })).answer.statusCode).toBe(401);
+    expect(reviews).toEqual([]);
+  });
+
+  it("is whom a certificate of our CA names, with its groups and what identifies it", async () => {
+    await start();
+    expect(await fixture.ask("/pods", { token: null, certificate: client })).toMatchObject({ code: 200 });
+    expect(asked(fixture, "TokenReview")).toEqual([]);
+    expect(asked(fixture, "SubjectAccessReview")).toEqual([
+      {
+        user: "bob",
+        groups: ["ops", "night shift", "system:authenticated"],
+        extra: { "authentication.kubernetes.io/credential-id": [expect.stringMatching(/^X509SHA256=[0-9a-f]{64}$/u)] },
+        resourceAttributes: { verb: "get", version: "v1", resource: "nodes", subresource: "pods", name: "n1" },
+      },
+    ]);
+  });
+
+  it("is nobody by a certificate of another CA, by one without a name, and by one that is over", async () => {
+    const { ask, script } = await start();
+    const foreign = await stranger.pki.clientCertificate("bob", ["system:masters"]);
+    const nameless = await ca.pki.clientCertificate("", ["system:masters"]);
+    expect(await ask("/pods", { token: null, certificate: foreign })).toMatchObject({ code: 401 });
+    expect(await ask("/pods", { token: null, certificate: nameless })).toMatchObject({ code: 401 });
+    script.skewMs = 31 * DAY_MS;
+    expect(await ask("/pods", { token: null, certificate: client })).toMatchObject({ code: 401 });
+  });
+
+  it("is nobody on a TLS session that goes on without a certificate, though such a one counts as verified", async () => {
+    const { port } = await start();
+    const target = { host: "127.0.0.1", port, rejectUnauthorized: false };
+    const ask = (session?: Buffer): Promise<{ readonly reused: boolean; readonly text: string; readonly session: Buffer }> =>
+      new Promise((resolve, reject) => {
+        const socket = tlsConnect({ ...target, ...(session && { session }) });
+        let [text, reused] = ["", false];
+        let next: Buffer = Buffer.alloc(0);
+        socket.once("secureConnect", () => (reused = socket.isSessionReused()));
+        socket.on("session", (ticket: Buffer) => (next = ticket)).once("error", reject);
+        socket.setEncoding("utf8").on("data", (chunk: string) => (text += chunk));
+        socket.once("close", () => resolve({ reused, text, session: next }));
+        socket.write("GET /pods HTTP/1.1\r\nHost: n1\r\nConnection: close\r\n\r\n");
+      });
+    const first = await ask();
+    const second = await ask(first.session);
+    expect(second.reused).toBe(true);
+    expect([first, second].map(({ text }) => text.split("\r\n")[0])).toEqual(["HTTP/1.1 401 Unauthorized", "HTTP/1.1 401 Unauthorized"]);
+  });
+
+  it("is nobody by certificate where no CA was given", async () => {
+    fixture = await startFixture({ tls });
+    expect(await fixture.ask("/pods", { token: null, certificate: client })).toMatchObject({ code: 401 });
+  });
+
+  it("is whom the API server knows by the token, asked once in two minutes, and never shown in a log", async () => {
+    const { ask, script, log } = await start();
+    for (const token of [TOKEN, TOKEN, "wrong", "wrong"])
+      expect(await ask(LOGS, { token }), token).toMatchObject({ code: token === TOKEN ? 200 : 401 });
+    expect(asked(fixture, "TokenReview")).toEqual([{ token: TOKEN }, { token: "wrong" }]);
+    expect(asked(fixture, "SubjectAccessReview")).toEqual([
+      {
+        user: "alice",
+        uid: "7",
+        groups: ["dev", "system:authenticated"],
+        extra: { scope: ["x"] },
+        resourceAttributes: { verb: "get", version: "v1", resource: "nodes", subresource: "proxy", name: "n1" },
+      },
+    ]);
+    script.skewMs += 2 * MINUTE_MS;
+    expect(await ask(LOGS)).toMatchObject({ code: 200 });
+    expect(asked(fixture, "TokenReview")).toHaveLength(3);
+    expect(JSON.stringify(log.lines)).not.toMatch(/t0ken|wrong/u);
+  });
+
+  it("is nobody while the API server refuses to say, and is asked for again", async () => {
+    const { ask, script } = await start();
+    const { review } = script;
+    script.review = () => {
+      throw new KubeApiError({ code: 403, reason: "Forbidden", message: "not you" });
+    };
+    expect(await ask(LOGS)).toMatchObject({ code: 401 });
+    script.review = review;
+    expect(await ask(LOGS)).toMatchObject({ code: 200 });
+  });
+});
+
+describe("what somebody may", () => {
+  const rights: readonly { readonly path: string; readonly want: readonly string[] }[] = [
+    { path: "/containerLogs/a/b/c", want: ["proxy"] },
+    { path: "/exec/a/b/c", want: ["proxy"] },
+    { path: "/pods", want: ["pods", "proxy"] },
+    { path: "/pods/", want: ["pods", "proxy"] },
+    { path: "/podsandmore", want: ["proxy"] },
+    { path: "/runningpods/", want: ["pods", "proxy"] },
+    { path: "/healthz", want: ["healthz", "proxy"] },
+    { path: "/healthz/syncloop", want: ["healthz", "proxy"] },
+    { path: "/configz", want: ["configz", "proxy"] },
+    { path: "/flagz", want: ["configz"] },
+    { path: "/statusz", want: ["statusz"] },
+    { path: "/stats/summary", want: ["stats"] },
+    { path: "/metrics/resource", want: ["metrics"] },
+    { path: "/logs/", want: ["log"] },
+    { path: "/checkpoint/a/b/c", want: ["checkpoint"] },
+    { path: "/", want: ["proxy"] },
+  ];
+  it.each(rights)("at $path is a right to any of $want of the node", ({ path, want }) => expect(subresourcesOf(path)).toEqual(want));
+
+  it("is refused in upstream's words, and asked again after 30 s; what is allowed is asked again after 5 min", async () => {
+    const { ask, upgrade, script } = await start();
+    const { review } = script;
+    script.review = (each) => (each.kind === "TokenReview" ? review(each) : { allowed: false });
+    const forbidden = (verb: string, subresources: string): object => ({
+      code: 403,
+      body: `Forbidden (user=alice, verb=${verb}, resource=nodes, subresource(s)=[${subresources}])\n`,
+    });
+    expect(await ask(LOGS)).toEqual(forbidden("get", "proxy"));
+    expect(await ask("/pods")).toEqual(forbidden("get", "pods proxy"));
+    expect(await ask(EXEC, { method: "POST" })).toEqual(forbidden("create", "proxy"));
+    // A WebSocket's upgrade is a GET; it runs a command all the same.
+    const upgraded = (await upgrade(EXEC)).answer;
+    expect(upgraded.statusCode).toBe(403);
+    expect(await ask(EXEC)).toEqual(forbidden("create", "proxy"));
+    const questions = (): number => asked(fixture, "SubjectAccessReview").length;
+    // get proxy, get pods, create proxy: the second question about each is answered from memory.
+    expect(questions()).toBe(3);
+    script.review = review;
+    script.skewMs += 29_000;
+    expect(await ask(LOGS)).toMatchObject({ code: 403 });
+    script.skewMs += 2_000;
+    expect(await ask(LOGS)).toMatchObject({ code: 200 });
+    expect(questions()).toBe(4);
+    script.skewMs += 4 * MINUTE_MS;
+    expect(await ask(LOGS)).toMatchObject({ code: 200 });
+    expect(questions()).toBe(4);
+    script.skewMs += 2 * MINUTE_MS;
+    expect(await ask(LOGS)).toMatchObject({ code: 200 });
+    expect(questions()).toBe(5);
+  });
+
+  it("is 500 when the API server does not say, and nothing when it says both", async () => {
+    const { ask, script } = await start();
+    const { review } = script;
+    script.review = (each) => {
+      if (each.kind === "TokenReview") return review(each);
+      throw new KubeApiError({ code: 403, reason: "Forbidden", message: "no" });
+    };
+    expect(await ask(LOGS)).toEqual({ code: 500, body: "Authorization error (user=alice, verb=get, resource=nodes, subresource=proxy)" });
+    script.review = (each) => (each.kind === "TokenReview" ? review(each) : { allowed: true, denied: true });
+    expect(await ask(LOGS)).toMatchObject({ code: 403 });
+  });
+
+  it("is asked again while the API server does not answer", async () => {
+    const { ask, script } = await start();
+    const { review } = script;
+    let failures = 1;
+    script.review = (each) => {
+      if (failures-- > 0) throw new KubeApiError({ code: 503, reason: "ServiceUnavailable" });
+      return review(each);
+    };
+    expect(await ask(LOGS)).toMatchObject({ code: 200 });
+  });
+
+  it("is looked up for the path that is served, whatever way it is written", async () => {
+    const { ask, script } = await start();
+    const { review } = script;
+    script.review = (each) =>
+      each.kind === "TokenReview"
+        ? review(each)
+        : { allowed: (each.spec["resourceAttributes"] as { subresource: string }).subresource === "pods" }; // as the server asks
+    expect(await ask("/pods")).toMatchObject({ code: 200 });
+    for (const path of [
+      "/pods/../containerLogs/shop/web/main",
+      "/pods/%2e%2e/containerLogs/shop/web/main",
+      "/%63ontainerLogs/shop/web/main",
+    ])
+      expect(await ask(path), path).toMatchObject({ code: 403 });
+    expect(await ask("/pods/..%2fcontainerLogs/shop/web/main")).toMatchObject({ code: 404 });
+  });
+});
+
+describe("the paths", () => {
+  it("that there are not are 404, wrong methods 405, and what comes later 501", async () => {
+    const { ask, upgrade } = await start();
+    for (const path of [
+      "/",
+      "/nothing",
+      "/pods/x",
+      "/exec/shop/web",
+      "/exec/shop//main",
+      "/containerLogs/shop/web/u1/main",
+      "/configz",
+      "/healthz/other",
+    ])
+      expect(await ask(path), path).toMatchObject({ code: 404 });
+    expect(await ask("/pods", { method: "POST" })).toMatchObject({ code: 405 });
+    expect(await ask(LOGS, { method: "POST" })).toMatchObject({ code: 405 });
+    expect(await ask(EXEC, { method: "PUT" })).toMatchObject({ code: 405 });
+    expect(await ask("/exec/%ff/web/main")).toMatchObject({ code: 400 });
+    expect(await ask("/attach/shop/web/main")).toEqual({ code: 501, body: "this node agent does not serve /attach yet" });
+    expect((await upgrade("/portForward/shop/web")).answer.statusCode).toBe(501);
+  });
+
+  it("say how the agent is", async () => {
+    const { ask, script } = await start();
+    expect(await ask("/healthz")).toEqual({ code: 200, body: "ok" });
+    expect(await ask("/healthz?verbose")).toEqual({ code: 200, body: "[+]ping ok\n[+]syncloop ok\nhealthz check passed\n" });
+    script.lastLoopMs = Date.now() - 4 * MINUTE_MS;
+    expect(await ask("/healthz/syncloop")).toEqual({ code: 200, body: "ok" });
+    script.lastLoopMs -= 2 * MINUTE_MS;
+    expect(await ask("/healthz/syncloop")).toEqual({ code: 500, body: "internal server error: sync Loop took longer than expected\n" });
+    expect(await ask("/healthz")).toEqual({ code: 500, body: "[+]ping ok\n[-]syncloop failed: reason withheld\nhealthz check failed\n" });
+    expect(await ask("/healthz/ping")).toEqual({ code: 200, body: "ok" });
+  });
+
+  it("list the pods with their status", async () => {
+    const { ask } = await start();
+    const { code, body } = await ask("/pods");
+    expect([code, JSON.parse(body)]).toEqual([
+      200,
+      {
+        kind: "PodList",
+        apiVersion: "v1",
+        metadata: {},
+        items: [expect.objectContaining({ metadata: { name: "web", namespace: "shop", uid: "u1" } })],
+      },
+    ]);
+  });
+});
+
+describe("the server", () => {
+  it("makes a certificate of its own for the node and its address", async () => {
+    fixture = await startFixture();
+    const socket = tlsConnect({ host: "127.0.0.1", port: fixture.port, rejectUnauthorized: false });
+    await once(socket, "secureConnect");
+    const { subjectaltname, subject } = socket.getPeerCertificate();
+    socket.destroy();
+    expect(subjectaltname).toBe("DNS:n1, IP Address:127.0.0.1");
+    expect(subject.CN).toMatch(/^n1@\d+$/u);
+  });
+
+  it("says what to do where there is no openssl", async () => {
+    const path = process.env["PATH"];
+    process.env["PATH"] = "/nonexistent";
+    try {
+      await expect(startFixture()).rejects.toThrow(/--tls-cert-file and --tls-private-key-file.*no such command/u);
+    } finally {
+      process.env["PATH"] = path;
+    }
+  });
+
+  it("says which port is taken", async () => {
+    const { port } = await start();
+    await expect(startFixture({ tls, port })).rejects.toThrow(`EADDRINUSE: address already in use 127.0.0.1:${port}`);
+  });
+
+  it("lets go of every connection when it stops: idle ones, half-made ones, and followers", async () => {
+    const { port, open, stop } = await start();
+    const raw = connect(port, "127.0.0.1");
+    await once(raw, "connect");
+    const idle = tlsConnect({ host: "127.0.0.1", port, rejectUnauthorized: false });
+    await once(idle, "secureConnect");
+    const following = await open(`${LOGS}?follow=true`);
+    const ends = [raw, idle, following].map(
+      (each) => new Promise((resolve) => void each.on("error", () => undefined).once("close", resolve)),
+    );
+    await stop();
+    following.resume();
+    await Promise.all(ends);
+    await stop(); // again does nothing
+  });
+});
