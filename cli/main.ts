@@ -15,6 +15,7 @@ const VERBS: Readonly<Record<string, () => Promise<(program: Command) => void>>>
   capture: async () => (await import("./capture.ts")).registerCapture,
   replay: async () => (await import("./replay.ts")).registerReplay,
   host: async () => (await import("./host.ts")).registerHost,
+  node: async () => (await import("./node.ts")).registerNode,
   queue: async () => (await import("./queue.ts")).registerQueue,
 };
 

@@ -52,9 +52,9 @@ export class ObjectCache {
     return await this.#read(`${resource}/${namespace}/${name}`, isFresh, () => this.#kube.get(resource, namespace, name));
   }
 
-  /** All namespaces. */
-  async services(): Promise<readonly KubeObject[]> {
-    const isFresh = ({ readAtMs }: Entry<unknown>): boolean => this.#clock.now() - readAtMs < SERVICES_FRESH_MS;
+  /** All namespaces; at least all that were there at `sinceMs`. */
+  async services(sinceMs: number): Promise<readonly KubeObject[]> {
+    const isFresh = ({ readAtMs }: Entry<unknown>): boolean => readAtMs >= sinceMs && this.#clock.now() - readAtMs < SERVICES_FRESH_MS;
     return await this.#read("services", isFresh, async () => (await this.#kube.list("services", "")).items);
   }
 

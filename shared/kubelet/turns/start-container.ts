@@ -1,10 +1,12 @@
 /** Starts one container of a pod whose sandbox stands (node-agent §6.7). */
+import { parseTime } from "../../api/time.ts";
 import type { ContainerConfig, Image, PodSandboxConfig } from "../../ports/cri-types.ts";
 import { NodeFilesError } from "../../ports/node-files.ts";
 import { containerConfig } from "../container-config.ts";
 import { ContainerConfigError, makeEnvironment } from "../environment.ts";
 import type { ReferencedObjects } from "../environment.ts";
 import { hostsFile } from "../hosts-file.ts";
+import { CONFIG_ANNOTATIONS } from "../labels.ts";
 import { isHostsFileManaged, planMounts } from "../mounts.ts";
 import { allocatableOf } from "../node-object.ts";
 import type { NodePorts } from "../node-ports.ts";
@@ -80,7 +82,9 @@ async function waitOutBackOff(ports: NodePorts, { pod, container, observed }: St
 async function buildConfig(ports: NodePorts, input: StartInput, image: Image): Promise<ContainerConfig> {
   const { files, options, resources } = ports;
   const { pod, container, observed, podIps, volumePaths, objects } = input;
-  const services = (await ports.objects.services()).map(serviceInfo);
+  // Whoever makes a Service and then its clients, in one file, counts on the clients' seeing it.
+  const seenMs = parseTime(pod.metadata.annotations?.[CONFIG_ANNOTATIONS.seen]) ?? 0;
+  const services = (await ports.objects.services(seenMs)).map(serviceInfo);
   const env = makeEnvironment({
     pod,
     container,

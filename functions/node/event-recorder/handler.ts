@@ -1,0 +1,55 @@
+/** Sends the agent's Events, one after the other; equal ones become a count. Best effort: nothing rests on them. */
+import { isAlreadyExists, isNotFound } from "../../../shared/ports/errors.ts";
+import type { Clock } from "../../../shared/ports/clock.ts";
+import type { KubeWriter } from "../../../shared/ports/kube.ts";
+import type { Log } from "../../../shared/ports/log.ts";
+import { NO_EVENTS, recordEvent } from "../../../shared/kubelet/event-recorder.ts";
+import type { EventMemory, EventRequest, NodeEvent } from "../../../shared/kubelet/event-recorder.ts";
+
+/** Waiting to be sent; above it Events are dropped, the newest first. */
+const WAITING_MAX = 1_000;
+
+export interface EventPorts {
+  readonly kube: KubeWriter;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly nodeName: string;
+  readonly nameSalt: number;
+}
+
+export function createEventRecorder(ports: EventPorts): (event: NodeEvent) => void {
+  let memory: EventMemory = NO_EVENTS;
+  let waiting = 0;
+  let last: Promise<void> = Promise.resolve();
+  return (event) => {
+    if (waiting >= WAITING_MAX) return;
+    const recorded = recordEvent(memory, event, ports.clock.now(), { nodeName: ports.nodeName, nameSalt: ports.nameSalt });
+    memory = recorded.memory;
+    const { request } = recorded;
+    if (request === undefined) return;
+    waiting++;
+    last = last
+      .then(() => send(ports.kube, request))
+      .catch((error: unknown) => ports.log.debug("an Event was not sent", { reason: event.reason, error: String(error) }))
+      .finally(() => waiting--);
+  };
+}
+
+async function send(kube: KubeWriter, request: EventRequest): Promise<void> {
+  if (request.kind === "create") return await create(kube, request.body);
+  try {
+    const { namespace, name, body } = request;
+    await kube.patch({ resource: "events", namespace, name, type: "application/merge-patch+json", body });
+  } catch (error) {
+    if (!isNotFound(error)) throw error;
+    await create(kube, request.ifMissing);
+  }
+}
+
+async function create(kube: KubeWriter, body: { readonly metadata: { readonly namespace?: string } }): Promise<void> {
+  try {
+    await kube.create({ resource: "events", namespace: body.metadata.namespace ?? "default", body });
+  } catch (error) {
+    if (!isAlreadyExists(error)) throw error;
+  }
+}

@@ -1,0 +1,30 @@
+/** What the agent's HTTPS server asks the agent. */
+import type { Cri } from "../../ports/cri.ts";
+import type { CachedStatus, NodeStore } from "../../ports/node-store.ts";
+import { isStaticPod } from "../../kubelet/labels.ts";
+import type { NodeCondition } from "../../kubelet/node-ports.ts";
+import type { PodManager } from "../../kubelet/pod-manager.ts";
+import type { NodeApiBackend } from "../node-api/options.ts";
+
+export interface BackendParts {
+  readonly pods: PodManager;
+  readonly store: NodeStore;
+  readonly cri: Cri;
+  readonly condition: NodeCondition;
+}
+
+export function createNodeBackend({ pods, store, cri, condition }: BackendParts): NodeApiBackend {
+  return {
+    async pod(namespace, name, uid) {
+      const pod = pods.desired().findLast(({ metadata }) => metadata.namespace === namespace && metadata.name === name);
+      if (pod === undefined) return undefined;
+      const mirror = isStaticPod(pod) ? pods.mirrorOf(pod) : undefined;
+      if (uid !== undefined && uid !== pod.metadata.uid && uid !== mirror?.metadata.uid) return undefined;
+      const cached: CachedStatus | undefined = await store.read("statuses", pod.metadata.uid);
+      return { pod, status: cached?.status ?? pod.status };
+    },
+    pods: () => pods.desired(),
+    cri,
+    lastLoopMs: () => condition.lastLoopMs,
+  };
+}

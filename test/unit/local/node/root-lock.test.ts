@@ -1,0 +1,61 @@
+/**
+ * One agent per root.
+ *
+ * Catches: two agents that tidy each other's pods away; a lock that a killed agent leaves for ever, or that another process with its
+ * old pid seems to hold.
+ */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { lockRoot, RootInUseError } from "../../../../shared/local/node/root-lock.ts";
+
+describe("the lock of an agent's root", () => {
+  let root = "";
+  beforeEach(async () => {
+    root = join(await mkdtemp(join(tmpdir(), "deltaloop-root-")), "kubelet");
+  });
+  afterEach(() => rm(join(root, ".."), { recursive: true }));
+
+  it("is held by one agent at a time, and given back", async () => {
+    const unlock = await lockRoot(root);
+    const refusal = lockRoot(root);
+    await expect(refusal).rejects.toBeInstanceOf(RootInUseError);
+    await expect(refusal).rejects.toThrow(
+      `${root} is used by another node agent (pid ${process.pid}): end it, or choose another --root-dir`,
+    );
+    await unlock();
+    expect(await readdir(root)).toEqual([]);
+    await (
+      await lockRoot(root)
+    )();
+  });
+
+  it("of a process that was killed is free", async () => {
+    const child = spawn(process.execPath, ["-e", "setInterval(() => {}, 1000)"]);
+    await once(child, "spawn");
+    await lockRoot(root);
+    const lock = join(root, "deltaloop-node.lock");
+    const [, start] = (await readFile(lock, "utf8")).split(" ");
+    // Somebody else's process has the pid by now: it began at another time.
+    await writeFile(lock, `${child.pid} ${start}`);
+    const unlock = await lockRoot(root);
+    expect((await readFile(lock, "utf8")).split(" ")[0]).toBe(String(process.pid));
+    await unlock();
+    const ended = once(child, "exit");
+    child.kill("SIGKILL");
+    await ended;
+  });
+
+  it("that says nothing readable is free", async () => {
+    await (
+      await lockRoot(root)
+    )();
+    await writeFile(join(root, "deltaloop-node.lock"), "");
+    await (
+      await lockRoot(root)
+    )();
+  });
+});
