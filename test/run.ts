@@ -9,13 +9,15 @@
 import { spawn } from "node:child_process";
 import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { delimiter, join } from "node:path";
+import { delimiter, join, relative } from "node:path";
 
 import { TALLY_FILE } from "./tally-reporter.ts";
 import type { Tally } from "./tally-reporter.ts";
 
 interface Step {
   readonly name: string;
+  /** Its files take long enough to be told one by one. */
+  readonly tellsTimes?: true;
   run(): Promise<{ readonly tally: Tally; readonly output: string }>;
 }
 
@@ -33,7 +35,7 @@ const CHECK: readonly Step[] = [
   command("format", "oxfmt", "--check"),
 ];
 const ADAPTERS: readonly Step[] = [tests("adapters", ["adapters"])];
-const E2E: readonly Step[] = [tests("e2e", ["e2e"])];
+const E2E: readonly Step[] = [{ ...tests("e2e", ["e2e"]), tellsTimes: true }];
 
 /** A command counts as one: it passed or it failed. */
 function command(name: string, program: string, ...parameters: readonly string[]): Step {
@@ -86,7 +88,7 @@ async function readTally(file: string): Promise<Tally> {
 async function emptyFolders(projects: readonly string[], { files = [] }: Tally): Promise<readonly string[]> {
   const folders = projects.map((project) => (project === "adapters" ? "conformance" : project));
   const present = await readdir(join(ROOT, "test"));
-  return folders.filter((folder) => present.includes(folder) && !files.some((file) => file.includes(`/test/${folder}/`)));
+  return folders.filter((folder) => present.includes(folder) && !files.some(({ path }) => path.includes(`/test/${folder}/`)));
 }
 
 async function execute(
@@ -129,6 +131,9 @@ async function runStep(step: Step): Promise<Tally> {
     for (const line of failedNames(output)) console.log(`      failed: ${line}`);
     console.log(`\n${withoutPassed(output)}\n`);
   }
+  if (step.tellsTimes)
+    for (const { path, ms } of (tally.files ?? []).toSorted((a, b) => b.ms - a.ms))
+      console.log(`      ${(ms / 1000).toFixed(1).padStart(6)} s  ${relative(ROOT, path)}`);
   for (const [why, skipped] of Map.groupBy(tally.skipped, (test) => test.why)) console.log(`      ${skipped.length} skipped: ${why}`);
   return tally;
 }

@@ -11,8 +11,8 @@ export interface Tally {
   readonly failed: number;
   /** Each test that did not run, and why: the note it gave to `skip`, else the name of its suite, which should say it. */
   readonly skipped: readonly { readonly test: string; readonly why: string }[];
-  /** Test files that held tests; absent for steps that are no tests. */
-  readonly files?: readonly string[];
+  /** Test files that held tests, and how long each took; absent for steps that are no tests. */
+  readonly files?: readonly { readonly path: string; readonly ms: number }[];
 }
 
 /** A file that cannot be loaded and an error outside every test count as one failure each. Vitest wants a class by default. */
@@ -24,7 +24,9 @@ export default class TallyReporter implements Reporter {
       passed: tests.filter((test) => test.result().state === "passed").length,
       failed: tests.filter((test) => test.result().state === "failed").length + broken + unhandled.length,
       skipped: tests.flatMap(skipReason),
-      files: modules.filter(({ children }) => children.size > 0).map(({ moduleId }) => moduleId),
+      files: modules
+        .filter(({ children }) => children.size > 0)
+        .map((module) => ({ path: module.moduleId, ms: module.diagnostic().duration })),
     };
     writeFileSync(process.env[TALLY_FILE] ?? "", JSON.stringify(tally));
   }
