@@ -45,6 +45,11 @@ export interface NodeFiles {
   tailLog(logPath: string, limits: { readonly linesMax: number; readonly bytesMax: number }): Promise<string>;
   /** `<container log root>/<name>` → `logPath`, if that file is there. */
   linkContainerLog(name: string, logPath: string): Promise<void>;
+  /**
+   * A log above `bytesMax` steps aside under another name; older ones are compressed, those beyond `filesMax` (the live one counts)
+   * removed. The runtime must then be told, or writes on into the old one. Undefined: it is small, missing or not ours.
+   */
+  rotateLog(logPath: string, limits: LogLimits): Promise<RotatedLog | undefined>;
   /** The log file, its rotated ones, and links to it. */
   removeContainerLogs(logPath: string): Promise<void>;
   /** Directories of the pod log root, by name. */
@@ -52,6 +57,18 @@ export interface NodeFiles {
   removeLogDirectory(directory: string): Promise<void>;
   /** Links of the container log root whose log is gone. */
   removeDeadLinks(): Promise<void>;
+}
+
+export interface LogLimits {
+  readonly bytesMax: number;
+  readonly filesMax: number;
+  /** Names the log that steps aside. */
+  readonly nowMs: number;
+}
+
+export interface RotatedLog {
+  /** The runtime would not open a new one: the log takes its place again. */
+  undo(): Promise<void>;
 }
 
 export interface VolumePlace {

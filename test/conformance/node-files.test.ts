@@ -26,6 +26,7 @@ import { readFile, readlink } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { gunzipSync } from "node:zlib";
 import { afterAll, beforeEach, describe, expect, it } from "vitest";
 import { createNodeFiles } from "../../shared/adapters/node-files/node-files.ts";
 import { NodeFilesError } from "../../shared/ports/node-files.ts";
@@ -504,6 +505,39 @@ describe("files of the pod", () => {
 
   it("reads the machine's own files", async () => {
     expect(await rig().files.readHostFile("hosts")).toBe(readFileSync("/etc/hosts", "utf8"));
+  });
+
+  it("lets a log step aside when it is too large, compresses the one before, and removes the oldest", async () => {
+    const { files } = rig();
+    const folder = await files.makeLogDirectory("shop_web_u/main");
+    const path = join(folder, "0.log");
+    const rotate = async (second: number, line = `line ${second}\n`): Promise<boolean> => {
+      writeFileSync(path, line);
+      return (await files.rotateLog(path, { bytesMax: 4, filesMax: 3, nowMs: Date.UTC(2026, 0, 2, 3, 4, second) })) !== undefined;
+    };
+    expect([await rotate(0, "abcd"), readdirSync(folder)]).toEqual([false, ["0.log"]]);
+    expect([await rotate(1), readdirSync(folder)]).toEqual([true, ["0.log.20260102-030401"]]);
+    writeFileSync(join(folder, "0.log.20260102-030401.tmp"), "half");
+    expect([await rotate(2), readdirSync(folder).toSorted()]).toEqual([true, ["0.log.20260102-030401.gz", "0.log.20260102-030402"]]);
+    expect([await rotate(3), readdirSync(folder).toSorted()]).toEqual([true, ["0.log.20260102-030402.gz", "0.log.20260102-030403"]]);
+    expect(gunzipSync(readFileSync(join(folder, "0.log.20260102-030402.gz"))).toString()).toBe("line 2\n");
+    await files.removeContainerLogs(path);
+    expect(readdirSync(folder)).toEqual([]);
+  });
+
+  it("puts a log back that the runtime did not open anew, and looks at no log but its own", async () => {
+    const { files, root } = rig();
+    const path = join(await files.makeLogDirectory("shop_web_u/main"), "0.log");
+    const limits = { bytesMax: 0, filesMax: 5, nowMs: 0 };
+    writeFileSync(path, "old\n");
+    await (await files.rotateLog(path, limits))?.undo();
+    expect(readFileSync(path, "utf8")).toBe("old\n");
+    const rotated = await files.rotateLog(path, limits);
+    writeFileSync(path, "new\n");
+    await rotated?.undo();
+    expect(readFileSync(path, "utf8")).toBe("new\n");
+    writeFileSync(join(root, "other.log"), "long");
+    expect(await files.rotateLog(join(root, "other.log"), limits)).toBeUndefined();
   });
 
   it("[node-agent 93] takes a message from every user, at most as long as it may be", async () => {

@@ -5,6 +5,7 @@ import type { NodeFiles } from "../../ports/node-files.ts";
 import { ifThere } from "./errors.ts";
 import { isWithin, plainName, within } from "./paths.ts";
 import { removeTree } from "./remove-tree.ts";
+import { rotateLog } from "./rotate-log.ts";
 import { tailLog } from "./tail-log.ts";
 
 const LOG_DIRECTORY_MODE = 0o755;
@@ -17,6 +18,7 @@ export type ContainerLogs = Pick<
   | "tailLog"
   | "linkContainerLog"
   | "removeContainerLogs"
+  | "rotateLog"
   | "logDirectories"
   | "removeLogDirectory"
   | "removeDeadLinks"
@@ -48,6 +50,8 @@ export function containerLogs(podLogsDir: string, containerLogsDir: string): Con
       await ifThere(unlink(link));
       await symlink(target, link);
     },
+
+    rotateLog: async (logPath, limits) => (isOurs(logPath) ? await rotateLog(resolve(podLogsDir, logPath), limits) : undefined),
 
     async removeContainerLogs(logPath) {
       // A container of other days may have its log elsewhere, which must not keep it from being collected.
