@@ -7,23 +7,29 @@ import type { Clock } from "../../ports/clock.ts";
 const TIMER_MS_MAX = 2 ** 31 - 1;
 
 /**
- * Wall clock time; where the machine's is set back it stands still until that has caught up (C1). Waits go by the monotonic
- * clock as well, so that a set-back of an hour does not make a second an hour long.
+ * Wall clock time; where the machine's is set back it goes on at half its pace until that has caught up (C1): it must not go back,
+ * and whoever waits for a time of day must not wait for the whole set-back. Waits go by the monotonic clock as well.
  */
-export function createSystemClock(wallMs: () => number = Date.now): Clock {
-  let latestMs = 0;
-  const now = (): number => (latestMs = Math.max(latestMs, Math.trunc(wallMs())));
+export function createSystemClock(wallMs: () => number = Date.now, monotonicMs: () => number = () => performance.now()): Clock {
+  let latestMs = -Infinity;
+  let readAtMs = monotonicMs();
+  const now = (): number => {
+    const atMs = monotonicMs();
+    latestMs = Math.max(wallMs(), latestMs + (atMs - readAtMs) / 2);
+    readAtMs = atMs;
+    return Math.trunc(latestMs);
+  };
   return {
     now,
     async after(ms, signal) {
       const waitMs = Math.max(0, Math.ceil(ms));
       const dueMs = now() + waitMs;
-      const startMs = performance.now();
+      const startMs = monotonicMs();
       let leftMs = waitMs;
       do {
         await sleep(Math.min(leftMs, TIMER_MS_MAX), signal);
         // A timer may fire a fraction of a millisecond early by the wall clock (C2), hence the one millisecond of grace.
-        leftMs = Math.min(dueMs - now(), waitMs + 1 - (performance.now() - startMs));
+        leftMs = Math.min(dueMs - now(), waitMs + 1 - (monotonicMs() - startMs));
       } while (leftMs > 0);
     },
   };
