@@ -74,6 +74,8 @@ class Pod {
     expect(row).not.toBe("refused");
     this.turn = undefined;
     if (row !== undefined && row !== "refused" && row.pending !== undefined) this.messages += 1;
+    // A turn that failed has a due time.
+    if (isFailed) await this.accept({ kind: "sync" });
   }
 
   /** The message comes again while the turn that holds it goes on. */
