@@ -29,7 +29,7 @@ export type Admission =
       readonly reason: string;
       /** The status says `Pod was rejected: ` before it. */
       readonly message: string;
-      /** Nothing but the node's labels stands in the way, and they may have changed: read the Node once and ask again. */
+      /** Nothing but the node's labels and taints stand in the way, and they may have changed: read the Node once and ask again. */
       readonly rereadNode?: true;
     };
 
@@ -38,6 +38,8 @@ type Rejection = Extract<Admission, { readonly admitted: false }>;
 /** When the Node cannot be read. */
 export const INVALID_NODE_INFO: Admission = { admitted: false, reason: "InvalidNodeInfo", message: "Kubelet cannot get node info." };
 
+/** What may be other by now than when the Node was last read: its labels and taints. */
+const OF_THE_NODE: ReadonlySet<string> = new Set(["NodeAffinity", "TaintToleration"]);
 const OS = "linux";
 const OS_LABEL = "kubernetes.io/os";
 
@@ -53,7 +55,7 @@ export function admit(input: AdmissionInput): Admission {
   const rejections = [...resourceRejections(input), ...placementRejections(input)];
   const [first] = rejections;
   if (first === undefined) return { admitted: true };
-  return rejections.length === 1 && first.reason === "NodeAffinity" ? { ...first, rereadNode: true } : first;
+  return rejections.every(({ reason }) => OF_THE_NODE.has(reason)) ? { ...first, rereadNode: true } : first;
 }
 
 function sysctlRejection({ spec }: NodePod): Rejection | undefined {

@@ -69,6 +69,11 @@ export class Operations {
     for (const { abort, abortable } of this.#running.get(uid)?.values() ?? []) if (abortable) abort.abort(new Error("the pod is to end"));
   }
 
+  /** A turn has come to its end without asking for them: outcomes that would otherwise answer a later, other question. */
+  tidy(uid: string): void {
+    for (const [name, { outcome }] of this.#running.get(uid) ?? []) if (outcome !== undefined) this.#forget(uid, name);
+  }
+
   /** The pod is gone: outcomes that nobody fetched go with it. */
   forget(uid: string): void {
     this.#running.delete(uid);

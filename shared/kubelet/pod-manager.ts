@@ -39,6 +39,10 @@ export class PodManager {
     return this.#pods.get(uid) ?? this.#lastKnown.get(uid);
   }
 
+  isDesired(uid: string): boolean {
+    return this.#pods.has(uid);
+  }
+
   /** Regular and static pods. */
   desired(): readonly NodePod[] {
     return [...this.#pods.values()];

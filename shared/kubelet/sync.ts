@@ -9,6 +9,7 @@
  */
 import type { Fence, WorkerRecord } from "../ports/node-store.ts";
 import { computePodActions } from "./compute-pod-actions.ts";
+import type { ReferencedObjects } from "./environment.ts";
 import { isStaticPod } from "./labels.ts";
 import type { NodePorts } from "./node-ports.ts";
 import type { ObservedPod } from "./observed-pod.ts";
@@ -19,17 +20,18 @@ import type { NodePod } from "./pod.ts";
 import { requeueDelayMs } from "./requeue.ts";
 import { releaseFullName, startGate } from "./static-start.ts";
 import type { StartVerdict } from "./static-start.ts";
-import { killPod } from "./turns/kill.ts";
+import { killPod, stopName } from "./turns/kill.ts";
 import { observePod } from "./turns/observe.ts";
 import { podEvent } from "./turns/pod-events.ts";
 import { MountError, prepareVolumes, readReferences } from "./turns/prepare-volumes.ts";
+import type { VolumePaths } from "./turns/prepare-volumes.ts";
 import { readProbeAnswers } from "./turns/probe-answers.ts";
-import { ensureProbes, stopProbes } from "./turns/probes.ts";
+import { ensureProbes, hurryReadiness, stopProbes } from "./turns/probes.ts";
 import { reconcileMirror } from "./turns/reconcile-mirror.ts";
-import { runActions } from "./turns/run-actions.ts";
-import { StartError, TURN_MS } from "./turns/start-error.ts";
+import { isHookRunning, runActions } from "./turns/run-actions.ts";
+import { StartError, TERMINATING, TURN_MS } from "./turns/start-error.ts";
 import { computeStatus, storeStatus, storeTerminated } from "./turns/statuses.ts";
-import { LostTurnError, updateOwn, updateWorker } from "./turns/workers.ts";
+import { LostTurnError, updateFenced, updateOwn, updateWorker } from "./turns/workers.ts";
 import { unsupportedFeature } from "./unsupported-features.ts";
 
 interface Turn {
@@ -50,7 +52,8 @@ export async function syncPod(ports: NodePorts, uid: string): Promise<void> {
   let failure: unknown;
   try {
     if (work === "terminatingRuntime") end = await terminateRuntimePod(ports, uid, record);
-    else if (pod === undefined) throw new Error(`pod ${uid} has a worker and no spec`);
+    // Nobody has its spec any more: what runs of it is ended by what the runtime says.
+    else if (pod === undefined) end = await terminateRuntimePod(ports, uid, record);
     else end = await doWork(ports, work, { pod, record, fence });
   } catch (error) {
     if (error instanceof LostTurnError) throw error;
@@ -107,6 +110,7 @@ async function syncRunning(ports: NodePorts, turn: Turn): Promise<TurnEnd> {
   await ensureProbes(ports, pod);
   const status = await computeStatus(ports, { pod, observed, terminal: false });
   await storeStatus(ports, pod, status, { fence });
+  await hurryReadiness(ports, pod, status);
   if (isTerminalPhase(status.phase)) {
     const { reason, message = "" } = status;
     if (reason === DEADLINE_EXCEEDED) podEvent(ports, pod, { type: "Normal", reason, message });
@@ -119,15 +123,16 @@ async function syncRunning(ports: NodePorts, turn: Turn): Promise<TurnEnd> {
     throw new Error(`network is not ready: ${networkError}`);
   }
   await holdUnsupported(ports, turn, observed);
+  if (isHookRunning(ports, pod)) throw new StartError("PostStartHook", "a postStart hook goes on", { running: true });
   if (isStaticPod(pod)) await reconcileMirror(ports, pod);
-  const { objects, volumePaths } = await mount(ports, pod);
+  const { objects, volumePaths } = await mount(ports, pod, observed);
 
   const nameOf = (id: string): string | undefined => observed.containers.find((container) => container.id === id)?.name;
   const actions = computePodActions(pod, observed, await readProbeAnswers(ports, pod, nameOf));
   const mayGoOn = async (): Promise<void> => {
     const now = await ports.store.read("workers", uid);
     if (now?.token !== fence.token) throw new LostTurnError(uid);
-    if (now.terminatingAtMs !== undefined) throw new StartError("Terminating", "the pod is to end", { running: true });
+    if (now.terminatingAtMs !== undefined) throw new StartError(TERMINATING, "the pod is to end", { running: true });
   };
   const { acted, failed } = await runActions(ports, { pod, observed, actions, volumePaths, objects, fence, mayGoOn });
   if (acted || failed.size > 0) {
@@ -136,6 +141,7 @@ async function syncRunning(ports: NodePorts, turn: Turn): Promise<TurnEnd> {
   }
   const failures = [...failed.values()].filter(({ running }) => !running);
   if (failures.length > 0) throw new AggregateError(failures, failures.map(({ reason, message }) => `${reason}: ${message}`).join("; "));
+  ports.operations.tidy(uid);
   return { kind: "synced", terminalPhase: false };
 }
 
@@ -149,22 +155,24 @@ async function holdUnsupported(ports: NodePorts, { pod, fence }: Turn, observed:
   const message = `${field} is not supported by this node agent`;
   podEvent(ports, pod, { type: "Warning", reason: "UnsupportedPodFeature", message });
   const reasons = Object.fromEntries(pod.spec.containers.map(({ name }) => [name, { reason: "UnsupportedPodFeature", message }]));
-  await ports.store.update("reasons", pod.metadata.uid, () => reasons);
+  await updateFenced(ports, "reasons", pod.metadata.uid, () => reasons, fence);
   await storeStatus(ports, pod, await computeStatus(ports, { pod, observed, terminal: false }), { fence });
   throw new Error(message);
 }
 
+/** What a pod that runs already has mounted stays usable when it cannot be brought up to date. */
 async function mount(
   ports: NodePorts,
   pod: NodePod,
-): Promise<{ readonly objects: Awaited<ReturnType<typeof readReferences>>; readonly volumePaths: Readonly<Record<string, string>> }> {
-  try {
-    const objects = await readReferences(ports, pod);
-    return { objects, volumePaths: await prepareVolumes(ports, pod, objects) };
-  } catch (error) {
-    if (error instanceof MountError) podEvent(ports, pod, { type: "Warning", reason: "FailedMount", message: error.message });
-    throw error;
-  }
+  observed: ObservedPod,
+): Promise<{ readonly objects: ReferencedObjects; readonly volumePaths: VolumePaths }> {
+  const objects = await readReferences(ports, pod);
+  const isUp = observed.sandboxes[0]?.state === "SANDBOX_READY";
+  const { paths, failures } = await prepareVolumes(ports, pod, objects, { acceptsOld: isUp });
+  for (const { message } of failures) podEvent(ports, pod, { type: "Warning", reason: "FailedMount", message });
+  const lacking = failures.filter(({ volume }) => paths[volume] === undefined);
+  if (lacking.length > 0) throw new AggregateError(lacking, lacking.map(({ message }) => message).join("; "));
+  return { objects, volumePaths: paths };
 }
 
 /** Source: pkg/kubelet/kubelet.go SyncTerminatingPod. */
@@ -176,14 +184,18 @@ async function syncTerminating(ports: NodePorts, { pod, record, fence }: Turn): 
     fence,
   });
   await stopProbes(ports, pod, ["liveness", "startup"]);
+  const goingOn = ports.operations.names(uid);
+  if (goingOn.some((name) => name.startsWith("sandbox:")))
+    throw new StartError("ContainerCreating", "a sandbox is being made, and must be there to be stopped", { running: true });
 
   const graceSeconds = record.gracePeriodSeconds;
-  const skipHooks = ports.operations.names(uid).some((name) => name.startsWith("kill"));
+  const isBeingKilled = goingOn.some((name) => name.startsWith("kill"));
+  const skipHook = (id: string): boolean => isBeingKilled || goingOn.includes(stopName(id));
   const outcome = await ports.operations.run({
     uid,
     name: `kill:${graceSeconds}`,
     waitMs: TURN_MS,
-    act: () => killPod(ports, pod, before, { graceSeconds, skipHooks }),
+    act: () => killPod(ports, pod, before, { graceSeconds, skipHook }),
   });
   if (outcome.kind === "running") throw new StartError("Killing", "the pod's containers are ending", { running: true });
   if (outcome.kind === "failed") {
@@ -205,7 +217,7 @@ async function terminateRuntimePod(ports: NodePorts, uid: string, record: Worker
   const observed = await observePod(ports, { uid, name: record.fullName, namespace: "" });
   const pod: NodePod = { metadata: { uid, name: record.fullName, namespace: "" }, spec: { containers: [] } };
   const silent = { ...ports, record: () => undefined };
-  const act = (): Promise<void> => killPod(silent, pod, observed, { graceSeconds: record.gracePeriodSeconds, skipHooks: true });
+  const act = (): Promise<void> => killPod(silent, pod, observed, { graceSeconds: record.gracePeriodSeconds, skipHook: () => true });
   const outcome = await ports.operations.run({ uid, name: "kill", waitMs: TURN_MS, act });
   if (outcome.kind === "running") throw new StartError("Killing", "the pod's containers are ending", { running: true });
   if (outcome.kind === "failed") throw outcome.error;
@@ -272,7 +284,7 @@ function report({ pods, log, ...ports }: NodePorts, uid: string, failure: unknow
     error: message,
   });
   const isSaid =
-    failure instanceof MountError || (failure instanceof AggregateError && failure.errors.every((error) => error instanceof StartError));
+    failure instanceof AggregateError && failure.errors.every((error) => error instanceof StartError || error instanceof MountError);
   if (pod !== undefined && !isSaid)
     podEvent(ports, pod, { type: "Warning", reason: "FailedSync", message: `error determining status: ${message}` });
 }

@@ -21,6 +21,8 @@ export interface NodeFiles {
 
   /** @returns the host path that containers mount */
   writeVolume(volume: VolumePlace, payload: readonly VolumeFile[], options?: VolumeOptions): Promise<string>;
+  /** Of a volume that was written before; undefined when there is none. */
+  volumePath(volume: VolumePlace): Promise<string | undefined>;
   makeEmptyDir(volume: VolumePlace, options?: EmptyDirOptions): Promise<string>;
   /** @throws {NodeFilesError} when it is not what `type` says and may not be made */
   checkHostPath(path: string, type: string): Promise<void>;

@@ -25,6 +25,7 @@ interface Medium {
 
 export interface VolumeDirectories {
   writeVolume(place: VolumePlace, payload: readonly VolumeFile[], options?: VolumeOptions): Promise<string>;
+  volumePath(place: VolumePlace): Promise<string | undefined>;
   makeEmptyDir(place: VolumePlace, options?: EmptyDirOptions): Promise<string>;
 }
 
@@ -44,6 +45,8 @@ export function volumeDirectories(paths: PodPaths, onRefused: () => void): Volum
       await writePayload(directory, payload, share);
       return directory;
     },
+
+    volumePath: async (place) => ((await isComplete(paths.volume(place), paths.ready(place))) ? paths.volume(place) : undefined),
 
     makeEmptyDir: (place, { medium, sizeLimitBytes, fsGroup } = {}) =>
       ensureDirectory(

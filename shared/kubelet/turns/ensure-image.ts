@@ -1,5 +1,6 @@
 /** An image on this machine, or the reason why it is not there yet (node-agent §8). */
 import type { Image } from "../../ports/cri-types.ts";
+import type { Fence } from "../../ports/node-store.ts";
 import { afterFailedPull, defaultPullPolicy, imageDecision, imageRef, isImageNameValid, pullBackOffKey } from "../image-pull.ts";
 import type { SecretData } from "../environment.ts";
 import type { NodePorts } from "../node-ports.ts";
@@ -7,9 +8,10 @@ import type { ContainerSpec, NodePod } from "../pod.ts";
 import { pullCredentials } from "../pull-credentials.ts";
 import { podEvent } from "./pod-events.ts";
 import { StartError, TURN_MS } from "./start-error.ts";
+import { updateFenced } from "./workers.ts";
 
 /** @throws {StartError} when it cannot be had now; `running` when the pull outlives the turn */
-export async function ensureImage(ports: NodePorts, pod: NodePod, container: ContainerSpec): Promise<Image> {
+export async function ensureImage(ports: NodePorts, pod: NodePod, container: ContainerSpec, fence: Fence): Promise<Image> {
   const { cri, store, clock } = ports;
   const wanted = container.image ?? "";
   const say = (type: "Normal" | "Warning", reason: string, message: string): void =>
@@ -54,7 +56,7 @@ export async function ensureImage(ports: NodePorts, pod: NodePod, container: Con
       throw new StartError("ImagePullBackOff", backOffMessage(wanted, lastError), { retryAtMs: decision.untilMs });
     }
     case "pull":
-      return await pull(ports, pod, container, { wanted, key });
+      return await pull(ports, pod, container, { wanted, key, fence });
     default:
       throw new Error(`unknown decision ${JSON.stringify(decision satisfies never)}`);
   }
@@ -71,9 +73,9 @@ async function pull(
   ports: NodePorts,
   pod: NodePod,
   container: ContainerSpec,
-  { wanted, key }: { readonly wanted: string; readonly key: string },
+  { wanted, key, fence }: { readonly wanted: string; readonly key: string; readonly fence: Fence },
 ): Promise<Image> {
-  const { cri, store, clock, operations } = ports;
+  const { cri, clock, operations } = ports;
   const { uid } = pod.metadata;
   const say = (type: "Normal" | "Warning", reason: string, message: string): void =>
     podEvent(ports, pod, { type, reason, message, container: container.name });
@@ -103,7 +105,7 @@ async function pull(
     case "running":
       throw new StartError("ContainerCreating", "", { running: true });
     case "failed": {
-      const entry = await store.update("backOffs", key, (before) => afterFailedPull(before, clock.now()));
+      const entry = await updateFenced(ports, "backOffs", key, (before) => afterFailedPull(before, clock.now()), fence);
       const message = messageOf(outcome.error);
       say("Warning", "Failed", `Failed to pull image "${wanted}": ${message}`);
       say("Warning", "Failed", "Error: ErrImagePull");

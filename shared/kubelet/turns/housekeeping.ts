@@ -9,6 +9,7 @@ import type { NodePod } from "../pod.ts";
 import { splitProbeKey } from "../probe.ts";
 import { requeueDelayMs } from "../requeue.ts";
 import { releaseFullName } from "../static-start.ts";
+import { attempt } from "./attempt.ts";
 import { forgetProbes } from "./probes.ts";
 import { deleteMirror } from "./reconcile-mirror.ts";
 import { killRuntimePod, updateWorker } from "./workers.ts";
@@ -26,7 +27,6 @@ export async function housekeep(ports: NodePorts): Promise<void> {
   const due = new Set((await store.agenda("pods")).keys());
   const desired = new Map([...pods.desired(), ...pods.mirrors()].map((pod) => [pod.metadata.uid, pod]));
   await syncWorkers(ports, desired);
-  ports.condition.syncedOnce = true;
 
   const running = await cri.listContainers({ state: "CONTAINER_RUNNING" });
   const ready = await cri.listPodSandbox({ state: "SANDBOX_READY" });
@@ -50,13 +50,20 @@ export async function housekeep(ports: NodePorts): Promise<void> {
   for (const pod of known(plan.create)) await updateWorker(ports, pod, "create", "housekeeping");
   for (const pod of known(plan.kill)) await updateWorker(ports, pod, "kill", "housekeeping");
   for (const uid of plan.killRuntimeOnly) await killRuntimePod(ports, uid, "nobody wants it");
+  // Everything that runs has a worker now, so that who has none does not run.
+  ports.condition.syncedOnce = true;
   for (const uid of plan.stopProbes) await forgetProbes(ports, uid);
   for (const uid of plan.dropStatuses) {
+    if (pods.get(uid) !== undefined) continue; // it came meanwhile
     await store.update("statuses", uid, () => undefined);
     await store.update("reasons", uid, () => undefined);
   }
-  for (const uid of plan.removeDirectories) await ports.files.removePodDirectory(uid);
-  for (const mirror of pods.mirrors()) if (plan.deleteMirrors.includes(fullName(mirror))) await deleteMirror(ports, mirror);
+  const { log } = ports;
+  for (const uid of plan.removeDirectories)
+    await attempt(log, "a pod's directory was not removed", { pod: uid }, () => ports.files.removePodDirectory(uid));
+  for (const mirror of pods.mirrors())
+    if (plan.deleteMirrors.includes(fullName(mirror)))
+      await attempt(log, "a mirror pod was not deleted", { pod: fullName(mirror) }, () => deleteMirror(ports, mirror));
   for (const [name, uid] of plan.releaseFullNames) await store.update("staticPods", name, (start) => releaseFullName(start, uid));
   for (const uid of plan.schedule) {
     const delayMs = requeueDelayMs({ kind: "error", message: "no due time", nowMs: clock.now() }, ports.random.next());
@@ -80,12 +87,15 @@ async function syncWorkers(ports: NodePorts, desired: ReadonlyMap<string, NodePo
       requeue = step.kind === "change" && step.requeue;
       return step.kind === "purge" ? undefined : step.kind === "change" ? step.record : record;
     });
-    if (requeue) ports.send("pods", uid, "it is not wanted any more");
+    if (requeue) {
+      ports.operations.cancel(uid);
+      ports.send("pods", uid, "it is not wanted any more");
+    }
     if (!purged) continue;
-    if (isStatic) await store.update("staticPods", name, (start) => releaseFullName(start, uid));
-    await store.unschedule("pods", uid);
     ports.operations.forget(uid);
     ports.pods.forget(uid);
+    if (isStatic) await store.update("staticPods", name, (start) => releaseFullName(start, uid));
+    await store.unschedule("pods", uid);
   }
 }
 

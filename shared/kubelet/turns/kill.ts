@@ -12,8 +12,13 @@ import { podEvent } from "./pod-events.ts";
 export interface KillOptions {
   /** The worker's effective grace; absent: what the pod's spec says. */
   readonly graceSeconds?: number;
-  /** The hooks were begun by an earlier call that had more time. */
-  readonly skipHooks?: boolean;
+  /** An earlier call, which had more time, has begun the hook of this container. */
+  readonly skipHook?: (containerId: string) => boolean;
+}
+
+/** Of the operation that stops one container. */
+export function stopName(containerId: string): string {
+  return `stop:${containerId}`;
 }
 
 /**
@@ -74,7 +79,8 @@ export async function killContainer(
   const graceSeconds = killGraceSeconds(pod, spec, { reason: options.reason, override: options.graceSeconds });
   const deadlineMs = clock.now() + graceSeconds * 1000;
   const leftSeconds = (): number => Math.max(0, Math.ceil((deadlineMs - clock.now()) / 1000));
-  if (options.skipHooks !== true)
+  const skipHook = options.skipHook?.(container.id) === true;
+  if (!skipHook)
     podEvent(ports, pod, {
       type: "Normal",
       reason: "Killing",
@@ -82,7 +88,7 @@ export async function killContainer(
       container: container.name,
     });
   const preStop = spec?.lifecycle?.preStop;
-  if (preStop && options.skipHooks !== true && graceSeconds > 0) {
+  if (preStop && !skipHook && graceSeconds > 0) {
     const call = { handler: preStop, container: spec, containerId: container.id, podIp: options.podIp, timeoutMs: graceSeconds * 1000 };
     await runHook(ports, call).catch((error: unknown) => {
       if (!(error instanceof HookError)) throw error;

@@ -2,11 +2,13 @@
 import type { KubeObject } from "../../api/wire.ts";
 import { isAlreadyExists, isConflict, isNotFound } from "../../ports/errors.ts";
 import type { Image } from "../../ports/cri-types.ts";
+import { isStaticPod } from "../labels.ts";
 import { nodeLease, NODE_LEASE_NAMESPACE, renewedLease } from "../lease-object.ts";
 import { nodeBody, nodeLabels, nodeStatus, nodeStatusChanged, nodeStatusPatch } from "../node-object.ts";
 import type { MachineFacts, NodeStatus, NodeStatusInput } from "../node-object.ts";
 import { nodeEvents, nodeReference } from "../node-events.ts";
 import type { NodePorts } from "../node-ports.ts";
+import { wake } from "./workers.ts";
 
 type LeaseObject = Parameters<typeof renewedLease>[0];
 type NodeObject = KubeObject & { readonly status?: NodeStatus; readonly spec?: object };
@@ -14,12 +16,14 @@ type NodeObject = KubeObject & { readonly status?: NodeStatus; readonly spec?: o
 /** A status without changes is sent this often. Source: kubelet's nodeStatusReportFrequency. */
 const REPORT_MS = 300_000;
 const LEASE_ATTEMPTS_MAX = 5;
+const IMAGES_PATIENCE_MS = 5_000;
 
 export class NodeIdentity {
   readonly #ports: NodePorts;
   readonly #facts: MachineFacts;
   readonly #runtimeVersion: string;
   #reportedMs = 0;
+  #images: readonly Image[] = [];
   /** What the last status said; Events tell what is new since. */
   #said: NodeStatus | undefined;
   #lease: LeaseObject | undefined;
@@ -43,7 +47,17 @@ export class NodeIdentity {
       this.#keep(await kube.patch({ resource: "nodes", namespace: "", name: options.nodeName, type, body: { metadata: { labels } } }));
     }
     this.#ports.log.info("registered", { node: options.nodeName });
+    // At once: the lease's own rounds began before there was a Node, and tell what is wrong with it if this fails.
+    await this.renewLease().catch(() => undefined);
     this.#ports.record({ involved: nodeReference(options.nodeName), type: "Normal", reason: "Starting", message: "Starting kubelet." });
+    await this.#tellOfStaticPods();
+  }
+
+  /** They may have been running for long; their mirrors could not be made without the Node. Source: kubelet.go fastStaticPodsRegistration. */
+  async #tellOfStaticPods(): Promise<void> {
+    const { pods } = this.#ports;
+    for (const pod of pods.desired())
+      if (isStaticPod(pod) && pods.mirrorOf(pod) === undefined) await wake(this.#ports, pod.metadata.uid, "the node is registered");
   }
 
   /** @throws what the API server answers */
@@ -97,7 +111,12 @@ export class NodeIdentity {
 
   async #input(previous: NodeStatus | undefined): Promise<NodeStatusInput> {
     const { cri, options, condition, clock } = this.#ports;
-    const images: readonly Image[] = await cri.listImages().catch(() => []);
+    // A runtime that hangs must not keep the node from saying so.
+    const listed = cri.listImages().then((images) => (this.#images = images));
+    listed.catch(() => undefined);
+    const over = new AbortController();
+    await Promise.race([listed.catch(() => undefined), clock.after(IMAGES_PATIENCE_MS, over.signal).catch(() => undefined)]);
+    over.abort();
     const { runtimeError, networkError } = condition;
     return {
       options,
@@ -105,7 +124,7 @@ export class NodeIdentity {
       runtimeVersion: this.#runtimeVersion,
       ...(runtimeError !== undefined && { runtimeError }),
       ...(networkError !== undefined && { networkError }),
-      images,
+      images: this.#images,
       ...(previous !== undefined && { previous }),
       nowMs: clock.now(),
     };

@@ -48,11 +48,28 @@ export class PodSources {
         reason: "FailedValidation",
         message: `Error validating pod ${fullName(pod)} from ${source}, ignoring: another pod has that name`,
       });
+    const failed: NodePod[] = [];
     for (const [op, group] of Map.groupBy(changes, (change) => change.op))
-      for (const change of inOrder(op, group)) await this.#change(change);
-    this.#states.set(source, state);
+      for (const change of inOrder(op, group)) if (!(await this.#tried(change))) failed.push(change.pod);
+    this.#states.set(source, withoutChanges(state, this.#states.get(source), failed));
     ports.condition.sourcesReady = [...this.#states.values()].every(({ seen }) => seen);
     ports.condition.lastLoopMs = ports.clock.now();
+  }
+
+  /** One pod's trouble is not its neighbours'. What failed is not taken note of, so that the next message brings it again. */
+  async #tried(change: PodChange): Promise<boolean> {
+    try {
+      await this.#change(change);
+      return true;
+    } catch (error) {
+      const { namespace, name } = change.pod.metadata;
+      this.#ports.log.error("a change of a pod was not handled, it is tried again", {
+        pod: `${namespace}/${name}`,
+        change: change.op,
+        error: error instanceof Error ? error.message : String(error),
+      });
+      return false;
+    }
   }
 
   async #change({ op, pod }: PodChange): Promise<void> {
@@ -83,6 +100,16 @@ export class PodSources {
         throw new Error(`unknown change ${String(op satisfies never)}`);
     }
   }
+}
+
+function withoutChanges(after: SourceState, before: SourceState = UNSEEN_SOURCE, failed: readonly NodePod[]): SourceState {
+  const pods = new Map(after.pods);
+  for (const { metadata } of failed) {
+    const known = before.pods.get(metadata.uid);
+    if (known === undefined) pods.delete(metadata.uid);
+    else pods.set(metadata.uid, known);
+  }
+  return { ...after, pods };
 }
 
 function inOrder(op: PodChange["op"], changes: readonly PodChange[]): readonly PodChange[] {
@@ -117,7 +144,8 @@ async function admissionOf(ports: NodePorts, pod: NodePod): Promise<Admission> {
   };
   const first = await ask();
   if (first.admitted || first.rereadNode !== true) return first;
-  await ports.readNode();
+  // Where it cannot be read, what was known decides.
+  await ports.readNode().catch(() => undefined);
   return await ask();
 }
 

@@ -20,40 +20,72 @@ export type VolumePaths = Readonly<Record<string, string>>;
 /** A volume cannot be made as the spec says, for now. The message is the FailedMount event's. */
 export class MountError extends Error {
   override readonly name = "MountError";
+  readonly volume: string;
+
+  constructor(volume: string, cause: Error) {
+    super(`MountVolume.SetUp failed for volume "${volume}" : ${cause.message}`, { cause });
+    this.volume = volume;
+  }
 }
 
-/** The ConfigMaps and Secrets that a pod names, at hand. @throws what the API server answers */
+type Read = { readonly object: KubeObject | undefined } | { readonly error: unknown };
+
+/** The ConfigMaps and Secrets that a pod names, at hand. One that could not be read throws what the API server said when it is asked for. */
 export async function readReferences(ports: NodePorts, pod: NodePod): Promise<ReferencedObjects> {
   const { namespace } = pod.metadata;
   const { configMaps, secrets } = podReferences(pod);
-  const readAll = async (
-    resource: "configmaps" | "secrets",
-    names: readonly string[],
-  ): Promise<ReadonlyMap<string, KubeObject | undefined>> =>
-    new Map(await Promise.all(names.map(async (name) => [name, await ports.objects.get(resource, namespace, name)] as const)));
-  const [configMapsByName, secretsByName] = await Promise.all([readAll("configmaps", configMaps), readAll("secrets", secrets)]);
+  const read = async (resource: "configmaps" | "secrets", name: string): Promise<readonly [string, Read]> => {
+    try {
+      return [name, { object: await ports.objects.get(resource, namespace, name) }];
+    } catch (error) {
+      return [name, { error }];
+    }
+  };
+  const [configMapsByName, secretsByName] = await Promise.all([
+    Promise.all(configMaps.map((name) => read("configmaps", name))),
+    Promise.all(secrets.map((name) => read("secrets", name))),
+  ]).then((lists) => lists.map((list) => new Map(list)));
+  const found = (answers: ReadonlyMap<string, Read> | undefined, name: string): KubeObject | undefined => {
+    const answer = answers?.get(name);
+    if (answer === undefined) return undefined;
+    if ("error" in answer) throw answer.error;
+    return answer.object;
+  };
   return {
     // The resource asked for names the type.
-    configMap: (name) => configMapsByName.get(name) as ConfigMapData | undefined,
-    secret: (name) => secretsByName.get(name) as SecretData | undefined,
+    configMap: (name) => found(configMapsByName, name) as ConfigMapData | undefined,
+    secret: (name) => found(secretsByName, name) as SecretData | undefined,
   };
 }
 
-/** Idempotent; live updates of what a volume shows come by the same way. @throws {MountError} naming the volume */
-export async function prepareVolumes(ports: NodePorts, pod: NodePod, objects: ReferencedObjects): Promise<VolumePaths> {
-  await ports.files.makePodDirectories(pod.metadata.uid);
+/**
+ * Idempotent; live updates of what a volume shows come by the same way. A volume that cannot be made is among `failures`; with
+ * `acceptsOld` its path is among `paths` all the same if it was made before.
+ */
+export async function prepareVolumes(
+  ports: NodePorts,
+  pod: NodePod,
+  objects: ReferencedObjects,
+  { acceptsOld }: { readonly acceptsOld: boolean },
+): Promise<{ readonly paths: VolumePaths; readonly failures: readonly MountError[] }> {
+  const { uid } = pod.metadata;
+  await ports.files.makePodDirectories(uid);
   const volumes = new Map((pod.spec.volumes ?? []).map((volume) => [volume.name, volume]));
-  const paths = await Promise.all(
+  const failures: MountError[] = [];
+  const paths: Record<string, string> = {};
+  await Promise.all(
     volumePlans(pod, allocatableOf(ports.resources).memoryBytes).map(async (plan) => {
       try {
-        return [plan.name, await prepareVolume(ports, pod, { plan, volume: volumes.get(plan.name), objects })] as const;
+        paths[plan.name] = await prepareVolume(ports, pod, { plan, volume: volumes.get(plan.name), objects });
       } catch (error) {
         if (!isExpected(error)) throw error;
-        throw new MountError(`MountVolume.SetUp failed for volume "${plan.name}" : ${error.message}`, { cause: error });
+        failures.push(new MountError(plan.name, error));
+        const old = acceptsOld ? await ports.files.volumePath({ uid, plugin: plan.plugin, name: plan.name }) : undefined;
+        if (old !== undefined) paths[plan.name] = old;
       }
     }),
   );
-  return Object.fromEntries(paths);
+  return { paths, failures };
 }
 
 async function prepareVolume(

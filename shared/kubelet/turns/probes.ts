@@ -1,5 +1,5 @@
 /** Runs the probes of this node's pods (node-agent §11): each has a due time, and a turn of its own, never a message. */
-import type { ProbeKind, ProbeRecord } from "../../ports/node-store.ts";
+import type { PodStatus, ProbeKind, ProbeRecord } from "../../ports/node-store.ts";
 import type { ProbeOutcome } from "../../ports/prober.ts";
 import { isDeadlineExceeded } from "../../ports/cri-error.ts";
 import { parseTime } from "../../api/time.ts";
@@ -12,6 +12,7 @@ import { execOutcome, probeNote, PROBE_TRIES_MAX } from "../probe-outcome.ts";
 import { probeRequest } from "../probe-request.ts";
 import { firstDueMs, nextDueMs } from "../probe-schedule.ts";
 import { podEvent } from "./pod-events.ts";
+import { apiPodOf } from "./api-pod.ts";
 import { wake } from "./workers.ts";
 
 /** Each probe of the pod gets a due time, unless it has one or has ended. */
@@ -39,14 +40,27 @@ export async function ensureProbes(ports: NodePorts, pod: NodePod): Promise<void
  * A container that was started, or ready, before this agent was: it stays so until its probe says otherwise, so that a new agent
  * takes nobody out of service. Source: gate ChangeContainerStatusOnKubeletRestart, which is off.
  */
-function resumed({ condition }: NodePorts, pod: NodePod, container: string, kind: ProbeKind): ProbeRecord | undefined {
-  const entry = [...(pod.status?.containerStatuses ?? []), ...(pod.status?.initContainerStatuses ?? [])].find(
-    ({ name }) => name === container,
-  );
+function resumed({ condition, pods }: NodePorts, pod: NodePod, container: string, kind: ProbeKind): ProbeRecord | undefined {
+  const status = apiPodOf(pods, pod)?.status;
+  const entry = [...(status?.containerStatuses ?? []), ...(status?.initContainerStatuses ?? [])].find(({ name }) => name === container);
   const probed = probedContainer(entry);
   if (probed?.startedAtMs === undefined || probed.startedAtMs >= condition.startedAtMs || !probed.started) return undefined;
   const passed = kind === "startup" || (kind === "readiness" && entry?.ready === true);
   return passed ? { containerId: probed.id, result: "Success", run: 0 } : undefined;
+}
+
+/** A container that was started and is not ready is probed at once: the next regular probe may be a long period away. */
+export async function hurryReadiness(ports: NodePorts, pod: NodePod, status: PodStatus): Promise<void> {
+  const entries = [...(status.containerStatuses ?? []), ...(status.initContainerStatuses ?? [])];
+  const waiting = new Set(entries.filter(({ started, ready }) => started === true && !ready).map(({ name }) => name));
+  if (waiting.size === 0) return;
+  const agenda = await ports.store.agenda("probes");
+  for (const { container, kind } of probesOf(pod)) {
+    const key = probeKey(pod.metadata.uid, container, kind);
+    const dueMs = agenda.get(key);
+    if (kind === "readiness" && waiting.has(container) && dueMs !== undefined && dueMs > ports.clock.now())
+      await ports.store.schedule("probes", key, ports.clock.now());
+  }
 }
 
 /** What was found stays, for the status. */
@@ -73,6 +87,8 @@ export async function runProbe(ports: NodePorts, key: string, dueMs: number): Pr
   const container = [...pod.spec.containers, ...initContainersOf(pod)].find((one) => one.name === name);
   if (container === undefined) return;
   const { spec } = probe;
+  // The next slot stands before this one is used, so that nobody takes the probe for forgotten.
+  await ports.store.schedule("probes", key, nextDueMs(dueMs, spec.periodSeconds, ports.clock.now()));
 
   const status = (await ports.store.read("statuses", uid))?.status;
   const entry = [...(status?.containerStatuses ?? []), ...(status?.initContainerStatuses ?? [])].find((one) => one.name === name);
@@ -96,12 +112,12 @@ export async function runProbe(ports: NodePorts, key: string, dueMs: number): Pr
     record = after.record;
     published = after.published ?? published;
   }
-  if (ports.pods.get(uid) === undefined) return; // it went while the probe ran
   const next = record;
+  const isGone = ports.pods.get(uid) === undefined; // while the probe ran
+  if (isGone || next === undefined || next.stopped === true) await ports.store.unschedule("probes", key);
+  if (isGone) return;
   await ports.store.update("probes", key, () => next);
   if (published !== undefined) await wake(ports, uid, `${kind} probe of ${name}: ${published}`);
-  if (next !== undefined && next.stopped !== true)
-    await ports.store.schedule("probes", key, nextDueMs(dueMs, spec.periodSeconds, ports.clock.now()));
 }
 
 function probedContainer(entry: ContainerStatusEntry | undefined): ProbedContainer | undefined {

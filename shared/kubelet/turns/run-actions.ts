@@ -9,12 +9,13 @@ import { ephemeralContainersOf, initContainersOf, isSidecar } from "../pod.ts";
 import type { ContainerSpec, NodePod } from "../pod.ts";
 import { PodSandboxConfigError } from "../pod-hostname.ts";
 import { podLogDirectory, podSandboxConfig } from "../sandbox-config.ts";
-import { killContainers, killPod, unlessGone } from "./kill.ts";
+import { killContainers, killPod, stopName, unlessGone } from "./kill.ts";
 import { podEvent } from "./pod-events.ts";
 import type { VolumePaths } from "./prepare-volumes.ts";
 import { startContainer } from "./start-container.ts";
 import type { StartInput } from "./start-container.ts";
-import { StartError, TURN_MS } from "./start-error.ts";
+import { StartError, TERMINATING, TURN_MS } from "./start-error.ts";
+import { updateFenced } from "./workers.ts";
 
 export interface ActionsInput {
   readonly pod: NodePod;
@@ -40,7 +41,7 @@ export async function runActions(ports: NodePorts, input: ActionsInput): Promise
   if (actions.createSandbox && actions.sandboxId !== "")
     podEvent(ports, pod, { type: "Normal", reason: "SandboxChanged", message: "Pod sandbox changed, it will be killed and re-created." });
   if (actions.killPod) await endAll(ports, input);
-  else await killContainers(ports, pod, observed, actions.containersToKill);
+  else await endContainers(ports, input);
   if (!actions.createSandbox) await pruneInitContainers(ports, pod, observed);
   if (!startsAnything(actions)) return { acted: actions.killPod || actions.containersToKill.length > 0, failed: new Map() };
 
@@ -59,9 +60,32 @@ export async function runActions(ports: NodePorts, input: ActionsInput): Promise
   for (const index of actions.initContainersToStart) {
     const container = at(initContainersOf(pod), index);
     if (!(await start(container)) && !isSidecar(container)) return { acted: true, failed };
+    if (isHookRunning(ports, pod)) return { acted: true, failed };
   }
-  for (const index of actions.containersToStart) await start(at(pod.spec.containers, index));
+  for (const index of actions.containersToStart) {
+    await start(at(pod.spec.containers, index));
+    if (isHookRunning(ports, pod)) break;
+  }
   return { acted: true, failed };
+}
+
+/** The containers behind one whose postStart hook has not ended wait for it: some rely on that, for a proxy that must be there first. */
+export function isHookRunning({ operations }: Pick<NodePorts, "operations">, { metadata }: NodePod): boolean {
+  return operations.names(metadata.uid).some((name) => name.startsWith("hook:post:"));
+}
+
+/** One after the other; the first failure ends it, and one that gets its time to end makes the turn end. */
+async function endContainers(ports: NodePorts, { pod, observed, actions }: ActionsInput): Promise<void> {
+  for (const wanted of actions.containersToKill) {
+    const outcome = await ports.operations.run({
+      uid: pod.metadata.uid,
+      name: stopName(wanted.id),
+      waitMs: TURN_MS,
+      act: () => killContainers(ports, pod, observed, [wanted]),
+    });
+    if (outcome.kind === "running") throw new StartError("Killing", `container ${wanted.name} is ending`, { running: true });
+    if (outcome.kind === "failed") throw outcome.error;
+  }
 }
 
 function startsAnything({ createSandbox, ...starts }: PodActions): boolean {
@@ -159,16 +183,14 @@ async function tryStart(ports: NodePorts, input: StartInput, failed: Map<string,
   const { uid } = pod.metadata;
   try {
     await startContainer(ports, input);
-    await ports.store.update("reasons", uid, (reasons) => without(reasons, container.name));
+    await updateFenced(ports, "reasons", uid, (reasons) => without(reasons, container.name), input.fence);
     return true;
   } catch (error) {
-    if (!(error instanceof StartError)) throw error;
+    if (!(error instanceof StartError) || error.reason === TERMINATING) throw error;
     failed.set(container.name, error);
-    if (!error.running)
-      await ports.store.update("reasons", uid, (reasons) => ({
-        ...reasons,
-        [container.name]: { reason: error.reason, message: error.message },
-      }));
+    const { running, reason, message } = error;
+    if (!running)
+      await updateFenced(ports, "reasons", uid, (reasons) => ({ ...reasons, [container.name]: { reason, message } }), input.fence);
     return false;
   }
 }

@@ -1,12 +1,14 @@
 /** Starts one container of a pod whose sandbox stands (node-agent §6.7). */
 import { parseTime } from "../../api/time.ts";
 import type { ContainerConfig, Image, PodSandboxConfig } from "../../ports/cri-types.ts";
+import type { BackOffEntry, Fence } from "../../ports/node-store.ts";
+import { isUnanswered, KubeApiError, UnansweredError } from "../../ports/errors.ts";
 import { NodeFilesError } from "../../ports/node-files.ts";
 import { containerConfig } from "../container-config.ts";
 import { ContainerConfigError, makeEnvironment } from "../environment.ts";
-import type { ReferencedObjects } from "../environment.ts";
+import type { ReferencedObjects, ServiceInfo } from "../environment.ts";
 import { hostsFile } from "../hosts-file.ts";
-import { CONFIG_ANNOTATIONS } from "../labels.ts";
+import { CONFIG_ANNOTATIONS, isStaticPod } from "../labels.ts";
 import { isHostsFileManaged, planMounts } from "../mounts.ts";
 import { allocatableOf } from "../node-object.ts";
 import type { NodePorts } from "../node-ports.ts";
@@ -18,11 +20,12 @@ import { podLogDirectory } from "../sandbox-config.ts";
 import { serviceInfo } from "../service-info.ts";
 import { ensureImage } from "./ensure-image.ts";
 import { HookError, runHook } from "./hooks.ts";
-import { killContainer } from "./kill.ts";
+import { killContainer, unlessGone } from "./kill.ts";
 import { observePod } from "./observe.ts";
 import { podEvent } from "./pod-events.ts";
 import type { VolumePaths } from "./prepare-volumes.ts";
 import { StartError, TURN_MS } from "./start-error.ts";
+import { updateFenced } from "./workers.ts";
 
 export interface StartInput {
   readonly pod: NodePod;
@@ -33,6 +36,7 @@ export interface StartInput {
   readonly podIps: readonly string[];
   readonly volumePaths: VolumePaths;
   readonly objects: ReferencedObjects;
+  readonly fence: Fence;
   /** Asked before each step that cannot be taken back (§18.5). @throws when this turn may not go on */
   readonly mayGoOn: () => Promise<void>;
 }
@@ -40,20 +44,24 @@ export interface StartInput {
 /** @throws {StartError} with the waiting reason that the container's status is to show */
 export async function startContainer(ports: NodePorts, input: StartInput): Promise<void> {
   const { pod, container } = input;
-  await waitOutBackOff(ports, input);
-  const image = await ensureImage(ports, pod, container);
+  await input.mayGoOn();
+  const nextBackOff = await waitOutBackOff(ports, input);
+  const image = await ensureImage(ports, pod, container, input.fence);
+  if (nextBackOff !== undefined) await updateFenced(ports, "backOffs", restartBackOffKey(pod, container), () => nextBackOff, input.fence);
   const fail = (reason: string, error: Error): StartError => {
     podEvent(ports, pod, { type: "Warning", reason: "Failed", message: `Error: ${error.message}`, container: container.name });
     return new StartError(reason, error.message, { cause: error });
   };
   const config = await buildConfig(ports, input, image).catch((error: unknown) => {
-    throw error instanceof ContainerConfigError || error instanceof NodeFilesError ? fail("CreateContainerConfigError", error) : error;
+    throw isConfigError(error) ? fail("CreateContainerConfigError", error) : error;
   });
   await input.mayGoOn();
   const containerId = await ports.cri.createContainer(input.sandboxId, config, input.sandboxConfig).catch((error: unknown) => {
     throw error instanceof Error ? fail("CreateContainerError", error) : error;
   });
   podEvent(ports, pod, { type: "Normal", reason: "Created", message: "Container created", container: container.name });
+  await removeUnstarted(ports, input);
+  await input.mayGoOn();
   await ports.cri.startContainer(containerId).catch((error: unknown) => {
     throw error instanceof Error ? fail("RunContainerError", error) : error;
   });
@@ -62,7 +70,29 @@ export async function startContainer(ports: NodePorts, input: StartInput): Promi
   await postStart(ports, input, containerId);
 }
 
-async function waitOutBackOff(ports: NodePorts, { pod, container, observed }: StartInput): Promise<void> {
+/**
+ * An earlier instance that was made and not started may yet be: by a turn that was given up for lost, whose call is on its way.
+ * It goes once there is the next one, which goes on counting from it.
+ *
+ * Differs from upstream, which has no such turns and leaves it to be collected.
+ */
+async function removeUnstarted({ cri }: NodePorts, { container, observed }: StartInput): Promise<void> {
+  for (const { id, name, state } of observed.containers)
+    if (name === container.name && state === "CONTAINER_CREATED") await cri.removeContainer(id).catch(unlessGone);
+}
+
+/** What a container is to be made of cannot be had, or is wrong. */
+function isConfigError(error: unknown): error is Error {
+  return (
+    error instanceof ContainerConfigError ||
+    error instanceof NodeFilesError ||
+    error instanceof KubeApiError ||
+    error instanceof UnansweredError
+  );
+}
+
+/** The back-off to store once the container is about to start: what comes before may take long, or fail. */
+async function waitOutBackOff(ports: NodePorts, { pod, container, observed }: StartInput): Promise<BackOffEntry | undefined> {
   const key = restartBackOffKey(pod, container);
   const entry = await ports.store.read("backOffs", key);
   const decision = restartDecision({ pod, container, observed, entry, nowMs: ports.clock.now() });
@@ -75,16 +105,13 @@ async function waitOutBackOff(ports: NodePorts, { pod, container, observed }: St
     });
     throw new StartError("CrashLoopBackOff", decision.message, { retryAtMs: decision.untilMs });
   }
-  const next = decision.entry;
-  if (next !== undefined) await ports.store.update("backOffs", key, () => next);
+  return decision.entry;
 }
 
 async function buildConfig(ports: NodePorts, input: StartInput, image: Image): Promise<ContainerConfig> {
   const { files, options, resources } = ports;
   const { pod, container, observed, podIps, volumePaths, objects } = input;
-  // Whoever makes a Service and then its clients, in one file, counts on the clients' seeing it.
-  const seenMs = parseTime(pod.metadata.annotations?.[CONFIG_ANNOTATIONS.seen]) ?? 0;
-  const services = (await ports.objects.services(seenMs)).map(serviceInfo);
+  const services = await readServices(ports, pod);
   const env = makeEnvironment({
     pod,
     container,
@@ -129,6 +156,18 @@ async function buildConfig(ports: NodePorts, input: StartInput, image: Image): P
   });
 }
 
+/** Those that were there when the pod came: whoever makes a Service and then its clients, in one file, counts on that. */
+async function readServices({ objects }: NodePorts, pod: NodePod): Promise<readonly ServiceInfo[]> {
+  const seenMs = parseTime(pod.metadata.annotations?.[CONFIG_ANNOTATIONS.seen]) ?? 0;
+  try {
+    return (await objects.services(seenMs)).map(serviceInfo);
+  } catch (error) {
+    // It may be the API server itself that is to be started.
+    if (isStaticPod(pod) && isUnanswered(error)) return [];
+    throw error;
+  }
+}
+
 /** One more than the newest instance's; after its removal the log files still tell. */
 async function restartCountOf({ files }: NodePorts, { pod, container, observed }: StartInput): Promise<number> {
   const newest = newestOf(observed, container.name);
@@ -167,7 +206,10 @@ async function postStart(ports: NodePorts, { pod, container, podIps, observed }:
           container: container.name,
         });
         await killStarted(ports, pod, { name: container.name, containerId, podIp: podIps[0] ?? "" });
-        throw new StartError("PostStartHookError", error.message, { cause: error });
+        // Also when the turn that began it is over: the next status says why the container ended.
+        const reason = { reason: "PostStartHookError", message: error.message };
+        await ports.store.update("reasons", pod.metadata.uid, (reasons) => ({ ...reasons, [container.name]: reason }));
+        throw new StartError(reason.reason, reason.message, { cause: error });
       }
     },
   });

@@ -1,5 +1,11 @@
-/** How long a turn waits for a step before it ends and leaves the step to run on (node-agent §18.7). */
-export const TURN_MS = 20_000;
+/**
+ * How long a turn waits for a step before it ends and leaves the step to run on (node-agent §18.7). Short, because a turn that waits
+ * is deaf to what happens to its pod; the step's end brings the next one.
+ */
+export const TURN_MS = 2_000;
+
+/** Reason of a StartError that ends the whole turn: the pod is to end. */
+export const TERMINATING = "Terminating";
 
 /**
  * A container did not start, for a reason that its status shows (`ImagePullBackOff`, `CrashLoopBackOff`, `CreateContainerError`, …).

@@ -11,6 +11,7 @@ import { parseNodePod } from "../pod.ts";
 import type { NodePod } from "../pod.ts";
 import { terminatedStatus } from "../terminate-status.ts";
 import { couldHaveRunningContainers } from "../worker-questions.ts";
+import { apiPodOf } from "./api-pod.ts";
 import { readProbeAnswers } from "./probe-answers.ts";
 import { LostTurnError } from "./workers.ts";
 
@@ -45,8 +46,8 @@ export async function computeStatus(ports: NodePorts, { pod, observed, terminal,
 }
 
 /** What the API server has of a static pod stands in its mirror. */
-function withApiStatus({ pods }: NodePorts, pod: NodePod): NodePod {
-  const status = isStaticPod(pod) ? pods.mirrorOf(pod)?.status : pod.status;
+function withApiStatus(ports: NodePorts, pod: NodePod): NodePod {
+  const status = apiPodOf(ports.pods, pod)?.status;
   return status === undefined ? pod : { ...pod, status };
 }
 
@@ -84,7 +85,7 @@ export async function flushStatus(ports: NodePorts, uid: string): Promise<void> 
   const cached = await ports.store.read("statuses", uid);
   const pod = ports.pods.get(uid);
   if (cached === undefined || pod === undefined) return;
-  const target = isStaticPod(pod) ? ports.pods.mirrorOf(pod) : pod;
+  const target = apiPodOf(ports.pods, pod);
   if (target === undefined) return;
   const { namespace, name } = target.metadata;
   const found = await ports.kube.get("pods", namespace, name);
@@ -132,7 +133,7 @@ function isBehind(ports: NodePorts, uid: string, cached: CachedStatus): boolean 
   const pod = ports.pods.get(uid);
   if (pod === undefined) return false;
   if (cached.version > cached.sentVersion) return true;
-  const target = isStaticPod(pod) ? ports.pods.mirrorOf(pod) : pod;
+  const target = apiPodOf(ports.pods, pod);
   if (target === undefined) return false;
   if (target.metadata.deletionTimestamp !== undefined && cached.podIsFinished === true) return true;
   const merged = mergePodStatus(target.status, cached.status, false, ports.clock.now());

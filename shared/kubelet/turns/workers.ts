@@ -1,5 +1,5 @@
 /** How an update reaches a pod's worker (node-agent §4.3, §18.5): the record first, directly; the message is only the wake-up. */
-import type { AbnormalTermination, Fence, UpdateKind, WorkerRecord } from "../../ports/node-store.ts";
+import type { AbnormalTermination, Fence, NodeRow, NodeTable, RowChange, UpdateKind, WorkerRecord } from "../../ports/node-store.ts";
 import { isPastActiveDeadline } from "../generate-status.ts";
 import { isStaticPod } from "../labels.ts";
 import type { NodePorts } from "../node-ports.ts";
@@ -59,9 +59,10 @@ export async function killRuntimePod(ports: NodePorts, uid: string, reason: stri
 
 /** The next turn looks at everything again. Without a record or a spec there is nobody to wake. */
 export async function wake(ports: NodePorts, uid: string, reason: string): Promise<void> {
-  const pod = ports.pods.get(uid);
-  if (pod !== undefined) return await updateWorker(ports, pod, "sync", reason);
   const record = await ports.store.read("workers", uid);
+  const pod = ports.pods.get(uid);
+  // Of a pod that is desired no longer only a worker that lives has something left to do.
+  if (pod !== undefined && (record !== undefined || ports.pods.isDesired(uid))) return await updateWorker(ports, pod, "sync", reason);
   if (record !== undefined && record.specGracePeriodSeconds === undefined) await killRuntimePod(ports, uid, reason);
 }
 
@@ -89,7 +90,18 @@ export async function updateOwn(
   fence: Fence,
   change: (record: WorkerRecord) => WorkerRecord | undefined,
 ): Promise<WorkerRecord | undefined> {
-  const row = await ports.store.update("workers", fence.uid, (record) => record && change(record), fence);
+  return await updateFenced(ports, "workers", fence.uid, (record) => record && change(record), fence);
+}
+
+/** As above, of any row: what a lost turn found out is not true any more. @throws {LostTurnError} */
+export async function updateFenced<T extends NodeTable>(
+  { store }: Pick<NodePorts, "store">,
+  table: T,
+  key: string,
+  change: RowChange<T>,
+  fence: Fence,
+): Promise<NodeRow<T> | undefined> {
+  const row = await store.update(table, key, change, fence);
   if (row === "refused") throw new LostTurnError(fence.uid);
   return row;
 }

@@ -37,24 +37,47 @@ export interface NodeHostPorts {
 }
 
 /** Messages to the node's own queues; made before the handlers, which send. */
+type NodeQueueOfUids = ReturnType<typeof createMemoryQueue>;
+
 export interface NodeQueues {
   readonly send: (queue: NodeQueue, uid: string, reason: string) => void;
-  readonly sources: { readonly [Q in NodeQueue]: ReturnType<typeof createMemoryQueue> };
+  readonly sources: { readonly [Q in NodeQueue]: NodeQueueOfUids };
 }
 
 const VISIBILITY_MS = 120_000;
-/** A turn waits 20 s at most for what takes long, and its other steps have limits of their own. */
+/** A turn hardly waits for what takes long, and its other steps have limits of their own. */
 const TURN_TIMEOUT_MS = 110_000;
-const TURNS_MAX = 32;
+/** More than twice the pods of a node: a turn that waits costs nothing, and must not keep others waiting. */
+const TURNS_MAX = 256;
 const FLUSHES_MAX = 8;
 const PROBE_TICK_MS = 100;
-const PROBES_MAX = 64;
+const PROBES_MAX = 256;
+/** A probe that still runs when it is due again is looked at once more after this. */
+const PROBE_BUSY_MS = 1_000;
+const END_MS_MAX = 5_000;
 /** Redelivery of a message that nobody settles ends some day; due times bring the work again. */
 const RECEIVES_MAX = 5;
 
 export function createNodeQueues({ clock, random }: Pick<NodeHostPorts, "clock" | "random">): NodeQueues {
-  const queue = (): ReturnType<typeof createMemoryQueue> =>
-    createMemoryQueue({ clock, random, visibilityMs: VISIBILITY_MS, maxReceiveCount: RECEIVES_MAX });
+  const queue = (): NodeQueueOfUids => {
+    const inner = createMemoryQueue({ clock, random, visibilityMs: VISIBILITY_MS, maxReceiveCount: RECEIVES_MAX });
+    // A message says "look": one that waits says it for all that came after it.
+    const waiting = new Set<string>();
+    return {
+      ...inner,
+      put(message) {
+        const { group = "" } = message;
+        if (waiting.has(group)) return;
+        waiting.add(group);
+        inner.put(message);
+      },
+      async receive(options) {
+        const batch = await inner.receive(options);
+        for (const { group = "" } of batch) waiting.delete(group);
+        return batch;
+      },
+    };
+  };
   const sources = { pods: queue(), statuses: queue() };
   return {
     sources,
@@ -62,7 +85,7 @@ export function createNodeQueues({ clock, random }: Pick<NodeHostPorts, "clock" 
   };
 }
 
-/** Runs until `signal` aborts and what runs then has ended. */
+/** Runs until `signal` aborts and what runs then has ended, or 5 s have passed. */
 export async function runNodeHost(ports: NodeHostPorts, queues: NodeQueues, handlers: NodeHandlers, signal: AbortSignal): Promise<void> {
   const { clock, log, store } = ports;
   const mapping = (functionName: string, source: NodeQueue, handler: SqsHandler, maximumConcurrency: number) =>
@@ -81,24 +104,31 @@ export async function runNodeHost(ports: NodeHostPorts, queues: NodeQueues, hand
     mapping("pod-sync", "pods", handlers.podSync, TURNS_MAX),
     mapping("pod-status", "statuses", handlers.podStatus, FLUSHES_MAX),
   ];
-  const running = new Set<Promise<void>>();
+  const running = new Map<string, Promise<void>>();
   const probes: Tick = {
     name: "probes",
     everyMs: PROBE_TICK_MS,
     act: async () => {
       const agenda = await store.agenda("probes");
       for (const key of await store.takeDue("probes", clock.now())) {
-        while (running.size >= PROBES_MAX) await Promise.race(running);
+        if (running.has(key) || running.size >= PROBES_MAX) {
+          await store.schedule("probes", key, clock.now() + PROBE_BUSY_MS);
+          continue;
+        }
         const turn = handlers
           .podProbe(key, agenda.get(key) ?? clock.now())
           .catch((error: unknown) => log.warn("a probe's turn failed", { probe: key, error: String(error) }))
-          .finally(() => running.delete(turn));
-        running.add(turn);
+          .finally(() => running.delete(key));
+        running.set(key, turn);
       }
     },
   };
-  await Promise.all([...handlers.ticks, probes].map((tick) => repeat(ports, tick, signal)));
-  await Promise.all([...mappings.map((one) => one.stop()), ...running]);
+  const ended = Promise.all([...handlers.ticks, probes].map((tick) => repeat(ports, tick, signal))).then(() =>
+    Promise.all([...mappings.map((one) => one.stop()), ...running.values()]),
+  );
+  await new Promise<void>((resolve) => (signal.aborted ? resolve() : signal.addEventListener("abort", () => resolve(), { once: true })));
+  // Whatever hangs in a call to somebody else is not waited for: a killed host leaves no more behind.
+  await Promise.race([ended, clock.after(END_MS_MAX)]);
 }
 
 async function repeat({ clock, log }: NodeHostPorts, { name, everyMs, act }: Tick, signal: AbortSignal): Promise<void> {

@@ -1,5 +1,5 @@
 /** Two agents on one root would tidy each other's pods away (node-agent §0). */
-import { link, mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { link, mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
 /** Another agent that lives has this root. The message names both. */
@@ -27,7 +27,7 @@ export async function lockRoot(rootDir: string): Promise<() => Promise<void>> {
         const [pid = "", start = ""] = held.split(" ");
         if (start !== "" && (await startOf(Number(pid))) === start)
           throw new RootInUseError(`${rootDir} is used by another node agent (pid ${pid}): end it, or choose another --root-dir`);
-        await rm(path, { force: true });
+        await takeAway(path, held);
       }
     }
   } finally {
@@ -36,6 +36,20 @@ export async function lockRoot(rootDir: string): Promise<() => Promise<void>> {
   return async () => {
     if ((await readFile(path, "utf8").catch(() => "")) === mine) await rm(path, { force: true });
   };
+}
+
+/** Only the lock that was looked at: another agent may have put its own there meanwhile, and gets it back. */
+async function takeAway(path: string, held: string): Promise<void> {
+  const aside = `${path}.stale.${process.pid}`;
+  try {
+    await rename(path, aside);
+    if ((await readFile(aside, "utf8")) !== held) await link(aside, path);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException; // every error of fs is one
+    if (code !== "ENOENT" && code !== "EEXIST") throw error;
+  } finally {
+    await rm(aside, { force: true });
+  }
 }
 
 /** A pid comes again, its start does not: clock ticks since boot, and the boot. Empty when there is no such process. */
