@@ -1,0 +1,117 @@
+/** A node agent in one piece, made with ports of our choice: for `deltaloop node`, and for tests on memory adapters. */
+import { createContainerGc, createLogRotation } from "../functions/node/container-gc/handler.ts";
+import { createEventRecorder } from "../functions/node/event-recorder/handler.ts";
+import { createHousekeeping, createSyncTick } from "../functions/node/housekeeping/handler.ts";
+import { createNodeHeartbeat } from "../functions/node/node-heartbeat/handler.ts";
+import { createPleg, createRuntimeCheck } from "../functions/node/pleg/handler.ts";
+import { createPodProbe } from "../functions/node/pod-probe/handler.ts";
+import { createPodSource } from "../functions/node/pod-source/handler.ts";
+import { createPodStatus, createPodStatusTick } from "../functions/node/pod-status/handler.ts";
+import { createPodSync } from "../functions/node/pod-sync/handler.ts";
+import type { Resource } from "../shared/api/resources.ts";
+import type { PodSource } from "../shared/kubelet/labels.ts";
+import type { MachineFacts } from "../shared/kubelet/node-object.ts";
+import type { NodeCondition, NodePorts } from "../shared/kubelet/node-ports.ts";
+import { Operations } from "../shared/kubelet/operations.ts";
+import type { NodePod } from "../shared/kubelet/pod.ts";
+import { NodeIdentity } from "../shared/kubelet/turns/node.ts";
+import { ObjectCache } from "../shared/kubelet/turns/object-cache.ts";
+import { PodSources } from "../shared/kubelet/turns/pod-sources.ts";
+import { wake } from "../shared/kubelet/turns/workers.ts";
+import { runApiSource } from "../shared/local/node/api-source.ts";
+import { createNodeQueues, runNodeHost } from "../shared/local/node/node-host.ts";
+import type { NodeHandlers, NodeQueues } from "../shared/local/node/node-host.ts";
+import type { KubeReader, KubeWatch, KubeWriter } from "../shared/ports/kube.ts";
+import type { Log } from "../shared/ports/log.ts";
+
+const RETRY_MS = 500;
+
+/** The outside world, and who this node is. */
+export interface NodeAgentParts extends Pick<
+  NodePorts,
+  "cri" | "store" | "files" | "cgroups" | "prober" | "clock" | "random" | "log" | "options" | "pods" | "condition"
+> {
+  readonly kube: KubeReader & KubeWriter & KubeWatch<Resource>;
+  readonly facts: MachineFacts;
+  readonly runtimeVersion: string;
+  /** Nothing is taken away until each of them has delivered. */
+  readonly sources: readonly PodSource[];
+}
+
+export interface NodeAgent {
+  readonly ports: NodePorts;
+  readonly queues: NodeQueues;
+  /** What a source calls with all its pods. */
+  emit(source: PodSource): (pods: readonly NodePod[]) => void;
+  /** The host and the API source, until `signal` aborts and what runs then has ended. */
+  run(signal: AbortSignal): Promise<void>;
+}
+
+/** What nobody has found out yet. */
+export function startCondition(startedAtMs: number): NodeCondition {
+  return { startedAtMs, sourcesReady: false, syncedOnce: false, lastLoopMs: startedAtMs };
+}
+
+export function createNodeAgent(parts: NodeAgentParts): NodeAgent {
+  const { kube, clock, random, log, options, facts, store } = parts;
+  const queues = createNodeQueues({ clock, random });
+  const ports: NodePorts = {
+    ...parts,
+    operations: new Operations(clock, (uid) => void wake(ports, uid, "an operation ended").catch(logged(log, "a pod was not woken"))),
+    objects: new ObjectCache(kube, clock),
+    record: createEventRecorder({ kube, clock, log, nodeName: options.nodeName, nameSalt: Math.floor(random.next() * 1_000_000) }),
+    send: queues.send,
+    readNode: () => identity.read(),
+    resources: facts.resources,
+  };
+  const identity = new NodeIdentity(ports, facts, parts.runtimeVersion);
+  const deliver = createPodSource(new PodSources(ports, parts.sources));
+  const emit = (source: PodSource) => (pods: readonly NodePod[]) =>
+    void deliver(source, pods).catch(logged(log, "a source's pods were not handled"));
+  return {
+    ports,
+    queues,
+    emit,
+    run: async (signal) => {
+      const host = runNodeHost({ store, clock, random, log }, queues, handlersOf(ports, identity), signal);
+      await Promise.all([host, runApiSourceOnceRegistered(ports, kube, emit("api"), signal)]);
+    },
+  };
+}
+
+/** Source of the periods: node-agent §1. */
+function handlersOf(ports: NodePorts, identity: NodeIdentity): NodeHandlers {
+  const heartbeat = createNodeHeartbeat(identity);
+  return {
+    podSync: createPodSync(ports),
+    podStatus: createPodStatus(ports),
+    podProbe: createPodProbe(ports),
+    ticks: [
+      { name: "runtime check", everyMs: 5_000, act: createRuntimeCheck(ports) },
+      { name: "relist", everyMs: 1_000, act: createPleg(ports) },
+      { name: "sync tick", everyMs: 1_000, act: createSyncTick(ports) },
+      { name: "housekeeping", everyMs: 2_000, act: createHousekeeping(ports) },
+      { name: "statuses", everyMs: 10_000, act: createPodStatusTick(ports) },
+      { name: "node status", everyMs: 10_000, act: heartbeat.status },
+      { name: "node lease", everyMs: 10_000, act: heartbeat.lease },
+      { name: "container garbage", everyMs: 60_000, act: createContainerGc(ports) },
+      { name: "log rotation", everyMs: 10_000, act: createLogRotation(ports) },
+    ],
+  };
+}
+
+/** The API server shows a node its pods only once there is the node (§2.4). */
+async function runApiSourceOnceRegistered(
+  ports: NodePorts,
+  kube: KubeWatch<Resource>,
+  emit: Parameters<typeof runApiSource>[0]["emit"],
+  signal: AbortSignal,
+): Promise<void> {
+  const { clock, random, log, options, condition } = ports;
+  while (condition.node === undefined && !signal.aborted) await clock.after(RETRY_MS, signal).catch(() => undefined);
+  await runApiSource({ kube, nodeName: options.nodeName, emit, log, clock, random }, signal);
+}
+
+function logged(log: Log, message: string): (error: unknown) => void {
+  return (error) => log.error(message, { error: error instanceof Error ? error.message : String(error) });
+}

@@ -1,0 +1,52 @@
+// Would catch: a pod's status or volumes that wait for the next round because the API server's authorizer had not seen the pod yet,
+// and an error that is hidden, or a request repeated, where patience cannot help.
+import { describe, expect, it } from "vitest";
+import { createVirtualClock } from "../../../../shared/adapters/memory/clock.ts";
+import { patientKube } from "../../../../shared/local/node/patient-kube.ts";
+import { KubeApiError } from "../../../../shared/ports/errors.ts";
+
+type NodeKube = Parameters<typeof patientKube>[0];
+
+const forbidden = new KubeApiError({ code: 403, reason: "Forbidden" });
+
+/** Each call fails with the next of `errors`, then all succeed. */
+function start(...errors: readonly Error[]) {
+  const clock = createVirtualClock(0);
+  const calls: number[] = [];
+  const answer = async <T>(value: T): Promise<T> => {
+    const error = errors[calls.push(clock.now()) - 1];
+    if (error !== undefined) throw error;
+    return value;
+  };
+  const object = { kind: "Pod", metadata: { name: "web" } };
+  // Only what the cases below call.
+  const kube = { get: () => answer(object), create: () => answer(object) } as unknown as NodeKube;
+  return { kube: patientKube(kube, clock), clock, calls };
+}
+
+describe("a node's way to the API server", () => {
+  it("asks again for what it is refused, until the authorizer has seen the pod", async () => {
+    const { kube, clock, calls } = start(forbidden, forbidden);
+    const got = kube.get("pods", "default", "web");
+    await clock.advance(1_000);
+    expect(await got).toMatchObject({ metadata: { name: "web" } });
+    expect(calls.map((at) => at - (calls[0] ?? 0))).toEqual([0, 100, 400]);
+  });
+
+  it("gives up after 1.3 s", async () => {
+    const { kube, clock, calls } = start(forbidden, forbidden, forbidden, forbidden);
+    const got = expect(kube.get("pods", "default", "web")).rejects.toBe(forbidden);
+    await clock.advance(2_000);
+    await got;
+    expect(calls).toHaveLength(4);
+  });
+
+  it("does not repeat what failed for another reason, nor what it makes on its own behalf", async () => {
+    const conflict = new KubeApiError({ code: 409, reason: "Conflict" });
+    const once = start(conflict);
+    await expect(once.kube.get("pods", "default", "web")).rejects.toBe(conflict);
+    const own = start(forbidden);
+    await expect(own.kube.create({ resource: "nodes", namespace: "", body: {} })).rejects.toBe(forbidden);
+    expect([once.calls.length, own.calls.length]).toEqual([1, 1]);
+  });
+});
