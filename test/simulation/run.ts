@@ -1,8 +1,9 @@
-/** `npm run sim -- --seed n [--seeds a-b] [--trace] [--off rule,rule] [--stop]`: the simulation, seed by seed. */
+/** `npm run sim -- --seed n [--seeds a-b] [--trace] [--off rule,rule] [--stop]`: the simulation, seed by seed; `--node`: that of a node agent. */
 import { parseArgs } from "node:util";
 import { isKnown } from "./checks.ts";
 import { isRule, RULES } from "./rules.ts";
 import type { Rule } from "./rules.ts";
+import { simulateNode } from "./node/world.ts";
 import { simulate } from "./world.ts";
 
 const { values } = parseArgs({
@@ -13,6 +14,7 @@ const { values } = parseArgs({
     off: { type: "string", default: "" },
     stop: { type: "boolean", default: false },
     stats: { type: "boolean", default: false },
+    node: { type: "boolean", default: false },
   },
 });
 
@@ -32,6 +34,11 @@ process.on("SIGTERM", () => {
   process.exit(1);
 });
 for (let seed = first; seed <= last; seed++) {
+  if (values.node) {
+    await runNode(seed);
+    if (failures > 0 && values.stop) break;
+    continue;
+  }
   const result = await simulate({ seed, off, ...(values.trace && { trace: (line: string) => console.log(line) }) });
   done++;
   for (const { rule } of result.violations) {
@@ -50,6 +57,17 @@ summarise();
 process.exitCode = failures > 0 ? 1 : 0;
 // Processes that died in a run never answer; nothing waits for them.
 process.exit();
+
+async function runNode(seed: number): Promise<void> {
+  done++;
+  try {
+    const { stats } = await simulateNode(seed, values.trace ? console.log : undefined);
+    for (const [name, value] of Object.entries(stats)) totals[name] = (totals[name] ?? 0) + value;
+  } catch (error) {
+    failures++;
+    console.log(`seed ${seed}: ${error instanceof Error ? error.message : String(error)}`);
+  }
+}
 
 function summarise(): void {
   console.log(`${done} seeds, ${failures} failed, ${((performance.now() - startedAt) / 1000).toFixed(1)} s`);

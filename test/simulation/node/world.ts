@@ -1,0 +1,327 @@
+/**
+ * One node from one seed: users who make, change and delete pods and manifests, containers that end, images that do not come, a
+ * runtime and an API server that fail, and an agent that dies, for some minutes; then calm, in which everything must come out as it
+ * is wanted, and stay so. The rules of test/support/node-rig/rules.ts hold all along.
+ */
+import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
+import { isMirrorPod, LABELS } from "../../../shared/kubelet/labels.ts";
+import { isTerminalPhase } from "../../../shared/kubelet/pod.ts";
+import type { ContainerSpec, ContainerStatusEntry, NodePod } from "../../../shared/kubelet/pod.ts";
+import { CriError } from "../../../shared/ports/cri-error.ts";
+import type { ContainerStatus } from "../../../shared/ports/cri-types.ts";
+import { NodeRig } from "../../support/node-rig/rig.ts";
+import type { Call, CallFate } from "../../support/node-rig/life.ts";
+
+export interface NodeRun {
+  readonly virtualMinutes: number;
+  readonly stats: Readonly<Record<string, number>>;
+}
+
+const SECONDS = 1_000;
+const BUSY_MS = 120 * SECONDS;
+/** The longest wait is a back-off of 300 s, looked at half a minute late. */
+const CALM_MS_MAX = 600 * SECONDS;
+const KEPT_MS = 60 * SECONDS;
+const PODS_MAX = 7;
+const STEP_MS = 500;
+const SLOW_MS_MAX = 10 * SECONDS;
+const AWAY_MS_MAX = 20 * SECONDS;
+/** A call without an answer ends after this. Source: shared/adapters/cri. */
+const CRI_TIMEOUT_MS = 120 * SECONDS;
+
+const IMAGES = {
+  "app:2": {},
+  "slow:1": { stopAfterMs: 3 * SECONDS },
+  "deaf:1": { stopAfterMs: "never" },
+  "ends:1": { exitAfterMs: 6 * SECONDS },
+  "fails:1": { exitAfterMs: 4 * SECONDS, exitCode: 2 },
+  "init:1": { exitAfterMs: 2 * SECONDS },
+  "broken:1": { startError: "exec: no such file" },
+} as const;
+/** What goes on until somebody ends it. */
+const LASTING = ["app:1", "app:2", "slow:1", "deaf:1", "far:1"];
+
+export async function simulateNode(seed: number, log?: (line: string) => void): Promise<NodeRun> {
+  return await new NodeWorld(seed, log).run();
+}
+
+class NodeWorld {
+  readonly #random: { next(): number };
+  readonly #rig: NodeRig;
+  readonly #mix: { readonly cri: number; readonly api: number; readonly deaths: number; readonly hangs: number; readonly others: number };
+  readonly #stats: Record<string, number> = {};
+  readonly #log: (line: string) => void;
+  #isBusy = true;
+  #runtimeAwayUntilMs = 0;
+  #numbers = 0;
+
+  constructor(seed: number, log: (line: string) => void = () => undefined) {
+    this.#log = log;
+    this.#random = createSeededRandom(seed * 7_919 + 17);
+    const some = (share: number): number => (this.#chance(0.6) ? share * this.#random.next() : 0);
+    this.#mix = { cri: some(0.1), api: some(0.15), deaths: some(0.03), hangs: some(0.01), others: some(0.1) };
+    this.#rig = new NodeRig({
+      seed,
+      manifests: this.#chance(0.7),
+      images: IMAGES,
+      remoteImages: { "far:1": { pullMs: 15 * SECONDS }, "bad:1": { pullError: "manifest unknown" } },
+      apiFaults: () => (this.#isBusy ? { api: this.#mix.api, watch: this.#mix.api / 4 } : { api: 0, watch: 0 }),
+      log,
+    });
+    this.#rig.fateOf = (call) => this.#fateOf(call);
+  }
+
+  async run(): Promise<NodeRun> {
+    const rig = this.#rig;
+    const startMs = rig.clock.now();
+    rig.start();
+    while (rig.clock.now() - startMs < BUSY_MS) {
+      await rig.advance(STEP_MS);
+      if (!rig.isAlive && this.#chance(0.05)) this.#restart();
+      if (this.#chance(0.12)) await this.#user();
+      if (this.#chance(this.#mix.others / 4)) await this.#stranger();
+    }
+    this.#isBusy = false;
+    rig.cri.setNetworkReady(true);
+    if (!rig.isAlive) this.#restart();
+    await this.#settle();
+    return { virtualMinutes: (rig.clock.now() - startMs) / 60_000, stats: this.#stats };
+  }
+
+  async #settle(): Promise<void> {
+    const rig = this.#rig;
+    const endMs = rig.clock.now() + CALM_MS_MAX;
+    for (let wrong = await this.#unlikeWanted(); wrong !== undefined; wrong = await this.#unlikeWanted()) {
+      if (rig.clock.now() >= endMs) throw new Error(`after ${CALM_MS_MAX / SECONDS} s of calm: ${wrong}\n${await rig.describe()}`);
+      await rig.advance(2 * SECONDS);
+      // A death that was drawn before the calm may strike in it.
+      if (!rig.isAlive) this.#restart();
+    }
+    const lasting = (await rig.containers()).filter(({ state }) => state === "CONTAINER_RUNNING").map(({ id }) => id);
+    await rig.advance(KEPT_MS);
+    const wrong = await this.#unlikeWanted();
+    if (wrong !== undefined && !wrong.startsWith("loops"))
+      throw new Error(`as wanted, and then not any more: ${wrong}\n${await rig.describe()}`);
+    for (const { id, state, image } of await rig.containers())
+      if (lasting.includes(id) && LASTING.includes(image) && state !== "CONTAINER_RUNNING")
+        throw new Error(`${id} was ended without need\n${await rig.describe()}`);
+  }
+
+  /** @returns what is not yet as it should be */
+  async #unlikeWanted(): Promise<string | undefined> {
+    const rig = this.#rig;
+    const [pods, mirrors] = [rig.pods().filter((pod) => !isMirrorPod(pod)), rig.pods().filter(isMirrorPod)];
+    const wanted = new Set([...pods, ...rig.manifests()].map(({ metadata }) => metadata.uid));
+    const containers = Map.groupBy(await rig.containers(), ({ labels }) => labels[LABELS.podUid] ?? "");
+    for (const [uid, ofPod] of containers)
+      if (!wanted.has(uid) && ofPod.some(({ state }) => state === "CONTAINER_RUNNING")) return `${uid} is nobody's, and runs`;
+    const ready = new Set((await rig.cri.listPodSandbox({ state: "SANDBOX_READY" })).map(({ metadata }) => metadata.uid));
+    for (const uid of ready) if (!wanted.has(uid)) return `a sandbox of ${uid}, which is nobody's`;
+    for (const uid of await rig.files.podsWithDirectories()) if (!wanted.has(uid)) return `a directory of ${uid}, which is nobody's`;
+    for (const pod of pods) {
+      if (pod.metadata.deletionTimestamp !== undefined) return `${pod.metadata.name} is not gone`;
+      const ofPod = containers.get(pod.metadata.uid) ?? [];
+      // Without its sandbox a pod that never restarts stays as it is, also upstream's (node-agent 12, 28).
+      if (pod.spec.restartPolicy === "Never" && ofPod.length > 0 && !ready.has(pod.metadata.uid)) continue;
+      const wrong = unlikeReality(pod, pod.status, ofPod);
+      if (wrong !== undefined) return wrong;
+    }
+    for (const pod of rig.manifests()) {
+      const mirror = mirrors.find(({ metadata }) => metadata.name === pod.metadata.name);
+      if (mirror === undefined) return `no mirror of ${pod.metadata.name}`;
+      const wrong = unlikeReality(pod, mirror.status, containers.get(pod.metadata.uid) ?? []);
+      if (wrong !== undefined) return wrong;
+    }
+    return mirrors.length === rig.manifests().length ? rig.phaseLeft() : "a mirror too many";
+  }
+
+  async #user(): Promise<void> {
+    const rig = this.#rig;
+    const pods = rig.pods().filter((pod) => !isMirrorPod(pod));
+    const pod = pods[Math.floor(this.#random.next() * pods.length)];
+    switch (this.#pick(["create", "create", "create", "delete", "delete", "change", "deadline", "manifest"] as const)) {
+      case "create":
+        if (pods.length >= PODS_MAX) return;
+        this.#did("created");
+        await rig.create(`p${++this.#numbers}`, this.#spec());
+        return;
+      case "delete":
+        if (pod === undefined) return;
+        this.#did("deleted");
+        await rig.delete(pod.metadata.name, this.#pick([undefined, undefined, 0, 1, 4, 60]));
+        return;
+      case "change": {
+        const container = pod?.spec.containers[0];
+        if (pod === undefined || container === undefined) return;
+        this.#did("changed");
+        await rig.patch(pod.metadata.name, {
+          metadata: { labels: { n: String(this.#numbers) } },
+          spec: { containers: [{ name: container.name, image: this.#pick(["app:1", "app:2", "slow:1"]) }] },
+        });
+        return;
+      }
+      case "deadline":
+        if (pod === undefined || pod.spec.activeDeadlineSeconds !== undefined) return;
+        this.#did("given a deadline");
+        await rig.patch(pod.metadata.name, { spec: { activeDeadlineSeconds: Math.ceil(this.#random.next() * 60) } });
+        return;
+      case "manifest": {
+        const file = this.#pick(["a.yaml", "b.yaml"]);
+        if (!rig.hasManifests) return;
+        this.#did("manifests changed");
+        rig.setManifest(
+          file,
+          this.#chance(0.25) ? undefined : { name: file.slice(0, 1), spec: { ...this.#spec(), restartPolicy: "Always" } },
+        );
+        return;
+      }
+    }
+  }
+
+  /** What happens to a node from outside. */
+  async #stranger(): Promise<void> {
+    const { cri, clock } = this.#rig;
+    const kind = this.#pick(["container", "sandbox", "network", "runtime", "orphan"] as const);
+    this.#did(`${kind} hit`);
+    switch (kind) {
+      case "container": {
+        const running = await cri.listContainers({ state: "CONTAINER_RUNNING" });
+        if (running.length > 0) await cri.stopContainer(this.#pick(running).id, 0);
+        return;
+      }
+      case "sandbox": {
+        const ready = await cri.listPodSandbox({ state: "SANDBOX_READY" });
+        if (ready.length > 0) await cri.stopPodSandbox(this.#pick(ready).id);
+        return;
+      }
+      case "network":
+        cri.setNetworkReady(false);
+        void clock.after(this.#random.next() * AWAY_MS_MAX).then(() => cri.setNetworkReady(true));
+        return;
+      case "runtime":
+        this.#runtimeAwayUntilMs = clock.now() + this.#random.next() * AWAY_MS_MAX;
+        return;
+      case "orphan": {
+        const uid = `orphan-${++this.#numbers}`;
+        await cri.runPodSandbox({ metadata: { name: uid, namespace: "default", uid, attempt: 0 }, labels: { [LABELS.podUid]: uid } });
+        return;
+      }
+    }
+  }
+
+  #fateOf({ port, verb }: Call): CallFate {
+    if (!this.#isBusy) return "live";
+    if (this.#chance(this.#mix.deaths / 20)) {
+      this.#did("deaths");
+      this.#log(`died in ${verb}`);
+      return this.#chance(0.5) ? "dieBefore" : "dieAfter";
+    }
+    if (port !== "cri") return "live";
+    const { clock } = this.#rig;
+    if (clock.now() < this.#runtimeAwayUntilMs) return { fail: new CriError("Unavailable", "nobody answers") };
+    if (this.#chance(this.#mix.cri)) {
+      this.#did("runtime faults");
+      const fault = this.#pick(["unavailable", "lost", "slow"] as const);
+      if (fault === "slow") return { after: clock.after(this.#random.next() * SLOW_MS_MAX) };
+      const error = new CriError("Unavailable", "the connection broke");
+      return fault === "lost" ? { lose: error } : { fail: error };
+    }
+    if (!this.#chance(this.#mix.hangs)) return "live";
+    this.#did("hangs");
+    return {
+      after: clock.after(CRI_TIMEOUT_MS).then(() => {
+        throw new CriError("DeadlineExceeded", "context deadline exceeded");
+      }),
+    };
+  }
+
+  #spec(): { readonly containers: ContainerSpec[]; readonly [field: string]: unknown } {
+    const image = (): string => this.#pick([...LASTING, ...LASTING, "ends:1", "fails:1", "bad:1", "broken:1"]);
+    const containers = (this.#chance(0.4) ? ["a", "b"] : ["a"]).map((name): ContainerSpec => ({
+      name,
+      image: image(),
+      ...(this.#chance(0.3) && { readinessProbe: { exec: { command: ["x"] }, periodSeconds: 2 } }),
+      ...(this.#chance(0.2) && { lifecycle: { preStop: { exec: { command: ["x"] } } } }),
+    }));
+    const init: readonly ContainerSpec[] = [
+      ...(this.#chance(0.25) ? [{ name: "i", image: "init:1" }] : []),
+      ...(this.#chance(0.2) ? [{ name: "s", image: "app:1", restartPolicy: "Always" }] : []),
+    ];
+    return {
+      restartPolicy: this.#pick(["Always", "Always", "OnFailure", "Never"]),
+      terminationGracePeriodSeconds: this.#pick([30, 5, 1]),
+      ...(this.#chance(0.1) && { hostNetwork: true }),
+      ...(init.length > 0 && { initContainers: [...init] }),
+      containers,
+    };
+  }
+
+  #restart(): void {
+    this.#did("restarts");
+    this.#rig.start();
+  }
+
+  #did(what: string): void {
+    this.#stats[what] = (this.#stats[what] ?? 0) + 1;
+  }
+
+  #chance(share: number): boolean {
+    return share > 0 && this.#random.next() < share;
+  }
+
+  #pick<T>(values: readonly T[]): T {
+    const value = values[Math.floor(this.#random.next() * values.length)];
+    // An empty list is a slip of the caller.
+    return value as T;
+  }
+}
+
+/** @returns in what `status` differs from the containers, or what of the pod does not run though it should */
+function unlikeReality(
+  { metadata: { name: pod }, spec }: NodePod,
+  status: NodePod["status"],
+  containers: readonly ContainerStatus[],
+): string | undefined {
+  if (isTerminalPhase(status?.phase)) {
+    const running = containers.find(({ state }) => state === "CONTAINER_RUNNING");
+    return running && `${pod} is ${status.phase}, and ${running.metadata.name} runs`;
+  }
+  const wouldEnd = spec.restartPolicy !== "Always" && spec.containers.every(({ image }) => !LASTING.includes(image ?? ""));
+  const isHeld = spec.containers.some(({ image }) => image === "bad:1" || image === "broken:1");
+  const loops = spec.containers.some(({ image }) => image === "fails:1" || image === "ends:1");
+  if (wouldEnd && !isHeld && spec.restartPolicy === "Never") return `${pod} should have ended`;
+  for (const { name, image = "" } of spec.containers) {
+    const entry = status?.containerStatuses?.find((one) => one.name === name);
+    const newest = newestOf(containers, name);
+    // Its image may have been changed after it had ended.
+    const hasEnded =
+      newest?.state === "CONTAINER_EXITED" &&
+      (spec.restartPolicy === "Never" || (spec.restartPolicy === "OnFailure" && newest.exitCode === 0));
+    if (LASTING.includes(image) && !hasEnded) {
+      if (newest?.state !== "CONTAINER_RUNNING") return `${pod} ${name} does not run`;
+      if (entry?.state?.running === undefined) return `${pod} ${name} runs, and its status says ${JSON.stringify(entry?.state)}`;
+      if (entry.ready !== true) return `${pod} ${name} is not ready`;
+    }
+    const told = difference(entry, newest);
+    if (told !== undefined) return `${loops ? "loops: " : ""}${pod} ${name}: ${told}`;
+  }
+  const expected = spec.containers.every(({ image }) => image === "bad:1") ? "Pending" : undefined;
+  return expected === undefined || status?.phase === expected ? undefined : `${pod} is ${status?.phase}`;
+}
+
+function difference(entry: ContainerStatusEntry | undefined, newest: ContainerStatus | undefined): string | undefined {
+  if (newest === undefined) return entry?.containerID ? `its status names ${entry.containerID}, which is gone` : undefined;
+  if (newest.state === "CONTAINER_CREATED") return undefined;
+  const terminated = entry?.state?.terminated ?? entry?.lastState?.terminated;
+  const id = newest.state === "CONTAINER_RUNNING" ? entry?.containerID : terminated?.containerID;
+  if (id !== `containerd://${newest.id}`) return `its status names ${id}, its newest is ${newest.id}`;
+  if (newest.state === "CONTAINER_EXITED" && terminated?.exitCode !== newest.exitCode)
+    return `exit code ${terminated?.exitCode}, not ${newest.exitCode}`;
+  return entry?.restartCount === newest.metadata.attempt
+    ? undefined
+    : `restart count ${entry?.restartCount}, not ${newest.metadata.attempt}`;
+}
+
+function newestOf(containers: readonly ContainerStatus[], name: string): ContainerStatus | undefined {
+  return containers.filter(({ metadata }) => metadata.name === name).toSorted((a, b) => b.metadata.attempt - a.metadata.attempt)[0];
+}

@@ -1,0 +1,105 @@
+/** NodeFiles in memory: what a node's disk holds, as far as the agent's turns can tell. It outlives the agent. */
+import type { NodeFiles, VolumeFile, VolumePlace } from "../../../shared/ports/node-files.ts";
+import { NodeFilesError } from "../../../shared/ports/node-files.ts";
+
+export interface MemoryNodeFiles extends NodeFiles {
+  /** Appends to a file; the runtime writes its logs this way. */
+  append(path: string, text: string): void;
+  /** What containers would have written there, e.g. a termination message. */
+  write(path: string, text: string): void;
+  read(path: string): string | undefined;
+  /** The payload that a volume shows now. */
+  payload(hostPath: string): readonly VolumeFile[] | undefined;
+}
+
+const PODS = "/root/pods";
+const LOGS = "/logs";
+
+export function createMemoryNodeFiles(): MemoryNodeFiles {
+  const directories = new Set<string>();
+  const files = new Map<string, string>();
+  const payloads = new Map<string, readonly VolumeFile[]>();
+  const links = new Map<string, string>();
+  let names = 0;
+
+  const make = (path: string): string => {
+    directories.add(path);
+    return path;
+  };
+  const removeBelow = (root: string): void => {
+    const isBelow = (path: string): boolean => path === root || path.startsWith(`${root}/`);
+    for (const path of directories) if (isBelow(path)) directories.delete(path);
+    for (const path of files.keys()) if (isBelow(path)) files.delete(path);
+    for (const path of payloads.keys()) if (isBelow(path)) payloads.delete(path);
+  };
+  const volumePath = ({ uid, plugin, name }: VolumePlace): string => `${PODS}/${uid}/volumes/${plugin}/${name}`;
+  const childrenOf = (root: string): readonly string[] => [
+    ...new Set(
+      [...directories, ...files.keys()].flatMap((path) =>
+        path.startsWith(`${root}/`) ? (path.slice(root.length + 1).split("/")[0] ?? []) : [],
+      ),
+    ),
+  ];
+
+  return {
+    append: (path, text) => void files.set(path, (files.get(path) ?? "") + text),
+    write: (path, text) => void files.set(path, text),
+    read: (path) => files.get(path),
+    payload: (path) => payloads.get(path),
+
+    volumePath: async (volume) => (payloads.has(volumePath(volume)) ? volumePath(volume) : undefined),
+    rotateLog: async () => undefined, // logs are short here
+    makePodDirectories: async (uid) => void make(`${PODS}/${uid}`),
+    podsWithDirectories: async () => childrenOf(PODS),
+    removePodDirectory: async (uid) => removeBelow(`${PODS}/${uid}`),
+    async writeVolume(volume, payload) {
+      payloads.set(volumePath(volume), payload);
+      return make(volumePath(volume));
+    },
+    makeEmptyDir: async (volume) => make(volumePath(volume)),
+    async checkHostPath(path, type) {
+      if (type === "Directory" && !directories.has(path))
+        throw new NodeFilesError(`hostPath type check failed: ${path} is not a directory`);
+    },
+    makeSubPath: async (root, subPath) => make(`${root}/${subPath}`),
+    async writeHostsFile(uid, content) {
+      const path = `${PODS}/${uid}/etc-hosts`;
+      files.set(path, content);
+      return path;
+    },
+    readHostFile: async () => "",
+    async makeTerminationLog(uid, container) {
+      const path = `${PODS}/${uid}/containers/${container}/${(++names).toString(16).padStart(8, "0")}`;
+      files.set(path, "");
+      return path;
+    },
+    readTerminationLog: async (path, bytesMax) => files.get(path)?.slice(0, bytesMax),
+    makeLogDirectory: async (directory) => make(`${LOGS}/${directory}`),
+    async highestLogNumber(directory) {
+      const numbers = childrenOf(`${LOGS}/${directory}`).flatMap((name) =>
+        /^(\d+)\.log(\.|$)/u.test(name) ? Number.parseInt(name, 10) : [],
+      );
+      return numbers.length === 0 ? undefined : Math.max(...numbers);
+    },
+    async tailLog(path, { linesMax, bytesMax }) {
+      const lines = (files.get(path) ?? "").split("\n").filter((line) => line !== "");
+      return lines
+        .slice(-linesMax)
+        .map((line) => line.split(" ").slice(3).join(" "))
+        .join("\n")
+        .slice(-bytesMax);
+    },
+    async linkContainerLog(name, logPath) {
+      if (files.has(logPath)) links.set(name, logPath);
+    },
+    async removeContainerLogs(logPath) {
+      for (const path of files.keys()) if (path === logPath || path.startsWith(`${logPath}.`)) files.delete(path);
+      for (const [name, target] of links) if (target === logPath) links.delete(name);
+    },
+    logDirectories: async () => childrenOf(LOGS),
+    removeLogDirectory: async (directory) => removeBelow(`${LOGS}/${directory}`),
+    async removeDeadLinks() {
+      for (const [name, target] of links) if (!files.has(target)) links.delete(name);
+    },
+  };
+}

@@ -1,0 +1,102 @@
+/**
+ * One life of a node agent's process: its ports are handed out through here, and after its death they never answer again. What a
+ * call has done by then stays done.
+ */
+import type { Clock } from "../../../shared/ports/clock.ts";
+
+export interface Call {
+  readonly port: "cri" | "kube" | "files" | "cgroups" | "prober";
+  readonly verb: string;
+  readonly args: readonly unknown[];
+}
+
+/** What becomes of a call: it waits, it fails, its answer is lost, or it is the last one, executed or not. */
+export type CallFate =
+  | "live"
+  | "dieBefore"
+  | "dieAfter"
+  | { readonly after: Promise<unknown> }
+  | { readonly fail: Error }
+  | { readonly lose: Error };
+
+export class Life {
+  readonly #died = new AbortController();
+  readonly #fateOf: (call: Call) => CallFate;
+
+  constructor(fateOf: (call: Call) => CallFate) {
+    this.#fateOf = fateOf;
+  }
+
+  get isOver(): boolean {
+    return this.#died.signal.aborted;
+  }
+
+  die(): void {
+    this.#died.abort(new Error("died"));
+  }
+
+  clock(clock: Clock): Clock {
+    return { now: () => clock.now(), after: (ms, signal) => (this.isOver ? never() : this.#answer(clock.after(ms, signal))) };
+  }
+
+  over<T extends object>(port: Call["port"], target: T): T {
+    return new Proxy(target, {
+      get: (object, property) => {
+        // A method of a port; everything else is passed on as it is.
+        const value: unknown = Reflect.get(object, property);
+        if (typeof value !== "function") return value;
+        return (...args: readonly unknown[]): unknown =>
+          this.#call({ port, verb: String(property), args }, () => Reflect.apply(value, object, args));
+      },
+    });
+  }
+
+  #call(call: Call, execute: () => unknown): unknown {
+    if (this.isOver) return never();
+    const fate = this.#fateOf(call);
+    if (fate === "dieBefore") {
+      this.die();
+      return never();
+    }
+    if (typeof fate === "object") {
+      if ("fail" in fate) return Promise.reject(fate.fail);
+      if ("lose" in fate) return this.#answer(Promise.resolve(execute()).then(() => Promise.reject(fate.lose)));
+      return this.#answer(fate.after.then(() => (this.isOver ? never() : execute())));
+    }
+    const answer = execute();
+    if (isStream(answer)) return this.#each(answer);
+    return answer instanceof Promise ? this.#answer(answer, fate === "dieAfter") : answer;
+  }
+
+  async *#each<T>(items: AsyncIterable<T>): AsyncGenerator<T> {
+    const iterator = items[Symbol.asyncIterator]();
+    try {
+      for (;;) {
+        const { done, value } = await this.#answer(iterator.next());
+        if (done === true) return;
+        yield value;
+      }
+    } finally {
+      await iterator.return?.();
+    }
+  }
+
+  async #answer<T>(answer: Promise<T>, isLast = false): Promise<T> {
+    try {
+      return await answer;
+    } finally {
+      if (isLast) this.die();
+      // The process is gone: neither value nor error reaches anybody.
+      // oxlint-disable-next-line no-unsafe-finally
+      if (this.isOver) await never();
+    }
+  }
+}
+
+function isStream(value: unknown): value is AsyncIterable<unknown> {
+  return typeof value === "object" && value !== null && Symbol.asyncIterator in value;
+}
+
+function never(): Promise<never> {
+  return new Promise(() => undefined);
+}

@@ -1,0 +1,74 @@
+/**
+ * What must hold of a node at every moment, whatever happens to its agent (node-agent §0). A breach is an error at once.
+ *
+ * R1 a pod has at most one READY sandbox.
+ * R2 a pod has at most one RUNNING container of a name.
+ * R3 nothing of a pod is made or started once its end was asked for.
+ * R4 a terminal phase is never left; but a status that the API server executes late may undo it until the next look.
+ * R5 before all sources are ready nothing of an unknown pod that lives is stopped or removed.
+ */
+import type { NodePorts } from "../../../shared/kubelet/node-ports.ts";
+import { LABELS } from "../../../shared/kubelet/labels.ts";
+import type { Cri } from "../../../shared/ports/cri.ts";
+
+export interface RuleInput {
+  readonly cri: Cri;
+  /** Whose container or sandbox it is. */
+  readonly uid: string;
+  /** Of the container or sandbox. */
+  readonly id: string;
+  /** Of the agent that lives now. */
+  readonly ports: NodePorts;
+  readonly verb: string;
+  /** UIDs that were being deleted when this agent started. */
+  readonly deletedBefore: ReadonlySet<string>;
+}
+
+const MAKES: ReadonlySet<string> = new Set(["runPodSandbox", "createContainer", "startContainer"]);
+const TAKES: ReadonlySet<string> = new Set(["stopContainer", "removeContainer", "stopPodSandbox", "removePodSandbox"]);
+
+export function isChange(verb: string): boolean {
+  return MAKES.has(verb) || TAKES.has(verb) || verb === "pullImage" || verb === "execSync";
+}
+
+/** At the moment in which the agent sends a call. @returns what is wrong with it */
+export async function wrongToSend({ cri, uid, id, ports, verb, deletedBefore }: RuleInput): Promise<string | undefined> {
+  if (TAKES.has(verb)) {
+    if (ports.condition.sourcesReady || ports.pods.get(uid) !== undefined) return undefined;
+    const [containers, sandboxes] = await Promise.all([cri.listContainers({ id }), cri.listPodSandbox({ id })]);
+    const lives = containers[0]?.state === "CONTAINER_RUNNING" || sandboxes[0]?.state === "SANDBOX_READY";
+    return lives ? `R5 ${verb} of pod ${uid} before all sources are ready` : undefined;
+  }
+  if (!MAKES.has(verb)) return undefined;
+  if (deletedBefore.has(uid)) return `R3 ${verb} of pod ${uid}, which was being deleted before the agent started`;
+  // The memory store answers with what stands there now.
+  const record = await ports.store.read("workers", uid);
+  return record?.terminatingAtMs === undefined ? undefined : `R3 ${verb} of pod ${uid}, whose end was asked for`;
+}
+
+/** After a change. @returns what is wrong with the runtime's state */
+export async function wrongInRuntime(cri: Cri): Promise<string | undefined> {
+  const sandboxes = twice((await cri.listPodSandbox({ state: "SANDBOX_READY" })).map(({ metadata }) => metadata.uid));
+  if (sandboxes !== undefined) return `R1 two READY sandboxes of pod ${sandboxes}`;
+  const running = await cri.listContainers({ state: "CONTAINER_RUNNING" });
+  const names = twice(running.flatMap(({ id, labels }) => `${labels[LABELS.podUid] ?? id} ${labels[LABELS.containerName] ?? ""}`));
+  return names === undefined ? undefined : `R2 two RUNNING containers of ${names}`;
+}
+
+/** R4, over all that was seen of the API server's pods. */
+export class Phases {
+  readonly #terminal = new Map<string, string>();
+
+  wrong(pods: Iterable<{ readonly uid: string; readonly phase: string | undefined }>): string | undefined {
+    for (const { uid, phase } of pods) {
+      const before = this.#terminal.get(uid);
+      if (before !== undefined && before !== phase) return `R4 pod ${uid} was ${before} and is ${phase}`;
+      if (phase === "Succeeded" || phase === "Failed") this.#terminal.set(uid, phase);
+    }
+    return undefined;
+  }
+}
+
+function twice(values: readonly string[]): string | undefined {
+  return values.find((value, index) => values.indexOf(value) !== index);
+}
