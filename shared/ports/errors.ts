@@ -44,6 +44,11 @@ export function isNotFound(error: unknown): boolean {
   return error instanceof KubeApiError && error.code === 404;
 }
 
+/** The caller may not do that: for good, or until whoever decides it has seen what happened just now. */
+export function isForbidden(error: unknown): boolean {
+  return error instanceof KubeApiError && error.reason === "Forbidden";
+}
+
 /** A lost race: wrong resourceVersion or a missed DELETE precondition. AlreadyExists is not one. */
 export function isConflict(error: unknown): boolean {
   return error instanceof KubeApiError && error.code === 409 && error.reason !== "AlreadyExists";

@@ -12,14 +12,15 @@ import { promisify } from "node:util";
 import type { NodeIdentity } from "./identity.ts";
 
 /**
- * Processes first (containerd, then what it would have ended: shims, runc, containers), until none is left; then mounts, then
- * what stands outside of the directory: the shims' sockets, CNI's cache, bridge and veth pairs, cgroups.
+ * Processes first (containerd, a node agent with its root here, then what containerd would have ended: shims, runc, containers),
+ * until none is left; then mounts, then what stands outside of the directory: the shims' sockets, CNI's cache, bridge and veth
+ * pairs, cgroups.
  */
 const CLEAN = `
 clean() {
   for try in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
     found=
-    for file in $(grep -lsaE "(--config|-address|--root).$DIRECTORY/" /proc/[0-9]*/cmdline); do
+    for file in $(grep -lsaE "(--config|-address|--root|--root-dir).$DIRECTORY/" /proc/[0-9]*/cmdline); do
       pid=\${file#/proc/}; found="$found \${pid%/cmdline}"
     done
     for root in /sys/fs/cgroup /sys/fs/cgroup/*; do

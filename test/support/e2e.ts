@@ -87,21 +87,24 @@ export interface AuditEntry {
 export interface ClusterOptions {
   /** Default `"without-workloads"`, which also has our service accounts. */
   readonly controllers?: "without-workloads" | "all";
-  /** False: neither scheduler nor nodes, for those who bring `dev --nodes 2 --bind-pods`. Default true. */
-  readonly machines?: boolean;
+  /**
+   * False: neither scheduler nor nodes, for those who bring `dev --nodes 2 --bind-pods`. `"scheduler"`: for those who bring nodes of
+   * their own. Default true.
+   */
+  readonly machines?: boolean | "scheduler";
 }
 
-/** A control plane with a scheduler and two scripted nodes. */
+/** A control plane with, unless told otherwise, a scheduler and two scripted nodes. */
 export async function startCluster({ controllers = "without-workloads", machines = true }: ClusterOptions = {}): Promise<Cluster> {
   const directory = await mkdtemp(join(tmpdir(), "deltaloop-e2e-"));
   const auditLog = join(directory, "audit.log");
-  const plane = await startControlPlane({ controllers, scheduler: machines, auditLog, kubeApi: { qps: 200, burst: 400 } });
+  const plane = await startControlPlane({ controllers, scheduler: machines !== false, auditLog, kubeApi: { qps: 200, burst: 400 } });
   const ending = new AbortController();
   const kubectl = async (...args: readonly string[]): Promise<string> => said(await plane.kubectl(args), args);
   const client = await clientOf(plane.adminKubeconfig, "e2e");
   const nodes = await clientOf(plane.adminKubeconfig, "e2e-nodes");
   const script = { count: NODES, clock: createSystemClock(), random: createSystemRandom(), bindPods: false };
-  const running = machines ? runScriptedNodes(nodes, script, ending.signal) : Promise.resolve();
+  const running = machines === true ? runScriptedNodes(nodes, script, ending.signal) : Promise.resolve();
   running.catch((error: unknown) => ending.signal.aborted || process.stderr.write(`e2e: the scripted nodes ended: ${String(error)}\n`));
   let rolesKubeconfig = "";
   if (controllers === "without-workloads") {

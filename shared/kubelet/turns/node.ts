@@ -53,7 +53,7 @@ export class NodeIdentity {
     await this.#tellOfStaticPods();
   }
 
-  /** They may have been running for long; their mirrors could not be made without the Node. Source: kubelet.go fastStaticPodsRegistration. */
+  /** They may run already; their mirrors could not be made without the Node. Source: pkg/kubelet/kubelet.go fastStaticPodsRegistration. */
   async #tellOfStaticPods(): Promise<void> {
     const { pods } = this.#ports;
     for (const pod of pods.desired())

@@ -1,0 +1,249 @@
+/**
+ * What a node goes through: its runtime dies and comes back, the API server is away, and pods come from a folder of manifests. A real
+ * API server, two nodes of ours, real containers. One story; each test goes on where the one before it ended.
+ *
+ * Catches: pods that do not come back with their runtime, or are made anew because of it; a node that does not say that it cannot work;
+ * a static pod that needs the API server, runs twice beside its own successor, or whose mirror is not its own.
+ */
+import { rm, rename, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+
+import { afterAll, beforeAll, expect, it } from "vitest";
+
+import { IMAGES } from "../containerd/images.ts";
+import { eventually, measured, startCluster } from "../support/e2e.ts";
+import type { Cluster } from "../support/e2e.ts";
+import { nodesReady, refusedForGood, startNodes, whereNodesCanRun } from "../support/node-agents.ts";
+import type { NodeAgent } from "../support/node-agents.ts";
+import {
+  answerOf,
+  conditionOf,
+  containerOf,
+  eventsSay,
+  getPod,
+  isReady,
+  podGone,
+  podOf,
+  podReady,
+  podWhere,
+  runtimeId,
+  server,
+  shell,
+} from "../support/real-pods.ts";
+import type { PodView } from "../support/real-pods.ts";
+
+/** A node looks at its runtime each 5 s and tells each 10 s. */
+const TOLD_MS_MAX = 40_000;
+const MIRROR = "kubernetes.io/config.mirror";
+const HASH = "kubernetes.io/config.hash";
+
+interface NodeView {
+  readonly metadata: { readonly uid: string };
+  readonly status: {
+    readonly conditions: readonly { readonly type: string; readonly status: string; readonly reason: string; readonly message: string }[];
+  };
+}
+
+await whereNodesCanRun("faults of nodes of ours", () => {
+  let cluster: Cluster;
+  let nodes: readonly NodeAgent[];
+  let hit: NodeAgent;
+  let other: NodeAgent;
+
+  beforeAll(async () => {
+    cluster = await startCluster({ machines: "scheduler" });
+    nodes = await startNodes(cluster, ["node-a", "node-b"]);
+    const [first, second] = nodes;
+    if (first === undefined || second === undefined) throw new Error("two nodes were to start");
+    [hit, other] = [first, second];
+    await nodesReady(cluster, ...nodes);
+  });
+
+  afterAll(async () => {
+    await Promise.all((nodes ?? []).map((node) => node.stop()));
+    await cluster?.stop();
+  });
+
+  const readyCondition = async ({ name }: NodeAgent): Promise<NodeView["status"]["conditions"][number] | undefined> =>
+    (await cluster.get<NodeView>(`/api/v1/nodes/${name}`))?.status.conditions.find(({ type }) => type === "Ready");
+  const nodeIs = async (node: NodeAgent, status: "True" | "False"): Promise<string> =>
+    await eventually(
+      `node ${node.name} says Ready ${status}`,
+      async () => {
+        const condition = await readyCondition(node);
+        return condition?.status === status && `${condition.reason}: ${condition.message}`;
+      },
+      TOLD_MS_MAX,
+    );
+  /** Static pods are known to the runtime by another UID than their mirrors'. */
+  const running = async (node: NodeAgent, { metadata: { uid, annotations } }: PodView): Promise<readonly (readonly [number, string])[]> =>
+    (await node.containers(annotations?.[MIRROR] ?? uid)).map(({ metadata, state }) => [metadata.attempt, state]);
+  const manifestOf = (name: string): string => join(hit.manifests, name);
+  /** As editors and config managers do it: the new file is there at once, whole. */
+  const writeManifest = async (name: string, pod: object): Promise<void> => {
+    await writeFile(manifestOf(`.${name}`), JSON.stringify(pod));
+    await rename(manifestOf(`.${name}`), manifestOf(name));
+  };
+
+  it("without its runtime a node is NotReady; with it the pods are Ready, and the same ones [node-agent 122]", async () => {
+    const probes = { readinessProbe: { tcpSocket: { port: 8080 }, periodSeconds: 1 } };
+    const on = (node: NodeAgent, name: string, more: object = {}): object =>
+      podOf(name, { nodeSelector: { "kubernetes.io/hostname": node.name }, containers: [server({ ...probes, ...more })] });
+    await cluster.apply(on(hit, "stays"), on(hit, "ends", { args: ["exit", "6", "14000"], readinessProbe: null }), on(other, "elsewhere"));
+    const [stays, , elsewhere] = await Promise.all(["stays", "ends", "elsewhere"].map((name) => podReady(cluster, name)));
+    if (stays === undefined || elsewhere === undefined) throw new Error("no pods");
+
+    await hit.containerd.kill();
+    const from = performance.now();
+    expect(await nodeIs(hit, "False")).toMatch(/^KubeletNotReady: container runtime is down/);
+    measured(`NotReady ${((performance.now() - from) / 1000).toFixed(1)} s after the runtime's end`);
+    expect(await answerOf(stays.status.podIP)).toBe("v1 stays\n");
+    await cluster.apply(on(hit, "comes"));
+    await hit.containerd.restart();
+    const back = performance.now();
+    expect(await nodeIs(hit, "True")).toBe("KubeletReady: kubelet is posting ready status");
+    measured(`Ready ${((performance.now() - back) / 1000).toFixed(1)} s after the runtime's start`);
+
+    const after = await podReady(cluster, "stays");
+    expect(after.status.containerStatuses).toEqual(stays.status.containerStatuses);
+    expect(await running(hit, after)).toEqual([[0, "CONTAINER_RUNNING"]]);
+    // Taken out when its node was, by the control plane; the agent has put it back.
+    expect(conditionOf(after.status, "Ready")?.status).toBe("True");
+    const ended = await podWhere(cluster, "ends", "was started again", (pod) => containerOf(pod).restartCount >= 1);
+    expect(containerOf(ended).lastState.terminated?.exitCode).toBe(6);
+    await podReady(cluster, "comes");
+    expect((await getPod(cluster, "elsewhere"))?.status).toEqual(elsewhere.status);
+    const told = await cluster.kubectl("describe", "node", hit.name);
+    expect(told).toMatch(/Normal +NodeNotReady +.*Node node-a status is now: NodeNotReady/);
+    expect(told).toMatch(/Normal +NodeReady +.*Node node-a status is now: NodeReady/);
+  });
+
+  it("what ends while its agent is dead is reported with its code, and what runs is left alone [node-agent 122]", async () => {
+    const waits = "while [ ! -e /tmp/end ]; do sleep 0.1; done; exit 6";
+    await cluster.apply(
+      podOf("told-later", { nodeSelector: { "kubernetes.io/hostname": other.name }, containers: [shell("main", waits)] }),
+    );
+    const [pod, elsewhere] = await Promise.all([podReady(cluster, "told-later"), podReady(cluster, "elsewhere")]);
+    await other.kill();
+    await other.cri.execSync(runtimeId(containerOf(pod)), ["sh", "-c", "echo > /tmp/end"], 10);
+    await eventually("it ended", async () => (await running(other, pod))[0]?.[1] === "CONTAINER_EXITED");
+    await other.start();
+    const after = await podWhere(cluster, "told-later", "was started again", (one) => containerOf(one).restartCount === 1 && isReady(one));
+    expect(containerOf(after).lastState.terminated).toMatchObject({ exitCode: 6, reason: "Error" });
+    expect((await getPod(cluster, "elsewhere"))?.status).toEqual(elsewhere.status);
+  });
+
+  const staticPod = (more: object): object =>
+    podOf("web", { terminationGracePeriodSeconds: 3, containers: [server(more)] }, { labels: { tier: "static" } });
+  const readySandboxesOf = async (podName: string): Promise<readonly string[]> => {
+    const sandboxes = await hit.cri.listPodSandbox({ state: "SANDBOX_READY" });
+    return sandboxes.filter(({ metadata }) => metadata.name === podName).map(({ metadata }) => metadata.uid);
+  };
+
+  it("a static pod starts, and its mirror says so", async () => {
+    // It does not end when it is told to, so whoever does not wait for its end is seen.
+    await writeManifest("web.json", staticPod({ args: ["stubborn"] }));
+    const mirror = await podReady(cluster, "web-node-a");
+    const hash = mirror.metadata.annotations?.[HASH];
+    expect(hash).toMatch(/^[0-9a-f]{32}$/);
+    expect(mirror.metadata.annotations).toMatchObject({ [MIRROR]: hash, "kubernetes.io/config.source": "file" });
+    expect(mirror.metadata).toMatchObject({
+      labels: { tier: "static" },
+      ownerReferences: [{ kind: "Node", name: "node-a", controller: true }],
+    });
+    expect(await readySandboxesOf("web-node-a")).toEqual([hash]);
+    expect(await answerOf(mirror.status.podIP)).toBe("v1 web-node-a\n");
+    expect(await cluster.kubectl("get", "pods", "web-node-a", "--no-headers")).toMatch(/^web-node-a +1\/1 +Running +0 /);
+    expect(await cluster.kubectl("logs", "web-node-a")).toBe("v1 listening on 8080\n");
+  });
+
+  it("a static pod that was edited ends before its successor starts; there is one mirror, with the new hash [node-agent 126]", async () => {
+    const before = await podReady(cluster, "web-node-a");
+    await writeManifest("web.json", staticPod({ image: IMAGES.serverV2 }));
+    const oldHash = before.metadata.annotations?.[HASH];
+    let togetherMax = 0;
+    const after = await eventually(
+      "the new one is ready",
+      async () => {
+        togetherMax = Math.max(togetherMax, (await readySandboxesOf("web-node-a")).length);
+        const pod = await getPod(cluster, "web-node-a");
+        return pod !== undefined && pod.metadata.annotations?.[HASH] !== oldHash && isReady(pod) && pod;
+      },
+      60_000,
+    );
+    expect(togetherMax).toBe(1);
+    const newHash = after.metadata.annotations?.[HASH];
+    expect(after.metadata.annotations?.[MIRROR]).toBe(newHash);
+    expect(await answerOf(after.status.podIP)).toBe("v2 web-node-a\n");
+    expect(await readySandboxesOf("web-node-a")).toEqual([newHash]);
+    const mirrors = (await cluster.list<PodView>("/api/v1/namespaces/default/pods")).filter(
+      ({ metadata }) => metadata.annotations?.[MIRROR] !== undefined,
+    );
+    expect(mirrors.map(({ metadata }) => metadata.name)).toEqual(["web-node-a"]);
+  });
+
+  it("a mirror that somebody deletes comes again, and its pod runs on", async () => {
+    const before = await podReady(cluster, "web-node-a");
+    await cluster.kubectl("delete", "pod", "web-node-a", "--grace-period=0", "--force");
+    const after = await podWhere(
+      cluster,
+      "web-node-a",
+      "is there again",
+      (pod) => pod.metadata.uid !== before.metadata.uid && isReady(pod),
+    );
+    expect(containerOf(after).containerID).toBe(containerOf(before).containerID);
+    expect(containerOf(after).restartCount).toBe(0);
+  });
+
+  it("a static pod starts with the API server away, and is told of later; nobody is killed meanwhile [node-agent 121]", async () => {
+    const stays = await podReady(cluster, "stays");
+    const web = await podReady(cluster, "web-node-a");
+    await hit.agent().stop();
+    const nobody = await hit.kubeconfigTo(`https://127.0.0.1:${await closedPort()}`);
+    await writeManifest("early.json", podOf("early", { containers: [server({ env: [{ name: "PORT", value: "8081" }] })] }));
+    await hit.start(nobody);
+    const [uid = ""] = await eventually("it runs", async () => {
+      const uids = await readySandboxesOf("early-node-a");
+      const [container] = uids[0] === undefined ? [] : await hit.containers(uids[0]);
+      return container?.state === "CONTAINER_RUNNING" && uids;
+    });
+    const [early] = await hit.containers(uid);
+    // What the API server would say of the others is not known: they run on, longer than several rounds of housekeeping.
+    await sleep(5_000);
+    for (const pod of [stays, web]) expect(await running(hit, pod)).toEqual([[0, "CONTAINER_RUNNING"]]);
+    expect(await getPod(cluster, "early-node-a")).toBeUndefined();
+    await hit.agent().stop();
+    await hit.start();
+    const mirror = await podReady(cluster, "early-node-a");
+    expect(containerOf(mirror)).toMatchObject({ containerID: `containerd://${early?.id}`, restartCount: 0 });
+    expect((await hit.containers(uid)).map(({ id }) => id)).toEqual([early?.id]);
+    expect(containerOf(await podReady(cluster, "web-node-a")).restartCount).toBe(0);
+  });
+
+  it("a static pod goes with its manifest, and so does its mirror", async () => {
+    const uids = await readySandboxesOf("web-node-a");
+    await Promise.all(["web.json", "early.json"].map((name) => rm(manifestOf(name))));
+    await Promise.all([podGone(cluster, "web-node-a"), podGone(cluster, "early-node-a")]);
+    await eventually("its container ended", async () => (await readySandboxesOf("web-node-a")).length === 0);
+    await eventually("its directory is gone", async () => !(await hit.leftovers()).directories.some((uid) => uids.includes(uid)));
+    await eventsSay(cluster, "web-node-a", "Killing: Stopping container main");
+    // The others never noticed.
+    expect(containerOf(await podReady(cluster, "stays")).restartCount).toBe(0);
+  });
+
+  it("no node ever asked for what it may not do", async () => {
+    expect(await refusedForGood(cluster)).toEqual([]);
+  });
+});
+
+/** Nobody listens there. */
+async function closedPort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as AddressInfo; // of a TCP server that listens
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}

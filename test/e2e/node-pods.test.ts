@@ -1,0 +1,723 @@
+/**
+ * What a pod may ask of a node, on one of ours: a real API server and scheduler, `deltaloop node`, real containers.
+ *
+ * Catches: an exit code, restart count, phase, condition or Event that is not upstream's; an order of containers that is not the
+ * spec's; a probe, a hook or a grace period that is not kept; a volume, variable, user or limit that a container does not see.
+ */
+import { readFileSync } from "node:fs";
+
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+
+import { IMAGES } from "../containerd/images.ts";
+import { eventually, measured, startCluster } from "../support/e2e.ts";
+import type { Cluster } from "../support/e2e.ts";
+import { nodesReady, refusedForGood, startNodes, whereNodesCanRun } from "../support/node-agents.ts";
+import type { NodeAgent } from "../support/node-agents.ts";
+import {
+  answerOf,
+  conditionOf,
+  containerOf,
+  eventsSay,
+  getPod,
+  isReady,
+  podEnded,
+  podGone,
+  podOf,
+  podReady,
+  podWhere,
+  runtimeId,
+  server,
+  shell,
+  STAY,
+} from "../support/real-pods.ts";
+import type { PodView } from "../support/real-pods.ts";
+
+const ABSENT = "127.0.0.1:1/none:1";
+const SECONDS = 1_000;
+
+await whereNodesCanRun("pods on a node of ours", () => {
+  let cluster: Cluster;
+  let node: NodeAgent;
+
+  beforeAll(async () => {
+    cluster = await startCluster({ machines: "scheduler" });
+    const [only] = await startNodes(cluster, ["node-a"]);
+    if (only === undefined) throw new Error("no node was started");
+    node = only;
+    await nodesReady(cluster, node);
+  });
+
+  afterAll(async () => {
+    await node?.stop();
+    await cluster?.stop();
+  });
+
+  const logs = (pod: string, ...more: readonly string[]): Promise<string> => cluster.kubectl("logs", pod, ...more);
+  const run = async (pod: PodView, container: string, command: string): Promise<string> => {
+    const { stdout, stderr, exitCode } = await node.cri.execSync(runtimeId(containerOf(pod, container)), ["sh", "-c", command], 10);
+    if (exitCode !== 0) throw new Error(`${command}: exit ${exitCode}: ${stderr}`);
+    return stdout;
+  };
+
+  describe.concurrent("an image that does not exist", () => {
+    it("is said in upstream's words, and its neighbour on the node is left alone", async () => {
+      await cluster.apply(podOf("neighbour", { containers: [server()] }));
+      const before = containerOf(await podReady(cluster, "neighbour"));
+      await cluster.apply(podOf("none", { containers: [{ name: "main", image: ABSENT }] }));
+      const reasons = new Set<string>();
+      await podWhere(cluster, "none", "waits for its image", (pod) => {
+        reasons.add(containerOf(pod).state.waiting?.reason ?? "");
+        return reasons.has("ErrImagePull") && reasons.has("ImagePullBackOff");
+      });
+      expect(await cluster.kubectl("get", "pods", "none", "--no-headers")).toMatch(/^none +0\/1 +(ErrImagePull|ImagePullBackOff) +0 /);
+      const cause =
+        `failed to pull and unpack image "${ABSENT}": failed to resolve reference "${ABSENT}": failed to do request: ` +
+        'Head "http://127.0.0.1:1/v2/none/manifests/1": dial tcp 127.0.0.1:1: connect: connection refused';
+      const said = [
+        `Pulling: Pulling image "${ABSENT}"`,
+        `Failed: Failed to pull image "${ABSENT}": ${cause}`,
+        "Failed: Error: ErrImagePull",
+        `BackOff: Back-off pulling image "${ABSENT}"`,
+        "Failed: Error: ImagePullBackOff",
+      ];
+      await eventsSay(cluster, "none", ...said);
+      const { waiting } = containerOf(await podWhere(cluster, "none", "backs off", isBackingOff)).state;
+      expect(waiting?.message).toBe(`Back-off pulling image "${ABSENT}": ErrImagePull: ${cause}`);
+      expect(containerOf(await podReady(cluster, "neighbour"))).toEqual(before);
+      expect(await answerOf((await getPod(cluster, "neighbour"))?.status.podIP)).toBe("v1 neighbour\n");
+    });
+
+    const isBackingOff = (pod: PodView): boolean => containerOf(pod).state.waiting?.reason === "ImagePullBackOff";
+  });
+
+  describe.concurrent("a container that exits", () => {
+    it("fails its pod with restart policy Never, and is not started again [node-agent 92] [node-agent 103]", async () => {
+      await cluster.apply(podOf("never", { restartPolicy: "Never", containers: [shell("main", "echo sad; exit 3")] }));
+      const pod = await podEnded(cluster, "never");
+      const { state, restartCount, ready } = containerOf(pod);
+      expect([pod.status.phase, state.terminated?.exitCode, state.terminated?.reason, restartCount, ready]).toEqual([
+        "Failed",
+        3,
+        "Error",
+        0,
+        false,
+      ]);
+      expect(conditionOf(pod.status, "Ready")).toMatchObject({ status: "False", reason: "PodFailed" });
+      expect(await logs("never")).toBe("sad\n");
+      expect(await cluster.kubectl("get", "pods", "never", "--no-headers")).toMatch(/^never +0\/1 +Error +0 /);
+      await cluster.kubectl("delete", "pod", "never", "--timeout=30s");
+    });
+
+    it("is started again with OnFailure until it succeeds [node-agent 92]", async () => {
+      const script = "echo x >> /work/runs; [ $(busybox wc -l < /work/runs) -ge 2 ]";
+      await cluster.apply(
+        podOf("onfailure", {
+          restartPolicy: "OnFailure",
+          containers: [shell("main", script, { volumeMounts: [{ name: "work", mountPath: "/work" }] })],
+          volumes: [{ name: "work", emptyDir: {} }],
+        }),
+      );
+      const pod = await podEnded(cluster, "onfailure");
+      const { state, lastState, restartCount } = containerOf(pod);
+      expect([pod.status.phase, state.terminated?.exitCode, state.terminated?.reason, restartCount]).toEqual([
+        "Succeeded",
+        0,
+        "Completed",
+        1,
+      ]);
+      expect(lastState.terminated?.exitCode).toBe(1);
+      expect(conditionOf(pod.status, "Ready")).toMatchObject({ status: "False", reason: "PodCompleted" });
+      expect(await cluster.kubectl("get", "pods", "onfailure", "--no-headers")).toMatch(/^onfailure +0\/1 +Completed +1 /);
+    });
+
+    it("backs off with Always, in upstream's words, and shows both runs' logs [node-agent 92] [node-agent 103]", async () => {
+      await cluster.apply(podOf("always", { containers: [shell("main", "echo run; exit 4")] }));
+      const pod = await podWhere(cluster, "always", "backs off", (one) => {
+        const { state, restartCount } = containerOf(one);
+        return restartCount >= 1 && state.waiting?.reason === "CrashLoopBackOff";
+      });
+      const { state, lastState, restartCount } = containerOf(pod);
+      expect(state.waiting?.message).toMatch(/^back-off (10|20)s restarting failed container=main pod=always_default\([-0-9a-f]{36}\)$/);
+      expect([pod.status.phase, lastState.terminated?.exitCode]).toEqual(["Running", 4]);
+      expect(conditionOf(pod.status, "ContainersReady")).toMatchObject({ status: "False", reason: "ContainersNotReady" });
+      expect(await cluster.kubectl("get", "pods", "always", "--no-headers")).toMatch(/^always +0\/1 +CrashLoopBackOff +1 \(/);
+      await eventsSay(cluster, "always", `BackOff: Back-off restarting failed container main in pod always_default(${pod.metadata.uid})`);
+      expect([restartCount, await logs("always"), await logs("always", "--previous")]).toEqual([1, "run\n", "run\n"]);
+    });
+
+    it("leaves its termination message in the file, or in its log when it failed and says so [node-agent 93]", async () => {
+      const fallBack = { terminationMessagePolicy: "FallbackToLogsOnError" };
+      await cluster.apply(
+        podOf("messages", {
+          restartPolicy: "Never",
+          containers: [
+            shell("file", "echo -n DONE > /dev/termination-log"),
+            shell("nonroot", "echo -n OTHER > /dev/custom", {
+              terminationMessagePath: "/dev/custom",
+              securityContext: { runAsUser: 65_534 },
+            }),
+            shell("log", "echo -n SAID; exit 1", fallBack),
+            shell("success", "echo -n SAID", fallBack),
+          ],
+        }),
+      );
+      const pod = await podEnded(cluster, "messages");
+      const messages = ["file", "nonroot", "log", "success"].map((name) => containerOf(pod, name).state.terminated?.message);
+      expect(messages).toEqual(["DONE", "OTHER", "SAID", undefined]);
+    });
+  });
+
+  describe.concurrent("init containers", () => {
+    for (const restartPolicy of ["Always", "Never"])
+      it(`run in order before the others with ${restartPolicy} [node-agent 94]`, async () => {
+        const name = `init-${restartPolicy.toLowerCase()}`;
+        const mounted = { volumeMounts: [{ name: "work", mountPath: "/work" }] };
+        await cluster.apply(
+          podOf(name, {
+            restartPolicy,
+            initContainers: [shell("first", "echo first >> /work/order", mounted), shell("second", "echo second >> /work/order", mounted)],
+            containers: [shell("main", `echo main >> /work/order; cat /work/order; ${restartPolicy === "Never" ? "true" : STAY}`, mounted)],
+            volumes: [{ name: "work", emptyDir: {} }],
+          }),
+        );
+        const pod = restartPolicy === "Never" ? await podEnded(cluster, name) : await podReady(cluster, name);
+        expect(["first", "second"].map((one) => containerOf(pod, one).state.terminated?.reason)).toEqual(["Completed", "Completed"]);
+        expect(conditionOf(pod.status, "Initialized")?.status).toBe("True");
+        expect(await logs(name)).toBe("first\nsecond\nmain\n");
+      });
+
+    it("fail their pod with Never, and nothing else starts [node-agent 95]", async () => {
+      await cluster.apply(
+        podOf("init-fails", { restartPolicy: "Never", initContainers: [shell("first", "exit 5")], containers: [shell("main", STAY)] }),
+      );
+      const pod = await podEnded(cluster, "init-fails");
+      expect([pod.status.phase, containerOf(pod, "first").state.terminated?.exitCode, containerOf(pod).containerID]).toEqual([
+        "Failed",
+        5,
+        undefined,
+      ]);
+      expect(await cluster.kubectl("get", "pods", "init-fails", "--no-headers")).toMatch(/^init-fails +0\/1 +Init:Error +0 /);
+    });
+
+    it("are tried again with Always, and the others wait [node-agent 95]", async () => {
+      await cluster.apply(podOf("init-retries", { initContainers: [shell("first", "exit 5")], containers: [shell("main", STAY)] }));
+      const pod = await podWhere(cluster, "init-retries", "tried twice", (one) => containerOf(one, "first").restartCount >= 1);
+      expect([pod.status.phase, containerOf(pod).state.waiting?.reason, containerOf(pod).containerID]).toEqual([
+        "Pending",
+        "PodInitializing",
+        undefined,
+      ]);
+      expect(conditionOf(pod.status, "Initialized")).toMatchObject({ status: "False", reason: "ContainersNotInitialized" });
+    });
+
+    it("that are sidecars run beside the others, and end after them", async () => {
+      const sidecar = shell("proxy", 'trap "echo ended >> /work/order; exit 0" TERM; echo up >> /work/order; sleep 3600 & wait', {
+        restartPolicy: "Always",
+        startupProbe: { exec: { command: ["ls", "/work/order"] }, periodSeconds: 1 },
+        volumeMounts: [{ name: "work", mountPath: "/work" }],
+      });
+      const mounted = { volumeMounts: [{ name: "work", mountPath: "/work" }] };
+      await cluster.apply(
+        podOf("sidecar", {
+          restartPolicy: "Never",
+          terminationGracePeriodSeconds: 10,
+          initContainers: [sidecar],
+          containers: [shell("main", "cat /work/order; sleep 3; echo done", mounted)],
+          volumes: [{ name: "work", emptyDir: {} }],
+        }),
+      );
+      const running = await podWhere(cluster, "sidecar", "runs both", isReady);
+      expect(containerOf(running, "proxy")).toMatchObject({ ready: true, started: true, restartCount: 0 });
+      const pod = await podEnded(cluster, "sidecar");
+      const [main, proxy] = [containerOf(pod).state.terminated, containerOf(pod, "proxy").state.terminated];
+      expect([pod.status.phase, main?.exitCode, proxy?.exitCode]).toEqual(["Succeeded", 0, 0]);
+      expect(Date.parse(proxy?.finishedAt ?? "")).toBeGreaterThanOrEqual(Date.parse(main?.finishedAt ?? ""));
+      expect(await logs("sidecar")).toBe("up\ndone\n");
+    });
+  });
+
+  describe.concurrent("probes", () => {
+    it("restart a container whose liveness fails, and no other [node-agent 97]", async () => {
+      const often = { periodSeconds: 1, failureThreshold: 1 };
+      await cluster.apply(
+        podOf("lively", {
+          containers: [
+            shell("exec", `echo ok > /tmp/health; sleep 2; busybox rm /tmp/health; ${STAY}`, {
+              livenessProbe: { exec: { command: ["cat", "/tmp/health"] }, initialDelaySeconds: 1, ...often },
+            }),
+            shell("tcp", STAY, { livenessProbe: { tcpSocket: { port: 81 }, initialDelaySeconds: 1, ...often } }),
+            { ...server(), livenessProbe: { httpGet: { path: "/", port: 8080 }, ...often, failureThreshold: 3 } },
+            shell("exec-passes", STAY, { livenessProbe: { exec: { command: ["true"] }, ...often, failureThreshold: 3 } }),
+            shell("tcp-passes", STAY, { livenessProbe: { tcpSocket: { port: 8080 }, ...often, failureThreshold: 10 } }),
+          ],
+        }),
+      );
+      const pod = await podWhere(
+        cluster,
+        "lively",
+        "was restarted in part",
+        (one) => containerOf(one, "exec").restartCount >= 1 && containerOf(one, "tcp").restartCount >= 1,
+      );
+      expect(["main", "exec-passes", "tcp-passes"].map((name) => containerOf(pod, name).restartCount)).toEqual([0, 0, 0]);
+      await eventsSay(
+        cluster,
+        "lively",
+        "Killing: Container exec failed liveness probe, will be restarted",
+        "Unhealthy: Liveness probe failed: cat: can't open '/tmp/health': No such file or directory\n",
+      );
+    });
+
+    it("of startup hold the others back, and decide when a container counts as started [node-agent 97]", async () => {
+      const late = `sleep 4; echo up > /tmp/up; ${STAY}`;
+      const probe = { exec: { command: ["cat", "/tmp/up"] }, periodSeconds: 1 };
+      await cluster.apply(
+        podOf("starter", {
+          containers: [
+            shell("main", late, {
+              startupProbe: { ...probe, failureThreshold: 60 },
+              livenessProbe: { ...probe, failureThreshold: 1 },
+              readinessProbe: { exec: { command: ["true"] }, periodSeconds: 1 },
+            }),
+          ],
+        }),
+      );
+      const early = await podWhere(cluster, "starter", "runs", (pod) => containerOf(pod).state.running !== undefined);
+      expect(containerOf(early)).toMatchObject({ started: false, ready: false });
+      const pod = await podReady(cluster, "starter");
+      const { started, restartCount, state } = containerOf(pod);
+      expect([started, restartCount]).toEqual([true, 0]);
+      const ready = Date.parse(conditionOf(pod.status, "Ready")?.lastTransitionTime ?? "");
+      expect(ready - Date.parse(state.running?.startedAt ?? "")).toBeGreaterThanOrEqual(4 * SECONDS);
+    });
+
+    it("of readiness wait for their delay, and take a pod out without ending it [node-agent 96]", async () => {
+      await cluster.apply(
+        podOf("ready-later", {
+          containers: [shell("main", STAY, { readinessProbe: { exec: { command: ["true"] }, initialDelaySeconds: 5, periodSeconds: 1 } })],
+        }),
+        podOf("never-ready", {
+          containers: [shell("main", STAY, { readinessProbe: { exec: { command: ["false"] }, periodSeconds: 1 } })],
+        }),
+        podOf("in-and-out", {
+          containers: [
+            shell("main", `echo ok > /tmp/ok; ${STAY}`, {
+              readinessProbe: { exec: { command: ["cat", "/tmp/ok"] }, periodSeconds: 1, failureThreshold: 2 },
+            }),
+          ],
+        }),
+      );
+      const inside = await podReady(cluster, "in-and-out");
+      await run(inside, "main", "busybox rm /tmp/ok");
+      const out = await podWhere(cluster, "in-and-out", "is out", (pod) => !isReady(pod));
+      expect([out.status.phase, containerOf(out).restartCount, containerOf(out).state.running !== undefined]).toEqual(["Running", 0, true]);
+      expect(conditionOf(out.status, "Ready")).toMatchObject({
+        status: "False",
+        reason: "ContainersNotReady",
+        message: "containers with unready status: [main]",
+      });
+      await run(out, "main", "echo ok > /tmp/ok");
+      await podReady(cluster, "in-and-out");
+      const later = await podReady(cluster, "ready-later");
+      const readyAt = Date.parse(conditionOf(later.status, "Ready")?.lastTransitionTime ?? "");
+      expect(readyAt - Date.parse(containerOf(later).state.running?.startedAt ?? "")).toBeGreaterThanOrEqual(5 * SECONDS);
+      const never = await podWhere(cluster, "never-ready", "runs", ({ status }) => status.phase === "Running");
+      expect([isReady(never), containerOf(never).restartCount]).toEqual([false, 0]);
+      expect(await cluster.kubectl("get", "pods", "never-ready", "--no-headers")).toMatch(/^never-ready +0\/1 +Running +0 /);
+    });
+  });
+
+  describe.concurrent("hooks and grace", () => {
+    /** Says each request's first line. */
+    const LISTEN = `busybox nc -ll -p 8080 -e sh -c '
+      read line; echo "$line" > /proc/1/fd/1
+      while read more && [ "$more" != "$(printf "\\r")" ]; do true; done
+      printf "HTTP/1.1 200 OK\\r\\nContent-Length: 0\\r\\nConnection: close\\r\\n\\r\\n"'`;
+
+    it("are called over HTTP: postStart before the container counts, preStop before it ends [node-agent 98]", async () => {
+      await cluster.apply(podOf("listener", { containers: [shell("main", LISTEN)] }));
+      const { podIP } = (await podReady(cluster, "listener")).status;
+      const get = (path: string): object => ({ httpGet: { host: podIP, port: 8080, path } });
+      await cluster.apply(
+        podOf("hooked", {
+          terminationGracePeriodSeconds: 20,
+          containers: [shell("main", STAY, { lifecycle: { postStart: get("/started"), preStop: get("/stopping") } })],
+        }),
+      );
+      await podReady(cluster, "hooked");
+      expect(await logs("listener")).toMatch(/^GET \/started HTTP\/1.1\r?\n$/);
+      await cluster.kubectl("delete", "pod", "hooked", "--timeout=40s");
+      expect(await logs("listener")).toMatch(/\nGET \/stopping HTTP\/1.1\r?\n$/);
+    });
+
+    it("are run in the container; one that fails after the start ends it [node-agent 98]", async () => {
+      const exec = (script: string): object => ({ exec: { command: ["sh", "-c", script] } });
+      const trace = [{ name: "trace", mountPath: "/trace" }];
+      const volumes = [{ name: "trace", hostPath: { path: `${node.containerd.directory}/trace`, type: "DirectoryOrCreate" } }];
+      await cluster.apply(
+        podOf("exec-hooks", {
+          terminationGracePeriodSeconds: 20,
+          containers: [
+            shell("main", STAY, {
+              lifecycle: { postStart: exec("echo after > /trace/start"), preStop: exec("sleep 1; echo before > /trace/stop") },
+              volumeMounts: trace,
+            }),
+          ],
+          volumes,
+        }),
+        podOf("bad-hook", { containers: [shell("main", STAY, { lifecycle: { postStart: exec("exit 9") } })] }),
+      );
+      await podReady(cluster, "exec-hooks");
+      const read = (file: string): string => readFileSync(`${node.containerd.directory}/trace/${file}`, "utf8");
+      expect(read("start")).toBe("after\n");
+      await cluster.kubectl("delete", "pod", "exec-hooks", "--timeout=40s");
+      expect(read("stop")).toBe("before\n");
+      await podWhere(cluster, "bad-hook", "was started again", (pod) => containerOf(pod).restartCount >= 1);
+      await eventsSay(cluster, "bad-hook", "FailedPostStartHook: PostStartHook failed");
+    });
+
+    it("give less time to who is deleted again with less [node-agent 118]", async () => {
+      await cluster.apply(podOf("hurried", { terminationGracePeriodSeconds: 300, containers: [server({ args: ["stubborn"] })] }));
+      await podReady(cluster, "hurried");
+      await cluster.kubectl("delete", "pod", "hurried", "--wait=false");
+      await eventually("it was told to end", async () => (await logs("hurried")).includes("got SIGTERM, staying\n"));
+      const from = performance.now();
+      await cluster.kubectl("delete", "pod", "hurried", "--grace-period=3", "--timeout=60s");
+      const tookMs = performance.now() - from;
+      measured(`300 s of grace cut to 3 s: deleted after ${(tookMs / SECONDS).toFixed(1)} s`);
+      expect(tookMs).toBeLessThan(20 * SECONDS);
+    });
+
+    it("end who heeds the signal at once, and who does not after its grace", async () => {
+      await cluster.apply(
+        podOf("obedient", { terminationGracePeriodSeconds: 30, containers: [server()] }),
+        podOf("stubborn", { terminationGracePeriodSeconds: 6, containers: [server({ args: ["stubborn"] })] }),
+      );
+      await Promise.all([podReady(cluster, "obedient"), podReady(cluster, "stubborn")]);
+      const took = async (name: string): Promise<number> => {
+        const from = performance.now();
+        await cluster.kubectl("delete", "pod", name, "--timeout=60s");
+        return performance.now() - from;
+      };
+      const [obedientMs, stubbornMs] = await Promise.all([took("obedient"), took("stubborn")]);
+      measured(`deleted in ${(obedientMs / SECONDS).toFixed(1)} s, with a grace of 6 s used up in ${(stubbornMs / SECONDS).toFixed(1)} s`);
+      expect(obedientMs).toBeLessThan(15 * SECONDS);
+      expect(stubbornMs).toBeGreaterThan(6 * SECONDS);
+      expect(stubbornMs).toBeLessThan(25 * SECONDS);
+    });
+  });
+
+  describe.concurrent("what a container sees", () => {
+    it("is what ConfigMaps, Secrets and the pod say, also later [node-agent 107] [node-agent 108] [node-agent 109]", async () => {
+      await cluster.apply(
+        { apiVersion: "v1", kind: "ConfigMap", metadata: { name: "settings" }, data: { color: "blue", size: "xl" } },
+        { apiVersion: "v1", kind: "Secret", metadata: { name: "keys" }, stringData: { password: "hunter2" } },
+        podOf(
+          "sees",
+          {
+            containers: [
+              shell("main", STAY, {
+                env: [
+                  { name: "COLOR", valueFrom: { configMapKeyRef: { name: "settings", key: "color" } } },
+                  { name: "PASSWORD", valueFrom: { secretKeyRef: { name: "keys", key: "password" } } },
+                  { name: "MISSING", valueFrom: { configMapKeyRef: { name: "nothing", key: "x", optional: true } } },
+                  { name: "POD_NAME", valueFrom: { fieldRef: { fieldPath: "metadata.name" } } },
+                  { name: "POD_IP", valueFrom: { fieldRef: { fieldPath: "status.podIP" } } },
+                  { name: "HOST_IP", valueFrom: { fieldRef: { fieldPath: "status.hostIP" } } },
+                  { name: "UID", valueFrom: { fieldRef: { fieldPath: "metadata.uid" } } },
+                  { name: "LIMIT", valueFrom: { resourceFieldRef: { resource: "limits.memory", divisor: "1Mi" } } },
+                ],
+                envFrom: [{ configMapRef: { name: "settings" }, prefix: "CFG_" }],
+                resources: { limits: { memory: "64Mi" } },
+                volumeMounts: [
+                  { name: "settings", mountPath: "/settings" },
+                  { name: "keys", mountPath: "/keys" },
+                  { name: "about", mountPath: "/about" },
+                  { name: "all", mountPath: "/all" },
+                  { name: "shared", mountPath: "/shared" },
+                ],
+              }),
+              shell("other", `echo from-other > /shared/note; ${STAY}`, { volumeMounts: [{ name: "shared", mountPath: "/shared" }] }),
+            ],
+            volumes: [
+              { name: "settings", configMap: { name: "settings", items: [{ key: "color", path: "deep/color", mode: 0o400 }] } },
+              { name: "keys", secret: { secretName: "keys" } },
+              { name: "about", downwardAPI: { items: [{ path: "labels", fieldRef: { fieldPath: "metadata.labels" } }] } },
+              {
+                name: "all",
+                projected: {
+                  sources: [
+                    { serviceAccountToken: { path: "token", audience: "vault", expirationSeconds: 600 } },
+                    { configMap: { name: "settings", items: [{ key: "size", path: "size" }] } },
+                    { secret: { name: "keys" } },
+                  ],
+                },
+              },
+              { name: "shared", emptyDir: {} },
+            ],
+          },
+          { labels: { tier: "one" } },
+        ),
+      );
+      const pod = await podReady(cluster, "sees");
+      const env = await run(pod, "main", 'echo "$COLOR $PASSWORD $CFG_size $POD_NAME $POD_IP $HOST_IP $UID $LIMIT [$MISSING]"');
+      expect(env).toBe(`blue hunter2 xl sees ${pod.status.podIP} ${pod.status.hostIP} ${pod.metadata.uid} 64 []\n`);
+      expect(await run(pod, "main", "cat /settings/deep/color /keys/password /about/labels /all/size /all/password /shared/note")).toBe(
+        'bluehunter2tier="one"xlhunter2from-other\n',
+      );
+      expect(await run(pod, "main", "busybox stat -L -c %a /settings/deep/color; busybox stat -L -c %a /keys/password")).toBe("400\n644\n");
+
+      const review = await tokenReview(await run(pod, "main", "cat /all/token"), "vault");
+      expect(review).toMatchObject({
+        authenticated: true,
+        audiences: ["vault"],
+        user: { username: "system:serviceaccount:default:default" },
+      });
+      expect(review.user?.extra?.["authentication.kubernetes.io/pod-uid"]).toEqual([pod.metadata.uid]);
+      const token = await run(pod, "main", "cat /var/run/secrets/kubernetes.io/serviceaccount/token");
+      expect((await tokenReview(token)).authenticated).toBe(true);
+
+      await cluster.apply(
+        { apiVersion: "v1", kind: "ConfigMap", metadata: { name: "settings" }, data: { color: "green", size: "s" } },
+        { apiVersion: "v1", kind: "Secret", metadata: { name: "keys" }, stringData: { password: "swordfish" } },
+      );
+      let tries = 0;
+      await eventually(
+        "the files changed",
+        async () => {
+          // Without this a pod is looked at each 60 to 90 s.
+          await cluster.kubectl("label", "pod", "sees", "--overwrite", `tier=again-${++tries}`);
+          return (await run(pod, "main", "cat /settings/deep/color /keys/password /all/size /about/labels")).startsWith("greenswordfishs");
+        },
+        40 * SECONDS,
+      );
+      await eventually("the labels changed", async () => (await run(pod, "main", "cat /about/labels")) === `tier="again-${tries}"`);
+      expect(await run(pod, "main", "echo $COLOR")).toBe("blue\n");
+      expect(containerOf(await podReady(cluster, "sees")).restartCount).toBe(0);
+    });
+
+    interface Review {
+      readonly authenticated?: boolean;
+      readonly audiences?: readonly string[];
+      readonly user?: { readonly username: string; readonly extra?: Readonly<Record<string, readonly string[]>> };
+    }
+
+    /** What the API server thinks of a token. */
+    async function tokenReview(token: string, ...audiences: readonly string[]): Promise<Review> {
+      const body = {
+        apiVersion: "authentication.k8s.io/v1",
+        kind: "TokenReview",
+        spec: { token, ...(audiences.length > 0 && { audiences }) },
+      };
+      const answer = await cluster.client.raw("POST", "/apis/authentication.k8s.io/v1/tokenreviews", body);
+      return (answer.body as { readonly status: Review }).status; // the answer to a TokenReview
+    }
+
+    it("of a missing ConfigMap is nothing: the pod waits, and says for what, until it is there [node-agent 108]", async () => {
+      await cluster.apply(
+        podOf("waits", {
+          containers: [shell("main", STAY, { volumeMounts: [{ name: "late", mountPath: "/late" }] })],
+          volumes: [{ name: "late", configMap: { name: "late" } }],
+        }),
+        podOf("waits-env", {
+          containers: [shell("main", STAY, { env: [{ name: "X", valueFrom: { configMapKeyRef: { name: "late", key: "x" } } }] })],
+        }),
+      );
+      await eventsSay(cluster, "waits", 'FailedMount: MountVolume.SetUp failed for volume "late" : configmap "late" not found');
+      await podWhere(cluster, "waits-env", "says why", (pod) => {
+        const { waiting } = containerOf(pod).state;
+        return waiting?.reason === "CreateContainerConfigError" && waiting.message === 'configmap "late" not found';
+      });
+      await cluster.apply({ apiVersion: "v1", kind: "ConfigMap", metadata: { name: "late" }, data: { x: "1" } });
+      expect(await run(await podReady(cluster, "waits"), "main", "cat /late/x")).toBe("1");
+      expect(await run(await podReady(cluster, "waits-env"), "main", "echo $X")).toBe("1\n");
+    });
+
+    it("are its own name, hosts, user and rights [node-agent 101] [node-agent 103] [node-agent 104] [node-agent 111]", async () => {
+      await cluster.apply({ apiVersion: "v1", kind: "Service", metadata: { name: "fooservice" }, spec: { ports: [{ port: 8765 }] } });
+      await cluster.apply(
+        podOf("self", {
+          hostAliases: [{ ip: "123.45.67.89", hostnames: ["foo", "bar"] }],
+          containers: [
+            shell("main", STAY, {
+              securityContext: { runAsUser: 65_534, readOnlyRootFilesystem: true, allowPrivilegeEscalation: false },
+            }),
+            shell("own-hosts", STAY, { volumeMounts: [{ name: "own", mountPath: "/etc/hosts", subPath: "hosts" }] }),
+          ],
+          initContainers: [shell("write", "echo mine > /own/hosts", { volumeMounts: [{ name: "own", mountPath: "/own" }] })],
+          volumes: [{ name: "own", emptyDir: {} }],
+        }),
+        podOf("on-host", { hostNetwork: true, containers: [shell("main", STAY)] }),
+      );
+      const pod = await podReady(cluster, "self");
+      expect(pod.status.hostIP).toBe("127.0.0.1");
+      expect(await run(pod, "main", "busybox hostname; busybox id -u")).toBe("self\n65534\n");
+      const hosts = await run(pod, "main", "cat /etc/hosts");
+      expect(hosts).toContain("# Kubernetes-managed hosts file.\n");
+      expect(hosts).toContain("123.45.67.89\tfoo\tbar\n");
+      expect(hosts).toContain(`${pod.status.podIP}\tself\n`);
+      expect(await run(pod, "own-hosts", "cat /etc/hosts")).toBe("mine\n");
+      expect(await run(pod, "main", "echo x > /file 2> /dev/null || echo refused")).toBe("refused\n");
+      expect(await run(pod, "main", "busybox grep NoNewPrivs /proc/1/status")).toMatch(/\t1\n$/);
+      expect(await run(pod, "own-hosts", 'echo "$FOOSERVICE_SERVICE_PORT $FOOSERVICE_PORT_8765_TCP_PROTO"')).toBe("8765 tcp\n");
+      const onHost = await podReady(cluster, "on-host");
+      expect(onHost.status.podIP).toBe(onHost.status.hostIP);
+      expect(await run(onHost, "main", "cat /etc/hosts")).toContain("# Kubernetes-managed hosts file (host network).\n");
+    });
+
+    it("are command and arguments of image or spec, with variables in them [node-agent 105] [node-agent 106]", async () => {
+      const env = [
+        { name: "WHO", value: "world" },
+        { name: "GREETING", value: "hello $(WHO) $$(WHO)" },
+      ];
+      const mount = (subPathExpr: string): object => ({ volumeMounts: [{ name: "work", mountPath: "/work", subPathExpr }] });
+      await cluster.apply(
+        podOf("words", {
+          restartPolicy: "Never",
+          containers: [
+            { name: "image", image: IMAGES.busybox, args: ["-c", "echo image with args"] },
+            { name: "both", image: IMAGES.busybox, command: ["echo"], args: ["$(GREETING)"], env },
+            shell("sub", "echo here > /work/file; ls /all", {
+              env,
+              volumeMounts: [
+                { name: "work", mountPath: "/work", subPathExpr: "$(WHO)" },
+                { name: "work", mountPath: "/all" },
+              ],
+            }),
+          ],
+          volumes: [{ name: "work", emptyDir: {} }],
+        }),
+        podOf("absolute", {
+          containers: [shell("main", STAY, { env: [{ name: "WHERE", value: "/tmp" }], ...mount("$(WHERE)") })],
+          volumes: [{ name: "work", emptyDir: {} }],
+        }),
+      );
+      await podEnded(cluster, "words");
+      const said = await Promise.all(["image", "both", "sub"].map((container) => logs("words", "-c", container)));
+      expect(said).toEqual(["image with args\n", "hello world $(WHO)\n", "world\n"]);
+      const refused = await podWhere(
+        cluster,
+        "absolute",
+        "is refused",
+        (pod) => containerOf(pod).state.waiting?.reason === "CreateContainerConfigError",
+      );
+      expect(containerOf(refused).containerID).toBeUndefined();
+    });
+
+    it("are volumes with the right modes, and limits as quality of service [node-agent 110] [node-agent 114]", async () => {
+      const limits = { cpu: "100m", memory: "32Mi" };
+      const mounts = ["disk", "memory"].map((name) => ({ name, mountPath: `/${name}` }));
+      const modes = "for d in /disk /memory; do busybox stat -c %a $d; done; busybox grep -c ' /memory tmpfs ' /proc/mounts";
+      await cluster.apply(
+        podOf("modes", {
+          containers: [
+            shell("root", STAY, { volumeMounts: mounts, resources: { limits } }),
+            shell("nobody", STAY, { volumeMounts: mounts, resources: { limits }, securityContext: { runAsUser: 65_534 } }),
+          ],
+          volumes: [
+            { name: "disk", emptyDir: {} },
+            { name: "memory", emptyDir: { medium: "Memory" } },
+          ],
+        }),
+      );
+      const pod = await podReady(cluster, "modes");
+      expect(pod.status.qosClass).toBe("Guaranteed");
+      expect(await run(pod, "root", modes)).toBe("777\n1777\n1\n");
+      expect(await run(pod, "nobody", "echo mine > /disk/f; echo mine > /memory/f; cat /disk/f /memory/f")).toBe("mine\nmine\n");
+      const limit = await run(pod, "root", "cd /sys/fs/cgroup; cat memory/memory.limit_in_bytes 2> /dev/null || cat memory.max");
+      expect(limit.trim()).toBe(String(32 * 1024 * 1024));
+    });
+  });
+
+  describe.concurrent("a pod's life", () => {
+    it("can be cut short by a deadline that came later [node-agent 100]", async () => {
+      await cluster.apply(podOf("deadline", { containers: [shell("main", STAY)] }, { labels: { step: "one" } }));
+      await podReady(cluster, "deadline");
+      await cluster.kubectl(
+        "patch",
+        "pod",
+        "deadline",
+        "-p",
+        JSON.stringify({ metadata: { labels: { step: "two" } }, spec: { activeDeadlineSeconds: 3 } }),
+      );
+      const pod = await podEnded(cluster, "deadline");
+      expect([pod.metadata.labels?.["step"], pod.status.phase, pod.status.reason, pod.status.message]).toEqual([
+        "two",
+        "Failed",
+        "DeadlineExceeded",
+        "Pod was active on the node longer than the specified deadline",
+      ]);
+      await eventually("its container ended", async () =>
+        (await node.containers(pod.metadata.uid)).every(({ state }) => state === "CONTAINER_EXITED"),
+      );
+    });
+
+    it("takes in containers for debugging, one after the other [node-agent 113]", async () => {
+      await cluster.apply(podOf("debugged", { containers: [server()] }));
+      const before = await podReady(cluster, "debugged");
+      for (const name of ["debug-1", "debug-2"]) {
+        await cluster.kubectl(
+          "debug",
+          "debugged",
+          `--image=${IMAGES.busybox}`,
+          `--container=${name}`,
+          "--profile=general",
+          "--",
+          "sh",
+          "-c",
+          STAY,
+        );
+        await podWhere(cluster, "debugged", `runs ${name}`, (pod) => containerOf(pod, name).state.running !== undefined);
+      }
+      const after = await podReady(cluster, "debugged");
+      expect(containerOf(after)).toEqual(containerOf(before));
+      expect(after.status.ephemeralContainerStatuses?.map(({ name }) => name)).toEqual(["debug-1", "debug-2"]);
+    });
+
+    it("is held for what the runtime or the node does not know [node-agent 112]", async () => {
+      await cluster.apply({
+        apiVersion: "node.k8s.io/v1",
+        kind: "RuntimeClass",
+        metadata: { name: "other" },
+        handler: "none-such",
+      });
+      await cluster.apply(
+        podOf("sysctl", {
+          containers: [shell("main", STAY)],
+          securityContext: { sysctls: [{ name: "net.ipv4.ip_unprivileged_port_start", value: "81" }] },
+        }),
+        podOf("unsafe-sysctl", {
+          containers: [shell("main", STAY)],
+          securityContext: { sysctls: [{ name: "kernel.msgmax", value: "65536" }] },
+        }),
+        podOf("other-runtime", { runtimeClassName: "other", containers: [shell("main", STAY)] }),
+      );
+      const refused = await podEnded(cluster, "unsafe-sysctl");
+      expect([refused.status.phase, refused.status.reason]).toEqual(["Failed", "SysctlForbidden"]);
+      const pod = await podReady(cluster, "sysctl");
+      expect(await run(pod, "main", "cat /proc/sys/net/ipv4/ip_unprivileged_port_start")).toBe("81\n");
+      const held = await podWhere(cluster, "other-runtime", "is looked at", ({ status }) => (status.containerStatuses ?? []).length > 0);
+      expect([held.status.phase, containerOf(held).containerID]).toEqual(["Pending", undefined]);
+    });
+
+    it("begins, is seen to end, and leaves nothing that runs [node-agent 99]", async () => {
+      await cluster.apply(
+        podOf("brief", {
+          terminationGracePeriodSeconds: 20,
+          containers: [shell("main", `trap "sleep 2; exit 0" TERM; sleep 3600 & wait`)],
+        }),
+      );
+      const pod = await podReady(cluster, "brief");
+      await cluster.kubectl("delete", "pod", "brief", "--wait=false");
+      const ending = await podWhere(cluster, "brief", "is ending", ({ metadata }) => metadata.deletionTimestamp !== undefined);
+      expect(ending.status.phase).toBe("Running");
+      expect(await cluster.kubectl("get", "pods", "brief", "--no-headers")).toMatch(/^brief +1\/1 +Terminating +0 /);
+      await podGone(cluster, "brief");
+      expect((await node.containers(pod.metadata.uid)).filter(({ state }) => state !== "CONTAINER_EXITED")).toEqual([]);
+      expect((await node.leftovers()).directories).not.toContain(pod.metadata.uid);
+    });
+  });
+
+  it("never asked for what a node may not do", async () => {
+    expect(await refusedForGood(cluster)).toEqual([]);
+  });
+});

@@ -1,0 +1,168 @@
+/**
+ * Nodes of a cluster as they are: each a containerd of its own (test/containerd) and `deltaloop node` as a child of the test.
+ *
+ * A1 an agent has the certificate of its own node and nothing else, folders of its own, and its own part of the cgroup tree.
+ * A2 all that a node writes is in its containerd's directory; so what ends that ends the agent, too, and leaves nothing.
+ */
+import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+
+import { it } from "vitest";
+
+import { createCri } from "../../shared/adapters/cri/cri.ts";
+import type { CriAdapter } from "../../shared/adapters/cri/cri.ts";
+import { LABELS } from "../../shared/kubelet/labels.ts";
+import type { Container } from "../../shared/ports/cri-types.ts";
+import { startContainerd } from "../containerd/containerd.ts";
+import type { ContainerdNode } from "../containerd/containerd.ts";
+import { ensureContainerd } from "../containerd/programs.ts";
+import { deltaloop, eventually, killHard, measured, whereRealPartsAre } from "./e2e.ts";
+import type { AuditEntry, Cluster, Running } from "./e2e.ts";
+
+export interface NodeAgent {
+  readonly name: string;
+  readonly containerd: ContainerdNode;
+  /** The test's own connection to the runtime. */
+  readonly cri: CriAdapter;
+  /** Where the agent looks for static pods. */
+  readonly manifests: string;
+  /** The process that runs now, or ran last. */
+  agent(): Running;
+  /** The node's own kubeconfig, but for another server: the path of a file. */
+  kubeconfigTo(server: string): Promise<string>;
+  /** As after a crash; resolves when it is ready. `kubeconfig` instead of the node's own one. */
+  start(kubeconfig?: string): Promise<void>;
+  /** SIGKILL; containers go on. */
+  kill(): Promise<void>;
+  /** What the runtime has of a pod, or of all. */
+  containers(podUid?: string): Promise<readonly Container[]>;
+  /** UIDs of pods that have a directory, names of log directories, and of links to logs. */
+  leftovers(): Promise<{ readonly directories: readonly string[]; readonly logs: readonly string[]; readonly links: readonly string[] }>;
+  /** Agent, containers and all. */
+  stop(): Promise<void>;
+}
+
+/** Runs `suite` where a control plane, Redis and containers can run; else it says why not. */
+export async function whereNodesCanRun(title: string, suite: () => void): Promise<void> {
+  const missing = ensureContainerd();
+  if (missing === undefined) return await whereRealPartsAre(title, suite);
+  process.stderr.write(`!!!!  ${title} cannot run: ${missing}\n`);
+  it.skip(`${title}: ${missing}`);
+}
+
+/** Their agents run; whether they are Ready is to be asked. */
+export async function startNodes(cluster: Cluster, names: readonly string[]): Promise<readonly NodeAgent[]> {
+  const settled = await Promise.allSettled(names.map((name) => startNode(cluster, name)));
+  const nodes = settled.flatMap((result) => (result.status === "fulfilled" ? [result.value] : []));
+  const failure = settled.find((result) => result.status === "rejected");
+  if (failure === undefined) return nodes;
+  await Promise.all(nodes.map((node) => node.stop()));
+  throw failure.reason;
+}
+
+/** `kubectl wait` is the judge. */
+export async function nodesReady(cluster: Cluster, ...nodes: readonly NodeAgent[]): Promise<void> {
+  // A node that is not there yet is an error to `kubectl wait`.
+  for (const { name } of nodes) await eventually(`node ${name} is registered`, () => cluster.get(`/api/v1/nodes/${name}`), 60_000);
+  await cluster.kubectl("wait", "--for=condition=Ready", "--timeout=60s", ...nodes.map(({ name }) => `node/${name}`));
+}
+
+/**
+ * What the API server refused a node, and did not grant a moment later: its authorizer sees a pod somewhat later than a quick node
+ * does. @throws when no node asked for anything
+ */
+export async function refusedForGood(cluster: Cluster): Promise<readonly string[]> {
+  const asked = (await cluster.audit()).filter(({ user }) => user.username.startsWith("system:node:"));
+  if (asked.length === 0) throw new Error("no node asked for anything");
+  const sameRequest = ({ user, verb, requestURI }: AuditEntry): string => `${user.username}: ${verb} ${requestURI.split("?")[0]}`;
+  const refused: string[] = [];
+  for (const [request, answers] of Map.groupBy(asked, sameRequest)) {
+    const codes = answers.map(({ responseStatus }) => responseStatus?.code);
+    const early = codes.filter((code) => code === 403).length;
+    if (early > 0) measured(`${request}: refused ${early} of ${codes.length} times`);
+    const [first, last] = [codes.indexOf(403), codes.findLastIndex((code) => code !== 403)];
+    if (first !== -1 && last < first) refused.push(request);
+  }
+  return refused;
+}
+
+async function startNode({ plane }: Cluster, name: string): Promise<NodeAgent> {
+  const containerd = await startContainerd();
+  const cri = createCri(containerd.endpoint);
+  const folder = (of: string): string => join(containerd.directory, of);
+  const manifests = folder("manifests");
+  let agent: Running | undefined;
+  try {
+    await mkdir(manifests);
+    const own = await plane.kubeconfigFor({ user: `system:node:${name}`, groups: ["system:nodes"] });
+    await writeFile(folder("ca.crt"), await authorityOf(own));
+    const start = async (kubeconfig = own): Promise<void> => {
+      agent = deltaloop([
+        "node",
+        ...["--kubeconfig", kubeconfig, "--cri", containerd.endpoint, "--name", name, "--node-ip", "127.0.0.1", "--port", "0"],
+        ...["--root-dir", folder("kubelet"), "--pod-logs-dir", folder("pods"), "--container-logs-dir", folder("containers")],
+        ...["--cgroup-root", containerd.cgroupParent, "--manifests", manifests, "--client-ca-file", folder("ca.crt")],
+      ]);
+      await agent.line("ready");
+    };
+    const running = (): Running => {
+      if (agent === undefined) throw new Error(`the agent of ${name} was never started`);
+      return agent;
+    };
+    await start();
+    return {
+      name,
+      containerd,
+      cri,
+      manifests,
+      agent: running,
+      async kubeconfigTo(server) {
+        const config = await readKubeconfig(own);
+        const clusters = config.clusters.map((one) => ({ ...one, cluster: { ...one.cluster, server } }));
+        await writeFile(folder("other.kubeconfig"), JSON.stringify({ ...config, clusters }), { mode: 0o600 });
+        return folder("other.kubeconfig");
+      },
+      start,
+      async kill() {
+        killHard(running().pid);
+        await running().exited;
+      },
+      containers: async (podUid) => await cri.listContainers(podUid === undefined ? {} : { labelSelector: { [LABELS.podUid]: podUid } }),
+      async leftovers() {
+        const [directories = [], logs = [], links = []] = await Promise.all(
+          ["kubelet/pods", "pods", "containers"].map((of) => namesIn(folder(of))),
+        );
+        return { directories, logs, links };
+      },
+      async stop() {
+        await running().stop();
+        cri.close();
+        await containerd.stop();
+      },
+    };
+  } catch (error) {
+    await agent?.stop();
+    cri.close();
+    await containerd.stop();
+    throw error;
+  }
+}
+
+interface KubeconfigFile {
+  readonly clusters: readonly { readonly cluster: { readonly server: string; readonly "certificate-authority-data": string } }[];
+}
+
+async function readKubeconfig(path: string): Promise<KubeconfigFile> {
+  return JSON.parse(await readFile(path, "utf8")) as KubeconfigFile; // written by test/envtest
+}
+
+/** The API server's client certificate for its calls to kubelets is of the cluster's one authority. */
+async function authorityOf(kubeconfig: string): Promise<Buffer> {
+  const { clusters } = await readKubeconfig(kubeconfig);
+  return Buffer.from(clusters[0]?.cluster["certificate-authority-data"] ?? "", "base64");
+}
+
+/** A folder that nobody made yet has none. */
+async function namesIn(folder: string): Promise<readonly string[]> {
+  return await readdir(folder).catch(() => []);
+}

@@ -1,0 +1,158 @@
+/** Pods of the images that test/containerd makes, and what the API server says of them. */
+import { IMAGES } from "../containerd/images.ts";
+import { eventually } from "./e2e.ts";
+import type { Cluster } from "./e2e.ts";
+
+/** Runs until it is told to end, and then ends at once. A shell that is a container's first process ignores SIGTERM otherwise. */
+export const STAY = 'trap "exit 0" TERM; sleep 3600 & wait';
+const WAIT_MS_MAX = 60_000;
+
+interface State {
+  readonly waiting?: { readonly reason?: string; readonly message?: string };
+  readonly running?: { readonly startedAt: string };
+  readonly terminated?: {
+    readonly exitCode: number;
+    readonly reason?: string;
+    readonly message?: string;
+    readonly startedAt?: string;
+    readonly finishedAt?: string;
+  };
+}
+
+export interface ContainerView {
+  readonly name: string;
+  readonly ready: boolean;
+  readonly started?: boolean;
+  readonly restartCount: number;
+  readonly containerID?: string;
+  readonly image: string;
+  readonly state: State;
+  readonly lastState: State;
+}
+
+interface ConditionView {
+  readonly type: string;
+  readonly status: string;
+  readonly reason?: string;
+  readonly message?: string;
+  readonly lastTransitionTime?: string;
+}
+
+export interface PodView {
+  readonly metadata: {
+    readonly name: string;
+    readonly uid: string;
+    readonly deletionTimestamp?: string;
+    readonly annotations?: Readonly<Record<string, string>>;
+    readonly labels?: Readonly<Record<string, string>>;
+  };
+  readonly spec: { readonly nodeName?: string };
+  readonly status: {
+    readonly phase: string;
+    readonly reason?: string;
+    readonly message?: string;
+    readonly podIP?: string;
+    readonly hostIP?: string;
+    readonly qosClass?: string;
+    readonly conditions?: readonly ConditionView[];
+    readonly containerStatuses?: readonly ContainerView[];
+    readonly initContainerStatuses?: readonly ContainerView[];
+    readonly ephemeralContainerStatuses?: readonly ContainerView[];
+  };
+}
+
+/** With a grace of 1 s, unless the spec says another. */
+export function podOf(name: string, spec: object, metadata: object = {}): object {
+  return { apiVersion: "v1", kind: "Pod", metadata: { name, ...metadata }, spec: { terminationGracePeriodSeconds: 1, ...spec } };
+}
+
+/** busybox's shell. */
+export function shell(name: string, script: string, more: object = {}): object {
+  return { name, image: IMAGES.busybox, command: ["sh", "-c", script], ...more };
+}
+
+/** Answers on port 8080. */
+export function server(more: object = {}): object {
+  return { name: "main", image: IMAGES.serverV1, ...more };
+}
+
+export async function getPod(cluster: Cluster, name: string): Promise<PodView | undefined> {
+  return await cluster.get<PodView>(`/api/v1/namespaces/default/pods/${name}`);
+}
+
+/** The pod as it was when `look` held. @throws with its status when that takes too long */
+export async function podWhere(
+  cluster: Cluster,
+  name: string,
+  what: string,
+  look: (pod: PodView) => boolean,
+  timeoutMs = WAIT_MS_MAX,
+): Promise<PodView> {
+  return await eventually(
+    `pod ${name} ${what}`,
+    async () => {
+      const pod = await getPod(cluster, name);
+      if (pod !== undefined && look(pod)) return pod;
+      throw new Error(pod === undefined ? "it is not there" : JSON.stringify(pod.status));
+    },
+    timeoutMs,
+  );
+}
+
+export async function podGone(cluster: Cluster, name: string, timeoutMs = WAIT_MS_MAX): Promise<void> {
+  await eventually(`pod ${name} is gone`, async () => (await getPod(cluster, name)) === undefined, timeoutMs);
+}
+
+export async function podReady(cluster: Cluster, name: string, timeoutMs = WAIT_MS_MAX): Promise<PodView> {
+  return await podWhere(cluster, name, "is ready", isReady, timeoutMs);
+}
+
+/** Succeeded or Failed. */
+export async function podEnded(cluster: Cluster, name: string, timeoutMs = WAIT_MS_MAX): Promise<PodView> {
+  return await podWhere(cluster, name, "has ended", ({ status }) => status.phase === "Succeeded" || status.phase === "Failed", timeoutMs);
+}
+
+export function isReady({ status }: PodView): boolean {
+  return conditionOf(status, "Ready")?.status === "True";
+}
+
+export function conditionOf({ conditions = [] }: PodView["status"], type: string): ConditionView | undefined {
+  return conditions.find((condition) => condition.type === type);
+}
+
+/** Regular or init. @throws when there is none of that name */
+export function containerOf({ status }: PodView, name = "main"): ContainerView {
+  const all = [...(status.containerStatuses ?? []), ...(status.initContainerStatuses ?? []), ...(status.ephemeralContainerStatuses ?? [])];
+  const found = all.find((container) => container.name === name);
+  if (found === undefined) throw new Error(`no status of container ${name} in ${JSON.stringify(status)}`);
+  return found;
+}
+
+/** The id that the runtime knows it by. */
+export function runtimeId({ containerID = "" }: ContainerView): string {
+  return containerID.replace("containerd://", "");
+}
+
+/** What `server` answers. */
+export async function answerOf(ip: string | undefined): Promise<string> {
+  return await (await fetch(`http://${ip}:8080/`, { signal: AbortSignal.timeout(5_000) })).text();
+}
+
+/** Each of `wanted`, as `reason: message`, comes to be said of the object. Events come some time after what they tell of. */
+export async function eventsSay(cluster: Cluster, name: string, ...wanted: readonly string[]): Promise<void> {
+  await eventually(`the Events of ${name}`, async () => {
+    const said = await eventsOf(cluster, name);
+    const missing = wanted.filter((one) => !said.includes(one));
+    if (missing.length > 0) throw new Error(`not said: ${missing.join(" | ")}; but: ${said.join(" | ")}`);
+    return true;
+  });
+}
+
+/** As often as they were said. */
+async function eventsOf(cluster: Cluster, name: string): Promise<readonly string[]> {
+  const selector = encodeURIComponent(`involvedObject.name=${name}`);
+  const events = await cluster.get<{ readonly items: readonly { readonly reason: string; readonly message: string }[] }>(
+    `/api/v1/namespaces/default/events?fieldSelector=${selector}`,
+  );
+  return (events?.items ?? []).map(({ reason, message }) => `${reason}: ${message}`);
+}
