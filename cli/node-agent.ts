@@ -10,7 +10,7 @@ import { createPodStatus, createPodStatusTick } from "../functions/node/pod-stat
 import { createPodSync } from "../functions/node/pod-sync/handler.ts";
 import type { Resource } from "../shared/api/resources.ts";
 import type { PodSource } from "../shared/kubelet/labels.ts";
-import type { MachineFacts } from "../shared/kubelet/node-object.ts";
+import type { MachineFacts } from "../shared/kubelet/node/node-object.ts";
 import type { NodeCondition, NodePorts } from "../shared/kubelet/node-ports.ts";
 import { Operations } from "../shared/kubelet/operations.ts";
 import type { NodePod } from "../shared/kubelet/pod.ts";

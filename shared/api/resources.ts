@@ -31,7 +31,12 @@ export const RESOURCES: { readonly [R in Resource]: ResourceInfo } = {
   configmaps: { path: "api/v1", apiVersion: "v1", group: "", kind: "ConfigMap" },
   secrets: { path: "api/v1", apiVersion: "v1", group: "", kind: "Secret" },
   serviceaccounts: { path: "api/v1", apiVersion: "v1", group: "", kind: "ServiceAccount" },
-  tokenreviews: { path: "apis/authentication.k8s.io/v1", apiVersion: "authentication.k8s.io/v1", group: "authentication.k8s.io", kind: "TokenReview" },
+  tokenreviews: {
+    path: "apis/authentication.k8s.io/v1",
+    apiVersion: "authentication.k8s.io/v1",
+    group: "authentication.k8s.io",
+    kind: "TokenReview",
+  },
   subjectaccessreviews: {
     path: "apis/authorization.k8s.io/v1",
     apiVersion: "authorization.k8s.io/v1",

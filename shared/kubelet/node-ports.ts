@@ -9,12 +9,12 @@ import type { NodeStore } from "../ports/node-store.ts";
 import type { PodCgroups } from "../ports/pod-cgroups.ts";
 import type { Prober } from "../ports/prober.ts";
 import type { Random } from "../ports/random.ts";
-import type { NodeEvent } from "./event-recorder.ts";
+import type { NodeEvent } from "./node/event-recorder.ts";
 import type { NodeOptions, NodeResources } from "./node-options.ts";
 import type { ObjectCache } from "./turns/object-cache.ts";
 import type { Operations } from "./operations.ts";
-import type { PodManager } from "./pod-manager.ts";
-import type { RelistRecord } from "./relist.ts";
+import type { PodManager } from "./source/pod-manager.ts";
+import type { RelistRecord } from "./runtime/relist.ts";
 
 export interface NodePorts {
   readonly cri: Cri;

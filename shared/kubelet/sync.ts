@@ -8,18 +8,18 @@
  * P4 a turn ends within TURN_MS of waiting; longer steps go on as operations and wake the pod.
  */
 import type { Fence, WorkerRecord } from "../ports/node-store.ts";
-import { computePodActions } from "./compute-pod-actions.ts";
-import type { ReferencedObjects } from "./environment.ts";
+import { computePodActions } from "./actions/compute-pod-actions.ts";
+import type { ReferencedObjects } from "./config/environment.ts";
 import { isStaticPod } from "./labels.ts";
 import type { NodePorts } from "./node-ports.ts";
 import type { ObservedPod } from "./observed-pod.ts";
-import { endTurn, startTurn } from "./pod-worker.ts";
-import type { TurnEnd, TurnStart } from "./pod-worker.ts";
+import { endTurn, startTurn } from "./worker/pod-worker.ts";
+import type { TurnEnd, TurnStart } from "./worker/pod-worker.ts";
 import { isTerminalPhase } from "./pod.ts";
 import type { NodePod } from "./pod.ts";
-import { requeueDelayMs } from "./requeue.ts";
-import { releaseFullName, startGate } from "./static-start.ts";
-import type { StartVerdict } from "./static-start.ts";
+import { requeueDelayMs } from "./worker/requeue.ts";
+import { releaseFullName, startGate } from "./worker/static-start.ts";
+import type { StartVerdict } from "./worker/static-start.ts";
 import { killPod, stopName } from "./turns/kill.ts";
 import { observePod } from "./turns/observe.ts";
 import { podEvent } from "./turns/pod-events.ts";
@@ -32,7 +32,7 @@ import { isHookRunning, runActions } from "./turns/run-actions.ts";
 import { StartError, TERMINATING, TURN_MS } from "./turns/start-error.ts";
 import { computeStatus, storeStatus, storeTerminated } from "./turns/statuses.ts";
 import { LostTurnError, updateFenced, updateOwn, updateWorker } from "./turns/workers.ts";
-import { unsupportedFeature } from "./unsupported-features.ts";
+import { unsupportedFeature } from "./source/unsupported-features.ts";
 
 interface Turn {
   readonly pod: NodePod;

@@ -21,7 +21,12 @@ export function createWriter(client: KubeClient): KubeWriter {
     },
 
     async delete({ resource, namespace, name, preconditions, gracePeriodSeconds }) {
-      const body = { apiVersion: "v1", kind: "DeleteOptions", preconditions, ...(gracePeriodSeconds !== undefined && { gracePeriodSeconds }) };
+      const body = {
+        apiVersion: "v1",
+        kind: "DeleteOptions",
+        preconditions,
+        ...(gracePeriodSeconds !== undefined && { gracePeriodSeconds }),
+      };
       const answer = await client.json({ method: "DELETE", path: resourcePath(resource, namespace, name), query: { timeout }, body });
       return isStatus(answer) ? undefined : asObject(answer);
     },

@@ -1,7 +1,7 @@
 /** What the machine says of itself, for its Node object. */
 import { readFile, statfs } from "node:fs/promises";
 import { arch, cpus, hostname, release } from "node:os";
-import type { MachineFacts } from "../../kubelet/node-object.ts";
+import type { MachineFacts } from "../../kubelet/node/node-object.ts";
 
 /** Node names architectures its own way. */
 const GO_ARCHITECTURES: Readonly<Record<string, string>> = { x64: "amd64", ia32: "386", arm64: "arm64", arm: "arm", loong64: "loong64" };

@@ -1,8 +1,8 @@
 /** Each minute: dead containers, dead sandboxes, logs and control groups that nobody needs (node-agent §16, §3.2 step 12). */
-import { containersToRemove, logDirectoriesToRemove, sandboxesToRemove } from "../container-gc.ts";
+import { containersToRemove, logDirectoriesToRemove, sandboxesToRemove } from "../runtime/container-gc.ts";
 import { LABELS } from "../labels.ts";
 import type { NodePorts } from "../node-ports.ts";
-import { shouldPodContentBeRemoved } from "../worker-questions.ts";
+import { shouldPodContentBeRemoved } from "../worker/worker-questions.ts";
 import { attempt } from "./attempt.ts";
 import { unlessGone } from "./kill.ts";
 import { storedContainers } from "./relist.ts";

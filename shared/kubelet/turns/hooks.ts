@@ -1,7 +1,7 @@
 /** Lifecycle hooks (node-agent §6.10). What a hook printed never leaves this file: it may hold secrets. */
 import type { ContainerSpec } from "../pod.ts";
-import { hookRequest } from "../hook-request.ts";
-import type { LifecycleHandler } from "../hook-request.ts";
+import { hookRequest } from "../probe/hook-request.ts";
+import type { LifecycleHandler } from "../probe/hook-request.ts";
 import type { NodePorts } from "../node-ports.ts";
 
 /** Upstream bounds a hook over HTTP only by the pod's end; this is the longest that one may hang. */

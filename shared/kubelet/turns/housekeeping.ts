@@ -1,14 +1,14 @@
 /** Each two seconds: what no event says (node-agent §3.2). Only once all sources are ready. */
 import { LABELS, isMirrorPod, isStaticPod } from "../labels.ts";
-import { housekeepingPlan } from "../housekeeping-plan.ts";
-import type { DesiredPod } from "../housekeeping-plan.ts";
-import { syncKnownPod } from "../known-pods.ts";
+import { housekeepingPlan } from "../worker/housekeeping-plan.ts";
+import type { DesiredPod } from "../worker/housekeeping-plan.ts";
+import { syncKnownPod } from "../worker/known-pods.ts";
 import type { NodePorts } from "../node-ports.ts";
 import { fullName, isTerminalPhase } from "../pod.ts";
 import type { NodePod } from "../pod.ts";
-import { splitProbeKey } from "../probe.ts";
-import { requeueDelayMs } from "../requeue.ts";
-import { releaseFullName } from "../static-start.ts";
+import { splitProbeKey } from "../probe/probe.ts";
+import { requeueDelayMs } from "../worker/requeue.ts";
+import { releaseFullName } from "../worker/static-start.ts";
 import { attempt } from "./attempt.ts";
 import { forgetProbes } from "./probes.ts";
 import { deleteMirror } from "./reconcile-mirror.ts";

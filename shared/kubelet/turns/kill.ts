@@ -1,7 +1,7 @@
 /** Ends containers and whole pods (node-agent §6.9). */
 import { isNotFound } from "../../ports/cri-error.ts";
-import type { ContainerToKill, KillReason } from "../compute-pod-actions.ts";
-import { GRACE_SECONDS_MIN, killGraceSeconds, terminationOrder } from "../kill-order.ts";
+import type { ContainerToKill, KillReason } from "../actions/compute-pod-actions.ts";
+import { GRACE_SECONDS_MIN, killGraceSeconds, terminationOrder } from "../actions/kill-order.ts";
 import type { NodePorts } from "../node-ports.ts";
 import type { ObservedContainer, ObservedPod } from "../observed-pod.ts";
 import { ephemeralContainersOf, initContainersOf } from "../pod.ts";

@@ -1,5 +1,5 @@
 /** Events about a pod and its containers (node-agent §9). */
-import type { NodeEvent } from "../event-recorder.ts";
+import type { NodeEvent } from "../node/event-recorder.ts";
 import type { NodePorts } from "../node-ports.ts";
 import { ephemeralContainersOf, initContainersOf } from "../pod.ts";
 import type { NodePod } from "../pod.ts";

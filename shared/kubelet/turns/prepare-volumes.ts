@@ -2,17 +2,17 @@
 import { NodeFilesError } from "../../ports/node-files.ts";
 import { KubeApiError, UnansweredError } from "../../ports/errors.ts";
 import type { KubeObject } from "../../api/wire.ts";
-import type { ConfigMapData, ReferencedObjects, SecretData } from "../environment.ts";
-import { allocatableOf } from "../node-object.ts";
+import type { ConfigMapData, ReferencedObjects, SecretData } from "../config/environment.ts";
+import { allocatableOf } from "../node/node-object.ts";
 import type { NodePorts } from "../node-ports.ts";
-import { podReferences } from "../pod-references.ts";
+import { podReferences } from "../config/pod-references.ts";
 import type { NodePod, VolumeSpec } from "../pod.ts";
-import { tokenRenewalAtMs } from "../token-renewal.ts";
-import { VolumeError } from "../volume-error.ts";
-import { tokensOf, volumePayload } from "../volume-payload.ts";
-import type { TokenSpec } from "../volume-payload.ts";
-import { fsGroupOf, volumePlans } from "../volumes.ts";
-import type { VolumePlan } from "../volumes.ts";
+import { tokenRenewalAtMs } from "../volume/token-renewal.ts";
+import { VolumeError } from "../volume/volume-error.ts";
+import { tokensOf, volumePayload } from "../volume/volume-payload.ts";
+import type { TokenSpec } from "../volume/volume-payload.ts";
+import { fsGroupOf, volumePlans } from "../volume/volumes.ts";
+import type { VolumePlan } from "../volume/volumes.ts";
 
 /** Volume name → host path. */
 export type VolumePaths = Readonly<Record<string, string>>;

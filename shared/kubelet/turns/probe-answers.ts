@@ -2,7 +2,7 @@
 import type { ProbeKind, ProbeRecord } from "../../ports/node-store.ts";
 import type { NodePorts } from "../node-ports.ts";
 import type { ProbeAnswer } from "../observed-pod.ts";
-import { initialResult, probeKey, probesOf } from "../probe.ts";
+import { initialResult, probeKey, probesOf } from "../probe/probe.ts";
 import type { NodePod } from "../pod.ts";
 
 export interface PodProbeAnswers {

@@ -1,6 +1,6 @@
 /** Keeps a static pod's copy in the API server (node-agent §2.7). */
 import { isAlreadyExists, isNotFound, isUnanswered } from "../../ports/errors.ts";
-import { mirrorPod, mirrorStep } from "../mirror-pod.ts";
+import { mirrorPod, mirrorStep } from "../source/mirror-pod.ts";
 import type { NodePorts } from "../node-ports.ts";
 import { parseNodePod } from "../pod.ts";
 import type { NodePod } from "../pod.ts";

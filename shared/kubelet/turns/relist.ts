@@ -1,10 +1,10 @@
 /** Each second: what happened to containers since the last look (node-agent §12), and each five: whether the runtime is well (§3.1). */
 import type { RuntimeCondition } from "../../ports/cri-types.ts";
-import { deadInstancesOf } from "../container-gc.ts";
+import { deadInstancesOf } from "../runtime/container-gc.ts";
 import type { NodePorts } from "../node-ports.ts";
-import { relist, withUnread } from "../relist.ts";
-import type { PodLifecycleEvent } from "../relist.ts";
-import { shouldPodContentBeRemoved } from "../worker-questions.ts";
+import { relist, withUnread } from "../runtime/relist.ts";
+import type { PodLifecycleEvent } from "../runtime/relist.ts";
+import { shouldPodContentBeRemoved } from "../worker/worker-questions.ts";
 import { unlessGone } from "./kill.ts";
 import { observePod } from "./observe.ts";
 import { wake } from "./workers.ts";

@@ -1,16 +1,16 @@
 /** The cached status of a pod, and its way to the API server (node-agent §13.5, §13.6). */
 import { isInvalid, isNotFound } from "../../ports/errors.ts";
 import type { AbnormalTermination, CachedStatus, Fence, PodStatus } from "../../ports/node-store.ts";
-import { acceptStatus } from "../accept-status.ts";
-import { generateApiPodStatus } from "../generate-status.ts";
+import { acceptStatus } from "../status/accept-status.ts";
+import { generateApiPodStatus } from "../status/generate-status.ts";
 import { isMirrorPod, isStaticPod } from "../labels.ts";
-import { canBeDeleted, mergePodStatus, statusPatch } from "../merge-status.ts";
+import { canBeDeleted, mergePodStatus, statusPatch } from "../status/merge-status.ts";
 import type { NodePorts } from "../node-ports.ts";
 import type { ObservedPod } from "../observed-pod.ts";
 import { parseNodePod } from "../pod.ts";
 import type { NodePod } from "../pod.ts";
-import { terminatedStatus } from "../terminate-status.ts";
-import { couldHaveRunningContainers } from "../worker-questions.ts";
+import { terminatedStatus } from "../status/terminate-status.ts";
+import { couldHaveRunningContainers } from "../worker/worker-questions.ts";
 import { apiPodOf } from "./api-pod.ts";
 import { readProbeAnswers } from "./probe-answers.ts";
 import { LostTurnError } from "./workers.ts";

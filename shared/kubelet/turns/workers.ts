@@ -1,13 +1,13 @@
 /** How an update reaches a pod's worker (node-agent §4.3, §18.5): the record first, directly; the message is only the wake-up. */
 import type { AbnormalTermination, Fence, NodeRow, NodeTable, RowChange, UpdateKind, WorkerRecord } from "../../ports/node-store.ts";
-import { isPastActiveDeadline } from "../generate-status.ts";
+import { isPastActiveDeadline } from "../status/generate-status.ts";
 import { isStaticPod } from "../labels.ts";
 import type { NodePorts } from "../node-ports.ts";
-import { acceptUpdate } from "../pod-worker.ts";
-import type { Accepted, PodUpdate } from "../pod-worker.ts";
+import { acceptUpdate } from "../worker/pod-worker.ts";
+import type { Accepted, PodUpdate } from "../worker/pod-worker.ts";
 import { fullName, isTerminalPhase } from "../pod.ts";
 import type { NodePod } from "../pod.ts";
-import { joinWaiting } from "../static-start.ts";
+import { joinWaiting } from "../worker/static-start.ts";
 
 /** Upstream's default of spec.terminationGracePeriodSeconds. */
 const GRACE_SECONDS = 30;

@@ -9,9 +9,9 @@
 import { once } from "node:events";
 import type { ServerResponse } from "node:http";
 import { dirname } from "node:path";
-import { parseContainerLogRequest } from "../../kubelet/container-log-request.ts";
-import type { ContainerLogRequest } from "../../kubelet/container-log-request.ts";
-import { hasContainer, podLogTarget } from "../../kubelet/pod-log-target.ts";
+import { parseContainerLogRequest } from "../../kubelet/logs/container-log-request.ts";
+import type { ContainerLogRequest } from "../../kubelet/logs/container-log-request.ts";
+import { hasContainer, podLogTarget } from "../../kubelet/logs/pod-log-target.ts";
 import type { Clock } from "../../ports/clock.ts";
 import { isNotFound, isUnavailable } from "../../ports/cri-error.ts";
 import type { Cri } from "../../ports/cri.ts";

@@ -4,7 +4,7 @@
  * Source: cri-client pkg/logs/logs.go parseCRILog, logWriter. Differs from upstream: Docker's JSON format, which no CRI runtime
  * writes, is not read.
  */
-import type { ContainerLogRequest } from "../../kubelet/container-log-request.ts";
+import type { ContainerLogRequest } from "../../kubelet/logs/container-log-request.ts";
 
 interface LogLine {
   /** As it was written. */

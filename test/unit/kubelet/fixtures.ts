@@ -6,8 +6,8 @@
  */
 import { deepFreeze } from "../../../shared/api/freeze.ts";
 import type { Labels } from "../../../shared/api/wire.ts";
-import type { PodActions, ProbeAnswers } from "../../../shared/kubelet/compute-pod-actions.ts";
-import { containerHash } from "../../../shared/kubelet/container-hash.ts";
+import type { PodActions, ProbeAnswers } from "../../../shared/kubelet/actions/compute-pod-actions.ts";
+import { containerHash } from "../../../shared/kubelet/actions/container-hash.ts";
 import { nothingObserved, observedPod } from "../../../shared/kubelet/observed-pod.ts";
 import type { ObservedContainer, ObservedPod, ObservedSandbox } from "../../../shared/kubelet/observed-pod.ts";
 import type { ContainerSpec, NodePod, NodePodMeta, PodSpec } from "../../../shared/kubelet/pod.ts";

@@ -1,0 +1,153 @@
+/**
+ * What the runtime must do so that a pod runs as its spec says (node-agent §6.3, §6.5): spec and observed state in, plain
+ * lists out. Sandboxes, starts and kills follow in a fixed order (§6.6); nothing here depends on the time.
+ */
+import { containerHash } from "./container-hash.ts";
+import { initContainerActions } from "./init-container-actions.ts";
+import { newestOf } from "../observed-pod.ts";
+import type { ObservedContainer, ObservedPod, ProbeAnswer } from "../observed-pod.ts";
+import { ephemeralContainersOf, initContainersOf } from "../pod.ts";
+import type { ContainerSpec, NodePod } from "../pod.ts";
+import { podSandboxChanged } from "./pod-sandbox-changed.ts";
+import { restartPolicyOf, shouldContainerBeRestarted } from "./should-restart.ts";
+
+/** Lists are positions in the spec, ascending. */
+export interface PodActions {
+  /** Everything of the pod is killed, its sandboxes too; `containersToKill` adds nothing then. */
+  readonly killPod: boolean;
+  /** With `killPod`: afterwards a new sandbox is made. */
+  readonly createSandbox: boolean;
+  /** The sandbox that is kept or replaced; empty: none. */
+  readonly sandboxId: string;
+  /** Of the sandbox that is kept, or of the one to make. */
+  readonly attempt: number;
+  readonly initContainersToStart: readonly number[];
+  readonly containersToStart: readonly number[];
+  readonly ephemeralContainersToStart: readonly number[];
+  readonly containersToKill: readonly ContainerToKill[];
+}
+
+export interface ContainerToKill {
+  readonly id: string;
+  readonly name: string;
+  /** Of the event. */
+  readonly message: string;
+  /** Chooses the grace period. Absent: the spec changed. */
+  readonly reason?: KillReason;
+}
+
+export type KillReason = "Unknown" | "StartupProbe" | "LivenessProbe" | "FailedPostStartHook";
+
+/** By container id: what one instance's probes say says nothing of the next. */
+export interface ProbeAnswers {
+  liveness(containerId: string): ProbeAnswer;
+  startup(containerId: string): ProbeAnswer;
+}
+
+/**
+ * The actions that lead from what is observed to what the spec wants:
+ *
+ *     nothing yet                            → new sandbox 0, start the first init container, or all containers
+ *     sandbox died, policy Always            → kill all, new sandbox, begin anew
+ *     foo2 exited 1, policy OnFailure        → start foo2
+ *     foo2's image changed                   → kill foo2, start it, whatever the policy
+ *     all exited, policy Never               → kill the pod, sidecars and all
+ *
+ * Source: pkg/kubelet/kuberuntime/kuberuntime_manager.go computePodActions.
+ * Differs from upstream: resizes (InPlacePodVerticalScaling) are not built.
+ */
+export function computePodActions(pod: NodePod, observed: ObservedPod, probes: ProbeAnswers): PodActions {
+  const { changed, attempt, sandboxId } = podSandboxChanged(pod, observed);
+  const sandbox = { attempt, sandboxId };
+  return changed ? actionsOnNewSandbox(pod, observed, sandbox) : actionsOnKeptSandbox(pod, observed, sandbox, probes);
+}
+
+type Sandbox = Pick<PodActions, "attempt" | "sandboxId">;
+
+const NOTHING = {
+  killPod: false,
+  createSandbox: false,
+  initContainersToStart: [],
+  containersToStart: [],
+  ephemeralContainersToStart: [],
+  containersToKill: [],
+} as const;
+
+/** Cases A1 to A4 of §6.3: all must begin anew, or the pod is done and its sandbox is not missed. */
+function actionsOnNewSandbox(pod: NodePod, observed: ObservedPod, sandbox: Sandbox): PodActions {
+  const killOnly = { ...NOTHING, ...sandbox, killPod: true };
+  // Never: what ran once does not run again. Without any container nothing has run: making the sandbox is tried again.
+  if (pod.spec.restartPolicy === "Never" && sandbox.attempt !== 0 && observed.containers.length > 0) return killOnly;
+
+  const indexes = [...pod.spec.containers.entries()].filter(([, container]) => !isDone(pod, container, observed)).map(([index]) => index);
+  if (indexes.length === 0) return killOnly; // all done, and so initialised
+
+  const create = { ...killOnly, createSandbox: true };
+  return initContainersOf(pod).length > 0 ? { ...create, initContainersToStart: [0] } : { ...create, containersToStart: indexes };
+}
+
+/**
+ * Under OnFailure what exited with 0 stays so.
+ *
+ * Source: kuberuntime_manager.go containerSucceeded.
+ * Differs from upstream: there a container that was created, or is unknown, counts too, because its exit code reads 0.
+ */
+function isDone(pod: NodePod, container: ContainerSpec, observed: ObservedPod): boolean {
+  const newest = newestOf(observed, container.name);
+  return restartPolicyOf(pod, container) === "OnFailure" && newest?.state === "CONTAINER_EXITED" && newest.exitCode === 0;
+}
+
+/** Steps B1 to B4 of §6.3. */
+function actionsOnKeptSandbox(pod: NodePod, observed: ObservedPod, sandbox: Sandbox, probes: ProbeAnswers): PodActions {
+  // Started once, also before the pod is initialised, and never again.
+  const ephemeralContainersToStart = [...ephemeralContainersOf(pod).entries()]
+    .filter(([, { name }]) => newestOf(observed, name) === undefined)
+    .map(([index]) => index);
+
+  const init = initContainerActions(pod, observed, probes);
+  const afterInit: PodActions = {
+    ...NOTHING,
+    ...sandbox,
+    killPod: init.killPod,
+    ephemeralContainersToStart,
+    initContainersToStart: init.start,
+    containersToKill: init.kill,
+  };
+  if (init.killPod || !init.initialised) return afterInit;
+
+  const verdicts = pod.spec.containers.map((container) => verdictOf(pod, container, observed, probes));
+  const containersToStart = [...verdicts.entries()].filter(([, { start }]) => start).map(([index]) => index);
+  const containersToKill = [...init.kill, ...verdicts.flatMap(({ kill }) => kill ?? [])];
+  const regular = { ...afterInit, containersToStart, containersToKill };
+  if (containersToStart.length > 0 || verdicts.some(({ keep }) => keep)) return regular;
+  return { ...regular, killPod: true, initContainersToStart: [] }; // sidecars must not keep a pod alive whose work is done
+}
+
+interface Verdict {
+  readonly start: boolean;
+  /** It runs and goes on running. */
+  readonly keep: boolean;
+  readonly kill?: ContainerToKill;
+}
+
+function verdictOf(pod: NodePod, container: ContainerSpec, observed: ObservedPod, probes: ProbeAnswers): Verdict {
+  const newest = newestOf(observed, container.name);
+  if (newest?.state === "CONTAINER_RUNNING") return runningVerdict(pod, container, newest, probes);
+  if (!shouldContainerBeRestarted(pod, container, observed)) return { start: false, keep: false };
+  if (newest?.state !== "CONTAINER_UNKNOWN") return { start: true, keep: false };
+  // Whether it runs cannot be told: two instances of one container must never run.
+  const message = 'Container is in "unknown" state, try killing it before restart';
+  return { start: true, keep: false, kill: { id: newest.id, name: container.name, message, reason: "Unknown" } };
+}
+
+function runningVerdict(pod: NodePod, container: ContainerSpec, { id, hash }: ObservedContainer, probes: ProbeAnswers): Verdict {
+  const { name } = container;
+  if (hash !== containerHash(container))
+    return { start: true, keep: false, kill: { id, name, message: `Container ${name} definition changed, will be restarted` } };
+
+  const failed = probes.liveness(id) === "Failure" ? "liveness" : probes.startup(id) === "Failure" ? "startup" : undefined;
+  if (failed === undefined) return { start: false, keep: true };
+  const start = restartPolicyOf(pod, container) !== "Never";
+  const message = `Container ${name} failed ${failed} probe${start ? ", will be restarted" : ""}`;
+  return { start, keep: false, kill: { id, name, message, reason: failed === "liveness" ? "LivenessProbe" : "StartupProbe" } };
+}

@@ -1,0 +1,118 @@
+/** What a pod's sandbox is made of (node-agent §7.1, §7.2). */
+import type { PodSandboxConfig, PortMapping } from "../../ports/cri-types.ts";
+import { podDns } from "./dns-config.ts";
+import { LABELS } from "../labels.ts";
+import type { NodeOptions, NodeResources } from "../node-options.ts";
+import { kernelHostname } from "./pod-hostname.ts";
+import { initContainersOf, isSidecar } from "../pod.ts";
+import type { ContainerSpec, NodePod } from "../pod.ts";
+import { qosClass } from "./qos-class.ts";
+import { overheadResources, sandboxResources } from "./resources.ts";
+import { sandboxSecurity } from "./security-context.ts";
+
+export interface PodSandboxInput {
+  readonly pod: NodePod;
+  readonly attempt: number;
+  readonly options: NodeOptions;
+  /** The machine's. */
+  readonly resolvConf: string;
+  readonly resources: NodeResources;
+}
+
+/**
+ * The configuration of RunPodSandbox, and of every container of that sandbox. The same pod, attempt and machine give the same.
+ *
+ * @throws {PodSandboxConfigError} for a hostname that does not fit
+ *
+ * Source: pkg/kubelet/kuberuntime/kuberuntime_sandbox.go generatePodSandboxConfig.
+ */
+export function podSandboxConfig({ pod, attempt, options, resolvConf, resources }: PodSandboxInput): PodSandboxConfig {
+  const { annotations = {}, labels = {}, name, namespace, uid } = pod.metadata;
+  const { hostNetwork, overhead, securityContext } = pod.spec;
+  return {
+    metadata: { name, namespace, uid, attempt },
+    ...(hostNetwork !== true && { hostname: kernelHostname(pod, options.clusterDomain) }),
+    logDirectory: `${withoutTrailingSlash(options.podLogsDir)}/${podLogDirectory(pod)}`,
+    dnsConfig: podDns(pod, options, resolvConf).config,
+    portMappings: portMappings(pod),
+    labels: { ...labels, ...podIdentity(pod) },
+    annotations,
+    linux: {
+      cgroupParent: podCgroupParent(pod, options),
+      securityContext: sandboxSecurity(pod),
+      sysctls: Object.fromEntries((securityContext?.sysctls ?? []).map((sysctl) => [withDots(sysctl.name), sysctl.value])),
+      resources: sandboxResources(pod, resources),
+      ...(overhead !== undefined && { overhead: overheadResources(pod, resources) }),
+    },
+  };
+}
+
+/** By these labels a sandbox and its containers are found again. */
+export function podIdentity({ metadata }: NodePod): Readonly<Record<string, string>> {
+  return { [LABELS.podName]: metadata.name, [LABELS.podNamespace]: metadata.namespace, [LABELS.podUid]: metadata.uid };
+}
+
+/** `<namespace>_<pod>_<uid>`, relative to the root of all pods' logs. */
+export function podLogDirectory({ metadata: { namespace, name, uid } }: NodePod): string {
+  return `${namespace}_${name}_${uid}`;
+}
+
+/**
+ * The cgroup of all containers of the pod. Guaranteed pods stand directly under `kubepods`.
+ *
+ *     cgroupfs: /kubepods/burstable/pod0f1e-22          systemd: kubepods-burstable-pod0f1e_22.slice
+ *
+ * With systemd a dash parts the levels, so a dash of a name is written as an underscore.
+ *
+ * Source: pkg/kubelet/cm/pod_container_manager_linux.go GetPodContainerName; cgroup_manager_linux.go ToCgroupfs, ToSystemd.
+ * Differs from upstream: the agent makes no cgroup and sets no limit on it; the runtime makes what is missing.
+ */
+export function podCgroupParent(pod: NodePod, { cgroupDriver, cgroupRoot }: NodeOptions): string {
+  const qos = qosClass(pod);
+  const path = [
+    ...cgroupRoot.split("/").filter((part) => part !== ""),
+    "kubepods",
+    ...(qos === "Guaranteed" ? [] : [qos.toLowerCase()]),
+    `pod${pod.metadata.uid}`,
+  ];
+  return cgroupDriver === "cgroupfs" ? `/${path.join("/")}` : `${path.map((part) => part.replaceAll("-", "_")).join("-")}.slice`;
+}
+
+/** Of what runs for as long as the pod: regular containers, and sidecars. */
+function portMappings(pod: NodePod): readonly PortMapping[] {
+  return [...initContainersOf(pod).filter(isSidecar), ...pod.spec.containers].flatMap(portsOf);
+}
+
+type ContainerPort = NonNullable<ContainerSpec["ports"]>[number];
+
+/**
+ * Of two ports of one name, or of two without name that say the same, the first one stays.
+ * Source: pkg/kubelet/container/helpers.go MakePortMappings.
+ */
+function portsOf({ ports = [] }: ContainerSpec): readonly PortMapping[] {
+  const byName = new Map(ports.toReversed().map((port) => [port.name || portKey(port), port]));
+  return [...byName.values()].toReversed().map(({ containerPort, hostIP, hostPort, protocol }) => ({
+    protocol: protocolOf(protocol),
+    containerPort,
+    ...(hostPort !== undefined && { hostPort }),
+    ...(hostIP !== undefined && { hostIp: hostIP }),
+  }));
+}
+
+function portKey({ containerPort, hostIP = "", hostPort = 0, protocol = "TCP" }: ContainerPort): string {
+  return `${protocol} ${hostIP} ${containerPort} ${hostPort}`;
+}
+
+function protocolOf(protocol: string | undefined): PortMapping["protocol"] {
+  return protocol === "UDP" || protocol === "SCTP" ? protocol : "TCP";
+}
+
+/** `net/ipv4/conf/eth0.1/rp_filter` is another spelling; there a dot stands for a slash. Source: sysctl NormalizeName. */
+function withDots(name: string): string {
+  const first = /[./]/u.exec(name)?.[0];
+  return first === "/" ? name.replaceAll(/[./]/gu, (mark) => (mark === "." ? "/" : ".")) : name;
+}
+
+function withoutTrailingSlash(path: string): string {
+  return path.replace(/\/+$/u, "");
+}

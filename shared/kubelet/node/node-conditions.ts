@@ -1,0 +1,58 @@
+/** The conditions of a Node that its kubelet owns (node-agent §14.2). */
+import type { V1NodeCondition } from "@kubernetes/client-node";
+import { formatTime } from "../../api/time.ts";
+import type { Wire } from "../../api/wire.ts";
+
+export type NodeCondition = Wire<V1NodeCondition>;
+
+export interface NodeHealth {
+  /** Of the runtime or the PLEG. */
+  readonly runtimeError?: string;
+  readonly networkError?: string;
+  /** Resources that the machine did not say it has. */
+  readonly missingCapacity: readonly string[];
+}
+
+interface Observed {
+  readonly type: string;
+  readonly status: "True" | "False";
+  readonly reason: string;
+  readonly message: string;
+}
+
+/** Pressure is not measured: eviction is not built. Source: pkg/kubelet/nodestatus/setters.go. */
+const NO_PRESSURE: readonly Observed[] = [
+  { type: "MemoryPressure", status: "False", reason: "KubeletHasSufficientMemory", message: "kubelet has sufficient memory available" },
+  { type: "DiskPressure", status: "False", reason: "KubeletHasNoDiskPressure", message: "kubelet has no disk pressure" },
+  { type: "PIDPressure", status: "False", reason: "KubeletHasSufficientPID", message: "kubelet has sufficient PID available" },
+];
+
+/**
+ * Ours in their places among those of others, which are left as they are; what is new comes last. `lastTransitionTime` moves
+ * with the status alone.
+ */
+export function nodeConditions(previous: readonly NodeCondition[], health: NodeHealth, nowMs: number): NodeCondition[] {
+  const now = formatTime(nowMs);
+  const ours = [...NO_PRESSURE, readyCondition(health)].map((observed) => dated(previous, observed, now));
+  const kept = previous.map((before) => ours.find(({ type }) => type === before.type) ?? before);
+  return [...kept, ...ours.filter(({ type }) => !previous.some((before) => before.type === type))];
+}
+
+export function conditionOf(conditions: readonly NodeCondition[] | undefined, type: string): NodeCondition | undefined {
+  return conditions?.find((condition) => condition.type === type);
+}
+
+/** Source: setters.go ReadyCondition; several errors read as Go prints an aggregate, `[a, b]`. */
+function readyCondition({ runtimeError, networkError, missingCapacity }: NodeHealth): Observed {
+  const missing = missingCapacity.length > 0 ? `missing node capacity for resources: ${missingCapacity.join(", ")}` : undefined;
+  const errors = [...new Set([runtimeError, networkError, missing])].filter((error) => error !== undefined && error !== "");
+  if (errors.length === 0) return { type: "Ready", status: "True", reason: "KubeletReady", message: "kubelet is posting ready status" };
+  const message = errors.length === 1 ? `${errors[0]}` : `[${errors.join(", ")}]`;
+  return { type: "Ready", status: "False", reason: "KubeletNotReady", message };
+}
+
+function dated(previous: readonly NodeCondition[], observed: Observed, now: string): NodeCondition {
+  const before = conditionOf(previous, observed.type);
+  const lastTransitionTime = before?.status === observed.status ? before.lastTransitionTime : undefined;
+  return { ...observed, lastHeartbeatTime: now, lastTransitionTime: lastTransitionTime ?? now };
+}

@@ -1,0 +1,125 @@
+/** The Node that an agent registers and keeps up to date (node-agent §14.1, §14.3). */
+import type { V1ContainerImage, V1Node } from "@kubernetes/client-node";
+import type { Wire } from "../../api/wire.ts";
+import type { Image } from "../../ports/cri-types.ts";
+import { KUBELET_VERSION } from "../kubelet-version.ts";
+import { nodeConditions } from "./node-conditions.ts";
+import type { NodeOptions, NodeResources } from "../node-options.ts";
+import { allocatableOf, missingCapacity, resourceQuantities } from "./node-resources.ts";
+
+export { allocatableOf } from "./node-resources.ts";
+export { nodeStatusChanged } from "./node-status-changed.ts";
+
+export type NodeStatus = NonNullable<Wire<V1Node>["status"]>;
+
+/** Source: pkg/kubelet/apis/config/v1beta1/defaults.go NodeStatusMaxImages; nodestatus/setters.go MaxNamesPerImageInNodeStatus. */
+const IMAGES_MAX = 50;
+const NAMES_PER_IMAGE_MAX = 5;
+/** The attach-detach controller may work for this node. Source: pkg/volume/util/util.go. */
+const MANAGED_ATTACH_DETACH = "volumes.kubernetes.io/controller-managed-attach-detach";
+
+/** What the agent reads off its machine when it starts. */
+export interface MachineFacts {
+  /** What a node without a name of its own is called. */
+  readonly hostname: string;
+  readonly os: "linux";
+  /** As Go names it: `amd64`, `arm64`. */
+  readonly architecture: string;
+  readonly kernelVersion: string;
+  readonly osImage: string;
+  readonly machineId: string;
+  readonly systemUuid: string;
+  /** Another one after each boot. */
+  readonly bootId: string;
+  /** `pods` is the default; the options' `maxPods` goes before it. */
+  readonly resources: NodeResources;
+}
+
+export interface NodeStatusInput {
+  readonly options: NodeOptions;
+  readonly facts: MachineFacts;
+  /** `containerd://1.6.20`. */
+  readonly runtimeVersion: string;
+  readonly runtimeError?: string;
+  readonly networkError?: string;
+  readonly images: readonly Image[];
+  /** What the API server has, with what others wrote there. */
+  readonly previous?: NodeStatus;
+  readonly nowMs: number;
+}
+
+/**
+ * The whole object, to be created. A node is named by its hostname label too, because that is what spreading and affinity go by.
+ *
+ * Source: pkg/kubelet/kubelet_node_status.go initialNode.
+ */
+export function nodeBody(input: NodeStatusInput): Wire<V1Node> {
+  const { options } = input;
+  return {
+    apiVersion: "v1",
+    kind: "Node",
+    metadata: { name: options.nodeName, labels: { ...nodeLabels(input) }, annotations: { [MANAGED_ATTACH_DETACH]: "true" } },
+    spec: {},
+    status: nodeStatus(input),
+  };
+}
+
+/** Labels that the agent sets again on a Node that is there already (§14.1). Source: kubelet_node_status.go updateDefaultLabels. */
+export function nodeLabels({ options, facts }: Pick<NodeStatusInput, "options" | "facts">): Readonly<Record<string, string>> {
+  return { "kubernetes.io/hostname": options.nodeName, "kubernetes.io/os": facts.os, "kubernetes.io/arch": facts.architecture };
+}
+
+/**
+ * The whole status: fields, conditions and resources of others stay as they are in `previous`.
+ *
+ * Source: kubelet_node_status.go defaultNodeStatusFuncs.
+ * Differs from upstream: no hugepages (their memory counts as memory) and no runtimeHandlers, which Cri does not tell.
+ */
+export function nodeStatus(input: NodeStatusInput): NodeStatus {
+  const { options, facts, runtimeVersion, runtimeError, networkError, images, previous, nowMs } = input;
+  const resources = { ...facts.resources, pods: options.maxPods };
+  const health = {
+    missingCapacity: missingCapacity(resources),
+    ...(runtimeError !== undefined && { runtimeError }),
+    ...(networkError !== undefined && { networkError }),
+  };
+  return {
+    ...previous,
+    addresses: [...options.hostIps.map((address) => ({ type: "InternalIP", address })), { type: "Hostname", address: options.nodeName }],
+    capacity: { ...previous?.capacity, ...resourceQuantities(resources) },
+    allocatable: { ...previous?.capacity, ...resourceQuantities(allocatableOf(resources)) },
+    conditions: nodeConditions(previous?.conditions ?? [], health, nowMs),
+    nodeInfo: {
+      machineID: facts.machineId,
+      systemUUID: facts.systemUuid,
+      bootID: facts.bootId,
+      kernelVersion: facts.kernelVersion,
+      osImage: facts.osImage,
+      containerRuntimeVersion: runtimeVersion,
+      kubeletVersion: KUBELET_VERSION,
+      kubeProxyVersion: "",
+      operatingSystem: facts.os,
+      architecture: facts.architecture,
+    },
+    daemonEndpoints: { kubeletEndpoint: { Port: options.port } },
+    images: nodeImages(images),
+  };
+}
+
+/**
+ * The strategic merge patch that writes `status`. Addresses are replaced whole: they merge by type, and a node with two families
+ * has two of type InternalIP.
+ *
+ * Source: component-helpers node/status PatchNodeStatus, fixupPatchForNodeStatusAddresses; kubernetes/kubernetes#79391.
+ */
+export function nodeStatusPatch(status: NodeStatus): object {
+  return { status: { ...status, addresses: [...(status.addresses ?? []), { $patch: "replace" }] } };
+}
+
+/** The largest, so that the scheduler can prefer nodes that need not pull. Source: nodestatus/setters.go Images. */
+function nodeImages(images: readonly Image[]): Wire<V1ContainerImage>[] {
+  return images
+    .toSorted((a, b) => b.sizeBytes - a.sizeBytes || (a.id < b.id ? 1 : -1))
+    .slice(0, IMAGES_MAX)
+    .map(({ repoDigests, repoTags, sizeBytes }) => ({ names: [...repoDigests, ...repoTags].slice(0, NAMES_PER_IMAGE_MAX), sizeBytes }));
+}

@@ -1,0 +1,121 @@
+/**
+ * Whether a pod that has come to this node may run on it (node-agent §14.4). The scheduler may have thought so on old figures,
+ * and nobody asked for a static pod.
+ */
+import type { Labels } from "../../api/wire.ts";
+import { hostPortConflict } from "./host-ports.ts";
+import { isStaticPod } from "../labels.ts";
+import { matchesNodeAffinity } from "./node-affinity.ts";
+import type { NodeResources } from "../node-options.ts";
+import type { NodePod } from "../pod.ts";
+import { podRequests, wholeAmount } from "./pod-requests.ts";
+import { forbiddenSysctl } from "./sysctls.ts";
+import { isTolerated } from "./tolerations.ts";
+import type { Taint } from "./tolerations.ts";
+
+export interface AdmissionInput {
+  readonly pod: NodePod;
+  /** The active pods of this node but itself. */
+  readonly others: readonly NodePod[];
+  readonly node: { readonly labels: Labels; readonly name: string; readonly taints: readonly Taint[] };
+  readonly allocatable: NodeResources;
+}
+
+export type Admission =
+  | { readonly admitted: true }
+  | {
+      readonly admitted: false;
+      /** Of the event and the pod's status. */
+      readonly reason: string;
+      /** The status says `Pod was rejected: ` before it. */
+      readonly message: string;
+      /** Nothing but the node's labels and taints stand in the way, and they may have changed: read the Node once and ask again. */
+      readonly rereadNode?: true;
+    };
+
+type Rejection = Extract<Admission, { readonly admitted: false }>;
+
+/** When the Node cannot be read. */
+export const INVALID_NODE_INFO: Admission = { admitted: false, reason: "InvalidNodeInfo", message: "Kubelet cannot get node info." };
+
+/** What may be other by now than when the Node was last read: its labels and taints. */
+const OF_THE_NODE: ReadonlySet<string> = new Set(["NodeAffinity", "TaintToleration"]);
+const OS = "linux";
+const OS_LABEL = "kubernetes.io/os";
+
+/**
+ * The first thing that stands against the pod decides.
+ *
+ * Source: pkg/kubelet/lifecycle/predicate.go Admit, pkg/scheduler/eventhandlers.go AdmissionCheck, pkg/kubelet/sysctl. Differs
+ * from upstream: node pressure is not looked at (this agent reports none), and no critical pod makes room for itself.
+ */
+export function admit(input: AdmissionInput): Admission {
+  const beforehand = sysctlRejection(input.pod) ?? osRejection(input.pod);
+  if (beforehand !== undefined) return beforehand;
+  const rejections = [...resourceRejections(input), ...placementRejections(input)];
+  const [first] = rejections;
+  if (first === undefined) return { admitted: true };
+  return rejections.every(({ reason }) => OF_THE_NODE.has(reason)) ? { ...first, rereadNode: true } : first;
+}
+
+function sysctlRejection({ spec }: NodePod): Rejection | undefined {
+  const problem = forbiddenSysctl(spec);
+  return problem === undefined ? undefined : rejected("SysctlForbidden", `forbidden sysctl: ${problem}`);
+}
+
+function osRejection({ metadata, spec }: NodePod): Rejection | undefined {
+  if ((metadata.labels?.[OS_LABEL] ?? OS) !== OS)
+    return rejected("PodOSSelectorNodeLabelDoesNotMatch", `Failed to admit pod as the \`${OS_LABEL}\` label doesn't match node label`);
+  if ((spec.os?.name ?? OS) !== OS) return rejected("PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS");
+  return undefined;
+}
+
+/**
+ * Every resource of which there is not enough left. Huge pages are not offered; other resources that a node would have to offer
+ * itself are somebody else's when it does not know them.
+ *
+ * Source: plugins/noderesources/fit.go fitsRequest; predicate.go removeMissingExtendedResources.
+ */
+function resourceRejections({ pod, others, allocatable }: AdmissionInput): readonly Rejection[] {
+  const requests = podRequests(pod);
+  const usedBy = others.map(podRequests);
+  const capacities: readonly (readonly [string, number])[] = [
+    ["cpu", allocatable.cpuMilli],
+    ["memory", allocatable.memoryBytes],
+    ["ephemeral-storage", allocatable.ephemeralStorageBytes],
+    ...[...requests.keys()].filter((name) => name.startsWith("hugepages-")).map((name) => [name, 0] as const),
+  ];
+  const shortages = capacities.flatMap(([name, capacity]) => {
+    const requested = wholeAmount(requests, name);
+    const used = usedBy.reduce((sum, other) => sum + wholeAmount(other, name), 0);
+    return requested > 0 && requested > capacity - used ? [outOf(name, { requested, used, capacity })] : [];
+  });
+  const podsUsed = others.length;
+  return podsUsed + 1 > allocatable.pods
+    ? [outOf("pods", { requested: 1, used: podsUsed, capacity: allocatable.pods }), ...shortages]
+    : shortages;
+}
+
+function outOf(resource: string, of: { readonly requested: number; readonly used: number; readonly capacity: number }): Rejection {
+  const figures = `requested: ${of.requested}, used: ${of.used}, capacity: ${of.capacity}`;
+  return rejected(`OutOf${resource}`, `Node didn't have enough resource: ${resource}, ${figures}`);
+}
+
+function placementRejections({ pod, others, node }: AdmissionInput): readonly Rejection[] {
+  const rejections: Rejection[] = [];
+  if (!matchesNodeAffinity(pod.spec, node)) rejections.push(predicate("NodeAffinity", "node(s) didn't match Pod's node affinity/selector"));
+  if ((pod.spec.nodeName ?? "") !== "" && pod.spec.nodeName !== node.name)
+    rejections.push(predicate("NodeName", "node(s) didn't match the requested node name"));
+  if (hostPortConflict(pod, others)) rejections.push(predicate("NodePorts", "node(s) didn't have free ports for the requested pod ports"));
+  if (!isStaticPod(pod) && node.taints.some((taint) => taint.effect === "NoExecute" && !isTolerated(taint, pod.spec.tolerations ?? [])))
+    rejections.push(predicate("TaintToleration", "node(s) had taints that the pod didn't tolerate"));
+  return rejections;
+}
+
+function predicate(name: string, why: string): Rejection {
+  return rejected(name, `Predicate ${name} failed: ${why}`);
+}
+
+function rejected(reason: string, message: string): Rejection {
+  return { admitted: false, reason, message };
+}

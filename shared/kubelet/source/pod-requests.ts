@@ -1,0 +1,59 @@
+/** What a pod asks of its node while it lives. */
+import { parseQuantity, quantityNanos } from "../../api/quantity.ts";
+import { initContainersOf, isSidecar } from "../pod.ts";
+import type { NodePod } from "../pod.ts";
+
+/** Resource name → amount in units of 10⁻⁹. */
+export type Requests = ReadonlyMap<string, bigint>;
+
+const NOTHING: Requests = new Map();
+const POD_LEVEL_RESOURCES = /^(?:cpu|memory|hugepages-.+)$/u;
+
+/**
+ * What the containers ask for together; or one init container with the sidecars before it, where that is more; then the overhead.
+ *
+ *     init 2, sidecar 1, init 3, containers 1 + 1 → max(2, 1 + 3, 1 + 1 + 1) = 4
+ *
+ * What is asked for the whole pod (`spec.resources`) stands in for the sum. Source: component-helpers resource PodRequests.
+ */
+export function podRequests({ spec, ...pod }: NodePod): Requests {
+  let running = spec.containers.map(({ resources }) => amounts(resources?.requests)).reduce(plus, NOTHING);
+  let sidecars = NOTHING;
+  let starting = NOTHING;
+  for (const container of initContainersOf({ spec, ...pod })) {
+    const own = amounts(container.resources?.requests);
+    starting = larger(starting, plus(own, sidecars));
+    if (!isSidecar(container)) continue;
+    sidecars = plus(sidecars, own);
+    running = plus(running, own);
+  }
+  const ofPod = [...amounts(spec.resources?.requests)].filter(([name]) => POD_LEVEL_RESOURCES.test(name));
+  return plus(new Map([...larger(running, starting), ...ofPod]), amounts(spec.overhead));
+}
+
+/** In whole units, rounded up; `cpu` in thousandths. */
+export function wholeAmount(requests: Requests, name: string): number {
+  const unit = name === "cpu" ? 1_000_000n : 1_000_000_000n;
+  return Number(((requests.get(name) ?? 0n) + unit - 1n) / unit);
+}
+
+function amounts(list: Readonly<Record<string, string>> | undefined): Requests {
+  return new Map(
+    Object.entries(list ?? {}).map(([name, text]) => {
+      const quantity = parseQuantity(String(text));
+      return [name, quantity === undefined ? 0n : quantityNanos(quantity)];
+    }),
+  );
+}
+
+function plus(a: Requests, b: Requests): Requests {
+  return combine(a, b, (x, y) => x + y);
+}
+
+function larger(a: Requests, b: Requests): Requests {
+  return combine(a, b, (x, y) => (x > y ? x : y));
+}
+
+function combine(a: Requests, b: Requests, how: (x: bigint, y: bigint) => bigint): Requests {
+  return new Map([...new Set([...a.keys(), ...b.keys()])].map((name) => [name, how(a.get(name) ?? 0n, b.get(name) ?? 0n)]));
+}

@@ -1,0 +1,165 @@
+/** The conditions that the agent sets on a pod (node-agent §13.3), without their transition times (accept-status.ts). */
+import type { PodStatus } from "../../ports/node-store.ts";
+import type { ObservedPod } from "../observed-pod.ts";
+import { initContainersOf, isSidecar, isTerminalPhase } from "../pod.ts";
+import type { ContainerSpec, ContainerStatusEntry, NodePod } from "../pod.ts";
+import { podSandboxChanged } from "../actions/pod-sandbox-changed.ts";
+
+export type PodCondition = NonNullable<PodStatus["conditions"]>[number];
+type Statuses = readonly ContainerStatusEntry[] | undefined;
+
+/** Set when a pod is ended by the agent's own decision; others may set it too. */
+export const DISRUPTION_TARGET = "DisruptionTarget";
+
+const OWNED = new Set([
+  "PodScheduled",
+  "Ready",
+  "Initialized",
+  "ContainersReady",
+  "PodReadyToStartContainers",
+  "PodResizeInProgress",
+  "PodResizePending",
+  "AllContainersRestarting",
+]);
+
+/** Nobody else's word counts on these. Source: pkg/kubelet/types/pod_status.go PodConditionByKubelet. */
+export function isOwnedCondition(type: string): boolean {
+  return OWNED.has(type);
+}
+
+/** Every condition that is the agent's alone, in upstream's order. `others`: what readiness gates may ask for. */
+export function ownedConditions(
+  pod: NodePod,
+  observed: ObservedPod,
+  { phase, statuses, others }: { readonly phase: string; readonly statuses: Statuses; readonly others: readonly PodCondition[] },
+): readonly PodCondition[] {
+  return [
+    condition(pod, "PodReadyToStartContainers", { isTrue: !podSandboxChanged(pod, observed).changed }),
+    initializedCondition(pod, statuses, phase),
+    podReadyCondition(pod, others, statuses, phase),
+    containersReadyCondition(pod, statuses, phase),
+    condition(pod, "PodScheduled", { isTrue: true }),
+  ];
+}
+
+/**
+ * Ready: all containers are, and every readiness gate's condition is True.
+ *
+ * Source: pkg/kubelet/status/generate.go GeneratePodReadyCondition.
+ */
+export function podReadyCondition(pod: NodePod, conditions: readonly PodCondition[], statuses: Statuses, phase: string): PodCondition {
+  const { status, reason, message } = containersReadyCondition(pod, statuses, phase);
+  if (status !== "True") return condition(pod, "Ready", { isTrue: false, reason: reason ?? "", message: message ?? "" });
+  const unready = (pod.spec.readinessGates ?? []).flatMap(({ conditionType }) => {
+    const gate = conditions.find(({ type }) => type === conditionType);
+    if (gate === undefined) return [`corresponding condition of pod readiness gate "${conditionType}" does not exist.`];
+    return gate.status === "True" ? [] : [`the status of pod readiness gate "${conditionType}" is not "True", but ${gate.status}`];
+  });
+  if (unready.length === 0) return condition(pod, "Ready", { isTrue: true });
+  return condition(pod, "Ready", { isTrue: false, reason: "ReadinessGatesNotReady", message: unready.join(", ") });
+}
+
+/** Of all regular containers and sidecars. Source: generate.go GenerateContainersReadyCondition. */
+function containersReadyCondition(pod: NodePod, statuses: Statuses, phase: string): PodCondition {
+  const type = "ContainersReady";
+  if (statuses === undefined) return condition(pod, type, { isTrue: false, reason: "UnknownContainerStatuses" });
+  const sidecars = initContainersOf(pod).filter((container) => isSidecar(container));
+  const { unknown, lacking } = sorted([...sidecars, ...pod.spec.containers], statuses, (_, { ready }) => ready);
+  if (phase === "Failed" || (phase === "Succeeded" && unknown.length === 0))
+    return condition(pod, type, { isTrue: false, reason: terminalReason(phase) });
+  const message = complaint(unknown, lacking, "unready");
+  if (message === "") return condition(pod, type, { isTrue: true });
+  return condition(pod, type, { isTrue: false, reason: "ContainersNotReady", message });
+}
+
+/** Source: generate.go GeneratePodInitializedCondition. */
+function initializedCondition(pod: NodePod, statuses: Statuses, phase: string): PodCondition {
+  const type = "Initialized";
+  const initContainers = initContainersOf(pod);
+  if (statuses === undefined && initContainers.length > 0)
+    return condition(pod, type, { isTrue: false, reason: "UnknownContainerStatuses" });
+  const { unknown, lacking } = sorted(initContainers, statuses ?? [], (container, { ready, started }) =>
+    isSidecar(container) ? started === true : ready,
+  );
+  if (phase === "Succeeded" && unknown.length === 0) return condition(pod, type, { isTrue: true, reason: terminalReason(phase) });
+  const message = complaint(unknown, lacking, "incomplete");
+  // A sidecar that starts over does not take back what was reached before.
+  if (message === "" || hasRegularContainerStarted(pod, statuses ?? [])) return condition(pod, type, { isTrue: true });
+  return condition(pod, type, { isTrue: false, reason: "ContainersNotInitialized", message });
+}
+
+/**
+ * Ready and ContainersReady of a pod that is over: False, and their times too; `conditions` itself while neither is True.
+ *
+ * Source: pkg/kubelet/status/status_manager.go mergePodStatus, its last step.
+ */
+export function withTerminalReadiness(
+  conditions: readonly PodCondition[],
+  phase: string | undefined,
+  nowText: string,
+): readonly PodCondition[] {
+  const isReadiness = ({ type }: PodCondition): boolean => type === "Ready" || type === "ContainersReady";
+  if (!isTerminalPhase(phase) || !conditions.some((one) => isReadiness(one) && one.status === "True")) return conditions;
+  return conditions.map((one) => {
+    if (!isReadiness(one)) return one;
+    const { type, status, observedGeneration, lastTransitionTime } = one;
+    return {
+      type,
+      status: "False",
+      reason: terminalReason(phase),
+      ...(observedGeneration !== undefined && { observedGeneration }),
+      lastTransitionTime: status === "False" && lastTransitionTime !== undefined ? lastTransitionTime : nowText,
+    };
+  });
+}
+
+function terminalReason(phase: "Succeeded" | "Failed"): string {
+  return phase === "Failed" ? "PodFailed" : "PodCompleted";
+}
+
+/** Source: pkg/kubelet/container/helpers.go HasAnyRegularContainerStarted. */
+function hasRegularContainerStarted(pod: NodePod, statuses: readonly ContainerStatusEntry[]): boolean {
+  return statuses.some(
+    ({ name, state }) =>
+      (state?.running !== undefined || state?.terminated !== undefined) && pod.spec.containers.some((regular) => regular.name === name),
+  );
+}
+
+/** Names of containers without a status, and of those whose status lacks what `isFine` asks for; each in spec order. */
+function sorted(
+  containers: readonly ContainerSpec[],
+  statuses: readonly ContainerStatusEntry[],
+  isFine: (container: ContainerSpec, status: ContainerStatusEntry) => boolean,
+): { readonly unknown: readonly string[]; readonly lacking: readonly string[] } {
+  const statusOf = (container: ContainerSpec): ContainerStatusEntry | undefined => statuses.find(({ name }) => name === container.name);
+  const lacks = (container: ContainerSpec): boolean => {
+    const status = statusOf(container);
+    return status !== undefined && !isFine(container, status);
+  };
+  return {
+    unknown: containers.filter((container) => statusOf(container) === undefined).map(({ name }) => name),
+    lacking: containers.filter(lacks).map(({ name }) => name),
+  };
+}
+
+/** `containers with unknown status: [a], containers with unready status: [b c]` */
+function complaint(unknown: readonly string[], lacking: readonly string[], word: string): string {
+  const part = (names: readonly string[], what: string): readonly string[] =>
+    names.length === 0 ? [] : [`containers with ${what} status: [${names.join(" ")}]`];
+  return [...part(unknown, "unknown"), ...part(lacking, word)].join(", ");
+}
+
+function condition(
+  pod: NodePod,
+  type: string,
+  { isTrue, reason = "", message = "" }: { readonly isTrue: boolean; readonly reason?: string; readonly message?: string },
+): PodCondition {
+  const { generation = 0 } = pod.metadata;
+  return {
+    type,
+    status: isTrue ? "True" : "False",
+    ...(reason !== "" && { reason }),
+    ...(message !== "" && { message }),
+    ...(generation !== 0 && { observedGeneration: generation }),
+  };
+}

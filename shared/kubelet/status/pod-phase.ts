@@ -1,0 +1,132 @@
+/** The phase that a pod's containers add up to (node-agent §13.2). */
+import { isStaticPod } from "../labels.ts";
+import type { ObservedPod } from "../observed-pod.ts";
+import { initContainersOf, isSidecar } from "../pod.ts";
+import type { ContainerSpec, ContainerStatusEntry, NodePod } from "../pod.ts";
+import { restartPolicyOf } from "../actions/should-restart.ts";
+
+export type PodPhase = "Pending" | "Running" | "Succeeded" | "Failed";
+
+/** Containers of the three roles, counted by what they do. */
+interface Counts {
+  /** Plain init containers that have still to end. */
+  pendingInit: number;
+  /** Plain init containers that failed and stay so. */
+  failedInit: number;
+  /** Sidecars that are not started yet. */
+  pendingSidecar: number;
+  /** From here on sidecars and regular containers. */
+  unknown: number;
+  running: number;
+  waiting: number;
+  /** Regular ones that ended, those in a back-off among them. */
+  stopped: number;
+  /** Of those: ended with 0 and not waiting to be started again. */
+  succeeded: number;
+  /** Of those: never started again by their own restart policy or the pod's. */
+  stoppedForGood: number;
+}
+
+/**
+ * The first that matches:
+ *
+ *     a plain init container failed for good                                  → Failed
+ *     one has still to end; or a sidecar to start, before any regular one did → Pending
+ *     a container waits that never ran                                        → Pending
+ *     some run, all are known                                                 → Running
+ *     none runs, all are known, some stopped:
+ *        the pod is over (`terminal`) and not static                          → Succeeded if all ended with 0, else Failed
+ *        some are to be started again                                         → Running
+ *        all ended with 0                                                     → Succeeded, else Failed
+ *     anything else                                                           → Pending
+ *
+ * Sidecars that stopped do not count. `statuses`: init and regular ones together.
+ *
+ * Source: pkg/kubelet/kubelet_pods.go getPhase.
+ */
+export function podPhase(pod: NodePod, statuses: readonly ContainerStatusEntry[], observed: ObservedPod, terminal: boolean): PodPhase {
+  const counts = count(pod, statuses);
+  if (counts.failedInit > 0) return "Failed";
+  if (counts.pendingInit > 0 || (counts.pendingSidecar > 0 && !hasRegularContainerInSandbox(pod, observed))) return "Pending";
+  if (counts.waiting > 0 || counts.unknown > 0) return "Pending";
+  if (counts.running > 0) return "Running";
+  if (counts.stopped === 0) return "Pending";
+  const isOver = terminal && !isStaticPod(pod);
+  if (!isOver && counts.stoppedForGood < counts.stopped) return "Running";
+  return counts.succeeded === counts.stopped ? "Succeeded" : "Failed";
+}
+
+function count(pod: NodePod, statuses: readonly ContainerStatusEntry[]): Counts {
+  const counts: Counts = {
+    pendingInit: 0,
+    failedInit: 0,
+    pendingSidecar: 0,
+    unknown: 0,
+    running: 0,
+    waiting: 0,
+    stopped: 0,
+    succeeded: 0,
+    stoppedForGood: 0,
+  };
+  const statusOf = ({ name }: ContainerSpec): ContainerStatusEntry | undefined => statuses.find((status) => status.name === name);
+  for (const container of initContainersOf(pod)) {
+    if (isSidecar(container)) countSidecar(counts, statusOf(container));
+    else countInit(counts, pod, container, statusOf(container));
+  }
+  for (const container of pod.spec.containers) countRegular(counts, pod, container, statusOf(container));
+  return counts;
+}
+
+function countInit(counts: Counts, pod: NodePod, container: ContainerSpec, status: ContainerStatusEntry | undefined): void {
+  const exitCode = exitCodeOf(status);
+  if (exitCode === undefined) counts.pendingInit++;
+  else if (exitCode !== 0 && !isRestartable(pod, container, exitCode)) counts.failedInit++;
+}
+
+function countSidecar(counts: Counts, status: ContainerStatusEntry | undefined): void {
+  if (status === undefined) counts.unknown++;
+  else if (status.state?.running !== undefined) {
+    counts.running++;
+    if (status.started !== true) counts.pendingSidecar++;
+  } else if (exitCodeOf(status) === undefined) {
+    counts.pendingSidecar++;
+    if (status.state?.waiting === undefined) counts.unknown++;
+    else counts.waiting++;
+  }
+}
+
+function countRegular(counts: Counts, pod: NodePod, container: ContainerSpec, status: ContainerStatusEntry | undefined): void {
+  const exitCode = exitCodeOf(status);
+  if (status?.state?.running !== undefined) counts.running++;
+  else if (exitCode !== undefined) {
+    counts.stopped++;
+    if (status?.state?.terminated?.exitCode === 0) counts.succeeded++;
+    if (!isRestartable(pod, container, exitCode)) counts.stoppedForGood++;
+  } else if (status?.state?.waiting === undefined) counts.unknown++;
+  else counts.waiting++;
+}
+
+/** Of its last end, also while it waits to be started again. */
+function exitCodeOf(status: ContainerStatusEntry | undefined): number | undefined {
+  const { state, lastState } = status ?? {};
+  if (state?.running !== undefined) return undefined;
+  if (state?.terminated !== undefined) return state.terminated.exitCode;
+  return state?.waiting === undefined ? undefined : lastState?.terminated?.exitCode;
+}
+
+/** Source: pkg/api/v1/pod/util.go ContainerShouldRestart. */
+function isRestartable(pod: NodePod, container: ContainerSpec, exitCode: number): boolean {
+  const policy = restartPolicyOf(pod, container);
+  return policy === "Always" || (policy === "OnFailure" && exitCode !== 0);
+}
+
+/**
+ * Whether initialisation is behind it: a sidecar that starts over does not bring a pod back to Pending.
+ *
+ * Source: pkg/kubelet/container/helpers.go HasAnyActiveRegularContainerStarted.
+ */
+function hasRegularContainerInSandbox(pod: NodePod, { sandboxes, containers }: ObservedPod): boolean {
+  const [newest] = sandboxes;
+  if (newest?.state !== "SANDBOX_READY") return false;
+  return containers.some(({ name, sandboxId }) => sandboxId === newest.id && pod.spec.containers.some((regular) => regular.name === name));
+}

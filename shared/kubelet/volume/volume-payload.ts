@@ -1,0 +1,170 @@
+/** The files of configMap, secret, downwardAPI and projected volumes (node-agent §10). */
+import type { VolumeFile } from "../../ports/node-files.ts";
+import { podFieldText, resourceFieldText } from "./downward-api.ts";
+import type { ReferencedObjects } from "../config/environment.ts";
+import type { NodeResources } from "../node-options.ts";
+import type { NodePod, VolumeSpec } from "../pod.ts";
+import { initContainersOf } from "../pod.ts";
+import { VolumeError } from "./volume-error.ts";
+import { fsGroupOf } from "./volumes.ts";
+
+export { VolumeError };
+
+/** What the API server sets where a volume says none. */
+const MODE_DEFAULT = 0o644;
+/** Of a token that one user alone may read; fsGroup widens it to 0640. */
+const TOKEN_MODE = 0o600;
+const TOKEN_EXPIRATION_SECONDS = 3600;
+
+export interface PayloadInput {
+  readonly pod: NodePod;
+  readonly volume: VolumeSpec;
+  readonly objects: ReferencedObjects;
+  readonly allocatable: NodeResources;
+  /** The token of an audience and life that was requested already (tokensOf). */
+  token(request: TokenSpec): string;
+}
+
+/** An empty audience is the API server's own. */
+export interface TokenSpec {
+  readonly audience: string;
+  readonly expirationSeconds: number;
+}
+
+type Projected = NonNullable<VolumeSpec["projected"]>;
+type Source = NonNullable<Projected["sources"]>[number];
+type Items = NonNullable<NonNullable<VolumeSpec["configMap"]>["items"]>;
+type FieldItems = NonNullable<NonNullable<VolumeSpec["downwardAPI"]>["items"]>;
+/** By path; of two sources that have the same path the later one wins. The API server refuses those that it can see. */
+type Payload = ReadonlyMap<string, VolumeFile>;
+
+/**
+ * The files of one volume, by path.
+ *
+ * @throws {VolumeError} naming object and key, e.g. `configmap "x" not found`: what the FailedMount event says
+ *
+ * Source: pkg/volume/configmap, secret (MakePayload), downwardapi (CollectData), projected (collectData).
+ */
+export function volumePayload(input: PayloadInput): readonly VolumeFile[] {
+  const { configMap, secret, downwardAPI, projected } = input.volume;
+  const sources: readonly Source[] =
+    projected?.sources ??
+    (configMap && [{ configMap }]) ??
+    (secret && [{ secret: { ...secret, name: secret.secretName ?? "" } }]) ??
+    (downwardAPI && [{ downwardAPI }]) ??
+    [];
+  const mode = (projected ?? configMap ?? secret ?? downwardAPI)?.defaultMode ?? MODE_DEFAULT;
+  const payloads = collect(sources.map((source) => () => sourcePayload(input, source, mode)));
+  return [...new Map(payloads.flatMap((payload) => [...payload])).values()];
+}
+
+/** Every token that the pod's volumes hold. */
+export function tokensOf(pod: NodePod): readonly { readonly volume: string; readonly spec: TokenSpec }[] {
+  return (pod.spec.volumes ?? []).flatMap(({ name, projected }) =>
+    (projected?.sources ?? []).flatMap(({ serviceAccountToken }) =>
+      serviceAccountToken ? [{ volume: name, spec: tokenSpec(serviceAccountToken) }] : [],
+    ),
+  );
+}
+
+function sourcePayload(input: PayloadInput, source: Source, mode: number): Payload {
+  const { configMap, secret, downwardAPI, serviceAccountToken } = source;
+  if (configMap) {
+    const { name = "", items, optional = false } = configMap;
+    const { data = {}, binaryData = {} } = found(input.objects.configMap(name), `configmap "${name}" not found`, optional);
+    const contents = new Map([...entries(binaryData, decode), ...entries(data, encode)]);
+    return keyFiles(contents, items, { mode, optional, missing: "configmap references non-existent config key" });
+  }
+  if (secret) {
+    const { name = "", items, optional = false } = secret;
+    const { data = {} } = found(input.objects.secret(name), `secret "${name}" not found`, optional);
+    return keyFiles(new Map(entries(data, decode)), items, { mode, optional, missing: "references non-existent secret key" });
+  }
+  if (downwardAPI) return fieldFiles(input, downwardAPI.items ?? [], mode);
+  if (serviceAccountToken) {
+    const { path } = serviceAccountToken;
+    return new Map([[path, { path, content: encode(input.token(tokenSpec(serviceAccountToken))), ...tokenOwner(input.pod, mode) }]]);
+  }
+  return new Map();
+}
+
+function found<T extends object>(object: T | undefined, message: string, optional: boolean): T | Record<string, never> {
+  if (object === undefined && !optional) throw new VolumeError(message);
+  return object ?? {};
+}
+
+/** All keys, or those that `items` names, under the paths that it gives them. */
+function keyFiles(
+  contents: ReadonlyMap<string, Uint8Array>,
+  items: Items | undefined,
+  { mode, optional, missing }: { readonly mode: number; readonly optional: boolean; readonly missing: string },
+): Payload {
+  if (items === undefined || items.length === 0)
+    return new Map([...contents].map(([path, content]) => [path, { path, content, mode }] as const));
+  const files = new Map<string, VolumeFile>();
+  for (const { key, path, mode: own } of items) {
+    const content = contents.get(key);
+    if (content !== undefined) files.set(path, { path, content, mode: own ?? mode });
+    else if (!optional) throw new VolumeError(`${missing}: ${key}`);
+  }
+  return files;
+}
+
+function fieldFiles({ pod, allocatable }: PayloadInput, items: FieldItems, mode: number): Payload {
+  const texts = items.map(({ path, fieldRef, resourceFieldRef, mode: own = mode }) => (): readonly [string, VolumeFile] => {
+    const text = fieldRef
+      ? podFieldText(pod, fieldRef.fieldPath)
+      : resourceFieldRef
+        ? resourceFieldText(pod, resourceFieldRef, allocatable)
+        : "";
+    return [path, { path, content: encode(text), mode: own }];
+  });
+  return new Map(collect(texts));
+}
+
+function tokenSpec({ audience = "", expirationSeconds = TOKEN_EXPIRATION_SECONDS }: Partial<TokenSpec>): TokenSpec {
+  return { audience, expirationSeconds };
+}
+
+/**
+ * A token is for its pod's users only: owned by the one user that all containers run as, else readable through fsGroup; only
+ * where there is neither has it the mode of the volume.
+ *
+ * Source: pkg/volume/projected collectData; pkg/volume/util FsUserFrom.
+ */
+function tokenOwner(pod: NodePod, mode: number): { readonly mode: number; readonly uid?: number } {
+  const containers = [...initContainersOf(pod), ...pod.spec.containers];
+  const users = new Set(containers.map(({ securityContext }) => securityContext?.runAsUser ?? pod.spec.securityContext?.runAsUser));
+  const [uid] = users;
+  if (users.size === 1 && uid !== undefined) return { mode: TOKEN_MODE, uid };
+  return { mode: fsGroupOf(pod) === undefined ? mode : TOKEN_MODE };
+}
+
+/** All results, or one error that says all that is wrong, so that it can be put right in one go. Source: errors.NewAggregate. */
+function collect<T>(steps: readonly (() => T)[]): readonly T[] {
+  const results: T[] = [];
+  const messages = new Set<string>();
+  for (const step of steps) {
+    try {
+      results.push(step());
+    } catch (error) {
+      if (!(error instanceof VolumeError)) throw error;
+      messages.add(error.message);
+    }
+  }
+  const [first, ...others] = messages;
+  if (first !== undefined) throw new VolumeError(others.length === 0 ? first : `[${[first, ...others].join(", ")}]`);
+  return results;
+}
+
+function entries(data: Readonly<Record<string, string>>, read: (text: string) => Uint8Array): readonly (readonly [string, Uint8Array])[] {
+  return Object.entries(data).map(([key, text]) => [key, read(text)] as const);
+}
+
+function encode(text: string): Uint8Array {
+  return new TextEncoder().encode(text);
+}
+
+function decode(base64: string): Uint8Array {
+  return new Uint8Array(Buffer.from(base64, "base64"));
+}

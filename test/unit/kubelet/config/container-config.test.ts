@@ -1,0 +1,255 @@
+// Would catch: a command that hides the image's own or is not expanded, a container that cannot be found or ended without its
+// spec, one that runs as root though it must not, or with more rights than its spec gives.
+import { describe, expect, it } from "vitest";
+import { containerConfig } from "../../../../shared/kubelet/config/container-config.ts";
+import type { ContainerConfigInput } from "../../../../shared/kubelet/config/container-config.ts";
+import { containerHash } from "../../../../shared/kubelet/actions/container-hash.ts";
+import { ContainerConfigError } from "../../../../shared/kubelet/config/environment.ts";
+import type { ContainerSpec, PodSpec } from "../../../../shared/kubelet/pod.ts";
+import type { ContainerConfig, Image, LinuxContainerSecurityContext } from "../../../../shared/ports/cri-types.ts";
+import { IMAGE, containerSpec, nodePod } from "../fixtures.ts";
+import type { PodOptions } from "../fixtures.ts";
+import { MACHINE, OPTIONS } from "../node-fixtures.ts";
+
+const BUSYBOX: Image = { id: "sha256:abc", repoTags: [IMAGE], repoDigests: [], sizeBytes: 1, username: "", pinned: false };
+
+interface Given {
+  readonly container?: Partial<ContainerSpec>;
+  readonly pod?: PodOptions;
+  readonly image?: Partial<Image>;
+  readonly more?: Partial<ContainerConfigInput>;
+}
+
+function config({ container: fields = {}, image = {}, more = {}, pod = {} }: Given = {}): ContainerConfig {
+  const container = containerSpec("foo1", fields);
+  return containerConfig({
+    pod: nodePod({ containers: [container], ...pod }),
+    container,
+    restartCount: 3,
+    image: { ...BUSYBOX, ...image },
+    envs: [],
+    mounts: [],
+    options: OPTIONS,
+    resources: MACHINE,
+    ...more,
+  });
+}
+
+describe("containerConfig", () => {
+  it("is all of this for a plain container", () => {
+    const envs = [{ key: "A", value: "1" }];
+    const mounts = [{ containerPath: "/x", hostPath: "/y" }];
+    const { linux, ...rest } = config({ pod: { labels: { app: "web" } }, more: { envs, mounts } });
+    expect(rest).toEqual({
+      metadata: { name: "foo1", attempt: 3 },
+      image: { image: "sha256:abc", userSpecifiedImage: IMAGE },
+      command: [],
+      args: [],
+      envs,
+      mounts,
+      labels: {
+        "io.kubernetes.pod.name": "foo",
+        "io.kubernetes.pod.namespace": "new",
+        "io.kubernetes.pod.uid": "12345678",
+        "io.kubernetes.container.name": "foo1",
+      },
+      annotations: {
+        "io.kubernetes.container.hash": containerHash({ name: "foo1", image: IMAGE }),
+        "io.kubernetes.container.restartCount": "3",
+        "io.kubernetes.container.terminationMessagePath": "/dev/termination-log",
+        "io.kubernetes.container.terminationMessagePolicy": "File",
+        "io.kubernetes.pod.terminationGracePeriod": "30",
+      },
+      logPath: "foo1/3.log",
+      stdin: false,
+      stdinOnce: false,
+      tty: false,
+    });
+    expect(linux?.resources).toMatchObject({ cpuShares: 2, cpuQuota: 0, oomScoreAdj: 1000 });
+  });
+
+  it("keeps what is needed to end it when its spec is gone", () => {
+    const preStop = { exec: { command: ["bye"] } };
+    const { annotations } = config({
+      container: {
+        lifecycle: { preStop },
+        ports: [{ name: "web", containerPort: 80 }],
+        terminationMessagePath: "/tmp/last",
+        terminationMessagePolicy: "FallbackToLogsOnError",
+      },
+      pod: { deletionTimestamp: "2026-03-01T10:00:00Z", deletionGracePeriodSeconds: 0 },
+    });
+    expect(annotations).toMatchObject({
+      "io.kubernetes.container.terminationMessagePath": "/tmp/last",
+      "io.kubernetes.container.terminationMessagePolicy": "FallbackToLogsOnError",
+      "io.kubernetes.container.ports": '[{"name":"web","containerPort":80}]',
+      "io.kubernetes.container.preStopHandler": JSON.stringify(preStop),
+      "io.kubernetes.pod.deletionGracePeriod": "0",
+    });
+  });
+
+  const commands: { id: string; name: string; spec: Partial<ContainerSpec>; command: string[]; args: string[] }[] = [
+    { id: "[node-agent 105]", name: "neither: the image's own", spec: {}, command: [], args: [] },
+    { id: "[node-agent 105]", name: "arguments only", spec: { args: ["a", "b"] }, command: [], args: ["a", "b"] },
+    { id: "[node-agent 105]", name: "command only", spec: { command: ["/bin/x"] }, command: ["/bin/x"], args: [] },
+    { id: "[node-agent 105]", name: "both", spec: { command: ["/bin/x"], args: ["a"] }, command: ["/bin/x"], args: ["a"] },
+    {
+      id: "[node-agent 106]",
+      name: "variables",
+      spec: { command: ["$(SHELL)", "$$(SHELL)"], args: ["-c", "echo $(SHELL) $(NONE) $HOME"] },
+      command: ["/bin/sh", "$(SHELL)"],
+      args: ["-c", "echo /bin/sh $(NONE) $HOME"],
+    },
+  ];
+  for (const { args, command, id, name, spec } of commands)
+    it(`${id} says what runs, given ${name}`, () =>
+      expect(config({ container: spec, more: { envs: [{ key: "SHELL", value: "/bin/sh" }] } })).toMatchObject({ command, args }));
+
+  it("passes on terminal, input and working directory", () =>
+    expect(config({ container: { stdin: true, stdinOnce: true, tty: true, workingDir: "/w" } })).toMatchObject({
+      stdin: true,
+      stdinOnce: true,
+      tty: true,
+      workingDir: "/w",
+    }));
+});
+
+type ContainerSecurity = ContainerSpec["securityContext"];
+type PodSecurity = PodSpec["securityContext"];
+
+function security(own: ContainerSecurity, ofPod?: PodSecurity, more: Given = {}): LinuxContainerSecurityContext | undefined {
+  return config({
+    ...more,
+    container: { ...(own && { securityContext: own }) },
+    pod: { ...more.pod, spec: { ...more.pod?.spec, ...(ofPod && { securityContext: ofPod }) } },
+  }).linux?.securityContext;
+}
+
+describe("security context", () => {
+  it("is the default for a container that says nothing: root of the image, masked paths, new privileges allowed", () => {
+    const { maskedPaths, readonlyPaths, ...rest } = security(undefined) ?? {};
+    expect(rest).toEqual({
+      privileged: false,
+      namespaceOptions: { network: "POD", ipc: "POD", pid: "CONTAINER" },
+      runAsUser: { value: 0 },
+      readonlyRootfs: false,
+      supplementalGroups: [],
+      noNewPrivs: false,
+      seccomp: { profileType: "Unconfined" },
+    });
+    expect(maskedPaths).toEqual(expect.arrayContaining(["/proc/kcore", "/proc/keys", "/sys/firmware"]));
+    expect(readonlyPaths).toEqual(["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"]);
+  });
+
+  const capabilities = { add: ["NET_ADMIN"], drop: ["ALL"] };
+  const table: { id?: string; name: string; own?: ContainerSecurity; ofPod?: PodSecurity; image?: Partial<Image>; want: object }[] = [
+    { id: "[node-agent 111]", name: "runAsUser of the container", own: { runAsUser: 65534 }, want: { runAsUser: { value: 65534 } } },
+    {
+      name: "runAsUser of the container before the pod's",
+      own: { runAsUser: 1 },
+      ofPod: { runAsUser: 2 },
+      want: { runAsUser: { value: 1 } },
+    },
+    {
+      name: "runAsUser and group of the pod",
+      ofPod: { runAsUser: 2, runAsGroup: 3 },
+      want: { runAsUser: { value: 2 }, runAsGroup: { value: 3 } },
+    },
+    { name: "runAsUser 0 before the pod's", own: { runAsUser: 0 }, ofPod: { runAsUser: 2 }, want: { runAsUser: { value: 0 } } },
+    { name: "the image's user id", image: { uid: 1001 }, want: { runAsUser: { value: 1001 } } },
+    { name: "the image's user name", image: { username: "www" }, want: { runAsUsername: "www" } },
+    {
+      name: "the spec's user before the image's name",
+      own: { runAsUser: 5 },
+      image: { username: "www" },
+      want: { runAsUser: { value: 5 } },
+    },
+    {
+      name: "fsGroup and supplementalGroups",
+      ofPod: { fsGroup: 2000, supplementalGroups: [3000] },
+      want: { supplementalGroups: [2000, 3000] },
+    },
+    { id: "[node-agent 111]", name: "privileged false", own: { privileged: false }, want: { privileged: false } },
+    { name: "privileged", own: { privileged: true }, want: { privileged: true } },
+    {
+      id: "[node-agent 111]",
+      name: "a root filesystem that can be written",
+      own: { readOnlyRootFilesystem: false },
+      want: { readonlyRootfs: false },
+    },
+    { id: "[node-agent 103]", name: "a read-only root filesystem", own: { readOnlyRootFilesystem: true }, want: { readonlyRootfs: true } },
+    { id: "[node-agent 111]", name: "no privilege escalation", own: { allowPrivilegeEscalation: false }, want: { noNewPrivs: true } },
+    { id: "[node-agent 111]", name: "privilege escalation", own: { allowPrivilegeEscalation: true }, want: { noNewPrivs: false } },
+    { name: "capabilities", own: { capabilities }, want: { capabilities: { addCapabilities: ["NET_ADMIN"], dropCapabilities: ["ALL"] } } },
+    { name: "an unmasked /proc", own: { procMount: "Unmasked" }, want: { maskedPaths: [], readonlyPaths: [] } },
+    {
+      name: "the pod's seccomp profile",
+      ofPod: { seccompProfile: { type: "RuntimeDefault" } },
+      want: { seccomp: { profileType: "RuntimeDefault" } },
+    },
+    {
+      name: "the container's seccomp profile first",
+      own: { seccompProfile: { type: "Localhost", localhostProfile: "my/p.json" } },
+      ofPod: { seccompProfile: { type: "RuntimeDefault" } },
+      want: { seccomp: { profileType: "Localhost", localhostRef: "/var/lib/kubelet/seccomp/my/p.json" } },
+    },
+    { name: "runAsNonRoot with another user", own: { runAsNonRoot: true, runAsUser: 1 }, want: { runAsUser: { value: 1 } } },
+    { name: "runAsNonRoot with the image's other user", own: { runAsNonRoot: true }, image: { uid: 7 }, want: { runAsUser: { value: 7 } } },
+    {
+      name: "runAsNonRoot false over the pod's",
+      own: { runAsNonRoot: false },
+      ofPod: { runAsNonRoot: true },
+      want: { runAsUser: { value: 0 } },
+    },
+  ];
+  for (const { id = "", image = {}, name, ofPod, own, want } of table)
+    it(`${id} has ${name}`.trim(), () => expect(security(own, ofPod, { image })).toMatchObject(want));
+
+  it("names a user or a number, never both", () => {
+    expect(security(undefined, undefined, { image: { username: "www" } })).not.toHaveProperty("runAsUser");
+    expect(security({ runAsUser: 5 }, undefined, { image: { username: "www" } })).not.toHaveProperty("runAsUsername");
+  });
+
+  const where = '(pod: "foo_new(12345678)", container: foo1)';
+  const refusals: { name: string; own?: ContainerSecurity; ofPod?: PodSecurity; image?: Partial<Image>; want: string }[] = [
+    { name: "an image without user", own: { runAsNonRoot: true }, want: `container has runAsNonRoot and image will run as root ${where}` },
+    {
+      name: "an image with user 0",
+      ofPod: { runAsNonRoot: true },
+      image: { uid: 0 },
+      want: `container has runAsNonRoot and image will run as root ${where}`,
+    },
+    {
+      name: "a spec with user 0",
+      own: { runAsUser: 0 },
+      ofPod: { runAsNonRoot: true },
+      image: { uid: 7 },
+      want: `container's runAsUser breaks non-root policy ${where}`,
+    },
+    {
+      name: "an image with a user name",
+      own: { runAsNonRoot: true },
+      image: { username: "www" },
+      want: `container has runAsNonRoot and image has non-numeric user (www), cannot verify user is non-root ${where}`,
+    },
+    {
+      name: "a local seccomp profile without file",
+      own: { seccompProfile: { type: "Localhost" } },
+      want: "localhostProfile must be set if seccompProfile type is Localhost.",
+    },
+  ];
+  for (const { image = {}, name, ofPod, own, want } of refusals)
+    it(`[node-agent 111] refuses ${name}`, () => {
+      expect(() => security(own, ofPod, { image })).toThrow(ContainerConfigError);
+      expect(() => security(own, ofPod, { image })).toThrow(want);
+    });
+
+  it("sees the target's processes, unless it sees more anyway", () => {
+    const more = { targetContainerId: "c1" };
+    expect(security(undefined, undefined, { more })?.namespaceOptions).toMatchObject({ pid: "TARGET", targetId: "c1" });
+    expect(security(undefined, undefined, { more, pod: { spec: { shareProcessNamespace: true } } })?.namespaceOptions).toMatchObject({
+      pid: "POD",
+    });
+    expect(security(undefined, undefined, { more, pod: { spec: { hostPID: true } } })?.namespaceOptions).toMatchObject({ pid: "NODE" });
+  });
+});

@@ -1,0 +1,161 @@
+// Would catch: a path out of its volume, a volume that is mounted writable though nobody may write, a hosts file over the
+// container's own, a hosts file without the pod's name or aliases.
+import { describe, expect, it } from "vitest";
+import { ContainerConfigError } from "../../../../shared/kubelet/config/environment.ts";
+import type { EnvironmentVariable } from "../../../../shared/kubelet/config/environment.ts";
+import { hostsFile } from "../../../../shared/kubelet/config/hosts-file.ts";
+import { isHostsFileManaged, planMounts } from "../../../../shared/kubelet/config/mounts.ts";
+import type { MountInput, PlannedMount } from "../../../../shared/kubelet/config/mounts.ts";
+import type { ContainerSpec, VolumeSpec } from "../../../../shared/kubelet/pod.ts";
+import { OPTIONS } from "../node-fixtures.ts";
+import { containerSpec, nodePod } from "../fixtures.ts";
+
+type VolumeMounts = NonNullable<ContainerSpec["volumeMounts"]>;
+
+const VOLUMES: VolumeSpec[] = [
+  { name: "disk", hostPath: { path: "/mnt/disk" } },
+  { name: "scratch", emptyDir: {} },
+  { name: "cm", configMap: { name: "cm" } },
+  { name: "s", secret: { secretName: "s" } },
+  { name: "d", downwardAPI: {} },
+  { name: "p", projected: { sources: [] } },
+];
+const PATHS = Object.fromEntries(VOLUMES.map(({ name }) => [name, `/host/${name}`]));
+
+function given(volumeMounts: VolumeMounts, more: Partial<MountInput> & { readonly container?: ContainerSpec } = {}): MountInput {
+  const container = containerSpec("foo1", { volumeMounts, terminationMessagePath: "/dev/termination-log" });
+  return { pod: nodePod({ containers: [container], spec: { volumes: VOLUMES } }), container, volumePaths: PATHS, env: [], ...more };
+}
+
+function only(mounts: VolumeMounts, env: readonly EnvironmentVariable[] = []): PlannedMount | undefined {
+  return planMounts(given(mounts, { env })).mounts[0];
+}
+
+function refusal(mounts: VolumeMounts, env: readonly EnvironmentVariable[] = []): string {
+  try {
+    planMounts(given(mounts, { env }));
+  } catch (error) {
+    expect(error).toBeInstanceOf(ContainerConfigError);
+    return (error as ContainerConfigError).message;
+  }
+  return "";
+}
+
+describe("planMounts", () => {
+  it("mounts volumes in the order of the spec, then hosts file and termination log", () => {
+    const mounts: VolumeMounts = [
+      { name: "disk", mountPath: "/mnt/path3", readOnly: false },
+      { name: "disk", mountPath: "/mnt/path4", readOnly: true, mountPropagation: "HostToContainer" },
+      { name: "scratch", mountPath: "data", mountPropagation: "Bidirectional" },
+    ];
+    expect(planMounts(given(mounts, { hostsFile: "/root/etc-hosts", terminationLog: "/root/log" })).mounts).toEqual([
+      { containerPath: "/mnt/path3", hostPath: "/host/disk", readonly: false, propagation: "PROPAGATION_PRIVATE" },
+      { containerPath: "/mnt/path4", hostPath: "/host/disk", readonly: true, propagation: "PROPAGATION_HOST_TO_CONTAINER" },
+      { containerPath: "/data", hostPath: "/host/scratch", readonly: false, propagation: "PROPAGATION_BIDIRECTIONAL" },
+      { containerPath: "/etc/hosts", hostPath: "/root/etc-hosts" },
+      { containerPath: "/dev/termination-log", hostPath: "/root/log" },
+    ]);
+  });
+
+  for (const [name, want] of Object.entries({ disk: false, scratch: false, cm: true, s: true, d: true, p: true }))
+    it(`mounts ${name} ${want ? "read-only" : "writable"} when the mount says nothing`, () =>
+      expect(only([{ name, mountPath: "/x" }])?.readonly).toBe(want));
+
+  it("puts the termination log where the container looks for it", () => {
+    const container = containerSpec("foo1", { terminationMessagePath: "/tmp/last-words" });
+    expect(planMounts(given([], { container, terminationLog: "/root/log" })).mounts).toEqual([
+      { containerPath: "/tmp/last-words", hostPath: "/root/log" },
+    ]);
+  });
+
+  const POD_NAME = [
+    { key: "POD_NAME", value: "foo" },
+    { key: "EMPTY", value: "" },
+    { key: "UP", value: ".." },
+    { key: "ABSOLUTE", value: "/tmp" },
+  ];
+  const subPaths: { name: string; mount: Partial<VolumeMounts[number]>; want: string | undefined }[] = [
+    { name: "a plain path", mount: { subPath: "a/b..c" }, want: "a/b..c" },
+    { name: "none for an empty one", mount: { subPath: "" }, want: undefined },
+    { name: "a path without looking for variables", mount: { subPath: "$(POD_NAME)" }, want: "$(POD_NAME)" },
+    { name: "an expanded expression", mount: { subPathExpr: "logs/$(POD_NAME)" }, want: "logs/foo" },
+    { name: "an expression with an escaped reference", mount: { subPathExpr: "$$(POD_NAME)" }, want: "$(POD_NAME)" },
+  ];
+  for (const { name, mount, want } of subPaths)
+    it(`[node-agent 106] takes ${name}`, () => {
+      const planned = only([{ name: "scratch", mountPath: "/x", ...mount }], POD_NAME);
+      expect(planned?.subPath).toEqual(want === undefined ? undefined : { volumePath: "/host/scratch", path: want });
+    });
+
+  const refusals: { name: string; mount: Partial<VolumeMounts[number]>; want: string }[] = [
+    { name: "an absolute path", mount: { subPath: "/tmp" }, want: "error SubPath `/tmp` must not be an absolute path" },
+    {
+      name: "an absolute path out of a variable",
+      mount: { subPathExpr: "$(ABSOLUTE)" },
+      want: "error SubPath `/tmp` must not be an absolute path",
+    },
+    { name: "a path upwards", mount: { subPath: "a/../../b" }, want: "unable to provision SubPath `a/../../b`: must not contain '..'" },
+    {
+      name: "a path upwards out of a variable",
+      mount: { subPathExpr: "$(UP)" },
+      want: "unable to provision SubPath `..`: must not contain '..'",
+    },
+    {
+      name: "a missing and an empty variable",
+      mount: { subPathExpr: "$(NONE)/$(EMPTY)/$(POD_NAME)" },
+      want: "missing value for EMPTY, NONE",
+    },
+    { name: "an unknown propagation", mount: { mountPropagation: "Sideways" }, want: 'invalid MountPropagation mode: "Sideways"' },
+  ];
+  for (const { name, mount, want } of refusals)
+    it(`[node-agent 106] refuses ${name}`, () => expect(refusal([{ name: "scratch", mountPath: "/x", ...mount }], POD_NAME)).toBe(want));
+
+  it("refuses a volume that is not mounted, also one with the name of a property of every object", () => {
+    expect(refusal([{ name: "gone", mountPath: "/x" }])).toBe('cannot find volume "gone" to mount into container "foo1"');
+    expect(refusal([{ name: "constructor", mountPath: "/x" }])).toBe('cannot find volume "constructor" to mount into container "foo1"');
+  });
+});
+
+describe("isHostsFileManaged", () => {
+  const own = containerSpec("foo1", { volumeMounts: [{ name: "disk", mountPath: "/etc/hosts" }] });
+  const other = containerSpec("foo1", { volumeMounts: [{ name: "disk", mountPath: "/etc/hostsfile" }] });
+  const table = [
+    { name: "in the pod's network", container: other, ips: ["10.0.0.12"], want: true },
+    { name: "before the pod has an address", container: other, ips: [], want: false },
+    { name: "in the host's network, with no address", container: other, ips: [], hostNetwork: true, want: true },
+    { name: "when the container mounts its own", container: own, ips: ["10.0.0.12"], want: false },
+    { name: "when the container mounts its own, in the host's network", container: own, ips: [], hostNetwork: true, want: false },
+  ];
+  for (const { container, hostNetwork, ips, name, want } of table)
+    it(`[node-agent 104] is ${want} ${name}`, () =>
+      expect(
+        isHostsFileManaged(nodePod({ containers: [container], ...(hostNetwork !== undefined && { hostNetwork }) }), container, ips),
+      ).toBe(want));
+});
+
+describe("hostsFile", () => {
+  const loopback =
+    "# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\nfe00::0\tip6-localnet\n" +
+    "fe00::0\tip6-mcastprefix\nfe00::1\tip6-allnodes\nfe00::2\tip6-allrouters\n";
+  const hostAliases = [
+    { ip: "123.45.67.89", hostnames: ["foo", "bar"] },
+    { ip: "456.78.90.123", hostnames: ["park"] },
+  ];
+  const aliases = "\n# Entries added by HostAliases.\n123.45.67.89\tfoo\tbar\n456.78.90.123\tpark\n";
+
+  it("[node-agent 104] names the pod for each of its addresses", () =>
+    expect(hostsFile(nodePod(), ["10.0.0.12", "fd00::12"], "machine", OPTIONS)).toBe(`${loopback}10.0.0.12\tfoo\nfd00::12\tfoo\n`));
+
+  it("names it in full when there is a subdomain", () =>
+    expect(hostsFile(nodePod({ spec: { hostname: "web-0", subdomain: "web" } }), ["10.0.0.12"], "", OPTIONS)).toBe(
+      `${loopback}10.0.0.12\tweb-0.web.new.svc.cluster.local\tweb-0\n`,
+    ));
+
+  it("[node-agent 103] adds the aliases, all names of an address in one line", () =>
+    expect(hostsFile(nodePod({ spec: { hostAliases } }), ["10.0.0.12"], "", OPTIONS)).toBe(`${loopback}10.0.0.12\tfoo\n${aliases}`));
+
+  it("[node-agent 104] is the machine's own, under another header, in the host's network", () =>
+    expect(hostsFile(nodePod({ hostNetwork: true, spec: { hostAliases } }), ["10.0.0.12"], "127.0.0.1\tlocalhost\n", OPTIONS)).toBe(
+      `# Kubernetes-managed hosts file (host network).\n127.0.0.1\tlocalhost\n${aliases}`,
+    ));
+});

@@ -1,0 +1,171 @@
+// Would catch: a limit that is not enforced or off by a power of ten, a request that does not count, a container that the kernel
+// kills before those that asked for less.
+import { describe, expect, it } from "vitest";
+import type { ContainerSpec } from "../../../../shared/kubelet/pod.ts";
+import {
+  containerResources,
+  cpuQuota,
+  cpuShares,
+  oomScoreAdj,
+  overheadResources,
+  sandboxResources,
+} from "../../../../shared/kubelet/config/resources.ts";
+import { containerSpec, nodePod, sidecarSpec } from "../fixtures.ts";
+import type { PodOptions } from "../fixtures.ts";
+import { MACHINE } from "../node-fixtures.ts";
+
+type Resources = NonNullable<ContainerSpec["resources"]>;
+const MIB = 2 ** 20;
+
+describe("cpuShares and cpuQuota", () => {
+  const table = [
+    { cpu: 0, shares: 2, quota: 0 },
+    { cpu: 1, shares: 2, quota: 1000 },
+    { cpu: 2, shares: 2, quota: 1000 },
+    { cpu: 10, shares: 10, quota: 1000 },
+    { cpu: 11, shares: 11, quota: 1100 },
+    { cpu: 200, shares: 204, quota: 20_000 },
+    { cpu: 500, shares: 512, quota: 50_000 },
+    { cpu: 1000, shares: 1024, quota: 100_000 },
+    { cpu: 1500, shares: 1536, quota: 150_000 },
+    { cpu: 300_000, shares: 262_144, quota: 30_000_000 },
+  ];
+  for (const { cpu, quota, shares } of table)
+    it(`[node-agent 89] are ${shares} and ${quota} for ${cpu}m`, () => expect([cpuShares(cpu), cpuQuota(cpu)]).toEqual([shares, quota]));
+});
+
+describe("containerResources", () => {
+  const of = (resources: Resources | undefined, machine = MACHINE) => {
+    const container = containerSpec("foo1", resources && { resources });
+    return containerResources(nodePod({ containers: [container] }), container, machine);
+  };
+
+  const table: { name: string; resources?: Resources; want: object }[] = [
+    { name: "nothing", want: { cpuShares: 2, cpuPeriod: 100_000, cpuQuota: 0, oomScoreAdj: 1000, hugepageLimits: [] } },
+    {
+      name: "requests and limits",
+      resources: { requests: { cpu: "500m", memory: "64Mi" }, limits: { cpu: "1", memory: "128Mi" } },
+      want: { cpuShares: 512, cpuPeriod: 100_000, cpuQuota: 100_000, memoryLimitInBytes: 128 * MIB, oomScoreAdj: 992, hugepageLimits: [] },
+    },
+    {
+      name: "a limit that stands for the request",
+      resources: { limits: { cpu: "2" } },
+      want: { cpuShares: 2048, cpuPeriod: 100_000, cpuQuota: 200_000, oomScoreAdj: 999, hugepageLimits: [] },
+    },
+    {
+      name: "a request of 0 under a limit",
+      resources: { requests: { cpu: "0" }, limits: { cpu: "2" } },
+      want: { cpuShares: 2, cpuPeriod: 100_000, cpuQuota: 200_000, oomScoreAdj: 999, hugepageLimits: [] },
+    },
+    {
+      name: "parts of a milli-CPU and of a byte, rounded up",
+      resources: { requests: { cpu: "10.5m" }, limits: { memory: "1000.5" } },
+      want: { cpuShares: 11, cpuPeriod: 100_000, cpuQuota: 0, memoryLimitInBytes: 1001, oomScoreAdj: 999, hugepageLimits: [] },
+    },
+  ];
+  for (const { name, resources, want } of table) it(`are right for ${name}`, () => expect(of(resources)).toEqual(want));
+
+  it("limit every size of huge pages that the machine has, to nothing unless asked for", () => {
+    const machine = { ...MACHINE, hugePageSizes: ["2MB", "1GB", "64KB"] };
+    expect(of({ limits: { "hugepages-2Mi": "4Mi", "hugepages-64Ki": "128Ki", "hugepages-16Mi": "16Mi" } }, machine).hugepageLimits).toEqual(
+      [
+        { pageSize: "2MB", limit: 4 * MIB },
+        { pageSize: "1GB", limit: 0 },
+        { pageSize: "64KB", limit: 131_072 },
+      ],
+    );
+  });
+
+  it("let a container die as a whole where cgroups are unified", () =>
+    expect(of(undefined, { ...MACHINE, unifiedCgroups: true }).unified).toEqual({ "memory.oom.group": "1" }));
+});
+
+const requesting = (name: string, memory: string): ContainerSpec => containerSpec(name, { resources: { requests: { memory } } });
+
+describe("oomScoreAdj", () => {
+  const CAPACITY = 4_000_000_000;
+  const guaranteed = containerSpec("foo1", { resources: { limits: { cpu: "5m", memory: "10G" }, requests: { cpu: "5m", memory: "10G" } } });
+  const critical = { priority: 2_000_001_000, priorityClassName: "system-node-critical" };
+  const table: { name: string; pod: PodOptions; container?: string; want: number }[] = [
+    { name: "BestEffort", pod: { containers: ["foo1"] }, want: 1000 },
+    { name: "Guaranteed", pod: { containers: [guaranteed] }, want: -997 },
+    { name: "Burstable with CPU only", pod: { containers: [containerSpec("foo1", { resources: { limits: { cpu: "10" } } })] }, want: 999 },
+    { name: "Burstable with a tenth of the memory", pod: { containers: [requesting("foo1", "400M")] }, want: 900 },
+    { name: "Burstable with hardly any memory", pod: { containers: [requesting("foo1", "1")] }, want: 999 },
+    { name: "Burstable with all memory but one byte", pod: { containers: [requesting("foo1", String(CAPACITY - 1))] }, want: 3 },
+    { name: "Burstable with all memory", pod: { containers: [requesting("foo1", String(CAPACITY))] }, want: 3 },
+    { name: "Burstable with more than all memory", pod: { containers: [requesting("foo1", "40G")] }, want: 3 },
+    { name: "a node-critical pod", pod: { containers: ["foo1"], spec: critical }, want: -997 },
+    {
+      name: "a static node-critical pod",
+      pod: {
+        containers: ["foo1"],
+        annotations: { "kubernetes.io/config.source": "file" },
+        spec: { priorityClassName: "system-node-critical" },
+      },
+      want: -997,
+    },
+    {
+      name: "a cluster-critical pod",
+      pod: { containers: ["foo1"], spec: { ...critical, priorityClassName: "system-cluster-critical" } },
+      want: 1000,
+    },
+    {
+      name: "a sidecar: as the regular container that asked for least",
+      pod: { containers: [requesting("foo1", "1G"), requesting("foo2", "400M")], initContainers: [sidecarSpec("s1")] },
+      container: "s1",
+      want: 900,
+    },
+    {
+      name: "a sidecar that asked for more",
+      pod: { containers: [requesting("foo1", "400M")], initContainers: [sidecarSpec("s1", { resources: { requests: { memory: "2G" } } })] },
+      container: "s1",
+      want: 500,
+    },
+    {
+      name: "a plain init container: as it asked",
+      pod: { containers: [requesting("foo1", "400M")], initContainers: ["init1"] },
+      container: "init1",
+      want: 999,
+    },
+  ];
+  for (const { container: name = "foo1", name: title, pod: options, want } of table)
+    it(`is ${want} for ${title}`, () => {
+      const pod = nodePod(options);
+      const container = [...pod.spec.containers, ...(pod.spec.initContainers ?? [])].find((candidate) => candidate.name === name);
+      expect(container && oomScoreAdj(pod, container, CAPACITY)).toBe(want);
+    });
+});
+
+describe("sandboxResources", () => {
+  const pair = (cpu: string, memory?: string) => ({ cpu, ...(memory !== undefined && { memory }) });
+  const both = (name: string, cpu: string, memory?: string) => ({ name, resources: { requests: pair(cpu), limits: pair(cpu, memory) } });
+
+  it("add up what runs together", () => {
+    const pod = nodePod({
+      containers: [both("foo1", "250m", "64Mi"), both("foo2", "250m", "64Mi")],
+      initContainers: [{ ...both("s1", "500m", "1Mi"), restartPolicy: "Always" }],
+    });
+    expect(sandboxResources(pod, MACHINE)).toEqual({
+      cpuShares: 1024,
+      cpuPeriod: 100_000,
+      cpuQuota: 100_000,
+      memoryLimitInBytes: 129 * MIB,
+    });
+  });
+
+  it("take an init container with the sidecars before it, where that is more", () => {
+    const pod = nodePod({
+      containers: [both("foo1", "250m")],
+      initContainers: [{ ...both("s1", "500m"), restartPolicy: "Always" }, both("init1", "1")],
+    });
+    expect(sandboxResources(pod, MACHINE)).toMatchObject({ cpuShares: 1536, cpuQuota: 150_000 });
+  });
+
+  it("leave the overhead out, which is told apart", () => {
+    const pod = nodePod({ containers: [both("foo1", "250m")], spec: { overhead: { cpu: "500m", memory: "1Mi" } } });
+    expect(sandboxResources(pod, MACHINE)).toMatchObject({ cpuShares: 256, cpuQuota: 25_000 });
+    expect(overheadResources(pod, MACHINE)).toEqual({ cpuShares: 512, cpuPeriod: 100_000, cpuQuota: 50_000, memoryLimitInBytes: MIB });
+    expect(overheadResources(nodePod(), MACHINE)).toEqual({});
+  });
+});

@@ -1,0 +1,249 @@
+// Would catch: a sandbox in the wrong cgroup or namespaces, one that is not found again, a hostname the kernel refuses, a pod that
+// asks the wrong DNS server, a port mapped twice.
+import { describe, expect, it } from "vitest";
+import { podDns } from "../../../../shared/kubelet/config/dns-config.ts";
+import type { NodeOptions } from "../../../../shared/kubelet/node-options.ts";
+import { PodSandboxConfigError } from "../../../../shared/kubelet/config/pod-hostname.ts";
+import type { PodSpec } from "../../../../shared/kubelet/pod.ts";
+import { podCgroupParent, podLogDirectory, podSandboxConfig } from "../../../../shared/kubelet/config/sandbox-config.ts";
+import type { PodSandboxConfig } from "../../../../shared/ports/cri-types.ts";
+import { containerSpec, nodePod, sidecarSpec } from "../fixtures.ts";
+import type { PodOptions } from "../fixtures.ts";
+import { MACHINE, OPTIONS } from "../node-fixtures.ts";
+
+const RESOLV_CONF =
+  "# made by hand\nnameserver 8.8.8.8\nnameserver 1.1.1.1\nsearch old.example\nsearch corp.example. local.\noptions timeout:1 rotate\n";
+
+function config(pod: PodOptions = {}, options: Partial<NodeOptions> = {}): PodSandboxConfig {
+  return podSandboxConfig({
+    pod: nodePod(pod),
+    attempt: 2,
+    options: { ...OPTIONS, ...options },
+    resolvConf: RESOLV_CONF,
+    resources: MACHINE,
+  });
+}
+
+describe("podSandboxConfig", () => {
+  it("is all of this for a plain pod", () => {
+    expect(config({ labels: { app: "web", "io.kubernetes.pod.name": "forged" }, annotations: { note: "x" } })).toEqual({
+      metadata: { name: "foo", namespace: "new", uid: "12345678", attempt: 2 },
+      hostname: "foo",
+      logDirectory: "/var/log/pods/new_foo_12345678",
+      dnsConfig: {
+        servers: ["10.1.0.10"],
+        searches: ["new.svc.cluster.local", "svc.cluster.local", "cluster.local", "corp.example", "local"],
+        options: ["ndots:5"],
+      },
+      portMappings: [],
+      labels: { app: "web", "io.kubernetes.pod.name": "foo", "io.kubernetes.pod.namespace": "new", "io.kubernetes.pod.uid": "12345678" },
+      annotations: { note: "x" },
+      linux: {
+        cgroupParent: "/kubepods/besteffort/pod12345678",
+        securityContext: {
+          namespaceOptions: { network: "POD", ipc: "POD", pid: "CONTAINER" },
+          supplementalGroups: [],
+          privileged: false,
+          seccomp: { profileType: "RuntimeDefault" },
+        },
+        sysctls: {},
+        resources: { cpuShares: 2, cpuPeriod: 100_000, cpuQuota: 0 },
+      },
+    });
+  });
+
+  const namespaces: { name: string; spec: Partial<PodSpec>; want: object }[] = [
+    { name: "the host's network", spec: { hostNetwork: true }, want: { network: "NODE", ipc: "POD", pid: "CONTAINER" } },
+    {
+      name: "the host's processes",
+      spec: { hostPID: true, shareProcessNamespace: true },
+      want: { network: "POD", ipc: "POD", pid: "NODE" },
+    },
+    { name: "the host's IPC", spec: { hostIPC: true }, want: { network: "POD", ipc: "NODE", pid: "CONTAINER" } },
+    { name: "processes shared in the pod", spec: { shareProcessNamespace: true }, want: { network: "POD", ipc: "POD", pid: "POD" } },
+  ];
+  for (const { name, spec, want } of namespaces)
+    it(`puts it in ${name}`, () => expect(config({ spec }).linux?.securityContext?.namespaceOptions).toEqual(want));
+
+  it("takes user, groups and sysctls from the pod, and is privileged if any container is", () => {
+    const securityContext = {
+      runAsUser: 65534,
+      runAsGroup: 100,
+      fsGroup: 2000,
+      supplementalGroups: [3000, 4000],
+      sysctls: [
+        { name: "net/ipv4/conf/eth0.1/rp_filter", value: "1" },
+        { name: "kernel.shm_rmid_forced", value: "0" },
+      ],
+    };
+    const { linux } = config({
+      spec: { securityContext },
+      containers: ["foo1", containerSpec("foo2", { securityContext: { privileged: true } })],
+    });
+    expect(linux?.securityContext).toMatchObject({
+      runAsUser: { value: 65534 },
+      runAsGroup: { value: 100 },
+      supplementalGroups: [2000, 3000, 4000],
+      privileged: true,
+    });
+    expect(linux?.sysctls).toEqual({ "net.ipv4.conf.eth0/1.rp_filter": "1", "kernel.shm_rmid_forced": "0" });
+  });
+
+  const long = "a".repeat(62);
+  const hostnames: { name: string; pod: PodOptions; want: string | undefined }[] = [
+    { name: "the spec's", pod: { spec: { hostname: "web-0", subdomain: "web" } }, want: "web-0" },
+    {
+      name: "the whole name when asked for",
+      pod: { spec: { hostname: "web-0", subdomain: "web", setHostnameAsFQDN: true } },
+      want: "web-0.web.new.svc.cluster.local",
+    },
+    { name: "the short name when there is no subdomain", pod: { spec: { setHostnameAsFQDN: true } }, want: "foo" },
+    { name: "none in the host's network", pod: { hostNetwork: true }, want: undefined },
+    { name: "63 characters of a long one", pod: { name: "b".repeat(70) }, want: "b".repeat(63) },
+    { name: "no dash or dot at the cut", pod: { name: `${long.slice(1)}.-and more` }, want: long.slice(1) },
+    {
+      name: "the override, alone",
+      pod: { spec: { hostname: "x", subdomain: "y", hostnameOverride: "db.example.com" } },
+      want: "db.example.com",
+    },
+  ];
+  for (const { name, pod, want } of hostnames) it(`has as hostname ${name}`, () => expect(config(pod).hostname).toBe(want));
+
+  it("refuses a whole name of 65 characters, and takes one of 64", () => {
+    const fqdn = (length: number): PodOptions => ({
+      spec: { hostname: "h".repeat(length - ".s.new.svc.cluster.local".length), subdomain: "s", setHostnameAsFQDN: true },
+    });
+    expect(config(fqdn(64)).hostname).toHaveLength(64);
+    expect(() => config(fqdn(65))).toThrow(PodSandboxConfigError);
+    expect(() => config(fqdn(65))).toThrow("is too long (64 characters is the max, 65 characters requested)");
+  });
+
+  it("maps ports of sidecars and regular containers, one of a name and one of a kind in each", () => {
+    const ports = [
+      { name: "web", containerPort: 80, hostPort: 8080 },
+      { name: "web", containerPort: 81 },
+      { containerPort: 53, protocol: "UDP", hostIP: "127.0.0.1" },
+      { containerPort: 53, protocol: "TCP" },
+      { containerPort: 53 },
+    ];
+    const pod = {
+      containers: [
+        containerSpec("foo1", { ports }),
+        containerSpec("foo2", { ports: [{ name: "web", containerPort: 90, protocol: "SCTP" }] }),
+      ],
+      initContainers: [containerSpec("init1", { ports: [{ containerPort: 1 }] }), sidecarSpec("s1", { ports: [{ containerPort: 2 }] })],
+    };
+    expect(config(pod).portMappings).toEqual([
+      { protocol: "TCP", containerPort: 2 },
+      { protocol: "TCP", containerPort: 80, hostPort: 8080 },
+      { protocol: "UDP", containerPort: 53, hostIp: "127.0.0.1" },
+      { protocol: "TCP", containerPort: 53 },
+      { protocol: "SCTP", containerPort: 90 },
+    ]);
+  });
+
+  it("tells the runtime what the pod's machine needs", () => {
+    const withResources = (cpu: string, memory: string) =>
+      containerSpec("foo1", { resources: { requests: { cpu, memory }, limits: { cpu, memory } } });
+    const { linux } = config({
+      containers: [withResources("250m", "64Mi"), withResources("500m", "64Mi")],
+      spec: { overhead: { cpu: "100m", memory: "10Mi" } },
+    });
+    expect(linux?.resources).toMatchObject({ cpuShares: 768, cpuQuota: 75_000, memoryLimitInBytes: 128 * 2 ** 20 });
+    expect(linux?.overhead).toMatchObject({ cpuShares: 102, cpuQuota: 10_000, memoryLimitInBytes: 10 * 2 ** 20 });
+  });
+});
+
+describe("podCgroupParent", () => {
+  const some = { requests: { cpu: "1" } };
+  const all = { requests: { cpu: "1", memory: "1Gi" }, limits: { cpu: "1", memory: "1Gi" } };
+  const table: { name: string; resources?: object; options?: Partial<NodeOptions>; want: string }[] = [
+    { name: "BestEffort", want: "/kubepods/besteffort/poda-b-c" },
+    { name: "Burstable", resources: some, want: "/kubepods/burstable/poda-b-c" },
+    { name: "Guaranteed", resources: all, want: "/kubepods/poda-b-c" },
+    { name: "under another root", options: { cgroupRoot: "/agents/n-1/" }, want: "/agents/n-1/kubepods/besteffort/poda-b-c" },
+    { name: "Burstable by systemd", resources: some, options: { cgroupDriver: "systemd" }, want: "kubepods-burstable-poda_b_c.slice" },
+    { name: "Guaranteed by systemd", resources: all, options: { cgroupDriver: "systemd" }, want: "kubepods-poda_b_c.slice" },
+    {
+      name: "under another root by systemd",
+      options: { cgroupDriver: "systemd", cgroupRoot: "/agents/n-1" },
+      want: "agents-n_1-kubepods-besteffort-poda_b_c.slice",
+    },
+  ];
+  for (const { name, options = {}, resources, want } of table)
+    it(`is the cgroup of a pod, ${name}`, () => {
+      const pod = nodePod({ uid: "a-b-c", containers: [containerSpec("foo1", resources && { resources })] });
+      expect(podCgroupParent(pod, { ...OPTIONS, ...options })).toBe(want);
+    });
+
+  it("keeps logs of pods of one name apart", () => expect(podLogDirectory(nodePod())).toBe("new_foo_12345678"));
+});
+
+describe("podDns", () => {
+  const cluster = ["new.svc.cluster.local", "svc.cluster.local", "cluster.local", "corp.example", "local"];
+  const ofCluster = { servers: ["10.1.0.10"], searches: cluster, options: ["ndots:5"] };
+  const machines = { servers: ["8.8.8.8", "1.1.1.1"], searches: ["corp.example", "local"], options: ["timeout:1", "rotate"] };
+  const none = { servers: [], searches: [], options: [] };
+  const dnsConfig = {
+    nameservers: ["9.9.9.9", "8.8.8.8"],
+    searches: ["corp.example", "mine"],
+    options: [{ name: "ndots", value: "2" }, { name: "edns0" }],
+  };
+  const table: { name: string; spec: Partial<PodSpec>; options?: Partial<NodeOptions>; want: object }[] = [
+    { name: "ClusterFirst", spec: { dnsPolicy: "ClusterFirst" }, want: ofCluster },
+    { name: "no policy", spec: {}, want: ofCluster },
+    { name: "Default", spec: { dnsPolicy: "Default" }, want: machines },
+    { name: "ClusterFirst in the host's network", spec: { dnsPolicy: "ClusterFirst", hostNetwork: true }, want: machines },
+    { name: "ClusterFirstWithHostNet", spec: { dnsPolicy: "ClusterFirstWithHostNet", hostNetwork: true }, want: ofCluster },
+    { name: "ClusterFirst in a cluster without DNS", spec: { dnsPolicy: "ClusterFirst" }, options: { clusterDns: [] }, want: machines },
+    {
+      name: "ClusterFirst without domain",
+      spec: {},
+      options: { clusterDomain: "" },
+      want: { ...ofCluster, searches: ["corp.example", "local"] },
+    },
+    { name: "None", spec: { dnsPolicy: "None" }, want: none },
+    {
+      name: "None with its own",
+      spec: { dnsPolicy: "None", dnsConfig },
+      want: { servers: ["9.9.9.9", "8.8.8.8"], searches: ["corp.example", "mine"], options: ["ndots:2", "edns0"] },
+    },
+    {
+      name: "ClusterFirst with more",
+      spec: { dnsConfig },
+      want: { servers: ["10.1.0.10", "9.9.9.9", "8.8.8.8"], searches: [...cluster, "mine"], options: ["ndots:2", "edns0"] },
+    },
+  ];
+  for (const { name, options = {}, spec, want } of table)
+    it(`is right for ${name}`, () =>
+      expect(podDns(nodePod({ spec }), { ...OPTIONS, ...options }, RESOLV_CONF)).toEqual({ config: want, problems: [] }));
+
+  it("is empty where the machine has no resolv.conf", () =>
+    expect(podDns(nodePod({ spec: { dnsPolicy: "Default" } }), OPTIONS, "").config).toEqual(none));
+
+  const tooMuch = (searches: string[]) => podDns(nodePod({ spec: { dnsPolicy: "None", dnsConfig: { searches } } }), OPTIONS, "");
+  it("keeps three servers and says so", () => {
+    const { config: cut, problems } = podDns(
+      nodePod({ spec: { dnsPolicy: "None", dnsConfig: { nameservers: ["1", "2", "3", "4"] } } }),
+      OPTIONS,
+      "",
+    );
+    expect(cut.servers).toEqual(["1", "2", "3"]);
+    expect(problems).toEqual([
+      "Nameserver limits were exceeded, some nameservers have been omitted, the applied nameserver line is: 1 2 3",
+    ]);
+  });
+  it("keeps 32 search domains and says so", () => {
+    const { config: cut, problems } = tooMuch(Array.from({ length: 33 }, (_unused, index) => `d${index}`));
+    expect(cut.searches).toHaveLength(32);
+    expect(problems[0]).toMatch(
+      /^Search Line limits were exceeded, some search paths have been omitted, the applied search line is: d0 .* d31$/u,
+    );
+  });
+  it("leaves out a domain of more than 253 characters", () => expect(tooMuch(["a".repeat(254), "b"]).config.searches).toEqual(["b"]));
+  it("keeps whole domains in a line of 2048 characters", () => {
+    const domains = Array.from({ length: 9 }, (_unused, index) => `${index}`.repeat(250));
+    expect(tooMuch(domains).config.searches).toEqual(domains.slice(0, 8));
+    expect(tooMuch(domains.slice(0, 8)).problems).toEqual([]);
+  });
+});

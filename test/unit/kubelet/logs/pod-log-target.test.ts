@@ -1,0 +1,113 @@
+/** Would catch: the log of another instance than the one that was meant, and a user left without the reason why there is none. */
+import { describe, expect, it } from "vitest";
+
+import { hasContainer, podLogTarget } from "../../../../shared/kubelet/logs/pod-log-target.ts";
+import type { ContainerStatusEntry } from "../../../../shared/kubelet/pod.ts";
+import { parseNodePod } from "../../../../shared/kubelet/pod.ts";
+
+type State = NonNullable<ContainerStatusEntry["state"]>;
+
+const NOW: ContainerStatusEntry = { name: "c", image: "app", imageID: "", ready: false, restartCount: 1, containerID: "containerd://now" };
+const running: State = { running: {} };
+const ended = (containerID: string): State => ({ terminated: { exitCode: 1, containerID } });
+const waiting = (reason: string): State => ({ waiting: { reason } });
+const text = (words: string): object => ({ kind: "refused", text: words });
+const instance = (id: string): object => ({ kind: "container", containerId: `containerd://${id}`, id });
+
+describe("the instance a log request means", () => {
+  const cases: readonly {
+    readonly name: string;
+    readonly state?: State;
+    readonly lastState?: State;
+    readonly previous?: true;
+    readonly want: object;
+  }[] = [
+    { name: "is the one that runs", state: running, lastState: ended("containerd://before"), want: instance("now") },
+    { name: "is the one that ended", state: ended("containerd://now"), lastState: ended("containerd://before"), want: instance("now") },
+    {
+      name: "is the one before when the next did not start",
+      state: ended(""),
+      lastState: ended("containerd://before"),
+      want: instance("before"),
+    },
+    { name: "is none when neither has an id", state: ended(""), want: text(`container "c" in pod "p" is terminated`) },
+    {
+      name: "is the one before while the next waits",
+      state: waiting("CrashLoopBackOff"),
+      lastState: ended("containerd://before"),
+      want: instance("before"),
+    },
+    {
+      name: "is none when the one before has no id",
+      state: waiting("CrashLoopBackOff"),
+      lastState: ended(""),
+      want: text(`container "c" in pod "p" is terminated`),
+    },
+    {
+      name: "with previous is the one before",
+      state: running,
+      lastState: ended("containerd://before"),
+      previous: true,
+      want: instance("before"),
+    },
+    {
+      name: "with previous is none when there was none",
+      state: running,
+      previous: true,
+      want: text(`previous terminated container "c" in pod "p" not found`),
+    },
+    {
+      name: "with previous is not the one that just ended",
+      state: ended("containerd://now"),
+      previous: true,
+      want: text(`previous terminated container "c" in pod "p" not found`),
+    },
+    {
+      name: "with previous is none without an id",
+      state: running,
+      lastState: ended(""),
+      previous: true,
+      want: text(`previous terminated container "c" in pod "p" not found`),
+    },
+    {
+      name: "is none while it is made",
+      state: waiting("ContainerCreating"),
+      want: text(`container "c" in pod "p" is waiting to start: ContainerCreating`),
+    },
+    {
+      name: "is none while its image cannot be pulled",
+      state: waiting("ErrImagePull"),
+      want: text(`container "c" in pod "p" is waiting to start: image can't be pulled`),
+    },
+    {
+      name: "is none while pulls are held back",
+      state: waiting("ImagePullBackOff"),
+      want: text(`container "c" in pod "p" is waiting to start: trying and failing to pull image`),
+    },
+    { name: "is none in a state we do not know", state: {}, want: text(`container "c" in pod "p" is waiting to start - no logs yet`) },
+    { name: "is none without any state", want: text(`container "c" in pod "p" is waiting to start - no logs yet`) },
+  ];
+  it.each(cases)("$name [node-agent 103]", ({ state, lastState, previous = false, want }) => {
+    const entry = { ...NOW, ...(state && { state }), ...(lastState && { lastState }) };
+    expect(podLogTarget("p", { containerStatuses: [entry] }, "c", previous)).toEqual(want);
+  });
+
+  it("is looked for among regular, init and ephemeral containers", () => {
+    const entry = { ...NOW, state: running };
+    expect(podLogTarget("p", { initContainerStatuses: [entry] }, "c", false)).toEqual(instance("now"));
+    expect(podLogTarget("p", { ephemeralContainerStatuses: [entry] }, "c", false)).toEqual(instance("now"));
+    expect(podLogTarget("p", { containerStatuses: [{ ...entry, name: "d" }] }, "c", false)).toEqual(
+      text(`container "c" in pod "p" is not available`),
+    );
+    expect(podLogTarget("p", {}, "c", false)).toEqual(text(`container "c" in pod "p" is not available`));
+  });
+});
+
+describe("a container of a pod", () => {
+  const pod = parseNodePod({
+    metadata: { name: "p", namespace: "default", uid: "u" },
+    spec: { containers: [{ name: "main" }], initContainers: [{ name: "init" }], ephemeralContainers: [{ name: "debug" }] },
+  });
+  it.each(["main", "init", "debug"])("is one of its spec, of whatever kind: %s", (name) => expect(hasContainer(pod, name)).toBe(true));
+  it("is nothing else", () => expect(hasContainer(pod, "none")).toBe(false));
+});

@@ -1,0 +1,277 @@
+// Would catch: a node that says it has what it has not, conditions that flicker, a write each 10 s, others' fields lost.
+import { describe, expect, it } from "vitest";
+import { parseTime } from "../../../../shared/api/time.ts";
+import { nodeLease, renewedLease } from "../../../../shared/kubelet/node/lease-object.ts";
+import { conditionOf } from "../../../../shared/kubelet/node/node-conditions.ts";
+import { nodeEvents } from "../../../../shared/kubelet/node/node-events.ts";
+import { allocatableOf, nodeBody, nodeStatus, nodeStatusChanged, nodeStatusPatch } from "../../../../shared/kubelet/node/node-object.ts";
+import type { NodeStatus, NodeStatusInput } from "../../../../shared/kubelet/node/node-object.ts";
+import type { NodeOptions } from "../../../../shared/kubelet/node-options.ts";
+import { resourceQuantities } from "../../../../shared/kubelet/node/node-resources.ts";
+import type { JsonObject } from "../../../../shared/local/api-server/json.ts";
+import { applyStrategicMergePatch } from "../../../../shared/local/api-server/patch-strategic.ts";
+import type { Image } from "../../../../shared/ports/cri-types.ts";
+import { ago, NOW_MS } from "../fixtures.ts";
+
+const GIB = 1024 ** 3;
+const NOW = "2026-03-01T10:00:00Z";
+const options: NodeOptions = {
+  nodeName: "n1",
+  hostIps: ["192.0.2.7", "2001:db8::7"],
+  rootDir: "/var/lib/kubelet",
+  podLogsDir: "/var/log/pods",
+  containerLogsDir: "/var/log/containers",
+  cgroupRoot: "/",
+  cgroupDriver: "cgroupfs",
+  port: 10250,
+  maxPods: 110,
+  clusterDns: [],
+  clusterDomain: "cluster.local",
+};
+const facts = {
+  hostname: "box",
+  os: "linux",
+  architecture: "amd64",
+  kernelVersion: "6.1.0",
+  osImage: "Debian GNU/Linux 12 (bookworm)",
+  machineId: "m",
+  systemUuid: "s",
+  bootId: "b",
+  resources: { cpuMilli: 2000, memoryBytes: 16 * GIB, ephemeralStorageBytes: 61_255_492 * 1024, pods: 110 },
+} as const;
+
+function input(fields: Partial<NodeStatusInput> = {}): NodeStatusInput {
+  return { options, facts, runtimeVersion: "containerd://1.6.20", images: [], nowMs: NOW_MS, ...fields };
+}
+function image(id: string, sizeBytes: number, names: number): Image {
+  const repoTags = Array.from({ length: names }, (_, index) => `${id}:${index}`);
+  return { id, repoTags, repoDigests: [`${id}@sha256:0`], sizeBytes, username: "", pinned: false };
+}
+const ready = (status: NodeStatus): unknown => conditionOf(status.conditions, "Ready");
+
+describe("nodeBody", () => {
+  it("is the whole Node", () => {
+    const condition = { lastHeartbeatTime: NOW, lastTransitionTime: NOW };
+    expect(nodeBody(input())).toEqual({
+      apiVersion: "v1",
+      kind: "Node",
+      metadata: {
+        name: "n1",
+        labels: { "kubernetes.io/hostname": "n1", "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64" },
+        annotations: { "volumes.kubernetes.io/controller-managed-attach-detach": "true" },
+      },
+      spec: {},
+      status: {
+        addresses: [
+          { type: "InternalIP", address: "192.0.2.7" },
+          { type: "InternalIP", address: "2001:db8::7" },
+          { type: "Hostname", address: "n1" },
+        ],
+        capacity: { cpu: "2", memory: "16Gi", pods: "110", "ephemeral-storage": "61255492Ki" },
+        allocatable: { cpu: "2", memory: "16284Mi", pods: "110", "ephemeral-storage": "56453061334" },
+        conditions: [
+          {
+            type: "MemoryPressure",
+            status: "False",
+            reason: "KubeletHasSufficientMemory",
+            message: "kubelet has sufficient memory available",
+            ...condition,
+          },
+          {
+            type: "DiskPressure",
+            status: "False",
+            reason: "KubeletHasNoDiskPressure",
+            message: "kubelet has no disk pressure",
+            ...condition,
+          },
+          {
+            type: "PIDPressure",
+            status: "False",
+            reason: "KubeletHasSufficientPID",
+            message: "kubelet has sufficient PID available",
+            ...condition,
+          },
+          { type: "Ready", status: "True", reason: "KubeletReady", message: "kubelet is posting ready status", ...condition },
+        ],
+        nodeInfo: {
+          machineID: "m",
+          systemUUID: "s",
+          bootID: "b",
+          kernelVersion: "6.1.0",
+          osImage: "Debian GNU/Linux 12 (bookworm)",
+          containerRuntimeVersion: "containerd://1.6.20",
+          kubeletVersion: "v1.36.3",
+          kubeProxyVersion: "",
+          operatingSystem: "linux",
+          architecture: "amd64",
+        },
+        daemonEndpoints: { kubeletEndpoint: { Port: 10250 } },
+        images: [],
+      },
+    });
+  });
+});
+
+describe("nodeStatus", () => {
+  it.each<{ readonly name: string; readonly fields: Partial<NodeStatusInput>; readonly message: string }>([
+    { name: "runtime down", fields: { runtimeError: "container runtime is down" }, message: "container runtime is down" },
+    { name: "network not ready", fields: { networkError: "no cni" }, message: "no cni" },
+    { name: "both", fields: { runtimeError: "down", networkError: "no cni" }, message: "[down, no cni]" },
+    {
+      name: "no capacity",
+      fields: { facts: { ...facts, resources: { ...facts.resources, memoryBytes: 0, ephemeralStorageBytes: 0 } } },
+      message: "missing node capacity for resources: memory, ephemeral-storage",
+    },
+  ])("is not Ready: $name", ({ fields, message }) => {
+    expect(ready(nodeStatus(input(fields)))).toMatchObject({ status: "False", reason: "KubeletNotReady", message });
+  });
+
+  it("moves the transition time with the status alone", () => {
+    const before = nodeStatus(input({ nowMs: NOW_MS - 60_000, runtimeError: "a" }));
+    const still = nodeStatus(input({ previous: before, runtimeError: "b" }));
+    expect(ready(still)).toMatchObject({ message: "b", lastHeartbeatTime: NOW, lastTransitionTime: ago(60) });
+    const well = nodeStatus(input({ previous: still }));
+    expect(ready(well)).toMatchObject({ status: "True", lastTransitionTime: NOW });
+  });
+
+  it("keeps what others wrote: conditions in their places, extended resources, attached volumes", () => {
+    const previous: NodeStatus = {
+      capacity: { "example.com/gpu": "2", cpu: "1" },
+      conditions: [
+        { type: "NetworkUnavailable", status: "False", reason: "RouteCreated" },
+        { type: "Ready", status: "Unknown", lastTransitionTime: ago(60) },
+      ],
+      volumesAttached: [{ name: "v", devicePath: "/dev/v" }],
+    };
+    const status = nodeStatus(input({ previous }));
+    expect(status.conditions?.map(({ type }) => type)).toEqual([
+      "NetworkUnavailable",
+      "Ready",
+      "MemoryPressure",
+      "DiskPressure",
+      "PIDPressure",
+    ]);
+    expect(status.conditions?.[0]).toBe(previous.conditions?.[0]);
+    expect([status.capacity, status.allocatable, status.volumesAttached]).toMatchObject([
+      { "example.com/gpu": "2", cpu: "2" },
+      { "example.com/gpu": "2", cpu: "2" },
+      previous.volumesAttached ?? [],
+    ]);
+  });
+
+  it("names the 50 largest images, at most 5 names each, in one order", () => {
+    const images = [...Array.from({ length: 60 }, (_, index) => image(`i${index}`, index, 1)), image("big", 1000, 9)];
+    const named = nodeStatus(input({ images })).images;
+    expect(named).toHaveLength(50);
+    expect(named?.[0]).toEqual({ names: ["big@sha256:0", "big:0", "big:1", "big:2", "big:3"], sizeBytes: 1000 });
+    expect(named?.[49]?.sizeBytes).toBe(11);
+    const equal = [image("a", 1, 1), image("b", 1, 1)];
+    expect(nodeStatus(input({ images: equal })).images).toEqual(nodeStatus(input({ images: equal.toReversed() })).images);
+  });
+});
+
+describe("nodeStatusPatch", () => {
+  it("leaves a node that moved with its new addresses, both of them", () => {
+    const { addresses: _moved, ...rest } = nodeStatus(input());
+    const stored = { status: { ...rest, addresses: [{ type: "InternalIP", address: "192.0.2.99" }] } };
+    const patch = nodeStatusPatch(nodeStatus(input())) as JsonObject; // it is sent as JSON
+    expect(applyStrategicMergePatch("Node", stored as unknown as JsonObject, patch)).toEqual({ status: nodeStatus(input()) }); // so is it stored
+  });
+});
+
+describe("resources", () => {
+  it("floors what is allocatable at 0", () => {
+    const small = { cpuMilli: 1500, memoryBytes: 50 * 1024 ** 2, ephemeralStorageBytes: 0, pods: 1000 };
+    expect(allocatableOf(small)).toEqual({ ...small, memoryBytes: 0 });
+    expect(resourceQuantities(allocatableOf(small))).toEqual({ cpu: "1500m", memory: "0", "ephemeral-storage": "0", pods: "1k" });
+  });
+
+  it("writes bytes as the API server stores them", () => {
+    const of = (memoryBytes: number): unknown => resourceQuantities({ ...facts.resources, memoryBytes })["memory"];
+    expect([of(1), of(1023), of(1025), of(1024), of(1536 * 1024), of(8_388_604 * 1024)]).toEqual([
+      "1",
+      "1023",
+      "1025",
+      "1Ki",
+      "1536Ki",
+      "8388604Ki",
+    ]);
+  });
+});
+
+describe("nodeStatusChanged", () => {
+  const before = nodeStatus(input());
+  it.each<{ readonly name: string; readonly after: NodeStatus; readonly want: boolean }>([
+    { name: "a heartbeat", after: nodeStatus(input({ previous: before, nowMs: NOW_MS + 10_000 })), want: false },
+    { name: "keys and conditions in another order", after: reordered(before), want: false },
+    {
+      name: "a quantity in other words",
+      after: { ...before, capacity: { ...before.capacity, cpu: "2000m", memory: "16384Mi" } },
+      want: false,
+    },
+    { name: "a field left out for an empty one", after: without(before, "images"), want: false },
+    { name: "another quantity", after: { ...before, capacity: { ...before.capacity, cpu: "3" } }, want: true },
+    { name: "a condition", after: nodeStatus(input({ previous: before, networkError: "x" })), want: true },
+    { name: "an image", after: nodeStatus(input({ images: [image("a", 1, 1)] })), want: true },
+    { name: "an address", after: { ...before, addresses: [] }, want: true },
+  ])("$name: $want", ({ after, want }) => {
+    expect(nodeStatusChanged(before, after)).toBe(want);
+  });
+
+  it("all is new at first", () => {
+    expect(nodeStatusChanged(undefined, before)).toBe(true);
+  });
+});
+
+describe("nodeEvents", () => {
+  const well = nodeStatus(input());
+  const unwell = nodeStatus(input({ runtimeError: "down" }));
+  const rebooted = nodeStatus(input({ facts: { ...facts, bootId: "b2" } }));
+  it.each<{ readonly name: string; readonly before: NodeStatus | undefined; readonly after: NodeStatus; readonly want: readonly string[] }>(
+    [
+      { name: "a new node", before: undefined, after: well, want: [] },
+      { name: "no change", before: well, after: well, want: [] },
+      { name: "falls ill", before: well, after: unwell, want: ["Normal NodeNotReady"] },
+      { name: "recovers", before: unwell, after: well, want: ["Normal NodeReady"] },
+      { name: "boots", before: unwell, after: rebooted, want: ["Warning Rebooted", "Normal NodeReady"] },
+    ],
+  )("$name", ({ before, after, want }) => {
+    const events = nodeEvents("n1", before, after);
+    expect(events.map(({ type, reason }) => `${type} ${reason}`)).toEqual(want);
+    for (const { involved } of events) expect(involved).toEqual({ kind: "Node", apiVersion: "v1", namespace: "", name: "n1", uid: "n1" });
+  });
+});
+
+describe("Lease", () => {
+  const lease = nodeLease({ name: "n1", uid: "u" }, NOW_MS);
+
+  it("is the node's, for 40 s, and goes with the Node", () => {
+    expect(lease).toEqual({
+      apiVersion: "coordination.k8s.io/v1",
+      kind: "Lease",
+      metadata: {
+        name: "n1",
+        namespace: "kube-node-lease",
+        ownerReferences: [{ apiVersion: "v1", kind: "Node", name: "n1", uid: "u" }],
+      },
+      spec: { holderIdentity: "n1", leaseDurationSeconds: 40, renewTime: "2026-03-01T10:00:00.000000Z" },
+    });
+  });
+
+  it("renewed is the same with another time", () => {
+    const stored = { ...lease, metadata: { ...lease.metadata, resourceVersion: "7" } };
+    const renewed = renewedLease(stored, NOW_MS + 1_234);
+    expect(renewed).toEqual({ ...stored, spec: { ...stored.spec, renewTime: "2026-03-01T10:00:01.234000Z" } });
+    expect(parseTime(renewed.spec?.renewTime)).toBe(NOW_MS + 1_234);
+  });
+});
+
+function reordered(status: NodeStatus): NodeStatus {
+  const backwards = <T extends object>(object: T): T => Object.fromEntries(Object.entries(object).toReversed()) as T; // the same fields
+  return backwards({ ...status, conditions: (status.conditions ?? []).map(backwards).toReversed() });
+}
+
+function without(status: NodeStatus, field: keyof NodeStatus): NodeStatus {
+  const { [field]: _gone, ...rest } = status;
+  return rest;
+}

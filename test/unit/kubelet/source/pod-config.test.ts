@@ -1,0 +1,196 @@
+// Would catch: a change that is missed or invented, a wrong order of changes, local annotations that are compared or lost.
+import { describe, expect, it } from "vitest";
+import type { NodePod } from "../../../../shared/kubelet/pod.ts";
+import { classify, UNSEEN_SOURCE } from "../../../../shared/kubelet/source/pod-config.ts";
+import type { SourceMessage, SourceState } from "../../../../shared/kubelet/source/pod-config.ts";
+import { ago, containerSpec, nodePod, NOW_MS } from "../fixtures.ts";
+import type { PodOptions } from "../fixtures.ts";
+
+const LATER_MS = NOW_MS + 60_000;
+const SEEN = { "kubernetes.io/config.seen": "2026-03-01T10:00:00.000Z", "kubernetes.io/config.source": "api" };
+
+function pod(name: string, options: PodOptions = {}): NodePod {
+  return nodePod({ name, uid: `uid-${name}`, containers: ["main"], ...options });
+}
+
+/** The source's state after these pods came as a SET. */
+function knowing(...pods: readonly NodePod[]): SourceState {
+  return classify(UNSEEN_SOURCE, "api", { op: "SET", pods }, NOW_MS).state;
+}
+
+/** `UPDATE a` for each change that the message makes. */
+function changes(state: SourceState, op: SourceMessage["op"], ...pods: readonly NodePod[]): readonly string[] {
+  return classify(state, "api", { op, pods }, LATER_MS).changes.map((change) => `${change.op} ${change.pod.metadata.name}`);
+}
+
+const other = { containers: [containerSpec("main", { image: "registry.test/foo:v2" })] };
+const running = { status: { phase: "Running" } };
+const dying = { deletionTimestamp: ago(0), deletionGracePeriodSeconds: 30 };
+
+describe("classify", () => {
+  const table: {
+    name: string;
+    known: readonly NodePod[];
+    op: SourceMessage["op"];
+    sent: readonly NodePod[];
+    want: readonly string[];
+  }[] = [
+    { name: "[node-agent 57] a new pod", known: [], op: "ADD", sent: [pod("a")], want: ["ADD a"] },
+    { name: "[node-agent 57] the same pod again", known: [pod("a")], op: "ADD", sent: [pod("a")], want: [] },
+    { name: "[node-agent 57] a pod that is to be deleted", known: [pod("a")], op: "ADD", sent: [pod("a", dying)], want: ["DELETE a"] },
+    {
+      name: "a shorter grace period of a pod that is being deleted",
+      known: [pod("a", dying)],
+      op: "SET",
+      sent: [pod("a", { ...dying, deletionGracePeriodSeconds: 5 })],
+      want: ["DELETE a"],
+    },
+    { name: "[node-agent 58] another image", known: [pod("a")], op: "ADD", sent: [pod("a", other)], want: ["UPDATE a"] },
+    { name: "[node-agent 58] a pod that is removed", known: [pod("a")], op: "REMOVE", sent: [pod("a")], want: ["REMOVE a"] },
+    { name: "an unknown pod that is removed", known: [pod("a")], op: "REMOVE", sent: [pod("b")], want: [] },
+    { name: "other labels", known: [pod("a")], op: "UPDATE", sent: [pod("a", { labels: { app: "web" } })], want: ["UPDATE a"] },
+    {
+      name: "[node-agent 59] a list against a list: gone first, then new, then changed",
+      known: [pod("1"), pod("2"), pod("3")],
+      op: "SET",
+      sent: [pod("2", other), pod("3"), pod("4")],
+      want: ["REMOVE 1", "ADD 4", "UPDATE 2"],
+    },
+    {
+      name: "every class in one list, in its order",
+      known: [pod("1"), pod("2"), pod("3"), pod("4")],
+      op: "SET",
+      sent: [pod("2", running), pod("3", dying), pod("4", other), pod("5")],
+      want: ["REMOVE 1", "ADD 5", "UPDATE 4", "DELETE 3", "RECONCILE 2"],
+    },
+    { name: "[node-agent 60] only the status, one pod", known: [pod("a")], op: "ADD", sent: [pod("a", running)], want: ["RECONCILE a"] },
+    { name: "[node-agent 60] only the status, in a list", known: [pod("a")], op: "SET", sent: [pod("a", running)], want: ["RECONCILE a"] },
+    {
+      name: "[node-agent 60] status and spec",
+      known: [pod("a")],
+      op: "SET",
+      sent: [pod("a", { ...other, ...running })],
+      want: ["UPDATE a"],
+    },
+    {
+      name: "[node-agent 62] a foreign annotation that changes",
+      known: [pod("a", { annotations: { note: "1" } })],
+      op: "SET",
+      sent: [pod("a", { annotations: { note: "2" } })],
+      want: ["UPDATE a"],
+    },
+    {
+      name: "[node-agent 62] a foreign annotation that goes",
+      known: [pod("a", { annotations: { note: "1" } })],
+      op: "SET",
+      sent: [pod("a")],
+      want: ["UPDATE a"],
+    },
+    {
+      name: "[node-agent 62] only local annotations differ",
+      known: [pod("a")],
+      op: "SET",
+      sent: [
+        pod("a", {
+          annotations: { "kubernetes.io/config.seen": "x", "kubernetes.io/config.source": "y", "kubernetes.io/config.mirror": "z" },
+        }),
+      ],
+      want: [],
+    },
+    {
+      name: "config.hash is compared",
+      known: [pod("a", { annotations: { "kubernetes.io/config.hash": "1" } })],
+      op: "SET",
+      sent: [pod("a", { annotations: { "kubernetes.io/config.hash": "2" } })],
+      want: ["UPDATE a"],
+    },
+    {
+      name: "a pod of the same name with another UID",
+      known: [pod("a")],
+      op: "SET",
+      sent: [pod("a", { uid: "x" })],
+      want: ["REMOVE a", "ADD a"],
+    },
+    {
+      name: "a message about one pod leaves the others",
+      known: [pod("a"), pod("b")],
+      op: "DELETE",
+      sent: [pod("b", dying)],
+      want: ["DELETE b"],
+    },
+  ];
+  it.each(table)("$name", ({ known, op, sent, want }) => {
+    expect(changes(knowing(...known), op, ...sent)).toEqual(want);
+  });
+
+  it("[node-agent 61] the first list of nothing is an empty ADD, and only the first", () => {
+    const first = classify(UNSEEN_SOURCE, "file", { op: "SET", pods: [] }, NOW_MS);
+    expect(first).toEqual({ state: { pods: new Map(), seen: true }, changes: [], emptyAdd: true, duplicates: [] });
+    expect(classify(first.state, "file", { op: "SET", pods: [] }, NOW_MS).emptyAdd).toBe(false);
+  });
+
+  it("a first list that brings a pod is no empty ADD, and single pods make no source seen", () => {
+    expect(classify(UNSEEN_SOURCE, "api", { op: "SET", pods: [pod("a")] }, NOW_MS).emptyAdd).toBe(false);
+    const added = classify(UNSEEN_SOURCE, "api", { op: "ADD", pods: [pod("a")] }, NOW_MS);
+    expect([added.emptyAdd, added.state.seen]).toEqual([false, false]);
+    // The list that makes it seen changes nothing, or only takes away: the loop must hear of it all the same.
+    expect(classify(added.state, "api", { op: "SET", pods: [pod("a")] }, NOW_MS).emptyAdd).toBe(true);
+    const emptied = classify(added.state, "api", { op: "SET", pods: [] }, NOW_MS);
+    expect([emptied.changes.length, emptied.emptyAdd]).toEqual([1, true]);
+  });
+
+  it("[node-agent 63] of two pods of one full name in one message the second is dropped and named", () => {
+    const [first, second, elsewhere] = [pod("a"), pod("a", { uid: "2" }), pod("a", { uid: "3", namespace: "elsewhere" })];
+    const { changes: made, duplicates, state } = classify(UNSEEN_SOURCE, "file", { op: "SET", pods: [first, second, elsewhere] }, NOW_MS);
+    expect(made.map((change) => change.pod.metadata.uid)).toEqual(["uid-a", "3"]);
+    expect(duplicates).toEqual([second]);
+    expect([...state.pods.keys()]).toEqual(["uid-a", "3"]);
+  });
+
+  it("a new pod bears its source and when it was first seen", () => {
+    const { changes: made, state } = classify(
+      UNSEEN_SOURCE,
+      "api",
+      { op: "SET", pods: [pod("a", { annotations: { note: "1" } })] },
+      NOW_MS,
+    );
+    expect(made[0]?.pod.metadata.annotations).toEqual({ note: "1", ...SEEN });
+    expect(state.pods.get("uid-a")).toBe(made[0]?.pod);
+  });
+
+  it("[node-agent 62] an update keeps the local annotations and takes everything else", () => {
+    const known = knowing(pod("a", { annotations: { note: "1", "kubernetes.io/config.mirror": "m" } }));
+    const sent = pod("a", {
+      ...other,
+      ...running,
+      labels: { app: "web" },
+      annotations: { note: "2" },
+      metadata: { resourceVersion: "9", generation: 2 },
+    });
+    const { changes: made, state } = classify(known, "api", { op: "SET", pods: [sent] }, LATER_MS);
+    const want = { ...sent.metadata, annotations: { note: "2", "kubernetes.io/config.mirror": "m", ...SEEN } };
+    expect(made).toEqual([{ op: "UPDATE", pod: { ...sent, metadata: want } }]);
+    expect(state.pods.get("uid-a")).toEqual(made[0]?.pod);
+  });
+
+  it("an update never changes who the pod is", () => {
+    const { changes: made } = classify(knowing(pod("a")), "file", { op: "SET", pods: [pod("b", { ...other, uid: "uid-a" })] }, LATER_MS);
+    expect(made.map((change) => [change.op, change.pod.metadata.name])).toEqual([["UPDATE", "a"]]);
+  });
+
+  it("[node-agent 60] a reconcile replaces the stored status and nothing else", () => {
+    const known = knowing(pod("a"));
+    const { state } = classify(known, "api", { op: "SET", pods: [pod("a", running)] }, LATER_MS);
+    expect(state.pods.get("uid-a")).toEqual({ ...known.pods.get("uid-a"), ...running });
+    expect(changes(state, "SET", pod("a", running))).toEqual([]);
+    expect(changes(state, "SET", pod("a"))).toEqual(["RECONCILE a"]);
+  });
+
+  it("nothing of the state before is changed", () => {
+    const known = knowing(pod("a"), pod("b"));
+    const before = structuredClone([...known.pods]);
+    classify(known, "api", { op: "SET", pods: [pod("a", dying)] }, LATER_MS);
+    classify(known, "api", { op: "REMOVE", pods: [pod("a")] }, LATER_MS);
+    expect([...known.pods]).toEqual(before);
+  });
+});

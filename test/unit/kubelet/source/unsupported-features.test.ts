@@ -1,0 +1,89 @@
+// Would catch: a pod that is started without something it asked for, and one that is held back for no reason.
+import { describe, expect, it } from "vitest";
+import type { ContainerSpec, PodSpec } from "../../../../shared/kubelet/pod.ts";
+import { unsupportedFeature } from "../../../../shared/kubelet/source/unsupported-features.ts";
+import { containerSpec, nodePod } from "../fixtures.ts";
+
+describe("unsupportedFeature", () => {
+  const ofPod: [want: string | undefined, spec: Partial<PodSpec>][] = [
+    [undefined, {}],
+    ["spec.hostUsers", { hostUsers: false }],
+    [undefined, { hostUsers: true }],
+    ["spec.resourceClaims", { resourceClaims: [{ name: "gpu", resourceClaimName: "x" }] }],
+    ["spec.resources", { resources: { limits: { cpu: "1" } } }],
+    [undefined, { resources: {}, resourceClaims: [] }],
+    ["spec.runtimeClassName", { runtimeClassName: "gvisor" }],
+    ["spec.securityContext.appArmorProfile", { securityContext: { appArmorProfile: { type: "Unconfined" } } }],
+    [
+      undefined,
+      { securityContext: { appArmorProfile: { type: "RuntimeDefault" }, seLinuxOptions: {}, supplementalGroupsPolicy: "Merge" } },
+    ],
+    ["spec.securityContext.seLinuxOptions", { securityContext: { seLinuxOptions: { level: "s0" } } }],
+    ["spec.securityContext.supplementalGroupsPolicy", { securityContext: { supplementalGroupsPolicy: "Strict" } }],
+    [
+      "spec.volumes[1].image",
+      {
+        volumes: [
+          { name: "a", emptyDir: {} },
+          { name: "b", image: { reference: "x" } },
+        ],
+      },
+    ],
+    [
+      undefined,
+      { setHostnameAsFQDN: true, shareProcessNamespace: true, hostAliases: [], enableServiceLinks: false, overhead: { cpu: "1" } },
+    ],
+  ];
+  for (const [want, spec] of ofPod)
+    it(`is ${want} for ${JSON.stringify(spec)}`, () => expect(unsupportedFeature(nodePod({ spec }))).toBe(want));
+
+  const ofContainer: [want: string | undefined, fields: Partial<ContainerSpec>][] = [
+    [
+      undefined,
+      { resizePolicy: [{ resourceName: "cpu", restartPolicy: "NotRequired" }], resources: { requests: { cpu: "1" }, claims: [] } },
+    ],
+    [undefined, { restartPolicy: "Never", restartPolicyRules: [], volumeDevices: [], lifecycle: { preStop: { sleep: { seconds: 1 } } } }],
+    [
+      "restartPolicyRules",
+      { restartPolicy: "Never", restartPolicyRules: [{ action: "RestartAllContainers", exitCodes: { operator: "In", values: [1] } }] },
+    ],
+    ["resources.claims", { resources: { claims: [{ name: "gpu" }] } }],
+    ["lifecycle.stopSignal", { lifecycle: { stopSignal: "SIGUSR1" } }],
+    ["securityContext.appArmorProfile", { securityContext: { appArmorProfile: { type: "Localhost", localhostProfile: "x" } } }],
+    ["securityContext.seLinuxOptions", { securityContext: { seLinuxOptions: { type: "t" } } }],
+    ["volumeDevices", { volumeDevices: [{ name: "v", devicePath: "/dev/x" }] }],
+    [
+      "env[1].valueFrom.fileKeyRef",
+      {
+        env: [
+          { name: "A", value: "1" },
+          { name: "B", valueFrom: { fileKeyRef: { key: "k", path: "p", volumeName: "v" } } },
+        ],
+      },
+    ],
+    ["volumeMounts[0].recursiveReadOnly", { volumeMounts: [{ name: "v", mountPath: "/v", readOnly: true, recursiveReadOnly: "Enabled" }] }],
+    [undefined, { volumeMounts: [{ name: "v", mountPath: "/v", readOnly: true, recursiveReadOnly: "IfPossible" }] }],
+  ];
+  for (const list of ["initContainers", "containers", "ephemeralContainers"] as const)
+    for (const [field, fields] of ofContainer) {
+      const want = field === undefined ? undefined : `spec.${list}[1].${field}`;
+      it(`is ${want} for ${JSON.stringify(fields)} in ${list}`, () =>
+        expect(unsupportedFeature(nodePod({ [list]: ["first", containerSpec("second", fields)] }))).toBe(want));
+    }
+
+  it("heeds AppArmor's old annotation, which nothing turns into the field on a static pod", () => {
+    const annotation = "container.apparmor.security.beta.kubernetes.io/foo1";
+    expect(unsupportedFeature(nodePod({ annotations: { [annotation]: "localhost/x" } }))).toBe(`metadata.annotations['${annotation}']`);
+    expect(unsupportedFeature(nodePod({ annotations: { [annotation]: "runtime/default" } }))).toBeUndefined();
+  });
+
+  it("names the first of several", () =>
+    expect(
+      unsupportedFeature(
+        nodePod({
+          containers: [containerSpec("foo1", { volumeDevices: [{ name: "v", devicePath: "/dev/x" }] })],
+          spec: { hostUsers: false },
+        }),
+      ),
+    ).toBe("spec.hostUsers"));
+});

@@ -1,0 +1,64 @@
+// Would catch: traffic sent to a container that did not pass its probes, or withheld from one that has none.
+import { describe, expect, it } from "vitest";
+import { withReadiness } from "../../../../shared/kubelet/status/container-readiness.ts";
+import type { ProbeAnswer } from "../../../../shared/kubelet/observed-pod.ts";
+import type { ContainerSpec, ContainerStatusEntry } from "../../../../shared/kubelet/pod.ts";
+import { backOff, ended, failed, running, succeeded, waiting } from "../container-status-fixtures.ts";
+import { containerSpec, sidecarSpec } from "../fixtures.ts";
+
+const PROBE = { tcpSocket: { port: 80 } };
+
+function judged(
+  container: ContainerSpec,
+  status: ContainerStatusEntry,
+  answers: { readonly readiness?: ProbeAnswer; readonly startup?: ProbeAnswer; readonly isInit?: boolean } = {},
+): readonly [boolean | undefined, boolean | undefined] {
+  const probes = {
+    readiness: (id: string): ProbeAnswer => (id === "a-0" ? answers.readiness : undefined),
+    startup: (id: string): ProbeAnswer => (id === "a-0" ? answers.startup : undefined),
+  };
+  const [judgedStatus] = withReadiness([container], [status], { isInit: answers.isInit === true, probes });
+  return [judgedStatus?.started, judgedStatus?.ready];
+}
+
+const table: readonly {
+  name: string;
+  probes: Partial<ContainerSpec>;
+  readiness?: ProbeAnswer;
+  startup?: ProbeAnswer;
+  want: readonly [boolean, boolean];
+}[] = [
+  { name: "no probes", probes: {}, want: [true, true] },
+  { name: "readiness not run yet", probes: { readinessProbe: PROBE }, want: [true, false] },
+  { name: "[node-agent 92] readiness failed", probes: { readinessProbe: PROBE }, readiness: "Failure", want: [true, false] },
+  { name: "[node-agent 92] readiness succeeded", probes: { readinessProbe: PROBE }, readiness: "Success", want: [true, true] },
+  { name: "startup not run yet", probes: { startupProbe: PROBE }, want: [false, false] },
+  { name: "startup unknown", probes: { startupProbe: PROBE }, startup: "Unknown", want: [false, false] },
+  { name: "startup succeeded", probes: { startupProbe: PROBE }, startup: "Success", want: [true, true] },
+  {
+    name: "startup pending, readiness succeeded before",
+    probes: { startupProbe: PROBE, readinessProbe: PROBE },
+    startup: "Unknown",
+    readiness: "Success",
+    want: [false, false],
+  },
+];
+describe.each(["regular", "sidecar"])("a running %s container", (role) => {
+  it.each(table)("$name → started, ready = $want", ({ probes, want, ...answers }) => {
+    const container = role === "sidecar" ? sidecarSpec("a", probes) : containerSpec("a", probes);
+    expect(judged(container, running("a"), { ...answers, isInit: role === "sidecar" })).toEqual(want);
+  });
+});
+
+it.each([waiting("a"), succeeded("a"), failed("a"), backOff("a", 1), ended("a", 0, { ready: true, started: true })])(
+  "[node-agent 92] one that does not run is neither, whatever was said of it: %o",
+  (status) => expect(judged(containerSpec("a"), status, { readiness: "Success", startup: "Success" })).toEqual([false, false]),
+);
+
+it.each([
+  { name: "ended with 0", status: succeeded("a"), want: [false, true] },
+  { name: "failed", status: failed("a"), want: [false, false] },
+  { name: "running", status: running("a"), want: [true, false] },
+])("a plain init container that $name → started, ready = $want", ({ status, want }) => {
+  expect(judged(containerSpec("a"), status, { isInit: true })).toEqual(want);
+});

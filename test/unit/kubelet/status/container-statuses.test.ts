@@ -1,0 +1,234 @@
+// Would catch: a restart that is not counted or counted twice, an exit code that is lost, a running pod thrown back to Pending.
+import { describe, expect, it } from "vitest";
+import { containerStatuses } from "../../../../shared/kubelet/status/container-statuses.ts";
+import type { ObservedContainer } from "../../../../shared/kubelet/observed-pod.ts";
+import type { ContainerStatusEntry, NodePod } from "../../../../shared/kubelet/pod.ts";
+import type { WaitingReason } from "../../../../shared/ports/node-store.ts";
+import { backOff, ended, entry, running, succeeded, waiting } from "../container-status-fixtures.ts";
+import { IMAGE, ago, container, containerSpec, exited, nodePod, observed, sidecarSpec } from "../fixtures.ts";
+
+const REF = `sha256:${"ab".repeat(32)}`;
+const CRASH: WaitingReason = { reason: "CrashLoopBackOff", message: "back-off 10s" };
+const STARTED = { startedAt: ago(40) };
+const UNSEEN = {
+  exitCode: 137,
+  reason: "ContainerStatusUnknown",
+  message: "The container could not be located when the pod was terminated",
+};
+const UNSEEN_RUN = { ...UNSEEN, message: "The container could not be located when the pod was deleted.  The container used to be Running" };
+
+interface Case {
+  readonly pod?: NodePod;
+  readonly instances?: readonly ObservedContainer[];
+  readonly previous?: ContainerStatusEntry;
+  readonly reason?: WaitingReason;
+}
+
+/** Of the regular container `a`. */
+function statusOf({ pod = nodePod({ containers: ["a"] }), instances = [], previous, reason }: Case): Partial<ContainerStatusEntry> {
+  const known = { pod, observed: observed({ containers: instances }), reasons: reason === undefined ? {} : { a: reason } };
+  const group = { containers: pod.spec.containers, previous: previous && [previous], isInit: false };
+  return containerStatuses(known, group)[0] ?? {};
+}
+
+describe("without an instance", () => {
+  const table: readonly (Case & { readonly name: string; readonly want: Partial<ContainerStatusEntry> })[] = [
+    {
+      name: "waits to be created",
+      want: { state: { waiting: { reason: "ContainerCreating" } }, restartCount: 0, imageID: "", image: IMAGE },
+    },
+    {
+      name: "waits for init containers",
+      pod: nodePod({ initContainers: ["i"], containers: ["a"] }),
+      want: { state: { waiting: { reason: "PodInitializing" } } },
+    },
+    { name: "stays as it was, once it ended", previous: ended("a", 3), want: ended("a", 3) },
+    {
+      name: "keeps count and last end while it waits",
+      previous: backOff("a", 1),
+      want: { state: { waiting: { reason: "ContainerCreating" } }, restartCount: 1, lastState: backOff("a", 1).lastState ?? {} },
+    },
+    {
+      name: "ended unseen if it ran: one restart more, and the pod does not look new",
+      previous: running("a", { restartCount: 2 }),
+      want: { state: { waiting: { reason: "ContainerCreating" } }, restartCount: 3, lastState: { terminated: UNSEEN_RUN } },
+    },
+    {
+      name: "ended unseen while the pod is being deleted: no restart to come",
+      pod: nodePod({ containers: ["a"], deletionTimestamp: ago(5) }),
+      previous: running("a", { restartCount: 2 }),
+      want: { restartCount: 2, lastState: { terminated: UNSEEN_RUN } },
+    },
+    {
+      name: "ran before and after an end that is known: that end is told",
+      previous: running("a", { restartCount: 2, lastState: ended("a", 7).state ?? {} }),
+      want: { restartCount: 2, lastState: ended("a", 7).state ?? {} },
+    },
+    {
+      name: "could not be created",
+      reason: { reason: "ErrImagePull", message: "no such image" },
+      want: { state: { waiting: { reason: "ErrImagePull", message: "no such image" } }, lastState: {} },
+    },
+  ];
+  it.each(table)("$name", ({ want, ...given }) => expect(statusOf(given)).toMatchObject(want));
+});
+
+describe("with instances", () => {
+  it("tells everything of one that runs", () => {
+    expect(statusOf({ instances: [container({ name: "a", restartCount: 1 })] })).toEqual({
+      name: "a",
+      image: IMAGE,
+      imageID: REF,
+      containerID: "containerd://a-1",
+      ready: false,
+      restartCount: 1,
+      state: { running: { startedAt: ago(39) } },
+      lastState: {},
+    });
+  });
+
+  it("[node-agent 92] tells exit code, reason, message and times of one that ended", () => {
+    expect(statusOf({ instances: [exited("a", 3, { message: "bye" })] }).state).toEqual({
+      terminated: { exitCode: 3, reason: "Error", message: "bye", ...STARTED, finishedAt: ago(10), containerID: "containerd://a-0" },
+    });
+  });
+
+  const table: readonly (Case & { readonly name: string; readonly want: Partial<ContainerStatusEntry> })[] = [
+    { name: "CREATED waits", instances: [container({ name: "a", state: "CONTAINER_CREATED" })], want: { state: { waiting: {} } } },
+    {
+      name: "UNKNOWN waits, if it never ran",
+      instances: [container({ name: "a", state: "CONTAINER_UNKNOWN" })],
+      want: { state: { waiting: {} } },
+    },
+    {
+      name: "UNKNOWN ended, if it ran",
+      instances: [container({ name: "a", state: "CONTAINER_UNKNOWN" })],
+      previous: running("a", { restartCount: 4 }),
+      want: { state: { terminated: UNSEEN }, restartCount: 5 },
+    },
+    {
+      name: "[node-agent 92] the newest is the state, the one before the last state",
+      instances: [container({ name: "a", restartCount: 2 }), exited("a", 1, { restartCount: 1 }), exited("a", 9)],
+      want: {
+        restartCount: 2,
+        containerID: "containerd://a-2",
+        lastState: { terminated: { exitCode: 1, containerID: "containerd://a-1" } as never },
+      },
+    },
+    {
+      name: "the end of one that was removed since is not lost",
+      instances: [container({ name: "a", restartCount: 1 })],
+      previous: ended("a", 5),
+      want: { restartCount: 1, lastState: ended("a", 5).state ?? {} },
+    },
+    {
+      name: "nor the one before that, while the same one runs",
+      instances: [container({ name: "a", restartCount: 1 })],
+      previous: running("a", { containerID: "containerd://a-1", lastState: ended("a", 5).state ?? {} }),
+      want: { lastState: ended("a", 5).state ?? {} },
+    },
+    {
+      name: "one that ended just now has no last state of its own making",
+      instances: [exited("a", 1)],
+      previous: ended("a", 1, { containerID: "containerd://a-0" }),
+      want: { lastState: {} },
+    },
+    {
+      name: "the count never goes back",
+      instances: [container({ name: "a", restartCount: 0 })],
+      previous: running("a", { restartCount: 3 }),
+      want: { restartCount: 3 },
+    },
+  ];
+  it.each(table)("$name", ({ want, ...given }) => expect(statusOf(given)).toMatchObject(want));
+});
+
+describe("a start that failed", () => {
+  it("[node-agent 92] moves the end to the last state", () => {
+    expect(statusOf({ instances: [exited("a", 1)], reason: CRASH })).toMatchObject({
+      state: { waiting: { reason: "CrashLoopBackOff", message: "back-off 10s" } },
+      lastState: { terminated: { exitCode: 1 } },
+      containerID: "containerd://a-0",
+    });
+  });
+
+  it.each([
+    { name: "of one that runs", given: { instances: [container({ name: "a" })] } },
+    {
+      name: "of one that is not to be started again",
+      given: { pod: nodePod({ containers: ["a"], restartPolicy: "Never" }), instances: [exited("a", 1)] },
+    },
+    {
+      name: "of a pod that is being deleted",
+      given: { pod: nodePod({ containers: ["a"], deletionTimestamp: ago(5) }), instances: [exited("a", 1)] },
+    },
+  ])("is old news $name", ({ given }) => {
+    expect(statusOf({ ...given, reason: CRASH })).toEqual(statusOf(given));
+  });
+});
+
+describe("init containers", () => {
+  interface InitCase {
+    readonly pod: NodePod;
+    readonly instances: readonly ObservedContainer[];
+    readonly previous?: readonly ContainerStatusEntry[];
+    readonly reasons?: Readonly<Record<string, WaitingReason>>;
+  }
+  function initStatuses({ pod, instances, previous, reasons = { i: CRASH } }: InitCase): readonly ContainerStatusEntry[] {
+    const known = { pod, observed: observed({ containers: instances }), reasons };
+    return containerStatuses(known, { containers: pod.spec.initContainers ?? [], previous, isInit: true });
+  }
+
+  it("[node-agent 92] one that ended with 0 stays so, though the last try to start it failed", () => {
+    const pod = nodePod({ initContainers: ["i"], containers: ["a"] });
+    expect(initStatuses({ pod, instances: [exited("i", 0)] })[0]?.state?.terminated?.exitCode).toBe(0);
+    expect(initStatuses({ pod, instances: [exited("i", 1)] })[0]?.state?.waiting?.reason).toBe("CrashLoopBackOff");
+  });
+
+  it("a plain one that is gone must have ended well if a regular one was made; a sidecar will be started", () => {
+    const pod = nodePod({ initContainers: ["i", sidecarSpec("s")], containers: ["a"] });
+    const [plain, sidecar] = initStatuses({ pod, instances: [container({ name: "a", state: "CONTAINER_CREATED" })] });
+    expect(plain?.state?.terminated).toMatchObject({ exitCode: 0, reason: "Completed" });
+    expect(sidecar?.state).toEqual({ waiting: { reason: "PodInitializing" } });
+  });
+
+  it("one that is gone stays what it was said to be", () => {
+    const pod = nodePod({ initContainers: ["i"], containers: ["a"] });
+    const instances = [container({ name: "a" })];
+    expect(initStatuses({ pod, instances, previous: [ended("i", 0)], reasons: {} })[0]).toEqual(ended("i", 0));
+  });
+
+  it("stand in spec order, others by name", () => {
+    const pod = nodePod({ initContainers: ["z", "b"], containers: ["y", "c", "a"], ephemeralContainers: ["e2", "e1"] });
+    const known = { pod, observed: observed({ containers: [] }), reasons: {} };
+    const names = (containers: NodePod["spec"]["containers"], isInit: boolean): readonly string[] =>
+      containerStatuses(known, { containers, previous: undefined, isInit }).map(({ name }) => name);
+    expect(names(pod.spec.initContainers ?? [], true)).toEqual(["z", "b"]);
+    expect(names(pod.spec.containers, false)).toEqual(["a", "c", "y"]);
+  });
+});
+
+it("volume mounts are those of the spec", () => {
+  const mounts = [
+    { name: "v", mountPath: "/v" },
+    { name: "r", mountPath: "/r", readOnly: true },
+  ];
+  const pod = nodePod({ containers: [containerSpec("a", { volumeMounts: mounts })] });
+  const want = [
+    { name: "v", mountPath: "/v" },
+    { name: "r", mountPath: "/r", readOnly: true, recursiveReadOnly: "Disabled" },
+  ];
+  expect(statusOf({ pod }).volumeMounts).toEqual(want);
+  expect(statusOf({ pod, instances: [container({ name: "a" })] }).volumeMounts).toEqual(want);
+});
+
+it("previous entries of containers that are not in the spec go", () => {
+  const pod = nodePod({ containers: ["a"] });
+  const known = { pod, observed: observed({ containers: [exited("gone", 0)] }), reasons: {} };
+  const statuses = containerStatuses(known, {
+    containers: pod.spec.containers,
+    previous: [succeeded("gone"), waiting("a"), entry("x")],
+    isInit: false,
+  });
+  expect(statuses.map(({ name }) => name)).toEqual(["a"]);
+});

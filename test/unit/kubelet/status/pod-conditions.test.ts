@@ -1,0 +1,184 @@
+// Would catch: a pod shown ready that is not, messages that tools look for, others' conditions taken for ours.
+import { describe, expect, it } from "vitest";
+import {
+  isOwnedCondition,
+  ownedConditions,
+  podReadyCondition,
+  withTerminalReadiness,
+} from "../../../../shared/kubelet/status/pod-conditions.ts";
+import type { PodCondition } from "../../../../shared/kubelet/status/pod-conditions.ts";
+import type { ContainerStatusEntry, NodePod } from "../../../../shared/kubelet/pod.ts";
+import { failed, running, started, succeeded, waiting } from "../container-status-fixtures.ts";
+import { NOTHING, ago, nodePod, observed, sandbox, sidecarSpec } from "../fixtures.ts";
+
+type Said = readonly [status: string, reason?: string, message?: string];
+
+function said(type: string, pod: NodePod, statuses: readonly ContainerStatusEntry[] | undefined, phase = "Running"): Said {
+  const found = ownedConditions(pod, NOTHING, { phase, statuses, others: [] }).find((one) => one.type === type);
+  return brief(found);
+}
+
+function brief(condition: PodCondition | undefined): Said {
+  const { status = "absent", reason, message } = condition ?? {};
+  return message === undefined ? (reason === undefined ? [status] : [status, reason]) : [status, reason ?? "", message];
+}
+
+const ready = (name: string): ContainerStatusEntry => started(name);
+
+describe("ContainersReady", () => {
+  const pod = nodePod({ initContainers: ["i", sidecarSpec("s")], containers: ["b", "a"] });
+  const table: readonly { name: string; statuses?: readonly ContainerStatusEntry[]; phase?: string; want: Said }[] = [
+    { name: "no statuses at all", want: ["False", "UnknownContainerStatuses"] },
+    { name: "[node-agent 92] all ready", statuses: [ready("s"), ready("a"), ready("b")], want: ["True"] },
+    {
+      name: "some not ready, in spec order, plain init containers aside",
+      statuses: [waiting("i"), running("s"), running("a"), running("b")],
+      want: ["False", "ContainersNotReady", "containers with unready status: [s b a]"],
+    },
+    {
+      name: "some unknown too",
+      statuses: [ready("s"), running("b")],
+      want: ["False", "ContainersNotReady", "containers with unknown status: [a], containers with unready status: [b]"],
+    },
+    {
+      name: "[node-agent 92] succeeded",
+      statuses: [succeeded("s"), succeeded("a"), succeeded("b")],
+      phase: "Succeeded",
+      want: ["False", "PodCompleted"],
+    },
+    {
+      name: "succeeded with a container nobody knows",
+      statuses: [succeeded("s"), succeeded("b")],
+      phase: "Succeeded",
+      want: ["False", "ContainersNotReady", "containers with unknown status: [a], containers with unready status: [s b]"],
+    },
+    { name: "[node-agent 92] failed", statuses: [ready("s"), ready("a"), ready("b")], phase: "Failed", want: ["False", "PodFailed"] },
+  ];
+  it.each(table)("$name → $want", ({ statuses, phase, want }) => {
+    expect(said("ContainersReady", pod, statuses, phase)).toEqual(want);
+    expect(said("Ready", pod, statuses, phase)).toEqual(want);
+  });
+});
+
+describe("Ready with gates", () => {
+  const pod = nodePod({ containers: ["a"], spec: { readinessGates: [{ conditionType: "example.com/g" }, { conditionType: "h" }] } });
+  const g = (status: string): PodCondition => ({ type: "example.com/g", status });
+  const h: PodCondition = { type: "h", status: "True" };
+  const table: readonly { name: string; conditions: readonly PodCondition[]; want: Said }[] = [
+    {
+      name: "[node-agent 84] missing",
+      conditions: [h],
+      want: ["False", "ReadinessGatesNotReady", 'corresponding condition of pod readiness gate "example.com/g" does not exist.'],
+    },
+    {
+      name: "[node-agent 84] False",
+      conditions: [g("False"), h],
+      want: ["False", "ReadinessGatesNotReady", 'the status of pod readiness gate "example.com/g" is not "True", but False'],
+    },
+    { name: "[node-agent 84] True", conditions: [g("True"), h], want: ["True"] },
+    {
+      name: "both wanting",
+      conditions: [g("Unknown")],
+      want: [
+        "False",
+        "ReadinessGatesNotReady",
+        [
+          'the status of pod readiness gate "example.com/g" is not "True", but Unknown',
+          'corresponding condition of pod readiness gate "h" does not exist.',
+        ].join(", "),
+      ],
+    },
+  ];
+  it.each(table)("$name → $want", ({ conditions, want }) => {
+    expect(brief(podReadyCondition(pod, conditions, [ready("a")], "Running"))).toEqual(want);
+  });
+
+  it("[node-agent 84] containers come first", () => {
+    const want: Said = ["False", "ContainersNotReady", "containers with unready status: [a]"];
+    expect(brief(podReadyCondition(pod, [], [running("a")], "Running"))).toEqual(want);
+  });
+});
+
+describe("Initialized", () => {
+  const plain = nodePod({ initContainers: ["i", "j"], containers: ["a"] });
+  const sidecar = nodePod({ initContainers: [sidecarSpec("s")], containers: ["a"] });
+  const done = (name: string): ContainerStatusEntry => ({ ...succeeded(name), ready: true });
+  const table: readonly { name: string; pod: NodePod; statuses?: readonly ContainerStatusEntry[]; phase?: string; want: Said }[] = [
+    { name: "no init containers", pod: nodePod(), want: ["True"] },
+    { name: "no statuses", pod: plain, want: ["False", "UnknownContainerStatuses"] },
+    {
+      name: "one done, one running",
+      pod: plain,
+      statuses: [done("i"), running("j"), waiting("a")],
+      want: ["False", "ContainersNotInitialized", "containers with incomplete status: [j]"],
+    },
+    {
+      name: "one unknown, one failed",
+      pod: plain,
+      statuses: [failed("j"), waiting("a")],
+      want: ["False", "ContainersNotInitialized", "containers with unknown status: [i], containers with incomplete status: [j]"],
+    },
+    { name: "[node-agent 92] all done", pod: plain, statuses: [done("i"), done("j"), waiting("a")], want: ["True"] },
+    { name: "succeeded", pod: plain, statuses: [done("i"), done("j"), succeeded("a")], phase: "Succeeded", want: ["True", "PodCompleted"] },
+    { name: "a regular container runs", pod: plain, statuses: [running("i"), running("j"), running("a")], want: ["True"] },
+    { name: "a regular container ran", pod: sidecar, statuses: [running("s"), failed("a")], want: ["True"] },
+    { name: "sidecar started", pod: sidecar, statuses: [started("s"), waiting("a")], want: ["True"] },
+    {
+      name: "sidecar not started",
+      pod: sidecar,
+      statuses: [running("s"), waiting("a")],
+      want: ["False", "ContainersNotInitialized", "containers with incomplete status: [s]"],
+    },
+  ];
+  it.each(table)("$name → $want", ({ pod, statuses, phase = "Pending", want }) => {
+    expect(said("Initialized", pod, statuses, phase)).toEqual(want);
+  });
+});
+
+it("PodReadyToStartContainers tells whether a sandbox must be made; PodScheduled is always True", () => {
+  const types = (current: typeof NOTHING): readonly string[] =>
+    ownedConditions(nodePod(), current, { phase: "Pending", statuses: [], others: [] })
+      .filter(({ status }) => status === "True")
+      .map(({ type }) => type);
+  expect(types(NOTHING)).toEqual(["Initialized", "PodScheduled"]);
+  expect(types(observed({ sandboxes: [sandbox({ state: "SANDBOX_NOTREADY" })], containers: [] }))).not.toContain(
+    "PodReadyToStartContainers",
+  );
+  expect(types(observed({ containers: [] }))).toContain("PodReadyToStartContainers");
+});
+
+it("every condition says which generation it was made from, if there is one", () => {
+  const conditions = (pod: NodePod): readonly PodCondition[] =>
+    ownedConditions(pod, NOTHING, { phase: "Pending", statuses: [], others: [] });
+  const generations = (pod: NodePod) => new Set(conditions(pod).map(({ observedGeneration }) => observedGeneration));
+  expect(generations(nodePod({ metadata: { generation: 7 } }))).toEqual(new Set([7]));
+  expect(generations(nodePod({ metadata: { generation: 0 } }))).toEqual(new Set([undefined]));
+});
+
+it("owned are exactly upstream's", () => {
+  const types = ["PodScheduled", "Ready", "Initialized", "ContainersReady", "PodReadyToStartContainers", "PodResizePending"];
+  expect(types.filter((type) => !isOwnedCondition(type))).toEqual([]);
+  expect(["DisruptionTarget", "example.com/g", "ready"].filter((type) => isOwnedCondition(type))).toEqual([]);
+});
+
+describe("withTerminalReadiness", () => {
+  const before: readonly PodCondition[] = [
+    { type: "Ready", status: "True", lastTransitionTime: ago(50), observedGeneration: 3 },
+    { type: "ContainersReady", status: "False", reason: "x", message: "y", lastTransitionTime: ago(40) },
+    { type: "mine", status: "True" },
+  ];
+  it("takes readiness back, and moves only the time of what was True", () => {
+    expect(withTerminalReadiness(before, "Failed", ago(0))).toEqual([
+      { type: "Ready", status: "False", reason: "PodFailed", lastTransitionTime: ago(0), observedGeneration: 3 },
+      { type: "ContainersReady", status: "False", reason: "PodFailed", lastTransitionTime: ago(40) },
+      { type: "mine", status: "True" },
+    ]);
+    expect(withTerminalReadiness(before, "Succeeded", ago(0))[0]?.reason).toBe("PodCompleted");
+  });
+
+  it("leaves alone what is not over, and what is not ready", () => {
+    expect(withTerminalReadiness(before, "Running", ago(0))).toBe(before);
+    const unready = before.slice(1);
+    expect(withTerminalReadiness(unready, "Failed", ago(0))).toBe(unready);
+  });
+});

@@ -1,0 +1,89 @@
+// Would catch: a deleted pod that never reaches a terminal phase, or one shown as a success whose end nobody saw.
+import { describe, expect, it } from "vitest";
+import { terminatedStatus } from "../../../../shared/kubelet/status/terminate-status.ts";
+import type { ContainerStatusEntry, NodePod } from "../../../../shared/kubelet/pod.ts";
+import type { PodStatus } from "../../../../shared/ports/node-store.ts";
+import { backOff, ended, failed, started, succeeded, waiting } from "../container-status-fixtures.ts";
+import { NOW_MS, ago, nodePod } from "../fixtures.ts";
+
+const UNSEEN = {
+  terminated: {
+    exitCode: 137,
+    reason: "ContainerStatusUnknown",
+    message: "The container could not be located when the pod was terminated",
+  },
+};
+const plain = nodePod({ containers: ["a"] });
+const withInit = (status?: PodStatus): NodePod =>
+  nodePod({ initContainers: ["i", "j", "k"], containers: ["a"], ...(status !== undefined && { status }) });
+
+/** Exit codes, or `-` for one that did not end. */
+function codes(list: readonly ContainerStatusEntry[] | undefined): readonly (number | "-")[] {
+  return (list ?? []).map(({ state }) => state?.terminated?.exitCode ?? "-");
+}
+
+it("[node-agent 81] a running container that nobody saw end failed, and so did the pod", () => {
+  const status = terminatedStatus(plain, { phase: "Running", containerStatuses: [started("a")] }, NOW_MS);
+  expect(status).toEqual({ phase: "Failed", containerStatuses: [{ ...started("a"), state: UNSEEN, ready: false, started: false }] });
+});
+
+it.each(["Succeeded", "Failed"])("[node-agent 81] %s stays, and so do exit codes that are known", (phase) => {
+  const before: PodStatus = { phase, reason: "R", message: "M", containerStatuses: [succeeded("a")] };
+  expect(terminatedStatus(plain, before, NOW_MS)).toEqual(before);
+});
+
+it.each(["Pending", "Running", "Unknown", undefined])("phase %s becomes Failed, but not of a static pod", (phase) => {
+  const before: PodStatus = phase === undefined ? {} : { phase };
+  expect(terminatedStatus(plain, before, NOW_MS).phase).toBe("Failed");
+  const manifest = nodePod({ containers: ["a"], annotations: { "kubernetes.io/config.source": "file" } });
+  expect(terminatedStatus(manifest, before, NOW_MS).phase).toBe(phase);
+});
+
+it("is ready no more", () => {
+  const conditions = [
+    { type: "Ready", status: "True", lastTransitionTime: ago(50) },
+    { type: "mine", status: "True" },
+  ];
+  expect(terminatedStatus(plain, { phase: "Running", conditions }, NOW_MS).conditions).toEqual([
+    { type: "Ready", status: "False", reason: "PodFailed", lastTransitionTime: ago(0) },
+    { type: "mine", status: "True" },
+  ]);
+});
+
+describe("init containers i, j, k and a regular one that waits", () => {
+  const table: readonly {
+    name: string;
+    init: readonly ContainerStatusEntry[];
+    regular?: ContainerStatusEntry;
+    want: readonly (number | "-")[];
+  }[] = [
+    {
+      name: "[node-agent 81] initialisation never began: the first is marked, the regular one still waits",
+      init: [waiting("i"), waiting("j"), waiting("k")],
+      want: [137, "-", "-", "-"],
+    },
+    { name: "gaps up to the last that ever started", init: [waiting("i"), backOff("j", 1), waiting("k")], want: [137, 137, "-", "-"] },
+    { name: "the last one failed", init: [succeeded("i"), succeeded("j"), failed("k")], want: [0, 0, 1, "-"] },
+    { name: "the last one ended with 0", init: [succeeded("i"), succeeded("j"), succeeded("k")], want: [0, 0, 0, 137] },
+    { name: "the last one ended with 0 before", init: [succeeded("i"), succeeded("j"), backOff("k", 0)], want: [0, 0, 137, 137] },
+    { name: "the regular one ran", init: [waiting("i"), waiting("j"), waiting("k")], regular: started("a"), want: [137, "-", "-", 137] },
+    { name: "the regular one ended", init: [succeeded("i"), succeeded("j"), waiting("k")], regular: ended("a", 3), want: [0, 0, "-", 3] },
+    {
+      name: "the regular one ran before",
+      init: [waiting("i"), waiting("j"), waiting("k")],
+      regular: backOff("a", 1),
+      want: [137, "-", "-", 137],
+    },
+  ];
+  it.each(table)("$name", ({ init, regular = waiting("a"), want }) => {
+    const before: PodStatus = { phase: "Pending", initContainerStatuses: [...init], containerStatuses: [regular] };
+    const status = terminatedStatus(withInit(), before, NOW_MS);
+    expect([...codes(status.initContainerStatuses), ...codes(status.containerStatuses)]).toEqual(want);
+    expect(status.phase).toBe("Failed");
+  });
+
+  it("what the API server knows of its start counts too", () => {
+    const before: PodStatus = { initContainerStatuses: [waiting("i")], containerStatuses: [waiting("a")] };
+    expect(codes(terminatedStatus(withInit({ containerStatuses: [started("a")] }), before, NOW_MS).containerStatuses)).toEqual([137]);
+  });
+});

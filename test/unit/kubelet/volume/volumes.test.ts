@@ -1,0 +1,158 @@
+// Would catch: a volume made in the wrong place or on disk instead of memory, one that is ignored, and a tmpfs without bound.
+import { describe, expect, it } from "vitest";
+import type { VolumeSpec } from "../../../../shared/kubelet/pod.ts";
+import { fsGroupOf, volumePlans } from "../../../../shared/kubelet/volume/volumes.ts";
+import type { VolumePlan } from "../../../../shared/kubelet/volume/volumes.ts";
+import { containerSpec, nodePod, sidecarSpec } from "../fixtures.ts";
+
+const MI = 1024 * 1024;
+const withMemory = (name: string, memory: string) => containerSpec(name, { resources: { limits: { memory } } });
+
+describe("volumePlans", () => {
+  const emptyDir = { name: "v", plugin: "kubernetes.io~empty-dir", kind: "emptyDir" } as const;
+  const table: { name: string; volume: Omit<VolumeSpec, "name">; want: VolumePlan }[] = [
+    { name: "[node-agent 110] an emptyDir", volume: { emptyDir: {} }, want: emptyDir },
+    { name: "a volume without a source is an emptyDir", volume: {}, want: emptyDir },
+    {
+      name: "an emptyDir with a size limit, which eviction enforces",
+      volume: { emptyDir: { sizeLimit: "1.5Mi" } },
+      want: { ...emptyDir, sizeLimitBytes: 1.5 * MI },
+    },
+    {
+      name: "[node-agent 110] an emptyDir in memory",
+      volume: { emptyDir: { medium: "Memory", sizeLimit: "64Mi" } },
+      want: { ...emptyDir, medium: "Memory", sizeLimitBytes: 64 * MI },
+    },
+    {
+      name: "an emptyDir in memory without any bound",
+      volume: { emptyDir: { medium: "Memory" } },
+      want: { ...emptyDir, medium: "Memory" },
+    },
+    {
+      name: "[node-agent 110] a hostPath of a type",
+      volume: { hostPath: { path: "/srv", type: "DirectoryOrCreate" } },
+      want: { name: "v", plugin: "kubernetes.io~host-path", kind: "hostPath", path: "/srv", type: "DirectoryOrCreate" },
+    },
+    {
+      name: "a hostPath that is not checked",
+      volume: { hostPath: { path: "/srv" } },
+      want: { name: "v", plugin: "kubernetes.io~host-path", kind: "hostPath", path: "/srv", type: "" },
+    },
+    {
+      name: "[node-agent 108] a ConfigMap, which is no secret",
+      volume: { configMap: { name: "c" } },
+      want: { name: "v", plugin: "kubernetes.io~configmap", kind: "payload", tmpfs: false },
+    },
+    {
+      name: "[node-agent 108] a Secret, never on disk",
+      volume: { secret: { secretName: "s" } },
+      want: { name: "v", plugin: "kubernetes.io~secret", kind: "payload", tmpfs: true },
+    },
+    {
+      name: "what the pod says of itself",
+      volume: { downwardAPI: { items: [] } },
+      want: { name: "v", plugin: "kubernetes.io~downward-api", kind: "payload", tmpfs: true },
+    },
+    {
+      name: "[node-agent 109] several sources in one, with a token among them",
+      volume: { projected: { sources: [{ serviceAccountToken: { path: "token" } }, { configMap: { name: "c" } }] } },
+      want: { name: "v", plugin: "kubernetes.io~projected", kind: "payload", tmpfs: true },
+    },
+    {
+      name: "a claim, which must wait",
+      volume: { persistentVolumeClaim: { claimName: "c" } },
+      want: {
+        name: "v",
+        plugin: "",
+        kind: "unsupported",
+        message: "volume type persistentVolumeClaim is not supported by this node agent",
+      },
+    },
+    {
+      name: "an image, which must wait",
+      volume: { image: { reference: "x" } },
+      want: { name: "v", plugin: "", kind: "unsupported", message: "volume type image is not supported by this node agent" },
+    },
+    {
+      name: "huge pages, which must wait",
+      volume: { emptyDir: { medium: "HugePages-2Mi" } },
+      want: { name: "v", plugin: "", kind: "unsupported", message: "emptyDir medium HugePages-2Mi is not supported by this node agent" },
+    },
+    {
+      name: "a trust bundle in a projected volume, which must wait",
+      volume: { projected: { sources: [{ secret: { name: "s" } }, { clusterTrustBundle: { path: "ca" } }] } },
+      want: {
+        name: "v",
+        plugin: "",
+        kind: "unsupported",
+        message: "projected source clusterTrustBundle is not supported by this node agent",
+      },
+    },
+  ];
+  it.each(table)("$name", ({ volume, want }) => {
+    expect(volumePlans(nodePod({ spec: { volumes: [{ name: "v", ...volume }] } }))).toEqual([want]);
+  });
+
+  it("keeps the order of the spec, and answers nothing for a pod without volumes", () => {
+    const volumes = [{ name: "b" }, { name: "a", hostPath: { path: "/a" } }];
+    expect(volumePlans(nodePod({ spec: { volumes } })).map(({ name }) => name)).toEqual(["b", "a"]);
+    expect(volumePlans(nodePod())).toEqual([]);
+  });
+
+  const boundTable: { name: string; sizeLimit?: string; pod: Parameters<typeof nodePod>[0]; allocatableMi?: number; wantMi: number }[] = [
+    { name: "the smallest of all: its own", sizeLimit: "1Mi", pod: { containers: [withMemory("a", "4Mi")] }, allocatableMi: 9, wantMi: 1 },
+    {
+      name: "the smallest of all: the pod's",
+      sizeLimit: "5Mi",
+      pod: { containers: [withMemory("a", "4Mi")] },
+      allocatableMi: 9,
+      wantMi: 4,
+    },
+    {
+      name: "the smallest of all: the node's",
+      sizeLimit: "5Mi",
+      pod: { containers: [withMemory("a", "4Mi")] },
+      allocatableMi: 3,
+      wantMi: 3,
+    },
+    { name: "of the pod, the sum", pod: { containers: [withMemory("a", "4Mi"), withMemory("b", "2Mi")] }, wantMi: 6 },
+    {
+      name: "nothing of a pod with a container that has no limit",
+      pod: { containers: [withMemory("a", "4Mi"), "b"] },
+      allocatableMi: 9,
+      wantMi: 9,
+    },
+    {
+      name: "an init container with the sidecar before it, if they need more",
+      pod: {
+        containers: [withMemory("a", "4Mi")],
+        initContainers: [sidecarSpec("s", { resources: { limits: { memory: "1Mi" } } }), withMemory("i", "8Mi"), withMemory("j", "2Mi")],
+      },
+      wantMi: 9,
+    },
+    {
+      name: "containers with sidecars and overhead",
+      pod: {
+        containers: [withMemory("a", "4Mi")],
+        initContainers: [sidecarSpec("s", { resources: { limits: { memory: "1Mi" } } })],
+        spec: { overhead: { memory: "2Mi" } },
+      },
+      wantMi: 7,
+    },
+  ];
+  it.each(boundTable)("bounds memory by $name", ({ sizeLimit, pod, allocatableMi, wantMi }) => {
+    const volumes = [{ name: "v", emptyDir: { medium: "Memory", ...(sizeLimit !== undefined && { sizeLimit }) } }];
+    const plans = volumePlans(
+      nodePod({ ...pod, spec: { ...pod?.spec, volumes } }),
+      allocatableMi === undefined ? undefined : allocatableMi * MI,
+    );
+    expect(plans).toEqual([
+      { name: "v", plugin: "kubernetes.io~empty-dir", kind: "emptyDir", medium: "Memory", sizeLimitBytes: wantMi * MI },
+    ]);
+  });
+});
+
+it("knows the group of a pod's volumes", () => {
+  expect(fsGroupOf(nodePod({ spec: { securityContext: { fsGroup: 2000 } } }))).toBe(2000);
+  expect(fsGroupOf(nodePod())).toBeUndefined();
+});
