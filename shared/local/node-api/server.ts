@@ -21,13 +21,13 @@ import { createAuthorization } from "./authorization.ts";
 import { sendContainerLogs } from "./container-logs.ts";
 import { exec } from "./exec.ts";
 import { healthz } from "./health.ts";
-import type { NodeApiBackend, NodeApiOptions } from "./options.ts";
+import type { NodeApiOptions } from "./options.ts";
 import { podList } from "./pod-list.ts";
 import { routeOf } from "./routes.ts";
 import type { Upgrade } from "./exec.ts";
 import { selfSignedCertificate } from "./serving-certificate.ts";
 
-export type { NodeApiBackend, NodeApiOptions };
+export type { NodeApiOptions };
 
 /** A running server. */
 export interface NodeApi {

@@ -16,7 +16,7 @@ import type { PodStatus } from "../../../shared/ports/node-store.ts";
 export const NOW_MS = Date.parse("2026-03-01T10:00:00Z");
 export const IMAGE = "registry.test/foo:v1";
 /** Whose pod every builder makes, unless told otherwise. */
-export const POD = { uid: "12345678", name: "foo", namespace: "new" } as const;
+const POD = { uid: "12345678", name: "foo", namespace: "new" } as const;
 
 /** RFC 3339, so long before NOW_MS. */
 export function ago(seconds: number): string {
