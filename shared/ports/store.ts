@@ -92,7 +92,10 @@ export interface EpochStore {
     readonly fence: string;
     readonly sent: Readonly<Partial<Record<CachedResource, string>>>;
   }): Promise<{ readonly kind: "ok"; readonly resources: readonly ResourceHealth[] } | Fenced>;
-  /** DLQ arrival, lost primary, repair storm: the gate shuts, the leader raises the fence and lists again. */
+  /**
+   * DLQ arrival, lost primary, repair storm: the gate shuts, the leader raises the fence and lists again. Only a generation
+   * opened after the mark ends it: what was lost may be newer than a list that runs already.
+   */
   markSuspect(resource: CachedResource, reason: string): Promise<void>;
   /** Whether keys of `controller` are handed out, and if not why, in words for people. */
   gate(controller: Controller): Promise<{ readonly open: true } | { readonly open: false; readonly reason: string }>;

@@ -175,7 +175,7 @@ function reachGeneration(epoch: EpochData, name: CachedResource, resource: Resou
   if (reached <= resource.syncedGeneration) return;
   const isFirst = resource.syncedGeneration === 0;
   resource.syncedGeneration = reached;
-  if (!isFirst && resource.state !== "SUSPECT") return;
+  if (resource.state === "SUSPECT" ? reached <= resource.suspectGeneration : !isFirst) return;
   resource.state = "SYNCED";
   resource.suspectReason = undefined;
   syncAll(

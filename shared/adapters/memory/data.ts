@@ -27,6 +27,8 @@ export interface ResourceData {
   syncedGeneration: number;
   state: ResourceState;
   suspectReason: string | undefined;
+  /** The generation that stood open when it became suspect: a later one ends that. */
+  suspectGeneration: number;
   /** resourceVersion up to which the watcher has everything in the queue. */
   sent: string | undefined;
   readonly lanes: readonly LaneData[];
@@ -118,6 +120,7 @@ export function newResource(fence: string, lanes: number): ResourceData {
     syncedGeneration: 0,
     state: "INIT",
     suspectReason: undefined,
+    suspectGeneration: 0,
     sent: undefined,
     lanes: Array.from({ length: lanes }, newLane),
     slices: new Map(),

@@ -108,6 +108,7 @@ export function markSuspect(data: MemoryData, name: CachedResource, reason: stri
   if (!resource || resource.state === "INIT") return;
   resource.state = "SUSPECT";
   resource.suspectReason = reason;
+  resource.suspectGeneration = resource.generation;
 }
 
 export function quarantine(data: MemoryData, entry: QuarantineEntry): void {

@@ -89,6 +89,36 @@ export function gateCases(open: OpenRig): void {
     expect(await rig.store.gate("replicaset")).toEqual(open1);
   });
 
+  it("Q4 a mark outlives the generation that stood open when it came: what was lost may be newer than that list", async () => {
+    const rig = await (await open({ ...ONE_LANE, pods: 2 })).synced();
+    await rig.openGeneration("pods");
+    await rig.manifest("pods", [], "9", { lane: 0 });
+    await rig.store.markSuspect("pods", "in the middle of a list");
+    await rig.manifest("pods", [], "9", { lane: 1 });
+    // Listed to the end and still suspect: this is what makes the leader list again.
+    expect(await rig.health("pods")).toMatchObject({ state: "SUSPECT", generation: 2, syncedGeneration: 2 });
+    expect(await rig.store.gate("replicaset")).toEqual({ open: false, reason: "pods: SUSPECT (in the middle of a list)" });
+    await rig.openGeneration("pods");
+    await rig.manifest("pods", [], "10", { lane: 0 });
+    await rig.store.markSuspect("pods", "once more");
+    await rig.manifest("pods", [], "10", { lane: 1 });
+    expect(await rig.health("pods")).toMatchObject({ state: "SUSPECT", syncedGeneration: 3 });
+    await rig.relist("pods", [], "11");
+    expect(await rig.health("pods")).toMatchObject({ state: "SYNCED", syncedGeneration: 4 });
+    expect(await rig.store.gate("replicaset")).toEqual(open1);
+  });
+
+  it("Q4 a mark during the first list leads to a second one", async () => {
+    const rig = await (await open()).open();
+    for (const resource of CACHED_RESOURCES) if (resource !== "pods") await rig.relist(resource, [], "0");
+    await rig.openGeneration("pods");
+    await rig.store.markSuspect("pods", "too early");
+    await rig.manifest("pods", [], "5");
+    expect(await rig.health("pods")).toMatchObject({ state: "SUSPECT", generation: 1, syncedGeneration: 1 });
+    await rig.relist("pods", [], "6");
+    expect(await rig.store.gate("replicaset")).toEqual(open1);
+  });
+
   it("marking what was never listed changes nothing", async () => {
     const rig = await open();
     await rig.store.markSuspect("pods", "no epoch");

@@ -207,6 +207,23 @@ describe("one watcher", () => {
     expect(await s.gates()).toBe(true);
   });
 
+  it("a mark that comes while the list runs leads to another list under another fence", async () => {
+    const s = scene();
+    s.start("one");
+    await s.pass(3_000);
+    await s.store.markSuspect("pods", "a test says so");
+    // What is sent meanwhile is not applied, so the list stays unfinished.
+    await s.clock.advance(2_500);
+    const pods = () => s.data.epoch?.resources.get("pods");
+    expect(pods()).toMatchObject({ state: "SUSPECT", generation: 2, syncedGeneration: 1 });
+    const fence = pods()?.fence;
+    await s.store.markSuspect("pods", "and again");
+    await s.pass(5_000);
+    expect(pods()).toMatchObject({ state: "SYNCED", generation: 3, syncedGeneration: 3 });
+    expect(pods()?.fence).not.toBe(fence);
+    expect(await s.gates()).toBe(true);
+  });
+
   it("an epoch of another build is replaced", async () => {
     const s = scene();
     await s.store.openEpoch({ epoch: "old", clusterUid: "cluster", projection: 0, digestPrefix: "k", hashLayout: "v1", fence: "1" });

@@ -98,13 +98,15 @@ for i = 0, mine.lanes - 1 do
   if not reached or gen < reached then reached = gen end
 end
 if reached > mine.syncedGen then
-  local first = mine.syncedGen == 0 or mine.state == "SUSPECT"
+  local first = mine.syncedGen == 0
+  -- A list that was begun before the mark may be older than what was lost.
+  if mine.state == "SUSPECT" then first = reached > tonumber(call("HGET", KEYS[7], "suspectGen") or 0) end
   mine.syncedGen = reached
   call("HSET", KEYS[7], "syncedGen", text(mine.syncedGen), "listRV", listRV)
   if first then
     mine.state = "SYNCED"
     call("HSET", KEYS[7], "state", "SYNCED")
-    call("HDEL", KEYS[7], "suspect")
+    call("HDEL", KEYS[7], "suspect", "suspectGen")
     flushQueue()
     for _, controller in ipairs(controllers) do
       local keys, spread = call("HKEYS", KEYS[controller.base + U]), {}
