@@ -84,6 +84,7 @@ class Dev {
       const { cid, act } = await this.#lookAround();
       const redis = this.#flags.redis ?? (await this.#startRedis());
       const queues = await this.#startQueue();
+      const deadDeltas = queues.queues.deltas.deadLetterUrl;
       const digestKey = process.env["DELTALOOP_DIGEST_KEY"] ?? randomBytes(32).toString("hex");
       const deployment = act ? "dev" : "dev-shadow";
       const environment = await this.#environment({ cid, deployment, redis, digestKey, queues });
@@ -99,7 +100,7 @@ class Dev {
         this.#kubeconfig,
         ...(this.#flags.context === undefined ? [] : ["--context", this.#flags.context]),
       ];
-      await this.#keep("functions", () => startVerb("host", kubeFlags, environment));
+      await this.#keep("functions", () => startVerb("host", [...kubeFlags, "--dead-deltas", deadDeltas], environment));
       await this.#keep("watcher", () =>
         startVerb("watch", [...kubeFlags, "--lease-namespace", this.#flags.leaseNamespace, ...(act ? ["--guard"] : [])], environment),
       );

@@ -133,6 +133,7 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded>
   const host = startFunctionHost({
     sources: {
       deltas: source(queues.deltas.url),
+      deadDeltas: source(queues.deltas.deadLetterUrl),
       doorbells: {
         deployment: source(queues.doorbells.deployment.url),
         replicaset: source(queues.doorbells.replicaset.url),

@@ -1,5 +1,6 @@
 /** The deployed handlers, made with ports of our choice: for the function host of dev and demo, and for replay. */
 import { createApplyDeltas } from "../functions/apply-deltas/handler.ts";
+import { createDeadDeltas } from "../functions/dead-deltas/handler.ts";
 import { createSyncDeployment } from "../functions/sync-deployment/handler.ts";
 import { createSyncReplicaSet } from "../functions/sync-replicaset/handler.ts";
 import { createSyncReplicationController } from "../functions/sync-replicationcontroller/handler.ts";
@@ -14,6 +15,7 @@ export function functionHandlers(
 ): FunctionHandlers {
   return {
     applyDeltas: createApplyDeltas({ ...wiring("apply-deltas"), ...(onChanges && { onChanges }) }),
+    deadDeltas: createDeadDeltas(wiring("dead-deltas")),
     sync: {
       deployment: createSyncDeployment(wiring("sync-deployment")),
       replicaset: createSyncReplicaSet(wiring("sync-replicaset")),

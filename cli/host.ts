@@ -20,6 +20,7 @@ import { wholeNumber } from "./usage-error.ts";
 interface HostFlags {
   readonly kubeconfig: string;
   readonly context?: string;
+  readonly deadDeltas: string;
   readonly concurrency: number;
   readonly child?: true;
 }
@@ -30,6 +31,7 @@ export function registerHost(program: Command): void {
     .description("run all functions in one process; configured by the environment like the functions")
     .requiredOption("--kubeconfig <file>", "credentials; a context named like a role's service account is used for that role")
     .option("--context <name>", "context of the kubeconfig")
+    .requiredOption("--dead-deltas <url>", "Q1's dead-letter queue, which the functions themselves need not know")
     .option("--concurrency <n>", "invocations of one sync function at a time", wholeNumber("--concurrency", { min: 1, max: 50 }), 5)
     .option("--child", "end with the parent's pipe")
     .action(runHost);
@@ -37,6 +39,7 @@ export function registerHost(program: Command): void {
 
 const COMPONENTS: Readonly<Record<string, Component>> = {
   "apply-deltas": "apply-deltas",
+  "dead-deltas": "dead-deltas",
   "sync-deployment": "deployment",
   "sync-replicaset": "replicaset",
   "sync-replicationcontroller": "replicationcontroller",
@@ -64,6 +67,7 @@ async function runHost(flags: HostFlags): Promise<void> {
   const host = startFunctionHost({
     sources: {
       deltas: source(queues.deltas),
+      deadDeltas: source(flags.deadDeltas),
       doorbells: {
         deployment: doorbell("deployment"),
         replicaset: doorbell("replicaset"),

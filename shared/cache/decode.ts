@@ -11,27 +11,35 @@ import type { Envelope } from "./envelope.ts";
 
 export type Decoded =
   | { readonly kind: "envelope"; readonly envelope: Envelope }
-  /** Not an envelope: quarantine and acknowledge. `cluster` as far as it could be read. */
-  | { readonly kind: "undecodable"; readonly why: string; readonly cluster?: string }
+  /** Not an envelope: quarantine and acknowledge. */
+  | ({ readonly kind: "undecodable"; readonly why: string } & Addressee)
   /** Written by a newer watcher: leave it, the lane waits (deploy appliers before watchers). */
-  | { readonly kind: "newer"; readonly version: number; readonly cluster?: string };
+  | ({ readonly kind: "newer"; readonly version: number } & Addressee);
+
+/** Whose it is, as far as that could be read. */
+interface Addressee {
+  readonly cluster?: string;
+  readonly resource?: CachedResource;
+}
 
 export function decodeEnvelope(body: string): Decoded {
   let value: unknown;
   try {
     value = JSON.parse(packText(body));
   } catch (error) {
-    return { kind: "undecodable", why: `not JSON: ${error instanceof Error ? error.message : String(error)}` };
+    // A SyntaxError quotes the text, and who knows what somebody sent us.
+    return { kind: "undecodable", why: error instanceof SyntaxError ? "not JSON" : `not JSON: ${String(error)}` };
   }
   if (typeof value !== "object" || value === null || Array.isArray(value)) return { kind: "undecodable", why: "not a JSON object" };
   const head = value as Readonly<Record<string, unknown>>;
-  const cluster = typeof head["c"] === "string" ? { cluster: head["c"] } : {};
+  const resource = CACHED_RESOURCES.find((name) => name === head["r"]);
+  const addressee: Addressee = { ...(typeof head["c"] === "string" && { cluster: head["c"] }), ...(resource && { resource }) };
   const version = head["v"];
   if (typeof version !== "number" || !Number.isInteger(version) || version < 1)
-    return { kind: "undecodable", why: `v is ${JSON.stringify(version)}, not an envelope version`, ...cluster };
-  if (version > ENVELOPE_VERSION) return { kind: "newer", version, ...cluster };
+    return { kind: "undecodable", why: `v is ${JSON.stringify(version)}, not an envelope version`, ...addressee };
+  if (version > ENVELOPE_VERSION) return { kind: "newer", version, ...addressee };
   const fault = faultOf(head);
-  if (fault !== undefined) return { kind: "undecodable", why: fault, ...cluster };
+  if (fault !== undefined) return { kind: "undecodable", why: fault, ...addressee };
   return { kind: "envelope", envelope: value as Envelope }; // every field was checked just now
 }
 

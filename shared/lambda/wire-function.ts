@@ -33,7 +33,7 @@ export function wireFunction(component: Component): Omit<FunctionWiring, "trace"
   return wireFunctionFrom(component, configuration, kubeHttpConfig(configuration.kube, component));
 }
 
-export type Component = Controller | "apply-deltas" | "sweep";
+export type Component = Controller | "apply-deltas" | "dead-deltas" | "sweep";
 
 /** The same with what is known otherwise: the local function host takes its credentials from a kubeconfig. */
 export function wireFunctionFrom(
@@ -61,7 +61,7 @@ export function wireFunctionFrom(
     reader: kube,
     gateway: (controller) => createWriteGateway(kube, controller, configuration.mode),
   };
-  const queueUrl = component === "apply-deltas" ? queues.deltas : component === "sweep" ? undefined : queues.doorbells[component];
+  const queueUrl = ownQueue(component, queues);
   return {
     clock: createSystemClock(),
     random: createSystemRandom(),
@@ -71,6 +71,19 @@ export function wireFunctionFrom(
     clusters: [cid],
     ...(queueUrl === undefined ? {} : { source: createSqsMessageSource(sqs, { queueUrl }) }),
   };
+}
+
+/** Whose visibility the function may shorten. Nobody waits for a dead letter, so its queue need not be known. */
+function ownQueue(component: Component, queues: Configuration["queues"]): string | undefined {
+  switch (component) {
+    case "apply-deltas":
+      return queues.deltas;
+    case "dead-deltas":
+    case "sweep":
+      return undefined;
+    default:
+      return queues.doorbells[component];
+  }
 }
 
 /** Access as the environment tells it: a token and an authority. */

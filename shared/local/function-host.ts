@@ -14,11 +14,17 @@ import type { SqsHandler } from "../lambda/sqs-handler.ts";
 
 export interface FunctionHandlers {
   readonly applyDeltas: SqsHandler;
+  readonly deadDeltas: SqsHandler;
   readonly sync: { readonly [C in Controller]: SqsHandler };
 }
 
 export interface FunctionHostOptions {
-  readonly sources: { readonly deltas: MessageSource; readonly doorbells: { readonly [C in Controller]: MessageSource } };
+  readonly sources: {
+    readonly deltas: MessageSource;
+    /** Q1's dead-letter queue; a Q1 in memory has none. */
+    readonly deadDeltas?: MessageSource;
+    readonly doorbells: { readonly [C in Controller]: MessageSource };
+  };
   readonly handlers: FunctionHandlers;
   readonly clock: Clock;
   readonly log: Log;
@@ -35,7 +41,7 @@ const APPLIER_CONCURRENCY = 10;
 const APPLIER_TIMEOUT_MS = 5_000;
 const SYNC_TIMEOUT_MS = 60_000;
 
-/** Starts five mappings; the answer stops them all, letting what runs finish. */
+/** Starts a mapping for each source; the answer stops them all, letting what runs finish. */
 export function startFunctionHost(options: FunctionHostOptions): { stop(): Promise<void> } {
   const { sources, handlers, clock, log, onInvocation } = options;
   const start = (
@@ -56,8 +62,10 @@ export function startFunctionHost(options: FunctionHostOptions): { stop(): Promi
       },
     );
   const syncLimits = { maximumConcurrency: options.concurrency ?? CONCURRENCY, timeoutMs: SYNC_TIMEOUT_MS };
+  const applierLimits = { maximumConcurrency: APPLIER_CONCURRENCY, timeoutMs: APPLIER_TIMEOUT_MS };
   const mappings = [
-    start("apply-deltas", sources.deltas, handlers.applyDeltas, { maximumConcurrency: APPLIER_CONCURRENCY, timeoutMs: APPLIER_TIMEOUT_MS }),
+    start("apply-deltas", sources.deltas, handlers.applyDeltas, applierLimits),
+    ...(sources.deadDeltas ? [start("dead-deltas", sources.deadDeltas, handlers.deadDeltas, applierLimits)] : []),
     ...CONTROLLERS.map((controller) => start(`sync-${controller}`, sources.doorbells[controller], handlers.sync[controller], syncLimits)),
   ];
   return { stop: async () => void (await Promise.all(mappings.map((mapping) => mapping.stop()))) };

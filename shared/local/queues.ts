@@ -24,6 +24,8 @@ const FIFO = {
 } as const satisfies Attributes;
 
 export const DELTA_QUEUE = { attributes: { ...FIFO, VisibilityTimeout: "30" }, maxReceiveCount: 1000 } as const;
+/** A function reads it, like Q1. */
+export const DEAD_DELTA_QUEUE = { ...FIFO, VisibilityTimeout: "30" } as const satisfies Attributes;
 export const DOORBELL_QUEUE = { attributes: { ...RETENTION, VisibilityTimeout: "360" }, maxReceiveCount: 5 } as const;
 
 export interface QueuePair {
@@ -38,7 +40,7 @@ export interface LocalQueues {
 
 /** The queues of one deployment, `<prefix>-deltas.fifo` and `<prefix>-<controller>`, on any SQS endpoint; those that exist are adjusted. */
 export async function createQueues(client: SQSClient, prefix: string): Promise<LocalQueues> {
-  const deltas = createPair(client, `${prefix}-deltas`, ".fifo", DELTA_QUEUE, FIFO);
+  const deltas = createPair(client, `${prefix}-deltas`, ".fifo", DELTA_QUEUE, DEAD_DELTA_QUEUE);
   const doorbells = CONTROLLERS.map(async (controller) => [
     controller,
     await createPair(client, `${prefix}-${controller}`, "", DOORBELL_QUEUE, RETENTION),

@@ -13,10 +13,10 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 import { bundleFunction, functionNames } from "../../infra/build/bundle.ts";
 import type { FunctionBundle } from "../../infra/build/bundle.ts";
-import { DELTA_QUEUE, DOORBELL_QUEUE } from "../../shared/local/queues.ts";
+import { DEAD_DELTA_QUEUE, DELTA_QUEUE, DOORBELL_QUEUE } from "../../shared/local/queues.ts";
 
 const ROOT = process.cwd();
-const FUNCTIONS = ["apply-deltas", "sweep", "sync-deployment", "sync-replicaset", "sync-replicationcontroller"];
+const FUNCTIONS = ["apply-deltas", "dead-deltas", "sweep", "sync-deployment", "sync-replicaset", "sync-replicationcontroller"];
 const SYNCS = ["SyncDeployment", "SyncReplicaSet", "SyncReplicationController"];
 
 interface Resource {
@@ -93,15 +93,21 @@ describe("template", () => {
       expect(Object.fromEntries(Object.entries(rest).map(([name, value]) => [name, String(value)]))).toEqual(attributes);
       expect(RedrivePolicy).toEqual({ deadLetterTargetArn: { "Fn::GetAtt": [`${kind}DeadQueue`, "Arn"] }, maxReceiveCount });
     }
+    const { QueueName: _, ...dead } = properties("DeltasDeadQueue") ?? {};
+    expect(Object.fromEntries(Object.entries(dead).map(([name, value]) => [name, String(value)]))).toEqual(DEAD_DELTA_QUEUE);
+  });
+
+  it("gives a delta message up after three tries in stage local only, where somebody waits for it", () => {
+    expect(local.Resources["DeltasQueue"]?.Properties["RedrivePolicy"]).toMatchObject({ maxReceiveCount: 3 });
   });
 
   it("maps each queue to its function with partial failures and limited concurrency", () => {
     const mappings = ofType("AWS::Lambda::EventSourceMapping").map(([, resource]) => resource.Properties);
-    expect(mappings).toHaveLength(4);
+    expect(mappings).toHaveLength(5);
     for (const mapping of mappings) {
       expect(mapping).toMatchObject({ BatchSize: 10, Enabled: true, FunctionResponseTypes: ["ReportBatchItemFailures"] });
-      const isDeltas = JSON.stringify(mapping["EventSourceArn"]).includes("DeltasQueue");
-      expect(mapping["ScalingConfig"]).toEqual({ MaximumConcurrency: isDeltas ? 25 : 5 });
+      const queue = /"(\w+)Queue"/.exec(JSON.stringify(mapping["EventSourceArn"]))?.[1];
+      expect(mapping["ScalingConfig"], queue).toEqual({ MaximumConcurrency: queue === "Deltas" ? 25 : queue === "DeltasDead" ? 2 : 5 });
       // A batching window on a FIFO queue would be refused.
       expect(mapping).not.toHaveProperty("MaximumBatchingWindowInSeconds");
     }
@@ -110,8 +116,10 @@ describe("template", () => {
   it("runs every function on nodejs24.x, arm64, with a role of its own and the recursion guard off [informer T72]", () => {
     const functions = ofType("AWS::Lambda::Function").map(([, resource]) => resource.Properties);
     expect(functions.map(({ FunctionName }) => FunctionName).toSorted()).toEqual(FUNCTIONS.map((name) => `deltaloop-prod-${name}`));
-    for (const fn of functions)
-      expect(fn).toMatchObject({ Runtime: "nodejs24.x", Architectures: ["arm64"], RecursiveLoop: "Allow", Handler: "handler.handler" });
+    for (const fn of functions) expect(fn).toMatchObject({ Runtime: "nodejs24.x", Architectures: ["arm64"], Handler: "handler.handler" });
+    // This one sends nothing, so it is in no chain.
+    const guarded = functions.filter((fn) => fn["RecursiveLoop"] !== "Allow").map(({ FunctionName }) => FunctionName);
+    expect(guarded).toEqual(["deltaloop-prod-dead-deltas"]);
     expect(new Set(functions.map(({ Role }) => JSON.stringify(Role))).size).toBe(FUNCTIONS.length);
   });
 
@@ -121,14 +129,18 @@ describe("template", () => {
   });
 
   it("lets a function read its own queue and no other, and send to no queue but doorbells", () => {
-    for (const name of [...SYNCS, "ApplyDeltas", "Sweep"]) {
+    const others: Readonly<Record<string, readonly string[]>> = {
+      ApplyDeltas: ["DeltasQueue"],
+      DeadDeltas: ["DeltasDeadQueue"],
+      Sweep: [],
+    };
+    for (const name of [...SYNCS, ...Object.keys(others)]) {
       const text = JSON.stringify(properties(`${name}Role`));
       const consumed = [...text.matchAll(/"Sid":"Consume".*?"Resource":\{"Fn::GetAtt":\["(\w+)"/g)].map(([, queue]) => queue);
-      expect(consumed, name).toEqual(
-        name === "Sweep" ? [] : [name === "ApplyDeltas" ? "DeltasQueue" : `${name.slice("Sync".length)}Queue`],
-      );
+      expect(consumed, name).toEqual(others[name] ?? [`${name.slice("Sync".length)}Queue`]);
       const ring = /"Sid":"Ring".*?"Resource":(\[.*?\]\}\])/.exec(text)?.[1] ?? "";
       expect(ring.includes("DeltasQueue"), name).toBe(false);
+      expect(ring === "", name).toBe(name === "DeadDeltas");
       expect(text).not.toContain('"Action":"*"');
     }
   });
@@ -145,6 +157,7 @@ describe("template", () => {
       for (const variable of Object.keys(Variables)) expect(documented, `${name} ${variable}`).toContain(`${variable}: `);
     }
     expect(properties("ApplyDashdeltasLambdaFunction")?.["Timeout"]).toBe(Number(DELTA_QUEUE.attributes.VisibilityTimeout) / 6);
+    expect(properties("DeadDashdeltasLambdaFunction")?.["Timeout"]).toBe(Number(DEAD_DELTA_QUEUE.VisibilityTimeout) / 6);
     expect(properties("SyncDashreplicasetLambdaFunction")?.["Timeout"]).toBe(Number(DOORBELL_QUEUE.attributes.VisibilityTimeout) / 6);
   });
 

@@ -292,6 +292,8 @@ class World {
       sources: { deltas: this.#queue, doorbells: this.#doorbells.sources },
       handlers: {
         applyDeltas: handler(({ applyDeltas }) => applyDeltas),
+        // A queue in memory has no dead-letter queue; the checks look for dead messages themselves.
+        deadDeltas: () => Promise.reject(new Error("nobody calls this")),
         sync: {
           deployment: handler(({ sync }) => sync.deployment),
           replicaset: handler(({ sync }) => sync.replicaset),
@@ -318,7 +320,8 @@ class World {
       reader: this.#off.has("livePods") && name === "sync-deployment" ? blindToPods(kube) : kube,
       gateway: (controller: (typeof CONTROLLERS)[number]) => createWriteGateway(kube, controller, "act"),
     };
-    const source = name === "apply-deltas" ? this.#queue : name === "sweep" ? undefined : this.#doorbells.sources[controllerNamed(name)];
+    const source =
+      name === "apply-deltas" ? this.#queue : name.startsWith("sync-") ? this.#doorbells.sources[controllerNamed(name)] : undefined;
     return {
       clock: fate.clock(),
       random,

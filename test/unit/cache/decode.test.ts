@@ -53,9 +53,11 @@ describe("decodeEnvelope", () => {
     expect(decodeEnvelope('{"v":2,"c":"c1","what":"ever"}')).toEqual({ kind: "newer", version: 2, cluster: "c1" });
   });
 
-  it("names the cluster of what it cannot read, as far as it could be read", () => {
-    expect(decodeEnvelope(body({ k: "X" }))).toMatchObject({ cluster: "c1" });
+  it("names cluster and resource of what it cannot read, as far as they could be read", () => {
+    expect(decodeEnvelope(body({ k: "X" }))).toMatchObject({ cluster: "c1", resource: "pods" });
+    expect(decodeEnvelope(body({ v: 2 }))).toMatchObject({ kind: "newer", cluster: "c1", resource: "pods" });
     expect(decodeEnvelope('{"v":1,"c":7}')).not.toHaveProperty("cluster");
+    expect(decodeEnvelope(body({ r: "secrets" }))).not.toHaveProperty("resource");
   });
 
   it("reads what the sender deflates, and the sender deflates what is large", () => {

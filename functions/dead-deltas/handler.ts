@@ -1,0 +1,43 @@
+/**
+ * Q1's dead-letter queue: what apply-deltas could not apply however often it came. The caches it may be missing from become
+ * suspect, so their gates shut until the watcher has listed them anew (informer §11.6, §12.3).
+ *
+ * The message itself is acknowledged: its name and the reason stay in the quarantine and in the log, its content comes with the list.
+ * Left in the queue it would come again, shut the gates again, and hold back the dead messages behind it in its group.
+ */
+import { readDeadMessage } from "../../shared/cache/dead-message.ts";
+import { settleRecords } from "../../shared/lambda/batch.ts";
+import type { RecordOutcome } from "../../shared/lambda/batch.ts";
+import { lazy } from "../../shared/lambda/lazy.ts";
+import type { SqsHandler } from "../../shared/lambda/sqs-handler.ts";
+import { wireFunction } from "../../shared/lambda/wire-function.ts";
+import type { FunctionWiring } from "../../shared/lambda/wiring.ts";
+
+type DeadDeltasPorts = Pick<FunctionWiring, "clock" | "log" | "cluster" | "clusters" | "source">;
+
+export function createDeadDeltas(ports: DeadDeltasPorts): SqsHandler {
+  return (event) => settleRecords(event, ({ messageId, body }) => bury(ports, messageId, body), ports);
+}
+
+/** @throws when the Store is unreachable: the message comes back. */
+async function bury(ports: DeadDeltasPorts, messageId: string, body: string): Promise<RecordOutcome> {
+  const { cluster: named, resources, what, why } = readDeadMessage(body);
+  const cids = named === undefined ? ports.clusters : ports.clusters.filter((cid) => cid === named);
+  ports.log.error("a delta message was given up, its caches are listed anew", {
+    messageId,
+    what,
+    why,
+    cluster: named,
+    suspect: cids.length === 0 ? "none: the cluster is not one of ours" : resources.join(","),
+    bytes: Buffer.byteLength(body),
+  });
+  for (const cid of cids) {
+    const store = ports.cluster(cid)?.store;
+    // First what keeps the cluster safe: a repeat marks once more, which costs a list and nothing else.
+    for (const resource of resources) await store?.markSuspect(resource, `message ${messageId} was given up: ${why}`);
+    await store?.quarantine({ what: messageId, where: `Q1's dead-letter queue: ${what}`, why, atMs: ports.clock.now() });
+  }
+  return { kind: "ack" };
+}
+
+export const handler: SqsHandler = lazy(() => createDeadDeltas(wireFunction("dead-deltas")));

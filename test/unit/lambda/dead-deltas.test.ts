@@ -1,0 +1,112 @@
+/**
+ * Catches a dead message that leaves a gate open, marks the cache of another resource or cluster, is kept nowhere, or is forgotten
+ * while the Store is away; and a local host that leaves dead messages lying.
+ */
+import { expect, it } from "vitest";
+
+import { createDeadDeltas } from "../../../functions/dead-deltas/handler.ts";
+import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
+import { createMemoryDeltaQueue } from "../../../shared/adapters/memory/delta-queue.ts";
+import { createMemoryDoorbells } from "../../../shared/adapters/memory/doorbells.ts";
+import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
+import { CACHED_RESOURCES } from "../../../shared/api/resources.ts";
+import type { SqsHandler } from "../../../shared/lambda/sqs-handler.ts";
+import type { ClusterWiring } from "../../../shared/lambda/wiring.ts";
+import { startFunctionHost } from "../../../shared/local/function-host.ts";
+import { invocationContext, sqsEvent } from "../../../shared/local/invocation.ts";
+import type { QuarantineEntry } from "../../../shared/ports/store.ts";
+import { recordingLog } from "../recording-log.ts";
+
+const NOW_MS = 1_000_000;
+const OURS = ["5d3f00aa11bb", "5d3f00aa11cc"] as const;
+
+function rig() {
+  const log = recordingLog();
+  const clock = createVirtualClock(NOW_MS);
+  const marked: string[] = [];
+  const quarantined: QuarantineEntry[] = [];
+  let away = false;
+  const clusterOf = (cid: string) =>
+    ({
+      store: {
+        markSuspect: (resource: string, reason: string) =>
+          away ? Promise.reject(new Error("redis is away")) : Promise.resolve(void marked.push(`${cid} ${resource}: ${reason}`)),
+        quarantine: (entry: QuarantineEntry) => Promise.resolve(void quarantined.push(entry)),
+      },
+      // Only what this function calls; anything else would be a TypeError.
+    }) as unknown as ClusterWiring;
+  const clusters = new Map<string | undefined, ClusterWiring>(OURS.map((cid) => [cid, clusterOf(cid)]));
+  const handler = createDeadDeltas({ clock, log, clusters: OURS, cluster: (cid) => clusters.get(cid) });
+  return { handler, log, clock, marked, quarantined, goAway: (is: boolean) => void (away = is) };
+}
+
+const message = (fields: object): string =>
+  JSON.stringify({ v: 1, c: OURS[0], r: "pods", e: "e1", f: "7", g: 1, ln: 3, sq: 42, ...fields });
+
+function invoke(handler: SqsHandler, ...bodies: readonly string[]) {
+  const event = sqsEvent(
+    bodies.map((body, index) => ({ messageId: `m${index}`, receipt: `r${index}`, body, receiveCount: 1, sentAtMs: 0 })),
+    "arn:aws:sqs:eu-central-1:0:q",
+  );
+  return handler(event, invocationContext({ functionName: "f", requestId: "1", remainingMs: () => 5_000 }));
+}
+
+it("makes the cache of the resource that the message names suspect, keeps its name, and acknowledges it", async () => {
+  const { handler, log, marked, quarantined } = rig();
+  expect(await invoke(handler, message({ v: 2 }))).toEqual({ batchItemFailures: [] });
+  const why = "envelope version 2, this build reads up to 1";
+  expect(marked).toEqual([`${OURS[0]} pods: message m0 was given up: ${why}`]);
+  expect(quarantined).toEqual([{ what: "m0", where: "Q1's dead-letter queue: pods", why, atMs: NOW_MS }]);
+  expect(log.lines).toMatchObject([{ level: "error", fields: { messageId: "m0", cluster: OURS[0], suspect: "pods", why } }]);
+});
+
+it("makes everything suspect when neither cluster nor resource can be told", async () => {
+  const { handler, marked, quarantined } = rig();
+  await invoke(handler, "{");
+  expect(marked.map((line) => line.split(":")[0])).toEqual(OURS.flatMap((cid) => CACHED_RESOURCES.map((resource) => `${cid} ${resource}`)));
+  expect(quarantined).toHaveLength(OURS.length);
+});
+
+it("acknowledges what another deployment sent, and marks nothing", async () => {
+  const { handler, log, marked, quarantined } = rig();
+  expect(await invoke(handler, message({ c: "000000000000" }))).toEqual({ batchItemFailures: [] });
+  expect([marked, quarantined]).toEqual([[], []]);
+  expect(log.lines[0]?.fields).toMatchObject({ messageId: "m0", suspect: expect.stringContaining("none") });
+});
+
+it("leaves it in the queue while the Store is away", async () => {
+  const { handler, marked, quarantined, goAway } = rig();
+  goAway(true);
+  expect(await invoke(handler, message({}))).toEqual({ batchItemFailures: [{ itemIdentifier: "m0" }] });
+  expect(quarantined).toEqual([]);
+  goAway(false);
+  expect(await invoke(handler, message({}))).toEqual({ batchItemFailures: [] });
+  expect(marked).toHaveLength(1);
+});
+
+it("logs no content", async () => {
+  const { handler, log } = rig();
+  await invoke(handler, message({ v: 2, items: [{ o: "a secret of nobody" }] }), "a secret of nobody");
+  expect(JSON.stringify(log.lines)).not.toContain("nobody");
+});
+
+it("is called by the local host with what stands in the dead-letter queue", async () => {
+  const { handler, log, clock, marked } = rig();
+  const random = createSeededRandom(1);
+  const queue = () => createMemoryDeltaQueue({ clock, random });
+  const [deltas, dead] = [queue(), queue()];
+  const nobody: SqsHandler = () => expect.unreachable("its queue is empty");
+  const host = startFunctionHost({
+    sources: { deltas, deadDeltas: dead, doorbells: createMemoryDoorbells({ clock, random, cluster: OURS[0] }).sources },
+    handlers: { applyDeltas: nobody, deadDeltas: handler, sync: { deployment: nobody, replicaset: nobody, replicationcontroller: nobody } },
+    clock,
+    log,
+  });
+  await dead.send([{ id: "1", group: `${OURS[0]}.pods.3`, body: message({}) }]);
+  await clock.advance(5_000);
+  expect(marked).toHaveLength(1);
+  expect(dead.size()).toBe(0);
+  const stopped = host.stop();
+  await clock.advance(5_000);
+  await stopped;
+});
