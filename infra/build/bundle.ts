@@ -40,15 +40,15 @@ export async function functionNames(root: string): Promise<readonly string[]> {
   return names.sort();
 }
 
-/** `<out>/<name>/handler.mjs` and `<out>/<name>.zip`, which holds it alone. */
-export async function bundleFunction(root: string, name: string, out: string): Promise<FunctionBundle> {
+/** `<out>/<name>/handler.mjs` and `<out>/<name>.zip`, which holds it alone. `preamble` is code that runs when it is loaded. */
+export async function bundleFunction(root: string, name: string, out: string, preamble = ""): Promise<FunctionBundle> {
   const bundle = join(out, name, "handler.mjs");
   const result = await build({
     ...COMMON,
     absWorkingDir: root,
     entryPoints: [`functions/${name}/handler.ts`],
     outfile: bundle,
-    banner: { js: REQUIRE },
+    banner: { js: REQUIRE + preamble },
     write: false,
   });
   const content = Buffer.from(result.outputFiles[0]?.contents ?? []);

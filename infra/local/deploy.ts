@@ -28,9 +28,9 @@ const ROOT = join(import.meta.dirname, "..", "..");
 const STAGE = "local";
 const OSLS_MS_MAX = 180_000;
 
-/** Bundles the functions and deploys them. @throws with what osls said when it fails */
-export async function deploy(deployment: LocalDeployment): Promise<void> {
-  for (const name of await functionNames(ROOT)) await bundleFunction(ROOT, name, join(ROOT, "dist", "functions"));
+/** Bundles the functions, each with `preamble` before its own code, and deploys them. @throws with what osls said when it fails */
+export async function deploy(deployment: LocalDeployment, preamble?: string): Promise<void> {
+  for (const name of await functionNames(ROOT)) await bundleFunction(ROOT, name, join(ROOT, "dist", "functions"), preamble);
   await osls("deploy", deployment);
 }
 

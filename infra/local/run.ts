@@ -54,7 +54,7 @@ async function main(): Promise<void> {
       verbose: flags.verbose,
       ...(flags.log !== undefined && { logFile: flags.log }),
     });
-    say(`ready, mode ${mode}\n${whatToTry(kubeconfig, local)}`);
+    say(`ready, mode ${mode === "act" ? mode : "shadow (decides and logs, sends nothing)"}\n${whatToTry(kubeconfig, local)}`);
     const ends = AbortSignal.any([signalled, asked.signal]);
     if (!ends.aborted) await new Promise((resolve) => ends.addEventListener("abort", resolve, { once: true }));
   } finally {

@@ -19,6 +19,7 @@ import { sqsClient } from "../../shared/adapters/sqs/client.ts";
 import { createDigester } from "../../shared/api/digest.ts";
 import { CONTROLLERS } from "../../shared/api/resources.ts";
 import { cacheIdentity } from "../../shared/cache/identity.ts";
+import { isNotFound } from "../../shared/ports/errors.ts";
 import type { Store } from "../../shared/ports/store.ts";
 import { deploy, remove } from "./deploy.ts";
 import type { LocalDeployment } from "./deploy.ts";
@@ -43,6 +44,8 @@ export interface LocalDeltaloop {
   readonly queueUrls: { readonly deltas: string; readonly doorbells: Readonly<Record<string, string>> };
   readonly cluster: string;
   readonly store: Store;
+  /** `serverless deploy` while everything runs, of functions that differ: they run `preamble` when they are loaded. */
+  redeploy(preamble: string): Promise<void>;
   /** `serverless remove`, and before it the watcher ends, which has nowhere to send to then. */
   remove(): Promise<void>;
   stop(): Promise<void>;
@@ -52,6 +55,10 @@ const ROOT = join(import.meta.dirname, "..", "..");
 /** Name of the stage, and so part of every Redis key and queue name. */
 const STAGE = "local";
 const FUNCTIONS = ["apply-deltas", "sync-deployment", "sync-replicaset", "sync-replicationcontroller"] as const;
+/** Of the service accounts (infra/manifests/rbac.yaml). */
+const OWN_NAMESPACE = "deltaloop";
+/** Nobody renews them: this is how long it runs at most on a kubeconfig with a certificate. */
+const TOKEN_SECONDS = 24 * 3600;
 const HOLE_LIMIT_MS = 2_000;
 const READY_MS_MAX = 60_000;
 const READY_POLL_MS = 100;
@@ -85,7 +92,7 @@ export async function startLocal(options: LocalOptions): Promise<LocalDeltaloop>
       logLevel: options.verbose ? "debug" : "info",
     };
     const startedAt = performance.now();
-    say(`serverless deploy --stage ${STAGE}: about 45 s`);
+    say(`serverless deploy --stage ${STAGE}: about 50 s`);
     await deploy(deployment);
     say(`deployed after ${((performance.now() - startedAt) / 1000).toFixed(0)} s`);
 
@@ -109,6 +116,7 @@ export async function startLocal(options: LocalOptions): Promise<LocalDeltaloop>
       queueUrls,
       cluster: cid,
       store,
+      redeploy: (preamble) => deploy(deployment, preamble),
       async remove() {
         await stopWatcher();
         await remove(deployment);
@@ -121,19 +129,37 @@ export async function startLocal(options: LocalOptions): Promise<LocalDeltaloop>
   }
 }
 
-/** A function speaks to the API server with a token or as nobody; certificates are for people. */
+/**
+ * A function speaks to the API server with a token or as nobody; certificates are for people. Who has one of those asks for a token
+ * of the function's own service account.
+ */
 async function tokens(access: LocalOptions["access"]): Promise<Readonly<Record<string, string>>> {
   const found: Record<string, string> = {};
   for (const name of FUNCTIONS) {
-    const { token, cert } = await access(`deltaloop-${name}`);
-    const value = await token?.();
+    const role = `deltaloop-${name}`;
+    const credentials = await access(role);
+    const value = (await credentials.token?.()) ?? (credentials.cert && (await requestToken(credentials, role)));
     if (value !== undefined) found[name] = value;
-    else if (cert !== undefined)
-      throw new Error(
-        "the kubeconfig has a certificate and no token, and functions take tokens only: use the service accounts' (infra/manifests)",
-      );
   }
   return found;
+}
+
+async function requestToken(credentials: KubeHttpConfig, serviceAccount: string): Promise<string> {
+  try {
+    const answer = await createKubeHttp(credentials).create({
+      resource: "serviceaccounts",
+      namespace: OWN_NAMESPACE,
+      of: { name: serviceAccount, subresource: "token" },
+      body: { apiVersion: "authentication.k8s.io/v1", kind: "TokenRequest", spec: { expirationSeconds: TOKEN_SECONDS } },
+    });
+    return (answer as unknown as { readonly status: { readonly token: string } }).status.token; // a TokenRequest's answer
+  } catch (error) {
+    if (!isNotFound(error)) throw error;
+    throw new Error(
+      `functions take tokens and the kubeconfig has a certificate: kubectl apply -f infra/manifests/rbac.yaml makes their service accounts (${serviceAccount} is missing)`,
+      { cause: error },
+    );
+  }
 }
 
 async function findQueues(endpoint: string): Promise<LocalDeltaloop["queueUrls"]> {

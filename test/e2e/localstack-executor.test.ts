@@ -111,6 +111,36 @@ function suite(): void {
       });
     });
 
+    it("an update of code and configuration takes hold, and an invocation that runs meanwhile is answered by the old one", async () => {
+      const body = (text: string) => `export const handler = async ({ ms = 0 }) => {
+        await new Promise((resolve) => setTimeout(resolve, ms));
+        return { text: ${JSON.stringify(text)}, flavour: process.env.FLAVOUR };
+      };`;
+      await createFunction(localStack.endpoint, "changing", body("one"));
+      const running = invoke(localStack.endpoint, "changing", { ms: 1_500 });
+      await eventually("it runs", async () => (await log()).includes("changing: START"));
+      await update(localStack.endpoint, "changing", "code", { ZipFile: zipped(body("two")) });
+      expect(await invoke(localStack.endpoint, "changing", {})).toMatchObject({ body: { text: "two", flavour: "plum" } });
+      expect(await running).toMatchObject({ failed: false, body: { text: "one" } });
+      // Of the same code, which must outlive the version before.
+      await update(localStack.endpoint, "changing", "configuration", { Environment: { Variables: { FLAVOUR: "fig" } } });
+      expect(await invoke(localStack.endpoint, "changing", {})).toMatchObject({ body: { text: "two", flavour: "fig" } });
+    });
+
+    it("an environment that was still starting when its function was updated answers, and ends", async () => {
+      const body = (text: string) => `export const handler = () => Promise.resolve({ text: ${JSON.stringify(text)}, pid: process.pid });`;
+      await createFunction(localStack.endpoint, "slow", `await new Promise((resolve) => setTimeout(resolve, 5_000)); ${body("one")}`);
+      const starting = invoke(localStack.endpoint, "slow", {});
+      await eventually("it starts", async () => (await log()).includes("slow: environment started"));
+      await update(localStack.endpoint, "slow", "code", { ZipFile: zipped(body("two")) });
+      const { body: first } = await starting;
+      expect(first).toMatchObject({ text: "one" });
+      await eventually("its process has ended", () => !isRunning(Number(first?.["pid"])), 5_000);
+      const { body: second } = await invoke(localStack.endpoint, "slow", {});
+      expect(second).toMatchObject({ text: "two" });
+      expect(isRunning(Number(second?.["pid"]))).toBe(true);
+    });
+
     it("what a function prints is in LocalStack's log, by name", async () => {
       for (const line of ["probe: asked to crash", "probe: asked to throw", "probe: REPORT RequestId: ", "Task timed out"])
         expect(await log()).toContain(line);
@@ -152,12 +182,23 @@ async function createFunction(endpoint: string, name: string, code: string): Pro
     Timeout: TIMEOUT_SECONDS,
     MemorySize: 128,
     Environment: { Variables: { FLAVOUR: "plum" } },
-    Code: { ZipFile: zip([{ name: "handler.mjs", content: Buffer.from(code) }]).toString("base64") },
+    Code: { ZipFile: zipped(code) },
   });
-  await eventually(`${name} is active`, async () => {
-    const { Configuration } = (await lambda(endpoint, "GET", name)) as { readonly Configuration: { readonly State: string } }; // GetFunction's answer
-    return Configuration.State === "Active";
-  });
+  await eventually(`${name} is active`, async () => (await configuration(endpoint, name)).State === "Active");
+}
+
+function zipped(code: string): string {
+  return zip([{ name: "handler.mjs", content: Buffer.from(code) }]).toString("base64");
+}
+
+async function update(endpoint: string, name: string, what: "code" | "configuration", change: object): Promise<void> {
+  await lambda(endpoint, "PUT", `${name}/${what}`, change);
+  await eventually(`${name} is updated`, async () => (await configuration(endpoint, name)).LastUpdateStatus === "Successful");
+}
+
+async function configuration(endpoint: string, name: string) {
+  const answer = await lambda(endpoint, "GET", name);
+  return (answer as { readonly Configuration: { readonly State: string; readonly LastUpdateStatus: string } }).Configuration; // GetFunction's
 }
 
 async function invoke(endpoint: string, name: string, event: object): Promise<Answer> {

@@ -5,8 +5,10 @@
  *
  * Catches: a template that does not deploy or leaves something behind, a bundle that lacks what it needs, a handler that misreads
  * what event source mappings send or expect back, a permission or variable that only the emulators in process do without, content
- * that blocks a queue, environments that are not reused, processes that outlive their deployment.
+ * that blocks a queue, a message that dies unnoticed, work or pods lost or doubled by a deployment, environments that are not reused,
+ * processes that outlive their deployment.
  */
+import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 
 import { GetQueueAttributesCommand, ListQueuesCommand, SendMessageCommand } from "@aws-sdk/client-sqs";
@@ -17,10 +19,13 @@ import { startMemoryCluster } from "../../infra/local/memory-cluster.ts";
 import { startLocal } from "../../infra/local/stack.ts";
 import type { LocalDeltaloop } from "../../infra/local/stack.ts";
 import { localStackVenv } from "../../infra/local/venv.ts";
+import { redisClient } from "../../shared/adapters/redis/client.ts";
 import { sqsClient } from "../../shared/adapters/sqs/client.ts";
 import type { KubeHttp } from "../../shared/local/nodes/kube-http.ts";
+import { CONTROLLERS } from "../../shared/api/resources.ts";
 import { controlPlaneBinaries } from "../envtest/binaries.ts";
 import { eventually, isRunning, measured, startCluster } from "../support/e2e.ts";
+import { least, momentsOf, most, podsCreated, recordHistory } from "../support/history.ts";
 import { ensureRedisServer } from "../support/redis.ts";
 
 const START_MS_MAX = 240_000;
@@ -106,7 +111,7 @@ function suite(startSomeCluster: () => Promise<SomeCluster>): void {
     const deploymentUrl = (name: string) => `${DEPLOYMENTS}/${name}`;
     const log = () => readFile(local.localStack.logFile, "utf8");
 
-    async function create(name: string, replicas: number): Promise<void> {
+    async function create(name: string, replicas: number, spec: object = {}): Promise<void> {
       const labels = { app: name };
       await cluster.client.request("POST", DEPLOYMENTS, {
         apiVersion: "apps/v1",
@@ -116,6 +121,7 @@ function suite(startSomeCluster: () => Promise<SomeCluster>): void {
           replicas,
           selector: { matchLabels: labels },
           template: { metadata: { labels }, spec: { containers: [{ name, image: "shop:1" }] } },
+          ...spec,
         },
       });
     }
@@ -123,13 +129,15 @@ function suite(startSomeCluster: () => Promise<SomeCluster>): void {
     const patch = (name: string, spec: object) =>
       cluster.client.request("PATCH", deploymentUrl(name), { spec }, "application/strategic-merge-patch+json");
 
+    const read = async (name: string) => (await cluster.client.request("GET", deploymentUrl(name))) as unknown as Deployment;
+
     /** `replicas` pods of `image`, all available, none else, and the status says so. */
-    async function rolledOut(name: string, replicas: number, image: string): Promise<void> {
+    async function rolledOut(name: string, replicas: number, image: string, timeoutMs = 60_000): Promise<void> {
       const from = performance.now();
       await eventually(
         `${name} has ${replicas} of ${image}`,
         async () => {
-          const { metadata, status } = (await cluster.client.request("GET", deploymentUrl(name))) as unknown as Deployment;
+          const { metadata, status } = await read(name);
           const { items } = await cluster.client.list(PODS, { labelSelector: `app=${name}` });
           const pods = (items as unknown as readonly Pod[]).filter((pod) => pod.metadata.deletionTimestamp === undefined);
           return (
@@ -138,7 +146,7 @@ function suite(startSomeCluster: () => Promise<SomeCluster>): void {
             pods.every(({ spec }) => spec.containers[0]?.image === image)
           );
         },
-        60_000,
+        timeoutMs,
       );
       measured(`${name}: ${replicas} of ${image} after ${seconds(from)}`);
     }
@@ -162,14 +170,6 @@ function suite(startSomeCluster: () => Promise<SomeCluster>): void {
     });
 
     it("a poison message is quarantined by name and blocks nobody, not even its own group", async () => {
-      const send = async (body: string) => {
-        const to = {
-          QueueUrl: local.queueUrls.deltas,
-          MessageGroupId: `${local.cluster}.pods.0`,
-          MessageDeduplicationId: `poison-${body.length}`,
-        };
-        return (await sqs.send(new SendMessageCommand({ ...to, MessageBody: body }))).MessageId ?? "";
-      };
       const nobodys = await send("not an envelope");
       const ours = await send(JSON.stringify({ v: 1, c: local.cluster }));
       await eventually("ours is quarantined", async () => (await local.store.quarantined()).some(({ what }) => what === ours));
@@ -181,6 +181,91 @@ function suite(startSomeCluster: () => Promise<SomeCluster>): void {
       await rolledOut("after", 2, "shop:1");
       await eventually("its queue is empty", async () => (await waiting()).every((count) => count === 0), 10_000);
     });
+
+    it("a message that fails every time dies, and with it everything is listed again", async () => {
+      const before = await generations();
+      const from = performance.now();
+      // Of a version that nobody here understands, so whose resource it is cannot be told either.
+      const id = await send(JSON.stringify({ v: 2, c: local.cluster }));
+      const shut = CONTROLLERS.map((controller) =>
+        eventually(
+          `the gate of ${controller} shuts because of it`,
+          async () => {
+            const gate = await local.store.gate(controller);
+            return !gate.open && gate.reason.includes("SUSPECT") && gate.reason.includes(id) && gate.reason;
+          },
+          60_000,
+        ),
+      );
+      await Promise.all(shut);
+      measured(`given up after three tries and ${seconds(from)}: ${await shut[0]}`);
+      const at = performance.now();
+      await eventually("all gates are open again", async () =>
+        (await Promise.all(CONTROLLERS.map((controller) => local.store.gate(controller)))).every(({ open }) => open),
+      );
+      measured(`listed again after ${seconds(at)}`);
+      const after = await generations();
+      expect(Object.keys(after).toSorted()).toEqual(["deployments", "pods", "replicasets", "replicationcontrollers"]);
+      for (const [resource, generation] of Object.entries(after)) expect(generation, resource).toBeGreaterThan(before[resource] ?? 0);
+      const buried = (await local.store.quarantined()).filter(({ what }) => what === id);
+      expect(buried).toMatchObject([{ where: expect.stringContaining("dead-letter queue"), why: expect.stringContaining("version 2") }]);
+      expect(await log()).toMatch(new RegExp(`deltaloop-local-dead-deltas: .*${id}`));
+      await create("revived", 2);
+      await rolledOut("revived", 2, "shop:1");
+    });
+
+    it("deployed again in the middle of a rollout, it goes on: no pod twice, no size out of bounds", async () => {
+      const replicas = 10;
+      const rollingUpdate = { maxSurge: 1, maxUnavailable: 0 };
+      const history = await recordHistory(cluster.client, "default");
+      await create("steady", replicas, { minReadySeconds: 4, strategy: { type: "RollingUpdate", rollingUpdate } });
+      await rolledOut("steady", replicas, "shop:1");
+      const changesBefore = history.changes().length;
+      const logBefore = (await log()).length;
+      await patch("steady", { template: { spec: { containers: [{ name: "steady", image: "shop:2" }] } } });
+      await eventually("the rollout is on its way", async () => ((await read("steady")).status?.updatedReplicas ?? 0) > 0);
+
+      const mark = "this is the second edition";
+      const from = performance.now();
+      await local.redeploy(`console.log(${JSON.stringify(mark)});`);
+      const { updatedReplicas = 0 } = (await read("steady")).status ?? {};
+      measured(`deployed again after ${seconds(from)}, with ${updatedReplicas} of ${replicas} pods updated`);
+      expect(updatedReplicas).toBeLessThan(replicas);
+      await rolledOut("steady", replicas, "shop:2", 120_000);
+      for (const name of ["apply-deltas", "sync-deployment", "sync-replicaset"])
+        expect((await log()).slice(logBefore), name).toContain(`deltaloop-local-${name}: ${mark}`);
+
+      await history.stop();
+      const changes = history.changes();
+      const moments = momentsOf(changes, "steady").filter(({ change }) => change.revision >= (changes[changesBefore]?.revision ?? 0n));
+      expect(most(moments, ({ asked }) => asked)).toBeLessThanOrEqual(replicas + rollingUpdate.maxSurge);
+      expect(least(moments, ({ ready }) => ready)).toBeGreaterThanOrEqual(replicas);
+      expect(moments.flatMap(({ overshot }) => overshot)).toEqual([]);
+      const created = Object.entries(podsCreated(changes)).filter(([rs]) => rs.startsWith("steady-"));
+      expect(created.map(([, count]) => count)).toEqual([replicas, replicas]);
+    });
+
+    /** To the group of a lane of pods. @returns its name in the queue */
+    async function send(body: string): Promise<string> {
+      const to = {
+        QueueUrl: local.queueUrls.deltas,
+        MessageGroupId: `${local.cluster}.pods.0`,
+        MessageDeduplicationId: createHash("sha256").update(body).digest("hex"),
+      };
+      return (await sqs.send(new SendMessageCommand({ ...to, MessageBody: body }))).MessageId ?? "";
+    }
+
+    /** How often each resource was listed to the end, as Redis has it. */
+    async function generations(): Promise<Readonly<Record<string, number>>> {
+      const redis = redisClient({ url: local.redisUrl, cluster: false });
+      try {
+        const counts: Record<string, number> = {};
+        for (const key of await redis.keys("*:m:*")) counts[key.split(":").at(-1) ?? ""] = Number(await redis.hget(key, "syncedGen"));
+        return counts;
+      } finally {
+        redis.disconnect();
+      }
+    }
 
     /** Messages of Q1 to be had and in flight. */
     async function waiting(): Promise<readonly number[]> {

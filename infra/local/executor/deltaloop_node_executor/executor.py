@@ -4,6 +4,8 @@ One execution environment of a function: what LocalStack starts, invokes one at 
 E1 An environment is at most one Node process. LocalStack decides how many environments there are and how long an idle one lives.
 E2 After a timeout or a crash the process is gone; the next invocation of the environment starts a fresh one, as Lambda does.
 E3 Every invocation is answered: by the handler, or as Sandbox.Timedout, Runtime.ExitError or an init error.
+E4 An environment that is stopped, as by an update of its function, finishes its invocation first. One that LocalStack started
+   while it stopped the others of the same version, and so overlooked, ends after the invocation it was started for.
 """
 
 import datetime
@@ -25,10 +27,15 @@ LOG = logging.getLogger(__name__)
 INIT_SECONDS_MAX = 10.0
 
 
+# Revisions of functions that were replaced or deleted (E4).
+_ended_revisions = set()
+
+
 class NodeRuntimeExecutor(RuntimeExecutor):
     def __init__(self, id, function_version):
         super().__init__(id, function_version)
         self._lock = threading.Lock()
+        self._invoking = threading.Lock()
         self._environment = {}
         self._process = None
         self._stopped = False
@@ -42,11 +49,27 @@ class NodeRuntimeExecutor(RuntimeExecutor):
     def stop(self):
         with self._lock:
             self._stopped = True
+        # An invocation ends by itself, at its timeout at the latest; reading its log may take a moment longer.
+        finished = self._invoking.acquire(timeout=INIT_SECONDS_MAX + self.function_version.config.timeout)
+        self._end_process()
+        if finished:
+            self._invoking.release()
+
+    def _end_process(self):
+        with self._lock:
             process, self._process = self._process, None
         if process is not None:
             process.kill()
 
     def invoke(self, payload):
+        with self._invoking:
+            try:
+                return self._invoke(payload)
+            finally:
+                if self.function_version.config.internal_revision in _ended_revisions:
+                    self._end_process()
+
+    def _invoke(self, payload):
         request_id = payload["invoke-id"]
         process = self._process
         if process is None or not process.alive():
@@ -132,8 +155,8 @@ class NodeRuntimeExecutor(RuntimeExecutor):
 
     @classmethod
     def cleanup_version(cls, function_version):
-        if function_version.config.code:
-            function_version.config.code.destroy_cached()
+        """Leaves the code: after a change of configuration the next version runs the same. LocalStack removes what nobody uses."""
+        _ended_revisions.add(function_version.config.internal_revision)
 
 
 def _now():
