@@ -19,6 +19,7 @@ import { FRESH_BACKOFF, stepBackoff } from "./backoff.ts";
 import type { Backoff } from "./backoff.ts";
 import type { DeltaSink, SinkItem } from "./delta-sink.ts";
 import { ENVELOPE_VERSION } from "./envelope.ts";
+import { isLull, lingerMs } from "./linger.ts";
 import { encodePackText } from "./pack-codec.ts";
 
 export interface LaneSenderOptions {
@@ -41,9 +42,6 @@ const ITEM_BYTES_MAX = 900 * 1024;
 const PACK_BYTES_MAX = 200 * 1024;
 /** As many as one `apply` call takes. */
 const PACK_ITEMS_MAX = 100;
-/** How long a pack waits for company; the first one after a lull has seldom any to expect. */
-const LINGER_MS = 10;
-const LINGER_IDLE_MS = 5;
 /** About 900 KiB of rows before they are deflated. */
 const MANIFEST_ROWS_MAX = 6000;
 const BATCH_ENTRIES_MAX = 10;
@@ -79,6 +77,13 @@ interface Lane {
   lastEnqueuedMs: number;
 }
 
+/** Open packs wait for company; they leave together. */
+interface Lingering {
+  readonly sinceMs: number;
+  readonly afterLull: boolean;
+  items: number;
+}
+
 export class LaneSender implements DeltaSink {
   readonly #ports: LaneSenderPorts;
   readonly #options: LaneSenderOptions;
@@ -86,7 +91,7 @@ export class LaneSender implements DeltaSink {
   readonly #lanes: readonly Lane[];
   #bufferedItems = 0;
   #bufferedBytes = 0;
-  #lingering = false;
+  #lingering: Lingering | undefined;
   #pumping = false;
   #lastItemMs = Number.NEGATIVE_INFINITY;
   #rv = "0";
@@ -202,23 +207,36 @@ export class LaneSender implements DeltaSink {
     else this.#linger();
   }
 
-  /** One timer for all lanes: packs wait up to 10 ms for company, 5 ms when there was nothing to send for a while. */
   #linger(): void {
-    const now = this.#ports.clock.now();
-    const idle = now - this.#lastItemMs > LINGER_MS;
-    this.#lastItemMs = now;
-    if (this.#lingering) return;
-    this.#lingering = true;
-    void this.#ports.clock.after(idle ? LINGER_IDLE_MS : LINGER_MS, this.#signal).then(
-      () => {
-        this.#lingering = false;
-        for (const lane of this.#lanes) {
-          if (lane.sending) lane.due = true;
-          else this.#close(lane);
-        }
-      },
-      () => undefined, // the stream ended
-    );
+    const nowMs = this.#ports.clock.now();
+    const afterLull = isLull(nowMs - this.#lastItemMs);
+    this.#lastItemMs = nowMs;
+    if (this.#lingering) {
+      this.#lingering.items++;
+      return;
+    }
+    this.#lingering = { sinceMs: nowMs, afterLull, items: 1 };
+    this.#lingerOn(this.#lingering);
+  }
+
+  /** One timer for all lanes, set again while company keeps coming (linger.ts). */
+  #lingerOn(lingering: Lingering): void {
+    const nowMs = this.#ports.clock.now();
+    const { sinceMs, afterLull, items } = lingering;
+    const packs = this.#lanes.filter(({ open }) => open !== undefined).length;
+    const waitMs = lingerMs({ items, packs, ageMs: nowMs - sinceMs, quietMs: nowMs - this.#lastItemMs, afterLull });
+    if (waitMs > 0) {
+      void this.#ports.clock.after(waitMs, this.#signal).then(
+        () => this.#lingerOn(lingering),
+        () => undefined, // the stream ended
+      );
+      return;
+    }
+    this.#lingering = undefined;
+    for (const lane of this.#lanes) {
+      if (lane.sending) lane.due = true;
+      else this.#close(lane);
+    }
   }
 
   #close(lane: Lane): void {

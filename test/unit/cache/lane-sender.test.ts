@@ -54,6 +54,41 @@ test("items that come within 5 ms travel together, in order; 10 ms while more of
   expect(sent()[1]).toMatchObject({ sq: 2, items: [{ key: "shop/c" }, { key: "shop/d" }] });
 });
 
+test("a flow of items fills the packs: fewer messages, and none of its items waits longer than 100 ms", async () => {
+  const { clock, sender, sent } = setUp(undefined, 16);
+  const putMs = new Map<string, number>();
+  const waits: number[] = [];
+  let seen = 0;
+  const look = (): void => {
+    const all = sent();
+    for (const envelope of all.slice(seen))
+      if ("items" in envelope) for (const { rv } of envelope.items) waits.push(clock.now() - (putMs.get(rv) ?? Number.NaN));
+    seen = all.length;
+  };
+  for (let ms = 0; ms < 820; ms++) {
+    const i = ms / 2 + 1;
+    if (Number.isInteger(i) && i <= 400) {
+      putMs.set(String(i), clock.now());
+      sender.live(item(`p${i}`, i));
+    }
+    await clock.advance(1);
+    look();
+  }
+  expect(waits).toHaveLength(400);
+  expect(Math.max(...waits)).toBeLessThanOrEqual(100);
+  expect(sent().length).toBeLessThanOrEqual(150);
+});
+
+test("one event after another, each after a lull, waits 5 ms", async () => {
+  const { clock, sender, sent } = setUp(undefined, 16);
+  for (let event = 1; event <= 5; event++) {
+    sender.live(item(`p${event}`, event));
+    await clock.advance(5);
+    expect(sent()).toHaveLength(event);
+    await clock.advance(40);
+  }
+});
+
 test("[informer T25] packs and batches stay within SQS's limits, and order is kept", async () => {
   const { clock, sender, batches, sent } = setUp();
   for (let i = 0; i < 10; i++) sender.live(item(`p${i}`, i + 1, { bytes: 150 * 1024 }));
