@@ -57,8 +57,10 @@ function itemChange(
   resource: CachedResource,
   change: Change,
   row: Row | undefined,
-  lookups: Lookups,
+  seen: Seen,
 ): ItemChange {
+  const current = change.type === "put" ? seen.current(resource, change.key) : undefined;
+  if (current) return unchanged(resource, change, current);
   const put = change.type === "put" ? change.object : undefined;
   const owner = put && sliceOwner(resource, put);
   return {
@@ -69,9 +71,30 @@ function itemChange(
     ...(put && { object: put }),
     ...(owner !== undefined && { owner }),
     ...(row && { expected: { rv: row.rv, uid: row.uid, ...(row.owner !== undefined && { owner: row.owner }) } }),
-    effects: effectsOf(registry, resource, change, row, lookups),
+    effects: effectsOf(registry, resource, change, row, seen),
     counted: controllerOf(resource) !== undefined && change.type !== "gone" && isCounted(resource, row, put),
     lowers: resource === "pods" ? lowersOf(row as Row<"pods"> | undefined, put as CachedPod | undefined) : [],
+  };
+}
+
+/**
+ * A put that the row is not older than changes nothing whenever the Store looks (A4). Should the row be gone by then, it has
+ * moved from what is expected, and the item comes again.
+ */
+function unchanged(resource: CachedResource, change: Change, { rv, uid, owner: had }: Omit<Row, "object">): ItemChange {
+  const { type, key, object } = change;
+  const owner = object && sliceOwner(resource, object);
+  return {
+    type,
+    key,
+    uid: change.uid,
+    rv: change.rv,
+    ...(object && { object }),
+    ...(owner !== undefined && { owner }),
+    expected: { rv, uid, ...(had !== undefined && { owner: had }) },
+    effects: [],
+    counted: false,
+    lowers: [],
   };
 }
 
@@ -127,6 +150,7 @@ function lowersOf(row: Row<"pods"> | undefined, put: CachedPod | undefined): Ite
 class Seen implements Lookups {
   readonly #store: Pick<IndexStore, "readIndex">;
   readonly #rows = new Map<string, Row | undefined>();
+  readonly #current = new Map<string, Omit<Row, "object">>();
   readonly #primaries = new Map<string, readonly Row[]>();
   readonly #counts = new Map<string, NamespaceCount>();
   #missingRows = new Map<string, { readonly resource: CachedResource; readonly key: ObjectKey }>();
@@ -140,14 +164,20 @@ class Seen implements Lookups {
     return this.#rows.get(`${resource} ${key}`);
   }
 
+  /** The row of a change that is not newer than it. */
+  current(resource: CachedResource, key: ObjectKey): Omit<Row, "object"> | undefined {
+    return this.#current.get(`${resource} ${key}`);
+  }
+
   counts(): readonly NamespaceCount[] {
     return [...this.#counts.values()];
   }
 
   async readRows(resource: CachedResource, changes: readonly Change[], known: KnownRows): Promise<void> {
     for (const [key, row] of known) this.#rows.set(`${resource} ${key}`, row);
-    const keys = new Set(changes.map((change) => change.key).filter((key) => !known.has(key)));
-    if (keys.size > 0) await this.#read({ rows: [...keys].map((key) => ({ resource, key })) });
+    const unread = new Map(changes.filter(({ key }) => !known.has(key)).map((change) => [change.key, change]));
+    if (unread.size > 0)
+      await this.#read({ rows: [...unread.values()].map(({ type, key, rv }) => ({ resource, key, ...(type === "put" && { put: rv }) })) });
   }
 
   /** Whether anything was missing, and so was read now. */
@@ -180,6 +210,11 @@ class Seen implements Lookups {
   async #read(request: IndexRequest): Promise<void> {
     const view = await this.#store.readIndex(request);
     for (const { resource, key } of request.rows ?? []) this.#rows.set(`${resource} ${key}`, undefined);
+    for (const { resource, row } of view.current ?? []) {
+      const id = `${resource} ${row.key}`;
+      this.#current.set(id, row);
+      this.#rows.delete(id); // there, but without its object: a look-up reads it
+    }
     for (const { resource, row } of view.rows) this.#rows.set(`${resource} ${row.key}`, row);
     for (const { resource, namespace, rows } of view.primaries) this.#primaries.set(`${resource} ${namespace}`, rows);
     for (const count of view.counts) {

@@ -155,7 +155,8 @@ export interface NamespaceCount {
 }
 
 export interface IndexRequest {
-  readonly rows?: readonly { readonly resource: CachedResource; readonly key: ObjectKey }[];
+  /** `put`: the version about to be put; a row that is not older answers in `current`, without its object (A4). */
+  readonly rows?: readonly { readonly resource: CachedResource; readonly key: ObjectKey; readonly put?: string }[];
   /** All primaries of a namespace (replicasets, replicationcontrollers, deployments). Their counts are read first. */
   readonly primaries?: readonly { readonly resource: CachedResource; readonly namespace: string }[];
   /** Counts to read (first) without the primaries, for rows whose owner chain an effect rests on. */
@@ -164,6 +165,8 @@ export interface IndexRequest {
 
 export interface IndexView {
   readonly rows: readonly { readonly resource: CachedResource; readonly row: Row }[];
+  /** Rows that are at the version about to be put, or newer. */
+  readonly current?: readonly { readonly resource: CachedResource; readonly row: Omit<Row, "object"> }[];
   readonly primaries: readonly { readonly resource: CachedResource; readonly namespace: string; readonly rows: readonly Row[] }[];
   readonly counts: readonly NamespaceCount[];
 }

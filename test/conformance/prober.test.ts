@@ -19,8 +19,8 @@ import { afterEach, beforeAll, describe, expect, it } from "vitest";
 
 import { createProber } from "../../shared/adapters/prober/prober.ts";
 import { firstTarget } from "../../shared/adapters/prober/target.ts";
-import { hookRequest } from "../../shared/kubelet/hook-request.ts";
-import { probeRequest } from "../../shared/kubelet/probe-request.ts";
+import { hookRequest } from "../../shared/kubelet/probe/hook-request.ts";
+import { probeRequest } from "../../shared/kubelet/probe/probe-request.ts";
 import type { GrpcProbe, HttpProbe, ProbeOutcome } from "../../shared/ports/prober.ts";
 
 const LOOPBACK = "127.0.0.1";

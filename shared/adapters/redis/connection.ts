@@ -1,5 +1,6 @@
 /** The one place that talks to ioredis. */
 import type { Cluster, Redis } from "ioredis";
+import { oneWritePerTurn } from "./one-write.ts";
 import { SCRIPTS } from "./scripts/load.ts";
 import type { ScriptName } from "./scripts/load.ts";
 
@@ -26,10 +27,12 @@ export function connect(client: Redis | Cluster): Connection {
   for (const [name, parts] of Object.entries(SCRIPTS)) client.defineCommand(PREFIX + name, { lua: chunk(parts) });
   // ioredis adds the commands to the object at run time, and flattens arrays among their arguments.
   const commands = client as unknown as Readonly<Record<string, Command>>;
+  const beforeCommand = oneWritePerTurn(client);
   return {
     async run(script, keys, args) {
       const command = commands[PREFIX + script];
       if (!command) throw new Error(`script ${script} is not defined`);
+      beforeCommand();
       return command.call(client, keys.length, keys, args);
     },
     fields: (key, fields) => client.hmget(key, ...fields),

@@ -1,6 +1,6 @@
 /** The index: rows, slices, look-ups, packs and manifests (informer §11). */
 import { laneOf } from "../../api/lane.ts";
-import { isResourceVersion } from "../../api/resource-version.ts";
+import { compareResourceVersions, isResourceVersion } from "../../api/resource-version.ts";
 import { CACHED_RESOURCES, CONTROLLER_INFO, CONTROLLERS, controllerOf, splitKey } from "../../api/resources.ts";
 import type { CachedResource, ObjectKey } from "../../api/resources.ts";
 import type { ApplyResult, IndexRequest, IndexStore, IndexView, ManifestRow, NamespaceCount, Row, SliceRef } from "../../ports/store.ts";
@@ -168,6 +168,7 @@ function ownerOf(ref: SliceRef): string | undefined {
 interface Wanted {
   readonly resource: CachedResource;
   readonly key: ObjectKey;
+  readonly put?: string;
   /** Place in the answer. */
   readonly index: number;
 }
@@ -178,11 +179,19 @@ interface Place {
   readonly owner: string | undefined;
 }
 
-/** Counts and rows first, then the objects from the slices that the rows name; what moved meanwhile is read again. */
+interface FoundRow extends Place, Wanted {
+  readonly row: Omit<Row, "object">;
+}
+
+/**
+ * Counts and rows first, then the objects from the slices that the rows name; what moved meanwhile is read again. When all rows
+ * are current, as those of our own writes are, the first half is all.
+ */
 async function readIndex(context: Context, request: IndexRequest): Promise<IndexView> {
   const namespaces = request.primaries ?? [];
   const wantedCounts = unique([...(request.counts ?? []), ...namespaces].map(({ resource, namespace }) => ({ resource, namespace })));
   const rows: (IndexView["rows"][number] | undefined)[] = [];
+  const current: NonNullable<IndexView["current"]>[number][] = [];
   const primaries = namespaces.map(({ resource, namespace }) => ({ resource, namespace, rows: [] as Row[] }));
   let counts: readonly NamespaceCount[] | undefined;
   let wanted = (request.rows ?? []).map((row, index) => ({ ...row, index }));
@@ -190,23 +199,28 @@ async function readIndex(context: Context, request: IndexRequest): Promise<Index
     const first = await readPlaces(context, wanted, round === 0 ? wantedCounts : [], round === 0 ? namespaces : []);
     counts ??= wantedCounts.map(({ resource, namespace }, i) => ({ resource, namespace, count: first?.counts[i] ?? 0 }));
     if (!first) break;
-    const places = [...first.rows, ...first.primaries.flat()];
+    const isCurrent = ({ put, row }: (typeof first.rows)[number]): boolean =>
+      put !== undefined && compareResourceVersions(row.rv, put) >= 0;
+    current.push(...first.rows.filter(isCurrent).map(({ resource, row }) => ({ resource, row })));
+    const older = first.rows.filter((place) => !isCurrent(place));
+    const places = [...older, ...first.primaries.flat()];
     const found = await readObjects(context, places);
-    first.rows.forEach((place, i) => {
+    older.forEach((place, i) => {
       const row = found[i];
       if (row) rows[place.index] = { resource: place.resource, row };
     });
-    let at = first.rows.length;
+    let at = older.length;
     first.primaries.forEach((namespace, i) => {
       for (const row of found.slice(at, at + namespace.length)) if (row) primaries[i]?.rows.push(row);
       at += namespace.length;
     });
     // A primary that moved meanwhile changed its namespace's count, so the caller's step will be refused anyway (I8).
-    wanted = first.rows.filter((_, i) => !found[i]);
+    wanted = older.filter((_, i) => !found[i]);
     if (wanted.length === 0) break;
   }
   return {
     rows: rows.filter((row) => row !== undefined),
+    current,
     primaries: primaries.map(({ rows: each, ...rest }) => ({ ...rest, rows: each.toSorted(byKey) })),
     counts: counts ?? [],
   };
@@ -218,8 +232,7 @@ async function readPlaces(
   counts: readonly { readonly resource: CachedResource; readonly namespace: string }[],
   namespaces: readonly { readonly resource: CachedResource; readonly namespace: string }[],
 ): Promise<
-  | { readonly counts: readonly number[]; readonly rows: readonly (Place & Wanted)[]; readonly primaries: readonly (readonly Place[])[] }
-  | undefined
+  { readonly counts: readonly number[]; readonly rows: readonly FoundRow[]; readonly primaries: readonly (readonly Place[])[] } | undefined
 > {
   if (rows.length + counts.length + namespaces.length === 0) return { counts: [], rows: [], primaries: [] };
   const resources = [...new Set(rows.map((row) => row.resource))];
@@ -256,7 +269,9 @@ async function readPlaces(
     counts: asList(countReplies).map(asNumber),
     rows: order.flatMap((row, i) => {
       const text = texts[i];
-      return typeof text === "string" ? [{ ...row, owner: parseRow(row.key, text).owner }] : [];
+      if (typeof text !== "string") return [];
+      const parsed = parseRow(row.key, text);
+      return [{ ...row, owner: parsed.owner, row: parsed }];
     }),
     primaries: asList(namespaceReplies).map((reply, i) =>
       asPairs(reply).map(([key, u]) => ({ resource: namespaces[i]?.resource ?? "replicasets", key, owner: parsePrimary(u).ownerUid })),

@@ -343,6 +343,18 @@ export function indexCases(open: OpenRig): void {
     expect(orphans?.map((row) => row.key)).toEqual(["other/lone"]);
     expect((await rig.store.readLane("pods", 0)).map((row) => row.key)).toEqual(["other/lone", "shop/a", "shop/b", "shop/c"]);
     expect((await rig.store.readLane("pods", 0))[1]).toEqual({ key: "shop/a", uid: "uid-a", rv: "11", owner: "u1", gone: false });
+    const puts = { "shop/a": "11", "shop/b": "1", "shop/c": "9223372036854775808", "shop/none": "5" } as const;
+    const known = await rig.store.readIndex({
+      rows: Object.entries(puts).map(([key, rv]) => ({ resource: "pods" as const, key: key as `shop/${string}`, put: rv })),
+    });
+    expect(known.current).toEqual(
+      expect.arrayContaining([
+        { resource: "pods", row: { key: "shop/a", uid: "uid-a", rv: "11", owner: "u1", gone: false } },
+        { resource: "pods", row: expect.objectContaining({ key: "shop/b" }) },
+      ]),
+    );
+    expect(known.current).toHaveLength(2);
+    expect(known.rows.map(({ row }) => [row.key, row.object === undefined])).toEqual([["shop/c", false]]);
     const view = await rig.store.readIndex({
       rows: [
         { resource: "pods", key: "shop/a" },

@@ -15,8 +15,14 @@ function storeOf(...objects: readonly (readonly [CachedResource, Cached])[]) {
   const readIndex = async (request: IndexRequest): Promise<IndexView> => {
     asked.push(request);
     const counts = [...(request.counts ?? []), ...(request.primaries ?? [])];
+    const found = (request.rows ?? []).flatMap((each) =>
+      rows
+        .filter(({ resource, row }) => each.resource === resource && each.key === row.key)
+        .map((place) => ({ ...place, current: each.put !== undefined && Number(place.row.rv) >= Number(each.put) })),
+    );
     return {
-      rows: rows.filter(({ resource, row }) => request.rows?.some((each) => each.resource === resource && each.key === row.key)),
+      rows: found.filter(({ current }) => !current),
+      current: found.filter(({ current }) => current),
       primaries: (request.primaries ?? []).map((each) => ({
         ...each,
         rows: rows.filter(({ resource }) => resource === each.resource).map(({ row }) => row),
@@ -90,6 +96,42 @@ describe("prepareChanges", () => {
       { resource: "deployments", namespace: "shop", count: 7 },
     ]);
     expect(store.asked).toHaveLength(3);
+  });
+
+  it("[informer A4] a put that the row is not older than concerns nobody, and comes again should the row have moved", async () => {
+    const rs = cachedReplicaSet();
+    const cached = cachedPod({ name: "a", resourceVersion: "5", owner: ownedBy("ReplicaSet", rs) });
+    const store = storeOf(["pods", cached]);
+    const asked: string[] = [];
+    const table: AffectedKeys = ({ new: after }) => {
+      if (after && "name" in after) asked.push(`${after.name} ${after.resourceVersion}`);
+      return [{ controller: "replicaset", key: "shop/web", uid: rs.metadata.uid, urgency: "act" }];
+    };
+    for (const resourceVersion of ["4", "5"]) {
+      const { items } = await prepareChanges(store, [table], "pods", [put({ ...cached, resourceVersion })]);
+      expect(items).toMatchObject([
+        { rv: resourceVersion, expected: { rv: "5", uid: "uid-a", owner: rs.metadata.uid }, effects: [], counted: false, lowers: [] },
+      ]);
+    }
+    expect(asked).toEqual([]);
+    const { items } = await prepareChanges(store, [table], "pods", [put({ ...cached, resourceVersion: "6" })]);
+    expect(asked).toEqual(["a 6"]);
+    expect(items[0]?.effects).toHaveLength(1);
+  });
+
+  it("a decision that looks up a row whose own put changes nothing is shown its object", async () => {
+    const [older, newer] = [
+      cachedReplicaSet({ name: "older", resourceVersion: "1" }),
+      cachedReplicaSet({ name: "newer", resourceVersion: "9" }),
+    ];
+    const store = storeOf(["replicasets", older], ["replicasets", newer]);
+    let seen: Cached | undefined;
+    const table: AffectedKeys = (_, lookups) => {
+      seen = lookups.get("replicasets", "shop/newer");
+      return [];
+    };
+    await prepareChanges(store, [table], "replicasets", [put(newer), put(cachedReplicaSet({ name: "older", resourceVersion: "2" }))]);
+    expect(seen).toEqual(newer);
   });
 
   it("ends with an error when a decision never stops asking", async () => {
@@ -202,7 +244,9 @@ describe("prepareChanges", () => {
     { name: "gets a controller", before: rs, after: cachedReplicaSet({ owner: ownedBy("Deployment", cachedDeployment()) }), want: true },
     { name: "is resized", before: rs, after: resized, want: false },
   ])("[informer T44] the namespace's count moves when a primary $name: $want", async ({ before, after, want }) => {
-    const change: Change = after ? put(after) : { type: "delete", key: "shop/web", uid: rs.metadata.uid, rv: "2", object: undefined };
+    const change: Change = after
+      ? { ...put(after), rv: "999" }
+      : { type: "delete", key: "shop/web", uid: rs.metadata.uid, rv: "2", object: undefined };
     const { items } = await prepareChanges(storeOf(...(before ? [["replicasets", before] as const] : [])), [none], "replicasets", [change]);
     expect(items[0]?.counted).toBe(want);
   });
