@@ -335,7 +335,8 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
     expect(readdirSync(outside)).toEqual([]);
   });
 
-  it.runIf(mounts)("holds on to a subPath that a container exchanges for a link afterwards", async () => {
+  it("holds on to a subPath that a container exchanges for a link afterwards", async ({ skip }) => {
+    skip(!mounts, "without mounts a subPath is its checked path, which can be exchanged");
     const volume = await r.files.makeEmptyDir(place("e", "empty-dir"));
     const path = await r.files.makeSubPath(volume, "sub");
     writeFileSync(join(volume, "sub/data"), "x");
