@@ -249,6 +249,8 @@ await whereNodesCanRun("a Deployment on nodes of ours", () => {
     });
 
     it("is deleted, and leaves nothing on its nodes", async () => {
+      const groups = await Promise.all(nodes.map(async (node) => (await node.leftovers()).cgroups));
+      expect(groups.flat()).not.toEqual([]);
       await cluster.kubectl("delete", "deployment", "web", "--timeout=60s");
       await eventually("no pod is left", async () => (await cluster.list(PODS)).length === 0, 60_000);
       for (const node of nodes) {
@@ -266,12 +268,14 @@ await whereNodesCanRun("a Deployment on nodes of ours", () => {
               sandboxes: (await node.cri.listPodSandbox()).length,
               ...(await node.leftovers()),
             };
-            expect(left).toEqual({ containers: 0, sandboxes: 0, directories: [], logs: [], links: [] });
+            expect(left).toEqual({ containers: 0, sandboxes: 0, directories: [], logs: [], links: [], cgroups: [] });
             return true;
           },
           COLLECTED_MS_MAX,
         );
-      measured(`dead containers, sandboxes and logs were collected after ${((performance.now() - from) / 1000).toFixed(0)} s`);
+      measured(
+        `dead containers, sandboxes, logs and control groups were collected after ${((performance.now() - from) / 1000).toFixed(0)} s`,
+      );
     });
 
     it("never made a node ask for what it may not do", async () => {

@@ -37,7 +37,7 @@ export interface NodeAgent {
   /** What the runtime has of a pod, or of all. */
   containers(podUid?: string): Promise<readonly Container[]>;
   /** UIDs of pods that have a directory, names of log directories, and of links to logs. */
-  leftovers(): Promise<{ readonly directories: readonly string[]; readonly logs: readonly string[]; readonly links: readonly string[] }>;
+  leftovers(): Promise<{ readonly [what in "directories" | "logs" | "links" | "cgroups"]: readonly string[] }>;
   /** Agent, containers and all. */
   stop(): Promise<void>;
 }
@@ -132,7 +132,8 @@ async function startNode({ plane }: Cluster, name: string): Promise<NodeAgent> {
         const [directories = [], logs = [], links = []] = await Promise.all(
           ["kubelet/pods", "pods", "containers"].map((of) => namesIn(folder(of))),
         );
-        return { directories, logs, links };
+        const cgroups = await podCgroups(containerd.cgroupParent);
+        return { directories, logs, links, cgroups };
       },
       async stop() {
         await running().stop();
@@ -163,6 +164,15 @@ async function authorityOf(kubeconfig: string): Promise<Buffer> {
 }
 
 /** A folder that nobody made yet has none. */
+/** Control groups of pods below `parent`, in any hierarchy. */
+async function podCgroups(parent: string): Promise<readonly string[]> {
+  const mount = "/sys/fs/cgroup";
+  const below = async (folder: string): Promise<readonly string[]> =>
+    await readdir(join(folder, parent), { recursive: true }).catch(() => []);
+  const found = await Promise.all([mount, ...(await namesIn(mount)).map((name) => join(mount, name))].map(below));
+  return [...new Set(found.flat().filter((path) => /(?:^|\/)pod[0-9a-f-]+$/u.test(path)))];
+}
+
 async function namesIn(folder: string): Promise<readonly string[]> {
   return await readdir(folder).catch(() => []);
 }
