@@ -7,14 +7,13 @@
  * L3 It and the functions it started are one process group. A guard kills that group when we are gone, however we went.
  */
 import { spawn } from "node:child_process";
-import type { ChildProcess } from "node:child_process";
 import { mkdtemp, open, readFile, rm } from "node:fs/promises";
 import { createServer } from "node:net";
-import type { Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
+import { endOf, startGuard } from "./guard.ts";
 import { localStackVenv } from "./venv.ts";
 
 export interface LocalStack {
@@ -54,7 +53,12 @@ export async function startLocalStack(options: LocalStackOptions = {}): Promise<
   const port = options.port ?? (await freePort());
   const directory = await mkdtemp(join(tmpdir(), "deltaloop-localstack-"));
   const logFile = options.logFile ?? join(directory, "localstack.log");
-  const guard = startGuard(directory);
+  const guard = startGuard({
+    name: "localstack-guard",
+    script: GUARD,
+    parameters: [directory],
+    onGone: () => say("its guard is gone; nothing ends it if we are killed"),
+  });
   const log = await open(logFile, "a");
   const child = spawn(venv.python, ["-m", "localstack.runtime.main"], {
     cwd: directory,
@@ -66,7 +70,7 @@ export async function startLocalStack(options: LocalStackOptions = {}): Promise<
   const ended = endOf(child);
   await log.close();
   const pid = child.pid;
-  if (pid !== undefined) guard.watch(pid);
+  if (pid !== undefined) guard.tell(String(pid));
   const endpoint = `http://${HOST}:${port}`;
 
   async function stop(): Promise<void> {
@@ -155,42 +159,9 @@ function killGroup(pid: number): void {
   }
 }
 
-interface Guard {
-  watch(pid: number): void;
-  dismiss(): Promise<void>;
-}
-
-/** A shell whose input is a pipe from us: when that closes, it kills the group it was last told and removes the folder (L3). */
-function startGuard(directory: string): Guard {
-  const script =
-    'trap "" INT TERM HUP; while read -r line; do pid=$line; done; [ -z "$pid" ] || kill -KILL "-$pid"; sleep 0.2; rm -rf -- "$1"';
-  const guard = spawn("/bin/sh", ["-c", script, "localstack-guard", directory], {
-    cwd: "/",
-    stdio: ["pipe", "ignore", "ignore"],
-    detached: true,
-  });
-  const ended = endOf(guard);
-  guard.unref();
-  // A piped stdin is a Socket at run time; its declared type is wider.
-  const pipe = guard.stdin as Socket;
-  pipe.unref();
-  pipe.on("error", () => say("its guard is gone; nothing ends it if we are killed"));
-  return {
-    watch: (pid) => void pipe.write(`${pid}\n`),
-    async dismiss() {
-      guard.ref();
-      guard.kill("SIGKILL"); // before its pipe closes, or it would do its work
-      await ended;
-    },
-  };
-}
-
-async function endOf(child: ChildProcess): Promise<string> {
-  return await new Promise((resolve) => {
-    child.once("error", (error) => resolve(error.message));
-    child.once("exit", (code, signal) => resolve(signal ?? `exit code ${code}`));
-  });
-}
+/** Kills the group that it was last told and removes the folder (L3). */
+const GUARD =
+  'trap "" INT TERM HUP; while read -r line; do pid=$line; done; [ -z "$pid" ] || kill -KILL "-$pid"; sleep 0.2; rm -rf -- "$1"';
 
 async function freePort(): Promise<number> {
   const server = createServer();

@@ -5,10 +5,10 @@
  *    it ends processes by pid, and only those whose command line names that directory, or that are in that cgroup.
  * G2 it may run at any moment and any number of times.
  */
-import { execFile, spawn } from "node:child_process";
-import type { Socket } from "node:net";
+import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 
+import { startGuard as startWatcher } from "../../infra/local/guard.ts";
 import type { NodeIdentity } from "./identity.ts";
 
 /**
@@ -68,24 +68,11 @@ export interface Guard {
 
 export function startGuard(identity: NodeIdentity): Guard {
   const env = environment(identity);
-  const watcher = spawn("/bin/sh", ["-c", WATCH, "containerd-guard"], {
-    cwd: "/",
-    stdio: ["pipe", "ignore", "ignore"],
-    detached: true,
-    env,
-  });
-  const ended = new Promise((resolve) => watcher.once("exit", resolve));
-  watcher.unref();
-  // A piped stdin is a Socket at run time; its declared type is wider.
-  const pipe = watcher.stdin as Socket;
-  pipe.unref();
-  pipe.on("error", () => {});
+  const watcher = startWatcher({ name: "containerd-guard", script: WATCH, env });
   return {
     async end() {
       await promisify(execFile)("/bin/sh", ["-c", `${CLEAN} clean`, "containerd-clean"], { cwd: "/", env });
-      watcher.ref();
-      watcher.kill("SIGKILL"); // before its pipe closes, or it would do the work again
-      await ended;
+      await watcher.dismiss();
     },
   };
 }

@@ -1,7 +1,7 @@
-import { type ChildProcess, spawn } from "node:child_process";
+import { spawn } from "node:child_process";
 import { open, readFile } from "node:fs/promises";
-import type { Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
+import { endOf } from "../../infra/local/guard.ts";
 
 /** How much of a log goes into an error message. */
 const LOG_LINES_SHOWN = 15;
@@ -31,7 +31,7 @@ export class ComponentEndedError extends Error {
 
 /**
  * Starts a program with its output appended to `logFile`. It gets a session of its own, so that Ctrl-C in a terminal
- * reaches the one who started the control plane and not its parts; what ends them with their parent is the Guard.
+ * reaches the one who started the control plane and not its parts; what ends them with their parent is a guard.
  */
 export async function startComponent(
   command: string,
@@ -80,53 +80,6 @@ export async function waitUntilReady(
     }
     await sleep(pollMs);
   }
-}
-
-/** Ends what it watches when the process that made it is gone. */
-interface Guard {
-  /** From now on exactly these processes are to be killed if we vanish. */
-  watch(pids: readonly number[]): void;
-  /** Sends the guard home; call it when nothing it watches runs any more. */
-  dismiss(): Promise<void>;
-}
-
-/**
- * A shell that outlives us by a moment. Its input is a pipe from us, on which each line lists the pids to kill; when
- * the pipe closes, for whatever reason (exit, crash, SIGKILL), it kills those of the last line and removes `directory`.
- * A handler on `exit` would not run when we are killed, nor when a test runner terminates its worker.
- */
-export function startGuard(directory: string): Guard {
-  const script = 'trap "" INT TERM HUP; while read -r line; do pids=$line; done; [ -z "$pids" ] || kill -KILL $pids; rm -rf -- "$1"';
-  const guard = spawn("/bin/sh", ["-c", script, "control-plane-guard", directory], {
-    cwd: "/",
-    stdio: ["pipe", "ignore", "ignore"],
-    detached: true,
-  });
-  const ended = endOf(guard);
-  guard.unref();
-  // A piped stdin is a Socket at run time; its declared type is wider.
-  const pipe = guard.stdin as Socket;
-  pipe.unref();
-  pipe.on("error", (error) => {
-    process.stderr.write(`control plane: its guard is gone (${error.message}); nothing ends it if we are killed\n`);
-  });
-  return {
-    watch(pids) {
-      pipe.write(`${pids.join(" ")}\n`);
-    },
-    async dismiss() {
-      guard.ref();
-      guard.kill("SIGKILL"); // before its pipe closes, or it would do its work
-      await ended;
-    },
-  };
-}
-
-async function endOf(child: ChildProcess): Promise<string> {
-  return await new Promise((resolve) => {
-    child.once("error", (error) => resolve(error.message));
-    child.once("exit", (code, signal) => resolve(signal ?? `exit code ${code}`));
-  });
 }
 
 async function logOf({ logFile }: { readonly logFile: string }): Promise<string> {

@@ -1,9 +1,13 @@
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { type Component, startComponent, startGuard } from "./component.ts";
+import { startGuard } from "../../infra/local/guard.ts";
+import { type Component, startComponent } from "./component.ts";
 
 /** Between SIGTERM and SIGKILL. */
 const STOP_GRACE_MS = 4000;
+
+/** Each line lists all pids that are to be killed if we vanish; the folder goes with them. */
+const GUARD = 'trap "" INT TERM HUP; while read -r line; do pids=$line; done; [ -z "$pids" ] || kill -KILL $pids; rm -rf -- "$1"';
 
 /** The running components and their guard, so that one place knows who must be ended. */
 export interface Parts {
@@ -19,12 +23,17 @@ export interface Parts {
 
 /** No component runs yet, but the guard is on duty from here on and removes `directory` if we vanish. */
 export function createParts(directory: string, logFolder: string): Parts {
-  const guard = startGuard(directory);
+  const guard = startGuard({
+    name: "control-plane-guard",
+    script: GUARD,
+    parameters: [directory],
+    onGone: ({ message }) => process.stderr.write(`control plane: its guard is gone (${message}); nothing ends it if we are killed\n`),
+  });
   const running = new Map<string, Component>();
   const startedOnce = new Set<string>();
   const stopping = new Set<Component>();
   let reporting = false;
-  const tellGuard = (): void => guard.watch([...running.values()].map((component) => component.pid));
+  const tellGuard = (): void => guard.tell([...running.values()].map((component) => component.pid).join(" "));
 
   async function end(name: string): Promise<void> {
     const component = running.get(name);
