@@ -2,9 +2,6 @@
  * The SQS adapters through the real AWS SDK, over HTTP, against fauxqs. Catches: lost ids in partial failures, batches SQS
  * would refuse, attributes not asked for, delays in the wrong unit, queues that cannot be created twice.
  */
-import { setTimeout } from "node:timers/promises";
-
-import { GetQueueAttributesCommand, SetQueueAttributesCommand } from "@aws-sdk/client-sqs";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 import { sqsClient } from "../../shared/adapters/sqs/client.ts";
@@ -16,13 +13,10 @@ import type { Doorbell, DoorbellMessage } from "../../shared/ports/doorbells.ts"
 import { spawnFauxqs, startFauxqs } from "../../shared/local/fauxqs.ts";
 import type { LocalSqs } from "../../shared/local/fauxqs.ts";
 import { createQueues } from "../../shared/local/queues.ts";
-import type { LocalQueues } from "../../shared/local/queues.ts";
-import { deltaQueueConformance } from "./delta-queue.ts";
-import { doorbellsConformance } from "./doorbells.ts";
+import { doorbellUrls, freshQueues, sqsPortsConformance } from "./sqs-ports.ts";
 
 let sqs: LocalSqs;
 let client: ReturnType<typeof sqsClient>;
-let prefixes = 0;
 beforeAll(async () => {
   sqs = await startFauxqs();
   client = sqsClient({ endpoint: sqs.endpoint });
@@ -32,19 +26,14 @@ afterAll(async () => {
   await sqs.stop();
 });
 
-const queues = (): Promise<LocalQueues> => createQueues(client, `t${++prefixes}`);
-
 async function setUp() {
-  const { deltas, doorbells } = await queues();
+  const queues = await freshQueues(client);
+  const { url: queueUrl } = queues.deltas;
   return {
-    deltas,
-    queue: createSqsDeltaQueue(client, { queueUrl: deltas.url }),
-    source: createSqsMessageSource(client, { queueUrl: deltas.url }),
-    urls: {
-      deployment: doorbells.deployment.url,
-      replicaset: doorbells.replicaset.url,
-      replicationcontroller: doorbells.replicationcontroller.url,
-    },
+    deltas: queues.deltas,
+    queue: createSqsDeltaQueue(client, { queueUrl }),
+    source: createSqsMessageSource(client, { queueUrl }),
+    urls: doorbellUrls(queues),
   };
 }
 
@@ -59,54 +48,9 @@ async function drain(source: ReturnType<typeof createSqsMessageSource>): Promise
   }
 }
 
-deltaQueueConformance("fauxqs through the AWS SDK", async () => {
-  const { deltas, queue, source } = await setUp();
-  // A thousand receives are the production value; five show the same.
-  const maxReceiveCount = 5;
-  const dead = createSqsMessageSource(client, { queueUrl: deltas.deadLetterUrl });
-  const { Attributes } = await client.send(new GetQueueAttributesCommand({ QueueUrl: deltas.deadLetterUrl, AttributeNames: ["QueueArn"] }));
-  const RedrivePolicy = JSON.stringify({ deadLetterTargetArn: Attributes?.QueueArn, maxReceiveCount });
-  await client.send(new SetQueueAttributesCommand({ QueueUrl: deltas.url, Attributes: { RedrivePolicy } }));
-  const deadLetters = async () => (await dead.receive({ max: 10, waitMs: 0 })).map(({ body }) => body);
-  return { queue, source, maxReceiveCount, deadLetters, close: async () => {} };
-});
-
-doorbellsConformance("fauxqs through the AWS SDK", async () => {
-  const { urls } = await setUp();
-  const source = (queueUrl: string) => createSqsMessageSource(client, { queueUrl });
-  return {
-    doorbells: createSqsDoorbells(client, { queueUrls: urls, cid: "5d3f" }),
-    cluster: "5d3f",
-    sources: {
-      deployment: source(urls.deployment),
-      replicaset: source(urls.replicaset),
-      replicationcontroller: source(urls.replicationcontroller),
-    },
-    elapse: setTimeout,
-    virtual: false,
-    close: async () => {},
-  };
-});
+sqsPortsConformance("fauxqs", () => client);
 
 describe("queues", () => {
-  it("are created with what the spec asks for, and again without complaint", async () => {
-    const first = await createQueues(client, "same");
-    expect(await createQueues(client, "same")).toEqual(first);
-    const { Attributes } = await client.send(new GetQueueAttributesCommand({ QueueUrl: first.deltas.url, AttributeNames: ["All"] }));
-    expect(Attributes).toMatchObject({
-      FifoQueue: "true",
-      DeduplicationScope: "messageGroup",
-      FifoThroughputLimit: "perMessageGroupId",
-      ContentBasedDeduplication: "false",
-      MaximumMessageSize: "1048576",
-      VisibilityTimeout: "30",
-      MessageRetentionPeriod: "345600",
-      RedrivePolicy: expect.stringContaining('"maxReceiveCount":1000'),
-    });
-    const bell = await client.send(new GetQueueAttributesCommand({ QueueUrl: first.doorbells.replicaset.url, AttributeNames: ["All"] }));
-    expect(bell.Attributes).toMatchObject({ VisibilityTimeout: "360", RedrivePolicy: expect.stringContaining('"maxReceiveCount":5') });
-  });
-
   it("run in a process of their own that ends when told to", async () => {
     const child = await spawnFauxqs();
     const other = sqsClient({ endpoint: child.endpoint });

@@ -1,0 +1,91 @@
+/** The ports' suites over one SQS endpoint through the real AWS SDK, and what the spec asks of its queues: whichever server answers. */
+import { setTimeout } from "node:timers/promises";
+
+import { GetQueueAttributesCommand, SetQueueAttributesCommand } from "@aws-sdk/client-sqs";
+import { describe, expect, it } from "vitest";
+
+import type { sqsClient } from "../../shared/adapters/sqs/client.ts";
+import { createSqsDeltaQueue } from "../../shared/adapters/sqs/delta-queue.ts";
+import { createSqsDoorbells } from "../../shared/adapters/sqs/doorbells.ts";
+import { createSqsMessageSource } from "../../shared/adapters/sqs/message-source.ts";
+import { createQueues } from "../../shared/local/queues.ts";
+import type { LocalQueues } from "../../shared/local/queues.ts";
+import { deltaQueueConformance } from "./delta-queue.ts";
+import { doorbellsConformance } from "./doorbells.ts";
+
+type Client = ReturnType<typeof sqsClient>;
+
+let prefixes = 0;
+
+/** Queues that no other test has seen. */
+export async function freshQueues(client: Client): Promise<LocalQueues> {
+  return await createQueues(client, `t${++prefixes}`);
+}
+
+export function doorbellUrls({ doorbells }: LocalQueues): { readonly [C in keyof LocalQueues["doorbells"]]: string } {
+  const { deployment, replicaset, replicationcontroller } = doorbells;
+  return { deployment: deployment.url, replicaset: replicaset.url, replicationcontroller: replicationcontroller.url };
+}
+
+/** `client` is asked when a test runs: the server starts before. */
+export function sqsPortsConformance(server: string, client: () => Client): void {
+  const source = (queueUrl: string): ReturnType<typeof createSqsMessageSource> => createSqsMessageSource(client(), { queueUrl });
+
+  deltaQueueConformance(`${server} through the AWS SDK`, async () => {
+    const { deltas } = await freshQueues(client());
+    // A thousand receives are the production value; five show the same.
+    const maxReceiveCount = 5;
+    const { Attributes } = await client().send(
+      new GetQueueAttributesCommand({ QueueUrl: deltas.deadLetterUrl, AttributeNames: ["QueueArn"] }),
+    );
+    const RedrivePolicy = JSON.stringify({ deadLetterTargetArn: Attributes?.QueueArn, maxReceiveCount });
+    await client().send(new SetQueueAttributesCommand({ QueueUrl: deltas.url, Attributes: { RedrivePolicy } }));
+    return {
+      queue: createSqsDeltaQueue(client(), { queueUrl: deltas.url }),
+      source: source(deltas.url),
+      maxReceiveCount,
+      deadLetters: async () => (await source(deltas.deadLetterUrl).receive({ max: 10, waitMs: 0 })).map(({ body }) => body),
+      close: async () => {},
+    };
+  });
+
+  doorbellsConformance(`${server} through the AWS SDK`, async () => {
+    const urls = doorbellUrls(await freshQueues(client()));
+    return {
+      doorbells: createSqsDoorbells(client(), { queueUrls: urls, cid: "5d3f" }),
+      cluster: "5d3f",
+      sources: {
+        deployment: source(urls.deployment),
+        replicaset: source(urls.replicaset),
+        replicationcontroller: source(urls.replicationcontroller),
+      },
+      elapse: setTimeout,
+      virtual: false,
+      close: async () => {},
+    };
+  });
+
+  describe(`queues on ${server}`, () => {
+    it("are created with what the spec asks for, and again without complaint", async () => {
+      const first = await createQueues(client(), "same");
+      expect(await createQueues(client(), "same")).toEqual(first);
+      const attributesOf = async (QueueUrl: string) =>
+        (await client().send(new GetQueueAttributesCommand({ QueueUrl, AttributeNames: ["All"] }))).Attributes;
+      const deltas = await attributesOf(first.deltas.url);
+      expect(deltas).toMatchObject({
+        FifoQueue: "true",
+        DeduplicationScope: "messageGroup",
+        FifoThroughputLimit: "perMessageGroupId",
+        ContentBasedDeduplication: "false",
+        MaximumMessageSize: "1048576",
+        VisibilityTimeout: "30",
+        MessageRetentionPeriod: "345600",
+      });
+      const bell = await attributesOf(first.doorbells.replicaset.url);
+      expect(bell).toMatchObject({ VisibilityTimeout: "360" });
+      // Servers differ in whether they answer the count as a number or as a text.
+      const receivesOf = (redrive = "{}"): number => Number((JSON.parse(redrive) as { maxReceiveCount?: unknown }).maxReceiveCount); // a redrive policy
+      expect([receivesOf(deltas?.["RedrivePolicy"]), receivesOf(bell?.["RedrivePolicy"])]).toEqual([1000, 5]);
+    });
+  });
+}
