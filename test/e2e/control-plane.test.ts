@@ -3,7 +3,7 @@
  * other controllers missing, identities that are not those of a real cluster, and processes or files left behind.
  */
 import { spawn } from "node:child_process";
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -12,6 +12,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { controlPlaneBinaries, KUBERNETES_VERSION } from "../envtest/binaries.ts";
 import { type ControlPlane, startControlPlane } from "../envtest/control-plane.ts";
+import { isRunning } from "../support/e2e.ts";
 
 /** For a start (4 s) beside other test runs; binaries are built, if need be, before any test's clock starts. */
 const START_TIMEOUT_MS = 120_000;
@@ -193,20 +194,6 @@ async function until(holds: () => boolean | Promise<boolean>, what: string): Pro
   while (!(await holds())) {
     if (performance.now() > giveUpAt) throw new Error(`not within ${WAIT_MAX_MS} ms: ${what}`);
     await sleep(100);
-  }
-}
-
-/** A zombie has ended: the test's machine may have no init that collects the children of a killed parent at once. */
-function isRunning(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-  } catch {
-    return false;
-  }
-  try {
-    return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, "utf8"));
-  } catch {
-    return process.platform !== "linux"; // elsewhere there is no /proc, and the signal got through
   }
 }
 

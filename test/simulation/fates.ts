@@ -3,6 +3,7 @@
  * never answer again. What a call has reached by then stays done.
  */
 import type { Clock } from "../../shared/ports/clock.ts";
+import { eachAnswer } from "../support/each-answer.ts";
 
 export interface FateOptions {
   readonly clock: Clock;
@@ -40,7 +41,7 @@ export class Fate {
         return (...parameters: readonly unknown[]): unknown => {
           const answer: unknown = Reflect.apply(value, target, parameters);
           if (answer instanceof Promise) return this.#answer(answer);
-          return isStream(answer) ? this.#each(answer) : answer;
+          return isStream(answer) ? eachAnswer(answer, (next) => this.#answer(next)) : answer;
         };
       },
     });
@@ -49,19 +50,6 @@ export class Fate {
   clock(): Clock {
     const { clock } = this.#options;
     return { now: () => clock.now(), after: (ms, signal) => this.#thawed(clock.after(ms, signal)) };
-  }
-
-  async *#each<T>(items: AsyncIterable<T>): AsyncGenerator<T> {
-    const iterator = items[Symbol.asyncIterator]();
-    try {
-      for (;;) {
-        const { done, value } = await this.#answer(iterator.next());
-        if (done === true) return;
-        yield value;
-      }
-    } finally {
-      await iterator.return?.();
-    }
   }
 
   /** An answer arrives, or does not: fate strikes between the deed and its being known. */

@@ -3,6 +3,7 @@
  * call has done by then stays done.
  */
 import type { Clock } from "../../../shared/ports/clock.ts";
+import { eachAnswer } from "../each-answer.ts";
 
 export interface Call {
   readonly port: "cri" | "kube" | "files" | "cgroups" | "prober";
@@ -64,21 +65,8 @@ export class Life {
       return this.#answer(fate.after.then(() => (this.isOver ? never() : execute())));
     }
     const answer = execute();
-    if (isStream(answer)) return this.#each(answer);
+    if (isStream(answer)) return eachAnswer(answer, (next) => this.#answer(next));
     return answer instanceof Promise ? this.#answer(answer, fate === "dieAfter") : answer;
-  }
-
-  async *#each<T>(items: AsyncIterable<T>): AsyncGenerator<T> {
-    const iterator = items[Symbol.asyncIterator]();
-    try {
-      for (;;) {
-        const { done, value } = await this.#answer(iterator.next());
-        if (done === true) return;
-        yield value;
-      }
-    } finally {
-      await iterator.return?.();
-    }
   }
 
   async #answer<T>(answer: Promise<T>, isLast = false): Promise<T> {

@@ -95,6 +95,14 @@ const OPTIONS: NodeOptions = {
   clusterDomain: "cluster.local",
 };
 
+/** One whose agent has been up for two seconds. */
+export async function startedNode(options: NodeRigOptions = {}): Promise<NodeRig> {
+  const rig = new NodeRig(options);
+  rig.start();
+  await rig.advance(2_000);
+  return rig;
+}
+
 export class NodeRig {
   readonly clock: VirtualClock = createVirtualClock(START_MS);
   readonly server: ApiServer;

@@ -1,5 +1,6 @@
 /** A node as an agent knows it when it starts, and what its machine has. */
 import { deepFreeze } from "../../../shared/api/freeze.ts";
+import type { MachineFacts } from "../../../shared/kubelet/node/node-object.ts";
 import type { NodeOptions, NodeResources } from "../../../shared/kubelet/node-options.ts";
 
 export const OPTIONS: NodeOptions = deepFreeze({
@@ -15,6 +16,18 @@ export const OPTIONS: NodeOptions = deepFreeze({
   clusterDns: ["10.1.0.10"],
   clusterDomain: "cluster.local",
 });
+
+/** What a machine says of itself beside what it has. */
+export const FACTS = {
+  hostname: "box",
+  os: "linux",
+  architecture: "amd64",
+  kernelVersion: "6.1.0",
+  osImage: "Debian GNU/Linux 12 (bookworm)",
+  machineId: "m",
+  systemUuid: "s",
+  bootId: "b",
+} as const satisfies Omit<MachineFacts, "resources">;
 
 /** 4 CPUs, 8 GB. */
 export const MACHINE: NodeResources = deepFreeze({ cpuMilli: 4000, memoryBytes: 8_000_000_000, ephemeralStorageBytes: 2 ** 40, pods: 110 });

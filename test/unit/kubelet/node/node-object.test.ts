@@ -12,33 +12,12 @@ import type { JsonObject } from "../../../../shared/local/api-server/json.ts";
 import { applyStrategicMergePatch } from "../../../../shared/local/api-server/patch-strategic.ts";
 import type { Image } from "../../../../shared/ports/cri-types.ts";
 import { ago, NOW_MS } from "../fixtures.ts";
+import { FACTS, OPTIONS } from "../node-fixtures.ts";
 
 const GIB = 1024 ** 3;
 const NOW = "2026-03-01T10:00:00Z";
-const options: NodeOptions = {
-  nodeName: "n1",
-  hostIps: ["192.0.2.7", "2001:db8::7"],
-  rootDir: "/var/lib/kubelet",
-  podLogsDir: "/var/log/pods",
-  containerLogsDir: "/var/log/containers",
-  cgroupRoot: "/",
-  cgroupDriver: "cgroupfs",
-  port: 10250,
-  maxPods: 110,
-  clusterDns: [],
-  clusterDomain: "cluster.local",
-};
-const facts = {
-  hostname: "box",
-  os: "linux",
-  architecture: "amd64",
-  kernelVersion: "6.1.0",
-  osImage: "Debian GNU/Linux 12 (bookworm)",
-  machineId: "m",
-  systemUuid: "s",
-  bootId: "b",
-  resources: { cpuMilli: 2000, memoryBytes: 16 * GIB, ephemeralStorageBytes: 61_255_492 * 1024, pods: 110 },
-} as const;
+const options: NodeOptions = { ...OPTIONS, hostIps: ["192.0.2.7", "2001:db8::7"], clusterDns: [] };
+const facts = { ...FACTS, resources: { cpuMilli: 2000, memoryBytes: 16 * GIB, ephemeralStorageBytes: 61_255_492 * 1024, pods: 110 } };
 
 function input(fields: Partial<NodeStatusInput> = {}): NodeStatusInput {
   return { options, facts, runtimeVersion: "containerd://1.6.20", images: [], nowMs: NOW_MS, ...fields };

@@ -4,18 +4,11 @@ import type { ContainerScript } from "../../../../shared/adapters/memory/cri-scr
 import type { ContainerStatusEntry } from "../../../../shared/kubelet/pod.ts";
 import { LABELS } from "../../../../shared/kubelet/labels.ts";
 import type { HttpProbe } from "../../../../shared/ports/prober.ts";
-import { NodeRig } from "../../../support/node-rig/rig.ts";
-import type { NodeRigOptions } from "../../../support/node-rig/rig.ts";
+import { startedNode as node } from "../../../support/node-rig/rig.ts";
+import type { NodeRig } from "../../../support/node-rig/rig.ts";
 
 const APP = { name: "app", image: "app:1" };
 const SECONDS = 1_000;
-
-async function node(options: NodeRigOptions = {}): Promise<NodeRig> {
-  const rig = new NodeRig(options);
-  rig.start();
-  await rig.advance(2 * SECONDS);
-  return rig;
-}
 
 function status(rig: NodeRig, pod: string, container = "app"): ContainerStatusEntry | undefined {
   const { containerStatuses = [], initContainerStatuses = [] } = rig.pod(pod)?.status ?? {};

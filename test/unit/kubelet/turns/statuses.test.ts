@@ -3,18 +3,11 @@ import { expect, test } from "vitest";
 import { CONFIG_ANNOTATIONS } from "../../../../shared/kubelet/labels.ts";
 import { flushStatus } from "../../../../shared/kubelet/turns/statuses.ts";
 import { UnansweredError } from "../../../../shared/ports/errors.ts";
-import { NodeRig } from "../../../support/node-rig/rig.ts";
-import type { NodeRigOptions, SentRequest } from "../../../support/node-rig/rig.ts";
+import { startedNode as node } from "../../../support/node-rig/rig.ts";
+import type { NodeRig, SentRequest } from "../../../support/node-rig/rig.ts";
 
 const APP = { name: "app", image: "app:1" };
 const SECONDS = 1_000;
-
-async function node(options: NodeRigOptions = {}): Promise<NodeRig> {
-  const rig = new NodeRig(options);
-  rig.start();
-  await rig.advance(2 * SECONDS);
-  return rig;
-}
 
 interface SentStatus {
   readonly metadata?: { readonly uid?: string };

@@ -4,19 +4,12 @@ import type { NodeStore, NodeTable } from "../../../../shared/ports/node-store.t
 import { CONFIG_ANNOTATIONS, LABELS } from "../../../../shared/kubelet/labels.ts";
 import { CriError } from "../../../../shared/ports/cri-error.ts";
 import { UnansweredError } from "../../../../shared/ports/errors.ts";
-import { NODE, NodeRig } from "../../../support/node-rig/rig.ts";
-import type { NodeRigOptions } from "../../../support/node-rig/rig.ts";
+import { NODE, startedNode as node } from "../../../support/node-rig/rig.ts";
+import type { NodeRig } from "../../../support/node-rig/rig.ts";
 
 const APP = { name: "app", image: "app:1" };
 const SECONDS = 1_000;
 const TABLES: readonly NodeTable[] = ["workers", "staticPods", "statuses", "reasons", "backOffs", "probes"];
-
-async function node(options: NodeRigOptions = {}): Promise<NodeRig> {
-  const rig = new NodeRig(options);
-  rig.start();
-  await rig.advance(2 * SECONDS);
-  return rig;
-}
 
 /** Of the Events that the agent sent. */
 function reasons(rig: NodeRig): readonly string[] {

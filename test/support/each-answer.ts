@@ -1,0 +1,16 @@
+/** The items of a stream, each handed on as `answer` settles it; the stream is ended however it is left. */
+export async function* eachAnswer<T>(
+  items: AsyncIterable<T>,
+  answer: (next: Promise<IteratorResult<T>>) => Promise<IteratorResult<T>>,
+): AsyncGenerator<T> {
+  const iterator = items[Symbol.asyncIterator]();
+  try {
+    for (;;) {
+      const { done, value } = await answer(iterator.next());
+      if (done === true) return;
+      yield value;
+    }
+  } finally {
+    await iterator.return?.();
+  }
+}
