@@ -4,7 +4,8 @@
  * write-through share it, so a change has the same effects whoever sees it first.
  */
 import type { Cached, CachedPod, CachedReplicaSet } from "../api/cached.ts";
-import { controllerRef } from "../api/owner-references.ts";
+import { ownerOfCached } from "../api/owner-id.ts";
+import type { OwnerId } from "../api/owner-id.ts";
 import { controllerOf, splitKey } from "../api/resources.ts";
 import type { CachedResource, ObjectKey } from "../api/resources.ts";
 import type { Effect, IndexRequest, IndexStore, ItemChange, NamespaceCount, Row } from "../ports/store.ts";
@@ -62,7 +63,7 @@ function itemChange(
   const current = change.type === "put" ? seen.current(resource, change.key) : undefined;
   if (current) return unchanged(resource, change, current);
   const put = change.type === "put" ? change.object : undefined;
-  const owner = put && sliceOwner(resource, put);
+  const owner = put && ownerOfCached(resource, put);
   return {
     type: change.type,
     key: change.key,
@@ -73,7 +74,7 @@ function itemChange(
     ...(row && { expected: { rv: row.rv, uid: row.uid, ...(row.owner !== undefined && { owner: row.owner }) } }),
     effects: effectsOf(registry, resource, change, row, seen),
     counted: controllerOf(resource) !== undefined && change.type !== "gone" && isCounted(resource, row, put),
-    lowers: resource === "pods" ? lowersOf(row as Row<"pods"> | undefined, put as CachedPod | undefined) : [],
+    lowers: resource === "pods" ? lowersOf(row, put as CachedPod | undefined, owner) : [],
   };
 }
 
@@ -83,7 +84,7 @@ function itemChange(
  */
 function unchanged(resource: CachedResource, change: Change, { rv, uid, owner: had }: Omit<Row, "object">): ItemChange {
   const { type, key, object } = change;
-  const owner = object && sliceOwner(resource, object);
+  const owner = object && ownerOfCached(resource, object);
   return {
     type,
     key,
@@ -120,29 +121,24 @@ function delta(resource: CachedResource, before: Cached | undefined, after: Cach
   return { resource, ...(before && { old: before }), ...(after && { new: after }) } as Delta;
 }
 
-/** uid of the controller owner: the slice an object stands in. */
-export function sliceOwner(resource: CachedResource, object: Cached): string | undefined {
-  return resource === "pods" ? (object as CachedPod).owner?.uid : controllerRef((object as CachedReplicaSet).metadata)?.uid;
-}
-
 function isCounted(resource: CachedResource, row: Row | undefined, put: Cached | undefined): boolean {
   if (!row || !put) return row !== undefined || put !== undefined;
   const [before, after] = [row.object as CachedReplicaSet, put as CachedReplicaSet];
   return (
     row.uid !== after.metadata.uid ||
-    row.owner !== sliceOwner(resource, put) ||
+    row.owner !== ownerOfCached(resource, put) ||
     JSON.stringify(before.spec.selector) !== JSON.stringify(after.spec.selector)
   );
 }
 
 /** Ops are lowered by the pod's own name and uid, never by counting (informer §13). */
-function lowersOf(row: Row<"pods"> | undefined, put: CachedPod | undefined): ItemChange["lowers"] {
-  const lowers: { ownerUid: string; op: string }[] = [];
-  if (put?.owner) {
-    lowers.push({ ownerUid: put.owner.uid, op: `c:${put.name}` });
-    if (put.deletionTimestamp !== undefined) lowers.push({ ownerUid: put.owner.uid, op: `d:${put.uid}` });
+function lowersOf(row: Row | undefined, put: CachedPod | undefined, owner: OwnerId | undefined): ItemChange["lowers"] {
+  const lowers: { owner: OwnerId; op: string }[] = [];
+  if (put && owner !== undefined) {
+    lowers.push({ owner, op: `c:${put.name}` });
+    if (put.deletionTimestamp !== undefined) lowers.push({ owner, op: `d:${put.uid}` });
   }
-  if (row?.owner !== undefined && row.uid !== put?.uid) lowers.push({ ownerUid: row.owner, op: `d:${row.uid}` });
+  if (row?.owner !== undefined && row.uid !== put?.uid) lowers.push({ owner: row.owner, op: `d:${row.uid}` });
   return lowers;
 }
 

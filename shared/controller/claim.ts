@@ -8,8 +8,6 @@ export interface Claimable {
   readonly uid: string;
   readonly labels?: Labels;
   readonly deletionTimestamp?: string;
-  /** uid of the ownerReference with `controller: true`. */
-  readonly controllerUid?: string;
 }
 
 export interface Claimant {
@@ -18,20 +16,23 @@ export interface Claimant {
   readonly deletionTimestamp?: string;
 }
 
+/** Whom the object's ownerReference with `controller: true` names, as owners of its kind are told apart (api/owner-id.ts). */
+export type ControlledBy = "claimant" | "another" | "nobody";
+
 export type Claim = "claimed" | "adopt" | "release" | "ignore";
 
 /**
- * The table of replicaset §6 (deployment §5.1 is the same one). Of pods, pass active ones only.
+ * The table of replicaset §6 (deployment §5.1 is the same one). Of pods, pass active ones only. An object of another namespace is
+ * never touched, whatever it says of its owner.
  *
  * Source: pkg/controller/controller_ref_manager.go ClaimObject.
  */
-export function claimObject(claimant: Claimant, object: Claimable, selected: boolean): Claim {
-  if (object.controllerUid !== undefined) {
-    if (object.controllerUid !== claimant.uid) return "ignore";
+export function claimObject(claimant: Claimant, object: Claimable, by: ControlledBy, selected: boolean): Claim {
+  if (object.namespace !== claimant.namespace || by === "another") return "ignore";
+  if (by === "claimant") {
     if (selected) return "claimed";
     return claimant.deletionTimestamp === undefined ? "release" : "ignore";
   }
   if (claimant.deletionTimestamp !== undefined || !selected) return "ignore";
-  if (object.deletionTimestamp !== undefined || object.namespace !== claimant.namespace) return "ignore";
-  return "adopt";
+  return object.deletionTimestamp === undefined ? "adopt" : "ignore";
 }

@@ -8,6 +8,7 @@
  * W4 a handler's error becomes a retry with back-off in the Store, never a failed message. Only a Store that cannot be
  *    reached makes this throw.
  */
+import type { OwnerId } from "../api/owner-id.ts";
 import type { Controller } from "../api/resources.ts";
 import { ring } from "../cache/write-through.ts";
 import type { Doorbell } from "../ports/doorbells.ts";
@@ -115,11 +116,11 @@ async function takeKey(ports: WorkerPorts, taken: Taken, bell: Doorbell): Promis
   }
 }
 
-function uidsOf({ uid, ownerUid }: { readonly uid?: string; readonly ownerUid?: string }): {
+function uidsOf({ uid, owner }: { readonly uid?: string; readonly owner?: OwnerId }): {
   readonly uid?: string;
-  readonly ownerUid?: string;
+  readonly owner?: OwnerId;
 } {
-  return { ...(uid !== undefined && { uid }), ...(ownerUid !== undefined && { ownerUid }) };
+  return { ...(uid !== undefined && { uid }), ...(owner !== undefined && { owner }) };
 }
 
 /** Renews every 5 s until released. A failed renewal is tried again 5 s later, as long as there is a lease. */

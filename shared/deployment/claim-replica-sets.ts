@@ -21,11 +21,9 @@ export function claimReplicaSets(d: CachedDeployment, selector: Selector, rss: r
   for (const rs of rss) {
     const controllerUid = controllerRef(rs.metadata)?.uid;
     const { name, uid } = rs.metadata;
-    const claim = claimObject(
-      d.metadata,
-      { ...rs.metadata, ...(controllerUid === undefined ? {} : { controllerUid }) },
-      matches(selector, rs.metadata.labels),
-    );
+    // As upstream: of the same namespace and uid; the reference's kind and name are not looked at.
+    const by = controllerUid === undefined ? "nobody" : controllerUid === d.metadata.uid ? "claimant" : "another";
+    const claim = claimObject(d.metadata, rs.metadata, by, matches(selector, rs.metadata.labels));
     switch (claim) {
       case "claimed":
         owned.push(rs);

@@ -11,6 +11,7 @@
  * Source: deployment_controller.go addReplicaSet, updateReplicaSet, deleteReplicaSet, deletePod.
  */
 import type { CachedDeployment, CachedPod, CachedReplicaSet } from "../api/cached.ts";
+import { podOwnerId, sameOwner } from "../api/owner-id.ts";
 import { controllerRef, sameControllerRef } from "../api/owner-references.ts";
 import { objectKey } from "../api/resources.ts";
 import { compileSelector, matches, selectsEverything } from "../api/selector.ts";
@@ -102,14 +103,14 @@ function selects(d: CachedDeployment, labels: Labels): boolean {
  */
 function podEffects(before: CachedPod, after: CachedPod | undefined, lookups: Lookups): readonly Effect[] {
   const { owner, namespace } = before;
-  if (owner?.kind !== "ReplicaSet" || after?.owner?.uid === owner.uid) return [];
+  if (owner?.kind !== "ReplicaSet" || (after?.owner && sameOwner(after.owner, owner))) return [];
   const rs = lookups.get("replicasets", objectKey(namespace, owner.name));
   if (rs === undefined || rs.metadata.uid !== owner.uid) return [];
   const ref = controllerRef(rs.metadata);
   if (ref?.kind !== "Deployment") return [];
   const d = lookups.get("deployments", objectKey(namespace, ref.name));
   if (d === undefined || d.metadata.uid !== ref.uid || d.spec.strategy?.type !== "Recreate") return [];
-  return [{ ...effect(d, "act"), ifEmpty: owner.uid }];
+  return [{ ...effect(d, "act"), ifEmpty: podOwnerId(namespace, owner) }];
 }
 
 function effect({ metadata }: CachedDeployment, urgency: Urgency): Effect {

@@ -10,6 +10,7 @@
  * I4 a write that answers "somebody else was first" has been written through by perform(), which queues this key.
  */
 import type { CachedDeployment, CachedPod, CachedReplicaSet } from "../api/cached.ts";
+import { podOwnerId } from "../api/owner-id.ts";
 import { isControlledBy } from "../api/owner-references.ts";
 import { compileSelector, formatSelector, selectsEverything, type Selector } from "../api/selector.ts";
 import { strip } from "../api/strip.ts";
@@ -364,7 +365,9 @@ async function listReplicaSets(state: State): Promise<void> {
 
 async function cachedPods(state: State, { oldRSs }: ReplicaSetSplit): Promise<readonly CachedPod[]> {
   if (oldRSs.length === 0) return [];
-  const slices = await state.ports.store.readSlices(oldRSs.map((rs) => ({ resource: "pods", owner: rs.metadata.uid })));
+  const slices = await state.ports.store.readSlices(
+    oldRSs.map((rs) => ({ resource: "pods", owner: podOwnerId(rs.metadata.namespace, { kind: "ReplicaSet", ...rs.metadata }) })),
+  );
   return slices.flat().flatMap((row) => (row.gone ? [] : [row.object as CachedPod])); // rows of pod slices
 }
 

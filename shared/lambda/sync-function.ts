@@ -55,7 +55,7 @@ export function createSyncFunction(
         epoch: e,
         delayMs: 0,
         ...(u !== undefined && { uid: u }),
-        ...(o !== undefined && { ownerUid: o }),
+        ...(o !== undefined && { owner: o }),
       };
       await runKey(ports, controller, bell, sync, { ...options, invocationEndsMs });
       return ACK;

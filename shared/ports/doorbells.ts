@@ -7,6 +7,7 @@
  * D3 `ring` fails as a whole or not at all as far as the caller can tell; a failure loses nothing, because the sweeper
  *    rings what stays dirty.
  */
+import type { OwnerId } from "../api/owner-id.ts";
 import type { Controller, ObjectKey } from "../api/resources.ts";
 
 export interface Doorbells {
@@ -16,9 +17,9 @@ export interface Doorbells {
 export interface Doorbell {
   readonly controller: Controller;
   readonly key: ObjectKey;
-  /** uid of the primary and of its controller owner as far as the Store knows them: they name what `take` reads. */
+  /** uid of the primary and its controller owner as far as the Store knows them: they name what `take` reads. */
   readonly uid?: string;
-  readonly ownerUid?: string;
+  readonly owner?: OwnerId;
   readonly epoch: string;
   /** 0 = now. Delays above 900 s are cut: the worker finds NOTYET and rings the rest. */
   readonly delayMs: number;

@@ -27,9 +27,10 @@
  * N1  `registerIntents` and every lowering or re-planning by a worker is void without its token.
  * N2  lowering is by the pod's own name or uid, so it happens at most once whatever is repeated.
  * N3  `take` never hands out a snapshot beside expired pending ops of a dead token: it answers `recover`.
- * N4  intents are keyed by the owner's uid and vanish with it.
+ * N4  intents are keyed by the owner (namespace, kind, name, uid) and vanish with it.
  */
 import type { Cached } from "../api/cached.ts";
+import type { OwnerId } from "../api/owner-id.ts";
 import type { CachedResource, Controller, ObjectKey } from "../api/resources.ts";
 import type { Doorbell } from "./doorbells.ts";
 
@@ -141,8 +142,8 @@ export interface Row<R extends CachedResource = CachedResource> {
   readonly key: ObjectKey;
   readonly uid: string;
   readonly rv: string;
-  /** uid of the controller owner: the slice it stands in. Absent = the orphans of its namespace. */
-  readonly owner?: string;
+  /** Its controller owner: the slice it stands in. Absent = the orphans of its namespace. */
+  readonly owner?: OwnerId;
   /** A delete was answered; the stream has not said so yet. Readers treat the object as deleted. */
   readonly gone: boolean;
   readonly object: Cached<R>;
@@ -182,7 +183,7 @@ export interface Effect {
   /** The item is that primary itself (also when it goes away). */
   readonly self?: boolean;
   /** Queue only if this owner's pod slice is empty after the item (last pod of a Recreate Deployment, informer §11.2 step 4). */
-  readonly ifEmpty?: string;
+  readonly ifEmpty?: OwnerId;
 }
 
 /** One object's change with what was read to decide its effects. */
@@ -197,15 +198,15 @@ export interface ItemChange {
   readonly rv: string;
   /** Puts only. */
   readonly object?: Cached;
-  /** Puts only: uid of the controller owner. */
-  readonly owner?: string;
+  /** Puts only: its controller owner. */
+  readonly owner?: OwnerId;
   /** The row as read; absent = none was there. */
-  readonly expected?: { readonly rv: string; readonly uid: string; readonly owner?: string };
+  readonly expected?: { readonly rv: string; readonly uid: string; readonly owner?: OwnerId };
   readonly effects: readonly Effect[];
   /** A primary appeared, disappeared, or changed uid, selector or controller owner: its namespace's count moves. */
   readonly counted: boolean;
   /** Intents this change answers: `c:<pod name>` or `d:<pod uid>` of an owner. */
-  readonly lowers: readonly { readonly ownerUid: string; readonly op: string }[];
+  readonly lowers: readonly { readonly owner: OwnerId; readonly op: string }[];
 }
 
 export interface PackHeader {
@@ -275,7 +276,7 @@ export interface IndexStore {
 }
 
 export type SliceRef =
-  | { readonly resource: CachedResource; readonly owner: string }
+  | { readonly resource: CachedResource; readonly owner: OwnerId }
   | { readonly resource: CachedResource; readonly orphansOf: string };
 
 // ------------------------------------------------------------------------------------------------------------ work queue
@@ -304,7 +305,7 @@ export type TakeResult =
   | { readonly kind: "empty" }
   | { readonly kind: "notYet"; readonly delayMs: number; readonly bell: Doorbell }
   /** The primary's uid or owner is another one than the caller's; take again with these. */
-  | { readonly kind: "moved"; readonly uid?: string; readonly ownerUid?: string }
+  | { readonly kind: "moved"; readonly uid?: string; readonly owner?: OwnerId }
   | { readonly kind: "otherEpoch" };
 
 export type Outcome =
@@ -324,7 +325,7 @@ export interface Taken {
 export interface WorkQueue {
   /** Queues `key` at now + `delayMs`; the answer is the doorbell to ring, if one is due. */
   add(epoch: string, controller: Controller, key: ObjectKey, delayMs: number): Promise<Doorbell | undefined>;
-  take(run: Taken, known: { readonly uid?: string; readonly ownerUid?: string }): Promise<TakeResult>;
+  take(run: Taken, known: { readonly uid?: string; readonly owner?: OwnerId }): Promise<TakeResult>;
   /** Fifteen more seconds, or undefined when the key was taken over. Answers the new lease end. */
   renew(run: Taken): Promise<number | undefined>;
   done(

@@ -1,9 +1,12 @@
 /** Which pods count as replicas, and which must change hands first (replicaset §6). */
 import type { CachedPod } from "../api/cached.ts";
+import { sameOwner } from "../api/owner-id.ts";
 import { isActive, isTerminating } from "../api/pod.ts";
+import { RESOURCES } from "../api/resources.ts";
 import { matches } from "../api/selector.ts";
 import { claimObject } from "../controller/claim.ts";
 import type { WriteOf, WriteResult } from "../controller/perform.ts";
+import type { Owner } from "../controller/writes.ts";
 import type { Observed } from "./observe.ts";
 
 export interface ClaimedPods {
@@ -17,7 +20,8 @@ export function claimPods({ rs, owner, selector, pods, orphans }: Observed): Cla
   const claimed: CachedPod[] = [];
   const writes: ClaimedPods["writes"][number][] = [];
   for (const pod of [...pods, ...orphans].filter(isActive)) {
-    const claim = claimObject(rs.metadata, { ...pod, ...(pod.owner && { controllerUid: pod.owner.uid }) }, matches(selector, pod.labels));
+    const by = pod.owner === undefined ? "nobody" : isOwnedBy(pod, owner) ? "claimant" : "another";
+    const claim = claimObject(rs.metadata, pod, by, matches(selector, pod.labels));
     if (claim === "claimed") claimed.push(pod);
     else if (claim === "adopt" || claim === "release") {
       writes.push({ kind: claim === "adopt" ? "Adopt" : "Release", owner, resource: "pods", name: pod.name, uid: pod.uid });
@@ -40,6 +44,11 @@ export function adoptedPods(writes: ClaimedPods["writes"], results: readonly Wri
 }
 
 /** Ours and on their way out: they are counted in the status and nowhere else, and are never adopted. */
-export function terminatingPods({ rs, selector, pods }: Pick<Observed, "rs" | "selector" | "pods">): readonly CachedPod[] {
-  return pods.filter((pod) => isTerminating(pod) && pod.owner?.uid === rs.metadata.uid && matches(selector, pod.labels));
+export function terminatingPods({ owner, selector, pods }: Pick<Observed, "owner" | "selector" | "pods">): readonly CachedPod[] {
+  return pods.filter((pod) => isTerminating(pod) && isOwnedBy(pod, owner) && matches(selector, pod.labels));
+}
+
+/** Every part counts, the namespace included (api/owner-id.ts). */
+function isOwnedBy(pod: CachedPod, { resource, namespace, name, uid }: Owner): boolean {
+  return pod.namespace === namespace && sameOwner(pod.owner, { kind: RESOURCES[resource].kind, name, uid });
 }

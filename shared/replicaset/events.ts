@@ -1,5 +1,6 @@
 /** Which ReplicaSets (or ReplicationControllers) a change concerns, and how soon (replicaset §3, informer §11.2 step 2). */
 import type { CachedMeta, CachedPod, CachedReplicaSet } from "../api/cached.ts";
+import { sameOwner } from "../api/owner-id.ts";
 import { isTerminal } from "../api/pod.ts";
 import { RESOURCES, controllerOf, objectKey } from "../api/resources.ts";
 import { compileSelector, matches, selectsEverything } from "../api/selector.ts";
@@ -41,7 +42,7 @@ function podEffects(kind: ReplicaKind, lookups: Lookups, before: CachedPod | und
     if (after.owner) return owners(kind, [after], "act");
     return after.deletionTimestamp === undefined ? matching(kind, lookups, after) : [];
   }
-  const ownerChanged = !sameOwner(before, after);
+  const ownerChanged = !sameOwner(before.owner, after.owner);
   const labelsChanged = !sameLabels(before.labels, after.labels);
   const urgency =
     ownerChanged || labelsChanged || before.deletionTimestamp !== after.deletionTimestamp || isTerminal(before) !== isTerminal(after)
@@ -87,10 +88,6 @@ function effectOn(
 /** One effect a key; all of them are urgent here. */
 function distinct(effects: readonly Effect[]): readonly Effect[] {
   return [...new Map(effects.map((effect) => [effect.key, effect])).values()];
-}
-
-function sameOwner(a: CachedPod, b: CachedPod): boolean {
-  return a.owner?.uid === b.owner?.uid && a.owner?.kind === b.owner?.kind && a.owner?.name === b.owner?.name;
 }
 
 function sameLabels(a: Labels = {}, b: Labels = {}): boolean {

@@ -1,9 +1,11 @@
 /** The sync of a ReplicaSet, and of a ReplicationController in ReplicaSet form (replicaset §5). */
 import type { CachedPod, CachedReplicaSet } from "../api/cached.ts";
+import { ownerId, primaryAsOwner } from "../api/owner-id.ts";
 import { controllerRef } from "../api/owner-references.ts";
 import { perform } from "../controller/perform.ts";
 import type { Performed } from "../controller/perform.ts";
 import type { Run, SyncPorts, SyncResult } from "../controller/run.ts";
+import type { Row, SliceRef } from "../ports/store.ts";
 import { nextAvailabilityCheck } from "./availability.ts";
 import { calculateStatus, statusWrite } from "./calculate-status.ts";
 import { adoptedPods, claimPods, terminatingPods } from "./claim-pods.ts";
@@ -70,9 +72,13 @@ async function manage(ports: SyncPorts, run: Run, { observed, claimed, kind }: M
 async function readRelatedPods(ports: SyncPorts, { rs, pods, orphans }: Observed): Promise<readonly CachedPod[]> {
   const owner = controllerRef(rs.metadata);
   if (owner === undefined) return [];
-  const [rows = []] = await ports.store.readSlices([{ resource: "replicasets", owner: owner.uid }]);
+  const [rows = []] = await ports.store.readSlices([{ resource: "replicasets", owner: ownerId(rs.metadata.namespace, owner.uid) }]);
   const siblings = rows.filter((row) => !row.gone && row.uid !== rs.metadata.uid);
-  const slices = siblings.length > 0 ? await ports.store.readSlices(siblings.map(({ uid }) => ({ resource: "pods", owner: uid }))) : [];
+  const slices = siblings.length > 0 ? await ports.store.readSlices(siblings.map(podsOfReplicaSet)) : [];
   const siblingSets = siblings.map(({ object }) => REPLICA_SET.toReplicaSet(object));
   return relatedPods([rs, ...siblingSets], [...pods, ...orphans, ...podsOf(slices.flat())]);
+}
+
+function podsOfReplicaSet({ key, uid }: Row): SliceRef {
+  return { resource: "pods", owner: primaryAsOwner("replicaset", key, uid) };
 }

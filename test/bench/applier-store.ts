@@ -2,6 +2,8 @@
  * The applier's and the sync functions' side of the Redis Store: deltas a second through `applyPack`, one snapshot by `take`,
  * bytes a pod. One redis-server and one client process; every delta is a pod's status change that concerns its ReplicaSet.
  */
+import { primaryAsOwner } from "../../shared/api/owner-id.ts";
+import type { OwnerId } from "../../shared/api/owner-id.ts";
 import { Redis } from "ioredis";
 import { createRedisStore } from "../../shared/adapters/redis/redis-store.ts";
 import { LANES, laneOf } from "../../shared/api/lane.ts";
@@ -239,11 +241,11 @@ class Feed {
       uid: object.uid,
       rv,
       object,
-      owner: uid,
-      ...(before !== undefined && { expected: { rv: before, uid: object.uid, owner: uid } }),
+      owner: ownerIdOf(owner),
+      ...(before !== undefined && { expected: { rv: before, uid: object.uid, owner: ownerIdOf(owner) } }),
       effects: [{ controller: "replicaset", key: ownerKey(owner), uid, urgency: before === undefined ? "act" : "status" }],
       counted: false,
-      lowers: [{ ownerUid: uid, op: `c:${object.name}` }],
+      lowers: [{ owner: ownerIdOf(owner), op: `c:${object.name}` }],
     };
   }
 }
@@ -260,6 +262,7 @@ function byLane(items: readonly ItemChange[]): readonly Pack[] {
 
 const hex = (number: number, length: number): string => number.toString(16).padStart(length, "0");
 const ownerUid = (owner: number): string => `5f0c3a1e-7b2d-4c6e-9a8f-${hex(owner, 12)}`;
+const ownerIdOf = (owner: number): OwnerId => primaryAsOwner("replicaset", ownerKey(owner), ownerUid(owner));
 const ownerName = (owner: number): string => `web-frontend-${hex(owner, 4)}-7f8fb6d5c9`;
 const ownerKey = (owner: number): string => objectKey(NAMESPACE, ownerName(owner));
 

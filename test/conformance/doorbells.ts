@@ -82,7 +82,7 @@ export function doorbellsConformance(name: string, factory: () => Promise<Doorbe
 }
 
 function bell(key: string, delayMs = 0): Doorbell {
-  return { controller: "replicaset", key, uid: "u1", ownerUid: "o1", epoch: "e1", delayMs };
+  return { controller: "replicaset", key, uid: "u1", owner: "o1", epoch: "e1", delayMs };
 }
 
 async function messages(source: MessageSource): Promise<readonly DoorbellMessage[]> {

@@ -104,5 +104,5 @@ describe("doorbells on fauxqs, beyond the port's suite", () => {
 });
 
 function bell(key: string, delayMs = 0): Doorbell {
-  return { controller: "replicaset", key, uid: "u1", ownerUid: "o1", epoch: "e1", delayMs };
+  return { controller: "replicaset", key, uid: "u1", owner: "o1", epoch: "e1", delayMs };
 }

@@ -5,6 +5,8 @@
  * The life is not a plausible cluster's on purpose: versions, uids, owners, fences, sequences, tokens and what was read
  * are wrong now and then, so that refusals are compared as often as changes.
  */
+import { ownerId, podOwnerId, primaryAsOwner } from "../../shared/api/owner-id.ts";
+import type { OwnerId } from "../../shared/api/owner-id.ts";
 import { isDeepStrictEqual } from "node:util";
 import { describe, it } from "vitest";
 
@@ -217,7 +219,7 @@ class Life {
 
   #lowers(): ItemChange["lowers"] {
     const ownerKey = this.#keyOf("replicasets");
-    return this.#chance(0.3) ? [{ ownerUid: this.#uid("replicasets", ownerKey), op: this.#op() }] : [];
+    return this.#chance(0.3) ? [{ owner: primaryAsOwner("replicaset", ownerKey, this.#uid("replicasets", ownerKey)), op: this.#op() }] : [];
   }
 
   #op(): string {
@@ -387,7 +389,7 @@ class Life {
 
   async #takeKey(controller: Controller, key: ObjectKey): Promise<TakeResult | undefined> {
     const run = { epoch: this.#chance(0.99) ? this.#epoch : "e-other", controller, key, token: `t${++this.#tokens}` };
-    const take = (ids: { readonly uid?: string; readonly ownerUid?: string }) =>
+    const take = (ids: { readonly uid?: string; readonly owner?: OwnerId }) =>
       this.#call(`take ${JSON.stringify([run, ids])}`, (store) => store.take(run, ids));
     const first = await take(this.#chance(0.3) ? { uid: this.#uid(resourceOf(controller), key) } : {});
     const answer = first?.kind === "moved" ? await take(known(first)) : first;
@@ -510,7 +512,14 @@ class Life {
       for (let lane = 0; lane < LANES[resource]; lane++)
         await this.#call(`readLane ${resource} ${lane}`, (store) => store.readLane(resource, lane));
       const owners = CACHED_RESOURCES.flatMap((owner) =>
-        NAMESPACES.flatMap((namespace) => NAMES[owner].flatMap((name) => UIDS.map((uid) => `${owner}:${namespace}/${name}:${uid}`))),
+        NAMESPACES.flatMap((namespace) =>
+          NAMES[owner].flatMap((name) =>
+            UIDS.flatMap((each) => {
+              const uid = `${owner}:${namespace}/${name}:${each}`;
+              return [ownerId(namespace, uid), podOwnerId(namespace, { kind: owner, name, uid })];
+            }),
+          ),
+        ),
       );
       const slices = [...NAMESPACES.map((orphansOf) => ({ resource, orphansOf })), ...owners.map((owner) => ({ resource, owner }))];
       await this.#call(`readSlices ${resource}`, (store) => store.readSlices(slices));

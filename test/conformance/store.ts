@@ -14,6 +14,7 @@ import { intentCases } from "./store/intents.ts";
 import { laneCases } from "./store/lanes.ts";
 import { lookUpCases } from "./store/look-ups.ts";
 import { manifestCases } from "./store/manifests.ts";
+import { ownerCases } from "./store/owners.ts";
 import { HOLE_LIMIT_MS, IDENTITY, Rig } from "./store/rig.ts";
 import type { Lanes, StoreFactory, StoreFixture } from "./store/rig.ts";
 import { workQueueCases } from "./store/work-queue.ts";
@@ -44,6 +45,7 @@ export function storeConformance(name: string, factory: StoreFactory): void {
     describe("index: look-ups", () => lookUpCases(open));
     describe("index: lanes", () => laneCases(open));
     describe("index: manifests", () => manifestCases(open));
+    describe("index: owners", () => ownerCases(open));
     describe("epochs and fences", () => epochCases(open));
     describe("gate", () => gateCases(open));
     describe("work queue", () => workQueueCases(open));

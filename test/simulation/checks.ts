@@ -11,8 +11,10 @@
  *     L2  the desired state is reached and the status says so
  *     L3  and then it is quiet
  */
+import { ownerId, podOwnerId, primaryAsOwner } from "../../shared/api/owner-id.ts";
 import { controllerRef } from "../../shared/api/owner-references.ts";
-import { CACHED_RESOURCES, CONTROLLERS, objectKey } from "../../shared/api/resources.ts";
+import { CACHED_RESOURCES, CONTROLLER_INFO, CONTROLLERS, objectKey } from "../../shared/api/resources.ts";
+import type { CachedResource } from "../../shared/api/resources.ts";
 import { compileSelector, formatSelector, matches } from "../../shared/api/selector.ts";
 import { templatesEqual } from "../../shared/api/digest.ts";
 import type { Deployment, KubeObject, Pod, ReplicaSet } from "../../shared/api/wire.ts";
@@ -278,7 +280,7 @@ export class Checks implements KubeObserver {
         if (row?.rv !== metadata.resourceVersion || row.uid !== metadata.uid)
           this.bad("L1cache", `${resource} ${key} is at ${metadata.resourceVersion}, cached at ${row?.rv}`);
         if (row?.gone) this.bad("L1gone", `${resource} ${key} is flagged gone`);
-        if (row && row.owner !== controllerRef(metadata)?.uid) this.bad("L1cache", `${resource} ${key} stands under ${row.owner}`);
+        if (row && row.owner !== ownerOf(resource, metadata)) this.bad("L1cache", `${resource} ${key} stands under ${row.owner}`);
       }
       const keys = new Set(objects.map(({ metadata }) => objectKey(metadata.namespace ?? "", metadata.name)));
       for (const key of rows.keys()) if (!keys.has(key)) this.bad("L1cache", `${resource} ${key} is cached and does not exist`);
@@ -295,9 +297,15 @@ export class Checks implements KubeObserver {
         this.bad("L1dirty", `${controller} ${key} is due in ${atMs - this.#options.clock.now()} ms`);
       for (const key of queue?.runs.keys() ?? []) this.bad("L1dirty", `${controller} ${key} is running`);
     }
-    const uids = new Set(CACHED_RESOURCES.flatMap((resource) => mirror.all(resource).map(({ metadata }) => metadata.uid)));
-    for (const [uid, intents] of data.epoch?.intents ?? []) {
-      if (!uids.has(uid)) this.bad("L1leak", `intents of ${uid}, which is no more`);
+    const owners = new Set(
+      CONTROLLERS.flatMap((controller) =>
+        mirror
+          .all(CONTROLLER_INFO[controller].primary)
+          .map(({ metadata: { namespace = "", name, uid } }) => primaryAsOwner(controller, objectKey(namespace, name), uid)),
+      ),
+    );
+    for (const [owner, intents] of data.epoch?.intents ?? []) {
+      if (!owners.has(owner)) this.bad("L1leak", `intents ${[...intents.keys()].join(" ")} of an owner that is no more`);
       for (const { intent } of intents.values()) if (intent.state === "pending") this.bad("L1intent", `${intent.id} is pending`);
     }
   }
@@ -429,4 +437,10 @@ function fencepost({ spec }: Deployment, which: "maxSurge" | "maxUnavailable"): 
 
 function resolve(value: string | number, replicas: number, round: (n: number) => number): number {
   return typeof value === "number" ? value : round((Number.parseInt(value, 10) * replicas) / 100);
+}
+
+function ownerOf(resource: CachedResource, metadata: KubeObject["metadata"]): string | undefined {
+  const ref = controllerRef(metadata);
+  const namespace = metadata.namespace ?? "";
+  return ref && (resource === "pods" ? podOwnerId(namespace, ref) : ownerId(namespace, ref.uid));
 }

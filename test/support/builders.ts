@@ -7,7 +7,8 @@ import type {
   CachedReplicaSet,
   CachedReplicationController,
 } from "../../shared/api/cached.ts";
-import { controllerRef } from "../../shared/api/owner-references.ts";
+import { ownerOfCached, podOwnerId, primaryAsOwner } from "../../shared/api/owner-id.ts";
+import type { OwnerId } from "../../shared/api/owner-id.ts";
 import { objectKey } from "../../shared/api/resources.ts";
 import type { Controller, ObjectKey } from "../../shared/api/resources.ts";
 import type { Labels } from "../../shared/api/wire.ts";
@@ -126,7 +127,7 @@ export type ItemOptions = Partial<Pick<ItemChange, "effects" | "counted" | "lowe
 /** The object appears or changes. */
 export function put(object: Cached, options: ItemOptions = {}): ItemChange {
   const { uid, resourceVersion } = identity(object);
-  const owner = ownerUid(object);
+  const owner = ownerOf(object);
   return { ...base(object, options), type: "put", uid, rv: resourceVersion, object, ...(owner !== undefined && { owner }) };
 }
 
@@ -171,8 +172,19 @@ function identity(object: Cached): {
   return "metadata" in object ? object.metadata : object;
 }
 
-function ownerUid(object: Cached): string | undefined {
-  return "metadata" in object ? controllerRef(object.metadata)?.uid : object.owner?.uid;
+/** Whatever builders make without `metadata` is a pod, and only pods' owners are told apart by kind and name. */
+function ownerOf(object: Cached): OwnerId | undefined {
+  return ownerOfCached("metadata" in object ? "replicasets" : "pods", object);
+}
+
+/** How the index names a ReplicaSet of the builders' namespace as the owner of pods. */
+export function replicaSetOwner(uid: string, name = uid): OwnerId {
+  return podOwnerId(NAMESPACE, { kind: "ReplicaSet", name, uid });
+}
+
+/** A primary as the owner of its pods (of its ReplicaSets, if it is a Deployment): names slices and intents. */
+export function asOwner(controller: Controller, primary: Cached): OwnerId {
+  return primaryAsOwner(controller, keyOf(primary), identity(primary).uid);
 }
 
 /** An object as the index holds it. */

@@ -5,6 +5,7 @@
  * rows and intents move before effects are judged (`ifEmpty`, known uids and dependents are those after the item).
  */
 import { deepFreeze } from "../../api/freeze.ts";
+import { primaryAsOwner } from "../../api/owner-id.ts";
 import { compareResourceVersions } from "../../api/resource-version.ts";
 import { controllerOf, splitKey } from "../../api/resources.ts";
 import type { CachedResource, Controller, ObjectKey } from "../../api/resources.ts";
@@ -129,9 +130,11 @@ function followPrimary(step: Step, before: Row | undefined, item: ItemChange): v
   const controller = controllerOf(step.name);
   if (!controller) return;
   const queue = step.epoch.queues[controller];
-  if (before && (item.type === "delete" || before.uid !== item.uid)) step.epoch.intents.delete(before.uid);
+  if (before && (item.type === "delete" || before.uid !== item.uid)) {
+    step.epoch.intents.delete(primaryAsOwner(controller, before.key, before.uid));
+  }
   if (item.type === "put") {
-    queue.primaries.set(item.key, { uid: item.uid, ownerUid: item.owner });
+    queue.primaries.set(item.key, { uid: item.uid, owner: item.owner });
   } else {
     queue.primaries.delete(item.key);
     queue.endedAtMs.delete(item.key);
@@ -141,8 +144,8 @@ function followPrimary(step: Step, before: Row | undefined, item: ItemChange): v
 
 /** An op that the stream answers may unblock a create or delete, so its key is queued; a run's own answers are quiet. */
 function lowerAnswered(step: Step, item: ItemChange): void {
-  for (const { ownerUid, op } of item.lowers) {
-    const lowered = lowerOp(step.epoch, ownerUid, op);
+  for (const { owner, op } of item.lowers) {
+    const lowered = lowerOp(step.epoch, owner, op);
     if (!lowered || step.source === "own") continue;
     const queue = step.epoch.queues[lowered.controller];
     if (addKey(queue, lowered.key, step.nowMs, step.nowMs)) step.ring.note(lowered.controller, lowered.key);

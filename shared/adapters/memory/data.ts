@@ -3,6 +3,7 @@
  * every verb changes it in one synchronous step.
  */
 import { laneOf } from "../../api/lane.ts";
+import type { OwnerId } from "../../api/owner-id.ts";
 import type { CachedResource, Controller, ObjectKey } from "../../api/resources.ts";
 import type { EpochRecord, Intent, ManifestRow, QuarantineEntry, ResourceState, Row } from "../../ports/store.ts";
 
@@ -14,8 +15,8 @@ export interface EpochData {
   readonly record: EpochRecord;
   readonly resources: Map<CachedResource, ResourceData>;
   readonly queues: { readonly [C in Controller]: QueueData };
-  /** By the owner's uid, then by op id. */
-  readonly intents: Map<string, Map<string, StoredIntent>>;
+  /** By the owner, then by op id. */
+  readonly intents: Map<OwnerId, Map<string, StoredIntent>>;
   quarantine: readonly QuarantineEntry[];
 }
 
@@ -74,10 +75,10 @@ export interface QueueData {
   bucketMs: number;
 }
 
-/** uid of a primary and of its controller owner. */
+/** uid of a primary, and its controller owner. */
 export interface PrimaryId {
   readonly uid: string;
-  readonly ownerUid: string | undefined;
+  readonly owner: OwnerId | undefined;
 }
 
 /** An intent and the key whose run registered it: lowering by the stream queues that key. */
@@ -156,8 +157,8 @@ export function laneOfKey(resource: ResourceData, key: ObjectKey): LaneData {
   return laneAt(resource, laneOf(key, resource.lanes.length));
 }
 
-/** An owner's uid never starts with a dash; a namespace's orphans stand under `-<namespace>`. */
-export function sliceName(owner: string | undefined, namespace: string): string {
+/** An OwnerId never starts with a dash; a namespace's orphans stand under `-<namespace>`. */
+export function sliceName(owner: OwnerId | undefined, namespace: string): string {
   return owner ?? `-${namespace}`;
 }
 

@@ -66,7 +66,7 @@ export function createMemoryDoorbells(options: MemoryDoorbellsOptions): MemoryDo
   };
 }
 
-function message(cluster: string, { controller, key, uid, ownerUid, epoch }: Doorbell): DoorbellMessage {
+function message(cluster: string, { controller, key, uid, owner, epoch }: Doorbell): DoorbellMessage {
   return {
     v: 1,
     c: cluster,
@@ -74,7 +74,7 @@ function message(cluster: string, { controller, key, uid, ownerUid, epoch }: Doo
     e: epoch,
     k: key,
     ...(uid !== undefined && { u: uid }),
-    ...(ownerUid !== undefined && { o: ownerUid }),
+    ...(owner !== undefined && { o: owner }),
   };
 }
 

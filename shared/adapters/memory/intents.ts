@@ -2,9 +2,10 @@
  * Intents: calls that were, may be or will be made for an owner (informer §13 layers 1 and 4).
  *
  * N1 a worker changes only ops of its own token; a recovering run makes the expired ones its own.
- * N4 they stand under the owner's uid and go with it.
+ * N4 they stand under the owner and go with it.
  */
 import { deepFreeze } from "../../api/freeze.ts";
+import type { OwnerId } from "../../api/owner-id.ts";
 import type { Controller, ObjectKey } from "../../api/resources.ts";
 import type { Intent, Taken, WriteThrough } from "../../ports/store.ts";
 import { addTo, removeFrom } from "./data.ts";
@@ -14,29 +15,29 @@ import type { EpochData, StoredIntent } from "./data.ts";
 const DEADLINE_MS = 15_000;
 const MAY_LAND_MS = 10_000;
 
-export function intentsOf(epoch: EpochData, ownerUid: string): readonly Intent[] {
-  return [...stored(epoch, ownerUid)].map(({ intent }) => intent).sort((a, b) => (a.id < b.id ? -1 : 1));
+export function intentsOf(epoch: EpochData, owner: OwnerId): readonly Intent[] {
+  return [...stored(epoch, owner)].map(({ intent }) => intent).sort((a, b) => (a.id < b.id ? -1 : 1));
 }
 
 /** When the first pending op's time is over; `undefined` without one. */
-export function pendingDeadlineMs(epoch: EpochData, ownerUid: string): number | undefined {
+export function pendingDeadlineMs(epoch: EpochData, owner: OwnerId): number | undefined {
   let earliestMs: number | undefined;
-  for (const { intent } of stored(epoch, ownerUid)) {
+  for (const { intent } of stored(epoch, owner)) {
     if (intent.state === "pending") earliestMs = Math.min(earliestMs ?? intent.deadlineMs, intent.deadlineMs);
   }
   return earliestMs;
 }
 
 /** @returns the expired pending ops, now under the token of `run`: a run that takes over from it voids its lowering again. */
-export function adoptExpired(epoch: EpochData, ownerUid: string, run: Taken, nowMs: number): readonly Intent[] {
-  const expired = [...stored(epoch, ownerUid)].filter(({ intent }) => intent.state === "pending" && intent.deadlineMs <= nowMs);
-  for (const op of expired) put(epoch, ownerUid, { ...op, intent: { ...op.intent, token: run.token } });
-  return intentsOf(epoch, ownerUid).filter(({ id }) => expired.some((op) => op.intent.id === id));
+export function adoptExpired(epoch: EpochData, owner: OwnerId, run: Taken, nowMs: number): readonly Intent[] {
+  const expired = [...stored(epoch, owner)].filter(({ intent }) => intent.state === "pending" && intent.deadlineMs <= nowMs);
+  for (const op of expired) put(epoch, owner, { ...op, intent: { ...op.intent, token: run.token } });
+  return intentsOf(epoch, owner).filter(({ id }) => expired.some((op) => op.intent.id === id));
 }
 
 export function register(
   epoch: EpochData,
-  ownerUid: string,
+  owner: OwnerId,
   run: Taken,
   intents: readonly Pick<Intent, "id" | "verb" | "name" | "uid" | "mayLandUntilMs">[],
   nowMs: number,
@@ -52,20 +53,20 @@ export function register(
       deadlineMs: nowMs + DEADLINE_MS,
       ...(mayLandUntilMs !== undefined && { mayLandUntilMs }),
     };
-    put(epoch, ownerUid, { intent, controller: run.controller, key: run.key });
+    put(epoch, owner, { intent, controller: run.controller, key: run.key });
   }
-  restamp(epoch, ownerUid, run.token, nowMs);
+  restamp(epoch, owner, run.token, nowMs);
 }
 
 /** What became of the run's own ops. Planned ones that no longer stand stay away: the stream has seen their pod. */
-export function settle(epoch: EpochData, run: Taken, write: WriteThrough, nowMs: number): void {
+export function settle(epoch: EpochData, owner: OwnerId, run: Taken, write: WriteThrough, nowMs: number): void {
   for (const id of write.lower) {
-    if (own(epoch, write.ownerUid, run.token, id)) removeFrom(epoch.intents, write.ownerUid, id);
+    if (own(epoch, owner, run.token, id)) removeFrom(epoch.intents, owner, id);
   }
   for (const { id, mayLand } of write.plan) {
-    const op = own(epoch, write.ownerUid, run.token, id);
+    const op = own(epoch, owner, run.token, id);
     if (!op) continue;
-    put(epoch, write.ownerUid, {
+    put(epoch, owner, {
       ...op,
       intent: { ...op.intent, state: "planned", ...(mayLand && { mayLandUntilMs: nowMs + MAY_LAND_MS }) },
     });
@@ -73,10 +74,10 @@ export function settle(epoch: EpochData, run: Taken, write: WriteThrough, nowMs:
 }
 
 /** The batches of a run go out one after another; the last one has its full time too. */
-export function restamp(epoch: EpochData, ownerUid: string, token: string, nowMs: number): void {
-  for (const op of [...stored(epoch, ownerUid)]) {
+export function restamp(epoch: EpochData, owner: OwnerId, token: string, nowMs: number): void {
+  for (const op of [...stored(epoch, owner)]) {
     if (op.intent.token === token && op.intent.state === "pending") {
-      put(epoch, ownerUid, { ...op, intent: { ...op.intent, deadlineMs: nowMs + DEADLINE_MS } });
+      put(epoch, owner, { ...op, intent: { ...op.intent, deadlineMs: nowMs + DEADLINE_MS } });
     }
   }
 }
@@ -84,23 +85,23 @@ export function restamp(epoch: EpochData, ownerUid: string, token: string, nowMs
 /** N2: by name or uid, whoever registered it. @returns the key whose run did, if the op still stood. */
 export function lowerOp(
   epoch: EpochData,
-  ownerUid: string,
+  owner: OwnerId,
   id: string,
 ): { readonly controller: Controller; readonly key: ObjectKey } | undefined {
-  const op = epoch.intents.get(ownerUid)?.get(id);
-  if (op) removeFrom(epoch.intents, ownerUid, id);
+  const op = epoch.intents.get(owner)?.get(id);
+  if (op) removeFrom(epoch.intents, owner, id);
   return op;
 }
 
-function own(epoch: EpochData, ownerUid: string, token: string, id: string): StoredIntent | undefined {
-  const op = epoch.intents.get(ownerUid)?.get(id);
+function own(epoch: EpochData, owner: OwnerId, token: string, id: string): StoredIntent | undefined {
+  const op = epoch.intents.get(owner)?.get(id);
   return op?.intent.token === token ? op : undefined;
 }
 
-function put(epoch: EpochData, ownerUid: string, op: StoredIntent): void {
-  addTo(epoch.intents, ownerUid, op.intent.id, deepFreeze(op));
+function put(epoch: EpochData, owner: OwnerId, op: StoredIntent): void {
+  addTo(epoch.intents, owner, op.intent.id, deepFreeze(op));
 }
 
-function stored(epoch: EpochData, ownerUid: string): Iterable<StoredIntent> {
-  return epoch.intents.get(ownerUid)?.values() ?? [];
+function stored(epoch: EpochData, owner: OwnerId): Iterable<StoredIntent> {
+  return epoch.intents.get(owner)?.values() ?? [];
 }

@@ -27,7 +27,7 @@ export function doorbell(epoch: EpochData, controller: Controller, key: ObjectKe
     controller,
     key,
     ...(primary && { uid: primary.uid }),
-    ...(primary?.ownerUid !== undefined && { ownerUid: primary.ownerUid }),
+    ...(primary?.owner !== undefined && { owner: primary.owner }),
     epoch: epoch.record.epoch,
     delayMs: Math.max(0, atMs - nowMs),
   };

@@ -3,6 +3,7 @@
  * for replay. Each verb is one synchronous step behind a promise, so it is atomic by construction; what it decides is in the
  * files beside this one.
  */
+import { primaryAsOwner } from "../../api/owner-id.ts";
 import type { Controller } from "../../api/resources.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { Doorbell } from "../../ports/doorbells.ts";
@@ -90,7 +91,7 @@ function indexVerbs(
       const queue = epoch?.queues[run.controller];
       // Ops under the uid of a primary that has been replaced meanwhile would never be removed (N4).
       if (!epoch || !queue || !holds(queue, run.key, run.token) || queue.primaries.get(run.key)?.uid !== ownerUid) return "stolen";
-      register(epoch, ownerUid, run, intents, clock.now());
+      register(epoch, primaryAsOwner(run.controller, run.key, ownerUid), run, intents, clock.now());
       return "ok";
     },
   };

@@ -5,6 +5,8 @@
  * Q2 `runs` has one entry a key; only the holder of its token may go on.
  */
 import { CONTROLLER_INFO, splitKey } from "../../api/resources.ts";
+import { primaryAsOwner } from "../../api/owner-id.ts";
+import type { OwnerId } from "../../api/owner-id.ts";
 import type { Controller, ObjectKey } from "../../api/resources.ts";
 import type { Effect, Outcome, Snapshot, Taken, TakeResult, WorkQueue } from "../../ports/store.ts";
 import { byKey, laneOfKey, readSlice, sliceName } from "./data.ts";
@@ -59,7 +61,8 @@ export function queueEffect(
 /** End of the last run (now, while one goes on) + 1 ms for each dependent, at most a second. */
 function statusAtMs(epoch: EpochData, { controller, key, uid }: Effect, nowMs: number): number {
   const queue = epoch.queues[controller];
-  const dependents = epoch.resources.get(CONTROLLER_INFO[controller].dependents)?.slices.get(uid)?.size ?? 0;
+  const slices = epoch.resources.get(CONTROLLER_INFO[controller].dependents)?.slices;
+  const dependents = slices?.get(primaryAsOwner(controller, key, uid))?.size ?? 0;
   const endedAtMs = isLive(queue, key, nowMs) ? nowMs : (queue.endedAtMs.get(key) ?? 0);
   return Math.max(nowMs, endedAtMs + Math.min(STATUS_MS_MAX, dependents));
 }
@@ -77,7 +80,7 @@ export function holds(queue: QueueData, key: ObjectKey, token: string): boolean 
 export function takeKey(
   epoch: EpochData,
   run: Taken,
-  known: { readonly uid?: string; readonly ownerUid?: string },
+  known: { readonly uid?: string; readonly owner?: OwnerId },
   nowMs: number,
 ): TakeResult {
   const queue = epoch.queues[run.controller];
@@ -93,8 +96,8 @@ export function takeKey(
     }
   }
   const primary = queue.primaries.get(key);
-  if (known.uid !== primary?.uid || known.ownerUid !== primary?.ownerUid) {
-    return { kind: "moved", ...(primary && { uid: primary.uid }), ...(primary?.ownerUid !== undefined && { ownerUid: primary.ownerUid }) };
+  if (known.uid !== primary?.uid || known.owner !== primary?.owner) {
+    return { kind: "moved", ...(primary && { uid: primary.uid }), ...(primary?.owner !== undefined && { owner: primary.owner }) };
   }
   queue.ready.delete(key);
   const leaseUntilMs = nowMs + LEASE_MS;
@@ -105,27 +108,28 @@ export function takeKey(
 /** N3: expired ops of a dead token are looked up before anything is decided; younger ones bring the key back in time. */
 function begin(epoch: EpochData, run: Taken, uid: string | undefined, leaseUntilMs: number, nowMs: number): TakeResult {
   const queue = epoch.queues[run.controller];
-  const deadlineMs = uid === undefined ? undefined : pendingDeadlineMs(epoch, uid);
-  if (uid !== undefined && deadlineMs !== undefined && deadlineMs <= nowMs) {
-    const expired = adoptExpired(epoch, uid, run, nowMs);
-    return { kind: "recover", snapshot: { ...snapshotOf(epoch, run, uid), dependents: [], orphans: [], intents: expired }, leaseUntilMs };
+  const owner = uid === undefined ? undefined : primaryAsOwner(run.controller, run.key, uid);
+  const deadlineMs = owner === undefined ? undefined : pendingDeadlineMs(epoch, owner);
+  if (owner !== undefined && deadlineMs !== undefined && deadlineMs <= nowMs) {
+    const expired = adoptExpired(epoch, owner, run, nowMs);
+    return { kind: "recover", snapshot: { ...snapshotOf(epoch, run, owner), dependents: [], orphans: [], intents: expired }, leaseUntilMs };
   }
   if (deadlineMs !== undefined) queue.ready.set(run.key, deadlineMs); // `done` rings it, and the sweeper if we die
-  return { kind: "ok", snapshot: snapshotOf(epoch, run, uid), leaseUntilMs };
+  return { kind: "ok", snapshot: snapshotOf(epoch, run, owner), leaseUntilMs };
 }
 
-function snapshotOf(epoch: EpochData, run: Taken, uid: string | undefined): Snapshot {
+function snapshotOf(epoch: EpochData, run: Taken, owner: OwnerId | undefined): Snapshot {
   const failures = epoch.queues[run.controller].failures.get(run.key) ?? 0;
-  if (uid === undefined) return { dependents: [], orphans: [], intents: [], failures };
+  if (owner === undefined) return { dependents: [], orphans: [], intents: [], failures };
   const { primary, dependents } = CONTROLLER_INFO[run.controller];
   const primaries = epoch.resources.get(primary);
   const row = primaries && laneOfKey(primaries, run.key).rows.get(run.key);
   const dependentsData = epoch.resources.get(dependents);
   return {
     ...(row && { primary: row }),
-    dependents: readSlice(dependentsData, uid),
+    dependents: readSlice(dependentsData, owner),
     orphans: readSlice(dependentsData, sliceName(undefined, splitKey(run.key).namespace)),
-    intents: intentsOf(epoch, uid),
+    intents: intentsOf(epoch, owner),
     failures,
   };
 }

@@ -1,4 +1,5 @@
 /** A run's own answers and live reads, and what became of its ops, in one step (informer §13 layers 2 and 4). */
+import { primaryAsOwner } from "../../api/owner-id.ts";
 import type { WriteThrough, WriteThroughResult, ItemOutcome, Taken } from "../../ports/store.ts";
 import { applyItem, countsMoved, putRow } from "./apply-item.ts";
 import type { Step } from "./apply-item.ts";
@@ -35,8 +36,9 @@ export function writeThrough(data: MemoryData, run: Taken, write: WriteThrough, 
     outcomes.push(outcome);
   }
   const flagged = moved ? 0 : write.gone.filter((pod) => flagGone(step, pod)).length;
-  if (!moved) settle(epoch, run, write, nowMs);
-  restamp(epoch, write.ownerUid, run.token, nowMs);
+  const owner = primaryAsOwner(run.controller, run.key, write.ownerUid);
+  if (!moved) settle(epoch, owner, run, write, nowMs);
+  restamp(epoch, owner, run.token, nowMs);
   const news = flagged > 0 || outcomes.some((outcome) => outcome !== "same");
   if (news && !write.ownStatus && addKey(epoch.queues[run.controller], run.key, nowMs, nowMs)) ring.note(run.controller, run.key);
   return moved ? { kind: "retry", index: outcomes.length, bells: ring.bells(), outcomes } : { kind: "ok", bells: ring.bells(), outcomes };

@@ -1,4 +1,6 @@
 /** Items of a call as KEYS and ARGV (scripts/lib/index.lua, `readChanges`). */
+import { primaryAsOwner } from "../../api/owner-id.ts";
+import type { OwnerId } from "../../api/owner-id.ts";
 import { isResourceVersion } from "../../api/resource-version.ts";
 import { CONTROLLER_INFO, CONTROLLERS, controllerOf } from "../../api/resources.ts";
 import type { CachedResource, Controller, ObjectKey } from "../../api/resources.ts";
@@ -38,7 +40,7 @@ export function changeArgs(names: EpochKeys, table: KeyTable, changes: Changes):
   const controller = controllerOf(resource);
   const effects = new EffectTable(names, table);
   const sliceSlot = remember((owner: string) => table.slot(names.slice(resource, owner)));
-  const intentSlot = remember((ownerUid: string) => table.slot(names.intents(ownerUid)));
+  const intentSlot = remember((owner: OwnerId) => table.slot(names.intents(owner)));
   const laneBase = remember((lane: number) => table.block(names.lane(resource, lane)));
   const args: string[] = [];
   const lowers: string[] = [];
@@ -60,11 +62,13 @@ export function changeArgs(names: EpochKeys, table: KeyTable, changes: Changes):
     const oldSlice = !expected ? 0 : sameOwner ? newSlice : sliceSlot(expected.owner ?? orphans);
     const primaries = controller ? table.slot(names.primaries(resource, key.slice(0, slash))) : 0;
     const endsIntents =
-      controller && expected && item.type !== "gone" && (!put || expected.uid !== uid) ? table.slot(names.intents(expected.uid)) : 0;
+      controller && expected && item.type !== "gone" && (!put || expected.uid !== uid)
+        ? table.slot(names.intents(primaryAsOwner(controller, key, expected.uid)))
+        : 0;
     let lowersCreate = 0;
     lowersAny ||= item.lowers.length > 0;
-    for (const { ownerUid, op } of item.lowers) {
-      const slot = intentSlot(ownerUid);
+    for (const { owner: lowered, op } of item.lowers) {
+      const slot = intentSlot(lowered);
       if (lowersCreate === 0 && op.startsWith("c:") && op.endsWith(key.slice(slash + 1)) && op.length === key.length - slash + 1)
         lowersCreate = slot;
       else lowers.push(String(seen.size), String(slot), op);
@@ -140,7 +144,10 @@ class EffectTable {
     for (const each of known) if (isSame(each.effect, effect)) return each.index;
     const { controller, key, uid, urgency, ifEmpty } = effect;
     const base = this.#table.block(this.#names.queue(controller));
-    const dependents = urgency === "status" ? this.#table.slot(this.#names.slice(CONTROLLER_INFO[controller].dependents, uid)) : 0;
+    const dependents =
+      urgency === "status"
+        ? this.#table.slot(this.#names.slice(CONTROLLER_INFO[controller].dependents, primaryAsOwner(controller, key, uid)))
+        : 0;
     const empty = ifEmpty === undefined ? 0 : this.#table.slot(this.#names.slice("pods", ifEmpty));
     this.args.push(`${base},${urgency === "act" ? "a" : "s"},${effect.self ? 1 : 0},${dependents},${empty},${uid}`, key);
     known.push({ effect, index: ++this.#size });
@@ -190,9 +197,9 @@ function bell(names: EpochKeys, controller: Controller, key: string, u: string, 
   return { controller, key, ...parsePrimary(u), epoch: names.epoch, delayMs };
 }
 
-/** `u` of a primary: uid 0x1F uid of its controller owner; empty = there is none. */
-export function parsePrimary(u: string): { readonly uid?: string; readonly ownerUid?: string } {
+/** `u` of a primary: uid 0x1F its controller owner; empty = there is none. */
+export function parsePrimary(u: string): { readonly uid?: string; readonly owner?: OwnerId } {
   if (u === "") return {};
-  const [uid = "", ownerUid = ""] = u.split(US);
-  return { uid, ...(ownerUid !== "" && { ownerUid }) };
+  const [uid = "", owner = ""] = u.split(US);
+  return { uid, ...(owner !== "" && { owner }) };
 }

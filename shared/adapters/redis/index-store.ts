@@ -1,5 +1,6 @@
 /** The index: rows, slices, look-ups, packs and manifests (informer §11). */
 import { laneOf } from "../../api/lane.ts";
+import type { OwnerId } from "../../api/owner-id.ts";
 import { compareResourceVersions, isResourceVersion } from "../../api/resource-version.ts";
 import { CACHED_RESOURCES, CONTROLLER_INFO, CONTROLLERS, controllerOf, splitKey } from "../../api/resources.ts";
 import type { CachedResource, ObjectKey } from "../../api/resources.ts";
@@ -9,7 +10,7 @@ import { asList, asNumber, asPairs, asText } from "./connection.ts";
 import type { Reply } from "./connection.ts";
 import { gateArgs } from "./context.ts";
 import type { Call, Context } from "./context.ts";
-import { KeyTable, sliceOwner } from "./keys.ts";
+import { KeyTable, sliceName } from "./keys.ts";
 import type { EpochKeys } from "./keys.ts";
 import { parseEntry, parseRow, parseSlice, US } from "./rows.ts";
 
@@ -29,7 +30,7 @@ export function createIndexStore(context: Context): IndexStore {
       const answer = await context.runInCurrentEpoch("readSlices", (names) => ({
         keys: [
           context.names.epoch,
-          ...slices.map((ref) => names.slice(ref.resource, "owner" in ref ? ref.owner : sliceOwner(undefined, ref.orphansOf))),
+          ...slices.map((ref) => names.slice(ref.resource, "owner" in ref ? ref.owner : sliceName(undefined, ref.orphansOf))),
         ],
         args: [context.now(), names.epoch],
       }));
@@ -161,7 +162,7 @@ function parseManifestRow(text: string): ManifestRow {
   return { key, uid, rv };
 }
 
-function ownerOf(ref: SliceRef): string | undefined {
+function ownerOf(ref: SliceRef): OwnerId | undefined {
   return "owner" in ref ? ref.owner : undefined;
 }
 
@@ -176,7 +177,7 @@ interface Wanted {
 interface Place {
   readonly resource: CachedResource;
   readonly key: ObjectKey;
-  readonly owner: string | undefined;
+  readonly owner: OwnerId | undefined;
 }
 
 interface FoundRow extends Place, Wanted {
@@ -274,7 +275,7 @@ async function readPlaces(
       return [{ ...row, owner: parsed.owner, row: parsed }];
     }),
     primaries: asList(namespaceReplies).map((reply, i) =>
-      asPairs(reply).map(([key, u]) => ({ resource: namespaces[i]?.resource ?? "replicasets", key, owner: parsePrimary(u).ownerUid })),
+      asPairs(reply).map(([key, u]) => ({ resource: namespaces[i]?.resource ?? "replicasets", key, owner: parsePrimary(u).owner })),
     ),
   };
 }
@@ -284,7 +285,7 @@ async function readObjects(context: Context, places: readonly Place[]): Promise<
   if (places.length === 0) return [];
   const slices = new Map<string, number[]>();
   places.forEach(({ resource, key, owner }, i) => {
-    const slice = `${resource} ${sliceOwner(owner, splitKey(key).namespace)}`;
+    const slice = `${resource} ${sliceName(owner, splitKey(key).namespace)}`;
     const members = slices.get(slice);
     if (members) members.push(i);
     else slices.set(slice, [i]);
@@ -295,7 +296,7 @@ async function readObjects(context: Context, places: readonly Place[]): Promise<
       ...[...slices.values()].map(([i = 0]) => {
         const place = places[i];
         if (!place) throw new RangeError(`place ${i}`);
-        return names.slice(place.resource, sliceOwner(place.owner, splitKey(place.key).namespace));
+        return names.slice(place.resource, sliceName(place.owner, splitKey(place.key).namespace));
       }),
     ],
     args: [

@@ -1,11 +1,12 @@
 /** Intents and write-through (informer §13). */
 import { laneOf } from "../../api/lane.ts";
+import { primaryAsOwner } from "../../api/owner-id.ts";
 import type { Intent, IntentStore, Taken, WriteThrough, WriteThroughResult } from "../../ports/store.ts";
 import { changeArgs, parseBells, parseOutcomes } from "./changes.ts";
 import { asList, asNumber, asText } from "./connection.ts";
 import type { Reply } from "./connection.ts";
 import type { Context } from "./context.ts";
-import { KeyTable, sliceOwner } from "./keys.ts";
+import { KeyTable, sliceName } from "./keys.ts";
 import { US } from "./rows.ts";
 
 /** A field that holds the number and deadline of a token's pending ops, not an op. */
@@ -20,7 +21,7 @@ export function createIntentStore(context: Context): IntentStore {
   return {
     async registerIntents(run, ownerUid, intents) {
       const names = context.names.of(run.epoch);
-      const keys = [context.names.epoch, ...names.queue(run.controller), names.intents(ownerUid)];
+      const keys = [context.names.epoch, ...names.queue(run.controller), names.intents(primaryAsOwner(run.controller, run.key, ownerUid))];
       const ops = intents.flatMap(({ id, verb, name, uid, mayLandUntilMs }) => [
         id,
         verb,
@@ -52,19 +53,20 @@ async function writeThrough(
 ): Promise<WriteThroughResult | { readonly kind: "slices"; readonly owners: readonly string[] }> {
   const names = context.names.of(run.epoch);
   const { resource, lower, plan, gone } = write;
+  const owner = primaryAsOwner(run.controller, run.key, write.ownerUid);
   let table = new KeyTable([]);
   const reply: readonly Reply[] = asList(
     await context.run("writeThrough", () => {
       const queue = names.queue(run.controller);
-      table = new KeyTable([context.names.epoch, ...queue, names.intents(write.ownerUid), names.meta(resource)]);
+      table = new KeyTable([context.names.epoch, ...queue, names.intents(owner), names.meta(resource)]);
       table.declare(queue, 2);
       const lanes = context.lanes(resource);
-      const slices = gone.length === 0 ? [] : goneSlices(write, owners);
+      const slices = gone.length === 0 ? [] : goneSlices(write, [owner, ...owners]);
       const ops = [
         ...lower,
         ...plan.flatMap(({ id, mayLand }) => [id, mayLand ? "1" : "0"]),
         ...gone.flatMap(({ key, uid }) => [key, uid, String(table.block(names.lane(resource, laneOf(key, lanes))))]),
-        ...slices.flatMap((owner) => [owner, String(table.slot(names.slice(resource, owner)))]),
+        ...slices.flatMap((slice) => [slice, String(table.slot(names.slice(resource, slice)))]),
       ];
       return {
         args: [
@@ -113,9 +115,8 @@ function goneSlices(write: WriteThrough, owners: readonly string[]): readonly st
   const of = (key: string): string => key.slice(0, key.indexOf("/"));
   return [
     ...new Set([
-      write.ownerUid,
-      ...write.gone.map(({ key }) => sliceOwner(undefined, of(key))),
-      ...write.items.flatMap((item) => [sliceOwner(item.owner, of(item.key)), sliceOwner(item.expected?.owner, of(item.key))]),
+      ...write.gone.map(({ key }) => sliceName(undefined, of(key))),
+      ...write.items.flatMap((item) => [sliceName(item.owner, of(item.key)), sliceName(item.expected?.owner, of(item.key))]),
       ...owners,
     ]),
   ];

@@ -1,4 +1,5 @@
 /** Names of everything this adapter keeps in Redis (informer §11.1), and the KEYS of one call. */
+import type { OwnerId } from "../../api/owner-id.ts";
 import { CACHED_RESOURCES, CONTROLLERS } from "../../api/resources.ts";
 import type { CachedResource, Controller } from "../../api/resources.ts";
 
@@ -17,7 +18,7 @@ export interface EpochKeys {
   meta(resource: CachedResource): string;
   /** `l`, `v`, `t`, `h`, `mp` of a lane, in the order in which scripts want them. */
   lane(resource: CachedResource, lane: number): readonly [l: string, v: string, t: string, h: string, mp: string];
-  /** The slice of an owner's uid, or of a namespace's orphans (`-<namespace>`). */
+  /** The slice of an owner, or of a namespace's orphans (`-<namespace>`). */
   slice(resource: CachedResource, owner: string): string;
   /** Keys of a namespace's primaries. */
   primaries(resource: CachedResource, namespace: string): string;
@@ -25,7 +26,7 @@ export interface EpochKeys {
   needed(resource: CachedResource): string;
   /** `q`, `p`, `f`, `u`, `b`, `z`, in the order in which scripts want them. */
   queue(controller: Controller): readonly [q: string, p: string, f: string, u: string, b: string, z: string];
-  intents(ownerUid: string): string;
+  intents(owner: OwnerId): string;
   readonly quarantine: string;
 }
 
@@ -63,13 +64,13 @@ function epochKeys(prefix: string, epoch: string): EpochKeys {
     counts: (resource) => `${p}n:${resource}`,
     needed: (resource) => `${p}need:${resource}`,
     queue: (controller) => queues[controller],
-    intents: (ownerUid) => `${p}i:${ownerUid}`,
+    intents: (owner) => `${p}i:${owner}`,
     quarantine: `${p}quar`,
   };
 }
 
-/** The slice of an owner, or of the orphans of a namespace. A uid never starts with a dash. */
-export function sliceOwner(owner: string | undefined, namespace: string): string {
+/** The slice of an owner, or of the orphans of a namespace. An OwnerId never starts with a dash. */
+export function sliceName(owner: OwnerId | undefined, namespace: string): string {
   return owner ?? `-${namespace}`;
 }
 

@@ -1,5 +1,7 @@
 /** The work queue (informer §12). */
 import { CONTROLLER_INFO, CONTROLLERS, splitKey } from "../../api/resources.ts";
+import { primaryAsOwner } from "../../api/owner-id.ts";
+import type { OwnerId } from "../../api/owner-id.ts";
 import type { Controller, ObjectKey } from "../../api/resources.ts";
 import type { Doorbell } from "../../ports/doorbells.ts";
 import type { Intent, Snapshot, Taken, TakeResult, WorkQueue } from "../../ports/store.ts";
@@ -9,7 +11,7 @@ import type { Reply } from "./connection.ts";
 import { gateArgs } from "./context.ts";
 import type { Context } from "./context.ts";
 import { parseIntents } from "./intent-store.ts";
-import { KeyTable, sliceOwner } from "./keys.ts";
+import { KeyTable, sliceName } from "./keys.ts";
 import type { EpochKeys } from "./keys.ts";
 import { parseEntry, parseSlice, US } from "./rows.ts";
 
@@ -73,21 +75,22 @@ export function createWorkQueue(context: Context): WorkQueue {
   };
 }
 
-async function take(context: Context, run: Taken, known: { readonly uid?: string; readonly ownerUid?: string }): Promise<TakeResult> {
+async function take(context: Context, run: Taken, known: { readonly uid?: string; readonly owner?: OwnerId }): Promise<TakeResult> {
   const names = context.names.of(run.epoch);
   const { primary, dependents, reads } = CONTROLLER_INFO[run.controller];
   const { namespace } = splitKey(run.key);
+  const owner = known.uid === undefined ? undefined : primaryAsOwner(run.controller, run.key, known.uid);
   const reply = asList(
     await context.run("take", () => {
       const table = new KeyTable([
         context.names.epoch,
         ...names.queue(run.controller),
-        names.slice(primary, sliceOwner(known.ownerUid, namespace)),
-        names.slice(dependents, known.uid ?? "-"),
-        names.slice(dependents, sliceOwner(undefined, namespace)),
-        names.intents(known.uid ?? "-"),
+        names.slice(primary, sliceName(known.owner, namespace)),
+        names.slice(dependents, owner ?? "-"),
+        names.slice(dependents, sliceName(undefined, namespace)),
+        names.intents(owner ?? "-"),
       ]);
-      const u = known.uid === undefined && known.ownerUid === undefined ? "" : `${known.uid ?? ""}${US}${known.ownerUid ?? ""}`;
+      const u = known.uid === undefined && known.owner === undefined ? "" : `${known.uid ?? ""}${US}${known.owner ?? ""}`;
       const gate = gateArgs(context, names, table, reads);
       return { keys: table.keys, args: [context.now(), run.epoch, run.key, run.token, u, ...gate] };
     }),
@@ -107,8 +110,8 @@ async function take(context: Context, run: Taken, known: { readonly uid?: string
       return { kind: "moved", ...parsePrimary(asText(reply[1])) };
     case "ok": {
       const snapshot: Snapshot = {
-        ...primaryOf(run, known.ownerUid, reply[3]),
-        dependents: parseSlice(dependents, known.uid, asPairs(reply[4])),
+        ...primaryOf(run, known.owner, reply[3]),
+        dependents: parseSlice(dependents, owner, asPairs(reply[4])),
         orphans: parseSlice(dependents, undefined, asPairs(reply[5])),
         intents: parseIntents(asPairs(reply[6])),
         failures: asNumber(reply[2]),
@@ -118,7 +121,7 @@ async function take(context: Context, run: Taken, known: { readonly uid?: string
     case "recover": {
       const intents: readonly Intent[] = parseIntents(asPairs(reply[4]));
       const snapshot: Snapshot = {
-        ...primaryOf(run, known.ownerUid, reply[3]),
+        ...primaryOf(run, known.owner, reply[3]),
         dependents: [],
         orphans: [],
         intents,
@@ -131,9 +134,9 @@ async function take(context: Context, run: Taken, known: { readonly uid?: string
   }
 }
 
-function primaryOf(run: Taken, ownerUid: string | undefined, entry: Reply | undefined): Pick<Snapshot, "primary"> {
+function primaryOf(run: Taken, owner: OwnerId | undefined, entry: Reply | undefined): Pick<Snapshot, "primary"> {
   if (typeof entry !== "string") return {};
-  return { primary: parseEntry(CONTROLLER_INFO[run.controller].primary, run.key, ownerUid, entry) };
+  return { primary: parseEntry(CONTROLLER_INFO[run.controller].primary, run.key, owner, entry) };
 }
 
 function bellOf(names: EpochKeys, controller: Controller, reply: Reply | undefined): Doorbell {

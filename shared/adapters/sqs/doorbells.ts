@@ -38,7 +38,7 @@ export function createSqsDoorbells(client: SQSClient, options: SqsDoorbellsOptio
   }
 }
 
-function doorbellMessage(cid: string, { controller, epoch, key, uid, ownerUid }: Doorbell): DoorbellMessage {
+function doorbellMessage(cid: string, { controller, epoch, key, uid, owner }: Doorbell): DoorbellMessage {
   return {
     v: 1,
     c: cid,
@@ -46,7 +46,7 @@ function doorbellMessage(cid: string, { controller, epoch, key, uid, ownerUid }:
     e: epoch,
     k: key,
     ...(uid === undefined ? {} : { u: uid }),
-    ...(ownerUid === undefined ? {} : { o: ownerUid }),
+    ...(owner === undefined ? {} : { o: owner }),
   };
 }
 

@@ -1,9 +1,9 @@
 /** What perform() remembers from call to call within one run, and the two things every part of it does with answers. */
 import type { Cached } from "../../api/cached.ts";
+import { ownerOfCached } from "../../api/owner-id.ts";
 import { CONTROLLER_INFO, objectKey } from "../../api/resources.ts";
 import type { CachedResource, ObjectKey } from "../../api/resources.ts";
 import type { KubeObject } from "../../api/wire.ts";
-import { sliceOwner } from "../../cache/prepare.ts";
 import { writeThrough } from "../../cache/write-through.ts";
 import type { Row, WriteThrough } from "../../ports/store.ts";
 import { describeError, toError } from "../errors.ts";
@@ -77,7 +77,7 @@ export async function save<R extends CachedResource>(
 
 function rowOf(resource: CachedResource, object: Cached): Row {
   const { namespace, name, uid, resourceVersion: rv } = "metadata" in object ? object.metadata : object;
-  const owner = sliceOwner(resource, object);
+  const owner = ownerOfCached(resource, object);
   return { key: objectKey(namespace, name), uid, rv, ...(owner !== undefined && { owner }), gone: false, object };
 }
 

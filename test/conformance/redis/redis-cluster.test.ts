@@ -6,7 +6,7 @@ import type { Cluster } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { redisClient } from "../../../shared/adapters/redis/client.ts";
 import { laneOf } from "../../../shared/api/lane.ts";
-import { cachedPod, cachedReplicaSet, effect, expectation, keyOf, ownedBy, put } from "../../support/builders.ts";
+import { asOwner, cachedPod, cachedReplicaSet, effect, expectation, keyOf, ownedBy, put } from "../../support/builders.ts";
 import { ensureRedisServer, startRedisCluster } from "../../support/redis.ts";
 import type { RedisCluster } from "../../support/redis.ts";
 import { storeConformance } from "../store.ts";
@@ -100,7 +100,7 @@ describe.skipIf(reason)(`Redis cluster${reason === undefined ? "" : `, skipped: 
     expect(Math.min(...work)).toBeGreaterThan(10);
     const rows = (await Promise.all(Array.from({ length: LANES.pods }, (_, lane) => rig.store.readLane("pods", lane)))).flat();
     expect(new Map(rows.map((row) => [row.key, row.rv]))).toEqual(versions);
-    const [slice] = await rig.store.readSlices([{ resource: "pods", owner: rs.metadata.uid }]);
+    const [slice] = await rig.store.readSlices([{ resource: "pods", owner: asOwner("replicaset", rs) }]);
     expect(new Map(slice?.map((row) => [row.key, row.rv]))).toEqual(versions);
     await fixture.close();
   });

@@ -9,7 +9,18 @@ import { createRedisStore } from "../../../shared/adapters/redis/redis-store.ts"
 import { LANES, laneOf } from "../../../shared/api/lane.ts";
 import { CACHED_RESOURCES, CONTROLLERS } from "../../../shared/api/resources.ts";
 import type { ItemChange, Store } from "../../../shared/ports/store.ts";
-import { cachedPod, cachedReplicaSet, effect, expectation, keyOf, ownedBy, put, remove } from "../../support/builders.ts";
+import {
+  asOwner,
+  cachedPod,
+  cachedReplicaSet,
+  effect,
+  expectation,
+  keyOf,
+  ownedBy,
+  put,
+  remove,
+  replicaSetOwner,
+} from "../../support/builders.ts";
 import { ensureRedisServer, startRedis } from "../../support/redis.ts";
 import type { RedisServer } from "../../support/redis.ts";
 import { EPOCH, HOLE_LIMIT_MS, IDENTITY, ONE_LANE, outcomes, Rig, writeOf } from "../store/rig.ts";
@@ -139,7 +150,7 @@ describe.skipIf(reason)(`Redis scripts${reason === undefined ? "" : `, skipped: 
     const prefix = "dl:scripts:{0123456789ab}:e1:";
     // One step on the server, as a script of ours would look.
     const look = `local out = {} for i, key in ipairs(KEYS) do out[i] = redis.call("HGETALL", key) end return out`;
-    const keys = [`${prefix}v:pods:0`, ...owners.map((owner) => `${prefix}s:pods:${owner}`), `${prefix}s:pods:-shop`];
+    const keys = [`${prefix}v:pods:0`, ...owners.map((uid) => `${prefix}s:pods:${replicaSetOwner(uid)}`), `${prefix}s:pods:-shop`];
     let applying = true;
     const reader = async (): Promise<number> => {
       let looks = 0;
@@ -147,7 +158,10 @@ describe.skipIf(reason)(`Redis scripts${reason === undefined ? "" : `, skipped: 
         const [rows = [], ...slices] = (await client.eval(look, keys.length, ...keys)) as string[][]; // HGETALL lists
         const inRows = pairs(rows).map(([key, row]) => `${key} ${row.split("\x1f").slice(0, 3).join(" ")}`);
         const inSlices = slices.flatMap((slice, i) =>
-          pairs(slice).map(([key, entry]) => `${key} ${entry.split("\x1f").slice(1, 3).join(" ")} ${owners[i] ?? ""}`),
+          pairs(slice).map(
+            ([key, entry]) =>
+              `${key} ${entry.split("\x1f").slice(1, 3).join(" ")} ${owners[i] === undefined ? "" : replicaSetOwner(owners[i])}`,
+          ),
         );
         expect(inSlices.toSorted()).toEqual(inRows.toSorted());
       }
@@ -302,7 +316,7 @@ describe.skipIf(reason)(`Redis scripts${reason === undefined ? "" : `, skipped: 
     const empty = await fields();
     await rig.deliver("replicasets", [put(rs, { effects: [effect("replicaset", rs, { self: true })], counted: true })]);
     const { run } = await rig.taken("replicaset", rsKey);
-    const lower = { ownerUid: rs.metadata.uid, op: "c:a" };
+    const lower = { owner: asOwner("replicaset", rs), op: "c:a" };
     await rig.store.registerIntents(run, rs.metadata.uid, [
       { id: "c:a", verb: "create", name: "a" },
       { id: "c:b", verb: "create", name: "b" },
@@ -314,9 +328,9 @@ describe.skipIf(reason)(`Redis scripts${reason === undefined ? "" : `, skipped: 
       lower: ["c:b"],
       plan: [{ id: "c:c", mayLand: false }],
     });
-    expect((await client.hkeys(`dl:scripts:{0123456789ab}:e1:i:${rs.metadata.uid}`)).sort()).toEqual(["c:c"]);
+    expect((await client.hkeys(`dl:scripts:{0123456789ab}:e1:i:${asOwner("replicaset", rs)}`)).sort()).toEqual(["c:c"]);
     await rig.deliver("pods", [put(pod("c", "22"), { lowers: [{ ...lower, op: "c:c" }] })]);
-    expect(await client.exists(`dl:scripts:{0123456789ab}:e1:i:${rs.metadata.uid}`)).toBe(0);
+    expect(await client.exists(`dl:scripts:{0123456789ab}:e1:i:${asOwner("replicaset", rs)}`)).toBe(0);
     await rig.store.registerIntents(run, rs.metadata.uid, [{ id: "c:d", verb: "create", name: "d" }]);
     await rig.store.done(run, { kind: "requeueAfter", delayMs: 0 });
     for (const name of ["a", "b", "c"]) await rig.deliver("pods", [remove(pod(name, "30"), "30")]);

@@ -5,7 +5,18 @@ import { laneOf } from "../../../shared/api/lane.ts";
 import type { CachedPod } from "../../../shared/api/cached.ts";
 import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
 import type { ItemChange } from "../../../shared/ports/store.ts";
-import { cachedDeployment, cachedPod, cachedReplicaSet, effect, keyOf, ownedBy, put, remove } from "../../support/builders.ts";
+import {
+  asOwner,
+  cachedDeployment,
+  cachedPod,
+  cachedReplicaSet,
+  effect,
+  keyOf,
+  ownedBy,
+  put,
+  remove,
+  replicaSetOwner,
+} from "../../support/builders.ts";
 import type { OpenRig } from "../store.ts";
 import { ONE_LANE, outcomes, rung } from "./rig.ts";
 import type { Rig } from "./rig.ts";
@@ -22,7 +33,14 @@ export function indexCases(open: OpenRig): void {
       labels: { "a/b": 'ü"\u0000\u001f' },
     });
     expect(outcomes(await rig.deliver("pods", [put(object)]))).toEqual(["changed"]);
-    expect(await rig.row("pods", POD)).toEqual({ key: POD, uid: object.uid, rv: "10", owner: "u1", gone: false, object });
+    expect(await rig.row("pods", POD)).toEqual({
+      key: POD,
+      uid: object.uid,
+      rv: "10",
+      owner: replicaSetOwner("u1", "web"),
+      gone: false,
+      object,
+    });
   });
 
   it("I1 [informer A4] keeps the row against an older or equal version, with no effects and nothing lowered", async () => {
@@ -35,7 +53,7 @@ export function indexCases(open: OpenRig): void {
     for (const rv of ["9", "10"]) {
       const again = put(pod(rv, { phase: "Running" }), {
         effects: [effect("replicaset", rs)],
-        lowers: [{ ownerUid: rs.metadata.uid, op: "c:web-1" }],
+        lowers: [{ owner: asOwner("replicaset", rs), op: "c:web-1" }],
       });
       const answer = await rig.deliver("pods", [again]);
       expect(outcomes(answer)).toEqual(["same"]);
@@ -121,7 +139,9 @@ export function indexCases(open: OpenRig): void {
     await rig.seed("pods", [put(pod("11"))]);
     expect(await gone()).toBe(true);
     await rig.seed("pods", [put(pod("12", { owner: ownedBy("ReplicaSet", rs) }))]);
-    expect((await rig.store.readSlices([{ resource: "pods", owner: rs.metadata.uid }]))[0]?.map((row) => row.gone)).toEqual([true]);
+    expect((await rig.store.readSlices([{ resource: "pods", owner: asOwner("replicaset", rs) }]))[0]?.map((row) => row.gone)).toEqual([
+      true,
+    ]);
     await rig.seed("pods", [put(pod("13", { uid: "other" }))]);
     expect(await gone()).toBe(false);
   });
@@ -237,7 +257,7 @@ export function indexCases(open: OpenRig): void {
     const goneItem = (uid: string): ItemChange => ({
       ...remove(pod("20", { uid }), "20", {
         effects: [effect("replicaset", rs)],
-        lowers: [{ ownerUid: rs.metadata.uid, op: `d:${uid}` }],
+        lowers: [{ owner: asOwner("replicaset", rs), op: `d:${uid}` }],
       }),
       type: "gone",
     });
@@ -246,8 +266,15 @@ export function indexCases(open: OpenRig): void {
     const answer = await rig.deliver("pods", [goneItem(object.uid)]);
     expect(outcomes(answer)).toEqual(["changed"]);
     expect(await rig.dirty("replicaset")).toEqual(["shop/web"]);
-    expect(await rig.row("pods", POD)).toEqual({ key: POD, uid: object.uid, rv: "10", owner: rs.metadata.uid, gone: true, object });
-    expect((await rig.store.readSlices([{ resource: "pods", owner: rs.metadata.uid }]))[0]).toEqual([await rig.row("pods", POD)]);
+    expect(await rig.row("pods", POD)).toEqual({
+      key: POD,
+      uid: object.uid,
+      rv: "10",
+      owner: asOwner("replicaset", rs),
+      gone: true,
+      object,
+    });
+    expect((await rig.store.readSlices([{ resource: "pods", owner: asOwner("replicaset", rs) }]))[0]).toEqual([await rig.row("pods", POD)]);
     expect(await rig.watermark("pods")).toBe("20");
     expect(outcomes(await rig.deliver("pods", [goneItem(object.uid)]))).toEqual(["same"]);
     expect(await rig.intents(rs.metadata.uid, "replicaset", "shop/web")).toEqual([]);
@@ -305,8 +332,8 @@ export function indexCases(open: OpenRig): void {
     const rig = await (await open()).synced();
     const slices = async () => {
       const [first, second, orphans] = await rig.store.readSlices([
-        { resource: "pods", owner: "u1" },
-        { resource: "pods", owner: "u2" },
+        { resource: "pods", owner: replicaSetOwner("u1") },
+        { resource: "pods", owner: replicaSetOwner("u2") },
         { resource: "pods", orphansOf: "shop" },
       ]);
       return [first?.length, second?.length, orphans?.length];
@@ -336,20 +363,26 @@ export function indexCases(open: OpenRig): void {
       put(cachedReplicaSet({ name: "z", namespace: "other" })),
     ]);
     const [slice, orphans] = await rig.store.readSlices([
-      { resource: "pods", owner: "u1" },
+      { resource: "pods", owner: replicaSetOwner("u1", "web") },
       { resource: "pods", orphansOf: "other" },
     ]);
     expect(slice?.map((row) => row.key)).toEqual(["shop/a", "shop/b", "shop/c"]);
     expect(orphans?.map((row) => row.key)).toEqual(["other/lone"]);
     expect((await rig.store.readLane("pods", 0)).map((row) => row.key)).toEqual(["other/lone", "shop/a", "shop/b", "shop/c"]);
-    expect((await rig.store.readLane("pods", 0))[1]).toEqual({ key: "shop/a", uid: "uid-a", rv: "11", owner: "u1", gone: false });
+    expect((await rig.store.readLane("pods", 0))[1]).toEqual({
+      key: "shop/a",
+      uid: "uid-a",
+      rv: "11",
+      owner: replicaSetOwner("u1", "web"),
+      gone: false,
+    });
     const puts = { "shop/a": "11", "shop/b": "1", "shop/c": "9223372036854775808", "shop/none": "5" } as const;
     const known = await rig.store.readIndex({
       rows: Object.entries(puts).map(([key, rv]) => ({ resource: "pods" as const, key: key as `shop/${string}`, put: rv })),
     });
     expect(known.current).toEqual(
       expect.arrayContaining([
-        { resource: "pods", row: { key: "shop/a", uid: "uid-a", rv: "11", owner: "u1", gone: false } },
+        { resource: "pods", row: { key: "shop/a", uid: "uid-a", rv: "11", owner: replicaSetOwner("u1", "web"), gone: false } },
         { resource: "pods", row: expect.objectContaining({ key: "shop/b" }) },
       ]),
     );
@@ -398,9 +431,11 @@ export function indexCases(open: OpenRig): void {
     const rows = (await Promise.all([0, 1, 2].map((lane) => rig.store.readLane("pods", lane)))).flat();
     const slices = await rig.store.readSlices([
       { resource: "pods", orphansOf: "shop" },
-      ...["u1", "u2", "u3"].map((owner) => ({ resource: "pods", owner }) as const),
+      ...["u1", "u2", "u3"].map((uid) => ({ resource: "pods", owner: replicaSetOwner(uid) }) as const),
     ]);
-    const inSlices = slices.flatMap((slice, index) => slice.map(({ object: _, ...row }) => ({ ...row, owner: owners[index] })));
+    const inSlices = slices.flatMap((slice, index) =>
+      slice.map(({ object: _, ...row }) => ({ ...row, owner: owners[index] === undefined ? undefined : replicaSetOwner(owners[index]) })),
+    );
     expect(sortByKey(inSlices)).toEqual(sortByKey(rows.map((row) => ({ ...row, owner: row.owner }))));
     expect(rows.length).toBeGreaterThan(3);
   });
@@ -456,7 +491,7 @@ export function indexCases(open: OpenRig): void {
     const rs = cachedReplicaSet({ resourceVersion: "6", owner: ownedBy("Deployment", deployment) });
     await rig.seed("deployments", [put(deployment, { counted: true })]);
     await rig.seed("replicasets", [put(rs, { counted: true })]);
-    const [slice] = await rig.store.readSlices([{ resource: "replicasets", owner: deployment.metadata.uid }]);
+    const [slice] = await rig.store.readSlices([{ resource: "replicasets", owner: asOwner("deployment", deployment) }]);
     expect(slice?.map((row) => row.object)).toEqual([rs]);
     expect((await rig.row("deployments", "shop/web"))?.object).toEqual(deployment);
   });

@@ -2,7 +2,7 @@
 import { expect, it } from "vitest";
 
 import type { Intent, Taken } from "../../../shared/ports/store.ts";
-import { cachedPod, cachedReplicaSet, effect, ownedBy, put, remove } from "../../support/builders.ts";
+import { asOwner, cachedPod, cachedReplicaSet, effect, ownedBy, put, remove } from "../../support/builders.ts";
 import type { OpenRig } from "../store.ts";
 import { rung } from "./rig.ts";
 import type { Rig } from "./rig.ts";
@@ -11,6 +11,7 @@ const KEY = "shop/web";
 const C = "replicaset";
 const rs = cachedReplicaSet({ resourceVersion: "5" });
 const UID = rs.metadata.uid;
+const OWNER = asOwner("replicaset", rs);
 const DEADLINE_MS = 15_000;
 const create = (name: string) => ({ id: `c:${name}`, verb: "create", name }) as const;
 const destroy = (name: string) => ({ id: `d:uid-${name}`, verb: "delete", name, uid: `uid-${name}` }) as const;
@@ -35,7 +36,7 @@ export function intentCases(open: OpenRig): void {
     return snapshot.intents;
   };
   const stamps = async (rig: Rig) => (await standing(rig)).map((op) => [op.id, op.deadlineMs]);
-  const lowers = (...ops: readonly string[]) => ({ lowers: ops.map((op) => ({ ownerUid: UID, op })) });
+  const lowers = (...ops: readonly string[]) => ({ lowers: ops.map((op) => ({ owner: OWNER, op })) });
 
   it("registers pending ops with 15 s to go; the same ones again are the same ops", async () => {
     const { rig, run } = await running();
@@ -80,9 +81,9 @@ export function intentCases(open: OpenRig): void {
     await rig.store.done(run, { kind: "ok" });
     const others = {
       lowers: [
-        { ownerUid: "other-uid", op: "c:c" },
-        { ownerUid: UID, op: "c:other" },
-        { ownerUid: UID, op: "d:c" },
+        { owner: "other", op: "c:c" },
+        { owner: OWNER, op: "c:other" },
+        { owner: OWNER, op: "d:c" },
       ],
     };
     expect(rung(await rig.deliver("pods", [put(owned("c", "10"), others)]))).toEqual([]);

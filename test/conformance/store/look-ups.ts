@@ -2,7 +2,18 @@
 import { expect, it } from "vitest";
 
 import { laneOf } from "../../../shared/api/lane.ts";
-import { cachedDeployment, cachedPod, cachedReplicaSet, effect, keyOf, ownedBy, put, remove } from "../../support/builders.ts";
+import {
+  asOwner,
+  cachedDeployment,
+  cachedPod,
+  cachedReplicaSet,
+  effect,
+  keyOf,
+  ownedBy,
+  put,
+  remove,
+  replicaSetOwner,
+} from "../../support/builders.ts";
 import type { OpenRig } from "../store.ts";
 import { ONE_LANE, outcomes, rung } from "./rig.ts";
 
@@ -89,12 +100,12 @@ export function lookUpCases(open: OpenRig): void {
     const rig = await (await open()).synced();
     await rig.seed("pods", [put(cachedPod({ resourceVersion: "10", owner: { kind: "ReplicaSet", name: "web", uid: "u1" } }))]);
     const item = put(cachedPod({ resourceVersion: "20" }));
-    const right = { rv: "10", uid: "uid-web-1", owner: "u1" };
+    const right = { rv: "10", uid: "uid-web-1", owner: replicaSetOwner("u1", "web") };
     const wrong = [
       undefined,
       { ...right, rv: "9" },
       { ...right, uid: "other" },
-      { ...right, owner: "u2" },
+      { ...right, owner: replicaSetOwner("u2", "web") },
       { rv: right.rv, uid: right.uid },
     ];
     for (const expected of wrong) {
@@ -131,7 +142,7 @@ export function lookUpCases(open: OpenRig): void {
     await rig.seed("pods", [put(left)]);
     await rig.seed("pods", [put(right)]);
     // Both appliers look while both pods are there.
-    const ifEmpty = { effects: [effect("deployment", deployment, { ifEmpty: rs.metadata.uid })] };
+    const ifEmpty = { effects: [effect("deployment", deployment, { ifEmpty: asOwner("replicaset", rs) })] };
     const [first, second] = [await rig.read("pods", [remove(left, "20", ifEmpty)]), await rig.read("pods", [remove(right, "21", ifEmpty)])];
     expect(rung(await rig.deliver("pods", first, { asRead: true }))).toEqual([]);
     expect(rung(await rig.deliver("pods", second, { asRead: true }))).toEqual(["deployment shop/web"]);
@@ -143,7 +154,7 @@ export function lookUpCases(open: OpenRig): void {
     const rs = cachedReplicaSet({ owner: ownedBy("Deployment", deployment) });
     await rig.seed("deployments", [put(deployment, { counted: true })]);
     await rig.seed("replicasets", [put(rs, { counted: true })]);
-    const ifEmpty = { effects: [effect("deployment", deployment, { ifEmpty: rs.metadata.uid })] };
+    const ifEmpty = { effects: [effect("deployment", deployment, { ifEmpty: asOwner("replicaset", rs) })] };
     await rig.seed("pods", [put(cachedPod({ resourceVersion: "10", owner: ownedBy("ReplicaSet", rs) }))]);
     expect(rung(await rig.deliver("pods", [put(cachedPod({ resourceVersion: "11", owner: ownedBy("ReplicaSet", rs) }), ifEmpty)]))).toEqual(
       [],

@@ -2,7 +2,7 @@
 import { expect, it } from "vitest";
 
 import { laneOf } from "../../../shared/api/lane.ts";
-import { cachedPod, cachedReplicaSet, effect, keyOf, listed, ownedBy, put, remove } from "../../support/builders.ts";
+import { asOwner, cachedPod, cachedReplicaSet, effect, keyOf, listed, ownedBy, put, remove } from "../../support/builders.ts";
 import type { OpenRig } from "../store.ts";
 import { ONE_LANE, outcomes, rung } from "./rig.ts";
 
@@ -24,7 +24,7 @@ export function manifestCases(open: OpenRig): void {
     expect(rung(answer)).toEqual(["replicaset shop/web"]);
     expect((await rig.store.readLane("pods", 0)).map((row) => row.key)).toEqual(["shop/a", "shop/b"]);
     expect(await rig.watermark("pods")).toBe("40");
-    expect((await rig.store.readSlices([{ resource: "pods", owner: rs.metadata.uid }]))[0]).toEqual([]);
+    expect((await rig.store.readSlices([{ resource: "pods", owner: asOwner("replicaset", rs) }]))[0]).toEqual([]);
     expect(outcomes(await rig.deliver("pods", [put(cachedPod({ name: "c", resourceVersion: "39" }))]))).toEqual(["absent"]);
   });
 

@@ -319,8 +319,8 @@ export function writeOf(resource: CachedResource): WriteThrough {
   return { resource, items: [], counts: [], ownerUid: "", lower: [], plan: [], gone: [], ownStatus: false };
 }
 
-export function known(ids: { readonly uid?: string; readonly ownerUid?: string }): { readonly uid?: string; readonly ownerUid?: string } {
-  return { ...(ids.uid !== undefined && { uid: ids.uid }), ...(ids.ownerUid !== undefined && { ownerUid: ids.ownerUid }) };
+export function known(ids: { readonly uid?: string; readonly owner?: string }): { readonly uid?: string; readonly owner?: string } {
+  return { ...(ids.uid !== undefined && { uid: ids.uid }), ...(ids.owner !== undefined && { owner: ids.owner }) };
 }
 
 /** `controller key` of each bell, sorted: bells come in no order. */

@@ -1,7 +1,7 @@
 /** The work queue (informer §12; Q1–Q5). */
 import { expect, it } from "vitest";
 
-import { cachedDeployment, cachedPod, cachedReplicaSet, effect, ownedBy, put, remove } from "../../support/builders.ts";
+import { asOwner, cachedDeployment, cachedPod, cachedReplicaSet, effect, ownedBy, put, remove } from "../../support/builders.ts";
 import type { OpenRig } from "../store.ts";
 import { rung } from "./rig.ts";
 import type { Rig } from "./rig.ts";
@@ -37,7 +37,7 @@ export function workQueueCases(open: OpenRig): void {
       leaseUntilMs: rig.now() + LEASE_MS,
       snapshot: {
         primary: { key: KEY, uid: rs.metadata.uid, rv: "1", gone: false, object: rs },
-        dependents: [{ key: "shop/own", uid: own.uid, rv: "1", owner: rs.metadata.uid, gone: false, object: own }],
+        dependents: [{ key: "shop/own", uid: own.uid, rv: "1", owner: asOwner("replicaset", rs), gone: false, object: own }],
         orphans: [{ key: "shop/orphan", uid: orphan.uid, rv: "1", gone: false, object: orphan }],
         intents: [],
         failures: 0,
@@ -348,8 +348,8 @@ export function workQueueCases(open: OpenRig): void {
     await rig.seed("replicasets", [put(owned, { counted: true })]);
     await add(rig, 0, "shop/owned");
     const run = rig.run(C, "shop/owned");
-    const ids = { uid: owned.metadata.uid, ownerUid: cachedDeployment().metadata.uid };
-    for (const wrong of [{}, { uid: ids.uid }, { ...ids, uid: "old" }, { ...ids, ownerUid: "old" }])
+    const ids = { uid: owned.metadata.uid, owner: asOwner("deployment", cachedDeployment()) };
+    for (const wrong of [{}, { uid: ids.uid }, { ...ids, uid: "old" }, { ...ids, owner: "old" }])
       expect(await rig.store.take(run, wrong)).toEqual({ kind: "moved", ...ids });
     expect(await rig.dirty(C)).toEqual(["shop/owned"]);
     expect(await rig.store.take(run, ids)).toMatchObject({ kind: "ok" });

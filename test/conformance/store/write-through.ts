@@ -2,7 +2,7 @@
 import { expect, it } from "vitest";
 
 import type { Taken } from "../../../shared/ports/store.ts";
-import { cachedDeployment, cachedPod, cachedReplicaSet, effect, ownedBy, put, remove } from "../../support/builders.ts";
+import { asOwner, cachedDeployment, cachedPod, cachedReplicaSet, effect, ownedBy, put, remove } from "../../support/builders.ts";
 import type { OpenRig } from "../store.ts";
 import { outcomes, rung, writeOf } from "./rig.ts";
 import type { Rig } from "./rig.ts";
@@ -12,6 +12,7 @@ const C = "replicaset";
 const deployment = cachedDeployment();
 const rs = cachedReplicaSet({ resourceVersion: "5", owner: ownedBy("Deployment", deployment) });
 const UID = rs.metadata.uid;
+const OWNER = asOwner("replicaset", rs);
 const own = `${C} ${KEY}`;
 const owned = (resourceVersion: string, name = "web-1") => cachedPod({ name, resourceVersion, owner: ownedBy("ReplicaSet", rs) });
 
@@ -28,7 +29,7 @@ export function writeThroughCases(open: OpenRig): void {
   it("a changed row queues the key being synced, whose done rings it", async () => {
     const { rig, run } = await running();
     expect(rung(await rig.writeThrough(run, "pods", [put(owned("10"))], { ownerUid: UID }))).toEqual([own]);
-    expect(await rig.row("pods", "shop/web-1")).toMatchObject({ rv: "10", owner: UID });
+    expect(await rig.row("pods", "shop/web-1")).toMatchObject({ rv: "10", owner: OWNER });
     expect(await rig.store.done(run, { kind: "ok" })).toMatchObject({ bell: { key: KEY, delayMs: 0 } });
   });
 
@@ -128,7 +129,7 @@ export function writeThroughCases(open: OpenRig): void {
     expect(
       (
         await rig.store.readSlices([
-          { resource: "pods", owner: UID },
+          { resource: "pods", owner: OWNER },
           { resource: "pods", orphansOf: "shop" },
         ])
       ).map((slice) => slice.length),
@@ -144,7 +145,7 @@ export function writeThroughCases(open: OpenRig): void {
       { key: "shop/none", uid: "none" },
     ];
     expect(rung(await rig.writeThrough(run, "pods", [], { ownerUid: UID, gone }))).toEqual([own]);
-    const [slice] = await rig.store.readSlices([{ resource: "pods", owner: UID }]);
+    const [slice] = await rig.store.readSlices([{ resource: "pods", owner: OWNER }]);
     expect(slice?.map((row) => [row.key, row.gone])).toEqual([
       ["shop/replaced", false],
       ["shop/web-1", true],
@@ -163,7 +164,7 @@ export function writeThroughCases(open: OpenRig): void {
     await rig.store.done(run, { kind: "ok" });
     await rig.store.add(rig.epoch, "deployment", KEY, 0);
     const other = await rig.taken("deployment", KEY);
-    const found = put(owned("10"), { lowers: [{ ownerUid: UID, op: "c:web-1" }] });
+    const found = put(owned("10"), { lowers: [{ owner: OWNER, op: "c:web-1" }] });
     expect(rung(await rig.writeThrough(other.run, "pods", [found], { ownerUid: deployment.metadata.uid }))).toEqual([
       "deployment shop/web",
     ]);
@@ -206,6 +207,6 @@ export function writeThroughCases(open: OpenRig): void {
     const items = Array.from({ length: 500 }, (_, index) => put(owned(`${index + 10}`, `p${index}`)));
     const answer = await rig.store.writeThrough(run, { ...writeOf("pods"), items, ownerUid: UID });
     expect(outcomes(answer).filter((outcome) => outcome === "changed")).toHaveLength(500);
-    expect((await rig.store.readSlices([{ resource: "pods", owner: UID }]))[0]).toHaveLength(500);
+    expect((await rig.store.readSlices([{ resource: "pods", owner: OWNER }]))[0]).toHaveLength(500);
   });
 }

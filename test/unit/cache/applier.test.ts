@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
 import type { CachedPod } from "../../../shared/api/cached.ts";
-import { cachedPod, cachedReplicaSet, listed, ownedBy } from "../../support/builders.ts";
+import { asOwner, cachedPod, cachedReplicaSet, listed, ownedBy } from "../../support/builders.ts";
 import { ApplierRig, item } from "./applier-rig.ts";
 
 const rs = cachedReplicaSet({ name: "web", replicas: 3 });
@@ -98,7 +98,7 @@ describe("order", () => {
       await rig.drain("replicaset");
       expect(await rig.apply(rig.pack(items))).toEqual({ kind: "ack" });
       expect(await rig.dirty("replicaset")).toEqual(["shop/other", "shop/web"]);
-      expect(await rig.row(POD)).toMatchObject({ uid: "second", rv: "6", owner: other.metadata.uid });
+      expect(await rig.row(POD)).toMatchObject({ uid: "second", rv: "6", owner: asOwner("replicaset", other) });
       expect(await rig.watermarkOf()).toBe("6");
     }
   });
@@ -274,7 +274,7 @@ describe("what did not travel", () => {
     const rig = await scene();
     rig.live.set(POD, big("uid-web-1"));
     expect(await rig.apply(rig.pack([{ t: "M", key: POD, uid: "uid-web-1", rv: "12", tooBig: true }]))).toEqual({ kind: "ack" });
-    expect(await rig.row(POD)).toMatchObject({ rv: "15", uid: "uid-web-1", owner: rs.metadata.uid, gone: false });
+    expect(await rig.row(POD)).toMatchObject({ rv: "15", uid: "uid-web-1", owner: asOwner("replicaset", rs), gone: false });
     expect(await rig.watermarkOf()).toBe("12");
     await rig.apply(rig.pack([item(pod(14), "M")]));
     expect(await rig.row(POD)).toMatchObject({ rv: "15" });

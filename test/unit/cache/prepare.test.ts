@@ -1,12 +1,13 @@
 // Would catch: an effect decided on a row that was not read, a count that is not compared, an intent lowered for the wrong pod or owner.
 import { describe, expect, it } from "vitest";
 import type { Cached, CachedPod } from "../../../shared/api/cached.ts";
+import { ownerOfCached } from "../../../shared/api/owner-id.ts";
 import type { AffectedKeys } from "../../../shared/cache/events.ts";
 import { prepareChanges } from "../../../shared/cache/prepare.ts";
 import type { Change } from "../../../shared/cache/prepare.ts";
 import type { CachedResource } from "../../../shared/api/resources.ts";
 import type { IndexRequest, IndexView, Row } from "../../../shared/ports/store.ts";
-import { cachedDeployment, cachedPod, cachedReplicaSet, keyOf, ownedBy } from "../../support/builders.ts";
+import { asOwner, cachedDeployment, cachedPod, cachedReplicaSet, keyOf, ownedBy } from "../../support/builders.ts";
 
 /** A Store of these objects that notes what it is asked. */
 function storeOf(...objects: readonly (readonly [CachedResource, Cached])[]) {
@@ -35,7 +36,7 @@ function storeOf(...objects: readonly (readonly [CachedResource, Cached])[]) {
 
 function rowOf(object: Cached): Row {
   const { uid, resourceVersion: rv } = "metadata" in object ? object.metadata : object;
-  const owner = "metadata" in object ? object.metadata.ownerReferences?.[0]?.uid : object.owner?.uid;
+  const owner = ownerOfCached("metadata" in object ? "replicasets" : "pods", object);
   return { key: keyOf(object), uid, rv, gone: false, object, ...(owner !== undefined && { owner }) };
 }
 
@@ -43,6 +44,9 @@ function put(object: Cached): Change {
   const { uid, resourceVersion: rv } = "metadata" in object ? object.metadata : object;
   return { type: "put", key: keyOf(object), uid, rv, object };
 }
+
+/** The pods of the default ReplicaSet name it so. */
+const WEB = asOwner("replicaset", cachedReplicaSet());
 
 const none: AffectedKeys = () => [];
 
@@ -54,7 +58,7 @@ describe("prepareChanges", () => {
     ];
     const { items } = await prepareChanges(storeOf(["pods", old]), [none], "pods", [put({ ...old, resourceVersion: "2" }), put(young)]);
     expect(items).toMatchObject([
-      { key: "shop/a", rv: "2", owner: "uid-rs-web", expected: { rv: "1", uid: "uid-a", owner: "uid-rs-web" } },
+      { key: "shop/a", rv: "2", owner: WEB, expected: { rv: "1", uid: "uid-a", owner: WEB } },
       { key: "shop/b", type: "put" },
     ]);
     expect(items[1]).not.toHaveProperty("expected");
@@ -110,7 +114,13 @@ describe("prepareChanges", () => {
     for (const resourceVersion of ["4", "5"]) {
       const { items } = await prepareChanges(store, [table], "pods", [put({ ...cached, resourceVersion })]);
       expect(items).toMatchObject([
-        { rv: resourceVersion, expected: { rv: "5", uid: "uid-a", owner: rs.metadata.uid }, effects: [], counted: false, lowers: [] },
+        {
+          rv: resourceVersion,
+          expected: { rv: "5", uid: "uid-a", owner: asOwner("replicaset", rs) },
+          effects: [],
+          counted: false,
+          lowers: [],
+        },
       ]);
     }
     expect(asked).toEqual([]);
@@ -189,7 +199,7 @@ describe("prepareChanges", () => {
       {
         type: "gone",
         counted: false,
-        lowers: [{ ownerUid: "uid-rs-web", op: "d:uid-web-1" }],
+        lowers: [{ owner: WEB, op: "d:uid-web-1" }],
         effects: [{ key: "shop/web" }],
         expected: { rv: "1" },
       },
@@ -205,6 +215,10 @@ describe("prepareChanges", () => {
   const owned = cachedPod({ owner: ownedBy("ReplicaSet", rs) });
   const dying = { ...owned, deletionTimestamp: "2026-03-01T10:00:00Z" };
   const second = cachedReplicaSet({ name: "second" });
+  const names = new Map([
+    [WEB, "uid-rs-web"],
+    [asOwner("replicaset", second), "uid-rs-second"],
+  ]);
   it.each([
     { name: "an owned pod answers its create", before: undefined, after: owned, want: ["uid-rs-web c:web-1"] },
     { name: "an orphan answers nothing", before: undefined, after: cachedPod(), want: [] },
@@ -232,7 +246,7 @@ describe("prepareChanges", () => {
       ? put({ ...after, resourceVersion: "2" })
       : { type: "delete", key: "shop/web-1", uid: owned.uid, rv: "2", object: undefined };
     const { items } = await prepareChanges(storeOf(...(before ? [["pods", before] as const] : [])), [none], "pods", [change]);
-    expect(items[0]?.lowers.map(({ ownerUid, op }) => `${ownerUid} ${op}`)).toEqual(want);
+    expect(items[0]?.lowers.map(({ owner, op }) => `${names.get(owner)} ${op}`)).toEqual(want);
   });
 
   const resized = cachedReplicaSet({ replicas: 9, resourceVersion: "2" });

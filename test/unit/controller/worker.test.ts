@@ -86,8 +86,8 @@ describe("runKey", () => {
   });
 
   it("takes again with the uids it is told, four times at most", async () => {
-    const moved: TakeResult = { kind: "moved", uid: "u2", ownerUid: "o" };
-    expect((await play({ takes: [moved, ok] })).did).toEqual(['take {"uid":"u1"}', 'take {"uid":"u2","ownerUid":"o"}', "ring 7"]);
+    const moved: TakeResult = { kind: "moved", uid: "u2", owner: "o" };
+    expect((await play({ takes: [moved, ok] })).did).toEqual(['take {"uid":"u1"}', 'take {"uid":"u2","owner":"o"}', "ring 7"]);
     expect((await play({ takes: [{ kind: "moved" }, ok] })).did[1]).toBe("take {}");
     const storm = await play({ takes: Array.from({ length: 9 }, () => moved) });
     expect([storm.did.length, storm.outcomes]).toEqual([4, []]);

@@ -5,6 +5,7 @@ import { deepFreeze } from "../../../shared/api/freeze.ts";
 import type { Lookups } from "../../../shared/cache/events.ts";
 import { deploymentAffectedKeys } from "../../../shared/deployment/events.ts";
 import type { Effect } from "../../../shared/ports/store.ts";
+import { replicaSetOwner } from "../../support/builders.ts";
 import { deployment, ownedBy, pod, replicaSet } from "./builders.ts";
 
 const d1 = deployment({ name: "d1", uid: "uid-d1" });
@@ -115,7 +116,13 @@ describe("pods", () => {
   const podEffects = (old: CachedPod | undefined, now: CachedPod | undefined, lookup = look): readonly Effect[] =>
     deploymentAffectedKeys({ resource: "pods", ...(old && { old }), ...(now && { new: now }) }, lookup);
   const mine = pod("p", { rs: "rs" });
-  const wake: Effect = { controller: "deployment", key: "shop/d1", uid: "uid-d1", urgency: "act", ifEmpty: "uid-rs" };
+  const wake: Effect = {
+    controller: "deployment",
+    key: "shop/d1",
+    uid: "uid-d1",
+    urgency: "act",
+    ifEmpty: replicaSetOwner("uid-rs", "rs"),
+  };
 
   it("[deployment T17] the last one to leave wakes a Recreate Deployment: which one is last, the Store knows", () =>
     expect(podEffects(mine, undefined)).toEqual([wake]));

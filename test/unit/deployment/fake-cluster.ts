@@ -4,7 +4,7 @@
  */
 import { createDigester } from "../../../shared/api/digest.ts";
 import { deepFreeze } from "../../../shared/api/freeze.ts";
-import { controllerRef } from "../../../shared/api/owner-references.ts";
+import { ownerOfCached, primaryAsOwner } from "../../../shared/api/owner-id.ts";
 import { type CachedResource, objectKey, type Resource } from "../../../shared/api/resources.ts";
 import { strip } from "../../../shared/api/strip.ts";
 import type { KubeObject, Labels } from "../../../shared/api/wire.ts";
@@ -144,7 +144,9 @@ export class FakeCluster {
       mayWrite: () => true,
       snapshot: {
         ...(primary === undefined ? {} : { primary }),
-        dependents: rss.filter(({ owner }) => owner !== undefined && owner === primary?.uid),
+        dependents: rss.filter(
+          ({ owner }) => owner !== undefined && owner === (primary && primaryAsOwner("deployment", primary.key, primary.uid)),
+        ),
         orphans: rss.filter(({ owner }) => owner === undefined),
         intents: [],
         failures: 0,
@@ -290,7 +292,7 @@ export class FakeCluster {
   #cache(object: Live): void {
     const resource = resourceOf(object);
     const cached = deepFreeze(strip(resource, object, DIGESTER));
-    const owner = controllerRef(object.metadata)?.uid;
+    const owner = ownerOfCached(resource, cached);
     const { name, uid, resourceVersion: rv } = object.metadata;
     this.#cached.set(this.#id(resource, name), {
       key: objectKey(this.#namespace, name),

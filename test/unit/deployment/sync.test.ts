@@ -2,6 +2,7 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import { KubeApiError, UnansweredError } from "../../../shared/ports/errors.ts";
 import { syncDeployment } from "../../../shared/deployment/sync.ts";
+import { replicaSetOwner } from "../../support/builders.ts";
 import { condition, NOW, NOW_MS } from "./builders.ts";
 import { FakeCluster, type Json, liveDeployment, livePod, liveReplicaSet, podTemplate } from "./fake-cluster.ts";
 
@@ -510,7 +511,7 @@ describe("recreate", () => {
     await cluster.sync();
     expect(cluster.names("replicasets")).toEqual(["web-1"]);
     expect(cluster.spoken().slice(0, 2)).toEqual(["list replicasets", "list pods"]);
-    const [slice] = await cluster.ports().store.readSlices([{ resource: "pods", owner: "uid-web-1" }]);
+    const [slice] = await cluster.ports().store.readSlices([{ resource: "pods", owner: replicaSetOwner("uid-web-1", "web-1") }]);
     expect(slice?.map(({ key }) => key)).toEqual(["shop/late"]);
   });
 

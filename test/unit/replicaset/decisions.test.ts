@@ -232,10 +232,10 @@ describe("claimPods", () => {
       pod(),
       pod(),
     ];
-    expect(terminatingPods({ rs: rs(), selector, pods })).toHaveLength(2);
+    expect(terminatingPods({ owner: OWNER, selector, pods })).toHaveLength(2);
     expect(
       terminatingPods({
-        rs: rs(),
+        owner: OWNER,
         selector,
         pods: [
           pod({ deletionTimestamp: NOW, labels: {} }),
