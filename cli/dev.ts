@@ -9,6 +9,7 @@ import { redisClient } from "../shared/adapters/redis/client.ts";
 import { createRedisStore } from "../shared/adapters/redis/redis-store.ts";
 import { createDigester } from "../shared/api/digest.ts";
 import { CACHED_RESOURCES, CONTROLLERS } from "../shared/api/resources.ts";
+import { createSigner } from "../shared/api/signer.ts";
 import { cacheIdentity } from "../shared/cache/identity.ts";
 import type { Store } from "../shared/ports/store.ts";
 import type { LocalQueues } from "../shared/local/queues.ts";
@@ -86,13 +87,15 @@ class Dev {
       const queues = await this.#startQueue();
       const deadDeltas = queues.queues.deltas.deadLetterUrl;
       const digestKey = process.env["DELTALOOP_DIGEST_KEY"] ?? randomBytes(32).toString("hex");
+      const macKey = process.env["DELTALOOP_MAC_KEY"] ?? randomBytes(32).toString("hex");
       const deployment = act ? "dev" : "dev-shadow";
-      const environment = await this.#environment({ cid, deployment, redis, digestKey, queues });
+      const environment = await this.#environment({ cid, deployment, redis, digestKey, macKey, queues });
       const digester = createDigester(digestKey);
       store = createRedisStore(redisClient({ url: redis, cluster: false }), {
         deployment,
         cluster: cid,
         identity: cacheIdentity(digester),
+        signer: createSigner(macKey.split(","), cid),
         holeLimitMs: HOLE_LIMIT_MS,
       });
       const kubeFlags = [
@@ -178,6 +181,7 @@ class Dev {
     readonly deployment: string;
     readonly redis: string;
     readonly digestKey: string;
+    readonly macKey: string;
     readonly queues: { readonly endpoint: string; readonly queues: LocalQueues };
   }): Promise<Readonly<Record<string, string>>> {
     const { server } = await kubeAccess({ ...this.#flags, kubeconfig: this.#kubeconfig }, "deltaloop-watcher", "dev");
@@ -187,6 +191,7 @@ class Dev {
       DELTALOOP_CLUSTER: given.cid,
       DELTALOOP_MODE: this.#flags.act ? "act" : "shadow",
       DELTALOOP_DIGEST_KEY: given.digestKey,
+      DELTALOOP_MAC_KEY: given.macKey,
       DELTALOOP_REDIS_URL: given.redis,
       DELTALOOP_KUBE_SERVER: server,
       DELTALOOP_DELTAS_URL: queues.deltas.url,

@@ -14,6 +14,7 @@ import { createSqsMessageSource } from "../shared/adapters/sqs/message-source.ts
 import { createSystemClock } from "../shared/adapters/system/clock.ts";
 import { createSystemRandom } from "../shared/adapters/system/random.ts";
 import { createDigester } from "../shared/api/digest.ts";
+import { createSigner } from "../shared/api/signer.ts";
 import { CONTROLLERS } from "../shared/api/resources.ts";
 import type { ApplierPorts } from "../shared/cache/applier.ts";
 import { cacheIdentity } from "../shared/cache/identity.ts";
@@ -78,9 +79,10 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded>
   const queues = await createQueues(client, DEPLOYMENT);
   const digester = createDigester(randomBytes(32).toString("hex"));
   const identity = cacheIdentity(digester);
+  const signer = createSigner([randomBytes(32).toString("hex")], cid);
   const storeOptions = { deployment: DEPLOYMENT, cluster: cid, identity, holeLimitMs: HOLES.limitMs };
   const connection = redis && redisClient({ url: redis.url, cluster: false });
-  const store = connection ? createRedisStore(connection, storeOptions) : createMemoryStore({ ...storeOptions, clock });
+  const store = connection ? createRedisStore(connection, { ...storeOptions, signer }) : createMemoryStore({ ...storeOptions, clock });
   const doorbells = createSqsDoorbells(client, {
     queueUrls: {
       deployment: queues.doorbells.deployment.url,
@@ -105,6 +107,7 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded>
       clock,
       random,
       digester,
+      signer,
       log,
       lead: (signal) => acquireLease({ reader: watcherKube, writer: watcherKube, clock, random, log }, lease, signal),
     },
@@ -115,6 +118,7 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded>
     const api = kube(name.replace("sync-", ""));
     const cluster = {
       store: options.observe?.(store) ?? store,
+      signer,
       doorbells,
       reader: api,
       gateway: (controller: Parameters<typeof createWriteGateway>[1]) => createWriteGateway(api, controller, "act"),

@@ -10,6 +10,7 @@ import { createSqsDoorbells } from "../shared/adapters/sqs/doorbells.ts";
 import { createSystemClock } from "../shared/adapters/system/clock.ts";
 import { createSystemRandom } from "../shared/adapters/system/random.ts";
 import { createDigester } from "../shared/api/digest.ts";
+import { createSigner } from "../shared/api/signer.ts";
 import { cacheIdentity } from "../shared/cache/identity.ts";
 import { acquireLease } from "../shared/cache/lease.ts";
 import type { Leadership } from "../shared/cache/lease.ts";
@@ -64,10 +65,12 @@ async function runWatch(flags: WatchFlags): Promise<void> {
   if (identity.cid !== cluster) throw new UsageError(`DELTALOOP_CLUSTER is ${cluster}, but this API server's cluster is ${identity.cid}`);
   const [clock, random] = [createSystemClock(), createSystemRandom()];
   const digester = createDigester(configuration.digestKey);
+  const signer = createSigner(configuration.macKeys, cluster);
   const store = createRedisStore(redisClient(configuration.redis), {
     deployment,
     cluster,
     identity: cacheIdentity(digester),
+    signer,
     holeLimitMs: HOLE_LIMIT_MS,
   });
   const sqs = sqsClient(queues.endpoint === undefined ? {} : { endpoint: queues.endpoint });
@@ -97,6 +100,7 @@ async function runWatch(flags: WatchFlags): Promise<void> {
       clock,
       random,
       digester,
+      signer,
       log,
       lead,
     },

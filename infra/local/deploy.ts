@@ -16,6 +16,7 @@ export interface LocalDeployment {
   readonly mode: "act" | "shadow";
   readonly redisUrl: string;
   readonly digestKey: string;
+  readonly macKey: string;
   readonly kubeServer: string;
   /** PEM. */
   readonly kubeCa?: string;
@@ -65,6 +66,7 @@ async function osls(verb: "deploy" | "remove", deployment: LocalDeployment): Pro
       AWS_ENDPOINT_URL: deployment.endpoint,
       AWS_ENDPOINT_URL_ECR: images.url,
       DELTALOOP_DIGEST_KEY: deployment.digestKey,
+      DELTALOOP_MAC_KEY: deployment.macKey,
       ...Object.fromEntries(
         Object.entries(deployment.kubeTokens).map(([name, token]) => [
           `DELTALOOP_KUBE_TOKEN_${name.toUpperCase().replaceAll("-", "_")}`,

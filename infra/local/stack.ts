@@ -18,6 +18,7 @@ import { createRedisStore } from "../../shared/adapters/redis/redis-store.ts";
 import { sqsClient } from "../../shared/adapters/sqs/client.ts";
 import { createDigester } from "../../shared/api/digest.ts";
 import { CONTROLLERS } from "../../shared/api/resources.ts";
+import { createSigner } from "../../shared/api/signer.ts";
 import { cacheIdentity } from "../../shared/cache/identity.ts";
 import { isNotFound } from "../../shared/ports/errors.ts";
 import type { Store } from "../../shared/ports/store.ts";
@@ -86,6 +87,7 @@ export async function startLocal(options: LocalOptions): Promise<LocalDeltaloop>
       mode: options.mode,
       redisUrl: redis.url,
       digestKey: randomBytes(32).toString("hex"),
+      macKey: randomBytes(32).toString("hex"),
       kubeServer: watcherAccess.server,
       ...(watcherAccess.ca !== undefined && { kubeCa: String(watcherAccess.ca) }),
       kubeTokens: await tokens(options.access),
@@ -105,6 +107,7 @@ export async function startLocal(options: LocalOptions): Promise<LocalDeltaloop>
       deployment: STAGE,
       cluster: cid,
       identity: cacheIdentity(createDigester(deployment.digestKey)),
+      signer: createSigner([deployment.macKey], cid),
       holeLimitMs: HOLE_LIMIT_MS,
     });
     const stopWatcher = startWatcher(options, deployment, queueUrls);
@@ -188,6 +191,7 @@ function startWatcher(options: LocalOptions, deployment: LocalDeployment, queues
       DELTALOOP_CLUSTER: deployment.clusterId,
       DELTALOOP_MODE: deployment.mode,
       DELTALOOP_DIGEST_KEY: deployment.digestKey,
+      DELTALOOP_MAC_KEY: deployment.macKey,
       DELTALOOP_REDIS_URL: deployment.redisUrl,
       DELTALOOP_KUBE_SERVER: deployment.kubeServer,
       DELTALOOP_DELTAS_URL: queues.deltas,

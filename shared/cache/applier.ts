@@ -12,6 +12,7 @@ import type { Cached } from "../api/cached.ts";
 import { objectKey, splitKey } from "../api/resources.ts";
 import type { CachedResource, ObjectKey } from "../api/resources.ts";
 import { compareResourceVersions, isResourceVersion, maxResourceVersion } from "../api/resource-version.ts";
+import type { Signer } from "../api/signer.ts";
 import { strip } from "../api/strip.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { Doorbell, Doorbells } from "../ports/doorbells.ts";
@@ -30,6 +31,8 @@ export interface AppliedCluster {
   readonly store: Store;
   readonly doorbells: Doorbells;
   readonly reader: KubeReader;
+  /** Tells the watcher's messages from others. */
+  readonly signer: Signer;
 }
 
 export interface ApplierPorts {

@@ -12,6 +12,7 @@
 import type { Digester } from "../api/digest.ts";
 import { LANES } from "../api/lane.ts";
 import { CACHED_RESOURCES } from "../api/resources.ts";
+import type { Signer } from "../api/signer.ts";
 import type { CachedResource } from "../api/resources.ts";
 import { minResourceVersion } from "../api/resource-version.ts";
 import type { Clock } from "../ports/clock.ts";
@@ -35,6 +36,7 @@ export interface WatcherPorts {
   readonly clock: Clock;
   readonly random: Random;
   readonly digester: Digester;
+  readonly signer: Signer;
   readonly log: Log;
   /** Takes the Lease, or in shadow and replay a fence from elsewhere; undefined when `signal` aborted first. */
   readonly lead: (signal: AbortSignal) => Promise<Leadership | undefined>;

@@ -8,6 +8,8 @@
  * | DELTALOOP_CLUSTER | cluster id the functions serve: 12 hex digits, `deltaloop dev` prints it |
  * | DELTALOOP_MODE | `act` or `shadow` (default: decide, send nothing) |
  * | DELTALOOP_DIGEST_KEY | key of the template digests, at least 16 characters, the watcher's own |
+ * | DELTALOOP_MAC_KEY | key of the MACs on messages and rows, at least 16 characters, the watcher's own; several, with commas, while it is
+ *   replaced: the first signs, all are accepted (docs/security.md) |
  * | DELTALOOP_REDIS_URL | `redis://…` or `rediss://…` |
  * | DELTALOOP_REDIS_CLUSTER | `true` when that is one node of a Redis cluster (default `false`) |
  * | DELTALOOP_KUBE_SERVER | `https://host:port` of the API server |
@@ -38,6 +40,8 @@ export interface Configuration {
   readonly cluster: string;
   readonly mode: "act" | "shadow";
   readonly digestKey: string;
+  /** The first signs, all are accepted. */
+  readonly macKeys: readonly string[];
   readonly redis: { readonly url: string; readonly cluster: boolean };
   readonly kube: {
     readonly server: string;
@@ -52,7 +56,7 @@ export interface Configuration {
 
 const PREFIX = "DELTALOOP_";
 /** A key that can be tried out offline protects nothing. */
-const DIGEST_KEY_LENGTH_MIN = 16;
+const KEY_LENGTH_MIN = 16;
 
 const url = (protocols: string) =>
   v.pipe(v.string(), v.regex(new RegExp(`^(?:${protocols})://[^\\s/]+`), `must start with ${protocols.replaceAll("|", ":// or ")}://`));
@@ -64,7 +68,13 @@ const Environment = v.strictObject({
   ),
   DELTALOOP_CLUSTER: v.pipe(v.string(), v.regex(/^[0-9a-f]{12}$/, "must be 12 hex digits")),
   DELTALOOP_MODE: v.optional(v.picklist(["act", "shadow"], "must be act or shadow"), "shadow"),
-  DELTALOOP_DIGEST_KEY: v.pipe(v.string(), v.minLength(DIGEST_KEY_LENGTH_MIN, `must have at least ${DIGEST_KEY_LENGTH_MIN} characters`)),
+  DELTALOOP_DIGEST_KEY: v.pipe(v.string(), v.minLength(KEY_LENGTH_MIN, `must have at least ${KEY_LENGTH_MIN} characters`)),
+  DELTALOOP_MAC_KEY: v.pipe(
+    v.string(),
+    v.transform((text) => text.split(",")),
+    v.check((keys) => keys.every((key) => key.length >= KEY_LENGTH_MIN), `each key must have at least ${KEY_LENGTH_MIN} characters`),
+    v.check((keys) => new Set(keys).size === keys.length, "names a key twice"),
+  ),
   DELTALOOP_REDIS_URL: url("redis|rediss"),
   DELTALOOP_REDIS_CLUSTER: v.optional(v.picklist(["true", "false"], "must be true or false"), "false"),
   DELTALOOP_KUBE_SERVER: url("http|https"),
@@ -101,6 +111,7 @@ function configurationFrom(variables: v.InferOutput<typeof Environment>): Config
     cluster: variables.DELTALOOP_CLUSTER,
     mode: variables.DELTALOOP_MODE,
     digestKey: variables.DELTALOOP_DIGEST_KEY,
+    macKeys: variables.DELTALOOP_MAC_KEY,
     redis: { url: variables.DELTALOOP_REDIS_URL, cluster: variables.DELTALOOP_REDIS_CLUSTER === "true" },
     kube: {
       server: variables.DELTALOOP_KUBE_SERVER,
@@ -135,9 +146,12 @@ function contradictions(variables: Variables): readonly string[] {
     ["DELTALOOP_KUBE_CA", "DELTALOOP_KUBE_CA_FILE"],
     ["DELTALOOP_KUBE_TOKEN", "DELTALOOP_KUBE_TOKEN_FILE"],
   ] as const;
-  return pairs.flatMap(([one, other]) =>
+  const sameSecret = variables["DELTALOOP_MAC_KEY"]?.split(",").includes(variables["DELTALOOP_DIGEST_KEY"] ?? "") === true;
+  const apart = sameSecret ? ["DELTALOOP_MAC_KEY: is the digest key: who compares digests must not be able to forge rows"] : [];
+  const twice = pairs.flatMap(([one, other]) =>
     variables[one] !== undefined && variables[other] !== undefined ? [`${other}: stands beside ${one}, which says the same`] : [],
   );
+  return [...apart, ...twice];
 }
 
 function given<K extends string>(key: K, value: string | undefined): { readonly [P in K]?: string } {

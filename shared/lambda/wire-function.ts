@@ -11,6 +11,7 @@ import { createSystemClock } from "../adapters/system/clock.ts";
 import { createSystemRandom } from "../adapters/system/random.ts";
 import { createDigester } from "../api/digest.ts";
 import type { Controller } from "../api/resources.ts";
+import { createSigner } from "../api/signer.ts";
 import { cacheIdentity } from "../cache/identity.ts";
 import { describeError } from "../controller/errors.ts";
 import { createWriteGateway } from "../controller/write-gateway.ts";
@@ -43,6 +44,7 @@ export function wireFunctionFrom(
 ): Omit<FunctionWiring, "trace"> {
   const { deployment, cluster: cid, queues } = configuration;
   const digester = createDigester(configuration.digestKey);
+  const signer = createSigner(configuration.macKeys, cid);
   const sqs = sqsClient(queues.endpoint === undefined ? {} : { endpoint: queues.endpoint });
   const kube = createKubeHttp(kubeConfig);
   const log = createLogger(`deltaloop-${component}`, configuration.logLevel);
@@ -53,10 +55,12 @@ export function wireFunctionFrom(
     deployment,
     cluster: cid,
     identity: cacheIdentity(digester),
+    signer,
     holeLimitMs: HOLE_LIMIT_MS,
   });
   const cluster: ClusterWiring = {
     store,
+    signer,
     doorbells: createSqsDoorbells(sqs, { queueUrls: queues.doorbells, cid }),
     reader: kube,
     gateway: (controller) => createWriteGateway(kube, controller, configuration.mode),

@@ -1,6 +1,7 @@
 /** What a function is given besides its event: ports, chosen by Lambda's environment, by the local host, or by a test. */
 import type { Digester } from "../api/digest.ts";
 import type { Controller } from "../api/resources.ts";
+import type { Signer } from "../api/signer.ts";
 import type { WriteGateway } from "../controller/gateway.ts";
 import type { TraceLine } from "../controller/run.ts";
 import type { Clock } from "../ports/clock.ts";
@@ -28,6 +29,8 @@ export interface FunctionWiring {
 
 export interface ClusterWiring {
   readonly store: Store;
+  /** Of this cluster: tells the watcher's messages from others. */
+  readonly signer: Signer;
   readonly doorbells: Doorbells;
   /** Calls with the function's own component name and field manager, like the gateways. */
   readonly reader: KubeReader;

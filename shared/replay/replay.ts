@@ -15,6 +15,7 @@ import { LANES } from "../api/lane.ts";
 import { CACHED_RESOURCES } from "../api/resources.ts";
 import type { CachedResource } from "../api/resources.ts";
 import type { ApplierPorts } from "../cache/applier.ts";
+import { createSigner } from "../api/signer.ts";
 import { cacheIdentity } from "../cache/identity.ts";
 import { runWatcher } from "../cache/watcher.ts";
 import { createWriteGateway } from "../controller/write-gateway.ts";
@@ -64,6 +65,8 @@ export async function replay(records: readonly CaptureRecord[], options: ReplayO
   const random = createSeededRandom(seed);
   const cluster = captureCluster(records, CACHED_RESOURCES, clock);
   const identity = cacheIdentity(digester);
+  // Queue and Store live in this process alone, and so may their key.
+  const signer = createSigner([`replay ${seed}`], CLUSTER);
   const store = createMemoryStore({ deployment: "replay", cluster: CLUSTER, identity, holeLimitMs: 2000, clock });
   const queue = createMemoryDeltaQueue({ clock, random });
   const doorbells = createMemoryDoorbells({ clock, random, cluster: CLUSTER });
@@ -76,7 +79,7 @@ export async function replay(records: readonly CaptureRecord[], options: ReplayO
     clusters: [CLUSTER],
     cluster: (cid) =>
       cid === CLUSTER
-        ? { store, doorbells, reader: cluster, gateway: (controller) => createWriteGateway(NOBODY, controller, "shadow") }
+        ? { store, signer, doorbells, reader: cluster, gateway: (controller) => createWriteGateway(NOBODY, controller, "shadow") }
         : undefined,
     trace: (line) => syncs.trace(line),
   });
@@ -90,7 +93,7 @@ export async function replay(records: readonly CaptureRecord[], options: ReplayO
     release: () => Promise.resolve(),
   };
   const watching = runWatcher(
-    { kube: cluster, store, queue, doorbells, clock, random, digester, log, lead: () => Promise.resolve(leadership) },
+    { kube: cluster, store, queue, doorbells, clock, random, digester, signer, log, lead: () => Promise.resolve(leadership) },
     { cluster: CLUSTER, clusterUid: "replay", identity, holeRelistMs: 60_000 },
     ends.signal,
   );

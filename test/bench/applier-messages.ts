@@ -3,6 +3,7 @@
  * (decode, strip, look up, one step of the Store). The gap to the bench applier-store is what decoding and looking up cost.
  * One redis-server and one client process; "16 at once" is 16 lanes side by side, as the event source mapping runs them.
  */
+import { testSigner } from "../support/signer.ts";
 import { Redis } from "ioredis";
 import { createRedisStore } from "../../shared/adapters/redis/redis-store.ts";
 import { createSystemClock } from "../../shared/adapters/system/clock.ts";
@@ -24,6 +25,7 @@ import { benchResult } from "./result.ts";
 import type { BenchResult } from "./result.ts";
 
 const CLUSTER = "0123456789ab";
+const SIGNER = testSigner(CLUSTER);
 const EPOCH = "bench";
 const FENCE = "1000";
 const OWNERS = 100;
@@ -80,10 +82,11 @@ class Feed {
       deployment: "bench",
       cluster: CLUSTER,
       identity: cacheIdentity(this.#digester),
+      signer: SIGNER,
       holeLimitMs: 2_000,
     });
     const reader = { get: () => Promise.resolve(undefined), list: () => Promise.reject(new Error("nothing is listed here")) };
-    const cluster = { store: this.#store, doorbells: { ring: () => Promise.resolve() }, reader };
+    const cluster = { store: this.#store, signer: SIGNER, doorbells: { ring: () => Promise.resolve() }, reader };
     this.#ports = { cluster: () => cluster, registry: REGISTRY, digester: this.#digester, clock: createSystemClock(), log: silentLog };
   }
 

@@ -2,6 +2,7 @@
  * The applier's and the sync functions' side of the Redis Store: deltas a second through `applyPack`, one snapshot by `take`,
  * bytes a pod. One redis-server and one client process; every delta is a pod's status change that concerns its ReplicaSet.
  */
+import { testSigner } from "../support/signer.ts";
 import { primaryAsOwner } from "../../shared/api/owner-id.ts";
 import type { OwnerId } from "../../shared/api/owner-id.ts";
 import { Redis } from "ioredis";
@@ -43,6 +44,7 @@ export async function bench(): Promise<readonly BenchResult[]> {
       deployment: "bench",
       cluster: "0123456789ab",
       identity: { projection: 1, digestPrefix: "k.1", hashLayout: "v1.36" },
+      signer: testSigner("0123456789ab"),
       holeLimitMs: 2_000,
     });
     const feed = new Feed(store);

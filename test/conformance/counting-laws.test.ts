@@ -4,6 +4,7 @@
  * Catches: a map of objects in the watcher, a manifest that holds them, a sync or write that nothing asked for, a status that is
  * written again although it has not changed, a re-check that never ends.
  */
+import { testSigner } from "../support/signer.ts";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { expect, it } from "vitest";
@@ -42,6 +43,7 @@ it("idle: no sync, and no API write but the Leases and what nodes say, in five m
   const server = createApiServer({ clock, random });
   const digester = createDigester("laws");
   const identity = cacheIdentity(digester);
+  const signer = testSigner(CLUSTER);
   const store = createMemoryStore({ deployment: "laws", cluster: CLUSTER, identity, holeLimitMs: 2_000, clock });
   const queue = createMemoryDeltaQueue({ clock, random });
   const doorbells = createMemoryDoorbells({ clock, random, cluster: CLUSTER });
@@ -52,6 +54,7 @@ it("idle: no sync, and no API write but the Leases and what nodes say, in five m
     const api = kube(name);
     const cluster = {
       store: counted,
+      signer,
       doorbells,
       reader: api,
       gateway: (controller: Parameters<typeof createWriteGateway>[1]) => createWriteGateway(api, controller, "act"),
@@ -76,6 +79,7 @@ it("idle: no sync, and no API write but the Leases and what nodes say, in five m
       clock,
       random,
       digester,
+      signer,
       log: silentLog,
       lead: (signal) => acquireLease({ reader: watcher, writer: watcher, clock, random, log: silentLog }, lease, signal),
     },

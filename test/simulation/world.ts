@@ -6,6 +6,7 @@
  * A run: three bursts of 30 s with faults and user operations, 45 s of calm after each, then quiet until nothing is left to
  * do and two minutes more.
  */
+import { testSigner } from "../support/signer.ts";
 import { functionHandlers } from "../../cli/functions.ts";
 import { createSweep } from "../../functions/sweep/handler.ts";
 import { createVirtualClock } from "../../shared/adapters/memory/clock.ts";
@@ -71,6 +72,7 @@ const QUIET_MS = 100_000;
 /** A key that failed often may sleep for 1,000 s. */
 const END_MS_MAX = 2_400_000;
 const CLUSTER = "c1";
+const SIGNER = testSigner(CLUSTER);
 const LEASE = { namespace: "kube-system", name: "deltaloop-watcher-sim" };
 
 type Kube = KubeReader & KubeWriter & KubeWatch;
@@ -315,6 +317,7 @@ class World {
   #wiring(name: string, fate: Fate, random: Random): FunctionWiring {
     const kube = fate.over(this.#kube(`deltaloop-${name}`, random));
     const cluster = {
+      signer: SIGNER,
       store: fate.over(this.#store(random)),
       doorbells: fate.over(this.#doorbells),
       reader: this.#off.has("livePods") && name === "sync-deployment" ? blindToPods(kube) : kube,
@@ -364,6 +367,7 @@ class World {
         random,
         digester: this.#digester,
         log,
+        signer: SIGNER,
         lead: (signal: AbortSignal) => acquireLease(leasePorts, { ...LEASE, identity }, signal),
       };
       const options = {

@@ -2,6 +2,7 @@
  * One sync at a time on the real parts: an API server in memory over HTTP, a cache in Redis that has listed it, and what
  * running one key costs, counted where it leaves us: commands and bytes on the wire, verbs of the Store, requests.
  */
+import { testSigner } from "./signer.ts";
 import { Redis } from "ioredis";
 import type { Command } from "ioredis";
 
@@ -98,7 +99,14 @@ export async function startSyncRig(redisUrl: string): Promise<SyncRig> {
   const server = createApiServer({ clock, random, garbageCollection: false });
   const http = await serveHttp(server);
   const digester = createDigester("laws");
-  const store = createRedisStore(client, { deployment: "laws", cluster: CLUSTER, identity: cacheIdentity(digester), holeLimitMs: 2_000 });
+  const signer = testSigner(CLUSTER);
+  const store = createRedisStore(client, {
+    deployment: "laws",
+    cluster: CLUSTER,
+    identity: cacheIdentity(digester),
+    signer,
+    holeLimitMs: 2_000,
+  });
   const person = createInProcessClient(server, { userAgent: "person" });
 
   const verbs: string[] = [];
@@ -115,7 +123,7 @@ export async function startSyncRig(redisUrl: string): Promise<SyncRig> {
   };
 
   const applier: ApplierPorts = {
-    cluster: () => ({ store, doorbells, reader: createKubeHttp({ server: http.url, component: "applier" }) }),
+    cluster: () => ({ store, signer, doorbells, reader: createKubeHttp({ server: http.url, component: "applier" }) }),
     registry: REGISTRY,
     digester,
     clock,

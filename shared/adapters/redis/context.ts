@@ -3,6 +3,7 @@ import type { Cluster, Redis } from "ioredis";
 import { LANES } from "../../api/lane.ts";
 import { CACHED_RESOURCES } from "../../api/resources.ts";
 import type { CachedResource } from "../../api/resources.ts";
+import type { Signer } from "../../api/signer.ts";
 import type { StoreOptions } from "../store-options.ts";
 import { asList, asNumber, asText, connect } from "./connection.ts";
 import type { Connection, Reply } from "./connection.ts";
@@ -13,6 +14,12 @@ import type { ScriptName } from "./scripts/load.ts";
 /** Beliefs are wrong at most once after each change of epoch; more than this many changes in a row are none. */
 const BELIEF_ROUNDS_MAX = 8;
 
+/** Of Redis, unlike of our own memory, others may write. */
+export interface RedisStoreOptions extends StoreOptions {
+  /** Signs what is stored and tells what somebody else stored (A14). */
+  readonly signer: Signer;
+}
+
 /** What a script is called with. */
 export interface Call {
   readonly keys: readonly string[];
@@ -20,7 +27,7 @@ export interface Call {
 }
 
 export interface Context {
-  readonly options: StoreOptions;
+  readonly options: RedisStoreOptions;
   readonly names: DeploymentKeys;
   readonly connection: Connection;
   /** ARGV[1]: ms of the clock, or empty for the server's own. */
@@ -36,7 +43,7 @@ export interface Context {
   ): Promise<{ readonly names: EpochKeys; readonly reply: readonly Reply[] } | undefined>;
 }
 
-export function createContext(client: Redis | Cluster, options: StoreOptions): Context {
+export function createContext(client: Redis | Cluster, options: RedisStoreOptions): Context {
   const { clock } = options;
   const names = deploymentKeys(options.deployment, options.cluster);
   const connection = connect(client);

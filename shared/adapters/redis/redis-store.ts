@@ -4,8 +4,8 @@
  */
 import type { Cluster, Redis } from "ioredis";
 import type { Store } from "../../ports/store.ts";
-import type { StoreOptions } from "../store-options.ts";
 import { createContext } from "./context.ts";
+import type { RedisStoreOptions } from "./context.ts";
 import { createEpochStore } from "./epoch-store.ts";
 import { createIndexStore } from "./index-store.ts";
 import { createIntentStore } from "./intent-store.ts";
@@ -14,7 +14,7 @@ import { createWorkQueue } from "./work-queue.ts";
 /**
  * @param client stays the caller's: `close` does not end it. With a Cluster leave `scaleReads` at "master": replicas lag.
  */
-export function createRedisStore(client: Redis | Cluster, options: StoreOptions): Store {
+export function createRedisStore(client: Redis | Cluster, options: RedisStoreOptions): Store {
   const context = createContext(client, options);
   return {
     ...createEpochStore(context),

@@ -1,4 +1,5 @@
 /** What the suites run on: a Store in Redis whose time is in the test's hands, and the memory Store as its reference. */
+import { testSigner } from "../../support/signer.ts";
 import type { Cluster, Redis } from "ioredis";
 import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
 import { createMemoryData } from "../../../shared/adapters/memory/data.ts";
@@ -48,9 +49,10 @@ function stores(
 ): Pick<Awaited<ReturnType<StoreFactory>>, "store" | "clock" | "beside"> {
   const clock = createVirtualClock(START_MS);
   return {
-    store: createRedisStore(client, { ...options, clock }),
+    store: createRedisStore(client, { ...options, signer: testSigner(options.cluster), clock }),
     clock,
-    beside: async (extra) => createRedisStore(client, { ...options, ...extra, clock }),
+    beside: async (extra) =>
+      createRedisStore(client, { ...options, ...extra, signer: testSigner(extra.cluster ?? options.cluster), clock }),
   };
 }
 

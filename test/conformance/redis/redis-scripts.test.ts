@@ -2,6 +2,7 @@
  * What the port does not show: how the scripts reach a server, what they leave there, and what they cost. Catches a script
  * that is lost after SCRIPT FLUSH, writes into an epoch that is gone, derives keys, or costs a sync more than it may.
  */
+import { testSigner } from "../../support/signer.ts";
 import { readFileSync } from "node:fs";
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -88,6 +89,7 @@ describe.skipIf(reason)(`Redis scripts${reason === undefined ? "" : `, skipped: 
       deployment: "scripts",
       cluster: "0123456789ab",
       identity: IDENTITY,
+      signer: testSigner("0123456789ab"),
       holeLimitMs: HOLE_LIMIT_MS,
     });
     await store.openEpoch(EPOCH);
@@ -248,6 +250,7 @@ describe.skipIf(reason)(`Redis scripts${reason === undefined ? "" : `, skipped: 
         deployment: "scripts",
         cluster: "0123456789ab",
         identity: IDENTITY,
+        signer: testSigner("0123456789ab"),
         holeLimitMs: HOLE_LIMIT_MS,
         clock: rig.fixture.clock,
       });

@@ -1,4 +1,5 @@
 /** An applier over a memory Store with one lane a resource, fed with bodies as a watcher would make them. */
+import { testSigner } from "../../support/signer.ts";
 import type { Cached } from "../../../shared/api/cached.ts";
 import { createDigester } from "../../../shared/api/digest.ts";
 import { CACHED_RESOURCES } from "../../../shared/api/resources.ts";
@@ -123,7 +124,7 @@ export class ApplierRig {
   async apply(body: string): Promise<Verdict> {
     const doorbells = { ring: async (bells: readonly Doorbell[]) => void this.rung.push(...bells) };
     const reader: Pick<KubeReader, "get"> = { get: async (_, namespace, name) => this.live.get(`${namespace}/${name}`) };
-    const cluster = { store: this.store, doorbells, reader: reader as KubeReader }; // an applier reads single objects only
+    const cluster = { store: this.store, signer: testSigner("c1"), doorbells, reader: reader as KubeReader }; // an applier reads single objects only
     return applyMessage(
       {
         cluster: (cid) => (cid === "c1" ? cluster : undefined),

@@ -1,4 +1,5 @@
 // Would catch: events lost between two leaders, a hole nobody mends, a deposed leader who still writes, a flushed cache that stays empty.
+import { testSigner } from "../../support/signer.ts";
 import { describe, expect, it } from "vitest";
 import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
 import { createMemoryData } from "../../../shared/adapters/memory/data.ts";
@@ -49,7 +50,17 @@ function scene() {
     const ends = new AbortController();
     const fate = new Fate({ clock, draw: () => "live" });
     const kube = fate.over(createSimulatedKube({ server, clock, random, component: identity, faults: () => ({ api: 0, watch: 0 }) }));
-    const ports = { kube, store: fate.over(store), queue: fate.over(queue), doorbells, clock: fate.clock(), random, digester, log };
+    const ports = {
+      kube,
+      store: fate.over(store),
+      queue: fate.over(queue),
+      doorbells,
+      clock: fate.clock(),
+      random,
+      digester,
+      signer: testSigner("c1"),
+      log,
+    };
     const lead = (signal: AbortSignal) =>
       acquireLease({ ...ports, reader: kube, writer: kube }, { namespace: "kube-system", name: "lease", identity }, signal);
     const options = { cluster: "c1", clusterUid: "cluster", identity: cacheIdentity(digester), holeRelistMs: FIFO_HOLE_MS };
@@ -58,6 +69,7 @@ function scene() {
   };
 
   const cluster = {
+    signer: testSigner("c1"),
     store,
     doorbells,
     reader: createSimulatedKube({ server, clock, random, component: "applier", faults: () => ({ api: 0, watch: 0 }) }),
@@ -289,7 +301,7 @@ describe("two watchers", () => {
     const body = JSON.stringify({ ...head, sq: head.sq + 1, k: "M", L: "999999", part: 1, parts: 1, rows: [] });
     await applyMessage(
       {
-        cluster: () => ({ store: s.store, doorbells: { ring: async () => {} }, reader: never }),
+        cluster: () => ({ store: s.store, signer: testSigner("c1"), doorbells: { ring: async () => {} }, reader: never }),
         registry: REGISTRY,
         digester: createDigester("x"),
         clock: s.clock,

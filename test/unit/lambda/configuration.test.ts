@@ -8,6 +8,7 @@ const GOOD = {
   DELTALOOP_DEPLOYMENT: "prod",
   DELTALOOP_CLUSTER: "5d3f00aa11bb",
   DELTALOOP_DIGEST_KEY: "0123456789abcdef",
+  DELTALOOP_MAC_KEY: "fedcba9876543210",
   DELTALOOP_REDIS_URL: "rediss://cache:6379",
   DELTALOOP_KUBE_SERVER: "https://k8s:6443",
   DELTALOOP_DELTAS_URL: "https://sqs/1/deltas.fifo",
@@ -34,6 +35,7 @@ it("reads a complete environment, with defaults for the rest", () => {
     cluster: "5d3f00aa11bb",
     mode: "shadow",
     digestKey: "0123456789abcdef",
+    macKeys: ["fedcba9876543210"],
     redis: { url: "rediss://cache:6379", cluster: false },
     kube: { server: "https://k8s:6443", ca: "-----BEGIN x" },
     queues: {
@@ -55,6 +57,7 @@ it("names every mistake at once, one line each, and quotes no value", () => {
     DELTALOOP_CLUSTER: undefined,
     DELTALOOP_MODE: "acct",
     DELTALOOP_DIGEST_KEY: "hunter2",
+    DELTALOOP_MAC_KEY: "fedcba9876543210,swordfish",
     DELTALOOP_REDIS_URL: "cache:6379",
     DELTALOOP_REDIS_CLUSTR: "true",
     DELTALOOP_KUBE_TOKEN: "t0ken",
@@ -65,14 +68,15 @@ it("names every mistake at once, one line each, and quotes no value", () => {
     "DELTALOOP_DEPLOYMENT: must be 1 to 32 small letters, digits and inner dashes",
     "DELTALOOP_DIGEST_KEY: must have at least 16 characters",
     "DELTALOOP_KUBE_TOKEN_FILE: stands beside DELTALOOP_KUBE_TOKEN, which says the same",
+    "DELTALOOP_MAC_KEY: each key must have at least 16 characters",
     "DELTALOOP_MODE: must be act or shadow",
     "DELTALOOP_REDIS_CLUSTR: is not a variable of deltaloop",
     "DELTALOOP_REDIS_URL: must start with redis:// or rediss://",
   ]);
-  expect(found.join()).not.toMatch(/hunter2|t0ken/);
+  expect(found.join()).not.toMatch(/hunter2|t0ken|swordfish/);
 });
 
 it("reports an empty environment as everything it lacks", () => {
-  expect(problems({})).toHaveLength(9);
+  expect(problems({})).toHaveLength(10);
   expect(problems({}).every((problem) => problem.endsWith(": is missing"))).toBe(true);
 });
