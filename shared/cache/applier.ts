@@ -9,7 +9,7 @@
  */
 import type { Digester } from "../api/digest.ts";
 import type { Cached } from "../api/cached.ts";
-import { objectKey, splitKey } from "../api/resources.ts";
+import { controllerOf, objectKey, splitKey } from "../api/resources.ts";
 import type { CachedResource, ObjectKey } from "../api/resources.ts";
 import { compareResourceVersions, isResourceVersion, maxResourceVersion } from "../api/resource-version.ts";
 import type { Signer } from "../api/signer.ts";
@@ -18,13 +18,14 @@ import type { Clock } from "../ports/clock.ts";
 import type { Doorbell, Doorbells } from "../ports/doorbells.ts";
 import type { KubeReader } from "../ports/kube.ts";
 import type { Log } from "../ports/log.ts";
-import type { ApplyResult, ItemChange, NamespaceCount, PackHeader, Store } from "../ports/store.ts";
+import type { ApplyResult, Forged, ItemChange, PackHeader, Store } from "../ports/store.ts";
 import { decodeEnvelope } from "./decode.ts";
 import type { Envelope, EnvelopeItem } from "./envelope.ts";
 import type { AffectedKeys } from "./events.ts";
 import { prepareChanges } from "./prepare.ts";
 import type { Change, Prepared } from "./prepare.ts";
-import { ring } from "./write-through.ts";
+import { heal, readLive } from "./heal.ts";
+import { ring } from "./ring.ts";
 
 /** What stands behind one cluster id. */
 export interface AppliedCluster {
@@ -160,19 +161,42 @@ class MessageApplier {
     const { store } = this.#cluster;
     const header = this.#header("L");
     if (envelope.part < envelope.parts) return this.#verdict(await store.stashManifest(header, envelope.rows));
-    const rows = envelope.parts > 1 ? [...(await store.readManifest(header)), ...envelope.rows] : envelope.rows;
+    const stashed = envelope.parts > 1 ? await store.readManifest(header) : { rows: [], parts: 0 };
+    const rows = [...stashed.rows, ...envelope.rows];
+    const whole = stashed.parts === envelope.parts - 1;
     const listed = new Set(rows.map((row) => row.key));
     for (let attempt = 0; attempt <= RETRIES_MAX; attempt++) {
       const cached = await store.readLane(envelope.r, envelope.ln);
-      const unlisted = cached.filter((row) => !listed.has(row.key) && compareResourceVersions(row.rv, envelope.L) <= 0);
+      const unlisted = cached.rows.filter((row) => !listed.has(row.key) && compareResourceVersions(row.rv, envelope.L) <= 0);
       const prepared = await this.#prepare(
         unlisted.map(({ key, uid }) => ({ type: "delete", key, uid, rv: envelope.L, object: undefined })),
       );
-      const result = await store.applyManifest(header, { listRV: envelope.L, rows, sweep: prepared.items, counts: prepared.counts });
+      const result = await store.applyManifest(header, {
+        listRV: envelope.L,
+        rows,
+        sweep: [...prepared.items, ...strays(cached.forged, listed, envelope.L)],
+        counts: prepared.counts,
+        forged: cached.forged.filter(({ key }) => listed.has(key)),
+        whole,
+      });
+      if (result.kind === "incomplete") return this.#incomplete(envelope.parts - 1 - stashed.parts);
       if (result.kind !== "retry") return this.#verdict(result);
       this.#ringLater(result.bells);
     }
     return { kind: "retry", afterSeconds: EARLY_MANIFEST_SECONDS, why: `rows moved under ${RETRIES_MAX} sweeps` };
+  }
+
+  /** Parts that were stashed have been taken away or spoilt: only a list tells what is cached beyond what exists. */
+  async #incomplete(missing: number): Promise<Verdict> {
+    const { r: resource, ln: lane, sq: sequence } = this.#envelope;
+    this.#ports.log.error("parts of a manifest are missing or fail their MAC, the resource is listed anew", {
+      resource,
+      lane,
+      sequence,
+      missing,
+    });
+    await this.#cluster.store.markSuspect(resource, `lane ${lane}: ${missing} parts of a manifest are missing`);
+    return ACK;
   }
 
   #verdict(result: ApplyResult | { readonly kind: "early" } | { readonly kind: "needed"; readonly keys: readonly ObjectKey[] }): Verdict {
@@ -204,10 +228,30 @@ class MessageApplier {
   }
 
   async #prepare(changes: readonly Change[]): Promise<Prepared> {
-    if (changes.length === 0) return { items: [], counts: [] as readonly NamespaceCount[] };
-    const prepared = await prepareChanges(this.#cluster.store, this.#ports.registry, this.#envelope.r, changes);
+    if (changes.length === 0) return { items: [], counts: [], forged: [] };
+    const resource = this.#envelope.r;
+    const read = (): Promise<Prepared> =>
+      prepareChanges(this.#cluster.store, this.#ports.registry, resource, changes, {
+        live: (key) => readLive({ ...this.#ports, ...this.#cluster }, resource, key),
+      });
+    let prepared = await read();
+    if (prepared.forged.length > 0) {
+      await this.#heal(prepared.forged);
+      prepared = await read();
+    }
+    for (const { key, forged } of prepared.items)
+      if (forged) this.#ports.log.error("cached rows fail their MAC, their objects are read live", { key, resource, count: forged.length });
     this.#ports.onChanges?.(this.#envelope.r, prepared.items);
     return prepared;
+  }
+
+  /** Primaries that decide whom a change concerns; each is its own key, which looks again once it is back. */
+  async #heal(forged: readonly Forged[]): Promise<void> {
+    const { e: epoch } = this.#envelope;
+    for (const each of forged) {
+      const controller = controllerOf(each.resource);
+      if (controller) await heal({ ...this.#ports, ...this.#cluster }, { epoch, controller, key: each.key, token: "" }, [each]);
+    }
   }
 
   async #changesOf(items: readonly EnvelopeItem[]): Promise<readonly Change[]> {
@@ -259,6 +303,13 @@ class MessageApplier {
   #ringLater(bells: readonly Doorbell[]): void {
     for (const bell of bells) this.#bells.set(`${bell.controller} ${bell.key}`, bell);
   }
+}
+
+/** Rows that the list does not name and that cannot be believed: nothing is known of them, so they wake nobody. */
+function strays(forged: readonly Forged[], listed: ReadonlySet<ObjectKey>, listRV: string): readonly ItemChange[] {
+  return forged
+    .filter(({ key, where }) => where === "row" && !listed.has(key))
+    .map((each) => ({ type: "delete", key: each.key, uid: "", rv: listRV, forged: [each], effects: [], counted: false, lowers: [] }));
 }
 
 /** As many items as one call may hold: at most 100, and no key twice. */

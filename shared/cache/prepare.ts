@@ -8,7 +8,7 @@ import { ownerOfCached } from "../api/owner-id.ts";
 import type { OwnerId } from "../api/owner-id.ts";
 import { controllerOf, splitKey } from "../api/resources.ts";
 import type { CachedResource, ObjectKey } from "../api/resources.ts";
-import type { Effect, IndexRequest, IndexStore, ItemChange, NamespaceCount, Row } from "../ports/store.ts";
+import type { Effect, Forged, IndexRequest, IndexStore, ItemChange, NamespaceCount, Row } from "../ports/store.ts";
 import type { AffectedKeys, Delta, Lookups } from "./events.ts";
 
 /**
@@ -21,11 +21,21 @@ export interface Change {
   readonly uid: string;
   readonly rv: string;
   readonly object: Cached | undefined;
+  /** What it takes the place of (A14): then it was read live after that was found. */
+  readonly forged?: readonly Forged[];
 }
 
 export interface Prepared {
   readonly items: readonly ItemChange[];
   readonly counts: readonly NamespaceCount[];
+  /** Look-ups that cannot be believed (A14): effects were decided as if they were absent. */
+  readonly forged: readonly Forged[];
+}
+
+export interface PrepareOptions {
+  readonly known?: KnownRows;
+  /** The object as it is now, where the cache cannot be believed. */
+  readonly live: (key: ObjectKey) => Promise<Change>;
 }
 
 /** Rows already read, by key; `undefined` says that none was there. The Store compares, so a guess costs a retry, no more. */
@@ -42,15 +52,26 @@ export async function prepareChanges(
   registry: readonly AffectedKeys[],
   resource: CachedResource,
   changes: readonly Change[],
-  known: KnownRows = new Map(),
+  { known = new Map(), live }: PrepareOptions,
 ): Promise<Prepared> {
   const seen = new Seen(store);
   await seen.readRows(resource, changes, known);
+  const believed = await Promise.all(changes.map((change) => believable(change, seen.forgedAt(resource, change.key), live)));
   for (let round = 0; round < LOOKUP_ROUNDS_MAX; round++) {
-    const items = changes.map((change) => itemChange(registry, resource, change, seen.row(resource, change.key), seen));
-    if (!(await seen.readMissing())) return { items, counts: seen.counts() };
+    const items = believed.map((change) => itemChange(registry, resource, change, seen.row(resource, change.key), seen));
+    if (await seen.readMissing()) continue;
+    const own = new Set(changes.map(({ key }) => key));
+    return { items, counts: seen.counts(), forged: seen.forged().filter((each) => each.resource !== resource || !own.has(each.key)) };
   }
   throw new Error(`an events table of ${resource} looks up more than ${LOOKUP_ROUNDS_MAX} times in a row`);
+}
+
+/** The change itself, or what is read live in its place: it then takes the place of what cannot be believed, too. */
+async function believable(change: Change, forged: readonly Forged[], live: PrepareOptions["live"]): Promise<Change> {
+  if (forged.length === 0) return change;
+  const all = [...(change.forged ?? []), ...forged];
+  const distinct = [...new Map(all.map((each) => [`${each.where} ${each.slice}`, each])).values()];
+  return { ...(change.forged ? change : await live(change.key)), forged: distinct };
 }
 
 function itemChange(
@@ -60,7 +81,7 @@ function itemChange(
   row: Row | undefined,
   seen: Seen,
 ): ItemChange {
-  const current = change.type === "put" ? seen.current(resource, change.key) : undefined;
+  const current = change.type === "put" && !change.forged ? seen.current(resource, change.key) : undefined;
   if (current) return unchanged(resource, change, current);
   const put = change.type === "put" ? change.object : undefined;
   const owner = put && ownerOfCached(resource, put);
@@ -73,7 +94,9 @@ function itemChange(
     ...(owner !== undefined && { owner }),
     ...(row && { expected: { rv: row.rv, uid: row.uid, ...(row.owner !== undefined && { owner: row.owner }) } }),
     effects: effectsOf(registry, resource, change, row, seen),
-    counted: controllerOf(resource) !== undefined && change.type !== "gone" && isCounted(resource, row, put),
+    counted:
+      controllerOf(resource) !== undefined && change.type !== "gone" && (change.forged !== undefined || isCounted(resource, row, put)),
+    ...(change.forged && { forged: change.forged }),
     lowers: resource === "pods" ? lowersOf(row, put as CachedPod | undefined, owner) : [],
   };
 }
@@ -149,6 +172,7 @@ class Seen implements Lookups {
   readonly #current = new Map<string, Omit<Row, "object">>();
   readonly #primaries = new Map<string, readonly Row[]>();
   readonly #counts = new Map<string, NamespaceCount>();
+  #forged: readonly Forged[] = [];
   #missingRows = new Map<string, { readonly resource: CachedResource; readonly key: ObjectKey }>();
   #missingPrimaries = new Map<string, { readonly resource: CachedResource; readonly namespace: string }>();
 
@@ -163,6 +187,14 @@ class Seen implements Lookups {
   /** The row of a change that is not newer than it. */
   current(resource: CachedResource, key: ObjectKey): Omit<Row, "object"> | undefined {
     return this.#current.get(`${resource} ${key}`);
+  }
+
+  forged(): readonly Forged[] {
+    return this.#forged;
+  }
+
+  forgedAt(resource: CachedResource, key: ObjectKey): readonly Forged[] {
+    return this.#forged.filter((each) => each.resource === resource && each.key === key);
   }
 
   counts(): readonly NamespaceCount[] {
@@ -211,6 +243,7 @@ class Seen implements Lookups {
       this.#current.set(id, row);
       this.#rows.delete(id); // there, but without its object: a look-up reads it
     }
+    this.#forged = [...this.#forged, ...(view.forged ?? [])];
     for (const { resource, row } of view.rows) this.#rows.set(`${resource} ${row.key}`, row);
     for (const { resource, namespace, rows } of view.primaries) this.#primaries.set(`${resource} ${namespace}`, rows);
     for (const count of view.counts) {

@@ -26,7 +26,7 @@ import { LaneSender } from "./lane-sender.ts";
 import type { Leadership } from "./lease.ts";
 import { VersionSet } from "./listed-rows.ts";
 import { HistoryRegressedError, ResourceStream } from "./resource-stream.ts";
-import { ring } from "./write-through.ts";
+import { ring } from "./ring.ts";
 
 export interface WatcherPorts {
   readonly kube: KubeWatch;
@@ -251,6 +251,6 @@ class Term {
 async function readVersions(store: Store, resource: CachedResource): Promise<VersionSet> {
   const hashes: number[] = [];
   for (let lane = 0; lane < LANES[resource]; lane++)
-    for (const { key, uid, rv } of await store.readLane(resource, lane)) hashes.push(VersionSet.hashOf(key, uid, rv));
+    for (const { key, uid, rv } of (await store.readLane(resource, lane)).rows) hashes.push(VersionSet.hashOf(key, uid, rv));
   return new VersionSet(hashes);
 }

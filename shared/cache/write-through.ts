@@ -8,17 +8,22 @@ import { objectKey } from "../api/resources.ts";
 import type { CachedResource, ObjectKey } from "../api/resources.ts";
 import { strip } from "../api/strip.ts";
 import type { Doorbells } from "../ports/doorbells.ts";
+import type { KubeReader } from "../ports/kube.ts";
 import type { Log } from "../ports/log.ts";
 import type { Store, Taken, WriteThrough } from "../ports/store.ts";
 import type { AffectedKeys } from "./events.ts";
 import { prepareChanges } from "./prepare.ts";
 import type { Change, KnownRows } from "./prepare.ts";
+import { readLive } from "./heal.ts";
+import { ring } from "./ring.ts";
 
 export interface WriteThroughPorts {
   readonly store: Pick<Store, "readIndex" | "writeThrough">;
   readonly doorbells: Doorbells;
   readonly registry: readonly AffectedKeys[];
   readonly digester: Digester;
+  /** For what the cache cannot be believed about (A14). */
+  readonly reader: Pick<KubeReader, "get">;
   readonly log: Log;
 }
 
@@ -53,10 +58,14 @@ export async function writeThrough<R extends CachedResource>(
   let known = answers.known;
   const ops = { lower: answers.lower ?? [], plan: answers.plan ?? [], gone: answers.gone ?? [] };
   for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
-    const prepared = await prepareChanges(ports.store, ports.registry, answers.resource, changes, known && onlyOf(known, changes));
+    const { items, counts } = await prepareChanges(ports.store, ports.registry, answers.resource, changes, {
+      ...(known && { known: onlyOf(known, changes) }),
+      live: (key) => readLive(ports, answers.resource, key),
+    });
     const result = await ports.store.writeThrough(run, {
       resource: answers.resource,
-      ...prepared,
+      items,
+      counts,
       ...ops,
       ownerUid: answers.ownerUid,
       ownStatus: answers.ownStatus ?? false,
@@ -68,15 +77,6 @@ export async function writeThrough<R extends CachedResource>(
     known = undefined;
   }
   throw new Error(`the cache of ${answers.resource} moved under ${ATTEMPTS_MAX} attempts to write ${run.key} through`);
-}
-
-/** A doorbell that cannot be rung is no failure: the key is dirty and the sweeper rings it. */
-export async function ring(ports: Pick<WriteThroughPorts, "doorbells" | "log">, bells: Parameters<Doorbells["ring"]>[0]): Promise<void> {
-  try {
-    await ports.doorbells.ring(bells);
-  } catch (error) {
-    ports.log.warn("doorbells not rung, the sweeper will", { count: bells.length, error: String(error) });
-  }
 }
 
 function putOf(object: Cached): Change {

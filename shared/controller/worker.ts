@@ -10,14 +10,15 @@
  */
 import type { OwnerId } from "../api/owner-id.ts";
 import type { Controller } from "../api/resources.ts";
-import { ring } from "../cache/write-through.ts";
+import { heal } from "../cache/heal.ts";
+import { ring } from "../cache/ring.ts";
 import type { Doorbell } from "../ports/doorbells.ts";
-import { isConflict, TerminalError } from "../ports/errors.ts";
+import { ForgedRowsError, isConflict, TerminalError } from "../ports/errors.ts";
 import type { Random } from "../ports/random.ts";
-import type { Outcome, Snapshot, TakeResult, Taken, WorkQueue } from "../ports/store.ts";
+import type { Forged, Outcome, Snapshot, TakeResult, Taken, WorkQueue } from "../ports/store.ts";
 import { describeError, toError } from "./errors.ts";
 import { recover } from "./recover.ts";
-import type { Run, SyncHandler, SyncPorts } from "./run.ts";
+import type { Run, SyncHandler, SyncPorts, SyncResult } from "./run.ts";
 
 export interface WorkerPorts extends SyncPorts {
   readonly store: SyncPorts["store"] & Pick<WorkQueue, "take" | "renew" | "done">;
@@ -39,6 +40,10 @@ const WRITE_MARGIN_MS = 6_000;
 const TAKES_MAX = 4;
 const WAIT_ONCE_MAX_MS = 1_000;
 const WAIT_MAX_MS = 1_500;
+/** Somebody who spoils rows without end may not keep us busy without end. */
+const MENDED_MS = 50;
+/** After that the Store has a flag `gone` looked into (A14). */
+const GONE_CHECK_MS = 61_000;
 
 export async function runKey(
   ports: WorkerPorts,
@@ -59,7 +64,7 @@ export async function runKey(
   ports.trace?.({ controller, key: run.key, kind: "started" });
   let outcome: Outcome;
   try {
-    outcome = await outcomeOf(ports, run, take.kind === "recover" ? recover : sync, options);
+    outcome = await outcomeOf(ports, run, believing(take.kind === "recover" ? recover : sync), options);
   } finally {
     await lease.release();
   }
@@ -155,11 +160,31 @@ function holdLease(ports: WorkerPorts, taken: Taken, takenAtMs: number): { until
   };
 }
 
+/**
+ * A14: nothing is decided on rows that cannot be believed. They are put right, and the key runs again; not as a failure, of which a key
+ * can have too many.
+ */
+function believing(handler: SyncHandler): SyncHandler {
+  const mend = async (ports: SyncPorts, run: Run, forged: readonly Forged[]): Promise<SyncResult> => {
+    await heal(ports, run, forged);
+    return { kind: "again", afterMs: MENDED_MS };
+  };
+  return async (ports, run) => {
+    if (run.snapshot.forged) return mend(ports, run, run.snapshot.forged);
+    try {
+      return await handler(ports, run);
+    } catch (error) {
+      if (error instanceof ForgedRowsError) return mend(ports, run, error.forged);
+      throw error;
+    }
+  };
+}
+
 async function outcomeOf(ports: WorkerPorts, run: Run, handler: SyncHandler, { maxRetries = Infinity }: WorkerOptions): Promise<Outcome> {
   const { key, controller, snapshot } = run;
   try {
     const result = await handler(ports, run);
-    const outcome: Outcome = result.kind === "done" ? { kind: "ok" } : { kind: "requeueAfter", delayMs: Math.max(0, result.afterMs) };
+    const outcome = outcomeOfResult(result, snapshot);
     ports.trace?.({ controller, key, kind: "ended", outcome: outcome.kind });
     return outcome;
   } catch (thrown) {
@@ -177,6 +202,12 @@ async function outcomeOf(ports: WorkerPorts, run: Run, handler: SyncHandler, { m
     ports.trace?.({ controller, key, kind: "ended", outcome, error: describeError(error) });
     return { kind: outcome };
   }
+}
+
+/** A pod that counts as gone is believed for a minute: then its DELETED event has come, or it must be looked at. */
+function outcomeOfResult(result: SyncResult, { dependents, orphans }: Snapshot): Outcome {
+  if (result.kind === "again") return { kind: "requeueAfter", delayMs: Math.max(0, result.afterMs) };
+  return [...dependents, ...orphans].some(({ gone }) => gone) ? { kind: "requeueAfter", delayMs: GONE_CHECK_MS } : { kind: "ok" };
 }
 
 /** 128 bits as hex. */

@@ -1,4 +1,5 @@
 /** What a port can answer besides its result, sorted by what the caller does next. */
+import type { Forged } from "./store.ts";
 
 /**
  * The API server answered with a Status that is no success. Normal: conflicts, denials and objects that are gone are
@@ -33,6 +34,20 @@ export class KubeApiError extends Error {
  */
 export class UnansweredError extends Error {
   override readonly name = "UnansweredError";
+}
+
+/**
+ * The Store holds something that it was never given, or lost a part of (A14). Whoever meets it reads the objects live and puts them
+ * back; until then nothing is decided. Not normal: somebody else writes to Redis.
+ */
+export class ForgedRowsError extends Error {
+  override readonly name = "ForgedRowsError";
+  readonly forged: readonly Forged[];
+
+  constructor(forged: readonly Forged[]) {
+    super(`${forged.length} cached rows fail their MAC, first ${forged[0]?.resource} ${forged[0]?.key}`);
+    this.forged = forged;
+  }
 }
 
 /** Doing it again cannot help: log, count, do not bring back. */

@@ -16,6 +16,11 @@
  * I7  a manifest is applied only when contiguous, verifies every listed row, and sweeps its lane at once (§11.5).
  * I8  look-ups are compared: if a row or a namespace count moved since it was read, the call answers `retry` at that item.
  *
+ * A14 what fails its MAC (shared/api/signer.ts) counts as absent for I1, I2 and I7; so does a row whose entry is not there. Whoever
+ *     comes upon it gets it as `Forged`, reads the object live and puts it back with that `Forged`: then the exact bad text is
+ *     replaced, or, if something else stands there by now, the call answers `retry`. What was put back so is not held to A6.
+ *     A snapshot that holds some is not decided on.
+ *
  * Work queue (informer §12)
  * Q1  adds before a take collapse into one run; an add during a run leads to exactly one more.
  * Q2  one key is never taken twice at once; an expired lease may be taken over, and its old holder's calls answer "stolen".
@@ -137,6 +142,21 @@ export interface QuarantineEntry {
 
 // ----------------------------------------------------------------------------------------------------------------- index
 
+/**
+ * Something that fails its MAC, is missing although its other half is there, or has been flagged `gone` for longer than a minute (A14).
+ * Opaque to all but the Store: it names a place and what stands there.
+ */
+export interface Forged {
+  readonly resource: CachedResource;
+  /** As it stands there; it may be no key at all. */
+  readonly key: ObjectKey;
+  readonly where: "row" | "entry" | "tombstone";
+  /** Of an entry: its slice. */
+  readonly slice?: string;
+  /** Empty: nothing stands there. */
+  readonly text: string;
+}
+
 /** One cached object with its version row. */
 export interface Row<R extends CachedResource = CachedResource> {
   readonly key: ObjectKey;
@@ -170,6 +190,8 @@ export interface IndexView {
   readonly current?: readonly { readonly resource: CachedResource; readonly row: Omit<Row, "object"> }[];
   readonly primaries: readonly { readonly resource: CachedResource; readonly namespace: string; readonly rows: readonly Row[] }[];
   readonly counts: readonly NamespaceCount[];
+  /** What was asked for and cannot be believed; it is in none of the lists above. */
+  readonly forged?: readonly Forged[];
 }
 
 /** A key to queue because an object changed; decided by the controllers' events.ts, carried out inside the Store's step. */
@@ -205,6 +227,8 @@ export interface ItemChange {
   readonly effects: readonly Effect[];
   /** A primary appeared, disappeared, or changed uid, selector or controller owner: its namespace's count moves. */
   readonly counted: boolean;
+  /** What stands in this object's place and must still stand there: it goes, and the item, which was read live after it, takes its place (A14). */
+  readonly forged?: readonly Forged[];
   /** Intents this change answers: `c:<pod name>` or `d:<pod uid>` of an owner. */
   readonly lowers: readonly { readonly owner: OwnerId; readonly op: string }[];
 }
@@ -243,10 +267,16 @@ export interface ManifestRow {
 
 export interface IndexStore {
   readIndex(request: IndexRequest): Promise<IndexView>;
-  /** Entries of whole slices: dependents of an owner, or (`orphansOf`) a namespace's objects without controller owner. */
+  /**
+   * Entries of whole slices: dependents of an owner, or (`orphansOf`) a namespace's objects without controller owner.
+   * @throws {ForgedRowsError} when an entry fails its MAC (A14).
+   */
   readSlices(slices: readonly SliceRef[]): Promise<readonly (readonly Row[])[]>;
-  /** Version rows of one lane, without objects. */
-  readLane(resource: CachedResource, lane: number): Promise<readonly Omit<Row, "object">[]>;
+  /** Version rows of one lane, without objects; of those that fail their MAC nothing but that, as of such tombstones. */
+  readLane(
+    resource: CachedResource,
+    lane: number,
+  ): Promise<{ readonly rows: readonly Omit<Row, "object">[]; readonly forged: readonly Forged[] }>;
   /**
    * Applies items in order (≤ 100, one per key). `commit` goes with the last call of a message: it commits the sequence and,
    * when contiguous, raises W to `watermark` (greatest rv of the message; W: its rv; L: none).
@@ -258,11 +288,13 @@ export interface IndexStore {
   ): Promise<ApplyResult>;
   /** A part that is not the last: kept until the last one comes. */
   stashManifest(pack: Omit<PackHeader, "kind">, rows: readonly ManifestRow[]): Promise<ApplyResult | { readonly kind: "early" }>;
-  readManifest(pack: Omit<PackHeader, "kind">): Promise<readonly ManifestRow[]>;
+  /** What the earlier parts hold, and how many there are: one that fails its MAC is not among them. */
+  readManifest(pack: Omit<PackHeader, "kind">): Promise<{ readonly rows: readonly ManifestRow[]; readonly parts: number }>;
   /**
    * The last (or only) part. `rows` are all rows of the lane at `listRV`, `sweep` a delete for each cached row that is not
    * among them and not newer than `listRV`. `needed`: a listed row is missing, the lane is frozen. `early`: not contiguous,
-   * which is a hole from now on.
+   * which is a hole from now on. `incomplete`: in its turn, but parts of it are missing; nothing is done.
+   * `forged` counts as absent and goes (A14); `sweep` has an item for each such row that is not listed.
    */
   applyManifest(
     pack: Omit<PackHeader, "kind">,
@@ -271,8 +303,16 @@ export interface IndexStore {
       readonly rows: readonly ManifestRow[];
       readonly sweep: readonly ItemChange[];
       readonly counts: readonly NamespaceCount[];
+      readonly forged?: readonly Forged[];
+      /** False: earlier parts are missing. */
+      readonly whole?: boolean;
     },
-  ): Promise<ApplyResult | { readonly kind: "early" } | { readonly kind: "needed"; readonly keys: readonly ObjectKey[] }>;
+  ): Promise<
+    | ApplyResult
+    | { readonly kind: "early" }
+    | { readonly kind: "incomplete" }
+    | { readonly kind: "needed"; readonly keys: readonly ObjectKey[] }
+  >;
 }
 
 export type SliceRef =
@@ -291,6 +331,8 @@ export interface Snapshot {
   readonly intents: readonly Intent[];
   /** Consecutive failures of this key. */
   readonly failures: number;
+  /** What cannot be believed, and is not among the rows: nothing may be decided before it has been read live (A14). */
+  readonly forged?: readonly Forged[];
 }
 
 export type TakeResult =

@@ -126,7 +126,7 @@ async function summarise(store: Store): Promise<Pick<ReplaySummary, "objects" | 
   const objects = { deployments: 0, replicasets: 0, replicationcontrollers: 0, pods: 0 };
   for (const resource of CACHED_RESOURCES) {
     const lanes = await Promise.all(Array.from({ length: LANES[resource] }, (_, lane) => store.readLane(resource, lane)));
-    const rows = lanes.flat().toSorted((a, b) => (a.key < b.key ? -1 : 1));
+    const rows = lanes.flatMap((lane) => lane.rows).toSorted((a, b) => (a.key < b.key ? -1 : 1));
     objects[resource] = rows.length;
     for (const { key, uid, rv, owner } of rows) hash.update(`${resource} ${key} ${uid} ${rv} ${owner ?? "-"}\n`);
   }

@@ -191,7 +191,7 @@ class Feed {
     if (opened.kind !== "open") throw new Error(opened.kind);
     let ms = 0;
     for (let lane = 0; lane < LANES.pods; lane++) {
-      const rows = await this.#store.readLane("pods", lane);
+      const rows = (await this.#store.readLane("pods", lane)).rows;
       const header = { ...this.#header("pods", lane), generation: opened.generation };
       const start = performance.now();
       const result = await this.#store.applyManifest(header, { listRV: String(this.#rv), rows, sweep: [], counts: [] });

@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest";
 
 import { createVirtualClock } from "../../shared/adapters/memory/clock.ts";
 import { createMemoryData } from "../../shared/adapters/memory/data.ts";
+import { spoil } from "../../shared/adapters/memory/forged.ts";
 import type { MemoryData } from "../../shared/adapters/memory/data.ts";
 import { createMemoryStore } from "../../shared/adapters/memory/store.ts";
 import { cachedPod, put } from "../support/builders.ts";
@@ -22,6 +23,7 @@ async function memoryFixture(options: StoreFixtureOptions): Promise<StoreFixture
     clock,
     beside: async ({ identity = options.identity, cluster }) =>
       createMemoryStore({ ...options, identity, clock }, cluster === undefined ? data : createMemoryData()),
+    spoil: async (forged) => spoil(data, forged),
     flush: async () => {
       data.epoch = undefined;
     },

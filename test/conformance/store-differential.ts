@@ -314,7 +314,7 @@ class Life {
     const listRV = String(this.#base + this.#version + 10n);
     this.#version += 10n;
     for (let lane = 0; lane < LANES[resource]; lane++) {
-      const cached = (await this.#call(`readLane ${resource} ${lane}`, (store) => store.readLane(resource, lane))) ?? [];
+      const cached = (await this.#call(`readLane ${resource} ${lane}`, (store) => store.readLane(resource, lane)))?.rows ?? [];
       const kept = cached.filter(() => !spoilt || this.#chance(0.85)).map(({ key, uid, rv }) => ({ key, uid, rv }));
       const strange = this.#keyOf(resource);
       const invented =
@@ -586,8 +586,13 @@ function comparable(value: unknown): unknown {
   }
   if (typeof value !== "object" || value === null) return value;
   return Object.fromEntries(
-    Object.entries(value).flatMap(([name, part]) => (part === undefined ? [] : [[name, name === "reason" ? "…" : comparable(part)]])),
+    Object.entries(value).flatMap(([name, part]) => (part === undefined ? [] : [[name, isOpaque(name, value) ? "…" : comparable(part)]])),
   );
+}
+
+/** A gate's reason, and what stands in a place that cannot be believed, are each Store's own. */
+function isOpaque(name: string, of: object): boolean {
+  return name === "reason" || (name === "text" && "where" in of);
 }
 
 function isBell(value: unknown): value is { readonly controller: string; readonly key: string } {

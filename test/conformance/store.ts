@@ -8,6 +8,7 @@
 import { afterEach, describe } from "vitest";
 
 import { epochCases } from "./store/epochs.ts";
+import { forgedCases } from "./store/forged.ts";
 import { gateCases } from "./store/gate.ts";
 import { indexCases } from "./store/index-rules.ts";
 import { intentCases } from "./store/intents.ts";
@@ -46,6 +47,7 @@ export function storeConformance(name: string, factory: StoreFactory): void {
     describe("index: lanes", () => laneCases(open));
     describe("index: manifests", () => manifestCases(open));
     describe("index: owners", () => ownerCases(open));
+    describe("index: forged", () => forgedCases(open));
     describe("epochs and fences", () => epochCases(open));
     describe("gate", () => gateCases(open));
     describe("work queue", () => workQueueCases(open));

@@ -31,7 +31,9 @@ test("a deleted pod wakes its Deployment, after one look-up of the ReplicaSet", 
     return Promise.resolve({ rows, primaries: [], counts: [] });
   };
   const change = { type: "delete", key: "shop/web-1-a", uid: pod.uid, rv: "9", object: undefined } as const;
-  const { items } = await prepareChanges({ readIndex }, [wakeTheDeployment], "pods", [change]);
+  const { items } = await prepareChanges({ readIndex }, [wakeTheDeployment], "pods", [change], {
+    live: () => Promise.reject(new Error("what is cached can be believed")),
+  });
   expect(items[0]?.effects).toEqual([{ controller: "deployment", key: "shop/web", uid: "d-1", urgency: "act" }]);
   expect(asked.map(({ rows }) => rows?.map(({ key }) => key))).toEqual([["shop/web-1-a"], ["shop/web-1"]]);
 });

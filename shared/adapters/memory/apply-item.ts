@@ -9,9 +9,10 @@ import { primaryAsOwner } from "../../api/owner-id.ts";
 import { compareResourceVersions } from "../../api/resource-version.ts";
 import { controllerOf, splitKey } from "../../api/resources.ts";
 import type { CachedResource, Controller, ObjectKey } from "../../api/resources.ts";
-import type { ItemChange, ItemOutcome, NamespaceCount, Row } from "../../ports/store.ts";
+import type { Forged, ItemChange, ItemOutcome, NamespaceCount, Row } from "../../ports/store.ts";
 import { addTo, laneOfKey, removeFrom, sliceName } from "./data.ts";
 import type { EpochData, LaneData, ResourceData } from "./data.ts";
+import { overwrite, removeForged, stands } from "./forged.ts";
 import { lowerOp } from "./intents.ts";
 import type { Ring } from "./ring.ts";
 import { addKey, queueEffect } from "./work-queue.ts";
@@ -33,6 +34,7 @@ export interface Step {
 export function applyItem(step: Step, item: ItemChange): ItemOutcome | "moved" {
   const lane = laneOfKey(step.resource, item.key);
   const row = lane.rows.get(item.key);
+  if (item.forged) return putBack(step, lane, row, item, item.forged);
   if (item.type === "gone") return applyGone(step, lane, row, item);
   const dropped = item.type === "put" ? staleness(step, lane, row, item) : isNewer(row, item.rv);
   if (dropped) return dropped;
@@ -40,6 +42,22 @@ export function applyItem(step: Step, item: ItemChange): ItemOutcome | "moved" {
 
   if (row) removeRow(step, lane, row);
   if (item.type === "put") addRow(step, lane, row, item);
+  else bury(lane, item);
+  if (item.counted) countChange(step.resource, item.key);
+  followPrimary(step, row, item);
+  settle(step, item);
+  return "changed";
+}
+
+/** A14: what cannot be believed goes, and what was read live after it was found takes its place; A6 does not bind. */
+function putBack(step: Step, lane: LaneData, found: Row | undefined, item: ItemChange, forged: readonly Forged[]): ItemOutcome | "moved" {
+  if (!stands(step.resource, found, forged)) return "moved";
+  const isForged = forged.some(({ where }) => where === "row");
+  // Read live before a newer version came: read again.
+  if (item.type === "put" && found && !isForged && compareResourceVersions(found.rv, item.rv) > 0) return "moved";
+  const row = removeForged(step.resource, lane, found, forged);
+  if (row) removeRow(step, lane, row);
+  if (item.type === "put") addRow(step, lane, undefined, item);
   else bury(lane, item);
   if (item.counted) countChange(step.resource, item.key);
   followPrimary(step, row, item);
@@ -57,7 +75,7 @@ function settle(step: Step, item: ItemChange): void {
 function applyGone(step: Step, lane: LaneData, row: Row | undefined, item: ItemChange): ItemOutcome | "moved" {
   if (!row || row.uid !== item.uid || row.gone) return "same";
   if (!isAsExpected(row, item.expected)) return "moved";
-  putRow(step.name, step.resource, lane, { ...row, gone: true });
+  putRow(step.name, step.resource, lane, { ...row, gone: true }, step.nowMs);
   settle(step, item);
   return "changed";
 }
@@ -88,18 +106,24 @@ export function countsMoved(epoch: EpochData, counts: readonly NamespaceCount[])
 function addRow(step: Step, lane: LaneData, before: Row | undefined, item: ItemChange): void {
   if (!item.object) throw new TypeError(`a put of ${item.key} carries no object`);
   const gone = before?.gone === true && before.uid === item.uid;
-  putRow(step.name, step.resource, lane, {
+  const sinceMs = gone ? step.resource.goneSinceMs.get(item.key) : undefined;
+  const put: Row = {
     key: item.key,
     uid: item.uid,
     rv: item.rv,
     ...(item.owner !== undefined && { owner: item.owner }),
     gone,
     object: item.object,
-  });
+  };
+  putRow(step.name, step.resource, lane, put, sinceMs);
 }
 
-export function putRow(name: CachedResource, resource: ResourceData, lane: LaneData, row: Row): void {
+/** `goneSinceMs`: since when the row is flagged, if it is. */
+export function putRow(name: CachedResource, resource: ResourceData, lane: LaneData, row: Row, goneSinceMs: number | undefined): void {
   deepFreeze(row);
+  overwrite(resource, row);
+  if (goneSinceMs === undefined) resource.goneSinceMs.delete(row.key);
+  else resource.goneSinceMs.set(row.key, goneSinceMs);
   const { namespace } = splitKey(row.key);
   lane.rows.set(row.key, row);
   addTo(resource.slices, sliceName(row.owner, namespace), row.key, row);
@@ -109,6 +133,7 @@ export function putRow(name: CachedResource, resource: ResourceData, lane: LaneD
 function removeRow({ resource }: Step, lane: LaneData, row: Row): void {
   const { namespace } = splitKey(row.key);
   lane.rows.delete(row.key);
+  resource.goneSinceMs.delete(row.key);
   removeFrom(resource.slices, sliceName(row.owner, namespace), row.key);
   removeFrom(resource.namespaces, namespace, row.key);
 }

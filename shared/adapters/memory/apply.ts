@@ -3,12 +3,13 @@ import { compareResourceVersions } from "../../api/resource-version.ts";
 import { CONTROLLER_INFO, CONTROLLERS } from "../../api/resources.ts";
 import type { CachedResource, ObjectKey } from "../../api/resources.ts";
 import type { Doorbell } from "../../ports/doorbells.ts";
-import type { ApplyResult, IndexStore, ItemChange, ItemOutcome, ManifestRow, PackHeader } from "../../ports/store.ts";
+import type { ApplyResult, IndexStore, ItemChange, ItemOutcome, ManifestRow, PackHeader, Row } from "../../ports/store.ts";
 import type { StoreOptions } from "../store-options.ts";
 import { applyItem, countsMoved, isAsExpected } from "./apply-item.ts";
 import type { Step } from "./apply-item.ts";
 import { laneAt, laneOfKey } from "./data.ts";
 import type { EpochData, LaneData, MemoryData, ResourceData } from "./data.ts";
+import { removeForged, stands } from "./forged.ts";
 import { commitSequence, isCommitted } from "./gate.ts";
 import { createRing } from "./ring.ts";
 import { syncAll } from "./sync-all.ts";
@@ -83,8 +84,8 @@ export function stashManifest(
   if (entry.kind !== "enter") return entry;
   const { lane } = entry;
   if (pack.sequence !== lane.last + 1) return early(lane, nowMs);
-  const before = lane.stash?.generation === pack.generation ? lane.stash.rows : [];
-  lane.stash = { generation: pack.generation, rows: [...before, ...rows.map((row) => ({ ...row }))] };
+  const before = lane.stash?.generation === pack.generation ? lane.stash : { rows: [], parts: 0 };
+  lane.stash = { generation: pack.generation, rows: [...before.rows, ...rows.map((row) => ({ ...row }))], parts: before.parts + 1 };
   commitSequence(lane, pack.sequence, undefined, nowMs);
   return { kind: "applied", bells: [], outcomes: [] };
 }
@@ -98,11 +99,12 @@ function early(lane: LaneData, nowMs: number): { readonly kind: "early" } {
   return { kind: "early" };
 }
 
-export function readManifest(data: MemoryData, pack: Omit<PackHeader, "kind">): readonly ManifestRow[] {
+export function readManifest(data: MemoryData, pack: Omit<PackHeader, "kind">): Awaited<ReturnType<IndexStore["readManifest"]>> {
   const resource = data.epoch?.record.epoch === pack.epoch ? data.epoch.resources.get(pack.resource) : undefined;
-  if (!resource || resource.fence !== pack.fence) return [];
+  const nothing = { rows: [], parts: 0 };
+  if (!resource || resource.fence !== pack.fence) return nothing;
   const { stash } = laneAt(resource, pack.lane);
-  return stash?.generation === pack.generation ? stash.rows.map((row) => ({ ...row })) : [];
+  return stash?.generation === pack.generation ? { rows: stash.rows.map((row) => ({ ...row })), parts: stash.parts } : nothing;
 }
 
 /** §11.5. Either the whole lane stands as it was at `listRV` and after, or nothing of it was touched but the freeze. */
@@ -118,6 +120,11 @@ export function applyManifest(
   if (entry.kind !== "enter") return entry;
   const { epoch, resource, lane } = entry;
   if (pack.sequence !== lane.last + 1) return early(lane, nowMs);
+  if (manifest.whole === false) return { kind: "incomplete" };
+  for (const each of manifest.forged ?? []) {
+    const row = lane.rows.get(each.key);
+    if (stands(resource, row, [each])) removeForged(resource, lane, row, [each]);
+  }
 
   const keys = manifest.rows.filter((row) => !isCovered(lane, row)).map((row) => row.key);
   if (keys.length > 0) {
@@ -128,7 +135,7 @@ export function applyManifest(
     return { kind: "needed", keys };
   }
 
-  if (countsMoved(epoch, manifest.counts) || !isWholeSweep(lane, manifest, sweep))
+  if (countsMoved(epoch, manifest.counts) || !isWholeSweep(resource, lane, manifest, sweep))
     return { kind: "retry", index: 0, bells: [], outcomes: [] };
   const ring = createRing(epoch, nowMs);
   const step: Step = { epoch, name: pack.resource, resource, ring, nowMs, source: "stream" };
@@ -155,11 +162,23 @@ function isCovered(lane: LaneData, listed: ManifestRow): boolean {
 }
 
 /** Whether `sweep` is exactly what is cached and not newer than the list and not listed, as the caller saw it. */
-function isWholeSweep(lane: LaneData, manifest: Parameters<IndexStore["applyManifest"]>[1], sweep: readonly ItemChange[]): boolean {
+function isWholeSweep(
+  resource: ResourceData,
+  lane: LaneData,
+  manifest: Parameters<IndexStore["applyManifest"]>[1],
+  sweep: readonly ItemChange[],
+): boolean {
   const listed = new Set(manifest.rows.map((row) => row.key));
   const zombies = [...lane.rows.values()].filter((row) => !listed.has(row.key) && compareResourceVersions(row.rv, manifest.listRV) <= 0);
   const swept = new Map(sweep.map((item) => [item.key, item]));
-  return zombies.length === swept.size && zombies.every((row) => swept.has(row.key) && isAsExpected(row, swept.get(row.key)?.expected));
+  const isWhole = zombies.every((row) => swept.has(row.key));
+  return (
+    isWhole && sweep.every((item) => (item.forged ? stands(resource, lane.rows.get(item.key), item.forged) : isSwept(lane, item, zombies)))
+  );
+}
+
+function isSwept(lane: LaneData, item: ItemChange, zombies: readonly Row[]): boolean {
+  return zombies.some(({ key }) => key === item.key) && isAsExpected(lane.rows.get(item.key), item.expected);
 }
 
 function replaceNeeded(resource: ResourceData, lane: LaneData, keys: readonly ObjectKey[]): void {

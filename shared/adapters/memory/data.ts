@@ -5,7 +5,7 @@
 import { laneOf } from "../../api/lane.ts";
 import type { OwnerId } from "../../api/owner-id.ts";
 import type { CachedResource, Controller, ObjectKey } from "../../api/resources.ts";
-import type { EpochRecord, Intent, ManifestRow, QuarantineEntry, ResourceState, Row } from "../../ports/store.ts";
+import type { EpochRecord, Forged, Intent, ManifestRow, QuarantineEntry, ResourceState, Row } from "../../ports/store.ts";
 
 export interface MemoryData {
   epoch: EpochData | undefined;
@@ -41,6 +41,10 @@ export interface ResourceData {
   readonly counts: Map<string, number>;
   /** Keys whose payload a manifest found missing. */
   readonly needed: Set<ObjectKey>;
+  /** What somebody else has spoilt (forged.ts), by its place. */
+  readonly forged: Map<string, Forged>;
+  /** Since when rows are flagged `gone`. */
+  readonly goneSinceMs: Map<ObjectKey, number>;
 }
 
 export interface LaneData {
@@ -57,7 +61,7 @@ export interface LaneData {
   readonly rows: Map<ObjectKey, Row>;
   /** Key to the resourceVersion of deletes above the watermark. */
   readonly tombstones: Map<ObjectKey, string>;
-  stash: { readonly generation: number; readonly rows: readonly ManifestRow[] } | undefined;
+  stash: { readonly generation: number; readonly rows: readonly ManifestRow[]; readonly parts: number } | undefined;
 }
 
 export interface QueueData {
@@ -128,6 +132,8 @@ export function newResource(fence: string, lanes: number): ResourceData {
     namespaces: new Map(),
     counts: new Map(),
     needed: new Set(),
+    forged: new Map(),
+    goneSinceMs: new Map(),
   };
 }
 

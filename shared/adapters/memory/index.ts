@@ -1,9 +1,11 @@
 /** Reads of the index. Rows are frozen where they are made, so they are handed out as they are. */
 import { compareResourceVersions } from "../../api/resource-version.ts";
 import type { CachedResource } from "../../api/resources.ts";
-import type { IndexRequest, IndexView, Row, SliceRef } from "../../ports/store.ts";
+import type { Forged, IndexRequest, IndexStore, IndexView, Row, SliceRef } from "../../ports/store.ts";
+import { ForgedRowsError } from "../../ports/errors.ts";
+import { forgedEntry, forgedInLane, forgedRow, forgedTombstone, openSlice } from "./forged.ts";
 import { laneOfKey, readSlice, sliceName, sortedRows } from "./data.ts";
-import type { MemoryData } from "./data.ts";
+import type { MemoryData, ResourceData } from "./data.ts";
 
 export function readIndex({ epoch }: MemoryData, request: IndexRequest): IndexView {
   const counted = new Map(
@@ -12,9 +14,14 @@ export function readIndex({ epoch }: MemoryData, request: IndexRequest): IndexVi
       { resource, namespace },
     ]),
   );
+  const forged: Forged[] = [];
   const found = (request.rows ?? []).flatMap(({ resource, key, put }) => {
     const data = epoch?.resources.get(resource);
     const row = data && laneOfKey(data, key).rows.get(key);
+    const bad =
+      data && [forgedRow(data, key), forgedTombstone(data, key), row && forgedEntry(data, row)].filter((each) => each !== undefined);
+    forged.push(...(bad ?? []));
+    if (bad?.some(({ where }) => where !== "tombstone")) return [];
     return row ? [{ resource, row, current: put !== undefined && compareResourceVersions(row.rv, put) >= 0 }] : [];
   });
   return {
@@ -28,20 +35,39 @@ export function readIndex({ epoch }: MemoryData, request: IndexRequest): IndexVi
     primaries: (request.primaries ?? []).map(({ resource, namespace }) => ({
       resource,
       namespace,
-      rows: sortedRows(epoch?.resources.get(resource)?.namespaces.get(namespace)),
+      rows: believed(epoch?.resources.get(resource), sortedRows(epoch?.resources.get(resource)?.namespaces.get(namespace)), forged),
     })),
+    ...(forged.length > 0 && { forged }),
   };
 }
 
 export function readSlices({ epoch }: MemoryData, slices: readonly SliceRef[]): readonly (readonly Row[])[] {
-  return slices.map((slice) =>
-    readSlice(epoch?.resources.get(slice.resource), "owner" in slice ? slice.owner : sliceName(undefined, slice.orphansOf)),
-  );
+  const opened = slices.map((slice) => {
+    const resource = epoch?.resources.get(slice.resource);
+    const name = "owner" in slice ? slice.owner : sliceName(undefined, slice.orphansOf);
+    return openSlice(slice.resource, resource, name, readSlice(resource, name));
+  });
+  const forged = opened.flatMap((slice) => slice.forged);
+  if (forged.length > 0) throw new ForgedRowsError(forged);
+  return opened.map(({ rows }) => rows);
 }
 
-export function readLane({ epoch }: MemoryData, name: CachedResource, lane: number): readonly Omit<Row, "object">[] {
-  const rows = sortedRows(epoch?.resources.get(name)?.lanes[lane]?.rows);
-  return rows.map(withoutObject);
+/** Rows of primaries whose entries can be believed. */
+function believed(resource: ResourceData | undefined, rows: readonly Row[], forged: Forged[]): readonly Row[] {
+  if (!resource || resource.forged.size === 0) return rows;
+  return rows.filter((row) => {
+    const bad = forgedEntry(resource, row);
+    if (bad) forged.push(bad);
+    return !bad;
+  });
+}
+
+export function readLane({ epoch }: MemoryData, name: CachedResource, number: number): Awaited<ReturnType<IndexStore["readLane"]>> {
+  const resource = epoch?.resources.get(name);
+  const lane = resource?.lanes[number];
+  if (!resource || !lane) return { rows: [], forged: [] };
+  const rows = sortedRows(lane.rows).filter((row) => !forgedRow(resource, row.key));
+  return { rows: rows.map(withoutObject), forged: forgedInLane(resource, lane) };
 }
 
 function withoutObject({ key, uid, rv, owner, gone }: Row): Omit<Row, "object"> {

@@ -11,6 +11,7 @@ import type { Controller, ObjectKey } from "../../api/resources.ts";
 import type { Effect, Outcome, Snapshot, Taken, TakeResult, WorkQueue } from "../../ports/store.ts";
 import { byKey, laneOfKey, readSlice, sliceName } from "./data.ts";
 import type { EpochData, QueueData } from "./data.ts";
+import { forgedEntry, openSlice } from "./forged.ts";
 import { adoptExpired, intentsOf, pendingDeadlineMs } from "./intents.ts";
 import { doorbell } from "./ring.ts";
 import type { Ring } from "./ring.ts";
@@ -111,26 +112,45 @@ function begin(epoch: EpochData, run: Taken, uid: string | undefined, leaseUntil
   const owner = uid === undefined ? undefined : primaryAsOwner(run.controller, run.key, uid);
   const deadlineMs = owner === undefined ? undefined : pendingDeadlineMs(epoch, owner);
   if (owner !== undefined && deadlineMs !== undefined && deadlineMs <= nowMs) {
-    const expired = adoptExpired(epoch, owner, run, nowMs);
-    return { kind: "recover", snapshot: { ...snapshotOf(epoch, run, owner), dependents: [], orphans: [], intents: expired }, leaseUntilMs };
+    const intents = adoptExpired(epoch, owner, run, nowMs);
+    const { primary, forged = [], failures } = snapshotOf(epoch, run, owner, nowMs);
+    const spoilt = forged.filter(({ resource }) => resource === CONTROLLER_INFO[run.controller].primary); // no slice was read
+    return {
+      kind: "recover",
+      snapshot: {
+        ...(primary && { primary }),
+        dependents: [],
+        orphans: [],
+        intents,
+        failures,
+        ...(spoilt.length > 0 && { forged: spoilt }),
+      },
+      leaseUntilMs,
+    };
   }
   if (deadlineMs !== undefined) queue.ready.set(run.key, deadlineMs); // `done` rings it, and the sweeper if we die
-  return { kind: "ok", snapshot: snapshotOf(epoch, run, owner), leaseUntilMs };
+  return { kind: "ok", snapshot: snapshotOf(epoch, run, owner, nowMs), leaseUntilMs };
 }
 
-function snapshotOf(epoch: EpochData, run: Taken, owner: OwnerId | undefined): Snapshot {
+function snapshotOf(epoch: EpochData, run: Taken, owner: OwnerId | undefined, nowMs: number): Snapshot {
   const failures = epoch.queues[run.controller].failures.get(run.key) ?? 0;
-  if (owner === undefined) return { dependents: [], orphans: [], intents: [], failures };
+  const nothing: Snapshot = { dependents: [], orphans: [], intents: [], failures };
+  if (owner === undefined) return nothing;
   const { primary, dependents } = CONTROLLER_INFO[run.controller];
   const primaries = epoch.resources.get(primary);
   const row = primaries && laneOfKey(primaries, run.key).rows.get(run.key);
-  const dependentsData = epoch.resources.get(dependents);
+  const data = epoch.resources.get(dependents);
+  const open = (slice: string): ReturnType<typeof openSlice> => openSlice(dependents, data, slice, readSlice(data, slice), nowMs);
+  const [own, orphans] = [open(owner), open(sliceName(undefined, splitKey(run.key).namespace))];
+  const spoilt = primaries && row && forgedEntry(primaries, row);
+  const forged = [...(spoilt ? [spoilt] : []), ...own.forged, ...orphans.forged];
   return {
-    ...(row && { primary: row }),
-    dependents: readSlice(dependentsData, owner),
-    orphans: readSlice(dependentsData, sliceName(undefined, splitKey(run.key).namespace)),
+    ...(row && !spoilt && { primary: row }),
+    dependents: own.rows,
+    orphans: orphans.rows,
     intents: intentsOf(epoch, owner),
     failures,
+    ...(forged.length > 0 && { forged }),
   };
 }
 

@@ -49,6 +49,6 @@ function flagGone(step: Step, { key, uid }: WriteThrough["gone"][number]): boole
   const lane = laneOfKey(step.resource, key);
   const row = lane.rows.get(key);
   if (!row || row.uid !== uid || row.gone) return false;
-  putRow(step.name, step.resource, lane, { ...row, gone: true });
+  putRow(step.name, step.resource, lane, { ...row, gone: true }, step.nowMs);
   return true;
 }

@@ -9,9 +9,11 @@ import type { Effect, ItemChange, ItemOutcome, NamespaceCount } from "../../port
 import { asList, asNumber, asText } from "./connection.ts";
 import type { Reply } from "./connection.ts";
 import type { EpochKeys, KeyTable } from "./keys.ts";
-import { entryText, rowText, US } from "./rows.ts";
+import { entryText, expectedText, rowText, tombstoneText, US } from "./rows.ts";
+import type { Seal } from "./rows.ts";
 
 export interface Changes {
+  readonly seal: Seal;
   /** How many items a call may hold: a script keeps the server to itself. */
   readonly itemsMax?: number;
   readonly resource: CachedResource;
@@ -23,7 +25,9 @@ export interface Changes {
 /** Flags of an item's meta. */
 const SAME_UID = 1;
 const COUNTED = 2;
-const PRIMARY_CHANGES = 4;
+
+/** Where something forged stands. */
+const WHERE = { row: "v", entry: "s", tombstone: "t" } as const;
 
 /** An item's kind, as its meta says it. */
 const KINDS = { put: "P", delete: "D", gone: "G" } as const;
@@ -34,7 +38,7 @@ const KINDS = { put: "P", delete: "D", gone: "G" } as const;
  * caller, found before anything is sent.
  */
 export function changeArgs(names: EpochKeys, table: KeyTable, changes: Changes): readonly string[] {
-  const { resource, items, counts } = changes;
+  const { seal, resource, items, counts } = changes;
   const { itemsMax = Number.POSITIVE_INFINITY } = changes;
   if (items.length > itemsMax) throw new RangeError(`a call carries ${items.length} items, at most ${itemsMax}`);
   const controller = controllerOf(resource);
@@ -55,8 +59,7 @@ export function changeArgs(names: EpochKeys, table: KeyTable, changes: Changes):
     const slash = key.indexOf("/");
     const orphans = `-${key.slice(0, slash)}`;
     const sameOwner = put && expected?.uid === uid && expected.owner === owner;
-    const flags =
-      (expected?.uid === uid ? SAME_UID : 0) + (item.counted ? COUNTED : 0) + (controller && put && !sameOwner ? PRIMARY_CHANGES : 0);
+    const flags = (expected?.uid === uid ? SAME_UID : 0) + (item.counted ? COUNTED : 0);
     const lane = laneBase(changes.laneOf(key));
     const newSlice = put ? sliceSlot(owner ?? orphans) : 0;
     const oldSlice = !expected ? 0 : sameOwner ? newSlice : sliceSlot(expected.owner ?? orphans);
@@ -75,12 +78,20 @@ export function changeArgs(names: EpochKeys, table: KeyTable, changes: Changes):
     }
     args.push(
       key,
-      put ? rowText(item) : `${rv}${US}${uid}`,
-      put ? entryText(resource, item) : "",
-      expected ? (sameOwner ? expected.rv : rowText(expected)) : "",
+      put ? rowText(seal, resource, item) : item.type === "delete" ? tombstoneText(seal, resource, item) : `${rv}${US}${uid}`,
+      put ? entryText(seal, resource, item) : "",
+      expected ? (sameOwner ? expected.rv : expectedText(expected)) : "",
       `${KINDS[item.type]},${lane},${newSlice},${oldSlice},${flags},${primaries},${endsIntents},${lowersCreate},${effects.indexes(item.effects)}`,
     );
   }
+  const forgedArgs = items.flatMap(({ forged = [] }, i) =>
+    forged.flatMap(({ where, slice, text }) => [
+      String(i + 1),
+      WHERE[where],
+      String(slice === undefined ? 0 : table.slot(names.slice(resource, slice))),
+      text,
+    ]),
+  );
   const own = controller ? table.block(names.queue(controller)) : 0;
   const countSlot = controller ? table.slot(names.counts(resource)) : 0;
   const lowering = CONTROLLERS.filter((each) => lowersAny && CONTROLLER_INFO[each].dependents === resource);
@@ -90,6 +101,7 @@ export function changeArgs(names: EpochKeys, table: KeyTable, changes: Changes):
     String(effects.size),
     String(lowers.length / 3),
     String(counts.length),
+    String(forgedArgs.length / 4),
     String(own),
     String(countSlot),
     lowering.map((each) => `${each}:${table.block(names.queue(each))}`).join(","),
@@ -97,6 +109,7 @@ export function changeArgs(names: EpochKeys, table: KeyTable, changes: Changes):
     ...effects.args,
     ...lowers,
     ...countArgs,
+    ...forgedArgs,
   ];
 }
 

@@ -9,6 +9,7 @@ import { asList, asNumber, asText, connect } from "./connection.ts";
 import type { Connection, Reply } from "./connection.ts";
 import { deploymentKeys } from "./keys.ts";
 import type { DeploymentKeys, EpochKeys, KeyTable } from "./keys.ts";
+import type { Seal } from "./rows.ts";
 import type { ScriptName } from "./scripts/load.ts";
 
 /** Beliefs are wrong at most once after each change of epoch; more than this many changes in a row are none. */
@@ -30,6 +31,8 @@ export interface Context {
   readonly options: RedisStoreOptions;
   readonly names: DeploymentKeys;
   readonly connection: Connection;
+  /** Who signs in an epoch. */
+  seal(epoch: string): Seal;
   /** ARGV[1]: ms of the clock, or empty for the server's own. */
   now(): string;
   /** Number of lanes; scripts that depend on it check it and answer `lanes` when it is another. */
@@ -64,6 +67,7 @@ export function createContext(client: Redis | Cluster, options: RedisStoreOption
     options,
     names,
     connection,
+    seal: (epoch) => ({ signer: options.signer, epoch }),
     now: () => (clock ? String(clock.now()) : ""),
     lanes: (resource) => lanes[resource],
     run,

@@ -4,7 +4,20 @@ import type { OwnerId } from "../../api/owner-id.ts";
 import { compareResourceVersions, isResourceVersion } from "../../api/resource-version.ts";
 import { CACHED_RESOURCES, CONTROLLER_INFO, CONTROLLERS, controllerOf, splitKey } from "../../api/resources.ts";
 import type { CachedResource, ObjectKey } from "../../api/resources.ts";
-import type { ApplyResult, IndexRequest, IndexStore, IndexView, ManifestRow, NamespaceCount, Row, SliceRef } from "../../ports/store.ts";
+import type { Signer } from "../../api/signer.ts";
+import { ForgedRowsError } from "../../ports/errors.ts";
+import type {
+  ApplyResult,
+  Forged,
+  IndexRequest,
+  IndexStore,
+  IndexView,
+  ManifestRow,
+  NamespaceCount,
+  PackHeader,
+  Row,
+  SliceRef,
+} from "../../ports/store.ts";
 import { changeArgs, parseBells, parseOutcomes, parsePrimary } from "./changes.ts";
 import { asList, asNumber, asPairs, asText } from "./connection.ts";
 import type { Reply } from "./connection.ts";
@@ -12,7 +25,8 @@ import { gateArgs } from "./context.ts";
 import type { Call, Context } from "./context.ts";
 import { KeyTable, sliceName } from "./keys.ts";
 import type { EpochKeys } from "./keys.ts";
-import { parseEntry, parseRow, parseSlice, US } from "./rows.ts";
+import type { Seal } from "./rows.ts";
+import { isGenuineTombstone, openPlaced, openRow, openSlice, US } from "./rows.ts";
 
 /** How often an object may move to another slice between the two halves of a read; then it counts as absent, which the
  * comparison in `applyPack` finds out. */
@@ -28,24 +42,26 @@ export function createIndexStore(context: Context): IndexStore {
     async readSlices(slices) {
       if (slices.length === 0) return [];
       const answer = await context.runInCurrentEpoch("readSlices", (names) => ({
-        keys: [
-          context.names.epoch,
-          ...slices.map((ref) => names.slice(ref.resource, "owner" in ref ? ref.owner : sliceName(undefined, ref.orphansOf))),
-        ],
+        keys: [context.names.epoch, ...slices.map((ref) => names.slice(ref.resource, nameOf(ref)))],
         args: [context.now(), names.epoch],
       }));
-      return slices.map((ref, i) => (answer ? parseSlice(ref.resource, ownerOf(ref), asPairs(answer.reply[i + 1])) : []));
+      if (!answer) return slices.map(() => []);
+      const seal = context.seal(answer.names.epoch);
+      const opened = slices.map((ref, i) =>
+        openSlice(seal, { resource: ref.resource, owner: ownerOf(ref), slice: nameOf(ref) }, asPairs(answer.reply[i + 1])),
+      );
+      const forged = opened.flatMap((slice) => slice.forged);
+      if (forged.length > 0) throw new ForgedRowsError(forged);
+      return opened.map(({ rows }) => rows);
     },
 
     async readLane(resource, lane) {
       const answer = await context.runInCurrentEpoch("readLane", (names) => ({
-        keys: [context.names.epoch, names.lane(resource, lane)[1]],
+        keys: [context.names.epoch, names.lane(resource, lane)[1], names.lane(resource, lane)[2]],
         args: [context.now(), names.epoch],
       }));
-      if (!answer) return [];
-      return asPairs(answer.reply[1])
-        .toSorted(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0))
-        .map(([key, row]) => parseRow(key, row));
+      if (!answer) return { rows: [], forged: [] };
+      return openLane(context.seal(answer.names.epoch), resource, asPairs(answer.reply[1]), asPairs(answer.reply[2]));
     },
 
     async applyPack(pack, items, { counts, commit }) {
@@ -54,7 +70,14 @@ export function createIndexStore(context: Context): IndexStore {
       const table = new KeyTable([context.names.epoch, ...lane]);
       table.declare(lane, 2);
       const mark = commit ? (commit.watermark === undefined ? "-" : checkVersion(commit.watermark)) : "";
-      const changes = changeArgs(names, table, { resource: pack.resource, laneOf: () => pack.lane, items, counts, itemsMax: ITEMS_MAX });
+      const changes = changeArgs(names, table, {
+        seal: context.seal(pack.epoch),
+        resource: pack.resource,
+        laneOf: () => pack.lane,
+        items,
+        counts,
+        itemsMax: ITEMS_MAX,
+      });
       const args = [context.now(), pack.epoch, checkVersion(pack.fence), pack.kind, String(pack.sequence), mark, ...changes];
       const reply = asList(await context.connection.run("applyPack", table.keys, args));
       return refusal(reply) ?? applied(names, table, reply);
@@ -63,8 +86,16 @@ export function createIndexStore(context: Context): IndexStore {
     async stashManifest(pack, rows) {
       const names = context.names.of(pack.epoch);
       const keys = [context.names.epoch, ...names.lane(pack.resource, pack.lane)];
-      const parts = rows.map((row) => `${row.key}${US}${row.uid}${US}${row.rv}`).join("\n");
-      const args = [context.now(), pack.epoch, checkVersion(pack.fence), String(pack.generation), String(pack.sequence), parts];
+      const text = rows.map((row) => `${row.key}${US}${row.uid}${US}${row.rv}`).join("\n");
+      const signature = context.options.signer.sign("mp", partOf(pack, pack.sequence, text));
+      const args = [
+        context.now(),
+        pack.epoch,
+        checkVersion(pack.fence),
+        String(pack.generation),
+        String(pack.sequence),
+        `${signature}\n${text}`,
+      ];
       const reply = asList(await context.connection.run("stashManifest", keys, args));
       if (reply[0] === "early") return { kind: "early" };
       return refusal(reply) ?? applied(names, new KeyTable(keys), reply);
@@ -75,13 +106,17 @@ export function createIndexStore(context: Context): IndexStore {
       const [l, , , , mp] = names.lane(pack.resource, pack.lane);
       const args = [context.now(), pack.epoch, String(pack.generation), pack.fence];
       const reply = asPairs(await context.connection.run("readManifest", [context.names.epoch, mp, l], args));
-      return reply
-        .map(([sequence, rows]) => ({ sequence: Number(sequence), rows }))
-        .toSorted((a, b) => a.sequence - b.sequence)
-        .flatMap(({ rows }) => (rows === "" ? [] : rows.split("\n").map(parseManifestRow)));
+      const parts = reply
+        .map(([sequence, text]) => ({ sequence: Number(sequence), text: partText(context.options.signer, pack, Number(sequence), text) }))
+        .filter((part): part is { readonly sequence: number; readonly text: string } => part.text !== undefined)
+        .toSorted((a, b) => a.sequence - b.sequence);
+      return {
+        rows: parts.flatMap(({ text }) => (text === "" ? [] : text.split("\n").map(parseManifestRow))),
+        parts: parts.length,
+      };
     },
 
-    async applyManifest(pack, { listRV, rows, sweep, counts }) {
+    async applyManifest(pack, { listRV, rows, sweep, counts, forged = [], whole = true }) {
       const names = context.names.of(pack.epoch);
       const lane = names.lane(pack.resource, pack.lane);
       let table = new KeyTable([]);
@@ -106,21 +141,39 @@ export function createIndexStore(context: Context): IndexStore {
             String(readers.length),
             ...readers.flatMap((controller) => [String(table.block(names.queue(controller))), CONTROLLER_INFO[controller].reads.join(",")]),
             ...changeArgs(names, table, {
+              seal: context.seal(pack.epoch),
               resource: pack.resource,
               laneOf: () => pack.lane,
               items: sweep.map((item) => ({ ...item, rv: listRV })),
               counts,
             }),
+            whole ? "1" : "0",
+            String(forged.length),
+            ...forged.flatMap(({ where, key, text }) => [where === "row" ? "v" : "t", key, text]),
           ],
           keys: table.keys,
         };
       };
       const reply = asList(await context.run("applyManifest", call));
       if (reply[0] === "early") return { kind: "early" };
+      if (reply[0] === "incomplete") return { kind: "incomplete" };
       if (reply[0] === "needed") return { kind: "needed", keys: asList(reply[1]).map(asText) };
       return refusal(reply) ?? applied(names, table, reply);
     },
   };
+}
+
+/** What a stashed part of a manifest is signed with. */
+function partOf({ epoch, resource, lane, generation }: Omit<PackHeader, "kind">, sequence: number, text: string): readonly string[] {
+  return [epoch, resource, String(lane), String(generation), String(sequence), text];
+}
+
+/** The rows of a stashed part; undefined when it fails its MAC. */
+function partText(signer: Signer, pack: Omit<PackHeader, "kind">, sequence: number, stored: string): string | undefined {
+  const end = stored.indexOf("\n");
+  const text = stored.slice(end + 1);
+  const verdict = signer.verify("mp", partOf(pack, sequence, text), stored.slice(0, end));
+  return verdict === "current" || verdict === "former" ? text : undefined;
 }
 
 function checkVersion(version: string): string {
@@ -157,9 +210,32 @@ function applied(names: EpochKeys, table: KeyTable, reply: readonly Reply[]): Ap
   }
 }
 
+/** Rows in the order of their keys, and what cannot be believed. */
+function openLane(
+  seal: Seal,
+  resource: CachedResource,
+  rowTexts: readonly (readonly [key: string, text: string])[],
+  tombstones: readonly (readonly [key: string, text: string])[],
+): Awaited<ReturnType<IndexStore["readLane"]>> {
+  const rows: Omit<Row, "object">[] = [];
+  const forged: Forged[] = [];
+  for (const [key, text] of rowTexts.toSorted(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0))) {
+    const opened = openRow(seal, resource, key, text);
+    if (opened.kind === "good") rows.push(opened.value);
+    else forged.push({ resource, key, where: "row", text });
+  }
+  for (const [key, text] of tombstones)
+    if (!isGenuineTombstone(seal, resource, key, text)) forged.push({ resource, key, where: "tombstone", text });
+  return { rows, forged };
+}
+
 function parseManifestRow(text: string): ManifestRow {
   const [key = "", uid = "", rv = ""] = text.split(US);
   return { key, uid, rv };
+}
+
+function nameOf(ref: SliceRef): string {
+  return "owner" in ref ? ref.owner : sliceName(undefined, ref.orphansOf);
 }
 
 function ownerOf(ref: SliceRef): OwnerId | undefined {
@@ -194,36 +270,43 @@ async function readIndex(context: Context, request: IndexRequest): Promise<Index
   const rows: (IndexView["rows"][number] | undefined)[] = [];
   const current: NonNullable<IndexView["current"]>[number][] = [];
   const primaries = namespaces.map(({ resource, namespace }) => ({ resource, namespace, rows: [] as Row[] }));
+  const forged: Forged[] = [];
   let counts: readonly NamespaceCount[] | undefined;
+  let missing: readonly Forged[] = [];
   let wanted = (request.rows ?? []).map((row, index) => ({ ...row, index }));
   for (let round = 0; round < READ_ROUNDS_MAX; round++) {
     const first = await readPlaces(context, wanted, round === 0 ? wantedCounts : [], round === 0 ? namespaces : []);
     counts ??= wantedCounts.map(({ resource, namespace }, i) => ({ resource, namespace, count: first?.counts[i] ?? 0 }));
     if (!first) break;
+    forged.push(...first.forged);
     const isCurrent = ({ put, row }: (typeof first.rows)[number]): boolean =>
       put !== undefined && compareResourceVersions(row.rv, put) >= 0;
     current.push(...first.rows.filter(isCurrent).map(({ resource, row }) => ({ resource, row })));
     const older = first.rows.filter((place) => !isCurrent(place));
     const places = [...older, ...first.primaries.flat()];
     const found = await readObjects(context, places);
+    forged.push(...found.flatMap((each) => (each.kind === "forged" ? [each.forged] : [])));
     older.forEach((place, i) => {
-      const row = found[i];
-      if (row) rows[place.index] = { resource: place.resource, row };
+      const each = found[i];
+      if (each?.kind === "row") rows[place.index] = { resource: place.resource, row: each.row };
     });
     let at = older.length;
     first.primaries.forEach((namespace, i) => {
-      for (const row of found.slice(at, at + namespace.length)) if (row) primaries[i]?.rows.push(row);
+      for (const each of found.slice(at, at + namespace.length)) if (each.kind === "row") primaries[i]?.rows.push(each.row);
       at += namespace.length;
     });
     // A primary that moved meanwhile changed its namespace's count, so the caller's step will be refused anyway (I8).
-    wanted = older.filter((_, i) => !found[i]);
+    wanted = older.filter((_, i) => found[i]?.kind === "missing");
+    missing = older.flatMap((_, i) => (found[i]?.kind === "missing" ? [found[i].forged] : []));
     if (wanted.length === 0) break;
   }
+  forged.push(...missing);
   return {
     rows: rows.filter((row) => row !== undefined),
     current,
     primaries: primaries.map(({ rows: each, ...rest }) => ({ ...rest, rows: each.toSorted(byKey) })),
     counts: counts ?? [],
+    ...(forged.length > 0 && { forged }),
   };
 }
 
@@ -233,16 +316,23 @@ async function readPlaces(
   counts: readonly { readonly resource: CachedResource; readonly namespace: string }[],
   namespaces: readonly { readonly resource: CachedResource; readonly namespace: string }[],
 ): Promise<
-  { readonly counts: readonly number[]; readonly rows: readonly FoundRow[]; readonly primaries: readonly (readonly Place[])[] } | undefined
+  | {
+      readonly counts: readonly number[];
+      readonly rows: readonly FoundRow[];
+      readonly primaries: readonly (readonly Place[])[];
+      readonly forged: readonly Forged[];
+    }
+  | undefined
 > {
-  if (rows.length + counts.length + namespaces.length === 0) return { counts: [], rows: [], primaries: [] };
+  if (rows.length + counts.length + namespaces.length === 0) return { counts: [], rows: [], primaries: [], forged: [] };
   const resources = [...new Set(rows.map((row) => row.resource))];
   let order: Wanted[] = [];
   const answer = await context.runInCurrentEpoch("readIndex", (names) => {
     const table = new KeyTable([context.names.epoch]);
     const lanes = new Map<number, Wanted[]>();
     for (const row of rows) {
-      const slot = table.slot(names.lane(row.resource, laneOf(row.key, context.lanes(row.resource)))[1]);
+      const [, v, t] = names.lane(row.resource, laneOf(row.key, context.lanes(row.resource)));
+      const slot = table.block([v, t]);
       const lane = lanes.get(slot);
       if (lane) lane.push(row);
       else lanes.set(slot, [row]);
@@ -264,24 +354,44 @@ async function readPlaces(
     return { keys: table.keys, args };
   });
   if (!answer) return undefined;
-  const [, countReplies, rowReplies, namespaceReplies] = answer.reply;
+  const [, countReplies, rowReplies, namespaceReplies, tombstoneReplies] = answer.reply;
   const texts = asList(rowReplies);
+  const seal = context.seal(answer.names.epoch);
+  const forged = forgedTombstones(seal, order, asList(tombstoneReplies));
   return {
     counts: asList(countReplies).map(asNumber),
     rows: order.flatMap((row, i) => {
       const text = texts[i];
       if (typeof text !== "string") return [];
-      const parsed = parseRow(row.key, text);
-      return [{ ...row, owner: parsed.owner, row: parsed }];
+      const opened = openRow(seal, row.resource, row.key, text);
+      if (opened.kind === "good") return [{ ...row, owner: opened.value.owner, row: opened.value }];
+      forged.push({ resource: row.resource, key: row.key, where: "row", text });
+      return [];
     }),
     primaries: asList(namespaceReplies).map((reply, i) =>
       asPairs(reply).map(([key, u]) => ({ resource: namespaces[i]?.resource ?? "replicasets", key, owner: parsePrimary(u).owner })),
     ),
+    forged,
   };
 }
 
-/** The objects at these places, in order; undefined where something else stands by now. */
-async function readObjects(context: Context, places: readonly Place[]): Promise<readonly (Row | undefined)[]> {
+/** `tombstones`: position in `order`, text, … */
+function forgedTombstones(seal: Seal, order: readonly Wanted[], tombstones: readonly Reply[]): Forged[] {
+  const forged: Forged[] = [];
+  for (let i = 0; i < tombstones.length; i += 2) {
+    const wanted = order[asNumber(tombstones[i])];
+    const text = asText(tombstones[i + 1]);
+    if (wanted && !isGenuineTombstone(seal, wanted.resource, wanted.key, text))
+      forged.push({ resource: wanted.resource, key: wanted.key, where: "tombstone", text });
+  }
+  return forged;
+}
+
+/** What stands at a place; `missing`: nothing, which after some rounds is as bad as forged. */
+type Found = { readonly kind: "row"; readonly row: Row } | { readonly kind: "forged" | "missing"; readonly forged: Forged };
+
+/** The objects at these places, in order. */
+async function readObjects(context: Context, places: readonly Place[]): Promise<readonly Found[]> {
   if (places.length === 0) return [];
   const slices = new Map<string, number[]>();
   places.forEach(({ resource, key, owner }, i) => {
@@ -305,12 +415,19 @@ async function readObjects(context: Context, places: readonly Place[]): Promise<
       ...[...slices.values()].flatMap((members) => [String(members.length), ...members.map((i) => places[i]?.key ?? "")]),
     ],
   }));
-  const found: (Row | undefined)[] = places.map(() => undefined);
+  const found: Found[] = places.map(({ resource, key, owner }) => ({
+    kind: "missing",
+    forged: { resource, key, where: "entry", slice: sliceName(owner, splitKey(key).namespace), text: "" },
+  }));
   if (!answer) return found;
+  const seal = context.seal(answer.names.epoch);
   [...slices.values()].flat().forEach((i, position) => {
     const place = places[i];
     const text = answer.reply[position + 1];
-    if (place && typeof text === "string") found[i] = parseEntry(place.resource, place.key, place.owner, text);
+    const forged = found[i];
+    if (!place || typeof text !== "string" || forged?.kind !== "missing") return;
+    const row = openPlaced(seal, { ...place, slice: forged.forged.slice ?? "" }, place.key, text);
+    found[i] = row ? { kind: "row", row } : { kind: "forged", forged: { ...forged.forged, text } };
   });
   return found;
 }

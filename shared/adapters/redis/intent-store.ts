@@ -80,6 +80,7 @@ async function writeThrough(
           [lower.length, plan.length, gone.length, slices.length].join(","),
           ...ops,
           ...changeArgs(names, table, {
+            seal: context.seal(run.epoch),
             resource,
             laneOf: (key) => laneOf(key, lanes),
             items: write.items,

@@ -4,7 +4,7 @@ import { primaryAsOwner } from "../../api/owner-id.ts";
 import type { OwnerId } from "../../api/owner-id.ts";
 import type { Controller, ObjectKey } from "../../api/resources.ts";
 import type { Doorbell } from "../../ports/doorbells.ts";
-import type { Intent, Snapshot, Taken, TakeResult, WorkQueue } from "../../ports/store.ts";
+import type { Forged, Intent, Row, Snapshot, Taken, TakeResult, WorkQueue } from "../../ports/store.ts";
 import { parseBells, parsePrimary } from "./changes.ts";
 import { asList, asNumber, asPairs, asText } from "./connection.ts";
 import type { Reply } from "./connection.ts";
@@ -13,7 +13,7 @@ import type { Context } from "./context.ts";
 import { parseIntents } from "./intent-store.ts";
 import { KeyTable, sliceName } from "./keys.ts";
 import type { EpochKeys } from "./keys.ts";
-import { parseEntry, parseSlice, US } from "./rows.ts";
+import { openPlaced, openSlice, US } from "./rows.ts";
 
 export function createWorkQueue(context: Context): WorkQueue {
   const ofRun = (run: Taken): { readonly names: EpochKeys; readonly keys: readonly string[]; readonly args: readonly string[] } => {
@@ -75,9 +75,13 @@ export function createWorkQueue(context: Context): WorkQueue {
   };
 }
 
+/** As in take.lua. */
+const LEASE_MS = 15_000;
+
 async function take(context: Context, run: Taken, known: { readonly uid?: string; readonly owner?: OwnerId }): Promise<TakeResult> {
   const names = context.names.of(run.epoch);
-  const { primary, dependents, reads } = CONTROLLER_INFO[run.controller];
+  const { primary: resource, dependents, reads } = CONTROLLER_INFO[run.controller];
+  const seal = context.seal(run.epoch);
   const { namespace } = splitKey(run.key);
   const owner = known.uid === undefined ? undefined : primaryAsOwner(run.controller, run.key, known.uid);
   const reply = asList(
@@ -85,7 +89,7 @@ async function take(context: Context, run: Taken, known: { readonly uid?: string
       const table = new KeyTable([
         context.names.epoch,
         ...names.queue(run.controller),
-        names.slice(primary, sliceName(known.owner, namespace)),
+        names.slice(resource, sliceName(known.owner, namespace)),
         names.slice(dependents, owner ?? "-"),
         names.slice(dependents, sliceName(undefined, namespace)),
         names.intents(owner ?? "-"),
@@ -109,19 +113,27 @@ async function take(context: Context, run: Taken, known: { readonly uid?: string
     case "moved":
       return { kind: "moved", ...parsePrimary(asText(reply[1])) };
     case "ok": {
+      const place = { resource: dependents, nowMs: asNumber(reply[1]) - LEASE_MS };
+      const own = openSlice(seal, { ...place, owner, slice: owner ?? "" }, asPairs(reply[4]));
+      const orphans = openSlice(seal, { ...place, owner: undefined, slice: sliceName(undefined, namespace) }, asPairs(reply[5]));
+      const { primary, forged } = primaryOf(context, run, known, reply[3]);
+      const unbelieved = [...forged, ...own.forged, ...orphans.forged];
       const snapshot: Snapshot = {
-        ...primaryOf(run, known.owner, reply[3]),
-        dependents: parseSlice(dependents, owner, asPairs(reply[4])),
-        orphans: parseSlice(dependents, undefined, asPairs(reply[5])),
+        ...(primary && { primary }),
+        dependents: own.rows,
+        orphans: orphans.rows,
         intents: parseIntents(asPairs(reply[6])),
         failures: asNumber(reply[2]),
+        ...(unbelieved.length > 0 && { forged: unbelieved }),
       };
       return { kind: "ok", snapshot, leaseUntilMs: asNumber(reply[1]) };
     }
     case "recover": {
       const intents: readonly Intent[] = parseIntents(asPairs(reply[4]));
+      const { primary, forged } = primaryOf(context, run, known, reply[3]);
       const snapshot: Snapshot = {
-        ...primaryOf(run, known.owner, reply[3]),
+        ...(primary && { primary }),
+        ...(forged.length > 0 && { forged }),
         dependents: [],
         orphans: [],
         intents,
@@ -134,9 +146,19 @@ async function take(context: Context, run: Taken, known: { readonly uid?: string
   }
 }
 
-function primaryOf(run: Taken, owner: OwnerId | undefined, entry: Reply | undefined): Pick<Snapshot, "primary"> {
-  if (typeof entry !== "string") return {};
-  return { primary: parseEntry(CONTROLLER_INFO[run.controller].primary, run.key, owner, entry) };
+/** A primary that the queue knows and its slice does not has lost its entry: it is no more gone than a forged one (A14). */
+function primaryOf(
+  context: Context,
+  run: Taken,
+  { uid, owner }: { readonly uid?: string; readonly owner?: OwnerId },
+  entry: Reply | undefined,
+): { readonly primary?: Row; readonly forged: readonly Forged[] } {
+  if (uid === undefined) return { forged: [] };
+  const resource = CONTROLLER_INFO[run.controller].primary;
+  const slice = sliceName(owner, splitKey(run.key).namespace);
+  const text = typeof entry === "string" ? entry : "";
+  const primary = text === "" ? undefined : openPlaced(context.seal(run.epoch), { resource, owner, slice }, run.key, text);
+  return primary ? { primary, forged: [] } : { forged: [{ resource, key: run.key, where: "entry", slice, text }] };
 }
 
 function bellOf(names: EpochKeys, controller: Controller, reply: Reply | undefined): Doorbell {

@@ -1,4 +1,8 @@
 /** What the suites run on: a Store in Redis whose time is in the test's hands, and the memory Store as its reference. */
+import { spoil } from "../../../shared/adapters/memory/forged.ts";
+import { deploymentKeys } from "../../../shared/adapters/redis/keys.ts";
+import { laneOf } from "../../../shared/api/lane.ts";
+import type { Forged } from "../../../shared/ports/store.ts";
 import { testSigner } from "../../support/signer.ts";
 import type { Cluster, Redis } from "ioredis";
 import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
@@ -46,11 +50,12 @@ export function clusterFixture(connect: () => Cluster): StoreFactory {
 function stores(
   client: Redis | Cluster,
   options: Parameters<StoreFactory>[0],
-): Pick<Awaited<ReturnType<StoreFactory>>, "store" | "clock" | "beside"> {
+): Pick<Awaited<ReturnType<StoreFactory>>, "store" | "clock" | "beside" | "spoil"> {
   const clock = createVirtualClock(START_MS);
   return {
     store: createRedisStore(client, { ...options, signer: testSigner(options.cluster), clock }),
     clock,
+    spoil: (forged) => spoilRedis(client, options, forged),
     beside: async (extra) =>
       createRedisStore(client, { ...options, ...extra, signer: testSigner(extra.cluster ?? options.cluster), clock }),
   };
@@ -62,6 +67,7 @@ export const memoryFixture: StoreFactory = async (options) => {
   return {
     store: createMemoryStore({ ...options, clock }, data),
     clock,
+    spoil: async (forged) => spoil(data, forged),
     beside: async ({ identity = options.identity }) => createMemoryStore({ ...options, identity, clock }, data),
     flush: async () => {
       data.epoch = undefined;
@@ -69,3 +75,18 @@ export const memoryFixture: StoreFactory = async (options) => {
     close: async () => {},
   };
 };
+
+/** As whoever may write to Redis can: the text is put there as it is, or the field taken away. */
+async function spoilRedis(
+  client: Redis | Cluster,
+  options: Parameters<StoreFactory>[0],
+  { resource, key, where, slice, text }: Forged,
+): Promise<void> {
+  const root = deploymentKeys(options.deployment, options.cluster);
+  const names = root.of((await client.hget(root.epoch, "epoch")) ?? "");
+  const lanes = Number((await client.hget(names.meta(resource), "lanes")) ?? 1);
+  const [, v, t] = names.lane(resource, laneOf(key, lanes));
+  const hash = where === "row" ? v : where === "tombstone" ? t : names.slice(resource, slice ?? "");
+  if (text === "") await client.hdel(hash, key);
+  else await client.hset(hash, key, text);
+}

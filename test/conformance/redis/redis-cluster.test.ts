@@ -98,7 +98,9 @@ describe.skipIf(reason)(`Redis cluster${reason === undefined ? "" : `, skipped: 
     const [work, moved] = await Promise.all([load, move().finally(() => (moving = false))]);
     expect(moved).toBeGreaterThan(80);
     expect(Math.min(...work)).toBeGreaterThan(10);
-    const rows = (await Promise.all(Array.from({ length: LANES.pods }, (_, lane) => rig.store.readLane("pods", lane)))).flat();
+    const rows = (await Promise.all(Array.from({ length: LANES.pods }, (_, lane) => rig.store.readLane("pods", lane)))).flatMap(
+      (each) => each.rows,
+    );
     expect(new Map(rows.map((row) => [row.key, row.rv]))).toEqual(versions);
     const [slice] = await rig.store.readSlices([{ resource: "pods", owner: asOwner("replicaset", rs) }]);
     expect(new Map(slice?.map((row) => [row.key, row.rv]))).toEqual(versions);

@@ -1,10 +1,13 @@
 /** Objects as text in slices. Catches a field that is left out and not put back, or put back with another value. */
 import { assert, constantFrom, option, property, record, string } from "fast-check";
 import { expect, it } from "vitest";
-import { entryText, parseEntry, parseRow, rowText } from "../../../shared/adapters/redis/rows.ts";
+import { entryText, isGenuineTombstone, openEntry, openRow, rowText, tombstoneText } from "../../../shared/adapters/redis/rows.ts";
+import { testSigner } from "../../support/signer.ts";
 import { cachedPod, cachedReplicaSet, keyOf, ownedBy, put } from "../../support/builders.ts";
 
 const text = string({ minLength: 1, maxLength: 12 }).filter((value) => !value.includes("/"));
+
+const SEAL = { signer: testSigner("c1"), epoch: "e1" };
 
 it("a pod comes back as it went in, whether or not key, row and object say the same", () => {
   const fields = record({
@@ -31,8 +34,9 @@ it("a pod comes back as it went in, whether or not key, row and object say the s
         ...(other === "rv" && { rv: "7" }),
         ...(other === "owner" && { owner: "other" }),
       };
-      const back = parseEntry("pods", row.key, row.owner, entryText("pods", row));
-      expect(back).toEqual({
+      const back = openEntry(SEAL, "pods", row.key, row.owner, entryText(SEAL, "pods", row));
+      expect(back).toMatchObject({ kind: "good" });
+      expect("value" in back && back.value).toEqual({
         key: row.key,
         uid: row.uid,
         rv: row.rv,
@@ -52,14 +56,46 @@ it("a primary comes back as it went in", () => {
     labels: { app: "web" },
     owner: ownedBy("Deployment", deployment),
   });
-  const entry = entryText("replicasets", put(object));
+  const entry = entryText(SEAL, "replicasets", put(object));
   expect(entry).not.toContain('"resourceVersion"');
-  expect(parseEntry("replicasets", keyOf(object), "d1", entry).object).toEqual(object);
+  expect(openEntry(SEAL, "replicasets", keyOf(object), put(object).owner, entry)).toMatchObject({ kind: "good", value: { object } });
 });
 
 it("the flag that scripts add is read from both, and from neither without it", () => {
   const item = put(cachedPod({ resourceVersion: "12" }));
-  expect(parseRow(item.key, rowText(item))).toEqual({ key: item.key, uid: item.uid, rv: "12", gone: false });
-  expect(parseRow(item.key, `${rowText(item)}g`).gone).toBe(true);
-  expect(parseEntry("pods", item.key, undefined, `g${entryText("pods", item)}`)).toMatchObject({ uid: item.uid, rv: "12", gone: true });
+  const row = rowText(SEAL, "pods", item);
+  expect(openRow(SEAL, "pods", item.key, row)).toEqual({
+    kind: "good",
+    value: { key: item.key, uid: item.uid, rv: "12", gone: false },
+  });
+  expect(openRow(SEAL, "pods", item.key, `${row}g7`)).toMatchObject({ value: { gone: true } });
+  const entry = `g7${entryText(SEAL, "pods", item)}`;
+  expect(openEntry(SEAL, "pods", item.key, undefined, entry)).toMatchObject({
+    value: { uid: item.uid, rv: "12", gone: true, goneSinceMs: 7 },
+  });
+});
+
+it("[informer A14] nothing that differs in one character, or stands elsewhere, is believed", () => {
+  const item = put(cachedPod({ resourceVersion: "12", owner: { kind: "ReplicaSet", name: "web", uid: "u1" } }));
+  const texts = { v: rowText(SEAL, "pods", item), s: entryText(SEAL, "pods", item), t: tombstoneText(SEAL, "pods", item) };
+  const open = {
+    v: (text: string, key = item.key, seal = SEAL) => openRow(seal, "pods", key, text).kind === "good",
+    s: (text: string, key = item.key, seal = SEAL) => openEntry(seal, "pods", key, item.owner, text).kind === "good",
+    t: (text: string, key = item.key, seal = SEAL) => isGenuineTombstone(seal, "pods", key, text),
+  };
+  for (const where of ["v", "s", "t"] as const) {
+    expect(open[where](texts[where])).toBe(true);
+    for (let at = 0; at < texts[where].length; at++) {
+      // Flags are not covered: they stand before the first separator of an entry, and after the last one of a row.
+      const other = texts[where][at] === "x" ? "y" : "x";
+      const text = texts[where].slice(0, at) + other + texts[where].slice(at + 1);
+      const touchesFlags = (where === "s" && at === 0) || (where === "v" && at === texts.v.length - 1);
+      if (!touchesFlags) expect(open[where](text), `${where} ${at}`).toBe(false);
+    }
+    expect(open[where](texts[where], "shop/other")).toBe(false);
+    expect(open[where](texts[where], item.key, { ...SEAL, epoch: "e2" })).toBe(false);
+  }
+  expect(openEntry(SEAL, "pods", item.key, "another owner", texts.s).kind).toBe("forged");
+  expect(openRow(SEAL, "replicasets", item.key, texts.v).kind).toBe("forged");
+  expect(openRow(SEAL, "pods", item.key, texts.s).kind).toBe("forged");
 });

@@ -355,7 +355,7 @@ describe.skipIf(reason)(`Redis scripts${reason === undefined ? "" : `, skipped: 
     const answer = await rig.writeThrough(run, "pods", [], { ownerUid: rs.metadata.uid, gone: [{ key: "shop/a", uid: moved.uid }] });
     expect(answer.kind).toBe("ok");
     expect((await rig.row("pods", "shop/a"))?.gone).toBe(true);
-    expect((await rig.store.readLane("pods", 0))[0]?.gone).toBe(true);
+    expect((await rig.store.readLane("pods", 0)).rows[0]?.gone).toBe(true);
     await rig.fixture.close();
   });
 
@@ -379,7 +379,7 @@ describe.skipIf(reason)(`Redis scripts${reason === undefined ? "" : `, skipped: 
         )
       ).kind,
     ).toBe("applied");
-    expect(await rig.store.readLane("pods", 0)).toHaveLength(kept.length);
+    expect((await rig.store.readLane("pods", 0)).rows).toHaveLength(kept.length);
     const [orphans] = await rig.store.readSlices([{ resource: "pods", orphansOf: "shop" }]);
     expect(orphans).toHaveLength(kept.length);
     await rig.fixture.close();

@@ -33,7 +33,7 @@ export function epochCases(open: OpenRig): void {
     await rig.store.openEpoch({ ...EPOCH, epoch: "e2", fence: "101" }, "e1");
 
     expect(await rig.row("pods", "shop/web-1")).toBeUndefined();
-    expect(await rig.store.readLane("pods", 0)).toEqual([]);
+    expect((await rig.store.readLane("pods", 0)).rows).toEqual([]);
     expect(await rig.store.queued("replicaset")).toEqual([]);
     expect(await rig.deliver("pods", [put(cachedPod())])).toEqual({ kind: "dropped", why: "epoch" });
     expect(await rig.manifest("pods", [], "9")).toEqual({ kind: "dropped", why: "epoch" });
@@ -181,7 +181,7 @@ export function epochCases(open: OpenRig): void {
     expect(await rig.store.writeThrough(run, writeOf("pods"))).toEqual({ kind: "otherEpoch" });
     expect(await rig.store.add(rig.epoch, "replicaset", RS, 0)).toBeUndefined();
     expect(await rig.store.sweep(rig.epoch)).toEqual([]);
-    expect(await rig.store.readLane("pods", 0)).toEqual([]);
+    expect((await rig.store.readLane("pods", 0)).rows).toEqual([]);
 
     const young = new Rig(rig.fixture);
     young.epoch = "e2";
@@ -225,7 +225,7 @@ export function epochCases(open: OpenRig): void {
     await rig.raiseFence("101");
     await rig.relist("pods", [cachedPod({ name: "b", resourceVersion: "11" }), cachedPod({ name: "c", resourceVersion: "12" })], "13", put);
     expect(await rig.store.gate("replicaset")).toEqual({ open: true });
-    expect((await rig.store.readLane("pods", 0)).map((row) => row.key)).toEqual(["shop/b", "shop/c"]);
+    expect((await rig.store.readLane("pods", 0)).rows.map((row) => row.key)).toEqual(["shop/b", "shop/c"]);
     expect(await rig.watermark("pods")).toBe("13");
   });
 

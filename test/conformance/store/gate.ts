@@ -217,7 +217,7 @@ export function gateCases(open: OpenRig): void {
     await rig.store.add(rig.epoch, "replicaset", "shop/rs-0719", 0);
     await rig.store.markSuspect("replicasets", "test");
     await rig.openGeneration("replicasets");
-    const rows = await rig.store.readLane("replicasets", 0);
+    const rows = (await rig.store.readLane("replicasets", 0)).rows;
     const answer = await rig.manifest("replicasets", rows, "10");
     expect(answer.kind === "applied" && answer.bells.length).toBe(500);
     expect(await rig.readyIn("replicaset", "shop/rs-0719")).toBe(0);

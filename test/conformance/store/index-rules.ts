@@ -368,8 +368,8 @@ export function indexCases(open: OpenRig): void {
     ]);
     expect(slice?.map((row) => row.key)).toEqual(["shop/a", "shop/b", "shop/c"]);
     expect(orphans?.map((row) => row.key)).toEqual(["other/lone"]);
-    expect((await rig.store.readLane("pods", 0)).map((row) => row.key)).toEqual(["other/lone", "shop/a", "shop/b", "shop/c"]);
-    expect((await rig.store.readLane("pods", 0))[1]).toEqual({
+    expect((await rig.store.readLane("pods", 0)).rows.map((row) => row.key)).toEqual(["other/lone", "shop/a", "shop/b", "shop/c"]);
+    expect((await rig.store.readLane("pods", 0)).rows[1]).toEqual({
       key: "shop/a",
       uid: "uid-a",
       rv: "11",
@@ -428,7 +428,7 @@ export function indexCases(open: OpenRig): void {
         if (items.length > 0) outcomes(await rig.deliver("pods", items, { lane }));
       }
     }
-    const rows = (await Promise.all([0, 1, 2].map((lane) => rig.store.readLane("pods", lane)))).flat();
+    const rows = (await Promise.all([0, 1, 2].map((lane) => rig.store.readLane("pods", lane)))).flatMap((lane) => lane.rows);
     const slices = await rig.store.readSlices([
       { resource: "pods", orphansOf: "shop" },
       ...["u1", "u2", "u3"].map((uid) => ({ resource: "pods", owner: replicaSetOwner(uid) }) as const),

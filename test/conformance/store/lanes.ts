@@ -202,7 +202,7 @@ export function laneCases(open: OpenRig): void {
         else expect(answer.kind).toBe("duplicate");
       }
       expect(changes, `seed ${seed}`).toBe(messages.length);
-      const rows = await rig.store.readLane("pods", 0);
+      const rows = (await rig.store.readLane("pods", 0)).rows;
       expect(
         rows.map((row) => [row.key, row.rv, row.uid]),
         `seed ${seed}`,

@@ -22,7 +22,7 @@ export function manifestCases(open: OpenRig): void {
     });
     expect(outcomes(answer)).toEqual(["changed"]);
     expect(rung(answer)).toEqual(["replicaset shop/web"]);
-    expect((await rig.store.readLane("pods", 0)).map((row) => row.key)).toEqual(["shop/a", "shop/b"]);
+    expect((await rig.store.readLane("pods", 0)).rows.map((row) => row.key)).toEqual(["shop/a", "shop/b"]);
     expect(await rig.watermark("pods")).toBe("40");
     expect((await rig.store.readSlices([{ resource: "pods", owner: asOwner("replicaset", rs) }]))[0]).toEqual([]);
     expect(outcomes(await rig.deliver("pods", [put(cachedPod({ name: "c", resourceVersion: "39" }))]))).toEqual(["absent"]);
@@ -165,9 +165,9 @@ export function manifestCases(open: OpenRig): void {
         counts: [{ resource: "replicasets", namespace: "shop", count: 7 }],
       }),
     ).toEqual(retry);
-    expect(await rig.store.readLane("pods", 0)).toHaveLength(2);
+    expect((await rig.store.readLane("pods", 0)).rows).toHaveLength(2);
     expect((await rig.manifest("pods", [], "40")).kind).toBe("applied");
-    expect(await rig.store.readLane("pods", 0)).toEqual([]);
+    expect((await rig.store.readLane("pods", 0)).rows).toEqual([]);
   });
 
   it("I7 a manifest of several parts is acted on with the last", async () => {
@@ -186,11 +186,11 @@ export function manifestCases(open: OpenRig): void {
     expect((await rig.store.stashManifest(part(first), rows.slice(0, 1))).kind).toBe("applied");
     expect((await rig.store.stashManifest(part(first), rows.slice(0, 1))).kind).toBe("duplicate");
     expect((await rig.store.stashManifest(part(first + 1), rows.slice(1, 2))).kind).toBe("applied");
-    expect(await rig.store.readManifest(part(first + 2))).toEqual(rows.slice(0, 2));
-    const all = [...(await rig.store.readManifest(part(first + 2))), ...rows.slice(2)];
+    expect(await rig.store.readManifest(part(first + 2))).toEqual({ rows: rows.slice(0, 2), parts: 2 });
+    const all = [...(await rig.store.readManifest(part(first + 2))).rows, ...rows.slice(2)];
     expect((await rig.manifest("pods", all, "20", { sequence: first + 2 })).kind).toBe("applied");
-    expect(await rig.store.readManifest(part(first + 3))).toEqual([]);
-    expect(await rig.store.readLane("pods", 0)).toHaveLength(3);
+    expect(await rig.store.readManifest(part(first + 3))).toEqual({ rows: [], parts: 0 });
+    expect((await rig.store.readLane("pods", 0)).rows).toHaveLength(3);
     expect(await rig.health("pods")).toMatchObject({ syncedGeneration: 2, watermarks: ["20"] });
   });
 
@@ -203,7 +203,7 @@ export function manifestCases(open: OpenRig): void {
       await rig.seed("pods", [], { kind: "W", watermark: "0", sequence: header.sequence + 1 });
       return answer.kind;
     };
-    const stashed = async () => (await rig.store.readManifest(rig.header("pods", { lane: 0 }))).map((row) => row.key);
+    const stashed = async () => (await rig.store.readManifest(rig.header("pods", { lane: 0 }))).rows.map((row) => row.key);
     expect(await stash("a")).toBe("applied");
     expect(await stashed()).toEqual(["shop/a"]);
     await rig.openGeneration("pods");

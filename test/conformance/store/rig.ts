@@ -8,6 +8,7 @@ import type { Doorbell } from "../../../shared/ports/doorbells.ts";
 import type {
   ApplyResult,
   EpochRecord,
+  Forged,
   Intent,
   ItemChange,
   NamespaceCount,
@@ -30,6 +31,8 @@ export interface StoreFixture {
   readonly clock: Clock & { advance(ms: number): Promise<void> };
   /** Another Store over the same data: of another build, or of another cluster. */
   beside(options: { readonly identity?: StoreIdentity; readonly cluster?: string }): Promise<Store>;
+  /** Somebody else writes: what stands in that place does not pass for ours any more. Empty text: it is taken away. */
+  spoil(forged: Forged): Promise<void>;
   /** Everything lost, as after FLUSHALL. */
   flush(): Promise<void>;
   /** Remembers all data; the answer puts it back, as a failover to a replica that lagged. Absent: the adapter cannot. */
@@ -237,7 +240,7 @@ export class Rig {
     const lane = options.lane ?? 0;
     const header = this.header(resource, { ...options, lane });
     const keys = new Set(rows.map((row) => row.key));
-    const cached = await this.store.readLane(resource, lane);
+    const cached = (await this.store.readLane(resource, lane)).rows;
     const zombies = cached.filter((row) => !keys.has(row.key) && maxRv(row.rv, listRV) === listRV);
     const sweepOf =
       options.sweep ?? ((row) => ({ type: "delete", key: row.key, uid: row.uid, rv: listRV, effects: [], counted: false, lowers: [] }));

@@ -150,7 +150,7 @@ export function writeThroughCases(open: OpenRig): void {
       ["shop/replaced", false],
       ["shop/web-1", true],
     ]);
-    expect((await rig.store.readLane("pods", 0)).map((row) => row.gone)).toEqual([false, true]);
+    expect((await rig.store.readLane("pods", 0)).rows.map((row) => row.gone)).toEqual([false, true]);
     await rig.store.done(run, { kind: "ok" });
     const next = await rig.taken(C, KEY);
     expect(rung(await rig.writeThrough(next.run, "pods", [], { ownerUid: UID, gone }))).toEqual([]);

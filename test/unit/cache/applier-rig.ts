@@ -123,7 +123,7 @@ export class ApplierRig {
 
   async apply(body: string): Promise<Verdict> {
     const doorbells = { ring: async (bells: readonly Doorbell[]) => void this.rung.push(...bells) };
-    const reader: Pick<KubeReader, "get"> = { get: async (_, namespace, name) => this.live.get(`${namespace}/${name}`) };
+    const reader = this.#reader();
     const cluster = { store: this.store, signer: testSigner("c1"), doorbells, reader: reader as KubeReader }; // an applier reads single objects only
     return applyMessage(
       {
@@ -143,8 +143,13 @@ export class ApplierRig {
       doorbells: { ring: async (bells) => void this.rung.push(...bells) },
       registry: REGISTRY,
       digester: this.digester,
+      reader: this.#reader(),
       log: this.log,
     };
+  }
+
+  #reader(): Pick<KubeReader, "get"> {
+    return { get: async (_, namespace, name) => this.live.get(`${namespace}/${name}`) };
   }
 
   async row(key: ObjectKey, resource: CachedResource = "pods"): Promise<Row | undefined> {
@@ -152,7 +157,7 @@ export class ApplierRig {
   }
 
   async keys(resource: CachedResource = "pods"): Promise<readonly ObjectKey[]> {
-    return (await this.store.readLane(resource, 0)).map(({ key }) => key);
+    return (await this.store.readLane(resource, 0)).rows.map(({ key }) => key);
   }
 
   async health(resource: CachedResource = "pods") {

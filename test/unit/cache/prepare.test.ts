@@ -50,13 +50,23 @@ const WEB = asOwner("replicaset", cachedReplicaSet());
 
 const none: AffectedKeys = () => [];
 
+/** Nothing here is read live. */
+const live = (): Promise<never> => Promise.reject(new Error("read live"));
+const prepare = (
+  store: Parameters<typeof prepareChanges>[0],
+  registry: readonly AffectedKeys[],
+  resource: CachedResource,
+  changes: readonly Change[],
+  known?: ReadonlyMap<string, Row | undefined>,
+) => prepareChanges(store, registry, resource, changes, { live, ...(known && { known }) });
+
 describe("prepareChanges", () => {
   it("compares with the row it has read, or says that there was none", async () => {
     const [old, young] = [
       cachedPod({ name: "a", resourceVersion: "1", owner: ownedBy("ReplicaSet", cachedReplicaSet()) }),
       cachedPod({ name: "b" }),
     ];
-    const { items } = await prepareChanges(storeOf(["pods", old]), [none], "pods", [put({ ...old, resourceVersion: "2" }), put(young)]);
+    const { items } = await prepare(storeOf(["pods", old]), [none], "pods", [put({ ...old, resourceVersion: "2" }), put(young)]);
     expect(items).toMatchObject([
       { key: "shop/a", rv: "2", owner: WEB, expected: { rv: "1", uid: "uid-a", owner: WEB } },
       { key: "shop/b", type: "put" },
@@ -67,7 +77,7 @@ describe("prepareChanges", () => {
   it("asks for nothing that it is told, and believes that a known key is absent", async () => {
     const store = storeOf();
     const object = cachedPod({ name: "a" });
-    const { items } = await prepareChanges(
+    const { items } = await prepare(
       store,
       [none],
       "pods",
@@ -75,7 +85,7 @@ describe("prepareChanges", () => {
       new Map([["shop/a", rowOf({ ...object, resourceVersion: "0" })]]),
     );
     expect(items[0]?.expected?.rv).toBe("0");
-    await prepareChanges(store, [none], "pods", [put(object)], new Map([["shop/a", undefined]]));
+    await prepare(store, [none], "pods", [put(object)], new Map([["shop/a", undefined]]));
     expect(store.asked).toEqual([]);
   });
 
@@ -92,7 +102,7 @@ describe("prepareChanges", () => {
       seen.push(`${one !== undefined} ${two !== undefined} ${all.length}`);
       return two ? [{ controller: "deployment", key: "shop/d", uid: d.metadata.uid, urgency: "act" }] : [];
     };
-    const { items, counts } = await prepareChanges(store, [table], "pods", [put(cachedPod())]);
+    const { items, counts } = await prepare(store, [table], "pods", [put(cachedPod())]);
     expect(seen).toEqual(["false false 0", "true false 1", "true true 1"]);
     expect(items[0]?.effects).toMatchObject([{ key: "shop/d" }]);
     expect(counts).toEqual([
@@ -112,7 +122,7 @@ describe("prepareChanges", () => {
       return [{ controller: "replicaset", key: "shop/web", uid: rs.metadata.uid, urgency: "act" }];
     };
     for (const resourceVersion of ["4", "5"]) {
-      const { items } = await prepareChanges(store, [table], "pods", [put({ ...cached, resourceVersion })]);
+      const { items } = await prepare(store, [table], "pods", [put({ ...cached, resourceVersion })]);
       expect(items).toMatchObject([
         {
           rv: resourceVersion,
@@ -124,7 +134,7 @@ describe("prepareChanges", () => {
       ]);
     }
     expect(asked).toEqual([]);
-    const { items } = await prepareChanges(store, [table], "pods", [put({ ...cached, resourceVersion: "6" })]);
+    const { items } = await prepare(store, [table], "pods", [put({ ...cached, resourceVersion: "6" })]);
     expect(asked).toEqual(["a 6"]);
     expect(items[0]?.effects).toHaveLength(1);
   });
@@ -140,7 +150,7 @@ describe("prepareChanges", () => {
       seen = lookups.get("replicasets", "shop/newer");
       return [];
     };
-    await prepareChanges(store, [table], "replicasets", [put(newer), put(cachedReplicaSet({ name: "older", resourceVersion: "2" }))]);
+    await prepare(store, [table], "replicasets", [put(newer), put(cachedReplicaSet({ name: "older", resourceVersion: "2" }))]);
     expect(seen).toEqual(newer);
   });
 
@@ -150,7 +160,7 @@ describe("prepareChanges", () => {
       lookups.get("replicasets", `shop/${asked++}`);
       return [];
     };
-    await expect(prepareChanges(storeOf(), [greedy], "pods", [put(cachedPod())])).rejects.toThrow(
+    await expect(prepare(storeOf(), [greedy], "pods", [put(cachedPod())])).rejects.toThrow(
       "an events table of pods looks up more than 5 times",
     );
   });
@@ -163,8 +173,8 @@ describe("prepareChanges", () => {
       return [];
     };
     const store = storeOf(["pods", cachedPod({ uid: "one" })]);
-    await prepareChanges(store, [table], "pods", [put(cachedPod({ uid: "two", resourceVersion: "2" }))]);
-    await prepareChanges(store, [table], "pods", [put(cachedPod({ uid: "one", resourceVersion: "2" }))]);
+    await prepare(store, [table], "pods", [put(cachedPod({ uid: "two", resourceVersion: "2" }))]);
+    await prepare(store, [table], "pods", [put(cachedPod({ uid: "one", resourceVersion: "2" }))]);
     expect(pairs).toEqual(["one > -", "- > two", "one > one"]);
   });
 
@@ -181,9 +191,9 @@ describe("prepareChanges", () => {
       rv: "9",
       object: cachedPod({ labels: { from: "message" } }),
     };
-    await prepareChanges(storeOf(["pods", cachedPod({ labels: { from: "cache" } })]), [table], "pods", [remove]);
-    await prepareChanges(storeOf(), [table], "pods", [remove]);
-    await prepareChanges(storeOf(), [table], "pods", [{ ...remove, object: undefined }]);
+    await prepare(storeOf(["pods", cachedPod({ labels: { from: "cache" } })]), [table], "pods", [remove]);
+    await prepare(storeOf(), [table], "pods", [remove]);
+    await prepare(storeOf(), [table], "pods", [{ ...remove, object: undefined }]);
     expect(labels).toEqual(["cache", "message", undefined]);
   });
 
@@ -194,7 +204,7 @@ describe("prepareChanges", () => {
         ? [{ controller: "replicaset", key: `shop/${old.owner.name}`, uid: old.owner.uid, urgency: "act" }]
         : [];
     const gone: Change = { type: "gone", key: "shop/web-1", uid: pod.uid, rv: "9", object: undefined };
-    const { items } = await prepareChanges(storeOf(["pods", pod]), [table], "pods", [gone]);
+    const { items } = await prepare(storeOf(["pods", pod]), [table], "pods", [gone]);
     expect(items).toMatchObject([
       {
         type: "gone",
@@ -205,7 +215,7 @@ describe("prepareChanges", () => {
       },
     ]);
     const rs = cachedReplicaSet();
-    const primary = await prepareChanges(storeOf(["replicasets", rs]), [none], "replicasets", [
+    const primary = await prepare(storeOf(["replicasets", rs]), [none], "replicasets", [
       { ...gone, key: "shop/web", uid: rs.metadata.uid },
     ]);
     expect(primary.items[0]).toMatchObject({ counted: false });
@@ -245,7 +255,7 @@ describe("prepareChanges", () => {
     const change: Change = after
       ? put({ ...after, resourceVersion: "2" })
       : { type: "delete", key: "shop/web-1", uid: owned.uid, rv: "2", object: undefined };
-    const { items } = await prepareChanges(storeOf(...(before ? [["pods", before] as const] : [])), [none], "pods", [change]);
+    const { items } = await prepare(storeOf(...(before ? [["pods", before] as const] : [])), [none], "pods", [change]);
     expect(items[0]?.lowers.map(({ owner, op }) => `${names.get(owner)} ${op}`)).toEqual(want);
   });
 
@@ -261,12 +271,12 @@ describe("prepareChanges", () => {
     const change: Change = after
       ? { ...put(after), rv: "999" }
       : { type: "delete", key: "shop/web", uid: rs.metadata.uid, rv: "2", object: undefined };
-    const { items } = await prepareChanges(storeOf(...(before ? [["replicasets", before] as const] : [])), [none], "replicasets", [change]);
+    const { items } = await prepare(storeOf(...(before ? [["replicasets", before] as const] : [])), [none], "replicasets", [change]);
     expect(items[0]?.counted).toBe(want);
   });
 
   it("pods are counted nowhere", async () => {
-    const { items } = await prepareChanges(storeOf(), [none], "pods", [put(cachedPod())]);
+    const { items } = await prepare(storeOf(), [none], "pods", [put(cachedPod())]);
     expect(items[0]?.counted).toBe(false);
   });
 });

@@ -99,9 +99,13 @@ export class World {
     for (const { type, resource, object } of events) {
       const cached: Cached = strip(resource, object, this.digester);
       const { namespace, name, uid, resourceVersion: rv } = object.metadata;
-      const { items, counts } = await prepareChanges(this.store, REGISTRY, resource, [
-        { type, key: objectKey(namespace, name), uid, rv, object: cached },
-      ]);
+      const { items, counts } = await prepareChanges(
+        this.store,
+        REGISTRY,
+        resource,
+        [{ type, key: objectKey(namespace, name), uid, rv, object: cached }],
+        { live: () => Promise.reject(new Error("what is cached can be believed")) },
+      );
       await this.store.applyPack({ ...this.#pack(resource), kind: "D" }, items, { counts, commit: { watermark: rv } });
     }
     for (const resource of CACHED_RESOURCES)

@@ -5,8 +5,9 @@
 --       9 prefix of the lane in `need` · 10… n keys, n rvs · gate (lib/gate.lua), all resources
 --       then the controllers that read the resource: their number, each: queue base, resources it reads
 --       then changes (lib/index.lua): the sweep, deletes at listRV
+--       then 1, or 0 when earlier parts are missing · number of texts that count as absent and go (A14), three each: v|t, key, text
 -- Returns { "noEpoch" } { "epoch" } { "notOpen" } { "fence" } { "duplicate", bells } { "early" } { "lanes", resource, number }
---         { "needed", keys } · { "retry", {}, "", 0 } · { "applied", bells, outcomes }
+--         { "incomplete" } · { "needed", keys } · { "retry", {}, "", 0 } · { "applied", bells, outcomes }
 local SYNC_ALL_SPREAD_MS, BELLS_MAX = 30000, 500
 
 local refused = otherEpoch()
@@ -18,7 +19,13 @@ local generation, sequence, listRV, n = tonumber(ARGV[4]), tonumber(ARGV[5]), AR
 local at = readGate(10 + 2 * n)
 local controllers = {}
 for i = 1, tonumber(ARGV[at]) do controllers[i] = { base = tonumber(ARGV[at + 2 * i - 1]), reads = ARGV[at + 2 * i] } end
-readChanges(at + 1 + 2 * #controllers)
+at = readChanges(at + 1 + 2 * #controllers)
+local whole = ARGV[at] == "1"
+local forgedRows, forgedTombs = {}, {}
+for i = at + 2, at + 1 + 3 * tonumber(ARGV[at + 1]), 3 do
+  local texts = ARGV[i] == "v" and forgedRows or forgedTombs
+  texts[ARGV[i + 1]] = ARGV[i + 2]
+end
 if isDuplicate(state, sequence) then
   stillDirty()
   return { "duplicate", bellReplies() }
@@ -26,6 +33,7 @@ end
 if sequence ~= state.last + 1 then return early(state) end
 refused = otherLanes()
 if refused then return refused end
+if not whole then return { "incomplete" } end
 
 -- Verify: every listed row is there at least as new, or was deleted later than it was listed.
 local listed = {}
@@ -35,9 +43,17 @@ local missing, present, isListed = {}, 0, {}
 for i = 1, n do
   local rv = ARGV[9 + n + i]
   isListed[listed[i]] = true
+  if rows[i] and rows[i] == forgedRows[listed[i]] then
+    call("HDEL", KEYS[2 + V], listed[i])
+    rows[i] = false
+  end
   if rows[i] then present = present + 1 end
   if not (rows[i] and not less(head(rows[i]), rv)) then
     local tomb = call("HGET", KEYS[2 + T], listed[i])
+    if tomb and tomb == forgedTombs[listed[i]] then
+      call("HDEL", KEYS[2 + T], listed[i])
+      tomb = false
+    end
     if not (tomb and less(rv, head(tomb))) then missing[#missing + 1] = listed[i] end
   end
 end
@@ -65,7 +81,11 @@ readItems()
 local isSwept = {}
 for i = 1, changes.items do
   local key, row = ARGV[changes.at + ITEM * (i - 1) + KEY], itemRows[i]
-  if not row or isListed[key] or less(listRV, head(row)) or not asExpected(i, row) then return { "retry", {}, "", 0 } end
+  if changes.forged[i] then
+    if isListed[key] or not standsForged(i, itemMetas[i], row, itemTombs[i]) then return { "retry", {}, "", 0 } end
+  elseif not row or isListed[key] or less(listRV, head(row)) or not asExpected(i, row) then
+    return { "retry", {}, "", 0 }
+  end
   isSwept[key] = true
   present = present + 1
 end
@@ -77,7 +97,9 @@ if call("HLEN", KEYS[2 + V]) > present then
 end
 
 for i = 1, changes.items do
-  change(i, itemMetas[i], itemRows[i], itemTombs[i])
+  local row, tomb = itemRows[i], itemTombs[i]
+  if changes.forged[i] then row, tomb = removeForged(i, itemMetas[i], row, tomb) end
+  change(i, itemMetas[i], row, tomb)
   settle(i, itemMetas[i], false, nil)
 end
 call("DEL", KEYS[2 + MP])

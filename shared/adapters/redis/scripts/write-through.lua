@@ -42,10 +42,8 @@ if not moved then
   for i = goneAt, goneAt + 3 * nGone - 1, 3 do
     local rowKey, rows = ARGV[i], KEYS[tonumber(ARGV[i + 2]) + V]
     local row = call("HGET", rows, rowKey)
-    if row and string.match(row, "^[^\31]*\31([^\31]*)") == ARGV[i + 1] and string.sub(row, -1) ~= "g" then
-      local slice = KEYS[slices[sliceOf(rowKey, row)]]
-      call("HSET", rows, rowKey, row .. "g")
-      call("HSET", slice, rowKey, "g" .. call("HGET", slice, rowKey))
+    if row and string.match(row, "^[^\31]*\31([^\31]*)") == ARGV[i + 1] and not isGone(row) then
+      flagGone(rows, KEYS[slices[sliceOf(rowKey, row)]], rowKey, row)
       changed = true
     end
   end

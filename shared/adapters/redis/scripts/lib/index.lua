@@ -1,7 +1,9 @@
 -- The index: what one change does (A4–A10). A lane is consecutive KEYS from `base`:
---   l hash fence, last, W, gen, frozen, holeSince, ts · v hash key -> rv, uid, owner, flags · t hash key -> rv, uid
+--   l hash fence, last, W, gen, frozen, holeSince, ts · v hash key -> rv, uid, owner, signature, flags
+--   t hash key -> rv, uid, signature
 --   and where sequences are committed: h zset sequence -> "<sequence>:<watermark>" · mp hash "<generation>.<sequence>" -> rows
--- A slice is a hash key -> flags, rv, uid, object. Flags: "g" = gone (a delete was answered, the stream has not said so).
+-- A slice is a hash key -> flags, rv, uid, signature, object. Flags: "g<ms>" = gone since then (a delete was answered, the stream
+-- has not said so). Signatures are the caller's: scripts move them and never judge.
 local V, T, H, MP = 1, 2, 3, 4
 
 local lanes = {}
@@ -65,16 +67,17 @@ local function flush()
   end
 end
 
--- Changes as they stand in ARGV from `at`: numbers of items, effects, lowered ops and counts, base of the queue whose
--- primaries these are (0: pods), slot of their `n`, queues of lowered ops ("controller:base,…"), then
+-- Changes as they stand in ARGV from `at`: numbers of items, effects, lowered ops, counts and forged texts, base of the queue
+-- whose primaries these are (0: pods), slot of their `n`, queues of lowered ops ("controller:base,…"), then
 --   items, five each: key, value, slice entry, expected row, meta
---     value = row of a put ("rv 0x1F uid 0x1F owner 0x1F"), tombstone of a delete ("rv 0x1F uid"); the same of what is gone
---     expected = "" none, only the rv when uid and owner are those of `value`, else the row to its flags
---     meta = kind P|D|G (gone), lane base, slot of the new slice, of the old one, flags 1 same uid, 2 counted, 4 `u` changes,
+--     value = row of a put, tombstone of a delete, "rv 0x1F uid" of what is gone
+--     expected = "" none, only the rv when uid and owner are those of `value`, else the row to its signature
+--     meta = kind P|D|G (gone), lane base, slot of the new slice, of the old one, flags 1 same uid, 2 counted,
 --            slot of `k`, slot of i:<old uid>, slot of i:<owner> whose op c:<name of the key> it lowers, effects from 1
 --   effects, two each: queue base, a|s, self 0|1, slot of the dependents' slice, slot of the ifEmpty slice, uid · key
 --   other lowered ops, three each: item, slot of i:<owner>, op id
 --   counts, three each: slot of `n`, namespace, count
+--   forged texts, four each: item, v|s|t, slot of the slice, text ("": nothing stands there)
 local KEY, VALUE, ENTRY, EXPECTED, META, ITEM = 0, 1, 2, 3, 4, 5
 local changes = {}
 local function readChanges(at)
@@ -82,11 +85,12 @@ local function readChanges(at)
   changes.effects = tonumber(ARGV[at + 1])
   local lowers = tonumber(ARGV[at + 2])
   changes.counts = tonumber(ARGV[at + 3])
-  changes.own = tonumber(ARGV[at + 4])
-  changes.n = tonumber(ARGV[at + 5])
+  local forged = tonumber(ARGV[at + 4])
+  changes.own = tonumber(ARGV[at + 5])
+  changes.n = tonumber(ARGV[at + 6])
   changes.queues = {}
-  for name, base in string.gmatch(ARGV[at + 6], "(%a+):(%d+)") do changes.queues[name] = tonumber(base) end
-  changes.at = at + 7
+  for name, base in string.gmatch(ARGV[at + 7], "(%a+):(%d+)") do changes.queues[name] = tonumber(base) end
+  changes.at = at + 8
   changes.effectsAt = changes.at + ITEM * changes.items
   changes.lowersAt = changes.effectsAt + 2 * changes.effects
   changes.countsAt = changes.lowersAt + 3 * lowers
@@ -101,7 +105,16 @@ local function readChanges(at)
     list[#list + 1] = tonumber(ARGV[i + 1])
     list[#list + 1] = ARGV[i + 2]
   end
-  return changes.countsAt + 3 * changes.counts
+  local forgedAt = changes.countsAt + 3 * changes.counts
+  local after = forgedAt + 4 * forged
+  changes.forged = {}
+  for i = forgedAt, after - 4, 4 do
+    local item = tonumber(ARGV[i])
+    local list = changes.forged[item] or {}
+    changes.forged[item] = list
+    list[#list + 1] = { where = ARGV[i + 1], slot = tonumber(ARGV[i + 2]), text = ARGV[i + 3] }
+  end
+  return after
 end
 
 -- I8: whether a namespace count moved since the look-ups were made.
@@ -168,7 +181,7 @@ local function metaOf(source)
   flags = tonumber(flags)
   local meta = {
     delete = kind == "D", gone = kind == "G", lane = tonumber(base), new = tonumber(new), old = tonumber(old),
-    same = flags % 2 == 1, counted = flags % 4 >= 2, u = flags >= 4, k = tonumber(k), i = tonumber(i), c = tonumber(c),
+    same = flags % 2 == 1, counted = flags >= 2, k = tonumber(k), i = tonumber(i), c = tonumber(c),
     effects = {},
   }
   for index in string.gmatch(list, "%d+") do meta.effects[#meta.effects + 1] = tonumber(index) end
@@ -237,9 +250,8 @@ local function asExpected(i, row)
   if expected == "" then return not row end
   if not row or string.sub(row, 1, #expected) ~= expected then return false end
   if string.byte(row, #expected + 1) ~= 31 then return string.byte(expected, -1) == 31 end
-  -- Only the rv was named: what follows it must be as in the new row.
-  local value = ARGV[at + VALUE]
-  local rest = string.sub(value, string.find(value, US, 1, true), -1)
+  -- Only the rv was named: what follows it, up to the signature, must be as in the new row.
+  local rest = string.match(ARGV[at + VALUE], "^[^\31]*(\31[^\31]*\31[^\31]*\31)")
   return string.sub(row, #expected + 1, #expected + #rest) == rest
 end
 
@@ -255,14 +267,62 @@ local function lower(slot, id, quiet)
   if base and not quiet then add(keyState(base, op.key), now) end
 end
 
+local function isGone(row)
+  return string.match(row, "\31(g?%d*)$") ~= ""
+end
+
+-- Flags a row and its entry as gone: readers treat them as deleted until the stream says so too.
+local GONE = "g" .. text(now)
+local function flagGone(rows, slice, key, row)
+  call("HSET", rows, key, row .. GONE)
+  local entry = call("HGET", slice, key)
+  if entry then call("HSET", slice, key, GONE .. entry) end
+end
+
+-- A14: whether what is to go still stands there.
+local function standsForged(i, meta, row, tomb)
+  local key = ARGV[changes.at + ITEM * (i - 1) + KEY]
+  for _, each in ipairs(changes.forged[i]) do
+    local found = row
+    if each.where == "t" then found = tomb end
+    if each.where == "s" then found = call("HGET", KEYS[each.slot], key) end
+    if (found or "") ~= each.text then return false end
+  end
+  return true
+end
+
+local function isForged(i, where)
+  for _, each in ipairs(changes.forged[i]) do
+    if each.where == where then return true end
+  end
+  return false
+end
+
+-- A14: takes it away. Answers row and tombstone as they are then.
+local function removeForged(i, meta, row, tomb)
+  local key = ARGV[changes.at + ITEM * (i - 1) + KEY]
+  for _, each in ipairs(changes.forged[i]) do
+    if each.where == "v" then
+      call("HDEL", KEYS[meta.lane + V], key)
+      row = false
+    elseif each.where == "t" then
+      call("HDEL", KEYS[meta.lane + T], key)
+      tomb = false
+    elseif each.text ~= "" then
+      call("HDEL", KEYS[each.slot], key)
+      if sizes[each.slot] then sizes[each.slot] = sizes[each.slot] - 1 end
+    end
+  end
+  return row, tomb
+end
+
 -- A7, A9, gone: the row, its slice entry and what hangs on a primary.
 local function change(i, meta, row, tomb)
   local at = changes.at + ITEM * (i - 1)
   local key, value = ARGV[at + KEY], ARGV[at + VALUE]
   local state = lanes[meta.lane]
   if meta.gone then
-    put(meta.lane + V, key, row .. "g")
-    put(meta.old, key, "g" .. call("HGET", KEYS[meta.old], key))
+    flagGone(KEYS[meta.lane + V], KEYS[meta.old], key, row)
     return
   end
   if meta.old > 0 and meta.old ~= meta.new then
@@ -278,9 +338,10 @@ local function change(i, meta, row, tomb)
     end
   else
     local entry = ARGV[at + ENTRY]
-    if row and meta.same and string.sub(row, -1) == "g" then
-      value = value .. "g"
-      entry = "g" .. entry
+    if row and meta.same and not changes.forged[i] and isGone(row) then
+      local flags = string.match(row, "\31(g%d*)$") or ""
+      value = value .. flags
+      entry = flags .. entry
     end
     put(meta.lane + V, key, value)
     put(meta.new, key, entry)
@@ -296,7 +357,8 @@ local function change(i, meta, row, tomb)
       call("HDEL", KEYS[own + Z], key)
       call("HDEL", KEYS[own + F], key)
       call("SREM", KEYS[meta.k], key)
-    elseif meta.u then
+    else
+      -- Also when neither has changed: whoever spoilt `u` or `k` kept the key from ever being handed out again.
       local u = string.match(value, "^[^\31]*\31([^\31]*\31[^\31]*)")
       keyState(own, key).u = u
       call("HSET", KEYS[own + U], key, u)
@@ -333,9 +395,15 @@ local function applyItems(listed, quiet, skip)
     local meta, row, tomb = itemMetas[i], itemRows[i], itemTombs[i]
     local rv = head(ARGV[changes.at + ITEM * (i - 1) + VALUE])
     local outcome = "c"
-    if meta.gone then
+    local healing = changes.forged[i] ~= nil
+    if healing then
+      if not standsForged(i, meta, row, tomb) then return table.concat(outcomes), i - 1 end
+      -- Read live before a newer version came: read again.
+      if not meta.delete and row and not isForged(i, "v") and less(rv, head(row)) then return table.concat(outcomes), i - 1 end
+      row, tomb = removeForged(i, meta, row, tomb)
+    elseif meta.gone then
       local uid = string.match(ARGV[changes.at + ITEM * (i - 1) + VALUE], "\31(.*)$")
-      if not row or string.sub(row, -1) == "g" or string.match(row, "^[^\31]*\31([^\31]*)") ~= uid then outcome = "s" end
+      if not row or isGone(row) or string.match(row, "^[^\31]*\31([^\31]*)") ~= uid then outcome = "s" end
     elseif meta.delete then
       if row and less(rv, head(row)) then outcome = "s" end -- A8
     elseif row and not less(head(row), rv) then outcome = "s" -- A4
@@ -343,7 +411,7 @@ local function applyItems(listed, quiet, skip)
     elseif not row and not listed and not less(lanes[meta.lane].W, rv) then outcome = "a" -- A6
     end
     if outcome == "c" then
-      if not asExpected(i, row) then return table.concat(outcomes), i - 1 end
+      if not healing and not asExpected(i, row) then return table.concat(outcomes), i - 1 end
       change(i, meta, row, tomb)
       settle(i, meta, quiet, skip)
     end

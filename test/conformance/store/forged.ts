@@ -1,0 +1,211 @@
+/** A14: what somebody else wrote into the Store is not believed, does not stay, and stands in nobody's way. */
+import { expect, it } from "vitest";
+import { ForgedRowsError } from "../../../shared/ports/errors.ts";
+import type { Forged, ItemChange } from "../../../shared/ports/store.ts";
+import { asOwner, cachedPod, cachedReplicaSet, effect, keyOf, listed, ownedBy, put, remove } from "../../support/builders.ts";
+import type { OpenRig } from "../store.ts";
+import { outcomes } from "./rig.ts";
+import type { Rig } from "./rig.ts";
+
+const rs = cachedReplicaSet({ resourceVersion: "5" });
+const KEY = keyOf(rs);
+const OWNER = asOwner("replicaset", rs);
+const POD = "shop/web-1";
+const pod = (resourceVersion: string) => cachedPod({ resourceVersion, owner: ownedBy("ReplicaSet", rs) });
+
+/** A higher version, another owner, anything: it is not ours. */
+const ROW: Forged = { resource: "pods", key: POD, where: "row", text: "999\x1fuid-web-1\x1f\x1fAAfalsefalsefalsefalsefa\x1f" };
+const ENTRY: Forged = { resource: "pods", key: POD, where: "entry", slice: OWNER, text: '\x1f999\x1fx\x1fAAfalse\x1f{"phase":"Running"}' };
+const GONE_ENTRY: Forged = { ...ENTRY, text: "" };
+const STRAY: Forged = { ...ENTRY, key: "mallory/victim" };
+const TOMBSTONE: Forged = { resource: "pods", key: POD, where: "tombstone", text: "999\x1fuid\x1fAAfalse" };
+
+/** What `heal` makes of them: the object as it is live. */
+const back = (object: ReturnType<typeof pod>, ...forged: readonly Forged[]): ItemChange => ({ ...put(object), forged });
+
+async function withPod(open: OpenRig): Promise<Rig> {
+  const rig = await (await open()).synced();
+  await rig.seed("replicasets", [put(rs, { counted: true, effects: [effect("replicaset", rs, { self: true })] })]);
+  await rig.seed("pods", [put(pod("10"))]);
+  return rig;
+}
+
+async function forgedIn(rig: Rig): Promise<readonly Forged[]> {
+  await rig.store.add(rig.epoch, "replicaset", KEY, 0);
+  const { run, snapshot } = await rig.taken("replicaset", KEY);
+  await rig.store.done(run, { kind: "ok" });
+  return snapshot.forged ?? [];
+}
+
+export function forgedCases(open: OpenRig): void {
+  it.each([
+    { name: "an entry that was changed", forged: ENTRY },
+    { name: "an entry of another namespace that was put there", forged: STRAY },
+  ])("[informer A14] a snapshot does not hold $name, and says so", async ({ forged }) => {
+    const rig = await withPod(open);
+    await rig.fixture.spoil(forged);
+    await rig.store.add(rig.epoch, "replicaset", KEY, 0);
+    const { snapshot } = await rig.taken("replicaset", KEY);
+    expect(snapshot.forged).toEqual([forged]);
+    expect(snapshot.dependents.map(({ key }) => key)).toEqual(forged === STRAY ? [POD] : []);
+    const slices = rig.store.readSlices([{ resource: "pods", owner: OWNER }]);
+    await expect(slices).rejects.toThrow(ForgedRowsError);
+    await expect(slices).rejects.toMatchObject({ forged: [forged] });
+  });
+
+  it("[informer A14] a primary whose entry was changed or taken away is not gone", async () => {
+    const slice = "-shop";
+    for (const text of ["\x1f9\x1fx\x1fAAfalse\x1f{}", ""]) {
+      const rig = await withPod(open);
+      const forged: Forged = { resource: "replicasets", key: KEY, where: "entry", slice, text };
+      await rig.fixture.spoil(forged);
+      await rig.store.add(rig.epoch, "replicaset", KEY, 0);
+      const { snapshot } = await rig.taken("replicaset", KEY);
+      expect(snapshot.primary).toBeUndefined();
+      expect(snapshot.forged).toEqual([forged]);
+    }
+  });
+
+  it.each([
+    { name: "row", forged: ROW },
+    { name: "entry", forged: ENTRY },
+    { name: "missing entry", forged: GONE_ENTRY },
+    { name: "tombstone", forged: TOMBSTONE },
+  ])("[informer A14] reading the index names a forged $name", async ({ forged }) => {
+    const rig = await withPod(open);
+    await rig.fixture.spoil(forged);
+    const view = await rig.store.readIndex({ rows: [{ resource: "pods", key: POD }] });
+    expect(view.forged).toEqual([forged]);
+    expect(view.rows.map(({ row }) => row.key)).toEqual(forged === TOMBSTONE ? [POD] : []);
+  });
+
+  it.each([
+    { name: "row of a higher version", forged: [ROW], live: "10" },
+    { name: "entry", forged: [ENTRY], live: "10" },
+    { name: "missing entry", forged: [GONE_ENTRY], live: "10" },
+    { name: "row and entry", forged: [ROW, ENTRY], live: "11" },
+  ])("[informer A14] a forged $name is replaced by what is live, although its version is no news (A4, A6)", async ({ forged, live }) => {
+    const rig = await withPod(open);
+    for (const each of forged) await rig.fixture.spoil(each);
+    const { run } = await takenBlind(rig);
+    expect(await rig.watermark("pods")).toBe("10");
+    expect(outcomes(await rig.store.writeThrough(run, { ...write(back(pod(live), ...forged)) }))).toEqual(["changed"]);
+    await rig.store.done(run, { kind: "ok" });
+    expect(await rig.row("pods", POD)).toMatchObject({ rv: live, owner: OWNER, gone: false });
+    expect(await forgedIn(rig)).toEqual([]);
+    expect((await rig.store.readLane("pods", 0)).forged).toEqual([]);
+  });
+
+  it("[informer A14] what stands there by now is not what was found: nothing is touched", async () => {
+    const rig = await withPod(open);
+    await rig.fixture.spoil(ENTRY);
+    const { run } = await takenBlind(rig);
+    const newer = { ...put(pod("12")), expected: { rv: "10", uid: pod("10").uid, owner: OWNER } };
+    await rig.seed("pods", [newer], { asRead: true });
+    expect(await rig.store.writeThrough(run, write(back(pod("10"), ENTRY)))).toMatchObject({ kind: "retry", index: 0 });
+    expect(await rig.row("pods", POD)).toMatchObject({ rv: "12" });
+  });
+
+  it("[informer A14] a live read that is older than what came since is read again (I1)", async () => {
+    const rig = await withPod(open);
+    await rig.seed("pods", [put(pod("12"))]);
+    await rig.fixture.spoil(STRAY_OF_POD);
+    const { run } = await takenBlind(rig);
+    expect(await rig.store.writeThrough(run, write(back(pod("10"), STRAY_OF_POD)))).toMatchObject({ kind: "retry", index: 0 });
+  });
+
+  it("[informer A14] what does not exist live goes, and leaves nothing behind", async () => {
+    const rig = await withPod(open);
+    await rig.fixture.spoil(STRAY);
+    const { run } = await takenBlind(rig);
+    const gone: ItemChange = { type: "delete", key: STRAY.key, uid: "", rv: "0", forged: [STRAY], effects: [], counted: false, lowers: [] };
+    expect(outcomes(await rig.store.writeThrough(run, write(gone)))).toEqual(["changed"]);
+    await rig.store.done(run, { kind: "ok" });
+    expect(await forgedIn(rig)).toEqual([]);
+    expect((await rig.store.readSlices([{ resource: "pods", owner: OWNER }]))[0]?.map(({ key }) => key)).toEqual([POD]);
+  });
+
+  it("[informer A14] a tombstone of a far version does not keep an object away for ever (A5)", async () => {
+    const rig = await withPod(open);
+    await rig.seed("pods", [remove(pod("11"), "11")]);
+    await rig.fixture.spoil(TOMBSTONE);
+    const item = back(cachedPod({ resourceVersion: "20", uid: "again", owner: ownedBy("ReplicaSet", rs) }), TOMBSTONE);
+    expect(outcomes(await rig.deliver("pods", [item]))).toEqual(["changed"]);
+    expect(await rig.row("pods", POD)).toMatchObject({ rv: "20" });
+  });
+
+  it("[informer A14] a manifest misses a listed row that is forged, and the list that follows puts it back", async () => {
+    const rig = await withPod(open);
+    await rig.fixture.spoil(ROW);
+    await rig.openGeneration("pods");
+    const { forged } = await rig.store.readLane("pods", 0);
+    expect(forged).toEqual([ROW]);
+    const header = rig.header("pods", { lane: 0 });
+    const answer = await rig.store.applyManifest(header, { listRV: "20", rows: [listed(pod("10"))], sweep: [], counts: [], forged });
+    expect(answer).toEqual({ kind: "needed", keys: [POD] });
+  });
+
+  it("[informer A14] a manifest sweeps a forged row that is not listed, whatever its version", async () => {
+    const rig = await withPod(open);
+    const planted: Forged = { ...ROW, key: "shop/planted" };
+    await rig.fixture.spoil(planted);
+    await rig.openGeneration("pods");
+    const sweep: ItemChange = {
+      type: "delete",
+      key: planted.key,
+      uid: "",
+      rv: "20",
+      forged: [planted],
+      effects: [],
+      counted: false,
+      lowers: [],
+    };
+    const header = rig.header("pods", { lane: 0 });
+    const answer = await rig.store.applyManifest(header, {
+      listRV: "20",
+      rows: [listed(pod("10"))],
+      sweep: [sweep],
+      counts: [],
+      forged: [],
+    });
+    expect(answer.kind).toBe("applied");
+    expect((await rig.store.readLane("pods", 0)).forged).toEqual([]);
+  });
+
+  it("[informer A14] a manifest that lacks earlier parts sweeps nothing", async () => {
+    const rig = await withPod(open);
+    await rig.openGeneration("pods");
+    const header = rig.header("pods", { lane: 0 });
+    expect(await rig.store.applyManifest(header, { listRV: "20", rows: [], sweep: [], counts: [], whole: false })).toEqual({
+      kind: "incomplete",
+    });
+    expect(await rig.row("pods", POD)).toBeDefined();
+  });
+
+  it("[informer A14] a flag `gone` is believed for a minute; then the pod is looked at, and can come back", async () => {
+    const rig = await withPod(open);
+    const { run } = await takenBlind(rig);
+    await rig.writeThrough(run, "pods", [], { ownerUid: rs.metadata.uid, gone: [{ key: POD, uid: pod("10").uid }] });
+    await rig.store.done(run, { kind: "ok" });
+    await rig.pass(59_000);
+    expect(await forgedIn(rig)).toEqual([]);
+    await rig.pass(2_000);
+    const [stale] = await forgedIn(rig);
+    expect(stale).toMatchObject({ resource: "pods", key: POD, where: "entry", slice: OWNER });
+    const second = await takenBlind(rig);
+    expect(outcomes(await rig.store.writeThrough(second.run, write(back(pod("10"), ...(stale ? [stale] : [])))))).toEqual(["changed"]);
+    expect(await rig.row("pods", POD)).toMatchObject({ gone: false });
+  });
+}
+
+/** An entry of the pod's in a slice where it never stood. */
+const STRAY_OF_POD: Forged = { ...ENTRY, slice: "-shop" };
+
+async function takenBlind(rig: Rig) {
+  await rig.store.add(rig.epoch, "replicaset", KEY, 0);
+  return rig.taken("replicaset", KEY);
+}
+
+function write(...items: readonly ItemChange[]) {
+  return { resource: "pods", items, counts: [], ownerUid: rs.metadata.uid, lower: [], plan: [], gone: [], ownStatus: false } as const;
+}
