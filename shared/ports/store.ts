@@ -107,6 +107,10 @@ export interface EpochStore {
   gate(controller: Controller): Promise<{ readonly open: true } | { readonly open: false; readonly reason: string }>;
   quarantine(entry: QuarantineEntry): Promise<void>;
   quarantined(): Promise<readonly QuarantineEntry[]>;
+  /** Keeps that a message of Q1 was not ours. Outside epochs, apart from the quarantine: whoever forges must not push it out. */
+  noteForgery(forgery: Forgery): Promise<void>;
+  /** The last 1,000, the oldest first, each text cut after 200 characters. */
+  forgeries(): Promise<readonly Forgery[]>;
 }
 
 export interface LaneState {
@@ -137,6 +141,17 @@ export interface QuarantineEntry {
   readonly what: string;
   readonly where: string;
   readonly why: string;
+  readonly atMs: number;
+}
+
+/** A message whose MAC is missing, wrong or of an unknown key. Nothing of its content is kept. */
+export interface Forgery {
+  readonly messageId: string;
+  /** The queue it stood in. */
+  readonly where: string;
+  readonly why: string;
+  /** Of the body. */
+  readonly bytes: number;
   readonly atMs: number;
 }
 

@@ -26,6 +26,7 @@ async function memoryFixture(options: StoreFixtureOptions): Promise<StoreFixture
     spoil: async (forged) => spoil(data, forged),
     flush: async () => {
       data.epoch = undefined;
+      data.forgeries = [];
     },
     snapshot: async () => {
       const copy = structuredClone(data.epoch);

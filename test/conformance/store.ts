@@ -9,6 +9,7 @@ import { afterEach, describe } from "vitest";
 
 import { epochCases } from "./store/epochs.ts";
 import { forgedCases } from "./store/forged.ts";
+import { forgeryCases } from "./store/forgeries.ts";
 import { gateCases } from "./store/gate.ts";
 import { indexCases } from "./store/index-rules.ts";
 import { intentCases } from "./store/intents.ts";
@@ -49,6 +50,7 @@ export function storeConformance(name: string, factory: StoreFactory): void {
     describe("index: owners", () => ownerCases(open));
     describe("index: forged", () => forgedCases(open));
     describe("epochs and fences", () => epochCases(open));
+    describe("forgeries", () => forgeryCases(open));
     describe("gate", () => gateCases(open));
     describe("work queue", () => workQueueCases(open));
     describe("intents", () => intentCases(open));

@@ -5,10 +5,11 @@
 import { laneOf } from "../../api/lane.ts";
 import type { OwnerId } from "../../api/owner-id.ts";
 import type { CachedResource, Controller, ObjectKey } from "../../api/resources.ts";
-import type { EpochRecord, Forged, Intent, ManifestRow, QuarantineEntry, ResourceState, Row } from "../../ports/store.ts";
+import type { EpochRecord, Forged, Forgery, Intent, ManifestRow, QuarantineEntry, ResourceState, Row } from "../../ports/store.ts";
 
 export interface MemoryData {
   epoch: EpochData | undefined;
+  forgeries: readonly Forgery[];
 }
 
 export interface EpochData {
@@ -93,7 +94,7 @@ export interface StoredIntent {
 }
 
 export function createMemoryData(): MemoryData {
-  return { epoch: undefined };
+  return { epoch: undefined, forgeries: [] };
 }
 
 export function newEpoch(record: EpochRecord): EpochData {

@@ -2,7 +2,8 @@
 import { compareResourceVersions, maxResourceVersion } from "../../api/resource-version.ts";
 import { CACHED_RESOURCES } from "../../api/resources.ts";
 import type { CachedResource } from "../../api/resources.ts";
-import type { EpochStore, QuarantineEntry, ResourceHealth } from "../../ports/store.ts";
+import type { EpochStore, Forgery, QuarantineEntry, ResourceHealth } from "../../ports/store.ts";
+import { cutForgery, FORGERIES_MAX } from "../forgery-list.ts";
 import { newEpoch, newResource } from "./data.ts";
 import type { EpochData, MemoryData, ResourceData } from "./data.ts";
 
@@ -113,6 +114,10 @@ export function markSuspect(data: MemoryData, name: CachedResource, reason: stri
 
 export function quarantine(data: MemoryData, entry: QuarantineEntry): void {
   if (data.epoch) data.epoch.quarantine = [...data.epoch.quarantine, Object.freeze({ ...entry })].slice(-QUARANTINE_MAX);
+}
+
+export function noteForgery(data: MemoryData, forgery: Forgery): void {
+  data.forgeries = [...data.forgeries, Object.freeze(cutForgery(forgery))].slice(-FORGERIES_MAX);
 }
 
 export function epochNamed(data: MemoryData, epoch: string): EpochData | undefined {

@@ -12,7 +12,7 @@ import type { StoreOptions } from "../store-options.ts";
 import { applyManifest, applyPack, readManifest, stashManifest } from "./apply.ts";
 import { createMemoryData } from "./data.ts";
 import type { MemoryData } from "./data.ts";
-import { checkpoint, epochNamed, markSuspect, openEpoch, openFence, openGeneration, quarantine } from "./epochs.ts";
+import { checkpoint, epochNamed, markSuspect, noteForgery, openEpoch, openFence, openGeneration, quarantine } from "./epochs.ts";
 import { gateReason } from "./gate.ts";
 import { readIndex, readLane, readSlices } from "./index.ts";
 import { register } from "./intents.ts";
@@ -45,7 +45,19 @@ function epochVerbs(
   data: MemoryData,
   options: StoreOptions,
   clock: Clock,
-): Verbs<"epoch" | "openEpoch" | "openFence" | "openGeneration" | "checkpoint" | "markSuspect" | "gate" | "quarantine" | "quarantined"> {
+): Verbs<
+  | "epoch"
+  | "openEpoch"
+  | "openFence"
+  | "openGeneration"
+  | "checkpoint"
+  | "markSuspect"
+  | "gate"
+  | "quarantine"
+  | "quarantined"
+  | "noteForgery"
+  | "forgeries"
+> {
   return {
     epoch: async () => data.epoch?.record,
     openEpoch: async (record, over) => openEpoch(data, record, over),
@@ -59,6 +71,8 @@ function epochVerbs(
     },
     quarantine: async (entry) => quarantine(data, entry),
     quarantined: async () => data.epoch?.quarantine ?? [],
+    noteForgery: async (forgery) => noteForgery(data, forgery),
+    forgeries: async () => data.forgeries,
   };
 }
 

@@ -2,7 +2,8 @@
 import { isResourceVersion } from "../../api/resource-version.ts";
 import { CACHED_RESOURCES, CONTROLLER_INFO } from "../../api/resources.ts";
 import type { CachedResource, ObjectKey } from "../../api/resources.ts";
-import type { EpochRecord, EpochStore, LaneState, QuarantineEntry, ResourceHealth, ResourceState } from "../../ports/store.ts";
+import type { EpochRecord, EpochStore, Forgery, LaneState, QuarantineEntry, ResourceHealth, ResourceState } from "../../ports/store.ts";
+import { cutForgery, FORGERIES_MAX } from "../forgery-list.ts";
 import { asList, asNumber, asPairs, asText } from "./connection.ts";
 import type { Reply } from "./connection.ts";
 import { gateArgs } from "./context.ts";
@@ -125,6 +126,17 @@ export function createEpochStore(context: Context): EpochStore {
         args: [context.now(), names.epoch],
       }));
       return (answer?.reply.slice(1) ?? []).map((entry) => JSON.parse(asText(entry)) as QuarantineEntry); // quarantine wrote it
+    },
+
+    async noteForgery(forgery) {
+      const args = [context.now(), "", JSON.stringify(cutForgery(forgery)), String(FORGERIES_MAX)];
+      await connection.run("noteForgery", [root.epoch, root.forgeries], args);
+    },
+
+    async forgeries() {
+      const args = [context.now(), "", String(FORGERIES_MAX)];
+      const reply = asList(await connection.run("forgeries", [root.epoch, root.forgeries], args));
+      return reply.map((entry) => JSON.parse(asText(entry)) as Forgery); // noteForgery wrote it
     },
   };
 }

@@ -7,6 +7,8 @@ import type { CachedResource, Controller } from "../../api/resources.ts";
 export interface DeploymentKeys {
   /** `ep`: the current epoch. */
   readonly epoch: string;
+  /** The last forgeries. */
+  readonly forgeries: string;
   /** The limiter of a controller's retries. */
   limiter(controller: Controller): string;
   /** Names inside one epoch. */
@@ -35,6 +37,7 @@ export function deploymentKeys(deployment: string, cluster: string): DeploymentK
   let last: EpochKeys | undefined;
   return {
     epoch: `${prefix}ep`,
+    forgeries: `${prefix}forged`,
     limiter: (controller) => `${prefix}rl:${controller}`,
     of(epoch) {
       if (last?.epoch !== epoch) last = epochKeys(prefix, epoch);

@@ -71,6 +71,7 @@ export const memoryFixture: StoreFactory = async (options) => {
     beside: async ({ identity = options.identity }) => createMemoryStore({ ...options, identity, clock }, data),
     flush: async () => {
       data.epoch = undefined;
+      data.forgeries = [];
     },
     close: async () => {},
   };

@@ -22,8 +22,10 @@ const applyManifest = readFileSync(new URL("./apply-manifest.lua", import.meta.u
 const applyPack = readFileSync(new URL("./apply-pack.lua", import.meta.url), "utf8");
 const checkpoint = readFileSync(new URL("./checkpoint.lua", import.meta.url), "utf8");
 const done = readFileSync(new URL("./done.lua", import.meta.url), "utf8");
+const forgeries = readFileSync(new URL("./forgeries.lua", import.meta.url), "utf8");
 const gate = readFileSync(new URL("./gate.lua", import.meta.url), "utf8");
 const markSuspect = readFileSync(new URL("./mark-suspect.lua", import.meta.url), "utf8");
+const noteForgery = readFileSync(new URL("./note-forgery.lua", import.meta.url), "utf8");
 const openEpoch = readFileSync(new URL("./open-epoch.lua", import.meta.url), "utf8");
 const openFence = readFileSync(new URL("./open-fence.lua", import.meta.url), "utf8");
 const openGeneration = readFileSync(new URL("./open-generation.lua", import.meta.url), "utf8");
@@ -49,8 +51,10 @@ export const SCRIPTS = {
   applyPack: [base, queue, intents, index, sequence, applyPack],
   checkpoint: [base, checkpoint],
   done: [base, queue, done],
+  forgeries: [base, forgeries],
   gate: [base, gateLibrary, gate],
   markSuspect: [base, markSuspect],
+  noteForgery: [base, noteForgery],
   openEpoch: [base, openEpoch],
   openFence: [base, queue, intents, index, openFence],
   openGeneration: [base, openGeneration],
