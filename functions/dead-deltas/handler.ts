@@ -4,14 +4,19 @@
  *
  * The message itself is acknowledged: its name and the reason stay in the quarantine and in the log, its content comes with the list.
  * Left in the queue it would come again, shut the gates again, and hold back the dead messages behind it in its group.
+ *
+ * A message that we have not signed tells nothing about any cache: it is named, and nothing becomes suspect.
  */
 import { readDeadMessage } from "../../shared/cache/dead-message.ts";
+import { reportForgery } from "../../shared/cache/forgery.ts";
 import { settleRecords } from "../../shared/lambda/batch.ts";
 import type { RecordOutcome } from "../../shared/lambda/batch.ts";
 import { lazy } from "../../shared/lambda/lazy.ts";
 import type { SqsHandler } from "../../shared/lambda/sqs-handler.ts";
 import { wireFunction } from "../../shared/lambda/wire-function.ts";
 import type { FunctionWiring } from "../../shared/lambda/wiring.ts";
+
+const DEAD_LETTERS = "Q1's dead-letter queue";
 
 type DeadDeltasPorts = Pick<FunctionWiring, "clock" | "log" | "cluster" | "clusters" | "source">;
 
@@ -21,22 +26,24 @@ export function createDeadDeltas(ports: DeadDeltasPorts): SqsHandler {
 
 /** @throws when the Store is unreachable: the message comes back. */
 async function bury(ports: DeadDeltasPorts, messageId: string, body: string): Promise<RecordOutcome> {
-  const { cluster: named, resources, what, why } = readDeadMessage(body);
-  const cids = named === undefined ? ports.clusters : ports.clusters.filter((cid) => cid === named);
+  const dead = readDeadMessage(body, (cid) => ports.cluster(cid)?.signer);
+  if (dead.kind === "forged") {
+    await reportForgery(ports, { id: messageId, body, where: DEAD_LETTERS }, dead);
+    return { kind: "ack" };
+  }
+  const { cluster: cid, resources, what, why } = dead;
   ports.log.error("a delta message was given up, its caches are listed anew", {
     messageId,
     what,
     why,
-    cluster: named,
-    suspect: cids.length === 0 ? "none: the cluster is not one of ours" : resources.join(","),
+    cluster: cid,
+    suspect: resources.join(","),
     bytes: Buffer.byteLength(body),
   });
-  for (const cid of cids) {
-    const store = ports.cluster(cid)?.store;
-    // First what keeps the cluster safe: a repeat marks once more, which costs a list and nothing else.
-    for (const resource of resources) await store?.markSuspect(resource, `message ${messageId} was given up: ${why}`);
-    await store?.quarantine({ what: messageId, where: `Q1's dead-letter queue: ${what}`, why, atMs: ports.clock.now() });
-  }
+  const store = ports.cluster(cid)?.store;
+  // First what keeps the cluster safe: a repeat marks once more, which costs a list and nothing else.
+  for (const resource of resources) await store?.markSuspect(resource, `message ${messageId} was given up: ${why}`);
+  await store?.quarantine({ what: messageId, where: `${DEAD_LETTERS}: ${what}`, why, atMs: ports.clock.now() });
   return { kind: "ack" };
 }
 

@@ -19,6 +19,7 @@ import { sqsClient } from "../../shared/adapters/sqs/client.ts";
 import { createDigester } from "../../shared/api/digest.ts";
 import { CONTROLLERS } from "../../shared/api/resources.ts";
 import { createSigner } from "../../shared/api/signer.ts";
+import type { Signer } from "../../shared/api/signer.ts";
 import { cacheIdentity } from "../../shared/cache/identity.ts";
 import { isNotFound } from "../../shared/ports/errors.ts";
 import type { Store } from "../../shared/ports/store.ts";
@@ -45,6 +46,8 @@ export interface LocalDeltaloop {
   readonly queueUrls: { readonly deltas: string; readonly doorbells: Readonly<Record<string, string>> };
   readonly cluster: string;
   readonly store: Store;
+  /** The watcher's and the functions'. */
+  readonly signer: Signer;
   /** `serverless deploy` while everything runs, of functions that differ: they run `preamble` when they are loaded. */
   redeploy(preamble: string): Promise<void>;
   /** `serverless remove`, and before it the watcher ends, which has nowhere to send to then. */
@@ -103,11 +106,12 @@ export async function startLocal(options: LocalOptions): Promise<LocalDeltaloop>
     // Calls fail by themselves; a connection that is lost between them has no other voice.
     connection.on("error", () => undefined);
     stops.push(() => Promise.resolve(connection.disconnect()));
+    const signer = createSigner([deployment.macKey], cid);
     const store = createRedisStore(connection, {
       deployment: STAGE,
       cluster: cid,
       identity: cacheIdentity(createDigester(deployment.digestKey)),
-      signer: createSigner([deployment.macKey], cid),
+      signer,
       holeLimitMs: HOLE_LIMIT_MS,
     });
     const stopWatcher = startWatcher(options, deployment, queueUrls);
@@ -119,6 +123,7 @@ export async function startLocal(options: LocalOptions): Promise<LocalDeltaloop>
       queueUrls,
       cluster: cid,
       store,
+      signer,
       redeploy: (preamble) => deploy(deployment, preamble),
       async remove() {
         await stopWatcher();

@@ -2,6 +2,7 @@
  * The applier: folds one Q1 message into the index (informer §11.2). It owns the looking up; the Store owns the rules; the
  * controllers' events tables say whom a change concerns.
  *
+ * P0 a message that none of ours has signed is acknowledged, named and kept by name; nothing else of it is read.
  * P1 content never blocks a lane: an item or message that cannot be applied is quarantined by name, and the sequence goes on.
  * P2 only what time can mend is retried: no epoch yet, a fence that is not open, a manifest before its lane, a newer envelope.
  * P3 doorbells are rung after the step that queued their keys and before the message is acknowledged.
@@ -22,6 +23,7 @@ import type { ApplyResult, Forged, ItemChange, PackHeader, Store } from "../port
 import { decodeEnvelope } from "./decode.ts";
 import type { Envelope, EnvelopeItem } from "./envelope.ts";
 import type { AffectedKeys } from "./events.ts";
+import { reportForgery } from "./forgery.ts";
 import { prepareChanges } from "./prepare.ts";
 import type { Change, Prepared } from "./prepare.ts";
 import { heal, readLive } from "./heal.ts";
@@ -39,6 +41,8 @@ export interface AppliedCluster {
 export interface ApplierPorts {
   /** The cluster a message names; undefined = not one of ours. */
   readonly cluster: (cid: string | undefined) => AppliedCluster | undefined;
+  /** All of ours: they keep the id of a message that names none. */
+  readonly clusters: readonly string[];
   readonly registry: readonly AffectedKeys[];
   readonly digester: Digester;
   readonly clock: Clock;
@@ -60,7 +64,11 @@ const EARLY_MANIFEST_SECONDS = 2;
 
 /** Applies one message body. @throws when the Store or the API server is unreachable: the message comes back. */
 export async function applyMessage(ports: ApplierPorts, message: { readonly id: string; readonly body: string }): Promise<Verdict> {
-  const decoded = decodeEnvelope(message.body);
+  const decoded = decodeEnvelope(message.body, (cid) => ports.cluster(cid)?.signer);
+  if (decoded.kind === "forged") {
+    await reportForgery(ports, { ...message, where: "Q1" }, decoded);
+    return ACK;
+  }
   if (decoded.kind === "newer") {
     ports.log.error("message is of a newer envelope version: deploy this applier's successor", {
       messageId: message.id,
@@ -74,14 +82,7 @@ export async function applyMessage(ports: ApplierPorts, message: { readonly id: 
   }
   const { envelope } = decoded;
   const cluster = ports.cluster(envelope.c);
-  if (!cluster) {
-    await quarantine(ports, undefined, {
-      what: message.id,
-      where: `Q1 message of cluster ${envelope.c}`,
-      why: "no such cluster is configured",
-    });
-    return ACK;
-  }
+  if (!cluster) throw new Error(`the message was signed for cluster ${envelope.c}, which is not configured`);
   return new MessageApplier(ports, cluster, envelope).run();
 }
 

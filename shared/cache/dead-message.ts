@@ -6,10 +6,11 @@ import { CACHED_RESOURCES } from "../api/resources.ts";
 import type { CachedResource } from "../api/resources.ts";
 import { decodeEnvelope } from "./decode.ts";
 import { ENVELOPE_VERSION } from "./envelope.ts";
+import type { Forged, SignerOf } from "./signed-body.ts";
 
 export interface DeadMessage {
-  /** Absent: it does not say, so it may be any. */
-  readonly cluster?: string;
+  readonly kind: "dead";
+  readonly cluster: string;
   /** The one that it names, or all. */
   readonly resources: readonly CachedResource[];
   /** `pods, lane 3, sequence 42 of fence 812`, as far as it says so. */
@@ -17,16 +18,19 @@ export interface DeadMessage {
   readonly why: string;
 }
 
-/** Never throws: what cannot be read at all concerns every cache. */
-export function readDeadMessage(body: string): DeadMessage {
-  const decoded = decodeEnvelope(body);
+/** Never throws: what we have signed and cannot read concerns every cache of its cluster, what we have not signed concerns none. */
+export function readDeadMessage(body: string, signerOf: SignerOf): DeadMessage | Forged {
+  const decoded = decodeEnvelope(body, signerOf);
+  if (decoded.kind === "forged") return decoded;
   if (decoded.kind === "envelope") {
     const { c, r, k, ln, sq, f } = decoded.envelope;
-    return { cluster: c, resources: [r], what: `${k} of ${r}, lane ${ln}, sequence ${sq} of fence ${f}`, why: "it failed every time" };
+    const what = `${k} of ${r}, lane ${ln}, sequence ${sq} of fence ${f}`;
+    return { kind: "dead", cluster: c, resources: [r], what, why: "it failed every time" };
   }
   const { cluster, resource } = decoded;
   return {
-    ...(cluster !== undefined && { cluster }),
+    kind: "dead",
+    cluster,
     resources: resource === undefined ? CACHED_RESOURCES : [resource],
     what: resource ?? "unknown resource",
     why: decoded.kind === "newer" ? `envelope version ${decoded.version}, this build reads up to ${ENVELOPE_VERSION}` : decoded.why,

@@ -1,14 +1,18 @@
 /**
  * One message of Q1: an ordered pack of items of one lane and one kind (informer §10.4).
  *
- *     { v: 1, c: "5d3f…", r: "pods", e: "k3x…", f: "812", g: 1, ln: 7, sq: 42, k: "D", ts: 1772359200123,
+ *     { v: 2, c: "5d3f…", r: "pods", e: "k3x…", f: "812", g: 1, ln: 7, sq: 42, k: "D", ts: 1772359200123,
  *       items: [{ t: "M", key: "shop/web-x2x4z", uid: "…", rv: "811", o: { … } }] }
  */
 import type { Cached } from "../api/cached.ts";
 import type { CachedResource, ObjectKey } from "../api/resources.ts";
 import type { ManifestRow } from "../ports/store.ts";
 
-export const ENVELOPE_VERSION = 1;
+/**
+ * 2: the body is signed (signed-body.ts). Whoever reads version 2 reads no version 1 any more, which nobody signed: the epoch changes
+ * with it (identity.ts).
+ */
+export const ENVELOPE_VERSION = 2;
 
 interface EnvelopeHead {
   readonly v: typeof ENVELOPE_VERSION;

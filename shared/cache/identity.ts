@@ -2,8 +2,12 @@ import type { Digester } from "../api/digest.ts";
 import { LAYOUT_VERSION } from "../api/pod-template-layout.ts";
 import type { EpochRecord } from "../ports/store.ts";
 
-/** Version of `strip` and of the slices together. What this build caches differently gets another number, and so a new epoch. */
-const PROJECTION_VERSION = 1;
+/**
+ * Version of `strip` and of the slices together. What this build caches differently gets another number, and so a new epoch.
+ *
+ * 2: messages and rows carry a MAC. What stood unsigned may be anybody's, so nothing of it is taken over.
+ */
+const PROJECTION_VERSION = 2;
 
 /** What an epoch must say for this build to read and write it: watcher and functions of one installation agree on it. */
 export function cacheIdentity(digester: Digester): Pick<EpochRecord, "projection" | "digestPrefix" | "hashLayout"> {

@@ -10,6 +10,7 @@
  */
 import { laneOf } from "../api/lane.ts";
 import type { CachedResource, ObjectKey } from "../api/resources.ts";
+import type { Signer } from "../api/signer.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { DeltaQueue, QueueEntry } from "../ports/delta-queue.ts";
 import type { Log } from "../ports/log.ts";
@@ -21,6 +22,7 @@ import type { DeltaSink, SinkItem } from "./delta-sink.ts";
 import { ENVELOPE_VERSION } from "./envelope.ts";
 import { isLull, lingerMs } from "./linger.ts";
 import { encodePackText } from "./pack-codec.ts";
+import { signBody } from "./signed-body.ts";
 
 export interface LaneSenderOptions {
   readonly cluster: string;
@@ -34,6 +36,7 @@ export interface LaneSenderPorts {
   readonly queue: DeltaQueue;
   readonly clock: Clock;
   readonly random: Random;
+  readonly signer: Signer;
   readonly log: Log;
 }
 
@@ -257,9 +260,10 @@ export class LaneSender implements DeltaSink {
     const sequence = ++lane.sequence;
     const group = `${cluster}.${resource}.${lane.number}`;
     const now = this.#ports.clock.now();
-    const body = encodePackText(
+    const payload = encodePackText(
       `{"v":${ENVELOPE_VERSION},"c":"${cluster}","r":"${resource}","e":"${epoch}","f":"${fence}","ln":${lane.number},"sq":${sequence},"ts":${now},${fields}}`,
     );
+    const body = signBody(this.#ports.signer, cluster, payload);
     const bytes = Buffer.byteLength(body);
     lane.waiting.push({ entry: { group, id: `${group}-${epoch}-${fence}-${sequence}`, body }, items, bytes });
     lane.lastEnqueuedMs = now;

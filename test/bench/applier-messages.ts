@@ -14,6 +14,7 @@ import type { CachedResource } from "../../shared/api/resources.ts";
 import { strip } from "../../shared/api/strip.ts";
 import { applyMessage } from "../../shared/cache/applier.ts";
 import type { ApplierPorts } from "../../shared/cache/applier.ts";
+import { ENVELOPE_VERSION } from "../../shared/cache/envelope.ts";
 import type { Envelope, EnvelopeItem } from "../../shared/cache/envelope.ts";
 import { cacheIdentity } from "../../shared/cache/identity.ts";
 import { encodePack } from "../../shared/cache/pack-codec.ts";
@@ -87,7 +88,14 @@ class Feed {
     });
     const reader = { get: () => Promise.resolve(undefined), list: () => Promise.reject(new Error("nothing is listed here")) };
     const cluster = { store: this.#store, signer: SIGNER, doorbells: { ring: () => Promise.resolve() }, reader };
-    this.#ports = { cluster: () => cluster, registry: REGISTRY, digester: this.#digester, clock: createSystemClock(), log: silentLog };
+    this.#ports = {
+      cluster: () => cluster,
+      clusters: [CLUSTER],
+      registry: REGISTRY,
+      digester: this.#digester,
+      clock: createSystemClock(),
+      log: silentLog,
+    };
   }
 
   /** Everything listed once: the gates are open. */
@@ -145,7 +153,10 @@ class Feed {
     const id = `${resource} ${lane}`;
     const sequence = (this.#sequences.get(id) ?? 0) + 1;
     this.#sequences.set(id, sequence);
-    return encodePack({ v: 1, c: CLUSTER, r: resource, e: EPOCH, f: FENCE, g: 1, ln: lane, sq: sequence, ts: 0, ...content });
+    return encodePack(
+      { v: ENVELOPE_VERSION, c: CLUSTER, r: resource, e: EPOCH, f: FENCE, g: 1, ln: lane, sq: sequence, ts: 0, ...content },
+      SIGNER,
+    );
   }
 }
 

@@ -141,7 +141,7 @@ it.each([
   let messages = 0;
   const queue = { send: (entries: readonly unknown[]) => ((messages += entries.length), Promise.resolve({ failed: [] })) };
   const sender = new LaneSender(
-    { queue, clock, random: createSeededRandom(1), log: silentLog },
+    { queue, clock, random: createSeededRandom(1), signer: testSigner(CLUSTER), log: silentLog },
     { cluster: CLUSTER, resource: "pods", lanes: 16, epoch: "e", fence: "1" },
     ends.signal,
   );

@@ -16,11 +16,11 @@ import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 import { CACHED_RESOURCES } from "../../shared/api/resources.ts";
-import { packText } from "../../shared/cache/pack-codec.ts";
 import { deltaloop, eventually, measured, startCluster, startDev, whereRealPartsAre } from "../support/e2e.ts";
 import type { Cluster, Running } from "../support/e2e.ts";
 import { startRedis } from "../support/redis.ts";
 import type { RedisServer } from "../support/redis.ts";
+import { payloadOf } from "../support/signer.ts";
 
 /** Nothing on the way would write these by chance. */
 const SECRET = "hunter2-value-of-an-environment-variable";
@@ -169,7 +169,7 @@ async function bodiesWhileFunctionsSleep(dev: Running, act: () => Promise<void>)
     await eventually("the watcher has sent it", async () => {
       const QueueUrl = environment.get("DELTALOOP_DELTAS_URL");
       const { Messages = [] } = await client.send(new ReceiveMessageCommand({ QueueUrl, MaxNumberOfMessages: 10, VisibilityTimeout: 1 }));
-      bodies.push(...Messages.map(({ Body = "" }) => packText(Body)));
+      bodies.push(...Messages.map(({ Body = "" }) => payloadOf(Body)));
       return CACHED_RESOURCES.every((resource) =>
         bodies.some((body) => body.includes(`"r":"${resource}"`) && body.includes("default/vault")),
       );

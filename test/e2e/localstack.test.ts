@@ -23,6 +23,8 @@ import { redisClient } from "../../shared/adapters/redis/client.ts";
 import { sqsClient } from "../../shared/adapters/sqs/client.ts";
 import type { KubeHttp } from "../../shared/local/nodes/kube-http.ts";
 import { CONTROLLERS } from "../../shared/api/resources.ts";
+import { ENVELOPE_VERSION } from "../../shared/cache/envelope.ts";
+import { signBody } from "../../shared/cache/signed-body.ts";
 import { controlPlaneBinaries } from "../envtest/binaries.ts";
 import { eventually, isRunning, measured, startCluster } from "../support/e2e.ts";
 import { least, momentsOf, most, podsCreated, recordHistory } from "../support/history.ts";
@@ -171,12 +173,12 @@ function suite(startSomeCluster: () => Promise<SomeCluster>): void {
 
     it("a poison message is quarantined by name and blocks nobody, not even its own group", async () => {
       const nobodys = await send("not an envelope");
-      const ours = await send(JSON.stringify({ v: 1, c: local.cluster }));
+      const ours = await send(signed({ v: ENVELOPE_VERSION, c: local.cluster }));
       await eventually("ours is quarantined", async () => (await local.store.quarantined()).some(({ what }) => what === ours));
-      // Whose the other is cannot be told, so only the function's log has it.
       await eventually("the other one is named", async () =>
-        (await log()).split("\n").some((line) => line.includes('"quarantined"') && line.includes(nobodys)),
+        (await log()).split("\n").some((line) => line.includes('"forged message"') && line.includes(nobodys)),
       );
+      expect((await local.store.forgeries()).map(({ messageId }) => messageId)).toContain(nobodys);
       await create("after", 2);
       await rolledOut("after", 2, "shop:1");
       await eventually("its queue is empty", async () => (await waiting()).every((count) => count === 0), 10_000);
@@ -186,7 +188,7 @@ function suite(startSomeCluster: () => Promise<SomeCluster>): void {
       const before = await generations();
       const from = performance.now();
       // Of a version that nobody here understands, so whose resource it is cannot be told either.
-      const id = await send(JSON.stringify({ v: 2, c: local.cluster }));
+      const id = await send(signed({ v: ENVELOPE_VERSION + 1, c: local.cluster }));
       const shut = CONTROLLERS.map((controller) =>
         eventually(
           `the gate of ${controller} shuts because of it`,
@@ -208,7 +210,9 @@ function suite(startSomeCluster: () => Promise<SomeCluster>): void {
       expect(Object.keys(after).toSorted()).toEqual(["deployments", "pods", "replicasets", "replicationcontrollers"]);
       for (const [resource, generation] of Object.entries(after)) expect(generation, resource).toBeGreaterThan(before[resource] ?? 0);
       const buried = (await local.store.quarantined()).filter(({ what }) => what === id);
-      expect(buried).toMatchObject([{ where: expect.stringContaining("dead-letter queue"), why: expect.stringContaining("version 2") }]);
+      expect(buried).toMatchObject([
+        { where: expect.stringContaining("dead-letter queue"), why: expect.stringContaining(`version ${ENVELOPE_VERSION + 1}`) },
+      ]);
       expect(await log()).toMatch(new RegExp(`deltaloop-local-dead-deltas: .*${id}`));
       await create("revived", 2);
       await rolledOut("revived", 2, "shop:1");
@@ -246,6 +250,8 @@ function suite(startSomeCluster: () => Promise<SomeCluster>): void {
     });
 
     /** To the group of a lane of pods. @returns its name in the queue */
+    const signed = (fields: object): string => signBody(local.signer, local.cluster, JSON.stringify(fields));
+
     async function send(body: string): Promise<string> {
       const to = {
         QueueUrl: local.queueUrls.deltas,

@@ -1,7 +1,28 @@
 /** The signer of tests: whoever is given the same cluster id believes each other. */
 import { createSigner } from "../../shared/api/signer.ts";
 import type { Signer } from "../../shared/api/signer.ts";
+import { decodeEnvelope } from "../../shared/cache/decode.ts";
+import type { Envelope } from "../../shared/cache/envelope.ts";
+import { encodePackText, packText } from "../../shared/cache/pack-codec.ts";
+import { signBody } from "../../shared/cache/signed-body.ts";
 
 export function testSigner(cluster: string): Signer {
   return createSigner(["the MAC key of the tests"], cluster);
+}
+
+/** The body of a message as the watcher of `cluster` sends it: `fields` are the envelope's, in JSON or as an object. */
+export function signedBody(cluster: string, fields: object | string): string {
+  return signBody(testSigner(cluster), cluster, encodePackText(typeof fields === "string" ? fields : JSON.stringify(fields)));
+}
+
+/** What a signed body holds, whoever signed it. */
+export function payloadOf(body: string): string {
+  return packText(body.split(".").slice(2).join("."));
+}
+
+/** @throws {Error} when it is none that a watcher of the tests has sent. */
+export function envelopeOf(body: string): Envelope {
+  const decoded = decodeEnvelope(body, testSigner);
+  if (decoded.kind !== "envelope") throw new Error(JSON.stringify(decoded));
+  return decoded.envelope;
 }

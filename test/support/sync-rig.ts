@@ -18,6 +18,7 @@ import { strip } from "../../shared/api/strip.ts";
 import type { KubeObject } from "../../shared/api/wire.ts";
 import { applyMessage } from "../../shared/cache/applier.ts";
 import type { ApplierPorts } from "../../shared/cache/applier.ts";
+import { ENVELOPE_VERSION } from "../../shared/cache/envelope.ts";
 import type { EnvelopeItem } from "../../shared/cache/envelope.ts";
 import { cacheIdentity } from "../../shared/cache/identity.ts";
 import { encodePack } from "../../shared/cache/pack-codec.ts";
@@ -124,6 +125,7 @@ export async function startSyncRig(redisUrl: string): Promise<SyncRig> {
 
   const applier: ApplierPorts = {
     cluster: () => ({ store, signer, doorbells, reader: createKubeHttp({ server: http.url, component: "applier" }) }),
+    clusters: [CLUSTER],
     registry: REGISTRY,
     digester,
     clock,
@@ -134,7 +136,7 @@ export async function startSyncRig(redisUrl: string): Promise<SyncRig> {
     const id = `${resource} ${lane}`;
     const sequence = (sequences.get(id) ?? 0) + 1;
     sequences.set(id, sequence);
-    return { v: 1, c: CLUSTER, r: resource, e: EPOCH, f: FENCE, g: 1, ln: lane, sq: sequence, ts: clock.now() } as const;
+    return { v: ENVELOPE_VERSION, c: CLUSTER, r: resource, e: EPOCH, f: FENCE, g: 1, ln: lane, sq: sequence, ts: clock.now() } as const;
   };
   const apply = async (body: string): Promise<void> => {
     const verdict = await applyMessage(applier, { id: "laws", body });
@@ -146,7 +148,7 @@ export async function startSyncRig(redisUrl: string): Promise<SyncRig> {
     await store.openFence({ epoch: EPOCH, fence: FENCE, resource, lanes: LANES[resource] });
     await store.openGeneration({ epoch: EPOCH, fence: FENCE, resource });
     for (let lane = 0; lane < LANES[resource]; lane++)
-      await apply(encodePack({ ...head(resource, lane), k: "M", L: server.resourceVersion, part: 1, parts: 1, rows: [] }));
+      await apply(encodePack({ ...head(resource, lane), k: "M", L: server.resourceVersion, part: 1, parts: 1, rows: [] }, signer));
   }
 
   /** Version of each object that the cache has heard of, by resource and key. */
@@ -174,7 +176,7 @@ export async function startSyncRig(redisUrl: string): Promise<SyncRig> {
       }
       for (const [lane, ofLane] of Map.groupBy(items, ({ key }) => laneOf(key, LANES[resource])))
         for (let at = 0; at < ofLane.length; at += ITEMS_PER_MESSAGE)
-          await apply(encodePack({ ...head(resource, lane), k: "D", items: ofLane.slice(at, at + ITEMS_PER_MESSAGE) }));
+          await apply(encodePack({ ...head(resource, lane), k: "D", items: ofLane.slice(at, at + ITEMS_PER_MESSAGE) }, signer));
     }
   };
 

@@ -1,5 +1,5 @@
 /** An applier over a memory Store with one lane a resource, fed with bodies as a watcher would make them. */
-import { testSigner } from "../../support/signer.ts";
+import { signedBody, testSigner } from "../../support/signer.ts";
 import type { Cached } from "../../../shared/api/cached.ts";
 import { createDigester } from "../../../shared/api/digest.ts";
 import { CACHED_RESOURCES } from "../../../shared/api/resources.ts";
@@ -118,7 +118,7 @@ export class ApplierRig {
   }: MessageFields & { readonly fields: object }): string {
     const sequence = sq ?? (this.#sequences.get(resource) ?? 0) + 1;
     this.#sequences.set(resource, Math.max(sequence, this.#sequences.get(resource) ?? 0));
-    return JSON.stringify({ v: 1, c: "c1", r: resource, e: EPOCH, f: fence, g: generation, ln: 0, sq: sequence, ts: 0, ...fields });
+    return signedBody("c1", { v: 2, c: "c1", r: resource, e: EPOCH, f: fence, g: generation, ln: 0, sq: sequence, ts: 0, ...fields });
   }
 
   async apply(body: string): Promise<Verdict> {
@@ -128,6 +128,7 @@ export class ApplierRig {
     return applyMessage(
       {
         cluster: (cid) => (cid === "c1" ? cluster : undefined),
+        clusters: ["c1"],
         registry: REGISTRY,
         digester: this.digester,
         clock: this.clock,

@@ -2,7 +2,10 @@
 import { describe, expect, it } from "vitest";
 import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
 import type { CachedPod } from "../../../shared/api/cached.ts";
+import { createSigner } from "../../../shared/api/signer.ts";
+import { signBody } from "../../../shared/cache/signed-body.ts";
 import { asOwner, cachedPod, cachedReplicaSet, listed, ownedBy } from "../../support/builders.ts";
+import { payloadOf, signedBody } from "../../support/signer.ts";
 import { ApplierRig, item } from "./applier-rig.ts";
 
 const rs = cachedReplicaSet({ name: "web", replicas: 3 });
@@ -250,7 +253,7 @@ describe("who may write", () => {
     expect(await rig.keys()).toEqual([]);
     expect(rig.log.lines.at(-1)).toMatchObject({ message: "message dropped", fields: { why: "fence", sequence: 2 } });
     expect(await rig.apply(rig.pack([item(pod(10), "A")], { sq: 1, fence: "102" }))).toMatchObject({ kind: "retry", afterSeconds: 1 });
-    expect(await rig.apply(before.replace('"e":"e1"', '"e":"e0"'))).toEqual({ kind: "ack" });
+    expect(await rig.apply(signedBody("c1", payloadOf(before).replace('"e":"e1"', '"e":"e0"')))).toEqual({ kind: "ack" });
     expect(rig.log.lines.at(-1)).toMatchObject({ message: "message dropped", fields: { why: "epoch" } });
     expect(await rig.keys()).toEqual([]);
   });
@@ -357,29 +360,55 @@ describe("bad input", () => {
 
   it("a message that is no envelope is named by its id and acknowledged; the next one is applied", async () => {
     const rig = await scene();
-    expect(await rig.apply("{broken")).toEqual({ kind: "ack" });
+    expect(await rig.apply(signedBody("c1", "{broken"))).toEqual({ kind: "ack" });
     expect(rig.complaints).toEqual([expect.stringMatching(/^quarantined .*"what":"message-\d+".*not JSON/)]);
-    expect(await rig.apply('{"v":1,"c":"c1","r":"secrets"}')).toEqual({ kind: "ack" });
+    expect(await rig.apply(signedBody("c1", { v: 2, c: "c1", r: "secrets" }))).toEqual({ kind: "ack" });
     expect(await rig.store.quarantined()).toMatchObject([
+      { what: expect.stringMatching(/^message-/), where: "Q1 message", why: "not JSON" },
       { what: expect.stringMatching(/^message-/), where: "Q1 message", why: expect.stringContaining("e is no text") },
     ]);
     expect(await rig.apply(rig.pack([item(pod(10), "A")]))).toEqual({ kind: "ack" });
     expect(await rig.keys()).toEqual([POD]);
   });
 
-  it("a message of another cluster is named and acknowledged", async () => {
+  it.each([
+    { name: "of a cluster that is not configured", forge: (body: string) => body.replace(/^c1/, "c9"), why: "not configured here" },
+    {
+      name: "with another content than was signed",
+      forge: (body: string) => body.replace("shop/web-1", "shop/web-2"),
+      why: "its MAC is wrong",
+    },
+    { name: "that nobody signed", forge: payloadOf, why: "not a signed message" },
+    {
+      name: "of a key that this build does not know",
+      forge: (body: string) => signBody(createSigner(["a key that comes too early"], "c1"), "c1", payloadOf(body)),
+      why: "signed with a key that this build does not know",
+    },
+  ])("a message $name is acknowledged, named and kept by its id, and changes nothing", async ({ forge, why }) => {
     const rig = await scene();
-    expect(await rig.apply(rig.pack([item(pod(10), "A")]).replace('"c":"c1"', '"c":"c9"'))).toEqual({ kind: "ack" });
-    expect(rig.complaints).toEqual([expect.stringContaining("no such cluster")]);
+    const body = rig.pack([item(pod(10), "A")]);
+    expect(await rig.apply(forge(body))).toEqual({ kind: "ack" });
+    expect(rig.complaints).toEqual([expect.stringMatching(/^forged message .*"messageId":"message-\d+"/)]);
+    expect(await rig.store.forgeries()).toMatchObject([
+      {
+        messageId: expect.stringMatching(/^message-/),
+        where: "Q1",
+        why: expect.stringContaining(why),
+        bytes: Buffer.byteLength(forge(body)),
+      },
+    ]);
+    expect(await rig.store.quarantined()).toEqual([]);
     expect(await rig.keys()).toEqual([]);
+    expect(await rig.apply(body)).toEqual({ kind: "ack" });
+    expect(await rig.keys()).toEqual([POD]);
   });
 
   it("a newer envelope waits for a newer applier, says so, and is applied once there is one", async () => {
     const rig = await scene();
     const body = rig.pack([item(pod(10), "A")]);
-    const newer = body.replace('"v":1', '"v":2');
+    const newer = signedBody("c1", payloadOf(body).replace('"v":2', '"v":3'));
     expect(await rig.apply(newer)).toMatchObject({ kind: "retry", afterSeconds: 5 });
-    expect(rig.complaints).toEqual([expect.stringMatching(/newer envelope version.*"messageId":"message-\d+","version":2/)]);
+    expect(rig.complaints).toEqual([expect.stringMatching(/newer envelope version.*"messageId":"message-\d+","version":3/)]);
     expect(await rig.store.quarantined()).toEqual([]);
     expect(await rig.apply(body)).toEqual({ kind: "ack" });
     expect(await rig.keys()).toEqual([POD]);

@@ -1,11 +1,11 @@
-// Would catch: a lost message that leaves its cache trusted, one of unknown origin that concerns nobody, a body that makes the reader throw.
+// Would catch: a lost message that leaves its cache trusted, one that we signed and that concerns nobody, a forged one that concerns somebody, a body that makes the reader throw.
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { CACHED_RESOURCES } from "../../../shared/api/resources.ts";
 import { readDeadMessage } from "../../../shared/cache/dead-message.ts";
-import { encodePackText } from "../../../shared/cache/pack-codec.ts";
+import { signedBody, testSigner } from "../../support/signer.ts";
 
-const envelope = { v: 1, c: "c1", r: "pods", e: "e1", f: "812", g: 1, ln: 3, sq: 42, k: "D", ts: 0, items: [] };
+const envelope = { v: 2, c: "c1", r: "pods", e: "e1", f: "812", g: 1, ln: 3, sq: 42, k: "D", ts: 0, items: [] };
 const body = (fields: object): string => JSON.stringify({ ...envelope, ...fields });
 
 it.each([
@@ -16,29 +16,33 @@ it.each([
   },
   {
     name: "a newer envelope",
-    text: body({ v: 2, r: "deployments", items: "who knows" }),
-    want: { cluster: "c1", resources: ["deployments"], what: "deployments", why: "envelope version 2, this build reads up to 1" },
+    text: body({ v: 3, r: "deployments", items: "who knows" }),
+    want: { cluster: "c1", resources: ["deployments"], what: "deployments", why: "envelope version 3, this build reads up to 2" },
   },
   {
     name: "a newer envelope of a resource that only newer builds watch",
-    text: body({ v: 2, r: "nodes" }),
-    want: { cluster: "c1", resources: CACHED_RESOURCES, what: "unknown resource", why: "envelope version 2, this build reads up to 1" },
+    text: body({ v: 3, r: "nodes" }),
+    want: { cluster: "c1", resources: CACHED_RESOURCES, what: "unknown resource", why: "envelope version 3, this build reads up to 2" },
   },
   {
     name: "an envelope without a head",
-    text: '{"v":1,"r":"replicasets"}',
-    want: { resources: ["replicasets"], what: "replicasets", why: "c is no text" },
+    text: '{"v":2,"c":"c1","r":"replicasets"}',
+    want: { cluster: "c1", resources: ["replicasets"], what: "replicasets", why: "e is no text" },
   },
   {
     name: "a list",
     text: "[]",
-    want: { resources: CACHED_RESOURCES, what: "unknown resource", why: "not a JSON object" },
+    want: { cluster: "c1", resources: CACHED_RESOURCES, what: "unknown resource", why: "not a JSON object" },
   },
 ])("$name says whose cache may miss something", ({ text, want }) => {
-  expect(readDeadMessage(text)).toEqual(want);
-  expect(readDeadMessage(encodePackText(text))).toEqual(want);
+  expect(readDeadMessage(signedBody("c1", text), testSigner)).toEqual({ kind: "dead", ...want });
 });
 
-it("reads any body, and there is always a cache that it concerns", () => {
-  fc.assert(fc.property(fc.oneof(fc.string(), fc.json()), (text) => readDeadMessage(text).resources.length > 0));
+it("reads any body: signed, there is always a cache that it concerns; unsigned, there is none", () => {
+  fc.assert(
+    fc.property(fc.oneof(fc.string(), fc.json()), (text) => {
+      expect(readDeadMessage(signedBody("c1", text), testSigner)).toMatchObject({ kind: "dead", cluster: "c1" });
+      expect(readDeadMessage(text, testSigner)).not.toHaveProperty("resources");
+    }),
+  );
 });

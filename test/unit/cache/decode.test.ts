@@ -1,11 +1,15 @@
-// Would catch: a body that makes the applier throw, a newer envelope taken for rubbish, a field nobody checks.
+// Would catch: a body that is believed unsigned, one that makes the applier throw, a newer envelope taken for rubbish, a field nobody checks.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { decodeEnvelope } from "../../../shared/cache/decode.ts";
 import { encodePackText } from "../../../shared/cache/pack-codec.ts";
+import { signBody } from "../../../shared/cache/signed-body.ts";
+import { signedBody, testSigner } from "../../support/signer.ts";
 
-const head = { v: 1, c: "c1", r: "pods", e: "e1", f: "7", g: 1, ln: 3, sq: 42, ts: 0 };
+const head = { v: 2, c: "c1", r: "pods", e: "e1", f: "7", g: 1, ln: 3, sq: 42, ts: 0 };
 const body = (fields: object): string => JSON.stringify({ ...head, ...fields });
+/** Reads `text` as somebody signed it who holds the key of c1. */
+const decode = (text: string) => decodeEnvelope(signedBody("c1", text), testSigner);
 const row = { key: "shop/a", uid: "u", rv: "1" };
 
 describe("decodeEnvelope", () => {
@@ -17,7 +21,7 @@ describe("decodeEnvelope", () => {
     { name: "versions beyond 2^64", fields: { k: "W", rv: "18446744073709551617", f: "18446744073709551616" } },
     { name: "fields it does not know", fields: { k: "W", rv: "9", later: true } },
   ])("reads $name", ({ fields }) => {
-    expect(decodeEnvelope(body(fields))).toEqual({ kind: "envelope", envelope: { ...head, ...fields } });
+    expect(decode(body(fields))).toEqual({ kind: "envelope", envelope: { ...head, ...fields } });
   });
 
   it.each([
@@ -25,10 +29,12 @@ describe("decodeEnvelope", () => {
     { name: "a broken deflate", text: "deflate:AAAA", why: "not JSON" },
     { name: "a list", text: "[]", why: "not a JSON object" },
     { name: "null", text: "null", why: "not a JSON object" },
+    { name: "more than a pack can be", text: JSON.stringify("x".repeat(5 * 1024 * 1024)), why: "larger than" },
     { name: "no version", text: '{"c":"c1"}', why: "v is undefined" },
     { name: "version 0", text: body({ v: 0 }), why: "v is 0" },
-    { name: "a version in words", text: body({ v: "1" }), why: 'v is "1"' },
-    { name: "an empty cluster", text: body({ c: "" }), why: "c is no text" },
+    { name: "version 1, which nobody signed", text: body({ v: 1 }), why: "v is 1" },
+    { name: "a version in words", text: body({ v: "2" }), why: 'v is "2"' },
+    { name: "another cluster than signed it", text: body({ c: "c2" }), why: "c is another cluster" },
     { name: "a numeric epoch", text: body({ e: 5 }), why: "e is no text" },
     { name: "a fence that is no version", text: body({ f: "abc", k: "W", rv: "1" }), why: "f is no resourceVersion" },
     { name: "a negative sequence", text: body({ sq: -1 }), why: "sq is no whole number" },
@@ -46,18 +52,18 @@ describe("decodeEnvelope", () => {
     },
     { name: "a manifest row that is nothing", text: body({ k: "M", L: "1", part: 1, parts: 1, rows: [null] }), why: "a row is not" },
   ])("cannot read $name, and says why", ({ text, why }) => {
-    expect(decodeEnvelope(text)).toMatchObject({ kind: "undecodable", why: expect.stringContaining(why) });
+    expect(decode(text)).toMatchObject({ kind: "undecodable", why: expect.stringContaining(why) });
   });
 
   it("tells a newer envelope from rubbish, whatever else stands in it", () => {
-    expect(decodeEnvelope('{"v":2,"c":"c1","what":"ever"}')).toEqual({ kind: "newer", version: 2, cluster: "c1" });
+    expect(decode('{"v":3,"what":"ever"}')).toEqual({ kind: "newer", version: 3, cluster: "c1" });
   });
 
-  it("names cluster and resource of what it cannot read, as far as they could be read", () => {
-    expect(decodeEnvelope(body({ k: "X" }))).toMatchObject({ cluster: "c1", resource: "pods" });
-    expect(decodeEnvelope(body({ v: 2 }))).toMatchObject({ kind: "newer", cluster: "c1", resource: "pods" });
-    expect(decodeEnvelope('{"v":1,"c":7}')).not.toHaveProperty("cluster");
-    expect(decodeEnvelope(body({ r: "secrets" }))).not.toHaveProperty("resource");
+  it("names the cluster that signed what it cannot read, and the resource as far as it could be read", () => {
+    expect(decode(body({ k: "X" }))).toMatchObject({ cluster: "c1", resource: "pods" });
+    expect(decode(body({ v: 3 }))).toMatchObject({ kind: "newer", cluster: "c1", resource: "pods" });
+    expect(decode('{"v":2,"c":7}')).toMatchObject({ cluster: "c1" });
+    expect(decode(body({ r: "secrets" }))).not.toHaveProperty("resource");
   });
 
   it("reads what the sender deflates, and the sender deflates what is large", () => {
@@ -65,14 +71,14 @@ describe("decodeEnvelope", () => {
     const sent = encodePackText(text);
     expect(sent.length).toBeLessThan(text.length / 4);
     expect(sent).toMatch(/^deflate:[A-Za-z0-9+/=]+$/);
-    expect(decodeEnvelope(sent)).toEqual({ kind: "envelope", envelope: JSON.parse(text) });
+    expect(decodeEnvelope(signBody(testSigner("c1"), "c1", sent), testSigner)).toEqual({ kind: "envelope", envelope: JSON.parse(text) });
     expect(encodePackText(body({ k: "W", rv: "1" }))).toBe(body({ k: "W", rv: "1" }));
   });
 
   it("never throws, whatever it is given", () => {
     const near = fc.record(
       {
-        v: fc.constantFrom(1, 2, "1", null),
+        v: fc.constantFrom(1, 2, 3, "2", null),
         c: fc.anything(),
         r: fc.anything(),
         k: fc.constantFrom("D", "W", "M", "L", 5),
@@ -89,9 +95,11 @@ describe("decodeEnvelope", () => {
           fc.json(),
           near.map((value) => JSON.stringify(value) ?? ""),
           fc.string().map((text) => `deflate:${text}`),
+          fc.string({ unit: "binary" }).map((text) => `c1.${text}`),
         ),
         (text) => {
-          expect(["envelope", "undecodable", "newer"]).toContain(decodeEnvelope(text).kind);
+          expect(["envelope", "undecodable", "newer"]).toContain(decode(text).kind);
+          expect(decodeEnvelope(text, testSigner).kind).toBe("forged");
         },
       ),
     );

@@ -4,9 +4,9 @@ import type { Cached } from "../../../shared/api/cached.ts";
 import { laneOf } from "../../../shared/api/lane.ts";
 import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
 import { decodeEnvelope } from "../../../shared/cache/decode.ts";
-import type { Envelope } from "../../../shared/cache/envelope.ts";
 import { LaneSender } from "../../../shared/cache/lane-sender.ts";
 import type { QueueEntry, SendResult } from "../../../shared/ports/delta-queue.ts";
+import { envelopeOf, testSigner } from "../../support/signer.ts";
 
 const silent = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined };
 
@@ -22,14 +22,8 @@ function setUp(send: (entries: readonly QueueEntry[], call: number) => SendResul
   };
   const ends = new AbortController();
   const options = { cluster: "c1", resource: "pods", lanes, epoch: "e1", fence: "7" } as const;
-  const sender = new LaneSender({ queue, clock, random: { next: () => 0 }, log: silent }, options, ends.signal);
+  const sender = new LaneSender({ queue, clock, random: { next: () => 0 }, signer: testSigner("c1"), log: silent }, options, ends.signal);
   return { clock, batches, sender, ends, sent: () => batches.flat().map(({ body }) => envelopeOf(body)) };
-}
-
-function envelopeOf(body: string): Envelope {
-  const decoded = decodeEnvelope(body);
-  if (decoded.kind !== "envelope") throw new Error(JSON.stringify(decoded));
-  return decoded.envelope;
 }
 
 function item(name: string, rv: number, extra: { readonly type?: "A" | "M" | "D"; readonly uid?: string; readonly bytes?: number } = {}) {
@@ -238,4 +232,14 @@ test("nothing is sent after the stream ended", async () => {
   ends.abort(new Error("fenced"));
   await clock.advance(1000);
   expect(batches).toEqual([]);
+});
+
+test("a body is signed for its cluster: what the sender of another one sends, nobody here takes for ours", async () => {
+  const { clock, batches, sender } = setUp();
+  sender.watermark("5");
+  await clock.runUntilIdle();
+  const body = batches[0]?.[0]?.body ?? "";
+  expect(decodeEnvelope(body, testSigner)).toMatchObject({ kind: "envelope", envelope: { v: 2, c: "c1", rv: "5" } });
+  expect(decodeEnvelope(body, () => testSigner("c2"))).toMatchObject({ kind: "forged" });
+  expect(decodeEnvelope(body.replace(/^c1/, "c2"), testSigner)).toMatchObject({ kind: "forged" });
 });

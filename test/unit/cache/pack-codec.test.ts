@@ -1,4 +1,5 @@
-// Would catch: a body that SQS refuses for one character, or that comes back as another text.
+// Would catch: a body that SQS refuses for one character, that comes back as another text, or that inflates without end.
+import { deflateRawSync } from "node:zlib";
 import { expect, test } from "vitest";
 import { encodePackText, packText } from "../../../shared/cache/pack-codec.ts";
 
@@ -16,4 +17,20 @@ test("a large body is deflated and reads back the same", () => {
   expect(body.length).toBeLessThan(text.length / 10);
   expect(body).toMatch(/^[\x20-\x7e]*$/);
   expect(JSON.parse(packText(body))).toEqual(JSON.parse(text));
+});
+
+test("a payload that inflates beyond what a watcher sends is refused before it is inflated", () => {
+  const body = `deflate:${deflateRawSync(Buffer.alloc(100 * 1024 * 1024)).toString("base64")}`;
+  const before = process.memoryUsage().rss;
+  expect(() => packText(body)).toThrow(/larger than/);
+  expect(process.memoryUsage().rss - before).toBeLessThan(32 * 1024 * 1024);
+});
+
+test("the largest payloads of a watcher are not refused: 900 Ki characters of three bytes, 6,000 rows with the longest names", () => {
+  const name = "n".repeat(253);
+  const row = { key: `${"s".repeat(63)}/${name}`, uid: "u".repeat(36), rv: "9".repeat(20) };
+  for (const content of [{ note: "\u6f22".repeat(900 * 1024) }, { rows: Array.from({ length: 6_000 }, () => row) }]) {
+    const text = JSON.stringify(content);
+    expect(packText(encodePackText(text))).toBe(text);
+  }
 });

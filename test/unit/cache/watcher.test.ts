@@ -1,5 +1,5 @@
 // Would catch: events lost between two leaders, a hole nobody mends, a deposed leader who still writes, a flushed cache that stays empty.
-import { testSigner } from "../../support/signer.ts";
+import { envelopeOf, signedBody, testSigner } from "../../support/signer.ts";
 import { describe, expect, it } from "vitest";
 import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
 import { createMemoryData } from "../../../shared/adapters/memory/data.ts";
@@ -7,7 +7,6 @@ import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
 import { createMemoryStore } from "../../../shared/adapters/memory/store.ts";
 import { createDigester } from "../../../shared/api/digest.ts";
 import { applyMessage } from "../../../shared/cache/applier.ts";
-import { decodeEnvelope } from "../../../shared/cache/decode.ts";
 import type { Envelope } from "../../../shared/cache/envelope.ts";
 import { cacheIdentity } from "../../../shared/cache/identity.ts";
 import { acquireLease } from "../../../shared/cache/lease.ts";
@@ -80,7 +79,10 @@ function scene() {
     for (const [index, entry] of waiting.entries()) {
       const verdict =
         index < atMost
-          ? await applyMessage({ cluster: () => cluster, registry: REGISTRY, digester, clock, log }, { id: entry.id, body: entry.body })
+          ? await applyMessage(
+              { cluster: () => cluster, clusters: ["c1"], registry: REGISTRY, digester, clock, log },
+              { id: entry.id, body: entry.body },
+            )
           : undefined;
       if (verdict?.kind !== "ack") left.push(entry);
     }
@@ -117,12 +119,6 @@ function scene() {
     flush: () => void (data.epoch = undefined),
     gates: async () => (await store.gate("replicaset")).open,
   };
-}
-
-function envelopeOf(body: string): Envelope {
-  const decoded = decodeEnvelope(body);
-  if (decoded.kind !== "envelope") throw new Error(JSON.stringify(decoded));
-  return decoded.envelope;
 }
 
 describe("one watcher", () => {
@@ -298,10 +294,11 @@ describe("two watchers", () => {
     // The last thing the first one sent, with a sequence it had not reached: a manifest that would sweep everything.
     const { k: _, ...head } = envelopeOf(late.body ?? "") as Envelope & { readonly rv?: string };
     const lane = head.ln;
-    const body = JSON.stringify({ ...head, sq: head.sq + 1, k: "M", L: "999999", part: 1, parts: 1, rows: [] });
+    const body = signedBody("c1", { ...head, sq: head.sq + 1, k: "M", L: "999999", part: 1, parts: 1, rows: [] });
     await applyMessage(
       {
         cluster: () => ({ store: s.store, signer: testSigner("c1"), doorbells: { ring: async () => {} }, reader: never }),
+        clusters: ["c1"],
         registry: REGISTRY,
         digester: createDigester("x"),
         clock: s.clock,

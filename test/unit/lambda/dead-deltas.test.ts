@@ -14,7 +14,8 @@ import type { SqsHandler } from "../../../shared/lambda/sqs-handler.ts";
 import type { ClusterWiring } from "../../../shared/lambda/wiring.ts";
 import { startFunctionHost } from "../../../shared/local/function-host.ts";
 import { invocationContext, sqsEvent } from "../../../shared/local/invocation.ts";
-import type { QuarantineEntry } from "../../../shared/ports/store.ts";
+import type { Forgery, QuarantineEntry } from "../../../shared/ports/store.ts";
+import { signedBody, testSigner } from "../../support/signer.ts";
 import { recordingLog } from "../recording-log.ts";
 
 const NOW_MS = 1_000_000;
@@ -25,6 +26,7 @@ function rig() {
   const clock = createVirtualClock(NOW_MS);
   const marked: string[] = [];
   const quarantined: QuarantineEntry[] = [];
+  const forged: Forgery[] = [];
   let away = false;
   const clusterOf = (cid: string) =>
     ({
@@ -32,16 +34,18 @@ function rig() {
         markSuspect: (resource: string, reason: string) =>
           away ? Promise.reject(new Error("redis is away")) : Promise.resolve(void marked.push(`${cid} ${resource}: ${reason}`)),
         quarantine: (entry: QuarantineEntry) => Promise.resolve(void quarantined.push(entry)),
+        noteForgery: (entry: Forgery) => (away ? Promise.reject(new Error("redis is away")) : Promise.resolve(void forged.push(entry))),
       },
+      signer: testSigner(cid),
       // Only what this function calls; anything else would be a TypeError.
     }) as unknown as ClusterWiring;
   const clusters = new Map<string | undefined, ClusterWiring>(OURS.map((cid) => [cid, clusterOf(cid)]));
   const handler = createDeadDeltas({ clock, log, clusters: OURS, cluster: (cid) => clusters.get(cid) });
-  return { handler, log, clock, marked, quarantined, goAway: (is: boolean) => void (away = is) };
+  return { handler, log, clock, marked, quarantined, forged, goAway: (is: boolean) => void (away = is) };
 }
 
-const message = (fields: object): string =>
-  JSON.stringify({ v: 1, c: OURS[0], r: "pods", e: "e1", f: "7", g: 1, ln: 3, sq: 42, ...fields });
+const message = (fields: object, signedBy: string = OURS[0]): string =>
+  signedBody(signedBy, { v: 2, c: signedBy, r: "pods", e: "e1", f: "7", g: 1, ln: 3, sq: 42, ...fields });
 
 function invoke(handler: SqsHandler, ...bodies: readonly string[]) {
   const event = sqsEvent(
@@ -53,25 +57,50 @@ function invoke(handler: SqsHandler, ...bodies: readonly string[]) {
 
 it("makes the cache of the resource that the message names suspect, keeps its name, and acknowledges it", async () => {
   const { handler, log, marked, quarantined } = rig();
-  expect(await invoke(handler, message({ v: 2 }))).toEqual({ batchItemFailures: [] });
-  const why = "envelope version 2, this build reads up to 1";
+  expect(await invoke(handler, message({ v: 3 }))).toEqual({ batchItemFailures: [] });
+  const why = "envelope version 3, this build reads up to 2";
   expect(marked).toEqual([`${OURS[0]} pods: message m0 was given up: ${why}`]);
   expect(quarantined).toEqual([{ what: "m0", where: "Q1's dead-letter queue: pods", why, atMs: NOW_MS }]);
   expect(log.lines).toMatchObject([{ level: "error", fields: { messageId: "m0", cluster: OURS[0], suspect: "pods", why } }]);
 });
 
-it("makes everything suspect when neither cluster nor resource can be told", async () => {
+it("makes everything of the cluster that signed it suspect when its resource cannot be told", async () => {
   const { handler, marked, quarantined } = rig();
-  await invoke(handler, "{");
-  expect(marked.map((line) => line.split(":")[0])).toEqual(OURS.flatMap((cid) => CACHED_RESOURCES.map((resource) => `${cid} ${resource}`)));
-  expect(quarantined).toHaveLength(OURS.length);
+  await invoke(handler, signedBody(OURS[1], "{"));
+  expect(marked.map((line) => line.split(":")[0])).toEqual(CACHED_RESOURCES.map((resource) => `${OURS[1]} ${resource}`));
+  expect(quarantined).toHaveLength(1);
 });
 
-it("acknowledges what another deployment sent, and marks nothing", async () => {
-  const { handler, log, marked, quarantined } = rig();
-  expect(await invoke(handler, message({ c: "000000000000" }))).toEqual({ batchItemFailures: [] });
+it.each([
+  {
+    name: "what another deployment sent",
+    body: message({}, "000000000000"),
+    kept: 2,
+    why: "signed for a cluster that is not configured here",
+  },
+  { name: "what nobody signed", body: "{", kept: 2, why: "not a signed message" },
+  {
+    name: "what was signed for another cluster",
+    body: message({}).replace(OURS[0], OURS[1]),
+    kept: 1,
+    why: "signed with a key that this build does not know",
+  },
+])("acknowledges $name, says so, and marks nothing", async ({ body, kept, why }) => {
+  const { handler, log, marked, quarantined, forged } = rig();
+  expect(await invoke(handler, body)).toEqual({ batchItemFailures: [] });
   expect([marked, quarantined]).toEqual([[], []]);
-  expect(log.lines[0]?.fields).toMatchObject({ messageId: "m0", suspect: expect.stringContaining("none") });
+  const bytes = Buffer.byteLength(body);
+  const entry = { messageId: "m0", where: "Q1's dead-letter queue", why, bytes };
+  expect(forged).toEqual(Array.from({ length: kept }, () => ({ ...entry, atMs: NOW_MS })));
+  expect(log.lines).toMatchObject([{ level: "error", message: "forged message", fields: entry }]);
+});
+
+it("acknowledges a forged message also while the Store is away: nobody brings it back", async () => {
+  const { handler, log, forged, goAway } = rig();
+  goAway(true);
+  expect(await invoke(handler, "{")).toEqual({ batchItemFailures: [] });
+  expect(forged).toEqual([]);
+  expect(log.lines.map(({ message: text }) => text)).toContain("forged message");
 });
 
 it("leaves it in the queue while the Store is away", async () => {
@@ -86,7 +115,7 @@ it("leaves it in the queue while the Store is away", async () => {
 
 it("logs no content", async () => {
   const { handler, log } = rig();
-  await invoke(handler, message({ v: 2, items: [{ o: "a secret of nobody" }] }), "a secret of nobody");
+  await invoke(handler, message({ v: 3, items: [{ o: "a secret of nobody" }] }), "a secret of nobody");
   expect(JSON.stringify(log.lines)).not.toContain("nobody");
 });
 
