@@ -27,7 +27,7 @@ const BIN = join(ROOT, "node_modules", ".bin");
 const PARALLEL = 2;
 
 const CHECK: readonly Step[] = [
-  tests("tests", ["unit", "tooling", "conformance", "golden", "simulation"]),
+  tests("tests", ["unit", "tooling", "conformance", "golden", "attacks", "simulation"]),
   command("types", "tsc", "--noEmit"),
   command("lint", "oxlint", "--type-aware", "--deny-warnings"),
   command("architecture", "node", "infra/build/architecture.ts"),

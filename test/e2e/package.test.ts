@@ -154,6 +154,7 @@ describe("template", () => {
     for (const [name, { Properties }] of ofType("AWS::Lambda::Function")) {
       const { Variables } = Properties["Environment"] as { Variables: Record<string, unknown> };
       const documented = await readFile(join(ROOT, "shared/lambda/configuration.ts"), "utf8");
+      expect(Object.keys(Variables), name).toContain("DELTALOOP_MAC_KEY");
       for (const variable of Object.keys(Variables)) expect(documented, `${name} ${variable}`).toContain(`${variable}: `);
     }
     expect(properties("ApplyDashdeltasLambdaFunction")?.["Timeout"]).toBe(Number(DELTA_QUEUE.attributes.VisibilityTimeout) / 6);
@@ -163,8 +164,8 @@ describe("template", () => {
 
   it("holds no secret", () => {
     const text = JSON.stringify(template);
-    expect(text).toContain("{{resolve:secretsmanager:deltaloop-prod:SecretString:digestKey}}");
-    expect(text).not.toContain("local-digest-key");
+    for (const key of ["digestKey", "macKey"]) expect(text).toContain(`{{resolve:secretsmanager:deltaloop-prod:SecretString:${key}}}`);
+    for (const key of ["local-digest-key", "local-mac-key"]) expect(text).not.toContain(key);
   });
 });
 

@@ -1,0 +1,48 @@
+/**
+ * Threat: a small message that inflates to more than a function has. Who: anyone who may send to Q1 or its dead-letter queue. Before:
+ * 1.03 MB of it became 760 MB, and both functions died at 1 GiB, with every message of their batch.
+ */
+import { deflateRawSync } from "node:zlib";
+import { expect, it } from "vitest";
+import { signBody } from "../../shared/cache/signed-body.ts";
+import { testSigner } from "../support/signer.ts";
+import { CLUSTER, DISGUISES, disguises, startQ1Rig } from "./q1-rig.ts";
+
+const INFLATED_BYTES = 100 * 1024 * 1024;
+const PAYLOAD = `deflate:${deflateRawSync(Buffer.alloc(INFLATED_BYTES, " ")).toString("base64")}`;
+/** Far below what it inflates to, far above what is made of its own 135 KB. */
+const GROWTH_BYTES_MAX = INFLATED_BYTES / 3;
+
+/** Greatest growth of the process while `act` runs. Inflating is one synchronous call, so what it left behind counts. */
+async function growthOf(act: () => Promise<void>): Promise<number> {
+  const before = process.resourceUsage().maxRSS;
+  await act();
+  return (process.resourceUsage().maxRSS - before) * 1024;
+}
+
+it.each(DISGUISES)("a forged message is never inflated, $name", async ({ index }) => {
+  const rig = await startQ1Rig();
+  const body = disguises(PAYLOAD, rig.sent.at(-1)?.body ?? "")[index] ?? "";
+  expect(body.length).toBeLessThan(200_000);
+  const growth = await growthOf(async () => {
+    await rig.inject(`${CLUSTER}.pods.3`, body);
+    await rig.deadLetters.send([{ group: "g", id: "d", body }]);
+    await rig.pass(2_000);
+  });
+  expect(growth).toBeLessThan(GROWTH_BYTES_MAX);
+  expect([rig.queue.size(), rig.deadLetters.size()]).toEqual([0, 0]);
+  expect(await rig.store.forgeries()).toHaveLength(2);
+  expect(await rig.gateIsOpen()).toBe(true);
+});
+
+it("one that was signed is inflated no further than the largest that a watcher sends, set aside, and blocks nobody", async () => {
+  const rig = await startQ1Rig();
+  const body = signBody(testSigner(CLUSTER), CLUSTER, PAYLOAD);
+  const growth = await growthOf(async () => {
+    await rig.inject(`${CLUSTER}.pods.3`, body);
+    await rig.pass(2_000);
+  });
+  expect(growth).toBeLessThan(GROWTH_BYTES_MAX);
+  expect(rig.queue.size()).toBe(0);
+  expect(await rig.store.quarantined()).toMatchObject([{ where: "Q1 message", why: expect.stringContaining("larger than") }]);
+});

@@ -1,0 +1,29 @@
+/**
+ * Threat: a genuine message of one cluster is replayed as another's. Who: anyone who may read one cluster's Q1 and send to another's.
+ * Before: the cluster id was a field like any other, so one word made a foreign cluster's objects ours.
+ */
+import { expect, it } from "vitest";
+import { laneOf, LANES } from "../../shared/api/lane.ts";
+import { cachedPod } from "../support/builders.ts";
+import { payloadOf, signedBody } from "../support/signer.ts";
+import { CLUSTER, startQ1Rig } from "./q1-rig.ts";
+
+const OTHER = "0123456789ab";
+const LANE = laneOf("shop/foreign", LANES.pods);
+
+it.each([
+  { name: "as it is", disguise: (body: string) => body },
+  { name: "under our cluster id", disguise: (body: string) => body.replace(OTHER, CLUSTER) },
+  { name: "with our cluster id everywhere", disguise: (body: string) => body.replaceAll(OTHER, CLUSTER) },
+  { name: "bare, with our cluster id", disguise: (body: string) => payloadOf(body).replaceAll(OTHER, CLUSTER) },
+])("a genuine message of another cluster, $name, puts nothing into ours", async ({ disguise }) => {
+  const rig = await startQ1Rig();
+  const pod = cachedPod({ name: "foreign", resourceVersion: "900000" });
+  const item = { t: "A", key: "shop/foreign", uid: pod.uid, rv: "900000", o: pod };
+  const genuine = signedBody(OTHER, { ...rig.nextHead("pods", LANE), c: OTHER, g: 0, k: "D", items: [item] });
+  await rig.inject(`${CLUSTER}.pods.${LANE}`, disguise(genuine));
+  await rig.pass(2_000);
+  expect(rig.cached()).toEqual([]);
+  expect(rig.queue.size()).toBe(0);
+  expect(await rig.store.forgeries()).toHaveLength(1);
+});

@@ -1,0 +1,21 @@
+/**
+ * Threat: messages of a version that nobody understands stop a lane. Who: anyone who may send to Q1. Before: `{"v":2}` 22 times in
+ * the group of a lane, each tried again for minutes before it died: what came behind them waited 83 minutes.
+ */
+import { expect, it } from "vitest";
+import { laneOf, LANES } from "../../shared/api/lane.ts";
+import { CLUSTER, DISGUISES, disguises, startQ1Rig } from "./q1-rig.ts";
+
+it.each(DISGUISES)("a lane goes on behind 22 forged messages of a newer version, $name", async ({ index }) => {
+  const rig = await startQ1Rig();
+  const group = `${CLUSTER}.pods.${laneOf("shop/behind", LANES.pods)}`;
+  const body = disguises('{"v":3}', rig.sent.at(-1)?.body ?? "")[index] ?? "";
+  for (let i = 0; i < 22; i++) await rig.inject(group, body);
+  await rig.createPod("behind");
+  await rig.pass(3_000);
+  expect(rig.cached()).toEqual(["shop/behind"]);
+  expect(rig.queue.size()).toBe(0);
+  expect(await rig.gateIsOpen()).toBe(true);
+  expect(await rig.store.forgeries()).toHaveLength(22);
+  expect(rig.log.lines.filter(({ level, message }) => level === "error" && message === "forged message")).toHaveLength(22);
+});

@@ -1,0 +1,144 @@
+/**
+ * The whole system on memory adapters: an API server, the watcher, and the deployed handlers behind Q1, its dead-letter queue and the
+ * doorbells. The attacker holds `sqs:SendMessage` on Q1 and on the dead-letter queue, has seen genuine messages, and has no key.
+ */
+import { functionHandlers } from "../../cli/functions.ts";
+import { createVirtualClock } from "../../shared/adapters/memory/clock.ts";
+import { createMemoryData } from "../../shared/adapters/memory/data.ts";
+import { createMemoryDeltaQueue } from "../../shared/adapters/memory/delta-queue.ts";
+import { createMemoryDoorbells } from "../../shared/adapters/memory/doorbells.ts";
+import { createSeededRandom } from "../../shared/adapters/memory/random.ts";
+import { createMemoryStore } from "../../shared/adapters/memory/store.ts";
+import { createDigester } from "../../shared/api/digest.ts";
+import { SIGNATURE_CHARACTERS } from "../../shared/api/signer.ts";
+import type { CachedResource } from "../../shared/api/resources.ts";
+import { cacheIdentity } from "../../shared/cache/identity.ts";
+import { acquireLease } from "../../shared/cache/lease.ts";
+import { runWatcher } from "../../shared/cache/watcher.ts";
+import { createWriteGateway } from "../../shared/controller/write-gateway.ts";
+import { createApiServer } from "../../shared/local/api-server/api-server.ts";
+import { startFunctionHost } from "../../shared/local/function-host.ts";
+import type { QueueEntry } from "../../shared/ports/delta-queue.ts";
+import { createSimulatedKube } from "../simulation/kube.ts";
+import { envelopeOf, testSigner } from "../support/signer.ts";
+import { recordingLog } from "../unit/recording-log.ts";
+
+export const CLUSTER = "5d3f00aa11bb";
+/** FIFO: after so long without a message the fence is raised. */
+const HOLE_RELIST_MS = 60_000;
+
+/** Everything listed, all gates open. */
+export async function startQ1Rig() {
+  const clock = createVirtualClock(Date.UTC(2026, 2, 1));
+  const random = createSeededRandom(1);
+  const server = createApiServer({ clock, random: createSeededRandom(2) });
+  const data = createMemoryData();
+  const digester = createDigester("a digest key of tests");
+  const identity = cacheIdentity(digester);
+  const signer = testSigner(CLUSTER);
+  const store = createMemoryStore({ deployment: "test", cluster: CLUSTER, identity, holeLimitMs: 2_000, clock }, data);
+  const queue = createMemoryDeltaQueue({ clock, random });
+  const deadLetters = createMemoryDeltaQueue({ clock, random });
+  const doorbells = createMemoryDoorbells({ clock, random, cluster: CLUSTER });
+  const log = recordingLog();
+  const kube = (component: string) => createSimulatedKube({ server, clock, random, component, faults: () => ({ api: 0, watch: 0 }) });
+  const sent: QueueEntry[] = [];
+  const writes: string[] = [];
+  server.onRequest(({ userAgent, verb, resource, name }) => {
+    if (userAgent.includes("replicaset") && verb !== "get" && verb !== "list") writes.push(`${verb} ${resource} ${name}`);
+  });
+
+  const watcherKube = kube("watcher");
+  const lease = { namespace: "kube-system", name: "deltaloop-watcher", identity: "one" };
+  const tee = { send: (entries: readonly QueueEntry[]) => (sent.push(...entries), queue.send(entries)) };
+  void runWatcher(
+    {
+      kube: watcherKube,
+      store,
+      queue: tee,
+      doorbells,
+      clock,
+      random,
+      digester,
+      signer,
+      log,
+      lead: (signal) => acquireLease({ reader: watcherKube, writer: watcherKube, clock, random, log }, lease, signal),
+    },
+    { cluster: CLUSTER, clusterUid: "cluster", identity, holeRelistMs: HOLE_RELIST_MS },
+    new AbortController().signal,
+  );
+  const handlers = functionHandlers((name) => {
+    const api = kube(name);
+    const cluster = {
+      store,
+      signer,
+      doorbells,
+      reader: api,
+      gateway: (controller: Parameters<typeof createWriteGateway>[1]) => createWriteGateway(api, controller, "act"),
+    };
+    return { clock, random, log, digester, clusters: [CLUSTER], cluster: (asked) => (asked === CLUSTER ? cluster : undefined) };
+  });
+  startFunctionHost({ sources: { deltas: queue, deadDeltas: deadLetters, doorbells: doorbells.sources }, handlers, clock, log });
+
+  const create = async (path: string, body: object): Promise<void> => {
+    const { status } = await server.request({ method: "POST", path, body: JSON.stringify(body) });
+    if (status !== 201) throw new Error(`POST ${path}: ${status}`);
+  };
+  await create("/api/v1/namespaces", { metadata: { name: "shop" } });
+  const pods = () => data.epoch?.resources.get("pods");
+  const rig = {
+    clock,
+    log,
+    store,
+    queue,
+    deadLetters,
+    handlers,
+    /** What the watcher has sent: the attacker has seen it. */
+    sent,
+    /** What the ReplicaSet controller asked of the API server, reads aside. */
+    writes,
+    fence: () => pods()?.fence ?? "",
+    watermarks: () => (pods()?.lanes ?? []).map(({ watermark }) => watermark),
+    cached: (resource: CachedResource = "pods") =>
+      (data.epoch?.resources.get(resource)?.lanes ?? []).flatMap(({ rows }) => [...rows.keys()]).toSorted(),
+    gateIsOpen: async () => (await store.gate("replicaset")).open,
+    createPod: (name: string) =>
+      create("/api/v1/namespaces/shop/pods", {
+        metadata: { name, labels: { app: "vault" } },
+        spec: { containers: [{ name: "c", image: "i" }] },
+      }),
+    get: async (path: string) => (await server.request({ method: "GET", path })).status,
+    pass: async (ms: number) => {
+      for (let left = ms; left > 0; left -= 250) await clock.advance(Math.min(left, 250));
+    },
+    /** The head of the message that would come next in the lane of `resource`. */
+    nextHead: (resource: CachedResource, lane: number) => {
+      const last = sent
+        .map(({ body }) => envelopeOf(body))
+        .findLast(({ r, ln, f }) => r === resource && ln === lane && f === rig.fenceOf(resource));
+      if (!last) throw new Error(`nothing was sent to lane ${lane} of ${resource}`);
+      const { v, c, r, e, f, ln, sq } = last;
+      return { v, c, r, e, f, ln, sq: sq + 1, ts: clock.now() };
+    },
+    fenceOf: (resource: CachedResource) => data.epoch?.resources.get(resource)?.fence ?? "",
+    /** A message into Q1, as any writer can send it. */
+    inject: (group: string, body: string, id = `injected-${++injected}`) => queue.send([{ group, id, body }]),
+  };
+  let injected = 0;
+  await rig.pass(3_000);
+  if (!(await rig.gateIsOpen())) throw new Error("the gate is shut");
+  return rig;
+}
+
+/** What whoever has no key can make of a text: bare, in a frame, and with a signature that was good for another text. */
+export function disguises(text: string, genuine: string): readonly string[] {
+  const signature = genuine.slice(CLUSTER.length + 1, CLUSTER.length + 1 + SIGNATURE_CHARACTERS);
+  return [text, `${CLUSTER}.${"A".repeat(SIGNATURE_CHARACTERS)}.${text}`, `${CLUSTER}.${signature}.${text}`];
+}
+
+/** Where in `disguises` each of them stands, for tables. */
+export const DISGUISES = [
+  { name: "bare", index: 0 },
+  { name: "with a signature that was guessed", index: 1 },
+  { name: "with the signature of another message", index: 2 },
+] as const;
