@@ -193,12 +193,13 @@ export class LaneSender implements DeltaSink {
     if (lane.open && (lane.open.kind !== kind || lane.open.generation !== generation)) this.#close(lane);
     const place = lane.open?.places.get(item.key);
     if (lane.open && place) {
-      if (place.uid === item.uid && place.type !== "D" && item.type !== "D") {
-        lane.open.bytes += text.length - (lane.open.items[place.index]?.length ?? 0);
+      const bytes = lane.open.bytes + text.length - (lane.open.items[place.index]?.length ?? 0);
+      if (place.uid === item.uid && place.type !== "D" && item.type !== "D" && bytes <= PACK_BYTES_MAX) {
+        lane.open.bytes = bytes;
         lane.open.items[place.index] = text;
         return;
       }
-      this.#close(lane); // S4; and a call of the applier takes a key once
+      this.#close(lane); // S4, or it has grown too large; and a call of the applier takes a key once
     }
     if (lane.open && lane.open.bytes + text.length > PACK_BYTES_MAX) this.#close(lane);
     lane.open ??= { kind, generation, items: [], places: new Map(), bytes: 0 };

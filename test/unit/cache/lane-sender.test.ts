@@ -243,3 +243,13 @@ test("a body is signed for its cluster: what the sender of another one sends, no
   expect(decodeEnvelope(body, () => testSigner("c2"))).toMatchObject({ kind: "forged" });
   expect(decodeEnvelope(body.replace(/^c1/, "c2"), testSigner)).toMatchObject({ kind: "forged" });
 });
+
+test("[informer T25] newer states that replace older ones do not fill a pack beyond its size", async () => {
+  const { clock, sender, batches } = setUp();
+  for (let i = 0; i < 20; i++) sender.live(item(`p${i}`, i + 1));
+  for (let i = 0; i < 20; i++) sender.live(item(`p${i}`, i + 101, { bytes: 150 * 1024 }));
+  await clock.runUntilIdle();
+  const packs = batches.flat().map(({ body }) => envelopeOf(body));
+  for (const pack of packs) expect(JSON.stringify(pack).length).toBeLessThan(201 * 1024);
+  expect(packs.flatMap((pack) => ("items" in pack ? pack.items.map(({ rv }) => Number(rv)) : [])).at(-1)).toBe(120);
+});
