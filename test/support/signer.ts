@@ -7,8 +7,13 @@ import { encodePackText, packText } from "../../shared/cache/pack-codec.ts";
 import { signBody } from "../../shared/cache/signed-body.ts";
 
 export function testSigner(cluster: string): Signer {
-  return createSigner(["the MAC key of the tests"], cluster);
+  const signer = signers.get(cluster) ?? createSigner(["the MAC key of the tests"], cluster);
+  signers.set(cluster, signer);
+  return signer;
 }
+
+/** Deriving keys takes longer than a test should wait for each message. */
+const signers = new Map<string, Signer>();
 
 /** The body of a message as the watcher of `cluster` sends it: `fields` are the envelope's, in JSON or as an object. */
 export function signedBody(cluster: string, fields: object | string): string {
