@@ -21,6 +21,12 @@ export interface ContractRow {
   readonly subresource?: "status";
   /** Patches only. */
   readonly type?: PatchType;
+  /**
+   * What the call's object is to the run's owner (shared/controller/run-binding.ts): `self` the owner itself, `new` made for it
+   * and controlled by it, `owned` controlled by it already, `orphan` controlled by nobody yet, `released` controlled by it so
+   * far, `event` an Event about it.
+   */
+  readonly of: "self" | "new" | "owned" | "orphan" | "released" | "event";
   /** Must be there; a text must not be empty. `null` (drop this field) counts as there. */
   readonly require: readonly string[];
   readonly values?: Readonly<Record<string, string | boolean>>;
@@ -41,7 +47,16 @@ const IS_CONTROLLER = { [`${ONE_OWNER}/controller`]: true, [`${ONE_OWNER}/blockO
 
 function adopt(resource: "pods" | "replicasets"): ContractRow {
   const paths = ["/metadata/uid", ...CONTROLLER_REFERENCE];
-  return { what: `adopt ${resource}`, verb: "patch", resource, type: STRATEGIC, require: paths, values: IS_CONTROLLER, allow: paths };
+  return {
+    what: `adopt ${resource}`,
+    verb: "patch",
+    resource,
+    type: STRATEGIC,
+    of: "orphan",
+    require: paths,
+    values: IS_CONTROLLER,
+    allow: paths,
+  };
 }
 
 function release(resource: "pods" | "replicasets"): ContractRow {
@@ -51,6 +66,7 @@ function release(resource: "pods" | "replicasets"): ContractRow {
     verb: "patch",
     resource,
     type: STRATEGIC,
+    of: "released",
     require: paths,
     values: { [`${ONE_OWNER}/$patch`]: "delete" },
     allow: paths,
@@ -66,6 +82,7 @@ function status(resource: Resource, fields: readonly string[], more: readonly st
     resource,
     subresource: "status",
     type: MERGE,
+    of: "self",
     require: paths,
     allow: [...paths, ...more],
   };
@@ -75,6 +92,7 @@ const CREATE_EVENT: ContractRow = {
   what: "create an Event",
   verb: "create",
   resource: "events",
+  of: "event",
   require: ["/metadata/name", "/involvedObject/uid", "/reason", "/type"],
   allow: [
     "/apiVersion",
@@ -97,6 +115,7 @@ const CREATE_POD: ContractRow = {
   what: "create a pod",
   verb: "create",
   resource: "pods",
+  of: "new",
   require: ["/metadata/name", "/metadata/generateName", "/metadata/labels", ...CONTROLLER_REFERENCE],
   values: IS_CONTROLLER,
   allow: [
@@ -112,7 +131,7 @@ const CREATE_POD: ContractRow = {
   ],
 };
 
-const DELETE_POD: ContractRow = { what: "delete a pod", verb: "delete", resource: "pods", require: ["/uid"], allow: ["/uid"] };
+const DELETE_POD: ContractRow = { what: "delete a pod", verb: "delete", resource: "pods", of: "owned", require: ["/uid"], allow: ["/uid"] };
 
 const REPLICA_COUNTERS = ["replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas"];
 
@@ -139,6 +158,7 @@ export const CONTRACT: { readonly [C in Controller]: readonly ContractRow[] } = 
       what: "create a ReplicaSet",
       verb: "create",
       resource: "replicasets",
+      of: "new",
       require: ["/metadata/name", "/metadata/labels", "/spec/replicas", "/spec/selector", "/spec/template", ...CONTROLLER_REFERENCE],
       values: IS_CONTROLLER,
       allow: [
@@ -160,6 +180,7 @@ export const CONTRACT: { readonly [C in Controller]: readonly ContractRow[] } = 
       verb: "patch",
       resource: "replicasets",
       type: MERGE,
+      of: "owned",
       require: IDENTITY,
       allow: [...IDENTITY, "/spec/replicas", "/spec/minReadySeconds", "/metadata/annotations"],
     },
@@ -167,6 +188,7 @@ export const CONTRACT: { readonly [C in Controller]: readonly ContractRow[] } = 
       what: "delete a ReplicaSet",
       verb: "delete",
       resource: "replicasets",
+      of: "owned",
       require: ["/uid", "/resourceVersion"],
       allow: ["/uid", "/resourceVersion"],
     },

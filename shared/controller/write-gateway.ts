@@ -1,42 +1,54 @@
-/** The write gateway (contract in gateway.ts): a contract in front of a KubeWriter. */
+/** The write gateway (contract in gateway.ts): a contract and the run's owner in front of a KubeWriter. */
 import type { Controller } from "../api/resources.ts";
 import type { KubeObject } from "../api/wire.ts";
 import { TerminalError } from "../ports/errors.ts";
-import type { CreateRequest, DeleteRequest, KubeWriter, PatchRequest } from "../ports/kube.ts";
+import type { KubeWriter } from "../ports/kube.ts";
 import { CONTRACT } from "./contract.ts";
 import type { ContractRow } from "./contract.ts";
-import type { Answer, WriteGateway } from "./gateway.ts";
+import type { Answer, RunOwner, WriteGateway } from "./gateway.ts";
 import { strayPointer, valueAt } from "./json-pointer.ts";
+import { bindingProblem } from "./run-binding.ts";
+import type { BoundCall } from "./run-binding.ts";
 
 export function createWriteGateway(writer: KubeWriter, controller: Controller, mode: WriteGateway["mode"]): WriteGateway {
-  const rows = CONTRACT[controller];
-  const send = async (request: Asked, call: () => Promise<KubeObject | undefined>): Promise<Answer> => {
-    admit(controller, rows, request);
-    if (mode === "shadow") return { kind: "notSent" };
-    return { kind: "stored", object: await call() };
-  };
   return {
     mode,
-    create: (request: CreateRequest) => send({ verb: "create", ...request }, () => writer.create(request)),
-    patch: (request: PatchRequest) => send({ verb: "patch", ...request }, () => writer.patch(request)),
-    delete: (request: DeleteRequest) => send({ verb: "delete", ...request, body: request.preconditions }, () => writer.delete(request)),
+    forRun: (owner) => {
+      const send = async (call: Asked, execute: () => Promise<KubeObject | undefined>): Promise<Answer> => {
+        admit(controller, owner, call);
+        if (mode === "shadow") return { kind: "notSent" };
+        return { kind: "stored", object: await execute() };
+      };
+      return {
+        create: (request) => send({ verb: "create", ...request }, () => writer.create(request)),
+        patch: (request, row) => send({ verb: "patch", ...request, row }, () => writer.patch(request)),
+        delete: (request, row) => send({ verb: "delete", ...request, body: request.preconditions, row }, () => writer.delete(request)),
+      };
+    },
   };
 }
 
-interface Asked extends Pick<ContractRow, "verb" | "resource" | "subresource" | "type"> {
-  readonly body: object;
-}
+interface Asked extends Pick<ContractRow, "verb" | "resource" | "subresource" | "type">, BoundCall {}
 
 /** @throws {TerminalError} naming the first broken rule; paths and names only, never a value. */
-function admit(controller: Controller, rows: readonly ContractRow[], request: Asked): void {
-  const { verb, resource, subresource, type, body } = request;
-  const candidates = rows.filter(
+function admit(controller: Controller, owner: RunOwner, call: Asked): void {
+  const { verb, resource, subresource, type, body } = call;
+  const target = `${verb} ${resource}${subresource === undefined ? "" : `/${subresource}`}${type === undefined ? "" : ` (${type})`}`;
+  const candidates = CONTRACT[controller].filter(
     (row) => row.verb === verb && row.resource === resource && row.subresource === subresource && row.type === type,
   );
   const problems = candidates.map((row) => problemOf(row, body));
-  if (problems.some((problem) => problem === undefined)) return;
-  const target = `${verb} ${resource}${subresource === undefined ? "" : `/${subresource}`}${type === undefined ? "" : ` (${type})`}`;
-  throw new TerminalError(`the contract of ${controller} does not allow ${target}${problems.length > 0 ? `: ${problems.join("; ")}` : ""}`);
+  const contract = candidates.find((_, i) => problems[i] === undefined);
+  if (contract === undefined)
+    throw new TerminalError(
+      `the contract of ${controller} does not allow ${target}${problems.length > 0 ? `: ${problems.join("; ")}` : ""}`,
+    );
+  const problem = bindingProblem(contract, controller, owner, call);
+  if (problem === undefined) return;
+  const { namespace, name } = owner;
+  throw new TerminalError(
+    `a run of ${controller} ${namespace}/${name} may not ${target}${call.name === undefined ? "" : ` ${call.namespace}/${call.name}`}: ${problem}`,
+  );
 }
 
 function problemOf(row: ContractRow, body: object): string | undefined {

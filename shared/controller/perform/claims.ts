@@ -8,7 +8,7 @@ import { LeaseEndsError, aggregate, toError } from "../errors.ts";
 import type { Performed, StoredResult, WriteOf, WriteResult } from "../performed.ts";
 import type { Run, SyncPorts } from "../run.ts";
 import { adoptionProblem, liveOwner } from "./live-owner.ts";
-import { save, storedObject } from "./session.ts";
+import { runGateway, save, seenRow, storedObject } from "./session.ts";
 
 export type ClaimWrite = WriteOf<"Adopt"> | WriteOf<"Release">;
 
@@ -23,7 +23,9 @@ export async function claim(ports: SyncPorts, run: Run, writes: readonly ClaimWr
   const problem = adoption && adoptionProblem(await liveOwner(ports, run, adoption.owner), adoption.owner);
   if (!run.mayWrite()) throw new LeaseEndsError();
   const outcomes = await Promise.all(
-    writes.map(async (write) => (write.kind === "Adopt" && problem !== undefined ? refusal(write, problem) : patchOwner(ports, write))),
+    writes.map(async (write) =>
+      write.kind === "Adopt" && problem !== undefined ? refusal(write, problem) : patchOwner(ports, run, write),
+    ),
   );
   const resource = writes[0]?.resource ?? "pods";
   const objects = outcomes.flatMap((outcome) => (outcome.kind === "patched" ? [outcome.object] : []));
@@ -45,9 +47,9 @@ function refusal({ resource, owner, name, uid }: ClaimWrite, cause: string): Out
   return { kind: "failed", error: new Error(`can't adopt ${RESOURCES[resource].kind} ${owner.namespace}/${name} (${uid}): ${cause}`) };
 }
 
-async function patchOwner(ports: SyncPorts, write: ClaimWrite): Promise<Outcome> {
+async function patchOwner(ports: SyncPorts, run: Run, write: ClaimWrite): Promise<Outcome> {
   try {
-    const object = storedObject(await ports.gateway.patch(claimPatch(write)));
+    const object = storedObject(await runGateway(ports, run).patch(claimPatch(write), seenRow(run, write.owner.namespace, write)));
     return object ? { kind: "patched", object } : { kind: "failed", error: new Error("a patch was answered without an object") };
   } catch (thrown) {
     const error = toError(thrown);

@@ -13,7 +13,7 @@ import type { Sealed } from "../sealed.ts";
 import { slowStartBatches } from "../slow-start.ts";
 import type { EventNote } from "../writes.ts";
 import { liveOwner, standing } from "./live-owner.ts";
-import { emitEvents, save, sessionOf, storedObject } from "./session.ts";
+import { emitEvents, runGateway, save, sessionOf, storedObject } from "./session.ts";
 
 type CreateOutcome =
   | { readonly kind: "created"; readonly object: KubeObject }
@@ -68,7 +68,7 @@ export async function createPods(ports: SyncPorts, run: Run, write: WriteOf<"Cre
     const batch = ops.slice(tried, tried + size);
     tried += size;
     // Bodies are made batch by batch: 500 of them at once would only wait.
-    const outcomes = await Promise.all(batch.map((op) => createPod(ports, owner, op, bodyOf(op) as Sealed<object>))); // the probe was valid, and they differ by name alone
+    const outcomes = await Promise.all(batch.map((op) => createPod(ports, run, { owner, op, body: bodyOf(op) as Sealed<object> }))); // the probe was valid, and they differ by name alone
     created += outcomes.filter((outcome) => outcome.kind === "created" || outcome.kind === "namespaceTerminating").length;
     error = outcomes.flatMap((outcome) => ("error" in outcome ? [outcome.error] : []))[0];
     events.push(emitEvents(ports, run, owner, outcomes.flatMap(createNotes)));
@@ -85,13 +85,12 @@ export async function createPods(ports: SyncPorts, run: Run, write: WriteOf<"Cre
 
 async function createPod(
   ports: SyncPorts,
-  owner: WriteOf<"CreatePods">["owner"],
-  op: CreateOp,
-  body: Sealed<object>,
+  run: Run,
+  { owner, op, body }: { readonly owner: WriteOf<"CreatePods">["owner"]; readonly op: CreateOp; readonly body: Sealed<object> },
 ): Promise<CreateOutcome> {
   const { name } = op;
   try {
-    const object = storedObject(await ports.gateway.create({ resource: "pods", namespace: owner.namespace, body: body.open() }));
+    const object = storedObject(await runGateway(ports, run).create({ resource: "pods", namespace: owner.namespace, body: body.open() }));
     // An API server answers a create with the object; without one we know as little as without an answer.
     return object ? { kind: "created", object } : { kind: "unanswered", error: new Error("a create was answered without an object") };
   } catch (thrown) {

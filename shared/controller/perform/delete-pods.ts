@@ -7,7 +7,7 @@ import { LeaseEndsError, StolenError, toError } from "../errors.ts";
 import type { Performed, WriteOf, WriteResult } from "../performed.ts";
 import type { Run, SyncPorts } from "../run.ts";
 import type { EventNote } from "../writes.ts";
-import { emitEvents, save, storedObject } from "./session.ts";
+import { emitEvents, runGateway, save, seenRow, storedObject } from "./session.ts";
 
 /** All at once, without slow start; ≤ 500 by the decision's own burst limit. */
 export async function deletePods(ports: SyncPorts, run: Run, writes: readonly WriteOf<"DeletePod">[]): Promise<Performed> {
@@ -20,7 +20,7 @@ export async function deletePods(ports: SyncPorts, run: Run, writes: readonly Wr
     await save(ports, run, { resource: "pods", lower: intents.map(({ id }) => id) });
     throw new LeaseEndsError();
   }
-  const outcomes = await Promise.all(writes.map((write) => deletePod(ports, write)));
+  const outcomes = await Promise.all(writes.map((write) => deletePod(ports, run, write)));
   const events = emitEvents(
     ports,
     run,
@@ -51,9 +51,10 @@ type DeleteOutcome =
   | { readonly kind: "gone"; readonly error: Error }
   | { readonly kind: "refused" | "unanswered"; readonly error: Error; readonly text: string };
 
-async function deletePod(ports: SyncPorts, { owner, name, uid }: WriteOf<"DeletePod">): Promise<DeleteOutcome> {
+async function deletePod(ports: SyncPorts, run: Run, { owner, name, uid }: WriteOf<"DeletePod">): Promise<DeleteOutcome> {
   try {
-    const answer = await ports.gateway.delete({ resource: "pods", namespace: owner.namespace, name, preconditions: { uid } });
+    const request = { resource: "pods", namespace: owner.namespace, name, preconditions: { uid } } as const;
+    const answer = await runGateway(ports, run).delete(request, seenRow(run, owner.namespace, { name, uid }));
     return { kind: "deleted", object: storedObject(answer) };
   } catch (thrown) {
     const cause = toError(thrown);

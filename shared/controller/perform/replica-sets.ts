@@ -7,7 +7,7 @@ import { LeaseEndsError, toError } from "../errors.ts";
 import type { PerformOptions, Performed, WriteOf, WriteResult } from "../performed.ts";
 import type { Run, SyncPorts } from "../run.ts";
 import { liveOwner, standing } from "./live-owner.ts";
-import { save, storedObject } from "./session.ts";
+import { runGateway, save, seenRow, storedObject } from "./session.ts";
 
 const resource = "replicasets";
 
@@ -30,7 +30,11 @@ export async function createReplicaSet(
   if (stand.kind === "failed") throw stand.error;
   if (!run.mayWrite()) throw new LeaseEndsError();
   try {
-    const answer = await ports.gateway.create({ resource, namespace: owner.namespace, body: build(stand.live.open(), write).open() });
+    const answer = await runGateway(ports, run).create({
+      resource,
+      namespace: owner.namespace,
+      body: build(stand.live.open(), write).open(),
+    });
     return outcome(await stored(ports, run, storedObject(answer), [objectKey(owner.namespace, name)]));
   } catch (thrown) {
     const error = toError(thrown);
@@ -56,7 +60,8 @@ export async function patchReplicaSet(ports: SyncPorts, run: Run, write: WriteOf
   const spec = { ...(replicas !== undefined && { replicas }), ...(minReadySeconds !== undefined && { minReadySeconds }) };
   const body = { metadata: { uid, resourceVersion, ...(annotations && { annotations }) }, ...(Object.keys(spec).length > 0 && { spec }) };
   try {
-    const answer = await ports.gateway.patch({ resource, namespace: owner.namespace, name, type: "application/merge-patch+json", body });
+    const request = { resource, namespace: owner.namespace, name, type: "application/merge-patch+json", body } as const;
+    const answer = await runGateway(ports, run).patch(request, seenRow(run, owner.namespace, { name, uid }));
     return outcome(await stored(ports, run, storedObject(answer)));
   } catch (thrown) {
     const error = toError(thrown);
@@ -87,9 +92,8 @@ export async function deleteReplicaSet(
   if (!run.mayWrite()) throw new LeaseEndsError();
   const gone = [{ key: objectKey(owner.namespace, name), uid }];
   try {
-    const object = storedObject(
-      await ports.gateway.delete({ resource, namespace: owner.namespace, name, preconditions: { uid, resourceVersion } }),
-    );
+    const request = { resource, namespace: owner.namespace, name, preconditions: { uid, resourceVersion } } as const;
+    const object = storedObject(await runGateway(ports, run).delete(request, seenRow(run, owner.namespace, { name, uid })));
     // With a deletionTimestamp it waits for its finalizers; without, the answer is its last state.
     if (object?.metadata.deletionTimestamp !== undefined) await save(ports, run, { resource, objects: [object] });
     else await save(ports, run, { resource, gone });

@@ -1,19 +1,22 @@
 /** What perform() remembers from call to call within one run, and the two things every part of it does with answers. */
 import type { Cached } from "../../api/cached.ts";
 import { ownerOfCached } from "../../api/owner-id.ts";
-import { CONTROLLER_INFO, objectKey } from "../../api/resources.ts";
+import { controllerRef } from "../../api/owner-references.ts";
+import { CONTROLLER_INFO, objectKey, splitKey } from "../../api/resources.ts";
 import type { CachedResource, ObjectKey } from "../../api/resources.ts";
 import type { KubeObject } from "../../api/wire.ts";
 import { writeThrough } from "../../cache/write-through.ts";
 import type { Row, WriteThrough } from "../../ports/store.ts";
 import { describeError, toError } from "../errors.ts";
 import { EVENTS_PER_SYNC_MAX, eventBody } from "../events.ts";
-import type { Answer } from "../gateway.ts";
+import type { Answer, RunGateway, SeenRow } from "../gateway.ts";
 import type { Run, SyncPorts } from "../run.ts";
 import type { EventNote, Owner } from "../writes.ts";
 import type { LiveOwner } from "./live-owner.ts";
 
 export interface Session {
+  /** The door for this run's owner. */
+  gateway?: RunGateway;
   /** The one live read of the owner. */
   live?: Promise<LiveOwner>;
   /** Pod names drawn so far. */
@@ -43,6 +46,32 @@ function newSession({ controller, snapshot }: Run): Session {
       [dependents, new Map<ObjectKey, Row | undefined>(rows.map((row) => [row.key, row]))],
     ]),
   };
+}
+
+/** The only way to a mutating call: through a gateway that is bound to the owner whose key was taken. */
+export function runGateway(ports: Pick<SyncPorts, "gateway">, run: Run): RunGateway {
+  const session = sessionOf(run);
+  return (session.gateway ??= ports.gateway.forRun({ ...splitKey(run.key), uid: run.snapshot.primary?.uid ?? "" }));
+}
+
+/**
+ * The dependent of that key and uid as this run has seen it last: in its own answers, else in its snapshot. A decision may still
+ * mean the object of the snapshot after an answer brought another one of that name; the API server then refuses it by its uid.
+ */
+export function seenRow(run: Run, namespace: string, { name, uid }: { readonly name: string; readonly uid: string }): SeenRow | undefined {
+  const { snapshot, controller } = run;
+  const key = objectKey(namespace, name);
+  const known = sessionOf(run).known.get(CONTROLLER_INFO[controller].dependents)?.get(key);
+  const isMeant = (row: Row): boolean => row.key === key && row.uid === uid;
+  const row = known && isMeant(known) ? known : (snapshot.dependents.find(isMeant) ?? snapshot.orphans.find(isMeant));
+  return row && seenAs(row.object);
+}
+
+function seenAs(object: Cached): SeenRow {
+  const isPod = !("metadata" in object);
+  const { namespace, name, uid } = isPod ? object : object.metadata;
+  const controller = isPod ? object.owner : controllerRef(object.metadata);
+  return { namespace, name, uid, ...(controller && { controller }) };
 }
 
 export interface AnswersOf<R extends CachedResource> {
@@ -97,7 +126,7 @@ export async function emitEvents(ports: SyncPorts, run: Run, owner: Owner, notes
       ...(snapshot.primary && { resourceVersion: snapshot.primary.rv }),
     };
     try {
-      await ports.gateway.create({ resource: "events", namespace: owner.namespace, body: eventBody(note, context) });
+      await runGateway(ports, run).create({ resource: "events", namespace: owner.namespace, body: eventBody(note, context) });
     } catch (error) {
       ports.log.warn("event not written", { key, reason: note.reason, error: describeError(toError(error)) });
     }

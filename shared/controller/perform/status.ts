@@ -7,7 +7,7 @@ import type { PatchRequest } from "../../ports/kube.ts";
 import { LeaseEndsError, toError } from "../errors.ts";
 import type { PerformOptions, Performed, StoredResult, WriteOf } from "../performed.ts";
 import type { Run, SyncPorts } from "../run.ts";
-import { save, storedObject } from "./session.ts";
+import { runGateway, save, storedObject } from "./session.ts";
 
 type UpdateStatus = WriteOf<"UpdateStatus">;
 
@@ -61,7 +61,7 @@ async function patchStatus(ports: SyncPorts, run: Run, write: UpdateStatus): Pro
   if (!run.mayWrite()) throw new LeaseEndsError();
   let object: KubeObject | undefined;
   try {
-    object = storedObject(await ports.gateway.patch(statusPatch(write)));
+    object = storedObject(await runGateway(ports, run).patch(statusPatch(write)));
   } catch (error) {
     return toError(error);
   }

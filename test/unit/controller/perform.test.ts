@@ -2,6 +2,8 @@
 import { describe, expect, it } from "vitest";
 import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
 import { createDigester } from "../../../shared/api/digest.ts";
+import { ownerReferenceTo } from "../../../shared/api/owner-references.ts";
+import { RESOURCES } from "../../../shared/api/resources.ts";
 import { strip } from "../../../shared/api/strip.ts";
 import { LeaseEndsError, aggregate, describeError } from "../../../shared/controller/errors.ts";
 import { perform } from "../../../shared/controller/perform.ts";
@@ -11,7 +13,7 @@ import { Sealed } from "../../../shared/controller/sealed.ts";
 import { createWriteGateway } from "../../../shared/controller/write-gateway.ts";
 import type { Owner, Write } from "../../../shared/controller/writes.ts";
 import { KubeApiError, isNotFound } from "../../../shared/ports/errors.ts";
-import type { WriteThrough } from "../../../shared/ports/store.ts";
+import type { Row, WriteThrough } from "../../../shared/ports/store.ts";
 import { FakeApi, refusal, replicaSet } from "../replicaset/fake-api.ts";
 
 const owner: Owner = { resource: "deployments", namespace: "shop", name: "d", uid: "d-1" };
@@ -24,6 +26,7 @@ class Scene {
   readonly run: Run;
   readonly ports: SyncPorts;
   mayWrite = true;
+  readonly #dependents: Row[] = [];
 
   constructor() {
     const rs = replicaSet();
@@ -32,7 +35,7 @@ class Scene {
     const object = strip("deployments", live, digester);
     const snapshot = {
       primary: { key: "shop/d", uid: "d-1", rv: live.metadata.resourceVersion, gone: false, object },
-      dependents: [],
+      dependents: this.#dependents,
       orphans: [],
       intents: [],
       failures: 0,
@@ -62,6 +65,14 @@ class Scene {
     return perform(this.ports, this.run, writes, options);
   }
 
+  /** The snapshot shows a ReplicaSet, `d`'s own unless it is an orphan: what a decision means it has seen. */
+  see(name: string, uid: string, controller: "d" | "nobody" = "d"): void {
+    const ownerReferences = controller === "d" ? [ownerReferenceTo(RESOURCES.deployments, { metadata: { name: "d", uid: "d-1" } })] : [];
+    const { metadata, ...rest } = replicaSet({ name, uid, ownerReferences });
+    const seen = { ...rest, metadata: { ...metadata, namespace: "shop", resourceVersion: "1" } };
+    this.#dependents.push({ key: `shop/${name}`, uid, rv: "1", gone: false, object: strip("replicasets", seen, digester) });
+  }
+
   get rv(): string {
     return this.api.find("replicasets", "web").metadata.resourceVersion;
   }
@@ -72,11 +83,15 @@ class Scene {
   }
 
   patch(fields: Partial<WriteOf<"PatchReplicaSet">> = {}): WriteOf<"PatchReplicaSet"> {
-    return { kind: "PatchReplicaSet", owner, name: "web", uid: "rs-1", resourceVersion: this.rv, replicas: 5, ...fields };
+    const { name = "web", uid = "rs-1" } = fields;
+    this.see(name, uid);
+    return { kind: "PatchReplicaSet", owner, name, uid, resourceVersion: this.rv, replicas: 5, ...fields };
   }
 
   remove(fields: Partial<WriteOf<"DeleteReplicaSet">> = {}): WriteOf<"DeleteReplicaSet"> {
-    return { kind: "DeleteReplicaSet", owner, name: "web", uid: "rs-1", resourceVersion: this.rv, ...fields };
+    const { name = "web", uid = "rs-1" } = fields;
+    this.see(name, uid);
+    return { kind: "DeleteReplicaSet", owner, name, uid, resourceVersion: this.rv, ...fields };
   }
 
   create(fields: Partial<WriteOf<"CreateReplicaSet">> = {}): WriteOf<"CreateReplicaSet"> {
@@ -292,9 +307,11 @@ describe("perform", () => {
   it("adopts ReplicaSets in one write-through, and says upstream's words when the Deployment is gone", async () => {
     const claims = (kind: "Adopt" | "Release"): Write => ({ kind, owner, resource: "replicasets", name: "web", uid: "rs-1" });
     const scene = new Scene();
+    scene.see("web", "rs-1", "nobody");
     expect((await scene.perform([claims("Adopt")])).results).toMatchObject([{ kind: "stored", resource: "replicasets" }]);
     expect(scene.saved).toHaveLength(1);
     const gone = new Scene();
+    gone.see("web", "rs-1");
     gone.api.remove("deployments", "d");
     const { results, error } = await gone.perform([claims("Release"), claims("Adopt")]);
     expect(results.map(({ kind }) => kind)).toEqual(["stored", "failed"]);

@@ -1,12 +1,14 @@
 // Would catch: a write that no contract lists, a precondition left out, a shadow that writes, manifests that grant something else.
 import { readFileSync } from "node:fs";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { rbacYaml, clusterRules, namespaceRules } from "../../../infra/manifests/rbac.ts";
-import { CONTROLLERS } from "../../../shared/api/resources.ts";
+import { ownerReferenceTo } from "../../../shared/api/owner-references.ts";
+import { CONTROLLERS, RESOURCES } from "../../../shared/api/resources.ts";
 import type { Controller } from "../../../shared/api/resources.ts";
 import { CONTRACT, ROLES } from "../../../shared/controller/contract.ts";
 import { eventBody } from "../../../shared/controller/events.ts";
-import type { WriteGateway } from "../../../shared/controller/gateway.ts";
+import type { RunGateway, SeenRow } from "../../../shared/controller/gateway.ts";
+import type { Pod } from "../../../shared/api/wire.ts";
 import { claimPatch } from "../../../shared/controller/perform/claims.ts";
 import { statusPatch } from "../../../shared/controller/perform/status.ts";
 import { podFromTemplate } from "../../../shared/controller/pod-from-template.ts";
@@ -19,11 +21,11 @@ import type { CreateRequest, DeleteRequest, KubeWriter, PatchRequest } from "../
 const owner: Owner = { resource: "replicasets", namespace: "shop", name: "web", uid: "u" };
 const object = { metadata: { name: "x", uid: "x", resourceVersion: "1" } };
 
-function gatewayOf(controller: Controller, mode: "act" | "shadow" = "act"): { readonly gateway: WriteGateway; readonly sent: unknown[] } {
+function gatewayOf(controller: Controller, mode: "act" | "shadow" = "act"): { readonly gateway: RunGateway; readonly sent: unknown[] } {
   const sent: unknown[] = [];
   const answer = async (request: unknown): Promise<typeof object> => (sent.push(request), object);
   const writer: KubeWriter = { create: answer, patch: answer, delete: answer, replace: answer };
-  return { gateway: createWriteGateway(writer, controller, mode), sent };
+  return { gateway: createWriteGateway(writer, controller, mode).forRun(owner), sent };
 }
 
 const template = { metadata: { labels: { app: "web" } }, spec: { containers: [] } };
@@ -32,7 +34,7 @@ const built = podFromTemplate({ metadata: { name: "web", uid: "u", resourceVersi
   name: "web-x",
   digest: "d",
 });
-const podBody = built instanceof Sealed ? built.open() : {};
+const podBody: Pod = built instanceof Sealed ? built.open() : {};
 const createPod: CreateRequest = { resource: "pods", namespace: "shop", body: podBody };
 const deletePod: DeleteRequest = { resource: "pods", namespace: "shop", name: "a", preconditions: { uid: "a" } };
 const status = statusPatch({
@@ -47,9 +49,9 @@ const release = claimPatch({ kind: "Release", owner, resource: "pods", name: "a"
 const resize: PatchRequest = {
   resource: "replicasets",
   namespace: "shop",
-  name: "web",
+  name: "web-1",
   type: "application/merge-patch+json",
-  body: { metadata: { uid: "u", resourceVersion: "1" }, spec: { replicas: 3 } },
+  body: { metadata: { uid: "u-1", resourceVersion: "1" }, spec: { replicas: 3 } },
 };
 const event: CreateRequest = {
   resource: "events",
@@ -57,40 +59,50 @@ const event: CreateRequest = {
   body: eventBody({ type: "Normal", reason: "R", message: "m" }, { controller: "replicaset", owner, nowMs: 0, token: "t", index: 0 }),
 };
 
-type Ask = (gateway: WriteGateway) => Promise<unknown>;
+const orphan: SeenRow = { namespace: "shop", name: "a", uid: "a" };
+const ofSet: SeenRow = { ...orphan, controller: { kind: "ReplicaSet", name: "web", uid: "u" } };
+const ofRC: SeenRow = { ...orphan, controller: { kind: "ReplicationController", name: "web", uid: "u" } };
+const setOfNobody: SeenRow = { namespace: "shop", name: "web-1", uid: "u-1" };
+const ofDeployment: SeenRow = { ...setOfNobody, controller: { kind: "Deployment", name: "web", uid: "u" } };
+
+type Ask = (gateway: RunGateway) => Promise<unknown>;
 const create =
   (request: CreateRequest): Ask =>
   (gateway) =>
     gateway.create(request);
 const patch =
-  (request: PatchRequest): Ask =>
+  (request: PatchRequest, row?: SeenRow): Ask =>
   (gateway) =>
-    gateway.patch(request);
+    gateway.patch(request, row);
 const remove =
-  (request: DeleteRequest): Ask =>
+  (request: DeleteRequest, row: SeenRow | undefined): Ask =>
   (gateway) =>
-    gateway.delete(request);
+    gateway.delete(request, row);
 
 describe("the write gateway lets through", () => {
   const table: { name: string; controller: Controller; ask: Ask }[] = [
     { name: "a pod create", controller: "replicaset", ask: create(createPod) },
-    { name: "a pod delete", controller: "replicaset", ask: remove(deletePod) },
-    { name: "an adoption", controller: "replicaset", ask: patch(adopt) },
-    { name: "a release", controller: "replicationcontroller", ask: patch(release) },
+    { name: "a pod delete", controller: "replicaset", ask: remove(deletePod, ofSet) },
+    { name: "an adoption", controller: "replicaset", ask: patch(adopt, orphan) },
+    { name: "a release", controller: "replicationcontroller", ask: patch(release, ofRC) },
     { name: "a status", controller: "replicaset", ask: patch(status) },
-    { name: "an Event", controller: "deployment", ask: create(event) },
-    { name: "a size", controller: "deployment", ask: patch(resize) },
+    { name: "an Event", controller: "replicaset", ask: create(event) },
+    { name: "a size", controller: "deployment", ask: patch(resize, ofDeployment) },
     {
       name: "an adoption of a ReplicaSet",
       controller: "deployment",
       ask: patch(
-        claimPatch({ kind: "Adopt", owner: { ...owner, resource: "deployments" }, resource: "replicasets", name: "web", uid: "u" }),
+        claimPatch({ kind: "Adopt", owner: { ...owner, resource: "deployments" }, resource: "replicasets", name: "web-1", uid: "u-1" }),
+        setOfNobody,
       ),
     },
     {
       name: "a delete of a ReplicaSet",
       controller: "deployment",
-      ask: remove({ ...deletePod, resource: "replicasets", preconditions: { uid: "u", resourceVersion: "1" } }),
+      ask: remove(
+        { ...deletePod, resource: "replicasets", name: "web-1", preconditions: { uid: "u-1", resourceVersion: "1" } },
+        ofDeployment,
+      ),
     },
   ];
   it.each(table)("$name of $controller", async ({ controller, ask }) => {
@@ -186,13 +198,13 @@ describe("the write gateway refuses", () => {
     {
       name: "a delete without uid",
       controller: "replicaset",
-      ask: remove({ ...deletePod, preconditions: { uid: "" } }),
+      ask: remove({ ...deletePod, preconditions: { uid: "" } }, ofSet),
       says: "/uid is missing",
     },
     {
       name: "a ReplicaSet's delete without resourceVersion",
       controller: "deployment",
-      ask: remove({ ...deletePod, resource: "replicasets" }),
+      ask: remove({ ...deletePod, resource: "replicasets", preconditions: { uid: "u" } }, ofDeployment),
       says: "/resourceVersion is missing",
     },
     {
@@ -253,6 +265,164 @@ describe("the write gateway refuses", () => {
     await expect(refused).rejects.toThrow(TerminalError);
     await expect(refused).rejects.toThrow(says);
     expect(sent).toEqual([]);
+  });
+});
+
+describe("the write gateway knows the run", () => {
+  const other: Owner = { resource: "replicasets", namespace: "shop", name: "other", uid: "o" };
+  const elsewhere = { namespace: "bank" };
+  const deployment: Owner = { ...owner, resource: "deployments" };
+  const controlledBy = (change: object, row: SeenRow = ofSet): SeenRow =>
+    ({ ...row, controller: { ...row.controller, ...change } }) as SeenRow; // one that has a controller
+  const podOf = (reference: object): CreateRequest => ({
+    ...createPod,
+    body: { ...podBody, metadata: { ...podBody.metadata, ownerReferences: [{ ...podBody.metadata?.ownerReferences?.[0], ...reference }] } },
+  });
+  const eventAbout = (about: Owner, controller: Controller = "replicaset"): CreateRequest => ({
+    ...event,
+    namespace: about.namespace,
+    body: eventBody({ type: "Normal", reason: "R", message: "m" }, { controller, owner: about, nowMs: 0, token: "t", index: 0 }),
+  });
+  const claim = (kind: "Adopt" | "Release", of: Owner, resource: "pods" | "replicasets" = "pods"): PatchRequest =>
+    claimPatch({ kind, owner: of, resource, name: resource === "pods" ? "a" : "web-1", uid: resource === "pods" ? "a" : "u-1" });
+  const foreign = "its row names another controller";
+  const notOurs = (field: string): string => `/metadata/ownerReferences/0/${field} is not the owner's`;
+
+  const table: { rule: string; name: string; controller?: Controller; ask: Ask; says: string }[] = [
+    { rule: "G4", name: "a create elsewhere", ask: create({ ...createPod, ...elsewhere }), says: "the request's namespace" },
+    {
+      rule: "G4",
+      name: "a create whose body lies elsewhere",
+      controller: "deployment",
+      ask: create({
+        resource: "replicasets",
+        namespace: "shop",
+        body: {
+          metadata: {
+            name: "web-1",
+            ...elsewhere,
+            labels: { a: "b" },
+            ownerReferences: [ownerReferenceTo(RESOURCES.deployments, { metadata: owner })],
+          },
+          spec: { replicas: 1, selector: { matchLabels: { a: "b" } }, template: { metadata: {} } },
+        },
+      }),
+      says: "/metadata/namespace is not the owner's",
+    },
+    {
+      rule: "G4",
+      name: "a delete elsewhere",
+      ask: remove({ ...deletePod, ...elsewhere }, { ...ofSet, ...elsewhere }),
+      says: "the request's namespace",
+    },
+    {
+      rule: "G4",
+      name: "a delete of what a row shows elsewhere",
+      ask: remove(deletePod, { ...ofSet, ...elsewhere }),
+      says: "its row is of another namespace",
+    },
+    {
+      rule: "G4",
+      name: "an adoption elsewhere",
+      ask: patch({ ...adopt, ...elsewhere }, { ...orphan, ...elsewhere }),
+      says: "the request's namespace",
+    },
+    { rule: "G4", name: "a status elsewhere", ask: patch({ ...status, ...elsewhere }), says: "the request's namespace" },
+    { rule: "G4", name: "an Event elsewhere", ask: create(eventAbout({ ...owner, ...elsewhere })), says: "the request's namespace" },
+    { rule: "G5", name: "a delete of what no row shows", ask: remove(deletePod, undefined), says: "no row shows the object" },
+    { rule: "G5", name: "a release of what no row shows", ask: patch(release), says: "no row shows the object" },
+    { rule: "G5", name: "an adoption of what no row shows", ask: patch(adopt), says: "no row shows the object" },
+    { rule: "G5", name: "a delete by another's row", ask: remove(deletePod, { ...ofSet, name: "b" }), says: "its row has another name" },
+    { rule: "G5", name: "a delete of another uid", ask: remove(deletePod, { ...ofSet, uid: "b" }), says: "its row has another uid" },
+    { rule: "G5", name: "a release of another uid", ask: patch(release, { ...ofSet, uid: "b" }), says: "its row has another uid" },
+    { rule: "G6", name: "a delete of an orphan", ask: remove(deletePod, orphan), says: "its row names no controller" },
+    { rule: "G6", name: "a release of an orphan", ask: patch(release, orphan), says: "its row names no controller" },
+    { rule: "G6", name: "a delete of another's pod", ask: remove(deletePod, controlledBy({ name: "other", uid: "o" })), says: foreign },
+    { rule: "G6", name: "a delete of our uid under another name", ask: remove(deletePod, controlledBy({ name: "other" })), says: foreign },
+    { rule: "G6", name: "a delete of our uid under another kind", ask: remove(deletePod, ofRC), says: foreign },
+    { rule: "G6", name: "a delete of our name with another uid", ask: remove(deletePod, controlledBy({ uid: "o" })), says: foreign },
+    { rule: "G6", name: "a release of another's pod", ask: patch(release, controlledBy({ name: "other", uid: "o" })), says: foreign },
+    {
+      rule: "G6",
+      name: "a size of another's ReplicaSet",
+      controller: "deployment",
+      ask: patch(resize, controlledBy({ uid: "o" }, ofDeployment)),
+      says: foreign,
+    },
+    {
+      rule: "G6",
+      name: "a size of an orphan",
+      controller: "deployment",
+      ask: patch(resize, setOfNobody),
+      says: "its row names no controller",
+    },
+    {
+      rule: "G6",
+      name: "an adoption of another's pod",
+      ask: patch(adopt, controlledBy({ name: "other", uid: "o" })),
+      says: "its row names a controller",
+    },
+    { rule: "G6", name: "an adoption of our own", ask: patch(adopt, ofSet), says: "its row names a controller" },
+    { rule: "G7", name: "a pod for another owner", ask: create(podOf({ name: "other", uid: "o" })), says: notOurs("name") },
+    { rule: "G7", name: "a pod for our name with another uid", ask: create(podOf({ uid: "o" })), says: notOurs("uid") },
+    { rule: "G7", name: "a pod for another kind", ask: create(podOf({ kind: "ReplicationController" })), says: notOurs("kind") },
+    { rule: "G7", name: "a pod for another group", ask: create(podOf({ apiVersion: "v1" })), says: notOurs("apiVersion") },
+    { rule: "G7", name: "an adoption for another owner", ask: patch(claim("Adopt", other), orphan), says: notOurs("name") },
+    { rule: "G7", name: "a release from another owner", ask: patch(claim("Release", other), ofSet), says: notOurs("uid") },
+    {
+      rule: "G8",
+      name: "a status of another object",
+      ask: patch({ ...status, name: "other" }),
+      says: "the request's name is not the owner's",
+    },
+    {
+      rule: "G8",
+      name: "a status of another uid",
+      ask: patch({ ...status, body: { ...status.body, metadata: { uid: "o", resourceVersion: "1" } } }),
+      says: "/metadata/uid is not the owner's",
+    },
+    { rule: "G8", name: "an Event about another object", ask: create(eventAbout(other)), says: "/involvedObject/name is not the owner's" },
+    {
+      rule: "G8",
+      name: "an Event about another kind",
+      ask: create(eventAbout(deployment)),
+      says: "/involvedObject/kind is not the owner's",
+    },
+    {
+      rule: "G8",
+      name: "an Event here about an object elsewhere",
+      ask: create({ ...eventAbout({ ...owner, ...elsewhere }), namespace: "shop" }),
+      says: "/metadata/namespace is not the owner's",
+    },
+  ];
+  it.each(table)("$rule: and refuses $name", async ({ controller = "replicaset", ask, says }) => {
+    const { gateway, sent } = gatewayOf(controller);
+    const refused = ask(gateway);
+    await expect(refused).rejects.toThrow(TerminalError);
+    await expect(refused).rejects.toThrow(says);
+    expect(sent).toEqual([]);
+  });
+
+  it("a ReplicaSet's controller is compared by uid alone, as upstream claims it", async () => {
+    const { gateway, sent } = gatewayOf("deployment");
+    await gateway.patch(resize, controlledBy({ name: "before" }, ofDeployment));
+    await gateway.patch(claim("Release", deployment, "replicasets"), controlledBy({ name: "before" }, ofDeployment));
+    expect(sent).toHaveLength(2);
+  });
+
+  it("a run without an owner writes nothing", async () => {
+    const writer = { create: vi.fn(), patch: vi.fn(), delete: vi.fn(), replace: vi.fn() };
+    const gateway = createWriteGateway(writer, "replicaset", "act").forRun({ ...owner, uid: "" });
+    await expect(gateway.create(createPod)).rejects.toThrow("the run has no owner");
+    expect(writer.create).not.toHaveBeenCalled();
+  });
+
+  it("tells paths and names, never what a body holds", async () => {
+    const { gateway } = gatewayOf("replicaset");
+    const secret = { ...podOf({ uid: "hunter2" }) };
+    await expect(gateway.create(secret)).rejects.toThrow(
+      /^a run of replicaset shop\/web may not create pods: \/metadata\/ownerReferences\/0\/uid is not the owner's$/,
+    );
   });
 });
 

@@ -182,25 +182,27 @@ export class FakeCluster {
       },
       gateway: {
         mode: this.mode,
-        create: async ({ resource, body }) => {
-          if (resource === "events") {
-            this.events.push(`${(body as Json)["reason"] as string}: ${(body as Json)["message"] as string}`);
+        forRun: () => ({
+          create: async ({ resource, body }) => {
+            if (resource === "events") {
+              this.events.push(`${(body as Json)["reason"] as string}: ${(body as Json)["message"] as string}`);
+              return { kind: "stored", object: undefined };
+            }
+            return { kind: "stored", object: this.#create(resource, body as Live) };
+          },
+          patch: async ({ resource, name, subresource, body }) => ({
+            kind: "stored",
+            object: this.#patch(resource, name, subresource, body as Json),
+          }),
+          delete: async ({ resource, name, preconditions }) => {
+            this.#record({ verb: "delete", resource, name });
+            const object = this.#existing(resource, name);
+            if (object.metadata.uid !== preconditions.uid || object.metadata.resourceVersion !== preconditions.resourceVersion)
+              throw conflict(resource, name);
+            this.#live.delete(this.#id(resource, name));
             return { kind: "stored", object: undefined };
-          }
-          return { kind: "stored", object: this.#create(resource, body as Live) };
-        },
-        patch: async ({ resource, name, subresource, body }) => ({
-          kind: "stored",
-          object: this.#patch(resource, name, subresource, body as Json),
+          },
         }),
-        delete: async ({ resource, name, preconditions }) => {
-          this.#record({ verb: "delete", resource, name });
-          const object = this.#existing(resource, name);
-          if (object.metadata.uid !== preconditions.uid || object.metadata.resourceVersion !== preconditions.resourceVersion)
-            throw conflict(resource, name);
-          this.#live.delete(this.#id(resource, name));
-          return { kind: "stored", object: undefined };
-        },
       },
       store: {
         readIndex: async () => ({ rows: [], primaries: [], counts: [] }),

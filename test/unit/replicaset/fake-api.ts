@@ -64,6 +64,11 @@ export class FakeApi implements KubeReader, KubeWriter {
     return [...this.#objects].flatMap(([id, object]) => (id.startsWith(`${resource} `) ? [object] : []));
   }
 
+  /** What the stream tells although the API server never said it: somebody else wrote into the queue, or into Redis. */
+  forge(resource: CachedResource, object: FakeObject): void {
+    this.log.push({ type: "put", resource, object });
+  }
+
   /** What somebody else does: stores the object as given (a new uid if it has none) and tells the stream. */
   put(
     resource: CachedResource,
@@ -155,9 +160,12 @@ export class FakeApi implements KubeReader, KubeWriter {
   }
 
   async delete({ resource, namespace, name, preconditions }: DeleteRequest): Promise<KubeObject | undefined> {
-    return this.#ask({ verb: "delete", resource, name }, () => {
+    return this.#ask({ verb: "delete", resource, name, body: preconditions }, () => {
       const object = this.#existing({ resource, namespace, name });
       if (object.metadata.uid !== preconditions.uid) throw refusal(409, "Conflict", "the UID in the precondition does not match");
+      const { resourceVersion = object.metadata.resourceVersion } = preconditions;
+      if (object.metadata.resourceVersion !== resourceVersion)
+        throw refusal(409, "Conflict", "the ResourceVersion in the precondition does not match");
       if (this.graceful)
         return this.#store(resource as CachedResource, { ...object, metadata: { ...object.metadata, deletionTimestamp: this.#time() } });
       this.remove(resource as CachedResource, name);

@@ -1,0 +1,37 @@
+// Threat: a forged row of an owner names another namespace, and that namespace's pods are deleted on its behalf.
+import { expect, it } from "vitest";
+
+import { objectKey } from "../../shared/api/resources.ts";
+import { strip } from "../../shared/api/strip.ts";
+import { syncReplicaSet } from "../../shared/replicaset/sync.ts";
+import { pod, replicaSet } from "../unit/replicaset/fake-api.ts";
+import { World } from "../unit/replicaset/world.ts";
+
+it("a run of shop/web writes nothing in bank, whatever its snapshot says", async () => {
+  const world = await World.create();
+  const bank = { namespace: "bank" };
+  const { metadata, ...rest } = replicaSet({ uid: "rs-1", replicas: 0 });
+  const owner = world.api.put("replicasets", { ...rest, metadata: { ...metadata, ...bank } });
+  const { metadata: podMetadata, ...podRest } = pod({ name: "victim", owner: { uid: "rs-1" } });
+  const victim = world.api.put("pods", { ...podRest, metadata: { ...podMetadata, ...bank } });
+  const row = { key: objectKey("shop", "web"), uid: "rs-1", rv: owner.metadata.resourceVersion, gone: false };
+  const podRow = { key: objectKey("shop", "victim"), uid: victim.metadata.uid, rv: victim.metadata.resourceVersion, gone: false };
+  const run = {
+    epoch: "epoch-1",
+    controller: "replicaset" as const,
+    key: "shop/web",
+    token: "t",
+    mayWrite: () => true,
+    snapshot: {
+      primary: { ...row, object: strip("replicasets", owner, world.digester) },
+      dependents: [{ ...podRow, object: strip("pods", victim, world.digester) }],
+      orphans: [],
+      intents: [],
+      failures: 0,
+    },
+  };
+  const registerIntents = async (): Promise<"ok"> => "ok";
+  await expect(syncReplicaSet({ ...world.ports, store: { ...world.ports.store, registerIntents } }, run)).rejects.toThrow("namespace");
+  expect(world.api.writes).toEqual([]);
+  expect(world.api.all("events")).toEqual([]);
+});
