@@ -131,7 +131,10 @@ const CREATE_POD: ContractRow = {
   ],
 };
 
-const DELETE_POD: ContractRow = { what: "delete a pod", verb: "delete", resource: "pods", of: "owned", require: ["/uid"], allow: ["/uid"] };
+/** As it was when it was chosen, and no other one of that name. */
+const DELETION = { require: ["/uid", "/resourceVersion"], allow: ["/uid", "/resourceVersion"] } as const;
+
+const DELETE_POD: ContractRow = { what: "delete a pod", verb: "delete", resource: "pods", of: "owned", ...DELETION };
 
 const REPLICA_COUNTERS = ["replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas"];
 
@@ -184,14 +187,7 @@ export const CONTRACT: { readonly [C in Controller]: readonly ContractRow[] } = 
       require: IDENTITY,
       allow: [...IDENTITY, "/spec/replicas", "/spec/minReadySeconds", "/metadata/annotations"],
     },
-    {
-      what: "delete a ReplicaSet",
-      verb: "delete",
-      resource: "replicasets",
-      of: "owned",
-      require: ["/uid", "/resourceVersion"],
-      allow: ["/uid", "/resourceVersion"],
-    },
+    { what: "delete a ReplicaSet", verb: "delete", resource: "replicasets", of: "owned", ...DELETION },
     adopt("replicasets"),
     release("replicasets"),
     status(

@@ -26,9 +26,9 @@ export type WriteResult =
   /** CreatePods: how many of them exist now (or were refused because the namespace is going away, replicaset §7.1). */
   | { readonly kind: "created"; readonly count: number }
   | { readonly kind: "deleted" }
-  /** The object is gone (404), or (pod DELETE, release) another one stands in its place. */
+  /** The object is gone (404), or (release) another one stands in its place. */
   | { readonly kind: "gone"; readonly error: Error }
-  /** PatchReplicaSet: somebody wrote first; what stands there now has been written through, which queues the key. DeleteReplicaSet: it changed. */
+  /** PatchReplicaSet: somebody wrote first; what stands there now has been written through, which queues the key. DeleteReplicaSet: it changed. DeletePod: it is another one, or no longer the owner's, or on its way out. */
   | { readonly kind: "conflict"; readonly error: Error }
   /** CreateReplicaSet: the name is taken; `live` is who has it (absent: gone again). The caller decides what that means. */
   | { readonly kind: "alreadyExists"; readonly error: Error; readonly live?: Cached<"replicasets"> }

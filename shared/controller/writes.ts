@@ -20,9 +20,23 @@ export interface TemplateRef {
   readonly digest: string;
 }
 
+/** The size a decision saw. A pod is only deleted if the live owner still has this generation and this many replicas. */
+export interface SizeRef {
+  readonly generation: number;
+  readonly replicas: number;
+}
+
 export type Write =
   | { readonly kind: "CreatePods"; readonly owner: Owner; readonly count: number; readonly template: TemplateRef }
-  | { readonly kind: "DeletePod"; readonly owner: Owner; readonly name: string; readonly uid: string }
+  | {
+      readonly kind: "DeletePod";
+      readonly owner: Owner;
+      readonly name: string;
+      readonly uid: string;
+      /** Of the pod that was chosen. */
+      readonly resourceVersion: string;
+      readonly size: SizeRef;
+    }
   | {
       readonly kind: "Adopt";
       readonly owner: Owner;

@@ -34,12 +34,14 @@ export function manageReplicas(
 ): readonly Write[] {
   if (isWaiting || rs.metadata.deletionTimestamp !== undefined) return [];
   const surplus = claimed.length - wantedReplicas(rs);
+  const generation = rs.metadata.generation ?? 0;
   if (surplus < 0) {
-    const template = { generation: rs.metadata.generation ?? 0, digest: rs.spec.template?.digest ?? "" };
+    const template = { generation, digest: rs.spec.template?.digest ?? "" };
     return [{ kind: "CreatePods", owner, count: Math.min(-surplus, burstReplicas), template }];
   }
   const victims = getPodsToDelete(claimed, related, { count: Math.min(surplus, burstReplicas), nowMs });
-  return victims.map(({ name, uid }) => ({ kind: "DeletePod", owner, name, uid }));
+  const size = { generation, replicas: wantedReplicas(rs) };
+  return victims.map(({ name, uid, resourceVersion }) => ({ kind: "DeletePod", owner, name, uid, resourceVersion, size }));
 }
 
 /** Whether victims are chosen by rank, for which the siblings' pods must be read; if all must go there is no choice. */

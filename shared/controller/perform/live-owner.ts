@@ -1,11 +1,11 @@
-/** The live read of the owner that precedes the first create and the first adoption of a sync (design decision 5). */
+/** The live read of the owner that precedes the first create, pod delete and adoption of a sync (design decisions 5, 15). */
 import type { Cached } from "../../api/cached.ts";
 import type { KubeObject } from "../../api/wire.ts";
 import { RESOURCES } from "../../api/resources.ts";
 import { toError } from "../errors.ts";
 import type { Run, SyncPorts } from "../run.ts";
 import { Sealed } from "../sealed.ts";
-import type { Owner, TemplateRef } from "../writes.ts";
+import type { Owner, SizeRef, TemplateRef } from "../writes.ts";
 import { save, sessionOf } from "./session.ts";
 
 export type LiveOwner =
@@ -37,18 +37,18 @@ async function readOwner(ports: SyncPorts, run: Run, { resource, namespace, name
   return { kind: "live", object: new Sealed(live, cached.spec.template?.digest ?? "no template"), cached };
 }
 
-/** What a create may do with the live owner. */
+/** What a create or a delete may do with the live owner. */
 export type Standing =
   | { readonly kind: "asDecided"; readonly live: Sealed<KubeObject> }
-  /** Nothing left to create for. */
+  /** Nothing left to create or delete for. */
   | { readonly kind: "gone" }
-  /** Being deleted: nothing is created any more. */
+  /** Being deleted: nothing is created any more, and its pods are the garbage collector's. */
   | { readonly kind: "deleting" }
-  /** The decision saw another generation or template: decide again. */
+  /** The decision saw another generation, template or size: decide again. */
   | { readonly kind: "changed" }
   | { readonly kind: "failed"; readonly error: Error };
 
-export function standing(owner: LiveOwner, template: TemplateRef): Standing {
+export function standing(owner: LiveOwner, decided: TemplateRef | SizeRef): Standing {
   switch (owner.kind) {
     case "failed":
       return owner;
@@ -57,7 +57,9 @@ export function standing(owner: LiveOwner, template: TemplateRef): Standing {
       return { kind: "gone" };
     case "live": {
       const { metadata, spec } = owner.cached;
-      if ((metadata.generation ?? 0) !== template.generation || spec.template?.digest !== template.digest) return { kind: "changed" };
+      // An object that was never defaulted has one replica.
+      const isSame = "digest" in decided ? spec.template?.digest === decided.digest : (spec.replicas ?? 1) === decided.replicas;
+      if ((metadata.generation ?? 0) !== decided.generation || !isSame) return { kind: "changed" };
       return metadata.deletionTimestamp === undefined ? { kind: "asDecided", live: owner.object } : { kind: "deleting" };
     }
     default:

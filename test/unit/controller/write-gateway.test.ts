@@ -36,7 +36,7 @@ const built = podFromTemplate({ metadata: { name: "web", uid: "u", resourceVersi
 });
 const podBody: Pod = built instanceof Sealed ? built.open() : {};
 const createPod: CreateRequest = { resource: "pods", namespace: "shop", body: podBody };
-const deletePod: DeleteRequest = { resource: "pods", namespace: "shop", name: "a", preconditions: { uid: "a" } };
+const deletePod: DeleteRequest = { resource: "pods", namespace: "shop", name: "a", preconditions: { uid: "a", resourceVersion: "1" } };
 const status = statusPatch({
   kind: "UpdateStatus",
   owner,
@@ -198,8 +198,14 @@ describe("the write gateway refuses", () => {
     {
       name: "a delete without uid",
       controller: "replicaset",
-      ask: remove({ ...deletePod, preconditions: { uid: "" } }, ofSet),
+      ask: remove({ ...deletePod, preconditions: { uid: "", resourceVersion: "1" } }, ofSet),
       says: "/uid is missing",
+    },
+    {
+      name: "a pod's delete without resourceVersion",
+      controller: "replicationcontroller",
+      ask: remove({ ...deletePod, preconditions: { uid: "a" } }, ofRC),
+      says: "/resourceVersion is missing",
     },
     {
       name: "a ReplicaSet's delete without resourceVersion",

@@ -197,9 +197,10 @@ describe("manageReplicas", () => {
     expect(decide(rs({ replicas: 2 }), pods(2))).toEqual([]);
   });
 
-  it("deletes by name and uid, the unready first", () => {
-    expect(decide(rs({ replicas: 1 }), [pod({ name: "a", uid: "1" }), pod({ name: "b", uid: "2", ready: false })])).toEqual([
-      { kind: "DeletePod", owner: OWNER, name: "b", uid: "2" },
+  it("deletes by name, uid and version, the unready first, and says which size it saw", () => {
+    const pods = [pod({ name: "a", uid: "1" }), pod({ name: "b", uid: "2", resourceVersion: "7", ready: false })];
+    expect(decide(rs({ replicas: 1, generation: 4 }), pods)).toEqual([
+      { kind: "DeletePod", owner: OWNER, name: "b", uid: "2", resourceVersion: "7", size: { generation: 4, replicas: 1 } },
     ]);
   });
 });
