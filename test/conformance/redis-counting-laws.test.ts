@@ -76,6 +76,19 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
     expect(cost.verbs).toEqual(["take", "registerIntents", "writeThrough", "writeThrough", "done"]);
     expect(cost.commands).toBe(cost.verbs.length);
     expect(cost.requests.filter((request) => request === "delete pods")).toHaveLength(100);
+    expect(readsOf(cost)).toEqual(["get replicasets"]);
+  });
+
+  it("deletes of pods whose rows are stale: one GET and one DELETE more each, and not one command", async () => {
+    await replicaSet(20);
+    await scale("web", 0);
+    for (const { metadata } of await items(PODS))
+      await rig.person.request("PATCH", `${PODS}/${metadata.name}`, { metadata: { labels: { touched: "yes" } } }, MERGE);
+    const cost = await syncRS();
+    expect(cost.verbs).toEqual(["take", "registerIntents", "writeThrough", "writeThrough", "done"]);
+    expect(cost.commands).toBe(cost.verbs.length);
+    expect(cost.requests.filter((request) => request === "delete pods")).toHaveLength(40);
+    expect(readsOf(cost)).toEqual(["get replicasets", ...Array<string>(20).fill("get pods")]);
   });
 
   it("deletes of some pods of an owned ReplicaSet: 2 sibling reads more", async () => {
@@ -97,6 +110,7 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
     await rig.stream();
     const cost = await rig.sync("replicaset", objectKey("default", old));
     expect(cost.verbs).toEqual(["take", "readSlices", "readSlices", "registerIntents", "writeThrough", "writeThrough", "done"]);
+    expect(readsOf(cost)).toEqual(["get replicasets"]);
     expect(cost.commands).toBe(cost.verbs.length);
   });
 
@@ -105,6 +119,7 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
     await create("web", 20);
     const cost = await syncRS();
     expect(cost.requests.filter((request) => request === "patch pods")).toHaveLength(20);
+    expect(readsOf(cost)).toEqual(["get replicasets"]);
     expect(cost.verbs).toEqual(["take", "writeThrough", "writeThrough", "done"]);
     expect(cost.commands).toBe(cost.verbs.length);
   });
@@ -114,6 +129,7 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
     await rig.stream();
     const created = await rig.sync("deployment", WEB);
     expect(writesOf(created)).toContain("create replicasets");
+    expect(readsOf(created)).toEqual(["list replicasets", "get deployments"]);
     expect(created.verbs).toEqual(["take", ...writesOf(created).map(() => "writeThrough"), "done"]);
     expect(created.commands).toBe(created.verbs.length);
     await rig.settle();
@@ -121,6 +137,7 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
     await rig.stream();
     const scaled = await rig.sync("deployment", WEB);
     expect(writesOf(scaled)).toContain("patch replicasets");
+    expect(readsOf(scaled)).toEqual([]);
     expect(scaled.verbs).toEqual(["take", ...writesOf(scaled).map(() => "writeThrough"), "done"]);
     expect(scaled.commands).toBe(scaled.verbs.length);
   });
@@ -165,7 +182,16 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
   }
 
   function writesOf({ requests }: Cost): readonly string[] {
-    return requests.filter((request) => !request.startsWith("get") && !request.startsWith("list"));
+    return requests.filter((request) => !isRead(request));
+  }
+
+  /** Live reads, in order. */
+  function readsOf({ requests }: Cost): readonly string[] {
+    return requests.filter(isRead);
+  }
+
+  function isRead(request: string): boolean {
+    return request.startsWith("get ") || request.startsWith("list ");
   }
 
   function syncRS(): Promise<Cost> {

@@ -214,6 +214,30 @@ describe.each(KINDS)("a $kind that shrinks", ({ controller, resource, kind }) =>
     });
   });
 
+  it("after a lost answer: whoever has the name by then is looked up, left alone and not taken for gone", async () => {
+    world.api.graceful = false;
+    world.api.script = ({ verb, resource: of }) => (verb === "delete" && of === "pods" ? "lost" : undefined);
+    await world.sync();
+    world.api.script = () => undefined;
+    const other = world.api.put("pods", pod({ name: "a", owner: { name: "other", uid: "x" } }));
+    await world.clock.advance(20_000);
+    await world.ring(); // recovers
+    await world.ring();
+    expect(await row("a")).toMatchObject({ gone: false, uid: other.metadata.uid });
+    expect(world.api.writes.filter((write) => write === "delete pods")).toHaveLength(1);
+    expect(await pending()).toEqual([]);
+  });
+
+  it("in shadow: decides, and reads nothing", async () => {
+    const { api } = world;
+    const shadow = await World.create({ controller, mode: "shadow" });
+    for (const { resource: of, object } of api.log) shadow.api.put(of, object);
+    await shadow.stream();
+    await shadow.sync();
+    expect(shadow.traced.flatMap((line) => (line.kind === "decided" ? [line.write.kind] : []))).toEqual(["DeletePod"]);
+    expect(shadow.api.calls).toEqual([]);
+  });
+
   it("all at once: 500 stale rows cost 500 looks and one write-through", async () => {
     resize(0, { generation: 2 });
     for (let i = 0; i < 498; i++) world.api.put("pods", pod({ name: `p${i}`, owner }));
