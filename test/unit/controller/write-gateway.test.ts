@@ -396,7 +396,16 @@ describe("the write gateway knows the run", () => {
     },
     {
       rule: "G8",
-      name: "an Event here about an object elsewhere",
+      name: "an Event that lies here and is about an object elsewhere",
+      ask: create({
+        ...event,
+        body: { ...event.body, involvedObject: { apiVersion: "apps/v1", kind: "ReplicaSet", name: "web", uid: "u", ...elsewhere } },
+      }),
+      says: "/involvedObject/namespace is not the owner's",
+    },
+    {
+      rule: "G8",
+      name: "an Event that lies elsewhere and is sent here",
       ask: create({ ...eventAbout({ ...owner, ...elsewhere }), namespace: "shop" }),
       says: "/metadata/namespace is not the owner's",
     },
