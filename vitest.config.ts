@@ -21,7 +21,6 @@ export default defineConfig({
         },
       },
       { test: { ...node, name: "adapters", include: REAL_COMPONENTS, testTimeout: 60_000, hookTimeout: 60_000 } },
-      { test: { ...node, name: "attacks", include: ["test/attacks/**/*.test.ts"], testTimeout: 20_000 } },
       { test: { ...node, name: "tooling", include: ["test/tooling/**/*.test.ts"], testTimeout: 60_000 } },
       { test: { ...node, name: "golden", include: ["test/golden/**/*.test.ts", "test/examples/**/*.test.ts"], testTimeout: 20_000 } },
       { test: { ...node, name: "attacks", include: ["test/attacks/**/*.test.ts"], testTimeout: 60_000 } },
