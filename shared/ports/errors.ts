@@ -10,6 +10,8 @@ export class KubeApiError extends Error {
   readonly code: number;
   readonly reason: string;
   readonly retryAfterSeconds: number | undefined;
+  /** Sent more than once, and an earlier answer (5xx) left open whether it was executed: this refusal says so of the last one alone. */
+  readonly earlierUnanswered: boolean;
   /** `details.causes[]` of the Status. */
   readonly causes: readonly { readonly reason?: string; readonly message?: string; readonly field?: string }[];
 
@@ -18,12 +20,14 @@ export class KubeApiError extends Error {
     readonly reason?: string | undefined;
     readonly message?: string | undefined;
     readonly retryAfterSeconds?: number | undefined;
+    readonly earlierUnanswered?: boolean;
     readonly causes?: KubeApiError["causes"] | undefined;
   }) {
     super(status.message ?? `the server answered ${status.code}`);
     this.code = status.code;
     this.reason = status.reason ?? "Unknown";
     this.retryAfterSeconds = status.retryAfterSeconds;
+    this.earlierUnanswered = status.earlierUnanswered ?? false;
     this.causes = status.causes ?? [];
   }
 }
@@ -48,6 +52,14 @@ export class ForgedRowsError extends Error {
     super(`${forged.length} cached rows fail their MAC, first ${forged[0]?.resource} ${forged[0]?.key}`);
     this.forged = forged;
   }
+}
+
+/**
+ * The call never left: no connection came free in time, or its sender's lease ended while it waited for one. Surely not
+ * executed. Normal under load; whoever wanted it tries again later.
+ */
+export class NotSentError extends Error {
+  override readonly name = "NotSentError";
 }
 
 /** Doing it again cannot help: log, count, do not bring back. */
@@ -104,7 +116,10 @@ export function isTooLargeResourceVersion(error: unknown): boolean {
   );
 }
 
-/** Whether a mutating call that ended so may have been executed: no answer, or an answer that says nothing (5xx). */
+/**
+ * Whether a mutating call that ended so may have been executed: no answer, or an answer that says nothing (5xx), be it of the
+ * last sending or of one before. Never for one that was not sent.
+ */
 export function isUnanswered(error: unknown): boolean {
-  return error instanceof UnansweredError || (error instanceof KubeApiError && error.code >= 500);
+  return error instanceof UnansweredError || (error instanceof KubeApiError && (error.code >= 500 || error.earlierUnanswered));
 }

@@ -4,18 +4,31 @@
  */
 import type { CachedResource, Resource } from "../api/resources.ts";
 import type { KubeObject } from "../api/wire.ts";
+import type { Patience } from "./patience.ts";
+
+/** Calls that one client has on their way at once. More wait for one of them to end, so nobody should begin more at a time. */
+export const CALLS_AT_ONCE_MAX = 32;
+
+/** Of every call of a KubeReader or KubeWriter. */
+export interface CallOptions {
+  /** Absent: as patient as the adapter was made. */
+  readonly patience?: Patience;
+}
 
 /**
  * Reads of whole objects, always quorum reads (no resourceVersion sent).
  *
  * K1 "not found" is `undefined`, not an exception; every other refusal is a KubeApiError, no answer an UnansweredError.
  * K2 a read never returns a state older than a write whose answer this process has seen.
- * K3 a call without answer ends after the request timeout (5 s, also sent as `timeout=5s`).
+ * K3 a call without answer ends after the request timeout (12 s, also sent as `timeout=12s`), counted from when it was sent.
+ * K4 a 429 or 5xx with a Retry-After header, and of reads a connection that was reset, is waited for and sent again, at most ten
+ *    times, as client-go does; never when `patience` would be over. Then the last answer is the answer.
+ * K5 a call that waits for a free connection longer than its patience, or than 30 s, is a NotSentError.
  */
 export interface KubeReader {
-  get(resource: Resource, namespace: string, name: string): Promise<KubeObject | undefined>;
+  get(resource: Resource, namespace: string, name: string, options?: CallOptions): Promise<KubeObject | undefined>;
   /** All pages, in one consistent list. */
-  list(resource: Resource, namespace: string, options?: { readonly labelSelector?: string }): Promise<KubeList>;
+  list(resource: Resource, namespace: string, options?: CallOptions & { readonly labelSelector?: string }): Promise<KubeList>;
 }
 
 export interface KubeList {
@@ -28,7 +41,11 @@ export interface KubeList {
  *
  * W1 a refusal is a KubeApiError with the server's own `reason`, `code` and causes.
  * W2 a call that may have been executed without our seeing the answer is an UnansweredError or a 5xx (`isUnanswered`).
- * W3 the writer never retries a mutating call by itself.
+ * W3 a mutating call is sent again only after an answer that asks for it (K4), and no sending starts unless
+ *    `patience.mayStart()`. One without an answer is never repeated. After a 5xx it is repeated as client-go does, which is safe
+ *    because every write carries its name or precondition; should a later sending then be refused, the error still counts as
+ *    unanswered (`KubeApiError.earlierUnanswered`).
+ * W4 a NotSentError was not executed (K5, or the patience was over before the first sending).
  */
 export interface KubeWriter {
   create(request: CreateRequest): Promise<KubeObject>;
@@ -45,7 +62,7 @@ export interface Target {
   readonly name: string;
 }
 
-export interface CreateRequest {
+export interface CreateRequest extends CallOptions {
   readonly resource: Resource;
   readonly namespace: string;
   /** A POST to a part of an object: `{ name: "default", subresource: "token" }` of serviceaccounts is a TokenRequest. */
@@ -56,19 +73,19 @@ export interface CreateRequest {
 
 export type PatchType = "application/merge-patch+json" | "application/strategic-merge-patch+json" | "application/json-patch+json";
 
-export interface PatchRequest extends Target {
+export interface PatchRequest extends Target, CallOptions {
   readonly subresource?: "status";
   readonly type: PatchType;
   readonly body: object;
 }
 
-export interface DeleteRequest extends Target {
+export interface DeleteRequest extends Target, CallOptions {
   readonly preconditions: { readonly uid: string; readonly resourceVersion?: string };
   /** Only the node agent gives one: 0 ends a pod's graceful deletion. */
   readonly gracePeriodSeconds?: number;
 }
 
-export interface ReplaceRequest extends Target {
+export interface ReplaceRequest extends Target, CallOptions {
   readonly body: object;
 }
 
@@ -81,6 +98,8 @@ export interface ReplaceRequest extends Target {
  * L4 a clean end returns, a broken connection throws UnansweredError; both are ordinary.
  * L5 no byte for `inactivityMs` aborts the stream (UnansweredError).
  * L6 aborting the signal ends the call promptly and closes the connection.
+ * L7 a page is asked for again as any read (K4). A watch that is refused is not: its caller's back-off knows Retry-After, and
+ *    how often it was refused before.
  */
 export interface KubeWatch<R extends Resource = CachedResource> {
   listPage(resource: R, query: ListQuery, signal: AbortSignal): Promise<ListPage>;

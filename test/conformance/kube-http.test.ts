@@ -1,6 +1,7 @@
 /**
- * kube-http against a server that misbehaves on purpose: silence, resets, cut lines, odd refusals. Catches a client that
- * hangs, retries a write, invents parameters, or takes a torn stream for a clean one.
+ * kube-http against a server that misbehaves on purpose: silence, resets, cut lines, odd refusals, requests to wait. Catches a
+ * client that hangs, repeats a write nobody asked it to repeat, gives up on one it was asked to, lets a request's time run
+ * while it queues, invents parameters, or takes a torn stream for a clean one.
  */
 import { createServer } from "node:http";
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from "node:http";
@@ -9,7 +10,10 @@ import type { AddressInfo } from "node:net";
 import { afterEach, expect, it } from "vitest";
 
 import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
-import { isGone, isTooManyRequests, isUnanswered, KubeApiError, UnansweredError } from "../../shared/ports/errors.ts";
+import { isGone, isTooManyRequests, isUnanswered, KubeApiError, NotSentError, UnansweredError } from "../../shared/ports/errors.ts";
+import { CALLS_AT_ONCE_MAX } from "../../shared/ports/kube.ts";
+import { patienceUntil } from "../../shared/ports/patience.ts";
+import type { Patience } from "../../shared/ports/patience.ts";
 import { VERSION } from "../../shared/version.ts";
 
 const servers: Server[] = [];
@@ -23,7 +27,7 @@ afterEach(() => {
 /** Time-outs are the default ones, far above what a busy machine takes, except where a test is about them. */
 async function stub(
   listener: RequestListener,
-  timeouts: { readonly requestTimeoutMs?: number; readonly inactivityMs?: number } = {},
+  timeouts: { readonly requestTimeoutMs?: number; readonly inactivityMs?: number; readonly waitMsMax?: number } = {},
 ): Promise<ReturnType<typeof createKubeHttp>> {
   const server = createServer(listener);
   servers.push(server);
@@ -62,17 +66,17 @@ it("sends who calls, with which right, as whom, and its time-out", async () => {
   await kube.delete({ resource: "pods", namespace: "shop", name: "p", preconditions: { uid: "u" } });
   await kube.get("namespaces", "", "kube-system");
   const base = "/k8s/clusters/c1";
-  const writing = "?fieldManager=deltaloop-replicaset&timeout=5s";
+  const writing = "?fieldManager=deltaloop-replicaset&timeout=12s";
   expect(seen).toEqual([
-    { method: "GET", url: `${base}/api/v1/namespaces/shop/pods/p?timeout=5s`, body: "" },
+    { method: "GET", url: `${base}/api/v1/namespaces/shop/pods/p?timeout=12s`, body: "" },
     { method: "POST", url: `${base}/api/v1/namespaces/shop/pods${writing}`, body: '{"a":1}' },
     { method: "PATCH", url: `${base}/apis/apps/v1/namespaces/shop/replicasets/r/status${writing}`, body: "{}" },
     {
       method: "DELETE",
-      url: `${base}/api/v1/namespaces/shop/pods/p?timeout=5s`,
+      url: `${base}/api/v1/namespaces/shop/pods/p?timeout=12s`,
       body: '{"apiVersion":"v1","kind":"DeleteOptions","preconditions":{"uid":"u"}}',
     },
-    { method: "GET", url: `${base}/api/v1/namespaces/kube-system?timeout=5s`, body: "" },
+    { method: "GET", url: `${base}/api/v1/namespaces/kube-system?timeout=12s`, body: "" },
   ]);
 });
 
@@ -94,9 +98,8 @@ it("L1 a watcher's list and watch carry the caller's parameters and no other", a
 });
 
 it("K1 a refusal without a Status still has a reason, and Retry-After is kept", async () => {
-  const kube = await stub((_request, response) => {
-    response.writeHead(429, { "retry-after": "7" }).end("slow down");
-  });
+  const listener: RequestListener = (_request, response) => void response.writeHead(429, { "retry-after": "7" }).end("slow down");
+  const kube = await stub(listener, { waitMsMax: 6_999 });
   const error = await failure(kube.get("pods", "shop", "p"));
   expect(isTooManyRequests(error)).toBe(true);
   expect(error).toMatchObject({ reason: "TooManyRequests", retryAfterSeconds: 7 });
@@ -249,6 +252,149 @@ it("drains a stream that nobody reads, and a slow reader still gets all of it", 
   await allSent;
   for (let group = await stream.next(); group.done !== true; group = await stream.next()) count += group.value.length;
   expect(count).toBe(256);
+});
+
+/** Refuses each path as often as told, then answers. */
+function refusing(times: number, refuse: (response: ServerResponse) => void): RequestListener & { readonly calls: () => number } {
+  let calls = 0;
+  const listener: RequestListener = (_request, response) => (calls++ < times ? refuse(response) : json(response, 200, POD));
+  return Object.assign(listener, { calls: () => calls });
+}
+
+const busy = (code: number, retryAfter: string) => (response: ServerResponse) =>
+  void response.writeHead(code, { "retry-after": retryAfter }).end("busy");
+const CREATE = { resource: "pods", namespace: "shop", body: { a: 1 } } as const;
+
+it("K4 W3 sends every verb again after a 429, and after a 5xx that says when", async () => {
+  for (const code of [429, 500, 503]) {
+    const listener = refusing(2, busy(code, "0"));
+    const kube = await stub(listener);
+    await kube.create(CREATE);
+    expect(listener.calls(), String(code)).toBe(3);
+  }
+  const target = { resource: "pods", namespace: "shop", name: "p" } as const;
+  const verbs: Readonly<Record<string, (kube: Awaited<ReturnType<typeof stub>>) => Promise<unknown>>> = {
+    get: (kube) => kube.get("pods", "shop", "p"),
+    patch: (kube) => kube.patch({ ...target, type: "application/merge-patch+json", body: {} }),
+    delete: (kube) => kube.delete({ ...target, preconditions: { uid: "u" } }),
+    replace: (kube) => kube.replace({ ...target, body: {} }),
+  };
+  for (const [verb, call] of Object.entries(verbs)) {
+    const listener = refusing(1, busy(429, "0"));
+    await call(await stub(listener));
+    expect(listener.calls(), verb).toBe(2);
+  }
+});
+
+it("K4 sends the same body each time, and waits in between as long as it was told", async () => {
+  const bodies: string[] = [];
+  const atMs: number[] = [];
+  const kube = await stub((request, response) => {
+    atMs.push(performance.now());
+    void readBody(request).then((body) => {
+      bodies.push(body);
+      if (bodies.length === 1) busy(429, "1")(response);
+      else json(response, 200, POD);
+    });
+  });
+  await kube.create(CREATE);
+  expect(bodies).toEqual(['{"a":1}', '{"a":1}']);
+  expect((atMs[1] ?? 0) - (atMs[0] ?? 0)).toBeGreaterThanOrEqual(990);
+});
+
+it("K4 gives up after ten repeats with the last answer, and at once without a Retry-After", async () => {
+  const always = refusing(Infinity, busy(429, "0"));
+  expect(isTooManyRequests(await failure((await stub(always)).create(CREATE)))).toBe(true);
+  expect(always.calls()).toBe(11);
+  const plain = refusing(Infinity, (response) => void response.writeHead(503).end());
+  expect(await failure((await stub(plain)).create(CREATE))).toMatchObject({ code: 503 });
+  expect(plain.calls()).toBe(1);
+});
+
+it("K4 a read whose connection is reset is repeated", async () => {
+  const listener = refusing(1, (response) => void response.socket?.destroy());
+  await (await stub(listener)).get("pods", "shop", "p");
+  expect(listener.calls()).toBe(2);
+});
+
+it("K4 W3 nothing is sent again that could start after its patience, nor when that ended while it waited", async () => {
+  const listener = refusing(Infinity, busy(429, "1"));
+  const kube = await stub(listener);
+  const tooShort = patienceUntil(Date, Date.now() + 900);
+  expect(isTooManyRequests(await failure(kube.create({ ...CREATE, patience: tooShort })))).toBe(true);
+  expect(listener.calls()).toBe(1);
+  let asked = 0;
+  const lost: Patience = { waitMsMax: () => 60_000, mayStart: () => ++asked === 1 };
+  expect(isTooManyRequests(await failure(kube.create({ ...CREATE, patience: lost })))).toBe(true);
+  expect(listener.calls()).toBe(2);
+});
+
+it("W3 W4 a write is not sent at all when its sender's time is over; a read is", async () => {
+  const listener = refusing(0, () => {});
+  const kube = await stub(listener);
+  const over: Patience = { waitMsMax: () => 0, mayStart: () => false };
+  const error = await failure(kube.create({ ...CREATE, patience: over }));
+  expect([error instanceof NotSentError, isUnanswered(error)]).toEqual([true, false]);
+  await kube.get("pods", "shop", "p", { patience: over });
+  expect(listener.calls()).toBe(1);
+});
+
+it("W2 W3 a refusal after a 5xx that was repeated still counts as unanswered", async () => {
+  let calls = 0;
+  const kube = await stub((_request, response) => {
+    if (++calls === 1) busy(500, "0")(response);
+    else json(response, 403, { kind: "Status", code: 403, reason: "Forbidden" });
+  });
+  const error = await failure(kube.create(CREATE));
+  expect(error).toMatchObject({ code: 403, earlierUnanswered: true });
+  expect(isUnanswered(error)).toBe(true);
+  const refused = await stub(refusing(1, busy(429, "0")));
+  await refused.create(CREATE);
+  const twice = await stub(refusing(Infinity, busy(429, "0")));
+  expect(isUnanswered(await failure(twice.create(CREATE)))).toBe(false);
+});
+
+it("K3 a request's time runs from when it is sent, not while it waits for a connection", async () => {
+  const kube = await stub((_request, response) => void setTimeout(() => json(response, 200, POD), 150), { requestTimeoutMs: 1_000 });
+  const calls = Array.from({ length: 10 * CALLS_AT_ONCE_MAX }, () => kube.get("pods", "shop", "p"));
+  // Ten rounds of 150 ms: the last ones begin after the time that each has for itself.
+  expect(await Promise.allSettled(calls).then((all) => all.filter(({ status }) => status === "rejected"))).toEqual([]);
+});
+
+it("K5 W4 a call that never got a connection is a NotSentError and was not executed", async () => {
+  let calls = 0;
+  const kube = await stub(() => void calls++);
+  const stuck = Array.from({ length: CALLS_AT_ONCE_MAX }, () =>
+    failure(kube.create({ ...CREATE, patience: { ...patienceUntil(Date, Infinity), requestTimeoutMs: 1_500 } })),
+  );
+  await expect.poll(() => calls).toBe(CALLS_AT_ONCE_MAX);
+  const error = await failure(kube.create({ ...CREATE, patience: patienceUntil(Date, Date.now() + 100) }));
+  expect(error).toBeInstanceOf(NotSentError);
+  expect(isUnanswered(error)).toBe(false);
+  await Promise.all(stuck);
+  expect(calls).toBe(CALLS_AT_ONCE_MAX);
+});
+
+it("K5 credentials that never come keep nobody waiting for ever", async () => {
+  const kube = createKubeHttp({ server: "http://127.0.0.1:1", component: "replicaset", token: () => new Promise(() => {}), waitMsMax: 50 });
+  expect(await failure(kube.create(CREATE))).toBeInstanceOf(NotSentError);
+});
+
+it("L7 a page is asked for again, a watch is not; an abort ends the waiting", async () => {
+  const page = { metadata: { resourceVersion: "5" }, items: [] };
+  let calls = 0;
+  const kube = await stub((_request, response) => (++calls === 1 ? busy(429, "0")(response) : json(response, 200, page)));
+  await kube.listPage("pods", {}, new AbortController().signal);
+  expect(calls).toBe(2);
+  const refused = refusing(Infinity, busy(429, "30"));
+  const other = await stub(refused);
+  expect(isTooManyRequests(await failure(drain(other.watch("pods", WATCH, new AbortController().signal))))).toBe(true);
+  expect(refused.calls()).toBe(1);
+  const stop = new AbortController();
+  const waiting = failure(other.listPage("pods", {}, stop.signal));
+  await expect.poll(() => refused.calls()).toBe(2);
+  stop.abort(new Error("enough"));
+  expect(await waiting).toMatchObject({ message: "enough" });
 });
 
 async function drain(

@@ -1,21 +1,27 @@
 /**
- * One HTTP/1.1 client for one API server: keep-alive connections, TLS material, credentials, time-outs, and nothing else.
- * (client-node opens a TLS connection per request and costs 2.1 MB of bundle: design decision 8.)
+ * One HTTP/1.1 client for one API server: keep-alive connections, TLS material, credentials, time-outs, patience, and nothing
+ * else. (client-node opens a TLS connection per request and costs 2.1 MB of bundle: design decision 8.)
  */
 import { Agent as HttpAgent, request as httpRequest } from "node:http";
-import type { ClientRequest, IncomingMessage } from "node:http";
+import type { ClientRequest, IncomingHttpHeaders, IncomingMessage } from "node:http";
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
 
-import { UnansweredError } from "../../ports/errors.ts";
+import { setTimeout as sleep } from "node:timers/promises";
+
+import { NotSentError, UnansweredError } from "../../ports/errors.ts";
+import { CALLS_AT_ONCE_MAX } from "../../ports/kube.ts";
+import { patienceUntil } from "../../ports/patience.ts";
+import type { Patience } from "../../ports/patience.ts";
+import { QUEUE_TIMEOUT_MS, REQUEST_TIMEOUT_MS, RETRY_WAIT_MS_MAX } from "../../ports/times.ts";
 import { VERSION } from "../../version.ts";
 import type { KubeHttpConfig } from "./config.ts";
+import { retryAfterMs } from "./retry.ts";
+import type { Ending } from "./retry.ts";
+import { createSlots } from "./slots.ts";
 import { STATUS_BYTES_MAX, statusError } from "./status-error.ts";
 
-/** Connections for calls; a slow-start batch of 500 creates queues on them. Watches have connections of their own. */
-const CONNECTIONS_MAX = 32;
 /** The API server closes idle connections after 90 s. Later than this, also after a frozen sandbox, ours are thrown away first. */
 const IDLE_MS_MAX = 50_000;
-const REQUEST_TIMEOUT_MS = 5_000;
 
 export interface Call {
   readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
@@ -25,18 +31,20 @@ export interface Call {
   readonly body?: object;
   readonly contentType?: string;
   readonly signal?: AbortSignal;
-  /** For the whole call, from now to the last byte. Default: the request timeout. */
+  /** For one sending, from its connection to the last byte. Default: the patience's, else the request timeout. */
   readonly timeoutMs?: number;
+  readonly patience?: Patience;
 }
 
 export interface KubeClient {
   readonly requestTimeoutMs: number;
   readonly fieldManager: string;
   /**
-   * The parsed answer of a call that succeeded.
+   * The parsed answer of a call that succeeded, after as many sendings as it took (K4).
    *
    * @throws {KubeApiError} when the server refused
    * @throws {UnansweredError} when no (whole) answer came; an aborted signal throws its own reason
+   * @throws {NotSentError} when it waited in vain for a connection or credentials
    */
   json(call: Call): Promise<unknown>;
   /** A streaming answer once its status line says success; whoever gets it must destroy it. */
@@ -56,7 +64,8 @@ export function createClient(config: KubeHttpConfig): KubeClient {
   };
   const pooling = { keepAlive: true, noDelay: true, scheduling: "lifo" } as const;
   const Agent = secure ? HttpsAgent : HttpAgent;
-  const calls = new Agent({ ...pooling, ...tls, maxSockets: CONNECTIONS_MAX, timeout: IDLE_MS_MAX });
+  const calls = new Agent({ ...pooling, ...tls, maxSockets: CALLS_AT_ONCE_MAX, timeout: IDLE_MS_MAX });
+  const slots = createSlots(CALLS_AT_ONCE_MAX);
   const watches = new Agent({ ...pooling, ...tls, keepAlive: false });
   const requestTimeoutMs = config.requestTimeoutMs ?? REQUEST_TIMEOUT_MS;
   const userAgent = `deltaloop/${VERSION} (${config.component})`;
@@ -65,13 +74,53 @@ export function createClient(config: KubeHttpConfig): KubeClient {
   return { requestTimeoutMs, fieldManager: config.fieldManager ?? `deltaloop-${config.component}`, json, stream };
 
   async function json(call: Call): Promise<unknown> {
-    dropStaleConnections();
-    const deadline = createDeadline(call.timeoutMs ?? requestTimeoutMs, call.signal);
+    const patience = call.patience ?? patienceUntil(Date, Date.now() + (config.waitMsMax ?? RETRY_WAIT_MS_MAX));
+    let last: unknown;
+    let earlierUnanswered = false;
+    for (let retries = 0; ; retries++) {
+      const sent = await sendInTurn(call, patience).catch((error: unknown) => {
+        throw error instanceof NotSentError && retries > 0 ? last : error;
+      });
+      if (sent.kind === "success") return parse(sent.body);
+      last = sent.kind === "noAnswer" ? sent.error : statusError(sent.code, sent.headers, sent.body, { earlierUnanswered });
+      const afterMs = retryAfterMs(call.method, sent, retries);
+      if (afterMs === undefined || afterMs > Math.min(patience.waitMsMax(), RETRY_WAIT_MS_MAX)) throw last;
+      earlierUnanswered ||= sent.kind === "answer" && sent.code >= 500;
+      await sleep(afterMs, undefined, call.signal && { signal: call.signal }).catch(() => call.signal?.throwIfAborted());
+    }
+  }
+
+  /** Waits for a place among the calls on their way; the request's own time begins when it has one. */
+  async function sendInTurn(call: Call, patience: Patience): Promise<Sent> {
+    const waitMs = Math.min(patience.waitMsMax(), QUEUE_TIMEOUT_MS);
+    const queueing = createDeadline(waitMs, call.signal, () => new NotSentError(`not sent within ${waitMs} ms`));
+    let release: (() => void) | undefined;
     try {
-      const response = await open(call, calls, deadline.signal);
+      release = await slots.acquire(queueing.signal);
+      const token = await unlessAborted(config.token?.(), queueing.signal);
+      if (call.method !== "GET" && !patience.mayStart()) throw new NotSentError("not sent: its sender's time was over");
+      queueing.clear();
+      dropStaleConnections();
+      return await send(call, token, call.timeoutMs ?? patience.requestTimeoutMs ?? requestTimeoutMs);
+    } finally {
+      queueing.clear();
+      release?.();
+    }
+  }
+
+  async function send(call: Call, token: string | undefined, timeoutMs: number): Promise<Sent> {
+    const deadline = createDeadline(timeoutMs, call.signal);
+    try {
+      let response: IncomingMessage;
+      try {
+        response = await open(call, calls, token, deadline.signal);
+      } catch (error) {
+        return { kind: "noAnswer", error, errno: errnoOf(error) };
+      }
       const body = await readText(response, deadline.signal);
-      if (!isSuccess(response)) throw statusError(response.statusCode ?? 0, response.headers, body);
-      return parse(body);
+      if (isSuccess(response)) return { kind: "success", body };
+      const { statusCode: code = 0, headers } = response;
+      return { kind: "answer", code, headers, body, retryAfter: headers["retry-after"] };
     } finally {
       deadline.clear();
     }
@@ -80,7 +129,7 @@ export function createClient(config: KubeHttpConfig): KubeClient {
   async function stream(call: Call & { readonly signal: AbortSignal; readonly timeoutMs: number }): Promise<IncomingMessage> {
     const deadline = createDeadline(call.timeoutMs, call.signal);
     try {
-      const response = await open(call, watches, deadline.signal);
+      const response = await open(call, watches, await unlessAborted(config.token?.(), deadline.signal), deadline.signal);
       if (isSuccess(response)) return response;
       throw statusError(response.statusCode ?? 0, response.headers, await readText(response, deadline.signal, STATUS_BYTES_MAX));
     } finally {
@@ -89,17 +138,15 @@ export function createClient(config: KubeHttpConfig): KubeClient {
   }
 
   /** Resolves with the head of the answer. Until then `signal` destroys the request; afterwards that is the reader's part. */
-  async function open(call: Call, agent: HttpAgent, signal: AbortSignal): Promise<IncomingMessage> {
+  async function open(call: Call, agent: HttpAgent, token: string | undefined, signal: AbortSignal): Promise<IncomingMessage> {
     signal.throwIfAborted();
     const body = call.body === undefined ? undefined : Buffer.from(JSON.stringify(call.body));
-    const token = await config.token?.();
     const headers: Record<string, string | number> = { accept: "application/json", "user-agent": userAgent };
     if (token !== undefined) headers["authorization"] = `Bearer ${token}`;
     if (body !== undefined) {
       headers["content-type"] = call.contentType ?? "application/json";
       headers["content-length"] = body.length;
     }
-    signal.throwIfAborted();
     const options = { method: call.method, path: prefix + call.path + queryString(call.query), agent, headers };
     const request: ClientRequest = (secure ? httpsRequest : httpRequest)({
       host: base.hostname.replace(/^\[|\]$/g, ""),
@@ -134,10 +181,42 @@ export function createClient(config: KubeHttpConfig): KubeClient {
   }
 }
 
-/** `signal` fires when the caller's does, with its reason, or after `ms` with an UnansweredError. */
-function createDeadline(ms: number, caller: AbortSignal | undefined): { readonly signal: AbortSignal; clear(): void } {
+/** What became of one sending. */
+type Sent =
+  | { readonly kind: "success"; readonly body: string }
+  | (Ending & { readonly kind: "answer"; readonly headers: IncomingHttpHeaders; readonly body: string })
+  | (Ending & { readonly kind: "noAnswer"; readonly error: unknown });
+
+/** Of the socket's error behind an UnansweredError. */
+function errnoOf(error: unknown): string | undefined {
+  const cause = error instanceof Error ? error.cause : undefined;
+  return cause instanceof Error && "code" in cause ? String(cause.code) : undefined;
+}
+
+/** Credentials may have to be fetched, and whoever brings them may hang. @throws the signal's reason */
+async function unlessAborted<T>(value: Promise<T> | T, signal: AbortSignal): Promise<T> {
+  if (!(value instanceof Promise)) return value;
+  let onAbort: (() => void) | undefined;
+  const aborted = new Promise<never>((_resolve, reject) => {
+    onAbort = () => reject(signal.reason);
+    if (signal.aborted) onAbort();
+    signal.addEventListener("abort", onAbort, { once: true });
+  });
+  try {
+    return await Promise.race([value, aborted]);
+  } finally {
+    if (onAbort) signal.removeEventListener("abort", onAbort);
+  }
+}
+
+/** `signal` fires when the caller's does, with its reason, or after `ms` with `late`. */
+function createDeadline(
+  ms: number,
+  caller: AbortSignal | undefined,
+  late: () => Error = () => new UnansweredError(`no answer within ${ms} ms`),
+): { readonly signal: AbortSignal; clear(): void } {
   const controller = new AbortController();
-  const timer = setTimeout(() => controller.abort(new UnansweredError(`no answer within ${ms} ms`)), ms);
+  const timer = setTimeout(() => controller.abort(late()), ms);
   const onAbort = (): void => controller.abort(caller?.reason);
   if (caller?.aborted === true) onAbort();
   caller?.addEventListener("abort", onAbort, { once: true });

@@ -17,8 +17,10 @@ export interface KubeHttpConfig {
   readonly component: string;
   /** Default `deltaloop-<component>`. */
   readonly fieldManager?: string;
-  /** Default 5 s: time for a whole call other than a watch or a page of a watcher's list. */
+  /** Default 12 s: for one sending of a call other than a watch or a page of a watcher's list. */
   readonly requestTimeoutMs?: number;
+  /** Default 60 s: how long a call that brings no patience of its own is waited for before its last sending. */
+  readonly waitMsMax?: number;
   /** Default 100 s without a byte; then a watch is aborted (L5). */
   readonly inactivityMs?: number;
 }

@@ -2,6 +2,7 @@ import type { Resource } from "../../api/resources.ts";
 import type { KubeObject } from "../../api/wire.ts";
 import { isGone, isNotFound, UnansweredError } from "../../ports/errors.ts";
 import type { KubeList, KubeReader } from "../../ports/kube.ts";
+import type { Patience } from "../../ports/patience.ts";
 import type { KubeClient } from "./client.ts";
 import { resourcePath } from "./path.ts";
 
@@ -11,12 +12,13 @@ const LIST_ATTEMPTS_MAX = 3;
 
 /** Quorum reads: no resourceVersion is ever sent (K2). */
 export function createReader(client: KubeClient): KubeReader {
-  const timeout = `${Math.ceil(client.requestTimeoutMs / 1000)}s`;
-
   return {
-    async get(resource, namespace, name) {
+    async get(resource, namespace, name, { patience } = {}) {
+      const query = { timeout: serverTimeout(client, patience) };
       try {
-        return asObject(await client.json({ method: "GET", path: resourcePath(resource, namespace, name), query: { timeout } }));
+        return asObject(
+          await client.json({ method: "GET", path: resourcePath(resource, namespace, name), query, ...(patience && { patience }) }),
+        );
       } catch (error) {
         if (isNotFound(error)) return undefined;
         throw error;
@@ -26,7 +28,7 @@ export function createReader(client: KubeClient): KubeReader {
     async list(resource, namespace, options = {}) {
       for (let attempt = 1; ; attempt++) {
         try {
-          return await listOnce(resource, namespace, options.labelSelector);
+          return await listOnce(resource, namespace, options);
         } catch (error) {
           if (!isGone(error) || attempt === LIST_ATTEMPTS_MAX) throw error;
         }
@@ -34,7 +36,12 @@ export function createReader(client: KubeClient): KubeReader {
     },
   };
 
-  async function listOnce(resource: Resource, namespace: string, labelSelector: string | undefined): Promise<KubeList> {
+  async function listOnce(
+    resource: Resource,
+    namespace: string,
+    { labelSelector, patience }: NonNullable<Parameters<KubeReader["list"]>[2]>,
+  ): Promise<KubeList> {
+    const timeout = serverTimeout(client, patience);
     const items: KubeObject[] = [];
     let token: string | undefined;
     for (;;) {
@@ -43,6 +50,7 @@ export function createReader(client: KubeClient): KubeReader {
           method: "GET",
           path: resourcePath(resource, namespace),
           query: { limit: PAGE_SIZE, continue: token, labelSelector, timeout },
+          ...(patience && { patience }),
         }),
       );
       // The server's list kinds hold whole objects of the resource asked for.
@@ -51,6 +59,11 @@ export function createReader(client: KubeClient): KubeReader {
       token = page.continue;
     }
   }
+}
+
+/** The server is told when we stop waiting, so that nothing of ours lands later than that. Whole seconds. */
+export function serverTimeout(client: Pick<KubeClient, "requestTimeoutMs">, patience: Patience | undefined): string {
+  return `${Math.ceil((patience?.requestTimeoutMs ?? client.requestTimeoutMs) / 1000)}s`;
 }
 
 /** @throws {UnansweredError} when a success holds no object: something else than the API server answered. */

@@ -30,7 +30,12 @@ const REASONS: Readonly<Record<number, string>> = {
  *
  * Source: apimachinery api/errors, FromObject and NewGenericServerResponse.
  */
-export function statusError(code: number, headers: IncomingHttpHeaders, body: string): KubeApiError {
+export function statusError(
+  code: number,
+  headers: IncomingHttpHeaders,
+  body: string,
+  { earlierUnanswered = false }: { readonly earlierUnanswered?: boolean } = {},
+): KubeApiError {
   const status = parseStatus(body);
   const details = status?.details;
   return new KubeApiError({
@@ -38,6 +43,7 @@ export function statusError(code: number, headers: IncomingHttpHeaders, body: st
     reason: status?.reason ?? REASONS[code],
     message: status?.message ?? `the server answered ${code}`,
     retryAfterSeconds: details?.retryAfterSeconds ?? retryAfterSeconds(headers),
+    earlierUnanswered,
     causes: details?.causes?.map(({ reason, message, field }) => ({
       ...(reason === undefined ? {} : { reason }),
       ...(message === undefined ? {} : { message }),

@@ -1,38 +1,42 @@
 import type { KubeWriter } from "../../ports/kube.ts";
-import type { KubeClient } from "./client.ts";
+import type { Patience } from "../../ports/patience.ts";
+import type { Call, KubeClient } from "./client.ts";
 import { resourcePath } from "./path.ts";
-import { asObject } from "./reader.ts";
+import { asObject, serverTimeout } from "./reader.ts";
 import { isStatus } from "./status-error.ts";
 
-/** Mutating calls, each sent once (W3). DELETE knows no fieldManager; every other write carries ours. */
+/** Mutating calls. DELETE knows no fieldManager; every other write carries ours. */
 export function createWriter(client: KubeClient): KubeWriter {
-  const timeout = `${Math.ceil(client.requestTimeoutMs / 1000)}s`;
-  const query = { fieldManager: client.fieldManager, timeout };
+  const { fieldManager } = client;
+  const send = (call: Call, patience: Patience | undefined): Promise<unknown> =>
+    client.json({ ...call, query: { ...call.query, timeout: serverTimeout(client, patience) }, ...(patience && { patience }) });
 
   return {
-    async create({ resource, namespace, of, body }) {
+    async create({ resource, namespace, of, body, patience }) {
       const path = resourcePath(resource, namespace, of?.name, of?.subresource);
-      return asObject(await client.json({ method: "POST", path, query, body }));
+      return asObject(await send({ method: "POST", path, query: { fieldManager }, body }, patience));
     },
 
-    async patch({ resource, namespace, name, subresource, type, body }) {
+    async patch({ resource, namespace, name, subresource, type, body, patience }) {
       const path = resourcePath(resource, namespace, name, subresource);
-      return asObject(await client.json({ method: "PATCH", path, query, body, contentType: type }));
+      return asObject(await send({ method: "PATCH", path, query: { fieldManager }, body, contentType: type }, patience));
     },
 
-    async delete({ resource, namespace, name, preconditions, gracePeriodSeconds }) {
+    async delete({ resource, namespace, name, preconditions, gracePeriodSeconds, patience }) {
       const body = {
         apiVersion: "v1",
         kind: "DeleteOptions",
         preconditions,
         ...(gracePeriodSeconds !== undefined && { gracePeriodSeconds }),
       };
-      const answer = await client.json({ method: "DELETE", path: resourcePath(resource, namespace, name), query: { timeout }, body });
+      const answer = await send({ method: "DELETE", path: resourcePath(resource, namespace, name), body }, patience);
       return isStatus(answer) ? undefined : asObject(answer);
     },
 
-    async replace({ resource, namespace, name, body }) {
-      return asObject(await client.json({ method: "PUT", path: resourcePath(resource, namespace, name), query, body }));
+    async replace({ resource, namespace, name, body, patience }) {
+      return asObject(
+        await send({ method: "PUT", path: resourcePath(resource, namespace, name), query: { fieldManager }, body }, patience),
+      );
     },
   };
 }

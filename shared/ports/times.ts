@@ -1,0 +1,90 @@
+/**
+ * Every time limit that another one rests on, in one table: for both Stores, all functions, queues and clients. What cannot
+ * import this file (infra/functions.yml, infra/queues.yml) is compared with it by test/tooling/times.test.ts.
+ *
+ * One call of a run, from left to right; nothing may land where somebody else may have begun:
+ *
+ *     renewed                      last start       given up   lease ends
+ *     |------ 12 s to start in ------|---- 12 s to land ----| 1 s |
+ *     0                             12                     24    25
+ *
+ * | what dies | comes back after | bound |
+ * |---|---|---|
+ * | a sync function, killed −9 | lease, then the sweeper's next round | 25 + 2 s |
+ * | a call of a dead run | its op's deadline, which is over when the lease is | 20 s |
+ * | an apply-deltas, killed −9 | visibility of Q1 | 30 s |
+ */
+
+const SECOND_MS = 1_000;
+
+// ------------------------------------------------------------------------------------------------------------ API server
+
+/**
+ * One call to the API server, from the moment it is sent to the last byte; also sent as `timeout=`, so that the server gives
+ * up by then, too. Longer than an admission webhook may take by default (10 s, `timeoutSeconds` of a webhook).
+ */
+export const REQUEST_TIMEOUT_MS = 12 * SECOND_MS;
+
+/** No API write starts later than this before the lease or the invocation ends: it has landed when somebody else may begin. */
+export const WRITE_MARGIN_MS = REQUEST_TIMEOUT_MS + SECOND_MS;
+
+/**
+ * How long after we gave a call up it may still be executed. A connection may be lost the moment the call was sent, and the
+ * server goes on for as long as it was told; the rest is for the way there.
+ */
+export const MAY_LAND_MS = REQUEST_TIMEOUT_MS + 3 * SECOND_MS;
+
+/** What callers without a time of their own wait for a free connection, and in all for what the server asked them to wait. */
+export const QUEUE_TIMEOUT_MS = 30 * SECOND_MS;
+export const RETRY_WAIT_MS_MAX = 60 * SECOND_MS;
+
+/** An Event is worth that much waiting, and no sync ends later for one. */
+export const EVENT_WAIT_MS_MAX = 10 * SECOND_MS;
+
+/** A Lease is renewed within 5 s or not at all: 2 s until it is sent, 3 s until it is answered; its next round tries again. */
+export const LEASE_CALL_WAIT_MS_MAX = 2 * SECOND_MS;
+export const LEASE_CALL_TIMEOUT_MS = 3 * SECOND_MS;
+
+// ------------------------------------------------------------------------------------------------------------- work queue
+
+/** A run's hold on its key. After a kill somebody else has the key within 30 s: the lease, and the sweeper's next rounds. */
+export const LEASE_MS = 25 * SECOND_MS;
+export const RENEWAL_MS = 5 * SECOND_MS;
+export const SWEEP_PERIOD_MS = 2 * SECOND_MS;
+export const TAKEOVER_MS_MAX = 30 * SECOND_MS;
+
+/**
+ * How long a pending op blocks creates and deletes after its run's last sign of life. Longer than its call may land, and over
+ * when the lease of a dead run is, however late it was killed: whoever takes the key over looks its calls up at once.
+ */
+export const OP_DEADLINE_MS = LEASE_MS - RENEWAL_MS;
+
+/**
+ * How long an op blocks whose call was answered in a way that promises nothing: a create in a namespace that is going away.
+ * Source: pkg/controller/controller_utils.go ExpectationsTimeout.
+ */
+export const EXPECTATION_MS = 300 * SECOND_MS;
+
+// -------------------------------------------------------------------------------------------------- functions and queues
+
+/** Time limits of the deployed functions, in seconds as Lambda has them. */
+export const FUNCTION_TIMEOUT_SECONDS = { "apply-deltas": 5, "dead-deltas": 5, sync: 60, sweep: 30 } as const;
+
+/** What AWS recommends: a message stays invisible for six time limits of the function that reads it. */
+const VISIBILITY_PER_TIMEOUT = 6;
+export const VISIBILITY_SECONDS = {
+  deltas: VISIBILITY_PER_TIMEOUT * FUNCTION_TIMEOUT_SECONDS["apply-deltas"],
+  deadDeltas: VISIBILITY_PER_TIMEOUT * FUNCTION_TIMEOUT_SECONDS["dead-deltas"],
+  doorbells: VISIBILITY_PER_TIMEOUT * FUNCTION_TIMEOUT_SECONDS.sync,
+} as const;
+
+/** What is not settled this long before the invocation ends is answered as failed, so that its neighbours are not failed with it. */
+export const ANSWER_RESERVE_MS = SECOND_MS;
+
+/** A Redis that stalls is an error with a name, told and answered before the shortest function ends. Longer than any script takes. */
+export const REDIS_COMMAND_TIMEOUT_MS = 3 * SECOND_MS;
+export const REDIS_CONNECT_TIMEOUT_MS = 2 * SECOND_MS;
+
+/** Live reads of apply-deltas and dead-deltas, which write nothing: a message that cannot be applied in time comes again. */
+export const APPLIER_REQUEST_TIMEOUT_MS = 2 * SECOND_MS;
+export const APPLIER_WAIT_MS_MAX = SECOND_MS;
