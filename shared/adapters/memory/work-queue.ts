@@ -172,6 +172,8 @@ export function finishRun(queue: QueueData, run: Taken, outcome: Outcome, nowMs:
       queue.failures.delete(key);
       break;
     case "requeueAfter":
+      // Forget, then AddAfter: it has succeeded.
+      queue.failures.delete(key);
       addKey(queue, key, nowMs + outcome.delayMs, nowMs);
       break;
     case "retry": {

@@ -16,11 +16,9 @@ if outcome == "retry" then
   local bucket = math.max(tonumber(call("GET", KEYS[8]) or 0), now - BUCKET_BURST * BUCKET_INTERVAL_MS) + BUCKET_INTERVAL_MS
   call("SET", KEYS[8], text(bucket))
   add(state, now + math.max(math.min(BACKOFF_MIN_MS * 2 ^ (failures - 1), BACKOFF_MAX_MS), bucket - now))
-elseif outcome == "requeueAfter" then
-  failures = tonumber(call("HGET", KEYS[2 + F], key) or 0)
-  add(state, now + math.max(0, tonumber(ARGV[6])))
 else
   call("HDEL", KEYS[2 + F], key)
+  if outcome == "requeueAfter" then add(state, now + math.max(0, tonumber(ARGV[6]))) end
 end
 if not state.at then return { failures } end
 setBell(state, state.at, "0")
