@@ -37,6 +37,7 @@ export interface Answers {
   readonly known?: KnownRows;
   readonly lower?: readonly string[];
   readonly plan?: WriteThrough["plan"];
+  readonly hold?: WriteThrough["hold"];
   readonly gone?: WriteThrough["gone"];
   readonly ownStatus?: boolean;
 }
@@ -56,7 +57,7 @@ export async function writeThrough<R extends CachedResource>(
   const objects = answers.objects.map((object) => strip(answers.resource, object, ports.digester));
   let changes = objects.map((object) => putOf(object));
   let known = answers.known;
-  const ops = { lower: answers.lower ?? [], plan: answers.plan ?? [], gone: answers.gone ?? [] };
+  const ops = { lower: answers.lower ?? [], plan: answers.plan ?? [], hold: answers.hold ?? [], gone: answers.gone ?? [] };
   for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
     const { items, counts } = await prepareChanges(ports.store, ports.registry, answers.resource, changes, {
       ...(known && { known: onlyOf(known, changes) }),

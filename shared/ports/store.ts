@@ -383,7 +383,7 @@ export interface WorkQueue {
   /** Queues `key` at now + `delayMs`; the answer is the doorbell to ring, if one is due. */
   add(epoch: string, controller: Controller, key: ObjectKey, delayMs: number): Promise<Doorbell | undefined>;
   take(run: Taken, known: { readonly uid?: string; readonly owner?: OwnerId }): Promise<TakeResult>;
-  /** Fifteen more seconds, or undefined when the key was taken over. Answers the new lease end. */
+  /** A whole lease more (shared/ports/times.ts), or undefined when the key was taken over. Answers the new lease end. */
   renew(run: Taken): Promise<number | undefined>;
   done(
     run: Taken,
@@ -420,7 +420,7 @@ export interface Intent {
 }
 
 export interface IntentStore {
-  /** Pending from now, deadline now + 15 s. "stolen" without the lease or when the key's uid is no longer `ownerUid`. */
+  /** Pending from now, for OP_DEADLINE_MS. "stolen" without the lease or when the key's uid is no longer `ownerUid`. */
   registerIntents(
     run: Taken,
     ownerUid: string,
@@ -444,6 +444,8 @@ export interface WriteThrough {
   readonly lower: readonly string[];
   /** Creates that were not answered, or not tried while an earlier call may still land: back to planned, only if they still stand. */
   readonly plan: readonly { readonly id: string; readonly mayLand: boolean }[];
+  /** Creates that a namespace on its way out has refused: pending for the expectation's five minutes, as upstream goes on expecting them. */
+  readonly hold?: readonly string[];
   /** Rows of `resource` (pods) whose delete was answered without an object: flag `gone`. Not done on `retry`, like the ops. */
   readonly gone: readonly { readonly key: ObjectKey; readonly uid: string }[];
   /** The items are the answer to the primary's own status write. */

@@ -15,6 +15,7 @@ import { CACHED_RESOURCES, CONTROLLERS, controllerOf } from "../../shared/api/re
 import type { CachedResource, Controller, ObjectKey } from "../../shared/api/resources.ts";
 import { laneOf } from "../../shared/api/lane.ts";
 import type { Effect, Intent, ItemChange, NamespaceCount, PackHeader, Row, Store, Taken, TakeResult } from "../../shared/ports/store.ts";
+import { LEASE_MS } from "../../shared/ports/times.ts";
 import type { Cached } from "../../shared/api/cached.ts";
 import {
   cachedDeployment,
@@ -357,7 +358,7 @@ class Life {
   }
 
   async #pass(): Promise<void> {
-    await this.#advance(this.#pick([1, 7, 50, 400, 1_200, 3_000, 5_001, 15_000, 16_000, 61_000]));
+    await this.#advance(this.#pick([1, 7, 50, 400, 1_200, 3_000, 5_001, 15_000, LEASE_MS + 1_000, 61_000]));
     if (this.#chance(0.25)) return; // the watcher is away
     for (const resource of CACHED_RESOURCES) {
       for (let lane = 0; lane < LANES[resource]; lane++) {
@@ -459,7 +460,8 @@ class Life {
       : [];
     const doomed = this.#keyOf("pods");
     const gone = resource === "pods" && this.#chance(0.3) ? [{ key: doomed, uid: this.#uid("pods", doomed) }] : [];
-    const write = { resource, items, counts, ownerUid: uid, lower, plan, gone, ownStatus: this.#chance(0.2) };
+    const hold = this.#chance(0.2) ? [this.#op()].filter((id) => !plan.some((op) => op.id === id)) : [];
+    const write = { resource, items, counts, ownerUid: uid, lower, plan, hold, gone, ownStatus: this.#chance(0.2) };
     await this.#call(`writeThrough ${JSON.stringify([run, { ...write, items: items.map(short) }])}`, (store) =>
       store.writeThrough(run, write),
     );
@@ -535,7 +537,7 @@ class Life {
 
   /** Only a snapshot shows intents, failures and leases: every key is taken once, whoever had it. */
   async #lookAtEveryKey(): Promise<void> {
-    await this.#advance(15_000);
+    await this.#advance(LEASE_MS);
     for (const controller of CONTROLLERS) {
       const resource = resourceOf(controller);
       for (const key of NAMESPACES.flatMap((namespace) => NAMES[resource].map((name) => `${namespace}/${name}`))) {

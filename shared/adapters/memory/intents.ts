@@ -8,12 +8,9 @@ import { deepFreeze } from "../../api/freeze.ts";
 import type { OwnerId } from "../../api/owner-id.ts";
 import type { Controller, ObjectKey } from "../../api/resources.ts";
 import type { Intent, Taken, WriteThrough } from "../../ports/store.ts";
+import { EXPECTATION_MS, MAY_LAND_MS, OP_DEADLINE_MS } from "../../ports/times.ts";
 import { addTo, removeFrom } from "./data.ts";
 import type { EpochData, StoredIntent } from "./data.ts";
-
-/** Request time-out 5 s + 10 s in which an unanswered call may still land. */
-const DEADLINE_MS = 15_000;
-const MAY_LAND_MS = 10_000;
 
 export function intentsOf(epoch: EpochData, owner: OwnerId): readonly Intent[] {
   return [...stored(epoch, owner)].map(({ intent }) => intent).sort((a, b) => (a.id < b.id ? -1 : 1));
@@ -50,7 +47,7 @@ export function register(
       ...(uid !== undefined && { uid }),
       state: "pending",
       token: run.token,
-      deadlineMs: nowMs + DEADLINE_MS,
+      deadlineMs: nowMs + OP_DEADLINE_MS,
       ...(mayLandUntilMs !== undefined && { mayLandUntilMs }),
     };
     put(epoch, owner, { intent, controller: run.controller, key: run.key });
@@ -62,6 +59,10 @@ export function register(
 export function settle(epoch: EpochData, owner: OwnerId, run: Taken, write: WriteThrough, nowMs: number): void {
   for (const id of write.lower) {
     if (own(epoch, owner, run.token, id)) removeFrom(epoch.intents, owner, id);
+  }
+  for (const id of write.hold ?? []) {
+    const op = own(epoch, owner, run.token, id);
+    if (op?.intent.state === "pending") put(epoch, owner, { ...op, intent: { ...op.intent, deadlineMs: nowMs + EXPECTATION_MS } });
   }
   for (const { id, mayLand } of write.plan) {
     const op = own(epoch, owner, run.token, id);
@@ -77,7 +78,7 @@ export function settle(epoch: EpochData, owner: OwnerId, run: Taken, write: Writ
 export function restamp(epoch: EpochData, owner: OwnerId, token: string, nowMs: number): void {
   for (const op of [...stored(epoch, owner)]) {
     if (op.intent.token === token && op.intent.state === "pending") {
-      put(epoch, owner, { ...op, intent: { ...op.intent, deadlineMs: nowMs + DEADLINE_MS } });
+      put(epoch, owner, { ...op, intent: { ...op.intent, deadlineMs: Math.max(op.intent.deadlineMs, nowMs + OP_DEADLINE_MS) } });
     }
   }
 }

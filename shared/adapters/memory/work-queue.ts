@@ -12,11 +12,11 @@ import type { Effect, Outcome, Snapshot, Taken, TakeResult, WorkQueue } from "..
 import { byKey, laneOfKey, readSlice, sliceName } from "./data.ts";
 import type { EpochData, QueueData } from "./data.ts";
 import { forgedEntry, openSlice } from "./forged.ts";
+import { LEASE_MS } from "../../ports/times.ts";
 import { adoptExpired, intentsOf, pendingDeadlineMs } from "./intents.ts";
 import { doorbell } from "./ring.ts";
 import type { Ring } from "./ring.ts";
 
-const LEASE_MS = 15_000;
 /** A doorbell younger than this is believed to be on its way. */
 const BELL_MS = 5_000;
 const SWEEP_GRACE_MS = 5_000;

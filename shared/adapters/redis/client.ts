@@ -2,9 +2,7 @@
 import { Cluster, Redis } from "ioredis";
 import type { RedisOptions } from "ioredis";
 
-/** Longer than any script takes; a call that is not answered by then counts as failed, and its caller tries again. */
-const COMMAND_TIMEOUT_MS = 5_000;
-const CONNECT_TIMEOUT_MS = 2_000;
+import { REDIS_COMMAND_TIMEOUT_MS, REDIS_CONNECT_TIMEOUT_MS } from "../../ports/times.ts";
 
 /**
  * Connects in the background; calls made before wait. Auto-pipelining stays off: each verb is one command already, and
@@ -12,8 +10,8 @@ const CONNECT_TIMEOUT_MS = 2_000;
  */
 export function redisClient(options: { readonly url: string; readonly cluster: boolean }): Redis | Cluster {
   const redis = {
-    commandTimeout: COMMAND_TIMEOUT_MS,
-    connectTimeout: CONNECT_TIMEOUT_MS,
+    commandTimeout: REDIS_COMMAND_TIMEOUT_MS,
+    connectTimeout: REDIS_CONNECT_TIMEOUT_MS,
     maxRetriesPerRequest: 1,
     keepAlive: 10_000,
   } satisfies RedisOptions;

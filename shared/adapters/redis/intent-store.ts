@@ -52,7 +52,7 @@ async function writeThrough(
   owners: readonly string[],
 ): Promise<WriteThroughResult | { readonly kind: "slices"; readonly owners: readonly string[] }> {
   const names = context.names.of(run.epoch);
-  const { resource, lower, plan, gone } = write;
+  const { resource, lower, plan, hold = [], gone } = write;
   const owner = primaryAsOwner(run.controller, run.key, write.ownerUid);
   let table = new KeyTable([]);
   const reply: readonly Reply[] = asList(
@@ -65,6 +65,7 @@ async function writeThrough(
       const ops = [
         ...lower,
         ...plan.flatMap(({ id, mayLand }) => [id, mayLand ? "1" : "0"]),
+        ...hold.flatMap((id) => [id, "h"]),
         ...gone.flatMap(({ key, uid }) => [key, uid, String(table.block(names.lane(resource, laneOf(key, lanes))))]),
         ...slices.flatMap((slice) => [slice, String(table.slot(names.slice(resource, slice)))]),
       ];
@@ -77,7 +78,7 @@ async function writeThrough(
           resource,
           write.ownStatus ? "1" : "0",
           String(lanes),
-          [lower.length, plan.length, gone.length, slices.length].join(","),
+          [lower.length, plan.length + hold.length, gone.length, slices.length].join(","),
           ...ops,
           ...changeArgs(names, table, {
             seal: context.seal(run.epoch),

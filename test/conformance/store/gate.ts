@@ -1,6 +1,7 @@
 /** When keys are handed out, and what happens at the moment when they are again (informer §11.6, §15). */
 import { expect, it } from "vitest";
 
+import { LEASE_MS } from "../../../shared/ports/times.ts";
 import { CACHED_RESOURCES, CONTROLLERS } from "../../../shared/api/resources.ts";
 import { cachedDeployment, cachedPod, cachedReplicaSet, effect, put } from "../../support/builders.ts";
 import type { OpenRig } from "../store.ts";
@@ -168,7 +169,7 @@ export function gateCases(open: OpenRig): void {
     await rig.store.add(rig.epoch, "replicaset", RS, 0);
     const { run } = await rig.taken("replicaset", RS);
     await rig.store.markSuspect("pods", "test");
-    expect(await rig.store.renew(run)).toBe(rig.now() + 15_000);
+    expect(await rig.store.renew(run)).toBe(rig.now() + LEASE_MS);
     expect(await rig.store.registerIntents(run, "uid-rs-web", [{ id: "c:x", verb: "create", name: "x" }])).toBe("ok");
     expect(await rig.writeThrough(run, "pods", [put(cachedPod())], { ownerUid: "uid-rs-web" })).toMatchObject({ kind: "ok" });
     expect(await rig.store.done(run, { kind: "ok" })).toMatchObject({ kind: "done" });

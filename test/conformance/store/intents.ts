@@ -2,6 +2,7 @@
 import { expect, it } from "vitest";
 
 import type { Intent, Taken } from "../../../shared/ports/store.ts";
+import { EXPECTATION_MS, LEASE_MS, MAY_LAND_MS, OP_DEADLINE_MS as DEADLINE_MS } from "../../../shared/ports/times.ts";
 import { asOwner, cachedPod, cachedReplicaSet, effect, ownedBy, put, remove } from "../../support/builders.ts";
 import type { OpenRig } from "../store.ts";
 import { rung } from "./rig.ts";
@@ -12,7 +13,6 @@ const C = "replicaset";
 const rs = cachedReplicaSet({ resourceVersion: "5" });
 const UID = rs.metadata.uid;
 const OWNER = asOwner("replicaset", rs);
-const DEADLINE_MS = 15_000;
 const create = (name: string) => ({ id: `c:${name}`, verb: "create", name }) as const;
 const destroy = (name: string) => ({ id: `d:uid-${name}`, verb: "delete", name, uid: `uid-${name}` }) as const;
 const owned = (name: string, resourceVersion: string) => cachedPod({ name, resourceVersion, owner: ownedBy("ReplicaSet", rs) });
@@ -126,11 +126,37 @@ export function intentCases(open: OpenRig): void {
     ]);
   });
 
-  it("an unanswered create goes back to planned and remembers for 10 s that it may land", async () => {
+  it("a create held after its answer blocks for the expectation's time, whatever else the run writes, and is then looked up", async () => {
+    const { rig, run } = await running();
+    await rig.store.registerIntents(run, UID, [create("a"), create("b")]);
+    await rig.writeThrough(run, "pods", [], { ownerUid: UID, lower: ["c:b"], hold: ["c:a", "c:b", "c:x"] });
+    const untilMs = rig.now() + EXPECTATION_MS;
+    await rig.writeThrough(run, "pods", [], { ownerUid: UID, lower: ["c:none"] });
+    await rig.store.done(run, { kind: "ok" });
+    expect(await standing(rig)).toMatchObject([{ id: "c:a", state: "pending", deadlineMs: untilMs }]);
+    await rig.pass(EXPECTATION_MS - 1);
+    expect(await standing(rig)).toHaveLength(1);
+    await rig.pass(1);
+    await rig.store.add(rig.epoch, C, KEY, 0);
+    const { kind, snapshot } = await rig.taken(C, KEY);
+    expect([kind, snapshot.intents.map((op) => op.id)]).toEqual(["recover", ["c:a"]]);
+  });
+
+  it("an op of another run is not held", async () => {
+    const { rig, run } = await running();
+    await rig.store.registerIntents(run, UID, [create("a")]);
+    await rig.store.done(run, { kind: "ok" });
+    const other = await again(rig);
+    await rig.writeThrough(other.run, "pods", [], { ownerUid: UID, hold: ["c:a"] });
+    await rig.store.done(other.run, { kind: "ok" });
+    expect((await standing(rig)).map((op) => op.deadlineMs)).toEqual(other.snapshot.intents.map((op) => op.deadlineMs));
+  });
+
+  it("an unanswered create goes back to planned and remembers how long it may still land", async () => {
     const { rig, run } = await running();
     await rig.store.registerIntents(run, UID, [create("a"), { ...create("b"), mayLandUntilMs: 77 }, create("c")]);
     await rig.pass(5_000);
-    const landsUntil = rig.now() + 10_000;
+    const landsUntil = rig.now() + MAY_LAND_MS;
     await rig.writeThrough(run, "pods", [], {
       ownerUid: UID,
       plan: [
@@ -176,12 +202,12 @@ export function intentCases(open: OpenRig): void {
     await rig.store.done(run, { kind: "ok" });
     const next = await again(rig);
     expect([next.kind, next.snapshot.intents.map((op) => op.id)]).toEqual(["ok", ["c:a"]]);
-    expect(await rig.readyIn(C, KEY)).toBe(14_000);
-    expect(await rig.store.done(next.run, { kind: "ok" })).toMatchObject({ bell: { delayMs: 14_000 } });
+    expect(await rig.readyIn(C, KEY)).toBe(DEADLINE_MS - 1_000);
+    expect(await rig.store.done(next.run, { kind: "ok" })).toMatchObject({ bell: { delayMs: DEADLINE_MS - 1_000 } });
   });
 
   it("N3 [informer T74] [informer T77] expired ops are recovered before anything is decided, however old they are", async () => {
-    for (const age of [DEADLINE_MS, 300_000]) {
+    for (const age of [LEASE_MS, 300_000]) {
       const { rig, run } = await running();
       await rig.store.registerIntents(run, UID, [create("a"), destroy("b")]);
       await rig.pass(age); // killed −9
@@ -206,7 +232,7 @@ export function intentCases(open: OpenRig): void {
     const second = await again(rig);
     await rig.store.registerIntents(second.run, UID, [create("b")]);
     await rig.store.done(second.run, { kind: "ok" });
-    await rig.pass(14_000);
+    await rig.pass(DEADLINE_MS - 1_000);
     const third = await rig.taken(C, KEY);
     expect([third.kind, third.snapshot.intents.map((op) => op.id)]).toEqual(["recover", ["c:a"]]);
     await rig.writeThrough(third.run, "pods", [], { ownerUid: UID, plan: [{ id: "c:a", mayLand: false }], lower: ["c:b"] });
@@ -220,9 +246,9 @@ export function intentCases(open: OpenRig): void {
   it("N1 a recovering run that is frozen in its turn is void as well", async () => {
     const { rig, run } = await running();
     await rig.store.registerIntents(run, UID, [create("a"), create("b")]);
-    await rig.pass(DEADLINE_MS);
+    await rig.pass(LEASE_MS);
     const frozen = await rig.taken(C, KEY);
-    await rig.pass(DEADLINE_MS);
+    await rig.pass(LEASE_MS);
     const holder = await rig.taken(C, KEY);
     expect([frozen.kind, holder.kind]).toEqual(["recover", "recover"]);
     for (const late of [run, frozen.run])
@@ -232,7 +258,7 @@ export function intentCases(open: OpenRig): void {
     expect((await standing(rig)).map((op) => [op.id, op.state])).toEqual([["c:a", "pending"]]);
   });
 
-  it("registering gives the run's pending ops 15 s from then", async () => {
+  it("registering gives the run's pending ops their whole time from then", async () => {
     const { rig, run } = await running();
     await rig.store.registerIntents(run, UID, [create("a"), create("b"), create("p")]);
     await rig.writeThrough(run, "pods", [], { ownerUid: UID, plan: [{ id: "c:p", mayLand: false }] });
@@ -248,7 +274,7 @@ export function intentCases(open: OpenRig): void {
     ]);
   });
 
-  it("writing through gives the run's pending ops 15 s from then, whether its rows moved or not", async () => {
+  it("writing through gives the run's pending ops their whole time from then, whether its rows moved or not", async () => {
     for (const moved of [false, true]) {
       const { rig, run } = await running();
       await rig.store.registerIntents(run, UID, [create("a"), create("p")]);
@@ -302,7 +328,7 @@ export function intentCases(open: OpenRig): void {
     await rig.store.done(run, { kind: "ok" });
     await rig.seed("replicasets", [remove(rs, "9", { counted: true, effects: [effect(C, rs, { self: true })] })]);
     expect((await rig.taken(C, KEY)).snapshot.intents).toEqual([]);
-    await rig.pass(DEADLINE_MS);
+    await rig.pass(LEASE_MS);
     // Even the same uid finds nothing: what was deleted is deleted.
     await rig.seed("replicasets", [put(cachedReplicaSet({ resourceVersion: "20" }), { counted: true })]);
     const heir = await rig.taken(C, KEY);

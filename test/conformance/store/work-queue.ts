@@ -1,6 +1,7 @@
 /** The work queue (informer §12; Q1–Q5). */
 import { expect, it } from "vitest";
 
+import { LEASE_MS } from "../../../shared/ports/times.ts";
 import { asOwner, cachedDeployment, cachedPod, cachedReplicaSet, effect, ownedBy, put, remove } from "../../support/builders.ts";
 import type { OpenRig } from "../store.ts";
 import { rung } from "./rig.ts";
@@ -9,7 +10,6 @@ import type { Rig } from "./rig.ts";
 const KEY = "shop/web";
 const C = "replicaset";
 const rs = cachedReplicaSet();
-const LEASE_MS = 15_000;
 
 export function workQueueCases(open: OpenRig): void {
   const ready = async (): Promise<Rig> => {
@@ -225,7 +225,7 @@ export function workQueueCases(open: OpenRig): void {
       await add(rig);
       await rig.taken(C, KEY);
       await add(rig, 100_000);
-      await rig.pass(20_000);
+      await rig.pass(LEASE_MS);
       expect(await rig.store.sweep(rig.epoch)).toHaveLength(1); // due now, while the key itself is ready much later
       await rig.pass(age);
       expect((await add(rig, 100)) !== undefined, `${age} ms`).toBe(rings);
@@ -281,7 +281,7 @@ export function workQueueCases(open: OpenRig): void {
     await add(rig, 60_000, "shop/future");
     const { run } = await rig.taken(C, KEY);
     await add(rig);
-    await rig.pass(14_000);
+    await rig.pass(LEASE_MS - 1_000);
     expect(await rig.store.sweep(rig.epoch)).toEqual([]);
     await rig.pass(1_000);
     await rig.store.markSuspect("pods", "test");
@@ -314,13 +314,13 @@ export function workQueueCases(open: OpenRig): void {
     expect(await rig.store.take(rig.run(C, KEY), {})).toEqual({ kind: "busy" });
   });
 
-  it("Q2 renewal is 15 s from now, as long as nobody took over", async () => {
+  it("Q2 renewal is a whole lease from now, as long as nobody took over", async () => {
     const rig = await ready();
     await add(rig);
     const first = await rig.taken(C, KEY);
     await rig.pass(10_000);
     expect(await rig.store.renew(first.run)).toBe(rig.now() + LEASE_MS);
-    await rig.pass(14_999);
+    await rig.pass(LEASE_MS - 1);
     expect(await rig.store.take(rig.run(C, KEY), {})).toEqual({ kind: "busy" });
     await rig.pass(10_000);
     expect(await rig.store.renew(first.run)).toBe(rig.now() + LEASE_MS); // late, but nobody took it over

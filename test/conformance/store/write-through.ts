@@ -2,6 +2,7 @@
 import { expect, it } from "vitest";
 
 import type { Taken } from "../../../shared/ports/store.ts";
+import { LEASE_MS } from "../../../shared/ports/times.ts";
 import { asOwner, cachedDeployment, cachedPod, cachedReplicaSet, effect, ownedBy, put, remove } from "../../support/builders.ts";
 import type { OpenRig } from "../store.ts";
 import { outcomes, rung, writeOf } from "./rig.ts";
@@ -195,7 +196,7 @@ export function writeThroughCases(open: OpenRig): void {
 
   it("facts count without the lease: a frozen worker's answer is as true as any", async () => {
     const { rig, run } = await running();
-    await rig.pass(15_000);
+    await rig.pass(LEASE_MS);
     await rig.store.add(rig.epoch, C, KEY, 0);
     await rig.taken(C, KEY);
     expect(outcomes(await rig.writeThrough(run, "pods", [put(owned("10"))], { ownerUid: UID }))).toEqual(["changed"]);

@@ -10,6 +10,12 @@
  */
 import { readFileSync } from "node:fs";
 
+import { EXPECTATION_MS, LEASE_MS, MAY_LAND_MS, OP_DEADLINE_MS } from "../../../ports/times.ts";
+
+/** What scripts need of shared/ports/times.ts. */
+const times = Object.entries({ LEASE_MS, OP_DEADLINE_MS, MAY_LAND_MS, EXPECTATION_MS })
+  .map(([name, ms]) => `local ${name} = ${ms}\n`)
+  .join("");
 const base = readFileSync(new URL("./lib/base.lua", import.meta.url), "utf8");
 const queue = readFileSync(new URL("./lib/queue.lua", import.meta.url), "utf8");
 const intents = readFileSync(new URL("./lib/intents.lua", import.meta.url), "utf8");
@@ -66,12 +72,12 @@ export const SCRIPTS = {
   readLane: [base, readLane],
   readManifest: [base, readManifest],
   readSlices: [base, readSlices],
-  registerIntents: [base, queue, intents, registerIntents],
-  renew: [base, queue, renew],
+  registerIntents: [times, base, queue, intents, registerIntents],
+  renew: [times, base, queue, renew],
   stashManifest: [base, queue, intents, index, sequence, stashManifest],
   sweep: [base, queue, gateLibrary, sweep],
-  take: [base, queue, intents, gateLibrary, take],
-  writeThrough: [base, queue, intents, index, writeThrough],
+  take: [times, base, queue, intents, gateLibrary, take],
+  writeThrough: [times, base, queue, intents, index, writeThrough],
 } as const;
 
 export type ScriptName = keyof typeof SCRIPTS;

@@ -1,8 +1,7 @@
--- renew: fifteen more seconds for the holder of a key.
+-- renew: a whole lease more for the holder of a key.
 -- KEYS  1 ep · 2… q p f u b z of the controller
 -- ARGV  1 now ms · 2 epoch · 3 key · 4 token
 -- Returns the new lease end ms; 0 when the key was taken over or the epoch is another one
-local LEASE_MS = 15000
 
 if otherEpoch() then return 0 end
 local value = call("HGET", KEYS[2 + P], ARGV[3])

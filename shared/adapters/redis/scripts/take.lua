@@ -7,7 +7,6 @@
 --         { "notYet", bell } · { "moved", "uid 0x1F ownerUid" or "" }
 --         { "ok", lease end, failures, primary's entry or false, dependents, orphans, intents (field, value, …) }
 --         { "recover", lease end, failures, primary's entry, expired intents }
-local LEASE_MS = 15000
 
 local refused = otherEpoch()
 if refused == "noEpoch" then return { "gated", "there is no epoch" } end

@@ -2,7 +2,7 @@
 -- KEYS  1 ep · 2… q p f u b z of the run's controller · 8 i of the owner · 9 m of the resource · others by slot, named in ARGV
 -- ARGV  1 now ms · 2 epoch · 3 key · 4 token · 5 resource · 6 own status 0|1 · 7 number of lanes as the caller believes
 --       8 numbers of: lowered ops, planned ops, gone objects, known slices (comma-separated), then
---       9… lowered: id · planned: id, mayLand 0|1 · gone: key, uid, lane base · slices: owner uid or "-<namespace>", slot
+--       9… lowered: id · planned: id, mayLand 0|1, or h to hold it pending · gone: key, uid, lane base · slices: owner uid or "-<namespace>", slot
 --       then changes (lib/index.lua)
 -- Returns { "otherEpoch" } · { "lanes", resource, number } · { "slices", owner, … }: name these too, nothing is done yet
 --         { "applied", bells, outcomes } · { "retry", bells, outcomes, items done }: nothing of the ops is done
@@ -61,7 +61,12 @@ if not moved then
   end
   for i = planAt, planAt + 2 * nPlan - 1, 2 do
     local op = ownOp(ARGV[i])
-    if op then
+    if op and ARGV[i + 1] == "h" then
+      if op.state == "p" then
+        op.deadline = now + EXPECTATION_MS
+        call("HSET", intents, ARGV[i], opValue(op))
+      end
+    elseif op then
       if op.state == "p" then
         count = count - 1
         op.deadline = math.max(op.deadline, deadline)

@@ -3,8 +3,6 @@
 --   t:<token> -> number of its pending ops, their common deadline. registerIntents and every write-through stamp all pending
 --   ops of a token, so one field stands for all of them: a pending op's deadline is the later of its own and its token's.
 --   The sum of the numbers is the count of pending ops.
-local OP_DEADLINE_MS = 15000
-local MAY_LAND_MS = 10000
 
 local function parseOp(value)
   local state, token, controller, key, verb, name, uid, deadline, mayLand = string.match(value,
