@@ -4,7 +4,8 @@
  * W1 a doorbell that finds nothing to do (busy, empty, gated, another epoch) is answered by returning.
  * W2 a delay under a second is waited for here, at most 1.5 s in all and before the lease begins; a longer one rings again.
  * W3 the lease is renewed every 5 s while the handler runs; when it is lost, or the invocation ends too soon for a request,
- *    `mayWrite` says no and nothing more is sent.
+ *    `mayWrite` says no and nothing more is sent. What the API server asks to wait for is waited for until then: the lease
+ *    goes on being renewed, so it is the invocation that bounds the wait, and the lease is asked when it is over.
  * W4 a handler's error becomes a retry with back-off in the Store, never a failed message. Only a Store that cannot be
  *    reached makes this throw.
  */
@@ -14,9 +15,12 @@ import { heal } from "../cache/heal.ts";
 import { ring } from "../cache/ring.ts";
 import type { Doorbell } from "../ports/doorbells.ts";
 import { ForgedRowsError, isConflict, TerminalError } from "../ports/errors.ts";
+import type { Patience } from "../ports/patience.ts";
 import type { Random } from "../ports/random.ts";
 import type { Forged, Outcome, Snapshot, TakeResult, Taken, WorkQueue } from "../ports/store.ts";
+import { LEASE_MS, RENEWAL_MS, RETRY_WAIT_MS_MAX, WRITE_MARGIN_MS } from "../ports/times.ts";
 import { describeError, toError } from "./errors.ts";
+import { patientPorts } from "./patience.ts";
 import { recover } from "./recover.ts";
 import type { Run, SyncHandler, SyncPorts, SyncResult } from "./run.ts";
 
@@ -32,11 +36,6 @@ export interface WorkerOptions {
   readonly maxRetries?: number;
 }
 
-/** As in the Store; renewed in thirds of it. */
-const LEASE_MS = 15_000;
-const RENEW_MS = 5_000;
-/** One request timeout and a second: no call may still be on its way when somebody else may begin. */
-const WRITE_MARGIN_MS = 6_000;
 const TAKES_MAX = 4;
 const WAIT_ONCE_MAX_MS = 1_000;
 const WAIT_MAX_MS = 1_500;
@@ -56,25 +55,23 @@ export async function runKey(
   const take = await takeKey(ports, taken, bell);
   if (take === undefined) return;
   const lease = holdLease(ports, taken, take.takenAtMs);
-  const run: Run = {
-    ...taken,
-    snapshot: take.snapshot,
-    mayWrite: () => mayWriteUntil(lease.untilMs(), options.invocationEndsMs) > ports.clock.now(),
+  const { invocationEndsMs = Infinity } = options;
+  const mayWrite = (): boolean => Math.min(lease.untilMs(), invocationEndsMs) - WRITE_MARGIN_MS > ports.clock.now();
+  const patience: Patience = {
+    mayStart: mayWrite,
+    waitMsMax: () => Math.max(0, Math.min(RETRY_WAIT_MS_MAX, invocationEndsMs - WRITE_MARGIN_MS - ports.clock.now())),
   };
+  const run: Run = { ...taken, snapshot: take.snapshot, mayWrite };
   ports.trace?.({ controller, key: run.key, kind: "started" });
   let outcome: Outcome;
   try {
-    outcome = await outcomeOf(ports, run, believing(take.kind === "recover" ? recover : sync), options);
+    outcome = await outcomeOf(patientPorts(ports, patience), run, believing(take.kind === "recover" ? recover : sync), options);
   } finally {
     await lease.release();
   }
   const done = await ports.store.done(taken, outcome);
   if (done.kind === "stolen") ports.log.warn("the key was taken over", { key: taken.key, controller });
   else if (done.bell) await ring(ports, [done.bell]);
-}
-
-function mayWriteUntil(leaseUntilMs: number, invocationEndsMs = Infinity): number {
-  return Math.min(leaseUntilMs, invocationEndsMs) - WRITE_MARGIN_MS;
 }
 
 interface Take {
@@ -135,7 +132,7 @@ function holdLease(ports: WorkerPorts, taken: Taken, takenAtMs: number): { until
   const renewing = (async (): Promise<void> => {
     for (;;) {
       try {
-        await ports.clock.after(RENEW_MS, ended.signal);
+        await ports.clock.after(RENEWAL_MS, ended.signal);
       } catch {
         return; // released
       }

@@ -60,6 +60,8 @@ async function play({
         await ring?.();
       },
     },
+    reader: {},
+    gateway: { mode: "act" },
     clock,
     random: createSeededRandom(1),
     log: { debug: () => {}, info: () => {}, warn: log, error: log },
@@ -120,10 +122,10 @@ describe("runKey", () => {
         return { kind: "done" };
       };
     const error = new Error("redis is away");
-    await play({ takes: [ok], sync: watch([1, 8_950, 9_000]), renews: [error, error, error] });
-    await play({ takes: [ok], sync: watch([1, 3_950, 4_000]), options: { invocationEndsMs: 10_000 } });
+    await play({ takes: [ok], sync: watch([1, 11_950, 12_000]), renews: [error, error, error] });
+    await play({ takes: [ok], sync: watch([1, 3_950, 4_000]), options: { invocationEndsMs: 17_000 } });
     await play({ takes: [ok], sync: watch([1, 6_000]), renews: [undefined] });
-    expect(answers).toEqual(["1 true", "8950 true", "9000 false", "1 true", "3950 true", "4000 false", "1 true", "6000 false"]);
+    expect(answers).toEqual(["1 true", "11950 true", "12000 false", "1 true", "3950 true", "4000 false", "1 true", "6000 false"]);
   });
 
   it("W4 tells the Store how it ended", async () => {

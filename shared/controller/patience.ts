@@ -1,0 +1,29 @@
+/** Tells every call of a run how long it may be waited for; syncs need not know. */
+import type { Patience } from "../ports/patience.ts";
+import { EVENT_WAIT_MS_MAX } from "../ports/times.ts";
+import type { SyncPorts } from "./run.ts";
+
+/**
+ * The same ports, as patient as `patience`. An Event gets a little of it only: the sync awaits its Events, and somebody else may
+ * want the key.
+ */
+export function patientPorts<P extends Pick<SyncPorts, "reader" | "gateway" | "clock">>(ports: P, patience: Patience): P {
+  const { reader, gateway, clock } = ports;
+  const forEvent = (): Patience => {
+    const untilMs = clock.now() + EVENT_WAIT_MS_MAX;
+    return { ...patience, waitMsMax: () => Math.min(patience.waitMsMax(), Math.max(0, untilMs - clock.now())) };
+  };
+  return {
+    ...ports,
+    reader: {
+      get: (resource, namespace, name) => reader.get(resource, namespace, name, { patience }),
+      list: (resource, namespace, options) => reader.list(resource, namespace, { ...options, patience }),
+    },
+    gateway: {
+      mode: gateway.mode,
+      create: (request) => gateway.create({ ...request, patience: request.resource === "events" ? forEvent() : patience }),
+      patch: (request) => gateway.patch({ ...request, patience }),
+      delete: (request) => gateway.delete({ ...request, patience }),
+    },
+  };
+}
