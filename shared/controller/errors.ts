@@ -1,5 +1,5 @@
 /** How a sync fails. All of these bring the key back with back-off. */
-import { KubeApiError } from "../ports/errors.ts";
+import { KubeApiError, NotSentError } from "../ports/errors.ts";
 
 /** The lease or the invocation ends too soon for another call. Normal under load; whoever takes the key next goes on. */
 export class LeaseEndsError extends Error {
@@ -30,6 +30,15 @@ export function aggregate(errors: readonly Error[]): Error | undefined {
 
 export function toError(thrown: unknown): Error {
   return thrown instanceof Error ? thrown : new Error(String(thrown));
+}
+
+/**
+ * What a call was answered with, for whoever tells people or tries again.
+ * @throws {LeaseEndsError} when it was never sent: nobody has answered anything
+ */
+export function toAnswer(thrown: unknown): Error {
+  if (thrown instanceof NotSentError) throw new LeaseEndsError();
+  return toError(thrown);
 }
 
 /** For logs: an API server's own text may quote what a template holds, so of its answers only code and reason are shown. */

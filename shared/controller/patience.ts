@@ -21,9 +21,14 @@ export function patientPorts<P extends Pick<SyncPorts, "reader" | "gateway" | "c
     },
     gateway: {
       mode: gateway.mode,
-      create: (request) => gateway.create({ ...request, patience: request.resource === "events" ? forEvent() : patience }),
-      patch: (request) => gateway.patch({ ...request, patience }),
-      delete: (request) => gateway.delete({ ...request, patience }),
+      forRun(owner) {
+        const run = gateway.forRun(owner);
+        return {
+          create: (request) => run.create({ ...request, patience: request.resource === "events" ? forEvent() : patience }),
+          patch: (request, row) => run.patch({ ...request, patience }, row),
+          delete: (request, row) => run.delete({ ...request, patience }, row),
+        };
+      },
     },
   };
 }

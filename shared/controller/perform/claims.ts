@@ -1,10 +1,11 @@
-/** Adopt and release, all at once, for pods and ReplicaSets (replicaset §6, deployment §5.1). */
+/** Adopt and release, in groups, for pods and ReplicaSets (replicaset §6, deployment §5.1). */
 import { RESOURCES, objectKey } from "../../api/resources.ts";
 import type { Cached } from "../../api/cached.ts";
 import type { KubeObject } from "../../api/wire.ts";
-import { isInvalid, isNotFound } from "../../ports/errors.ts";
+import { NotSentError, isInvalid, isNotFound } from "../../ports/errors.ts";
 import type { PatchRequest } from "../../ports/kube.ts";
 import { LeaseEndsError, aggregate, toError } from "../errors.ts";
+import { inTurn } from "../in-turn.ts";
 import type { Performed, StoredResult, WriteOf, WriteResult } from "../performed.ts";
 import type { Run, SyncPorts } from "../run.ts";
 import { adoptionProblem, liveOwner } from "./live-owner.ts";
@@ -14,6 +15,9 @@ export type ClaimWrite = WriteOf<"Adopt"> | WriteOf<"Release">;
 
 type Outcome = { readonly kind: "patched"; readonly object: KubeObject } | Exclude<WriteResult, StoredResult>;
 
+/** Answers of one write-through: what the Store takes in one step. */
+const CLAIMS_MAX = 500;
+
 /**
  * Before the first adoption the owner is read live: if it is gone or being deleted, every adoption fails, in upstream's
  * words, and the releases are made all the same. Every error is in the aggregate.
@@ -21,21 +25,34 @@ type Outcome = { readonly kind: "patched"; readonly object: KubeObject } | Exclu
 export async function claim(ports: SyncPorts, run: Run, writes: readonly ClaimWrite[]): Promise<Performed> {
   const adoption = writes.find((write) => write.kind === "Adopt");
   const problem = adoption && adoptionProblem(await liveOwner(ports, run, adoption.owner), adoption.owner);
-  if (!run.mayWrite()) throw new LeaseEndsError();
-  const outcomes = await Promise.all(
-    writes.map(async (write) =>
-      write.kind === "Adopt" && problem !== undefined ? refusal(write, problem) : patchOwner(ports, run, write),
-    ),
+  const results: WriteResult[] = [];
+  for (let from = 0; from < writes.length; from += CLAIMS_MAX) {
+    if (!run.mayWrite()) throw new LeaseEndsError();
+    results.push(...(await claimGroup(ports, run, writes.slice(from, from + CLAIMS_MAX), problem)));
+  }
+  const error = aggregate(results.flatMap((result) => (result.kind === "failed" ? [result.error] : [])));
+  return { results, ...(error && { error }) };
+}
+
+/** What was answered is written through, whatever became of the others. @throws {LeaseEndsError} when some could not be sent */
+async function claimGroup(
+  ports: SyncPorts,
+  run: Run,
+  writes: readonly ClaimWrite[],
+  problem: string | undefined,
+): Promise<readonly WriteResult[]> {
+  const begun = await inTurn(writes, run.mayWrite, async (write) =>
+    write.kind === "Adopt" && problem !== undefined ? refusal(write, problem) : patchOwner(ports, run, write),
   );
+  const outcomes = begun.map((outcome): Outcome => outcome ?? { kind: "notTried" });
   const resource = writes[0]?.resource ?? "pods";
   const objects = outcomes.flatMap((outcome) => (outcome.kind === "patched" ? [outcome.object] : []));
   const gone = writes.flatMap(({ owner, name, uid }, i) =>
     outcomes[i]?.kind === "gone" && isNotFound(outcomes[i].error) ? [{ key: objectKey(owner.namespace, name), uid }] : [],
   );
   const cached = [...(await save(ports, run, { resource, objects, gone }))];
-  const results = outcomes.map((outcome): WriteResult => (outcome.kind === "patched" ? stored(resource, cached.shift()) : outcome));
-  const error = aggregate(results.flatMap((result) => (result.kind === "failed" ? [result.error] : [])));
-  return { results, ...(error && { error }) };
+  if (outcomes.some(({ kind }) => kind === "notTried")) throw new LeaseEndsError();
+  return outcomes.map((outcome): WriteResult => (outcome.kind === "patched" ? stored(resource, cached.shift()) : outcome));
 }
 
 function stored(resource: "pods" | "replicasets", object: Cached | undefined): StoredResult {
@@ -53,6 +70,7 @@ async function patchOwner(ports: SyncPorts, run: Run, write: ClaimWrite): Promis
     return object ? { kind: "patched", object } : { kind: "failed", error: new Error("a patch was answered without an object") };
   } catch (thrown) {
     const error = toError(thrown);
+    if (error instanceof NotSentError) return { kind: "notTried" };
     // Released: gone, or already another object of that name, is as good. Adopted: 422 means that another controller won.
     if (isNotFound(error) || (write.kind === "Release" && isInvalid(error))) return { kind: "gone", error };
     return { kind: "failed", error };

@@ -2,10 +2,11 @@
 import { controllerRef } from "../../api/owner-references.ts";
 import { objectKey } from "../../api/resources.ts";
 import type { KubeObject } from "../../api/wire.ts";
-import { TerminalError, isAlreadyExists, isNamespaceTerminating, isUnanswered } from "../../ports/errors.ts";
+import { NotSentError, TerminalError, isAlreadyExists, isNamespaceTerminating, isUnanswered } from "../../ports/errors.ts";
 import { mayLand, planCreates, wasUnanswered } from "../create-plan.ts";
 import type { CreateOp } from "../create-plan.ts";
 import { LeaseEndsError, StolenError, toError } from "../errors.ts";
+import { inTurn } from "../in-turn.ts";
 import type { Performed, WriteOf } from "../performed.ts";
 import { podFromTemplate } from "../pod-from-template.ts";
 import type { Run, SyncPorts } from "../run.ts";
@@ -17,10 +18,12 @@ import { emitEvents, runGateway, save, sessionOf, storedObject } from "./session
 
 type CreateOutcome =
   | { readonly kind: "created"; readonly object: KubeObject }
-  /** Counts as a success that made nothing (replicaset §7.1). */
+  /** Counts as a success that made nothing (replicaset §7.1): upstream goes on expecting the pod, so the intent stays. */
   | { readonly kind: "namespaceTerminating" }
   | { readonly kind: "refused"; readonly error: Error; /** Who has the name instead. */ readonly other?: KubeObject }
-  | { readonly kind: "unanswered"; readonly error: Error };
+  | { readonly kind: "unanswered"; readonly error: Error }
+  /** The lease ended first: nobody has refused anything, and nobody is told of a failure. */
+  | { readonly kind: "notSent" };
 
 export async function createPods(ports: SyncPorts, run: Run, write: WriteOf<"CreatePods">): Promise<Performed> {
   const { owner, count, template } = write;
@@ -68,9 +71,11 @@ export async function createPods(ports: SyncPorts, run: Run, write: WriteOf<"Cre
     const batch = ops.slice(tried, tried + size);
     tried += size;
     // Bodies are made batch by batch: 500 of them at once would only wait.
-    const outcomes = await Promise.all(batch.map((op) => createPod(ports, run, { owner, op, body: bodyOf(op) as Sealed<object> }))); // the probe was valid, and they differ by name alone
+    const begun = await inTurn(batch, run.mayWrite, (op) => createPod(ports, run, { owner, op, body: bodyOf(op) as Sealed<object> })); // the probe was valid, and they differ by name alone
+    const outcomes = begun.map((outcome): CreateOutcome => outcome ?? { kind: "notSent" });
     created += outcomes.filter((outcome) => outcome.kind === "created" || outcome.kind === "namespaceTerminating").length;
     error = outcomes.flatMap((outcome) => ("error" in outcome ? [outcome.error] : []))[0];
+    if (outcomes.some(({ kind }) => kind === "notSent")) error ??= new LeaseEndsError();
     events.push(emitEvents(ports, run, owner, outcomes.flatMap(createNotes)));
     await saving;
     saving = saveBatch(ports, run, { batch, outcomes, unwanted: unwanted.splice(0), untried: error === undefined ? [] : ops.slice(tried) });
@@ -98,6 +103,7 @@ async function createPod(
     if (isAlreadyExists(error)) return whoHasTheName(ports, owner, name, error);
     if (isNamespaceTerminating(error)) return { kind: "namespaceTerminating" };
     if (isUnanswered(error)) return { kind: "unanswered", error };
+    if (error instanceof NotSentError) return { kind: "notSent" };
     // A quota refuses before the server looks at names: an earlier call without answer may have made this pod long ago.
     return wasUnanswered(op) ? whoHasTheName(ports, owner, name, error) : { kind: "refused", error };
   }
@@ -131,16 +137,20 @@ interface Batch {
 async function saveBatch(ports: SyncPorts, run: Run, { batch, outcomes, unwanted, untried }: Batch): Promise<void> {
   const nowMs = ports.clock.now();
   const done: string[] = [];
+  const hold: string[] = [];
   const refused: CreateOp[] = [];
   const unanswered: CreateOp[] = [];
+  const unsent: CreateOp[] = [...untried];
   for (const [i, op] of batch.entries()) {
     const outcome = outcomes[i];
     if (outcome?.kind === "created") done.push(op.id);
+    else if (outcome?.kind === "namespaceTerminating") hold.push(op.id);
     else if (outcome?.kind === "unanswered") unanswered.push(op);
+    else if (outcome?.kind === "notSent") unsent.push(op);
     else refused.push(op);
   }
   const looked = giveUp(refused, (op) => mayLand(op, nowMs));
-  const waiting = giveUp(untried, wasUnanswered);
+  const waiting = giveUp(unsent, wasUnanswered);
   const objects = outcomes.flatMap((outcome) => {
     if (outcome.kind === "created") return [outcome.object];
     return outcome.kind === "refused" && outcome.other ? [outcome.other] : [];
@@ -151,6 +161,7 @@ async function saveBatch(ports: SyncPorts, run: Run, { batch, outcomes, unwanted
     absent: objects.map(({ metadata }) => objectKey(metadata.namespace ?? "", metadata.name)),
     lower: [...unwanted, ...done, ...looked.lower, ...waiting.lower],
     plan: [...unanswered.map(({ id }) => ({ id, mayLand: true })), ...looked.plan, ...waiting.plan],
+    hold,
   });
 }
 
@@ -174,6 +185,7 @@ function createNotes(outcome: CreateOutcome): readonly EventNote[] {
     case "unanswered":
       return [{ type: "Warning", reason: "FailedCreate", message: `Error creating: ${outcome.error.message}` }];
     case "namespaceTerminating":
+    case "notSent":
       return [];
     default:
       return outcome satisfies never;

@@ -2,9 +2,10 @@
 import { controllerRef } from "../../api/owner-references.ts";
 import { RESOURCES, objectKey } from "../../api/resources.ts";
 import type { KubeObject } from "../../api/wire.ts";
-import { TerminalError, isConflict, isNotFound, isUnanswered } from "../../ports/errors.ts";
+import { NotSentError, TerminalError, isConflict, isNotFound, isUnanswered } from "../../ports/errors.ts";
 import { deleteId } from "../create-plan.ts";
 import { LeaseEndsError, StolenError, toError } from "../errors.ts";
+import { inTurn } from "../in-turn.ts";
 import type { Performed, WriteOf, WriteResult } from "../performed.ts";
 import type { Run, SyncPorts } from "../run.ts";
 import type { EventNote, Owner } from "../writes.ts";
@@ -14,7 +15,7 @@ import { emitEvents, runGateway, save, seenRow, storedObject } from "./session.t
 type DeletePod = WriteOf<"DeletePod">;
 
 /**
- * All at once, without slow start; ≤ 500 by the decision's own burst limit. A pod whose row was stale costs one GET and, if it
+ * As many at once as there are connections, without slow start; ≤ 500 by the decision's own burst limit. A pod whose row was stale costs one GET and, if it
  * is still the owner's, a second DELETE: at most 500 GETs and 1,000 DELETEs a run.
  */
 export async function deletePods(ports: SyncPorts, run: Run, writes: readonly DeletePod[]): Promise<Performed> {
@@ -35,7 +36,8 @@ export async function deletePods(ports: SyncPorts, run: Run, writes: readonly De
     await save(ports, run, { resource: "pods", lower: intents.map(({ id }) => id) });
     throw new LeaseEndsError();
   }
-  const outcomes = await Promise.all(writes.map((write) => deletePod(ports, run, write)));
+  const begun = await inTurn(writes, run.mayWrite, (write) => deletePod(ports, run, write));
+  const outcomes = begun.map((outcome): DeleteOutcome => outcome ?? { kind: "notSent" });
   const events = emitEvents(
     ports,
     run,
@@ -49,10 +51,9 @@ export async function deletePods(ports: SyncPorts, run: Run, writes: readonly De
     gone: writes.filter((_, i) => isEnded(outcomes[i])).map(({ name, uid }) => ({ key: objectKey(owner.namespace, name), uid })),
   });
   await events;
-  const errors = outcomes.flatMap((outcome) => (outcome.kind === "refused" || outcome.kind === "unanswered" ? [outcome.error] : []));
-  const leaseEnds = errors.find((error) => error instanceof LeaseEndsError);
-  if (leaseEnds) throw leaseEnds;
-  return { results: outcomes.map(deleteResult), ...(errors[0] && { error: errors[0] }) };
+  if (outcomes.some(({ kind }) => kind === "notSent")) throw new LeaseEndsError();
+  const [error] = outcomes.flatMap((outcome) => (outcome.kind === "refused" || outcome.kind === "unanswered" ? [outcome.error] : []));
+  return { results: outcomes.map(deleteResult), ...(error && { error }) };
 }
 
 type DeleteOutcome =
@@ -63,11 +64,13 @@ type DeleteOutcome =
   | {
       readonly kind: "refused" | "unanswered";
       readonly error: Error;
-      /** For the Event; absent: there is none. */
-      readonly text?: string;
+      /** For the Event. */
+      readonly text: string;
       /** As read between the two tries. */
       readonly live?: KubeObject;
-    };
+    }
+  /** The lease ended first: nobody has refused anything, and nobody is told of a failure. `live`: as above. */
+  | { readonly kind: "notSent"; readonly live?: KubeObject };
 
 type Answered = Exclude<DeleteOutcome, { readonly kind: "skipped" }> | { readonly kind: "conflict"; readonly error: Error };
 
@@ -93,10 +96,10 @@ async function deletePod(ports: SyncPorts, run: Run, write: DeletePod): Promise<
     ports.log.warn("pod not deleted", { key: run.key, pod: objectKey(owner.namespace, name), reason: reason ?? "gone" });
     return live === undefined ? { kind: "gone", error: first.error } : { kind: "skipped", error: first.error, live };
   }
-  if (!run.mayWrite()) return { kind: "refused", error: new LeaseEndsError(), live };
+  if (!run.mayWrite()) return { kind: "notSent", live };
   const second = await tryDelete(ports, run, { owner, name, uid, resourceVersion: live.metadata.resourceVersion });
   if (second.kind === "conflict") return { ...refused(second.error), live };
-  return second.kind === "refused" || second.kind === "unanswered" ? { ...second, live } : second;
+  return second.kind === "deleted" || second.kind === "gone" ? second : { ...second, live };
 }
 
 async function tryDelete(
@@ -112,6 +115,7 @@ async function tryDelete(
     const error = toError(thrown);
     if (isNotFound(error)) return { kind: "gone", error };
     if (isConflict(error)) return { kind: "conflict", error };
+    if (error instanceof NotSentError) return { kind: "notSent" };
     return isUnanswered(error) ? { ...refused(error), kind: "unanswered" } : refused(error);
   }
 }
@@ -151,7 +155,7 @@ function isTerminatingObject(object: KubeObject | undefined): object is KubeObje
 
 function deleteNotes(outcome: DeleteOutcome, podName: string): readonly EventNote[] {
   if (outcome.kind === "deleted") return [{ type: "Normal", reason: "SuccessfulDelete", message: `Deleted pod: ${podName}` }];
-  if (!("text" in outcome) || outcome.text === undefined) return [];
+  if (outcome.kind !== "refused" && outcome.kind !== "unanswered") return [];
   return [{ type: "Warning", reason: "FailedDelete", message: `Error deleting: ${outcome.text}` }];
 }
 
@@ -163,6 +167,8 @@ function deleteResult(outcome: DeleteOutcome): WriteResult {
       return { kind: "gone", error: outcome.error };
     case "skipped":
       return { kind: "conflict", error: outcome.error };
+    case "notSent":
+      return { kind: "notTried" };
     case "refused":
     case "unanswered":
       return { kind: "failed", error: outcome.error };

@@ -3,7 +3,7 @@ import { objectKey } from "../../api/resources.ts";
 import type { ObjectKey } from "../../api/resources.ts";
 import type { KubeObject } from "../../api/wire.ts";
 import { isAlreadyExists, isConflict, isInvalid, isNotFound } from "../../ports/errors.ts";
-import { LeaseEndsError, toError } from "../errors.ts";
+import { LeaseEndsError, toAnswer } from "../errors.ts";
 import type { PerformOptions, Performed, WriteOf, WriteResult } from "../performed.ts";
 import type { Run, SyncPorts } from "../run.ts";
 import { liveOwner, standing } from "./live-owner.ts";
@@ -37,7 +37,7 @@ export async function createReplicaSet(
     });
     return outcome(await stored(ports, run, storedObject(answer), [objectKey(owner.namespace, name)]));
   } catch (thrown) {
-    const error = toError(thrown);
+    const error = toAnswer(thrown);
     return outcome(
       isAlreadyExists(error) ? await taken(ports, run, { namespace: owner.namespace, name, error }) : { kind: "failed", error },
     );
@@ -64,7 +64,7 @@ export async function patchReplicaSet(ports: SyncPorts, run: Run, write: WriteOf
     const answer = await runGateway(ports, run).patch(request, seenRow(run, owner.namespace, { name, uid }));
     return outcome(await stored(ports, run, storedObject(answer)));
   } catch (thrown) {
-    const error = toError(thrown);
+    const error = toAnswer(thrown);
     return outcome(
       isNotFound(error) || isConflict(error) || isInvalid(error) ? await lostRace(ports, run, write, error) : { kind: "failed", error },
     );
@@ -99,7 +99,7 @@ export async function deleteReplicaSet(
     else await save(ports, run, { resource, gone });
     return outcome({ kind: "deleted" });
   } catch (thrown) {
-    const error = toError(thrown);
+    const error = toAnswer(thrown);
     if (isNotFound(error)) {
       await save(ports, run, { resource, gone });
       return { results: [{ kind: "gone", error }] };

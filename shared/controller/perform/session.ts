@@ -81,6 +81,7 @@ export interface AnswersOf<R extends CachedResource> {
   readonly absent?: readonly ObjectKey[];
   readonly lower?: readonly string[];
   readonly plan?: WriteThrough["plan"];
+  readonly hold?: WriteThrough["hold"];
   readonly gone?: WriteThrough["gone"];
   readonly ownStatus?: boolean;
 }
@@ -89,13 +90,23 @@ export interface AnswersOf<R extends CachedResource> {
 export async function save<R extends CachedResource>(
   ports: SyncPorts,
   run: Run,
-  { resource, objects = [], absent = [], lower = [], plan = [], gone = [], ownStatus = false }: AnswersOf<R>,
+  { resource, objects = [], absent = [], lower = [], plan = [], hold = [], gone = [], ownStatus = false }: AnswersOf<R>,
 ): Promise<readonly Cached<R>[]> {
   const ownerUid = run.snapshot.primary?.uid;
-  if (ownerUid === undefined || objects.length + lower.length + plan.length + gone.length === 0) return [];
+  if (ownerUid === undefined || objects.length + lower.length + plan.length + hold.length + gone.length === 0) return [];
   const known = sessionOf(run).known.get(resource);
   for (const key of absent) if (!known?.has(key)) known?.set(key, undefined);
-  const cached = await writeThrough(ports, run, { resource, objects, ...(known && { known }), ownerUid, lower, plan, gone, ownStatus });
+  const cached = await writeThrough(ports, run, {
+    resource,
+    objects,
+    ...(known && { known }),
+    ownerUid,
+    lower,
+    plan,
+    hold,
+    gone,
+    ownStatus,
+  });
   for (const object of cached) {
     const row = rowOf(resource, object);
     known?.set(row.key, row);

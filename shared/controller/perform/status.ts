@@ -4,7 +4,7 @@ import { strip } from "../../api/strip.ts";
 import type { KubeObject } from "../../api/wire.ts";
 import { TerminalError, isConflict, isInvalid, isNotFound } from "../../ports/errors.ts";
 import type { PatchRequest } from "../../ports/kube.ts";
-import { LeaseEndsError, toError } from "../errors.ts";
+import { LeaseEndsError, toAnswer } from "../errors.ts";
 import type { PerformOptions, Performed, StoredResult, WriteOf } from "../performed.ts";
 import type { Run, SyncPorts } from "../run.ts";
 import { runGateway, save, storedObject } from "./session.ts";
@@ -63,7 +63,7 @@ async function patchStatus(ports: SyncPorts, run: Run, write: UpdateStatus): Pro
   try {
     object = storedObject(await runGateway(ports, run).patch(statusPatch(write)));
   } catch (error) {
-    return toError(error);
+    return toAnswer(error);
   }
   return object ? saveStored(ports, run, write, object, true) : new Error("a patch was answered without an object");
 }

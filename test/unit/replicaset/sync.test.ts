@@ -1,5 +1,6 @@
 // Would catch: a sync that creates twice, adopts blindly, forgets an intent, hides an error from the status, or writes too often.
 import { describe, expect, it } from "vitest";
+import { EXPECTATION_MS, LEASE_MS, OP_DEADLINE_MS, WRITE_MARGIN_MS } from "../../../shared/ports/times.ts";
 import { pod, quota, refusal, replicaSet } from "./fake-api.ts";
 import { World } from "./world.ts";
 
@@ -96,9 +97,9 @@ describe("creating", () => {
 
     await world.sync();
     expect(world.api.writes).toEqual(["patch replicasets/status"]);
-    expect(await world.queuedInMs()).toBe(15_000);
+    expect(await world.queuedInMs()).toBe(OP_DEADLINE_MS);
 
-    await world.clock.advance(15_000);
+    await world.clock.advance(OP_DEADLINE_MS);
     await world.ring();
     expect(world.api.reads).toEqual(names.map((name) => `get pods ${name}`));
     await world.ring();
@@ -117,7 +118,7 @@ describe("creating", () => {
     );
     world.api.put("pods", pod({ name: "web-3", owner: OWNED }));
     world.api.put("pods", pod({ name: "web-5", labels: {} }));
-    await world.clock.advance(15_000);
+    await world.clock.advance(LEASE_MS);
     await world.ring();
     expect(world.api.reads).toEqual(["list pods "]);
     await world.ring();
@@ -191,6 +192,21 @@ describe("creating", () => {
       availableReplicas: 0,
     });
     expect(await world.queuedInMs()).toBeUndefined();
+
+    // Whatever brings the key back meanwhile, the pods are still expected, so nothing is created or deleted.
+    const posts = (): number => world.api.writes.filter((write) => write === "create pods").length;
+    for (let passedMs = 0; passedMs < EXPECTATION_MS - 20_000; passedMs += 20_000) {
+      await world.clock.advance(20_000);
+      await world.stream();
+      await world.sync();
+      expect(posts(), `after ${passedMs + 20_000} ms`).toBe(50);
+    }
+    await world.clock.advance(20_000);
+    await world.stream();
+    await world.sync(); // the expectations are over: looks whether there is anything of them
+    await world.ring();
+    expect(posts()).toBe(100);
+    expect(world.api.events).toEqual([]);
   });
 
   it("[replicaset P14] tells a quota failure in the status once, and takes it back", async () => {
@@ -264,7 +280,7 @@ describe("creating", () => {
   it("stops before the next batch when the lease ends, and keeps no intent of what it did not try", async () => {
     const world = await worldOf({ replicas: 3 });
     world.api.latencyMs = 4_000;
-    world.invocationMs = 13_000;
+    world.invocationMs = WRITE_MARGIN_MS + 7_000;
     await world.sync();
     expect(world.logged.join()).toContain("lease ends");
     expect(world.pods).toHaveLength(1);
@@ -363,7 +379,7 @@ describe("intents", () => {
     world.api.remove("pods", "a");
     world.api.remove("pods", "b");
     world.api.put("pods", pod({ name: "b", labels: { other: "pod" } }));
-    await world.clock.advance(15_000);
+    await world.clock.advance(LEASE_MS);
     await world.sync(); // recovers
     await world.ring();
     expect(world.api.calls.filter(({ verb }) => verb === "delete").map(({ name }) => name)).toEqual(["c"]);
