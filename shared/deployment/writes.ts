@@ -51,16 +51,21 @@ export function updateStatus(d: CachedDeployment, status: DeploymentStatus, anno
 /** Counters for which absent and 0 differ; absent ones are sent as `null`, or a merge patch would leave what is stored. */
 const POINTER_COUNTERS = ["terminatingReplicas", "collisionCount"] as const;
 
-/** The counters that the API server leaves out when they are 0, written out. A pointer field stays absent if it is. */
+/**
+ * The counters that the API server leaves out when they are 0, written out. A pointer field stays absent if it is. What a newer
+ * API server has in a status beside these is not ours to write, and a merge patch leaves it as it is.
+ */
 export function explicit(status: DeploymentStatus): DeploymentStatus {
+  const { terminatingReplicas, collisionCount } = status;
   return {
-    ...status,
     observedGeneration: status.observedGeneration ?? 0,
     replicas: status.replicas ?? 0,
     updatedReplicas: status.updatedReplicas ?? 0,
     readyReplicas: status.readyReplicas ?? 0,
     availableReplicas: status.availableReplicas ?? 0,
     unavailableReplicas: status.unavailableReplicas ?? 0,
+    ...(terminatingReplicas !== undefined && { terminatingReplicas }),
+    ...(collisionCount !== undefined && { collisionCount }),
     conditions: status.conditions ?? [],
   };
 }

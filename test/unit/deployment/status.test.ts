@@ -14,6 +14,7 @@ import {
 } from "../../../shared/deployment/progress.ts";
 import { calculateStatus, sameStatus } from "../../../shared/deployment/status.ts";
 import { updateStatus } from "../../../shared/deployment/writes.ts";
+import { FakeCluster, liveDeployment } from "./fake-cluster.ts";
 import { condition, deployment, EARLIER, NOW, NOW_MS, OWNER, replicaSet } from "./builders.ts";
 
 const progressing = (d: { readonly conditions?: readonly Condition[] }): Condition | undefined => getCondition(d.conditions, "Progressing");
@@ -131,7 +132,18 @@ describe("status writes", () => {
       },
       absent: ["terminatingReplicas", "collisionCount"],
     });
-    expect(updateStatus(d, { terminatingReplicas: 0, collisionCount: 0 }).absent).toEqual([]);
+    expect(updateStatus(d, { terminatingReplicas: 0, collisionCount: 0 })).toMatchObject({
+      absent: [],
+      status: { terminatingReplicas: 0, collisionCount: 0 },
+    });
+  });
+
+  it("leaves out what a newer API server has in a status: the gateway would refuse it, and a merge patch keeps it", async () => {
+    const newer = { replicas: 1, rolloutHealth: "Good" };
+    expect(updateStatus(deployment(), newer).status).not.toHaveProperty("rolloutHealth");
+    const cluster = new FakeCluster([liveDeployment(1, { status: newer, spec: { paused: true, progressDeadlineSeconds: 600 } })]);
+    await cluster.sync();
+    expect(cluster.written()).toContain("patch deployments/status web");
   });
 
   it("are needed unless everything is equal; absent is 0 for a plain counter only", () => {
