@@ -13,8 +13,9 @@ type UpdateStatus = WriteOf<"UpdateStatus">;
 
 /**
  * ReplicaSets and ReplicationControllers: after any failure one live read; the same generation → computed again on top of
- * it and tried once more, another one → written through and run again. Deployments: a conflict is written through and run
- * again, everything else is an error. Another uid or no object at all: nothing left to do, the sync is done.
+ * it and tried once more, another one → written through and an error. Deployments: everything is an error, after a conflict
+ * what stands there is written through first. Writing through queues the key at once if the cache was behind, and the error
+ * backs off if it was not: a conflict that lasts, as a webhook's would, must not spin. Another uid or no object at all: nothing left to do, the sync is done.
  *
  * Source: pkg/controller/replicaset/replica_set_utils.go updateReplicaSetStatus. Differs from upstream: it repeats the
  * status that it computed before, which may undo a condition somebody else has set meanwhile, and does not look at the uid.
@@ -37,7 +38,7 @@ export async function updateStatus(
   const cached: Cached = strip(resource, live, ports.digester);
   if (!canRepeat || (cached.metadata.generation ?? 0) !== generationOf(run)) {
     await save(ports, run, { resource, objects: [live] });
-    return isInvalid(first) ? failed(first) : { end: { kind: "again", afterMs: 0 }, results: [{ kind: "conflict", error: first }] };
+    return isInvalid(first) ? failed(first) : { results: [{ kind: "conflict", error: first }], error: first };
   }
   const repeated = recompute(cached);
   if (repeated === undefined) return saveStored(ports, run, write, live, false);

@@ -274,12 +274,19 @@ describe("UpdateStatus of a Deployment", () => {
     expect(scene.saved).toMatchObject([{ ownStatus: true, resource: "deployments" }]);
   });
 
-  it("after a lost race the live object is written through and the key runs again, whatever its generation", async () => {
+  it("after a lost race the live object is written through and the sync fails, whatever its generation", async () => {
     const scene = new Scene();
     scene.api.change("deployments", "d", ({ metadata }) => ({ metadata: { ...metadata, labels: { a: "b" } } }));
-    expect((await scene.perform([scene.status()])).end).toEqual({ kind: "again", afterMs: 0 });
+    expect(await scene.perform([scene.status()])).toMatchObject({ results: [{ kind: "conflict" }], error: { code: 409 } });
     expect(scene.saved).toMatchObject([{ ownStatus: false, items: [{ key: "shop/d" }] }]);
     expect(scene.api.writes).toEqual(["patch deployments/status"]);
+  });
+
+  it("a conflict that lasts while nothing changes is an error each time, so that it backs off", async () => {
+    const scene = new Scene();
+    scene.api.script = ({ subresource }) => (subresource === "status" ? refusal(409, "Conflict", "a webhook says so") : undefined);
+    const { end, error } = await scene.perform([scene.status()]);
+    expect([end, error?.message]).toEqual([undefined, "a webhook says so"]);
   });
 
   it("ends as done when the Deployment is gone or another one, and fails on anything else", async () => {
