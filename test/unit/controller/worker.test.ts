@@ -7,6 +7,8 @@ import { runKey } from "../../../shared/controller/worker.ts";
 import type { WorkerOptions, WorkerPorts } from "../../../shared/controller/worker.ts";
 import type { Doorbell } from "../../../shared/ports/doorbells.ts";
 import { KubeApiError, TerminalError } from "../../../shared/ports/errors.ts";
+import type { CreateRequest } from "../../../shared/ports/kube.ts";
+import type { Patience } from "../../../shared/ports/patience.ts";
 import type { Outcome, Snapshot, TakeResult } from "../../../shared/ports/store.ts";
 
 const bell: Doorbell = { controller: "deployment", key: "shop/web", epoch: "e", uid: "u1", delayMs: 0 };
@@ -61,7 +63,7 @@ async function play({
       },
     },
     reader: {},
-    gateway: { mode: "act" },
+    gateway: { mode: "act", create: async ({ body, patience }: CreateRequest) => (body as { keep(given: unknown): void }).keep(patience) },
     clock,
     random: createSeededRandom(1),
     log: { debug: () => {}, info: () => {}, warn: log, error: log },
@@ -167,5 +169,55 @@ describe("runKey", () => {
     expect(lost.did.at(-1)).toContain("doorbells not rung");
     const stolen = await play({ takes: [ok], done: { kind: "stolen" } });
     expect(stolen.did.at(-1)).toContain("taken over");
+  });
+});
+
+describe("the patience of a run", () => {
+  /** What a call of the run is told at `atMs`, as `waitMsMax mayStart`. */
+  async function told(
+    atMs: readonly number[],
+    scene: Omit<Scene, "takes" | "sync"> & { readonly resource?: "events" } = {},
+  ): Promise<readonly string[]> {
+    const answers: string[] = [];
+    let patience: Patience | undefined;
+    const sync: SyncHandler = async (ports, run) => {
+      const { clock, gateway } = ports;
+      // The rig's gateway keeps what it is given.
+      await gateway.create({
+        resource: scene.resource ?? "pods",
+        namespace: "shop",
+        body: { keep: (given: Patience | undefined) => (patience = given) },
+      });
+      for (const ms of atMs) {
+        await clock.after(ms - clock.now());
+        answers.push(`${patience?.waitMsMax()} ${patience?.mayStart()}`);
+        expect(patience?.mayStart()).toBe(run.mayWrite());
+      }
+      return { kind: "done" };
+    };
+    await play({ takes: [ok], sync, ...scene });
+    return answers;
+  }
+
+  it("waits to the invocation's end less a request, for the lease is renewed meanwhile", async () => {
+    expect(await told([1, 20_000, 46_999, 47_000], { options: { invocationEndsMs: 60_000 } })).toEqual([
+      "46999 true",
+      "27000 true",
+      "1 true",
+      "0 false",
+    ]);
+  });
+
+  it("starts nothing any more when the lease was not renewed, however long it might wait", async () => {
+    const error = new Error("redis is away");
+    expect(await told([11_999, 12_000], { renews: [error, error, error], options: { invocationEndsMs: 60_000 } })).toEqual([
+      "35001 true",
+      "35000 false",
+    ]);
+  });
+
+  it("waits a minute at most, and for an Event 10 s", async () => {
+    expect(await told([1])).toEqual(["60000 true"]);
+    expect(await told([1, 4_000, 11_000], { resource: "events" })).toEqual(["9999 true", "6000 true", "0 true"]);
   });
 });

@@ -1,7 +1,10 @@
 // Would catch: a sync that creates twice, adopts blindly, forgets an intent, hides an error from the status, or writes too often.
 import { describe, expect, it } from "vitest";
+import { NotSentError } from "../../../shared/ports/errors.ts";
+import { CALLS_AT_ONCE_MAX } from "../../../shared/ports/kube.ts";
 import { EXPECTATION_MS, LEASE_MS, OP_DEADLINE_MS, WRITE_MARGIN_MS } from "../../../shared/ports/times.ts";
 import { pod, quota, refusal, replicaSet } from "./fake-api.ts";
+import type { Script } from "./fake-api.ts";
 import { World } from "./world.ts";
 
 const EMPTY_STATUS = { replicas: 0, observedGeneration: 1, terminatingReplicas: 0 };
@@ -289,6 +292,58 @@ describe("creating", () => {
     await world.stream();
     await world.sync();
     expect(world.pods).toHaveLength(3);
+  });
+
+  it("begins no delete that could not land any more, and blames nobody for those left over", async () => {
+    const pods = Array.from({ length: 100 }, (_, i) => ({ name: `web-${i}`, owner: OWNED }));
+    const world = await worldOf({ replicas: 0 }, pods);
+    world.api.latencyMs = 4_000;
+    world.invocationMs = WRITE_MARGIN_MS + 7_000;
+    await world.sync();
+    // Two rounds, begun after 0 and 4 s; a third would begin after 8.
+    expect(world.api.writes).toEqual(Array.from({ length: 2 * CALLS_AT_ONCE_MAX }, () => "delete pods"));
+    expect(world.logged.join()).toContain("lease ends");
+    expect(world.api.events.filter((event) => event.startsWith("Warning"))).toEqual([]);
+    world.api.latencyMs = 0;
+    world.invocationMs = undefined;
+    await world.sync();
+    expect(world.pods.every(({ metadata }) => metadata.deletionTimestamp !== undefined)).toBe(true);
+    expect(world.api.writes.filter((write) => write === "delete pods")).toHaveLength(100);
+  });
+
+  it("a call that was never sent is nobody's failure: no Event, no condition, and it is sent by the next run", async () => {
+    const world = await worldOf({ replicas: 3 });
+    const unsent: Script = ({ verb, resource }, nth) =>
+      verb === "create" && resource === "pods" && nth === 2 ? new NotSentError("not sent") : undefined;
+    world.api.script = unsent;
+    await world.sync();
+    expect(world.api.events.filter((event) => event.startsWith("Warning"))).toEqual([]);
+    expect(world.api.find("replicasets", "web").status ?? {}).not.toHaveProperty("conditions");
+    world.api.script = ({ verb }) => (verb === "delete" ? new NotSentError("not sent") : undefined);
+    await world.sync();
+    expect(world.pods).toHaveLength(3);
+    world.api.change("replicasets", "web", ({ spec, metadata }) => ({
+      spec: { ...spec, replicas: 0 },
+      metadata: { ...metadata, generation: 2 },
+    }));
+    await world.stream();
+    await world.sync();
+    expect(world.api.events.filter((event) => event.startsWith("Warning"))).toEqual([]);
+    world.api.script = () => undefined;
+    await world.sync();
+    expect(world.pods.every(({ metadata }) => metadata.deletionTimestamp !== undefined)).toBe(true);
+  });
+
+  it("adopts more orphans than one write-through takes", async () => {
+    const pods = Array.from({ length: 1_100 }, (_, i) => ({ name: `orphan-${i}` }));
+    const world = await worldOf({ replicas: 1_100 }, pods);
+    world.storeCalls.length = 0;
+    await world.sync();
+    expect(world.api.writes).toEqual([...pods.map(() => "patch pods"), "patch replicasets/status"]);
+    expect(world.api.find("replicasets", "web").status).toMatchObject({ replicas: 1_100 });
+    // Three groups of claims, and the status.
+    expect(world.storeCalls.filter((call) => call === "writeThrough")).toHaveLength(4);
+    expect(await world.failures()).toBe(0);
   });
 
   it("emits at most 25 Events a sync, as upstream's filter lets through at once", async () => {
