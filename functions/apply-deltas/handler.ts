@@ -10,7 +10,11 @@ import type { FunctionWiring } from "../../shared/lambda/wiring.ts";
 
 export function createApplyDeltas(wiring: Omit<FunctionWiring, "trace"> & Pick<ApplierPorts, "onChanges">): SqsHandler {
   const ports: ApplierPorts = { ...wiring, registry: REGISTRY };
-  return (event) => settleRecords(event, ({ messageId, body }) => applyMessage(ports, { id: messageId, body }), wiring);
+  return (event, context) =>
+    settleRecords(event, ({ messageId, body }) => applyMessage(ports, { id: messageId, body }), {
+      ...wiring,
+      ends: { clock: wiring.clock, remainingMs: context.getRemainingTimeInMillis() },
+    });
 }
 
 export const handler: SqsHandler = lazy(() => createApplyDeltas(wireFunction("apply-deltas")));

@@ -21,7 +21,11 @@ const DEAD_LETTERS = "Q1's dead-letter queue";
 type DeadDeltasPorts = Pick<FunctionWiring, "clock" | "log" | "cluster" | "clusters" | "source">;
 
 export function createDeadDeltas(ports: DeadDeltasPorts): SqsHandler {
-  return (event) => settleRecords(event, ({ messageId, body }) => bury(ports, messageId, body), ports);
+  return (event, context) =>
+    settleRecords(event, ({ messageId, body }) => bury(ports, messageId, body), {
+      ...ports,
+      ends: { clock: ports.clock, remainingMs: context.getRemainingTimeInMillis() },
+    });
 }
 
 /** @throws when the Store is unreachable: the message comes back. */

@@ -5,35 +5,52 @@
  * B2 records of one message group are handled in their order, one at a time; groups, and records without one, in parallel.
  * B3 when a record fails, it and the later ones of its group stay in the queue, the later ones untried; other groups go on.
  * B4 what stays is visible again after seconds, not after the queue's visibility time-out (informer §11.2 step 6).
+ * B5 what is not settled a second before the invocation ends is answered as failed and told, whatever it waits for: else Lambda
+ *    would end the function without a word, and fail the settled ones with it.
  */
 import type { SQSBatchResponse, SQSEvent, SQSRecord } from "aws-lambda";
 
 import { describeError, toError } from "../controller/errors.ts";
+import type { Clock } from "../ports/clock.ts";
 import type { MessageSource } from "../ports/delta-queue.ts";
 import type { Log } from "../ports/log.ts";
+import { ANSWER_RESERVE_MS } from "../ports/times.ts";
 
 export type RecordOutcome = { readonly kind: "ack" } | { readonly kind: "retry"; readonly afterSeconds: number; readonly why: string };
 
 /** A short outage of Redis must not cost the whole visibility time-out. */
 const RETRY_SECONDS = 5;
 
+const OUT_OF_TIME: RecordOutcome = { kind: "retry", afterSeconds: RETRY_SECONDS, why: "the invocation ends" };
+
 export interface BatchOptions {
   readonly log: Log;
+  /** When the invocation ends (B5). Absent: whoever hosts it does not end it so soon. */
+  readonly ends?: { readonly clock: Clock; readonly remainingMs: number };
   /** The queue the records came from. Absent: what failed waits for its visibility time-out. */
   readonly source?: Pick<MessageSource, "setVisibility">;
 }
 
-/** Hands every record to `handle` and answers which ones stay in the queue. A throw of `handle` is a retry. */
+/**
+ * Hands every record to `handle` and answers which ones stay in the queue. A throw of `handle` is a retry; one that is still at
+ * it when the invocation ends goes on unheard.
+ */
 export async function settleRecords(
   event: SQSEvent,
   handle: (record: SQSRecord) => Promise<RecordOutcome>,
   options: BatchOptions,
 ): Promise<SQSBatchResponse> {
-  const failed: { readonly record: SQSRecord; readonly afterSeconds: number }[] = [];
+  const settled = new AbortController();
+  let isOver = false;
+  const over = waitFor(options, (remainingMs) => remainingMs - ANSWER_RESERVE_MS, settled.signal).then(() => {
+    isOver = true;
+    return OUT_OF_TIME;
+  });
+  const failed: Failed[number][] = [];
   await Promise.all(
     groupsOf(event.Records).map(async (group) => {
       for (const [index, record] of group.entries()) {
-        const outcome = await outcomeOf(record, handle, options.log);
+        const outcome = isOver ? OUT_OF_TIME : await Promise.race([outcomeOf(record, handle, options.log), over]);
         if (outcome.kind === "ack") continue;
         const { afterSeconds } = outcome;
         options.log.warn("record stays in the queue", {
@@ -47,9 +64,12 @@ export async function settleRecords(
       }
     }),
   );
+  settled.abort();
   await makeVisible(failed, options);
   return { batchItemFailures: failed.map(({ record }) => ({ itemIdentifier: record.messageId })) };
 }
+
+type Failed = readonly { readonly record: SQSRecord; readonly afterSeconds: number }[];
 
 async function outcomeOf(record: SQSRecord, handle: (record: SQSRecord) => Promise<RecordOutcome>, log: Log): Promise<RecordOutcome> {
   try {
@@ -70,10 +90,21 @@ function groupsOf(records: readonly SQSRecord[]): readonly (readonly SQSRecord[]
   return [...Map.groupBy(records, ({ messageId, attributes }) => attributes.MessageGroupId ?? `message ${messageId}`).values()];
 }
 
-async function makeVisible(
-  failed: readonly { readonly record: SQSRecord; readonly afterSeconds: number }[],
-  { source, log }: BatchOptions,
-): Promise<void> {
+/** As far as there is time for it: what was not made visible comes back later. */
+async function makeVisible(failed: Failed, options: BatchOptions): Promise<void> {
+  const done = new AbortController();
+  await Promise.race([changeVisibility(failed, options), waitFor(options, () => ANSWER_RESERVE_MS / 2, done.signal)]);
+  done.abort();
+}
+
+/** Resolves after the time that `ms` makes of what is left of the invocation; never, when `signal` aborts first or nothing ends. */
+function waitFor({ ends }: BatchOptions, ms: (remainingMs: number) => number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    ends?.clock.after(ms(ends.remainingMs), signal).then(resolve, () => undefined);
+  });
+}
+
+async function changeVisibility(failed: Failed, { source, log }: BatchOptions): Promise<void> {
   if (source === undefined) return;
   for (const [seconds, group] of Map.groupBy(failed, ({ afterSeconds }) => afterSeconds)) {
     try {

@@ -23,7 +23,8 @@ export function createSyncFunction(
 ): SqsHandler {
   const { clock, random, log, digester, trace } = wiring;
   return async (event, context) => {
-    const invocationEndsMs = clock.now() + context.getRemainingTimeInMillis();
+    const remainingMs = context.getRemainingTimeInMillis();
+    const invocationEndsMs = clock.now() + remainingMs;
     const handle = async (messageId: string, body: string): Promise<RecordOutcome> => {
       const decoded = decodeDoorbell(body);
       if (decoded.kind === "undecodable") {
@@ -60,6 +61,6 @@ export function createSyncFunction(
       await runKey(ports, controller, bell, sync, { ...options, invocationEndsMs });
       return ACK;
     };
-    return await settleRecords(event, ({ messageId, body }) => handle(messageId, body), wiring);
+    return await settleRecords(event, ({ messageId, body }) => handle(messageId, body), { ...wiring, ends: { clock, remainingMs } });
   };
 }

@@ -13,6 +13,7 @@ import { createDigester } from "../api/digest.ts";
 import type { Controller } from "../api/resources.ts";
 import { createSigner } from "../api/signer.ts";
 import { cacheIdentity } from "../cache/identity.ts";
+import { APPLIER_REQUEST_TIMEOUT_MS, APPLIER_WAIT_MS_MAX } from "../ports/times.ts";
 import { describeError } from "../controller/errors.ts";
 import { createWriteGateway } from "../controller/write-gateway.ts";
 import { parseConfiguration } from "./configuration.ts";
@@ -46,7 +47,7 @@ export function wireFunctionFrom(
   const digester = createDigester(configuration.digestKey);
   const signer = createSigner(configuration.macKeys, cid);
   const sqs = sqsClient(queues.endpoint === undefined ? {} : { endpoint: queues.endpoint });
-  const kube = createKubeHttp(kubeConfig);
+  const kube = createKubeHttp({ ...kubeConfig, ...patienceOf(component) });
   const log = createLogger(`deltaloop-${component}`, configuration.logLevel);
   const redis = redisClient(configuration.redis);
   // Calls fail by themselves; a connection that is lost between them has no other voice.
@@ -75,6 +76,12 @@ export function wireFunctionFrom(
     clusters: [cid],
     ...(queueUrl === undefined ? {} : { source: createSqsMessageSource(sqs, { queueUrl }) }),
   };
+}
+
+/** The short functions only read, and what they cannot read in time comes again; a sync brings its own patience with each call. */
+function patienceOf(component: Component): Pick<KubeHttpConfig, "requestTimeoutMs" | "waitMsMax"> {
+  const isShort = component === "apply-deltas" || component === "dead-deltas";
+  return isShort ? { requestTimeoutMs: APPLIER_REQUEST_TIMEOUT_MS, waitMsMax: APPLIER_WAIT_MS_MAX } : {};
 }
 
 /** Whose visibility the function may shorten. Nobody waits for a dead letter, so its queue need not be known. */

@@ -3,6 +3,7 @@ import type { SQSRecord } from "aws-lambda";
 import fc from "fast-check";
 import { expect, it } from "vitest";
 
+import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
 import { settleRecords } from "../../../shared/lambda/batch.ts";
 import type { RecordOutcome } from "../../../shared/lambda/batch.ts";
 import { KubeApiError } from "../../../shared/ports/errors.ts";
@@ -100,4 +101,46 @@ it("B1 B2 B3 hold for any batch", async () => {
       expect(answer.batchItemFailures.map(({ itemIdentifier }) => itemIdentifier).toSorted()).toEqual(want.toSorted());
     }),
   );
+});
+
+it("B5 what still waits a second before the invocation ends is answered as failed, its group untried, and told", async () => {
+  const clock = createVirtualClock(0);
+  const log = recordingLog();
+  const visibility: [readonly string[], number][] = [];
+  const tried: string[] = [];
+  const answering = settleRecords(
+    { Records: [record("a1", "a"), record("b1", "b"), record("a2", "a")] },
+    async ({ messageId }) => {
+      tried.push(messageId);
+      if (messageId === "a1") await new Promise(() => {}); // a Redis that stalls
+      return { kind: "ack" };
+    },
+    {
+      log,
+      ends: { clock, remainingMs: 5_000 },
+      source: { setVisibility: (receipts, seconds) => Promise.resolve(void visibility.push([receipts, seconds])) },
+    },
+  );
+  let answer: Awaited<typeof answering> | undefined;
+  void answering.then((given) => (answer = given));
+  await clock.advance(3_999);
+  expect(answer).toBeUndefined();
+  await clock.advance(1);
+  expect(answer).toEqual({ batchItemFailures: [{ itemIdentifier: "a1" }, { itemIdentifier: "a2" }] });
+  expect(tried).toEqual(["a1", "b1"]);
+  expect(visibility).toEqual([[["receipt of a1", "receipt of a2"], 5]]);
+  expect(log.lines).toMatchObject([{ level: "warn", fields: { messageId: "a1", why: "the invocation ends", heldBack: 1 } }]);
+});
+
+it("B5 a queue that does not answer either costs half of the second that is left", async () => {
+  const clock = createVirtualClock(0);
+  const answering = settleRecords({ Records: [record("x")] }, () => new Promise(() => {}), {
+    log: recordingLog(),
+    ends: { clock, remainingMs: 5_000 },
+    source: { setVisibility: () => new Promise(() => {}) },
+  });
+  let answeredAtMs: number | undefined;
+  void answering.then(() => (answeredAtMs = clock.now()));
+  await clock.advance(5_000);
+  expect(answeredAtMs).toBe(4_500);
 });
