@@ -22,6 +22,7 @@ import type { KubeWatch } from "../ports/kube.ts";
 import type { Log } from "../ports/log.ts";
 import type { Random } from "../ports/random.ts";
 import type { EpochRecord, ResourceHealth, Store } from "../ports/store.ts";
+import { SWEEP_PERIOD_MS } from "../ports/times.ts";
 import { LaneSender } from "./lane-sender.ts";
 import type { Leadership } from "./lease.ts";
 import { VersionSet } from "./listed-rows.ts";
@@ -52,7 +53,7 @@ export interface WatcherOptions {
 }
 
 const CHECKPOINT_MS = 1000;
-const SWEEP_EVERY_CHECKPOINTS = 2;
+const SWEEP_EVERY_CHECKPOINTS = SWEEP_PERIOD_MS / CHECKPOINT_MS;
 /** Lists of one resource that may leave a lane frozen in a row before the fence is raised. */
 const FAILED_LISTS_MAX = 5;
 /** How long a list and its manifests get before a lane that is still frozen asks for the next one. */

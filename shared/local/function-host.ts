@@ -8,6 +8,7 @@ import type { Controller } from "../api/resources.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { MessageSource } from "../ports/delta-queue.ts";
 import type { Log } from "../ports/log.ts";
+import { FUNCTION_TIMEOUT_SECONDS } from "../ports/times.ts";
 import { startEventSourceMapping } from "./event-source-mapping.ts";
 import type { Invocation } from "./event-source-mapping.ts";
 import type { SqsHandler } from "../lambda/sqs-handler.ts";
@@ -37,9 +38,6 @@ const BATCH_SIZE = 10;
 const CONCURRENCY = 5;
 /** One invocation per busy lane; Lambda scales with the groups of a FIFO queue by itself. */
 const APPLIER_CONCURRENCY = 10;
-/** Time limits of the deployed functions (informer §19). */
-const APPLIER_TIMEOUT_MS = 5_000;
-const SYNC_TIMEOUT_MS = 60_000;
 
 /** Starts a mapping for each source; the answer stops them all, letting what runs finish. */
 export function startFunctionHost(options: FunctionHostOptions): { stop(): Promise<void> } {
@@ -61,11 +59,14 @@ export function startFunctionHost(options: FunctionHostOptions): { stop(): Promi
         ...(onInvocation && { onInvocation }),
       },
     );
-  const syncLimits = { maximumConcurrency: options.concurrency ?? CONCURRENCY, timeoutMs: SYNC_TIMEOUT_MS };
-  const applierLimits = { maximumConcurrency: APPLIER_CONCURRENCY, timeoutMs: APPLIER_TIMEOUT_MS };
+  const syncLimits = { maximumConcurrency: options.concurrency ?? CONCURRENCY, timeoutMs: FUNCTION_TIMEOUT_SECONDS.sync * 1000 };
+  const limitsOf = (name: "apply-deltas" | "dead-deltas") => ({
+    maximumConcurrency: APPLIER_CONCURRENCY,
+    timeoutMs: FUNCTION_TIMEOUT_SECONDS[name] * 1000,
+  });
   const mappings = [
-    start("apply-deltas", sources.deltas, handlers.applyDeltas, applierLimits),
-    ...(sources.deadDeltas ? [start("dead-deltas", sources.deadDeltas, handlers.deadDeltas, applierLimits)] : []),
+    start("apply-deltas", sources.deltas, handlers.applyDeltas, limitsOf("apply-deltas")),
+    ...(sources.deadDeltas ? [start("dead-deltas", sources.deadDeltas, handlers.deadDeltas, limitsOf("dead-deltas"))] : []),
     ...CONTROLLERS.map((controller) => start(`sync-${controller}`, sources.doorbells[controller], handlers.sync[controller], syncLimits)),
   ];
   return { stop: async () => void (await Promise.all(mappings.map((mapping) => mapping.stop()))) };

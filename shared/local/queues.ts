@@ -9,6 +9,7 @@ import type { QueueAttributeName, SQSClient } from "@aws-sdk/client-sqs";
 
 import { CONTROLLERS } from "../api/resources.ts";
 import type { Controller } from "../api/resources.ts";
+import { VISIBILITY_SECONDS } from "../ports/times.ts";
 
 type Attributes = Partial<Record<QueueAttributeName, string>>;
 
@@ -23,10 +24,16 @@ const FIFO = {
   ...RETENTION,
 } as const satisfies Attributes;
 
-export const DELTA_QUEUE = { attributes: { ...FIFO, VisibilityTimeout: "30" }, maxReceiveCount: 1000 } as const;
+export const DELTA_QUEUE = {
+  attributes: { ...FIFO, VisibilityTimeout: String(VISIBILITY_SECONDS.deltas) },
+  maxReceiveCount: 1000,
+} as const;
 /** A function reads it, like Q1. */
-export const DEAD_DELTA_QUEUE = { ...FIFO, VisibilityTimeout: "30" } as const satisfies Attributes;
-export const DOORBELL_QUEUE = { attributes: { ...RETENTION, VisibilityTimeout: "360" }, maxReceiveCount: 5 } as const;
+export const DEAD_DELTA_QUEUE = { ...FIFO, VisibilityTimeout: String(VISIBILITY_SECONDS.deadDeltas) } as const satisfies Attributes;
+export const DOORBELL_QUEUE = {
+  attributes: { ...RETENTION, VisibilityTimeout: String(VISIBILITY_SECONDS.doorbells) },
+  maxReceiveCount: 5,
+} as const;
 
 export interface QueuePair {
   readonly url: string;
