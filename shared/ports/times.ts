@@ -45,6 +45,15 @@ export const EVENT_WAIT_MS_MAX = 10 * SECOND_MS;
 export const LEASE_CALL_WAIT_MS_MAX = 2 * SECOND_MS;
 export const LEASE_CALL_TIMEOUT_MS = 3 * SECOND_MS;
 
+/**
+ * The node agent's Node and its lease have a tick of 10 s each, within which a call for them ends. Its other calls are made in
+ * turns of at most 110 s, a few one after another. Source: kubelet's heartbeat client, whose time-out is
+ * nodeStatusUpdateFrequency, 10 s (cmd/kubelet/app/server.go).
+ */
+export const HEARTBEAT_WAIT_MS_MAX = 5 * SECOND_MS;
+export const HEARTBEAT_TIMEOUT_MS = 5 * SECOND_MS;
+export const NODE_CALL_WAIT_MS_MAX = 10 * SECOND_MS;
+
 // ------------------------------------------------------------------------------------------------------------- work queue
 
 /** A run's hold on its key. After a kill somebody else has the key within 30 s: the lease, and the sweeper's next rounds. */

@@ -8,7 +8,7 @@
 import type { KubeObject } from "../../api/wire.ts";
 import { parseTime } from "../../api/time.ts";
 import type { Clock } from "../../ports/clock.ts";
-import { isUnanswered } from "../../ports/errors.ts";
+import { isTooManyRequests, isUnanswered, NotSentError } from "../../ports/errors.ts";
 import type { KubeReader, KubeWriter } from "../../ports/kube.ts";
 
 const FRESH_MS = 5_000;
@@ -114,7 +114,8 @@ export class ObjectCache {
       }
       return value;
     } catch (error) {
-      if (known !== undefined && isUnanswered(error)) return known.value;
+      const saysNothing = isUnanswered(error) || isTooManyRequests(error) || error instanceof NotSentError;
+      if (known !== undefined && saysNothing) return known.value;
       throw error;
     }
   }

@@ -1,6 +1,6 @@
 /** Everything that must stand on disk before a pod's sandbox is made (node-agent §5.1 steps 9 and 10, §10). */
 import { NodeFilesError } from "../../ports/node-files.ts";
-import { KubeApiError, UnansweredError } from "../../ports/errors.ts";
+import { KubeApiError, NotSentError, UnansweredError } from "../../ports/errors.ts";
 import type { KubeObject } from "../../api/wire.ts";
 import type { ConfigMapData, ReferencedObjects, SecretData } from "../config/environment.ts";
 import { allocatableOf } from "../node/node-object.ts";
@@ -162,6 +162,10 @@ function fractionOf(uid: string): number {
 /** What users put right, or what goes away by itself; the rest is a bug of ours. */
 function isExpected(error: unknown): error is Error {
   return (
-    error instanceof VolumeError || error instanceof NodeFilesError || error instanceof KubeApiError || error instanceof UnansweredError
+    error instanceof VolumeError ||
+    error instanceof NodeFilesError ||
+    error instanceof KubeApiError ||
+    error instanceof UnansweredError ||
+    error instanceof NotSentError
   );
 }

@@ -2,7 +2,7 @@
 import { parseTime } from "../../api/time.ts";
 import type { ContainerConfig, Image, PodSandboxConfig } from "../../ports/cri-types.ts";
 import type { BackOffEntry, Fence } from "../../ports/node-store.ts";
-import { isUnanswered, KubeApiError, UnansweredError } from "../../ports/errors.ts";
+import { isUnanswered, KubeApiError, NotSentError, UnansweredError } from "../../ports/errors.ts";
 import { NodeFilesError } from "../../ports/node-files.ts";
 import { containerConfig } from "../config/container-config.ts";
 import { ContainerConfigError, makeEnvironment } from "../config/environment.ts";
@@ -87,7 +87,8 @@ function isConfigError(error: unknown): error is Error {
     error instanceof ContainerConfigError ||
     error instanceof NodeFilesError ||
     error instanceof KubeApiError ||
-    error instanceof UnansweredError
+    error instanceof UnansweredError ||
+    error instanceof NotSentError
   );
 }
 
@@ -163,7 +164,7 @@ async function readServices({ objects }: NodePorts, pod: NodePod): Promise<reado
     return (await objects.services(seenMs)).map(serviceInfo);
   } catch (error) {
     // It may be the API server itself that is to be started.
-    if (isStaticPod(pod) && isUnanswered(error)) return [];
+    if (isStaticPod(pod) && (isUnanswered(error) || error instanceof NotSentError)) return [];
     throw error;
   }
 }

@@ -1,5 +1,5 @@
 /**
- * A node's way to the API server, patient with its authorizer: which objects are a node's is worked out there from a watch of its
+ * A node's way to the API server: as patient as its turns can be, and patient with its authorizer: which objects are a node's is worked out there from a watch of its
  * own, so for some milliseconds after a pod was bound the node that has seen it already is refused the pod, its ConfigMaps, Secrets
  * and tokens ("no relationship found"). Source: plugin/pkg/auth/authorizer/node/node_authorizer.go.
  */
@@ -7,30 +7,46 @@ import type { Resource } from "../../api/resources.ts";
 import type { Clock } from "../../ports/clock.ts";
 import { isForbidden } from "../../ports/errors.ts";
 import type { KubeReader, KubeWatch, KubeWriter } from "../../ports/kube.ts";
+import { patienceUntil } from "../../ports/patience.ts";
+import type { Patience } from "../../ports/patience.ts";
+import { HEARTBEAT_TIMEOUT_MS, HEARTBEAT_WAIT_MS_MAX, NODE_CALL_WAIT_MS_MAX } from "../../ports/times.ts";
 
 /** What is refused for good is said 1.3 s later. */
 const PAUSES_MS: readonly number[] = [100, 300, 900];
 
 type NodeKube = KubeReader & KubeWriter & KubeWatch<Resource>;
 
-/** Only what is asked by name: lists, watches and what a node writes of itself do not depend on pods. */
+/**
+ * Refusals are waited out only for what is asked by name: lists, watches and what a node writes of itself do not depend on pods.
+ * A Lease or the Node is tried again by its next tick, so a call for it ends within that.
+ */
 export function patientKube(kube: NodeKube, clock: Clock): NodeKube {
-  const patiently = async <T>(call: () => Promise<T>): Promise<T> => {
+  const patienceFor = (resource: Resource): Patience =>
+    resource === "leases" || resource === "nodes"
+      ? patienceUntil(clock, clock.now() + HEARTBEAT_WAIT_MS_MAX, HEARTBEAT_TIMEOUT_MS)
+      : patienceUntil(clock, clock.now() + NODE_CALL_WAIT_MS_MAX);
+  const patiently = async <T>(resource: Resource, call: (patience: Patience) => Promise<T>): Promise<T> => {
+    const patience = patienceFor(resource);
     for (const pauseMs of PAUSES_MS) {
       try {
-        return await call();
+        return await call(patience);
       } catch (error) {
         if (!isForbidden(error)) throw error;
       }
       await clock.after(pauseMs);
     }
-    return await call();
+    return await call(patience);
   };
   return {
     ...kube,
-    get: (resource, namespace, name) => patiently(() => kube.get(resource, namespace, name)),
-    create: (request) => (request.of === undefined ? kube.create(request) : patiently(() => kube.create(request))),
-    patch: (request) => patiently(() => kube.patch(request)),
-    delete: (request) => patiently(() => kube.delete(request)),
+    get: (resource, namespace, name) => patiently(resource, (patience) => kube.get(resource, namespace, name, { patience })),
+    list: (resource, namespace, options) => kube.list(resource, namespace, { ...options, patience: patienceFor(resource) }),
+    create: (request) =>
+      request.of === undefined
+        ? kube.create({ ...request, patience: patienceFor(request.resource) })
+        : patiently(request.resource, (patience) => kube.create({ ...request, patience })),
+    patch: (request) => patiently(request.resource, (patience) => kube.patch({ ...request, patience })),
+    delete: (request) => patiently(request.resource, (patience) => kube.delete({ ...request, patience })),
+    replace: (request) => kube.replace({ ...request, patience: patienceFor(request.resource) }),
   };
 }

@@ -4,6 +4,7 @@ import { describe, expect, it } from "vitest";
 import { createVirtualClock } from "../../../../shared/adapters/memory/clock.ts";
 import { patientKube } from "../../../../shared/local/node/patient-kube.ts";
 import { KubeApiError } from "../../../../shared/ports/errors.ts";
+import type { Patience } from "../../../../shared/ports/patience.ts";
 
 type NodeKube = Parameters<typeof patientKube>[0];
 
@@ -48,5 +49,31 @@ describe("a node's way to the API server", () => {
     const own = start(forbidden);
     await expect(own.kube.create({ resource: "nodes", namespace: "", body: {} })).rejects.toBe(forbidden);
     expect([once.calls.length, own.calls.length]).toEqual([1, 1]);
+  });
+
+  it("a call for the Node or its lease ends within its tick of 10 s, any other within 22 s; who retries does not begin anew", async () => {
+    const clock = createVirtualClock(1_000);
+    const told: string[] = [];
+    const note =
+      (verb: string) =>
+      async (...given: readonly unknown[]): Promise<never> => {
+        const { patience } = given.at(-1) as { readonly patience?: Patience };
+        told.push(`${verb} ${patience?.waitMsMax()} ${patience?.requestTimeoutMs ?? "default"}`);
+        throw forbidden;
+      };
+    const kube = patientKube(
+      { get: note("get"), list: note("list"), create: note("create"), replace: note("replace") } as unknown as NodeKube,
+      clock,
+    );
+    const target = { resource: "leases", namespace: "kube-node-lease", name: "n" } as const;
+    await expect(kube.replace({ ...target, body: {} })).rejects.toBe(forbidden);
+    await expect(kube.create({ resource: "nodes", namespace: "", body: {} })).rejects.toBe(forbidden);
+    await expect(kube.list("services", "")).rejects.toBe(forbidden);
+    expect(told).toEqual(["replace 5000 5000", "create 5000 5000", "list 10000 default"]);
+    told.length = 0;
+    const got = expect(kube.get("secrets", "default", "s")).rejects.toBe(forbidden);
+    await clock.advance(2_000);
+    await got;
+    expect(told).toEqual(["get 10000 default", "get 9900 default", "get 9600 default", "get 8700 default"]);
   });
 });
