@@ -12,6 +12,7 @@ import type { Clock } from "../../shared/ports/clock.ts";
 import { KubeApiError, UnansweredError } from "../../shared/ports/errors.ts";
 import type { KubeReader, KubeWatch, KubeWriter } from "../../shared/ports/kube.ts";
 import type { Random } from "../../shared/ports/random.ts";
+import { OP_DEADLINE_MS, REQUEST_TIMEOUT_MS } from "../../shared/ports/times.ts";
 
 export interface KubeOptions {
   readonly server: ApiServer;
@@ -33,9 +34,8 @@ export interface KubeObserver {
   executing(component: string, call: Pick<Call, "method" | "path" | "query" | "body">, sent: object | undefined): void;
 }
 
-const REQUEST_TIMEOUT_MS = 5_000;
-/** The Store counts on it that nothing lands later: request time-out + 10 s. */
-const LAND_WITHIN_MS = 14_500;
+/** The Store counts on it that nothing lands later. */
+const LAND_WITHIN_MS = OP_DEADLINE_MS - 500;
 const INACTIVITY_MS = 100_000;
 
 export function createSimulatedKube(options: KubeOptions): KubeReader & KubeWriter & KubeWatch {

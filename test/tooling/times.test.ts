@@ -58,7 +58,8 @@ describe("what states a time itself says what the table says", () => {
       }
     }
     for (const file of await readdir(join(ROOT, SCRIPT_FOLDER), { recursive: true })) {
-      if (file.endsWith(".lua")) expect(await read(join(SCRIPT_FOLDER, file)), file).not.toMatch(/local (LEASE|OP_DEADLINE|MAY_LAND|EXPECTATION)_MS/);
+      if (file.endsWith(".lua"))
+        expect(await read(join(SCRIPT_FOLDER, file)), file).not.toMatch(/local (LEASE|OP_DEADLINE|MAY_LAND|EXPECTATION)_MS/);
     }
   });
 });
