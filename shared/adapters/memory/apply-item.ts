@@ -42,7 +42,10 @@ export function applyItem(step: Step, item: ItemChange): ItemOutcome | "moved" {
 
   if (row) removeRow(step, lane, row);
   if (item.type === "put") addRow(step, lane, row, item);
-  else bury(lane, item);
+  else {
+    step.resource.goneSinceMs.delete(item.key);
+    bury(lane, item);
+  }
   if (item.counted) countChange(step.resource, item.key);
   followPrimary(step, row, item);
   settle(step, item);
@@ -58,7 +61,10 @@ function putBack(step: Step, lane: LaneData, found: Row | undefined, item: ItemC
   const row = removeForged(step.resource, lane, found, forged);
   if (row) removeRow(step, lane, row);
   if (item.type === "put") addRow(step, lane, undefined, item);
-  else bury(lane, item);
+  else {
+    step.resource.goneSinceMs.delete(item.key);
+    bury(lane, item);
+  }
   if (item.counted) countChange(step.resource, item.key);
   followPrimary(step, row, item);
   settle(step, item);
@@ -133,7 +139,6 @@ export function putRow(name: CachedResource, resource: ResourceData, lane: LaneD
 function removeRow({ resource }: Step, lane: LaneData, row: Row): void {
   const { namespace } = splitKey(row.key);
   lane.rows.delete(row.key);
-  resource.goneSinceMs.delete(row.key);
   removeFrom(resource.slices, sliceName(row.owner, namespace), row.key);
   removeFrom(resource.namespaces, namespace, row.key);
 }

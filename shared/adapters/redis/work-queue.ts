@@ -5,6 +5,7 @@ import type { OwnerId } from "../../api/owner-id.ts";
 import type { Controller, ObjectKey } from "../../api/resources.ts";
 import type { Doorbell } from "../../ports/doorbells.ts";
 import type { Forged, Intent, Row, Snapshot, Taken, TakeResult, WorkQueue } from "../../ports/store.ts";
+import { LEASE_MS } from "../../ports/times.ts";
 import { parseBells, parsePrimary } from "./changes.ts";
 import { asList, asNumber, asPairs, asText } from "./connection.ts";
 import type { Reply } from "./connection.ts";
@@ -74,9 +75,6 @@ export function createWorkQueue(context: Context): WorkQueue {
     },
   };
 }
-
-/** As in take.lua. */
-const LEASE_MS = 15_000;
 
 async function take(context: Context, run: Taken, known: { readonly uid?: string; readonly owner?: OwnerId }): Promise<TakeResult> {
   const names = context.names.of(run.epoch);

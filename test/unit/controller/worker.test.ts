@@ -63,7 +63,10 @@ async function play({
       },
     },
     reader: {},
-    gateway: { mode: "act", create: async ({ body, patience }: CreateRequest) => (body as { keep(given: unknown): void }).keep(patience) },
+    gateway: {
+      mode: "act",
+      forRun: () => ({ create: async ({ body, patience }: CreateRequest) => (body as { keep(given: unknown): void }).keep(patience) }),
+    },
     clock,
     random: createSeededRandom(1),
     log: { debug: () => {}, info: () => {}, warn: log, error: log },
@@ -183,7 +186,7 @@ describe("the patience of a run", () => {
     const sync: SyncHandler = async (ports, run) => {
       const { clock, gateway } = ports;
       // The rig's gateway keeps what it is given.
-      await gateway.create({
+      await gateway.forRun({ namespace: "shop", name: "web", uid: "u1" }).create({
         resource: scene.resource ?? "pods",
         namespace: "shop",
         body: { keep: (given: Patience | undefined) => (patience = given) },

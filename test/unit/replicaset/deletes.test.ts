@@ -1,5 +1,6 @@
 // Would catch: a pod deleted for an owner that wants it, or that is not the pod that was chosen; a healthy pod counted as gone.
 import { beforeEach, describe, expect, it } from "vitest";
+import { WRITE_MARGIN_MS } from "../../../shared/ports/times.ts";
 import { pod, refusal, replicaSet } from "./fake-api.ts";
 import type { FakeApi, Script } from "./fake-api.ts";
 import { World } from "./world.ts";
@@ -200,7 +201,7 @@ describe.each(KINDS)("a $kind that shrinks", ({ controller, resource, kind }) =>
     });
 
     it("and the lease ends before the second try: nothing more is sent, and nothing is left pending", async () => {
-      world.invocationMs = 10_000;
+      world.invocationMs = WRITE_MARGIN_MS + 4_000; // the second try would begin after 4.5 s
       world.api.script = ({ verb, name }) => {
         if (verb === "get" && name === "a") world.invocationMs = undefined;
         return verb === "delete" ? CONFLICT : undefined;

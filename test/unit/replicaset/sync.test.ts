@@ -298,9 +298,9 @@ describe("creating", () => {
     const pods = Array.from({ length: 100 }, (_, i) => ({ name: `web-${i}`, owner: OWNED }));
     const world = await worldOf({ replicas: 0 }, pods);
     world.api.latencyMs = 4_000;
-    world.invocationMs = WRITE_MARGIN_MS + 7_000;
+    world.invocationMs = WRITE_MARGIN_MS + 11_000;
     await world.sync();
-    // Two rounds, begun after 0 and 4 s; a third would begin after 8.
+    // The owner is read first. Two rounds, begun after 4 and 8 s; a third would begin after 12.
     expect(world.api.writes).toEqual(Array.from({ length: 2 * CALLS_AT_ONCE_MAX }, () => "delete pods"));
     expect(world.logged.join()).toContain("lease ends");
     expect(world.api.events.filter((event) => event.startsWith("Warning"))).toEqual([]);
