@@ -1,0 +1,199 @@
+/**
+ * A small cluster for attacks: API server, watcher, queues, Store, functions and two nodes in one process under a virtual clock,
+ * without faults and without a garbage collector, which would only clear away sooner or later what an attack has set up.
+ *
+ * A tenant does what its rights in one namespace allow: it asks the API server, and that is all it can do.
+ */
+import { functionHandlers } from "../../cli/functions.ts";
+import { createVirtualClock } from "../../shared/adapters/memory/clock.ts";
+import { createMemoryDeltaQueue } from "../../shared/adapters/memory/delta-queue.ts";
+import { createMemoryDoorbells } from "../../shared/adapters/memory/doorbells.ts";
+import { createSeededRandom } from "../../shared/adapters/memory/random.ts";
+import { createMemoryStore } from "../../shared/adapters/memory/store.ts";
+import { createDigester } from "../../shared/api/digest.ts";
+import type { Pod } from "../../shared/api/wire.ts";
+import { cacheIdentity } from "../../shared/cache/identity.ts";
+import { acquireLease } from "../../shared/cache/lease.ts";
+import { runWatcher } from "../../shared/cache/watcher.ts";
+import { createWriteGateway } from "../../shared/controller/write-gateway.ts";
+import type { FunctionWiring } from "../../shared/lambda/wiring.ts";
+import { createApiServer } from "../../shared/local/api-server/api-server.ts";
+import type { RequestRecord } from "../../shared/local/api-server/api-server.ts";
+import { startFunctionHost } from "../../shared/local/function-host.ts";
+import { createInProcessClient } from "../../shared/local/nodes/in-process-client.ts";
+import { runScriptedNodes } from "../../shared/local/nodes/scripted-nodes.ts";
+import type { KubeWriter } from "../../shared/ports/kube.ts";
+import { createSimulatedKube } from "../simulation/kube.ts";
+import { silentLog } from "../support/silent-log.ts";
+
+const START_MS = Date.UTC(2026, 2, 1, 10);
+/** Until everything that anybody has done is followed. */
+const REST_MS = 20_000;
+const CLUSTER = "c1";
+const DIGEST_KEY = "attacks";
+const MERGE = "application/merge-patch+json";
+
+/** Who the victim and the tenant are: each may do as it likes in its own namespace, and read. */
+export const [VICTIM, MALLORY] = ["shop", "mallory"] as const;
+
+export type Body = Readonly<Record<string, unknown>>;
+type PodObject = Pod & { readonly metadata: { readonly name: string; readonly uid: string } };
+
+export interface SmallCluster {
+  post(namespace: string, resource: string, body: object): Promise<Body>;
+  get(namespace: string, resource: string, name: string): Promise<Body>;
+  mergePatch(namespace: string, resource: string, name: string, body: object): Promise<void>;
+  remove(namespace: string, resource: string, name: string): Promise<void>;
+  pods(namespace: string): Promise<readonly PodObject[]>;
+  advance(ms: number): Promise<void>;
+  /** Until everything is followed. */
+  rest(): Promise<void>;
+  /** Writes of our functions that were done so far, Events left out, as `sync-replicaset delete pods shop/web-1`. */
+  writes(namespace?: string): readonly string[];
+  /** Syncs that began so far, as `replicaset shop/web`. */
+  syncs(): readonly string[];
+  stop(): void;
+}
+
+export interface SmallClusterOptions {
+  /** Stands between our functions and what they write. */
+  readonly over?: (writer: KubeWriter, advance: (ms: number) => Promise<void>) => Partial<KubeWriter>;
+}
+
+export async function startSmallCluster({ over }: SmallClusterOptions = {}): Promise<SmallCluster> {
+  const clock = createVirtualClock(START_MS);
+  const random = createSeededRandom(7);
+  const server = createApiServer({ clock, random, garbageCollection: false });
+  const digester = createDigester(DIGEST_KEY);
+  const identity = cacheIdentity(digester);
+  const store = createMemoryStore({ deployment: "attacks", cluster: CLUSTER, identity, holeLimitMs: 2_000, clock });
+  const queue = createMemoryDeltaQueue({ clock, random });
+  const doorbells = createMemoryDoorbells({ clock, random, cluster: CLUSTER });
+  const ends = new AbortController();
+  const kube = (component: string) => {
+    const ports = createSimulatedKube({ server, clock, random, component, faults: () => ({ api: 0, watch: 0 }) });
+    return { ...ports, ...over?.(ports, (ms) => clock.after(ms)) };
+  };
+  const written: RequestRecord[] = [];
+  server.onRequest((record) => {
+    const isWrite = ["create", "update", "patch", "delete"].includes(record.verb) && !["events", "leases"].includes(record.resource);
+    if (record.userAgent.startsWith("sync-") && isWrite && record.status < 300) written.push(record);
+  });
+  const synced: string[] = [];
+
+  const nodes = { count: 2, clock, random, bindPods: true, readyAfterMs: [200, 400], deleteAfterMs: [100, 300] } as const;
+  void runScriptedNodes(createInProcessClient(server, { userAgent: "nodes" }), nodes, ends.signal).catch(() => undefined); // it ends with us
+  const watcher = kube("watcher");
+  const leasePorts = { reader: watcher, writer: watcher, clock, random, log: silentLog };
+  const lease = { namespace: "kube-system", name: "deltaloop-watcher-attacks", identity: "watcher" };
+  void runWatcher(
+    {
+      kube: watcher,
+      store,
+      queue,
+      doorbells,
+      clock,
+      random,
+      digester,
+      log: silentLog,
+      lead: (signal) => acquireLease(leasePorts, lease, signal),
+    },
+    { cluster: CLUSTER, clusterUid: "cluster-uid", identity, holeRelistMs: 60_000 },
+    ends.signal,
+  ).catch(() => undefined); // as above
+  const wiring = (name: string): FunctionWiring => {
+    const api = kube(name);
+    const cluster: ReturnType<FunctionWiring["cluster"]> = {
+      store,
+      doorbells,
+      reader: api,
+      gateway: (controller) => createWriteGateway(api, controller, "act"),
+    };
+    return {
+      clock,
+      random,
+      log: silentLog,
+      digester,
+      clusters: [CLUSTER],
+      cluster: (cid) => (cid === CLUSTER ? cluster : undefined),
+      trace: ({ kind, controller, key }) => void (kind === "started" && synced.push(`${controller} ${key}`)),
+    };
+  };
+  startFunctionHost({
+    sources: { deltas: queue, doorbells: doorbells.sources },
+    handlers: functionHandlers(wiring),
+    clock,
+    log: silentLog,
+  });
+
+  const person = createInProcessClient(server, { userAgent: "kubectl" });
+  for (const name of [VICTIM, MALLORY]) await person.request("POST", "/api/v1/namespaces", { metadata: { name } });
+  await clock.advance(REST_MS);
+  return {
+    post: (namespace, resource, body) => person.request("POST", pathOf(namespace, resource), body),
+    get: (namespace, resource, name) => person.request("GET", `${pathOf(namespace, resource)}/${name}`),
+    async mergePatch(namespace, resource, name, body) {
+      await person.request("PATCH", `${pathOf(namespace, resource)}/${name}`, body, MERGE);
+    },
+    async remove(namespace, resource, name) {
+      await person.request("DELETE", `${pathOf(namespace, resource)}/${name}`, { gracePeriodSeconds: 0 });
+    },
+    // What stands at that path.
+    pods: async (namespace) => (await person.list(pathOf(namespace, "pods"))).items as unknown as readonly PodObject[],
+    advance: (ms) => clock.advance(ms),
+    rest: () => clock.advance(REST_MS),
+    writes: (namespace) =>
+      written
+        .filter((record) => namespace === undefined || record.namespace === namespace)
+        .map(
+          ({ userAgent, verb, resource, subresource, ...record }) =>
+            `${userAgent} ${verb} ${resource}${subresource === "" ? "" : `/${subresource}`} ${record.namespace}/${record.name}`,
+        ),
+    syncs: () => synced,
+    stop() {
+      ends.abort(new Error("the attack is over"));
+      server.close();
+    },
+  };
+}
+
+function pathOf(namespace: string, resource: string): string {
+  return `${["deployments", "replicasets"].includes(resource) ? "/apis/apps/v1" : "/api/v1"}/namespaces/${namespace}/${resource}`;
+}
+
+// ------------------------------------------------------------------------------------------------------------------ objects
+
+const LABELS = { app: "web" };
+export const TEMPLATE = { metadata: { labels: LABELS }, spec: { containers: [{ name: "main", image: "web:1" }] } };
+
+export interface Reference {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly name: string;
+  readonly uid: string;
+  readonly controller: true;
+}
+
+/** How a dependent names `owner` as its controller: all of it can be read by whoever may read the object. */
+export function referenceTo(kind: "ReplicaSet" | "Deployment", owner: Body): Reference {
+  const { name, uid } = owner["metadata"] as { readonly name: string; readonly uid: string }; // every object has them
+  return { apiVersion: "apps/v1", kind, name, uid, controller: true };
+}
+
+export function pod(name: string, reference?: Reference): object {
+  return {
+    metadata: { name, labels: LABELS, ...(reference && { ownerReferences: [reference] }) },
+    spec: TEMPLATE.spec,
+  };
+}
+
+export function workload(name: string, replicas: number, reference?: Reference): object {
+  return {
+    metadata: { name, labels: LABELS, ...(reference && { ownerReferences: [reference] }) },
+    spec: { replicas, selector: { matchLabels: LABELS }, template: TEMPLATE },
+  };
+}
+
+export function namesOf(pods: readonly { readonly metadata: { readonly name: string; readonly uid: string } }[]): readonly string[] {
+  return pods.map(({ metadata }) => `${metadata.name} ${metadata.uid}`).toSorted();
+}

@@ -1,0 +1,59 @@
+/**
+ * Threat: a pod of a tenant's answers for a create that another namespace's ReplicaSet has under way, so that it is made twice.
+ * Who: anyone who may create and delete pods in one namespace and learns the name of the pod that is being created.
+ * Worst that happened before owners were bound: the foreign pod lowered the intent, the sync took the create for executed, and
+ * made a pod more than the ReplicaSet asks for.
+ */
+import { afterEach, expect, it } from "vitest";
+import { UnansweredError } from "../../shared/ports/errors.ts";
+import type { CreateRequest } from "../../shared/ports/kube.ts";
+import { MALLORY, pod, referenceTo, startSmallCluster, VICTIM, workload } from "./cluster.ts";
+import type { SmallCluster } from "./cluster.ts";
+
+/** Of the request; and that after which no request lands any more is 15 s. */
+const [TIMEOUT_MS, LANDS_AFTER_MS] = [5_000, 9_000];
+
+let cluster: SmallCluster;
+afterEach(() => cluster.stop());
+
+it("a pod of another namespace does not answer for a create of the same name", async () => {
+  let slow = false;
+  let name: string | undefined;
+  cluster = await startSmallCluster({
+    // One create of the ReplicaSet's is executed long after its sender has given up.
+    over: (writer, after) => ({
+      async create(request: CreateRequest) {
+        if (!slow || request.resource !== "pods") return await writer.create(request);
+        slow = false;
+        ({ name } = (request.body as { readonly metadata: { readonly name: string } }).metadata); // a pod that perform() has built
+        after(LANDS_AFTER_MS)
+          .then(() => writer.create(request))
+          .catch(() => undefined); // by then it may have been sent once more, under the same name
+        await after(TIMEOUT_MS);
+        throw new UnansweredError("no answer in time");
+      },
+    }),
+  });
+  const rs = await cluster.post(VICTIM, "replicasets", workload("web", 3));
+  await cluster.rest();
+  const creates = (): number => cluster.writes(VICTIM).filter((write) => write.includes("create pods")).length;
+  expect(creates()).toBe(3);
+
+  slow = true;
+  const [lost] = await cluster.pods(VICTIM);
+  await cluster.remove(VICTIM, "pods", lost?.metadata.name ?? "");
+  await cluster.advance(1_000);
+  expect(name).toBeDefined();
+  await cluster.post(MALLORY, "pods", pod(name ?? "", referenceTo("ReplicaSet", rs)));
+  await cluster.advance(500);
+  await cluster.remove(MALLORY, "pods", name ?? "");
+
+  let most = 0;
+  for (let ms = 0; ms < 60_000; ms += 250) {
+    await cluster.advance(250);
+    most = Math.max(most, (await cluster.pods(VICTIM)).length);
+  }
+  expect(most).toBe(3);
+  expect(creates()).toBe(4);
+  expect(await cluster.pods(VICTIM)).toHaveLength(3);
+});

@@ -1,0 +1,61 @@
+/**
+ * Threat: a tenant's running pods name another namespace's ReplicaSet as their controller, and its own pods are "too many".
+ * Who: anyone who may create or patch pods in one namespace and read the ReplicaSet's uid (any reader of its pods may).
+ * Worst that happened before owners were bound: one everyday sync deleted all 3 pods of the ReplicaSet, and it counted the six
+ * foreign ones from then on: none came back. Nothing was logged.
+ */
+import { afterEach, expect, it } from "vitest";
+import { MALLORY, namesOf, pod, referenceTo, startSmallCluster, VICTIM, workload } from "./cluster.ts";
+import type { Reference, SmallCluster } from "./cluster.ts";
+
+const FOREIGN = ["m-1", "m-2", "m-3", "m-4", "m-5", "m-6"];
+
+/** How the reference gets there. The API server accepts both: it has no idea of owners in other namespaces. */
+const WAYS: readonly { readonly way: string; readonly set: (cluster: SmallCluster, reference: Reference) => Promise<void> }[] = [
+  {
+    way: "created with",
+    set: async (cluster, reference) => {
+      for (const name of FOREIGN) await cluster.post(MALLORY, "pods", pod(name, reference));
+    },
+  },
+  {
+    way: "patched to",
+    set: async (cluster, reference) => {
+      for (const name of FOREIGN) await cluster.post(MALLORY, "pods", pod(name));
+      await cluster.rest();
+      for (const name of FOREIGN) await cluster.mergePatch(MALLORY, "pods", name, { metadata: { ownerReferences: [reference] } });
+    },
+  },
+];
+
+let cluster: SmallCluster;
+afterEach(() => cluster.stop());
+
+it.each(WAYS)("six running pods $way a ReplicaSet of another namespace cost it none of its own", async ({ set }) => {
+  cluster = await startSmallCluster();
+  const rs = await cluster.post(VICTIM, "replicasets", workload("web", 3));
+  await cluster.rest();
+  const own = namesOf(await cluster.pods(VICTIM));
+  expect(own).toHaveLength(3);
+
+  await set(cluster, referenceTo("ReplicaSet", rs));
+  await cluster.rest();
+  const foreign = namesOf(await cluster.pods(MALLORY));
+  await cluster.mergePatch(VICTIM, "replicasets", "web", { metadata: { labels: { everyday: "change" } } });
+  await cluster.rest();
+
+  expect(namesOf(await cluster.pods(VICTIM))).toEqual(own);
+  expect(namesOf(await cluster.pods(MALLORY))).toEqual(foreign);
+  expect(cluster.writes(MALLORY)).toEqual([]);
+  expect(cluster.writes(VICTIM).filter((write) => write.includes("delete"))).toEqual([]);
+  expect(await cluster.get(VICTIM, "replicasets", "web")).toMatchObject({ status: { replicas: 3, readyReplicas: 3 } });
+
+  // And it goes on as ever: a pod that is lost is replaced, and counts are its own.
+  await cluster.remove(VICTIM, "pods", own[0]?.split(" ")[0] ?? "");
+  await cluster.rest();
+  expect(await cluster.pods(VICTIM)).toHaveLength(3);
+  await cluster.mergePatch(VICTIM, "replicasets", "web", { spec: { replicas: 2 } });
+  await cluster.rest();
+  expect(await cluster.pods(VICTIM)).toHaveLength(2);
+  expect(namesOf(await cluster.pods(MALLORY))).toEqual(foreign);
+});

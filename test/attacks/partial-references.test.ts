@@ -1,0 +1,42 @@
+/**
+ * Threat: pods name a ReplicaSet's uid beside another kind or name, so that one part of the system takes them for its own and
+ * another does not.
+ * Who: anyone who may create pods in the ReplicaSet's own namespace, and no more: not delete any, not change the ReplicaSet.
+ * Worst that happened before owners were bound: they counted as replicas, nine in all, and one everyday sync deleted six pods that
+ * were not the ReplicaSet's to delete; where they rank as the better ones, its own.
+ */
+import { afterEach, expect, it } from "vitest";
+import { namesOf, pod, referenceTo, startSmallCluster, VICTIM, workload } from "./cluster.ts";
+import type { Reference, SmallCluster } from "./cluster.ts";
+
+const PARTIAL: readonly { readonly name: string; readonly change: Partial<Reference> }[] = [
+  { name: "another kind", change: { kind: "ReplicationController", apiVersion: "v1" } },
+  { name: "a kind of somebody else's", change: { kind: "Rollout", apiVersion: "example.com/v1" } },
+  { name: "another name", change: { name: "web2" } },
+  { name: "the name in other letters", change: { name: "WEB" } },
+  { name: "another uid", change: { uid: "00000000-0000-4000-8000-000000000000" } },
+];
+
+let cluster: SmallCluster;
+afterEach(() => cluster.stop());
+
+it.each(PARTIAL)("pods that name $name are nobody's, and wake nobody", async ({ change }) => {
+  cluster = await startSmallCluster();
+  const rs = await cluster.post(VICTIM, "replicasets", workload("web", 3));
+  await cluster.rest();
+  const own = namesOf(await cluster.pods(VICTIM));
+  const [writes, syncs] = [cluster.writes().length, cluster.syncs().length];
+
+  const names = ["p-1", "p-2", "p-3", "p-4", "p-5", "p-6"];
+  for (const name of names) await cluster.post(VICTIM, "pods", pod(name, { ...referenceTo("ReplicaSet", rs), ...change }));
+  await cluster.rest();
+  expect(cluster.syncs().slice(syncs)).toEqual([]);
+  expect(cluster.writes().slice(writes)).toEqual([]);
+
+  const all = namesOf(await cluster.pods(VICTIM));
+  expect(all).toHaveLength(own.length + names.length);
+  await cluster.mergePatch(VICTIM, "replicasets", "web", { metadata: { labels: { everyday: "change" } } });
+  await cluster.rest();
+  expect(namesOf(await cluster.pods(VICTIM))).toEqual(all);
+  expect(await cluster.get(VICTIM, "replicasets", "web")).toMatchObject({ status: { replicas: 3, readyReplicas: 3 } });
+});
