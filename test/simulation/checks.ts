@@ -7,6 +7,7 @@
  *     S6  a controller's delete leaves no fewer pods than the lowest size lately (where users leave pods alone)
  *     S7  Recreate: nothing new beside an old pod
  *     S8  maxSurge and maxUnavailable
+ *     S9  nothing is written to, nor created for, what no owner of its own namespace controls, and no slice of the cache holds dependents of two
  *     L1  cache = API server, queues and intents empty
  *     L2  the desired state is reached and the status says so
  *     L3  and then it is quiet
@@ -22,9 +23,9 @@ import type { MemoryData } from "../../shared/adapters/memory/data.ts";
 import type { RequestRecord } from "../../shared/local/api-server/api-server.ts";
 import type { Clock } from "../../shared/ports/clock.ts";
 import type { KubeObserver } from "./kube.ts";
-import { isActive } from "./mirror.ts";
-import type { Change, Mirror } from "./mirror.ts";
-import { DECOYS } from "./users.ts";
+import { isActive, ownerName } from "./mirror.ts";
+import type { Change, Mirror, OwnerName } from "./mirror.ts";
+import { DECOYS, SHOP } from "./users.ts";
 import type { UserHabits } from "./users.ts";
 
 export interface Violation {
@@ -55,6 +56,7 @@ export class Checks implements KubeObserver {
   readonly #options: CheckOptions;
   /** uid of pods that we created, to the uid they were created for; until somebody else's owner takes them. */
   readonly #createdFor = new Map<string, string>();
+  /** Keys of pods that have been deleted. */
   readonly #names = new Set<string>();
   readonly #reused = new Set<string>();
   /** By uid of the pod: when its controller last changed. */
@@ -83,7 +85,7 @@ export class Checks implements KubeObserver {
   }
 
   changed({ resource, type, before, object }: Change): void {
-    const { uid, name } = object.metadata;
+    const { uid, name, namespace = "" } = object.metadata;
     if (resource !== "pods") return;
     const nowMs = this.#options.clock.now();
     if (type === "ADDED") this.#bornMs.set(uid, nowMs);
@@ -91,7 +93,7 @@ export class Checks implements KubeObserver {
       this.#ownedSinceMs.set(uid, nowMs);
       if (before?.metadata.uid === uid) this.#createdFor.delete(uid);
     }
-    if (type === "DELETED") this.#names.add(name);
+    if (type === "DELETED") this.#names.add(objectKey(namespace, name));
   }
 
   /** After each executed request; the mirror knows what it did. */
@@ -102,15 +104,18 @@ export class Checks implements KubeObserver {
     this.lastWriteMs = clock.now();
     this.lastWrite = `${record.userAgent} ${record.verb} ${record.resource}/${record.subresource} ${record.name}`;
     if (record.resource === "events") return;
+    this.#bound(record);
     if (record.resource === "pods" && record.verb === "create") this.#podCreated(record);
     if (record.resource === "replicasets" && record.subresource === "" && record.verb !== "delete") this.#resized(record);
     for (const decoy of DECOYS)
-      if (record.name === decoy && record.subresource !== "status") this.bad("S3", `${this.lastWrite} touched a decoy`);
+      if (record.name === decoy && record.namespace === SHOP && record.subresource !== "status")
+        this.bad("S3", `${this.lastWrite} touched a decoy`);
   }
 
   /** Before a request of ours is executed. */
   executing: KubeObserver["executing"] = (component, { method, path, query, body }, sent) => {
     this.#options.mirror.update();
+    if (method === "DELETE" || method === "PATCH") this.#touches(path, method === "DELETE" ? preconditionOf(body) : uidIn(body), component);
     if (method === "DELETE" && path.includes("/pods/"))
       this.#deletes(path, { chosen: preconditionOf(body), sent: preconditionOf(sent) }, component);
     if (method === "GET" && path.endsWith("/pods") && component === "deltaloop-sync-deployment") {
@@ -124,8 +129,8 @@ export class Checks implements KubeObserver {
     component: string,
   ): void {
     const { mirror, habits } = this.#options;
-    const name = path.slice(path.lastIndexOf("/") + 1);
-    const pod = mirror.get("pods", objectKey("shop", name));
+    const { namespace, name } = targetOf(path);
+    const pod = mirror.get("pods", objectKey(namespace, name));
     if (!pod) return;
     if (chosen !== pod.metadata.uid) {
       // With the precondition the server refuses.
@@ -133,14 +138,38 @@ export class Checks implements KubeObserver {
       return;
     }
     const ref = controllerRef(pod.metadata);
-    const owner = ref && this.#ownerOf(ref.uid);
-    if (!ref || !owner) return;
-    if (DECOYS.includes(name)) this.bad("S3", `${component} deletes ${name}`);
+    if (!ref || !this.#exists({ ...ref, namespace })) return;
+    if (namespace === SHOP && DECOYS.includes(name)) this.bad("S3", `${component} deletes ${name}`);
     if (!habits.calmPods || !isActive(pod)) return;
-    const left = mirror.controlledBy("pods", ref.uid).filter(isActive).length - 1;
+    const left = mirror.controlledBy("pods", { ...ref, namespace }).filter(isActive).length - 1;
     const lowest = Math.min(...mirror.lately<ReplicaSet & KubeObject>(ref.uid, WINDOW_MS).map((rs) => rs.spec?.replicas ?? 0));
     if (left < lowest)
       this.bad(this.#excused("S6"), `${component} deletes ${name}: ${left} pods are left of ${ref.name}, lowest size was ${lowest}`);
+  }
+
+  /** An object that is changed or deleted has lately had an owner of its own namespace, or none and is being adopted. */
+  #touches(path: string, chosen: string | undefined, component: string): void {
+    const { mirror } = this.#options;
+    const { resource, namespace, name } = targetOf(path);
+    if (resource !== "pods" && resource !== "replicasets") return;
+    const object = mirror.get(resource, objectKey(namespace, name));
+    if (!object || (chosen !== undefined && chosen !== object.metadata.uid)) return;
+    const refs = mirror.lately(object.metadata.uid, WINDOW_MS).map(({ metadata }) => controllerRef(metadata));
+    if (refs.some((ref) => ref === undefined || mirror.isOwner({ ...ref, namespace }))) return;
+    this.bad(
+      "S9",
+      `${component} writes ${resource} ${namespace}/${name}, which ${refs.at(-1)?.kind} ${refs.at(-1)?.name} does not control`,
+    );
+  }
+
+  /** What was created or changed names an owner of its own namespace, or none. */
+  #bound({ verb, resource, subresource, namespace, name }: RequestRecord): void {
+    if ((resource !== "pods" && resource !== "replicasets") || subresource !== "" || verb === "delete") return;
+    const { mirror } = this.#options;
+    const object = mirror.get(resource, objectKey(namespace, name));
+    const ref = object && controllerRef(object.metadata);
+    if (ref && !mirror.isOwner({ ...ref, namespace }))
+      this.bad("S9", `${this.lastWrite} of ${namespace} is for ${ref.kind} ${ref.name} of elsewhere`);
   }
 
   /** Calls to a rule that was switched off are not checked by name: the precondition was in the request all the same. */
@@ -149,11 +178,14 @@ export class Checks implements KubeObserver {
     const pod = mirror.get("pods", objectKey(record.namespace, record.name));
     const ref = pod && controllerRef(pod.metadata);
     if (!pod || !ref) return this.bad("S3", `created ${record.name} without a controller`);
+    const { namespace } = record;
+    if (!mirror.isOwner({ ...ref, namespace }))
+      this.bad("S9", `created ${namespace}/${record.name} for ${ref.kind} ${ref.name} of elsewhere`);
     const { uid } = pod.metadata;
     this.#createdFor.set(uid, ref.uid);
-    if (this.#names.has(record.name)) this.#reused.add(uid);
+    if (this.#names.has(objectKey(namespace, record.name))) this.#reused.add(uid);
     const own = mirror
-      .controlledBy("pods", ref.uid)
+      .controlledBy("pods", { ...ref, namespace })
       .filter((each) => isActive(each) && this.#createdFor.get(each.metadata.uid) === ref.uid);
     const sizes = mirror.lately<ReplicaSet & KubeObject>(ref.uid, WINDOW_MS).map((rs) => rs.spec?.replicas ?? 0);
     const highest = Math.max(0, ...sizes);
@@ -180,7 +212,7 @@ export class Checks implements KubeObserver {
   #grown(d: Deployment & KubeObject, rs: ReplicaSet & KubeObject, record: RequestRecord): void {
     const { mirror, clock } = this.#options;
     const states = mirror.lately<Deployment & KubeObject>(d.metadata.uid, WINDOW_MS);
-    const all = mirror.controlledBy("replicasets", d.metadata.uid);
+    const all = mirror.controlledBy("replicasets", ownerName("deployments", d));
     const total = all.reduce((sum, each) => sum + (each.spec?.replicas ?? 0), 0);
     const cap = Math.max(...states.map((state) => (state.spec?.replicas ?? 0) + fencepost(state, "maxSurge")));
     if (total > cap) this.bad(this.#excused("S8surge"), `${record.name} grew: ${total} replicas in all, the surge allows ${cap}`);
@@ -193,7 +225,7 @@ export class Checks implements KubeObserver {
     if (!templatesEqual(rs.spec?.template ?? {}, d.spec?.template ?? {})) return;
     const listedMs = this.#podLists.get(labelSelectorOf(d)) ?? Number.NEGATIVE_INFINITY;
     for (const old of all.filter(({ metadata }) => metadata.uid !== rs.metadata.uid)) {
-      for (const pod of mirror.controlledBy("pods", old.metadata.uid)) {
+      for (const pod of mirror.controlledBy("pods", ownerName("replicasets", old))) {
         const sinceMs = Math.max(this.#bornMs.get(pod.metadata.uid) ?? 0, this.#ownedSinceMs.get(pod.metadata.uid) ?? 0);
         const ended = pod.status?.phase === "Succeeded" || pod.status?.phase === "Failed";
         if (sinceMs < listedMs && !ended)
@@ -208,7 +240,7 @@ export class Checks implements KubeObserver {
     if (states.some(({ spec }) => spec?.strategy?.type === "Recreate")) return;
     // Upstream counts available pods of a ReplicaSet that was just cut and has not followed: both may be cut too far.
     const lags = mirror
-      .controlledBy("replicasets", d.metadata.uid)
+      .controlledBy("replicasets", ownerName("deployments", d))
       .some((each) =>
         mirror
           .lately<ReplicaSet & KubeObject>(each.metadata.uid, 1_000)
@@ -224,7 +256,7 @@ export class Checks implements KubeObserver {
           Math.max(0, ...mirror.lately<ReplicaSet & KubeObject>(each.metadata.uid, ms).map(({ status }) => status?.availableReplicas ?? 0)),
         );
       const left = mirror
-        .controlledBy("replicasets", d.metadata.uid)
+        .controlledBy("replicasets", ownerName("deployments", d))
         .reduce((sum, each) => sum + available(each, each.spec?.replicas ?? 0), 0);
       const was = left - available(rs, rs.spec?.replicas ?? 0) + available(rs, before);
       if (left >= was || left >= least) return;
@@ -239,9 +271,10 @@ export class Checks implements KubeObserver {
     return rule !== "S1" && rule !== "S7" && nowMs - this.#lateMs < LATE_MS ? `${rule}late` : rule;
   }
 
-  #ownerOf(uid: string): ReplicaSet | undefined {
+  #exists({ namespace, name, uid }: OwnerName): boolean {
     const { mirror } = this.#options;
-    return [...mirror.all("replicasets"), ...mirror.all("replicationcontrollers")].find(({ metadata }) => metadata.uid === uid);
+    const key = objectKey(namespace, name);
+    return [mirror.get("replicasets", key), mirror.get("replicationcontrollers", key)].some((owner) => owner?.metadata.uid === uid);
   }
 
   rememberDecoys(): void {
@@ -250,7 +283,7 @@ export class Checks implements KubeObserver {
 
   #decoyText(name: string): string {
     const { mirror } = this.#options;
-    const key = objectKey("shop", name);
+    const key = objectKey(SHOP, name);
     const object = mirror.get("pods", key) ?? mirror.get("replicasets", key);
     return JSON.stringify([object?.metadata.labels, object?.metadata.ownerReferences, object?.metadata.uid]);
   }
@@ -285,7 +318,22 @@ export class Checks implements KubeObserver {
       const keys = new Set(objects.map(({ metadata }) => objectKey(metadata.namespace ?? "", metadata.name)));
       for (const key of rows.keys()) if (!keys.has(key)) this.bad("L1cache", `${resource} ${key} is cached and does not exist`);
       const sliced = [...(data.epoch?.resources.get(resource)?.slices.values() ?? [])].reduce((sum, slice) => sum + slice.size, 0);
+      this.#slicesAreBound(resource);
       if (sliced !== rows.size) this.bad("L1slices", `${resource}: ${rows.size} rows, ${sliced} slice entries`);
+    }
+  }
+
+  /** Whatever a slice is called, it holds the dependents of one owner, or orphans of one namespace. */
+  #slicesAreBound(resource: CachedResource): void {
+    const { data, mirror } = this.#options;
+    for (const [name, slice] of data.epoch?.resources.get(resource)?.slices ?? []) {
+      const owners = [...slice.keys()].map((key) => {
+        const { namespace, ...metadata } = mirror.get(resource, key)?.metadata ?? {};
+        const { kind, name: owner, uid } = controllerRef(metadata) ?? {};
+        return JSON.stringify(resource === "pods" ? [namespace, uid, kind, owner] : [namespace, uid]);
+      });
+      if (new Set(owners).size > 1)
+        this.bad("S9slice", `the slice ${name} of ${resource} holds dependents of ${[...new Set(owners)].join(" and ")}`);
     }
   }
 
@@ -313,23 +361,30 @@ export class Checks implements KubeObserver {
   /** Every owner has what it asks for, and says so. `rule` names the moment. */
   desired(rule: string): void {
     const { mirror } = this.#options;
-    for (const rs of [...mirror.all("replicasets"), ...mirror.all("replicationcontrollers")]) this.#replicasAreRight(rule, rs);
+    for (const resource of ["replicasets", "replicationcontrollers"] as const)
+      for (const rs of mirror.all(resource)) this.#replicasAreRight(rule, resource, rs);
     for (const d of mirror.all("deployments")) this.#deploymentIsRight(rule, d);
   }
 
-  #replicasAreRight(rule: string, rs: ReplicaSet & KubeObject): void {
+  #replicasAreRight(rule: string, resource: "replicasets" | "replicationcontrollers", rs: ReplicaSet & KubeObject): void {
     if (rs.metadata.name === "foreign" || rs.metadata.deletionTimestamp !== undefined) return;
     const { mirror } = this.#options;
     const selects = selectorOf(rs);
-    const own = mirror.controlledBy("pods", rs.metadata.uid).filter(isActive);
+    const own = mirror.controlledBy("pods", ownerName(resource, rs)).filter(isActive);
     const claimed = own.filter(({ metadata }) => selects(metadata.labels ?? {}));
     const want = rs.spec?.replicas ?? 0;
-    const name = `${rs.kind ?? "ReplicaSet"} ${rs.metadata.name}`;
+    const name = `${rs.kind ?? "ReplicaSet"} ${rs.metadata.namespace}/${rs.metadata.name}`;
     if (own.length !== claimed.length) this.bad(rule, `${name} did not release ${own.length - claimed.length}`);
     if (claimed.length !== want) return this.bad(rule, `${name} has ${claimed.length} pods, wants ${want}`);
     const orphan = mirror
       .all("pods")
-      .find((pod) => isActive(pod) && controllerRef(pod.metadata) === undefined && selects(pod.metadata.labels ?? {}));
+      .find(
+        (pod) =>
+          pod.metadata.namespace === rs.metadata.namespace &&
+          isActive(pod) &&
+          controllerRef(pod.metadata) === undefined &&
+          selects(pod.metadata.labels ?? {}),
+      );
     if (orphan) this.bad(rule, `${name} did not adopt ${orphan.metadata.name}`);
     const ready = claimed.filter(isReady).length;
     const { status } = rs;
@@ -348,7 +403,7 @@ export class Checks implements KubeObserver {
   #deploymentIsRight(rule: string, d: Deployment & KubeObject): void {
     if (d.metadata.deletionTimestamp !== undefined) return;
     const { mirror } = this.#options;
-    const all = mirror.controlledBy("replicasets", d.metadata.uid);
+    const all = mirror.controlledBy("replicasets", ownerName("deployments", d));
     if (isStuckAsUpstream(d, all)) return;
     const newest = all.filter((rs) => templatesEqual(rs.spec?.template ?? {}, d.spec?.template ?? {})).toSorted(byAge)[0];
     const want = d.spec?.replicas ?? 0;
@@ -407,6 +462,17 @@ function labelSelectorOf({ spec }: Deployment): string {
 function preconditionOf(body: object | undefined): string | undefined {
   // The body of our DELETEs is DeleteOptions; the gateway has seen to that.
   return (body as { readonly preconditions?: { readonly uid?: string } } | undefined)?.preconditions?.uid;
+}
+
+/** A PATCH of ours that must not meet a namesake says whose it is. */
+function uidIn(body: object | undefined): string | undefined {
+  return (body as { readonly metadata?: { readonly uid?: string } } | undefined)?.metadata?.uid;
+}
+
+/** `…/namespaces/<namespace>/<resource>/<name>`, and nothing else for other paths: those of subresources are not looked at. */
+function targetOf(path: string): { readonly resource: string; readonly namespace: string; readonly name: string } {
+  const [, namespace = "", resource = "", name = ""] = /\/namespaces\/([^/]+)\/([^/]+)\/([^/]+)$/.exec(path) ?? [];
+  return { resource, namespace, name };
 }
 
 function isReady(pod: Pod): boolean {

@@ -25,12 +25,21 @@ export interface Change {
   readonly object: KubeObject;
 }
 
+/** Of whom a dependent says that it is its controller, and in which namespace. */
+export interface OwnerName {
+  readonly namespace: string;
+  readonly kind: string;
+  readonly name: string;
+  readonly uid: string;
+}
+
 export class Mirror {
   readonly #clock: Clock;
   readonly #streams: { readonly resource: CachedResource; readonly stream: WatchStream }[] = [];
   readonly #objects = new Map(CACHED_RESOURCES.map((resource) => [resource, new Map<ObjectKey, KubeObject>()]));
   /** By uid: values with the time they came. */
   readonly #history = new Map<string, { readonly atMs: number; readonly object: KubeObject }[]>();
+  readonly #owners = new Set<string>();
   readonly #onChange: (change: Change) => void;
 
   constructor(clock: Clock, onChange: (change: Change) => void) {
@@ -65,6 +74,7 @@ export class Mirror {
       if (type === "DELETED") objects.delete(key);
       else {
         objects.set(key, object);
+        this.#owners.add(textOf(ownerName(resource, object)));
         const history = this.#history.get(object.metadata.uid) ?? [];
         history.push({ atMs: this.#clock.now(), object });
         this.#history.set(object.metadata.uid, history);
@@ -81,8 +91,18 @@ export class Mirror {
     return [...this.#of(resource).values()] as (Objects[R] & KubeObject)[]; // stored under their resource
   }
 
-  controlledBy<R extends CachedResource>(resource: R, uid: string): readonly (Objects[R] & KubeObject)[] {
-    return this.all(resource).filter((object) => controllerRef(object.metadata)?.uid === uid);
+  /** Dependents of `owner`, told apart as shared/api/owner-id.ts says; written anew here, so that a mistake there is seen. */
+  controlledBy<R extends CachedResource>(resource: R, owner: OwnerName): readonly (Objects[R] & KubeObject)[] {
+    return this.all(resource).filter(({ metadata }) => {
+      const ref = controllerRef(metadata);
+      if (ref?.uid !== owner.uid || metadata.namespace !== owner.namespace) return false;
+      return resource !== "pods" || (ref.kind === owner.kind && ref.name === owner.name);
+    });
+  }
+
+  /** Whether there is, or ever was, such an owner. */
+  isOwner(owner: OwnerName): boolean {
+    return this.#owners.has(textOf(owner));
   }
 
   /** What `uid` has been in the last `ms`, the state at their start included. */
@@ -97,6 +117,15 @@ export class Mirror {
     if (!objects) throw new Error(resource);
     return objects;
   }
+}
+
+/** An object as its dependents name it. */
+export function ownerName(resource: CachedResource, { metadata }: KubeObject): OwnerName {
+  return { namespace: metadata.namespace ?? "", kind: RESOURCES[resource].kind, name: metadata.name, uid: metadata.uid };
+}
+
+function textOf({ namespace, kind, name, uid }: OwnerName): string {
+  return JSON.stringify([namespace, kind, name, uid]);
 }
 
 /** Neither ended nor being deleted. */

@@ -1,12 +1,14 @@
 /** What people do to a cluster, drawn from the seed: everything a controller has to follow, and some of it twice. */
+import type { CachedResource } from "../../shared/api/resources.ts";
+import type { KubeObject } from "../../shared/api/wire.ts";
 import type { ApiServer } from "../../shared/local/api-server/api-server.ts";
 import type { Random } from "../../shared/ports/random.ts";
-import type { Mirror } from "./mirror.ts";
+import type { Mirror, Objects } from "./mirror.ts";
 
-const NAMESPACE = "shop";
-const APPS = `/apis/apps/v1/namespaces/${NAMESPACE}`;
-const CORE = `/api/v1/namespaces/${NAMESPACE}`;
-const MERGE = "application/merge-patch+json";
+export const SHOP = "shop";
+const APPS = `/apis/apps/v1/namespaces/${SHOP}`;
+const CORE = `/api/v1/namespaces/${SHOP}`;
+export const MERGE = "application/merge-patch+json";
 
 export interface UserHabits {
   /** Nobody touches pods: bounds on pods can be checked. */
@@ -52,7 +54,7 @@ export class Users {
 
   /** Objects that are nobody's business but their owners': they must stay as they are. */
   async setUp(): Promise<void> {
-    await this.#ask("POST", "/api/v1/namespaces", { metadata: { name: NAMESPACE } });
+    await this.#ask("POST", "/api/v1/namespaces", { metadata: { name: SHOP } });
     await this.#ask("POST", `${CORE}/pods`, pod("loner", { app: "elsewhere" }));
     // Labelled as ours, owned by a controller of another kind.
     const owner = { apiVersion: "apps/v1", kind: "StatefulSet", name: "db", uid: "foreign-uid", controller: true };
@@ -98,7 +100,7 @@ export class Users {
   }
 
   async #actOnDeployment(): Promise<void> {
-    const all = this.#mirror.all("deployments");
+    const all = this.#own("deployments");
     if (all.length < 2 && this.#chance(0.3)) return this.#createDeployment();
     const d = this.#anyOf(all);
     if (!d) return;
@@ -129,8 +131,8 @@ export class Users {
     const isRc = this.#chance(0.25);
     const base = isRc ? `${CORE}/replicationcontrollers` : `${APPS}/replicasets`;
     const all = isRc
-      ? this.#mirror.all("replicationcontrollers")
-      : this.#mirror.all("replicasets").filter(({ metadata }) => ["a", "b"].includes(metadata.name));
+      ? this.#own("replicationcontrollers")
+      : this.#own("replicasets").filter(({ metadata }) => ["a", "b"].includes(metadata.name));
     const missing = (isRc ? ["rc"] : ["a", "b"]).filter((name) => !all.some(({ metadata }) => metadata.name === name));
     const fresh = (name: string) =>
       isRc ? replicationController(name, this.#below(5)) : replicaSet(name, this.#pick(["x", "y"]), this.#below(5));
@@ -158,7 +160,7 @@ export class Users {
   }
 
   async #actOnPods(): Promise<void> {
-    const one = this.#anyOf(this.#mirror.all("pods").filter(({ metadata }) => !DECOYS.includes(metadata.name)));
+    const one = this.#anyOf(this.#own("pods").filter(({ metadata }) => !DECOYS.includes(metadata.name)));
     if (!one) return;
     const { name, uid } = one.metadata;
     const path = `${CORE}/pods/${name}`;
@@ -176,14 +178,14 @@ export class Users {
   async deleteFresh(): Promise<void> {
     if (this.#habits.calmPods || !this.#habits.quickDeleter) return;
     const one = this.#anyOf(
-      this.#mirror.all("pods").filter(({ metadata, status }) => status?.phase === "Pending" && !DECOYS.includes(metadata.name)),
+      this.#own("pods").filter(({ metadata, status }) => status?.phase === "Pending" && !DECOYS.includes(metadata.name)),
     );
     if (one) await this.#ask("DELETE", `${CORE}/pods/${one.metadata.name}`, { gracePeriodSeconds: this.#chance(0.7) ? 0 : 30 });
   }
 
   async #toggleQuota(): Promise<void> {
     if (this.#chance(0.5)) return this.liftQuota();
-    const used = this.#mirror.all("pods").length;
+    const used = this.#own("pods").length;
     await this.#ask("POST", `${CORE}/resourcequotas`, {
       metadata: { name: "pods" },
       spec: { hard: { pods: String(used + this.#below(2)) } },
@@ -197,13 +199,18 @@ export class Users {
   /** Before the calm: nothing that can never be reached. */
   async settle(): Promise<void> {
     await this.liftQuota();
-    for (const d of this.#mirror.all("deployments")) {
+    for (const d of this.#own("deployments")) {
       const path = `${APPS}/deployments/${d.metadata.name}`;
       await this.#ask("PATCH", path, { spec: { paused: null } }, MERGE);
       const [container] = d.spec?.template.spec?.containers ?? [];
       const spec = { template: { spec: { containers: [{ name: "web", image: "web:v9" }] } } };
       if (container?.image === "web:bad") await this.#ask("PATCH", path, { spec }, "application/strategic-merge-patch+json");
     }
+  }
+
+  /** Of the people's namespace. */
+  #own<R extends CachedResource>(resource: R): readonly (Objects[R] & KubeObject)[] {
+    return this.#mirror.all(resource).filter(({ metadata }) => metadata.namespace === SHOP);
   }
 
   #chance(share: number): boolean {
@@ -230,14 +237,18 @@ function template(labels: Readonly<Record<string, string>>, version: string): ob
   return { metadata: { labels }, spec: { containers: [{ name: "web", image: `web:${version}` }] } };
 }
 
-function pod(name: string, labels: Readonly<Record<string, string>>, ownerReferences?: readonly object[]): object {
+export function pod(
+  name: string,
+  labels: Readonly<Record<string, string>>,
+  ownerReferences?: readonly object[],
+): { readonly metadata: object; readonly spec: object } {
   return {
     metadata: { name, labels, ...(ownerReferences && { ownerReferences }) },
     spec: { containers: [{ name: "web", image: "web:v1" }] },
   };
 }
 
-function replicaSet(name: string, app: string, replicas: number): object {
+export function replicaSet(name: string, app: string, replicas: number): object {
   return { metadata: { name }, spec: { replicas, selector: { matchLabels: { app } }, template: template({ app }, "v1") } };
 }
 

@@ -46,6 +46,7 @@ import { createSimulatedKube } from "./kube.ts";
 import { Mirror } from "./mirror.ts";
 import { withoutRules } from "./rules.ts";
 import type { Rule } from "./rules.ts";
+import { hasTenant, Tenant } from "./tenant.ts";
 import { drawHabits, Users } from "./users.ts";
 
 export interface SimulationOptions {
@@ -96,6 +97,7 @@ class World {
   readonly #mirror: Mirror;
   readonly #checks: Checks;
   readonly #users: Users;
+  readonly #tenant: Tenant | undefined;
   readonly #violations: Violation[] = [];
   readonly #stats: Record<string, number> = {};
   readonly #ends = new AbortController();
@@ -139,6 +141,8 @@ class World {
       },
     });
     this.#users = new Users(this.#server, this.#fork(), this.#mirror, habits);
+    const tenant = createSeededRandom(options.seed * 104_729 + 22); // the seeds that once failed are without one
+    this.#tenant = hasTenant(tenant) ? new Tenant(this.#server, tenant, this.#mirror) : undefined;
   }
 
   async run(): Promise<SimulationResult> {
@@ -154,6 +158,7 @@ class World {
       this.#checks.request(record);
     });
     await this.#users.setUp();
+    await this.#tenant?.setUp();
     this.#mirror.update();
     this.#checks.rememberDecoys();
     this.#startNodes();
@@ -177,7 +182,7 @@ class World {
     this.#count("virtual seconds", Math.round((clock.now() - START_MS) / 1000));
     return {
       seed: this.#options.seed,
-      mix: `${this.#mix.name} ${this.#mix.fifo ? "fifo" : "standard"}`,
+      mix: `${this.#mix.name} ${this.#mix.fifo ? "fifo" : "standard"}${this.#tenant ? " tenant" : ""}`,
       violations: this.#violations,
       stats: this.#stats,
     };
@@ -248,6 +253,15 @@ class World {
     this.#repeat(
       () => 300 + random.next() * 1_500,
       () => this.#users.deleteFresh(),
+    );
+    if (!this.#tenant) return;
+    const [tenant, itsRandom] = [this.#tenant, createSeededRandom(this.#options.seed * 15_485_863 + 3)];
+    this.#repeat(
+      () => 100 + itsRandom.next() * 1_400,
+      () => {
+        this.#count("acts of a tenant", 1);
+        return tenant.act();
+      },
     );
   }
 
