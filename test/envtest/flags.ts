@@ -97,7 +97,7 @@ export function controllerManagerFlags(given: {
     "--use-service-account-credentials",
     `--root-ca-file=${given.caFile}`,
     `--service-account-private-key-file=${given.files.serviceAccountPrivateKey}`,
-    `--controllers=${CONTROLLERS[given.options.controllers]}`,
+    `--controllers=${CONTROLLERS[given.options.controllers]}${given.options.garbageCollection === false ? ",-garbage-collector-controller" : ""}`,
   ];
 }
 

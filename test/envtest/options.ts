@@ -5,6 +5,8 @@ export interface ControlPlaneOptions {
    * user would hand those three over. `"all"`: upstream as it is, to compare with.
    */
   readonly controllers: "without-workloads" | "all";
+  /** Default true. False: the garbage collector is off as well, which would clear away what a test looks at. */
+  readonly garbageCollection?: boolean;
   /** Default false: scripted nodes bind the pods themselves. */
   readonly scheduler?: boolean;
   /**

@@ -92,13 +92,17 @@ export interface ClusterOptions {
    * their own. Default true.
    */
   readonly machines?: boolean | "scheduler";
+  /** False: without upstream's garbage collector. Default true. */
+  readonly garbageCollection?: boolean;
 }
 
 /** A control plane with, unless told otherwise, a scheduler and two scripted nodes. */
-export async function startCluster({ controllers = "without-workloads", machines = true }: ClusterOptions = {}): Promise<Cluster> {
+export async function startCluster(options: ClusterOptions = {}): Promise<Cluster> {
+  const { controllers = "without-workloads", machines = true, garbageCollection = true } = options;
   const directory = await mkdtemp(join(tmpdir(), "deltaloop-e2e-"));
   const auditLog = join(directory, "audit.log");
-  const plane = await startControlPlane({ controllers, scheduler: machines !== false, auditLog, kubeApi: { qps: 200, burst: 400 } });
+  const kubeApi = { qps: 200, burst: 400 };
+  const plane = await startControlPlane({ controllers, garbageCollection, scheduler: machines !== false, auditLog, kubeApi });
   const ending = new AbortController();
   const kubectl = async (...args: readonly string[]): Promise<string> => said(await plane.kubectl(args), args);
   const client = await clientOf(plane.adminKubeconfig, "e2e");

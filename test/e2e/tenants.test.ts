@@ -1,0 +1,93 @@
+/**
+ * On a real control plane: a tenant whose pods name another namespace's ReplicaSet, without upstream's garbage collector, which
+ * would delete them in the end and make a race of it.
+ *
+ * Catches: an API server that takes such references otherwise than we believe; a victim's pod deleted or counted out; anything sent
+ * to the tenant's namespace.
+ */
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+
+import { eventually, startCluster, startDev, whereRealPartsAre } from "../support/e2e.ts";
+import type { Cluster, Running } from "../support/e2e.ts";
+
+const MERGE = "application/merge-patch+json";
+const labels = { app: "web" };
+const template = { metadata: { labels }, spec: { containers: [{ name: "main", image: "shop:1" }] } };
+
+interface Pod {
+  readonly metadata: { readonly name: string; readonly uid: string; readonly resourceVersion: string };
+  readonly status: { readonly phase?: string };
+}
+
+interface Workload {
+  readonly metadata: { readonly uid: string; readonly resourceVersion: string; readonly generation: number };
+  readonly status: { readonly replicas?: number; readonly availableReplicas?: number; readonly observedGeneration?: number };
+}
+
+function replicaSet(namespace: string): object {
+  const spec = { replicas: 3, selector: { matchLabels: labels }, template };
+  return { apiVersion: "apps/v1", kind: "ReplicaSet", metadata: { name: "web", namespace }, spec };
+}
+
+await whereRealPartsAre("tenants on a real control plane", () => {
+  describe("on a real control plane without garbage collector", () => {
+    let cluster: Cluster;
+    let dev: Running;
+    beforeAll(async () => {
+      cluster = await startCluster({ garbageCollection: false });
+      dev = await startDev(cluster);
+    });
+    afterAll(async () => {
+      await dev?.stop();
+      await cluster?.stop();
+    });
+
+    const pods = (namespace: string): Promise<readonly Pod[]> => cluster.list<Pod>(`/api/v1/namespaces/${namespace}/pods`);
+    const uids = async (namespace: string): Promise<readonly string[]> =>
+      (await pods(namespace)).map(({ metadata }) => metadata.uid).toSorted();
+    /** As many as asked for, all available, said for the newest generation. */
+    const settled = (path: string, replicas: number): Promise<Workload> =>
+      eventually(`${path} has ${replicas} available`, async () => {
+        const object = await cluster.get<Workload>(path);
+        const { replicas: count, availableReplicas, observedGeneration } = object?.status ?? {};
+        return count === replicas && availableReplicas === replicas && observedGeneration === object?.metadata.generation && object;
+      });
+
+    it("six running pods of another namespace that name a ReplicaSet cost it none of its three", async () => {
+      await cluster.kubectl("create", "namespace", "victim");
+      await cluster.kubectl("create", "namespace", "mallory");
+      await cluster.apply(replicaSet("victim"));
+      const path = "/apis/apps/v1/namespaces/victim/replicasets/web";
+      const { metadata } = await settled(path, 3);
+      const own = await uids("victim");
+      expect(own).toHaveLength(3);
+
+      const reference = { apiVersion: "apps/v1", kind: "ReplicaSet", name: "web", uid: metadata.uid, controller: true };
+      const bare = (name: string): object => ({
+        apiVersion: "v1",
+        kind: "Pod",
+        metadata: { name, namespace: "mallory", labels },
+        spec: template.spec,
+      });
+      await cluster.apply(...Array.from({ length: 6 }, (_, i) => bare(`m-${i}`)));
+      await eventually("the tenant's pods run", async () => (await pods("mallory")).every(({ status }) => status.phase === "Running"));
+      for (let i = 0; i < 6; i++) {
+        const patched = { metadata: { ownerReferences: [reference] } };
+        expect(await cluster.client.raw("PATCH", `/api/v1/namespaces/mallory/pods/m-${i}`, patched, MERGE)).toMatchObject({ status: 200 });
+      }
+      const foreign = await uids("mallory");
+      await cluster.kubectl("label", "rs/web", "-n", "victim", "everyday=change");
+      await cluster.kubectl("scale", "rs/web", "-n", "victim", "--replicas=4");
+      await settled(path, 4);
+
+      const now = await uids("victim");
+      expect(now).toHaveLength(4);
+      expect(now).toEqual(expect.arrayContaining([...own]));
+      expect(await uids("mallory")).toEqual(foreign);
+      const sent = (await cluster.audit()).filter(
+        ({ userAgent, objectRef }) => userAgent?.startsWith("deltaloop/") && objectRef?.namespace === "mallory",
+      );
+      expect(sent.map(({ verb, requestURI }) => `${verb} ${requestURI}`)).toEqual([]);
+    });
+  });
+});
