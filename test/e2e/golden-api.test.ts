@@ -17,6 +17,7 @@ import { createApiServer } from "../../shared/local/api-server/api-server.ts";
 import { serveHttp } from "../../shared/local/api-server/http.ts";
 import type { HttpApiServer } from "../../shared/local/api-server/http.ts";
 import { isObject } from "../../shared/local/api-server/json.ts";
+import type { JsonObject } from "../../shared/local/api-server/json.ts";
 import { controlPlaneBinaries } from "../envtest/binaries.ts";
 import { runKubectl } from "../envtest/kubectl.ts";
 import { createKubeClient } from "../../shared/local/nodes/kube-client.ts";
@@ -80,6 +81,58 @@ const COMMANDS: readonly { readonly args: readonly string[]; readonly input?: ob
   { args: ["delete", "deployment", "other", "-n", "shop"], say: true },
 ];
 
+const MALLORY = "/api/v1/namespaces/mallory/pods";
+const MALLORY_SETS = "/apis/apps/v1/namespaces/mallory/replicasets";
+const podOf = (name: string, more: JsonObject = {}): JsonObject => ({
+  apiVersion: "v1",
+  kind: "Pod",
+  metadata: { name, labels, ...more },
+  spec: { containers: [{ name: "main", image: "shop:1" }] },
+});
+const setOf = (name: string, more: JsonObject = {}): JsonObject => ({
+  apiVersion: "apps/v1",
+  kind: "ReplicaSet",
+  metadata: { name, ...more },
+  spec: {
+    replicas: 0,
+    selector: { matchLabels: labels },
+    template: { metadata: { labels }, spec: { containers: [{ name: "main", image: "shop:1" }] } },
+  },
+});
+const named = (kind: "ReplicaSet" | "Deployment", name: string): JsonObject => ({
+  ownerReferences: [{ apiVersion: "apps/v1", kind, name, uid: `@${name}`, controller: true }],
+});
+const merge = "application/merge-patch+json";
+
+/** Owners in one namespace, and whoever names them in another: no API server looks for an owner, there or anywhere. */
+const ACROSS_NAMESPACES: readonly Omit<Exchange, "answer">[] = [
+  { name: "victim's ReplicaSet", request: "POST /apis/apps/v1/namespaces/victim/replicasets", body: setOf("victim-rs"), status: 201 },
+  {
+    name: "victim's Deployment",
+    request: "POST /apis/apps/v1/namespaces/victim/deployments",
+    body: { ...manifest, metadata: { name: "victim-d", labels } },
+    status: 201,
+  },
+  { name: "pod created with", request: `POST ${MALLORY}`, body: podOf("with", named("ReplicaSet", "victim-rs")), status: 201 },
+  { name: "pod", request: `POST ${MALLORY}`, body: podOf("patched"), status: 201 },
+  {
+    name: "pod patched to",
+    request: `PATCH ${MALLORY}/patched`,
+    type: merge,
+    body: { metadata: named("ReplicaSet", "victim-rs") },
+    status: 200,
+  },
+  { name: "ReplicaSet created with", request: `POST ${MALLORY_SETS}`, body: setOf("with", named("Deployment", "victim-d")), status: 201 },
+  { name: "ReplicaSet", request: `POST ${MALLORY_SETS}`, body: setOf("patched"), status: 201 },
+  {
+    name: "ReplicaSet patched to",
+    request: `PATCH ${MALLORY_SETS}/patched`,
+    type: merge,
+    body: { metadata: named("Deployment", "victim-d") },
+    status: 200,
+  },
+];
+
 await whereRealPartsAre("the in-memory API server beside a real one", () => {
   describe("the in-memory API server beside a real one", () => {
     let directory: string;
@@ -121,6 +174,20 @@ await whereRealPartsAre("the in-memory API server beside a real one", () => {
         expect({ status: real.status, answer: real.answer }).toEqual({ status: one.status, answer: normalise(one.answer) });
       });
     }
+
+    it("takes references to owners of another namespace, as kube-apiserver does", async () => {
+      for (const namespace of ["victim", "mallory"]) {
+        const body = { apiVersion: "v1", kind: "Namespace", metadata: { name: namespace } };
+        await Promise.all([cluster.client, memoryClient].map((client) => client.request("POST", "/api/v1/namespaces", body)));
+      }
+      await eventually("a service account for pods", () => cluster.get("/api/v1/namespaces/mallory/serviceaccounts/default"));
+      for (const one of ACROSS_NAMESPACES) {
+        const asked = { ...one, answer: {} };
+        const [real, ours] = [await ask(asked, cluster.client, realUids), await ask(asked, memoryClient, memoryUids)];
+        expect({ name: one.name, ...ours }).toEqual({ name: one.name, ...real });
+        expect({ name: one.name, status: real.status }).toEqual({ name: one.name, status: one.status });
+      }
+    });
 
     it("runs kubectl's commands with our functions in the loop, with the same output", async () => {
       await Promise.all([
