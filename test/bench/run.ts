@@ -23,6 +23,7 @@ const BENCHES: Readonly<Record<string, () => Promise<BenchModule>>> = {
   "event-to-write": () => import("./event-to-write.ts"),
   rollout: () => import("./rollout.ts"),
   "thousand-pods": () => import("./thousand-pods.ts"),
+  flood: () => import("./flood.ts"),
 };
 
 const BENCH_MS_MAX = 15 * 60_000;

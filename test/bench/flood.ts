@@ -1,0 +1,153 @@
+/**
+ * What a tenant's flood costs its neighbours: 10,000 pods go into one namespace as fast as the API server takes them, and meanwhile
+ * another namespace changes as ever: a Deployment of 1 is POSTed until its pod exists, the pod is deleted until another one exists
+ * (looked at each 20 ms; no nodes, so none starts). Before the flood the same, to compare with.
+ *
+ * A third of the flood are orphans that nobody matches, a third orphans that a ReplicaSet of their namespace adopts, a third
+ * carry 10 KB of annotations and absurd deletion costs. Ours: `deltaloop dev --act` on a control plane whose own loops are off.
+ * Upstream's: a second control plane with its loops on. Rounds alternate; the other one idles meanwhile. On a machine that does
+ * other work too only the ratios of one run say something.
+ */
+import { setTimeout as sleep } from "node:timers/promises";
+import { startCluster, startDev } from "../support/e2e.ts";
+import type { Cluster, Running } from "../support/e2e.ts";
+import { benchResult } from "./result.ts";
+import type { BenchResult } from "./result.ts";
+
+const OBJECTS = 10_000;
+const ROUNDS = 2;
+const CALM_CHANGES = 10;
+const WORKERS = 24;
+const LOOK_MS = 20;
+const CHANGE_MS_MAX = 60_000;
+const REST_MS = 5_000;
+const [MATCHED, UNMATCHED] = [{ app: "evil" }, { app: "nobody" }];
+const HEAVY = { flood: "x".repeat(10_000), "controller.kubernetes.io/pod-deletion-cost": "-2147483648" };
+const containers = [{ name: "main", image: "bench:1" }];
+
+/** ms from a change to what it asks for. */
+interface Lags {
+  readonly created: number[];
+  readonly replaced: number[];
+}
+
+interface Contestant {
+  readonly name: string;
+  readonly cluster: Cluster;
+  readonly calm: Lags;
+  readonly flooded: Lags;
+  readonly floodSeconds: number[];
+}
+
+/** @throws {Error} when there is no control plane or Redis on this machine (see test/envtest). */
+export async function bench(): Promise<readonly BenchResult[]> {
+  const clusters: Cluster[] = [];
+  let dev: Running | undefined;
+  try {
+    const start = async (name: string, controllers: "all" | "without-workloads"): Promise<Contestant> => {
+      const cluster = await startCluster({ controllers, machines: false });
+      clusters.push(cluster);
+      await namespace(cluster, "shop");
+      return { name, cluster, calm: { created: [], replaced: [] }, flooded: { created: [], replaced: [] }, floodSeconds: [] };
+    };
+    const ours = await start("deltaloop", "without-workloads");
+    dev = await startDev(ours.cluster);
+    const upstream = await start("upstream", "all");
+    for (let round = 0; round < ROUNDS; round++) {
+      for (const contestant of [ours, upstream]) await play(contestant, `flood-${round}`);
+    }
+    return [...compared("calm", ours.calm, upstream.calm), ...compared("flooded", ours.flooded, upstream.flooded)];
+  } finally {
+    await dev?.stop();
+    for (const cluster of clusters) await cluster.stop();
+  }
+}
+
+function compared(when: string, ours: Lags, theirs: Lags): readonly BenchResult[] {
+  const figures = { created: "Deployment to its pod", replaced: "deleted pod to the next" } as const;
+  return Object.entries(figures).flatMap(([figure, what]) => {
+    const key = figure as keyof Lags; // a key of `figures`
+    const upstream = benchResult(`${what}, ${when}, upstream`, "ms", theirs[key]);
+    return [benchResult(`${what}, ${when}`, "ms", ours[key], { name: "upstream in the same run", value: upstream.value }), upstream];
+  });
+}
+
+async function play({ name, cluster, calm, flooded, floodSeconds }: Contestant, into: string): Promise<void> {
+  await namespace(cluster, into);
+  for (let i = 0; i < CALM_CHANGES; i++) await change(cluster, `${into}-calm-${i}`, calm);
+  const from = performance.now();
+  let isOver = false;
+  const flooding = flood(cluster, into).finally(() => (isOver = true));
+  for (let i = 0; !isOver; i++) await change(cluster, `${into}-${i}`, flooded);
+  await flooding;
+  floodSeconds.push((performance.now() - from) / 1_000);
+  process.stderr.write(
+    `  ${into} ${name}: ${OBJECTS} pods in ${floodSeconds.at(-1)?.toFixed(1)} s, ${flooded.created.length} changes so far\n`,
+  );
+  await sleep(REST_MS);
+}
+
+async function flood({ client }: Cluster, into: string): Promise<void> {
+  const spec = {
+    replicas: Math.floor(OBJECTS / 3),
+    selector: { matchLabels: MATCHED },
+    template: { metadata: { labels: MATCHED }, spec: { containers } },
+  };
+  let next = 0;
+  const work = async (): Promise<void> => {
+    for (let i = next++; i < OBJECTS; i = next++) {
+      const metadata = { name: `f-${i}`, labels: i % 3 === 1 ? MATCHED : UNMATCHED, ...(i % 3 === 2 && { annotations: HEAVY }) };
+      await client.request("POST", `/api/v1/namespaces/${into}/pods`, { apiVersion: "v1", kind: "Pod", metadata, spec: { containers } });
+      // In their midst, so that some are there already and the others come to it.
+      if (i === OBJECTS / 2)
+        await client.request("POST", `/apis/apps/v1/namespaces/${into}/replicasets`, {
+          apiVersion: "apps/v1",
+          kind: "ReplicaSet",
+          metadata: { name: "evil" },
+          spec,
+        });
+    }
+  };
+  await Promise.all(Array.from({ length: WORKERS }, work));
+}
+
+/** A Deployment of 1 comes, loses its pod and goes. */
+async function change({ client }: Cluster, name: string, { created, replaced }: Lags): Promise<void> {
+  const labels = { app: name };
+  const pods = `/api/v1/namespaces/shop/pods?labelSelector=app%3D${name}`;
+  const newest = async (but?: string): Promise<string | undefined> => {
+    const { items } = (await client.request("GET", pods)) as unknown as { readonly items: readonly Named[] }; // a PodList
+    return items.map(({ metadata }) => metadata.name).find((each) => each !== but);
+  };
+  const spec = { replicas: 1, selector: { matchLabels: labels }, template: { metadata: { labels }, spec: { containers } } };
+  const collection = "/apis/apps/v1/namespaces/shop/deployments";
+  const postedAt = performance.now();
+  await client.request("POST", collection, { apiVersion: "apps/v1", kind: "Deployment", metadata: { name }, spec });
+  const first = await eventually(`the pod of ${name}`, () => newest());
+  created.push(performance.now() - postedAt);
+  const deletedAt = performance.now();
+  await client.request("DELETE", `/api/v1/namespaces/shop/pods/${first}`);
+  await eventually(`the next pod of ${name}`, () => newest(first));
+  replaced.push(performance.now() - deletedAt);
+  await client.request("DELETE", `${collection}/${name}`);
+}
+
+interface Named {
+  readonly metadata: { readonly name: string };
+}
+
+async function namespace({ client }: Cluster, name: string): Promise<void> {
+  await client.request("POST", "/api/v1/namespaces", { apiVersion: "v1", kind: "Namespace", metadata: { name } });
+  const account = `/api/v1/namespaces/${name}/serviceaccounts/default`;
+  await eventually(`${name} has its service account`, async () => ((await client.raw("GET", account)).status === 200 ? name : undefined));
+}
+
+async function eventually(what: string, look: () => Promise<string | undefined>): Promise<string> {
+  const end = performance.now() + CHANGE_MS_MAX;
+  for (;;) {
+    const found = await look();
+    if (found !== undefined) return found;
+    if (performance.now() > end) throw new Error(`not within ${CHANGE_MS_MAX / 1_000} s: ${what}`);
+    await sleep(LOOK_MS);
+  }
+}
