@@ -49,8 +49,17 @@ export interface CachedTemplate {
   readonly hashState?: number;
 }
 
-/** Metadata less managedFields and the last-applied annotation. */
-export type CachedMeta = ObjectMeta & { readonly namespace: string };
+/**
+ * Metadata less managedFields and the last-applied annotation. `annotations` holds those that travel in clear, and no other:
+ *
+ *     { namespace: "shop", name: "web", …, annotations: { "deployment.kubernetes.io/revision": "3" },
+ *       annotationDigests: { "kubernetes.io/change-cause": "773a4fa2.a1.5d41402abc4b2a76b9719d911017c592" } }
+ */
+export type CachedMeta = ObjectMeta & {
+  readonly namespace: string;
+  /** Of every other annotation its key and a keyed digest of its value (`Digester.annotation`). No key is in both. */
+  readonly annotationDigests?: Labels;
+};
 
 export interface ReplicaSetStatus {
   readonly replicas?: number;

@@ -1,5 +1,6 @@
 /**
- * What stands for a pod template where the template itself may not go: a keyed digest of its normal form.
+ * What stands for a pod template, or for an annotation's value, where the thing itself may not go: a keyed digest. Of a
+ * template it is one of its normal form.
  *
  * Two templates have equal normal forms if and only if upstream calls them equal (deployment §6.1): the
  * `pod-template-hash` label does not count; absent, null and empty lists and maps are the same; a zero value counts only
@@ -17,6 +18,18 @@ export interface Digester {
   readonly prefix: string;
   /** `<keyId>.<form>.<HMAC-SHA-256 in hex>`. */
   digest(template: PodTemplateSpec): string;
+  /**
+   * `<keyId>.a1.<128 bits of an HMAC-SHA-256 in hex>` of one annotation. The key is digested with the value, so that equal
+   * values under different keys show no likeness.
+   */
+  annotation(key: string, value: string): string;
+}
+
+/** What `Digester.annotation` makes, whoever's key it was. */
+const ANNOTATION_DIGEST = /^[0-9a-f]{8}\.a[0-9]+\.[0-9a-f]{32}$/;
+
+export function isAnnotationDigest(value: unknown): value is string {
+  return typeof value === "string" && ANNOTATION_DIGEST.test(value);
 }
 
 /** Version of the normal form, and of the layout it was made by. */
@@ -33,11 +46,17 @@ const ZERO_TIME_MS = -62_135_596_800_000;
 export function createDigester(key: Buffer | string): Digester {
   const bytes = Buffer.from(key);
   if (bytes.length === 0) throw new RangeError("the digest key is empty");
-  const prefix = `${createHash("sha256").update(bytes).digest("hex").slice(0, 8)}.${FORM}`;
+  const keyId = createHash("sha256").update(bytes).digest("hex").slice(0, 8);
+  const prefix = `${keyId}.${FORM}`;
   const secret = createSecretKey(bytes);
   return {
     prefix,
     digest: (template) => `${prefix}.${createHmac("sha256", secret).update(normalTemplate(template)).digest("hex")}`,
+    annotation(key, value) {
+      // A template's normal form is a JSON object, this is none: no text is ever digested as both.
+      const text = `annotation ${JSON.stringify([key, value])}`;
+      return `${keyId}.a1.${createHmac("sha256", secret).update(text).digest("hex").slice(0, 32)}`;
+    },
   };
 }
 

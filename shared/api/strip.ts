@@ -2,15 +2,17 @@
  * The only producer of what is cached (design decision 5), called by the watcher and by write-through.
  *
  *   I1 no template value, env value or secret gets through: pods are built field by field, templates are replaced
- *      whole by `{ labels, digest, hashState? }`.
+ *      whole by `{ labels, digest, hashState? }`, values of annotations by digests unless a decision reads them.
  *   I2 idempotent: what is already stripped passes unchanged, so that captures and retries may be stripped again.
  *   I3 the input is never changed. The result shares labels, status and the rest of spec with it, so neither is changed.
  *   I4 key, uid, resourceVersion, ownerReferences, labels, finalizers and deletion fields are never touched.
+ *   I5 a value in `annotations` is a value, whatever it looks like, and `annotationDigests` holds nothing that is not of a
+ *      digest's form. So a value that looks like a digest is digested, and none gets through as a digest.
  *
  * It runs for every watch event, so it is written out by hand and copies nothing it can share.
  */
 import type { CachedDeployment, CachedMeta, CachedObjects, CachedPod, CachedReplicaSet, CachedTemplate, Cached } from "./cached.ts";
-import type { Digester } from "./digest.ts";
+import { type Digester, isAnnotationDigest } from "./digest.ts";
 import type { Labels, PodTemplateSpec } from "./wire.ts";
 import { MalformedObjectError } from "./errors.ts";
 import { podTemplateHashState } from "./pod-template-hash.ts";
@@ -20,12 +22,20 @@ import { type CachedResource, objectKey } from "./resources.ts";
 const LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration";
 const DELETION_COST = "controller.kubernetes.io/pod-deletion-cost";
 
+/**
+ * What travels in clear: Kubernetes' own notes, numbers all of them, which decisions read (shared/deployment/annotations.ts).
+ * Nobody keeps a manifest under these.
+ */
+const CLEAR_PREFIXES = ["deployment.kubernetes.io/", "controller.kubernetes.io/"] as const;
+const ROLLBACK_TO = "deprecated.deployment.rollback.to";
+
 type JsonObject = Readonly<Record<string, unknown>>;
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
 /**
  * The cached shape of an API object, or of an object that is stripped already. A pod becomes replicaset §2's flat
- * projection; of the workload kinds managedFields, the last-applied annotation and the template's values go.
+ * projection; of the workload kinds managedFields, the last-applied annotation, the template's values and those of all
+ * annotations but a few go.
  *
  *     strip("pods", { metadata: { name: "web-1", … }, spec: { … }, status: { … } }, digester)
  *       → { namespace: "shop", name: "web-1", uid: "…", resourceVersion: "812", phase: "Running", … }
@@ -134,21 +144,44 @@ function stripWorkload(resource: Workload, object: JsonObject, digester: Digeste
   const spec = isObject(template) ? { ...rest, template: stripTemplate(template, resource === "deployments", digester) } : rest;
   const status = isObject(object["status"]) ? object["status"] : {};
   // Identity is checked, the template replaced; everything else is carried as the API server sent it.
-  return { metadata: stripMeta(metadata), spec, status } as unknown as CachedReplicaSet;
+  return { metadata: stripMeta(metadata, digester), spec, status } as unknown as CachedReplicaSet;
 }
 
 /** Shares `metadata` when there is nothing to drop. */
-function stripMeta(metadata: JsonObject): CachedMeta {
-  const { managedFields, ...rest } = metadata;
-  let out: JsonObject = managedFields === undefined ? metadata : rest;
-  const annotations = out["annotations"];
-  if (isObject(annotations) && LAST_APPLIED in annotations) {
-    const { [LAST_APPLIED]: _lastApplied, ...kept } = annotations;
-    const { annotations: _annotations, ...others } = out;
-    out = isNonEmptyObject(kept) ? { ...others, annotations: kept } : others;
+function stripMeta(metadata: JsonObject, digester: Digester): CachedMeta {
+  if (!("managedFields" in metadata || "annotations" in metadata || "annotationDigests" in metadata)) {
+    return metadata as unknown as CachedMeta; // `identity` has checked what CachedMeta requires
   }
-  // `identity` has checked what CachedMeta requires.
-  return out as unknown as CachedMeta;
+  const { managedFields: _managedFields, annotations, annotationDigests, ...out } = metadata;
+  const { clear, digests } = stripAnnotations(annotations, annotationDigests, digester);
+  return {
+    ...out,
+    ...(isNonEmptyObject(clear) && { annotations: clear }),
+    ...(isNonEmptyObject(digests) && { annotationDigests: digests }),
+  } as unknown as CachedMeta; // as above
+}
+
+/** An annotation is a text; anything else that stands there is none. What is there with its value needs no older digest. */
+function stripAnnotations(annotations: unknown, known: unknown, digester: Digester): { readonly clear: Labels; readonly digests: Labels } {
+  const clear: Record<string, string> = {};
+  const digests: Record<string, string> = {};
+  for (const [key, digest] of entriesOf(known)) {
+    if (isAnnotationDigest(digest) && key !== LAST_APPLIED && !travelsInClear(key)) digests[key] = digest;
+  }
+  for (const [key, value] of entriesOf(annotations)) {
+    if (typeof value !== "string" || key === LAST_APPLIED) continue;
+    if (travelsInClear(key)) clear[key] = value;
+    else digests[key] = digester.annotation(key, value);
+  }
+  return { clear, digests };
+}
+
+function entriesOf(value: unknown): readonly (readonly [string, unknown])[] {
+  return isObject(value) ? Object.entries(value) : [];
+}
+
+function travelsInClear(key: string): boolean {
+  return key === ROLLBACK_TO || CLEAR_PREFIXES.some((prefix) => key.startsWith(prefix));
 }
 
 /** A template that has a digest and neither metadata nor spec is stripped already. */

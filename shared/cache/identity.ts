@@ -5,7 +5,7 @@ import type { EpochRecord } from "../ports/store.ts";
 /**
  * Version of `strip` and of the slices together. What this build caches differently gets another number, and so a new epoch.
  *
- * 2: messages and rows carry a MAC. What stood unsigned may be anybody's, so nothing of it is taken over.
+ * 2: annotations travel as digests, and messages and rows carry a MAC. What stood unsigned may be anybody's, so nothing is taken over.
  */
 const PROJECTION_VERSION = 2;
 

@@ -26,6 +26,16 @@ export interface SizeRef {
   readonly replicas: number;
 }
 
+/**
+ * Annotations to copy from the owner as it stands live. No value is here, so the write can still be logged: `perform()`
+ * takes the values of `keys` from the live owner, if its digests are still those that the decision saw.
+ */
+export interface CopiedAnnotations {
+  readonly keys: readonly string[];
+  /** All of the owner's digests, those of annotations that are in place already too. */
+  readonly digests: Labels;
+}
+
 export type Write =
   | { readonly kind: "CreatePods"; readonly owner: Owner; readonly count: number; readonly template: TemplateRef }
   | {
@@ -60,6 +70,7 @@ export type Write =
       readonly template: TemplateRef;
       readonly replicas: number;
       readonly annotations: Labels;
+      readonly copied?: CopiedAnnotations;
     }
   | {
       readonly kind: "PatchReplicaSet";
@@ -71,6 +82,7 @@ export type Write =
       readonly replicas?: number;
       readonly minReadySeconds?: number;
       readonly annotations?: Labels;
+      readonly copied?: CopiedAnnotations;
     }
   | {
       readonly kind: "DeleteReplicaSet";

@@ -1,6 +1,7 @@
 /** The annotations that Deployments and their ReplicaSets carry for each other (deployment §8.1). */
 import type { CachedDeployment, CachedReplicaSet } from "../api/cached.ts";
 import type { Labels } from "../api/wire.ts";
+import type { CopiedAnnotations } from "../controller/writes.ts";
 import { maxSurge } from "./fenceposts.ts";
 import { replicasOf } from "./replica-sets.ts";
 import { parseRevision, REVISION } from "./revision.ts";
@@ -18,13 +19,15 @@ const SKIPPED: ReadonlySet<string> = new Set([LAST_APPLIED, REVISION, REVISION_H
 const REVISION_HISTORY_LENGTH_MAX = 2000;
 const INT32_MAX = 2_147_483_647;
 
-/** What the new ReplicaSet's annotations should become. */
+/** What the new ReplicaSet's annotations should become. Only what is missing or differs is named. */
 export interface AnnotationChanges {
-  /** Keys to set with their values; only those that are missing or differ. */
+  /** With their values: those that travel in clear. */
   readonly set: Labels;
+  /** Those of which only digests are known here. */
+  readonly copied: CopiedAnnotations | undefined;
   /**
-   * Whether they are worth a write of their own. With a revision that cannot be read they are not, although `set` holds
-   * what was copied: such a copy only rides along when something else is written.
+   * Whether they are worth a write of their own. With a revision that cannot be read they are not, although `set` and `copied`
+   * hold what was copied: such a copy only rides along when something else is written.
    */
   readonly changed: boolean;
 }
@@ -45,21 +48,22 @@ export function existingReplicaSetAnnotations(
   historyLengthMax: number = REVISION_HISTORY_LENGTH_MAX,
 ): AnnotationChanges {
   const own = rs.metadata.annotations ?? {};
-  const set: Record<string, string> = copiedAnnotations(d, own);
+  const set: Record<string, string> = clearAnnotations(d, own);
+  const copied = copiedAnnotations(d, rs.metadata.annotationDigests);
   const text = own[REVISION];
   const revision = text === undefined || text === "" ? 0n : parseRevision(text);
-  if (revision === undefined) return { set, changed: false };
+  if (revision === undefined) return { set, copied, changed: false };
   if (revision < newRevision) {
     set[REVISION] = String(newRevision);
     const history = text === undefined ? undefined : extendedHistory(own[REVISION_HISTORY] ?? "", text, historyLengthMax);
     if (history !== undefined) set[REVISION_HISTORY] = history;
   }
-  return { set, changed: Object.keys(set).length > 0 };
+  return { set, copied, changed: Object.keys(set).length > 0 || copied !== undefined };
 }
 
 /** All annotations of a ReplicaSet about to be created. Source: SetNewReplicaSetAnnotations with exists = false. */
-export function createdReplicaSetAnnotations(d: CachedDeployment, newRevision: bigint): Labels {
-  return { ...copiedAnnotations(d, {}), [REVISION]: String(newRevision), ...sizeAnnotations(d) };
+export function createdReplicaSetAnnotations(d: CachedDeployment, newRevision: bigint): Omit<AnnotationChanges, "changed"> {
+  return { set: { ...clearAnnotations(d, {}), [REVISION]: String(newRevision), ...sizeAnnotations(d) }, copied: copiedAnnotations(d, {}) };
 }
 
 /**
@@ -80,9 +84,18 @@ function extendedHistory(history: string, entry: string, lengthMax: number): str
   return length <= lengthMax ? [...entries.slice(start), entry].join(",") : undefined;
 }
 
-function copiedAnnotations(d: CachedDeployment, own: Labels): Record<string, string> {
+function clearAnnotations(d: CachedDeployment, own: Labels): Record<string, string> {
   const missing = Object.entries(d.metadata.annotations ?? {}).filter(([key, value]) => !SKIPPED.has(key) && own[key] !== value);
   return Object.fromEntries(missing);
+}
+
+/**
+ * By digest. What is skipped is never among the digests: it travels in clear, or not at all. Both digests are of one key, for
+ * the ReplicaSet is the new one by its template's digest, which names the key.
+ */
+function copiedAnnotations({ metadata: { annotationDigests = {} } }: CachedDeployment, own: Labels = {}): CopiedAnnotations | undefined {
+  const keys = Object.keys(annotationDigests).filter((key) => own[key] !== annotationDigests[key]);
+  return keys.length > 0 ? { keys, digests: annotationDigests } : undefined;
 }
 
 /** What a ReplicaSet remembers of the Deployment that sized it. Source: deployment/util SetReplicasAnnotations. */

@@ -34,13 +34,14 @@ export function syncExistingReplicaSet(
   oldRSs: readonly CachedReplicaSet[],
   nowMs: number,
 ): PatchReplicaSet | UpdateStatus | undefined {
-  const { set, changed } = existingReplicaSetAnnotations(d, newRS, maxRevision(oldRSs) + 1n);
+  const { set, copied, changed } = existingReplicaSetAnnotations(d, newRS, maxRevision(oldRSs) + 1n);
   const minReadySeconds = d.spec.minReadySeconds ?? 0;
   const minReadyDiffers = (newRS.spec.minReadySeconds ?? 0) !== minReadySeconds;
   if (changed || minReadyDiffers) {
     return patchReplicaSet(d, newRS, {
       ...(minReadyDiffers ? { minReadySeconds } : {}),
       ...(Object.keys(set).length > 0 ? { annotations: set } : {}),
+      ...(copied === undefined ? {} : { copied }),
     });
   }
   const firstSeen = hasProgressDeadline(d) && getCondition(d.status.conditions, "Progressing") === undefined;
@@ -70,6 +71,7 @@ export function newReplicaSet(d: CachedDeployment, oldRSs: readonly CachedReplic
   const { hashState } = d.spec.template;
   if (hashState === undefined) throw new Error(`deployment ${d.metadata.namespace}/${d.metadata.name} is cached without its hash state`);
   const hash = podTemplateHash(hashState, d.status.collisionCount);
+  const { set, copied } = createdReplicaSetAnnotations(d, maxRevision(oldRSs) + 1n);
   return {
     kind: "CreateReplicaSet",
     owner: ownerOf(d),
@@ -77,7 +79,8 @@ export function newReplicaSet(d: CachedDeployment, oldRSs: readonly CachedReplic
     hash,
     template: templateOf(d),
     replicas: newRSNewReplicas(d, 0, oldRSs),
-    annotations: createdReplicaSetAnnotations(d, maxRevision(oldRSs) + 1n),
+    annotations: set,
+    ...(copied === undefined ? {} : { copied }),
   };
 }
 

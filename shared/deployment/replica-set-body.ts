@@ -1,6 +1,7 @@
 import { RESOURCES } from "../api/resources.ts";
 import { ownerReferenceTo } from "../api/owner-references.ts";
 import type { KubeObject, LabelSelector, PodTemplateSpec } from "../api/wire.ts";
+import { copiedValues } from "../controller/copied-annotations.ts";
 import { Sealed } from "../controller/sealed.ts";
 import type { CreateReplicaSet } from "./writes.ts";
 
@@ -9,7 +10,7 @@ const HASH_LABEL = "pod-template-hash";
 
 /**
  * The ReplicaSet to create, from the Deployment as it stands in the API server: its template and selector, each with the
- * hash label (deployment §8.2). Fields we do not know are carried along in the template.
+ * hash label, and the values of its annotations (deployment §8.2). Fields we do not know are carried along in the template.
  * Source: sync.go getNewReplicaSet.
  */
 export function replicaSetBody(live: KubeObject, write: CreateReplicaSet): Sealed<object> {
@@ -25,7 +26,7 @@ export function replicaSetBody(live: KubeObject, write: CreateReplicaSet): Seale
       name: write.name,
       namespace: write.owner.namespace,
       labels,
-      annotations: write.annotations,
+      annotations: { ...write.annotations, ...copiedValues(live, write.copied) },
       ownerReferences: [ownerReferenceTo(RESOURCES.deployments, live)],
     },
     spec: {

@@ -26,7 +26,7 @@ export function templateOf(d: CachedDeployment): TemplateRef {
 export function patchReplicaSet(
   d: CachedDeployment,
   rs: CachedReplicaSet,
-  changes: Pick<PatchReplicaSet, "replicas" | "minReadySeconds" | "annotations">,
+  changes: Pick<PatchReplicaSet, "replicas" | "minReadySeconds" | "annotations" | "copied">,
 ): PatchReplicaSet {
   const { name, uid, resourceVersion } = rs.metadata;
   return { kind: "PatchReplicaSet", owner: ownerOf(d), name, uid, resourceVersion, ...changes };

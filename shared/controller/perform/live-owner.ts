@@ -1,11 +1,15 @@
-/** The live read of the owner that precedes the first create, pod delete and adoption of a sync (design decisions 5, 15). */
+/**
+ * The live read of the owner that precedes the first create, pod delete, adoption and copy of its annotations in a sync (design
+ * decisions 5, 15, 16).
+ */
 import type { Cached } from "../../api/cached.ts";
 import type { KubeObject } from "../../api/wire.ts";
 import { RESOURCES } from "../../api/resources.ts";
+import { seenAlready } from "../copied-annotations.ts";
 import { toError } from "../errors.ts";
 import type { Run, SyncPorts } from "../run.ts";
 import { Sealed } from "../sealed.ts";
-import type { Owner, SizeRef, TemplateRef } from "../writes.ts";
+import type { CopiedAnnotations, Owner, SizeRef, TemplateRef } from "../writes.ts";
 import { save, sessionOf } from "./session.ts";
 
 export type LiveOwner =
@@ -37,18 +41,18 @@ async function readOwner(ports: SyncPorts, run: Run, { resource, namespace, name
   return { kind: "live", object: new Sealed(live, cached.spec.template?.digest ?? "no template"), cached };
 }
 
-/** What a create or a delete may do with the live owner. */
+/** What a create, a delete or a patch that copies annotations may do with the live owner. */
 export type Standing =
   | { readonly kind: "asDecided"; readonly live: Sealed<KubeObject> }
-  /** Nothing left to create or delete for. */
+  /** Nothing left to write for. */
   | { readonly kind: "gone" }
   /** Being deleted: nothing is created any more, and its pods are the garbage collector's. */
-  | { readonly kind: "deleting" }
-  /** The decision saw another generation, template or size: decide again. */
+  | { readonly kind: "deleting"; readonly live: Sealed<KubeObject> }
+  /** The decision saw another generation, template, size or annotations: decide again. */
   | { readonly kind: "changed" }
   | { readonly kind: "failed"; readonly error: Error };
 
-export function standing(owner: LiveOwner, decided: TemplateRef | SizeRef): Standing {
+export function standing(owner: LiveOwner, decided: TemplateRef | SizeRef | undefined, copied?: CopiedAnnotations): Standing {
   switch (owner.kind) {
     case "failed":
       return owner;
@@ -57,14 +61,20 @@ export function standing(owner: LiveOwner, decided: TemplateRef | SizeRef): Stan
       return { kind: "gone" };
     case "live": {
       const { metadata, spec } = owner.cached;
-      // An object that was never defaulted has one replica.
-      const isSame = "digest" in decided ? spec.template?.digest === decided.digest : (spec.replicas ?? 1) === decided.replicas;
-      if ((metadata.generation ?? 0) !== decided.generation || !isSame) return { kind: "changed" };
-      return metadata.deletionTimestamp === undefined ? { kind: "asDecided", live: owner.object } : { kind: "deleting" };
+      if (decided && ((metadata.generation ?? 0) !== decided.generation || !isAsDecided(spec, decided))) return { kind: "changed" };
+      if (!seenAlready(metadata, copied)) return { kind: "changed" };
+      return metadata.deletionTimestamp === undefined
+        ? { kind: "asDecided", live: owner.object }
+        : { kind: "deleting", live: owner.object };
     }
     default:
       return owner satisfies never;
   }
+}
+
+function isAsDecided(spec: Cached<Owner["resource"]>["spec"], decided: TemplateRef | SizeRef): boolean {
+  // An object that was never defaulted has one replica.
+  return "digest" in decided ? spec.template?.digest === decided.digest : (spec.replicas ?? 1) === decided.replicas;
 }
 
 /**

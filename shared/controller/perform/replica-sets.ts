@@ -3,6 +3,7 @@ import { objectKey } from "../../api/resources.ts";
 import type { ObjectKey } from "../../api/resources.ts";
 import type { KubeObject } from "../../api/wire.ts";
 import { isAlreadyExists, isConflict, isInvalid, isNotFound } from "../../ports/errors.ts";
+import { copiedValues } from "../copied-annotations.ts";
 import { LeaseEndsError, toAnswer } from "../errors.ts";
 import type { PerformOptions, Performed, WriteOf, WriteResult } from "../performed.ts";
 import type { Run, SyncPorts } from "../run.ts";
@@ -22,8 +23,8 @@ export async function createReplicaSet(
   write: WriteOf<"CreateReplicaSet">,
   build: NonNullable<PerformOptions["build"]>,
 ): Promise<Performed> {
-  const { owner, template, name } = write;
-  const stand = standing(await liveOwner(ports, run, owner), template);
+  const { owner, template, name, copied } = write;
+  const stand = standing(await liveOwner(ports, run, owner), template, copied);
   if (stand.kind === "gone") return { end: { kind: "done" }, results: [{ kind: "notTried" }] };
   if (stand.kind === "changed") return { end: { kind: "again", afterMs: 0 }, results: [{ kind: "notTried" }] };
   if (stand.kind === "deleting") return { results: [{ kind: "notTried" }] };
@@ -54,9 +55,19 @@ async function taken(
   return { kind: "alreadyExists", error, ...(live && { live }) };
 }
 
+/**
+ * Annotations that are copied from the Deployment cost a live read of it, once per run. A Deployment that is being deleted is
+ * as good as any, as upstream's still keeps them in step then.
+ * @throws {Error} when the owner cannot be read.
+ */
 export async function patchReplicaSet(ports: SyncPorts, run: Run, write: WriteOf<"PatchReplicaSet">): Promise<Performed> {
+  const { owner, name, uid, resourceVersion, replicas, minReadySeconds, copied } = write;
+  const stand = copied && standing(await liveOwner(ports, run, owner), undefined, copied);
+  if (stand?.kind === "gone") return { end: { kind: "done" }, results: [{ kind: "notTried" }] };
+  if (stand?.kind === "changed") return { end: { kind: "again", afterMs: 0 }, results: [{ kind: "notTried" }] };
+  if (stand?.kind === "failed") throw stand.error;
   if (!run.mayWrite()) throw new LeaseEndsError();
-  const { owner, name, uid, resourceVersion, replicas, minReadySeconds, annotations } = write;
+  const annotations = stand ? { ...write.annotations, ...copiedValues(stand.live.open(), copied) } : write.annotations;
   const spec = { ...(replicas !== undefined && { replicas }), ...(minReadySeconds !== undefined && { minReadySeconds }) };
   const body = { metadata: { uid, resourceVersion, ...(annotations && { annotations }) }, ...(Object.keys(spec).length > 0 && { spec }) };
   try {

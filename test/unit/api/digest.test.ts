@@ -4,7 +4,7 @@
  */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { createDigester, normalTemplate, templatesEqual } from "../../../shared/api/digest.ts";
+import { createDigester, isAnnotationDigest, normalTemplate, templatesEqual } from "../../../shared/api/digest.ts";
 import type { PodTemplateSpec } from "../../../shared/api/wire.ts";
 import { arbitraryTemplate, neighbours, respelled } from "./arbitrary-template.ts";
 import { template } from "./templates.ts";
@@ -212,5 +212,20 @@ describe("createDigester", () => {
 
   it("refuses an empty key", () => {
     expect(() => createDigester("")).toThrow(RangeError);
+  });
+
+  it("digests an annotation by key and value, in a form of its own", () => {
+    const digest = digester.annotation("kubernetes.io/change-cause", "image");
+    expect(digest).toMatch(/^773a4fa2\.a1\.[0-9a-f]{32}$/);
+    expect(isAnnotationDigest(digest)).toBe(true);
+    expect(isAnnotationDigest(digester.digest(template()))).toBe(false);
+    expect(digester.annotation("kubernetes.io/change-cause", "image")).toBe(digest);
+    for (const [key, value] of [
+      ["kubernetes.io/change-cause", "image2"],
+      ["kubernetes.io/change-caus", "eimage"],
+      ["other", "image"],
+    ] as const)
+      expect(digester.annotation(key, value)).not.toBe(digest);
+    expect(createDigester("another key").annotation("kubernetes.io/change-cause", "image").slice(-32)).not.toBe(digest.slice(-32));
   });
 });

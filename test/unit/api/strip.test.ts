@@ -152,7 +152,7 @@ describe("strip of a workload", () => {
   });
   const { managedFields: _managedFields, ...meta } = metadata({
     labels: { app: "web" },
-    annotations: { a: "1" },
+    annotationDigests: { a: digester.annotation("a", "1") },
     generation: 2,
     finalizers: ["f"],
   }) as { managedFields: unknown };
@@ -174,6 +174,67 @@ describe("strip of a workload", () => {
   it("drops annotations altogether when only last-applied was there", () => {
     const stripped = strip("replicasets", workload({ metadata: { annotations: { [LAST_APPLIED]: "{}" } } }), digester);
     expect(stripped.metadata).not.toHaveProperty("annotations");
+  });
+
+  const annotated = (metadata: object) =>
+    strip("replicasets", deepFreeze(workload({ metadata: { annotations: {}, ...metadata } })), digester).metadata;
+  const own = digester.annotation("kubernetes.io/change-cause", "s3cret");
+
+  it.each([
+    { name: "a decision reads travels in clear", annotations: { "deployment.kubernetes.io/revision": "3" }, clear: true },
+    { name: "asks for a rollback travels in clear", annotations: { "deprecated.deployment.rollback.to": "0" }, clear: true },
+    { name: "controllers keep for themselves travels in clear", annotations: { "controller.kubernetes.io/x": "1" }, clear: true },
+    { name: "only resembles those does not", annotations: { "deployment.kubernetes.io": "s3cret" } },
+    { name: "only ends in those does not", annotations: { "x.deployment.kubernetes.io/revision": "s3cret" } },
+    { name: "says why something was changed does not", annotations: { "kubernetes.io/change-cause": "s3cret" } },
+    {
+      name: "holds a manifest does not",
+      annotations: { "kapp.k14s.io/original": '{"env":"s3cret"}', "banzaicloud.com/last-applied": "s3cret" },
+    },
+    { name: "looks like a digest does not", annotations: { "kubernetes.io/change-cause": own } },
+    { name: "is empty does not", annotations: { empty: "" } },
+  ])("an annotation that $name", ({ annotations, clear }) => {
+    const stripped = annotated({ annotations });
+    const digests = Object.fromEntries(Object.entries(annotations).map(([key, value]) => [key, digester.annotation(key, value)]));
+    expect(stripped).toMatchObject(clear ? { annotations } : { annotationDigests: digests });
+    expect(stripped).not.toHaveProperty(clear ? "annotationDigests" : "annotations");
+    expect(JSON.stringify(stripped)).not.toContain("s3cret");
+    if (annotations["kubernetes.io/change-cause"] === own) expect(JSON.stringify(stripped)).not.toContain(own);
+  });
+
+  it.each([
+    { name: "a value among the digests", metadata: { annotationDigests: { a: "s3cret" } }, want: undefined },
+    { name: "a value that starts as a digest", metadata: { annotationDigests: { a: `${own}s3cret` } }, want: undefined },
+    { name: "a list of digests", metadata: { annotationDigests: [own] }, want: undefined },
+    {
+      name: "a digest of what travels in clear",
+      metadata: { annotationDigests: { "deployment.kubernetes.io/revision": own } },
+      want: undefined,
+    },
+    {
+      name: "a digest of what never travels",
+      metadata: { annotationDigests: { [LAST_APPLIED]: own } },
+      want: undefined,
+    },
+    {
+      name: "an older digest beside a value",
+      metadata: { annotations: { a: "s3cret" }, annotationDigests: { a: own } },
+      want: { a: digester.annotation("a", "s3cret") },
+    },
+    {
+      name: "what is no text",
+      metadata: { annotations: { a: { env: "s3cret" }, b: 1, "deployment.kubernetes.io/revision": ["s3cret"] } },
+      want: undefined,
+    },
+  ])("does not take $name", ({ metadata, want }) => {
+    const stripped = annotated(metadata);
+    expect(stripped.annotationDigests).toEqual(want);
+    expect(stripped).not.toHaveProperty("annotations");
+  });
+
+  it("leaves an annotation's digest made under another key as it is", () => {
+    const foreign = createDigester("another key").annotation("a", "1");
+    expect(annotated({ annotationDigests: { a: foreign } }).annotationDigests).toEqual({ a: foreign });
   });
 
   it("keeps the hash label among the template's labels, and it does not change the digest", () => {
@@ -259,8 +320,11 @@ describe("strip of a malformed object", () => {
 });
 
 describe("strip of anything", () => {
-  const word = fc.constantFrom("web", "shop", "1", "812", "Always", "Ready", "True", "s3cret", "");
+  const word = fc.constantFrom(digester.annotation("a", "1"), "web", "shop", "1", "812", "Always", "Ready", "True", "s3cret", "");
   const key = fc.constantFrom(
+    "annotationDigests",
+    "kubernetes.io/change-cause",
+    "deployment.kubernetes.io/revision",
     ..."metadata name namespace uid resourceVersion labels annotations ownerReferences controller kind managedFields".split(" "),
     ..."spec template digest hashState containers initContainers restartPolicy env status conditions type".split(" "),
     ..."containerStatuses restartCount ready owner since phase pod-template-hash".split(" "),

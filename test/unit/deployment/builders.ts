@@ -1,17 +1,20 @@
 /** Cached objects with defaults, and time that stands still. Every object is frozen: a decision that changes its input throws. */
 import type {
   CachedDeployment,
+  CachedMeta,
   CachedPod,
   CachedReplicaSet,
   CachedTemplate,
   DeploymentStatus,
   ReplicaSetStatus,
 } from "../../../shared/api/cached.ts";
+import { createDigester } from "../../../shared/api/digest.ts";
 import { deepFreeze } from "../../../shared/api/freeze.ts";
+import { strip } from "../../../shared/api/strip.ts";
 import type { Condition, Labels, OwnerReference } from "../../../shared/api/wire.ts";
 import { DESIRED_REPLICAS, MAX_REPLICAS } from "../../../shared/deployment/annotations.ts";
 import { REVISION } from "../../../shared/deployment/revision.ts";
-import type { Owner } from "../../../shared/controller/writes.ts";
+import type { CopiedAnnotations, Owner } from "../../../shared/controller/writes.ts";
 
 export const NOW = "2026-03-01T10:00:00Z";
 export const NOW_MS = Date.parse(NOW);
@@ -22,6 +25,24 @@ export const OWNER: Owner = { resource: "deployments", namespace: "shop", name: 
 /** A template whose digest names it: equal names, equal templates. */
 function template(name: string, labels: Labels = { app: "web" }): CachedTemplate {
   return { labels, digest: `k1.f1.${name}` };
+}
+
+const digester = createDigester("a key of the builders");
+
+/** Annotations as they are cached: in clear, or as digests. */
+function cachedAnnotations(annotations: Labels): Pick<CachedMeta, "annotations" | "annotationDigests"> {
+  const { metadata } = strip(
+    "replicasets",
+    { metadata: { namespace: "n", name: "n", uid: "u", resourceVersion: "1", annotations } },
+    digester,
+  );
+  const { annotations: clear, annotationDigests } = metadata;
+  return { ...(clear && { annotations: clear }), ...(annotationDigests && { annotationDigests }) };
+}
+
+/** What a write names of annotations it copies; `seen`: all the Deployment has, if those are more. */
+export function copiedOf(annotations: Labels, seen: Labels = annotations): CopiedAnnotations {
+  return { keys: Object.keys(annotations), digests: cachedAnnotations(seen).annotationDigests ?? {} };
 }
 
 export interface DeploymentOptions {
@@ -58,7 +79,7 @@ export function deployment(options: DeploymentOptions = {}): CachedDeployment {
       resourceVersion: options.resourceVersion ?? "100",
       generation: options.generation ?? 1,
       creationTimestamp: EARLIER,
-      ...(Object.keys(annotations).length > 0 ? { annotations } : {}),
+      ...cachedAnnotations(annotations),
       ...(options.labels === undefined ? {} : { labels: options.labels }),
       ...(options.deletionTimestamp === undefined ? {} : { deletionTimestamp: options.deletionTimestamp }),
     },
@@ -122,7 +143,7 @@ export function replicaSet(name: string, options: ReplicaSetOptions = {}): Cache
       generation: options.generation ?? 1,
       creationTimestamp: new Date(Date.parse(EARLIER) + (options.age ?? 0) * 60_000).toISOString().replace(".000", ""),
       labels: options.labels ?? { app: "web" },
-      ...(Object.keys(annotations).length > 0 ? { annotations } : {}),
+      ...cachedAnnotations(annotations),
       ...(owner === null ? {} : { ownerReferences: [owner] }),
       ...(options.deletionTimestamp === undefined ? {} : { deletionTimestamp: options.deletionTimestamp }),
     },

@@ -25,7 +25,7 @@ import {
 import { replicaSetBody } from "../../../shared/deployment/replica-set-body.ts";
 import { activeReplicaSets, splitReplicaSets } from "../../../shared/deployment/replica-sets.ts";
 import { maxRevision, parseRevision, REVISION } from "../../../shared/deployment/revision.ts";
-import { condition, D_UID, deployment, NOW, NOW_MS, OWNER, replicaSet } from "./builders.ts";
+import { condition, copiedOf, D_UID, deployment, NOW, NOW_MS, OWNER, replicaSet } from "./builders.ts";
 
 const names = (rss: readonly CachedReplicaSet[]): readonly string[] => rss.map((rs) => rs.metadata.name);
 const EXPLICIT = { observedGeneration: 0, replicas: 0, updatedReplicas: 0, readyReplicas: 0, availableReplicas: 0, unavailableReplicas: 0 };
@@ -126,8 +126,19 @@ describe("existingReplicaSetAnnotations", () => {
       },
     });
     const rs = replicaSet("rs", { revision: "3", annotations: { same: "1", gone: "from the deployment" } });
-    expect(existingReplicaSetAnnotations(d, rs, 3n)).toEqual({ set: { "kubernetes.io/change-cause": "image" }, changed: true });
+    const cause = { "kubernetes.io/change-cause": "image" };
+    expect(existingReplicaSetAnnotations(d, rs, 3n)).toEqual({ set: {}, copied: copiedOf(cause, { ...cause, same: "1" }), changed: true });
     expect(existingReplicaSetAnnotations(deployment(), rs, 3n)).toEqual({ set: {}, changed: false });
+  });
+
+  it("copies by value what travels in clear, and by digest what does not", () => {
+    const d = deployment({ annotations: { "deployment.kubernetes.io/note": "1", a: "2", b: "3" } });
+    const rs = replicaSet("rs", { revision: "3", annotations: { "deployment.kubernetes.io/note": "0", a: "2", b: "2" } });
+    expect(existingReplicaSetAnnotations(d, rs, 3n)).toEqual({
+      set: { "deployment.kubernetes.io/note": "1" },
+      copied: copiedOf({ b: "3" }, { a: "2", b: "3" }),
+      changed: true,
+    });
   });
 
   it("never lowers a revision, and starts one that is missing or empty without history", () => {
@@ -142,19 +153,21 @@ describe("existingReplicaSetAnnotations", () => {
 
   it("does not write for a revision that cannot be read, whatever was copied", () => {
     const d = deployment({ annotations: { a: "1" } });
-    expect(existingReplicaSetAnnotations(d, replicaSet("rs", { revision: "one" }), 4n)).toEqual({ set: { a: "1" }, changed: false });
+    expect(existingReplicaSetAnnotations(d, replicaSet("rs", { revision: "one" }), 4n)).toEqual({
+      set: {},
+      copied: copiedOf({ a: "1" }),
+      changed: false,
+    });
   });
 });
 
 describe("size annotations", () => {
   it("[deployment T91] are written for a new ReplicaSet", () => {
     expect(createdReplicaSetAnnotations(deployment({ replicas: 10, surge: 1, annotations: { a: "1" } }), 4n)).toEqual({
-      a: "1",
-      [REVISION]: "4",
-      [DESIRED_REPLICAS]: "10",
-      [MAX_REPLICAS]: "11",
+      set: { [REVISION]: "4", [DESIRED_REPLICAS]: "10", [MAX_REPLICAS]: "11" },
+      copied: copiedOf({ a: "1" }),
     });
-    expect(createdReplicaSetAnnotations(deployment({ replicas: 10, strategy: "Recreate" }), 4n)[MAX_REPLICAS]).toBe("10");
+    expect(createdReplicaSetAnnotations(deployment({ replicas: 10, strategy: "Recreate" }), 4n).set[MAX_REPLICAS]).toBe("10");
   });
 
   it("[deployment T93] are outdated when one is missing or differs as text", () => {
@@ -212,7 +225,8 @@ describe("syncExistingReplicaSet", () => {
       uid: "uid-new",
       resourceVersion: "50",
       minReadySeconds: 5,
-      annotations: { a: "1", [REVISION]: "5", [REVISION_HISTORY]: "1" },
+      annotations: { [REVISION]: "5", [REVISION_HISTORY]: "1" },
+      copied: copiedOf({ a: "1" }),
     });
   });
 
@@ -220,7 +234,7 @@ describe("syncExistingReplicaSet", () => {
     const d = deployment({ minReadySeconds: 5, annotations: { a: "1" } });
     expect(syncExistingReplicaSet(d, replicaSet("new", { revision: "x" }), [], NOW_MS)).toMatchObject({
       minReadySeconds: 5,
-      annotations: { a: "1" },
+      copied: copiedOf({ a: "1" }),
     });
   });
 
@@ -268,7 +282,8 @@ describe("creating", () => {
       hash,
       template: { generation: 7, digest: "k1.f1.v1" },
       replicas: 20,
-      annotations: { test: "should-copy-to-replica-set", [REVISION]: "1", [DESIRED_REPLICAS]: "20", [MAX_REPLICAS]: "25" },
+      annotations: { [REVISION]: "1", [DESIRED_REPLICAS]: "20", [MAX_REPLICAS]: "25" },
+      copied: copiedOf({ test: "should-copy-to-replica-set" }),
     });
   });
 
@@ -283,7 +298,7 @@ describe("creating", () => {
     const live = {
       apiVersion: "apps/v1",
       kind: "Deployment",
-      metadata: { namespace: "shop", name: "web", uid: D_UID, resourceVersion: "100", labels: { not: "copied" } },
+      metadata: { namespace: "shop", name: "web", uid: D_UID, resourceVersion: "100", labels: { not: "copied" }, annotations: { b: "2" } },
       spec: {
         minReadySeconds: 5,
         selector: { matchLabels: { app: "web" }, matchExpressions: [{ key: "tier", operator: "Exists" }] },
@@ -293,7 +308,7 @@ describe("creating", () => {
         },
       },
     } as KubeObject;
-    const write = newReplicaSet(deployment({ replicas: 2 }), []);
+    const write = newReplicaSet(deployment({ replicas: 2, annotations: { b: "2" } }), []);
     const labels = { app: "web", tier: "x", "pod-template-hash": write.hash };
     const body = replicaSetBody(live, write);
     expect(JSON.stringify(body)).toBe('"sealed(k1.f1.v1)"');
@@ -304,7 +319,7 @@ describe("creating", () => {
         name: write.name,
         namespace: "shop",
         labels,
-        annotations: write.annotations,
+        annotations: { ...write.annotations, b: "2" },
         ownerReferences: [
           { apiVersion: "apps/v1", kind: "Deployment", name: "web", uid: D_UID, controller: true, blockOwnerDeletion: true },
         ],
