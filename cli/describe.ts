@@ -33,11 +33,8 @@ function describeWrite(write: Write): string {
       const parts = [
         write.replicas === undefined ? undefined : `replicas ${write.replicas}`,
         write.minReadySeconds === undefined ? undefined : `minReadySeconds ${write.minReadySeconds}`,
-        write.annotations === undefined
-          ? undefined
-          : Object.entries(write.annotations)
-              .map(([key, value]) => `${key.split("/").at(-1)} ${value}`)
-              .join(", "),
+        ...Object.entries(write.annotations ?? {}).map(([key, value]) => `${key.split("/").at(-1)} ${value}`),
+        ...(write.copied?.keys ?? []).map((key) => `${key.split("/").at(-1)} as the Deployment has it`),
       ];
       return `patch ReplicaSet ${write.name}: ${parts.filter((part) => part !== undefined).join(", ")}`;
     }

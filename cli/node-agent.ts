@@ -21,6 +21,7 @@ import { wake } from "../shared/kubelet/turns/workers.ts";
 import { runApiSource } from "../shared/local/node/api-source.ts";
 import { createNodeQueues, runNodeHost } from "../shared/local/node/node-host.ts";
 import type { NodeHandlers, NodeQueues } from "../shared/local/node/node-host.ts";
+import { describeError } from "../shared/ports/describe-error.ts";
 import type { KubeReader, KubeWatch, KubeWriter } from "../shared/ports/kube.ts";
 import type { Log } from "../shared/ports/log.ts";
 
@@ -113,5 +114,5 @@ async function runApiSourceOnceRegistered(
 }
 
 function logged(log: Log, message: string): (error: unknown) => void {
-  return (error) => log.error(message, { error: error instanceof Error ? error.message : String(error) });
+  return (error) => log.error(message, { error: describeError(error) });
 }

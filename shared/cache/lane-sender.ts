@@ -11,6 +11,7 @@
 import { laneOf } from "../api/lane.ts";
 import type { CachedResource, ObjectKey } from "../api/resources.ts";
 import type { Signer } from "../api/signer.ts";
+import { describeError } from "../ports/describe-error.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { DeltaQueue, QueueEntry } from "../ports/delta-queue.ts";
 import type { Log } from "../ports/log.ts";
@@ -331,7 +332,7 @@ export class LaneSender implements DeltaSink {
       this.#ports.log.warn("batch not sent, it is sent again", {
         resource: this.#options.resource,
         messages: batch.length,
-        error: String(error),
+        error: describeError(error),
       });
       return batch.map(({ id }) => id);
     }

@@ -7,6 +7,7 @@
  * E3 a leader that could not renew for the renew deadline has lost, whatever the record says.
  */
 import type { Lease } from "../api/wire.ts";
+import { describeError } from "../ports/describe-error.ts";
 import type { Clock } from "../ports/clock.ts";
 import { isAlreadyExists, isConflict } from "../ports/errors.ts";
 import type { KubeReader, KubeWriter } from "../ports/kube.ts";
@@ -64,7 +65,7 @@ export async function acquireLease(ports: LeasePorts, options: LeaseOptions, sig
       log.info("waiting for the watcher's Lease", { lease: `${options.namespace}/${options.name}`, holder });
     } catch (error) {
       if (!isConflict(error) && !isAlreadyExists(error))
-        log.warn("the watcher's Lease cannot be taken", { lease: `${options.namespace}/${options.name}`, error: String(error) });
+        log.warn("the watcher's Lease cannot be taken", { lease: `${options.namespace}/${options.name}`, error: describeError(error) });
     }
     await clock.after(Math.floor(RETRY_MS * (1 + random.next() * (JITTER - 1))), signal).catch(() => undefined);
   }
@@ -94,7 +95,7 @@ function hold(ports: LeasePorts, options: LeaseOptions, acquired: Lease, signal:
             return lost.abort(new Error(`the Lease is held by ${current.spec?.holderIdentity}`));
           if (current) lease = current;
         }
-        log.warn("the watcher's Lease was not renewed", { lease: options.name, error: String(error) });
+        log.warn("the watcher's Lease was not renewed", { lease: options.name, error: describeError(error) });
       }
       if (clock.now() - renewedMs > RENEW_DEADLINE_MS) return lost.abort(new Error("the Lease was not renewed for 10 s"));
     }

@@ -8,6 +8,7 @@ import { objectKey } from "../api/resources.ts";
 import type { CachedResource } from "../api/resources.ts";
 import { compareResourceVersions, isResourceVersion } from "../api/resource-version.ts";
 import { strip } from "../api/strip.ts";
+import { describeError } from "../ports/describe-error.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { KubeWatch, ListQuery } from "../ports/kube.ts";
 import type { Log } from "../ports/log.ts";
@@ -118,7 +119,7 @@ export class ResourceStream {
     } catch (error) {
       if (error instanceof HistoryRegressedError) throw error;
       if (signal.aborted) return;
-      this.#ports.log.warn("list failed", { resource: this.#resource, error: String(error) });
+      this.#ports.log.warn("list failed", { resource: this.#resource, error: describeError(error) });
       this.#next({ kind: "listFailed", error });
     }
   }
@@ -142,7 +143,7 @@ export class ResourceStream {
       if (!signal.aborted) this.#next({ kind: "closed", clean: true, events, openMs: clock.now() - openedMs });
     } catch (error) {
       if (signal.aborted) return;
-      log.info("watch ended", { resource: this.#resource, error: String(error) });
+      log.info("watch ended", { resource: this.#resource, error: describeError(error) });
       this.#next(
         opened ? { kind: "closed", clean: false, events, openMs: clock.now() - openedMs } : { kind: "refused", error, inStream: false },
       );
@@ -154,8 +155,7 @@ export class ResourceStream {
     const line = parseWatchLine(text);
     switch (line.kind) {
       case "change": {
-        if (line.rv === undefined || !isResourceVersion(line.rv))
-          return this.#undecodable(`an event without a decimal resourceVersion: ${text.slice(0, 200)}`);
+        if (line.rv === undefined || !isResourceVersion(line.rv)) return this.#undecodable("an event without a decimal resourceVersion");
         const item = await this.#read(line.type, line.object, `watch at ${line.rv}`);
         if (item) this.#ports.sink.live(item);
         return this.#next({ kind: "accepted", rv: line.rv }).do;
@@ -167,9 +167,7 @@ export class ResourceStream {
       case "error":
         this.#ports.log.info("watch refused in the stream", {
           resource: this.#resource,
-          code: line.error.code,
-          reason: line.error.reason,
-          message: line.error.message,
+          error: describeError(line.error),
         });
         return this.#next({ kind: "refused", error: line.error, inStream: true }).do;
       case "undecodable":

@@ -1,3 +1,4 @@
+import { describeError } from "../ports/describe-error.ts";
 import type { Doorbell, Doorbells } from "../ports/doorbells.ts";
 import type { Log } from "../ports/log.ts";
 
@@ -6,6 +7,6 @@ export async function ring(ports: { readonly doorbells: Doorbells; readonly log:
   try {
     await ports.doorbells.ring(bells);
   } catch (error) {
-    ports.log.warn("doorbells not rung, the sweeper will", { count: bells.length, error: String(error) });
+    ports.log.warn("doorbells not rung, the sweeper will", { count: bells.length, error: describeError(error) });
   }
 }

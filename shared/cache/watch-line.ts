@@ -14,8 +14,8 @@ export function parseWatchLine(line: string): WatchLine {
   let event: { readonly type?: unknown; readonly object?: StatusLike };
   try {
     event = JSON.parse(line) as typeof event; // checked field by field below
-  } catch (error) {
-    return { kind: "undecodable", why: error instanceof Error ? error.message : String(error) };
+  } catch {
+    return { kind: "undecodable", why: "not JSON" }; // a SyntaxError quotes the line
   }
   if (typeof event?.type !== "string" || typeof event.object !== "object" || event.object === null)
     return { kind: "undecodable", why: "not a watch event" };

@@ -15,6 +15,7 @@ import { CACHED_RESOURCES } from "../api/resources.ts";
 import type { Signer } from "../api/signer.ts";
 import type { CachedResource } from "../api/resources.ts";
 import { minResourceVersion } from "../api/resource-version.ts";
+import { describeError } from "../ports/describe-error.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { DeltaQueue } from "../ports/delta-queue.ts";
 import type { Doorbells } from "../ports/doorbells.ts";
@@ -76,7 +77,7 @@ export async function runWatcher(ports: WatcherPorts, options: WatcherOptions, s
     try {
       await leadUntilLost(ports, options, leadership, signal);
     } finally {
-      await leadership.release().catch((error: unknown) => ports.log.warn("the Lease was not given back", { error: String(error) }));
+      await leadership.release().catch((error: unknown) => ports.log.warn("the Lease was not given back", { error: describeError(error) }));
     }
   }
 }
@@ -95,7 +96,7 @@ async function leadUntilLost(ports: WatcherPorts, options: WatcherOptions, leade
       if (end.kind === "newEpoch") replaceEpoch = epoch;
       await leadership.raise();
     } catch (error) {
-      ports.log.error("the watcher's term ended, it starts again", { error: String(error) });
+      ports.log.error("the watcher's term ended, it starts again", { error: describeError(error) });
       await ports.clock.after(RETRY_MS, leading).catch(() => undefined);
     }
   }
@@ -192,7 +193,7 @@ class Term {
       await running;
     } catch (error) {
       if (error instanceof HistoryRegressedError) return this.#finish({ kind: "newEpoch", why: error.message });
-      this.#finish({ kind: "raise", why: `the stream of ${resource} failed: ${String(error)}` });
+      this.#finish({ kind: "raise", why: `the stream of ${resource} failed: ${describeError(error)}` });
     }
   }
 
@@ -206,7 +207,7 @@ class Term {
         await this.#checkpoint();
         if (beat % SWEEP_EVERY_CHECKPOINTS === 0) await this.#sweep();
       } catch (error) {
-        this.#ports.log.warn("checkpoint failed, the next one tries again", { error: String(error) });
+        this.#ports.log.warn("checkpoint failed, the next one tries again", { error: describeError(error) });
       }
     }
   }

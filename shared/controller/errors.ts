@@ -1,5 +1,5 @@
 /** How a sync fails. All of these bring the key back with back-off. */
-import { KubeApiError, NotSentError } from "../ports/errors.ts";
+import { NotSentError } from "../ports/errors.ts";
 
 /** The lease or the invocation ends too soon for another call. Normal under load; whoever takes the key next goes on. */
 export class LeaseEndsError extends Error {
@@ -39,9 +39,4 @@ export function toError(thrown: unknown): Error {
 export function toAnswer(thrown: unknown): Error {
   if (thrown instanceof NotSentError) throw new LeaseEndsError();
   return toError(thrown);
-}
-
-/** For logs: an API server's own text may quote what a template holds, so of its answers only code and reason are shown. */
-export function describeError(error: Error): string {
-  return error instanceof KubeApiError ? `${error.code} ${error.reason}` : `${error.name}: ${error.message}`;
 }

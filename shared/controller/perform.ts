@@ -12,6 +12,7 @@
  * does not succeed ends the list.
  */
 import { TerminalError } from "../ports/errors.ts";
+import { loggedWrite } from "./logged.ts";
 import { claim } from "./perform/claims.ts";
 import type { ClaimWrite } from "./perform/claims.ts";
 import { createPods } from "./perform/create-pods.ts";
@@ -28,7 +29,7 @@ export type { PerformOptions, Performed, WriteOf, WriteResult } from "./performe
 export async function perform(ports: SyncPorts, run: Run, writes: readonly Write[], options: PerformOptions = {}): Promise<Performed> {
   if (writes.length === 0) return { results: [] };
   const { controller, key } = run;
-  for (const write of writes) ports.trace?.({ controller, key, kind: "decided", write });
+  for (const write of writes) ports.trace?.({ controller, key, kind: "decided", write: loggedWrite(write) });
   if (ports.gateway.mode === "shadow") {
     for (const what of options.next ?? []) ports.trace?.({ controller, key, kind: "notDecided", what });
     return { end: { kind: "done" }, results: writes.map(() => ({ kind: "notTried" })) };

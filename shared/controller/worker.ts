@@ -13,13 +13,14 @@ import type { OwnerId } from "../api/owner-id.ts";
 import type { Controller } from "../api/resources.ts";
 import { heal } from "../cache/heal.ts";
 import { ring } from "../cache/ring.ts";
+import { describeError } from "../ports/describe-error.ts";
 import type { Doorbell } from "../ports/doorbells.ts";
 import { ForgedRowsError, isConflict, TerminalError } from "../ports/errors.ts";
 import type { Patience } from "../ports/patience.ts";
 import type { Random } from "../ports/random.ts";
 import type { Forged, Outcome, Snapshot, TakeResult, Taken, WorkQueue } from "../ports/store.ts";
 import { LEASE_MS, RENEWAL_MS, RETRY_WAIT_MS_MAX, WRITE_MARGIN_MS } from "../ports/times.ts";
-import { describeError, toError } from "./errors.ts";
+import { toError } from "./errors.ts";
 import { patientPorts } from "./patience.ts";
 import { recover } from "./recover.ts";
 import type { Run, SyncHandler, SyncPorts, SyncResult } from "./run.ts";
@@ -144,7 +145,7 @@ function holdLease(ports: WorkerPorts, taken: Taken, takenAtMs: number): { until
         }
         untilMs = startedAtMs + LEASE_MS;
       } catch (error) {
-        ports.log.warn("lease not renewed", { key: taken.key, error: describeError(toError(error)) });
+        ports.log.warn("lease not renewed", { key: taken.key, error: describeError(error) });
       }
     }
   })();

@@ -10,8 +10,8 @@
  */
 import type { SQSBatchResponse, SQSEvent, SQSRecord } from "aws-lambda";
 
-import { describeError, toError } from "../controller/errors.ts";
 import type { Clock } from "../ports/clock.ts";
+import { describeError } from "../ports/describe-error.ts";
 import type { MessageSource } from "../ports/delta-queue.ts";
 import type { Log } from "../ports/log.ts";
 import { ANSWER_RESERVE_MS } from "../ports/times.ts";
@@ -75,7 +75,7 @@ async function outcomeOf(record: SQSRecord, handle: (record: SQSRecord) => Promi
   try {
     return await handle(record);
   } catch (error) {
-    const why = describeError(toError(error));
+    const why = describeError(error);
     log.error("record failed", {
       messageId: record.messageId,
       receiveCount: Number(record.attributes.ApproximateReceiveCount),
@@ -113,7 +113,7 @@ async function changeVisibility(failed: Failed, { source, log }: BatchOptions): 
         seconds,
       );
     } catch (error) {
-      log.warn("visibility was not changed, the records come back later", { records: group.length, error: describeError(toError(error)) });
+      log.warn("visibility was not changed, the records come back later", { records: group.length, error: describeError(error) });
     }
   }
 }

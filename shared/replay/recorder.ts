@@ -2,6 +2,8 @@
  * Writes down what passes between an API server and a Reflector (informer §18). It stands at the transport, so a capture
  * holds what came, in the order in which it came, whatever was made of it.
  */
+import type { Cached } from "../api/cached.ts";
+import { withoutForeignMessages } from "../api/condition-messages.ts";
 import type { Digester } from "../api/digest.ts";
 import { RESOURCES } from "../api/resources.ts";
 import type { CachedResource } from "../api/resources.ts";
@@ -32,7 +34,7 @@ export function recordingWatch(kube: KubeWatch, options: RecorderOptions): KubeW
       JSON.stringify({ t: new Date(now).toISOString().replace("Z", "000Z"), n: lines++, m: (now - started) * 1000, ...fields }),
     );
   };
-  const seen = (resource: CachedResource, object: unknown): unknown => (raw ? object : strip(resource, object, digester));
+  const seen = (resource: CachedResource, object: unknown): unknown => (raw ? object : captured(strip(resource, object, digester)));
   put({ k: "meta", format: CAPTURE_FORMAT, server: options.server, raw, digest: raw ? undefined : digester.prefix });
 
   return {
@@ -73,16 +75,24 @@ export function recordingWatch(kube: KubeWatch, options: RecorderOptions): KubeW
     try {
       const { type, object } = JSON.parse(line) as { readonly type: string; readonly object: unknown };
       const known = type === "ADDED" || type === "MODIFIED" || type === "DELETED";
-      put({ r: resource, type, object: known ? seen(resource, object) : bare(resource, type, object) });
+      put({ r: resource, type, object: known ? seen(resource, object) : raw ? object : bare(resource, type, object) });
     } catch {
       putUndecodable(resource, line);
     }
   }
 }
 
-/** A bookmark carries a version and nothing else worth keeping; an ERROR carries a Status. */
+/** A cached object has the messages of its conditions whole, for the status patch; a capture outlives that need. */
+function captured(object: Cached): Cached {
+  return "status" in object ? ({ ...object, status: withoutForeignMessages(object.status) } as Cached) : object; // of the same kind
+}
+
+/** A bookmark carries a version and nothing else worth keeping; an ERROR carries a Status, of which code and reason count. */
 function bare(resource: CachedResource, type: string, object: unknown): unknown {
-  if (type !== "BOOKMARK") return object;
+  if (type !== "BOOKMARK") {
+    const { kind, code, reason } = object as { readonly kind?: string; readonly code?: number; readonly reason?: string };
+    return { kind, code, reason };
+  }
   const { metadata } = object as { readonly metadata?: { readonly resourceVersion?: string; readonly annotations?: object } };
   return { kind: RESOURCES[resource].kind, metadata: { resourceVersion: metadata?.resourceVersion, annotations: metadata?.annotations } };
 }

@@ -1,4 +1,5 @@
 /** Sends the agent's Events, one after the other; equal ones become a count. Best effort: nothing rests on them. */
+import { describeError } from "../../../shared/ports/describe-error.ts";
 import { isAlreadyExists, isNotFound } from "../../../shared/ports/errors.ts";
 import type { Clock } from "../../../shared/ports/clock.ts";
 import type { KubeWriter } from "../../../shared/ports/kube.ts";
@@ -30,7 +31,7 @@ export function createEventRecorder(ports: EventPorts): (event: NodeEvent) => vo
     waiting++;
     last = last
       .then(() => send(ports.kube, request))
-      .catch((error: unknown) => ports.log.debug("an Event was not sent", { reason: event.reason, error: String(error) }))
+      .catch((error: unknown) => ports.log.debug("an Event was not sent", { reason: event.reason, error: describeError(error) }))
       .finally(() => waiting--);
   };
 }

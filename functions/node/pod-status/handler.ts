@@ -4,6 +4,7 @@ import type { SqsHandler } from "../../../shared/lambda/sqs-handler.ts";
 import { parseNodeMessage } from "../../../shared/kubelet/node-message.ts";
 import type { NodePorts } from "../../../shared/kubelet/node-ports.ts";
 import { flushStatus, statusesToFlush } from "../../../shared/kubelet/turns/statuses.ts";
+import { describeError } from "../../../shared/ports/describe-error.ts";
 
 export function createPodStatus(ports: NodePorts): SqsHandler {
   return async (event) =>
@@ -14,7 +15,7 @@ export function createPodStatus(ports: NodePorts): SqsHandler {
         try {
           await flushStatus(ports, uid);
         } catch (error) {
-          ports.log.warn("status was not sent, it is tried again within 10 s", { pod: uid, error: String(error) });
+          ports.log.warn("status was not sent, it is tried again within 10 s", { pod: uid, error: describeError(error) });
         }
         return { kind: "ack" };
       },

@@ -24,11 +24,13 @@ const CLAIMS_MAX = 500;
  */
 export async function claim(ports: SyncPorts, run: Run, writes: readonly ClaimWrite[]): Promise<Performed> {
   const adoption = writes.find((write) => write.kind === "Adopt");
-  const problem = adoption && adoptionProblem(await liveOwner(ports, run, adoption.owner), adoption.owner);
+  const live = adoption && (await liveOwner(ports, run, adoption.owner));
+  const problem = live && adoptionProblem(live, adoption.owner);
+  const refused = problem === undefined ? undefined : { problem, cause: live?.kind === "failed" ? live.error : undefined };
   const results: WriteResult[] = [];
   for (let from = 0; from < writes.length; from += CLAIMS_MAX) {
     if (!run.mayWrite()) throw new LeaseEndsError();
-    results.push(...(await claimGroup(ports, run, writes.slice(from, from + CLAIMS_MAX), problem)));
+    results.push(...(await claimGroup(ports, run, writes.slice(from, from + CLAIMS_MAX), refused)));
   }
   const error = aggregate(results.flatMap((result) => (result.kind === "failed" ? [result.error] : [])));
   return { results, ...(error && { error }) };
@@ -39,10 +41,10 @@ async function claimGroup(
   ports: SyncPorts,
   run: Run,
   writes: readonly ClaimWrite[],
-  problem: string | undefined,
+  refused: { readonly problem: string; readonly cause: Error | undefined } | undefined,
 ): Promise<readonly WriteResult[]> {
   const begun = await inTurn(writes, run.mayWrite, async (write) =>
-    write.kind === "Adopt" && problem !== undefined ? refusal(write, problem) : patchOwner(ports, run, write),
+    write.kind === "Adopt" && refused ? refusal(write, refused.problem, refused.cause) : patchOwner(ports, run, write),
   );
   const outcomes = begun.map((outcome): Outcome => outcome ?? { kind: "notTried" });
   const resource = writes[0]?.resource ?? "pods";
@@ -60,8 +62,9 @@ function stored(resource: "pods" | "replicasets", object: Cached | undefined): S
   return { kind: "stored", resource, object } as StoredResult;
 }
 
-function refusal({ resource, owner, name, uid }: ClaimWrite, cause: string): Outcome {
-  return { kind: "failed", error: new Error(`can't adopt ${RESOURCES[resource].kind} ${owner.namespace}/${name} (${uid}): ${cause}`) };
+function refusal({ resource, owner, name, uid }: ClaimWrite, why: string, cause: Error | undefined): Outcome {
+  const message = `can't adopt ${RESOURCES[resource].kind} ${owner.namespace}/${name} (${uid}): ${why}`;
+  return { kind: "failed", error: new Error(message, { cause }) };
 }
 
 async function patchOwner(ports: SyncPorts, run: Run, write: ClaimWrite): Promise<Outcome> {

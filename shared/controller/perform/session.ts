@@ -6,10 +6,11 @@ import { CONTROLLER_INFO, objectKey, splitKey } from "../../api/resources.ts";
 import type { CachedResource, ObjectKey } from "../../api/resources.ts";
 import type { KubeObject } from "../../api/wire.ts";
 import { writeThrough } from "../../cache/write-through.ts";
+import { describeError } from "../../ports/describe-error.ts";
 import type { Row, WriteThrough } from "../../ports/store.ts";
-import { describeError, toError } from "../errors.ts";
 import { EVENTS_PER_SYNC_MAX, eventBody } from "../events.ts";
 import type { Answer, RunGateway, SeenRow } from "../gateway.ts";
+import { loggedNote } from "../logged.ts";
 import type { Run, SyncPorts } from "../run.ts";
 import type { EventNote, Owner } from "../writes.ts";
 import type { LiveOwner } from "./live-owner.ts";
@@ -126,7 +127,7 @@ export async function emitEvents(ports: SyncPorts, run: Run, owner: Owner, notes
   const session = sessionOf(run);
   const { controller, key, token, snapshot } = run;
   const emit = async (note: EventNote): Promise<void> => {
-    ports.trace?.({ controller, key, kind: "event", note });
+    ports.trace?.({ controller, key, kind: "event", note: loggedNote(note) });
     if (session.events >= EVENTS_PER_SYNC_MAX || !run.mayWrite()) return;
     const context = {
       controller,
@@ -139,7 +140,7 @@ export async function emitEvents(ports: SyncPorts, run: Run, owner: Owner, notes
     try {
       await runGateway(ports, run).create({ resource: "events", namespace: owner.namespace, body: eventBody(note, context) });
     } catch (error) {
-      ports.log.warn("event not written", { key, reason: note.reason, error: describeError(toError(error)) });
+      ports.log.warn("event not written", { key, reason: note.reason, error: describeError(error) });
     }
   };
   await Promise.all(notes.map(emit));

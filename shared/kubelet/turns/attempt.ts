@@ -1,3 +1,4 @@
+import { describeError } from "../../ports/describe-error.ts";
 import type { Log, LogFields } from "../../ports/log.ts";
 
 /** One step of many that do not depend on each other: what goes wrong is named, and the others are done. */
@@ -5,6 +6,6 @@ export async function attempt(log: Log, message: string, fields: LogFields, act:
   try {
     await act();
   } catch (error) {
-    log.warn(message, { ...fields, error: error instanceof Error ? error.message : String(error) });
+    log.warn(message, { ...fields, error: describeError(error) });
   }
 }

@@ -1,4 +1,5 @@
 /** Keeps a static pod's copy in the API server (node-agent §2.7). */
+import { describeError } from "../../ports/describe-error.ts";
 import { isAlreadyExists, isNotFound, isUnanswered } from "../../ports/errors.ts";
 import { mirrorPod, mirrorStep } from "../source/mirror-pod.ts";
 import type { NodePorts } from "../node-ports.ts";
@@ -23,7 +24,7 @@ export async function reconcileMirror(ports: NodePorts, pod: NodePod): Promise<v
     });
   } catch (error) {
     const level = isUnanswered(error) ? "debug" : "warn";
-    log[level]("the mirror pod is not as it should be", { pod: `${namespace}/${name}`, error: String(error) });
+    log[level]("the mirror pod is not as it should be", { pod: `${namespace}/${name}`, error: describeError(error) });
   }
 }
 

@@ -1,4 +1,5 @@
 /** The cached status of a pod, and its way to the API server (node-agent §13.5, §13.6). */
+import { describeError } from "../../ports/describe-error.ts";
 import { isInvalid, isNotFound } from "../../ports/errors.ts";
 import type { AbnormalTermination, CachedStatus, Fence, PodStatus } from "../../ports/node-store.ts";
 import { acceptStatus } from "../status/accept-status.ts";
@@ -108,7 +109,8 @@ export async function flushStatus(ports: NodePorts, uid: string): Promise<void> 
     } catch (error) {
       // Gone, or another pod of that name: neither is ours to speak of.
       if (!isNotFound(error) && !isInvalid(error)) throw error;
-      if (isInvalid(error)) ports.log.warn("the API server refuses the status", { pod: `${namespace}/${name}`, error: String(error) });
+      if (isInvalid(error))
+        ports.log.warn("the API server refuses the status", { pod: `${namespace}/${name}`, error: describeError(error) });
       return await sent(ports, uid, cached.version);
     }
   }

@@ -14,6 +14,7 @@ import type { Resource } from "../../api/resources.ts";
 import { objectKey } from "../../api/resources.ts";
 import { parseNodePod } from "../../kubelet/pod.ts";
 import type { NodePod } from "../../kubelet/pod.ts";
+import { describeError } from "../../ports/describe-error.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { KubeWatch } from "../../ports/kube.ts";
 import type { Log } from "../../ports/log.ts";
@@ -90,7 +91,7 @@ class ApiSource {
       this.#next({ kind: "listed", rv: resourceVersion });
     } catch (error) {
       if (signal.aborted) return;
-      log.warn("list failed", { resource: "pods", error: String(error) });
+      log.warn("list failed", { resource: "pods", error: describeError(error) });
       this.#next({ kind: "listFailed", error });
     }
   }
@@ -112,7 +113,7 @@ class ApiSource {
       if (!signal.aborted) this.#next({ kind: "closed", clean: true, events, openMs: clock.now() - openedMs });
     } catch (error) {
       if (signal.aborted) return;
-      log.info("watch ended", { resource: "pods", error: String(error) });
+      log.info("watch ended", { resource: "pods", error: describeError(error) });
       this.#next(
         opened ? { kind: "closed", clean: false, events, openMs: clock.now() - openedMs } : { kind: "refused", error, inStream: false },
       );
@@ -153,7 +154,10 @@ class ApiSource {
       pods.set(objectKey(pod.metadata.namespace, pod.metadata.name), pod);
       return true;
     } catch (error) {
-      this.#options.log.error("a pod from the API server cannot be understood", { pod: `${namespace}/${name}`, error: String(error) });
+      this.#options.log.error("a pod from the API server cannot be understood", {
+        pod: `${namespace}/${name}`,
+        error: describeError(error),
+      });
       const known = this.#pods.get(objectKey(namespace, name));
       if (known !== undefined) pods.set(objectKey(namespace, name), known);
       return false;

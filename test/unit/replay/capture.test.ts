@@ -47,7 +47,8 @@ test("foreign resources and notes are passed over", () => {
 
 const SECRET = "hunter2";
 const deployment = {
-  metadata: { namespace: "shop", name: "web", uid: "u", resourceVersion: "7" },
+  metadata: { namespace: "shop", name: "web", uid: "u", resourceVersion: "7", annotations: { "kapp.k14s.io/original": SECRET } },
+  status: { conditions: [{ type: "ReplicaFailure", status: "True", message: `admission webhook "w" denied the request: ${SECRET}` }] },
   spec: {
     selector: { matchLabels: { app: "web" } },
     template: {
@@ -60,7 +61,14 @@ const deployment = {
 async function record(raw: boolean): Promise<readonly string[]> {
   const lines: string[] = [];
   async function* watch(): AsyncGenerator<readonly string[]> {
-    yield [JSON.stringify({ type: "MODIFIED", object: deployment }), `{"type":"MODIFIED","object":{"env":"${SECRET}"`];
+    yield [
+      JSON.stringify({ type: "MODIFIED", object: deployment }),
+      JSON.stringify({
+        type: "ERROR",
+        object: { kind: "Status", code: 403, reason: "Forbidden", message: SECRET, details: { causes: [SECRET] } },
+      }),
+      `{"type":"MODIFIED","object":{"env":"${SECRET}"`,
+    ];
   }
   const kube = recordingWatch(
     { listPage: () => Promise.resolve({ resourceVersion: "7", items: [deployment, { broken: SECRET }] }), watch },
@@ -78,12 +86,12 @@ async function record(raw: boolean): Promise<readonly string[]> {
   return lines;
 }
 
-test("a capture holds no value of a template, not even of what could not be decoded, and no key", async () => {
+test("a capture holds no value of a template, annotation or denial, not even of what could not be decoded, and no key", async () => {
   const text = (await record(false)).join("\n");
   expect(text).not.toContain(SECRET);
   expect(text).not.toContain(Buffer.from(SECRET).toString("base64").slice(0, 6));
   expect(text).not.toContain("a key of this test");
-  expect(parseCapture(text, "f").map(({ kind }) => kind)).toEqual(["item", "listed", "event", "close"]);
+  expect(parseCapture(text, "f").map(({ kind }) => kind)).toEqual(["item", "listed", "event", "event", "close"]);
 });
 
 test("a raw capture says so and holds what came", async () => {

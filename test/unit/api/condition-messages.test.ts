@@ -1,0 +1,37 @@
+// Would catch: a webhook's denial, or any foreign text, in what is logged or captured; a sentence of ours cut for nothing.
+import { expect, it } from "vitest";
+import { withoutForeignMessages } from "../../../shared/api/condition-messages.ts";
+import { deepFreeze } from "../../../shared/api/freeze.ts";
+
+const conditionOf = (message: string) => ({ type: "X", status: "True", reason: "Y", message }) as const;
+const messageAfter = (message: string) => withoutForeignMessages(deepFreeze({ conditions: [conditionOf(message)] })).conditions[0]?.message;
+
+it.each([
+  "",
+  "Deployment has minimum availability.",
+  "Deployment does not have minimum availability.",
+  "Deployment is paused",
+  "Deployment is resumed",
+  'Created new replica set "web-7f8fbb96d"',
+  'Found new replica set "web-7f8fbb96d"',
+  'ReplicaSet "web-7f8fbb96d" has successfully progressed.',
+  'ReplicaSet "web-7f8fbb96d" is progressing.',
+  'Deployment "web" has timed out progressing.',
+])("keeps %j", (message) => expect(messageAfter(message)).toBe(message));
+
+it.each([
+  'admission webhook "policy.example.com" denied the request: TOKEN=s3cret',
+  'Failed to create new replica set "web-7f8fbb96d": TOKEN=s3cret',
+  'Found new replica set "TOKEN=s3cret"',
+  "Deployment is paused: TOKEN=s3cret",
+  "Deployment is paused\nTOKEN=s3cret",
+  "Deployment is paused\n",
+])("cuts %j", (message) => expect(messageAfter(message)).toBe("(cut)"));
+
+it("keeps everything else, and the status itself where nothing is cut", () => {
+  const status = deepFreeze({ replicas: 3, conditions: [conditionOf("s3cret"), conditionOf("Deployment is paused")] });
+  const cut = withoutForeignMessages(status);
+  expect(cut).toEqual({ ...status, conditions: [conditionOf("(cut)"), status.conditions[1]] });
+  expect(withoutForeignMessages(cut)).toBe(cut);
+  expect(withoutForeignMessages({})).toEqual({});
+});

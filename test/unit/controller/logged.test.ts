@@ -1,0 +1,34 @@
+// Would catch: a webhook's words in what a sync traces, and so in logs, replays and the demo; a note that is cut on its way to the API server.
+import { expect, it } from "vitest";
+import { loggedNote, loggedWrite } from "../../../shared/controller/logged.ts";
+import type { EventNote, Write } from "../../../shared/controller/writes.ts";
+
+const DENIAL = `admission webhook "policy.example.com" denied the request: env TOKEN: s3cret\non two lines`;
+const owner = { resource: "replicasets", namespace: "shop", name: "web", uid: "u" } as const;
+
+it.each<{ note: EventNote; want: string }>([
+  { note: { type: "Normal", reason: "SuccessfulCreate", message: "Created pod: web-x2x4z" }, want: "Created pod: web-x2x4z" },
+  {
+    note: { type: "Warning", reason: "FailedCreate", message: `Error creating: ${DENIAL}` },
+    want: "Error creating: (the answer is in the Event)",
+  },
+  {
+    note: { type: "Warning", reason: "FailedDelete", message: `Error deleting: ${DENIAL}` },
+    want: "Error deleting: (the answer is in the Event)",
+  },
+  {
+    note: { type: "Warning", reason: "ReplicaSetCreateError", message: `Failed to create new replica set "web-7f": ${DENIAL}` },
+    want: 'Failed to create new replica set "web-7f": (the answer is in the Event)',
+  },
+])("$note.reason says $want", ({ note, want }) => expect(loggedNote(note)).toEqual({ ...note, message: want }));
+
+it("a status is logged without what its conditions quote", () => {
+  const condition = { type: "ReplicaFailure", status: "True", reason: "FailedCreate", message: DENIAL } as const;
+  const write: Write = { kind: "UpdateStatus", owner, resourceVersion: "7", status: { replicas: 0, conditions: [condition] }, absent: [] };
+  expect(loggedWrite(write)).toEqual({ ...write, status: { replicas: 0, conditions: [{ ...condition, message: "(cut)" }] } });
+});
+
+it("every other write is logged as it is", () => {
+  const write: Write = { kind: "DeletePod", owner, name: "web-x2x4z", uid: "p" };
+  expect(loggedWrite(write)).toBe(write);
+});

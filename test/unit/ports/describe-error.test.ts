@@ -1,0 +1,48 @@
+// Would catch: a log line with the words of an API server, of a webhook behind it, or of a text that could not be parsed.
+import { expect, it } from "vitest";
+import { aggregate } from "../../../shared/controller/errors.ts";
+import { describeError } from "../../../shared/ports/describe-error.ts";
+import { KubeApiError, UnansweredError } from "../../../shared/ports/errors.ts";
+
+const DENIAL = `admission webhook "policy.example.com" denied the request: TOKEN=s3cret`;
+const denial = (reason = "Forbidden"): KubeApiError => new KubeApiError({ code: 403, reason, message: DENIAL });
+const adoption = (name: string, cause: Error): Error => new Error(`can't adopt ${name}: ${cause.message}`, { cause });
+
+function syntaxError(): unknown {
+  try {
+    return JSON.parse("{s3cret");
+  } catch (error) {
+    return error;
+  }
+}
+
+it.each([
+  { name: "an answer of the API server", error: denial(), want: "403 Forbidden" },
+  { name: "one with a webhook's own reason", error: denial("s3cret"), want: "403 for a reason of its own" },
+  {
+    name: "an error that quotes one",
+    error: new Error(`unable to delete pods: ${DENIAL}`, { cause: denial() }),
+    want: "Error: unable to delete pods: 403 Forbidden",
+  },
+  {
+    name: "an error that quotes one that quotes one",
+    error: adoption("b", adoption("a", denial())),
+    want: "Error: can't adopt b: Error: can't adopt a: 403 Forbidden",
+  },
+  {
+    name: "several",
+    error: aggregate([adoption("a", denial()), adoption("b", denial())]),
+    want: "[can't adopt a: 403 Forbidden, can't adopt b: 403 Forbidden]",
+  },
+  { name: "several alike", error: aggregate([denial(), denial()]), want: "[403 Forbidden]" },
+  { name: "a text that is no JSON", error: syntaxError(), want: "SyntaxError" },
+  { name: "any other error", error: new Error("plain"), want: "Error: plain" },
+  {
+    name: "no answer",
+    error: new UnansweredError("no answer: reset", { cause: new Error("reset") }),
+    want: "UnansweredError: no answer: reset",
+  },
+  { name: "what is no error", error: "plain", want: "plain" },
+])("$name is described without foreign words", ({ error, want }) => {
+  expect(describeError(error)).toBe(want);
+});
