@@ -1,0 +1,187 @@
+/**
+ * No secret travels: canaries in everything that people and tools keep secrets in, through the whole system on a real Redis and
+ * fauxqs, each text caught where it leaves us. On the API server everything arrives.
+ *
+ * Catches: a template's or an annotation's value in a message, a key or value of Redis, a log line, a trace, a capture, an Event; a
+ * webhook's words anywhere but where upstream writes them and in cached conditions; a ReplicaSet without its change-cause.
+ */
+import { SQSClient } from "@aws-sdk/client-sqs";
+import { Redis } from "ioredis";
+import { afterEach, expect, it, vi } from "vitest";
+
+import { describeTrace } from "../../cli/describe.ts";
+import { startEmbedded } from "../../cli/embedded.ts";
+import type { Embedded } from "../../cli/embedded.ts";
+import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
+import { createSystemClock } from "../../shared/adapters/system/clock.ts";
+import { createDigester } from "../../shared/api/digest.ts";
+import { CACHED_RESOURCES } from "../../shared/api/resources.ts";
+import { createInProcessClient } from "../../shared/local/nodes/in-process-client.ts";
+import { recordingWatch } from "../../shared/replay/recorder.ts";
+import { bodyText, canary, cannedAnnotations, cannedContainer, CHANGE_CAUSE, DENIAL, found, FOREIGN } from "../support/canaries.ts";
+import { ensureRedisServer } from "../support/redis.ts";
+import { recordingLog } from "../unit/recording-log.ts";
+
+const DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments";
+const REPLICA_SETS = "/apis/apps/v1/namespaces/default/replicasets";
+const CORE = "/api/v1/namespaces/default";
+const MERGE = "application/merge-patch+json";
+const EVENTUALLY = { timeout: 20_000, interval: 50 };
+
+interface Live {
+  readonly metadata: { readonly name: string; readonly annotations?: Readonly<Record<string, string>> };
+  readonly status?: { readonly availableReplicas?: number; readonly conditions?: readonly { readonly message?: string }[] };
+}
+
+const reason = ensureRedisServer();
+const ends = new AbortController();
+let embedded: Embedded | undefined;
+afterEach(async () => {
+  ends.abort();
+  await embedded?.stop();
+  vi.restoreAllMocks();
+});
+
+it.skipIf(reason !== undefined)(`no canary leaves the API server${reason === undefined ? "" : ` (${reason})`}`, async () => {
+  const [queued, stored, traced, captured] = [tapQueues(), tapRedis(), [] as string[], [] as string[]];
+  const log = recordingLog();
+  const system = await startEmbedded({
+    log,
+    nodes: 1,
+    pace: { readyAfterMs: [0, 0], deleteAfterMs: [0, 0] },
+    trace: (line) => void traced.push(describeTrace(line), JSON.stringify(line)),
+  });
+  embedded = system;
+  denyPodsOf(system, "denied");
+  const person = createInProcessClient(system.server, { userAgent: "person" });
+  const list = async (path: string) => (await person.list(path)).items as unknown as readonly Live[];
+  await system.ready();
+
+  await person.request("POST", `${CORE}/secrets`, {
+    metadata: { name: "token" },
+    stringData: { token: canary("secret") },
+    data: { t: btoa(canary("secret")) },
+  });
+  await person.request("POST", `${CORE}/configmaps`, { metadata: { name: "settings" }, data: { url: canary("configmap") } });
+  for (const name of ["web", "denied"]) await person.request("POST", DEPLOYMENTS, deployment(name));
+  await person.request("POST", `${CORE}/replicationcontrollers`, replicationController());
+  const web = async () => (await person.request("GET", `${DEPLOYMENTS}/web`)) as unknown as Live;
+  const rsOf = async (name: string) => (await list(REPLICA_SETS)).filter(({ metadata }) => metadata.name.startsWith(`${name}-`));
+  await vi.waitFor(async () => expect((await web()).status?.availableReplicas).toBe(2), EVENTUALLY);
+
+  // On the API server everything is as upstream would have it.
+  const [first] = await rsOf("web");
+  const { "kubectl.kubernetes.io/last-applied-configuration": _lastApplied, ...copied } = cannedAnnotations();
+  expect(first?.metadata.annotations).toMatchObject(copied);
+  expect(first?.metadata.annotations).not.toHaveProperty(["kubectl.kubernetes.io/last-applied-configuration"]);
+  expect(JSON.stringify(await list(`${CORE}/pods`))).toContain(canary("env"));
+  await vi.waitFor(async () => expect((await rsOf("denied"))[0]?.status?.conditions?.[0]?.message).toBe(DENIAL), EVENTUALLY);
+
+  // An annotation that changes, a new template, and a foreign condition that statuses must carry along.
+  const again = `again ${canary("cause")}`;
+  await person.request("PATCH", `${DEPLOYMENTS}/web`, { metadata: { annotations: { [CHANGE_CAUSE]: again } } }, MERGE);
+  await vi.waitFor(async () => expect((await rsOf("web"))[0]?.metadata.annotations?.[CHANGE_CAUSE]).toBe(again), EVENTUALLY);
+  const { status } = await web();
+  const foreign = { type: "Foreign", status: "True", reason: "Seen", message: FOREIGN };
+  await person.request("PATCH", `${DEPLOYMENTS}/web/status`, { status: { conditions: [...(status?.conditions ?? []), foreign] } }, MERGE);
+  await person.request("PATCH", `${DEPLOYMENTS}/web`, { spec: { template: template("web", "shop:2") } }, MERGE);
+  await vi.waitFor(async () => expect(await rsOf("web")).toHaveLength(2), EVENTUALLY);
+  await vi.waitFor(
+    async () => expect((await web()).status).toMatchObject({ updatedReplicas: 2, replicas: 2, availableReplicas: 2 }),
+    EVENTUALLY,
+  );
+  expect((await web()).status?.conditions).toContainEqual(expect.objectContaining(foreign));
+  await capture(system.url, captured);
+
+  const events = (await list(`${CORE}/events`)).map((event) => JSON.stringify(event));
+  expect([system.storeName, queued.length > 10, stored.length > 100, traced.length > 10, captured.length > 10, events.length > 5]).toEqual([
+    "redis-server",
+    ...Array.from({ length: 5 }, () => true),
+  ]);
+  expect({
+    queued: found(queued, { cached: true }),
+    stored: found(stored, { cached: true }),
+    logged: found(log.lines.map((line) => JSON.stringify(line))),
+    traced: found(traced),
+    captured: found(captured),
+    // Upstream's Event quotes the webhook, and so does ours.
+    events: found(events),
+  }).toEqual({ queued: [], stored: [], logged: [], traced: [], captured: [], events: ["CANARY-denial"] });
+  // A denied create was logged; a status was cached with the words that it must keep.
+  expect(log.lines.map(({ fields }) => fields["reason"])).toContain("403 Forbidden");
+  expect(found(stored)).toEqual(["CANARY-denial", "CANARY-foreign"]);
+});
+
+const template = (name: string, image: string): object => ({
+  metadata: { labels: { app: name }, annotations: cannedAnnotations() },
+  spec: { containers: [cannedContainer("main", image)] },
+});
+
+const deployment = (name: string): object => ({
+  apiVersion: "apps/v1",
+  kind: "Deployment",
+  metadata: { name, annotations: cannedAnnotations() },
+  spec: { replicas: 2, selector: { matchLabels: { app: name } }, template: template(name, "shop:1") },
+});
+
+const replicationController = (): object => ({
+  apiVersion: "v1",
+  kind: "ReplicationController",
+  metadata: { name: "rc", annotations: cannedAnnotations() },
+  spec: { replicas: 1, selector: { app: "rc" }, template: template("rc", "shop:1") },
+});
+
+/** As a validating webhook would: the in-memory API server has none. */
+function denyPodsOf({ server }: Embedded, app: string): void {
+  const request = server.request.bind(server);
+  vi.spyOn(server, "request").mockImplementation(async (asked) => {
+    const denied = asked.method === "POST" && asked.path.endsWith("/pods") && String(asked.body).includes(`"app":"${app}"`);
+    if (!denied) return request(asked);
+    const body = { apiVersion: "v1", kind: "Status", metadata: {}, status: "Failure", code: 403, reason: "Forbidden", message: DENIAL };
+    return { kind: "object", status: 403, headers: { "content-type": "application/json" }, body };
+  });
+}
+
+/** Bodies of all messages that are sent. */
+function tapQueues(): readonly string[] {
+  const bodies: string[] = [];
+  const send = SQSClient.prototype.send;
+  vi.spyOn(SQSClient.prototype, "send").mockImplementation(function (this: SQSClient, ...args: Parameters<typeof send>) {
+    const { MessageBody, Entries = [] } = args[0].input as { MessageBody?: string; Entries?: readonly { MessageBody?: string }[] }; // of whatever command
+    for (const body of [MessageBody, ...Entries.map((entry) => entry.MessageBody)]) if (body !== undefined) bodies.push(bodyText(body));
+    return send.apply(this, args);
+  });
+  return bodies;
+}
+
+/** Keys and values of all commands, scripts' arguments too. */
+function tapRedis(): readonly string[] {
+  const texts: string[] = [];
+  const sendCommand = Redis.prototype.sendCommand;
+  vi.spyOn(Redis.prototype, "sendCommand").mockImplementation(function (this: Redis, ...args: Parameters<typeof sendCommand>) {
+    for (const arg of args[0].args.flat()) texts.push(String(arg));
+    return sendCommand.apply(this, args);
+  });
+  return texts;
+}
+
+/** What `deltaloop capture` writes: one list of everything, and a watch from its beginning. */
+async function capture(server: string, lines: string[]): Promise<void> {
+  const kube = recordingWatch(createKubeHttp({ server, component: "watcher" }), {
+    write: (line) => lines.push(line),
+    clock: createSystemClock(),
+    digester: createDigester("a key of this test alone"),
+    raw: false,
+    server,
+  });
+  for (const resource of CACHED_RESOURCES) {
+    const watching = AbortSignal.any([ends.signal, AbortSignal.timeout(500)]);
+    const before = lines.length;
+    await kube.listPage(resource, {}, watching);
+    const watch = kube.watch(resource, { resourceVersion: "1", allowWatchBookmarks: true, timeoutSeconds: 1 }, watching);
+    await (async () => {
+      for await (const _ of watch);
+    })().catch(() => undefined);
+    expect(lines.length - before, resource).toBeGreaterThan(2);
+  }
+}
