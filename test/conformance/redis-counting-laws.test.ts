@@ -142,6 +142,24 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
     expect(scaled.commands).toBe(scaled.verbs.length);
   });
 
+  it("a Deployment's annotations copied to its ReplicaSet: one live read more; a size alone: none", async () => {
+    await rig.person.request("POST", DEPLOYMENTS, deployment("web", 1));
+    await rig.stream();
+    await rig.settle();
+    const annotations = { "kubernetes.io/change-cause": "image" };
+    await rig.person.request("PATCH", `${DEPLOYMENTS}/web`, { metadata: { annotations } }, MERGE);
+    await rig.stream();
+    const copied = await rig.sync("deployment", WEB);
+    expect(copied.requests.slice(0, 2)).toEqual(["get deployments", "patch replicasets"]);
+    expect(copied.requests.filter((request) => request.startsWith("get"))).toHaveLength(1);
+    expect(copied.verbs).toEqual(["take", ...writesOf(copied).map(() => "writeThrough"), "done"]);
+    await scale("web", 2, DEPLOYMENTS);
+    await rig.stream();
+    const scaled = await rig.sync("deployment", WEB);
+    expect(scaled.requests).toContain("patch replicasets");
+    expect(scaled.requests.filter((request) => request.startsWith("get"))).toEqual([]);
+  });
+
   it("bytes read: 4 KiB + primaries + 450 for each own pod and orphan", async () => {
     for (let i = 0; i < 50; i++) await rig.person.request("POST", PODS, bare(`stray-${i}`, "other"));
     await replicaSet(200);

@@ -6,7 +6,7 @@
  * Catches: a template that does not deploy or leaves something behind, a bundle that lacks what it needs, a handler that misreads
  * what event source mappings send or expect back, a permission or variable that only the emulators in process do without, content
  * that blocks a queue, a message that dies unnoticed, work or pods lost or doubled by a deployment, environments that are not reused,
- * processes that outlive their deployment.
+ * processes that outlive their deployment, a template's or an annotation's value in a message, in Redis or in a log.
  */
 import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
@@ -26,6 +26,7 @@ import { CONTROLLERS } from "../../shared/api/resources.ts";
 import { ENVELOPE_VERSION } from "../../shared/cache/envelope.ts";
 import { signBody } from "../../shared/cache/signed-body.ts";
 import { controlPlaneBinaries } from "../envtest/binaries.ts";
+import { bodyText, canary, cannedAnnotations, cannedContainer, CHANGE_CAUSE, found } from "../support/canaries.ts";
 import { eventually, isRunning, measured, startCluster } from "../support/e2e.ts";
 import { least, momentsOf, most, podsCreated, recordHistory } from "../support/history.ts";
 import { ensureRedisServer } from "../support/redis.ts";
@@ -33,6 +34,7 @@ import { ensureRedisServer } from "../support/redis.ts";
 const START_MS_MAX = 240_000;
 const DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments";
 const PODS = "/api/v1/namespaces/default/pods";
+const REPLICA_SETS = "/apis/apps/v1/namespaces/default/replicasets";
 
 interface Deployment {
   readonly metadata: { readonly generation: number };
@@ -171,6 +173,49 @@ function suite(startSomeCluster: () => Promise<SomeCluster>): void {
       expect(text).toMatch(/deltaloop-local-sync-replicaset: REPORT RequestId/);
     });
 
+    it("no canary is in a message, in Redis or in a log", async () => {
+      const name = "secretive";
+      const messages = new Set<string>();
+      const watched = new AbortController();
+      const watching = watchMessages(messages, watched.signal);
+      const template = { metadata: { labels: { app: name } }, spec: { containers: [cannedContainer(name, "shop:1")] } };
+      await cluster.client.request("POST", "/api/v1/namespaces/default/secrets", {
+        metadata: { name },
+        data: { token: Buffer.from(canary("secret")).toString("base64") },
+      });
+      await cluster.client.request("POST", "/api/v1/namespaces/default/configmaps", {
+        metadata: { name },
+        data: { url: canary("configmap") },
+      });
+      await create(name, 2, { template });
+      const annotate = () =>
+        cluster.client.request(
+          "PATCH",
+          deploymentUrl(name),
+          { metadata: { annotations: cannedAnnotations() } },
+          "application/merge-patch+json",
+        );
+      await annotate();
+      await rolledOut(name, 2, "shop:1");
+      await eventually("the ReplicaSet says why", async () => {
+        const { items } = await cluster.client.list(REPLICA_SETS, { labelSelector: `app=${name}` });
+        return JSON.stringify(items).includes(cannedAnnotations()[CHANGE_CAUSE] ?? "none");
+      });
+      watched.abort();
+      await watching;
+      const redis = await dump();
+      expect({ messages: [...messages].some((text) => text.includes(name)), redis: redis.some((text) => text.includes(name)) }).toEqual({
+        messages: true,
+        redis: true,
+      });
+      measured(`looked for canaries in ${messages.size} messages and ${redis.length} texts of Redis`);
+      expect({ messages: found([...messages]), redis: found(redis), log: found([await log()]) }).toEqual({
+        messages: [],
+        redis: [],
+        log: [],
+      });
+    });
+
     it("a poison message is quarantined by name and blocks nobody, not even its own group", async () => {
       const nobodys = await send("not an envelope");
       const ours = await send(signed({ v: ENVELOPE_VERSION, c: local.cluster }));
@@ -259,6 +304,37 @@ function suite(startSomeCluster: () => Promise<SomeCluster>): void {
         MessageDeduplicationId: createHash("sha256").update(body).digest("hex"),
       };
       return (await sqs.send(new SendMessageCommand({ ...to, MessageBody: body }))).MessageId ?? "";
+    }
+
+    /** Bodies in Q1 and the doorbells' queues, waiting or in flight, as LocalStack shows them to whoever asks. */
+    async function watchMessages(bodies: Set<string>, signal: AbortSignal): Promise<void> {
+      const urls = [local.queueUrls.deltas, ...Object.values(local.queueUrls.doorbells)];
+      while (!signal.aborted) {
+        for (const url of urls) {
+          const path = `/_aws/sqs/messages?ShowInvisible=true&QueueUrl=${encodeURIComponent(url)}`;
+          const answer = await fetch(`${local.localStack.endpoint}${path}`, { headers: { accept: "application/json" } });
+          for (const [, body] of (await answer.text()).matchAll(/"Body": ?("(?:[^"\\]|\\.)*")/g))
+            bodies.add(bodyText(String(JSON.parse(body ?? '""'))));
+        }
+      }
+    }
+
+    /** Every key of Redis and whatever stands under it. */
+    async function dump(): Promise<readonly string[]> {
+      const redis = redisClient({ url: local.redisUrl, cluster: false });
+      try {
+        const values = (await redis.keys("*")).map(async (key) => {
+          const type = await redis.type(key);
+          if (type === "hash") return [key, ...Object.entries(await redis.hgetall(key)).flat()];
+          if (type === "zset") return [key, ...(await redis.zrange(key, "0", "-1"))];
+          if (type === "set") return [key, ...(await redis.smembers(key))];
+          if (type === "list") return [key, ...(await redis.lrange(key, 0, -1))];
+          return [key, (await redis.get(key)) ?? ""];
+        });
+        return (await Promise.all(values)).flat();
+      } finally {
+        redis.disconnect();
+      }
     }
 
     /** How often each resource was listed to the end, as Redis has it. */
