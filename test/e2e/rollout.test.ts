@@ -102,6 +102,14 @@ const STEPS: readonly Step[] = [
       await c.rolledOut(NAMESPACE, "web");
     },
   },
+  {
+    name: "shows in kubectl rollout history why it was changed",
+    run: async (c) => {
+      await k(c, "annotate", "deployment/web", "kubernetes.io/change-cause=back to the second");
+      await c.rolledOut(NAMESPACE, "web");
+      expect(await k(c, "rollout", "history", "deployment/web")).toContain("back to the second");
+    },
+  },
   { name: "starts with the Recreate strategy", run: (c) => create(c, deployment("once", 3, recreate), "once") },
   { name: "recreates", run: (c) => roll(c, "once", "shop:2") },
   { name: "[deployment T117] makes no ReplicaSet while created paused", run: (c) => c.apply(deployment("held", 1, { paused: true })) },
