@@ -18,7 +18,7 @@ import { createDigester } from "../../shared/api/digest.ts";
 import { CACHED_RESOURCES } from "../../shared/api/resources.ts";
 import { createInProcessClient } from "../../shared/local/nodes/in-process-client.ts";
 import { recordingWatch } from "../../shared/replay/recorder.ts";
-import { bodyText, canary, cannedAnnotations, cannedContainer, CHANGE_CAUSE, DENIAL, found, FOREIGN } from "../support/canaries.ts";
+import { bodyText, canary, canaryAnnotations, canaryContainer, CHANGE_CAUSE, DENIAL, found, FOREIGN } from "../support/canaries.ts";
 import { ensureRedisServer } from "../support/redis.ts";
 import { recordingLog } from "../unit/recording-log.ts";
 
@@ -26,7 +26,8 @@ const DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments";
 const REPLICA_SETS = "/apis/apps/v1/namespaces/default/replicasets";
 const CORE = "/api/v1/namespaces/default";
 const MERGE = "application/merge-patch+json";
-const EVENTUALLY = { timeout: 20_000, interval: 50 };
+const EVENTUALLY = { timeout: 30_000, interval: 50 };
+vi.setConfig({ testTimeout: 120_000 });
 
 interface Live {
   readonly metadata: { readonly name: string; readonly annotations?: Readonly<Record<string, string>> };
@@ -71,7 +72,7 @@ it.skipIf(reason !== undefined)(`no canary leaves the API server${reason === und
 
   // On the API server everything is as upstream would have it.
   const [first] = await rsOf("web");
-  const { "kubectl.kubernetes.io/last-applied-configuration": _lastApplied, ...copied } = cannedAnnotations();
+  const { "kubectl.kubernetes.io/last-applied-configuration": _lastApplied, ...copied } = canaryAnnotations();
   expect(first?.metadata.annotations).toMatchObject(copied);
   expect(first?.metadata.annotations).not.toHaveProperty(["kubectl.kubernetes.io/last-applied-configuration"]);
   expect(JSON.stringify(await list(`${CORE}/pods`))).toContain(canary("env"));
@@ -113,21 +114,21 @@ it.skipIf(reason !== undefined)(`no canary leaves the API server${reason === und
 });
 
 const template = (name: string, image: string): object => ({
-  metadata: { labels: { app: name }, annotations: cannedAnnotations() },
-  spec: { containers: [cannedContainer("main", image)] },
+  metadata: { labels: { app: name }, annotations: canaryAnnotations() },
+  spec: { containers: [canaryContainer("main", image)] },
 });
 
 const deployment = (name: string): object => ({
   apiVersion: "apps/v1",
   kind: "Deployment",
-  metadata: { name, annotations: cannedAnnotations() },
+  metadata: { name, annotations: canaryAnnotations() },
   spec: { replicas: 2, selector: { matchLabels: { app: name } }, template: template(name, "shop:1") },
 });
 
 const replicationController = (): object => ({
   apiVersion: "v1",
   kind: "ReplicationController",
-  metadata: { name: "rc", annotations: cannedAnnotations() },
+  metadata: { name: "rc", annotations: canaryAnnotations() },
   spec: { replicas: 1, selector: { app: "rc" }, template: template("rc", "shop:1") },
 });
 

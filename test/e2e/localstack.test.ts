@@ -26,7 +26,7 @@ import { CONTROLLERS } from "../../shared/api/resources.ts";
 import { ENVELOPE_VERSION } from "../../shared/cache/envelope.ts";
 import { signBody } from "../../shared/cache/signed-body.ts";
 import { controlPlaneBinaries } from "../envtest/binaries.ts";
-import { bodyText, canary, cannedAnnotations, cannedContainer, CHANGE_CAUSE, found } from "../support/canaries.ts";
+import { bodyText, canary, canaryAnnotations, canaryContainer, CHANGE_CAUSE, found } from "../support/canaries.ts";
 import { eventually, isRunning, measured, startCluster } from "../support/e2e.ts";
 import { least, momentsOf, most, podsCreated, recordHistory } from "../support/history.ts";
 import { ensureRedisServer } from "../support/redis.ts";
@@ -178,7 +178,7 @@ function suite(startSomeCluster: () => Promise<SomeCluster>): void {
       const messages = new Set<string>();
       const watched = new AbortController();
       const watching = watchMessages(messages, watched.signal);
-      const template = { metadata: { labels: { app: name } }, spec: { containers: [cannedContainer(name, "shop:1")] } };
+      const template = { metadata: { labels: { app: name } }, spec: { containers: [canaryContainer(name, "shop:1")] } };
       await cluster.client.request("POST", "/api/v1/namespaces/default/secrets", {
         metadata: { name },
         data: { token: Buffer.from(canary("secret")).toString("base64") },
@@ -192,14 +192,14 @@ function suite(startSomeCluster: () => Promise<SomeCluster>): void {
         cluster.client.request(
           "PATCH",
           deploymentUrl(name),
-          { metadata: { annotations: cannedAnnotations() } },
+          { metadata: { annotations: canaryAnnotations() } },
           "application/merge-patch+json",
         );
       await annotate();
       await rolledOut(name, 2, "shop:1");
       await eventually("the ReplicaSet says why", async () => {
         const { items } = await cluster.client.list(REPLICA_SETS, { labelSelector: `app=${name}` });
-        return JSON.stringify(items).includes(cannedAnnotations()[CHANGE_CAUSE] ?? "none");
+        return JSON.stringify(items).includes(canaryAnnotations()[CHANGE_CAUSE] ?? "none");
       });
       watched.abort();
       await watching;

@@ -15,13 +15,13 @@ const KEEPERS = {
 
 export const CHANGE_CAUSE = "kubernetes.io/change-cause";
 
-export function cannedAnnotations(): Readonly<Record<string, string>> {
+export function canaryAnnotations(): Readonly<Record<string, string>> {
   const kept = Object.entries(KEEPERS).map(([tool, key]) => [key, JSON.stringify({ spec: { env: [{ value: canary(tool) }] } })]);
   return { ...Object.fromEntries(kept), [CHANGE_CAUSE]: `kubectl set env TOKEN=${canary("cause")}` };
 }
 
 /** A container with a canary in each field that may hold one. */
-export function cannedContainer(name: string, image: string): object {
+export function canaryContainer(name: string, image: string): object {
   return {
     name,
     image,
