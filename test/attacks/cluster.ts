@@ -4,6 +4,7 @@
  *
  * A tenant does what its rights in one namespace allow: it asks the API server, and that is all it can do.
  */
+import { testSigner } from "../support/signer.ts";
 import { functionHandlers } from "../../cli/functions.ts";
 import { createVirtualClock } from "../../shared/adapters/memory/clock.ts";
 import { createMemoryDeltaQueue } from "../../shared/adapters/memory/delta-queue.ts";
@@ -66,6 +67,7 @@ export async function startSmallCluster({ over }: SmallClusterOptions = {}): Pro
   const server = createApiServer({ clock, random, garbageCollection: false });
   const digester = createDigester(DIGEST_KEY);
   const identity = cacheIdentity(digester);
+  const signer = testSigner(CLUSTER);
   const store = createMemoryStore({ deployment: "attacks", cluster: CLUSTER, identity, holeLimitMs: 2_000, clock });
   const queue = createMemoryDeltaQueue({ clock, random });
   const doorbells = createMemoryDoorbells({ clock, random, cluster: CLUSTER });
@@ -95,6 +97,7 @@ export async function startSmallCluster({ over }: SmallClusterOptions = {}): Pro
       clock,
       random,
       digester,
+      signer,
       log: silentLog,
       lead: (signal) => acquireLease(leasePorts, lease, signal),
     },
@@ -105,6 +108,7 @@ export async function startSmallCluster({ over }: SmallClusterOptions = {}): Pro
     const api = kube(name);
     const cluster: ReturnType<FunctionWiring["cluster"]> = {
       store,
+      signer,
       doorbells,
       reader: api,
       gateway: (controller) => createWriteGateway(api, controller, "act"),

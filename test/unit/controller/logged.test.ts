@@ -29,6 +29,13 @@ it("a status is logged without what its conditions quote", () => {
 });
 
 it("every other write is logged as it is", () => {
-  const write: Write = { kind: "DeletePod", owner, name: "web-x2x4z", uid: "p" };
+  const write: Write = {
+    kind: "DeletePod",
+    owner,
+    name: "web-x2x4z",
+    uid: "p",
+    resourceVersion: "7",
+    size: { generation: 1, replicas: 0 },
+  };
   expect(loggedWrite(write)).toBe(write);
 });
