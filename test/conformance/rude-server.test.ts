@@ -1,0 +1,245 @@
+/**
+ * The rude API server itself, in front of the one in memory. Catches: manners that strike other requests than they say, or none,
+ * so that a test behind them proves nothing; a server that is rude where it should pass things on; and a kube port that notices
+ * what client-go would not.
+ */
+import { request as httpRequest } from "node:http";
+
+import { afterEach, describe, expect, it } from "vitest";
+
+import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
+import { createSeededRandom } from "../../shared/adapters/memory/random.ts";
+import { createSystemClock } from "../../shared/adapters/system/clock.ts";
+import { createApiServer } from "../../shared/local/api-server/api-server.ts";
+import { serveHttp } from "../../shared/local/api-server/http.ts";
+import { askedOf, createEtiquette, WRITES } from "../rude/manners.ts";
+import type { Deed, Manner, Often } from "../rude/manners.ts";
+import { CONFLICT, deniedByWebhook, INTERNAL_ERROR, namespaceTerminating, tooManyRequests, unavailable } from "../rude/refusals.ts";
+import { startRudeServer } from "../rude/server.ts";
+import type { RudeServer } from "../rude/server.ts";
+import { kubeConformance } from "./kube.ts";
+
+async function startRude(...manners: readonly Manner[]): Promise<{ readonly road: RudeServer; close(): Promise<void> }> {
+  const server = createApiServer({ clock: createSystemClock(), random: createSeededRandom(1) });
+  const http = await serveHttp(server);
+  const road = await startRudeServer({ url: http.url, manners });
+  const close = async (): Promise<void> => {
+    await road.close();
+    await http.close();
+    server.close();
+  };
+  return { road, close };
+}
+
+const manner = (deed: Deed, often: Often = "always", about: Manner["about"] = {}): Manner => ({ name: deed.kind, about, often, deed });
+
+const SUITES: readonly { readonly name: string; readonly manners: readonly Manner[] }[] = [
+  { name: "with no bad manners", manners: [] },
+  {
+    name: "that refuses a third of all calls for the moment",
+    manners: [
+      manner({ kind: "refuse", with: tooManyRequests(0) }, { every: 3 }),
+      manner({ kind: "refuse", with: unavailable(0) }, { every: 5 }, { verbs: WRITES }),
+    ],
+  },
+  { name: "that takes its time", manners: [manner({ kind: "admitSlowly", ms: 40 })] },
+  { name: "that is newer than we are", manners: [manner({ kind: "addFields" })] },
+];
+
+for (const { name, manners } of SUITES) {
+  kubeConformance(`a rude API server ${name}`, async () => {
+    const { road, close } = await startRude(...manners);
+    const kube = createKubeHttp({ server: road.url, component: "conformance" });
+    await kube.create({
+      resource: "namespaces",
+      namespace: "",
+      body: { apiVersion: "v1", kind: "Namespace", metadata: { name: "suite" } },
+    });
+    return { kube, namespace: "suite", close };
+  });
+}
+
+interface Heard {
+  /** Undefined: the connection broke before an answer began. */
+  readonly code?: number;
+  readonly retryAfter?: string;
+  readonly text: string;
+  readonly broke: boolean;
+  readonly ms: number;
+}
+
+/** One request without any patience. */
+function ask(url: string, method: string, body?: object): Promise<Heard> {
+  const from = performance.now();
+  return new Promise((resolve) => {
+    let heard: Omit<Heard, "broke" | "ms"> = { text: "" };
+    const end = (broke: boolean): void => resolve({ ...heard, broke, ms: performance.now() - from });
+    const request = httpRequest(url, { method, headers: { "content-type": "application/json" } }, (response) => {
+      const retryAfter = response.headers["retry-after"];
+      heard = { code: response.statusCode ?? 0, ...(retryAfter !== undefined && { retryAfter }), text: "" };
+      response.setEncoding("utf8");
+      response.on("data", (text: string) => (heard = { ...heard, text: heard.text + text }));
+      response.once("end", () => end(false));
+      response.once("error", () => end(true));
+    });
+    request.once("error", () => end(true));
+    request.end(body === undefined ? undefined : JSON.stringify(body));
+  });
+}
+
+const LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
+const lease = { apiVersion: "coordination.k8s.io/v1", kind: "Lease", metadata: { name: "one" }, spec: { holderIdentity: "me" } };
+
+describe("a rude API server", () => {
+  let close: (() => Promise<void>) | undefined;
+  afterEach(async () => {
+    await close?.();
+    close = undefined;
+  });
+
+  /** A create that meets `deed`, and whether it was done. */
+  async function create(deed: Deed, query = ""): Promise<Heard & { readonly done: boolean; readonly road: RudeServer }> {
+    const { road, close: end } = await startRude(manner(deed, "always", { verbs: ["create"] }));
+    close = end;
+    const heard = await ask(`${road.url}${LEASES}${query}`, "POST", lease);
+    const { code } = await ask(`${road.url}${LEASES}/one`, "GET");
+    return { ...heard, done: code === 200, road };
+  }
+
+  const DEEDS: readonly { readonly name: string; readonly deed: Deed; readonly query?: string; readonly want: object }[] = [
+    {
+      name: "too many requests",
+      deed: { kind: "refuse", with: tooManyRequests(7) },
+      want: { code: 429, retryAfter: "7", text: "Too many requests, please try again later.\n", broke: false, done: false },
+    },
+    {
+      name: "a server that shuts down",
+      deed: { kind: "refuse", with: unavailable(1) },
+      want: { code: 503, retryAfter: "1", text: expect.stringContaining('"reason":"ServiceUnavailable"'), broke: false, done: false },
+    },
+    ...([400, 403, 409, 422] as const).map((code) => ({
+      name: `a webhook that denies with ${code}`,
+      deed: { kind: "refuse", with: deniedByWebhook(code) } as const,
+      want: { code, text: expect.stringMatching(/"admission webhook \\"policy.example.com\\" denied the request: /), done: false },
+    })),
+    {
+      name: "a namespace that ends",
+      deed: { kind: "refuse", with: namespaceTerminating("default") },
+      want: { code: 403, text: expect.stringContaining('"causes":[{"reason":"NamespaceTerminating"'), done: false },
+    },
+    { name: "a conflict", deed: { kind: "refuse", with: CONFLICT }, want: { code: 409, done: false } },
+    { name: "a lost request", deed: { kind: "loseRequest" }, want: { text: "", broke: true, done: false } },
+    { name: "a lost answer", deed: { kind: "loseAnswer" }, want: { text: "", broke: true, done: true } },
+    {
+      name: "half an answer",
+      deed: { kind: "cutAnswer" },
+      want: { code: 201, text: expect.stringMatching(/^\{.*[^}]$/s), broke: true, done: true },
+    },
+    {
+      name: "a refusal of what is done",
+      deed: { kind: "refuseAfter", with: INTERNAL_ERROR },
+      want: { code: 500, broke: false, done: true },
+    },
+    { name: "slow admission", deed: { kind: "admitSlowly", ms: 300 }, want: { code: 201, broke: false, done: true } },
+    {
+      name: "admission beyond the request's own time",
+      deed: { kind: "admitSlowly", ms: 60_000 },
+      query: "?timeout=200ms",
+      want: { code: 504, text: expect.stringContaining('"reason":"Timeout"'), broke: false, done: false },
+    },
+    {
+      name: "fields that nobody knows",
+      deed: { kind: "addFields" },
+      want: { code: 201, text: expect.stringMatching(/"spec":\{[^}]*"newerField"/), broke: false, done: true },
+    },
+  ];
+  it.each(DEEDS)("$name", async ({ deed, query, want }) => {
+    expect(await create(deed, query)).toMatchObject(want);
+  });
+
+  it("keeps a slow request waiting, and leaves undone what nobody waits for any more", async () => {
+    const { road, ms } = await create({ kind: "admitSlowly", ms: 300 });
+    expect(ms).toBeGreaterThanOrEqual(299);
+    const gone = fetch(`${road.url}${LEASES}`, {
+      method: "POST",
+      body: JSON.stringify({ ...lease, metadata: { name: "two" } }),
+      signal: AbortSignal.timeout(50),
+    });
+    await expect(gone).rejects.toThrow();
+    await new Promise((resolve) => setTimeout(resolve, 400));
+    expect(await ask(`${road.url}${LEASES}/two`, "GET")).toMatchObject({ code: 404 });
+  });
+
+  it("notes what was asked, what the good server answered and what the client was told", async () => {
+    const { road } = await create({ kind: "refuseAfter", with: INTERNAL_ERROR });
+    const asked = { verb: "create", resource: "leases", namespace: "default", name: "" };
+    expect(road.exchanges()).toMatchObject([
+      { asked, manner: "refuseAfter", code: 201, told: 500 },
+      { asked: { ...asked, verb: "get", name: "one" }, code: 200, told: 200 },
+    ]);
+  });
+
+  const PIECES: readonly { readonly name: string; readonly deed: Deed; readonly want: object }[] = [
+    { name: "cut in the middle of a line", deed: { kind: "cutWatch" }, want: { text: expect.stringMatching(/^\{[^\n]*$/), broke: true } },
+    {
+      name: "silent for a while",
+      deed: { kind: "stallWatch", ms: 600 },
+      want: { text: expect.stringMatching(/^\{.*\}\n$/s), broke: false },
+    },
+    { name: "with new fields", deed: { kind: "addFields" }, want: { text: expect.stringMatching(/"newerField".*\}\n$/s), broke: false } },
+  ];
+  it.each(PIECES)("watches $name", async ({ deed, want }) => {
+    const { road, close: end } = await startRude(manner(deed, "always", { verbs: ["watch"] }));
+    close = end;
+    await ask(`${road.url}${LEASES}`, "POST", lease);
+    const heard = await ask(`${road.url}${LEASES}?watch=true&resourceVersion=0&timeoutSeconds=1`, "GET");
+    expect(heard).toMatchObject({ code: 200, ...want });
+  });
+});
+
+describe("manners", () => {
+  const create = askedOf("POST", "/api/v1/namespaces/shop/pods", "deltaloop/1 (x)");
+
+  it.each([
+    { name: "every third", often: { every: 3 }, want: "..x..x..x" },
+    { name: "the first two", often: { first: 2 }, want: "xx......." },
+    { name: "always", often: "always", want: "xxxxxxxxx" },
+    { name: "by a seed", often: { share: 0.5, random: createSeededRandom(3) }, want: draws(3) },
+  ] satisfies readonly { name: string; often: Often; want: string }[])("M1 strike by count or seed: $name", ({ often, want }) => {
+    const etiquette = createEtiquette([manner({ kind: "loseRequest" }, often)]);
+    expect(Array.from({ length: 9 }, () => (etiquette.meets(create) ? "x" : ".")).join("")).toBe(want);
+  });
+
+  it("M2 M3 each counts all that it is about, and the first that strikes is the one", () => {
+    const etiquette = createEtiquette([manner({ kind: "loseRequest" }, { every: 2 }), manner({ kind: "loseAnswer" }, { every: 3 })]);
+    const met = Array.from({ length: 6 }, () => etiquette.meets(create)?.deed.kind);
+    expect(met).toEqual([undefined, "loseRequest", "loseAnswer", "loseRequest", undefined, "loseRequest"]);
+  });
+
+  it("end when they are told to, and only these", () => {
+    const etiquette = createEtiquette([manner({ kind: "loseRequest" }, "always", { namespace: "other" })]);
+    const end = etiquette.add(manner({ kind: "loseAnswer" }));
+    expect(etiquette.meets(create)?.deed.kind).toBe("loseAnswer");
+    end();
+    expect(etiquette.meets(create)).toBeUndefined();
+    expect(etiquette.meets({ ...create, namespace: "other" })?.deed.kind).toBe("loseRequest");
+  });
+
+  it.each([
+    ["POST", "/api/v1/namespaces/shop/pods?timeout=5s", { verb: "create", resource: "pods", namespace: "shop", name: "" }],
+    ["PATCH", "/apis/apps/v1/namespaces/shop/replicasets/web/status", { verb: "patch", resource: "replicasets/status", name: "web" }],
+    ["GET", "/api/v1/pods?watch=true", { verb: "watch", resource: "pods", namespace: "" }],
+    ["GET", "/api/v1/namespaces/shop", { verb: "get", resource: "namespaces", namespace: "", name: "shop" }],
+    ["PUT", "/api/v1/namespaces/shop/finalize", { verb: "update", resource: "namespaces/finalize", namespace: "", name: "shop" }],
+    ["DELETE", "/apis/apps/v1/namespaces/shop/deployments", { verb: "deletecollection", resource: "deployments" }],
+    ["POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", { verb: "create", resource: "selfsubjectaccessreviews" }],
+    ["GET", "/readyz", { verb: "list", resource: "" }],
+  ] as const)("know what is asked by %s %s", (method, url, want) => {
+    expect(askedOf(method, url)).toMatchObject(want);
+  });
+});
+
+function draws(seed: number): string {
+  const random = createSeededRandom(seed);
+  return Array.from({ length: 9 }, () => (random.next() < 0.5 ? "x" : ".")).join("");
+}

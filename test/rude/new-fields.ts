@@ -1,0 +1,62 @@
+/** Fields of an API server that is newer than its clients: on each object, in its metadata, spec, status and conditions. */
+
+const NEW_FIELD = "newerField";
+const NEW_VALUE = { since: "v9", items: [1, "two", { three: true }] };
+
+type Json = null | boolean | number | string | readonly Json[] | { readonly [field: string]: Json };
+
+/** The JSON text of an object or a list of objects, with more in it. What is a Status or no JSON stays. */
+export function withNewFields(text: string): string {
+  let value: Json;
+  try {
+    value = JSON.parse(text) as Json; // whatever it is, it is JSON
+  } catch {
+    return text;
+  }
+  return JSON.stringify(added(value));
+}
+
+/** The whole lines of a watch's stream, with more in their objects. */
+export function withNewFieldsInLines(lines: Buffer): Buffer {
+  const texts = lines.toString("utf8").split("\n").slice(0, -1);
+  return Buffer.from(texts.map((line) => `${eventWithNewFields(line)}\n`).join(""));
+}
+
+function eventWithNewFields(line: string): string {
+  try {
+    const event = JSON.parse(line) as Json; // as above
+    if (isFields(event)) return JSON.stringify({ ...event, object: added(event["object"] ?? null) });
+  } catch {
+    // Not ours to judge.
+  }
+  return line;
+}
+
+function added(value: Json): Json {
+  if (!isFields(value) || value["kind"] === "Status" || !isFields(value["metadata"])) return value;
+  const { items } = value;
+  const list: { readonly [field: string]: Json } = Array.isArray(items) ? { items: items.map((item: Json) => added(item)) } : {};
+  return { ...value, ...inside(value), ...list, [NEW_FIELD]: NEW_VALUE };
+}
+
+/** `metadata`, `spec` and `status`, each with the new field, and the conditions likewise. */
+function inside(object: { readonly [field: string]: Json }): { readonly [field: string]: Json } {
+  const parts: Record<string, Json> = {};
+  for (const name of ["metadata", "spec", "status"]) {
+    const part = object[name];
+    if (!isFields(part)) continue;
+    const { conditions } = part;
+    parts[name] = {
+      ...part,
+      ...(Array.isArray(conditions) && {
+        conditions: conditions.map((one: Json) => (isFields(one) ? { ...one, [NEW_FIELD]: "new" } : one)),
+      }),
+      [NEW_FIELD]: NEW_VALUE,
+    };
+  }
+  return parts;
+}
+
+function isFields(value: Json | undefined): value is { readonly [field: string]: Json } {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
