@@ -16,7 +16,7 @@ import { join } from "node:path";
 import { type ApiClient, createApiClient } from "./api-client.ts";
 import { type ControlPlaneBinaries, controlPlaneBinaries } from "./binaries.ts";
 import { ComponentEndedError, waitUntilReady } from "./component.ts";
-import { apiServerFlags, controllerManagerFlags, etcdFlags, schedulerFlags, writeServerFiles } from "./flags.ts";
+import { apiServerFlags, controllerManagerFlags, etcdFlags, schedulerFlags, workloadLoopsFlags, writeServerFiles } from "./flags.ts";
 import { certificateUser, kubeconfig, type KubectlResult, type KubeconfigUser, runKubectl } from "./kubectl.ts";
 import type { ControlPlaneOptions } from "./options.ts";
 import { createParts, type Parts } from "./parts.ts";
@@ -34,6 +34,15 @@ export interface ControlPlane {
   serviceAccountKubeconfig(namespace: string, name: string): Promise<string>;
   /** A client certificate of this cluster's CA, PEM. */
   clientCertificate(user: string, groups: readonly string[]): Promise<Certificate>;
+  /** For another server on 127.0.0.1 that clients of this cluster are to trust, such as a proxy. */
+  serverCertificate(): Promise<Certificate>;
+  /** The cluster's CA, PEM. */
+  readonly ca: string;
+  /**
+   * Starts upstream's three workload loops, which `"without-workloads"` left out, in a process of their own that goes by `server`
+   * (for a proxy that knows `identity`) and speaks JSON. @returns how to end them
+   */
+  startWorkloadLoops(through: { readonly server: string; readonly identity: Certificate }): Promise<() => Promise<void>>;
   /** Runs this release's kubectl, as admin unless told; a non-zero exit is an answer, not an exception. */
   kubectl(args: readonly string[], options?: { readonly kubeconfig?: string; readonly input?: string }): Promise<KubectlResult>;
   /**
@@ -53,6 +62,7 @@ const START_ATTEMPTS_MAX = 3;
 const READY_TIMEOUT_MS = 90_000;
 const READY_POLL_MS = 50;
 const TOKEN_SECONDS = 24 * 60 * 60;
+const WORKLOAD_LOOPS = "workload-loops";
 
 /**
  * Starts a control plane and resolves when it serves: `/readyz` says ok and the default namespace has its service
@@ -110,9 +120,9 @@ async function assemble(
   const api = createApiClient(url, pki.ca, admin);
 
   let kubeconfigs = 0;
-  const writeKubeconfig = async (name: string, user: KubeconfigUser): Promise<string> => {
+  const writeKubeconfig = async (name: string, user: KubeconfigUser, server = url): Promise<string> => {
     const path = join(stateFolder, `${++kubeconfigs}-${name.replace(/[^\w.-]/g, "_")}.kubeconfig`);
-    await writeFile(path, kubeconfig(url, pki.ca, name, user), { mode: 0o600 });
+    await writeFile(path, kubeconfig(server, pki.ca, name, user), { mode: 0o600 });
     return path;
   };
   const kubeconfigFor: ControlPlane["kubeconfigFor"] = async ({ user, groups }) =>
@@ -152,6 +162,13 @@ async function assemble(
       return await writeKubeconfig(`${namespace}-${name}`, { token });
     },
     clientCertificate: async (user, groups) => await pki.clientCertificate(user, groups),
+    serverCertificate: async () => await pki.serverCertificate(),
+    ca: pki.ca,
+    async startWorkloadLoops({ server, identity }) {
+      const loops = await writeKubeconfig("workload-loops", certificateUser(identity), server);
+      await parts.start(WORKLOAD_LOOPS, binaries.kubeControllerManager, workloadLoopsFlags(loops));
+      return async () => await parts.end(WORKLOAD_LOOPS);
+    },
     kubectl: async (args, { kubeconfig: path = adminKubeconfig, input } = {}) =>
       await runKubectl(binaries.kubectl, args, { kubeconfig: path, input, cacheFolder: join(stateFolder, "kubectl-cache") }),
     async restartApiServer() {

@@ -101,6 +101,16 @@ export function controllerManagerFlags(given: {
   ];
 }
 
+/** The three loops alone, each with its service account as on a cluster. In JSON, so that one can read and change what they are sent. */
+export function workloadLoopsFlags(config: string): readonly string[] {
+  return [
+    ...clientFlags(config, { controllers: "without-workloads" }),
+    "--use-service-account-credentials",
+    `--controllers=${WORKLOADS.join(",")}`,
+    "--kube-api-content-type=application/json",
+  ];
+}
+
 /** The default profile. */
 export function schedulerFlags(config: string, options: ControlPlaneOptions): readonly string[] {
   return clientFlags(config, options);
@@ -119,8 +129,10 @@ function clientFlags(config: string, { controllers, kubeApi: asked }: ControlPla
 /** See ControlPlaneOptions.kubeApi: started in 3.5 s with it, in 7 s without (2 cores). */
 const KUBE_API_WITHOUT_WORKLOADS = { qps: 200, burst: 400 };
 
+const WORKLOADS = ["deployment-controller", "replicaset-controller", "replicationcontroller-controller"];
+
 const CONTROLLERS = {
-  "without-workloads": "*,-deployment-controller,-replicaset-controller,-replicationcontroller-controller",
+  "without-workloads": ["*", ...WORKLOADS.map((name) => `-${name}`)].join(","),
   all: "*",
 } as const satisfies Record<ControlPlaneOptions["controllers"], string>;
 
