@@ -12,7 +12,6 @@ import { readFileSync } from "node:fs";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 
 import { KubeConfig } from "@kubernetes/client-node";
 import { it } from "vitest";
@@ -28,13 +27,14 @@ import { startControlPlane } from "../envtest/control-plane.ts";
 import type { ControlPlane } from "../envtest/control-plane.ts";
 import { ensureRedisServer } from "./redis.ts";
 
+export { eventually } from "./eventually.ts";
+
 export const ROOT = join(import.meta.dirname, "..", "..");
 /** The namespace of our service accounts and of the watcher's Lease. */
-const OWN_NAMESPACE = "deltaloop";
+export const OWN_NAMESPACE = "deltaloop";
 const NODES = 2;
 /** What `dev --nodes` takes for its scripted kubelets. */
 const NODES_CONTEXT = "deltaloop-nodes";
-const POLL_MS = 100;
 const READY_MS_MAX = 40_000;
 /** A child that does not end in time is killed, so that a failed test leaves nothing behind. */
 const END_MS_MAX = 8_000;
@@ -284,27 +284,6 @@ export function isRunning(pid: number): boolean {
     return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, "utf8"));
   } catch {
     return process.platform !== "linux"; // elsewhere there is no /proc, and the signal got through
-  }
-}
-
-/** Polls until `look` returns something other than undefined and false. @throws after `timeoutMs`, with what `look` threw last */
-export async function eventually<T>(
-  what: string,
-  look: () => Promise<T | undefined | false> | T | undefined | false,
-  timeoutMs = 30_000,
-): Promise<T> {
-  const giveUpAt = performance.now() + timeoutMs;
-  let last: unknown;
-  for (;;) {
-    try {
-      const found = await look();
-      if (found !== undefined && found !== false) return found;
-      last = undefined;
-    } catch (error) {
-      last = error; // an API server that restarts refuses connections for a while
-    }
-    if (performance.now() > giveUpAt) throw new Error(`not within ${timeoutMs / 1000} s: ${what}`, { cause: last });
-    await sleep(POLL_MS);
   }
 }
 

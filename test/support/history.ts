@@ -23,7 +23,7 @@ export interface Seen {
     readonly phase?: string;
     readonly replicas?: number;
     readonly updatedReplicas?: number;
-    readonly conditions?: readonly { readonly type: string; readonly status: string }[];
+    readonly conditions?: readonly { readonly type: string; readonly status: string; readonly reason?: string }[];
   };
 }
 

@@ -1,0 +1,136 @@
+/**
+ * Upstream's workload controllers and ours behind the same rude API server, in front of a real one: the cases of
+ * test/rude/cases.ts, played first with upstream's three loops, then with `deltaloop dev --act`, each in a namespace of its own.
+ *
+ * Catches: a client less patient than client-go; a refusal told to people as a failure, or not told at all; a write sent twice
+ * because its answer was lost; a retry without end or without a pause; fields of a newer API server that stop a controller.
+ */
+import { readFile, writeFile } from "node:fs/promises";
+
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+
+import { CASES } from "../rude/cases.ts";
+import type { Case } from "../rude/cases.ts";
+import { WRITES } from "../rude/manners.ts";
+import { differenceOf, outcomeOf } from "../rude/outcome.ts";
+import type { Outcome } from "../rude/outcome.ts";
+import { tooManyRequests } from "../rude/refusals.ts";
+import { startRudeServer } from "../rude/server.ts";
+import type { RudeServer } from "../rude/server.ts";
+import { deltaloop, measured, OWN_NAMESPACE, startCluster, whereRealPartsAre } from "../support/e2e.ts";
+import type { Cluster, Running } from "../support/e2e.ts";
+import { recordHistory } from "../support/history.ts";
+
+type Side = "theirs" | "ours";
+
+const TOGETHER = CASES.filter(({ alone }) => alone !== true);
+const ALONE = CASES.filter(({ alone }) => alone === true);
+/** Nobody is told of a write that would still come. */
+const STILL_MS = 1_500;
+
+await whereRealPartsAre("a rude API server in front of a real one", () => {
+  describe("behind a rude API server", () => {
+    let cluster: Cluster;
+    let road: RudeServer;
+    let dev: Running;
+    const theirs = new Map<string, Outcome>();
+
+    beforeAll(async () => {
+      cluster = await startCluster();
+      const { plane } = cluster;
+      const identity = await plane.clientCertificate("system:kube-controller-manager", []);
+      const certificate = await plane.serverCertificate();
+      road = await startRudeServer({ url: plane.url, ca: plane.ca, certificate, identities: [identity] });
+      const endLoops = await plane.startWorkloadLoops({ server: road.url, identity });
+      try {
+        const from = performance.now();
+        // Looked at when all are over: its recorder sends Events one by one, so that of one case wait for those of another.
+        const played = await Promise.all(TOGETHER.map(async (given) => ({ given, look: await play(given, "theirs") })));
+        for (const given of ALONE) played.push({ given, look: await play(given, "theirs") });
+        for (const { given, look } of played) theirs.set(given.id, await look());
+        measured(`upstream: ${CASES.length} cases in ${seconds(from)}`);
+      } finally {
+        await endLoops();
+      }
+      await cluster.kubectl("delete", "namespace", "--wait=false", ...CASES.map((given) => namespaceOf(given, "theirs")));
+      dev = await startRudely();
+    });
+    afterAll(async () => {
+      await dev?.stop();
+      await road?.close();
+      await cluster?.stop();
+    });
+
+    /** `dev` with a third of its writes, access reviews above all, answered 429 until it is ready. */
+    async function startRudely(): Promise<Running> {
+      const from = performance.now();
+      const kubeconfig = `${cluster.rolesKubeconfig}.rude`;
+      await writeFile(kubeconfig, (await readFile(cluster.rolesKubeconfig, "utf8")).replaceAll(cluster.plane.url, road.url), {
+        mode: 0o600,
+      });
+      const polite = road.behave({
+        name: "start",
+        about: { verbs: WRITES, client: "deltaloop/" },
+        often: { every: 3 },
+        deed: { kind: "refuse", with: tooManyRequests(1) },
+      });
+      const started = deltaloop(["dev", "--act", "--kubeconfig", kubeconfig, "--lease-namespace", OWN_NAMESPACE]);
+      await started.line("ready:");
+      polite();
+      measured(`dev is ready after ${seconds(from)}`);
+      return started;
+    }
+
+    /** @returns how to look at what was done, then or later */
+    async function play(given: Case, side: Side): Promise<() => Promise<Outcome>> {
+      const namespace = namespaceOf(given, side);
+      const { client } = cluster;
+      await client.request("POST", "/api/v1/namespaces", { apiVersion: "v1", kind: "Namespace", metadata: { name: namespace } });
+      const history = await recordHistory(client, namespace);
+      const polite = road.behave(...given.manners(namespace));
+      const from = performance.now();
+      try {
+        await given.play({ namespace, client });
+        measured(`${side} ${given.id}: ${seconds(from)}`);
+        await new Promise((resolve) => setTimeout(resolve, STILL_MS));
+        return () => outcomeOf(given, namespace, { client, exchanges: road.exchanges(), history });
+      } finally {
+        polite();
+        await history.stop();
+      }
+    }
+
+    it("dev starts while a third of its writes is answered 429", () => {
+      const told = road.exchanges().filter(({ manner }) => manner === "start");
+      expect(told.length).toBeGreaterThan(0);
+      expect(dev.output()).not.toContain("429");
+    });
+
+    describe("does what upstream does", () => {
+      const ours = new Map<string, ReturnType<typeof play>>();
+      beforeAll(() => {
+        for (const given of TOGETHER) {
+          const played = play(given, "ours");
+          played.catch(() => undefined); // its test says so
+          ours.set(given.id, played);
+        }
+      });
+
+      for (const given of CASES)
+        it(given.name, async () => {
+          const look = await (ours.get(given.id) ?? play(given, "ours"));
+          const outcome = await look();
+          const { why: _why, ...expected } = given.differs ?? { why: "" };
+          expect(differenceOf(outcome, theirs.get(given.id) ?? [])).toEqual(expected);
+        });
+    });
+  });
+});
+
+function namespaceOf({ id }: Case, side: Side): string {
+  return `${id}-${side}`;
+}
+
+function seconds(from: number): string {
+  return `${((performance.now() - from) / 1000).toFixed(1)} s`;
+}

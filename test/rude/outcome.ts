@@ -1,0 +1,91 @@
+/** What a controller did in a namespace, in facts that two runs of the same case share whatever the moment was. */
+import type { KubeHttp } from "../../shared/local/nodes/kube-http.ts";
+import type { History } from "../support/history.ts";
+import type { Case, Difference } from "./cases.ts";
+import { WRITES } from "./manners.ts";
+import type { Exchange } from "./server.ts";
+
+/**
+ * Facts, one line each:
+ *
+ *     12 × create pods                     what the API server did
+ *     update replicasets/status            how often depends on the moment
+ *     told 403 on 6 × create pods
+ *     Event Normal SuccessfulCreate of ReplicaSet
+ *     in the end Deployment Available=True MinimumReplicasAvailable
+ *     at times ReplicaSet ReplicaFailure=True FailedCreate
+ *
+ * PUT and PATCH are both `update`: upstream puts whole objects where we patch (design.md, table of writes).
+ */
+export type Outcome = readonly string[];
+
+export async function outcomeOf(
+  given: Case,
+  namespace: string,
+  around: { readonly client: KubeHttp; readonly exchanges: readonly Exchange[]; readonly history: History },
+): Promise<Outcome> {
+  const own = around.exchanges.filter(
+    ({ asked }) => asked.namespace === namespace && WRITES.includes(asked.verb) && asked.resource !== "events",
+  );
+  const { items } = await around.client.list(`/api/v1/namespaces/${namespace}/events`);
+  return [
+    ...writes(own),
+    ...(given.countsStruck === true ? struck(own) : []),
+    ...new Set((items as unknown as readonly EventShape[]).filter(isOfWorkload).map(eventFact)), // a list of Events
+    ...conditions(around.history),
+  ].toSorted();
+}
+
+/** What stands in one outcome only. */
+export function differenceOf(ours: Outcome, theirs: Outcome): Omit<Difference, "why"> {
+  const [onlyOurs, onlyTheirs] = [ours.filter((fact) => !theirs.includes(fact)), theirs.filter((fact) => !ours.includes(fact))];
+  return { ...(onlyOurs.length > 0 && { ours: onlyOurs }), ...(onlyTheirs.length > 0 && { theirs: onlyTheirs }) };
+}
+
+/** Pods, and what is made or deleted, are counted. */
+function writes(exchanges: readonly Exchange[]): readonly string[] {
+  const done = exchanges.filter(({ code = 0 }) => code >= 200 && code < 300).map(nameOf);
+  return counts(done).map(([name, count]) => (name === "update pods" || !name.startsWith("update ") ? `${count} × ${name}` : name));
+}
+
+function struck(exchanges: readonly Exchange[]): readonly string[] {
+  const names = exchanges
+    .filter(({ manner }) => manner !== undefined)
+    .map((exchange) => ({ name: nameOf(exchange), told: exchange.told ?? "nothing" }));
+  return counts(names.map(({ name, told }) => `${name} told ${told}`)).map(([name, count]) => `${count} × ${name}`);
+}
+
+function nameOf({ asked: { verb, resource } }: Exchange): string {
+  return `${verb === "patch" ? "update" : verb} ${resource}`;
+}
+
+function counts(names: readonly string[]): readonly (readonly [string, number])[] {
+  return [...Map.groupBy(names, (name) => name)].map(([name, same]) => [name, same.length]);
+}
+
+interface EventShape {
+  readonly type: string;
+  readonly reason: string;
+  readonly involvedObject: { readonly kind: string };
+}
+
+function isOfWorkload({ involvedObject: { kind } }: EventShape): boolean {
+  return kind === "Deployment" || kind === "ReplicaSet";
+}
+
+function eventFact({ type, reason, involvedObject }: EventShape): string {
+  return `Event ${type} ${reason} of ${involvedObject.kind}`;
+}
+
+/** All that stand in the end, and the failures that stood at any time. */
+function conditions(history: History): readonly string[] {
+  const last = new Map<string, readonly string[]>();
+  const failures = new Set<string>();
+  for (const { kind, object } of history.changes()) {
+    if (kind === "Pod") continue;
+    const now = (object.status?.conditions ?? []).map(({ type, status, reason = "" }) => `${kind} ${type}=${status} ${reason}`);
+    last.set(`${kind} ${object.metadata.name}`, now);
+    for (const condition of now) if (/ (?:ReplicaFailure=True|Progressing=False) /.test(condition)) failures.add(`at times ${condition}`);
+  }
+  return [...new Set([...last.values()].flat().map((condition) => `in the end ${condition}`)), ...failures];
+}
