@@ -1,6 +1,7 @@
 /**
- * What an API server may do to its clients, and what people do meanwhile: one row, one namespace. Each is played with upstream's
- * controllers behind the rude API server and with ours, and what both did is compared.
+ * What an API server may do to its clients, what people do meanwhile, and what upstream's controllers make of it: one row, one
+ * namespace. Each is played with upstream's controllers behind the rude API server and with ours (test/e2e/rude.test.ts), and with
+ * ours on memory adapters (test/conformance/rude-cases.test.ts).
  */
 import type { KubeHttp } from "../../shared/local/nodes/kube-http.ts";
 import { eventually } from "../support/eventually.ts";
@@ -22,27 +23,48 @@ export interface Case {
   readonly manners: (namespace: string) => readonly Manner[];
   /** What people do; resolves when all they asked for is there. */
   readonly play: (stage: Stage) => Promise<void>;
-  /** Its manners are about watches, which are about all namespaces: it is played after the others. */
-  readonly alone?: true;
-  /** How many requests the manners struck is compared, too. */
+  /** What upstream makes of it, in the facts of outcome.ts. */
+  readonly facts: readonly string[];
+  /** What we make of it, where that is known to differ. */
+  readonly differs?: { readonly why: string; readonly more?: readonly string[]; readonly less?: readonly string[] };
+  /**
+   * Default `"together"`. `"long"` begins with these, and nobody waits for it. `"heavy"` comes after them. `"alone"` comes last, one
+   * by one: its manners are about watches, and these are about all namespaces.
+   */
+  readonly turn?: "long" | "heavy" | "alone";
+  /** How many requests the manners struck is a fact, too. */
   readonly countsStruck?: true;
-  /** What is known to differ from upstream. */
-  readonly differs?: Difference;
-}
-
-/** Facts as outcome.ts words them. */
-export interface Difference {
-  readonly why: string;
-  readonly ours?: readonly string[];
-  readonly theirs?: readonly string[];
 }
 
 const COMPLETE_MS_MAX = 60_000;
 /** Beyond a burst of 500. */
 const MANY = 520;
 /** Requests at once of the person who makes many pods. */
-const PARALLEL = 32;
+const PARALLEL = 16;
+/** Caches hear of most pods before they hear of their owner. */
+const HEARD_MS = 2_000;
 const APPS = "/apis/apps/v1";
+
+const CREATE_FAILED = [
+  "Event Warning FailedCreate of ReplicaSet",
+  "at times Deployment ReplicaFailure=True FailedCreate",
+  "at times ReplicaSet ReplicaFailure=True FailedCreate",
+];
+
+function comesUpWith(pods: number): readonly string[] {
+  return [
+    "1 × create replicasets",
+    `${pods} × create pods`,
+    "Event Normal ScalingReplicaSet of Deployment",
+    "Event Normal SuccessfulCreate of ReplicaSet",
+    "in the end Deployment Available=True MinimumReplicasAvailable",
+    "in the end Deployment Progressing=True NewReplicaSetAvailable",
+    "update deployments/status",
+    "update replicasets/status",
+  ];
+}
+
+const SHRINKS = [...comesUpWith(4), "2 × delete pods", "Event Normal SuccessfulDelete of ReplicaSet", "update replicasets"];
 
 export const CASES: readonly Case[] = [
   {
@@ -50,18 +72,22 @@ export const CASES: readonly Case[] = [
     name: "a Deployment of 12 comes up while a third of all writes is answered 429",
     manners: on({ verbs: WRITES }, { every: 3 }, { kind: "refuse", with: tooManyRequests(1) }),
     play: (stage) => comesUp(stage, 12),
+    facts: comesUpWith(12),
   },
   {
     id: "slow-admission",
     name: "a Deployment of 12 comes up while half of the pods take 6 s to be admitted",
     manners: on({ verbs: ["create"], resource: "pods" }, { every: 2 }, { kind: "admitSlowly", ms: 6_000 }),
     play: (stage) => comesUp(stage, 12),
+    facts: comesUpWith(12),
+    turn: "long",
   },
   {
     id: "unavailable",
     name: "a Deployment of 4 comes up while a third of all writes is answered 503 with Retry-After",
     manners: on({ verbs: WRITES }, { every: 3 }, { kind: "refuse", with: unavailable(1) }),
     play: (stage) => comesUp(stage, 4),
+    facts: comesUpWith(4),
   },
   ...([400, 403, 409, 422] as const).map(denied),
   {
@@ -70,6 +96,8 @@ export const CASES: readonly Case[] = [
     manners: (namespace) =>
       on({ verbs: ["create"], resource: "pods" }, "always", { kind: "refuse", with: namespaceTerminating(namespace) })(namespace),
     play: looksAgain,
+    facts: ["3 × create pods told 403", "update replicasets/status"],
+    turn: "long",
     countsStruck: true,
   },
   {
@@ -80,6 +108,12 @@ export const CASES: readonly Case[] = [
       await create(stage, "replicasets", replicaSet("web", 2));
       await complete(stage, "replicasets", 2);
     },
+    facts: [
+      "16 × update replicasets/status told 409",
+      "2 × create pods",
+      "Event Normal SuccessfulCreate of ReplicaSet",
+      "update replicasets/status",
+    ],
     countsStruck: true,
   },
   {
@@ -87,25 +121,30 @@ export const CASES: readonly Case[] = [
     name: "a Deployment of 6 comes up while the answer of each third pod create is lost",
     manners: on({ verbs: ["create"], resource: "pods" }, { every: 3 }, { kind: "loseAnswer" }),
     play: (stage) => comesUp(stage, 6),
+    facts: [...comesUpWith(6), ...CREATE_FAILED],
   },
   {
     id: "half-answers",
     name: "a Deployment of 6 comes up while the answer of each third pod create breaks off",
     manners: on({ verbs: ["create"], resource: "pods" }, { every: 3 }, { kind: "cutAnswer" }),
     play: (stage) => comesUp(stage, 6),
+    facts: [...comesUpWith(6), ...CREATE_FAILED],
   },
   {
     id: "many",
-    name: `a ReplicaSet adopts ${MANY} pods at once, and deletes them at 400 ms each`,
+    name: `a ReplicaSet of none adopts ${MANY} pods at once, and deletes them at 400 ms each`,
     manners: on({ verbs: ["delete"], resource: "pods" }, "always", { kind: "admitSlowly", ms: 400 }),
     play: adoptsAndDeletesMany,
+    facts: [`${MANY} × update pods`, `${MANY} × delete pods`, "Event Normal SuccessfulDelete of ReplicaSet", "update replicasets/status"],
+    turn: "heavy",
   },
   {
     id: "new-fields",
     name: "a Deployment of 4 comes up and goes to 2 while all objects, in statuses too, have fields that nobody knows",
     manners: () => [{ name: "new fields", about: {}, often: "always", deed: { kind: "addFields" } }],
     play: comesUpAndShrinks,
-    alone: true,
+    turn: "alone",
+    facts: SHRINKS,
   },
   {
     id: "cut-watches",
@@ -118,16 +157,41 @@ export const CASES: readonly Case[] = [
         deed: { kind: "cutWatch" },
       })),
     play: comesUpAndShrinks,
-    alone: true,
+    turn: "alone",
+    facts: SHRINKS,
   },
   {
     id: "stalled-watches",
     name: "a Deployment of 4 comes up and goes to 2 while watches are silent for 2 s now and then",
     manners: () => [{ name: "watches stall", about: { verbs: ["watch"] }, often: { every: 8 }, deed: { kind: "stallWatch", ms: 2_000 } }],
     play: comesUpAndShrinks,
-    alone: true,
+    turn: "alone",
+    facts: SHRINKS,
   },
 ];
+
+/**
+ * Plays all cases in their turns, as `play` does one.
+ *
+ * @returns what each came to; nobody needs to look at all of them
+ */
+export function playInTurns<T>(play: (given: Case) => Promise<T>): ReadonlyMap<string, Promise<T>> {
+  const played = new Map<string, Promise<T>>();
+  const start = (given: Case, after: Promise<unknown>): Promise<T> => {
+    const one = after.then(() => play(given));
+    one.catch(() => undefined); // whoever looks at it hears of it
+    played.set(given.id, one);
+    return one;
+  };
+  const inTurn = (turn: Case["turn"]): readonly Case[] => CASES.filter((given) => given.turn === turn);
+  const now = Promise.resolve();
+  const long = inTurn("long").map((given) => start(given, now));
+  const together = Promise.allSettled(inTurn(undefined).map((given) => start(given, now)));
+  const heavy = inTurn("heavy").map((given) => start(given, together));
+  let last: Promise<unknown> = Promise.allSettled([together, ...long, ...heavy]);
+  for (const given of inTurn("alone")) last = start(given, last).catch(() => undefined);
+  return played;
+}
 
 function denied(code: DenialCode): Case {
   return {
@@ -135,6 +199,7 @@ function denied(code: DenialCode): Case {
     name: `a Deployment of 3 comes up after a webhook has denied six pods with ${code}`,
     manners: on({ verbs: ["create"], resource: "pods" }, { first: 6 }, { kind: "refuse", with: deniedByWebhook(code) }),
     play: (stage) => comesUp(stage, 3),
+    facts: [...comesUpWith(3), ...CREATE_FAILED, `6 × create pods told ${code}`],
     countsStruck: true,
   };
 }
@@ -170,9 +235,10 @@ async function adoptsAndDeletesMany(stage: Stage): Promise<void> {
     for (let name = names.pop(); name !== undefined; name = names.pop()) await create(stage, "pods", barePod(name));
   };
   await Promise.all(Array.from({ length: PARALLEL }, make));
-  await create(stage, "replicasets", replicaSet("web", MANY, UNSCHEDULED));
-  await eventually("all pods are adopted", async () => (await read(stage, "replicasets")).status?.replicas === MANY, COMPLETE_MS_MAX);
-  await patch(stage, "replicasets", { spec: { replicas: 0 } });
+  await new Promise((resolve) => setTimeout(resolve, HEARD_MS));
+  await create(stage, "replicasets", replicaSet("web", 0, UNSCHEDULED));
+  const path = `/api/v1/namespaces/${stage.namespace}/pods`;
+  await eventually("all pods are gone", async () => (await stage.client.list(path)).items.length === 0, COMPLETE_MS_MAX);
   await complete(stage, "replicasets", 0);
 }
 

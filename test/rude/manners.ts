@@ -4,7 +4,7 @@
  *
  * M1 the same requests in the same order meet the same deeds: manners go by count, or by a seed.
  * M2 every manner counts all requests that it is about, also those that an earlier manner in the list strikes.
- * M3 one deed a request: the first manner of the list that strikes.
+ * M3 one deed a request: the first manner of the list that strikes. New fields come on top of it.
  */
 import type { Random } from "../../shared/ports/random.ts";
 import type { Refusal } from "./refusals.ts";
@@ -72,10 +72,15 @@ export interface Asked {
 export interface Etiquette {
   /** Adds manners behind those there are. @returns how to end them */
   add(...manners: readonly Manner[]): () => void;
-  /** What a request meets, if anything. */
-  meets(asked: Asked): Manner | undefined;
+  meets(asked: Asked): Met;
   /** What the next piece of a watch's stream meets. */
-  meetsPiece(asked: Asked): Manner | undefined;
+  meetsPiece(asked: Asked): Met;
+}
+
+export interface Met {
+  /** Never one that adds fields. */
+  readonly manner?: Manner;
+  readonly addsFields: boolean;
 }
 
 export function createEtiquette(manners: readonly Manner[] = []): Etiquette {
@@ -85,21 +90,22 @@ export function createEtiquette(manners: readonly Manner[] = []): Etiquette {
     all = [...all, ...added];
     return () => (all = all.filter((one) => !added.includes(one)));
   };
-  const meet = (asked: Asked, strikable: (deed: Deed) => boolean): Manner | undefined => {
+  const meet = (asked: Asked, ofPieces: boolean): Met => {
     const struck = all
-      .filter(({ manner }) => strikable(manner.deed) && isAbout(manner.about, asked))
-      .filter((one) => strikes(one.manner.often, ++one.count));
-    return struck[0]?.manner;
+      .filter(({ manner }) => strikesPieces(manner.deed) === ofPieces || manner.deed.kind === "addFields")
+      .filter(({ manner }) => isAbout(manner.about, asked))
+      .filter((one) => strikes(one.manner.often, ++one.count))
+      .map(({ manner }) => manner);
+    const manner = struck.find(({ deed }) => deed.kind !== "addFields");
+    return { addsFields: struck.some(({ deed }) => deed.kind === "addFields"), ...(manner && { manner }) };
   };
   add(...manners);
-  return {
-    add,
-    meets: (asked) => meet(asked, (deed) => !PIECES_ONLY.includes(deed.kind) && !(asked.verb === "watch" && deed.kind === "addFields")),
-    meetsPiece: (asked) => meet(asked, ({ kind }) => PIECES_ONLY.includes(kind) || kind === "addFields"),
-  };
+  return { add, meets: (asked) => meet(asked, false), meetsPiece: (asked) => meet(asked, true) };
 }
 
-const PIECES_ONLY: readonly Deed["kind"][] = ["cutWatch", "stallWatch"];
+function strikesPieces({ kind }: Deed): boolean {
+  return kind === "cutWatch" || kind === "stallWatch";
+}
 
 function isAbout({ verbs, resource, namespace, client }: About, asked: Asked): boolean {
   return (

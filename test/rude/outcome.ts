@@ -1,7 +1,7 @@
 /** What a controller did in a namespace, in facts that two runs of the same case share whatever the moment was. */
 import type { KubeHttp } from "../../shared/local/nodes/kube-http.ts";
 import type { History } from "../support/history.ts";
-import type { Case, Difference } from "./cases.ts";
+import type { Case } from "./cases.ts";
 import { WRITES } from "./manners.ts";
 import type { Exchange } from "./server.ts";
 
@@ -36,10 +36,13 @@ export async function outcomeOf(
   ].toSorted();
 }
 
-/** What stands in one outcome only. */
-export function differenceOf(ours: Outcome, theirs: Outcome): Omit<Difference, "why"> {
-  const [onlyOurs, onlyTheirs] = [ours.filter((fact) => !theirs.includes(fact)), theirs.filter((fact) => !ours.includes(fact))];
-  return { ...(onlyOurs.length > 0 && { ours: onlyOurs }), ...(onlyTheirs.length > 0 && { theirs: onlyTheirs }) };
+/** What the case says of us: upstream's facts, and how we differ. */
+export function expectedOfUs({ facts, differs }: Case): Outcome {
+  return [...facts.filter((fact) => differs?.less?.includes(fact) !== true), ...(differs?.more ?? [])].toSorted();
+}
+
+export function expectedOfUpstream({ facts }: Case): Outcome {
+  return facts.toSorted();
 }
 
 /** Pods, and what is made or deleted, are counted. */

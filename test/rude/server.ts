@@ -101,7 +101,7 @@ export async function startRudeServer(options: RudeOptions): Promise<RudeServer>
   async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const body = await readBody(request);
     const asked = askedOf(request.method ?? "GET", request.url ?? "/", request.headers["user-agent"]);
-    const manner = etiquette.meets(asked);
+    const { manner, addsFields } = etiquette.meets(asked);
     const exchange: { -readonly [K in keyof Exchange]: Exchange[K] } = { asked, atMs: Date.now(), ...(manner && { manner: manner.name }) };
     if (exchanges.length < EXCHANGES_MAX) exchanges.push(exchange);
     const gone = new AbortController();
@@ -153,7 +153,7 @@ export async function startRudeServer(options: RudeOptions): Promise<RudeServer>
     const isJson = answer.headers["content-type"]?.includes("json") === true;
     if (asked.verb === "watch" && answer.statusCode === 200) {
       await passPieces(asked, answer, response, isJson);
-    } else if (deed?.kind === "addFields" && isJson) {
+    } else if (addsFields && isJson) {
       const text = Buffer.from(withNewFields((await readAll(answer)).toString("utf8")));
       response.writeHead(answer.statusCode ?? 0, { ...passable(answer.headers), "content-length": text.length }).end(text);
     } else {
@@ -166,14 +166,15 @@ export async function startRudeServer(options: RudeOptions): Promise<RudeServer>
   async function passPieces(asked: Asked, answer: IncomingMessage, response: ServerResponse, isJson: boolean): Promise<void> {
     response.writeHead(200, passable(answer.headers)).flushHeaders();
     for await (const piece of isJson ? wholeLines(answer) : (answer as AsyncIterable<Buffer>)) {
-      const deed = etiquette.meetsPiece(asked)?.deed;
+      const { manner, addsFields } = etiquette.meetsPiece(asked);
+      const deed = manner?.deed;
       if (deed?.kind === "cutWatch") {
         response.write(piece.subarray(0, piece.length / 2), () => response.destroy());
         return;
       }
       if (deed?.kind === "stallWatch") await sleep(Math.min(deed.ms, DEED_MS_MAX));
       if (response.destroyed) return;
-      const sent = deed?.kind === "addFields" && isJson ? withNewFieldsInLines(piece) : piece;
+      const sent = addsFields && isJson ? withNewFieldsInLines(piece) : piece;
       if (!response.write(sent)) await drained(response);
     }
     response.end();

@@ -1,0 +1,49 @@
+/**
+ * The cases of test/rude/cases.ts with our controllers on memory adapters, behind a rude API server over HTTP. What it would catch,
+ * test/e2e/rude.test.ts says; here without the real API server and without upstream beside it, so it is the quicker one to run.
+ */
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+
+import { CASES, playInTurns } from "../rude/cases.ts";
+import type { Case } from "../rude/cases.ts";
+import { startMemorySystem } from "../rude/memory-system.ts";
+import type { MemorySystem } from "../rude/memory-system.ts";
+import { expectedOfUs, outcomeOf } from "../rude/outcome.ts";
+import type { Outcome } from "../rude/outcome.ts";
+import { recordHistory } from "../support/history.ts";
+
+/** Nobody is told of a write that would still come. */
+const STILL_MS = 500;
+
+describe("on memory adapters, behind a rude API server", () => {
+  let system: MemorySystem;
+  let played: ReturnType<typeof playInTurns<Outcome>>;
+  beforeAll(async () => {
+    system = await startMemorySystem();
+    played = playInTurns(play);
+  });
+  afterAll(async () => {
+    await system?.close();
+  });
+
+  for (const given of CASES)
+    it(given.name, async () => {
+      expect(await played.get(given.id)).toEqual(expectedOfUs(given));
+    });
+
+  async function play(given: Case): Promise<Outcome> {
+    const { road, client } = system;
+    const namespace = given.id;
+    await client.request("POST", "/api/v1/namespaces", { apiVersion: "v1", kind: "Namespace", metadata: { name: namespace } });
+    const history = await recordHistory(client, namespace);
+    const polite = road.behave(...given.manners(namespace));
+    try {
+      await given.play({ namespace, client });
+      await new Promise((resolve) => setTimeout(resolve, STILL_MS));
+      return await outcomeOf(given, namespace, { client, exchanges: road.exchanges(), history });
+    } finally {
+      polite();
+      await history.stop();
+    }
+  }
+});

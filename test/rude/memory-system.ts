@@ -1,0 +1,101 @@
+/**
+ * The whole system in one process behind a rude API server, in real time: the API server in memory over HTTP, scripted nodes, the
+ * watcher, memory queues and Store, the deployed handlers.
+ */
+import { functionHandlers } from "../../cli/functions.ts";
+import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
+import { createMemoryDeltaQueue } from "../../shared/adapters/memory/delta-queue.ts";
+import { createMemoryDoorbells } from "../../shared/adapters/memory/doorbells.ts";
+import { createSeededRandom } from "../../shared/adapters/memory/random.ts";
+import { createMemoryStore } from "../../shared/adapters/memory/store.ts";
+import { createSystemClock } from "../../shared/adapters/system/clock.ts";
+import { createDigester } from "../../shared/api/digest.ts";
+import { CONTROLLERS } from "../../shared/api/resources.ts";
+import { cacheIdentity } from "../../shared/cache/identity.ts";
+import { acquireLease } from "../../shared/cache/lease.ts";
+import { runWatcher } from "../../shared/cache/watcher.ts";
+import { createWriteGateway } from "../../shared/controller/write-gateway.ts";
+import type { FunctionWiring } from "../../shared/lambda/wiring.ts";
+import { createApiServer } from "../../shared/local/api-server/api-server.ts";
+import { serveHttp } from "../../shared/local/api-server/http.ts";
+import { startFunctionHost } from "../../shared/local/function-host.ts";
+import { createInProcessClient } from "../../shared/local/nodes/in-process-client.ts";
+import type { KubeHttp } from "../../shared/local/nodes/kube-http.ts";
+import { runScriptedNodes } from "../../shared/local/nodes/scripted-nodes.ts";
+import { silentLog } from "../support/silent-log.ts";
+import { startRudeServer } from "./server.ts";
+import type { RudeServer } from "./server.ts";
+
+export interface MemorySystem {
+  readonly road: RudeServer;
+  /** Straight to the good API server. */
+  readonly client: KubeHttp;
+  close(): Promise<void>;
+}
+
+const CLUSTER = "c1";
+const NODES = 2;
+const HOLES = { limitMs: 2_000, relistMs: 60_000 };
+const READY_POLL_MS = 20;
+
+/** Resolves once keys of every controller are handed out. */
+export async function startMemorySystem(): Promise<MemorySystem> {
+  const [clock, random, log] = [createSystemClock(), createSeededRandom(1), silentLog];
+  const server = createApiServer({ clock, random });
+  const http = await serveHttp(server);
+  const road = await startRudeServer({ url: http.url });
+  const client = createInProcessClient(server, { userAgent: "person" });
+  const digester = createDigester("rude");
+  const identity = cacheIdentity(digester);
+  const store = createMemoryStore({ deployment: "rude", cluster: CLUSTER, identity, holeLimitMs: HOLES.limitMs, clock });
+  const queue = createMemoryDeltaQueue({ clock, random });
+  const doorbells = createMemoryDoorbells({ clock, random, cluster: CLUSTER });
+  const kube = (component: string): ReturnType<typeof createKubeHttp> => createKubeHttp({ server: road.url, component });
+
+  const ends = new AbortController();
+  const nodes = runScriptedNodes(
+    createInProcessClient(server, { userAgent: "nodes" }),
+    { count: NODES, clock, random, bindPods: true },
+    ends.signal,
+  );
+  const api = kube("watcher");
+  const lease = { namespace: "kube-system", name: "deltaloop-watcher-rude", identity: "rude" };
+  const lead = (signal: AbortSignal): ReturnType<typeof acquireLease> =>
+    acquireLease({ reader: api, writer: api, clock, random, log }, lease, signal);
+  const watching = runWatcher(
+    { kube: api, store, queue, doorbells, clock, random, digester, log, lead },
+    { cluster: CLUSTER, clusterUid: "cluster-uid", identity, holeRelistMs: HOLES.relistMs },
+    ends.signal,
+  );
+  const wiring = (name: string): FunctionWiring => {
+    const own = kube(name.replace("sync-", ""));
+    const gateway = (controller: (typeof CONTROLLERS)[number]): ReturnType<typeof createWriteGateway> =>
+      createWriteGateway(own, controller, "act");
+    const cluster = { store, doorbells, reader: own, gateway };
+    return { clock, random, log, digester, clusters: [CLUSTER], cluster: (cid) => (cid === CLUSTER ? cluster : undefined) };
+  };
+  const host = startFunctionHost({
+    sources: { deltas: queue, doorbells: doorbells.sources },
+    handlers: functionHandlers(wiring),
+    clock,
+    log,
+  });
+  for (;;) {
+    const gates = await Promise.all(CONTROLLERS.map((controller) => store.gate(controller)));
+    if (gates.every(({ open }) => open)) break;
+    await clock.after(READY_POLL_MS);
+  }
+
+  return {
+    road,
+    client,
+    async close() {
+      await host.stop();
+      ends.abort(new Error("the test is over"));
+      await Promise.allSettled([watching, nodes]);
+      await road.close();
+      await http.close();
+      server.close();
+    },
+  };
+}
