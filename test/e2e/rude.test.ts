@@ -23,6 +23,8 @@ import { recordHistory } from "../support/history.ts";
 
 type Side = "theirs" | "ours";
 
+/** Its four processes, and a second for each answer of 429 that comes after another. */
+const READY_MS_MAX = 90_000;
 /** Nobody is told of a write that would still come. */
 const STILL_MS = 1_500;
 
@@ -73,7 +75,7 @@ await whereRealPartsAre("a rude API server in front of a real one", () => {
         deed: { kind: "refuse", with: tooManyRequests(1) },
       });
       const started = deltaloop(["dev", "--act", "--kubeconfig", kubeconfig, "--lease-namespace", OWN_NAMESPACE]);
-      await started.line("ready:");
+      await started.line("ready:", READY_MS_MAX);
       polite();
       measured(`dev is ready after ${seconds(from)}`);
       return started;

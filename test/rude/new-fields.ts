@@ -22,7 +22,8 @@ export function withNewFieldsInLines(lines: Buffer): Buffer {
   return Buffer.from(texts.map((line) => `${eventWithNewFields(line)}\n`).join(""));
 }
 
-function eventWithNewFields(line: string): string {
+/** One line of a watch, without its newline. */
+export function eventWithNewFields(line: string): string {
   try {
     const event = JSON.parse(line) as Json; // as above
     if (isFields(event)) return JSON.stringify({ ...event, object: added(event["object"] ?? null) });

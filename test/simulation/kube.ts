@@ -1,6 +1,7 @@
 /**
  * The API server's ports in process, with faults. Reader and writer are the product's own over another client: requests are
- * lost before they are executed, executed with the answer lost, executed late, refused or slow, exactly as on a network.
+ * lost before they are executed, executed with the answer lost, executed late, refused or slow, exactly as on a network. Deeds and
+ * refusals are those of the rude API server (test/rude), done in virtual time.
  */
 import type { Call, KubeClient } from "../../shared/adapters/kube-http/client.ts";
 import { asPage, createReader } from "../../shared/adapters/kube-http/reader.ts";
@@ -13,6 +14,10 @@ import { KubeApiError, UnansweredError } from "../../shared/ports/errors.ts";
 import type { KubeReader, KubeWatch, KubeWriter } from "../../shared/ports/kube.ts";
 import type { Random } from "../../shared/ports/random.ts";
 import { OP_DEADLINE_MS, REQUEST_TIMEOUT_MS } from "../../shared/ports/times.ts";
+import type { Deed } from "../rude/manners.ts";
+import { eventWithNewFields, withNewFields } from "../rude/new-fields.ts";
+import { deniedByWebhook, INTERNAL_ERROR, tooManyRequests, unavailable } from "../rude/refusals.ts";
+import type { Refusal } from "../rude/refusals.ts";
 
 export interface KubeOptions {
   readonly server: ApiServer;
@@ -37,6 +42,37 @@ export interface KubeObserver {
 /** The Store counts on it that nothing lands later. */
 const LAND_WITHIN_MS = OP_DEADLINE_MS - 500;
 const INACTIVITY_MS = 100_000;
+
+/** What happens to a call when something happens to it, in the words of the rude API server; two are of a simulation only. */
+const DEEDS: readonly (
+  | Extract<Deed, { kind: "loseRequest" | "loseAnswer" | "cutAnswer" | "refuse" | "refuseAfter" | "admitSlowly" | "addFields" }>
+  /** Executed after its sender has given up. */
+  | { readonly kind: "landLate" }
+  /** With a code that is drawn, and only what webhooks are asked about. */
+  | { readonly kind: "deny" }
+)[] = [
+  { kind: "loseRequest" },
+  { kind: "loseAnswer" },
+  { kind: "cutAnswer" },
+  { kind: "landLate" },
+  { kind: "refuse", with: tooManyRequests(1) },
+  { kind: "refuse", with: INTERNAL_ERROR },
+  { kind: "refuseAfter", with: unavailable() },
+  { kind: "deny" },
+  { kind: "addFields" },
+  { kind: "admitSlowly", ms: 3_000 },
+];
+const DENIALS = [400, 403, 409, 422] as const;
+
+/** People put webhooks in front of workloads, not of Leases and Events. */
+function isOfWebhooks(method: string, path: string): boolean {
+  return method !== "GET" && /\/(?:pods|replicasets|deployments|replicationcontrollers)(?:\/|$)/.test(path);
+}
+
+function errorOf({ code, retryAfterSeconds, body }: Refusal): KubeApiError {
+  const headers = retryAfterSeconds === undefined ? {} : { "retry-after": String(retryAfterSeconds) };
+  return statusError(code, headers, typeof body === "string" ? body : JSON.stringify(body));
+}
 
 export function createSimulatedKube(options: KubeOptions): KubeReader & KubeWriter & KubeWatch {
   const { server, clock, random, component, faults } = options;
@@ -70,35 +106,48 @@ export function createSimulatedKube(options: KubeOptions): KubeReader & KubeWrit
       };
       signal?.throwIfAborted();
       if (chance(faults().api)) {
-        const fault = ["before", "after", "late", "refused", "failed", "failedAfter", "slow"][below(7)];
-        switch (fault) {
-          case "before":
+        const deed = DEEDS[below(DEEDS.length)];
+        switch (deed?.kind) {
+          case "loseRequest":
             await clock.after(timeoutMs, signal);
             throw new UnansweredError("simulated: the request was lost");
-          case "after":
+          case "loseAnswer":
             await clock.after(5 + below(40));
             await run();
             await clock.after(timeoutMs, signal);
             throw new UnansweredError("simulated: the answer was lost");
-          case "late":
+          case "cutAnswer":
+            await clock.after(5 + below(40));
+            await run();
+            throw new UnansweredError("simulated: the answer broke off");
+          case "landLate":
             if (method !== "GET") {
               options.observer?.late();
               void clock.after(timeoutMs + below(LAND_WITHIN_MS - timeoutMs)).then(run);
             }
             await clock.after(timeoutMs, signal);
             throw new UnansweredError("simulated: the request takes too long");
-          case "refused":
+          case "refuse":
             await clock.after(5 + below(40), signal);
-            throw new KubeApiError({ code: 429, reason: "TooManyRequests", message: "simulated: too many requests", retryAfterSeconds: 1 });
-          case "failed":
-            await clock.after(5 + below(40), signal);
-            throw new KubeApiError({ code: 500, reason: "InternalError", message: "simulated: internal error" });
-          case "failedAfter":
+            throw errorOf(deed.with);
+          case "refuseAfter":
             await clock.after(5 + below(40));
             await run();
-            throw new KubeApiError({ code: 503, reason: "ServiceUnavailable", message: "simulated: etcd leader changed" });
+            throw errorOf(deed.with);
+          case "deny":
+            await clock.after(5 + below(40), signal);
+            if (isOfWebhooks(method, path)) throw errorOf(deniedByWebhook(DENIALS[below(DENIALS.length)] ?? 403));
+            break;
+          case "addFields":
+            await clock.after(2 + below(20), signal);
+            return JSON.parse(withNewFields(JSON.stringify(bodyOf(await run()) ?? {})));
+          case "admitSlowly":
+            await clock.after(below(deed.ms), signal);
+            break;
+          case undefined:
+            break;
           default:
-            await clock.after(below(3_000), signal);
+            deed satisfies never;
         }
       }
       await clock.after(2 + below(20), signal);
@@ -135,7 +184,7 @@ export function createSimulatedKube(options: KubeOptions): KubeReader & KubeWrit
         let lines = events.map((event) => JSON.stringify(event));
         await clock.after(1 + below(15), signal);
         if (chance(faults().watch)) {
-          const fault = ["close", "break", "garble", "expire", "refuse", "fail", "slow", "silent"][below(8)];
+          const fault = ["close", "break", "garble", "expire", "refuse", "fail", "slow", "silent", "newer"][below(9)];
           if (fault === "close") return void (yield lines);
           if (fault === "break") {
             lines = lines.slice(0, below(lines.length + 1));
@@ -143,6 +192,7 @@ export function createSimulatedKube(options: KubeOptions): KubeReader & KubeWrit
             throw new UnansweredError("simulated: connection reset");
           }
           if (fault === "garble") lines = lines.map((line, i) => (i === lines.length - 1 ? line.slice(0, -2 - below(20)) : line));
+          if (fault === "newer") lines = lines.map(eventWithNewFields);
           if (fault === "expire") lines = [errorLine(410, "Expired")];
           if (fault === "refuse") lines = [errorLine(429, "TooManyRequests")];
           if (fault === "fail") lines = [errorLine(500, "InternalError")];
