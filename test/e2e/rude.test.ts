@@ -45,7 +45,7 @@ await whereRealPartsAre("a rude API server in front of a real one", () => {
       try {
         const from = performance.now();
         // Looked at when all are over: its recorder sends Events one by one, so that of one case wait for those of another.
-        const played = playInTurns((given) => play(given, "theirs"));
+        const played = playInTurns(CASES, (given) => play(given, "theirs"));
         await Promise.allSettled(played.values());
         for (const [id, look] of played) theirs.set(id, await (await look)());
         measured(`upstream: ${CASES.length} cases in ${seconds(from)}`);
@@ -113,7 +113,7 @@ await whereRealPartsAre("a rude API server in front of a real one", () => {
     describe("we do what upstream does, or what the case names as a difference", () => {
       let ours: ReturnType<typeof playInTurns<() => Promise<Outcome>>>;
       beforeAll(() => {
-        ours = playInTurns((given) => play(given, "ours"));
+        ours = playInTurns(CASES, (given) => play(given, "ours"));
       });
 
       for (const given of CASES)

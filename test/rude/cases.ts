@@ -171,11 +171,11 @@ export const CASES: readonly Case[] = [
 ];
 
 /**
- * Plays all cases in their turns, as `play` does one.
+ * Plays `cases` in their turns, as `play` does one.
  *
  * @returns what each came to; nobody needs to look at all of them
  */
-export function playInTurns<T>(play: (given: Case) => Promise<T>): ReadonlyMap<string, Promise<T>> {
+export function playInTurns<T>(cases: readonly Case[], play: (given: Case) => Promise<T>): ReadonlyMap<string, Promise<T>> {
   const played = new Map<string, Promise<T>>();
   const start = (given: Case, after: Promise<unknown>): Promise<T> => {
     const one = after.then(() => play(given));
@@ -183,7 +183,7 @@ export function playInTurns<T>(play: (given: Case) => Promise<T>): ReadonlyMap<s
     played.set(given.id, one);
     return one;
   };
-  const inTurn = (turn: Case["turn"]): readonly Case[] => CASES.filter((given) => given.turn === turn);
+  const inTurn = (turn: Case["turn"]): readonly Case[] => cases.filter((given) => given.turn === turn);
   const now = Promise.resolve();
   const long = inTurn("long").map((given) => start(given, now));
   const together = Promise.allSettled(inTurn(undefined).map((given) => start(given, now)));
