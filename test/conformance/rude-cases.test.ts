@@ -8,7 +8,7 @@ import { CASES, playInTurns } from "../rude/cases.ts";
 import type { Case } from "../rude/cases.ts";
 import { startMemorySystem } from "../rude/memory-system.ts";
 import type { MemorySystem } from "../rude/memory-system.ts";
-import { expectedOfUs, outcomeOf } from "../rude/outcome.ts";
+import { expectedOutcome, outcomeOf } from "../rude/outcome.ts";
 import type { Outcome } from "../rude/outcome.ts";
 import { recordHistory } from "../support/history.ts";
 
@@ -32,7 +32,7 @@ describe("on memory adapters, behind a rude API server", () => {
 
   for (const given of QUICK)
     it(given.name, { timeout: CASE_MS_MAX }, async () => {
-      expect(await played.get(given.id)).toEqual(expectedOfUs(given));
+      expect(await played.get(given.id)).toEqual(expectedOutcome(given));
     });
 
   async function play(given: Case): Promise<Outcome> {

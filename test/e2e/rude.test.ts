@@ -12,7 +12,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { CASES, playInTurns } from "../rude/cases.ts";
 import type { Case } from "../rude/cases.ts";
 import { WRITES } from "../rude/manners.ts";
-import { expectedOfUpstream, expectedOfUs, outcomeOf } from "../rude/outcome.ts";
+import { expectedOutcome, outcomeOf } from "../rude/outcome.ts";
 import type { Outcome } from "../rude/outcome.ts";
 import { tooManyRequests } from "../rude/refusals.ts";
 import { startRudeServer } from "../rude/server.ts";
@@ -107,10 +107,10 @@ await whereRealPartsAre("a rude API server in front of a real one", () => {
     });
 
     describe("upstream does what the case says", () => {
-      for (const given of CASES) it(given.name, () => expect(theirs.get(given.id)).toEqual(expectedOfUpstream(given)));
+      for (const given of CASES) it(given.name, () => expect(theirs.get(given.id)).toEqual(expectedOutcome(given)));
     });
 
-    describe("we do what upstream does, or what the case names as a difference", () => {
+    describe("we do the same", () => {
       let ours: ReturnType<typeof playInTurns<() => Promise<Outcome>>>;
       beforeAll(() => {
         ours = playInTurns(CASES, (given) => play(given, "ours"));
@@ -119,7 +119,7 @@ await whereRealPartsAre("a rude API server in front of a real one", () => {
       for (const given of CASES)
         it(given.name, async () => {
           const look = await ours.get(given.id);
-          expect(await look?.()).toEqual(expectedOfUs(given));
+          expect(await look?.()).toEqual(expectedOutcome(given));
         });
     });
   });

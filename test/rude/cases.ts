@@ -23,10 +23,8 @@ export interface Case {
   readonly manners: (namespace: string) => readonly Manner[];
   /** What people do; resolves when all they asked for is there. */
   readonly play: (stage: Stage) => Promise<void>;
-  /** What upstream makes of it, in the facts of outcome.ts. */
+  /** What upstream makes of it, and so do we, in the facts of outcome.ts. */
   readonly facts: readonly string[];
-  /** What we make of it, where that is known to differ. */
-  readonly differs?: { readonly why: string; readonly more?: readonly string[]; readonly less?: readonly string[] };
   /**
    * Default `"together"`. `"long"` begins with these, and nobody waits for it. `"heavy"` comes after them. `"alone"` comes last, one
    * by one: its manners are about watches, and these are about all namespaces.
