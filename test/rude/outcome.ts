@@ -15,7 +15,7 @@ import type { Exchange } from "./server.ts";
  *     in the end Deployment Available=True MinimumReplicasAvailable
  *     at times ReplicaSet ReplicaFailure=True FailedCreate
  *
- * Two differences from upstream are wanted and left out. PUT and PATCH are both `update`: upstream puts whole objects where we patch
+ * Two differences from upstream are known and left out. PUT and PATCH are both `update`: upstream puts whole objects where we patch
  * (design.md, table of writes). And we write statuses oftener: while 520 pods went one by one 116 times, upstream 3 times.
  */
 export type Outcome = readonly string[];
