@@ -66,15 +66,19 @@ export async function bundleFunction(root: string, name: string, out: string, pr
   };
 }
 
-/** The command, with its packages left in node_modules: npm installs those beside it. Node strips no types there, hence the build. */
-export async function bundleCli(root: string, outfile: string): Promise<void> {
+/**
+ * `<outdir>/deltaloop.js` and what it loads, with their packages left in node_modules: npm installs those beside them. Node strips
+ * no types there, hence the build; more than one file, because the first must be read by a Node that cannot use the others.
+ */
+export async function bundleCli(root: string, outdir: string): Promise<void> {
   await build({
     ...COMMON,
     absWorkingDir: root,
-    entryPoints: ["cli/main.ts"],
-    outfile,
+    // Its own first line is a shebang, which esbuild keeps first.
+    entryPoints: ["cli/deltaloop.js"],
+    outdir,
+    splitting: true,
     packages: "external",
-    // The entry's own first line is a shebang, which esbuild keeps first.
     minify: false,
   });
 }

@@ -1,0 +1,25 @@
+/**
+ * `node infra/node/run.js FILE …`: what every npm script that runs a source of ours goes through. npm puts node_modules/.bin
+ * first in the path, where the platform's own package (package.json beside this file) has linked Node 24, so that this and
+ * whatever it starts runs on that one, whichever Node runs npm. Where npm brought none, the user's own runs it, and is told so,
+ * or is turned away in one line.
+ */
+import { resolve } from "node:path";
+import { pathToFileURL } from "node:url";
+
+import { tooOld } from "./node-version.js";
+
+const TESTED_MAJOR = "24.";
+const { node } = process.versions;
+const problem = tooOld(node);
+if (problem !== undefined) {
+  process.stderr.write(
+    `deltaloop: ${problem}: npm brought no Node 24 for ${process.platform}-${process.arch}; try npm ci again, or install Node 24\n`,
+  );
+  process.exit(2);
+}
+if (!node.startsWith(TESTED_MAJOR))
+  process.stderr.write(`deltaloop: runs on your own Node ${node}, npm brought no Node 24 for ${process.platform}-${process.arch}\n`);
+
+process.argv.splice(1, 2, resolve(process.argv[2]));
+await import(pathToFileURL(process.argv[1]).href);

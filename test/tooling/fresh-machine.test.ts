@@ -1,0 +1,101 @@
+/**
+ * What a fresh machine needs so that `npm ci && npm run demo` is all: facts of package.json and the lockfile, and what a Node
+ * that is too old is told. `npm run matrix` tries the same with real Nodes and npms.
+ *
+ * Catches: an install script that somebody must approve, a Node that stands in no lockfile, a platform package that npm would
+ * install where it cannot run, an npm script past the launcher, a stack trace where one line would do.
+ */
+import { spawnSync } from "node:child_process";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+
+import { describe, expect, it } from "vitest";
+
+interface Locked {
+  readonly version?: string;
+  readonly resolved?: string;
+  readonly integrity?: string;
+  readonly link?: true;
+  readonly optional?: true;
+  readonly hasInstallScript?: true;
+  readonly os?: string | readonly string[];
+  readonly cpu?: string | readonly string[];
+  readonly bin?: Readonly<Record<string, string>>;
+}
+interface Manifest {
+  readonly engines: { readonly node: string };
+  readonly scripts: Readonly<Record<string, string>>;
+  readonly dependencies: Readonly<Record<string, string>>;
+  readonly devDependencies: Readonly<Record<string, string>>;
+  readonly optionalDependencies: Readonly<Record<string, string>>;
+  readonly allowScripts?: Readonly<Record<string, boolean>>;
+}
+
+const ROOT = join(import.meta.dirname, "..", "..");
+const read = async (path: string): Promise<string> => await readFile(join(ROOT, path), "utf8");
+const manifest = JSON.parse(await read("package.json")) as Manifest; // our own file
+const { packages } = JSON.parse(await read("package-lock.json")) as { readonly packages: Readonly<Record<string, Locked>> }; // npm's
+
+describe("the lockfile", () => {
+  it("holds one Node 24 for each platform, installed on that platform alone and linked as node", async () => {
+    const { optionalDependencies } = JSON.parse(await read("infra/node/package.json")) as Manifest; // our own file
+    const platforms = Object.entries(optionalDependencies).map(([name, version]) => {
+      const locked = packages[`node_modules/${name}`];
+      expect(locked, name).toMatchObject({ version, optional: true, bin: { node: "bin/node" } });
+      expect(locked?.integrity, name).toMatch(/^sha512-/);
+      expect(version, name).toMatch(/^24\.\d+\.\d+$/);
+      return `${[locked?.os].flat().join()}-${[locked?.cpu].flat().join()}`;
+    });
+    expect(platforms.toSorted()).toEqual(["darwin-arm64", "darwin-x64", "linux-arm64", "linux-x64"]);
+  });
+
+  it("leaves Node out of what the package's users install", () => {
+    for (const set of [manifest.dependencies, manifest.devDependencies, manifest.optionalDependencies ?? {}])
+      expect(Object.keys(set).filter((name) => /^node(-|$)/.test(name))).toEqual([]);
+  });
+
+  it("names no registry: what is resolved is a folder of this checkout", () => {
+    for (const [path, { resolved, link }] of Object.entries(packages)) if (resolved !== undefined) expect(link, path).toBe(true);
+  });
+});
+
+it("every install script is refused by name, so that npm runs none and asks nothing", () => {
+  const withScripts = Object.entries(packages).filter(([, { hasInstallScript }]) => hasInstallScript);
+  const names = withScripts.map(([path]) => path.slice(path.lastIndexOf("node_modules/") + "node_modules/".length));
+  expect(Object.entries(manifest.allowScripts ?? {}).toSorted()).toEqual([...new Set(names)].toSorted().map((name) => [name, false]));
+});
+
+it("every npm script that runs a source of ours goes through the launcher", () => {
+  const direct = Object.entries(manifest.scripts).filter(
+    ([, script]) => /\.ts\b/.test(script) && !/\bnode infra\/node\/run\.js \S+\.ts\b/.test(script),
+  );
+  expect(direct).toEqual([]);
+});
+
+describe("a Node that is too old", () => {
+  const pretend = (version: string): string =>
+    `data:text/javascript,${encodeURIComponent(`Object.defineProperty(process, "versions", { value: { ...process.versions, node: "${version}" } })`)}`;
+  const run = (version: string, ...parameters: readonly string[]) =>
+    spawnSync(process.execPath, ["--import", pretend(version), ...parameters], { cwd: ROOT, encoding: "utf8" });
+
+  it.each([
+    { what: "a script of the checkout", parameters: ["infra/node/run.js", "cli/main.ts", "--help"] },
+    { what: "the packaged command", parameters: ["cli/deltaloop.js", "--help"] },
+  ])("is told so by $what in one line, with code 2", ({ parameters }) => {
+    for (const version of ["18.20.8", "20.20.2", "22.18.0"]) {
+      const { status, stdout, stderr } = run(version, ...parameters);
+      expect(stderr).toMatch(new RegExp(`^deltaloop: needs Node 22\\.19 or newer, and this is ${version.replaceAll(".", "\\.")}.*\n$`));
+      expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
+    }
+  });
+
+  it.each(["22.19.0", "24.21.0", "26.10.0"])("%s is new enough, and whoever has another than the tests learns it", (version) => {
+    const { status, stdout, stderr } = run(version, "infra/node/run.js", "cli/main.ts", "replay", "--help");
+    expect({ status, stdout }).toMatchObject({ status: 0, stdout: expect.stringMatching(/^Usage: deltaloop replay/) as string });
+    expect(stderr === "").toBe(version.startsWith("24."));
+  });
+
+  it("is the one that package.json names", () => {
+    expect(manifest.engines.node).toBe(">=22.19");
+  });
+});
