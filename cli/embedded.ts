@@ -71,8 +71,9 @@ const HOLES = { limitMs: 2000, relistMs: 60_000 };
 export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded> {
   const { log } = options;
   const [clock, random] = [createSystemClock(), createSystemRandom()];
+  const sqs = await startFauxqs(); // first, while nothing else runs: the package comes without it
   const server = createApiServer({ clock, random });
-  const [http, sqs, redis] = await Promise.all([serveHttp(server), startFauxqs(), startLocalRedis()]);
+  const [http, redis] = await Promise.all([serveHttp(server), startLocalRedis()]);
   const kube = (component: string) => createKubeHttp({ server: http.url, component });
   const { cid, uid: clusterUid } = await readClusterIdentity(kube("watcher"));
   const client = sqsClient({ endpoint: sqs.endpoint });
