@@ -12,7 +12,7 @@
  *   replaced: the first signs, all are accepted (docs/security.md) |
  * | DELTALOOP_REDIS_URL | `redis://…` or `rediss://…` |
  * | DELTALOOP_REDIS_CLUSTER | `true` when that is one node of a Redis cluster (default `false`) |
- * | DELTALOOP_KUBE_SERVER | `https://host:port` of the API server |
+ * | DELTALOOP_KUBE_SERVER | `https://host:port` of the API server; `http://` without a token, or on loopback |
  * | DELTALOOP_KUBE_CA, …_CA_FILE | its authority, PEM or base64 of PEM, or a file that holds it |
  * | DELTALOOP_KUBE_TOKEN, …_TOKEN_FILE | bearer token, or a file that is read again when it changes |
  * | DELTALOOP_DELTAS_URL | queue URL of Q1 |
@@ -22,6 +22,7 @@
  */
 import * as v from "valibot";
 
+import { showsToken } from "../adapters/kube-http/config.ts";
 import type { Controller } from "../api/resources.ts";
 
 /** The environment is not what this program needs. The message holds one line per mistake; whoever deployed it acts. */
@@ -146,12 +147,17 @@ function contradictions(variables: Variables): readonly string[] {
     ["DELTALOOP_KUBE_CA", "DELTALOOP_KUBE_CA_FILE"],
     ["DELTALOOP_KUBE_TOKEN", "DELTALOOP_KUBE_TOKEN_FILE"],
   ] as const;
-  const sameSecret = variables["DELTALOOP_MAC_KEY"]?.split(",").includes(variables["DELTALOOP_DIGEST_KEY"] ?? "") === true;
-  const apart = sameSecret ? ["DELTALOOP_MAC_KEY: is the digest key: who compares digests must not be able to forge rows"] : [];
   const twice = pairs.flatMap(([one, other]) =>
     variables[one] !== undefined && variables[other] !== undefined ? [`${other}: stands beside ${one}, which says the same`] : [],
   );
-  return [...apart, ...twice];
+  const hasToken = (variables["DELTALOOP_KUBE_TOKEN"] ?? variables["DELTALOOP_KUBE_TOKEN_FILE"]) !== undefined;
+  const inClear = hasToken && showsToken(variables["DELTALOOP_KUBE_SERVER"] ?? "");
+  const sameSecret = variables["DELTALOOP_MAC_KEY"]?.split(",").includes(variables["DELTALOOP_DIGEST_KEY"] ?? "") === true;
+  return [
+    ...twice,
+    ...(inClear ? ["DELTALOOP_KUBE_SERVER: must be https:// when a token goes to another machine"] : []),
+    ...(sameSecret ? ["DELTALOOP_MAC_KEY: is the digest key: who compares digests must not be able to forge rows"] : []),
+  ];
 }
 
 function given<K extends string>(key: K, value: string | undefined): { readonly [P in K]?: string } {

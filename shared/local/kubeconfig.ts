@@ -3,6 +3,7 @@ import type { RequestOptions } from "node:https";
 
 import { KubeConfig } from "@kubernetes/client-node";
 
+import { showsToken, TokenInClearError } from "../adapters/kube-http/config.ts";
 import type { KubeHttpConfig } from "../adapters/kube-http/config.ts";
 
 /** A token is asked for again after this long; exec plugins and token files are cached by client-node up to their own expiry. */
@@ -12,7 +13,7 @@ const TOKEN_MS_MAX = 60_000;
  * How to reach the cluster that `context` (default: the current one) of a kubeconfig names. Exec plugins and token files are
  * followed, tokens refreshed. A client certificate from a plugin is read once.
  *
- * @throws {Error} naming what the file lacks: the context, its cluster, or its user
+ * @throws {Error} naming what the file lacks: the context, its cluster, or its user; {TokenInClearError}
  */
 export async function kubeHttpConfigFrom(
   kubeconfigPath: string,
@@ -34,6 +35,7 @@ export async function kubeHttpConfigFrom(
 
   const material = await authenticate(kubeConfig);
   const { ca, cert, key, rejectUnauthorized } = material;
+  if (bearer(material) !== undefined && showsToken(cluster.server)) throw new TokenInClearError(cluster.server);
   return {
     server: cluster.server,
     component: options.component,

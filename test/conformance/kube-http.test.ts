@@ -9,6 +9,7 @@ import type { AddressInfo } from "node:net";
 
 import { afterEach, expect, it } from "vitest";
 
+import { TokenInClearError } from "../../shared/adapters/kube-http/config.ts";
 import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
 import { isGone, isTooManyRequests, isUnanswered, KubeApiError, NotSentError, UnansweredError } from "../../shared/ports/errors.ts";
 import { CALLS_AT_ONCE_MAX } from "../../shared/ports/kube.ts";
@@ -40,6 +41,32 @@ async function stub(
     ...timeouts,
   });
 }
+
+it.each([
+  { server: "https://k8s:6443", refused: false },
+  { server: "http://127.0.0.1:8080", refused: false },
+  { server: "http://127.1:8080", refused: false },
+  { server: "http://localhost:8080/k8s", refused: false },
+  { server: "http://[::1]:8080", refused: false },
+  { server: "http://k8s:8080", refused: true },
+  { server: "http://10.0.0.1", refused: true },
+  { server: "http://127.0.0.1.example.com", refused: true },
+  { server: "http://localhost.example.com", refused: true },
+  { server: "http://[::2]:8080", refused: true },
+  { server: "http://0.0.0.0:8080", refused: true },
+])("a token for $server is refused: $refused", ({ server, refused }) => {
+  const client = (token?: () => string) => () => createKubeHttp({ server, component: "replicaset", ...(token && { token }) });
+  expect(client()).not.toThrow();
+  if (refused) expect(client(() => "secret")).toThrow(TokenInClearError);
+  else expect(client(() => "secret")).not.toThrow();
+});
+
+it("a server whose token would be shown is named without the credentials in its URL", () => {
+  const server = "http://user:hunter2@k8s:8080/path";
+  expect(() => createKubeHttp({ server, component: "replicaset", token: () => "secret" })).toThrow(
+    "http://k8s:8080 is neither encrypted nor on this machine, so no token is sent to it: use https://",
+  );
+});
 
 const WATCH = { resourceVersion: "5", allowWatchBookmarks: true, timeoutSeconds: 300 };
 const POD = { metadata: { name: "p", uid: "u", resourceVersion: "7" } };

@@ -14,6 +14,7 @@ import { patienceUntil } from "../../ports/patience.ts";
 import type { Patience } from "../../ports/patience.ts";
 import { QUEUE_TIMEOUT_MS, REQUEST_TIMEOUT_MS, RETRY_WAIT_MS_MAX } from "../../ports/times.ts";
 import { VERSION } from "../../version.ts";
+import { showsToken, TokenInClearError } from "./config.ts";
 import type { KubeHttpConfig } from "./config.ts";
 import { retryAfterMs } from "./retry.ts";
 import type { Ending } from "./retry.ts";
@@ -51,7 +52,9 @@ export interface KubeClient {
   stream(call: Call & { readonly signal: AbortSignal; readonly timeoutMs: number }): Promise<IncomingMessage>;
 }
 
+/** @throws {TokenInClearError} when the configuration has a token and the server is plain HTTP on another machine */
 export function createClient(config: KubeHttpConfig): KubeClient {
+  if (config.token !== undefined && showsToken(config.server)) throw new TokenInClearError(config.server);
   const base = new URL(config.server);
   const secure = base.protocol === "https:";
   const prefix = base.pathname.replace(/\/$/, "");

@@ -1,6 +1,6 @@
 /** How to reach one API server as one component. Read from a kubeconfig by shared/local, from the environment by shared/lambda. */
 export interface KubeHttpConfig {
-  /** `https://host:port`, also with a path prefix; `http:` only for the in-memory API server and `kubectl proxy`. */
+  /** `https://host:port`, also with a path prefix; `http:` only for the in-memory API server and `kubectl proxy`, with a token only on loopback. */
   readonly server: string;
   /** PEM. Absent = the system's own authorities. */
   readonly ca?: string | Buffer;
@@ -23,4 +23,25 @@ export interface KubeHttpConfig {
   readonly waitMsMax?: number;
   /** Default 100 s without a byte; then a watch is aborted (L5). */
   readonly inactivityMs?: number;
+}
+
+/** A bearer token would leave this machine unencrypted. Whoever configured the server acts; nothing was sent. */
+export class TokenInClearError extends Error {
+  override readonly name = "TokenInClearError";
+
+  constructor(server: string) {
+    super(`${new URL(server).origin} is neither encrypted nor on this machine, so no token is sent to it: use https://`);
+  }
+}
+
+/** Whether whoever calls `server` with a token shows it to everybody on the way. */
+export function showsToken(server: string): boolean {
+  if (!URL.canParse(server)) return false; // what is no URL is called by nobody
+  const { protocol, hostname } = new URL(server);
+  return protocol !== "https:" && !isLoopback(hostname);
+}
+
+/** As `new URL` writes a host: IPv4 in four decimals, IPv6 in brackets. */
+function isLoopback(hostname: string): boolean {
+  return hostname === "localhost" || hostname === "[::1]" || /^127(?:\.\d{1,3}){3}$/.test(hostname);
 }

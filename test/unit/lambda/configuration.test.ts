@@ -80,3 +80,14 @@ it("reports an empty environment as everything it lacks", () => {
   expect(problems({})).toHaveLength(10);
   expect(problems({}).every((problem) => problem.endsWith(": is missing"))).toBe(true);
 });
+
+it.each([
+  { name: "a token", more: { DELTALOOP_KUBE_TOKEN: "t" } },
+  { name: "a token file", more: { DELTALOOP_KUBE_TOKEN_FILE: "/var/token" } },
+])("names a server to which $name would go unencrypted, unless it is this machine", ({ more }) => {
+  const over = (server: string) => problems({ ...GOOD, ...more, DELTALOOP_KUBE_SERVER: server });
+  expect(over("http://k8s:8080")).toEqual(["DELTALOOP_KUBE_SERVER: must be https:// when a token goes to another machine"]);
+  expect(over("http://127.0.0.1:8080")).toEqual([]);
+  expect(over("https://k8s:6443")).toEqual([]);
+  expect(problems({ ...GOOD, DELTALOOP_KUBE_SERVER: "http://k8s:8080" })).toEqual([]);
+});
