@@ -77,7 +77,7 @@ async function tryCheckout(checkout: string, environment: NodeJS.ProcessEnv): Pr
 
 async function tryPackage(cell: Cell, empty: string, environment: NodeJS.ProcessEnv, tarball: string): Promise<void> {
   await mkdir(empty, { recursive: true });
-  const replay = await see(empty, environment, "npx", "--yes", tarball, "replay", CAPTURE);
+  const replay = await see(empty, environment, "npx", "--yes", "--package", tarball, "deltaloop", "replay", CAPTURE);
   const said = replay.lines.filter((line) => !line.startsWith("npm "));
   const refused = replay.code === 2 && said.length === 1 && said[0]?.startsWith("deltaloop: needs Node ") === true;
   const ran = replay.code === 0 && said.some((line) => line.startsWith("Cache digest "));
