@@ -1,6 +1,5 @@
 /** `deltaloop capture -o FILE`: writes down what a watcher would see, for replays. Reads only. */
 import { randomBytes } from "node:crypto";
-import { createWriteStream } from "node:fs";
 import { createGzip } from "node:zlib";
 import { finished } from "node:stream/promises";
 import type { Command } from "commander";
@@ -13,9 +12,11 @@ import type { DeltaSink } from "../shared/cache/delta-sink.ts";
 import { ResourceStream } from "../shared/cache/resource-stream.ts";
 import { kubeHttpConfigFrom } from "../shared/local/kubeconfig.ts";
 import { recordingWatch } from "../shared/replay/recorder.ts";
+import { openCapture } from "./capture-file.ts";
 import { consoleLog } from "./console-log.ts";
 import { kubeconfigPath } from "./kubeconfig-path.ts";
 import { untilSignalled } from "./signals.ts";
+import { UsageError } from "./usage-error.ts";
 
 interface CaptureFlags {
   readonly output: string;
@@ -31,7 +32,7 @@ export function registerCapture(program: Command): void {
     .requiredOption("-o, --output <file>", "JSON Lines; compressed when the name ends in .gz")
     .option("--kubeconfig <file>", "default: KUBECONFIG, then ~/.kube/config")
     .option("--context <name>", "context of the kubeconfig")
-    .option("--raw", "whole objects, with pod templates and env values; without it they are stripped")
+    .option("--raw", "whole objects, with pod templates and env values, in a file for you alone; without it they are stripped")
     .action(runCapture);
 }
 
@@ -48,9 +49,11 @@ async function runCapture(flags: CaptureFlags): Promise<void> {
   const config = await kubeHttpConfigFrom(kubeconfigPath(flags.kubeconfig), {
     component: "capture",
     ...(flags.context !== undefined && { context: flags.context }),
+  }).catch((error: unknown) => {
+    throw new UsageError(error instanceof Error ? error.message : String(error));
   });
   const log = consoleLog("", "info");
-  const file = createWriteStream(flags.output);
+  const file = (await openCapture(flags.output, { raw: flags.raw === true })).createWriteStream();
   const out = flags.output.endsWith(".gz") ? createGzip() : file;
   if (out !== file) out.pipe(file);
   const digester = createDigester(randomBytes(32).toString("hex"));
