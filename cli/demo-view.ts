@@ -1,5 +1,6 @@
 /** What the demo shows: a picture that is drawn anew on a terminal, plain lines where there is none. */
 import type { JsonObject } from "../shared/local/api-server/json.ts";
+import { printable } from "./printable.ts";
 
 export interface Scene {
   readonly step: string;
@@ -50,7 +51,7 @@ function terminalView(out: NodeJS.WriteStream): DemoView {
   };
   return {
     show(scene) {
-      const lines = picture(scene).map((line) => line.slice(0, out.columns - 1));
+      const lines = picture(scene).map((line) => printable(line).slice(0, out.columns - 1));
       erase();
       out.write(lines.map((line) => `${line}${CLEAR_LINE}\n`).join("") + CLEAR_TO_END);
       drawn = lines.length;

@@ -1,8 +1,13 @@
 /** Decisions in one line each, for terminals. Whose they are stands before them. */
 import type { TraceLine } from "../shared/controller/run.ts";
 import type { Write } from "../shared/controller/writes.ts";
+import { printable } from "./printable.ts";
 
 export function describeTrace(line: TraceLine): string {
+  return printable(describe(line));
+}
+
+function describe(line: TraceLine): string {
   switch (line.kind) {
     case "started":
       return "started";

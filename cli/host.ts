@@ -14,6 +14,7 @@ import { consoleLog } from "./console-log.ts";
 import { describeTrace } from "./describe.ts";
 import { functionHandlers } from "./functions.ts";
 import { kubeAccess } from "./kube-access.ts";
+import { printable } from "./printable.ts";
 import { untilSignalled, untilStdinEnds } from "./signals.ts";
 import { wholeNumber } from "./usage-error.ts";
 
@@ -89,6 +90,6 @@ function printSync(sync: ReplayedSync): void {
   if (sync.lines.length === 0 && sync.error === undefined) return;
   const lines = sync.lines.filter(({ kind }) => kind !== "event").map((line) => `            ${describeTrace(line)}\n`);
   process.stderr.write(
-    `${sync.controller} ${sync.key}: ${sync.reasons.slice(0, 3).join(", ") || "a delay or a retry fell due"}\n${lines.join("")}${sync.error === undefined ? "" : `            error: ${sync.error}\n`}`,
+    `${sync.controller} ${printable(`${sync.key}: ${sync.reasons.slice(0, 3).join(", ") || "a delay or a retry fell due"}`)}\n${lines.join("")}${sync.error === undefined ? "" : `            error: ${printable(sync.error)}\n`}`,
   );
 }

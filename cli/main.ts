@@ -2,6 +2,7 @@
 /** The deltaloop command: one verb, one file. Exit codes: 0 done, 1 failed, 2 wrong use or configuration, 3 see `dev --act`. */
 import { Command } from "commander";
 import { ConfigurationError } from "../shared/lambda/configuration.ts";
+import { printable } from "./printable.ts";
 import { UsageError } from "./usage-error.ts";
 
 const EXIT_FAILED = 1;
@@ -24,6 +25,10 @@ const program = new Command("deltaloop")
   .showHelpAfterError("(deltaloop help shows what there is)")
   .exitOverride();
 
+// Whoever read us has seen enough (`replay FILE | head`): no error of ours, and nothing more to say.
+process.stdout.on("error", endQuietly);
+process.stderr.on("error", () => undefined); // what still runs goes on without a log
+
 try {
   const verb = VERBS[process.argv[2] ?? ""];
   for (const load of verb ? [verb] : Object.values(VERBS)) (await load())(program);
@@ -32,12 +37,17 @@ try {
   process.exitCode = exitCodeOf(error);
 }
 
+function endQuietly(error: NodeJS.ErrnoException): never {
+  if (error.code === "EPIPE") process.exit(0);
+  throw error;
+}
+
 function exitCodeOf(error: unknown): number {
   if (error instanceof UsageError || error instanceof ConfigurationError) {
-    for (const line of error.message.split("\n")) process.stderr.write(`deltaloop: ${line}\n`);
+    for (const line of error.message.split("\n")) process.stderr.write(`deltaloop: ${printable(line)}\n`);
     return EXIT_USAGE;
   }
   if (error instanceof Error && "exitCode" in error && typeof error.exitCode === "number") return error.exitCode === 0 ? 0 : EXIT_USAGE; // commander has printed it
-  process.stderr.write(`deltaloop: ${error instanceof Error ? error.message : String(error)}\n`);
+  process.stderr.write(`deltaloop: ${printable(error instanceof Error ? error.message : String(error))}\n`);
   return EXIT_FAILED;
 }

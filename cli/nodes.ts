@@ -3,6 +3,7 @@ import { createSystemClock } from "../shared/adapters/system/clock.ts";
 import { createSystemRandom } from "../shared/adapters/system/random.ts";
 import { createKubeClient } from "../shared/local/nodes/kube-client.ts";
 import { runScriptedNodes } from "../shared/local/nodes/scripted-nodes.ts";
+import { printable } from "./printable.ts";
 
 /** Scripted nodes against a real API server, until `signal` aborts; their failure ends the process by name. */
 export async function startNodes(access: KubeHttpConfig, count: number, bindPods: boolean, signal: AbortSignal): Promise<void> {
@@ -22,6 +23,6 @@ export async function startNodes(access: KubeHttpConfig, count: number, bindPods
   const running = runScriptedNodes(client, { count, clock: createSystemClock(), random: createSystemRandom(), bindPods }, signal);
   running.catch((error: unknown) => {
     if (!signal.aborted)
-      process.stderr.write(`deltaloop: the scripted nodes ended: ${error instanceof Error ? error.message : String(error)}\n`);
+      process.stderr.write(`deltaloop: the scripted nodes ended: ${printable(error instanceof Error ? error.message : String(error))}\n`);
   });
 }

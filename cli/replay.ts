@@ -8,6 +8,7 @@ import type { ReplayedSync } from "../shared/replay/replay.ts";
 import { consoleLog } from "./console-log.ts";
 import { describeTrace } from "./describe.ts";
 import { functionHandlers } from "./functions.ts";
+import { printable, printableJson } from "./printable.ts";
 import { UsageError, wholeNumber } from "./usage-error.ts";
 
 interface ReplayFlags {
@@ -41,7 +42,7 @@ async function runReplay(file: string, flags: ReplayFlags): Promise<void> {
     log: consoleLog("", flags.verbose ? "info" : "error"),
     functions: functionHandlers,
     onSync: (sync) => {
-      if (flags.json) process.stdout.write(`${JSON.stringify(sync)}\n`);
+      if (flags.json) process.stdout.write(`${printableJson(sync)}\n`);
       else if (flags.all || sync.lines.length > 0 || sync.error !== undefined) process.stdout.write(describeSync(sync, startMs));
     },
   });
@@ -71,7 +72,7 @@ function describeSync(sync: ReplayedSync, startMs: number): string {
     sync.reasons.length === 0
       ? "a delay or a retry fell due"
       : sync.reasons.slice(0, REASONS_MAX).join(", ") + (more > 0 ? ` and ${more} more` : "");
-  const head = `${((sync.atMs - startMs) / 1000).toFixed(3).padStart(9)}s ${sync.controller} ${sync.key}: ${reasons}\n`;
+  const head = `${((sync.atMs - startMs) / 1000).toFixed(3).padStart(9)}s ${sync.controller} ${printable(`${sync.key}: ${reasons}`)}\n`;
   const lines = sync.lines.map((line) => `             ${describeTrace(line)}\n`);
-  return head + lines.join("") + (sync.error === undefined ? "" : `             error: ${sync.error}\n`);
+  return head + lines.join("") + (sync.error === undefined ? "" : `             error: ${printable(sync.error)}\n`);
 }

@@ -1,0 +1,59 @@
+/** `deltaloop replay` as a process. Catches a stranger's file, or a reader who stops reading, that ends in a stack trace. */
+import { spawn } from "node:child_process";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { afterAll, beforeAll, expect, it } from "vitest";
+
+const ROOT = join(import.meta.dirname, "..", "..", "..");
+
+let folder: string;
+beforeAll(async () => void (folder = await mkdtemp(join(tmpdir(), "deltaloop-replay-"))));
+afterAll(() => rm(folder, { recursive: true }));
+
+interface Ended {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+async function replayOf(path: string, options: { readonly readsOneChunk?: true } = {}): Promise<Ended> {
+  const child = spawn(process.execPath, [join(ROOT, "cli/main.ts"), "replay", path], { stdio: ["ignore", "pipe", "pipe"] });
+  let [stdout, stderr] = ["", ""];
+  child.stdout.setEncoding("utf8").on("data", (text: string) => {
+    stdout += text;
+    if (options.readsOneChunk) child.stdout.destroy();
+  });
+  child.stderr.setEncoding("utf8").on("data", (text: string) => (stderr += text));
+  const code = await new Promise<number | null>((resolve, reject) => child.once("error", reject).once("close", resolve));
+  return { code, stdout, stderr };
+}
+
+it("a reader who has seen enough is no error", async () => {
+  const ended = await replayOf(join(ROOT, "test/captures/undo.watch.jsonl.gz"), { readsOneChunk: true });
+  expect(ended).toMatchObject({ code: 0, stderr: "" });
+});
+
+it("a file that is no capture is refused in one line without its escapes, with code 2", async () => {
+  const path = join(folder, "escapes");
+  await writeFile(path, "\x1b]0;owned\x07");
+  const { code, stdout, stderr } = await replayOf(path);
+  expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
+  // oxlint-disable-next-line no-control-regex -- they are what must not be there
+  expect(stderr).toMatch(/^deltaloop: .*escapes:1: not JSON \([^\x00-\x1f]*\\x1b.*\n$/);
+});
+
+it("names in a capture reach the terminal escaped", async () => {
+  const path = join(folder, "names.jsonl");
+  const rs = {
+    kind: "ReplicaSet",
+    metadata: { namespace: "shop", name: "web\x1b[2J", uid: "u", resourceVersion: "7", generation: 1 },
+    spec: { replicas: 1, selector: { matchLabels: { app: "web" } }, template: { metadata: { labels: { app: "web" } }, spec: {} } },
+  };
+  await writeFile(path, `${JSON.stringify({ t: "2026-03-01T10:00:00Z", type: "ADDED", object: rs })}\n`);
+  const { code, stdout } = await replayOf(path);
+  expect(code).toBe(0);
+  expect(stdout).toContain("replicaset shop/web\\x1b[2J");
+  expect(stdout).not.toContain("\x1b");
+});
