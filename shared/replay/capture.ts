@@ -2,7 +2,7 @@
  * Captures: what a watcher saw, one JSON object per line, gzip allowed (informer §18). The least a line holds is
  * `{"t":"2026-03-01T10:00:00.123456Z","type":"MODIFIED","object":{…}}`: a raw watch event and when it came.
  */
-import { readFileSync } from "node:fs";
+import { closeSync, openSync, readSync } from "node:fs";
 import { gunzipSync } from "node:zlib";
 import { CACHED_RESOURCES, RESOURCES } from "../api/resources.ts";
 import type { CachedResource } from "../api/resources.ts";
@@ -28,20 +28,88 @@ export class CaptureError extends Error {
   override readonly name = "CaptureError";
 }
 
-/** @throws {CaptureError} on the first line that is no capture record; {Error} when the file cannot be read. */
+/** A file is read whole, so this bounds the memory of a replay. */
+const CAPTURE_BYTES_MAX = 256 * 2 ** 20;
+/** etcd takes no request above 1.5 MiB by default; JSON and its escapes make that a few times as long. */
+const LINE_BYTES_MAX = 16 * 2 ** 20;
+const RECORDS_MAX = 1_000_000;
+/** A replay lives through every heartbeat of that time: a day of them takes it about 12 seconds. */
+const SPAN_HOURS_MAX = 24;
+/** No API object is nested like this; what is, ends the stack of whoever walks it. */
+const DEPTH_MAX = 100;
+
+/** Characters of a stranger's text in a message. */
+const QUOTED_MAX = 40;
+
+const MIB = 2 ** 20;
+const HOUR_MS = 3_600_000;
+const READ_BYTES = 2 ** 20;
+const LINE_FEED = 0x0a;
+/** Of a .kshrk capture, which is a zip archive. */
+const ZIP = Buffer.from("PK\x03\x04", "latin1");
+const GZIP = Buffer.from([0x1f, 0x8b]);
+
+/** @throws {CaptureError} when it is too large or no capture, naming the line; {Error} when the file cannot be read */
 export function readCapture(path: string): readonly CaptureRecord[] {
-  const bytes = readFileSync(path);
-  const text = (bytes[0] === 0x1f && bytes[1] === 0x8b ? gunzipSync(bytes) : bytes).toString("utf8");
-  return parseCapture(text, path);
+  const bytes = readBounded(path);
+  if (path.endsWith(".kshrk") || startsWith(bytes, ZIP))
+    throw new CaptureError(`${path}: the .kshrk format is not read yet; a capture is JSON Lines, as \`deltaloop capture\` writes them`);
+  return parseCapture(startsWith(bytes, GZIP) ? unpacked(bytes, path) : bytes, path);
 }
 
-export function parseCapture(text: string, name: string): readonly CaptureRecord[] {
+/** A pipe or a device tells no size beforehand. */
+function readBounded(path: string): Buffer {
+  const file = openSync(path, "r");
+  try {
+    const chunks: Buffer[] = [];
+    for (let total = 0; ;) {
+      const chunk = Buffer.allocUnsafe(READ_BYTES);
+      const bytes = readSync(file, chunk);
+      if (bytes === 0) return Buffer.concat(chunks);
+      total += bytes;
+      if (total > CAPTURE_BYTES_MAX) throw tooLarge(path);
+      chunks.push(chunk.subarray(0, bytes));
+    }
+  } finally {
+    closeSync(file);
+  }
+}
+
+function unpacked(bytes: Buffer, path: string): Buffer {
+  try {
+    return gunzipSync(bytes, { maxOutputLength: CAPTURE_BYTES_MAX });
+  } catch (error) {
+    if (error instanceof RangeError) throw tooLarge(path);
+    throw new CaptureError(`${path}: the gzip data is broken or cut off (${error instanceof Error ? error.message : String(error)})`);
+  }
+}
+
+function tooLarge(path: string): CaptureError {
+  return new CaptureError(`${path}: holds more than ${CAPTURE_BYTES_MAX / MIB} MiB unpacked; a replay takes no more`);
+}
+
+function startsWith(bytes: Buffer, head: Buffer): boolean {
+  return bytes.subarray(0, head.length).equals(head);
+}
+
+export function parseCapture(content: string | Buffer, name: string): readonly CaptureRecord[] {
+  const bytes = typeof content === "string" ? Buffer.from(content) : content;
   const records: CaptureRecord[] = [];
-  text.split("\n").forEach((line, index) => {
-    if (line.trim() === "") return;
-    const record = parseLine(line, `${name}:${index + 1}`);
-    if (record) records.push(record);
-  });
+  let [line, firstMs, lastMs] = [0, Infinity, -Infinity];
+  for (let start = 0; start < bytes.length;) {
+    const feed = bytes.indexOf(LINE_FEED, start);
+    const end = feed === -1 ? bytes.length : feed;
+    const place = `${name}:${++line}`;
+    if (end - start > LINE_BYTES_MAX) throw new CaptureError(`${place}: is longer than ${LINE_BYTES_MAX / MIB} MiB`);
+    const text = bytes.toString("utf8", start, end);
+    start = end + 1;
+    const record = text.trim() === "" ? undefined : parseLine(text, place);
+    if (!record) continue;
+    [firstMs, lastMs] = [Math.min(firstMs, record.atMs), Math.max(lastMs, record.atMs)];
+    if (lastMs - firstMs > SPAN_HOURS_MAX * HOUR_MS)
+      throw new CaptureError(`${place}: is more than ${SPAN_HOURS_MAX} hours from another line; a replay takes no longer span`);
+    if (records.push(record) > RECORDS_MAX) throw new CaptureError(`${place}: is beyond ${RECORDS_MAX} records; a replay takes no more`);
+  }
   return records.sort((a, b) => a.atMs - b.atMs);
 }
 
@@ -54,23 +122,29 @@ interface Line {
   readonly rv?: unknown;
 }
 
+const RFC_3339 = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)$/i;
+
 /** Undefined for what a replay does not need: requests, foreign resources, our own notes. */
 function parseLine(line: string, place: string): CaptureRecord | undefined {
-  let value: Line;
+  let parsed: unknown;
   try {
-    value = JSON.parse(line) as Line; // fields are checked below
+    parsed = JSON.parse(line);
   } catch (error) {
     throw new CaptureError(
       `${place}: not JSON (${error instanceof Error ? error.message : String(error)}); cut the line off if the capture was interrupted`,
     );
   }
+  if (!isObject(parsed)) throw new CaptureError(`${place}: is no JSON object`);
+  const value: Line = parsed;
   const kind = value.k ?? "event";
   if (kind === "meta" || kind === "req" || kind === "res" || kind === "api" || kind === "raw") return undefined;
-  const atMs = typeof value.t === "string" ? Date.parse(value.t) : NaN;
+  const atMs = typeof value.t === "string" && RFC_3339.test(value.t) ? Date.parse(value.t) : NaN;
   if (Number.isNaN(atMs)) throw new CaptureError(`${place}: t is no RFC 3339 time`);
-  const object = typeof value.object === "object" && value.object !== null ? (value.object as CapturedObject) : undefined;
+  const object = isObject(value.object) ? value.object : undefined;
   const resource = CACHED_RESOURCES.find((known) => known === value.r) ?? (value.r === undefined ? resourceOfKind(object) : undefined);
   if (!resource) return undefined;
+  const wrong = object && wrongShape(object);
+  if (wrong !== undefined) throw new CaptureError(`${place}: ${wrong}`);
   switch (kind) {
     case "close":
       return { atMs, resource, kind: "close" };
@@ -83,10 +157,32 @@ function parseLine(line: string, place: string): CaptureRecord | undefined {
       if (typeof value.type !== "string" || !object) throw new CaptureError(`${place}: an event needs type and object`);
       return { atMs, resource, kind: "event", type: value.type, object };
     default:
-      throw new CaptureError(`${place}: unknown kind ${JSON.stringify(kind)}`);
+      throw new CaptureError(`${place}: unknown kind ${JSON.stringify(kind).slice(0, QUOTED_MAX)}`);
   }
 }
 
 function resourceOfKind(object: CapturedObject | undefined): CachedResource | undefined {
   return CACHED_RESOURCES.find((resource) => RESOURCES[resource].kind === object?.["kind"]);
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** What everybody who handles an object relies on, before its kind is looked at. A stripped pod has no metadata of its own. */
+function wrongShape(object: CapturedObject): string | undefined {
+  const metadata = object["metadata"] ?? object;
+  if (!isObject(metadata)) return "metadata is no object";
+  for (const field of ["namespace", "name", "resourceVersion"])
+    if (metadata[field] !== undefined && typeof metadata[field] !== "string") return `${field} is no string`;
+  for (const field of ["labels", "annotations"]) {
+    const pairs = metadata[field] ?? {};
+    if (!isObject(pairs) || !Object.values(pairs).every((value) => typeof value === "string")) return `${field} are no strings by name`;
+  }
+  return isDeeper(object, DEPTH_MAX) ? `is nested more than ${DEPTH_MAX} deep` : undefined;
+}
+
+function isDeeper(value: unknown, levels: number): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  return levels === 0 || Object.values(value).some((inner) => isDeeper(inner, levels - 1));
 }

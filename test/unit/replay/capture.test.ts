@@ -1,14 +1,76 @@
-// Would catch: a capture line that is taken for what it is not, a mistake without its place, a bookmark taken for an object.
+// Would catch: a capture line that is taken for what it is not, a mistake without its place, a bookmark taken for an object, and
+// a stranger's file that ends in a stack trace, takes all memory, or never ends.
 import { gzipSync } from "node:zlib";
 import { mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import fc from "fast-check";
 import { expect, test } from "vitest";
 import { createDigester } from "../../../shared/api/digest.ts";
 import { CaptureError, parseCapture, readCapture } from "../../../shared/replay/capture.ts";
 import { recordingWatch } from "../../../shared/replay/recorder.ts";
 
 const MINIMAL = `{"t":"2026-03-01T10:00:00.123456Z","type":"MODIFIED","object":{"kind":"Pod","metadata":{"namespace":"shop","name":"web-1","uid":"u","resourceVersion":"7"}}}`;
+
+const withObject = (object: object): string => JSON.stringify({ t: "2026-03-01T10:00:00Z", r: "pods", type: "ADDED", object });
+const nested = (depth: number): unknown => (depth === 0 ? 1 : [nested(depth - 1)]);
+
+/** A file of these bytes, as readCapture meets it. */
+function fileOf(name: string, bytes: Uint8Array): string {
+  const path = join(mkdtempSync(join(tmpdir(), "capture-")), name);
+  writeFileSync(path, bytes);
+  return path;
+}
+
+test("a gzip bomb is refused at the limit", () => {
+  const member = gzipSync(Buffer.alloc(2 ** 20, "\n"));
+  const path = fileOf("bomb.gz", Buffer.concat(Array.from({ length: 257 }, () => member)));
+  expect(() => readCapture(path)).toThrow(`${path}: holds more than 256 MiB unpacked; a replay takes no more`);
+});
+
+test("gzip data that ends too early is no stack trace", () => {
+  const path = fileOf("cut.gz", gzipSync(MINIMAL).subarray(0, 60));
+  expect(() => readCapture(path)).toThrow(CaptureError);
+});
+
+test.each(["capture.kshrk", "capture.zip"])("%s is a format that is not read yet, and is told so", (name) => {
+  const path = fileOf(name, Buffer.from("PK\x03\x04 and what follows"));
+  expect(() => readCapture(path)).toThrow(`${path}: the .kshrk format is not read yet`);
+});
+
+const line = fc.record(
+  {
+    t: fc.oneof(fc.constant("2026-03-01T10:00:00Z"), fc.json(), fc.date({ noInvalidDate: false }).map(String)),
+    r: fc.oneof(fc.constantFrom("pods", "deployments", "events"), fc.jsonValue()),
+    k: fc.oneof(fc.constantFrom("item", "listend", "event", "close", "meta", "__proto__"), fc.jsonValue()),
+    type: fc.oneof(fc.constantFrom("ADDED", "BOOKMARK"), fc.jsonValue()),
+    object: fc.oneof(fc.record({ kind: fc.constant("Pod"), metadata: fc.jsonValue() }), fc.jsonValue()),
+    rv: fc.jsonValue(),
+  },
+  { requiredKeys: [] },
+);
+
+test.each([
+  { name: "bytes", content: fc.uint8Array({ maxLength: 500 }).map((bytes) => Buffer.from(bytes)) },
+  { name: "text", content: fc.string({ unit: "binary", maxLength: 500 }).map((text) => Buffer.from(text)) },
+  { name: "JSON lines", content: fc.array(fc.jsonValue(), { maxLength: 5 }).map(linesOf) },
+  { name: "lines that are nearly right", content: fc.array(line, { maxLength: 5 }).map(linesOf) },
+])("whatever $name hold, they are read or refused, nothing else", ({ content }) => {
+  fc.assert(
+    fc.property(content, (bytes) => {
+      try {
+        parseCapture(bytes, "f");
+      } catch (error) {
+        expect(error).toBeInstanceOf(CaptureError);
+      }
+    }),
+    { numRuns: 300 },
+  );
+});
+
+function linesOf(values: readonly unknown[]): Buffer {
+  return Buffer.from(values.map((value) => JSON.stringify(value)).join("\n"));
+}
 
 test("a raw watch event with its time is enough", () => {
   expect(parseCapture(MINIMAL, "f")).toMatchObject([
@@ -31,6 +93,23 @@ test.each([
     want: /^f:1: an event needs type and object/,
   },
   { name: "an unknown kind", text: `{"t":"2026-03-01T10:00:00Z","r":"pods","k":"dance"}`, want: /^f:1: unknown kind "dance"/ },
+  { name: "a null line", text: `${MINIMAL}\nnull`, want: /^f:2: is no JSON object$/ },
+  { name: "a line that is a list", text: "[]", want: /^f:1: is no JSON object$/ },
+  { name: "a time that only JavaScript reads", text: `{"t":"1","r":"pods","k":"close"}`, want: /^f:1: t is no RFC 3339 time$/ },
+  {
+    name: "a far date",
+    text: `${MINIMAL}\n${MINIMAL.replace("2026", "9999")}`,
+    want: /^f:2: is more than 24 hours from another line; a replay takes no longer span$/,
+  },
+  { name: "metadata that is no object", text: withObject({ metadata: "web" }), want: /^f:1: metadata is no object$/ },
+  { name: "a name that is no string", text: withObject({ metadata: { name: { toString: 1 } } }), want: /^f:1: name is no string$/ },
+  {
+    name: "labels that are no strings",
+    text: withObject({ metadata: { labels: { a: 1 } } }),
+    want: /^f:1: labels are no strings by name$/,
+  },
+  { name: "an object without a bottom", text: withObject({ x: nested(101) }), want: /^f:1: is nested more than 100 deep$/ },
+  { name: "a giant line", text: `${MINIMAL}\n${"x".repeat(16 * 2 ** 20 + 1)}`, want: /^f:2: is longer than 16 MiB$/ },
 ])("$name is named with its place", ({ text, want }) => {
   expect(() => parseCapture(text, "f")).toThrowError(CaptureError);
   expect(() => parseCapture(text, "f")).toThrowError(want);

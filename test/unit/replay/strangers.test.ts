@@ -1,0 +1,63 @@
+/** Catches a capture that is well formed, but whose objects crash a replay or keep it from ending. */
+import fc from "fast-check";
+import { expect, it } from "vitest";
+
+import { functionHandlers } from "../../../cli/functions.ts";
+import { createDigester } from "../../../shared/api/digest.ts";
+import { parseCapture } from "../../../shared/replay/capture.ts";
+import { replay } from "../../../shared/replay/replay.ts";
+import { silentLog } from "../../support/silent-log.ts";
+
+const few = fc.constantFrom("a", "b");
+const metadata = fc.record(
+  {
+    namespace: few,
+    name: few,
+    uid: fc.oneof(few, fc.jsonValue({ maxDepth: 1 })),
+    resourceVersion: fc.oneof(fc.integer({ min: 1, max: 20 }).map(String), fc.string()),
+    labels: fc.dictionary(few, few),
+    ownerReferences: fc.jsonValue({ maxDepth: 2 }),
+    generation: fc.jsonValue({ maxDepth: 1 }),
+    deletionTimestamp: fc.oneof(fc.string(), fc.constant("2026-03-01T10:00:00Z")),
+  },
+  { requiredKeys: ["name"] },
+);
+const object = fc.record(
+  {
+    kind: fc.constantFrom("Pod", "ReplicaSet", "Deployment", "ReplicationController"),
+    metadata,
+    spec: fc.oneof(
+      fc.jsonValue({ maxDepth: 2 }),
+      fc.record({
+        replicas: fc.oneof(fc.integer(), fc.jsonValue({ maxDepth: 1 })),
+        selector: fc.jsonValue({ maxDepth: 2 }),
+        template: fc.jsonValue({ maxDepth: 2 }),
+      }),
+    ),
+    status: fc.jsonValue({ maxDepth: 2 }),
+  },
+  { requiredKeys: ["kind", "metadata"] },
+);
+const line = fc.record({
+  t: fc.integer({ min: 0, max: 20 }).map((second) => `2026-03-01T10:00:${String(second).padStart(2, "0")}Z`),
+  type: fc.constantFrom("ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR", "else"),
+  object,
+});
+
+it("whatever the objects of a capture are, its replay ends, and says so in one summary", async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(line, { minLength: 1, maxLength: 8 }), async (lines) => {
+      const records = parseCapture(lines.map((one) => JSON.stringify(one)).join("\n"), "f");
+      const summary = await replay(records, {
+        digester: createDigester("a key of this test alone"),
+        seed: 1,
+        log: silentLog,
+        functions: functionHandlers,
+        onSync: () => undefined,
+        tailMs: 1000,
+      });
+      expect(summary.cacheDigest).toMatch(/^[0-9a-f]{64}$/);
+    }),
+    { numRuns: 25 },
+  );
+}, 60_000);
