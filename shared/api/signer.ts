@@ -23,7 +23,7 @@ export interface Signer {
   verify(domain: SignedDomain, parts: readonly string[], signature: string): Verdict;
 }
 
-export const KEY_ID_CHARACTERS = 2;
+const KEY_ID_CHARACTERS = 2;
 const MAC_CHARACTERS = 22;
 export const SIGNATURE_CHARACTERS = KEY_ID_CHARACTERS + MAC_CHARACTERS;
 /** No part of what is signed holds one: keys, uids and versions cannot, and JSON escapes it. */

@@ -2,6 +2,7 @@
  * The whole system in one process behind a rude API server, in real time: the API server in memory over HTTP, scripted nodes, the
  * watcher, memory queues and Store, the deployed handlers.
  */
+import { testSigner } from "../support/signer.ts";
 import { functionHandlers } from "../../cli/functions.ts";
 import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
 import { createMemoryDeltaQueue } from "../../shared/adapters/memory/delta-queue.ts";
@@ -62,8 +63,9 @@ export async function startMemorySystem(): Promise<MemorySystem> {
   const lease = { namespace: "kube-system", name: "deltaloop-watcher-rude", identity: "rude" };
   const lead = (signal: AbortSignal): ReturnType<typeof acquireLease> =>
     acquireLease({ reader: api, writer: api, clock, random, log }, lease, signal);
+  const signer = testSigner(CLUSTER);
   const watching = runWatcher(
-    { kube: api, store, queue, doorbells, clock, random, digester, log, lead },
+    { kube: api, store, queue, doorbells, clock, random, digester, signer, log, lead },
     { cluster: CLUSTER, clusterUid: "cluster-uid", identity, holeRelistMs: HOLES.relistMs },
     ends.signal,
   );
@@ -71,7 +73,7 @@ export async function startMemorySystem(): Promise<MemorySystem> {
     const own = kube(name.replace("sync-", ""));
     const gateway = (controller: (typeof CONTROLLERS)[number]): ReturnType<typeof createWriteGateway> =>
       createWriteGateway(own, controller, "act");
-    const cluster = { store, doorbells, reader: own, gateway };
+    const cluster = { store, signer, doorbells, reader: own, gateway };
     return { clock, random, log, digester, clusters: [CLUSTER], cluster: (cid) => (cid === CLUSTER ? cluster : undefined) };
   };
   const host = startFunctionHost({

@@ -22,7 +22,14 @@ it("JSON for other programs stays JSON of the same value", () => {
 
 it("a decision about an object with such a name is one plain line", () => {
   const owner = { resource: "replicasets", namespace: "a", name: "b", uid: "o" } as const;
-  const write = { kind: "DeletePod", owner, name: "p\x1b[2J\n", uid: "u" } as const;
+  const write = {
+    kind: "DeletePod",
+    owner,
+    name: "p\x1b[2J\n",
+    uid: "u",
+    resourceVersion: "1",
+    size: { generation: 1, replicas: 0 },
+  } as const;
   const line = {
     kind: "decided",
     controller: "replicaset",
