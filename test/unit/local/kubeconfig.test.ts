@@ -30,7 +30,7 @@ async function configFor(server: string, user: object): Promise<unknown> {
 it("a token for an http:// server on another machine is refused, from the file itself and from a token file", async () => {
   const tokenFile = join(folder, "token");
   await writeFile(tokenFile, "secret");
-  for (const user of [{ token: "secret" }, { tokenFile }]) {
+  for (const user of [{ token: "secret" }, { "token-file": tokenFile }]) {
     await expect(configFor("http://k8s:8080", user)).rejects.toThrow(TokenInClearError);
     await expect(configFor("http://127.0.0.1:8080", user)).resolves.toMatchObject({ server: "http://127.0.0.1:8080" });
   }
