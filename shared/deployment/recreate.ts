@@ -1,5 +1,6 @@
 /** Strategy Recreate: every old pod is gone before the first new one starts (deployment §12). */
 import type { CachedDeployment, CachedPod, CachedReplicaSet } from "../api/cached.ts";
+import { ownerOfCached, podOwnerId } from "../api/owner-id.ts";
 import { activeReplicaSets, type ReplicaSetSplit, sum } from "./replica-sets.ts";
 import { scaleReplicaSet } from "./scale-replica-set.ts";
 import type { PatchReplicaSet, Step } from "./writes.ts";
@@ -22,8 +23,8 @@ export function oldPodsRunning(split: ReplicaSetSplit, pods: readonly CachedPod[
   return oldPods(split, pods).some(({ phase }) => phase !== "Failed" && phase !== "Succeeded");
 }
 
-/** Pods controlled by one of the old ReplicaSets. */
+/** Pods controlled by one of the old ReplicaSets. Differs from upstream, which compares kind and uid: a reference that matches in part is nobody's. */
 export function oldPods({ oldRSs }: ReplicaSetSplit, pods: readonly CachedPod[]): readonly CachedPod[] {
-  const owners = new Set(oldRSs.map((rs) => rs.metadata.uid));
-  return pods.filter(({ owner }) => owner?.kind === "ReplicaSet" && owners.has(owner.uid));
+  const owners = new Set(oldRSs.map(({ metadata }) => podOwnerId(metadata.namespace, { kind: "ReplicaSet", ...metadata })));
+  return pods.filter((pod) => owners.has(ownerOfCached("pods", pod) ?? ""));
 }

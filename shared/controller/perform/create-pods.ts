@@ -1,5 +1,4 @@
 /** Pod creates: intents before the first call, slow start, one write-through per batch (informer §13). */
-import { controllerRef } from "../../api/owner-references.ts";
 import { objectKey } from "../../api/resources.ts";
 import type { KubeObject } from "../../api/wire.ts";
 import { NotSentError, TerminalError, isAlreadyExists, isNamespaceTerminating, isUnanswered } from "../../ports/errors.ts";
@@ -13,7 +12,7 @@ import type { Run, SyncPorts } from "../run.ts";
 import type { Sealed } from "../sealed.ts";
 import { slowStartBatches } from "../slow-start.ts";
 import type { EventNote } from "../writes.ts";
-import { liveOwner, standing } from "./live-owner.ts";
+import { isPodOf, liveOwner, standing } from "./live-owner.ts";
 import { emitEvents, runGateway, save, sessionOf, storedObject } from "./session.ts";
 
 type CreateOutcome =
@@ -109,7 +108,7 @@ async function createPod(
   }
 }
 
-/** A pod of that name with our controller uid is the one that an earlier, unanswered call made. */
+/** A pod of that name that names our owner is the one that an earlier, unanswered call made. */
 async function whoHasTheName(
   ports: SyncPorts,
   owner: WriteOf<"CreatePods">["owner"],
@@ -119,9 +118,7 @@ async function whoHasTheName(
   try {
     const object = await ports.reader.get("pods", owner.namespace, name);
     if (object === undefined) return { kind: "refused", error: refusal };
-    return controllerRef(object.metadata)?.uid === owner.uid
-      ? { kind: "created", object }
-      : { kind: "refused", error: refusal, other: object };
+    return isPodOf(owner, object) ? { kind: "created", object } : { kind: "refused", error: refusal, other: object };
   } catch (error) {
     return { kind: "unanswered", error: toError(error) };
   }

@@ -1,6 +1,5 @@
 /** Pod deletes: the owner read live and the intents registered before the first call, one write-through for all (informer §13). */
-import { controllerRef } from "../../api/owner-references.ts";
-import { RESOURCES, objectKey } from "../../api/resources.ts";
+import { objectKey } from "../../api/resources.ts";
 import type { KubeObject } from "../../api/wire.ts";
 import { NotSentError, TerminalError, isConflict, isNotFound, isUnanswered } from "../../ports/errors.ts";
 import { deleteId } from "../create-plan.ts";
@@ -8,8 +7,8 @@ import { LeaseEndsError, StolenError, toError } from "../errors.ts";
 import { inTurn } from "../in-turn.ts";
 import type { Performed, WriteOf, WriteResult } from "../performed.ts";
 import type { Run, SyncPorts } from "../run.ts";
-import type { EventNote, Owner } from "../writes.ts";
-import { liveOwner, standing } from "./live-owner.ts";
+import type { EventNote } from "../writes.ts";
+import { isPodOf, liveOwner, standing } from "./live-owner.ts";
 import { emitEvents, runGateway, save, seenRow, storedObject } from "./session.ts";
 
 type DeletePod = WriteOf<"DeletePod">;
@@ -129,13 +128,8 @@ function refused(cause: Error): { readonly kind: "refused"; readonly error: Erro
 function whyNot(live: KubeObject | undefined, { owner, uid }: DeletePod): string | undefined {
   if (live === undefined) return "gone";
   if (live.metadata.uid !== uid) return "another pod has its name";
-  if (live.metadata.namespace !== owner.namespace || !isControlledBy(live, owner)) return "controlled by somebody else";
+  if (!isPodOf(owner, live)) return "controlled by somebody else";
   return live.metadata.deletionTimestamp === undefined ? undefined : "being deleted already";
-}
-
-function isControlledBy({ metadata }: KubeObject, { resource, name, uid }: Owner): boolean {
-  const controller = controllerRef(metadata);
-  return controller?.uid === uid && controller.kind === RESOURCES[resource].kind && controller.name === name;
 }
 
 /** What is to stand in the cache: the answer, else what the read between the two tries brought. */

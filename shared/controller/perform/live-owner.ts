@@ -4,6 +4,8 @@
  */
 import type { Cached } from "../../api/cached.ts";
 import type { KubeObject } from "../../api/wire.ts";
+import { sameOwner } from "../../api/owner-id.ts";
+import { controllerRef } from "../../api/owner-references.ts";
 import { RESOURCES } from "../../api/resources.ts";
 import { seenAlready } from "../copied-annotations.ts";
 import { toError } from "../errors.ts";
@@ -102,4 +104,9 @@ export function adoptionProblem(live: LiveOwner, { resource, namespace, name, ui
 /** `2026-03-01T10:00:00Z` as Go prints a time: `2026-03-01 10:00:00 +0000 UTC`. */
 function goTime(text: string): string {
   return text.replace("T", " ").replace(/Z$/, " +0000 UTC");
+}
+
+/** Whether the live pod names the owner as its controller; every part counts (api/owner-id.ts). */
+export function isPodOf({ resource, namespace, name, uid }: Owner, { metadata }: KubeObject): boolean {
+  return metadata.namespace === namespace && sameOwner(controllerRef(metadata), { kind: RESOURCES[resource].kind, name, uid });
 }

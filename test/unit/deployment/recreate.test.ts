@@ -37,6 +37,12 @@ describe("oldPodsRunning", () => {
     const ended = [pod("1", { rs: "a", phase: "Failed" }), pod("2", { rs: "a", phase: "Succeeded" })];
     expect(running(["a", "b", "c"], [...ended, pod("3", { rs: "c", phase: "Pending" })])).toBe(true);
   });
+  it("a pod whose reference matches an old ReplicaSet in part is nobody's, and holds nothing up", () => {
+    const own = pod("1", { rs: "a" });
+    for (const part of [{ name: "b" }, { uid: "other" }, { kind: "ReplicationController" }])
+      expect(running(["a"], [{ ...own, owner: { kind: "ReplicaSet", name: "a", uid: "uid-a", ...own.owner, ...part } }])).toBe(false);
+    expect(running(["a"], [{ ...own, namespace: "mallory" }])).toBe(false);
+  });
   it("[deployment T8] pods of the new ReplicaSet, of others and of nobody do not count; those of one ReplicaSet in any phase do", () => {
     expect(
       running(
