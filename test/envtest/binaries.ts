@@ -8,9 +8,11 @@ import { promisify } from "node:util";
 
 const run = promisify(execFile);
 
-/** Paths of the five programs, all executable. */
+/** Paths of the six programs, all executable. */
 export interface ControlPlaneBinaries {
   readonly etcd: string;
+  /** Restores a snapshot of etcd. */
+  readonly etcdutl: string;
   readonly kubeApiserver: string;
   readonly kubectl: string;
   readonly kubeControllerManager: string;
@@ -22,6 +24,7 @@ export const KUBERNETES_VERSION = "v1.36.3";
 
 const PROGRAMS = {
   etcd: "etcd",
+  etcdutl: "etcdutl",
   kubeApiserver: "kube-apiserver",
   kubectl: "kubectl",
   kubeControllerManager: "kube-controller-manager",
@@ -57,7 +60,7 @@ async function givenBinaries(folder: string): Promise<ControlPlaneBinaries | { r
     if (!(await isExecutable(join(folder, program)))) absent.push(program);
   }
   if (absent.length === 0) return binariesIn(folder);
-  const hint = "envtest's own archives hold only etcd, kube-apiserver and kubectl; unset the variable to have all five built";
+  const hint = "envtest's own archives hold only etcd, kube-apiserver and kubectl; unset the variable to have all six built";
   return { missing: `KUBEBUILDER_ASSETS=${folder} has no ${absent.join(", no ")} (${hint})` };
 }
 
@@ -163,6 +166,7 @@ async function holdingLock<T>(lockFile: string, work: () => Promise<T>): Promise
 function binariesIn(folder: string): ControlPlaneBinaries {
   return {
     etcd: join(folder, PROGRAMS.etcd),
+    etcdutl: join(folder, PROGRAMS.etcdutl),
     kubeApiserver: join(folder, PROGRAMS.kubeApiserver),
     kubectl: join(folder, PROGRAMS.kubectl),
     kubeControllerManager: join(folder, PROGRAMS.kubeControllerManager),

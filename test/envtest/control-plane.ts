@@ -8,19 +8,32 @@
  *    own, and each controller its service account. Only the test's person is in `system:masters`, and, as kubeadm has it, the
  *    API server where it is a kubelet's client.
  */
+import { execFile } from "node:child_process";
 import { once } from "node:events";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { type AddressInfo, createServer, type Server } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { type ApiClient, createApiClient } from "./api-client.ts";
 import { type ControlPlaneBinaries, controlPlaneBinaries } from "./binaries.ts";
-import { ComponentEndedError, waitUntilReady } from "./component.ts";
-import { apiServerFlags, controllerManagerFlags, etcdFlags, schedulerFlags, workloadLoopsFlags, writeServerFiles } from "./flags.ts";
+import { type Component, ComponentEndedError, waitUntilReady } from "./component.ts";
+import { saveSnapshot } from "./etcd-snapshot.ts";
+import {
+  apiServerFlags,
+  controllerManagerFlags,
+  etcdFlags,
+  etcdRestoreFlags,
+  schedulerFlags,
+  workloadLoopsFlags,
+  writeServerFiles,
+} from "./flags.ts";
 import { certificateUser, kubeconfig, type KubectlResult, type KubeconfigUser, runKubectl } from "./kubectl.ts";
 import type { ControlPlaneOptions } from "./options.ts";
 import { createParts, type Parts } from "./parts.ts";
 import { type Certificate, createPki } from "./pki.ts";
+
+const run = promisify(execFile);
 
 /** A control plane that runs. */
 export interface ControlPlane {
@@ -50,6 +63,14 @@ export interface ControlPlane {
    * listening 1 s after it was asked to end; watches stay open and silent until it is killed 3 s later, then break.
    */
   restartApiServer(): Promise<void>;
+  /** Writes a snapshot of etcd and answers where. */
+  snapshotEtcd(): Promise<string>;
+  /**
+   * Ends API server and etcd, restores the snapshot as an administrator would who follows Kubernetes' advice, and starts them again on
+   * their ports: resourceVersions go on far above all that were ever seen, while objects are as they were, their own ones included.
+   * Source: kubernetes.io, Operating etcd clusters, Restoring an etcd cluster.
+   */
+  restoreEtcd(snapshot: string, options: { readonly bumpRevision: number }): Promise<void>;
   /** What runs now, by program name. */
   pids(): Readonly<Record<string, number>>;
   /** SIGTERM to all, SIGKILL to what stays, then the directory goes. May be called twice. */
@@ -113,7 +134,12 @@ async function assemble(
   const etcdUrl = `http://127.0.0.1:${etcdPort}`;
   const url = `https://127.0.0.1:${apiPort}`;
 
-  const etcd = await parts.start("etcd", binaries.etcd, etcdFlags(etcdUrl, stateFolder));
+  const startEtcd = async (dataFolder: string): Promise<Component> =>
+    await parts.start("etcd", binaries.etcd, etcdFlags(etcdUrl, dataFolder));
+  const isEtcdReady = async (etcd: Component): Promise<void> =>
+    await waitUntilReady(etcd, async () => await isHealthy(etcdUrl), patience("etcd answers /health"));
+
+  const etcd = await startEtcd(join(stateFolder, "etcd"));
   const pki = await createPki(join(stateFolder, "pki"));
   const files = await writeServerFiles(stateFolder, pki);
   const admin = await pki.clientCertificate("deltaloop-envtest-admin", ["system:masters"]);
@@ -135,7 +161,7 @@ async function assemble(
   };
 
   const adminKubeconfig = await writeKubeconfig("admin", certificateUser(admin));
-  await waitUntilReady(etcd, async () => await isHealthy(etcdUrl), patience("etcd answers /health"));
+  await isEtcdReady(etcd);
   await startApiServer();
 
   if (options.scheduler === true) {
@@ -152,6 +178,7 @@ async function assemble(
   await waitUntilReady(manager, async () => await isOk(api, defaultAccount), patience("the default service account exists"));
   parts.reportEnds();
 
+  let snapshots = 0;
   let stopped: Promise<void> | undefined;
   return {
     url,
@@ -173,6 +200,19 @@ async function assemble(
       await runKubectl(binaries.kubectl, args, { kubeconfig: path, input, cacheFolder: join(stateFolder, "kubectl-cache") }),
     async restartApiServer() {
       await parts.end("kube-apiserver");
+      await startApiServer();
+    },
+    async snapshotEtcd() {
+      const path = join(stateFolder, `snapshot-${++snapshots}.db`);
+      await saveSnapshot(etcdUrl, path);
+      return path;
+    },
+    async restoreEtcd(snapshot, { bumpRevision }) {
+      const dataFolder = `${snapshot}.etcd`;
+      await parts.end("kube-apiserver");
+      await parts.end("etcd");
+      await run(binaries.etcdutl, etcdRestoreFlags(snapshot, dataFolder, bumpRevision));
+      await isEtcdReady(await startEtcd(dataFolder));
       await startApiServer();
     },
     pids: () => parts.pids(),

@@ -36,16 +36,35 @@ export async function writeServerFiles(folder: string, pki: Pki): Promise<Server
   };
 }
 
-/** One member, for clients at `url`, with its data under `folder`. */
-export function etcdFlags(url: string, folder: string): readonly string[] {
+const ETCD_NAME = "envtest";
+
+/** One member, for clients at `url`, with its data in `dataFolder`. */
+export function etcdFlags(url: string, dataFolder: string): readonly string[] {
   return [
-    "--name=envtest",
-    `--data-dir=${join(folder, "etcd")}`,
+    `--name=${ETCD_NAME}`,
+    `--data-dir=${dataFolder}`,
     `--listen-client-urls=${url}`,
     `--advertise-client-urls=${url}`,
     "--listen-peer-urls=http://127.0.0.1:0", // no peers will come; the kernel chooses the port
     "--unsafe-no-fsync", // the data does not outlive the run
     "--log-level=warn",
+  ];
+}
+
+/**
+ * A snapshot becomes the data of such a member, its revision moved on by `bumpRevision` and everything before it compacted, so that
+ * nobody goes on watching from a revision that meant something else before.
+ */
+export function etcdRestoreFlags(snapshot: string, dataFolder: string, bumpRevision: number): readonly string[] {
+  return [
+    "snapshot",
+    "restore",
+    snapshot,
+    `--name=${ETCD_NAME}`,
+    `--initial-cluster=${ETCD_NAME}=http://localhost:2380`, // what a member without peers calls itself
+    `--data-dir=${dataFolder}`,
+    `--bump-revision=${bumpRevision}`,
+    "--mark-compacted",
   ];
 }
 

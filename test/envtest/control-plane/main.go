@@ -1,7 +1,7 @@
 // A Kubernetes control plane in one file: the name it is started under says which component it is,
-// as in busybox. One link instead of five, and the five share most of their code.
+// as in busybox. One link instead of six, and the six share most of their code.
 //
-// Each case does what the main function of that component does upstream (cmd/<name>, etcd's server/main.go).
+// Each case does what the main function of that component does upstream (cmd/<name>, etcd's server/main.go and etcdutl/ctl.go).
 package main
 
 import (
@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	_ "time/tzdata" // CronJob time zones, on machines without a zone database.
 
+	"github.com/spf13/cobra"
+	"go.etcd.io/etcd/etcdutl/v3/etcdutl"
 	"go.etcd.io/etcd/server/v3/etcdmain"
 	_ "k8s.io/client-go/plugin/pkg/client/auth" // exec and OIDC credentials in kubeconfigs.
 	"k8s.io/component-base/cli"
@@ -28,6 +30,12 @@ func main() {
 	switch name := filepath.Base(os.Args[0]); name {
 	case "etcd":
 		etcdmain.Main(os.Args)
+	case "etcdutl": // of its commands the one that restores a backup.
+		root := &cobra.Command{Use: name}
+		root.AddCommand(etcdutl.NewSnapshotCommand())
+		if err := root.Execute(); err != nil {
+			os.Exit(1)
+		}
 	case "kube-apiserver":
 		os.Exit(cli.Run(apiserver.NewAPIServerCommand()))
 	case "kube-controller-manager":
@@ -40,7 +48,7 @@ func main() {
 			util.CheckErr(err)
 		}
 	default:
-		fmt.Fprintf(os.Stderr, "%s: start me as etcd, kube-apiserver, kube-controller-manager, kube-scheduler or kubectl\n", name)
+		fmt.Fprintf(os.Stderr, "%s: start me as etcd, etcdutl, kube-apiserver, kube-controller-manager, kube-scheduler or kubectl\n", name)
 		os.Exit(2)
 	}
 }
