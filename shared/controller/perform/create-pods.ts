@@ -28,7 +28,7 @@ export async function createPods(ports: SyncPorts, run: Run, write: WriteOf<"Cre
   const { owner, count, template } = write;
   const stand = standing(await liveOwner(ports, run, owner), template);
   if (stand.kind === "gone") return { end: { kind: "done" }, results: [{ kind: "notTried" }] };
-  if (stand.kind === "changed") return { end: { kind: "again", afterMs: 0 }, results: [{ kind: "notTried" }] };
+  if (stand.kind === "changed") return { end: { kind: "again", afterMs: stand.afterMs }, results: [{ kind: "notTried" }] };
   if (stand.kind === "deleting") return { results: [{ kind: "notTried" }] };
   if (stand.kind === "failed") throw stand.error;
   const live = stand.live;

@@ -24,7 +24,7 @@ export async function deletePods(ports: SyncPorts, run: Run, writes: readonly De
   const notTried = writes.map((): WriteResult => ({ kind: "notTried" }));
   const stand = standing(await liveOwner(ports, run, owner), size);
   if (stand.kind === "gone") return { end: { kind: "done" }, results: notTried };
-  if (stand.kind === "changed") return { end: { kind: "again", afterMs: 0 }, results: notTried };
+  if (stand.kind === "changed") return { end: { kind: "again", afterMs: stand.afterMs }, results: notTried };
   if (stand.kind === "deleting") return { results: notTried };
   if (stand.kind === "failed") throw stand.error;
 

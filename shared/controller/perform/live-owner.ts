@@ -6,6 +6,7 @@ import type { Cached } from "../../api/cached.ts";
 import type { KubeObject } from "../../api/wire.ts";
 import { sameOwner } from "../../api/owner-id.ts";
 import { controllerRef } from "../../api/owner-references.ts";
+import { compareResourceVersions } from "../../api/resource-version.ts";
 import { RESOURCES } from "../../api/resources.ts";
 import { seenAlready } from "../copied-annotations.ts";
 import { toError } from "../errors.ts";
@@ -15,10 +16,19 @@ import type { CopiedAnnotations, Owner, SizeRef, TemplateRef } from "../writes.t
 import { save, sessionOf } from "./session.ts";
 
 export type LiveOwner =
-  | { readonly kind: "live"; readonly object: Sealed<KubeObject>; readonly cached: Cached<Owner["resource"]> }
+  | {
+      readonly kind: "live";
+      readonly object: Sealed<KubeObject>;
+      readonly cached: Cached<Owner["resource"]>;
+      /** The cache has a newer version than the API server: etcd was restored, and until the next list writing through is of no effect. */
+      readonly isCacheAhead: boolean;
+    }
   | { readonly kind: "missing" }
   | { readonly kind: "otherUid"; readonly uid: string }
   | { readonly kind: "failed"; readonly error: Error };
+
+/** The watcher lists again within seconds; until then every run would find the same. */
+const CACHE_AHEAD_MS = 1_000;
 
 /** Read once per run, failures included, and written through if the cache shows another version. */
 export function liveOwner(ports: SyncPorts, run: Run, owner: Owner): Promise<LiveOwner> {
@@ -35,12 +45,18 @@ async function readOwner(ports: SyncPorts, run: Run, { resource, namespace, name
   }
   if (live === undefined) return { kind: "missing" };
   const { primary } = run.snapshot;
-  const isCached = primary?.uid === live.metadata.uid && primary.rv === live.metadata.resourceVersion;
+  const order = primary?.uid === live.metadata.uid ? compareResourceVersions(primary.rv, live.metadata.resourceVersion) : undefined;
+  const isCached = order === 0;
   const [written] = isCached ? [] : await save(ports, run, { resource, objects: [live] });
   if (live.metadata.uid !== uid) return { kind: "otherUid", uid: live.metadata.uid };
   // An equal version is an equal object; the primary's row is of the owner's resource.
   const cached = written ?? (primary?.object as Cached<Owner["resource"]>);
-  return { kind: "live", object: new Sealed(live, cached.spec.template?.digest ?? "no template"), cached };
+  return {
+    kind: "live",
+    object: new Sealed(live, cached.spec.template?.digest ?? "no template"),
+    cached,
+    isCacheAhead: order !== undefined && order > 0,
+  };
 }
 
 /** What a create, a delete or a patch that copies annotations may do with the live owner. */
@@ -50,8 +66,8 @@ export type Standing =
   | { readonly kind: "gone" }
   /** Being deleted: nothing is created any more, and its pods are the garbage collector's. */
   | { readonly kind: "deleting"; readonly live: Sealed<KubeObject> }
-  /** The decision saw another generation, template, size or annotations: decide again. */
-  | { readonly kind: "changed" }
+  /** The decision saw another generation, template, size or annotations: decide again, at once if what was read is cached now. */
+  | { readonly kind: "changed"; readonly afterMs: number }
   | { readonly kind: "failed"; readonly error: Error };
 
 export function standing(owner: LiveOwner, decided: TemplateRef | SizeRef | undefined, copied?: CopiedAnnotations): Standing {
@@ -63,8 +79,8 @@ export function standing(owner: LiveOwner, decided: TemplateRef | SizeRef | unde
       return { kind: "gone" };
     case "live": {
       const { metadata, spec } = owner.cached;
-      if (decided && ((metadata.generation ?? 0) !== decided.generation || !isAsDecided(spec, decided))) return { kind: "changed" };
-      if (!seenAlready(metadata, copied)) return { kind: "changed" };
+      const isSame = decided === undefined || ((metadata.generation ?? 0) === decided.generation && isAsDecided(spec, decided));
+      if (!isSame || !seenAlready(metadata, copied)) return { kind: "changed", afterMs: owner.isCacheAhead ? CACHE_AHEAD_MS : 0 };
       return metadata.deletionTimestamp === undefined
         ? { kind: "asDecided", live: owner.object }
         : { kind: "deleting", live: owner.object };

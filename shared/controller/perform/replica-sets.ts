@@ -26,7 +26,7 @@ export async function createReplicaSet(
   const { owner, template, name, copied } = write;
   const stand = standing(await liveOwner(ports, run, owner), template, copied);
   if (stand.kind === "gone") return { end: { kind: "done" }, results: [{ kind: "notTried" }] };
-  if (stand.kind === "changed") return { end: { kind: "again", afterMs: 0 }, results: [{ kind: "notTried" }] };
+  if (stand.kind === "changed") return { end: { kind: "again", afterMs: stand.afterMs }, results: [{ kind: "notTried" }] };
   if (stand.kind === "deleting") return { results: [{ kind: "notTried" }] };
   if (stand.kind === "failed") throw stand.error;
   if (!run.mayWrite()) throw new LeaseEndsError();
@@ -64,7 +64,7 @@ export async function patchReplicaSet(ports: SyncPorts, run: Run, write: WriteOf
   const { owner, name, uid, resourceVersion, replicas, minReadySeconds, copied } = write;
   const stand = copied && standing(await liveOwner(ports, run, owner), undefined, copied);
   if (stand?.kind === "gone") return { end: { kind: "done" }, results: [{ kind: "notTried" }] };
-  if (stand?.kind === "changed") return { end: { kind: "again", afterMs: 0 }, results: [{ kind: "notTried" }] };
+  if (stand?.kind === "changed") return { end: { kind: "again", afterMs: stand.afterMs }, results: [{ kind: "notTried" }] };
   if (stand?.kind === "failed") throw stand.error;
   if (!run.mayWrite()) throw new LeaseEndsError();
   const annotations = stand ? { ...write.annotations, ...copiedValues(stand.live.open(), copied) } : write.annotations;

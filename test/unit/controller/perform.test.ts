@@ -219,10 +219,14 @@ describe("CreateReplicaSet", () => {
   it("is not sent for an owner that is gone, replaced, changed or being deleted", async () => {
     const change = (metadata: object) => async (scene: Scene) =>
       void scene.api.change("deployments", "d", (d) => ({ metadata: { ...d.metadata, ...metadata } }));
+    const restored = (metadata: object) => async (scene: Scene) =>
+      scene.api.restore("deployments", "d", "1", (d) => ({ metadata: { ...d.metadata, ...metadata } }));
     const table: { spoil: (scene: Scene) => Promise<void>; end?: object }[] = [
       { spoil: async (scene) => scene.api.remove("deployments", "d"), end: { kind: "done" } },
       { spoil: change({ uid: "d-2" }), end: { kind: "done" } },
       { spoil: change({ generation: 2 }), end: { kind: "again", afterMs: 0 } },
+      // etcd was restored, and the cache will only know with the next list
+      { spoil: restored({ generation: 2 }), end: { kind: "again", afterMs: 1_000 } },
       { spoil: change({ deletionTimestamp: "2026-03-01T10:00:00Z" }) },
     ];
     for (const { spoil, end } of table) {

@@ -66,6 +66,11 @@ describe.each(KINDS)("a $kind that shrinks", ({ controller, resource, kind }) =>
       { name: "of another generation: runs again at once", spoil: () => resize(1, { generation: 2 }), queuedInMs: 0 },
       { name: "of another size: runs again at once", spoil: () => resize(2), queuedInMs: 0 },
       {
+        name: "of another size, at a version older than the cached one: runs again in a second, the cache has to change first",
+        spoil: () => world.api.restore(resource, "web", "1", ({ spec }) => ({ spec: { ...spec, replicas: 2 } })),
+        queuedInMs: 1_000,
+      },
+      {
         name: "being deleted: its pods are the garbage collector's",
         spoil: () => resize(1, { deletionTimestamp: "2026-03-01T10:00:00Z" }),
       },

@@ -82,6 +82,13 @@ export class FakeApi implements KubeReader, KubeWriter {
     return this.#store(resource, { ...this.find(resource, name), ...change(this.find(resource, name)) });
   }
 
+  /** What a restore of etcd brings back: the object at the version it had. No watch tells of it. */
+  restore(resource: CachedResource, name: string, resourceVersion: string, change: (object: FakeObject) => object): void {
+    const now = this.find(resource, name);
+    const then = { ...now, ...change(now) };
+    this.#objects.set(idOf(resource, "shop", name), { ...then, metadata: { ...then.metadata, resourceVersion } });
+  }
+
   remove(resource: CachedResource, name: string): void {
     const object = this.find(resource, name);
     this.#objects.delete(idOf(resource, "shop", name));
