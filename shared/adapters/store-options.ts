@@ -23,3 +23,6 @@ export interface StoreIdentity {
   /** The pod template layout whose hash is computed, as `v1.36`. */
   readonly hashLayout: string;
 }
+
+/** Why every resource is suspect once a list has shown that the cache is of another history (I9). */
+export const HISTORY_LOST = "the cluster was restored: what is cached is newer than what exists";

@@ -19,6 +19,20 @@ export function compareResourceVersions(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
+/**
+ * Whether what is cached at version `cached` stands when an object comes at version `came` (A4, A5): it does unless it is older.
+ *
+ * `listRV`: `came` was listed at that version. Within one history such a list holds the newest version at or below it of each object,
+ * so what is newer than `came` but not than the list is of a history that is no more, and does not stand.
+ *
+ *     cached 460, came 449, listed at 1,000,000,405: does not stand, etcd was restored
+ *     cached 41, came 10, listed at 40: stands, it changed after the list
+ */
+export function isCurrent(cached: string, came: string, listRV?: string): boolean {
+  const order = compareResourceVersions(cached, came);
+  return order === 0 || (order > 0 && (listRV === undefined || compareResourceVersions(cached, listRV) > 0));
+}
+
 export function maxResourceVersion(a: string, b: string): string {
   return compareResourceVersions(a, b) >= 0 ? a : b;
 }

@@ -119,8 +119,9 @@ class MessageApplier {
     const envelope = this.#envelope;
     switch (envelope.k) {
       case "D":
+        return this.#applyItems("D", envelope.items, undefined);
       case "L":
-        return this.#applyItems(envelope.k, envelope.items);
+        return this.#applyItems("L", envelope.items, envelope.L);
       case "W":
         return this.#commitOnly(envelope.rv);
       case "M":
@@ -132,16 +133,17 @@ class MessageApplier {
     return this.#verdict(await this.#cluster.store.applyPack(this.#header("W"), [], { counts: [], commit: { watermark } }));
   }
 
-  async #applyItems(kind: "D" | "L", items: readonly EnvelopeItem[]): Promise<Verdict> {
+  async #applyItems(kind: "D" | "L", items: readonly EnvelopeItem[], listRV: string | undefined): Promise<Verdict> {
     let rest = await this.#changesOf(items);
     const highest = kind === "D" ? highestVersion(items) : "0";
     const commit = highest === "0" ? {} : { watermark: highest };
     for (let retries = 0; retries <= RETRIES_MAX;) {
       const length = callLength(rest);
       const last = length === rest.length;
-      const prepared = await this.#prepare(rest.slice(0, length));
+      const prepared = await this.#prepare(rest.slice(0, length), listRV);
       const result = await this.#cluster.store.applyPack(this.#header(kind), prepared.items, {
         counts: prepared.counts,
+        ...(listRV !== undefined && { listRV }),
         ...(last && { commit }),
       });
       if (result.kind === "retry") {
@@ -228,11 +230,12 @@ class MessageApplier {
     }
   }
 
-  async #prepare(changes: readonly Change[]): Promise<Prepared> {
+  async #prepare(changes: readonly Change[], listRV?: string): Promise<Prepared> {
     if (changes.length === 0) return { items: [], counts: [], forged: [] };
     const resource = this.#envelope.r;
     const read = (): Promise<Prepared> =>
       prepareChanges(this.#cluster.store, this.#ports.registry, resource, changes, {
+        ...(listRV !== undefined && { listRV }),
         live: (key) => readLive({ ...this.#ports, ...this.#cluster }, resource, key),
       });
     let prepared = await read();

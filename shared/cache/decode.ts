@@ -62,8 +62,10 @@ function faultOf(head: Readonly<Record<string, unknown>>): string | undefined {
   if (!CACHED_RESOURCES.includes(head["r"] as CachedResource)) return `r is ${JSON.stringify(head["r"])}, not a watched resource`;
   if (!isResourceVersion(head["f"] as string)) return "f is no resourceVersion"; // a string since the check above
   switch (head["k"]) {
-    case "D":
     case "L":
+      if (!isVersion(head["L"])) return "L is no resourceVersion";
+      return Array.isArray(head["items"]) ? undefined : "items is no list";
+    case "D":
       return Array.isArray(head["items"]) ? undefined : "items is no list";
     case "W":
       return isVersion(head["rv"]) ? undefined : "rv is no resourceVersion";

@@ -14,7 +14,8 @@ export interface SinkItem {
 
 export interface DeltaSink {
   live(item: SinkItem): void;
-  listed(item: SinkItem, generation: number): void;
+  /** An object of a list at `listRV`. */
+  listed(item: SinkItem, listRV: string, generation: number): void;
   /** Every object of the resource at `listRV`, whether its payload was sent or not. `rows` may be read more than once. */
   manifest(listRV: string, rows: Iterable<ManifestRow>, generation: number): void;
   /** Everything up to `rv` has been handed over. */

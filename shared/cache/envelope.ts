@@ -9,7 +9,7 @@ import type { CachedResource, ObjectKey } from "../api/resources.ts";
 import type { ManifestRow } from "../ports/store.ts";
 
 /**
- * 2: the body is signed (signed-body.ts). Whoever reads version 2 reads no version 1 any more, which nobody signed: the epoch changes
+ * 2: the body is signed (signed-body.ts), and listed objects come with the version of their list. Whoever reads version 2 reads no version 1 any more, which nobody signed: the epoch changes
  * with it (identity.ts).
  */
 export const ENVELOPE_VERSION = 2;
@@ -31,7 +31,9 @@ interface EnvelopeHead {
 
 export type Envelope = EnvelopeHead &
   (
-    | { readonly k: "D" | "L"; readonly items: readonly EnvelopeItem[] }
+    | { readonly k: "D"; readonly items: readonly EnvelopeItem[] }
+    /** `L`: the resourceVersion of the list, of its first page. */
+    | { readonly k: "L"; readonly L: string; readonly items: readonly EnvelopeItem[] }
     | { readonly k: "W"; readonly rv: string }
     | { readonly k: "M"; readonly L: string; readonly part: number; readonly parts: number; readonly rows: readonly ManifestRow[] }
   );

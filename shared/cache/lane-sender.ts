@@ -57,6 +57,8 @@ const HEARTBEAT_MS = 15_000;
 interface Pack {
   readonly kind: "D" | "L";
   readonly generation: number;
+  /** L: the version of the list, one for each generation. */
+  readonly listRV: string | undefined;
   readonly items: string[];
   readonly places: Map<ObjectKey, { readonly index: number; readonly uid: string; readonly type: SinkItem["type"] }>;
   bytes: number;
@@ -132,11 +134,11 @@ export class LaneSender implements DeltaSink {
 
   live(item: SinkItem): void {
     this.#rv = item.rv;
-    this.#put("D", 0, item);
+    this.#put("D", 0, undefined, item);
   }
 
-  listed(item: SinkItem, generation: number): void {
-    this.#put("L", generation, item);
+  listed(item: SinkItem, listRV: string, generation: number): void {
+    this.#put("L", generation, listRV, item);
   }
 
   /** Reads the rows twice, so that no more than a part per lane is held at a time. */
@@ -187,7 +189,7 @@ export class LaneSender implements DeltaSink {
     }
   }
 
-  #put(kind: "D" | "L", generation: number, item: SinkItem): void {
+  #put(kind: "D" | "L", generation: number, listRV: string | undefined, item: SinkItem): void {
     const lane = this.#lanes[laneOf(item.key, this.#lanes.length)];
     if (!lane) return;
     const text = itemText(item);
@@ -203,7 +205,7 @@ export class LaneSender implements DeltaSink {
       this.#close(lane); // S4, or it has grown too large; and a call of the applier takes a key once
     }
     if (lane.open && lane.open.bytes + text.length > PACK_BYTES_MAX) this.#close(lane);
-    lane.open ??= { kind, generation, items: [], places: new Map(), bytes: 0 };
+    lane.open ??= { kind, generation, listRV, items: [], places: new Map(), bytes: 0 };
     lane.open.places.set(item.key, { index: lane.open.items.length, uid: item.uid, type: item.type });
     lane.open.items.push(text);
     lane.open.bytes += text.length;
@@ -249,7 +251,8 @@ export class LaneSender implements DeltaSink {
     if (!pack) return;
     lane.open = undefined;
     lane.due = false;
-    this.#enqueue(lane, `"g":${pack.generation},"k":"${pack.kind}","items":[${pack.items.join(",")}]`, pack.items.length);
+    const list = pack.listRV === undefined ? "" : `"L":"${pack.listRV}",`;
+    this.#enqueue(lane, `"g":${pack.generation},"k":"${pack.kind}",${list}"items":[${pack.items.join(",")}]`, pack.items.length);
   }
 
   #mark(lane: Lane): void {

@@ -34,6 +34,8 @@ export interface Prepared {
 
 export interface PrepareOptions {
   readonly known?: KnownRows;
+  /** The changes are objects of a list at this version. */
+  readonly listRV?: string;
   /** The object as it is now, where the cache cannot be believed. */
   readonly live: (key: ObjectKey) => Promise<Change>;
 }
@@ -52,10 +54,10 @@ export async function prepareChanges(
   registry: readonly AffectedKeys[],
   resource: CachedResource,
   changes: readonly Change[],
-  { known = new Map(), live }: PrepareOptions,
+  { known = new Map(), listRV, live }: PrepareOptions,
 ): Promise<Prepared> {
   const seen = new Seen(store);
-  await seen.readRows(resource, changes, known);
+  await seen.readRows(resource, changes, known, listRV);
   const believed = await Promise.all(changes.map((change) => believable(change, seen.forgedAt(resource, change.key), live)));
   for (let round = 0; round < LOOKUP_ROUNDS_MAX; round++) {
     const items = believed.map((change) => itemChange(registry, resource, change, seen.row(resource, change.key), seen));
@@ -201,11 +203,14 @@ class Seen implements Lookups {
     return [...this.#counts.values()];
   }
 
-  async readRows(resource: CachedResource, changes: readonly Change[], known: KnownRows): Promise<void> {
+  async readRows(resource: CachedResource, changes: readonly Change[], known: KnownRows, listRV: string | undefined): Promise<void> {
     for (const [key, row] of known) this.#rows.set(`${resource} ${key}`, row);
     const unread = new Map(changes.filter(({ key }) => !known.has(key)).map((change) => [change.key, change]));
+    const list = listRV === undefined ? {} : { listRV };
     if (unread.size > 0)
-      await this.#read({ rows: [...unread.values()].map(({ type, key, rv }) => ({ resource, key, ...(type === "put" && { put: rv }) })) });
+      await this.#read({
+        rows: [...unread.values()].map(({ type, key, rv }) => ({ resource, key, ...(type === "put" && { put: rv, ...list }) })),
+      });
   }
 
   /** Whether anything was missing, and so was read now. */

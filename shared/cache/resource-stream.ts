@@ -106,7 +106,7 @@ export class ResourceStream {
           const listed = await this.#read("A", item, "list");
           if (!listed) continue;
           rows.add(listed);
-          if (cached?.has(listed.key, listed.uid, listed.rv) !== true) this.#ports.sink.listed(listed, generation);
+          if (cached?.has(listed.key, listed.uid, listed.rv) !== true) this.#ports.sink.listed(listed, listRV, generation);
         }
         await this.#ports.sink.room(signal);
         next = page.continue;

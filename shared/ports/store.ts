@@ -15,6 +15,10 @@
  * I6  the watermark moves over contiguous sequences only, and not while the lane is frozen (A11, A13).
  * I7  a manifest is applied only when contiguous, verifies every listed row, and sweeps its lane at once (§11.5).
  * I8  look-ups are compared: if a row or a namespace count moved since it was read, the call answers `retry` at that item.
+ * I9  within one history a list at L holds the newest version at or below L of each object. So a row or tombstone that is newer than
+ *     what is listed, and not newer than L, is of a history that is no more: neither I1 nor I2 nor I7 counts it, a listed object takes
+ *     its place with all effects, and its flag `gone` goes with it. What is newer than L stays. What is cached of other objects may be
+ *     of that history, too, and nothing may be decided on both: the same step makes every resource suspect (`markSuspect`).
  *
  * A14 what fails its MAC (shared/api/signer.ts) counts as absent for I1, I2 and I7; so does a row whose entry is not there. Whoever
  *     comes upon it gets it as `Forged`, reads the object live and puts it back with that `Forged`: then the exact bad text is
@@ -191,8 +195,16 @@ export interface NamespaceCount {
 }
 
 export interface IndexRequest {
-  /** `put`: the version about to be put; a row that is not older answers in `current`, without its object (A4). */
-  readonly rows?: readonly { readonly resource: CachedResource; readonly key: ObjectKey; readonly put?: string }[];
+  /**
+   * `put`: the version about to be put; a row that is not older answers in `current`, without its object (A4). `listRV`: it was listed
+   * at that version (I9).
+   */
+  readonly rows?: readonly {
+    readonly resource: CachedResource;
+    readonly key: ObjectKey;
+    readonly put?: string;
+    readonly listRV?: string;
+  }[];
   /** All primaries of a namespace (replicasets, replicationcontrollers, deployments). Their counts are read first. */
   readonly primaries?: readonly { readonly resource: CachedResource; readonly namespace: string }[];
   /** Counts to read (first) without the primaries, for rows whose owner chain an effect rests on. */
@@ -201,7 +213,7 @@ export interface IndexRequest {
 
 export interface IndexView {
   readonly rows: readonly { readonly resource: CachedResource; readonly row: Row }[];
-  /** Rows that are at the version about to be put, or newer. */
+  /** Rows that are at the version about to be put, or newer, and of one history with it (I9). */
   readonly current?: readonly { readonly resource: CachedResource; readonly row: Omit<Row, "object"> }[];
   readonly primaries: readonly { readonly resource: CachedResource; readonly namespace: string; readonly rows: readonly Row[] }[];
   readonly counts: readonly NamespaceCount[];
@@ -294,12 +306,13 @@ export interface IndexStore {
   ): Promise<{ readonly rows: readonly Omit<Row, "object">[]; readonly forged: readonly Forged[] }>;
   /**
    * Applies items in order (≤ 100, one per key). `commit` goes with the last call of a message: it commits the sequence and,
-   * when contiguous, raises W to `watermark` (greatest rv of the message; W: its rv; L: none).
+   * when contiguous, raises W to `watermark` (greatest rv of the message; W: its rv; L: none). `listRV`: the version of the
+   * list that the items are of (L; I9).
    */
   applyPack(
     pack: PackHeader,
     items: readonly ItemChange[],
-    options: { readonly counts: readonly NamespaceCount[]; readonly commit?: { readonly watermark?: string } },
+    options: { readonly counts: readonly NamespaceCount[]; readonly listRV?: string; readonly commit?: { readonly watermark?: string } },
   ): Promise<ApplyResult>;
   /** A part that is not the last: kept until the last one comes. */
   stashManifest(pack: Omit<PackHeader, "kind">, rows: readonly ManifestRow[]): Promise<ApplyResult | { readonly kind: "early" }>;

@@ -110,7 +110,8 @@ class Feed {
       await this.#store.openGeneration({ epoch: EPOCH, fence: FENCE, resource });
       for (const [lane, items] of byLane(resource, objects[resource] ?? []).entries()) {
         const bodies: string[] = [];
-        for (const part of chunks(items, ITEMS_PER_LIST_MESSAGE)) bodies.push(this.#message(resource, lane, { k: "L", items: part }));
+        for (const part of chunks(items, ITEMS_PER_LIST_MESSAGE))
+          bodies.push(this.#message(resource, lane, { k: "L", L: String(this.#rv), items: part }));
         const rows = items.map(({ key, uid, rv }) => ({ key, uid, rv }));
         bodies.push(this.#message(resource, lane, { k: "M", L: String(this.#rv), part: 1, parts: 1, rows }));
         await this.apply(bodies);
@@ -161,7 +162,8 @@ class Feed {
 }
 
 type Content =
-  | Pick<Extract<Envelope, { readonly items: readonly EnvelopeItem[] }>, "k" | "items">
+  | Pick<Extract<Envelope, { readonly k: "D" }>, "k" | "items">
+  | Pick<Extract<Envelope, { readonly k: "L" }>, "k" | "L" | "items">
   | Pick<Extract<Envelope, { readonly k: "M" }>, "k" | "L" | "part" | "parts" | "rows">;
 
 function byLane(resource: CachedResource, items: readonly EnvelopeItem[]): readonly (readonly EnvelopeItem[])[] {

@@ -300,8 +300,9 @@ class Life {
     const header = await this.#header(resource, lane, kind);
     const watermark = kind === "L" ? {} : { watermark: kind === "W" ? this.#rv() : greatest(items) };
     const commit = this.#chance(0.92) ? { commit: watermark } : {};
-    await this.#call(`applyPack ${JSON.stringify([header, items.map(short), counts, commit])}`, (store) =>
-      store.applyPack(header, items, { counts, ...commit }),
+    const list = kind === "L" && this.#chance(0.8) ? { listRV: this.#rv() } : {};
+    await this.#call(`applyPack ${JSON.stringify([header, items.map(short), counts, list, commit])}`, (store) =>
+      store.applyPack(header, items, { counts, ...list, ...commit }),
     );
   }
 

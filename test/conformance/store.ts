@@ -17,6 +17,7 @@ import { laneCases } from "./store/lanes.ts";
 import { lookUpCases } from "./store/look-ups.ts";
 import { manifestCases } from "./store/manifests.ts";
 import { ownerCases } from "./store/owners.ts";
+import { restoreCases } from "./store/restores.ts";
 import { HOLE_LIMIT_MS, IDENTITY, Rig } from "./store/rig.ts";
 import type { Lanes, StoreFactory, StoreFixture } from "./store/rig.ts";
 import { workQueueCases } from "./store/work-queue.ts";
@@ -47,6 +48,7 @@ export function storeConformance(name: string, factory: StoreFactory): void {
     describe("index: look-ups", () => lookUpCases(open));
     describe("index: lanes", () => laneCases(open));
     describe("index: manifests", () => manifestCases(open));
+    describe("index: restores", () => restoreCases(open));
     describe("index: owners", () => ownerCases(open));
     describe("index: forged", () => forgedCases(open));
     describe("epochs and fences", () => epochCases(open));

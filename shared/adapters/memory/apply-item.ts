@@ -6,7 +6,7 @@
  */
 import { deepFreeze } from "../../api/freeze.ts";
 import { primaryAsOwner } from "../../api/owner-id.ts";
-import { compareResourceVersions } from "../../api/resource-version.ts";
+import { compareResourceVersions, isCurrent } from "../../api/resource-version.ts";
 import { controllerOf, splitKey } from "../../api/resources.ts";
 import type { CachedResource, Controller, ObjectKey } from "../../api/resources.ts";
 import type { Forged, ItemChange, ItemOutcome, NamespaceCount, Row } from "../../ports/store.ts";
@@ -26,6 +26,10 @@ export interface Step {
   readonly nowMs: number;
   /** `stream` a delta or the sweep of a manifest, `list` a listed object, `own` an answer or live read of a run. */
   readonly source: "stream" | "list" | "own";
+  /** The version of the list that the items are of (I9). */
+  readonly listRV?: string;
+  /** Set when an item took the place of what is of a history that is no more (I9). */
+  isHistoryLost?: boolean;
   /** The key whose own status write is answered: that write does not queue it. */
   readonly exempt?: { readonly controller: Controller; readonly key: ObjectKey };
 }
@@ -40,6 +44,8 @@ export function applyItem(step: Step, item: ItemChange): ItemOutcome | "moved" {
   if (dropped) return dropped;
   if (!isAsExpected(row, item.expected)) return "moved";
 
+  const before = row?.rv ?? lane.tombstones.get(item.key);
+  if (item.type === "put" && before !== undefined && compareResourceVersions(before, item.rv) > 0) step.isHistoryLost = true;
   if (row) removeRow(step, lane, row);
   if (item.type === "put") addRow(step, lane, row, item);
   else {
@@ -86,11 +92,11 @@ function applyGone(step: Step, lane: LaneData, row: Row | undefined, item: ItemC
   return "changed";
 }
 
-/** A4, A5, A6 for a put. A listed object missing below the watermark means a damaged row, so it is let in. */
+/** A4, A5, A6 for a put, I9. A listed object missing below the watermark means a damaged row, so it is let in. */
 function staleness(step: Step, lane: LaneData, row: Row | undefined, item: ItemChange): ItemOutcome | undefined {
-  if (row) return compareResourceVersions(row.rv, item.rv) >= 0 ? "same" : undefined;
+  if (row) return isCurrent(row.rv, item.rv, step.listRV) ? "same" : undefined;
   const tombstone = lane.tombstones.get(item.key);
-  if (tombstone !== undefined && compareResourceVersions(tombstone, item.rv) >= 0) return "late";
+  if (tombstone !== undefined && isCurrent(tombstone, item.rv, step.listRV)) return "late";
   return step.source !== "list" && compareResourceVersions(item.rv, lane.watermark) <= 0 ? "absent" : undefined;
 }
 
@@ -108,10 +114,10 @@ export function countsMoved(epoch: EpochData, counts: readonly NamespaceCount[])
   return counts.some(({ resource, namespace, count }) => (epoch.resources.get(resource)?.counts.get(namespace) ?? 0) !== count);
 }
 
-/** A7: the flag `gone` stays while the uid is the same. */
+/** A7: the flag `gone` stays while the uid is the same, and the history: a newer row is replaced by I9 alone. */
 function addRow(step: Step, lane: LaneData, before: Row | undefined, item: ItemChange): void {
   if (!item.object) throw new TypeError(`a put of ${item.key} carries no object`);
-  const gone = before?.gone === true && before.uid === item.uid;
+  const gone = before?.gone === true && before.uid === item.uid && compareResourceVersions(before.rv, item.rv) < 0;
   const sinceMs = gone ? step.resource.goneSinceMs.get(item.key) : undefined;
   const put: Row = {
     key: item.key,

@@ -1,14 +1,16 @@
 /** Packs and manifests of a lane, as the applier hands them over (informer §11.3, §11.5). */
-import { compareResourceVersions } from "../../api/resource-version.ts";
-import { CONTROLLER_INFO, CONTROLLERS } from "../../api/resources.ts";
+import { compareResourceVersions, isCurrent } from "../../api/resource-version.ts";
+import { CACHED_RESOURCES, CONTROLLER_INFO, CONTROLLERS } from "../../api/resources.ts";
 import type { CachedResource, ObjectKey } from "../../api/resources.ts";
 import type { Doorbell } from "../../ports/doorbells.ts";
 import type { ApplyResult, IndexStore, ItemChange, ItemOutcome, ManifestRow, PackHeader, Row } from "../../ports/store.ts";
+import { HISTORY_LOST } from "../store-options.ts";
 import type { StoreOptions } from "../store-options.ts";
 import { applyItem, countsMoved, isAsExpected } from "./apply-item.ts";
 import type { Step } from "./apply-item.ts";
 import { laneAt, laneOfKey } from "./data.ts";
 import type { EpochData, LaneData, MemoryData, ResourceData } from "./data.ts";
+import { markSuspect } from "./epochs.ts";
 import { removeForged, stands } from "./forged.ts";
 import { commitSequence, isCommitted } from "./gate.ts";
 import { createRing } from "./ring.ts";
@@ -56,14 +58,22 @@ export function applyPack(
   if (entry.kind !== "enter") return entry;
   const { epoch, resource, lane } = entry;
   const ring = createRing(epoch, nowMs);
-  const step: Step = { epoch, name: pack.resource, resource, ring, nowMs, source: pack.kind === "L" ? "list" : "stream" };
+  const source = pack.kind === "L" ? "list" : "stream";
+  const { listRV } = options;
+  const step: Step = { epoch, name: pack.resource, resource, ring, nowMs, source, ...(listRV !== undefined && { listRV }) };
   const outcomes: ItemOutcome[] = [];
   if (items.length > 0 && countsMoved(epoch, options.counts)) return { kind: "retry", index: 0, bells: [], outcomes };
+  let moved: number | undefined;
   for (const [index, item] of items.entries()) {
     const outcome = applyItem(step, item);
-    if (outcome === "moved") return { kind: "retry", index, bells: ring.bells(), outcomes };
+    if (outcome === "moved") {
+      moved = index;
+      break;
+    }
     outcomes.push(outcome);
   }
+  if (step.isHistoryLost === true) for (const name of CACHED_RESOURCES) markSuspect(data, name, HISTORY_LOST);
+  if (moved !== undefined) return { kind: "retry", index: moved, bells: ring.bells(), outcomes };
   if (options.commit) commitSequence(lane, pack.sequence, options.commit.watermark, nowMs);
   return { kind: "applied", bells: ring.bells(), outcomes };
 }
@@ -126,7 +136,7 @@ export function applyManifest(
     if (stands(resource, row, [each])) removeForged(resource, lane, row, [each]);
   }
 
-  const keys = manifest.rows.filter((row) => !isCovered(lane, row)).map((row) => row.key);
+  const keys = manifest.rows.filter((row) => !isCovered(lane, row, manifest.listRV)).map((row) => row.key);
   if (keys.length > 0) {
     lane.frozen = true;
     lane.stash = undefined;
@@ -153,12 +163,12 @@ export function applyManifest(
   return { kind: "applied", bells: ring.bells(), outcomes };
 }
 
-/** A listed object is there in this version or a newer one, or was deleted after the list. */
-function isCovered(lane: LaneData, listed: ManifestRow): boolean {
+/** A listed object is there in this version or one after the list, or was deleted after the list (I9). */
+function isCovered(lane: LaneData, listed: ManifestRow, listRV: string): boolean {
   const row = lane.rows.get(listed.key);
-  if (row) return compareResourceVersions(row.rv, listed.rv) >= 0;
+  if (row) return isCurrent(row.rv, listed.rv, listRV);
   const tombstone = lane.tombstones.get(listed.key);
-  return tombstone !== undefined && compareResourceVersions(tombstone, listed.rv) > 0;
+  return tombstone !== undefined && tombstone !== listed.rv && isCurrent(tombstone, listed.rv, listRV);
 }
 
 /** Whether `sweep` is exactly what is cached and not newer than the list and not listed, as the caller saw it. */

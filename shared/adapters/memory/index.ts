@@ -1,5 +1,5 @@
 /** Reads of the index. Rows are frozen where they are made, so they are handed out as they are. */
-import { compareResourceVersions } from "../../api/resource-version.ts";
+import { isCurrent } from "../../api/resource-version.ts";
 import type { CachedResource } from "../../api/resources.ts";
 import type { Forged, IndexRequest, IndexStore, IndexView, Row, SliceRef } from "../../ports/store.ts";
 import { ForgedRowsError } from "../../ports/errors.ts";
@@ -15,14 +15,14 @@ export function readIndex({ epoch }: MemoryData, request: IndexRequest): IndexVi
     ]),
   );
   const forged: Forged[] = [];
-  const found = (request.rows ?? []).flatMap(({ resource, key, put }) => {
+  const found = (request.rows ?? []).flatMap(({ resource, key, put, listRV }) => {
     const data = epoch?.resources.get(resource);
     const row = data && laneOfKey(data, key).rows.get(key);
     const bad =
       data && [forgedRow(data, key), forgedTombstone(data, key), row && forgedEntry(data, row)].filter((each) => each !== undefined);
     forged.push(...(bad ?? []));
     if (bad?.some(({ where }) => where !== "tombstone")) return [];
-    return row ? [{ resource, row, current: put !== undefined && compareResourceVersions(row.rv, put) >= 0 }] : [];
+    return row ? [{ resource, row, current: put !== undefined && isCurrent(row.rv, put, listRV) }] : [];
   });
   return {
     counts: [...counted.values()].map(({ resource, namespace }) => ({

@@ -1,7 +1,7 @@
 /** The index: rows, slices, look-ups, packs and manifests (informer §11). */
 import { laneOf } from "../../api/lane.ts";
 import type { OwnerId } from "../../api/owner-id.ts";
-import { compareResourceVersions, isResourceVersion } from "../../api/resource-version.ts";
+import { isCurrent, isResourceVersion } from "../../api/resource-version.ts";
 import { CACHED_RESOURCES, CONTROLLER_INFO, CONTROLLERS, controllerOf, splitKey } from "../../api/resources.ts";
 import type { CachedResource, ObjectKey } from "../../api/resources.ts";
 import type { Signer } from "../../api/signer.ts";
@@ -18,6 +18,7 @@ import type {
   Row,
   SliceRef,
 } from "../../ports/store.ts";
+import { HISTORY_LOST } from "../store-options.ts";
 import { changeArgs, parseBells, parseOutcomes, parsePrimary } from "./changes.ts";
 import { asList, asNumber, asPairs, asText } from "./connection.ts";
 import type { Reply } from "./connection.ts";
@@ -64,10 +65,11 @@ export function createIndexStore(context: Context): IndexStore {
       return openLane(context.seal(answer.names.epoch), resource, asPairs(answer.reply[1]), asPairs(answer.reply[2]));
     },
 
-    async applyPack(pack, items, { counts, commit }) {
+    async applyPack(pack, items, { counts, listRV, commit }) {
       const names = context.names.of(pack.epoch);
       const lane = names.lane(pack.resource, pack.lane);
-      const table = new KeyTable([context.names.epoch, ...lane]);
+      const metas = listRV === undefined ? [] : CACHED_RESOURCES.map((resource) => names.meta(resource));
+      const table = new KeyTable([context.names.epoch, ...lane, ...metas]);
       table.declare(lane, 2);
       const mark = commit ? (commit.watermark === undefined ? "-" : checkVersion(commit.watermark)) : "";
       const changes = changeArgs(names, table, {
@@ -78,7 +80,9 @@ export function createIndexStore(context: Context): IndexStore {
         counts,
         itemsMax: ITEMS_MAX,
       });
-      const args = [context.now(), pack.epoch, checkVersion(pack.fence), pack.kind, String(pack.sequence), mark, ...changes];
+      const list = listRV === undefined ? "" : checkVersion(listRV);
+      const header = [context.now(), pack.epoch, checkVersion(pack.fence), pack.kind, String(pack.sequence)];
+      const args = [...header, mark, list, String(metas.length), HISTORY_LOST, ...changes];
       const reply = asList(await context.connection.run("applyPack", table.keys, args));
       return refusal(reply) ?? applied(names, table, reply);
     },
@@ -246,6 +250,7 @@ interface Wanted {
   readonly resource: CachedResource;
   readonly key: ObjectKey;
   readonly put?: string;
+  readonly listRV?: string;
   /** Place in the answer. */
   readonly index: number;
 }
@@ -279,10 +284,9 @@ async function readIndex(context: Context, request: IndexRequest): Promise<Index
     counts ??= wantedCounts.map(({ resource, namespace }, i) => ({ resource, namespace, count: first?.counts[i] ?? 0 }));
     if (!first) break;
     forged.push(...first.forged);
-    const isCurrent = ({ put, row }: (typeof first.rows)[number]): boolean =>
-      put !== undefined && compareResourceVersions(row.rv, put) >= 0;
-    current.push(...first.rows.filter(isCurrent).map(({ resource, row }) => ({ resource, row })));
-    const older = first.rows.filter((place) => !isCurrent(place));
+    const stands = ({ put, listRV, row }: (typeof first.rows)[number]): boolean => put !== undefined && isCurrent(row.rv, put, listRV);
+    current.push(...first.rows.filter(stands).map(({ resource, row }) => ({ resource, row })));
+    const older = first.rows.filter((place) => !stands(place));
     const places = [...older, ...first.primaries.flat()];
     const found = await readObjects(context, places);
     forged.push(...found.flatMap((each) => (each.kind === "forged" ? [each.forged] : [])));

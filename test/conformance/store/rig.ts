@@ -68,6 +68,8 @@ export interface DeliverOptions {
   readonly counts?: readonly NamespaceCount[];
   /** Default: the greatest rv of a `D`; nothing for an `L`. */
   readonly watermark?: string;
+  /** Of an `L`: the version of its list. */
+  readonly listRV?: string;
   /** False: this is not the message's last call. */
   readonly commit?: boolean;
   /** Leave `expected` as the item has it. */
@@ -156,7 +158,7 @@ export class Rig {
     const answers: ManifestAnswer[] = [];
     for (let lane = 0; lane < this.lanes[resource]; lane++) {
       const here = objects.filter((object) => laneOf(keyOf(object), this.lanes[resource]) === lane);
-      if (itemOf && here.length > 0) await this.deliver(resource, here.map(itemOf), { kind: "L", lane });
+      if (itemOf && here.length > 0) await this.deliver(resource, here.map(itemOf), { kind: "L", lane, listRV });
       answers.push(await this.manifest(resource, here.map(listed), listRV, { lane }));
     }
     return answers;
@@ -207,7 +209,8 @@ export class Rig {
     const greatest = header.kind === "D" ? items.map((item) => item.rv).reduce(maxRv, "0") : undefined;
     const watermark = options.watermark ?? greatest;
     const commit = options.commit === false ? {} : { commit: watermark === undefined ? {} : { watermark } };
-    const result = await this.store.applyPack(header, prepared, { counts: options.counts ?? [], ...commit });
+    const list = options.listRV === undefined ? {} : { listRV: options.listRV };
+    const result = await this.store.applyPack(header, prepared, { counts: options.counts ?? [], ...list, ...commit });
     if (options.commit !== false && result.kind === "applied") this.#used(resource, header);
     return result;
   }

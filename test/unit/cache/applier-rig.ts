@@ -28,7 +28,6 @@ export interface MessageFields {
   readonly sq?: number;
   readonly generation?: number;
   readonly fence?: string;
-  readonly kind?: "D" | "L";
 }
 
 /** `item(pod, "M")`: the object travels along unless it is told otherwise. */
@@ -83,17 +82,22 @@ export class ApplierRig {
     await this.openGeneration(resource);
     if (objects.length > 0)
       await this.apply(
-        this.pack(
+        this.list(
           objects.map((object) => item(object, "A")),
-          { resource, kind: "L" },
+          listRV,
+          { resource },
         ),
       );
     await this.apply(this.manifest(objects.map(listed), listRV, { resource }));
   }
 
   /** One message's body. */
-  pack(items: readonly unknown[], { kind = "D", ...fields }: MessageFields = {}): string {
-    return this.#body({ ...fields, fields: { k: kind, items } });
+  pack(items: readonly unknown[], fields: MessageFields = {}): string {
+    return this.#body({ ...fields, fields: { k: "D", items } });
+  }
+
+  list(items: readonly unknown[], listRV: string, fields: MessageFields = {}): string {
+    return this.#body({ ...fields, fields: { k: "L", L: listRV, items } });
   }
 
   watermark(rv: string, fields: MessageFields = {}): string {

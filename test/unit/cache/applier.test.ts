@@ -210,7 +210,7 @@ describe("lists", () => {
   it("[informer T40] [informer T41] a manifest before its lane waits, and shows as a hole until the missing message comes", async () => {
     const rig = await scene();
     await rig.openGeneration("pods");
-    const payload = rig.pack([item(pod(10), "A")], { kind: "L", sq: 2 });
+    const payload = rig.list([item(pod(10), "A")], "20", { sq: 2 });
     const manifest = rig.manifest([listed(pod(10))], "20", { sq: 3 });
     expect(await rig.apply(manifest)).toMatchObject({ kind: "retry", afterSeconds: 2 });
     await rig.clock.advance(61_000);
@@ -230,6 +230,27 @@ describe("lists", () => {
     expect(rig.complaints.some((line) => line.includes("never arrived"))).toBe(true);
     await rig.relist("pods", [pod(10), pod(25, { name: "b" })], "30");
     expect(await rig.health()).toMatchObject({ frozenLanes: [], needed: [], watermarks: ["30"] });
+  });
+
+  it("[informer A4] after a restore of etcd the cache goes back to what is listed, and owners hear of what they had before and after", async () => {
+    const rig = await scene();
+    await rig.apply(rig.pack([item(pod(460, { labels: { lost: "1" } }), "M"), item(pod(461, { name: "never" }), "A")]));
+    await rig.drain("replicaset");
+    await rig.relist("pods", [pod(449), pod(440, { name: "deleted" })], "1000000405");
+    expect(await rig.keys()).toEqual(["shop/deleted", POD]);
+    expect(await rig.row(POD)).toMatchObject({ rv: "449", object: { labels: pod(449).labels } });
+    expect(await rig.dirty("replicaset")).toEqual(["shop/web"]);
+    expect(await rig.health()).toMatchObject({ syncedGeneration: 2, frozenLanes: [], watermarks: ["1000000405"] });
+    expect(await rig.health("deployments")).toMatchObject({ state: "SUSPECT" });
+  });
+
+  it("[informer A4] a restored object that no owner of the lost history had wakes the one that has it now", async () => {
+    const rig = await scene();
+    await rig.apply(rig.pack([item(cachedPod({ resourceVersion: "460", labels: {} }), "M")]));
+    await rig.drain("replicaset");
+    await rig.openGeneration("pods");
+    await rig.apply(rig.list([item(pod(449), "A")], "1000000405"));
+    expect(await rig.dirty("replicaset")).toEqual(["shop/web"]);
   });
 
   it("the parts of a manifest are put together, and the last one decides", async () => {

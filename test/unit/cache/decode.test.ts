@@ -15,7 +15,7 @@ const row = { key: "shop/a", uid: "u", rv: "1" };
 describe("decodeEnvelope", () => {
   it.each([
     { name: "deltas", fields: { k: "D", items: [] } },
-    { name: "listed objects", fields: { k: "L", items: [{}] } },
+    { name: "listed objects", fields: { k: "L", L: "9", items: [{}] } },
     { name: "a watermark", fields: { k: "W", rv: "9" } },
     { name: "a manifest", fields: { k: "M", L: "9", part: 1, parts: 1, rows: [row] } },
     { name: "versions beyond 2^64", fields: { k: "W", rv: "18446744073709551617", f: "18446744073709551616" } },
@@ -42,6 +42,7 @@ describe("decodeEnvelope", () => {
     { name: "a resource that is not watched", text: body({ r: "secrets" }), why: 'r is "secrets"' },
     { name: "an unknown kind", text: body({ k: "X" }), why: 'k is "X"' },
     { name: "items that are no list", text: body({ k: "D", items: {} }), why: "items is no list" },
+    { name: "listed objects without list version", text: body({ k: "L", items: [] }), why: "L is no resourceVersion" },
     { name: "a watermark in words", text: body({ k: "W", rv: "soon" }), why: "rv is no resourceVersion" },
     { name: "a manifest without list version", text: body({ k: "M", part: 1, parts: 1, rows: [] }), why: "L is no resourceVersion" },
     { name: "a manifest without parts", text: body({ k: "M", L: "1", rows: [] }), why: "part or parts" },

@@ -135,12 +135,21 @@ test("[informer T28] a send without answer is repeated with the same id and body
 
 test("[informer T27] the same object and version sent twice has two ids", async () => {
   const { clock, sender, batches } = setUp();
-  sender.listed(item("a", 1), 1);
+  sender.listed(item("a", 1), "20", 1);
   await clock.runUntilIdle();
-  sender.listed(item("a", 1), 2);
+  sender.listed(item("a", 1), "20", 2);
   await clock.runUntilIdle();
   const ids = batches.flat().map(({ id }) => id);
   expect(new Set(ids).size).toBe(2);
+});
+
+test("listed objects say the version of their list, each list's packs its own; live ones say none", async () => {
+  const { clock, sender, sent } = setUp();
+  sender.listed(item("a", 1), "20", 1);
+  sender.listed(item("b", 1), "1000000405", 2);
+  sender.live(item("c", 30));
+  await clock.runUntilIdle();
+  expect(sent().map((envelope) => ("L" in envelope ? envelope.L : undefined))).toEqual(["20", "1000000405", undefined]);
 });
 
 test("[informer T59] group and id stay below 128 characters for the longest key", async () => {
@@ -190,7 +199,7 @@ test("a silent lane is heard of after 15 s", async () => {
 
 test("a manifest closes the listed packs, goes to every lane and says how many parts it has", async () => {
   const { clock, sender, sent } = setUp();
-  sender.listed(item("a", 1), 3);
+  sender.listed(item("a", 1), "20", 3);
   sender.manifest(
     "20",
     Array.from({ length: 6001 }, (_, i) => ({ key: `shop/p${i}`, uid: `u${i}`, rv: "1" })),
@@ -198,7 +207,7 @@ test("a manifest closes the listed packs, goes to every lane and says how many p
   );
   await clock.runUntilIdle();
   expect(sent()).toMatchObject([
-    { k: "L", g: 3, sq: 1 },
+    { k: "L", g: 3, sq: 1, L: "20" },
     { k: "M", g: 3, sq: 2, L: "20", part: 1, parts: 2 },
     { k: "M", g: 3, sq: 3, L: "20", part: 2, parts: 2 },
   ]);

@@ -74,7 +74,7 @@ async function play(
   };
   const sink: DeltaSink = {
     live: ({ type, key, rv }) => void sunk.push(`${type} ${key} ${rv}`),
-    listed: ({ key, rv }, generation) => void sunk.push(`L${generation} ${key} ${rv}`),
+    listed: ({ key, rv }, listRV, generation) => void sunk.push(`L${generation} at ${listRV}: ${key} ${rv}`),
     manifest: (listRV, rows, generation) => void sunk.push(`M${generation} at ${listRV}: ${[...rows].map(({ key }) => key).join(" ")}`),
     watermark: (rv) => void sunk.push(`W ${rv}`),
     room: async () => {},
@@ -123,11 +123,11 @@ describe("a list", () => {
       "0 watch 30",
     ]);
     expect(sunk).toEqual([
-      "L1 shop/a 3",
-      "L1 shop/b 9",
+      "L1 at 10: shop/a 3",
+      "L1 at 10: shop/b 9",
       "M1 at 10: shop/a shop/b",
-      "L2 shop/a 3",
-      "L2 shop/c 25",
+      "L2 at 30: shop/a 3",
+      "L2 at 30: shop/c 25",
       "M2 at 30: shop/a shop/c",
     ]);
   });
@@ -144,7 +144,7 @@ describe("a list", () => {
       '0 list {"limit":500}',
       "0 watch 20",
     ]);
-    expect(sunk).toEqual(["L1 shop/a 3", "L2 shop/b 15", "M2 at 20: shop/b"]);
+    expect(sunk).toEqual(["L1 at 10: shop/a 3", "L2 at 20: shop/b 15", "M2 at 20: shop/b"]);
   });
 
   it("[informer T18] that breaks off is thrown away whole, and the next one waits", async () => {
@@ -157,7 +157,7 @@ describe("a list", () => {
     const { failed, sunk } = await play({ lists: [page(90, [pod("a", 3)])], floor: "100" });
     expect(failed).toBeInstanceOf(HistoryRegressedError);
     expect(String(failed)).toContain("pods listed at 90, applied already: 100");
-    expect(sunk).toEqual(["L1 shop/a 3"]);
+    expect(sunk).toEqual(["L1 at 90: shop/a 3"]);
   });
 
   it("is never older than the floor that the Store names", async () => {
@@ -169,7 +169,7 @@ describe("a list", () => {
     const versions = ["shop/a uid-a 3", "shop/b uid-b 1", "shop/c somebody 9"];
     const cached = { has: (key: string, uid: string, rv: string) => versions.includes(`${key} ${uid} ${rv}`) };
     const { sunk } = await play({ lists: [page(10, [pod("a", 3), pod("b", 2), pod("c", 9)])], cached });
-    expect(sunk).toEqual(["L1 shop/b 2", "L1 shop/c 9", "M1 at 10: shop/a shop/b shop/c"]);
+    expect(sunk).toEqual(["L1 at 10: shop/b 2", "L1 at 10: shop/c 9", "M1 at 10: shop/a shop/b shop/c"]);
   });
 
   it.each([
@@ -178,7 +178,7 @@ describe("a list", () => {
     { name: "that is nothing at all", bad: null, what: "pods undefined/undefined, list" },
   ])("with an object $name names it and keeps its neighbours", async ({ bad, what }) => {
     const { sunk, quarantined } = await play({ lists: [page(10, [pod("a", 3), bad, pod("b", 5)])] });
-    expect(sunk).toEqual(["L1 shop/a 3", "L1 shop/b 5", "M1 at 10: shop/a shop/b"]);
+    expect(sunk).toEqual(["L1 at 10: shop/a 3", "L1 at 10: shop/b 5", "M1 at 10: shop/a shop/b"]);
     expect(quarantined).toEqual([expect.stringContaining(what)]);
   });
 

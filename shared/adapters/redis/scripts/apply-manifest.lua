@@ -35,7 +35,7 @@ refused = otherLanes()
 if refused then return refused end
 if not whole then return { "incomplete" } end
 
--- Verify: every listed row is there at least as new, or was deleted later than it was listed.
+-- Verify: every listed row is there in this version or one after the list, or was deleted after the list (I9).
 local listed = {}
 for i = 1, n do listed[i] = ARGV[9 + i] end
 local rows = n > 0 and hmget(KEYS[2 + V], listed) or {}
@@ -48,13 +48,13 @@ for i = 1, n do
     rows[i] = false
   end
   if rows[i] then present = present + 1 end
-  if not (rows[i] and not less(head(rows[i]), rv)) then
+  if not (rows[i] and isCurrent(head(rows[i]), rv, listRV)) then
     local tomb = call("HGET", KEYS[2 + T], listed[i])
     if tomb and tomb == forgedTombs[listed[i]] then
       call("HDEL", KEYS[2 + T], listed[i])
       tomb = false
     end
-    if not (tomb and less(rv, head(tomb))) then missing[#missing + 1] = listed[i] end
+    if not (tomb and head(tomb) ~= rv and isCurrent(head(tomb), rv, listRV)) then missing[#missing + 1] = listed[i] end
   end
 end
 local function replaceNeeded(keys)

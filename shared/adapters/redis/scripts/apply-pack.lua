@@ -1,7 +1,8 @@
 -- applyPack: one step of one lane (A1–A13): rows, slices, counts, intents, queue and, with the last call, the sequence.
--- KEYS  1 ep · 2 l · 3 v · 4 t · 5 h · 6 mp of the lane · others by slot, named in ARGV
+-- KEYS  1 ep · 2 l · 3 v · 4 t · 5 h · 6 mp of the lane · with a list: 7… m of all resources · others by slot, named in ARGV
 -- ARGV  1 now ms · 2 epoch · 3 fence · 4 kind D|L|W · 5 sequence
---       6 commit: "" not the last call, "-" without watermark, else the watermark · 7… changes (lib/index.lua)
+--       6 commit: "" not the last call, "-" without watermark, else the watermark · 7 version of the list, or ""
+--       8 number of all resources · 9 why they are suspect if their history is lost · 10… changes (lib/index.lua)
 -- Returns { "noEpoch" } { "epoch" } { "notOpen" } { "fence" } · { "duplicate", bells }
 --         { "applied", bells, outcomes } · { "retry", bells, outcomes, items done }
 local refused = otherEpoch()
@@ -9,7 +10,7 @@ if refused then return { refused } end
 local state = openLane(2)
 refused = otherFence(state, ARGV[3])
 if refused then return { refused } end
-readChanges(7)
+readChanges(10)
 local sequence, mark = tonumber(ARGV[5]), ARGV[6]
 if isDuplicate(state, sequence) then
   stillDirty()
@@ -18,7 +19,10 @@ end
 local outcomes, moved = "", nil
 if changes.items > 0 then
   if countsMoved() then return { "retry", {}, "", 0 } end
-  outcomes, moved = applyItems(ARGV[4] == "L", false, nil)
+  outcomes, moved = applyItems(ARGV[4] == "L", ARGV[7], false, nil)
+end
+if historyLost then
+  for i = 7, 6 + tonumber(ARGV[8]) do suspect(KEYS[i], ARGV[9]) end
 end
 if not moved and mark ~= "" then commit(state, sequence, mark == "-" and "" or mark) end
 flush()

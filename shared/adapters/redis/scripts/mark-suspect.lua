@@ -3,9 +3,5 @@
 -- ARGV  1 now ms · 2 epoch · 3 reason
 -- Returns { "otherEpoch", current epoch or "" } · { "ok" }
 if otherEpoch() then return { "otherEpoch", current or "" } end
--- A resource that was never listed stays INIT: its gate is shut, and it will be listed anyway.
-local fields = call("HMGET", KEYS[2], "state", "gen")
-if (fields[1] or "INIT") ~= "INIT" then
-  call("HSET", KEYS[2], "state", "SUSPECT", "suspect", ARGV[3], "suspectGen", fields[2] or "0")
-end
+suspect(KEYS[2], ARGV[3])
 return { "ok" }

@@ -32,7 +32,7 @@ if #unknown > 0 then return { "slices", unpack(unknown) } end
 
 if changes.items > 0 and countsMoved() then return { "retry", {}, "", 0 } end
 local own = keyState(2, key)
-local outcomes, moved = applyItems(false, true, ownStatus and own or nil)
+local outcomes, moved = applyItems(false, "", true, ownStatus and own or nil)
 flush()
 local changed = string.find(outcomes, "[cla]") ~= nil
 local intents = KEYS[8]

@@ -20,6 +20,22 @@ local function less(a, b)
   return a < b
 end
 
+-- Whether what is cached at version `cached` stands when `came` comes, of a list at `listRV` if it is not "" (I9). The same as
+-- isCurrent in shared/api/resource-version.ts.
+local function isCurrent(cached, came, listRV)
+  if cached == came then return true end
+  return less(came, cached) and (listRV == "" or less(listRV, cached))
+end
+
+-- Shuts the gate until a generation that is opened after this has been listed. `meta`: m of the resource. One that was never listed
+-- stays INIT: its gate is shut, and it will be listed anyway.
+local function suspect(meta, reason)
+  local fields = call("HMGET", meta, "state", "gen")
+  if (fields[1] or "INIT") ~= "INIT" then
+    call("HSET", meta, "state", "SUSPECT", "suspect", reason, "suspectGen", fields[2] or "0")
+  end
+end
+
 local function text(number)
   return string.format("%.0f", number)
 end

@@ -338,7 +338,8 @@ local function change(i, meta, row, tomb)
     end
   else
     local entry = ARGV[at + ENTRY]
-    if row and meta.same and not changes.forged[i] and isGone(row) then
+    -- A newer row is replaced by I9 alone, and what was answered in its history with it.
+    if row and meta.same and not changes.forged[i] and isGone(row) and less(head(row), head(value)) then
       local flags = string.match(row, "\31(g%d*)$") or ""
       value = value .. flags
       entry = flags .. entry
@@ -385,10 +386,14 @@ local function settle(i, meta, quiet, skip)
   end
 end
 
--- Applies the items in order. `listed`: A6 does not bind (L). `quiet`: intents that are answered queue nobody (write-through).
--- `skip`: a queue state that effects do not queue (the primary whose own status was written).
+-- Whether an item took the place of what is of a history that is no more (I9).
+local historyLost = false
+
+-- Applies the items in order. `listed`: A6 does not bind (L). `listRV`: the version of their list, or "" (I9).
+-- `quiet`: intents that are answered queue nobody (write-through). `skip`: a queue state that effects do not
+-- queue (the primary whose own status was written).
 -- Returns the outcomes (c changed, s same, l late, a absent), and the number of items done when one's row had moved (I8).
-local function applyItems(listed, quiet, skip)
+local function applyItems(listed, listRV, quiet, skip)
   readItems()
   local outcomes = {}
   for i = 1, changes.items do
@@ -406,12 +411,14 @@ local function applyItems(listed, quiet, skip)
       if not row or isGone(row) or string.match(row, "^[^\31]*\31([^\31]*)") ~= uid then outcome = "s" end
     elseif meta.delete then
       if row and less(rv, head(row)) then outcome = "s" end -- A8
-    elseif row and not less(head(row), rv) then outcome = "s" -- A4
-    elseif tomb and not less(head(tomb), rv) then outcome = "l" -- A5
+    elseif row and isCurrent(head(row), rv, listRV) then outcome = "s" -- A4
+    elseif tomb and isCurrent(head(tomb), rv, listRV) then outcome = "l" -- A5
     elseif not row and not listed and not less(lanes[meta.lane].W, rv) then outcome = "a" -- A6
     end
     if outcome == "c" then
       if not healing and not asExpected(i, row) then return table.concat(outcomes), i - 1 end
+      local before = row or tomb
+      if not healing and not meta.delete and not meta.gone and before and less(rv, head(before)) then historyLost = true end
       change(i, meta, row, tomb)
       settle(i, meta, quiet, skip)
     end
