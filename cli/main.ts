@@ -17,6 +17,7 @@ const VERBS: Readonly<Record<string, () => Promise<(program: Command) => void>>>
   replay: async () => (await import("./replay.ts")).registerReplay,
   host: async () => (await import("./host.ts")).registerHost,
   node: async () => (await import("./node.ts")).registerNode,
+  keys: async () => (await import("./keys.ts")).registerKeys,
   queue: async () => (await import("./queue.ts")).registerQueue,
 };
 

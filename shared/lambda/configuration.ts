@@ -62,6 +62,13 @@ const KEY_LENGTH_MIN = 16;
 const url = (protocols: string) =>
   v.pipe(v.string(), v.regex(new RegExp(`^(?:${protocols})://[^\\s/]+`), `must start with ${protocols.replaceAll("|", ":// or ")}://`));
 
+const MacKeys = v.pipe(
+  v.string(),
+  v.transform((text) => text.split(",")),
+  v.check((keys) => keys.every((key) => key.length >= KEY_LENGTH_MIN), `each key must have at least ${KEY_LENGTH_MIN} characters`),
+  v.check((keys) => new Set(keys).size === keys.length, "names a key twice"),
+);
+
 const Environment = v.strictObject({
   DELTALOOP_DEPLOYMENT: v.pipe(
     v.string(),
@@ -70,12 +77,7 @@ const Environment = v.strictObject({
   DELTALOOP_CLUSTER: v.pipe(v.string(), v.regex(/^[0-9a-f]{12}$/, "must be 12 hex digits")),
   DELTALOOP_MODE: v.optional(v.picklist(["act", "shadow"], "must be act or shadow"), "shadow"),
   DELTALOOP_DIGEST_KEY: v.pipe(v.string(), v.minLength(KEY_LENGTH_MIN, `must have at least ${KEY_LENGTH_MIN} characters`)),
-  DELTALOOP_MAC_KEY: v.pipe(
-    v.string(),
-    v.transform((text) => text.split(",")),
-    v.check((keys) => keys.every((key) => key.length >= KEY_LENGTH_MIN), `each key must have at least ${KEY_LENGTH_MIN} characters`),
-    v.check((keys) => new Set(keys).size === keys.length, "names a key twice"),
-  ),
+  DELTALOOP_MAC_KEY: MacKeys,
   DELTALOOP_REDIS_URL: url("redis|rediss"),
   DELTALOOP_REDIS_CLUSTER: v.optional(v.picklist(["true", "false"], "must be true or false"), "false"),
   DELTALOOP_KUBE_SERVER: url("http|https"),
@@ -103,6 +105,13 @@ export function parseConfiguration(environment: Variables): Configuration {
   const problems = [...(result.issues ?? []).map(problemOf), ...contradictions(ours)];
   if (!result.success || problems.length > 0) throw new ConfigurationError(problems);
   return configurationFrom(result.output);
+}
+
+/** DELTALOOP_MAC_KEY alone, for who needs nothing else. @throws {ConfigurationError} */
+export function parseMacKeys(environment: Variables): readonly string[] {
+  const result = v.safeParse(v.object({ DELTALOOP_MAC_KEY: MacKeys }), environment);
+  if (!result.success) throw new ConfigurationError(result.issues.map(problemOf));
+  return result.output.DELTALOOP_MAC_KEY;
 }
 
 function configurationFrom(variables: v.InferOutput<typeof Environment>): Configuration {

@@ -9,6 +9,7 @@ import type { RedisStoreOptions } from "./context.ts";
 import { createEpochStore } from "./epoch-store.ts";
 import { createIndexStore } from "./index-store.ts";
 import { createIntentStore } from "./intent-store.ts";
+import { createKeyStore } from "./key-store.ts";
 import { createWorkQueue } from "./work-queue.ts";
 
 /**
@@ -16,11 +17,13 @@ import { createWorkQueue } from "./work-queue.ts";
  */
 export function createRedisStore(client: Redis | Cluster, options: RedisStoreOptions): Store {
   const context = createContext(client, options);
+  const queue = createWorkQueue(context);
   return {
     ...createEpochStore(context),
     ...createIndexStore(context),
-    ...createWorkQueue(context),
+    ...queue,
     ...createIntentStore(context),
+    ...createKeyStore(context, queue),
     close: async () => {},
   };
 }

@@ -45,6 +45,7 @@ const readManifest = readFileSync(new URL("./read-manifest.lua", import.meta.url
 const readSlices = readFileSync(new URL("./read-slices.lua", import.meta.url), "utf8");
 const registerIntents = readFileSync(new URL("./register-intents.lua", import.meta.url), "utf8");
 const renew = readFileSync(new URL("./renew.lua", import.meta.url), "utf8");
+const replace = readFileSync(new URL("./replace.lua", import.meta.url), "utf8");
 const stashManifest = readFileSync(new URL("./stash-manifest.lua", import.meta.url), "utf8");
 const sweep = readFileSync(new URL("./sweep.lua", import.meta.url), "utf8");
 const take = readFileSync(new URL("./take.lua", import.meta.url), "utf8");
@@ -74,6 +75,7 @@ export const SCRIPTS = {
   readSlices: [base, readSlices],
   registerIntents: [times, base, queue, intents, registerIntents],
   renew: [times, base, queue, renew],
+  replace: [base, replace],
   stashManifest: [base, queue, intents, index, sequence, stashManifest],
   sweep: [base, queue, gateLibrary, sweep],
   take: [times, base, queue, intents, gateLibrary, take],

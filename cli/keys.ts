@@ -1,0 +1,86 @@
+/**
+ * `deltaloop keys`: which MAC keys the cache is signed with, and, with `--resign`, what a former key has signed signed anew. A step of
+ * the rotation in docs/security.md. The keys come from the environment and are never printed.
+ */
+import type { Command } from "commander";
+import { redisClient } from "../shared/adapters/redis/client.ts";
+import { createRedisStore } from "../shared/adapters/redis/redis-store.ts";
+import { createDigester } from "../shared/api/digest.ts";
+import { CACHED_RESOURCES } from "../shared/api/resources.ts";
+import type { CachedResource } from "../shared/api/resources.ts";
+import { createSigner } from "../shared/api/signer.ts";
+import { cacheIdentity } from "../shared/cache/identity.ts";
+import { parseMacKeys } from "../shared/lambda/configuration.ts";
+import type { KeyStore, KeyUse } from "../shared/ports/store.ts";
+import { UsageError } from "./usage-error.ts";
+
+interface KeysFlags {
+  readonly redis: string;
+  readonly redisCluster?: true;
+  readonly deployment: string;
+  readonly cluster: string;
+  readonly resign?: true;
+}
+
+const EXIT_OTHERS_LEFT = 1;
+/** What changes while it is replaced is left for the next round; those who write use the current key by then. */
+const ROUNDS_MAX = 3;
+
+export function registerKeys(program: Command): void {
+  program
+    .command("keys")
+    .description("show which MAC keys (DELTALOOP_MAC_KEY=new,old) the cache is signed with; ends with 1 unless it is the first alone")
+    .requiredOption("--redis <url>", "where the cache is")
+    .option("--redis-cluster", "it is a Redis Cluster")
+    .requiredOption("--deployment <name>", "DELTALOOP_DEPLOYMENT of the functions")
+    .requiredOption("--cluster <cid>", "DELTALOOP_CLUSTER of the functions")
+    .option("--resign", "sign anew what a former key has signed, and take away entries without their row")
+    .action(runKeys);
+}
+
+async function runKeys(flags: KeysFlags): Promise<void> {
+  if (!/^rediss?:\/\//.test(flags.redis)) throw new UsageError("--redis takes a redis:// or rediss:// URL");
+  const signer = createSigner(parseMacKeys(process.env), flags.cluster);
+  const client = redisClient({ url: flags.redis, cluster: flags.redisCluster === true });
+  const store = createRedisStore(client, {
+    deployment: flags.deployment,
+    cluster: flags.cluster,
+    signer,
+    // Of the gate, which is not asked here.
+    identity: cacheIdentity(createDigester("not used")),
+    holeLimitMs: 0,
+  });
+  try {
+    const epoch = await store.epoch();
+    if (epoch === undefined) throw new UsageError(`there is no cache of ${flags.deployment}, cluster ${flags.cluster}`);
+    const uses = await keyUses(store, flags.resign === true);
+    for (const [resource, use] of uses) process.stdout.write(describeUse(resource, use));
+    if (!uses.every(([, use]) => isClean(use))) process.exitCode = EXIT_OTHERS_LEFT;
+  } finally {
+    client.disconnect();
+  }
+}
+
+/** As it is at the end. */
+async function keyUses(store: KeyStore, resign: boolean): Promise<readonly (readonly [CachedResource, KeyUse])[]> {
+  const uses: (readonly [CachedResource, KeyUse])[] = [];
+  for (const resource of CACHED_RESOURCES) {
+    let use = await store.keyUse(resource, resign);
+    for (let round = 0; resign && round < ROUNDS_MAX && use.former + use.ghosts > 0; round++) use = await store.keyUse(resource, true);
+    uses.push([resource, use]);
+  }
+  return uses;
+}
+
+function isClean({ former, foreign, ghosts }: KeyUse): boolean {
+  return former + foreign + ghosts === 0;
+}
+
+function describeUse(resource: CachedResource, { current, former, foreign, ghosts }: KeyUse): string {
+  const others = [
+    `${former} with a former key`,
+    `${foreign} with none that is accepted`,
+    ...(ghosts > 0 ? [`${ghosts} entries without their row`] : []),
+  ];
+  return `${resource}: ${current} signed with the current key, ${others.join(", ")}\n`;
+}

@@ -1,0 +1,197 @@
+/**
+ * Which MAC keys what is cached has been signed with, and how a former one is got rid of (docs/security.md, "Rotation").
+ *
+ * Entries are looked for in every slice that somebody may read: those that rows name, those of the primaries, and those of the orphans
+ * of their namespaces. What stands in others is nobody's and does nothing. Rows and slices are read one after the other, so what changes
+ * meanwhile may be counted twice or not at all; nothing is replaced but what still stands as it was read (scripts/replace.lua).
+ */
+import { laneOf } from "../../api/lane.ts";
+import { primaryAsOwner } from "../../api/owner-id.ts";
+import type { OwnerId } from "../../api/owner-id.ts";
+import { CONTROLLER_INFO, CONTROLLERS, splitKey } from "../../api/resources.ts";
+import type { CachedResource, Controller, ObjectKey } from "../../api/resources.ts";
+import type { KeyStore, KeyUse, WorkQueue } from "../../ports/store.ts";
+import { asPairs } from "./connection.ts";
+import type { Context } from "./context.ts";
+import { KeyTable, sliceName } from "./keys.ts";
+import type { EpochKeys } from "./keys.ts";
+import { judgeEntry, judgeRow, judgeTombstone } from "./resign.ts";
+import type { Judged } from "./resign.ts";
+import { openRow } from "./rows.ts";
+
+/** Slices that one call reads, and texts that one call replaces: Lua runs one call at a time. */
+const SLICES_PER_CALL = 50;
+const TEXTS_PER_CALL = 100;
+
+export function createKeyStore(context: Context, queue: Pick<WorkQueue, "add">): KeyStore {
+  return {
+    async keyUse(resource, mend) {
+      const cached = await readCached(context, resource);
+      const replacements = cached.filter(({ judged, ghost }) => ghost || judged.verdict === "former");
+      if (mend) await replaceAll(context, queue, replacements);
+      return count(cached);
+    },
+  };
+}
+
+type Pairs = readonly (readonly [key: ObjectKey, text: string])[];
+
+/** A text and where it stands. */
+interface Cached {
+  readonly epoch: string;
+  readonly hash: string;
+  readonly key: ObjectKey;
+  readonly text: string;
+  readonly judged: Judged;
+  /** Of an entry without its row: where that would stand, and what stands there. */
+  readonly ghost?: { readonly v: string; readonly row: string; readonly owner: Primary | undefined };
+}
+
+interface Primary {
+  readonly controller: Controller;
+  readonly key: ObjectKey;
+}
+
+/** Whose slice it is: undefined owner = the orphans of a namespace. */
+interface Slice {
+  readonly name: string;
+  readonly owner: OwnerId | undefined;
+  readonly primary?: Primary;
+}
+
+async function readCached(context: Context, resource: CachedResource): Promise<readonly Cached[]> {
+  const slices = new Map<string, Slice>();
+  for (const slice of await slicesOfPrimaries(context, resource)) slices.set(slice.name, slice);
+  const cached: Cached[] = [];
+  /** Text of each row and the slice that it names. */
+  const rows = new Map<ObjectKey, { readonly text: string; readonly slice?: string }>();
+  for (const { names, v, t, rowTexts, tombstones } of await readLanes(context, resource)) {
+    const seal = context.seal(names.epoch);
+    for (const [key, text] of rowTexts) {
+      const judged = judgeRow(seal, resource, key, text);
+      cached.push({ epoch: names.epoch, hash: v, key, text, judged });
+      const row = openRow(seal, resource, key, text);
+      if (row.kind === "forged") {
+        rows.set(key, { text });
+        continue;
+      }
+      const { owner } = row.value;
+      const slice = sliceName(owner, splitKey(key).namespace);
+      rows.set(key, { text, slice });
+      if (!slices.has(slice)) slices.set(slice, { name: slice, owner });
+    }
+    for (const [key, text] of tombstones)
+      cached.push({ epoch: names.epoch, hash: t, key, text, judged: judgeTombstone(seal, resource, key, text) });
+  }
+  for (const { slice, names, entries } of await readSlices(context, resource, [...slices.values()])) {
+    const seal = context.seal(names.epoch);
+    for (const [key, text] of entries) {
+      const judged = judgeEntry(seal, resource, key, slice.owner, text);
+      const row = rows.get(key);
+      const isSigned = judged.verdict === "current" || judged.verdict === "former";
+      // A row that is forged names no slice: A14 puts both right.
+      const isGhost = isSigned && (row === undefined || (row.slice !== undefined && row.slice !== slice.name));
+      const [, v] = names.lane(resource, laneOf(key, context.lanes(resource)));
+      cached.push({
+        epoch: names.epoch,
+        hash: names.slice(resource, slice.name),
+        key,
+        text,
+        judged,
+        ...(isGhost && { ghost: { v, row: row?.text ?? "", owner: slice.primary } }),
+      });
+    }
+  }
+  return cached;
+}
+
+/** Of those whose dependents `resource` are. */
+async function slicesOfPrimaries(context: Context, resource: CachedResource): Promise<readonly Slice[]> {
+  const slices: Slice[] = [];
+  for (const controller of CONTROLLERS) {
+    const { primary, dependents } = CONTROLLER_INFO[controller];
+    if (dependents !== resource) continue;
+    for (const { names, rowTexts } of await readLanes(context, primary)) {
+      for (const [key, text] of rowTexts) {
+        const row = openRow(context.seal(names.epoch), primary, key, text);
+        if (row.kind === "forged") continue;
+        const owner = primaryAsOwner(controller, key, row.value.uid);
+        slices.push({ name: owner, owner, primary: { controller, key } });
+        slices.push({ name: sliceName(undefined, splitKey(key).namespace), owner: undefined });
+      }
+    }
+  }
+  return slices;
+}
+
+async function readLanes(
+  context: Context,
+  resource: CachedResource,
+): Promise<
+  readonly { readonly names: EpochKeys; readonly v: string; readonly t: string; readonly rowTexts: Pairs; readonly tombstones: Pairs }[]
+> {
+  const lanes: Awaited<ReturnType<typeof readLanes>>[number][] = [];
+  for (let lane = 0; lane < context.lanes(resource); lane++) {
+    const answer = await context.runInCurrentEpoch("readLane", (names) => ({
+      keys: [context.names.epoch, names.lane(resource, lane)[1], names.lane(resource, lane)[2]],
+      args: [context.now(), names.epoch],
+    }));
+    if (!answer) return [];
+    const { names, reply } = answer;
+    const [, v, t] = names.lane(resource, lane);
+    lanes.push({ names, v, t, rowTexts: asPairs(reply[1]), tombstones: asPairs(reply[2]) });
+  }
+  return lanes;
+}
+
+async function readSlices(
+  context: Context,
+  resource: CachedResource,
+  slices: readonly Slice[],
+): Promise<readonly { readonly slice: Slice; readonly names: EpochKeys; readonly entries: Pairs }[]> {
+  const all: Awaited<ReturnType<typeof readSlices>>[number][] = [];
+  for (const part of chunks(slices, SLICES_PER_CALL)) {
+    const answer = await context.runInCurrentEpoch("readSlices", (names) => ({
+      keys: [context.names.epoch, ...part.map(({ name }) => names.slice(resource, name))],
+      args: [context.now(), names.epoch],
+    }));
+    if (!answer) return [];
+    const { names, reply } = answer;
+    all.push(...part.map((slice, i) => ({ slice, names, entries: asPairs(reply[i + 1]) })));
+  }
+  return all;
+}
+
+async function replaceAll(context: Context, queue: Pick<WorkQueue, "add">, replacements: readonly Cached[]): Promise<void> {
+  for (const [epoch, ofEpoch] of Map.groupBy(replacements, (each) => each.epoch)) {
+    for (const part of chunks(ofEpoch, TEXTS_PER_CALL)) {
+      const table = new KeyTable([context.names.epoch]);
+      const args = part.flatMap(({ hash, key, text, judged, ghost }) => [
+        String(table.slot(hash)),
+        key,
+        text,
+        ghost ? "" : judged.resigned,
+        ...(ghost ? [String(table.slot(ghost.v)), ghost.row] : ["0", ""]),
+      ]);
+      await context.connection.run("replace", table.keys, [context.now(), epoch, ...args]);
+    }
+    // Also where nothing was replaced any more: a run too many is none. The sweeper rings them.
+    const owners = ofEpoch.flatMap(({ ghost }) => (ghost?.owner ? [ghost.owner] : []));
+    for (const { controller, key } of new Map(owners.map((owner) => [`${owner.controller} ${owner.key}`, owner])).values())
+      await queue.add(epoch, controller, key, 0);
+  }
+}
+
+function count(cached: readonly Cached[]): KeyUse {
+  const of = (wanted: (each: Cached) => boolean): number => cached.filter(wanted).length;
+  return {
+    current: of(({ judged, ghost }) => !ghost && judged.verdict === "current"),
+    former: of(({ judged, ghost }) => !ghost && judged.verdict === "former"),
+    foreign: of(({ judged }) => judged.verdict === "unknown" || judged.verdict === "forged"),
+    ghosts: of(({ ghost }) => ghost !== undefined),
+  };
+}
+
+function chunks<T>(items: readonly T[], size: number): readonly (readonly T[])[] {
+  return Array.from({ length: Math.ceil(items.length / size) }, (_, i) => items.slice(i * size, (i + 1) * size));
+}
