@@ -372,11 +372,19 @@ async function readPlaces(
       forged.push({ resource: row.resource, key: row.key, where: "row", text });
       return [];
     }),
-    primaries: asList(namespaceReplies).map((reply, i) =>
-      asPairs(reply).map(([key, u]) => ({ resource: namespaces[i]?.resource ?? "replicasets", key, owner: parsePrimary(u).owner })),
-    ),
+    primaries: asList(namespaceReplies).map((reply, i) => {
+      const { resource = "replicasets", namespace = "" } = namespaces[i] ?? {};
+      // `k` is not signed, and what is no key must not hold up a lane.
+      const named = asPairs(reply).filter(([key]) => isKeyOf(namespace, key));
+      return named.map(([key, u]) => ({ resource, key, owner: parsePrimary(u).owner }));
+    }),
     forged,
   };
+}
+
+function isKeyOf(namespace: string, key: string): boolean {
+  const [of, name, ...more] = key.split("/");
+  return of === namespace && name !== undefined && name !== "" && more.length === 0;
 }
 
 /** `tombstones`: position in `order`, text, … */

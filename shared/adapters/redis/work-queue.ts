@@ -1,4 +1,5 @@
 /** The work queue (informer §12). */
+import { laneOf } from "../../api/lane.ts";
 import { CONTROLLER_INFO, CONTROLLERS, splitKey } from "../../api/resources.ts";
 import { primaryAsOwner } from "../../api/owner-id.ts";
 import type { OwnerId } from "../../api/owner-id.ts";
@@ -14,7 +15,7 @@ import type { Context } from "./context.ts";
 import { parseIntents } from "./intent-store.ts";
 import { KeyTable, sliceName } from "./keys.ts";
 import type { EpochKeys } from "./keys.ts";
-import { openPlaced, openSlice, US } from "./rows.ts";
+import { expectedText, openPlaced, openSlice, US } from "./rows.ts";
 
 export function createWorkQueue(context: Context): WorkQueue {
   const ofRun = (run: Taken): { readonly names: EpochKeys; readonly keys: readonly string[]; readonly args: readonly string[] } => {
@@ -91,6 +92,7 @@ async function take(context: Context, run: Taken, known: { readonly uid?: string
         names.slice(dependents, owner ?? "-"),
         names.slice(dependents, sliceName(undefined, namespace)),
         names.intents(owner ?? "-"),
+        names.lane(resource, laneOf(run.key, context.lanes(resource)))[1],
       ]);
       const u = known.uid === undefined && known.owner === undefined ? "" : `${known.uid ?? ""}${US}${known.owner ?? ""}`;
       const gate = gateArgs(context, names, table, reads);
@@ -114,7 +116,7 @@ async function take(context: Context, run: Taken, known: { readonly uid?: string
       const place = { resource: dependents, nowMs: asNumber(reply[1]) - LEASE_MS };
       const own = openSlice(seal, { ...place, owner, slice: owner ?? "" }, asPairs(reply[4]));
       const orphans = openSlice(seal, { ...place, owner: undefined, slice: sliceName(undefined, namespace) }, asPairs(reply[5]));
-      const { primary, forged } = primaryOf(context, run, known, reply[3]);
+      const { primary, forged } = primaryOf(context, run, known, { entry: reply[3], row: reply[7] });
       const unbelieved = [...forged, ...own.forged, ...orphans.forged];
       const snapshot: Snapshot = {
         ...(primary && { primary }),
@@ -128,7 +130,7 @@ async function take(context: Context, run: Taken, known: { readonly uid?: string
     }
     case "recover": {
       const intents: readonly Intent[] = parseIntents(asPairs(reply[4]));
-      const { primary, forged } = primaryOf(context, run, known, reply[3]);
+      const { primary, forged } = primaryOf(context, run, known, { entry: reply[3], row: reply[5] });
       const snapshot: Snapshot = {
         ...(primary && { primary }),
         ...(forged.length > 0 && { forged }),
@@ -144,19 +146,23 @@ async function take(context: Context, run: Taken, known: { readonly uid?: string
   }
 }
 
-/** A primary that the queue knows and its slice does not has lost its entry: it is no more gone than a forged one (A14). */
+/**
+ * A primary that the queue knows and its slice does not has lost its entry: it is no more gone than a forged one (A14). An entry that is
+ * not the one that row and queue name is an old one that was put back, or they were changed: it would be run for ever.
+ */
 function primaryOf(
   context: Context,
   run: Taken,
   { uid, owner }: { readonly uid?: string; readonly owner?: OwnerId },
-  entry: Reply | undefined,
+  { entry, row }: { readonly entry: Reply | undefined; readonly row: Reply | undefined },
 ): { readonly primary?: Row; readonly forged: readonly Forged[] } {
   if (uid === undefined) return { forged: [] };
   const resource = CONTROLLER_INFO[run.controller].primary;
   const slice = sliceName(owner, splitKey(run.key).namespace);
   const text = typeof entry === "string" ? entry : "";
   const primary = text === "" ? undefined : openPlaced(context.seal(run.epoch), { resource, owner, slice }, run.key, text);
-  return primary ? { primary, forged: [] } : { forged: [{ resource, key: run.key, where: "entry", slice, text }] };
+  const isTheirs = primary?.uid === uid && typeof row === "string" && row.startsWith(expectedText(primary));
+  return primary && isTheirs ? { primary, forged: [] } : { forged: [{ resource, key: run.key, where: "entry", slice, text }] };
 }
 
 function bellOf(names: EpochKeys, controller: Controller, reply: Reply | undefined): Doorbell {

@@ -1,12 +1,13 @@
 -- take: leases a key and reads its snapshot in the same step (informer §12.2, §13).
 -- KEYS  1 ep · 2… q p f u b z of the controller · 8 slice of the primary · 9 slice of the dependents · 10 orphans' slice
---       11 i of the owner · others by slot, named in ARGV. 9 and 11 are named `-` when no uid is known, and are then not read
+--       11 i of the owner · 12 v of the primary's lane · others by slot, named in ARGV. 9 and 11 are named `-` when no uid is known, and are then not read
 -- ARGV  1 now ms · 2 epoch · 3 key · 4 token · 5 "uid 0x1F ownerUid" as the caller knows them, "" for neither
 --       6… gate (lib/gate.lua), the resources that the controller reads
 -- Returns { "otherEpoch" } · { "gated", reason } · { "lanes", resource, number } · { "busy" } · { "empty" }
 --         { "notYet", bell } · { "moved", "uid 0x1F ownerUid" or "" }
---         { "ok", lease end, failures, primary's entry or false, dependents, orphans, intents (field, value, …) }
---         { "recover", lease end, failures, primary's entry, expired intents }
+--         { "ok", lease end, failures, primary's entry or false, dependents, orphans, intents (field, value, …),
+--           primary's row or false }
+--         { "recover", lease end, failures, primary's entry, expired intents, primary's row or false }
 
 local refused = otherEpoch()
 if refused == "noEpoch" then return { "gated", "there is no epoch" } end
@@ -36,8 +37,8 @@ call("ZREM", KEYS[2], key)
 local leaseUntil = now + LEASE_MS
 call("HSET", KEYS[2 + P], key, token .. US .. text(leaseUntil) .. US .. text(now))
 local failures = tonumber(call("HGET", KEYS[2 + F], key) or 0)
-if u == "" then return { "ok", leaseUntil, failures, false, {}, {}, {} } end
-local entry = call("HGET", KEYS[8], key)
+if u == "" then return { "ok", leaseUntil, failures, false, {}, {}, {}, false } end
+local entry, row = call("HGET", KEYS[8], key), call("HGET", KEYS[12], key)
 local intents = call("HGETALL", KEYS[11])
 if #intents > 0 then -- N3: whatever is pending is of a dead token
   local tokens, ops, earliest = {}, {}, nil
@@ -70,8 +71,8 @@ if #intents > 0 then -- N3: whatever is pending is of a dead token
       out[#out + 1] = value
     end
     setPending(KEYS[11], token, #expired, 0)
-    return { "recover", leaseUntil, failures, entry, out }
+    return { "recover", leaseUntil, failures, entry, out, row }
   end
   if earliest then call("ZADD", KEYS[2], text(earliest), key) end -- `done` rings it, and the sweeper if we die
 end
-return { "ok", leaseUntil, failures, entry, call("HGETALL", KEYS[9]), call("HGETALL", KEYS[10]), intents }
+return { "ok", leaseUntil, failures, entry, call("HGETALL", KEYS[9]), call("HGETALL", KEYS[10]), intents, row }
