@@ -3,8 +3,8 @@ import { defineConfig } from "vitest/config";
 /** What every project shares: Node, no globals, failures in words. */
 const node = { environment: "node", globals: false } as const;
 
-/** Conformance suites that start a server of another program; the others need this checkout alone. */
-const REAL_COMPONENTS = ["test/conformance/**/*{redis,sqs}*.test.ts"];
+/** Suites that start a server of another program; the others need this checkout alone. */
+const REAL_COMPONENTS = ["test/conformance/**/*{redis,sqs}*.test.ts", "test/attacks/redis-*.test.ts"];
 
 export default defineConfig({
   test: {
@@ -23,7 +23,7 @@ export default defineConfig({
       { test: { ...node, name: "adapters", include: REAL_COMPONENTS, testTimeout: 60_000, hookTimeout: 60_000 } },
       { test: { ...node, name: "tooling", include: ["test/tooling/**/*.test.ts"], testTimeout: 60_000 } },
       { test: { ...node, name: "golden", include: ["test/golden/**/*.test.ts", "test/examples/**/*.test.ts"], testTimeout: 20_000 } },
-      { test: { ...node, name: "attacks", include: ["test/attacks/**/*.test.ts"], testTimeout: 60_000 } },
+      { test: { ...node, name: "attacks", include: ["test/attacks/**/*.test.ts"], exclude: REAL_COMPONENTS, testTimeout: 60_000 } },
       { test: { ...node, name: "simulation", include: ["test/simulation/**/*.test.ts"], testTimeout: 120_000 } },
       {
         test: {

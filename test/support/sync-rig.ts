@@ -8,18 +8,22 @@ import type { Command } from "ioredis";
 
 import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
 import { createSeededRandom } from "../../shared/adapters/memory/random.ts";
+import { deploymentKeys } from "../../shared/adapters/redis/keys.ts";
+import type { EpochKeys } from "../../shared/adapters/redis/keys.ts";
 import { createRedisStore } from "../../shared/adapters/redis/redis-store.ts";
 import { createSystemClock } from "../../shared/adapters/system/clock.ts";
 import { createDigester } from "../../shared/api/digest.ts";
 import { LANES, laneOf } from "../../shared/api/lane.ts";
 import { CACHED_RESOURCES, objectKey, RESOURCES } from "../../shared/api/resources.ts";
 import type { CachedResource, Controller, ObjectKey } from "../../shared/api/resources.ts";
+import { createSigner } from "../../shared/api/signer.ts";
+import type { Signer } from "../../shared/api/signer.ts";
 import { strip } from "../../shared/api/strip.ts";
 import type { KubeObject } from "../../shared/api/wire.ts";
 import { applyMessage } from "../../shared/cache/applier.ts";
 import type { ApplierPorts } from "../../shared/cache/applier.ts";
 import { ENVELOPE_VERSION } from "../../shared/cache/envelope.ts";
-import type { EnvelopeItem } from "../../shared/cache/envelope.ts";
+import type { Envelope, EnvelopeItem } from "../../shared/cache/envelope.ts";
 import { cacheIdentity } from "../../shared/cache/identity.ts";
 import { encodePack } from "../../shared/cache/pack-codec.ts";
 import type { SyncHandler } from "../../shared/controller/run.ts";
@@ -32,6 +36,7 @@ import type { ApiServer, RequestRecord } from "../../shared/local/api-server/api
 import { serveHttp } from "../../shared/local/api-server/http.ts";
 import { createInProcessClient } from "../../shared/local/nodes/in-process-client.ts";
 import type { KubeHttp } from "../../shared/local/nodes/kube-http.ts";
+import type { Clock } from "../../shared/ports/clock.ts";
 import type { Doorbell } from "../../shared/ports/doorbells.ts";
 import type { Store } from "../../shared/ports/store.ts";
 import { syncReplicaSet } from "../../shared/replicaset/sync.ts";
@@ -65,7 +70,10 @@ class CountingRedis extends Redis {
 
 const EPOCH = "laws";
 const FENCE = "1";
+const DEPLOYMENT = "laws";
 const CLUSTER = "0123456789ab";
+/** What `deltaloop keys` is told of the rig's cache. */
+export const CACHE = { deployment: DEPLOYMENT, cluster: CLUSTER } as const;
 const HANDLERS: { readonly [C in Controller]: SyncHandler } = {
   deployment: syncDeployment,
   replicaset: syncReplicaSet,
@@ -80,6 +88,16 @@ export interface SyncRig {
   /** The person at the keyboard, and whoever else acts on the cluster. */
   readonly person: KubeHttp;
   readonly store: Store;
+  /** Where it keeps what. */
+  readonly names: EpochKeys;
+  /** Other MAC keys, as of now: of the watcher, and of the functions. The first signs, all are accepted. */
+  rekey(keys: { readonly watcher?: readonly string[]; readonly functions?: readonly string[] }): void;
+  /** A message of the watcher's, whole. */
+  apply(resource: CachedResource, lane: number, content: Content): Promise<void>;
+  /** Lists a resource anew, under the next fence: what the cache has heard of. */
+  relist(resource: CachedResource): Promise<void>;
+  /** Time goes on at once; then every lane has its heartbeat, and the sweeper rings. */
+  pass(ms: number): Promise<void>;
   /** Brings what the API server has changed since the last time into the cache, and rings. */
   stream(): Promise<void>;
   /** Runs `key`, which must be queued, and counts. */
@@ -91,23 +109,26 @@ export interface SyncRig {
   close(): Promise<void>;
 }
 
+/** What an envelope says beside its head. */
+export type Content = Envelope extends infer E ? (E extends Envelope ? Omit<E, HeadField> : never) : never;
+type HeadField = "v" | "c" | "r" | "e" | "f" | "g" | "ln" | "sq" | "ts";
+
 /** On an emptied Redis, everything listed once. */
 export async function startSyncRig(redisUrl: string): Promise<SyncRig> {
   const client = new CountingRedis(redisUrl);
   await client.flushall();
-  const clock = createSystemClock();
+  const system = createSystemClock();
+  let passedMs = 0;
+  const clock: Clock = { now: () => system.now() + passedMs, after: system.after };
   const random = createSeededRandom(1);
   const server = createApiServer({ clock, random, garbageCollection: false });
   const http = await serveHttp(server);
   const digester = createDigester("laws");
-  const signer = testSigner(CLUSTER);
-  const store = createRedisStore(client, {
-    deployment: "laws",
-    cluster: CLUSTER,
-    identity: cacheIdentity(digester),
-    signer,
-    holeLimitMs: 2_000,
-  });
+  const storeOf = (signer: Signer): Store =>
+    createRedisStore(client, { ...CACHE, identity: cacheIdentity(digester), signer, holeLimitMs: 2_000, clock });
+  let watcherSigner = testSigner(CLUSTER);
+  let signer = watcherSigner;
+  let store = storeOf(signer);
   const person = createInProcessClient(server, { userAgent: "person" });
 
   const verbs: string[] = [];
@@ -132,11 +153,22 @@ export async function startSyncRig(redisUrl: string): Promise<SyncRig> {
     log: silentLog,
   };
   const sequences = new Map<string, number>();
+  const fences = new Map<CachedResource, string>(CACHED_RESOURCES.map((resource) => [resource, FENCE]));
   const head = (resource: CachedResource, lane: number) => {
     const id = `${resource} ${lane}`;
     const sequence = (sequences.get(id) ?? 0) + 1;
     sequences.set(id, sequence);
-    return { v: ENVELOPE_VERSION, c: CLUSTER, r: resource, e: EPOCH, f: FENCE, g: 1, ln: lane, sq: sequence, ts: clock.now() } as const;
+    return {
+      v: ENVELOPE_VERSION,
+      c: CLUSTER,
+      r: resource,
+      e: EPOCH,
+      f: fences.get(resource) ?? "",
+      g: 1,
+      ln: lane,
+      sq: sequence,
+      ts: clock.now(),
+    } as const;
   };
   const apply = async (body: string): Promise<void> => {
     const verdict = await applyMessage(applier, { id: "laws", body });
@@ -148,7 +180,7 @@ export async function startSyncRig(redisUrl: string): Promise<SyncRig> {
     await store.openFence({ epoch: EPOCH, fence: FENCE, resource, lanes: LANES[resource] });
     await store.openGeneration({ epoch: EPOCH, fence: FENCE, resource });
     for (let lane = 0; lane < LANES[resource]; lane++)
-      await apply(encodePack({ ...head(resource, lane), k: "M", L: server.resourceVersion, part: 1, parts: 1, rows: [] }, signer));
+      await apply(encodePack({ ...head(resource, lane), k: "M", L: server.resourceVersion, part: 1, parts: 1, rows: [] }, watcherSigner));
   }
 
   /** Version of each object that the cache has heard of, by resource and key. */
@@ -176,7 +208,7 @@ export async function startSyncRig(redisUrl: string): Promise<SyncRig> {
       }
       for (const [lane, ofLane] of Map.groupBy(items, ({ key }) => laneOf(key, LANES[resource])))
         for (let at = 0; at < ofLane.length; at += ITEMS_PER_MESSAGE)
-          await apply(encodePack({ ...head(resource, lane), k: "D", items: ofLane.slice(at, at + ITEMS_PER_MESSAGE) }, signer));
+          await apply(encodePack({ ...head(resource, lane), k: "D", items: ofLane.slice(at, at + ITEMS_PER_MESSAGE) }, watcherSigner));
     }
   };
 
@@ -203,10 +235,46 @@ export async function startSyncRig(redisUrl: string): Promise<SyncRig> {
     await clock.after(Math.max(0, readyAtMs - clock.now()));
   };
 
+  const applyContent = (resource: CachedResource, lane: number, content: Content): Promise<void> =>
+    apply(encodePack({ ...head(resource, lane), ...content }, watcherSigner));
+
   return {
     server,
     person,
-    store,
+    get store() {
+      return store;
+    },
+    names: deploymentKeys(DEPLOYMENT, CLUSTER).of(EPOCH),
+    rekey({ watcher, functions }) {
+      if (watcher) watcherSigner = createSigner(watcher, CLUSTER);
+      if (functions) {
+        signer = createSigner(functions, CLUSTER);
+        store = storeOf(signer);
+      }
+    },
+    apply: applyContent,
+    async relist(resource) {
+      const fence = String(Number(fences.get(resource)) + 1);
+      fences.set(resource, fence);
+      await store.openFence({ epoch: EPOCH, fence, resource, lanes: LANES[resource] });
+      for (let lane = 0; lane < LANES[resource]; lane++) sequences.delete(`${resource} ${lane}`);
+      const opened = await store.openGeneration({ epoch: EPOCH, fence, resource });
+      if (opened.kind !== "open") throw new Error(opened.kind);
+      const rows = [...heard]
+        .map(([id, version]) => ({ id: id.split(" "), ...version }))
+        .flatMap(({ id: [of, key = ""], uid, rv }) => (of === resource ? [{ key, uid, rv }] : []));
+      for (let lane = 0; lane < LANES[resource]; lane++) {
+        const listed = rows.filter(({ key }) => laneOf(key, LANES[resource]) === lane);
+        const content = { k: "M", L: server.resourceVersion, part: 1, parts: 1, rows: listed } as const;
+        await apply(encodePack({ ...head(resource, lane), g: opened.generation, ...content }, watcherSigner));
+      }
+    },
+    async pass(ms) {
+      passedMs += ms;
+      for (const resource of CACHED_RESOURCES)
+        for (let lane = 0; lane < LANES[resource]; lane++) await applyContent(resource, lane, { k: "W", rv: server.resourceVersion });
+      await doorbells.ring(await store.sweep(EPOCH));
+    },
     stream,
     async sync(controller, key) {
       const id = `${controller} ${key}`;

@@ -1,0 +1,126 @@
+/**
+ * A real redis-server, an API server over HTTP, and the functions. The attacker holds the Redis URL, has seen rows of all times, and has
+ * no key: what it writes stands there as it likes, and what it reads it may write again.
+ */
+import { Redis } from "ioredis";
+import { afterAll, afterEach, beforeAll, beforeEach } from "vitest";
+
+import { deploymentKeys } from "../../shared/adapters/redis/keys.ts";
+import { laneOf, LANES } from "../../shared/api/lane.ts";
+import { primaryAsOwner } from "../../shared/api/owner-id.ts";
+import type { OwnerId } from "../../shared/api/owner-id.ts";
+import { objectKey } from "../../shared/api/resources.ts";
+import type { CachedResource, ObjectKey } from "../../shared/api/resources.ts";
+import { ensureRedisServer, startRedis } from "../support/redis.ts";
+import type { RedisServer } from "../support/redis.ts";
+import { CACHE, startSyncRig } from "../support/sync-rig.ts";
+import type { SyncRig } from "../support/sync-rig.ts";
+
+/** Why there is no redis-server; the attacks are then skipped with it. */
+export const NO_REDIS = ensureRedisServer();
+
+export const US = "\x1f";
+/** Of a key that exists, so far as anybody can tell, and made up. */
+export const SIGNATURE = `AA${"x".repeat(22)}`;
+const MERGE = "application/merge-patch+json";
+
+export interface RowsRig extends SyncRig {
+  /** The attacker's connection. */
+  readonly redis: Redis;
+  readonly epochKey: string;
+  /** What our controllers asked of the API server for pods, as `delete shop/web-x`, reads aside. */
+  readonly writes: readonly string[];
+  readonly row: (resource: CachedResource, key: ObjectKey) => readonly [hash: string, field: string];
+  readonly tombstone: (resource: CachedResource, key: ObjectKey) => readonly [hash: string, field: string];
+  readonly slice: (resource: CachedResource, owner: OwnerId) => string;
+  /** A ReplicaSet with all its pods, and whatever concerns it has been run. */
+  replicaSet(name: string, replicas: number): Promise<OwnerId>;
+  scale(name: string, replicas: number): Promise<void>;
+  /** Wakes the ReplicaSet as an everyday change would. */
+  touch(name: string): Promise<void>;
+  barePod(namespace: string, name: string): Promise<void>;
+  pods(namespace?: string): Promise<readonly { readonly key: ObjectKey; readonly uid: string }[]>;
+}
+
+/** One server for a file, one emptied cache for a test. */
+export function useRowsRig(): () => RowsRig {
+  let server: RedisServer;
+  let redis: Redis;
+  let rig: RowsRig;
+  beforeAll(async () => {
+    server = await startRedis();
+    redis = new Redis(server.url);
+  });
+  afterAll(async () => {
+    redis.disconnect();
+    await server.stop();
+  });
+  beforeEach(async () => {
+    rig = attack(await startSyncRig(server.url), redis);
+    for (const name of ["shop", "vault"]) await rig.person.request("POST", "/api/v1/namespaces", { metadata: { name } });
+  });
+  afterEach(() => rig.close());
+  return () => rig;
+}
+
+function attack(rig: SyncRig, redis: Redis): RowsRig {
+  const writes: string[] = [];
+  rig.server.onRequest(({ userAgent, verb, resource, namespace, name }) => {
+    if (userAgent.startsWith("deltaloop/") && resource === "pods" && verb !== "get" && verb !== "list")
+      writes.push(`${verb} ${namespace}/${name}`);
+  });
+  const path = (resource: "replicasets" | "pods", namespace = "shop"): string =>
+    `${resource === "pods" ? "/api/v1" : "/apis/apps/v1"}/namespaces/${namespace}/${resource}`;
+  const settled = async (): Promise<void> => {
+    await rig.stream();
+    await rig.settle();
+  };
+  const at = (part: 1 | 2) => (resource: CachedResource, key: ObjectKey) =>
+    [rig.names.lane(resource, laneOf(key, LANES[resource]))[part], key] as const;
+  const more: Omit<RowsRig, keyof SyncRig> = {
+    redis,
+    epochKey: deploymentKeys(CACHE.deployment, CACHE.cluster).epoch,
+    writes,
+    row: at(1),
+    tombstone: at(2),
+    slice: (resource, owner) => rig.names.slice(resource, owner),
+    async replicaSet(name, replicas) {
+      const object = await rig.person.request("POST", path("replicasets"), {
+        metadata: { name },
+        spec: {
+          replicas,
+          selector: { matchLabels: { app: name } },
+          template: { metadata: { labels: { app: name } }, spec: { containers: [{ name: "c", image: "i" }] } },
+        },
+      });
+      await settled();
+      const { uid } = object["metadata"] as { readonly uid: string }; // every object has one
+      return primaryAsOwner("replicaset", objectKey("shop", name), uid);
+    },
+    async scale(name, replicas) {
+      await rig.person.request("PATCH", `${path("replicasets")}/${name}`, { spec: { replicas } }, MERGE);
+      await settled();
+    },
+    async touch(name) {
+      await rig.person.request(
+        "PATCH",
+        `${path("replicasets")}/${name}`,
+        { metadata: { labels: { touched: String(rig.server.resourceVersion) } } },
+        MERGE,
+      );
+      await settled();
+    },
+    async barePod(namespace, name) {
+      await rig.person.request("POST", path("pods", namespace), { metadata: { name }, spec: { containers: [{ name: "c", image: "i" }] } });
+      await settled();
+    },
+    async pods(namespace = "shop") {
+      const { items } = await rig.person.list(path("pods", namespace));
+      return items
+        .map(({ metadata }) => metadata as { readonly name: string; readonly uid: string; readonly deletionTimestamp?: string }) // API objects
+        .filter(({ deletionTimestamp }) => deletionTimestamp === undefined)
+        .map(({ name, uid }) => ({ key: objectKey(namespace, name), uid }));
+    },
+  };
+  return Object.defineProperties(rig, Object.getOwnPropertyDescriptors(more)) as RowsRig; // its own getters stay alive
+}
