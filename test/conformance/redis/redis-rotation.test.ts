@@ -1,0 +1,174 @@
+/**
+ * The rotation of docs/security.md on a real Redis, step by step, with changes and syncs between the steps. Catches: an object that is
+ * lost or made twice because somebody met a key that it does not know, a row that keeps its old signature, a flag that is dropped while
+ * its row is signed anew, and a command that says "done" too early.
+ */
+import { spawn } from "node:child_process";
+
+import { Redis } from "ioredis";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+
+import { CACHED_RESOURCES, objectKey } from "../../../shared/api/resources.ts";
+import { primaryAsOwner } from "../../../shared/api/owner-id.ts";
+import { ensureRedisServer, startRedis } from "../../support/redis.ts";
+import type { RedisServer } from "../../support/redis.ts";
+import { CACHE, startSyncRig } from "../../support/sync-rig.ts";
+import type { SyncRig } from "../../support/sync-rig.ts";
+
+const reason = ensureRedisServer();
+const OLD = "the former key of the tests";
+const NEW = "the present key of the tests";
+const REPLICA_SETS = "/apis/apps/v1/namespaces/default/replicasets";
+const PODS = "/api/v1/namespaces/default/pods";
+const MERGE = "application/merge-patch+json";
+
+describe.skipIf(reason !== undefined)(`MAC keys${reason === undefined ? "" : ` (${reason})`}`, () => {
+  let server: RedisServer;
+  let redis: Redis;
+  let rig: SyncRig;
+  let writes: string[];
+  beforeAll(async () => {
+    server = await startRedis();
+    redis = new Redis(server.url);
+  });
+  afterAll(async () => {
+    redis.disconnect();
+    await server.stop();
+  });
+  beforeEach(async () => {
+    rig = await startSyncRig(server.url);
+    rig.rekey({ watcher: [OLD], functions: [OLD] });
+    writes = [];
+    rig.server.onRequest(({ userAgent, verb, resource, subresource }) => {
+      if (userAgent.startsWith("deltaloop/") && resource !== "events" && verb !== "get")
+        writes.push(`${verb} ${resource}${subresource === "" ? "" : "/status"}`);
+    });
+  });
+  afterEach(() => rig.close());
+
+  it("are rotated while everything runs: no object is lost, nothing more is written than without", async () => {
+    await create("web", 10);
+    await everydayLife("old alone", 10);
+    expect(await keys([OLD])).toMatchObject({ code: 0 });
+
+    rig.rekey({ functions: [OLD, NEW] });
+    await everydayLife("functions accept both", 11);
+    rig.rekey({ watcher: [NEW, OLD] });
+    await everydayLife("the watcher signs with the new one", 12);
+    rig.rekey({ functions: [NEW, OLD] });
+    await everydayLife("the functions sign with the new one", 13);
+
+    const look = await keys([NEW, OLD]);
+    expect(look.code).toBe(1);
+    expect(look.text).toMatch(/^pods: [1-9]\d* signed with the current key, [1-9]\d* with a former key, 0 with none/m);
+    expect(look.text).not.toContain(NEW);
+    const resigned = await keys([NEW, OLD], "--resign");
+    expect(resigned).toMatchObject({ code: 0 });
+    await everydayLife("all is signed anew", 14);
+
+    rig.rekey({ watcher: [NEW], functions: [NEW] });
+    expect(await keys([NEW])).toMatchObject({ code: 0 });
+    await everydayLife("the old one is gone", 15);
+    for (const resource of CACHED_RESOURCES)
+      expect(await rig.store.keyUse(resource, false)).toMatchObject({ former: 0, foreign: 0, ghosts: 0 });
+    // The first 10, and one more each time that it grew: 5 times.
+    expect(writes.filter((write) => write === "create pods")).toHaveLength(15);
+    expect(writes.filter((write) => write === "delete pods")).toEqual([]);
+  });
+
+  it("a key that goes before its rows were signed anew costs live reads and no object", async () => {
+    await create("web", 5);
+    rig.rekey({ watcher: [NEW], functions: [NEW] });
+    expect(await keys([NEW])).toMatchObject({ code: 1 });
+    await everydayLife("too early", 6);
+    expect(writes.filter((write) => write.endsWith("pods"))).toEqual(Array<string>(6).fill("create pods"));
+  });
+
+  it("signing anew keeps the flag `gone`, and leaves what was written meanwhile", async () => {
+    await create("web", 3);
+    const { uid } = (await rig.person.request("GET", `${REPLICA_SETS}/web`))["metadata"] as { readonly uid: string }; // every object has one
+    const slice = rig.names.slice("pods", primaryAsOwner("replicaset", objectKey("default", "web"), uid));
+    const [key = "", entry = ""] = Object.entries(await redis.hgetall(slice))[0] ?? [];
+    await redis.hset(slice, key, `g123${entry}`);
+    rig.rekey({ functions: [NEW, OLD] });
+    expect(await rig.store.keyUse("pods", true)).toEqual({ current: 0, former: 6, foreign: 0, ghosts: 0 });
+    expect(await rig.store.keyUse("pods", true)).toEqual({ current: 6, former: 0, foreign: 0, ghosts: 0 });
+    const after = (await redis.hget(slice, key)) ?? "";
+    expect(after).toMatch(/^g123\x1f/);
+    expect(after).not.toContain(entry.slice(0, 60));
+  });
+
+  it("counts what is of no key, and leaves it to be read live", async () => {
+    await create("web", 3);
+    const orphans = rig.names.slice("replicasets", "-default");
+    await redis.hset(orphans, "default/web", "\x1f1\x1fuid\x1fAAforged\x1f{}");
+    expect(await rig.store.keyUse("replicasets", true)).toMatchObject({ foreign: 1 });
+    expect(await rig.store.keyUse("replicasets", true)).toMatchObject({ foreign: 1 });
+    expect(await keys([OLD])).toMatchObject({ code: 1 });
+    await everydayLife("the next change", 4);
+    expect(await keys([OLD])).toMatchObject({ code: 0 });
+  });
+
+  it.each([
+    { name: "without a key", env: {}, text: "DELTALOOP_MAC_KEY: is missing" },
+    { name: "with a short one", env: { DELTALOOP_MAC_KEY: "short" }, text: "at least 16 characters" },
+  ])("the command ends with 2 $name", async ({ env, text }) => {
+    const ended = await deltaloop(["keys", "--redis", server.url, "--deployment", CACHE.deployment, "--cluster", CACHE.cluster], env);
+    expect(ended).toMatchObject({ code: 2, text: expect.stringContaining(text) as string });
+  });
+
+  async function create(name: string, replicas: number): Promise<void> {
+    await rig.person.request("POST", REPLICA_SETS, {
+      metadata: { name },
+      spec: {
+        replicas,
+        selector: { matchLabels: { app: name } },
+        template: { metadata: { labels: { app: name } }, spec: { containers: [{ name: "c", image: "i" }] } },
+      },
+    });
+    await settled();
+  }
+
+  /** A pod changes, the ReplicaSet grows, all runs: as many pods as it wants, and the same in the cache. */
+  async function everydayLife(step: string, replicas: number): Promise<void> {
+    const before = await podNames();
+    await rig.person.request("PATCH", `${PODS}/${before[0]}`, { metadata: { labels: { step: step.replaceAll(" ", "-") } } }, MERGE);
+    await settled();
+    await rig.person.request("PATCH", `${REPLICA_SETS}/web`, { spec: { replicas } }, MERGE);
+    await settled();
+    expect(await podNames(), step).toHaveLength(replicas);
+    expect(await podNames(), step).toEqual(expect.arrayContaining([...before]));
+    expect(await rig.store.gate("replicaset"), step).toEqual({ open: true });
+    expect(await rig.store.forgeries(), step).toEqual([]);
+  }
+
+  async function settled(): Promise<void> {
+    await rig.stream();
+    await rig.settle();
+  }
+
+  async function podNames(): Promise<readonly string[]> {
+    const { items } = await rig.person.list(PODS);
+    return items.map(({ metadata }) => (metadata as { readonly name: string }).name).toSorted(); // API objects
+  }
+
+  function keys(macKeys: readonly string[], ...flags: readonly string[]): ReturnType<typeof deltaloop> {
+    const where = ["--redis", server.url, "--deployment", CACHE.deployment, "--cluster", CACHE.cluster];
+    return deltaloop(["keys", ...where, ...flags], { DELTALOOP_MAC_KEY: macKeys.join(",") });
+  }
+});
+
+/** Both streams, and the exit code. */
+async function deltaloop(
+  parameters: readonly string[],
+  env: Readonly<Record<string, string>>,
+): Promise<{ readonly code: number | null; readonly text: string }> {
+  const child = spawn(process.execPath, ["cli/main.ts", ...parameters], {
+    stdio: ["ignore", "pipe", "pipe"],
+    env: { PATH: process.env["PATH"] ?? "", ...env },
+  });
+  let text = "";
+  for (const stream of [child.stdout, child.stderr]) stream.setEncoding("utf8").on("data", (chunk: string) => (text += chunk));
+  const code = await new Promise<number | null>((resolve, reject) => child.once("error", reject).once("close", resolve));
+  return { code, text };
+}
