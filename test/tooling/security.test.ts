@@ -1,0 +1,30 @@
+/** docs/security.md and the tests that it names. Catches a threat without a test, a test that went, and an attack nobody wrote down. */
+import { readdir, readFile } from "node:fs/promises";
+
+import { expect, it } from "vitest";
+
+const DOCUMENT = await readFile("docs/security.md", "utf8");
+/** `path`: "a part of the test's name", as the file spells it. */
+const NAMED = [...DOCUMENT.matchAll(/`(test\/[^`]+\.ts)`: "(.+?)"(?= \||,|\.| and|$)/gm)].map(([, path = "", name = ""]) => ({
+  path,
+  name,
+}));
+
+it("names tests", () => {
+  expect(NAMED.length).toBeGreaterThan(25);
+});
+
+it.each(NAMED)("$path has the test “$name”", async ({ path, name }) => {
+  expect(await readFile(path, "utf8")).toContain(name);
+});
+
+it("every threat of a table has a test", () => {
+  const rows = DOCUMENT.split("\n").filter((line) => line.startsWith("| ") && !line.startsWith("| Threat"));
+  expect(rows.filter((row) => !/`test\/[^`]+\.ts`: "/.test(row))).toEqual([]);
+  expect(rows.length).toBeGreaterThan(20);
+});
+
+it("every attack is in the document", async () => {
+  const files = (await readdir("test/attacks")).filter((file) => file.endsWith(".test.ts"));
+  expect(files.filter((file) => !DOCUMENT.includes(`test/attacks/${file}`))).toEqual([]);
+});
