@@ -8,6 +8,7 @@ import { Redis } from "ioredis";
 import { createRedisStore } from "../../shared/adapters/redis/redis-store.ts";
 import { createSystemClock } from "../../shared/adapters/system/clock.ts";
 import { createDigester } from "../../shared/api/digest.ts";
+import type { Signer } from "../../shared/api/signer.ts";
 import { LANES, laneOf } from "../../shared/api/lane.ts";
 import { CACHED_RESOURCES, objectKey } from "../../shared/api/resources.ts";
 import type { CachedResource } from "../../shared/api/resources.ts";
@@ -20,13 +21,13 @@ import { cacheIdentity } from "../../shared/cache/identity.ts";
 import { encodePack } from "../../shared/cache/pack-codec.ts";
 import { REGISTRY } from "../../shared/lambda/registry.ts";
 import { silentLog } from "../support/silent-log.ts";
+import { NULL_SIGNER, sideBySide } from "./mac.ts";
 import { ensureRedisServer, startRedis } from "../support/redis.ts";
 import { NAMESPACE, owner, podIdentity, podObject, replicaSetObject } from "./objects.ts";
 import { benchResult } from "./result.ts";
 import type { BenchResult } from "./result.ts";
 
 const CLUSTER = "0123456789ab";
-const SIGNER = testSigner(CLUSTER);
 const EPOCH = "bench";
 const FENCE = "1000";
 const OWNERS = 100;
@@ -40,9 +41,13 @@ export async function bench(): Promise<readonly BenchResult[]> {
   if (reason !== undefined) throw new Error(reason);
   const server = await startRedis();
   const client = new Redis(server.url);
+  const unsigned = await startRedis();
+  const unsignedClient = new Redis(unsigned.url);
   try {
-    const feed = new Feed(client);
+    const feed = new Feed(client, testSigner(CLUSTER));
     await feed.open();
+    const unsignedFeed = new Feed(unsignedClient, NULL_SIGNER);
+    await unsignedFeed.open();
     return [
       await deltas(feed, 1, 1, 1_000, "one by one"),
       await deltas(feed, 10, 1, 3_000, "in packs of 10"),
@@ -50,21 +55,38 @@ export async function bench(): Promise<readonly BenchResult[]> {
       await deltas(feed, 1, 16, 3_000, "one by one, 16 at once"),
       await deltas(feed, 10, 16, 10_000, "in packs of 10, 16 at once"),
       await deltas(feed, 100, 4, 10_000, "in packs of 100, 4 at once"),
+      ...(await sideBySide(
+        "messages in packs of 100",
+        () => rate(feed, 100, 1, 10_000),
+        () => rate(unsignedFeed, 100, 1, 10_000),
+      )),
+      ...(await sideBySide(
+        "messages one by one, 16 at once",
+        () => rate(feed, 1, 16, 3_000),
+        () => rate(unsignedFeed, 1, 16, 3_000),
+      )),
     ];
   } finally {
     client.disconnect();
+    unsignedClient.disconnect();
     await server.stop();
+    await unsigned.stop();
   }
+}
+
+async function rate(feed: Feed, packSize: number, concurrency: number, count: number): Promise<number> {
+  const lanes = feed.statusChanges(count, packSize);
+  const workers = Array.from({ length: concurrency }, (_, worker) => lanes.filter((_lane, lane) => lane % concurrency === worker).flat());
+  const start = performance.now();
+  await Promise.all(workers.map((bodies) => feed.apply(bodies)));
+  return (count / (performance.now() - start)) * 1_000;
 }
 
 async function deltas(feed: Feed, packSize: number, concurrency: number, count: number, how: string): Promise<BenchResult> {
   const rounds: number[] = [];
   for (let round = -1; round < ROUNDS; round++) {
-    const lanes = feed.statusChanges(count, packSize);
-    const workers = Array.from({ length: concurrency }, (_, worker) => lanes.filter((_lane, lane) => lane % concurrency === worker).flat());
-    const start = performance.now();
-    await Promise.all(workers.map((bodies) => feed.apply(bodies)));
-    if (round >= 0) rounds.push((count / (performance.now() - start)) * 1_000); // the first one warms up
+    const deltasPerSecond = await rate(feed, packSize, concurrency, count);
+    if (round >= 0) rounds.push(deltasPerSecond); // the first one warms up
   }
   return benchResult(`messages of deltas ${how}`, "deltas/s", rounds);
 }
@@ -74,20 +96,22 @@ class Feed {
   readonly #digester = createDigester("bench");
   readonly #store;
   readonly #ports: ApplierPorts;
+  readonly #signer: Signer;
   readonly #sequences = new Map<string, number>();
   #rv = 1_000_000;
   #ready = false;
 
-  constructor(client: Redis) {
+  constructor(client: Redis, signer: Signer) {
+    this.#signer = signer;
     this.#store = createRedisStore(client, {
       deployment: "bench",
       cluster: CLUSTER,
       identity: cacheIdentity(this.#digester),
-      signer: SIGNER,
+      signer,
       holeLimitMs: 2_000,
     });
     const reader = { get: () => Promise.resolve(undefined), list: () => Promise.reject(new Error("nothing is listed here")) };
-    const cluster = { store: this.#store, signer: SIGNER, doorbells: { ring: () => Promise.resolve() }, reader };
+    const cluster = { store: this.#store, signer, doorbells: { ring: () => Promise.resolve() }, reader };
     this.#ports = {
       cluster: () => cluster,
       clusters: [CLUSTER],
@@ -156,7 +180,7 @@ class Feed {
     this.#sequences.set(id, sequence);
     return encodePack(
       { v: ENVELOPE_VERSION, c: CLUSTER, r: resource, e: EPOCH, f: FENCE, g: 1, ln: lane, sq: sequence, ts: 0, ...content },
-      SIGNER,
+      this.#signer,
     );
   }
 }

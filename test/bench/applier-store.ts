@@ -2,6 +2,7 @@
  * The applier's and the sync functions' side of the Redis Store: deltas a second through `applyPack`, one snapshot by `take`,
  * bytes a pod. One redis-server and one client process; every delta is a pod's status change that concerns its ReplicaSet.
  */
+import type { Signer } from "../../shared/api/signer.ts";
 import { testSigner } from "../support/signer.ts";
 import { primaryAsOwner } from "../../shared/api/owner-id.ts";
 import type { OwnerId } from "../../shared/api/owner-id.ts";
@@ -13,9 +14,11 @@ import { CACHED_RESOURCES, objectKey } from "../../shared/api/resources.ts";
 import type { CachedResource } from "../../shared/api/resources.ts";
 import type { ItemChange, Store } from "../../shared/ports/store.ts";
 import { ensureRedisServer, startRedis } from "../support/redis.ts";
+import { macPerRow, NULL_SIGNER, sideBySide } from "./mac.ts";
 import { benchResult } from "./result.ts";
 import type { BenchResult } from "./result.ts";
 
+const CLUSTER = "0123456789ab";
 const EPOCH = "bench";
 const FENCE = "1000";
 const NAMESPACE = "production";
@@ -31,7 +34,7 @@ const GOAL = {
 const SPIKE_SINGLE = { name: "design.md: 8,600 one by one", value: 8_600 };
 const SNAPSHOT_GOAL_MS = { name: "design.md: 1 ms", value: 1 };
 const MANIFEST_GOAL_MS = { name: "informer §11.5: 15 ms for 5,000", value: 3 };
-const BYTES_GOAL = { name: "design.md: at most 750", value: 750 };
+const BYTES_GOAL = { name: "goal with MACs: at most 800", value: 800 };
 
 /** @throws {Error} when there is no redis-server. */
 export async function bench(): Promise<readonly BenchResult[]> {
@@ -39,16 +42,14 @@ export async function bench(): Promise<readonly BenchResult[]> {
   if (reason !== undefined) throw new Error(reason);
   const server = await startRedis();
   const client = new Redis(server.url);
+  const unsigned = await startRedis();
+  const unsignedClient = new Redis(unsigned.url);
   try {
-    const store = createRedisStore(client, {
-      deployment: "bench",
-      cluster: "0123456789ab",
-      identity: { projection: 1, digestPrefix: "k.1", hashLayout: "v1.36" },
-      signer: testSigner("0123456789ab"),
-      holeLimitMs: 2_000,
-    });
-    const feed = new Feed(store);
+    const feed = new Feed(storeOf(client, testSigner(CLUSTER)));
     await feed.open();
+    const unsignedFeed = new Feed(storeOf(unsignedClient, NULL_SIGNER));
+    await unsignedFeed.open();
+    for (let owner = 0; owner < OWNERS; owner++) await unsignedFeed.addPods(owner);
     const before = await usedBytes(client);
     for (let owner = 0; owner < OWNERS; owner++) await feed.addPods(owner);
     const bytes = ((await usedBytes(client)) - before) / (OWNERS * PODS_PER_OWNER);
@@ -61,12 +62,30 @@ export async function bench(): Promise<readonly BenchResult[]> {
       await deltas(feed, 100, 4, 20_000, "in packs of 100, 4 calls at once", GOAL.hundreds),
       await snapshots(feed, 300),
       await manifests(feed),
+      ...macPerRow(),
+      ...(await sideBySide(
+        "applyPack in packs of 100",
+        () => rate(feed, 100, 1, 10_000),
+        () => rate(unsignedFeed, 100, 1, 10_000),
+      )),
+      ...(await sideBySide(
+        "applyPack one by one",
+        () => rate(feed, 1, 1, 2_000),
+        () => rate(unsignedFeed, 1, 1, 2_000),
+      )),
       benchResult(`Redis memory of a pod (${OWNERS * PODS_PER_OWNER} pods, all in)`, "bytes", [bytes], BYTES_GOAL),
     ];
   } finally {
     client.disconnect();
+    unsignedClient.disconnect();
     await server.stop();
+    await unsigned.stop();
   }
+}
+
+function storeOf(client: Redis, signer: Signer): Store {
+  const identity = { projection: 1, digestPrefix: "k.1", hashLayout: "v1.36" };
+  return createRedisStore(client, { deployment: "bench", cluster: CLUSTER, identity, signer, holeLimitMs: 2_000 });
 }
 
 async function usedBytes(client: Redis): Promise<number> {
@@ -83,13 +102,17 @@ async function deltas(
 ): Promise<BenchResult> {
   const rounds: number[] = [];
   for (let round = 0; round <= ROUNDS; round++) {
-    const packs = feed.packs(count, packSize);
-    const start = performance.now();
-    await Promise.all(Array.from({ length: concurrency }, (_, worker) => feed.send(packs, worker, concurrency)));
-    const rate = (count / (performance.now() - start)) * 1_000;
-    if (round > 0) rounds.push(rate); // the first one warms up
+    const deltasPerSecond = await rate(feed, packSize, concurrency, count);
+    if (round > 0) rounds.push(deltasPerSecond); // the first one warms up
   }
   return benchResult(`deltas ${how}`, "deltas/s", rounds, against);
+}
+
+async function rate(feed: Feed, packSize: number, concurrency: number, count: number): Promise<number> {
+  const packs = feed.packs(count, packSize);
+  const start = performance.now();
+  await Promise.all(Array.from({ length: concurrency }, (_, worker) => feed.send(packs, worker, concurrency)));
+  return (count / (performance.now() - start)) * 1_000;
 }
 
 async function snapshots(feed: Feed, count: number): Promise<BenchResult> {

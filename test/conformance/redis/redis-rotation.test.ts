@@ -94,7 +94,7 @@ describe.skipIf(reason !== undefined)(`MAC keys${reason === undefined ? "" : ` (
     expect(await rig.store.keyUse("pods", true)).toEqual({ current: 0, former: 6, foreign: 0, ghosts: 0 });
     expect(await rig.store.keyUse("pods", true)).toEqual({ current: 6, former: 0, foreign: 0, ghosts: 0 });
     const after = (await redis.hget(slice, key)) ?? "";
-    expect(after).toMatch(/^g123\x1f/);
+    expect(after.startsWith("g123\x1f")).toBe(true);
     expect(after).not.toContain(entry.slice(0, 60));
   });
 

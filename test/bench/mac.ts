@@ -1,0 +1,76 @@
+/**
+ * What MACs cost: µs a row, and how much of the throughput without them is left. Both sides run in turns, so that whatever else the
+ * machine does falls on both.
+ */
+import type { Signer } from "../../shared/api/signer.ts";
+import { SIGNATURE_CHARACTERS } from "../../shared/api/signer.ts";
+import { testSigner } from "../support/signer.ts";
+import { benchResult } from "./result.ts";
+import type { BenchResult } from "./result.ts";
+
+/** Signs nothing and believes everything; as long as a real one, so that the bytes are the same. For benches only. */
+export const NULL_SIGNER: Signer = {
+  keyId: "AA",
+  sign: () => "A".repeat(SIGNATURE_CHARACTERS),
+  verify: () => "current",
+};
+
+const GOAL = { name: "goal: at least 70 % of the throughput without MACs", value: 70 };
+const ROUNDS = 9;
+const ROWS = 20_000;
+
+/** `round` answers a rate. */
+export async function sideBySide(
+  name: string,
+  withMac: () => Promise<number>,
+  without: () => Promise<number>,
+): Promise<readonly BenchResult[]> {
+  const rates = { withMac: [] as number[], without: [] as number[] };
+  for (let round = -1; round < ROUNDS; round++) {
+    const pair = [await withMac(), await without()] as const;
+    if (round < 0) continue; // the first one warms up
+    rates.withMac.push(pair[0]);
+    rates.without.push(pair[1]);
+  }
+  const ratios = rates.withMac.map((rate, i) => (100 * rate) / (rates.without[i] ?? Number.NaN));
+  return [
+    benchResult(`${name}, with MACs`, "deltas/s", rates.withMac),
+    benchResult(`${name}, nothing signed`, "deltas/s", rates.without),
+    benchResult(`${name}, with MACs of nothing signed`, "%", ratios, GOAL),
+  ];
+}
+
+/** A row and an entry of the usual size. */
+export function macPerRow(): readonly BenchResult[] {
+  const signer = testSigner("0123456789ab");
+  const head = (i: number) => [
+    "epoch",
+    "pods",
+    `production/web-${i}`,
+    `9d3b7c52-1f4e-4a6b-8c0d-${i}`,
+    String(1_000_000 + i),
+    "o".repeat(22),
+  ];
+  const object = "x".repeat(230);
+  const signed: string[] = [];
+  const time = (each: (i: number) => void): number => {
+    const start = performance.now();
+    for (let i = 0; i < ROWS; i++) each(i);
+    return ((performance.now() - start) / ROWS) * 1_000;
+  };
+  const sign: number[] = [];
+  const verify: number[] = [];
+  for (let round = -1; round < ROUNDS; round++) {
+    const signUs = time((i) => {
+      signer.sign("v", head(i));
+      signed[i] = signer.sign("s", [...head(i), object]);
+    });
+    const verifyUs = time((i) => {
+      if (signer.verify("s", [...head(i), object], signed[i] ?? "") !== "current") throw new Error("not ours");
+    });
+    if (round < 0) continue;
+    sign.push(signUs);
+    verify.push(verifyUs);
+  }
+  return [benchResult("MAC: a row and its entry signed", "µs", sign), benchResult("MAC: an entry checked", "µs", verify)];
+}
