@@ -79,6 +79,7 @@ describe("wrong configuration ends with code 2 and a line for each mistake", () 
       "DEPLOYMENT",
       "CLUSTER",
       "DIGEST_KEY",
+      "MAC_KEY",
       "REDIS_URL",
       "KUBE_SERVER",
       "DELTAS_URL",
