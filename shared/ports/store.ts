@@ -20,10 +20,10 @@
  *     its place with all effects, and its flag `gone` goes with it. What is newer than L stays. What is cached of other objects may be
  *     of that history, too, and nothing may be decided on both: the same step makes every resource suspect (`markSuspect`).
  *
- * A14 what fails its MAC (shared/api/signer.ts) counts as absent for I1, I2 and I7; so does a row whose entry is not there. Whoever
- *     comes upon it gets it as `Forged`, reads the object live and puts it back with that `Forged`: then the exact bad text is
- *     replaced, or, if something else stands there by now, the call answers `retry`. What was put back so is not held to A6.
- *     A snapshot that holds some is not decided on.
+ * A14 what fails its MAC (shared/api/signer.ts) counts as absent for I1, I2 and I7; so does a row whose entry is not there, and a
+ *     primary whose entry is not the one that its row and the queue name. Whoever comes upon it gets it as `Forged`, reads the object
+ *     live and puts it back with that `Forged`: then the exact bad text is replaced, or, if something else stands there by now, the
+ *     call answers `retry`. What was put back so is not held to A6. A snapshot that holds some is not decided on.
  *
  * Work queue (informer §12)
  * Q1  adds before a take collapse into one run; an add during a run leads to exactly one more.
