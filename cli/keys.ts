@@ -72,15 +72,16 @@ async function keyUses(store: KeyStore, resign: boolean): Promise<readonly (read
   return uses;
 }
 
-function isClean({ former, foreign, ghosts }: KeyUse): boolean {
-  return former + foreign + ghosts === 0;
+function isClean({ former, foreign, ghosts, hidden }: KeyUse): boolean {
+  return former + foreign + ghosts + hidden === 0;
 }
 
-function describeUse(resource: CachedResource, { current, former, foreign, ghosts }: KeyUse): string {
+function describeUse(resource: CachedResource, { current, former, foreign, ghosts, hidden }: KeyUse): string {
   const others = [
     `${former} with a former key`,
     `${foreign} with none that is accepted`,
     ...(ghosts > 0 ? [`${ghosts} entries without their row`] : []),
+    ...(hidden > 0 ? [`${hidden} rows without their entry`] : []),
   ];
   return `${resource}: ${current} signed with the current key, ${others.join(", ")}\n`;
 }

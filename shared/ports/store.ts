@@ -484,6 +484,8 @@ export interface KeyUse {
    * not exist. No rule of the index finds these, since nothing looks from an entry to its row.
    */
   readonly ghosts: number;
+  /** Rows whose entry is not there: their objects are hidden from their owners until their next event, which puts them back (A14). */
+  readonly hidden: number;
 }
 
 export interface KeyStore {

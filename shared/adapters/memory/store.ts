@@ -35,7 +35,7 @@ export function createMemoryStore(options: StoreOptions, data: MemoryData = crea
     ...indexVerbs(data, options, clock),
     ...epochVerbs(data, options, clock),
     ...queueVerbs(data, options, clock),
-    keyUse: async () => ({ current: 0, former: 0, foreign: 0, ghosts: 0 }), // nothing is signed here (forged.ts)
+    keyUse: async () => ({ current: 0, former: 0, foreign: 0, ghosts: 0, hidden: 0 }), // nothing is signed here (forged.ts)
     close: async () => {},
   };
 }

@@ -27,9 +27,9 @@ export function createKeyStore(context: Context, queue: Pick<WorkQueue, "add">):
   return {
     async keyUse(resource, mend) {
       const cached = await readCached(context, resource);
-      const replacements = cached.filter(({ judged, ghost }) => ghost || judged.verdict === "former");
+      const replacements = cached.texts.filter(({ judged, ghost }) => ghost || judged.verdict === "former");
       if (mend) await replaceAll(context, queue, replacements);
-      return count(cached);
+      return { ...count(cached.texts), hidden: cached.hidden };
     },
   };
 }
@@ -59,7 +59,10 @@ interface Slice {
   readonly primary?: Primary;
 }
 
-async function readCached(context: Context, resource: CachedResource): Promise<readonly Cached[]> {
+async function readCached(
+  context: Context,
+  resource: CachedResource,
+): Promise<{ readonly texts: readonly Cached[]; readonly hidden: number }> {
   const slices = new Map<string, Slice>();
   for (const slice of await slicesOfPrimaries(context, resource)) slices.set(slice.name, slice);
   const cached: Cached[] = [];
@@ -83,9 +86,11 @@ async function readCached(context: Context, resource: CachedResource): Promise<r
     for (const [key, text] of tombstones)
       cached.push({ epoch: names.epoch, hash: t, key, text, judged: judgeTombstone(seal, resource, key, text) });
   }
+  const entriesAt = new Set<string>();
   for (const { slice, names, entries } of await readSlices(context, resource, [...slices.values()])) {
     const seal = context.seal(names.epoch);
     for (const [key, text] of entries) {
+      entriesAt.add(`${slice.name} ${key}`);
       const judged = judgeEntry(seal, resource, key, slice.owner, text);
       const row = rows.get(key);
       const isSigned = judged.verdict === "current" || judged.verdict === "former";
@@ -102,7 +107,8 @@ async function readCached(context: Context, resource: CachedResource): Promise<r
       });
     }
   }
-  return cached;
+  const hidden = [...rows].filter(([key, { slice }]) => slice !== undefined && !entriesAt.has(`${slice} ${key}`));
+  return { texts: cached, hidden: hidden.length };
 }
 
 /** Of those whose dependents `resource` are. */
@@ -182,7 +188,7 @@ async function replaceAll(context: Context, queue: Pick<WorkQueue, "add">, repla
   }
 }
 
-function count(cached: readonly Cached[]): KeyUse {
+function count(cached: readonly Cached[]): Omit<KeyUse, "hidden"> {
   const of = (wanted: (each: Cached) => boolean): number => cached.filter(wanted).length;
   return {
     current: of(({ judged, ghost }) => !ghost && judged.verdict === "current"),

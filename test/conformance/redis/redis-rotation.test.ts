@@ -91,11 +91,20 @@ describe.skipIf(reason !== undefined)(`MAC keys${reason === undefined ? "" : ` (
     const [key = "", entry = ""] = Object.entries(await redis.hgetall(slice))[0] ?? [];
     await redis.hset(slice, key, `g123${entry}`);
     rig.rekey({ functions: [NEW, OLD] });
-    expect(await rig.store.keyUse("pods", true)).toEqual({ current: 0, former: 6, foreign: 0, ghosts: 0 });
-    expect(await rig.store.keyUse("pods", true)).toEqual({ current: 6, former: 0, foreign: 0, ghosts: 0 });
+    expect(await rig.store.keyUse("pods", true)).toEqual({ current: 0, former: 6, foreign: 0, ghosts: 0, hidden: 0 });
+    expect(await rig.store.keyUse("pods", true)).toEqual({ current: 6, former: 0, foreign: 0, ghosts: 0, hidden: 0 });
     const after = (await redis.hget(slice, key)) ?? "";
     expect(after.startsWith("g123\x1f")).toBe(true);
     expect(after).not.toContain(entry.slice(0, 60));
+  });
+
+  it("counts rows whose entry was taken away, until the object's next event", async () => {
+    await create("web", 3);
+    await redis.hdel(rig.names.slice("replicasets", "-default"), "default/web");
+    expect(await rig.store.keyUse("replicasets", true)).toEqual({ current: 1, former: 0, foreign: 0, ghosts: 0, hidden: 1 });
+    expect(await keys([OLD])).toMatchObject({ code: 1, text: expect.stringContaining("1 rows without their entry") as string });
+    await everydayLife("the next change", 4);
+    expect(await keys([OLD])).toMatchObject({ code: 0 });
   });
 
   it("counts what is of no key, and leaves it to be read live", async () => {
