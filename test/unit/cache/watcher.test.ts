@@ -215,6 +215,31 @@ describe("one watcher", () => {
     expect(await s.gates()).toBe(true);
   });
 
+  it("a cache of a history that is no more goes back to what is listed, and all is listed once more before the gate opens", async () => {
+    const s = scene();
+    await s.create("a");
+    s.start("one");
+    await s.pass(3_000);
+    const a = () => s.data.epoch?.resources.get("pods")?.lanes.flatMap(({ rows }) => rows.get("default/a") ?? [])[0];
+    const before = a();
+    const lane = s.data.epoch?.resources.get("pods")?.lanes.find(({ rows }) => rows.has("default/a"));
+    if (before) lane?.rows.set(before.key, { ...before, rv: String(BigInt(before.rv) + 1n) });
+    await s.create("b");
+    await s.pass(1_000);
+    s.server.expireWatches("pods");
+    for (let ms = 0; ms < 5_000 && (await s.gates()); ms += 50) {
+      await s.clock.advance(50);
+      await s.drain();
+    }
+    expect(a()?.rv).toBe(before?.rv);
+    expect(await s.store.gate("deployment")).toMatchObject({ open: false, reason: expect.stringContaining("the cluster was restored") });
+    await s.pass(10_000);
+    expect(await s.gates()).toBe(true);
+    expect((await s.store.gate("deployment")).open).toBe(true);
+    expect(s.cached()).toEqual(["default/a", "default/b"]);
+    expect(s.log.lines.filter(({ message }) => message === "raising the fence")).toHaveLength(1);
+  });
+
   it("a mark that comes while the list runs leads to another list under another fence", async () => {
     const s = scene();
     s.start("one");
