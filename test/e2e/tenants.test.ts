@@ -12,6 +12,8 @@ import type { Cluster, Running } from "../support/e2e.ts";
 
 const MERGE = "application/merge-patch+json";
 const BUMP = 1_000_000_000;
+/** Scheduler, nodes and we list everything again; a hole that the restart left in a lane may cost a minute (informer §19). */
+const AFTER_RESTORE_MS = 90_000;
 const labels = { app: "web" };
 const template = { metadata: { labels }, spec: { containers: [{ name: "main", image: "shop:1" }] } };
 
@@ -47,12 +49,14 @@ await whereRealPartsAre("tenants and restores on a real control plane", () => {
     const uids = async (namespace: string): Promise<readonly string[]> =>
       (await pods(namespace)).map(({ metadata }) => metadata.uid).toSorted();
     /** As many as asked for, all available, said for the newest generation. */
-    const settled = (path: string, replicas: number): Promise<Workload> =>
-      eventually(`${path} has ${replicas} available`, async () => {
+    const settled = (path: string, replicas: number, timeoutMs?: number): Promise<Workload> => {
+      const look = async (): Promise<Workload | false | undefined> => {
         const object = await cluster.get<Workload>(path);
         const { replicas: count, availableReplicas, observedGeneration } = object?.status ?? {};
         return count === replicas && availableReplicas === replicas && observedGeneration === object?.metadata.generation && object;
-      });
+      };
+      return eventually(`${path} has ${replicas} available`, look, timeoutMs);
+    };
 
     it("six running pods of another namespace that name a ReplicaSet cost it none of its three", async () => {
       await cluster.kubectl("create", "namespace", "victim");
@@ -102,7 +106,8 @@ await whereRealPartsAre("tenants and restores on a real control plane", () => {
       // All of this will never have been: the cache knows newer versions, pods and sizes than the cluster has afterwards.
       await cluster.kubectl("scale", "deployment/web", "-n", "shop", "--replicas=5");
       await settled(path, 5);
-      await cluster.kubectl("delete", "pod", "-n", "shop", (await pods("shop"))[0]?.metadata.name ?? "", "--wait=false");
+      // Waits until it is gone: its node would else end the restored pod of that uid.
+      await cluster.kubectl("delete", "pod", "-n", "shop", (await pods("shop"))[0]?.metadata.name ?? "");
       await cluster.kubectl("label", "deployment/web", "-n", "shop", "lost=label");
       await settled(path, 5);
 
@@ -115,7 +120,7 @@ await whereRealPartsAre("tenants and restores on a real control plane", () => {
       expect(await uids("shop")).toEqual(own);
 
       await cluster.kubectl("scale", "deployment/web", "-n", "shop", "--replicas=4");
-      const { metadata } = await settled(path, 4);
+      const { metadata } = await settled(path, 4, AFTER_RESTORE_MS);
       measured(`etcd restored in ${seconds(at - from)}, scaled and settled ${seconds(performance.now() - at)} later`);
       expect(Number(metadata.resourceVersion)).toBeGreaterThan(BUMP);
       const four = await uids("shop");
