@@ -3,8 +3,8 @@ import { defineConfig } from "vitest/config";
 /** What every project shares: Node, no globals, failures in words. */
 const node = { environment: "node", globals: false } as const;
 
-/** Suites that start a server of another program; the others need this checkout alone. */
-const REAL_COMPONENTS = ["test/conformance/**/*{redis,sqs}*.test.ts", "test/attacks/redis-*.test.ts"];
+/** Suites that start a server of another program, or wait for real seconds; the others need this checkout alone, and little time. */
+const REAL_COMPONENTS = ["test/conformance/**/*{redis,sqs,rude}*.test.ts", "test/attacks/redis-*.test.ts"];
 
 export default defineConfig({
   test: {
