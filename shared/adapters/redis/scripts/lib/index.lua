@@ -267,8 +267,9 @@ local function lower(slot, id, quiet)
   if base and not quiet then add(keyState(base, op.key), now) end
 end
 
+-- A row without flags ends with the separator in front of them.
 local function isGone(row)
-  return string.match(row, "\31(g?%d*)$") ~= ""
+  return string.byte(row, -1) ~= 31
 end
 
 -- Flags a row and its entry as gone: readers treat them as deleted until the stream says so too.
