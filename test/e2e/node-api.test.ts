@@ -223,7 +223,8 @@ function suite(): void {
       expect(code).toBe(0);
       const long = "7".padStart(LONG_LINE_BYTES, "0"); // not in the comparison: it would fill the screen
       expect(stdout.includes(long)).toBe(true);
-      expect(stdout.replace(long, "<long>")).toBe("three\nbefore\nafter\n<long>\nlast words\n");
+      // The last line at the time kubectl asks: on a busy machine the container may have said the next one by then.
+      expect(stdout.replace(long, "<long>")).toMatch(/^(?:three\n)?before\nafter\n<long>\nlast words\n$/);
     });
   });
 
