@@ -6,7 +6,7 @@
 import type { DependencyType, IConfiguration } from "dependency-cruiser";
 
 /** Where the outside world may be touched. */
-const EDGE = "^shared/(adapters|lambda|local|replay)/";
+const EDGE = "^shared/(adapters|lambda|local|node-agent|replay)/";
 const CONTROLLERS = "^shared/(replicaset|replication|deployment|kubelet)/";
 /** Hashing and compression are pure functions. */
 const PURE_MODULES = "^(node:)?(crypto|zlib)$";
@@ -45,10 +45,10 @@ export const ARCHITECTURE = {
     },
     {
       name: "functions-carry-nothing-local",
-      comment: "shared/local, the replay engine and client-node stay out of the bundles.",
+      comment: "shared/local, the node agent, the replay engine and client-node stay out of the bundles.",
       severity: "error",
       from: { path: "^functions/" },
-      to: { path: "^shared/(local|replay)/", reachable: true },
+      to: { path: "^shared/(local|node-agent|replay)/", reachable: true },
     },
     {
       name: "api-is-the-bottom",
@@ -91,7 +91,7 @@ export const ARCHITECTURE = {
     },
     {
       name: "adapters-are-chosen-outside",
-      comment: "Handlers, cli, shared/lambda, shared/local and shared/replay choose adapters; nobody else knows one.",
+      comment: "Handlers, cli, shared/lambda, shared/local, shared/node-agent and shared/replay choose adapters; nobody else knows one.",
       severity: "error",
       from: { path: "^shared/", pathNot: EDGE },
       to: { path: "^shared/adapters/" },
@@ -100,7 +100,7 @@ export const ARCHITECTURE = {
       name: "adapters-know-no-host",
       severity: "error",
       from: { path: "^shared/adapters/" },
-      to: { path: "^shared/(lambda|local|replay)/" },
+      to: { path: "^shared/(lambda|local|node-agent|replay)/" },
     },
     {
       name: "platform-types-stay-in-their-adapter",

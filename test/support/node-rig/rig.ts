@@ -19,7 +19,7 @@ import { PodManager } from "../../../shared/kubelet/source/pod-manager.ts";
 import type { NodePod, PodSpec } from "../../../shared/kubelet/pod.ts";
 import { createApiServer } from "../../../shared/local/api-server/api-server.ts";
 import type { ApiServer } from "../../../shared/local/api-server/api-server.ts";
-import { manifestPod } from "../../../shared/local/node/manifest.ts";
+import { manifestPod } from "../../../shared/node-agent/sources/manifest.ts";
 import type { Container, ContainerStatus } from "../../../shared/ports/cri-types.ts";
 import type { Cri } from "../../../shared/ports/cri.ts";
 import type { Log } from "../../../shared/ports/log.ts";

@@ -9,7 +9,7 @@ import { Duplex } from "node:stream";
 
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 
-import { joinStreams, streamingAddress } from "../../../../shared/local/node-api/upgrade-proxy.ts";
+import { joinStreams, streamingAddress } from "../../../../shared/node-agent/server/upgrade-proxy.ts";
 import { bodyOf, createTestPki, startFixture, TOKEN } from "./fixture.ts";
 import type { Fixture } from "./fixture.ts";
 

@@ -14,7 +14,7 @@ import type { Log } from "../../ports/log.ts";
 import type { NodeStore } from "../../ports/node-store.ts";
 import type { Random } from "../../ports/random.ts";
 import type { NodeQueue } from "../../kubelet/node-ports.ts";
-import { startEventSourceMapping } from "../event-source-mapping.ts";
+import { startEventSourceMapping } from "../../local/event-source-mapping.ts";
 
 export interface NodeHandlers {
   readonly podSync: SqsHandler;

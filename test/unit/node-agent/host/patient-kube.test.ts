@@ -2,7 +2,7 @@
 // and an error that is hidden, or a request repeated, where patience cannot help.
 import { describe, expect, it } from "vitest";
 import { createVirtualClock } from "../../../../shared/adapters/memory/clock.ts";
-import { patientKube } from "../../../../shared/local/node/patient-kube.ts";
+import { patientKube } from "../../../../shared/node-agent/host/patient-kube.ts";
 import { KubeApiError } from "../../../../shared/ports/errors.ts";
 import type { Patience } from "../../../../shared/ports/patience.ts";
 

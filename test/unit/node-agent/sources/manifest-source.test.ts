@@ -7,8 +7,8 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { createVirtualClock } from "../../../../shared/adapters/memory/clock.ts";
 import { createSystemClock } from "../../../../shared/adapters/system/clock.ts";
 import type { NodePod } from "../../../../shared/kubelet/pod.ts";
-import { manifestPod } from "../../../../shared/local/node/manifest.ts";
-import { runManifestSource } from "../../../../shared/local/node/manifest-source.ts";
+import { manifestPod } from "../../../../shared/node-agent/sources/manifest.ts";
+import { runManifestSource } from "../../../../shared/node-agent/sources/manifest-source.ts";
 import type { Clock } from "../../../../shared/ports/clock.ts";
 import { recordingLog } from "../../recording-log.ts";
 

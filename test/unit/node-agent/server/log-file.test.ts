@@ -5,8 +5,8 @@ import { join } from "node:path";
 
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
-import { openLogFile } from "../../../../shared/local/node-api/log-file.ts";
-import type { LogFile } from "../../../../shared/local/node-api/log-file.ts";
+import { openLogFile } from "../../../../shared/node-agent/server/log-file.ts";
+import type { LogFile } from "../../../../shared/node-agent/server/log-file.ts";
 
 const BLOCK_BYTES = 64 * 1024;
 

@@ -8,7 +8,7 @@ import { connect as tlsConnect } from "node:tls";
 
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 
-import { subresourcesOf } from "../../../../shared/local/node-api/authorization.ts";
+import { subresourcesOf } from "../../../../shared/node-agent/server/authorization.ts";
 import { KubeApiError } from "../../../../shared/ports/errors.ts";
 import type { Certificate, Pki } from "../../../envtest/pki.ts";
 import { createTestPki, startFixture, TOKEN } from "./fixture.ts";

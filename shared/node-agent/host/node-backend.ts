@@ -4,7 +4,7 @@ import type { CachedStatus, NodeStore } from "../../ports/node-store.ts";
 import { isStaticPod } from "../../kubelet/labels.ts";
 import type { NodeCondition } from "../../kubelet/node-ports.ts";
 import type { PodManager } from "../../kubelet/source/pod-manager.ts";
-import type { NodeApiBackend } from "../node-api/options.ts";
+import type { NodeApiBackend } from "../server/options.ts";
 
 export interface BackendParts {
   readonly pods: PodManager;

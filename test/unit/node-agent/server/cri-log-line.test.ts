@@ -1,7 +1,7 @@
 /** Would catch: bytes lost or added between the runtime's log and what kubectl prints, and limits counted in another way. */
 import { describe, expect, it } from "vitest";
 
-import { createShowLine } from "../../../../shared/local/node-api/cri-log-line.ts";
+import { createShowLine } from "../../../../shared/node-agent/server/cri-log-line.ts";
 
 const T1 = "2026-03-01T10:00:00.123456789Z";
 const T2 = "2026-03-01T10:00:01.5+02:00";

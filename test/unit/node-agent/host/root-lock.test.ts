@@ -10,7 +10,7 @@ import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { lockRoot, RootInUseError } from "../../../../shared/local/node/root-lock.ts";
+import { lockRoot, RootInUseError } from "../../../../shared/node-agent/host/root-lock.ts";
 
 describe("the lock of an agent's root", () => {
   let root = "";
