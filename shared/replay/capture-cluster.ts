@@ -5,7 +5,7 @@
 import type { CachedResource, Resource } from "../api/resources.ts";
 import { compareResourceVersions, isResourceVersion } from "../api/resource-version.ts";
 import type { KubeObject } from "../api/wire.ts";
-import { parseLabelSelector } from "../local/api-server/selectors.ts";
+import { parseLabelSelector } from "../local/api-server/storage/selectors.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { KubeList, KubeReader, KubeWatch, ListPage, WatchQuery } from "../ports/kube.ts";
 import type { CapturedObject, CaptureRecord } from "./capture.ts";

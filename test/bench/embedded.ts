@@ -2,8 +2,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { startEmbedded } from "../../cli/embedded.ts";
 import type { Embedded, EmbeddedOptions } from "../../cli/embedded.ts";
-import { createInProcessClient } from "../../shared/local/nodes/in-process-client.ts";
-import type { KubeHttp } from "../../shared/local/nodes/kube-http.ts";
+import { createInProcessClient } from "../../shared/local/api-server/in-process-client.ts";
+import type { KubeHttp } from "../../shared/local/scripted-nodes/kube-http.ts";
 import { silentLog } from "../support/silent-log.ts";
 
 export interface Stack extends Embedded {

@@ -16,7 +16,7 @@ import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
 import { createSystemClock } from "../../shared/adapters/system/clock.ts";
 import { createDigester } from "../../shared/api/digest.ts";
 import { CACHED_RESOURCES } from "../../shared/api/resources.ts";
-import { createInProcessClient } from "../../shared/local/nodes/in-process-client.ts";
+import { createInProcessClient } from "../../shared/local/api-server/in-process-client.ts";
 import { recordingWatch } from "../../shared/replay/recorder.ts";
 import { bodyText, canary, canaryAnnotations, canaryContainer, CHANGE_CAUSE, DENIAL, found, FOREIGN } from "../support/canaries.ts";
 import { ensureRedisServer } from "../support/redis.ts";

@@ -9,7 +9,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 
 import { startEmbedded } from "../../cli/embedded.ts";
 import { objectKey } from "../../shared/api/resources.ts";
-import { createInProcessClient } from "../../shared/local/nodes/in-process-client.ts";
+import { createInProcessClient } from "../../shared/local/api-server/in-process-client.ts";
 import type { Store } from "../../shared/ports/store.ts";
 import { ensureRedisServer, startRedis } from "../support/redis.ts";
 import type { RedisServer } from "../support/redis.ts";

@@ -21,7 +21,7 @@ import type { LocalDeltaloop } from "../../infra/local/stack.ts";
 import { localStackVenv } from "../../infra/local/venv.ts";
 import { redisClient } from "../../shared/adapters/redis/client.ts";
 import { sqsClient } from "../../shared/adapters/sqs/client.ts";
-import type { KubeHttp } from "../../shared/local/nodes/kube-http.ts";
+import type { KubeHttp } from "../../shared/local/scripted-nodes/kube-http.ts";
 import { CONTROLLERS } from "../../shared/api/resources.ts";
 import { ENVELOPE_VERSION } from "../../shared/cache/envelope.ts";
 import { signBody } from "../../shared/cache/signed-body.ts";

@@ -3,7 +3,7 @@
  * namespace. Each is played with upstream's controllers behind the rude API server and with ours (test/e2e/rude.test.ts), and with
  * ours on memory adapters (test/conformance/rude-cases.test.ts).
  */
-import type { KubeHttp } from "../../shared/local/nodes/kube-http.ts";
+import type { KubeHttp } from "../../shared/local/scripted-nodes/kube-http.ts";
 import { eventually } from "../support/eventually.ts";
 import { WRITES } from "./manners.ts";
 import type { About, Deed, Manner, Often } from "./manners.ts";

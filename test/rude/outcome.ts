@@ -1,5 +1,5 @@
 /** What a controller did in a namespace, in facts that two runs of the same case share whatever the moment was. */
-import type { KubeHttp } from "../../shared/local/nodes/kube-http.ts";
+import type { KubeHttp } from "../../shared/local/scripted-nodes/kube-http.ts";
 import type { History } from "../support/history.ts";
 import type { Case } from "./cases.ts";
 import { WRITES } from "./manners.ts";

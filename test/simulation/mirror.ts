@@ -3,7 +3,7 @@
  * Fed by watches of its own that never fail.
  */
 import type { ApiServer } from "../../shared/local/api-server/api-server.ts";
-import type { WatchStream } from "../../shared/local/api-server/watch.ts";
+import type { WatchStream } from "../../shared/local/api-server/rest/watch.ts";
 import { compareResourceVersions } from "../../shared/api/resource-version.ts";
 import { controllerRef } from "../../shared/api/owner-references.ts";
 import { CACHED_RESOURCES, RESOURCES, objectKey } from "../../shared/api/resources.ts";

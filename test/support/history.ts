@@ -5,8 +5,8 @@
  */
 import { createSystemClock } from "../../shared/adapters/system/clock.ts";
 import { createSystemRandom } from "../../shared/adapters/system/random.ts";
-import type { KubeHttp } from "../../shared/local/nodes/kube-http.ts";
-import { keepWatching } from "../../shared/local/nodes/pod-watch.ts";
+import type { KubeHttp } from "../../shared/local/scripted-nodes/kube-http.ts";
+import { keepWatching } from "../../shared/local/scripted-nodes/pod-watch.ts";
 
 /** The fields that the checks read, of any of the three kinds. */
 export interface Seen {

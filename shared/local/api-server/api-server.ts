@@ -7,28 +7,28 @@
  */
 import type { Clock } from "../../ports/clock.ts";
 import type { Random } from "../../ports/random.ts";
-import { deletedStatus, listAnswer } from "./answers.ts";
-import { ApiError, badRequest, methodNotAllowed, noSuchPath, tooLargeResourceVersion, tooOldResourceVersion } from "./api-error.ts";
-import { deleteOptionsOf } from "./delete-options.ts";
-import { serveMeta } from "./discovery.ts";
-import { GarbageCollector } from "./garbage-collection.ts";
-import { generateUid, timestamp } from "./generate-name.ts";
-import { isObject, type JsonObject, metaOf, nameOf } from "./json.ts";
-import { checkListOptions, listObjects, parseResourceVersion } from "./list.ts";
-import { runNamespaceController } from "./namespace-controller.ts";
-import { patcherFor } from "./patch.ts";
-import { Registry } from "./registry.ts";
-import { bodyOf, optionalBodyOf, parsed } from "./request-body.ts";
-import { type ApiRequest, isTrue, parseResourcePath, queryOf, type ResourcePath, type Verb, verbOf } from "./request-info.ts";
-import { type RequestRecord, requestRecord } from "./request-record.ts";
-import type { ResourceDefinition } from "./resource-definitions.ts";
-import { scaleOf } from "./scale.ts";
-import { selectorOf } from "./selectors.ts";
-import { review } from "./self-review.ts";
-import { Storage } from "./storage.ts";
-import { bindPod, updateScale } from "./subresources.ts";
-import { tableOf, wantsTable } from "./table.ts";
-import { openWatch, type WatchEvent, type WatchStream } from "./watch.ts";
+import { deletedStatus, listAnswer } from "./rest/answers.ts";
+import { ApiError, badRequest, methodNotAllowed, noSuchPath, tooLargeResourceVersion, tooOldResourceVersion } from "./rest/api-error.ts";
+import { deleteOptionsOf } from "./rest/delete-options.ts";
+import { serveMeta } from "./kubectl/discovery.ts";
+import { GarbageCollector } from "./controllers/garbage-collection.ts";
+import { generateUid, timestamp } from "./registry/generate-name.ts";
+import { isObject, type JsonObject, metaOf, nameOf } from "./rest/json.ts";
+import { checkListOptions, listObjects, parseResourceVersion } from "./rest/list.ts";
+import { runNamespaceController } from "./controllers/namespace-controller.ts";
+import { patcherFor } from "./rest/patch.ts";
+import { Registry } from "./registry/registry.ts";
+import { bodyOf, optionalBodyOf, parsed } from "./rest/request-body.ts";
+import { type ApiRequest, isTrue, parseResourcePath, queryOf, type ResourcePath, type Verb, verbOf } from "./rest/request-info.ts";
+import { type RequestRecord, requestRecord } from "./rest/request-record.ts";
+import type { ResourceDefinition } from "./registry/resource-definitions.ts";
+import { scaleOf } from "./rest/scale.ts";
+import { selectorOf } from "./storage/selectors.ts";
+import { review } from "./rest/self-review.ts";
+import { Storage } from "./storage/storage.ts";
+import { bindPod, updateScale } from "./rest/subresources.ts";
+import { tableOf, wantsTable } from "./kubectl/table.ts";
+import { openWatch, type WatchEvent, type WatchStream } from "./rest/watch.ts";
 
 export interface ApiServerOptions {
   readonly clock: Clock;
@@ -44,7 +44,7 @@ export interface ApiServerOptions {
   readonly firstRevision?: bigint;
 }
 
-export type { RequestRecord } from "./request-record.ts";
+export type { RequestRecord } from "./rest/request-record.ts";
 
 export type ApiResponse =
   | { readonly kind: "object"; readonly status: number; readonly headers: Readonly<Record<string, string>>; readonly body: JsonObject }

@@ -3,9 +3,9 @@ import { readFile, stat } from "node:fs/promises";
 import { loadYaml } from "@kubernetes/client-node";
 import { StaticPodError, staticPod } from "../../kubelet/source/static-pod.ts";
 import type { NodePod } from "../../kubelet/pod.ts";
-import { setDefaults } from "../../local/api-server/defaulting.ts";
-import { isObject } from "../../local/api-server/json.ts";
-import { RESOURCE_DEFINITIONS } from "../../local/api-server/resource-definitions.ts";
+import { setDefaults } from "../../local/api-server/registry/defaulting.ts";
+import { isObject } from "../../local/api-server/rest/json.ts";
+import { RESOURCE_DEFINITIONS } from "../../local/api-server/registry/resource-definitions.ts";
 
 /** Source: pkg/kubelet/config/common.go, file.go (io.LimitedReader). */
 const MANIFEST_BYTES_MAX = 10 * 1024 * 1024;

@@ -8,8 +8,8 @@
 import { writeFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { KubeConfig } from "@kubernetes/client-node";
-import { isObject } from "../../../../shared/local/api-server/json.ts";
-import { connectionOf, createKubeClient } from "../../../../shared/local/nodes/kube-client.ts";
+import { isObject } from "../../../../shared/local/api-server/rest/json.ts";
+import { connectionOf, createKubeClient } from "../../../../shared/local/scripted-nodes/kube-client.ts";
 import { type Exchange, exchange, EXCHANGES_FILE, readExchanges, type Send } from "./upstream-answers.ts";
 
 const NAMESPACE = "golden";

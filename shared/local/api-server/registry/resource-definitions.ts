@@ -1,0 +1,192 @@
+/** The resources this API server serves, and how they differ: everything else is the same code for all of them. */
+import type { GroupResource } from "../rest/api-error.ts";
+
+export interface ResourceDefinition extends GroupResource {
+  /** `pods`, `deployments.apps`: the key of this resource everywhere inside the server. */
+  readonly id: string;
+  readonly group: string;
+  readonly version: string;
+  /** Plural: `deployments`. */
+  readonly resource: string;
+  readonly singular: string;
+  readonly kind: string;
+  readonly namespaced: boolean;
+  readonly shortNames: readonly string[];
+  /** Shown by `kubectl get all`. */
+  readonly inAll: boolean;
+  readonly subresources: readonly Subresource[];
+  /** What raises metadata.generation on the main resource; "none" leaves objects without one. */
+  readonly generation: "none" | "spec" | "spec and annotations";
+  /** A PUT to a name that does not exist creates it. */
+  readonly createOnUpdate: boolean;
+  /** A PUT may leave out the resourceVersion. */
+  readonly unconditionalUpdate: boolean;
+  /** What happens to dependents when a DELETE does not say. */
+  readonly defaultPropagation: "Background" | "Orphan";
+  /** A completed DELETE answers with the object instead of a Status. */
+  readonly returnsDeletedObject: boolean;
+  /** Field selectors beyond metadata.name and metadata.namespace. */
+  readonly selectableFields: readonly string[];
+}
+
+export type Subresource = "status" | "scale" | "binding" | "finalize";
+
+type Given = Pick<ResourceDefinition, "group" | "resource" | "kind"> & Partial<ResourceDefinition>;
+
+function define(given: Given): ResourceDefinition {
+  return {
+    id: given.group === "" ? given.resource : `${given.resource}.${given.group}`,
+    version: "v1",
+    singular: given.kind.toLowerCase(),
+    namespaced: true,
+    shortNames: [],
+    inAll: false,
+    subresources: [],
+    generation: "none",
+    createOnUpdate: false,
+    unconditionalUpdate: true,
+    defaultPropagation: "Background",
+    returnsDeletedObject: false,
+    selectableFields: [],
+    ...given,
+  };
+}
+
+/** In the order in which discovery shows them. */
+export const RESOURCE_DEFINITIONS: readonly ResourceDefinition[] = [
+  define({
+    group: "",
+    resource: "namespaces",
+    kind: "Namespace",
+    namespaced: false,
+    shortNames: ["ns"],
+    subresources: ["status", "finalize"],
+    selectableFields: ["status.phase"],
+  }),
+  define({
+    group: "",
+    resource: "nodes",
+    kind: "Node",
+    namespaced: false,
+    shortNames: ["no"],
+    subresources: ["status"],
+    selectableFields: ["spec.unschedulable"],
+  }),
+  define({
+    group: "",
+    resource: "pods",
+    kind: "Pod",
+    shortNames: ["po"],
+    inAll: true,
+    subresources: ["status", "binding"],
+    generation: "spec",
+    returnsDeletedObject: true,
+    selectableFields: [
+      "spec.nodeName",
+      "spec.restartPolicy",
+      "spec.schedulerName",
+      "spec.serviceAccountName",
+      "status.phase",
+      "status.podIP",
+      "status.nominatedNodeName",
+    ],
+  }),
+  define({
+    group: "",
+    resource: "replicationcontrollers",
+    kind: "ReplicationController",
+    shortNames: ["rc"],
+    inAll: true,
+    subresources: ["status", "scale"],
+    generation: "spec",
+    defaultPropagation: "Orphan",
+    selectableFields: ["status.replicas"],
+  }),
+  define({
+    group: "",
+    resource: "events",
+    kind: "Event",
+    shortNames: ["ev"],
+    createOnUpdate: true,
+    selectableFields: [
+      "involvedObject.kind",
+      "involvedObject.namespace",
+      "involvedObject.name",
+      "involvedObject.uid",
+      "involvedObject.apiVersion",
+      "involvedObject.resourceVersion",
+      "involvedObject.fieldPath",
+      "reason",
+      "reportingComponent",
+      "source",
+      "type",
+    ],
+  }),
+  define({ group: "", resource: "configmaps", kind: "ConfigMap", shortNames: ["cm"] }),
+  define({ group: "", resource: "secrets", kind: "Secret", selectableFields: ["type"] }),
+  define({ group: "", resource: "serviceaccounts", kind: "ServiceAccount", shortNames: ["sa"], returnsDeletedObject: true }),
+  define({
+    group: "",
+    resource: "services",
+    kind: "Service",
+    shortNames: ["svc"],
+    inAll: true,
+    subresources: ["status"],
+    createOnUpdate: true,
+    returnsDeletedObject: true,
+    selectableFields: ["spec.clusterIP", "spec.type"],
+  }),
+  define({
+    group: "",
+    resource: "resourcequotas",
+    kind: "ResourceQuota",
+    shortNames: ["quota"],
+    subresources: ["status"],
+    returnsDeletedObject: true,
+  }),
+  define({
+    group: "apps",
+    resource: "deployments",
+    kind: "Deployment",
+    shortNames: ["deploy"],
+    inAll: true,
+    subresources: ["status", "scale"],
+    generation: "spec and annotations",
+  }),
+  define({
+    group: "apps",
+    resource: "replicasets",
+    kind: "ReplicaSet",
+    shortNames: ["rs"],
+    inAll: true,
+    subresources: ["status", "scale"],
+    generation: "spec",
+    selectableFields: ["status.replicas"],
+  }),
+  define({ group: "coordination.k8s.io", resource: "leases", kind: "Lease", createOnUpdate: true, unconditionalUpdate: false }),
+];
+
+const BY_PLACE = new Map(
+  RESOURCE_DEFINITIONS.map((definition) => [`${definition.group}/${definition.version}/${definition.resource}`, definition]),
+);
+const BY_KIND = new Map(RESOURCE_DEFINITIONS.map((definition) => [`${apiVersionOf(definition)}/${definition.kind}`, definition]));
+
+export function findResource(group: string, version: string, resource: string): ResourceDefinition | undefined {
+  return BY_PLACE.get(`${group}/${version}/${resource}`);
+}
+
+export function findKind(apiVersion: string, kind: string): ResourceDefinition | undefined {
+  return BY_KIND.get(`${apiVersion}/${kind}`);
+}
+
+/** @throws {RangeError} when the server serves no such resource: only ever a slip inside the server. */
+export function resourceById(id: string): ResourceDefinition {
+  const found = RESOURCE_DEFINITIONS.find((definition) => definition.id === id);
+  if (found === undefined) throw new RangeError(`no resource "${id}"`);
+  return found;
+}
+
+/** `apps/v1`, or `v1` in the core group. */
+export function apiVersionOf({ group, version }: Pick<ResourceDefinition, "group" | "version">): string {
+  return group === "" ? version : `${group}/${version}`;
+}

@@ -1,0 +1,73 @@
+/**
+ * Names, labels and annotation keys.
+ *
+ * Source: k8s.io/apimachinery/pkg/util/validation/validation.go.
+ */
+import { type FieldError, fieldInvalid } from "../rest/api-error.ts";
+import type { ResourceDefinition } from "./resource-definitions.ts";
+
+const DNS_LABEL = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/u;
+const DNS_SUBDOMAIN = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/u;
+const QUALIFIED_PART = /^([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$/u;
+const LABEL_VALUE = /^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$/u;
+
+const LABEL_LENGTH_MAX = 63;
+const SUBDOMAIN_LENGTH_MAX = 253;
+
+const DNS_LABEL_TEXT =
+  "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+const DNS_SUBDOMAIN_TEXT =
+  "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+const QUALIFIED_TEXT =
+  "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+const LABEL_VALUE_TEXT =
+  "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+
+/** Kinds whose names are DNS labels; all others are DNS subdomains. */
+const NAMED_BY_LABEL = new Set(["Namespace", "Service"]);
+
+export function validateName(definition: ResourceDefinition, name: string): FieldError[] {
+  if (name === "")
+    return [{ type: "FieldValueRequired", field: "metadata.name", message: "Required value: name or generateName is required" }];
+  const isLabel = NAMED_BY_LABEL.has(definition.kind);
+  const max = isLabel ? LABEL_LENGTH_MAX : SUBDOMAIN_LENGTH_MAX;
+  const errors: FieldError[] = [];
+  if (name.length > max) errors.push(fieldInvalid("metadata.name", name, `must be no more than ${max} bytes`));
+  if (!(isLabel ? DNS_LABEL : DNS_SUBDOMAIN).test(name))
+    errors.push(fieldInvalid("metadata.name", name, isLabel ? DNS_LABEL_TEXT : DNS_SUBDOMAIN_TEXT));
+  return errors;
+}
+
+/** Container and volume names. */
+export function isDnsLabel(name: string): boolean {
+  return name.length <= LABEL_LENGTH_MAX && DNS_LABEL.test(name);
+}
+
+export function dnsLabelError(field: string, name: string): FieldError {
+  return fieldInvalid(field, name, DNS_LABEL_TEXT);
+}
+
+export function validateLabels(labels: Readonly<Record<string, string>>, field: string): FieldError[] {
+  return Object.entries(labels).flatMap(([key, value]) => {
+    const errors = validateKey(key, field);
+    if (value.length > LABEL_LENGTH_MAX) errors.push(fieldInvalid(field, value, `must be no more than ${LABEL_LENGTH_MAX} bytes`));
+    if (!LABEL_VALUE.test(value)) errors.push(fieldInvalid(field, value, LABEL_VALUE_TEXT));
+    return errors;
+  });
+}
+
+export function validateAnnotationKeys(annotations: Readonly<Record<string, string>>, field: string): FieldError[] {
+  return Object.keys(annotations).flatMap((key) => validateKey(key.toLowerCase(), field));
+}
+
+/** `prefix/name` or `name`. */
+function validateKey(key: string, field: string): FieldError[] {
+  const slash = key.indexOf("/");
+  const prefix = slash < 0 ? undefined : key.slice(0, slash);
+  const name = key.slice(slash + 1);
+  const errors: FieldError[] = [];
+  if (prefix !== undefined && (!DNS_SUBDOMAIN.test(prefix) || prefix.length > SUBDOMAIN_LENGTH_MAX))
+    errors.push(fieldInvalid(field, key, `prefix part ${DNS_SUBDOMAIN_TEXT}`));
+  if (!QUALIFIED_PART.test(name) || name.length > LABEL_LENGTH_MAX) errors.push(fieldInvalid(field, key, QUALIFIED_TEXT));
+  return errors;
+}

@@ -1,0 +1,100 @@
+/**
+ * What a request asks for, read from its path.
+ *
+ * Source: k8s.io/apiserver/pkg/endpoints/request/requestinfo.go.
+ */
+import { methodNotAllowed } from "./api-error.ts";
+import { findResource, type ResourceDefinition } from "../registry/resource-definitions.ts";
+
+export interface ApiRequest {
+  readonly method: string;
+  /** Without the query: `/apis/apps/v1/namespaces/default/deployments`. */
+  readonly path: string;
+  readonly query?: Query | URLSearchParams;
+  /** Names in lower case. */
+  readonly headers?: Readonly<Record<string, string | undefined>>;
+  /** JSON text, or the value it stands for; a Buffer is a protobuf envelope. */
+  readonly body?: unknown;
+}
+
+export type Query = Readonly<Record<string, string | number | boolean | undefined>>;
+
+export interface ResourcePath {
+  readonly definition: ResourceDefinition;
+  /** Empty on cluster-scoped resources and for "all namespaces". */
+  readonly namespace: string;
+  readonly name: string;
+  readonly subresource: string;
+}
+
+/** `/api/v1/namespaces/default/pods/web-1/status` in its parts; `undefined` if no resource of ours lies there. */
+export function parseResourcePath(path: string): ResourcePath | undefined {
+  const segments = path
+    .split("/")
+    .filter((segment) => segment !== "")
+    .map(decodeURIComponent);
+  const [root, ...rest] = segments;
+  if (root === "api") return locate("", rest);
+  if (root === "apis") return locate(rest[0] ?? "", rest.slice(1));
+  return undefined;
+}
+
+function locate(group: string, [version = "", ...segments]: readonly string[]): ResourcePath | undefined {
+  // `namespaces/<name>/<resource>` is inside a namespace; `namespaces/<name>` and its subresources are the namespace itself.
+  const [first, namespace = "", third] = segments;
+  if (first === "namespaces" && third !== undefined) {
+    const inside = findResource(group, version, third);
+    if (inside?.namespaced === true) return place(inside, namespace, segments.slice(3));
+  }
+  const definition = findResource(group, version, first ?? "");
+  if (definition === undefined) return undefined;
+  // A namespaced object has no path outside of its namespace.
+  if (definition.namespaced && segments.length > 1) return undefined;
+  return place(definition, "", segments.slice(1));
+}
+
+function place(
+  definition: ResourceDefinition,
+  namespace: string,
+  [name = "", subresource = "", extra]: readonly string[],
+): ResourcePath | undefined {
+  if (extra !== undefined) return undefined;
+  return { definition, namespace, name, subresource };
+}
+
+/** The query as one lookup, whichever way the caller wrote it down. */
+export function queryOf(request: ApiRequest): (name: string) => string | undefined {
+  const { query } = request;
+  if (query === undefined) return () => undefined;
+  if (query instanceof URLSearchParams) return (name) => query.get(name) ?? undefined;
+  return (name) => {
+    const value = query[name];
+    return value === undefined ? undefined : String(value);
+  };
+}
+
+/** Upstream takes `true` and `1`; an empty value counts as set. */
+export function isTrue(text: string | undefined): boolean {
+  return text === "true" || text === "1" || text === "";
+}
+
+export type Verb = "get" | "list" | "watch" | "create" | "update" | "patch" | "delete" | "deletecollection";
+
+/** @throws {ApiError} 405. */
+export function verbOf(method: string, { definition, name }: ResourcePath, isWatch: boolean): Verb {
+  switch (method) {
+    case "GET":
+      if (isWatch) return "watch";
+      return name === "" ? "list" : "get";
+    case "POST":
+      return "create";
+    case "PUT":
+      return "update";
+    case "PATCH":
+      return "patch";
+    case "DELETE":
+      return name === "" ? "deletecollection" : "delete";
+    default:
+      throw methodNotAllowed(definition, method.toLowerCase());
+  }
+}

@@ -1,0 +1,151 @@
+// Would catch: pods that never run, run on no node, run twice, or outlive their deletion; leases that lapse; a watch that is never resumed.
+import { expect, test } from "vitest";
+import { createInProcessClient } from "../../../../shared/local/api-server/in-process-client.ts";
+import { runScriptedNodes, type ScriptedNodesOptions } from "../../../../shared/local/scripted-nodes/scripted-nodes.ts";
+import { createSeededRandom } from "../../../../shared/adapters/memory/random.ts";
+import { at, type Fixture, pod, PODS, setUp, START_MS } from "../api-server/fixture.ts";
+
+interface Running extends Fixture {
+  readonly stop: () => Promise<void>;
+}
+
+async function run(options: Partial<ScriptedNodesOptions> = {}): Promise<Running> {
+  const fixture = setUp();
+  const ends = new AbortController();
+  const client = createInProcessClient(fixture.server, { userAgent: "nodes" });
+  const running = runScriptedNodes(
+    client,
+    { count: 3, clock: fixture.clock, random: createSeededRandom(3), bindPods: true, ...options },
+    ends.signal,
+  );
+  await fixture.clock.advance(10);
+  return {
+    ...fixture,
+    stop: async () => {
+      ends.abort(new Error("stopped"));
+      await running;
+      fixture.server.close();
+    },
+  };
+}
+
+async function phases({ get }: Fixture): Promise<string[]> {
+  const items = (await get(PODS)).body["items"];
+  return Array.isArray(items)
+    ? items.map((item) => `${String(at(item, "metadata.name"))} ${String(at(item, "spec.nodeName"))} ${String(at(item, "status.phase"))}`)
+    : [];
+}
+
+test("nodes are Ready, can be scheduled to, and renew their leases every 10 s", async () => {
+  const nodes = await run();
+  const { body } = await nodes.get("/api/v1/nodes/scripted-0");
+  expect(at(body, "status.allocatable.cpu")).toBe("64");
+  expect(at(body, "status.conditions.3")).toMatchObject({ type: "Ready", status: "True" });
+  await nodes.clock.advance(25_000);
+  const lease = await nodes.get("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/scripted-0");
+  expect(Date.parse(String(at(lease.body, "spec.renewTime")))).toBeGreaterThanOrEqual(START_MS + 20_000);
+  await nodes.stop();
+});
+
+test("pods are spread, turn Running and Ready within a second, and say so as a kubelet would", async () => {
+  const nodes = await run();
+  for (const name of ["a", "b", "c"]) await nodes.post(PODS, pod(name));
+  await nodes.clock.advance(1_000);
+  const seen = await phases(nodes);
+  expect(new Set(seen.map((one) => one.split(" ")[1])).size).toBe(3);
+  expect(seen.every((one) => one.endsWith("Running"))).toBe(true);
+  const { body } = await nodes.get(`${PODS}/a`);
+  const conditions = at(body, "status.conditions") as { type: string; status: string; reason?: string }[];
+  expect(Object.fromEntries(conditions.map(({ type, status }) => [type, status]))).toEqual({
+    PodScheduled: "True",
+    PodReadyToStartContainers: "True",
+    Initialized: "True",
+    Ready: "True",
+    ContainersReady: "True",
+  });
+  expect(conditions.some(({ reason }) => reason !== undefined)).toBe(false);
+  expect(at(body, "status.containerStatuses.0")).toMatchObject({
+    name: "app",
+    image: "app:v1",
+    ready: true,
+    started: true,
+    state: { running: {} },
+  });
+  expect(at(body, "status.podIP")).toMatch(/^10\./u);
+  await nodes.stop();
+});
+
+test("an image that never comes keeps its pod pending", async () => {
+  const nodes = await run();
+  await nodes.post(PODS, pod("a", {}, { containers: [{ name: "app", image: "app:bad" }] }));
+  await nodes.clock.advance(60_000);
+  const { body } = await nodes.get(`${PODS}/a`);
+  expect([at(body, "status.phase"), at(body, "status.containerStatuses.0.state.waiting.reason")]).toEqual(["Pending", "ImagePullBackOff"]);
+  await nodes.stop();
+});
+
+test("a deleted pod turns Succeeded and is gone as long after", async () => {
+  const nodes = await run({ deleteAfterMs: [400, 400] });
+  await nodes.post(PODS, pod("a"));
+  await nodes.clock.advance(1_000);
+  await nodes.remove(`${PODS}/a`);
+  await nodes.clock.advance(500);
+  expect(at((await nodes.get(`${PODS}/a`)).body, "status.phase")).toBe("Succeeded");
+  await nodes.clock.advance(500);
+  expect((await nodes.get(`${PODS}/a`)).status).toBe(404);
+  await nodes.stop();
+});
+
+test("a pod deleted before it is ready never gets ready", async () => {
+  const nodes = await run({ readyAfterMs: [500, 500], deleteAfterMs: [100, 100] });
+  await nodes.post(PODS, pod("a"));
+  await nodes.clock.advance(100);
+  const stream = await nodes.watch(PODS, { resourceVersion: nodes.server.resourceVersion });
+  await nodes.remove(`${PODS}/a`);
+  await nodes.clock.advance(2_000);
+  expect(stream.take().map(({ type, object }) => `${type} ${String(at(object, "status.phase"))}`)).not.toContain("MODIFIED Running");
+  expect((await nodes.get(`${PODS}/a`)).status).toBe(404);
+  await nodes.stop();
+});
+
+test("without bindPods, pods wait for a scheduler, and other nodes' pods are left alone", async () => {
+  const nodes = await run({ bindPods: false });
+  await nodes.post(PODS, pod("a"));
+  await nodes.post(PODS, pod("b", {}, { nodeName: "elsewhere" }));
+  await nodes.post(PODS, pod("c", {}, { nodeName: "scripted-1" }));
+  await nodes.clock.advance(5_000);
+  expect(await phases(nodes)).toEqual(["a undefined Pending", "b elsewhere Pending", "c scripted-1 Running"]);
+  await nodes.stop();
+});
+
+test.each(["closeWatches", "expireWatches"] as const)("work goes on after %s", async (fault) => {
+  const nodes = await run();
+  await nodes.post(PODS, pod("a"));
+  await nodes.clock.advance(1_000);
+  nodes.server[fault]();
+  nodes.server.compact();
+  await nodes.post(PODS, pod("b"));
+  await nodes.remove(`${PODS}/a`);
+  await nodes.clock.advance(15_000);
+  expect((await phases(nodes)).map((one) => one.replace(/scripted-\d/u, "n"))).toEqual(["b n Running"]);
+  await nodes.stop();
+});
+
+test("a second run takes over where the first stopped", async () => {
+  const first = await run({ readyAfterMs: [5_000, 5_000] });
+  await first.post(PODS, pod("a"));
+  await first.clock.advance(1_000);
+  expect(at((await first.get(`${PODS}/a`)).body, "status.startTime")).toBeDefined();
+  const ends = new AbortController();
+  const client = createInProcessClient(first.server, { userAgent: "nodes" });
+  const second = runScriptedNodes(
+    client,
+    { count: 3, clock: first.clock, random: createSeededRandom(4), bindPods: true, readyAfterMs: [100, 100] },
+    ends.signal,
+  );
+  await first.clock.advance(1_000);
+  expect((await phases(first)).every((one) => one.endsWith("Running"))).toBe(true);
+  ends.abort(new Error("stopped"));
+  await second;
+  await first.stop();
+});
