@@ -4,7 +4,7 @@
  */
 import { randomBytes } from "node:crypto";
 import { createKubeHttp } from "../shared/adapters/kube-http/kube-http.ts";
-import { createMemoryStore } from "../shared/adapters/memory/store.ts";
+import { createMemoryStore } from "../shared/adapters/memory/store/store.ts";
 import { redisClient } from "../shared/adapters/redis/client.ts";
 import { createRedisStore } from "../shared/adapters/redis/redis-store.ts";
 import { sqsClient } from "../shared/adapters/sqs/client.ts";

@@ -5,11 +5,11 @@
  * The same capture and seed give the same lines; another seed may order syncs differently, the final cache is the same.
  */
 import { createHash } from "node:crypto";
-import { createMemoryDeltaQueue } from "../adapters/memory/delta-queue.ts";
-import { createMemoryDoorbells } from "../adapters/memory/doorbells.ts";
+import { createMemoryDeltaQueue } from "../adapters/memory/queue/delta-queue.ts";
+import { createMemoryDoorbells } from "../adapters/memory/queue/doorbells.ts";
 import { createVirtualClock } from "../adapters/memory/clock.ts";
 import { createSeededRandom } from "../adapters/memory/random.ts";
-import { createMemoryStore } from "../adapters/memory/store.ts";
+import { createMemoryStore } from "../adapters/memory/store/store.ts";
 import type { Digester } from "../api/digest.ts";
 import { LANES } from "../api/lane.ts";
 import { CACHED_RESOURCES } from "../api/resources.ts";

@@ -7,10 +7,10 @@
 import { testSigner } from "../support/signer.ts";
 import { functionHandlers } from "../../cli/functions.ts";
 import { createVirtualClock } from "../../shared/adapters/memory/clock.ts";
-import { createMemoryDeltaQueue } from "../../shared/adapters/memory/delta-queue.ts";
-import { createMemoryDoorbells } from "../../shared/adapters/memory/doorbells.ts";
+import { createMemoryDeltaQueue } from "../../shared/adapters/memory/queue/delta-queue.ts";
+import { createMemoryDoorbells } from "../../shared/adapters/memory/queue/doorbells.ts";
 import { createSeededRandom } from "../../shared/adapters/memory/random.ts";
-import { createMemoryStore } from "../../shared/adapters/memory/store.ts";
+import { createMemoryStore } from "../../shared/adapters/memory/store/store.ts";
 import { createDigester } from "../../shared/api/digest.ts";
 import type { Pod } from "../../shared/api/wire.ts";
 import { cacheIdentity } from "../../shared/cache/identity.ts";

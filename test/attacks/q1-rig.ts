@@ -4,11 +4,11 @@
  */
 import { functionHandlers } from "../../cli/functions.ts";
 import { createVirtualClock } from "../../shared/adapters/memory/clock.ts";
-import { createMemoryData } from "../../shared/adapters/memory/data.ts";
-import { createMemoryDeltaQueue } from "../../shared/adapters/memory/delta-queue.ts";
-import { createMemoryDoorbells } from "../../shared/adapters/memory/doorbells.ts";
+import { createMemoryData } from "../../shared/adapters/memory/store/data.ts";
+import { createMemoryDeltaQueue } from "../../shared/adapters/memory/queue/delta-queue.ts";
+import { createMemoryDoorbells } from "../../shared/adapters/memory/queue/doorbells.ts";
 import { createSeededRandom } from "../../shared/adapters/memory/random.ts";
-import { createMemoryStore } from "../../shared/adapters/memory/store.ts";
+import { createMemoryStore } from "../../shared/adapters/memory/store/store.ts";
 import { createDigester } from "../../shared/api/digest.ts";
 import { SIGNATURE_CHARACTERS } from "../../shared/api/signer.ts";
 import type { CachedResource } from "../../shared/api/resources.ts";

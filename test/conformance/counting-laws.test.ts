@@ -10,11 +10,11 @@ import { runInNewContext } from "node:vm";
 import { expect, it } from "vitest";
 
 import { functionHandlers } from "../../cli/functions.ts";
-import { createMemoryDeltaQueue } from "../../shared/adapters/memory/delta-queue.ts";
-import { createMemoryDoorbells } from "../../shared/adapters/memory/doorbells.ts";
+import { createMemoryDeltaQueue } from "../../shared/adapters/memory/queue/delta-queue.ts";
+import { createMemoryDoorbells } from "../../shared/adapters/memory/queue/doorbells.ts";
 import { createVirtualClock } from "../../shared/adapters/memory/clock.ts";
 import { createSeededRandom } from "../../shared/adapters/memory/random.ts";
-import { createMemoryStore } from "../../shared/adapters/memory/store.ts";
+import { createMemoryStore } from "../../shared/adapters/memory/store/store.ts";
 import { createDigester } from "../../shared/api/digest.ts";
 import type { CachedResource } from "../../shared/api/resources.ts";
 import { cacheIdentity } from "../../shared/cache/identity.ts";

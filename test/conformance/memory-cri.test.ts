@@ -2,8 +2,8 @@
 import { describe, expect, it } from "vitest";
 
 import { createVirtualClock } from "../../shared/adapters/memory/clock.ts";
-import { createMemoryCri } from "../../shared/adapters/memory/cri.ts";
-import type { MemoryCriOptions } from "../../shared/adapters/memory/cri.ts";
+import { createMemoryCri } from "../../shared/adapters/memory/cri/cri.ts";
+import type { MemoryCriOptions } from "../../shared/adapters/memory/cri/cri.ts";
 import { createSeededRandom } from "../../shared/adapters/memory/random.ts";
 import { isUnavailable, isUnimplemented } from "../../shared/ports/cri-error.ts";
 import type { PodSandboxConfig } from "../../shared/ports/cri-types.ts";

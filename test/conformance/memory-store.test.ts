@@ -2,10 +2,10 @@
 import { describe, expect, it } from "vitest";
 
 import { createVirtualClock } from "../../shared/adapters/memory/clock.ts";
-import { createMemoryData } from "../../shared/adapters/memory/data.ts";
-import { spoil } from "../../shared/adapters/memory/forged.ts";
-import type { MemoryData } from "../../shared/adapters/memory/data.ts";
-import { createMemoryStore } from "../../shared/adapters/memory/store.ts";
+import { createMemoryData } from "../../shared/adapters/memory/store/data.ts";
+import { spoil } from "../../shared/adapters/memory/store/forged.ts";
+import type { MemoryData } from "../../shared/adapters/memory/store/data.ts";
+import { createMemoryStore } from "../../shared/adapters/memory/store/store.ts";
 import { cachedPod, put } from "../support/builders.ts";
 import { storeDifferential } from "./store-differential.ts";
 import { storeConformance } from "./store.ts";

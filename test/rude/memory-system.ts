@@ -5,10 +5,10 @@
 import { testSigner } from "../support/signer.ts";
 import { functionHandlers } from "../../cli/functions.ts";
 import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
-import { createMemoryDeltaQueue } from "../../shared/adapters/memory/delta-queue.ts";
-import { createMemoryDoorbells } from "../../shared/adapters/memory/doorbells.ts";
+import { createMemoryDeltaQueue } from "../../shared/adapters/memory/queue/delta-queue.ts";
+import { createMemoryDoorbells } from "../../shared/adapters/memory/queue/doorbells.ts";
 import { createSeededRandom } from "../../shared/adapters/memory/random.ts";
-import { createMemoryStore } from "../../shared/adapters/memory/store.ts";
+import { createMemoryStore } from "../../shared/adapters/memory/store/store.ts";
 import { createSystemClock } from "../../shared/adapters/system/clock.ts";
 import { createDigester } from "../../shared/api/digest.ts";
 import { CONTROLLERS } from "../../shared/api/resources.ts";

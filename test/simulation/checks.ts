@@ -19,7 +19,7 @@ import type { CachedResource } from "../../shared/api/resources.ts";
 import { compileSelector, formatSelector, matches } from "../../shared/api/selector.ts";
 import { templatesEqual } from "../../shared/api/digest.ts";
 import type { Deployment, KubeObject, Pod, ReplicaSet } from "../../shared/api/wire.ts";
-import type { MemoryData } from "../../shared/adapters/memory/data.ts";
+import type { MemoryData } from "../../shared/adapters/memory/store/data.ts";
 import type { RequestRecord } from "../../shared/local/api-server/api-server.ts";
 import type { Clock } from "../../shared/ports/clock.ts";
 import type { KubeObserver } from "./kube.ts";

@@ -1,6 +1,6 @@
 /** What goes wrong in a run, and how often: drawn once from the seed, in force only while `active`. */
-import type { DeltaQueueFaults } from "../../shared/adapters/memory/delta-queue.ts";
-import type { DoorbellFaults } from "../../shared/adapters/memory/doorbells.ts";
+import type { DeltaQueueFaults } from "../../shared/adapters/memory/queue/delta-queue.ts";
+import type { DoorbellFaults } from "../../shared/adapters/memory/queue/doorbells.ts";
 import type { Random } from "../../shared/ports/random.ts";
 
 export interface Mix {

@@ -3,7 +3,7 @@
  * that it is there for says nothing. Each wrapper is the smallest lie that has the effect; no product code knows of it.
  */
 import { compareResourceVersions, maxResourceVersion } from "../../shared/api/resource-version.ts";
-import type { LaneData, MemoryData } from "../../shared/adapters/memory/data.ts";
+import type { LaneData, MemoryData } from "../../shared/adapters/memory/store/data.ts";
 import type { ItemChange, Store } from "../../shared/ports/store.ts";
 
 export const RULES = [

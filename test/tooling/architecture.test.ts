@@ -27,7 +27,7 @@ const GOOD: Files = {
   "shared/replication/sync.ts": 'import { sync } from "../replicaset/sync.ts";\nexport const syncController = sync;\n',
   "shared/adapters/redis/store.ts":
     'import { Redis } from "ioredis";\nimport { readFileSync } from "node:fs";\nexport const store = [Redis, readFileSync];\n',
-  "shared/adapters/memory/store.ts": "export const memory = 1;\n",
+  "shared/adapters/memory/store/store.ts": "export const memory = 1;\n",
   "shared/lambda/wiring.ts": 'import { store } from "../adapters/redis/store.ts";\nexport const wiring = store;\n',
   "shared/local/host.ts":
     'import { KubeConfig } from "@kubernetes/client-node";\nimport { wiring } from "../lambda/wiring.ts";\nexport const host = [wiring, KubeConfig];\n',

@@ -8,7 +8,7 @@
  * H3 messages of one pod are handled one at a time, pods in parallel.
  */
 import type { SqsHandler } from "../../lambda/sqs-handler.ts";
-import { createMemoryQueue } from "../../adapters/memory/queue.ts";
+import { createMemoryQueue } from "../../adapters/memory/queue/queue.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { Log } from "../../ports/log.ts";
 import type { NodeStore } from "../../ports/node-store.ts";

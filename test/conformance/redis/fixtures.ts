@@ -1,13 +1,13 @@
 /** What the suites run on: a Store in Redis whose time is in the test's hands, and the memory Store as its reference. */
-import { spoil } from "../../../shared/adapters/memory/forged.ts";
+import { spoil } from "../../../shared/adapters/memory/store/forged.ts";
 import { deploymentKeys } from "../../../shared/adapters/redis/keys.ts";
 import { laneOf } from "../../../shared/api/lane.ts";
 import type { Forged } from "../../../shared/ports/store.ts";
 import { testSigner } from "../../support/signer.ts";
 import type { Cluster, Redis } from "ioredis";
 import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
-import { createMemoryData } from "../../../shared/adapters/memory/data.ts";
-import { createMemoryStore } from "../../../shared/adapters/memory/store.ts";
+import { createMemoryData } from "../../../shared/adapters/memory/store/data.ts";
+import { createMemoryStore } from "../../../shared/adapters/memory/store/store.ts";
 import { createRedisStore } from "../../../shared/adapters/redis/redis-store.ts";
 import type { StoreFactory } from "../store.ts";
 

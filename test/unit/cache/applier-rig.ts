@@ -6,7 +6,7 @@ import { CACHED_RESOURCES } from "../../../shared/api/resources.ts";
 import type { CachedResource, Controller, ObjectKey } from "../../../shared/api/resources.ts";
 import type { KubeObject } from "../../../shared/api/wire.ts";
 import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
-import { createMemoryStore } from "../../../shared/adapters/memory/store.ts";
+import { createMemoryStore } from "../../../shared/adapters/memory/store/store.ts";
 import { applyMessage } from "../../../shared/cache/applier.ts";
 import type { Verdict } from "../../../shared/cache/applier.ts";
 import type { EnvelopeItem } from "../../../shared/cache/envelope.ts";

@@ -2,9 +2,9 @@
 import { envelopeOf, signedBody, testSigner } from "../../support/signer.ts";
 import { describe, expect, it } from "vitest";
 import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
-import { createMemoryData } from "../../../shared/adapters/memory/data.ts";
+import { createMemoryData } from "../../../shared/adapters/memory/store/data.ts";
 import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
-import { createMemoryStore } from "../../../shared/adapters/memory/store.ts";
+import { createMemoryStore } from "../../../shared/adapters/memory/store/store.ts";
 import { createDigester } from "../../../shared/api/digest.ts";
 import { applyMessage } from "../../../shared/cache/applier.ts";
 import type { Envelope } from "../../../shared/cache/envelope.ts";

@@ -6,8 +6,8 @@ import { expect, it } from "vitest";
 
 import { createDeadDeltas } from "../../../functions/dead-deltas/handler.ts";
 import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
-import { createMemoryDeltaQueue } from "../../../shared/adapters/memory/delta-queue.ts";
-import { createMemoryDoorbells } from "../../../shared/adapters/memory/doorbells.ts";
+import { createMemoryDeltaQueue } from "../../../shared/adapters/memory/queue/delta-queue.ts";
+import { createMemoryDoorbells } from "../../../shared/adapters/memory/queue/doorbells.ts";
 import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
 import { CACHED_RESOURCES } from "../../../shared/api/resources.ts";
 import type { SqsHandler } from "../../../shared/lambda/sqs-handler.ts";

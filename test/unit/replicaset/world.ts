@@ -4,7 +4,7 @@
  */
 import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
 import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
-import { createMemoryStore } from "../../../shared/adapters/memory/store.ts";
+import { createMemoryStore } from "../../../shared/adapters/memory/store/store.ts";
 import type { Cached } from "../../../shared/api/cached.ts";
 import { createDigester } from "../../../shared/api/digest.ts";
 import { CACHED_RESOURCES, objectKey } from "../../../shared/api/resources.ts";

@@ -1,6 +1,6 @@
 // Would catch: a container's life that no longer comes out in its pod's status: restarts, back-off, init order, messages, probes, hooks, deadlines.
 import { expect, test } from "vitest";
-import type { ContainerScript } from "../../../../shared/adapters/memory/cri-script.ts";
+import type { ContainerScript } from "../../../../shared/adapters/memory/cri/cri-script.ts";
 import type { ContainerStatusEntry } from "../../../../shared/kubelet/pod.ts";
 import { LABELS } from "../../../../shared/kubelet/labels.ts";
 import type { HttpProbe } from "../../../../shared/ports/prober.ts";

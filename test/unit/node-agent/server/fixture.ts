@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Duplex } from "node:stream";
 
-import { createMemoryCri } from "../../../../shared/adapters/memory/cri.ts";
+import { createMemoryCri } from "../../../../shared/adapters/memory/cri/cri.ts";
 import { createSystemClock } from "../../../../shared/adapters/system/clock.ts";
 import { createSystemRandom } from "../../../../shared/adapters/system/random.ts";
 import { parseNodePod } from "../../../../shared/kubelet/pod.ts";

@@ -1,6 +1,6 @@
 /** SyncAll (informer §15): what a controller missed while it was not synced is found by looking at every key once. */
-import type { Controller } from "../../api/resources.ts";
-import type { StoreOptions } from "../store-options.ts";
+import type { Controller } from "../../../api/resources.ts";
+import type { StoreOptions } from "../../store-options.ts";
 import type { EpochData } from "./data.ts";
 import { gateReason } from "./gate.ts";
 import type { Ring } from "./ring.ts";

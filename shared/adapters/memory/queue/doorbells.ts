@@ -1,11 +1,11 @@
 /** Q2 in memory: one standard queue per controller, for tests, replay and simulation. */
-import { CONTROLLERS } from "../../api/resources.ts";
-import type { Controller } from "../../api/resources.ts";
-import type { Clock } from "../../ports/clock.ts";
-import type { MessageSource, ReceivedMessage } from "../../ports/delta-queue.ts";
-import type { Doorbell, DoorbellMessage, Doorbells } from "../../ports/doorbells.ts";
-import { UnansweredError } from "../../ports/errors.ts";
-import type { Random } from "../../ports/random.ts";
+import { CONTROLLERS } from "../../../api/resources.ts";
+import type { Controller } from "../../../api/resources.ts";
+import type { Clock } from "../../../ports/clock.ts";
+import type { MessageSource, ReceivedMessage } from "../../../ports/delta-queue.ts";
+import type { Doorbell, DoorbellMessage, Doorbells } from "../../../ports/doorbells.ts";
+import { UnansweredError } from "../../../ports/errors.ts";
+import type { Random } from "../../../ports/random.ts";
 import { createMemoryQueue } from "./queue.ts";
 import type { QueueFaults } from "./queue.ts";
 

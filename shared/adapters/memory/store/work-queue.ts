@@ -4,15 +4,15 @@
  * Q1 `ready` is a set, so adds collapse; a run takes the key out first, so an add during the run stays.
  * Q2 `runs` has one entry a key; only the holder of its token may go on.
  */
-import { CONTROLLER_INFO, splitKey } from "../../api/resources.ts";
-import { primaryAsOwner } from "../../api/owner-id.ts";
-import type { OwnerId } from "../../api/owner-id.ts";
-import type { Controller, ObjectKey } from "../../api/resources.ts";
-import type { Effect, Outcome, Snapshot, Taken, TakeResult, WorkQueue } from "../../ports/store.ts";
+import { CONTROLLER_INFO, splitKey } from "../../../api/resources.ts";
+import { primaryAsOwner } from "../../../api/owner-id.ts";
+import type { OwnerId } from "../../../api/owner-id.ts";
+import type { Controller, ObjectKey } from "../../../api/resources.ts";
+import type { Effect, Outcome, Snapshot, Taken, TakeResult, WorkQueue } from "../../../ports/store.ts";
 import { byKey, laneOfKey, readSlice, sliceName } from "./data.ts";
 import type { EpochData, QueueData } from "./data.ts";
 import { forgedEntry, openSlice } from "./forged.ts";
-import { LEASE_MS } from "../../ports/times.ts";
+import { LEASE_MS } from "../../../ports/times.ts";
 import { adoptExpired, intentsOf, pendingDeadlineMs } from "./intents.ts";
 import { doorbell } from "./ring.ts";
 import type { Ring } from "./ring.ts";

@@ -1,7 +1,7 @@
 /** Containers of the memory runtime: CREATED, RUNNING, EXITED, by their scripts and the clock. */
-import type { Clock } from "../../ports/clock.ts";
-import { CriError } from "../../ports/cri-error.ts";
-import type { Container, ContainerConfig, ContainerState, ContainerStatus, PodSandboxConfig } from "../../ports/cri-types.ts";
+import type { Clock } from "../../../ports/clock.ts";
+import { CriError } from "../../../ports/cri-error.ts";
+import type { Container, ContainerConfig, ContainerState, ContainerStatus, PodSandboxConfig } from "../../../ports/cri-types.ts";
 import { writeLines } from "./cri-log.ts";
 import type { WriteLog } from "./cri-log.ts";
 import type { ContainerScript } from "./cri-script.ts";

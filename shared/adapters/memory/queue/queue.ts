@@ -5,9 +5,9 @@
  * F2 ids are remembered for five minutes in the whole queue, also of messages that were lost or are long removed.
  * F3 a receipt is worth something until its visibility ends or the message is received again.
  */
-import type { Clock } from "../../ports/clock.ts";
-import type { MessageSource, ReceivedMessage } from "../../ports/delta-queue.ts";
-import type { Random } from "../../ports/random.ts";
+import type { Clock } from "../../../ports/clock.ts";
+import type { MessageSource, ReceivedMessage } from "../../../ports/delta-queue.ts";
+import type { Random } from "../../../ports/random.ts";
 
 /** Probabilities from 0 to 1, all 0 unless given. */
 export interface QueueFaults {

@@ -1,5 +1,5 @@
 /** What the programs in the images of the memory runtime do, since nothing runs. */
-import type { ContainerConfig, ExecSyncResponse } from "../../ports/cri-types.ts";
+import type { ContainerConfig, ExecSyncResponse } from "../../../ports/cri-types.ts";
 
 export interface ContainerScript {
   /** Ends by itself so long after its start; absent: runs until it is stopped. */

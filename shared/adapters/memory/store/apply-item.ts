@@ -4,12 +4,12 @@
  * Order matters: stale items are recognised before look-ups are compared (what they would have concerned is not looked at),
  * rows and intents move before effects are judged (`ifEmpty`, known uids and dependents are those after the item).
  */
-import { deepFreeze } from "../../api/freeze.ts";
-import { primaryAsOwner } from "../../api/owner-id.ts";
-import { compareResourceVersions, isCurrent } from "../../api/resource-version.ts";
-import { controllerOf, splitKey } from "../../api/resources.ts";
-import type { CachedResource, Controller, ObjectKey } from "../../api/resources.ts";
-import type { Forged, ItemChange, ItemOutcome, NamespaceCount, Row } from "../../ports/store.ts";
+import { deepFreeze } from "../../../api/freeze.ts";
+import { primaryAsOwner } from "../../../api/owner-id.ts";
+import { compareResourceVersions, isCurrent } from "../../../api/resource-version.ts";
+import { controllerOf, splitKey } from "../../../api/resources.ts";
+import type { CachedResource, Controller, ObjectKey } from "../../../api/resources.ts";
+import type { Forged, ItemChange, ItemOutcome, NamespaceCount, Row } from "../../../ports/store.ts";
 import { addTo, laneOfKey, removeFrom, sliceName } from "./data.ts";
 import type { EpochData, LaneData, ResourceData } from "./data.ts";
 import { overwrite, removeForged, stands } from "./forged.ts";

@@ -1,9 +1,9 @@
 /** Whether keys of a controller are handed out (informer §11.6), and the bookkeeping of lanes that it rests on (A11–A13). */
-import { compareResourceVersions } from "../../api/resource-version.ts";
-import { CONTROLLER_INFO } from "../../api/resources.ts";
-import type { CachedResource, Controller } from "../../api/resources.ts";
-import type { EpochRecord } from "../../ports/store.ts";
-import type { StoreIdentity, StoreOptions } from "../store-options.ts";
+import { compareResourceVersions } from "../../../api/resource-version.ts";
+import { CONTROLLER_INFO } from "../../../api/resources.ts";
+import type { CachedResource, Controller } from "../../../api/resources.ts";
+import type { EpochRecord } from "../../../ports/store.ts";
+import type { StoreIdentity, StoreOptions } from "../../store-options.ts";
 import type { EpochData, LaneData, ResourceData } from "./data.ts";
 
 /** In every lane a message was applied in its turn within this time; heartbeats come every 15 s. */

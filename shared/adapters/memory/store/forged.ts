@@ -2,12 +2,12 @@
  * A14 in memory. Nobody but the Store writes to its own memory, so there are no MACs here: a test or a simulation says what somebody
  * else would have spoilt, and from then on that place is treated as one that fails its MAC.
  */
-import type { ObjectKey } from "../../api/resources.ts";
-import type { CachedResource } from "../../api/resources.ts";
-import type { Forged, Row } from "../../ports/store.ts";
+import type { ObjectKey } from "../../../api/resources.ts";
+import type { CachedResource } from "../../../api/resources.ts";
+import type { Forged, Row } from "../../../ports/store.ts";
 import { laneOfKey, removeFrom, sliceName } from "./data.ts";
 import type { LaneData, MemoryData, ResourceData } from "./data.ts";
-import { splitKey } from "../../api/resources.ts";
+import { splitKey } from "../../../api/resources.ts";
 
 /** A flag `gone` is believed for this long. */
 const GONE_MS_MAX = 60_000;

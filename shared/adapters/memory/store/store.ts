@@ -3,12 +3,12 @@
  * for replay. Each verb is one synchronous step behind a promise, so it is atomic by construction; what it decides is in the
  * files beside this one.
  */
-import { primaryAsOwner } from "../../api/owner-id.ts";
-import type { Controller } from "../../api/resources.ts";
-import type { Clock } from "../../ports/clock.ts";
-import type { Doorbell } from "../../ports/doorbells.ts";
-import type { Store } from "../../ports/store.ts";
-import type { StoreOptions } from "../store-options.ts";
+import { primaryAsOwner } from "../../../api/owner-id.ts";
+import type { Controller } from "../../../api/resources.ts";
+import type { Clock } from "../../../ports/clock.ts";
+import type { Doorbell } from "../../../ports/doorbells.ts";
+import type { Store } from "../../../ports/store.ts";
+import type { StoreOptions } from "../../store-options.ts";
 import { applyManifest, applyPack, readManifest, stashManifest } from "./apply.ts";
 import { createMemoryData } from "./data.ts";
 import type { MemoryData } from "./data.ts";
@@ -18,7 +18,7 @@ import { readIndex, readLane, readSlices } from "./index.ts";
 import { register } from "./intents.ts";
 import { doorbell } from "./ring.ts";
 import { addKey, finishRun, holds, queuedKeys, renewLease, sweepKeys, takeKey } from "./work-queue.ts";
-import { CONTROLLERS } from "../../api/resources.ts";
+import { CONTROLLERS } from "../../../api/resources.ts";
 import { writeThrough } from "./write-through.ts";
 
 /** How many doorbells one pass of the sweeper rings at most. */

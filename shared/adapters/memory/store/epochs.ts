@@ -1,9 +1,9 @@
 /** Epochs, fences, generations and checkpoints (informer §10.6, §10.7, §11.7, §14): what the watcher asks of the Store. */
-import { compareResourceVersions, maxResourceVersion } from "../../api/resource-version.ts";
-import { CACHED_RESOURCES } from "../../api/resources.ts";
-import type { CachedResource } from "../../api/resources.ts";
-import type { EpochStore, Forgery, QuarantineEntry, ResourceHealth } from "../../ports/store.ts";
-import { cutForgery, FORGERIES_MAX } from "../forgery-list.ts";
+import { compareResourceVersions, maxResourceVersion } from "../../../api/resource-version.ts";
+import { CACHED_RESOURCES } from "../../../api/resources.ts";
+import type { CachedResource } from "../../../api/resources.ts";
+import type { EpochStore, Forgery, QuarantineEntry, ResourceHealth } from "../../../ports/store.ts";
+import { cutForgery, FORGERIES_MAX } from "../../forgery-list.ts";
 import { newEpoch, newResource } from "./data.ts";
 import type { EpochData, MemoryData, ResourceData } from "./data.ts";
 

@@ -4,11 +4,11 @@
  * N1 a worker changes only ops of its own token; a recovering run makes the expired ones its own.
  * N4 they stand under the owner and go with it.
  */
-import { deepFreeze } from "../../api/freeze.ts";
-import type { OwnerId } from "../../api/owner-id.ts";
-import type { Controller, ObjectKey } from "../../api/resources.ts";
-import type { Intent, Taken, WriteThrough } from "../../ports/store.ts";
-import { EXPECTATION_MS, MAY_LAND_MS, OP_DEADLINE_MS } from "../../ports/times.ts";
+import { deepFreeze } from "../../../api/freeze.ts";
+import type { OwnerId } from "../../../api/owner-id.ts";
+import type { Controller, ObjectKey } from "../../../api/resources.ts";
+import type { Intent, Taken, WriteThrough } from "../../../ports/store.ts";
+import { EXPECTATION_MS, MAY_LAND_MS, OP_DEADLINE_MS } from "../../../ports/times.ts";
 import { addTo, removeFrom } from "./data.ts";
 import type { EpochData, StoredIntent } from "./data.ts";
 

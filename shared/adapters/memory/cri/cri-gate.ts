@@ -1,8 +1,8 @@
 /** What may go wrong between a caller and a runtime: it is away, it does not know the verb, it is slow, its answer is lost. */
-import type { Clock } from "../../ports/clock.ts";
-import { CriError } from "../../ports/cri-error.ts";
-import type { Cri } from "../../ports/cri.ts";
-import type { Random } from "../../ports/random.ts";
+import type { Clock } from "../../../ports/clock.ts";
+import { CriError } from "../../../ports/cri-error.ts";
+import type { Cri } from "../../../ports/cri.ts";
+import type { Random } from "../../../ports/random.ts";
 
 /** Probabilities from 0 to 1, all 0 unless given. */
 export interface CriFaults {

@@ -1,10 +1,10 @@
 /** The image store of the memory runtime. */
 import { createHash } from "node:crypto";
 
-import type { Clock } from "../../ports/clock.ts";
-import { CriError } from "../../ports/cri-error.ts";
-import type { Image, ImageSpec } from "../../ports/cri-types.ts";
-import type { Cri, PullOptions } from "../../ports/cri.ts";
+import type { Clock } from "../../../ports/clock.ts";
+import { CriError } from "../../../ports/cri-error.ts";
+import type { Image, ImageSpec } from "../../../ports/cri-types.ts";
+import type { Cri, PullOptions } from "../../../ports/cri.ts";
 import type { ImageScript, RemoteImage } from "./cri-script.ts";
 
 export interface CriImages extends Pick<Cri, "imageStatus" | "pullImage" | "removeImage" | "listImages" | "imageFsInfo"> {

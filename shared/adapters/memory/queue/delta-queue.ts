@@ -1,8 +1,8 @@
 /** Q1 in memory: an SQS FIFO queue for tests, replay and simulation, that keeps no promise SQS does not make. */
-import type { Clock } from "../../ports/clock.ts";
-import type { DeltaQueue, MessageSource, QueueEntry, ReceivedMessage, SendResult } from "../../ports/delta-queue.ts";
-import { UnansweredError } from "../../ports/errors.ts";
-import type { Random } from "../../ports/random.ts";
+import type { Clock } from "../../../ports/clock.ts";
+import type { DeltaQueue, MessageSource, QueueEntry, ReceivedMessage, SendResult } from "../../../ports/delta-queue.ts";
+import { UnansweredError } from "../../../ports/errors.ts";
+import type { Random } from "../../../ports/random.ts";
 import { createMemoryQueue } from "./queue.ts";
 import type { QueueFaults } from "./queue.ts";
 

@@ -1,7 +1,7 @@
 /** The doorbells that one call of the Store asks its caller to ring: one a key, with the time that stands at the end. */
-import { CONTROLLERS } from "../../api/resources.ts";
-import type { Controller, ObjectKey } from "../../api/resources.ts";
-import type { Doorbell } from "../../ports/doorbells.ts";
+import { CONTROLLERS } from "../../../api/resources.ts";
+import type { Controller, ObjectKey } from "../../../api/resources.ts";
+import type { Doorbell } from "../../../ports/doorbells.ts";
 import type { EpochData } from "./data.ts";
 
 export interface Ring {

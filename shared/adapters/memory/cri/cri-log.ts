@@ -1,5 +1,5 @@
 /** Container logs of the memory runtime: lines in CRI's format, by path. */
-import type { Clock } from "../../ports/clock.ts";
+import type { Clock } from "../../../ports/clock.ts";
 
 /** Called with whole lines, newline included; the default keeps them in memory. */
 export type WriteLog = (path: string, line: string) => void;

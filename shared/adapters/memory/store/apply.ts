@@ -1,11 +1,11 @@
 /** Packs and manifests of a lane, as the applier hands them over (informer §11.3, §11.5). */
-import { compareResourceVersions, isCurrent } from "../../api/resource-version.ts";
-import { CACHED_RESOURCES, CONTROLLER_INFO, CONTROLLERS } from "../../api/resources.ts";
-import type { CachedResource, ObjectKey } from "../../api/resources.ts";
-import type { Doorbell } from "../../ports/doorbells.ts";
-import type { ApplyResult, IndexStore, ItemChange, ItemOutcome, ManifestRow, PackHeader, Row } from "../../ports/store.ts";
-import { HISTORY_LOST } from "../store-options.ts";
-import type { StoreOptions } from "../store-options.ts";
+import { compareResourceVersions, isCurrent } from "../../../api/resource-version.ts";
+import { CACHED_RESOURCES, CONTROLLER_INFO, CONTROLLERS } from "../../../api/resources.ts";
+import type { CachedResource, ObjectKey } from "../../../api/resources.ts";
+import type { Doorbell } from "../../../ports/doorbells.ts";
+import type { ApplyResult, IndexStore, ItemChange, ItemOutcome, ManifestRow, PackHeader, Row } from "../../../ports/store.ts";
+import { HISTORY_LOST } from "../../store-options.ts";
+import type { StoreOptions } from "../../store-options.ts";
 import { applyItem, countsMoved, isAsExpected } from "./apply-item.ts";
 import type { Step } from "./apply-item.ts";
 import { laneAt, laneOfKey } from "./data.ts";

@@ -2,10 +2,10 @@
  * What the memory Store remembers. Several Stores may be made over one `MemoryData`, as several functions look at one Redis;
  * every verb changes it in one synchronous step.
  */
-import { laneOf } from "../../api/lane.ts";
-import type { OwnerId } from "../../api/owner-id.ts";
-import type { CachedResource, Controller, ObjectKey } from "../../api/resources.ts";
-import type { EpochRecord, Forged, Forgery, Intent, ManifestRow, QuarantineEntry, ResourceState, Row } from "../../ports/store.ts";
+import { laneOf } from "../../../api/lane.ts";
+import type { OwnerId } from "../../../api/owner-id.ts";
+import type { CachedResource, Controller, ObjectKey } from "../../../api/resources.ts";
+import type { EpochRecord, Forged, Forgery, Intent, ManifestRow, QuarantineEntry, ResourceState, Row } from "../../../ports/store.ts";
 
 export interface MemoryData {
   epoch: EpochData | undefined;

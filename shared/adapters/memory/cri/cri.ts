@@ -2,11 +2,11 @@
  * A container runtime in memory, under the virtual clock: sandboxes with addresses, containers that do what their image's script
  * says, a log, and on request faults. Nothing runs; everything a caller can see through the port is as if it did.
  */
-import type { Clock } from "../../ports/clock.ts";
-import { CriError } from "../../ports/cri-error.ts";
-import type { ContainerStats, PodSandbox, PodSandboxConfig, PodSandboxState, StringMap } from "../../ports/cri-types.ts";
-import type { Cri } from "../../ports/cri.ts";
-import type { Random } from "../../ports/random.ts";
+import type { Clock } from "../../../ports/clock.ts";
+import { CriError } from "../../../ports/cri-error.ts";
+import type { ContainerStats, PodSandbox, PodSandboxConfig, PodSandboxState, StringMap } from "../../../ports/cri-types.ts";
+import type { Cri } from "../../../ports/cri.ts";
+import type { Random } from "../../../ports/random.ts";
 import { createMemoryContainer } from "./cri-containers.ts";
 import type { MemoryContainer } from "./cri-containers.ts";
 import { gated } from "./cri-gate.ts";

@@ -1,8 +1,8 @@
 /** Reads of the index. Rows are frozen where they are made, so they are handed out as they are. */
-import { isCurrent } from "../../api/resource-version.ts";
-import type { CachedResource } from "../../api/resources.ts";
-import type { Forged, IndexRequest, IndexStore, IndexView, Row, SliceRef } from "../../ports/store.ts";
-import { ForgedRowsError } from "../../ports/errors.ts";
+import { isCurrent } from "../../../api/resource-version.ts";
+import type { CachedResource } from "../../../api/resources.ts";
+import type { Forged, IndexRequest, IndexStore, IndexView, Row, SliceRef } from "../../../ports/store.ts";
+import { ForgedRowsError } from "../../../ports/errors.ts";
 import { forgedEntry, forgedInLane, forgedRow, forgedTombstone, openSlice } from "./forged.ts";
 import { laneOfKey, readSlice, sliceName, sortedRows } from "./data.ts";
 import type { MemoryData, ResourceData } from "./data.ts";

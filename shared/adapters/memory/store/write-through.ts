@@ -1,6 +1,6 @@
 /** A run's own answers and live reads, and what became of its ops, in one step (informer §13 layers 2 and 4). */
-import { primaryAsOwner } from "../../api/owner-id.ts";
-import type { WriteThrough, WriteThroughResult, ItemOutcome, Taken } from "../../ports/store.ts";
+import { primaryAsOwner } from "../../../api/owner-id.ts";
+import type { WriteThrough, WriteThroughResult, ItemOutcome, Taken } from "../../../ports/store.ts";
 import { applyItem, countsMoved, putRow } from "./apply-item.ts";
 import type { Step } from "./apply-item.ts";
 import { assertDistinct } from "./apply.ts";
