@@ -15,7 +15,7 @@ import { createPodCgroups } from "../shared/adapters/system/pod-cgroups.ts";
 import { createSystemRandom } from "../shared/adapters/system/random.ts";
 import type { NodeOptions } from "../shared/kubelet/node-options.ts";
 import type { MachineFacts } from "../shared/kubelet/node/node-object.ts";
-import { PodManager } from "../shared/kubelet/source/pod-manager.ts";
+import { PodManager } from "../shared/kubelet/config/pod-manager.ts";
 import { startNodeApi } from "../shared/node-agent/server/server.ts";
 import { runManifestSource } from "../shared/node-agent/sources/manifest-source.ts";
 import { createNodeBackend } from "../shared/node-agent/host/node-backend.ts";

@@ -13,7 +13,7 @@ import type { NodeEvent } from "./node/event-recorder.ts";
 import type { NodeOptions, NodeResources } from "./node-options.ts";
 import type { ObjectCache } from "./turns/object-cache.ts";
 import type { Operations } from "./operations.ts";
-import type { PodManager } from "./source/pod-manager.ts";
+import type { PodManager } from "./config/pod-manager.ts";
 import type { RelistRecord } from "./runtime/relist.ts";
 
 export interface NodePorts {

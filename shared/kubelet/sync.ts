@@ -9,7 +9,7 @@
  */
 import type { Fence, WorkerRecord } from "../ports/node-store.ts";
 import { computePodActions } from "./actions/compute-pod-actions.ts";
-import type { ReferencedObjects } from "./config/environment.ts";
+import type { ReferencedObjects } from "./kuberuntime/environment.ts";
 import { isStaticPod } from "./labels.ts";
 import type { NodePorts } from "./node-ports.ts";
 import type { ObservedPod } from "./observed-pod.ts";
@@ -32,7 +32,7 @@ import { isHookRunning, runActions } from "./turns/run-actions.ts";
 import { StartError, TERMINATING, TURN_MS } from "./turns/start-error.ts";
 import { computeStatus, storeStatus, storeTerminated } from "./turns/statuses.ts";
 import { LostTurnError, updateFenced, updateOwn, updateWorker } from "./turns/workers.ts";
-import { unsupportedFeature } from "./source/unsupported-features.ts";
+import { unsupportedFeature } from "./config/unsupported-features.ts";
 
 interface Turn {
   readonly pod: NodePod;

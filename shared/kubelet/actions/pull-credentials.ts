@@ -1,6 +1,6 @@
 /** With what an image may be pulled (node-agent §8): the entries of the pod's pull secrets that are meant for its registry. */
 import type { AuthConfig } from "../../ports/cri-types.ts";
-import type { SecretData } from "../config/environment.ts";
+import type { SecretData } from "../kuberuntime/environment.ts";
 
 const DOCKER_HUB = "index.docker.io";
 /** Names under which people and `docker login` write it. */

@@ -1,6 +1,6 @@
 /** What running a probe asks of Cri or Prober (node-agent §11). */
 import type { GrpcProbe, HttpProbe } from "../../ports/prober.ts";
-import { expand } from "../config/expansion.ts";
+import { expand } from "../kuberuntime/expansion.ts";
 import { httpGetRequest, resolvePort, userAgent } from "./http-get.ts";
 import type { ContainerSpec, ProbeSpec } from "../pod.ts";
 

@@ -11,7 +11,7 @@ import { hostAddresses, podAddresses } from "./pod-addresses.ts";
 import { podPhase } from "./pod-phase.ts";
 import { ephemeralContainersOf, initContainersOf, isTerminalPhase } from "../pod.ts";
 import type { ContainerSpec, ContainerStatusEntry, NodePod } from "../pod.ts";
-import { qosClass } from "../config/qos-class.ts";
+import { qosClass } from "../kuberuntime/qos-class.ts";
 
 export interface StatusInput {
   readonly pod: NodePod;

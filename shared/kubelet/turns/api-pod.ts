@@ -1,5 +1,5 @@
 import { CONFIG_ANNOTATIONS, isStaticPod } from "../labels.ts";
-import type { PodManager } from "../source/pod-manager.ts";
+import type { PodManager } from "../config/pod-manager.ts";
 import type { NodePod } from "../pod.ts";
 
 /**

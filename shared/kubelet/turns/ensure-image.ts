@@ -2,7 +2,7 @@
 import type { Image } from "../../ports/cri-types.ts";
 import type { Fence } from "../../ports/node-store.ts";
 import { afterFailedPull, defaultPullPolicy, imageDecision, imageRef, isImageNameValid, pullBackOffKey } from "../actions/image-pull.ts";
-import type { SecretData } from "../config/environment.ts";
+import type { SecretData } from "../kuberuntime/environment.ts";
 import type { NodePorts } from "../node-ports.ts";
 import type { ContainerSpec, NodePod } from "../pod.ts";
 import { pullCredentials } from "../actions/pull-credentials.ts";

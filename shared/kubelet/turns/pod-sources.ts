@@ -6,17 +6,17 @@
  */
 import type { Labels } from "../../api/wire.ts";
 import type { KubeObject } from "../../api/wire.ts";
-import { admit, INVALID_NODE_INFO } from "../source/admission.ts";
-import type { Admission } from "../source/admission.ts";
+import { admit, INVALID_NODE_INFO } from "../config/admission.ts";
+import type { Admission } from "../config/admission.ts";
 import { fullName, isTerminalPhase } from "../pod.ts";
 import type { NodePod } from "../pod.ts";
 import { isMirrorPod, isStaticPod } from "../labels.ts";
 import type { PodSource } from "../labels.ts";
 import type { NodePorts } from "../node-ports.ts";
 import { allocatableOf } from "../node/node-object.ts";
-import { classify, UNSEEN_SOURCE } from "../source/pod-config.ts";
-import type { PodChange, SourceMessage, SourceState } from "../source/pod-config.ts";
-import { readinessGatesChanged } from "../source/readiness-gates.ts";
+import { classify, UNSEEN_SOURCE } from "../config/pod-config.ts";
+import type { PodChange, SourceMessage, SourceState } from "../config/pod-config.ts";
+import { readinessGatesChanged } from "../config/readiness-gates.ts";
 import { isTerminationRequested } from "../worker/worker-questions.ts";
 import { podEvent } from "./pod-events.ts";
 import { storeStatus } from "./statuses.ts";

@@ -2,10 +2,10 @@
 import { NodeFilesError } from "../../ports/node-files.ts";
 import { KubeApiError, NotSentError, UnansweredError } from "../../ports/errors.ts";
 import type { KubeObject } from "../../api/wire.ts";
-import type { ConfigMapData, ReferencedObjects, SecretData } from "../config/environment.ts";
+import type { ConfigMapData, ReferencedObjects, SecretData } from "../kuberuntime/environment.ts";
 import { allocatableOf } from "../node/node-object.ts";
 import type { NodePorts } from "../node-ports.ts";
-import { podReferences } from "../config/pod-references.ts";
+import { podReferences } from "../kuberuntime/pod-references.ts";
 import type { NodePod, VolumeSpec } from "../pod.ts";
 import { tokenRenewalAtMs } from "../volume/token-renewal.ts";
 import { VolumeError } from "../volume/volume-error.ts";

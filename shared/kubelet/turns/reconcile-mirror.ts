@@ -1,7 +1,7 @@
 /** Keeps a static pod's copy in the API server (node-agent §2.7). */
 import { describeError } from "../../ports/describe-error.ts";
 import { isAlreadyExists, isNotFound, isUnanswered } from "../../ports/errors.ts";
-import { mirrorPod, mirrorStep } from "../source/mirror-pod.ts";
+import { mirrorPod, mirrorStep } from "../config/mirror-pod.ts";
 import type { NodePorts } from "../node-ports.ts";
 import { parseNodePod } from "../pod.ts";
 import type { NodePod } from "../pod.ts";

@@ -2,13 +2,13 @@
 import type { PodSandboxConfig } from "../../ports/cri-types.ts";
 import type { Fence } from "../../ports/node-store.ts";
 import type { PodActions } from "../actions/compute-pod-actions.ts";
-import type { ReferencedObjects } from "../config/environment.ts";
+import type { ReferencedObjects } from "../kuberuntime/environment.ts";
 import type { NodePorts } from "../node-ports.ts";
 import type { ObservedContainer, ObservedPod } from "../observed-pod.ts";
 import { ephemeralContainersOf, initContainersOf, isSidecar } from "../pod.ts";
 import type { ContainerSpec, NodePod } from "../pod.ts";
-import { PodSandboxConfigError } from "../config/pod-hostname.ts";
-import { podLogDirectory, podSandboxConfig } from "../config/sandbox-config.ts";
+import { PodSandboxConfigError } from "../kuberuntime/pod-hostname.ts";
+import { podLogDirectory, podSandboxConfig } from "../kuberuntime/sandbox-config.ts";
 import { killContainers, killPod, stopName, unlessGone } from "./kill.ts";
 import { podEvent } from "./pod-events.ts";
 import type { VolumePaths } from "./prepare-volumes.ts";

@@ -1,7 +1,7 @@
 /** The files of configMap, secret, downwardAPI and projected volumes (node-agent §10). */
 import type { VolumeFile } from "../../ports/node-files.ts";
 import { podFieldText, resourceFieldText } from "./downward-api.ts";
-import type { ReferencedObjects } from "../config/environment.ts";
+import type { ReferencedObjects } from "../kuberuntime/environment.ts";
 import type { NodeResources } from "../node-options.ts";
 import type { NodePod, VolumeSpec } from "../pod.ts";
 import { initContainersOf } from "../pod.ts";

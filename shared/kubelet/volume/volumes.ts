@@ -1,6 +1,6 @@
 /** What a pod's volumes need on this machine before its sandbox may be made (node-agent §10). */
 import { parseQuantity, quantityNanos } from "../../api/quantity.ts";
-import { podRequests, wholeAmount } from "../source/pod-requests.ts";
+import { podRequests, wholeAmount } from "../config/pod-requests.ts";
 import type { ContainerSpec, NodePod, VolumeSpec } from "../pod.ts";
 
 /** What must be done for one volume; `plugin` is the directory name that upstream gives its kind. */

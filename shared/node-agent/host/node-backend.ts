@@ -3,7 +3,7 @@ import type { Cri } from "../../ports/cri.ts";
 import type { CachedStatus, NodeStore } from "../../ports/node-store.ts";
 import { isStaticPod } from "../../kubelet/labels.ts";
 import type { NodeCondition } from "../../kubelet/node-ports.ts";
-import type { PodManager } from "../../kubelet/source/pod-manager.ts";
+import type { PodManager } from "../../kubelet/config/pod-manager.ts";
 import type { NodeApiBackend } from "../server/options.ts";
 
 export interface BackendParts {

@@ -1,7 +1,7 @@
 /** A static pod's manifest, from its file's text to the pod: YAML or JSON, the API's defaults, then §2.1. */
 import { readFile, stat } from "node:fs/promises";
 import { loadYaml } from "@kubernetes/client-node";
-import { StaticPodError, staticPod } from "../../kubelet/source/static-pod.ts";
+import { StaticPodError, staticPod } from "../../kubelet/config/static-pod.ts";
 import type { NodePod } from "../../kubelet/pod.ts";
 import { setDefaults } from "../../local/api-server/registry/defaulting.ts";
 import { isObject } from "../../local/api-server/rest/json.ts";

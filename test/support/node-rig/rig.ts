@@ -15,7 +15,7 @@ import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
 import { isMirrorPod, LABELS } from "../../../shared/kubelet/labels.ts";
 import type { MachineFacts } from "../../../shared/kubelet/node/node-object.ts";
 import type { NodeOptions } from "../../../shared/kubelet/node-options.ts";
-import { PodManager } from "../../../shared/kubelet/source/pod-manager.ts";
+import { PodManager } from "../../../shared/kubelet/config/pod-manager.ts";
 import type { NodePod, PodSpec } from "../../../shared/kubelet/pod.ts";
 import { createApiServer } from "../../../shared/local/api-server/api-server.ts";
 import type { ApiServer } from "../../../shared/local/api-server/api-server.ts";

@@ -1,8 +1,8 @@
 // Would catch: a pod that runs where it must not, one that is turned away for nothing, and a reason or message that users, or
 // controllers, do not know.
 import { describe, expect, it } from "vitest";
-import { admit } from "../../../../shared/kubelet/source/admission.ts";
-import type { AdmissionInput } from "../../../../shared/kubelet/source/admission.ts";
+import { admit } from "../../../../shared/kubelet/config/admission.ts";
+import type { AdmissionInput } from "../../../../shared/kubelet/config/admission.ts";
 import type { ContainerSpec, NodePod, PodSpec } from "../../../../shared/kubelet/pod.ts";
 import { containerSpec, nodePod, sidecarSpec } from "../fixtures.ts";
 import type { PodOptions } from "../fixtures.ts";

@@ -1,11 +1,11 @@
 // Would catch: a path out of its volume, a volume that is mounted writable though nobody may write, a hosts file over the
 // container's own, a hosts file without the pod's name or aliases.
 import { describe, expect, it } from "vitest";
-import { ContainerConfigError } from "../../../../shared/kubelet/config/environment.ts";
-import type { EnvironmentVariable } from "../../../../shared/kubelet/config/environment.ts";
-import { hostsFile } from "../../../../shared/kubelet/config/hosts-file.ts";
-import { isHostsFileManaged, planMounts } from "../../../../shared/kubelet/config/mounts.ts";
-import type { MountInput, PlannedMount } from "../../../../shared/kubelet/config/mounts.ts";
+import { ContainerConfigError } from "../../../../shared/kubelet/kuberuntime/environment.ts";
+import type { EnvironmentVariable } from "../../../../shared/kubelet/kuberuntime/environment.ts";
+import { hostsFile } from "../../../../shared/kubelet/kuberuntime/hosts-file.ts";
+import { isHostsFileManaged, planMounts } from "../../../../shared/kubelet/kuberuntime/mounts.ts";
+import type { MountInput, PlannedMount } from "../../../../shared/kubelet/kuberuntime/mounts.ts";
 import type { ContainerSpec, VolumeSpec } from "../../../../shared/kubelet/pod.ts";
 import { OPTIONS } from "../node-fixtures.ts";
 import { containerSpec, nodePod } from "../fixtures.ts";

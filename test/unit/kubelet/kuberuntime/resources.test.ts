@@ -9,7 +9,7 @@ import {
   oomScoreAdj,
   overheadResources,
   sandboxResources,
-} from "../../../../shared/kubelet/config/resources.ts";
+} from "../../../../shared/kubelet/kuberuntime/resources.ts";
 import { containerSpec, nodePod, sidecarSpec } from "../fixtures.ts";
 import type { PodOptions } from "../fixtures.ts";
 import { MACHINE } from "../node-fixtures.ts";

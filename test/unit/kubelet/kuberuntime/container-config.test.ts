@@ -1,10 +1,10 @@
 // Would catch: a command that hides the image's own or is not expanded, a container that cannot be found or ended without its
 // spec, one that runs as root though it must not, or with more rights than its spec gives.
 import { describe, expect, it } from "vitest";
-import { containerConfig } from "../../../../shared/kubelet/config/container-config.ts";
-import type { ContainerConfigInput } from "../../../../shared/kubelet/config/container-config.ts";
+import { containerConfig } from "../../../../shared/kubelet/kuberuntime/container-config.ts";
+import type { ContainerConfigInput } from "../../../../shared/kubelet/kuberuntime/container-config.ts";
 import { containerHash } from "../../../../shared/kubelet/actions/container-hash.ts";
-import { ContainerConfigError } from "../../../../shared/kubelet/config/environment.ts";
+import { ContainerConfigError } from "../../../../shared/kubelet/kuberuntime/environment.ts";
 import type { ContainerSpec, PodSpec } from "../../../../shared/kubelet/pod.ts";
 import type { ContainerConfig, Image, LinuxContainerSecurityContext } from "../../../../shared/ports/cri-types.ts";
 import { IMAGE, containerSpec, nodePod } from "../fixtures.ts";

@@ -1,10 +1,10 @@
 // Would catch: a variable that a service hides, a value of an optional object that is not there, a wrong order of precedence,
 // an expansion that reads a later variable, a secret's value in a message, limits that do not fall back to the node's.
 import { describe, expect, it } from "vitest";
-import { ContainerConfigError, makeEnvironment } from "../../../../shared/kubelet/config/environment.ts";
-import type { ConfigMapData, EnvironmentInput, SecretData, ServiceInfo } from "../../../../shared/kubelet/config/environment.ts";
-import { expand } from "../../../../shared/kubelet/config/expansion.ts";
-import { serviceEnvironment } from "../../../../shared/kubelet/config/service-environment.ts";
+import { ContainerConfigError, makeEnvironment } from "../../../../shared/kubelet/kuberuntime/environment.ts";
+import type { ConfigMapData, EnvironmentInput, SecretData, ServiceInfo } from "../../../../shared/kubelet/kuberuntime/environment.ts";
+import { expand } from "../../../../shared/kubelet/kuberuntime/expansion.ts";
+import { serviceEnvironment } from "../../../../shared/kubelet/kuberuntime/service-environment.ts";
 import type { ContainerSpec } from "../../../../shared/kubelet/pod.ts";
 import { containerSpec, nodePod } from "../fixtures.ts";
 

@@ -1,7 +1,7 @@
 // Would catch: a pod that is started without something it asked for, and one that is held back for no reason.
 import { describe, expect, it } from "vitest";
 import type { ContainerSpec, PodSpec } from "../../../../shared/kubelet/pod.ts";
-import { unsupportedFeature } from "../../../../shared/kubelet/source/unsupported-features.ts";
+import { unsupportedFeature } from "../../../../shared/kubelet/config/unsupported-features.ts";
 import { containerSpec, nodePod } from "../fixtures.ts";
 
 describe("unsupportedFeature", () => {

@@ -1,9 +1,9 @@
 // Would catch: static pods and mirrors that do not find each other, a pod that is forgotten while its worker still ends it, a mirror
 // that counts as a pod to run.
 import { describe, expect, it } from "vitest";
-import { mirrorStep } from "../../../../shared/kubelet/source/mirror-pod.ts";
+import { mirrorStep } from "../../../../shared/kubelet/config/mirror-pod.ts";
 import type { NodePod } from "../../../../shared/kubelet/pod.ts";
-import { PodManager } from "../../../../shared/kubelet/source/pod-manager.ts";
+import { PodManager } from "../../../../shared/kubelet/config/pod-manager.ts";
 import { nodePod } from "../fixtures.ts";
 
 const HASH = "kubernetes.io/config.hash";
