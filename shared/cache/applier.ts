@@ -22,7 +22,7 @@ import type { Log } from "../ports/log.ts";
 import type { ApplyResult, Forged, ItemChange, PackHeader, Store } from "../ports/store.ts";
 import { decodeEnvelope } from "./decode.ts";
 import type { Envelope, EnvelopeItem } from "./envelope.ts";
-import type { AffectedKeys } from "./events.ts";
+import type { AffectedKeys } from "./affected-keys.ts";
 import { reportForgery } from "./forgery.ts";
 import { prepareChanges } from "./prepare.ts";
 import type { Change, Prepared } from "./prepare.ts";

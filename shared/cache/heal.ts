@@ -10,7 +10,7 @@ import type { KubeReader } from "../ports/kube.ts";
 import type { Log } from "../ports/log.ts";
 import type { Forged, Store, Taken } from "../ports/store.ts";
 import type { Doorbells } from "../ports/doorbells.ts";
-import type { AffectedKeys } from "./events.ts";
+import type { AffectedKeys } from "./affected-keys.ts";
 import { prepareChanges } from "./prepare.ts";
 import type { Change } from "./prepare.ts";
 import { ring } from "./ring.ts";

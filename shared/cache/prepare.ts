@@ -9,7 +9,7 @@ import type { OwnerId } from "../api/owner-id.ts";
 import { controllerOf, splitKey } from "../api/resources.ts";
 import type { CachedResource, ObjectKey } from "../api/resources.ts";
 import type { Effect, Forged, IndexRequest, IndexStore, ItemChange, NamespaceCount, Row } from "../ports/store.ts";
-import type { AffectedKeys, Delta, Lookups } from "./events.ts";
+import type { AffectedKeys, Delta, Lookups } from "./affected-keys.ts";
 
 /**
  * A put or delete as it came: from a message, an answer or a live read. A delete may know the object it deletes. `gone` is a

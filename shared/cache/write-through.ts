@@ -11,7 +11,7 @@ import type { Doorbells } from "../ports/doorbells.ts";
 import type { KubeReader } from "../ports/kube.ts";
 import type { Log } from "../ports/log.ts";
 import type { Store, Taken, WriteThrough } from "../ports/store.ts";
-import type { AffectedKeys } from "./events.ts";
+import type { AffectedKeys } from "./affected-keys.ts";
 import { prepareChanges } from "./prepare.ts";
 import type { Change, KnownRows } from "./prepare.ts";
 import { readLive } from "./heal.ts";

@@ -1,7 +1,7 @@
 /** What a sync handler gets and gives. */
 import type { Digester } from "../api/digest.ts";
 import type { Controller } from "../api/resources.ts";
-import type { AffectedKeys } from "../cache/events.ts";
+import type { AffectedKeys } from "../cache/affected-keys.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { Doorbells } from "../ports/doorbells.ts";
 import type { KubeReader } from "../ports/kube.ts";

@@ -1,7 +1,7 @@
-import type { AffectedKeys } from "../cache/events.ts";
-import { deploymentAffectedKeys } from "../deployment/events.ts";
-import { replicaSetAffectedKeys } from "../replicaset/events.ts";
-import { replicationControllerAffectedKeys } from "../replication/events.ts";
+import type { AffectedKeys } from "../cache/affected-keys.ts";
+import { deploymentAffectedKeys } from "../deployment/affected-keys.ts";
+import { replicaSetAffectedKeys } from "../replicaset/affected-keys.ts";
+import { replicationControllerAffectedKeys } from "../replication/affected-keys.ts";
 
 /** Whom a change concerns, controller by controller. A new controller adds its line here. */
 export const REGISTRY: readonly AffectedKeys[] = [deploymentAffectedKeys, replicaSetAffectedKeys, replicationControllerAffectedKeys];

@@ -8,7 +8,7 @@ import type { KubeObject } from "../../api/wire.ts";
 import { writeThrough } from "../../cache/write-through.ts";
 import { describeError } from "../../ports/describe-error.ts";
 import type { Row, WriteThrough } from "../../ports/store.ts";
-import { EVENTS_PER_SYNC_MAX, eventBody } from "../events.ts";
+import { EVENTS_PER_SYNC_MAX, eventBody } from "../event-recorder.ts";
 import type { Answer, RunGateway, SeenRow } from "../gateway.ts";
 import { loggedNote } from "../logged.ts";
 import type { Run, SyncPorts } from "../run.ts";

@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import type { Cached, CachedPod } from "../../../shared/api/cached.ts";
 import { ownerOfCached } from "../../../shared/api/owner-id.ts";
-import type { AffectedKeys } from "../../../shared/cache/events.ts";
+import type { AffectedKeys } from "../../../shared/cache/affected-keys.ts";
 import { prepareChanges } from "../../../shared/cache/prepare.ts";
 import type { Change } from "../../../shared/cache/prepare.ts";
 import type { CachedResource } from "../../../shared/api/resources.ts";

@@ -6,7 +6,7 @@ import { ownerReferenceTo } from "../../../shared/api/owner-references.ts";
 import { CONTROLLERS, RESOURCES } from "../../../shared/api/resources.ts";
 import type { Controller } from "../../../shared/api/resources.ts";
 import { CONTRACT, ROLES } from "../../../shared/controller/contract.ts";
-import { eventBody } from "../../../shared/controller/events.ts";
+import { eventBody } from "../../../shared/controller/event-recorder.ts";
 import type { RunGateway, SeenRow } from "../../../shared/controller/gateway.ts";
 import type { Pod } from "../../../shared/api/wire.ts";
 import { claimPatch } from "../../../shared/controller/perform/claims.ts";

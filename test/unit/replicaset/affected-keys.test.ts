@@ -2,9 +2,9 @@
 import { describe, expect, it } from "vitest";
 import type { Cached, CachedPod, CachedReplicaSet } from "../../../shared/api/cached.ts";
 import type { CachedResource } from "../../../shared/api/resources.ts";
-import type { Delta, Lookups } from "../../../shared/cache/events.ts";
-import { replicaSetAffectedKeys } from "../../../shared/replicaset/events.ts";
-import { replicationControllerAffectedKeys } from "../../../shared/replication/events.ts";
+import type { Delta, Lookups } from "../../../shared/cache/affected-keys.ts";
+import { replicaSetAffectedKeys } from "../../../shared/replicaset/affected-keys.ts";
+import { replicationControllerAffectedKeys } from "../../../shared/replication/affected-keys.ts";
 import { ago, pod, rs } from "./builders.ts";
 
 const rs1 = rs({ name: "rs1", uid: "1" });

@@ -16,7 +16,7 @@ import { controllerRef, sameControllerRef } from "../api/owner-references.ts";
 import { objectKey } from "../api/resources.ts";
 import { compileSelector, matches, selectsEverything } from "../api/selector.ts";
 import type { Labels, ObjectMeta, OwnerReference } from "../api/wire.ts";
-import type { AffectedKeys, Lookups } from "../cache/events.ts";
+import type { AffectedKeys, Lookups } from "../cache/affected-keys.ts";
 import type { Effect } from "../ports/store.ts";
 
 type Urgency = Effect["urgency"];

@@ -5,7 +5,7 @@ import { isTerminal } from "../api/pod.ts";
 import { RESOURCES, controllerOf, objectKey } from "../api/resources.ts";
 import { compileSelector, matches, selectsEverything } from "../api/selector.ts";
 import type { Labels } from "../api/wire.ts";
-import type { AffectedKeys, Lookups } from "../cache/events.ts";
+import type { AffectedKeys, Lookups } from "../cache/affected-keys.ts";
 import type { Effect } from "../ports/store.ts";
 import { REPLICA_SET } from "./kind.ts";
 import type { ReplicaKind } from "./kind.ts";

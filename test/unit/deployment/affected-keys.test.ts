@@ -2,8 +2,8 @@
 import { describe, expect, it } from "vitest";
 import type { CachedDeployment, CachedPod, CachedReplicaSet } from "../../../shared/api/cached.ts";
 import { deepFreeze } from "../../../shared/api/freeze.ts";
-import type { Lookups } from "../../../shared/cache/events.ts";
-import { deploymentAffectedKeys } from "../../../shared/deployment/events.ts";
+import type { Lookups } from "../../../shared/cache/affected-keys.ts";
+import { deploymentAffectedKeys } from "../../../shared/deployment/affected-keys.ts";
 import type { Effect } from "../../../shared/ports/store.ts";
 import { replicaSetOwner } from "../../support/builders.ts";
 import { deployment, ownedBy, pod, replicaSet } from "./builders.ts";
