@@ -10,13 +10,13 @@ import { createDigester } from "../shared/api/digest.ts";
 import { CACHED_RESOURCES } from "../shared/api/resources.ts";
 import type { DeltaSink } from "../shared/cache/delta-sink.ts";
 import { ResourceStream } from "../shared/cache/resource-stream.ts";
-import { kubeHttpConfigFrom } from "../shared/local/kubeconfig.ts";
+import { kubeHttpConfigFrom } from "./support/kubeconfig.ts";
 import { recordingWatch } from "../shared/replay/recorder.ts";
-import { openCapture } from "./capture-file.ts";
-import { consoleLog } from "./console-log.ts";
-import { kubeconfigPath } from "./kubeconfig-path.ts";
-import { untilSignalled } from "./signals.ts";
-import { UsageError } from "./usage-error.ts";
+import { openCapture } from "./support/capture-file.ts";
+import { consoleLog } from "./support/console-log.ts";
+import { kubeconfigPath } from "./support/kubeconfig-path.ts";
+import { untilSignalled } from "./support/signals.ts";
+import { UsageError } from "./support/usage-error.ts";
 
 interface CaptureFlags {
   readonly output: string;

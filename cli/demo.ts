@@ -7,14 +7,14 @@ import { createInProcessClient } from "../shared/local/api-server/in-process-cli
 import type { KubeHttpObject } from "../shared/local/scripted-nodes/kube-http.ts";
 import { SyncLog } from "../shared/replay/sync-log.ts";
 import type { ReplayedSync } from "../shared/replay/sync-log.ts";
-import { consoleLog } from "./console-log.ts";
-import { deploymentLine, demoView } from "./demo-view.ts";
-import type { DemoView, ReplicaSetLine } from "./demo-view.ts";
-import { describeTrace } from "./describe.ts";
-import { startEmbedded } from "./embedded.ts";
-import type { Embedded } from "./embedded.ts";
-import { LagMeter } from "./lag-meter.ts";
-import { untilSignalled } from "./signals.ts";
+import { consoleLog } from "./support/console-log.ts";
+import { deploymentLine, demoView } from "./support/demo-view.ts";
+import type { DemoView, ReplicaSetLine } from "./support/demo-view.ts";
+import { describeTrace } from "./support/describe.ts";
+import { startEmbedded } from "./support/embedded.ts";
+import type { Embedded } from "./support/embedded.ts";
+import { LagMeter } from "./support/lag-meter.ts";
+import { untilSignalled } from "./support/signals.ts";
 
 interface DemoFlags {
   readonly keep?: true;

@@ -10,13 +10,13 @@ import type { FunctionWiring } from "../shared/lambda/wiring.ts";
 import { startFunctionHost } from "../shared/local/function-host.ts";
 import { SyncLog } from "../shared/replay/sync-log.ts";
 import type { ReplayedSync } from "../shared/replay/sync-log.ts";
-import { consoleLog } from "./console-log.ts";
-import { describeTrace } from "./describe.ts";
-import { functionHandlers } from "./functions.ts";
-import { kubeAccess } from "./kube-access.ts";
-import { printable } from "./printable.ts";
-import { untilSignalled, untilStdinEnds } from "./signals.ts";
-import { wholeNumber } from "./usage-error.ts";
+import { consoleLog } from "./support/console-log.ts";
+import { describeTrace } from "./support/describe.ts";
+import { functionHandlers } from "./support/functions.ts";
+import { kubeAccess } from "./support/kube-access.ts";
+import { printable } from "./support/printable.ts";
+import { untilSignalled, untilStdinEnds } from "./support/signals.ts";
+import { wholeNumber } from "./support/usage-error.ts";
 
 interface HostFlags {
   readonly kubeconfig: string;

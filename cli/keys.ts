@@ -12,7 +12,7 @@ import { createSigner } from "../shared/api/signer.ts";
 import { cacheIdentity } from "../shared/cache/identity.ts";
 import { parseMacKeys } from "../shared/lambda/configuration.ts";
 import type { KeyStore, KeyUse } from "../shared/ports/store.ts";
-import { UsageError } from "./usage-error.ts";
+import { UsageError } from "./support/usage-error.ts";
 
 interface KeysFlags {
   readonly redis: string;

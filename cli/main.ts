@@ -2,8 +2,8 @@
 /** The deltaloop command: one verb, one file. Exit codes: 0 done, 1 failed, 2 wrong use or configuration, 3 see `dev --act`. */
 import { Command } from "commander";
 import { ConfigurationError } from "../shared/lambda/configuration.ts";
-import { printable } from "./printable.ts";
-import { UsageError } from "./usage-error.ts";
+import { printable } from "./support/printable.ts";
+import { UsageError } from "./support/usage-error.ts";
 
 const EXIT_FAILED = 1;
 const EXIT_USAGE = 2;

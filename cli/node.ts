@@ -23,12 +23,12 @@ import { patientKube } from "../shared/node-agent/host/patient-kube.ts";
 import { lockRoot, RootInUseError } from "../shared/node-agent/host/root-lock.ts";
 import { isUnimplemented } from "../shared/ports/cri-error.ts";
 import type { Log } from "../shared/ports/log.ts";
-import { consoleLog } from "./console-log.ts";
-import { kubeAccess } from "./kube-access.ts";
-import { kubeconfigPath } from "./kubeconfig-path.ts";
-import { createNodeAgent, startCondition } from "./node-agent.ts";
-import { untilSignalled } from "./signals.ts";
-import { UsageError, wholeNumber } from "./usage-error.ts";
+import { consoleLog } from "./support/console-log.ts";
+import { kubeAccess } from "./support/kube-access.ts";
+import { kubeconfigPath } from "./support/kubeconfig-path.ts";
+import { createNodeAgent, startCondition } from "./support/node-agent.ts";
+import { untilSignalled } from "./support/signals.ts";
+import { UsageError, wholeNumber } from "./support/usage-error.ts";
 
 interface NodeFlags {
   readonly kubeconfig?: string;

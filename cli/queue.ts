@@ -3,8 +3,8 @@ import type { Command } from "commander";
 import { sqsClient } from "../shared/adapters/sqs/client.ts";
 import { startFauxqs } from "../shared/local/fauxqs.ts";
 import { createQueues } from "../shared/local/queues.ts";
-import { untilSignalled, untilStdinEnds } from "./signals.ts";
-import { wholeNumber } from "./usage-error.ts";
+import { untilSignalled, untilStdinEnds } from "./support/signals.ts";
+import { wholeNumber } from "./support/usage-error.ts";
 
 interface QueueFlags {
   readonly port: number;

@@ -5,11 +5,11 @@ import { createDigester } from "../shared/api/digest.ts";
 import { CaptureError, readCapture } from "../shared/replay/capture.ts";
 import { replay } from "../shared/replay/replay.ts";
 import type { ReplayedSync } from "../shared/replay/replay.ts";
-import { consoleLog } from "./console-log.ts";
-import { describeTrace } from "./describe.ts";
-import { functionHandlers } from "./functions.ts";
-import { printable, printableJson } from "./printable.ts";
-import { UsageError, wholeNumber } from "./usage-error.ts";
+import { consoleLog } from "./support/console-log.ts";
+import { describeTrace } from "./support/describe.ts";
+import { functionHandlers } from "./support/functions.ts";
+import { printable, printableJson } from "./support/printable.ts";
+import { UsageError, wholeNumber } from "./support/usage-error.ts";
 
 interface ReplayFlags {
   readonly seed: number;

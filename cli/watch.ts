@@ -18,12 +18,12 @@ import { runWatcher } from "../shared/cache/watcher.ts";
 import { parseConfiguration } from "../shared/lambda/configuration.ts";
 import { kubeHttpConfig } from "../shared/lambda/wire-function.ts";
 import type { Clock } from "../shared/ports/clock.ts";
-import { consoleLog } from "./console-log.ts";
-import { readClusterIdentity } from "./cluster-id.ts";
-import { kubeAccess } from "./kube-access.ts";
-import { guardAgainstUpstream } from "./upstream-guard.ts";
-import { untilSignalled, untilStdinEnds } from "./signals.ts";
-import { UsageError } from "./usage-error.ts";
+import { consoleLog } from "./support/console-log.ts";
+import { readClusterIdentity } from "./support/cluster-id.ts";
+import { kubeAccess } from "./support/kube-access.ts";
+import { guardAgainstUpstream } from "./support/upstream-guard.ts";
+import { untilSignalled, untilStdinEnds } from "./support/signals.ts";
+import { UsageError } from "./support/usage-error.ts";
 
 interface WatchFlags {
   readonly kubeconfig?: string;

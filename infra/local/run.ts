@@ -14,8 +14,8 @@ import { homedir } from "node:os";
 import { dirname, join } from "node:path";
 import { parseArgs } from "node:util";
 
-import { kubeAccess } from "../../cli/kube-access.ts";
-import { untilSignalled } from "../../cli/signals.ts";
+import { kubeAccess } from "../../cli/support/kube-access.ts";
+import { untilSignalled } from "../../cli/support/signals.ts";
 import { startMemoryCluster } from "./memory-cluster.ts";
 import { startLocal } from "./stack.ts";
 import type { LocalDeltaloop } from "./stack.ts";

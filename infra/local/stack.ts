@@ -9,8 +9,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 import { GetQueueUrlCommand } from "@aws-sdk/client-sqs";
 
-import { readClusterIdentity } from "../../cli/cluster-id.ts";
-import { startLocalRedis } from "../../cli/local-redis.ts";
+import { readClusterIdentity } from "../../cli/support/cluster-id.ts";
+import { startLocalRedis } from "../../cli/support/local-redis.ts";
 import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
 import type { KubeHttpConfig } from "../../shared/adapters/kube-http/config.ts";
 import { redisClient } from "../../shared/adapters/redis/client.ts";

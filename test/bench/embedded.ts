@@ -1,7 +1,7 @@
 /** What the benches on the embedded stack share: the stack itself, a person's requests, and waiting without polling hard. */
 import { setTimeout as sleep } from "node:timers/promises";
-import { startEmbedded } from "../../cli/embedded.ts";
-import type { Embedded, EmbeddedOptions } from "../../cli/embedded.ts";
+import { startEmbedded } from "../../cli/support/embedded.ts";
+import type { Embedded, EmbeddedOptions } from "../../cli/support/embedded.ts";
 import { createInProcessClient } from "../../shared/local/api-server/in-process-client.ts";
 import type { KubeHttp } from "../../shared/local/scripted-nodes/kube-http.ts";
 import { silentLog } from "../support/silent-log.ts";

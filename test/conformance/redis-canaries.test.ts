@@ -9,9 +9,9 @@ import { SQSClient } from "@aws-sdk/client-sqs";
 import { Redis } from "ioredis";
 import { afterEach, expect, it, vi } from "vitest";
 
-import { describeTrace } from "../../cli/describe.ts";
-import { startEmbedded } from "../../cli/embedded.ts";
-import type { Embedded } from "../../cli/embedded.ts";
+import { describeTrace } from "../../cli/support/describe.ts";
+import { startEmbedded } from "../../cli/support/embedded.ts";
+import type { Embedded } from "../../cli/support/embedded.ts";
 import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
 import { createSystemClock } from "../../shared/adapters/system/clock.ts";
 import { createDigester } from "../../shared/api/digest.ts";

@@ -7,7 +7,7 @@
  */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 
-import { startEmbedded } from "../../cli/embedded.ts";
+import { startEmbedded } from "../../cli/support/embedded.ts";
 import { objectKey } from "../../shared/api/resources.ts";
 import { createInProcessClient } from "../../shared/local/api-server/in-process-client.ts";
 import type { Store } from "../../shared/ports/store.ts";

@@ -14,7 +14,7 @@ import { readFile } from "node:fs/promises";
 import { GetQueueAttributesCommand, ListQueuesCommand, SendMessageCommand } from "@aws-sdk/client-sqs";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
-import { kubeAccess } from "../../cli/kube-access.ts";
+import { kubeAccess } from "../../cli/support/kube-access.ts";
 import { startMemoryCluster } from "../../infra/local/memory-cluster.ts";
 import { startLocal } from "../../infra/local/stack.ts";
 import type { LocalDeltaloop } from "../../infra/local/stack.ts";

@@ -2,8 +2,8 @@
 import { readFileSync } from "node:fs";
 import { gunzipSync } from "node:zlib";
 import { expect, test } from "vitest";
-import { functionHandlers } from "../../cli/functions.ts";
-import { describeTrace } from "../../cli/describe.ts";
+import { functionHandlers } from "../../cli/support/functions.ts";
+import { describeTrace } from "../../cli/support/describe.ts";
 import { createDigester } from "../../shared/api/digest.ts";
 import { readCapture } from "../../shared/replay/capture.ts";
 import { replay } from "../../shared/replay/replay.ts";

@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
 
-import { functionHandlers } from "../../../cli/functions.ts";
+import { functionHandlers } from "../../../cli/support/functions.ts";
 import { createDigester } from "../../../shared/api/digest.ts";
 import { parseCapture } from "../../../shared/replay/capture.ts";
 import { replay } from "../../../shared/replay/replay.ts";

@@ -5,8 +5,8 @@ import { join } from "node:path";
 
 import { afterAll, beforeAll, expect, it } from "vitest";
 
-import { openCapture } from "../../../cli/capture-file.ts";
-import { UsageError } from "../../../cli/usage-error.ts";
+import { openCapture } from "../../../../cli/support/capture-file.ts";
+import { UsageError } from "../../../../cli/support/usage-error.ts";
 
 let folder: string;
 beforeAll(async () => void (folder = await mkdtemp(join(tmpdir(), "deltaloop-capture-"))));

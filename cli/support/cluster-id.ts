@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import type { KubeReader } from "../shared/ports/kube.ts";
+import type { KubeReader } from "../../shared/ports/kube.ts";
 
 export interface ClusterIdentity {
   /** 12 hex digits of SHA-256 over the uid: part of every key, group and message. */

@@ -1,5 +1,5 @@
 /** Log lines for people at a terminal: level, message, fields, on standard error. */
-import type { Log, LogFields } from "../shared/ports/log.ts";
+import type { Log, LogFields } from "../../shared/ports/log.ts";
 import { printable } from "./printable.ts";
 
 const LEVELS = ["debug", "info", "warn", "error"] as const;

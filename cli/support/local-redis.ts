@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { redisClient } from "../shared/adapters/redis/client.ts";
+import { redisClient } from "../../shared/adapters/redis/client.ts";
 import { startProgram } from "./child-process.ts";
 import type { Child } from "./child-process.ts";
 

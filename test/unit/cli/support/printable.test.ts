@@ -1,8 +1,8 @@
 /** Catches an object of the cluster that moves the cursor, colours or reorders what a person reads, or makes a line of its own. */
 import { expect, it } from "vitest";
 
-import { describeTrace } from "../../../cli/describe.ts";
-import { printable, printableJson } from "../../../cli/printable.ts";
+import { describeTrace } from "../../../../cli/support/describe.ts";
+import { printable, printableJson } from "../../../../cli/support/printable.ts";
 
 it.each([
   { name: "plain text in any script", text: "nginx:1.27 – größer, 東京 ✓", want: "nginx:1.27 – größer, 東京 ✓" },

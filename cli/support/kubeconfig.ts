@@ -3,8 +3,8 @@ import type { RequestOptions } from "node:https";
 
 import { KubeConfig } from "@kubernetes/client-node";
 
-import { showsToken, TokenInClearError } from "../adapters/kube-http/config.ts";
-import type { KubeHttpConfig } from "../adapters/kube-http/config.ts";
+import { showsToken, TokenInClearError } from "../../shared/adapters/kube-http/config.ts";
+import type { KubeHttpConfig } from "../../shared/adapters/kube-http/config.ts";
 
 /** A token is asked for again after this long; exec plugins and token files are cached by client-node up to their own expiry. */
 const TOKEN_MS_MAX = 60_000;

@@ -1,8 +1,8 @@
 // Would catch: a fight with upstream's controllers that goes unnoticed, and stopping for a write that is older than we are.
 import { expect, test } from "vitest";
-import { guardAgainstUpstream, upstreamWrite } from "../../../cli/upstream-guard.ts";
-import type { UpstreamActiveError } from "../../../cli/upstream-guard.ts";
-import type { KubeWatch } from "../../../shared/ports/kube.ts";
+import { guardAgainstUpstream, upstreamWrite } from "../../../../cli/support/upstream-guard.ts";
+import type { UpstreamActiveError } from "../../../../cli/support/upstream-guard.ts";
+import type { KubeWatch } from "../../../../shared/ports/kube.ts";
 
 const STARTED_MS = Date.parse("2026-03-01T10:00:00Z");
 const rs = (field: object) => ({ kind: "ReplicaSet", metadata: { namespace: "shop", name: "web", managedFields: [field] } });

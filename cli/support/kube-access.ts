@@ -1,8 +1,8 @@
 /** Which credentials a process of ours uses for the API server. */
 import { readFileSync } from "node:fs";
 import { KubeConfig } from "@kubernetes/client-node";
-import type { KubeHttpConfig } from "../shared/adapters/kube-http/config.ts";
-import { kubeHttpConfigFrom } from "../shared/local/kubeconfig.ts";
+import type { KubeHttpConfig } from "../../shared/adapters/kube-http/config.ts";
+import { kubeHttpConfigFrom } from "./kubeconfig.ts";
 import { UsageError } from "./usage-error.ts";
 
 export interface KubeFlags {

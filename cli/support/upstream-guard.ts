@@ -2,8 +2,8 @@
  * Two controllers on one object fight. Upstream's write their statuses as field manager `kube-controller-manager`; a
  * watcher that acts looks for such a write, newer than its own start, in what it reads anyway.
  */
-import type { CachedResource } from "../shared/api/resources.ts";
-import type { KubeWatch } from "../shared/ports/kube.ts";
+import type { CachedResource } from "../../shared/api/resources.ts";
+import type { KubeWatch } from "../../shared/ports/kube.ts";
 
 export class UpstreamActiveError extends Error {
   override readonly name = "UpstreamActiveError";

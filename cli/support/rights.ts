@@ -1,10 +1,10 @@
 /** Which rights each role needs, and which of them the credentials at hand lack. The list is the one RBAC is made of. */
-import { clusterRules, namespaceRules } from "../infra/manifests/rbac.ts";
-import type { Rule } from "../infra/manifests/rbac.ts";
-import { createClient } from "../shared/adapters/kube-http/client.ts";
-import type { KubeHttpConfig } from "../shared/adapters/kube-http/config.ts";
-import { ROLES } from "../shared/controller/contract.ts";
-import type { Role } from "../shared/controller/contract.ts";
+import { clusterRules, namespaceRules } from "../../infra/manifests/rbac.ts";
+import type { Rule } from "../../infra/manifests/rbac.ts";
+import { createClient } from "../../shared/adapters/kube-http/client.ts";
+import type { KubeHttpConfig } from "../../shared/adapters/kube-http/config.ts";
+import { ROLES } from "../../shared/controller/contract.ts";
+import type { Role } from "../../shared/controller/contract.ts";
 
 export interface Right {
   readonly role: string;

@@ -1,6 +1,6 @@
 /** Decisions in one line each, for terminals. Whose they are stands before them. */
-import type { TraceLine } from "../shared/controller/run.ts";
-import type { Write } from "../shared/controller/writes.ts";
+import type { TraceLine } from "../../shared/controller/run.ts";
+import type { Write } from "../../shared/controller/writes.ts";
 import { printable } from "./printable.ts";
 
 export function describeTrace(line: TraceLine): string {

@@ -1,8 +1,8 @@
-import type { KubeHttpConfig } from "../shared/adapters/kube-http/config.ts";
-import { createSystemClock } from "../shared/adapters/system/clock.ts";
-import { createSystemRandom } from "../shared/adapters/system/random.ts";
-import { createKubeClient } from "../shared/local/scripted-nodes/kube-client.ts";
-import { runScriptedNodes } from "../shared/local/scripted-nodes/scripted-nodes.ts";
+import type { KubeHttpConfig } from "../../shared/adapters/kube-http/config.ts";
+import { createSystemClock } from "../../shared/adapters/system/clock.ts";
+import { createSystemRandom } from "../../shared/adapters/system/random.ts";
+import { createKubeClient } from "../../shared/local/scripted-nodes/kube-client.ts";
+import { runScriptedNodes } from "../../shared/local/scripted-nodes/scripted-nodes.ts";
 import { printable } from "./printable.ts";
 
 /** Scripted nodes against a real API server, until `signal` aborts; their failure ends the process by name. */

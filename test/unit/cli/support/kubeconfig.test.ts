@@ -5,8 +5,8 @@ import { join } from "node:path";
 
 import { afterAll, beforeAll, expect, it } from "vitest";
 
-import { TokenInClearError } from "../../../shared/adapters/kube-http/config.ts";
-import { kubeHttpConfigFrom } from "../../../shared/local/kubeconfig.ts";
+import { TokenInClearError } from "../../../../shared/adapters/kube-http/config.ts";
+import { kubeHttpConfigFrom } from "../../../../cli/support/kubeconfig.ts";
 
 let folder: string;
 beforeAll(async () => void (folder = await mkdtemp(join(tmpdir(), "deltaloop-kubeconfig-"))));

@@ -1,8 +1,8 @@
 /** How long it takes from an event (its commit in the API server) to the write that answers it (its commit, too). */
-import type { Controller } from "../shared/api/resources.ts";
-import { CONTROLLER_INFO, objectKey, RESOURCES } from "../shared/api/resources.ts";
-import type { RequestRecord } from "../shared/local/api-server/api-server.ts";
-import type { ItemChange } from "../shared/ports/store.ts";
+import type { Controller } from "../../shared/api/resources.ts";
+import { CONTROLLER_INFO, objectKey, RESOURCES } from "../../shared/api/resources.ts";
+import type { RequestRecord } from "../../shared/local/api-server/api-server.ts";
+import type { ItemChange } from "../../shared/ports/store.ts";
 
 /** Commit times kept; far more than are ever waiting for their write. */
 const COMMITS_MAX = 10_000;
