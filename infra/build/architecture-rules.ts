@@ -133,7 +133,7 @@ export const ARCHITECTURE = {
       name: "client-node-stays-out-of-lambda",
       comment: "2.1 MB, and ten times slower warm calls (design decision 8): its types anywhere, its code where kubeconfigs are read.",
       severity: "error",
-      from: { path: "^(shared|functions|cli)/", pathNot: "^(shared/local|cli)/" },
+      from: { path: "^(shared|functions|cli)/", pathNot: "^(shared/(local|node-agent)|cli)/" },
       to: { path: "node_modules/@kubernetes/client-node/", ...values },
     },
     {
