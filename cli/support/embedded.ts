@@ -25,7 +25,7 @@ import { createWriteGateway } from "../../shared/controller/write-gateway.ts";
 import type { FunctionWiring } from "../../shared/lambda/wiring.ts";
 import { createApiServer } from "../../shared/local/api-server/api-server.ts";
 import type { ApiServer } from "../../shared/local/api-server/api-server.ts";
-import { serveHttp } from "../../shared/local/api-server/rest/http.ts";
+import { serveHttp } from "../../shared/local/api-server/http.ts";
 import type { Invocation } from "../../shared/local/event-source-mapping.ts";
 import { startFauxqs } from "../../shared/local/fauxqs.ts";
 import { startFunctionHost } from "../../shared/local/function-host.ts";

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { createSystemClock } from "../../shared/adapters/system/clock.ts";
 import { createSystemRandom } from "../../shared/adapters/system/random.ts";
 import { createApiServer } from "../../shared/local/api-server/api-server.ts";
-import { serveHttp } from "../../shared/local/api-server/rest/http.ts";
+import { serveHttp } from "../../shared/local/api-server/http.ts";
 import { createInProcessClient } from "../../shared/local/api-server/in-process-client.ts";
 import type { KubeHttp } from "../../shared/local/scripted-nodes/kube-http.ts";
 import { runScriptedNodes } from "../../shared/local/scripted-nodes/scripted-nodes.ts";

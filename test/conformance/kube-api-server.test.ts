@@ -3,7 +3,7 @@ import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
 import { createSeededRandom } from "../../shared/adapters/memory/random.ts";
 import { createSystemClock } from "../../shared/adapters/system/clock.ts";
 import { createApiServer } from "../../shared/local/api-server/api-server.ts";
-import { serveHttp } from "../../shared/local/api-server/rest/http.ts";
+import { serveHttp } from "../../shared/local/api-server/http.ts";
 import { kubeConformance } from "./kube.ts";
 
 /** Beyond 2^53, to catch who computes with resourceVersions. */

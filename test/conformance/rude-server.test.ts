@@ -11,7 +11,7 @@ import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
 import { createSeededRandom } from "../../shared/adapters/memory/random.ts";
 import { createSystemClock } from "../../shared/adapters/system/clock.ts";
 import { createApiServer } from "../../shared/local/api-server/api-server.ts";
-import { serveHttp } from "../../shared/local/api-server/rest/http.ts";
+import { serveHttp } from "../../shared/local/api-server/http.ts";
 import { askedOf, createEtiquette, WRITES } from "../rude/manners.ts";
 import type { Deed, Manner, Often, Verb } from "../rude/manners.ts";
 import { CONFLICT, deniedByWebhook, INTERNAL_ERROR, namespaceTerminating, tooManyRequests, unavailable } from "../rude/refusals.ts";

@@ -18,7 +18,7 @@ import { runWatcher } from "../../shared/cache/watcher.ts";
 import { createWriteGateway } from "../../shared/controller/write-gateway.ts";
 import type { FunctionWiring } from "../../shared/lambda/wiring.ts";
 import { createApiServer } from "../../shared/local/api-server/api-server.ts";
-import { serveHttp } from "../../shared/local/api-server/rest/http.ts";
+import { serveHttp } from "../../shared/local/api-server/http.ts";
 import { startFunctionHost } from "../../shared/local/function-host.ts";
 import { createInProcessClient } from "../../shared/local/api-server/in-process-client.ts";
 import type { KubeHttp } from "../../shared/local/scripted-nodes/kube-http.ts";

@@ -33,7 +33,7 @@ import { syncDeployment } from "../../shared/deployment/sync.ts";
 import { REGISTRY } from "../../shared/lambda/registry.ts";
 import { createApiServer } from "../../shared/local/api-server/api-server.ts";
 import type { ApiServer, RequestRecord } from "../../shared/local/api-server/api-server.ts";
-import { serveHttp } from "../../shared/local/api-server/rest/http.ts";
+import { serveHttp } from "../../shared/local/api-server/http.ts";
 import { createInProcessClient } from "../../shared/local/api-server/in-process-client.ts";
 import type { KubeHttp } from "../../shared/local/scripted-nodes/kube-http.ts";
 import type { Clock } from "../../shared/ports/clock.ts";

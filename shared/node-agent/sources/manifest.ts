@@ -4,8 +4,8 @@ import { loadYaml } from "@kubernetes/client-node";
 import { StaticPodError, staticPod } from "../../kubelet/config/static-pod.ts";
 import type { NodePod } from "../../kubelet/pod.ts";
 import { setDefaults } from "../../local/api-server/registry/defaulting.ts";
-import { isObject } from "../../local/api-server/rest/json.ts";
-import { RESOURCE_DEFINITIONS } from "../../local/api-server/registry/resource-definitions.ts";
+import { isObject } from "../../local/api-server/scheme/json.ts";
+import { RESOURCE_DEFINITIONS } from "../../local/api-server/scheme/resource-definitions.ts";
 
 /** Source: pkg/kubelet/config/common.go, file.go (io.LimitedReader). */
 const MANIFEST_BYTES_MAX = 10 * 1024 * 1024;

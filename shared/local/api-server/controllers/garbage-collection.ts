@@ -8,12 +8,12 @@
  * Source: kubernetes/pkg/controller/garbagecollector/garbagecollector.go (attemptToDeleteItem, processDeletingDependentsItem, orphanDependents).
  */
 import type { Clock } from "../../../ports/clock.ts";
-import { ApiError } from "../rest/api-error.ts";
+import { ApiError } from "../scheme/api-error.ts";
 import { createBackgroundLoop, type BackgroundLoop } from "./background-loop.ts";
-import { FOREGROUND_FINALIZER, ORPHAN_FINALIZER, type PropagationPolicy } from "./deletion.ts";
-import { clone, ensureObject, type JsonObject, jsonEqual, listAt, metaOf, nameOf, namespaceOf, objectsAt, textAt } from "../rest/json.ts";
+import { FOREGROUND_FINALIZER, ORPHAN_FINALIZER, type PropagationPolicy } from "../registry/deletion.ts";
+import { clone, ensureObject, type JsonObject, jsonEqual, listAt, metaOf, nameOf, namespaceOf, objectsAt, textAt } from "../scheme/json.ts";
 import { type Registry, withoutFinalizer } from "../registry/registry.ts";
-import { findKind, resourceById } from "../registry/resource-definitions.ts";
+import { findKind, resourceById } from "../scheme/resource-definitions.ts";
 import type { Storage } from "../storage/storage.ts";
 import type { StorageEvent } from "../storage/watch-history.ts";
 

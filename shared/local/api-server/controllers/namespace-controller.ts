@@ -4,11 +4,11 @@
  * Source: kubernetes/pkg/controller/namespace/deletion/namespaced_resources_deleter.go, pkg/controller/serviceaccount.
  */
 import type { Clock } from "../../../ports/clock.ts";
-import { ApiError } from "../rest/api-error.ts";
+import { ApiError } from "../scheme/api-error.ts";
 import { createBackgroundLoop } from "./background-loop.ts";
-import { clone, ensureObject, metaOf, nameOf, namespaceOf } from "../rest/json.ts";
+import { clone, ensureObject, metaOf, nameOf, namespaceOf } from "../scheme/json.ts";
 import type { Registry } from "../registry/registry.ts";
-import { RESOURCE_DEFINITIONS, resourceById } from "../registry/resource-definitions.ts";
+import { RESOURCE_DEFINITIONS, resourceById } from "../scheme/resource-definitions.ts";
 import type { Storage } from "../storage/storage.ts";
 
 export function runNamespaceController(

@@ -3,9 +3,9 @@
  *
  * Source: k8s.io/apiserver/pkg/endpoints/discovery, api/discovery/*.json of kubernetes v1.36.
  */
-import type { JsonObject } from "../rest/json.ts";
+import type { JsonObject } from "../scheme/json.ts";
 import { openApiDocument, openApiRoot } from "./openapi.ts";
-import { RESOURCE_DEFINITIONS, type ResourceDefinition } from "../registry/resource-definitions.ts";
+import { RESOURCE_DEFINITIONS, type ResourceDefinition } from "../scheme/resource-definitions.ts";
 
 export interface MetaAnswer {
   readonly contentType: string;

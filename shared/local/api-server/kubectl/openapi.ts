@@ -4,8 +4,8 @@
  *
  * Source: k8s.io/client-go/util/openapi, kubectl/pkg/validation, cli-runtime/pkg/resource/query_param_verifier_v3.go.
  */
-import type { JsonObject } from "../rest/json.ts";
-import { apiVersionOf, RESOURCE_DEFINITIONS, type ResourceDefinition } from "../registry/resource-definitions.ts";
+import type { JsonObject } from "../scheme/json.ts";
+import { apiVersionOf, RESOURCE_DEFINITIONS, type ResourceDefinition } from "../scheme/resource-definitions.ts";
 
 export function openApiRoot(): JsonObject {
   const paths: JsonObject = {};

@@ -3,8 +3,8 @@
  *
  * Source: kubernetes/pkg/printers/internalversion/printers.go (columns), apiserver/pkg/endpoints/handlers/response.go (Table).
  */
-import { isObject, type Json, type JsonObject, metaOf } from "../rest/json.ts";
-import type { ResourceDefinition } from "../registry/resource-definitions.ts";
+import { isObject, type Json, type JsonObject, metaOf } from "../scheme/json.ts";
+import type { ResourceDefinition } from "../scheme/resource-definitions.ts";
 import { printerFor } from "./table-columns.ts";
 
 export interface TableOptions {

@@ -4,10 +4,10 @@
  * Source: kubernetes/plugin/pkg/admission/{serviceaccount,defaulttolerationseconds,priority,namespace/lifecycle}.
  */
 import type { Random } from "../../../ports/random.ts";
-import { type ApiError, forbidden, notFound } from "../rest/api-error.ts";
+import { type ApiError, forbidden, notFound } from "../scheme/api-error.ts";
 import { randomSuffix } from "./generate-name.ts";
-import { ensureObject, type JsonObject, metaOf, nameOf, objectAt, objectsAt, textAt } from "../rest/json.ts";
-import type { ResourceDefinition } from "./resource-definitions.ts";
+import { ensureObject, type JsonObject, metaOf, nameOf, objectAt, objectsAt, textAt } from "../scheme/json.ts";
+import type { ResourceDefinition } from "../scheme/resource-definitions.ts";
 import type { Storage } from "../storage/storage.ts";
 
 const TOKEN_MOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount";

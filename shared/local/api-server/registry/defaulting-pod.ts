@@ -4,7 +4,7 @@
  *
  * Source: kubernetes/pkg/apis/core/v1/defaults.go and zz_generated.defaults.go (SetObjectDefaults_Pod), v1.36.
  */
-import { type JsonObject, type Json, objectAt, objectsAt, textAt, numberAt } from "../rest/json.ts";
+import { type JsonObject, type Json, objectAt, objectsAt, textAt, numberAt } from "../scheme/json.ts";
 import { canonicalQuantity } from "./quantity.ts";
 
 export function setDefaultsPodSpec(spec: JsonObject): void {

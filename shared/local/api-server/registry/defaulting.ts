@@ -4,9 +4,9 @@
  * Source: kubernetes/pkg/apis/{apps,core,coordination}/v1/defaults.go, v1.36.
  */
 import { canonicalise, setDefaultsPod, setDefaultsPodSpec } from "./defaulting-pod.ts";
-import { ensureObject, isObject, type JsonObject, objectAt, objectsAt, stringMap, textAt } from "../rest/json.ts";
+import { ensureObject, isObject, type JsonObject, objectAt, objectsAt, stringMap, textAt } from "../scheme/json.ts";
 import { normalise } from "./normalise.ts";
-import { apiVersionOf, type ResourceDefinition } from "./resource-definitions.ts";
+import { apiVersionOf, type ResourceDefinition } from "../scheme/resource-definitions.ts";
 
 /** Changes `object` in place. */
 export function setDefaults(definition: ResourceDefinition, object: JsonObject): JsonObject {

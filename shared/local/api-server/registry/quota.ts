@@ -4,10 +4,10 @@
  * Source: k8s.io/apiserver/pkg/admission/plugin/resourcequota (controller.go, text of the refusal),
  * kubernetes/pkg/quota/v1/evaluator/core/pods.go.
  */
-import { forbidden } from "../rest/api-error.ts";
-import { clone, type JsonObject, jsonEqual, nameOf, objectAt, stringMap, textAt } from "../rest/json.ts";
-import type { ResourceDefinition } from "./resource-definitions.ts";
-import { resourceById } from "./resource-definitions.ts";
+import { forbidden } from "../scheme/api-error.ts";
+import { clone, type JsonObject, jsonEqual, nameOf, objectAt, stringMap, textAt } from "../scheme/json.ts";
+import type { ResourceDefinition } from "../scheme/resource-definitions.ts";
+import { resourceById } from "../scheme/resource-definitions.ts";
 import type { Storage } from "../storage/storage.ts";
 import type { StorageEvent } from "../storage/watch-history.ts";
 

@@ -6,13 +6,13 @@
 import type { Clock } from "../../../ports/clock.ts";
 import type { Random } from "../../../ports/random.ts";
 import { admitIntoNamespace, admitNamespaceDeletion, admitPod } from "./admission.ts";
-import { alreadyExists, ApiError, badRequest, conflict, invalid, notFound, OBJECT_MODIFIED } from "../rest/api-error.ts";
+import { alreadyExists, ApiError, badRequest, conflict, invalid, notFound, OBJECT_MODIFIED } from "../scheme/api-error.ts";
 import { setDefaults } from "./defaulting.ts";
-import { type DeleteOptions, planDeletion } from "../controllers/deletion.ts";
+import { type DeleteOptions, planDeletion } from "./deletion.ts";
 import { generateName, generateUid, timestamp } from "./generate-name.ts";
-import { clone, ensureObject, type JsonObject, jsonEqual, listAt, metaOf, nameOf, numberAt, objectAt, textAt } from "../rest/json.ts";
+import { clone, ensureObject, type JsonObject, jsonEqual, listAt, metaOf, nameOf, numberAt, objectAt, textAt } from "../scheme/json.ts";
 import { admitByQuota, refreshQuotas } from "./quota.ts";
-import type { ResourceDefinition } from "./resource-definitions.ts";
+import type { ResourceDefinition } from "../scheme/resource-definitions.ts";
 import type { Storage } from "../storage/storage.ts";
 import type { StorageEvent } from "../storage/watch-history.ts";
 import { prepareForCreate, prepareForUpdate } from "./strategy.ts";

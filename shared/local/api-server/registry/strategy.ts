@@ -4,8 +4,8 @@
  * Source: kubernetes/pkg/registry/{apps/deployment,apps/replicaset,core/replicationcontroller,core/pod,core/node}/strategy.go,
  * apiserver/pkg/registry/rest/update.go (BeforeUpdate).
  */
-import { ensureObject, type JsonObject, metaOf, objectAt, objectsAt, semanticEqual, numberAt } from "../rest/json.ts";
-import type { ResourceDefinition } from "./resource-definitions.ts";
+import { ensureObject, type JsonObject, metaOf, objectAt, objectsAt, semanticEqual, numberAt } from "../scheme/json.ts";
+import type { ResourceDefinition } from "../scheme/resource-definitions.ts";
 
 /** Changes `object` in place into what a fresh one looks like. */
 export function prepareForCreate(definition: ResourceDefinition, object: JsonObject): void {

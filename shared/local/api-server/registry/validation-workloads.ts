@@ -4,8 +4,8 @@
  * Source: kubernetes/pkg/apis/apps/validation/validation.go (ValidateDeploymentSpec, ValidateReplicaSetSpec),
  * pkg/apis/core/validation/validation.go (ValidateReplicationControllerSpec).
  */
-import { type FieldError, fieldForbidden, fieldInvalid, fieldNotSupported, fieldRequired } from "../rest/api-error.ts";
-import { type Json, type JsonObject, listAt, numberAt, objectAt, objectsAt, stringMap, textAt } from "../rest/json.ts";
+import { type FieldError, fieldForbidden, fieldInvalid, fieldNotSupported, fieldRequired } from "../scheme/api-error.ts";
+import { type Json, type JsonObject, listAt, numberAt, objectAt, objectsAt, stringMap, textAt } from "../scheme/json.ts";
 import { validateContainers } from "./validation-pod.ts";
 import { validateAnnotationKeys, validateLabels } from "./validation-names.ts";
 

@@ -4,7 +4,7 @@
  *
  * Source: kubernetes/pkg/apis/{apps,core}/validation/validation.go, apimachinery/pkg/api/validation/objectmeta.go.
  */
-import { type FieldError, fieldForbidden, fieldInvalid } from "../rest/api-error.ts";
+import { type FieldError, fieldForbidden, fieldInvalid } from "../scheme/api-error.ts";
 import {
   jsonEqual,
   type Json,
@@ -19,9 +19,9 @@ import {
   semanticEqual,
   stringMap,
   textAt,
-} from "../rest/json.ts";
+} from "../scheme/json.ts";
 import { validateAnnotationKeys, validateLabels, validateName } from "./validation-names.ts";
-import type { ResourceDefinition } from "./resource-definitions.ts";
+import type { ResourceDefinition } from "../scheme/resource-definitions.ts";
 import { validateDeploymentSpec, validateReplicaSetSpec, validateReplicationControllerSpec } from "./validation-workloads.ts";
 import { validateContainers } from "./validation-pod.ts";
 

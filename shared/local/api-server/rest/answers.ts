@@ -1,6 +1,6 @@
 /** Objects as they are answered: items of a list, the Status of a deletion. */
-import { type JsonObject, metaOf, nameOf } from "./json.ts";
-import { apiVersionOf, type ResourceDefinition } from "../registry/resource-definitions.ts";
+import { type JsonObject, metaOf, nameOf } from "../scheme/json.ts";
+import { apiVersionOf, type ResourceDefinition } from "../scheme/resource-definitions.ts";
 import type { ListResult } from "./list.ts";
 
 export function listAnswer(

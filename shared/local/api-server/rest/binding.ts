@@ -3,9 +3,9 @@
  *
  * Source: kubernetes/pkg/registry/core/pod/storage/storage.go (BindingREST.setPodNodeAndMetadata).
  */
-import { conflict } from "./api-error.ts";
+import { conflict } from "../scheme/api-error.ts";
 import { timestamp } from "../registry/generate-name.ts";
-import { clone, ensureObject, type JsonObject, listAt, metaOf, nameOf, objectAt, objectsAt, stringMap, textAt } from "./json.ts";
+import { clone, ensureObject, type JsonObject, listAt, metaOf, nameOf, objectAt, objectsAt, stringMap, textAt } from "../scheme/json.ts";
 
 /** @throws {ApiError} 409 where the pod cannot be bound. */
 export function withBinding(pod: JsonObject, binding: JsonObject, nowMs: number): JsonObject {

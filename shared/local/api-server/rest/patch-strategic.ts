@@ -6,8 +6,8 @@
  *
  * Source: k8s.io/apimachinery/pkg/util/strategicpatch/patch.go (mergeMap, mergeSlice, normalizeElementOrder).
  */
-import { badRequest } from "./api-error.ts";
-import { clone, isObject, type Json, type JsonObject, jsonEqual } from "./json.ts";
+import { badRequest } from "../scheme/api-error.ts";
+import { clone, isObject, type Json, type JsonObject, jsonEqual } from "../scheme/json.ts";
 
 const SET_ELEMENT_ORDER = "$setElementOrder/";
 const DELETE_FROM_LIST = "$deleteFromPrimitiveList/";

@@ -1,6 +1,6 @@
 /** Bodies of requests: JSON text, a value in process, or protobuf. */
-import { badRequest } from "./api-error.ts";
-import { isObject, type JsonObject } from "./json.ts";
+import { badRequest } from "../scheme/api-error.ts";
+import { isObject, type JsonObject } from "../scheme/json.ts";
 import { decodeProtobuf } from "./protobuf.ts";
 import type { ApiRequest } from "./request-info.ts";
 

@@ -3,8 +3,8 @@
  *
  * Source: k8s.io/apiserver/pkg/endpoints/request/requestinfo.go.
  */
-import { methodNotAllowed } from "./api-error.ts";
-import { findResource, type ResourceDefinition } from "../registry/resource-definitions.ts";
+import { methodNotAllowed } from "../scheme/api-error.ts";
+import { findResource, type ResourceDefinition } from "../scheme/resource-definitions.ts";
 
 export interface ApiRequest {
   readonly method: string;

@@ -15,7 +15,7 @@ import {
   listAt,
   stringMap,
   textAt,
-} from "./json.ts";
+} from "../scheme/json.ts";
 
 export function scaleOf(object: JsonObject): JsonObject {
   const { name, namespace, uid, resourceVersion, creationTimestamp } = metaOf(object);

@@ -3,9 +3,9 @@
  *
  * Source: k8s.io/apimachinery/pkg/labels/selector.go, pkg/fields/selector.go.
  */
-import { badRequest } from "../rest/api-error.ts";
-import { isObject, type JsonObject, metaOf, stringMap, textAt } from "../rest/json.ts";
-import type { ResourceDefinition } from "../registry/resource-definitions.ts";
+import { badRequest } from "../scheme/api-error.ts";
+import { isObject, type JsonObject, metaOf, stringMap, textAt } from "../scheme/json.ts";
+import type { ResourceDefinition } from "../scheme/resource-definitions.ts";
 
 export type ObjectPredicate = (object: JsonObject) => boolean;
 

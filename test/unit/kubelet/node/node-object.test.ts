@@ -8,7 +8,7 @@ import { allocatableOf, nodeBody, nodeStatus, nodeStatusChanged, nodeStatusPatch
 import type { NodeStatus, NodeStatusInput } from "../../../../shared/kubelet/node/node-object.ts";
 import type { NodeOptions } from "../../../../shared/kubelet/node-options.ts";
 import { resourceQuantities } from "../../../../shared/kubelet/node/node-resources.ts";
-import type { JsonObject } from "../../../../shared/local/api-server/rest/json.ts";
+import type { JsonObject } from "../../../../shared/local/api-server/scheme/json.ts";
 import { applyStrategicMergePatch } from "../../../../shared/local/api-server/rest/patch-strategic.ts";
 import type { Image } from "../../../../shared/ports/cri-types.ts";
 import { ago, NOW_MS } from "../fixtures.ts";

@@ -7,7 +7,7 @@ import { isOwnedCondition } from "../../../../shared/kubelet/status/pod-conditio
 import type { PodCondition } from "../../../../shared/kubelet/status/pod-conditions.ts";
 import { sameField } from "../../../../shared/kubelet/status/status-fields.ts";
 import { applyStrategicMergePatch } from "../../../../shared/local/api-server/rest/patch-strategic.ts";
-import type { JsonObject } from "../../../../shared/local/api-server/rest/json.ts";
+import type { JsonObject } from "../../../../shared/local/api-server/scheme/json.ts";
 import type { CachedStatus, PodStatus } from "../../../../shared/ports/node-store.ts";
 import { ended, started } from "../container-status-fixtures.ts";
 import { NOW_MS, ago, nodePod } from "../fixtures.ts";

@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { createSeededRandom } from "../../../../shared/adapters/memory/random.ts";
 import { createVirtualClock } from "../../../../shared/adapters/memory/clock.ts";
 import { createApiServer } from "../../../../shared/local/api-server/api-server.ts";
-import { serveHttp } from "../../../../shared/local/api-server/rest/http.ts";
+import { serveHttp } from "../../../../shared/local/api-server/http.ts";
 import { createKubeClient } from "../../../../shared/local/scripted-nodes/kube-client.ts";
 import { CONFIGMAPS, MERGE, START_MS } from "./fixture.ts";
 

@@ -8,7 +8,7 @@
 import { writeFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { KubeConfig } from "@kubernetes/client-node";
-import { isObject } from "../../../../shared/local/api-server/rest/json.ts";
+import { isObject } from "../../../../shared/local/api-server/scheme/json.ts";
 import { connectionOf, createKubeClient } from "../../../../shared/local/scripted-nodes/kube-client.ts";
 import { type Exchange, exchange, EXCHANGES_FILE, readExchanges, type Send } from "./upstream-answers.ts";
 

@@ -3,7 +3,7 @@
  * in-memory API server; record-upstream-answers.ts has it with a real one and writes down what that says.
  */
 import { readFileSync } from "node:fs";
-import { isObject, type Json, type JsonObject } from "../../../../shared/local/api-server/rest/json.ts";
+import { isObject, type Json, type JsonObject } from "../../../../shared/local/api-server/scheme/json.ts";
 
 export interface Exchange {
   readonly name: string;

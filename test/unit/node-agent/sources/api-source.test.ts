@@ -8,7 +8,7 @@ import { createSystemClock } from "../../../../shared/adapters/system/clock.ts";
 import type { Resource } from "../../../../shared/api/resources.ts";
 import type { NodePod } from "../../../../shared/kubelet/pod.ts";
 import { createApiServer } from "../../../../shared/local/api-server/api-server.ts";
-import { serveHttp } from "../../../../shared/local/api-server/rest/http.ts";
+import { serveHttp } from "../../../../shared/local/api-server/http.ts";
 import { runApiSource } from "../../../../shared/node-agent/sources/api-source.ts";
 import type { ApiSourceOptions } from "../../../../shared/node-agent/sources/api-source.ts";
 import { KubeApiError, UnansweredError } from "../../../../shared/ports/errors.ts";

@@ -1,5 +1,5 @@
 /** The resources this API server serves, and how they differ: everything else is the same code for all of them. */
-import type { GroupResource } from "../rest/api-error.ts";
+import type { GroupResource } from "./api-error.ts";
 
 export interface ResourceDefinition extends GroupResource {
   /** `pods`, `deployments.apps`: the key of this resource everywhere inside the server. */

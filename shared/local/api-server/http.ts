@@ -1,10 +1,10 @@
 /** The API server on a loopback port: plain HTTP/1.1, chunked watches. */
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import type { ApiResponse, ApiServer } from "../api-server.ts";
-import { frozenText, type JsonObject } from "./json.ts";
-import { PROTOBUF_MEDIA_TYPE } from "./protobuf.ts";
-import type { WatchEvent, WatchStream } from "./watch.ts";
+import type { ApiResponse, ApiServer } from "./api-server.ts";
+import { frozenText, type JsonObject } from "./scheme/json.ts";
+import { PROTOBUF_MEDIA_TYPE } from "./rest/protobuf.ts";
+import type { WatchEvent, WatchStream } from "./rest/watch.ts";
 
 export interface HttpApiServer {
   /** `http://127.0.0.1:PORT`. */

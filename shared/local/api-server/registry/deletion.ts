@@ -4,10 +4,10 @@
  * Source: apiserver/pkg/registry/rest/delete.go (BeforeDelete), generic/registry/store.go (updateForGracefulDeletionAndFinalizers),
  * kubernetes/pkg/registry/core/pod/strategy.go (CheckGracefulDelete), core/namespace/storage.go.
  */
-import { conflict } from "../rest/api-error.ts";
-import { timestamp } from "../registry/generate-name.ts";
-import { clone, ensureObject, type JsonObject, jsonEqual, listAt, metaOf, nameOf, numberAt, objectAt, textAt } from "../rest/json.ts";
-import type { ResourceDefinition } from "../registry/resource-definitions.ts";
+import { conflict } from "../scheme/api-error.ts";
+import { timestamp } from "./generate-name.ts";
+import { clone, ensureObject, type JsonObject, jsonEqual, listAt, metaOf, nameOf, numberAt, objectAt, textAt } from "../scheme/json.ts";
+import type { ResourceDefinition } from "../scheme/resource-definitions.ts";
 
 export type PropagationPolicy = "Background" | "Foreground" | "Orphan";
 
