@@ -46,16 +46,7 @@ export function applyItem(step: Step, item: ItemChange): ItemOutcome | "moved" {
 
   const before = row?.rv ?? lane.tombstones.get(item.key);
   if (item.type === "put" && before !== undefined && compareResourceVersions(before, item.rv) > 0) step.isHistoryLost = true;
-  if (row) removeRow(step, lane, row);
-  if (item.type === "put") addRow(step, lane, row, item);
-  else {
-    step.resource.goneSinceMs.delete(item.key);
-    bury(lane, item);
-  }
-  if (item.counted) countChange(step.resource, item.key);
-  followPrimary(step, row, item);
-  settle(step, item);
-  return "changed";
+  return replace(step, lane, row, item, row);
 }
 
 /** A14: what cannot be believed goes, and what was read live after it was found takes its place; A6 does not bind. */
@@ -65,8 +56,13 @@ function putBack(step: Step, lane: LaneData, found: Row | undefined, item: ItemC
   // Read live before a newer version came: read again.
   if (item.type === "put" && found && !isForged && compareResourceVersions(found.rv, item.rv) > 0) return "moved";
   const row = removeForged(step.resource, lane, found, forged);
+  return replace(step, lane, row, item, undefined);
+}
+
+/** The item takes the place of `row`; a put inherits the flag of `before` (A7). */
+function replace(step: Step, lane: LaneData, row: Row | undefined, item: ItemChange, before: Row | undefined): "changed" {
   if (row) removeRow(step, lane, row);
-  if (item.type === "put") addRow(step, lane, undefined, item);
+  if (item.type === "put") addRow(step, lane, before, item);
   else {
     step.resource.goneSinceMs.delete(item.key);
     bury(lane, item);
