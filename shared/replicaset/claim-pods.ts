@@ -32,7 +32,7 @@ export function claimPods({ rs, owner, selector, pods, orphans }: Observed): Cla
 
 /**
  * The pods that the answers made ours. Differs from upstream: one that is being deleted by now is not claimed, or it would
- * stand for a replica that nobody replaces (model, hole 9).
+ * stand for a replica that nobody replaces (replicaset §6).
  */
 export function adoptedPods(writes: ClaimedPods["writes"], results: readonly WriteResult[]): readonly CachedPod[] {
   return writes.flatMap((write, i) => {
