@@ -1,6 +1,6 @@
 /**
  * The Reflector's decisions: what to ask the API server next, given how the last request ended (informer §2). Pure: a state
- * and an input in, a state and the next request out. shared/cache/resource-stream.ts carries them out.
+ * and an input in, a state and the next request out. shared/cache/list-watch.ts carries them out.
  *
  * R1 a watch goes on from the last accepted resourceVersion; nothing but 410, a version too large for the server, lasting
  *    internal errors or an undecodable line leads to a new list.
