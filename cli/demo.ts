@@ -3,8 +3,8 @@ import { mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Command } from "commander";
-import { createInProcessClient } from "../shared/local/api-server/in-process-client.ts";
-import type { KubeHttpObject } from "../shared/local/scripted-nodes/kube-http.ts";
+import type { KubeObject } from "../shared/api/wire.ts";
+import { createInProcessKube } from "../shared/local/api-server/in-process-client.ts";
 import { SyncLog } from "../shared/replay/sync-log.ts";
 import type { ReplayedSync } from "../shared/replay/sync-log.ts";
 import { consoleLog } from "./support/console-log.ts";
@@ -24,7 +24,7 @@ interface DemoFlags {
 const FRAME_MS = 100;
 const STEP_MS_MAX = 20_000;
 const NODES = 3;
-const DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments";
+const WEB = { resource: "deployments", namespace: "default", name: "web" } as const;
 
 export function registerDemo(program: Command): void {
   program
@@ -90,13 +90,13 @@ class Demo {
   readonly #embedded: Embedded;
   readonly #view: DemoView;
   readonly #around: Around;
-  readonly #client;
+  readonly #kube;
 
   constructor(embedded: Embedded, view: DemoView, around: Around) {
     this.#embedded = embedded;
     this.#view = view;
     this.#around = around;
-    this.#client = createInProcessClient(embedded.server, { userAgent: "demo" });
+    this.#kube = createInProcessKube(embedded.server, { component: "demo" });
   }
 
   /** Does it and shows what happens until the rollout is complete, as `kubectl rollout status` would judge. */
@@ -121,20 +121,21 @@ class Demo {
       spec: { containers: [{ name: "web", image: "web:v1" }], terminationGracePeriodSeconds: 1 },
     };
     const spec = { replicas: 3, selector: { matchLabels: { app: "web" } }, template };
-    return this.#client.request("POST", DEPLOYMENTS, { apiVersion: "apps/v1", kind: "Deployment", metadata: { name: "web" }, spec });
+    const body = { apiVersion: "apps/v1", kind: "Deployment", metadata: { name: WEB.name }, spec };
+    return this.#kube.create({ resource: WEB.resource, namespace: WEB.namespace, body });
   }
 
   scale(replicas: number): Promise<unknown> {
-    return this.#client.request("PATCH", `${DEPLOYMENTS}/web/scale`, { spec: { replicas } }, "application/merge-patch+json");
+    return this.#kube.patch({ ...WEB, type: "application/merge-patch+json", body: { spec: { replicas } } });
   }
 
   setImage(image: string): Promise<unknown> {
     const body = { spec: { template: { spec: { containers: [{ name: "web", image }] } } } };
-    return this.#client.request("PATCH", `${DEPLOYMENTS}/web`, body, "application/strategic-merge-patch+json");
+    return this.#kube.patch({ ...WEB, type: "application/strategic-merge-patch+json", body });
   }
 
   async #complete(): Promise<boolean> {
-    const { spec, status, metadata } = (await this.#client.request("GET", `${DEPLOYMENTS}/web`)) as unknown as Progress; // a Deployment
+    const { spec, status, metadata } = (await this.#kube.get(WEB.resource, WEB.namespace, WEB.name)) as unknown as Progress; // a Deployment
     if ((status?.observedGeneration ?? 0) < metadata.generation) return false;
     return [status?.replicas, status?.updatedReplicas, status?.availableReplicas].every((count) => count === spec.replicas);
   }
@@ -142,9 +143,7 @@ class Demo {
   async #show(step: string): Promise<void> {
     const { activity, startedMs, stack, lag } = this.#around;
     const found = this.#embedded.server.peek("deployments.apps", "default", "web");
-    const [sets, pods] = await Promise.all(
-      ["/apis/apps/v1/namespaces/default/replicasets", "/api/v1/namespaces/default/pods"].map((path) => this.#client.list(path)),
-    );
+    const [sets, pods] = await Promise.all((["replicasets", "pods"] as const).map((one) => this.#kube.list(one, WEB.namespace)));
     const replicaSets = (sets?.items ?? []).map((rs) => replicaSetLine(rs, pods?.items ?? []));
     const [p50, p99] = [lag.percentile(0.5), lag.percentile(0.99)];
     const lagLine = p50 === undefined ? "" : `Event to write: p50 ${p50} ms, p99 ${p99} ms, ${lag.writes} writes`;
@@ -176,7 +175,7 @@ interface PodLike {
   readonly status?: { readonly phase?: string; readonly conditions?: readonly { readonly type: string; readonly status: string }[] };
 }
 
-function replicaSetLine(object: KubeHttpObject, pods: readonly KubeHttpObject[]): ReplicaSetLine {
+function replicaSetLine(object: KubeObject, pods: readonly KubeObject[]): ReplicaSetLine {
   const rs = object as unknown as {
     metadata: { name: string; uid: string };
     spec: { replicas: number; template: { spec: { containers: readonly { image: string }[] } } };

@@ -109,7 +109,7 @@ class Dev {
       );
       this.#markLostMessages(store);
       if (this.#flags.nodes !== undefined)
-        await startNodes(
+        startNodes(
           await kubeAccess({ ...this.#flags, kubeconfig: this.#kubeconfig }, "deltaloop-nodes", "nodes"),
           this.#flags.nodes,
           this.#flags.bindPods === true,

@@ -29,7 +29,7 @@ import { serveHttp } from "../../shared/local/api-server/http.ts";
 import type { Invocation } from "../../shared/local/event-source-mapping.ts";
 import { startFauxqs } from "../../shared/local/fauxqs.ts";
 import { startFunctionHost } from "../../shared/local/function-host.ts";
-import { createInProcessClient } from "../../shared/local/api-server/in-process-client.ts";
+import { createInProcessKube } from "../../shared/local/api-server/in-process-client.ts";
 import { runScriptedNodes } from "../../shared/local/scripted-nodes/scripted-nodes.ts";
 import type { ScriptedNodesOptions } from "../../shared/local/scripted-nodes/scripted-nodes.ts";
 import { createQueues } from "../../shared/local/queues.ts";
@@ -96,7 +96,7 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded>
   const ends = new AbortController();
   const fleet = { count: options.nodes, clock, random, bindPods: true, ...options.pace };
   const nodes =
-    options.nodes > 0 ? runScriptedNodes(createInProcessClient(server, { userAgent: "scripted-nodes" }), fleet, ends.signal) : undefined;
+    options.nodes > 0 ? runScriptedNodes(createInProcessKube(server, { component: "scripted-nodes" }), fleet, ends.signal) : undefined;
   const watcherKube = kube("watcher");
   const lease = { namespace: "kube-system", name: `deltaloop-watcher-${DEPLOYMENT}`, identity: "demo" };
   const watching = runWatcher(

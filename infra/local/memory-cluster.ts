@@ -3,18 +3,18 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
+import type { KubeClient } from "../../shared/adapters/kube-http/client.ts";
 import { createSystemClock } from "../../shared/adapters/system/clock.ts";
 import { createSystemRandom } from "../../shared/adapters/system/random.ts";
 import { createApiServer } from "../../shared/local/api-server/api-server.ts";
 import { serveHttp } from "../../shared/local/api-server/http.ts";
-import { createInProcessClient } from "../../shared/local/api-server/in-process-client.ts";
-import type { KubeHttp } from "../../shared/local/scripted-nodes/kube-http.ts";
+import { createInProcessClient, createInProcessKube } from "../../shared/local/api-server/in-process-client.ts";
 import { runScriptedNodes } from "../../shared/local/scripted-nodes/scripted-nodes.ts";
 
 export interface MemoryCluster {
   readonly kubeconfig: string;
   /** A person's hands and eyes. */
-  readonly client: KubeHttp;
+  readonly client: KubeClient;
   stop(): Promise<void>;
 }
 
@@ -37,14 +37,14 @@ export async function startMemoryCluster(): Promise<MemoryCluster> {
   await writeFile(kubeconfig, `${JSON.stringify(content, null, 2)}\n`, { mode: 0o600 }); // JSON is YAML
   const ends = new AbortController();
   const nodes = runScriptedNodes(
-    createInProcessClient(server, { userAgent: "scripted-nodes" }),
+    createInProcessKube(server, { component: "scripted-nodes" }),
     { count: NODES, clock, random, bindPods: true },
     ends.signal,
   );
   nodes.catch((error: unknown) => ends.signal.aborted || process.stderr.write(`local: the scripted nodes ended: ${String(error)}\n`));
   return {
     kubeconfig,
-    client: createInProcessClient(server, { userAgent: "person" }),
+    client: createInProcessClient(server, { component: "person" }),
     async stop() {
       ends.abort(new Error("the cluster ends"));
       await nodes.catch(() => undefined);

@@ -28,7 +28,8 @@ export interface ListWatchOptions<R extends Resource> {
   readonly resumeFrom?: string | undefined;
   readonly clock: Clock;
   readonly random: Random;
-  readonly log: Log;
+  /** Absent: nobody hears of it. */
+  readonly log?: Log;
 }
 
 /** Hears what the API server has. */
@@ -88,7 +89,7 @@ export class ListWatch<R extends Resource = CachedResource> {
       }
       const step = this.#step;
       if (step.do === "continue") throw new Error("a request ended without saying how");
-      log.debug(step.do === "list" ? "listing" : "watching", { resource, why: step.why, rv: step.rv, afterMs: step.afterMs });
+      log?.debug(step.do === "list" ? "listing" : "watching", { resource, why: step.why, rv: step.rv, afterMs: step.afterMs });
       if (step.afterMs > 0) await clock.after(step.afterMs, signal).catch(() => undefined);
       if (signal.aborted) return;
       if (this.#relist !== undefined) continue; // asked for while we waited
@@ -110,7 +111,7 @@ export class ListWatch<R extends Resource = CachedResource> {
       listRV = await this.#pages(listing, rv, signal);
     } catch (error) {
       if (signal.aborted) return;
-      this.#options.log.warn("list failed", { resource: this.#options.resource, error: describeError(error) });
+      this.#options.log?.warn("list failed", { resource: this.#options.resource, error: describeError(error) });
       this.#next({ kind: "listFailed", error });
       return;
     }
@@ -162,7 +163,7 @@ export class ListWatch<R extends Resource = CachedResource> {
       if (!signal.aborted) this.#next({ kind: "closed", clean: true, events, openMs: clock.now() - openedMs });
     } catch (error) {
       if (signal.aborted) return;
-      log.info("watch ended", { resource, error: describeError(error) });
+      log?.info("watch ended", { resource, error: describeError(error) });
       this.#next(
         opened ? { kind: "closed", clean: false, events, openMs: clock.now() - openedMs } : { kind: "refused", error, inStream: false },
       );
@@ -192,7 +193,7 @@ export class ListWatch<R extends Resource = CachedResource> {
         this.#listener.bookmark?.(line.rv);
         return this.#next({ kind: "accepted", rv: line.rv }).do;
       case "error":
-        log.info("watch refused in the stream", { resource, error: describeError(line.error) });
+        log?.info("watch refused in the stream", { resource, error: describeError(line.error) });
         return this.#next({ kind: "refused", error: line.error, inStream: true }).do;
       case "undecodable":
         return this.#undecodable(line.why);
@@ -201,7 +202,7 @@ export class ListWatch<R extends Resource = CachedResource> {
 
   #undecodable(why: string): ReflectorStep["do"] {
     const { log, resource } = this.#options;
-    log.error("watch line cannot be decoded, the stream resumes before it", { resource, rv: this.#state.rv, why });
+    log?.error("watch line cannot be decoded, the stream resumes before it", { resource, rv: this.#state.rv, why });
     return this.#next({ kind: "undecodable" }).do;
   }
 }

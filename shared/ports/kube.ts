@@ -1,6 +1,6 @@
 /**
- * The API server, as four small capabilities. One adapter (shared/adapters/kube-http) and the in-memory API server behind
- * it serve them; both pass test/conformance/kube.ts.
+ * The API server, as three small capabilities. One adapter (shared/adapters/kube-http) serves them, over HTTP and straight into
+ * the in-memory API server; both pass test/conformance/kube.ts.
  */
 import type { CachedResource, Resource } from "../api/resources.ts";
 import type { KubeObject } from "../api/wire.ts";
@@ -8,6 +8,9 @@ import type { Patience } from "./patience.ts";
 
 /** Calls that one client has on their way at once. More wait for one of them to end, so nobody should begin more at a time. */
 export const CALLS_AT_ONCE_MAX = 32;
+
+/** All that one client can do. A function takes what it needs of it. */
+export type Kube = KubeReader & KubeWriter & KubeWatch<Resource>;
 
 /** Of every call of a KubeReader or KubeWriter. */
 export interface CallOptions {
@@ -65,8 +68,8 @@ export interface Target {
 export interface CreateRequest extends CallOptions {
   readonly resource: Resource;
   readonly namespace: string;
-  /** A POST to a part of an object: `{ name: "default", subresource: "token" }` of serviceaccounts is a TokenRequest. */
-  readonly of?: { readonly name: string; readonly subresource: "token" };
+  /** A POST to a part of an object: `token` of a service account is a TokenRequest, `binding` of a pod gives it its node. */
+  readonly of?: { readonly name: string; readonly subresource: "token" | "binding" };
   /** The whole object, name included. Not readonly-typed deeper: it is built, sent and forgotten. */
   readonly body: object;
 }

@@ -21,11 +21,12 @@ import type { FunctionWiring } from "../../shared/lambda/wiring.ts";
 import { createApiServer } from "../../shared/local/api-server/api-server.ts";
 import type { RequestRecord } from "../../shared/local/api-server/api-server.ts";
 import { startFunctionHost } from "../../shared/local/function-host.ts";
-import { createInProcessClient } from "../../shared/local/api-server/in-process-client.ts";
+import { createInProcessKube } from "../../shared/local/api-server/in-process-client.ts";
 import { runScriptedNodes } from "../../shared/local/scripted-nodes/scripted-nodes.ts";
 import type { KubeWriter } from "../../shared/ports/kube.ts";
 import { createSimulatedKube } from "../simulation/kube.ts";
 import { silentLog } from "../support/silent-log.ts";
+import { personIn } from "../support/person.ts";
 
 const START_MS = Date.UTC(2026, 2, 1, 10);
 /** Until everything that anybody has done is followed. */
@@ -84,7 +85,7 @@ export async function startSmallCluster({ over }: SmallClusterOptions = {}): Pro
   const synced: string[] = [];
 
   const nodes = { count: 2, clock, random, bindPods: true, readyAfterMs: [200, 400], deleteAfterMs: [100, 300] } as const;
-  void runScriptedNodes(createInProcessClient(server, { userAgent: "nodes" }), nodes, ends.signal).catch(() => undefined); // it ends with us
+  void runScriptedNodes(createInProcessKube(server, { component: "nodes" }), nodes, ends.signal).catch(() => undefined); // it ends with us
   const watcher = kube("watcher");
   const leasePorts = { reader: watcher, writer: watcher, clock, random, log: silentLog };
   const lease = { namespace: "kube-system", name: "deltaloop-watcher-attacks", identity: "watcher" };
@@ -130,7 +131,7 @@ export async function startSmallCluster({ over }: SmallClusterOptions = {}): Pro
     log: silentLog,
   });
 
-  const person = createInProcessClient(server, { userAgent: "kubectl" });
+  const person = personIn(server, "kubectl");
   for (const name of [VICTIM, MALLORY]) await person.request("POST", "/api/v1/namespaces", { metadata: { name } });
   await clock.advance(REST_MS);
   return {

@@ -136,10 +136,10 @@ interface Named {
   readonly metadata: { readonly name: string };
 }
 
-async function namespace({ client }: Cluster, name: string): Promise<void> {
+async function namespace({ client, get }: Cluster, name: string): Promise<void> {
   await client.request("POST", "/api/v1/namespaces", { apiVersion: "v1", kind: "Namespace", metadata: { name } });
   const account = `/api/v1/namespaces/${name}/serviceaccounts/default`;
-  await eventually(`${name} has its service account`, async () => ((await client.raw("GET", account)).status === 200 ? name : undefined));
+  await eventually(`${name} has its service account`, async () => ((await get(account)) === undefined ? undefined : name));
 }
 
 async function eventually(what: string, look: () => Promise<string | undefined>): Promise<string> {

@@ -12,12 +12,11 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { KubeConfig } from "@kubernetes/client-node";
 import { ROLES } from "../../shared/controller/contract.ts";
-import { connectionOf, createKubeClient } from "../../shared/local/scripted-nodes/kube-client.ts";
-import type { KubeClient } from "../../shared/local/scripted-nodes/kube-client.ts";
 import { startControlPlane } from "../envtest/control-plane.ts";
 import type { ControlPlane } from "../envtest/control-plane.ts";
+import { personAt } from "../support/person.ts";
+import type { Person } from "../support/person.ts";
 import { benchResult } from "./result.ts";
 import type { BenchResult } from "./result.ts";
 
@@ -43,7 +42,7 @@ interface Round {
 interface Contestant {
   readonly name: string;
   readonly plane: ControlPlane;
-  readonly client: KubeClient;
+  readonly client: Person;
   /** Processes whose CPU time counts, by name. */
   readonly pids: Readonly<Record<string, number>>;
   readonly rounds: Round[];
@@ -65,8 +64,14 @@ export async function bench(): Promise<readonly BenchResult[]> {
     dev = await startDev(mine, directory);
     const manager = theirs.pids()["kube-controller-manager"] ?? 0;
     const contestants: readonly Contestant[] = [
-      { name: "deltaloop", plane: mine, client: await clientOf(mine), pids: dev.pids, rounds: [] },
-      { name: "upstream", plane: theirs, client: await clientOf(theirs), pids: { "kube-controller-manager": manager }, rounds: [] },
+      { name: "deltaloop", plane: mine, client: await personAt(mine.adminKubeconfig, "bench"), pids: dev.pids, rounds: [] },
+      {
+        name: "upstream",
+        plane: theirs,
+        client: await personAt(theirs.adminKubeconfig, "bench"),
+        pids: { "kube-controller-manager": manager },
+        rounds: [],
+      },
     ];
     for (let round = 0; round <= ROUNDS; round++) {
       for (const contestant of contestants) {
@@ -103,7 +108,7 @@ async function play({ plane, client, pids }: Contestant, namespace: string): Pro
   await client.request("POST", "/api/v1/namespaces", { apiVersion: "v1", kind: "Namespace", metadata: { name: namespace } });
   await eventually(
     "the namespace has its service account",
-    async () => (await client.raw("GET", `/api/v1/namespaces/${namespace}/serviceaccounts/default`)).status === 200,
+    async () => (await client.list(`/api/v1/namespaces/${namespace}/serviceaccounts`)).items.length > 0,
   );
   const labels = { app: "bench" };
   const template = { metadata: { labels }, spec: { containers: [{ name: "main", image: "bench:1" }] } };
@@ -131,7 +136,7 @@ async function play({ plane, client, pids }: Contestant, namespace: string): Pro
 }
 
 /** One page of one pod says how many there are. */
-async function podCount(client: KubeClient, namespace: string): Promise<number> {
+async function podCount(client: Person, namespace: string): Promise<number> {
   const { metadata, items } = (await client.request("GET", `/api/v1/namespaces/${namespace}/pods?limit=1`)) as unknown as PodPage; // a PodList
   return items.length + (metadata.remainingItemCount ?? 0);
 }
@@ -167,12 +172,6 @@ async function eventually(what: string, look: () => Promise<boolean>): Promise<v
     if (performance.now() > end) throw new Error(`not within ${ROUND_MS_MAX / 1_000} s: ${what}`);
     await sleep(LOOK_MS);
   }
-}
-
-async function clientOf(plane: ControlPlane): Promise<KubeClient> {
-  const config = new KubeConfig();
-  config.loadFromFile(plane.adminKubeconfig);
-  return createKubeClient(await connectionOf(config), { userAgent: "bench" });
 }
 
 interface Dev {

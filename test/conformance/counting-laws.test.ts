@@ -26,12 +26,13 @@ import { runWatcher } from "../../shared/cache/watcher.ts";
 import { createWriteGateway } from "../../shared/controller/write-gateway.ts";
 import { createApiServer } from "../../shared/local/api-server/api-server.ts";
 import { startFunctionHost } from "../../shared/local/function-host.ts";
-import { createInProcessClient } from "../../shared/local/api-server/in-process-client.ts";
+import { createInProcessKube } from "../../shared/local/api-server/in-process-client.ts";
 import { runScriptedNodes } from "../../shared/local/scripted-nodes/scripted-nodes.ts";
 import type { KubeWatch } from "../../shared/ports/kube.ts";
 import type { Store } from "../../shared/ports/store.ts";
 import { createSimulatedKube } from "../simulation/kube.ts";
 import { silentLog } from "../support/silent-log.ts";
+import { personIn } from "../support/person.ts";
 
 const START_MS = Date.parse("2026-03-01T10:00:00Z");
 const MINUTE_MS = 60_000;
@@ -87,12 +88,12 @@ it("idle: no sync, and no API write but the Leases and what nodes say, in five m
     ends.signal,
   );
   const nodes = runScriptedNodes(
-    createInProcessClient(server, { userAgent: "nodes" }),
+    createInProcessKube(server, { component: "nodes" }),
     { count: 1, clock, random, bindPods: true },
     ends.signal,
   );
   await clock.advance(5_000);
-  const person = createInProcessClient(server, { userAgent: "person" });
+  const person = personIn(server);
   const template = { metadata: { labels: { app: "web" } }, spec: { containers: [{ name: "main", image: "web:1" }] } };
   const spec = { replicas: 5, selector: { matchLabels: { app: "web" } }, template };
   await person.request("POST", "/apis/apps/v1/namespaces/default/deployments", {

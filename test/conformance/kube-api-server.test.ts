@@ -1,18 +1,32 @@
-/** The in-memory API server, over HTTP, as our own client sees it: the same suite as the real one (test/e2e/kube-http.test.ts). */
+/** The in-memory API server, over HTTP and in process, as our own client sees it: the same suite as the real one (test/e2e/kube-http.test.ts). */
 import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
 import { createSeededRandom } from "../../shared/adapters/memory/random.ts";
 import { createSystemClock } from "../../shared/adapters/system/clock.ts";
 import { createApiServer } from "../../shared/local/api-server/api-server.ts";
+import { createInProcessKube } from "../../shared/local/api-server/in-process-client.ts";
 import { serveHttp } from "../../shared/local/api-server/http.ts";
 import { kubeConformance } from "./kube.ts";
 
 /** Beyond 2^53, to catch who computes with resourceVersions. */
 const FIRST_REVISION = 9_007_199_254_740_993n;
 
+const createServer = () => createApiServer({ clock: createSystemClock(), random: createSeededRandom(1), firstRevision: FIRST_REVISION });
+const suite = {
+  resource: "namespaces",
+  namespace: "",
+  body: { apiVersion: "v1", kind: "Namespace", metadata: { name: "suite" } },
+} as const;
+
 kubeConformance("the in-memory API server over HTTP", async () => {
-  const server = createApiServer({ clock: createSystemClock(), random: createSeededRandom(1), firstRevision: FIRST_REVISION });
-  const http = await serveHttp(server);
+  const http = await serveHttp(createServer());
   const kube = createKubeHttp({ server: http.url, component: "conformance" });
-  await kube.create({ resource: "namespaces", namespace: "", body: { apiVersion: "v1", kind: "Namespace", metadata: { name: "suite" } } });
+  await kube.create(suite);
   return { kube, namespace: "suite", close: () => http.close() };
+});
+
+kubeConformance("the in-memory API server in process", async () => {
+  const server = createServer();
+  const kube = createInProcessKube(server, { component: "conformance" });
+  await kube.create(suite);
+  return { kube, namespace: "suite", close: async () => server.close() };
 });

@@ -16,11 +16,11 @@ import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
 import { createSystemClock } from "../../shared/adapters/system/clock.ts";
 import { createDigester } from "../../shared/api/digest.ts";
 import { CACHED_RESOURCES } from "../../shared/api/resources.ts";
-import { createInProcessClient } from "../../shared/local/api-server/in-process-client.ts";
 import { recordingWatch } from "../../shared/replay/recorder.ts";
 import { bodyText, canary, canaryAnnotations, canaryContainer, CHANGE_CAUSE, DENIAL, found, FOREIGN } from "../support/canaries.ts";
 import { ensureRedisServer } from "../support/redis.ts";
 import { recordingLog } from "../unit/recording-log.ts";
+import { personIn } from "../support/person.ts";
 
 const DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments";
 const REPLICA_SETS = "/apis/apps/v1/namespaces/default/replicasets";
@@ -54,7 +54,7 @@ it.skipIf(reason !== undefined)(`no canary leaves the API server${reason === und
   });
   embedded = system;
   denyPodsOf(system, "denied");
-  const person = createInProcessClient(system.server, { userAgent: "person" });
+  const person = personIn(system.server);
   const list = async (path: string) => (await person.list(path)).items as unknown as readonly Live[];
   await system.ready();
 

@@ -9,13 +9,13 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 
 import { startEmbedded } from "../../cli/support/embedded.ts";
 import { objectKey } from "../../shared/api/resources.ts";
-import { createInProcessClient } from "../../shared/local/api-server/in-process-client.ts";
 import type { Store } from "../../shared/ports/store.ts";
 import { ensureRedisServer, startRedis } from "../support/redis.ts";
 import type { RedisServer } from "../support/redis.ts";
 import { silentLog } from "../support/silent-log.ts";
 import { startSyncRig } from "../support/sync-rig.ts";
 import type { Cost, SyncRig } from "../support/sync-rig.ts";
+import { personIn } from "../support/person.ts";
 
 const REPLICA_SETS = "/apis/apps/v1/namespaces/default/replicasets";
 const DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments";
@@ -256,7 +256,7 @@ describe.skipIf(reason !== undefined)("from the POST of a ReplicaSet of 1,000 un
           if (created < wanted && resource === "replicasets" && subresource === "status") statusWrites++;
         });
       });
-      const person = createInProcessClient(embedded.server, { userAgent: "person" });
+      const person = personIn(embedded.server);
       entries = 0;
       await person.request("POST", REPLICA_SETS, {
         apiVersion: "apps/v1",

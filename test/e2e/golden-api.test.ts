@@ -20,11 +20,14 @@ import { isObject } from "../../shared/local/api-server/scheme/json.ts";
 import type { JsonObject } from "../../shared/local/api-server/scheme/json.ts";
 import { controlPlaneBinaries } from "../envtest/binaries.ts";
 import { runKubectl } from "../envtest/kubectl.ts";
-import { createKubeClient } from "../../shared/local/scripted-nodes/kube-client.ts";
-import type { KubeClient } from "../../shared/local/scripted-nodes/kube-client.ts";
+import { createApiClient } from "../envtest/api-client.ts";
+import type { ApiClient } from "../envtest/api-client.ts";
+import { kubeHttpConfigFrom } from "../../cli/support/kubeconfig.ts";
+import { personAt } from "../support/person.ts";
+import type { Person } from "../support/person.ts";
 import { deltaloop, eventually, measured, startCluster, startDev, whereRealPartsAre } from "../support/e2e.ts";
 import type { Cluster, Running } from "../support/e2e.ts";
-import { exchange, normalise, readExchanges } from "../unit/local/api-server/upstream-answers.ts";
+import { exchange, normalise, readExchanges, sendOver } from "../unit/local/api-server/upstream-answers.ts";
 import type { Exchange } from "../unit/local/api-server/upstream-answers.ts";
 
 /** The in-memory server's texts differ there: upstream-answers.test.ts says how. Status and reason must agree all the same. */
@@ -139,7 +142,9 @@ await whereRealPartsAre("the in-memory API server beside a real one", () => {
     let cluster: Cluster;
     let dev: Running;
     let memory: HttpApiServer;
-    let memoryClient: KubeClient;
+    let memoryClient: Person;
+    /** Answers as they came: of the real server, and of ours. */
+    let raw: { readonly real: ApiClient; readonly ours: ApiClient };
     let memoryDev: Running;
     let kubeconfig: string;
     let kubectlPath: string;
@@ -151,9 +156,11 @@ await whereRealPartsAre("the in-memory API server beside a real one", () => {
       kubectlPath = binaries.kubectl;
       cluster = await startCluster({ machines: false }); // the conversation wants pods that nobody touches
       memory = await serveHttp(createApiServer({ clock: createSystemClock(), random: createSystemRandom() }));
-      memoryClient = createKubeClient({ server: memory.url }, { userAgent: "e2e" });
       kubeconfig = join(directory, "kubeconfig");
       await writeFile(kubeconfig, kubeconfigOf(memory.url));
+      memoryClient = await personAt(kubeconfig, "e2e");
+      const config = await kubeHttpConfigFrom(cluster.plane.adminKubeconfig, { component: "e2e" });
+      raw = { real: createApiClient(config), ours: createApiClient({ server: memory.url }) };
     });
     afterAll(async () => {
       await Promise.all([dev?.stop(), memoryDev?.stop()]);
@@ -165,7 +172,7 @@ await whereRealPartsAre("the in-memory API server beside a real one", () => {
     // Before our functions start: the conversation is about the servers alone.
     for (const one of readExchanges()) {
       it(`answers as kube-apiserver does now: ${one.name}`, async () => {
-        const [real, ours] = [await ask(one, cluster.client, realUids), await ask(one, memoryClient, memoryUids)];
+        const [real, ours] = [await ask(one, raw.real, realUids), await ask(one, raw.ours, memoryUids)];
         if (one.name === "quota") await sleep(QUOTA_MS);
         if (OTHER_WORDS.has(one.name))
           expect({ status: ours.status, reason: reasonOf(ours.answer) }).toEqual({ status: real.status, reason: reasonOf(real.answer) });
@@ -183,7 +190,7 @@ await whereRealPartsAre("the in-memory API server beside a real one", () => {
       await eventually("a service account for pods", () => cluster.get("/api/v1/namespaces/mallory/serviceaccounts/default"));
       for (const one of ACROSS_NAMESPACES) {
         const asked = { ...one, answer: {} };
-        const [real, ours] = [await ask(asked, cluster.client, realUids), await ask(asked, memoryClient, memoryUids)];
+        const [real, ours] = [await ask(asked, raw.real, realUids), await ask(asked, raw.ours, memoryUids)];
         expect({ name: one.name, ...ours }).toEqual({ name: one.name, ...real });
         expect({ name: one.name, status: real.status }).toEqual({ name: one.name, status: one.status });
       }
@@ -192,7 +199,7 @@ await whereRealPartsAre("the in-memory API server beside a real one", () => {
     it("runs kubectl's commands with our functions in the loop, with the same output", async () => {
       await Promise.all([
         cluster.kubectl("delete", "namespace", "golden", "--wait=false", "--ignore-not-found"),
-        memoryClient.raw("DELETE", "/api/v1/namespaces/golden"),
+        raw.ours("DELETE", "/api/v1/namespaces/golden"),
       ]);
       memoryDev = deltaloop(["dev", "--act", "--kubeconfig", kubeconfig, "--nodes", "2", "--bind-pods"]);
       dev = await startDev(cluster, "--nodes", "2", "--bind-pods");
@@ -241,15 +248,8 @@ await whereRealPartsAre("the in-memory API server beside a real one", () => {
 const realUids = new Map<string, string>();
 const memoryUids = new Map<string, string>();
 
-async function ask(one: Exchange, client: KubeClient, uids: Map<string, string>): ReturnType<typeof exchange> {
-  return await exchange(
-    one,
-    async ({ method, path, query, type, body }) => {
-      const answer = await client.raw(method, query === "" ? path : `${path}?${query}`, body, type);
-      return { status: answer.status, body: isObject(answer.body) ? answer.body : {} };
-    },
-    uids,
-  );
+async function ask(one: Exchange, api: ApiClient, uids: Map<string, string>): ReturnType<typeof exchange> {
+  return await exchange(one, sendOver(api), uids);
 }
 
 function reasonOf(answer: unknown): unknown {
@@ -310,7 +310,7 @@ interface Workload {
 }
 
 /** Nothing is on its way in the namespace. */
-async function settled(client: KubeClient): Promise<void> {
+async function settled(client: Person): Promise<void> {
   await eventually("the namespace settles", async () => {
     const [deployments, sets, pods] = await Promise.all([
       client.list("/apis/apps/v1/namespaces/shop/deployments"),

@@ -21,7 +21,6 @@ import type { LocalDeltaloop } from "../../infra/local/stack.ts";
 import { localStackVenv } from "../../infra/local/venv.ts";
 import { redisClient } from "../../shared/adapters/redis/client.ts";
 import { sqsClient } from "../../shared/adapters/sqs/client.ts";
-import type { KubeHttp } from "../../shared/local/scripted-nodes/kube-http.ts";
 import { CONTROLLERS } from "../../shared/api/resources.ts";
 import { ENVELOPE_VERSION } from "../../shared/cache/envelope.ts";
 import { signBody } from "../../shared/cache/signed-body.ts";
@@ -30,6 +29,8 @@ import { bodyText, canary, canaryAnnotations, canaryContainer, CHANGE_CAUSE, fou
 import { eventually, isRunning, measured, startCluster } from "../support/e2e.ts";
 import { least, momentsOf, most, podsCreated, recordHistory } from "../support/history.ts";
 import { ensureRedisServer } from "../support/redis.ts";
+import { personOf } from "../support/person.ts";
+import type { Person } from "../support/person.ts";
 
 const START_MS_MAX = 240_000;
 const DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments";
@@ -67,7 +68,7 @@ const credential = (service: string) =>
   `AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/${service}/aws4_request, SignedHeaders=host, Signature=none`;
 
 interface SomeCluster {
-  readonly client: KubeHttp;
+  readonly client: Person;
   readonly kubeconfig: string;
   readonly leaseNamespace: string;
   stop(): Promise<void>;
@@ -79,7 +80,8 @@ async function realCluster(): Promise<SomeCluster> {
 }
 
 async function memoryCluster(): Promise<SomeCluster> {
-  return { ...(await startMemoryCluster()), leaseNamespace: "kube-system" };
+  const { client, ...cluster } = await startMemoryCluster();
+  return { ...cluster, client: personOf(client), leaseNamespace: "kube-system" };
 }
 
 const venv = await localStackVenv();

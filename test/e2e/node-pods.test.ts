@@ -511,8 +511,8 @@ await whereNodesCanRun("pods on a node of ours", () => {
         kind: "TokenReview",
         spec: { token, ...(audiences.length > 0 && { audiences }) },
       };
-      const answer = await cluster.client.raw("POST", "/apis/authentication.k8s.io/v1/tokenreviews", body);
-      return (answer.body as { readonly status: Review }).status; // the answer to a TokenReview
+      const answer = await cluster.client.request("POST", "/apis/authentication.k8s.io/v1/tokenreviews", body);
+      return answer["status"] as Review; // the answer to a TokenReview
     }
 
     it("of a missing ConfigMap is nothing: the pod waits, and says for what, until it is there [node-agent 108]", async () => {

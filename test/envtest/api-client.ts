@@ -1,5 +1,6 @@
+import { request as httpRequest } from "node:http";
 import { request as httpsRequest } from "node:https";
-import type { Certificate } from "./pki.ts";
+import type { KubeHttpConfig } from "../../shared/adapters/kube-http/config.ts";
 
 /** What the API server answered: a status code and its JSON, or its text where it is none (`/readyz`). */
 interface ApiAnswer {
@@ -7,24 +8,25 @@ interface ApiAnswer {
   readonly body: unknown;
 }
 
-/** Only for the few calls that bring a control plane up; tests use kubectl or the project's own adapter. */
-export type ApiClient = (method: "GET" | "POST", path: string, body?: object) => Promise<ApiAnswer>;
+/** Answers as they came, refusals too: to bring a control plane up, and to compare servers. All else uses the project's own adapter. */
+export type ApiClient = (method: string, path: string, body?: unknown, contentType?: string) => Promise<ApiAnswer>;
 
 const ANSWER_TIMEOUT_MS = 10_000;
 
-/** A client that shows `identity` and trusts only `ca` (both PEM). It rejects when no answer comes, on any code it resolves. */
-export function createApiClient(url: string, ca: string, identity: Certificate): ApiClient {
-  return async (method, path, body) =>
-    await new Promise((resolve, reject) => {
-      const request = httpsRequest(
-        new URL(path, url),
+/** It rejects when no answer comes, on any code it resolves. */
+export function createApiClient({ server, ...tls }: Pick<KubeHttpConfig, "server" | "ca" | "cert" | "key">): ApiClient {
+  const open = server.startsWith("https:") ? httpsRequest : httpRequest;
+  return async (method, path, body, contentType = "application/json") => {
+    const text = body === undefined ? "" : JSON.stringify(body);
+    const headers = { accept: "application/json", "content-type": contentType, "content-length": Buffer.byteLength(text) };
+    return await new Promise((resolve, reject) => {
+      const request = open(
+        new URL(path, server),
         {
+          ...tls,
           method,
-          ca,
-          cert: identity.certificate,
-          key: identity.key,
           agent: false, // one connection per call: an API server that restarts leaves no dead ones in a pool
-          headers: { accept: "application/json", "content-type": "application/json" },
+          headers,
           timeout: ANSWER_TIMEOUT_MS,
         },
         (response) => {
@@ -37,8 +39,9 @@ export function createApiClient(url: string, ca: string, identity: Certificate):
       );
       request.on("timeout", () => request.destroy(new Error(`${method} ${path}: no answer in ${ANSWER_TIMEOUT_MS} ms`)));
       request.on("error", reject);
-      request.end(body === undefined ? undefined : JSON.stringify(body));
+      request.end(text);
     });
+  };
 }
 
 function parsed(text: string): unknown {

@@ -143,7 +143,7 @@ async function assemble(
   const pki = await createPki(join(stateFolder, "pki"));
   const files = await writeServerFiles(stateFolder, pki);
   const admin = await pki.clientCertificate("deltaloop-envtest-admin", ["system:masters"]);
-  const api = createApiClient(url, pki.ca, admin);
+  const api = createApiClient({ server: url, ca: pki.ca, cert: admin.certificate, key: admin.key });
 
   let kubeconfigs = 0;
   const writeKubeconfig = async (name: string, user: KubeconfigUser, server = url): Promise<string> => {

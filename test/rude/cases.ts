@@ -3,17 +3,17 @@
  * namespace. Each is played with upstream's controllers behind the rude API server and with ours (test/e2e/rude.test.ts), and with
  * ours on memory adapters (test/conformance/rude-cases.test.ts).
  */
-import type { KubeHttp } from "../../shared/local/scripted-nodes/kube-http.ts";
 import { eventually } from "../support/eventually.ts";
 import { WRITES } from "./manners.ts";
 import type { About, Deed, Manner, Often } from "./manners.ts";
 import { CONFLICT, deniedByWebhook, namespaceTerminating, tooManyRequests, unavailable } from "./refusals.ts";
 import type { DenialCode } from "./refusals.ts";
+import type { Person } from "../support/person.ts";
 
 export interface Stage {
   readonly namespace: string;
   /** Straight to the good API server. */
-  readonly client: KubeHttp;
+  readonly client: Person;
 }
 
 export interface Case {

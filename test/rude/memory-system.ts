@@ -20,17 +20,18 @@ import type { FunctionWiring } from "../../shared/lambda/wiring.ts";
 import { createApiServer } from "../../shared/local/api-server/api-server.ts";
 import { serveHttp } from "../../shared/local/api-server/http.ts";
 import { startFunctionHost } from "../../shared/local/function-host.ts";
-import { createInProcessClient } from "../../shared/local/api-server/in-process-client.ts";
-import type { KubeHttp } from "../../shared/local/scripted-nodes/kube-http.ts";
+import { createInProcessKube } from "../../shared/local/api-server/in-process-client.ts";
 import { runScriptedNodes } from "../../shared/local/scripted-nodes/scripted-nodes.ts";
 import { silentLog } from "../support/silent-log.ts";
 import { startRudeServer } from "./server.ts";
 import type { RudeServer } from "./server.ts";
+import { personIn } from "../support/person.ts";
+import type { Person } from "../support/person.ts";
 
 export interface MemorySystem {
   readonly road: RudeServer;
   /** Straight to the good API server. */
-  readonly client: KubeHttp;
+  readonly client: Person;
   close(): Promise<void>;
 }
 
@@ -45,7 +46,7 @@ export async function startMemorySystem(): Promise<MemorySystem> {
   const server = createApiServer({ clock, random });
   const http = await serveHttp(server);
   const road = await startRudeServer({ url: http.url });
-  const client = createInProcessClient(server, { userAgent: "person" });
+  const client = personIn(server);
   const digester = createDigester("rude");
   const identity = cacheIdentity(digester);
   const store = createMemoryStore({ deployment: "rude", cluster: CLUSTER, identity, holeLimitMs: HOLES.limitMs, clock });
@@ -55,7 +56,7 @@ export async function startMemorySystem(): Promise<MemorySystem> {
 
   const ends = new AbortController();
   const nodes = runScriptedNodes(
-    createInProcessClient(server, { userAgent: "nodes" }),
+    createInProcessKube(server, { component: "nodes" }),
     { count: NODES, clock, random, bindPods: true },
     ends.signal,
   );

@@ -1,17 +1,16 @@
 /**
- * The API server's ports in process, with faults. Reader and writer are the product's own over another client: requests are
- * lost before they are executed, executed with the answer lost, executed late, refused or slow, exactly as on a network. Deeds and
+ * The API server's ports in process, with faults between the product's own client and the server: requests are lost before they
+ * are executed, executed with the answer lost, executed late, refused or slow, exactly as on a network. Deeds and
  * refusals are those of the rude API server (test/rude), done in virtual time.
  */
 import type { Call, KubeClient } from "../../shared/adapters/kube-http/client.ts";
-import { asPage, createReader } from "../../shared/adapters/kube-http/reader.ts";
-import { resourcePath } from "../../shared/adapters/kube-http/path.ts";
+import { kubeOver } from "../../shared/adapters/kube-http/kube-http.ts";
 import { statusError } from "../../shared/adapters/kube-http/status-error.ts";
-import { createWriter } from "../../shared/adapters/kube-http/writer.ts";
-import type { ApiResponse, ApiServer } from "../../shared/local/api-server/api-server.ts";
+import type { ApiServer } from "../../shared/local/api-server/api-server.ts";
+import { createInProcessClient } from "../../shared/local/api-server/in-process-client.ts";
 import type { Clock } from "../../shared/ports/clock.ts";
 import { KubeApiError, UnansweredError } from "../../shared/ports/errors.ts";
-import type { KubeReader, KubeWatch, KubeWriter } from "../../shared/ports/kube.ts";
+import type { Kube } from "../../shared/ports/kube.ts";
 import type { Random } from "../../shared/ports/random.ts";
 import { OP_DEADLINE_MS, REQUEST_TIMEOUT_MS } from "../../shared/ports/times.ts";
 import type { Deed } from "../rude/manners.ts";
@@ -74,35 +73,21 @@ function errorOf({ code, retryAfterSeconds, body }: Refusal): KubeApiError {
   return statusError(code, headers, typeof body === "string" ? body : JSON.stringify(body));
 }
 
-export function createSimulatedKube(options: KubeOptions): KubeReader & KubeWriter & KubeWatch {
+export function createSimulatedKube(options: KubeOptions): Kube {
   const { server, clock, random, component, faults } = options;
   const chance = (share: number): boolean => share > 0 && random.next() < share;
   const below = (max: number): number => Math.floor(random.next() * max);
 
-  const execute = async (
-    method: string,
-    path: string,
-    query: object | undefined,
-    body: object | undefined,
-    contentType = "application/json",
-  ): Promise<ApiResponse> =>
-    server.request({
-      method,
-      path,
-      query: { ...query },
-      headers: { "user-agent": component, "content-type": contentType },
-      ...(body !== undefined && { body: JSON.stringify(body) }),
-    });
-
+  const faultless = createInProcessClient(server, { component });
   const client: KubeClient = {
-    requestTimeoutMs: REQUEST_TIMEOUT_MS,
-    fieldManager: component,
-    stream: () => Promise.reject(new Error("watches do not come this way")),
-    async json({ method, path, query, body, contentType, signal, timeoutMs = REQUEST_TIMEOUT_MS }) {
+    ...faultless,
+    lines,
+    async json({ signal, timeoutMs = REQUEST_TIMEOUT_MS, ...call }) {
+      const { method, path, body } = call;
       const sent = options.dropPreconditions && method === "DELETE" ? {} : body;
-      const run = () => {
-        options.observer?.executing(component, { method, path, ...(query && { query }), ...(body && { body }) }, sent);
-        return execute(method, path, query, sent, contentType);
+      const run = (): Promise<unknown> => {
+        options.observer?.executing(component, call, sent);
+        return faultless.json({ ...call, ...(sent && { body: sent }) });
       };
       signal?.throwIfAborted();
       if (chance(faults().api)) {
@@ -113,17 +98,17 @@ export function createSimulatedKube(options: KubeOptions): KubeReader & KubeWrit
             throw new UnansweredError("simulated: the request was lost");
           case "loseAnswer":
             await clock.after(5 + below(40));
-            await run();
+            await ended(run());
             await clock.after(timeoutMs, signal);
             throw new UnansweredError("simulated: the answer was lost");
           case "cutAnswer":
             await clock.after(5 + below(40));
-            await run();
+            await ended(run());
             throw new UnansweredError("simulated: the answer broke off");
           case "landLate":
             if (method !== "GET") {
               options.observer?.late();
-              void clock.after(timeoutMs + below(LAND_WITHIN_MS - timeoutMs)).then(run);
+              void clock.after(timeoutMs + below(LAND_WITHIN_MS - timeoutMs)).then(() => ended(run()));
             }
             await clock.after(timeoutMs, signal);
             throw new UnansweredError("simulated: the request takes too long");
@@ -132,7 +117,7 @@ export function createSimulatedKube(options: KubeOptions): KubeReader & KubeWrit
             throw errorOf(deed.with);
           case "refuseAfter":
             await clock.after(5 + below(40));
-            await run();
+            await ended(run());
             throw errorOf(deed.with);
           case "deny":
             await clock.after(5 + below(40), signal);
@@ -140,7 +125,7 @@ export function createSimulatedKube(options: KubeOptions): KubeReader & KubeWrit
             break;
           case "addFields":
             await clock.after(2 + below(20), signal);
-            return JSON.parse(withNewFields(JSON.stringify(bodyOf(await run()) ?? {})));
+            return JSON.parse(withNewFields(JSON.stringify((await run()) ?? {})));
           case "admitSlowly":
             await clock.after(below(deed.ms), signal);
             break;
@@ -151,62 +136,54 @@ export function createSimulatedKube(options: KubeOptions): KubeReader & KubeWrit
         }
       }
       await clock.after(2 + below(20), signal);
-      const response = await run();
+      const answer = run();
+      await ended(answer);
       await clock.after(1 + below(10), signal);
-      return bodyOf(response);
+      return await answer;
     },
   };
 
-  return { ...createReader(client), ...createWriter(client), listPage, watch };
+  const kube = kubeOver(client);
+  return { ...kube, listPage };
 
-  async function listPage(...[resource, query, signal]: Parameters<KubeWatch["listPage"]>): ReturnType<KubeWatch["listPage"]> {
+  async function listPage(...[resource, query, signal]: Parameters<Kube["listPage"]>): ReturnType<Kube["listPage"]> {
     if (chance(faults().watch * 2)) {
       const code = [410, 500, 429, 504][below(4)] ?? 500;
       if (code === 410 && query.continue === undefined) throw new UnansweredError("simulated: connection refused");
       throw new KubeApiError({ code, ...(code === 504 && { message: "Timeout: Too large resource version: simulated" }) });
     }
-    const page = asPage(await client.json({ method: "GET", path: resourcePath(resource, ""), query: { ...query, limit: 7 }, signal }));
+    const page = await kube.listPage(resource, { ...query, limit: 7 }, signal);
     if (chance(faults().watch)) await clock.after(below(4_000), signal);
     return page;
   }
 
-  async function* watch(...[resource, query, signal]: Parameters<KubeWatch["watch"]>): AsyncGenerator<readonly string[]> {
+  async function* lines(call: Parameters<KubeClient["lines"]>[0]): AsyncGenerator<readonly string[]> {
+    const { signal } = call;
     if (chance(faults().watch)) throw new UnansweredError("simulated: connection refused");
     await clock.after(2 + below(20), signal);
-    const response = await execute("GET", resourcePath(resource, ""), { ...query, watch: true }, undefined);
-    if (response.kind !== "watch") throw failureOf(response);
-    const { stream } = response;
-    const end = (): void => stream.end();
-    signal.addEventListener("abort", end, { once: true });
-    try {
-      for await (const events of stream.batches()) {
-        signal.throwIfAborted();
-        let lines = events.map((event) => JSON.stringify(event));
-        await clock.after(1 + below(15), signal);
-        if (chance(faults().watch)) {
-          const fault = ["close", "break", "garble", "expire", "refuse", "fail", "slow", "silent", "newer"][below(9)];
-          if (fault === "close") return void (yield lines);
-          if (fault === "break") {
-            lines = lines.slice(0, below(lines.length + 1));
-            if (lines.length > 0) yield lines;
-            throw new UnansweredError("simulated: connection reset");
-          }
-          if (fault === "garble") lines = lines.map((line, i) => (i === lines.length - 1 ? line.slice(0, -2 - below(20)) : line));
-          if (fault === "newer") lines = lines.map(eventWithNewFields);
-          if (fault === "expire") lines = [errorLine(410, "Expired")];
-          if (fault === "refuse") lines = [errorLine(429, "TooManyRequests")];
-          if (fault === "fail") lines = [errorLine(500, "InternalError")];
-          if (fault === "slow") await clock.after(below(5_000), signal);
-          if (fault === "silent") {
-            await clock.after(INACTIVITY_MS, signal);
-            throw new UnansweredError("simulated: no byte for 100 s");
-          }
+    for await (const arrived of faultless.lines(call)) {
+      let lines = arrived;
+      await clock.after(1 + below(15), signal);
+      if (chance(faults().watch)) {
+        const fault = ["close", "break", "garble", "expire", "refuse", "fail", "slow", "silent", "newer"][below(9)];
+        if (fault === "close") return void (yield lines);
+        if (fault === "break") {
+          lines = lines.slice(0, below(lines.length + 1));
+          if (lines.length > 0) yield lines;
+          throw new UnansweredError("simulated: connection reset");
         }
-        yield lines;
+        if (fault === "garble") lines = lines.map((line, i) => (i === lines.length - 1 ? line.slice(0, -2 - below(20)) : line));
+        if (fault === "newer") lines = lines.map(eventWithNewFields);
+        if (fault === "expire") lines = [errorLine(410, "Expired")];
+        if (fault === "refuse") lines = [errorLine(429, "TooManyRequests")];
+        if (fault === "fail") lines = [errorLine(500, "InternalError")];
+        if (fault === "slow") await clock.after(below(5_000), signal);
+        if (fault === "silent") {
+          await clock.after(INACTIVITY_MS, signal);
+          throw new UnansweredError("simulated: no byte for 100 s");
+        }
       }
-    } finally {
-      signal.removeEventListener("abort", end);
-      end();
+      yield lines;
     }
   }
 }
@@ -218,11 +195,7 @@ function errorLine(code: number, reason: string): string {
   });
 }
 
-function bodyOf(response: ApiResponse): unknown {
-  if (response.status >= 400) throw failureOf(response);
-  return response.kind === "object" ? response.body : undefined;
-}
-
-function failureOf(response: ApiResponse): KubeApiError {
-  return statusError(response.status, {}, JSON.stringify(response.kind === "object" ? response.body : {}));
+/** Executed, whatever was answered. */
+async function ended(answer: Promise<unknown>): Promise<void> {
+  await answer.catch(() => undefined);
 }

@@ -30,7 +30,7 @@ import { createApiServer } from "../../shared/local/api-server/api-server.ts";
 import type { ApiServer } from "../../shared/local/api-server/api-server.ts";
 import { startFunctionHost } from "../../shared/local/function-host.ts";
 import type { FunctionHandlers } from "../../shared/local/function-host.ts";
-import { createInProcessClient } from "../../shared/local/api-server/in-process-client.ts";
+import { createInProcessKube } from "../../shared/local/api-server/in-process-client.ts";
 import { runScriptedNodes } from "../../shared/local/scripted-nodes/scripted-nodes.ts";
 import { UnansweredError } from "../../shared/ports/errors.ts";
 import type { KubeReader, KubeWatch, KubeWriter } from "../../shared/ports/kube.ts";
@@ -233,9 +233,9 @@ class World {
   // -------------------------------------------------------------------------------------------------------------- the parts
 
   #startNodes(): void {
-    const client = createInProcessClient(this.#server, { userAgent: "nodes" });
+    const kube = createInProcessKube(this.#server, { component: "nodes" });
     void runScriptedNodes(
-      client,
+      kube,
       { count: 3, clock: this.#clock, random: this.#fork(), bindPods: true, readyAfterMs: [200, 2_000], deleteAfterMs: [150, 1_500] },
       this.#ends.signal,
     );

@@ -13,18 +13,20 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { KubeConfig } from "@kubernetes/client-node";
 import { it } from "vitest";
 
+import { kubeHttpConfigFrom } from "../../cli/support/kubeconfig.ts";
+import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
 import { createSystemClock } from "../../shared/adapters/system/clock.ts";
 import { createSystemRandom } from "../../shared/adapters/system/random.ts";
 import { ROLES } from "../../shared/controller/contract.ts";
-import { connectionOf, createKubeClient } from "../../shared/local/scripted-nodes/kube-client.ts";
-import type { KubeClient } from "../../shared/local/scripted-nodes/kube-client.ts";
 import { runScriptedNodes } from "../../shared/local/scripted-nodes/scripted-nodes.ts";
+import { isNotFound } from "../../shared/ports/errors.ts";
 import { controlPlaneBinaries } from "../envtest/binaries.ts";
 import { startControlPlane } from "../envtest/control-plane.ts";
 import type { ControlPlane } from "../envtest/control-plane.ts";
+import { personAt } from "./person.ts";
+import type { Person } from "./person.ts";
 import { ensureRedisServer } from "./redis.ts";
 
 export { eventually } from "./eventually.ts";
@@ -56,7 +58,7 @@ export async function whereRealPartsAre(title: string, suite: () => void): Promi
 export interface Cluster {
   readonly plane: ControlPlane;
   /** The test's person, for reads that need no kubectl. */
-  readonly client: KubeClient;
+  readonly client: Person;
   /** One kubeconfig with a context per role of ours. */
   readonly rolesKubeconfig: string;
   /** Standard output. @throws with kubectl's words when its exit code is not 0 */
@@ -105,8 +107,9 @@ export async function startCluster(options: ClusterOptions = {}): Promise<Cluste
   const plane = await startControlPlane({ controllers, garbageCollection, scheduler: machines !== false, auditLog, kubeApi });
   const ending = new AbortController();
   const kubectl = async (...args: readonly string[]): Promise<string> => said(await plane.kubectl(args), args);
-  const client = await clientOf(plane.adminKubeconfig, "e2e");
-  const nodes = await clientOf(plane.adminKubeconfig, "e2e-nodes");
+  const client = await personAt(plane.adminKubeconfig, "e2e");
+  const nodesConfig = await kubeHttpConfigFrom(plane.adminKubeconfig, { component: "nodes" });
+  const nodes = createKubeHttp({ ...nodesConfig, userAgent: "e2e-nodes" });
   const script = { count: NODES, clock: createSystemClock(), random: createSystemRandom(), bindPods: false };
   const running = machines === true ? runScriptedNodes(nodes, script, ending.signal) : Promise.resolve();
   running.catch((error: unknown) => ending.signal.aborted || process.stderr.write(`e2e: the scripted nodes ended: ${String(error)}\n`));
@@ -126,10 +129,12 @@ export async function startCluster(options: ClusterOptions = {}): Promise<Cluste
       said(await plane.kubectl(args, { input: JSON.stringify({ apiVersion: "v1", kind: "List", items: objects }) }), args);
     },
     async get<T>(path: string) {
-      const { status, body } = await client.raw("GET", path);
-      if (status === 404) return undefined;
-      if (status >= 400) throw new Error(`GET ${path}: ${status} ${JSON.stringify(body)}`);
-      return body as T; // the caller names what stands at that path
+      try {
+        return (await client.request("GET", path)) as T; // the caller names what stands at that path
+      } catch (error) {
+        if (isNotFound(error)) return undefined;
+        throw error;
+      }
     },
     async list<T>(path: string) {
       return (await client.list(path)).items as readonly T[]; // as above
@@ -152,12 +157,6 @@ export async function startCluster(options: ClusterOptions = {}): Promise<Cluste
       await rm(directory, { recursive: true, force: true });
     },
   };
-}
-
-async function clientOf(kubeconfig: string, userAgent: string): Promise<KubeClient> {
-  const config = new KubeConfig();
-  config.loadFromFile(kubeconfig);
-  return createKubeClient(await connectionOf(config), { userAgent });
 }
 
 function said(result: { readonly code: number; readonly stdout: string; readonly stderr: string }, args: readonly string[]): string {

@@ -5,8 +5,9 @@
  */
 import { createSystemClock } from "../../shared/adapters/system/clock.ts";
 import { createSystemRandom } from "../../shared/adapters/system/random.ts";
-import type { KubeHttp } from "../../shared/local/scripted-nodes/kube-http.ts";
-import { keepWatching } from "../../shared/local/scripted-nodes/pod-watch.ts";
+import { ListWatch } from "../../shared/cache/list-watch.ts";
+import type { Listener } from "../../shared/cache/list-watch.ts";
+import type { KubeWatch } from "../../shared/ports/kube.ts";
 
 /** The fields that the checks read, of any of the three kinds. */
 export interface Seen {
@@ -43,14 +44,14 @@ export interface History {
   stop(): Promise<void>;
 }
 
-const PATHS = { Deployment: "/apis/apps/v1", ReplicaSet: "/apis/apps/v1", Pod: "/api/v1" } as const;
+const TYPES = { A: "ADDED", M: "MODIFIED", D: "DELETED" } as const;
 const RESOURCES = { Deployment: "deployments", ReplicaSet: "replicasets", Pod: "pods" } as const;
 
 /** Resolves when all three watches have listed. */
-export async function recordHistory(client: KubeHttp, namespace: string): Promise<History> {
+export async function recordHistory(kube: KubeWatch, namespace: string): Promise<History> {
   const ending = new AbortController();
   const changes: Change[] = [];
-  const clock = createSystemClock();
+  const [clock, random] = [createSystemClock(), createSystemRandom()];
   const watches = (["Deployment", "ReplicaSet", "Pod"] as const).map((kind) => {
     const known = new Map<string, Seen>();
     const add = (type: Change["type"], object: Seen, revision: bigint, afterBreak = false): void => {
@@ -61,23 +62,26 @@ export async function recordHistory(client: KubeHttp, namespace: string): Promis
     };
     const listed = Promise.withResolvers<undefined>();
     let lists = 0;
-    const handler = {
-      replace: (list: readonly object[]) => {
-        const objects = list as readonly Seen[]; // objects of the API server
-        const revision = [...known.values(), ...objects].map(revisionOf).reduce((max, one) => (one > max ? one : max), 0n);
-        const gone = [...known.values()].filter(({ metadata }) => !objects.some((object) => object.metadata.uid === metadata.uid));
-        const afterBreak = lists++ > 0;
-        for (const object of gone) add("DELETED", object, revision, afterBreak);
-        for (const object of objects) add(known.has(object.metadata.uid) ? "MODIFIED" : "ADDED", object, revision, afterBreak);
-        listed.resolve(undefined);
+    const listener: Listener = {
+      list() {
+        const objects: Seen[] = [];
+        return {
+          page: (items) => void objects.push(...(items as readonly Seen[])), // objects of the API server
+          listed: () => replace(objects),
+        };
       },
-      event: ({ type, object }: { readonly type: string; readonly object: object }) => {
-        const seen = object as Seen; // as above
-        if (type !== "BOOKMARK") add(type as Change["type"], seen, revisionOf(seen)); // the other three types
-      },
+      change: (type, object) => add(TYPES[type], object as Seen, revisionOf(object as Seen)), // as above
     };
-    const path = `${PATHS[kind]}/namespaces/${namespace}/${RESOURCES[kind]}`;
-    const ends = keepWatching(client, path, {}, handler, { clock, random: createSystemRandom(), signal: ending.signal });
+    const replace = (objects: readonly Seen[]): void => {
+      const revision = [...known.values(), ...objects].map(revisionOf).reduce((max, one) => (one > max ? one : max), 0n);
+      const gone = [...known.values()].filter(({ metadata }) => !objects.some((object) => object.metadata.uid === metadata.uid));
+      const afterBreak = lists++ > 0;
+      for (const object of gone) add("DELETED", object, revision, afterBreak);
+      for (const object of objects) add(known.has(object.metadata.uid) ? "MODIFIED" : "ADDED", object, revision, afterBreak);
+      listed.resolve(undefined);
+    };
+    const followed = { kube, resource: RESOURCES[kind], fieldSelector: `metadata.namespace=${namespace}`, clock, random };
+    const ends = new ListWatch(followed, listener).run(ending.signal);
     return { listed: listed.promise, ends };
   });
   await Promise.all(watches.map(({ listed }) => listed));

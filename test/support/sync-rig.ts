@@ -34,14 +34,14 @@ import { REGISTRY } from "../../shared/lambda/registry.ts";
 import { createApiServer } from "../../shared/local/api-server/api-server.ts";
 import type { ApiServer, RequestRecord } from "../../shared/local/api-server/api-server.ts";
 import { serveHttp } from "../../shared/local/api-server/http.ts";
-import { createInProcessClient } from "../../shared/local/api-server/in-process-client.ts";
-import type { KubeHttp } from "../../shared/local/scripted-nodes/kube-http.ts";
 import type { Clock } from "../../shared/ports/clock.ts";
 import type { Doorbell } from "../../shared/ports/doorbells.ts";
 import type { Store } from "../../shared/ports/store.ts";
 import { syncReplicaSet } from "../../shared/replicaset/sync.ts";
 import { syncReplicationController } from "../../shared/replication/sync.ts";
 import { silentLog } from "./silent-log.ts";
+import { personIn } from "./person.ts";
+import type { Person } from "./person.ts";
 
 /** What one sync cost. */
 export interface Cost {
@@ -86,7 +86,7 @@ const DELAY_MS_MAX = 1_000;
 export interface SyncRig {
   readonly server: ApiServer;
   /** The person at the keyboard, and whoever else acts on the cluster. */
-  readonly person: KubeHttp;
+  readonly person: Person;
   readonly store: Store;
   /** Where it keeps what. */
   readonly names: EpochKeys;
@@ -129,7 +129,7 @@ export async function startSyncRig(redisUrl: string): Promise<SyncRig> {
   let watcherSigner = testSigner(CLUSTER);
   let signer = watcherSigner;
   let store = storeOf(signer);
-  const person = createInProcessClient(server, { userAgent: "person" });
+  const person = personIn(server);
 
   const verbs: string[] = [];
   const requests: string[] = [];

@@ -18,11 +18,15 @@ import { showsToken, TokenInClearError } from "./config.ts";
 import type { KubeHttpConfig } from "./config.ts";
 import { retryAfterMs } from "./retry.ts";
 import type { Ending } from "./retry.ts";
+import { linesOf } from "./lines.ts";
 import { createSlots } from "./slots.ts";
-import { STATUS_BYTES_MAX, statusError } from "./status-error.ts";
+import { STATUS_BYTES_MAX, statusError, unanswered } from "./status-error.ts";
 
 /** The API server closes idle connections after 90 s. Later than this, also after a frozen sandbox, ours are thrown away first. */
 const IDLE_MS_MAX = 50_000;
+/** A page of a list, and the head of a watch's answer: the API server's own limit for a request. */
+export const LIST_TIMEOUT_MS = 60_000;
+const INACTIVITY_MS = 100_000;
 
 export interface Call {
   readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
@@ -37,6 +41,7 @@ export interface Call {
   readonly patience?: Patience;
 }
 
+/** One API server as one component: what reader, writer and watch are made of. In process: shared/local/api-server. */
 export interface KubeClient {
   readonly requestTimeoutMs: number;
   readonly fieldManager: string;
@@ -48,8 +53,8 @@ export interface KubeClient {
    * @throws {NotSentError} when it waited in vain for a connection or credentials
    */
   json(call: Call): Promise<unknown>;
-  /** A streaming answer once its status line says success; whoever gets it must destroy it. */
-  stream(call: Call & { readonly signal: AbortSignal; readonly timeoutMs: number }): Promise<IncomingMessage>;
+  /** The lines of a streaming answer to a GET (L2 to L6). */
+  lines(call: Pick<Call, "path" | "query"> & { readonly signal: AbortSignal }): AsyncIterable<readonly string[]>;
 }
 
 /** @throws {TokenInClearError} when the configuration has a token and the server is plain HTTP on another machine */
@@ -71,10 +76,11 @@ export function createClient(config: KubeHttpConfig): KubeClient {
   const slots = createSlots(CALLS_AT_ONCE_MAX);
   const watches = new Agent({ ...pooling, ...tls, keepAlive: false });
   const requestTimeoutMs = config.requestTimeoutMs ?? REQUEST_TIMEOUT_MS;
-  const userAgent = `deltaloop/${VERSION} (${config.component})`;
+  const inactivityMs = config.inactivityMs ?? INACTIVITY_MS;
+  const userAgent = config.userAgent ?? `deltaloop/${VERSION} (${config.component})`;
   let lastCallMs = Date.now();
 
-  return { requestTimeoutMs, fieldManager: config.fieldManager ?? `deltaloop-${config.component}`, json, stream };
+  return { requestTimeoutMs, fieldManager: config.fieldManager ?? `deltaloop-${config.component}`, json, lines };
 
   async function json(call: Call): Promise<unknown> {
     const patience = call.patience ?? patienceUntil(Date, Date.now() + (config.waitMsMax ?? RETRY_WAIT_MS_MAX));
@@ -131,8 +137,13 @@ export function createClient(config: KubeHttpConfig): KubeClient {
     }
   }
 
-  async function stream(call: Call & { readonly signal: AbortSignal; readonly timeoutMs: number }): Promise<IncomingMessage> {
-    const deadline = createDeadline(call.timeoutMs, call.signal);
+  async function* lines({ signal, ...call }: Parameters<KubeClient["lines"]>[0]): AsyncGenerator<readonly string[]> {
+    yield* linesOf(await openStream({ method: "GET", ...call }, signal), signal, inactivityMs);
+  }
+
+  /** A streaming answer once its status line says success. */
+  async function openStream(call: Call, signal: AbortSignal): Promise<IncomingMessage> {
+    const deadline = createDeadline(Math.min(LIST_TIMEOUT_MS, inactivityMs), signal);
     try {
       const response = await open(call, watches, await unlessAborted(config.token?.(), deadline.signal), deadline.signal);
       if (isSuccess(response)) return response;
@@ -252,10 +263,6 @@ async function readText(response: IncomingMessage, signal: AbortSignal, bytesMax
   } finally {
     signal.removeEventListener("abort", onAbort);
   }
-}
-
-export function unanswered(cause: unknown): UnansweredError {
-  return new UnansweredError(`no answer: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
 }
 
 /** A success whose body is no JSON says as little as none: something between us and the server answered. */

@@ -15,6 +15,8 @@ export interface KubeHttpConfig {
   readonly serverName?: string;
   /** Who calls: `watcher`, `replicaset`, `apply-deltas`, … Stands in the User-Agent. */
   readonly component: string;
+  /** Default `deltaloop/<version> (<component>)`. Others than our components say so: scripted nodes, people in tests. */
+  readonly userAgent?: string;
   /** Default `deltaloop-<component>`. */
   readonly fieldManager?: string;
   /** Default 12 s: for one sending of a call other than a watch or a page of a watcher's list. */

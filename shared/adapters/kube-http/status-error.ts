@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from "node:http";
 
-import { KubeApiError } from "../../ports/errors.ts";
+import { KubeApiError, UnansweredError } from "../../ports/errors.ts";
 
 /** As much of a refusal's body as is read. */
 export const STATUS_BYTES_MAX = 1024 * 1024;
@@ -50,6 +50,11 @@ export function statusError(
       ...(field === undefined ? {} : { field }),
     })),
   });
+}
+
+/** The error for an answer that did not come, or not whole. */
+export function unanswered(cause: unknown): UnansweredError {
+  return new UnansweredError(`no answer: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
 }
 
 interface Status {

@@ -1,39 +1,56 @@
-/** KubeHttp straight into an in-memory API server, for simulation: no socket, no serialising. */
+/** The in-memory API server without a socket: the product's own reader, writer and watch on `ApiServer.request`. */
+import type { KubeClient } from "../../adapters/kube-http/client.ts";
+import { kubeOver } from "../../adapters/kube-http/kube-http.ts";
+import { statusError } from "../../adapters/kube-http/status-error.ts";
+import type { KubeApiError } from "../../ports/errors.ts";
+import type { Kube } from "../../ports/kube.ts";
+import { REQUEST_TIMEOUT_MS } from "../../ports/times.ts";
 import type { ApiResponse, ApiServer } from "./api-server.ts";
-import { errorOf, type KubeHttp, type KubeHttpObject, readPages, type Query } from "../scripted-nodes/kube-http.ts";
 
-export function createInProcessClient(server: ApiServer, { userAgent }: { readonly userAgent: string }): KubeHttp {
-  const ask = async (
-    method: string,
-    path: string,
-    options: { query?: Query; body?: object; contentType?: string },
-  ): Promise<ApiResponse> => {
-    const { query = {}, body, contentType = "application/json" } = options;
-    const response = await server.request({ method, path, query, headers: { "user-agent": userAgent, "content-type": contentType }, body });
-    if (response.status >= 400) throw errorOf(response.status, response.kind === "object" ? response.body : undefined);
-    return response;
-  };
-  const objectOf = (response: ApiResponse): KubeHttpObject => (response.kind === "object" ? response.body : {});
+/** `component` is the User-Agent as it stands, and the field manager. */
+export interface InProcessOptions {
+  readonly component: string;
+}
 
+export function createInProcessKube(server: ApiServer, options: InProcessOptions): Kube {
+  return kubeOver(createInProcessClient(server, options));
+}
+
+/** Nothing is lost or late on the way, so there is nothing to wait for or to send again (K3 to K5). */
+export function createInProcessClient(server: ApiServer, { component }: InProcessOptions): KubeClient {
   return {
-    list: (path, query) => readPages(async (page) => objectOf(await ask("GET", path, { query: page })), query),
-    async watch(path, query, onEvent, signal) {
-      const response = await ask("GET", path, { query: { ...query, watch: true } });
-      if (response.kind !== "watch") throw new TypeError(`${path} answered a watch with an object`);
-      const { stream } = response;
+    requestTimeoutMs: REQUEST_TIMEOUT_MS,
+    fieldManager: component,
+
+    async json({ method, path, query = {}, body, contentType = "application/json", signal }) {
+      signal?.throwIfAborted();
+      const headers = { "user-agent": component, "content-type": contentType };
+      const answer = await server.request({ method, path, query, headers, ...(body && { body: JSON.stringify(body) }) });
+      if (answer.status >= 400) throw refusalOf(answer);
+      return answer.kind === "object" ? answer.body : undefined;
+    },
+
+    async *lines({ path, query = {}, signal }) {
+      signal.throwIfAborted();
+      const answer = await server.request({ method: "GET", path, query, headers: { "user-agent": component } });
+      if (answer.kind !== "watch") throw refusalOf(answer);
+      const { stream } = answer;
       const end = (): void => stream.end();
       signal.addEventListener("abort", end, { once: true });
       try {
-        for await (const { type, object } of stream) {
+        for await (const events of stream.batches()) {
           signal.throwIfAborted();
-          if (type === "ERROR") throw errorOf(500, object);
-          onEvent({ type, object });
+          yield events.map((event) => JSON.stringify(event));
         }
+        signal.throwIfAborted();
       } finally {
         signal.removeEventListener("abort", end);
+        end();
       }
     },
-    request: async (method, path, body, contentType) =>
-      objectOf(await ask(method, path, { ...(body === undefined ? {} : { body }), ...(contentType === undefined ? {} : { contentType }) })),
   };
+}
+
+function refusalOf(answer: ApiResponse): KubeApiError {
+  return statusError(answer.status, {}, JSON.stringify(answer.kind === "object" ? answer.body : {}));
 }

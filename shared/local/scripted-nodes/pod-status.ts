@@ -11,7 +11,6 @@ export type NextStep = "bind" | "start" | "ready" | "stop" | "finish" | "wait";
 
 export interface StepRules {
   readonly bindPods: boolean;
-  readonly neverReadyImageSuffix: string;
   /** Whether a node of this name is one of ours. */
   readonly isOurs: (node: string) => boolean;
 }
@@ -31,19 +30,20 @@ export function nextStep(pod: Pod, rules: StepRules): NextStep {
   if (isTerminal) return "wait";
   if (status?.startTime === undefined) return "start";
   if (status.phase === "Running") return "wait";
-  return isNeverReady(pod, rules.neverReadyImageSuffix) ? "wait" : "ready";
+  return (pod.spec?.containers ?? []).some(({ image }) => isBad(image)) ? "wait" : "ready";
 }
 
-function isNeverReady(pod: Pod, suffix: string): boolean {
-  return suffix !== "" && (pod.spec?.containers ?? []).some((container) => container.image?.endsWith(suffix));
+/** No registry has it: its pod never becomes ready. */
+function isBad(image: string | undefined): boolean {
+  return image?.endsWith(":bad") === true;
 }
 
 /** Sandbox up, images being pulled; an image that never comes says so. */
-export function startedStatus(pod: Pod, hostIP: string, now: string, neverReadyImageSuffix: string): Wire<V1PodStatus> {
-  const isNever = isNeverReady(pod, neverReadyImageSuffix);
+export function startedStatus(pod: Pod, hostIP: string, now: string): Wire<V1PodStatus> {
   const containerStatuses = containersOf(pod, (name, image) => {
-    const isBad = isNever && image.endsWith(neverReadyImageSuffix);
-    const waiting = isBad ? { reason: "ImagePullBackOff", message: `Back-off pulling image "${image}"` } : { reason: "ContainerCreating" };
+    const waiting = isBad(image)
+      ? { reason: "ImagePullBackOff", message: `Back-off pulling image "${image}"` }
+      : { reason: "ContainerCreating" };
     return { name, image, imageID: "", ready: false, started: false, restartCount: 0, state: { waiting }, lastState: {} };
   });
   const notReady = {

@@ -3,7 +3,6 @@
 import { describe, expect, it } from "vitest";
 import type { KubeClient } from "../../../shared/adapters/kube-http/client.ts";
 import { createReader } from "../../../shared/adapters/kube-http/reader.ts";
-import { statusError } from "../../../shared/adapters/kube-http/status-error.ts";
 import { createWriter } from "../../../shared/adapters/kube-http/writer.ts";
 import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
 import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
@@ -16,6 +15,7 @@ import type { SyncResult } from "../../../shared/controller/run.ts";
 import { createWriteGateway } from "../../../shared/controller/write-gateway.ts";
 import { syncDeployment } from "../../../shared/deployment/sync.ts";
 import { createApiServer } from "../../../shared/local/api-server/api-server.ts";
+import { createInProcessClient } from "../../../shared/local/api-server/in-process-client.ts";
 import type { Row } from "../../../shared/ports/store.ts";
 import { NOW_MS } from "./builders.ts";
 
@@ -35,24 +35,9 @@ const REPLICASETS = "/apis/apps/v1/namespaces/default/replicasets";
 function start() {
   const clock = createVirtualClock(NOW_MS);
   const server = createApiServer({ clock, random: createSeededRandom(1) });
-  const json: KubeClient["json"] = async ({ method, path, query, body, contentType }) => {
-    const answer = await server.request({
-      method,
-      path,
-      ...(query && { query }),
-      ...(body && { body }),
-      headers: { "content-type": contentType ?? "application/json" },
-    });
-    if (answer.kind !== "object") throw new Error(`no object: ${method} ${path}`);
-    if (answer.status >= 300) throw statusError(answer.status, {}, JSON.stringify(answer.body));
-    return structuredClone(answer.body);
-  };
-  const client: KubeClient = {
-    requestTimeoutMs: 5000,
-    fieldManager: "deltaloop-deployment",
-    json,
-    stream: () => Promise.reject(new Error("no streams here")),
-  };
+  const client = createInProcessClient(server, { component: "deltaloop-deployment" });
+  // Copies: what is handed out in process is the server's own.
+  const json: KubeClient["json"] = async (call) => structuredClone(await client.json(call));
   const list = async (path: string): Promise<readonly Live[]> =>
     ((await json({ method: "GET", path })) as { items: readonly Live[] }).items;
   const rss = async (): Promise<readonly Live[]> => (await list(REPLICASETS)).toSorted((a, b) => revisionOf(a) - revisionOf(b));

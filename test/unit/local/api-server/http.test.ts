@@ -4,13 +4,20 @@ import { createSeededRandom } from "../../../../shared/adapters/memory/random.ts
 import { createVirtualClock } from "../../../../shared/adapters/memory/clock.ts";
 import { createApiServer } from "../../../../shared/local/api-server/api-server.ts";
 import { serveHttp } from "../../../../shared/local/api-server/http.ts";
-import { createKubeClient } from "../../../../shared/local/scripted-nodes/kube-client.ts";
+import { createClient } from "../../../../shared/adapters/kube-http/client.ts";
+import { personOf } from "../../../support/person.ts";
+import type { Person } from "../../../support/person.ts";
 import { CONFIGMAPS, MERGE, START_MS } from "./fixture.ts";
 
 async function setUpHttp() {
   const server = createApiServer({ clock: createVirtualClock(START_MS), random: createSeededRandom(1) });
   const http = await serveHttp(server);
-  return { server, http, client: createKubeClient({ server: http.url }, { userAgent: "test" }) };
+  return { server, http, client: personOf(createClient({ server: http.url, component: "test" })) };
+}
+
+/** Follows ConfigMaps until the signal aborts or the server ends it. */
+async function follow(client: Person, onLine: (line: string) => void, signal: AbortSignal): Promise<void> {
+  for await (const lines of client.watch("configmaps", { allowWatchBookmarks: false, timeoutSeconds: 60 }, signal)) lines.forEach(onLine);
 }
 
 /** What became of it, so that no rejection is left alone while the test looks elsewhere. */
@@ -40,11 +47,11 @@ test("watch events arrive as they happen, and the watch ends with the server", a
   const two = new Promise<void>((resolve) => {
     arrived = () => (seen.length === 2 ? resolve() : undefined);
   });
-  const count = ({ type }: { readonly type: string }): void => {
-    seen.push(type);
+  const count = (line: string): void => {
+    seen.push((JSON.parse(line) as { readonly type: string }).type); // a watch event
     arrived();
   };
-  const watching = outcome(client.watch(CONFIGMAPS, {}, count, new AbortController().signal));
+  const watching = outcome(follow(client, count, new AbortController().signal));
   await client.request("POST", CONFIGMAPS, { metadata: { name: "c" } });
   await client.request("PATCH", `${CONFIGMAPS}/c`, { data: { a: "b" } }, MERGE);
   await two;
@@ -56,8 +63,7 @@ test("watch events arrive as they happen, and the watch ends with the server", a
 test("a watch that the client aborts is closed on the server", async () => {
   const { server, http, client } = await setUpHttp();
   const ends = new AbortController();
-  const { resourceVersion } = await client.list(CONFIGMAPS);
-  const watching = outcome(client.watch(CONFIGMAPS, { resourceVersion }, () => ends.abort(new Error("enough")), ends.signal));
+  const watching = outcome(follow(client, () => ends.abort(new Error("enough")), ends.signal));
   // Retried until the watch is open and has seen one.
   for (let i = 0; !ends.signal.aborted; i += 1) await client.request("POST", CONFIGMAPS, { metadata: { name: `c${i}` } });
   expect(await watching).toBeInstanceOf(Error);

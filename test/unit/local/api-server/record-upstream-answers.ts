@@ -7,24 +7,16 @@
  */
 import { writeFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
-import { KubeConfig } from "@kubernetes/client-node";
 import { isObject } from "../../../../shared/local/api-server/scheme/json.ts";
-import { connectionOf, createKubeClient } from "../../../../shared/local/scripted-nodes/kube-client.ts";
-import { type Exchange, exchange, EXCHANGES_FILE, readExchanges, type Send } from "./upstream-answers.ts";
+import { kubeHttpConfigFrom } from "../../../../cli/support/kubeconfig.ts";
+import { createApiClient } from "../../../envtest/api-client.ts";
+import { type Exchange, exchange, EXCHANGES_FILE, readExchanges, sendOver } from "./upstream-answers.ts";
 
 const NAMESPACE = "golden";
 /** The quota controller needs a moment to count before the quota is enforced as we expect it. */
 const QUOTA_MS = 1_500;
 
-const kubeConfig = new KubeConfig();
-kubeConfig.loadFromFile(process.argv[2] ?? "");
-const client = createKubeClient(await connectionOf(kubeConfig), { userAgent: "record-upstream-answers" });
-
-const send: Send = async ({ method, path, query, type, body }) => {
-  const answer = await client.raw(method, query === "" ? path : `${path}?${query}`, body, type);
-  return { status: answer.status, body: isObject(answer.body) ? answer.body : {} };
-};
-
+const send = sendOver(createApiClient(await kubeHttpConfigFrom(process.argv[2] ?? "", { component: "record-upstream-answers" })));
 const uids = new Map<string, string>();
 const recorded: Exchange[] = [];
 for (const one of readExchanges()) {

@@ -2,6 +2,7 @@
  * A conversation with kube-apiserver v1.36.3, request by request, in upstream-answers.json. The test has it again with the
  * in-memory API server; record-upstream-answers.ts has it with a real one and writes down what that says.
  */
+import type { ApiClient } from "../../../envtest/api-client.ts";
 import { readFileSync } from "node:fs";
 import { isObject, type Json, type JsonObject } from "../../../../shared/local/api-server/scheme/json.ts";
 
@@ -33,6 +34,13 @@ export type Send = (request: {
   readonly status: number;
   readonly body: JsonObject;
 }>;
+
+export function sendOver(api: ApiClient): Send {
+  return async ({ method, path, query, type, body }) => {
+    const answer = await api(method, query === "" ? path : `${path}?${query}`, body, type);
+    return { status: answer.code, body: isObject(answer.body) ? answer.body : {} };
+  };
+}
 
 /** One exchange with some server; remembers uids for the ones that follow. */
 export async function exchange(

@@ -1,6 +1,6 @@
 // Would catch: pods that never run, run on no node, run twice, or outlive their deletion; leases that lapse; a watch that is never resumed.
 import { expect, test } from "vitest";
-import { createInProcessClient } from "../../../../shared/local/api-server/in-process-client.ts";
+import { createInProcessKube } from "../../../../shared/local/api-server/in-process-client.ts";
 import { runScriptedNodes, type ScriptedNodesOptions } from "../../../../shared/local/scripted-nodes/scripted-nodes.ts";
 import { createSeededRandom } from "../../../../shared/adapters/memory/random.ts";
 import { at, type Fixture, pod, PODS, setUp, START_MS } from "../api-server/fixture.ts";
@@ -12,9 +12,9 @@ interface Running extends Fixture {
 async function run(options: Partial<ScriptedNodesOptions> = {}): Promise<Running> {
   const fixture = setUp();
   const ends = new AbortController();
-  const client = createInProcessClient(fixture.server, { userAgent: "nodes" });
+  const kube = createInProcessKube(fixture.server, { component: "nodes" });
   const running = runScriptedNodes(
-    client,
+    kube,
     { count: 3, clock: fixture.clock, random: createSeededRandom(3), bindPods: true, ...options },
     ends.signal,
   );
@@ -137,9 +137,9 @@ test("a second run takes over where the first stopped", async () => {
   await first.clock.advance(1_000);
   expect(at((await first.get(`${PODS}/a`)).body, "status.startTime")).toBeDefined();
   const ends = new AbortController();
-  const client = createInProcessClient(first.server, { userAgent: "nodes" });
+  const kube = createInProcessKube(first.server, { component: "nodes" });
   const second = runScriptedNodes(
-    client,
+    kube,
     { count: 3, clock: first.clock, random: createSeededRandom(4), bindPods: true, readyAfterMs: [100, 100] },
     ends.signal,
   );
