@@ -37,8 +37,6 @@ export interface ApiServerOptions {
   readonly historyEvents?: number;
   /** A watcher this far behind is dropped. */
   readonly watchBufferEvents?: number;
-  /** How long the server's own controllers (garbage collection, namespaces) take to notice something. */
-  readonly controllerDelayMs?: number;
   readonly garbageCollection?: boolean;
   /** The revision before the first write; choose it beyond 2^53 to catch who computes with numbers. */
   readonly firstRevision?: bigint;
@@ -53,7 +51,8 @@ export type ApiResponse =
 
 const DEFAULT_HISTORY_EVENTS = 50_000;
 const DEFAULT_WATCH_BUFFER_EVENTS = 100_000;
-const DEFAULT_CONTROLLER_DELAY_MS = 20;
+/** How long the server's own controllers (garbage collection, namespaces) take to notice something. */
+const CONTROLLER_DELAY_MS = 20;
 /** Upstream draws one between 30 and 60 minutes. */
 const DEFAULT_WATCH_TIMEOUT_MS = 30 * 60_000;
 /** How long a read waits for a revision of the future. Source: storage/cacher (blockTimeout). */
@@ -78,7 +77,7 @@ export class ApiServer {
       firstRevision: options.firstRevision ?? 1n,
     });
     this.#registry = new Registry(this.#storage, this.#clock, this.#random);
-    const background = { delayMs: options.controllerDelayMs ?? DEFAULT_CONTROLLER_DELAY_MS, signal: this.#closed.signal };
+    const background = { delayMs: CONTROLLER_DELAY_MS, signal: this.#closed.signal };
     if (options.garbageCollection !== false) void new GarbageCollector(this.#storage, this.#registry, this.#clock, background);
     this.#bootstrap();
     runNamespaceController(this.#storage, this.#registry, this.#clock, background);
