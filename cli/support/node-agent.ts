@@ -1,12 +1,6 @@
 /** A node agent in one piece, made with ports of our choice: for `deltaloop node`, and for tests on memory adapters. */
-import { createContainerGc, createLogRotation } from "../../functions/node/container-gc/handler.ts";
 import { createEventRecorder } from "../../functions/node/event-recorder/handler.ts";
-import { createHousekeeping, createSyncTick } from "../../functions/node/housekeeping/handler.ts";
-import { createNodeHeartbeat } from "../../functions/node/node-heartbeat/handler.ts";
-import { createPleg, createRuntimeCheck } from "../../functions/node/pleg/handler.ts";
-import { createPodProbe } from "../../functions/node/pod-probe/handler.ts";
-import { createPodSource } from "../../functions/node/pod-source/handler.ts";
-import { createPodStatus, createPodStatusTick } from "../../functions/node/pod-status/handler.ts";
+import { createPodStatus } from "../../functions/node/pod-status/handler.ts";
 import { createPodSync } from "../../functions/node/pod-sync/handler.ts";
 import type { Resource } from "../../shared/api/resources.ts";
 import type { PodSource } from "../../shared/kubelet/labels.ts";
@@ -14,13 +8,19 @@ import type { MachineFacts } from "../../shared/kubelet/node/node-object.ts";
 import type { NodeCondition, NodePorts } from "../../shared/kubelet/node-ports.ts";
 import { Operations } from "../../shared/kubelet/operations.ts";
 import type { NodePod } from "../../shared/kubelet/pod.ts";
+import { collectGarbage } from "../../shared/kubelet/turns/collect-garbage.ts";
+import { housekeep } from "../../shared/kubelet/turns/housekeeping.ts";
 import { NodeIdentity } from "../../shared/kubelet/turns/node.ts";
 import { ObjectCache } from "../../shared/kubelet/turns/object-cache.ts";
 import { PodSources } from "../../shared/kubelet/turns/pod-sources.ts";
-import { wake } from "../../shared/kubelet/turns/workers.ts";
+import { runProbe } from "../../shared/kubelet/turns/probes.ts";
+import { checkRuntime, relistPods } from "../../shared/kubelet/turns/relist.ts";
+import { rotateLogs } from "../../shared/kubelet/turns/rotate-logs.ts";
+import { flushStatuses } from "../../shared/kubelet/turns/statuses.ts";
+import { wake, wakeDue } from "../../shared/kubelet/turns/workers.ts";
 import { runApiSource } from "../../shared/node-agent/sources/api-source.ts";
 import { createNodeQueues, runNodeHost } from "../../shared/node-agent/host/node-host.ts";
-import type { NodeHandlers, NodeQueues } from "../../shared/node-agent/host/node-host.ts";
+import type { NodeHandlers } from "../../shared/node-agent/host/node-host.ts";
 import { describeError } from "../../shared/ports/describe-error.ts";
 import type { KubeReader, KubeWatch, KubeWriter } from "../../shared/ports/kube.ts";
 import type { Log } from "../../shared/ports/log.ts";
@@ -41,7 +41,6 @@ export interface NodeAgentParts extends Pick<
 
 export interface NodeAgent {
   readonly ports: NodePorts;
-  readonly queues: NodeQueues;
   /** What a source calls with all its pods. */
   emit(source: PodSource): (pods: readonly NodePod[]) => void;
   /** The host and the API source, until `signal` aborts and what runs then has ended. */
@@ -55,48 +54,48 @@ export function startCondition(startedAtMs: number): NodeCondition {
 
 export function createNodeAgent(parts: NodeAgentParts): NodeAgent {
   const { kube, clock, random, log, options, facts, store } = parts;
-  const queues = createNodeQueues({ clock, random });
+  const queues = createNodeQueues({ clock, log });
   const ports: NodePorts = {
     ...parts,
     operations: new Operations(clock, (uid) => void wake(ports, uid, "an operation ended").catch(logged(log, "a pod was not woken"))),
     objects: new ObjectCache(kube, clock),
     record: createEventRecorder({ kube, clock, log, nodeName: options.nodeName, nameSalt: Math.floor(random.next() * 1_000_000) }),
-    send: queues.send,
+    send: (queue, uid, reason) => queues[queue].send({ uid, reason }),
     readNode: () => identity.read(),
     resources: facts.resources,
   };
   const identity = new NodeIdentity(ports, facts, parts.runtimeVersion);
-  const deliver = createPodSource(new PodSources(ports, parts.sources));
+  const sources = new PodSources(ports, parts.sources);
   const emit = (source: PodSource) => (pods: readonly NodePod[]) =>
-    void deliver(source, pods).catch(logged(log, "a source's pods were not handled"));
+    void sources.deliver(source, { op: "SET", pods }).catch(logged(log, "a source's pods were not handled"));
   return {
     ports,
-    queues,
     emit,
     run: async (signal) => {
-      const host = runNodeHost({ store, clock, random, log }, queues, handlersOf(ports, identity), signal);
+      const host = runNodeHost({ store, clock, log }, queues, handlersOf(ports, identity), signal);
       await Promise.all([host, runApiSourceOnceRegistered(ports, kube, emit("api"), signal)]);
     },
   };
 }
 
-/** Source of the periods: node-agent §1. */
+/** Node-agent §18.3: what has a handler of its own stands in functions/node, the rest is one call. Source of the periods: §1. */
 function handlersOf(ports: NodePorts, identity: NodeIdentity): NodeHandlers {
-  const heartbeat = createNodeHeartbeat(identity);
+  const unlessRuntimeAway = (act: (ports: NodePorts) => Promise<void>) => async (): Promise<void> => {
+    if (ports.condition.runtimeError === undefined) await act(ports);
+  };
   return {
-    podSync: createPodSync(ports),
-    podStatus: createPodStatus(ports),
-    podProbe: createPodProbe(ports),
+    turns: { pods: createPodSync(ports), statuses: createPodStatus(ports) },
+    podProbe: (key, dueMs) => runProbe(ports, key, dueMs),
     ticks: [
-      { name: "runtime check", everyMs: 5_000, act: createRuntimeCheck(ports) },
-      { name: "relist", everyMs: 1_000, act: createPleg(ports) },
-      { name: "sync tick", everyMs: 1_000, act: createSyncTick(ports) },
-      { name: "housekeeping", everyMs: 2_000, act: createHousekeeping(ports) },
-      { name: "statuses", everyMs: 10_000, act: createPodStatusTick(ports) },
-      { name: "node status", everyMs: 10_000, act: heartbeat.status },
-      { name: "node lease", everyMs: 10_000, act: heartbeat.lease },
-      { name: "container garbage", everyMs: 60_000, act: createContainerGc(ports) },
-      { name: "log rotation", everyMs: 10_000, act: createLogRotation(ports) },
+      { name: "runtime check", everyMs: 5_000, act: () => checkRuntime(ports) },
+      { name: "relist", everyMs: 1_000, act: () => relistPods(ports) },
+      { name: "sync tick", everyMs: 1_000, act: () => wakeDue(ports) },
+      { name: "housekeeping", everyMs: 2_000, act: unlessRuntimeAway(housekeep) },
+      { name: "statuses", everyMs: 10_000, act: () => flushStatuses(ports) },
+      { name: "node status", everyMs: 10_000, act: () => identity.reportStatus() },
+      { name: "node lease", everyMs: 10_000, act: () => identity.renewLease() },
+      { name: "container garbage", everyMs: 60_000, act: unlessRuntimeAway(collectGarbage) },
+      { name: "log rotation", everyMs: 10_000, act: unlessRuntimeAway(rotateLogs) },
     ],
   };
 }

@@ -47,6 +47,16 @@ export interface NodePorts {
 
 export type NodeQueue = "pods" | "statuses";
 
+/** Which pod to look at, and why; never the pod (node-agent §18.2). */
+export interface NodeMessage {
+  readonly uid: string;
+  /** For people who read logs. */
+  readonly reason: string;
+}
+
+/** Takes the messages of one queue. What it throws brings the message back. */
+export type NodeHandler = (message: NodeMessage) => Promise<void>;
+
 /** What one turn finds out and others go by; rebuilt within seconds after a start. */
 export interface NodeCondition {
   /** Of this host. */

@@ -1,34 +1,24 @@
 /** One message = one turn of one pod's worker. The message goes also when the turn failed: what is left to do has a due time. */
-import { settleRecords } from "../../../shared/lambda/batch.ts";
-import type { SqsHandler } from "../../../shared/lambda/sqs-handler.ts";
-import { parseNodeMessage } from "../../../shared/kubelet/node-message.ts";
-import type { NodePorts } from "../../../shared/kubelet/node-ports.ts";
+import type { NodeHandler, NodePorts } from "../../../shared/kubelet/node-ports.ts";
 import { syncPod } from "../../../shared/kubelet/sync.ts";
 import { LostTurnError } from "../../../shared/kubelet/turns/workers.ts";
 
 /** While the runtime is away nothing can be done; its check runs as often. */
 const RUNTIME_AWAY_MS = 5_000;
 
-export function createPodSync(ports: NodePorts): SqsHandler {
-  return async (event) =>
-    await settleRecords(
-      event,
-      async ({ body }) => {
-        const { uid, reason } = parseNodeMessage(body);
-        ports.condition.lastLoopMs = ports.clock.now();
-        if (ports.condition.runtimeError !== undefined) {
-          await ports.store.schedule("pods", uid, ports.clock.now() + RUNTIME_AWAY_MS);
-          return { kind: "ack" };
-        }
-        ports.log.debug("sync", { pod: uid, why: reason });
-        try {
-          await syncPod(ports, uid);
-        } catch (error) {
-          if (!(error instanceof LostTurnError)) throw error;
-          ports.log.info("turn given up", { pod: uid, why: error.message });
-        }
-        return { kind: "ack" };
-      },
-      { log: ports.log },
-    );
+export function createPodSync(ports: NodePorts): NodeHandler {
+  return async ({ uid, reason }) => {
+    ports.condition.lastLoopMs = ports.clock.now();
+    if (ports.condition.runtimeError !== undefined) {
+      await ports.store.schedule("pods", uid, ports.clock.now() + RUNTIME_AWAY_MS);
+      return;
+    }
+    ports.log.debug("sync", { pod: uid, why: reason });
+    try {
+      await syncPod(ports, uid);
+    } catch (error) {
+      if (!(error instanceof LostTurnError)) throw error;
+      ports.log.info("turn given up", { pod: uid, why: error.message });
+    }
+  };
 }

@@ -125,10 +125,10 @@ export async function flushStatus(ports: NodePorts, uid: string): Promise<void> 
   }
 }
 
-/** What each 10 s is sent again: what was not sent, what somebody else altered, and deletions that are due. */
-export async function statusesToFlush(ports: NodePorts): Promise<readonly string[]> {
-  const rows = await ports.store.rows("statuses");
-  return [...rows].filter(([uid, cached]) => isBehind(ports, uid, cached)).map(([uid]) => uid);
+/** Each ten seconds: what was not sent, what somebody else altered, and deletions that are due. */
+export async function flushStatuses(ports: NodePorts): Promise<void> {
+  for (const [uid, cached] of await ports.store.rows("statuses"))
+    if (isBehind(ports, uid, cached)) ports.send("statuses", uid, "not sent, or altered by others");
 }
 
 function isBehind(ports: NodePorts, uid: string, cached: CachedStatus): boolean {

@@ -1,24 +1,25 @@
 /**
- * The host of a node's functions (node-agent §18): the same handlers as anywhere, behind the local event source mapping, and what
- * only a process on the node can bring: ticks, the sources' I/O, the runtime's socket.
+ * The host of a node's functions (node-agent §18): queues in front of the handlers, and what only a process on the node can bring:
+ * ticks, and the due times of probes.
  *
  * H1 the host decides nothing and keeps nothing that CRI, the API server or the manifests do not know.
  * H2 a tick that takes longer than its period is not started twice; one that fails is logged, once while the reason stays, and
  *    comes again.
- * H3 messages of one pod are handled one at a time, pods in parallel.
+ * H3 messages of one pod are handled one at a time, pods in parallel (turn-queue.ts).
  */
-import type { SqsHandler } from "../../lambda/sqs-handler.ts";
-import { createMemoryQueue } from "../../adapters/memory/queue/queue.ts";
+import type { NodeHandler, NodeQueue } from "../../kubelet/node-ports.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { Log } from "../../ports/log.ts";
 import type { NodeStore } from "../../ports/node-store.ts";
-import type { Random } from "../../ports/random.ts";
-import type { NodeQueue } from "../../kubelet/node-ports.ts";
-import { startEventSourceMapping } from "../../local/event-source-mapping.ts";
+import { TurnQueue } from "./turn-queue.ts";
+
+/** Made before the handlers, which send. */
+export type NodeQueues = { readonly [Q in NodeQueue]: TurnQueue };
 
 export interface NodeHandlers {
-  readonly podSync: SqsHandler;
-  readonly podStatus: SqsHandler;
+  /** What takes the messages of each queue. */
+  readonly turns: { readonly [Q in NodeQueue]: NodeHandler };
+  /** One run of the probe `key`, which was due at `dueMs`. */
   readonly podProbe: (key: string, dueMs: number) => Promise<void>;
   readonly ticks: readonly Tick[];
 }
@@ -32,21 +33,9 @@ export interface Tick {
 export interface NodeHostPorts {
   readonly store: NodeStore;
   readonly clock: Clock;
-  readonly random: Random;
   readonly log: Log;
 }
 
-/** Messages to the node's own queues; made before the handlers, which send. */
-type NodeQueueOfUids = ReturnType<typeof createMemoryQueue>;
-
-export interface NodeQueues {
-  readonly send: (queue: NodeQueue, uid: string, reason: string) => void;
-  readonly sources: { readonly [Q in NodeQueue]: NodeQueueOfUids };
-}
-
-const VISIBILITY_MS = 120_000;
-/** A turn hardly waits for what takes long, and its other steps have limits of their own. */
-const TURN_TIMEOUT_MS = 110_000;
 /** More than twice the pods of a node: a turn that waits costs nothing, and must not keep others waiting. */
 const TURNS_MAX = 256;
 const FLUSHES_MAX = 8;
@@ -55,55 +44,19 @@ const PROBES_MAX = 256;
 /** A probe that still runs when it is due again is looked at once more after this. */
 const PROBE_BUSY_MS = 1_000;
 const END_MS_MAX = 5_000;
-/** Redelivery of a message that nobody settles ends some day; due times bring the work again. */
-const RECEIVES_MAX = 5;
 
-export function createNodeQueues({ clock, random }: Pick<NodeHostPorts, "clock" | "random">): NodeQueues {
-  const queue = (): NodeQueueOfUids => {
-    const inner = createMemoryQueue({ clock, random, visibilityMs: VISIBILITY_MS, maxReceiveCount: RECEIVES_MAX });
-    // A message says "look": one that waits says it for all that came after it.
-    const waiting = new Set<string>();
-    return {
-      ...inner,
-      put(message) {
-        const { group = "" } = message;
-        if (waiting.has(group)) return;
-        waiting.add(group);
-        inner.put(message);
-      },
-      async receive(options) {
-        const batch = await inner.receive(options);
-        for (const { group = "" } of batch) waiting.delete(group);
-        return batch;
-      },
-    };
-  };
-  const sources = { pods: queue(), statuses: queue() };
+export function createNodeQueues(ports: Pick<NodeHostPorts, "clock" | "log">): NodeQueues {
   return {
-    sources,
-    send: (name, uid, reason) => sources[name].put({ group: uid, body: JSON.stringify({ uid, reason, enqueuedAtMs: clock.now() }) }),
+    pods: new TurnQueue({ ...ports, name: "pod-sync", turnsMax: TURNS_MAX }),
+    statuses: new TurnQueue({ ...ports, name: "pod-status", turnsMax: FLUSHES_MAX }),
   };
 }
 
 /** Runs until `signal` aborts and what runs then has ended, or 5 s have passed. */
 export async function runNodeHost(ports: NodeHostPorts, queues: NodeQueues, handlers: NodeHandlers, signal: AbortSignal): Promise<void> {
   const { clock, log, store } = ports;
-  const mapping = (functionName: string, source: NodeQueue, handler: SqsHandler, maximumConcurrency: number) =>
-    startEventSourceMapping(
-      { source: queues.sources[source], clock, log },
-      {
-        functionName,
-        queueArn: `arn:aws:sqs:us-east-1:000000000000:${functionName}.fifo`,
-        handler,
-        batchSize: 1,
-        maximumConcurrency,
-        timeoutMs: TURN_TIMEOUT_MS,
-      },
-    );
-  const mappings = [
-    mapping("pod-sync", "pods", handlers.podSync, TURNS_MAX),
-    mapping("pod-status", "statuses", handlers.podStatus, FLUSHES_MAX),
-  ];
+  queues.pods.start(handlers.turns.pods);
+  queues.statuses.start(handlers.turns.statuses);
   const running = new Map<string, Promise<void>>();
   const probes: Tick = {
     name: "probes",
@@ -124,7 +77,7 @@ export async function runNodeHost(ports: NodeHostPorts, queues: NodeQueues, hand
     },
   };
   const ended = Promise.all([...handlers.ticks, probes].map((tick) => repeat(ports, tick, signal))).then(() =>
-    Promise.all([...mappings.map((one) => one.stop()), ...running.values()]),
+    Promise.all([queues.pods.stop(), queues.statuses.stop(), ...running.values()]),
   );
   await new Promise<void>((resolve) => (signal.aborted ? resolve() : signal.addEventListener("abort", () => resolve(), { once: true })));
   // Whatever hangs in a call to somebody else is not waited for: a killed host leaves no more behind.

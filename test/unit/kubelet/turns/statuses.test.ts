@@ -29,8 +29,8 @@ test("[node-agent 75] a status that does not change is sent once, however often 
   await rig.advance(30 * SECONDS);
   const before = statuses(rig).length;
   for (let turn = 0; turn < 20; turn++) {
-    rig.agent.queues.send("pods", uid, "again");
-    rig.agent.queues.send("statuses", uid, "again");
+    rig.agent.ports.send("pods", uid, "again");
+    rig.agent.ports.send("statuses", uid, "again");
     await rig.advance(15 * SECONDS);
   }
   expect(statuses(rig)).toHaveLength(before);

@@ -71,7 +71,7 @@ test("[node-agent 115] a message that comes twice does nothing the second time, 
   await rig.advance(5 * SECONDS);
   const twice = async (): Promise<void> => {
     const before = rig.calls.length;
-    for (const _ of [1, 2]) rig.agent.queues.send("pods", uid, "once more");
+    for (const _ of [1, 2]) rig.agent.ports.send("pods", uid, "once more");
     await rig.advance(5 * SECONDS);
     expect(rig.calls.slice(before)).toEqual([]);
   };

@@ -1,0 +1,118 @@
+/**
+ * A queue of the node: which pods are to be looked at. In memory only: what a host that died had in it, due times bring back.
+ *
+ * N1 of one pod one turn runs at a time; pods have their turns in parallel, `turnsMax` at most, in the order in which they asked.
+ * N2 a message says "look": one that waits says it for all that came after it. What comes during a turn gets one more turn.
+ * N3 a turn that failed comes again `AGAIN_MS` after it began, its pod waiting until then; after `TURNS_MAX` its message is dropped.
+ * N4 a turn that runs into its limit has failed, and is forgotten: its place is free, its late answer ignored.
+ */
+import type { NodeHandler, NodeMessage } from "../../kubelet/node-ports.ts";
+import type { Clock } from "../../ports/clock.ts";
+import { describeError } from "../../ports/describe-error.ts";
+import type { Log } from "../../ports/log.ts";
+
+/** A turn hardly waits for what takes long, and its other steps have limits of their own. */
+const TURN_TIMEOUT_MS = 110_000;
+/** Longer than any turn, so that none is doubled. */
+const AGAIN_MS = 120_000;
+/** Of one message; due times bring the work again. */
+const TURNS_MAX = 5;
+
+interface Waiting {
+  readonly message: NodeMessage;
+  /** That failed, of this message. */
+  readonly failures: number;
+}
+
+export interface TurnQueueOptions {
+  /** For the log. */
+  readonly name: string;
+  readonly turnsMax: number;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+export class TurnQueue {
+  readonly #options: TurnQueueOptions;
+  /** By pod, those first that have waited longest. */
+  readonly #waiting = new Map<string, Waiting>();
+  /** Pods with a turn that runs, or that failed and is not due again. */
+  readonly #held = new Set<string>();
+  readonly #running = new Set<Promise<void>>();
+  readonly #stopping = new AbortController();
+  #handler: NodeHandler | undefined;
+
+  constructor(options: TurnQueueOptions) {
+    this.#options = options;
+  }
+
+  /** What is sent before `start` waits for it. */
+  send(message: NodeMessage): void {
+    if (!this.#waiting.has(message.uid)) this.#waiting.set(message.uid, { message, failures: 0 });
+    this.#dispatch();
+  }
+
+  start(handler: NodeHandler): void {
+    this.#handler = handler;
+    this.#dispatch();
+  }
+
+  /** Begins no more turns; resolves when those that run have ended. */
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    await Promise.all(this.#running);
+  }
+
+  #dispatch(): void {
+    const { signal } = this.#stopping;
+    for (const [uid, waiting] of this.#waiting) {
+      if (this.#handler === undefined || signal.aborted || this.#running.size >= this.#options.turnsMax) return;
+      if (this.#held.has(uid)) continue;
+      this.#waiting.delete(uid);
+      this.#held.add(uid);
+      const turn = this.#turn(this.#handler, waiting).finally(() => {
+        this.#running.delete(turn);
+        this.#dispatch();
+      });
+      this.#running.add(turn);
+    }
+  }
+
+  async #turn(handler: NodeHandler, { message, failures }: Waiting): Promise<void> {
+    const { name, clock, log } = this.#options;
+    const { uid } = message;
+    const againMs = clock.now() + AGAIN_MS;
+    try {
+      await this.#inTime(handler, message);
+      this.#held.delete(uid);
+    } catch (error) {
+      log.error("a turn failed", { what: name, pod: uid, attempt: failures + 1, error: describeError(error) });
+      void this.#holdUntil(againMs, { message, failures: failures + 1 });
+    }
+  }
+
+  /** @throws what the handler throws, also before its first await, and when its time is over */
+  async #inTime(handler: NodeHandler, message: NodeMessage): Promise<void> {
+    const over = new AbortController();
+    const limit = this.#options.clock.after(TURN_TIMEOUT_MS, over.signal).then(() => {
+      throw new Error(`timed out after ${TURN_TIMEOUT_MS} ms`);
+    });
+    // Also when nobody waits for it any more.
+    limit.catch(() => undefined);
+    try {
+      await Promise.race([Promise.resolve().then(() => handler(message)), limit]);
+    } finally {
+      over.abort();
+    }
+  }
+
+  async #holdUntil(againMs: number, failed: Waiting): Promise<void> {
+    const { clock } = this.#options;
+    const { uid } = failed.message;
+    await clock.after(Math.max(0, againMs - clock.now()), this.#stopping.signal).catch(() => undefined);
+    this.#held.delete(uid);
+    // A message that came meanwhile says the same, and has its own tries.
+    if (failed.failures < TURNS_MAX && !this.#waiting.has(uid)) this.#waiting.set(uid, failed);
+    this.#dispatch();
+  }
+}

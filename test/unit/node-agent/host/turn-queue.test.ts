@@ -1,0 +1,155 @@
+/**
+ * The node's queue under a virtual clock. Catches: two turns of one pod at once, a message lost to the turn that ran when it came,
+ * one turn per message where one look would do, more turns than allowed, a failed turn that is lost, comes too early or without
+ * end, a turn that hangs and keeps its pod or its place for ever.
+ */
+import { expect, test } from "vitest";
+
+import { createVirtualClock } from "../../../../shared/adapters/memory/clock.ts";
+import { TurnQueue } from "../../../../shared/node-agent/host/turn-queue.ts";
+import { recordingLog } from "../../recording-log.ts";
+
+const SECONDS = 1_000;
+
+/** A queue whose turns end when they are told to. */
+function started({ turnsMax = 10 } = {}) {
+  const clock = createVirtualClock(0);
+  const log = recordingLog();
+  const queue = new TurnQueue({ name: "pod-sync", turnsMax, clock, log });
+  const begun: { readonly uid: string; readonly reason: string; readonly atMs: number }[] = [];
+  const open = new Map<string, PromiseWithResolvers<void>>();
+  const start = (): void =>
+    queue.start(async ({ uid, reason }) => {
+      begun.push({ uid, reason, atMs: clock.now() });
+      const end = Promise.withResolvers<void>();
+      open.set(uid, end);
+      await end.promise;
+    });
+  start();
+  return {
+    queue,
+    clock,
+    log,
+    begun,
+    send: async (...messages: readonly (readonly [uid: string, reason: string])[]) => {
+      for (const [uid, reason] of messages) queue.send({ uid, reason });
+      await clock.advance(0);
+    },
+    end: async (uid: string, error?: Error) => {
+      if (error === undefined) open.get(uid)?.resolve();
+      else open.get(uid)?.reject(error);
+      await clock.advance(0);
+    },
+    reasons: () => begun.map(({ uid, reason }) => `${uid} ${reason}`),
+  };
+}
+
+test("N1 pods have their turns in parallel, one pod has one at a time", async () => {
+  const { send, end, reasons } = started();
+  await send(["a", "1"], ["b", "1"]);
+  await send(["a", "2"]);
+  expect(reasons()).toEqual(["a 1", "b 1"]);
+  await end("b");
+  expect(reasons()).toHaveLength(2);
+  await end("a");
+  expect(reasons()).toEqual(["a 1", "b 1", "a 2"]);
+});
+
+test("N1 at most turnsMax at once, those first that have waited longest, and none waits for one that is held", async () => {
+  const { send, end, reasons } = started({ turnsMax: 2 });
+  await send(["a", "1"], ["b", "1"], ["c", "1"]);
+  await send(["a", "2"], ["d", "1"]);
+  expect(reasons()).toEqual(["a 1", "b 1"]);
+  await end("b");
+  await end("c");
+  expect(reasons()).toEqual(["a 1", "b 1", "c 1", "d 1"]);
+});
+
+test("N2 one that waits says it for all that came after it, and what comes during a turn gets one more", async () => {
+  const { send, end, reasons } = started({ turnsMax: 1 });
+  await send(["a", "1"], ["b", "1"], ["b", "2"], ["a", "2"], ["a", "3"]);
+  await end("a");
+  await end("b");
+  await end("a");
+  await end("b");
+  expect(reasons()).toEqual(["a 1", "b 1", "a 2"]);
+});
+
+test("N3 a turn that failed comes again 120 s after it began, and what came meanwhile comes with it", async () => {
+  const { send, end, begun, clock, log } = started();
+  await send(["a", "1"]);
+  await clock.advance(20 * SECONDS);
+  await end("a", new Error("the store is away"));
+  expect(log.lines).toMatchObject([
+    { level: "error", fields: { what: "pod-sync", pod: "a", attempt: 1, error: "Error: the store is away" } },
+  ]);
+  await send(["a", "2"], ["b", "1"]);
+  await clock.advance(100 * SECONDS - 1);
+  expect(begun.map(({ uid }) => uid)).toEqual(["a", "b"]);
+  await clock.advance(1);
+  await end("a");
+  await clock.advance(300 * SECONDS);
+  expect(begun.filter(({ uid }) => uid === "a")).toEqual([
+    { uid: "a", reason: "1", atMs: 0 },
+    { uid: "a", reason: "2", atMs: 120 * SECONDS },
+  ]);
+});
+
+test("N3 after five turns that failed the message is dropped, and the next one counts anew", async () => {
+  const { send, end, begun, clock } = started();
+  await send(["a", "1"]);
+  for (let turn = 0; turn < 9; turn++) {
+    await end("a", new Error("no"));
+    await clock.advance(120 * SECONDS);
+  }
+  expect(begun).toHaveLength(5);
+  await send(["a", "2"]);
+  expect(begun).toHaveLength(6);
+});
+
+test("N3 a handler that throws before its first await is a turn that failed", async () => {
+  const { queue, clock, log } = started();
+  queue.start(() => {
+    throw new Error("at once");
+  });
+  queue.send({ uid: "a", reason: "1" });
+  await clock.advance(0);
+  expect(log.lines).toMatchObject([{ fields: { error: "Error: at once" } }]);
+});
+
+test("N4 a turn that hangs gives its place away after 110 s, its pod after 120 s, and is not heard any more", async () => {
+  const { send, end, reasons, clock } = started({ turnsMax: 1 });
+  await send(["a", "1"], ["b", "1"]);
+  await clock.advance(110 * SECONDS - 1);
+  expect(reasons()).toEqual(["a 1"]);
+  await clock.advance(1);
+  expect(reasons()).toEqual(["a 1", "b 1"]);
+  await end("b");
+  await clock.advance(10 * SECONDS);
+  expect(reasons()).toEqual(["a 1", "b 1", "a 1"]);
+  await end("a");
+  await send(["a", "2"]);
+  expect(reasons()).toEqual(["a 1", "b 1", "a 1", "a 2"]);
+});
+
+test("what is sent before the start waits for it", async () => {
+  const clock = createVirtualClock(0);
+  const queue = new TurnQueue({ name: "q", turnsMax: 1, clock, log: recordingLog() });
+  const seen: string[] = [];
+  queue.send({ uid: "a", reason: "early" });
+  queue.start(async ({ reason }) => void seen.push(reason));
+  await clock.advance(0);
+  expect(seen).toEqual(["early"]);
+});
+
+test("a stop begins nothing more and waits for the turns that run", async () => {
+  const { queue, send, end, reasons } = started({ turnsMax: 1 });
+  await send(["a", "1"], ["b", "1"]);
+  let stopped = false;
+  const stopping = queue.stop().then(() => (stopped = true));
+  await send(["c", "1"]);
+  expect(stopped).toBe(false);
+  await end("a");
+  await stopping;
+  expect(reasons()).toEqual(["a 1"]);
+});
