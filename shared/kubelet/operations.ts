@@ -2,18 +2,32 @@
  * Steps that may last longer than a turn: an image pull, a hook, a container that gets time to end (node-agent §18.7).
  *
  * O1 of one pod, one operation of a name runs at a time; whoever asks for it again waits for the one that runs.
- * O2 a turn waits for at most its share of time, then ends; when the operation ends, its pod is woken, and the next turn that asks
+ * O2 a turn waits for at most its share of time, then pauses; when the operation ends, its pod is woken, and the next turn that asks
  *    for it gets the outcome, once.
  * O3 `cancel` ends the waits of a pod's turn at once and aborts the operations that were started as abortable; others go on.
  * O4 they live and die with the host: after a crash the next turn looks at CRI and does what is left to do (§18.8).
  */
 import type { Clock } from "../ports/clock.ts";
 
-export type Outcome<T> =
-  | { readonly kind: "done"; readonly value: T }
-  | { readonly kind: "failed"; readonly error: unknown }
-  /** Not yet: the pod will be woken. */
-  | { readonly kind: "running" };
+/**
+ * How long a turn waits for a step before it ends and leaves the step to run on (node-agent §18.7). Short, because a turn that waits
+ * is deaf to what happens to its pod; the step's end brings the next one.
+ */
+const TURN_MS = 2_000;
+
+/** All is well, and this turn goes no further: a step goes on, whose end wakes the pod. Normal; nobody has to act. */
+export class Pause extends Error {
+  override readonly name = "Pause";
+  /** Not a step keeps it, but the pod is to end: nothing else of it may go on either. */
+  readonly isTerminating: boolean;
+
+  constructor(message: string, { isTerminating = false }: { readonly isTerminating?: boolean } = {}) {
+    super(message);
+    this.isTerminating = isTerminating;
+  }
+}
+
+type Outcome<T> = { readonly kind: "done"; readonly value: T } | { readonly kind: "failed"; readonly error: unknown };
 
 interface Operation {
   readonly ended: Promise<void>;
@@ -28,8 +42,12 @@ export interface OperationRequest<T> {
   readonly uid: string;
   readonly name: string;
   readonly act: (signal: AbortSignal) => Promise<T>;
-  /** How long this turn waits for it. */
-  readonly waitMs: number;
+  /** What goes on meanwhile, for people who read logs. */
+  readonly pause: string;
+  /** Says what a failure means; always throws. Default: the failure itself. */
+  readonly orElse?: (error: unknown) => Promise<never>;
+  /** How long this turn waits for it. Default 2 s. */
+  readonly waitMs?: number;
   /** Ends when its pod is to end: an image pull is, a container's end is not. Default false. */
   readonly abortable?: boolean;
 }
@@ -45,7 +63,8 @@ export class Operations {
     this.#wake = wake;
   }
 
-  async run<T>({ uid, name, act, waitMs, abortable = false }: OperationRequest<T>): Promise<Outcome<T>> {
+  /** @throws {Pause} while it goes on; else what it failed with, or what `orElse` makes of that */
+  async run<T>({ uid, name, act, pause, orElse, waitMs = TURN_MS, abortable = false }: OperationRequest<T>): Promise<T> {
     const operation = this.#running.get(uid)?.get(name) ?? this.#start(uid, name, act, abortable);
     operation.awaited = true;
     const over = new AbortController();
@@ -53,9 +72,12 @@ export class Operations {
     await Promise.race([operation.ended, patience]);
     over.abort();
     operation.awaited = false;
-    if (operation.outcome === undefined) return { kind: "running" };
+    if (operation.outcome === undefined) throw new Pause(pause);
     this.#forget(uid, name);
-    return operation.outcome as Outcome<T>; // of the operation of this name, which is always asked for with one type
+    const outcome = operation.outcome as Outcome<T>; // of the operation of this name, which is always asked for with one type
+    if (outcome.kind === "done") return outcome.value;
+    if (orElse !== undefined) await orElse(outcome.error);
+    throw outcome.error;
   }
 
   /** Names of what goes on for a pod. */

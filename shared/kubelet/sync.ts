@@ -5,13 +5,14 @@
  * P1 at most one turn of a pod runs at a time (the queue's group), and a turn that was given up for lost cannot write (the fence).
  * P2 nothing is decided on what was observed before the turn began.
  * P3 nothing of a pod is started once its end was asked for: the record is read again before each step that cannot be taken back.
- * P4 a turn ends within TURN_MS of waiting; longer steps go on as operations and wake the pod.
+ * P4 a turn waits for no step longer than 2 s; longer steps go on as operations and wake the pod.
  */
 import type { Fence, WorkerRecord } from "../ports/node-store.ts";
 import { computePodActions } from "./actions/compute-pod-actions.ts";
 import type { ReferencedObjects } from "./kuberuntime/environment.ts";
 import { isStaticPod } from "./labels.ts";
 import type { NodePorts } from "./node-ports.ts";
+import { Pause } from "./operations.ts";
 import type { ObservedPod } from "./observed-pod.ts";
 import { endTurn, startTurn } from "./worker/pod-worker.ts";
 import type { TurnEnd, TurnStart } from "./worker/pod-worker.ts";
@@ -20,7 +21,7 @@ import type { NodePod } from "./pod.ts";
 import { requeueDelayMs } from "./worker/requeue.ts";
 import { releaseFullName, startGate } from "./worker/static-start.ts";
 import type { StartVerdict } from "./worker/static-start.ts";
-import { killPod, stopName } from "./turns/kill.ts";
+import { endPod, stopName } from "./turns/kill.ts";
 import { observePod } from "./turns/observe.ts";
 import { podEvent } from "./turns/pod-events.ts";
 import { MountError, prepareVolumes, readReferences } from "./turns/prepare-volumes.ts";
@@ -29,7 +30,7 @@ import { readProbeAnswers } from "./turns/probe-answers.ts";
 import { ensureProbes, hurryReadiness, stopProbes } from "./turns/probes.ts";
 import { reconcileMirror } from "./turns/reconcile-mirror.ts";
 import { isHookRunning, runActions } from "./turns/run-actions.ts";
-import { StartError, TERMINATING, TURN_MS } from "./turns/start-error.ts";
+import { StartError } from "./turns/start-error.ts";
 import { computeStatus, storeStatus, storeTerminated } from "./turns/statuses.ts";
 import { LostTurnError, updateFenced, updateOwn, updateWorker } from "./turns/workers.ts";
 import { unsupportedFeature } from "./config/unsupported-features.ts";
@@ -123,7 +124,7 @@ async function syncRunning(ports: NodePorts, turn: Turn): Promise<TurnEnd> {
     throw new Error(`network is not ready: ${networkError}`);
   }
   await holdUnsupported(ports, turn, observed);
-  if (isHookRunning(ports, pod)) throw new StartError("PostStartHook", "a postStart hook goes on", { running: true });
+  if (isHookRunning(ports, pod)) throw new Pause("a postStart hook goes on");
   if (isStaticPod(pod)) await reconcileMirror(ports, pod);
   const { objects, volumePaths } = await mount(ports, pod, observed);
 
@@ -132,14 +133,14 @@ async function syncRunning(ports: NodePorts, turn: Turn): Promise<TurnEnd> {
   const mayGoOn = async (): Promise<void> => {
     const now = await ports.store.read("workers", uid);
     if (now?.token !== fence.token) throw new LostTurnError(uid);
-    if (now.terminatingAtMs !== undefined) throw new StartError(TERMINATING, "the pod is to end", { running: true });
+    if (now.terminatingAtMs !== undefined) throw new Pause("the pod is to end", { isTerminating: true });
   };
   const { acted, failed } = await runActions(ports, { pod, observed, actions, volumePaths, objects, fence, mayGoOn });
-  if (acted || failed.size > 0) {
+  if (acted) {
     const after = await observePod(ports, pod.metadata);
     await storeStatus(ports, pod, await computeStatus(ports, { pod, observed: after, terminal: false }), { fence });
   }
-  const failures = [...failed.values()].filter(({ running }) => !running);
+  const failures = [...failed.values()];
   if (failures.length > 0) throw new AggregateError(failures, failures.map(({ reason, message }) => `${reason}: ${message}`).join("; "));
   ports.operations.tidy(uid);
   return { kind: "synced", terminalPhase: false };
@@ -185,23 +186,12 @@ async function syncTerminating(ports: NodePorts, { pod, record, fence }: Turn): 
   });
   await stopProbes(ports, pod, ["liveness", "startup"]);
   const goingOn = ports.operations.names(uid);
-  if (goingOn.some((name) => name.startsWith("sandbox:")))
-    throw new StartError("ContainerCreating", "a sandbox is being made, and must be there to be stopped", { running: true });
+  if (goingOn.some((name) => name.startsWith("sandbox:"))) throw new Pause("a sandbox is being made, and must be there to be stopped");
 
   const graceSeconds = record.gracePeriodSeconds;
   const isBeingKilled = goingOn.some((name) => name.startsWith("kill"));
   const skipHook = (id: string): boolean => isBeingKilled || goingOn.includes(stopName(id));
-  const outcome = await ports.operations.run({
-    uid,
-    name: `kill:${graceSeconds}`,
-    waitMs: TURN_MS,
-    act: () => killPod(ports, pod, before, { graceSeconds, skipHook }),
-  });
-  if (outcome.kind === "running") throw new StartError("Killing", "the pod's containers are ending", { running: true });
-  if (outcome.kind === "failed") {
-    podEvent(ports, pod, { type: "Warning", reason: "FailedKillPod", message: `error killing pod: ${String(outcome.error)}` });
-    throw outcome.error;
-  }
+  await endPod(ports, pod, before, { name: `kill:${graceSeconds}`, graceSeconds, skipHook });
   await stopProbes(ports, pod, ["readiness"]);
   const after = { ...(await observePod(ports, pod.metadata)), ips: before.ips };
   const running = after.containers.filter(({ state }) => state === "CONTAINER_RUNNING");
@@ -217,10 +207,7 @@ async function terminateRuntimePod(ports: NodePorts, uid: string, record: Worker
   const observed = await observePod(ports, { uid, name: record.fullName, namespace: "" });
   const pod: NodePod = { metadata: { uid, name: record.fullName, namespace: "" }, spec: { containers: [] } };
   const silent = { ...ports, record: () => undefined };
-  const act = (): Promise<void> => killPod(silent, pod, observed, { graceSeconds: record.gracePeriodSeconds, skipHook: () => true });
-  const outcome = await ports.operations.run({ uid, name: "kill", waitMs: TURN_MS, act });
-  if (outcome.kind === "running") throw new StartError("Killing", "the pod's containers are ending", { running: true });
-  if (outcome.kind === "failed") throw outcome.error;
+  await endPod(silent, pod, observed, { name: "kill", graceSeconds: record.gracePeriodSeconds, skipHook: () => true });
   return { kind: "terminatingRuntimeDone" };
 }
 
@@ -262,7 +249,7 @@ async function close(ports: NodePorts, uid: string, fence: Fence, end: TurnEnd, 
 
 function outcomeOf(failure: unknown, transition: boolean, nowMs: number): Parameters<typeof requeueDelayMs>[0] {
   if (transition) return { kind: "transition" };
-  if (failure === undefined || isGoingOn(failure)) return { kind: "ok" };
+  if (failure === undefined || failure instanceof Pause) return { kind: "ok" };
   const retries = (failure instanceof AggregateError ? failure.errors : [failure]).flatMap((error) =>
     error instanceof StartError && error.retryAtMs !== undefined ? [error.retryAtMs] : [],
   );
@@ -270,13 +257,8 @@ function outcomeOf(failure: unknown, transition: boolean, nowMs: number): Parame
   return { kind: "error", message, nowMs, ...(retries.length > 0 && { retryAtMs: Math.min(...retries) }) };
 }
 
-/** A step goes on, and its end wakes the pod; nothing is wrong. */
-function isGoingOn(failure: unknown): boolean {
-  return failure instanceof StartError && failure.running;
-}
-
 function report({ pods, log, ...ports }: NodePorts, uid: string, failure: unknown): void {
-  if (isGoingOn(failure)) return;
+  if (failure instanceof Pause) return;
   const pod = pods.get(uid);
   const message = failure instanceof Error ? failure.message : String(failure);
   log.info("sync failed, it is tried again", {

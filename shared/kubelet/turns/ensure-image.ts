@@ -7,10 +7,10 @@ import type { NodePorts } from "../node-ports.ts";
 import type { ContainerSpec, NodePod } from "../pod.ts";
 import { pullCredentials } from "../actions/pull-credentials.ts";
 import { podEvent } from "./pod-events.ts";
-import { StartError, TURN_MS } from "./start-error.ts";
+import { StartError } from "./start-error.ts";
 import { updateFenced } from "./workers.ts";
 
-/** @throws {StartError} when it cannot be had now; `running` when the pull outlives the turn */
+/** @throws {StartError} when it cannot be had now. @throws {Pause} when the pull outlives the turn */
 export async function ensureImage(ports: NodePorts, pod: NodePod, container: ContainerSpec, fence: Fence): Promise<Image> {
   const { cri, store, clock } = ports;
   const wanted = container.image ?? "";
@@ -79,10 +79,10 @@ async function pull(
   const { uid } = pod.metadata;
   const say = (type: "Normal" | "Warning", reason: string, message: string): void =>
     podEvent(ports, pod, { type, reason, message, container: container.name });
-  const outcome = await operations.run({
+  return await operations.run({
     uid,
     name: `pull:${wanted}`,
-    waitMs: TURN_MS,
+    pause: `image ${wanted} is being pulled`,
     abortable: true,
     act: async (signal) => {
       say("Normal", "Pulling", `Pulling image "${wanted}"`);
@@ -98,22 +98,14 @@ async function pull(
       );
       return image;
     },
-  });
-  switch (outcome.kind) {
-    case "done":
-      return outcome.value;
-    case "running":
-      throw new StartError("ContainerCreating", "", { running: true });
-    case "failed": {
+    orElse: async (error) => {
       const entry = await updateFenced(ports, "backOffs", key, (before) => afterFailedPull(before, clock.now()), fence);
-      const message = messageOf(outcome.error);
+      const message = messageOf(error);
       say("Warning", "Failed", `Failed to pull image "${wanted}": ${message}`);
       say("Warning", "Failed", "Error: ErrImagePull");
       throw new StartError("ErrImagePull", message, entry && { retryAtMs: entry.lastUpdateMs + entry.delayMs });
-    }
-    default:
-      throw new Error(`unknown outcome ${JSON.stringify(outcome satisfies never)}`);
-  }
+    },
+  });
 }
 
 /** Each of the pod's credentials for the registry until one will do; without any, as everybody. A missing secret is only told. */

@@ -21,12 +21,31 @@ export function stopName(containerId: string): string {
   return `stop:${containerId}`;
 }
 
+/** Ends the whole pod, as the operation `name`. @throws {Pause} while its containers get their time; what could not be stopped */
+export async function endPod(
+  ports: NodePorts,
+  pod: NodePod,
+  observed: ObservedPod,
+  { name, ...options }: KillOptions & { readonly name: string },
+): Promise<void> {
+  await ports.operations.run({
+    uid: pod.metadata.uid,
+    name,
+    act: () => killPod(ports, pod, observed, options),
+    pause: "the pod's containers are ending",
+    orElse: async (error) => {
+      podEvent(ports, pod, { type: "Warning", reason: "FailedKillPod", message: `error killing pod: ${String(error)}` });
+      throw error;
+    },
+  });
+}
+
 /**
  * All its running containers in order, then its sandboxes. May take the whole grace.
  *
  * @throws {AggregateError} of all that could not be stopped; the rest is stopped all the same
  */
-export async function killPod(ports: NodePorts, pod: NodePod, observed: ObservedPod, options: KillOptions = {}): Promise<void> {
+async function killPod(ports: NodePorts, pod: NodePod, observed: ObservedPod, options: KillOptions): Promise<void> {
   const running = observed.containers.filter(({ state }) => state === "CONTAINER_RUNNING" || state === "CONTAINER_UNKNOWN");
   const order = terminationOrder(
     pod,

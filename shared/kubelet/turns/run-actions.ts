@@ -9,12 +9,13 @@ import { ephemeralContainersOf, initContainersOf, isSidecar } from "../pod.ts";
 import type { ContainerSpec, NodePod } from "../pod.ts";
 import { PodSandboxConfigError } from "../kuberuntime/pod-hostname.ts";
 import { podLogDirectory, podSandboxConfig } from "../kuberuntime/sandbox-config.ts";
-import { killContainers, killPod, stopName, unlessGone } from "./kill.ts";
+import { endPod, killContainers, stopName, unlessGone } from "./kill.ts";
 import { podEvent } from "./pod-events.ts";
 import type { VolumePaths } from "./prepare-volumes.ts";
 import { startContainer } from "./start-container.ts";
 import type { StartInput } from "./start-container.ts";
-import { StartError, TERMINATING, TURN_MS } from "./start-error.ts";
+import { Pause } from "../operations.ts";
+import { StartError } from "./start-error.ts";
 import { updateFenced } from "./workers.ts";
 
 export interface ActionsInput {
@@ -77,14 +78,12 @@ export function isHookRunning({ operations }: Pick<NodePorts, "operations">, { m
 /** One after the other; the first failure ends it, and one that gets its time to end makes the turn end. */
 async function endContainers(ports: NodePorts, { pod, observed, actions }: ActionsInput): Promise<void> {
   for (const wanted of actions.containersToKill) {
-    const outcome = await ports.operations.run({
+    await ports.operations.run({
       uid: pod.metadata.uid,
       name: stopName(wanted.id),
-      waitMs: TURN_MS,
       act: () => killContainers(ports, pod, observed, [wanted]),
+      pause: `container ${wanted.name} is ending`,
     });
-    if (outcome.kind === "running") throw new StartError("Killing", `container ${wanted.name} is ending`, { running: true });
-    if (outcome.kind === "failed") throw outcome.error;
   }
 }
 
@@ -111,17 +110,7 @@ async function sandboxConfigOf(ports: NodePorts, pod: NodePod, attempt: number):
 
 /** A pod whose sandbox changed, or that has nothing left to run. With a new sandbox, old init containers must not count. */
 async function endAll(ports: NodePorts, { pod, observed, actions }: ActionsInput): Promise<void> {
-  const outcome = await ports.operations.run({
-    uid: pod.metadata.uid,
-    name: "kill",
-    waitMs: TURN_MS,
-    act: () => killPod(ports, pod, observed),
-  });
-  if (outcome.kind === "running") throw new StartError("Killing", "the pod's containers are ending", { running: true });
-  if (outcome.kind === "failed") {
-    podEvent(ports, pod, { type: "Warning", reason: "FailedKillPod", message: `error killing pod: ${String(outcome.error)}` });
-    throw outcome.error;
-  }
+  await endPod(ports, pod, observed, { name: "kill" });
   if (!actions.createSandbox) return;
   const names = new Set(initContainersOf(pod).map(({ name }) => name));
   await removeAll(
@@ -152,20 +141,19 @@ async function createSandbox(
   const { cri, files, operations } = ports;
   await files.makeLogDirectory(podLogDirectory(pod));
   await mayGoOn();
-  const outcome = await operations.run({
+  const id = await operations.run({
     uid: pod.metadata.uid,
     name: `sandbox:${config.metadata.attempt}`,
-    waitMs: TURN_MS,
     act: () => cri.runPodSandbox(config),
+    pause: "the sandbox is being made",
+    orElse: async (error) => {
+      await mayGoOn(); // of a pod that is to end nobody needs to hear it
+      const message = `Failed to create pod sandbox: ${error instanceof Error ? error.message : String(error)}`;
+      podEvent(ports, pod, { type: "Warning", reason: "FailedCreatePodSandBox", message });
+      throw new Error(message, { cause: error });
+    },
   });
-  if (outcome.kind === "running") throw new StartError("ContainerCreating", "the sandbox is being made", { running: true });
-  if (outcome.kind === "failed") {
-    await mayGoOn(); // of a pod that is to end nobody needs to hear it
-    const message = `Failed to create pod sandbox: ${outcome.error instanceof Error ? outcome.error.message : String(outcome.error)}`;
-    podEvent(ports, pod, { type: "Warning", reason: "FailedCreatePodSandBox", message });
-    throw new Error(message, { cause: outcome.error });
-  }
-  const status = await cri.podSandboxStatus(outcome.value).catch((error: unknown) => {
+  const status = await cri.podSandboxStatus(id).catch((error: unknown) => {
     podEvent(ports, pod, {
       type: "Warning",
       reason: "FailedPodSandBoxStatus",
@@ -174,10 +162,10 @@ async function createSandbox(
     throw error;
   });
   const { ip = "", additionalIps = [] } = status.network ?? {};
-  return { id: outcome.value, ips: [ip, ...additionalIps].filter((one) => one !== "") };
+  return { id, ips: [ip, ...additionalIps].filter((one) => one !== "") };
 }
 
-/** Whether it started; if not, its status says why. */
+/** Whether it started; if it failed, its status says why. */
 async function tryStart(ports: NodePorts, input: StartInput, failed: Map<string, StartError>): Promise<boolean> {
   const { pod, container } = input;
   const { uid } = pod.metadata;
@@ -186,11 +174,11 @@ async function tryStart(ports: NodePorts, input: StartInput, failed: Map<string,
     await updateFenced(ports, "reasons", uid, (reasons) => without(reasons, container.name), input.fence);
     return true;
   } catch (error) {
-    if (!(error instanceof StartError) || error.reason === TERMINATING) throw error;
+    if (error instanceof Pause && !error.isTerminating) return false;
+    if (!(error instanceof StartError)) throw error;
     failed.set(container.name, error);
-    const { running, reason, message } = error;
-    if (!running)
-      await updateFenced(ports, "reasons", uid, (reasons) => ({ ...reasons, [container.name]: { reason, message } }), input.fence);
+    const { reason, message } = error;
+    await updateFenced(ports, "reasons", uid, (reasons) => ({ ...reasons, [container.name]: { reason, message } }), input.fence);
     return false;
   }
 }

@@ -24,7 +24,7 @@ import { killContainer, unlessGone } from "./kill.ts";
 import { observePod } from "./observe.ts";
 import { podEvent } from "./pod-events.ts";
 import type { VolumePaths } from "./prepare-volumes.ts";
-import { StartError, TURN_MS } from "./start-error.ts";
+import { StartError } from "./start-error.ts";
 import { updateFenced } from "./workers.ts";
 
 export interface StartInput {
@@ -41,7 +41,7 @@ export interface StartInput {
   readonly mayGoOn: () => Promise<void>;
 }
 
-/** @throws {StartError} with the waiting reason that the container's status is to show */
+/** @throws {StartError} with the waiting reason that the container's status is to show. @throws {Pause} when a step outlives the turn */
 export async function startContainer(ports: NodePorts, input: StartInput): Promise<void> {
   const { pod, container } = input;
   await input.mayGoOn();
@@ -191,10 +191,10 @@ async function linkLog({ cri, files, log }: NodePorts, { pod, container }: Start
 async function postStart(ports: NodePorts, { pod, container, podIps, observed }: StartInput, containerId: string): Promise<void> {
   const handler = container.lifecycle?.postStart;
   if (!handler) return;
-  const outcome = await ports.operations.run({
+  await ports.operations.run({
     uid: pod.metadata.uid,
     name: `hook:post:${containerId}`,
-    waitMs: TURN_MS,
+    pause: `postStart hook of ${container.name} runs in pod ${observed.name}`,
     act: async () => {
       try {
         await runHook(ports, { handler, container, containerId, podIp: podIps[0] ?? "" });
@@ -214,9 +214,6 @@ async function postStart(ports: NodePorts, { pod, container, podIps, observed }:
       }
     },
   });
-  if (outcome.kind === "running")
-    throw new StartError("PostStartHook", `postStart hook of ${container.name} runs in pod ${observed.name}`, { running: true });
-  if (outcome.kind === "failed") throw outcome.error;
 }
 
 async function killStarted(

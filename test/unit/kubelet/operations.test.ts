@@ -6,7 +6,18 @@
  */
 import { beforeEach, describe, expect, it } from "vitest";
 import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
-import { Operations } from "../../../shared/kubelet/operations.ts";
+import { Operations, Pause } from "../../../shared/kubelet/operations.ts";
+
+const PULL = { uid: "u", name: "pull", pause: "it is being pulled" } as const;
+const KILL = { uid: "u", name: "kill", pause: "it is ending" } as const;
+
+/** Whether the turn is told that the step goes on. */
+async function paused(running: Promise<unknown>): Promise<boolean> {
+  return await running.then(
+    () => false,
+    (error: unknown) => error instanceof Pause,
+  );
+}
 
 describe("operations", () => {
   const woken: string[] = [];
@@ -21,12 +32,13 @@ describe("operations", () => {
   const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
   it("O2 gives a turn that stands by the outcome, and wakes nobody", async () => {
-    expect(await operations.run({ uid: "u", name: "pull", waitMs: 10, act: () => Promise.resolve("image") })).toEqual({
-      kind: "done",
-      value: "image",
-    });
-    const failed = await operations.run({ uid: "u", name: "pull", waitMs: 10, act: () => Promise.reject(new Error("no")) });
-    expect(failed).toEqual({ kind: "failed", error: new Error("no") });
+    expect(await operations.run({ ...PULL, waitMs: 10, act: () => Promise.resolve("image") })).toBe("image");
+    const act = (): Promise<never> => Promise.reject(new Error("no"));
+    await expect(operations.run({ ...PULL, waitMs: 10, act })).rejects.toThrow(new Error("no"));
+    const orElse = async (error: unknown): Promise<never> => {
+      throw new Error("worse", { cause: error });
+    };
+    await expect(operations.run({ ...PULL, waitMs: 10, act, orElse })).rejects.toThrow(new Error("worse", { cause: new Error("no") }));
     await settled();
     expect([woken, operations.names("u")]).toEqual([[], []]);
   });
@@ -34,48 +46,49 @@ describe("operations", () => {
   it("O1 O2 runs on after a turn has ended, wakes its pod, and hands the outcome to the next turn, once", async () => {
     const { promise, resolve } = gate();
     let begun = 0;
-    const ask = () => operations.run({ uid: "u", name: "pull", waitMs: 10, act: () => (begun++, promise) });
-    const first = ask();
+    const ask = () => operations.run({ ...PULL, waitMs: 10, act: () => (begun++, promise) });
+    const first = paused(ask());
     await settled();
     await clock.advance(10);
-    expect(await first).toEqual({ kind: "running" });
+    expect(await first).toBe(true);
     expect(operations.names("u")).toEqual(["pull"]);
     resolve("image");
     await settled();
     expect([woken, operations.names("u")]).toEqual([["u"], []]);
-    expect([await ask(), begun]).toEqual([{ kind: "done", value: "image" }, 1]);
+    expect([await ask(), begun]).toEqual(["image", 1]);
     const again = ask();
     await settled();
-    expect([await again, begun]).toEqual([{ kind: "done", value: "image" }, 2]);
+    expect([await again, begun]).toEqual(["image", 2]);
   });
 
   it("O3 cancel ends the wait at once, and what can be aborted", async () => {
     const kill = gate();
-    const killing = operations.run({ uid: "u", name: "kill", waitMs: 1_000, act: () => kill.promise });
-    const pulling = operations.run({
-      uid: "u",
-      name: "pull",
-      waitMs: 1_000,
-      abortable: true,
-      act: (signal) => new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason))),
-    });
-    const other = operations.run({ uid: "v", name: "kill", waitMs: 1_000, act: () => kill.promise });
+    const killing = paused(operations.run({ ...KILL, waitMs: 1_000, act: () => kill.promise }));
+    const pulling = Promise.allSettled([
+      operations.run({
+        ...PULL,
+        waitMs: 1_000,
+        abortable: true,
+        act: (signal) => new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason))),
+      }),
+    ]);
+    const other = operations.run({ ...KILL, uid: "v", waitMs: 1_000, act: () => kill.promise });
     await settled();
     operations.cancel("u");
-    expect(await killing).toEqual({ kind: "running" });
-    expect((await pulling).kind).not.toBe("done");
+    expect(await killing).toBe(true);
+    expect(await pulling).toMatchObject([{ status: "rejected" }]);
     await settled();
     expect([operations.names("u"), operations.names("v")]).toEqual([["kill"], ["kill"]]);
     kill.resolve("ended");
-    expect(await other).toEqual({ kind: "done", value: "ended" });
+    expect(await other).toBe("ended");
   });
 
   it("forgets outcomes that nobody fetched", async () => {
     const { promise, resolve } = gate();
-    const first = operations.run({ uid: "u", name: "pull", waitMs: 1, act: () => promise });
+    const first = paused(operations.run({ ...PULL, waitMs: 1, act: () => promise }));
     await settled();
     await clock.advance(1);
-    await first;
+    expect(await first).toBe(true);
     operations.forget("u");
     resolve("late");
     await settled();
