@@ -1,5 +1,8 @@
 /** How long to wait after repeated failure (node-agent §1): 10 s, doubled up to 300 s, forgotten after 600 s of quiet. */
 import type { BackOffEntry } from "../../ports/node-store.ts";
+import { containerHash } from "../pod.ts";
+import type { ContainerSpec, NodePod } from "../pod.ts";
+import type { ObservedPod } from "../observed-pod.ts";
 
 /** Source: pkg/kubelet/kubelet.go, client-go util/flowcontrol/backoff.go. */
 const INITIAL_MS = 10_000;
@@ -21,4 +24,60 @@ export function isBackOffExpired(entry: BackOffEntry, atMs: number): boolean {
 export function nextBackOff(entry: BackOffEntry | undefined, failedAtMs: number, nowMs: number): BackOffEntry {
   const startsOver = entry === undefined || isBackOffExpired(entry, failedAtMs);
   return { delayMs: startsOver ? INITIAL_MS : Math.min(entry.delayMs * 2, MAX_MS), lastUpdateMs: nowMs };
+}
+
+/** `start: true` with the entry to store, or false with what to say and when the wait ends. */
+export type RestartDecision =
+  | { readonly start: true; readonly entry?: BackOffEntry }
+  | { readonly start: false; readonly delayMs: number; readonly untilMs: number; readonly message: string };
+
+/** Holds the hash, so that a new image starts at once. Source: kuberuntime_manager.go getStableKey. */
+export function restartBackOffKey({ metadata: { name, namespace, uid } }: NodePod, container: ContainerSpec): string {
+  return `${name}_${namespace}_${uid}_${container.name}_${containerHash(container)}`;
+}
+
+/**
+ * The first restart is immediate; then the wait, counted from each exit, doubles. Exit 0 counts like any other.
+ *
+ *     exits at 0 s → starts at once, stores 10 s
+ *     exits at 1 s, now 5 s → waits until 11 s, stores nothing
+ *     exits at 1 s, now 11 s → starts, stores 20 s
+ *     has run for more than 10 min → starts at once, stores 10 s
+ *
+ * Nothing exited: nothing to wait for.
+ *
+ * Source: kuberuntime_manager.go doBackOff; client-go util/flowcontrol/backoff.go IsInBackOffSince, Next.
+ */
+export function restartDecision({
+  pod,
+  container,
+  observed,
+  entry,
+  nowMs,
+}: {
+  readonly pod: NodePod;
+  readonly container: ContainerSpec;
+  readonly observed: ObservedPod;
+  readonly entry: BackOffEntry | undefined;
+  readonly nowMs: number;
+}): RestartDecision {
+  const exited = observed.containers.find(({ name, state }) => name === container.name && state === "CONTAINER_EXITED");
+  if (exited === undefined) return { start: true };
+  const { finishedAtMs = 0 } = exited; // a runtime that lost the time must not hold the container back
+  if (entry === undefined || isBackOffExpired(entry, finishedAtMs) || nowMs - finishedAtMs >= entry.delayMs)
+    return { start: true, entry: nextBackOff(entry, finishedAtMs, nowMs) };
+
+  const { name, namespace, uid } = pod.metadata;
+  return {
+    start: false,
+    delayMs: entry.delayMs,
+    untilMs: finishedAtMs + entry.delayMs,
+    message: `back-off ${goDuration(entry.delayMs)} restarting failed container=${container.name} pod=${name}_${namespace}(${uid})`,
+  };
+}
+
+/** Whole seconds as Go prints them: `10s`, `1m20s`, `5m0s`. Source: Go's time.Duration String. */
+function goDuration(ms: number): string {
+  const seconds = Math.round(ms / 1000);
+  return seconds < 60 ? `${seconds}s` : `${Math.floor(seconds / 60)}m${seconds % 60}s`;
 }

@@ -2,14 +2,12 @@
  * What the runtime must do so that a pod runs as its spec says (node-agent §6.3, §6.5): spec and observed state in, plain
  * lists out. Sandboxes, starts and kills follow in a fixed order (§6.6); nothing here depends on the time.
  */
-import { containerHash } from "./container-hash.ts";
-import { initContainerActions } from "./init-container-actions.ts";
-import { newestOf } from "../observed-pod.ts";
-import type { ObservedContainer, ObservedPod, ProbeAnswer } from "../observed-pod.ts";
-import { ephemeralContainersOf, initContainersOf } from "../pod.ts";
+import { containerHash, ephemeralContainersOf, initContainersOf } from "../pod.ts";
 import type { ContainerSpec, NodePod } from "../pod.ts";
-import { podSandboxChanged } from "./pod-sandbox-changed.ts";
-import { restartPolicyOf, shouldContainerBeRestarted } from "./should-restart.ts";
+import { newestOf, restartPolicyOf, shouldContainerBeRestarted } from "../observed-pod.ts";
+import type { ObservedContainer, ObservedPod, ProbeAnswers } from "../observed-pod.ts";
+import { initContainerActions } from "./init-container-actions.ts";
+import type { ContainerToKill } from "./init-container-actions.ts";
 
 /** Lists are positions in the spec, ascending. */
 export interface PodActions {
@@ -25,23 +23,6 @@ export interface PodActions {
   readonly containersToStart: readonly number[];
   readonly ephemeralContainersToStart: readonly number[];
   readonly containersToKill: readonly ContainerToKill[];
-}
-
-export interface ContainerToKill {
-  readonly id: string;
-  readonly name: string;
-  /** Of the event. */
-  readonly message: string;
-  /** Chooses the grace period. Absent: the spec changed. */
-  readonly reason?: KillReason;
-}
-
-export type KillReason = "Unknown" | "StartupProbe" | "LivenessProbe" | "FailedPostStartHook";
-
-/** By container id: what one instance's probes say says nothing of the next. */
-export interface ProbeAnswers {
-  liveness(containerId: string): ProbeAnswer;
-  startup(containerId: string): ProbeAnswer;
 }
 
 /**
@@ -150,4 +131,38 @@ function runningVerdict(pod: NodePod, container: ContainerSpec, { id, hash }: Ob
   const start = restartPolicyOf(pod, container) !== "Never";
   const message = `Container ${name} failed ${failed} probe${start ? ", will be restarted" : ""}`;
   return { start, keep: false, kill: { id, name, message, reason: failed === "liveness" ? "LivenessProbe" : "StartupProbe" } };
+}
+
+export interface SandboxVerdict {
+  /** A new one is needed; what runs in the old ones must end first. */
+  readonly changed: boolean;
+  /** Of the sandbox to make, or of the one that is kept. */
+  readonly attempt: number;
+  /** Handed on: the one that is kept or replaced. Empty when there was none, and when the network mode changed. */
+  readonly sandboxId: string;
+}
+
+/**
+ * Looks at the newest sandbox, and that it is the only one that is READY:
+ *
+ *     none                               → make attempt 0
+ *     attempt 1 NOTREADY                 → make attempt 2
+ *     attempt 1 and attempt 0 both READY → make attempt 2
+ *     READY without an IP                → make the next, unless the pod is on the host's network
+ *
+ * Source: pkg/kubelet/kuberuntime/util/util.go PodSandboxChanged.
+ */
+export function podSandboxChanged(pod: NodePod, observed: ObservedPod): SandboxVerdict {
+  const [newest] = observed.sandboxes;
+  if (newest === undefined) return { changed: true, attempt: 0, sandboxId: "" };
+  const replaced = { changed: true, attempt: newest.attempt + 1, sandboxId: newest.id };
+
+  const ready = observed.sandboxes.filter(({ state }) => state === "SANDBOX_READY").length;
+  if (ready > 1 || newest.state !== "SANDBOX_READY") return replaced;
+
+  const hostNetwork = pod.spec.hostNetwork === true;
+  // A runtime that does not say has made it as CRI's default is: a network of the pod's own.
+  if ((newest.networkMode ?? "POD") !== (hostNetwork ? "NODE" : "POD")) return { ...replaced, sandboxId: "" };
+  if (!hostNetwork && newest.network?.ip === "") return replaced;
+  return { changed: false, attempt: newest.attempt, sandboxId: newest.id };
 }

@@ -1,7 +1,8 @@
 /** Whether an image must be pulled, and when a failed pull is tried again (node-agent §8). Source: pkg/kubelet/images/image_manager.go. */
 import type { BackOffEntry } from "../../ports/node-store.ts";
 import { nextBackOff } from "./back-off.ts";
-import { parseImageName } from "./image-name.ts";
+import type { AuthConfig } from "../../ports/cri-types.ts";
+import type { SecretData } from "../kuberuntime/environment.ts";
 
 export type ImageDecision =
   | { readonly kind: "present" }
@@ -59,4 +60,140 @@ export function imageDecision({
 /** 10 s, doubling to 300 s; each image of each pod by itself. A pull that succeeds changes nothing: the entry expires. */
 export function afterFailedPull(entry: BackOffEntry | undefined, nowMs: number): BackOffEntry {
   return nextBackOff(entry, nowMs, nowMs);
+}
+
+export interface ImageName {
+  readonly tag?: string;
+  readonly digest?: string;
+}
+
+const DOMAIN_PART = "[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?";
+const DOMAIN = `(?:${DOMAIN_PART}(?:\\.${DOMAIN_PART})*|\\[[a-fA-F0-9:]+\\])(?::[0-9]+)?`;
+const PATH_PART = "[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*";
+const TAG = "[a-zA-Z0-9_][a-zA-Z0-9_.-]{0,127}";
+const DIGEST = "sha256:[a-f0-9]{64}|sha384:[a-f0-9]{96}|sha512:[a-f0-9]{128}";
+const REFERENCE = new RegExp(`^${DOMAIN}/(${PATH_PART}(?:/${PATH_PART})*)(?::(${TAG}))?(?:@(${DIGEST}))?$`, "u");
+/** An image's id, which is no name. */
+const ID = /^[a-f0-9]{64}$/u;
+const PATH_LENGTH_MAX = 255;
+
+/**
+ * Its tag and digest, or undefined when it is no image name:
+ *
+ *     foo → {}        localhost:5000/foo:v1 → { tag: "v1" }        foo@sha256:… → { digest: "sha256:…" }
+ *     Foo, foo:, "foo bar", 64 hexadecimal digits → undefined
+ *
+ * Source: reference/normalize.go ParseNormalizedNamed.
+ */
+export function parseImageName(image: string): ImageName | undefined {
+  if (ID.test(image)) return undefined;
+  const match = REFERENCE.exec(withDomain(image));
+  const [, path = "", tag, digest] = match ?? [];
+  if (match === null || path.length > PATH_LENGTH_MAX) return undefined;
+  return { ...(tag !== undefined && { tag }), ...(digest !== undefined && { digest }) };
+}
+
+/** The first part is a registry if it has a dot, a port or a capital: `foo/bar` is Docker Hub's, `foo.test/bar` is not. */
+function withDomain(image: string): string {
+  const slash = image.indexOf("/");
+  const first = image.slice(0, Math.max(slash, 0));
+  const isDomain = slash > 0 && (/[.:]/u.test(first) || first !== first.toLowerCase());
+  if (isDomain) return image;
+  return `docker.io/${slash === -1 ? "library/" : ""}${image}`;
+}
+
+const DOCKER_HUB = "index.docker.io";
+/** Names under which people and `docker login` write it. */
+const DOCKER_HUB_NAMES = new Set(["docker.io", "registry-1.docker.io", DOCKER_HUB]);
+
+interface DockerConfigEntry {
+  readonly username?: string;
+  readonly password?: string;
+  readonly auth?: string;
+  readonly identitytoken?: string;
+  readonly registrytoken?: string;
+}
+
+/**
+ * In the order in which they are tried: by secret, and in one secret the most exact entry first. What is no docker configuration
+ * gives none; the pull then fails by itself and says so.
+ *
+ *     image registry.test/team/web:1    entries registry.test/team, registry.test, *.test
+ *
+ * Source: pkg/credentialprovider/keyring.go BasicDockerKeyring Lookup, config.go.
+ */
+export function pullCredentials(image: string, secrets: readonly SecretData[]): readonly AuthConfig[] {
+  const [host, path] = registryOf(image);
+  return secrets.flatMap((secret) =>
+    entriesOf(secret)
+      .map(([key, entry]) => ({ pattern: patternOf(key), entry, key }))
+      .filter(({ pattern }) => hostMatches(pattern.host, host) && `${path}/`.startsWith(pattern.path === "" ? "" : `${pattern.path}/`))
+      .toSorted(
+        (a, b) =>
+          b.pattern.path.length - a.pattern.path.length || Number(a.pattern.host.includes("*")) - Number(b.pattern.host.includes("*")),
+      )
+      .map(({ entry, key }) => authOf(entry, key)),
+  );
+}
+
+/** Registry and repository: `["registry.test", "team/web"]`. */
+function registryOf(image: string): readonly [string, string] {
+  const name = image.replace(/@.*$/u, "").replace(/:[^:/]*$/u, "");
+  const slash = name.indexOf("/");
+  const first = name.slice(0, Math.max(slash, 0));
+  if (slash > 0 && (/[.:]/u.test(first) || first === "localhost")) return [canonicalHost(first), name.slice(slash + 1)];
+  return [DOCKER_HUB, slash === -1 ? `library/${name}` : name];
+}
+
+function patternOf(key: string): { readonly host: string; readonly path: string } {
+  const [host = "", ...path] = key.replace(/^https?:\/\//u, "").split("/");
+  const repository = path.filter((part) => part !== "").join("/");
+  // `https://index.docker.io/v1/` and the like name an API, not a repository.
+  return { host: canonicalHost(host), path: /^v[12]$/u.test(repository) ? "" : repository };
+}
+
+function canonicalHost(host: string): string {
+  return DOCKER_HUB_NAMES.has(host) ? DOCKER_HUB : host;
+}
+
+/** `*` stands for any characters within one part of a name; the port must be the same. */
+function hostMatches(pattern: string, host: string): boolean {
+  const parts = pattern.split(".");
+  const own = host.split(".");
+  return parts.length === own.length && parts.every((part, index) => partMatches(part, own[index] ?? ""));
+}
+
+function partMatches(pattern: string, part: string): boolean {
+  const escaped = pattern.split("*").map((text) => text.replaceAll(/[\\^$+?.()|[\]{}]/gu, String.raw`\$&`));
+  return new RegExp(`^${escaped.join("[^.:]*")}$`, "u").test(part);
+}
+
+function entriesOf({ data, type }: SecretData): readonly (readonly [string, DockerConfigEntry])[] {
+  const [key, nested] = type === "kubernetes.io/dockercfg" ? [".dockercfg", false] : [".dockerconfigjson", true];
+  try {
+    const parsed = JSON.parse(Buffer.from(data?.[key] ?? "", "base64").toString("utf8")) as { readonly auths?: unknown }; // looked at below
+    const entries = nested ? parsed.auths : parsed;
+    return typeof entries === "object" && entries !== null ? Object.entries(entries as Record<string, DockerConfigEntry>) : []; // docker's own format
+  } catch {
+    return [];
+  }
+}
+
+function authOf(entry: DockerConfigEntry, serverAddress: string): AuthConfig {
+  const [username, password] = credentialsOf(entry);
+  return {
+    ...(username !== undefined && { username }),
+    ...(password !== undefined && { password }),
+    ...(entry.identitytoken !== undefined && { identityToken: entry.identitytoken }),
+    ...(entry.registrytoken !== undefined && { registryToken: entry.registrytoken }),
+    serverAddress,
+  };
+}
+
+/** `auth` is base64 of `user:password`, and stands above the two fields. */
+function credentialsOf({ auth, username, password }: DockerConfigEntry): readonly [string | undefined, string | undefined] {
+  if (auth === undefined || auth === "") return [username, password];
+  const text = Buffer.from(auth, "base64").toString("utf8").replace(/\0+$/u, "");
+  const colon = text.indexOf(":");
+  return colon === -1 ? [username, password] : [text.slice(0, colon), text.slice(colon + 1)];
 }

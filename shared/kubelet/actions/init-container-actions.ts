@@ -2,13 +2,21 @@
  * What init containers need while their sandbox is kept (node-agent §6.4). Plain ones run one after the other, each to its
  * end; sidecars go on running, and the next one starts as soon as a sidecar has started up.
  */
-import type { ContainerToKill, ProbeAnswers } from "./compute-pod-actions.ts";
-import { containerHash } from "./container-hash.ts";
-import { newestOf } from "../observed-pod.ts";
-import type { ObservedContainer, ObservedPod } from "../observed-pod.ts";
-import { initContainersOf, isSidecar } from "../pod.ts";
+import { containerHash, initContainersOf, isSidecar } from "../pod.ts";
 import type { ContainerSpec, NodePod } from "../pod.ts";
-import { restartPolicyOf } from "./should-restart.ts";
+import { newestOf, restartPolicyOf } from "../observed-pod.ts";
+import type { ObservedContainer, ObservedPod, ProbeAnswers } from "../observed-pod.ts";
+
+export interface ContainerToKill {
+  readonly id: string;
+  readonly name: string;
+  /** Of the event. */
+  readonly message: string;
+  /** Chooses the grace period. Absent: the spec changed. */
+  readonly reason?: KillReason;
+}
+
+export type KillReason = "Unknown" | "StartupProbe" | "LivenessProbe" | "FailedPostStartHook";
 
 export interface InitContainerActions {
   /** Regular containers may start. */

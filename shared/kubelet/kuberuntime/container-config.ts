@@ -1,12 +1,12 @@
 /** What a container is made of (node-agent §7.1, §7.3). */
 import type { ContainerConfig, Image, Mount } from "../../ports/cri-types.ts";
-import { containerHash } from "../actions/container-hash.ts";
+import { containerHash } from "../pod.ts";
+import type { ContainerSpec, NodePod } from "../pod.ts";
 import type { EnvironmentVariable } from "./environment.ts";
 import { expand } from "./expansion.ts";
 import { ANNOTATIONS, LABELS } from "../labels.ts";
 import type { NodeOptions, NodeResources } from "../node-options.ts";
 import { TERMINATION_MESSAGE_PATH } from "./mounts.ts";
-import type { ContainerSpec, NodePod } from "../pod.ts";
 import { containerResources } from "./resources.ts";
 import { podIdentity } from "./sandbox-config.ts";
 import { containerSecurity } from "./security-context.ts";

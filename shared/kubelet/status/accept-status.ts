@@ -8,7 +8,7 @@ import { initContainersOf, isSidecar } from "../pod.ts";
 import type { ContainerSpec, ContainerStatusEntry, NodePod } from "../pod.ts";
 import type { ContainerStateEntry } from "./container-statuses.ts";
 import { DISRUPTION_TARGET, isOwnedCondition } from "./pod-conditions.ts";
-import { restartPolicyOf } from "../actions/should-restart.ts";
+import { restartPolicyOf } from "../observed-pod.ts";
 import { FOREIGN_FIELDS, sameField, withoutFields } from "./status-fields.ts";
 
 /** Of all containers of a pod together. Source: pkg/kubelet/container/runtime.go MaxPodTerminationMessageLogLength. */

@@ -1,11 +1,10 @@
 /** What the status says of each container (node-agent §13.1), before probes have their say (container-readiness.ts). */
 import { formatTime } from "../../api/time.ts";
 import type { WaitingReason } from "../../ports/node-store.ts";
-import { newestOf } from "../observed-pod.ts";
+import { newestOf, shouldContainerBeRestarted } from "../observed-pod.ts";
 import type { ObservedContainer, ObservedPod } from "../observed-pod.ts";
 import { isSidecar } from "../pod.ts";
 import type { ContainerSpec, ContainerStatusEntry, NodePod } from "../pod.ts";
-import { shouldContainerBeRestarted } from "../actions/should-restart.ts";
 
 /** In front of a container's id wherever the API shows one; CRI's own ids have nothing in front. */
 export const CONTAINER_ID_PREFIX = "containerd://";

@@ -3,7 +3,7 @@ import type { PodStatus } from "../../ports/node-store.ts";
 import type { ObservedPod } from "../observed-pod.ts";
 import { initContainersOf, isSidecar, isTerminalPhase } from "../pod.ts";
 import type { ContainerSpec, ContainerStatusEntry, NodePod } from "../pod.ts";
-import { podSandboxChanged } from "../actions/pod-sandbox-changed.ts";
+import { podSandboxChanged } from "../actions/compute-pod-actions.ts";
 
 export type PodCondition = NonNullable<PodStatus["conditions"]>[number];
 type Statuses = readonly ContainerStatusEntry[] | undefined;

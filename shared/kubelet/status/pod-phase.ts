@@ -1,9 +1,9 @@
 /** The phase that a pod's containers add up to (node-agent §13.2). */
 import { isStaticPod } from "../labels.ts";
+import { restartPolicyOf } from "../observed-pod.ts";
 import type { ObservedPod } from "../observed-pod.ts";
 import { initContainersOf, isSidecar } from "../pod.ts";
 import type { ContainerSpec, ContainerStatusEntry, NodePod } from "../pod.ts";
-import { restartPolicyOf } from "../actions/should-restart.ts";
 
 export type PodPhase = "Pending" | "Running" | "Succeeded" | "Failed";
 

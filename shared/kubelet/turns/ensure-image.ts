@@ -1,11 +1,18 @@
 /** An image on this machine, or the reason why it is not there yet (node-agent §8). */
 import type { Image } from "../../ports/cri-types.ts";
 import type { Fence } from "../../ports/node-store.ts";
-import { afterFailedPull, defaultPullPolicy, imageDecision, imageRef, isImageNameValid, pullBackOffKey } from "../actions/image-pull.ts";
+import {
+  afterFailedPull,
+  defaultPullPolicy,
+  imageDecision,
+  imageRef,
+  isImageNameValid,
+  pullBackOffKey,
+  pullCredentials,
+} from "../actions/image-pull.ts";
 import type { SecretData } from "../kuberuntime/environment.ts";
 import type { NodePorts } from "../node-ports.ts";
 import type { ContainerSpec, NodePod } from "../pod.ts";
-import { pullCredentials } from "../actions/pull-credentials.ts";
 import { podEvent } from "./pod-events.ts";
 import { StartError } from "./start-error.ts";
 import { updateFenced } from "./workers.ts";

@@ -15,7 +15,7 @@ import type { NodePorts } from "../node-ports.ts";
 import { newestOf } from "../observed-pod.ts";
 import type { ObservedPod } from "../observed-pod.ts";
 import type { ContainerSpec, NodePod } from "../pod.ts";
-import { restartBackOffKey, restartDecision } from "../actions/restart-back-off.ts";
+import { restartBackOffKey, restartDecision } from "../actions/back-off.ts";
 import { podLogDirectory } from "../kuberuntime/sandbox-config.ts";
 import { serviceInfo } from "../kuberuntime/service-info.ts";
 import { ensureImage } from "./ensure-image.ts";

@@ -6,10 +6,10 @@
  */
 import { deepFreeze } from "../../../shared/api/freeze.ts";
 import type { Labels } from "../../../shared/api/wire.ts";
-import type { PodActions, ProbeAnswers } from "../../../shared/kubelet/actions/compute-pod-actions.ts";
-import { containerHash } from "../../../shared/kubelet/actions/container-hash.ts";
 import { nothingObserved, observedPod } from "../../../shared/kubelet/observed-pod.ts";
-import type { ObservedContainer, ObservedPod, ObservedSandbox } from "../../../shared/kubelet/observed-pod.ts";
+import type { ObservedContainer, ObservedPod, ObservedSandbox, ProbeAnswers } from "../../../shared/kubelet/observed-pod.ts";
+import type { PodActions } from "../../../shared/kubelet/actions/compute-pod-actions.ts";
+import { containerHash } from "../../../shared/kubelet/pod.ts";
 import type { ContainerSpec, NodePod, NodePodMeta, PodSpec } from "../../../shared/kubelet/pod.ts";
 import type { PodStatus } from "../../../shared/ports/node-store.ts";
 

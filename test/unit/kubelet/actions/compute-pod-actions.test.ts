@@ -1,10 +1,11 @@
 // Would catch: a container started twice, never again or against its policy, a sandbox made for a pod that is done, a needless kill.
 import { describe, expect, it } from "vitest";
 import { computePodActions } from "../../../../shared/kubelet/actions/compute-pod-actions.ts";
-import type { ContainerToKill, PodActions, ProbeAnswers } from "../../../../shared/kubelet/actions/compute-pod-actions.ts";
-import type { ObservedContainer, ObservedPod } from "../../../../shared/kubelet/observed-pod.ts";
+import type { PodActions } from "../../../../shared/kubelet/actions/compute-pod-actions.ts";
+import type { ObservedContainer, ObservedPod, ProbeAnswers } from "../../../../shared/kubelet/observed-pod.ts";
+import type { ContainerToKill } from "../../../../shared/kubelet/actions/init-container-actions.ts";
 import type { NodePod } from "../../../../shared/kubelet/pod.ts";
-import { NOTHING, NO_PROBES, container, containerSpec, exited, nodePod, observed, podActions, sandbox } from "../fixtures.ts";
+import { container, containerSpec, exited, NO_PROBES, nodePod, NOTHING, observed, podActions, sandbox } from "../fixtures.ts";
 
 const DEAD = sandbox({ state: "SANDBOX_NOTREADY" });
 

@@ -1,6 +1,6 @@
 // Would catch: a hash that differs between versions of the agent (every container of the node would restart), or that misses an image.
 import { expect, it } from "vitest";
-import { containerHash } from "../../../../shared/kubelet/actions/container-hash.ts";
+import { containerHash } from "../../../../shared/kubelet/pod.ts";
 import { containerSpec } from "../fixtures.ts";
 
 /** Taken from another program's FNV-1a of `{"name":…,"image":…}`. */

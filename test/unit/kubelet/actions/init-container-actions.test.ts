@@ -2,10 +2,11 @@
 // kept alive.
 import { describe, expect, it } from "vitest";
 import { computePodActions } from "../../../../shared/kubelet/actions/compute-pod-actions.ts";
-import type { ContainerToKill, PodActions } from "../../../../shared/kubelet/actions/compute-pod-actions.ts";
+import type { PodActions } from "../../../../shared/kubelet/actions/compute-pod-actions.ts";
+import type { ContainerToKill } from "../../../../shared/kubelet/actions/init-container-actions.ts";
 import type { ObservedContainer, ProbeAnswer } from "../../../../shared/kubelet/observed-pod.ts";
 import type { ContainerSpec, NodePod } from "../../../../shared/kubelet/pod.ts";
-import { NO_PROBES, container, containerSpec, exited, nodePod, observed, podActions, sandbox, sidecarSpec } from "../fixtures.ts";
+import { container, containerSpec, exited, NO_PROBES, nodePod, observed, podActions, sandbox, sidecarSpec } from "../fixtures.ts";
 
 const DEAD = sandbox({ state: "SANDBOX_NOTREADY" });
 const REGULAR = [container({ name: "foo1" }), container({ name: "foo2" }), container({ name: "foo3" })];

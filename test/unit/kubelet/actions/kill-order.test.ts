@@ -5,7 +5,7 @@
  * grace used for another kill; the grace of a deletion overlooked.
  */
 import { describe, expect, it } from "vitest";
-import { killGraceSeconds, terminationOrder } from "../../../../shared/kubelet/actions/kill-order.ts";
+import { killGraceSeconds, terminationOrder } from "../../../../shared/kubelet/turns/kill.ts";
 import type { ContainerSpec, NodePod } from "../../../../shared/kubelet/pod.ts";
 
 const container = (name: string, more: Partial<ContainerSpec> = {}): ContainerSpec => ({ name, image: "shop:1", ...more });

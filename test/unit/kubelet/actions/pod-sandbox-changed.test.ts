@@ -1,7 +1,7 @@
 // Would catch: a sandbox that is replaced though it serves, kept though it does not, or numbered so that the runtime refuses it.
 import { describe, expect, it } from "vitest";
-import { podSandboxChanged } from "../../../../shared/kubelet/actions/pod-sandbox-changed.ts";
-import { NOTHING, NOW_MS, nodePod, observed, sandbox } from "../fixtures.ts";
+import { podSandboxChanged } from "../../../../shared/kubelet/actions/compute-pod-actions.ts";
+import { nodePod, NOTHING, NOW_MS, observed, sandbox } from "../fixtures.ts";
 
 describe("podSandboxChanged", () => {
   const NO_IP = { ip: "", additionalIps: [] };

@@ -1,10 +1,10 @@
 // Would catch: a crash loop that spins or waits longer than upstream, a wait that outlives a healthy run or a new image.
 import { describe, expect, it } from "vitest";
-import { restartBackOffKey, restartDecision } from "../../../../shared/kubelet/actions/restart-back-off.ts";
-import type { RestartDecision } from "../../../../shared/kubelet/actions/restart-back-off.ts";
+import { restartBackOffKey, restartDecision } from "../../../../shared/kubelet/actions/back-off.ts";
+import type { RestartDecision } from "../../../../shared/kubelet/actions/back-off.ts";
 import type { ObservedContainer } from "../../../../shared/kubelet/observed-pod.ts";
 import type { BackOffEntry } from "../../../../shared/ports/node-store.ts";
-import { NOW_MS, container, containerSpec, exited, nodePod, observed } from "../fixtures.ts";
+import { container, containerSpec, exited, nodePod, NOW_MS, observed } from "../fixtures.ts";
 
 const FOO1 = containerSpec("foo1");
 

@@ -1,6 +1,6 @@
 // Would catch: a container that comes back though its policy or its pod's end forbids it, or stays away though it should run.
 import { describe, expect, it } from "vitest";
-import { shouldContainerBeRestarted } from "../../../../shared/kubelet/actions/should-restart.ts";
+import { shouldContainerBeRestarted } from "../../../../shared/kubelet/observed-pod.ts";
 import type { ObservedContainer } from "../../../../shared/kubelet/observed-pod.ts";
 import { container, containerSpec, exited, nodePod, observed, sidecarSpec } from "../fixtures.ts";
 

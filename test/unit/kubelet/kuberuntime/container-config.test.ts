@@ -3,11 +3,11 @@
 import { describe, expect, it } from "vitest";
 import { containerConfig } from "../../../../shared/kubelet/kuberuntime/container-config.ts";
 import type { ContainerConfigInput } from "../../../../shared/kubelet/kuberuntime/container-config.ts";
-import { containerHash } from "../../../../shared/kubelet/actions/container-hash.ts";
-import { ContainerConfigError } from "../../../../shared/kubelet/kuberuntime/environment.ts";
+import { containerHash } from "../../../../shared/kubelet/pod.ts";
 import type { ContainerSpec, PodSpec } from "../../../../shared/kubelet/pod.ts";
+import { ContainerConfigError } from "../../../../shared/kubelet/kuberuntime/environment.ts";
 import type { ContainerConfig, Image, LinuxContainerSecurityContext } from "../../../../shared/ports/cri-types.ts";
-import { IMAGE, containerSpec, nodePod } from "../fixtures.ts";
+import { containerSpec, IMAGE, nodePod } from "../fixtures.ts";
 import type { PodOptions } from "../fixtures.ts";
 import { MACHINE, OPTIONS } from "../node-fixtures.ts";
 
