@@ -1,5 +1,6 @@
 /**
- * Steps that may last longer than a turn: an image pull, a hook, a container that gets time to end (node-agent §18.7).
+ * Steps that may last longer than a turn: an image pull, a hook, a container that gets time to end (node-agent §18.7). And how a
+ * step of a turn ends that did not come to its end: with a Pause, or with a StartError.
  *
  * O1 of one pod, one operation of a name runs at a time; whoever asks for it again waits for the one that runs.
  * O2 a turn waits for at most its share of time, then pauses; when the operation ends, its pod is woken, and the next turn that asks
@@ -132,5 +133,22 @@ export class Operations {
     const ofPod = this.#running.get(uid);
     ofPod?.delete(name);
     if (ofPod?.size === 0) this.#running.delete(uid);
+  }
+}
+
+/**
+ * A container did not start, for a reason that its status shows (`ImagePullBackOff`, `CrashLoopBackOff`, `CreateContainerError`, …).
+ * Normal; the next turn tries again.
+ */
+export class StartError extends Error {
+  override readonly name = "StartError";
+  readonly reason: string;
+  /** Not before this is another try worth while. */
+  readonly retryAtMs: number | undefined;
+
+  constructor(reason: string, message: string, options: { readonly retryAtMs?: number; readonly cause?: unknown } = {}) {
+    super(message, { cause: options.cause });
+    this.reason = reason;
+    this.retryAtMs = options.retryAtMs;
   }
 }

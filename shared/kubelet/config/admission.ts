@@ -2,7 +2,7 @@
  * Whether a pod that has come to this node may run on it (node-agent §14.4). The scheduler may have thought so on old figures,
  * and nobody asked for a static pod.
  */
-import type { Labels } from "../../api/wire.ts";
+import type { Labels, Wire } from "../../api/wire.ts";
 import { hostPortConflict } from "./host-ports.ts";
 import { isStaticPod } from "../labels.ts";
 import { matchesNodeAffinity } from "./node-affinity.ts";
@@ -10,8 +10,7 @@ import type { NodeResources } from "../node-options.ts";
 import type { NodePod } from "../pod.ts";
 import { podRequests, wholeAmount } from "./pod-requests.ts";
 import { forbiddenSysctl } from "./sysctls.ts";
-import { isTolerated } from "./tolerations.ts";
-import type { Taint } from "./tolerations.ts";
+import type { V1Toleration } from "@kubernetes/client-node";
 
 export interface AdmissionInput {
   readonly pod: NodePod;
@@ -118,4 +117,20 @@ function predicate(name: string, why: string): Rejection {
 
 function rejected(reason: string, message: string): Rejection {
   return { admitted: false, reason, message };
+}
+
+export interface Taint {
+  readonly key: string;
+  readonly value?: string;
+  readonly effect: string;
+}
+
+/** An empty key or effect of a toleration stands for all. Source: k8s.io/api core/v1 toleration.go ToleratesTaint. */
+export function isTolerated(taint: Taint, tolerations: readonly Wire<V1Toleration>[]): boolean {
+  return tolerations.some(({ key = "", operator = "Equal", value = "", effect = "" }) => {
+    if (effect !== "" && effect !== taint.effect) return false;
+    if (key !== "" && key !== taint.key) return false;
+    if (operator === "Exists") return true;
+    return (operator === "Equal" || operator === "") && value === (taint.value ?? "");
+  });
 }

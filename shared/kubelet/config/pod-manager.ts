@@ -5,7 +5,7 @@
  * M2 a pod that is desired no longer is still known by its UID, with its last spec, until `forget`: its worker ends it by that spec.
  * M3 of several desired pods of one full name the one that came last has it, and the one before once that is gone.
  */
-import { isMirrorPod } from "../labels.ts";
+import { CONFIG_ANNOTATIONS, isMirrorPod, isStaticPod } from "../labels.ts";
 import { fullName } from "../pod.ts";
 import type { NodePod } from "../pod.ts";
 
@@ -74,4 +74,15 @@ export class PodManager {
 /** A node has a hundred pods; an index by name would cost more care than it saves time. */
 function lastOf(pods: ReadonlyMap<string, NodePod>, name: string): NodePod | undefined {
   return [...pods.values()].findLast((pod) => fullName(pod) === name);
+}
+
+/**
+ * The pod that stands for `pod` in the API server: itself, or the mirror of a static pod. A mirror of its name that was made for an
+ * earlier manifest is not its own: what is said there is of another pod, and that one's end must not be taken for this one's.
+ */
+export function apiPodOf(pods: PodManager, pod: NodePod): NodePod | undefined {
+  if (!isStaticPod(pod)) return pod;
+  const mirror = pods.mirrorOf(pod);
+  const isOwn = mirror?.metadata.annotations?.[CONFIG_ANNOTATIONS.mirror] === pod.metadata.annotations?.[CONFIG_ANNOTATIONS.hash];
+  return isOwn ? mirror : undefined;
 }

@@ -1,14 +1,13 @@
-/** The Node that an agent registers and keeps up to date (node-agent §14.1, §14.3). */
+/** The Node that an agent registers and keeps up to date, its Lease, and what is told of its changes (node-agent §14.1 to §14.3). */
 import type { V1ContainerImage, V1Node } from "@kubernetes/client-node";
-import type { Wire } from "../../api/wire.ts";
+import type { Lease, Wire } from "../../api/wire.ts";
 import type { Image } from "../../ports/cri-types.ts";
-import { KUBELET_VERSION } from "../kubelet-version.ts";
-import { nodeConditions } from "./node-conditions.ts";
+import { allocatableOf, KUBELET_VERSION, missingCapacity, resourceQuantities } from "../node-options.ts";
 import type { NodeOptions, NodeResources } from "../node-options.ts";
-import { allocatableOf, missingCapacity, resourceQuantities } from "./node-resources.ts";
-
-export { allocatableOf } from "./node-resources.ts";
-export { nodeStatusChanged } from "./node-status-changed.ts";
+import { conditionOf, nodeConditions } from "./node-conditions.ts";
+import { numericQuantity } from "../../api/quantity.ts";
+import { canonicalJson } from "../json-equal.ts";
+import type { InvolvedObject, NodeEvent } from "./event-recorder.ts";
 
 export type NodeStatus = NonNullable<Wire<V1Node>["status"]>;
 
@@ -122,4 +121,71 @@ function nodeImages(images: readonly Image[]): Wire<V1ContainerImage>[] {
     .toSorted((a, b) => b.sizeBytes - a.sizeBytes || (a.id < b.id ? 1 : -1))
     .slice(0, IMAGES_MAX)
     .map(({ repoDigests, repoTags, sizeBytes }) => ({ names: [...repoDigests, ...repoTags].slice(0, NAMES_PER_IMAGE_MAX), sizeBytes }));
+}
+
+/**
+ * Whether anything but heartbeat times differs: quantities by value, conditions in any order, an empty list as an absent one.
+ *
+ * Source: pkg/kubelet/kubelet_node_status.go nodeStatusHasChanged.
+ */
+export function nodeStatusChanged(before: NodeStatus | undefined, after: NodeStatus): boolean {
+  return before === undefined || comparable(before) !== comparable(after);
+}
+
+function comparable(status: NodeStatus): string {
+  const conditions = status.conditions
+    ?.map(({ lastHeartbeatTime: _, ...condition }) => condition)
+    .toSorted((a, b) => (a.type < b.type ? -1 : 1));
+  const resources = { capacity: values(status.capacity), allocatable: values(status.allocatable) };
+  const fields = Object.entries({ ...status, ...resources, conditions });
+  return canonicalJson(Object.fromEntries(fields.filter(([, field]) => !(Array.isArray(field) && field.length === 0))));
+}
+
+function values(quantities: Readonly<Record<string, string>> | undefined): Readonly<Record<string, string>> {
+  return Object.fromEntries(Object.entries(quantities ?? {}).map(([resource, text]) => [resource, numericQuantity(text) ?? text]));
+}
+
+export const NODE_LEASE_NAMESPACE = "kube-node-lease";
+/** Source: pkg/kubelet/apis/config/v1beta1/defaults.go NodeLeaseDurationSeconds. */
+const LEASE_DURATION_SECONDS = 40;
+
+/** Its owner is the Node, so it goes when the Node goes. Source: component-helpers apimachinery/lease/controller.go newLease. */
+export function nodeLease(node: { readonly name: string; readonly uid: string }, nowMs: number): Lease {
+  const { name, uid } = node;
+  return {
+    apiVersion: "coordination.k8s.io/v1",
+    kind: "Lease",
+    metadata: { name, namespace: NODE_LEASE_NAMESPACE, ownerReferences: [{ apiVersion: "v1", kind: "Node", name, uid }] },
+    spec: { holderIdentity: name, leaseDurationSeconds: LEASE_DURATION_SECONDS, renewTime: microTime(nowMs) },
+  };
+}
+
+/** The same object, resourceVersion included, renewed now: what is put without reading it first. */
+export function renewedLease(lease: Lease, nowMs: number): Lease {
+  return { ...lease, spec: { ...lease.spec, renewTime: microTime(nowMs) } };
+}
+
+/** Lease times are RFC 3339 with microseconds. */
+function microTime(ms: number): string {
+  return new Date(ms).toISOString().replace("Z", "000Z");
+}
+
+/** A Node in an event: upstream's kubelet gives its name for its uid. Source: pkg/kubelet/kubelet.go nodeRef. */
+export function nodeReference(name: string): InvolvedObject {
+  return { kind: "Node", apiVersion: "v1", namespace: "", name, uid: name };
+}
+
+/** Of a node that was known before; a new one is not news. Source: nodestatus/setters.go ReadyCondition, MachineInfo. */
+export function nodeEvents(name: string, before: NodeStatus | undefined, after: NodeStatus): readonly NodeEvent[] {
+  const involved = nodeReference(name);
+  const events: NodeEvent[] = [];
+  const bootId = after.nodeInfo?.bootID;
+  if (before?.nodeInfo !== undefined && before.nodeInfo.bootID !== "" && before.nodeInfo.bootID !== bootId)
+    events.push({ involved, type: "Warning", reason: "Rebooted", message: `Node ${name} has been rebooted, boot id: ${bootId}` });
+  const [was, is] = [before, after].map((status) => conditionOf(status?.conditions, "Ready")?.status);
+  if (was !== undefined && was !== is) {
+    const reason = is === "True" ? "NodeReady" : "NodeNotReady";
+    events.push({ involved, type: "Normal", reason, message: `Node ${name} status is now: ${reason}` });
+  }
+  return events;
 }

@@ -2,7 +2,7 @@
 import type { V1HTTPGetAction } from "@kubernetes/client-node";
 import type { Wire } from "../../api/wire.ts";
 import type { HttpProbe } from "../../ports/prober.ts";
-import { KUBELET_VERSION } from "../kubelet-version.ts";
+import { KUBELET_VERSION } from "../node-options.ts";
 import type { ContainerSpec } from "../pod.ts";
 
 type HttpGetAction = Wire<V1HTTPGetAction>;

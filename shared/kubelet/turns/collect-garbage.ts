@@ -1,11 +1,15 @@
-/** Each minute: dead containers, dead sandboxes, logs and control groups that nobody needs (node-agent §16, §3.2 step 12). */
+/**
+ * Each minute: dead containers, dead sandboxes, logs and control groups that nobody needs (node-agent §16, §3.2 step 12). Each ten
+ * seconds: logs that have grown too large step aside (§7.8).
+ */
 import { containersToRemove, logDirectoriesToRemove, sandboxesToRemove } from "../runtime/container-gc.ts";
 import { LABELS } from "../labels.ts";
 import type { NodePorts } from "../node-ports.ts";
 import { shouldPodContentBeRemoved } from "../worker/worker-questions.ts";
-import { attempt } from "./attempt.ts";
 import { unlessGone } from "./kill.ts";
 import { storedContainers } from "./relist.ts";
+import { describeError } from "../../ports/describe-error.ts";
+import type { Log, LogFields } from "../../ports/log.ts";
 
 export async function collectGarbage(ports: NodePorts): Promise<void> {
   const { cri, files, store, condition, log } = ports;
@@ -56,4 +60,33 @@ async function removeContainer({ cri, files }: NodePorts, id: string): Promise<v
   if (status.state === "CONTAINER_UNKNOWN") await cri.stopContainer(id, 0).catch(unlessGone);
   await files.removeContainerLogs(status.logPath);
   await cri.removeContainer(id).catch(unlessGone);
+}
+
+/** Source: pkg/kubelet/apis/config/v1beta1/defaults.go ContainerLogMaxSize, ContainerLogMaxFiles. */
+const LOG_LIMITS = { bytesMax: 10 * 1024 * 1024, filesMax: 5 };
+
+/** One log that cannot be rotated is named and does not keep the others. */
+export async function rotateLogs({ cri, files, clock, log }: NodePorts): Promise<void> {
+  for (const { id } of await cri.listContainers({ state: "CONTAINER_RUNNING" })) {
+    try {
+      const { logPath } = await cri.containerStatus(id);
+      const rotated = await files.rotateLog(logPath, { ...LOG_LIMITS, nowMs: clock.now() });
+      if (rotated === undefined) continue;
+      await cri.reopenContainerLog(id).catch(async (error: unknown) => {
+        await rotated.undo();
+        throw error;
+      });
+    } catch (error) {
+      log.warn("a container's log was not rotated", { container: id, error: String(error) });
+    }
+  }
+}
+
+/** One step of many that do not depend on each other: what goes wrong is named, and the others are done. */
+export async function attempt(log: Log, message: string, fields: LogFields, act: () => Promise<unknown>): Promise<void> {
+  try {
+    await act();
+  } catch (error) {
+    log.warn(message, { ...fields, error: describeError(error) });
+  }
 }

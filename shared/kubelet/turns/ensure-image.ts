@@ -14,7 +14,7 @@ import type { SecretData } from "../kuberuntime/environment.ts";
 import type { NodePorts } from "../node-ports.ts";
 import type { ContainerSpec, NodePod } from "../pod.ts";
 import { podEvent } from "./pod-events.ts";
-import { StartError } from "./start-error.ts";
+import { StartError } from "../operations.ts";
 import { updateFenced } from "./workers.ts";
 
 /** @throws {StartError} when it cannot be had now. @throws {Pause} when the pull outlives the turn */

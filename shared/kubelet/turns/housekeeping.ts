@@ -1,5 +1,5 @@
 /** Each two seconds: what no event says (node-agent §3.2). Only once all sources are ready. */
-import { LABELS, isMirrorPod, isStaticPod } from "../labels.ts";
+import { isMirrorPod, isStaticPod, LABELS } from "../labels.ts";
 import { housekeepingPlan } from "../worker/housekeeping-plan.ts";
 import type { DesiredPod } from "../worker/housekeeping-plan.ts";
 import { syncKnownPod } from "../worker/known-pods.ts";
@@ -9,7 +9,7 @@ import type { NodePod } from "../pod.ts";
 import { splitProbeKey } from "../probe/probe.ts";
 import { requeueDelayMs } from "../worker/requeue.ts";
 import { releaseFullName } from "../worker/static-start.ts";
-import { attempt } from "./attempt.ts";
+import { attempt } from "./collect-garbage.ts";
 import { forgetProbes } from "./probes.ts";
 import { deleteMirror } from "./reconcile-mirror.ts";
 import { killRuntimePod, updateWorker } from "./workers.ts";

@@ -3,10 +3,19 @@ import type { KubeObject } from "../../api/wire.ts";
 import { isAlreadyExists, isConflict, isNotFound } from "../../ports/errors.ts";
 import type { Image } from "../../ports/cri-types.ts";
 import { isStaticPod } from "../labels.ts";
-import { nodeLease, NODE_LEASE_NAMESPACE, renewedLease } from "../node/lease-object.ts";
-import { nodeBody, nodeLabels, nodeStatus, nodeStatusChanged, nodeStatusPatch } from "../node/node-object.ts";
+import {
+  NODE_LEASE_NAMESPACE,
+  nodeBody,
+  nodeEvents,
+  nodeLabels,
+  nodeLease,
+  nodeReference,
+  nodeStatus,
+  nodeStatusChanged,
+  nodeStatusPatch,
+  renewedLease,
+} from "../node/node-object.ts";
 import type { MachineFacts, NodeStatus, NodeStatusInput } from "../node/node-object.ts";
-import { nodeEvents, nodeReference } from "../node/node-events.ts";
 import type { NodePorts } from "../node-ports.ts";
 import { wake } from "./workers.ts";
 

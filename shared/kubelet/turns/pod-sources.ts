@@ -4,8 +4,7 @@
  * S1 messages of all sources are handled one at a time; those of one source in the order in which they came.
  * S2 a source is ready once a SET of it has been handled; all must be before anything is taken away.
  */
-import type { Labels } from "../../api/wire.ts";
-import type { KubeObject } from "../../api/wire.ts";
+import type { KubeObject, Labels } from "../../api/wire.ts";
 import { admit, INVALID_NODE_INFO } from "../config/admission.ts";
 import type { Admission } from "../config/admission.ts";
 import { fullName, isTerminalPhase } from "../pod.ts";
@@ -13,10 +12,9 @@ import type { NodePod } from "../pod.ts";
 import { isMirrorPod, isStaticPod } from "../labels.ts";
 import type { PodSource } from "../labels.ts";
 import type { NodePorts } from "../node-ports.ts";
-import { allocatableOf } from "../node/node-object.ts";
+import { allocatableOf } from "../node-options.ts";
 import { classify, UNSEEN_SOURCE } from "../config/pod-config.ts";
 import type { PodChange, SourceMessage, SourceState } from "../config/pod-config.ts";
-import { readinessGatesChanged } from "../config/readiness-gates.ts";
 import { isTerminationRequested } from "../worker/worker-questions.ts";
 import { podEvent } from "./pod-events.ts";
 import { storeStatus } from "./statuses.ts";
@@ -166,4 +164,14 @@ async function reject(
 ): Promise<void> {
   podEvent(ports, pod, { type: "Warning", reason, message });
   await storeStatus(ports, pod, { ...pod.status, phase: "Failed", reason, message: `Pod was rejected: ${message}` });
+}
+
+/**
+ * Somebody set a condition that a readiness gate of the pod waits for, so that its Ready condition must be computed anew (node-agent §3).
+ * Source: pkg/kubelet/kubelet.go HandlePodReconcile, status.NeedToReconcilePodReadiness.
+ */
+export function readinessGatesChanged(before: NodePod, after: NodePod): boolean {
+  const statusOf = (pod: NodePod, type: string): string | undefined =>
+    pod.status?.conditions?.find((condition) => condition.type === type)?.status;
+  return (after.spec.readinessGates ?? []).some(({ conditionType }) => statusOf(before, conditionType) !== statusOf(after, conditionType));
 }

@@ -3,7 +3,7 @@ import { NodeFilesError } from "../../ports/node-files.ts";
 import { KubeApiError, NotSentError, UnansweredError } from "../../ports/errors.ts";
 import type { KubeObject } from "../../api/wire.ts";
 import type { ConfigMapData, ReferencedObjects, SecretData } from "../kuberuntime/environment.ts";
-import { allocatableOf } from "../node/node-object.ts";
+import { allocatableOf } from "../node-options.ts";
 import type { NodePorts } from "../node-ports.ts";
 import { podReferences } from "../kuberuntime/pod-references.ts";
 import type { NodePod, VolumeSpec } from "../pod.ts";

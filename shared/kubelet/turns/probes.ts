@@ -8,11 +8,11 @@ import { initContainersOf, isSidecar, isTerminalPhase } from "../pod.ts";
 import type { ContainerSpec, ContainerStatusEntry, NodePod } from "../pod.ts";
 import { afterProbe, beforeProbe, probeKey, probesOf, splitProbeKey } from "../probe/probe.ts";
 import type { ProbedContainer } from "../probe/probe.ts";
-import { execOutcome, probeNote, PROBE_TRIES_MAX } from "../probe/probe-outcome.ts";
+import { execOutcome, PROBE_TRIES_MAX, probeNote } from "../probe/probe-outcome.ts";
 import { probeRequest } from "../probe/probe-request.ts";
 import { firstDueMs, nextDueMs } from "../probe/probe-schedule.ts";
 import { podEvent } from "./pod-events.ts";
-import { apiPodOf } from "./api-pod.ts";
+import { apiPodOf } from "../config/pod-manager.ts";
 import { wake } from "./workers.ts";
 
 /** Each probe of the pod gets a due time, unless it has one or has ended. */

@@ -14,8 +14,7 @@ import { podEvent } from "./pod-events.ts";
 import type { VolumePaths } from "./prepare-volumes.ts";
 import { startContainer } from "./start-container.ts";
 import type { StartInput } from "./start-container.ts";
-import { Pause } from "../operations.ts";
-import { StartError } from "./start-error.ts";
+import { Pause, StartError } from "../operations.ts";
 import { updateFenced } from "./workers.ts";
 
 export interface ActionsInput {

@@ -10,7 +10,7 @@ import type { ReferencedObjects, ServiceInfo } from "../kuberuntime/environment.
 import { hostsFile } from "../kuberuntime/hosts-file.ts";
 import { CONFIG_ANNOTATIONS, isStaticPod } from "../labels.ts";
 import { isHostsFileManaged, planMounts } from "../kuberuntime/mounts.ts";
-import { allocatableOf } from "../node/node-object.ts";
+import { allocatableOf } from "../node-options.ts";
 import type { NodePorts } from "../node-ports.ts";
 import { newestOf } from "../observed-pod.ts";
 import type { ObservedPod } from "../observed-pod.ts";
@@ -24,7 +24,7 @@ import { killContainer, unlessGone } from "./kill.ts";
 import { observePod } from "./observe.ts";
 import { podEvent } from "./pod-events.ts";
 import type { VolumePaths } from "./prepare-volumes.ts";
-import { StartError } from "./start-error.ts";
+import { StartError } from "../operations.ts";
 import { updateFenced } from "./workers.ts";
 
 export interface StartInput {

@@ -12,7 +12,7 @@ import { parseNodePod } from "../pod.ts";
 import type { NodePod } from "../pod.ts";
 import { terminatedStatus } from "../status/terminate-status.ts";
 import { couldHaveRunningContainers } from "../worker/worker-questions.ts";
-import { apiPodOf } from "./api-pod.ts";
+import { apiPodOf } from "../config/pod-manager.ts";
 import { readProbeAnswers } from "./probe-answers.ts";
 import { LostTurnError } from "./workers.ts";
 

@@ -3,8 +3,7 @@
  * what still runs and is not wanted is driven to its end.
  */
 import type { WorkerRecord } from "../../ports/node-store.ts";
-import { effectiveGrace } from "./effective-grace.ts";
-import { requeueLastUpdate } from "./pod-worker.ts";
+import { effectiveGrace, requeueLastUpdate } from "./pod-worker.ts";
 
 /** `requeue`: a message for this UID must be sent. */
 export type KnownPodStep =

@@ -1,7 +1,7 @@
 // Would catch: a mirror that the API server refuses or the garbage collector takes, and a mirror of an older manifest that stays.
 import { describe, expect, it } from "vitest";
 import type { NodePod } from "../../../../shared/kubelet/pod.ts";
-import { mirrorPod, mirrorStep } from "../../../../shared/kubelet/config/mirror-pod.ts";
+import { mirrorPod, mirrorStep } from "../../../../shared/kubelet/turns/reconcile-mirror.ts";
 import { ago, nodePod } from "../fixtures.ts";
 
 const HASH = "kubernetes.io/config.hash";

@@ -1,7 +1,7 @@
 // Would catch: static pods and mirrors that do not find each other, a pod that is forgotten while its worker still ends it, a mirror
 // that counts as a pod to run.
 import { describe, expect, it } from "vitest";
-import { mirrorStep } from "../../../../shared/kubelet/config/mirror-pod.ts";
+import { mirrorStep } from "../../../../shared/kubelet/turns/reconcile-mirror.ts";
 import type { NodePod } from "../../../../shared/kubelet/pod.ts";
 import { PodManager } from "../../../../shared/kubelet/config/pod-manager.ts";
 import { nodePod } from "../fixtures.ts";

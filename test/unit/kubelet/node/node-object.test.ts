@@ -1,13 +1,19 @@
 // Would catch: a node that says it has what it has not, conditions that flicker, a write each 10 s, others' fields lost.
 import { describe, expect, it } from "vitest";
 import { parseTime } from "../../../../shared/api/time.ts";
-import { nodeLease, renewedLease } from "../../../../shared/kubelet/node/lease-object.ts";
-import { conditionOf } from "../../../../shared/kubelet/node/node-conditions.ts";
-import { nodeEvents } from "../../../../shared/kubelet/node/node-events.ts";
-import { allocatableOf, nodeBody, nodeStatus, nodeStatusChanged, nodeStatusPatch } from "../../../../shared/kubelet/node/node-object.ts";
+import {
+  nodeBody,
+  nodeEvents,
+  nodeLease,
+  nodeStatus,
+  nodeStatusChanged,
+  nodeStatusPatch,
+  renewedLease,
+} from "../../../../shared/kubelet/node/node-object.ts";
 import type { NodeStatus, NodeStatusInput } from "../../../../shared/kubelet/node/node-object.ts";
+import { conditionOf } from "../../../../shared/kubelet/node/node-conditions.ts";
+import { allocatableOf, resourceQuantities } from "../../../../shared/kubelet/node-options.ts";
 import type { NodeOptions } from "../../../../shared/kubelet/node-options.ts";
-import { resourceQuantities } from "../../../../shared/kubelet/node/node-resources.ts";
 import type { JsonObject } from "../../../../shared/local/api-server/scheme/json.ts";
 import { applyStrategicMergePatch } from "../../../../shared/local/api-server/rest/patch-strategic.ts";
 import type { Image } from "../../../../shared/ports/cri-types.ts";
