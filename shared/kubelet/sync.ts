@@ -18,7 +18,7 @@ import { endTurn, startTurn } from "./worker/pod-worker.ts";
 import type { TurnEnd, TurnStart } from "./worker/pod-worker.ts";
 import { isTerminalPhase } from "./pod.ts";
 import type { NodePod } from "./pod.ts";
-import { requeueDelayMs } from "./worker/requeue.ts";
+import { LostTurnError, requeueDelayMs, updateFenced, updateOwn, updateWorker } from "./turns/workers.ts";
 import { releaseFullName, startGate } from "./worker/static-start.ts";
 import type { StartVerdict } from "./worker/static-start.ts";
 import { endPod, stopName } from "./turns/kill.ts";
@@ -26,12 +26,10 @@ import { observePod } from "./turns/observe.ts";
 import { podEvent } from "./turns/pod-events.ts";
 import { MountError, prepareVolumes, readReferences } from "./turns/prepare-volumes.ts";
 import type { VolumePaths } from "./turns/prepare-volumes.ts";
-import { readProbeAnswers } from "./turns/probe-answers.ts";
-import { ensureProbes, hurryReadiness, stopProbes } from "./turns/probes.ts";
+import { ensureProbes, hurryReadiness, readProbeAnswers, stopProbes } from "./turns/probes.ts";
 import { reconcileMirror } from "./turns/reconcile-mirror.ts";
 import { isHookRunning, runActions } from "./turns/run-actions.ts";
 import { computeStatus, storeStatus, storeTerminated } from "./turns/statuses.ts";
-import { LostTurnError, updateFenced, updateOwn, updateWorker } from "./turns/workers.ts";
 import { unsupportedFeature } from "./config/unsupported-features.ts";
 
 interface Turn {

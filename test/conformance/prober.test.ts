@@ -14,12 +14,10 @@ import type { AddressInfo, Server as NetServer, Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { TLSSocket } from "node:tls";
-
 import { afterEach, beforeAll, describe, expect, it } from "vitest";
-
 import { createProber } from "../../shared/adapters/prober/prober.ts";
 import { firstTarget } from "../../shared/adapters/prober/target.ts";
-import { hookRequest } from "../../shared/kubelet/probe/hook-request.ts";
+import { hookRequest } from "../../shared/kubelet/turns/hooks.ts";
 import { probeRequest } from "../../shared/kubelet/probe/probe-request.ts";
 import type { GrpcProbe, HttpProbe, ProbeOutcome } from "../../shared/ports/prober.ts";
 

@@ -1,4 +1,4 @@
-/** How long to wait after repeated failure (node-agent §1): 10 s, doubled up to 300 s, forgotten after 600 s of quiet. */
+/** How long to wait after repeated failure (node-agent §1): 10 s, doubled up to 300 s, forgotten after 600 s of quiet. And whether a container waits so (§6.8). */
 import type { BackOffEntry } from "../../ports/node-store.ts";
 import { containerHash } from "../pod.ts";
 import type { ContainerSpec, NodePod } from "../pod.ts";

@@ -1,4 +1,8 @@
-/** Whether an image must be pulled, and when a failed pull is tried again (node-agent §8). Source: pkg/kubelet/images/image_manager.go. */
+/**
+ * Whether an image must be pulled, with what credentials, and when a failed pull is tried again (node-agent §8).
+ *
+ * Source: pkg/kubelet/images/image_manager.go; for names github.com/distribution/reference.
+ */
 import type { BackOffEntry } from "../../ports/node-store.ts";
 import { nextBackOff } from "./back-off.ts";
 import type { AuthConfig } from "../../ports/cri-types.ts";

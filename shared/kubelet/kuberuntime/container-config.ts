@@ -1,12 +1,11 @@
-/** What a container is made of (node-agent §7.1, §7.3). */
+/** What a container is made of, its mounts among it (node-agent §7.1, §7.3, §7.5). */
 import type { ContainerConfig, Image, Mount } from "../../ports/cri-types.ts";
 import { containerHash } from "../pod.ts";
 import type { ContainerSpec, NodePod } from "../pod.ts";
+import { ContainerConfigError, expand } from "./environment.ts";
 import type { EnvironmentVariable } from "./environment.ts";
-import { expand } from "./expansion.ts";
 import { ANNOTATIONS, LABELS } from "../labels.ts";
 import type { NodeOptions, NodeResources } from "../node-options.ts";
-import { TERMINATION_MESSAGE_PATH } from "./mounts.ts";
 import { containerResources } from "./resources.ts";
 import { podIdentity } from "./sandbox-config.ts";
 import { containerSecurity } from "./security-context.ts";
@@ -80,4 +79,114 @@ function containerAnnotations(
     ...(deletionGracePeriodSeconds !== undefined && { [ANNOTATIONS.podDeletionGracePeriod]: String(deletionGracePeriodSeconds) }),
     ...(terminationGracePeriodSeconds !== undefined && { [ANNOTATIONS.podTerminationGracePeriod]: String(terminationGracePeriodSeconds) }),
   };
+}
+
+export interface MountInput {
+  readonly pod: NodePod;
+  readonly container: ContainerSpec;
+  /** Volume name → host path. */
+  readonly volumePaths: Readonly<Record<string, string>>;
+  readonly env: readonly EnvironmentVariable[];
+  /** Path of the pod's hosts file, when it is managed. */
+  readonly hostsFile?: string;
+  /** Path of the new file that takes the termination message. */
+  readonly terminationLog?: string;
+}
+
+export interface MountPlan {
+  readonly mounts: readonly PlannedMount[];
+}
+
+/** `subPath`: the caller makes it (NodeFiles.makeSubPath) and mounts what it is given back instead of `hostPath`, the volume's. */
+export type PlannedMount = Mount & { readonly subPath?: { readonly volumePath: string; readonly path: string } };
+
+const HOSTS_PATH = "/etc/hosts";
+/** API default of `terminationMessagePath`, for what a manifest leaves out. */
+export const TERMINATION_MESSAGE_PATH = "/dev/termination-log";
+
+/** Volumes that no container may write to, whatever its mount says. Source: each plugin's GetAttributes. */
+const READ_ONLY_VOLUMES = ["configMap", "secret", "downwardAPI", "projected"] as const;
+
+const PROPAGATIONS: Readonly<Record<string, Mount["propagation"]>> = {
+  None: "PROPAGATION_PRIVATE",
+  HostToContainer: "PROPAGATION_HOST_TO_CONTAINER",
+  Bidirectional: "PROPAGATION_BIDIRECTIONAL",
+};
+
+/**
+ * The container's volumes in the order of its spec, then the hosts file and the termination log, if given.
+ *
+ * @throws {ContainerConfigError} for a volume that is not mounted, and for a subPath that is absolute, leads upwards or needs a
+ *   variable that is missing or empty
+ *
+ * Source: pkg/kubelet/kubelet_pods.go makeMounts; pkg/kubelet/kuberuntime/kuberuntime_container.go makeMounts.
+ */
+export function planMounts(input: MountInput): MountPlan {
+  const { container, hostsFile, terminationLog } = input;
+  return {
+    mounts: [
+      ...(container.volumeMounts ?? []).map((mount) => volumeMount(input, mount)),
+      ...(hostsFile === undefined ? [] : [{ containerPath: HOSTS_PATH, hostPath: hostsFile }]),
+      ...(terminationLog === undefined
+        ? []
+        : [{ containerPath: container.terminationMessagePath ?? TERMINATION_MESSAGE_PATH, hostPath: terminationLog }]),
+    ],
+  };
+}
+
+/**
+ * Whether the agent writes this container's /etc/hosts: there is something to write, and the container mounts nothing of its own
+ * there. Source: pkg/kubelet/kubelet_pods.go shouldMountHostsFile.
+ */
+export function isHostsFileManaged(pod: NodePod, container: ContainerSpec, podIps: readonly string[]): boolean {
+  const known = podIps.length > 0 || pod.spec.hostNetwork === true;
+  return known && !(container.volumeMounts ?? []).some(({ mountPath }) => mountPath === HOSTS_PATH);
+}
+
+type VolumeMount = NonNullable<ContainerSpec["volumeMounts"]>[number];
+
+function volumeMount({ container, env, pod, volumePaths }: MountInput, mount: VolumeMount): PlannedMount {
+  const volumePath = Object.hasOwn(volumePaths, mount.name) ? volumePaths[mount.name] : undefined;
+  if (volumePath === undefined)
+    throw new ContainerConfigError(`cannot find volume "${mount.name}" to mount into container "${container.name}"`);
+  const subPath = subPathOf(mount, env);
+  return {
+    containerPath: mount.mountPath.startsWith("/") ? mount.mountPath : `/${mount.mountPath}`,
+    hostPath: volumePath,
+    readonly: mount.readOnly === true || isReadOnly(pod, mount.name),
+    propagation: propagationOf(mount),
+    ...(subPath !== "" && { subPath: { volumePath, path: subPath } }),
+  };
+}
+
+function isReadOnly(pod: NodePod, volumeName: string): boolean {
+  const volume = (pod.spec.volumes ?? []).find(({ name }) => name === volumeName);
+  return volume !== undefined && READ_ONLY_VOLUMES.some((kind) => volume[kind] !== undefined);
+}
+
+function propagationOf({ mountPropagation = "None" }: VolumeMount): NonNullable<Mount["propagation"]> {
+  const propagation = Object.hasOwn(PROPAGATIONS, mountPropagation) ? PROPAGATIONS[mountPropagation] : undefined;
+  if (propagation === undefined) throw new ContainerConfigError(`invalid MountPropagation mode: "${mountPropagation}"`);
+  return propagation;
+}
+
+/** Relative and without `..`, or empty: the whole volume. A link that leads out of the volume is for the one who makes it to refuse. */
+function subPathOf({ subPath = "", subPathExpr = "" }: VolumeMount, env: readonly EnvironmentVariable[]): string {
+  const path = subPathExpr === "" ? subPath : expandedSubPath(subPathExpr, env);
+  if (path.startsWith("/")) throw new ContainerConfigError(`error SubPath \`${path}\` must not be an absolute path`);
+  if (path.split("/").includes("..")) throw new ContainerConfigError(`unable to provision SubPath \`${path}\`: must not contain '..'`);
+  return path;
+}
+
+/** Source: pkg/kubelet/container/helpers.go ExpandContainerVolumeMounts. */
+function expandedSubPath(subPathExpr: string, env: readonly EnvironmentVariable[]): string {
+  const values = new Map(env.map(({ key, value }) => [key, value]));
+  const missing = new Set<string>();
+  const path = expand(subPathExpr, (name) => {
+    const value = values.get(name) ?? "";
+    if (value === "") missing.add(name);
+    return value;
+  });
+  if (missing.size > 0) throw new ContainerConfigError(`missing value for ${[...missing].toSorted().join(", ")}`);
+  return path;
 }

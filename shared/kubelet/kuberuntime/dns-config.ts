@@ -1,4 +1,4 @@
-/** Where a pod asks for names: its resolv.conf (node-agent §7.2). */
+/** The names a pod has and finds: its hostname, its /etc/hosts, its resolv.conf (node-agent §7.2, §7.5). */
 import type { PodSandboxConfig } from "../../ports/cri-types.ts";
 import type { NodeOptions } from "../node-options.ts";
 import type { NodePod } from "../pod.ts";
@@ -108,4 +108,87 @@ function searchesWithinLimits(searches: readonly string[]): readonly string[] {
   const kept = searches.slice(0, SEARCHES_MAX).filter((domain) => domain.length <= SEARCH_LENGTH_MAX);
   while (kept.join(" ").length > SEARCH_LINE_LENGTH_MAX) kept.pop();
   return kept;
+}
+
+/** The kernel's field holds 64 characters and a NUL; upstream leaves one more free for a plain hostname. */
+const HOSTNAME_LENGTH_MAX = 63;
+const FQDN_LENGTH_MAX = 64;
+
+/** A sandbox cannot be made as the pod's spec says. Nothing but another spec helps; shown in the event FailedCreatePodSandBox. */
+export class PodSandboxConfigError extends Error {
+  override readonly name = "PodSandboxConfigError";
+}
+
+export interface PodHostname {
+  readonly hostname: string;
+  /** `<subdomain>.<namespace>.svc.<cluster domain>`, or empty. */
+  readonly domain: string;
+}
+
+/** Source: pkg/kubelet/kubelet_pods.go GeneratePodHostNameAndDomain, truncatePodHostnameIfNeeded. */
+export function podHostname({ metadata, spec }: NodePod, clusterDomain: string): PodHostname {
+  if (spec.hostnameOverride !== undefined) return { hostname: truncated(spec.hostnameOverride), domain: "" };
+  return {
+    hostname: truncated(spec.hostname || metadata.name),
+    domain: spec.subdomain ? `${spec.subdomain}.${metadata.namespace}.svc.${clusterDomain}` : "",
+  };
+}
+
+/**
+ * What `hostname` prints in the pod: its short name, or with `setHostnameAsFQDN` the whole one.
+ *
+ * @throws {PodSandboxConfigError} when the whole one is too long for the kernel
+ *
+ * Source: pkg/kubelet/util/util.go GetNodenameForKernel.
+ */
+export function kernelHostname(pod: NodePod, clusterDomain: string): string {
+  const { domain, hostname } = podHostname(pod, clusterDomain);
+  if (pod.spec.setHostnameAsFQDN !== true || domain === "") return hostname;
+  const fqdn = `${hostname}.${domain}`;
+  if (fqdn.length <= FQDN_LENGTH_MAX) return fqdn;
+  const limits = `${FQDN_LENGTH_MAX} characters is the max, ${fqdn.length} characters requested`;
+  throw new PodSandboxConfigError(`failed to construct FQDN from pod hostname and cluster domain, FQDN ${fqdn} is too long (${limits})`);
+}
+
+/** A hostname must not end in what the cut may leave there. */
+function truncated(hostname: string): string {
+  return hostname.length <= HOSTNAME_LENGTH_MAX ? hostname : hostname.slice(0, HOSTNAME_LENGTH_MAX).replace(/[-.]+$/u, "");
+}
+
+const LOOPBACK = [
+  "127.0.0.1\tlocalhost",
+  "::1\tlocalhost ip6-localhost ip6-loopback",
+  "fe00::0\tip6-localnet",
+  "fe00::0\tip6-mcastprefix",
+  "fe00::1\tip6-allnodes",
+  "fe00::2\tip6-allrouters",
+];
+
+/**
+ * The file's content. `machinesOwn` is the machine's /etc/hosts; only a pod in the host's network sees it.
+ *
+ *     # Kubernetes-managed hosts file.
+ *     127.0.0.1       localhost
+ *     …
+ *     10.0.0.12       web-0.web.default.svc.cluster.local     web-0
+ *
+ *     # Entries added by HostAliases.
+ *     10.1.2.3        foo.remote      bar.remote
+ *
+ * Source: pkg/kubelet/kubelet_pods.go managedHostsFileContent, nodeHostsFileContent.
+ */
+export function hostsFile(pod: NodePod, podIps: readonly string[], machinesOwn: string, options: NodeOptions): string {
+  if (pod.spec.hostNetwork === true) return `# Kubernetes-managed hosts file (host network).\n${machinesOwn}${aliases(pod)}`;
+  const { domain, hostname } = podHostname(pod, options.clusterDomain);
+  const names = domain === "" ? hostname : `${hostname}.${domain}\t${hostname}`;
+  return text(["# Kubernetes-managed hosts file.", ...LOOPBACK, ...podIps.map((ip) => `${ip}\t${names}`)]) + aliases(pod);
+}
+
+function aliases({ spec: { hostAliases = [] } }: NodePod): string {
+  if (hostAliases.length === 0) return "";
+  return text(["", "# Entries added by HostAliases.", ...hostAliases.map(({ ip, hostnames = [] }) => [ip, ...hostnames].join("\t"))]);
+}
+
+function text(lines: readonly string[]): string {
+  return lines.map((line) => `${line}\n`).join("");
 }

@@ -1,10 +1,9 @@
-/** What a container finds in its environment (node-agent §7.4). */
-import { podFieldText, resourceFieldText } from "../volume/downward-api.ts";
-import { expand } from "./expansion.ts";
+/** What a container finds in its environment, the addresses of services too (node-agent §7.4). */
+import { podFieldText, resourceFieldText, VolumeError } from "../volume/downward-api.ts";
 import type { NodeResources } from "../node-options.ts";
 import type { ContainerSpec, NodePod } from "../pod.ts";
-import { serviceEnvironment } from "./service-environment.ts";
-import { VolumeError } from "../volume/volume-error.ts";
+import type { V1Service } from "@kubernetes/client-node";
+import type { KubeObject, Wire } from "../../api/wire.ts";
 
 /** The ConfigMaps and Secrets of the pod's namespace, as far as the pod names them; `undefined` = there is none of that name. */
 export interface ReferencedObjects {
@@ -49,14 +48,6 @@ export interface EnvironmentInput {
   readonly services: readonly ServiceInfo[];
   readonly objects: ReferencedObjects;
   readonly allocatable: NodeResources;
-}
-
-export interface ServiceInfo {
-  readonly name: string;
-  readonly namespace: string;
-  /** Absent, empty or `None`: it has no address of its own. */
-  readonly clusterIP?: string;
-  readonly ports: readonly { readonly name?: string; readonly port: number; readonly protocol?: string }[];
 }
 
 /**
@@ -174,4 +165,120 @@ function decoded(secret: SecretData | undefined): Readonly<Record<string, string
 /** CRI's port carries text: what is no UTF-8 arrives as U+FFFD. */
 function decode(base64: string): string {
   return Buffer.from(base64, "base64").toString();
+}
+
+/** A dollar sign that was doubled, or a reference up to the next closing parenthesis. */
+const REFERENCE = /\$(?:\$|\(([^)]*)\))/gu;
+
+/**
+ * The text with every reference replaced, from left to right and once: what a value brings in is not looked at again.
+ *
+ *     "$(A)-$(B)" with A=1   → "1-$(B)"     a name nobody knows stays as it is written
+ *     "$$(A)"                → "$(A)"       two dollar signs are one
+ *     "$(A", "$A", "100$"    → themselves
+ *
+ * Source: third_party/forked/golang/expansion/expand.go Expand, MappingFuncFor.
+ */
+export function expand(text: string, valueOf: (name: string) => string | undefined): string {
+  return text.replace(REFERENCE, (reference, name: string | undefined) => {
+    if (name === undefined) return "$";
+    return valueOf(name) ?? reference;
+  });
+}
+
+const PROTOCOL_DEFAULT = "TCP";
+
+export interface ServiceInfo {
+  readonly name: string;
+  readonly namespace: string;
+  /** Absent, empty or `None`: it has no address of its own. */
+  readonly clusterIP?: string;
+  readonly ports: readonly { readonly name?: string; readonly port: number; readonly protocol?: string }[];
+}
+
+/**
+ * Variables for `default/kubernetes`, and, unless `enableServiceLinks` is off, for the services of the pod's own namespace. A
+ * service without cluster IP has none, and one called `kubernetes` in the pod's own namespace wins over `default`'s. Service
+ * `redis-primary` with port 6379 at 10.0.0.11 gives
+ *
+ *     REDIS_PRIMARY_SERVICE_HOST=10.0.0.11              REDIS_PRIMARY_SERVICE_PORT=6379
+ *     REDIS_PRIMARY_PORT=tcp://10.0.0.11:6379           REDIS_PRIMARY_PORT_6379_TCP=tcp://10.0.0.11:6379
+ *     REDIS_PRIMARY_PORT_6379_TCP_PROTO=tcp             REDIS_PRIMARY_PORT_6379_TCP_PORT=6379
+ *     REDIS_PRIMARY_PORT_6379_TCP_ADDR=10.0.0.11
+ *
+ * and, for each port with a name, REDIS_PRIMARY_SERVICE_PORT_<NAME>.
+ *
+ * Source: pkg/kubelet/kubelet_pods.go getServiceEnvVarMap; pkg/kubelet/envvars/envvars.go FromServices.
+ * Differs from upstream: an absent `enableServiceLinks` is true, which is what the API server makes of it; upstream refuses such
+ * a pod.
+ */
+export function serviceEnvironment(pod: NodePod, services: readonly ServiceInfo[]): ReadonlyMap<string, string> {
+  const linked = (pod.spec.enableServiceLinks ?? true) ? services.filter(({ namespace }) => namespace === pod.metadata.namespace) : [];
+  const byName = new Map([...services.filter(isMaster), ...linked].filter(hasClusterIP).map((service) => [service.name, service]));
+  return new Map([...byName.values()].flatMap(variablesOf));
+}
+
+type Reachable = ServiceInfo & { readonly clusterIP: string };
+
+function isMaster({ namespace, name }: ServiceInfo): boolean {
+  return namespace === "default" && name === "kubernetes";
+}
+
+function hasClusterIP(service: ServiceInfo): service is Reachable {
+  return service.clusterIP !== undefined && service.clusterIP !== "" && service.clusterIP !== "None";
+}
+
+function variablesOf(service: Reachable): readonly (readonly [string, string])[] {
+  const { clusterIP, ports } = service;
+  const prefix = variableName(service.name);
+  const [first] = ports;
+  const host = [`${prefix}_SERVICE_HOST`, clusterIP] as const;
+  if (first === undefined) return [host];
+  return [
+    host,
+    [`${prefix}_SERVICE_PORT`, String(first.port)],
+    ...ports.flatMap(({ name = "", port }) =>
+      name === "" ? [] : [[`${prefix}_SERVICE_PORT_${variableName(name)}`, String(port)] as const],
+    ),
+    [`${prefix}_PORT`, urlOf(clusterIP, first)],
+    ...ports.flatMap((port) => linkVariables(prefix, clusterIP, port)),
+  ];
+}
+
+/** As Docker's container links had them. */
+function linkVariables(prefix: string, clusterIP: string, port: ServiceInfo["ports"][number]): readonly (readonly [string, string])[] {
+  const protocol = port.protocol ?? PROTOCOL_DEFAULT;
+  const portPrefix = `${prefix}_PORT_${port.port}_${protocol.toUpperCase()}`;
+  return [
+    [portPrefix, urlOf(clusterIP, port)],
+    [`${portPrefix}_PROTO`, protocol.toLowerCase()],
+    [`${portPrefix}_PORT`, String(port.port)],
+    [`${portPrefix}_ADDR`, clusterIP],
+  ];
+}
+
+/** An IPv6 address stands in brackets. */
+function urlOf(clusterIP: string, { protocol = PROTOCOL_DEFAULT, port }: ServiceInfo["ports"][number]): string {
+  const host = clusterIP.includes(":") ? `[${clusterIP}]` : clusterIP;
+  return `${protocol.toLowerCase()}://${host}:${port}`;
+}
+
+function variableName(name: string): string {
+  return name.toUpperCase().replaceAll("-", "_");
+}
+
+/** What environment variables say of a Service; `object` is one, as the API server listed it. */
+export function serviceInfo(object: KubeObject): ServiceInfo {
+  const { spec } = object as KubeObject & Pick<Wire<V1Service>, "spec">; // the resource asked for names the type
+  const { name, namespace = "" } = object.metadata;
+  return {
+    name,
+    namespace,
+    ...(spec?.clusterIP !== undefined && { clusterIP: spec.clusterIP }),
+    ports: (spec?.ports ?? []).map(({ name: port, port: number, protocol }) => ({
+      port: number,
+      ...(port !== undefined && { name: port }),
+      ...(protocol !== undefined && { protocol }),
+    })),
+  };
 }

@@ -3,10 +3,9 @@ import { parseQuantity, quantityNanos } from "../../api/quantity.ts";
 import type { LinuxContainerResources } from "../../ports/cri-types.ts";
 import { isMirrorPod, isStaticPod } from "../labels.ts";
 import type { NodeResources } from "../node-options.ts";
-import { podRequests, wholeAmount } from "../config/pod-requests.ts";
+import { podRequests, qosClass, wholeAmount } from "../config/pod-requests.ts";
 import { initContainersOf, isSidecar } from "../pod.ts";
 import type { ContainerSpec, NodePod } from "../pod.ts";
-import { qosClass } from "./qos-class.ts";
 
 /** The kernel's limits of `cpu.shares`. */
 const SHARES_MIN = 2;

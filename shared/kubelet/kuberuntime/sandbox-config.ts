@@ -1,12 +1,11 @@
 /** What a pod's sandbox is made of (node-agent §7.1, §7.2). */
 import type { PodSandboxConfig, PortMapping } from "../../ports/cri-types.ts";
-import { podDns } from "./dns-config.ts";
+import { kernelHostname, podDns } from "./dns-config.ts";
 import { LABELS } from "../labels.ts";
 import type { NodeOptions, NodeResources } from "../node-options.ts";
-import { kernelHostname } from "./pod-hostname.ts";
 import { initContainersOf, isSidecar } from "../pod.ts";
 import type { ContainerSpec, NodePod } from "../pod.ts";
-import { qosClass } from "./qos-class.ts";
+import { qosClass } from "../config/pod-requests.ts";
 import { overheadResources, sandboxResources } from "./resources.ts";
 import { sandboxSecurity } from "./security-context.ts";
 

@@ -1,8 +1,12 @@
-/** What running a probe asks of Cri or Prober (node-agent §11). */
-import type { GrpcProbe, HttpProbe } from "../../ports/prober.ts";
-import { expand } from "../kuberuntime/expansion.ts";
-import { httpGetRequest, resolvePort, userAgent } from "./http-get.ts";
+/** What probes and hooks ask of a container (node-agent §6.10, §11), and what is said of a probe that ran (§9). */
+import type { GrpcProbe, HttpProbe, ProbeOutcome } from "../../ports/prober.ts";
+import { expand } from "../kuberuntime/environment.ts";
 import type { ContainerSpec, ProbeSpec } from "../pod.ts";
+import type { ExecSyncResponse } from "../../ports/cri-types.ts";
+import type { ProbeKind } from "../../ports/node-store.ts";
+import type { V1HTTPGetAction } from "@kubernetes/client-node";
+import type { Wire } from "../../api/wire.ts";
+import { KUBELET_VERSION } from "../node-options.ts";
 
 /** Source: pkg/apis/core/v1/defaults.go SetDefaults_Probe. */
 const TIMEOUT_SECONDS = 1;
@@ -39,4 +43,96 @@ export function probeRequest(spec: ProbeSpec, container: ContainerSpec, podIp: s
 function expandedCommand(command: readonly string[], { env }: ContainerSpec): readonly string[] {
   const values = new Map(env?.map(({ name, value }) => [name, value ?? ""]));
   return command.map((argument) => expand(argument, (name) => values.get(name)));
+}
+
+/** Source: pkg/probe/exec/exec.go maxReadLength. */
+const OUTPUT_MAX = 10 * 1024;
+
+/** How often a probe that cannot be run is tried in one turn; what it says counts the first time. Source: prober.go maxProbeRetries. */
+export const PROBE_TRIES_MAX = 3;
+
+const TITLES: { readonly [K in ProbeKind]: string } = { readiness: "Readiness", liveness: "Liveness", startup: "Startup" };
+
+/** Of a command that ended. One that timed out is a failure too; one that could not be run is an error. Source: pkg/probe/exec/exec.go. */
+export function execOutcome({ exitCode, stdout, stderr }: ExecSyncResponse): ProbeOutcome {
+  return { result: exitCode === 0 ? "Success" : "Failure", output: `${stdout}${stderr}`.slice(0, OUTPUT_MAX) };
+}
+
+export interface ProbeNote {
+  readonly type: "Warning";
+  readonly reason: "Unhealthy" | "ProbeWarning";
+  readonly message: string;
+}
+
+/** The event about an outcome, whether or not a threshold is reached by it; a plain success has none. Source: prober.go probe. */
+export function probeNote(kind: ProbeKind, { result, output, warning }: ProbeOutcome): ProbeNote | undefined {
+  const title = TITLES[kind];
+  switch (result) {
+    case "Failure":
+      return { type: "Warning", reason: "Unhealthy", message: `${title} probe failed: ${output}` };
+    case "error":
+      return { type: "Warning", reason: "Unhealthy", message: `${title} probe errored and resulted in unknown state: ${output}` };
+    case "Success":
+      return warning && { type: "Warning", reason: "ProbeWarning", message: `${title} probe warning: ${output}` };
+    default:
+      return result satisfies never;
+  }
+}
+
+type HttpGetAction = Wire<V1HTTPGetAction>;
+type Header = HttpProbe["headers"][number];
+
+const PORT_MAX = 65_535;
+
+export interface HttpGetInput {
+  readonly action: HttpGetAction;
+  readonly port: number;
+  readonly host: string;
+  /** What the User-Agent says after `kube-`. */
+  readonly purpose: "probe" | "lifecycle";
+  readonly timeoutMs: number;
+}
+
+/** Source: pkg/probe/http/request.go NewRequestForHTTPGetAction. */
+export function httpGetRequest({ action, port, host, purpose, timeoutMs }: HttpGetInput): HttpProbe {
+  return {
+    scheme: action.scheme?.toUpperCase() === "HTTPS" ? "HTTPS" : "HTTP",
+    host,
+    port,
+    path: action.path ?? "",
+    headers: withDefaults(action.httpHeaders ?? [], purpose),
+    timeoutMs,
+  };
+}
+
+/** A number, or the name of one of the container's ports, or a number in a string; else undefined. Source: pkg/probe/util.go. */
+export function resolvePort(port: number | string, container: ContainerSpec): number | undefined {
+  const named = container.ports?.find(({ name }) => name !== undefined && name === port)?.containerPort;
+  const number = named ?? (typeof port === "number" || /^\d+$/u.test(port) ? Number(port) : undefined);
+  return number !== undefined && number > 0 && number <= PORT_MAX ? number : undefined;
+}
+
+/** `kube-probe/1.36`. */
+export function userAgent(purpose: HttpGetInput["purpose"]): string {
+  const [major, minor] = KUBELET_VERSION.slice(1).split(".");
+  return `kube-${purpose}/${major}.${minor}`;
+}
+
+/**
+ * User-Agent and Accept, unless the spec has its own; an own one that is empty removes it.
+ *
+ * Source: pkg/probe/http/request.go newProbeRequest.
+ */
+function withDefaults(own: readonly Header[], purpose: HttpGetInput["purpose"]): readonly Header[] {
+  const defaults = [
+    { name: "User-Agent", value: userAgent(purpose) },
+    { name: "Accept", value: "*/*" },
+  ];
+  const isSet = (header: Header): boolean => own.some(({ name }) => isSame(name, header.name));
+  const isRemoved = ({ name, value }: Header): boolean => value === "" && defaults.some((header) => isSame(name, header.name));
+  return [...defaults.filter((header) => !isSet(header)), ...own.filter((header) => !isRemoved(header))];
+}
+
+function isSame(a: string, b: string): boolean {
+  return a.toLowerCase() === b.toLowerCase();
 }

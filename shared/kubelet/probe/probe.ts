@@ -8,9 +8,8 @@
  * I4 `run` is not reset by a new container, only by a hold: so does upstream.
  */
 import type { ProbeKind, ProbeRecord, ProbeResult } from "../../ports/node-store.ts";
-import type { ProbeSpec } from "../pod.ts";
-
-export { probeKey, probesOf, splitProbeKey } from "./probe-key.ts";
+import { initContainersOf, isSidecar } from "../pod.ts";
+import type { ContainerSpec, NodePod, ProbeSpec } from "../pod.ts";
 
 /** Source: pkg/apis/core/v1/defaults.go SetDefaults_Probe. */
 const FAILURE_THRESHOLD = 3;
@@ -135,4 +134,81 @@ function publication(kind: ProbeKind, before: ProbeRecord, after: ProbeRecord): 
 /** Whole seconds are compared, as upstream does. */
 function isBeforeDelay(spec: ProbeSpec, { startedAtMs = 0 }: ProbedContainer, nowMs: number): boolean {
   return Math.trunc((nowMs - startedAtMs) / 1000) < (spec.initialDelaySeconds ?? 0);
+}
+
+export interface ProbeId {
+  readonly uid: string;
+  readonly container: string;
+  readonly kind: ProbeKind;
+}
+
+export interface PodProbe {
+  readonly container: string;
+  readonly kind: ProbeKind;
+  readonly spec: ProbeSpec;
+}
+
+/** `<uid>/<container>/<kind>`. Neither a UID nor a container's name has a slash. */
+export function probeKey(uid: string, container: string, kind: ProbeKind): string {
+  return `${uid}/${container}/${kind}`;
+}
+
+/** The parts of a `probeKey`. */
+export function splitProbeKey(key: string): ProbeId {
+  const [uid = "", container = "", kind] = key.split("/");
+  return { uid, container, kind: kind as ProbeKind }; // only probeKey makes keys
+}
+
+/** Of regular containers and sidecars; other init containers and ephemeral ones have none. Source: prober_manager.go AddPod. */
+export function probesOf(pod: NodePod): readonly PodProbe[] {
+  return [...pod.spec.containers, ...initContainersOf(pod).filter(isSidecar)].flatMap(probesOfContainer);
+}
+
+function probesOfContainer({ name, startupProbe, readinessProbe, livenessProbe }: ContainerSpec): readonly PodProbe[] {
+  return [
+    ...(startupProbe ? [{ container: name, kind: "startup" as const, spec: startupProbe }] : []),
+    ...(readinessProbe ? [{ container: name, kind: "readiness" as const, spec: readinessProbe }] : []),
+    ...(livenessProbe ? [{ container: name, kind: "liveness" as const, spec: livenessProbe }] : []),
+  ];
+}
+
+/** Source: pkg/apis/core/v1/defaults.go SetDefaults_Probe. */
+const PERIOD_SECONDS = 10;
+
+/**
+ * The first slot after `dueMs` that is not missed yet: slots lie whole periods apart, and those that passed while the probe ran
+ * are skipped, never caught up.
+ *
+ *     due 0, period 10 s:   now 2 s → 10 s      now 10 s → 10 s      now 31 s → 40 s
+ *
+ * A run out of turn (§11: a container that just started) goes by the time at which it ran: pass that as `dueMs`.
+ *
+ * Source: pkg/kubelet/prober/worker.go run, by Go's Ticker.
+ * Differs from upstream: a slot missed during a long run is skipped, where a Ticker keeps one of them and fires it at once.
+ */
+export function nextDueMs(dueMs: number, periodSeconds: number | undefined, nowMs: number): number {
+  const periodMs = periodMsOf(periodSeconds);
+  return dueMs + Math.max(1, Math.ceil((nowMs - dueMs) / periodMs)) * periodMs;
+}
+
+export interface FirstDue {
+  readonly agentStartedAtMs: number;
+  readonly periodSeconds: number | undefined;
+  readonly nowMs: number;
+  /** From [0, 1). */
+  readonly random: number;
+}
+
+/**
+ * At once; but within one period after the agent's start, a random part of a period later, or all probes of a node would
+ * run in step for ever. Source: worker.go run.
+ */
+export function firstDueMs({ agentStartedAtMs, periodSeconds, nowMs, random }: FirstDue): number {
+  const periodMs = periodMsOf(periodSeconds);
+  return nowMs - agentStartedAtMs < periodMs ? nowMs + Math.floor(random * periodMs) : nowMs;
+}
+
+/** Zero is what a spec that was never defaulted says for "not set". */
+function periodMsOf(periodSeconds: number | undefined): number {
+  return (periodSeconds || PERIOD_SECONDS) * 1000;
 }

@@ -4,12 +4,14 @@
  */
 import { formatTime } from "../../api/time.ts";
 import type { CachedStatus, PodStatus } from "../../ports/node-store.ts";
-import { initContainersOf, isSidecar } from "../pod.ts";
+import { initContainersOf, isSidecar, isTerminalPhase } from "../pod.ts";
 import type { ContainerSpec, ContainerStatusEntry, NodePod } from "../pod.ts";
+import { UNSEEN_AT_END, UNSEEN_EXIT } from "./container-statuses.ts";
 import type { ContainerStateEntry } from "./container-statuses.ts";
-import { DISRUPTION_TARGET, isOwnedCondition } from "./pod-conditions.ts";
+import { DISRUPTION_TARGET, isOwnedCondition, withTerminalReadiness } from "./pod-conditions.ts";
 import { restartPolicyOf } from "../observed-pod.ts";
-import { FOREIGN_FIELDS, sameField, withoutFields } from "./status-fields.ts";
+import { jsonEqual } from "../json-equal.ts";
+import { isStaticPod } from "../labels.ts";
 
 /** Of all containers of a pod together. Source: pkg/kubelet/container/runtime.go MaxPodTerminationMessageLogLength. */
 const MESSAGE_BYTES_MAX = 12_288;
@@ -140,4 +142,87 @@ function saysTheSame(a: PodStatus, b: PodStatus): boolean {
       .toSorted((one, other) => (one.type < other.type ? -1 : 1));
   const fields = (status: PodStatus): PodStatus => withoutFields(status, ["conditions", ...FOREIGN_FIELDS]);
   return sameField(ours(a), ours(b)) && sameField(fields(a), fields(b));
+}
+
+type Field = keyof PodStatus;
+
+/** Not the agent's: they come from the API server and go back as they are. Source: status_manager.go mergePodStatus. */
+export const FOREIGN_FIELDS: readonly Field[] = [
+  "resourceClaimStatuses",
+  "extendedResourceClaimStatus",
+  "nodeAllocatableResourceClaimStatuses",
+];
+
+export function onlyFields(status: PodStatus, fields: readonly Field[]): PodStatus {
+  return Object.fromEntries(Object.entries(status).filter(([key]) => fields.some((field) => field === key)));
+}
+
+export function withoutFields(status: PodStatus, fields: readonly Field[]): PodStatus {
+  return Object.fromEntries(Object.entries(status).filter(([key]) => !fields.some((field) => field === key)));
+}
+
+/**
+ * Compared as the API server would: what is absent, null, empty text or an empty list is the same nothing.
+ *
+ * Source: apimachinery pkg/api/equality Semantic.DeepEqual, over values that were read from JSON.
+ */
+export function sameField(a: unknown, b: unknown): boolean {
+  return jsonEqual(meaning(a), meaning(b));
+}
+
+/** Empty objects stay: a `waiting: {}` says something. */
+function meaning(value: unknown): unknown {
+  if (value === null || value === "" || (Array.isArray(value) && value.length === 0)) return undefined;
+  if (Array.isArray(value)) return value.map(meaning);
+  if (typeof value !== "object") return value;
+  return Object.fromEntries(Object.entries(value).map(([key, entry]) => [key, meaning(entry)]));
+}
+
+/**
+ * `status` (the cached one, else the API server's) with nothing left open: a container that nobody saw end failed, unless the
+ * pod never came to start it, and the phase is terminal.
+ *
+ *     no init containers, a RUNNING         → a Terminated 137 ContainerStatusUnknown, Failed
+ *     init i1, i2 waiting, a waiting        → i1 Terminated 137, i2 and a as they are, Failed
+ *     init i1 waiting, i2 ended 1, a waiting → i1 Terminated 137, Failed
+ *
+ * A static pod keeps its phase.
+ *
+ * Source: pkg/kubelet/status/status_manager.go TerminatePod, hasPodInitialized, initializedContainers.
+ * Differs from upstream: whether the pod was initialised is read from `status` as well as from what the API server has; a
+ * container ended this way is neither started nor ready, and no more is the pod.
+ */
+export function terminatedStatus(pod: NodePod, status: PodStatus, nowMs: number): PodStatus {
+  const { containerStatuses, initContainerStatuses, conditions } = status;
+  const initialized = hasPodInitialized(pod, status) || hasPodInitialized(pod, pod.status ?? {});
+  const phase = isStaticPod(pod) || isTerminalPhase(status.phase) ? status.phase : "Failed";
+  return {
+    ...status,
+    ...(phase !== undefined && { phase }),
+    ...(containerStatuses && { containerStatuses: initialized ? containerStatuses.map(ended) : containerStatuses }),
+    ...(initContainerStatuses && { initContainerStatuses: withBegunEnded(initContainerStatuses) }),
+    ...(conditions && { conditions: [...withTerminalReadiness(conditions, phase, formatTime(nowMs))] }),
+  };
+}
+
+function ended(container: ContainerStatusEntry): ContainerStatusEntry {
+  if (container.state?.terminated !== undefined) return container;
+  return { ...container, state: { terminated: { ...UNSEEN_EXIT, message: UNSEEN_AT_END } }, ready: false, started: false };
+}
+
+/** Up to the last one that ever started; at least the first. */
+function withBegunEnded(containers: readonly ContainerStatusEntry[]): ContainerStatusEntry[] {
+  const lastBegun = containers.findLastIndex(hasBegun);
+  return containers.map((container, index) => (index <= Math.max(lastBegun, 0) ? ended(container) : container));
+}
+
+function hasBegun({ state, lastState }: ContainerStatusEntry): boolean {
+  return state?.waiting === undefined || lastState?.terminated !== undefined;
+}
+
+/** A regular container left Waiting once, or the last init container ended with 0. */
+function hasPodInitialized(pod: NodePod, { containerStatuses = [], initContainerStatuses = [] }: PodStatus): boolean {
+  if (initContainersOf(pod).length === 0 || containerStatuses.some(hasBegun)) return true;
+  const { state, lastState } = initContainerStatuses.at(-1) ?? {};
+  return state?.terminated?.exitCode === 0 || lastState?.terminated?.exitCode === 0;
 }

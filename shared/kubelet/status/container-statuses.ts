@@ -1,8 +1,8 @@
-/** What the status says of each container (node-agent §13.1), before probes have their say (container-readiness.ts). */
+/** What the status says of each container (node-agent §13.1), and what its probes make of that (`withReadiness`, §11). */
 import { formatTime } from "../../api/time.ts";
 import type { WaitingReason } from "../../ports/node-store.ts";
 import { newestOf, shouldContainerBeRestarted } from "../observed-pod.ts";
-import type { ObservedContainer, ObservedPod } from "../observed-pod.ts";
+import type { ObservedContainer, ObservedPod, ProbeAnswer } from "../observed-pod.ts";
 import { isSidecar } from "../pod.ts";
 import type { ContainerSpec, ContainerStatusEntry, NodePod } from "../pod.ts";
 
@@ -161,4 +161,52 @@ function withStartFailure({ pod, observed, reasons }: Known, container: Containe
   const { state = {}, lastState = {} } = status;
   const waiting = { reason: failure.reason, ...(failure.message !== "" && { message: failure.message }) };
   return { ...status, state: { waiting }, lastState: state.terminated === undefined ? lastState : state };
+}
+
+/** Asked with CRI's own id. */
+export interface ReadinessProbes {
+  readiness(containerId: string): ProbeAnswer;
+  startup(containerId: string): ProbeAnswer;
+}
+
+/**
+ * A regular container or a sidecar:
+ *
+ *     not RUNNING                               → not started, not ready
+ *     startup probe without Success             → not started, not ready
+ *     started, readiness probe without Success  → started, not ready
+ *     started, no readiness probe, or Success   → ready
+ *
+ * An init container that is no sidecar is ready once it ended with 0.
+ *
+ * Source: pkg/kubelet/prober/prober_manager.go UpdatePodStatus, isContainerStarted.
+ * Differs from upstream: with no answer of a probe its container is not started or not ready, also right after the agent
+ * itself started; upstream keeps what the API server said then (gate ChangeContainerStatusOnKubeletRestart).
+ */
+export function withReadiness(
+  containers: readonly ContainerSpec[],
+  statuses: readonly ContainerStatusEntry[],
+  { isInit, probes }: { readonly isInit: boolean; readonly probes: ReadinessProbes },
+): ContainerStatusEntry[] {
+  return statuses.map((status) => {
+    const container = containers.find(({ name }) => name === status.name);
+    if (container === undefined) return status;
+    const started = isStarted(container, status, probes);
+    if (isInit && !isSidecar(container)) return { ...status, started, ready: status.state?.terminated?.exitCode === 0 };
+    return { ...status, started, ready: started && isReady(container, status, probes) };
+  });
+}
+
+function isStarted(container: ContainerSpec, status: ContainerStatusEntry, probes: ReadinessProbes): boolean {
+  if (status.state?.running === undefined) return false;
+  const answer = probes.startup(runtimeId(status));
+  return answer === undefined ? container.startupProbe === undefined : answer === "Success";
+}
+
+function isReady(container: ContainerSpec, status: ContainerStatusEntry, probes: ReadinessProbes): boolean {
+  return container.readinessProbe === undefined || probes.readiness(runtimeId(status)) === "Success";
+}
+
+function runtimeId({ containerID = "" }: ContainerStatusEntry): string {
+  return containerID.startsWith(CONTAINER_ID_PREFIX) ? containerID.slice(CONTAINER_ID_PREFIX.length) : containerID;
 }

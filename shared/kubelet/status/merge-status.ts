@@ -6,7 +6,7 @@ import { DISRUPTION_TARGET, isOwnedCondition, withTerminalReadiness } from "./po
 import type { PodCondition } from "./pod-conditions.ts";
 import { isTerminalPhase } from "../pod.ts";
 import type { NodePod } from "../pod.ts";
-import { FOREIGN_FIELDS, onlyFields, sameField, withoutFields } from "./status-fields.ts";
+import { FOREIGN_FIELDS, onlyFields, sameField, withoutFields } from "./accept-status.ts";
 
 /**
  * What the API server should say: the cached status, others' conditions as `api` has them.

@@ -1,8 +1,10 @@
 /** Lifecycle hooks (node-agent §6.10). What a hook printed never leaves this file: it may hold secrets. */
 import type { ContainerSpec } from "../pod.ts";
-import { hookRequest } from "../probe/hook-request.ts";
-import type { LifecycleHandler } from "../probe/hook-request.ts";
 import type { NodePorts } from "../node-ports.ts";
+import type { V1LifecycleHandler } from "@kubernetes/client-node";
+import type { Wire } from "../../api/wire.ts";
+import type { HttpProbe } from "../../ports/prober.ts";
+import { httpGetRequest, resolvePort } from "../probe/probe-request.ts";
 
 /** Upstream bounds a hook over HTTP only by the pod's end; this is the longest that one may hang. */
 const HTTP_TIMEOUT_MS = 60_000;
@@ -46,4 +48,39 @@ export async function runHook(ports: Pick<NodePorts, "cri" | "prober" | "clock">
     default:
       throw new Error(`unknown request ${JSON.stringify(request satisfies never)}`);
   }
+}
+
+export type LifecycleHandler = Wire<V1LifecycleHandler>;
+
+/** Of a hook whose port is an empty string. */
+const DEFAULT_PORT = 80;
+
+export type HookRequest =
+  /** Without a time limit of its own. */
+  | { readonly kind: "exec"; readonly command: readonly string[] }
+  | { readonly kind: "http"; readonly request: HttpProbe }
+  | { readonly kind: "sleep"; readonly seconds: number }
+  /** Cannot be run: the hook has failed, for this reason. */
+  | { readonly kind: "invalid"; readonly message: string };
+
+export interface HookTarget {
+  readonly container: ContainerSpec;
+  /** Empty: none yet. */
+  readonly podIp: string;
+  /** Of an HTTP request: what is left of the grace, or whatever bounds a postStart hook. */
+  readonly timeoutMs: number;
+}
+
+/** Source: pkg/kubelet/lifecycle/handlers.go Run, runHTTPHandler. */
+export function hookRequest(handler: LifecycleHandler, { container, podIp, timeoutMs }: HookTarget): HookRequest {
+  if (handler.exec) return { kind: "exec", command: handler.exec.command ?? [] };
+  if (handler.sleep) return { kind: "sleep", seconds: handler.sleep.seconds };
+  const action = handler.httpGet;
+  if (action === undefined) return { kind: "invalid", message: "invalid handler" };
+  const host = action.host || podIp;
+  if (host === "") return { kind: "invalid", message: "failed to find networking container: the pod has no IP" };
+  const port = action.port === "" ? DEFAULT_PORT : resolvePort(action.port, container);
+  if (port === undefined) return { kind: "invalid", message: `invalid port ${action.port} of container ${container.name}` };
+  const request = httpGetRequest({ action, host, port, purpose: "lifecycle", timeoutMs });
+  return { kind: "http", request: { ...request, fallBackToHttp: true, anyStatus: true } };
 }

@@ -7,12 +7,11 @@ import type { NodePorts } from "../node-ports.ts";
 import { fullName, isTerminalPhase } from "../pod.ts";
 import type { NodePod } from "../pod.ts";
 import { splitProbeKey } from "../probe/probe.ts";
-import { requeueDelayMs } from "../worker/requeue.ts";
+import { killRuntimePod, requeueDelayMs, updateWorker } from "./workers.ts";
 import { releaseFullName } from "../worker/static-start.ts";
 import { attempt } from "./collect-garbage.ts";
 import { forgetProbes } from "./probes.ts";
 import { deleteMirror } from "./reconcile-mirror.ts";
-import { killRuntimePod, updateWorker } from "./workers.ts";
 
 /** Back-offs that nobody asked about for so long mean nothing any more (§1: twice the cap). */
 const BACK_OFF_FORGOTTEN_MS = 600_000;

@@ -1,4 +1,4 @@
-/** Ends containers and whole pods (node-agent §6.9). */
+/** Ends containers and whole pods: in which order, and how long each may take (node-agent §6.9). */
 import { isNotFound } from "../../ports/cri-error.ts";
 import type { ContainerToKill, KillReason } from "../actions/init-container-actions.ts";
 import type { NodePorts } from "../node-ports.ts";

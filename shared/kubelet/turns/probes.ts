@@ -6,14 +6,13 @@ import { parseTime } from "../../api/time.ts";
 import type { NodePorts } from "../node-ports.ts";
 import { initContainersOf, isSidecar, isTerminalPhase } from "../pod.ts";
 import type { ContainerSpec, ContainerStatusEntry, NodePod } from "../pod.ts";
-import { afterProbe, beforeProbe, probeKey, probesOf, splitProbeKey } from "../probe/probe.ts";
+import { afterProbe, beforeProbe, firstDueMs, initialResult, nextDueMs, probeKey, probesOf, splitProbeKey } from "../probe/probe.ts";
 import type { ProbedContainer } from "../probe/probe.ts";
-import { execOutcome, PROBE_TRIES_MAX, probeNote } from "../probe/probe-outcome.ts";
-import { probeRequest } from "../probe/probe-request.ts";
-import { firstDueMs, nextDueMs } from "../probe/probe-schedule.ts";
+import { execOutcome, PROBE_TRIES_MAX, probeNote, probeRequest } from "../probe/probe-request.ts";
 import { podEvent } from "./pod-events.ts";
 import { apiPodOf } from "../config/pod-manager.ts";
 import { wake } from "./workers.ts";
+import type { ProbeAnswer } from "../observed-pod.ts";
 
 /** Each probe of the pod gets a due time, unless it has one or has ended. */
 export async function ensureProbes(ports: NodePorts, pod: NodePod): Promise<void> {
@@ -178,4 +177,37 @@ async function exec(
     if (isDeadlineExceeded(error)) return { result: "Failure", output: `command timed out after ${timeoutSeconds}s` };
     return { result: "error", output: error instanceof Error ? error.message : String(error) };
   }
+}
+
+export interface PodProbeAnswers {
+  readiness(containerId: string): ProbeAnswer;
+  liveness(containerId: string): ProbeAnswer;
+  startup(containerId: string): ProbeAnswer;
+}
+
+/**
+ * Answers by container id; what was not probed yet has the initial result of its kind, what has no such probe has none.
+ * `nameOf` tells which container an id belongs to.
+ */
+export async function readProbeAnswers(
+  { store }: Pick<NodePorts, "store">,
+  pod: NodePod,
+  nameOf: (containerId: string) => string | undefined,
+): Promise<PodProbeAnswers> {
+  const records = new Map<string, ProbeRecord | undefined>();
+  for (const { container, kind } of probesOf(pod)) {
+    const key = probeKey(pod.metadata.uid, container, kind);
+    records.set(`${container}/${kind}`, await store.read("probes", key));
+  }
+  const answer = (kind: ProbeKind, containerId: string): ProbeAnswer => {
+    const key = `${nameOf(containerId) ?? ""}/${kind}`;
+    if (!records.has(key)) return undefined;
+    const record = records.get(key);
+    return record?.containerId === containerId && record.result !== undefined ? record.result : initialResult(kind);
+  };
+  return {
+    readiness: (containerId) => answer("readiness", containerId),
+    liveness: (containerId) => answer("liveness", containerId),
+    startup: (containerId) => answer("startup", containerId),
+  };
 }

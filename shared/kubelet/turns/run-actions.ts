@@ -7,7 +7,7 @@ import type { NodePorts } from "../node-ports.ts";
 import type { ObservedContainer, ObservedPod } from "../observed-pod.ts";
 import { ephemeralContainersOf, initContainersOf, isSidecar } from "../pod.ts";
 import type { ContainerSpec, NodePod } from "../pod.ts";
-import { PodSandboxConfigError } from "../kuberuntime/pod-hostname.ts";
+import { PodSandboxConfigError } from "../kuberuntime/dns-config.ts";
 import { podLogDirectory, podSandboxConfig } from "../kuberuntime/sandbox-config.ts";
 import { endPod, killContainers, stopName, unlessGone } from "./kill.ts";
 import { podEvent } from "./pod-events.ts";

@@ -2,7 +2,7 @@
 import { describeError } from "../../ports/describe-error.ts";
 import { isInvalid, isNotFound } from "../../ports/errors.ts";
 import type { AbnormalTermination, CachedStatus, Fence, PodStatus } from "../../ports/node-store.ts";
-import { acceptStatus } from "../status/accept-status.ts";
+import { acceptStatus, terminatedStatus } from "../status/accept-status.ts";
 import { generateApiPodStatus } from "../status/generate-status.ts";
 import { isMirrorPod, isStaticPod } from "../labels.ts";
 import { canBeDeleted, mergePodStatus, statusPatch } from "../status/merge-status.ts";
@@ -10,10 +10,9 @@ import type { NodePorts } from "../node-ports.ts";
 import type { ObservedPod } from "../observed-pod.ts";
 import { parseNodePod } from "../pod.ts";
 import type { NodePod } from "../pod.ts";
-import { terminatedStatus } from "../status/terminate-status.ts";
 import { couldHaveRunningContainers } from "../worker/worker-questions.ts";
 import { apiPodOf } from "../config/pod-manager.ts";
-import { readProbeAnswers } from "./probe-answers.ts";
+import { readProbeAnswers } from "./probes.ts";
 import { LostTurnError } from "./workers.ts";
 
 export interface StatusRequest {

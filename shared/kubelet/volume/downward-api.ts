@@ -2,9 +2,8 @@
 import { parseQuantity, quantityNanos } from "../../api/quantity.ts";
 import type { Labels } from "../../api/wire.ts";
 import type { NodeResources } from "../node-options.ts";
-import type { ContainerSpec, NodePod } from "../pod.ts";
 import { initContainersOf } from "../pod.ts";
-import { VolumeError } from "./volume-error.ts";
+import type { ContainerSpec, NodePod } from "../pod.ts";
 
 const SUBSCRIPT = /^metadata\.(labels|annotations)\['(.*)'\]$/su;
 
@@ -128,4 +127,12 @@ function amountOf(container: ContainerSpec, kind: "limits" | "requests", name: s
 function units(text: string, unit: bigint): bigint {
   const quantity = parseQuantity(text);
   return quantity === undefined ? 0n : (quantityNanos(quantity) + unit - 1n) / unit;
+}
+
+/**
+ * A volume cannot be filled yet: an object, a key or a field that it names is not there. Normal while somebody still has to make
+ * it; the pod waits and is tried again. The message is shown to users in the FailedMount event; it holds names, never values.
+ */
+export class VolumeError extends Error {
+  override readonly name = "VolumeError";
 }

@@ -1,14 +1,11 @@
 /** The files of configMap, secret, downwardAPI and projected volumes (node-agent §10). */
 import type { VolumeFile } from "../../ports/node-files.ts";
-import { podFieldText, resourceFieldText } from "./downward-api.ts";
+import { podFieldText, resourceFieldText, VolumeError } from "./downward-api.ts";
 import type { ReferencedObjects } from "../kuberuntime/environment.ts";
 import type { NodeResources } from "../node-options.ts";
-import type { NodePod, VolumeSpec } from "../pod.ts";
 import { initContainersOf } from "../pod.ts";
-import { VolumeError } from "./volume-error.ts";
+import type { NodePod, VolumeSpec } from "../pod.ts";
 import { fsGroupOf } from "./volumes.ts";
-
-export { VolumeError };
 
 /** What the API server sets where a volume says none. */
 const MODE_DEFAULT = 0o644;
@@ -167,4 +164,26 @@ function encode(text: string): Uint8Array {
 
 function decode(base64: string): Uint8Array {
   return new Uint8Array(Buffer.from(base64, "base64"));
+}
+
+/** No token is used for longer, however long it lives. */
+const AGE_MAX_MS = 24 * 60 * 60 * 1_000;
+/** So that the tokens of pods that were started together are not renewed together. */
+const JITTER_MAX_MS = 10_000;
+
+/**
+ * When 80 % of its life, or 24 hours, have passed, less up to 10 s:
+ *
+ *     life 1 h,  random 0   → 48 min after it was issued
+ *     life 1 h,  random 0.5 → 47 min 55 s
+ *     life 48 h, random 0   → 24 h
+ *
+ * @param random in [0, 1)
+ *
+ * Source: pkg/kubelet/token/token_manager.go requiresRefresh.
+ * Differs from upstream: the jitter is drawn once per token and not at every look, and is not cut to whole seconds.
+ */
+export function tokenRenewalAtMs(issuedAtMs: number, expiresAtMs: number, random: number): number {
+  const ofLifeMs = expiresAtMs - (expiresAtMs - issuedAtMs) / 5;
+  return Math.min(ofLifeMs, issuedAtMs + AGE_MAX_MS) - random * JITTER_MAX_MS;
 }

@@ -1,10 +1,8 @@
 // Would catch: a variable that a service hides, a value of an optional object that is not there, a wrong order of precedence,
 // an expansion that reads a later variable, a secret's value in a message, limits that do not fall back to the node's.
 import { describe, expect, it } from "vitest";
-import { ContainerConfigError, makeEnvironment } from "../../../../shared/kubelet/kuberuntime/environment.ts";
+import { ContainerConfigError, expand, makeEnvironment, serviceEnvironment } from "../../../../shared/kubelet/kuberuntime/environment.ts";
 import type { ConfigMapData, EnvironmentInput, SecretData, ServiceInfo } from "../../../../shared/kubelet/kuberuntime/environment.ts";
-import { expand } from "../../../../shared/kubelet/kuberuntime/expansion.ts";
-import { serviceEnvironment } from "../../../../shared/kubelet/kuberuntime/service-environment.ts";
 import type { ContainerSpec } from "../../../../shared/kubelet/pod.ts";
 import { containerSpec, nodePod } from "../fixtures.ts";
 

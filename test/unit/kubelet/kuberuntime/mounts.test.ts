@@ -3,9 +3,9 @@
 import { describe, expect, it } from "vitest";
 import { ContainerConfigError } from "../../../../shared/kubelet/kuberuntime/environment.ts";
 import type { EnvironmentVariable } from "../../../../shared/kubelet/kuberuntime/environment.ts";
-import { hostsFile } from "../../../../shared/kubelet/kuberuntime/hosts-file.ts";
-import { isHostsFileManaged, planMounts } from "../../../../shared/kubelet/kuberuntime/mounts.ts";
-import type { MountInput, PlannedMount } from "../../../../shared/kubelet/kuberuntime/mounts.ts";
+import { hostsFile } from "../../../../shared/kubelet/kuberuntime/dns-config.ts";
+import { isHostsFileManaged, planMounts } from "../../../../shared/kubelet/kuberuntime/container-config.ts";
+import type { MountInput, PlannedMount } from "../../../../shared/kubelet/kuberuntime/container-config.ts";
 import type { ContainerSpec, VolumeSpec } from "../../../../shared/kubelet/pod.ts";
 import { OPTIONS } from "../node-fixtures.ts";
 import { containerSpec, nodePod } from "../fixtures.ts";

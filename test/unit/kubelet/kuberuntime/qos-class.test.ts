@@ -1,6 +1,6 @@
 // Would catch: a pod in the wrong cgroup, or one whose class changes while it lives.
 import { expect, it } from "vitest";
-import { qosClass } from "../../../../shared/kubelet/kuberuntime/qos-class.ts";
+import { qosClass } from "../../../../shared/kubelet/config/pod-requests.ts";
 import type { ContainerSpec } from "../../../../shared/kubelet/pod.ts";
 import { containerSpec, nodePod } from "../fixtures.ts";
 

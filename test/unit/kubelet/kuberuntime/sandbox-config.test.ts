@@ -1,9 +1,8 @@
 // Would catch: a sandbox in the wrong cgroup or namespaces, one that is not found again, a hostname the kernel refuses, a pod that
 // asks the wrong DNS server, a port mapped twice.
 import { describe, expect, it } from "vitest";
-import { podDns } from "../../../../shared/kubelet/kuberuntime/dns-config.ts";
+import { podDns, PodSandboxConfigError } from "../../../../shared/kubelet/kuberuntime/dns-config.ts";
 import type { NodeOptions } from "../../../../shared/kubelet/node-options.ts";
-import { PodSandboxConfigError } from "../../../../shared/kubelet/kuberuntime/pod-hostname.ts";
 import type { PodSpec } from "../../../../shared/kubelet/pod.ts";
 import { podCgroupParent, podLogDirectory, podSandboxConfig } from "../../../../shared/kubelet/kuberuntime/sandbox-config.ts";
 import type { PodSandboxConfig } from "../../../../shared/ports/cri-types.ts";

@@ -1,9 +1,8 @@
 // Would catch: a probe or hook that goes to the wrong host or port, without its headers, or with more environment than it has.
 import { describe, expect, it } from "vitest";
-import { hookRequest } from "../../../../shared/kubelet/probe/hook-request.ts";
-import type { HookRequest, LifecycleHandler } from "../../../../shared/kubelet/probe/hook-request.ts";
-import { execOutcome, probeNote } from "../../../../shared/kubelet/probe/probe-outcome.ts";
-import { probeRequest } from "../../../../shared/kubelet/probe/probe-request.ts";
+import { hookRequest } from "../../../../shared/kubelet/turns/hooks.ts";
+import type { HookRequest, LifecycleHandler } from "../../../../shared/kubelet/turns/hooks.ts";
+import { execOutcome, probeNote, probeRequest } from "../../../../shared/kubelet/probe/probe-request.ts";
 import type { ProbeRequest } from "../../../../shared/kubelet/probe/probe-request.ts";
 import type { ProbeSpec } from "../../../../shared/kubelet/pod.ts";
 import type { HttpProbe } from "../../../../shared/ports/prober.ts";

@@ -5,12 +5,12 @@ import { deepFreeze } from "../../../../shared/api/freeze.ts";
 import { canBeDeleted, mergePodStatus, statusPatch } from "../../../../shared/kubelet/status/merge-status.ts";
 import { isOwnedCondition } from "../../../../shared/kubelet/status/pod-conditions.ts";
 import type { PodCondition } from "../../../../shared/kubelet/status/pod-conditions.ts";
-import { sameField } from "../../../../shared/kubelet/status/status-fields.ts";
+import { sameField } from "../../../../shared/kubelet/status/accept-status.ts";
 import { applyStrategicMergePatch } from "../../../../shared/local/api-server/rest/patch-strategic.ts";
 import type { JsonObject } from "../../../../shared/local/api-server/scheme/json.ts";
 import type { CachedStatus, PodStatus } from "../../../../shared/ports/node-store.ts";
 import { ended, started } from "../container-status-fixtures.ts";
-import { NOW_MS, ago, nodePod } from "../fixtures.ts";
+import { ago, nodePod, NOW_MS } from "../fixtures.ts";
 
 const ready = (status: "True" | "False", fields: Partial<PodCondition> = {}): PodCondition => ({ type: "Ready", status, ...fields });
 const foreign = (status: string): PodCondition => ({ type: "example.com/g", status });

@@ -1,7 +1,7 @@
 // Would catch: addresses in the wrong order or family, and a pod that loses its address before its end.
 import { expect, it } from "vitest";
-import { hostAddresses, podAddresses } from "../../../../shared/kubelet/status/pod-addresses.ts";
-import { NOTHING, nodePod, observed, sandbox } from "../fixtures.ts";
+import { hostAddresses, podAddresses } from "../../../../shared/kubelet/status/generate-status.ts";
+import { nodePod, NOTHING, observed, sandbox } from "../fixtures.ts";
 
 const V4 = "10.0.0.1";
 const V6 = "fd00::1";

@@ -3,7 +3,8 @@
 import { describe, expect, it } from "vitest";
 import type { ConfigMapData, SecretData } from "../../../../shared/kubelet/kuberuntime/environment.ts";
 import type { NodePod, VolumeSpec } from "../../../../shared/kubelet/pod.ts";
-import { VolumeError, tokensOf, volumePayload } from "../../../../shared/kubelet/volume/volume-payload.ts";
+import { VolumeError } from "../../../../shared/kubelet/volume/downward-api.ts";
+import { tokensOf, volumePayload } from "../../../../shared/kubelet/volume/volume-payload.ts";
 import type { TokenSpec } from "../../../../shared/kubelet/volume/volume-payload.ts";
 import { containerSpec, nodePod } from "../fixtures.ts";
 
