@@ -5,3 +5,8 @@ export function answer(response: ServerResponse, code: number, body: string, con
   response.writeHead(code, { "content-type": contentType, "content-length": Buffer.byteLength(body), "x-content-type-options": "nosniff" });
   response.end(body);
 }
+
+/** The server cannot do what this machine or the runtime should let it do. The message is shown to people: it says what to do. */
+export class NodeApiError extends Error {
+  override readonly name = "NodeApiError";
+}

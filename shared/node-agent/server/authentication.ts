@@ -11,8 +11,7 @@ import * as v from "valibot";
 import type { Clock } from "../../ports/clock.ts";
 import type { KubeWriter } from "../../ports/kube.ts";
 import type { Log } from "../../ports/log.ts";
-import { createExpiringCache } from "./expiring-cache.ts";
-import { review } from "./review.ts";
+import { createExpiringCache, review } from "./review.ts";
 
 export interface User {
   readonly name: string;

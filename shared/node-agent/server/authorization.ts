@@ -7,8 +7,7 @@ import type { Clock } from "../../ports/clock.ts";
 import type { KubeWriter } from "../../ports/kube.ts";
 import type { Log } from "../../ports/log.ts";
 import type { User } from "./authentication.ts";
-import { createExpiringCache } from "./expiring-cache.ts";
-import { review } from "./review.ts";
+import { createExpiringCache, review } from "./review.ts";
 
 /** `undefined`: allowed. */
 export type Authorize = (user: User, method: string, path: string) => Promise<Refusal | undefined>;

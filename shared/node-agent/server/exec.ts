@@ -4,7 +4,6 @@
  * Source: pkg/kubelet/server/server.go getExec; pkg/kubelet/kubelet_pods.go GetExec; remotecommand NewOptions.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { Duplex } from "node:stream";
 import { LABELS } from "../../kubelet/labels.ts";
 import type { NodePod } from "../../kubelet/pod.ts";
 import { CriError } from "../../ports/cri-error.ts";
@@ -13,15 +12,7 @@ import { answer } from "./answer.ts";
 import type { NodeApiOptions } from "./options.ts";
 import type { ContainerPath } from "./routes.ts";
 import { proxyUpgrade, streamingAddress } from "./upgrade-proxy.ts";
-
-/** A connection whose request asked for another protocol. */
-export interface Upgrade {
-  readonly socket: Duplex;
-  /** What came after the request. */
-  readonly head: Buffer;
-  /** From here on the socket is the caller's, and the response is not used any more. */
-  take(): void;
-}
+import type { Upgrade } from "./upgrade-proxy.ts";
 
 /** Source: cri streaming errors.go WriteError. */
 const CODES: Readonly<Record<string, number>> = { NotFound: 404, ResourceExhausted: 429 };

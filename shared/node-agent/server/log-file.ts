@@ -8,7 +8,7 @@
 import { open, realpath, stat } from "node:fs/promises";
 import type { FileHandle } from "node:fs/promises";
 import { join, relative, resolve, sep } from "node:path";
-import { NodeApiError } from "./errors.ts";
+import { NodeApiError } from "./answer.ts";
 
 const BLOCK_BYTES = 64 * 1024;
 /** A runtime without a limit of its own may write lines of any length. */

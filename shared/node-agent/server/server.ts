@@ -9,8 +9,8 @@
  * Source: pkg/kubelet/server/server.go.
  */
 import { once } from "node:events";
-import type { IncomingMessage } from "node:http";
 import { ServerResponse } from "node:http";
+import type { IncomingMessage } from "node:http";
 import { createServer } from "node:https";
 import type { Server } from "node:https";
 import type { AddressInfo, Socket } from "node:net";
@@ -21,10 +21,9 @@ import { createAuthorization } from "./authorization.ts";
 import { sendContainerLogs } from "./container-logs.ts";
 import { exec } from "./exec.ts";
 import { healthz } from "./health.ts";
-import type { NodeApiOptions } from "./options.ts";
-import { podList } from "./pod-list.ts";
+import type { NodeApiBackend, NodeApiOptions } from "./options.ts";
 import { routeOf } from "./routes.ts";
-import type { Upgrade } from "./exec.ts";
+import type { Upgrade } from "./upgrade-proxy.ts";
 import { selfSignedCertificate } from "./serving-certificate.ts";
 
 export type { NodeApiOptions };
@@ -159,4 +158,16 @@ function connectionsOf(server: Server): ReadonlySet<Socket> {
     connection.once("close", () => connections.delete(connection));
   });
   return connections;
+}
+
+/** The pods bound to this node, each with the status that the agent has of it, as a PodList. Source: server.go encodePods. */
+export async function podList(backend: NodeApiBackend): Promise<string> {
+  const items = await Promise.all(
+    backend.pods().map(async (pod) => {
+      const { namespace, name, uid } = pod.metadata;
+      const status = (await backend.pod(namespace, name, uid))?.status ?? pod.status;
+      return { ...pod, ...(status !== undefined && { status }) };
+    }),
+  );
+  return JSON.stringify({ kind: "PodList", apiVersion: "v1", metadata: {}, items });
 }

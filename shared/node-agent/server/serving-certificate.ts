@@ -7,7 +7,7 @@ import { networkInterfaces, tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import type { Clock } from "../../ports/clock.ts";
-import { NodeApiError } from "./errors.ts";
+import { NodeApiError } from "./answer.ts";
 
 /** As upstream's; a start makes a new one, and API servers do not verify it unless told. */
 const DAYS_VALID = 365;

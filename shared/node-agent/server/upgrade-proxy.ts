@@ -12,9 +12,16 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { BlockList, isIP } from "node:net";
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
-import { answer } from "./answer.ts";
-import { NodeApiError } from "./errors.ts";
-import type { Upgrade } from "./exec.ts";
+import { answer, NodeApiError } from "./answer.ts";
+
+/** A connection whose request asked for another protocol. */
+export interface Upgrade {
+  readonly socket: Duplex;
+  /** What came after the request. */
+  readonly head: Buffer;
+  /** From here on the socket is the caller's, and the response is not used any more. */
+  take(): void;
+}
 
 /** Upstream's default of `streamingConnectionIdleTimeout`. */
 const IDLE_MS = 4 * 60 * 60_000;
