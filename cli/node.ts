@@ -1,62 +1,13 @@
 /** `deltaloop node`: the node agent, one process per node. It registers the node, holds its lease, and hosts functions/node/*. */
-import { readFile } from "node:fs/promises";
-import { hostname, networkInterfaces } from "node:os";
+import { hostname } from "node:os";
 import { InvalidArgumentError } from "commander";
 import type { Command } from "commander";
-import { createCri } from "../shared/adapters/cri/cri.ts";
-import type { CriAdapter } from "../shared/adapters/cri/cri.ts";
-import { createKubeHttp } from "../shared/adapters/kube-http/kube-http.ts";
-import { createMemoryNodeStore } from "../shared/adapters/memory/node-store.ts";
-import { createNodeFiles } from "../shared/adapters/node-files/node-files.ts";
-import { createProber } from "../shared/adapters/prober/prober.ts";
-import { createSystemClock } from "../shared/adapters/system/clock.ts";
-import { readMachineFacts } from "../shared/adapters/system/machine-facts.ts";
-import { createPodCgroups } from "../shared/adapters/system/pod-cgroups.ts";
-import { createSystemRandom } from "../shared/adapters/system/random.ts";
-import type { NodeOptions } from "../shared/kubelet/node-options.ts";
-import type { MachineFacts } from "../shared/kubelet/node/node-object.ts";
-import { PodManager } from "../shared/kubelet/config/pod-manager.ts";
-import { startNodeApi } from "../shared/node-agent/server/server.ts";
-import { runManifestSource } from "../shared/node-agent/sources/manifest-source.ts";
-import { createNodeBackend } from "../shared/node-agent/host/node-backend.ts";
-import { patientKube } from "../shared/node-agent/host/patient-kube.ts";
-import { lockRoot, RootInUseError } from "../shared/node-agent/host/root-lock.ts";
-import { isUnimplemented } from "../shared/ports/cri-error.ts";
-import type { Log } from "../shared/ports/log.ts";
-import { consoleLog } from "./support/console-log.ts";
-import { kubeAccess } from "./support/kube-access.ts";
-import { kubeconfigPath } from "./support/kubeconfig-path.ts";
-import { createNodeAgent, startCondition } from "./support/node-agent.ts";
-import { untilSignalled } from "./support/signals.ts";
-import { UsageError, wholeNumber } from "./support/usage-error.ts";
-
-interface NodeFlags {
-  readonly kubeconfig?: string;
-  readonly context?: string;
-  readonly cri: string;
-  readonly name: string;
-  readonly nodeIp: readonly string[];
-  readonly rootDir: string;
-  readonly podLogsDir: string;
-  readonly containerLogsDir: string;
-  readonly cgroupRoot: string;
-  readonly cgroupDriver: "cgroupfs" | "systemd";
-  readonly manifests?: string;
-  readonly port: number;
-  readonly listen: string;
-  readonly tlsCertFile?: string;
-  readonly tlsPrivateKeyFile?: string;
-  readonly clientCaFile?: string;
-  readonly maxPods: number;
-  readonly clusterDns: readonly string[];
-  readonly clusterDomain: string;
-  readonly verbose?: true;
-}
+import { wholeNumber } from "./support/usage-error.ts";
+import { serveNode } from "./support/serve-node.ts";
+import type { NodeFlags } from "./support/serve-node.ts";
 
 const PORT_MAX = 65_535;
 const PODS_MAX = 1_000;
-const RUNTIME_PATIENCE_MS = 30_000;
-const RETRY_MS = 500;
 
 export function registerNode(program: Command): void {
   program
@@ -83,7 +34,7 @@ export function registerNode(program: Command): void {
     .option("--cluster-domain <name>", "domain of the cluster", "cluster.local")
     .option("-v, --verbose", "debug log")
     .action(async (flags: NodeFlags) => {
-      await runNode(flags);
+      await serveNode(flags);
       process.exit();
     });
 }
@@ -95,155 +46,4 @@ function collect(value: string, before: readonly string[]): readonly string[] {
 function cgroupDriver(value: string): string {
   if (value === "cgroupfs" || value === "systemd") return value;
   throw new InvalidArgumentError("it is cgroupfs or systemd");
-}
-
-async function runNode(flags: NodeFlags): Promise<void> {
-  const log = consoleLog("", flags.verbose ? "debug" : "info");
-  const ending = untilSignalled();
-  const access = await kubeAccess({ ...flags, kubeconfig: kubeconfigPath(flags.kubeconfig) }, "deltaloop-node", "node");
-  const options = nodeOptions(flags);
-  const unlock = await lockRoot(options.rootDir).catch((error: unknown) => {
-    throw error instanceof RootInUseError ? new UsageError(error.message) : error;
-  });
-  const facts = await readMachineFacts(options.rootDir);
-  const cri = createCri(flags.cri);
-  try {
-    const version = await untilAnswered(cri, flags.cri, log);
-    const driver = await cgroupDriverOf(cri, options.cgroupDriver);
-    log.info("runtime found", { runtime: version, endpoint: flags.cri, cgroupDriver: driver });
-    await serve({ flags, options: { ...options, cgroupDriver: driver }, facts, access, cri, log, ending, runtimeVersion: version });
-  } finally {
-    cri.close();
-    await unlock();
-  }
-}
-
-interface Serving {
-  readonly flags: NodeFlags;
-  readonly options: NodeOptions;
-  readonly facts: MachineFacts;
-  readonly access: Awaited<ReturnType<typeof kubeAccess>>;
-  readonly cri: CriAdapter;
-  readonly log: Log;
-  readonly ending: AbortSignal;
-  readonly runtimeVersion: string;
-}
-
-async function serve(serving: Serving): Promise<void> {
-  const { flags, facts, cri, log, ending } = serving;
-  const [clock, random] = [createSystemClock(), createSystemRandom()];
-  const kube = createKubeHttp(serving.access);
-  const store = createMemoryNodeStore();
-  const condition = startCondition(clock.now());
-  const pods = new PodManager();
-  const backend = createNodeBackend({ pods, store, cri, condition });
-  // The Node says at which port its agent listens, so that comes first.
-  const api = await startNodeApi({
-    host: flags.listen ?? serving.options.hostIps[0] ?? "127.0.0.1",
-    port: serving.options.port,
-    ...(await servingFiles(flags, serving.access.ca)),
-    nodeName: serving.options.nodeName,
-    kube,
-    backend,
-    log,
-    clock,
-    podLogsDir: serving.options.podLogsDir,
-  });
-  const options: NodeOptions = { ...serving.options, port: api.port };
-  const agent = createNodeAgent({
-    cri,
-    kube: patientKube(kube, clock),
-    store,
-    files: createNodeFiles({ ...options, log }),
-    cgroups: createPodCgroups(options),
-    prober: createProber(),
-    clock,
-    random,
-    log,
-    options,
-    pods,
-    condition,
-    facts,
-    runtimeVersion: serving.runtimeVersion,
-    sources: flags.manifests === undefined ? ["api"] : ["file", "api"],
-  });
-  const running = [agent.run(ending)];
-  if (flags.manifests !== undefined)
-    running.push(runManifestSource({ path: flags.manifests, nodeName: options.nodeName, emit: agent.emit("file"), log, clock }, ending));
-  log.info("ready", { node: options.nodeName, pid: process.pid, api: `https://${flags.listen ?? options.hostIps[0]}:${options.port}` });
-  await Promise.all(running);
-  await api.stop();
-}
-
-/** @throws {UsageError} when nobody answers on the socket within 30 s */
-async function untilAnswered(cri: CriAdapter, endpoint: string, log: Log): Promise<string> {
-  const giveUpAt = performance.now() + RUNTIME_PATIENCE_MS;
-  for (let said = false; ;) {
-    try {
-      const { runtimeName, runtimeVersion } = await cri.version();
-      return `${runtimeName}://${runtimeVersion.replace(/^v/, "")}`;
-    } catch (error) {
-      const message = error instanceof Error ? error.message : String(error);
-      if (performance.now() > giveUpAt) throw new UsageError(`no container runtime answers at ${endpoint}: ${message}`);
-      if (!said) log.warn("waiting for the container runtime", { endpoint, error: message });
-      said = true;
-      await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
-    }
-  }
-}
-
-/** The runtime's own, if it says; one that names its groups otherwise than the agent fails at each sandbox. */
-async function cgroupDriverOf(cri: CriAdapter, otherwise: NodeOptions["cgroupDriver"]): Promise<NodeOptions["cgroupDriver"]> {
-  try {
-    return (await cri.runtimeConfig()).cgroupDriver === "SYSTEMD" ? "systemd" : "cgroupfs";
-  } catch (error) {
-    if (!isUnimplemented(error)) throw error;
-    return otherwise;
-  }
-}
-
-function nodeOptions(flags: NodeFlags): NodeOptions {
-  const { nodeIp, name, rootDir, podLogsDir, containerLogsDir, cgroupRoot, cgroupDriver, port, maxPods, clusterDns, clusterDomain } = flags;
-  const hostIps = nodeIp.length > 0 ? nodeIp : ownAddresses().slice(0, 1);
-  if (hostIps.length === 0) throw new UsageError("this machine has no address that other nodes could use: give one with --node-ip");
-  return {
-    nodeName: name,
-    hostIps,
-    rootDir,
-    podLogsDir,
-    containerLogsDir,
-    cgroupRoot,
-    cgroupDriver,
-    port,
-    maxPods,
-    clusterDns,
-    clusterDomain,
-  };
-}
-
-/** What others may reach this machine by; IPv4 first. */
-function ownAddresses(): readonly string[] {
-  const all = Object.values(networkInterfaces()).flatMap((addresses = []) => addresses.filter(({ internal }) => !internal));
-  return all.toSorted((a, b) => (a.family < b.family ? -1 : a.family > b.family ? 1 : 0)).map(({ address }) => address);
-}
-
-async function servingFiles(
-  flags: NodeFlags,
-  clusterCa: string | Buffer | undefined,
-): Promise<{ readonly tls?: { readonly cert: string; readonly key: string }; readonly clientCa?: string }> {
-  const { tlsCertFile, tlsPrivateKeyFile, clientCaFile } = flags;
-  if ((tlsCertFile === undefined) !== (tlsPrivateKeyFile === undefined))
-    throw new UsageError("--tls-cert-file and --tls-private-key-file belong together");
-  const read = async (flag: string, path: string): Promise<string> =>
-    await readFile(path, "utf8").catch((error: unknown) => {
-      throw new UsageError(`${flag} ${path} cannot be read: ${error instanceof Error ? error.message : String(error)}`);
-    });
-  const clientCa = clientCaFile === undefined ? clusterCa?.toString() : await read("--client-ca-file", clientCaFile);
-  return {
-    ...(tlsCertFile !== undefined &&
-      tlsPrivateKeyFile !== undefined && {
-        tls: { cert: await read("--tls-cert-file", tlsCertFile), key: await read("--tls-private-key-file", tlsPrivateKeyFile) },
-      }),
-    ...(clientCa !== undefined && { clientCa }),
-  };
 }
