@@ -10,7 +10,7 @@ const MAX_MS = 300_000;
 const FORGOTTEN_AFTER_MS = 2 * MAX_MS;
 
 /** So long after its last change, at `atMs`, that it counts no more. Source: flowcontrol.Backoff hasExpired. */
-export function isBackOffExpired(entry: BackOffEntry, atMs: number): boolean {
+function isBackOffExpired(entry: BackOffEntry, atMs: number): boolean {
   return atMs - entry.lastUpdateMs > FORGOTTEN_AFTER_MS;
 }
 

@@ -89,7 +89,7 @@ const PATH_LENGTH_MAX = 255;
  *
  * Source: reference/normalize.go ParseNormalizedNamed.
  */
-export function parseImageName(image: string): ImageName | undefined {
+function parseImageName(image: string): ImageName | undefined {
   if (ID.test(image)) return undefined;
   const match = REFERENCE.exec(withDomain(image));
   const [, path = "", tag, digest] = match ?? [];

@@ -126,7 +126,7 @@ export interface Taint {
 }
 
 /** An empty key or effect of a toleration stands for all. Source: k8s.io/api core/v1 toleration.go ToleratesTaint. */
-export function isTolerated(taint: Taint, tolerations: readonly Wire<V1Toleration>[]): boolean {
+function isTolerated(taint: Taint, tolerations: readonly Wire<V1Toleration>[]): boolean {
   return tolerations.some(({ key = "", operator = "Equal", value = "", effect = "" }) => {
     if (effect !== "" && effect !== taint.effect) return false;
     if (key !== "" && key !== taint.key) return false;

@@ -102,7 +102,7 @@ export type PlannedMount = Mount & { readonly subPath?: { readonly volumePath: s
 
 const HOSTS_PATH = "/etc/hosts";
 /** API default of `terminationMessagePath`, for what a manifest leaves out. */
-export const TERMINATION_MESSAGE_PATH = "/dev/termination-log";
+const TERMINATION_MESSAGE_PATH = "/dev/termination-log";
 
 /** Volumes that no container may write to, whatever its mount says. Source: each plugin's GetAttributes. */
 const READ_ONLY_VOLUMES = ["configMap", "secret", "downwardAPI", "projected"] as const;

@@ -126,7 +126,7 @@ export interface PodHostname {
 }
 
 /** Source: pkg/kubelet/kubelet_pods.go GeneratePodHostNameAndDomain, truncatePodHostnameIfNeeded. */
-export function podHostname({ metadata, spec }: NodePod, clusterDomain: string): PodHostname {
+function podHostname({ metadata, spec }: NodePod, clusterDomain: string): PodHostname {
   if (spec.hostnameOverride !== undefined) return { hostname: truncated(spec.hostnameOverride), domain: "" };
   return {
     hostname: truncated(spec.hostname || metadata.name),

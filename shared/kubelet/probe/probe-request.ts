@@ -113,7 +113,7 @@ export function resolvePort(port: number | string, container: ContainerSpec): nu
 }
 
 /** `kube-probe/1.36`. */
-export function userAgent(purpose: HttpGetInput["purpose"]): string {
+function userAgent(purpose: HttpGetInput["purpose"]): string {
   const [major, minor] = KUBELET_VERSION.slice(1).split(".");
   return `kube-${purpose}/${major}.${minor}`;
 }

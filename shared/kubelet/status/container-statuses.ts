@@ -7,7 +7,7 @@ import { isSidecar } from "../pod.ts";
 import type { ContainerSpec, ContainerStatusEntry, NodePod } from "../pod.ts";
 
 /** In front of a container's id wherever the API shows one; CRI's own ids have nothing in front. */
-export const CONTAINER_ID_PREFIX = "containerd://";
+const CONTAINER_ID_PREFIX = "containerd://";
 
 /** What a container is said to have ended with when nobody saw it end: 128 + SIGKILL. */
 export const UNSEEN_EXIT = { exitCode: 137, reason: "ContainerStatusUnknown" } as const;

@@ -138,7 +138,7 @@ export function unlessGone(error: unknown): void {
 }
 
 /** Source: pkg/kubelet/kuberuntime, minimumGracePeriodInSeconds. */
-export const GRACE_SECONDS_MIN = 2;
+const GRACE_SECONDS_MIN = 2;
 
 /**
  * Names of containers in groups: of one group all are stopped together, each group waits for the one before it. Regular (and

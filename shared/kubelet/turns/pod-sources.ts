@@ -6,7 +6,7 @@
  */
 import type { KubeObject, Labels } from "../../api/wire.ts";
 import { admit, INVALID_NODE_INFO } from "../config/admission.ts";
-import type { Admission } from "../config/admission.ts";
+import type { Admission, Taint } from "../config/admission.ts";
 import { fullName, isTerminalPhase } from "../pod.ts";
 import type { NodePod } from "../pod.ts";
 import { isMirrorPod, isStaticPod } from "../labels.ts";
@@ -148,7 +148,6 @@ async function admissionOf(ports: NodePorts, pod: NodePod): Promise<Admission> {
 }
 
 type NodeFacts = { readonly name: string; readonly labels: Labels; readonly taints: readonly Taint[] };
-type Taint = { readonly key: string; readonly value?: string; readonly effect: string };
 
 /** Of a static pod, a node that was never registered says nothing: it must start with the API server away. */
 async function nodeOf({ options, condition }: NodePorts, pod: NodePod): Promise<NodeFacts | undefined> {
@@ -170,7 +169,7 @@ async function reject(
  * Somebody set a condition that a readiness gate of the pod waits for, so that its Ready condition must be computed anew (node-agent §3).
  * Source: pkg/kubelet/kubelet.go HandlePodReconcile, status.NeedToReconcilePodReadiness.
  */
-export function readinessGatesChanged(before: NodePod, after: NodePod): boolean {
+function readinessGatesChanged(before: NodePod, after: NodePod): boolean {
   const statusOf = (pod: NodePod, type: string): string | undefined =>
     pod.status?.conditions?.find((condition) => condition.type === type)?.status;
   return (after.spec.readinessGates ?? []).some(({ conditionType }) => statusOf(before, conditionType) !== statusOf(after, conditionType));

@@ -161,7 +161,7 @@ function connectionsOf(server: Server): ReadonlySet<Socket> {
 }
 
 /** The pods bound to this node, each with the status that the agent has of it, as a PodList. Source: server.go encodePods. */
-export async function podList(backend: NodeApiBackend): Promise<string> {
+async function podList(backend: NodeApiBackend): Promise<string> {
   const items = await Promise.all(
     backend.pods().map(async (pod) => {
       const { namespace, name, uid } = pod.metadata;
