@@ -5,7 +5,7 @@
 import { objectKey, splitKey } from "../api/resources.ts";
 import type { KubeObject } from "../api/wire.ts";
 import type { Intent } from "../ports/store.ts";
-import { save } from "./perform/session.ts";
+import { save } from "./perform/calls.ts";
 import type { Run, SyncPorts, SyncResult } from "./run.ts";
 
 /** More than that are looked up by one LIST of the namespace. */

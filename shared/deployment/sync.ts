@@ -14,7 +14,7 @@ import { podOwnerId } from "../api/owner-id.ts";
 import { isControlledBy } from "../api/owner-references.ts";
 import { compileSelector, formatSelector, selectsEverything, type Selector } from "../api/selector.ts";
 import { strip } from "../api/strip.ts";
-import { emitEvents, save } from "../controller/perform/session.ts";
+import { emitEvents, save } from "../controller/perform/calls.ts";
 import { perform, type PerformOptions, type WriteResult } from "../controller/perform.ts";
 import type { Run, SyncPorts, SyncResult } from "../controller/run.ts";
 import type { EventNote, Write } from "../controller/writes.ts";

@@ -9,7 +9,7 @@ import { inTurn } from "../in-turn.ts";
 import type { Performed, StoredResult, WriteOf, WriteResult } from "../performed.ts";
 import type { Run, SyncPorts } from "../run.ts";
 import { adoptionProblem, liveOwner } from "./live-owner.ts";
-import { runGateway, save, seenRow, storedObject } from "./session.ts";
+import { runGateway, save, seenRow, storedObject } from "./calls.ts";
 
 export type ClaimWrite = WriteOf<"Adopt"> | WriteOf<"Release">;
 

@@ -13,7 +13,7 @@ import type { Sealed } from "../sealed.ts";
 import { slowStartBatches } from "../slow-start.ts";
 import type { EventNote } from "../writes.ts";
 import { isPodOf, liveOwner, standing } from "./live-owner.ts";
-import { emitEvents, runGateway, save, sessionOf, storedObject } from "./session.ts";
+import { emitEvents, runGateway, save, sessionOf, storedObject } from "./calls.ts";
 
 type CreateOutcome =
   | { readonly kind: "created"; readonly object: KubeObject }

@@ -9,7 +9,7 @@ import type { Performed, WriteOf, WriteResult } from "../performed.ts";
 import type { Run, SyncPorts } from "../run.ts";
 import type { EventNote } from "../writes.ts";
 import { isPodOf, liveOwner, standing } from "./live-owner.ts";
-import { emitEvents, runGateway, save, seenRow, storedObject } from "./session.ts";
+import { emitEvents, runGateway, save, seenRow, storedObject } from "./calls.ts";
 
 type DeletePod = WriteOf<"DeletePod">;
 

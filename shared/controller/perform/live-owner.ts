@@ -13,7 +13,7 @@ import { toError } from "../errors.ts";
 import type { Run, SyncPorts } from "../run.ts";
 import { Sealed } from "../sealed.ts";
 import type { CopiedAnnotations, Owner, SizeRef, TemplateRef } from "../writes.ts";
-import { save, sessionOf } from "./session.ts";
+import { save, sessionOf } from "./calls.ts";
 
 export type LiveOwner =
   | {

@@ -8,7 +8,7 @@ import { LeaseEndsError, toAnswer } from "../errors.ts";
 import type { PerformOptions, Performed, WriteOf, WriteResult } from "../performed.ts";
 import type { Run, SyncPorts } from "../run.ts";
 import { liveOwner, standing } from "./live-owner.ts";
-import { runGateway, save, seenRow, storedObject } from "./session.ts";
+import { runGateway, save, seenRow, storedObject } from "./calls.ts";
 
 const resource = "replicasets";
 

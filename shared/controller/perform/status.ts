@@ -7,7 +7,7 @@ import type { PatchRequest } from "../../ports/kube.ts";
 import { LeaseEndsError, toAnswer } from "../errors.ts";
 import type { PerformOptions, Performed, StoredResult, WriteOf } from "../performed.ts";
 import type { Run, SyncPorts } from "../run.ts";
-import { runGateway, save, storedObject } from "./session.ts";
+import { runGateway, save, storedObject } from "./calls.ts";
 
 type UpdateStatus = WriteOf<"UpdateStatus">;
 
