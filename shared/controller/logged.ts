@@ -16,3 +16,25 @@ export function loggedWrite(write: Write): Write {
 export function loggedNote(note: EventNote): EventNote {
   return note.type === "Warning" ? { ...note, message: note.message.replace(/: .*$/su, ": (the answer is in the Event)") } : note;
 }
+
+/** What a sync would have decided on the answer to a write: shadow mode gets none, so the sync ends there. */
+export function notDecided({ kind, owner }: Write): readonly string[] {
+  const ofDeployment = owner.resource === "deployments";
+  switch (kind) {
+    case "Adopt":
+    case "Release":
+      return ofDeployment ? ["everything after the claims"] : ["pods to create or delete", "status"];
+    case "CreatePods":
+    case "DeletePod":
+    case "DeleteReplicaSet":
+      return ["status"];
+    case "CreateReplicaSet":
+      return ["revision and status", "sizes of the ReplicaSets"];
+    case "PatchReplicaSet":
+      return ["what follows the answer"];
+    case "UpdateStatus":
+      return ofDeployment ? ["what follows the status"] : [];
+    default:
+      return kind satisfies never;
+  }
+}

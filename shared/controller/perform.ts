@@ -6,13 +6,14 @@
  * P2 nothing is created from a template the decision did not see: the owner is read live first, once per run.
  * P3 every object that an answer or a live read brings is written through, one call per group of concurrent answers.
  * P4 no call starts unless `run.mayWrite()`; otherwise LeaseEndsError.
- * P5 in shadow nothing is sent, registered or written through. What was decided is traced, and the sync ends as done.
+ * P5 in shadow nothing is sent, registered or written through. What was decided is traced, and what would have depended on the
+ *    answer is named; the sync ends as done.
  *
  * Writes are done in order. Neighbours that belong together (claims; pod deletes) are done at once; the first group that
  * does not succeed ends the list.
  */
 import { TerminalError } from "../ports/errors.ts";
-import { loggedWrite } from "./logged.ts";
+import { loggedWrite, notDecided } from "./logged.ts";
 import { claim } from "./perform/claims.ts";
 import type { ClaimWrite } from "./perform/claims.ts";
 import { createPods } from "./perform/create-pods.ts";
@@ -31,7 +32,7 @@ export async function perform(ports: SyncPorts, run: Run, writes: readonly Write
   const { controller, key } = run;
   for (const write of writes) ports.trace?.({ controller, key, kind: "decided", write: loggedWrite(write) });
   if (ports.gateway.mode === "shadow") {
-    for (const what of options.next ?? []) ports.trace?.({ controller, key, kind: "notDecided", what });
+    for (const what of writes.slice(-1).flatMap(notDecided)) ports.trace?.({ controller, key, kind: "notDecided", what });
     return { end: { kind: "done" }, results: writes.map(() => ({ kind: "notTried" })) };
   }
   const results: WriteResult[] = [];

@@ -9,8 +9,6 @@ import type { Write } from "./writes.ts";
 export type WriteOf<K extends Write["kind"]> = Extract<Write, { readonly kind: K }>;
 
 export interface PerformOptions {
-  /** What the sync would decide next, for people: printed as *not decided* in shadow mode, where no answer ever comes. */
-  readonly next?: readonly string[];
   /** CreateReplicaSet only: the body, made of the live owner (whose generation and digest are those of the decision). */
   readonly build?: (live: KubeObject, write: WriteOf<"CreateReplicaSet">) => Sealed<object>;
   /**

@@ -140,7 +140,7 @@ async function claim(state: State): Promise<void> {
   const { dependents, orphans } = state.run.snapshot;
   const rss = [...dependents, ...orphans].filter((row) => !row.gone).map((row) => row.object as CachedReplicaSet); // the dependents' resource
   const { owned, writes } = claimReplicaSets(state.d, state.selector, rss);
-  const { results, error } = await send(state, writes, { next: ["everything after the claims"] });
+  const { results, error } = await send(state, writes);
   state.rss = [...owned, ...writes.flatMap((write, index) => (write.kind === "Adopt" ? storedReplicaSet(results[index]) : []))];
   if (error !== undefined) throw error;
 }
@@ -175,7 +175,6 @@ async function create(state: State, oldRSs: readonly CachedReplicaSet[]): Promis
   const write = newReplicaSet(state.d, oldRSs);
   const { results, error } = await send(state, [write], {
     build: replicaSetBody,
-    next: ["revision and status", "sizes of the ReplicaSets"],
   });
   const [result] = results;
   switch (result?.kind) {
@@ -297,7 +296,7 @@ async function shrinkUnhealthy(
 /** Whether all of it was done. */
 async function shrink(state: State, steps: readonly Step<PatchReplicaSet>[]): Promise<boolean> {
   for (const { write, note } of steps) {
-    const { results, error } = await send(state, [write], { next: ["what follows the answer"] });
+    const { results, error } = await send(state, [write]);
     const [rs] = storedReplicaSet(results[0]);
     if (rs === undefined) {
       if (results[0]?.kind === "failed") state.failure = error;
@@ -317,7 +316,6 @@ async function cleanup(state: State, { oldRSs }: ReplicaSetSplit): Promise<void>
       state.d,
       oldRSs.map((rs) => newestOf(state, rs)),
     ),
-    { next: ["status"] },
   );
   if (error !== undefined) throw error;
 }
@@ -391,7 +389,7 @@ async function resize(state: State, { write, note }: Step<PatchReplicaSet>): Pro
 }
 
 async function patch(state: State, write: PatchReplicaSet): Promise<CachedReplicaSet> {
-  const { results, error } = await send(state, [write], { next: ["what follows the answer"] });
+  const { results, error } = await send(state, [write]);
   const [rs] = storedReplicaSet(results[0]);
   if (rs === undefined) throw error ?? new Error(`ReplicaSet ${write.name} was not written`);
   replace(state, rs);
@@ -400,7 +398,7 @@ async function patch(state: State, write: PatchReplicaSet): Promise<CachedReplic
 
 async function writeStatus(state: State, write: UpdateStatus | undefined): Promise<void> {
   if (write === undefined) return;
-  const { results, error } = await send(state, [write], { next: ["what follows the status"] });
+  const { results, error } = await send(state, [write]);
   const [result] = results;
   if (result?.kind !== "stored" || result.resource !== "deployments") throw error ?? new Error("the status was not written");
   state.d = result.object;
@@ -418,7 +416,7 @@ async function ignoringErrors(state: State, write: UpdateStatus | undefined): Pr
 async function send(
   state: State,
   writes: readonly Write[],
-  options: PerformOptions,
+  options?: PerformOptions,
 ): Promise<{ readonly results: readonly WriteResult[]; readonly error: Error | undefined }> {
   const { end, results, error } = await perform(state.ports, state.run, writes, options);
   if (end !== undefined) throw new SyncEnded(end);

@@ -32,7 +32,7 @@ export async function syncReplicas(ports: SyncPorts, run: Run, kind: ReplicaKind
   if (observed.kind !== "Observed") return { kind: "done" };
 
   const { claimed: owned, writes } = claimPods(observed);
-  const claims = await perform(ports, run, writes, { next: ["pods to create or delete", "status"] });
+  const claims = await perform(ports, run, writes);
   if (claims.end) return claims.end;
   if (claims.error) throw claims.error;
   const claimed = [...owned, ...adoptedPods(writes, claims.results)];
@@ -65,7 +65,7 @@ interface Managing {
 async function manage(ports: SyncPorts, run: Run, { observed, claimed, kind }: Managing): Promise<Performed> {
   const related = kind.ranksRelatedPods && choosesVictims(observed, claimed) ? await readRelatedPods(ports, observed) : [];
   const writes = manageReplicas(observed, claimed, { related, nowMs: ports.clock.now() });
-  return perform(ports, run, writes, { next: ["status"] });
+  return perform(ports, run, writes);
 }
 
 /** Two reads: the siblings, then their pods. Own pods and orphans are in the snapshot. */

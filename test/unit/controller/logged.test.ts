@@ -1,7 +1,7 @@
 // Would catch: a webhook's words in what a sync traces, and so in logs, replays and the demo; a note that is cut on its way to the API server.
-import { expect, it } from "vitest";
-import { loggedNote, loggedWrite } from "../../../shared/controller/logged.ts";
-import type { EventNote, Write } from "../../../shared/controller/writes.ts";
+import { describe, expect, it } from "vitest";
+import { loggedNote, loggedWrite, notDecided } from "../../../shared/controller/logged.ts";
+import type { EventNote, Owner, Write } from "../../../shared/controller/writes.ts";
 
 const DENIAL = `admission webhook "policy.example.com" denied the request: env TOKEN: s3cret\non two lines`;
 const owner = { resource: "replicasets", namespace: "shop", name: "web", uid: "u" } as const;
@@ -38,4 +38,20 @@ it("every other write is logged as it is", () => {
     size: { generation: 1, replicas: 0 },
   };
   expect(loggedWrite(write)).toBe(write);
+});
+
+describe("what shadow mode cannot decide", () => {
+  const write = (kind: Write["kind"], resource: Owner["resource"]): Write => ({ kind, owner: { ...owner, resource } }) as Write; // no more is looked at
+  it.each([
+    { resource: "replicasets", kinds: ["Adopt", "Release"], want: ["pods to create or delete", "status"] },
+    { resource: "replicationcontrollers", kinds: ["CreatePods", "DeletePod"], want: ["status"] },
+    { resource: "replicasets", kinds: ["UpdateStatus"], want: [] },
+    { resource: "deployments", kinds: ["Adopt", "Release"], want: ["everything after the claims"] },
+    { resource: "deployments", kinds: ["CreateReplicaSet"], want: ["revision and status", "sizes of the ReplicaSets"] },
+    { resource: "deployments", kinds: ["PatchReplicaSet"], want: ["what follows the answer"] },
+    { resource: "deployments", kinds: ["DeleteReplicaSet"], want: ["status"] },
+    { resource: "deployments", kinds: ["UpdateStatus"], want: ["what follows the status"] },
+  ] as const)("after $kinds of $resource: $want", ({ resource, kinds, want }) => {
+    for (const kind of kinds) expect(notDecided(write(kind, resource))).toEqual(want);
+  });
 });
