@@ -87,7 +87,7 @@ export const ARCHITECTURE = {
       comment: "In a controller's folder only sync.ts and its turns see ports.",
       severity: "error",
       from: { path: CONTROLLERS, pathNot: "/(sync|turns/[^/]+)\\.ts$" },
-      to: { path: "^shared/(ports|controller/(perform|worker|recover|write-gateway)\\.ts$)", ...values },
+      to: { path: "^shared/(ports|controller/(perform|session|worker|recover|write-gateway)\\.ts$)", ...values },
     },
     {
       name: "adapters-are-chosen-outside",

@@ -14,6 +14,7 @@
  */
 import { TerminalError } from "../ports/errors.ts";
 import { loggedWrite, notDecided } from "./logged.ts";
+import type { RunCalls } from "./perform/calls.ts";
 import { claim } from "./perform/claims.ts";
 import type { ClaimWrite } from "./perform/claims.ts";
 import { createPods } from "./perform/create-pods.ts";
@@ -21,14 +22,12 @@ import { deletePods } from "./perform/delete-pods.ts";
 import { createReplicaSet, deleteReplicaSet, patchReplicaSet } from "./perform/replica-sets.ts";
 import { updateStatus } from "./perform/status.ts";
 import type { PerformOptions, Performed, WriteOf, WriteResult } from "./performed.ts";
-import type { Run, SyncPorts } from "./run.ts";
 import type { Write } from "./writes.ts";
 
-export type { PerformOptions, Performed, WriteOf, WriteResult } from "./performed.ts";
-
 /** @throws {Error} when the sync cannot go on: the lease ends, the key was taken over, the owner cannot be read. */
-export async function perform(ports: SyncPorts, run: Run, writes: readonly Write[], options: PerformOptions = {}): Promise<Performed> {
+export async function perform(calls: RunCalls, writes: readonly Write[], options: PerformOptions = {}): Promise<Performed> {
   if (writes.length === 0) return { results: [] };
+  const { ports, run } = calls;
   const { controller, key } = run;
   for (const write of writes) ports.trace?.({ controller, key, kind: "decided", write: loggedWrite(write) });
   if (ports.gateway.mode === "shadow") {
@@ -38,7 +37,7 @@ export async function perform(ports: SyncPorts, run: Run, writes: readonly Write
   const results: WriteResult[] = [];
   let last: Performed = { results: [] };
   for (const group of groupsOf(writes)) {
-    last = await performGroup(ports, run, group, options);
+    last = await performGroup(calls, group, options);
     results.push(...last.results);
     if (last.end || last.error || last.results.some(({ kind }) => kind === "notTried" || kind === "alreadyExists")) break;
   }
@@ -66,31 +65,30 @@ function isClaim(write: Write): write is ClaimWrite {
   return write.kind === "Adopt" || write.kind === "Release";
 }
 
-async function performGroup(ports: SyncPorts, run: Run, group: readonly Write[], options: PerformOptions): Promise<Performed> {
+async function performGroup(calls: RunCalls, group: readonly Write[], options: PerformOptions): Promise<Performed> {
   const [write] = group;
   switch (write?.kind) {
     case undefined:
       return { results: [] };
     case "Adopt":
     case "Release":
-      return claim(ports, run, group.filter(isClaim));
+      return claim(calls, group.filter(isClaim));
     case "DeletePod":
       return deletePods(
-        ports,
-        run,
+        calls,
         group.filter((each): each is WriteOf<"DeletePod"> => each.kind === "DeletePod"),
       );
     case "CreatePods":
-      return createPods(ports, run, write);
+      return createPods(calls, write);
     case "CreateReplicaSet":
       if (!options.build) throw new TerminalError("CreateReplicaSet without a build option");
-      return createReplicaSet(ports, run, write, options.build);
+      return createReplicaSet(calls, write, options.build);
     case "PatchReplicaSet":
-      return patchReplicaSet(ports, run, write);
+      return patchReplicaSet(calls, write);
     case "DeleteReplicaSet":
-      return deleteReplicaSet(ports, run, write);
+      return deleteReplicaSet(calls, write);
     case "UpdateStatus":
-      return updateStatus(ports, run, write, options.recompute);
+      return updateStatus(calls, write, options.recompute);
     default:
       return write satisfies never;
   }

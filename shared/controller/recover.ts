@@ -5,26 +5,26 @@
 import { objectKey, splitKey } from "../api/resources.ts";
 import type { KubeObject } from "../api/wire.ts";
 import type { Intent } from "../ports/store.ts";
-import { save } from "./perform/calls.ts";
-import type { Run, SyncPorts, SyncResult } from "./run.ts";
+import type { Run, SyncResult } from "./run.ts";
+import type { SyncSession } from "./session.ts";
 
 /** More than that are looked up by one LIST of the namespace. */
 const GETS_MAX = 10;
 
 /** @throws {Error} when a live read fails: the key comes back and asks for the same again. */
-export async function recover(ports: SyncPorts, run: Run): Promise<SyncResult> {
-  const { namespace } = splitKey(run.key);
-  const ops = expiredOps(run, ports.clock.now());
-  const found = await readPods(ports, namespace, ops);
+export async function recover(session: SyncSession): Promise<SyncResult> {
+  const { namespace } = splitKey(session.key);
+  const ops = expiredOps(session, session.clock.now());
+  const found = await readPods(session, namespace, ops);
   const findings = ops.map((op) => findingOf(op, found.get(op.name)));
-  await save(ports, run, {
+  await session.save({
     resource: "pods",
     objects: [...new Map(findings.flatMap(({ object }) => (object ? [[object.metadata.name, object]] : []))).values()],
     lower: findings.flatMap(({ op, end }) => (end === "lower" ? [op.id] : [])),
     plan: findings.flatMap(({ op, end }) => (end === "plan" ? [{ id: op.id, mayLand: false }] : [])),
     gone: findings.flatMap(({ op, gone }) => (gone ? [{ key: objectKey(namespace, op.name), uid: op.uid ?? "" }] : [])),
   });
-  ports.log.info("recovered the calls of a dead run", { key: run.key, calls: ops.length, found: found.size });
+  session.log.info("recovered the calls of a dead run", { key: session.key, calls: ops.length, found: found.size });
   return { kind: "again", afterMs: 0 };
 }
 
@@ -38,12 +38,16 @@ export function expiredOps({ snapshot }: Pick<Run, "snapshot">, nowMs: number): 
   return pending.filter((op) => op.deadlineMs <= expiredAtMs);
 }
 
-async function readPods(ports: SyncPorts, namespace: string, ops: readonly Intent[]): Promise<ReadonlyMap<string, KubeObject>> {
+async function readPods(
+  { reader }: Pick<SyncSession, "reader">,
+  namespace: string,
+  ops: readonly Intent[],
+): Promise<ReadonlyMap<string, KubeObject>> {
   const names = [...new Set(ops.map((op) => op.name))];
   const pods =
     names.length > GETS_MAX
-      ? (await ports.reader.list("pods", namespace)).items
-      : await Promise.all(names.map((name) => ports.reader.get("pods", namespace, name)));
+      ? (await reader.list("pods", namespace)).items
+      : await Promise.all(names.map((name) => reader.get("pods", namespace, name)));
   return new Map(pods.flatMap((pod) => (pod && names.includes(pod.metadata.name) ? [[pod.metadata.name, pod]] : [])));
 }
 

@@ -1,4 +1,4 @@
-/** What a sync handler gets and gives. */
+/** What a session is made of, and how a sync ends. */
 import type { Digester } from "../api/digest.ts";
 import type { Controller } from "../api/resources.ts";
 import type { AffectedKeys } from "../cache/affected-keys.ts";
@@ -10,7 +10,7 @@ import type { Snapshot, Store, Taken } from "../ports/store.ts";
 import type { WriteGateway } from "./gateway.ts";
 import type { EventNote, Write } from "./writes.ts";
 
-/** Everything outside that a sync may touch. */
+/** Everything outside that a sync touches, itself or by its calls. */
 export interface SyncPorts {
   readonly store: Pick<Store, "readIndex" | "readSlices" | "registerIntents" | "writeThrough">;
   readonly reader: KubeReader;
@@ -44,7 +44,5 @@ export interface Run extends Taken {
   mayWrite(): boolean;
 }
 
-/** A thrown error is the third way a sync ends: retry with back-off. */
+/** A thrown error is the third way: retry with back-off. */
 export type SyncResult = { readonly kind: "done" } | { readonly kind: "again"; readonly afterMs: number };
-
-export type SyncHandler = (ports: SyncPorts, run: Run) => Promise<SyncResult>;

@@ -23,7 +23,9 @@ import { LEASE_MS, RENEWAL_MS, RETRY_WAIT_MS_MAX, WRITE_MARGIN_MS } from "../por
 import { toError } from "./errors.ts";
 import { patientPorts } from "./patience.ts";
 import { recover } from "./recover.ts";
-import type { Run, SyncHandler, SyncPorts, SyncResult } from "./run.ts";
+import type { Run, SyncPorts, SyncResult } from "./run.ts";
+import { createSession } from "./session.ts";
+import type { SyncHandler } from "./session.ts";
 
 export interface WorkerPorts extends SyncPorts {
   readonly store: SyncPorts["store"] & Pick<WorkQueue, "take" | "renew" | "done">;
@@ -66,7 +68,7 @@ export async function runKey(
   ports.trace?.({ controller, key: run.key, kind: "started" });
   let outcome: Outcome;
   try {
-    outcome = await outcomeOf(patientPorts(ports, patience), run, believing(take.kind === "recover" ? recover : sync), options);
+    outcome = await outcomeOf(patientPorts(ports, patience), run, take.kind === "recover" ? recover : sync, options);
   } finally {
     await lease.release();
   }
@@ -162,26 +164,24 @@ function holdLease(ports: WorkerPorts, taken: Taken, takenAtMs: number): { until
  * A14: nothing is decided on rows that cannot be believed. They are put right, and the key runs again; not as a failure, of which a key
  * can have too many.
  */
-function believing(handler: SyncHandler): SyncHandler {
-  const mend = async (ports: SyncPorts, run: Run, forged: readonly Forged[]): Promise<SyncResult> => {
+async function believing(ports: SyncPorts, run: Run, handler: SyncHandler): Promise<SyncResult> {
+  const mend = async (forged: readonly Forged[]): Promise<SyncResult> => {
     await heal(ports, run, forged);
     return { kind: "again", afterMs: MENDED_MS };
   };
-  return async (ports, run) => {
-    if (run.snapshot.forged) return mend(ports, run, run.snapshot.forged);
-    try {
-      return await handler(ports, run);
-    } catch (error) {
-      if (error instanceof ForgedRowsError) return mend(ports, run, error.forged);
-      throw error;
-    }
-  };
+  if (run.snapshot.forged) return mend(run.snapshot.forged);
+  try {
+    return await handler(createSession(ports, run));
+  } catch (error) {
+    if (error instanceof ForgedRowsError) return mend(error.forged);
+    throw error;
+  }
 }
 
 async function outcomeOf(ports: WorkerPorts, run: Run, handler: SyncHandler, { maxRetries = Infinity }: WorkerOptions): Promise<Outcome> {
   const { key, controller, snapshot } = run;
   try {
-    const result = await handler(ports, run);
+    const result = await believing(ports, run, handler);
     const outcome = outcomeOfResult(result, snapshot);
     ports.trace?.({ controller, key, kind: "ended", outcome: outcome.kind });
     return outcome;

@@ -14,9 +14,9 @@ import { podOwnerId } from "../api/owner-id.ts";
 import { isControlledBy } from "../api/owner-references.ts";
 import { compileSelector, formatSelector, selectsEverything, type Selector } from "../api/selector.ts";
 import { strip } from "../api/strip.ts";
-import { emitEvents, save } from "../controller/perform/calls.ts";
-import { perform, type PerformOptions, type WriteResult } from "../controller/perform.ts";
-import type { Run, SyncPorts, SyncResult } from "../controller/run.ts";
+import type { PerformOptions, WriteResult } from "../controller/performed.ts";
+import type { SyncResult } from "../controller/run.ts";
+import type { SyncSession } from "../controller/session.ts";
 import type { EventNote, Write } from "../controller/writes.ts";
 import { isNamespaceTerminating } from "../ports/errors.ts";
 import { ROLLBACK_TO } from "./annotations.ts";
@@ -51,8 +51,7 @@ const PODS_WRITTEN_THROUGH_MAX = 500;
 
 /** What one sync knows; it changes with every answer. */
 interface State {
-  readonly ports: SyncPorts;
-  readonly run: Run;
+  readonly session: SyncSession;
   readonly selector: Selector;
   d: CachedDeployment;
   /** Claimed ReplicaSets. */
@@ -79,13 +78,13 @@ class SyncEnded extends Error {
  * @throws {Error} to be retried with back-off: at most 15 times, then the key waits for its next event.
  * Source: deployment_controller.go syncDeployment.
  */
-export async function syncDeployment(ports: SyncPorts, run: Run): Promise<SyncResult> {
-  const { primary } = run.snapshot;
+export async function syncDeployment(session: SyncSession): Promise<SyncResult> {
+  const { primary } = session.snapshot;
   if (primary === undefined || primary.gone) return DONE;
   const d = primary.object as CachedDeployment; // the primary of this controller is a Deployment
   const selector = compileSelector(d.spec.selector);
-  if (selector.kind === "Invalid") throw new Error(`deployment ${run.key} has invalid label selector: ${selector.message}`);
-  const state: State = { ports, run, selector, d, rss: [], listed: false, events: [], failure: undefined };
+  if (selector.kind === "Invalid") throw new Error(`deployment ${session.key} has invalid label selector: ${selector.message}`);
+  const state: State = { session, selector, d, rss: [], listed: false, events: [], failure: undefined };
   try {
     const result = await route(state);
     if (state.failure !== undefined) throw state.failure;
@@ -106,7 +105,7 @@ async function route(state: State): Promise<SyncResult> {
   if (state.d.metadata.deletionTimestamp !== undefined) return statusOnly(state, await syncRevision(state));
   await noteThePause(state);
   if (state.d.spec.paused === true) return scalePath(state);
-  if (rollbackRequested(state.d)) state.ports.log.info("rollback annotation left alone", { key: state.run.key });
+  if (rollbackRequested(state.d)) state.session.log.info("rollback annotation left alone", { key: state.session.key });
   const split = await syncRevision(state);
   if (isScalingEvent(state.d, allReplicaSets(split))) return scalePath(state);
   const type = state.d.spec.strategy?.type;
@@ -137,7 +136,7 @@ async function selectingAll(state: State): Promise<SyncResult> {
 // --------------------------------------------------------------------------------------------------------------- claiming
 
 async function claim(state: State): Promise<void> {
-  const { dependents, orphans } = state.run.snapshot;
+  const { dependents, orphans } = state.session.snapshot;
   const rss = [...dependents, ...orphans].filter((row) => !row.gone).map((row) => row.object as CachedReplicaSet); // the dependents' resource
   const { owned, writes } = claimReplicaSets(state.d, state.selector, rss);
   const { results, error } = await send(state, writes);
@@ -151,7 +150,7 @@ async function claim(state: State): Promise<void> {
 async function syncRevision(state: State): Promise<ReplicaSetSplit> {
   const split = splitReplicaSets(state.d, state.rss);
   if (split.newRS === undefined) return split;
-  const write = syncExistingReplicaSet(state.d, split.newRS, split.oldRSs, state.ports.clock.now());
+  const write = syncExistingReplicaSet(state.d, split.newRS, split.oldRSs, state.session.clock.now());
   if (write === undefined) return split;
   if (write.kind === "UpdateStatus") {
     await writeStatus(state, write);
@@ -183,14 +182,14 @@ async function create(state: State, oldRSs: readonly CachedReplicaSet[]): Promis
       const [rs] = storedReplicaSet(result);
       if (rs === undefined) break;
       state.rss = [...state.rss, rs];
-      await writeStatus(state, createdStatus(state.d, write, state.ports.clock.now()));
+      await writeStatus(state, createdStatus(state.d, write, state.session.clock.now()));
       return rs;
     }
     case "alreadyExists":
       return taken(state, write, result);
     case "failed":
       if (!isNamespaceTerminating(result.error)) {
-        const failure = createFailed(state.d, write, result.error.message, state.ports.clock.now());
+        const failure = createFailed(state.d, write, result.error.message, state.session.clock.now());
         await ignoringErrors(state, failure.write);
         tell(state, failure.note);
       }
@@ -323,19 +322,19 @@ async function cleanup(state: State, { oldRSs }: ReplicaSetSplit): Promise<void>
 // ------------------------------------------------------------------------------------------------------------------ status
 
 async function noteThePause(state: State): Promise<void> {
-  const status = pausedStatus(state.d, state.ports.clock.now());
+  const status = pausedStatus(state.d, state.session.clock.now());
   if (status !== undefined) await writeStatus(state, updateStatus(state.d, status));
 }
 
 /** Counts only: nothing is said about progress (§13.2). */
 async function statusOnly(state: State, split: ReplicaSetSplit): Promise<SyncResult> {
-  const status = calculateStatus(state.d, split, state.ports.clock.now());
+  const status = calculateStatus(state.d, split, state.session.clock.now());
   if (!sameStatus(state.d.status, status)) await writeStatus(state, updateStatus(state.d, status));
   return DONE;
 }
 
 async function syncRolloutStatus(state: State, split: ReplicaSetSplit): Promise<SyncResult> {
-  const nowMs = state.ports.clock.now();
+  const nowMs = state.session.clock.now();
   const status = rolloutStatus(state.d, split, nowMs);
   if (sameStatus(state.d.status, status)) return lookAgain(progressRecheckMs(state.d, status, nowMs));
   await writeStatus(state, updateStatus(state.d, status));
@@ -350,20 +349,20 @@ function lookAgain(afterMs: number | undefined): SyncResult {
 
 /** The Deployment's ReplicaSets as they are at this moment; what the cache had otherwise is written through. */
 async function listReplicaSets(state: State): Promise<void> {
-  const { ports, d } = state;
-  const list = await ports.reader.list("replicasets", d.metadata.namespace, { labelSelector: formatSelector(state.selector) });
+  const { session, d } = state;
+  const list = await session.reader.list("replicasets", d.metadata.namespace, { labelSelector: formatSelector(state.selector) });
   const mine = list.items.filter((rs) => isControlledBy(rs.metadata, d.metadata.uid));
   const news = mine.filter(
     ({ metadata }) => !state.rss.some((rs) => rs.metadata.uid === metadata.uid && rs.metadata.resourceVersion === metadata.resourceVersion),
   );
-  if (ports.gateway.mode === "act") await save(ports, state.run, { resource: "replicasets", objects: news });
-  state.rss = mine.map((rs) => strip("replicasets", rs, ports.digester));
+  if (session.mode === "act") await session.save({ resource: "replicasets", objects: news });
+  state.rss = mine.map((rs) => strip("replicasets", rs, session.digester));
   state.listed = true;
 }
 
 async function cachedPods(state: State, { oldRSs }: ReplicaSetSplit): Promise<readonly CachedPod[]> {
   if (oldRSs.length === 0) return [];
-  const slices = await state.ports.store.readSlices(
+  const slices = await state.session.store.readSlices(
     oldRSs.map((rs) => ({ resource: "pods", owner: podOwnerId(rs.metadata.namespace, { kind: "ReplicaSet", ...rs.metadata }) })),
   );
   return slices.flat().flatMap((row) => (row.gone ? [] : [row.object as CachedPod])); // rows of pod slices
@@ -371,15 +370,15 @@ async function cachedPods(state: State, { oldRSs }: ReplicaSetSplit): Promise<re
 
 /** Old pods as they are at this moment. Those that live are written through: their end must be noticed (S14). */
 async function livePods(state: State, split: ReplicaSetSplit): Promise<readonly CachedPod[]> {
-  const { ports, d } = state;
-  const list = await ports.reader.list("pods", d.metadata.namespace, { labelSelector: formatSelector(state.selector) });
+  const { session, d } = state;
+  const list = await session.reader.list("pods", d.metadata.namespace, { labelSelector: formatSelector(state.selector) });
   const pods = oldPods(
     split,
-    list.items.map((pod) => strip("pods", pod, ports.digester)),
+    list.items.map((pod) => strip("pods", pod, session.digester)),
   );
   const uids = new Set(pods.slice(0, PODS_WRITTEN_THROUGH_MAX).map(({ uid }) => uid));
-  if (ports.gateway.mode === "act")
-    await save(ports, state.run, { resource: "pods", objects: list.items.filter(({ metadata }) => uids.has(metadata.uid)) });
+  if (session.mode === "act")
+    await session.save({ resource: "pods", objects: list.items.filter(({ metadata }) => uids.has(metadata.uid)) });
   return pods;
 }
 
@@ -409,7 +408,7 @@ async function ignoringErrors(state: State, write: UpdateStatus | undefined): Pr
   try {
     await writeStatus(state, write);
   } catch (error) {
-    state.ports.log.warn("status not written", { key: state.run.key, error: error instanceof Error ? error.name : String(error) });
+    state.session.log.warn("status not written", { key: state.session.key, error: error instanceof Error ? error.name : String(error) });
   }
 }
 
@@ -418,7 +417,7 @@ async function send(
   writes: readonly Write[],
   options?: PerformOptions,
 ): Promise<{ readonly results: readonly WriteResult[]; readonly error: Error | undefined }> {
-  const { end, results, error } = await perform(state.ports, state.run, writes, options);
+  const { end, results, error } = await state.session.perform(writes, options);
   if (end !== undefined) throw new SyncEnded(end);
   return { results, error };
 }
@@ -436,5 +435,5 @@ function newestOf(state: State, rs: CachedReplicaSet): CachedReplicaSet {
 }
 
 function tell(state: State, note: EventNote | undefined): void {
-  if (note !== undefined) state.events.push(emitEvents(state.ports, state.run, ownerOf(state.d), [note]));
+  if (note !== undefined) state.events.push(state.session.emit(ownerOf(state.d), [note]));
 }

@@ -1,5 +1,5 @@
 import type { Controller } from "../api/resources.ts";
-import type { SyncHandler } from "../controller/run.ts";
+import type { SyncHandler } from "../controller/session.ts";
 import { runKey } from "../controller/worker.ts";
 import { settleRecords } from "./batch.ts";
 import type { RecordOutcome } from "./batch.ts";

@@ -4,7 +4,7 @@ import { getCondition, removeCondition, setReplicaSetCondition } from "../api/co
 import { isAvailable, isReady } from "../api/pod.ts";
 import { formatTime } from "../api/time.ts";
 import type { Condition, Labels } from "../api/wire.ts";
-import type { WriteOf } from "../controller/perform.ts";
+import type { WriteOf } from "../controller/performed.ts";
 import type { Owner } from "../controller/writes.ts";
 import { wantedReplicas } from "./manage-replicas.ts";
 

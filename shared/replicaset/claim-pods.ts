@@ -5,7 +5,7 @@ import { isActive, isTerminating } from "../api/pod.ts";
 import { RESOURCES } from "../api/resources.ts";
 import { matches } from "../api/selector.ts";
 import { claimObject } from "../controller/claim.ts";
-import type { WriteOf, WriteResult } from "../controller/perform.ts";
+import type { WriteOf, WriteResult } from "../controller/performed.ts";
 import type { Owner } from "../controller/writes.ts";
 import type { Observed } from "./observe.ts";
 

@@ -2,9 +2,9 @@
 import type { CachedPod, CachedReplicaSet } from "../api/cached.ts";
 import { ownerId, primaryAsOwner } from "../api/owner-id.ts";
 import { controllerRef } from "../api/owner-references.ts";
-import { perform } from "../controller/perform.ts";
-import type { Performed } from "../controller/perform.ts";
-import type { Run, SyncPorts, SyncResult } from "../controller/run.ts";
+import type { Performed } from "../controller/performed.ts";
+import type { SyncResult } from "../controller/run.ts";
+import type { SyncSession } from "../controller/session.ts";
 import type { Row, SliceRef } from "../ports/store.ts";
 import { nextAvailabilityCheck } from "./availability.ts";
 import { calculateStatus, statusWrite } from "./calculate-status.ts";
@@ -16,8 +16,8 @@ import { observe, podsOf } from "./observe.ts";
 import type { Observed } from "./observe.ts";
 import { relatedPods } from "./pods-to-delete.ts";
 
-export function syncReplicaSet(ports: SyncPorts, run: Run): Promise<SyncResult> {
-  return syncReplicas(ports, run, REPLICA_SET);
+export function syncReplicaSet(session: SyncSession): Promise<SyncResult> {
+  return syncReplicas(session, REPLICA_SET);
 }
 
 /**
@@ -26,21 +26,21 @@ export function syncReplicaSet(ports: SyncPorts, run: Run): Promise<SyncResult> 
  *
  * Source: pkg/controller/replicaset/replica_set.go syncReplicaSet.
  */
-export async function syncReplicas(ports: SyncPorts, run: Run, kind: ReplicaKind): Promise<SyncResult> {
-  const observed = observe(run.snapshot, kind);
-  if (observed.kind === "InvalidSelector") ports.log.warn("invalid selector", { key: run.key, error: observed.message });
+export async function syncReplicas(session: SyncSession, kind: ReplicaKind): Promise<SyncResult> {
+  const observed = observe(session.snapshot, kind);
+  if (observed.kind === "InvalidSelector") session.log.warn("invalid selector", { key: session.key, error: observed.message });
   if (observed.kind !== "Observed") return { kind: "done" };
 
   const { claimed: owned, writes } = claimPods(observed);
-  const claims = await perform(ports, run, writes);
+  const claims = await session.perform(writes);
   if (claims.end) return claims.end;
   if (claims.error) throw claims.error;
   const claimed = [...owned, ...adoptedPods(writes, claims.results)];
 
-  const managed = await manage(ports, run, { observed, claimed, kind });
+  const managed = await manage(session, { observed, claimed, kind });
   if (managed.end) return managed.end;
 
-  const statusNowMs = ports.clock.now();
+  const statusNowMs = session.clock.now();
   const input = {
     claimed,
     ...(kind.countsTerminating && { terminating: terminatingPods(observed) }),
@@ -49,11 +49,11 @@ export async function syncReplicas(ports: SyncPorts, run: Run, kind: ReplicaKind
   };
   const write = (rs: CachedReplicaSet): ReturnType<typeof statusWrite> => statusWrite(rs, observed.owner, calculateStatus(rs, input));
   const first = write(observed.rs);
-  const written = await perform(ports, run, first ? [first] : [], { recompute: (live) => write(kind.toReplicaSet(live)) });
+  const written = await session.perform(first ? [first] : [], { recompute: (live) => write(kind.toReplicaSet(live)) });
   if (written.end) return written.end;
   if (written.error) throw written.error;
   if (managed.error) throw managed.error;
-  return nextAvailabilityCheck(observed.rs, calculateStatus(observed.rs, input), { claimed, statusNowMs, nowMs: ports.clock.now() });
+  return nextAvailabilityCheck(observed.rs, calculateStatus(observed.rs, input), { claimed, statusNowMs, nowMs: session.clock.now() });
 }
 
 interface Managing {
@@ -62,19 +62,18 @@ interface Managing {
   readonly kind: ReplicaKind;
 }
 
-async function manage(ports: SyncPorts, run: Run, { observed, claimed, kind }: Managing): Promise<Performed> {
-  const related = kind.ranksRelatedPods && choosesVictims(observed, claimed) ? await readRelatedPods(ports, observed) : [];
-  const writes = manageReplicas(observed, claimed, { related, nowMs: ports.clock.now() });
-  return perform(ports, run, writes);
+async function manage(session: SyncSession, { observed, claimed, kind }: Managing): Promise<Performed> {
+  const related = kind.ranksRelatedPods && choosesVictims(observed, claimed) ? await readRelatedPods(session, observed) : [];
+  return session.perform(manageReplicas(observed, claimed, { related, nowMs: session.clock.now() }));
 }
 
 /** Two reads: the siblings, then their pods. Own pods and orphans are in the snapshot. */
-async function readRelatedPods(ports: SyncPorts, { rs, pods, orphans }: Observed): Promise<readonly CachedPod[]> {
+async function readRelatedPods({ store }: SyncSession, { rs, pods, orphans }: Observed): Promise<readonly CachedPod[]> {
   const owner = controllerRef(rs.metadata);
   if (owner === undefined) return [];
-  const [rows = []] = await ports.store.readSlices([{ resource: "replicasets", owner: ownerId(rs.metadata.namespace, owner.uid) }]);
+  const [rows = []] = await store.readSlices([{ resource: "replicasets", owner: ownerId(rs.metadata.namespace, owner.uid) }]);
   const siblings = rows.filter((row) => !row.gone && row.uid !== rs.metadata.uid);
-  const slices = siblings.length > 0 ? await ports.store.readSlices(siblings.map(podsOfReplicaSet)) : [];
+  const slices = siblings.length > 0 ? await store.readSlices(siblings.map(podsOfReplicaSet)) : [];
   const siblingSets = siblings.map(({ object }) => REPLICA_SET.toReplicaSet(object));
   return relatedPods([rs, ...siblingSets], [...pods, ...orphans, ...podsOf(slices.flat())]);
 }

@@ -3,6 +3,7 @@ import { expect, it } from "vitest";
 
 import { objectKey } from "../../shared/api/resources.ts";
 import { strip } from "../../shared/api/strip.ts";
+import { createSession } from "../../shared/controller/session.ts";
 import { syncReplicaSet } from "../../shared/replicaset/sync.ts";
 import { pod, replicaSet } from "../unit/replicaset/fake-api.ts";
 import { World } from "../unit/replicaset/world.ts";
@@ -31,7 +32,8 @@ it("a run of shop/web writes nothing in bank, whatever its snapshot says", async
     },
   };
   const registerIntents = async (): Promise<"ok"> => "ok";
-  await expect(syncReplicaSet({ ...world.ports, store: { ...world.ports.store, registerIntents } }, run)).rejects.toThrow("namespace");
+  const session = createSession({ ...world.ports, store: { ...world.ports.store, registerIntents } }, run);
+  await expect(syncReplicaSet(session)).rejects.toThrow("namespace");
   expect(world.api.writes).toEqual([]);
   expect(world.api.all("events")).toEqual([]);
 });

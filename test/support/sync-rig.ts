@@ -26,7 +26,7 @@ import { ENVELOPE_VERSION } from "../../shared/cache/envelope.ts";
 import type { Envelope, EnvelopeItem } from "../../shared/cache/envelope.ts";
 import { cacheIdentity } from "../../shared/cache/identity.ts";
 import { encodePack } from "../../shared/cache/pack-codec.ts";
-import type { SyncHandler } from "../../shared/controller/run.ts";
+import type { SyncHandler } from "../../shared/controller/session.ts";
 import { runKey } from "../../shared/controller/worker.ts";
 import { createWriteGateway } from "../../shared/controller/write-gateway.ts";
 import { syncDeployment } from "../../shared/deployment/sync.ts";

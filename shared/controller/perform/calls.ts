@@ -1,79 +1,22 @@
-/** What perform() remembers from call to call within one run, and the two things every part of it does with answers. */
+/** What the calls of one run share: the door they leave by, the owner as it stands live, the rows seen, and where answers go. */
 import type { Cached } from "../../api/cached.ts";
 import { ownerOfCached } from "../../api/owner-id.ts";
 import { controllerRef } from "../../api/owner-references.ts";
+import { compareResourceVersions } from "../../api/resource-version.ts";
 import { CONTROLLER_INFO, objectKey, splitKey } from "../../api/resources.ts";
 import type { CachedResource, ObjectKey } from "../../api/resources.ts";
 import type { KubeObject } from "../../api/wire.ts";
 import { writeThrough } from "../../cache/write-through.ts";
 import { describeError } from "../../ports/describe-error.ts";
 import type { Row, WriteThrough } from "../../ports/store.ts";
+import { toError } from "../errors.ts";
 import { EVENTS_PER_SYNC_MAX, eventBody } from "../event-recorder.ts";
 import type { Answer, RunGateway, SeenRow } from "../gateway.ts";
 import { loggedNote } from "../logged.ts";
 import type { Run, SyncPorts } from "../run.ts";
+import { Sealed } from "../sealed.ts";
 import type { EventNote, Owner } from "../writes.ts";
 import type { LiveOwner } from "./live-owner.ts";
-
-export interface Session {
-  /** The door for this run's owner. */
-  gateway?: RunGateway;
-  /** The one live read of the owner. */
-  live?: Promise<LiveOwner>;
-  /** Pod names drawn so far. */
-  names: number;
-  events: number;
-  /** Rows as the snapshot shows them, and then as we wrote them: the Store compares, so a row that moved costs a second look. */
-  readonly known: ReadonlyMap<CachedResource, Map<ObjectKey, Row | undefined>>;
-}
-
-/** A run is one object from take to done, so what hangs on it lives as long as the sync, and is never shared. */
-const sessions = new WeakMap<Run, Session>();
-
-export function sessionOf(run: Run): Session {
-  let session = sessions.get(run);
-  if (session === undefined) sessions.set(run, (session = newSession(run)));
-  return session;
-}
-
-function newSession({ controller, snapshot }: Run): Session {
-  const { primary, dependents } = CONTROLLER_INFO[controller];
-  const rows = [...snapshot.dependents, ...snapshot.orphans];
-  return {
-    names: 0,
-    events: 0,
-    known: new Map([
-      [primary, new Map(snapshot.primary ? [[snapshot.primary.key, snapshot.primary]] : [])],
-      [dependents, new Map<ObjectKey, Row | undefined>(rows.map((row) => [row.key, row]))],
-    ]),
-  };
-}
-
-/** The only way to a mutating call: through a gateway that is bound to the owner whose key was taken. */
-export function runGateway(ports: Pick<SyncPorts, "gateway">, run: Run): RunGateway {
-  const session = sessionOf(run);
-  return (session.gateway ??= ports.gateway.forRun({ ...splitKey(run.key), uid: run.snapshot.primary?.uid ?? "" }));
-}
-
-/**
- * The dependent of that key and uid as this run has seen it last: in its own answers, else in its snapshot. A decision may still
- * mean the object of the snapshot after an answer brought another one of that name; the API server then refuses it by its uid.
- */
-export function seenRow(run: Run, namespace: string, { name, uid }: { readonly name: string; readonly uid: string }): SeenRow | undefined {
-  const { snapshot, controller } = run;
-  const key = objectKey(namespace, name);
-  const known = sessionOf(run).known.get(CONTROLLER_INFO[controller].dependents)?.get(key);
-  const isMeant = (row: Row): boolean => row.key === key && row.uid === uid;
-  const row = known && isMeant(known) ? known : (snapshot.dependents.find(isMeant) ?? snapshot.orphans.find(isMeant));
-  return row && seenAs(row.object);
-}
-
-function seenAs(object: Cached): SeenRow {
-  const isPod = !("metadata" in object);
-  const { namespace, name, uid } = isPod ? object : object.metadata;
-  const controller = isPod ? object.owner : controllerRef(object.metadata);
-  return { namespace, name, uid, ...(controller && { controller }) };
-}
 
 export interface AnswersOf<R extends CachedResource> {
   readonly resource: R;
@@ -87,33 +30,133 @@ export interface AnswersOf<R extends CachedResource> {
   readonly ownStatus?: boolean;
 }
 
-/** Writes answers through (one call of the Store), if there is anything to write. Answers the objects as cached. */
-export async function save<R extends CachedResource>(
-  ports: SyncPorts,
-  run: Run,
-  { resource, objects = [], absent = [], lower = [], plan = [], hold = [], gone = [], ownStatus = false }: AnswersOf<R>,
-): Promise<readonly Cached<R>[]> {
-  const ownerUid = run.snapshot.primary?.uid;
-  if (ownerUid === undefined || objects.length + lower.length + plan.length + hold.length + gone.length === 0) return [];
-  const known = sessionOf(run).known.get(resource);
-  for (const key of absent) if (!known?.has(key)) known?.set(key, undefined);
-  const cached = await writeThrough(ports, run, {
-    resource,
-    objects,
-    ...(known && { known }),
-    ownerUid,
-    lower,
-    plan,
-    hold,
-    gone,
-    ownStatus,
-  });
-  for (const object of cached) {
-    const row = rowOf(resource, object);
-    known?.set(row.key, row);
+/** Rows as the snapshot shows them, and then as we wrote them: the Store compares, so a row that moved costs a second look. */
+type KnownRows = ReadonlyMap<CachedResource, Map<ObjectKey, Row | undefined>>;
+
+/** Lives from take to done, for one run alone. A sync that writes nothing makes no use of it, so each part is made when first asked for. */
+export class RunCalls {
+  readonly ports: SyncPorts;
+  readonly run: Run;
+  /** Pod names drawn so far. */
+  names = 0;
+  #events = 0;
+  #gateway: RunGateway | undefined;
+  #live: Promise<LiveOwner> | undefined;
+  #rows: KnownRows | undefined;
+
+  constructor(ports: SyncPorts, run: Run) {
+    this.ports = ports;
+    this.run = run;
   }
-  for (const { key } of gone) known?.delete(key);
-  return cached;
+
+  /** The only way to a mutating call: bound to the owner whose key was taken. */
+  get gateway(): RunGateway {
+    const { key, snapshot } = this.run;
+    return (this.#gateway ??= this.ports.gateway.forRun({ ...splitKey(key), uid: snapshot.primary?.uid ?? "" }));
+  }
+
+  /** Read once per run, failures included, and written through if the cache shows another version. */
+  liveOwner(owner: Owner): Promise<LiveOwner> {
+    return (this.#live ??= this.#readOwner(owner));
+  }
+
+  async #readOwner({ resource, namespace, name, uid }: Owner): Promise<LiveOwner> {
+    let live: KubeObject | undefined;
+    try {
+      live = await this.ports.reader.get(resource, namespace, name);
+    } catch (error) {
+      return { kind: "failed", error: toError(error) };
+    }
+    if (live === undefined) return { kind: "missing" };
+    const { primary } = this.run.snapshot;
+    const order = primary?.uid === live.metadata.uid ? compareResourceVersions(primary.rv, live.metadata.resourceVersion) : undefined;
+    const [written] = order === 0 ? [] : await this.save({ resource, objects: [live] });
+    if (live.metadata.uid !== uid) return { kind: "otherUid", uid: live.metadata.uid };
+    // An equal version is an equal object; the primary's row is of the owner's resource.
+    const cached = written ?? (primary?.object as Cached<Owner["resource"]>);
+    return {
+      kind: "live",
+      object: new Sealed(live, cached.spec.template?.digest ?? "no template"),
+      cached,
+      isCacheAhead: order !== undefined && order > 0,
+    };
+  }
+
+  /**
+   * The dependent of that key and uid as this run has seen it last: in its own answers, else in its snapshot. A decision may still
+   * mean the object of the snapshot after an answer brought another one of that name; the API server then refuses it by its uid.
+   */
+  seenRow(namespace: string, { name, uid }: { readonly name: string; readonly uid: string }): SeenRow | undefined {
+    const { snapshot, controller } = this.run;
+    const key = objectKey(namespace, name);
+    const known = this.#known.get(CONTROLLER_INFO[controller].dependents)?.get(key);
+    const isMeant = (row: Row): boolean => row.key === key && row.uid === uid;
+    const row = known && isMeant(known) ? known : (snapshot.dependents.find(isMeant) ?? snapshot.orphans.find(isMeant));
+    return row && seenAs(row.object);
+  }
+
+  /** Writes answers through (one call of the Store), if there is anything to write. Answers the objects as cached. */
+  async save<R extends CachedResource>({
+    resource,
+    objects = [],
+    absent = [],
+    lower = [],
+    plan = [],
+    hold = [],
+    gone = [],
+    ownStatus = false,
+  }: AnswersOf<R>): Promise<readonly Cached<R>[]> {
+    const ownerUid = this.run.snapshot.primary?.uid;
+    if (ownerUid === undefined || objects.length + lower.length + plan.length + hold.length + gone.length === 0) return [];
+    const known = this.#known.get(resource);
+    for (const key of absent) if (!known?.has(key)) known?.set(key, undefined);
+    const answers = { resource, objects, ...(known && { known }), ownerUid, lower, plan, hold, gone, ownStatus };
+    const cached = await writeThrough(this.ports, this.run, answers);
+    for (const object of cached) {
+      const row = rowOf(resource, object);
+      known?.set(row.key, row);
+    }
+    for (const { key } of gone) known?.delete(key);
+    return cached;
+  }
+
+  get #known(): KnownRows {
+    return (this.#rows ??= snapshotRows(this.run));
+  }
+
+  /** Emits Events about the owner, each tried once. Never fails; the caller awaits it before the sync ends. */
+  async emit(owner: Owner, notes: readonly EventNote[]): Promise<void> {
+    await Promise.all(notes.map((note) => this.#emitOne(owner, note)));
+  }
+
+  async #emitOne(owner: Owner, note: EventNote): Promise<void> {
+    const { ports, run } = this;
+    const { controller, key, token, snapshot } = run;
+    ports.trace?.({ controller, key, kind: "event", note: loggedNote(note) });
+    if (this.#events >= EVENTS_PER_SYNC_MAX || !run.mayWrite()) return;
+    const context = {
+      controller,
+      owner,
+      nowMs: ports.clock.now(),
+      token,
+      index: this.#events++,
+      ...(snapshot.primary && { resourceVersion: snapshot.primary.rv }),
+    };
+    try {
+      await this.gateway.create({ resource: "events", namespace: owner.namespace, body: eventBody(note, context) });
+    } catch (error) {
+      ports.log.warn("event not written", { key, reason: note.reason, error: describeError(error) });
+    }
+  }
+}
+
+function snapshotRows({ controller, snapshot }: Run): KnownRows {
+  const { primary, dependents } = CONTROLLER_INFO[controller];
+  const rows = [...snapshot.dependents, ...snapshot.orphans];
+  return new Map([
+    [primary, new Map(snapshot.primary ? [[snapshot.primary.key, snapshot.primary]] : [])],
+    [dependents, new Map<ObjectKey, Row | undefined>(rows.map((row) => [row.key, row]))],
+  ]);
 }
 
 function rowOf(resource: CachedResource, object: Cached): Row {
@@ -122,28 +165,11 @@ function rowOf(resource: CachedResource, object: Cached): Row {
   return { key: objectKey(namespace, name), uid, rv, ...(owner !== undefined && { owner }), gone: false, object };
 }
 
-/** Emits Events about the owner, each tried once. Never fails; the caller awaits it before the sync ends. */
-export async function emitEvents(ports: SyncPorts, run: Run, owner: Owner, notes: readonly EventNote[]): Promise<void> {
-  const session = sessionOf(run);
-  const { controller, key, token, snapshot } = run;
-  const emit = async (note: EventNote): Promise<void> => {
-    ports.trace?.({ controller, key, kind: "event", note: loggedNote(note) });
-    if (session.events >= EVENTS_PER_SYNC_MAX || !run.mayWrite()) return;
-    const context = {
-      controller,
-      owner,
-      nowMs: ports.clock.now(),
-      token,
-      index: session.events++,
-      ...(snapshot.primary && { resourceVersion: snapshot.primary.rv }),
-    };
-    try {
-      await runGateway(ports, run).create({ resource: "events", namespace: owner.namespace, body: eventBody(note, context) });
-    } catch (error) {
-      ports.log.warn("event not written", { key, reason: note.reason, error: describeError(error) });
-    }
-  };
-  await Promise.all(notes.map(emit));
+function seenAs(object: Cached): SeenRow {
+  const isPod = !("metadata" in object);
+  const { namespace, name, uid } = isPod ? object : object.metadata;
+  const controller = isPod ? object.owner : controllerRef(object.metadata);
+  return { namespace, name, uid, ...(controller && { controller }) };
 }
 
 /** The object of an answer. @throws {Error} if nothing was sent: shadow mode ends before any call. */

@@ -7,9 +7,9 @@ import type { PatchRequest } from "../../ports/kube.ts";
 import { LeaseEndsError, aggregate, toError } from "../errors.ts";
 import { inTurn } from "../in-turn.ts";
 import type { Performed, StoredResult, WriteOf, WriteResult } from "../performed.ts";
-import type { Run, SyncPorts } from "../run.ts";
-import { adoptionProblem, liveOwner } from "./live-owner.ts";
-import { runGateway, save, seenRow, storedObject } from "./calls.ts";
+import { storedObject } from "./calls.ts";
+import type { RunCalls } from "./calls.ts";
+import { adoptionProblem } from "./live-owner.ts";
 
 export type ClaimWrite = WriteOf<"Adopt"> | WriteOf<"Release">;
 
@@ -22,15 +22,15 @@ const CLAIMS_MAX = 500;
  * Before the first adoption the owner is read live: if it is gone or being deleted, every adoption fails, in upstream's
  * words, and the releases are made all the same. Every error is in the aggregate.
  */
-export async function claim(ports: SyncPorts, run: Run, writes: readonly ClaimWrite[]): Promise<Performed> {
+export async function claim(calls: RunCalls, writes: readonly ClaimWrite[]): Promise<Performed> {
   const adoption = writes.find((write) => write.kind === "Adopt");
-  const live = adoption && (await liveOwner(ports, run, adoption.owner));
+  const live = adoption && (await calls.liveOwner(adoption.owner));
   const problem = live && adoptionProblem(live, adoption.owner);
   const refused = problem === undefined ? undefined : { problem, cause: live?.kind === "failed" ? live.error : undefined };
   const results: WriteResult[] = [];
   for (let from = 0; from < writes.length; from += CLAIMS_MAX) {
-    if (!run.mayWrite()) throw new LeaseEndsError();
-    results.push(...(await claimGroup(ports, run, writes.slice(from, from + CLAIMS_MAX), refused)));
+    if (!calls.run.mayWrite()) throw new LeaseEndsError();
+    results.push(...(await claimGroup(calls, writes.slice(from, from + CLAIMS_MAX), refused)));
   }
   const error = aggregate(results.flatMap((result) => (result.kind === "failed" ? [result.error] : [])));
   return { results, ...(error && { error }) };
@@ -38,13 +38,12 @@ export async function claim(ports: SyncPorts, run: Run, writes: readonly ClaimWr
 
 /** What was answered is written through, whatever became of the others. @throws {LeaseEndsError} when some could not be sent */
 async function claimGroup(
-  ports: SyncPorts,
-  run: Run,
+  calls: RunCalls,
   writes: readonly ClaimWrite[],
   refused: { readonly problem: string; readonly cause: Error | undefined } | undefined,
 ): Promise<readonly WriteResult[]> {
-  const begun = await inTurn(writes, run.mayWrite, async (write) =>
-    write.kind === "Adopt" && refused ? refusal(write, refused.problem, refused.cause) : patchOwner(ports, run, write),
+  const begun = await inTurn(writes, calls.run.mayWrite, async (write) =>
+    write.kind === "Adopt" && refused ? refusal(write, refused.problem, refused.cause) : patchOwner(calls, write),
   );
   const outcomes = begun.map((outcome): Outcome => outcome ?? { kind: "notTried" });
   const resource = writes[0]?.resource ?? "pods";
@@ -52,7 +51,7 @@ async function claimGroup(
   const gone = writes.flatMap(({ owner, name, uid }, i) =>
     outcomes[i]?.kind === "gone" && isNotFound(outcomes[i].error) ? [{ key: objectKey(owner.namespace, name), uid }] : [],
   );
-  const cached = [...(await save(ports, run, { resource, objects, gone }))];
+  const cached = [...(await calls.save({ resource, objects, gone }))];
   if (outcomes.some(({ kind }) => kind === "notTried")) throw new LeaseEndsError();
   return outcomes.map((outcome): WriteResult => (outcome.kind === "patched" ? stored(resource, cached.shift()) : outcome));
 }
@@ -67,9 +66,9 @@ function refusal({ resource, owner, name, uid }: ClaimWrite, why: string, cause:
   return { kind: "failed", error: new Error(message, { cause }) };
 }
 
-async function patchOwner(ports: SyncPorts, run: Run, write: ClaimWrite): Promise<Outcome> {
+async function patchOwner(calls: RunCalls, write: ClaimWrite): Promise<Outcome> {
   try {
-    const object = storedObject(await runGateway(ports, run).patch(claimPatch(write), seenRow(run, write.owner.namespace, write)));
+    const object = storedObject(await calls.gateway.patch(claimPatch(write), calls.seenRow(write.owner.namespace, write)));
     return object ? { kind: "patched", object } : { kind: "failed", error: new Error("a patch was answered without an object") };
   } catch (thrown) {
     const error = toError(thrown);

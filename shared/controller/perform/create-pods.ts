@@ -8,12 +8,13 @@ import { LeaseEndsError, StolenError, toError } from "../errors.ts";
 import { inTurn } from "../in-turn.ts";
 import type { Performed, WriteOf } from "../performed.ts";
 import { podFromTemplate } from "../pod-from-template.ts";
-import type { Run, SyncPorts } from "../run.ts";
+import type { SyncPorts } from "../run.ts";
 import type { Sealed } from "../sealed.ts";
 import { slowStartBatches } from "../slow-start.ts";
 import type { EventNote } from "../writes.ts";
-import { isPodOf, liveOwner, standing } from "./live-owner.ts";
-import { emitEvents, runGateway, save, sessionOf, storedObject } from "./calls.ts";
+import { storedObject } from "./calls.ts";
+import type { RunCalls } from "./calls.ts";
+import { isPodOf, standing } from "./live-owner.ts";
 
 type CreateOutcome =
   | { readonly kind: "created"; readonly object: KubeObject }
@@ -24,24 +25,22 @@ type CreateOutcome =
   /** The lease ended first: nobody has refused anything, and nobody is told of a failure. */
   | { readonly kind: "notSent" };
 
-export async function createPods(ports: SyncPorts, run: Run, write: WriteOf<"CreatePods">): Promise<Performed> {
+export async function createPods(calls: RunCalls, write: WriteOf<"CreatePods">): Promise<Performed> {
+  const { ports, run } = calls;
   const { owner, count, template } = write;
-  const stand = standing(await liveOwner(ports, run, owner), template);
-  if (stand.kind === "gone") return { end: { kind: "done" }, results: [{ kind: "notTried" }] };
-  if (stand.kind === "changed") return { end: { kind: "again", afterMs: stand.afterMs }, results: [{ kind: "notTried" }] };
+  const stand = standing(await calls.liveOwner(owner), template);
+  if (stand.kind === "ended") return { end: stand.end, results: [{ kind: "notTried" }] };
   if (stand.kind === "deleting") return { results: [{ kind: "notTried" }] };
-  if (stand.kind === "failed") throw stand.error;
-  const live = stand.live;
+  const { live } = stand;
 
-  const session = sessionOf(run);
   const { ops, drop, nextIndex } = planCreates(run.snapshot, {
     ownerName: owner.name,
     ownerUid: owner.uid,
     token: run.token,
     count,
-    firstIndex: session.names,
+    firstIndex: calls.names,
   });
-  session.names = nextIndex;
+  calls.names = nextIndex;
   const bodyOf = (op: CreateOp): ReturnType<typeof podFromTemplate> =>
     podFromTemplate(live.open(), { resource: podOwner(write), name: op.name, digest: template.digest });
   const probe = ops[0] && bodyOf(ops[0]);
@@ -64,20 +63,20 @@ export async function createPods(ports: SyncPorts, run: Run, write: WriteOf<"Cre
     if (!run.mayWrite()) {
       error = new LeaseEndsError();
       const { lower, plan } = giveUp(ops.slice(tried), wasUnanswered);
-      await save(ports, run, { resource: "pods", lower: [...unwanted, ...lower], plan });
+      await calls.save({ resource: "pods", lower: [...unwanted, ...lower], plan });
       break;
     }
     const batch = ops.slice(tried, tried + size);
     tried += size;
     // Bodies are made batch by batch: 500 of them at once would only wait.
-    const begun = await inTurn(batch, run.mayWrite, (op) => createPod(ports, run, { owner, op, body: bodyOf(op) as Sealed<object> })); // the probe was valid, and they differ by name alone
+    const begun = await inTurn(batch, run.mayWrite, (op) => createPod(calls, { owner, op, body: bodyOf(op) as Sealed<object> })); // the probe was valid, and they differ by name alone
     const outcomes = begun.map((outcome): CreateOutcome => outcome ?? { kind: "notSent" });
     created += outcomes.filter((outcome) => outcome.kind === "created" || outcome.kind === "namespaceTerminating").length;
     error = outcomes.flatMap((outcome) => ("error" in outcome ? [outcome.error] : []))[0];
     if (outcomes.some(({ kind }) => kind === "notSent")) error ??= new LeaseEndsError();
-    events.push(emitEvents(ports, run, owner, outcomes.flatMap(createNotes)));
+    events.push(calls.emit(owner, outcomes.flatMap(createNotes)));
     await saving;
-    saving = saveBatch(ports, run, { batch, outcomes, unwanted: unwanted.splice(0), untried: error === undefined ? [] : ops.slice(tried) });
+    saving = saveBatch(calls, { batch, outcomes, unwanted: unwanted.splice(0), untried: error === undefined ? [] : ops.slice(tried) });
     saving.catch(() => undefined); // whoever awaits it hears of it
     if (error !== undefined) break;
   }
@@ -88,29 +87,28 @@ export async function createPods(ports: SyncPorts, run: Run, write: WriteOf<"Cre
 }
 
 async function createPod(
-  ports: SyncPorts,
-  run: Run,
+  calls: RunCalls,
   { owner, op, body }: { readonly owner: WriteOf<"CreatePods">["owner"]; readonly op: CreateOp; readonly body: Sealed<object> },
 ): Promise<CreateOutcome> {
   const { name } = op;
   try {
-    const object = storedObject(await runGateway(ports, run).create({ resource: "pods", namespace: owner.namespace, body: body.open() }));
+    const object = storedObject(await calls.gateway.create({ resource: "pods", namespace: owner.namespace, body: body.open() }));
     // An API server answers a create with the object; without one we know as little as without an answer.
     return object ? { kind: "created", object } : { kind: "unanswered", error: new Error("a create was answered without an object") };
   } catch (thrown) {
     const error = toError(thrown);
-    if (isAlreadyExists(error)) return whoHasTheName(ports, owner, name, error);
+    if (isAlreadyExists(error)) return whoHasTheName(calls, owner, name, error);
     if (isNamespaceTerminating(error)) return { kind: "namespaceTerminating" };
     if (isUnanswered(error)) return { kind: "unanswered", error };
     if (error instanceof NotSentError) return { kind: "notSent" };
     // A quota refuses before the server looks at names: an earlier call without answer may have made this pod long ago.
-    return wasUnanswered(op) ? whoHasTheName(ports, owner, name, error) : { kind: "refused", error };
+    return wasUnanswered(op) ? whoHasTheName(calls, owner, name, error) : { kind: "refused", error };
   }
 }
 
 /** A pod of that name that names our owner is the one that an earlier, unanswered call made. */
 async function whoHasTheName(
-  ports: SyncPorts,
+  { ports }: RunCalls,
   owner: WriteOf<"CreatePods">["owner"],
   name: string,
   refusal: Error,
@@ -131,8 +129,8 @@ interface Batch {
   readonly untried: readonly CreateOp[];
 }
 
-async function saveBatch(ports: SyncPorts, run: Run, { batch, outcomes, unwanted, untried }: Batch): Promise<void> {
-  const nowMs = ports.clock.now();
+async function saveBatch(calls: RunCalls, { batch, outcomes, unwanted, untried }: Batch): Promise<void> {
+  const nowMs = calls.ports.clock.now();
   const done: string[] = [];
   const hold: string[] = [];
   const refused: CreateOp[] = [];
@@ -152,7 +150,7 @@ async function saveBatch(ports: SyncPorts, run: Run, { batch, outcomes, unwanted
     if (outcome.kind === "created") return [outcome.object];
     return outcome.kind === "refused" && outcome.other ? [outcome.other] : [];
   });
-  await save(ports, run, {
+  await calls.save({
     resource: "pods",
     objects,
     absent: objects.map(({ metadata }) => objectKey(metadata.namespace ?? "", metadata.name)),

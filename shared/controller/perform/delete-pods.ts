@@ -6,10 +6,10 @@ import { deleteId } from "../create-plan.ts";
 import { LeaseEndsError, StolenError, toError } from "../errors.ts";
 import { inTurn } from "../in-turn.ts";
 import type { Performed, WriteOf, WriteResult } from "../performed.ts";
-import type { Run, SyncPorts } from "../run.ts";
 import type { EventNote } from "../writes.ts";
-import { isPodOf, liveOwner, standing } from "./live-owner.ts";
-import { emitEvents, runGateway, save, seenRow, storedObject } from "./calls.ts";
+import { storedObject } from "./calls.ts";
+import type { RunCalls } from "./calls.ts";
+import { isPodOf, standing } from "./live-owner.ts";
 
 type DeletePod = WriteOf<"DeletePod">;
 
@@ -17,33 +17,30 @@ type DeletePod = WriteOf<"DeletePod">;
  * As many at once as there are connections, without slow start; ≤ 500 by the decision's own burst limit. A pod whose row was stale costs one GET and, if it
  * is still the owner's, a second DELETE: at most 500 GETs and 1,000 DELETEs a run.
  */
-export async function deletePods(ports: SyncPorts, run: Run, writes: readonly DeletePod[]): Promise<Performed> {
+export async function deletePods(calls: RunCalls, writes: readonly DeletePod[]): Promise<Performed> {
   const [first] = writes;
   if (first === undefined) return { results: [] };
+  const { ports, run } = calls;
   const { owner, size } = first;
   const notTried = writes.map((): WriteResult => ({ kind: "notTried" }));
-  const stand = standing(await liveOwner(ports, run, owner), size);
-  if (stand.kind === "gone") return { end: { kind: "done" }, results: notTried };
-  if (stand.kind === "changed") return { end: { kind: "again", afterMs: stand.afterMs }, results: notTried };
+  const stand = standing(await calls.liveOwner(owner), size);
+  if (stand.kind === "ended") return { end: stand.end, results: notTried };
   if (stand.kind === "deleting") return { results: notTried };
-  if (stand.kind === "failed") throw stand.error;
 
   if (!run.mayWrite()) throw new LeaseEndsError();
   const intents = writes.map(({ name, uid }) => ({ id: deleteId(uid), verb: "delete" as const, name, uid }));
   if ((await ports.store.registerIntents(run, owner.uid, intents)) === "stolen") throw new StolenError();
   if (!run.mayWrite()) {
-    await save(ports, run, { resource: "pods", lower: intents.map(({ id }) => id) });
+    await calls.save({ resource: "pods", lower: intents.map(({ id }) => id) });
     throw new LeaseEndsError();
   }
-  const begun = await inTurn(writes, run.mayWrite, (write) => deletePod(ports, run, write));
+  const begun = await inTurn(writes, run.mayWrite, (write) => deletePod(calls, write));
   const outcomes = begun.map((outcome): DeleteOutcome => outcome ?? { kind: "notSent" });
-  const events = emitEvents(
-    ports,
-    run,
+  const events = calls.emit(
     owner,
     outcomes.flatMap((outcome, i) => deleteNotes(outcome, writes[i]?.name ?? "")),
   );
-  await save(ports, run, {
+  await calls.save({
     resource: "pods",
     objects: outcomes.flatMap(standingObject),
     lower: writes.filter((_, i) => outcomes[i]?.kind !== "unanswered").map(({ uid }) => deleteId(uid)),
@@ -80,9 +77,10 @@ type Answered = Exclude<DeleteOutcome, { readonly kind: "skipped" }> | { readonl
  * Source: pkg/controller/controller_utils.go DeletePod, whose event and error texts these are. Differs from upstream, which
  * deletes by name alone: whatever stands there by then.
  */
-async function deletePod(ports: SyncPorts, run: Run, write: DeletePod): Promise<DeleteOutcome> {
-  const first = await tryDelete(ports, run, write);
+async function deletePod(calls: RunCalls, write: DeletePod): Promise<DeleteOutcome> {
+  const first = await tryDelete(calls, write);
   if (first.kind !== "conflict") return first;
+  const { ports, run } = calls;
   const { owner, name, uid } = write;
   let live: KubeObject | undefined;
   try {
@@ -96,19 +94,18 @@ async function deletePod(ports: SyncPorts, run: Run, write: DeletePod): Promise<
     return live === undefined ? { kind: "gone", error: first.error } : { kind: "skipped", error: first.error, live };
   }
   if (!run.mayWrite()) return { kind: "notSent", live };
-  const second = await tryDelete(ports, run, { owner, name, uid, resourceVersion: live.metadata.resourceVersion });
+  const second = await tryDelete(calls, { owner, name, uid, resourceVersion: live.metadata.resourceVersion });
   if (second.kind === "conflict") return { ...refused(second.error), live };
   return second.kind === "deleted" || second.kind === "gone" ? second : { ...second, live };
 }
 
 async function tryDelete(
-  ports: SyncPorts,
-  run: Run,
+  calls: RunCalls,
   { owner, name, uid, resourceVersion }: Pick<DeletePod, "owner" | "name" | "uid" | "resourceVersion">,
 ): Promise<Answered> {
   try {
     const request = { resource: "pods", namespace: owner.namespace, name, preconditions: { uid, resourceVersion } } as const;
-    const answer = await runGateway(ports, run).delete(request, seenRow(run, owner.namespace, { name, uid }));
+    const answer = await calls.gateway.delete(request, calls.seenRow(owner.namespace, { name, uid }));
     return { kind: "deleted", object: storedObject(answer) };
   } catch (thrown) {
     const error = toError(thrown);

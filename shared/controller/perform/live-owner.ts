@@ -1,19 +1,16 @@
 /**
- * The live read of the owner that precedes the first create, pod delete, adoption and copy of its annotations in a sync (design
- * decisions 5, 15, 16).
+ * What may be done with the owner as it stands live, which is read before the first create, pod delete, adoption and copy of
+ * its annotations in a sync (design decisions 5, 15, 16).
  */
 import type { Cached } from "../../api/cached.ts";
 import type { KubeObject } from "../../api/wire.ts";
 import { sameOwner } from "../../api/owner-id.ts";
 import { controllerRef } from "../../api/owner-references.ts";
-import { compareResourceVersions } from "../../api/resource-version.ts";
 import { RESOURCES } from "../../api/resources.ts";
 import { seenAlready } from "../copied-annotations.ts";
-import { toError } from "../errors.ts";
-import type { Run, SyncPorts } from "../run.ts";
-import { Sealed } from "../sealed.ts";
+import type { SyncResult } from "../run.ts";
+import type { Sealed } from "../sealed.ts";
 import type { CopiedAnnotations, Owner, SizeRef, TemplateRef } from "../writes.ts";
-import { save, sessionOf } from "./calls.ts";
 
 export type LiveOwner =
   | {
@@ -30,60 +27,31 @@ export type LiveOwner =
 /** The watcher lists again within seconds; until then every run would find the same. */
 const CACHE_AHEAD_MS = 1_000;
 
-/** Read once per run, failures included, and written through if the cache shows another version. */
-export function liveOwner(ports: SyncPorts, run: Run, owner: Owner): Promise<LiveOwner> {
-  const session = sessionOf(run);
-  return (session.live ??= readOwner(ports, run, owner));
-}
-
-async function readOwner(ports: SyncPorts, run: Run, { resource, namespace, name, uid }: Owner): Promise<LiveOwner> {
-  let live: KubeObject | undefined;
-  try {
-    live = await ports.reader.get(resource, namespace, name);
-  } catch (error) {
-    return { kind: "failed", error: toError(error) };
-  }
-  if (live === undefined) return { kind: "missing" };
-  const { primary } = run.snapshot;
-  const order = primary?.uid === live.metadata.uid ? compareResourceVersions(primary.rv, live.metadata.resourceVersion) : undefined;
-  const isCached = order === 0;
-  const [written] = isCached ? [] : await save(ports, run, { resource, objects: [live] });
-  if (live.metadata.uid !== uid) return { kind: "otherUid", uid: live.metadata.uid };
-  // An equal version is an equal object; the primary's row is of the owner's resource.
-  const cached = written ?? (primary?.object as Cached<Owner["resource"]>);
-  return {
-    kind: "live",
-    object: new Sealed(live, cached.spec.template?.digest ?? "no template"),
-    cached,
-    isCacheAhead: order !== undefined && order > 0,
-  };
-}
-
 /** What a create, a delete or a patch that copies annotations may do with the live owner. */
 export type Standing =
   | { readonly kind: "asDecided"; readonly live: Sealed<KubeObject> }
-  /** Nothing left to write for. */
-  | { readonly kind: "gone" }
   /** Being deleted: nothing is created any more, and its pods are the garbage collector's. */
   | { readonly kind: "deleting"; readonly live: Sealed<KubeObject> }
-  /** The decision saw another generation, template, size or annotations: decide again, at once if what was read is cached now. */
-  | { readonly kind: "changed"; readonly afterMs: number }
-  | { readonly kind: "failed"; readonly error: Error };
+  /**
+   * Done if the owner is gone: nothing left to write for. Again if the decision saw another generation, template, size or
+   * annotations: at once if what was read is cached now.
+   */
+  | { readonly kind: "ended"; readonly end: SyncResult };
 
+/** @throws {Error} when the owner cannot be read. */
 export function standing(owner: LiveOwner, decided: TemplateRef | SizeRef | undefined, copied?: CopiedAnnotations): Standing {
   switch (owner.kind) {
     case "failed":
-      return owner;
+      throw owner.error;
     case "missing":
     case "otherUid":
-      return { kind: "gone" };
+      return { kind: "ended", end: { kind: "done" } };
     case "live": {
       const { metadata, spec } = owner.cached;
       const isSame = decided === undefined || ((metadata.generation ?? 0) === decided.generation && isAsDecided(spec, decided));
-      if (!isSame || !seenAlready(metadata, copied)) return { kind: "changed", afterMs: owner.isCacheAhead ? CACHE_AHEAD_MS : 0 };
-      return metadata.deletionTimestamp === undefined
-        ? { kind: "asDecided", live: owner.object }
-        : { kind: "deleting", live: owner.object };
+      if (!isSame || !seenAlready(metadata, copied))
+        return { kind: "ended", end: { kind: "again", afterMs: owner.isCacheAhead ? CACHE_AHEAD_MS : 0 } };
+      return { kind: metadata.deletionTimestamp === undefined ? "asDecided" : "deleting", live: owner.object };
     }
     default:
       return owner satisfies never;

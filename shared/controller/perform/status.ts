@@ -6,8 +6,9 @@ import { TerminalError, isConflict, isInvalid, isNotFound } from "../../ports/er
 import type { PatchRequest } from "../../ports/kube.ts";
 import { LeaseEndsError, toAnswer } from "../errors.ts";
 import type { PerformOptions, Performed, StoredResult, WriteOf } from "../performed.ts";
-import type { Run, SyncPorts } from "../run.ts";
-import { runGateway, save, storedObject } from "./calls.ts";
+import type { Run } from "../run.ts";
+import { storedObject } from "./calls.ts";
+import type { RunCalls } from "./calls.ts";
 
 type UpdateStatus = WriteOf<"UpdateStatus">;
 
@@ -20,29 +21,24 @@ type UpdateStatus = WriteOf<"UpdateStatus">;
  * Source: pkg/controller/replicaset/replica_set_utils.go updateReplicaSetStatus. Differs from upstream: it repeats the
  * status that it computed before, which may undo a condition somebody else has set meanwhile, and does not look at the uid.
  */
-export async function updateStatus(
-  ports: SyncPorts,
-  run: Run,
-  write: UpdateStatus,
-  recompute: PerformOptions["recompute"],
-): Promise<Performed> {
-  const first = await patchStatus(ports, run, write);
+export async function updateStatus(calls: RunCalls, write: UpdateStatus, recompute: PerformOptions["recompute"]): Promise<Performed> {
+  const first = await patchStatus(calls, write);
   if (!(first instanceof Error)) return first;
   if (isNotFound(first)) return ended;
   const canRepeat = write.owner.resource !== "deployments" && recompute !== undefined;
   if (first instanceof TerminalError || !(canRepeat || isConflict(first) || isInvalid(first))) return failed(first);
 
   const { resource, namespace, name, uid } = write.owner;
-  const live = await ports.reader.get(resource, namespace, name);
+  const live = await calls.ports.reader.get(resource, namespace, name);
   if (live === undefined || live.metadata.uid !== uid) return ended;
-  const cached: Cached = strip(resource, live, ports.digester);
-  if (!canRepeat || (cached.metadata.generation ?? 0) !== generationOf(run)) {
-    await save(ports, run, { resource, objects: [live] });
+  const cached: Cached = strip(resource, live, calls.ports.digester);
+  if (!canRepeat || (cached.metadata.generation ?? 0) !== generationOf(calls.run)) {
+    await calls.save({ resource, objects: [live] });
     return isInvalid(first) ? failed(first) : { results: [{ kind: "conflict", error: first }], error: first };
   }
   const repeated = recompute(cached);
-  if (repeated === undefined) return saveStored(ports, run, write, live, false);
-  const second = await patchStatus(ports, run, repeated);
+  if (repeated === undefined) return saveStored(calls, write, live, false);
+  const second = await patchStatus(calls, repeated);
   return second instanceof Error ? failed(second) : second;
 }
 
@@ -58,25 +54,24 @@ function generationOf({ snapshot }: Run): number {
 }
 
 /** The server's refusal is returned: what it means depends on how often we have asked. */
-async function patchStatus(ports: SyncPorts, run: Run, write: UpdateStatus): Promise<Performed | Error> {
-  if (!run.mayWrite()) throw new LeaseEndsError();
+async function patchStatus(calls: RunCalls, write: UpdateStatus): Promise<Performed | Error> {
+  if (!calls.run.mayWrite()) throw new LeaseEndsError();
   let object: KubeObject | undefined;
   try {
-    object = storedObject(await runGateway(ports, run).patch(statusPatch(write)));
+    object = storedObject(await calls.gateway.patch(statusPatch(write)));
   } catch (error) {
     return toAnswer(error);
   }
-  return object ? saveStored(ports, run, write, object, true) : new Error("a patch was answered without an object");
+  return object ? saveStored(calls, write, object, true) : new Error("a patch was answered without an object");
 }
 
 async function saveStored(
-  ports: SyncPorts,
-  run: Run,
+  calls: RunCalls,
   { owner: { resource } }: UpdateStatus,
   object: KubeObject,
   ownStatus: boolean,
 ): Promise<Performed> {
-  const [cached] = await save(ports, run, { resource, objects: [object], ownStatus });
+  const [cached] = await calls.save({ resource, objects: [object], ownStatus });
   return { results: [{ kind: "stored", resource, object: cached } as StoredResult] }; // `save` answers an object of that resource
 }
 

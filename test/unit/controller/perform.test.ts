@@ -6,10 +6,11 @@ import { ownerReferenceTo } from "../../../shared/api/owner-references.ts";
 import { RESOURCES } from "../../../shared/api/resources.ts";
 import { strip } from "../../../shared/api/strip.ts";
 import { LeaseEndsError, aggregate } from "../../../shared/controller/errors.ts";
-import { perform } from "../../../shared/controller/perform.ts";
-import type { PerformOptions, Performed, WriteOf } from "../../../shared/controller/perform.ts";
+import type { PerformOptions, Performed, WriteOf } from "../../../shared/controller/performed.ts";
 import type { Run, SyncPorts } from "../../../shared/controller/run.ts";
 import { Sealed } from "../../../shared/controller/sealed.ts";
+import { createSession } from "../../../shared/controller/session.ts";
+import type { SyncSession } from "../../../shared/controller/session.ts";
 import { createWriteGateway } from "../../../shared/controller/write-gateway.ts";
 import type { Owner, Write } from "../../../shared/controller/writes.ts";
 import { KubeApiError, isNotFound } from "../../../shared/ports/errors.ts";
@@ -27,6 +28,7 @@ class Scene {
   readonly ports: SyncPorts;
   mayWrite = true;
   readonly #dependents: Row[] = [];
+  #session: SyncSession | undefined;
 
   constructor() {
     const rs = replicaSet();
@@ -62,7 +64,8 @@ class Scene {
   }
 
   perform(writes: readonly Write[], options?: PerformOptions): Promise<Performed> {
-    return perform(this.ports, this.run, writes, options);
+    this.#session ??= createSession(this.ports, this.run);
+    return this.#session.perform(writes, options);
   }
 
   /** The snapshot shows a ReplicaSet, `d`'s own unless it is an orphan: what a decision means it has seen. */

@@ -2,12 +2,13 @@
 import { describe, expect, it } from "vitest";
 import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
 import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
-import type { Run, SyncHandler } from "../../../shared/controller/run.ts";
+import type { SyncHandler } from "../../../shared/controller/session.ts";
 import { runKey } from "../../../shared/controller/worker.ts";
 import type { WorkerOptions, WorkerPorts } from "../../../shared/controller/worker.ts";
+import type { Owner } from "../../../shared/controller/writes.ts";
 import type { Doorbell } from "../../../shared/ports/doorbells.ts";
 import { KubeApiError, TerminalError } from "../../../shared/ports/errors.ts";
-import type { CreateRequest } from "../../../shared/ports/kube.ts";
+import type { CreateRequest, DeleteRequest } from "../../../shared/ports/kube.ts";
 import type { Patience } from "../../../shared/ports/patience.ts";
 import type { Outcome, Snapshot, TakeResult } from "../../../shared/ports/store.ts";
 
@@ -22,6 +23,8 @@ interface Scene {
   readonly renews?: readonly (number | undefined | Error)[];
   readonly done?: { readonly kind: "stolen" };
   readonly ring?: () => Promise<void>;
+  /** What each call of the run is told. */
+  readonly hear?: (patience: Patience | undefined) => unknown;
 }
 
 async function play({
@@ -31,6 +34,7 @@ async function play({
   renews = [],
   done,
   ring,
+  hear,
 }: Scene): Promise<{ readonly did: readonly string[]; readonly outcomes: readonly Outcome[]; readonly elapsedMs: number }> {
   const clock = createVirtualClock(0);
   const did: string[] = [];
@@ -65,7 +69,10 @@ async function play({
     reader: {},
     gateway: {
       mode: "act",
-      forRun: () => ({ create: async ({ body, patience }: CreateRequest) => (body as { keep(given: unknown): void }).keep(patience) }),
+      forRun: () => ({
+        create: async ({ patience }: CreateRequest) => hear?.(patience),
+        delete: async ({ patience }: DeleteRequest) => hear?.(patience),
+      }),
     },
     clock,
     random: createSeededRandom(1),
@@ -80,8 +87,8 @@ async function play({
 
 const wait =
   (clockMs: number): SyncHandler =>
-  async (ports) => {
-    await ports.clock.after(clockMs);
+  async (session) => {
+    await session.clock.after(clockMs);
     return { kind: "done" };
   };
 
@@ -119,10 +126,10 @@ describe("runKey", () => {
     const answers: string[] = [];
     const watch =
       (times: readonly number[]): SyncHandler =>
-      async (ports, run: Run) => {
+      async ({ clock, mayWrite }) => {
         for (const ms of times) {
-          await ports.clock.after(ms - ports.clock.now());
-          answers.push(`${ports.clock.now()} ${run.mayWrite()}`);
+          await clock.after(ms - clock.now());
+          answers.push(`${clock.now()} ${mayWrite()}`);
         }
         return { kind: "done" };
       };
@@ -179,26 +186,22 @@ describe("the patience of a run", () => {
   /** What a call of the run is told at `atMs`, as `waitMsMax mayStart`. */
   async function told(
     atMs: readonly number[],
-    scene: Omit<Scene, "takes" | "sync"> & { readonly resource?: "events" } = {},
+    { call = "delete", ...scene }: Omit<Scene, "takes" | "sync" | "hear"> & { readonly call?: "delete" | "event" } = {},
   ): Promise<readonly string[]> {
     const answers: string[] = [];
     let patience: Patience | undefined;
-    const sync: SyncHandler = async (ports, run) => {
-      const { clock, gateway } = ports;
-      // The rig's gateway keeps what it is given.
-      await gateway.forRun({ namespace: "shop", name: "web", uid: "u1" }).create({
-        resource: scene.resource ?? "pods",
-        namespace: "shop",
-        body: { keep: (given: Patience | undefined) => (patience = given) },
-      });
+    const owner: Owner = { resource: "deployments", namespace: "shop", name: "web", uid: "u1" };
+    const sync: SyncHandler = async ({ clock, mayWrite, perform, emit }) => {
+      if (call === "event") await emit(owner, [{ type: "Normal", reason: "Scaled", message: "up" }]);
+      else await perform([{ kind: "DeleteReplicaSet", owner, name: "web-1", uid: "rs-1", resourceVersion: "1" }]);
       for (const ms of atMs) {
         await clock.after(ms - clock.now());
         answers.push(`${patience?.waitMsMax()} ${patience?.mayStart()}`);
-        expect(patience?.mayStart()).toBe(run.mayWrite());
+        expect(patience?.mayStart()).toBe(mayWrite());
       }
       return { kind: "done" };
     };
-    await play({ takes: [ok], sync, ...scene });
+    await play({ takes: [ok], sync, hear: (given) => (patience = given), ...scene });
     return answers;
   }
 
@@ -221,6 +224,6 @@ describe("the patience of a run", () => {
 
   it("waits a minute at most, and for an Event 10 s", async () => {
     expect(await told([1])).toEqual(["60000 true"]);
-    expect(await told([1, 4_000, 11_000], { resource: "events" })).toEqual(["9999 true", "6000 true", "0 true"]);
+    expect(await told([1, 4_000, 11_000], { call: "event" })).toEqual(["9999 true", "6000 true", "0 true"]);
   });
 });

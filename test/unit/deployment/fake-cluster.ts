@@ -9,6 +9,7 @@ import { type CachedResource, objectKey, type Resource } from "../../../shared/a
 import { strip } from "../../../shared/api/strip.ts";
 import type { KubeObject, Labels } from "../../../shared/api/wire.ts";
 import type { Run, SyncPorts, SyncResult, TraceLine } from "../../../shared/controller/run.ts";
+import { createSession } from "../../../shared/controller/session.ts";
 import { syncDeployment } from "../../../shared/deployment/sync.ts";
 import { KubeApiError } from "../../../shared/ports/errors.ts";
 import type { Row } from "../../../shared/ports/store.ts";
@@ -129,7 +130,7 @@ export class FakeCluster {
   }
 
   sync(name = "web"): Promise<SyncResult> {
-    return syncDeployment(this.ports(), this.run(name));
+    return syncDeployment(createSession(this.ports(), this.run(name)));
   }
 
   run(name: string): Run {

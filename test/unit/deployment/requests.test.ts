@@ -13,6 +13,7 @@ import { strip } from "../../../shared/api/strip.ts";
 import type { KubeObject } from "../../../shared/api/wire.ts";
 import type { SyncResult } from "../../../shared/controller/run.ts";
 import { createWriteGateway } from "../../../shared/controller/write-gateway.ts";
+import { createSession } from "../../../shared/controller/session.ts";
 import { syncDeployment } from "../../../shared/deployment/sync.ts";
 import { createApiServer } from "../../../shared/local/api-server/api-server.ts";
 import { createInProcessClient } from "../../../shared/local/api-server/in-process-client.ts";
@@ -71,7 +72,7 @@ function start() {
     async sync(): Promise<SyncResult> {
       const rows = (await list(REPLICASETS)).map((rs) => rowOf("replicasets", rs));
       const primary = rowOf("deployments", await this.web());
-      return syncDeployment(
+      const session = createSession(
         {
           clock,
           digester,
@@ -102,6 +103,7 @@ function start() {
           },
         },
       );
+      return syncDeployment(session);
     },
     async converge(): Promise<void> {
       for (let i = 0; i < 40; i++) {

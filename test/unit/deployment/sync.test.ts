@@ -1,6 +1,7 @@
 // Would catch: a branch taken in the wrong order, a write from stale knowledge, one too many or too few, an Event for what did not happen.
 import { beforeEach, describe, expect, it } from "vitest";
 import { KubeApiError, UnansweredError } from "../../../shared/ports/errors.ts";
+import { createSession } from "../../../shared/controller/session.ts";
 import { syncDeployment } from "../../../shared/deployment/sync.ts";
 import { replicaSetOwner } from "../../support/builders.ts";
 import { condition, NOW, NOW_MS } from "./builders.ts";
@@ -128,10 +129,9 @@ describe("entry", () => {
     const run = gone.run("web");
     const { primary } = run.snapshot;
     expect(
-      await syncDeployment(gone.ports(), {
-        ...run,
-        snapshot: { ...run.snapshot, ...(primary && { primary: { ...primary, gone: true } }) },
-      }),
+      await syncDeployment(
+        createSession(gone.ports(), { ...run, snapshot: { ...run.snapshot, ...(primary && { primary: { ...primary, gone: true } }) } }),
+      ),
     ).toEqual({ kind: "done" });
     expect(gone.spoken()).toEqual([]);
     const invalid = new FakeCluster([liveDeployment(1, { spec: { selector: { matchExpressions: [{ key: "a", operator: "Near" }] } } })]);

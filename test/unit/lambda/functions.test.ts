@@ -80,7 +80,7 @@ it("a sync may write until the invocation's own end, less a margin", async () =>
   };
   const { wired } = wiring(store);
   const seen: boolean[] = [];
-  const handler = createSyncFunction(wired, "replicaset", (_ports, run) => (seen.push(run.mayWrite()), Promise.resolve({ kind: "done" })));
+  const handler = createSyncFunction(wired, "replicaset", ({ mayWrite }) => (seen.push(mayWrite()), Promise.resolve({ kind: "done" })));
   await handler(event(bell("shop/a")), context);
   await handler(event(bell("shop/a")), { ...context, getRemainingTimeInMillis: () => 5_999 });
   expect(seen).toEqual([true, false]);

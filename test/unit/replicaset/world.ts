@@ -12,7 +12,8 @@ import type { CachedResource, Controller } from "../../../shared/api/resources.t
 import { strip } from "../../../shared/api/strip.ts";
 import type { AffectedKeys } from "../../../shared/cache/affected-keys.ts";
 import { prepareChanges } from "../../../shared/cache/prepare.ts";
-import type { SyncHandler, TraceLine } from "../../../shared/controller/run.ts";
+import type { TraceLine } from "../../../shared/controller/run.ts";
+import type { SyncHandler } from "../../../shared/controller/session.ts";
 import { runKey } from "../../../shared/controller/worker.ts";
 import type { WorkerPorts } from "../../../shared/controller/worker.ts";
 import { createWriteGateway } from "../../../shared/controller/write-gateway.ts";

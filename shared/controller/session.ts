@@ -1,0 +1,45 @@
+/** What the sync of one key works with: reads, the run's snapshot, and three ways to have an effect. */
+import type { Cached } from "../api/cached.ts";
+import type { CachedResource } from "../api/resources.ts";
+import type { WriteGateway } from "./gateway.ts";
+import { perform } from "./perform.ts";
+import { RunCalls } from "./perform/calls.ts";
+import type { AnswersOf } from "./perform/calls.ts";
+import type { PerformOptions, Performed } from "./performed.ts";
+import type { Run, SyncPorts, SyncResult } from "./run.ts";
+import type { EventNote, Owner, Write } from "./writes.ts";
+
+/** Made by the worker for one run, and gone with it. There is no gateway here: nothing is sent but by `perform` and `emit`. */
+export interface SyncSession extends Pick<Run, "key" | "snapshot" | "mayWrite">, Pick<SyncPorts, "reader" | "digester" | "clock" | "log"> {
+  readonly store: Pick<SyncPorts["store"], "readSlices">;
+  readonly mode: WriteGateway["mode"];
+  /** @throws {Error} when the sync cannot go on: the lease ends, the key was taken over, the owner cannot be read. */
+  perform(writes: readonly Write[], options?: PerformOptions): Promise<Performed>;
+  /** Writes live reads through (one call of the Store), if there are any. Answers the objects as cached. */
+  save<R extends CachedResource>(answers: AnswersOf<R>): Promise<readonly Cached<R>[]>;
+  /** Emits Events about the owner, each tried once. Never fails; to be awaited before the sync ends. */
+  emit(owner: Owner, notes: readonly EventNote[]): Promise<void>;
+}
+
+/** A thrown error is the third way a sync ends: retry with back-off. */
+export type SyncHandler = (session: SyncSession) => Promise<SyncResult>;
+
+export function createSession(ports: SyncPorts, run: Run): SyncSession {
+  const { reader, store, digester, clock, log, gateway } = ports;
+  const { key, snapshot, mayWrite } = run;
+  const calls = new RunCalls(ports, run);
+  return {
+    key,
+    snapshot,
+    mayWrite,
+    reader,
+    store,
+    digester,
+    clock,
+    log,
+    mode: gateway.mode,
+    perform: (writes, options) => perform(calls, writes, options),
+    save: (answers) => calls.save(answers),
+    emit: (owner, notes) => calls.emit(owner, notes),
+  };
+}
