@@ -5,8 +5,8 @@ import { podTemplateHash } from "../api/pod-template-hash.ts";
 import type { EventNote } from "../controller/writes.ts";
 import { createdReplicaSetAnnotations, existingReplicaSetAnnotations } from "./annotations.ts";
 import { type DeploymentCondition, newCondition } from "./conditions.ts";
-import { newRSNewReplicas } from "./new-rs-replicas.ts";
 import { hasProgressDeadline } from "./progress.ts";
+import { newRSNewReplicas } from "./rolling.ts";
 import { scaledNote } from "./scale-replica-set.ts";
 import { maxRevision, REVISION } from "./revision.ts";
 import {

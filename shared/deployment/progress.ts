@@ -1,9 +1,10 @@
-/** Whether a rollout moves, stands still or is done (deployment §13.3, §13.4). */
+/** Whether a rollout moves, stands still, is paused or done (deployment §13.3–§13.5). */
 import type { CachedDeployment, CachedReplicaSet, DeploymentStatus } from "../api/cached.ts";
 import { getCondition, removeCondition, setDeploymentCondition } from "../api/conditions.ts";
 import { parseTime } from "../api/time.ts";
 import type { Condition } from "../api/wire.ts";
 import { type DeploymentCondition, newCondition } from "./conditions.ts";
+import { cleanupDeployment } from "./history.ts";
 import { allReplicaSets, type ReplicaSetSplit, replicasOf } from "./replica-sets.ts";
 import { calculateStatus } from "./status.ts";
 
@@ -122,9 +123,37 @@ export function progressRecheckMs(d: CachedDeployment, status: DeploymentStatus,
   return leftMs < SECOND_MS ? Math.max(0, leftMs + 1) : leftMs + SECOND_MS;
 }
 
+/**
+ * What a status write leaves to do, in milliseconds from now; undefined = nothing. Upstream's own status write comes back as
+ * an update and starts another sync: there, a rollout that has just become complete is cleaned up (quirk Q12) and the
+ * deadline is scheduled. Our own status writes wake nobody (informer §13 layer 2), so the sync asks for what is left itself.
+ * `d` is the Deployment as that write was answered.
+ */
+export function followUpMs(d: CachedDeployment, oldRSs: readonly CachedReplicaSet[], nowMs: number): number | undefined {
+  if (deploymentComplete(d, d.status) && cleanupDeployment(d, oldRSs).length > 0) return 0;
+  return progressRecheckMs(d, d.status, nowMs);
+}
+
 /** Without a readable lastUpdateTime the deadline has passed, as Go's zero time has. */
 function dueMs(d: CachedDeployment, condition: Condition): number {
   return (parseTime(condition.lastUpdateTime) ?? 0) + (d.spec.progressDeadlineSeconds ?? 0) * SECOND_MS;
+}
+
+/**
+ * The status with the pause or its end written down, or undefined if it is already (deployment §13.5). After a resume the
+ * deadline counts from this condition. A rollout that has timed out keeps saying so.
+ * Source: sync.go checkPausedConditions.
+ */
+export function pausedStatus(d: CachedDeployment, nowMs: number): DeploymentStatus | undefined {
+  if (!hasProgressDeadline(d)) return undefined;
+  const reason = getCondition(d.status.conditions, "Progressing")?.reason;
+  if (reason === "ProgressDeadlineExceeded") return undefined;
+  const paused = d.spec.paused === true;
+  if (paused === (reason === "DeploymentPaused")) return undefined;
+  const condition = paused
+    ? newCondition("Progressing", "Unknown", "DeploymentPaused", "Deployment is paused", nowMs)
+    : newCondition("Progressing", "Unknown", "DeploymentResumed", "Deployment is resumed", nowMs);
+  return { ...d.status, conditions: setDeploymentCondition(d.status.conditions, condition) };
 }
 
 /** The new ReplicaSet's failure to create or delete pods, else the first one found. Source: progress.go getReplicaFailures. */

@@ -8,6 +8,18 @@ import { scaleReplicaSet } from "./scale-replica-set.ts";
 import type { PatchReplicaSet, Step } from "./writes.ts";
 
 /**
+ * Whether the Deployment was resized since its ReplicaSets were: one that has replicas remembers another size than
+ * `spec.replicas` (deployment §4.2). Those at 0 and those whose annotation is missing or unreadable say nothing.
+ * Source: sync.go isScalingEvent.
+ */
+export function isScalingEvent(d: CachedDeployment, rss: readonly CachedReplicaSet[]): boolean {
+  return activeReplicaSets(rss).some((rs) => {
+    const desired = annotatedReplicas(rs, DESIRED_REPLICAS);
+    return desired.kind === "replicas" && desired.replicas !== replicasOf(d);
+  });
+}
+
+/**
  * The size writes of the scale path, in order; the first error ends them.
  *
  * 1. At most one ReplicaSet has replicas: it (or the new one, or the newest old one) gets them all. If its size already

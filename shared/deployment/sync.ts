@@ -21,7 +21,6 @@ import type { EventNote, Write } from "../controller/writes.ts";
 import { isNamespaceTerminating } from "../ports/errors.ts";
 import { ROLLBACK_TO } from "./annotations.ts";
 import { claimReplicaSets } from "./claim-replica-sets.ts";
-import { followUpMs } from "./follow-up.ts";
 import { cleanupDeployment } from "./history.ts";
 import {
   collisionStatus,
@@ -32,16 +31,14 @@ import {
   newReplicaSet,
   syncExistingReplicaSet,
 } from "./new-replica-set.ts";
-import { pausedStatus } from "./paused.ts";
-import { deploymentComplete, progressRecheckMs, rolloutStatus } from "./progress.ts";
+import { deploymentComplete, followUpMs, pausedStatus, progressRecheckMs, rolloutStatus } from "./progress.ts";
 import { oldPods, oldPodsRunning, scaleDownOldReplicaSetsForRecreate } from "./recreate.ts";
 import { activeReplicaSets, allReplicaSets, replicasOf, type ReplicaSetSplit, sameTemplate, splitReplicaSets } from "./replica-sets.ts";
 import { replicaSetBody } from "./replica-set-body.ts";
 import { parseRevision } from "./revision.ts";
 import { cleanupUnhealthyReplicas, reconcileNewReplicaSet, scaleDownOldReplicaSets, shrinkBudget } from "./rolling.ts";
-import { scale } from "./scale.ts";
+import { isScalingEvent, scale } from "./scale.ts";
 import { scaleReplicaSet } from "./scale-replica-set.ts";
-import { isScalingEvent } from "./scaling-event.ts";
 import { calculateStatus, sameStatus } from "./status.ts";
 import { type CreateReplicaSet, ownerOf, type PatchReplicaSet, type Step, type UpdateStatus, updateStatus } from "./writes.ts";
 

@@ -1,7 +1,7 @@
 // Would catch: a percentage rounded the wrong way, a bound that ignores the strategy, a rollout that may go one pod too far.
 import { describe, expect, it } from "vitest";
 import { type IntOrPercent, maxSurge, maxUnavailable, minAvailable, resolveFenceposts } from "../../../shared/deployment/fenceposts.ts";
-import { newRSNewReplicas } from "../../../shared/deployment/new-rs-replicas.ts";
+import { newRSNewReplicas } from "../../../shared/deployment/rolling.ts";
 import { deployment, replicaSet } from "./builders.ts";
 
 type Value = IntOrPercent | undefined;

@@ -2,8 +2,7 @@
 import { describe, expect, it } from "vitest";
 import type { CachedReplicaSet } from "../../../shared/api/cached.ts";
 import { replicaSetFraction } from "../../../shared/deployment/proportional-scaling.ts";
-import { isSaturated, scale } from "../../../shared/deployment/scale.ts";
-import { isScalingEvent } from "../../../shared/deployment/scaling-event.ts";
+import { isSaturated, isScalingEvent, scale } from "../../../shared/deployment/scale.ts";
 import { deployment, OWNER, replicaSet } from "./builders.ts";
 
 /** name, size, then what differs from "sized for the old R". v1 is the oldest. */

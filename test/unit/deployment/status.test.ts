@@ -3,12 +3,12 @@ import { describe, expect, it } from "vitest";
 import { getCondition, removeCondition, setDeploymentCondition } from "../../../shared/api/conditions.ts";
 import type { CachedDeployment, CachedReplicaSet, DeploymentStatus } from "../../../shared/api/cached.ts";
 import type { Condition } from "../../../shared/api/wire.ts";
-import { followUpMs } from "../../../shared/deployment/follow-up.ts";
-import { pausedStatus } from "../../../shared/deployment/paused.ts";
 import {
   deploymentComplete,
   deploymentProgressing,
   deploymentTimedOut,
+  followUpMs,
+  pausedStatus,
   progressRecheckMs,
   rolloutStatus,
 } from "../../../shared/deployment/progress.ts";
