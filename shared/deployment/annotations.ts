@@ -9,11 +9,16 @@ import { parseRevision, REVISION } from "./revision.ts";
 export const REVISION_HISTORY = "deployment.kubernetes.io/revision-history";
 export const DESIRED_REPLICAS = "deployment.kubernetes.io/desired-replicas";
 export const MAX_REPLICAS = "deployment.kubernetes.io/max-replicas";
-export const ROLLBACK_TO = "deprecated.deployment.rollback.to";
+const ROLLBACK_TO = "deprecated.deployment.rollback.to";
 const LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration";
 
 /** Never copied from a Deployment to its ReplicaSets. Source: deployment/util annotationsToSkip. */
 const SKIPPED: ReadonlySet<string> = new Set([LAST_APPLIED, REVISION, REVISION_HISTORY, DESIRED_REPLICAS, MAX_REPLICAS, ROLLBACK_TO]);
+
+/** Whether a rollback is asked for: an int64, as upstream reads it; a bad value is no request (quirk Q6). Acting on it is not built yet. */
+export function rollbackRequested(d: CachedDeployment): boolean {
+  return parseRevision(d.metadata.annotations?.[ROLLBACK_TO] ?? "") !== undefined;
+}
 
 /** Characters of revision history kept on a ReplicaSet. Source: sync.go maxRevHistoryLengthInChars. */
 const REVISION_HISTORY_LENGTH_MAX = 2000;

@@ -1,0 +1,65 @@
+/** Strategy Recreate: every old pod is gone before the first new one starts (deployment §12). */
+import type { CachedPod } from "../../api/cached.ts";
+import { podOwnerId } from "../../api/owner-id.ts";
+import { formatSelector } from "../../api/selector.ts";
+import { strip } from "../../api/strip.ts";
+import type { SyncResult } from "../../controller/run.ts";
+import { oldPods, oldPodsRunning, scaleDownOldReplicaSetsForRecreate } from "../recreate.ts";
+import { activeReplicaSets, type ReplicaSetSplit, replicasOf, splitReplicaSets } from "../replica-sets.ts";
+import { scaleReplicaSet } from "../scale-replica-set.ts";
+import { syncRevision, syncRevisionOrCreate } from "./revision.ts";
+import { finishRollout, syncRolloutStatus } from "./status.ts";
+import { type Known, listReplicaSets, resize, type Sync } from "./turn.ts";
+
+/** The Store takes 500 rows in one write-through; one old pod is enough to wait for. */
+const PODS_WRITTEN_THROUGH_MAX = 500;
+
+/** Source: recreate.go rolloutRecreate. */
+export async function rolloutRecreate(sync: Sync, known: Known): Promise<SyncResult> {
+  const revised = await syncRevision(sync, known);
+  if (revised.kind === "ended") return revised.result;
+  const { split } = revised;
+  const steps = scaleDownOldReplicaSetsForRecreate(revised.known.d, split.oldRSs);
+  const scaled = await resize(sync, revised.known, steps);
+  if (scaled.kind === "ended") return scaled.result;
+  if (steps.length > 0 || oldPodsRunning(split, await cachedPods(sync, split))) return syncRolloutStatus(sync, scaled.known, split);
+  const isGrown = split.newRS !== undefined && replicasOf(split.newRS) >= replicasOf(scaled.known.d);
+  return isGrown ? growNewReplicaSet(sync, scaled.known, split) : startNewReplicaSet(sync, scaled.known);
+}
+
+/** Nothing new starts before live lists show nothing old (I3). */
+async function startNewReplicaSet(sync: Sync, known: Known): Promise<SyncResult> {
+  const listed = await listReplicaSets(sync, known);
+  const split = splitReplicaSets(listed.d, listed.rss);
+  if (activeReplicaSets(split.oldRSs).length > 0 || oldPodsRunning(split, await livePods(sync, listed, split)))
+    return syncRolloutStatus(sync, listed, split);
+  const revised = await syncRevisionOrCreate(sync, listed);
+  return revised.kind === "ended" ? revised.result : growNewReplicaSet(sync, revised.known, revised.split);
+}
+
+async function growNewReplicaSet(sync: Sync, known: Known, split: ReplicaSetSplit): Promise<SyncResult> {
+  const grow = split.newRS && scaleReplicaSet(known.d, split.newRS, replicasOf(known.d));
+  const grown = await resize(sync, known, grow ? [grow] : []);
+  return grown.kind === "ended" ? grown.result : finishRollout(sync, grown.known, split);
+}
+
+async function cachedPods({ session }: Sync, { oldRSs }: ReplicaSetSplit): Promise<readonly CachedPod[]> {
+  if (oldRSs.length === 0) return [];
+  const slices = await session.store.readSlices(
+    oldRSs.map((rs) => ({ resource: "pods", owner: podOwnerId(rs.metadata.namespace, { kind: "ReplicaSet", ...rs.metadata }) })),
+  );
+  return slices.flat().flatMap((row) => (row.gone ? [] : [row.object as CachedPod])); // rows of pod slices
+}
+
+/** Old pods as they are at this moment. Those that live are written through: their end must be noticed (S14). */
+async function livePods({ session, selector }: Sync, { d }: Known, split: ReplicaSetSplit): Promise<readonly CachedPod[]> {
+  const list = await session.reader.list("pods", d.metadata.namespace, { labelSelector: formatSelector(selector) });
+  const pods = oldPods(
+    split,
+    list.items.map((pod) => strip("pods", pod, session.digester)),
+  );
+  const uids = new Set(pods.slice(0, PODS_WRITTEN_THROUGH_MAX).map(({ uid }) => uid));
+  if (session.mode === "act")
+    await session.save({ resource: "pods", objects: list.items.filter(({ metadata }) => uids.has(metadata.uid)) });
+  return pods;
+}

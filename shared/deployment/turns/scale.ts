@@ -1,0 +1,22 @@
+/** Paused, or resized since its ReplicaSets were: sizes follow, no rollout step is taken (deployment §4.1, §10). */
+import type { SyncResult } from "../../controller/run.ts";
+import { rollbackRequested } from "../annotations.ts";
+import { scale } from "../scale.ts";
+import { syncRevision } from "./revision.ts";
+import { syncStatusOnly } from "./status.ts";
+import { cleanup, type Known, resize, type Sync } from "./turn.ts";
+
+/** Source: sync.go sync. */
+export async function syncScale(sync: Sync, from: Known): Promise<SyncResult> {
+  const revised = await syncRevision(sync, from);
+  if (revised.kind === "ended") return revised.result;
+  const { split } = revised;
+  const scaled = await resize(sync, revised.known, scale(revised.known.d, split));
+  if (scaled.kind === "ended") return scaled.result;
+  const {
+    known,
+    known: { d },
+  } = scaled;
+  const stop = d.spec.paused === true && !rollbackRequested(d) ? await cleanup(sync, known, split.oldRSs) : undefined;
+  return stop?.result ?? syncStatusOnly(sync, known, split);
+}

@@ -1,0 +1,58 @@
+/** The turns that write the Deployment's status (deployment §13). */
+import type { SyncResult } from "../../controller/run.ts";
+import { deploymentComplete, followUpMs, pausedStatus, progressRecheckMs, rolloutStatus } from "../progress.ts";
+import type { ReplicaSetSplit } from "../replica-sets.ts";
+import { calculateStatus, sameStatus } from "../status.ts";
+import { type UpdateStatus, updateStatus } from "../writes.ts";
+import { cleanup, DONE, ended, type Known, type Sync, type Turn } from "./turn.ts";
+
+/** Nothing to write, nothing changes. @throws {Error} when the status was not written. */
+export async function writeStatus({ session }: Sync, known: Known, write: UpdateStatus | undefined): Promise<Turn> {
+  if (write === undefined) return { kind: "goOn", known };
+  const { end, results, error } = await session.perform([write]);
+  if (end !== undefined) return ended(end);
+  const [result] = results;
+  if (result?.kind !== "stored" || result.resource !== "deployments") throw error ?? new Error("the status was not written");
+  return { kind: "goOn", known: { ...known, d: result.object } };
+}
+
+/** For a status that only tells of something worse: whether it is written changes nothing. */
+export async function tryStatus(sync: Sync, known: Known, write: UpdateStatus | undefined): Promise<void> {
+  const { log, key } = sync.session;
+  try {
+    await writeStatus(sync, known, write);
+  } catch (error) {
+    log.warn("status not written", { key, error: error instanceof Error ? error.name : String(error) });
+  }
+}
+
+export function noteThePause(sync: Sync, known: Known): Promise<Turn> {
+  const status = pausedStatus(known.d, sync.session.clock.now());
+  return writeStatus(sync, known, status && updateStatus(known.d, status));
+}
+
+/** Counts only: nothing is said about progress (§13.2). */
+export async function syncStatusOnly(sync: Sync, known: Known, split: ReplicaSetSplit): Promise<SyncResult> {
+  const status = calculateStatus(known.d, split, sync.session.clock.now());
+  if (sameStatus(known.d.status, status)) return DONE;
+  const written = await writeStatus(sync, known, updateStatus(known.d, status));
+  return written.kind === "ended" ? written.result : DONE;
+}
+
+/** Ends a rollout that had nothing left to size: with a clean-up, if it is complete. */
+export async function finishRollout(sync: Sync, known: Known, split: ReplicaSetSplit, failure?: Error): Promise<SyncResult> {
+  const stop = deploymentComplete(known.d, known.d.status) ? await cleanup(sync, known, split.oldRSs) : undefined;
+  return stop?.result ?? syncRolloutStatus(sync, known, split, failure);
+}
+
+/** Ends a step of a rollout, with `failure` if something failed that the status was not to wait for. */
+export async function syncRolloutStatus(sync: Sync, { d, ...rest }: Known, split: ReplicaSetSplit, failure?: Error): Promise<SyncResult> {
+  const nowMs = sync.session.clock.now();
+  const status = rolloutStatus(d, split, nowMs);
+  const isStored = sameStatus(d.status, status);
+  const written = await writeStatus(sync, { d, ...rest }, isStored ? undefined : updateStatus(d, status));
+  if (written.kind === "ended") return written.result;
+  if (failure !== undefined) throw failure;
+  const afterMs = isStored ? progressRecheckMs(d, status, nowMs) : followUpMs(written.known.d, split.oldRSs, nowMs);
+  return afterMs === undefined ? DONE : { kind: "again", afterMs };
+}

@@ -1,0 +1,97 @@
+/** What turns have in common: what they know, how they answer, and the reads and writes that more than one of them makes. */
+import type { CachedDeployment, CachedReplicaSet } from "../../api/cached.ts";
+import { isControlledBy } from "../../api/owner-references.ts";
+import { formatSelector, type Selector } from "../../api/selector.ts";
+import { strip } from "../../api/strip.ts";
+import type { WriteResult } from "../../controller/performed.ts";
+import type { SyncResult } from "../../controller/run.ts";
+import type { SyncSession } from "../../controller/session.ts";
+import type { EventNote } from "../../controller/writes.ts";
+import { cleanupDeployment } from "../history.ts";
+import type { PatchReplicaSet, Step } from "../writes.ts";
+
+/** What stays the same throughout a sync. */
+export interface Sync {
+  readonly session: SyncSession;
+  readonly selector: Selector;
+  /** Sends an Event on its way; it is awaited before the sync ends. */
+  tell(note: EventNote | undefined): void;
+}
+
+/** What is known by now; every answer makes a new one. */
+export interface Known {
+  readonly d: CachedDeployment;
+  /** Claimed ReplicaSets. */
+  readonly rss: readonly CachedReplicaSet[];
+  /** `rss` was listed live and only own writes came since. */
+  readonly listed: boolean;
+}
+
+export interface Ended {
+  readonly kind: "ended";
+  readonly result: SyncResult;
+}
+
+/** How a turn ends: so does the sync, for perform() said so; or it goes on with what is known now, and what the turn was for. */
+export type Turn<T extends object = object> = Ended | ({ readonly kind: "goOn"; readonly known: Known } & T);
+
+export const DONE: SyncResult = { kind: "done" };
+
+export function ended(result: SyncResult): Ended {
+  return { kind: "ended", result };
+}
+
+/** @throws {Error} when the ReplicaSet was not written. */
+export async function patch({ session }: Sync, known: Known, write: PatchReplicaSet): Promise<Turn<{ readonly rs: CachedReplicaSet }>> {
+  const { end, results, error } = await session.perform([write]);
+  if (end !== undefined) return ended(end);
+  const rs = storedReplicaSet(results[0]);
+  if (rs === undefined) throw error ?? new Error(`ReplicaSet ${write.name} was not written`);
+  return { kind: "goOn", known: withReplicaSet(known, rs), rs };
+}
+
+/** In order; the first error ends them. */
+export async function resize(sync: Sync, from: Known, steps: readonly Step<PatchReplicaSet>[]): Promise<Turn> {
+  let known = from;
+  for (const { write, note } of steps) {
+    const patched = await patch(sync, known, write);
+    if (patched.kind === "ended") return patched;
+    sync.tell(note);
+    ({ known } = patched);
+  }
+  return { kind: "goOn", known };
+}
+
+/** Old ReplicaSets beyond the history limit. What is changed or gone by now is left to its own event. */
+export async function cleanup({ session }: Sync, known: Known, oldRSs: readonly CachedReplicaSet[]): Promise<Ended | undefined> {
+  const writes = cleanupDeployment(
+    known.d,
+    oldRSs.map((rs) => newestOf(known, rs)),
+  );
+  const { end, error } = await session.perform(writes);
+  if (error !== undefined && end === undefined) throw error;
+  return end && ended(end);
+}
+
+/** The Deployment's ReplicaSets as they are at this moment; what the cache had otherwise is written through. */
+export async function listReplicaSets({ session, selector }: Sync, { d, rss }: Known): Promise<Known> {
+  const list = await session.reader.list("replicasets", d.metadata.namespace, { labelSelector: formatSelector(selector) });
+  const mine = list.items.filter((rs) => isControlledBy(rs.metadata, d.metadata.uid));
+  const news = mine.filter(
+    ({ metadata }) => !rss.some((rs) => rs.metadata.uid === metadata.uid && rs.metadata.resourceVersion === metadata.resourceVersion),
+  );
+  if (session.mode === "act") await session.save({ resource: "replicasets", objects: news });
+  return { d, rss: mine.map((rs) => strip("replicasets", rs, session.digester)), listed: true };
+}
+
+export function storedReplicaSet(result: WriteResult | undefined): CachedReplicaSet | undefined {
+  return result?.kind === "stored" && result.resource === "replicasets" ? result.object : undefined;
+}
+
+export function withReplicaSet(known: Known, rs: CachedReplicaSet): Known {
+  return { ...known, rss: known.rss.map((each) => (each.metadata.uid === rs.metadata.uid ? rs : each)) };
+}
+
+export function newestOf({ rss }: Known, rs: CachedReplicaSet): CachedReplicaSet {
+  return rss.find(({ metadata }) => metadata.uid === rs.metadata.uid) ?? rs;
+}
