@@ -1,5 +1,7 @@
 /** A ReplicationController in ReplicaSet form: metadata and status as they are, the selector map as matchLabels. */
 import type { Cached, CachedReplicaSet, CachedReplicationController } from "../api/cached.ts";
+import type { AffectedKeys } from "../cache/affected-keys.ts";
+import { affectedKeysOf } from "../replicaset/affected-keys.ts";
 import type { ReplicaKind } from "../replicaset/kind.ts";
 
 /** Source: pkg/controller/replication/conversion.go convertRCtoRS. An absent selector stays absent: it matches nothing. */
@@ -15,3 +17,6 @@ export const REPLICATION_CONTROLLER: ReplicaKind = {
   countsTerminating: false,
   ranksRelatedPods: false,
 };
+
+/** Which ReplicationControllers a change concerns: the ReplicaSet table, on the other kind. */
+export const replicationControllerAffectedKeys: AffectedKeys = affectedKeysOf(REPLICATION_CONTROLLER);

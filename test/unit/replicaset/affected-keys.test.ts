@@ -4,7 +4,7 @@ import type { Cached, CachedPod, CachedReplicaSet } from "../../../shared/api/ca
 import type { CachedResource } from "../../../shared/api/resources.ts";
 import type { Delta, Lookups } from "../../../shared/cache/affected-keys.ts";
 import { replicaSetAffectedKeys } from "../../../shared/replicaset/affected-keys.ts";
-import { replicationControllerAffectedKeys } from "../../../shared/replication/affected-keys.ts";
+import { replicationControllerAffectedKeys } from "../../../shared/replication/conversion.ts";
 import { ago, pod, rs } from "./builders.ts";
 
 const rs1 = rs({ name: "rs1", uid: "1" });

@@ -20,7 +20,7 @@ import { createWriteGateway } from "../../../shared/controller/write-gateway.ts"
 import type { Store } from "../../../shared/ports/store.ts";
 import { replicaSetAffectedKeys } from "../../../shared/replicaset/affected-keys.ts";
 import { syncReplicaSet } from "../../../shared/replicaset/sync.ts";
-import { replicationControllerAffectedKeys } from "../../../shared/replication/affected-keys.ts";
+import { replicationControllerAffectedKeys } from "../../../shared/replication/conversion.ts";
 import { syncReplicationController } from "../../../shared/replication/sync.ts";
 import { FakeApi } from "./fake-api.ts";
 import type { FakeObject } from "./fake-api.ts";
