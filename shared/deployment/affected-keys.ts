@@ -122,8 +122,7 @@ function distinct(effects: readonly Effect[]): readonly Effect[] {
   return effects.filter(({ key, uid }, index) => effects.findIndex((other) => other.key === key && other.uid === uid) === index);
 }
 
-function sameLabels(a: Labels | undefined, b: Labels | undefined): boolean {
-  const [left, right] = [a ?? {}, b ?? {}];
-  const keys = Object.keys(left);
-  return keys.length === Object.keys(right).length && keys.every((key) => Object.hasOwn(right, key) && left[key] === right[key]);
+function sameLabels(a: Labels = {}, b: Labels = {}): boolean {
+  const keys = Object.keys(a);
+  return keys.length === Object.keys(b).length && keys.every((key) => Object.hasOwn(b, key) && a[key] === b[key]);
 }

@@ -24,21 +24,8 @@ export function claimReplicaSets(d: CachedDeployment, selector: Selector, rss: r
     // As upstream: of the same namespace and uid; the reference's kind and name are not looked at.
     const by = controllerUid === undefined ? "nobody" : controllerUid === d.metadata.uid ? "claimant" : "another";
     const claim = claimObject(d.metadata, rs.metadata, by, matches(selector, rs.metadata.labels));
-    switch (claim) {
-      case "claimed":
-        owned.push(rs);
-        break;
-      case "adopt":
-        writes.push({ kind: "Adopt", owner, resource: "replicasets", name, uid });
-        break;
-      case "release":
-        writes.push({ kind: "Release", owner, resource: "replicasets", name, uid });
-        break;
-      case "ignore":
-        break;
-      default:
-        claim satisfies never;
-    }
+    if (claim === "claimed") owned.push(rs);
+    else if (claim !== "ignore") writes.push({ kind: claim === "adopt" ? "Adopt" : "Release", owner, resource: "replicasets", name, uid });
   }
   return { owned, writes };
 }

@@ -7,18 +7,9 @@ import { createdReplicaSetAnnotations, existingReplicaSetAnnotations } from "./a
 import { type DeploymentCondition, newCondition } from "./conditions.ts";
 import { hasProgressDeadline } from "./progress.ts";
 import { newRSNewReplicas } from "./rolling.ts";
-import { scaledNote } from "./scale-replica-set.ts";
 import { maxRevision, REVISION } from "./revision.ts";
-import {
-  type CreateReplicaSet,
-  ownerOf,
-  type PatchReplicaSet,
-  patchReplicaSet,
-  type Step,
-  templateOf,
-  type UpdateStatus,
-  updateStatus,
-} from "./writes.ts";
+import type { CreateReplicaSet, PatchReplicaSet, Step, UpdateStatus } from "./writes.ts";
+import { ownerOf, patchReplicaSet, scaledNote, templateOf, updateStatus } from "./writes.ts";
 
 /** Names of objects are DNS subdomains. Source: sync.go generateReplicaSetName. */
 const NAME_LENGTH_MAX = 253;

@@ -2,8 +2,7 @@
 import type { CachedDeployment, CachedPod, CachedReplicaSet } from "../api/cached.ts";
 import { ownerOfCached, podOwnerId } from "../api/owner-id.ts";
 import { activeReplicaSets, type ReplicaSetSplit, sum } from "./replica-sets.ts";
-import { scaleReplicaSet } from "./scale-replica-set.ts";
-import type { PatchReplicaSet, Step } from "./writes.ts";
+import { type PatchReplicaSet, scaleReplicaSet, type Step } from "./writes.ts";
 
 /** Everything old to 0. Source: recreate.go scaleDownOldReplicaSetsForRecreate. */
 export function scaleDownOldReplicaSetsForRecreate(

@@ -1,18 +1,9 @@
 /** One step of a rolling update (deployment §11). A sync either grows the new ReplicaSet or shrinks old ones, never both. */
 import type { CachedDeployment, CachedReplicaSet } from "../api/cached.ts";
 import { maxUnavailable, scaledValue } from "./fenceposts.ts";
-import {
-  activeReplicaSets,
-  allReplicaSets,
-  availableOf,
-  byCreation,
-  type ReplicaSetSplit,
-  replicasOf,
-  totalAvailable,
-  totalReplicas,
-} from "./replica-sets.ts";
-import { scaleReplicaSet } from "./scale-replica-set.ts";
-import type { PatchReplicaSet, Step } from "./writes.ts";
+import type { ReplicaSetSplit } from "./replica-sets.ts";
+import { activeReplicaSets, allReplicaSets, availableOf, byCreation, replicasOf, totalAvailable, totalReplicas } from "./replica-sets.ts";
+import { type PatchReplicaSet, scaleReplicaSet, type Step } from "./writes.ts";
 
 /**
  * Grows the new ReplicaSet as far as the surge allows, or cuts it to `spec.replicas`.

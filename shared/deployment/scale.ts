@@ -4,8 +4,7 @@ import { annotatedReplicas, DESIRED_REPLICAS } from "./annotations.ts";
 import { isRollingUpdate } from "./fenceposts.ts";
 import { proportionalScaling } from "./proportional-scaling.ts";
 import { activeReplicaSets, allReplicaSets, availableOf, type ReplicaSetSplit, replicasOf } from "./replica-sets.ts";
-import { scaleReplicaSet } from "./scale-replica-set.ts";
-import type { PatchReplicaSet, Step } from "./writes.ts";
+import { type PatchReplicaSet, scaleReplicaSet, type Step } from "./writes.ts";
 
 /**
  * Whether the Deployment was resized since its ReplicaSets were: one that has replicas remembers another size than

@@ -5,7 +5,7 @@ import type { Condition } from "../api/wire.ts";
 import { type DeploymentCondition, newCondition } from "./conditions.ts";
 import { maxUnavailable } from "./fenceposts.ts";
 import { allReplicaSets, type ReplicaSetSplit, replicasOf, sum, totalAvailable, totalReplicas } from "./replica-sets.ts";
-import { explicit } from "./writes.ts";
+import { COUNTERS, explicit } from "./writes.ts";
 
 /**
  * The status the ReplicaSets add up to, every counter explicit. Sizes are those the sync began with: what it wrote itself
@@ -55,17 +55,6 @@ export function sameStatus(a: DeploymentStatus, b: DeploymentStatus): boolean {
   const counters = COUNTERS.every((counter) => left[counter] === right[counter]);
   return counters && sameConditions(left.conditions ?? [], right.conditions ?? []);
 }
-
-const COUNTERS = [
-  "observedGeneration",
-  "replicas",
-  "updatedReplicas",
-  "readyReplicas",
-  "availableReplicas",
-  "unavailableReplicas",
-  "terminatingReplicas",
-  "collisionCount",
-] as const;
 
 function sameConditions(a: readonly Condition[], b: readonly Condition[]): boolean {
   return a.length === b.length && a.every((condition, index) => sameCondition(condition, b[index]));

@@ -6,7 +6,7 @@ import { strip } from "../../api/strip.ts";
 import type { SyncResult } from "../../controller/run.ts";
 import { oldPods, oldPodsRunning, scaleDownOldReplicaSetsForRecreate } from "../recreate.ts";
 import { activeReplicaSets, type ReplicaSetSplit, replicasOf, splitReplicaSets } from "../replica-sets.ts";
-import { scaleReplicaSet } from "../scale-replica-set.ts";
+import { scaleReplicaSet } from "../writes.ts";
 import { syncRevision, syncRevisionOrCreate } from "./revision.ts";
 import { finishRollout, syncRolloutStatus } from "./status.ts";
 import { type Known, listReplicaSets, resize, type Sync } from "./turn.ts";
