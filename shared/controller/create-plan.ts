@@ -20,27 +20,21 @@ export interface CreatePlan {
   readonly nextIndex: number;
 }
 
+interface WantedCreates {
+  readonly ownerName: string;
+  readonly ownerUid: string;
+  readonly token: string;
+  readonly count: number;
+  /** Where an earlier plan of this run stopped numbering. */
+  readonly firstIndex: number;
+}
+
 /**
  * `count` creates, planned names first: an unanswered POST of an earlier run is thereby repeated under its own name. A planned
  * name that the snapshot shows is dropped, not called. One that is not needed is dropped only if its calls are known to have
  * made nothing: otherwise its pod may exist, unseen while the stream stands still, and the next create must come upon it.
  */
-export function planCreates(
-  snapshot: Snapshot,
-  {
-    ownerName,
-    ownerUid,
-    token,
-    count,
-    firstIndex,
-  }: {
-    readonly ownerName: string;
-    readonly ownerUid: string;
-    readonly token: string;
-    readonly count: number;
-    readonly firstIndex: number;
-  },
-): CreatePlan {
+export function planCreates(snapshot: Snapshot, { ownerName, ownerUid, token, count, firstIndex }: WantedCreates): CreatePlan {
   const shown = new Set([...snapshot.dependents, ...snapshot.orphans].map((row) => row.key.slice(row.key.indexOf("/") + 1)));
   const creates = snapshot.intents.filter((intent) => intent.verb === "create");
   const planned = creates.filter((intent) => intent.state === "planned");

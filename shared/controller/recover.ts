@@ -38,11 +38,7 @@ export function expiredOps({ snapshot }: Pick<Run, "snapshot">, nowMs: number): 
   return pending.filter((op) => op.deadlineMs <= expiredAtMs);
 }
 
-async function readPods(
-  { reader }: Pick<SyncSession, "reader">,
-  namespace: string,
-  ops: readonly Intent[],
-): Promise<ReadonlyMap<string, KubeObject>> {
+async function readPods({ reader }: SyncSession, namespace: string, ops: readonly Intent[]): Promise<ReadonlyMap<string, KubeObject>> {
   const names = [...new Set(ops.map((op) => op.name))];
   const pods =
     names.length > GETS_MAX

@@ -27,17 +27,10 @@ export type SyncHandler = (session: SyncSession) => Promise<SyncResult>;
 export function createSession(ports: SyncPorts, run: Run): SyncSession {
   const { reader, store, digester, clock, log, gateway } = ports;
   const { key, snapshot, mayWrite } = run;
+  const reads = { key, snapshot, mayWrite, reader, store, digester, clock, log, mode: gateway.mode };
   const calls = new RunCalls(ports, run);
   return {
-    key,
-    snapshot,
-    mayWrite,
-    reader,
-    store,
-    digester,
-    clock,
-    log,
-    mode: gateway.mode,
+    ...reads,
     perform: (writes, options) => perform(calls, writes, options),
     save: (answers) => calls.save(answers),
     emit: (owner, notes) => calls.emit(owner, notes),

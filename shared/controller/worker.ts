@@ -9,7 +9,6 @@
  * W4 a handler's error becomes a retry with back-off in the Store, never a failed message. Only a Store that cannot be
  *    reached makes this throw.
  */
-import type { OwnerId } from "../api/owner-id.ts";
 import type { Controller } from "../api/resources.ts";
 import { heal } from "../cache/heal.ts";
 import { ring } from "../cache/ring.ts";
@@ -121,10 +120,7 @@ async function takeKey(ports: WorkerPorts, taken: Taken, bell: Doorbell): Promis
   }
 }
 
-function uidsOf({ uid, owner }: { readonly uid?: string; readonly owner?: OwnerId }): {
-  readonly uid?: string;
-  readonly owner?: OwnerId;
-} {
+function uidsOf({ uid, owner }: Pick<Doorbell, "uid" | "owner">): Pick<Doorbell, "uid" | "owner"> {
   return { ...(uid !== undefined && { uid }), ...(owner !== undefined && { owner }) };
 }
 

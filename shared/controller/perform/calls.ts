@@ -96,22 +96,14 @@ export class RunCalls {
   }
 
   /** Writes answers through (one call of the Store), if there is anything to write. Answers the objects as cached. */
-  async save<R extends CachedResource>({
-    resource,
-    objects = [],
-    absent = [],
-    lower = [],
-    plan = [],
-    hold = [],
-    gone = [],
-    ownStatus = false,
-  }: AnswersOf<R>): Promise<readonly Cached<R>[]> {
+  async save<R extends CachedResource>(answers: AnswersOf<R>): Promise<readonly Cached<R>[]> {
+    const { resource, objects = [], absent = [], lower = [], plan = [], hold = [], gone = [], ownStatus = false } = answers;
     const ownerUid = this.run.snapshot.primary?.uid;
     if (ownerUid === undefined || objects.length + lower.length + plan.length + hold.length + gone.length === 0) return [];
     const known = this.#known.get(resource);
     for (const key of absent) if (!known?.has(key)) known?.set(key, undefined);
-    const answers = { resource, objects, ...(known && { known }), ownerUid, lower, plan, hold, gone, ownStatus };
-    const cached = await writeThrough(this.ports, this.run, answers);
+    const written = { resource, objects, ...(known && { known }), ownerUid, lower, plan, hold, gone, ownStatus };
+    const cached = await writeThrough(this.ports, this.run, written);
     for (const object of cached) {
       const row = rowOf(resource, object);
       known?.set(row.key, row);

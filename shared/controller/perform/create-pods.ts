@@ -33,13 +33,8 @@ export async function createPods(calls: RunCalls, write: WriteOf<"CreatePods">):
   if (stand.kind === "deleting") return { results: [{ kind: "notTried" }] };
   const { live } = stand;
 
-  const { ops, drop, nextIndex } = planCreates(run.snapshot, {
-    ownerName: owner.name,
-    ownerUid: owner.uid,
-    token: run.token,
-    count,
-    firstIndex: calls.names,
-  });
+  const wanted = { ownerName: owner.name, ownerUid: owner.uid, token: run.token, count, firstIndex: calls.names };
+  const { ops, drop, nextIndex } = planCreates(run.snapshot, wanted);
   calls.names = nextIndex;
   const bodyOf = (op: CreateOp): ReturnType<typeof podFromTemplate> =>
     podFromTemplate(live.open(), { resource: podOwner(write), name: op.name, digest: template.digest });

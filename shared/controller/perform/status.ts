@@ -7,6 +7,7 @@ import type { PatchRequest } from "../../ports/kube.ts";
 import { LeaseEndsError, toAnswer } from "../errors.ts";
 import type { PerformOptions, Performed, StoredResult, WriteOf } from "../performed.ts";
 import type { Run } from "../run.ts";
+import type { Owner } from "../writes.ts";
 import { storedObject } from "./calls.ts";
 import type { RunCalls } from "./calls.ts";
 
@@ -37,7 +38,7 @@ export async function updateStatus(calls: RunCalls, write: UpdateStatus, recompu
     return isInvalid(first) ? failed(first) : { results: [{ kind: "conflict", error: first }], error: first };
   }
   const repeated = recompute(cached);
-  if (repeated === undefined) return saveStored(calls, write, live, false);
+  if (repeated === undefined) return saveStored(calls, resource, live, false);
   const second = await patchStatus(calls, repeated);
   return second instanceof Error ? failed(second) : second;
 }
@@ -62,15 +63,10 @@ async function patchStatus(calls: RunCalls, write: UpdateStatus): Promise<Perfor
   } catch (error) {
     return toAnswer(error);
   }
-  return object ? saveStored(calls, write, object, true) : new Error("a patch was answered without an object");
+  return object ? saveStored(calls, write.owner.resource, object, true) : new Error("a patch was answered without an object");
 }
 
-async function saveStored(
-  calls: RunCalls,
-  { owner: { resource } }: UpdateStatus,
-  object: KubeObject,
-  ownStatus: boolean,
-): Promise<Performed> {
+async function saveStored(calls: RunCalls, resource: Owner["resource"], object: KubeObject, ownStatus: boolean): Promise<Performed> {
   const [cached] = await calls.save({ resource, objects: [object], ownStatus });
   return { results: [{ kind: "stored", resource, object: cached } as StoredResult] }; // `save` answers an object of that resource
 }
