@@ -71,9 +71,9 @@ const BROKEN: Readonly<Record<string, readonly Files[]>> = {
     { "shared/deployment/broken.ts": value("../ports/errors.ts", "GoneError") },
     { "shared/replicaset/broken.ts": value("../controller/perform.ts", "perform") },
   ],
-  "adapters-are-chosen-outside": [{ "shared/cache/broken.ts": type("../adapters/memory/store.ts", "memory") }],
+  "adapters-are-chosen-outside": [{ "shared/cache/broken.ts": type("../adapters/memory/store/store.ts", "memory") }],
   "adapters-know-no-host": [{ "shared/adapters/memory/broken.ts": value("../../lambda/wiring.ts", "wiring") }],
-  "platform-types-stay-in-their-adapter": [{ "shared/adapters/redis/broken.ts": value("../memory/store.ts", "memory") }],
+  "platform-types-stay-in-their-adapter": [{ "shared/adapters/redis/broken.ts": value("../memory/store/store.ts", "memory") }],
   "io-at-the-edge": [
     { "shared/cache/broken.ts": value("node:fs/promises", "readFile") },
     { "shared/controller/broken.ts": value("node:timers/promises", "setTimeout") },
