@@ -1,7 +1,13 @@
 import { defineConfig } from "vitest/config";
 
-/** What every project shares: Node, no globals, failures in words. */
-const node = { environment: "node", globals: false } as const;
+/**
+ * What every project shares: Node, no globals, failures in words. Files of a project take turns in one process, which loads each
+ * module once: state of the process that a test changes is put back by that test.
+ */
+const node = { environment: "node", globals: false, isolate: false } as const;
+
+/** What has many more cases than a check has time for: some of them run there (test/support/share.ts), all in the project `long`. */
+const LONG = ["test/simulation/**/*.test.ts", "test/unit/kubelet/turns/crashes.test.ts"];
 
 /** Suites that start a server of another program, or wait for real seconds; the others need this checkout alone, and little time. */
 const REAL_COMPONENTS = ["test/conformance/**/*{redis,sqs,rude}*.test.ts", "test/attacks/redis-*.test.ts"];
@@ -25,6 +31,7 @@ export default defineConfig({
       { test: { ...node, name: "golden", include: ["test/golden/**/*.test.ts", "test/examples/**/*.test.ts"], testTimeout: 20_000 } },
       { test: { ...node, name: "attacks", include: ["test/attacks/**/*.test.ts"], exclude: REAL_COMPONENTS, testTimeout: 60_000 } },
       { test: { ...node, name: "simulation", include: ["test/simulation/**/*.test.ts"], testTimeout: 120_000 } },
+      { test: { ...node, name: "long", include: LONG, testTimeout: 300_000, provide: { share: "all" } } },
       {
         test: {
           ...node,

@@ -1,3 +1,11 @@
+import { shareOf } from "../support/share.ts";
+
+/** What both simulations run, that of the controllers and that of a node: in a check 20 of 40. */
+export const SEEDS: readonly number[] = shareOf(
+  Array.from({ length: 40 }, (_, index) => index + 1),
+  20,
+);
+
 /** Seeds that once failed, and why; replayed by `npm run check`. Each has a test of its own beside the code that was at fault. */
 export const FAILED_ONCE: readonly { readonly seed: number; readonly why: string }[] = [
   { seed: 126, why: "a manifest behind a lost message held its FIFO lane for ever, and no hole was seen" },

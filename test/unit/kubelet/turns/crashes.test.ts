@@ -4,10 +4,14 @@ import type { ContainerStatusEntry } from "../../../../shared/kubelet/pod.ts";
 import { CONFIG_ANNOTATIONS } from "../../../../shared/kubelet/labels.ts";
 import type { Call } from "../../../support/node-rig/life.ts";
 import { NodeRig } from "../../../support/node-rig/rig.ts";
+import { shareOf } from "../../../support/share.ts";
 
 const SECONDS = 1_000;
 /** What a service manager waits before it starts the agent again. */
 const RESTART_MS = 2 * SECONDS;
+
+/** How many places to be killed at a check tries, of a story's two or three hundred. */
+const POINTS = 50;
 
 /** Where the first agent of a run ends: at its n-th call, before or after that was executed. */
 interface Crash {
@@ -142,7 +146,7 @@ test.each(STORIES)(
   async (story) => {
     const points = await run(story);
     expect(points.length).toBeGreaterThan(50);
-    for (const crash of points)
+    for (const crash of shareOf(points, POINTS))
       await run(story, crash).catch((error: unknown) => {
         throw new Error(`killed at call ${crash.at}, ${crash.call}, ${crash.fate}`, { cause: error });
       });

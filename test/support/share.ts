@@ -1,0 +1,19 @@
+/**
+ * How many of a test's cases run. A check runs a share that fits into its time; the project `long`, which `npm test` runs beside the
+ * adapters, and CI with it, runs all (vitest.config.ts).
+ */
+import { inject } from "vitest";
+
+declare module "vitest" {
+  interface ProvidedContext {
+    /** Absent: that of a check. */
+    readonly share?: "all";
+  }
+}
+
+/** `count` cases of `all`, spread evenly, the first one among them; in the project `long`, all. */
+export function shareOf<T>(all: readonly T[], count: number): readonly T[] {
+  if (inject("share") === "all") return all;
+  const step = Math.max(1, all.length / count);
+  return all.filter((_, index) => Math.floor(index / step) !== Math.floor((index - 1) / step));
+}
