@@ -36,6 +36,7 @@ const SAMPLES: readonly { readonly rule: string; readonly file: string; readonly
   { rule: "no-restricted-properties", file: "functions/f/random.ts", text: "export const random = (): number => Math.random();\n" },
   { rule: "no-restricted-globals", file: "shared/controller/timer.ts", text: "setTimeout(() => undefined, 1);\n" },
   { rule: "no-restricted-globals", file: "functions/f/environment.ts", text: 'export const home = process.env["HOME"];\n' },
+  { rule: "TS2322", file: "shared/cache/assignable.ts", text: 'export const count: number = "1";\n' },
   { rule: "no-console", file: "shared/local/console.ts", text: 'console.log("x");\n' },
 ];
 
@@ -67,7 +68,7 @@ it("each rule finds its broken sample, and nothing else is found", async () => {
 async function oxlint(cwd: string): Promise<readonly string[]> {
   const child = spawn(
     join(ROOT, "node_modules/.bin/oxlint"),
-    ["--type-aware", "--format=unix", "shared", "functions", "vitest.config.ts"],
+    ["--type-aware", "--type-check", "--format=unix", "shared", "functions", "vitest.config.ts"],
     { cwd, stdio: ["ignore", "pipe", "pipe"] },
   );
   let output = "";
