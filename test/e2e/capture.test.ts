@@ -75,9 +75,8 @@ await whereRealPartsAre("capture and replay on a real control plane", () => {
     beforeAll(async () => {
       directory = await mkdtemp(join(tmpdir(), "deltaloop-e2e-"));
       [cluster, redis] = await Promise.all([startCluster(), startRedis()]);
-      const connection = new Redis(redis.port);
-      monitor = await connection.monitor(); // on a connection of its own
-      connection.disconnect();
+      // What another connection says while it is set up would reach the monitor before ioredis knows that it is one.
+      monitor = await new Redis(redis.port, { lazyConnect: true }).monitor();
       monitor.on("monitor", (_time: string, command: readonly string[]) => commands.push(command.join(" ")));
       dev = await startDev(cluster, "--redis", redis.url, "--verbose");
     });
