@@ -442,7 +442,7 @@ describe("hostPath", () => {
     { type: "FileOrCreate", path: "file" },
     { type: "FileOrCreate", path: "newFile", made: "644" },
   ])("[node-agent 110] is good: $type $path", async ({ type, path, made }) => {
-    await files.checkHostPath(join(host, path), type);
+    await expect(files.checkHostPath(join(host, path), type)).resolves.toBeUndefined();
     if (made !== undefined) expect(mode(join(host, path))).toBe(made);
     else if (type === "") expect(existsSync(join(host, path))).toBe(false);
   });
@@ -469,9 +469,9 @@ describe("hostPath", () => {
     const socket = join(host, "s");
     const server = createServer();
     await new Promise<void>((resolve) => void server.listen(socket, resolve));
-    await files.checkHostPath(socket, "Socket");
+    await expect(files.checkHostPath(socket, "Socket")).resolves.toBeUndefined();
     await new Promise((resolve) => void server.close(resolve));
-    await files.checkHostPath("/dev/null", "CharDevice");
+    await expect(files.checkHostPath("/dev/null", "CharDevice")).resolves.toBeUndefined();
   });
 });
 

@@ -44,19 +44,45 @@ export function storeConformance(name: string, factory: StoreFactory): void {
       for (const fixture of fixtures.splice(0)) await fixture.close();
     });
 
-    describe("index: rows", () => indexCases(open));
-    describe("index: look-ups", () => lookUpCases(open));
-    describe("index: lanes", () => laneCases(open));
-    describe("index: manifests", () => manifestCases(open));
-    describe("index: restores", () => restoreCases(open));
-    describe("index: owners", () => ownerCases(open));
-    describe("index: forged", () => forgedCases(open));
-    describe("epochs and fences", () => epochCases(open));
-    describe("forgeries", () => forgeryCases(open));
-    describe("gate", () => gateCases(open));
-    describe("work queue", () => workQueueCases(open));
-    describe("intents", () => intentCases(open));
-    describe("write-through", () => writeThroughCases(open));
+    describe("index: rows", () => {
+      indexCases(open);
+    });
+    describe("index: look-ups", () => {
+      lookUpCases(open);
+    });
+    describe("index: lanes", () => {
+      laneCases(open);
+    });
+    describe("index: manifests", () => {
+      manifestCases(open);
+    });
+    describe("index: restores", () => {
+      restoreCases(open);
+    });
+    describe("index: owners", () => {
+      ownerCases(open);
+    });
+    describe("index: forged", () => {
+      forgedCases(open);
+    });
+    describe("epochs and fences", () => {
+      epochCases(open);
+    });
+    describe("forgeries", () => {
+      forgeryCases(open);
+    });
+    describe("gate", () => {
+      gateCases(open);
+    });
+    describe("work queue", () => {
+      workQueueCases(open);
+    });
+    describe("intents", () => {
+      intentCases(open);
+    });
+    describe("write-through", () => {
+      writeThroughCases(open);
+    });
   });
 }
 

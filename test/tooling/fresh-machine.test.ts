@@ -56,7 +56,7 @@ describe("the lockfile", () => {
   });
 
   it("names no registry: what is resolved is a folder of this checkout", () => {
-    for (const [path, { resolved, link }] of Object.entries(packages)) if (resolved !== undefined) expect(link, path).toBe(true);
+    expect(Object.entries(packages).filter(([, { resolved, link }]) => resolved !== undefined && link !== true)).toEqual([]);
   });
 });
 

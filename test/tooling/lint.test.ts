@@ -13,7 +13,7 @@ const SAMPLES: readonly { readonly rule: string; readonly file: string; readonly
   {
     rule: "no-misused-promises",
     file: "shared/cache/misused.ts",
-    text: "export const f = (p: Promise<boolean>): number => (p ? 1 : 2);\n",
+    text: "export const f = (list: readonly Promise<void>[]): void => list.forEach(async (each) => await each);\n",
   },
   {
     rule: "switch-exhaustiveness-check",
@@ -37,6 +37,27 @@ const SAMPLES: readonly { readonly rule: string; readonly file: string; readonly
   { rule: "no-restricted-globals", file: "shared/controller/timer.ts", text: "setTimeout(() => undefined, 1);\n" },
   { rule: "no-restricted-globals", file: "functions/f/environment.ts", text: 'export const home = process.env["HOME"];\n' },
   { rule: "TS2322", file: "shared/cache/assignable.ts", text: 'export const count: number = "1";\n' },
+  { rule: "expect-expect", file: "test/nothing.test.ts", text: 'import { it } from "vitest";\nit("asserts nothing", () => undefined);\n' },
+  {
+    rule: "valid-expect",
+    file: "test/half.test.ts",
+    text: 'import { expect, it } from "vitest";\nit("ends early", () => void expect(1));\n',
+  },
+  {
+    rule: "valid-expect",
+    file: "test/lost.test.ts",
+    text: 'import { expect, it } from "vitest";\nit("is not awaited", () => void expect(Promise.resolve(1)).resolves.toBe(1));\n',
+  },
+  {
+    rule: "no-focused-tests",
+    file: "test/only.test.ts",
+    text: 'import { expect, it } from "vitest";\nit.only("hides others", () => expect(1).toBe(1));\n',
+  },
+  {
+    rule: "no-identical-title",
+    file: "test/twice.test.ts",
+    text: 'import { expect, it } from "vitest";\nit("is", () => expect(1).toBe(1));\nit("is", () => expect(2).toBe(2));\n',
+  },
   { rule: "no-console", file: "shared/local/console.ts", text: 'console.log("x");\n' },
 ];
 
@@ -68,7 +89,7 @@ it("each rule finds its broken sample, and nothing else is found", async () => {
 async function oxlint(cwd: string): Promise<readonly string[]> {
   const child = spawn(
     join(ROOT, "node_modules/.bin/oxlint"),
-    ["--type-aware", "--type-check", "--format=unix", "shared", "functions", "vitest.config.ts"],
+    ["--type-aware", "--type-check", "--format=unix", "shared", "functions", "test", "vitest.config.ts"],
     { cwd, stdio: ["ignore", "pipe", "pipe"] },
   );
   let output = "";

@@ -111,8 +111,8 @@ test.each([
   { name: "an object without a bottom", text: withObject({ x: nested(101) }), want: /^f:1: is nested more than 100 deep$/ },
   { name: "a giant line", text: `${MINIMAL}\n${"x".repeat(16 * 2 ** 20 + 1)}`, want: /^f:2: is longer than 16 MiB$/ },
 ])("$name is named with its place", ({ text, want }) => {
-  expect(() => parseCapture(text, "f")).toThrowError(CaptureError);
-  expect(() => parseCapture(text, "f")).toThrowError(want);
+  expect(() => parseCapture(text, "f")).toThrow(CaptureError);
+  expect(() => parseCapture(text, "f")).toThrow(want);
 });
 
 test("foreign resources and notes are passed over", () => {

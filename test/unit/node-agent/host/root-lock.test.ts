@@ -50,12 +50,10 @@ describe("the lock of an agent's root", () => {
   });
 
   it("that says nothing readable is free", async () => {
-    await (
-      await lockRoot(root)
-    )();
+    const unlock = await lockRoot(root);
+    await unlock();
     await writeFile(join(root, "deltaloop-node.lock"), "");
-    await (
-      await lockRoot(root)
-    )();
+    const unlockAgain = await lockRoot(root);
+    await expect(unlockAgain()).resolves.toBeUndefined();
   });
 });

@@ -318,7 +318,7 @@ describe("the server", () => {
     );
     await stop();
     following.resume();
-    await Promise.all(ends);
+    await expect(Promise.all(ends)).resolves.toHaveLength(3);
     await stop(); // again does nothing
   });
 });
