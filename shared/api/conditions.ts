@@ -4,7 +4,7 @@
  */
 import type { Condition } from "./wire.ts";
 
-/** The condition of that type. Source: replicaset_utils.go GetCondition, deployment_util.go GetDeploymentCondition. */
+/** The condition of that type. Source: replica_set_utils.go GetCondition, deployment_util.go GetDeploymentCondition. */
 export function getCondition(conditions: readonly Condition[] | undefined, type: string): Condition | undefined {
   return conditions?.find((condition) => condition.type === type);
 }

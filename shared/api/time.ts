@@ -12,7 +12,7 @@ export function parseTime(text: string | undefined): number | undefined {
   return Number.isNaN(ms) ? undefined : ms;
 }
 
-/** `2026-03-01T10:00:00Z`: cut, never rounded, to the second. Source: apimachinery metav1.Time MarshalJSON. */
+/** `2026-03-01T10:00:00Z`: cut, never rounded, to the second. Source: apimachinery pkg/apis/meta/v1/time.go MarshalJSON. */
 export function formatTime(ms: number): string {
   return `${new Date(Math.floor(ms / 1000) * 1000).toISOString().slice(0, 19)}Z`;
 }

@@ -15,7 +15,7 @@ export const FRESH_BACKOFF: Backoff = { nextMs: FIRST_MS };
 
 /**
  * The next delay, d + U[0, d), and the backoff after it: 0.8–1.6 s, 1.6–3.2 s … 30–60 s.
- * Source: client-go tools/cache/reflector.go, wait.NewExponentialBackoffManager(800ms, 30s, 2min, 2.0, 1.0).
+ * Source: client-go tools/cache/reflector.go defaultBackoffInit, defaultBackoffMax, defaultBackoffReset.
  */
 export function stepBackoff(backoff: Backoff, nowMs: number, random: number): readonly [Backoff, number] {
   const quiet = backoff.usedAtMs !== undefined && nowMs - backoff.usedAtMs > RESET_AFTER_MS;

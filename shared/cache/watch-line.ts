@@ -1,4 +1,4 @@
-/** One line of a watch stream, decoded. Source: apimachinery pkg/watch (metav1.WatchEvent). */
+/** One line of a watch stream, decoded. Source: apimachinery pkg/apis/meta/v1/watch.go WatchEvent. */
 import { KubeApiError } from "../ports/errors.ts";
 
 export type WatchLine =

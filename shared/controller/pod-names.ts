@@ -1,7 +1,7 @@
 /** Pod names are chosen before the call, so that repeating the call is harmless (design decision 3, replicaset R4). */
 import { createHash } from "node:crypto";
 
-/** Source: apiserver pkg/storage/names/generate.go maxGeneratedNameLength. */
+/** Source: apiserver pkg/storage/names/generate.go MaxGeneratedNameLength. */
 const BASE_LENGTH_MAX = 58;
 const SUFFIX_LENGTH = 5;
 /** Without vowels and look-alikes. Source: apimachinery pkg/util/rand alphanums. */

@@ -5,7 +5,7 @@ import { copiedValues } from "../controller/copied-annotations.ts";
 import { Sealed } from "../controller/sealed.ts";
 import type { CreateReplicaSet } from "./writes.ts";
 
-/** On a ReplicaSet, its selector, its template and so its pods. Source: apps DefaultDeploymentUniqueLabelKey. */
+/** On a ReplicaSet, its selector, its template and so its pods. Source: pkg/apis/apps/types.go DefaultDeploymentUniqueLabelKey. */
 const HASH_LABEL = "pod-template-hash";
 
 /**

@@ -1,4 +1,4 @@
-/** Names under which the runtime and the API server keep what is the agent's (node-agent §0, §2, §7.1). Source: pkg/kubelet/types/labels.go, pod_update.go. */
+/** Names under which the runtime and the API server keep what is the agent's (node-agent §0, §2, §7.1). Source: kubelet/pkg/types/labels.go, pkg/kubelet/types/pod_update.go. */
 
 export const LABELS = {
   podName: "io.kubernetes.pod.name",

@@ -13,7 +13,7 @@ import { VISIBILITY_SECONDS } from "../ports/times.ts";
 
 type Attributes = Partial<Record<QueueAttributeName, string>>;
 
-/** Source: informer §10.2, §12.3, §19; infra/queues.yml says the same to CloudFormation, and a test compares the two. */
+/** Source: informer §10.2, §12.3, §19. infra/queues.yml says the same to CloudFormation, and a test compares the two. */
 const RETENTION = { MessageRetentionPeriod: String(4 * 24 * 3600) } as const satisfies Attributes;
 const FIFO = {
   FifoQueue: "true",

@@ -106,7 +106,7 @@ export function isNamespaceTerminating(error: unknown): boolean {
 
 /**
  * A read that is newer than the server's cache. Upstream encodes it in three ways: the cause's reason, the cause's message,
- * or the text alone. Source: apimachinery api/errors, storage.IsTooLargeResourceVersion.
+ * or the text alone. Source: apimachinery api/errors; apiserver pkg/storage/errors.go IsTooLargeResourceVersion.
  */
 export function isTooLargeResourceVersion(error: unknown): boolean {
   if (!(error instanceof KubeApiError) || error.code !== 504) return false;

@@ -47,8 +47,8 @@ export const LEASE_CALL_TIMEOUT_MS = 3 * SECOND_MS;
 
 /**
  * The node agent's Node and its lease have a tick of 10 s each, within which a call for them ends. Its other calls are made in
- * turns of at most 110 s, a few one after another. Source: kubelet's heartbeat client, whose time-out is
- * nodeStatusUpdateFrequency, 10 s (cmd/kubelet/app/server.go).
+ * turns of at most 110 s, a few one after another. Source: cmd/kubelet/app/server.go
+ * heartbeatClientConfig, whose time-out is NodeStatusUpdateFrequency, 10 s.
  */
 export const HEARTBEAT_WAIT_MS_MAX = 5 * SECOND_MS;
 export const HEARTBEAT_TIMEOUT_MS = 5 * SECOND_MS;

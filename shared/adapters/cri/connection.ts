@@ -5,7 +5,7 @@ import type { ServiceError } from "@grpc/grpc-js";
 import { CRI_ERROR_CODES, CriError } from "../../ports/cri-error.ts";
 import type { Method } from "./load.ts";
 
-/** Upstream's limit for CRI answers (node-agent §17). Source: kubelet pkg/cri/remote maxMsgSize. */
+/** Upstream's limit for CRI answers (node-agent §17). Source: cri-client pkg/utils.go maxMsgSize. */
 const MESSAGE_BYTES_MAX = 16 * 1024 * 1024;
 /** A runtime that restarts is back within seconds; a Unix socket costs nothing to try. */
 const RECONNECT_MS = { min: 100, max: 1_000 } as const;

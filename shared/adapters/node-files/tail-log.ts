@@ -14,7 +14,7 @@ const CRI_LINE = /^\S+ (?:stdout|stderr) ([^\s:]+)\S* (.*)$/su;
 /**
  * The text of the last lines, at most so many bytes from its end. A line that the runtime broke (`P`) goes on in the next one.
  *
- * Source: pkg/kubelet/kuberuntime readLastStringFromContainerLogs; pkg/util/tail FindTailLineStartIndex.
+ * Source: pkg/kubelet/kuberuntime readLastStringFromContainerLogs; cri-client pkg/logs/tail.go findTailLineStartIndex.
  */
 export async function tailLog(
   path: string,

@@ -1,6 +1,6 @@
 /** What an event may hold of a probe's output. */
 
-/** Source: pkg/kubelet/prober maxRespBodyLength, maxReadLength. */
+/** Source: pkg/probe/http/http.go maxRespBodyLength, pkg/probe/exec/exec.go maxReadLength. */
 export const BYTES_MAX = 10 * 1024;
 
 /** As many whole characters as 10 KiB hold. */

@@ -55,7 +55,7 @@ const API_PROJECTIONS: ReadonlyMap<string, string> = new Map([
 /**
  * The first reference to an API object, or undefined. A volume of a kind that is not known here counts as one.
  *
- * Source: pkg/api/pod/util.go HasAPIObjectReference (gate PreventStaticPodAPIReferences).
+ * Source: pkg/api/pod/util.go HasAPIObjectReference; pkg/features/kube_features.go PreventStaticPodAPIReferences.
  */
 export function apiReference(spec: PodSpec): ApiReference | undefined {
   if ((spec.serviceAccountName ?? "") !== "") return { resource: "serviceaccounts", field: "serviceAccountName" };

@@ -14,7 +14,7 @@ const POD_LEVEL_RESOURCES = /^(?:cpu|memory|hugepages-.+)$/u;
  *
  *     init 2, sidecar 1, init 3, containers 1 + 1 → max(2, 1 + 3, 1 + 1 + 1) = 4
  *
- * What is asked for the whole pod (`spec.resources`) stands in for the sum. Source: component-helpers resource PodRequests.
+ * What is asked for the whole pod (`spec.resources`) stands in for the sum. Source: component-helpers resource/helpers.go PodRequests.
  */
 export function podRequests({ spec, ...pod }: NodePod): Requests {
   let running = spec.containers.map(({ resources }) => amounts(resources?.requests)).reduce(plus, NOTHING);

@@ -106,7 +106,7 @@ function protocolOf(protocol: string | undefined): PortMapping["protocol"] {
   return protocol === "UDP" || protocol === "SCTP" ? protocol : "TCP";
 }
 
-/** `net/ipv4/conf/eth0.1/rp_filter` is another spelling; there a dot stands for a slash. Source: sysctl NormalizeName. */
+/** `net/ipv4/conf/eth0.1/rp_filter` is another spelling; there a dot stands for a slash. Source: component-helpers node/util/sysctl NormalizeName. */
 function withDots(name: string): string {
   const first = /[./]/u.exec(name)?.[0];
   return first === "/" ? name.replaceAll(/[./]/gu, (mark) => (mark === "." ? "/" : ".")) : name;

@@ -109,7 +109,7 @@ export function nodeStatus(input: NodeStatusInput): NodeStatus {
  * The strategic merge patch that writes `status`. Addresses are replaced whole: they merge by type, and a node with two families
  * has two of type InternalIP.
  *
- * Source: component-helpers node/status PatchNodeStatus, fixupPatchForNodeStatusAddresses; kubernetes/kubernetes#79391.
+ * Source: component-helpers node/util/status.go PatchNodeStatus, fixupPatchForNodeStatusAddresses.
  */
 export function nodeStatusPatch(status: NodeStatus): object {
   return { status: { ...status, addresses: [...(status.addresses ?? []), { $patch: "replace" }] } };

@@ -8,7 +8,7 @@ import type { Container, PodSandbox } from "../../ports/cri-types.ts";
 import { LABELS } from "../labels.ts";
 import type { ObservedContainer } from "../observed-pod.ts";
 
-/** Dead instances that stay, per pod and container name: the last one's logs can be read. Source: MaxPerPodContainer. */
+/** Dead instances that stay, per pod and container name: the last one's logs can be read. Source: kuberuntime_gc.go MaxPerPodContainer. */
 const INSTANCES_KEPT = 1;
 
 export interface PodQuestions {

@@ -22,7 +22,7 @@ import { wake } from "./workers.ts";
 type LeaseObject = Parameters<typeof renewedLease>[0];
 type NodeObject = KubeObject & { readonly status?: NodeStatus; readonly spec?: object };
 
-/** A status without changes is sent this often. Source: kubelet's nodeStatusReportFrequency. */
+/** A status without changes is sent this often. Source: pkg/kubelet/apis/config/v1beta1/defaults.go NodeStatusReportFrequency. */
 const REPORT_MS = 300_000;
 const LEASE_ATTEMPTS_MAX = 5;
 const IMAGES_PATIENCE_MS = 5_000;

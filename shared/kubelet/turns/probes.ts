@@ -37,7 +37,7 @@ export async function ensureProbes(ports: NodePorts, pod: NodePod): Promise<void
 
 /**
  * A container that was started, or ready, before this agent was: it stays so until its probe says otherwise, so that a new agent
- * takes nobody out of service. Source: gate ChangeContainerStatusOnKubeletRestart, which is off.
+ * takes nobody out of service. Source: pkg/kubelet/prober/worker.go ChangeContainerStatusOnKubeletRestart, a gate, which is off.
  */
 function resumed({ condition, pods }: NodePorts, pod: NodePod, container: string, kind: ProbeKind): ProbeRecord | undefined {
   const status = apiPodOf(pods, pod)?.status;

@@ -9,7 +9,7 @@ import { unlessGone } from "./kill.ts";
 import { observePod } from "./observe.ts";
 import { wake } from "./workers.ts";
 
-/** Source: pkg/kubelet/kubelet.go relistThreshold: a relist that is older says that the runtime hangs. */
+/** Source: pkg/kubelet/kubelet.go genericPlegRelistThreshold: a relist that is older says that the runtime hangs. */
 const RELIST_STALE_MS = 180_000;
 
 /** @throws when the runtime does not answer; the record stays, so the next look sees the same changes */

@@ -40,7 +40,7 @@ type Payload = ReadonlyMap<string, VolumeFile>;
  *
  * @throws {VolumeError} naming object and key, e.g. `configmap "x" not found`: what the FailedMount event says
  *
- * Source: pkg/volume/configmap, secret (MakePayload), downwardapi (CollectData), projected (collectData).
+ * Source: pkg/volume/{configmap,secret} MakePayload, pkg/volume/downwardapi CollectData, pkg/volume/projected collectData.
  */
 export function volumePayload(input: PayloadInput): readonly VolumeFile[] {
   const { configMap, secret, downwardAPI, projected } = input.volume;

@@ -18,8 +18,8 @@ export type VolumePlan = { readonly name: string; readonly plugin: string } & (
  *
  * @param allocatableMemoryBytes the most that a tmpfs is allowed to grow to; without it the kernel's own bound holds
  *
- * Source: pkg/volume/emptydir, hostpath, configmap, secret, downwardapi, projected; SetDefaults_Volume (a volume without a source
- * is an emptyDir).
+ * Source: pkg/volume/{emptydir,hostpath,configmap,secret,downwardapi,projected}; pkg/apis/core/v1/defaults.go SetDefaults_Volume (a
+ * volume without a source is an empty directory).
  */
 export function volumePlans(pod: NodePod, allocatableMemoryBytes?: number): readonly VolumePlan[] {
   return (pod.spec.volumes ?? []).map((volume) => volumePlan(pod, volume, allocatableMemoryBytes));

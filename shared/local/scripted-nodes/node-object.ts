@@ -3,7 +3,7 @@ import type { V1Lease, V1Node } from "@kubernetes/client-node";
 import type { Wire } from "../../api/wire.ts";
 
 const CAPACITY = { cpu: "64", memory: "256Gi", pods: "1000", "ephemeral-storage": "1000Gi" };
-/** Source: kubelet's default nodeLeaseDurationSeconds. */
+/** Source: pkg/kubelet/apis/config/v1beta1/defaults.go NodeLeaseDurationSeconds. */
 const LEASE_DURATION_SECONDS = 40;
 
 /** `now` is an RFC 3339 time. */

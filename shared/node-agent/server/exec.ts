@@ -14,7 +14,7 @@ import type { ContainerPath } from "./routes.ts";
 import { proxyUpgrade, streamingAddress } from "./upgrade-proxy.ts";
 import type { Upgrade } from "./upgrade-proxy.ts";
 
-/** Source: cri streaming errors.go WriteError. */
+/** Source: cri-streaming pkg/streaming/errors.go WriteError. */
 const CODES: Readonly<Record<string, number>> = { NotFound: 404, ResourceExhausted: 429 };
 
 export async function exec(

@@ -24,7 +24,7 @@ export interface ManifestSourceOptions {
   readonly clock: Clock;
 }
 
-/** Source: KubeletConfiguration fileCheckFrequency. */
+/** Source: pkg/kubelet/apis/config/v1beta1/defaults.go FileCheckFrequency. */
 const WHOLE_READING_MS = 20_000;
 /** An editor writes in several steps; they are read as one. */
 const SETTLE_MS = 100;

@@ -7,7 +7,7 @@ import { setDefaults } from "../../local/api-server/registry/defaulting.ts";
 import { isObject } from "../../local/api-server/scheme/json.ts";
 import { RESOURCE_DEFINITIONS } from "../../local/api-server/scheme/resource-definitions.ts";
 
-/** Source: pkg/kubelet/config/common.go, file.go (io.LimitedReader). */
+/** Source: pkg/kubelet/config/common.go maxConfigLength, file.go extractFromFile. */
 const MANIFEST_BYTES_MAX = 10 * 1024 * 1024;
 
 /** @throws {StaticPodError} naming the file and what is wrong with it, or what the file system says */

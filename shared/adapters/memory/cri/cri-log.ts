@@ -4,7 +4,7 @@ import type { Clock } from "../../../ports/clock.ts";
 /** Called with whole lines, newline included; the default keeps them in memory. */
 export type WriteLog = (path: string, line: string) => void;
 
-/** One line of a container's log (CR9). Source: containerd pkg/cri/io logger.go; kubelet kuberuntime/logs. */
+/** One line of a container's log (CR9). Source: containerd pkg/cri/io logger.go; cri-client pkg/logs/logs.go. */
 function criLogLine(atMs: number, stream: "stdout" | "stderr", text: string): string {
   const whole = new Date(Math.floor(atMs)).toISOString();
   return `${whole.slice(0, -1)}000000Z ${stream} F ${text}\n`;

@@ -2,7 +2,7 @@
  * Just enough OpenAPI v3 for kubectl: it looks for the PATCH operation of a kind and its `fieldValidation` parameter before
  * it creates or applies, and falls back to its built-in types for merge keys where the schemas are silent.
  *
- * Source: k8s.io/client-go/util/openapi, kubectl/pkg/validation, cli-runtime/pkg/resource/query_param_verifier_v3.go.
+ * Source: kubectl/pkg/util/openapi, kubectl/pkg/validation, cli-runtime/pkg/resource/query_param_verifier_v3.go.
  */
 import type { JsonObject } from "../scheme/json.ts";
 import { apiVersionOf, RESOURCE_DEFINITIONS, type ResourceDefinition } from "../scheme/resource-definitions.ts";

@@ -1,7 +1,8 @@
 /**
  * Admission plugins that change what is stored: service account, tolerations and priority of pods; the life of namespaces.
  *
- * Source: kubernetes/plugin/pkg/admission/{serviceaccount,defaulttolerationseconds,priority,namespace/lifecycle}.
+ * Source: kubernetes/plugin/pkg/admission/{serviceaccount,defaulttolerationseconds,priority},
+ * apiserver/pkg/admission/plugin/namespace/lifecycle.
  */
 import type { Random } from "../../../ports/random.ts";
 import { type ApiError, forbidden, notFound } from "../scheme/api-error.ts";

@@ -64,7 +64,7 @@ function setDefaultsContainer(container: JsonObject): void {
   if (context?.["privileged"] === true) delete context["procMount"];
 }
 
-/** No tag or the tag `latest`, and no digest. Source: util/parsers.ParseImageName. */
+/** No tag or the tag `latest`, and no digest. Source: pkg/util/parsers ParseImageName. */
 function isLatest(image: string): boolean {
   if (image.includes("@")) return false;
   const last = image.slice(image.lastIndexOf("/") + 1);

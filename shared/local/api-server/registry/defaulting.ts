@@ -1,7 +1,7 @@
 /**
  * Defaults by kind, set after decoding a request and again after applying a patch.
  *
- * Source: kubernetes/pkg/apis/{apps,core,coordination}/v1/defaults.go, v1.36.
+ * Source: kubernetes/pkg/apis/{apps,core}/v1/defaults.go, v1.36.
  */
 import { canonicalise, setDefaultsPod, setDefaultsPodSpec } from "./defaulting-pod.ts";
 import { ensureObject, isObject, type JsonObject, objectAt, objectsAt, stringMap, textAt } from "../scheme/json.ts";

@@ -2,7 +2,7 @@
  * What a DELETE does to an object: removes it, or marks it and leaves the rest to its node, its finalizers or the garbage collector.
  *
  * Source: apiserver/pkg/registry/rest/delete.go (BeforeDelete), generic/registry/store.go (updateForGracefulDeletionAndFinalizers),
- * kubernetes/pkg/registry/core/pod/strategy.go (CheckGracefulDelete), core/namespace/storage.go.
+ * kubernetes/pkg/registry/core/pod/strategy.go (CheckGracefulDelete), core/namespace/storage/storage.go.
  */
 import { conflict } from "../scheme/api-error.ts";
 import { timestamp } from "./generate-name.ts";
