@@ -1,10 +1,15 @@
-/** Catches a README that promises what is not so: idle time without cost, figures without date and commit, acting anywhere. */
-import { readFile } from "node:fs/promises";
+/**
+ * Catches a README that promises what is not so: idle time without cost, figures without date and commit, acting anywhere, and a
+ * path, script or verb that is not there.
+ */
+import { existsSync } from "node:fs";
+import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 
 import { expect, it } from "vitest";
 
-const read = async (path: string): Promise<string> => await readFile(join(import.meta.dirname, "..", "..", path), "utf8");
+const ROOT = join(import.meta.dirname, "..", "..");
+const read = async (path: string): Promise<string> => await readFile(join(ROOT, path), "utf8");
 const readme = await read("README.md");
 const section = (title: string): string => readme.split(/^## /m).find((part) => part.startsWith(title)) ?? "";
 
@@ -24,4 +29,32 @@ it("dates its figures and names the commits", () => {
 it("says where one may not act, and what has not been run", () => {
   expect(section("Use it on a cluster")).toMatch(/Managed control planes .* shadow/);
   expect(section("Limits today")).toMatch(/NodeConformance suites have not been run/);
+});
+
+it("names paths that are there", () => {
+  const links = [...readme.matchAll(/\]\(([^)]+)\)/g)].map(([, path = ""]) => path);
+  const folders = [...readme.matchAll(/`((?:cli|docs|functions|infra|shared|test)\/[\w./-]*)`/g)].map(([, path = ""]) => path);
+  expect(folders.length).toBeGreaterThan(10);
+  expect([...links, ...folders].filter((path) => !existsSync(join(ROOT, path)))).toEqual([]);
+});
+
+it("has every folder of shared/ in its map", async () => {
+  const folders = (await readdir(join(ROOT, "shared"), { withFileTypes: true })).filter((entry) => entry.isDirectory());
+  expect(folders.filter(({ name }) => !section("The map").includes(`\`shared/${name}\``))).toEqual([]);
+});
+
+it("names scripts of package.json, verbs of the command and options that they take", async () => {
+  const { scripts } = JSON.parse(await read("package.json")) as { readonly scripts: Readonly<Record<string, string>> }; // our own file
+  const named = [...readme.matchAll(/npm (?:run )?(test|(?<=run )[\w:]+)/g)].map(([, script = ""]) => script);
+  expect(named.filter((script) => scripts[script] === undefined)).toEqual([]);
+  const uses = [...readme.matchAll(/(?:deltaloop|npm run) (\w+)((?: -- | --?)[^#`\n]*)/g)];
+  for (const [use, verb = "", rest = ""] of uses.filter(([, word = ""]) => existsSync(join(ROOT, "cli", `${word}.ts`)))) {
+    const taken = await read(`cli/${verb}.ts`);
+    const options = [...rest.matchAll(/(?<= )--?[a-z][a-z-]*/g)].flatMap(([option]) => (option === "--help" ? [] : [option]));
+    expect(
+      options.filter((option) => !new RegExp(`[ "\`]${option}[ ,"]`).test(taken)),
+      use,
+    ).toEqual([]);
+  }
+  expect(uses.length).toBeGreaterThan(6);
 });
