@@ -31,7 +31,7 @@ export type RestartDecision =
   | { readonly start: true; readonly entry?: BackOffEntry }
   | { readonly start: false; readonly delayMs: number; readonly untilMs: number; readonly message: string };
 
-/** Holds the hash, so that a new image starts at once. Source: kuberuntime_manager.go getStableKey. */
+/** Holds the hash, so that a new image starts at once. Source: kuberuntime_manager.go GetBackoffKey. */
 export function restartBackOffKey({ metadata: { name, namespace, uid } }: NodePod, container: ContainerSpec): string {
   return `${name}_${namespace}_${uid}_${container.name}_${containerHash(container)}`;
 }

@@ -1,7 +1,7 @@
 /**
  * Whether an image must be pulled, with what credentials, and when a failed pull is tried again (node-agent §8).
  *
- * Source: pkg/kubelet/images/image_manager.go; for names github.com/distribution/reference.
+ * Source: pkg/kubelet/images/image_manager.go; github.com/distribution/reference for names.
  */
 import type { BackOffEntry } from "../../ports/node-store.ts";
 import { nextBackOff } from "./back-off.ts";

@@ -104,7 +104,7 @@ const HOSTS_PATH = "/etc/hosts";
 /** API default of `terminationMessagePath`, for what a manifest leaves out. */
 const TERMINATION_MESSAGE_PATH = "/dev/termination-log";
 
-/** Volumes that no container may write to, whatever its mount says. Source: each plugin's GetAttributes. */
+/** Volumes that no container may write to, whatever its mount says. Source: pkg/volume/{configmap,secret,downwardapi,projected} GetAttributes. */
 const READ_ONLY_VOLUMES = ["configMap", "secret", "downwardAPI", "projected"] as const;
 
 const PROPAGATIONS: Readonly<Record<string, Mount["propagation"]>> = {
