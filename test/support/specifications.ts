@@ -1,0 +1,62 @@
+/**
+ * What docs/ defines that others cite: the numbered sections of each specification, the ids of its tables, and which of those are
+ * rows, that is cases to test. A specification is a file of docs/spec, called by its name.
+ */
+import { glob, readFile } from "node:fs/promises";
+import { basename, join } from "node:path";
+
+const ROOT = join(import.meta.dirname, "..", "..");
+
+/** `T12`, `T29a`, `P7`, or a bare number. */
+export const ROW_ID = "[A-Z]*[0-9]+[a-z]?";
+
+export interface Specification {
+  readonly name: string;
+  /** `11`, `11.3`, … as its headings number them. */
+  readonly sections: ReadonlySet<string>;
+  /** The first cell of every table's every row, if it is an id: rows, rules, hazards, quirks. */
+  readonly ids: ReadonlySet<string>;
+  /** Those of tables of cases: in a section "Test cases", wherever a table's head says "Id", and after the mark `<!-- spec: name -->`. */
+  readonly rows: ReadonlySet<string>;
+}
+
+/** In the order of their names. */
+export async function readSpecifications(): Promise<readonly Specification[]> {
+  const found: Specification[] = [];
+  for await (const file of glob("docs/spec/*.md", { cwd: ROOT }))
+    found.push(readSpecification(basename(file, ".md"), await readFile(join(ROOT, file), "utf8")));
+  return found.toSorted((a, b) => a.name.localeCompare(b.name));
+}
+
+export function readSpecification(name: string, text: string): Specification {
+  const [sections, ids, rows] = [new Set<string>(), new Set<string>(), new Set<string>()];
+  let chapter = "";
+  let marked = false;
+  let head: string | undefined;
+  for (const line of text.split("\n")) {
+    const heading = /^(##+) (?:(\d+(?:\.\d+)*)\.? )?(.*)$/.exec(line);
+    if (heading?.[2] !== undefined) sections.add(heading[2]);
+    if (heading?.[1] === "##") chapter = heading[3] ?? "";
+    if (line === `<!-- spec: ${name} -->`) marked = true;
+    else if (line !== "" && !line.startsWith("|")) marked = false;
+    if (!line.startsWith("|")) head = undefined;
+    else if (head === undefined) head = firstCell(line).toLowerCase();
+    else
+      for (const id of idsOf(line)) {
+        ids.add(id);
+        if (marked || head === "id" || (head === "#" && chapter.startsWith("Test cases"))) rows.add(id);
+      }
+  }
+  return { name, sections, ids, rows };
+}
+
+function firstCell(row: string): string {
+  return (row.split("|")[1] ?? "").trim();
+}
+
+/** `| T20, T21 | … |` names two rows, `| T20 U | … |` one and its origin; rulers name none. */
+function idsOf(row: string): readonly string[] {
+  return firstCell(row)
+    .split(",")
+    .flatMap((cell) => new RegExp(`^\\s*(${ROW_ID})(?: [A-Z])?\\s*$`).exec(cell)?.[1] ?? []);
+}
