@@ -1,10 +1,10 @@
 /**
  * LocalStack as a plain process: no container engine, no token, one loopback port.
  *
- * L1 It listens on 127.0.0.1 alone. In GATEWAY_LISTEN that must be written as an IPv6 address: an IPv4 host is ignored there and would
+ * LO1 It listens on 127.0.0.1 alone. In GATEWAY_LISTEN that must be written as an IPv6 address: an IPv4 host is ignored there and would
  *    bind every interface, and on ::1 it would not find itself, since it calls itself `localhost`.
- * L2 Everything that it writes is in one temporary folder, which goes when it stops.
- * L3 It and the functions it started are one process group. A guard kills that group when we are gone, however we went.
+ * LO2 Everything that it writes is in one temporary folder, which goes when it stops.
+ * LO3 It and the functions it started are one process group. A guard kills that group when we are gone, however we went.
  */
 import { spawn } from "node:child_process";
 import { mkdtemp, open, readFile, rm } from "node:fs/promises";
@@ -64,7 +64,7 @@ export async function startLocalStack(options: LocalStackOptions = {}): Promise<
     cwd: directory,
     env: environment({ directory, port, debug: options.debug === true }),
     stdio: ["ignore", log.fd, log.fd],
-    // A group of its own (L3), which a Ctrl-C in the terminal does not reach.
+    // A group of its own (LO3), which a Ctrl-C in the terminal does not reach.
     detached: true,
   });
   const ended = endOf(child);
@@ -159,7 +159,7 @@ function killGroup(pid: number): void {
   }
 }
 
-/** Kills the group that it was last told and removes the folder (L3). */
+/** Kills the group that it was last told and removes the folder (LO3). */
 const GUARD =
   'trap "" INT TERM HUP; while read -r line; do pid=$line; done; [ -z "$pid" ] || kill -KILL "-$pid"; sleep 0.2; rm -rf -- "$1"';
 

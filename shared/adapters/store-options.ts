@@ -24,5 +24,5 @@ export interface StoreIdentity {
   readonly hashLayout: string;
 }
 
-/** Why every resource is suspect once a list has shown that the cache is of another history (I9). */
+/** Why every resource is suspect once a list has shown that the cache is of another history (IX9). */
 export const HISTORY_LOST = "the cluster was restored: what is cached is newer than what exists";

@@ -1,12 +1,12 @@
 /**
  * The only producer of what is cached (design decision 5), called by the watcher and by write-through.
  *
- *   I1 no template value, env value or secret gets through: pods are built field by field, templates are replaced
+ *   ST1 no template value, env value or secret gets through: pods are built field by field, templates are replaced
  *      whole by `{ labels, digest, hashState? }`, values of annotations by digests unless a decision reads them.
- *   I2 idempotent: what is already stripped passes unchanged, so that captures and retries may be stripped again.
- *   I3 the input is never changed. The result shares labels, status and the rest of spec with it, so neither is changed.
- *   I4 key, uid, resourceVersion, ownerReferences, labels, finalizers and deletion fields are never touched.
- *   I5 a value in `annotations` is a value, whatever it looks like, and `annotationDigests` holds nothing that is not of a
+ *   ST2 idempotent: what is already stripped passes unchanged, so that captures and retries may be stripped again.
+ *   ST3 the input is never changed. The result shares labels, status and the rest of spec with it, so neither is changed.
+ *   ST4 key, uid, resourceVersion, ownerReferences, labels, finalizers and deletion fields are never touched.
+ *   ST5 a value in `annotations` is a value, whatever it looks like, and `annotationDigests` holds nothing that is not of a
  *      digest's form. So a value that looks like a digest is digested, and none gets through as a digest.
  *
  * It runs for every watch event, so it is written out by hand and copies nothing it can share.
@@ -97,7 +97,7 @@ function projectPod(pod: JsonObject, metadata: JsonObject): CachedPod {
   return out;
 }
 
-/** A pod that is projected already. It is built anew all the same, so that an unknown field cannot ride along (I1). */
+/** A pod that is projected already. It is built anew all the same, so that an unknown field cannot ride along (ST1). */
 function flatPod(pod: JsonObject): CachedPod {
   if (typeof pod["name"] !== "string") throw new MalformedObjectError("pods", "no metadata");
   const out: Mutable<CachedPod> = identity("pods", pod);

@@ -2,11 +2,11 @@
  * The applier: folds one Q1 message into the index (informer §11.2). It owns the looking up; the Store owns the rules; the
  * controllers' events tables say whom a change concerns.
  *
- * P0 a message that none of ours has signed is acknowledged, named and kept by name; nothing else of it is read.
- * P1 content never blocks a lane: an item or message that cannot be applied is quarantined by name, and the sequence goes on.
- * P2 only what time can mend is retried: no epoch yet, a fence that is not open, a manifest before its lane, a newer envelope.
- * P3 doorbells are rung after the step that queued their keys and before the message is acknowledged.
- * P4 an item that travelled without its object (`tooBig`) is read live and stripped here.
+ * AP0 a message that none of ours has signed is acknowledged, named and kept by name; nothing else of it is read.
+ * AP1 content never blocks a lane: an item or message that cannot be applied is quarantined by name, and the sequence goes on.
+ * AP2 only what time can mend is retried: no epoch yet, a fence that is not open, a manifest before its lane, a newer envelope.
+ * AP3 doorbells are rung after the step that queued their keys and before the message is acknowledged.
+ * AP4 an item that travelled without its object (`tooBig`) is read live and stripped here.
  */
 import type { Digester } from "../api/digest.ts";
 import type { Cached } from "../api/cached.ts";
@@ -326,7 +326,7 @@ function callLength(changes: readonly Change[]): number {
   return keys.size;
 }
 
-/** Also of items that are set aside: nothing else will come for them (P1). What came is not yet known to be items. */
+/** Also of items that are set aside: nothing else will come for them (AP1). What came is not yet known to be items. */
 function highestVersion(items: readonly (EnvelopeItem | null)[]): string {
   return items.reduce((highest, item) => {
     const rv: unknown = item?.rv;

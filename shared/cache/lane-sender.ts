@@ -1,12 +1,12 @@
 /**
  * From deltas to messages: packs per lane, numbers them and sends them (informer §10.3–§10.5).
  *
- * S1 a message holds one lane's items of one kind and generation, in the order they came; its sequence has no holes.
- * S2 one call holds messages of several lanes, of each the next ones in order; no lane is in two calls at once. What failed
+ * LS1 a message holds one lane's items of one kind and generation, in the order they came; its sequence has no holes.
+ * LS2 one call holds messages of several lanes, of each the next ones in order; no lane is in two calls at once. What failed
  *    is sent again under the same id before anything later of that lane.
- * S3 a watermark or heartbeat closes the open pack first, so it never claims what has not been handed over.
- * S4 within an open pack a newer state of the same uid replaces the older one; a delete or another uid never does.
- * S5 nothing is given up: a send is repeated until it succeeds or the stream ends.
+ * LS3 a watermark or heartbeat closes the open pack first, so it never claims what has not been handed over.
+ * LS4 within an open pack a newer state of the same uid replaces the older one; a delete or another uid never does.
+ * LS5 nothing is given up: a send is repeated until it succeeds or the stream ends.
  */
 import { laneOf } from "../api/lane.ts";
 import type { CachedResource, ObjectKey } from "../api/resources.ts";
@@ -202,7 +202,7 @@ export class LaneSender implements DeltaSink {
         lane.open.items[place.index] = text;
         return;
       }
-      this.#close(lane); // S4, or it has grown too large; and a call of the applier takes a key once
+      this.#close(lane); // LS4, or it has grown too large; and a call of the applier takes a key once
     }
     if (lane.open && lane.open.bytes + text.length > PACK_BYTES_MAX) this.#close(lane);
     lane.open ??= { kind, generation, listRV, items: [], places: new Map(), bytes: 0 };

@@ -1,10 +1,10 @@
 /**
  * The watcher's Lease: one active watcher per cluster and deployment, and the source of its fence (informer §7, §14).
  *
- * E1 the fence is the resourceVersion that the API server gave the acquiring write, or a later deliberate one: it grows over
+ * LE1 the fence is the resourceVersion that the API server gave the acquiring write, or a later deliberate one: it grows over
  *    acquisitions, also when the Lease was deleted and made again.
- * E2 time is judged only by when this process saw the record change, so clocks may differ.
- * E3 a leader that could not renew for the renew deadline has lost, whatever the record says.
+ * LE2 time is judged only by when this process saw the record change, so clocks may differ.
+ * LE3 a leader that could not renew for the renew deadline has lost, whatever the record says.
  */
 import type { Lease } from "../api/wire.ts";
 import { describeError } from "../ports/describe-error.ts";

@@ -2,10 +2,10 @@
  * List and watch of one resource, kept up: carries out what the Reflector decides, for everybody who follows objects (the
  * watcher's streams, the node agent's pod source, scripted nodes).
  *
- * F1 a listener is told one thing at a time, in order, and each is awaited. An event counts as accepted once it has been taken.
- * F2 a list is told page by page; only `listed` says that it is whole. One that ends before that is begun anew.
- * F3 no line is skipped: what cannot be decoded drops the connection, which resumes before it.
- * F4 what `list` and `listed` throw ends the loop; every other failure is the Reflector's to answer.
+ * LW1 a listener is told one thing at a time, in order, and each is awaited. An event counts as accepted once it has been taken.
+ * LW2 a list is told page by page; only `listed` says that it is whole. One that ends before that is begun anew.
+ * LW3 no line is skipped: what cannot be decoded drops the connection, which resumes before it.
+ * LW4 what `list` and `listed` throw ends the loop; every other failure is the Reflector's to answer.
  *
  * Source: client-go tools/cache/reflector.go ListAndWatch.
  */

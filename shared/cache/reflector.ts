@@ -2,12 +2,12 @@
  * The Reflector's decisions: what to ask the API server next, given how the last request ended (informer §2). Pure: a state
  * and an input in, a state and the next request out. shared/cache/list-watch.ts carries them out.
  *
- * R1 a watch goes on from the last accepted resourceVersion; nothing but 410, a version too large for the server, lasting
+ * RF1 a watch goes on from the last accepted resourceVersion; nothing but 410, a version too large for the server, lasting
  *    internal errors or an undecodable line leads to a new list.
- * R2 a line that cannot be decoded is never skipped: the connection is dropped and resumed before it; the second time at
+ * RF2 a line that cannot be decoded is never skipped: the connection is dropped and resumed before it; the second time at
  *    the same resourceVersion, everything is listed again.
- * R3 after a list or watch was refused as expired or too large, the next list asks for the most recent state, at once.
- * R4 every other failure waits: 0.8 s doubling to 30 s, jittered, longer if the server says so.
+ * RF3 after a list or watch was refused as expired or too large, the next list asks for the most recent state, at once.
+ * RF4 every other failure waits: 0.8 s doubling to 30 s, jittered, longer if the server says so.
  *
  * Differs from upstream: the first list is a quorum read (`0` may return a state older than one already applied), and an
  * unclean watch end resumes instead of listing again, because a list costs us a generation.
@@ -19,7 +19,7 @@ import type { Backoff } from "./backoff.ts";
 export interface ReflectorState {
   /** Last accepted resourceVersion; absent = nothing seen in this epoch. */
   readonly rv?: string;
-  /** The server refused the last version: list without one (R3). */
+  /** The server refused the last version: list without one (RF3). */
   readonly unavailable: boolean;
   readonly backoff: Backoff;
   /** Since when the server has been answering ERROR 500 in streams. */
@@ -125,7 +125,7 @@ function undecodable(state: ReflectorState, nowMs: number, random: number): read
   );
 }
 
-/** R3: at once, except when even that was refused. */
+/** RF3: at once, except when even that was refused. */
 function listLatest(state: ReflectorState, why: string, nowMs: number, random: number): readonly [ReflectorState, ReflectorStep] {
   const next = { ...state, unavailable: true };
   if (!state.unavailable) return [next, { do: "list", afterMs: 0, why }];

@@ -2,12 +2,12 @@
  * The watcher: one leader per cluster that turns lists and watches into Q1 messages and keeps the Store's epochs, fences and
  * generations in order (informer §10.6, §10.7, §11.7, §14).
  *
- * V1 nothing is sent before every resource's fence is open, and nothing after the Lease was lost.
- * V2 a new stream resumes from the least watermark of the resource's lanes, or lists; never from what was merely sent.
- * V3 a hole that outlives its limit, and a suspect resource, lead to a raised fence: all streams start again under it.
- * V4 a missing or foreign epoch, another digest key, projection or hash layout, and a history that went back lead to a new
+ * WA1 nothing is sent before every resource's fence is open, and nothing after the Lease was lost.
+ * WA2 a new stream resumes from the least watermark of the resource's lanes, or lists; never from what was merely sent.
+ * WA3 a hole that outlives its limit, and a suspect resource, lead to a raised fence: all streams start again under it.
+ * WA4 a missing or foreign epoch, another digest key, projection or hash layout, and a history that went back lead to a new
  *    epoch: fresh keys, so that nothing old can win.
- * V5 while it leads, every lane hears from it at least each 15 s, and lost doorbells are swept each 2 s.
+ * WA5 while it leads, every lane hears from it at least each 15 s, and lost doorbells are swept each 2 s.
  */
 import type { Digester } from "../api/digest.ts";
 import { LANES } from "../api/lane.ts";
@@ -102,7 +102,7 @@ async function leadUntilLost(ports: WatcherPorts, options: WatcherOptions, leade
   }
 }
 
-/** The epoch to work in: the one in place if it is of our making, else a new one over it (V4). */
+/** The epoch to work in: the one in place if it is of our making, else a new one over it (WA4). */
 async function openEpoch(ports: WatcherPorts, options: WatcherOptions, fence: string, replace: string | undefined): Promise<string> {
   const { store, random, log } = ports;
   const current = await store.epoch();

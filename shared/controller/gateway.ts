@@ -1,18 +1,18 @@
 /**
  * The one door through which mutating calls leave (design decisions 9 and 15).
  *
- * G1 what a controller's contract does not list is refused with a TerminalError before anything is sent.
- * G2 a request without the precondition its contract names is refused the same way.
- * G3 in shadow mode nothing is sent: the answer is `notSent`, and no Event leaves either.
+ * GW1 what a controller's contract does not list is refused with a TerminalError before anything is sent.
+ * GW2 a request without the precondition its contract names is refused the same way.
+ * GW3 in shadow mode nothing is sent: the answer is `notSent`, and no Event leaves either.
  *
  * A call belongs to a run, and a run to one owner: (namespace, kind, name, uid). The kind is the controller's own. Whatever the
  * cache made a decision believe, these are refused as well, with a TerminalError that names paths and objects, never a value:
- * G4 a request, a row or a body of another namespace than the owner's.
- * G5 a change of an object that no row shows, or whose row has another name or uid than the request means.
- * G6 a delete, release or change of an object whose row does not name the owner as its controller (a pod's: kind, name and uid;
+ * GW4 a request, a row or a body of another namespace than the owner's.
+ * GW5 a change of an object that no row shows, or whose row has another name or uid than the request means.
+ * GW6 a delete, release or change of an object whose row does not name the owner as its controller (a pod's: kind, name and uid;
  *    a ReplicaSet's: uid), and an adoption of an object whose row names any controller.
- * G7 a create or an adoption whose controller reference is not the owner's, and a release of another reference than the owner's.
- * G8 a status of another object than the owner, and an Event about one.
+ * GW7 a create or an adoption whose controller reference is not the owner's, and a release of another reference than the owner's.
+ * GW8 a status of another object than the owner, and an Event about one.
  */
 import type { KubeObject } from "../api/wire.ts";
 import type { CreateRequest, DeleteRequest, PatchRequest } from "../ports/kube.ts";

@@ -1,12 +1,12 @@
 /**
  * Does what decisions want done, for all controllers: turns writes into calls and answers into cache rows.
  *
- * P1 before the first create or delete of a batch its intents are registered; each is lowered, kept as planned or left
+ * PF1 before the first create or delete of a batch its intents are registered; each is lowered, kept as planned or left
  *    pending by what its call was answered. A controller cannot forget to.
- * P2 nothing is created from a template the decision did not see: the owner is read live first, once per run.
- * P3 every object that an answer or a live read brings is written through, one call per group of concurrent answers.
- * P4 no call starts unless `run.mayWrite()`; otherwise LeaseEndsError.
- * P5 in shadow nothing is sent, registered or written through. What was decided is traced, and what would have depended on the
+ * PF2 nothing is created from a template the decision did not see: the owner is read live first, once per run.
+ * PF3 every object that an answer or a live read brings is written through, one call per group of concurrent answers.
+ * PF4 no call starts unless `run.mayWrite()`; otherwise LeaseEndsError.
+ * PF5 in shadow nothing is sent, registered or written through. What was decided is traced, and what would have depended on the
  *    answer is named; the sync ends as done.
  *
  * Writes are done in order. Neighbours that belong together (claims; pod deletes) are done at once; the first group that

@@ -1,4 +1,4 @@
-/** What binds a call to its run (G4–G8 of gateway.ts): pure comparisons, each with the words of its refusal. */
+/** What binds a call to its run (GW4–GW8 of gateway.ts): pure comparisons, each with the words of its refusal. */
 import { CONTROLLER_INFO, RESOURCES } from "../api/resources.ts";
 import type { Controller } from "../api/resources.ts";
 import type { ContractRow } from "./contract.ts";

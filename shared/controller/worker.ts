@@ -1,12 +1,12 @@
 /**
  * One doorbell, one sync: takes the key, keeps its lease alive, runs the handler and reports how it ended (informer §12).
  *
- * W1 a doorbell that finds nothing to do (busy, empty, gated, another epoch) is answered by returning.
- * W2 a delay under a second is waited for here, at most 1.5 s in all and before the lease begins; a longer one rings again.
- * W3 the lease is renewed every 5 s while the handler runs; when it is lost, or the invocation ends too soon for a request,
+ * WK1 a doorbell that finds nothing to do (busy, empty, gated, another epoch) is answered by returning.
+ * WK2 a delay under a second is waited for here, at most 1.5 s in all and before the lease begins; a longer one rings again.
+ * WK3 the lease is renewed every 5 s while the handler runs; when it is lost, or the invocation ends too soon for a request,
  *    `mayWrite` says no and nothing more is sent. What the API server asks to wait for is waited for until then: the lease
  *    goes on being renewed, so it is the invocation that bounds the wait, and the lease is asked when it is over.
- * W4 a handler's error becomes a retry with back-off in the Store, never a failed message. Only a Store that cannot be
+ * WK4 a handler's error becomes a retry with back-off in the Store, never a failed message. Only a Store that cannot be
  *    reached makes this throw.
  */
 import type { Controller } from "../api/resources.ts";

@@ -2,12 +2,12 @@
  * The sync of a Deployment (deployment §4): delete > pause > scale > rollout, one branch each time. Here is the way in and the
  * fork; the branches are turns (turns/), the decisions they carry out are made in the files beside this one.
  *
- * I1 within a sync every write starts from the answer to the one before (quirk Q11): `Known` is what the answers so far say,
+ * DS1 within a sync every write starts from the answer to the one before (quirk Q11): `Known` is what the answers so far say,
  *    while a split taken at the start of a branch keeps the sizes that the status is computed from (Q8).
- * I2 nothing is created before the Deployment's ReplicaSets were listed live and the decision made on that list (S2–S4).
- * I3 available old pods go only after such a list (S6), and with strategy Recreate nothing new starts before a live list of
+ * DS2 nothing is created before the Deployment's ReplicaSets were listed live and the decision made on that list (S2–S4).
+ * DS3 available old pods go only after such a list (S6), and with strategy Recreate nothing new starts before a live list of
  *    pods shows no old one (S14).
- * I4 a write that answers "somebody else was first" has been written through by perform(), which queues this key.
+ * DS4 a write that answers "somebody else was first" has been written through by perform(), which queues this key.
  */
 import type { CachedDeployment, CachedReplicaSet } from "../api/cached.ts";
 import { compileSelector, selectsEverything } from "../api/selector.ts";

@@ -2,11 +2,11 @@
  * Steps that may last longer than a turn: an image pull, a hook, a container that gets time to end (node-agent §18.7). And how a
  * step of a turn ends that did not come to its end: with a Pause, or with a StartError.
  *
- * O1 of one pod, one operation of a name runs at a time; whoever asks for it again waits for the one that runs.
- * O2 a turn waits for at most its share of time, then pauses; when the operation ends, its pod is woken, and the next turn that asks
+ * OP1 of one pod, one operation of a name runs at a time; whoever asks for it again waits for the one that runs.
+ * OP2 a turn waits for at most its share of time, then pauses; when the operation ends, its pod is woken, and the next turn that asks
  *    for it gets the outcome, once.
- * O3 `cancel` ends the waits of a pod's turn at once and aborts the operations that were started as abortable; others go on.
- * O4 they live and die with the host: after a crash the next turn looks at CRI and does what is left to do (§18.8).
+ * OP3 `cancel` ends the waits of a pod's turn at once and aborts the operations that were started as abortable; others go on.
+ * OP4 they live and die with the host: after a crash the next turn looks at CRI and does what is left to do (§18.8).
  */
 import type { Clock } from "../ports/clock.ts";
 

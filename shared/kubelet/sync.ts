@@ -2,10 +2,10 @@
  * One turn of one pod's worker (node-agent §4.6, §5): take what is pending, look at the runtime, do what is left to do, say when to
  * look again. Level-based: whatever a crash interrupted, the next turn sees and finishes (§18.8).
  *
- * P1 at most one turn of a pod runs at a time (the queue's group), and a turn that was given up for lost cannot write (the fence).
- * P2 nothing is decided on what was observed before the turn began.
- * P3 nothing of a pod is started once its end was asked for: the record is read again before each step that cannot be taken back.
- * P4 a turn waits for no step longer than 2 s; longer steps go on as operations and wake the pod.
+ * KS1 at most one turn of a pod runs at a time (the queue's group), and a turn that was given up for lost cannot write (the fence).
+ * KS2 nothing is decided on what was observed before the turn began.
+ * KS3 nothing of a pod is started once its end was asked for: the record is read again before each step that cannot be taken back.
+ * KS4 a turn waits for no step longer than 2 s; longer steps go on as operations and wake the pod.
  */
 import type { Fence, WorkerRecord } from "../ports/node-store.ts";
 import { computePodActions } from "./actions/compute-pod-actions.ts";

@@ -1,11 +1,11 @@
 /**
  * The record loop of every function on a queue: each record is settled by itself, what failed is answered by id.
  *
- * B1 every record is settled, however many others fail; nothing a record does can make the batch throw.
- * B2 records of one message group are handled in their order, one at a time; groups, and records without one, in parallel.
- * B3 when a record fails, it and the later ones of its group stay in the queue, the later ones untried; other groups go on.
- * B4 what stays is visible again after seconds, not after the queue's visibility time-out (informer §11.2 step 6).
- * B5 what is not settled a second before the invocation ends is answered as failed and told, whatever it waits for: else Lambda
+ * BA1 every record is settled, however many others fail; nothing a record does can make the batch throw.
+ * BA2 records of one message group are handled in their order, one at a time; groups, and records without one, in parallel.
+ * BA3 when a record fails, it and the later ones of its group stay in the queue, the later ones untried; other groups go on.
+ * BA4 what stays is visible again after seconds, not after the queue's visibility time-out (informer §11.2 step 6).
+ * BA5 what is not settled a second before the invocation ends is answered as failed and told, whatever it waits for: else Lambda
  *    would end the function without a word, and fail the settled ones with it.
  */
 import type { SQSBatchResponse, SQSEvent, SQSRecord } from "aws-lambda";
@@ -25,7 +25,7 @@ const OUT_OF_TIME: RecordOutcome = { kind: "retry", afterSeconds: RETRY_SECONDS,
 
 export interface BatchOptions {
   readonly log: Log;
-  /** When the invocation ends (B5). Absent: whoever hosts it does not end it so soon. */
+  /** When the invocation ends (BA5). Absent: whoever hosts it does not end it so soon. */
   readonly ends?: { readonly clock: Clock; readonly remainingMs: number };
   /** The queue the records came from. Absent: what failed waits for its visibility time-out. */
   readonly source?: Pick<MessageSource, "setVisibility">;

@@ -2,12 +2,12 @@
  * Lambda's event source mapping for SQS, on this machine: polls a queue, builds real SQS events, invokes a handler and settles
  * what it answers. The queue itself keeps visibility, receive counts and dead letters.
  *
- * E1 a record is removed only after an invocation that succeeded and did not name it as failed.
- * E2 what failed stays until its visibility ends: this mapping never shortens it; a handler may.
- * E3 a throw, a time-out or an answer Lambda cannot read fails the whole batch.
- * E4 at most `maximumConcurrency` invocations run, and none waits while a batch is ready and there is room.
- * E5 of one message group at most one batch is in flight, and groups keep the order in which they were received.
- * E6 an invocation that ran into its time-out is forgotten: its slot and group are free, its late answer is ignored.
+ * EM1 a record is removed only after an invocation that succeeded and did not name it as failed.
+ * EM2 what failed stays until its visibility ends: this mapping never shortens it; a handler may.
+ * EM3 a throw, a time-out or an answer Lambda cannot read fails the whole batch.
+ * EM4 at most `maximumConcurrency` invocations run, and none waits while a batch is ready and there is room.
+ * EM5 of one message group at most one batch is in flight, and groups keep the order in which they were received.
+ * EM6 an invocation that ran into its time-out is forgotten: its slot and group are free, its late answer is ignored.
  *
  * Source: AWS Lambda Developer Guide, "Using Lambda with Amazon SQS" and "Implementing partial batch responses".
  */
@@ -111,7 +111,7 @@ export function startEventSourceMapping(
     return await source.receive({ max: Math.min(max, RECEIVE_MAX), waitMs });
   }
 
-  /** Hands out as many batches as there is room for (E4). */
+  /** Hands out as many batches as there is room for (EM4). */
   function dispatch(): void {
     while (running.size < maximumConcurrency && !stopping.signal.aborted) {
       const batch = nextBatch();
@@ -125,7 +125,7 @@ export function startEventSourceMapping(
     }
   }
 
-  /** Takes the first messages whose group is free; a group that is passed over stays in order (E5). */
+  /** Takes the first messages whose group is free; a group that is passed over stays in order (EM5). */
   function nextBatch(): readonly ReceivedMessage[] {
     const batch: ReceivedMessage[] = [];
     const rest: ReceivedMessage[] = [];
@@ -169,7 +169,7 @@ export function startEventSourceMapping(
     });
   }
 
-  /** Ids of the records that failed: all of them when the invocation did (E3). */
+  /** Ids of the records that failed: all of them when the invocation did (EM3). */
   async function outcomeOf(
     batch: readonly ReceivedMessage[],
     requestId: string,

@@ -1,9 +1,9 @@
 /**
  * Time, handed in.
  *
- * C1 `now()` never goes back within one process.
- * C2 `after(ms)` resolves no earlier than `ms` after the call by the same clock; 0 or less resolves in a later turn.
- * C3 an aborted signal rejects the wait at once with the signal's reason and leaves no timer behind.
+ * CL1 `now()` never goes back within one process.
+ * CL2 `after(ms)` resolves no earlier than `ms` after the call by the same clock; 0 or less resolves in a later turn.
+ * CL3 an aborted signal rejects the wait at once with the signal's reason and leaves no timer behind.
  */
 export interface Clock {
   /** Milliseconds since the epoch, whole. */

@@ -1,15 +1,15 @@
 /**
  * Q1, the delta queue: watcher in, applier out. SQS FIFO in production.
  *
- * Q1-1 a message whose `send` answered is delivered at least once, in any order, any number of times.
- * Q1-2 within a group, order is kept as long as nothing fails; nobody's correctness rests on it.
- * Q1-3 two messages are distinct if their ids differ. Ids are unique in the whole queue, not only in their group: equal
+ * DQ1 a message whose `send` answered is delivered at least once, in any order, any number of times.
+ * DQ2 within a group, order is kept as long as nothing fails; nobody's correctness rests on it.
+ * DQ3 two messages are distinct if their ids differ. Ids are unique in the whole queue, not only in their group: equal
  *      lane, fence and sequence of two resources are both delivered.
- * Q1-4 a repeated id within five minutes may be swallowed, so it is only ever a repeat of the same message.
- * Q1-5 `send` reports failed entries by id; the others are in the queue.
- * Q1-6 a received message is hidden until its visibility ends, then comes again with a greater `receiveCount`; `remove`
+ * DQ4 a repeated id within five minutes may be swallowed, so it is only ever a repeat of the same message.
+ * DQ5 `send` reports failed entries by id; the others are in the queue.
+ * DQ6 a received message is hidden until its visibility ends, then comes again with a greater `receiveCount`; `remove`
  *      ends it; past `maxReceiveCount` it moves to the dead-letter queue.
- * Q1-7 bodies pass through byte for byte up to 1 MiB; a larger one fails by id and blocks no neighbour.
+ * DQ7 bodies pass through byte for byte up to 1 MiB; a larger one fails by id and blocks no neighbour.
  */
 export interface DeltaQueue {
   /** At most 10 entries and 1 MiB in all, as SQS takes them. Rejects only when nothing is known of any entry. */

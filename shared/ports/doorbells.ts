@@ -1,10 +1,10 @@
 /**
  * Q2, the doorbells: SQS standard queues, one per controller.
  *
- * D1 a doorbell may be lost, repeated, reordered or late. It carries a key and means "look"; the truth is in the Store.
- * D2 it is not delivered before its delay, which is at most 900 s; less than a second may be no delay at all, and the worker
+ * DB1 a doorbell may be lost, repeated, reordered or late. It carries a key and means "look"; the truth is in the Store.
+ * DB2 it is not delivered before its delay, which is at most 900 s; less than a second may be no delay at all, and the worker
  *    waits out the rest (informer §12.3).
- * D3 `ring` fails as a whole or not at all as far as the caller can tell; a failure loses nothing, because the sweeper
+ * DB3 `ring` fails as a whole or not at all as far as the caller can tell; a failure loses nothing, because the sweeper
  *    rings what stays dirty.
  */
 import type { OwnerId } from "../api/owner-id.ts";

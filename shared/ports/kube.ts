@@ -21,12 +21,12 @@ export interface CallOptions {
 /**
  * Reads of whole objects, always quorum reads (no resourceVersion sent).
  *
- * K1 "not found" is `undefined`, not an exception; every other refusal is a KubeApiError, no answer an UnansweredError.
- * K2 a read never returns a state older than a write whose answer this process has seen.
- * K3 a call without answer ends after the request timeout (12 s, also sent as `timeout=12s`), counted from when it was sent.
- * K4 a 429 or 5xx with a Retry-After header, and of reads a connection that was reset, is waited for and sent again, at most ten
+ * KC1 "not found" is `undefined`, not an exception; every other refusal is a KubeApiError, no answer an UnansweredError.
+ * KC2 a read never returns a state older than a write whose answer this process has seen.
+ * KC3 a call without answer ends after the request timeout (12 s, also sent as `timeout=12s`), counted from when it was sent.
+ * KC4 a 429 or 5xx with a Retry-After header, and of reads a connection that was reset, is waited for and sent again, at most ten
  *    times, as client-go does; never when `patience` would be over. Then the last answer is the answer.
- * K5 a call that waits for a free connection longer than its patience, or than 30 s, is a NotSentError.
+ * KC5 a call that waits for a free connection longer than its patience, or than 30 s, is a NotSentError.
  */
 export interface KubeReader {
   get(resource: Resource, namespace: string, name: string, options?: CallOptions): Promise<KubeObject | undefined>;
@@ -42,13 +42,13 @@ export interface KubeList {
 /**
  * Writes. Each carries its precondition and `fieldManager`; the answer is the object as the server stored it.
  *
- * W1 a refusal is a KubeApiError with the server's own `reason`, `code` and causes.
- * W2 a call that may have been executed without our seeing the answer is an UnansweredError or a 5xx (`isUnanswered`).
- * W3 a mutating call is sent again only after an answer that asks for it (K4), and no sending starts unless
+ * KW1 a refusal is a KubeApiError with the server's own `reason`, `code` and causes.
+ * KW2 a call that may have been executed without our seeing the answer is an UnansweredError or a 5xx (`isUnanswered`).
+ * KW3 a mutating call is sent again only after an answer that asks for it (KC4), and no sending starts unless
  *    `patience.mayStart()`. One without an answer is never repeated. After a 5xx it is repeated as client-go does, which is safe
  *    because every write carries its name or precondition; should a later sending then be refused, the error still counts as
  *    unanswered (`KubeApiError.earlierUnanswered`).
- * W4 a NotSentError was not executed (K5, or the patience was over before the first sending).
+ * KW4 a NotSentError was not executed (KC5, or the patience was over before the first sending).
  */
 export interface KubeWriter {
   create(request: CreateRequest): Promise<KubeObject>;
@@ -95,13 +95,13 @@ export interface ReplaceRequest extends Target, CallOptions {
 /**
  * Lists and watches for the Reflector: pages and lines as the server sent them, decoded by the caller.
  *
- * L1 every parameter of the request is the caller's; the adapter adds none.
- * L2 a refusal before the stream starts is a KubeApiError, also when the server put it in the body.
- * L3 a stream yields complete lines in order, grouped as they arrived; a partial tail at the end is dropped.
- * L4 a clean end returns, a broken connection throws UnansweredError; both are ordinary.
- * L5 no byte for `inactivityMs` aborts the stream (UnansweredError).
- * L6 aborting the signal ends the call promptly and closes the connection.
- * L7 a page is asked for again as any read (K4). A watch that is refused is not: its caller's back-off knows Retry-After, and
+ * KL1 every parameter of the request is the caller's; the adapter adds none.
+ * KL2 a refusal before the stream starts is a KubeApiError, also when the server put it in the body.
+ * KL3 a stream yields complete lines in order, grouped as they arrived; a partial tail at the end is dropped.
+ * KL4 a clean end returns, a broken connection throws UnansweredError; both are ordinary.
+ * KL5 no byte for `inactivityMs` aborts the stream (UnansweredError).
+ * KL6 aborting the signal ends the call promptly and closes the connection.
+ * KL7 a page is asked for again as any read (KC4). A watch that is refused is not: its caller's back-off knows Retry-After, and
  *    how often it was refused before.
  */
 export interface KubeWatch<R extends Resource = CachedResource> {

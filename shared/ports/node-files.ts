@@ -3,13 +3,13 @@
  * §10, §16.3). All paths are under the roots that the adapter was made with; nothing outside them is ever touched, except that a
  * hostPath may be looked at or made.
  *
- * F1 every call may be repeated, and continues what an earlier one did not finish.
- * F2 `writeVolume` changes all files of a volume at once: whoever opens them through the links sees one payload or the next, never
+ * NF1 every call may be repeated, and continues what an earlier one did not finish.
+ * NF2 `writeVolume` changes all files of a volume at once: whoever opens them through the links sees one payload or the next, never
  *    a mixture; an unchanged payload is not written.
- * F3 secrets, tokens and `medium: "Memory"` are on tmpfs; where the machine allows no mount they are plain files of the same modes,
+ * NF3 secrets, tokens and `medium: "Memory"` are on tmpfs; where the machine allows no mount they are plain files of the same modes,
  *    and a warning is logged once.
- * F4 removing a pod's directory unmounts what is mounted in it first, and never reaches through a mount.
- * F5 a failure is an error whose message names the path and what to do; no message holds content.
+ * NF4 removing a pod's directory unmounts what is mounted in it first, and never reaches through a mount.
+ * NF5 a failure is an error whose message names the path and what to do; no message holds content.
  */
 export interface NodeFiles {
   /** `<root>/pods/<uid>` with `volumes` and `plugins`, mode 0750. */

@@ -2,13 +2,13 @@
  * What a node agent remembers that neither CRI, the API server nor the manifests know (node-agent §18.4). No pod object, no
  * secret, no environment value ever stands in it. Losing all of it is a kubelet restart, never more (§18.9).
  *
- * N1 `update` is one step: nobody else's change comes between what `change` is given and what it answers. `change` is pure and
+ * NS1 `update` is one step: nobody else's change comes between what `change` is given and what it answers. `change` is pure and
  *    may be called more than once; answering `undefined` removes the row, answering its argument writes nothing.
- * N2 with a `fence`, `update` changes nothing and answers `refused` unless the row of `workers` under `fence.uid` has that token:
+ * NS2 with a `fence`, `update` changes nothing and answers `refused` unless the row of `workers` under `fence.uid` has that token:
  *    a turn that lost its message to another one cannot write any more (§18.5).
- * N3 a read sees every update that was answered before it began. Rows are plain JSON.
- * N4 `schedule` keeps one due time per key, the last one written; `takeDue` hands out each key that is due once, and forgets it.
- * N5 any row may be missing at any time; `rows` is complete at some moment during the call, in no order.
+ * NS3 a read sees every update that was answered before it began. Rows are plain JSON.
+ * NS4 `schedule` keeps one due time per key, the last one written; `takeDue` hands out each key that is due once, and forgets it.
+ * NS5 any row may be missing at any time; `rows` is complete at some moment during the call, in no order.
  */
 import type { Wire } from "../api/wire.ts";
 import type { V1PodStatus } from "@kubernetes/client-node";

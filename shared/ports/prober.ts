@@ -1,9 +1,9 @@
 /**
  * Probes and hooks that go over the network (node-agent §6.10, §11); exec probes go through Cri.
  *
- * P1 a call ends within `timeoutMs`, also when bytes trickle, and leaves no connection behind.
- * P2 what the other side does is an outcome; only a request that cannot be made (bad host, bad header) is `error`.
- * P3 `httpGet` sends the headers of §11, follows redirects to the same host only (at most 10), reads at most 10 KiB of a body and
+ * PR1 a call ends within `timeoutMs`, also when bytes trickle, and leaves no connection behind.
+ * PR2 what the other side does is an outcome; only a request that cannot be made (bad host, bad header) is `error`.
+ * PR3 `httpGet` sends the headers of §11, follows redirects to the same host only (at most 10), reads at most 10 KiB of a body and
  *    does not verify TLS; a redirect elsewhere is a success with `warning`.
  */
 export interface Prober {

@@ -1,8 +1,8 @@
 /**
  * Randomness, handed in.
  *
- * R1 `next()` is uniform in [0, 1).
- * R2 two generators made from one seed give the same sequence; the system adapter is the only one without a seed.
+ * RN1 `next()` is uniform in [0, 1).
+ * RN2 two generators made from one seed give the same sequence; the system adapter is the only one without a seed.
  */
 export interface Random {
   next(): number;

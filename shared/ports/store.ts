@@ -5,38 +5,38 @@
  * cluster; time is the Store's own (Redis TIME in production, a Clock in tests and replay).
  *
  * Index (informer §11)
- * I1  an older resourceVersion never wins; equal versions change nothing and have no effects (A4).
- * I2  a delete is a value: a late put at or below it is dropped (A5), and so is a put at or below the lane's watermark
+ * IX1  an older resourceVersion never wins; equal versions change nothing and have no effects (A4).
+ * IX2  a delete is a value: a late put at or below it is dropped (A5), and so is a put at or below the lane's watermark
  *     whose row is absent, unless it was listed (A6).
- * I3  row, slice entry, namespace count, watermark, intents and work-queue keys of one item change in one step.
- * I4  a put keeps the flag `gone` while the uid is the same; only a delete or another uid clears it (A7).
- * I5  a pack of an older fence or another epoch changes nothing (A1, A2); a repeated sequence changes nothing and answers
+ * IX3  row, slice entry, namespace count, watermark, intents and work-queue keys of one item change in one step.
+ * IX4  a put keeps the flag `gone` while the uid is the same; only a delete or another uid clears it (A7).
+ * IX5  a pack of an older fence or another epoch changes nothing (A1, A2); a repeated sequence changes nothing and answers
  *     which affected keys are still dirty (A3).
- * I6  the watermark moves over contiguous sequences only, and not while the lane is frozen (A11, A13).
- * I7  a manifest is applied only when contiguous, verifies every listed row, and sweeps its lane at once (§11.5).
- * I8  look-ups are compared: if a row or a namespace count moved since it was read, the call answers `retry` at that item.
- * I9  within one history a list at L holds the newest version at or below L of each object. So a row or tombstone that is newer than
- *     what is listed, and not newer than L, is of a history that is no more: neither I1 nor I2 nor I7 counts it, a listed object takes
+ * IX6  the watermark moves over contiguous sequences only, and not while the lane is frozen (A11, A13).
+ * IX7  a manifest is applied only when contiguous, verifies every listed row, and sweeps its lane at once (§11.5).
+ * IX8  look-ups are compared: if a row or a namespace count moved since it was read, the call answers `retry` at that item.
+ * IX9  within one history a list at L holds the newest version at or below L of each object. So a row or tombstone that is newer than
+ *     what is listed, and not newer than L, is of a history that is no more: neither IX1 nor IX2 nor IX7 counts it, a listed object takes
  *     its place with all effects, and its flag `gone` goes with it. What is newer than L stays. What is cached of other objects may be
  *     of that history, too, and nothing may be decided on both: the same step makes every resource suspect (`markSuspect`).
  *
- * A14 what fails its MAC (shared/api/signer.ts) counts as absent for I1, I2 and I7; so does a row whose entry is not there, and a
+ * A14 what fails its MAC (shared/api/signer.ts) counts as absent for IX1, IX2 and IX7; so does a row whose entry is not there, and a
  *     primary whose entry is not the one that its row and the queue name. Whoever comes upon it gets it as `Forged`, reads the object
  *     live and puts it back with that `Forged`: then the exact bad text is replaced, or, if something else stands there by now, the
  *     call answers `retry`. What was put back so is not held to A6. A snapshot that holds some is not decided on.
  *
  * Work queue (informer §12)
- * Q1  adds before a take collapse into one run; an add during a run leads to exactly one more.
- * Q2  one key is never taken twice at once; an expired lease may be taken over, and its old holder's calls answer "stolen".
- * Q3  the earliest requested time wins; an immediate add overtakes a back-off.
- * Q4  nothing is handed out while the gate of the controller is shut; keys stay dirty meanwhile.
- * Q5  a lost doorbell is rung by `sweep`; one that is outstanding and young is not repeated.
+ * WQ1  adds before a take collapse into one run; an add during a run leads to exactly one more.
+ * WQ2  one key is never taken twice at once; an expired lease may be taken over, and its old holder's calls answer "stolen".
+ * WQ3  the earliest requested time wins; an immediate add overtakes a back-off.
+ * WQ4  nothing is handed out while the gate of the controller is shut; keys stay dirty meanwhile.
+ * WQ5  a lost doorbell is rung by `sweep`; one that is outstanding and young is not repeated.
  *
  * Intents (informer §13)
- * N1  `registerIntents` and every lowering or re-planning by a worker is void without its token.
- * N2  lowering is by the pod's own name or uid, so it happens at most once whatever is repeated.
- * N3  `take` never hands out a snapshot beside expired pending ops of a dead token: it answers `recover`.
- * N4  intents are keyed by the owner (namespace, kind, name, uid) and vanish with it.
+ * IT1  `registerIntents` and every lowering or re-planning by a worker is void without its token.
+ * IT2  lowering is by the pod's own name or uid, so it happens at most once whatever is repeated.
+ * IT3  `take` never hands out a snapshot beside expired pending ops of a dead token: it answers `recover`.
+ * IT4  intents are keyed by the owner (namespace, kind, name, uid) and vanish with it.
  */
 import type { Cached } from "../api/cached.ts";
 import type { OwnerId } from "../api/owner-id.ts";
@@ -197,7 +197,7 @@ export interface NamespaceCount {
 export interface IndexRequest {
   /**
    * `put`: the version about to be put; a row that is not older answers in `current`, without its object (A4). `listRV`: it was listed
-   * at that version (I9).
+   * at that version (IX9).
    */
   readonly rows?: readonly {
     readonly resource: CachedResource;
@@ -213,7 +213,7 @@ export interface IndexRequest {
 
 export interface IndexView {
   readonly rows: readonly { readonly resource: CachedResource; readonly row: Row }[];
-  /** Rows that are at the version about to be put, or newer, and of one history with it (I9). */
+  /** Rows that are at the version about to be put, or newer, and of one history with it (IX9). */
   readonly current?: readonly { readonly resource: CachedResource; readonly row: Omit<Row, "object"> }[];
   readonly primaries: readonly { readonly resource: CachedResource; readonly namespace: string; readonly rows: readonly Row[] }[];
   readonly counts: readonly NamespaceCount[];
@@ -307,7 +307,7 @@ export interface IndexStore {
   /**
    * Applies items in order (≤ 100, one per key). `commit` goes with the last call of a message: it commits the sequence and,
    * when contiguous, raises W to `watermark` (greatest rv of the message; W: its rv; L: none). `listRV`: the version of the
-   * list that the items are of (L; I9).
+   * list that the items are of (L; IX9).
    */
   applyPack(
     pack: PackHeader,
@@ -367,7 +367,7 @@ export type TakeResult =
   | { readonly kind: "ok"; readonly snapshot: Snapshot; readonly leaseUntilMs: number }
   /**
    * Expired ops of a dead token: look them up live, write them through, `done`. No snapshot to decide on: it has the primary
-   * and exactly the expired ops, which are the run's own from here on (else N1 would forbid it to lower them).
+   * and exactly the expired ops, which are the run's own from here on (else IT1 would forbid it to lower them).
    */
   | { readonly kind: "recover"; readonly snapshot: Snapshot; readonly leaseUntilMs: number }
   | { readonly kind: "gated"; readonly reason: string }

@@ -11,7 +11,7 @@ export interface ClockHarness {
 
 export function clockConformance(name: string, factory: () => ClockHarness): void {
   describe(`clock on ${name}`, () => {
-    it("C1 counts whole milliseconds since the epoch and never back", async () => {
+    it("CL1 counts whole milliseconds since the epoch and never back", async () => {
       const { clock, elapse } = factory();
       let before = clock.now();
       expect(Number.isInteger(before)).toBe(true);
@@ -24,7 +24,7 @@ export function clockConformance(name: string, factory: () => ClockHarness): voi
       }
     });
 
-    it("C2 waits no less than asked, by its own count", async () => {
+    it("CL2 waits no less than asked, by its own count", async () => {
       const { clock, elapse } = factory();
       const startMs = clock.now();
       const ends: number[] = [];
@@ -35,7 +35,7 @@ export function clockConformance(name: string, factory: () => ClockHarness): voi
       for (const [index, least] of [10, 20.5, 30].entries()) expect(ends[index]).toBeGreaterThanOrEqual(least);
     });
 
-    it("C2 nothing or less ends in a later turn", async () => {
+    it("CL2 nothing or less ends in a later turn", async () => {
       const { clock, elapse } = factory();
       for (const ms of [0, -5]) {
         let ended = false;
@@ -47,7 +47,7 @@ export function clockConformance(name: string, factory: () => ClockHarness): voi
       }
     });
 
-    it("C3 an abort ends the wait at once, with its reason", async () => {
+    it("CL3 an abort ends the wait at once, with its reason", async () => {
       const { clock, elapse } = factory();
       const reason = new Error("enough");
       const before = new AbortController();
@@ -60,7 +60,7 @@ export function clockConformance(name: string, factory: () => ClockHarness): voi
       expect(await waiting).toBe(reason);
     });
 
-    it("C3 a wait that is over leaves no listener, an abort after it does nothing", async () => {
+    it("CL3 a wait that is over leaves no listener, an abort after it does nothing", async () => {
       const { clock, elapse } = factory();
       const abort = new AbortController();
       const wait = clock.after(1, abort.signal);

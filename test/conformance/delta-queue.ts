@@ -33,7 +33,7 @@ export function deltaQueueConformance(name: string, factory: () => Promise<Delta
       for (const harness of harnesses.splice(0)) await harness.close();
     });
 
-    it("Q1-1 delivers what was sent, with what is known of it", async () => {
+    it("DQ1 delivers what was sent, with what is known of it", async () => {
       const { queue, source } = await open();
       expect(await queue.send([entry("c.pods.0", 1)])).toEqual({ failed: [] });
       const [message] = await source.receive(NOW);
@@ -47,14 +47,14 @@ export function deltaQueueConformance(name: string, factory: () => Promise<Delta
       });
     });
 
-    it("Q1-1 answers an empty receive with nothing, and at most as many as asked for", async () => {
+    it("DQ1 answers an empty receive with nothing, and at most as many as asked for", async () => {
       const { queue, source } = await open();
       expect(await source.receive(NOW)).toEqual([]);
       await queue.send(Array.from({ length: 9 }, (_, lane) => entry(`c.pods.${lane}`, 1)));
       expect((await source.receive({ max: 2, waitMs: 0 })).length).toBeLessThanOrEqual(2);
     });
 
-    it("Q1-2 keeps the order within a group", async () => {
+    it("DQ2 keeps the order within a group", async () => {
       const { queue, source } = await open();
       const groups = ["c.pods.0", "c.pods.1"];
       for (let sequence = 1; sequence <= 5; sequence++) await queue.send(groups.map((group) => entry(group, sequence)));
@@ -63,7 +63,7 @@ export function deltaQueueConformance(name: string, factory: () => Promise<Delta
         expect(bodies.filter((body) => body.startsWith(group))).toEqual([1, 2, 3, 4, 5].map((sequence) => `${group} ${sequence}`));
     });
 
-    it("Q1-2 nothing of a group overtakes a message that is being worked on", async () => {
+    it("DQ2 nothing of a group overtakes a message that is being worked on", async () => {
       const { queue, source } = await open();
       await queue.send([entry("c.pods.0", 1)]);
       const [first] = await source.receive(NOW);
@@ -73,20 +73,20 @@ export function deltaQueueConformance(name: string, factory: () => Promise<Delta
       expect((await source.receive(NOW)).map((message) => message.body)).toEqual(["c.pods.0 2"]);
     });
 
-    it("Q1-3 [informer T59] delivers equal lane, fence and sequence of two resources", async () => {
+    it("DQ3 [informer T59] delivers equal lane, fence and sequence of two resources", async () => {
       const { queue, source } = await open();
       await queue.send([entry("5d3f.pods.0", 1), entry("5d3f.replicasets.0", 1)]);
       expect((await drain(source)).map((message) => message.body).sort()).toEqual(["5d3f.pods.0 1", "5d3f.replicasets.0 1"]);
     });
 
-    it("Q1-3 [informer T27] delivers the same object again under another id", async () => {
+    it("DQ3 [informer T27] delivers the same object again under another id", async () => {
       const { queue, source } = await open();
       await queue.send([{ ...entry("c.pods.0", 1), body: "same" }]);
       await queue.send([{ ...entry("c.pods.0", 2), body: "same" }]);
       expect((await drain(source)).map((message) => message.body)).toEqual(["same", "same"]);
     });
 
-    it("Q1-4 [informer T28] a repeat of a message is that message, also after it was removed", async () => {
+    it("DQ4 [informer T28] a repeat of a message is that message, also after it was removed", async () => {
       const { queue, source } = await open();
       await queue.send([entry("c.pods.0", 1)]);
       expect(await queue.send([entry("c.pods.0", 1), entry("c.pods.0", 2)])).toEqual({ failed: [] });
@@ -95,14 +95,14 @@ export function deltaQueueConformance(name: string, factory: () => Promise<Delta
       expect(await queue.send([entry("c.pods.0", 1)])).toEqual({ failed: [] });
     });
 
-    it("Q1-4 takes ids of almost 128 characters", async () => {
+    it("DQ4 takes ids of almost 128 characters", async () => {
       const { queue, source } = await open();
       const group = `c.${"x".repeat(100)}.0`;
       expect(await queue.send([{ group, id: `${group}-e-812-1`.padEnd(127, "0"), body: "long" }])).toEqual({ failed: [] });
       expect((await drain(source)).map((message) => message.body)).toEqual(["long"]);
     });
 
-    it("Q1-5 Q1-7 [informer T25] 1 MiB passes byte for byte; what is larger fails by its id, and its neighbours pass", async () => {
+    it("DQ5 DQ7 [informer T25] 1 MiB passes byte for byte; what is larger fails by its id, and its neighbours pass", async () => {
       const { queue, source } = await open();
       const text = '{"name":"größer","note":"\\u0000 \\ud83d\\ude42"}';
       expect(
@@ -121,14 +121,14 @@ export function deltaQueueConformance(name: string, factory: () => Promise<Delta
       expect(whole?.body === full).toBe(true);
     });
 
-    it("Q1-7 counts bytes, not characters", async () => {
+    it("DQ7 counts bytes, not characters", async () => {
       const { queue } = await open();
       expect((await queue.send([{ ...entry("c.pods.0", 1), body: "ü".repeat(BYTES_MAX / 2 + 1) }])).failed).toMatchObject([
         { permanent: true },
       ]);
     });
 
-    it("Q1-6 a message that was not removed comes again when its visibility ends, counted", async () => {
+    it("DQ6 a message that was not removed comes again when its visibility ends, counted", async () => {
       const { queue, source } = await open();
       await queue.send([entry("c.pods.0", 1)]);
       const [first] = await source.receive(NOW);
@@ -140,7 +140,7 @@ export function deltaQueueConformance(name: string, factory: () => Promise<Delta
       expect(await source.receive(NOW)).toEqual([]);
     });
 
-    it("Q1-6 a visibility that ends by itself brings it back, one that was set moves that", async (context) => {
+    it("DQ6 a visibility that ends by itself brings it back, one that was set moves that", async (context) => {
       const { queue, source, elapse } = await open();
       if (!elapse) return context.skip("time cannot be moved");
       await queue.send([entry("c.pods.0", 1)]);
@@ -154,7 +154,7 @@ export function deltaQueueConformance(name: string, factory: () => Promise<Delta
       expect(await source.receive(NOW)).toMatchObject([{ receiveCount: 3 }]);
     });
 
-    it("Q1-6 unknown and outdated receipts are no error and do nothing", async () => {
+    it("DQ6 unknown and outdated receipts are no error and do nothing", async () => {
       const { queue, source } = await open();
       await queue.send([entry("c.pods.0", 1)]);
       const [first] = await source.receive(NOW);
@@ -166,7 +166,7 @@ export function deltaQueueConformance(name: string, factory: () => Promise<Delta
       expect(await source.receive(NOW)).toEqual([]);
     });
 
-    it("Q1-6 past the receive count it is a dead letter", async () => {
+    it("DQ6 past the receive count it is a dead letter", async () => {
       const { queue, source, maxReceiveCount, deadLetters } = await open();
       await queue.send([entry("c.pods.0", 1)]);
       for (let count = 1; count <= maxReceiveCount; count++) {

@@ -34,7 +34,7 @@ export function doorbellsConformance(name: string, factory: () => Promise<Doorbe
       for (const harness of harnesses.splice(0)) await harness.close();
     });
 
-    it("D1 carries everything that `take` needs to the controller's own queue", async () => {
+    it("DB1 carries everything that `take` needs to the controller's own queue", async () => {
       const { doorbells, sources, cluster } = await open();
       await doorbells.ring([bell("shop/a"), { controller: "deployment", key: "shop/d", epoch: "e9", delayMs: 0 }]);
       expect(await messages(sources.replicaset)).toEqual([{ v: 1, c: cluster, ctl: "replicaset", e: "e1", k: "shop/a", u: "u1", o: "o1" }]);
@@ -42,7 +42,7 @@ export function doorbellsConformance(name: string, factory: () => Promise<Doorbe
       expect(await messages(sources.replicationcontroller)).toEqual([]);
     });
 
-    it("D1 rings many at once, none, and one twice", async () => {
+    it("DB1 rings many at once, none, and one twice", async () => {
       const { doorbells, sources } = await open();
       await doorbells.ring([]);
       await doorbells.ring([...Array.from({ length: 23 }, (_, index) => bell(`shop/${index}`)), bell("shop/0")]);
@@ -50,7 +50,7 @@ export function doorbellsConformance(name: string, factory: () => Promise<Doorbe
       expect([keys.length, new Set(keys).size]).toEqual([24, 23]);
     });
 
-    it("D2 comes no earlier than its delay", async () => {
+    it("DB2 comes no earlier than its delay", async () => {
       const { doorbells, sources, elapse } = await open();
       await doorbells.ring([bell("later", 2_000), bell("now")]);
       expect((await messages(sources.replicaset)).map((message) => message.k)).toEqual(["now"]);
@@ -60,7 +60,7 @@ export function doorbellsConformance(name: string, factory: () => Promise<Doorbe
       expect((await messages(sources.replicaset)).map((message) => message.k)).toEqual(["later"]);
     });
 
-    it("D2 [informer T71] comes after 900 s at the latest", async (context) => {
+    it("DB2 [informer T71] comes after 900 s at the latest", async (context) => {
       const { doorbells, sources, elapse, virtual } = await open();
       await doorbells.ring([bell("late", 1_000_000), bell("longest", Number.MAX_SAFE_INTEGER)]);
       if (!virtual) return context.skip("900 s are too long; that they are accepted is all that is shown here");
@@ -70,7 +70,7 @@ export function doorbellsConformance(name: string, factory: () => Promise<Doorbe
       expect((await messages(sources.replicaset)).map((message) => message.k)).toEqual(["late", "longest"]);
     });
 
-    it("D1 an unanswered doorbell comes again", async () => {
+    it("DB1 an unanswered doorbell comes again", async () => {
       const { doorbells, sources } = await open();
       await doorbells.ring([bell("shop/a")]);
       const [first] = await sources.replicaset.receive(NOW);

@@ -107,7 +107,7 @@ it("sends who calls, with which right, as whom, and its time-out", async () => {
   ]);
 });
 
-it("L1 a watcher's list and watch carry the caller's parameters and no other", async () => {
+it("KL1 a watcher's list and watch carry the caller's parameters and no other", async () => {
   const urls: (string | undefined)[] = [];
   const kube = await stub((request, response) => {
     urls.push(request.url);
@@ -124,7 +124,7 @@ it("L1 a watcher's list and watch carry the caller's parameters and no other", a
   ]);
 });
 
-it("K1 a refusal without a Status still has a reason, and Retry-After is kept", async () => {
+it("KC1 a refusal without a Status still has a reason, and Retry-After is kept", async () => {
   const listener: RequestListener = (_request, response) => void response.writeHead(429, { "retry-after": "7" }).end("slow down");
   const kube = await stub(listener, { waitMsMax: 6_999 });
   const error = await failure(kube.get("pods", "shop", "p"));
@@ -132,7 +132,7 @@ it("K1 a refusal without a Status still has a reason, and Retry-After is kept", 
   expect(error).toMatchObject({ reason: "TooManyRequests", retryAfterSeconds: 7 });
 });
 
-it("K2 a list whose continue token expired starts again and mixes no snapshots", async () => {
+it("KC2 a list whose continue token expired starts again and mixes no snapshots", async () => {
   let lists = 0;
   const kube = await stub((request, response) => {
     const token = new URL(request.url ?? "", "http://x").searchParams.get("continue");
@@ -145,7 +145,7 @@ it("K2 a list whose continue token expired starts again and mixes no snapshots",
   expect(lists).toBe(2);
 });
 
-it("K2 a list that is refused for another reason is refused at once", async () => {
+it("KC2 a list that is refused for another reason is refused at once", async () => {
   let lists = 0;
   const kube = await stub((_request, response) => {
     lists++;
@@ -155,7 +155,7 @@ it("K2 a list that is refused for another reason is refused at once", async () =
   expect(lists).toBe(1);
 });
 
-it("K3 W2 a call without an answer ends as unanswered, also in the middle of its body", async () => {
+it("KC3 KW2 a call without an answer ends as unanswered, also in the middle of its body", async () => {
   const kube = await stub(
     (request, response) => {
       if (request.method === "GET") response.writeHead(200).write('{"metadata":');
@@ -169,7 +169,7 @@ it("K3 W2 a call without an answer ends as unanswered, also in the middle of its
   expect(performance.now() - startedAt).toBeLessThan(3_000);
 });
 
-it("W2 W3 a reset connection is unanswered, and the write is not sent again", async () => {
+it("KW2 KW3 a reset connection is unanswered, and the write is not sent again", async () => {
   let calls = 0;
   const kube = await stub((request) => {
     calls++;
@@ -179,7 +179,7 @@ it("W2 W3 a reset connection is unanswered, and the write is not sent again", as
   expect(calls).toBe(1);
 });
 
-it("W1 keeps the causes of a Status", async () => {
+it("KW1 keeps the causes of a Status", async () => {
   const causes = [{ reason: "NamespaceTerminating", message: "going", field: "metadata.namespace" }];
   const kube = await stub((_request, response) => {
     json(response, 403, {
@@ -200,7 +200,7 @@ it("a delete answered by a Status has no object", async () => {
   expect(await kube.delete({ resource: "replicasets", namespace: "shop", name: "r", preconditions: { uid: "u" } })).toBeUndefined();
 });
 
-it("L2 a refusal in the body of a 200 is a KubeApiError, for a list and for a watch", async () => {
+it("KL2 a refusal in the body of a 200 is a KubeApiError, for a list and for a watch", async () => {
   const kube = await stub((_request, response) =>
     json(response, 200, { kind: "Status", status: "Failure", code: 410, reason: "Expired" }, "\n"),
   );
@@ -209,12 +209,12 @@ it("L2 a refusal in the body of a 200 is a KubeApiError, for a list and for a wa
   expect(isGone(await failure(drain(kube.watch("pods", WATCH, signal))))).toBe(true);
 });
 
-it("L2 a refusal by status code is a KubeApiError", async () => {
+it("KL2 a refusal by status code is a KubeApiError", async () => {
   const kube = await stub((_request, response) => json(response, 403, { kind: "Status", code: 403, reason: "Forbidden" }));
   expect(await failure(drain(kube.watch("pods", WATCH, new AbortController().signal)))).toBeInstanceOf(KubeApiError);
 });
 
-it("L3 groups whole lines as they arrived and drops the partial tail [informer T23]", async () => {
+it("KL3 groups whole lines as they arrived and drops the partial tail [informer T23]", async () => {
   const kube = await stub((_request, response) => {
     const bytes = Buffer.from('{"a":"🙂"}\n{"b":1}\n{"c":"ü"}\n{"torn');
     const inSmile = bytes.indexOf(0xf0) + 2;
@@ -225,7 +225,7 @@ it("L3 groups whole lines as they arrived and drops the partial tail [informer T
   expect(await drain(kube.watch("pods", WATCH, new AbortController().signal))).toEqual([['{"a":"🙂"}', '{"b":1}'], ['{"c":"ü"}']]);
 });
 
-it("L4 a connection that breaks is unanswered, after the lines that came whole", async () => {
+it("KL4 a connection that breaks is unanswered, after the lines that came whole", async () => {
   const kube = await stub((request, response) => {
     response.writeHead(200).write('{"a":1}\n{"to');
     setTimeout(() => request.socket.destroy(), 30);
@@ -236,7 +236,7 @@ it("L4 a connection that breaks is unanswered, after the lines that came whole",
   expect(groups).toEqual([['{"a":1}']]);
 });
 
-it("L5 silence aborts the stream, and every chunk arms the timer again [informer T20] [informer T21]", async () => {
+it("KL5 silence aborts the stream, and every chunk arms the timer again [informer T20] [informer T21]", async () => {
   const kube = await stub(
     (_request, response) => {
       response.writeHead(200).flushHeaders();
@@ -249,7 +249,7 @@ it("L5 silence aborts the stream, and every chunk arms the timer again [informer
   expect(groups).toHaveLength(3);
 });
 
-it("L6 an abort closes the connection even while nobody asks for lines", async () => {
+it("KL6 an abort closes the connection even while nobody asks for lines", async () => {
   let closed: Promise<void> | undefined;
   const kube = await stub((request, response) => {
     closed = new Promise((resolve) => request.socket.once("close", () => resolve()));
@@ -292,7 +292,7 @@ const busy = (code: number, retryAfter: string) => (response: ServerResponse) =>
   void response.writeHead(code, { "retry-after": retryAfter }).end("busy");
 const CREATE = { resource: "pods", namespace: "shop", body: { a: 1 } } as const;
 
-it("K4 W3 sends every verb again after a 429, and after a 5xx that says when", async () => {
+it("KC4 KW3 sends every verb again after a 429, and after a 5xx that says when", async () => {
   for (const code of [429, 500, 503]) {
     const listener = refusing(2, busy(code, "0"));
     const kube = await stub(listener);
@@ -313,7 +313,7 @@ it("K4 W3 sends every verb again after a 429, and after a 5xx that says when", a
   }
 });
 
-it("K4 sends the same body each time, and waits in between as long as it was told", async () => {
+it("KC4 sends the same body each time, and waits in between as long as it was told", async () => {
   const bodies: string[] = [];
   const atMs: number[] = [];
   const kube = await stub((request, response) => {
@@ -329,7 +329,7 @@ it("K4 sends the same body each time, and waits in between as long as it was tol
   expect((atMs[1] ?? 0) - (atMs[0] ?? 0)).toBeGreaterThanOrEqual(990);
 });
 
-it("K4 gives up after ten repeats with the last answer, and at once without a Retry-After", async () => {
+it("KC4 gives up after ten repeats with the last answer, and at once without a Retry-After", async () => {
   const always = refusing(Infinity, busy(429, "0"));
   expect(isTooManyRequests(await failure((await stub(always)).create(CREATE)))).toBe(true);
   expect(always.calls()).toBe(11);
@@ -338,13 +338,13 @@ it("K4 gives up after ten repeats with the last answer, and at once without a Re
   expect(plain.calls()).toBe(1);
 });
 
-it("K4 a read whose connection is reset is repeated", async () => {
+it("KC4 a read whose connection is reset is repeated", async () => {
   const listener = refusing(1, (response) => void response.socket?.destroy());
   await (await stub(listener)).get("pods", "shop", "p");
   expect(listener.calls()).toBe(2);
 });
 
-it("K4 W3 nothing is sent again that could start after its patience, nor when that ended while it waited", async () => {
+it("KC4 KW3 nothing is sent again that could start after its patience, nor when that ended while it waited", async () => {
   const listener = refusing(Infinity, busy(429, "1"));
   const kube = await stub(listener);
   const tooShort = patienceUntil(Date, Date.now() + 900);
@@ -356,7 +356,7 @@ it("K4 W3 nothing is sent again that could start after its patience, nor when th
   expect(listener.calls()).toBe(2);
 });
 
-it("W3 W4 a write is not sent at all when its sender's time is over; a read is", async () => {
+it("KW3 KW4 a write is not sent at all when its sender's time is over; a read is", async () => {
   const listener = refusing(0, () => {});
   const kube = await stub(listener);
   const over: Patience = { waitMsMax: () => 0, mayStart: () => false };
@@ -366,7 +366,7 @@ it("W3 W4 a write is not sent at all when its sender's time is over; a read is",
   expect(listener.calls()).toBe(1);
 });
 
-it("W2 W3 a refusal after a 5xx that was repeated still counts as unanswered", async () => {
+it("KW2 KW3 a refusal after a 5xx that was repeated still counts as unanswered", async () => {
   let calls = 0;
   const kube = await stub((_request, response) => {
     if (++calls === 1) busy(500, "0")(response);
@@ -381,14 +381,14 @@ it("W2 W3 a refusal after a 5xx that was repeated still counts as unanswered", a
   expect(isUnanswered(await failure(twice.create(CREATE)))).toBe(false);
 });
 
-it("K3 a request's time runs from when it is sent, not while it waits for a connection", async () => {
+it("KC3 a request's time runs from when it is sent, not while it waits for a connection", async () => {
   const kube = await stub((_request, response) => void setTimeout(() => json(response, 200, POD), 150), { requestTimeoutMs: 1_000 });
   const calls = Array.from({ length: 10 * CALLS_AT_ONCE_MAX }, () => kube.get("pods", "shop", "p"));
   // Ten rounds of 150 ms: the last ones begin after the time that each has for itself.
   expect(await Promise.allSettled(calls).then((all) => all.filter(({ status }) => status === "rejected"))).toEqual([]);
 });
 
-it("K5 W4 a call that never got a connection is a NotSentError and was not executed", async () => {
+it("KC5 KW4 a call that never got a connection is a NotSentError and was not executed", async () => {
   let calls = 0;
   const kube = await stub(() => void calls++);
   const stuck = Array.from({ length: CALLS_AT_ONCE_MAX }, () =>
@@ -402,12 +402,12 @@ it("K5 W4 a call that never got a connection is a NotSentError and was not execu
   expect(calls).toBe(CALLS_AT_ONCE_MAX);
 });
 
-it("K5 credentials that never come keep nobody waiting for ever", async () => {
+it("KC5 credentials that never come keep nobody waiting for ever", async () => {
   const kube = createKubeHttp({ server: "http://127.0.0.1:1", component: "replicaset", token: () => new Promise(() => {}), waitMsMax: 50 });
   expect(await failure(kube.create(CREATE))).toBeInstanceOf(NotSentError);
 });
 
-it("L7 a page is asked for again, a watch is not; an abort ends the waiting", async () => {
+it("KL7 a page is asked for again, a watch is not; an abort ends the waiting", async () => {
   const page = { metadata: { resourceVersion: "5" }, items: [] };
   let calls = 0;
   const kube = await stub((_request, response) => (++calls === 1 ? busy(429, "0")(response) : json(response, 200, page)));

@@ -1,7 +1,7 @@
 /**
  * What every API server behind KubeReader, KubeWriter and KubeWatch must do (shared/ports/kube.ts). Catches: a refusal
  * that loses its reason, a precondition that is not sent, a list that mixes snapshots, a watch that swallows or cuts lines.
- * Faults of the connection (K3, W2, L4, L5) need a server that misbehaves on purpose: kube-http.test.ts.
+ * Faults of the connection (KC3, KW2, KL4, KL5) need a server that misbehaves on purpose: kube-http.test.ts.
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
@@ -29,11 +29,11 @@ export function kubeConformance(name: string, open: () => Promise<KubeHarness>):
     const create = (rs: object) => harness.kube.create({ resource: "replicasets", namespace: harness.namespace, body: rs });
     const target = (rsName: string) => ({ resource: "replicasets", namespace: harness.namespace, name: rsName }) as const;
 
-    it("K1 answers undefined for what is not there", async () => {
+    it("KC1 answers undefined for what is not there", async () => {
       expect(await harness.kube.get("replicasets", harness.namespace, "nobody")).toBeUndefined();
     });
 
-    it("K2 reads what it wrote", async () => {
+    it("KC2 reads what it wrote", async () => {
       const created = await create(replicaSet("k2"));
       expect(created.metadata).toMatchObject({ name: "k2", namespace: harness.namespace, uid: expect.any(String), generation: 1 });
       expect(await harness.kube.get("replicasets", harness.namespace, "k2")).toEqual(created);
@@ -41,7 +41,7 @@ export function kubeConformance(name: string, open: () => Promise<KubeHarness>):
       expect(list.items.map((item) => item.metadata.uid)).toEqual([created.metadata.uid]);
     });
 
-    it("K2 filters a list by its label selector", async () => {
+    it("KC2 filters a list by its label selector", async () => {
       await create(replicaSet("k2-labels"));
       const names = async (labelSelector: string) =>
         (await harness.kube.list("replicasets", harness.namespace, { labelSelector })).items.map((item) => item.metadata.name);
@@ -49,21 +49,21 @@ export function kubeConformance(name: string, open: () => Promise<KubeHarness>):
       expect(await names("name=nobody")).toEqual([]);
     });
 
-    it("W1 keeps the reason of a create whose name is taken", async () => {
+    it("KW1 keeps the reason of a create whose name is taken", async () => {
       await create(replicaSet("w1"));
       const error = await failure(create(replicaSet("w1")));
       expect(isAlreadyExists(error)).toBe(true);
       expect(isConflict(error)).toBe(false);
     });
 
-    it("W1 keeps code, reason and causes of an invalid object", async () => {
+    it("KW1 keeps code, reason and causes of an invalid object", async () => {
       const error = await failure(create({ ...replicaSet("w1-invalid"), spec: { ...replicaSet("w1-invalid").spec, replicas: -1 } }));
       expect(error).toBeInstanceOf(KubeApiError);
       expect(error).toMatchObject({ code: 422, reason: "Invalid" });
       expect((error as KubeApiError).causes.some((cause) => cause.field === "spec.replicas")).toBe(true);
     });
 
-    it("W1 a PATCH with another uid is 422, with an older resourceVersion a conflict", async () => {
+    it("KW1 a PATCH with another uid is 422, with an older resourceVersion a conflict", async () => {
       const created = await create(replicaSet("w1-patch"));
       const patch = (metadata: object) =>
         harness.kube.patch({ ...target("w1-patch"), type: "application/merge-patch+json", body: { metadata, spec: { replicas: 3 } } });
@@ -101,7 +101,7 @@ export function kubeConformance(name: string, open: () => Promise<KubeHarness>):
       expect((await patch({ $patch: "delete", uid: owner.uid })).metadata.ownerReferences ?? []).toEqual([]);
     });
 
-    it("W1 a missed DELETE precondition is a conflict and deletes nothing", async () => {
+    it("KW1 a missed DELETE precondition is a conflict and deletes nothing", async () => {
       const { uid } = (await create(replicaSet("gone"))).metadata;
       const remove = (preconditions: { uid: string; resourceVersion?: string }) =>
         harness.kube.delete({ ...target("gone"), preconditions });
@@ -114,7 +114,7 @@ export function kubeConformance(name: string, open: () => Promise<KubeHarness>):
       expect(await failure(remove({ uid }))).toMatchObject({ code: 404, reason: "NotFound" });
     });
 
-    it("W1 a PUT of an older resourceVersion is a conflict", async () => {
+    it("KW1 a PUT of an older resourceVersion is a conflict", async () => {
       const lease = { apiVersion: "coordination.k8s.io/v1", kind: "Lease", metadata: { name: "l" }, spec: { holderIdentity: "a" } };
       const created = await harness.kube.create({ resource: "leases", namespace: harness.namespace, body: lease });
       const put = () =>
@@ -129,7 +129,7 @@ export function kubeConformance(name: string, open: () => Promise<KubeHarness>):
       expect(isConflict(await failure(put()))).toBe(true);
     });
 
-    it("L1 lists in pages of one snapshot", async () => {
+    it("KL1 lists in pages of one snapshot", async () => {
       for (const index of [0, 1, 2, 3, 4]) await create(replicaSet(`page-${index}`));
       const signal = AbortSignal.timeout(10_000);
       const first = await harness.kube.listPage("replicasets", { limit: 2 }, signal);
@@ -146,14 +146,14 @@ export function kubeConformance(name: string, open: () => Promise<KubeHarness>):
       expect(names.filter((found) => found.startsWith("page-"))).toEqual([0, 1, 2, 3, 4].map((index) => `page-${index}`));
     });
 
-    it("L2 a list and a watch that are refused fail with the server's reason", async () => {
+    it("KL2 a list and a watch that are refused fail with the server's reason", async () => {
       const list = harness.kube.listPage("replicasets", { resourceVersionMatch: "Exact" }, AbortSignal.timeout(10_000));
       expect(isInvalid(await failure(list))).toBe(true);
       const watch = collect(harness.kube, { resourceVersion: "yesterday", allowWatchBookmarks: true, timeoutSeconds: 5 }, 1);
       expect(await failure(watch)).toBeInstanceOf(KubeApiError);
     });
 
-    it("L2 a list from a resourceVersion of the future is told apart from other time-outs", async () => {
+    it("KL2 a list from a resourceVersion of the future is told apart from other time-outs", async () => {
       const { resourceVersion } = await harness.kube.listPage("replicasets", { limit: 1 }, AbortSignal.timeout(10_000));
       const query = { resourceVersion: String(BigInt(resourceVersion) + 1_000_000n), resourceVersionMatch: "NotOlderThan" } as const;
       const error = await failure(harness.kube.listPage("replicasets", query, AbortSignal.timeout(10_000)));
@@ -161,7 +161,7 @@ export function kubeConformance(name: string, open: () => Promise<KubeHarness>):
       expect(error).toMatchObject({ code: 504, retryAfterSeconds: expect.any(Number) });
     });
 
-    it("L3 yields every change after the resourceVersion, in order, as whole lines", async () => {
+    it("KL3 yields every change after the resourceVersion, in order, as whole lines", async () => {
       const { resourceVersion } = await harness.kube.listPage("replicasets", { limit: 1 }, AbortSignal.timeout(10_000));
       const events = collect(harness.kube, { resourceVersion, allowWatchBookmarks: false, timeoutSeconds: 20 }, 3);
       const { uid } = (await create({ ...replicaSet("watched"), metadata: { name: "watched", annotations: { text: "größer 🙂 \n" } } }))
@@ -172,13 +172,13 @@ export function kubeConformance(name: string, open: () => Promise<KubeHarness>):
       expect(seen).toEqual(["ADDED", "MODIFIED", "DELETED"].map((type) => [type, "watched", "größer 🙂 \n"]));
     });
 
-    it("L4 a watch whose time is over ends cleanly", async () => {
+    it("KL4 a watch whose time is over ends cleanly", async () => {
       const { resourceVersion } = await harness.kube.listPage("replicasets", { limit: 1 }, AbortSignal.timeout(10_000));
       const events = collect(harness.kube, { resourceVersion, allowWatchBookmarks: false, timeoutSeconds: 1 }, Infinity);
       await expect(events).resolves.toBeInstanceOf(Array);
     });
 
-    it("L6 an aborted watch ends at once with the signal's reason", async () => {
+    it("KL6 an aborted watch ends at once with the signal's reason", async () => {
       const { resourceVersion } = await harness.kube.listPage("replicasets", { limit: 1 }, AbortSignal.timeout(10_000));
       const controller = new AbortController();
       const query = { resourceVersion, allowWatchBookmarks: false, timeoutSeconds: 30 };

@@ -7,7 +7,7 @@ import { nodeStoreConformance } from "./node-store.ts";
 nodeStoreConformance("memory", async () => ({ store: createMemoryNodeStore(), close: async () => {} }));
 
 describe("memory node store", () => {
-  it("N3 freezes its rows", async () => {
+  it("NS3 freezes its rows", async () => {
     const store = createMemoryNodeStore();
     await store.update("staticPods", "web_shop", () => ({ waitingUids: ["u1"] }));
     const row = await store.read("staticPods", "web_shop");

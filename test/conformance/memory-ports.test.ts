@@ -91,7 +91,7 @@ describe("virtual clock", () => {
     expect(beats).toEqual([10, 20, 30, 40, 50]);
   });
 
-  it("C3 an aborted wait leaves no timer", async () => {
+  it("CL3 an aborted wait leaves no timer", async () => {
     const clock = createVirtualClock(START_MS);
     const abort = new AbortController();
     const wait = clock.after(10, abort.signal).catch(() => undefined);
@@ -114,7 +114,7 @@ describe("virtual clock", () => {
 });
 
 describe("system clock", () => {
-  it("C1 goes on at half its pace while the machine's is set back, so that nobody waits for a time that does not come", () => {
+  it("CL1 goes on at half its pace while the machine's is set back, so that nobody waits for a time that does not come", () => {
     const times = [
       { wallMs: 5_000, monotonicMs: 0, want: 5_000 },
       { wallMs: 4_000, monotonicMs: 0, want: 5_000 },
@@ -145,7 +145,7 @@ describe("system clock", () => {
 });
 
 describe("seeded randomness", () => {
-  it("R2 one seed gives one sequence, another seed another", () => {
+  it("RN2 one seed gives one sequence, another seed another", () => {
     const draw = (seed: number) => {
       const random = createSeededRandom(seed);
       return Array.from({ length: 5 }, () => random.next());

@@ -138,7 +138,7 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
     };
   });
 
-  it("[node-agent 108] F2 shows each file by a link, with content and mode as they were given", async () => {
+  it("[node-agent 108] NF2 shows each file by a link, with content and mode as they were given", async () => {
     const files = [
       file("a", "1", { mode: 0o400 }),
       file("d/e/b", "2"),
@@ -158,7 +158,7 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
     expect([mode(directory), mode(join(directory, "..data/d"))]).toEqual(["777", "755"]);
   });
 
-  it("[node-agent 108] F2 shows a new payload, without what is gone, and leaves no old one behind", async () => {
+  it("[node-agent 108] NF2 shows a new payload, without what is gone, and leaves no old one behind", async () => {
     await r.files.writeVolume(place("v"), [file("a", "1"), file("b", "1"), file("d/x", "1"), file("d/y", "1")]);
     const directory = await r.files.writeVolume(place("v"), [file("a", "2"), file("c", "2"), file("d/y", "1")]);
     expect(visible(directory)).toEqual(["a", "c", "d"]);
@@ -166,7 +166,7 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
     expect(versions(directory)).toEqual([readlinkSync(join(directory, "..data"))]);
   });
 
-  it("F2 does not write what has not changed, but does when only a file is gone or only one has come", async () => {
+  it("NF2 does not write what has not changed, but does when only a file is gone or only one has come", async () => {
     const write = async (...files: readonly VolumeFile[]) => readlinkSync(join(await r.files.writeVolume(place("v"), files), "..data"));
     const first = await write(file("a", "1"), file("b/c", "1"));
     expect(await write(file("b/c", "1"), file("a", "1"))).toBe(first);
@@ -175,7 +175,7 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
     expect(await write(file("a", "1"), file("z", ""))).not.toBe(second);
   });
 
-  it("F2 never shows a mixture to somebody who reads while it is written", async () => {
+  it("NF2 never shows a mixture to somebody who reads while it is written", async () => {
     const write = (version: number) => r.files.writeVolume(place("v"), [file("a", `${version}`), file("b", `${version}`)]);
     const directory = await write(0);
     let done = false;
@@ -198,7 +198,7 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
     expect(seen.length).toBeGreaterThan(0);
   });
 
-  it("F1 goes on where an earlier call stopped", async () => {
+  it("NF1 goes on where an earlier call stopped", async () => {
     const directory = await r.files.writeVolume(place("v"), [file("a", "1"), file("old", "1")]);
     mkdirSync(join(directory, "..2026_01_01_00_00_00.0abc"));
     writeFileSync(join(directory, "..2026_01_01_00_00_00.0abc/a"), "half");
@@ -211,7 +211,7 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
     expect(existsSync(join(directory, "..data_tmp"))).toBe(false);
   });
 
-  it("F2 keeps links that a container made itself", async () => {
+  it("NF2 keeps links that a container made itself", async () => {
     const directory = await r.files.writeVolume(place("v"), [file("a", "1")]);
     symlinkSync("/nowhere", join(directory, "mine"));
     await r.files.writeVolume(place("v"), [file("a", "2")]);
@@ -242,7 +242,7 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
     },
   );
 
-  it("[node-agent 108] F3 has secrets in memory, or says once that it cannot", async () => {
+  it("[node-agent 108] NF3 has secrets in memory, or says once that it cannot", async () => {
     const directory = await r.files.writeVolume(place("s", "secret"), [file("pass", "x", { mode: 0o400 })], { tmpfs: true });
     await r.files.writeVolume(place("t", "secret"), [file("pass", "y")], { tmpfs: true });
     await r.files.writeVolume(place("s", "secret"), [file("pass", "z", { mode: 0o400 })], { tmpfs: true });
@@ -259,14 +259,14 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
     ]);
   });
 
-  it("[node-agent 110] F3 makes an emptyDir in memory, of at most the size that was asked for", async () => {
+  it("[node-agent 110] NF3 makes an emptyDir in memory, of at most the size that was asked for", async () => {
     const directory = await r.files.makeEmptyDir(place("m", "empty-dir"), { medium: "Memory", sizeLimitBytes: 65_536 });
     expect(statSync(directory).mode & 0o777).toBe(0o777);
     if (mounts) expect(mounted(directory)).toContain("size=64k");
     else expect([mounted(directory), r.warnings()]).toEqual([undefined, 1]);
   });
 
-  it("F1 leaves an emptyDir alone that containers may use already", async () => {
+  it("NF1 leaves an emptyDir alone that containers may use already", async () => {
     for (const options of [{}, { medium: "Memory" }] as const) {
       const name = place(`e${options.medium ?? ""}`, "empty-dir");
       const directory = await r.files.makeEmptyDir(name, options);
@@ -354,7 +354,7 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
     expect(await r.files.makeSubPath(host, "a")).toBe(join(host, "a"));
   });
 
-  it("F1 F4 removes a pod's directory with all that was mounted in it, and twice as well", async () => {
+  it("NF1 NF4 removes a pod's directory with all that was mounted in it, and twice as well", async () => {
     await r.files.makePodDirectories(UID);
     await r.files.writeVolume(place("s", "secret"), [file("pass", "x")], { tmpfs: true });
     const volume = await r.files.makeEmptyDir(place("m", "empty-dir"), { medium: "Memory" });
@@ -377,7 +377,7 @@ describe.runIf(ALLOWS_MOUNTS)("mounts that come and go", () => {
     };
   });
 
-  it("F3 mounts again what a restart of the machine has unmounted", async () => {
+  it("NF3 mounts again what a restart of the machine has unmounted", async () => {
     const name = place("s", "secret");
     const directory = await r.files.writeVolume(name, [file("pass", "x")], { tmpfs: true });
     machine("umount", directory);
@@ -386,7 +386,7 @@ describe.runIf(ALLOWS_MOUNTS)("mounts that come and go", () => {
     expect([mounted(directory)?.split(" ")[0], text(join(directory, "pass"))]).toEqual(["tmpfs", "x"]);
   });
 
-  it("F3 mounts nothing over files that containers have open", async () => {
+  it("NF3 mounts nothing over files that containers have open", async () => {
     process.env["PATH"] = refusingPath();
     const directory = await r.files.makeEmptyDir(place("m", "empty-dir"), { medium: "Memory" });
     writeFileSync(join(directory, "data"), "kept");
@@ -395,7 +395,7 @@ describe.runIf(ALLOWS_MOUNTS)("mounts that come and go", () => {
     expect([mounted(directory), text(join(directory, "data"))]).toEqual([undefined, "kept"]);
   });
 
-  it("F1 mounts once, also when the first call did not live to say so", async () => {
+  it("NF1 mounts once, also when the first call did not live to say so", async () => {
     const directory = await r.files.makeEmptyDir(place("m", "empty-dir"), { medium: "Memory" });
     rmSync(join(r.root, "pods", UID, "plugins"), { recursive: true });
     await r.files.makeEmptyDir(place("m", "empty-dir"), { medium: "Memory" });
@@ -403,7 +403,7 @@ describe.runIf(ALLOWS_MOUNTS)("mounts that come and go", () => {
     expect(mounted(directory)).toBeUndefined();
   });
 
-  it("F4 unmounts a directory of the machine, in layers too, and leaves its content", async () => {
+  it("NF4 unmounts a directory of the machine, in layers too, and leaves its content", async () => {
     const host = mkdtempSync(join(TOP, "host-"));
     writeFileSync(join(host, "precious"), "x");
     const volume = await r.files.makeEmptyDir(place("m", "empty-dir"), { medium: "Memory" });
@@ -414,7 +414,7 @@ describe.runIf(ALLOWS_MOUNTS)("mounts that come and go", () => {
     expect([text(join(host, "precious")), existsSync(join(r.root, "pods", UID))]).toEqual(["x", false]);
   });
 
-  it("F4 F5 removes nothing while something stays mounted, and says what", async () => {
+  it("NF4 NF5 removes nothing while something stays mounted, and says what", async () => {
     const host = mkdtempSync(join(TOP, "host-"));
     writeFileSync(join(host, "precious"), "x");
     const volume = await r.files.makeEmptyDir(place("e", "empty-dir"));
@@ -566,7 +566,7 @@ describe("files of the pod", () => {
     for (const name of [...none, "/etc/passwd"]) expect(await files.readTerminationLog(name, 10), name).toBeUndefined();
   });
 
-  it("F5 says which path is wrong and what to do, and never what a file holds", async () => {
+  it("NF5 says which path is wrong and what to do, and never what a file holds", async () => {
     const { files, root } = rig();
     mkdirSync(join(root, "pods"), { recursive: true });
     writeFileSync(join(root, "pods", UID), "in the way");

@@ -26,16 +26,16 @@ describe("pod cgroups", () => {
     return entries.filter((path) => /pod[0-9a-f]/u.test(path.split("/").at(-1) ?? "")).toSorted();
   };
 
-  it("G2 finds and removes a pod's groups in every hierarchy of version 1, containers' groups first", async () => {
+  it("CG2 finds and removes a pod's groups in every hierarchy of version 1, containers' groups first", async () => {
     await make(`memory/own/kubepods/besteffort/pod${A}/container`, `cpu/own/kubepods/besteffort/pod${A}`, `memory/own/kubepods/pod${B}`);
     const cgroups = createPodCgroups({ cgroupRoot: "/own", mount });
     expect((await cgroups.uids()).toSorted()).toEqual([A, B]);
     await cgroups.remove(A ?? "");
     expect(await left()).toEqual([`memory/own/kubepods/pod${B}`]);
-    await cgroups.remove(A ?? ""); // G3
+    await cgroups.remove(A ?? ""); // CG3
   });
 
-  it("G1 looks at nothing outside its root", async () => {
+  it("CG1 looks at nothing outside its root", async () => {
     await make(`memory/kubepods/pod${A}`, `memory/other/kubepods/pod${B}`, `memory/own/kubepods/pod${C}`, "memory/own/podless");
     const cgroups = createPodCgroups({ cgroupRoot: "/own", mount });
     expect(await cgroups.uids()).toEqual([C]);
@@ -44,7 +44,7 @@ describe("pod cgroups", () => {
     expect(await left()).toHaveLength(3);
   });
 
-  it("G2 leaves a group that cannot be removed, and everything above it", async () => {
+  it("CG2 leaves a group that cannot be removed, and everything above it", async () => {
     await make(`memory/kubepods/burstable/pod${A}/container`);
     await writeFile(join(mount, `memory/kubepods/burstable/pod${A}/container/process`), "");
     const cgroups = createPodCgroups({ cgroupRoot: "/", mount });

@@ -138,7 +138,7 @@ describe("[node-agent 97] HTTP probes", () => {
     expect([target.url.hostname, target.headers]).toEqual(["[fd00::1]", [{ name: "Host", value: "[fd00::1]:80" }]]);
   });
 
-  it("[P3] reads 10 KiB of a body that never ends", async () => {
+  it("[PR3] reads 10 KiB of a body that never ends", async () => {
     const server = await serve((_request, response) => {
       const more = (): void => void response.write("é".repeat(4096), () => !response.destroyed && setImmediate(more));
       more();
@@ -149,13 +149,13 @@ describe("[node-agent 97] HTTP probes", () => {
     await allClosed(server);
   });
 
-  it("[P1] cuts an output between characters", async () => {
+  it("[PR1] cuts an output between characters", async () => {
     const server = await serve((_request, response) => response.end(`x${"é".repeat(6000)}`));
     const { output } = await get(server.port);
     expect([Buffer.byteLength(output) <= 10 * 1024, output.slice(0, 3)]).toEqual([true, "xéé"]);
   });
 
-  it("[P3] does not verify TLS, by address or by name", async () => {
+  it("[PR3] does not verify TLS, by address or by name", async () => {
     const server = await listen(createHttpsServer(certificate, tellName));
     expect(await get(server.port, { scheme: "HTTPS" })).toEqual({ result: "Success", output: "false" });
     const named = await get(server.port, { scheme: "HTTPS", host: "localhost", headers: [{ name: "Host", value: "other.test" }] });
@@ -166,7 +166,7 @@ describe("[node-agent 97] HTTP probes", () => {
     { name: "a path", location: "/next?x=1" },
     { name: "a relative path", location: "next?x=1" },
     { name: "an address of the same host", location: "<self>/next?x=1" },
-  ])("[P3] follows a redirect to $name", async ({ location }) => {
+  ])("[PR3] follows a redirect to $name", async ({ location }) => {
     const server = await serve((request, response) => {
       if (request.url === "/next?x=1") return response.end(request.headers["x-a"]);
       return response.writeHead(302, { location: location.replace("<self>", `http://${request.headers.host}`) }).end("body");
@@ -186,7 +186,7 @@ describe("[node-agent 97] HTTP probes", () => {
     expect(await get(server.port, { headers: [{ name: "Host", value: "shop.test" }] })).toEqual({ result: "Success", output: want });
   });
 
-  it("[P3] does not follow a redirect to another host, and warns", async () => {
+  it("[PR3] does not follow a redirect to another host, and warns", async () => {
     const elsewhere = await serve((_request, response) => response.writeHead(500).end());
     const server = await serve((_request, response) =>
       response.writeHead(302, { location: `http://localhost:${elsewhere.port}/` }).end("elsewhere"),
@@ -201,7 +201,7 @@ describe("[node-agent 97] HTTP probes", () => {
   it.each([
     { redirects: 9, want: { result: "Success", output: "there" } },
     { redirects: 10, want: { result: "Failure", output: expect.stringContaining("stopped after 10 redirects") as string } },
-  ])("[P3] after $redirects redirects: $want.result", async ({ redirects, want }) => {
+  ])("[PR3] after $redirects redirects: $want.result", async ({ redirects, want }) => {
     const server = await serve((request, response) => {
       const step = Number(request.url?.slice(1));
       return step === redirects ? response.end("there") : response.writeHead(307, { location: `/${step + 1}` }).end();
@@ -210,7 +210,7 @@ describe("[node-agent 97] HTTP probes", () => {
     await allClosed(server);
   });
 
-  it.each([{ location: "http://[" }, { location: "ftp://<host>/" }])("[P2] fails on a redirect to $location", async ({ location }) => {
+  it.each([{ location: "http://[" }, { location: "ftp://<host>/" }])("[PR2] fails on a redirect to $location", async ({ location }) => {
     const server = await serve((_request, response) => response.writeHead(301, { location: location.replace("<host>", LOOPBACK) }).end());
     expect(await get(server.port)).toMatchObject({ result: "Failure" });
   });
@@ -220,7 +220,7 @@ describe("[node-agent 97] HTTP probes", () => {
     { name: "headers that trickle", greet: (socket) => trickle(socket, "HTTP/1.1 200 OK\r\n", "X: y\r\n") },
     { name: "a body that trickles", greet: (socket) => trickle(socket, "HTTP/1.1 200 OK\r\n\r\n", "x") },
     { name: "a redirect to itself that takes its time", greet: (socket) => redirectSlowly(socket) },
-  ])("[P1] ends in time: $name", async ({ greet }) => {
+  ])("[PR1] ends in time: $name", async ({ greet }) => {
     const server = await raw(greet);
     const startedAt = Date.now();
     const outcome = await get(server.port, { timeoutMs: 300 });
@@ -229,7 +229,7 @@ describe("[node-agent 97] HTTP probes", () => {
     await allClosed(server);
   });
 
-  it("[P1] takes a time-out of months for what it is", async () => {
+  it("[PR1] takes a time-out of months for what it is", async () => {
     const server = await serve((_request, response) => setTimeout(() => response.end("late"), 50));
     expect(await get(server.port, { timeoutMs: 2 ** 40 })).toEqual({ result: "Success", output: "late" });
   });
@@ -239,13 +239,13 @@ describe("[node-agent 97] HTTP probes", () => {
     { name: "something that is not HTTP", greet: (socket) => socket.end("SSH-2.0-x\r\n\r\n") },
     { name: "a body that breaks off", greet: (socket) => socket.end("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx") },
     { name: "a protocol nobody asked for", greet: (socket) => socket.end("HTTP/1.1 101 X\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n") },
-  ])("[P2] takes $name for a failure", async ({ greet }) => {
+  ])("[PR2] takes $name for a failure", async ({ greet }) => {
     const server = await raw(greet);
     expect(await get(server.port)).toMatchObject({ result: "Failure" });
     await allClosed(server);
   });
 
-  it("[P2] takes a closed port and an unknown name for failures", async () => {
+  it("[PR2] takes a closed port and an unknown name for failures", async () => {
     const port = await closedPort();
     expect(await get(port)).toMatchObject({ result: "Failure", output: expect.stringContaining("ECONNREFUSED") as string });
     expect(await get(port, { host: "no-such-host.invalid", timeoutMs: 3_000 })).toMatchObject({ result: "Failure" });
@@ -258,7 +258,7 @@ describe("[node-agent 97] HTTP probes", () => {
     { name: "a header's name", fields: { headers: [{ name: "a b", value: "" }] } },
     { name: "a header's value", fields: { headers: [{ name: "a", value: "x\r\ny: z" }] } },
     { name: "a port", fields: { port: 70_000 } },
-  ])("[P2] cannot make a request with a bad one: $name", async ({ fields }) => {
+  ])("[PR2] cannot make a request with a bad one: $name", async ({ fields }) => {
     const server = await serve((_request, response) => response.end());
     expect(await get(server.port, fields)).toMatchObject({ result: "error", output: expect.stringMatching(/./u) as string });
   });
@@ -319,7 +319,7 @@ describe("[node-agent 97] TCP probes", () => {
     await allClosed(server);
   });
 
-  it("[P2] fails on a closed port and an unknown name, errs on what is no host or port", async () => {
+  it("[PR2] fails on a closed port and an unknown name, errs on what is no host or port", async () => {
     const port = await closedPort();
     const tcp = (host: string, at = port): Promise<ProbeOutcome> => prober.tcpSocket({ host, port: at, timeoutMs: 3_000 });
     expect(await tcp(LOOPBACK)).toMatchObject({ result: "Failure", output: expect.stringContaining("ECONNREFUSED") as string });
@@ -328,7 +328,7 @@ describe("[node-agent 97] TCP probes", () => {
     expect((await tcp(LOOPBACK, 70_000)).result).toBe("error");
   });
 
-  it("[P1] ends in time where packets vanish", async () => {
+  it("[PR1] ends in time where packets vanish", async () => {
     const startedAt = Date.now();
     // TEST-NET-1: either nobody answers, or the network says at once that there is no way.
     const outcome = await prober.tcpSocket({ host: "192.0.2.1", port: 9, timeoutMs: 300 });
@@ -405,7 +405,7 @@ describe("[node-agent 97] gRPC probes", () => {
     expect([...(seen ?? [])]).toEqual(want);
   });
 
-  it("[P1] [P2] fails in time: silence, a server that speaks HTTP/1, a closed port", async () => {
+  it("[PR1] [PR2] fails in time: silence, a server that speaks HTTP/1, a closed port", async () => {
     const silent = await raw(() => {});
     expect(await check(silent.port, { timeoutMs: 300 })).toEqual({
       result: "Failure",

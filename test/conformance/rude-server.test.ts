@@ -208,12 +208,12 @@ describe("manners", () => {
     { name: "the first two", often: { first: 2 }, want: "xx......." },
     { name: "always", often: "always", want: "xxxxxxxxx" },
     { name: "by a seed", often: { share: 0.5, random: createSeededRandom(3) }, want: draws(3) },
-  ] satisfies readonly { name: string; often: Often; want: string }[])("M1 strike by count or seed: $name", ({ often, want }) => {
+  ] satisfies readonly { name: string; often: Often; want: string }[])("MA1 strike by count or seed: $name", ({ often, want }) => {
     const etiquette = createEtiquette([manner({ kind: "loseRequest" }, often)]);
     expect(Array.from({ length: 9 }, () => (etiquette.meets(create).manner ? "x" : ".")).join("")).toBe(want);
   });
 
-  it("M2 M3 each counts all that it is about, and the first that strikes is the one", () => {
+  it("MA2 MA3 each counts all that it is about, and the first that strikes is the one", () => {
     const etiquette = createEtiquette([manner({ kind: "loseRequest" }, { every: 2 }), manner({ kind: "loseAnswer" }, { every: 3 })]);
     const met = Array.from({ length: 6 }, () => etiquette.meets(create).manner?.deed.kind);
     expect(met).toEqual([undefined, "loseRequest", "loseAnswer", "loseRequest", undefined, "loseRequest"]);

@@ -83,7 +83,7 @@ describe("delta queue on fauxqs, beyond the port's suite", () => {
 });
 
 describe("doorbells on fauxqs, beyond the port's suite", () => {
-  it("D2 come late by whole seconds; less than one is the worker's to wait", async () => {
+  it("DB2 come late by whole seconds; less than one is the worker's to wait", async () => {
     const { urls } = await setUp();
     const source = createSqsMessageSource(client, { queueUrl: urls.replicaset });
     await createSqsDoorbells(client, { queueUrls: urls, cid: "c" }).ring([bell("a", 1_001), bell("b", 999), bell("c", 3_600_000)]);
@@ -95,7 +95,7 @@ describe("doorbells on fauxqs, beyond the port's suite", () => {
     expect(JSON.parse(late?.body ?? "")).toMatchObject({ k: "a" });
   });
 
-  it("D3 one refused batch fails the whole call, and the others are rung", async () => {
+  it("DB3 one refused batch fails the whole call, and the others are rung", async () => {
     const { urls } = await setUp();
     const bells = createSqsDoorbells(client, { queueUrls: { ...urls, deployment: "http://127.0.0.1/000000000000/none" }, cid: "c" });
     await expect(bells.ring([{ ...bell("a"), controller: "deployment" }, bell("b")])).rejects.toThrow("1 of 2 batches");

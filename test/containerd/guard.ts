@@ -1,9 +1,9 @@
 /**
  * Leaves nothing of a node behind: the only way in which one ends, whether asked for or because its owner is gone.
  *
- * G1 it finds what belongs to the node by the node's own directory, cgroup and bridge address, all of them unlike any other's;
+ * CU1 it finds what belongs to the node by the node's own directory, cgroup and bridge address, all of them unlike any other's;
  *    it ends processes by pid, and only those whose command line names that directory, or that are in that cgroup.
- * G2 it may run at any moment and any number of times.
+ * CU2 it may run at any moment and any number of times.
  */
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";

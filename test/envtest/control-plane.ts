@@ -1,10 +1,10 @@
 /**
  * A real control plane on this machine: etcd, kube-apiserver, and, as asked, kube-controller-manager and kube-scheduler.
  *
- * E1 it listens on loopback only, on ports of its own, and keeps all it writes in a temporary directory of its own.
- * E2 it ends with the process that started it, however that ends: by stop(), or else by the guard (component.ts).
- * E3 it ends only processes it has started itself, by pid.
- * E4 identities are those of a real cluster: RBAC and NodeRestriction are on, every component has a certificate of its
+ * CP1 it listens on loopback only, on ports of its own, and keeps all it writes in a temporary directory of its own.
+ * CP2 it ends with the process that started it, however that ends: by stop(), or else by the guard (component.ts).
+ * CP3 it ends only processes it has started itself, by pid.
+ * CP4 identities are those of a real cluster: RBAC and NodeRestriction are on, every component has a certificate of its
  *    own, and each controller its service account. Only the test's person is in `system:masters`, and, as kubeadm has it, the
  *    API server where it is a kubelet's client.
  */

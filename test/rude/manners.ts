@@ -2,9 +2,9 @@
  * Bad manners of an API server as data: which requests, how often, and what comes instead of a plain answer. Deciding is pure
  * counting here; server.ts does it to HTTP, test/simulation/kube.ts to calls in one process.
  *
- * M1 the same requests in the same order meet the same deeds: manners go by count, or by a seed.
- * M2 every manner counts all requests that it is about, also those that an earlier manner in the list strikes.
- * M3 one deed a request: the first manner of the list that strikes. New fields come on top of it.
+ * MA1 the same requests in the same order meet the same deeds: manners go by count, or by a seed.
+ * MA2 every manner counts all requests that it is about, also those that an earlier manner in the list strikes.
+ * MA3 one deed a request: the first manner of the list that strikes. New fields come on top of it.
  */
 import type { Random } from "../../shared/ports/random.ts";
 import type { Refusal } from "./refusals.ts";

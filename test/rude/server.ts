@@ -1,11 +1,11 @@
 /**
  * A rude API server: a reverse proxy in front of a good one, in memory or real, with the manners of manners.ts.
  *
- * R1 it changes nothing that no manner strikes: status, headers and body pass through as they come, watches piece by piece.
- * R2 who asks stays who asks: tokens pass through; a client certificate is shown to the API server again, for which its key
+ * RU1 it changes nothing that no manner strikes: status, headers and body pass through as they come, watches piece by piece.
+ * RU2 who asks stays who asks: tokens pass through; a client certificate is shown to the API server again, for which its key
  *    must be among `identities`.
- * R3 a write whose client has gone before it was passed on is not passed on, as the API server ends what nobody waits for.
- * R4 it is bounded: bodies, connections, and no deed lasts longer than the API server's own limit of a request.
+ * RU3 a write whose client has gone before it was passed on is not passed on, as the API server ends what nobody waits for.
+ * RU4 it is bounded: bodies, connections, and no deed lasts longer than the API server's own limit of a request.
  */
 import { X509Certificate } from "node:crypto";
 import { once } from "node:events";

@@ -1,16 +1,16 @@
 /**
  * What must hold all along, judged at every request that the API server executes, and at the end.
  *
- *     S1  no pod is created above the highest size its owner has had lately  (S1reuse: the documented exception)
- *     S2  a pod delete carries a uid, and it is that pod's
- *     S3  nothing foreign is touched
- *     S6  a controller's delete leaves no fewer pods than the lowest size lately (where users leave pods alone)
- *     S7  Recreate: nothing new beside an old pod
- *     S8  maxSurge and maxUnavailable
- *     S9  nothing is written to, nor created for, what no owner of its own namespace controls, and no slice of the cache holds dependents of two
- *     L1  cache = API server, queues and intents empty
- *     L2  the desired state is reached and the status says so
- *     L3  and then it is quiet
+ *     SC1  no pod is created above the highest size its owner has had lately  (SC1reuse: the documented exception)
+ *     SC2  a pod delete carries a uid, and it is that pod's
+ *     SC3  nothing foreign is touched
+ *     SC6  a controller's delete leaves no fewer pods than the lowest size lately (where users leave pods alone)
+ *     SC7  Recreate: nothing new beside an old pod
+ *     SC8  maxSurge and maxUnavailable
+ *     SC9  nothing is written to, nor created for, what no owner of its own namespace controls, and no slice of the cache holds dependents of two
+ *     SE1  cache = API server, queues and intents empty
+ *     SE2  the desired state is reached and the status says so
+ *     SE3  and then it is quiet
  */
 import { ownerId, podOwnerId, primaryAsOwner } from "../../shared/api/owner-id.ts";
 import { controllerRef } from "../../shared/api/owner-references.ts";
@@ -36,7 +36,7 @@ export interface Violation {
 
 /** Documented and closed by nothing (informer §13 layer 4), or what follows a lost Store or a call that lands too late. */
 export function isKnown(rule: string): boolean {
-  return rule === "S1reuse" || rule.endsWith("flush") || rule.endsWith("late");
+  return rule === "SC1reuse" || rule.endsWith("flush") || rule.endsWith("late");
 }
 
 /** How long a call may be under way, and what it was decided on be older still. */
@@ -109,7 +109,7 @@ export class Checks implements KubeObserver {
     if (record.resource === "replicasets" && record.subresource === "" && record.verb !== "delete") this.#resized(record);
     for (const decoy of DECOYS)
       if (record.name === decoy && record.namespace === SHOP && record.subresource !== "status")
-        this.bad("S3", `${this.lastWrite} touched a decoy`);
+        this.bad("SC3", `${this.lastWrite} touched a decoy`);
   }
 
   /** Before a request of ours is executed. */
@@ -134,17 +134,17 @@ export class Checks implements KubeObserver {
     if (!pod) return;
     if (chosen !== pod.metadata.uid) {
       // With the precondition the server refuses.
-      if (sent === undefined) this.bad("S2", `${component} deletes ${name}, chosen was uid ${chosen}, there is ${pod.metadata.uid}`);
+      if (sent === undefined) this.bad("SC2", `${component} deletes ${name}, chosen was uid ${chosen}, there is ${pod.metadata.uid}`);
       return;
     }
     const ref = controllerRef(pod.metadata);
     if (!ref || !this.#exists({ ...ref, namespace })) return;
-    if (namespace === SHOP && DECOYS.includes(name)) this.bad("S3", `${component} deletes ${name}`);
+    if (namespace === SHOP && DECOYS.includes(name)) this.bad("SC3", `${component} deletes ${name}`);
     if (!habits.calmPods || !isActive(pod)) return;
     const left = mirror.controlledBy("pods", { ...ref, namespace }).filter(isActive).length - 1;
     const lowest = Math.min(...mirror.lately<ReplicaSet & KubeObject>(ref.uid, WINDOW_MS).map((rs) => rs.spec?.replicas ?? 0));
     if (left < lowest)
-      this.bad(this.#excused("S6"), `${component} deletes ${name}: ${left} pods are left of ${ref.name}, lowest size was ${lowest}`);
+      this.bad(this.#excused("SC6"), `${component} deletes ${name}: ${left} pods are left of ${ref.name}, lowest size was ${lowest}`);
   }
 
   /** An object that is changed or deleted has lately had an owner of its own namespace, or none and is being adopted. */
@@ -157,7 +157,7 @@ export class Checks implements KubeObserver {
     const refs = mirror.lately(object.metadata.uid, WINDOW_MS).map(({ metadata }) => controllerRef(metadata));
     if (refs.some((ref) => ref === undefined || mirror.isOwner({ ...ref, namespace }))) return;
     this.bad(
-      "S9",
+      "SC9",
       `${component} writes ${resource} ${namespace}/${name}, which ${refs.at(-1)?.kind} ${refs.at(-1)?.name} does not control`,
     );
   }
@@ -169,7 +169,7 @@ export class Checks implements KubeObserver {
     const object = mirror.get(resource, objectKey(namespace, name));
     const ref = object && controllerRef(object.metadata);
     if (ref && !mirror.isOwner({ ...ref, namespace }))
-      this.bad("S9", `${this.lastWrite} of ${namespace} is for ${ref.kind} ${ref.name} of elsewhere`);
+      this.bad("SC9", `${this.lastWrite} of ${namespace} is for ${ref.kind} ${ref.name} of elsewhere`);
   }
 
   /** Calls to a rule that was switched off are not checked by name: the precondition was in the request all the same. */
@@ -177,10 +177,10 @@ export class Checks implements KubeObserver {
     const { mirror } = this.#options;
     const pod = mirror.get("pods", objectKey(record.namespace, record.name));
     const ref = pod && controllerRef(pod.metadata);
-    if (!pod || !ref) return this.bad("S3", `created ${record.name} without a controller`);
+    if (!pod || !ref) return this.bad("SC3", `created ${record.name} without a controller`);
     const { namespace } = record;
     if (!mirror.isOwner({ ...ref, namespace }))
-      this.bad("S9", `created ${namespace}/${record.name} for ${ref.kind} ${ref.name} of elsewhere`);
+      this.bad("SC9", `created ${namespace}/${record.name} for ${ref.kind} ${ref.name} of elsewhere`);
     const { uid } = pod.metadata;
     this.#createdFor.set(uid, ref.uid);
     if (this.#names.has(objectKey(namespace, record.name))) this.#reused.add(uid);
@@ -190,7 +190,7 @@ export class Checks implements KubeObserver {
     const sizes = mirror.lately<ReplicaSet & KubeObject>(ref.uid, WINDOW_MS).map((rs) => rs.spec?.replicas ?? 0);
     const highest = Math.max(0, ...sizes);
     if (own.length <= highest) return;
-    const rule = own.some((each) => this.#reused.has(each.metadata.uid)) ? "S1reuse" : this.#excused("S1");
+    const rule = own.some((each) => this.#reused.has(each.metadata.uid)) ? "SC1reuse" : this.#excused("SC1");
     this.bad(rule, `${ref.kind} ${ref.name} has ${own.length} own pods, highest size ${highest}, created ${record.name}`);
   }
 
@@ -215,7 +215,7 @@ export class Checks implements KubeObserver {
     const all = mirror.controlledBy("replicasets", ownerName("deployments", d));
     const total = all.reduce((sum, each) => sum + (each.spec?.replicas ?? 0), 0);
     const cap = Math.max(...states.map((state) => (state.spec?.replicas ?? 0) + fencepost(state, "maxSurge")));
-    if (total > cap) this.bad(this.#excused("S8surge"), `${record.name} grew: ${total} replicas in all, the surge allows ${cap}`);
+    if (total > cap) this.bad(this.#excused("SC8surge"), `${record.name} grew: ${total} replicas in all, the surge allows ${cap}`);
     if (
       !states.every(
         ({ spec }) => spec?.strategy?.type === "Recreate" && spec.paused !== true && spec.replicas === states[0]?.spec?.replicas,
@@ -229,7 +229,7 @@ export class Checks implements KubeObserver {
         const sinceMs = Math.max(this.#bornMs.get(pod.metadata.uid) ?? 0, this.#ownedSinceMs.get(pod.metadata.uid) ?? 0);
         const ended = pod.status?.phase === "Succeeded" || pod.status?.phase === "Failed";
         if (sinceMs < listedMs && !ended)
-          this.bad(this.#excused("S7"), `${record.name} grows at ${clock.now()} beside ${pod.metadata.name}`);
+          this.bad(this.#excused("SC7"), `${record.name} grows at ${clock.now()} beside ${pod.metadata.name}`);
       }
     }
   }
@@ -261,14 +261,14 @@ export class Checks implements KubeObserver {
       const was = left - available(rs, rs.spec?.replicas ?? 0) + available(rs, before);
       if (left >= was || left >= least) return;
     }
-    this.bad(this.#excused("S8unavailable"), `${rs.metadata.name} shrank from ${before}: fewer than ${least} are left available`);
+    this.bad(this.#excused("SC8unavailable"), `${rs.metadata.name} shrank from ${before}: fewer than ${least} are left available`);
   }
 
   /** A call that landed after its time, and a lost Store, may break bounds for a moment; nothing can prevent that. */
   #excused(rule: string): string {
     const nowMs = this.#options.clock.now();
     if (nowMs - this.#flushedMs < 60_000) return `${rule}flush`;
-    return rule !== "S1" && rule !== "S7" && nowMs - this.#lateMs < LATE_MS ? `${rule}late` : rule;
+    return rule !== "SC1" && rule !== "SC7" && nowMs - this.#lateMs < LATE_MS ? `${rule}late` : rule;
   }
 
   #exists({ namespace, name, uid }: OwnerName): boolean {
@@ -293,13 +293,13 @@ export class Checks implements KubeObserver {
   end(quietMs: number): void {
     const nowMs = this.#options.clock.now();
     for (const [name, text] of this.#decoys)
-      if (this.#decoyText(name) !== text) this.bad("S3", `${name} is no longer what it was: ${this.#decoyText(name)}`);
+      if (this.#decoyText(name) !== text) this.bad("SC3", `${name} is no longer what it was: ${this.#decoyText(name)}`);
     this.#cacheIsExact();
     this.#nothingIsOpen();
-    this.desired("L2");
+    this.desired("SE2");
     if (nowMs - this.lastWriteMs < quietMs)
-      this.bad("L3", `wrote ${Math.round((nowMs - this.lastWriteMs) / 1000)} s before the end: ${this.lastWrite}`);
-    if (nowMs - this.lastSyncMs < quietMs) this.bad("L3", `a sync ran ${Math.round((nowMs - this.lastSyncMs) / 1000)} s before the end`);
+      this.bad("SE3", `wrote ${Math.round((nowMs - this.lastWriteMs) / 1000)} s before the end: ${this.lastWrite}`);
+    if (nowMs - this.lastSyncMs < quietMs) this.bad("SE3", `a sync ran ${Math.round((nowMs - this.lastSyncMs) / 1000)} s before the end`);
   }
 
   #cacheIsExact(): void {
@@ -311,15 +311,15 @@ export class Checks implements KubeObserver {
         const key = objectKey(metadata.namespace ?? "", metadata.name);
         const row = rows.get(key);
         if (row?.rv !== metadata.resourceVersion || row.uid !== metadata.uid)
-          this.bad("L1cache", `${resource} ${key} is at ${metadata.resourceVersion}, cached at ${row?.rv}`);
-        if (row?.gone) this.bad("L1gone", `${resource} ${key} is flagged gone`);
-        if (row && row.owner !== ownerOf(resource, metadata)) this.bad("L1cache", `${resource} ${key} stands under ${row.owner}`);
+          this.bad("SE1cache", `${resource} ${key} is at ${metadata.resourceVersion}, cached at ${row?.rv}`);
+        if (row?.gone) this.bad("SE1gone", `${resource} ${key} is flagged gone`);
+        if (row && row.owner !== ownerOf(resource, metadata)) this.bad("SE1cache", `${resource} ${key} stands under ${row.owner}`);
       }
       const keys = new Set(objects.map(({ metadata }) => objectKey(metadata.namespace ?? "", metadata.name)));
-      for (const key of rows.keys()) if (!keys.has(key)) this.bad("L1cache", `${resource} ${key} is cached and does not exist`);
+      for (const key of rows.keys()) if (!keys.has(key)) this.bad("SE1cache", `${resource} ${key} is cached and does not exist`);
       const sliced = [...(data.epoch?.resources.get(resource)?.slices.values() ?? [])].reduce((sum, slice) => sum + slice.size, 0);
       this.#slicesAreBound(resource);
-      if (sliced !== rows.size) this.bad("L1slices", `${resource}: ${rows.size} rows, ${sliced} slice entries`);
+      if (sliced !== rows.size) this.bad("SE1slices", `${resource}: ${rows.size} rows, ${sliced} slice entries`);
     }
   }
 
@@ -333,7 +333,7 @@ export class Checks implements KubeObserver {
         return JSON.stringify(resource === "pods" ? [namespace, uid, kind, owner] : [namespace, uid]);
       });
       if (new Set(owners).size > 1)
-        this.bad("S9slice", `the slice ${name} of ${resource} holds dependents of ${[...new Set(owners)].join(" and ")}`);
+        this.bad("SC9slice", `the slice ${name} of ${resource} holds dependents of ${[...new Set(owners)].join(" and ")}`);
     }
   }
 
@@ -342,8 +342,8 @@ export class Checks implements KubeObserver {
     for (const controller of CONTROLLERS) {
       const queue = data.epoch?.queues[controller];
       for (const [key, atMs] of queue?.ready ?? [])
-        this.bad("L1dirty", `${controller} ${key} is due in ${atMs - this.#options.clock.now()} ms`);
-      for (const key of queue?.runs.keys() ?? []) this.bad("L1dirty", `${controller} ${key} is running`);
+        this.bad("SE1dirty", `${controller} ${key} is due in ${atMs - this.#options.clock.now()} ms`);
+      for (const key of queue?.runs.keys() ?? []) this.bad("SE1dirty", `${controller} ${key} is running`);
     }
     const owners = new Set(
       CONTROLLERS.flatMap((controller) =>
@@ -353,8 +353,8 @@ export class Checks implements KubeObserver {
       ),
     );
     for (const [owner, intents] of data.epoch?.intents ?? []) {
-      if (!owners.has(owner)) this.bad("L1leak", `intents ${[...intents.keys()].join(" ")} of an owner that is no more`);
-      for (const { intent } of intents.values()) if (intent.state === "pending") this.bad("L1intent", `${intent.id} is pending`);
+      if (!owners.has(owner)) this.bad("SE1leak", `intents ${[...intents.keys()].join(" ")} of an owner that is no more`);
+      for (const { intent } of intents.values()) if (intent.state === "pending") this.bad("SE1intent", `${intent.id} is pending`);
     }
   }
 

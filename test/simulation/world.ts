@@ -204,7 +204,7 @@ class World {
     const resting = this.#mirror
       .all("deployments")
       .every(({ spec }) => spec?.paused !== true && spec?.template.spec?.containers[0]?.image !== "web:bad");
-    if (resting) this.#checks.desired("L2between");
+    if (resting) this.#checks.desired("SE2between");
   }
 
   #busyNow(): boolean {
@@ -226,8 +226,8 @@ class World {
   /** Heartbeats come and go; what stays for a minute stays for ever. Doorbells may wait: those of progress deadlines do. */
   async #queueIsEmpty(): Promise<void> {
     for (let waitedMs = 0; this.#queue.size() > 0 && waitedMs < 60_000; waitedMs += 500) await this.#clock.advance(500);
-    if (this.#queue.size() > 0) this.#checks.bad("L1queue", `${this.#queue.size()} deltas are left`);
-    if (this.#queue.deadLetters().length > 0) this.#checks.bad("L1queue", `${this.#queue.deadLetters().length} dead letters`);
+    if (this.#queue.size() > 0) this.#checks.bad("SE1queue", `${this.#queue.size()} deltas are left`);
+    if (this.#queue.deadLetters().length > 0) this.#checks.bad("SE1queue", `${this.#queue.deadLetters().length} dead letters`);
   }
 
   // -------------------------------------------------------------------------------------------------------------- the parts

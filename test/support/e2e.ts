@@ -2,10 +2,10 @@
  * What the e2e suites share: one real control plane with scheduler, scripted nodes and our RBAC manifests, `deltaloop dev` as a
  * child of the test, kubectl, the audit log.
  *
- * E1 watcher and functions have the tokens of their own service accounts and nothing else; only the test's person and the
+ * EE1 watcher and functions have the tokens of their own service accounts and nothing else; only the test's person and the
  *    nodes, which stand for kubelets, are administrators.
- * E2 every wait has a deadline, and says what it waited for and what it saw last.
- * E3 what was started here is ended here, by its id; `dev` ends with us because its standard input is a pipe from us.
+ * EE2 every wait has a deadline, and says what it waited for and what it saw last.
+ * EE3 what was started here is ended here, by its id; `dev` ends with us because its standard input is a pipe from us.
  */
 import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";

@@ -1,8 +1,8 @@
 /**
  * Nodes of a cluster as they are: each a containerd of its own (test/containerd) and `deltaloop node` as a child of the test.
  *
- * A1 an agent has the certificate of its own node and nothing else, folders of its own, and its own part of the cgroup tree.
- * A2 all that a node writes is in its containerd's directory; so what ends that ends the agent, too, and leaves nothing.
+ * NA1 an agent has the certificate of its own node and nothing else, folders of its own, and its own part of the cgroup tree.
+ * NA2 all that a node writes is in its containerd's directory; so what ends that ends the agent, too, and leaves nothing.
  */
 import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";

@@ -46,14 +46,14 @@ export interface KubeClient {
   readonly requestTimeoutMs: number;
   readonly fieldManager: string;
   /**
-   * The parsed answer of a call that succeeded, after as many sendings as it took (K4).
+   * The parsed answer of a call that succeeded, after as many sendings as it took (KC4).
    *
    * @throws {KubeApiError} when the server refused
    * @throws {UnansweredError} when no (whole) answer came; an aborted signal throws its own reason
    * @throws {NotSentError} when it waited in vain for a connection or credentials
    */
   json(call: Call): Promise<unknown>;
-  /** The lines of a streaming answer to a GET (L2 to L6). */
+  /** The lines of a streaming answer to a GET (KL2 to KL6). */
   lines(call: Pick<Call, "path" | "query"> & { readonly signal: AbortSignal }): AsyncIterable<readonly string[]>;
 }
 

@@ -23,7 +23,7 @@ export interface KubeHttpConfig {
   readonly requestTimeoutMs?: number;
   /** Default 60 s: how long a call that brings no patience of its own is waited for before its last sending. */
   readonly waitMsMax?: number;
-  /** Default 100 s without a byte; then a watch is aborted (L5). */
+  /** Default 100 s without a byte; then a watch is aborted (KL5). */
   readonly inactivityMs?: number;
 }
 

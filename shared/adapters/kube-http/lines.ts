@@ -13,7 +13,7 @@ const BUFFER_BYTES_MAX = 64 * 1024 * 1024;
 /** A first line that could be a Status instead of an event is only looked at below this length. */
 const STATUS_LINE_MAX = 64 * 1024;
 
-/** Complete lines in order, grouped as they arrived (L2 to L6). Ends the connection however it is left. */
+/** Complete lines in order, grouped as they arrived (KL2 to KL6). Ends the connection however it is left. */
 export async function* linesOf(response: IncomingMessage, signal: AbortSignal, inactivityMs: number): AsyncGenerator<readonly string[]> {
   const splitter = createLineSplitter();
   let first = true;
@@ -108,7 +108,7 @@ function split(splitter: ReturnType<typeof createLineSplitter>, chunk: Buffer): 
   }
 }
 
-/** Some servers and proxies answer 200 and put the refusal where the first event should be (L2). */
+/** Some servers and proxies answer 200 and put the refusal where the first event should be (KL2). */
 function throwIfStatus(line: string): void {
   if (line.length > STATUS_LINE_MAX || !line.includes('"Status"')) return;
   let value: unknown;

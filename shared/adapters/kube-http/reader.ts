@@ -10,7 +10,7 @@ const PAGE_SIZE = 500;
 /** A list whose continue token expired starts again from its first page, so that it stays one snapshot. */
 const LIST_ATTEMPTS_MAX = 3;
 
-/** Quorum reads: no resourceVersion is ever sent (K2). */
+/** Quorum reads: no resourceVersion is ever sent (KC2). */
 export function createReader(client: KubeClient): KubeReader {
   return {
     async get(resource, namespace, name, { patience } = {}) {

@@ -6,7 +6,7 @@ import { resourcePath } from "./path.ts";
 import { asPage } from "./reader.ts";
 import { isFailure, statusError } from "./status-error.ts";
 
-/** Pages and lines as the server sent them (L1). */
+/** Pages and lines as the server sent them (KL1). */
 export function createWatch(client: KubeClient): KubeWatch<Resource> {
   return {
     async listPage(resource, query, signal) {

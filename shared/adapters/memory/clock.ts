@@ -87,7 +87,7 @@ function insertionPoint(timers: readonly Timer[], dueMs: number): number {
   return low;
 }
 
-/** An abort's reason is whatever the aborter chose; the contract is to reject with exactly that (C3). */
+/** An abort's reason is whatever the aborter chose; the contract is to reject with exactly that (CL3). */
 function reasonOf(signal: AbortSignal | undefined): Error {
   return signal?.reason as Error;
 }

@@ -1,4 +1,4 @@
-/** Randomness from a seed (R2): mulberry32, 32 bits of state, good enough to shake schedules and nothing else. */
+/** Randomness from a seed (RN2): mulberry32, 32 bits of state, good enough to shake schedules and nothing else. */
 import type { Random } from "../../ports/random.ts";
 
 export function createSeededRandom(seed: number): Random {

@@ -1,5 +1,5 @@
 /**
- * All files of a volume changed at once (F2). What a container opens are links through `..data`, and one rename turns them all:
+ * All files of a volume changed at once (NF2). What a container opens are links through `..data`, and one rename turns them all:
  *
  *     volume/..2026_03_01_10_00_00.1f0c22/user/labels     the files
  *     volume/..data   → ..2026_03_01_10_00_00.1f0c22

@@ -102,7 +102,7 @@ function warnOnce(log: Log, rootDir: string): () => void {
   };
 }
 
-/** Every method, with failures as F5 wants them. */
+/** Every method, with failures as NF5 wants them. */
 function withExplainedFailures(files: NodeFiles): NodeFiles {
   const wrapped = Object.entries(files).map(([name, method]: [string, (...args: never[]) => Promise<unknown>]) => [
     name,

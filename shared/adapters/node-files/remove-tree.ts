@@ -1,4 +1,4 @@
-/** Removing a directory that others could mount in (F4). */
+/** Removing a directory that others could mount in (NF4). */
 import { lstat, readdir, rmdir, unlink } from "node:fs/promises";
 import { join } from "node:path";
 import { NodeFilesError } from "../../ports/node-files.ts";

@@ -1,10 +1,10 @@
 /**
  * A subPath of a volume, such that what a container put into the volume cannot lead the agent out of it (node-agent §7.5).
  *
- * S1 links are followed only to places inside the volume (`key → ..data/key` is one such).
- * S2 directories are made, and the result is opened, from the volume downwards, each step by the open directory above it and never
+ * SP1 links are followed only to places inside the volume (`key → ..data/key` is one such).
+ * SP2 directories are made, and the result is opened, from the volume downwards, each step by the open directory above it and never
  *    through a link: nobody can put a link in between.
- * S3 the runtime is given a bind mount of what was opened, below the pod's own directory, where no container can write. So a path
+ * SP3 the runtime is given a bind mount of what was opened, below the pod's own directory, where no container can write. So a path
  *    that is exchanged after the check is not mounted. Only where the machine allows no mounts is it the path itself.
  *
  * Source: pkg/volume/util/subpath/subpath_linux.go SafeMakeDir, PrepareSafeSubpath (CVE-2017-1002101, CVE-2021-25741).

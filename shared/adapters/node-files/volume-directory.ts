@@ -1,4 +1,4 @@
-/** The directory of a volume, on disk or on tmpfs, and the mark that says it is complete (F1, F3). */
+/** The directory of a volume, on disk or on tmpfs, and the mark that says it is complete (NF1, NF3). */
 import { chmod, mkdir, readFile, stat, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { EmptyDirOptions, VolumeFile, VolumeOptions, VolumePlace } from "../../ports/node-files.ts";

@@ -1,4 +1,4 @@
-/** One deadline over all of a probe (P1), and what cannot be asked at all (P2). */
+/** One deadline over all of a probe (PR1), and what cannot be asked at all (PR2). */
 import type { ProbeOutcome } from "../../ports/prober.ts";
 import { cut } from "./output.ts";
 

@@ -23,7 +23,7 @@ interface Failed {
 /**
  * Source: pkg/probe/http/http.go DoHTTPProbe; pkg/kubelet/lifecycle/handlers.go runHTTPHandler.
  *
- * Differs from upstream: a body that breaks off or takes too long is a failure, where upstream discards the result (P2). The body
+ * Differs from upstream: a body that breaks off or takes too long is a failure, where upstream discards the result (PR2). The body
  * of a redirect or of a hook's answer may.
  */
 export async function httpGet(probe: HttpProbe): Promise<ProbeOutcome> {

@@ -70,7 +70,7 @@ export async function readIndex(context: Context, request: IndexRequest): Promis
       for (const each of found.slice(at, at + namespace.length)) if (each.kind === "row") primaries[i]?.rows.push(each.row);
       at += namespace.length;
     });
-    // A primary that moved meanwhile changed its namespace's count, so the caller's step will be refused anyway (I8).
+    // A primary that moved meanwhile changed its namespace's count, so the caller's step will be refused anyway (IX8).
     wanted = older.filter((_, i) => found[i]?.kind === "missing");
     missing = older.flatMap((_, i) => (found[i]?.kind === "missing" ? [found[i].forged] : []));
     if (wanted.length === 0) break;

@@ -6,7 +6,7 @@ import { BATCH_BYTES_MAX, batches, CALL_TIMEOUT_MS } from "./limits.ts";
 
 type Failed = SendResult["failed"][number];
 
-/** Q1 on an SQS FIFO queue. A message larger than SQS takes fails by its id without being sent, its neighbours are sent (Q1-7). */
+/** Q1 on an SQS FIFO queue. A message larger than SQS takes fails by its id without being sent, its neighbours are sent (DQ7). */
 export function createSqsDeltaQueue(client: SQSClient, options: { readonly queueUrl: string }): DeltaQueue {
   return {
     async send(entries) {

@@ -12,7 +12,7 @@ export interface SqsDoorbellsOptions {
   readonly cid: string;
 }
 
-/** Q2 on SQS standard queues, one per controller. All batches are tried; one that fails makes the whole call fail (D3). */
+/** Q2 on SQS standard queues, one per controller. All batches are tried; one that fails makes the whole call fail (DB3). */
 export function createSqsDoorbells(client: SQSClient, options: SqsDoorbellsOptions): Doorbells {
   return {
     async ring(bells) {

@@ -7,7 +7,7 @@ import type { Clock } from "../../ports/clock.ts";
 const TIMER_MS_MAX = 2 ** 31 - 1;
 
 /**
- * Wall clock time; where the machine's is set back it goes on at half its pace until that has caught up (C1): it must not go back,
+ * Wall clock time; where the machine's is set back it goes on at half its pace until that has caught up (CL1): it must not go back,
  * and whoever waits for a time of day must not wait for the whole set-back. Waits go by the monotonic clock as well.
  */
 export function createSystemClock(wallMs: () => number = Date.now, monotonicMs: () => number = () => performance.now()): Clock {
@@ -28,14 +28,14 @@ export function createSystemClock(wallMs: () => number = Date.now, monotonicMs: 
       let leftMs = waitMs;
       do {
         await sleep(Math.min(leftMs, TIMER_MS_MAX), signal);
-        // A timer may fire a fraction of a millisecond early by the wall clock (C2), hence the one millisecond of grace.
+        // A timer may fire a fraction of a millisecond early by the wall clock (CL2), hence the one millisecond of grace.
         leftMs = Math.min(dueMs - now(), waitMs + 1 - (monotonicMs() - startMs));
       } while (leftMs > 0);
     },
   };
 }
 
-/** node:timers rejects with an AbortError of its own; the contract asks for the signal's reason (C3). */
+/** node:timers rejects with an AbortError of its own; the contract asks for the signal's reason (CL3). */
 async function sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
   try {
     await setTimeout(ms, undefined, signal ? { signal } : {});

@@ -1,15 +1,15 @@
 /**
  * The pods that this node is to run, as all sources together say it, in the memory of one host (node-agent §2, §3).
  *
- * M1 a mirror pod is never desired: it is only looked up, from its static pod or by it; what joins the two is the full name.
- * M2 a pod that is desired no longer is still known by its UID, with its last spec, until `forget`: its worker ends it by that spec.
- * M3 of several desired pods of one full name the one that came last has it, and the one before once that is gone.
+ * PM1 a mirror pod is never desired: it is only looked up, from its static pod or by it; what joins the two is the full name.
+ * PM2 a pod that is desired no longer is still known by its UID, with its last spec, until `forget`: its worker ends it by that spec.
+ * PM3 of several desired pods of one full name the one that came last has it, and the one before once that is gone.
  */
 import { CONFIG_ANNOTATIONS, isMirrorPod, isStaticPod } from "../labels.ts";
 import { fullName } from "../pod.ts";
 import type { NodePod } from "../pod.ts";
 
-/** Source: pkg/kubelet/pod/pod_manager.go basicManager. Differs from upstream: M2, where a worker keeps its pod itself. */
+/** Source: pkg/kubelet/pod/pod_manager.go basicManager. Differs from upstream: PM2, where a worker keeps its pod itself. */
 export class PodManager {
   // By UID.
   readonly #pods = new Map<string, NodePod>();
@@ -34,7 +34,7 @@ export class PodManager {
     this.#lastKnown.delete(uid);
   }
 
-  /** Regular or static pod: as desired, else as last known (M2). */
+  /** Regular or static pod: as desired, else as last known (PM2). */
   get(uid: string): NodePod | undefined {
     return this.#pods.get(uid) ?? this.#lastKnown.get(uid);
   }

@@ -2,11 +2,11 @@
  * Kubernetes Events of a node agent (node-agent §9): what to send of each, so that neither a crash loop nor a failing probe
  * floods the API server. A step function over what it remembers.
  *
- * I1 an equal Event (object, field, type, reason, message) is sent once and then counted: a patch of count, time and message.
- * I2 from the tenth message on that one object gets for one reason, with less than 10 minutes between two, all become one
+ * ER1 an equal Event (object, field, type, reason, message) is sent once and then counted: a patch of count, time and message.
+ * ER2 from the tenth message on that one object gets for one reason, with less than 10 minutes between two, all become one
  *    Event: "(combined from similar events): …".
- * I3 per object 25 Events go out at once, then one in 5 minutes; what is held back counts all the same.
- * I4 of each kind of memory at most 4096 entries stay, the last used ones.
+ * ER3 per object 25 Events go out at once, then one in 5 minutes; what is held back counts all the same.
+ * ER4 of each kind of memory at most 4096 entries stay, the last used ones.
  *
  * Source: client-go tools/record/events_cache.go EventCorrelator; event.go makeEvent.
  */
@@ -64,7 +64,7 @@ export const NO_EVENTS: EventMemory = { similar: new Map(), sent: new Map(), bud
 
 export type EventRequest =
   | { readonly kind: "create"; readonly body: EventBody }
-  /** `ifMissing`: the Event is gone, or its creation was held back (I3); create this one. */
+  /** `ifMissing`: the Event is gone, or its creation was held back (ER3); create this one. */
   | { readonly kind: "patch"; readonly namespace: string; readonly name: string; readonly body: EventPatch; readonly ifMissing: EventBody };
 
 /** A merge patch. */

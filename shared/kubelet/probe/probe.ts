@@ -2,10 +2,10 @@
  * One turn of one probe (node-agent §11): a step function over its counters. `beforeProbe` says whether the probe runs now,
  * `afterProbe` what its outcome means; between the two the edge runs it.
  *
- * I1 an outcome counts for the container whose id the record holds; a new id starts with the initial result.
- * I2 a probe that could not be run changes nothing.
- * I3 a failed liveness or startup probe is on hold until a new container: its kill must not be disturbed, and is asked for once.
- * I4 `run` is not reset by a new container, only by a hold: so does upstream.
+ * PB1 an outcome counts for the container whose id the record holds; a new id starts with the initial result.
+ * PB2 a probe that could not be run changes nothing.
+ * PB3 a failed liveness or startup probe is on hold until a new container: its kill must not be disturbed, and is asked for once.
+ * PB4 `run` is not reset by a new container, only by a hold: so does upstream.
  */
 import type { ProbeKind, ProbeRecord, ProbeResult } from "../../ports/node-store.ts";
 import { initContainersOf, isSidecar } from "../pod.ts";
@@ -117,7 +117,7 @@ export function afterProbe(kind: ProbeKind, spec: ProbeSpec, record: ProbeRecord
   return { record: next, ...publication(kind, record, next) };
 }
 
-/** The record as it is for this container: a new id drops result and hold, and keeps the counters (I4). */
+/** The record as it is for this container: a new id drops result and hold, and keeps the counters (PB4). */
 function recordOf(kind: ProbeKind, record: ProbeRecord, containerId: string): ProbeRecord {
   if (record.containerId === containerId) return record;
   const { result: _result, onHold: _onHold, stopped: _stopped, ...counters } = record;

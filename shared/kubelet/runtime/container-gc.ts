@@ -1,8 +1,8 @@
 /**
  * What of the runtime nobody needs any more (node-agent §16.1–16.3): dead containers, dead sandboxes, log directories.
  *
- * G1 an exited container whose exit code is not in the pod's cached status is never removed (§18.8).
- * G2 until all sources are ready nothing is removed because its pod is unknown.
+ * GC1 an exited container whose exit code is not in the pod's cached status is never removed (§18.8).
+ * GC2 until all sources are ready nothing is removed because its pod is unknown.
  */
 import type { Container, PodSandbox } from "../../ports/cri-types.ts";
 import { LABELS } from "../labels.ts";
@@ -23,7 +23,7 @@ export type StatusStored = (containerId: string) => boolean;
 /**
  * Ids of containers to remove, oldest first. One that is CONTAINER_UNKNOWN may run: it is to be stopped before.
  *
- * Source: pkg/kubelet/kuberuntime/kuberuntime_gc.go evictContainers. Differs from upstream: G1. MinAge is 0, MaxContainers
+ * Source: pkg/kubelet/kuberuntime/kuberuntime_gc.go evictContainers. Differs from upstream: GC1. MinAge is 0, MaxContainers
  * none, as upstream's defaults are.
  */
 export function containersToRemove(
@@ -46,7 +46,7 @@ export function containersToRemove(
  * Ids of sandboxes to stop and remove, oldest first: those that are not ready and hold no container, of a pod that is still
  * there all but the newest.
  *
- * Source: kuberuntime_gc.go evictSandboxes. Differs from upstream: G2 for sandboxes, too.
+ * Source: kuberuntime_gc.go evictSandboxes. Differs from upstream: GC2 for sandboxes, too.
  */
 export function sandboxesToRemove(
   sandboxes: readonly PodSandbox[],
@@ -69,7 +69,7 @@ export function sandboxesToRemove(
  * Ids of dead instances that a pod's own containers leave behind, oldest first: after the one with `diedId` died, those of its
  * name beyond the newest; with `all` (the pod was evicted, or is deleted and has terminated) every dead one of the pod.
  *
- * Source: pkg/kubelet/pod_container_deletor.go getContainersToDeleteInPod. Differs from upstream: G1.
+ * Source: pkg/kubelet/pod_container_deletor.go getContainersToDeleteInPod. Differs from upstream: GC1.
  */
 export function deadInstancesOf(
   containers: readonly ObservedContainer[],

@@ -1,9 +1,9 @@
 /**
  * Secrets, ConfigMaps and Services that this node's pods name, and the tokens made for them (node-agent §10, Refresh): in memory only.
  *
- * C1 a read is at most `FRESH_MS` old, or was asked for just now; an `immutable` object is read once.
- * C2 while the API server does not answer, the last state read stands in; what was never read is an error.
- * C3 one read of one object at a time, however many pods name it.
+ * OC1 a read is at most `FRESH_MS` old, or was asked for just now; an `immutable` object is read once.
+ * OC2 while the API server does not answer, the last state read stands in; what was never read is an error.
+ * OC3 one read of one object at a time, however many pods name it.
  */
 import type { KubeObject } from "../../api/wire.ts";
 import { parseTime } from "../../api/time.ts";

@@ -1,8 +1,8 @@
 /**
  * What the sources say, handed to the pod workers in order (node-agent §2.5, §2.6, §3).
  *
- * S1 messages of all sources are handled one at a time; those of one source in the order in which they came.
- * S2 a source is ready once a SET of it has been handled; all must be before anything is taken away.
+ * PS1 messages of all sources are handled one at a time; those of one source in the order in which they came.
+ * PS2 a source is ready once a SET of it has been handled; all must be before anything is taken away.
  */
 import type { KubeObject, Labels } from "../../api/wire.ts";
 import { admit, INVALID_NODE_INFO } from "../config/admission.ts";

@@ -17,7 +17,7 @@ export interface HousekeepingInput {
   /** Of the runtime. */
   readonly runningUids: ReadonlySet<string>;
   readonly directories: readonly string[];
-  /** Pods that have something mounted; left out by a host whose removal of a directory unmounts first (NodeFiles F4). */
+  /** Pods that have something mounted; left out by a host whose removal of a directory unmounts first (NodeFiles NF4). */
   readonly mountedUids?: ReadonlySet<string>;
   readonly cachedStatusUids: readonly string[];
   /** Pods with probe records. */

@@ -6,11 +6,11 @@
  *     (none) ──▶ syncing ──▶ terminating ──▶ terminated ──▶ finished ──housekeeping──▶ (none)
  *                                └─ known at runtime only ──────────────────────────────▲
  *
- * I1 states only go to the right: who began to terminate is never synced again, until its record is purged.
- * I2 the grace only gets shorter.
- * I3 at most one update waits; a newer one takes its place and keeps its age.
- * I4 a turn without a waiting update is idle, so a message may come twice.
- * I5 the turn with the newest token writes; NodeStore refuses the others (N2), so nothing here compares tokens.
+ * PW1 states only go to the right: who began to terminate is never synced again, until its record is purged.
+ * PW2 the grace only gets shorter.
+ * PW3 at most one update waits; a newer one takes its place and keeps its age.
+ * PW4 a turn without a waiting update is idle, so a message may come twice.
+ * PW5 the turn with the newest token writes; NodeStore refuses the others (NS2), so nothing here compares tokens.
  *
  * The pod itself is in the host's memory: a turn reads the newest one there, so an update that replaced another loses nothing.
  */

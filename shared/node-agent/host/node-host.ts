@@ -2,10 +2,10 @@
  * The host of a node's functions (node-agent §18): queues in front of the handlers, and what only a process on the node can bring:
  * ticks, and the due times of probes.
  *
- * H1 the host decides nothing and keeps nothing that CRI, the API server or the manifests do not know.
- * H2 a tick that takes longer than its period is not started twice; one that fails is logged, once while the reason stays, and
+ * NH1 the host decides nothing and keeps nothing that CRI, the API server or the manifests do not know.
+ * NH2 a tick that takes longer than its period is not started twice; one that fails is logged, once while the reason stays, and
  *    comes again.
- * H3 messages of one pod are handled one at a time, pods in parallel (turn-queue.ts).
+ * NH3 messages of one pod are handled one at a time, pods in parallel (turn-queue.ts).
  */
 import type { NodeHandler, NodeQueue } from "../../kubelet/node-ports.ts";
 import type { Clock } from "../../ports/clock.ts";

@@ -4,7 +4,7 @@
  * Source: pkg/kubelet/server/server.go getContainerLogs; pkg/kubelet/kubelet_pods.go GetKubeletContainerLogs; cri-client
  * pkg/logs/logs.go ReadLogs. As there, what fails once the log is being read stands as text in the answer, whose code is 200.
  *
- * Differs from upstream: a rotation loses no line (see LogFile L3), and a container that was removed is one that has ended.
+ * Differs from upstream: a rotation loses no line (see LogFile LF3), and a container that was removed is one that has ended.
  */
 import { once } from "node:events";
 import type { ServerResponse } from "node:http";

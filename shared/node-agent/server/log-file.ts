@@ -1,9 +1,9 @@
 /**
  * A container's log file, read forward in blocks.
  *
- * L1 never more than one block and one line is in memory, however large the file is.
- * L2 nothing outside the pod log directory is opened, also not by a symlink.
- * L3 a file that was renamed is read to its end before the one that took its name.
+ * LF1 never more than one block and one line is in memory, however large the file is.
+ * LF2 nothing outside the pod log directory is opened, also not by a symlink.
+ * LF3 a file that was renamed is read to its end before the one that took its name.
  */
 import { open, realpath, stat } from "node:fs/promises";
 import type { FileHandle } from "node:fs/promises";

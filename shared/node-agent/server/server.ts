@@ -1,10 +1,10 @@
 /**
  * The agent's HTTPS API (node-agent §15): what the API server asks of a node when somebody types `kubectl logs` or `kubectl exec`.
  *
- * H1 every request is authenticated and authorised before it is looked at, also one that asks for an upgrade; nobody is anonymous.
- * H2 authorisation and routing read one and the same path, so that what was allowed is what is done.
- * H3 no token, no header and no query is ever logged: a command may hold a secret.
- * H4 a connection that closes ends what was done for it; `stop` closes all of them.
+ * HS1 every request is authenticated and authorised before it is looked at, also one that asks for an upgrade; nobody is anonymous.
+ * HS2 authorisation and routing read one and the same path, so that what was allowed is what is done.
+ * HS3 no token, no header and no query is ever logged: a command may hold a secret.
+ * HS4 a connection that closes ends what was done for it; `stop` closes all of them.
  *
  * Source: pkg/kubelet/server/server.go.
  */

@@ -1,9 +1,9 @@
 /**
  * Carries an upgraded connection (SPDY or WebSocket) between a client and the runtime's streaming server, byte by byte.
  *
- * U1 only a streaming server on this machine's loopback is called: whatever answers CRI cannot send us elsewhere.
- * U2 the client's credentials end here.
- * U3 what one side has said reaches the other before its end does; when one side is gone, so is the other.
+ * UP1 only a streaming server on this machine's loopback is called: whatever answers CRI cannot send us elsewhere.
+ * UP2 the client's credentials end here.
+ * UP3 what one side has said reaches the other before its end does; when one side is gone, so is the other.
  *
  * Source: apimachinery pkg/util/proxy/upgradeaware.go.
  */

@@ -2,10 +2,10 @@
  * The pods that the API server has bound to this node (node-agent §2.4): a list and a watch with `spec.nodeName=<node>`, resumed
  * and listed again as the Reflector says. The host starts it once it has read its own Node.
  *
- * A1 what is emitted is the whole list as of one resourceVersion: after each list, and after each group of events that arrived
+ * SA1 what is emitted is the whole list as of one resourceVersion: after each list, and after each group of events that arrived
  *    together and changed something.
- * A2 nothing is emitted before the first list is complete, and nothing because a connection was lost.
- * A3 a pod that cannot be understood is named in the log and left as it was; its neighbours go on.
+ * SA2 nothing is emitted before the first list is complete, and nothing because a connection was lost.
+ * SA3 a pod that cannot be understood is named in the log and left as it was; its neighbours go on.
  */
 import { ListWatch } from "../../cache/list-watch.ts";
 import type { Listener, Listing } from "../../cache/list-watch.ts";

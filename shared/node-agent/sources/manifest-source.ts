@@ -1,9 +1,9 @@
 /**
  * The static pods of a directory of manifests, or of one manifest (node-agent §2.2).
  *
- * S1 what is emitted is the whole list, in the order of file names: every 20 s, and soon after something has changed.
- * S2 a missing path is an empty list: the source is there, and has nothing. A path that cannot be read is no list at all.
- * S3 a bad file in a directory is left out, and its neighbours count. One that has just become bad keeps its pod until the next
+ * SM1 what is emitted is the whole list, in the order of file names: every 20 s, and soon after something has changed.
+ * SM2 a missing path is an empty list: the source is there, and has nothing. A path that cannot be read is no list at all.
+ * SM3 a bad file in a directory is left out, and its neighbours count. One that has just become bad keeps its pod until the next
  *    whole reading: it may be half written, and no pod should end because of that.
  */
 import { watch } from "node:fs";

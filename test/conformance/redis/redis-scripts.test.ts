@@ -310,7 +310,7 @@ describe.skipIf(reason)(`Redis scripts${reason === undefined ? "" : `, skipped: 
     await rig.fixture.close();
   });
 
-  it("N4 [informer T43] what is deleted leaves nothing behind: no empty slice, member, intent or queue field", async () => {
+  it("IT4 [informer T43] what is deleted leaves nothing behind: no empty slice, member, intent or queue field", async () => {
     const rig = await open();
     const fields = async (): Promise<Readonly<Record<string, number>>> => {
       const keys = (await client.keys("*")).filter((key) => !/:(l|m|n):|:ep$/.test(key)).sort();

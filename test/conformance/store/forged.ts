@@ -106,7 +106,7 @@ export function forgedCases(open: OpenRig): void {
     expect(await rig.row("pods", POD)).toMatchObject({ rv: "12" });
   });
 
-  it("[informer A14] a live read that is older than what came since is read again (I1)", async () => {
+  it("[informer A14] a live read that is older than what came since is read again (IX1)", async () => {
     const rig = await withPod(open);
     await rig.seed("pods", [put(pod("12"))]);
     await rig.fixture.spoil(STRAY_OF_POD);

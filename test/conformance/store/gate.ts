@@ -12,7 +12,7 @@ const RS = "shop/web";
 const open1 = { open: true };
 
 export function gateCases(open: OpenRig): void {
-  it("Q4 [informer T48] doorbells before the sync find a shut gate; when it opens every dirty key is rung and runs", async () => {
+  it("WQ4 [informer T48] doorbells before the sync find a shut gate; when it opens every dirty key is rung and runs", async () => {
     const rig = await (await open()).open();
     const rss = ["a", "b"].map((name) => cachedReplicaSet({ name, resourceVersion: "5" }));
     await rig.openGeneration("replicasets");
@@ -40,7 +40,7 @@ export function gateCases(open: OpenRig): void {
     }
   });
 
-  it("Q4 needs exactly the resources that the controller reads", async () => {
+  it("WQ4 needs exactly the resources that the controller reads", async () => {
     const rig = await (await open()).open();
     const opened = async () =>
       (await Promise.all(CONTROLLERS.map(async (controller) => ((await rig.store.gate(controller)).open ? [controller] : [])))).flat();
@@ -54,7 +54,7 @@ export function gateCases(open: OpenRig): void {
     expect(await opened()).toEqual([...CONTROLLERS]);
   });
 
-  it("Q4 shuts when one lane has been silent for more than 60 s, and opens with any message in its turn", async () => {
+  it("WQ4 shuts when one lane has been silent for more than 60 s, and opens with any message in its turn", async () => {
     const rig = await (await open({ ...ONE_LANE, pods: 2 })).synced();
     await beat(rig, "replicasets", 0);
     await beat(rig, "pods", 0);
@@ -71,7 +71,7 @@ export function gateCases(open: OpenRig): void {
     expect(await rig.store.gate("replicaset")).toEqual(open1);
   });
 
-  it("Q4 a relist keeps it open; SUSPECT shuts it until the manifests of a new generation", async () => {
+  it("WQ4 a relist keeps it open; SUSPECT shuts it until the manifests of a new generation", async () => {
     const rig = await (await open()).synced();
     await rig.openGeneration("pods");
     expect(await rig.store.gate("replicaset")).toEqual(open1);
@@ -90,7 +90,7 @@ export function gateCases(open: OpenRig): void {
     expect(await rig.store.gate("replicaset")).toEqual(open1);
   });
 
-  it("Q4 a mark outlives the generation that stood open when it came: what was lost may be newer than that list", async () => {
+  it("WQ4 a mark outlives the generation that stood open when it came: what was lost may be newer than that list", async () => {
     const rig = await (await open({ ...ONE_LANE, pods: 2 })).synced();
     await rig.openGeneration("pods");
     await rig.manifest("pods", [], "9", { lane: 0 });
@@ -109,7 +109,7 @@ export function gateCases(open: OpenRig): void {
     expect(await rig.store.gate("replicaset")).toEqual(open1);
   });
 
-  it("Q4 a mark during the first list leads to a second one", async () => {
+  it("WQ4 a mark during the first list leads to a second one", async () => {
     const rig = await (await open()).open();
     for (const resource of CACHED_RESOURCES) if (resource !== "pods") await rig.relist(resource, [], "0");
     await rig.openGeneration("pods");
@@ -130,7 +130,7 @@ export function gateCases(open: OpenRig): void {
     expect(await rig.health("pods")).toMatchObject({ state: "SYNCED" });
   });
 
-  it("Q4 a hole shuts it after the limit, and the message that fills it opens it", async () => {
+  it("WQ4 a hole shuts it after the limit, and the message that fills it opens it", async () => {
     const rig = await (await open()).synced();
     const first = rig.nextSequence("pods");
     await rig.seed("pods", [], { kind: "W", watermark: "0", sequence: first + 1 });
@@ -143,7 +143,7 @@ export function gateCases(open: OpenRig): void {
     expect((await rig.health("pods"))?.holeForMs).toBeUndefined();
   });
 
-  it("Q4 a lane that moves on behind a hole starts its time anew", async () => {
+  it("WQ4 a lane that moves on behind a hole starts its time anew", async () => {
     const rig = await (await open()).synced();
     const first = rig.nextSequence("pods");
     for (const sequence of [first + 1, first + 3]) await rig.seed("pods", [], { kind: "W", watermark: "0", sequence });
@@ -156,14 +156,14 @@ export function gateCases(open: OpenRig): void {
     expect(await rig.store.gate("replicaset")).toEqual(open1);
   });
 
-  it("Q4 a frozen lane does not shut it: absence is what it does not know", async () => {
+  it("WQ4 a frozen lane does not shut it: absence is what it does not know", async () => {
     const rig = await (await open()).synced();
     await rig.openGeneration("pods");
     await rig.manifest("pods", [{ key: "shop/x", uid: "x", rv: "5" }], "9");
     expect(await rig.store.gate("replicaset")).toEqual(open1);
   });
 
-  it("Q4 what is running goes on while the gate is shut", async () => {
+  it("WQ4 what is running goes on while the gate is shut", async () => {
     const rig = await (await open()).synced();
     await rig.seed("replicasets", [put(cachedReplicaSet(), { counted: true })]);
     await rig.store.add(rig.epoch, "replicaset", RS, 0);

@@ -1,4 +1,4 @@
-/** Rows: last writer wins by resourceVersion, deletes are values (informer §11.3 A4–A10, I1–I4). */
+/** Rows: last writer wins by resourceVersion, deletes are values (informer §11.3 A4–A10, IX1–IX4). */
 import { expect, it } from "vitest";
 
 import { laneOf } from "../../../shared/api/lane.ts";
@@ -43,7 +43,7 @@ export function indexCases(open: OpenRig): void {
     });
   });
 
-  it("I1 [informer A4] keeps the row against an older or equal version, with no effects and nothing lowered", async () => {
+  it("IX1 [informer A4] keeps the row against an older or equal version, with no effects and nothing lowered", async () => {
     const rig = await (await open()).synced();
     const rs = cachedReplicaSet();
     await rig.seed("replicasets", [put(rs, { counted: true })]);
@@ -66,7 +66,7 @@ export function indexCases(open: OpenRig): void {
     expect(await rig.intents(rs.metadata.uid, "replicaset", "shop/web")).toHaveLength(1);
   });
 
-  it("I1 [informer A4] counts nothing for what changes nothing", async () => {
+  it("IX1 [informer A4] counts nothing for what changes nothing", async () => {
     const rig = await (await open()).synced();
     const count = async () => (await rig.store.readIndex({ counts: [{ resource: "replicasets", namespace: "shop" }] })).counts[0]?.count;
     await rig.seed("replicasets", [put(cachedReplicaSet({ resourceVersion: "5" }), { counted: true })]);
@@ -92,7 +92,7 @@ export function indexCases(open: OpenRig): void {
     expect(await rig.row("pods", POD)).toBeUndefined();
   });
 
-  it("I2 [informer T34] [informer A5] a late update does not resurrect while a tombstone stands", async () => {
+  it("IX2 [informer T34] [informer A5] a late update does not resurrect while a tombstone stands", async () => {
     const rig = await (await open()).synced();
     await rig.seed("pods", [put(pod("10"))]);
     const missing = rig.nextSequence("pods");
@@ -105,7 +105,7 @@ export function indexCases(open: OpenRig): void {
     expect(outcomes(await rig.deliver("pods", [put(pod("31"))], late))).toEqual(["changed"]);
   });
 
-  it("I2 [informer T34] [informer A6] nor once the watermark has passed the tombstone", async () => {
+  it("IX2 [informer T34] [informer A6] nor once the watermark has passed the tombstone", async () => {
     const rig = await (await open()).synced();
     await rig.seed("pods", [put(pod("10"))]);
     await rig.seed("pods", [remove(pod("10"), "30")]);
@@ -114,7 +114,7 @@ export function indexCases(open: OpenRig): void {
     expect(await rig.row("pods", POD)).toBeUndefined();
   });
 
-  it("I2 [informer A6] absence at the watermark itself is authoritative, a listed object is let in", async () => {
+  it("IX2 [informer A6] absence at the watermark itself is authoritative, a listed object is let in", async () => {
     const rig = await (await open()).synced();
     await rig.seed("pods", [], { kind: "W", watermark: "50" });
     expect(outcomes(await rig.deliver("pods", [put(pod("50"))]))).toEqual(["absent"]);
@@ -127,7 +127,7 @@ export function indexCases(open: OpenRig): void {
     expect(outcomes(await rig.deliver("pods", [put(pod("20"))], { kind: "L" }))).toEqual(["late"]);
   });
 
-  it("I4 [informer A7] [informer T76] keeps the flag gone while the uid is the same", async () => {
+  it("IX4 [informer A7] [informer T76] keeps the flag gone while the uid is the same", async () => {
     const rig = await (await open()).synced();
     const rs = cachedReplicaSet();
     await rig.seed("replicasets", [put(rs, { counted: true })]);
@@ -146,7 +146,7 @@ export function indexCases(open: OpenRig): void {
     expect(await gone()).toBe(false);
   });
 
-  it("I2 [informer A8] ignores a delete older than the row", async () => {
+  it("IX2 [informer A8] ignores a delete older than the row", async () => {
     const rig = await (await open()).synced();
     const rs = cachedReplicaSet();
     await rig.seed("replicasets", [put(rs, { counted: true })]);
@@ -205,7 +205,7 @@ export function indexCases(open: OpenRig): void {
     expect((await rig.row("pods", POD))?.uid).toBe("uid3");
   });
 
-  it("I3 [informer A10] a primary that changed its uid takes its intents along, its effects are of both", async () => {
+  it("IX3 [informer A10] a primary that changed its uid takes its intents along, its effects are of both", async () => {
     const rig = await (await open()).synced();
     const [old, young] = [cachedReplicaSet({ uid: "rs1", resourceVersion: "5" }), cachedReplicaSet({ uid: "rs2", resourceVersion: "8" })];
     await rig.seed("replicasets", [put(old, { counted: true })]);
@@ -221,7 +221,7 @@ export function indexCases(open: OpenRig): void {
     expect(snapshot.intents).toEqual([]);
   });
 
-  it("N4 [informer A10] nor do they come back when the old uid does", async () => {
+  it("IT4 [informer A10] nor do they come back when the old uid does", async () => {
     const rig = await (await open()).synced();
     const at = (uid: string, resourceVersion: string) => put(cachedReplicaSet({ uid, resourceVersion }), { counted: true });
     await rig.seed("replicasets", [at("rs1", "5")]);
@@ -234,7 +234,7 @@ export function indexCases(open: OpenRig): void {
     expect([snapshot.primary?.uid, snapshot.intents]).toEqual(["rs1", []]);
   });
 
-  it("I3 a deleted primary leaves its namespace", async () => {
+  it("IX3 a deleted primary leaves its namespace", async () => {
     const rig = await (await open()).synced();
     const primaries = async () =>
       (await rig.store.readIndex({ primaries: [{ resource: "replicasets", namespace: "shop" }] })).primaries[0]?.rows.map((row) => row.rv);
@@ -328,7 +328,7 @@ export function indexCases(open: OpenRig): void {
     });
   });
 
-  it("I3 [informer T43] a pod stands in exactly one slice, wherever it goes", async () => {
+  it("IX3 [informer T43] a pod stands in exactly one slice, wherever it goes", async () => {
     const rig = await (await open()).synced();
     const slices = async () => {
       const [first, second, orphans] = await rig.store.readSlices([
@@ -405,7 +405,7 @@ export function indexCases(open: OpenRig): void {
     ]);
   });
 
-  it("I3 [informer T45] every row stands in its slice, its lane and its namespace, and nowhere else", async () => {
+  it("IX3 [informer T45] every row stands in its slice, its lane and its namespace, and nowhere else", async () => {
     const lanes = { ...ONE_LANE, pods: 3 };
     const rig = await (await open(lanes)).synced();
     const random = createSeededRandom(45);

@@ -1,4 +1,4 @@
-/** Intents and their recovery (informer §13 layers 1 and 4; N1–N4). */
+/** Intents and their recovery (informer §13 layers 1 and 4; IT1–IT4). */
 import { expect, it } from "vitest";
 
 import type { Intent, Taken } from "../../../shared/ports/store.ts";
@@ -50,7 +50,7 @@ export function intentCases(open: OpenRig): void {
     expect(await standing(rig)).toEqual(ops.map((op) => ({ ...op, state: "pending", token: run.token, deadlineMs })));
   });
 
-  it("N1 registers nothing without the lease, or for another uid than the key's", async () => {
+  it("IT1 registers nothing without the lease, or for another uid than the key's", async () => {
     const { rig, run } = await running();
     expect(await rig.store.registerIntents({ ...run, token: "other" }, UID, [create("a")])).toBe("stolen");
     expect(await rig.store.registerIntents(run, "other-uid", [create("a")])).toBe("stolen");
@@ -63,7 +63,7 @@ export function intentCases(open: OpenRig): void {
     expect(await standing(rig)).toEqual([]);
   });
 
-  it("N2 [informer T76] the stream lowers an op by name or uid, once, and wakes the key whose run registered it", async () => {
+  it("IT2 [informer T76] the stream lowers an op by name or uid, once, and wakes the key whose run registered it", async () => {
     const { rig, run } = await running();
     await rig.store.registerIntents(run, UID, [create("a"), destroy("b"), create("c")]);
     await rig.store.done(run, { kind: "ok" });
@@ -75,7 +75,7 @@ export function intentCases(open: OpenRig): void {
     expect((await standing(rig)).map((op) => op.id)).toEqual(["c:c"]);
   });
 
-  it("N2 an event that lowers nothing wakes nobody", async () => {
+  it("IT2 an event that lowers nothing wakes nobody", async () => {
     const { rig, run } = await running();
     await rig.store.registerIntents(run, UID, [create("c")]);
     await rig.store.done(run, { kind: "ok" });
@@ -113,7 +113,7 @@ export function intentCases(open: OpenRig): void {
     expect([snapshot.dependents.length, snapshot.intents.length]).toEqual([3, 0]);
   });
 
-  it("N1 a worker lowers and re-plans ops of its own token only", async () => {
+  it("IT1 a worker lowers and re-plans ops of its own token only", async () => {
     const { rig, run } = await running();
     await rig.store.registerIntents(run, UID, [create("a"), create("b")]);
     await rig.store.done(run, { kind: "ok" });
@@ -195,7 +195,7 @@ export function intentCases(open: OpenRig): void {
     expect(await rig.dirty(C)).toEqual([]);
   });
 
-  it("N3 younger ops of a dead token come with the snapshot, and the key comes back at the first deadline", async () => {
+  it("IT3 younger ops of a dead token come with the snapshot, and the key comes back at the first deadline", async () => {
     const { rig, run } = await running();
     await rig.store.registerIntents(run, UID, [create("a")]);
     await rig.pass(1_000);
@@ -206,7 +206,7 @@ export function intentCases(open: OpenRig): void {
     expect(await rig.store.done(next.run, { kind: "ok" })).toMatchObject({ bell: { delayMs: DEADLINE_MS - 1_000 } });
   });
 
-  it("N3 [informer T74] [informer T77] expired ops are recovered before anything is decided, however old they are", async () => {
+  it("IT3 [informer T74] [informer T77] expired ops are recovered before anything is decided, however old they are", async () => {
     for (const age of [LEASE_MS, 300_000]) {
       const { rig, run } = await running();
       await rig.store.registerIntents(run, UID, [create("a"), destroy("b")]);
@@ -224,7 +224,7 @@ export function intentCases(open: OpenRig): void {
     }
   });
 
-  it("N3 recovery names the expired ops only, and keeps a create that was not found as planned", async () => {
+  it("IT3 recovery names the expired ops only, and keeps a create that was not found as planned", async () => {
     const { rig, run } = await running();
     await rig.store.registerIntents(run, UID, [create("a")]);
     await rig.pass(1_000);
@@ -243,7 +243,7 @@ export function intentCases(open: OpenRig): void {
     ]);
   });
 
-  it("N1 a recovering run that is frozen in its turn is void as well", async () => {
+  it("IT1 a recovering run that is frozen in its turn is void as well", async () => {
     const { rig, run } = await running();
     await rig.store.registerIntents(run, UID, [create("a"), create("b")]);
     await rig.pass(LEASE_MS);
@@ -322,7 +322,7 @@ export function intentCases(open: OpenRig): void {
     ]);
   });
 
-  it("N4 intents go with their owner, and its successor inherits none", async () => {
+  it("IT4 intents go with their owner, and its successor inherits none", async () => {
     const { rig, run } = await running();
     await rig.store.registerIntents(run, UID, [create("a")]);
     await rig.store.done(run, { kind: "ok" });

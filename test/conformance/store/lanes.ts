@@ -1,4 +1,4 @@
-/** Messages of a lane: fences, sequences, watermarks (informer §11.3 A1–A3, A11–A13; I5, I6). */
+/** Messages of a lane: fences, sequences, watermarks (informer §11.3 A1–A3, A11–A13; IX5, IX6). */
 import { expect, it } from "vitest";
 
 import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
@@ -11,7 +11,7 @@ import type { Rig } from "./rig.ts";
 const pod = (resourceVersion: string) => cachedPod({ resourceVersion });
 
 export function laneCases(open: OpenRig): void {
-  it("I5 [informer A1] a message of another epoch is dropped, without one it comes back", async () => {
+  it("IX5 [informer A1] a message of another epoch is dropped, without one it comes back", async () => {
     const rig = await open();
     expect(await rig.deliver("pods", [put(pod("10"))])).toEqual({ kind: "noEpoch" });
     await rig.synced();
@@ -19,7 +19,7 @@ export function laneCases(open: OpenRig): void {
     expect(await rig.row("pods", "shop/web-1")).toBeUndefined();
   });
 
-  it("I5 [informer A2] [informer T54] an older fence is dropped, a newer one waits until it is opened", async () => {
+  it("IX5 [informer A2] [informer T54] an older fence is dropped, a newer one waits until it is opened", async () => {
     const rig = await (await open()).synced();
     const before = { ...(await rig.health("pods")) };
     for (const fence of ["99", "9"]) {
@@ -50,7 +50,7 @@ export function laneCases(open: OpenRig): void {
     expect(await rig.deliver("pods", [put(pod("10"))])).toEqual({ kind: "notOpen" });
   });
 
-  it("I5 [informer A3] [informer T28] [informer T67] a repeat changes nothing and names the keys that are still dirty", async () => {
+  it("IX5 [informer A3] [informer T28] [informer T67] a repeat changes nothing and names the keys that are still dirty", async () => {
     const rig = await (await open()).synced();
     const [clean, dirty] = [cachedReplicaSet({ name: "clean" }), cachedReplicaSet({ name: "dirty" })];
     await rig.seed("replicasets", [put(clean, { counted: true }), put(dirty, { counted: true })]);
@@ -100,7 +100,7 @@ export function laneCases(open: OpenRig): void {
     expect(await laneOf(rig)).toMatchObject({ last: sequence });
   });
 
-  it("I6 [informer A11] [informer T26] [informer T32] W follows the contiguous prefix, whatever came before its turn", async () => {
+  it("IX6 [informer A11] [informer T26] [informer T32] W follows the contiguous prefix, whatever came before its turn", async () => {
     const rig = await (await open()).synced();
     const first = rig.nextSequence("pods");
     const at = (offset: number) => ({ sequence: first + offset });
@@ -125,7 +125,7 @@ export function laneCases(open: OpenRig): void {
     expect(await laneOf(rig)).toMatchObject({ last: first + 7 });
   });
 
-  it("I6 [informer A11] W never goes back, and each kind moves it as it should", async () => {
+  it("IX6 [informer A11] W never goes back, and each kind moves it as it should", async () => {
     const rig = await (await open()).synced();
     await rig.seed("pods", [], { kind: "W", watermark: "50" });
     await rig.seed("pods", [], { kind: "W", watermark: "9" });
@@ -136,7 +136,7 @@ export function laneCases(open: OpenRig): void {
     expect(await rig.watermark("pods")).toBe("70");
   });
 
-  it("I6 lanes are each other's neighbours, no more", async () => {
+  it("IX6 lanes are each other's neighbours, no more", async () => {
     const rig = await (await open({ ...ONE_LANE, pods: 3 })).synced();
     await rig.seed("pods", [], { kind: "W", lane: 1, watermark: "50" });
     expect((await rig.health("pods"))?.watermarks).toEqual(["0", "50", "0"]);
@@ -153,7 +153,7 @@ export function laneCases(open: OpenRig): void {
     expect(outcomes(await rig.deliver("pods", [put(pod("20"))], { kind: "L" }))).toEqual(["changed"]);
   });
 
-  it("I6 [informer A13] [informer T05] a failed manifest freezes W, `last` goes on, an applied one lets it go", async () => {
+  it("IX6 [informer A13] [informer T05] a failed manifest freezes W, `last` goes on, an applied one lets it go", async () => {
     const rig = await (await open()).synced();
     await rig.openGeneration("pods");
     const missing = pod("20");

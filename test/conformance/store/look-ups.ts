@@ -1,4 +1,4 @@
-/** Look-ups are compared inside the step: nobody decides on what has moved since it was read (informer §11.2, I8). */
+/** Look-ups are compared inside the step: nobody decides on what has moved since it was read (informer §11.2, IX8). */
 import { expect, it } from "vitest";
 
 import { laneOf } from "../../../shared/api/lane.ts";
@@ -20,7 +20,7 @@ import { ONE_LANE, outcomes, rung } from "./rig.ts";
 const COUNT = { resource: "replicasets", namespace: "shop" } as const;
 
 export function lookUpCases(open: OpenRig): void {
-  it("I8 [informer T44] an orphan's applier that missed a new replica set is told to look again", async () => {
+  it("IX8 [informer T44] an orphan's applier that missed a new replica set is told to look again", async () => {
     const rig = await (await open()).synced();
     const orphan = cachedPod({ resourceVersion: "10" });
     const { counts } = await rig.store.readIndex({ counts: [COUNT] });
@@ -37,7 +37,7 @@ export function lookUpCases(open: OpenRig): void {
     expect(rung(seeing)).toEqual(["replicaset shop/web"]);
   });
 
-  it("I8 counts are of one namespace of one resource", async () => {
+  it("IX8 counts are of one namespace of one resource", async () => {
     const rig = await (await open()).synced();
     const { counts } = await rig.store.readIndex({ counts: [COUNT, { resource: "deployments", namespace: "shop" }] });
     await rig.seed("replicasets", [put(cachedReplicaSet({ namespace: "other" }), { counted: true })]);
@@ -46,7 +46,7 @@ export function lookUpCases(open: OpenRig): void {
     expect(await rig.deliver("pods", [put(cachedPod({ resourceVersion: "11" }))], { counts })).toMatchObject({ kind: "retry", index: 0 });
   });
 
-  it("I8 counts are compared once, at the start: a call's own changes do not count", async () => {
+  it("IX8 counts are compared once, at the start: a call's own changes do not count", async () => {
     const rig = await (await open()).synced();
     const { counts } = await rig.store.readIndex({ counts: [COUNT] });
     const items = ["a", "b", "c"].map((name) => put(cachedReplicaSet({ name }), { counted: true }));
@@ -55,7 +55,7 @@ export function lookUpCases(open: OpenRig): void {
     expect(after.counts).toEqual([{ ...COUNT, count: 3 }]);
   });
 
-  it("I8 counts move by stream, sweep and write-through alike", async () => {
+  it("IX8 counts move by stream, sweep and write-through alike", async () => {
     const rig = await (await open()).synced();
     const count = async () => (await rig.store.readIndex({ counts: [COUNT] })).counts[0]?.count;
     const rs = cachedReplicaSet({ resourceVersion: "5" });
@@ -73,7 +73,7 @@ export function lookUpCases(open: OpenRig): void {
     expect(await count()).toBe(4);
   });
 
-  it("I8 a row that moved since it was read stops the call there, with what precedes applied", async () => {
+  it("IX8 a row that moved since it was read stops the call there, with what precedes applied", async () => {
     const rig = await (await open()).synced();
     const rs = cachedReplicaSet();
     await rig.seed("replicasets", [put(rs, { counted: true })]);
@@ -96,7 +96,7 @@ export function lookUpCases(open: OpenRig): void {
     expect(await rig.watermark("pods")).toBe("10");
   });
 
-  it("I8 compares rv, uid and owner, presence and absence", async () => {
+  it("IX8 compares rv, uid and owner, presence and absence", async () => {
     const rig = await (await open()).synced();
     await rig.seed("pods", [put(cachedPod({ resourceVersion: "10", owner: { kind: "ReplicaSet", name: "web", uid: "u1" } }))]);
     const item = put(cachedPod({ resourceVersion: "20" }));

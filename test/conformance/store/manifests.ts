@@ -1,4 +1,4 @@
-/** Manifests: what a list says about absence (informer §11.5, I7). */
+/** Manifests: what a list says about absence (informer §11.5, IX7). */
 import { expect, it } from "vitest";
 
 import { laneOf } from "../../../shared/api/lane.ts";
@@ -9,7 +9,7 @@ import { ONE_LANE, outcomes, rung } from "./rig.ts";
 const pod = (name: string, resourceVersion: string) => cachedPod({ name, resourceVersion });
 
 export function manifestCases(open: OpenRig): void {
-  it("I7 [informer T37] what is cached and not listed is deleted at the list's version, with its effects", async () => {
+  it("IX7 [informer T37] what is cached and not listed is deleted at the list's version, with its effects", async () => {
     const rig = await (await open()).synced();
     const rs = cachedReplicaSet();
     await rig.seed("replicasets", [put(rs, { counted: true })]);
@@ -44,7 +44,7 @@ export function manifestCases(open: OpenRig): void {
     expect((await rig.row("pods", "shop/y"))?.rv).toBe("41");
   });
 
-  it("I7 [informer T40] [informer T41] is not applied before its lane is contiguous, and then it is", async () => {
+  it("IX7 [informer T40] [informer T41] is not applied before its lane is contiguous, and then it is", async () => {
     const rig = await (await open()).synced();
     await rig.seed("pods", [put(pod("zombie", "5"))]);
     await rig.openGeneration("pods");
@@ -103,7 +103,7 @@ export function manifestCases(open: OpenRig): void {
     });
   });
 
-  it("I7 verifies every row: cached at that version or newer, or deleted after the list", async () => {
+  it("IX7 verifies every row: cached at that version or newer, or deleted after the list", async () => {
     const rig = await (await open()).synced();
     await rig.seed("pods", [put(pod("same", "10")), put(pod("newer", "30")), put(pod("older", "9")), put(pod("deleted", "10"))], {
       commit: false,
@@ -119,7 +119,7 @@ export function manifestCases(open: OpenRig): void {
     expect((await rig.health("pods"))?.needed).toEqual(["shop/dead", "shop/never", "shop/older"]);
   });
 
-  it("I7 a failed manifest sweeps nothing, and a new generation forgets what was needed", async () => {
+  it("IX7 a failed manifest sweeps nothing, and a new generation forgets what was needed", async () => {
     const rig = await (await open()).synced();
     await rig.seed("pods", [put(pod("zombie", "5"))]);
     await rig.openGeneration("pods");
@@ -130,7 +130,7 @@ export function manifestCases(open: OpenRig): void {
     expect(await rig.health("pods")).toMatchObject({ generation: 3, needed: [], frozenLanes: [0] });
   });
 
-  it("I7 what is needed is known lane by lane", async () => {
+  it("IX7 what is needed is known lane by lane", async () => {
     const lanes = { ...ONE_LANE, pods: 2 };
     const rig = await (await open(lanes)).synced();
     const pods = ["a", "b", "c", "d", "e"].map((name) => pod(name, "10"));
@@ -145,7 +145,7 @@ export function manifestCases(open: OpenRig): void {
     expect(await rig.health("pods")).toMatchObject({ needed: [keyOf(right)], frozenLanes: [1], syncedGeneration: 1 });
   });
 
-  it("I8 a lane that moved since it was read is looked at again, and nothing of it is touched", async () => {
+  it("IX8 a lane that moved since it was read is looked at again, and nothing of it is touched", async () => {
     const rig = await (await open()).synced();
     await rig.seed("pods", [put(pod("a", "10")), put(pod("b", "10"))]);
     await rig.openGeneration("pods");
@@ -170,7 +170,7 @@ export function manifestCases(open: OpenRig): void {
     expect((await rig.store.readLane("pods", 0)).rows).toEqual([]);
   });
 
-  it("I7 a manifest of several parts is acted on with the last", async () => {
+  it("IX7 a manifest of several parts is acted on with the last", async () => {
     const rig = await (await open()).synced();
     const pods = ["a", "b", "c"].map((name) => pod(name, "10"));
     await rig.openGeneration("pods");
@@ -194,7 +194,7 @@ export function manifestCases(open: OpenRig): void {
     expect(await rig.health("pods")).toMatchObject({ syncedGeneration: 2, watermarks: ["20"] });
   });
 
-  it("I7 parts of a generation that was given up, or of an older fence, are forgotten", async () => {
+  it("IX7 parts of a generation that was given up, or of an older fence, are forgotten", async () => {
     const rig = await (await open()).synced();
     await rig.openGeneration("pods");
     const stash = async (name: string) => {

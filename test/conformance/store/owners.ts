@@ -31,7 +31,7 @@ const PARTIAL: readonly { readonly name: string; readonly namespace?: string; re
 ];
 
 export function ownerCases(open: OpenRig): void {
-  it.each(PARTIAL)("N4 a pod that names $name stands in no slice of the ReplicaSet's", async ({ namespace = "shop", owner }) => {
+  it.each(PARTIAL)("IT4 a pod that names $name stands in no slice of the ReplicaSet's", async ({ namespace = "shop", owner }) => {
     const rig = await (await open()).synced();
     await rig.seed("replicasets", [put(rs, { counted: true, effects: [effect("replicaset", rs, { self: true })] })]);
     const own = cachedPod({ name: "own", resourceVersion: "10", owner: OWN });
@@ -42,7 +42,7 @@ export function ownerCases(open: OpenRig): void {
     expect(snapshot.orphans).toEqual([]);
   });
 
-  it("N4 a ReplicaSet of another namespace that names the Deployment's uid stands in no slice of its", async () => {
+  it("IT4 a ReplicaSet of another namespace that names the Deployment's uid stands in no slice of its", async () => {
     const rig = await (await open()).synced();
     await rig.seed("deployments", [put(deployment, { counted: true, effects: [effect("deployment", deployment, { self: true })] })]);
     const foreign = cachedReplicaSet({ namespace: "mallory", name: "evil", owner: ownedBy("Deployment", deployment) });
@@ -51,7 +51,7 @@ export function ownerCases(open: OpenRig): void {
     expect(snapshot.dependents.map(({ key }) => key)).toEqual(["shop/web"]);
   });
 
-  it.each(PARTIAL)("N2 a pod that names $name answers no intent of the ReplicaSet's", async ({ namespace = "shop", owner }) => {
+  it.each(PARTIAL)("IT2 a pod that names $name answers no intent of the ReplicaSet's", async ({ namespace = "shop", owner }) => {
     const rig = await (await open()).synced();
     await rig.seed("replicasets", [put(rs, { counted: true, effects: [effect("replicaset", rs, { self: true })] })]);
     const { run } = await rig.taken("replicaset", keyOf(rs));

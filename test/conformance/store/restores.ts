@@ -1,6 +1,6 @@
 /**
  * Lists of a restored cluster: its objects have the versions they had, while its lists are far above all that was ever seen, as
- * `etcdutl snapshot restore --bump-revision` has it (I9). What the cache knows of the lost history is newer than what is listed.
+ * `etcdutl snapshot restore --bump-revision` has it (IX9). What the cache knows of the lost history is newer than what is listed.
  */
 import { expect, it } from "vitest";
 
@@ -14,7 +14,7 @@ const LIST = "1000000405";
 const pod = (resourceVersion: string, overrides: Partial<CachedPod> = {}) => cachedPod({ resourceVersion, ...overrides });
 
 export function restoreCases(open: OpenRig): void {
-  it("I9 [informer A4] a listed object takes the place of a row that is newer than it and not than the list, with all effects", async () => {
+  it("IX9 [informer A4] a listed object takes the place of a row that is newer than it and not than the list, with all effects", async () => {
     const rig = await (await open()).synced();
     const rs = cachedReplicaSet();
     await rig.seed("replicasets", [put(rs, { counted: true })]);
@@ -36,7 +36,7 @@ export function restoreCases(open: OpenRig): void {
     { name: "older", row: "9", came: "10", listRV: "40", outcome: "changed" },
     { name: "newer than the list by a digit", row: "1000", came: "449", listRV: "999", outcome: "same" },
     { name: "newer, when nothing is known of the list", row: "41", came: "10", listRV: undefined, outcome: "same" },
-  ])("I9 [informer A4] [informer T39] a row $name: $outcome", async ({ row, came, listRV, outcome }) => {
+  ])("IX9 [informer A4] [informer T39] a row $name: $outcome", async ({ row, came, listRV, outcome }) => {
     const rig = await (await open()).synced();
     await rig.seed("pods", [put(pod(row))]);
     const list = listRV === undefined ? {} : { listRV };
@@ -49,14 +49,14 @@ export function restoreCases(open: OpenRig): void {
     { name: "at the version of the list", tombstone: "40", outcome: "changed" },
     { name: "newer than what is listed, not than the list", tombstone: "30", outcome: "changed" },
     { name: "of the listed version", tombstone: "10", outcome: "late" },
-  ])("I9 [informer A5] a tombstone $name: $outcome", async ({ tombstone, outcome }) => {
+  ])("IX9 [informer A5] a tombstone $name: $outcome", async ({ tombstone, outcome }) => {
     const rig = await (await open()).synced();
     await rig.seed("pods", [remove(pod("9"), tombstone)], { commit: false });
     expect(outcomes(await rig.deliver("pods", [put(pod("10"))], { kind: "L", listRV: "40" }))).toEqual([outcome]);
     expect((await rig.row("pods", POD))?.rv).toBe(outcome === "changed" ? "10" : undefined);
   });
 
-  it("I9 I4 [informer A7] a delete that was answered in the lost history was answered in it alone", async () => {
+  it("IX9 IX4 [informer A7] a delete that was answered in the lost history was answered in it alone", async () => {
     const rig = await (await open()).synced();
     const rs = cachedReplicaSet();
     await rig.seed("replicasets", [put(rs, { counted: true })]);
@@ -69,7 +69,7 @@ export function restoreCases(open: OpenRig): void {
     expect(await rig.row("pods", POD)).toMatchObject({ rv: "449", gone: false });
   });
 
-  it("I9 [informer A3] the same message again does not take back what came after it", async () => {
+  it("IX9 [informer A3] the same message again does not take back what came after it", async () => {
     const rig = await (await open()).synced();
     await rig.seed("pods", [put(pod("460"))]);
     const sequence = rig.nextSequence("pods");
@@ -80,7 +80,7 @@ export function restoreCases(open: OpenRig): void {
     expect((await rig.row("pods", POD))?.rv).toBe("1000000406");
   });
 
-  it("I9 shuts every gate until all has been listed anew: what is cached of other resources may be of the lost history, too", async () => {
+  it("IX9 shuts every gate until all has been listed anew: what is cached of other resources may be of the lost history, too", async () => {
     const rig = await (await open()).synced();
     const rs = cachedReplicaSet();
     await rig.relist("replicasets", [rs], "450", (object) => put(object, { counted: true }));
@@ -102,7 +102,7 @@ export function restoreCases(open: OpenRig): void {
     expect(await rig.dirty("replicaset")).toEqual(["shop/web"]);
   });
 
-  it("I9 a list that shows nothing of another history leaves the gates open", async () => {
+  it("IX9 a list that shows nothing of another history leaves the gates open", async () => {
     const rig = await (await open()).synced();
     await rig.seed("pods", [put(pod("10")), put(cachedPod({ name: "since", resourceVersion: "41" }))], { commit: false });
     await rig.openGeneration("pods");
@@ -115,7 +115,7 @@ export function restoreCases(open: OpenRig): void {
     expect(await rig.store.gate("replicaset")).toEqual({ open: true });
   });
 
-  it("I9 a look-up for a listed object hands the whole row out that it is to replace", async () => {
+  it("IX9 a look-up for a listed object hands the whole row out that it is to replace", async () => {
     const rig = await (await open()).synced();
     await rig.seed("pods", [put(pod("460"))]);
     const look = async (listRV?: string) => {
@@ -128,7 +128,7 @@ export function restoreCases(open: OpenRig): void {
     expect(await look(LIST)).toEqual({ rows: ["460"], current: [] });
   });
 
-  it("I7 I9 a manifest needs what is cached in a version, or deleted, of the lost history", async () => {
+  it("IX7 IX9 a manifest needs what is cached in a version, or deleted, of the lost history", async () => {
     const rig = await (await open()).synced();
     const named = (name: string, rv: string) => cachedPod({ name, resourceVersion: rv });
     await rig.seed("pods", [put(named("lost", "460")), put(named("since", "1000000406"))], { commit: false });

@@ -1,4 +1,4 @@
-/** The work queue (informer §12; Q1–Q5). */
+/** The work queue (informer §12; WQ1–WQ5). */
 import { expect, it } from "vitest";
 
 import { LEASE_MS } from "../../../shared/ports/times.ts";
@@ -59,7 +59,7 @@ export function workQueueCases(open: OpenRig): void {
     expect([snapshot.dependents, snapshot.orphans].map((rows) => rows.map((row) => row.key))).toEqual([["shop/owned"], ["shop/orphan"]]);
   });
 
-  it("Q1 [informer T61] 100 adds before a take are one run and one doorbell", async () => {
+  it("WQ1 [informer T61] 100 adds before a take are one run and one doorbell", async () => {
     const rig = await ready();
     const bells = [];
     for (let count = 0; count < 100; count++) bells.push(await add(rig));
@@ -71,7 +71,7 @@ export function workQueueCases(open: OpenRig): void {
     expect(await rig.store.take(rig.run(C, KEY), {})).toEqual({ kind: "empty" });
   });
 
-  it("Q1 [informer T62] adds during a run lead to exactly one more, which done rings", async () => {
+  it("WQ1 [informer T62] adds during a run lead to exactly one more, which done rings", async () => {
     const rig = await ready();
     await add(rig);
     const { run } = await rig.taken(C, KEY);
@@ -83,7 +83,7 @@ export function workQueueCases(open: OpenRig): void {
     expect(await rig.store.queued(C)).toEqual([]);
   });
 
-  it("Q3 [informer T63] the earliest time wins, and each move forward is rung", async () => {
+  it("WQ3 [informer T63] the earliest time wins, and each move forward is rung", async () => {
     const rig = await ready();
     expect(await add(rig, 10_000)).toMatchObject({ delayMs: 10_000 });
     expect(await add(rig, 1_000)).toMatchObject({ delayMs: 1_000 });
@@ -95,7 +95,7 @@ export function workQueueCases(open: OpenRig): void {
     expect((await rig.taken(C, KEY)).kind).toBe("ok");
   });
 
-  it("Q3 [informer T64] a fresh change during a long back-off runs at once; failures stay until a success", async () => {
+  it("WQ3 [informer T64] a fresh change during a long back-off runs at once; failures stay until a success", async () => {
     const rig = await ready();
     for (let failure = 1; failure <= 12; failure++) await fail(rig, KEY, failure);
     expect(await rig.readyIn(C, KEY)).toBe(5 * 2 ** 11);
@@ -188,7 +188,7 @@ export function workQueueCases(open: OpenRig): void {
     expect((await delays(101)).slice(98)).toEqual([5, 5, 100]);
   });
 
-  it("Q5 [informer T67] a doorbell lost between apply and send is rung within 7 s, by a repeat or by the sweeper", async () => {
+  it("WQ5 [informer T67] a doorbell lost between apply and send is rung within 7 s, by a repeat or by the sweeper", async () => {
     const rig = await ready();
     await rig.seed("pods", [put(cachedPod({ resourceVersion: "9" }), { effects: [effect(C, rs)] })]); // and then the applier dies
     await rig.pass(5_000);
@@ -199,7 +199,7 @@ export function workQueueCases(open: OpenRig): void {
     expect((await rig.taken(C, KEY)).kind).toBe("ok");
   });
 
-  it("Q5 [informer T67] an add after a consumed doorbell rings at once, whatever the doorbell found", async () => {
+  it("WQ5 [informer T67] an add after a consumed doorbell rings at once, whatever the doorbell found", async () => {
     const rig = await ready();
     await add(rig);
     await rig.store.done((await rig.taken(C, KEY)).run, { kind: "ok" });
@@ -216,7 +216,7 @@ export function workQueueCases(open: OpenRig): void {
     expect(await add(rig)).toMatchObject({ delayMs: 0 }); // busy
   });
 
-  it("Q5 the doorbell of an abandoned run covers an add for as long as it is young", async () => {
+  it("WQ5 the doorbell of an abandoned run covers an add for as long as it is young", async () => {
     const rig = await ready();
     for (const [age, rings] of [
       [4_999, false],
@@ -234,7 +234,7 @@ export function workQueueCases(open: OpenRig): void {
     }
   });
 
-  it("Q5 a doorbell covers no earlier time than its own", async () => {
+  it("WQ5 a doorbell covers no earlier time than its own", async () => {
     const rig = await ready();
     expect(await add(rig, 4_000)).toBeDefined();
     await rig.pass(1_000);
@@ -245,7 +245,7 @@ export function workQueueCases(open: OpenRig): void {
     expect(await add(rig, 0)).toMatchObject({ delayMs: 0 });
   });
 
-  it("Q5 the sweeper waits longer with each ring, at most 300 s: a backlog is not made worse", async () => {
+  it("WQ5 the sweeper waits longer with each ring, at most 300 s: a backlog is not made worse", async () => {
     const rig = await ready();
     await add(rig);
     const rings: number[] = [];
@@ -257,7 +257,7 @@ export function workQueueCases(open: OpenRig): void {
     expect(rings).toEqual([6, 16, 36, 76, 156, 316, 616, 916, 1_216]);
   });
 
-  it("Q5 a doorbell that found the gate shut is consumed too: the sweeper starts afresh", async () => {
+  it("WQ5 a doorbell that found the gate shut is consumed too: the sweeper starts afresh", async () => {
     const rig = await ready();
     await add(rig);
     let rings = 0;
@@ -275,7 +275,7 @@ export function workQueueCases(open: OpenRig): void {
     expect(await rig.store.sweep(rig.epoch)).toHaveLength(1);
   });
 
-  it("Q5 the sweeper leaves live runs, future keys and shut gates alone, and finds abandoned runs", async () => {
+  it("WQ5 the sweeper leaves live runs, future keys and shut gates alone, and finds abandoned runs", async () => {
     const rig = await ready();
     await add(rig);
     await add(rig, 60_000, "shop/future");
@@ -292,7 +292,7 @@ export function workQueueCases(open: OpenRig): void {
     expect(await rig.store.done(run, { kind: "ok" })).toMatchObject({ kind: "done" }); // late, but nobody took it over
   });
 
-  it("Q2 [informer T68] 50 doorbells, 10 workers: one run", async () => {
+  it("WQ2 [informer T68] 50 doorbells, 10 workers: one run", async () => {
     const rig = await ready();
     await add(rig);
     const ids = { uid: rs.metadata.uid };
@@ -302,7 +302,7 @@ export function workQueueCases(open: OpenRig): void {
     expect(results.map((result) => result.kind).filter((kind) => kind !== "busy")).toEqual(["ok"]);
   });
 
-  it("Q2 [informer T69] a killed worker's key is taken over when its lease is out, not before, though nobody added it", async () => {
+  it("WQ2 [informer T69] a killed worker's key is taken over when its lease is out, not before, though nobody added it", async () => {
     const rig = await ready();
     await add(rig);
     const first = await rig.taken(C, KEY);
@@ -314,7 +314,7 @@ export function workQueueCases(open: OpenRig): void {
     expect(await rig.store.take(rig.run(C, KEY), {})).toEqual({ kind: "busy" });
   });
 
-  it("Q2 renewal is a whole lease from now, as long as nobody took over", async () => {
+  it("WQ2 renewal is a whole lease from now, as long as nobody took over", async () => {
     const rig = await ready();
     await add(rig);
     const first = await rig.taken(C, KEY);
@@ -329,7 +329,7 @@ export function workQueueCases(open: OpenRig): void {
     expect(await rig.store.renew(first.run)).toBeUndefined();
   });
 
-  it("Q2 [informer T70] what a frozen worker does after it lost its key has no effect", async () => {
+  it("WQ2 [informer T70] what a frozen worker does after it lost its key has no effect", async () => {
     const rig = await ready();
     await add(rig);
     const frozen = await rig.taken(C, KEY);

@@ -94,7 +94,7 @@ export function writeThroughCases(open: OpenRig): void {
     expect(await rig.intents(UID, C, KEY)).toHaveLength(1);
   });
 
-  it("I8 namespace counts hold for write-through too", async () => {
+  it("IX8 namespace counts hold for write-through too", async () => {
     const { rig, run } = await running();
     const { counts } = await rig.store.readIndex({ counts: [{ resource: "replicasets", namespace: "shop" }] });
     await rig.seed("replicasets", [put(cachedReplicaSet({ name: "new", resourceVersion: "8" }), { counted: true })]);

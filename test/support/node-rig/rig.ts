@@ -268,7 +268,7 @@ export class NodeRig {
     return this.pod(name)?.status?.phase;
   }
 
-  /** A terminal phase that is one no more (R4). A mirror pod is written anew with its static pod's state. */
+  /** A terminal phase that is one no more (NR4). A mirror pod is written anew with its static pod's state. */
   phaseLeft(): string | undefined {
     const own = this.pods().filter((pod) => !isMirrorPod(pod));
     return this.#phases.wrong(own.map(({ metadata, status }) => ({ uid: metadata.uid, phase: status?.phase })));

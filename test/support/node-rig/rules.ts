@@ -1,11 +1,11 @@
 /**
  * What must hold of a node at every moment, whatever happens to its agent (node-agent §0). A breach is an error at once.
  *
- * R1 a pod has at most one READY sandbox.
- * R2 a pod has at most one RUNNING container of a name.
- * R3 nothing of a pod is made or started once its end was asked for.
- * R4 a terminal phase is never left; but a status that the API server executes late may undo it until the next look.
- * R5 before all sources are ready nothing of an unknown pod that lives is stopped or removed.
+ * NR1 a pod has at most one READY sandbox.
+ * NR2 a pod has at most one RUNNING container of a name.
+ * NR3 nothing of a pod is made or started once its end was asked for.
+ * NR4 a terminal phase is never left; but a status that the API server executes late may undo it until the next look.
+ * NR5 before all sources are ready nothing of an unknown pod that lives is stopped or removed.
  */
 import type { NodePorts } from "../../../shared/kubelet/node-ports.ts";
 import { LABELS } from "../../../shared/kubelet/labels.ts";
@@ -37,32 +37,32 @@ export async function wrongToSend({ cri, uid, id, ports, verb, deletedBefore }: 
     if (ports.condition.sourcesReady || ports.pods.get(uid) !== undefined) return undefined;
     const [containers, sandboxes] = await Promise.all([cri.listContainers({ id }), cri.listPodSandbox({ id })]);
     const lives = containers[0]?.state === "CONTAINER_RUNNING" || sandboxes[0]?.state === "SANDBOX_READY";
-    return lives ? `R5 ${verb} of pod ${uid} before all sources are ready` : undefined;
+    return lives ? `NR5 ${verb} of pod ${uid} before all sources are ready` : undefined;
   }
   if (!MAKES.has(verb)) return undefined;
-  if (deletedBefore.has(uid)) return `R3 ${verb} of pod ${uid}, which was being deleted before the agent started`;
+  if (deletedBefore.has(uid)) return `NR3 ${verb} of pod ${uid}, which was being deleted before the agent started`;
   // The memory store answers with what stands there now.
   const record = await ports.store.read("workers", uid);
-  return record?.terminatingAtMs === undefined ? undefined : `R3 ${verb} of pod ${uid}, whose end was asked for`;
+  return record?.terminatingAtMs === undefined ? undefined : `NR3 ${verb} of pod ${uid}, whose end was asked for`;
 }
 
 /** After a change. @returns what is wrong with the runtime's state */
 export async function wrongInRuntime(cri: Cri): Promise<string | undefined> {
   const sandboxes = twice((await cri.listPodSandbox({ state: "SANDBOX_READY" })).map(({ metadata }) => metadata.uid));
-  if (sandboxes !== undefined) return `R1 two READY sandboxes of pod ${sandboxes}`;
+  if (sandboxes !== undefined) return `NR1 two READY sandboxes of pod ${sandboxes}`;
   const running = await cri.listContainers({ state: "CONTAINER_RUNNING" });
   const names = twice(running.flatMap(({ id, labels }) => `${labels[LABELS.podUid] ?? id} ${labels[LABELS.containerName] ?? ""}`));
-  return names === undefined ? undefined : `R2 two RUNNING containers of ${names}`;
+  return names === undefined ? undefined : `NR2 two RUNNING containers of ${names}`;
 }
 
-/** R4, over all that was seen of the API server's pods. */
+/** NR4, over all that was seen of the API server's pods. */
 export class Phases {
   readonly #terminal = new Map<string, string>();
 
   wrong(pods: Iterable<{ readonly uid: string; readonly phase: string | undefined }>): string | undefined {
     for (const { uid, phase } of pods) {
       const before = this.#terminal.get(uid);
-      if (before !== undefined && before !== phase) return `R4 pod ${uid} was ${before} and is ${phase}`;
+      if (before !== undefined && before !== phase) return `NR4 pod ${uid} was ${before} and is ${phase}`;
       if (phase === "Succeeded" || phase === "Failed") this.#terminal.set(uid, phase);
     }
     return undefined;

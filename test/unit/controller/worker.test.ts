@@ -93,7 +93,7 @@ const wait =
   };
 
 describe("runKey", () => {
-  it("W1 returns when there is nothing to do", async () => {
+  it("WK1 returns when there is nothing to do", async () => {
     for (const take of [{ kind: "busy" }, { kind: "empty" }, { kind: "gated", reason: "r" }, { kind: "otherEpoch" }] as const) {
       expect(await play({ takes: [take] })).toMatchObject({ did: ['take {"uid":"u1"}'], outcomes: [] });
     }
@@ -107,7 +107,7 @@ describe("runKey", () => {
     expect([storm.did.length, storm.outcomes]).toEqual([4, []]);
   });
 
-  it("W2 waits for less than a second, 1.5 s in all, and rings for the rest", async () => {
+  it("WK2 waits for less than a second, 1.5 s in all, and rings for the rest", async () => {
     const notYet = (delayMs: number): TakeResult => ({ kind: "notYet", delayMs, bell });
     expect(await play({ takes: [notYet(900), ok] })).toMatchObject({
       did: ['take {"uid":"u1"}', 'take {"uid":"u1"}', "ring 7"],
@@ -117,12 +117,12 @@ describe("runKey", () => {
     expect((await play({ takes: [notYet(900), notYet(600), notYet(1), ok] })).did.at(-1)).toBe("ring 1");
   });
 
-  it("W3 renews every 5 s while the handler runs and not a moment longer", async () => {
+  it("WK3 renews every 5 s while the handler runs and not a moment longer", async () => {
     const { did } = await play({ takes: [ok], sync: wait(12_000) });
     expect(did.filter((each) => each.startsWith("renew"))).toEqual(["renew at 5000", "renew at 10000"]);
   });
 
-  it("W3 says no when the lease or the invocation ends within a request and a second", async () => {
+  it("WK3 says no when the lease or the invocation ends within a request and a second", async () => {
     const answers: string[] = [];
     const watch =
       (times: readonly number[]): SyncHandler =>
@@ -140,7 +140,7 @@ describe("runKey", () => {
     expect(answers).toEqual(["1 true", "11950 true", "12000 false", "1 true", "3950 true", "4000 false", "1 true", "6000 false"]);
   });
 
-  it("W4 tells the Store how it ended", async () => {
+  it("WK4 tells the Store how it ended", async () => {
     const end = async (sync: SyncHandler, options?: WorkerOptions, failures = 0): Promise<Outcome | undefined> =>
       (await play({ takes: [{ ...ok, snapshot: { ...snapshot, failures } }], sync, ...(options && { options }) })).outcomes[0];
     const fail =

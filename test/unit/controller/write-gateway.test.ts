@@ -111,7 +111,7 @@ describe("the write gateway lets through", () => {
     expect(sent).toHaveLength(1);
   });
 
-  it("G3: nothing in shadow, not even an Event, yet checks all the same", async () => {
+  it("GW3: nothing in shadow, not even an Event, yet checks all the same", async () => {
     const { gateway, sent } = gatewayOf("replicaset", "shadow");
     await expect(gateway.create(createPod)).resolves.toEqual({ kind: "notSent" });
     await expect(gateway.create(event)).resolves.toEqual({ kind: "notSent" });
@@ -265,7 +265,7 @@ describe("the write gateway refuses", () => {
       says: "/metadata/labels is not its to write",
     },
   ];
-  it.each(table)("G1 G2: $name", async ({ controller, ask, says }) => {
+  it.each(table)("GW1 GW2: $name", async ({ controller, ask, says }) => {
     const { gateway, sent } = gatewayOf(controller);
     const refused = ask(gateway);
     await expect(refused).rejects.toThrow(TerminalError);
@@ -295,9 +295,9 @@ describe("the write gateway knows the run", () => {
   const notOurs = (field: string): string => `/metadata/ownerReferences/0/${field} is not the owner's`;
 
   const table: { rule: string; name: string; controller?: Controller; ask: Ask; says: string }[] = [
-    { rule: "G4", name: "a create elsewhere", ask: create({ ...createPod, ...elsewhere }), says: "the request's namespace" },
+    { rule: "GW4", name: "a create elsewhere", ask: create({ ...createPod, ...elsewhere }), says: "the request's namespace" },
     {
-      rule: "G4",
+      rule: "GW4",
       name: "a create whose body lies elsewhere",
       controller: "deployment",
       ask: create({
@@ -316,86 +316,86 @@ describe("the write gateway knows the run", () => {
       says: "/metadata/namespace is not the owner's",
     },
     {
-      rule: "G4",
+      rule: "GW4",
       name: "a delete elsewhere",
       ask: remove({ ...deletePod, ...elsewhere }, { ...ofSet, ...elsewhere }),
       says: "the request's namespace",
     },
     {
-      rule: "G4",
+      rule: "GW4",
       name: "a delete of what a row shows elsewhere",
       ask: remove(deletePod, { ...ofSet, ...elsewhere }),
       says: "its row is of another namespace",
     },
     {
-      rule: "G4",
+      rule: "GW4",
       name: "an adoption elsewhere",
       ask: patch({ ...adopt, ...elsewhere }, { ...orphan, ...elsewhere }),
       says: "the request's namespace",
     },
-    { rule: "G4", name: "a status elsewhere", ask: patch({ ...status, ...elsewhere }), says: "the request's namespace" },
-    { rule: "G4", name: "an Event elsewhere", ask: create(eventAbout({ ...owner, ...elsewhere })), says: "the request's namespace" },
-    { rule: "G5", name: "a delete of what no row shows", ask: remove(deletePod, undefined), says: "no row shows the object" },
-    { rule: "G5", name: "a release of what no row shows", ask: patch(release), says: "no row shows the object" },
-    { rule: "G5", name: "an adoption of what no row shows", ask: patch(adopt), says: "no row shows the object" },
-    { rule: "G5", name: "a delete by another's row", ask: remove(deletePod, { ...ofSet, name: "b" }), says: "its row has another name" },
-    { rule: "G5", name: "a delete of another uid", ask: remove(deletePod, { ...ofSet, uid: "b" }), says: "its row has another uid" },
-    { rule: "G5", name: "a release of another uid", ask: patch(release, { ...ofSet, uid: "b" }), says: "its row has another uid" },
-    { rule: "G6", name: "a delete of an orphan", ask: remove(deletePod, orphan), says: "its row names no controller" },
-    { rule: "G6", name: "a release of an orphan", ask: patch(release, orphan), says: "its row names no controller" },
-    { rule: "G6", name: "a delete of another's pod", ask: remove(deletePod, controlledBy({ name: "other", uid: "o" })), says: foreign },
-    { rule: "G6", name: "a delete of our uid under another name", ask: remove(deletePod, controlledBy({ name: "other" })), says: foreign },
-    { rule: "G6", name: "a delete of our uid under another kind", ask: remove(deletePod, ofRC), says: foreign },
-    { rule: "G6", name: "a delete of our name with another uid", ask: remove(deletePod, controlledBy({ uid: "o" })), says: foreign },
-    { rule: "G6", name: "a release of another's pod", ask: patch(release, controlledBy({ name: "other", uid: "o" })), says: foreign },
+    { rule: "GW4", name: "a status elsewhere", ask: patch({ ...status, ...elsewhere }), says: "the request's namespace" },
+    { rule: "GW4", name: "an Event elsewhere", ask: create(eventAbout({ ...owner, ...elsewhere })), says: "the request's namespace" },
+    { rule: "GW5", name: "a delete of what no row shows", ask: remove(deletePod, undefined), says: "no row shows the object" },
+    { rule: "GW5", name: "a release of what no row shows", ask: patch(release), says: "no row shows the object" },
+    { rule: "GW5", name: "an adoption of what no row shows", ask: patch(adopt), says: "no row shows the object" },
+    { rule: "GW5", name: "a delete by another's row", ask: remove(deletePod, { ...ofSet, name: "b" }), says: "its row has another name" },
+    { rule: "GW5", name: "a delete of another uid", ask: remove(deletePod, { ...ofSet, uid: "b" }), says: "its row has another uid" },
+    { rule: "GW5", name: "a release of another uid", ask: patch(release, { ...ofSet, uid: "b" }), says: "its row has another uid" },
+    { rule: "GW6", name: "a delete of an orphan", ask: remove(deletePod, orphan), says: "its row names no controller" },
+    { rule: "GW6", name: "a release of an orphan", ask: patch(release, orphan), says: "its row names no controller" },
+    { rule: "GW6", name: "a delete of another's pod", ask: remove(deletePod, controlledBy({ name: "other", uid: "o" })), says: foreign },
+    { rule: "GW6", name: "a delete of our uid under another name", ask: remove(deletePod, controlledBy({ name: "other" })), says: foreign },
+    { rule: "GW6", name: "a delete of our uid under another kind", ask: remove(deletePod, ofRC), says: foreign },
+    { rule: "GW6", name: "a delete of our name with another uid", ask: remove(deletePod, controlledBy({ uid: "o" })), says: foreign },
+    { rule: "GW6", name: "a release of another's pod", ask: patch(release, controlledBy({ name: "other", uid: "o" })), says: foreign },
     {
-      rule: "G6",
+      rule: "GW6",
       name: "a size of another's ReplicaSet",
       controller: "deployment",
       ask: patch(resize, controlledBy({ uid: "o" }, ofDeployment)),
       says: foreign,
     },
     {
-      rule: "G6",
+      rule: "GW6",
       name: "a size of an orphan",
       controller: "deployment",
       ask: patch(resize, setOfNobody),
       says: "its row names no controller",
     },
     {
-      rule: "G6",
+      rule: "GW6",
       name: "an adoption of another's pod",
       ask: patch(adopt, controlledBy({ name: "other", uid: "o" })),
       says: "its row names a controller",
     },
-    { rule: "G6", name: "an adoption of our own", ask: patch(adopt, ofSet), says: "its row names a controller" },
-    { rule: "G7", name: "a pod for another owner", ask: create(podOf({ name: "other", uid: "o" })), says: notOurs("name") },
-    { rule: "G7", name: "a pod for our name with another uid", ask: create(podOf({ uid: "o" })), says: notOurs("uid") },
-    { rule: "G7", name: "a pod for another kind", ask: create(podOf({ kind: "ReplicationController" })), says: notOurs("kind") },
-    { rule: "G7", name: "a pod for another group", ask: create(podOf({ apiVersion: "v1" })), says: notOurs("apiVersion") },
-    { rule: "G7", name: "an adoption for another owner", ask: patch(claim("Adopt", other), orphan), says: notOurs("name") },
-    { rule: "G7", name: "a release from another owner", ask: patch(claim("Release", other), ofSet), says: notOurs("uid") },
+    { rule: "GW6", name: "an adoption of our own", ask: patch(adopt, ofSet), says: "its row names a controller" },
+    { rule: "GW7", name: "a pod for another owner", ask: create(podOf({ name: "other", uid: "o" })), says: notOurs("name") },
+    { rule: "GW7", name: "a pod for our name with another uid", ask: create(podOf({ uid: "o" })), says: notOurs("uid") },
+    { rule: "GW7", name: "a pod for another kind", ask: create(podOf({ kind: "ReplicationController" })), says: notOurs("kind") },
+    { rule: "GW7", name: "a pod for another group", ask: create(podOf({ apiVersion: "v1" })), says: notOurs("apiVersion") },
+    { rule: "GW7", name: "an adoption for another owner", ask: patch(claim("Adopt", other), orphan), says: notOurs("name") },
+    { rule: "GW7", name: "a release from another owner", ask: patch(claim("Release", other), ofSet), says: notOurs("uid") },
     {
-      rule: "G8",
+      rule: "GW8",
       name: "a status of another object",
       ask: patch({ ...status, name: "other" }),
       says: "the request's name is not the owner's",
     },
     {
-      rule: "G8",
+      rule: "GW8",
       name: "a status of another uid",
       ask: patch({ ...status, body: { ...status.body, metadata: { uid: "o", resourceVersion: "1" } } }),
       says: "/metadata/uid is not the owner's",
     },
-    { rule: "G8", name: "an Event about another object", ask: create(eventAbout(other)), says: "/involvedObject/name is not the owner's" },
+    { rule: "GW8", name: "an Event about another object", ask: create(eventAbout(other)), says: "/involvedObject/name is not the owner's" },
     {
-      rule: "G8",
+      rule: "GW8",
       name: "an Event about another kind",
       ask: create(eventAbout(deployment)),
       says: "/involvedObject/kind is not the owner's",
     },
     {
-      rule: "G8",
+      rule: "GW8",
       name: "an Event that lies here and is about an object elsewhere",
       ask: create({
         ...event,
@@ -404,7 +404,7 @@ describe("the write gateway knows the run", () => {
       says: "/involvedObject/namespace is not the owner's",
     },
     {
-      rule: "G8",
+      rule: "GW8",
       name: "an Event that lies elsewhere and is sent here",
       ask: create({ ...eventAbout({ ...owner, ...elsewhere }), namespace: "shop" }),
       says: "/metadata/namespace is not the owner's",

@@ -31,7 +31,7 @@ function record(messageId: string, group?: string): SQSRecord {
 
 const RETRY: RecordOutcome = { kind: "retry", afterSeconds: 2, why: "early" };
 
-it("B3 fails a record and the later ones of its group, untried, and lets other groups go on", async () => {
+it("BA3 fails a record and the later ones of its group, untried, and lets other groups go on", async () => {
   const tried: string[] = [];
   const visibility: [readonly string[], number][] = [];
   const event = { Records: [record("a1", "a"), record("b1", "b"), record("a2", "a"), record("b2", "b"), record("a3", "a")] };
@@ -48,7 +48,7 @@ it("B3 fails a record and the later ones of its group, untried, and lets other g
   expect(visibility).toEqual([[["receipt of a2", "receipt of a3"], 2]]);
 });
 
-it("B1 a throw fails its own record for 5 s, and its log line holds no text of the API server", async () => {
+it("BA1 a throw fails its own record for 5 s, and its log line holds no text of the API server", async () => {
   const log = recordingLog();
   const visibility: number[] = [];
   const answer = await settleRecords(
@@ -65,7 +65,7 @@ it("B1 a throw fails its own record for 5 s, and its log line holds no text of t
   expect(JSON.stringify(log.lines)).not.toContain("hunter2");
 });
 
-it("B4 a visibility that cannot be changed is only a warning", async () => {
+it("BA4 a visibility that cannot be changed is only a warning", async () => {
   const log = recordingLog();
   const source = { setVisibility: () => Promise.reject(new Error("gone")) };
   const answer = await settleRecords({ Records: [record("x")] }, () => Promise.resolve(RETRY), { log, source });
@@ -73,7 +73,7 @@ it("B4 a visibility that cannot be changed is only a warning", async () => {
   expect(log.lines.some(({ message }) => message.startsWith("visibility was not changed"))).toBe(true);
 });
 
-it("B1 B2 B3 hold for any batch", async () => {
+it("BA1 BA2 BA3 hold for any batch", async () => {
   const records = fc.uniqueArray(fc.tuple(fc.nat(50), fc.option(fc.constantFrom("a", "b", "c"), { nil: undefined }), fc.boolean()), {
     selector: ([id]) => id,
   });
@@ -103,7 +103,7 @@ it("B1 B2 B3 hold for any batch", async () => {
   );
 });
 
-it("B5 what still waits a second before the invocation ends is answered as failed, its group untried, and told", async () => {
+it("BA5 what still waits a second before the invocation ends is answered as failed, its group untried, and told", async () => {
   const clock = createVirtualClock(0);
   const log = recordingLog();
   const visibility: [readonly string[], number][] = [];
@@ -132,7 +132,7 @@ it("B5 what still waits a second before the invocation ends is answered as faile
   expect(log.lines).toMatchObject([{ level: "warn", fields: { messageId: "a1", why: "the invocation ends", heldBack: 1 } }]);
 });
 
-it("B5 a queue that does not answer either costs half of the second that is left", async () => {
+it("BA5 a queue that does not answer either costs half of the second that is left", async () => {
   const clock = createVirtualClock(0);
   const answering = settleRecords({ Records: [record("x")] }, () => new Promise(() => {}), {
     log: recordingLog(),

@@ -117,7 +117,7 @@ function start(overrides: Partial<EventSourceMappingOptions> = {}) {
   };
 }
 
-it("E1 hands over real SQS records and removes what succeeded", async () => {
+it("EM1 hands over real SQS records and removes what succeeded", async () => {
   const { clock, queue, calls, invocations, mapping } = start();
   queue.send("one", "g");
   await clock.advance(1_000);
@@ -145,7 +145,7 @@ it("E1 hands over real SQS records and removes what succeeded", async () => {
   await stopped(clock, mapping);
 });
 
-it("E1 E2 keeps what the handler names as failed until its visibility ends", async () => {
+it("EM1 EM2 keeps what the handler names as failed until its visibility ends", async () => {
   const { clock, queue, calls, invocations, answer, mapping } = start();
   answer(({ event }) =>
     Promise.resolve({
@@ -178,7 +178,7 @@ const ALL_FAILED: readonly { readonly name: string; readonly answer: () => unkno
   { name: "an answer that is no object", answer: () => 42 },
 ];
 
-it.each(ALL_FAILED)("E3 $name fails the whole batch", async ({ answer: bad }) => {
+it.each(ALL_FAILED)("EM3 $name fails the whole batch", async ({ answer: bad }) => {
   const { clock, queue, answer, invocations, mapping } = start();
   // Answers a typed handler cannot give, as Lambda gets them from JSON.
   answer(bad as Parameters<typeof answer>[0]);
@@ -190,7 +190,7 @@ it.each(ALL_FAILED)("E3 $name fails the whole batch", async ({ answer: bad }) =>
   await stopped(clock, mapping);
 });
 
-it.each([{ batchItemFailures: [] }, { batchItemFailures: null }, {}, null, undefined])("E3 takes %j for success", async (good) => {
+it.each([{ batchItemFailures: [] }, { batchItemFailures: null }, {}, null, undefined])("EM3 takes %j for success", async (good) => {
   const { clock, queue, answer, mapping } = start();
   answer(() => Promise.resolve(good as SQSBatchResponse));
   queue.send("one");
@@ -208,7 +208,7 @@ it("takes a failure list for nothing when the mapping does not report item failu
   await stopped(clock, mapping);
 });
 
-it("E3 E6 forgets an invocation at its time-out: the batch failed, its slot is free, its late answer is ignored", async () => {
+it("EM3 EM6 forgets an invocation at its time-out: the batch failed, its slot is free, its late answer is ignored", async () => {
   const { clock, queue, answer, calls, invocations, mapping } = start({ maximumConcurrency: 1 });
   answer(({ bodies }) => (bodies[0] === "slow" ? clock.after(8_000) : Promise.resolve()));
   queue.send("slow");
@@ -222,7 +222,7 @@ it("E3 E6 forgets an invocation at its time-out: the batch failed, its slot is f
   await stopped(clock, mapping);
 });
 
-it("E4 runs no more invocations than allowed, and that many when there is work", async () => {
+it("EM4 runs no more invocations than allowed, and that many when there is work", async () => {
   const { clock, queue, answer, mapping, calls } = start({ batchSize: 1, maximumConcurrency: 3 });
   let most = 0;
   answer(async () => {
@@ -237,7 +237,7 @@ it("E4 runs no more invocations than allowed, and that many when there is work",
   await stopped(clock, mapping);
 });
 
-it("E5 keeps one batch per group in flight and the order inside it, while other groups go on", async () => {
+it("EM5 keeps one batch per group in flight and the order inside it, while other groups go on", async () => {
   const { clock, queue, answer, calls, mapping } = start({ batchSize: 2 });
   answer(({ bodies }) => (bodies.includes("a1") ? clock.after(1_000) : Promise.resolve()));
   for (const [body, group] of [
@@ -269,7 +269,7 @@ it("fills a batch for as long as its window, beyond ten records", async () => {
   await stopped(clock, mapping);
 });
 
-it("E4 makes no event over 6 MB, and the rest waits for its turn", async () => {
+it("EM4 makes no event over 6 MB, and the rest waits for its turn", async () => {
   const { clock, queue, answer, calls, mapping } = start({ maximumConcurrency: 1 });
   answer(() => clock.after(500));
   for (let index = 0; index < 8; index++) queue.send("x".repeat(1024 * 1024));
@@ -279,7 +279,7 @@ it("E4 makes no event over 6 MB, and the rest waits for its turn", async () => {
   await stopped(clock, mapping);
 });
 
-it("E5 a message that does not fit is not overtaken by a smaller one of its group", async () => {
+it("EM5 a message that does not fit is not overtaken by a smaller one of its group", async () => {
   const { clock, queue, calls, mapping } = start();
   for (let index = 0; index < 5; index++) queue.send("x".repeat(1024 * 1024), `g${index}`);
   queue.send("a1".repeat(1024 * 1024), "a");

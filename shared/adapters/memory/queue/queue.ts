@@ -1,9 +1,9 @@
 /**
  * A message queue in memory, with the habits of SQS and of its emulators that hurt, and on request worse ones.
  *
- * F1 of a group one message is out at a time, and one receive brings at most one of each group.
- * F2 ids are remembered for five minutes in the whole queue, also of messages that were lost or are long removed.
- * F3 a receipt is worth something until its visibility ends or the message is received again.
+ * MQ1 of a group one message is out at a time, and one receive brings at most one of each group.
+ * MQ2 ids are remembered for five minutes in the whole queue, also of messages that were lost or are long removed.
+ * MQ3 a receipt is worth something until its visibility ends or the message is received again.
  */
 import type { Clock } from "../../../ports/clock.ts";
 import type { MessageSource, ReceivedMessage } from "../../../ports/delta-queue.ts";
@@ -98,7 +98,7 @@ export function createMemoryQueue({ clock, random, ...options }: QueueOptions): 
     });
   };
 
-  /** Of each group its oldest, if it is not out or delayed; of a group that is out, none (F1). */
+  /** Of each group its oldest, if it is not out or delayed; of a group that is out, none (MQ1). */
   const candidates = (): readonly Stored[] => {
     const nowMs = clock.now();
     const { reorder } = options.faults?.() ?? {};

@@ -1,5 +1,5 @@
 /**
- * One object's change by the rules A4–A10: the register of its key, and what moves with it in the same step (I3).
+ * One object's change by the rules A4–A10: the register of its key, and what moves with it in the same step (IX3).
  *
  * Order matters: stale items are recognised before look-ups are compared (what they would have concerned is not looked at),
  * rows and intents move before effects are judged (`ifEmpty`, known uids and dependents are those after the item).
@@ -26,15 +26,15 @@ export interface Step {
   readonly nowMs: number;
   /** `stream` a delta or the sweep of a manifest, `list` a listed object, `own` an answer or live read of a run. */
   readonly source: "stream" | "list" | "own";
-  /** The version of the list that the items are of (I9). */
+  /** The version of the list that the items are of (IX9). */
   readonly listRV?: string;
-  /** Set when an item took the place of what is of a history that is no more (I9). */
+  /** Set when an item took the place of what is of a history that is no more (IX9). */
   isHistoryLost?: boolean;
   /** The key whose own status write is answered: that write does not queue it. */
   readonly exempt?: { readonly controller: Controller; readonly key: ObjectKey };
 }
 
-/** I8: `moved` changes nothing. */
+/** IX8: `moved` changes nothing. */
 export function applyItem(step: Step, item: ItemChange): ItemOutcome | "moved" {
   const lane = laneOfKey(step.resource, item.key);
   const row = lane.rows.get(item.key);
@@ -88,7 +88,7 @@ function applyGone(step: Step, lane: LaneData, row: Row | undefined, item: ItemC
   return "changed";
 }
 
-/** A4, A5, A6 for a put, I9. A listed object missing below the watermark means a damaged row, so it is let in. */
+/** A4, A5, A6 for a put, IX9. A listed object missing below the watermark means a damaged row, so it is let in. */
 function staleness(step: Step, lane: LaneData, row: Row | undefined, item: ItemChange): ItemOutcome | undefined {
   if (row) return isCurrent(row.rv, item.rv, step.listRV) ? "same" : undefined;
   const tombstone = lane.tombstones.get(item.key);
@@ -105,12 +105,12 @@ export function isAsExpected(row: Row | undefined, expected: ItemChange["expecte
   return row?.rv === expected?.rv && row?.uid === expected?.uid && row?.owner === expected?.owner;
 }
 
-/** I8: namespace counts are compared once, at the start of a call; its own changes do not count. */
+/** IX8: namespace counts are compared once, at the start of a call; its own changes do not count. */
 export function countsMoved(epoch: EpochData, counts: readonly NamespaceCount[]): boolean {
   return counts.some(({ resource, namespace, count }) => (epoch.resources.get(resource)?.counts.get(namespace) ?? 0) !== count);
 }
 
-/** A7: the flag `gone` stays while the uid is the same, and the history: a newer row is replaced by I9 alone. */
+/** A7: the flag `gone` stays while the uid is the same, and the history: a newer row is replaced by IX9 alone. */
 function addRow(step: Step, lane: LaneData, before: Row | undefined, item: ItemChange): void {
   if (!item.object) throw new TypeError(`a put of ${item.key} carries no object`);
   const gone = before?.gone === true && before.uid === item.uid && compareResourceVersions(before.rv, item.rv) < 0;
@@ -157,7 +157,7 @@ function countChange(resource: ResourceData, key: ObjectKey): void {
   resource.counts.set(namespace, (resource.counts.get(namespace) ?? 0) + 1);
 }
 
-/** The work queue knows primaries as the index does; intents go with the uid they were made for (N4). */
+/** The work queue knows primaries as the index does; intents go with the uid they were made for (IT4). */
 function followPrimary(step: Step, before: Row | undefined, item: ItemChange): void {
   const controller = controllerOf(step.name);
   if (!controller) return;

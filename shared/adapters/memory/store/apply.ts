@@ -163,7 +163,7 @@ export function applyManifest(
   return { kind: "applied", bells: ring.bells(), outcomes };
 }
 
-/** A listed object is there in this version or one after the list, or was deleted after the list (I9). */
+/** A listed object is there in this version or one after the list, or was deleted after the list (IX9). */
 function isCovered(lane: LaneData, listed: ManifestRow, listRV: string): boolean {
   const row = lane.rows.get(listed.key);
   if (row) return isCurrent(row.rv, listed.rv, listRV);

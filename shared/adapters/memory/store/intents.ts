@@ -1,8 +1,8 @@
 /**
  * Intents: calls that were, may be or will be made for an owner (informer §13 layers 1 and 4).
  *
- * N1 a worker changes only ops of its own token; a recovering run makes the expired ones its own.
- * N4 they stand under the owner and go with it.
+ * A worker changes only ops of its own token, and a recovering run makes the expired ones its own (IT1). They stand under the
+ * owner and go with it (IT4).
  */
 import { deepFreeze } from "../../../api/freeze.ts";
 import type { OwnerId } from "../../../api/owner-id.ts";
@@ -83,7 +83,7 @@ export function restamp(epoch: EpochData, owner: OwnerId, token: string, nowMs: 
   }
 }
 
-/** N2: by name or uid, whoever registered it. @returns the key whose run did, if the op still stood. */
+/** IT2: by name or uid, whoever registered it. @returns the key whose run did, if the op still stood. */
 export function lowerOp(
   epoch: EpochData,
   owner: OwnerId,

@@ -104,7 +104,7 @@ function indexVerbs(
     registerIntents: async (run, ownerUid, intents) => {
       const epoch = epochNamed(data, run.epoch);
       const queue = epoch?.queues[run.controller];
-      // Ops under the uid of a primary that has been replaced meanwhile would never be removed (N4).
+      // Ops under the uid of a primary that has been replaced meanwhile would never be removed (IT4).
       if (!epoch || !queue || !holds(queue, run.key, run.token) || queue.primaries.get(run.key)?.uid !== ownerUid) return "stolen";
       register(epoch, primaryAsOwner(run.controller, run.key, ownerUid), run, intents, clock.now());
       return "ok";
@@ -151,7 +151,7 @@ function queueVerbs(data: MemoryData, options: StoreOptions, clock: Clock): Verb
   };
 }
 
-/** Q5. Keys of a shut gate stay silent: a doorbell could do nothing for them. */
+/** WQ5. Keys of a shut gate stay silent: a doorbell could do nothing for them. */
 function sweep(data: MemoryData, name: string, options: StoreOptions, nowMs: number): readonly Doorbell[] {
   const epoch = epochNamed(data, name);
   const bells: Doorbell[] = [];

@@ -1,8 +1,8 @@
 /**
  * The work queue's truth (informer §12.2): which keys are dirty since when, who runs which, and which doorbells are out.
  *
- * Q1 `ready` is a set, so adds collapse; a run takes the key out first, so an add during the run stays.
- * Q2 `runs` has one entry a key; only the holder of its token may go on.
+ * `ready` is a set, so adds collapse; a run takes the key out first, so an add during the run stays (WQ1). `runs` has one entry
+ * a key; only the holder of its token may go on (WQ2).
  */
 import { CONTROLLER_INFO, splitKey } from "../../../api/resources.ts";
 import { primaryAsOwner } from "../../../api/owner-id.ts";
@@ -106,7 +106,7 @@ export function takeKey(
   return begin(epoch, run, primary?.uid, leaseUntilMs, nowMs);
 }
 
-/** N3: expired ops of a dead token are looked up before anything is decided; younger ones bring the key back in time. */
+/** IT3: expired ops of a dead token are looked up before anything is decided; younger ones bring the key back in time. */
 function begin(epoch: EpochData, run: Taken, uid: string | undefined, leaseUntilMs: number, nowMs: number): TakeResult {
   const queue = epoch.queues[run.controller];
   const owner = uid === undefined ? undefined : primaryAsOwner(run.controller, run.key, uid);

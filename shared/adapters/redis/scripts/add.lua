@@ -1,4 +1,4 @@
--- add: queues a key (Q1, Q3).
+-- add: queues a key (WQ1, WQ3).
 -- KEYS  1 ep · 2… q p f u b z of the controller
 -- ARGV  1 now ms · 2 epoch · 3 key · 4 delay ms
 -- Returns bells: { base, key, u, delay ms } or {}; {} with another epoch

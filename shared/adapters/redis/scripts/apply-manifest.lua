@@ -35,7 +35,7 @@ refused = otherLanes()
 if refused then return refused end
 if not whole then return { "incomplete" } end
 
--- Verify: every listed row is there in this version or one after the list, or was deleted after the list (I9).
+-- Verify: every listed row is there in this version or one after the list, or was deleted after the list (IX9).
 local listed = {}
 for i = 1, n do listed[i] = ARGV[9 + i] end
 local rows = n > 0 and hmget(KEYS[2 + V], listed) or {}

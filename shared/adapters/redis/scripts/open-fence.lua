@@ -1,4 +1,4 @@
--- openFence: makes a fence the stream of a resource (informer §14.3): a greater one resets sequences and holes and keeps W.
+-- openFence: makes a fence the stream of a resource (informer §14 step 3): a greater one resets sequences and holes and keeps W.
 -- KEYS  1 ep · 2 m of the resource · for each lane from 3: l, v, t, h, mp
 -- ARGV  1 now ms · 2 epoch · 3 fence · 4 number of lanes
 -- Returns { "noEpoch" } · { "fenced", stored fence } · { "lanes", number } when the epoch was made with another number

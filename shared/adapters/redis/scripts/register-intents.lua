@@ -1,4 +1,4 @@
--- registerIntents: ops become pending, deadline now + OP_DEADLINE_MS, as do the token's other pending ops (N1).
+-- registerIntents: ops become pending, deadline now + OP_DEADLINE_MS, as do the token's other pending ops (IT1).
 -- KEYS  1 ep · 2… q p f u b z of the controller · 8 i of the owner
 -- ARGV  1 now ms · 2 epoch · 3 key · 4 token · 5 owner uid · 6 controller · 7 number of ops, each: id, verb, name, uid, mayLandUntil ms or ""
 -- Returns 1, or 0 (stolen): another epoch, not the holder, or the key's primary is not of this uid

@@ -1,4 +1,4 @@
--- sweep: doorbells for keys overdue by 5 s with nobody on them, and for keys whose lease ran out (Q5), of open controllers.
+-- sweep: doorbells for keys overdue by 5 s with nobody on them, and for keys whose lease ran out (WQ5), of open controllers.
 -- KEYS  1 ep · others by slot, named in ARGV
 -- ARGV  1 now ms · 2 epoch · 3… gate (lib/gate.lua), all resources · then the controllers: their number, each: queue base,
 --       resources it reads

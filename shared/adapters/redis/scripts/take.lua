@@ -40,7 +40,7 @@ local failures = tonumber(call("HGET", KEYS[2 + F], key) or 0)
 if u == "" then return { "ok", leaseUntil, failures, false, {}, {}, {}, false } end
 local entry, row = call("HGET", KEYS[8], key), call("HGET", KEYS[12], key)
 local intents = call("HGETALL", KEYS[11])
-if #intents > 0 then -- N3: whatever is pending is of a dead token
+if #intents > 0 then -- IT3: whatever is pending is of a dead token
   local tokens, ops, earliest = {}, {}, nil
   for i = 1, #intents, 2 do
     if string.sub(intents[i], 1, 2) == "t:" then

@@ -47,7 +47,7 @@ if not moved then
       changed = true
     end
   end
-  local function ownOp(id) -- N1
+  local function ownOp(id) -- IT1
     local value = call("HGET", intents, id)
     local op = value and parseOp(value)
     return op and op.token == token and op or nil

@@ -2,8 +2,8 @@
  * Owner garbage collection: dependents whose owners are gone are deleted; foreground deletion waits for them; orphaning
  * takes their references away first.
  *
- * G1 an object is deleted only if none of its owners exists by uid. Owners of kinds this server does not know count as existing.
- * G2 every deletion carries the uid it was decided for.
+ * GB1 an object is deleted only if none of its owners exists by uid. Owners of kinds this server does not know count as existing.
+ * GB2 every deletion carries the uid it was decided for.
  *
  * Source: kubernetes/pkg/controller/garbagecollector/garbagecollector.go (attemptToDeleteItem, processDeletingDependentsItem, orphanDependents).
  */

@@ -1,10 +1,10 @@
 /**
  * Watch streams.
  *
- * V1 a stream carries every event of the selected objects after its start, once, in revision order.
- * V2 with a selector an object that stops matching is DELETED (its previous state, the revision of the write), one that starts matching is ADDED.
- * V3 bookmarks (if asked): about each minute, 2 s before the deadline, and at the end of initial events.
- * V4 a reader that falls more than `bufferEvents` behind is dropped, like any slow watcher upstream; it resumes by itself.
+ * AW1 a stream carries every event of the selected objects after its start, once, in revision order.
+ * AW2 with a selector an object that stops matching is DELETED (its previous state, the revision of the write), one that starts matching is ADDED.
+ * AW3 bookmarks (if asked): about each minute, 2 s before the deadline, and at the end of initial events.
+ * AW4 a reader that falls more than `bufferEvents` behind is dropped, like any slow watcher upstream; it resumes by itself.
  *
  * Source: k8s.io/apiserver/pkg/storage/cacher (cacher.go, cache_watcher.go).
  */

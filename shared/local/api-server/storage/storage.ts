@@ -1,9 +1,9 @@
 /**
  * What etcd is to a real API server: one revision counter for everything, one history per resource.
  *
- * S1 every write takes the next revision, which becomes the object's resourceVersion.
- * S2 stored objects are frozen and never change; a write stores a new one.
- * S3 listeners hear of a write before it returns, in revision order.
+ * AS1 every write takes the next revision, which becomes the object's resourceVersion.
+ * AS2 stored objects are frozen and never change; a write stores a new one.
+ * AS3 listeners hear of a write before it returns, in revision order.
  */
 import { clone, deepFreeze, ensureObject, type JsonObject, nameOf, namespaceOf } from "../scheme/json.ts";
 import { type StorageEvent, WatchHistory } from "./watch-history.ts";

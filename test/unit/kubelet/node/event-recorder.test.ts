@@ -68,7 +68,7 @@ describe("recordEvent", () => {
     ]);
   });
 
-  it("I1 counts an equal one, and carries all of it in case the first is gone", () => {
+  it("ER1 counts an equal one, and carries all of it in case the first is gone", () => {
     const [first, second, third] = recordAll([
       { event: event() },
       { atMinutes: 1, event: event() },
@@ -92,7 +92,7 @@ describe("recordEvent", () => {
     { name: "type", other: event({ type: "Normal" }) },
     { name: "object", other: event({}, "db") },
     { name: "container", other: event({ involved: { ...event().involved, fieldPath: "spec.containers{db}" } }) },
-  ])("I1 one with another $name is another", ({ other }) => {
+  ])("ER1 one with another $name is another", ({ other }) => {
     expect(kinds(recordAll([{ event: event() }, { event: other }]).requests)).toEqual(["create", "create"]);
   });
 
@@ -101,19 +101,19 @@ describe("recordEvent", () => {
     expect(new Set(requests.map((request) => request?.kind === "create" && request.body.metadata.name)).size).toBe(9);
   });
 
-  it("I2 the tenth message for one reason becomes one Event with those after it", () => {
+  it("ER2 the tenth message for one reason becomes one Event with those after it", () => {
     const { requests } = recordAll(many(12, (index) => event({ message: `no ${index}` })));
     expect(kinds(requests)).toEqual([...Array<string>(10).fill("create"), "patch", "patch"]);
     expect(requests[9]).toMatchObject({ body: { message: "(combined from similar events): no 9", count: 1 } });
     expect(requests[11]).toMatchObject({ body: { message: "(combined from similar events): no 11", count: 3 } });
   });
 
-  it("I2 not when they lie more than ten minutes apart", () => {
+  it("ER2 not when they lie more than ten minutes apart", () => {
     const apart = many(12, (index) => event({ message: `no ${index}` })).map((entry, index) => ({ ...entry, atMinutes: index * 10.1 }));
     expect(kinds(recordAll(apart).requests)).toEqual(Array(12).fill("create"));
   });
 
-  it("I3 lets 25 through, then one in five minutes; what is held back counts", () => {
+  it("ER3 lets 25 through, then one in five minutes; what is held back counts", () => {
     const { requests, memory } = recordAll(many(30, () => event()));
     expect(kinds(requests)).toEqual(["create", ...Array<string>(24).fill("patch"), ...Array<string>(5).fill("nothing")]);
     const later = recordAll(
@@ -124,7 +124,7 @@ describe("recordEvent", () => {
     expect(later.requests[1]).toMatchObject({ body: { count: 32 } });
   });
 
-  it("I3 one whose creation was held back is patched with all it takes to create it", () => {
+  it("ER3 one whose creation was held back is patched with all it takes to create it", () => {
     const { memory } = recordAll(many(25, () => event()));
     const { requests } = recordAll(
       [{ event: event({ reason: "Killing" }) }, { atMinutes: 6, event: event({ reason: "Killing" }) }],
@@ -133,7 +133,7 @@ describe("recordEvent", () => {
     expect(requests).toMatchObject([undefined, { kind: "patch", ifMissing: { reason: "Killing", count: 2 } }]);
   });
 
-  it("I3 the budget is each object's own, and never more than 25", () => {
+  it("ER3 the budget is each object's own, and never more than 25", () => {
     const { memory } = recordAll(many(30, () => event()));
     expect(kinds(recordAll([{ event: event({}, "db") }], memory).requests)).toEqual(["create"]);
     const rested = recordAll(
@@ -152,7 +152,7 @@ describe("recordEvent", () => {
     expect(kinds(requests)).toEqual([...Array<string>(24).fill("patch"), "nothing"]);
   });
 
-  it("I4 forgets the object that was silent for longest", { timeout: 60_000 }, () => {
+  it("ER4 forgets the object that was silent for longest", { timeout: 60_000 }, () => {
     const { memory } = recordAll(many(4096, (index) => event({}, `pod-${index}`)));
     const touched = recordAll([{ event: event({}, "pod-0") }, { event: event({}, "one-more") }], memory);
     expect([touched.memory.similar.size, touched.memory.sent.size, touched.memory.budgets.size]).toEqual([4096, 4096, 4096]);

@@ -286,7 +286,7 @@ describe("afterProbe", () => {
     expect(kills).toBe(5);
   });
 
-  it("I4 a crash does not reset the run: two failures before it and one after make three", () => {
+  it("PB4 a crash does not reset the run: two failures before it and one after make three", () => {
     const crashed = play("liveness", "FF").record;
     const step = before("liveness", { record: crashed, container: running("liveness", { id: "c2" }) });
     expect(step).toEqual({ run: true, record: { containerId: "c2", result: "Success", lastOutcome: "Failure", run: 2 } });

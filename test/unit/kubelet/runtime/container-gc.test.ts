@@ -90,13 +90,13 @@ describe("containersToRemove", () => {
       want: ["old"],
     },
     {
-      name: "G1 an exit code that is not stored yet keeps its container",
+      name: "GC1 an exit code that is not stored yet keeps its container",
       containers: fourDead,
       given: { ...deleted, statusStored: (id: string) => id !== "pod/foo-1" },
       want: ["pod/foo-0", "pod/foo-2", "pod/foo-3"],
     },
     {
-      name: "G1 only an exited one has an exit code",
+      name: "GC1 only an exited one has an exit code",
       containers: [container(0, { state: "CONTAINER_CREATED" })],
       given: { ...deleted, statusStored: () => false },
       want: ["pod/foo-0"],
@@ -124,7 +124,7 @@ describe("sandboxesToRemove", () => {
     { name: "of a pod that exists the newest stays", sandboxes: two, containers: [], given: kept, want: ["s0"] },
     { name: "of a deleted pod none", sandboxes: two, containers: [], given: deleted, want: ["s0", "s1"] },
     {
-      name: "G2 before all sources are ready no pod counts as deleted",
+      name: "GC2 before all sources are ready no pod counts as deleted",
       sandboxes: two,
       containers: [],
       given: { ...deleted, allSourcesReady: false },
@@ -181,7 +181,7 @@ describe("deadInstancesOf", () => {
     expect(deadInstancesOf(containers, "all", all).toSorted()).toEqual(["foo1-0", "foo1-1", "foo1-2", "foo2-0", "foo2-1"]);
   });
 
-  it("G1 an exit code that is not stored yet keeps its container", () => {
+  it("GC1 an exit code that is not stored yet keeps its container", () => {
     expect(deadInstancesOf(containers, { diedId: "foo1-2" }, (id) => id !== "foo1-1")).toEqual(["foo1-0"]);
   });
 });

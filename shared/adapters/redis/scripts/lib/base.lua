@@ -20,7 +20,7 @@ local function less(a, b)
   return a < b
 end
 
--- Whether what is cached at version `cached` stands when `came` comes, of a list at `listRV` if it is not "" (I9). The same as
+-- Whether what is cached at version `cached` stands when `came` comes, of a list at `listRV` if it is not "" (IX9). The same as
 -- isCurrent in shared/api/resource-version.ts.
 local function isCurrent(cached, came, listRV)
   if cached == came then return true end

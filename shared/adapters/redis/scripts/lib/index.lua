@@ -117,7 +117,7 @@ local function readChanges(at)
   return after
 end
 
--- I8: whether a namespace count moved since the look-ups were made.
+-- IX8: whether a namespace count moved since the look-ups were made.
 local function countsMoved()
   for i = changes.countsAt, changes.countsAt + 3 * changes.counts - 1, 3 do
     if (call("HGET", KEYS[tonumber(ARGV[i])], ARGV[i + 1]) or "0") ~= ARGV[i + 2] then return true end
@@ -243,7 +243,7 @@ local function readItems()
   readEffects()
 end
 
--- I8: whether the row is as it was when the item's effects were decided.
+-- IX8: whether the row is as it was when the item's effects were decided.
 local function asExpected(i, row)
   local at = changes.at + ITEM * (i - 1)
   local expected = ARGV[at + EXPECTED]
@@ -339,7 +339,7 @@ local function change(i, meta, row, tomb)
     end
   else
     local entry = ARGV[at + ENTRY]
-    -- A newer row is replaced by I9 alone, and what was answered in its history with it.
+    -- A newer row is replaced by IX9 alone, and what was answered in its history with it.
     if row and meta.same and not changes.forged[i] and isGone(row) and less(head(row), head(value)) then
       local flags = string.match(row, "\31(g%d*)$") or ""
       value = value .. flags
@@ -366,7 +366,7 @@ local function change(i, meta, row, tomb)
       call("HSET", KEYS[own + U], key, u)
       call("SADD", KEYS[meta.k], key)
     end
-    if meta.i > 0 then call("DEL", KEYS[meta.i]) end -- N4
+    if meta.i > 0 then call("DEL", KEYS[meta.i]) end -- IT4
     if meta.counted then call("HINCRBY", KEYS[changes.n], string.match(key, "^[^/]*"), 1) end
   end
 end
@@ -387,13 +387,13 @@ local function settle(i, meta, quiet, skip)
   end
 end
 
--- Whether an item took the place of what is of a history that is no more (I9).
+-- Whether an item took the place of what is of a history that is no more (IX9).
 local historyLost = false
 
--- Applies the items in order. `listed`: A6 does not bind (L). `listRV`: the version of their list, or "" (I9).
+-- Applies the items in order. `listed`: A6 does not bind (L). `listRV`: the version of their list, or "" (IX9).
 -- `quiet`: intents that are answered queue nobody (write-through). `skip`: a queue state that effects do not
 -- queue (the primary whose own status was written).
--- Returns the outcomes (c changed, s same, l late, a absent), and the number of items done when one's row had moved (I8).
+-- Returns the outcomes (c changed, s same, l late, a absent), and the number of items done when one's row had moved (IX8).
 local function applyItems(listed, listRV, quiet, skip)
   readItems()
   local outcomes = {}

@@ -37,7 +37,7 @@ local function setPending(key, token, count, deadline)
   end
 end
 
--- N2: ends an op, at most once whatever is repeated.
+-- IT2: ends an op, at most once whatever is repeated.
 local function lowerOp(key, id, op)
   call("HDEL", key, id)
   if op.state == "p" then

@@ -106,7 +106,7 @@ local function ringLater(state)
   end
 end
 
--- Q1, Q3: the earliest time wins. Rings when newly dirty or moved earlier, unless an outstanding doorbell younger than 5 s
+-- WQ1, WQ3: the earliest time wins. Rings when newly dirty or moved earlier, unless an outstanding doorbell younger than 5 s
 -- covers that time.
 local function add(state, at)
   if state.at and state.at <= at then return end
