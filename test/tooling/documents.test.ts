@@ -1,0 +1,51 @@
+/** READMEs and docs/ as maps. Catches a table of files that names what is gone or leaves out what is there, and links and paths that lead nowhere. */
+import { existsSync, globSync, readdirSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+
+import { expect, it } from "vitest";
+
+const DOCUMENTS = globSync(["**/*.md"], { exclude: ["**/node_modules/**", "**/dist/**", "test/captures/**"] }).toSorted();
+/** What a folder's table must name: sources, and folders of them. */
+const SOURCE = /\.(ts|lua|c|py|yml)$/;
+const PATH = /(?<![\w./@{}<>-])(?:shared|functions|cli|infra|test|docs|\.ci)\/[\w./-]*\w/g;
+
+/** Names in backticks in the first column of tables whose head is "file", by document. */
+const TABLES = DOCUMENTS.flatMap((document) => {
+  const names = namedFiles(readFileSync(document, "utf8"));
+  return names.length === 0 ? [] : [{ document, names }];
+});
+
+it("reads documents and tables", () => {
+  expect(DOCUMENTS.length).toBeGreaterThan(20);
+  expect(TABLES.length).toBeGreaterThan(5);
+});
+
+it.each(TABLES)("the table of files in $document is the folder", ({ document, names }) => {
+  const folder = dirname(document);
+  const there = readdirSync(folder, { withFileTypes: true }).flatMap((entry) =>
+    entry.isDirectory() ? [`${entry.name}/`] : SOURCE.test(entry.name) ? [entry.name] : [],
+  );
+  expect(names.filter((name) => !existsSync(join(folder, name)))).toEqual([]);
+  expect(there.filter((name) => !names.includes(name))).toEqual([]);
+});
+
+it.each(DOCUMENTS)("links and paths in %s lead somewhere", (document) => {
+  const text = readFileSync(document, "utf8");
+  const links = [...text.matchAll(/\]\(([^)#\s]+)(?:#[^)]*)?\)/g)].flatMap(([, to = ""]) =>
+    to.includes("://") ? [] : [join(dirname(document), to)],
+  );
+  const paths = [...text.matchAll(PATH)].map(([path]) => path);
+  expect([...links, ...paths].filter((path) => !existsSync(path) && !existsSync(join(dirname(document), path)))).toEqual([]);
+});
+
+function namedFiles(text: string): readonly string[] {
+  const names: string[] = [];
+  let open = false;
+  for (const line of text.split("\n")) {
+    const [, first = ""] = line.split("|");
+    if (!line.startsWith("|")) open = false;
+    else if (first.trim().toLowerCase() === "file") open = true;
+    else if (open) for (const [, name = ""] of first.matchAll(/`([^`]+)`/g)) names.push(name);
+  }
+  return names;
+}
