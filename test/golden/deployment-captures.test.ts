@@ -39,7 +39,7 @@ function readLines<T>(file: string): readonly T[] {
   return text
     .trimEnd()
     .split("\n")
-    .map((line) => JSON.parse(line) as T); // our own captures, whose form the README gives
+    .map((line) => JSON.parse(line) as T); // our own captures, whose form informer §18 gives
 }
 
 interface Change {

@@ -16,7 +16,7 @@ export interface Specification {
   readonly sections: ReadonlySet<string>;
   /** The first cell of every table's every row, if it is an id: rows, rules, hazards, quirks. */
   readonly ids: ReadonlySet<string>;
-  /** Those of tables of cases: in a section "Test cases", wherever a table's head says "Id", and after the mark `<!-- spec: name -->`. */
+  /** Those of tables of cases: the ones below a mark `<!-- spec: name -->`. */
   readonly rows: ReadonlySet<string>;
 }
 
@@ -30,33 +30,22 @@ export async function readSpecifications(): Promise<readonly Specification[]> {
 
 export function readSpecification(name: string, text: string): Specification {
   const [sections, ids, rows] = [new Set<string>(), new Set<string>(), new Set<string>()];
-  let chapter = "";
   let marked = false;
-  let head: string | undefined;
   for (const line of text.split("\n")) {
-    const heading = /^(##+) (?:(\d+(?:\.\d+)*)\.? )?(.*)$/.exec(line);
-    if (heading?.[2] !== undefined) sections.add(heading[2]);
-    if (heading?.[1] === "##") chapter = heading[3] ?? "";
+    const section = /^##+ (\d+(?:\.\d+)*)\.? /.exec(line)?.[1];
+    if (section !== undefined) sections.add(section);
     if (line === `<!-- spec: ${name} -->`) marked = true;
     else if (line !== "" && !line.startsWith("|")) marked = false;
-    if (!line.startsWith("|")) head = undefined;
-    else if (head === undefined) head = firstCell(line).toLowerCase();
-    else
-      for (const id of idsOf(line)) {
-        ids.add(id);
-        if (marked || head === "id" || (head === "#" && chapter.startsWith("Test cases"))) rows.add(id);
-      }
+    if (!line.startsWith("|")) continue;
+    for (const id of idsOf(line)) {
+      ids.add(id);
+      if (marked) rows.add(id);
+    }
   }
   return { name, sections, ids, rows };
 }
 
-function firstCell(row: string): string {
-  return (row.split("|")[1] ?? "").trim();
-}
-
-/** `| T20, T21 | … |` names two rows, `| T20 U | … |` one and its origin; rulers name none. */
+/** `| T20, T21 | … |` names two rows, `| T20 U | … |` one and its origin; heads and rulers name none. */
 function idsOf(row: string): readonly string[] {
-  return firstCell(row)
-    .split(",")
-    .flatMap((cell) => new RegExp(`^\\s*(${ROW_ID})(?: [A-Z])?\\s*$`).exec(cell)?.[1] ?? []);
+  return (row.split("|")[1] ?? "").split(",").flatMap((cell) => new RegExp(`^\\s*(${ROW_ID})(?: [A-Z])?\\s*$`).exec(cell)?.[1] ?? []);
 }

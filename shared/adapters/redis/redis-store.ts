@@ -1,6 +1,6 @@
 /**
  * The Store on Redis (or Valkey): every verb is one Lua script over named keys of one hash slot, so it is one step on any
- * deployment, clusters included. Key layout: informer §11.1 and README.md.
+ * deployment, clusters included. Key layout: informer §11.1.
  */
 import type { Cluster, Redis } from "ioredis";
 import type { Store } from "../../ports/store.ts";
