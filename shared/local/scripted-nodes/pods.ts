@@ -1,9 +1,9 @@
 /**
  * The pods of a fleet, each taken from step to step.
  *
- * N1 a pod's next step is chosen from what its object says, so a restart goes on where the last run stopped.
- * N2 one step per pod at a time; every write names the pod's uid, so a namesake is never touched.
- * N3 pods of other nodes are never touched; pods without a node only with `bindPods`.
+ * SN1 a pod's next step is chosen from what its object says, so a restart goes on where the last run stopped.
+ * SN2 one step per pod at a time; every write names the pod's uid, so a namesake is never touched.
+ * SN3 pods of other nodes are never touched; pods without a node only with `bindPods`.
  */
 import type { Pod } from "../../api/wire.ts";
 import { ListWatch } from "../../cache/list-watch.ts";

@@ -1,10 +1,10 @@
 /**
  * A queue of the node: which pods are to be looked at. In memory only: what a host that died had in it, due times bring back.
  *
- * N1 of one pod one turn runs at a time; pods have their turns in parallel, `turnsMax` at most, in the order in which they asked.
- * N2 a message says "look": one that waits says it for all that came after it. What comes during a turn gets one more turn.
- * N3 a turn that failed comes again `AGAIN_MS` after it began, its pod waiting until then; after `TURNS_MAX` its message is dropped.
- * N4 a turn that runs into its limit has failed, and is forgotten: its place is free, its late answer ignored.
+ * TQ1 of one pod one turn runs at a time; pods have their turns in parallel, `turnsMax` at most, in the order in which they asked.
+ * TQ2 a message says "look": one that waits says it for all that came after it. What comes during a turn gets one more turn.
+ * TQ3 a turn that failed comes again `AGAIN_MS` after it began, its pod waiting until then; after `TURNS_MAX` its message is dropped.
+ * TQ4 a turn that runs into its limit has failed, and is forgotten: its place is free, its late answer ignored.
  */
 import type { NodeHandler, NodeMessage } from "../../kubelet/node-ports.ts";
 import type { Clock } from "../../ports/clock.ts";
