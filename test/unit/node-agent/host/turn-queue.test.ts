@@ -44,7 +44,7 @@ function started({ turnsMax = 10 } = {}) {
   };
 }
 
-test("N1 pods have their turns in parallel, one pod has one at a time", async () => {
+test("TQ1 pods have their turns in parallel, one pod has one at a time", async () => {
   const { send, end, reasons } = started();
   await send(["a", "1"], ["b", "1"]);
   await send(["a", "2"]);
@@ -55,7 +55,7 @@ test("N1 pods have their turns in parallel, one pod has one at a time", async ()
   expect(reasons()).toEqual(["a 1", "b 1", "a 2"]);
 });
 
-test("N1 at most turnsMax at once, those first that have waited longest, and none waits for one that is held", async () => {
+test("TQ1 at most turnsMax at once, those first that have waited longest, and none waits for one that is held", async () => {
   const { send, end, reasons } = started({ turnsMax: 2 });
   await send(["a", "1"], ["b", "1"], ["c", "1"]);
   await send(["a", "2"], ["d", "1"]);
@@ -65,7 +65,7 @@ test("N1 at most turnsMax at once, those first that have waited longest, and non
   expect(reasons()).toEqual(["a 1", "b 1", "c 1", "d 1"]);
 });
 
-test("N2 one that waits says it for all that came after it, and what comes during a turn gets one more", async () => {
+test("TQ2 one that waits says it for all that came after it, and what comes during a turn gets one more", async () => {
   const { send, end, reasons } = started({ turnsMax: 1 });
   await send(["a", "1"], ["b", "1"], ["b", "2"], ["a", "2"], ["a", "3"]);
   await end("a");
@@ -75,7 +75,7 @@ test("N2 one that waits says it for all that came after it, and what comes durin
   expect(reasons()).toEqual(["a 1", "b 1", "a 2"]);
 });
 
-test("N3 a turn that failed comes again 120 s after it began, and what came meanwhile comes with it", async () => {
+test("TQ3 a turn that failed comes again 120 s after it began, and what came meanwhile comes with it", async () => {
   const { send, end, begun, clock, log } = started();
   await send(["a", "1"]);
   await clock.advance(20 * SECONDS);
@@ -95,7 +95,7 @@ test("N3 a turn that failed comes again 120 s after it began, and what came mean
   ]);
 });
 
-test("N3 after five turns that failed the message is dropped, and the next one counts anew", async () => {
+test("TQ3 after five turns that failed the message is dropped, and the next one counts anew", async () => {
   const { send, end, begun, clock } = started();
   await send(["a", "1"]);
   for (let turn = 0; turn < 9; turn++) {
@@ -107,7 +107,7 @@ test("N3 after five turns that failed the message is dropped, and the next one c
   expect(begun).toHaveLength(6);
 });
 
-test("N3 a handler that throws before its first await is a turn that failed", async () => {
+test("TQ3 a handler that throws before its first await is a turn that failed", async () => {
   const { queue, clock, log } = started();
   queue.start(() => {
     throw new Error("at once");
@@ -117,7 +117,7 @@ test("N3 a handler that throws before its first await is a turn that failed", as
   expect(log.lines).toMatchObject([{ fields: { error: "Error: at once" } }]);
 });
 
-test("N4 a turn that hangs gives its place away after 110 s, its pod after 120 s, and is not heard any more", async () => {
+test("TQ4 a turn that hangs gives its place away after 110 s, its pod after 120 s, and is not heard any more", async () => {
   const { send, end, reasons, clock } = started({ turnsMax: 1 });
   await send(["a", "1"], ["b", "1"]);
   await clock.advance(110 * SECONDS - 1);
