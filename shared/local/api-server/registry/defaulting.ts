@@ -5,7 +5,7 @@
  */
 import { canonicalise, setDefaultsPod, setDefaultsPodSpec } from "./defaulting-pod.ts";
 import { ensureObject, isObject, type JsonObject, objectAt, objectsAt, stringMap, textAt } from "../scheme/json.ts";
-import { normalise } from "./normalise.ts";
+import { normalise, normaliseDeploymentStatus } from "./normalise.ts";
 import { apiVersionOf, type ResourceDefinition } from "../scheme/resource-definitions.ts";
 
 /** Changes `object` in place. */
@@ -13,6 +13,8 @@ export function setDefaults(definition: ResourceDefinition, object: JsonObject):
   object["kind"] = definition.kind;
   object["apiVersion"] = apiVersionOf(definition);
   normalise(object);
+  // The one zero that is written or not by its kind: `replicas,omitempty` in a DeploymentStatus alone.
+  if (definition.kind === "Deployment") normaliseDeploymentStatus(objectAt(object, "status"));
   ensureObject(object, "metadata");
   DEFAULTS[definition.kind]?.(object);
   return object;

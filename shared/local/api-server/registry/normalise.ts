@@ -106,6 +106,11 @@ export function normalise(object: JsonObject): JsonObject {
   return object;
 }
 
+/** Source: k8s.io/api/apps/v1/types.go (DeploymentStatus; ReplicaSetStatus has no omitempty there). */
+export function normaliseDeploymentStatus(status: JsonObject | undefined): void {
+  if (status?.["replicas"] === 0) delete status["replicas"];
+}
+
 function normaliseList(list: readonly Json[]): void {
   for (const entry of list) if (isObject(entry)) normalise(entry);
 }

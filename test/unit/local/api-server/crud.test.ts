@@ -189,6 +189,16 @@ test("/status of a Deployment keeps spec and labels, takes annotations, and leav
   expect(body["status"]).toEqual({ replicas: 1, observedGeneration: 1 });
 });
 
+test("/status leaves out replicas 0 of a Deployment, and keeps it of a ReplicaSet", async () => {
+  const { post, patch } = setUp();
+  await post(DEPLOYMENTS, deployment("web"));
+  await post(REPLICASETS, replicaSet("rs"));
+  const status = { observedGeneration: 1, replicas: 0, readyReplicas: 0, terminatingReplicas: 0 };
+  const statusOf = async (path: string): Promise<unknown> => (await patch(`${path}/status`, MERGE, { status })).body["status"];
+  expect(await statusOf(`${DEPLOYMENTS}/web`)).toEqual({ observedGeneration: 1, terminatingReplicas: 0 });
+  expect(await statusOf(`${REPLICASETS}/rs`)).toEqual({ observedGeneration: 1, replicas: 0, terminatingReplicas: 0 });
+});
+
 test.each([
   { name: "more ready than replicas", status: { replicas: 1, readyReplicas: 2 }, message: "cannot be greater than status.replicas" },
   {
