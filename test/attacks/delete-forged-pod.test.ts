@@ -1,8 +1,8 @@
 // Threat: a forged row sends a real DELETE for an unrelated bare pod.
 import { expect, it } from "vitest";
 
-import { pod, replicaSet } from "../unit/replicaset/fake-api.ts";
-import { World } from "../unit/replicaset/world.ts";
+import { World } from "../support/sync-world.ts";
+import { pod, replicaSet } from "../support/workloads.ts";
 
 /** Whoever writes rows knows uids, for they are no secret. Only the owner is made up. */
 it.each([
@@ -10,11 +10,11 @@ it.each([
   { name: "somebody else's pod", owner: { name: "other", uid: "rs-2" } },
 ])("$name, which a row gives to a ReplicaSet that shrinks, stays", async ({ owner }) => {
   const world = await World.create();
-  world.api.put("replicasets", replicaSet({ uid: "rs-1", replicas: 0 }));
-  const victim = world.api.put("pods", pod({ name: "victim", ...(owner && { owner }) }));
+  const { uid } = (await world.api.put("replicasets", replicaSet({ replicas: 0 }))).metadata;
+  const victim = await world.api.put("pods", pod({ name: "victim", ...(owner && { owner }) }));
   await world.stream();
-  const forged = pod({ name: "victim", owner: { uid: "rs-1" } }).metadata;
-  world.api.forge("pods", { ...victim, metadata: { ...victim.metadata, ...forged, resourceVersion: String(world.api.rv + 1_000) } });
+  const forged = pod({ name: "victim", owner: { uid } }).metadata;
+  world.forge("pods", { ...victim, metadata: { ...victim.metadata, ...forged } });
   await world.stream();
   await world.sync();
   expect(world.api.find("pods", "victim")).toEqual(victim);

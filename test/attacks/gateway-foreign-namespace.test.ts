@@ -5,17 +5,17 @@ import { objectKey } from "../../shared/api/resources.ts";
 import { strip } from "../../shared/api/strip.ts";
 import { createSession } from "../../shared/controller/session.ts";
 import { syncReplicaSet } from "../../shared/replicaset/sync.ts";
-import { pod, replicaSet } from "../unit/replicaset/fake-api.ts";
-import { World } from "../unit/replicaset/world.ts";
+import { World } from "../support/sync-world.ts";
+import { pod, replicaSet } from "../support/workloads.ts";
 
 it("a run of shop/web writes nothing in bank, whatever its snapshot says", async () => {
   const world = await World.create();
   const bank = { namespace: "bank" };
-  const { metadata, ...rest } = replicaSet({ uid: "rs-1", replicas: 0 });
-  const owner = world.api.put("replicasets", { ...rest, metadata: { ...metadata, ...bank } });
-  const { metadata: podMetadata, ...podRest } = pod({ name: "victim", owner: { uid: "rs-1" } });
-  const victim = world.api.put("pods", { ...podRest, metadata: { ...podMetadata, ...bank } });
-  const row = { key: objectKey("shop", "web"), uid: "rs-1", rv: owner.metadata.resourceVersion, gone: false };
+  const { metadata, ...rest } = replicaSet({ replicas: 0 });
+  const owner = await world.api.put("replicasets", { ...rest, metadata: { ...metadata, ...bank } });
+  const { metadata: podMetadata, ...podRest } = pod({ name: "victim", owner: { uid: owner.metadata.uid } });
+  const victim = await world.api.put("pods", { ...podRest, metadata: { ...podMetadata, ...bank } });
+  const row = { key: objectKey("shop", "web"), uid: owner.metadata.uid, rv: owner.metadata.resourceVersion, gone: false };
   const podRow = { key: objectKey("shop", "victim"), uid: victim.metadata.uid, rv: victim.metadata.resourceVersion, gone: false };
   const run = {
     epoch: "epoch-1",
@@ -35,5 +35,5 @@ it("a run of shop/web writes nothing in bank, whatever its snapshot says", async
   const session = createSession({ ...world.ports, store: { ...world.ports.store, registerIntents } }, run);
   await expect(syncReplicaSet(session)).rejects.toThrow("namespace");
   expect(world.api.writes).toEqual([]);
-  expect(world.api.all("events")).toEqual([]);
+  expect(world.api.events).toEqual([]);
 });

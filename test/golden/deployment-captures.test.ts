@@ -5,7 +5,7 @@ import { readFileSync } from "node:fs";
 import { gunzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
 import type { Condition } from "../../shared/api/wire.ts";
-import { FakeCluster, type Json, type Live } from "../unit/deployment/fake-cluster.ts";
+import { Cluster, type Json, type Live } from "../unit/deployment/cluster.ts";
 
 const CONTROLLER = "system:serviceaccount:kube-system:deployment-controller";
 /** How many changes upstream's caches may lag behind the API server. */
@@ -89,13 +89,21 @@ function said({ kind, metadata, spec, status }: Live, nowMs: number): unknown {
   return { name, labels, annotations, ownerReferences, spec };
 }
 
-/** The writes our sync makes in that state, as they would have been stored. */
+/** The writes our sync makes in that state, as they were stored. */
 async function ourWrites(state: readonly Live[], deployment: string, nowMs: number): Promise<readonly unknown[]> {
-  const cluster = new FakeCluster(state, "default");
-  cluster.nowMs = nowMs;
+  const cluster = await Cluster.of(state.toSorted(byOwnership), { nowMs });
+  const before = cluster.api.changes().length;
   // A sync that fails half-way has made its writes all the same.
   await cluster.sync(deployment).catch(() => undefined);
-  return cluster.answers.map((answer) => said(answer, nowMs));
+  const stored = cluster.api.changes(before).filter(({ type }) => type !== "DELETED");
+  return stored.map(({ object }) => said(cluster.given(object), nowMs));
+}
+
+const KINDS = ["Deployment", "ReplicaSet", "Pod"];
+
+/** Owners first. */
+function byOwnership(a: Live, b: Live): number {
+  return KINDS.indexOf(a.kind ?? "") - KINDS.indexOf(b.kind ?? "");
 }
 
 describe.each(CAPTURES)("$name", ({ name, writes }) => {

@@ -15,28 +15,38 @@ import { createWriteGateway } from "../../../shared/controller/write-gateway.ts"
 import type { Owner, Write } from "../../../shared/controller/writes.ts";
 import { KubeApiError, isNotFound } from "../../../shared/ports/errors.ts";
 import type { Row, WriteThrough } from "../../../shared/ports/store.ts";
-import { FakeApi, refusal, replicaSet } from "../replicaset/fake-api.ts";
+import { refusal, ScriptedApi } from "../../support/scripted-api.ts";
+import type { LiveObject } from "../../support/scripted-api.ts";
+import { replicaSet } from "../../support/workloads.ts";
 
-const owner: Owner = { resource: "deployments", namespace: "shop", name: "d", uid: "d-1" };
 const digester = createDigester("0123456789abcdef0123456789abcdef");
 
 /** A Deployment `d` with one ReplicaSet `web`, a run of its key, and what was written through. */
 class Scene {
-  readonly api = new FakeApi(createVirtualClock(0));
+  readonly api: ScriptedApi;
   readonly saved: WriteThrough[] = [];
+  readonly owner: Owner;
   readonly run: Run;
   readonly ports: SyncPorts;
   mayWrite = true;
   readonly #dependents: Row[] = [];
   #session: SyncSession | undefined;
 
-  constructor() {
-    const rs = replicaSet();
-    const live = this.api.put("deployments", { metadata: { name: "d", uid: "d-1", generation: 1 }, ...(rs.spec && { spec: rs.spec }) });
-    this.api.put("replicasets", replicaSet({ uid: "rs-1" }));
+  static async create(): Promise<Scene> {
+    const api = await ScriptedApi.create({ clock: createVirtualClock(0) });
+    const { spec = {} } = replicaSet();
+    const live = await api.put("deployments", { metadata: { name: "d" }, spec });
+    await api.put("replicasets", replicaSet());
+    return new Scene(api, live);
+  }
+
+  private constructor(api: ScriptedApi, live: LiveObject) {
+    this.api = api;
+    const { uid } = live.metadata;
+    this.owner = { resource: "deployments", namespace: "shop", name: "d", uid };
     const object = strip("deployments", live, digester);
     const snapshot = {
-      primary: { key: "shop/d", uid: "d-1", rv: live.metadata.resourceVersion, gone: false, object },
+      primary: { key: "shop/d", uid, rv: live.metadata.resourceVersion, gone: false, object },
       dependents: this.#dependents,
       orphans: [],
       intents: [],
@@ -70,10 +80,15 @@ class Scene {
 
   /** The snapshot shows a ReplicaSet, `d`'s own unless it is an orphan: what a decision means it has seen. */
   see(name: string, uid: string, controller: "d" | "nobody" = "d"): void {
-    const ownerReferences = controller === "d" ? [ownerReferenceTo(RESOURCES.deployments, { metadata: { name: "d", uid: "d-1" } })] : [];
-    const { metadata, ...rest } = replicaSet({ name, uid, ownerReferences });
-    const seen = { ...rest, metadata: { ...metadata, namespace: "shop", resourceVersion: "1" } };
+    const ownerReferences =
+      controller === "d" ? [ownerReferenceTo(RESOURCES.deployments, { metadata: { name: "d", uid: this.owner.uid } })] : [];
+    const { metadata, ...rest } = replicaSet({ name, ownerReferences });
+    const seen = { ...rest, metadata: { ...metadata, namespace: "shop", uid, resourceVersion: "1" } };
     this.#dependents.push({ key: `shop/${name}`, uid, rv: "1", gone: false, object: strip("replicasets", seen, digester) });
+  }
+
+  get uid(): string {
+    return this.api.uid("replicasets", "web");
   }
 
   get rv(): string {
@@ -86,22 +101,22 @@ class Scene {
   }
 
   patch(fields: Partial<WriteOf<"PatchReplicaSet">> = {}): WriteOf<"PatchReplicaSet"> {
-    const { name = "web", uid = "rs-1" } = fields;
+    const { name = "web", uid = this.uid } = fields;
     this.see(name, uid);
-    return { kind: "PatchReplicaSet", owner, name, uid, resourceVersion: this.rv, replicas: 5, ...fields };
+    return { kind: "PatchReplicaSet", owner: this.owner, name, uid, resourceVersion: this.rv, replicas: 5, ...fields };
   }
 
   remove(fields: Partial<WriteOf<"DeleteReplicaSet">> = {}): WriteOf<"DeleteReplicaSet"> {
-    const { name = "web", uid = "rs-1" } = fields;
+    const { name = "web", uid = this.uid } = fields;
     this.see(name, uid);
-    return { kind: "DeleteReplicaSet", owner, name, uid, resourceVersion: this.rv, ...fields };
+    return { kind: "DeleteReplicaSet", owner: this.owner, name, uid, resourceVersion: this.rv, ...fields };
   }
 
   create(fields: Partial<WriteOf<"CreateReplicaSet">> = {}): WriteOf<"CreateReplicaSet"> {
     const { template } = strip("deployments", this.api.find("deployments", "d"), digester).spec;
     return {
       kind: "CreateReplicaSet",
-      owner,
+      owner: this.owner,
       name: "d-5f",
       hash: "5f",
       template: { generation: 1, digest: template.digest },
@@ -122,7 +137,7 @@ class Scene {
     };
     return {
       kind: "UpdateStatus",
-      owner,
+      owner: this.owner,
       resourceVersion: this.run.snapshot.primary?.rv ?? "",
       status,
       absent: ["terminatingReplicas", "collisionCount"],
@@ -135,7 +150,7 @@ const build: NonNullable<PerformOptions["build"]> = (live, { name, replicas }) =
     {
       metadata: {
         name,
-        labels: { a: "b" },
+        labels: { app: "web" },
         ownerReferences: [
           {
             apiVersion: "apps/v1",
@@ -147,17 +162,18 @@ const build: NonNullable<PerformOptions["build"]> = (live, { name, replicas }) =
           },
         ],
       },
-      spec: { replicas, selector: { matchLabels: { a: "b" } }, template: {} },
+      spec: { ...replicaSet().spec, replicas },
     },
     "d",
   );
 
 describe("PatchReplicaSet", () => {
   it("sends the changed keys alone and answers what is stored", async () => {
-    const scene = new Scene();
+    const scene = await Scene.create();
+    const { rv } = scene;
     const { results, error } = await scene.perform([scene.patch({ annotations: { a: "b" } })]);
     expect(scene.api.calls.at(-1)?.body).toEqual({
-      metadata: { uid: "rs-1", resourceVersion: "102", annotations: { a: "b" } },
+      metadata: { uid: scene.uid, resourceVersion: rv, annotations: { a: "b" } },
       spec: { replicas: 5 },
     });
     expect(results).toMatchObject([
@@ -173,7 +189,7 @@ describe("PatchReplicaSet", () => {
     { name: "one that is gone", fields: { name: "nobody" }, kind: "gone", cached: ["shop/nobody!"] },
   ];
   it.each(table)("of $name is an error, with what stands there written through, and ends the list", async ({ fields, kind, cached }) => {
-    const scene = new Scene();
+    const scene = await Scene.create();
     const { results, error } = await scene.perform([scene.patch(fields), scene.patch()]);
     expect(results.map((result) => result.kind)).toEqual([kind, "notTried"]);
     expect(error).toBeInstanceOf(KubeApiError);
@@ -181,27 +197,22 @@ describe("PatchReplicaSet", () => {
   });
 
   it("that the server finds invalid is a failure, not a race", async () => {
-    const scene = new Scene();
-    scene.api.script = ({ verb }) => (verb === "patch" ? refusal(422, "Invalid", "too big") : undefined);
+    const scene = await Scene.create();
+    scene.api.script = { "patch replicasets": refusal(422, "Invalid", "too big") };
     expect((await scene.perform([scene.patch()])).results).toMatchObject([{ kind: "failed", error: { message: "too big" } }]);
   });
 
   it("one after another, each on its own answer", async () => {
-    const scene = new Scene();
-    scene.api.put("replicasets", replicaSet({ name: "old", uid: "rs-2" }));
-    const other = scene.patch({
-      name: "old",
-      uid: "rs-2",
-      resourceVersion: scene.api.find("replicasets", "old").metadata.resourceVersion,
-      replicas: 0,
-    });
+    const scene = await Scene.create();
+    const { uid, resourceVersion } = (await scene.api.put("replicasets", replicaSet({ name: "old" }))).metadata;
+    const other = scene.patch({ name: "old", uid, resourceVersion, replicas: 0 });
     expect((await scene.perform([scene.patch(), other])).results.map(({ kind }) => kind)).toEqual(["stored", "stored"]);
   });
 });
 
 describe("CreateReplicaSet", () => {
   it("makes the body of the live owner, read once", async () => {
-    const scene = new Scene();
+    const scene = await Scene.create();
     const { results } = await scene.perform([scene.create(), scene.create({ name: "d-6a" })], { build });
     expect(results.map(({ kind }) => kind)).toEqual(["stored", "stored"]);
     expect(scene.api.reads).toEqual(["get deployments d"]);
@@ -209,10 +220,10 @@ describe("CreateReplicaSet", () => {
   });
 
   it("answers who has the name, written through", async () => {
-    const scene = new Scene();
+    const scene = await Scene.create();
     const { results, error } = await scene.perform([scene.create({ name: "web" }), scene.create()], { build });
     expect(results).toMatchObject([
-      { kind: "alreadyExists", live: { metadata: { uid: "rs-1" }, spec: { template: { digest: expect.any(String) } } } },
+      { kind: "alreadyExists", live: { metadata: { uid: scene.uid }, spec: { template: { digest: expect.any(String) } } } },
       { kind: "notTried" },
     ]);
     expect(error).toBeUndefined();
@@ -220,20 +231,31 @@ describe("CreateReplicaSet", () => {
   });
 
   it("is not sent for an owner that is gone, replaced, changed or being deleted", async () => {
-    const change = (metadata: object) => async (scene: Scene) =>
-      void scene.api.change("deployments", "d", (d) => ({ metadata: { ...d.metadata, ...metadata } }));
-    const restored = (metadata: object) => async (scene: Scene) =>
-      scene.api.restore("deployments", "d", "1", (d) => ({ metadata: { ...d.metadata, ...metadata } }));
-    const table: { spoil: (scene: Scene) => Promise<void>; end?: object }[] = [
-      { spoil: async (scene) => scene.api.remove("deployments", "d"), end: { kind: "done" } },
-      { spoil: change({ uid: "d-2" }), end: { kind: "done" } },
-      { spoil: change({ generation: 2 }), end: { kind: "again", afterMs: 0 } },
+    const answering =
+      (metadata: object) =>
+      async ({ api }: Scene) => {
+        const live = api.find("deployments", "d");
+        api.script = { "get deployments": { answer: { ...live, metadata: { ...live.metadata, ...metadata } } } };
+      };
+    const replaced = async ({ api }: Scene): Promise<void> => {
+      await api.remove("deployments", "d");
+      await api.put("deployments", { metadata: { name: "d" }, spec: replicaSet().spec ?? {} });
+    };
+    const table: { spoil: (scene: Scene) => Promise<unknown>; end?: object }[] = [
+      { spoil: ({ api }) => api.remove("deployments", "d"), end: { kind: "done" } },
+      { spoil: replaced, end: { kind: "done" } },
+      {
+        spoil: ({ api }) => api.change("deployments", "d", ({ spec }) => ({ spec: { ...spec, minReadySeconds: 1 } })),
+        end: { kind: "again", afterMs: 0 },
+      },
       // etcd was restored, and the cache will only know with the next list
-      { spoil: restored({ generation: 2 }), end: { kind: "again", afterMs: 1_000 } },
-      { spoil: change({ deletionTimestamp: "2026-03-01T10:00:00Z" }) },
+      { spoil: answering({ generation: 2, resourceVersion: "1" }), end: { kind: "again", afterMs: 1_000 } },
+      // The API server raises the generation of what is deleted
+      { spoil: ({ api }) => api.terminate("deployments", "d"), end: { kind: "again", afterMs: 0 } },
+      { spoil: answering({ deletionTimestamp: "2026-03-01T10:00:00Z", resourceVersion: "1000" }) },
     ];
     for (const { spoil, end } of table) {
-      const scene = new Scene();
+      const scene = await Scene.create();
       const write = scene.create();
       await spoil(scene);
       expect(await scene.perform([write], { build })).toEqual({ results: [{ kind: "notTried" }], ...(end && { end }) });
@@ -242,19 +264,18 @@ describe("CreateReplicaSet", () => {
   });
 
   it("fails the sync when the owner cannot be read, and answers a refusal", async () => {
-    const scene = new Scene();
-    scene.api.script = ({ verb }) => (verb === "get" ? "never" : undefined);
+    const scene = await Scene.create();
+    scene.api.script = { "get deployments": "never" };
     await expect(scene.perform([scene.create()], { build })).rejects.toThrow("no answer");
-    const other = new Scene();
-    other.api.script = ({ verb }) => (verb === "create" ? refusal(403, "Forbidden", "quota") : undefined);
+    const other = await Scene.create();
+    other.api.script = { "create replicasets": refusal(403, "Forbidden", "quota") };
     expect(await other.perform([other.create()], { build })).toMatchObject({ results: [{ kind: "failed" }], error: { message: "quota" } });
   });
 });
 
 describe("DeleteReplicaSet", () => {
   it("skips what is gone or has changed, and goes on", async () => {
-    const scene = new Scene();
-    scene.api.graceful = false;
+    const scene = await Scene.create();
     const { results, error } = await scene.perform([
       scene.remove({ name: "nobody", uid: "n" }),
       scene.remove({ uid: "rs-0" }),
@@ -266,7 +287,8 @@ describe("DeleteReplicaSet", () => {
   });
 
   it("keeps one that waits for its finalizers", async () => {
-    const scene = new Scene();
+    const scene = await Scene.create();
+    await scene.api.change("replicasets", "web", ({ metadata }) => ({ metadata: { ...metadata, finalizers: ["example.com/held"] } }));
     await scene.perform([scene.remove()]);
     expect(scene.saved[0]?.items).toMatchObject([{ type: "put", object: { metadata: { deletionTimestamp: expect.any(String) } } }]);
   });
@@ -274,7 +296,7 @@ describe("DeleteReplicaSet", () => {
 
 describe("UpdateStatus of a Deployment", () => {
   it("is written through as its own", async () => {
-    const scene = new Scene();
+    const scene = await Scene.create();
     expect((await scene.perform([scene.status()])).results).toMatchObject([
       { kind: "stored", resource: "deployments", object: { status: { replicas: 1 } } },
     ]);
@@ -282,36 +304,38 @@ describe("UpdateStatus of a Deployment", () => {
   });
 
   it("after a lost race the live object is written through and the sync fails, whatever its generation", async () => {
-    const scene = new Scene();
-    scene.api.change("deployments", "d", ({ metadata }) => ({ metadata: { ...metadata, labels: { a: "b" } } }));
+    const scene = await Scene.create();
+    await scene.api.change("deployments", "d", ({ metadata }) => ({ metadata: { ...metadata, labels: { a: "b" } } }));
     expect(await scene.perform([scene.status()])).toMatchObject({ results: [{ kind: "conflict" }], error: { code: 409 } });
     expect(scene.saved).toMatchObject([{ ownStatus: false, items: [{ key: "shop/d" }] }]);
     expect(scene.api.writes).toEqual(["patch deployments/status"]);
   });
 
   it("a conflict that lasts while nothing changes is an error each time, so that it backs off", async () => {
-    const scene = new Scene();
-    scene.api.script = ({ subresource }) => (subresource === "status" ? refusal(409, "Conflict", "a webhook says so") : undefined);
+    const scene = await Scene.create();
+    scene.api.script = { "patch deployments/status": refusal(409, "Conflict", "a webhook says so") };
     const { end, error } = await scene.perform([scene.status()]);
     expect([end, error?.message]).toEqual([undefined, "a webhook says so"]);
   });
 
   it("ends as done when the Deployment is gone or another one, and fails on anything else", async () => {
-    const gone = new Scene();
-    gone.api.remove("deployments", "d");
+    const gone = await Scene.create();
+    await gone.api.remove("deployments", "d");
     expect((await gone.perform([gone.status()])).end).toEqual({ kind: "done" });
-    const replaced = new Scene();
-    replaced.api.change("deployments", "d", ({ metadata }) => ({ metadata: { ...metadata, uid: "d-2" } }));
-    expect((await replaced.perform([replaced.status()])).end).toEqual({ kind: "done" });
-    const refused = new Scene();
-    refused.api.script = () => refusal(403, "Forbidden", "no");
+    const replaced = await Scene.create();
+    const status = replaced.status();
+    await replaced.api.remove("deployments", "d");
+    await replaced.api.put("deployments", { metadata: { name: "d" }, spec: replicaSet().spec ?? {} });
+    expect((await replaced.perform([status])).end).toEqual({ kind: "done" });
+    const refused = await Scene.create();
+    refused.api.script = { "*": refusal(403, "Forbidden", "no") };
     expect(await refused.perform([refused.status()])).toMatchObject({ error: { message: "no" }, results: [{ kind: "failed" }] });
   });
 });
 
 describe("perform", () => {
-  it("PF4 starts nothing when the lease ends", async () => {
-    const scene = new Scene();
+  it("P4 starts nothing when the lease ends", async () => {
+    const scene = await Scene.create();
     scene.mayWrite = false;
     for (const write of [scene.patch(), scene.remove(), scene.create(), scene.status()])
       await expect(scene.perform([write], { build })).rejects.toThrow(LeaseEndsError);
@@ -319,17 +343,25 @@ describe("perform", () => {
   });
 
   it("adopts ReplicaSets in one write-through, and says upstream's words when the Deployment is gone", async () => {
-    const claims = (kind: "Adopt" | "Release"): Write => ({ kind, owner, resource: "replicasets", name: "web", uid: "rs-1" });
-    const scene = new Scene();
-    scene.see("web", "rs-1", "nobody");
-    expect((await scene.perform([claims("Adopt")])).results).toMatchObject([{ kind: "stored", resource: "replicasets" }]);
+    const claims = ({ owner, uid }: Scene, kind: "Adopt" | "Release"): Write => ({
+      kind,
+      owner,
+      resource: "replicasets",
+      name: "web",
+      uid,
+    });
+    const scene = await Scene.create();
+    scene.see("web", scene.uid, "nobody");
+    expect((await scene.perform([claims(scene, "Adopt")])).results).toMatchObject([{ kind: "stored", resource: "replicasets" }]);
     expect(scene.saved).toHaveLength(1);
-    const gone = new Scene();
-    gone.see("web", "rs-1");
-    gone.api.remove("deployments", "d");
-    const { results, error } = await gone.perform([claims("Release"), claims("Adopt")]);
+    const gone = await Scene.create();
+    gone.see("web", gone.uid);
+    await gone.api.remove("deployments", "d");
+    const { results, error } = await gone.perform([claims(gone, "Release"), claims(gone, "Adopt")]);
     expect(results.map(({ kind }) => kind)).toEqual(["stored", "failed"]);
-    expect(error?.message).toBe(`can't adopt ReplicaSet shop/web (rs-1): can't recheck DeletionTimestamp: deployments.apps "d" not found`);
+    expect(error?.message).toBe(
+      `can't adopt ReplicaSet shop/web (${gone.uid}): can't recheck DeletionTimestamp: deployments.apps "d" not found`,
+    );
   });
 });
 

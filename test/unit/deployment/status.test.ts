@@ -14,7 +14,7 @@ import {
 } from "../../../shared/deployment/progress.ts";
 import { calculateStatus, sameStatus } from "../../../shared/deployment/status.ts";
 import { updateStatus } from "../../../shared/deployment/writes.ts";
-import { FakeCluster, liveDeployment } from "./fake-cluster.ts";
+import { Cluster, liveDeployment } from "./cluster.ts";
 import { condition, deployment, EARLIER, NOW, NOW_MS, OWNER, replicaSet } from "./builders.ts";
 
 const progressing = (d: { readonly conditions?: readonly Condition[] }): Condition | undefined => getCondition(d.conditions, "Progressing");
@@ -141,7 +141,7 @@ describe("status writes", () => {
   it("leaves out what a newer API server has in a status: the gateway would refuse it, and a merge patch keeps it", async () => {
     const newer = { replicas: 1, rolloutHealth: "Good" };
     expect(updateStatus(deployment(), newer).status).not.toHaveProperty("rolloutHealth");
-    const cluster = new FakeCluster([liveDeployment(1, { status: newer, spec: { paused: true, progressDeadlineSeconds: 600 } })]);
+    const cluster = await Cluster.of([liveDeployment(1, { status: newer, spec: { paused: true, progressDeadlineSeconds: 600 } })]);
     await cluster.sync();
     expect(cluster.written()).toContain("patch deployments/status web");
   });

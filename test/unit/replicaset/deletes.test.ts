@@ -1,9 +1,10 @@
 // Would catch: a pod deleted for an owner that wants it, or that is not the pod that was chosen; a healthy pod counted as gone.
 import { beforeEach, describe, expect, it } from "vitest";
 import { WRITE_MARGIN_MS } from "../../../shared/ports/times.ts";
-import { pod, refusal, replicaSet } from "./fake-api.ts";
-import type { FakeApi, Script } from "./fake-api.ts";
-import { World } from "./world.ts";
+import { refusal } from "../../support/scripted-api.ts";
+import type { Fate } from "../../support/scripted-api.ts";
+import { World } from "../../support/sync-world.ts";
+import { pod, replicaSet } from "../../support/workloads.ts";
 
 const CONFLICT = refusal(409, "Conflict", "not now");
 const KINDS = [
@@ -13,18 +14,18 @@ const KINDS = [
 
 describe.each(KINDS)("a $kind that shrinks", ({ controller, resource, kind }) => {
   let world: World;
-  const owner = { kind, uid: "o-1" };
+  const ownerNow = () => ({ kind, uid: world.api.uid(resource, "web") });
   const sent = (): readonly string[] =>
     world.api.calls.flatMap(({ verb, name, resource: of }) =>
       of === "pods" || (of === resource && verb === "get") ? [`${verb} ${name}`] : [],
     );
-  const touch = (name: string, metadata: object = {}): void =>
-    void world.api.change("pods", name, (live) => ({ metadata: { ...live.metadata, ...metadata } }));
-  const resize = (replicas: number, metadata: object = {}): void =>
-    void world.api.change(resource, "web", (live) => ({
-      metadata: { ...live.metadata, ...metadata },
-      spec: { ...live.spec, replicas },
-    }));
+  const touch = (name: string, metadata: object = { annotations: { touched: "yes" } }): Promise<unknown> =>
+    world.api.change("pods", name, (live) => ({ metadata: { ...live.metadata, ...metadata } }));
+  const resize = (replicas: number): Promise<unknown> => world.api.change(resource, "web", ({ spec }) => ({ spec: { ...spec, replicas } }));
+  const create = (replicas: number): Promise<unknown> => {
+    const { spec, ...rest } = replicaSet({ replicas });
+    return world.api.put(resource, { ...rest, spec: { ...spec, ...(kind === "ReplicationController" && { selector: { app: "web" } }) } });
+  };
   const row = async (name: string): Promise<object | undefined> =>
     (await world.store.readIndex({ rows: [{ resource: "pods", key: `shop/${name}` }] })).rows[0]?.row;
   /** What the next run would wait for. Takes the key, so it comes last. */
@@ -32,51 +33,59 @@ describe.each(KINDS)("a $kind that shrinks", ({ controller, resource, kind }) =>
     await world.clock.advance(5_000); // past the back-off, before any deadline
     const key = "shop/web";
     await world.store.add("epoch-1", controller, key, 0);
-    const take = await world.store.take({ epoch: "epoch-1", controller, key, token: "next" }, { uid: "o-1" });
+    const take = await world.store.take({ epoch: "epoch-1", controller, key, token: "next" }, { uid: ownerNow().uid });
     return take.kind === "ok" ? take.snapshot.intents.filter(({ state }) => state === "pending") : [take];
   };
 
-  beforeEach(async () => {
-    world = await World.create({ controller });
-    const { spec, ...rest } = replicaSet({ uid: "o-1", replicas: 1 });
-    world.api.put(resource, { ...rest, spec: { ...spec, ...(kind === "ReplicationController" && { selector: { app: "web" } }) } });
-    for (const name of ["a", "b"]) world.api.put("pods", pod({ name, owner, phase: name === "a" ? "Pending" : "Running" }));
+  const start = async (mode: "act" | "shadow" = "act"): Promise<void> => {
+    world = await World.create({ controller, mode });
+    await create(1);
+    for (const name of ["a", "b"])
+      await world.api.put("pods", pod({ name, owner: ownerNow(), phase: name === "a" ? "Pending" : "Running" }));
     await world.stream();
-  });
+  };
+
+  beforeEach(() => start());
 
   describe("reads its owner live first", () => {
     it("once, and deletes the version that was chosen", async () => {
       const { uid, resourceVersion } = world.api.find("pods", "a").metadata;
       await world.sync();
       expect(sent()).toEqual(["get web", "delete a"]);
-      expect(world.api.calls.find(({ verb }) => verb === "delete")?.body).toEqual({ uid, resourceVersion });
+      expect(world.api.calls.find(({ verb }) => verb === "delete")?.preconditions).toEqual({ uid, resourceVersion });
     });
 
     it("once in a run that adopts, too", async () => {
-      world.api.put("pods", pod({ name: "orphan" }));
+      await world.api.put("pods", pod({ name: "orphan" }));
       await world.stream();
       await world.sync();
       expect(sent().filter((call) => call.startsWith("get"))).toEqual(["get web"]);
       expect(world.api.writes.filter((write) => write === "delete pods")).toHaveLength(2);
     });
 
-    const table: { name: string; spoil: () => void; queuedInMs?: number }[] = [
+    const table: { name: string; spoil: () => Promise<unknown>; queuedInMs?: number }[] = [
       { name: "gone: nothing more", spoil: () => world.api.remove(resource, "web") },
-      { name: "another one of that name: nothing more", spoil: () => resize(1, { uid: "o-2" }) },
-      { name: "of another generation: runs again at once", spoil: () => resize(1, { generation: 2 }), queuedInMs: 0 },
+      { name: "another one of that name: nothing more", spoil: async () => (await world.api.remove(resource, "web"), create(1)) },
+      {
+        name: "of another generation: runs again at once",
+        spoil: () => world.api.change(resource, "web", ({ spec }) => ({ spec: { ...spec, minReadySeconds: 1 } })),
+        queuedInMs: 0,
+      },
       { name: "of another size: runs again at once", spoil: () => resize(2), queuedInMs: 0 },
       {
         name: "of another size, at a version older than the cached one: runs again in a second, the cache has to change first",
-        spoil: () => world.api.restore(resource, "web", "1", ({ spec }) => ({ spec: { ...spec, replicas: 2 } })),
+        // What a restore of etcd brings back, and no watch tells of.
+        spoil: async () => {
+          const { metadata, ...live } = world.api.find(resource, "web");
+          const then = { ...live, metadata: { ...metadata, resourceVersion: "1" }, spec: { ...live.spec, replicas: 2 } };
+          world.api.script = { [`get ${resource}`]: { answer: then } };
+        },
         queuedInMs: 1_000,
       },
-      {
-        name: "being deleted: its pods are the garbage collector's",
-        spoil: () => resize(1, { deletionTimestamp: "2026-03-01T10:00:00Z" }),
-      },
+      { name: "being deleted: its pods are the garbage collector's", spoil: () => world.api.terminate(resource, "web") },
     ];
     it.each(table)("$name", async ({ spoil, queuedInMs }) => {
-      spoil();
+      await spoil();
       await world.sync();
       expect(world.api.writes).not.toContain("delete pods");
       expect(world.storeCalls).not.toContain("registerIntents");
@@ -85,14 +94,14 @@ describe.each(KINDS)("a $kind that shrinks", ({ controller, resource, kind }) =>
     });
 
     it("of another size: the next run decides on it", async () => {
-      resize(2);
+      await resize(2);
       await world.sync();
       await world.ring();
       expect(world.api.writes).toEqual([`patch ${resource}/status`]);
     });
 
     it("that cannot be read: the sync fails, and nothing was registered", async () => {
-      world.api.script = ({ verb }) => (verb === "get" ? "never" : undefined);
+      world.api.script = { [`get ${resource}`]: "never" };
       await world.sync();
       expect(world.api.writes).toEqual([]);
       expect(world.storeCalls).not.toContain("registerIntents");
@@ -102,7 +111,7 @@ describe.each(KINDS)("a $kind that shrinks", ({ controller, resource, kind }) =>
 
   describe("whose chosen pod has changed", () => {
     it("and still is its own: deletes it as it stands now, with one write-through for all", async () => {
-      touch("a");
+      await touch("a");
       world.storeCalls.length = 0;
       await world.sync();
       expect(sent()).toEqual(["get web", "delete a", "get a", "delete a"]);
@@ -112,40 +121,26 @@ describe.each(KINDS)("a $kind that shrinks", ({ controller, resource, kind }) =>
       expect(world.logged).toEqual([]);
     });
 
-    const foreign = (change: object) => [{ apiVersion: "apps/v1", kind, name: "web", uid: "o-1", controller: true, ...change }];
-    const skipped: { name: string; spoil: (api: FakeApi) => void; reason: string; gone?: boolean }[] = [
-      { name: "gone", spoil: (api) => api.remove("pods", "a"), reason: "gone", gone: true },
+    const foreign = (change: object) => ({
+      ownerReferences: [{ apiVersion: "apps/v1", kind, name: "web", uid: ownerNow().uid, controller: true, ...change }],
+    });
+    const skipped: { name: string; spoil: () => Promise<unknown>; reason: string; gone?: boolean }[] = [
+      { name: "gone", spoil: () => world.api.remove("pods", "a"), reason: "gone", gone: true },
       {
         name: "replaced",
-        spoil: (api) => (api.remove("pods", "a"), api.put("pods", pod({ name: "a", owner }))),
+        spoil: async () => (await world.api.remove("pods", "a"), world.api.put("pods", pod({ name: "a", owner: ownerNow() }))),
         reason: "another pod has its name",
       },
       { name: "released", spoil: () => touch("a", { ownerReferences: [] }), reason: "controlled by somebody else" },
-      {
-        name: "of another uid's",
-        spoil: () => touch("a", { ownerReferences: foreign({ uid: "x" }) }),
-        reason: "controlled by somebody else",
-      },
-      {
-        name: "of another name's",
-        spoil: () => touch("a", { ownerReferences: foreign({ name: "x" }) }),
-        reason: "controlled by somebody else",
-      },
-      {
-        name: "of another kind's",
-        spoil: () => touch("a", { ownerReferences: foreign({ kind: "Job" }) }),
-        reason: "controlled by somebody else",
-      },
-      {
-        name: "being deleted",
-        spoil: () => touch("a", { deletionTimestamp: "2026-03-01T09:59:59Z" }),
-        reason: "being deleted already",
-      },
+      { name: "of another uid's", spoil: () => touch("a", foreign({ uid: "x" })), reason: "controlled by somebody else" },
+      { name: "of another name's", spoil: () => touch("a", foreign({ name: "x" })), reason: "controlled by somebody else" },
+      { name: "of another kind's", spoil: () => touch("a", foreign({ kind: "Job" })), reason: "controlled by somebody else" },
+      { name: "being deleted", spoil: () => world.api.terminate("pods", "a"), reason: "being deleted already" },
     ];
     it.each(skipped)("and is $name: skips it with one line, no Event and no failure", async ({ spoil, reason, gone = false }) => {
       // The first answer is the precondition's, also for what is gone by the time of the look.
-      world.api.script = ({ verb, resource: of }) => (verb === "delete" && of === "pods" ? CONFLICT : undefined);
-      spoil(world.api);
+      world.api.script = { "delete pods": CONFLICT };
+      await spoil();
       const live = gone ? undefined : world.api.find("pods", "a");
       await world.sync();
       expect(sent()).toEqual(["get web", "delete a", "get a"]);
@@ -158,11 +153,6 @@ describe.each(KINDS)("a $kind that shrinks", ({ controller, resource, kind }) =>
   });
 
   describe("and is answered with a conflict", () => {
-    /** The first DELETE and those after it, by number. */
-    const deletes =
-      (answer: (nth: number) => ReturnType<Script>): Script =>
-      ({ verb, resource: of }, nth) =>
-        verb === "delete" && of === "pods" ? answer(nth) : undefined;
     const refused = (message: string) => ({
       events: [`Warning FailedDelete Error deleting: ${message}`],
       error: `unable to delete pods: ${message}`,
@@ -171,7 +161,7 @@ describe.each(KINDS)("a $kind that shrinks", ({ controller, resource, kind }) =>
     });
     const table: {
       name: string;
-      second: ReturnType<Script>;
+      second: Fate;
       want: { events: string[]; error?: string; pending: number; gone: boolean };
     }[] = [
       { name: "done", second: undefined, want: { events: ["Normal SuccessfulDelete Deleted pod: a"], pending: 0, gone: false } },
@@ -182,7 +172,7 @@ describe.each(KINDS)("a $kind that shrinks", ({ controller, resource, kind }) =>
       { name: "5xx: pending", second: refusal(500, "InternalError", "oops"), want: { ...refused("oops"), pending: 1 } },
     ];
     it.each(table)("the second try is $name", async ({ second, want }) => {
-      world.api.script = deletes((nth) => (nth === 1 ? CONFLICT : second));
+      world.api.script = { "delete pods": (_, nth) => (nth === 1 ? CONFLICT : second) };
       await world.sync();
       expect(sent()).toEqual(["get web", "delete a", "get a", "delete a"]);
       expect(world.api.events).toEqual(want.events);
@@ -196,8 +186,7 @@ describe.each(KINDS)("a $kind that shrinks", ({ controller, resource, kind }) =>
     });
 
     it("and the look is not answered: refused, for nothing was deleted", async () => {
-      world.api.script = ({ verb, name }) =>
-        name !== "a" ? undefined : verb === "delete" ? CONFLICT : verb === "get" ? "never" : undefined;
+      world.api.script = { "delete pods": CONFLICT, "get pods": "never" };
       await world.sync();
       expect(sent()).toEqual(["get web", "delete a", "get a"]);
       expect(world.api.events).toEqual(["Warning FailedDelete Error deleting: not now"]);
@@ -207,10 +196,7 @@ describe.each(KINDS)("a $kind that shrinks", ({ controller, resource, kind }) =>
 
     it("and the lease ends before the second try: nothing more is sent, and nothing is left pending", async () => {
       world.invocationMs = WRITE_MARGIN_MS + 4_000; // the second try would begin after 4.5 s
-      world.api.script = ({ verb, name }) => {
-        if (verb === "get" && name === "a") world.invocationMs = undefined;
-        return verb === "delete" ? CONFLICT : undefined;
-      };
+      world.api.script = { "delete pods": CONFLICT, "get pods": () => void (world.invocationMs = undefined) };
       world.api.latencyMs = 1_500;
       await world.sync();
       expect(sent()).toEqual(["get web", "delete a", "get a"]);
@@ -221,11 +207,14 @@ describe.each(KINDS)("a $kind that shrinks", ({ controller, resource, kind }) =>
   });
 
   it("after a lost answer: whoever has the name by then is looked up, left alone and not taken for gone", async () => {
-    world.api.graceful = false;
-    world.api.script = ({ verb, resource: of }) => (verb === "delete" && of === "pods" ? "lost" : undefined);
+    // One that no node runs goes at once.
+    await world.api.remove("pods", "a");
+    await world.api.put("pods", pod({ name: "a", owner: ownerNow(), phase: "Pending", nodeName: "" }));
+    await world.stream();
+    world.api.script = { "delete pods": "lost" };
     await world.sync();
-    world.api.script = () => undefined;
-    const other = world.api.put("pods", pod({ name: "a", owner: { name: "other", uid: "x" } }));
+    world.api.script = {};
+    const other = await world.api.put("pods", pod({ name: "a", owner: { name: "other", uid: "x" } }));
     await world.clock.advance(20_000);
     await world.ring(); // recovers
     await world.ring();
@@ -235,20 +224,17 @@ describe.each(KINDS)("a $kind that shrinks", ({ controller, resource, kind }) =>
   });
 
   it("in shadow: decides, and reads nothing", async () => {
-    const { api } = world;
-    const shadow = await World.create({ controller, mode: "shadow" });
-    for (const { resource: of, object } of api.log) shadow.api.put(of, object);
-    await shadow.stream();
-    await shadow.sync();
-    expect(shadow.traced.flatMap((line) => (line.kind === "decided" ? [line.write.kind] : []))).toEqual(["DeletePod"]);
-    expect(shadow.api.calls).toEqual([]);
+    await start("shadow");
+    await world.sync();
+    expect(world.traced.flatMap((line) => (line.kind === "decided" ? [line.write.kind] : []))).toEqual(["DeletePod"]);
+    expect(world.api.calls).toEqual([]);
   });
 
   it("all at once: 500 stale rows cost 500 looks and one write-through", async () => {
-    resize(0, { generation: 2 });
-    for (let i = 0; i < 498; i++) world.api.put("pods", pod({ name: `p${i}`, owner }));
+    await resize(0);
+    for (let i = 0; i < 498; i++) await world.api.put("pods", pod({ name: `p${i}`, owner: ownerNow() }));
     await world.stream();
-    for (const { metadata } of world.pods) touch(metadata.name);
+    for (const { metadata } of world.pods) await touch(metadata.name);
     world.storeCalls.length = 0;
     await world.sync();
     expect(sent().filter((call) => call.startsWith("get "))).toHaveLength(501);

@@ -1,16 +1,18 @@
 // Would catch: a pod too many after a lost answer, an intent that blocks for ever, a key that falls asleep one pod short.
 import { describe, expect, it } from "vitest";
 import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
-import { pod, refusal, replicaSet } from "./fake-api.ts";
-import type { FakeObject, Script } from "./fake-api.ts";
-import { World } from "./world.ts";
+import { refusal } from "../../support/scripted-api.ts";
+import type { Intercept, LiveObject } from "../../support/scripted-api.ts";
+import { World } from "../../support/sync-world.ts";
+import { pod, replicaSet } from "../../support/workloads.ts";
 
 const SEEDS = 150;
 const STEPS = 40;
 
-function active(pods: readonly FakeObject[]): readonly FakeObject[] {
-  return pods.filter(
-    ({ metadata }) => metadata.deletionTimestamp === undefined && metadata.ownerReferences?.some(({ uid }) => uid === "rs-1"),
+function active(world: World): readonly LiveObject[] {
+  const uid = world.api.uid("replicasets", "web");
+  return world.pods.filter(
+    ({ metadata }) => metadata.deletionTimestamp === undefined && metadata.ownerReferences?.some((reference) => reference.uid === uid),
   );
 }
 
@@ -23,44 +25,43 @@ async function live(seed: number): Promise<void> {
   let wanted = 3;
   let wantedMax = 3;
   let adopted = 0;
-  const set = (replicas: number): void => {
+  const set = async (replicas: number): Promise<void> => {
     wanted = replicas;
     wantedMax = Math.max(wantedMax, replicas);
-    world.api.change("replicasets", "web", ({ spec, metadata }) => ({
-      spec: { ...spec, replicas },
-      metadata: { ...metadata, generation: (metadata.generation ?? 0) + 1 },
-    }));
+    await world.api.change("replicasets", "web", ({ spec }) => ({ spec: { ...spec, replicas } }));
   };
-  world.api.put("replicasets", replicaSet({ uid: "rs-1", replicas: wanted }));
-  const faults: Script = ({ resource }) => {
+  await world.api.put("replicasets", replicaSet({ replicas: wanted }));
+  const faults: Intercept = ({ resource }) => {
     if (resource === "events" || chance(0.7)) return undefined;
     return pick(["lost", "never", refusal(403, "Forbidden", "exceeded quota"), refusal(500, "InternalError", "no")] as const);
   };
   for (let step = 0; step < STEPS; step++) {
-    world.api.script = faults;
-    world.api.graceful = chance(0.5);
-    const some = pick(active(world.pods))?.metadata.name;
+    world.api.script = { "*": faults };
+    // What a node runs is deleted gracefully, what none runs at once.
+    for (const { metadata, spec } of active(world))
+      if (spec?.["nodeName"] === undefined && chance(0.2)) await world.api.bind(metadata.name, "n1");
+    const some = pick(active(world))?.metadata.name;
     const what = Math.floor(random.next() * 12);
     if (what < 5) await world.sync();
     else if (what < 7) await world.stream();
-    else if (what === 7) set(Math.floor(random.next() * 7));
-    else if (what === 8 && some !== undefined) world.api.remove("pods", some);
+    else if (what === 7) await set(Math.floor(random.next() * 7));
+    else if (what === 8 && some !== undefined) await world.api.remove("pods", some);
     else if (what === 9) await world.clock.advance(Math.floor(random.next() * 20_000));
     else if (what === 10 && some !== undefined)
-      world.api.change("pods", some, ({ metadata }) => ({ metadata: { ...metadata, labels: { app: "other" } } }));
+      await world.api.change("pods", some, ({ metadata }) => ({ metadata: { ...metadata, labels: { app: "other" } } }));
     else if (what === 11) {
-      world.api.put("pods", pod({ name: `orphan-${step}` }));
+      await world.api.put("pods", pod({ name: `orphan-${step}`, nodeName: chance(0.5) ? "n1" : "" }));
       adopted++;
     }
-    expect(active(world.pods).length, `seed ${seed}: more pods than were ever wanted`).toBeLessThanOrEqual(wantedMax + adopted);
+    expect(active(world).length, `seed ${seed}: more pods than were ever wanted`).toBeLessThanOrEqual(wantedMax + adopted);
   }
-  world.api.script = () => undefined;
+  world.api.script = {};
   for (let round = 0; round < 12; round++) {
     await world.stream();
     await world.ring();
     await world.clock.advance(10_000);
   }
-  const own = active(world.pods);
+  const own = active(world);
   expect(own.filter(({ metadata }) => metadata.labels?.["app"] === "web").length, `seed ${seed}: wanted ${wanted}`).toBe(wanted);
   expect(own.length, `seed ${seed}: something was not released`).toBe(wanted);
   expect(world.api.find("replicasets", "web").status, `seed ${seed}`).toMatchObject({ replicas: wanted });

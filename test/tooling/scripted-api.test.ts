@@ -1,0 +1,122 @@
+// Would catch: a script that is not asked or not obeyed, a lost answer that was not executed, an object that stands there although no
+// API server would let it in. Every unit test of a sync rests on it.
+import { beforeEach, expect, it } from "vitest";
+import { createVirtualClock } from "../../shared/adapters/memory/clock.ts";
+import { UnansweredError } from "../../shared/ports/errors.ts";
+import { quota, refusal, ScriptedApi } from "../support/scripted-api.ts";
+import { pod, replicaSet } from "../support/workloads.ts";
+
+const NOW_MS = Date.parse("2026-03-01T10:00:00Z");
+
+let api: ScriptedApi;
+const clock = createVirtualClock(NOW_MS);
+beforeEach(async () => void (api = await ScriptedApi.create({ clock })));
+
+const create = (name: string) => {
+  const { metadata, spec } = pod({ name });
+  return api.create({ resource: "pods", namespace: "shop", body: { metadata, spec } });
+};
+const names = (): readonly string[] => api.all("pods").map(({ metadata }) => metadata.name);
+
+it("the server answers what no line of the script is about, with its own refusals", async () => {
+  api.script = { "delete pods": "never" };
+  expect(await create("a")).toMatchObject({ metadata: { uid: expect.any(String) }, status: { phase: "Pending" } });
+  await expect(create("a")).rejects.toMatchObject({ code: 409, reason: "AlreadyExists" });
+  expect(await api.get("pods", "shop", "b")).toBeUndefined();
+  const { items } = await api.list("pods", "shop", { labelSelector: "app=other" });
+  expect(items).toEqual([]);
+});
+
+it("records what was asked, in order, whatever became of it", async () => {
+  api.script = { "patch replicasets/status": refusal(403, "Forbidden", "no") };
+  const { uid } = (await create("a")).metadata;
+  const patch = {
+    resource: "replicasets",
+    namespace: "shop",
+    name: "web",
+    subresource: "status",
+    type: "application/merge-patch+json",
+  } as const;
+  await expect(api.patch({ ...patch, body: { status: {} } })).rejects.toThrow("no");
+  await api.get("pods", "shop", "a");
+  await api.delete({ resource: "pods", namespace: "shop", name: "a", preconditions: { uid } });
+  expect(api.calls).toMatchObject([
+    { verb: "create", resource: "pods", name: "a", body: { metadata: { name: "a" } } },
+    { verb: "patch", resource: "replicasets", subresource: "status", name: "web", body: { status: {} } },
+    { verb: "get", resource: "pods", name: "a" },
+    { verb: "delete", resource: "pods", name: "a", preconditions: { uid } },
+  ]);
+  expect(api.writes).toEqual(["create pods", "patch replicasets/status", "delete pods"]);
+  expect(api.reads).toEqual(["get pods a"]);
+});
+
+it.each([
+  { fate: "lost", stored: ["a"], error: new UnansweredError("no answer within 5s") },
+  { fate: "never", stored: [], error: new UnansweredError("no answer within 5s") },
+  { fate: refusal(500, "InternalError", "oops"), stored: [], error: refusal(500, "InternalError", "oops") },
+] as const)("$fate: stored are $stored", async ({ fate, stored, error }) => {
+  api.script = { "create pods": fate };
+  await expect(create("a")).rejects.toEqual(error);
+  expect(names()).toEqual(stored);
+});
+
+it("a line may look at the call and its number, take its time, and change things first", async () => {
+  api.script = {
+    "create pods": async ({ name }, nth) => {
+      await api.put("pods", pod({ name: `before-${name}` }));
+      return nth === 2 ? refusal(403, "Forbidden", "the second") : undefined;
+    },
+  };
+  await create("a");
+  await expect(create("b")).rejects.toThrow("the second");
+  expect(names()).toEqual(["before-a", "a", "before-b"]);
+});
+
+it("a line of its own wins over the one for all; an answer stands in the server's place", async () => {
+  const other = await api.put("pods", pod({ name: "other" }));
+  api.script = { "*": "never", "get pods": { answer: other } };
+  expect(await api.get("pods", "shop", "a")).toBe(other);
+  await expect(api.list("pods", "shop")).rejects.toThrow("no answer");
+});
+
+it("a quota lets so many through", async () => {
+  api.script = quota(1);
+  await create("a");
+  await expect(create("b")).rejects.toMatchObject({ code: 403 });
+});
+
+it("what others do asks nobody, and obeys the server", async () => {
+  api.script = { "*": "never" };
+  const created = await api.put("replicasets", {
+    ...replicaSet({ generation: 3, replicas: 2, status: { replicas: 1 } }),
+    metadata: { name: "web", generation: 3, creationTimestamp: "2026-03-01T09:00:00Z" },
+  });
+  expect(created).toMatchObject({
+    metadata: { namespace: "shop", generation: 3, creationTimestamp: "2026-03-01T09:00:00Z" },
+    spec: { replicas: 2 },
+    status: { replicas: 1 },
+  });
+  await expect(api.change("replicasets", "web", () => ({ status: { replicas: 1, readyReplicas: 2 } }))).rejects.toMatchObject({
+    code: 422,
+  });
+  expect(api.calls).toEqual([]);
+});
+
+it("what is being deleted stands there until it is removed", async () => {
+  for (const resource of ["replicasets", "pods"] as const) {
+    await api.put(resource, { ...(resource === "pods" ? pod({ name: "x" }) : replicaSet({ name: "x" })), deleting: true });
+    expect(api.find(resource, "x").metadata.deletionTimestamp).toBeDefined();
+    await api.remove(resource, "x");
+    expect(api.all(resource)).toEqual([]);
+  }
+});
+
+it("a pod goes at once when nobody runs it, and waits for its node when one does", async () => {
+  const { uid } = (await api.put("pods", pod({ name: "c", nodeName: "" }))).metadata;
+  await api.delete({ resource: "pods", namespace: "shop", name: "c", preconditions: { uid } });
+  expect(names()).not.toContain("c");
+  const running = await api.put("pods", pod({ name: "d", nodeName: "" }));
+  await api.bind("d", "n1");
+  await api.delete({ resource: "pods", namespace: "shop", name: "d", preconditions: { uid: running.metadata.uid } });
+  expect(api.find("pods", "d").metadata.deletionTimestamp).toBe("2026-03-01T10:00:30Z");
+});
