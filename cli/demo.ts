@@ -5,6 +5,7 @@ import { join } from "node:path";
 import type { Command } from "commander";
 import type { KubeObject } from "../shared/api/wire.ts";
 import { createInProcessKube } from "../shared/local/api-server/in-process-client.ts";
+import { syncFunction } from "../shared/registry/names.ts";
 import { SyncLog } from "../shared/replay/sync-log.ts";
 import type { ReplayedSync } from "../shared/replay/sync-log.ts";
 import { consoleLog } from "./support/console-log.ts";
@@ -202,7 +203,7 @@ function describeSync(sync: ReplayedSync, startedMs: number): readonly string[] 
   const name = sync.key.replace(/^default\//, "");
   return sync.lines
     .filter(({ kind }) => kind === "decided")
-    .map((line) => `${at} sync-${sync.controller.padEnd(10)} ${name}: ${describeTrace(line)}`);
+    .map((line) => `${at} ${syncFunction(sync.controller).padEnd(15)} ${name}: ${describeTrace(line)}`);
 }
 
 async function keep(embedded: Embedded, view: DemoView, signalled: AbortSignal): Promise<void> {

@@ -2,12 +2,13 @@
 import type { Command } from "commander";
 import { sqsClient } from "../shared/adapters/sqs/client.ts";
 import { createSqsMessageSource } from "../shared/adapters/sqs/message-source.ts";
-import type { Controller } from "../shared/api/resources.ts";
+import { CONTROLLERS, tableOf } from "../shared/api/resources.ts";
 import { parseConfiguration } from "../shared/lambda/configuration.ts";
 import { wireFunctionFrom } from "../shared/lambda/wire-function.ts";
 import type { Component } from "../shared/lambda/wire-function.ts";
 import type { FunctionWiring } from "../shared/lambda/wiring.ts";
 import { startFunctionHost } from "../shared/local/function-host.ts";
+import { serviceAccount, syncFunction } from "../shared/registry/names.ts";
 import { SyncLog } from "../shared/replay/sync-log.ts";
 import type { ReplayedSync } from "../shared/replay/sync-log.ts";
 import { consoleLog } from "./support/console-log.ts";
@@ -38,13 +39,12 @@ export function registerHost(program: Command): void {
     .action(runHost);
 }
 
-const COMPONENTS: Readonly<Record<string, Component>> = {
-  "apply-deltas": "apply-deltas",
-  "dead-deltas": "dead-deltas",
-  "sync-deployment": "deployment",
-  "sync-replicaset": "replicaset",
-  "sync-replicationcontroller": "replicationcontroller",
-};
+/** Every function on a queue, and the component it calls the API server as. */
+const COMPONENTS: readonly (readonly [functionName: string, component: Component])[] = [
+  ["apply-deltas", "apply-deltas"],
+  ["dead-deltas", "dead-deltas"],
+  ...CONTROLLERS.map((controller) => [syncFunction(controller), controller] as const),
+];
 
 async function runHost(flags: HostFlags): Promise<void> {
   const configuration = parseConfiguration(process.env);
@@ -52,8 +52,8 @@ async function runHost(flags: HostFlags): Promise<void> {
   const ends = flags.child ? untilStdinEnds() : untilSignalled();
   const syncs = new SyncLog((sync) => printSync(sync), Date.now);
   const wirings = new Map<string, FunctionWiring>();
-  for (const [name, component] of Object.entries(COMPONENTS)) {
-    const access = await kubeAccess(flags, `deltaloop-${name}`, component);
+  for (const [name, component] of COMPONENTS) {
+    const access = await kubeAccess(flags, serviceAccount(name), component);
     wirings.set(name, { ...wireFunctionFrom(component, configuration, access), log, trace: (line) => syncs.trace(line) });
   }
   const wiring = (name: string): FunctionWiring => {
@@ -64,16 +64,11 @@ async function runHost(flags: HostFlags): Promise<void> {
   const { queues } = configuration;
   const sqs = sqsClient(queues.endpoint === undefined ? {} : { endpoint: queues.endpoint });
   const source = (queueUrl: string) => createSqsMessageSource(sqs, { queueUrl });
-  const doorbell = (controller: Controller) => source(queues.doorbells[controller]);
   const host = startFunctionHost({
     sources: {
       deltas: source(queues.deltas),
       deadDeltas: source(flags.deadDeltas),
-      doorbells: {
-        deployment: doorbell("deployment"),
-        replicaset: doorbell("replicaset"),
-        replicationcontroller: doorbell("replicationcontroller"),
-      },
+      doorbells: tableOf(CONTROLLERS, (controller) => source(queues.doorbells[controller])),
     },
     handlers: functionHandlers(wiring, (resource, items) => syncs.changed(resource, items)),
     clock: wiring("apply-deltas").clock,

@@ -2,6 +2,8 @@
 import { randomBytes } from "node:crypto";
 import type { Command } from "commander";
 import { createDigester } from "../shared/api/digest.ts";
+import { CACHED_RESOURCES, RESOURCES } from "../shared/api/resources.ts";
+import type { CachedResource } from "../shared/api/resources.ts";
 import { CaptureError, readCapture } from "../shared/replay/capture.ts";
 import { replay } from "../shared/replay/replay.ts";
 import type { ReplayedSync } from "../shared/replay/replay.ts";
@@ -50,9 +52,14 @@ async function runReplay(file: string, flags: ReplayFlags): Promise<void> {
   const { objects } = summary;
   process.stdout.write(
     `\n${summary.syncs} syncs decided ${summary.decided} writes, none was sent.` +
-      ` Cache at the end: ${objects.deployments} Deployments, ${objects.replicasets} ReplicaSets, ${objects.replicationcontrollers} ReplicationControllers, ${objects.pods} pods` +
+      ` Cache at the end: ${CACHED_RESOURCES.map((resource) => `${objects[resource]} ${plural(resource)}`).join(", ")}` +
       `${summary.quarantined > 0 ? `, ${summary.quarantined} objects quarantined` : ""}.\nCache digest ${summary.cacheDigest}\n`,
   );
+}
+
+/** As people write it: `ReplicaSets`, but `pods`. */
+function plural(resource: CachedResource): string {
+  return resource === "pods" ? resource : `${RESOURCES[resource].kind}s`;
 }
 
 function readRecords(file: string): ReturnType<typeof readCapture> {

@@ -4,9 +4,20 @@ import { createDeadDeltas } from "../../functions/dead-deltas/handler.ts";
 import { createSyncDeployment } from "../../functions/sync-deployment/handler.ts";
 import { createSyncReplicaSet } from "../../functions/sync-replicaset/handler.ts";
 import { createSyncReplicationController } from "../../functions/sync-replicationcontroller/handler.ts";
+import { CONTROLLERS, tableOf } from "../../shared/api/resources.ts";
+import type { Controller } from "../../shared/api/resources.ts";
 import type { ApplierPorts } from "../../shared/cache/applier.ts";
+import type { SqsHandler } from "../../shared/lambda/sqs-handler.ts";
 import type { FunctionWiring } from "../../shared/lambda/wiring.ts";
 import type { FunctionHandlers } from "../../shared/local/function-host.ts";
+import { syncFunction } from "../../shared/registry/names.ts";
+
+/** The one list of the controllers' own code. */
+const SYNC_FUNCTIONS: { readonly [C in Controller]: (wiring: FunctionWiring) => SqsHandler } = {
+  deployment: createSyncDeployment,
+  replicaset: createSyncReplicaSet,
+  replicationcontroller: createSyncReplicationController,
+};
 
 /** `wiring` is asked once per function, by the name under which it is deployed. */
 export function functionHandlers(
@@ -16,10 +27,6 @@ export function functionHandlers(
   return {
     applyDeltas: createApplyDeltas({ ...wiring("apply-deltas"), ...(onChanges && { onChanges }) }),
     deadDeltas: createDeadDeltas(wiring("dead-deltas")),
-    sync: {
-      deployment: createSyncDeployment(wiring("sync-deployment")),
-      replicaset: createSyncReplicaSet(wiring("sync-replicaset")),
-      replicationcontroller: createSyncReplicationController(wiring("sync-replicationcontroller")),
-    },
+    sync: tableOf(CONTROLLERS, (controller) => SYNC_FUNCTIONS[controller](wiring(syncFunction(controller)))),
   };
 }

@@ -1,28 +1,34 @@
 /** How long it takes from an event (its commit in the API server) to the write that answers it (its commit, too). */
-import type { Controller } from "../../shared/api/resources.ts";
-import { CONTROLLER_INFO, objectKey, RESOURCES } from "../../shared/api/resources.ts";
+import { objectKey } from "../../shared/api/resources.ts";
 import type { RequestRecord } from "../../shared/local/api-server/api-server.ts";
 import type { ItemChange } from "../../shared/ports/store.ts";
+import { REGISTRY } from "../../shared/registry/registry.ts";
+import type { ControllerEntry, Registry } from "../../shared/registry/registry.ts";
 
 /** Commit times kept; far more than are ever waiting for their write. */
 const COMMITS_MAX = 10_000;
 
 export class LagMeter {
+  readonly #registry: Registry;
   readonly #committedMs = new Map<string, number>();
   /** The oldest unanswered event of each controller's key. */
   readonly #waiting = new Map<string, number>();
   readonly lagsMs: number[] = [];
   writes = 0;
 
+  constructor(registry: Registry = REGISTRY) {
+    this.#registry = registry;
+  }
+
   /** Every mutating request that the API server has answered. */
   request(record: RequestRecord): void {
     const metadata = record.response?.["metadata"] as Metadata | undefined;
     if (record.verb === "get" || record.verb === "list" || record.verb === "watch" || record.status >= 400 || !metadata) return;
     if (typeof metadata.resourceVersion === "string") this.#commit(metadata.resourceVersion, record.atMs);
-    const controller = controllerOf(record.userAgent);
+    const controller = this.#controllerOf(record.userAgent);
     if (!controller || record.resource === "events") return;
     this.writes++;
-    const id = `${controller} ${objectKey(record.namespace, ownerName(controller, record, metadata))}`;
+    const id = `${controller.name} ${objectKey(record.namespace, this.#ownerName(controller, record, metadata))}`;
     const since = this.#waiting.get(id);
     if (since === undefined) return;
     this.#waiting.delete(id);
@@ -51,22 +57,21 @@ export class LagMeter {
     this.#committedMs.set(rv, atMs);
     if (this.#committedMs.size > COMMITS_MAX) this.#committedMs.delete(this.#committedMs.keys().next().value ?? "");
   }
+
+  #controllerOf(userAgent: string): ControllerEntry | undefined {
+    const component = /^deltaloop\/\S+ \(([\w-]+)\)$/.exec(userAgent)?.[1];
+    return this.#registry.controllers.find(({ name }) => name === component);
+  }
+
+  /** The key that a write was made for: the primary itself, or the controller owner of what was written. */
+  #ownerName({ primary }: ControllerEntry, record: RequestRecord, metadata: Metadata): string {
+    if (record.resource === primary && this.#registry.resources[primary]?.group === record.group) return record.name;
+    return metadata.ownerReferences?.find((reference) => reference.controller === true)?.name ?? record.name;
+  }
 }
 
 interface Metadata {
   readonly name?: string;
   readonly resourceVersion?: string;
   readonly ownerReferences?: readonly { readonly controller?: boolean; readonly name: string }[];
-}
-
-function controllerOf(userAgent: string): Controller | undefined {
-  const component = /^deltaloop\/\S+ \((\w+)\)$/.exec(userAgent)?.[1];
-  return component === "deployment" || component === "replicaset" || component === "replicationcontroller" ? component : undefined;
-}
-
-/** The key that a write was made for: the primary itself, or the controller owner of what was written. */
-function ownerName(controller: Controller, record: RequestRecord, metadata: Metadata): string {
-  const primary = CONTROLLER_INFO[controller].primary;
-  if (record.resource === primary && RESOURCES[primary].group === record.group) return record.name;
-  return metadata.ownerReferences?.find((reference) => reference.controller === true)?.name ?? record.name;
 }

@@ -1,10 +1,8 @@
 /** Which rights each role needs, and which of them the credentials at hand lack. The list is the one RBAC is made of. */
-import { clusterRules, namespaceRules } from "../../infra/manifests/rbac.ts";
-import type { Rule } from "../../infra/manifests/rbac.ts";
 import { createClient } from "../../shared/adapters/kube-http/client.ts";
 import type { KubeHttpConfig } from "../../shared/adapters/kube-http/config.ts";
-import { ROLES } from "../../shared/controller/contract.ts";
-import type { Role } from "../../shared/controller/contract.ts";
+import { ROLES } from "../../shared/registry/rights.ts";
+import type { Role, Rule } from "../../shared/registry/rights.ts";
 
 export interface Right {
   readonly role: string;
@@ -30,7 +28,7 @@ async function reviewRole(
   { act, leaseNamespace }: { readonly act: boolean; readonly leaseNamespace: string },
 ): Promise<readonly Right[]> {
   const client = createClient(config);
-  const asked = [...questions(clusterRules(role)), ...(act ? questions(namespaceRules(role), leaseNamespace) : [])];
+  const asked = [...questions(role.clusterRules), ...(act ? questions(role.namespaceRules, leaseNamespace) : [])];
   const relevant = asked.filter(({ verb }) => act || READS.has(verb));
   return Promise.all(
     relevant.map(async ({ verb, rule, namespace }): Promise<Right> => {

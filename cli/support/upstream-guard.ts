@@ -2,6 +2,7 @@
  * Two controllers on one object fight. Upstream's write their statuses as field manager `kube-controller-manager`; a
  * watcher that acts looks for such a write, newer than its own start, in what it reads anyway.
  */
+import { CONTROLLERS } from "../../shared/api/resources.ts";
 import type { CachedResource } from "../../shared/api/resources.ts";
 import type { KubeWatch } from "../../shared/ports/kube.ts";
 
@@ -51,7 +52,7 @@ export function upstreamWrite(object: unknown, startedMs: number): UpstreamActiv
   if (!write) return undefined;
   return new UpstreamActiveError(
     `${kind ?? "object"} ${metadata?.namespace}/${metadata?.name} had its status written by ${MANAGER} at ${write.time}: the cluster runs these loops itself. ` +
-      "Start it with --controllers=*,-deployment-controller,-replicaset-controller,-replicationcontroller-controller, or stay in shadow",
+      `Start it with --controllers=*,${CONTROLLERS.map((controller) => `-${controller}-controller`).join()}, or stay in shadow`,
   );
 }
 

@@ -3,13 +3,13 @@ import { applyMessage } from "../../shared/cache/applier.ts";
 import type { ApplierPorts } from "../../shared/cache/applier.ts";
 import { settleRecords } from "../../shared/lambda/batch.ts";
 import { lazy } from "../../shared/lambda/lazy.ts";
-import { REGISTRY } from "../../shared/lambda/registry.ts";
 import type { SqsHandler } from "../../shared/lambda/sqs-handler.ts";
 import { wireFunction } from "../../shared/lambda/wire-function.ts";
 import type { FunctionWiring } from "../../shared/lambda/wiring.ts";
+import { AFFECTED_KEYS } from "../../shared/registry/registry.ts";
 
 export function createApplyDeltas(wiring: Omit<FunctionWiring, "trace"> & Pick<ApplierPorts, "onChanges">): SqsHandler {
-  const ports: ApplierPorts = { ...wiring, registry: REGISTRY };
+  const ports: ApplierPorts = { ...wiring, registry: AFFECTED_KEYS };
   return (event, context) =>
     settleRecords(event, ({ messageId, body }) => applyMessage(ports, { id: messageId, body }), {
       ...wiring,

@@ -6,6 +6,7 @@ import type { Server } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
+import { tokenVariable } from "../../shared/registry/names.ts";
 import { bundleFunction, functionNames } from "../build/bundle.ts";
 
 /** What the functions are told; the rest of the stage stands in serverless.yml. */
@@ -67,12 +68,7 @@ async function osls(verb: "deploy" | "remove", deployment: LocalDeployment): Pro
       AWS_ENDPOINT_URL_ECR: images.url,
       DELTALOOP_DIGEST_KEY: deployment.digestKey,
       DELTALOOP_MAC_KEY: deployment.macKey,
-      ...Object.fromEntries(
-        Object.entries(deployment.kubeTokens).map(([name, token]) => [
-          `DELTALOOP_KUBE_TOKEN_${name.toUpperCase().replaceAll("-", "_")}`,
-          token,
-        ]),
-      ),
+      ...Object.fromEntries(Object.entries(deployment.kubeTokens).map(([name, token]) => [tokenVariable(name), token])),
     });
   } finally {
     images.server.close();

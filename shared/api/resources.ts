@@ -45,23 +45,31 @@ export const RESOURCES: { readonly [R in Resource]: ResourceInfo } = {
   },
 };
 
-/** The controllers: each has a primary resource, a work queue and a sync function of its own. */
-export const CONTROLLERS = ["deployment", "replicaset", "replicationcontroller"] as const;
-export type Controller = (typeof CONTROLLERS)[number];
-
-export interface ControllerInfo {
-  readonly primary: CachedResource;
+export interface ControllerInfo<R extends string = CachedResource> {
+  readonly primary: R;
   /** The resource whose slice (by controller owner = the primary's uid) a snapshot of the primary carries. */
-  readonly dependents: CachedResource;
+  readonly dependents: R;
   /** Resources that must be synced before a key of this controller is handed out (informer §11.6). */
-  readonly reads: readonly CachedResource[];
+  readonly reads: readonly R[];
 }
 
-export const CONTROLLER_INFO: { readonly [C in Controller]: ControllerInfo } = {
+const BUILT_IN = {
   deployment: { primary: "deployments", dependents: "replicasets", reads: ["deployments", "replicasets", "pods"] },
   replicaset: { primary: "replicasets", dependents: "pods", reads: ["replicasets", "pods"] },
   replicationcontroller: { primary: "replicationcontrollers", dependents: "pods", reads: ["replicationcontrollers", "pods"] },
-};
+} as const satisfies Readonly<Record<string, ControllerInfo>>;
+
+/** The controllers that are built in: each has a primary resource, a work queue and a sync function of its own. */
+export type Controller = keyof typeof BUILT_IN;
+export const CONTROLLER_INFO: { readonly [C in Controller]: ControllerInfo } = BUILT_IN;
+// A literal has the keys of its type and no others.
+export const CONTROLLERS = Object.keys(BUILT_IN) as readonly Controller[];
+
+/** One value for each of `names`: what is listed by controller or by resource is made with this, and lists none of them itself. */
+export function tableOf<N extends string, T>(names: readonly N[], make: (name: N) => T): { readonly [K in N]: T } {
+  // `fromEntries` forgets which keys it was given.
+  return Object.fromEntries(names.map((name) => [name, make(name)])) as { readonly [K in N]: T };
+}
 
 /** The controller whose primary is `resource`; pods are nobody's primary. */
 export function controllerOf(resource: CachedResource): Controller | undefined {

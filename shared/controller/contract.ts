@@ -1,10 +1,9 @@
 /**
- * What each role may ever ask of the API server: design.md's table of writes as data. The write gateway refuses what is not
- * here, and infra/manifests makes the RBAC rules of it, so the two cannot drift apart.
+ * What each controller may ever ask of the API server: design.md's table of writes as data. The write gateway refuses what is not
+ * here, and shared/registry/rights.ts makes the RBAC rules of it, so the two cannot drift apart.
  *
  * Not yet here, because nothing sends them: the rollback of a Deployment, and the PATCH of an Event that counts repeats.
  */
-import { CACHED_RESOURCES } from "../api/resources.ts";
 import type { Controller, Resource } from "../api/resources.ts";
 import type { PatchType } from "../ports/kube.ts";
 
@@ -14,10 +13,10 @@ import type { PatchType } from "../ports/kube.ts";
  *     { what: "release a pod", verb: "patch", resource: "pods", type: "…strategic-merge…", require: ["/metadata/uid", …],
  *       values: { "/metadata/ownerReferences/0/$patch": "delete" }, allow: ["/metadata/uid", …] }
  */
-export interface ContractRow {
+export interface ContractRow<R extends string = Resource> {
   readonly what: string;
   readonly verb: "create" | "patch" | "delete";
-  readonly resource: Resource;
+  readonly resource: R;
   readonly subresource?: "status";
   /** Patches only. */
   readonly type?: PatchType;
@@ -198,55 +197,3 @@ export const CONTRACT: { readonly [C in Controller]: readonly ContractRow[] } = 
     CREATE_EVENT,
   ],
 };
-
-/** A process of ours as the API server knows it. */
-export interface Role {
-  /** Also the name of its service account. */
-  readonly name: string;
-  /** Whose contract it fulfils. */
-  readonly controller?: Controller;
-  readonly reads: readonly {
-    readonly resource: Resource;
-    readonly verbs: readonly ("get" | "list" | "watch")[];
-    /** Only the object of this name. */ readonly name?: string;
-  }[];
-  /**
-   * Owners whose `/finalizers` it must be allowed to update: where the admission plugin OwnerReferencesPermissionEnforcement
-   * runs, `blockOwnerDeletion: true` in a reference asks for that right on the owner. Nothing is ever written there.
-   */
-  readonly blocksDeletionOf?: Resource;
-  /** Verbs within our own namespace. */
-  readonly ownNamespace?: readonly { readonly resource: Resource; readonly verbs: readonly ("get" | "create" | "update")[] }[];
-}
-
-export const ROLES: readonly Role[] = [
-  {
-    name: "deltaloop-watcher",
-    reads: [
-      ...CACHED_RESOURCES.map((resource) => ({ resource, verbs: ["list", "watch"] as const })),
-      // Its uid is the cluster's identity (informer §11.7).
-      { resource: "namespaces", verbs: ["get"], name: "kube-system" },
-    ],
-    // The Lease and the one PUT of the whole product.
-    ownNamespace: [{ resource: "leases", verbs: ["get", "create", "update"] }],
-  },
-  syncRole("replicaset", "replicasets", [
-    { resource: "replicasets", verbs: ["get"] },
-    { resource: "pods", verbs: ["get", "list"] },
-  ]),
-  syncRole("replicationcontroller", "replicationcontrollers", [
-    { resource: "replicationcontrollers", verbs: ["get"] },
-    { resource: "pods", verbs: ["get", "list"] },
-  ]),
-  syncRole("deployment", "deployments", [
-    { resource: "deployments", verbs: ["get"] },
-    { resource: "replicasets", verbs: ["get", "list"] },
-    { resource: "pods", verbs: ["get", "list"] },
-  ]),
-  // Reads live what was too big to travel (informer §10.4).
-  { name: "deltaloop-apply-deltas", reads: CACHED_RESOURCES.map((resource) => ({ resource, verbs: ["get"] as const })) },
-];
-
-function syncRole(controller: Controller, primary: Resource, reads: Role["reads"]): Role {
-  return { name: `deltaloop-sync-${controller}`, controller, reads, blocksDeletionOf: primary };
-}

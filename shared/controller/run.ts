@@ -17,7 +17,7 @@ export interface SyncPorts {
   readonly gateway: WriteGateway;
   readonly doorbells: Doorbells;
   readonly digester: Digester;
-  /** Every controller's events table: a write of one may concern another (shared/lambda/registry.ts). */
+  /** Every controller's events table: a write of one may concern another (shared/registry/registry.ts). */
   readonly registry: readonly AffectedKeys[];
   readonly clock: Clock;
   readonly log: Log;

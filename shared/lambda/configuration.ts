@@ -16,14 +16,16 @@
  * | DELTALOOP_KUBE_CA, …_CA_FILE | its authority, PEM or base64 of PEM, or a file that holds it |
  * | DELTALOOP_KUBE_TOKEN, …_TOKEN_FILE | bearer token, or a file that is read again when it changes |
  * | DELTALOOP_DELTAS_URL | queue URL of Q1 |
- * | DELTALOOP_DOORBELLS_{DEPLOYMENT,REPLICASET,REPLICATIONCONTROLLER}_URL | queue URLs of Q2 |
+ * | DELTALOOP_DOORBELLS_<CONTROLLER>_URL | queue URLs of Q2, one for each controller |
  * | DELTALOOP_SQS_ENDPOINT | an SQS of your own, such as `http://127.0.0.1:4566` |
  * | DELTALOOP_LOG_LEVEL | `debug`, `info` (default), `warn` or `error` |
  */
 import * as v from "valibot";
 
 import { showsToken } from "../adapters/kube-http/config.ts";
+import { CONTROLLERS, tableOf } from "../api/resources.ts";
 import type { Controller } from "../api/resources.ts";
+import { doorbellsVariable } from "../registry/names.ts";
 
 /** The environment is not what this program needs. The message holds one line per mistake; whoever deployed it acts. */
 export class ConfigurationError extends Error {
@@ -36,7 +38,7 @@ export class ConfigurationError extends Error {
   }
 }
 
-export interface Configuration {
+export interface Configuration<N extends string = Controller> {
   readonly deployment: string;
   readonly cluster: string;
   readonly mode: "act" | "shadow";
@@ -51,7 +53,7 @@ export interface Configuration {
     readonly token?: string;
     readonly tokenFile?: string;
   };
-  readonly queues: { readonly deltas: string; readonly doorbells: { readonly [C in Controller]: string }; readonly endpoint?: string };
+  readonly queues: { readonly deltas: string; readonly doorbells: { readonly [C in N]: string }; readonly endpoint?: string };
   readonly logLevel: "debug" | "info" | "warn" | "error";
 }
 
@@ -69,7 +71,7 @@ const MacKeys = v.pipe(
   v.check((keys) => new Set(keys).size === keys.length, "names a key twice"),
 );
 
-const Environment = v.strictObject({
+const ENTRIES = {
   DELTALOOP_DEPLOYMENT: v.pipe(
     v.string(),
     v.regex(/^[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?$/, "must be 1 to 32 small letters, digits and inner dashes"),
@@ -86,25 +88,54 @@ const Environment = v.strictObject({
   DELTALOOP_KUBE_TOKEN: v.optional(v.string()),
   DELTALOOP_KUBE_TOKEN_FILE: v.optional(v.string()),
   DELTALOOP_DELTAS_URL: url("http|https"),
-  DELTALOOP_DOORBELLS_DEPLOYMENT_URL: url("http|https"),
-  DELTALOOP_DOORBELLS_REPLICASET_URL: url("http|https"),
-  DELTALOOP_DOORBELLS_REPLICATIONCONTROLLER_URL: url("http|https"),
   DELTALOOP_SQS_ENDPOINT: v.optional(url("http|https")),
   DELTALOOP_LOG_LEVEL: v.optional(v.picklist(["debug", "info", "warn", "error"], "must be debug, info, warn or error"), "info"),
-});
+};
 
 type Variables = Readonly<Record<string, string | undefined>>;
 
-/** @throws {ConfigurationError} naming every variable that is missing, wrong, contradictory or unknown */
-export function parseConfiguration(environment: Variables): Configuration {
+/**
+ * @param controllers whose doorbells it must name
+ * @throws {ConfigurationError} naming every variable that is missing, wrong, contradictory or unknown
+ */
+export function parseConfiguration(environment: Variables): Configuration;
+export function parseConfiguration<N extends string>(environment: Variables, controllers: readonly N[]): Configuration<N>;
+export function parseConfiguration(environment: Variables, controllers: readonly string[] = CONTROLLERS): Configuration<string> {
   // An empty variable is how some tools leave one out.
   const ours = Object.fromEntries(
     Object.entries(environment).filter(([name, value]) => name.startsWith(PREFIX) && value !== undefined && value !== ""),
   );
-  const result = v.safeParse(Environment, ours);
+  const doorbells = tableOf(controllers.map(doorbellsVariable), () => url("http|https"));
+  const result = v.safeParse(v.strictObject({ ...doorbells, ...ENTRIES }), ours);
   const problems = [...(result.issues ?? []).map(problemOf), ...contradictions(ours)];
   if (!result.success || problems.length > 0) throw new ConfigurationError(problems);
-  return configurationFrom(result.output);
+  return configurationFrom(
+    result.output,
+    tableOf(controllers, (name) => ours[doorbellsVariable(name)] ?? ""),
+  );
+}
+
+/** What a process started by us is told: `parseConfiguration` reads the same from it again. */
+export function environmentOf({ redis, kube, queues, ...rest }: Configuration<string>): Readonly<Record<string, string>> {
+  const variables = {
+    DELTALOOP_DEPLOYMENT: rest.deployment,
+    DELTALOOP_CLUSTER: rest.cluster,
+    DELTALOOP_MODE: rest.mode,
+    DELTALOOP_DIGEST_KEY: rest.digestKey,
+    DELTALOOP_MAC_KEY: rest.macKeys.join(","),
+    DELTALOOP_REDIS_URL: redis.url,
+    DELTALOOP_REDIS_CLUSTER: String(redis.cluster),
+    DELTALOOP_KUBE_SERVER: kube.server,
+    DELTALOOP_KUBE_CA: kube.ca,
+    DELTALOOP_KUBE_CA_FILE: kube.caFile,
+    DELTALOOP_KUBE_TOKEN: kube.token,
+    DELTALOOP_KUBE_TOKEN_FILE: kube.tokenFile,
+    DELTALOOP_DELTAS_URL: queues.deltas,
+    ...Object.fromEntries(Object.entries(queues.doorbells).map(([name, queueUrl]) => [doorbellsVariable(name), queueUrl])),
+    DELTALOOP_SQS_ENDPOINT: queues.endpoint,
+    DELTALOOP_LOG_LEVEL: rest.logLevel,
+  } satisfies Readonly<Record<string, string | undefined>>;
+  return Object.fromEntries(Object.entries(variables).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])));
 }
 
 /** DELTALOOP_MAC_KEY alone, for who needs nothing else. @throws {ConfigurationError} */
@@ -114,7 +145,10 @@ export function parseMacKeys(environment: Variables): readonly string[] {
   return result.output.DELTALOOP_MAC_KEY;
 }
 
-function configurationFrom(variables: v.InferOutput<typeof Environment>): Configuration {
+function configurationFrom(
+  variables: v.InferOutput<v.StrictObjectSchema<typeof ENTRIES, undefined>>,
+  doorbells: Configuration<string>["queues"]["doorbells"],
+): Configuration<string> {
   const ca = variables.DELTALOOP_KUBE_CA;
   return {
     deployment: variables.DELTALOOP_DEPLOYMENT,
@@ -132,11 +166,7 @@ function configurationFrom(variables: v.InferOutput<typeof Environment>): Config
     },
     queues: {
       deltas: variables.DELTALOOP_DELTAS_URL,
-      doorbells: {
-        deployment: variables.DELTALOOP_DOORBELLS_DEPLOYMENT_URL,
-        replicaset: variables.DELTALOOP_DOORBELLS_REPLICASET_URL,
-        replicationcontroller: variables.DELTALOOP_DOORBELLS_REPLICATIONCONTROLLER_URL,
-      },
+      doorbells,
       ...given("endpoint", variables.DELTALOOP_SQS_ENDPOINT),
     },
     logLevel: variables.DELTALOOP_LOG_LEVEL,

@@ -4,7 +4,7 @@ import { runKey } from "../controller/worker.ts";
 import { settleRecords } from "./batch.ts";
 import type { RecordOutcome } from "./batch.ts";
 import { decodeDoorbell } from "./doorbell-message.ts";
-import { REGISTRY } from "./registry.ts";
+import { AFFECTED_KEYS } from "../registry/registry.ts";
 import type { SqsHandler } from "./sqs-handler.ts";
 import type { FunctionWiring } from "./wiring.ts";
 
@@ -44,7 +44,7 @@ export function createSyncFunction(
         reader,
         gateway: cluster.gateway(controller),
         digester,
-        registry: REGISTRY,
+        registry: AFFECTED_KEYS,
         clock,
         random,
         log,

@@ -3,7 +3,6 @@
  * `deltaloop dev`, the demo, replay and simulation. The handlers are the deployed ones, called with real SQS events; the
  * caller brings them, because shared/ knows no functions.
  */
-import { CONTROLLERS } from "../api/resources.ts";
 import type { Controller } from "../api/resources.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { MessageSource } from "../ports/delta-queue.ts";
@@ -12,21 +11,22 @@ import { FUNCTION_TIMEOUT_SECONDS } from "../ports/times.ts";
 import { startEventSourceMapping } from "./event-source-mapping.ts";
 import type { Invocation } from "./event-source-mapping.ts";
 import type { SqsHandler } from "../lambda/sqs-handler.ts";
+import { syncFunction } from "../registry/names.ts";
 
-export interface FunctionHandlers {
+export interface FunctionHandlers<N extends string = Controller> {
   readonly applyDeltas: SqsHandler;
   readonly deadDeltas: SqsHandler;
-  readonly sync: { readonly [C in Controller]: SqsHandler };
+  readonly sync: { readonly [C in N]: SqsHandler };
 }
 
-export interface FunctionHostOptions {
+export interface FunctionHostOptions<N extends string = Controller> {
   readonly sources: {
     readonly deltas: MessageSource;
     /** Q1's dead-letter queue; a Q1 in memory has none. */
     readonly deadDeltas?: MessageSource;
-    readonly doorbells: { readonly [C in Controller]: MessageSource };
+    readonly doorbells: { readonly [C in N]: MessageSource };
   };
-  readonly handlers: FunctionHandlers;
+  readonly handlers: FunctionHandlers<N>;
   readonly clock: Clock;
   readonly log: Log;
   /** Invocations of one sync function at a time; upstream's `--concurrent-*-syncs`. Default 5. */
@@ -40,7 +40,7 @@ const CONCURRENCY = 5;
 const APPLIER_CONCURRENCY = 10;
 
 /** Starts a mapping for each source; the answer stops them all, letting what runs finish. */
-export function startFunctionHost(options: FunctionHostOptions): { stop(): Promise<void> } {
+export function startFunctionHost<N extends string = Controller>(options: FunctionHostOptions<N>): { stop(): Promise<void> } {
   const { sources, handlers, clock, log, onInvocation } = options;
   const start = (
     functionName: string,
@@ -67,7 +67,10 @@ export function startFunctionHost(options: FunctionHostOptions): { stop(): Promi
   const mappings = [
     start("apply-deltas", sources.deltas, handlers.applyDeltas, limitsOf("apply-deltas")),
     ...(sources.deadDeltas ? [start("dead-deltas", sources.deadDeltas, handlers.deadDeltas, limitsOf("dead-deltas"))] : []),
-    ...CONTROLLERS.map((controller) => start(`sync-${controller}`, sources.doorbells[controller], handlers.sync[controller], syncLimits)),
+    // A table has the keys of its type; `keys` forgets which.
+    ...(Object.keys(handlers.sync) as N[]).map((controller) =>
+      start(syncFunction(controller), sources.doorbells[controller], handlers.sync[controller], syncLimits),
+    ),
   ];
   return { stop: async () => void (await Promise.all(mappings.map((mapping) => mapping.stop()))) };
 }

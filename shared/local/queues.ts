@@ -7,8 +7,9 @@ import {
 } from "@aws-sdk/client-sqs";
 import type { QueueAttributeName, SQSClient } from "@aws-sdk/client-sqs";
 
-import { CONTROLLERS } from "../api/resources.ts";
+import { CONTROLLERS, tableOf } from "../api/resources.ts";
 import type { Controller } from "../api/resources.ts";
+import type { Configuration } from "../lambda/configuration.ts";
 import { VISIBILITY_SECONDS } from "../ports/times.ts";
 
 type Attributes = Partial<Record<QueueAttributeName, string>>;
@@ -40,20 +41,29 @@ export interface QueuePair {
   readonly deadLetterUrl: string;
 }
 
-export interface LocalQueues {
+export interface LocalQueues<N extends string = Controller> {
   readonly deltas: QueuePair;
-  readonly doorbells: { readonly [C in Controller]: QueuePair };
+  readonly doorbells: { readonly [C in N]: QueuePair };
+}
+
+/** What a Configuration says of them. */
+export function queueUrls(endpoint: string, { deltas, doorbells }: LocalQueues): Configuration["queues"] {
+  return { endpoint, deltas: deltas.url, doorbells: tableOf(CONTROLLERS, (controller) => doorbells[controller].url) };
 }
 
 /** The queues of one deployment, `<prefix>-deltas.fifo` and `<prefix>-<controller>`, on any SQS endpoint; those that exist are adjusted. */
-export async function createQueues(client: SQSClient, prefix: string): Promise<LocalQueues> {
+export async function createQueues(client: SQSClient, prefix: string): Promise<LocalQueues>;
+export async function createQueues<N extends string>(client: SQSClient, prefix: string, controllers: readonly N[]): Promise<LocalQueues<N>>;
+export async function createQueues(
+  client: SQSClient,
+  prefix: string,
+  controllers: readonly string[] = CONTROLLERS,
+): Promise<LocalQueues<string>> {
   const deltas = createPair(client, `${prefix}-deltas`, ".fifo", DELTA_QUEUE, DEAD_DELTA_QUEUE);
-  const doorbells = CONTROLLERS.map(async (controller) => [
-    controller,
-    await createPair(client, `${prefix}-${controller}`, "", DOORBELL_QUEUE, RETENTION),
-  ]);
-  // `fromEntries` forgets which keys it was given: they are CONTROLLERS, all of them.
-  return { deltas: await deltas, doorbells: Object.fromEntries(await Promise.all(doorbells)) as LocalQueues["doorbells"] };
+  const doorbells = controllers.map(
+    async (name) => [name, await createPair(client, `${prefix}-${name}`, "", DOORBELL_QUEUE, RETENTION)] as const,
+  );
+  return { deltas: await deltas, doorbells: Object.fromEntries(await Promise.all(doorbells)) };
 }
 
 async function createPair(

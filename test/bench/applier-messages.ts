@@ -19,7 +19,7 @@ import { ENVELOPE_VERSION } from "../../shared/cache/envelope.ts";
 import type { Envelope, EnvelopeItem } from "../../shared/cache/envelope.ts";
 import { cacheIdentity } from "../../shared/cache/identity.ts";
 import { encodePack } from "../../shared/cache/pack-codec.ts";
-import { REGISTRY } from "../../shared/lambda/registry.ts";
+import { AFFECTED_KEYS } from "../../shared/registry/registry.ts";
 import { silentLog } from "../support/silent-log.ts";
 import { NULL_SIGNER, sideBySide } from "./mac.ts";
 import { ensureRedisServer, startRedis } from "../support/redis.ts";
@@ -115,7 +115,7 @@ class Feed {
     this.#ports = {
       cluster: () => cluster,
       clusters: [CLUSTER],
-      registry: REGISTRY,
+      registry: AFFECTED_KEYS,
       digester: this.#digester,
       clock: createSystemClock(),
       log: silentLog,

@@ -19,7 +19,7 @@ import { kubeHttpConfigFrom } from "../../cli/support/kubeconfig.ts";
 import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
 import { createSystemClock } from "../../shared/adapters/system/clock.ts";
 import { createSystemRandom } from "../../shared/adapters/system/random.ts";
-import { ROLES } from "../../shared/controller/contract.ts";
+import { ROLES } from "../../shared/registry/rights.ts";
 import { runScriptedNodes } from "../../shared/local/scripted-nodes/scripted-nodes.ts";
 import { isNotFound } from "../../shared/ports/errors.ts";
 import { controlPlaneBinaries } from "../envtest/binaries.ts";

@@ -30,7 +30,7 @@ import type { SyncHandler } from "../../shared/controller/session.ts";
 import { runKey } from "../../shared/controller/worker.ts";
 import { createWriteGateway } from "../../shared/controller/write-gateway.ts";
 import { syncDeployment } from "../../shared/deployment/sync.ts";
-import { REGISTRY } from "../../shared/lambda/registry.ts";
+import { AFFECTED_KEYS } from "../../shared/registry/registry.ts";
 import { createApiServer } from "../../shared/local/api-server/api-server.ts";
 import type { ApiServer, RequestRecord } from "../../shared/local/api-server/api-server.ts";
 import { serveHttp } from "../../shared/local/api-server/http.ts";
@@ -147,7 +147,7 @@ export async function startSyncRig(redisUrl: string): Promise<SyncRig> {
   const applier: ApplierPorts = {
     cluster: () => ({ store, signer, doorbells, reader: createKubeHttp({ server: http.url, component: "applier" }) }),
     clusters: [CLUSTER],
-    registry: REGISTRY,
+    registry: AFFECTED_KEYS,
     digester,
     clock,
     log: silentLog,
@@ -221,7 +221,7 @@ export async function startSyncRig(redisUrl: string): Promise<SyncRig> {
       reader: api,
       gateway: createWriteGateway(api, controller, "act"),
       digester,
-      registry: REGISTRY,
+      registry: AFFECTED_KEYS,
       clock,
       random,
       log: silentLog,

@@ -1,7 +1,6 @@
 import { SendMessageBatchCommand } from "@aws-sdk/client-sqs";
 import type { SQSClient } from "@aws-sdk/client-sqs";
 
-import { CONTROLLERS } from "../../api/resources.ts";
 import type { Controller } from "../../api/resources.ts";
 import type { Doorbell, DoorbellMessage, Doorbells } from "../../ports/doorbells.ts";
 import { batches, CALL_TIMEOUT_MS, DELAY_SECONDS_MAX } from "./limits.ts";
@@ -16,8 +15,8 @@ export interface SqsDoorbellsOptions {
 export function createSqsDoorbells(client: SQSClient, options: SqsDoorbellsOptions): Doorbells {
   return {
     async ring(bells) {
-      const sends = CONTROLLERS.flatMap((controller) =>
-        batches(bells.filter((bell) => bell.controller === controller)).map((batch) => send(options.queueUrls[controller], batch)),
+      const sends = Object.entries(options.queueUrls).flatMap(([controller, queueUrl]) =>
+        batches(bells.filter((bell) => bell.controller === controller)).map((batch) => send(queueUrl, batch)),
       );
       const errors = (await Promise.allSettled(sends)).flatMap((result): unknown[] =>
         result.status === "rejected" ? [result.reason] : [],

@@ -12,7 +12,7 @@ import type { Verdict } from "../../../shared/cache/applier.ts";
 import type { EnvelopeItem } from "../../../shared/cache/envelope.ts";
 import { cacheIdentity } from "../../../shared/cache/identity.ts";
 import type { WriteThroughPorts } from "../../../shared/cache/write-through.ts";
-import { REGISTRY } from "../../../shared/lambda/registry.ts";
+import { AFFECTED_KEYS } from "../../../shared/registry/registry.ts";
 import type { Doorbell } from "../../../shared/ports/doorbells.ts";
 import type { KubeReader } from "../../../shared/ports/kube.ts";
 import type { ManifestRow, Row, Store, Taken } from "../../../shared/ports/store.ts";
@@ -133,7 +133,7 @@ export class ApplierRig {
       {
         cluster: (cid) => (cid === "c1" ? cluster : undefined),
         clusters: ["c1"],
-        registry: REGISTRY,
+        registry: AFFECTED_KEYS,
         digester: this.digester,
         clock: this.clock,
         log: this.log,
@@ -146,7 +146,7 @@ export class ApplierRig {
     return {
       store: this.store,
       doorbells: { ring: async (bells) => void this.rung.push(...bells) },
-      registry: REGISTRY,
+      registry: AFFECTED_KEYS,
       digester: this.digester,
       reader: this.#reader(),
       log: this.log,

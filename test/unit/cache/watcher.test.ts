@@ -11,7 +11,7 @@ import type { Envelope } from "../../../shared/cache/envelope.ts";
 import { cacheIdentity } from "../../../shared/cache/identity.ts";
 import { acquireLease } from "../../../shared/cache/lease.ts";
 import { runWatcher } from "../../../shared/cache/watcher.ts";
-import { REGISTRY } from "../../../shared/lambda/registry.ts";
+import { AFFECTED_KEYS } from "../../../shared/registry/registry.ts";
 import { createApiServer } from "../../../shared/local/api-server/api-server.ts";
 import type { QueueEntry } from "../../../shared/ports/delta-queue.ts";
 import { Fate } from "../../simulation/fates.ts";
@@ -80,7 +80,7 @@ function scene() {
       const verdict =
         index < atMost
           ? await applyMessage(
-              { cluster: () => cluster, clusters: ["c1"], registry: REGISTRY, digester, clock, log },
+              { cluster: () => cluster, clusters: ["c1"], registry: AFFECTED_KEYS, digester, clock, log },
               { id: entry.id, body: entry.body },
             )
           : undefined;
@@ -324,7 +324,7 @@ describe("two watchers", () => {
       {
         cluster: () => ({ store: s.store, signer: testSigner("c1"), doorbells: { ring: async () => {} }, reader: never }),
         clusters: ["c1"],
-        registry: REGISTRY,
+        registry: AFFECTED_KEYS,
         digester: createDigester("x"),
         clock: s.clock,
         log: s.log,

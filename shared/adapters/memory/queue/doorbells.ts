@@ -1,5 +1,5 @@
 /** Q2 in memory: one standard queue per controller, for tests, replay and simulation. */
-import { CONTROLLERS } from "../../../api/resources.ts";
+import { CONTROLLERS, tableOf } from "../../../api/resources.ts";
 import type { Controller } from "../../../api/resources.ts";
 import type { Clock } from "../../../ports/clock.ts";
 import type { MessageSource, ReceivedMessage } from "../../../ports/delta-queue.ts";
@@ -48,8 +48,7 @@ export function createMemoryDoorbells(options: MemoryDoorbellsOptions): MemoryDo
     visibilityMs = VISIBILITY_MS,
     maxReceiveCount = RECEIVE_COUNT_MAX,
   } = options;
-  const queue = () => createMemoryQueue({ clock, random, visibilityMs, maxReceiveCount, faults });
-  const queues = { deployment: queue(), replicaset: queue(), replicationcontroller: queue() } satisfies { [C in Controller]: unknown };
+  const queues = tableOf(CONTROLLERS, () => createMemoryQueue({ clock, random, visibilityMs, maxReceiveCount, faults }));
   return {
     sources: queues,
     deadLetters: (controller) => queues[controller].deadLetters(),

@@ -4,6 +4,7 @@
  */
 import { laneOf } from "../../../api/lane.ts";
 import type { OwnerId } from "../../../api/owner-id.ts";
+import { CONTROLLERS, tableOf } from "../../../api/resources.ts";
 import type { CachedResource, Controller, ObjectKey } from "../../../api/resources.ts";
 import type { EpochRecord, Forged, Forgery, Intent, ManifestRow, QuarantineEntry, ResourceState, Row } from "../../../ports/store.ts";
 
@@ -101,7 +102,7 @@ export function newEpoch(record: EpochRecord): EpochData {
   return {
     record,
     resources: new Map(),
-    queues: { deployment: newQueue(), replicaset: newQueue(), replicationcontroller: newQueue() },
+    queues: tableOf(CONTROLLERS, newQueue),
     intents: new Map(),
     quarantine: [],
   };

@@ -1,5 +1,5 @@
 /** The doorbells that one call of the Store asks its caller to ring: one a key, with the time that stands at the end. */
-import { CONTROLLERS } from "../../../api/resources.ts";
+import { CONTROLLERS, tableOf } from "../../../api/resources.ts";
 import type { Controller, ObjectKey } from "../../../api/resources.ts";
 import type { Doorbell } from "../../../ports/doorbells.ts";
 import type { EpochData } from "./data.ts";
@@ -10,7 +10,7 @@ export interface Ring {
 }
 
 export function createRing(epoch: EpochData, nowMs: number): Ring {
-  const noted = { deployment: new Set<ObjectKey>(), replicaset: new Set<ObjectKey>(), replicationcontroller: new Set<ObjectKey>() };
+  const noted = tableOf(CONTROLLERS, () => new Set<ObjectKey>());
   return {
     note: (controller, key) => void noted[controller].add(key),
     bells: () =>
