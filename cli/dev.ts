@@ -5,18 +5,18 @@
 import { randomBytes } from "node:crypto";
 import type { Command } from "commander";
 import { createKubeHttp } from "../shared/adapters/kube-http/kube-http.ts";
-import { redisClient } from "../shared/adapters/redis/client.ts";
-import { createRedisStore } from "../shared/adapters/redis/redis-store.ts";
-import { createDigester } from "../shared/api/digest.ts";
-import { CACHED_RESOURCES, CONTROLLERS } from "../shared/api/resources.ts";
-import { createSigner } from "../shared/api/signer.ts";
-import { cacheIdentity } from "../shared/cache/identity.ts";
+import { CACHED_RESOURCES } from "../shared/api/resources.ts";
+import { environmentOf } from "../shared/lambda/configuration.ts";
+import type { Configuration } from "../shared/lambda/configuration.ts";
+import { openCache, redisStore } from "../shared/lambda/connect.ts";
+import { queueUrls } from "../shared/local/queues.ts";
 import type { Store } from "../shared/ports/store.ts";
 import type { LocalQueues } from "../shared/local/queues.ts";
 import { startVerb } from "./support/child-process.ts";
 import type { Child } from "./support/child-process.ts";
 import { readClusterIdentity } from "./support/cluster-id.ts";
 import { consoleLog } from "./support/console-log.ts";
+import { shutGate } from "./support/gates.ts";
 import { kubeAccess } from "./support/kube-access.ts";
 import { kubeconfigPath } from "./support/kubeconfig-path.ts";
 import { freePort, startLocalRedis } from "./support/local-redis.ts";
@@ -38,7 +38,6 @@ interface DevFlags {
   readonly verbose?: true;
 }
 
-const HOLE_LIMIT_MS = 2_000;
 const EXIT_USAGE = 2;
 const RESTART_MS = 1_000;
 const END_GRACE_MS = 3_500;
@@ -84,26 +83,16 @@ class Dev {
     try {
       const { cid, act } = await this.#lookAround();
       const redis = this.#flags.redis ?? (await this.#startRedis());
-      const queues = await this.#startQueue();
-      const deadDeltas = queues.queues.deltas.deadLetterUrl;
-      const digestKey = process.env["DELTALOOP_DIGEST_KEY"] ?? randomBytes(32).toString("hex");
-      const macKey = process.env["DELTALOOP_MAC_KEY"] ?? randomBytes(32).toString("hex");
-      const deployment = act ? "dev" : "dev-shadow";
-      const environment = await this.#environment({ cid, deployment, redis, digestKey, macKey, queues });
-      const digester = createDigester(digestKey);
-      store = createRedisStore(redisClient({ url: redis, cluster: false }), {
-        deployment,
-        cluster: cid,
-        identity: cacheIdentity(digester),
-        signer: createSigner(macKey.split(","), cid),
-        holeLimitMs: HOLE_LIMIT_MS,
-      });
+      const { endpoint, queues } = await this.#startQueue();
+      const configuration = await this.#configuration(cid, redis, queueUrls(endpoint, queues));
+      const environment = environmentOf(configuration);
+      store = openCache(configuration, redisStore(configuration.redis)).store;
       const kubeFlags = [
         "--kubeconfig",
         this.#kubeconfig,
         ...(this.#flags.context === undefined ? [] : ["--context", this.#flags.context]),
       ];
-      await this.#keep("functions", () => startVerb("host", [...kubeFlags, "--dead-deltas", deadDeltas], environment));
+      await this.#keep("functions", () => startVerb("host", [...kubeFlags, "--dead-deltas", queues.deltas.deadLetterUrl], environment));
       await this.#keep("watcher", () =>
         startVerb("watch", [...kubeFlags, "--lease-namespace", this.#flags.leaseNamespace, ...(act ? ["--guard"] : [])], environment),
       );
@@ -176,30 +165,18 @@ class Dev {
     this.#ending.signal.addEventListener("abort", () => clearInterval(look));
   }
 
-  async #environment(given: {
-    readonly cid: string;
-    readonly deployment: string;
-    readonly redis: string;
-    readonly digestKey: string;
-    readonly macKey: string;
-    readonly queues: { readonly endpoint: string; readonly queues: LocalQueues };
-  }): Promise<Readonly<Record<string, string>>> {
+  async #configuration(cluster: string, redisUrl: string, queues: Configuration["queues"]): Promise<Configuration> {
     const { server } = await kubeAccess({ ...this.#flags, kubeconfig: this.#kubeconfig }, "deltaloop-watcher", "dev");
-    const { endpoint, queues } = given.queues;
     return {
-      DELTALOOP_DEPLOYMENT: given.deployment,
-      DELTALOOP_CLUSTER: given.cid,
-      DELTALOOP_MODE: this.#flags.act ? "act" : "shadow",
-      DELTALOOP_DIGEST_KEY: given.digestKey,
-      DELTALOOP_MAC_KEY: given.macKey,
-      DELTALOOP_REDIS_URL: given.redis,
-      DELTALOOP_KUBE_SERVER: server,
-      DELTALOOP_DELTAS_URL: queues.deltas.url,
-      DELTALOOP_DOORBELLS_DEPLOYMENT_URL: queues.doorbells.deployment.url,
-      DELTALOOP_DOORBELLS_REPLICASET_URL: queues.doorbells.replicaset.url,
-      DELTALOOP_DOORBELLS_REPLICATIONCONTROLLER_URL: queues.doorbells.replicationcontroller.url,
-      DELTALOOP_SQS_ENDPOINT: endpoint,
-      DELTALOOP_LOG_LEVEL: this.#flags.verbose ? "debug" : "info",
+      deployment: this.#flags.act ? "dev" : "dev-shadow",
+      cluster,
+      mode: this.#flags.act ? "act" : "shadow",
+      digestKey: process.env["DELTALOOP_DIGEST_KEY"] ?? randomBytes(32).toString("hex"),
+      macKeys: process.env["DELTALOOP_MAC_KEY"]?.split(",") ?? [randomBytes(32).toString("hex")],
+      redis: { url: redisUrl, cluster: false },
+      kube: { server },
+      queues,
+      logLevel: this.#flags.verbose ? "debug" : "info",
     };
   }
 
@@ -229,10 +206,9 @@ class Dev {
 
   async #untilReady(store: Store): Promise<void> {
     for (let reason = ""; !this.#ending.signal.aborted;) {
-      const gates = await Promise.all(CONTROLLERS.map((controller) => store.gate(controller)));
-      const shut = gates.find((gate) => !gate.open);
-      if (!shut || shut.open) return;
-      if (shut.reason !== reason) this.#log.debug("not ready yet", { reason: (reason = shut.reason) });
+      const shut = await shutGate(store);
+      if (shut === undefined) return;
+      if (shut !== reason) this.#log.debug("not ready yet", { reason: (reason = shut) });
       await new Promise((resolve) => setTimeout(resolve, READY_POLL_MS));
     }
   }

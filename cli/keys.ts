@@ -3,14 +3,10 @@
  * the rotation in docs/security.md. The keys come from the environment and are never printed.
  */
 import type { Command } from "commander";
-import { redisClient } from "../shared/adapters/redis/client.ts";
-import { createRedisStore } from "../shared/adapters/redis/redis-store.ts";
-import { createDigester } from "../shared/api/digest.ts";
 import { CACHED_RESOURCES } from "../shared/api/resources.ts";
 import type { CachedResource } from "../shared/api/resources.ts";
-import { createSigner } from "../shared/api/signer.ts";
-import { cacheIdentity } from "../shared/cache/identity.ts";
 import { parseMacKeys } from "../shared/lambda/configuration.ts";
+import { openCache, redisStore } from "../shared/lambda/connect.ts";
 import type { KeyStore, KeyUse } from "../shared/ports/store.ts";
 import { UsageError } from "./support/usage-error.ts";
 
@@ -40,16 +36,16 @@ export function registerKeys(program: Command): void {
 
 async function runKeys(flags: KeysFlags): Promise<void> {
   if (!/^rediss?:\/\//.test(flags.redis)) throw new UsageError("--redis takes a redis:// or rediss:// URL");
-  const signer = createSigner(parseMacKeys(process.env), flags.cluster);
-  const client = redisClient({ url: flags.redis, cluster: flags.redisCluster === true });
-  const store = createRedisStore(client, {
-    deployment: flags.deployment,
-    cluster: flags.cluster,
-    signer,
-    // Of the gate, which is not asked here.
-    identity: cacheIdentity(createDigester("not used")),
-    holeLimitMs: 0,
-  });
+  const { store } = openCache(
+    {
+      deployment: flags.deployment,
+      cluster: flags.cluster,
+      macKeys: parseMacKeys(process.env),
+      // Of the gate, which is not asked here.
+      digestKey: "not used",
+    },
+    redisStore({ url: flags.redis, cluster: flags.redisCluster === true }),
+  );
   try {
     const epoch = await store.epoch();
     if (epoch === undefined) throw new UsageError(`there is no cache of ${flags.deployment}, cluster ${flags.cluster}`);
@@ -57,7 +53,7 @@ async function runKeys(flags: KeysFlags): Promise<void> {
     for (const [resource, use] of uses) process.stdout.write(describeUse(resource, use));
     if (!uses.every(([, use]) => isClean(use))) process.exitCode = EXIT_OTHERS_LEFT;
   } finally {
-    client.disconnect();
+    await store.close();
   }
 }
 

@@ -2,22 +2,15 @@
 import { hostname } from "node:os";
 import type { Command } from "commander";
 import { createKubeHttp } from "../shared/adapters/kube-http/kube-http.ts";
-import { redisClient } from "../shared/adapters/redis/client.ts";
-import { createRedisStore } from "../shared/adapters/redis/redis-store.ts";
-import { sqsClient } from "../shared/adapters/sqs/client.ts";
 import { createSqsDeltaQueue } from "../shared/adapters/sqs/delta-queue.ts";
-import { createSqsDoorbells } from "../shared/adapters/sqs/doorbells.ts";
-import { createSystemClock } from "../shared/adapters/system/clock.ts";
-import { createSystemRandom } from "../shared/adapters/system/random.ts";
-import { createDigester } from "../shared/api/digest.ts";
-import { createSigner } from "../shared/api/signer.ts";
-import { cacheIdentity } from "../shared/cache/identity.ts";
 import { acquireLease } from "../shared/cache/lease.ts";
 import type { Leadership } from "../shared/cache/lease.ts";
 import { runWatcher } from "../shared/cache/watcher.ts";
 import { parseConfiguration } from "../shared/lambda/configuration.ts";
+import { connect, redisStore } from "../shared/lambda/connect.ts";
 import { kubeHttpConfig } from "../shared/lambda/wire-function.ts";
 import type { Clock } from "../shared/ports/clock.ts";
+import { HOLE_RELIST_MS } from "../shared/ports/times.ts";
 import { consoleLog } from "./support/console-log.ts";
 import { readClusterIdentity } from "./support/cluster-id.ts";
 import { kubeAccess } from "./support/kube-access.ts";
@@ -33,9 +26,6 @@ interface WatchFlags {
   readonly guard?: true;
 }
 
-/** Holes on FIFO queues (informer §19). */
-const HOLE_LIMIT_MS = 2_000;
-const HOLE_RELIST_MS = 60_000;
 export const EXIT_UPSTREAM_ACTIVE = 3;
 const END_MS_MAX = 2_000;
 
@@ -63,17 +53,8 @@ async function runWatch(flags: WatchFlags): Promise<void> {
   const kube = createKubeHttp(access);
   const identity = await readClusterIdentity(kube);
   if (identity.cid !== cluster) throw new UsageError(`DELTALOOP_CLUSTER is ${cluster}, but this API server's cluster is ${identity.cid}`);
-  const [clock, random] = [createSystemClock(), createSystemRandom()];
-  const digester = createDigester(configuration.digestKey);
-  const signer = createSigner(configuration.macKeys, cluster);
-  const store = createRedisStore(redisClient(configuration.redis), {
-    deployment,
-    cluster,
-    identity: cacheIdentity(digester),
-    signer,
-    holeLimitMs: HOLE_LIMIT_MS,
-  });
-  const sqs = sqsClient(queues.endpoint === undefined ? {} : { endpoint: queues.endpoint });
+  const outside = connect(configuration, redisStore(configuration.redis));
+  const { clock, random } = outside;
   const holder = `${hostname()}-${Math.floor(random.next() * 2 ** 32).toString(16)}`;
   const lease = { namespace: flags.leaseNamespace, name: `deltaloop-watcher-${deployment}`, identity: holder };
   const lead =
@@ -92,23 +73,11 @@ async function runWatch(flags: WatchFlags): Promise<void> {
       })
     : kube;
   await runWatcher(
-    {
-      kube: guarded,
-      store,
-      queue: createSqsDeltaQueue(sqs, { queueUrl: queues.deltas }),
-      doorbells: createSqsDoorbells(sqs, { queueUrls: queues.doorbells, cid: cluster }),
-      clock,
-      random,
-      digester,
-      signer,
-      log,
-      lead,
-    },
-    { cluster, clusterUid: identity.uid, identity: cacheIdentity(digester), holeRelistMs: HOLE_RELIST_MS },
+    { ...outside, kube: guarded, queue: createSqsDeltaQueue(outside.sqs, { queueUrl: queues.deltas }), log, lead },
+    { cluster, clusterUid: identity.uid, identity: outside.identity, holeRelistMs: HOLE_RELIST_MS },
     AbortSignal.any([ends, stopped.signal]),
   );
-  await store.close();
-  sqs.destroy();
+  await outside.close();
   process.exit();
 }
 

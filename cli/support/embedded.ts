@@ -5,23 +5,18 @@
 import { randomBytes } from "node:crypto";
 import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
 import { createMemoryStore } from "../../shared/adapters/memory/store/store.ts";
-import { redisClient } from "../../shared/adapters/redis/client.ts";
-import { createRedisStore } from "../../shared/adapters/redis/redis-store.ts";
 import { sqsClient } from "../../shared/adapters/sqs/client.ts";
 import { createSqsDeltaQueue } from "../../shared/adapters/sqs/delta-queue.ts";
-import { createSqsDoorbells } from "../../shared/adapters/sqs/doorbells.ts";
 import { createSqsMessageSource } from "../../shared/adapters/sqs/message-source.ts";
 import { createSystemClock } from "../../shared/adapters/system/clock.ts";
 import { createSystemRandom } from "../../shared/adapters/system/random.ts";
-import { createDigester } from "../../shared/api/digest.ts";
-import { createSigner } from "../../shared/api/signer.ts";
-import { CONTROLLERS } from "../../shared/api/resources.ts";
+import { CONTROLLERS, tableOf } from "../../shared/api/resources.ts";
 import type { ApplierPorts } from "../../shared/cache/applier.ts";
-import { cacheIdentity } from "../../shared/cache/identity.ts";
 import { acquireLease } from "../../shared/cache/lease.ts";
 import { runWatcher } from "../../shared/cache/watcher.ts";
 import type { TraceLine } from "../../shared/controller/run.ts";
-import { createWriteGateway } from "../../shared/controller/write-gateway.ts";
+import { connect, redisStore } from "../../shared/lambda/connect.ts";
+import { serving } from "../../shared/lambda/wiring.ts";
 import type { FunctionWiring } from "../../shared/lambda/wiring.ts";
 import { createApiServer } from "../../shared/local/api-server/api-server.ts";
 import type { ApiServer } from "../../shared/local/api-server/api-server.ts";
@@ -32,11 +27,13 @@ import { startFunctionHost } from "../../shared/local/function-host.ts";
 import { createInProcessKube } from "../../shared/local/api-server/in-process-client.ts";
 import { runScriptedNodes } from "../../shared/local/scripted-nodes/scripted-nodes.ts";
 import type { ScriptedNodesOptions } from "../../shared/local/scripted-nodes/scripted-nodes.ts";
-import { createQueues } from "../../shared/local/queues.ts";
+import { createQueues, queueUrls } from "../../shared/local/queues.ts";
 import type { Log } from "../../shared/ports/log.ts";
 import type { Store } from "../../shared/ports/store.ts";
+import { HOLE_RELIST_MS } from "../../shared/ports/times.ts";
 import { readClusterIdentity } from "./cluster-id.ts";
 import { functionHandlers } from "./functions.ts";
+import { shutGate } from "./gates.ts";
 import { startLocalRedis } from "./local-redis.ts";
 
 export interface EmbeddedOptions {
@@ -66,7 +63,6 @@ export interface Embedded {
 
 const DEPLOYMENT = "demo";
 const READY_POLL_MS = 20;
-const HOLES = { limitMs: 2000, relistMs: 60_000 };
 
 export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded> {
   const { log } = options;
@@ -78,20 +74,19 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded>
   const { cid, uid: clusterUid } = await readClusterIdentity(kube("watcher"));
   const client = sqsClient({ endpoint: sqs.endpoint });
   const queues = await createQueues(client, DEPLOYMENT);
-  const digester = createDigester(randomBytes(32).toString("hex"));
-  const identity = cacheIdentity(digester);
-  const signer = createSigner([randomBytes(32).toString("hex")], cid);
-  const storeOptions = { deployment: DEPLOYMENT, cluster: cid, identity, holeLimitMs: HOLES.limitMs };
-  const connection = redis && redisClient({ url: redis.url, cluster: false });
-  const store = connection ? createRedisStore(connection, { ...storeOptions, signer }) : createMemoryStore({ ...storeOptions, clock });
-  const doorbells = createSqsDoorbells(client, {
-    queueUrls: {
-      deployment: queues.doorbells.deployment.url,
-      replicaset: queues.doorbells.replicaset.url,
-      replicationcontroller: queues.doorbells.replicationcontroller.url,
-    },
-    cid,
-  });
+  client.destroy();
+  const configuration = {
+    deployment: DEPLOYMENT,
+    cluster: cid,
+    digestKey: randomBytes(32).toString("hex"),
+    macKeys: [randomBytes(32).toString("hex")],
+    queues: queueUrls(sqs.endpoint, queues),
+  };
+  const outside = connect(
+    configuration,
+    redis ? redisStore({ url: redis.url, cluster: false }) : (given) => createMemoryStore({ ...given, clock }),
+  );
+  const { store } = outside;
 
   const ends = new AbortController();
   const fleet = { count: options.nodes, clock, random, bindPods: true, ...options.pace };
@@ -101,49 +96,30 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded>
   const lease = { namespace: "kube-system", name: `deltaloop-watcher-${DEPLOYMENT}`, identity: "demo" };
   const watching = runWatcher(
     {
+      ...outside,
       kube: watcherKube,
-      store,
-      queue: createSqsDeltaQueue(client, { queueUrl: queues.deltas.url }),
-      doorbells,
-      clock,
-      random,
-      digester,
-      signer,
+      queue: createSqsDeltaQueue(outside.sqs, { queueUrl: queues.deltas.url }),
       log,
       lead: (signal) => acquireLease({ reader: watcherKube, writer: watcherKube, clock, random, log }, lease, signal),
     },
-    { cluster: cid, clusterUid, identity, holeRelistMs: HOLES.relistMs },
+    { cluster: cid, clusterUid, identity: outside.identity, holeRelistMs: HOLE_RELIST_MS },
     ends.signal,
   );
-  const wiring = (name: string): FunctionWiring => {
-    const api = kube(name.replace("sync-", ""));
-    const cluster = {
-      store: options.observe?.(store) ?? store,
-      signer,
-      doorbells,
-      reader: api,
-      gateway: (controller: Parameters<typeof createWriteGateway>[1]) => createWriteGateway(api, controller, "act"),
-    };
-    return {
-      clock,
-      random,
-      log,
-      digester,
-      clusters: [cid],
-      cluster: (asked) => (asked === cid ? cluster : undefined),
-      ...(options.trace && { trace: options.trace }),
-    };
-  };
-  const source = (queueUrl: string) => createSqsMessageSource(client, { queueUrl });
+  const observed = { ...outside, store: options.observe?.(store) ?? store };
+  const wiring = (name: string): FunctionWiring => ({
+    clock,
+    random,
+    log,
+    digester: outside.digester,
+    ...serving(cid, kube(name.replace("sync-", "")), "act", observed),
+    ...(options.trace && { trace: options.trace }),
+  });
+  const source = (queueUrl: string) => createSqsMessageSource(outside.sqs, { queueUrl });
   const host = startFunctionHost({
     sources: {
       deltas: source(queues.deltas.url),
       deadDeltas: source(queues.deltas.deadLetterUrl),
-      doorbells: {
-        deployment: source(queues.doorbells.deployment.url),
-        replicaset: source(queues.doorbells.replicaset.url),
-        replicationcontroller: source(queues.doorbells.replicationcontroller.url),
-      },
+      doorbells: tableOf(CONTROLLERS, (controller) => source(queues.doorbells[controller].url)),
     },
     handlers: functionHandlers(wiring, options.onChanges),
     clock,
@@ -157,18 +133,13 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded>
     storeName: redis ? "redis-server" : "memory",
     store,
     async ready() {
-      for (;;) {
-        const gates = await Promise.all(CONTROLLERS.map((controller) => store.gate(controller)));
-        if (gates.every(({ open }) => open)) return;
-        await clock.after(READY_POLL_MS);
-      }
+      while ((await shutGate(store)) !== undefined) await clock.after(READY_POLL_MS);
     },
     async stop() {
       await host.stop();
       ends.abort(new Error("the demo ends"));
       await Promise.allSettled([watching, nodes]);
-      connection?.disconnect();
-      client.destroy();
+      await outside.close();
       await http.close();
       server.close();
       await redis?.stop();

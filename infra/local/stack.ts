@@ -10,19 +10,21 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { GetQueueUrlCommand } from "@aws-sdk/client-sqs";
 
 import { readClusterIdentity } from "../../cli/support/cluster-id.ts";
+import { shutGate } from "../../cli/support/gates.ts";
 import { startLocalRedis } from "../../cli/support/local-redis.ts";
 import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
 import type { KubeHttpConfig } from "../../shared/adapters/kube-http/config.ts";
-import { redisClient } from "../../shared/adapters/redis/client.ts";
-import { createRedisStore } from "../../shared/adapters/redis/redis-store.ts";
 import { sqsClient } from "../../shared/adapters/sqs/client.ts";
-import { createDigester } from "../../shared/api/digest.ts";
-import { CONTROLLERS } from "../../shared/api/resources.ts";
-import { createSigner } from "../../shared/api/signer.ts";
+import { CONTROLLERS, tableOf } from "../../shared/api/resources.ts";
 import type { Signer } from "../../shared/api/signer.ts";
-import { cacheIdentity } from "../../shared/cache/identity.ts";
+import { environmentOf } from "../../shared/lambda/configuration.ts";
+import type { Configuration } from "../../shared/lambda/configuration.ts";
+import { openCache, redisStore } from "../../shared/lambda/connect.ts";
 import { isNotFound } from "../../shared/ports/errors.ts";
 import type { Store } from "../../shared/ports/store.ts";
+import { functionsOf } from "../../shared/registry/functions.ts";
+import { serviceAccount } from "../../shared/registry/names.ts";
+import { REGISTRY } from "../../shared/registry/registry.ts";
 import { deploy, remove } from "./deploy.ts";
 import type { LocalDeployment } from "./deploy.ts";
 import { startLocalStack } from "./localstack.ts";
@@ -58,12 +60,10 @@ export interface LocalDeltaloop {
 const ROOT = join(import.meta.dirname, "..", "..");
 /** Name of the stage, and so part of every Redis key and queue name. */
 const STAGE = "local";
-const FUNCTIONS = ["apply-deltas", "sync-deployment", "sync-replicaset", "sync-replicationcontroller"] as const;
 /** Of the service accounts (infra/manifests/rbac.yaml). */
 const OWN_NAMESPACE = "deltaloop";
 /** Nobody renews them: this is how long it runs at most on a kubeconfig with a certificate. */
 const TOKEN_SECONDS = 24 * 3600;
-const HOLE_LIMIT_MS = 2_000;
 const READY_MS_MAX = 60_000;
 const READY_POLL_MS = 100;
 const END_GRACE_MS = 3_500;
@@ -102,19 +102,24 @@ export async function startLocal(options: LocalOptions): Promise<LocalDeltaloop>
     say(`deployed after ${((performance.now() - startedAt) / 1000).toFixed(0)} s`);
 
     const queueUrls = await findQueues(localStack.endpoint);
-    const connection = redisClient({ url: redis.url, cluster: false });
-    // Calls fail by themselves; a connection that is lost between them has no other voice.
-    connection.on("error", () => undefined);
-    stops.push(() => Promise.resolve(connection.disconnect()));
-    const signer = createSigner([deployment.macKey], cid);
-    const store = createRedisStore(connection, {
+    const configuration: Configuration = {
       deployment: STAGE,
       cluster: cid,
-      identity: cacheIdentity(createDigester(deployment.digestKey)),
-      signer,
-      holeLimitMs: HOLE_LIMIT_MS,
-    });
-    const stopWatcher = startWatcher(options, deployment, queueUrls);
+      mode: options.mode,
+      digestKey: deployment.digestKey,
+      macKeys: [deployment.macKey],
+      redis: { url: redis.url, cluster: false },
+      kube: { server: watcherAccess.server },
+      queues: queueUrls,
+      logLevel: deployment.logLevel,
+    };
+    // Calls fail by themselves; a connection that is lost between them has no other voice.
+    const { store, signer } = openCache(
+      configuration,
+      redisStore(configuration.redis, () => undefined),
+    );
+    stops.push(() => store.close());
+    const stopWatcher = startWatcher(options, configuration);
     stops.push(stopWatcher);
     await ready(store);
     return {
@@ -143,8 +148,8 @@ export async function startLocal(options: LocalOptions): Promise<LocalDeltaloop>
  */
 async function tokens(access: LocalOptions["access"]): Promise<Readonly<Record<string, string>>> {
   const found: Record<string, string> = {};
-  for (const name of FUNCTIONS) {
-    const role = `deltaloop-${name}`;
+  for (const { name } of functionsOf(REGISTRY).filter(({ usesKube }) => usesKube)) {
+    const role = serviceAccount(name);
     const credentials = await access(role);
     const value = (await credentials.token?.()) ?? (credentials.cert && (await requestToken(credentials, role)));
     if (value !== undefined) found[name] = value;
@@ -170,7 +175,7 @@ async function requestToken(credentials: KubeHttpConfig, serviceAccount: string)
   }
 }
 
-async function findQueues(endpoint: string): Promise<LocalDeltaloop["queueUrls"]> {
+async function findQueues(endpoint: string): Promise<Configuration["queues"]> {
   const client = sqsClient({ endpoint });
   const url = async (name: string): Promise<string> => {
     const { QueueUrl } = await client.send(new GetQueueUrlCommand({ QueueName: `deltaloop-${STAGE}-${name}` }));
@@ -178,32 +183,19 @@ async function findQueues(endpoint: string): Promise<LocalDeltaloop["queueUrls"]
     return QueueUrl;
   };
   try {
-    const doorbells = await Promise.all(CONTROLLERS.map(async (controller) => [controller, await url(controller)]));
-    return { deltas: await url("deltas.fifo"), doorbells: Object.fromEntries(doorbells) as Readonly<Record<string, string>> }; // pairs of strings
+    const doorbells = new Map(await Promise.all(CONTROLLERS.map(async (controller) => [controller, await url(controller)] as const)));
+    return { endpoint, deltas: await url("deltas.fifo"), doorbells: tableOf(CONTROLLERS, (controller) => doorbells.get(controller) ?? "") };
   } finally {
     client.destroy();
   }
 }
 
 /** The watcher ends with us: its standard input is a pipe from us. @returns what stops it */
-function startWatcher(options: LocalOptions, deployment: LocalDeployment, queues: LocalDeltaloop["queueUrls"]): () => Promise<void> {
+function startWatcher(options: LocalOptions, configuration: Configuration): () => Promise<void> {
   const flags = ["--child", "--kubeconfig", options.kubeconfig, "--lease-namespace", options.leaseNamespace ?? "kube-system"];
   const child = spawn(process.execPath, [join(ROOT, "cli", "main.ts"), "watch", ...flags], {
     stdio: ["pipe", "ignore", "inherit"],
-    env: {
-      ...process.env,
-      DELTALOOP_DEPLOYMENT: STAGE,
-      DELTALOOP_CLUSTER: deployment.clusterId,
-      DELTALOOP_MODE: deployment.mode,
-      DELTALOOP_DIGEST_KEY: deployment.digestKey,
-      DELTALOOP_MAC_KEY: deployment.macKey,
-      DELTALOOP_REDIS_URL: deployment.redisUrl,
-      DELTALOOP_KUBE_SERVER: deployment.kubeServer,
-      DELTALOOP_DELTAS_URL: queues.deltas,
-      ...Object.fromEntries(CONTROLLERS.map((name) => [`DELTALOOP_DOORBELLS_${name.toUpperCase()}_URL`, queues.doorbells[name]])),
-      DELTALOOP_SQS_ENDPOINT: deployment.endpoint,
-      DELTALOOP_LOG_LEVEL: deployment.logLevel,
-    },
+    env: { ...process.env, ...environmentOf(configuration) },
   });
   const exited = new Promise<void>((resolve) => child.once("exit", () => resolve()).once("error", () => resolve()));
   child.stdin.on("error", () => undefined);
@@ -221,10 +213,9 @@ function startWatcher(options: LocalOptions, deployment: LocalDeployment, queues
 async function ready(store: Store): Promise<void> {
   const giveUpAt = performance.now() + READY_MS_MAX;
   for (;;) {
-    const gates = await Promise.all(CONTROLLERS.map((controller) => store.gate(controller)));
-    const shut = gates.find((gate) => !gate.open);
-    if (shut === undefined || shut.open) return;
-    if (performance.now() > giveUpAt) throw new Error(`not ready within ${READY_MS_MAX / 1000} s: ${shut.reason}`);
+    const shut = await shutGate(store);
+    if (shut === undefined) return;
+    if (performance.now() > giveUpAt) throw new Error(`not ready within ${READY_MS_MAX / 1000} s: ${shut}`);
     await sleep(READY_POLL_MS);
   }
 }

@@ -2,28 +2,17 @@ import { readFileSync } from "node:fs";
 
 import { createKubeHttp } from "../adapters/kube-http/kube-http.ts";
 import type { KubeHttpConfig } from "../adapters/kube-http/config.ts";
-import { redisClient } from "../adapters/redis/client.ts";
-import { createRedisStore } from "../adapters/redis/redis-store.ts";
-import { sqsClient } from "../adapters/sqs/client.ts";
-import { createSqsDoorbells } from "../adapters/sqs/doorbells.ts";
 import { createSqsMessageSource } from "../adapters/sqs/message-source.ts";
-import { createSystemClock } from "../adapters/system/clock.ts";
-import { createSystemRandom } from "../adapters/system/random.ts";
-import { createDigester } from "../api/digest.ts";
 import type { Controller } from "../api/resources.ts";
-import { createSigner } from "../api/signer.ts";
-import { cacheIdentity } from "../cache/identity.ts";
 import { describeError } from "../ports/describe-error.ts";
 import { APPLIER_REQUEST_TIMEOUT_MS, APPLIER_WAIT_MS_MAX } from "../ports/times.ts";
-import { createWriteGateway } from "../controller/write-gateway.ts";
 import { parseConfiguration } from "./configuration.ts";
 import type { Configuration } from "./configuration.ts";
+import { connect, redisStore } from "./connect.ts";
 import { createLogger } from "./logger.ts";
 import { tokenFrom } from "./token-file.ts";
-import type { ClusterWiring, FunctionWiring } from "./wiring.ts";
-
-/** Q1 is a FIFO queue here (informer §19). */
-const HOLE_LIMIT_MS = 2_000;
+import { serving } from "./wiring.ts";
+import type { FunctionWiring } from "./wiring.ts";
 
 /**
  * Everything a function needs, from Lambda's environment. Made once per sandbox; connections stay open between invocations.
@@ -43,38 +32,21 @@ export function wireFunctionFrom(
   configuration: Configuration,
   kubeConfig: KubeHttpConfig,
 ): Omit<FunctionWiring, "trace"> {
-  const { deployment, cluster: cid, queues } = configuration;
-  const digester = createDigester(configuration.digestKey);
-  const signer = createSigner(configuration.macKeys, cid);
-  const sqs = sqsClient(queues.endpoint === undefined ? {} : { endpoint: queues.endpoint });
-  const kube = createKubeHttp({ ...kubeConfig, ...patienceOf(component) });
+  const { cluster, mode, queues } = configuration;
   const log = createLogger(`deltaloop-${component}`, configuration.logLevel);
-  const redis = redisClient(configuration.redis);
-  // Calls fail by themselves; a connection that is lost between them has no other voice.
-  redis.on("error", (error: Error) => log.warn("redis connection failed", { error: describeError(error) }));
-  const store = createRedisStore(redis, {
-    deployment,
-    cluster: cid,
-    identity: cacheIdentity(digester),
-    signer,
-    holeLimitMs: HOLE_LIMIT_MS,
-  });
-  const cluster: ClusterWiring = {
-    store,
-    signer,
-    doorbells: createSqsDoorbells(sqs, { queueUrls: queues.doorbells, cid }),
-    reader: kube,
-    gateway: (controller) => createWriteGateway(kube, controller, configuration.mode),
-  };
+  const outside = connect(
+    configuration,
+    redisStore(configuration.redis, (error) => log.warn("redis connection failed", { error: describeError(error) })),
+  );
+  const kube = createKubeHttp({ ...kubeConfig, ...patienceOf(component) });
   const queueUrl = ownQueue(component, queues);
   return {
-    clock: createSystemClock(),
-    random: createSystemRandom(),
+    clock: outside.clock,
+    random: outside.random,
     log,
-    digester,
-    cluster: (asked) => (asked === cid ? cluster : undefined),
-    clusters: [cid],
-    ...(queueUrl === undefined ? {} : { source: createSqsMessageSource(sqs, { queueUrl }) }),
+    digester: outside.digester,
+    ...serving(cluster, kube, mode, outside),
+    ...(queueUrl === undefined ? {} : { source: createSqsMessageSource(outside.sqs, { queueUrl }) }),
   };
 }
 

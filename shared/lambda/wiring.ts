@@ -4,10 +4,11 @@ import type { Controller } from "../api/resources.ts";
 import type { Signer } from "../api/signer.ts";
 import type { WriteGateway } from "../controller/gateway.ts";
 import type { TraceLine } from "../controller/run.ts";
+import { createWriteGateway } from "../controller/write-gateway.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { MessageSource } from "../ports/delta-queue.ts";
 import type { Doorbells } from "../ports/doorbells.ts";
-import type { KubeReader } from "../ports/kube.ts";
+import type { KubeReader, KubeWriter } from "../ports/kube.ts";
 import type { Log } from "../ports/log.ts";
 import type { Random } from "../ports/random.ts";
 import type { Store } from "../ports/store.ts";
@@ -35,4 +36,16 @@ export interface ClusterWiring {
   /** Calls with the function's own component name and field manager, like the gateways. */
   readonly reader: KubeReader;
   readonly gateway: (controller: Controller) => WriteGateway;
+}
+
+/** The wiring of functions that serve one cluster and no other: reads and gateways on one client. */
+export function serving(
+  cid: string,
+  kube: KubeReader & KubeWriter,
+  mode: WriteGateway["mode"],
+  { store, signer, doorbells }: Pick<ClusterWiring, "store" | "signer" | "doorbells">,
+): Pick<FunctionWiring, "cluster" | "clusters"> {
+  const gateway: ClusterWiring["gateway"] = (controller) => createWriteGateway(kube, controller, mode);
+  const cluster: ClusterWiring = { store, signer, doorbells, reader: kube, gateway };
+  return { clusters: [cid], cluster: (asked) => (asked === cid ? cluster : undefined) };
 }

@@ -74,6 +74,13 @@ export const OP_DEADLINE_MS = LEASE_MS - RENEWAL_MS;
  */
 export const EXPECTATION_MS = 300 * SECOND_MS;
 
+// ----------------------------------------------------------------------------------------------------------- delta queue
+
+/** A lane's hole shuts the gate of its readers after that long. Source: informer §19, for FIFO queues, as Q1 is everywhere. */
+export const HOLE_LIMIT_MS = 2 * SECOND_MS;
+/** A hole that is still there then is filled by a list. Source: informer §19. */
+export const HOLE_RELIST_MS = 60 * SECOND_MS;
+
 // -------------------------------------------------------------------------------------------------- functions and queues
 
 /** Time limits of the deployed functions, in seconds as Lambda has them. */

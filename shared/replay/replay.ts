@@ -12,19 +12,20 @@ import { createSeededRandom } from "../adapters/memory/random.ts";
 import { createMemoryStore } from "../adapters/memory/store/store.ts";
 import type { Digester } from "../api/digest.ts";
 import { LANES } from "../api/lane.ts";
-import { CACHED_RESOURCES } from "../api/resources.ts";
+import { CACHED_RESOURCES, tableOf } from "../api/resources.ts";
 import type { CachedResource } from "../api/resources.ts";
 import type { ApplierPorts } from "../cache/applier.ts";
 import { createSigner } from "../api/signer.ts";
 import { cacheIdentity } from "../cache/identity.ts";
 import { runWatcher } from "../cache/watcher.ts";
-import { createWriteGateway } from "../controller/write-gateway.ts";
+import { serving } from "../lambda/wiring.ts";
 import type { FunctionWiring } from "../lambda/wiring.ts";
 import { startFunctionHost } from "../local/function-host.ts";
 import type { FunctionHandlers } from "../local/function-host.ts";
 import type { KubeWriter } from "../ports/kube.ts";
 import type { Log } from "../ports/log.ts";
 import type { Store } from "../ports/store.ts";
+import { HOLE_LIMIT_MS, HOLE_RELIST_MS } from "../ports/times.ts";
 import { captureCluster } from "./capture-cluster.ts";
 import type { CaptureRecord } from "./capture.ts";
 import { SyncLog } from "./sync-log.ts";
@@ -67,22 +68,12 @@ export async function replay(records: readonly CaptureRecord[], options: ReplayO
   const identity = cacheIdentity(digester);
   // Queue and Store live in this process alone, and so may their key.
   const signer = createSigner([`replay ${seed}`], CLUSTER);
-  const store = createMemoryStore({ deployment: "replay", cluster: CLUSTER, identity, holeLimitMs: 2000, clock });
+  const store = createMemoryStore({ deployment: "replay", cluster: CLUSTER, identity, holeLimitMs: HOLE_LIMIT_MS, clock });
   const queue = createMemoryDeltaQueue({ clock, random });
   const doorbells = createMemoryDoorbells({ clock, random, cluster: CLUSTER });
   const syncs = new SyncLog(options.onSync, () => clock.now());
-  const wiring = (): FunctionWiring => ({
-    clock,
-    random,
-    log,
-    digester,
-    clusters: [CLUSTER],
-    cluster: (cid) =>
-      cid === CLUSTER
-        ? { store, signer, doorbells, reader: cluster, gateway: (controller) => createWriteGateway(NOBODY, controller, "shadow") }
-        : undefined,
-    trace: (line) => syncs.trace(line),
-  });
+  const served = serving(CLUSTER, { ...cluster, ...NOBODY }, "shadow", { store, signer, doorbells });
+  const wiring = (): FunctionWiring => ({ clock, random, log, digester, ...served, trace: (line) => syncs.trace(line) });
   const handlers = options.functions(wiring, (resource, items) => syncs.changed(resource, items));
   const host = startFunctionHost({ sources: { deltas: queue, doorbells: doorbells.sources }, handlers, clock, log });
   const ends = new AbortController();
@@ -94,7 +85,7 @@ export async function replay(records: readonly CaptureRecord[], options: ReplayO
   };
   const watching = runWatcher(
     { kube: cluster, store, queue, doorbells, clock, random, digester, signer, log, lead: () => Promise.resolve(leadership) },
-    { cluster: CLUSTER, clusterUid: "replay", identity, holeRelistMs: 60_000 },
+    { cluster: CLUSTER, clusterUid: "replay", identity, holeRelistMs: HOLE_RELIST_MS },
     ends.signal,
   );
   const spanMs = records.length === 0 ? 0 : cluster.endMs - cluster.startMs;
@@ -123,7 +114,7 @@ const NOBODY: KubeWriter = {
 /** The whole cache in canonical order. */
 async function summarise(store: Store): Promise<Pick<ReplaySummary, "objects" | "cacheDigest">> {
   const hash = createHash("sha256");
-  const objects = { deployments: 0, replicasets: 0, replicationcontrollers: 0, pods: 0 };
+  const objects: Record<CachedResource, number> = { ...tableOf(CACHED_RESOURCES, () => 0) };
   for (const resource of CACHED_RESOURCES) {
     const lanes = await Promise.all(Array.from({ length: LANES[resource] }, (_, lane) => store.readLane(resource, lane)));
     const rows = lanes.flatMap((lane) => lane.rows).toSorted((a, b) => (a.key < b.key ? -1 : 1));
