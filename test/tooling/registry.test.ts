@@ -1,0 +1,196 @@
+/**
+ * The table of controllers against everything that is made of it. Catches: a fragment that nobody generated anew, a variable or a
+ * token that serverless.yml lacks, and a place that lists the built-in controllers by itself, so that one more is not found there.
+ */
+import { readFile } from "node:fs/promises";
+
+import { describe, expect, it } from "vitest";
+
+import { LagMeter } from "../../cli/support/lag-meter.ts";
+import { fragments } from "../../infra/fragments.ts";
+import type { Controller } from "../../shared/api/resources.ts";
+import type { AffectedKeys } from "../../shared/cache/affected-keys.ts";
+import { prepareChanges } from "../../shared/cache/prepare.ts";
+import { environmentOf, parseConfiguration } from "../../shared/lambda/configuration.ts";
+import { startFunctionHost } from "../../shared/local/function-host.ts";
+import type { SqsHandler } from "../../shared/lambda/sqs-handler.ts";
+import { createVirtualClock } from "../../shared/adapters/memory/clock.ts";
+import { createMemoryQueue } from "../../shared/adapters/memory/queue/queue.ts";
+import { createSeededRandom } from "../../shared/adapters/memory/random.ts";
+import { createSqsDoorbells } from "../../shared/adapters/sqs/doorbells.ts";
+import { functionsOf } from "../../shared/registry/functions.ts";
+import { doorbellsVariable, logicalName, serviceAccount, tokenVariable } from "../../shared/registry/names.ts";
+import { affectedKeysOf, REGISTRY, watchedBy } from "../../shared/registry/registry.ts";
+import type { Registry } from "../../shared/registry/registry.ts";
+import { rolesOf } from "../../shared/registry/rights.ts";
+import { cachedPod } from "../support/builders.ts";
+import { silentLog } from "../support/silent-log.ts";
+
+const read = (path: string): Promise<string> => readFile(new URL(`../../${path}`, import.meta.url), "utf8");
+
+describe("what is made of the table", () => {
+  it.each(Object.entries(fragments(REGISTRY)))("infra/%s is what is committed (node infra/generate.ts writes it)", async (path, text) => {
+    expect(await read(`infra/${path}`)).toBe(text);
+  });
+
+  it("serverless.yml has each controller's doorbells and the token of each function that calls the API server", async () => {
+    const lines = (await read("serverless.yml")).split("\n").map((line) => line.trim());
+    const variables = lines.filter((line) => line.startsWith("DELTALOOP_DOORBELLS_"));
+    expect(variables).toEqual(REGISTRY.controllers.map((entry) => `${doorbellsVariable(entry.name)}: !Ref ${logicalName(entry)}Queue`));
+    const tokens = functionsOf(REGISTRY).filter(({ usesKube }) => usesKube);
+    const secret = (name: string) => `"{{resolve:secretsmanager:deltaloop-\${sls:stage}:SecretString:${name}}}"`;
+    expect(lines.filter((line) => line.startsWith("kubeToken"))).toEqual([
+      ...tokens.map(({ logical }) => `kubeToken${logical}: ${secret(`kubeToken${logical}`)}`),
+      ...tokens.map(({ name, logical }) => `kubeToken${logical}: \${env:${tokenVariable(name)}, ''}`),
+    ]);
+  });
+});
+
+/** Wakes the team whose name a pod has. */
+const teamKeys: AffectedKeys = (delta) => {
+  const pod = delta.resource === "pods" ? (delta.new ?? delta.old) : undefined;
+  if (pod === undefined) return [];
+  // The Store's types name the built-in controllers; it takes the name as it comes.
+  return [{ controller: "team-guard" as Controller, key: `${pod.namespace}/${pod.name}`, uid: "t-1", urgency: "act" }];
+};
+
+/** A controller of somebody's own, on a resource of their own. */
+const OPEN: Registry = {
+  controllers: [
+    ...REGISTRY.controllers,
+    {
+      name: "team-guard",
+      primary: "teams",
+      dependents: "pods",
+      reads: ["teams", "pods"],
+      affectedKeys: teamKeys,
+      contract: [{ what: "delete a pod", verb: "delete", resource: "pods", of: "owned", require: ["/uid"], allow: ["/uid"] }],
+    },
+  ],
+  resources: {
+    ...REGISTRY.resources,
+    teams: { path: "apis/example.com/v1", apiVersion: "example.com/v1", group: "example.com", kind: "Team" },
+  },
+};
+const NAMES = OPEN.controllers.map(({ name }) => name);
+
+describe("a fourth controller, as one more entry", () => {
+  it("hears of changes", async () => {
+    const pod = cachedPod({ name: "a" });
+    const change = { type: "delete", key: `${pod.namespace}/a`, uid: pod.uid, rv: "9", object: undefined } as const;
+    const { items } = await prepareChanges(
+      {
+        readIndex: () =>
+          Promise.resolve({ rows: [{ resource: "pods", row: { ...change, object: pod, lane: 0 } as never }], primaries: [], counts: [] }),
+      },
+      affectedKeysOf(OPEN),
+      "pods",
+      [change],
+      { live: () => Promise.reject(new Error("what is cached can be believed")) },
+    );
+    expect(items[0]?.effects.map(({ controller }) => controller)).toContain("team-guard");
+  });
+
+  it("has a variable for its doorbells, which go to the queue of that name", async () => {
+    const queueUrls = Object.fromEntries(NAMES.map((name) => [name, `https://sqs/1/${name}`]));
+    const configuration = {
+      deployment: "prod",
+      cluster: "5d3f00aa11bb",
+      mode: "act" as const,
+      digestKey: "0123456789abcdef",
+      macKeys: ["fedcba9876543210", "fedcba9876543211"],
+      redis: { url: "redis://cache:6379", cluster: true },
+      kube: { server: "https://k8s:6443", caFile: "/ca", token: "t" },
+      queues: { endpoint: "http://127.0.0.1:4566", deltas: "https://sqs/1/deltas.fifo", doorbells: queueUrls },
+      logLevel: "info" as const,
+    };
+    const environment = environmentOf(configuration);
+    expect(environment["DELTALOOP_DOORBELLS_TEAM_GUARD_URL"]).toBe("https://sqs/1/team-guard");
+    expect(parseConfiguration(environment, NAMES)).toEqual(configuration);
+    expect(() => parseConfiguration({ ...environment, DELTALOOP_DOORBELLS_TEAM_GUARD_URL: "" }, NAMES)).toThrow(
+      /TEAM_GUARD_URL: is missing/,
+    );
+
+    const sent: unknown[] = [];
+    const client = { send: (command: { readonly input: unknown }) => Promise.resolve({ ...(sent.push(command.input) && {}) }) };
+    // Of a client, `send` alone is called; of the controllers' names, the types know the built-in ones.
+    const doorbells = createSqsDoorbells(client as never, { queueUrls: queueUrls as { readonly [C in Controller]: string }, cid: "c1" });
+    await doorbells.ring([{ controller: "team-guard" as Controller, key: "shop/a", epoch: "e1", delayMs: 0 }]);
+    expect(sent).toMatchObject([{ QueueUrl: "https://sqs/1/team-guard", Entries: [{ Id: "0" }] }]);
+  });
+
+  it("is hosted beside the others", async () => {
+    const [clock, random] = [createVirtualClock(0), createSeededRandom(1)];
+    const queue = () => createMemoryQueue({ clock, random, visibilityMs: 1_000, maxReceiveCount: 1, faults: () => ({}) });
+    const called: string[] = [];
+    const handler =
+      (name: string): SqsHandler =>
+      (_, { functionName }) =>
+        Promise.resolve(void called.push(`${name} as ${functionName}`));
+    const own = queue();
+    const host = startFunctionHost({
+      sources: { deltas: queue(), doorbells: { "team-guard": own } },
+      handlers: { applyDeltas: handler("applier"), deadDeltas: handler("dead"), sync: { "team-guard": handler("own") } },
+      clock,
+      log: silentLog,
+    });
+    own.put({ body: "{}", delayMs: 0 });
+    await clock.advance(100);
+    expect(called).toEqual(["own as sync-team-guard"]);
+    const stopped = host.stop();
+    await clock.advance(10_000);
+    await stopped;
+  });
+
+  it("has rights of its own, and what it reads is watched", () => {
+    expect(watchedBy(OPEN)).toEqual([...watchedBy(REGISTRY), "teams"]);
+    const roles = rolesOf(OPEN);
+    expect(roles.find(({ controller }) => controller === "team-guard")).toEqual({
+      name: serviceAccount("sync-team-guard"),
+      controller: "team-guard",
+      clusterRules: [
+        { apiGroup: "", resource: "pods", verbs: ["get", "list", "delete"] },
+        { apiGroup: "example.com", resource: "teams", verbs: ["get"] },
+        { apiGroup: "example.com", resource: "teams/finalizers", verbs: ["update"] },
+      ],
+      namespaceRules: [],
+    });
+    expect(roles[0]?.clusterRules).toContainEqual({ apiGroup: "example.com", resource: "teams", verbs: ["list", "watch"] });
+    expect(() => rolesOf({ ...OPEN, resources: REGISTRY.resources })).toThrow("resource teams is not in the registry");
+  });
+
+  it("is in every fragment, where the others stay as they are", () => {
+    const [before, after] = [fragments(REGISTRY), fragments(OPEN)];
+    const added = Object.entries(after).map(([path, text]) => {
+      const known = new Set(before[path]?.split("\n"));
+      return [path, text.split("\n").filter((line) => !known.has(line) && line !== "").length] as const;
+    });
+    for (const [path, lines] of added) expect(lines, path).toBeGreaterThan(0);
+    expect(after["queues.yml"]).toContain("  TeamGuardQueue:\n");
+    expect(after["functions.yml"]).toContain('environment: { DELTALOOP_KUBE_TOKEN: "${param:kubeTokenSyncTeamGuard}" }');
+    expect(after["roles.yml"]?.match(/!GetAtt TeamGuardQueue\.Arn/g)).toHaveLength(
+      // Its own role reads it; whoever rings, and the watcher, may send to it.
+      1 + functionsOf(OPEN).filter(({ rings }) => rings).length + 1,
+    );
+    expect(after["alarms.yml"]).toContain("A team guard doorbell message");
+    expect(after["extensions.yml"]).toContain("SyncDashteamDashguardLambdaFunction:\n");
+    expect(after["manifests/rbac.yaml"]).toContain("name: deltaloop-sync-team-guard\n");
+  });
+
+  it("is measured by the demo's meter", () => {
+    const lag = new LagMeter(OPEN);
+    lag.request({
+      verb: "delete",
+      resource: "pods",
+      group: "",
+      subresource: "",
+      namespace: "shop",
+      name: "a",
+      status: 200,
+      atMs: 5,
+      userAgent: "deltaloop/0.1.0 (team-guard)",
+      response: { metadata: { name: "a" } },
+    } as never); // of a record, what the meter reads
+    expect(lag.writes).toBe(1);
+  });
+});
