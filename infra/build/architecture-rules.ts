@@ -31,6 +31,13 @@ export const ARCHITECTURE = {
       to: { path: "^(functions|cli|test|infra)/" },
     },
     {
+      name: "product-knows-no-infra",
+      comment: "infra/ builds and deploys the product; what both need lies in shared/.",
+      severity: "error",
+      from: { path: "^(functions|cli)/" },
+      to: { path: "^infra/" },
+    },
+    {
       name: "product-knows-no-test",
       severity: "error",
       from: { path: "^(functions|cli|infra)/" },
@@ -90,6 +97,13 @@ export const ARCHITECTURE = {
       to: { path: "^shared/(ports|controller/(perform|session|worker|recover|write-gateway)\\.ts$)", ...values },
     },
     {
+      name: "registry-lists-and-no-more",
+      comment: "The table of controllers knows them and the machinery. Who wires, hosts or deploys asks it, never the other way round.",
+      severity: "error",
+      from: { path: "^shared/registry/" },
+      to: { path: "^shared/", pathNot: "^shared/(api|ports|cache|controller|deployment|replicaset|replication|registry)/" },
+    },
+    {
       name: "adapters-are-chosen-outside",
       comment: "Handlers, cli, shared/lambda, shared/local, shared/node-agent and shared/replay choose adapters; nobody else knows one.",
       severity: "error",
@@ -100,7 +114,7 @@ export const ARCHITECTURE = {
       name: "adapters-know-no-host",
       severity: "error",
       from: { path: "^shared/adapters/" },
-      to: { path: "^shared/(lambda|local|node-agent|replay)/" },
+      to: { path: "^shared/(lambda|local|node-agent|registry|replay)/" },
     },
     {
       name: "platform-types-stay-in-their-adapter",

@@ -1,6 +1,6 @@
 /**
  * Every time limit that another one rests on, in one table: for both Stores, all functions, queues and clients. What cannot
- * import this file (infra/functions.yml, infra/queues.yml) is compared with it by test/tooling/times.test.ts.
+ * import this file (infra/functions.yml, infra/queues.yml) is generated from it (infra/generate.ts); test/tooling compares.
  *
  * One call of a run, from left to right; nothing may land where somebody else may have begun:
  *

@@ -53,6 +53,10 @@ const BROKEN: Readonly<Record<string, readonly Files[]>> = {
     { "shared/lambda/broken.ts": value("../../functions/other/handler.ts", "handler") },
     { "shared/api/broken.ts": type("../../cli/main.ts", "main") },
   ],
+  "product-knows-no-infra": [
+    { "infra/build/zip.ts": "export const zip = 1;\n", "cli/broken.ts": value("../infra/build/zip.ts", "zip") },
+    { "infra/build/zip.ts": "export const zip = 1;\n", "functions/sync/broken.ts": value("../../infra/build/zip.ts", "zip") },
+  ],
   "product-knows-no-test": [{ "cli/broken.ts": value("../test/unit/main.test.ts", "test") }],
   "handlers-stand-alone": [{ "functions/sync/broken.ts": value("../other/handler.ts", "handler") }],
   "functions-carry-nothing-local": [
@@ -71,6 +75,7 @@ const BROKEN: Readonly<Record<string, readonly Files[]>> = {
     { "shared/deployment/broken.ts": value("../ports/errors.ts", "GoneError") },
     { "shared/replicaset/broken.ts": value("../controller/perform.ts", "perform") },
   ],
+  "registry-lists-and-no-more": [{ "shared/registry/broken.ts": type("../lambda/wiring.ts", "wiring") }],
   "adapters-are-chosen-outside": [{ "shared/cache/broken.ts": type("../adapters/memory/store/store.ts", "memory") }],
   "adapters-know-no-host": [{ "shared/adapters/memory/broken.ts": value("../../lambda/wiring.ts", "wiring") }],
   "platform-types-stay-in-their-adapter": [{ "shared/adapters/redis/broken.ts": value("../memory/store/store.ts", "memory") }],
