@@ -16,7 +16,6 @@ import type { Pod } from "../../shared/api/wire.ts";
 import { cacheIdentity } from "../../shared/cache/identity.ts";
 import { acquireLease } from "../../shared/cache/lease.ts";
 import { runWatcher } from "../../shared/cache/watcher.ts";
-import { createWriteGateway } from "../../shared/controller/write-gateway.ts";
 import type { FunctionWiring } from "../../shared/lambda/wiring.ts";
 import { createApiServer } from "../../shared/local/api-server/api-server.ts";
 import type { RequestRecord } from "../../shared/local/api-server/api-server.ts";
@@ -24,6 +23,8 @@ import { startFunctionHost } from "../../shared/local/function-host.ts";
 import { createInProcessKube } from "../../shared/local/api-server/in-process-client.ts";
 import { runScriptedNodes } from "../../shared/local/scripted-nodes/scripted-nodes.ts";
 import type { KubeWriter } from "../../shared/ports/kube.ts";
+import { serving } from "../../shared/lambda/wiring.ts";
+import { HOLE_LIMIT_MS, HOLE_RELIST_MS } from "../../shared/ports/times.ts";
 import { createSimulatedKube } from "../simulation/kube.ts";
 import { silentLog } from "../support/silent-log.ts";
 import { personIn } from "../support/person.ts";
@@ -69,7 +70,7 @@ export async function startSmallCluster({ over }: SmallClusterOptions = {}): Pro
   const digester = createDigester(DIGEST_KEY);
   const identity = cacheIdentity(digester);
   const signer = testSigner(CLUSTER);
-  const store = createMemoryStore({ deployment: "attacks", cluster: CLUSTER, identity, holeLimitMs: 2_000, clock });
+  const store = createMemoryStore({ deployment: "attacks", cluster: CLUSTER, identity, holeLimitMs: HOLE_LIMIT_MS, clock });
   const queue = createMemoryDeltaQueue({ clock, random });
   const doorbells = createMemoryDoorbells({ clock, random, cluster: CLUSTER });
   const ends = new AbortController();
@@ -102,28 +103,17 @@ export async function startSmallCluster({ over }: SmallClusterOptions = {}): Pro
       log: silentLog,
       lead: (signal) => acquireLease(leasePorts, lease, signal),
     },
-    { cluster: CLUSTER, clusterUid: "cluster-uid", identity, holeRelistMs: 60_000 },
+    { cluster: CLUSTER, clusterUid: "cluster-uid", identity, holeRelistMs: HOLE_RELIST_MS },
     ends.signal,
   ).catch(() => undefined); // as above
-  const wiring = (name: string): FunctionWiring => {
-    const api = kube(name);
-    const cluster: ReturnType<FunctionWiring["cluster"]> = {
-      store,
-      signer,
-      doorbells,
-      reader: api,
-      gateway: (controller) => createWriteGateway(api, controller, "act"),
-    };
-    return {
-      clock,
-      random,
-      log: silentLog,
-      digester,
-      clusters: [CLUSTER],
-      cluster: (cid) => (cid === CLUSTER ? cluster : undefined),
-      trace: ({ kind, controller, key }) => void (kind === "started" && synced.push(`${controller} ${key}`)),
-    };
-  };
+  const wiring = (name: string): FunctionWiring => ({
+    clock,
+    random,
+    log: silentLog,
+    digester,
+    ...serving(CLUSTER, kube(name), "act", { store, signer, doorbells }),
+    trace: ({ kind, controller, key }) => void (kind === "started" && synced.push(`${controller} ${key}`)),
+  });
   startFunctionHost({
     sources: { deltas: queue, doorbells: doorbells.sources },
     handlers: functionHandlers(wiring),

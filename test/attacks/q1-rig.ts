@@ -15,17 +15,17 @@ import type { CachedResource } from "../../shared/api/resources.ts";
 import { cacheIdentity } from "../../shared/cache/identity.ts";
 import { acquireLease } from "../../shared/cache/lease.ts";
 import { runWatcher } from "../../shared/cache/watcher.ts";
-import { createWriteGateway } from "../../shared/controller/write-gateway.ts";
 import { createApiServer } from "../../shared/local/api-server/api-server.ts";
 import { startFunctionHost } from "../../shared/local/function-host.ts";
 import type { QueueEntry } from "../../shared/ports/delta-queue.ts";
+import { serving } from "../../shared/lambda/wiring.ts";
+import { HOLE_LIMIT_MS, HOLE_RELIST_MS } from "../../shared/ports/times.ts";
 import { createSimulatedKube } from "../simulation/kube.ts";
 import { envelopeOf, testSigner } from "../support/signer.ts";
 import { recordingLog } from "../unit/recording-log.ts";
 
 export const CLUSTER = "5d3f00aa11bb";
 /** FIFO: after so long without a message the fence is raised. */
-const HOLE_RELIST_MS = 60_000;
 
 /** Everything listed, all gates open. */
 export async function startQ1Rig() {
@@ -36,7 +36,7 @@ export async function startQ1Rig() {
   const digester = createDigester("a digest key of tests");
   const identity = cacheIdentity(digester);
   const signer = testSigner(CLUSTER);
-  const store = createMemoryStore({ deployment: "test", cluster: CLUSTER, identity, holeLimitMs: 2_000, clock }, data);
+  const store = createMemoryStore({ deployment: "test", cluster: CLUSTER, identity, holeLimitMs: HOLE_LIMIT_MS, clock }, data);
   const queue = createMemoryDeltaQueue({ clock, random });
   const deadLetters = createMemoryDeltaQueue({ clock, random });
   const doorbells = createMemoryDoorbells({ clock, random, cluster: CLUSTER });
@@ -67,17 +67,13 @@ export async function startQ1Rig() {
     { cluster: CLUSTER, clusterUid: "cluster", identity, holeRelistMs: HOLE_RELIST_MS },
     new AbortController().signal,
   );
-  const handlers = functionHandlers((name) => {
-    const api = kube(name);
-    const cluster = {
-      store,
-      signer,
-      doorbells,
-      reader: api,
-      gateway: (controller: Parameters<typeof createWriteGateway>[1]) => createWriteGateway(api, controller, "act"),
-    };
-    return { clock, random, log, digester, clusters: [CLUSTER], cluster: (asked) => (asked === CLUSTER ? cluster : undefined) };
-  });
+  const handlers = functionHandlers((name) => ({
+    clock,
+    random,
+    log,
+    digester,
+    ...serving(CLUSTER, kube(name), "act", { store, signer, doorbells }),
+  }));
   startFunctionHost({ sources: { deltas: queue, deadDeltas: deadLetters, doorbells: doorbells.sources }, handlers, clock, log });
 
   const create = async (path: string, body: object): Promise<void> => {

@@ -20,6 +20,7 @@ import type { Envelope, EnvelopeItem } from "../../shared/cache/envelope.ts";
 import { cacheIdentity } from "../../shared/cache/identity.ts";
 import { encodePack } from "../../shared/cache/pack-codec.ts";
 import { AFFECTED_KEYS } from "../../shared/registry/registry.ts";
+import { HOLE_LIMIT_MS } from "../../shared/ports/times.ts";
 import { silentLog } from "../support/silent-log.ts";
 import { NULL_SIGNER, sideBySide } from "./mac.ts";
 import { ensureRedisServer, startRedis } from "../support/redis.ts";
@@ -108,7 +109,7 @@ class Feed {
       cluster: CLUSTER,
       identity: cacheIdentity(this.#digester),
       signer,
-      holeLimitMs: 2_000,
+      holeLimitMs: HOLE_LIMIT_MS,
     });
     const reader = { get: () => Promise.resolve(undefined), list: () => Promise.reject(new Error("nothing is listed here")) };
     const cluster = { store: this.#store, signer, doorbells: { ring: () => Promise.resolve() }, reader };

@@ -13,6 +13,7 @@ import type { CachedPod, CachedReplicaSet } from "../../shared/api/cached.ts";
 import { CACHED_RESOURCES, objectKey } from "../../shared/api/resources.ts";
 import type { CachedResource } from "../../shared/api/resources.ts";
 import type { ItemChange, Store } from "../../shared/ports/store.ts";
+import { HOLE_LIMIT_MS } from "../../shared/ports/times.ts";
 import { ensureRedisServer, startRedis } from "../support/redis.ts";
 import { macPerRow, NULL_SIGNER, sideBySide } from "./mac.ts";
 import { benchResult } from "./result.ts";
@@ -85,7 +86,7 @@ export async function bench(): Promise<readonly BenchResult[]> {
 
 function storeOf(client: Redis, signer: Signer): Store {
   const identity = { projection: 1, digestPrefix: "k.1", hashLayout: "v1.36" };
-  return createRedisStore(client, { deployment: "bench", cluster: CLUSTER, identity, signer, holeLimitMs: 2_000 });
+  return createRedisStore(client, { deployment: "bench", cluster: CLUSTER, identity, signer, holeLimitMs: HOLE_LIMIT_MS });
 }
 
 async function usedBytes(client: Redis): Promise<number> {

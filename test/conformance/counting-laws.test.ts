@@ -23,13 +23,14 @@ import { LaneSender } from "../../shared/cache/lane-sender.ts";
 import { VersionSet } from "../../shared/cache/listed-rows.ts";
 import { ResourceStream } from "../../shared/cache/resource-stream.ts";
 import { runWatcher } from "../../shared/cache/watcher.ts";
-import { createWriteGateway } from "../../shared/controller/write-gateway.ts";
 import { createApiServer } from "../../shared/local/api-server/api-server.ts";
 import { startFunctionHost } from "../../shared/local/function-host.ts";
 import { createInProcessKube } from "../../shared/local/api-server/in-process-client.ts";
 import { runScriptedNodes } from "../../shared/local/scripted-nodes/scripted-nodes.ts";
 import type { KubeWatch } from "../../shared/ports/kube.ts";
 import type { Store } from "../../shared/ports/store.ts";
+import { serving } from "../../shared/lambda/wiring.ts";
+import { HOLE_LIMIT_MS, HOLE_RELIST_MS } from "../../shared/ports/times.ts";
 import { createSimulatedKube } from "../simulation/kube.ts";
 import { silentLog } from "../support/silent-log.ts";
 import { personIn } from "../support/person.ts";
@@ -45,23 +46,19 @@ it("idle: no sync, and no API write but the Leases and what nodes say, in five m
   const digester = createDigester("laws");
   const identity = cacheIdentity(digester);
   const signer = testSigner(CLUSTER);
-  const store = createMemoryStore({ deployment: "laws", cluster: CLUSTER, identity, holeLimitMs: 2_000, clock });
+  const store = createMemoryStore({ deployment: "laws", cluster: CLUSTER, identity, holeLimitMs: HOLE_LIMIT_MS, clock });
   const queue = createMemoryDeltaQueue({ clock, random });
   const doorbells = createMemoryDoorbells({ clock, random, cluster: CLUSTER });
   const kube = (component: string) => createSimulatedKube({ server, clock, random, component, faults: () => ({ api: 0, watch: 0 }) });
   let takes = 0;
   const counted: Store = { ...store, take: (run, known) => (takes++, store.take(run, known)) };
-  const wiring = (name: string) => {
-    const api = kube(name);
-    const cluster = {
-      store: counted,
-      signer,
-      doorbells,
-      reader: api,
-      gateway: (controller: Parameters<typeof createWriteGateway>[1]) => createWriteGateway(api, controller, "act"),
-    };
-    return { clock, random, log: silentLog, digester, clusters: [CLUSTER], cluster: () => cluster };
-  };
+  const wiring = (name: string) => ({
+    clock,
+    random,
+    log: silentLog,
+    digester,
+    ...serving(CLUSTER, kube(name), "act", { store: counted, signer, doorbells }),
+  });
   const host = startFunctionHost({
     sources: { deltas: queue, doorbells: doorbells.sources },
     handlers: functionHandlers(wiring),
@@ -84,7 +81,7 @@ it("idle: no sync, and no API write but the Leases and what nodes say, in five m
       log: silentLog,
       lead: (signal) => acquireLease({ reader: watcher, writer: watcher, clock, random, log: silentLog }, lease, signal),
     },
-    { cluster: CLUSTER, clusterUid: "uid", identity, holeRelistMs: MINUTE_MS },
+    { cluster: CLUSTER, clusterUid: "uid", identity, holeRelistMs: HOLE_RELIST_MS },
     ends.signal,
   );
   const nodes = runScriptedNodes(

@@ -4,6 +4,7 @@
  */
 import { testSigner } from "../support/signer.ts";
 import { functionHandlers } from "../../cli/support/functions.ts";
+import { shutGate } from "../../cli/support/gates.ts";
 import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
 import { createMemoryDeltaQueue } from "../../shared/adapters/memory/queue/delta-queue.ts";
 import { createMemoryDoorbells } from "../../shared/adapters/memory/queue/doorbells.ts";
@@ -11,17 +12,17 @@ import { createSeededRandom } from "../../shared/adapters/memory/random.ts";
 import { createMemoryStore } from "../../shared/adapters/memory/store/store.ts";
 import { createSystemClock } from "../../shared/adapters/system/clock.ts";
 import { createDigester } from "../../shared/api/digest.ts";
-import { CONTROLLERS } from "../../shared/api/resources.ts";
 import { cacheIdentity } from "../../shared/cache/identity.ts";
 import { acquireLease } from "../../shared/cache/lease.ts";
 import { runWatcher } from "../../shared/cache/watcher.ts";
-import { createWriteGateway } from "../../shared/controller/write-gateway.ts";
+import { serving } from "../../shared/lambda/wiring.ts";
 import type { FunctionWiring } from "../../shared/lambda/wiring.ts";
 import { createApiServer } from "../../shared/local/api-server/api-server.ts";
 import { serveHttp } from "../../shared/local/api-server/http.ts";
 import { startFunctionHost } from "../../shared/local/function-host.ts";
 import { createInProcessKube } from "../../shared/local/api-server/in-process-client.ts";
 import { runScriptedNodes } from "../../shared/local/scripted-nodes/scripted-nodes.ts";
+import { HOLE_LIMIT_MS, HOLE_RELIST_MS } from "../../shared/ports/times.ts";
 import { silentLog } from "../support/silent-log.ts";
 import { startRudeServer } from "./server.ts";
 import type { RudeServer } from "./server.ts";
@@ -37,7 +38,6 @@ export interface MemorySystem {
 
 const CLUSTER = "c1";
 const NODES = 2;
-const HOLES = { limitMs: 2_000, relistMs: 60_000 };
 const READY_POLL_MS = 20;
 
 /** Resolves once keys of every controller are handed out. */
@@ -49,7 +49,7 @@ export async function startMemorySystem(): Promise<MemorySystem> {
   const client = personIn(server);
   const digester = createDigester("rude");
   const identity = cacheIdentity(digester);
-  const store = createMemoryStore({ deployment: "rude", cluster: CLUSTER, identity, holeLimitMs: HOLES.limitMs, clock });
+  const store = createMemoryStore({ deployment: "rude", cluster: CLUSTER, identity, holeLimitMs: HOLE_LIMIT_MS, clock });
   const queue = createMemoryDeltaQueue({ clock, random });
   const doorbells = createMemoryDoorbells({ clock, random, cluster: CLUSTER });
   const kube = (component: string): ReturnType<typeof createKubeHttp> => createKubeHttp({ server: road.url, component });
@@ -67,15 +67,12 @@ export async function startMemorySystem(): Promise<MemorySystem> {
   const signer = testSigner(CLUSTER);
   const watching = runWatcher(
     { kube: api, store, queue, doorbells, clock, random, digester, signer, log, lead },
-    { cluster: CLUSTER, clusterUid: "cluster-uid", identity, holeRelistMs: HOLES.relistMs },
+    { cluster: CLUSTER, clusterUid: "cluster-uid", identity, holeRelistMs: HOLE_RELIST_MS },
     ends.signal,
   );
   const wiring = (name: string): FunctionWiring => {
     const own = kube(name.replace("sync-", ""));
-    const gateway = (controller: (typeof CONTROLLERS)[number]): ReturnType<typeof createWriteGateway> =>
-      createWriteGateway(own, controller, "act");
-    const cluster = { store, signer, doorbells, reader: own, gateway };
-    return { clock, random, log, digester, clusters: [CLUSTER], cluster: (cid) => (cid === CLUSTER ? cluster : undefined) };
+    return { clock, random, log, digester, ...serving(CLUSTER, own, "act", { store, signer, doorbells }) };
   };
   const host = startFunctionHost({
     sources: { deltas: queue, doorbells: doorbells.sources },
@@ -83,11 +80,7 @@ export async function startMemorySystem(): Promise<MemorySystem> {
     clock,
     log,
   });
-  for (;;) {
-    const gates = await Promise.all(CONTROLLERS.map((controller) => store.gate(controller)));
-    if (gates.every(({ open }) => open)) break;
-    await clock.after(READY_POLL_MS);
-  }
+  while ((await shutGate(store)) !== undefined) await clock.after(READY_POLL_MS);
 
   return {
     road,

@@ -39,6 +39,7 @@ import type { Doorbell } from "../../shared/ports/doorbells.ts";
 import type { Store } from "../../shared/ports/store.ts";
 import { syncReplicaSet } from "../../shared/replicaset/sync.ts";
 import { syncReplicationController } from "../../shared/replication/sync.ts";
+import { HOLE_LIMIT_MS } from "../../shared/ports/times.ts";
 import { silentLog } from "./silent-log.ts";
 import { personIn } from "./person.ts";
 import type { Person } from "./person.ts";
@@ -125,7 +126,7 @@ export async function startSyncRig(redisUrl: string): Promise<SyncRig> {
   const http = await serveHttp(server);
   const digester = createDigester("laws");
   const storeOf = (signer: Signer): Store =>
-    createRedisStore(client, { ...CACHE, identity: cacheIdentity(digester), signer, holeLimitMs: 2_000, clock });
+    createRedisStore(client, { ...CACHE, identity: cacheIdentity(digester), signer, holeLimitMs: HOLE_LIMIT_MS, clock });
   let watcherSigner = testSigner(CLUSTER);
   let signer = watcherSigner;
   let store = storeOf(signer);

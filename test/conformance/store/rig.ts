@@ -23,6 +23,7 @@ import type {
   WriteThroughResult,
 } from "../../../shared/ports/store.ts";
 import type { Cached } from "../../../shared/api/cached.ts";
+export { HOLE_LIMIT_MS } from "../../../shared/ports/times.ts";
 import { expectation, keyOf, listed } from "../../support/builders.ts";
 
 /** What an adapter hands the suite: an empty Store whose time is in the test's hands. */
@@ -50,7 +51,6 @@ export interface StoreFixtureOptions {
 export type StoreFactory = (options: StoreFixtureOptions) => Promise<StoreFixture>;
 
 export const IDENTITY: StoreIdentity = { projection: 1, digestPrefix: "k1.f1", hashLayout: "v1.36" };
-export const HOLE_LIMIT_MS = 2_000;
 export const EPOCH: EpochRecord = { epoch: "e1", clusterUid: "cluster-uid", ...IDENTITY, fence: "100" };
 
 export type Lanes = { readonly [R in CachedResource]: number };

@@ -14,6 +14,7 @@ import { runWatcher } from "../../../shared/cache/watcher.ts";
 import { AFFECTED_KEYS } from "../../../shared/registry/registry.ts";
 import { createApiServer } from "../../../shared/local/api-server/api-server.ts";
 import type { QueueEntry } from "../../../shared/ports/delta-queue.ts";
+import { HOLE_LIMIT_MS } from "../../../shared/ports/times.ts";
 import { Fate } from "../../simulation/fates.ts";
 import { createSimulatedKube } from "../../simulation/kube.ts";
 import { recordingLog } from "../recording-log.ts";
@@ -28,7 +29,7 @@ function scene() {
   const digester = createDigester("a key for tests");
   const data = createMemoryData();
   const store = createMemoryStore(
-    { deployment: "test", cluster: "c1", identity: cacheIdentity(digester), holeLimitMs: 2_000, clock },
+    { deployment: "test", cluster: "c1", identity: cacheIdentity(digester), holeLimitMs: HOLE_LIMIT_MS, clock },
     data,
   );
   const log = recordingLog();
