@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 /** The packaged command's first file: turns away a Node that could not even load the others. */
-import { tooOld } from "../infra/node/node-version.js";
+import { tooOld } from "./support/node-version.js";
 
 const problem = tooOld(process.versions.node);
 if (problem === undefined) await import("./main.ts");

@@ -7,7 +7,7 @@
 import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 
-import { tooOld } from "./node-version.js";
+import { tooOld } from "../../cli/support/node-version.js";
 
 const TESTED_MAJOR = "24.";
 const { node } = process.versions;
