@@ -106,7 +106,7 @@ export function parseConfiguration(environment: Variables, controllers: readonly
     Object.entries(environment).filter(([name, value]) => name.startsWith(PREFIX) && value !== undefined && value !== ""),
   );
   const doorbells = tableOf(controllers.map(doorbellsVariable), () => url("http|https"));
-  const result = v.safeParse(v.strictObject({ ...doorbells, ...ENTRIES }), ours);
+  const result = v.safeParse(v.strictObject({ ...ENTRIES, ...doorbells }), ours);
   const problems = [...(result.issues ?? []).map(problemOf), ...contradictions(ours)];
   if (!result.success || problems.length > 0) throw new ConfigurationError(problems);
   return configurationFrom(
