@@ -71,17 +71,17 @@ export const ARCHITECTURE = {
     },
     {
       name: "machinery-knows-no-controller",
-      comment: "cache, workqueue and controller serve all controllers and name none.",
+      comment: "cache and controller serve all controllers and name none.",
       severity: "error",
-      from: { path: "^shared/(cache|workqueue|controller)/" },
-      to: { path: "^shared/", pathNot: "^shared/(api|ports|cache|workqueue|controller)/" },
+      from: { path: "^shared/(cache|controller)/" },
+      to: { path: "^shared/", pathNot: "^shared/(api|ports|cache|controller)/" },
     },
     {
       name: "controllers-stand-on-the-machinery",
       comment: "And on nothing else, except that a ReplicationController is a ReplicaSet in other words.",
       severity: "error",
       from: { path: "^shared/(replicaset|replication|deployment|kubelet)/" },
-      to: { path: "^shared/", pathNot: ["^shared/(api|ports|cache|workqueue|controller)/", "^shared/$1/", "^shared/replicaset/"] },
+      to: { path: "^shared/", pathNot: ["^shared/(api|ports|cache|controller)/", "^shared/$1/", "^shared/replicaset/"] },
     },
     {
       name: "no-controller-uses-another",

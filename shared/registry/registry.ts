@@ -10,7 +10,7 @@ import { CONTRACT } from "../controller/contract.ts";
 import type { ContractRow } from "../controller/contract.ts";
 import { deploymentAffectedKeys } from "../deployment/affected-keys.ts";
 import { replicaSetAffectedKeys } from "../replicaset/affected-keys.ts";
-import { replicationControllerAffectedKeys } from "../replication/affected-keys.ts";
+import { replicationControllerAffectedKeys } from "../replication/conversion.ts";
 
 /**
  *     { name: "replicaset", primary: "replicasets", dependents: "pods", reads: ["replicasets", "pods"],

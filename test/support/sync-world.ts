@@ -22,7 +22,8 @@ import { syncDeployment } from "../../shared/deployment/sync.ts";
 import type { Snapshot, Store, Taken } from "../../shared/ports/store.ts";
 import { syncReplicaSet } from "../../shared/replicaset/sync.ts";
 import { syncReplicationController } from "../../shared/replication/sync.ts";
-import { REGISTRY } from "../../shared/lambda/registry.ts";
+import { AFFECTED_KEYS } from "../../shared/registry/registry.ts";
+import { HOLE_LIMIT_MS } from "../../shared/ports/times.ts";
 import type { Change } from "../simulation/mirror.ts";
 import { ScriptedApi } from "./scripted-api.ts";
 import type { LiveObject } from "./scripted-api.ts";
@@ -67,7 +68,7 @@ export class World {
     this.api = api;
     this.controller = controller;
     const identity = { projection: 1, digestPrefix: this.digester.prefix, hashLayout: "v1.36" };
-    this.store = createMemoryStore({ deployment: "test", cluster: "c1", identity, holeLimitMs: 2_000, clock: this.clock });
+    this.store = createMemoryStore({ deployment: "test", cluster: "c1", identity, holeLimitMs: HOLE_LIMIT_MS, clock: this.clock });
     const log = (message: string, fields: object = {}): void => void this.logged.push(`${message} ${JSON.stringify(fields)}`);
     this.ports = {
       store: counted(this.store, this.storeCalls),
@@ -75,7 +76,7 @@ export class World {
       gateway: createWriteGateway(this.api, controller, mode),
       doorbells: { ring: async () => {} },
       digester: this.digester,
-      registry: REGISTRY,
+      registry: AFFECTED_KEYS,
       clock: this.clock,
       log: { debug: () => {}, info: (message) => void this.infos.push(message), warn: log, error: log },
       random: createSeededRandom(1),
@@ -121,7 +122,7 @@ export class World {
       const { namespace = "", name, uid, resourceVersion: rv } = object.metadata;
       const { items, counts } = await prepareChanges(
         this.store,
-        REGISTRY,
+        AFFECTED_KEYS,
         resource,
         [{ type: type === "DELETED" ? "delete" : "put", key: objectKey(namespace, name), uid, rv, object: cached }],
         { live: () => Promise.reject(new Error("what is cached can be believed")) },

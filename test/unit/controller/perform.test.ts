@@ -334,7 +334,7 @@ describe("UpdateStatus of a Deployment", () => {
 });
 
 describe("perform", () => {
-  it("P4 starts nothing when the lease ends", async () => {
+  it("PF4 starts nothing when the lease ends", async () => {
     const scene = await Scene.create();
     scene.mayWrite = false;
     for (const write of [scene.patch(), scene.remove(), scene.create(), scene.status()])
