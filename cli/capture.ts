@@ -17,6 +17,7 @@ import { consoleLog } from "./support/console-log.ts";
 import { kubeconfigPath } from "./support/kubeconfig-path.ts";
 import { untilSignalled } from "./support/signals.ts";
 import { UsageError } from "./support/usage-error.ts";
+import { messageOf } from "../shared/api/errors.ts";
 
 interface CaptureFlags {
   readonly output: string;
@@ -50,7 +51,7 @@ async function runCapture(flags: CaptureFlags): Promise<void> {
     component: "capture",
     ...(flags.context !== undefined && { context: flags.context }),
   }).catch((error: unknown) => {
-    throw new UsageError(error instanceof Error ? error.message : String(error));
+    throw new UsageError(messageOf(error));
   });
   const log = consoleLog("", "info");
   const file = (await openCapture(flags.output, { raw: flags.raw === true })).createWriteStream();

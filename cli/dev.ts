@@ -26,6 +26,7 @@ import { startNodes } from "./support/nodes.ts";
 import { untilSignalled } from "./support/signals.ts";
 import { UsageError, wholeNumber } from "./support/usage-error.ts";
 import { EXIT_UPSTREAM_ACTIVE } from "./watch.ts";
+import { messageOf } from "../shared/api/errors.ts";
 
 interface DevFlags {
   readonly kubeconfig?: string;
@@ -120,7 +121,7 @@ class Dev {
     const access = (role: string) => kubeAccess({ ...this.#flags, kubeconfig: this.#kubeconfig }, role, "dev");
     const watcher = await access("deltaloop-watcher");
     const { cid } = await readClusterIdentity(createKubeHttp(watcher)).catch((error: unknown) => {
-      throw new UsageError(`${watcher.server} cannot be used: ${error instanceof Error ? error.message : String(error)}`);
+      throw new UsageError(`${watcher.server} cannot be used: ${messageOf(error)}`);
     });
     const rights = await reviewRights(access, { act, leaseNamespace: this.#flags.leaseNamespace });
     const lacking = rights.filter(({ allowed }) => !allowed);

@@ -4,6 +4,7 @@ import { Command } from "commander";
 import { ConfigurationError } from "../shared/lambda/configuration.ts";
 import { printable } from "./support/printable.ts";
 import { UsageError } from "./support/usage-error.ts";
+import { messageOf } from "../shared/api/errors.ts";
 
 const EXIT_FAILED = 1;
 const EXIT_USAGE = 2;
@@ -49,6 +50,6 @@ function exitCodeOf(error: unknown): number {
     return EXIT_USAGE;
   }
   if (error instanceof Error && "exitCode" in error && typeof error.exitCode === "number") return error.exitCode === 0 ? 0 : EXIT_USAGE; // commander has printed it
-  process.stderr.write(`deltaloop: ${printable(error instanceof Error ? error.message : String(error))}\n`);
+  process.stderr.write(`deltaloop: ${printable(messageOf(error))}\n`);
   return EXIT_FAILED;
 }

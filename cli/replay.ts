@@ -12,6 +12,7 @@ import { describeTrace } from "./support/describe.ts";
 import { functionHandlers } from "./support/functions.ts";
 import { printable, printableJson } from "./support/printable.ts";
 import { UsageError, wholeNumber } from "./support/usage-error.ts";
+import { messageOf } from "../shared/api/errors.ts";
 
 interface ReplayFlags {
   readonly seed: number;
@@ -69,7 +70,7 @@ function readRecords(file: string): ReturnType<typeof readCapture> {
     return records;
   } catch (error) {
     if (error instanceof CaptureError) throw new UsageError(error.message);
-    throw new UsageError(`${file} cannot be read: ${error instanceof Error ? error.message : String(error)}`);
+    throw new UsageError(`${file} cannot be read: ${messageOf(error)}`);
   }
 }
 

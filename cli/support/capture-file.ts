@@ -2,6 +2,7 @@
 import { open } from "node:fs/promises";
 import type { FileHandle } from "node:fs/promises";
 import { UsageError } from "./usage-error.ts";
+import { messageOf } from "../../shared/api/errors.ts";
 
 const OWNER_ONLY = 0o600;
 
@@ -17,6 +18,6 @@ export async function openCapture(path: string, { raw }: { readonly raw: boolean
     if (raw && (await file.stat()).isFile()) await file.chmod(OWNER_ONLY);
     return file;
   } catch (error) {
-    throw new UsageError(`${path} cannot be written: ${error instanceof Error ? error.message : String(error)}`);
+    throw new UsageError(`${path} cannot be written: ${messageOf(error)}`);
   }
 }

@@ -4,6 +4,7 @@ import { KubeConfig } from "@kubernetes/client-node";
 import type { KubeHttpConfig } from "../../shared/adapters/kube-http/config.ts";
 import { kubeHttpConfigFrom } from "./kubeconfig.ts";
 import { UsageError } from "./usage-error.ts";
+import { messageOf } from "../../shared/api/errors.ts";
 
 export interface KubeFlags {
   readonly kubeconfig: string;
@@ -22,7 +23,7 @@ export async function kubeAccess(flags: KubeFlags, role: string, component: stri
   try {
     return await kubeHttpConfigFrom(flags.kubeconfig, { component, ...(context !== undefined && { context }) });
   } catch (error) {
-    throw new UsageError(error instanceof Error ? error.message : String(error));
+    throw new UsageError(messageOf(error));
   }
 }
 
@@ -32,7 +33,7 @@ function contextNames(path: string): readonly string[] {
     readFileSync(path);
     config.loadFromFile(path);
   } catch (error) {
-    throw new UsageError(`kubeconfig ${path} cannot be read: ${error instanceof Error ? error.message : String(error)}`);
+    throw new UsageError(`kubeconfig ${path} cannot be read: ${messageOf(error)}`);
   }
   return config.getContexts().map(({ name }) => name);
 }

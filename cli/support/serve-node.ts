@@ -27,6 +27,7 @@ import { kubeconfigPath } from "./kubeconfig-path.ts";
 import { createNodeAgent, startCondition } from "./node-agent.ts";
 import { untilSignalled } from "./signals.ts";
 import { UsageError } from "./usage-error.ts";
+import { messageOf } from "../../shared/api/errors.ts";
 
 /** As the command line has them; cli/node.ts says what each means. */
 export interface NodeFlags {
@@ -142,7 +143,7 @@ async function untilAnswered(cri: CriAdapter, endpoint: string, log: Log): Promi
       const { runtimeName, runtimeVersion } = await cri.version();
       return `${runtimeName}://${runtimeVersion.replace(/^v/, "")}`;
     } catch (error) {
-      const message = error instanceof Error ? error.message : String(error);
+      const message = messageOf(error);
       if (performance.now() > giveUpAt) throw new UsageError(`no container runtime answers at ${endpoint}: ${message}`);
       if (!said) log.warn("waiting for the container runtime", { endpoint, error: message });
       said = true;
@@ -195,7 +196,7 @@ async function servingFiles(
     throw new UsageError("--tls-cert-file and --tls-private-key-file belong together");
   const read = async (flag: string, path: string): Promise<string> =>
     await readFile(path, "utf8").catch((error: unknown) => {
-      throw new UsageError(`${flag} ${path} cannot be read: ${error instanceof Error ? error.message : String(error)}`);
+      throw new UsageError(`${flag} ${path} cannot be read: ${messageOf(error)}`);
     });
   const clientCa = clientCaFile === undefined ? clusterCa?.toString() : await read("--client-ca-file", clientCaFile);
   return {

@@ -15,6 +15,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 import { endOf, startGuard } from "./guard.ts";
 import { localStackVenv } from "./venv.ts";
+import { messageOf } from "../../shared/api/errors.ts";
 
 export interface LocalStack {
   /** What goes into `sqsClient({ endpoint })` and AWS_ENDPOINT_URL. */
@@ -91,7 +92,7 @@ export async function startLocalStack(options: LocalStackOptions = {}): Promise<
   } catch (error) {
     const lines = (await readFile(logFile, "utf8").catch(() => "")).trimEnd().split("\n").slice(-LOG_LINES_SHOWN);
     await stop();
-    throw new Error(`LocalStack did not start: ${error instanceof Error ? error.message : String(error)}\n${lines.join("\n")}`, {
+    throw new Error(`LocalStack did not start: ${messageOf(error)}\n${lines.join("\n")}`, {
       cause: error,
     });
   }

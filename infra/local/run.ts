@@ -19,6 +19,7 @@ import { untilSignalled } from "../../cli/support/signals.ts";
 import { startMemoryCluster } from "./memory-cluster.ts";
 import { startLocal } from "./stack.ts";
 import type { LocalDeltaloop } from "./stack.ts";
+import { messageOf } from "../../shared/api/errors.ts";
 
 /** Whoever connects here ends the run; it stays open until the run has ended. */
 const STOP_SOCKET = join(process.env["XDG_CACHE_HOME"] || join(homedir(), ".cache"), "deltaloop", "local.sock");
@@ -133,7 +134,7 @@ function readFlags(): Flags | undefined {
       },
     }).values;
   } catch (error) {
-    say(error instanceof Error ? error.message : String(error));
+    say(messageOf(error));
     process.exitCode = EXIT_USAGE;
     return undefined;
   }
@@ -144,7 +145,7 @@ function say(line: string): void {
 }
 
 await main().catch((error: unknown) => {
-  say(error instanceof Error ? error.message : String(error));
+  say(messageOf(error));
   process.exitCode = EXIT_FAILED;
 });
 process.exit();

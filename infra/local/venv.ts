@@ -6,6 +6,7 @@ import { homedir } from "node:os";
 import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
+import { messageOf } from "../../shared/api/errors.ts";
 
 const run = promisify(execFile);
 
@@ -128,7 +129,7 @@ async function isExecutable(path: string): Promise<boolean> {
 /** A pip that fails says why last. */
 function lastLine(error: unknown): string {
   const text = error instanceof Error && "stderr" in error ? String(error.stderr) : "";
-  return text.trim().split("\n").at(-1) || (error instanceof Error ? error.message : String(error));
+  return text.trim().split("\n").at(-1) || messageOf(error);
 }
 
 function say(line: string): void {

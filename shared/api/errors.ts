@@ -20,3 +20,8 @@ export class MalformedObjectError extends Error {
     this.key = key;
   }
 }
+
+/** What was thrown, for people: an Error's message, else its text. The API server's words are in it; for logs see describeError. */
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

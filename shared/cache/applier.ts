@@ -28,6 +28,7 @@ import { prepareChanges } from "./prepare.ts";
 import type { Change, Prepared } from "./prepare.ts";
 import { heal, readLive } from "./heal.ts";
 import { ring } from "./ring.ts";
+import { messageOf } from "../api/errors.ts";
 
 /** What stands behind one cluster id. */
 export interface AppliedCluster {
@@ -280,7 +281,7 @@ class MessageApplier {
         ? { type: "put", key, uid, rv, object }
         : await this.#quarantineItem(item, "its object is another one");
     } catch (error) {
-      return this.#quarantineItem(item, error instanceof Error ? error.message : String(error));
+      return this.#quarantineItem(item, messageOf(error));
     }
   }
 

@@ -17,6 +17,7 @@ import { ListWatch } from "./list-watch.ts";
 import type { Listener, Listing } from "./list-watch.ts";
 import { ListedRows } from "./listed-rows.ts";
 import type { CachedVersions } from "./listed-rows.ts";
+import { messageOf } from "../api/errors.ts";
 
 export interface ResourceStreamPorts {
   readonly kube: KubeWatch;
@@ -105,11 +106,7 @@ export class ResourceStream implements Listener {
       return { type, ...identityOf(stripped), object: stripped };
     } catch (error) {
       const name = (object as { readonly metadata?: { readonly namespace?: unknown; readonly name?: unknown } } | null)?.metadata;
-      await this.#ports.quarantine(
-        `${this.#resource} ${String(name?.namespace)}/${String(name?.name)}`,
-        where,
-        error instanceof Error ? error.message : String(error),
-      );
+      await this.#ports.quarantine(`${this.#resource} ${String(name?.namespace)}/${String(name?.name)}`, where, messageOf(error));
       return undefined;
     }
   }

@@ -31,6 +31,7 @@ import { reconcileMirror } from "./turns/reconcile-mirror.ts";
 import { isHookRunning, runActions } from "./turns/run-actions.ts";
 import { computeStatus, storeStatus, storeTerminated } from "./turns/statuses.ts";
 import { unsupportedFeature } from "./config/unsupported-features.ts";
+import { messageOf } from "../api/errors.ts";
 
 interface Turn {
   readonly pod: NodePod;
@@ -250,14 +251,14 @@ function outcomeOf(failure: unknown, transition: boolean, nowMs: number): Parame
   const retries = (failure instanceof AggregateError ? failure.errors : [failure]).flatMap((error) =>
     error instanceof StartError && error.retryAtMs !== undefined ? [error.retryAtMs] : [],
   );
-  const message = failure instanceof Error ? failure.message : String(failure);
+  const message = messageOf(failure);
   return { kind: "error", message, nowMs, ...(retries.length > 0 && { retryAtMs: Math.min(...retries) }) };
 }
 
 function report({ pods, log, ...ports }: NodePorts, uid: string, failure: unknown): void {
   if (failure instanceof Pause) return;
   const pod = pods.get(uid);
-  const message = failure instanceof Error ? failure.message : String(failure);
+  const message = messageOf(failure);
   log.info("sync failed, it is tried again", {
     pod: pod === undefined ? uid : `${pod.metadata.namespace}/${pod.metadata.name}`,
     error: message,

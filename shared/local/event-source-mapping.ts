@@ -17,6 +17,7 @@ import type { MessageSource, ReceivedMessage } from "../ports/delta-queue.ts";
 import type { Log } from "../ports/log.ts";
 import { failedIds } from "./batch-response.ts";
 import { invocationContext, sqsEvent } from "./invocation.ts";
+import { messageOf } from "../api/errors.ts";
 
 export interface EventSourceMappingOptions {
   readonly functionName: string;
@@ -212,8 +213,4 @@ export function startEventSourceMapping(
         await source.setVisibility(held, 0).catch((error: unknown) => log.warn("giving messages back failed", { error: messageOf(error) }));
     },
   };
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -6,6 +6,7 @@ import { closeSync, openSync, readSync } from "node:fs";
 import { gunzipSync } from "node:zlib";
 import { CACHED_RESOURCES, RESOURCES } from "../api/resources.ts";
 import type { CachedResource } from "../api/resources.ts";
+import { messageOf } from "../api/errors.ts";
 
 /** What a capture holds of one resource: where the stream began, and what came when. */
 export interface CaptureRecord {
@@ -80,7 +81,7 @@ function unpacked(bytes: Buffer, path: string): Buffer {
     return gunzipSync(bytes, { maxOutputLength: CAPTURE_BYTES_MAX });
   } catch (error) {
     if (error instanceof RangeError) throw tooLarge(path);
-    throw new CaptureError(`${path}: the gzip data is broken or cut off (${error instanceof Error ? error.message : String(error)})`);
+    throw new CaptureError(`${path}: the gzip data is broken or cut off (${messageOf(error)})`);
   }
 }
 
@@ -130,9 +131,7 @@ function parseLine(line: string, place: string): CaptureRecord | undefined {
   try {
     parsed = JSON.parse(line);
   } catch (error) {
-    throw new CaptureError(
-      `${place}: not JSON (${error instanceof Error ? error.message : String(error)}); cut the line off if the capture was interrupted`,
-    );
+    throw new CaptureError(`${place}: not JSON (${messageOf(error)}); cut the line off if the capture was interrupted`);
   }
   if (!isObject(parsed)) throw new CaptureError(`${place}: is no JSON object`);
   const value: Line = parsed;

@@ -9,6 +9,7 @@ import { spawn } from "node:child_process";
 import { availableParallelism, cpus } from "node:os";
 import { parseArgs } from "node:util";
 import type { BenchResult } from "./result.ts";
+import { messageOf } from "../../shared/api/errors.ts";
 
 interface BenchModule {
   readonly bench: () => readonly BenchResult[] | Promise<readonly BenchResult[]>;
@@ -47,7 +48,7 @@ async function main(names: readonly string[], json: boolean): Promise<number> {
       results.push(...(names.length === 1 ? await runHere(name) : await runApart(name)));
     } catch (error) {
       failed.push(name);
-      console.error(`${name} FAILED: ${error instanceof Error ? error.message : String(error)}`);
+      console.error(`${name} FAILED: ${messageOf(error)}`);
     }
   }
   if (json) process.stdout.write(`${JSON.stringify(Object.fromEntries(results.map(({ name, ...rest }) => [name, rest])))}\n`);

@@ -2,6 +2,7 @@
 import { once } from "node:events";
 import { controlPlaneBinaries } from "./binaries.ts";
 import { startControlPlane } from "./control-plane.ts";
+import { messageOf } from "../../shared/api/errors.ts";
 
 const USAGE = `usage: node test/envtest/cli.ts [--upstream]
   --upstream  leave Deployments, ReplicaSets and ReplicationControllers to upstream's controllers (else: to you)
@@ -41,7 +42,7 @@ Ctrl-C ends it and removes its data.
     await controlPlane.stop();
     return 0;
   } catch (error) {
-    process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
+    process.stderr.write(`${messageOf(error)}\n`);
     return 1;
   }
 }

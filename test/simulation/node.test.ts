@@ -5,13 +5,14 @@
 import { expect, test } from "vitest";
 import { simulateNode } from "./node/world.ts";
 import { SEEDS } from "./seeds.ts";
+import { messageOf } from "../../shared/api/errors.ts";
 
 test.each(SEEDS)(
   "[node-agent 116] [node-agent 117] [node-agent 120] seed %i: whatever happens to a node and its agent, the rules hold, and at the end all is as wanted",
   async (seed) => {
     const failure = await simulateNode(seed).then(
       () => undefined,
-      (error: unknown) => `npm run sim -- --node --seed ${seed}: ${error instanceof Error ? error.message : String(error)}`,
+      (error: unknown) => `npm run sim -- --node --seed ${seed}: ${messageOf(error)}`,
     );
     expect(failure).toBeUndefined();
   },

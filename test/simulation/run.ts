@@ -5,6 +5,7 @@ import { isRule, RULES } from "./rules.ts";
 import type { Rule } from "./rules.ts";
 import { simulateNode } from "./node/world.ts";
 import { simulate } from "./world.ts";
+import { messageOf } from "../../shared/api/errors.ts";
 
 const { values } = parseArgs({
   options: {
@@ -65,7 +66,7 @@ async function runNode(seed: number): Promise<void> {
     for (const [name, value] of Object.entries(stats)) totals[name] = (totals[name] ?? 0) + value;
   } catch (error) {
     failures++;
-    console.log(`seed ${seed}: ${error instanceof Error ? error.message : String(error)}`);
+    console.log(`seed ${seed}: ${messageOf(error)}`);
   }
 }
 

@@ -10,6 +10,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as after } from "node:timers/promises";
 import { Redis } from "ioredis";
+import { messageOf } from "../../shared/api/errors.ts";
 
 export interface RedisServer {
   readonly port: number;
@@ -80,7 +81,7 @@ async function start(args: readonly string[], portOffset: number): Promise<Redis
       const pid = Number(/pid (\d+)/.exec(output())?.[1]);
       return handle(port, pid, shell, directory);
     } catch (error) {
-      problem = `${error instanceof Error ? error.message : String(error)}: ${output()}`;
+      problem = `${messageOf(error)}: ${output()}`;
       await end(shell);
     }
   }

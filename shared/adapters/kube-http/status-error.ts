@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders } from "node:http";
 
 import { KubeApiError, UnansweredError } from "../../ports/errors.ts";
+import { messageOf } from "../../api/errors.ts";
 
 /** As much of a refusal's body as is read. */
 export const STATUS_BYTES_MAX = 1024 * 1024;
@@ -54,7 +55,7 @@ export function statusError(
 
 /** The error for an answer that did not come, or not whole. */
 export function unanswered(cause: unknown): UnansweredError {
-  return new UnansweredError(`no answer: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
+  return new UnansweredError(`no answer: ${messageOf(cause)}`, { cause });
 }
 
 interface Status {

@@ -1,6 +1,7 @@
 /** One deadline over all of a probe (PR1), and what cannot be asked at all (PR2). */
 import type { ProbeOutcome } from "../../ports/prober.ts";
 import { cut } from "./output.ts";
+import { messageOf } from "../../api/errors.ts";
 
 /** Node fires a longer timer at once. */
 const TIMER_MS_MAX = 2 ** 31 - 1;
@@ -12,7 +13,7 @@ export async function within(timeoutMs: number, run: (signal: AbortSignal) => Pr
   try {
     return await run(deadline.signal);
   } catch (error) {
-    return { result: "error", output: cut(error instanceof Error ? error.message : String(error)) };
+    return { result: "error", output: cut(messageOf(error)) };
   } finally {
     clearTimeout(timer);
   }

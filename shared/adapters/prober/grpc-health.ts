@@ -9,6 +9,7 @@ import type { GrpcProbe, ProbeOutcome } from "../../ports/prober.ts";
 import { within } from "./deadline.ts";
 import { cut } from "./output.ts";
 import { authorityOf } from "./target.ts";
+import { messageOf } from "../../api/errors.ts";
 
 /** Source: grpc health/v1/health.proto HealthCheckResponse.ServingStatus. */
 const STATUSES = ["UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNOWN"] as const;
@@ -32,7 +33,7 @@ export function grpcHealth(probe: GrpcProbe): Promise<ProbeOutcome> {
     try {
       return outcomeOf(await check(session, probe, signal));
     } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error);
+      const reason = messageOf(error);
       const output = signal.aborted
         ? `timeout: health rpc did not complete within ${probe.timeoutMs} ms`
         : `error: health rpc probe failed: ${reason}`;

@@ -3,6 +3,7 @@ import type { BatchResultErrorEntry, SQSClient } from "@aws-sdk/client-sqs";
 
 import type { DeltaQueue, QueueEntry, SendResult } from "../../ports/delta-queue.ts";
 import { BATCH_BYTES_MAX, batches, CALL_TIMEOUT_MS } from "./limits.ts";
+import { messageOf } from "../../api/errors.ts";
 
 type Failed = SendResult["failed"][number];
 
@@ -20,7 +21,7 @@ export function createSqsDeltaQueue(client: SQSClient, options: { readonly queue
         } catch (error) {
           // Something is known of the entries before: the rest is reported, not thrown, and not sent out of order.
           if (sent === 0 && tooLarge.length === 0) throw error;
-          const reason = error instanceof Error ? error.message : String(error);
+          const reason = messageOf(error);
           failed.push(...sendable.slice(sent).map(({ id }) => ({ id, reason, permanent: false })));
           break;
         }

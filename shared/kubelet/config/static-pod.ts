@@ -5,6 +5,7 @@ import { canonicalJson } from "../json-equal.ts";
 import { CONFIG_ANNOTATIONS, isMirrorPod } from "../labels.ts";
 import { parseNodePod } from "../pod.ts";
 import type { NodePod, PodSpec } from "../pod.ts";
+import { messageOf } from "../../api/errors.ts";
 
 /**
  * The manifest makes no static pod. Normal: people write manifests. The pod does not run; whoever wrote the file acts on the
@@ -76,7 +77,7 @@ function built(value: object): Built {
     return problem === undefined ? { pod } : { problem };
   } catch (error) {
     // Something is missing, or a field is of another type than the API has.
-    return { problem: `not a pod as the API has it: ${error instanceof Error ? error.message : String(error)}` };
+    return { problem: `not a pod as the API has it: ${messageOf(error)}` };
   }
 }
 

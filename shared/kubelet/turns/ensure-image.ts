@@ -16,6 +16,7 @@ import type { ContainerSpec, NodePod } from "../pod.ts";
 import { podEvent } from "./pod-events.ts";
 import { StartError } from "../operations.ts";
 import { updateFenced } from "./workers.ts";
+import { messageOf } from "../../api/errors.ts";
 
 /** @throws {StartError} when it cannot be had now. @throws {Pause} when the pull outlives the turn */
 export async function ensureImage(ports: NodePorts, pod: NodePod, container: ContainerSpec, fence: Fence): Promise<Image> {
@@ -138,8 +139,4 @@ async function pullWithCredentials(ports: NodePorts, pod: NodePod, image: string
     }
   }
   throw failure;
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -7,6 +7,7 @@ import { ephemeralContainersOf, initContainersOf, isSidecar } from "../pod.ts";
 import type { ContainerSpec, NodePod } from "../pod.ts";
 import { HookError, runHook } from "./hooks.ts";
 import { podEvent } from "./pod-events.ts";
+import { messageOf } from "../../api/errors.ts";
 
 export interface KillOptions {
   /** The worker's effective grace; absent: what the pod's spec says. */
@@ -62,8 +63,7 @@ async function killPod(ports: NodePorts, pod: NodePod, observed: ObservedPod, op
   }
   const errors = failures(await Promise.allSettled(stopped));
   errors.push(...failures(await Promise.allSettled(observed.sandboxes.map(({ id }) => ports.cri.stopPodSandbox(id).catch(unlessGone)))));
-  if (errors.length > 0)
-    throw new AggregateError(errors, errors.map((error) => String(error instanceof Error ? error.message : error)).join("; "));
+  if (errors.length > 0) throw new AggregateError(errors, errors.map((error) => messageOf(error)).join("; "));
 }
 
 /** Those that a sync wants ended, one after the other; the first failure ends it. */

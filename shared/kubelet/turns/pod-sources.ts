@@ -19,6 +19,7 @@ import { isTerminationRequested } from "../worker/worker-questions.ts";
 import { podEvent } from "./pod-events.ts";
 import { storeStatus } from "./statuses.ts";
 import { updateWorker } from "./workers.ts";
+import { messageOf } from "../../api/errors.ts";
 
 export class PodSources {
   readonly #ports: NodePorts;
@@ -64,7 +65,7 @@ export class PodSources {
       this.#ports.log.error("a change of a pod was not handled, it is tried again", {
         pod: `${namespace}/${name}`,
         change: change.op,
-        error: error instanceof Error ? error.message : String(error),
+        error: messageOf(error),
       });
       return false;
     }

@@ -13,6 +13,7 @@ import { podEvent } from "./pod-events.ts";
 import { apiPodOf } from "../config/pod-manager.ts";
 import { wake } from "./workers.ts";
 import type { ProbeAnswer } from "../observed-pod.ts";
+import { messageOf } from "../../api/errors.ts";
 
 /** Each probe of the pod gets a due time, unless it has one or has ended. */
 export async function ensureProbes(ports: NodePorts, pod: NodePod): Promise<void> {
@@ -175,7 +176,7 @@ async function exec(
     return execOutcome(await cri.execSync(containerId, command, timeoutSeconds));
   } catch (error) {
     if (isDeadlineExceeded(error)) return { result: "Failure", output: `command timed out after ${timeoutSeconds}s` };
-    return { result: "error", output: error instanceof Error ? error.message : String(error) };
+    return { result: "error", output: messageOf(error) };
   }
 }
 

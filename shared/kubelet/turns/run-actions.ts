@@ -16,6 +16,7 @@ import { startContainer } from "./start-container.ts";
 import type { StartInput } from "./start-container.ts";
 import { Pause, StartError } from "../operations.ts";
 import { updateFenced } from "./workers.ts";
+import { messageOf } from "../../api/errors.ts";
 
 export interface ActionsInput {
   readonly pod: NodePod;
@@ -147,7 +148,7 @@ async function createSandbox(
     pause: "the sandbox is being made",
     orElse: async (error) => {
       await mayGoOn(); // of a pod that is to end nobody needs to hear it
-      const message = `Failed to create pod sandbox: ${error instanceof Error ? error.message : String(error)}`;
+      const message = `Failed to create pod sandbox: ${messageOf(error)}`;
       podEvent(ports, pod, { type: "Warning", reason: "FailedCreatePodSandBox", message });
       throw new Error(message, { cause: error });
     },

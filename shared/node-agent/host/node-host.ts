@@ -12,6 +12,7 @@ import type { Clock } from "../../ports/clock.ts";
 import type { Log } from "../../ports/log.ts";
 import type { NodeStore } from "../../ports/node-store.ts";
 import { TurnQueue } from "./turn-queue.ts";
+import { messageOf } from "../../api/errors.ts";
 
 /** Made before the handlers, which send. */
 export type NodeQueues = { readonly [Q in NodeQueue]: TurnQueue };
@@ -92,7 +93,7 @@ async function repeat({ clock, log }: NodeHostPorts, { name, everyMs, act }: Tic
       await act();
       said = "";
     } catch (error) {
-      const text = error instanceof Error ? error.message : String(error);
+      const text = messageOf(error);
       if (text !== said) log.warn("failed, and is tried again", { what: name, error: text });
       said = text;
     }

@@ -22,6 +22,7 @@ import { openLogFile } from "./log-file.ts";
 import { CHECK_MS, watchLogDirectory } from "./log-watch.ts";
 import type { NodeApiOptions } from "./options.ts";
 import type { ContainerPath } from "./routes.ts";
+import { messageOf } from "../../api/errors.ts";
 
 /** Between seeing that a file was replaced and reading its last lines: the runtime may still be writing one. */
 const REPLACED_MS = 100;
@@ -53,7 +54,7 @@ export async function sendContainerLogs(
   } catch (error) {
     if (signal.aborted) return void response.destroy();
     log.warn("container log could not be read", { namespace, pod: podName, container, error: String(error) });
-    response.end(error instanceof Error ? error.message : String(error));
+    response.end(messageOf(error));
   }
 }
 

@@ -13,6 +13,7 @@ import type { NodeApiOptions } from "./options.ts";
 import type { ContainerPath } from "./routes.ts";
 import { proxyUpgrade, streamingAddress } from "./upgrade-proxy.ts";
 import type { Upgrade } from "./upgrade-proxy.ts";
+import { messageOf } from "../../api/errors.ts";
 
 /** Source: cri-streaming pkg/streaming/errors.go WriteError. */
 const CODES: Readonly<Record<string, number>> = { NotFound: 404, ResourceExhausted: 429 };
@@ -42,7 +43,7 @@ export async function exec(
     await proxyUpgrade({ request, response, upgrade, target: streamingAddress(url) });
   } catch (error) {
     log.warn("exec failed", { namespace, pod: podName, container, error: String(error) });
-    if (!response.headersSent) answer(response, codeOf(error), error instanceof Error ? error.message : String(error));
+    if (!response.headersSent) answer(response, codeOf(error), messageOf(error));
   }
 }
 

@@ -9,6 +9,7 @@ import { open, realpath, stat } from "node:fs/promises";
 import type { FileHandle } from "node:fs/promises";
 import { join, relative, resolve, sep } from "node:path";
 import { NodeApiError } from "./answer.ts";
+import { messageOf } from "../../api/errors.ts";
 
 const BLOCK_BYTES = 64 * 1024;
 /** A runtime without a limit of its own may write lines of any length. */
@@ -103,7 +104,7 @@ async function realPathInside(path: string, root: string): Promise<string> {
     const [real, realRoot] = await Promise.all([realpath(path), realpath(root)]);
     if (isInside(real, realRoot)) return real;
   } catch (error) {
-    throw new NodeApiError(`failed to open log file "${path}": ${error instanceof Error ? error.message : String(error)}`, {
+    throw new NodeApiError(`failed to open log file "${path}": ${messageOf(error)}`, {
       cause: error,
     });
   }

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import type { NodePod } from "../../kubelet/pod.ts";
 import type { Log } from "../../ports/log.ts";
 import { readManifest } from "./manifest.ts";
+import { messageOf } from "../../api/errors.ts";
 
 /** Remembers what it read and what it complained of: each trouble is logged once, until it is another one. */
 export class ManifestReader {
@@ -56,7 +57,7 @@ export class ManifestReader {
   }
 
   #complain(path: string, error: unknown): void {
-    const problem = error instanceof Error ? error.message : String(error);
+    const problem = messageOf(error);
     if (this.#complaints.get(path) === problem) return;
     this.#complaints.set(path, problem);
     this.#log.warn("a manifest is left out", { path, error: problem });

@@ -6,6 +6,7 @@ import type { NodePod } from "../../kubelet/pod.ts";
 import { setDefaults } from "../../local/api-server/registry/defaulting.ts";
 import { isObject } from "../../local/api-server/scheme/json.ts";
 import { RESOURCE_DEFINITIONS } from "../../local/api-server/scheme/resource-definitions.ts";
+import { messageOf } from "../../api/errors.ts";
 
 /** Source: pkg/kubelet/config/common.go maxConfigLength, file.go extractFromFile. */
 const MANIFEST_BYTES_MAX = 10 * 1024 * 1024;
@@ -32,6 +33,6 @@ function parseText(text: string, path: string): unknown {
   try {
     return JSON.parse(JSON.stringify(loadYaml(text)));
   } catch (error) {
-    throw new StaticPodError(`manifest ${path}: ${error instanceof Error ? error.message : String(error)}`);
+    throw new StaticPodError(`manifest ${path}: ${messageOf(error)}`);
   }
 }
