@@ -1,5 +1,5 @@
 /** What the demo shows: a picture that is drawn anew on a terminal, plain lines where there is none. */
-import type { JsonObject } from "../../shared/local/api-server/scheme/json.ts";
+import type { JsonObject } from "../../shared/api/json.ts";
 import { printable } from "./printable.ts";
 
 export interface Scene {

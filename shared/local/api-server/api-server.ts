@@ -13,7 +13,7 @@ import { deleteOptionsOf } from "./rest/delete-options.ts";
 import { serveMeta } from "./kubectl/discovery.ts";
 import { GarbageCollector } from "./controllers/garbage-collection.ts";
 import { generateUid, timestamp } from "./registry/generate-name.ts";
-import { isObject, type JsonObject, metaOf, nameOf } from "./scheme/json.ts";
+import { isObject, type JsonObject, metaOf, nameOf } from "../../api/json.ts";
 import { checkListOptions, listObjects, parseResourceVersion } from "./rest/list.ts";
 import { runNamespaceController } from "./controllers/namespace-controller.ts";
 import { patcherFor } from "./rest/patch.ts";

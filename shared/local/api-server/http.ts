@@ -2,7 +2,7 @@
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { ApiResponse, ApiServer } from "./api-server.ts";
-import { frozenText, type JsonObject } from "./scheme/json.ts";
+import { frozenText, type JsonObject } from "../../api/json.ts";
 import { PROTOBUF_MEDIA_TYPE } from "./rest/protobuf.ts";
 import type { WatchEvent, WatchStream } from "./rest/watch.ts";
 

@@ -4,7 +4,7 @@ import { loadYaml } from "@kubernetes/client-node";
 import { StaticPodError, staticPod } from "../../kubelet/config/static-pod.ts";
 import type { NodePod } from "../../kubelet/pod.ts";
 import { setDefaults } from "../../local/api-server/registry/defaulting.ts";
-import { isObject } from "../../local/api-server/scheme/json.ts";
+import { isObject } from "../../api/json.ts";
 import { RESOURCE_DEFINITIONS } from "../../local/api-server/scheme/resource-definitions.ts";
 import { messageOf } from "../../api/errors.ts";
 

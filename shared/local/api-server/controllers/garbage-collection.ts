@@ -11,7 +11,18 @@ import type { Clock } from "../../../ports/clock.ts";
 import { ApiError } from "../scheme/api-error.ts";
 import { createBackgroundLoop, type BackgroundLoop } from "./background-loop.ts";
 import { FOREGROUND_FINALIZER, ORPHAN_FINALIZER, type PropagationPolicy } from "../registry/deletion.ts";
-import { clone, ensureObject, type JsonObject, jsonEqual, listAt, metaOf, nameOf, namespaceOf, objectsAt, textAt } from "../scheme/json.ts";
+import {
+  clone,
+  ensureObject,
+  type JsonObject,
+  jsonEqual,
+  listAt,
+  metaOf,
+  nameOf,
+  namespaceOf,
+  objectsAt,
+  textAt,
+} from "../../../api/json.ts";
 import { type Registry, withoutFinalizer } from "../registry/registry.ts";
 import { findKind, resourceById } from "../scheme/resource-definitions.ts";
 import type { Storage } from "../storage/storage.ts";

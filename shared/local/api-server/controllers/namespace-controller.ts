@@ -6,7 +6,7 @@
 import type { Clock } from "../../../ports/clock.ts";
 import { ApiError } from "../scheme/api-error.ts";
 import { createBackgroundLoop } from "./background-loop.ts";
-import { clone, ensureObject, metaOf, nameOf, namespaceOf } from "../scheme/json.ts";
+import { clone, ensureObject, metaOf, nameOf, namespaceOf } from "../../../api/json.ts";
 import type { Registry } from "../registry/registry.ts";
 import { RESOURCE_DEFINITIONS, resourceById } from "../scheme/resource-definitions.ts";
 import type { Storage } from "../storage/storage.ts";

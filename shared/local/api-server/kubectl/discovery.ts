@@ -3,7 +3,7 @@
  *
  * Source: k8s.io/apiserver/pkg/endpoints/discovery, api/discovery/*.json of kubernetes v1.36.
  */
-import type { JsonObject } from "../scheme/json.ts";
+import type { JsonObject } from "../../../api/json.ts";
 import { openApiDocument, openApiRoot } from "./openapi.ts";
 import { RESOURCE_DEFINITIONS, type ResourceDefinition } from "../scheme/resource-definitions.ts";
 

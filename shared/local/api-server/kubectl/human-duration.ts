@@ -1,4 +1,4 @@
-import { type JsonObject, metaOf, textAt } from "../scheme/json.ts";
+import { type JsonObject, metaOf, textAt } from "../../../api/json.ts";
 
 /** `5s`, `2m30s`, `3h`, `2d4h`: ages as kubectl shows them. Source: k8s.io/apimachinery/pkg/util/duration/duration.go. */
 export function humanDuration(ms: number): string {

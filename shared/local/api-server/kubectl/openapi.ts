@@ -4,7 +4,7 @@
  *
  * Source: kubectl/pkg/util/openapi, kubectl/pkg/validation, cli-runtime/pkg/resource/query_param_verifier_v3.go.
  */
-import type { JsonObject } from "../scheme/json.ts";
+import type { JsonObject } from "../../../api/json.ts";
 import { apiVersionOf, RESOURCE_DEFINITIONS, type ResourceDefinition } from "../scheme/resource-definitions.ts";
 
 export function openApiRoot(): JsonObject {

@@ -4,7 +4,7 @@
  * Source: kubernetes/pkg/printers/internalversion/printers.go, v1.36.
  */
 import { age, since } from "./human-duration.ts";
-import { type Json, type JsonObject, metaOf, nameOf, numberAt, objectAt, objectsAt, stringMap, textAt } from "../scheme/json.ts";
+import { type Json, type JsonObject, metaOf, nameOf, numberAt, objectAt, objectsAt, stringMap, textAt } from "../../../api/json.ts";
 import { selectorText } from "../rest/scale.ts";
 import { podCells } from "./table-pod.ts";
 

@@ -3,7 +3,7 @@
  *
  * Source: kubernetes/pkg/printers/internalversion/printers.go (printPod), v1.36.
  */
-import { type Json, type JsonObject, metaOf, nameOf, numberAt, objectAt, objectsAt, textAt } from "../scheme/json.ts";
+import { type Json, type JsonObject, metaOf, nameOf, numberAt, objectAt, objectsAt, textAt } from "../../../api/json.ts";
 import { age, since } from "./human-duration.ts";
 
 export function podCells(pod: JsonObject, nowMs: number): Json[] {

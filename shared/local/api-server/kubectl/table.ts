@@ -3,7 +3,7 @@
  *
  * Source: kubernetes/pkg/printers/internalversion/printers.go (columns), apiserver/pkg/endpoints/handlers/response.go (Table).
  */
-import { isObject, type Json, type JsonObject, metaOf } from "../scheme/json.ts";
+import { isObject, type Json, type JsonObject, metaOf } from "../../../api/json.ts";
 import type { ResourceDefinition } from "../scheme/resource-definitions.ts";
 import { printerFor } from "./table-columns.ts";
 

@@ -7,7 +7,7 @@
 import type { Random } from "../../../ports/random.ts";
 import { type ApiError, forbidden, notFound } from "../scheme/api-error.ts";
 import { randomSuffix } from "./generate-name.ts";
-import { ensureObject, type JsonObject, metaOf, nameOf, objectAt, objectsAt, textAt } from "../scheme/json.ts";
+import { ensureObject, type JsonObject, metaOf, nameOf, objectAt, objectsAt, textAt } from "../../../api/json.ts";
 import type { ResourceDefinition } from "../scheme/resource-definitions.ts";
 import type { Storage } from "../storage/storage.ts";
 

@@ -3,9 +3,9 @@
  *
  * Source: kubernetes/pkg/apis/{apps,core}/v1/defaults.go, v1.36.
  */
-import { canonicalise, setDefaultsPod, setDefaultsPodSpec } from "./defaulting-pod.ts";
-import { ensureObject, isObject, type JsonObject, objectAt, objectsAt, stringMap, textAt } from "../scheme/json.ts";
-import { normalise, normaliseDeploymentStatus } from "./normalise.ts";
+import { canonicalise, setDefaultsPod, setDefaultsPodSpec } from "../../../api/defaulting-pod.ts";
+import { ensureObject, isObject, type JsonObject, objectAt, objectsAt, stringMap, textAt } from "../../../api/json.ts";
+import { normalise, normaliseDeploymentStatus } from "../../../api/normalise.ts";
 import { apiVersionOf, type ResourceDefinition } from "../scheme/resource-definitions.ts";
 
 /** Changes `object` in place. */

@@ -6,7 +6,7 @@
  */
 import { conflict } from "../scheme/api-error.ts";
 import { timestamp } from "./generate-name.ts";
-import { clone, ensureObject, type JsonObject, jsonEqual, listAt, metaOf, nameOf, numberAt, objectAt, textAt } from "../scheme/json.ts";
+import { clone, ensureObject, type JsonObject, jsonEqual, listAt, metaOf, nameOf, numberAt, objectAt, textAt } from "../../../api/json.ts";
 import type { ResourceDefinition } from "../scheme/resource-definitions.ts";
 
 export type PropagationPolicy = "Background" | "Foreground" | "Orphan";

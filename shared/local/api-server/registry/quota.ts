@@ -5,7 +5,7 @@
  * kubernetes/pkg/quota/v1/evaluator/core/pods.go.
  */
 import { forbidden } from "../scheme/api-error.ts";
-import { clone, type JsonObject, jsonEqual, nameOf, objectAt, stringMap, textAt } from "../scheme/json.ts";
+import { clone, type JsonObject, jsonEqual, nameOf, objectAt, stringMap, textAt } from "../../../api/json.ts";
 import type { ResourceDefinition } from "../scheme/resource-definitions.ts";
 import { resourceById } from "../scheme/resource-definitions.ts";
 import type { Storage } from "../storage/storage.ts";

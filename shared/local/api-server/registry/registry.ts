@@ -10,7 +10,7 @@ import { alreadyExists, ApiError, badRequest, conflict, invalid, notFound, OBJEC
 import { setDefaults } from "./defaulting.ts";
 import { type DeleteOptions, planDeletion } from "./deletion.ts";
 import { generateName, generateUid, timestamp } from "./generate-name.ts";
-import { clone, ensureObject, type JsonObject, jsonEqual, listAt, metaOf, nameOf, numberAt, objectAt, textAt } from "../scheme/json.ts";
+import { clone, ensureObject, type JsonObject, jsonEqual, listAt, metaOf, nameOf, numberAt, objectAt, textAt } from "../../../api/json.ts";
 import { admitByQuota, refreshQuotas } from "./quota.ts";
 import type { ResourceDefinition } from "../scheme/resource-definitions.ts";
 import type { Storage } from "../storage/storage.ts";

@@ -4,7 +4,7 @@
  * Source: kubernetes/pkg/registry/{apps/deployment,apps/replicaset,core/replicationcontroller,core/pod,core/node}/strategy.go,
  * apiserver/pkg/registry/rest/update.go (BeforeUpdate).
  */
-import { ensureObject, type JsonObject, metaOf, objectAt, objectsAt, semanticEqual, numberAt } from "../scheme/json.ts";
+import { ensureObject, type JsonObject, metaOf, objectAt, objectsAt, semanticEqual, numberAt } from "../../../api/json.ts";
 import type { ResourceDefinition } from "../scheme/resource-definitions.ts";
 
 /** Changes `object` in place into what a fresh one looks like. */

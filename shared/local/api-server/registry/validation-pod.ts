@@ -1,6 +1,6 @@
 /** The part of pod spec validation that mistakes in manifests run into: containers with names and images, unique. */
 import { type FieldError, fieldDuplicate, fieldRequired } from "../scheme/api-error.ts";
-import { type JsonObject, objectsAt, textAt } from "../scheme/json.ts";
+import { type JsonObject, objectsAt, textAt } from "../../../api/json.ts";
 import { dnsLabelError, isDnsLabel } from "./validation-names.ts";
 
 export function validateContainers(podSpec: JsonObject, path: string): FieldError[] {

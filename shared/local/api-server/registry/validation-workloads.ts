@@ -5,7 +5,7 @@
  * pkg/apis/core/validation/validation.go (ValidateReplicationControllerSpec).
  */
 import { type FieldError, fieldForbidden, fieldInvalid, fieldNotSupported, fieldRequired } from "../scheme/api-error.ts";
-import { type Json, type JsonObject, listAt, numberAt, objectAt, objectsAt, stringMap, textAt } from "../scheme/json.ts";
+import { type Json, type JsonObject, listAt, numberAt, objectAt, objectsAt, stringMap, textAt } from "../../../api/json.ts";
 import { validateContainers } from "./validation-pod.ts";
 import { validateAnnotationKeys, validateLabels } from "./validation-names.ts";
 

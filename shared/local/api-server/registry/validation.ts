@@ -19,7 +19,7 @@ import {
   semanticEqual,
   stringMap,
   textAt,
-} from "../scheme/json.ts";
+} from "../../../api/json.ts";
 import { validateAnnotationKeys, validateLabels, validateName } from "./validation-names.ts";
 import type { ResourceDefinition } from "../scheme/resource-definitions.ts";
 import { validateDeploymentSpec, validateReplicaSetSpec, validateReplicationControllerSpec } from "./validation-workloads.ts";

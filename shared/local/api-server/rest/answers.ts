@@ -1,5 +1,5 @@
 /** Objects as they are answered: items of a list, the Status of a deletion. */
-import { type JsonObject, metaOf, nameOf } from "../scheme/json.ts";
+import { type JsonObject, metaOf, nameOf } from "../../../api/json.ts";
 import { apiVersionOf, type ResourceDefinition } from "../scheme/resource-definitions.ts";
 import type { ListResult } from "./list.ts";
 

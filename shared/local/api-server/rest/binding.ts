@@ -5,7 +5,7 @@
  */
 import { conflict } from "../scheme/api-error.ts";
 import { timestamp } from "../registry/generate-name.ts";
-import { clone, ensureObject, type JsonObject, listAt, metaOf, nameOf, objectAt, objectsAt, stringMap, textAt } from "../scheme/json.ts";
+import { clone, ensureObject, type JsonObject, listAt, metaOf, nameOf, objectAt, objectsAt, stringMap, textAt } from "../../../api/json.ts";
 
 /** @throws {ApiError} 409 where the pod cannot be bound. */
 export function withBinding(pod: JsonObject, binding: JsonObject, nowMs: number): JsonObject {

@@ -1,7 +1,7 @@
 /** DeleteOptions from the body, or from the query for clients that send none. */
 import { fieldNotSupported, invalid } from "../scheme/api-error.ts";
 import type { DeleteOptions, PropagationPolicy } from "../registry/deletion.ts";
-import { type JsonObject, listAt, numberAt, objectAt, textAt } from "../scheme/json.ts";
+import { type JsonObject, listAt, numberAt, objectAt, textAt } from "../../../api/json.ts";
 
 /** @throws {ApiError} 422 for an unknown propagation policy. */
 export function deleteOptionsOf(query: (name: string) => string | undefined, body: JsonObject | undefined): DeleteOptions {

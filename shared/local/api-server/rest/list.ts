@@ -4,7 +4,7 @@
  * Source: k8s.io/apiserver/pkg/storage/etcd3/store.go (GetList), pkg/storage/continue.go, apimachinery/pkg/apis/meta/internalversion/validation.
  */
 import { badRequest, expired, fieldForbidden, fieldRequired, invalid } from "../scheme/api-error.ts";
-import { type JsonObject } from "../scheme/json.ts";
+import { type JsonObject } from "../../../api/json.ts";
 import type { ResourceDefinition } from "../scheme/resource-definitions.ts";
 import type { ObjectPredicate } from "../storage/selectors.ts";
 import type { Storage } from "../storage/storage.ts";

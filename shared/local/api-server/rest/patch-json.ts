@@ -1,6 +1,6 @@
 /** JSON patch (RFC 6902): what `kubectl rollout undo` sends. */
 import { badRequest, patchNotApplicable } from "../scheme/api-error.ts";
-import { clone, isObject, type Json, type JsonObject, jsonEqual } from "../scheme/json.ts";
+import { clone, isObject, type Json, type JsonObject, jsonEqual } from "../../../api/json.ts";
 
 /** @throws {ApiError} 422 where an operation does not apply, 400 where it is none. */
 export function applyJsonPatch(object: JsonObject, patch: Json): JsonObject {

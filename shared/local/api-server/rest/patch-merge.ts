@@ -1,5 +1,5 @@
 /** JSON merge patch (RFC 7396): `null` removes, objects merge, everything else replaces. */
-import { clone, isObject, type Json, type JsonObject } from "../scheme/json.ts";
+import { clone, isObject, type Json, type JsonObject } from "../../../api/json.ts";
 
 export function applyMergePatch(object: JsonObject, patch: JsonObject): JsonObject {
   const merged: JsonObject = { ...object };

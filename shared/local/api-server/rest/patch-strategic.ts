@@ -7,7 +7,7 @@
  * Source: k8s.io/apimachinery/pkg/util/strategicpatch/patch.go (mergeMap, mergeSlice, normalizeElementOrder).
  */
 import { badRequest } from "../scheme/api-error.ts";
-import { clone, isObject, type Json, type JsonObject, jsonEqual } from "../scheme/json.ts";
+import { clone, isObject, type Json, type JsonObject, jsonEqual } from "../../../api/json.ts";
 
 const SET_ELEMENT_ORDER = "$setElementOrder/";
 const DELETE_FROM_LIST = "$deleteFromPrimitiveList/";

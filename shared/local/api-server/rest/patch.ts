@@ -1,6 +1,6 @@
 /** Which patch a request carries, by its content type. */
 import { badRequest, unsupportedMediaType } from "../scheme/api-error.ts";
-import { clone, isObject, type Json, type JsonObject } from "../scheme/json.ts";
+import { clone, isObject, type Json, type JsonObject } from "../../../api/json.ts";
 import { applyJsonPatch } from "./patch-json.ts";
 import { applyMergePatch } from "./patch-merge.ts";
 import { applyStrategicMergePatch } from "./patch-strategic.ts";

@@ -5,7 +5,7 @@
  * Source: k8s.io/apimachinery/pkg/runtime/serializer/protobuf (envelope), api/resource, util/intstr, meta/v1 (special messages).
  */
 import { badRequest } from "../scheme/api-error.ts";
-import { isObject, type Json, type JsonObject } from "../scheme/json.ts";
+import { isObject, type Json, type JsonObject } from "../../../api/json.ts";
 import { PROTOBUF_SCHEMA } from "./protobuf-schema.ts";
 
 export const PROTOBUF_MEDIA_TYPE = "application/vnd.kubernetes.protobuf";

@@ -1,6 +1,6 @@
 /** Bodies of requests: JSON text, a value in process, or protobuf. */
 import { badRequest } from "../scheme/api-error.ts";
-import { isObject, type JsonObject } from "../scheme/json.ts";
+import { isObject, type JsonObject } from "../../../api/json.ts";
 import { decodeProtobuf } from "./protobuf.ts";
 import type { ApiRequest } from "./request-info.ts";
 

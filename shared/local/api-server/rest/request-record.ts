@@ -1,5 +1,5 @@
 /** What listeners hear of a request: like a line of the audit log. */
-import { isObject, type JsonObject, nameOf } from "../scheme/json.ts";
+import { isObject, type JsonObject, nameOf } from "../../../api/json.ts";
 import { parsedOrText } from "./request-body.ts";
 import { type ApiRequest, queryOf, type ResourcePath, type Verb } from "./request-info.ts";
 

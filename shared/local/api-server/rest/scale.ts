@@ -15,7 +15,7 @@ import {
   listAt,
   stringMap,
   textAt,
-} from "../scheme/json.ts";
+} from "../../../api/json.ts";
 
 export function scaleOf(object: JsonObject): JsonObject {
   const { name, namespace, uid, resourceVersion, creationTimestamp } = metaOf(object);

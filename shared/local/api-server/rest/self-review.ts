@@ -1,5 +1,5 @@
 /** Who am I, and may I? Everyone is an administrator here, and may. */
-import { type JsonObject, objectAt } from "../scheme/json.ts";
+import { type JsonObject, objectAt } from "../../../api/json.ts";
 
 const USER = { username: "kubernetes-admin", groups: ["system:masters", "system:authenticated"] };
 

@@ -1,7 +1,7 @@
 /** `/scale` and `/binding` as writes to their parent. */
 import { fieldInvalid, invalid } from "../scheme/api-error.ts";
 import { withBinding } from "./binding.ts";
-import { clone, type JsonObject, numberAt, objectAt } from "../scheme/json.ts";
+import { clone, type JsonObject, numberAt, objectAt } from "../../../api/json.ts";
 import type { Registry } from "../registry/registry.ts";
 import type { ResourcePath } from "./request-info.ts";
 import { scaleOf, withScale } from "./scale.ts";

@@ -9,7 +9,7 @@
  * Source: k8s.io/apiserver/pkg/storage/cacher (cacher.go, cache_watcher.go).
  */
 import type { Clock } from "../../../ports/clock.ts";
-import { ensureObject, type JsonObject, metaOf, clone } from "../scheme/json.ts";
+import { ensureObject, type JsonObject, metaOf, clone } from "../../../api/json.ts";
 import { apiVersionOf, type ResourceDefinition } from "../scheme/resource-definitions.ts";
 import type { ObjectPredicate } from "../storage/selectors.ts";
 import type { Storage } from "../storage/storage.ts";

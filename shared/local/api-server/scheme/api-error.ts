@@ -4,7 +4,7 @@
  *
  * Source: k8s.io/apimachinery/pkg/api/errors/errors.go.
  */
-import type { Json, JsonObject } from "./json.ts";
+import type { Json, JsonObject } from "../../../api/json.ts";
 
 /** What a refusal is about: `deployments.apps "web"`. */
 export interface GroupResource {

@@ -4,7 +4,7 @@
  * Source: k8s.io/apimachinery/pkg/labels/selector.go, pkg/fields/selector.go.
  */
 import { badRequest } from "../scheme/api-error.ts";
-import { isObject, type JsonObject, metaOf, stringMap, textAt } from "../scheme/json.ts";
+import { isObject, type JsonObject, metaOf, stringMap, textAt } from "../../../api/json.ts";
 import type { ResourceDefinition } from "../scheme/resource-definitions.ts";
 
 export type ObjectPredicate = (object: JsonObject) => boolean;

@@ -1,5 +1,5 @@
 /** The window of past events of one resource: watches resume from it, exact and paged lists are reconstructed from it. */
-import { type JsonObject, nameOf, namespaceOf } from "../scheme/json.ts";
+import { type JsonObject, nameOf, namespaceOf } from "../../../api/json.ts";
 
 export interface StorageEvent {
   readonly type: "ADDED" | "MODIFIED" | "DELETED";

@@ -14,7 +14,7 @@ import type { NodeStatus, NodeStatusInput } from "../../../../shared/kubelet/nod
 import { conditionOf } from "../../../../shared/kubelet/node/node-conditions.ts";
 import { allocatableOf, resourceQuantities } from "../../../../shared/kubelet/node-options.ts";
 import type { NodeOptions } from "../../../../shared/kubelet/node-options.ts";
-import type { JsonObject } from "../../../../shared/local/api-server/scheme/json.ts";
+import type { JsonObject } from "../../../../shared/api/json.ts";
 import { applyStrategicMergePatch } from "../../../../shared/local/api-server/rest/patch-strategic.ts";
 import type { Image } from "../../../../shared/ports/cri-types.ts";
 import { ago, NOW_MS } from "../fixtures.ts";

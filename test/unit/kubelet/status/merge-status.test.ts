@@ -7,7 +7,7 @@ import { isOwnedCondition } from "../../../../shared/kubelet/status/pod-conditio
 import type { PodCondition } from "../../../../shared/kubelet/status/pod-conditions.ts";
 import { sameField } from "../../../../shared/kubelet/status/accept-status.ts";
 import { applyStrategicMergePatch } from "../../../../shared/local/api-server/rest/patch-strategic.ts";
-import type { JsonObject } from "../../../../shared/local/api-server/scheme/json.ts";
+import type { JsonObject } from "../../../../shared/api/json.ts";
 import type { CachedStatus, PodStatus } from "../../../../shared/ports/node-store.ts";
 import { ended, started } from "../container-status-fixtures.ts";
 import { ago, nodePod, NOW_MS } from "../fixtures.ts";

@@ -2,7 +2,7 @@
 import { createSeededRandom } from "../../../../shared/adapters/memory/random.ts";
 import { createVirtualClock, type VirtualClock } from "../../../../shared/adapters/memory/clock.ts";
 import { ApiServer, type ApiServerOptions } from "../../../../shared/local/api-server/api-server.ts";
-import { isObject, type JsonObject, objectAt, textAt } from "../../../../shared/local/api-server/scheme/json.ts";
+import { isObject, type JsonObject, objectAt, textAt } from "../../../../shared/api/json.ts";
 import type { WatchStream } from "../../../../shared/local/api-server/rest/watch.ts";
 
 export const START_MS = Date.UTC(2026, 0, 2, 3, 4, 5);

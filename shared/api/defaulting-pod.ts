@@ -4,8 +4,8 @@
  *
  * Source: kubernetes/pkg/apis/core/v1/defaults.go and zz_generated.defaults.go (SetObjectDefaults_Pod), v1.36.
  */
-import { type JsonObject, type Json, objectAt, objectsAt, textAt, numberAt } from "../scheme/json.ts";
-import { canonicalQuantity } from "./quantity.ts";
+import { type JsonObject, type Json, objectAt, objectsAt, textAt, numberAt } from "./json.ts";
+import { canonicalQuantity } from "../local/api-server/registry/quantity.ts";
 
 export function setDefaultsPodSpec(spec: JsonObject): void {
   spec["dnsPolicy"] ??= "ClusterFirst";

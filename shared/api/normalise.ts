@@ -2,7 +2,7 @@
  * What decoding into Go structs and encoding again does to JSON: nulls, empty lists and zero values of `omitempty` fields
  * disappear, pointers (`replicas: 0`, `securityContext: {}`) stay. Without it two equal templates would be served differently.
  */
-import { isObject, type Json, type JsonObject } from "../scheme/json.ts";
+import { isObject, type Json, type JsonObject } from "./json.ts";
 
 /** `omitempty` fields that hold no pointer, in metadata, in a pod spec and in the specs and statuses of the workload kinds. */
 const OMITTED_WHEN_ZERO = new Set([
