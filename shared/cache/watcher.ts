@@ -23,7 +23,7 @@ import type { KubeWatch } from "../ports/kube.ts";
 import type { Log } from "../ports/log.ts";
 import type { Random } from "../ports/random.ts";
 import type { EpochRecord, ResourceHealth, Store } from "../ports/store.ts";
-import { SWEEP_PERIOD_MS } from "../ports/times.ts";
+import { CHECKPOINT_MS, SWEEP_PERIOD_MS } from "../ports/times.ts";
 import { LaneSender } from "./lane-sender.ts";
 import type { Leadership } from "./lease.ts";
 import { VersionSet } from "./listed-rows.ts";
@@ -53,7 +53,6 @@ export interface WatcherOptions {
   readonly holeRelistMs: number;
 }
 
-const CHECKPOINT_MS = 1000;
 const SWEEP_EVERY_CHECKPOINTS = SWEEP_PERIOD_MS / CHECKPOINT_MS;
 /** Lists of one resource that may leave a lane frozen in a row before the fence is raised. */
 const FAILED_LISTS_MAX = 5;
@@ -137,6 +136,9 @@ class Term {
   readonly #failedLists = new Map<CachedResource, { readonly lists: number; readonly askedMs: number }>();
   readonly #ended = new AbortController();
   #end: End = { kind: "stopped" };
+  #beat = 0;
+  /** The last beat that the Store has answered: it must go on holding it. */
+  #answered = 0;
 
   constructor(ports: WatcherPorts, options: WatcherOptions, epoch: string, fence: string) {
     this.#ports = ports;
@@ -214,9 +216,13 @@ class Term {
 
   async #checkpoint(): Promise<void> {
     const sent = Object.fromEntries([...this.#streams].map(([resource, { sender }]) => [resource, sender.sentRV]));
-    const result = await this.#ports.store.checkpoint({ epoch: this.#epoch, fence: this.#fence, sent });
+    const beat = ++this.#beat;
+    const result = await this.#ports.store.checkpoint({ epoch: this.#epoch, fence: this.#fence, sent, beat, answered: this.#answered });
     if (result.kind === "fenced") return this.#finish({ kind: "fenced" });
+    if (result.kind === "setBack") return this.#finish({ kind: "raise", why: `the store was set back: ${result.why}` });
+    if (result.kind === "damaged") return this.#finish({ kind: "newEpoch", why: `the store is damaged: ${result.why}` });
     if (result.kind === "noEpoch") return this.#finish({ kind: "newEpoch", why: "the epoch vanished: the store was flushed or replaced" });
+    this.#answered = beat;
     for (const health of result.resources) this.#mend(health);
   }
 

@@ -25,9 +25,18 @@
  *     live and puts it back with that `Forged`: then the exact bad text is replaced, or, if something else stands there by now, the
  *     call answers `retry`. What was put back so is not held to A6. A snapshot that holds some is not decided on.
  *
+ * Loss (informer §11.7)
+ * LO1  a Store is *set back* when it holds an older checkpoint than one it has answered, or a smaller fence than one it has opened, or
+ *     when another primary serves it than the one the fence was opened on: what it held last may be missing, what it holds is whole.
+ *     The checkpoint that sees this makes every resource suspect and ends every run, in the same step.
+ * LO2  while another primary serves it every gate is shut, whoever asks; a fence that is opened there makes the resource suspect.
+ * LO3  a Store is *damaged* when an open resource or a lane of one is missing, or keys were evicted: nothing tells what else is. The
+ *     checkpoint that sees this makes what is left suspect; only a new epoch helps.
+ *
  * Work queue (informer §12)
  * WQ1  adds before a take collapse into one run; an add during a run leads to exactly one more.
- * WQ2  one key is never taken twice at once; an expired lease may be taken over, and its old holder's calls answer "stolen".
+ * WQ2  one key is never taken twice at once; an expired lease may be taken over, and its old holder's calls answer "stolen". The same
+ *     take once more, its answer having been lost, is answered once more.
  * WQ3  the earliest requested time wins; an immediate add overtakes a back-off.
  * WQ4  nothing is handed out while the gate of the controller is shut; keys stay dirty meanwhile.
  * WQ5  a lost doorbell is rung by `sweep`; one that is outstanding and young is not repeated.
@@ -96,12 +105,22 @@ export interface EpochStore {
     readonly fence: string;
     readonly resource: CachedResource;
   }): Promise<{ readonly kind: "open"; readonly generation: number; readonly floor: string } | Fenced>;
-  /** At most once a second: records what is sent, proves the fence, and brings back what the watcher must mend. */
+  /**
+   * At most once a second: records what is sent, proves the fence, tells a loss (LO1, LO3), and brings back what the watcher must mend.
+   * `beat` counts the checkpoints of a fence from 1; `answered` is the last one that got an answer, 0 before any did.
+   */
   checkpoint(request: {
     readonly epoch: string;
     readonly fence: string;
     readonly sent: Readonly<Partial<Record<CachedResource, string>>>;
-  }): Promise<{ readonly kind: "ok"; readonly resources: readonly ResourceHealth[] } | Fenced>;
+    readonly beat: number;
+    readonly answered: number;
+  }): Promise<
+    | { readonly kind: "ok"; readonly resources: readonly ResourceHealth[] }
+    | { readonly kind: "setBack"; readonly why: string }
+    | { readonly kind: "damaged"; readonly why: string }
+    | Fenced
+  >;
   /**
    * DLQ arrival, lost primary, repair storm: the gate shuts, the leader raises the fence and lists again. Only a generation
    * opened after the mark ends it: what was lost may be newer than a list that runs already.

@@ -78,8 +78,16 @@ export const EXPECTATION_MS = 300 * SECOND_MS;
 
 /** A lane's hole shuts the gate of its readers after that long. Source: informer §19, for FIFO queues, as Q1 is everywhere. */
 export const HOLE_LIMIT_MS = 2 * SECOND_MS;
-/** A hole that is still there then is filled by a list. Source: informer §19. */
-export const HOLE_RELIST_MS = 60 * SECOND_MS;
+/**
+ * An older one has lost its message: nothing later of its lane is delivered before it. Longer than the sender's first three tries take
+ * (0.8 s doubling, jittered), so a throttled queue raises no fence. Source: informer §19, for FIFO queues.
+ */
+export const HOLE_RELIST_MS = 10 * SECOND_MS;
+
+// ------------------------------------------------------------------------------------------------------------------ loss
+
+/** How often the watcher looks whether the Store is still the one it was (informer §11.7). */
+export const CHECKPOINT_MS = SECOND_MS;
 
 // -------------------------------------------------------------------------------------------------- functions and queues
 

@@ -34,6 +34,8 @@ async function memoryFixture(options: StoreFixtureOptions): Promise<StoreFixture
         data.epoch = copy;
       };
     },
+    failOver: async () => void (data.primary += "'"),
+    lose: async (resource) => void data.epoch?.resources.delete(resource),
     close: async () => {},
   };
 }

@@ -27,7 +27,7 @@ import {
   put,
   remove,
 } from "../support/builders.ts";
-import { EPOCH, HOLE_LIMIT_MS, IDENTITY, known } from "./store/rig.ts";
+import { EPOCH, FIRST_BEAT, HOLE_LIMIT_MS, IDENTITY, known } from "./store/rig.ts";
 import type { StoreFactory, StoreFixture } from "./store.ts";
 
 const LANES = { deployments: 1, replicasets: 2, replicationcontrollers: 1, pods: 3 } as const;
@@ -494,7 +494,8 @@ class Life {
         store.quarantine({ what: "x", where: "y", why: `${this.#version}`, atMs: this.#left.clock.now() }),
       );
     const wrong = String(this.#fence + this.#pick([-1, 1]));
-    if (dice === 5) await this.#call("checkpoint", (store) => store.checkpoint({ epoch: this.#epoch, fence: wrong, sent: { pods: "1" } }));
+    if (dice === 5)
+      await this.#call("checkpoint", (store) => store.checkpoint({ epoch: this.#epoch, fence: wrong, sent: { pods: "1" }, ...FIRST_BEAT }));
     if (dice === 6) await this.#call("openEpoch", (store) => store.openEpoch({ ...EPOCH, epoch: "e-none" }, "e-other"));
     if (dice === 7 && this.#chance(0.3)) {
       const epoch = `e${this.#version}`;
@@ -509,7 +510,9 @@ class Life {
   async #compareAll(): Promise<void> {
     await this.#call("epoch", (store) => store.epoch());
     await this.#call("quarantined", (store) => store.quarantined());
-    await this.#call("checkpoint", (store) => store.checkpoint({ epoch: this.#epoch, fence: String(this.#fence), sent: {} }));
+    await this.#call("checkpoint", (store) =>
+      store.checkpoint({ epoch: this.#epoch, fence: String(this.#fence), sent: {}, ...FIRST_BEAT }),
+    );
     for (const resource of CACHED_RESOURCES) {
       await this.#openFence(resource, String(this.#fence));
       for (let lane = 0; lane < LANES[resource]; lane++)

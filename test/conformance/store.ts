@@ -14,6 +14,7 @@ import { gateCases } from "./store/gate.ts";
 import { indexCases } from "./store/index-rules.ts";
 import { intentCases } from "./store/intents.ts";
 import { laneCases } from "./store/lanes.ts";
+import { lossCases } from "./store/loss.ts";
 import { lookUpCases } from "./store/look-ups.ts";
 import { manifestCases } from "./store/manifests.ts";
 import { ownerCases } from "./store/owners.ts";
@@ -67,6 +68,9 @@ export function storeConformance(name: string, factory: StoreFactory): void {
     });
     describe("epochs and fences", () => {
       epochCases(open);
+    });
+    describe("loss", () => {
+      lossCases(open);
     });
     describe("forgeries", () => {
       forgeryCases(open);

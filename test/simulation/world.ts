@@ -37,6 +37,7 @@ import type { KubeReader, KubeWatch, KubeWriter } from "../../shared/ports/kube.
 import type { Log, LogFields } from "../../shared/ports/log.ts";
 import type { Random } from "../../shared/ports/random.ts";
 import type { Store } from "../../shared/ports/store.ts";
+import { HOLE_RELIST_MS } from "../../shared/ports/times.ts";
 import { Checks } from "./checks.ts";
 import type { Violation } from "./checks.ts";
 import { Fate } from "./fates.ts";
@@ -388,7 +389,7 @@ class World {
         cluster: CLUSTER,
         clusterUid: "cluster-uid",
         identity: cacheIdentity(this.#digester),
-        holeRelistMs: this.#mix.fifo ? 60_000 : 150_000,
+        holeRelistMs: this.#mix.fifo ? HOLE_RELIST_MS : 150_000,
       };
       const died = new Promise<void>((resolve) => fate.died.addEventListener("abort", () => resolve(), { once: true }));
       const running = runWatcher(ports, options, this.#ends.signal).catch((error: unknown) =>

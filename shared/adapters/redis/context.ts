@@ -19,7 +19,15 @@ const BELIEF_ROUNDS_MAX = 8;
 export interface RedisStoreOptions extends StoreOptions {
   /** Signs what is stored and tells what somebody else stored (A14). */
   readonly signer: Signer;
+  /** Default `C`. */
+  readonly durability?: Durability;
 }
+
+/**
+ * What a failover of this Redis may lose (informer §11.8). `A`: nothing that was acknowledged. `B`: what its replicas do not have yet,
+ * so a replica is waited for where something would be done twice without. `C`: whatever came since it was last saved, if it was.
+ */
+export type Durability = "A" | "B" | "C";
 
 /** What a script is called with. */
 export interface Call {

@@ -1,6 +1,6 @@
 /** Epochs, fences, generations, checkpoints and the gate (informer §10.7, §11.6, §11.7, §14). */
 import { isResourceVersion } from "../../api/resource-version.ts";
-import { CACHED_RESOURCES, CONTROLLER_INFO } from "../../api/resources.ts";
+import { CACHED_RESOURCES, CONTROLLER_INFO, CONTROLLERS } from "../../api/resources.ts";
 import type { CachedResource, ObjectKey } from "../../api/resources.ts";
 import type { EpochRecord, EpochStore, Forgery, LaneState, QuarantineEntry, ResourceHealth, ResourceState } from "../../ports/store.ts";
 import { cutForgery, FORGERIES_MAX } from "../forgery-list.ts";
@@ -15,6 +15,7 @@ const NO_GATE = "there is no epoch";
 
 export function createEpochStore(context: Context): EpochStore {
   const { connection, names: root } = context;
+  const losesNothing = context.options.durability === "A";
   const checkFence = (fence: string): string => {
     if (!isResourceVersion(fence)) throw new RangeError(`not a fence: "${fence}"`);
     return fence;
@@ -36,7 +37,9 @@ export function createEpochStore(context: Context): EpochStore {
       const names = root.of(epoch);
       const keys = [root.epoch, names.meta(resource)];
       for (let lane = 0; lane < lanes; lane++) keys.push(...names.lane(resource, lane));
-      const reply = asList(await connection.run("openFence", keys, [context.now(), epoch, checkFence(fence), String(lanes)]));
+      const reply = asList(
+        await connection.run("openFence", keys, [context.now(), epoch, checkFence(fence), String(lanes), losesNothing ? "0" : "1"]),
+      );
       if (reply[0] === "noEpoch") return { kind: "noEpoch" };
       if (reply[0] === "fenced") return { kind: "fenced", fence: asText(reply[1]) };
       if (reply[0] === "lanes")
@@ -70,12 +73,14 @@ export function createEpochStore(context: Context): EpochStore {
       return { kind: "open", generation: asNumber(reply[1]), floor: asText(reply[2]) };
     },
 
-    async checkpoint({ epoch, fence, sent }) {
+    async checkpoint({ epoch, fence, sent, beat, answered }) {
       const names = root.of(epoch);
       const reply = asList(
         await context.run("checkpoint", () => {
           const table = new KeyTable([root.epoch]);
-          const args = [context.now(), epoch, checkFence(fence), String(CACHED_RESOURCES.length)];
+          const queues = CONTROLLERS.map((controller) => String(table.block(names.queue(controller))));
+          const args = [context.now(), epoch, checkFence(fence), String(beat), String(answered), String(queues.length), ...queues];
+          args.push(String(CACHED_RESOURCES.length));
           for (const resource of CACHED_RESOURCES) {
             const lanes = context.lanes(resource);
             const l = table.block(Array.from({ length: lanes }, (_, lane) => names.lane(resource, lane)[0]));
@@ -93,6 +98,7 @@ export function createEpochStore(context: Context): EpochStore {
       );
       if (reply[0] === "noEpoch") return { kind: "noEpoch" };
       if (reply[0] === "fenced") return { kind: "fenced", fence: asText(reply[1]) };
+      if (reply[0] === "setBack" || reply[0] === "damaged") return { kind: reply[0], why: asText(reply[1]) };
       return { kind: "ok", resources: reply.slice(1).map(healthOf) };
     },
 

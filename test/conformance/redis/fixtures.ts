@@ -1,6 +1,8 @@
 /** What the suites run on: a Store in Redis whose time is in the test's hands, and the memory Store as its reference. */
 import { spoil } from "../../../shared/adapters/memory/store/forged.ts";
 import { deploymentKeys } from "../../../shared/adapters/redis/keys.ts";
+import { CACHED_RESOURCES } from "../../../shared/api/resources.ts";
+import type { CachedResource } from "../../../shared/api/resources.ts";
 import { laneOf } from "../../../shared/api/lane.ts";
 import type { Forged } from "../../../shared/ports/store.ts";
 import { testSigner } from "../../support/signer.ts";
@@ -50,12 +52,17 @@ export function clusterFixture(connect: () => Cluster): StoreFactory {
 function stores(
   client: Redis | Cluster,
   options: Parameters<StoreFactory>[0],
-): Pick<Awaited<ReturnType<StoreFactory>>, "store" | "clock" | "beside" | "spoil"> {
+): Pick<Awaited<ReturnType<StoreFactory>>, "store" | "clock" | "beside" | "spoil" | "failOver" | "lose"> {
   const clock = createVirtualClock(START_MS);
   return {
     store: createRedisStore(client, { ...options, signer: testSigner(options.cluster), clock }),
     clock,
     spoil: (forged) => spoilRedis(client, options, forged),
+    // It is this server that stays: what it wrote down becomes another one's.
+    failOver: async () => {
+      for (const resource of CACHED_RESOURCES) await client.hset(await metaOf(client, options, resource), "primary", "a1b2");
+    },
+    lose: async (resource) => void (await client.del(await metaOf(client, options, resource))),
     beside: async (extra) =>
       createRedisStore(client, { ...options, ...extra, signer: testSigner(extra.cluster ?? options.cluster), clock }),
   };
@@ -73,9 +80,16 @@ export const memoryFixture: StoreFactory = async (options) => {
       data.epoch = undefined;
       data.forgeries = [];
     },
+    failOver: async () => void (data.primary += "'"),
+    lose: async (resource) => void data.epoch?.resources.delete(resource),
     close: async () => {},
   };
 };
+
+async function metaOf(client: Redis | Cluster, options: Parameters<StoreFactory>[0], resource: CachedResource): Promise<string> {
+  const root = deploymentKeys(options.deployment, options.cluster);
+  return root.of((await client.hget(root.epoch, "epoch")) ?? "").meta(resource);
+}
 
 /** As whoever may write to Redis can: the text is put there as it is, or the field taken away. */
 async function spoilRedis(

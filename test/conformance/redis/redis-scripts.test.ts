@@ -24,7 +24,7 @@ import {
 } from "../../support/builders.ts";
 import { ensureRedisServer, startRedis } from "../../support/redis.ts";
 import type { RedisServer } from "../../support/redis.ts";
-import { EPOCH, HOLE_LIMIT_MS, IDENTITY, ONE_LANE, outcomes, Rig, writeOf } from "../store/rig.ts";
+import { EPOCH, FIRST_BEAT, HOLE_LIMIT_MS, IDENTITY, ONE_LANE, outcomes, Rig, writeOf } from "../store/rig.ts";
 import type { Lanes } from "../store/rig.ts";
 import { redisFixture } from "./fixtures.ts";
 
@@ -397,7 +397,7 @@ function everyVerb(store: Store, token: string): Readonly<Record<string, () => P
   return {
     openFence: () => store.openFence({ epoch: "e1", fence: "999", resource: "pods", lanes: 1 }),
     openGeneration: () => store.openGeneration({ epoch: "e1", fence: EPOCH.fence, resource: "pods" }),
-    checkpoint: () => store.checkpoint({ epoch: "e1", fence: EPOCH.fence, sent: { pods: "5" } }),
+    checkpoint: () => store.checkpoint({ epoch: "e1", fence: EPOCH.fence, sent: { pods: "5" }, ...FIRST_BEAT }),
     markSuspect: () => store.markSuspect("pods", "test"),
     quarantine: () => store.quarantine({ what: "x", where: "y", why: "z", atMs: 0 }),
     applyPack: () =>

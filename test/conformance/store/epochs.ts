@@ -4,7 +4,7 @@ import { expect, it } from "vitest";
 import { CACHED_RESOURCES } from "../../../shared/api/resources.ts";
 import { cachedPod, cachedReplicaSet, effect, put } from "../../support/builders.ts";
 import type { OpenRig } from "../store.ts";
-import { EPOCH, IDENTITY, ONE_LANE, Rig, outcomes, writeOf } from "./rig.ts";
+import { EPOCH, FIRST_BEAT, IDENTITY, ONE_LANE, Rig, outcomes, writeOf } from "./rig.ts";
 
 const RS = "shop/web";
 
@@ -39,7 +39,7 @@ export function epochCases(open: OpenRig): void {
     expect(await rig.manifest("pods", [], "9")).toEqual({ kind: "dropped", why: "epoch" });
     expect(await rig.openFence("pods", "300")).toEqual({ kind: "noEpoch" });
     expect(await rig.store.openGeneration({ epoch: "e1", fence: "100", resource: "pods" })).toEqual({ kind: "noEpoch" });
-    expect(await rig.store.checkpoint({ epoch: "e1", fence: "100", sent: {} })).toEqual({ kind: "noEpoch" });
+    expect(await rig.store.checkpoint({ epoch: "e1", fence: "100", sent: {}, ...FIRST_BEAT })).toEqual({ kind: "noEpoch" });
     expect(await rig.store.take(run, {})).toEqual({ kind: "otherEpoch" });
     expect(await rig.store.renew(run)).toBeUndefined();
     expect(await rig.store.done(run, { kind: "ok" })).toEqual({ kind: "stolen" });
@@ -117,24 +117,24 @@ export function epochCases(open: OpenRig): void {
     const sent = { pods: "77" };
     for (const fence of ["100", "99"]) {
       expect(await rig.store.openGeneration({ epoch: rig.epoch, fence, resource: "pods" })).toEqual({ kind: "fenced", fence: "200" });
-      expect(await rig.store.checkpoint({ epoch: rig.epoch, fence, sent })).toEqual({ kind: "fenced", fence: "200" });
+      expect(await rig.store.checkpoint({ epoch: rig.epoch, fence, sent, ...FIRST_BEAT })).toEqual({ kind: "fenced", fence: "200" });
     }
-    // A Store that was set back to an older fence: the leader sees that it is smaller than its own (§11.7).
+    // A Store that was set back to an older fence: the leader sees that it is smaller than its own (LO1).
     expect(await rig.store.openGeneration({ epoch: rig.epoch, fence: "300", resource: "pods" })).toEqual({ kind: "fenced", fence: "200" });
-    expect(await rig.store.checkpoint({ epoch: rig.epoch, fence: "300", sent })).toMatchObject({ kind: "fenced" });
+    expect(await rig.store.checkpoint({ epoch: rig.epoch, fence: "300", sent, ...FIRST_BEAT })).toMatchObject({ kind: "setBack" });
     expect(await rig.openGeneration("replicasets")).toBe("0");
   });
 
   it("a checkpoint before any fence is refused", async () => {
     const { store } = await open();
     await store.openEpoch(EPOCH);
-    expect(await store.checkpoint({ epoch: "e1", fence: "100", sent: { pods: "1" } })).toEqual({ kind: "fenced", fence: "0" });
+    expect(await store.checkpoint({ epoch: "e1", fence: "100", sent: { pods: "1" }, ...FIRST_BEAT })).toMatchObject({ kind: "damaged" });
     expect(await store.openGeneration({ epoch: "e1", fence: "100", resource: "pods" })).toEqual({ kind: "fenced", fence: "0" });
   });
 
   it("a checkpoint brings back what the watcher must mend, resource by resource", async () => {
     const rig = await (await open({ ...ONE_LANE, pods: 2 })).synced();
-    const answer = await rig.store.checkpoint({ epoch: rig.epoch, fence: rig.fence, sent: { pods: "5" } });
+    const answer = await rig.store.checkpoint({ epoch: rig.epoch, fence: rig.fence, sent: { pods: "5" }, ...FIRST_BEAT });
     const healthy = { state: "SYNCED", syncedGeneration: 1, generation: 1, frozenLanes: [], needed: [], watermarks: ["0"] };
     expect(answer).toEqual({
       kind: "ok",
@@ -175,7 +175,7 @@ export function epochCases(open: OpenRig): void {
     expect(await rig.store.gate("replicaset")).toMatchObject({ open: false });
     expect(await rig.deliver("pods", [put(cachedPod())])).toEqual({ kind: "noEpoch" });
     expect(await rig.manifest("pods", [], "9")).toEqual({ kind: "noEpoch" });
-    expect(await rig.store.checkpoint({ epoch: rig.epoch, fence: rig.fence, sent: {} })).toEqual({ kind: "noEpoch" });
+    expect(await rig.store.checkpoint({ epoch: rig.epoch, fence: rig.fence, sent: {}, ...FIRST_BEAT })).toEqual({ kind: "noEpoch" });
     expect(await rig.store.take(run, {})).toMatchObject({ kind: "gated" });
     expect(await rig.store.done(run, { kind: "ok" })).toEqual({ kind: "stolen" });
     expect(await rig.store.writeThrough(run, writeOf("pods"))).toEqual({ kind: "otherEpoch" });

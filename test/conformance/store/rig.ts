@@ -38,6 +38,10 @@ export interface StoreFixture {
   flush(): Promise<void>;
   /** Remembers all data; the answer puts it back, as a failover to a replica that lagged. Absent: the adapter cannot. */
   snapshot?(): Promise<() => Promise<void>>;
+  /** Another primary serves the same data from now on. */
+  failOver(): Promise<void>;
+  /** Somebody takes away what is kept of a resource as a whole. */
+  lose(resource: CachedResource): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -52,6 +56,9 @@ export type StoreFactory = (options: StoreFixtureOptions) => Promise<StoreFixtur
 
 export const IDENTITY: StoreIdentity = { projection: 1, digestPrefix: "k1.f1", hashLayout: "v1.36" };
 export const EPOCH: EpochRecord = { epoch: "e1", clusterUid: "cluster-uid", ...IDENTITY, fence: "100" };
+
+/** A checkpoint that rests on no earlier one. */
+export const FIRST_BEAT = { beat: 1, answered: 0 } as const;
 
 export type Lanes = { readonly [R in CachedResource]: number };
 /** One lane each, so that sequence numbers are easy to read; tests of lanes ask for more. */
@@ -262,7 +269,7 @@ export class Rig {
   }
 
   async health(resource: CachedResource) {
-    const result = await this.store.checkpoint({ epoch: this.epoch, fence: this.fence, sent: {} });
+    const result = await this.store.checkpoint({ epoch: this.epoch, fence: this.fence, sent: {}, ...FIRST_BEAT });
     if (result.kind !== "ok") throw new Error(`checkpoint: ${result.kind}`);
     return result.resources.find((health) => health.resource === resource);
   }

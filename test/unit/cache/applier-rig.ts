@@ -166,7 +166,7 @@ export class ApplierRig {
   }
 
   async health(resource: CachedResource = "pods") {
-    const result = await this.store.checkpoint({ epoch: EPOCH, fence: FENCE, sent: {} });
+    const result = await this.store.checkpoint({ epoch: EPOCH, fence: FENCE, sent: {}, beat: 1, answered: 0 });
     if (result.kind !== "ok") throw new Error(result.kind);
     return result.resources.find((health) => health.resource === resource);
   }

@@ -15,6 +15,7 @@ import { removeForged, stands } from "./forged.ts";
 import { commitSequence, isCommitted } from "./gate.ts";
 import { createRing } from "./ring.ts";
 import { syncAll } from "./sync-all.ts";
+import type { Synced } from "./sync-all.ts";
 
 const ITEMS_MAX = 100;
 
@@ -159,7 +160,7 @@ export function applyManifest(
   replaceNeeded(resource, lane, []);
   lane.generation = Math.max(lane.generation, pack.generation);
   commitSequence(lane, pack.sequence, manifest.listRV, nowMs);
-  reachGeneration(epoch, pack.resource, resource, step, options);
+  reachGeneration({ epoch, primary: data.primary }, pack.resource, resource, step, options);
   return { kind: "applied", bells: ring.bells(), outcomes };
 }
 
@@ -199,7 +200,7 @@ function replaceNeeded(resource: ResourceData, lane: LaneData, keys: readonly Ob
 }
 
 /** §11.5 step 4: the first time that all lanes have reached a generation, and after SUSPECT, everything is synced once. */
-function reachGeneration(epoch: EpochData, name: CachedResource, resource: ResourceData, step: Step, options: StoreOptions): void {
+function reachGeneration(store: Synced, name: CachedResource, resource: ResourceData, step: Step, options: StoreOptions): void {
   const reached = Math.min(...resource.lanes.map((lane) => lane.generation));
   if (reached <= resource.syncedGeneration) return;
   const isFirst = resource.syncedGeneration === 0;
@@ -208,7 +209,7 @@ function reachGeneration(epoch: EpochData, name: CachedResource, resource: Resou
   resource.state = "SYNCED";
   resource.suspectReason = undefined;
   syncAll(
-    epoch,
+    store,
     CONTROLLERS.filter((controller) => CONTROLLER_INFO[controller].reads.includes(name)),
     step.ring,
     options,

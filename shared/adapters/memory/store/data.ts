@@ -9,6 +9,8 @@ import type { CachedResource, Controller, ObjectKey } from "../../../api/resourc
 import type { EpochRecord, Forged, Forgery, Intent, ManifestRow, QuarantineEntry, ResourceState, Row } from "../../../ports/store.ts";
 
 export interface MemoryData {
+  /** Whose memory it is: another one stands for another primary (LO1, LO2). */
+  primary: string;
   epoch: EpochData | undefined;
   forgeries: readonly Forgery[];
 }
@@ -20,10 +22,14 @@ export interface EpochData {
   /** By the owner, then by op id. */
   readonly intents: Map<OwnerId, Map<string, StoredIntent>>;
   quarantine: readonly QuarantineEntry[];
+  /** The last checkpoint, and of which fence. */
+  checkpoint: { readonly fence: string; readonly beat: number } | undefined;
 }
 
 export interface ResourceData {
   fence: string;
+  /** The primary that the fence was opened on. */
+  primary: string;
   /** Last one opened. */
   generation: number;
   /** Last one that every lane has reached. */
@@ -95,7 +101,7 @@ export interface StoredIntent {
 }
 
 export function createMemoryData(): MemoryData {
-  return { epoch: undefined, forgeries: [] };
+  return { primary: "memory", epoch: undefined, forgeries: [] };
 }
 
 export function newEpoch(record: EpochRecord): EpochData {
@@ -105,6 +111,7 @@ export function newEpoch(record: EpochRecord): EpochData {
     queues: tableOf(CONTROLLERS, newQueue),
     intents: new Map(),
     quarantine: [],
+    checkpoint: undefined,
   };
 }
 
@@ -120,9 +127,10 @@ function newQueue(): QueueData {
   };
 }
 
-export function newResource(fence: string, lanes: number): ResourceData {
+export function newResource(fence: string, lanes: number, primary: string): ResourceData {
   return {
     fence,
+    primary,
     generation: 0,
     syncedGeneration: 0,
     state: "INIT",

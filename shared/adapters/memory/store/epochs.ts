@@ -6,6 +6,7 @@ import type { EpochStore, Forgery, QuarantineEntry, ResourceHealth } from "../..
 import { cutForgery, FORGERIES_MAX } from "../../forgery-list.ts";
 import { newEpoch, newResource } from "./data.ts";
 import type { EpochData, MemoryData, ResourceData } from "./data.ts";
+import { OTHER_PRIMARY } from "../../store-options.ts";
 
 type Answer<K extends keyof EpochStore> = Awaited<ReturnType<EpochStore[K]>>;
 type Asked<K extends keyof EpochStore> = Parameters<EpochStore[K]>[0];
@@ -24,7 +25,7 @@ export function openEpoch(data: MemoryData, record: Asked<"openEpoch">, over: st
 export function openFence(data: MemoryData, request: Asked<"openFence">): Answer<"openFence"> {
   const epoch = epochNamed(data, request.epoch);
   if (!epoch) return { kind: "noEpoch" };
-  const resource = epoch.resources.get(request.resource) ?? newResource(NO_FENCE, request.lanes);
+  const resource = epoch.resources.get(request.resource) ?? newResource(NO_FENCE, request.lanes, data.primary);
   if (resource.lanes.length !== request.lanes) {
     throw new RangeError(
       `${request.resource} has ${resource.lanes.length} lanes in this epoch, not ${request.lanes}: their number changes with the epoch only`,
@@ -34,6 +35,8 @@ export function openFence(data: MemoryData, request: Asked<"openFence">): Answer
   if (order < 0) return { kind: "fenced", fence: resource.fence };
   epoch.resources.set(request.resource, resource);
   if (order > 0) raiseFence(resource, request.fence);
+  if (resource.primary !== data.primary) suspect(resource, OTHER_PRIMARY);
+  resource.primary = data.primary;
   return {
     kind: "open",
     state: resource.state,
@@ -70,23 +73,39 @@ export function openGeneration(data: MemoryData, request: Asked<"openGeneration"
 
 /**
  * Every open resource, and every one that the caller says it streams, must stand under exactly the caller's fence: a
- * greater one means another leader, a smaller one that this Store was set back (§11.7).
+ * greater one means another leader, a smaller one that this Store was set back (LO1).
  */
 export function checkpoint(data: MemoryData, request: Asked<"checkpoint">, nowMs: number): Answer<"checkpoint"> {
   const epoch = epochNamed(data, request.epoch);
   if (!epoch) return { kind: "noEpoch" };
   const concerned = CACHED_RESOURCES.filter((name) => epoch.resources.has(name) || request.sent[name] !== undefined);
-  const fences = concerned.map((name) => epoch.resources.get(name)?.fence ?? NO_FENCE);
-  const greatest = fences.reduce(maxResourceVersion, NO_FENCE);
+  const opened = CACHED_RESOURCES.flatMap((name) => epoch.resources.get(name) ?? []);
+  const greatest = opened.map(({ fence }) => fence).reduce(maxResourceVersion, NO_FENCE);
   if (compareResourceVersions(greatest, request.fence) > 0) return { kind: "fenced", fence: greatest };
-  const smaller = fences.find((fence) => fence !== request.fence);
-  if (smaller !== undefined) return { kind: "fenced", fence: smaller };
+  const missing = concerned.find((name) => !epoch.resources.has(name));
+  if (missing !== undefined) return lost(epoch, "damaged", `${missing} is not there`, nowMs);
+  const smaller = opened.find(({ fence }) => fence !== request.fence);
+  if (smaller) return lost(epoch, "setBack", `its fence is ${smaller.fence}`, nowMs);
+  if (opened.some(({ primary }) => primary !== data.primary)) return lost(epoch, "setBack", OTHER_PRIMARY, nowMs);
+  const held = epoch.checkpoint?.fence === request.fence ? epoch.checkpoint.beat : 0;
+  if (held < request.answered) return lost(epoch, "setBack", `it holds checkpoint ${held} and has answered ${request.answered}`, nowMs);
+  epoch.checkpoint = { fence: request.fence, beat: request.beat };
   for (const [name, resource] of epoch.resources) resource.sent = request.sent[name] ?? resource.sent;
   const resources = CACHED_RESOURCES.flatMap((name) => {
     const resource = epoch.resources.get(name);
     return resource ? [healthOf(name, resource, nowMs)] : [];
   });
   return { kind: "ok", resources };
+}
+
+/** LO1, LO3: every gate shuts in this step, and no run of before goes on; its key is due at once. */
+function lost(epoch: EpochData, kind: "setBack" | "damaged", why: string, nowMs: number): Answer<"checkpoint"> {
+  for (const resource of epoch.resources.values()) suspect(resource, why);
+  for (const queue of Object.values(epoch.queues)) {
+    for (const key of queue.runs.keys()) queue.ready.set(key, Math.min(queue.ready.get(key) ?? nowMs, nowMs));
+    queue.runs.clear();
+  }
+  return { kind, why };
 }
 
 function healthOf(name: CachedResource, resource: ResourceData, nowMs: number): ResourceHealth {
@@ -106,7 +125,11 @@ function healthOf(name: CachedResource, resource: ResourceData, nowMs: number): 
 /** A resource that was never listed stays INIT: its gate is shut, and it will be listed anyway. */
 export function markSuspect(data: MemoryData, name: CachedResource, reason: string): void {
   const resource = data.epoch?.resources.get(name);
-  if (!resource || resource.state === "INIT") return;
+  if (resource) suspect(resource, reason);
+}
+
+function suspect(resource: ResourceData, reason: string): void {
+  if (resource.state === "INIT") return;
   resource.state = "SUSPECT";
   resource.suspectReason = reason;
   resource.suspectGeneration = resource.generation;

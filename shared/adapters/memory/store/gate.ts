@@ -4,17 +4,24 @@ import { CONTROLLER_INFO } from "../../../api/resources.ts";
 import type { CachedResource, Controller } from "../../../api/resources.ts";
 import type { EpochRecord } from "../../../ports/store.ts";
 import type { StoreIdentity, StoreOptions } from "../../store-options.ts";
-import type { EpochData, LaneData, ResourceData } from "./data.ts";
+import { OTHER_PRIMARY } from "../../store-options.ts";
+import type { LaneData, MemoryData, ResourceData } from "./data.ts";
 
 /** In every lane a message was applied in its turn within this time; heartbeats come every 15 s. */
 const SILENCE_MS_MAX = 60_000;
 
 /** Why the gate of `controller` is shut, in words for people; `undefined` when it is open. */
-export function gateReason(epoch: EpochData | undefined, controller: Controller, options: StoreOptions, nowMs: number): string | undefined {
+export function gateReason(
+  { epoch, primary }: Pick<MemoryData, "epoch" | "primary">,
+  controller: Controller,
+  options: StoreOptions,
+  nowMs: number,
+): string | undefined {
   if (!epoch) return "there is no epoch";
   const foreign = identityReason(epoch.record, options.identity);
   if (foreign !== undefined) return foreign;
   for (const name of CONTROLLER_INFO[controller].reads) {
+    if ((epoch.resources.get(name)?.primary ?? primary) !== primary) return OTHER_PRIMARY;
     const reason = resourceReason(name, epoch.resources.get(name), options.holeLimitMs, nowMs);
     if (reason !== undefined) return reason;
   }

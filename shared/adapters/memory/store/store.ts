@@ -67,7 +67,7 @@ function epochVerbs(
     checkpoint: async (request) => checkpoint(data, request, clock.now()),
     markSuspect: async (resource, reason) => markSuspect(data, resource, reason),
     gate: async (controller) => {
-      const reason = gateReason(data.epoch, controller, options, clock.now());
+      const reason = gateReason(data, controller, options, clock.now());
       return reason === undefined ? { open: true } : { open: false, reason };
     },
     quarantine: async (entry) => quarantine(data, entry),
@@ -125,7 +125,7 @@ function queueVerbs(data: MemoryData, options: StoreOptions, clock: Clock): Verb
       const { epoch } = data;
       if (epoch && epoch.record.epoch !== run.epoch) return { kind: "otherEpoch" };
       epoch?.queues[run.controller].bells.delete(run.key);
-      const reason = gateReason(epoch, run.controller, options, nowMs);
+      const reason = gateReason(data, run.controller, options, nowMs);
       if (!epoch || reason !== undefined) return { kind: "gated", reason: reason ?? "" };
       return takeKey(epoch, run, known, nowMs);
     },
@@ -156,7 +156,7 @@ function sweep(data: MemoryData, name: string, options: StoreOptions, nowMs: num
   const epoch = epochNamed(data, name);
   const bells: Doorbell[] = [];
   if (!epoch) return bells;
-  const open = CONTROLLERS.filter((controller: Controller) => gateReason(epoch, controller, options, nowMs) === undefined);
+  const open = CONTROLLERS.filter((controller: Controller) => gateReason(data, controller, options, nowMs) === undefined);
   for (const controller of open) {
     const keys = sweepKeys(epoch.queues[controller], nowMs, SWEEP_MAX - bells.length);
     bells.push(...keys.map((key) => doorbell(epoch, controller, key, nowMs, nowMs)));

@@ -11,15 +11,22 @@ const SPREAD_MS_MAX = 30_000;
 /** The sweeper rings the rest. */
 const BELLS_MAX = 500;
 
+/** What of the Store's memory this looks at. */
+export interface Synced {
+  readonly epoch: EpochData;
+  readonly primary: string;
+}
+
 /** Queues every key of `controllers`, and rings all dirty keys of those whose gate is open now. */
-export function syncAll(epoch: EpochData, controllers: readonly Controller[], ring: Ring, options: StoreOptions, nowMs: number): void {
+export function syncAll(store: Synced, controllers: readonly Controller[], ring: Ring, options: StoreOptions, nowMs: number): void {
+  const { epoch } = store;
   let bellsLeft = BELLS_MAX;
   for (const controller of controllers) {
     const queue = epoch.queues[controller];
     const keys = [...queue.primaries.keys()].sort();
     const spreadMs = Math.min(SPREAD_MS_MAX, keys.length);
     for (const [index, key] of keys.entries()) addKey(queue, key, nowMs + Math.floor((index * spreadMs) / keys.length), nowMs);
-    if (gateReason(epoch, controller, options, nowMs) !== undefined) continue;
+    if (gateReason(store, controller, options, nowMs) !== undefined) continue;
     for (const key of dirtyKeys(queue).slice(0, bellsLeft)) {
       queue.bells.set(key, { rungAtMs: nowMs, dueMs: queue.ready.get(key) ?? nowMs, rings: 0 });
       ring.note(controller, key);

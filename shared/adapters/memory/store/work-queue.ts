@@ -88,8 +88,9 @@ export function takeKey(
   const { key } = run;
   const readyAtMs = queue.ready.get(key);
   const abandoned = queue.runs.has(key) && !isLive(queue, key, nowMs);
-  if (isLive(queue, key, nowMs)) return { kind: "busy" };
-  if (!abandoned) {
+  const repeated = queue.runs.get(key)?.token === run.token;
+  if (isLive(queue, key, nowMs) && !repeated) return { kind: "busy" };
+  if (!abandoned && !repeated) {
     if (readyAtMs === undefined) return { kind: "empty" };
     if (readyAtMs > nowMs) {
       queue.bells.set(key, { rungAtMs: nowMs, dueMs: readyAtMs, rings: 0 });

@@ -1,36 +1,74 @@
--- checkpoint: records what is sent, proves the fence, and tells what the watcher must mend.
+-- checkpoint: records what is sent, proves the fence, tells a loss (LO1, LO3), and what the watcher must mend.
 -- KEYS  1 ep · others by slot, named in ARGV
--- ARGV  1 now ms · 2 epoch · 3 fence · 4 number of resources, each: name, slot of m, slot of need, slot of the first l,
---       number of lanes as the caller believes, sent RV or "". Every open resource, and every one with a sent RV, must
+-- ARGV  1 now ms · 2 epoch · 3 fence · 4 this checkpoint's number · 5 the last one that was answered
+--       6 number of queues, each: slot of its q · then the number of resources, each: name, slot of m, slot of need, slot of the
+--       first l, number of lanes as the caller believes, sent RV or "". Every open resource, and every one with a sent RV, must
 --       stand under exactly this fence: a greater one is another leader's, a smaller one says that Redis was set back
--- Returns { "noEpoch" } · { "fenced", stored fence } · { "lanes", resource, number }
+-- Returns { "noEpoch" } · { "fenced", stored fence } · { "lanes", resource, number } · { "setBack", why } · { "damaged", why }
 --         { "ok", { name, state, syncedGen, gen, hole for ms or -1, frozen lanes, needed keys, Ws }, … }
 if otherEpoch() then return { "noEpoch" } end
-local resources, greatest, smaller = {}, "0", nil
-for i = 1, tonumber(ARGV[4]) do
-  local at = 5 + 6 * (i - 1)
+local fence, beat, answered = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
+local queues = tonumber(ARGV[6])
+local first = 7 + queues
+local resources, greatest, missing, smaller, moved, servedBy = {}, "0", nil, nil, false, nil
+for i = 1, tonumber(ARGV[first]) do
+  local at = first + 1 + 6 * (i - 1)
   local m = KEYS[tonumber(ARGV[at + 1])]
-  local fields = call("HMGET", m, "fence", "lanes", "state", "syncedGen", "gen")
-  local fence = fields[1] or "0"
-  if (fields[1] or ARGV[at + 5] ~= "") and fence ~= ARGV[3] then
-    if less(greatest, fence) then greatest = fence end
-    if less(fence, ARGV[3]) then smaller = smaller or fence end
-  elseif fields[1] then
+  local fields = call("HMGET", m, "fence", "lanes", "state", "syncedGen", "gen", "primary")
+  if fields[1] then
+    if less(greatest, fields[1]) then greatest = fields[1] end
+    if less(fields[1], fence) then smaller = smaller or fields[1] end
     if fields[2] ~= ARGV[at + 4] then return { "lanes", ARGV[at], tonumber(fields[2]) } end
+    if (fields[6] or "") ~= "" then
+      servedBy = servedBy or primaryNow()
+      moved = moved or servedBy ~= fields[6]
+    end
     resources[#resources + 1] = {
       name = ARGV[at], m = m, need = KEYS[tonumber(ARGV[at + 2])], l = tonumber(ARGV[at + 3]), lanes = tonumber(fields[2]),
       sent = ARGV[at + 5], state = fields[3], syncedGen = tonumber(fields[4] or 0), gen = tonumber(fields[5] or 0),
     }
+  elseif ARGV[at + 5] ~= "" then
+    missing = missing or ARGV[at]
   end
 end
-if less(ARGV[3], greatest) then return { "fenced", greatest } end
-if smaller then return { "fenced", smaller } end
+if less(fence, greatest) then return { "fenced", greatest } end
+
+-- Every gate shuts in this step, and no run of before goes on; its key is due at once.
+local function lost(kind, why)
+  for _, resource in ipairs(resources) do suspect(resource.m, why) end
+  for i = 1, queues do
+    local base = tonumber(ARGV[6 + i])
+    for _, key in ipairs(call("HKEYS", KEYS[base + P])) do
+      call("ZADD", KEYS[base], "LT", text(now), key)
+      call("HDEL", KEYS[base + P], key)
+    end
+  end
+  return { kind, why }
+end
+
+if missing then return lost("damaged", missing .. " is not there") end
+if smaller then return lost("setBack", "its fence is " .. smaller) end
+if moved then return lost("setBack", OTHER_PRIMARY) end
+local stored = call("HMGET", KEYS[1], "checkpoint", "evicted")
+local ofFence, held = string.match(stored[1] or "", "^(%d+)\31(%d+)$")
+held = ofFence == fence and tonumber(held) or 0
+if held < answered then
+  return lost("setBack", "it holds checkpoint " .. text(held) .. " and has answered " .. text(answered))
+end
+-- Counted from the server's start, so only comparable on one primary.
+local stats = redis.pcall("INFO", "stats")
+local evicted = type(stats) == "string" and string.match(stats, "evicted_keys:(%d+)") or "0"
+local onPrimary, before = string.match(stored[2] or "", "^([^\31]*)\31(%d+)$")
+if onPrimary == (servedBy or "") and tonumber(evicted) > tonumber(before) then
+  return lost("damaged", text(tonumber(evicted) - tonumber(before)) .. " keys were evicted: set maxmemory-policy noeviction and more memory")
+end
+
 local out = { "ok" }
 for _, resource in ipairs(resources) do
-  if resource.sent ~= "" then call("HSET", resource.m, "sentRV", resource.sent) end
   local oldest, frozen, marks = nil, {}, {}
   for i = 0, resource.lanes - 1 do
-    local fields = call("HMGET", KEYS[resource.l + i], "W", "frozen", "holeSince")
+    local fields = call("HMGET", KEYS[resource.l + i], "W", "frozen", "holeSince", "fence")
+    if fields[4] ~= fence then return lost("damaged", resource.name .. ": lane " .. i .. " is not there") end
     marks[#marks + 1] = fields[1] or "0"
     if fields[2] == "1" then frozen[#frozen + 1] = i end
     local hole = tonumber(fields[3] or "")
@@ -41,4 +79,8 @@ for _, resource in ipairs(resources) do
     call("SMEMBERS", resource.need), marks, -- need: "<lane>:<key>"
   }
 end
+for _, resource in ipairs(resources) do
+  if resource.sent ~= "" then call("HSET", resource.m, "sentRV", resource.sent) end
+end
+call("HSET", KEYS[1], "checkpoint", fence .. US .. text(beat), "evicted", (servedBy or "") .. US .. evicted)
 return out

@@ -56,7 +56,7 @@ export const SCRIPTS = {
   add: [base, queue, add],
   applyManifest: [base, queue, intents, index, sequence, gateLibrary, applyManifest],
   applyPack: [base, queue, intents, index, sequence, applyPack],
-  checkpoint: [base, checkpoint],
+  checkpoint: [base, queue, checkpoint],
   done: [base, queue, done],
   forgeries: [base, forgeries],
   gate: [base, gateLibrary, gate],

@@ -22,7 +22,7 @@ if reason then return { "gated", reason } end
 
 local state = keyState(2, key)
 local held, untilMs = holder(2, key)
-if held and untilMs > now then return { "busy" } end
+if held and held ~= token and untilMs > now then return { "busy" } end -- the same take again: its answer was lost
 if not held then
   if not state.at then return { "empty" } end
   if state.at > now then

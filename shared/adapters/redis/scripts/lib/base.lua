@@ -27,6 +27,16 @@ local function isCurrent(cached, came, listRV)
   return less(came, cached) and (listRV == "" or less(listRV, cached))
 end
 
+-- Who serves this: the replication id, which another one has after every restart and every promotion; a replica is nobody. Empty
+-- where the server does not say. Managed services allow INFO where they refuse CONFIG.
+local function primaryNow()
+  local info = redis.pcall("INFO", "replication")
+  if type(info) ~= "string" then return "" end
+  if string.find(info, "role:slave", 1, true) then return "a replica" end
+  return string.match(info, "master_replid:(%x+)") or ""
+end
+local OTHER_PRIMARY = "another primary serves the cache: what the last one had may be missing"
+
 -- Shuts the gate until a generation that is opened after this has been listed. `meta`: m of the resource. One that was never listed
 -- stays INIT: its gate is shut, and it will be listed anyway.
 local function suspect(meta, reason)

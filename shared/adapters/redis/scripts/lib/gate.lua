@@ -20,16 +20,20 @@ end
 -- { "lanes", resource, number } when the caller believes in another number of lanes, and so named the wrong KEYS.
 local function otherLanes()
   for _, resource in ipairs(gateResources) do
-    local fields = call("HMGET", KEYS[resource.m], "lanes", "state", "syncedGen")
-    resource.state, resource.syncedGen = fields[2] or "INIT", tonumber(fields[3] or 0)
+    local fields = call("HMGET", KEYS[resource.m], "lanes", "state", "syncedGen", "primary")
+    resource.state, resource.syncedGen, resource.primary = fields[2] or "INIT", tonumber(fields[3] or 0), fields[4] or ""
     if fields[1] and tonumber(fields[1]) ~= resource.lanes then return { "lanes", resource.name, tonumber(fields[1]) } end
   end
   return nil
 end
 
 -- Why a controller that reads `names` (nil: all that were passed) gets nothing, or nil when the gate is open. After otherLanes().
-local closedReason = {}
+local closedReason, servedBy = {}, nil
 local function resourceClosed(resource)
+  if resource.primary ~= "" then -- LO2; asked here, within the step, since a client may not know yet whom it talks to
+    servedBy = servedBy or primaryNow()
+    if servedBy ~= resource.primary then return OTHER_PRIMARY end
+  end
   if resource.state ~= "SYNCED" or resource.syncedGen < 1 then
     local why = resource.state == "SUSPECT" and call("HGET", KEYS[resource.m], "suspect")
     return resource.name .. ": " .. resource.state .. (why and " (" .. why .. ")" or "")
