@@ -4,6 +4,13 @@ import type { RedisOptions } from "ioredis";
 
 import { REDIS_COMMAND_TIMEOUT_MS, REDIS_CONNECT_TIMEOUT_MS } from "../../ports/times.ts";
 
+/** A call outlives connections that end for 0.7 s: one that was not answered may have registered what then blocks for 20 s. */
+const TRIES_MAX = 5;
+/** However long Redis was away, it is found again within half a second. */
+const [RECONNECT_STEP_MS, RECONNECT_MS_MAX] = [50, 500];
+/** ioredis: nothing was done, so the command goes again. */
+const RECONNECT_AND_RESEND = 2;
+
 /**
  * Connects in the background; calls made before wait. Auto-pipelining stays off: each verb is one command already, and
  * ioredis takes a custom command's first argument, the number of keys, for its key when it groups a cluster's commands.
@@ -12,8 +19,11 @@ export function redisClient(options: { readonly url: string; readonly cluster: b
   const redis = {
     commandTimeout: REDIS_COMMAND_TIMEOUT_MS,
     connectTimeout: REDIS_CONNECT_TIMEOUT_MS,
-    maxRetriesPerRequest: 1,
+    maxRetriesPerRequest: TRIES_MAX,
     keepAlive: 10_000,
+    retryStrategy: (attempt) => Math.min(attempt * RECONNECT_STEP_MS, RECONNECT_MS_MAX),
+    // The primary has become a replica and keeps its connections: the address leads to its successor by now.
+    reconnectOnError: (error) => (error.message.includes("READONLY") ? RECONNECT_AND_RESEND : false),
   } satisfies RedisOptions;
   if (!options.cluster) return new Redis(options.url, redis);
   const url = new URL(options.url);

@@ -30,7 +30,18 @@ export function createWorkQueue(context: Context): WorkQueue {
       return parseBells(names, keys, reply)[0];
     },
 
-    take: (run, known) => take(context, run, known),
+    async take(run, known) {
+      try {
+        return await take(context, run, known);
+      } catch (error) {
+        // It may be carried out yet, by a server that was only slow, and nobody would use the lease: given back right behind it.
+        const { keys, args } = ofRun(run);
+        context.connection
+          .run("done", [...keys, context.names.limiter(run.controller)], [...args, "requeueAfter", "0"])
+          .catch(() => undefined); // then the lease runs out
+        throw error;
+      }
+    },
 
     async renew(run) {
       const { keys, args } = ofRun(run);
