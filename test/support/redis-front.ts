@@ -1,0 +1,55 @@
+/**
+ * One address in front of changing Redis servers, as a managed service gives it: clients keep the address, their connections end
+ * whenever the server behind it is another one.
+ */
+import { createServer, connect } from "node:net";
+import type { Socket } from "node:net";
+
+export interface RedisFront {
+  readonly url: string;
+  /** Where new connections go from now on; the ones that stand are cut. */
+  to(port: number): void;
+  /** Cuts every connection that stands. */
+  cut(): void;
+  stop(): Promise<void>;
+}
+
+/** Listens on loopback. A server that does not answer is a connection that ends at once. */
+export async function startRedisFront(port: number): Promise<RedisFront> {
+  let target = port;
+  const open = new Set<Socket>();
+  const server = createServer((client) => {
+    const behind = connect(target, "127.0.0.1");
+    for (const [socket, other] of [
+      [client, behind],
+      [behind, client],
+    ] as const) {
+      open.add(socket);
+      socket.setNoDelay(true);
+      socket.on("error", () => undefined); // `close` follows
+      socket.on("close", () => {
+        open.delete(socket);
+        other.destroy();
+      });
+      socket.pipe(other);
+    }
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const address = server.address();
+  const cut = (): void => {
+    for (const socket of open) socket.destroy();
+  };
+  return {
+    url: `redis://127.0.0.1:${typeof address === "object" && address !== null ? address.port : 0}`,
+    to(next) {
+      target = next;
+      cut();
+    },
+    cut,
+    async stop() {
+      const closed = new Promise((resolve) => server.close(resolve));
+      cut();
+      await closed;
+    },
+  };
+}
