@@ -2,6 +2,7 @@
 import { hostname } from "node:os";
 import type { Command } from "commander";
 import { createKubeHttp } from "../shared/adapters/kube-http/kube-http.ts";
+import { inspectRedis, UnfitRedisError } from "../shared/adapters/redis/server.ts";
 import { createSqsDeltaQueue } from "../shared/adapters/sqs/delta-queue.ts";
 import { acquireLease } from "../shared/cache/lease.ts";
 import type { Leadership } from "../shared/cache/lease.ts";
@@ -10,6 +11,7 @@ import { parseConfiguration } from "../shared/lambda/configuration.ts";
 import { connect, redisStore } from "../shared/lambda/connect.ts";
 import { kubeHttpConfig } from "../shared/lambda/wire-function.ts";
 import type { Clock } from "../shared/ports/clock.ts";
+import { describeError } from "../shared/ports/describe-error.ts";
 import { HOLE_RELIST_MS } from "../shared/ports/times.ts";
 import { consoleLog } from "./support/console-log.ts";
 import { readClusterIdentity } from "./support/cluster-id.ts";
@@ -53,7 +55,14 @@ async function runWatch(flags: WatchFlags): Promise<void> {
   const kube = createKubeHttp(access);
   const identity = await readClusterIdentity(kube);
   if (identity.cid !== cluster) throw new UsageError(`DELTALOOP_CLUSTER is ${cluster}, but this API server's cluster is ${identity.cid}`);
-  const outside = connect(configuration, redisStore(configuration.redis));
+  await inspectRedis(configuration.redis).catch((error: unknown) => {
+    if (error instanceof UnfitRedisError) throw new UsageError(error.message);
+    log.warn("redis did not say what it evicts", { error: describeError(error) });
+  });
+  const outside = connect(
+    configuration,
+    redisStore(configuration.redis, (error) => log.warn("redis connection failed", { error: describeError(error) })),
+  );
   const { clock, random } = outside;
   const holder = `${hostname()}-${Math.floor(random.next() * 2 ** 32).toString(16)}`;
   const lease = { namespace: flags.leaseNamespace, name: `deltaloop-watcher-${deployment}`, identity: holder };

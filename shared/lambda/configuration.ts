@@ -12,6 +12,8 @@
  *   replaced: the first signs, all are accepted (docs/security.md) |
  * | DELTALOOP_REDIS_URL | `redis://…` or `rediss://…` |
  * | DELTALOOP_REDIS_CLUSTER | `true` when that is one node of a Redis cluster (default `false`) |
+ * | DELTALOOP_REDIS_DURABILITY | what a failover of it may lose: `A` nothing, `B` what no replica has yet (one is then waited for; not on a
+ *   cluster), `C` anything, for development (default); informer §11.8 |
  * | DELTALOOP_KUBE_SERVER | `https://host:port` of the API server; `http://` without a token, or on loopback |
  * | DELTALOOP_KUBE_CA, …_CA_FILE | its authority, PEM or base64 of PEM, or a file that holds it |
  * | DELTALOOP_KUBE_TOKEN, …_TOKEN_FILE | bearer token, or a file that is read again when it changes |
@@ -24,6 +26,7 @@ import * as v from "valibot";
 
 import { showsToken } from "../adapters/kube-http/config.ts";
 import { CONTROLLERS, tableOf } from "../api/resources.ts";
+import type { Durability } from "../adapters/redis/context.ts";
 import type { Controller } from "../api/resources.ts";
 import { doorbellsVariable } from "../registry/names.ts";
 
@@ -45,7 +48,7 @@ export interface Configuration<N extends string = Controller> {
   readonly digestKey: string;
   /** The first signs, all are accepted. */
   readonly macKeys: readonly string[];
-  readonly redis: { readonly url: string; readonly cluster: boolean };
+  readonly redis: { readonly url: string; readonly cluster: boolean; readonly durability?: Durability };
   readonly kube: {
     readonly server: string;
     readonly ca?: string;
@@ -82,6 +85,7 @@ const ENTRIES = {
   DELTALOOP_MAC_KEY: MacKeys,
   DELTALOOP_REDIS_URL: url("redis|rediss"),
   DELTALOOP_REDIS_CLUSTER: v.optional(v.picklist(["true", "false"], "must be true or false"), "false"),
+  DELTALOOP_REDIS_DURABILITY: v.optional(v.picklist(["A", "B", "C"], "must be A, B or C"), "C"),
   DELTALOOP_KUBE_SERVER: url("http|https"),
   DELTALOOP_KUBE_CA: v.optional(v.string()),
   DELTALOOP_KUBE_CA_FILE: v.optional(v.string()),
@@ -156,7 +160,11 @@ function configurationFrom(
     mode: variables.DELTALOOP_MODE,
     digestKey: variables.DELTALOOP_DIGEST_KEY,
     macKeys: variables.DELTALOOP_MAC_KEY,
-    redis: { url: variables.DELTALOOP_REDIS_URL, cluster: variables.DELTALOOP_REDIS_CLUSTER === "true" },
+    redis: {
+      url: variables.DELTALOOP_REDIS_URL,
+      cluster: variables.DELTALOOP_REDIS_CLUSTER === "true",
+      durability: variables.DELTALOOP_REDIS_DURABILITY,
+    },
     kube: {
       server: variables.DELTALOOP_KUBE_SERVER,
       ...(ca === undefined ? {} : { ca: pem(ca) }),
@@ -192,8 +200,12 @@ function contradictions(variables: Variables): readonly string[] {
   const hasToken = (variables["DELTALOOP_KUBE_TOKEN"] ?? variables["DELTALOOP_KUBE_TOKEN_FILE"]) !== undefined;
   const inClear = hasToken && showsToken(variables["DELTALOOP_KUBE_SERVER"] ?? "");
   const sameSecret = variables["DELTALOOP_MAC_KEY"]?.split(",").includes(variables["DELTALOOP_DIGEST_KEY"] ?? "") === true;
+  const waitsOnCluster = variables["DELTALOOP_REDIS_DURABILITY"] === "B" && variables["DELTALOOP_REDIS_CLUSTER"] === "true";
   return [
     ...twice,
+    ...(waitsOnCluster
+      ? ["DELTALOOP_REDIS_DURABILITY: B waits on one connection, a cluster has many: one primary with a replica, or A"]
+      : []),
     ...(inClear ? ["DELTALOOP_KUBE_SERVER: must be https:// when a token goes to another machine"] : []),
     ...(sameSecret ? ["DELTALOOP_MAC_KEY: is the digest key: who compares digests must not be able to forge rows"] : []),
   ];

@@ -45,7 +45,7 @@ export function redisStore(redis: Configuration["redis"], onError?: (error: Erro
   return (options) => {
     const client = redisClient(redis);
     if (onError) client.on("error", onError);
-    return { ...createRedisStore(client, options), close: async () => client.disconnect() };
+    return { ...createRedisStore(client, { ...options, durability: redis.durability ?? "C" }), close: async () => client.disconnect() };
   };
 }
 

@@ -89,6 +89,9 @@ export const HOLE_RELIST_MS = 10 * SECOND_MS;
 /** How often the watcher looks whether the Store is still the one it was (informer §11.7). */
 export const CHECKPOINT_MS = SECOND_MS;
 
+/** How long a write waits for a replica in durability class B (informer §11.8). */
+export const REPLICA_WAIT_MS = 100;
+
 // -------------------------------------------------------------------------------------------------- functions and queues
 
 /** Time limits of the deployed functions, in seconds as Lambda has them. */

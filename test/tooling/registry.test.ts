@@ -99,7 +99,7 @@ describe("a fourth controller, as one more entry", () => {
       mode: "act" as const,
       digestKey: "0123456789abcdef",
       macKeys: ["fedcba9876543210", "fedcba9876543211"],
-      redis: { url: "redis://cache:6379", cluster: true },
+      redis: { url: "redis://cache:6379", cluster: true, durability: "C" as const },
       kube: { server: "https://k8s:6443", caFile: "/ca", token: "t" },
       queues: { endpoint: "http://127.0.0.1:4566", deltas: "https://sqs/1/deltas.fifo", doorbells: queueUrls },
       logLevel: "info" as const,

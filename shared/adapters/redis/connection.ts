@@ -1,5 +1,6 @@
 /** The one place that talks to ioredis. */
-import type { Cluster, Redis } from "ioredis";
+import { Cluster } from "ioredis";
+import type { Redis } from "ioredis";
 import { oneWritePerTurn } from "./one-write.ts";
 import { SCRIPTS } from "./scripts/load.ts";
 import type { ScriptName } from "./scripts/load.ts";
@@ -16,6 +17,10 @@ export interface Connection {
   run(script: ScriptName, keys: readonly string[], args: readonly string[]): Promise<Reply>;
   /** Fields of one hash; missing ones are null. */
   fields(key: string, fields: readonly string[]): Promise<readonly (string | null)[]>;
+  /** WAIT: how many replicas have what this connection wrote before; after `timeoutMs` those that have it by then. */
+  replicated(replicas: number, timeoutMs: number): Promise<number>;
+  /** Of a cluster: its slots move, so another primary is no failover. */
+  readonly isCluster: boolean;
 }
 
 type Command = (numberOfKeys: number, keys: readonly string[], args: readonly string[]) => Promise<Reply>;
@@ -36,6 +41,8 @@ export function connect(client: Redis | Cluster): Connection {
       return command.call(client, keys.length, keys, args);
     },
     fields: (key, fields) => client.hmget(key, ...fields),
+    replicated: (replicas, timeoutMs) => client.wait(replicas, timeoutMs),
+    isCluster: client instanceof Cluster,
   };
 }
 

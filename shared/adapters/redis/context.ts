@@ -7,6 +7,7 @@ import type { Signer } from "../../api/signer.ts";
 import type { StoreOptions } from "../store-options.ts";
 import { asList, asNumber, asText, connect } from "./connection.ts";
 import type { Connection, Reply } from "./connection.ts";
+import { createBarrier } from "./durable.ts";
 import { deploymentKeys } from "./keys.ts";
 import type { DeploymentKeys, EpochKeys, KeyTable } from "./keys.ts";
 import type { Seal } from "./rows.ts";
@@ -39,6 +40,8 @@ export interface Context {
   readonly options: RedisStoreOptions;
   readonly names: DeploymentKeys;
   readonly connection: Connection;
+  /** Resolves once what was written before survives a failover, as far as the durability class promises it. */
+  durable(): Promise<void>;
   /** Who signs in an epoch. */
   seal(epoch: string): Seal;
   /** ARGV[1]: ms of the clock, or empty for the server's own. */
@@ -75,6 +78,7 @@ export function createContext(client: Redis | Cluster, options: RedisStoreOption
     options,
     names,
     connection,
+    durable: createBarrier(connection, options.durability ?? "C"),
     seal: (epoch) => ({ signer: options.signer, epoch }),
     now: () => (clock ? String(clock.now()) : ""),
     lanes: (resource) => lanes[resource],

@@ -15,7 +15,7 @@ const NO_GATE = "there is no epoch";
 
 export function createEpochStore(context: Context): EpochStore {
   const { connection, names: root } = context;
-  const losesNothing = context.options.durability === "A";
+  const boundToPrimary = context.options.durability !== "A" && !connection.isCluster;
   const checkFence = (fence: string): string => {
     if (!isResourceVersion(fence)) throw new RangeError(`not a fence: "${fence}"`);
     return fence;
@@ -38,7 +38,7 @@ export function createEpochStore(context: Context): EpochStore {
       const keys = [root.epoch, names.meta(resource)];
       for (let lane = 0; lane < lanes; lane++) keys.push(...names.lane(resource, lane));
       const reply = asList(
-        await connection.run("openFence", keys, [context.now(), epoch, checkFence(fence), String(lanes), losesNothing ? "0" : "1"]),
+        await connection.run("openFence", keys, [context.now(), epoch, checkFence(fence), String(lanes), boundToPrimary ? "1" : "0"]),
       );
       if (reply[0] === "noEpoch") return { kind: "noEpoch" };
       if (reply[0] === "fenced") return { kind: "fenced", fence: asText(reply[1]) };

@@ -69,6 +69,7 @@ export function createIndexStore(context: Context): IndexStore {
       const header = [context.now(), pack.epoch, checkVersion(pack.fence), pack.kind, String(pack.sequence)];
       const args = [...header, mark, list, String(metas.length), HISTORY_LOST, ...changes];
       const reply = asList(await context.connection.run("applyPack", table.keys, args));
+      if (commit) await context.durable(); // the message is acknowledged after this, and never comes again
       return refusal(reply) ?? applied(names, table, reply);
     },
 
@@ -86,6 +87,7 @@ export function createIndexStore(context: Context): IndexStore {
         `${signature}\n${text}`,
       ];
       const reply = asList(await context.connection.run("stashManifest", keys, args));
+      await context.durable();
       if (reply[0] === "early") return { kind: "early" };
       return refusal(reply) ?? applied(names, new KeyTable(keys), reply);
     },
@@ -144,6 +146,7 @@ export function createIndexStore(context: Context): IndexStore {
         };
       };
       const reply = asList(await context.run("applyManifest", call));
+      await context.durable();
       if (reply[0] === "early") return { kind: "early" };
       if (reply[0] === "incomplete") return { kind: "incomplete" };
       if (reply[0] === "needed") return { kind: "needed", keys: asList(reply[1]).map(asText) };

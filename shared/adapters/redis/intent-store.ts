@@ -30,7 +30,9 @@ export function createIntentStore(context: Context): IntentStore {
         mayLandUntilMs === undefined ? "" : String(mayLandUntilMs),
       ]);
       const args = [context.now(), run.epoch, run.key, run.token, ownerUid, run.controller, String(intents.length), ...ops];
-      return (await context.connection.run("registerIntents", keys, args)) === 1 ? "ok" : "stolen";
+      const registered = (await context.connection.run("registerIntents", keys, args)) === 1;
+      if (registered && intents.length > 0) await context.durable(); // else a failover would have the calls made again
+      return registered ? "ok" : "stolen";
     },
 
     async writeThrough(run, write) {

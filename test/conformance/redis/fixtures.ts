@@ -24,6 +24,10 @@ export function redisFixture(connect: () => Redis): StoreFactory {
     return {
       ...stores(client, options),
       flush: async () => void (await client.flushall()),
+      // It is this server that stays: what it wrote down becomes another one's.
+      failOver: async () => {
+        for (const resource of CACHED_RESOURCES) await client.hset(await metaOf(client, options, resource), "primary", "a1b2");
+      },
       snapshot: async () => {
         const dumps = await Promise.all((await client.keys("*")).map(async (key) => [key, await client.dumpBuffer(key)] as const));
         return async () => {
@@ -52,16 +56,12 @@ export function clusterFixture(connect: () => Cluster): StoreFactory {
 function stores(
   client: Redis | Cluster,
   options: Parameters<StoreFactory>[0],
-): Pick<Awaited<ReturnType<StoreFactory>>, "store" | "clock" | "beside" | "spoil" | "failOver" | "lose"> {
+): Pick<Awaited<ReturnType<StoreFactory>>, "store" | "clock" | "beside" | "spoil" | "lose"> {
   const clock = createVirtualClock(START_MS);
   return {
     store: createRedisStore(client, { ...options, signer: testSigner(options.cluster), clock }),
     clock,
     spoil: (forged) => spoilRedis(client, options, forged),
-    // It is this server that stays: what it wrote down becomes another one's.
-    failOver: async () => {
-      for (const resource of CACHED_RESOURCES) await client.hset(await metaOf(client, options, resource), "primary", "a1b2");
-    },
     lose: async (resource) => void (await client.del(await metaOf(client, options, resource))),
     beside: async (extra) =>
       createRedisStore(client, { ...options, ...extra, signer: testSigner(extra.cluster ?? options.cluster), clock }),

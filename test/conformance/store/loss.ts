@@ -81,8 +81,9 @@ export function lossCases(open: OpenRig): void {
     expect((await rig.taken("replicaset", RS)).kind).toBe("ok");
   });
 
-  it("LO1 LO2 [informer T51] on another primary every gate is shut, whoever asks, until its fence is opened there and all is listed", async () => {
+  it("LO1 LO2 [informer T51] on another primary every gate is shut, whoever asks, until its fence is opened there and all is listed", async (context) => {
     const rig = await synced(open);
+    if (!rig.fixture.failOver) return context.skip("primaries are not told apart");
     await rig.fixture.failOver();
     await expectAllShut(rig, /another primary/u);
     expect(await rig.store.sweep(rig.epoch)).toEqual([]);
@@ -95,8 +96,9 @@ export function lossCases(open: OpenRig): void {
     expect(await rig.dirty("replicaset")).toEqual([RS]);
   });
 
-  it("LO2 a leader that opens its fence on another primary does not go on from where the last one was", async () => {
+  it("LO2 a leader that opens its fence on another primary does not go on from where the last one was", async (context) => {
     const rig = await synced(open);
+    if (!rig.fixture.failOver) return context.skip("primaries are not told apart");
     await rig.seed("pods", [put(cachedPod({ resourceVersion: "10" }))]);
     await rig.fixture.failOver();
     expect(await rig.openFence("pods", "101")).toMatchObject({ kind: "open", state: "SUSPECT" });

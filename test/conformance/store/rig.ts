@@ -38,8 +38,8 @@ export interface StoreFixture {
   flush(): Promise<void>;
   /** Remembers all data; the answer puts it back, as a failover to a replica that lagged. Absent: the adapter cannot. */
   snapshot?(): Promise<() => Promise<void>>;
-  /** Another primary serves the same data from now on. */
-  failOver(): Promise<void>;
+  /** Another primary serves the same data from now on. Absent: it may be another one any time, as a slot of a cluster moves. */
+  failOver?(): Promise<void>;
   /** Somebody takes away what is kept of a resource as a whole. */
   lose(resource: CachedResource): Promise<void>;
   close(): Promise<void>;

@@ -36,7 +36,7 @@ it("reads a complete environment, with defaults for the rest", () => {
     mode: "shadow",
     digestKey: "0123456789abcdef",
     macKeys: ["fedcba9876543210"],
-    redis: { url: "rediss://cache:6379", cluster: false },
+    redis: { url: "rediss://cache:6379", cluster: false, durability: "C" },
     kube: { server: "https://k8s:6443", ca: "-----BEGIN x" },
     queues: {
       deltas: "https://sqs/1/deltas.fifo",
@@ -90,4 +90,13 @@ it.each([
   expect(over("http://127.0.0.1:8080")).toEqual([]);
   expect(over("https://k8s:6443")).toEqual([]);
   expect(problems({ ...GOOD, DELTALOOP_KUBE_SERVER: "http://k8s:8080" })).toEqual([]);
+});
+
+it("knows three durability classes, and waits for replicas of one primary only", () => {
+  expect(parseConfiguration({ ...GOOD, DELTALOOP_REDIS_DURABILITY: "B" }).redis.durability).toBe("B");
+  expect(problems({ ...GOOD, DELTALOOP_REDIS_DURABILITY: "D" })).toEqual(["DELTALOOP_REDIS_DURABILITY: must be A, B or C"]);
+  expect(problems({ ...GOOD, DELTALOOP_REDIS_DURABILITY: "A", DELTALOOP_REDIS_CLUSTER: "true" })).toEqual([]);
+  expect(problems({ ...GOOD, DELTALOOP_REDIS_DURABILITY: "B", DELTALOOP_REDIS_CLUSTER: "true" })).toEqual([
+    expect.stringMatching(/^DELTALOOP_REDIS_DURABILITY: B waits on one connection/),
+  ]);
 });

@@ -1,0 +1,110 @@
+/**
+ * What only real redis-servers show of a loss (informer §11.7, §11.8). Catches: a class that promises a replica and has none; evicted
+ * or deleted keys that nobody misses; a restart or a promotion that passes for the primary it was.
+ */
+import { Redis } from "ioredis";
+import { afterEach, describe, expect, it } from "vitest";
+
+import { NotReplicatedError } from "../../../shared/adapters/redis/durable.ts";
+import { createRedisStore } from "../../../shared/adapters/redis/redis-store.ts";
+import { requireNoEviction, UnfitRedisError } from "../../../shared/adapters/redis/server.ts";
+import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
+import { cachedPod, put } from "../../support/builders.ts";
+import { eventually } from "../../support/eventually.ts";
+import { ensureRedisServer, startRedis } from "../../support/redis.ts";
+import type { RedisServer } from "../../support/redis.ts";
+import { testSigner } from "../../support/signer.ts";
+import { HOLE_LIMIT_MS, IDENTITY, Rig } from "../store/rig.ts";
+import type { StoreFixture } from "../store/rig.ts";
+
+const reason = ensureRedisServer();
+const OPTIONS = { deployment: "loss", cluster: "0123456789ab", identity: IDENTITY, holeLimitMs: HOLE_LIMIT_MS };
+
+describe.skipIf(reason)(`Redis that loses something${reason === undefined ? "" : `, skipped: ${reason}`}`, () => {
+  const ends: (() => unknown)[] = [];
+  afterEach(async () => {
+    for (const end of ends.splice(0).toReversed()) await end();
+  });
+
+  const start = async (...args: readonly string[]): Promise<{ readonly server: RedisServer; readonly client: Redis }> => {
+    const server = await startRedis(...args);
+    const client = new Redis(server.url);
+    client.on("error", () => undefined);
+    ends.push(
+      () => server.stop(),
+      () => client.disconnect(),
+    );
+    return { server, client };
+  };
+  const rigOn = (client: Redis, durability: "A" | "B" | "C"): Rig => {
+    const clock = createVirtualClock(1_772_359_200_000);
+    const store = createRedisStore(client, { ...OPTIONS, signer: testSigner(OPTIONS.cluster), clock, durability });
+    const unused = (): Promise<never> => Promise.reject(new Error("not in these tests"));
+    return new Rig({
+      store,
+      clock,
+      beside: unused,
+      spoil: unused,
+      flush: unused,
+      lose: unused,
+      close: async () => {},
+    } satisfies StoreFixture);
+  };
+  const replicaOf = async (primary: RedisServer): Promise<Redis> => {
+    const { client } = await start("--replicaof", "127.0.0.1", String(primary.port));
+    await eventually("the replica follows", async () => (await client.info("replication")).includes("master_link_status:up"));
+    return client;
+  };
+  const checkpoint = (rig: Rig, beat: number) =>
+    rig.store.checkpoint({ epoch: rig.epoch, fence: rig.fence, sent: { pods: "1" }, beat, answered: beat - 1 });
+
+  it("class B acknowledges what a replica has, and nothing without one", async () => {
+    const { server, client } = await start();
+    const replica = await replicaOf(server);
+    const rig = await rigOn(client, "B").synced();
+    await rig.deliver("pods", [put(cachedPod({ resourceVersion: "10" }))]);
+    await replica.call("REPLICAOF", "NO", "ONE");
+    await eventually("the primary has no replica", async () => (await client.info("replication")).includes("connected_slaves:0"));
+    await expect(rig.deliver("pods", [put(cachedPod({ resourceVersion: "11" }))])).rejects.toThrow(NotReplicatedError);
+  });
+
+  it.each([
+    { durability: "C" as const, gate: { open: false, reason: expect.stringContaining("another primary") } },
+    { durability: "A" as const, gate: { open: true } },
+  ])("a promoted replica: class $durability", async ({ durability, gate }) => {
+    const { server, client } = await start();
+    const replica = await replicaOf(server);
+    const rig = await rigOn(client, durability).synced();
+    await client.wait(1, 1_000);
+    await replica.call("REPLICAOF", "NO", "ONE");
+    const successor = rigOn(replica, durability);
+    expect(await successor.store.gate("replicaset")).toEqual(gate);
+    expect((await checkpoint(rig, 1)).kind).toBe("ok");
+    expect((await checkpoint(successor, 2)).kind).toBe("setBack"); // in either class: what was answered is not there
+  });
+
+  it("LO3 a lane that is not there, and keys that were evicted, make the Store damaged", async () => {
+    const { client } = await start();
+    const rig = await rigOn(client, "C").synced();
+    expect((await checkpoint(rig, 1)).kind).toBe("ok");
+    const [ep = ""] = await client.keys("*:ep");
+    const evicted = (await client.hget(ep, "evicted")) ?? "";
+    expect(evicted.split("\u001F")).toEqual([expect.stringMatching(/^[0-9a-f]{40}$/), "0"]);
+    await client.config("SET", "maxmemory-policy", "allkeys-random");
+    await expect(requireNoEviction(client)).rejects.toThrow(UnfitRedisError);
+    await client.set("somebody's", "x".repeat(1_000_000));
+    await client.config("SET", "maxmemory", String(Number(/used_memory:(\d+)/.exec(await client.info("memory"))?.[1]) - 500_000));
+    await client.set("more", "x").catch(() => undefined);
+    await client.config("SET", "maxmemory", "0");
+    const answer = await checkpoint(rig, 2);
+    expect(["damaged", "noEpoch"]).toContain(answer.kind); // whichever keys went
+
+    await client.flushall();
+    await client.config("SET", "maxmemory-policy", "noeviction");
+    await requireNoEviction(client);
+    const whole = await rigOn(client, "C").synced();
+    await client.del((await client.keys("*:l:pods:0"))[0] ?? "");
+    expect(await checkpoint(whole, 1)).toEqual({ kind: "damaged", why: "pods: lane 0 is not there" });
+    expect(await whole.store.gate("deployment")).toMatchObject({ open: false });
+  });
+});

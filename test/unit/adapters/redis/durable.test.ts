@@ -1,0 +1,38 @@
+// Would catch: an acknowledgement for what only the primary has, a WAIT for each of many writes, one in a class that needs none.
+import { expect, it } from "vitest";
+
+import { createBarrier, NotReplicatedError } from "../../../../shared/adapters/redis/durable.ts";
+
+function connection(replicas: number): { readonly waits: number[]; replicated(count: number, timeoutMs: number): Promise<number> } {
+  const waits: number[] = [];
+  return {
+    waits,
+    replicated: async (_, timeoutMs) => {
+      waits.push(timeoutMs);
+      return replicas;
+    },
+  };
+}
+
+it("class B waits for one replica, once for all who ask in one turn", async () => {
+  const server = connection(1);
+  const durable = createBarrier(server, "B");
+  await Promise.all([durable(), durable(), durable()]);
+  expect(server.waits).toEqual([100]);
+  await durable();
+  expect(server.waits).toHaveLength(2);
+});
+
+it("class B refuses to go on when no replica has it, and asks anew the next time", async () => {
+  const server = connection(0);
+  const durable = createBarrier(server, "B");
+  await expect(durable()).rejects.toThrow(NotReplicatedError);
+  await expect(durable()).rejects.toThrow(/needs one that follows/);
+  expect(server.waits).toHaveLength(2);
+});
+
+it.each(["A", "C"] as const)("class %s waits for nothing", async (durability) => {
+  const server = connection(0);
+  await createBarrier(server, durability)();
+  expect(server.waits).toEqual([]);
+});
