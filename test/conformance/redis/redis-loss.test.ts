@@ -9,7 +9,7 @@ import { NotReplicatedError } from "../../../shared/adapters/redis/durable.ts";
 import { createRedisStore } from "../../../shared/adapters/redis/redis-store.ts";
 import { requireNoEviction, UnfitRedisError } from "../../../shared/adapters/redis/server.ts";
 import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
-import { cachedPod, put } from "../../support/builders.ts";
+import { cachedPod, cachedReplicaSet, put } from "../../support/builders.ts";
 import { eventually } from "../../support/eventually.ts";
 import { ensureRedisServer, startRedis } from "../../support/redis.ts";
 import type { RedisServer } from "../../support/redis.ts";
@@ -81,6 +81,25 @@ describe.skipIf(reason)(`Redis that loses something${reason === undefined ? "" :
     expect(await successor.store.gate("replicaset")).toEqual(gate);
     expect((await checkpoint(rig, 1)).kind).toBe("ok");
     expect((await checkpoint(successor, 2)).kind).toBe("setBack"); // in either class: what was answered is not there
+  });
+
+  it("WQ2 a take that a paused server carries out once nobody waits for it any more leaves the key free", async () => {
+    const { server, client } = await start();
+    const rig = await rigOn(client, "C").synced();
+    await rig.seed("replicasets", [put(cachedReplicaSet(), { counted: true })]);
+    await rig.store.add(rig.epoch, "replicaset", "shop/web", 0);
+    const impatient = new Redis(server.url, { commandTimeout: 200, maxRetriesPerRequest: 1 }).on("error", () => undefined);
+    ends.push(() => impatient.disconnect());
+    const stranded = rigOn(impatient, "C");
+    await stranded.store.gate("replicaset");
+    server.pause();
+    await expect(stranded.store.take(stranded.run("replicaset", "shop/web"), { uid: cachedReplicaSet().metadata.uid })).rejects.toThrow(
+      /timed out/,
+    );
+    server.resume();
+    await impatient.ping(); // behind what was sent before
+    expect(await rig.store.queued("replicaset")).toEqual([expect.objectContaining({ key: "shop/web", readyAtMs: expect.any(Number) })]);
+    expect((await rig.taken("replicaset", "shop/web")).kind).toBe("ok");
   });
 
   it("LO3 a lane that is not there, and keys that were evicted, make the Store damaged", async () => {
