@@ -24,7 +24,7 @@ export interface StoreIdentity {
   readonly hashLayout: string;
 }
 
-/** Why nothing is handed out on a primary that has taken over (LO2). */
+/** Why nothing is handed out on a primary that has taken over (SL2). */
 export const OTHER_PRIMARY = "another primary serves the cache: what the last one had may be missing";
 
 /** Why every resource is suspect once a list has shown that the cache is of another history (IX9). */

@@ -26,11 +26,11 @@
  *     call answers `retry`. What was put back so is not held to A6. A snapshot that holds some is not decided on.
  *
  * Loss (informer §11.7)
- * LO1  a Store is *set back* when it holds an older checkpoint than one it has answered, or a smaller fence than one it has opened, or
+ * SL1  a Store is *set back* when it holds an older checkpoint than one it has answered, or a smaller fence than one it has opened, or
  *     when another primary serves it than the one the fence was opened on: what it held last may be missing, what it holds is whole.
  *     The checkpoint that sees this makes every resource suspect and ends every run, in the same step.
- * LO2  while another primary serves it every gate is shut, whoever asks; a fence that is opened there makes the resource suspect.
- * LO3  a Store is *damaged* when an open resource or a lane of one is missing, or keys were evicted: nothing tells what else is. The
+ * SL2  while another primary serves it every gate is shut, whoever asks; a fence that is opened there makes the resource suspect.
+ * SL3  a Store is *damaged* when an open resource or a lane of one is missing, or keys were evicted: nothing tells what else is. The
  *     checkpoint that sees this makes what is left suspect; only a new epoch helps.
  *
  * Work queue (informer §12)
@@ -106,7 +106,7 @@ export interface EpochStore {
     readonly resource: CachedResource;
   }): Promise<{ readonly kind: "open"; readonly generation: number; readonly floor: string } | Fenced>;
   /**
-   * At most once a second: records what is sent, proves the fence, tells a loss (LO1, LO3), and brings back what the watcher must mend.
+   * At most once a second: records what is sent, proves the fence, tells a loss (SL1, SL3), and brings back what the watcher must mend.
    * `beat` counts the checkpoints of a fence from 1; `answered` is the last one that got an answer, 0 before any did.
    */
   checkpoint(request: {

@@ -102,7 +102,7 @@ describe.skipIf(reason)(`Redis that loses something${reason === undefined ? "" :
     expect((await rig.taken("replicaset", "shop/web")).kind).toBe("ok");
   });
 
-  it("LO3 a lane that is not there, and keys that were evicted, make the Store damaged", async () => {
+  it("SL3 a lane that is not there, and keys that were evicted, make the Store damaged", async () => {
     const { client } = await start();
     const rig = await rigOn(client, "C").synced();
     expect((await checkpoint(rig, 1)).kind).toBe("ok");

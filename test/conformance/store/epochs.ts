@@ -119,7 +119,7 @@ export function epochCases(open: OpenRig): void {
       expect(await rig.store.openGeneration({ epoch: rig.epoch, fence, resource: "pods" })).toEqual({ kind: "fenced", fence: "200" });
       expect(await rig.store.checkpoint({ epoch: rig.epoch, fence, sent, ...FIRST_BEAT })).toEqual({ kind: "fenced", fence: "200" });
     }
-    // A Store that was set back to an older fence: the leader sees that it is smaller than its own (LO1).
+    // A Store that was set back to an older fence: the leader sees that it is smaller than its own (SL1).
     expect(await rig.store.openGeneration({ epoch: rig.epoch, fence: "300", resource: "pods" })).toEqual({ kind: "fenced", fence: "200" });
     expect(await rig.store.checkpoint({ epoch: rig.epoch, fence: "300", sent, ...FIRST_BEAT })).toMatchObject({ kind: "setBack" });
     expect(await rig.openGeneration("replicasets")).toBe("0");

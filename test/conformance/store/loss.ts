@@ -1,5 +1,5 @@
 /**
- * What a Store tells when it has lost something (shared/ports/store.ts LO1–LO3; informer §11.7). Catches: a loss that only a hole would
+ * What a Store tells when it has lost something (shared/ports/store.ts SL1–SL3; informer §11.7). Catches: a loss that only a hole would
  * show, after a minute; a gate that is open on what is left; a key that a run of before holds, who is no more.
  */
 import { expect, it } from "vitest";
@@ -36,7 +36,7 @@ async function expectAllShut(rig: Rig, why: RegExp): Promise<void> {
 }
 
 export function lossCases(open: OpenRig): void {
-  it("LO1 [informer T51] a Store that holds an older checkpoint than it has answered is set back: every gate shuts in that step", async (context) => {
+  it("SL1 [informer T51] a Store that holds an older checkpoint than it has answered is set back: every gate shuts in that step", async (context) => {
     const rig = await synced(open);
     if (!rig.fixture.snapshot) return context.skip("the adapter cannot be set back");
     expect(await beat(rig, 1, 0)).toMatchObject({ kind: "ok" });
@@ -48,7 +48,7 @@ export function lossCases(open: OpenRig): void {
     await expectAllShut(rig, /SUSPECT \(it holds checkpoint 1/u);
   });
 
-  it("LO1 a checkpoint whose answer was lost is none: the Store may hold it or not", async () => {
+  it("SL1 a checkpoint whose answer was lost is none: the Store may hold it or not", async () => {
     const rig = await synced(open);
     expect(await beat(rig, 1, 0)).toMatchObject({ kind: "ok" });
     expect(await beat(rig, 3, 1)).toMatchObject({ kind: "ok" }); // 2 never arrived
@@ -56,7 +56,7 @@ export function lossCases(open: OpenRig): void {
     expect(await rig.store.gate("replicaset")).toEqual({ open: true });
   });
 
-  it("LO1 a new fence counts its checkpoints from 1", async () => {
+  it("SL1 a new fence counts its checkpoints from 1", async () => {
     const rig = await synced(open);
     expect(await beat(rig, 7, 0)).toMatchObject({ kind: "ok" });
     await rig.raiseFence("101");
@@ -64,7 +64,7 @@ export function lossCases(open: OpenRig): void {
     expect(await beat(rig, 2, 1)).toMatchObject({ kind: "ok" });
   });
 
-  it("LO1 [informer T51] no run of before goes on: its key is due at once, and its calls are a stranger's", async (context) => {
+  it("SL1 [informer T51] no run of before goes on: its key is due at once, and its calls are a stranger's", async (context) => {
     const rig = await synced(open);
     if (!rig.fixture.snapshot) return context.skip("the adapter cannot be set back");
     await beat(rig, 1, 0);
@@ -81,7 +81,7 @@ export function lossCases(open: OpenRig): void {
     expect((await rig.taken("replicaset", RS)).kind).toBe("ok");
   });
 
-  it("LO1 LO2 [informer T51] on another primary every gate is shut, whoever asks, until its fence is opened there and all is listed", async (context) => {
+  it("SL1 SL2 [informer T51] on another primary every gate is shut, whoever asks, until its fence is opened there and all is listed", async (context) => {
     const rig = await synced(open);
     if (!rig.fixture.failOver) return context.skip("primaries are not told apart");
     await rig.fixture.failOver();
@@ -96,7 +96,7 @@ export function lossCases(open: OpenRig): void {
     expect(await rig.dirty("replicaset")).toEqual([RS]);
   });
 
-  it("LO2 a leader that opens its fence on another primary does not go on from where the last one was", async (context) => {
+  it("SL2 a leader that opens its fence on another primary does not go on from where the last one was", async (context) => {
     const rig = await synced(open);
     if (!rig.fixture.failOver) return context.skip("primaries are not told apart");
     await rig.seed("pods", [put(cachedPod({ resourceVersion: "10" }))]);
@@ -114,7 +114,7 @@ export function lossCases(open: OpenRig): void {
     expect(await rig.take(run)).toEqual({ kind: "empty" });
   });
 
-  it("LO3 [informer T50] a resource that was open and is not there: what is left is suspect", async () => {
+  it("SL3 [informer T50] a resource that was open and is not there: what is left is suspect", async () => {
     const rig = await (await open()).synced();
     await rig.fixture.lose("pods");
     const answer = await rig.store.checkpoint({ epoch: rig.epoch, fence: rig.fence, sent: { pods: "5" }, beat: 1, answered: 0 });

@@ -9,7 +9,7 @@ import type { CachedResource, Controller, ObjectKey } from "../../../api/resourc
 import type { EpochRecord, Forged, Forgery, Intent, ManifestRow, QuarantineEntry, ResourceState, Row } from "../../../ports/store.ts";
 
 export interface MemoryData {
-  /** Whose memory it is: another one stands for another primary (LO1, LO2). */
+  /** Whose memory it is: another one stands for another primary (SL1, SL2). */
   primary: string;
   epoch: EpochData | undefined;
   forgeries: readonly Forgery[];

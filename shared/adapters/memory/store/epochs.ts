@@ -73,7 +73,7 @@ export function openGeneration(data: MemoryData, request: Asked<"openGeneration"
 
 /**
  * Every open resource, and every one that the caller says it streams, must stand under exactly the caller's fence: a
- * greater one means another leader, a smaller one that this Store was set back (LO1).
+ * greater one means another leader, a smaller one that this Store was set back (SL1).
  */
 export function checkpoint(data: MemoryData, request: Asked<"checkpoint">, nowMs: number): Answer<"checkpoint"> {
   const epoch = epochNamed(data, request.epoch);
@@ -98,7 +98,7 @@ export function checkpoint(data: MemoryData, request: Asked<"checkpoint">, nowMs
   return { kind: "ok", resources };
 }
 
-/** LO1, LO3: every gate shuts in this step, and no run of before goes on; its key is due at once. */
+/** SL1, SL3: every gate shuts in this step, and no run of before goes on; its key is due at once. */
 function lost(epoch: EpochData, kind: "setBack" | "damaged", why: string, nowMs: number): Answer<"checkpoint"> {
   for (const resource of epoch.resources.values()) suspect(resource, why);
   for (const queue of Object.values(epoch.queues)) {

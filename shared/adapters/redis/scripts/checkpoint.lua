@@ -1,4 +1,4 @@
--- checkpoint: records what is sent, proves the fence, tells a loss (LO1, LO3), and what the watcher must mend.
+-- checkpoint: records what is sent, proves the fence, tells a loss (SL1, SL3), and what the watcher must mend.
 -- KEYS  1 ep · others by slot, named in ARGV
 -- ARGV  1 now ms · 2 epoch · 3 fence · 4 this checkpoint's number · 5 the last one that was answered
 --       6 number of queues, each: slot of its q · then the number of resources, each: name, slot of m, slot of need, slot of the

@@ -1,6 +1,6 @@
 -- openFence: makes a fence the stream of a resource (informer §14 step 3): a greater one resets sequences and holes and keeps W.
 -- KEYS  1 ep · 2 m of the resource · for each lane from 3: l, v, t, h, mp
--- ARGV  1 now ms · 2 epoch · 3 fence · 4 number of lanes · 5 1: what another primary had may be missing (LO2); 0: primaries lose nothing
+-- ARGV  1 now ms · 2 epoch · 3 fence · 4 number of lanes · 5 1: what another primary had may be missing (SL2); 0: primaries lose nothing
 -- Returns { "noEpoch" } · { "fenced", stored fence } · { "lanes", number } when the epoch was made with another number
 --         { "open", state, syncedGen, last, W, gen, frozen 0|1, … for each lane }
 if otherEpoch() then return { "noEpoch" } end

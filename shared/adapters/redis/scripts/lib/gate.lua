@@ -30,7 +30,7 @@ end
 -- Why a controller that reads `names` (nil: all that were passed) gets nothing, or nil when the gate is open. After otherLanes().
 local closedReason, servedBy = {}, nil
 local function resourceClosed(resource)
-  if resource.primary ~= "" then -- LO2; asked here, within the step, since a client may not know yet whom it talks to
+  if resource.primary ~= "" then -- SL2; asked here, within the step, since a client may not know yet whom it talks to
     servedBy = servedBy or primaryNow()
     if servedBy ~= resource.primary then return OTHER_PRIMARY end
   end
