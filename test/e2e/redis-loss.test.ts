@@ -21,6 +21,7 @@ import { CACHED_RESOURCES, CONTROLLERS, RESOURCES } from "../../shared/api/resou
 import { createSigner } from "../../shared/api/signer.ts";
 import { cacheIdentity } from "../../shared/cache/identity.ts";
 import type { Store } from "../../shared/ports/store.ts";
+import { OP_DEADLINE_MS } from "../../shared/ports/times.ts";
 import { deltaloop, eventually, measured, OWN_NAMESPACE, startCluster, whereRealPartsAre } from "../support/e2e.ts";
 import type { AuditEntry, Cluster, Running } from "../support/e2e.ts";
 import { momentsOf, most, podsCreated, recordHistory } from "../support/history.ts";
@@ -70,6 +71,8 @@ interface Fault {
   readonly name: string;
   /** Resolves when Redis can be used again. */
   readonly strike: (redis: Behind) => Promise<void>;
+  /** How long a rollout may stand still, where it is more than SETTLED_MS_MAX. */
+  readonly pauseMsMax?: number;
 }
 
 const FAULTS: readonly Fault[] = [
@@ -79,7 +82,8 @@ const FAULTS: readonly Fault[] = [
   { name: "restarted empty", strike: (redis) => redis.replace(() => startRedis()) },
   { name: "rolled back 2 s", strike: rollBack },
   { name: "failed over to a replica that lacks 500 ms", strike: failOver },
-  { name: "connections cut 20 times", strike: cutOften },
+  // A registration of intents that was not answered holds its owner for OP_DEADLINE_MS: nobody may create what may still be created.
+  { name: "connections cut 20 times", strike: cutOften, pauseMsMax: OP_DEADLINE_MS + 5_000 },
   { name: "out of memory for 5 s", strike: outOfMemory },
   { name: "paused for 20 s", strike: pause },
 ];
@@ -193,7 +197,7 @@ await whereRealPartsAre("what Redis may lose", () => {
       await redis?.stop();
     });
 
-    for (const [index, { name, strike }] of FAULTS.entries()) {
+    for (const [index, { name, strike, pauseMsMax = SETTLED_MS_MAX }] of FAULTS.entries()) {
       it(name, async () => {
         const history = await recordHistory(cluster.client, NAMESPACE);
         const before = history.changes().length;
@@ -204,9 +208,6 @@ await whereRealPartsAre("what Redis may lose", () => {
         const gates = watchGates(store);
         await strike(redis);
         const usableAtMs = Date.now();
-        process.stderr.write(
-          process.env["LOSS_LOG"] === undefined ? "" : `=== ${name} over; dev said ${dev.output().split("\n").length} lines\n`,
-        );
         for (const each of NAMES) await cluster.rolledOut(NAMESPACE, each, 120);
         const rolledMs = Date.now() - usableAtMs;
         await eventually("the cache is what the API server has", () => isSame(store, cluster), 120_000);
@@ -229,7 +230,7 @@ await whereRealPartsAre("what Redis may lose", () => {
         expect(Object.values(podsCreated(changes)).every((count) => count <= REPLICAS)).toBe(true);
         expect(await writesDuring(cluster, closed)).toEqual([]);
         expect(openMs).toBeLessThanOrEqual(SETTLED_MS_MAX);
-        expect(Math.max(...pausesMs)).toBeLessThanOrEqual(SETTLED_MS_MAX);
+        expect(Math.max(...pausesMs)).toBeLessThanOrEqual(pauseMsMax);
       });
     }
   });
