@@ -7,13 +7,15 @@ import { defineConfig } from "vitest/config";
 const node = { environment: "node", globals: false, isolate: false } as const;
 
 /** What has many more cases than a check has time for: some of them run there (test/support/share.ts), all in the project `long`. */
-const LONG = ["test/simulation/**/*.test.ts", "test/unit/kubelet/turns/crashes.test.ts"];
+const LONG = ["test/simulation/**/*.test.ts", "test/unit/kubelet/turns/crashes.test.ts", "test/unit/replicaset/faults.test.ts"];
 
 /** Suites that start a server of another program, or wait for real seconds; the others need this checkout alone, and little time. */
 const REAL_COMPONENTS = ["test/conformance/**/*{redis,sqs,rude}*.test.ts", "test/attacks/redis-*.test.ts"];
 
 export default defineConfig({
   test: {
+    // One less than there are processors would be one, where there are two.
+    maxWorkers: 2,
     projects: [
       { test: { ...node, name: "unit", include: ["test/unit/**/*.test.ts"], testTimeout: 10_000 } },
       {

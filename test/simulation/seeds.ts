@@ -1,9 +1,9 @@
 import { shareOf } from "../support/share.ts";
 
-/** What both simulations run, that of the controllers and that of a node: in a check 20 of 40. */
+/** What both simulations run, that of the controllers and that of a node: in a check 10 of 40. */
 export const SEEDS: readonly number[] = shareOf(
   Array.from({ length: 40 }, (_, index) => index + 1),
-  20,
+  10,
 );
 
 /** Seeds that once failed, and why; replayed by `npm run check`. Each has a test of its own beside the code that was at fault. */
