@@ -24,6 +24,13 @@ export const ARCHITECTURE = {
       to: { circular: true, viaOnly: values },
     },
     {
+      name: "no-type-cycles",
+      comment: "A type that two modules need has a place where both may take it from.",
+      severity: "error",
+      from: { pathNot: "^test/" },
+      to: { circular: true },
+    },
+    {
       name: "shared-knows-no-caller",
       comment: "shared/ is used by functions, cli and test, never the other way round.",
       severity: "error",

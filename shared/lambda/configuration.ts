@@ -26,7 +26,7 @@ import * as v from "valibot";
 
 import { showsToken } from "../adapters/kube-http/config.ts";
 import { CONTROLLERS, tableOf } from "../api/resources.ts";
-import type { Durability } from "../adapters/redis/context.ts";
+import type { Durability } from "../adapters/redis/durable.ts";
 import type { Controller } from "../api/resources.ts";
 import { doorbellsVariable } from "../registry/names.ts";
 

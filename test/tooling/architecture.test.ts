@@ -49,6 +49,12 @@ const BROKEN: Readonly<Record<string, readonly Files[]>> = {
       "shared/cache/b.ts": value("./a.ts", "a") + "export const b = 1;\n",
     },
   ],
+  "no-type-cycles": [
+    {
+      "shared/cache/a.ts": type("./b.ts", "b") + "export const a = 1;\n",
+      "shared/cache/b.ts": value("./a.ts", "a") + "export const b = 1;\n",
+    },
+  ],
   "shared-knows-no-caller": [
     { "shared/lambda/broken.ts": value("../../functions/other/handler.ts", "handler") },
     { "shared/api/broken.ts": type("../../cli/main.ts", "main") },

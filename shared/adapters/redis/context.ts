@@ -8,6 +8,7 @@ import type { StoreOptions } from "../store-options.ts";
 import { asList, asNumber, asText, connect } from "./connection.ts";
 import type { Connection, Reply } from "./connection.ts";
 import { createBarrier } from "./durable.ts";
+import type { Durability } from "./durable.ts";
 import { deploymentKeys } from "./keys.ts";
 import type { DeploymentKeys, EpochKeys, KeyTable } from "./keys.ts";
 import type { Seal } from "./rows.ts";
@@ -23,12 +24,6 @@ export interface RedisStoreOptions extends StoreOptions {
   /** Default `C`. */
   readonly durability?: Durability;
 }
-
-/**
- * What a failover of this Redis may lose (informer §11.8). `A`: nothing that was acknowledged. `B`: what its replicas do not have yet,
- * so a replica is waited for where something would be done twice without. `C`: whatever came since it was last saved, if it was.
- */
-export type Durability = "A" | "B" | "C";
 
 /** What a script is called with. */
 export interface Call {

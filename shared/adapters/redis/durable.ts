@@ -4,7 +4,12 @@
  */
 import { REPLICA_WAIT_MS } from "../../ports/times.ts";
 import type { Connection } from "./connection.ts";
-import type { Durability } from "./context.ts";
+
+/**
+ * What a failover of this Redis may lose (informer §11.8). `A`: nothing that was acknowledged. `B`: what its replicas do not have yet,
+ * so a replica is waited for where something would be done twice without. `C`: whatever came since it was last saved, if it was.
+ */
+export type Durability = "A" | "B" | "C";
 
 /** No replica has what was written, so a failover would forget it. Whoever called tries again; people see to the replica. */
 export class NotReplicatedError extends Error {
