@@ -4,8 +4,8 @@ import { isAlreadyExists, isNotFound } from "../../../shared/ports/errors.ts";
 import type { Clock } from "../../../shared/ports/clock.ts";
 import type { KubeWriter } from "../../../shared/ports/kube.ts";
 import type { Log } from "../../../shared/ports/log.ts";
-import { NO_EVENTS, recordEvent } from "../../../shared/kubelet/node/event-recorder.ts";
-import type { EventMemory, EventRequest, NodeEvent } from "../../../shared/kubelet/node/event-recorder.ts";
+import { noEvents, recordEvent } from "../../../shared/kubelet/node/event-recorder.ts";
+import type { EventRequest, NodeEvent } from "../../../shared/kubelet/node/event-recorder.ts";
 
 /** Waiting to be sent; above it Events are dropped, the newest first. */
 const WAITING_MAX = 1_000;
@@ -19,14 +19,12 @@ export interface EventPorts {
 }
 
 export function createEventRecorder(ports: EventPorts): (event: NodeEvent) => void {
-  let memory: EventMemory = NO_EVENTS;
+  const memory = noEvents();
   let waiting = 0;
   let last: Promise<void> = Promise.resolve();
   return (event) => {
     if (waiting >= WAITING_MAX) return;
-    const recorded = recordEvent(memory, event, ports.clock.now(), { nodeName: ports.nodeName, nameSalt: ports.nameSalt });
-    memory = recorded.memory;
-    const { request } = recorded;
+    const request = recordEvent(memory, event, ports.clock.now(), { nodeName: ports.nodeName, nameSalt: ports.nameSalt });
     if (request === undefined) return;
     waiting++;
     last = last

@@ -49,18 +49,21 @@ export interface InvolvedObject {
   readonly fieldPath?: string;
 }
 
+/** What was said, changed in place by recordEvent: thousands of entries are not copied for one Event. */
 export interface EventMemory {
   /** Object, type and reason → messages seen of late. */
-  readonly similar: ReadonlyMap<string, { readonly messages: readonly string[]; readonly lastMs: number }>;
+  readonly similar: Map<string, { readonly messages: readonly string[]; readonly lastMs: number }>;
   /** All of an Event, or an entry of `similar` → the Event that stands for it. */
-  readonly sent: ReadonlyMap<string, { readonly name: string; readonly count: number; readonly firstTimestamp: string }>;
+  readonly sent: Map<string, { readonly name: string; readonly count: number; readonly firstTimestamp: string }>;
   /** Object → what it may still send. */
-  readonly budgets: ReadonlyMap<string, { readonly tokens: number; readonly atMs: number }>;
+  readonly budgets: Map<string, { readonly tokens: number; readonly atMs: number }>;
   /** Events so far, for their names. */
-  readonly recorded: number;
+  recorded: number;
 }
 
-export const NO_EVENTS: EventMemory = { similar: new Map(), sent: new Map(), budgets: new Map(), recorded: 0 };
+export function noEvents(): EventMemory {
+  return { similar: new Map(), sent: new Map(), budgets: new Map(), recorded: 0 };
+}
 
 export type EventRequest =
   | { readonly kind: "create"; readonly body: EventBody }
@@ -76,13 +79,8 @@ export interface EventSource {
   readonly nameSalt: number;
 }
 
-/** What to send of `event`, if anything, and what to remember of it whether or not that succeeds. */
-export function recordEvent(
-  memory: EventMemory,
-  event: NodeEvent,
-  nowMs: number,
-  source: EventSource,
-): { readonly memory: EventMemory; readonly request?: EventRequest } {
+/** What to send of `event`, if anything; it is remembered whether or not that succeeds. */
+export function recordEvent(memory: EventMemory, event: NodeEvent, nowMs: number, source: EventSource): EventRequest | undefined {
   const { kind, apiVersion, namespace, name, uid, fieldPath } = event.involved;
   const object = JSON.stringify([kind, apiVersion, namespace, name, uid]);
   const group = JSON.stringify([object, event.type, event.reason]);
@@ -91,7 +89,7 @@ export function recordEvent(
   const recent = known !== undefined && nowMs - known.lastMs <= SIMILAR_WITHIN_MS ? known.messages : [];
   const messages = recent.includes(event.message) ? recent : [...recent, event.message];
   const isCombined = messages.length >= MESSAGES_MAX;
-  const similar = withEntry(memory.similar, group, { messages: isCombined ? messages.slice(1) : messages, lastMs: nowMs });
+  remember(memory.similar, group, { messages: isCombined ? messages.slice(1) : messages, lastMs: nowMs });
 
   const key = isCombined ? group : JSON.stringify([group, fieldPath, event.message]);
   const message = isCombined ? `(combined from similar events): ${event.message}` : event.message;
@@ -99,15 +97,16 @@ export function recordEvent(
   const body = eventBody({ ...event, message }, before, nowMs, { ...source, nameSalt: source.nameSalt + memory.recorded });
   const count = (before?.count ?? 0) + 1;
   const eventName = body.metadata.name ?? ""; // eventBody names it
-  const sent = withEntry(memory.sent, key, { name: eventName, count, firstTimestamp: body.firstTimestamp ?? "" });
+  remember(memory.sent, key, { name: eventName, count, firstTimestamp: body.firstTimestamp ?? "" });
 
   const { budget, isWithin } = spend(memory.budgets.get(object), nowMs);
-  const next = { similar, sent, budgets: withEntry(memory.budgets, object, budget), recorded: memory.recorded + 1 };
-  if (!isWithin) return { memory: next };
-  if (before === undefined) return { memory: next, request: { kind: "create", body } };
+  remember(memory.budgets, object, budget);
+  memory.recorded++;
+  if (!isWithin) return undefined;
+  if (before === undefined) return { kind: "create", body };
   const patch = { count, lastTimestamp: formatTime(nowMs), message };
   const target = { namespace: body.metadata.namespace ?? DEFAULT_NAMESPACE, name: eventName };
-  return { memory: next, request: { kind: "patch", ...target, body: patch, ifMissing: body } };
+  return { kind: "patch", ...target, body: patch, ifMissing: body };
 }
 
 /** The Event as it stands after this one: new, or the one sent before with its count. */
@@ -152,12 +151,13 @@ function spend(
   return { budget: { tokens: isWithin ? tokens - 1 : tokens, atMs: nowMs }, isWithin };
 }
 
-/** With the entry as the last used one, and no more than the bound. */
-function withEntry<T>(map: ReadonlyMap<string, T>, key: string, value: T): ReadonlyMap<string, T> {
-  const next = new Map(map);
-  next.delete(key);
-  next.set(key, value);
-  const [oldest] = next.keys();
-  if (next.size > ENTRIES_MAX && oldest !== undefined) next.delete(oldest);
-  return next;
+/** The entry becomes the last used one; above the bound the one that was silent for longest goes. */
+function remember<T>(map: Map<string, T>, key: string, value: T): void {
+  map.delete(key);
+  map.set(key, value);
+  if (map.size <= ENTRIES_MAX) return;
+  for (const oldest of map.keys()) {
+    map.delete(oldest);
+    return;
+  }
 }

@@ -1,7 +1,7 @@
 // Would catch: an event per turn of a crash loop, a count that lies, one pod's noise that silences another, memory that grows.
 import { describe, expect, it } from "vitest";
-import { NO_EVENTS, recordEvent } from "../../../../shared/kubelet/node/event-recorder.ts";
-import type { EventMemory, EventRequest, NodeEvent } from "../../../../shared/kubelet/node/event-recorder.ts";
+import { noEvents, recordEvent } from "../../../../shared/kubelet/node/event-recorder.ts";
+import type { EventRequest, NodeEvent } from "../../../../shared/kubelet/node/event-recorder.ts";
 import { NOW_MS } from "../fixtures.ts";
 
 const SOURCE = { nodeName: "n1", nameSalt: 42 };
@@ -13,14 +13,9 @@ function event(fields: Partial<NodeEvent> = {}, name = "web"): NodeEvent {
 }
 
 /** Records one event after another; times in minutes after NOW_MS. */
-function recordAll(events: readonly { readonly atMinutes?: number; readonly event: NodeEvent }[], from: EventMemory = NO_EVENTS) {
+function recordAll(events: readonly { readonly atMinutes?: number; readonly event: NodeEvent }[], memory = noEvents()) {
   const requests: (EventRequest | undefined)[] = [];
-  let memory = from;
-  for (const { atMinutes = 0, event: said } of events) {
-    const step = recordEvent(memory, said, NOW_MS + atMinutes * MINUTE_MS, SOURCE);
-    requests.push(step.request);
-    memory = step.memory;
-  }
+  for (const { atMinutes = 0, event: said } of events) requests.push(recordEvent(memory, said, NOW_MS + atMinutes * MINUTE_MS, SOURCE));
   return { requests, memory };
 }
 
