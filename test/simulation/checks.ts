@@ -4,7 +4,8 @@
  *     SC1  no pod is created above the highest size its owner has had lately  (SC1reuse: the documented exception)
  *     SC2  a pod delete carries a uid, and it is that pod's
  *     SC3  nothing foreign is touched
- *     SC6  a controller's delete leaves no fewer pods than the lowest size lately (where users leave pods alone)
+ *     SC6  a controller's delete leaves no fewer pods than the lowest size lately (where people leave pods alone, which a tenant does not
+ *          do with its own: it deletes them, and gives them away)
  *     SC7  Recreate: nothing new beside an old pod
  *     SC8  maxSurge and maxUnavailable
  *     SC9  nothing is written to, nor created for, what no owner of its own namespace controls, and no slice of the cache holds dependents of two
@@ -25,6 +26,7 @@ import type { Clock } from "../../shared/ports/clock.ts";
 import type { KubeObserver } from "./kube.ts";
 import { isActive, ownerName } from "./mirror.ts";
 import type { Change, Mirror, OwnerName } from "./mirror.ts";
+import { TENANT } from "./tenant.ts";
 import { DECOYS, SHOP } from "./users.ts";
 import type { UserHabits } from "./users.ts";
 
@@ -140,7 +142,7 @@ export class Checks implements KubeObserver {
     const ref = controllerRef(pod.metadata);
     if (!ref || !this.#exists({ ...ref, namespace })) return;
     if (namespace === SHOP && DECOYS.includes(name)) this.bad("SC3", `${component} deletes ${name}`);
-    if (!habits.calmPods || !isActive(pod)) return;
+    if (!habits.calmPods || namespace === TENANT || !isActive(pod)) return;
     const left = mirror.controlledBy("pods", { ...ref, namespace }).filter(isActive).length - 1;
     const lowest = Math.min(...mirror.lately<ReplicaSet & KubeObject>(ref.uid, WINDOW_MS).map((rs) => rs.spec?.replicas ?? 0));
     if (left < lowest)

@@ -9,7 +9,8 @@ import type { Random } from "../../shared/ports/random.ts";
 import type { Mirror } from "./mirror.ts";
 import { MERGE, pod, replicaSet, SHOP } from "./users.ts";
 
-const TENANT = "mallory";
+/** Its namespace. */
+export const TENANT = "mallory";
 /** Share of runs that have one. */
 const SHARE = 0.4;
 const PODS_MAX = 50;
