@@ -12,11 +12,17 @@ const LONG = ["test/simulation/**/*.test.ts", "test/unit/kubelet/turns/crashes.t
 /** Suites that start a server of another program, or wait for real seconds; the others need this checkout alone, and little time. */
 const REAL_COMPONENTS = ["test/conformance/**/*{redis,sqs,rude}*.test.ts", "test/attacks/redis-*.test.ts"];
 
+/** All that `npm run check` runs, in one project: its two processes load each module once. The others are for choosing by hand. */
+const CHECKED = ["attacks", "conformance", "examples", "golden", "simulation", "tooling", "unit"].map(
+  (folder) => `test/${folder}/**/*.test.ts`,
+);
+
 export default defineConfig({
   test: {
     // One less than there are processors would be one, where there are two.
     maxWorkers: 2,
     projects: [
+      { test: { ...node, name: "check", include: CHECKED, exclude: REAL_COMPONENTS, testTimeout: 120_000, hookTimeout: 30_000 } },
       { test: { ...node, name: "unit", include: ["test/unit/**/*.test.ts"], testTimeout: 10_000 } },
       {
         test: {
