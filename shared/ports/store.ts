@@ -240,7 +240,7 @@ export interface IndexView {
   readonly forged?: readonly Forged[];
 }
 
-/** A key to queue because an object changed; decided by the controllers' events.ts, carried out inside the Store's step. */
+/** A key to queue because an object changed; decided by the controllers' affected-keys.ts, carried out inside the Store's step. */
 export interface Effect {
   readonly controller: Controller;
   readonly key: ObjectKey;
