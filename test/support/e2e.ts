@@ -6,6 +6,7 @@
  *    nodes, which stand for kubelets, are administrators.
  * EE2 every wait has a deadline, and says what it waited for and what it saw last.
  * EE3 what was started here is ended here, by its id; `dev` ends with us because its standard input is a pipe from us.
+ * EE4 a test that fails shows what our programs said last.
  */
 import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
@@ -13,7 +14,7 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { it } from "vitest";
+import { afterEach, beforeAll, it } from "vitest";
 
 import { kubeHttpConfigFrom } from "../../cli/support/kubeconfig.ts";
 import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
@@ -48,7 +49,13 @@ const END_MS_MAX = 8_000;
 export async function whereRealPartsAre(title: string, suite: () => void): Promise<void> {
   const binaries = await controlPlaneBinaries();
   const missing = "missing" in binaries ? binaries.missing : ensureRedisServer();
-  if (missing === undefined) return suite();
+  if (missing === undefined) {
+    beforeAll(() => programs.clear());
+    afterEach(({ task }) => {
+      if (task.result?.state === "fail") lastWords();
+    });
+    return suite();
+  }
   process.stderr.write(`!!!!  ${title} cannot run: ${missing}\n`);
   const isOurs = !missing.includes("built with Go");
   if (process.env["CI"] === "true" && isOurs) it(title, () => Promise.reject(new Error(missing)));
@@ -197,6 +204,18 @@ export interface Running {
   stop(): Promise<number>;
 }
 
+/** What the file that runs has started and not stopped, by command line. */
+const programs = new Map<string, Running>();
+const LAST_LINES = 60;
+
+/** EE4 */
+function lastWords(): void {
+  for (const [command, { output }] of programs) {
+    const lines = output().trimEnd().split("\n").slice(-LAST_LINES);
+    process.stderr.write(`${command} said last:\n${lines.map((line) => `    ${line}\n`).join("")}`);
+  }
+}
+
 /** `deltaloop <args>`, without the environment's own KUBECONFIG. */
 export function deltaloop(args: readonly string[], environment: Readonly<Record<string, string>> = {}): Running {
   const startedAt = performance.now();
@@ -222,7 +241,8 @@ export function deltaloop(args: readonly string[], environment: Readonly<Record<
       more("");
     });
   });
-  return {
+  const command = `deltaloop ${args.join(" ")} (pid ${child.pid})`;
+  const self: Running = {
     pid: child.pid ?? 0,
     output: () => output,
     exited,
@@ -254,9 +274,12 @@ export function deltaloop(args: readonly string[], environment: Readonly<Record<
       const killer = setTimeout(() => child.kill("SIGKILL"), END_MS_MAX);
       await exited;
       clearTimeout(killer);
+      programs.delete(command);
       return performance.now() - from;
     },
   };
+  programs.set(command, self);
+  return self;
 }
 
 /** `deltaloop dev --act` with the roles' own credentials; resolves when it says that it is ready. */
