@@ -40,6 +40,18 @@ export default defineConfig({
       { test: { ...node, name: "attacks", include: ["test/attacks/**/*.test.ts"], exclude: REAL_COMPONENTS, testTimeout: 60_000 } },
       { test: { ...node, name: "simulation", include: ["test/simulation/**/*.test.ts"], testTimeout: 120_000 } },
       { test: { ...node, name: "long", include: LONG, testTimeout: 300_000, provide: { share: "all" } } },
+      // Ten minutes and more, so in no `npm test`: `npm run endure`.
+      {
+        test: {
+          ...node,
+          name: "endurance",
+          include: ["test/endurance/**/*.test.ts"],
+          testTimeout: 600_000,
+          hookTimeout: 900_000,
+          fileParallelism: false,
+          maxWorkers: 1,
+        },
+      },
       {
         test: {
           ...node,

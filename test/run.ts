@@ -4,6 +4,7 @@
  *
  *     check   format, lint, types, architecture, unused code, and every test that needs nothing but this checkout
  *     e2e     tests against real components; installs what it may
+ *     endure  what takes ten minutes and more; in none of the others
  *     all     check, then the adapters' conformance and every case of what is long, the compiler, then e2e
  */
 import { spawn } from "node:child_process";
@@ -18,6 +19,8 @@ interface Step {
   readonly name: string;
   /** Its files take long enough to be told one by one. */
   readonly tellsTimes?: true;
+  /** What it measured is what it was run for. */
+  readonly tellsFigures?: true;
   run(): Promise<{ readonly tally: Tally; readonly output: string }>;
 }
 
@@ -39,6 +42,7 @@ const ADAPTERS: readonly Step[] = [
   command("types", "tsc", "--noEmit"),
 ];
 const E2E: readonly Step[] = [{ ...tests("e2e", ["e2e"]), tellsTimes: true }];
+const ENDURE: readonly Step[] = [{ ...tests("endurance", ["endurance"]), tellsFigures: true }];
 
 /** A command counts as one: it passed or it failed. */
 function command(name: string, program: string, ...parameters: readonly string[]): Step {
@@ -132,6 +136,7 @@ async function runStep(step: Step): Promise<Tally> {
     for (const line of failedNames(output)) console.log(`      failed: ${line}`);
     console.log(`\n${withoutPassed(output)}\n`);
   }
+  if (step.tellsFigures) for (const [figure] of output.matchAll(/^ *measured: .*$/gm)) console.log(figure);
   if (step.tellsTimes)
     for (const { path, ms } of (tally.files ?? []).toSorted((a, b) => b.ms - a.ms))
       console.log(`      ${(ms / 1000).toFixed(1).padStart(6)} s  ${relative(ROOT, path)}`);
@@ -187,13 +192,17 @@ async function main(what: string | undefined): Promise<void> {
       await prepare();
       tallies.push(await runSteps(E2E, 1));
       break;
+    case "endure":
+      await prepare();
+      tallies.push(await runSteps(ENDURE, 1));
+      break;
     case "all":
       tallies.push(await runSteps(CHECK, PARALLEL));
       await prepare();
       tallies.push(await runSteps([...ADAPTERS, ...E2E], 1));
       break;
     default:
-      console.error("usage: node test/run.ts check|e2e|all");
+      console.error("usage: node test/run.ts check|e2e|endure|all");
       process.exitCode = 2;
       return;
   }

@@ -35,7 +35,6 @@ export { eventually } from "./eventually.ts";
 export const ROOT = join(import.meta.dirname, "..", "..");
 /** The namespace of our service accounts and of the watcher's Lease. */
 export const OWN_NAMESPACE = "deltaloop";
-const NODES = 2;
 /** What `dev --nodes` takes for its scripted kubelets. */
 const NODES_CONTEXT = "deltaloop-nodes";
 const READY_MS_MAX = 40_000;
@@ -101,13 +100,15 @@ export interface ClusterOptions {
    * their own. Default true.
    */
   readonly machines?: boolean | "scheduler";
+  /** Scripted nodes, of 1,000 pods each. Default 2. */
+  readonly nodes?: number;
   /** False: without upstream's garbage collector. Default true. */
   readonly garbageCollection?: boolean;
 }
 
 /** A control plane with, unless told otherwise, a scheduler and two scripted nodes. */
 export async function startCluster(options: ClusterOptions = {}): Promise<Cluster> {
-  const { controllers = "without-workloads", machines = true, garbageCollection = true } = options;
+  const { controllers = "without-workloads", machines = true, garbageCollection = true, nodes: count = 2 } = options;
   const directory = await mkdtemp(join(tmpdir(), "deltaloop-e2e-"));
   const auditLog = join(directory, "audit.log");
   const kubeApi = { qps: 200, burst: 400 };
@@ -117,7 +118,7 @@ export async function startCluster(options: ClusterOptions = {}): Promise<Cluste
   const client = await personAt(plane.adminKubeconfig, "e2e");
   const nodesConfig = await kubeHttpConfigFrom(plane.adminKubeconfig, { component: "nodes" });
   const nodes = createKubeHttp({ ...nodesConfig, userAgent: "e2e-nodes" });
-  const script = { count: NODES, clock: createSystemClock(), random: createSystemRandom(), bindPods: false };
+  const script = { count, clock: createSystemClock(), random: createSystemRandom(), bindPods: false };
   const running = machines === true ? runScriptedNodes(nodes, script, ending.signal) : Promise.resolve();
   running.catch((error: unknown) => ending.signal.aborted || process.stderr.write(`e2e: the scripted nodes ended: ${String(error)}\n`));
   let rolesKubeconfig = "";

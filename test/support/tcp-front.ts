@@ -1,12 +1,12 @@
 /**
- * One address in front of changing Redis servers, as a managed service gives it: clients keep the address, their connections end
- * whenever the server behind it is another one.
+ * One address in front of changing servers, as a managed Redis gives it: clients keep the address, their connections end whenever
+ * the server behind it is another one, or when a test cuts them.
  */
 import { createServer, connect } from "node:net";
 import type { Socket } from "node:net";
 
-export interface RedisFront {
-  readonly url: string;
+export interface TcpFront {
+  readonly port: number;
   /** Where new connections go from now on; the ones that stand are cut. */
   to(port: number): void;
   /** Cuts every connection that stands. */
@@ -15,7 +15,7 @@ export interface RedisFront {
 }
 
 /** Listens on loopback. A server that does not answer is a connection that ends at once. */
-export async function startRedisFront(port: number): Promise<RedisFront> {
+export async function startTcpFront(port: number): Promise<TcpFront> {
   let target = port;
   const open = new Set<Socket>();
   const server = createServer((client) => {
@@ -40,7 +40,7 @@ export async function startRedisFront(port: number): Promise<RedisFront> {
     for (const socket of open) socket.destroy();
   };
   return {
-    url: `redis://127.0.0.1:${typeof address === "object" && address !== null ? address.port : 0}`,
+    port: typeof address === "object" && address !== null ? address.port : 0,
     to(next) {
       target = next;
       cut();

@@ -1,0 +1,89 @@
+/**
+ * 5,000 objects, and in the middle of three rollouts all that may happen to a watcher, to the API server and to Redis: on a real
+ * control plane, some ten minutes, `npm run endure`.
+ *
+ * Catches: what costs by the number of objects and is quick with twenty of them; a watch resumed where it lost something; a list
+ * that is never finished because it is begun again each time; a write on a cache that is not what the API server has.
+ */
+import { setTimeout as sleep } from "node:timers/promises";
+
+import { afterAll, beforeAll, describe, it } from "vitest";
+
+import { createSeededRandom } from "../../shared/adapters/memory/random.ts";
+import { killHard, measured, whereRealPartsAre } from "../support/e2e.ts";
+import { startLossRig } from "../support/loss-rig.ts";
+import type { Limits, LossRig } from "../support/loss-rig.ts";
+import { REDIS_FAULTS } from "../support/redis-faults.ts";
+
+/** With their ReplicaSets and with the three that roll: 5,000 objects. */
+const [DEPLOYMENTS, PODS_EACH] = [60, 81];
+const NODES = 6;
+const NAMESPACE = "crowd";
+const FILLED_SECONDS_MAX = 300;
+/** A dead leader's Lease, then two seconds until the next one has resumed. */
+const TAKEN_OVER_MS_MAX = 20_000;
+const random = createSeededRandom(1);
+
+interface Fault {
+  readonly name: string;
+  readonly strike: (rig: LossRig) => Promise<void>;
+  readonly limits?: Limits;
+}
+
+const FAULTS: readonly Fault[] = [
+  { name: "nothing at all", strike: () => Promise.resolve() },
+  { name: "watches cut 50 times", strike: ({ road }) => often(50, 400, road.cut) },
+  {
+    name: "watcher killed −9 ten times",
+    strike: ({ dev }) => often(10, 3_000, () => killHard(dev.pids()["watcher"])),
+    limits: { pauseMsMax: TAKEN_OVER_MS_MAX },
+  },
+  { name: "API server restarted", strike: ({ cluster }) => cluster.plane.restartApiServer(), limits: { breaksTheWatch: true } },
+  ...REDIS_FAULTS.map(({ name, strike, pauseMsMax }) => ({
+    name: `Redis: ${name}`,
+    strike: ({ redis }: LossRig) => strike(redis),
+    limits: pauseMsMax === undefined ? {} : { pauseMsMax },
+  })),
+];
+
+/** At moments by chance, `msMax` apart at most. */
+async function often(times: number, msMax: number, strike: () => void): Promise<void> {
+  for (let i = 0; i < times; i++) {
+    await sleep(random.next() * msMax);
+    strike();
+  }
+}
+
+await whereRealPartsAre("faults among 5,000 objects", () => {
+  describe("among 5,000 objects three rollouts settle after", () => {
+    let rig: LossRig;
+    beforeAll(async () => {
+      rig = await startLossRig({ nodes: NODES });
+      const { cluster } = rig;
+      await cluster.kubectl("create", "namespace", NAMESPACE);
+      const from = performance.now();
+      const names = Array.from({ length: DEPLOYMENTS }, (_, index) => `crowd-${index}`);
+      await cluster.apply(...names.map(deployment));
+      for (const name of names) await cluster.rolledOut(NAMESPACE, name, FILLED_SECONDS_MAX);
+      const took = ((performance.now() - from) / 1000).toFixed(1);
+      measured(`${DEPLOYMENTS} Deployments of ${PODS_EACH} pods rolled out in ${took} s`);
+    });
+    afterAll(async () => await rig?.stop());
+
+    for (const { name, strike, limits } of FAULTS) it(name, async () => await rig.settles(name, strike, limits));
+  });
+});
+
+function deployment(name: string): object {
+  const labels = { app: name };
+  return {
+    apiVersion: "apps/v1",
+    kind: "Deployment",
+    metadata: { name, namespace: NAMESPACE },
+    spec: {
+      replicas: PODS_EACH,
+      selector: { matchLabels: labels },
+      template: { metadata: { labels }, spec: { containers: [{ name: "main", image: "shop:1" }] } },
+    },
+  };
+}

@@ -1,0 +1,205 @@
+/**
+ * Three rollouts in the middle of which something happens, on a real control plane and a real Redis, each behind an address of its
+ * own; and the judgement of what came of it (informer §11.7, §20).
+ */
+import { readFile, writeFile } from "node:fs/promises";
+import { setTimeout as sleep } from "node:timers/promises";
+
+import { Redis } from "ioredis";
+import { expect } from "vitest";
+
+import { createRedisStore } from "../../shared/adapters/redis/redis-store.ts";
+import { createDigester } from "../../shared/api/digest.ts";
+import { createSigner } from "../../shared/api/signer.ts";
+import { cacheIdentity } from "../../shared/cache/identity.ts";
+import { HOLE_LIMIT_MS } from "../../shared/ports/times.ts";
+import { isSame, watchGates } from "./cache-beside.ts";
+import type { Closed } from "./cache-beside.ts";
+import { deltaloop, eventually, measured, OWN_NAMESPACE, startCluster } from "./e2e.ts";
+import type { AuditEntry, Cluster, ClusterOptions, Running } from "./e2e.ts";
+import { momentsOf, most, podsCreated, recordHistory } from "./history.ts";
+import { startBehind } from "./redis-faults.ts";
+import type { Behind } from "./redis-faults.ts";
+import { startTcpFront } from "./tcp-front.ts";
+import type { TcpFront } from "./tcp-front.ts";
+
+const REPLICAS = 6;
+/** 25 % of 6, rounded up. */
+const ASKED_MAX = 8;
+const NAMES = ["web-0", "web-1", "web-2"] as const;
+const NAMESPACE = "loss";
+const SECRETS = { DELTALOOP_DIGEST_KEY: "a digest key of this test", DELTALOOP_MAC_KEY: "a mac key of this test" };
+/**
+ * From the end of the fault: until the gates are open for good, and how long none of the three rollouts may go without a write of ours.
+ * What the rollouts themselves need is the machine's: "nothing at all" says how much that is.
+ */
+const SETTLED_MS_MAX = 15_000;
+/** A run that has its key when the gate shuts goes on (§11.6). */
+const BEGUN_RUN_MS = 2_000;
+
+const labels = (name: string) => ({ app: name });
+const deployment = (name: string) => ({
+  apiVersion: "apps/v1",
+  kind: "Deployment",
+  metadata: { name, namespace: NAMESPACE },
+  spec: {
+    replicas: REPLICAS,
+    minReadySeconds: 1,
+    selector: { matchLabels: labels(name) },
+    template: { metadata: { labels: labels(name) }, spec: { containers: [{ name: "main", image: "shop:0" }] } },
+  },
+});
+
+/** What a fault has in hand. */
+export interface LossRig {
+  readonly cluster: Cluster;
+  readonly dev: Running;
+  readonly redis: Behind;
+  /** Between the watcher and the API server; nobody else takes it. */
+  readonly road: TcpFront;
+  /**
+   * Rolls the three Deployments, strikes in the middle of it, waits for the rollouts and for a cache that is what the API server has.
+   * @throws when a pod was too many, anything was done while the gate was shut, or it took longer than `limits` allow
+   */
+  settles(name: string, strike: (rig: LossRig) => Promise<void>, limits?: Limits): Promise<void>;
+  stop(): Promise<void>;
+}
+
+export interface Limits {
+  /** From the end of the fault: how long none of the three rollouts may go without a write of ours. Default 15 s. */
+  readonly pauseMsMax?: number;
+  /** The fault ends our recording's watches, too: what lay between is not known. */
+  readonly breaksTheWatch?: true;
+}
+
+export async function startLossRig(options: ClusterOptions = {}): Promise<LossRig> {
+  const [cluster, redis] = await Promise.all([startCluster(options), startBehind()]);
+  const road = await startTcpFront(Number(new URL(cluster.plane.url).port));
+  const kubeconfig = `${cluster.rolesKubeconfig}.road`;
+  await writeFile(kubeconfig, watcherTakes(road, await readFile(cluster.rolesKubeconfig, "utf8")), { mode: 0o600 });
+  const dev = deltaloop(["dev", "--act", "--kubeconfig", kubeconfig, "--lease-namespace", OWN_NAMESPACE, "--redis", redis.url], SECRETS);
+  await dev.line("ready:", 120_000);
+  const cid = /cluster ([0-9a-f]{12})/.exec(dev.output())?.[1] ?? "";
+  const own = new Redis(redis.url, { commandTimeout: 500, maxRetriesPerRequest: 1, retryStrategy: () => 50 }).on("error", () => undefined);
+  const store = createRedisStore(own, {
+    deployment: "dev",
+    cluster: cid,
+    identity: cacheIdentity(createDigester(SECRETS.DELTALOOP_DIGEST_KEY)),
+    signer: createSigner([SECRETS.DELTALOOP_MAC_KEY], cid),
+    holeLimitMs: HOLE_LIMIT_MS,
+  });
+  await cluster.kubectl("create", "namespace", NAMESPACE);
+  await cluster.apply(...NAMES.map(deployment));
+  for (const name of NAMES) await cluster.rolledOut(NAMESPACE, name);
+
+  let images = 0;
+  const rig: LossRig = {
+    cluster,
+    dev,
+    redis,
+    road,
+    async settles(name, strike, { pauseMsMax = SETTLED_MS_MAX, breaksTheWatch } = {}) {
+      const history = await recordHistory(cluster.client, NAMESPACE);
+      const before = history.changes().length;
+      const image = `main=shop:${++images}`;
+      await Promise.all(NAMES.map((each) => cluster.kubectl("set", "image", `deployment/${each}`, image, "-n", NAMESPACE)));
+      await eventually("the rollouts are on their way", () => podsAdded(history.changes().slice(before)) >= 3);
+
+      const gates = watchGates(store);
+      await strike(rig);
+      const usableAtMs = Date.now();
+      for (const each of NAMES) await cluster.rolledOut(NAMESPACE, each, 120);
+      const rolledMs = Date.now() - usableAtMs;
+      await eventually("the cache is what the API server has", () => isSame(store, cluster), 120_000);
+      const closed = await gates.stop();
+      const closedMs = closed.reduce((sum, { fromMs, toMs }) => sum + toMs - fromMs, 0);
+      const openMs = Math.max(0, ...closed.map(({ toMs }) => toMs - usableAtMs));
+      const pausesMs = await longestPausesMs(cluster, usableAtMs);
+      measured(
+        `${name}: open after ${seconds(openMs)}, longest pauses ${pausesMs.map(seconds).join(", ")}, rolled out after ${seconds(rolledMs)}; gate shut for ${seconds(closedMs)}${closed.map(({ fromMs, why }) => ` [${seconds(fromMs - usableAtMs)} ${why}]`).join("")}`,
+      );
+
+      await sleep(1_000); // for whoever would do something once more
+      await history.stop();
+      const changes = history.changes();
+      for (const each of NAMES) {
+        const moments = momentsOf(changes, each);
+        expect(most(moments, ({ asked }) => asked)).toBeLessThanOrEqual(ASKED_MAX);
+        if (breaksTheWatch === undefined) expect(moments.flatMap(({ overshot }) => overshot)).toEqual([]);
+      }
+      expect(Object.values(podsCreated(changes)).every((count) => count <= REPLICAS)).toBe(true);
+      expect(await writesDuring(cluster, closed)).toEqual([]);
+      expect(openMs).toBeLessThanOrEqual(SETTLED_MS_MAX);
+      expect(Math.max(...pausesMs)).toBeLessThanOrEqual(pauseMsMax);
+    },
+    async stop() {
+      own.disconnect();
+      await dev.stop();
+      await road.stop();
+      await cluster.stop();
+      await redis.stop();
+    },
+  };
+  return rig;
+}
+
+interface Kubeconfig {
+  readonly clusters: readonly { readonly name: string; readonly cluster: { readonly server: string } }[];
+  readonly contexts: readonly { readonly name: string; readonly context: { readonly cluster: string; readonly user: string } }[];
+}
+
+/** The kubeconfig of the roles, with the watcher's context going by the road. */
+function watcherTakes(road: TcpFront, text: string): string {
+  const config = JSON.parse(text) as Kubeconfig; // written by e2e.ts
+  const byRoad = config.clusters.map(({ cluster }) => ({
+    name: "road",
+    cluster: { ...cluster, server: `https://127.0.0.1:${road.port}` },
+  }));
+  const contexts = config.contexts.map(({ name, context }) => ({
+    name,
+    context: name === "deltaloop-watcher" ? { ...context, cluster: "road" } : context,
+  }));
+  return JSON.stringify({ ...config, clusters: [...config.clusters, ...byRoad], contexts });
+}
+
+function podsAdded(changes: readonly { readonly kind: string; readonly type: string }[]): number {
+  return changes.filter(({ kind, type }) => kind === "Pod" && type === "ADDED").length;
+}
+
+/** What our functions wrote to the API server, less Events. */
+async function ownWrites(cluster: Cluster): Promise<readonly AuditEntry[]> {
+  return (await cluster.audit()).filter(
+    ({ userAgent, verb, objectRef }) =>
+      userAgent?.startsWith("deltaloop/") === true &&
+      ["create", "patch", "delete"].includes(verb) &&
+      objectRef?.namespace === NAMESPACE &&
+      objectRef.resource !== "events",
+  );
+}
+
+/** Of each rollout: the longest time between two writes for it, or between `fromMs` and the first one. */
+async function longestPausesMs(cluster: Cluster, fromMs: number): Promise<readonly number[]> {
+  const writes = await ownWrites(cluster);
+  return NAMES.map((name) => {
+    const at = writes
+      .filter(({ objectRef, requestObject }) => (objectRef?.name ?? requestObject?.metadata?.name ?? "").startsWith(name))
+      .map(({ stageTimestamp }) => Date.parse(stageTimestamp))
+      .filter((atMs) => atMs >= fromMs)
+      .toSorted((a, b) => a - b);
+    return at.reduce((longest, atMs, index) => Math.max(longest, atMs - (at[index - 1] ?? fromMs)), 0);
+  });
+}
+
+/** What our functions wrote while the gates were shut, less what runs of before may end. */
+async function writesDuring(cluster: Cluster, closed: readonly Closed[]): Promise<readonly string[]> {
+  return (await ownWrites(cluster))
+    .filter(({ stageTimestamp }) => {
+      const atMs = Date.parse(stageTimestamp);
+      return closed.some(({ fromMs, toMs }) => atMs > fromMs + BEGUN_RUN_MS && atMs < toMs);
+    })
+    .map(({ verb, requestURI }) => `${verb} ${requestURI}`);
+}
+
+function seconds(ms: number): string {
+  return `${(ms / 1000).toFixed(1)} s`;
+}

@@ -1,0 +1,118 @@
+/**
+ * What may happen to a Redis, done to a real one that stands behind an address which stays.
+ */
+import { copyFile, mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+
+import { Redis } from "ioredis";
+
+import { OP_DEADLINE_MS } from "../../shared/ports/times.ts";
+import { eventually } from "./eventually.ts";
+import { startRedis } from "./redis.ts";
+import type { RedisServer } from "./redis.ts";
+import { startTcpFront } from "./tcp-front.ts";
+import type { TcpFront } from "./tcp-front.ts";
+
+/** The Redis that stands behind the front, and how to put another one there. */
+export interface Behind {
+  current: RedisServer;
+  admin: Redis;
+  readonly front: TcpFront;
+  readonly url: string;
+  /** `restart`: the old one is killed first, and is gone for as long as `start` takes. */
+  replace(start: () => Promise<RedisServer>): Promise<void>;
+}
+
+export interface RedisFault {
+  readonly name: string;
+  /** Resolves when Redis can be used again. */
+  readonly strike: (redis: Behind) => Promise<void>;
+  /** How long a rollout may stand still, where it is longer than usual. */
+  readonly pauseMsMax?: number;
+}
+
+export const REDIS_FAULTS: readonly RedisFault[] = [
+  { name: "FLUSHALL", strike: async ({ admin }) => void (await admin.flushall()) },
+  { name: "half the keys deleted", strike: deleteHalf },
+  { name: "restarted empty", strike: (redis) => redis.replace(() => startRedis()) },
+  { name: "rolled back 2 s", strike: rollBack },
+  { name: "failed over to a replica that lacks 500 ms", strike: failOver },
+  // A registration of intents that was not answered holds its owner for OP_DEADLINE_MS: nobody may create what may still be created.
+  { name: "connections cut 20 times", strike: cutOften, pauseMsMax: OP_DEADLINE_MS + 5_000 },
+  { name: "out of memory for 5 s", strike: outOfMemory },
+  { name: "paused for 20 s", strike: pause },
+];
+
+async function deleteHalf({ admin }: Behind): Promise<void> {
+  const keys = (await admin.keys("dl:*")).toSorted();
+  // Whatever the epoch is called, `ep` stays: nothing says at once that it is not the cache it was.
+  await admin.del(...keys.filter((key, index) => index % 2 === 0 && !key.endsWith(":ep")));
+}
+
+async function rollBack({ admin, replace }: Behind): Promise<void> {
+  await admin.save();
+  const [, source = ""] = (await admin.config("GET", "dir")) as string[]; // a name and its value
+  const directory = await mkdtemp(join(tmpdir(), "deltaloop-dump-"));
+  await copyFile(join(source, "dump.rdb"), join(directory, "dump.rdb"));
+  await sleep(2_000);
+  await replace(() => startRedis("--dir", directory));
+  await rm(directory, { recursive: true, force: true });
+}
+
+async function failOver({ current, replace }: Behind): Promise<void> {
+  const replica = await startRedis("--replicaof", "127.0.0.1", String(current.port));
+  const admin = new Redis({ port: replica.port, host: "127.0.0.1" });
+  await eventually("the replica follows", async () => (await admin.info("replication")).includes("master_link_status:up"));
+  await admin.call("REPLICAOF", "NO", "ONE");
+  await sleep(500);
+  admin.disconnect();
+  await replace(() => Promise.resolve(replica));
+}
+
+async function cutOften({ front }: Behind): Promise<void> {
+  for (let i = 0; i < 20; i++) {
+    front.cut();
+    await sleep(150);
+  }
+}
+
+async function outOfMemory({ admin }: Behind): Promise<void> {
+  await admin.config("SET", "maxmemory", "1");
+  await sleep(5_000);
+  await admin.config("SET", "maxmemory", "0");
+}
+
+async function pause({ current }: Behind): Promise<void> {
+  current.pause();
+  await sleep(20_000);
+  current.resume();
+}
+
+export async function startBehind(): Promise<Behind & { stop(): Promise<void> }> {
+  const connect = ({ port }: RedisServer): Redis =>
+    new Redis({ port, host: "127.0.0.1", maxRetriesPerRequest: null }).on("error", () => undefined);
+  const current = await startRedis();
+  const front = await startTcpFront(current.port);
+  const behind: Behind = {
+    current,
+    admin: connect(current),
+    front,
+    url: `redis://127.0.0.1:${front.port}`,
+    async replace(start) {
+      behind.admin.disconnect();
+      await behind.current.stop();
+      behind.current = await start();
+      behind.admin = connect(behind.current);
+      front.to(behind.current.port);
+    },
+  };
+  return Object.assign(behind, {
+    async stop() {
+      behind.admin.disconnect();
+      await front.stop();
+      await behind.current.stop();
+    },
+  });
+}
