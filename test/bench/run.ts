@@ -25,6 +25,8 @@ const BENCHES: Readonly<Record<string, () => Promise<BenchModule>>> = {
   rollout: () => import("./rollout.ts"),
   "thousand-pods": () => import("./thousand-pods.ts"),
   flood: () => import("./flood.ts"),
+  deltas: () => import("./deltas.ts"),
+  crowd: () => import("./crowd.ts"),
 };
 
 const BENCH_MS_MAX = 15 * 60_000;

@@ -1,0 +1,89 @@
+/**
+ * An API server with very many pods, on a loopback port: nothing but what a watcher in shadow asks of one. Objects are made while they
+ * are sent, so 150,000 of them need no memory and little time. A program of its own: `node crowd-server.ts PODS`; prints its URL.
+ *
+ * `POST /bench/gone` ends the watches of pods with 410 Expired, so that all is listed again; `GET /bench/lists` says how many pods were
+ * listed so far.
+ */
+import { createServer } from "node:http";
+import type { ServerResponse } from "node:http";
+import { owner, podObject, replicaSetObject } from "./objects.ts";
+
+const PODS = Number(process.argv[2]);
+const PODS_EACH = 100;
+const KINDS = {
+  pods: "Pod",
+  replicasets: "ReplicaSet",
+  deployments: "Deployment",
+  replicationcontrollers: "ReplicationController",
+} as const;
+/** Of every list; all objects are older. */
+const LIST_RV = "9000000";
+const FIRST_RV = 1_000;
+
+const watchesOfPods = new Set<ServerResponse>();
+let listed = 0;
+
+const server = createServer((request, response) => {
+  const { pathname, searchParams: query } = new URL(request.url ?? "/", "http://localhost");
+  request.resume();
+  if (pathname === "/bench/gone") return gone(response);
+  if (pathname === "/bench/lists") return answer(response, { listed });
+  if (pathname.endsWith("/namespaces/kube-system"))
+    return answer(response, { kind: "Namespace", metadata: { name: "kube-system", uid: `crowd-${PODS}` } });
+  if (pathname.endsWith("/selfsubjectaccessreviews")) return answer(response, { status: { allowed: true } });
+  const kind = Object.keys(KINDS).find((one): one is keyof typeof KINDS => pathname.endsWith(`/${one}`));
+  if (kind === undefined || request.method !== "GET")
+    return answer(response, { kind: "Status", code: 404, reason: "NotFound", message: pathname }, 404);
+  if (query.get("watch") === "true" || query.get("watch") === "1") return watch(kind, query, response);
+  list(kind, query, response);
+});
+
+function list(kind: keyof typeof KINDS, query: URLSearchParams, response: ServerResponse): void {
+  const total = { pods: PODS, replicasets: PODS / PODS_EACH, deployments: 0, replicationcontrollers: 0 }[kind];
+  const from = Number(query.get("continue") ?? 0);
+  const to = Math.min(total, from + Number(query.get("limit") ?? total));
+  const items: object[] = [];
+  for (let i = from; i < to; i++) items.push(kind === "pods" ? pod(i) : replicaSetObject(owner(i), String(FIRST_RV + i), PODS_EACH));
+  if (kind === "pods") listed += items.length;
+  const metadata = { resourceVersion: LIST_RV, ...(to < total && { continue: String(to) }) };
+  answer(response, { kind: `${KINDS[kind]}List`, apiVersion: "v1", metadata, items });
+}
+
+function pod(i: number): object {
+  const of = owner(Math.floor(i / PODS_EACH));
+  return podObject(i, of, String(FIRST_RV + i));
+}
+
+/** As servers before WatchList do, it sends no initial events. */
+function watch(kind: keyof typeof KINDS, query: URLSearchParams, response: ServerResponse): void {
+  if (query.has("sendInitialEvents")) {
+    const message = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
+    return answer(response, { kind: "Status", status: "Failure", reason: "Invalid", code: 422, message }, 422);
+  }
+  response.writeHead(200, { "content-type": "application/json" });
+  response.flushHeaders();
+  const bookmark = { type: "BOOKMARK", object: { kind: KINDS[kind], apiVersion: "v1", metadata: { resourceVersion: LIST_RV } } };
+  const timer = setInterval(() => response.write(`${JSON.stringify(bookmark)}\n`), 10_000);
+  response.on("close", () => clearInterval(timer));
+  if (kind !== "pods") return;
+  watchesOfPods.add(response);
+  response.on("close", () => watchesOfPods.delete(response));
+}
+
+function gone(response: ServerResponse): void {
+  const object = { kind: "Status", status: "Failure", reason: "Expired", code: 410, message: "too old resource version" };
+  for (const one of watchesOfPods) one.end(`${JSON.stringify({ type: "ERROR", object })}\n`);
+  answer(response, { ended: watchesOfPods.size });
+}
+
+function answer(response: ServerResponse, body: object, code = 200): void {
+  const text = JSON.stringify(body);
+  response.writeHead(code, { "content-type": "application/json", "content-length": Buffer.byteLength(text) });
+  response.end(text);
+}
+
+server.listen(0, "127.0.0.1", () => {
+  const address = server.address();
+  process.stdout.write(`http://127.0.0.1:${typeof address === "object" && address !== null ? address.port : 0}\n`);
+});

@@ -1,0 +1,111 @@
+/**
+ * Very many pods: `deltaloop dev` in shadow (watcher, queue, Redis and functions as processes of their own) in front of an API server
+ * that makes them up while it sends them (crowd-server.ts), so that all time and memory is ours.
+ *
+ * Filled: from the start of dev until every pod is applied and the gate is open. Listed again: the watch of pods ends with 410; from there
+ * until the new generation is whole, with nothing changed, so payloads stay at home and what is measured is list, manifest and sweep.
+ * Memory: the watcher's most resident memory until then (VmHWM).
+ */
+import { spawn } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { setTimeout as sleep } from "node:timers/promises";
+import { Redis } from "ioredis";
+import { deltaloop } from "../support/e2e.ts";
+import type { Running } from "../support/e2e.ts";
+import { ensureRedisServer, startRedis } from "../support/redis.ts";
+import { benchResult } from "./result.ts";
+import type { BenchResult } from "./result.ts";
+
+const SIZES = [10_000, 50_000, 150_000] as const;
+const RELISTS = 3;
+const LOOK_MS = 20;
+const FILLED_MS_MAX = 600_000;
+const MEMORY_GOAL = { name: "issue: at most 150 MB with 150,000", value: 150 };
+const KB_PER_MB = 1_024;
+
+/** @throws {Error} when there is no redis-server. */
+export async function bench(): Promise<readonly BenchResult[]> {
+  const reason = ensureRedisServer();
+  if (reason !== undefined) throw new Error(reason);
+  const results: BenchResult[] = [];
+  for (const pods of SIZES) results.push(...(await play(pods)));
+  return results;
+}
+
+async function play(pods: number): Promise<readonly BenchResult[]> {
+  const directory = await mkdtemp(join(tmpdir(), "deltaloop-bench-"));
+  const redis = await startRedis();
+  const admin = new Redis(redis.url);
+  const server = await startServer(pods);
+  let dev: Running | undefined;
+  try {
+    const kubeconfig = join(directory, "kubeconfig");
+    await writeFile(kubeconfig, kubeconfigOf(server.url));
+    const startMs = performance.now();
+    dev = deltaloop(["dev", "--kubeconfig", kubeconfig, "--redis", redis.url]);
+    await dev.line("ready:", FILLED_MS_MAX);
+    const filled = (performance.now() - startMs) / 1_000;
+    const meta = (await admin.keys("dl:*:m:pods"))[0] ?? "";
+    const relists: number[] = [];
+    for (let i = 0; i < RELISTS; i++) {
+      const before = Number(await admin.hget(meta, "syncedGen"));
+      const goneMs = performance.now();
+      await fetch(`${server.url}/bench/gone`, { method: "POST" });
+      while (Number(await admin.hget(meta, "syncedGen")) <= before) {
+        if (performance.now() - goneMs > FILLED_MS_MAX) throw new Error(`${pods} pods were not listed again; dev said:\n${dev.output()}`);
+        await sleep(LOOK_MS);
+      }
+      relists.push((performance.now() - goneMs) / 1_000);
+    }
+    const memory = await memoryMb(dev.pids()["watcher"] ?? 0);
+    process.stderr.write(
+      `  ${pods} pods: filled in ${filled.toFixed(1)} s, listed again in ${relists.map((s) => s.toFixed(1)).join(", ")} s, ${memory.toFixed(0)} MB\n`,
+    );
+    const title = pods.toLocaleString("en");
+    return [
+      benchResult(`${title} pods, from nothing to an open gate`, "s", [filled]),
+      benchResult(`${title} pods listed again`, "s", relists),
+      benchResult(`watcher's memory with ${title} pods`, "MB", [memory], MEMORY_GOAL),
+    ];
+  } finally {
+    await dev?.stop();
+    server.child.kill();
+    admin.disconnect();
+    await redis.stop();
+    await rm(directory, { recursive: true, force: true });
+  }
+}
+
+async function startServer(pods: number): Promise<{ readonly url: string; readonly child: ChildProcess }> {
+  const child = spawn(process.execPath, [join(import.meta.dirname, "crowd-server.ts"), String(pods)], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  const lines = createInterface({ input: child.stdout });
+  const url = await new Promise<string>((resolve, reject) => {
+    lines.once("line", resolve);
+    child.once("exit", (code) => reject(new Error(`crowd-server ended with code ${code}`)));
+  });
+  return { url, child };
+}
+
+/** Of Linux' /proc. */
+async function memoryMb(pid: number): Promise<number> {
+  const status = await readFile(`/proc/${pid}/status`, "utf8");
+  return Number(/^VmHWM:\s+(\d+) kB/m.exec(status)?.[1]) / KB_PER_MB;
+}
+
+/** client-node speaks plain HTTP only where TLS is not verified anyway. */
+function kubeconfigOf(server: string): string {
+  return JSON.stringify({
+    apiVersion: "v1",
+    kind: "Config",
+    clusters: [{ name: "crowd", cluster: { server, "insecure-skip-tls-verify": true } }],
+    users: [{ name: "anybody", user: {} }],
+    contexts: [{ name: "crowd", context: { cluster: "crowd", user: "anybody" } }],
+    "current-context": "crowd",
+  });
+}
