@@ -95,6 +95,7 @@ function unleased(clock: Clock): Leadership {
   let fence = clock.now();
   return {
     fence: () => String(fence),
+    holds: () => true,
     raise: () => {
       fence = Math.max(fence + 1, clock.now());
       return Promise.resolve(String(fence));

@@ -4,12 +4,16 @@
  * LE1 the fence is the resourceVersion that the API server gave the acquiring write, or a later deliberate one: it grows over
  *    acquisitions, also when the Lease was deleted and made again.
  * LE2 time is judged only by when this process saw the record change, so clocks may differ.
- * LE3 a leader that could not renew for the renew deadline has lost, whatever the record says.
+ * LE3 a leader that could not renew for the renew deadline has lost, whatever the record says. It counts from when it asked for
+ *    the last renewal, a successor from when it saw it, which is later; so there is no moment with two of them.
+ * LE4 whoever sends asks `holds` first: a process that stood still learns it there, before any of its timers.
+ * LE5 a leader writes its Lease over any version of it that is its own, so renewing, raising and releasing at the same time, or a
+ *    person's label, make none of them fail.
  */
 import type { Lease } from "../api/wire.ts";
 import { describeError } from "../ports/describe-error.ts";
 import type { Clock } from "../ports/clock.ts";
-import { isAlreadyExists, isConflict } from "../ports/errors.ts";
+import { isAlreadyExists, isConflict, isNotFound } from "../ports/errors.ts";
 import type { KubeReader, KubeWriter } from "../ports/kube.ts";
 import type { Log } from "../ports/log.ts";
 import { patienceUntil } from "../ports/patience.ts";
@@ -35,6 +39,8 @@ export interface LeaseOptions {
 /** A held Lease. Source: client-go tools/leaderelection: LeaseDuration 15 s, RenewDeadline 10 s, RetryPeriod 2 s. */
 export interface Leadership {
   readonly fence: () => string;
+  /** Whether it may still be sent under this Lease (LE3, LE4); a no has aborted `lost`. */
+  readonly holds: () => boolean;
   /** Renews now and answers the new, greater fence. @throws when it cannot. */
   readonly raise: () => Promise<string>;
   /** Aborts when the Lease is lost. */
@@ -46,12 +52,18 @@ export interface Leadership {
 const LEASE_SECONDS = 15;
 const RENEW_DEADLINE_MS = 10_000;
 const RETRY_MS = 2000;
+/** Differs from upstream, where candidates look every 2 s, too: a Lease that was given back is taken within 2 s. */
+const LOOK_MS = 1000;
 const JITTER = 1.2;
+/** Versions of our own Lease that somebody else may have touched between two tries of one write. */
+const WRITES_MAX = 3;
 
 /** Waits for the Lease, then keeps it. Resolves to undefined when `signal` aborts first. */
 export async function acquireLease(ports: LeasePorts, options: LeaseOptions, signal: AbortSignal): Promise<Leadership | undefined> {
   const { clock, log, random } = ports;
+  const where = `${options.namespace}/${options.name}`;
   let seen: { readonly version: string; readonly atMs: number } | undefined;
+  let waitingFor: string | undefined;
   while (!signal.aborted) {
     try {
       const lease = await readLease(ports, options);
@@ -60,49 +72,79 @@ export async function acquireLease(ports: LeasePorts, options: LeaseOptions, sig
       const holder = lease?.spec?.holderIdentity ?? "";
       const durationMs = (lease?.spec?.leaseDurationSeconds ?? LEASE_SECONDS) * 1000;
       if (!lease || holder === "" || holder === options.identity || (seen && clock.now() - seen.atMs >= durationMs)) {
-        return hold(ports, options, await write(ports, options, lease, true), signal);
+        const askedMs = clock.now();
+        return hold(ports, options, { lease: await write(ports, options, lease, true), askedMs }, signal);
       }
-      log.info("waiting for the watcher's Lease", { lease: `${options.namespace}/${options.name}`, holder });
+      if (holder !== waitingFor) log.info("waiting for the watcher's Lease", { lease: where, holder });
+      waitingFor = holder;
     } catch (error) {
       if (!isConflict(error) && !isAlreadyExists(error))
-        log.warn("the watcher's Lease cannot be taken", { lease: `${options.namespace}/${options.name}`, error: describeError(error) });
+        log.warn("the watcher's Lease cannot be taken", { lease: where, error: describeError(error) });
     }
-    await clock.after(Math.floor(RETRY_MS * (1 + random.next() * (JITTER - 1))), signal).catch(() => undefined);
+    await clock.after(Math.floor(LOOK_MS * (1 + random.next() * (JITTER - 1))), signal).catch(() => undefined);
   }
   return undefined;
 }
 
-function hold(ports: LeasePorts, options: LeaseOptions, acquired: Lease, signal: AbortSignal): Leadership {
+interface Acquired {
+  readonly lease: Lease;
+  readonly askedMs: number;
+}
+
+function hold(ports: LeasePorts, options: LeaseOptions, acquired: Acquired, signal: AbortSignal): Leadership {
   const { clock, log } = ports;
   const lost = new AbortController();
-  let lease = acquired;
-  let fence = versionOf(acquired);
-  let renewedMs = clock.now();
-  const renew = async (): Promise<void> => {
-    lease = await write(ports, options, lease, false);
-    renewedMs = clock.now();
+  const over = AbortSignal.any([signal, lost.signal]);
+  let { lease, askedMs: renewedMs } = acquired;
+  let fence = versionOf(lease);
+
+  const holds = (): boolean => {
+    if (!lost.signal.aborted && clock.now() - renewedMs > RENEW_DEADLINE_MS) lost.abort(new Error("the Lease was not renewed for 10 s"));
+    return !lost.signal.aborted;
   };
-  const keep = async (): Promise<void> => {
-    while (!signal.aborted && !lost.signal.aborted) {
-      await clock.after(RETRY_MS, AbortSignal.any([signal, lost.signal])).catch(() => undefined);
-      if (signal.aborted || lost.signal.aborted) return;
+
+  /** @returns whether the Lease was still ours to write. @throws when that cannot be known */
+  const writeOurs = async (identity: string, seconds: number): Promise<boolean> => {
+    for (let tries = 1; ; tries++) {
       try {
-        await renew();
+        lease = await write(ports, { ...options, identity }, lease, false, seconds);
+        return true;
       } catch (error) {
-        if (isConflict(error)) {
-          const current = await readLease(ports, options).catch(() => undefined);
-          if (current && current.spec?.holderIdentity !== options.identity)
-            return lost.abort(new Error(`the Lease is held by ${current.spec?.holderIdentity}`));
-          if (current) lease = current;
+        if ((!isConflict(error) && !isNotFound(error)) || tries === WRITES_MAX) throw error;
+        const current = await readLease(ports, options);
+        const holder = current?.spec?.holderIdentity;
+        if (holder !== options.identity) {
+          lost.abort(new Error(current ? `the Lease is held by ${holder || "nobody"}` : "the Lease was deleted"));
+          return false;
         }
-        log.warn("the watcher's Lease was not renewed", { lease: options.name, error: describeError(error) });
+        lease = current ?? lease;
       }
-      if (clock.now() - renewedMs > RENEW_DEADLINE_MS) return lost.abort(new Error("the Lease was not renewed for 10 s"));
     }
   };
+  const renew = async (): Promise<void> => {
+    const askedMs = clock.now();
+    if (!holds() || !(await writeOurs(options.identity, LEASE_SECONDS))) throw lost.signal.reason as Error;
+    renewedMs = askedMs;
+  };
+
+  const keep = async (): Promise<void> => {
+    for (;;) {
+      await clock.after(RETRY_MS, over).catch(() => undefined);
+      if (over.aborted) return;
+      await renew().catch((error: unknown) => {
+        if (!lost.signal.aborted) log.warn("the watcher's Lease was not renewed", { lease: options.name, error: describeError(error) });
+      });
+    }
+  };
+  /** A call that hangs does not put the deadline off. */
+  const watch = async (): Promise<void> => {
+    while (!over.aborted && holds()) await clock.after(renewedMs + RENEW_DEADLINE_MS + 1 - clock.now(), over).catch(() => undefined);
+  };
   void keep();
+  void watch();
   return {
     fence: () => fence,
+    holds,
     raise: async () => {
       await renew();
       fence = versionOf(lease);
@@ -111,7 +153,7 @@ function hold(ports: LeasePorts, options: LeaseOptions, acquired: Lease, signal:
     lost: lost.signal,
     release: async () => {
       lost.abort(new Error("released"));
-      await write(ports, { ...options, identity: "" }, lease, false, 1);
+      await writeOurs("", 1);
     },
   };
 }

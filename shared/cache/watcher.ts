@@ -2,9 +2,10 @@
  * The watcher: one leader per cluster that turns lists and watches into Q1 messages and keeps the Store's epochs, fences and
  * generations in order (informer §10.6, §10.7, §11.7, §14).
  *
- * WA1 nothing is sent before every resource's fence is open, and nothing after the Lease was lost.
+ * WA1 nothing is sent before every resource's fence is open, and nothing once the Lease is lost or was not renewed in time.
  * WA2 a new stream resumes from the least watermark of the resource's lanes, or lists; never from what was merely sent.
- * WA3 a hole that outlives its limit, and a suspect resource, lead to a raised fence: all streams start again under it.
+ * WA3 a hole that outlives its limit, and a suspect resource, lead to a raised fence: all streams start again under it. No two
+ *    terms send under one fence: each numbers its messages from 1, and an applier would take the second one's for repeats.
  * WA4 a missing or foreign epoch, another digest key, projection or hash layout, and a history that went back lead to a new
  *    epoch: fresh keys, so that nothing old can win.
  * WA5 while it leads, every lane hears from it at least each 15 s, and lost doorbells are swept each 2 s.
@@ -73,32 +74,49 @@ export async function runWatcher(ports: WatcherPorts, options: WatcherOptions, s
     const leadership = await ports.lead(signal);
     if (!leadership) return;
     ports.log.info("leading", { cluster: options.cluster, fence: leadership.fence() });
+    let fenced = false;
     try {
-      await leadUntilLost(ports, options, leadership, signal);
+      fenced = await leadUntilLost({ ...ports, queue: whileLeading(ports.queue, leadership) }, options, leadership, signal);
+      if (leadership.lost.aborted && !signal.aborted)
+        ports.log.warn("not leading any more", { fence: leadership.fence(), why: describeError(leadership.lost.reason) });
     } finally {
       await leadership.release().catch((error: unknown) => ports.log.warn("the Lease was not given back", { error: describeError(error) }));
     }
+    if (fenced) await ports.clock.after(RETRY_MS, signal).catch(() => undefined);
   }
 }
 
-async function leadUntilLost(ports: WatcherPorts, options: WatcherOptions, leadership: Leadership, signal: AbortSignal): Promise<void> {
+/** WA1: after a standstill, calls whose time has come are made before any timer tells us that another one leads. */
+function whileLeading(queue: DeltaQueue, leadership: Leadership): DeltaQueue {
+  return { send: (entries) => (leadership.holds() ? queue.send(entries) : Promise.reject(leadership.lost.reason as Error)) };
+}
+
+/** @returns whether another watcher has a newer fence */
+async function leadUntilLost(ports: WatcherPorts, options: WatcherOptions, leadership: Leadership, signal: AbortSignal): Promise<boolean> {
   const leading = AbortSignal.any([signal, leadership.lost]);
   let replaceEpoch: string | undefined;
+  let isSpent = false;
   while (!leading.aborted) {
     try {
+      if (isSpent) await leadership.raise();
+      isSpent = false;
       const epoch = await openEpoch(ports, options, leadership.fence(), replaceEpoch);
       replaceEpoch = undefined;
       const end = await new Term(ports, options, epoch, leadership.fence()).run(leading);
-      if (end.kind === "stopped") return;
-      if (end.kind === "fenced") return ports.log.warn("another watcher has a newer fence", { fence: leadership.fence() });
+      if (end.kind === "stopped") return false;
+      if (end.kind === "fenced") {
+        ports.log.warn("another watcher has a newer fence", { fence: leadership.fence() });
+        return true;
+      }
       ports.log.warn(end.kind === "raise" ? "raising the fence" : "opening a new epoch", { why: end.why });
       if (end.kind === "newEpoch") replaceEpoch = epoch;
-      await leadership.raise();
+      isSpent = true;
     } catch (error) {
       ports.log.error("the watcher's term ended, it starts again", { error: describeError(error) });
       await ports.clock.after(RETRY_MS, leading).catch(() => undefined);
     }
   }
+  return false;
 }
 
 /** The epoch to work in: the one in place if it is of our making, else a new one over it (WA4). */

@@ -77,9 +77,11 @@ export async function replay(records: readonly CaptureRecord[], options: ReplayO
   const handlers = options.functions(wiring, (resource, items) => syncs.changed(resource, items));
   const host = startFunctionHost({ sources: { deltas: queue, doorbells: doorbells.sources }, handlers, clock, log });
   const ends = new AbortController();
+  let fence = 1;
   const leadership = {
-    fence: () => "1",
-    raise: () => Promise.resolve("1"),
+    fence: () => String(fence),
+    holds: () => true,
+    raise: () => Promise.resolve(String(++fence)),
     lost: new AbortController().signal,
     release: () => Promise.resolve(),
   };

@@ -14,6 +14,7 @@ import { runWatcher } from "../../../shared/cache/watcher.ts";
 import { AFFECTED_KEYS } from "../../../shared/registry/registry.ts";
 import { createApiServer } from "../../../shared/local/api-server/api-server.ts";
 import { HOLE_RELIST_MS } from "../../../shared/ports/times.ts";
+import { UnansweredError } from "../../../shared/ports/errors.ts";
 import type { QueueEntry } from "../../../shared/ports/delta-queue.ts";
 import { HOLE_LIMIT_MS } from "../../../shared/ports/times.ts";
 import { Fate } from "../../simulation/fates.ts";
@@ -39,6 +40,8 @@ function scene() {
   let waiting: QueueEntry[] = [];
   /** Whether a message reaches the queue; answered as sent all the same. */
   let accepts: (envelope: Envelope) => boolean = () => true;
+  /** The API server takes no writes to a Lease. */
+  let away = false;
   const doorbells = { ring: async () => {} };
   const queue = {
     send: async (entries: readonly QueueEntry[]) => {
@@ -50,8 +53,22 @@ function scene() {
 
   const start = (identity: string) => {
     const ends = new AbortController();
-    const fate = new Fate({ clock, draw: () => "live" });
-    const kube = fate.over(createSimulatedKube({ server, clock, random, component: identity, faults: () => ({ api: 0, watch: 0 }) }));
+    let standMs = 0;
+    const draw = (): "live" | number => {
+      const ms = standMs;
+      standMs = 0;
+      return ms > 0 ? ms : "live";
+    };
+    const fate = new Fate({ clock, draw });
+    const client = createSimulatedKube({ server, clock, random, component: identity, faults: () => ({ api: 0, watch: 0 }) });
+    let standAfterRenewalMs = 0;
+    const replace: typeof client.replace = async (request) => {
+      if (away) throw new UnansweredError("away");
+      const answer = await client.replace(request);
+      [standMs, standAfterRenewalMs] = [standAfterRenewalMs, 0];
+      return answer;
+    };
+    const kube = fate.over({ ...client, replace });
     const ports = {
       kube,
       store: fate.over(store),
@@ -67,7 +84,8 @@ function scene() {
       acquireLease({ ...ports, reader: kube, writer: kube }, { namespace: "kube-system", name: "lease", identity }, signal);
     const options = { cluster: "c1", clusterUid: "cluster", identity: cacheIdentity(digester), holeRelistMs: HOLE_RELIST_MS };
     const running = runWatcher({ ...ports, lead }, options, ends.signal);
-    return { fate, ends, running };
+    /** All of it stands still from the answer to its next renewal on; what is due first meanwhile goes on first. */
+    return { fate, ends, running, stand: (ms: number) => void (standAfterRenewalMs = ms) };
   };
 
   const cluster = {
@@ -125,6 +143,7 @@ function scene() {
       const copy = structuredClone(data.epoch);
       return () => void (data.epoch = copy);
     },
+    refuseLeases: (refused: boolean) => void (away = refused),
     fence: () => data.epoch?.resources.get("pods")?.fence,
     gates: async () => (await store.gate("replicaset")).open,
   };
@@ -336,6 +355,23 @@ describe("one watcher", () => {
     expect(s.log.lines.filter(({ message }) => message === "raising the fence")).toHaveLength(1);
   });
 
+  it("[informer T58] whose fence cannot be raised at once sends nothing under the old one: no message's number is used twice", async () => {
+    const s = scene();
+    await s.create("a");
+    s.start("one");
+    await s.pass(3_000);
+    s.refuseLeases(true);
+    await s.store.markSuspect("pods", "somebody says so");
+    await s.pass(4_000);
+    await s.create("b");
+    await s.pass(2_000);
+    s.refuseLeases(false);
+    await s.pass(20_000);
+    expect(s.cached()).toEqual(["default/a", "default/b"]);
+    expect(await s.gates()).toBe(true);
+    expect(s.sent.length).toBe(new Set(s.sent.map(({ id }) => id)).size);
+  });
+
   it("a mark that comes while the list runs leads to another list under another fence", async () => {
     const s = scene();
     s.start("one");
@@ -431,6 +467,32 @@ describe("two watchers", () => {
       before,
     );
     expect(s.log.lines.at(-1)).toMatchObject({ message: "message dropped", fields: { why: "fence" } });
+  });
+
+  it("[informer T54] one that stood still for 30 s sends nothing more, gives up, and leads again when the other one ends", async () => {
+    const s = scene();
+    await s.create("a");
+    const one = s.start("one");
+    await s.pass(3_000);
+    const two = s.start("two");
+    await s.pass(2_000);
+    const fence = s.fence() ?? "";
+    one.stand(30_000);
+    await s.pass(13_000); // its idle lanes are due for a heartbeat by then
+    await s.create("b");
+    await s.pass(16_000);
+    expect(s.fence()).not.toBe(fence);
+    const sent = s.envelopes().filter(({ f }) => f === fence).length;
+    await s.remove("a");
+    await s.pass(10_000);
+    expect(s.envelopes().filter(({ f }) => f === fence)).toHaveLength(sent);
+    expect(s.log.lines.filter(({ message }) => message === "not leading any more")).toHaveLength(1);
+    two.ends.abort(new Error("SIGTERM"));
+    await s.pass(4_000);
+    await s.create("c");
+    await s.pass(2_000);
+    expect(s.cached()).toEqual(["default/b", "default/c"]);
+    expect(s.log.lines.filter(({ message }) => message === "leading")).toHaveLength(3);
   });
 
   it("[informer T58] a leader whose fence was passed gives up at its next checkpoint", async () => {
