@@ -8,6 +8,8 @@
  *    goes on being renewed, so it is the invocation that bounds the wait, and the lease is asked when it is over.
  * WK4 a handler's error becomes a retry with back-off in the Store, never a failed message. Only a Store that cannot be
  *    reached makes this throw.
+ * WK5 a key whose runs have died three times in a row is not run again but has failed: it backs off and is dropped at its limit as if
+ *    its handler had thrown, so a key that kills who runs it does not do so for ever.
  */
 import type { Controller } from "../api/resources.ts";
 import { heal } from "../cache/heal.ts";
@@ -41,6 +43,8 @@ export interface WorkerOptions {
 const TAKES_MAX = 4;
 const WAIT_ONCE_MAX_MS = 1_000;
 const WAIT_MAX_MS = 1_500;
+/** A deploy, or a neighbour in the batch, may kill a run once or twice. */
+const UNENDED_MAX = 3;
 /** Somebody who spoils rows without end may not keep us busy without end. */
 const MENDED_MS = 50;
 /** After that the Store has a flag `gone` looked into (A14). */
@@ -176,7 +180,9 @@ async function believing(ports: SyncPorts, run: Run, handler: SyncHandler): Prom
 
 async function outcomeOf(ports: WorkerPorts, run: Run, handler: SyncHandler, { maxRetries = Infinity }: WorkerOptions): Promise<Outcome> {
   const { key, controller, snapshot } = run;
+  const { unended = 0 } = snapshot;
   try {
+    if (unended >= UNENDED_MAX) throw new Error(`${unended} runs in a row never ended: killed, or out of time or memory`);
     const result = await believing(ports, run, handler);
     const outcome = outcomeOfResult(result, snapshot);
     ports.trace?.({ controller, key, kind: "ended", outcome: outcome.kind });

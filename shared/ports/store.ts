@@ -378,6 +378,8 @@ export interface Snapshot {
   readonly intents: readonly Intent[];
   /** Consecutive failures of this key. */
   readonly failures: number;
+  /** Starts of this key right before this one that never ended: whoever ran it died, or was too slow. Absent: none. */
+  readonly unended?: number;
   /** What cannot be believed, and is not among the rows: nothing may be decided before it has been read live (A14). */
   readonly forged?: readonly Forged[];
 }

@@ -135,6 +135,7 @@ async function take(context: Context, run: Taken, known: { readonly uid?: string
         orphans: orphans.rows,
         intents: parseIntents(asPairs(reply[6])),
         failures: asNumber(reply[2]),
+        ...unendedOf(reply[8]),
         ...(unbelieved.length > 0 && { forged: unbelieved }),
       };
       return { kind: "ok", snapshot, leaseUntilMs: asNumber(reply[1]) };
@@ -149,12 +150,18 @@ async function take(context: Context, run: Taken, known: { readonly uid?: string
         orphans: [],
         intents,
         failures: asNumber(reply[2]),
+        ...unendedOf(reply[6]),
       };
       return { kind: "recover", snapshot, leaseUntilMs: asNumber(reply[1]) };
     }
     default:
       throw new TypeError(`no answer of take: ${JSON.stringify(reply[0])}`);
   }
+}
+
+function unendedOf(reply: Reply | undefined): Pick<Snapshot, "unended"> {
+  const unended = asNumber(reply);
+  return unended > 0 ? { unended } : {};
 }
 
 /**

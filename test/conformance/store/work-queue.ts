@@ -9,6 +9,8 @@ import type { Rig } from "./rig.ts";
 
 const KEY = "shop/web";
 const C = "replicaset";
+/** More than the first failure is put off. */
+const BACKOFF_MS = 10;
 const rs = cachedReplicaSet();
 
 export function workQueueCases(open: OpenRig): void {
@@ -312,6 +314,30 @@ export function workQueueCases(open: OpenRig): void {
     const second = await rig.taken(C, KEY);
     expect(second.run.token).not.toBe(first.run.token);
     expect(await rig.store.take(rig.run(C, KEY), {})).toEqual({ kind: "busy" });
+  });
+
+  it("[informer T69b] starts that never ended are counted until one ends, however it does; renewals and repeats of a take are none", async () => {
+    const rig = await ready();
+    const unended = async (): Promise<number | undefined> => (await rig.taken(C, KEY)).snapshot.unended;
+    for (const outcome of [{ kind: "ok" }, { kind: "retry" }, { kind: "requeueAfter", delayMs: 0 }, { kind: "drop" }] as const) {
+      await add(rig);
+      await rig.pass(BACKOFF_MS);
+      expect(await unended()).toBeUndefined();
+      await rig.pass(LEASE_MS);
+      expect(await unended()).toBe(1);
+      await rig.pass(LEASE_MS);
+      const third = await rig.taken(C, KEY);
+      expect(third.snapshot.unended).toBe(2);
+      expect(await rig.take(third.run)).toMatchObject({ kind: "ok", snapshot: { unended: 2 } });
+      await rig.store.renew(third.run);
+      await rig.pass(LEASE_MS);
+      const fourth = await rig.taken(C, KEY);
+      expect(fourth.snapshot.unended).toBe(3);
+      await rig.store.done(fourth.run, outcome);
+    }
+    await add(rig);
+    await rig.pass(BACKOFF_MS);
+    expect(await unended()).toBeUndefined();
   });
 
   it("WQ2 renewal is a whole lease from now, as long as nobody took over", async () => {

@@ -169,6 +169,32 @@ describe("runKey", () => {
     expect(did.join()).not.toContain("hunter2");
   });
 
+  it("WK5 [informer T69b] a key whose runs died three times in a row is not run but has failed, by name, and is dropped at its limit", async () => {
+    let runs = 0;
+    const sync: SyncHandler = async () => {
+      runs++;
+      return { kind: "done" };
+    };
+    const died = (unended: number, failures = 0, kind: "ok" | "recover" = "ok"): TakeResult => ({
+      kind,
+      snapshot: { ...snapshot, failures, unended },
+      leaseUntilMs: 0,
+    });
+    expect(await play({ takes: [died(2)], sync })).toMatchObject({ outcomes: [{ kind: "ok" }] });
+    expect(runs).toBe(1);
+    for (const kind of ["ok", "recover"] as const) {
+      const { did, outcomes } = await play({ takes: [died(3, 4, kind)], sync });
+      expect(outcomes).toEqual([{ kind: "retry" }]);
+      expect(did[1]).toMatch(
+        /^log sync failed \{"key":"shop\/web","controller":"deployment","attempt":5,"reason":".*3 runs in a row never ended/,
+      );
+    }
+    const last = await play({ takes: [died(3, 15)], sync, options: { maxRetries: 15 } });
+    expect(last.outcomes).toEqual([{ kind: "drop" }]);
+    expect(last.did[1]).toMatch(/^log sync failed, key dropped .*"key":"shop\/web"/);
+    expect(runs).toBe(1);
+  });
+
   it("a doorbell that cannot be rung and a key that was taken over are no failures", async () => {
     const lost = await play({
       takes: [ok],

@@ -75,7 +75,8 @@ export interface LaneData {
 export interface QueueData {
   /** Key to when it may run. */
   readonly ready: Map<ObjectKey, number>;
-  readonly runs: Map<ObjectKey, { readonly token: string; readonly leaseUntilMs: number }>;
+  /** `unended`: the starts right before it that never ended. */
+  readonly runs: Map<ObjectKey, { readonly token: string; readonly leaseUntilMs: number; readonly unended: number }>;
   readonly failures: Map<ObjectKey, number>;
   /** The primaries as they stand in the index. */
   readonly primaries: Map<ObjectKey, PrimaryId>;

@@ -103,7 +103,8 @@ export function takeKey(
   }
   queue.ready.delete(key);
   const leaseUntilMs = nowMs + LEASE_MS;
-  queue.runs.set(key, { token: run.token, leaseUntilMs });
+  const unended = (queue.runs.get(key)?.unended ?? 0) + (abandoned && !repeated ? 1 : 0);
+  queue.runs.set(key, { token: run.token, leaseUntilMs, unended });
   return begin(epoch, run, primary?.uid, leaseUntilMs, nowMs);
 }
 
@@ -114,7 +115,7 @@ function begin(epoch: EpochData, run: Taken, uid: string | undefined, leaseUntil
   const deadlineMs = owner === undefined ? undefined : pendingDeadlineMs(epoch, owner);
   if (owner !== undefined && deadlineMs !== undefined && deadlineMs <= nowMs) {
     const intents = adoptExpired(epoch, owner, run, nowMs);
-    const { primary, forged = [], failures } = snapshotOf(epoch, run, owner, nowMs);
+    const { primary, forged = [], failures, unended } = snapshotOf(epoch, run, owner, nowMs);
     const spoilt = forged.filter(({ resource }) => resource === CONTROLLER_INFO[run.controller].primary); // no slice was read
     return {
       kind: "recover",
@@ -124,6 +125,7 @@ function begin(epoch: EpochData, run: Taken, uid: string | undefined, leaseUntil
         orphans: [],
         intents,
         failures,
+        ...(unended !== undefined && { unended }),
         ...(spoilt.length > 0 && { forged: spoilt }),
       },
       leaseUntilMs,
@@ -134,8 +136,9 @@ function begin(epoch: EpochData, run: Taken, uid: string | undefined, leaseUntil
 }
 
 function snapshotOf(epoch: EpochData, run: Taken, owner: OwnerId | undefined, nowMs: number): Snapshot {
-  const failures = epoch.queues[run.controller].failures.get(run.key) ?? 0;
-  const nothing: Snapshot = { dependents: [], orphans: [], intents: [], failures };
+  const queue = epoch.queues[run.controller];
+  const counts = { failures: queue.failures.get(run.key) ?? 0, ...unendedOf(queue, run.key) };
+  const nothing: Snapshot = { dependents: [], orphans: [], intents: [], ...counts };
   if (owner === undefined) return nothing;
   const { primary, dependents } = CONTROLLER_INFO[run.controller];
   const primaries = epoch.resources.get(primary);
@@ -150,15 +153,21 @@ function snapshotOf(epoch: EpochData, run: Taken, owner: OwnerId | undefined, no
     dependents: own.rows,
     orphans: orphans.rows,
     intents: intentsOf(epoch, owner),
-    failures,
+    ...counts,
     ...(forged.length > 0 && { forged }),
   };
 }
 
+function unendedOf(queue: QueueData, key: ObjectKey): Pick<Snapshot, "unended"> {
+  const unended = queue.runs.get(key)?.unended ?? 0;
+  return unended > 0 ? { unended } : {};
+}
+
 export function renewLease(queue: QueueData, run: Taken, nowMs: number): number | undefined {
-  if (!holds(queue, run.key, run.token)) return undefined;
+  const held = queue.runs.get(run.key);
+  if (held?.token !== run.token) return undefined;
   const leaseUntilMs = nowMs + LEASE_MS;
-  queue.runs.set(run.key, { token: run.token, leaseUntilMs });
+  queue.runs.set(run.key, { ...held, leaseUntilMs });
   return leaseUntilMs;
 }
 

@@ -5,7 +5,7 @@
 
 if otherEpoch() then return 0 end
 local value = call("HGET", KEYS[2 + P], ARGV[3])
-local token, startedAt = string.match(value or "", "^([^\31]*)\31%d+\31(%d+)$")
+local token, start = string.match(value or "", "^([^\31]*)\31%d+(\31.+)$")
 if token ~= ARGV[4] then return 0 end
-call("HSET", KEYS[2 + P], ARGV[3], token .. US .. text(now + LEASE_MS) .. US .. startedAt)
+call("HSET", KEYS[2 + P], ARGV[3], token .. US .. text(now + LEASE_MS) .. start)
 return now + LEASE_MS

@@ -6,8 +6,8 @@
 -- Returns { "otherEpoch" } · { "gated", reason } · { "lanes", resource, number } · { "busy" } · { "empty" }
 --         { "notYet", bell } · { "moved", "uid 0x1F ownerUid" or "" }
 --         { "ok", lease end, failures, primary's entry or false, dependents, orphans, intents (field, value, …),
---           primary's row or false }
---         { "recover", lease end, failures, primary's entry, expired intents, primary's row or false }
+--           primary's row or false, starts right before that never ended }
+--         { "recover", lease end, failures, primary's entry, expired intents, primary's row or false, starts that never ended }
 
 local refused = otherEpoch()
 if refused == "noEpoch" then return { "gated", "there is no epoch" } end
@@ -21,7 +21,7 @@ local reason = closed(nil)
 if reason then return { "gated", reason } end
 
 local state = keyState(2, key)
-local held, untilMs = holder(2, key)
+local held, untilMs, unended = holder(2, key)
 if held and held ~= token and untilMs > now then return { "busy" } end -- the same take again: its answer was lost
 if not held then
   if not state.at then return { "empty" } end
@@ -35,9 +35,10 @@ if u ~= known then return { "moved", u } end
 
 call("ZREM", KEYS[2], key)
 local leaseUntil = now + LEASE_MS
-call("HSET", KEYS[2 + P], key, token .. US .. text(leaseUntil) .. US .. text(now))
+if held ~= token then unended = held and unended + 1 or 0 end
+call("HSET", KEYS[2 + P], key, token .. US .. text(leaseUntil) .. US .. text(now) .. US .. text(unended))
 local failures = tonumber(call("HGET", KEYS[2 + F], key) or 0)
-if u == "" then return { "ok", leaseUntil, failures, false, {}, {}, {}, false } end
+if u == "" then return { "ok", leaseUntil, failures, false, {}, {}, {}, false, unended } end
 local entry, row = call("HGET", KEYS[8], key), call("HGET", KEYS[12], key)
 local intents = call("HGETALL", KEYS[11])
 if #intents > 0 then -- IT3: whatever is pending is of a dead token
@@ -71,8 +72,8 @@ if #intents > 0 then -- IT3: whatever is pending is of a dead token
       out[#out + 1] = value
     end
     setPending(KEYS[11], token, #expired, 0)
-    return { "recover", leaseUntil, failures, entry, out, row }
+    return { "recover", leaseUntil, failures, entry, out, row, unended }
   end
   if earliest then call("ZADD", KEYS[2], text(earliest), key) end -- `done` rings it, and the sweeper if we die
 end
-return { "ok", leaseUntil, failures, entry, call("HGETALL", KEYS[9]), call("HGETALL", KEYS[10]), intents, row }
+return { "ok", leaseUntil, failures, entry, call("HGETALL", KEYS[9]), call("HGETALL", KEYS[10]), intents, row, unended }

@@ -119,12 +119,13 @@ local function add(state, at)
   ringLater(state)
 end
 
--- token, leaseUntil of the run that holds `key`, or nil. It is live while now < leaseUntil.
+-- token, leaseUntil of the run that holds `key`, or nil. It is live while now < leaseUntil. Third: the starts right before it that never
+-- ended, which stand last in `p`.
 local function holder(base, key)
   local value = call("HGET", KEYS[base + P], key)
   if not value then return nil end
-  local token, untilMs = string.match(value, "^([^\31]*)\31(%d+)")
-  return token, tonumber(untilMs)
+  local token, untilMs, unended = string.match(value, "^([^\31]*)\31(%d+)\31%d+\31?(%d*)")
+  return token, tonumber(untilMs), tonumber(unended) or 0
 end
 
 -- Ends a call that changed the queue: writes it, and answers one doorbell as { base, key, u, delayMs } …
