@@ -1,6 +1,6 @@
 /**
  * `deltaloop dev --kubeconfig FILE`: the whole system against a cluster, as four processes that can each be killed alone:
- * watcher, queue, redis-server, function host. Shadow unless `--act`.
+ * watcher, queue, redis-server, function host; with `--watchers` more of the first, of which one leads. Shadow unless `--act`.
  */
 import { randomBytes } from "node:crypto";
 import type { Command } from "commander";
@@ -35,10 +35,12 @@ interface DevFlags {
   readonly nodes?: number;
   readonly bindPods?: true;
   readonly redis?: string;
+  readonly watchers: number;
   readonly leaseNamespace: string;
   readonly verbose?: true;
 }
 
+const WATCHER = "watcher";
 const EXIT_USAGE = 2;
 const RESTART_MS = 1_000;
 const END_GRACE_MS = 3_500;
@@ -54,6 +56,7 @@ export function registerDev(program: Command): void {
     .option("--nodes <n>", "add scripted nodes that run pods on paper", wholeNumber("--nodes", { min: 1, max: 1000 }))
     .option("--bind-pods", "let the scripted nodes bind pods, for clusters without a scheduler")
     .option("--redis <url>", "use this Redis instead of a redis-server of our own")
+    .option("--watchers <n>", "so many watchers, of which one leads (--act)", wholeNumber("--watchers", { min: 1, max: 5 }), 1)
     .option("--lease-namespace <name>", "where the watcher's Lease stands (--act)", "kube-system")
     .option("-v, --verbose", "debug log")
     .action(async (flags: DevFlags) => {
@@ -94,9 +97,11 @@ class Dev {
         ...(this.#flags.context === undefined ? [] : ["--context", this.#flags.context]),
       ];
       await this.#keep("functions", () => startVerb("host", [...kubeFlags, "--dead-deltas", queues.deltas.deadLetterUrl], environment));
-      await this.#keep("watcher", () =>
-        startVerb("watch", [...kubeFlags, "--lease-namespace", this.#flags.leaseNamespace, ...(act ? ["--guard"] : [])], environment),
-      );
+      const watchFlags = [...kubeFlags, "--lease-namespace", this.#flags.leaseNamespace, ...(act ? ["--guard"] : [])];
+      for (let n = 1; n <= this.#flags.watchers; n++) {
+        const name = n === 1 ? WATCHER : `${WATCHER}${n}`;
+        await this.#keep(name, () => startVerb("watch", [...watchFlags, "--as", name], environment));
+      }
       this.#markLostMessages(store);
       if (this.#flags.nodes !== undefined)
         startNodes(
@@ -118,6 +123,8 @@ class Dev {
   /** Names the cluster and says which rights are missing. */
   async #lookAround(): Promise<{ readonly cid: string; readonly act: boolean }> {
     const act = this.#flags.act === true;
+    if (this.#flags.watchers > 1 && !act)
+      throw new UsageError("--watchers needs --act: a shadow takes no Lease, and of two each would take over from the other for ever");
     const access = (role: string) => kubeAccess({ ...this.#flags, kubeconfig: this.#kubeconfig }, role, "dev");
     const watcher = await access("deltaloop-watcher");
     const { cid } = await readClusterIdentity(createKubeHttp(watcher)).catch((error: unknown) => {
@@ -194,7 +201,7 @@ class Dev {
       await new Promise((resolve) => setTimeout(resolve, RESTART_MS));
       if (!this.#ending.signal.aborted) await this.#keep(name, start);
     });
-    if (name !== "watcher") await child.firstLine;
+    if (!name.startsWith(WATCHER)) await child.firstLine; // which has nothing to hand on
     return child;
   }
 

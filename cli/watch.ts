@@ -25,6 +25,7 @@ interface WatchFlags {
   readonly context?: string;
   readonly leaseNamespace: string;
   readonly child?: true;
+  readonly as: string;
   readonly guard?: true;
 }
 
@@ -40,13 +41,14 @@ export function registerWatch(program: Command): void {
     .option("--lease-namespace <name>", "where the watcher's Lease stands", "deltaloop")
     .option("--guard", "end with code 3 when the cluster's own controller manager runs these loops, too")
     .option("--child", "end with the parent's pipe")
+    .option("--as <name>", "how a child's lines begin", "watcher")
     .action(runWatch);
 }
 
 async function runWatch(flags: WatchFlags): Promise<void> {
   const configuration = parseConfiguration(process.env);
   const { deployment, cluster, queues, mode } = configuration;
-  const log = consoleLog(flags.child ? "watcher  " : "", configuration.logLevel);
+  const log = consoleLog(flags.child ? flags.as.padEnd(9) : "", configuration.logLevel);
   const ends = flags.child ? untilStdinEnds() : untilSignalled();
   const access =
     flags.kubeconfig === undefined

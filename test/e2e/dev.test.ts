@@ -74,6 +74,12 @@ describe("wrong configuration ends with code 2 and a line for each mistake", () 
     ]);
   });
 
+  it("two watchers that no Lease holds apart", async () => {
+    expect(await refused(["dev", "--kubeconfig", kubeconfig(), "--watchers", "2"])).toEqual([
+      "deltaloop: --watchers needs --act: a shadow takes no Lease, and of two each would take over from the other for ever",
+    ]);
+  });
+
   it("a watcher without an environment: each variable is named", async () => {
     const variables = [
       "DEPLOYMENT",

@@ -8,13 +8,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Redis } from "ioredis";
 import { expect } from "vitest";
 
-import { createRedisStore } from "../../shared/adapters/redis/redis-store.ts";
-import { createDigester } from "../../shared/api/digest.ts";
-import { createSigner } from "../../shared/api/signer.ts";
-import { cacheIdentity } from "../../shared/cache/identity.ts";
-import { HOLE_LIMIT_MS } from "../../shared/ports/times.ts";
-import { isSame, watchGates } from "./cache-beside.ts";
-import type { Closed } from "./cache-beside.ts";
+import { DEV_SECRETS, isSame, storeOfDev } from "./cache-compared.ts";
 import { deltaloop, eventually, measured, OWN_NAMESPACE, startCluster } from "./e2e.ts";
 import type { AuditEntry, Cluster, ClusterOptions, Running } from "./e2e.ts";
 import { momentsOf, most, podsCreated, recordHistory } from "./history.ts";
@@ -22,13 +16,14 @@ import { startBehind } from "./redis-faults.ts";
 import type { Behind } from "./redis-faults.ts";
 import { startTcpFront } from "./tcp-front.ts";
 import type { TcpFront } from "./tcp-front.ts";
+import { watchGates } from "./watch-gates.ts";
+import type { Closed } from "./watch-gates.ts";
 
 const REPLICAS = 6;
 /** 25 % of 6, rounded up. */
 const ASKED_MAX = 8;
 const NAMES = ["web-0", "web-1", "web-2"] as const;
 const NAMESPACE = "loss";
-const SECRETS = { DELTALOOP_DIGEST_KEY: "a digest key of this test", DELTALOOP_MAC_KEY: "a mac key of this test" };
 /**
  * From the end of the fault: until the gates are open for good, and how long none of the three rollouts may go without a write of ours.
  * What the rollouts themselves need is the machine's: "nothing at all" says how much that is.
@@ -77,17 +72,13 @@ export async function startLossRig(options: ClusterOptions = {}): Promise<LossRi
   const road = await startTcpFront(Number(new URL(cluster.plane.url).port));
   const kubeconfig = `${cluster.rolesKubeconfig}.road`;
   await writeFile(kubeconfig, watcherTakes(road, await readFile(cluster.rolesKubeconfig, "utf8")), { mode: 0o600 });
-  const dev = deltaloop(["dev", "--act", "--kubeconfig", kubeconfig, "--lease-namespace", OWN_NAMESPACE, "--redis", redis.url], SECRETS);
+  const dev = deltaloop(
+    ["dev", "--act", "--kubeconfig", kubeconfig, "--lease-namespace", OWN_NAMESPACE, "--redis", redis.url],
+    DEV_SECRETS,
+  );
   await dev.line("ready:", 120_000);
-  const cid = /cluster ([0-9a-f]{12})/.exec(dev.output())?.[1] ?? "";
   const own = new Redis(redis.url, { commandTimeout: 500, maxRetriesPerRequest: 1, retryStrategy: () => 50 }).on("error", () => undefined);
-  const store = createRedisStore(own, {
-    deployment: "dev",
-    cluster: cid,
-    identity: cacheIdentity(createDigester(SECRETS.DELTALOOP_DIGEST_KEY)),
-    signer: createSigner([SECRETS.DELTALOOP_MAC_KEY], cid),
-    holeLimitMs: HOLE_LIMIT_MS,
-  });
+  const store = storeOfDev(own, dev.output());
   await cluster.kubectl("create", "namespace", NAMESPACE);
   await cluster.apply(...NAMES.map(deployment));
   for (const name of NAMES) await cluster.rolledOut(NAMESPACE, name);

@@ -1,48 +1,31 @@
-/**
- * The cache as somebody beside the functions sees it: whether it is what the API server has, and when its gates were shut.
- */
-import { setTimeout as sleep } from "node:timers/promises";
-
+/** The cache of a `deltaloop dev`, seen from beside it, and compared with what the API server has. */
+import type { Redis } from "ioredis";
 import { expect } from "vitest";
 
+import { createRedisStore } from "../../shared/adapters/redis/redis-store.ts";
+import { createDigester } from "../../shared/api/digest.ts";
 import { LANES } from "../../shared/api/lane.ts";
-import { CACHED_RESOURCES, CONTROLLERS, RESOURCES } from "../../shared/api/resources.ts";
+import { CACHED_RESOURCES, RESOURCES } from "../../shared/api/resources.ts";
+import type { CachedResource } from "../../shared/api/resources.ts";
+import { createSigner } from "../../shared/api/signer.ts";
+import { cacheIdentity } from "../../shared/cache/identity.ts";
 import type { Store } from "../../shared/ports/store.ts";
+import { HOLE_LIMIT_MS } from "../../shared/ports/times.ts";
 import type { Cluster } from "./e2e.ts";
 
-const GATE_POLL_MS = 25;
+/** For the environment of a `dev` whose cache somebody else is to read. */
+export const DEV_SECRETS = { DELTALOOP_DIGEST_KEY: "a digest key of this test", DELTALOOP_MAC_KEY: "a mac key of this test" };
 
-export interface Closed {
-  readonly fromMs: number;
-  readonly toMs: number;
-  readonly why: string;
-}
-
-/** Spans in which no gate was open, as somebody beside the functions saw it. */
-export function watchGates(store: Store): { stop(): Promise<readonly Closed[]> } {
-  const spans: { fromMs: number; toMs: number; why: string }[] = [];
-  let stopped = false;
-  const watching = (async (): Promise<void> => {
-    let open: (typeof spans)[number] | undefined;
-    while (!stopped) {
-      const askedMs = Date.now();
-      const gates = await Promise.all(CONTROLLERS.map((controller) => store.gate(controller))).catch(() => undefined);
-      const shut = gates?.find((gate) => !gate.open);
-      // What cannot be asked is not known: such a time is in no span.
-      if (gates?.every((gate) => !gate.open) && shut && !shut.open) {
-        open ??= spans[spans.push({ fromMs: Date.now(), toMs: askedMs, why: shut.reason }) - 1];
-        if (open) open.toMs = Math.max(open.toMs, askedMs);
-      } else open = undefined;
-      await sleep(GATE_POLL_MS);
-    }
-  })();
-  return {
-    async stop() {
-      stopped = true;
-      await watching;
-      return spans;
-    },
-  };
+/** The cache of a `dev --act` that was started with DEV_SECRETS; `output` is what it has said. */
+export function storeOfDev(redis: Redis, output: string): Store {
+  const cid = /cluster ([0-9a-f]{12})/.exec(output)?.[1] ?? "";
+  return createRedisStore(redis, {
+    deployment: "dev",
+    cluster: cid,
+    identity: cacheIdentity(createDigester(DEV_SECRETS.DELTALOOP_DIGEST_KEY)),
+    signer: createSigner([DEV_SECRETS.DELTALOOP_MAC_KEY], cid),
+    holeLimitMs: HOLE_LIMIT_MS,
+  });
 }
 
 /** @throws with what differs. */
@@ -68,7 +51,7 @@ async function differences(store: Store, cluster: Cluster): Promise<readonly str
   return found;
 }
 
-function pathOf(resource: (typeof CACHED_RESOURCES)[number]): string {
+function pathOf(resource: CachedResource): string {
   const { apiVersion } = RESOURCES[resource];
   return apiVersion === "v1" ? `/api/v1/${resource}` : `/apis/${apiVersion}/${resource}`;
 }

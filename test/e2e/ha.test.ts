@@ -1,0 +1,262 @@
+/**
+ * Two watchers (informer §14) on a real control plane, real Redis and queue: the one that leads is ended, killed, stopped and thawed,
+ * robbed of its Lease, in the middle of a rollout each time; and both at once.
+ *
+ * Catches: a Lease that is not given back, or that nobody takes when its holder is dead; a former leader that goes on sending, or never
+ * leads again; two that lead; a successor that misses what the one before had read; a pod too many, or one created twice; a cache that
+ * is not what the API server has.
+ */
+import { setTimeout as sleep } from "node:timers/promises";
+
+import { Redis } from "ioredis";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+
+import type { Store } from "../../shared/ports/store.ts";
+import { DEV_SECRETS, isSame, storeOfDev } from "../support/cache-compared.ts";
+import { deltaloop, eventually, killHard, measured, OWN_NAMESPACE, startCluster, whereRealPartsAre } from "../support/e2e.ts";
+import type { Cluster, Running } from "../support/e2e.ts";
+import { momentsOf, most, podsCreated, recordHistory } from "../support/history.ts";
+import type { History } from "../support/history.ts";
+import { startRedis } from "../support/redis.ts";
+import type { RedisServer } from "../support/redis.ts";
+
+const NAMESPACE = "ha";
+const LEASE = "deltaloop-watcher-dev";
+const REPLICAS = 12;
+/** 25 % of 12 is 3. */
+const ASKED_MAX = 15;
+const RELEASED_MS_MAX = 2_000;
+const KILLED_MS_MAX = 20_000;
+const STOPPED_MS = 30_000;
+/** Both have to be started again first, which `dev` does after a second. */
+const BOTH_KILLED_MS_MAX = KILLED_MS_MAX + 4_000;
+
+const labels = { app: "web" };
+const deployment = {
+  apiVersion: "apps/v1",
+  kind: "Deployment",
+  metadata: { name: "web", namespace: NAMESPACE },
+  spec: {
+    replicas: REPLICAS,
+    minReadySeconds: 1,
+    selector: { matchLabels: labels },
+    template: { metadata: { labels }, spec: { containers: [{ name: "main", image: "shop:0" }] } },
+  },
+};
+
+await whereRealPartsAre("two watchers on a real control plane", () => {
+  describe("a rollout of 12 pods goes on, and two watchers never are two leaders, when", () => {
+    let cluster: Cluster;
+    let redis: RedisServer;
+    let own: Redis;
+    let store: Store;
+    let dev: Running;
+    beforeAll(async () => {
+      [cluster, redis] = await Promise.all([startCluster(), startRedis()]);
+      const url = `redis://127.0.0.1:${redis.port}`;
+      const flags = ["--kubeconfig", cluster.rolesKubeconfig, "--lease-namespace", OWN_NAMESPACE, "--redis", url, "--watchers", "2"];
+      dev = deltaloop(["dev", "--act", ...flags], DEV_SECRETS);
+      await dev.line("ready:");
+      own = new Redis(url);
+      store = storeOfDev(own, dev.output());
+      await cluster.kubectl("create", "namespace", NAMESPACE);
+      await cluster.apply(deployment);
+      await cluster.rolledOut(NAMESPACE, "web");
+    });
+    afterAll(async () => {
+      if (process.env["HA_LOG"] !== undefined) process.stderr.write(dev?.output() ?? "");
+      own?.disconnect();
+      await dev?.stop();
+      await cluster?.stop();
+      await redis?.stop();
+    });
+    beforeEach(() => eventually("both watchers run", () => waitingOrLeading(dev.output()) === 2));
+
+    let images = 0;
+    /** Begins a rollout; resolves when three new pods are there. */
+    async function beginRollout(history: History): Promise<void> {
+      const before = history.changes().length;
+      await cluster.kubectl("set", "image", "deployment/web", `main=shop:${++images}`, "-n", NAMESPACE);
+      await eventually("the rollout is on its way", () => podsAdded(history, before) >= 3);
+    }
+
+    async function leaderOf(what: (output: string) => string | undefined, timeoutMs: number): Promise<string> {
+      return eventually("somebody leads", () => what(dev.output()), timeoutMs);
+    }
+
+    /** Strikes in the middle of a rollout, and judges all that was done until it is complete. */
+    async function inARollout(strike: (history: History) => Promise<string>): Promise<void> {
+      const createdBefore = await podCreates(cluster);
+      const history = await recordHistory(cluster.client, NAMESPACE);
+      const [imagesBefore, podsBefore] = [images, podsSeen(history)];
+      await beginRollout(history);
+      const struckMs = Date.now();
+      const what = await strike(history);
+      await cluster.rolledOut(NAMESPACE, "web");
+      await eventually("the cache is what the API server has", () => isSame(store, cluster));
+      await sleep(500); // for whoever would do something once more
+      measured(`${what}; rolled out and equal ${seconds(Date.now() - struckMs)} after it began`);
+      await history.stop();
+      const moments = momentsOf(history.changes(), "web");
+      expect(most(moments, ({ asked }) => asked)).toBeLessThanOrEqual(ASKED_MAX);
+      expect(moments.flatMap(({ overshot }) => overshot)).toEqual([]);
+      const wanted = (images - imagesBefore) * REPLICAS;
+      expect(Math.max(...Object.values(podsCreated(history.changes())))).toBe(REPLICAS);
+      expect(podsSeen(history) - podsBefore).toBe(wanted);
+      expect((await podCreates(cluster)) - createdBefore).toBe(wanted);
+      expect([...leaders(dev.output())]).toHaveLength(1);
+    }
+
+    it("[informer T57] the leader is ended by SIGTERM: the other one leads within 2 s", async () => {
+      await inARollout(async () => {
+        const { leader, tookMs } = await handOver((pid) => process.kill(pid, "SIGTERM"), RELEASED_MS_MAX + 20_000);
+        expect(tookMs).toBeLessThanOrEqual(RELEASED_MS_MAX);
+        return `SIGTERM: ${leader} led after ${seconds(tookMs)}`;
+      });
+    });
+
+    it("[informer T55] its Lease is deleted by a person", async () => {
+      await inARollout(async () => {
+        const struckMs = Date.now();
+        await cluster.kubectl("delete", "lease", LEASE, "-n", OWN_NAMESPACE);
+        const holder = await eventually("a Lease that is held", () => holderOf(cluster), RELEASED_MS_MAX + 3_000);
+        const tookMs = Date.now() - struckMs;
+        await sleep(4_000); // two renewals: whoever lost it has noticed
+        expect(await holderOf(cluster)).toBe(holder);
+        return `Lease deleted: held again after ${seconds(tookMs)}`;
+      });
+    });
+
+    it("[informer T56] the leader is killed −9: the other one leads within 20 s", async () => {
+      await inARollout(async () => {
+        const { leader, tookMs } = await handOver(killHard, KILLED_MS_MAX + 10_000);
+        expect(tookMs).toBeLessThanOrEqual(KILLED_MS_MAX);
+        return `SIGKILL: ${leader} led after ${seconds(tookMs)}`;
+      });
+    });
+
+    it("[informer T54] the leader stands still for 30 s: thawed it sends nothing, gives up, and leads again when the other one ends", async () => {
+      await inARollout(async (history) => {
+        const former = [...leaders(dev.output())][0] ?? "";
+        const pid = dev.pids()[former] ?? 0;
+        const stoppedMs = Date.now();
+        try {
+          const { leader, tookMs } = await handOver((one) => process.kill(one, "SIGSTOP"), KILLED_MS_MAX + 5_000);
+          expect(tookMs).toBeLessThanOrEqual(KILLED_MS_MAX);
+          await sleep(Math.max(0, stoppedMs + STOPPED_MS - 1_500 - Date.now()));
+          await beginRollout(history); // so that its watches have much to tell when it goes on
+          await sleep(Math.max(0, stoppedMs + STOPPED_MS - Date.now()));
+          const droppedBefore = droppedByFence(dev.output());
+          process.kill(pid, "SIGCONT");
+          const thawedMs = Date.now();
+          await eventually(`${former} gives up`, () => !leaders(dev.output()).has(former), 5_000);
+          const gaveUpMs = Date.now() - thawedMs;
+          await cluster.rolledOut(NAMESPACE, "web");
+          expect(droppedByFence(dev.output()) - droppedBefore).toBe(0);
+          expect([...leaders(dev.output())]).toEqual([leader]);
+          const back = await handOver((one) => process.kill(one, "SIGTERM"), RELEASED_MS_MAX + 5_000);
+          expect(back.leader).toBe(former);
+          expect(back.tookMs).toBeLessThanOrEqual(RELEASED_MS_MAX);
+          return `SIGSTOP: ${leader} led after ${seconds(tookMs)}; thawed, ${former} gave up after ${gaveUpMs} ms, and led again ${seconds(back.tookMs)} after ${leader} was ended`;
+        } finally {
+          process.kill(pid, "SIGCONT");
+        }
+      });
+    });
+
+    it("both are killed −9 and started again", async () => {
+      await inARollout(async () => {
+        const { watcher, watcher2 } = dev.pids();
+        const from = dev.output().length;
+        const struckMs = Date.now();
+        killHard(watcher);
+        killHard(watcher2);
+        const leader = await leaderOf((output) => newLeader(output.slice(from)), BOTH_KILLED_MS_MAX + 10_000);
+        const tookMs = Date.now() - struckMs;
+        expect(tookMs).toBeLessThanOrEqual(BOTH_KILLED_MS_MAX);
+        return `both killed −9: ${leader} led after ${seconds(tookMs)}`;
+      });
+    });
+
+    /** Does `strike` to the process that leads, and waits for the other one. */
+    async function handOver(
+      strike: (pid: number) => void,
+      timeoutMs: number,
+    ): Promise<{ readonly leader: string; readonly tookMs: number }> {
+      const [former = "nobody"] = leaders(dev.output());
+      const from = dev.output().length;
+      const struckMs = Date.now();
+      strike(dev.pids()[former] ?? 0);
+      const leader = await leaderOf((output) => newLeader(output.slice(from)), timeoutMs);
+      expect(leader).not.toBe(former);
+      return { leader, tookMs: Date.now() - struckMs };
+    }
+  });
+});
+
+/** Names of the watchers that have said that they lead, and neither that they do not any more, nor died. */
+function leaders(output: string): ReadonlySet<string> {
+  const found = new Set<string>();
+  for (const line of output.split("\n")) {
+    const leads = newLeader(line);
+    if (leads !== undefined) found.add(leads);
+    const not = /^(watcher\d?) +warn: not leading any more/.exec(line) ?? /warn: (watcher\d?) died/.exec(line);
+    if (not?.[1] !== undefined) found.delete(not[1]);
+  }
+  return found;
+}
+
+function newLeader(output: string): string | undefined {
+  return /^(watcher\d?) +leading /m.exec(output)?.[1];
+}
+
+/** Watchers that have started and said something of the Lease since. */
+function waitingOrLeading(output: string): number {
+  const known = new Set<string>();
+  for (const line of output.split("\n")) {
+    const died = /warn: (watcher\d?) died/.exec(line)?.[1];
+    if (died !== undefined) known.delete(died);
+    const said = /^(watcher\d?) +(?:leading|waiting for) /.exec(line)?.[1];
+    if (said !== undefined) known.add(said);
+  }
+  return known.size;
+}
+
+/** Messages of a former leader that reached an applier. */
+function droppedByFence(output: string): number {
+  return output.split("\n").filter((line) => line.includes("message dropped") && line.includes("why=fence")).length;
+}
+
+function podsAdded(history: History, before: number): number {
+  return history
+    .changes()
+    .slice(before)
+    .filter(({ kind, type }) => kind === "Pod" && type === "ADDED").length;
+}
+
+/** How many different pods there ever were. */
+function podsSeen(history: History): number {
+  return Object.values(podsCreated(history.changes())).reduce((sum, count) => sum + count, 0);
+}
+
+/** Pods that were stored for us. */
+async function podCreates(cluster: Cluster): Promise<number> {
+  return (await cluster.audit()).filter(
+    ({ verb, objectRef, responseStatus }) =>
+      verb === "create" &&
+      objectRef?.namespace === NAMESPACE &&
+      objectRef.resource === "pods" &&
+      objectRef.subresource === undefined &&
+      responseStatus?.code === 201,
+  ).length;
+}
+
+async function holderOf(cluster: Cluster): Promise<string | undefined> {
+  const path = `/apis/coordination.k8s.io/v1/namespaces/${OWN_NAMESPACE}/leases/${LEASE}`;
+  const lease = await cluster.get<{ readonly spec?: { readonly holderIdentity?: string } }>(path);
+  return lease?.spec?.holderIdentity || undefined;
+}
+
+function seconds(ms: number): string {
+  return `${(ms / 1000).toFixed(1)} s`;
+}
