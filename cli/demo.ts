@@ -1,4 +1,7 @@
-/** `deltaloop demo`: a Deployment created, scaled and rolled by the functions, on embedded defaults, in half a minute. */
+/**
+ * `deltaloop demo`: a Deployment created, scaled and rolled by the functions, while the watcher that leads is ended; on embedded
+ * defaults, in a few seconds.
+ */
 import { mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -25,6 +28,7 @@ interface DemoFlags {
 const FRAME_MS = 100;
 const STEP_MS_MAX = 20_000;
 const NODES = 3;
+const WATCHERS = 2;
 const WEB = { resource: "deployments", namespace: "default", name: "web" } as const;
 
 export function registerDemo(program: Command): void {
@@ -47,9 +51,17 @@ async function runDemo(flags: DemoFlags): Promise<void> {
   const activity: string[] = [];
   const totals = { invocations: 0, pods: 0 };
   const syncs = new SyncLog((sync) => activity.push(...describeSync(sync, startedMs)), Date.now);
+  const tell = (who: string, what: string): void => void activity.push(activityLine(Date.now() - startedMs, who, what));
+  let ended: { readonly watcher: string; readonly atMs: number } | undefined;
+  let handOver = "";
   const embedded = await startEmbedded({
     log: consoleLog("", flags.verbose ? "info" : "error"),
     nodes: NODES,
+    watchers: WATCHERS,
+    onLead: (watcher) => {
+      tell(watcher, "leads");
+      if (ended) handOver = `${ended.watcher}, which led, was ended in the middle; ${watcher} led ${Date.now() - ended.atMs} ms later.`;
+    },
     onInvocation: () => totals.invocations++,
     trace: (line) => syncs.trace(line),
     onChanges: (resource, items) => {
@@ -62,16 +74,22 @@ async function runDemo(flags: DemoFlags): Promise<void> {
     if (record.resource === "pods" && record.verb === "create" && record.subresource === "" && record.status === 201) totals.pods++;
   });
   await embedded.ready();
-  const stack = `API server in memory, queue fauxqs, store ${embedded.storeName}, ${NODES} scripted nodes`;
+  const stack = `API server in memory, queue fauxqs, store ${embedded.storeName}, ${WATCHERS} watchers, ${NODES} scripted nodes`;
   view.say(`Ready after ${seconds(Date.now() - startedMs)}: ${stack}.`);
 
   const demo = new Demo(embedded, view, { activity, startedMs, stack, lag, signalled });
   await demo.step("create Deployment web with 3 replicas of web:v1", () => demo.create());
   await demo.step("scale web to 6", () => demo.scale(6));
-  await demo.step("roll web to image web:v2", () => demo.setImage("web:v2"));
+  await demo.step("roll web to image web:v2, and end the watcher that leads", () => demo.setImage("web:v2"), {
+    when: ({ status, metadata }) => status?.observedGeneration === metadata.generation && (status.updatedReplicas ?? 0) >= 2,
+    what: () => {
+      ended = { watcher: embedded.endLeader(), atMs: Date.now() };
+      tell(ended.watcher, "is ended, as by SIGTERM");
+    },
+  });
   const [p50, p99] = [lag.percentile(0.5), lag.percentile(0.99)];
   view.say(
-    `\nDone in ${seconds(Date.now() - startedMs)}: ${syncs.count} syncs in ${totals.invocations} function invocations made ${lag.writes} writes and ${totals.pods} pods; ` +
+    `\n${handOver}\nDone in ${seconds(Date.now() - startedMs)}: ${syncs.count} syncs in ${totals.invocations} function invocations made ${lag.writes} writes and ${totals.pods} pods; ` +
       `from event to write p50 ${p50 ?? "-"} ms, p99 ${p99 ?? "-"} ms.`,
   );
   if (flags.keep && !signalled.aborted) await keep(embedded, view, signalled);
@@ -100,13 +118,20 @@ class Demo {
     this.#kube = createInProcessKube(embedded.server, { component: "demo" });
   }
 
-  /** Does it and shows what happens until the rollout is complete, as `kubectl rollout status` would judge. */
-  async step(what: string, act: () => Promise<unknown>): Promise<void> {
+  /** Does it and shows what happens until the rollout is complete, as `kubectl rollout status` would judge; `then` once on the way. */
+  async step(what: string, act: () => Promise<unknown>, then?: Then): Promise<void> {
     if (this.#around.signalled.aborted) return;
     const startedMs = Date.now();
     this.#view.say(`\n> ${what}`);
     await act();
-    while (!this.#around.signalled.aborted && !(await this.#complete())) {
+    let left = then;
+    while (!this.#around.signalled.aborted) {
+      const seen = (await this.#kube.get(WEB.resource, WEB.namespace, WEB.name)) as unknown as Progress; // a Deployment
+      if (isComplete(seen)) break;
+      if (left?.when(seen)) {
+        left.what();
+        left = undefined;
+      }
       if (Date.now() - startedMs > STEP_MS_MAX)
         throw new Error(`"${what}" is not complete after ${seconds(STEP_MS_MAX)}; run it with --verbose to see why`);
       await this.#show(what);
@@ -133,12 +158,6 @@ class Demo {
   setImage(image: string): Promise<unknown> {
     const body = { spec: { template: { spec: { containers: [{ name: "web", image }] } } } };
     return this.#kube.patch({ ...WEB, type: "application/strategic-merge-patch+json", body });
-  }
-
-  async #complete(): Promise<boolean> {
-    const { spec, status, metadata } = (await this.#kube.get(WEB.resource, WEB.namespace, WEB.name)) as unknown as Progress; // a Deployment
-    if ((status?.observedGeneration ?? 0) < metadata.generation) return false;
-    return [status?.replicas, status?.updatedReplicas, status?.availableReplicas].every((count) => count === spec.replicas);
   }
 
   async #show(step: string): Promise<void> {
@@ -171,6 +190,17 @@ interface Progress {
   };
 }
 
+/** Something that happens in the middle. */
+interface Then {
+  readonly when: (seen: Progress) => boolean;
+  readonly what: () => void;
+}
+
+function isComplete({ spec, status, metadata }: Progress): boolean {
+  if ((status?.observedGeneration ?? 0) < metadata.generation) return false;
+  return [status?.replicas, status?.updatedReplicas, status?.availableReplicas].every((count) => count === spec.replicas);
+}
+
 interface PodLike {
   readonly metadata: { readonly deletionTimestamp?: string; readonly ownerReferences?: readonly { readonly uid: string }[] };
   readonly status?: { readonly phase?: string; readonly conditions?: readonly { readonly type: string; readonly status: string }[] };
@@ -199,11 +229,14 @@ function podState({ metadata, status }: PodLike): ReplicaSetLine["pods"][number]
 }
 
 function describeSync(sync: ReplayedSync, startedMs: number): readonly string[] {
-  const at = ((sync.atMs - startedMs) / 1000).toFixed(2).padStart(6);
   const name = sync.key.replace(/^default\//, "");
   return sync.lines
     .filter(({ kind }) => kind === "decided")
-    .map((line) => `${at} ${syncFunction(sync.controller).padEnd(15)} ${name}: ${describeTrace(line)}`);
+    .map((line) => activityLine(sync.atMs - startedMs, syncFunction(sync.controller), `${name}: ${describeTrace(line)}`));
+}
+
+function activityLine(atMs: number, who: string, what: string): string {
+  return `${(atMs / 1000).toFixed(2).padStart(6)} ${who.padEnd(15)} ${what}`;
 }
 
 async function keep(embedded: Embedded, view: DemoView, signalled: AbortSignal): Promise<void> {

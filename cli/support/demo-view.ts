@@ -80,7 +80,7 @@ function picture(scene: Scene): readonly string[] {
     ...sets,
     "  ○ pending  ◐ running  ● ready  × terminating",
     "",
-    "What the functions did",
+    "What watchers and functions did",
     ...activity.slice(-ACTIVITY_LINES).map((line) => `  ${line}`),
     "",
     scene.lag,

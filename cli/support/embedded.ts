@@ -1,6 +1,6 @@
 /**
  * The whole system in one process, on embedded defaults: an API server in memory, scripted nodes, an SQS emulator over HTTP,
- * Redis as a child process (or the Store in memory), the watcher and the functions. For the demo and the benchmarks.
+ * Redis as a child process (or the Store in memory), watchers and the functions. For the demo and the benchmarks.
  */
 import { randomBytes } from "node:crypto";
 import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
@@ -14,6 +14,7 @@ import { CONTROLLERS, tableOf } from "../../shared/api/resources.ts";
 import type { ApplierPorts } from "../../shared/cache/applier.ts";
 import { acquireLease } from "../../shared/cache/lease.ts";
 import { runWatcher } from "../../shared/cache/watcher.ts";
+import type { WatcherPorts } from "../../shared/cache/watcher.ts";
 import type { TraceLine } from "../../shared/controller/run.ts";
 import { connect, redisStore } from "../../shared/lambda/connect.ts";
 import { serving } from "../../shared/lambda/wiring.ts";
@@ -38,6 +39,10 @@ import { startLocalRedis } from "./local-redis.ts";
 
 export interface EmbeddedOptions {
   readonly log: Log;
+  /** `watcher-1` and so on; one of them leads. Default 1. */
+  readonly watchers?: number;
+  /** Hears which one leads from now on. */
+  readonly onLead?: (watcher: string) => void;
   /** Scripted nodes; 0 leaves pods pending. */
   readonly nodes: number;
   /** How fast they are; default as people expect it of nodes. */
@@ -58,6 +63,8 @@ export interface Embedded {
   readonly store: Store;
   /** Resolves once keys of every controller are handed out. */
   ready(): Promise<void>;
+  /** Ends the watcher that leads, as SIGTERM would; answers which it was. Another one takes over. */
+  endLeader(): string;
   stop(): Promise<void>;
 }
 
@@ -93,18 +100,26 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded>
   const nodes =
     options.nodes > 0 ? runScriptedNodes(createInProcessKube(server, { component: "scripted-nodes" }), fleet, ends.signal) : undefined;
   const watcherKube = kube("watcher");
-  const lease = { namespace: "kube-system", name: `deltaloop-watcher-${DEPLOYMENT}`, identity: "demo" };
-  const watching = runWatcher(
-    {
-      ...outside,
-      kube: watcherKube,
-      queue: createSqsDeltaQueue(outside.sqs, { queueUrl: queues.deltas.url }),
-      log,
-      lead: (signal) => acquireLease({ reader: watcherKube, writer: watcherKube, clock, random, log }, lease, signal),
-    },
-    { cluster: cid, clusterUid, identity: outside.identity, holeRelistMs: HOLE_RELIST_MS },
-    ends.signal,
-  );
+  let leader = { name: "nobody", ends: new AbortController() };
+  const watch = (identity: string): Promise<void> => {
+    const own = { name: identity, ends: new AbortController() };
+    const lease = { namespace: "kube-system", name: `deltaloop-watcher-${DEPLOYMENT}`, identity };
+    const lead: WatcherPorts["lead"] = async (signal) => {
+      const leadership = await acquireLease({ reader: watcherKube, writer: watcherKube, clock, random, log }, lease, signal);
+      if (leadership) {
+        leader = own;
+        options.onLead?.(identity);
+      }
+      return leadership;
+    };
+    const queue = createSqsDeltaQueue(outside.sqs, { queueUrl: queues.deltas.url });
+    return runWatcher(
+      { ...outside, kube: watcherKube, queue, log, lead },
+      { cluster: cid, clusterUid, identity: outside.identity, holeRelistMs: HOLE_RELIST_MS },
+      AbortSignal.any([ends.signal, own.ends.signal]),
+    );
+  };
+  const watching = Array.from({ length: options.watchers ?? 1 }, (_, index) => watch(`watcher-${index + 1}`));
   const observed = { ...outside, store: options.observe?.(store) ?? store };
   const wiring = (name: string): FunctionWiring => ({
     clock,
@@ -135,10 +150,14 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded>
     async ready() {
       while ((await shutGate(store)) !== undefined) await clock.after(READY_POLL_MS);
     },
+    endLeader() {
+      leader.ends.abort(new Error("it is ended"));
+      return leader.name;
+    },
     async stop() {
       await host.stop();
       ends.abort(new Error("the demo ends"));
-      await Promise.allSettled([watching, nodes]);
+      await Promise.allSettled([...watching, nodes]);
       await outside.close();
       await http.close();
       server.close();
