@@ -24,6 +24,7 @@ export function guardAgainstUpstream(kube: KubeWatch, startedMs: number, found: 
       for (const item of page.items) look(resource, item);
       return page;
     },
+    newestVersion: (...asked) => kube.newestVersion(...asked),
     async *watch(resource, query, signal) {
       for await (const lines of kube.watch(resource, query, signal)) {
         // Cheap first: the name stands in few lines, and a line is parsed again by the Reflector anyway.

@@ -4,21 +4,25 @@
  *
  * LW1 a listener is told one thing at a time, in order, and each is awaited. An event counts as accepted once it has been taken.
  * LW2 a list is told page by page; only `listed` says that it is whole. One that ends before that is begun anew.
- * LW3 no line is skipped: what cannot be decoded drops the connection, which resumes before it.
- * LW4 what `list` and `listed` throw ends the loop; every other failure is the Reflector's to answer.
+ * LW3 no line is skipped: what cannot be decoded drops the connection, which resumes before it, or ends the list.
+ * LW4 what `list` and `listed` throw ends the loop, and so does a list below the floor; every other failure is the Reflector's to answer.
+ * LW5 the objects of a WatchList are told as pages, as they come, and nothing of it is kept here. What it is asked to be no older
+ *    than is the server's newest version, asked for before: so a list says what it is no older than before its first object.
  *
- * Source: client-go tools/cache/reflector.go ListAndWatch.
+ * Source: client-go tools/cache/reflector.go ListAndWatch, watchList.
  */
 import type { CachedResource, Resource } from "../api/resources.ts";
 import { compareResourceVersions, isResourceVersion } from "../api/resource-version.ts";
 import { describeError } from "../ports/describe-error.ts";
 import type { Clock } from "../ports/clock.ts";
+import { isForbidden, isUnauthorized, UnansweredError } from "../ports/errors.ts";
 import type { KubeWatch, ListQuery } from "../ports/kube.ts";
 import type { Log } from "../ports/log.ts";
 import type { Random } from "../ports/random.ts";
 import { startReflector, stepReflector } from "./reflector.ts";
-import type { ReflectorInput, ReflectorState, ReflectorStep } from "./reflector.ts";
+import type { ListStep, ReflectorInput, ReflectorState, ReflectorStep } from "./reflector.ts";
 import { parseWatchLine } from "./watch-line.ts";
+import type { WatchLine } from "./watch-line.ts";
 
 export interface ListWatchOptions<R extends Resource> {
   readonly kube: KubeWatch<R>;
@@ -26,6 +30,8 @@ export interface ListWatchOptions<R extends Resource> {
   readonly fieldSelector?: string;
   /** The version up to which everything is known already; absent = list first. */
   readonly resumeFrom?: string | undefined;
+  /** The greatest version that is known, when only a part is whole up to there. */
+  readonly known?: string | undefined;
   readonly clock: Clock;
   readonly random: Random;
   /** Absent: nobody hears of it. */
@@ -46,14 +52,28 @@ export interface Listener {
 
 /** One attempt at a list. */
 export interface Listing {
-  /** What is listed is asked to be no older than this. */
+  /** What is listed may not be older than this. */
   readonly floor?: string;
   /** Before the first page. */
   begin?(): Promise<void>;
-  /** `rv` is the version of the whole list. */
+  /** The list is no older than `rv`; one that is read by pages is as of that version. */
   page(items: readonly unknown[], rv: string): void | Promise<void>;
-  /** That was all: what was not in it is gone. */
+  /** Of a list that is streamed: what happened to one of its objects before it was whole. */
+  change(type: "M" | "D", object: unknown, rv: string): void | Promise<void>;
+  /** That was all, as of `rv`: what was not in it is gone. */
   listed(rv: string): void;
+}
+
+/** The server's history went back: etcd restored, or another cluster. What was cached can only be left. */
+export class HistoryRegressedError extends Error {
+  override readonly name = "HistoryRegressedError";
+}
+
+/** A WatchList that is not whole yet. What it listed is let go of with it: the connection lives on for minutes. */
+interface Streaming {
+  notOlderThan: string;
+  /** Something was told of it. */
+  begun: boolean;
 }
 
 const PAGE_SIZE = 500;
@@ -66,11 +86,17 @@ export class ListWatch<R extends Resource = CachedResource> {
   #step: ReflectorStep;
   #request = new AbortController();
   #relist: string | undefined;
+  /** The list under way. */
+  #listing: Listing | undefined;
+  /** While the stream is in the initial events of a WatchList. */
+  #streaming: Streaming | undefined;
+  /** What ends the loop (LW4). */
+  #fatal: { readonly error: unknown } | undefined;
 
   constructor(options: ListWatchOptions<R>, listener: Listener) {
     this.#options = options;
     this.#listener = listener;
-    [this.#state, this.#step] = startReflector(options.resumeFrom);
+    [this.#state, this.#step] = startReflector(options.resumeFrom, options.known);
   }
 
   /** Ends the current request and lists again. */
@@ -79,14 +105,12 @@ export class ListWatch<R extends Resource = CachedResource> {
     this.#request.abort(new Error(why));
   }
 
-  /** Runs until `signal` aborts. @throws what the listener's `list` and `listed` throw */
+  /** Runs until `signal` aborts. @throws what the listener's `list` and `listed` throw; {HistoryRegressedError} */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, log, resource } = this.#options;
     while (!signal.aborted) {
-      if (this.#relist !== undefined) {
-        this.#step = { do: "list", ...(this.#state.rv !== undefined && { rv: this.#state.rv }), afterMs: 0, why: this.#relist };
-        this.#relist = undefined;
-      }
+      if (this.#relist !== undefined) this.#next({ kind: "relist", why: this.#relist });
+      this.#relist = undefined;
       const step = this.#step;
       if (step.do === "continue") throw new Error("a request ended without saying how");
       log?.debug(step.do === "list" ? "listing" : "watching", { resource, why: step.why, rv: step.rv, afterMs: step.afterMs });
@@ -95,7 +119,8 @@ export class ListWatch<R extends Resource = CachedResource> {
       if (this.#relist !== undefined) continue; // asked for while we waited
       this.#request = new AbortController();
       const request = AbortSignal.any([signal, this.#request.signal]);
-      await (step.do === "list" ? this.#list(step.rv, request) : this.#watch(step.rv, request));
+      await (step.do === "list" ? this.#list(step, request) : this.#resume(step.rv, step.probe, request));
+      if (this.#fatal) throw this.#fatal.error;
     }
   }
 
@@ -104,28 +129,31 @@ export class ListWatch<R extends Resource = CachedResource> {
     return this.#step;
   }
 
-  async #list(rv: string | undefined, signal: AbortSignal): Promise<void> {
-    const listing = await this.#listener.list();
-    let listRV: string;
+  async #list({ by, rv }: ListStep, signal: AbortSignal): Promise<void> {
+    this.#listing = await this.#listener.list();
     try {
-      listRV = await this.#pages(listing, rv, signal);
+      await this.#listing.begin?.();
+      if (by === "pages" || (await this.#watchList(signal))) await this.#listPages(rv, signal);
     } catch (error) {
-      if (signal.aborted) return;
-      this.#options.log?.warn("list failed", { resource: this.#options.resource, error: describeError(error) });
+      if (signal.aborted || this.#fatal) return;
+      this.#failed("warn", "list failed", error);
       this.#next({ kind: "listFailed", error });
-      return;
     }
-    if (signal.aborted) return;
-    listing.listed(listRV);
-    this.#next({ kind: "listed", rv: listRV });
+  }
+
+  async #listPages(rv: string | undefined, signal: AbortSignal): Promise<void> {
+    const listing = this.#listing;
+    if (!listing) return;
+    const listRV = await this.#pages(listing, rv, signal);
+    if (!signal.aborted) this.#listed(listRV);
   }
 
   /** @returns the version of the list */
   async #pages(listing: Listing, rv: string | undefined, signal: AbortSignal): Promise<string> {
     const { kube, resource } = this.#options;
-    await listing.begin?.();
     let page = await kube.listPage(resource, this.#listQuery(noOlder(rv, listing.floor)), signal);
     const { resourceVersion } = page;
+    this.#checkFloor(resourceVersion);
     for (;;) {
       await listing.page(page.items, resourceVersion);
       await this.#listener.room?.(signal);
@@ -144,10 +172,51 @@ export class ListWatch<R extends Resource = CachedResource> {
     return fieldSelector === undefined ? {} : { fieldSelector };
   }
 
+  /** @returns whether the list under way is to be read by pages at once, because the server does not stream it */
+  async #watchList(signal: AbortSignal): Promise<boolean> {
+    const { kube, resource } = this.#options;
+    const streaming: Streaming = { notOlderThan: "0", begun: false };
+    try {
+      streaming.notOlderThan = await kube.newestVersion(resource, this.#selector(), signal);
+      this.#checkFloor(streaming.notOlderThan);
+    } catch (error) {
+      if (signal.aborted || this.#fatal) return false;
+      this.#failed("warn", "list failed", error);
+      return isPagesNow(this.#next({ kind: "watchListFailed", error, begun: false }));
+    }
+    this.#streaming = streaming;
+    await this.#watch(streaming.notOlderThan, signal);
+    this.#streaming = undefined;
+    return !signal.aborted && !streaming.begun && isPagesNow(this.#step);
+  }
+
+  /** Goes on from `rv`, if that is still the server's past (RF6). */
+  async #resume(rv: string, probe: boolean, signal: AbortSignal): Promise<void> {
+    if (probe && !(await this.#probe(rv, signal))) return;
+    await this.#watch(rv, signal);
+  }
+
+  /** @returns whether the watch may be resumed */
+  async #probe(rv: string, signal: AbortSignal): Promise<boolean> {
+    const { kube, log, resource } = this.#options;
+    try {
+      const newest = await kube.newestVersion(resource, this.#selector(), signal);
+      if (signal.aborted) return false;
+      if (this.#next({ kind: "probed", rv: newest }).do === "continue") return true;
+      log?.error("the server's history went back", { resource, rv, newest });
+    } catch (error) {
+      if (signal.aborted) return false;
+      this.#failed("info", "watch ended", error);
+      this.#next({ kind: "refused", error, inStream: false });
+    }
+    return false;
+  }
+
   async #watch(rv: string, signal: AbortSignal): Promise<void> {
-    const { clock, kube, random, resource, log } = this.#options;
+    const { clock, kube, random, resource } = this.#options;
     const timeoutSeconds = WATCH_SECONDS_MIN + Math.floor(random.next() * (WATCH_SECONDS_MIN + 1));
-    const query = { ...this.#selector(), resourceVersion: rv, allowWatchBookmarks: true, timeoutSeconds };
+    const initial = this.#streaming && ({ sendInitialEvents: true, resourceVersionMatch: "NotOlderThan" } as const);
+    const query = { ...this.#selector(), resourceVersion: rv, ...initial, allowWatchBookmarks: true, timeoutSeconds };
     const openedMs = clock.now();
     let events = 0;
     let opened = false;
@@ -160,29 +229,63 @@ export class ListWatch<R extends Resource = CachedResource> {
         await this.#listener.room?.(signal);
         if (signal.aborted) return;
       }
-      if (!signal.aborted) this.#next({ kind: "closed", clean: true, events, openMs: clock.now() - openedMs });
-    } catch (error) {
       if (signal.aborted) return;
-      log?.info("watch ended", { resource, error: describeError(error) });
+      if (!this.#broken()) this.#next({ kind: "closed", clean: true, events, openMs: clock.now() - openedMs });
+    } catch (error) {
+      if (signal.aborted || this.#fatal) return;
+      this.#failed("info", "watch ended", error);
+      if (this.#broken(error)) return;
       this.#next(
         opened ? { kind: "closed", clean: false, events, openMs: clock.now() - openedMs } : { kind: "refused", error, inStream: false },
       );
     }
   }
 
+  /** Says so to the Reflector if the stream ends in the middle of a list. */
+  #broken(error?: unknown): boolean {
+    if (!this.#streaming) return false;
+    this.#next({ kind: "watchListFailed", error, begun: this.#streaming.begun });
+    return true;
+  }
+
   /** @returns whether the watch goes on; if not, the connection is dropped */
   async #lines(lines: readonly string[]): Promise<boolean> {
     try {
-      for (const line of lines) if ((await this.#line(line)) !== "continue") return false;
+      for (const text of lines) {
+        const line = parseWatchLine(text);
+        if (this.#streaming ? !(await this.#initialLine(line, this.#streaming)) : (await this.#line(line)) !== "continue") return false;
+      }
       return true;
     } finally {
       this.#listener.told?.();
     }
   }
 
-  async #line(text: string): Promise<ReflectorStep["do"]> {
-    const { log, resource } = this.#options;
-    const line = parseWatchLine(text);
+  /** @returns whether the watch goes on */
+  async #initialLine(line: WatchLine, streaming: Streaming): Promise<boolean> {
+    const { notOlderThan } = streaming;
+    const listing = this.#listing;
+    if (!listing) throw new Error("a list nobody listens to");
+    switch (line.kind) {
+      case "change":
+        streaming.begun = true;
+        if (line.type === "A") await listing.page([line.object], notOlderThan);
+        else await listing.change(line.type, line.object, notOlderThan);
+        return true;
+      case "bookmark":
+        if (!line.endsInitialEvents) return true;
+        if (line.rv === undefined || !isResourceVersion(line.rv)) throw new UnansweredError("a list without a decimal resourceVersion");
+        this.#listed(line.rv);
+        this.#streaming = undefined;
+        return true;
+      case "error":
+        throw line.error;
+      case "undecodable":
+        throw new UnansweredError(`a line of the list cannot be decoded: ${line.why}`);
+    }
+  }
+
+  async #line(line: WatchLine): Promise<ReflectorStep["do"]> {
     switch (line.kind) {
       case "change":
         if (line.rv === undefined || !isResourceVersion(line.rv)) return this.#undecodable("an event without a decimal resourceVersion");
@@ -193,7 +296,7 @@ export class ListWatch<R extends Resource = CachedResource> {
         this.#listener.bookmark?.(line.rv);
         return this.#next({ kind: "accepted", rv: line.rv }).do;
       case "error":
-        log?.info("watch refused in the stream", { resource, error: describeError(line.error) });
+        this.#failed("info", "watch refused in the stream", line.error);
         return this.#next({ kind: "refused", error: line.error, inStream: true }).do;
       case "undecodable":
         return this.#undecodable(line.why);
@@ -205,6 +308,38 @@ export class ListWatch<R extends Resource = CachedResource> {
     log?.error("watch line cannot be decoded, the stream resumes before it", { resource, rv: this.#state.rv, why });
     return this.#next({ kind: "undecodable" }).do;
   }
+
+  #listed(rv: string): void {
+    this.#checkFloor(rv);
+    try {
+      this.#listing?.listed(rv);
+    } catch (error) {
+      this.#fatal = { error };
+      throw error;
+    }
+    this.#listing = undefined;
+    this.#next({ kind: "listed", rv });
+  }
+
+  #checkFloor(rv: string): void {
+    const floor = this.#listing?.floor;
+    if (floor === undefined || compareResourceVersions(rv, floor) >= 0) return;
+    const error = new HistoryRegressedError(`${this.#options.resource} listed at ${rv}, applied already: ${floor}`);
+    this.#fatal = { error };
+    throw error;
+  }
+
+  /** Who is refused can do nothing but go on asking, so people are told. */
+  #failed(level: "info" | "warn", what: string, error: unknown): void {
+    const { log, resource } = this.#options;
+    if (isUnauthorized(error) || isForbidden(error))
+      log?.error("the API server refuses us", { resource, what, error: describeError(error) });
+    else log?.[level](what, { resource, error: describeError(error) });
+  }
+}
+
+function isPagesNow(step: ReflectorStep): boolean {
+  return step.do === "list" && step.by === "pages" && step.afterMs === 0;
 }
 
 function noOlder(rv: string | undefined, floor: string | undefined): string | undefined {

@@ -10,14 +10,17 @@ const CHUNK_BYTES = 64 * 1024;
 /** Numbers are exact up to 53 bits. */
 const HASH_BYTES = 6;
 
-/** The rows of a manifest, in the order in which they were added; may be read any number of times. */
+/** The rows of a manifest, in the order in which they were added, changed ones last; may be read any number of times. */
 export class ListedRows implements Iterable<ManifestRow> {
   readonly #full: Buffer[] = [];
+  /** What changed while the list was on its way, as objects: few. Absent row: gone. */
+  readonly #changed = new Map<ObjectKey, ManifestRow | undefined>();
   #chunk = Buffer.alloc(CHUNK_BYTES);
   #used = 0;
 
-  /** Neither of the three contains a line break. */
+  /** Once for each key, or after `change`. Neither of the three contains a line break. */
   add({ key, uid, rv }: ManifestRow): void {
+    if (this.#changed.has(key)) return this.change(key, { key, uid, rv });
     const text = `${key}\n${uid}\n${rv}\n`;
     const bytes = Buffer.byteLength(text);
     if (this.#used + bytes > this.#chunk.length) {
@@ -28,11 +31,20 @@ export class ListedRows implements Iterable<ManifestRow> {
     this.#used += this.#chunk.write(text, this.#used);
   }
 
+  /** What takes the place of the key's row; nothing when the object is gone. */
+  change(key: ObjectKey, row: ManifestRow | undefined): void {
+    this.#changed.set(key, row);
+  }
+
   *[Symbol.iterator](): Generator<ManifestRow, void, undefined> {
     for (const chunk of [...this.#full, this.#chunk.subarray(0, this.#used)]) {
       const fields = chunk.toString().split("\n");
-      for (let i = 0; i + 2 < fields.length; i += 3) yield { key: fields[i] ?? "", uid: fields[i + 1] ?? "", rv: fields[i + 2] ?? "" };
+      for (let i = 0; i + 2 < fields.length; i += 3) {
+        const [key = "", uid = "", rv = ""] = fields.slice(i, i + 3);
+        if (!this.#changed.has(key)) yield { key, uid, rv };
+      }
     }
+    for (const row of this.#changed.values()) if (row !== undefined) yield row;
   }
 }
 

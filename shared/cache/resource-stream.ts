@@ -6,7 +6,6 @@ import type { Cached } from "../api/cached.ts";
 import type { Digester } from "../api/digest.ts";
 import { objectKey } from "../api/resources.ts";
 import type { CachedResource } from "../api/resources.ts";
-import { compareResourceVersions } from "../api/resource-version.ts";
 import { strip } from "../api/strip.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { KubeWatch } from "../ports/kube.ts";
@@ -33,21 +32,19 @@ export interface ResourceStreamPorts {
   readonly quarantine: (what: string, where: string, why: string) => Promise<void>;
 }
 
-/** The server's history went back: etcd restored, or another cluster. The cache of this epoch can only be left. */
-export class HistoryRegressedError extends Error {
-  override readonly name = "HistoryRegressedError";
-}
-
 export class ResourceStream implements Listener {
   readonly #ports: ResourceStreamPorts;
   readonly #resource: CachedResource;
   readonly #loop: ListWatch;
 
-  /** `resumeFrom`: the version up to which the cache is known to be whole; absent = list first. */
-  constructor(ports: ResourceStreamPorts, resource: CachedResource, resumeFrom: string | undefined) {
+  /**
+   * `resumeFrom`: the version up to which the cache is known to be whole; absent = list first. `known`: the greatest version that
+   * any part of it is whole up to.
+   */
+  constructor(ports: ResourceStreamPorts, resource: CachedResource, resumeFrom: string | undefined, known?: string) {
     this.#ports = ports;
     this.#resource = resource;
-    this.#loop = new ListWatch({ ...ports, resource, resumeFrom }, this);
+    this.#loop = new ListWatch({ ...ports, resource, resumeFrom, known }, this);
   }
 
   /** Ends the current request and lists again: a lane is frozen or a payload was lost. */
@@ -78,11 +75,14 @@ export class ResourceStream implements Listener {
           if (cached?.has(listed.key, listed.uid, listed.rv) !== true) sink.listed(listed, listRV, generation);
         }
       },
-      listed: (listRV) => {
-        if (compareResourceVersions(listRV, floor) < 0)
-          throw new HistoryRegressedError(`${this.#resource} listed at ${listRV}, applied already: ${floor}`);
-        sink.manifest(listRV, rows, generation);
+      change: async (type, object, listRV) => {
+        const changed = await this.#read(type, object, "list");
+        if (!changed) return;
+        rows.change(changed.key, type === "D" ? undefined : changed);
+        // The manifest is what says that an object is gone.
+        if (type === "M") sink.listed(changed, listRV, generation);
       },
+      listed: (listRV) => sink.manifest(listRV, rows, generation),
     };
   }
 

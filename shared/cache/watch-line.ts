@@ -3,11 +3,14 @@ import { KubeApiError } from "../ports/errors.ts";
 
 export type WatchLine =
   | { readonly kind: "change"; readonly type: "A" | "M" | "D"; readonly object: unknown; readonly rv: string | undefined }
-  | { readonly kind: "bookmark"; readonly rv: string | undefined }
+  /** `endsInitialEvents`: the list that a WatchList began with is whole at `rv`. */
+  | { readonly kind: "bookmark"; readonly rv: string | undefined; readonly endsInitialEvents: boolean }
   /** An in-stream refusal: HTTP 200, then a Status (informer §2.1). */
   | { readonly kind: "error"; readonly error: KubeApiError }
   | { readonly kind: "undecodable"; readonly why: string };
 
+/** Source: apimachinery pkg/apis/meta/v1/types.go InitialEventsAnnotationKey. */
+const INITIAL_EVENTS_END = "k8s.io/initial-events-end";
 const TYPES: Readonly<Record<string, "A" | "M" | "D">> = { ADDED: "A", MODIFIED: "M", DELETED: "D" };
 
 export function parseWatchLine(line: string): WatchLine {
@@ -24,13 +27,14 @@ export function parseWatchLine(line: string): WatchLine {
   const rv = typeof version === "string" ? version : undefined;
   const type = TYPES[event.type];
   if (type) return { kind: "change", type, object: event.object, rv };
-  if (event.type === "BOOKMARK") return { kind: "bookmark", rv };
+  if (event.type === "BOOKMARK")
+    return { kind: "bookmark", rv, endsInitialEvents: event.object.metadata?.annotations?.[INITIAL_EVENTS_END] === "true" };
   if (event.type === "ERROR") return { kind: "error", error: errorOf(event.object) };
   return { kind: "undecodable", why: `event type "${event.type}"` };
 }
 
 interface StatusLike {
-  readonly metadata?: { readonly resourceVersion?: unknown };
+  readonly metadata?: { readonly resourceVersion?: unknown; readonly annotations?: Readonly<Record<string, unknown>> };
   readonly resourceVersion?: unknown;
   readonly code?: number;
   readonly reason?: string;

@@ -15,7 +15,7 @@ import { LANES } from "../api/lane.ts";
 import { CACHED_RESOURCES } from "../api/resources.ts";
 import type { Signer } from "../api/signer.ts";
 import type { CachedResource } from "../api/resources.ts";
-import { minResourceVersion } from "../api/resource-version.ts";
+import { maxResourceVersion, minResourceVersion } from "../api/resource-version.ts";
 import { describeError } from "../ports/describe-error.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { DeltaQueue } from "../ports/delta-queue.ts";
@@ -27,8 +27,9 @@ import type { EpochRecord, ResourceHealth, Store } from "../ports/store.ts";
 import { CHECKPOINT_MS, SWEEP_PERIOD_MS } from "../ports/times.ts";
 import { LaneSender } from "./lane-sender.ts";
 import type { Leadership } from "./lease.ts";
+import { HistoryRegressedError } from "./list-watch.ts";
 import { VersionSet } from "./listed-rows.ts";
-import { HistoryRegressedError, ResourceStream } from "./resource-stream.ts";
+import { ResourceStream } from "./resource-stream.ts";
 import { ring } from "./ring.ts";
 
 export interface WatcherPorts {
@@ -167,21 +168,24 @@ class Term {
 
   async run(leading: AbortSignal): Promise<End> {
     const signal = AbortSignal.any([leading, this.#ended.signal]);
-    const starts: { readonly resource: CachedResource; readonly resumeFrom: string | undefined }[] = [];
+    const starts: (() => void)[] = [];
     for (const resource of CACHED_RESOURCES) {
       const opened = await this.#ports.store.openFence({ epoch: this.#epoch, fence: this.#fence, resource, lanes: LANES[resource] });
       if (opened.kind === "fenced") return { kind: "fenced" };
       if (opened.kind === "noEpoch") return { kind: "newEpoch", why: "the epoch vanished" };
       const whole = opened.state === "SYNCED" && opened.syncedGeneration > 0 && opened.lanes.every((lane) => !lane.frozen);
-      starts.push({ resource, resumeFrom: whole ? opened.lanes.map((lane) => lane.watermark).reduce(minResourceVersion) : undefined });
+      const watermarks = opened.lanes.map((lane) => lane.watermark);
+      const from = whole ? { least: watermarks.reduce(minResourceVersion), greatest: watermarks.reduce(maxResourceVersion) } : undefined;
+      starts.push(() => this.#start(resource, from, signal));
     }
-    for (const { resource, resumeFrom } of starts) this.#start(resource, resumeFrom, signal);
+    for (const start of starts) start();
     const running = [...this.#streams].map(([resource, { stream }]) => this.#guard(resource, stream.run(signal)));
     await Promise.all([...running, this.#tend(signal)]);
     return this.#end;
   }
 
-  #start(resource: CachedResource, resumeFrom: string | undefined, signal: AbortSignal): void {
+  /** `from`: the resource's watermarks, if it is whole up to there. */
+  #start(resource: CachedResource, from: { readonly least: string; readonly greatest: string } | undefined, signal: AbortSignal): void {
     const { store, kube, clock, random, digester, log } = this.#ports;
     const { cluster } = this.#options;
     const sender = new LaneSender(
@@ -203,7 +207,8 @@ class Term {
     const stream = new ResourceStream(
       { kube, sink: sender, clock, random, digester, log, openGeneration, cachedVersions, quarantine },
       resource,
-      resumeFrom,
+      from?.least,
+      from?.greatest,
     );
     this.#streams.set(resource, { stream, sender });
   }

@@ -71,6 +71,11 @@ export function isNotFound(error: unknown): boolean {
   return error instanceof KubeApiError && error.code === 404;
 }
 
+/** The server does not know who asks: a token that has expired or was withdrawn. */
+export function isUnauthorized(error: unknown): boolean {
+  return error instanceof KubeApiError && error.code === 401;
+}
+
 /** The caller may not do that: for good, or until whoever decides it has seen what happened just now. */
 export function isForbidden(error: unknown): boolean {
   return error instanceof KubeApiError && error.reason === "Forbidden";

@@ -103,10 +103,14 @@ export interface ReplaceRequest extends Target, CallOptions {
  * KL6 aborting the signal ends the call promptly and closes the connection.
  * KL7 a page is asked for again as any read (KC4). A watch that is refused is not: its caller's back-off knows Retry-After, and
  *    how often it was refused before.
+ * KL8 `newestVersion` is a quorum read: whatever version anybody saw of the resource before it was asked is not greater, unless the
+ *    server's history went back.
  */
 export interface KubeWatch<R extends Resource = CachedResource> {
   listPage(resource: R, query: ListQuery, signal: AbortSignal): Promise<ListPage>;
   watch(resource: R, query: WatchQuery, signal: AbortSignal): AsyncIterable<readonly string[]>;
+  /** The resourceVersion that a list would have now. */
+  newestVersion(resource: R, query: Pick<ListQuery, "fieldSelector">, signal: AbortSignal): Promise<string>;
 }
 
 export interface ListQuery {
@@ -127,6 +131,9 @@ export interface ListPage {
 export interface WatchQuery {
   readonly fieldSelector?: string;
   readonly resourceVersion?: string;
+  /** Both or none: first everything there is, then a bookmark that says so, then what happens (WatchList). */
+  readonly sendInitialEvents?: true;
+  readonly resourceVersionMatch?: "NotOlderThan";
   readonly allowWatchBookmarks: boolean;
   readonly timeoutSeconds: number;
 }

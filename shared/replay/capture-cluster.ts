@@ -7,6 +7,7 @@ import { compareResourceVersions, isResourceVersion } from "../api/resource-vers
 import type { KubeObject } from "../api/wire.ts";
 import { parseLabelSelector } from "../local/api-server/storage/selectors.ts";
 import type { Clock } from "../ports/clock.ts";
+import { KubeApiError } from "../ports/errors.ts";
 import type { KubeList, KubeReader, KubeWatch, ListPage, WatchQuery } from "../ports/kube.ts";
 import type { CapturedObject, CaptureRecord } from "./capture.ts";
 
@@ -31,6 +32,7 @@ export function captureCluster(records: readonly CaptureRecord[], resources: rea
     startMs: times.reduce((least, t) => Math.min(least, t), Infinity),
     endMs: times.reduce((most, t) => Math.max(most, t), -Infinity),
     listPage: (resource) => Promise.resolve(listOf(timelines.get(resource))),
+    newestVersion: (resource) => Promise.resolve(newestVersionAt(timelines.get(resource), clock.now())),
     watch: (resource, query, signal) => eventsOf(timelines.get(resource), query, clock, signal),
     get: (resource, namespace, name) => Promise.resolve(newest(resource).get(`${namespace}/${name}`) as KubeObject | undefined),
     list: (resource, namespace, options) => {
@@ -80,6 +82,7 @@ async function* eventsOf(
   clock: Clock,
   signal: AbortSignal,
 ): AsyncGenerator<readonly string[]> {
+  if (query.sendInitialEvents) throw new KubeApiError({ code: 422, reason: "Invalid", message: "a capture is listed by pages" });
   const from = query.resourceVersion ?? "0";
   for (const event of timeline?.events ?? []) {
     if (compareResourceVersions(event.rv, from) <= 0) continue;
@@ -87,6 +90,10 @@ async function* eventsOf(
     yield [JSON.stringify({ type: event.type, object: event.object })];
   }
   await clock.after(Number.MAX_SAFE_INTEGER / 2, signal); // nothing more comes; the replay ends the stream
+}
+
+function newestVersionAt(timeline: Timeline | undefined, nowMs: number): string {
+  return timeline?.events.findLast(({ atMs }) => atMs <= nowMs)?.rv ?? timeline?.listRV ?? "0";
 }
 
 function newestAt(timeline: Timeline | undefined, nowMs: number): ReadonlyMap<string, CapturedObject> {

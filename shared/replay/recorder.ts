@@ -9,6 +9,7 @@ import { RESOURCES } from "../api/resources.ts";
 import type { CachedResource } from "../api/resources.ts";
 import { strip } from "../api/strip.ts";
 import type { Clock } from "../ports/clock.ts";
+import { KubeApiError } from "../ports/errors.ts";
 import type { KubeWatch, ListPage, ListQuery, WatchQuery } from "../ports/kube.ts";
 
 const CAPTURE_FORMAT = 1;
@@ -50,7 +51,9 @@ export function recordingWatch(kube: KubeWatch, options: RecorderOptions): KubeW
       if (page.continue === undefined) put({ r: resource, k: "listend", rv: page.resourceVersion });
       return page;
     },
+    newestVersion: (...asked) => kube.newestVersion(...asked),
     async *watch(resource: CachedResource, query: WatchQuery, signal: AbortSignal): AsyncGenerator<readonly string[]> {
+      if (query.sendInitialEvents) throw new KubeApiError({ code: 422, reason: "Invalid", message: "lists are captured by pages" });
       let how = "clean";
       try {
         for await (const group of kube.watch(resource, query, signal)) {

@@ -27,6 +27,7 @@ import { createApiServer } from "../../shared/local/api-server/api-server.ts";
 import { startFunctionHost } from "../../shared/local/function-host.ts";
 import { createInProcessKube } from "../../shared/local/api-server/in-process-client.ts";
 import { runScriptedNodes } from "../../shared/local/scripted-nodes/scripted-nodes.ts";
+import { KubeApiError } from "../../shared/ports/errors.ts";
 import type { KubeWatch } from "../../shared/ports/kube.ts";
 import type { Store } from "../../shared/ports/store.ts";
 import { serving } from "../../shared/lambda/wiring.ts";
@@ -130,9 +131,10 @@ const BYTES_PER_OBJECT = 120;
 const BYTES_PER_OBJECT_FORGOTTEN = 5;
 
 it.each([
-  { name: "nothing is cached", cached: false },
-  { name: "everything is cached at an older version", cached: true },
-])("the watcher: at most 120 bytes and the key for each object while listing ($name), nothing afterwards", async ({ cached }) => {
+  { name: "by pages, nothing is cached", cached: false, streamed: false },
+  { name: "by pages, everything is cached at an older version", cached: true, streamed: false },
+  { name: "as a stream, everything is cached at an older version", cached: true, streamed: true },
+])("the watcher: at most 120 bytes and the key for each object while listing ($name), nothing afterwards", async ({ cached, streamed }) => {
   const ends = new AbortController();
   const clock = createVirtualClock(START_MS);
   const digester = createDigester("laws");
@@ -151,7 +153,17 @@ it.each([
       const items = JSON.parse(`[${Array.from({ length: PAGE }, (_, i) => podText(start + i)).join(",")}]`) as readonly unknown[]; // as a page comes
       return { resourceVersion: "9000000", items, ...(start + PAGE < PODS && { continue: String(start + PAGE) }) };
     },
-    async *watch() {
+    newestVersion: () => Promise.resolve("9000000"),
+    async *watch(_resource, { sendInitialEvents }) {
+      if (sendInitialEvents && !streamed) throw new KubeApiError({ code: 422, reason: "Invalid" });
+      for (let start = 0; sendInitialEvents && start < PODS; start += PAGE) {
+        if (start + PAGE >= PODS) heap.listing = heapUsed();
+        yield Array.from({ length: PAGE }, (_, i) => `{"type":"ADDED","object":${podText(start + i)}}`);
+      }
+      if (sendInitialEvents)
+        yield [
+          '{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9000000","annotations":{"k8s.io/initial-events-end":"true"}}}}',
+        ];
       await clock.after(1_000); // the manifests leave
       heap.after = heapUsed();
       ends.abort(new Error("seen enough"));

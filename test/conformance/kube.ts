@@ -172,6 +172,46 @@ export function kubeConformance(name: string, open: () => Promise<KubeHarness>):
       expect(seen).toEqual(["ADDED", "MODIFIED", "DELETED"].map((type) => [type, "watched", "größer 🙂 \n"]));
     });
 
+    it("KL3 a WatchList yields all there is, a bookmark that says so, not before the version asked for, and then what happens", async () => {
+      await create(replicaSet("streamed-before"));
+      const asked = await harness.kube.newestVersion("replicasets", {}, AbortSignal.timeout(10_000));
+      const query = { resourceVersion: asked, resourceVersionMatch: "NotOlderThan", sendInitialEvents: true } as const;
+      const there = (await harness.kube.listPage("replicasets", {}, AbortSignal.timeout(10_000))).items.map(nameOf).toSorted();
+      const ending = new AbortController();
+      const seen: WatchEvent[] = [];
+      for await (const lines of harness.kube.watch(
+        "replicasets",
+        { ...query, allowWatchBookmarks: true, timeoutSeconds: 20 },
+        ending.signal,
+      )) {
+        seen.push(...lines.map((line) => JSON.parse(line) as WatchEvent));
+        if (seen.at(-1)?.type === "BOOKMARK") await create(replicaSet("streamed-after"));
+        if (seen.at(-1)?.object.metadata.name === "streamed-after") break;
+      }
+      const end = seen.findIndex(({ type }) => type === "BOOKMARK");
+      expect(seen.slice(0, end).every(({ type }) => type === "ADDED")).toBe(true);
+      expect(
+        seen
+          .slice(0, end)
+          .map(({ object }) => object.metadata.name)
+          .toSorted(),
+      ).toEqual(there);
+      expect(seen[end]?.object.metadata.annotations).toEqual({ "k8s.io/initial-events-end": "true" });
+      expect(BigInt(seen[end]?.object.metadata.resourceVersion ?? "0")).toBeGreaterThanOrEqual(BigInt(asked));
+    });
+
+    it("KL8 the newest version is not below that of any answer seen before it was asked for", async () => {
+      const { metadata } = await create(replicaSet("newest"));
+      const newest = await harness.kube.newestVersion("replicasets", {}, AbortSignal.timeout(10_000));
+      expect(BigInt(newest)).toBeGreaterThanOrEqual(BigInt(metadata.resourceVersion));
+      const selected = await harness.kube.newestVersion(
+        "replicasets",
+        { fieldSelector: "metadata.name=nobody" },
+        AbortSignal.timeout(10_000),
+      );
+      expect(BigInt(selected)).toBeGreaterThanOrEqual(BigInt(newest));
+    });
+
     it("KL4 a watch whose time is over ends cleanly", async () => {
       const { resourceVersion } = await harness.kube.listPage("replicasets", { limit: 1 }, AbortSignal.timeout(10_000));
       const events = collect(harness.kube, { resourceVersion, allowWatchBookmarks: false, timeoutSeconds: 1 }, Infinity);
@@ -207,7 +247,10 @@ function replicaSet(name: string) {
 
 interface WatchEvent {
   readonly type: string;
-  readonly object: { readonly kind: string; readonly metadata: { readonly name: string; readonly annotations?: Record<string, string> } };
+  readonly object: {
+    readonly kind: string;
+    readonly metadata: { readonly name: string; readonly resourceVersion: string; readonly annotations?: Record<string, string> };
+  };
 }
 
 async function collect(

@@ -144,6 +144,8 @@ export function createSimulatedKube(options: KubeOptions): Kube {
   };
 
   const kube = kubeOver(client);
+  /** An older API server, or an etcd that cannot report progress: lists are read by pages. */
+  const streamsLists = random.next() < 0.5;
   return { ...kube, listPage };
 
   async function listPage(...[resource, query, signal]: Parameters<Kube["listPage"]>): ReturnType<Kube["listPage"]> {
@@ -158,7 +160,8 @@ export function createSimulatedKube(options: KubeOptions): Kube {
   }
 
   async function* lines(call: Parameters<KubeClient["lines"]>[0]): AsyncGenerator<readonly string[]> {
-    const { signal } = call;
+    const { signal, query } = call;
+    if (query?.["sendInitialEvents"] === true && !streamsLists) throw new KubeApiError({ code: 422, reason: "Invalid" });
     if (chance(faults().watch)) throw new UnansweredError("simulated: connection refused");
     await clock.after(2 + below(20), signal);
     for await (const arrived of faultless.lines(call)) {

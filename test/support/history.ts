@@ -64,10 +64,12 @@ export async function recordHistory(kube: KubeWatch, namespace: string): Promise
     let lists = 0;
     const listener: Listener = {
       list() {
-        const objects: Seen[] = [];
+        const objects = new Map<string, Seen>();
+        const keep = (object: Seen): void => void objects.set(object.metadata.uid, object);
         return {
-          page: (items) => void objects.push(...(items as readonly Seen[])), // objects of the API server
-          listed: () => replace(objects),
+          page: (items) => (items as readonly Seen[]).forEach(keep), // objects of the API server
+          change: (type, object) => (type === "D" ? void objects.delete((object as Seen).metadata.uid) : keep(object as Seen)), // as above
+          listed: () => replace([...objects.values()]),
         };
       },
       change: (type, object) => add(TYPES[type], object as Seen, revisionOf(object as Seen)), // as above

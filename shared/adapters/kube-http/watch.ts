@@ -1,5 +1,5 @@
 import type { Resource } from "../../api/resources.ts";
-import type { KubeWatch } from "../../ports/kube.ts";
+import type { KubeWatch, ListPage, ListQuery } from "../../ports/kube.ts";
 import { LIST_TIMEOUT_MS } from "./client.ts";
 import type { KubeClient } from "./client.ts";
 import { resourcePath } from "./path.ts";
@@ -8,14 +8,15 @@ import { isFailure, statusError } from "./status-error.ts";
 
 /** Pages and lines as the server sent them (KL1). */
 export function createWatch(client: KubeClient): KubeWatch<Resource> {
+  const listPage = async (resource: Resource, query: ListQuery, signal: AbortSignal): Promise<ListPage> => {
+    const path = resourcePath(resource, "");
+    const answer = await client.json({ method: "GET", path, query: { ...query }, signal, timeoutMs: LIST_TIMEOUT_MS });
+    if (isFailure(answer)) throw statusError(500, {}, JSON.stringify(answer));
+    return asPage(answer);
+  };
   return {
-    async listPage(resource, query, signal) {
-      const path = resourcePath(resource, "");
-      const answer = await client.json({ method: "GET", path, query: { ...query }, signal, timeoutMs: LIST_TIMEOUT_MS });
-      if (isFailure(answer)) throw statusError(500, {}, JSON.stringify(answer));
-      return asPage(answer);
-    },
-
+    listPage,
     watch: (resource, query, signal) => client.lines({ path: resourcePath(resource, ""), query: { watch: true, ...query }, signal }),
+    newestVersion: async (resource, query, signal) => (await listPage(resource, { ...query, limit: 1 }, signal)).resourceVersion,
   };
 }

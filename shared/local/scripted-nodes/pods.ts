@@ -45,13 +45,14 @@ class Pods implements Listener {
   }
 
   list(): Listing {
-    const listed: Pod[] = [];
+    const listed = new Map<string | undefined, Pod>();
+    const keep = (object: unknown): void => void listed.set(asPod(object).metadata?.uid, asPod(object));
     return {
-      page: (items) => void listed.push(...items.map(asPod)),
+      page: (items) => items.forEach(keep),
+      change: (type, object) => (type === "D" ? void listed.delete(asPod(object).metadata?.uid) : keep(object)),
       listed: () => {
-        const uids = new Set(listed.map((pod) => pod.metadata?.uid));
-        for (const [uid, { pod }] of this.#pods) if (!uids.has(uid)) this.#forget(pod);
-        for (const pod of listed) this.#observe(pod);
+        for (const [uid, { pod }] of this.#pods) if (!listed.has(uid)) this.#forget(pod);
+        for (const pod of listed.values()) this.#observe(pod);
       },
     };
   }

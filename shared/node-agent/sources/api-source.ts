@@ -50,6 +50,7 @@ class BoundPods implements Listener {
       page: (items) => {
         for (const item of items) this.#keep(pods, item);
       },
+      change: (type, object) => void (type === "D" ? this.#drop(pods, object) : this.#keep(pods, object)),
       listed: () => {
         this.#pods = pods;
         this.#emit();
@@ -58,7 +59,7 @@ class BoundPods implements Listener {
   }
 
   change(type: "A" | "M" | "D", object: unknown): void {
-    this.#changed = (type === "D" ? this.#drop(object) : this.#keep(this.#pods, object)) || this.#changed;
+    this.#changed = (type === "D" ? this.#drop(this.#pods, object) : this.#keep(this.#pods, object)) || this.#changed;
   }
 
   told(): void {
@@ -83,9 +84,9 @@ class BoundPods implements Listener {
     }
   }
 
-  #drop(object: unknown): boolean {
+  #drop(pods: Map<string, NodePod>, object: unknown): boolean {
     const { namespace, name } = nameOf(object);
-    return this.#pods.delete(objectKey(namespace, name));
+    return pods.delete(objectKey(namespace, name));
   }
 
   #emit(): void {

@@ -132,6 +132,79 @@ describe("reflector", () => {
     expect(steps.slice(1).map((step) => step.do)).toEqual(["watch", "list"]);
   });
 
+  const watchListFailed = (error?: unknown, begun = false): ReflectorInput => ({ kind: "watchListFailed", error, begun });
+  const how = (steps: readonly ReflectorStep[]): readonly string[] =>
+    steps.map((step) => (step.do === "list" ? `${step.by} ${step.rv ?? "latest"} after ${step.afterMs}` : step.do));
+
+  test.each([
+    {
+      name: "[informer T19] an unknown verb reads this list by pages, and every later one",
+      inputs: [
+        watchListFailed(new KubeApiError({ code: 422 })),
+        { kind: "listed", rv: "20" },
+        { kind: "refused", error: expired, inStream: true },
+      ],
+      want: ["watchList latest after 0", "pages latest after 0", "watch", "pages 20 after 0"],
+    },
+    {
+      name: "[informer T19] another refusal reads this list alone by pages",
+      inputs: [watchListFailed(internal), { kind: "listed", rv: "20" }, { kind: "refused", error: expired, inStream: true }],
+      want: ["watchList latest after 0", "pages latest after 0", "watch", "watchList 20 after 0"],
+    },
+    {
+      name: "[informer T18] one that breaks off is begun anew, twice in a row is read by pages",
+      inputs: [watchListFailed(undefined, true), watchListFailed(refused, true)],
+      want: ["watchList latest after 0", "watchList latest after 800", "pages latest after 1600"],
+    },
+    {
+      name: "one that never began is not counted",
+      inputs: [watchListFailed(refused), watchListFailed(refused), watchListFailed(refused)],
+      want: ["watchList latest after 0", "watchList latest after 800", "watchList latest after 1600", "watchList latest after 3200"],
+    },
+    {
+      name: "one that is told to wait does so",
+      inputs: [watchListFailed(tooMany(7))],
+      want: ["watchList latest after 0", "watchList latest after 7000"],
+    },
+  ] satisfies readonly { readonly name: string; readonly inputs: readonly ReflectorInput[]; readonly want: readonly string[] }[])(
+    "WatchList: $name",
+    ({ inputs, want }) => {
+      expect(how(run(undefined, ...inputs))).toEqual(want);
+    },
+  );
+
+  test.each([
+    { name: "after a lost connection", inputs: [{ kind: "closed", clean: false, events: 1, openMs: 5_000 }], probe: true },
+    { name: "after a clean end", inputs: [closed(1, 5_000)], probe: true },
+    { name: "after a refusal", inputs: [{ kind: "refused", error: refused, inStream: false }], probe: true },
+    {
+      name: "after a list",
+      inputs: [
+        { kind: "relist", why: "a test" },
+        { kind: "listed", rv: "20" },
+      ],
+      probe: false,
+    },
+    { name: "at the start", inputs: [], probe: true },
+  ] satisfies readonly { readonly name: string; readonly inputs: readonly ReflectorInput[]; readonly probe: boolean }[])(
+    "[informer T52] a watch that is opened $name asks for the newest version first: $probe",
+    ({ inputs, probe }) => {
+      expect(run("12", ...inputs).at(-1)).toMatchObject({ do: "watch", probe });
+    },
+  );
+
+  test("[informer T52] a newest version below the last accepted one lists the latest; the same one, or a greater, goes on", () => {
+    const probed = (rv: string): ReflectorInput => ({ kind: "probed", rv });
+    expect(brief(run("12", { kind: "accepted", rv: "1000" }, probed("999")))).toEqual(["watch 12 after 0", "-", "list latest after 0"]);
+    expect(brief(run("12", { kind: "accepted", rv: "1000" }, probed("1000"), probed("1001"))).slice(2)).toEqual(["-", "-"]);
+    expect(brief(run("12", probed("11"), { kind: "listed", rv: "11" }, closed(1, 9), probed("11"))).slice(1)).toEqual([
+      "list latest after 0",
+      "watch 11 after 0",
+      "watch 11 after 0",
+      "-",
+    ]);
+  });
+
   test("the state is plain data, so another process could go on from it", () => {
     const [state] = startReflector("12");
     const copy = JSON.parse(JSON.stringify(state)) as ReflectorState;

@@ -3,8 +3,9 @@ import { describe, expect, it } from "vitest";
 import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
 import { createDigester } from "../../../shared/api/digest.ts";
 import type { DeltaSink } from "../../../shared/cache/delta-sink.ts";
+import { HistoryRegressedError } from "../../../shared/cache/list-watch.ts";
 import type { CachedVersions } from "../../../shared/cache/listed-rows.ts";
-import { HistoryRegressedError, ResourceStream } from "../../../shared/cache/resource-stream.ts";
+import { ResourceStream } from "../../../shared/cache/resource-stream.ts";
 import { KubeApiError, UnansweredError } from "../../../shared/ports/errors.ts";
 import type { KubeWatch, ListPage, ListQuery } from "../../../shared/ports/kube.ts";
 import { recordingLog } from "../recording-log.ts";
@@ -21,6 +22,8 @@ interface Script {
   readonly resumeFrom?: string;
   readonly floor?: string;
   readonly cached?: CachedVersions;
+  /** The server knows WatchList, and its newest version is this one. */
+  readonly streamsAt?: string;
 }
 
 function pod(name: string, rv: number, more: object = {}): object {
@@ -32,6 +35,10 @@ function line(type: "ADDED" | "MODIFIED" | "DELETED", name: string, rv: number):
 }
 
 const bookmark = (rv: number): string => JSON.stringify({ type: "BOOKMARK", object: { metadata: { resourceVersion: String(rv) } } });
+const endBookmark = (rv: number): string => {
+  const metadata = { resourceVersion: String(rv), annotations: { "k8s.io/initial-events-end": "true" } };
+  return JSON.stringify({ type: "BOOKMARK", object: { metadata } });
+};
 const status = (code: number): string => JSON.stringify({ type: "ERROR", object: { kind: "Status", code, reason: "because" } });
 const page = (rv: number, items: readonly unknown[], next?: string): ListPage => ({
   resourceVersion: String(rv),
@@ -41,13 +48,14 @@ const page = (rv: number, items: readonly unknown[], next?: string): ListPage =>
 
 /** Plays a script until nothing of it is left, and tells what was asked and what reached the sink. */
 async function play(
-  { lists = [], watches = [], resumeFrom, floor = "0", cached }: Script,
+  { lists = [], watches = [], resumeFrom, floor = "0", cached, streamsAt }: Script,
   forMs = 200_000,
   meanwhile?: (stream: ResourceStream) => void,
 ) {
   const clock = createVirtualClock(0);
   const asked: string[] = [];
   const sunk: string[] = [];
+  let rows: readonly string[] = [];
   const quarantined: string[] = [];
   const log = recordingLog();
   const ends = new AbortController();
@@ -60,10 +68,12 @@ async function play(
       if (next instanceof Error) throw next;
       return next;
     },
-    async *watch(_, { resourceVersion, allowWatchBookmarks, timeoutSeconds }, signal) {
+    newestVersion: async () => streamsAt ?? "999",
+    async *watch(_, { resourceVersion, allowWatchBookmarks, timeoutSeconds, sendInitialEvents }, signal) {
+      if (sendInitialEvents && streamsAt === undefined) throw new KubeApiError({ code: 422, reason: "Invalid" });
       if (!allowWatchBookmarks || timeoutSeconds < 300 || timeoutSeconds > 600)
         throw new Error("a watch asks for bookmarks and 300 to 600 s");
-      asked.push(`${clock.now()} watch ${resourceVersion}`);
+      asked.push(`${clock.now()} ${sendInitialEvents ? "watchList" : "watch"} ${resourceVersion}`);
       for (const step of [...(leftWatches.shift() ?? []), IDLE_MS]) {
         if (step === "close") return;
         if (step instanceof Error) throw step;
@@ -75,7 +85,10 @@ async function play(
   const sink: DeltaSink = {
     live: ({ type, key, rv }) => void sunk.push(`${type} ${key} ${rv}`),
     listed: ({ key, rv }, listRV, generation) => void sunk.push(`L${generation} at ${listRV}: ${key} ${rv}`),
-    manifest: (listRV, rows, generation) => void sunk.push(`M${generation} at ${listRV}: ${[...rows].map(({ key }) => key).join(" ")}`),
+    manifest: (listRV, listed, generation) => {
+      rows = [...listed].map(({ key, rv }) => `${key} ${rv}`);
+      sunk.push(`M${generation} at ${listRV}: ${[...listed].map(({ key }) => key).join(" ")}`);
+    },
     watermark: (rv) => void sunk.push(`W ${rv}`),
     room: async () => {},
   };
@@ -98,7 +111,7 @@ async function play(
   await clock.advance(forMs);
   ends.abort(new Error("the test is over"));
   await running;
-  return { asked, sunk, quarantined, log, failed };
+  return { asked, sunk, rows, quarantined, log, failed };
 }
 
 describe("a list", () => {
@@ -157,7 +170,7 @@ describe("a list", () => {
     const { failed, sunk } = await play({ lists: [page(90, [pod("a", 3)])], floor: "100" });
     expect(failed).toBeInstanceOf(HistoryRegressedError);
     expect(String(failed)).toContain("pods listed at 90, applied already: 100");
-    expect(sunk).toEqual(["L1 at 90: shop/a 3"]);
+    expect(sunk).toEqual([]);
   });
 
   it("is never older than the floor that the Store names", async () => {
@@ -180,6 +193,46 @@ describe("a list", () => {
     const { sunk, quarantined } = await play({ lists: [page(10, [pod("a", 3), bad, pod("b", 5)])] });
     expect(sunk).toEqual(["L1 at 10: shop/a 3", "L1 at 10: shop/b 5", "M1 at 10: shop/a shop/b"]);
     expect(quarantined).toEqual([expect.stringContaining(what)]);
+  });
+
+  it("[informer T16] that is streamed is a generation: two rows of three objects, one of which went, and what follows is live", async () => {
+    const { asked, sunk } = await play({
+      streamsAt: "18",
+      watches: [
+        [
+          [line("ADDED", "a", 9), line("ADDED", "b", 3), line("ADDED", "c", 7)],
+          [line("DELETED", "c", 19), endBookmark(20), line("MODIFIED", "a", 21)],
+        ],
+      ],
+    });
+    expect(asked).toEqual(["0 watchList 18"]);
+    expect(sunk).toEqual(["L1 at 18: shop/a 9", "L1 at 18: shop/b 3", "L1 at 18: shop/c 7", "M1 at 20: shop/a shop/b", "M shop/a 21"]);
+  });
+
+  it("that is streamed names the last version of what changed meanwhile, also of what went and came again", async () => {
+    const { rows, sunk } = await play({
+      streamsAt: "18",
+      watches: [
+        [
+          [line("ADDED", "a", 9), line("ADDED", "b", 3), line("MODIFIED", "a", 19)],
+          [line("DELETED", "b", 20), line("ADDED", "b", 21), line("ADDED", "c", 22), line("DELETED", "c", 23), endBookmark(24)],
+        ],
+      ],
+    });
+    expect(rows).toEqual(["shop/a 19", "shop/b 21"]);
+    expect(sunk.filter((each) => each.includes("shop/a "))).toEqual([
+      "L1 at 18: shop/a 9",
+      "L1 at 18: shop/a 19",
+      expect.stringMatching(/^M1/),
+    ]);
+  });
+
+  it("[informer T18] that is streamed and breaks off leaves no manifest; the next one is another generation", async () => {
+    const { sunk } = await play({
+      streamsAt: "18",
+      watches: [[[line("ADDED", "a", 9)], "close"], [[line("ADDED", "b", 3), endBookmark(20)]]],
+    });
+    expect(sunk).toEqual(["L1 at 18: shop/a 9", "L2 at 18: shop/b 3", "M2 at 20: shop/b"]);
   });
 
   it("on demand: the request under way ends, and the list names the version reached", async () => {

@@ -17,7 +17,16 @@ test.each([
     line: { type: "MODIFIED", object: {} },
     want: { kind: "change", type: "M", object: {}, rv: undefined },
   },
-  { name: "a bookmark", line: { type: "BOOKMARK", object: { metadata: { resourceVersion: "9" } } }, want: { kind: "bookmark", rv: "9" } },
+  {
+    name: "a bookmark",
+    line: { type: "BOOKMARK", object: { metadata: { resourceVersion: "9" } } },
+    want: { kind: "bookmark", rv: "9", endsInitialEvents: false },
+  },
+  {
+    name: "the bookmark that ends a list",
+    line: { type: "BOOKMARK", object: { metadata: { resourceVersion: "9", annotations: { "k8s.io/initial-events-end": "true" } } } },
+    want: { kind: "bookmark", rv: "9", endsInitialEvents: true },
+  },
   { name: "no object", line: { type: "ADDED" }, want: { kind: "undecodable", why: "not a watch event" } },
 ])("$name", ({ line, want }) => {
   expect(parseWatchLine(JSON.stringify(line))).toEqual(want);

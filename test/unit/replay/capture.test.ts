@@ -150,7 +150,11 @@ async function record(raw: boolean): Promise<readonly string[]> {
     ];
   }
   const kube = recordingWatch(
-    { listPage: () => Promise.resolve({ resourceVersion: "7", items: [deployment, { broken: SECRET }] }), watch },
+    {
+      listPage: () => Promise.resolve({ resourceVersion: "7", items: [deployment, { broken: SECRET }] }),
+      watch,
+      newestVersion: () => Promise.resolve("7"),
+    },
     {
       write: (line) => lines.push(line),
       clock: { now: () => 0, after: () => Promise.resolve() },
@@ -160,9 +164,17 @@ async function record(raw: boolean): Promise<readonly string[]> {
     },
   );
   const { signal } = new AbortController();
+  // As a Reflector does it: a list is captured by its pages, and what is asked beside it not at all.
+  expect(await kube.newestVersion("deployments", {}, signal)).toBe("7");
+  const streamed = { sendInitialEvents: true, resourceVersionMatch: "NotOlderThan", allowWatchBookmarks: true, timeoutSeconds: 1 } as const;
+  await expect(drained(kube.watch("deployments", streamed, signal))).rejects.toMatchObject({ code: 422 });
   await kube.listPage("deployments", {}, signal);
   for await (const _ of kube.watch("deployments", { allowWatchBookmarks: true, timeoutSeconds: 1 }, signal));
   return lines;
+}
+
+async function drained(lines: AsyncIterable<unknown>): Promise<void> {
+  for await (const _ of lines);
 }
 
 test("a capture holds no value of a template, annotation or denial, not even of what could not be decoded, and no key", async () => {

@@ -33,6 +33,7 @@ test("lists and watches are looked through, pods are not, and everything passes 
     async *watch() {
       yield lines;
     },
+    newestVersion: () => Promise.resolve("1"),
   };
   const found: UpstreamActiveError[] = [];
   const guarded = guardAgainstUpstream(kube, STARTED_MS, (error) => found.push(error));
@@ -43,6 +44,7 @@ test("lists and watches are looked through, pods are not, and everything passes 
     for await (const group of guarded.watch(resource, { allowWatchBookmarks: true, timeoutSeconds: 1 }, signal)) passed.push(group);
   }
   expect(passed).toEqual([lines, lines]);
+  expect(await guarded.newestVersion("pods", {}, signal)).toBe("1");
   expect(found).toHaveLength(2);
   expect(found[0]?.message).toContain("ReplicaSet shop/web had its status written by kube-controller-manager at 2026-03-01T10:00:01Z");
 });

@@ -47,6 +47,37 @@ test("nodes are Ready, can be scheduled to, and renew their leases every 10 s", 
   await nodes.stop();
 });
 
+test("a pod that goes away while it is being listed is not started, and one that changes is taken as it is then", async () => {
+  const { server, clock, post, get } = setUp();
+  for (const name of ["a", "b"]) await post(PODS, pod(name));
+  const [a, b] = [(await get(`${PODS}/a`)).body, (await get(`${PODS}/b`)).body];
+  const elsewhere = { ...a, spec: { ...(at(a, "spec") as object), nodeName: "not-ours" } };
+  const end = { metadata: { resourceVersion: "9", annotations: { "k8s.io/initial-events-end": "true" } } };
+  const lines = [
+    ["ADDED", a],
+    ["ADDED", b],
+    ["DELETED", b],
+    ["MODIFIED", elsewhere],
+    ["BOOKMARK", end],
+  ].map(([type, object]) => JSON.stringify({ type, object }));
+  const kube = createInProcessKube(server, { component: "nodes" });
+  const ends = new AbortController();
+  const streaming: typeof kube = {
+    ...kube,
+    async *watch(_resource, _query, signal) {
+      yield lines;
+      await clock.after(1_000_000, signal);
+    },
+  };
+  const options = { count: 3, clock, random: createSeededRandom(3), bindPods: true };
+  const running = runScriptedNodes(streaming, options, ends.signal);
+  await clock.advance(5_000);
+  for (const name of ["a", "b"]) expect(at((await get(`${PODS}/${name}`)).body, "spec.nodeName")).toBeUndefined();
+  ends.abort(new Error("stopped"));
+  await running;
+  server.close();
+});
+
 test("pods are spread, turn Running and Ready within a second, and say so as a kubelet would", async () => {
   const nodes = await run();
   for (const name of ["a", "b", "c"]) await nodes.post(PODS, pod(name));

@@ -126,6 +126,7 @@ describe("what it asks, and when", () => {
   function scripted(
     lists: readonly (Error | { readonly rv: string; readonly items: readonly unknown[]; readonly next?: string })[],
     watches: readonly (Error | readonly (readonly string[] | Error | typeof IDLE)[])[],
+    { streamsLists = false } = {},
   ) {
     const clock = createVirtualClock(0);
     const asked: { readonly at: number; readonly query: ListQuery | WatchQuery }[] = [];
@@ -138,7 +139,9 @@ describe("what it asks, and when", () => {
         if (answer instanceof Error) throw answer;
         return { resourceVersion: answer.rv, items: answer.items, ...(answer.next !== undefined && { continue: answer.next }) };
       },
+      newestVersion: async () => "9999",
       async *watch(_resource, query, signal) {
+        if (query.sendInitialEvents && !streamsLists) throw new KubeApiError({ code: 422, reason: "Invalid" });
         asked.push({ at: clock.now(), query });
         const answer = watchesLeft.shift();
         if (answer instanceof Error) throw answer;
@@ -178,6 +181,18 @@ describe("what it asks, and when", () => {
       { fieldSelector, limit: 500, continue: "token" },
       { fieldSelector, resourceVersion: "10", allowWatchBookmarks: true, timeoutSeconds: expect.any(Number) as number },
     ]);
+  });
+
+  it("a list that is streamed is told once, when it is whole, with what happened to it meanwhile", async () => {
+    const end = line("BOOKMARK", { metadata: { resourceVersion: "20", annotations: { "k8s.io/initial-events-end": "true" } } });
+    const group = [line("ADDED", object("a", "3")), line("ADDED", object("b", "4")), line("ADDED", object("c", "5"))];
+    const more = [line("DELETED", object("c", "18")), line("MODIFIED", object("a", "19", "Running")), end];
+    const { kube, clock } = scripted([], [[group, more, [line("DELETED", object("b", "21"))], IDLE]], { streamsLists: true });
+    const source = start({ kube, clock });
+    await wait();
+    expect(source.seen()).toEqual(["a:Running b", "a:Running"]);
+    stop.abort();
+    await running;
   });
 
   it("resumes from the last event or bookmark, without a list and without telling", async () => {

@@ -1,0 +1,412 @@
+// Would catch: half a stream taken for a list, an old server asked for streams for ever, a watch that waits in silence for a history that is no more.
+import { describe, expect, it } from "vitest";
+import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
+import { HistoryRegressedError, ListWatch } from "../../../shared/cache/list-watch.ts";
+import type { Listener } from "../../../shared/cache/list-watch.ts";
+import { KubeApiError, UnansweredError } from "../../../shared/ports/errors.ts";
+import type { KubeWatch, ListPage, WatchQuery } from "../../../shared/ports/kube.ts";
+import { recordingLog } from "../recording-log.ts";
+
+type Lines = readonly string[];
+const IDLE_MS = 1_000_000_000;
+
+/** What one watch does: groups of lines or waits (ms), then its end: `close`, or an error; without one it stays open. */
+type Watch = readonly (Lines | number | Error | "close")[];
+
+interface Script {
+  /** The server's newest version, each time it is asked; the last one stays. */
+  readonly newest?: readonly (string | Error)[];
+  readonly lists?: readonly (ListPage | Error)[];
+  readonly watches?: readonly Watch[];
+  readonly resumeFrom?: string;
+  readonly known?: string;
+  readonly floor?: string;
+  readonly random?: number;
+  readonly listed?: () => void;
+  readonly room?: (signal: AbortSignal) => Promise<void>;
+}
+
+const object = (name: string, rv: number | string) => ({ metadata: { namespace: "shop", name, uid: name, resourceVersion: String(rv) } });
+const line = (type: "ADDED" | "MODIFIED" | "DELETED", name: string, rv: number): string =>
+  JSON.stringify({ type, object: object(name, rv) });
+const bookmark = (rv: number | string): string =>
+  JSON.stringify({ type: "BOOKMARK", object: { metadata: { resourceVersion: String(rv) } } });
+const end = (rv: number | string): string => {
+  const metadata = { resourceVersion: String(rv), annotations: { "k8s.io/initial-events-end": "true" } };
+  return JSON.stringify({ type: "BOOKMARK", object: { metadata } });
+};
+const status = (code: number, message = "because"): string =>
+  JSON.stringify({ type: "ERROR", object: { kind: "Status", code, reason: "because", message } });
+const page = (rv: number, names: readonly string[]): ListPage => ({
+  resourceVersion: String(rv),
+  items: names.map((name) => object(name, rv)),
+});
+const unsupported = new KubeApiError({ code: 422, reason: "Invalid", message: "sendInitialEvents: Forbidden" });
+const reset = new UnansweredError("reset");
+const nameOf = (item: unknown): string => (item as ReturnType<typeof object>).metadata.name;
+
+/** Plays a script until nothing of it is left, and tells what was asked, when, and what the listener was told. */
+async function play(script: Script, forMs = 250_000, meanwhile?: (loop: ListWatch) => Promise<void>) {
+  const clock = createVirtualClock(0);
+  const asked: string[] = [];
+  const queries: WatchQuery[] = [];
+  const told: string[] = [];
+  const log = recordingLog();
+  const ends = new AbortController();
+  const [newest, lists, watches] = [[...(script.newest ?? ["999"])], [...(script.lists ?? [])], [...(script.watches ?? [])]];
+  const kube: KubeWatch = {
+    async newestVersion() {
+      const next = (newest.length > 1 ? newest.shift() : newest[0]) ?? reset;
+      asked.push(`${clock.now()} newest`);
+      if (next instanceof Error) throw next;
+      return next;
+    },
+    async listPage(_, { resourceVersion, resourceVersionMatch = "", limit }) {
+      asked.push(`${clock.now()} list ${resourceVersion ?? "latest"} ${resourceVersionMatch} ${limit}`.replace("  ", " "));
+      const next = lists.shift() ?? reset;
+      if (next instanceof Error) throw next;
+      return next;
+    },
+    async *watch(_, query, signal) {
+      queries.push(query);
+      asked.push(`${clock.now()} ${query.sendInitialEvents ? "watchList" : "watch"} ${query.resourceVersion}`);
+      for (const step of [...(watches.shift() ?? []), IDLE_MS]) {
+        if (step === "close") return;
+        if (step instanceof Error) throw step;
+        if (typeof step === "number") await clock.after(step, signal);
+        else yield step;
+      }
+    },
+  };
+  let listings = 0;
+  const listener: Listener = {
+    list: () => {
+      const n = ++listings;
+      return {
+        ...(script.floor !== undefined && { floor: script.floor }),
+        page: (items, rv) => void told.push(`${n}: ${items.map(nameOf).join(" ")} not before ${rv}`),
+        change: (type, item) => void told.push(`${n}: ${type} ${nameOf(item)}`),
+        listed: (rv) => {
+          told.push(`${n}: whole at ${rv}`);
+          script.listed?.();
+        },
+      };
+    },
+    change: (type, item, rv) => void told.push(`${type} ${nameOf(item)} ${rv}`),
+    bookmark: (rv) => void told.push(`bookmark ${rv}`),
+    ...(script.room && { room: script.room }),
+  };
+  const { resumeFrom, known, random = 0 } = script;
+  const loop = new ListWatch({ kube, resource: "pods", resumeFrom, known, clock, random: { next: () => random }, log }, listener);
+  let failed: unknown;
+  const running = loop.run(ends.signal).catch((error: unknown) => (failed = error));
+  await meanwhile?.(loop);
+  await clock.advance(forMs);
+  ends.abort(new Error("the test is over"));
+  await running;
+  return { asked, queries, told, log, failed };
+}
+
+describe("WatchList", () => {
+  it("[informer T16] tells each object as it comes, what changes meanwhile, then that it is whole, and goes on over one connection", async () => {
+    const { asked, told, queries } = await play({
+      newest: ["18"],
+      watches: [
+        [
+          [line("ADDED", "c", 9), line("ADDED", "a", 3)],
+          [line("ADDED", "b", 7), line("DELETED", "c", 19), line("MODIFIED", "a", 20)],
+          [end(20), line("MODIFIED", "b", 21)],
+          [bookmark(30)],
+        ],
+      ],
+    });
+    expect(asked).toEqual(["0 newest", "0 watchList 18"]);
+    expect(queries[0]).toEqual({
+      resourceVersion: "18",
+      resourceVersionMatch: "NotOlderThan",
+      sendInitialEvents: true,
+      allowWatchBookmarks: true,
+      timeoutSeconds: 300,
+    });
+    expect(told).toEqual([
+      "1: c not before 18",
+      "1: a not before 18",
+      "1: b not before 18",
+      "1: D c",
+      "1: M a",
+      "1: whole at 20",
+      "M b 21",
+      "bookmark 30",
+    ]);
+  });
+
+  it("[informer T15] is resumed from none of its objects: they come in no order", async () => {
+    const half: Watch = [[line("ADDED", "a", 9), line("ADDED", "b", 3), line("ADDED", "c", 7), line("MODIFIED", "c", 10)], reset];
+    const { asked, told } = await play({ newest: ["8", "11"], watches: [half, half], lists: [page(12, ["a"])] });
+    expect(asked).toEqual([
+      "0 newest",
+      "0 watchList 8",
+      "800 newest",
+      "800 watchList 11",
+      "2400 list latest 500", // not one that is no older than 10
+      "2400 watch 12",
+    ]);
+    expect(told.slice(8)).toEqual(["3: a not before 12", "3: whole at 12"]);
+  });
+
+  it("[informer T17] is not whole at a bookmark that does not say so, and nothing counts as seen up to there", async () => {
+    const { told, asked } = await play({
+      newest: ["18"],
+      watches: [[[line("ADDED", "a", 3), bookmark(19)], [line("ADDED", "b", 4)], [end(20)]]],
+    });
+    expect(told).toEqual(["1: a not before 18", "1: b not before 18", "1: whole at 20"]);
+    expect(asked).toHaveLength(2);
+  });
+
+  it.each([
+    { name: "closes", how: "close" as const },
+    { name: "breaks", how: reset },
+    { name: "holds a line that cannot be decoded", how: ['{"type":"ADD'] },
+    { name: "has an end without a version", how: [end("soon")] },
+  ])("[informer T18] that $name before it is whole is begun anew, with another listing", async ({ how }) => {
+    const { asked, told } = await play({
+      newest: ["18"],
+      watches: [[[line("ADDED", "a", 3)], how], [[line("ADDED", "b", 4), end(20)]]],
+    });
+    expect(asked).toEqual(["0 newest", "0 watchList 18", "800 newest", "800 watchList 18"]);
+    expect(told).toEqual(["1: a not before 18", "2: b not before 18", "2: whole at 20"]);
+  });
+
+  it("[informer T18] of a relist that ends in its middle is begun anew, too: no watch goes on without a list", async () => {
+    const { asked, told } = await play({
+      resumeFrom: "5",
+      newest: ["18"],
+      watches: [[[status(410)]], [['{"type":"ADD']], [[end(20)]]],
+    });
+    expect(asked.slice(2)).toEqual(["0 newest", "0 watchList 18", "800 newest", "800 watchList 18"]);
+    expect(told).toEqual(["2: whole at 20"]);
+  });
+
+  it("that has broken off twice is read by pages: who cannot keep up with a stream can with those; the next list is streamed again", async () => {
+    const half: Watch = [[line("ADDED", "a", 3)], "close"];
+    const { asked, told } = await play({
+      newest: ["18"],
+      watches: [half, half, [[status(410)]], [[end(40)]]],
+      lists: [page(20, ["a"])],
+    });
+    expect(asked).toEqual([
+      "0 newest",
+      "0 watchList 18",
+      "800 newest",
+      "800 watchList 18",
+      "2400 list latest 500",
+      "2400 watch 20",
+      "2400 newest",
+      "2400 watchList 18",
+    ]);
+    expect(told.slice(2)).toEqual(["3: a not before 20", "3: whole at 20", "4: whole at 40"]);
+  });
+
+  it("[informer T19] that the server does not know is read by pages in the same cycle, and no more asked for", async () => {
+    const { asked, told } = await play({
+      watches: [[unsupported], [[line("ADDED", "b", 21), status(410)]]],
+      lists: [page(20, ["a"]), page(30, ["b"])],
+    });
+    expect(asked).toEqual(["0 newest", "0 watchList 999", "0 list latest 500", "0 watch 20", "0 list 21 NotOlderThan 500", "0 watch 30"]);
+    expect(told).toEqual(["1: a not before 20", "1: whole at 20", "A b 21", "2: b not before 30", "2: whole at 30"]);
+  });
+
+  it.each([
+    { name: "in the stream: its etcd cannot report progress", watch: [[status(500)]] as Watch },
+    { name: "as an answer", watch: [new KubeApiError({ code: 503, reason: "ServiceUnavailable" })] as Watch },
+  ])("[informer T19] that is refused for another reason, $name, is read by pages this time alone", async ({ watch }) => {
+    const { asked } = await play({ watches: [watch, [[status(410)]], [[end(1_000)]]], lists: [page(20, ["a"])] });
+    expect(asked).toEqual(["0 newest", "0 watchList 999", "0 list latest 500", "0 watch 20", "0 newest", "0 watchList 999"]);
+  });
+
+  it.each([
+    { name: "as an answer", watch: [new KubeApiError({ code: 429, reason: "TooManyRequests", retryAfterSeconds: 7 })] as Watch, at: 7_000 },
+    { name: "in the stream", watch: [[status(429)]] as Watch, at: 800 },
+    { name: "by nobody's listening", watch: [new UnansweredError("connect ECONNREFUSED")] as Watch, at: 800 },
+  ])("that is put off $name waits and is asked for again, however often", async ({ watch, at }) => {
+    const { asked } = await play({ newest: ["18"], watches: [watch, watch, watch, [[end(20)]]] });
+    expect(asked[2]).toBe(`${at} newest`);
+    expect(asked.filter((each) => each.includes("list"))).toEqual([]);
+    expect(asked.filter((each) => each.includes("watchList"))).toHaveLength(4);
+  });
+
+  it.each([
+    { name: "expired", watch: [[status(410)]] as Watch },
+    { name: "too large", watch: [[status(504, "Too large resource version: 18, current: 17")]] as Watch },
+  ])("[informer T03] whose version is $name asks for the newest at once, and the second time waits", async ({ watch }) => {
+    const { asked } = await play({ newest: ["18", "17"], watches: [watch, watch, [[end(20)]]] });
+    expect(asked).toEqual(["0 newest", "0 watchList 18", "0 newest", "0 watchList 17", "800 newest", "800 watchList 17"]);
+  });
+
+  it("keeps an object without a decimal version in its page: whoever listens sets it aside", async () => {
+    const odd = JSON.stringify({ type: "ADDED", object: object("odd", "abc") });
+    const { told, asked } = await play({ newest: ["18"], watches: [[[odd, end(20)]]] });
+    expect(told).toEqual(["1: odd not before 18", "1: whole at 20"]);
+    expect(asked).toHaveLength(2);
+  });
+
+  it("[informer T42] of a server below the floor ends the loop before the first object is told", async () => {
+    const { failed, told, asked } = await play({ newest: ["90"], floor: "100" });
+    expect(failed).toBeInstanceOf(HistoryRegressedError);
+    expect(String(failed)).toContain("pods listed at 90, applied already: 100");
+    expect([told, asked]).toEqual([[], ["0 newest"]]);
+  });
+
+  it.each([
+    { name: "by pages", watches: [[unsupported]] as readonly Watch[] },
+    { name: "as a stream", watches: [[[end(20)]]] as readonly Watch[] },
+  ])("LW4 what `listed` throws ends the loop: $name", async ({ watches }) => {
+    const bug = new Error("the listener's own");
+    const listed = (): never => {
+      throw bug;
+    };
+    const { failed, asked } = await play({ watches, lists: [page(20, [])], listed });
+    expect(failed).toBe(bug);
+    expect(asked.length).toBeLessThanOrEqual(3);
+  });
+
+  it("waits for the listener's room after each group, before it is whole, too", async () => {
+    const waits = async (signal: AbortSignal): Promise<void> =>
+      new Promise((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
+    const { told } = await play({ newest: ["18"], watches: [[[line("ADDED", "a", 3)], [line("ADDED", "b", 4), end(20)]]], room: waits });
+    expect(told).toEqual(["1: a not before 18"]);
+  });
+
+  it("is broken off by a demand for a list, which begins anew at once", async () => {
+    const { told, asked } = await play({ newest: ["18"], watches: [[[line("ADDED", "a", 3)], 10_000], [[end(20)]]] }, 10, async (loop) => {
+      for (let i = 0; i < 50; i++) await Promise.resolve();
+      loop.relist("somebody needs it");
+    });
+    expect(asked).toEqual(["0 newest", "0 watchList 18", "0 newest", "0 watchList 18"]);
+    expect(told).toEqual(["1: a not before 18", "2: whole at 20"]);
+  });
+});
+
+describe("a watch", () => {
+  it.each([
+    { random: 0, seconds: 300 },
+    { random: 0.999, seconds: 600 },
+  ])("asks for bookmarks and an end after $seconds s, and for no state", async ({ random, seconds }) => {
+    const { queries } = await play({ resumeFrom: "5", random });
+    expect(queries[0]).toEqual({ resourceVersion: "5", allowWatchBookmarks: true, timeoutSeconds: seconds });
+  });
+
+  it("that is closed goes on from what came last, bookmarks included, without a list", async () => {
+    const { asked, told } = await play({
+      resumeFrom: "5",
+      watches: [
+        [[line("ADDED", "a", 7)], "close"],
+        [[bookmark(9)], "close"],
+      ],
+    });
+    expect(asked).toEqual(["0 newest", "0 watch 5", "0 newest", "0 watch 7", "0 newest", "0 watch 9"]);
+    expect(told).toEqual(["A a 7", "bookmark 9"]);
+  });
+
+  it("[informer T12] that ends within a second with nothing in it waits longer each time", async () => {
+    const { asked } = await play({ resumeFrom: "5", watches: [["close"], [200, "close"], ["close"]] });
+    expect(asked.filter((each) => each.includes("watch"))).toEqual(["0 watch 5", "800 watch 5", "2600 watch 5", "5800 watch 5"]);
+  });
+
+  it("[informer T09] that is refused goes on at the same version when the server is there again: nothing is listed", async () => {
+    const refused = new UnansweredError("connect ECONNREFUSED");
+    const { asked } = await play({
+      resumeFrom: "12",
+      newest: [refused, "12"],
+      watches: [[refused], [new KubeApiError({ code: 429, reason: "TooManyRequests", retryAfterSeconds: 7 })]],
+    });
+    expect(asked).toEqual(["0 newest", "800 newest", "800 watch 12", "2400 newest", "2400 watch 12", "9400 newest", "9400 watch 12"]);
+  });
+
+  it("[informer T11] with internal errors is asked for again for 30 s, then everything is listed", async () => {
+    const watches = Array.from({ length: 7 }, () => [[status(500)]]);
+    const { asked } = await play({ resumeFrom: "5", watches: [...watches, [[end(1_000)]]] });
+    expect(asked.filter((each) => each.includes("watch"))).toEqual([
+      ...[0, 800, 2_400, 5_600, 12_000, 24_800, 50_400].map((ms) => `${ms} watch 5`),
+      "50400 watchList 999",
+    ]);
+  });
+
+  it.each([
+    { name: "whose watch", code: 401, script: { resumeFrom: "5", watches: [[new KubeApiError({ code: 401, reason: "Unauthorized" })]] } },
+    { name: "whose watch", code: 403, script: { resumeFrom: "5", watches: [[new KubeApiError({ code: 403, reason: "Forbidden" })]] } },
+    { name: "whose stream", code: 401, script: { resumeFrom: "5", watches: [[[status(401)]]] } },
+    {
+      name: "whose question for the newest version",
+      code: 401,
+      script: { resumeFrom: "5", newest: [new KubeApiError({ code: 401 }), "9"] },
+    },
+  ])("$name is refused with $code says so to people, waits, and goes on at its version", async ({ script }) => {
+    const { asked, log } = await play(script);
+    expect(log.lines.filter(({ level }) => level === "error")).toEqual([
+      expect.objectContaining({ message: "the API server refuses us", fields: expect.objectContaining({ resource: "pods" }) }),
+    ]);
+    expect(asked.at(-1)).toBe("800 watch 5");
+    expect(asked.filter((each) => each.includes("ist"))).toEqual([]);
+  });
+
+  it("a list that is refused with 403 says so to people, each time, and is tried again", async () => {
+    const forbidden = new KubeApiError({ code: 403, reason: "Forbidden" });
+    const { asked, log } = await play({ newest: [forbidden], lists: [forbidden, page(20, [])] });
+    expect(log.lines.filter(({ level }) => level === "error").map(({ message }) => message)).toEqual(
+      Array(2).fill("the API server refuses us"),
+    );
+    expect(asked).toEqual(["0 newest", "0 list latest 500", "800 list latest 500", "800 watch 20"]);
+  });
+});
+
+describe("before a watch is resumed", () => {
+  it("[informer T52] a server whose newest version is behind is listed anew at once: its watch would be silent up to there", async () => {
+    const { asked, told, log } = await play({
+      newest: ["1200", "1000"],
+      resumeFrom: "1200",
+      watches: [
+        [100_000, new UnansweredError("no byte for 100000 ms")],
+        [[line("ADDED", "a", 3), end(1_001)], [line("MODIFIED", "a", 1_002)]],
+      ],
+    });
+    expect(asked).toEqual(["0 newest", "0 watch 1200", "100800 newest", "100800 newest", "100800 watchList 1000"]);
+    expect(told).toEqual(["1: a not before 1000", "1: whole at 1001", "M a 1002"]);
+    expect(log.lines).toContainEqual(
+      expect.objectContaining({
+        level: "error",
+        message: "the server's history went back",
+        fields: { resource: "pods", rv: "1200", newest: "1000" },
+      }),
+    );
+  });
+
+  it("[informer T52] so is one that is behind what a part is known to be whole up to", async () => {
+    const { asked } = await play({ newest: ["1100"], resumeFrom: "1000", known: "1200", watches: [[[end(1_100)]]] });
+    expect(asked).toEqual(["0 newest", "0 newest", "0 watchList 1100"]);
+  });
+
+  it("[informer T52] a server that has nothing newer is not, nor is one that has not listed yet", async () => {
+    const { asked } = await play({ newest: ["1200"], resumeFrom: "1100", known: "1200" });
+    expect(asked).toEqual(["0 newest", "0 watch 1100"]);
+  });
+
+  it("a list is proof enough: its own watch is not asked about", async () => {
+    const { asked } = await play({ watches: [[unsupported]], lists: [page(20, [])] });
+    expect(asked).toEqual(["0 newest", "0 watchList 999", "0 list latest 500", "0 watch 20"]);
+  });
+
+  it("a history that is behind each time waits: no hot loop", async () => {
+    const tooLarge = new KubeApiError({ code: 504, message: "Too large resource version" });
+    const { asked } = await play({ newest: ["1000"], resumeFrom: "1200", watches: [[tooLarge], [tooLarge]] }, 5_000);
+    expect(asked).toEqual([
+      "0 newest",
+      "0 newest",
+      "0 watchList 1000",
+      "800 newest",
+      "800 watchList 1000",
+      "2400 newest",
+      "2400 watchList 1000",
+    ]);
+  });
+});
