@@ -9,13 +9,15 @@
  * WA4 a missing or foreign epoch, another digest key, projection or hash layout, and a history that went back lead to a new
  *    epoch: fresh keys, so that nothing old can win.
  * WA5 while it leads, every lane hears from it at least each 15 s, and lost doorbells are swept each 2 s.
+ * WA6 a term begins with the fence of a Lease that was written by us, and answered, after the last one ended. So one that was paused
+ *    in a history that is no more, whose fence is greater than any new one, opens nothing.
  */
 import type { Digester } from "../api/digest.ts";
 import { LANES } from "../api/lane.ts";
 import { CACHED_RESOURCES } from "../api/resources.ts";
 import type { Signer } from "../api/signer.ts";
 import type { CachedResource } from "../api/resources.ts";
-import { maxResourceVersion, minResourceVersion } from "../api/resource-version.ts";
+import { compareResourceVersions, maxResourceVersion, minResourceVersion } from "../api/resource-version.ts";
 import { describeError } from "../ports/describe-error.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { DeltaQueue } from "../ports/delta-queue.ts";
@@ -67,7 +69,8 @@ type End =
   | { readonly kind: "stopped" }
   | { readonly kind: "raise"; readonly why: string }
   | { readonly kind: "newEpoch"; readonly why: string }
-  | { readonly kind: "fenced" };
+  /** The stored one is greater than ours. */
+  | { readonly kind: "fenced"; readonly fence: string };
 
 /** Runs until `signal` aborts; gives the Lease back at the end. */
 export async function runWatcher(ports: WatcherPorts, options: WatcherOptions, signal: AbortSignal): Promise<void> {
@@ -96,28 +99,46 @@ function whileLeading(queue: DeltaQueue, leadership: Leadership): DeltaQueue {
 async function leadUntilLost(ports: WatcherPorts, options: WatcherOptions, leadership: Leadership, signal: AbortSignal): Promise<boolean> {
   const leading = AbortSignal.any([signal, leadership.lost]);
   let replaceEpoch: string | undefined;
-  let isSpent = false;
+  let raises = false;
   while (!leading.aborted) {
     try {
-      if (isSpent) await leadership.raise();
-      isSpent = false;
+      // WA6: until this has succeeded we do not know that we still lead.
+      if (raises) await leadership.raise();
+      raises = false;
       const epoch = await openEpoch(ports, options, leadership.fence(), replaceEpoch);
       replaceEpoch = undefined;
       const end = await new Term(ports, options, epoch, leadership.fence()).run(leading);
       if (end.kind === "stopped") return false;
       if (end.kind === "fenced") {
-        ports.log.warn("another watcher has a newer fence", { fence: leadership.fence() });
-        return true;
+        const why = await provesRegression(leadership, end.fence);
+        if (why === undefined) {
+          ports.log.warn("another watcher has a newer fence", { fence: leadership.fence() });
+          return true;
+        }
+        ports.log.error("opening a new epoch", { why });
+        replaceEpoch = epoch;
+        continue;
       }
       ports.log.warn(end.kind === "raise" ? "raising the fence" : "opening a new epoch", { why: end.why });
       if (end.kind === "newEpoch") replaceEpoch = epoch;
-      isSpent = true;
+      raises = true;
     } catch (error) {
       ports.log.error("the watcher's term ended, it starts again", { error: describeError(error) });
+      raises = true;
       await ports.clock.after(RETRY_MS, leading).catch(() => undefined);
     }
   }
   return false;
+}
+
+/**
+ * Whether the stored fence is of a history that is no more. It was the version of an answered write of the Lease, so within one history
+ * every later write of it gets a greater one; we write it now, and if that is ours to do and the answer is below, time went back.
+ */
+async function provesRegression(leadership: Leadership, stored: string): Promise<string | undefined> {
+  const renewed = await leadership.raise().catch(() => undefined); // somebody else holds it
+  if (renewed === undefined || compareResourceVersions(renewed, stored) >= 0) return undefined;
+  return `the server's history went back: the Lease was renewed at ${renewed}, the stored fence is ${stored}`;
 }
 
 /** The epoch to work in: the one in place if it is of our making, else a new one over it (WA4). */
@@ -171,7 +192,7 @@ class Term {
     const starts: (() => void)[] = [];
     for (const resource of CACHED_RESOURCES) {
       const opened = await this.#ports.store.openFence({ epoch: this.#epoch, fence: this.#fence, resource, lanes: LANES[resource] });
-      if (opened.kind === "fenced") return { kind: "fenced" };
+      if (opened.kind === "fenced") return opened;
       if (opened.kind === "noEpoch") return { kind: "newEpoch", why: "the epoch vanished" };
       const whole = opened.state === "SYNCED" && opened.syncedGeneration > 0 && opened.lanes.every((lane) => !lane.frozen);
       const watermarks = opened.lanes.map((lane) => lane.watermark);
@@ -196,7 +217,7 @@ class Term {
     const openGeneration = async (): Promise<{ generation: number; floor: string }> => {
       const opened = await store.openGeneration({ epoch: this.#epoch, fence: this.#fence, resource });
       if (opened.kind === "open") return opened;
-      this.#finish(opened.kind === "fenced" ? { kind: "fenced" } : { kind: "newEpoch", why: "the epoch vanished" });
+      this.#finish(opened.kind === "fenced" ? opened : { kind: "newEpoch", why: "the epoch vanished" });
       throw new Error("the generation cannot be opened");
     };
     const quarantine = async (what: string, where: string, why: string): Promise<void> => {
@@ -241,7 +262,7 @@ class Term {
     const sent = Object.fromEntries([...this.#streams].map(([resource, { sender }]) => [resource, sender.sentRV]));
     const beat = ++this.#beat;
     const result = await this.#ports.store.checkpoint({ epoch: this.#epoch, fence: this.#fence, sent, beat, answered: this.#answered });
-    if (result.kind === "fenced") return this.#finish({ kind: "fenced" });
+    if (result.kind === "fenced") return this.#finish(result);
     if (result.kind === "setBack") return this.#finish({ kind: "raise", why: `the store was set back: ${result.why}` });
     if (result.kind === "damaged") return this.#finish({ kind: "newEpoch", why: `the store is damaged: ${result.why}` });
     if (result.kind === "noEpoch") return this.#finish({ kind: "newEpoch", why: "the epoch vanished: the store was flushed or replaced" });

@@ -84,8 +84,15 @@ function scene() {
       acquireLease({ ...ports, reader: kube, writer: kube }, { namespace: "kube-system", name: "lease", identity }, signal);
     const options = { cluster: "c1", clusterUid: "cluster", identity: cacheIdentity(digester), holeRelistMs: HOLE_RELIST_MS };
     const running = runWatcher({ ...ports, lead }, options, ends.signal);
-    /** All of it stands still from the answer to its next renewal on; what is due first meanwhile goes on first. */
-    return { fate, ends, running, stand: (ms: number) => void (standAfterRenewalMs = ms) };
+    return {
+      fate,
+      ends,
+      running,
+      /** All of it stands still from its next call on. */
+      pause: (ms: number) => void (standMs = ms),
+      /** The same from the answer to its next renewal on; what is due first meanwhile goes on first. */
+      stand: (ms: number) => void (standAfterRenewalMs = ms),
+    };
   };
 
   const cluster = {
@@ -500,8 +507,13 @@ describe("two watchers", () => {
     s.start("one");
     await s.pass(3_000);
     const epoch = s.data.epoch?.record.epoch ?? "";
-    await s.store.openFence({ epoch, fence: "99999999", resource: "pods", lanes: 16 });
+    // Somebody else has taken the Lease, as one does who finds it not renewed.
+    const lease = { path: "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/lease", body: '{"spec":{"holderIdentity":"two"}}' };
+    const headers = { "content-type": "application/merge-patch+json" };
+    await s.server.request({ method: "PATCH", ...lease, headers });
+    await s.store.openFence({ epoch, fence: s.server.resourceVersion, resource: "pods", lanes: 16 });
     await s.pass(2_000);
+    expect(s.data.epoch?.record.epoch).toBe(epoch);
     expect(s.log.lines.some(({ message }) => message === "another watcher has a newer fence")).toBe(true);
   });
 
@@ -515,6 +527,112 @@ describe("two watchers", () => {
     await s.pass(5_000);
     await one.running;
     expect(s.log.lines.filter(({ message }) => message === "leading")).toHaveLength(2);
+    expect(await s.gates()).toBe(true);
+  });
+});
+
+describe("a restored etcd, its revisions gone back", () => {
+  /** Fifty writes that will never have been; the last fence is of that time, too. */
+  async function lostTime(s: ReturnType<typeof scene>): Promise<void> {
+    await s.remove("a");
+    for (let i = 0; i < 50; i++) await s.create(`lost-${i}`);
+    await s.pass(1_000);
+    await s.store.markSuspect("pods", "a test wants a late fence");
+    await s.pass(4_000);
+    expect(s.cached()).toHaveLength(50);
+    expect(await s.gates()).toBe(true);
+  }
+
+  const podsFence = (s: ReturnType<typeof scene>): bigint => BigInt(s.fence() ?? "0");
+  const errors = (s: ReturnType<typeof scene>, text: string): number =>
+    s.log.lines.filter(({ message, fields }) => message === "opening a new epoch" && String(fields["why"]).includes(text)).length;
+
+  it("[informer T52] [informer T52b] is found when the watches are opened again: a new epoch by the same leader, and the cache is the server's", async () => {
+    const s = scene();
+    await s.create("a");
+    s.start("one");
+    await s.pass(3_000);
+    const restore = s.server.backup();
+    await lostTime(s);
+    const [epoch, fence] = [s.data.epoch?.record.epoch, podsFence(s)];
+    restore();
+    const atMs = s.clock.now();
+    while (s.data.epoch?.record.epoch === epoch && s.clock.now() - atMs < 160_000) await s.pass(500);
+    while (!(await s.gates()) && s.clock.now() - atMs < 160_000) await s.pass(500);
+    expect(s.clock.now() - atMs).toBeLessThanOrEqual(LOSS_MS_MAX);
+    expect(s.data.epoch?.record.epoch).not.toBe(epoch);
+    expect(podsFence(s)).toBeLessThan(fence);
+    expect(s.cached()).toEqual(["default/a"]);
+    await s.create("b");
+    await s.remove("a");
+    await s.pass(1_000);
+    expect(s.cached()).toEqual(["default/b"]);
+    await s.pass(60_000);
+    expect(errors(s, "")).toBe(1);
+    expect(await s.gates()).toBe(true);
+  });
+
+  it("[informer T52] nothing of the list that finds it reaches the old cache", async () => {
+    const s = scene();
+    await s.create("a");
+    s.start("one");
+    await s.pass(3_000);
+    const restore = s.server.backup();
+    await lostTime(s);
+    const [epoch, sent] = [s.data.epoch?.record.epoch, s.sent.length];
+    restore();
+    await s.pass(10_000);
+    expect(
+      s
+        .envelopes()
+        .slice(sent)
+        .filter(({ e, k }) => e === epoch && k !== "W"),
+    ).toEqual([]);
+    expect(errors(s, "applied already")).toBe(1);
+  });
+
+  it("[informer T52b] a leader that comes later has a fence below the stored one, renews, and so proves it", async () => {
+    const s = scene();
+    await s.create("a");
+    const one = s.start("one");
+    await s.pass(3_000);
+    const restore = s.server.backup();
+    await lostTime(s);
+    one.fate.die();
+    restore();
+    const epoch = s.data.epoch?.record.epoch;
+    s.start("two");
+    await s.pass(25_000);
+    expect(s.data.epoch?.record.epoch).not.toBe(epoch);
+    expect(errors(s, "the Lease was renewed at")).toBe(1);
+    expect(s.cached()).toEqual(["default/a"]);
+    expect(await s.gates()).toBe(true);
+  });
+
+  it("[informer T52b] one that was paused meanwhile has the greatest fence of all, and opens nothing with it", async () => {
+    const s = scene();
+    await s.create("a");
+    const one = s.start("one");
+    await s.pass(3_000);
+    const restore = s.server.backup();
+    await lostTime(s);
+    const old = podsFence(s);
+    one.pause(60_000);
+    await s.pass(3_000);
+    restore();
+    s.start("two");
+    await s.pass(40_000);
+    const epoch = s.data.epoch?.record.epoch;
+    expect(errors(s, "the Lease was renewed at")).toBe(1);
+    expect(podsFence(s)).toBeLessThan(old);
+    let most = 0n;
+    for (let ms = 0; ms < 40_000; ms += 500) {
+      await s.pass(500);
+      most = podsFence(s) > most ? podsFence(s) : most;
+    }
+    expect(most).toBeLessThan(old);
+    expect(s.data.epoch?.record.epoch).toBe(epoch);
+    expect(s.cached()).toEqual(["default/a"]);
     expect(await s.gates()).toBe(true);
   });
 });

@@ -92,6 +92,23 @@ export class Storage {
     for (const resource of this.#objects.keys()) this.history(resource).compact(this.#revision);
   }
 
+  /** Remembers everything. @returns how to put it back, revision included: what was written since has never been, and nobody is told. */
+  backup(): () => void {
+    const revision = this.#revision;
+    const objects = [...this.#objects].map(
+      ([resource, byNamespace]) => [resource, [...byNamespace].map(([namespace, byName]) => [namespace, [...byName]] as const)] as const,
+    );
+    return () => {
+      this.#revision = revision;
+      this.#objects.clear();
+      this.#histories.clear();
+      for (const [resource, byNamespace] of objects) {
+        this.#objects.set(resource, new Map(byNamespace.map(([namespace, byName]) => [namespace, new Map(byName)])));
+        this.#histories.set(resource, new WatchHistory(this.#options.historyEvents, revision));
+      }
+    };
+  }
+
   /** @returns how to stop listening. */
   subscribe(listener: (event: StorageEvent) => void): () => void {
     this.#listeners.add(listener);
