@@ -19,17 +19,7 @@ export async function kubeHttpConfigFrom(
   kubeconfigPath: string,
   options: { readonly component: string; readonly context?: string; readonly fieldManager?: string },
 ): Promise<KubeHttpConfig> {
-  const kubeConfig = new KubeConfig();
-  // Read here, so that a missing file is named by the system's own error.
-  await readFile(kubeconfigPath);
-  kubeConfig.loadFromFile(kubeconfigPath);
-  if (options.context !== undefined) {
-    if (kubeConfig.getContextObject(options.context) === null) {
-      const known = kubeConfig.getContexts().map(({ name }) => name);
-      throw new Error(`no context "${options.context}" in ${kubeconfigPath}; it has: ${known.join(", ") || "none"}`);
-    }
-    kubeConfig.setCurrentContext(options.context);
-  }
+  let kubeConfig = await load(kubeconfigPath, options.context);
   const cluster = kubeConfig.getCurrentCluster();
   if (cluster === null) throw new Error(`context "${kubeConfig.getCurrentContext()}" of ${kubeconfigPath} names no cluster of that file`);
 
@@ -45,8 +35,28 @@ export async function kubeHttpConfigFrom(
     ...(isPem(key) ? { key } : {}),
     ...(rejectUnauthorized === false ? { insecure: true } : {}),
     ...(cluster.tlsServerName === undefined ? {} : { serverName: cluster.tlsServerName }),
-    ...(bearer(material) === undefined ? {} : { token: cached(async () => bearer(await authenticate(kubeConfig)) ?? "") }),
+    ...(bearer(material) === undefined ? {} : { token: cached(renewed) }),
   };
+
+  /** What was refused may stand in client-node's memory, or in the file as it was. */
+  async function renewed(anew: boolean): Promise<string> {
+    if (anew) kubeConfig = await load(kubeconfigPath, options.context);
+    return bearer(await authenticate(kubeConfig)) ?? "";
+  }
+}
+
+async function load(path: string, context: string | undefined): Promise<KubeConfig> {
+  const kubeConfig = new KubeConfig();
+  // Read here, so that a missing file is named by the system's own error.
+  await readFile(path);
+  kubeConfig.loadFromFile(path);
+  if (context === undefined) return kubeConfig;
+  if (kubeConfig.getContextObject(context) === null) {
+    const known = kubeConfig.getContexts().map(({ name }) => name);
+    throw new Error(`no context "${context}" in ${path}; it has: ${known.join(", ") || "none"}`);
+  }
+  kubeConfig.setCurrentContext(context);
+  return kubeConfig;
 }
 
 /** What client-node would put on a request: TLS material and an Authorization header. */
@@ -61,13 +71,19 @@ function bearer(options: RequestOptions): string | undefined {
   return typeof value === "string" && value.startsWith("Bearer ") ? value.slice("Bearer ".length) : undefined;
 }
 
-function cached(ask: () => Promise<string>): () => Promise<string> {
+/** One that the server has refused is asked for anew at once, but the same one only once: a plugin that has no other is not run by every call. */
+function cached(ask: (anew: boolean) => Promise<string>): (refused?: string) => Promise<string> {
   let token: Promise<string> | undefined;
   let askedAtMs = 0;
-  return async () => {
-    if (token === undefined || Date.now() - askedAtMs > TOKEN_MS_MAX) {
+  let renewed: string | undefined;
+  return async (refused) => {
+    const held = token;
+    const isRefused = refused !== undefined && (await held?.catch(() => undefined)) === refused;
+    const isDue = Date.now() - askedAtMs > TOKEN_MS_MAX || (isRefused && refused !== renewed);
+    if (token === undefined || (token === held && isDue)) {
       askedAtMs = Date.now();
-      token = ask();
+      if (isRefused) renewed = refused;
+      token = ask(isRefused);
       // The next call asks again; this one gets the error.
       token.catch(() => (token = undefined));
     }

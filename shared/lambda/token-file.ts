@@ -2,14 +2,14 @@ import { readFile, stat } from "node:fs/promises";
 
 /**
  * The token in a file that somebody else keeps fresh (a projected service-account token changes every hour). It is read again
- * when the file's modification time moves.
+ * when the file's modification time moves, and when the server has refused it.
  */
-export function tokenFrom(path: string): () => Promise<string> {
+export function tokenFrom(path: string): (refused?: string) => Promise<string> {
   let token = "";
   let readMs = Number.NaN;
-  return async () => {
+  return async (refused) => {
     const { mtimeMs } = await stat(path);
-    if (mtimeMs !== readMs) {
+    if (mtimeMs !== readMs || token === refused) {
       token = (await readFile(path, "utf8")).trim();
       readMs = mtimeMs;
     }

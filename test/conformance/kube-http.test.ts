@@ -10,6 +10,7 @@ import type { AddressInfo } from "node:net";
 import { afterEach, expect, it } from "vitest";
 
 import { TokenInClearError } from "../../shared/adapters/kube-http/config.ts";
+import type { KubeHttpConfig } from "../../shared/adapters/kube-http/config.ts";
 import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
 import { isGone, isTooManyRequests, isUnanswered, KubeApiError, NotSentError, UnansweredError } from "../../shared/ports/errors.ts";
 import { CALLS_AT_ONCE_MAX } from "../../shared/ports/kube.ts";
@@ -28,7 +29,7 @@ afterEach(() => {
 /** Time-outs are the default ones, far above what a busy machine takes, except where a test is about them. */
 async function stub(
   listener: RequestListener,
-  timeouts: { readonly requestTimeoutMs?: number; readonly inactivityMs?: number; readonly waitMsMax?: number } = {},
+  options: Pick<KubeHttpConfig, "requestTimeoutMs" | "inactivityMs" | "waitMsMax" | "token"> = {},
 ): Promise<ReturnType<typeof createKubeHttp>> {
   const server = createServer(listener);
   servers.push(server);
@@ -38,7 +39,7 @@ async function stub(
     server: `http://127.0.0.1:${port}/k8s/clusters/c1/`,
     component: "replicaset",
     token: () => Promise.resolve("secret"),
-    ...timeouts,
+    ...options,
   });
 }
 
@@ -105,6 +106,35 @@ it("sends who calls, with which right, as whom, and its time-out", async () => {
     },
     { method: "GET", url: `${base}/api/v1/namespaces/kube-system?timeout=12s`, body: "" },
   ]);
+});
+
+it("a token that was refused with 401 is named to whoever brings tokens: by calls and by watches, until another one is refused", async () => {
+  const asked: (string | undefined)[] = [];
+  const tokens = ["one", "two", "three"];
+  let good = "two";
+  const kube = await stub(
+    (request, response) => {
+      if (request.headers.authorization === `Bearer ${good}`) json(response, 200, POD);
+      else json(response, 401, { kind: "Status", code: 401, reason: "Unauthorized" });
+    },
+    {
+      token: (refused) => {
+        asked.push(refused);
+        if (refused === tokens[0]) tokens.shift();
+        return tokens[0] ?? "";
+      },
+    },
+  );
+  const get = (): Promise<unknown> => kube.get("pods", "shop", "p");
+  const watch = async (): Promise<void> => {
+    for await (const _lines of kube.watch("pods", WATCH, new AbortController().signal));
+  };
+  expect(await failure(get())).toMatchObject({ code: 401, reason: "Unauthorized" });
+  await get();
+  good = "three";
+  expect(await failure(watch())).toMatchObject({ code: 401 });
+  await watch();
+  expect(asked).toEqual([undefined, "one", "one", "two"]);
 });
 
 it("KL1 a watcher's list and watch carry the caller's parameters and no other", async () => {

@@ -79,6 +79,7 @@ export function createClient(config: KubeHttpConfig): KubeClient {
   const inactivityMs = config.inactivityMs ?? INACTIVITY_MS;
   const userAgent = config.userAgent ?? `deltaloop/${VERSION} (${config.component})`;
   let lastCallMs = Date.now();
+  let refusedToken: string | undefined;
 
   return { requestTimeoutMs, fieldManager: config.fieldManager ?? `deltaloop-${config.component}`, json, lines };
 
@@ -108,7 +109,7 @@ export function createClient(config: KubeHttpConfig): KubeClient {
     let release: (() => void) | undefined;
     try {
       release = await slots.acquire(queueing.signal);
-      const token = await unlessAborted(config.token?.(), queueing.signal);
+      const token = await unlessAborted(config.token?.(refusedToken), queueing.signal);
       if (call.method !== "GET" && !patience.mayStart()) throw new NotSentError("not sent: its sender's time was over");
       queueing.clear();
       dropStaleConnections();
@@ -131,6 +132,7 @@ export function createClient(config: KubeHttpConfig): KubeClient {
       const body = await readText(response, deadline.signal);
       if (isSuccess(response)) return { kind: "success", body };
       const { statusCode: code = 0, headers } = response;
+      if (code === 401) refusedToken = token;
       return { kind: "answer", code, headers, body, retryAfter: headers["retry-after"] };
     } finally {
       deadline.clear();
@@ -145,8 +147,10 @@ export function createClient(config: KubeHttpConfig): KubeClient {
   async function openStream(call: Call, signal: AbortSignal): Promise<IncomingMessage> {
     const deadline = createDeadline(Math.min(LIST_TIMEOUT_MS, inactivityMs), signal);
     try {
-      const response = await open(call, watches, await unlessAborted(config.token?.(), deadline.signal), deadline.signal);
+      const token = await unlessAborted(config.token?.(refusedToken), deadline.signal);
+      const response = await open(call, watches, token, deadline.signal);
       if (isSuccess(response)) return response;
+      if (response.statusCode === 401) refusedToken = token;
       throw statusError(response.statusCode ?? 0, response.headers, await readText(response, deadline.signal, STATUS_BYTES_MAX));
     } finally {
       deadline.clear();

@@ -7,8 +7,11 @@ export interface KubeHttpConfig {
   /** Client certificate and key, PEM. */
   readonly cert?: string | Buffer;
   readonly key?: string | Buffer;
-  /** Asked before every call, so that it can refresh; it keeps its own cache. */
-  readonly token?: () => Promise<string> | string;
+  /**
+   * Asked before every call, so that it can refresh; it keeps its own cache. `refused` is the last one that the server has not accepted
+   * (401), and not to be taken from that cache.
+   */
+  readonly token?: (refused?: string) => Promise<string> | string;
   /** Skips verification of the server's certificate: for people's own experiments only. */
   readonly insecure?: boolean;
   /** Name to verify in the server's certificate if it is not the host's. */
