@@ -68,6 +68,7 @@ export interface ControlPlane {
   /**
    * Ends API server and etcd, restores the snapshot as an administrator would who follows Kubernetes' advice, and starts them again on
    * their ports: resourceVersions go on far above all that were ever seen, while objects are as they were, their own ones included.
+   * With `bumpRevision` 0, as one would who does not know the advice: resourceVersions go back, and mean something else the second time.
    * Source: kubernetes.io, Operating etcd clusters, Restoring an etcd cluster.
    */
   restoreEtcd(snapshot: string, options: { readonly bumpRevision: number }): Promise<void>;

@@ -53,7 +53,7 @@ export function etcdFlags(url: string, dataFolder: string): readonly string[] {
 
 /**
  * A snapshot becomes the data of such a member, its revision moved on by `bumpRevision` and everything before it compacted, so that
- * nobody goes on watching from a revision that meant something else before.
+ * nobody goes on watching from a revision that meant something else before. With 0 it goes back to where the snapshot was.
  */
 export function etcdRestoreFlags(snapshot: string, dataFolder: string, bumpRevision: number): readonly string[] {
   return [
@@ -63,8 +63,7 @@ export function etcdRestoreFlags(snapshot: string, dataFolder: string, bumpRevis
     `--name=${ETCD_NAME}`,
     `--initial-cluster=${ETCD_NAME}=http://localhost:2380`, // what a member without peers calls itself
     `--data-dir=${dataFolder}`,
-    `--bump-revision=${bumpRevision}`,
-    "--mark-compacted",
+    ...(bumpRevision > 0 ? [`--bump-revision=${bumpRevision}`, "--mark-compacted"] : []),
   ];
 }
 
