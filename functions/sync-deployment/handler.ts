@@ -6,7 +6,7 @@ import { createSyncFunction } from "../../shared/lambda/sync-function.ts";
 import { wireFunction } from "../../shared/lambda/wire-function.ts";
 import type { FunctionWiring } from "../../shared/lambda/wiring.ts";
 
-/** A Deployment that failed this often in a row is dropped until something changes. Source: pkg/controller/deployment maxRetries. */
+/** A Deployment that failed this often in a row is parked until something changes. Source: pkg/controller/deployment maxRetries. */
 const RETRIES_MAX = 15;
 
 export function createSyncDeployment(wiring: FunctionWiring): SqsHandler {

@@ -40,6 +40,8 @@
  * WQ3  the earliest requested time wins; an immediate add overtakes a back-off.
  * WQ4  nothing is handed out while the gate of the controller is shut; keys stay dirty meanwhile.
  * WQ5  a lost doorbell is rung by `sweep`; one that is outstanding and young is not repeated.
+ * WQ6  a key whose run ended with `drop` is parked: neither queued nor run until the next add, whoever makes it, and its failures begin
+ *      anew. It is no longer parked the moment it is added, and forgotten with its primary, so there are never more than primaries.
  *
  * Intents (informer §13)
  * IT1  `registerIntents` and every lowering or re-planning by a worker is void without its token.
@@ -403,7 +405,17 @@ export type Outcome =
   | { readonly kind: "ok" }
   | { readonly kind: "retry" }
   | { readonly kind: "requeueAfter"; readonly delayMs: number }
+  /** Given up after its last retry, or at once: parked (WQ6). */
   | { readonly kind: "drop" };
+
+/** A key that nobody will run until something adds it: its next event, the resync (informer §15), or a person. */
+export interface ParkedKey {
+  readonly key: ObjectKey;
+  /** When its last run ended, by the Store's time. */
+  readonly sinceMs: number;
+  /** How often in a row it had failed then, that run included. */
+  readonly failures: number;
+}
 
 export interface Taken {
   readonly epoch: string;
@@ -431,6 +443,8 @@ export interface WorkQueue {
   ): Promise<
     readonly { readonly key: ObjectKey; readonly readyAtMs?: number; readonly leaseUntilMs?: number; readonly failures: number }[]
   >;
+  /** Parked keys (WQ6), for people, in the order of keys. */
+  parked(controller: Controller): Promise<readonly ParkedKey[]>;
 }
 
 // --------------------------------------------------------------------------------------------------------------- intents

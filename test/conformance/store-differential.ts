@@ -535,6 +535,7 @@ class Life {
     }
     for (const controller of CONTROLLERS) {
       await this.#call(`queued ${controller}`, (store) => store.queued(controller));
+      await this.#call(`parked ${controller}`, (store) => store.parked(controller));
       await this.#call(`gate ${controller}`, (store) => store.gate(controller));
     }
   }

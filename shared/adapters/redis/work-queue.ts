@@ -5,7 +5,7 @@ import { primaryAsOwner } from "../../api/owner-id.ts";
 import type { OwnerId } from "../../api/owner-id.ts";
 import type { Controller, ObjectKey } from "../../api/resources.ts";
 import type { Doorbell } from "../../ports/doorbells.ts";
-import type { Forged, Intent, Row, Snapshot, Taken, TakeResult, WorkQueue } from "../../ports/store.ts";
+import type { Forged, Intent, ParkedKey, Row, Snapshot, Taken, TakeResult, WorkQueue } from "../../ports/store.ts";
 import { LEASE_MS } from "../../ports/times.ts";
 import { parseBells, parsePrimary } from "./changes.ts";
 import { asList, asNumber, asPairs, asText } from "./connection.ts";
@@ -84,6 +84,14 @@ export function createWorkQueue(context: Context): WorkQueue {
         args: [context.now(), names.epoch],
       }));
       return answer ? queuedKeys(answer.reply) : [];
+    },
+
+    async parked(controller) {
+      const answer = await context.runInCurrentEpoch("parked", (names) => ({
+        keys: [context.names.epoch, ...names.queue(controller)],
+        args: [context.now(), names.epoch],
+      }));
+      return answer ? parkedKeys(asPairs(answer.reply.slice(1))) : [];
     },
   };
 }
@@ -209,4 +217,13 @@ function queuedKeys(reply: readonly Reply[]): readonly QueuedKey[] {
       failures: Number(failures.get(key) ?? 0),
     };
   });
+}
+
+function parkedKeys(pairs: readonly (readonly [key: ObjectKey, ended: string])[]): readonly ParkedKey[] {
+  return pairs
+    .toSorted(([a], [b]) => (a < b ? -1 : 1))
+    .map(([key, ended]) => {
+      const [since, failures] = ended.split(US);
+      return { key, sinceMs: Number(since), failures: Number(failures) };
+    });
 }

@@ -139,12 +139,59 @@ export function workQueueCases(open: OpenRig): void {
     expect(await rig.store.done(again.run, { kind: "retry" })).toMatchObject({ failures: 1, bell: { delayMs: 5 } });
   });
 
-  it("drop forgets the failures and brings nothing back", async () => {
-    const rig = await ready();
-    await fail(rig, KEY, 1);
-    await rig.pass(5);
+  const dropped = async (rig: Rig, failures: number): Promise<void> => {
+    for (let failure = 1; failure < failures; failure++) {
+      await fail(rig, KEY, failure);
+      await rig.pass(5 * 2 ** failure);
+    }
+    if (failures === 1) await add(rig);
     expect(await rig.store.done((await rig.taken(C, KEY)).run, { kind: "drop" })).toEqual({ kind: "done", failures: 0 });
+  };
+
+  it("WQ6 [informer T90] drop parks a key: nothing brings it back, and it is known since when and after how many failures", async () => {
+    const rig = await ready();
+    await rig.seed("replicasets", [put(cachedReplicaSet({ name: "aside", resourceVersion: "2" }), { counted: true })]);
+    await add(rig, 0, "shop/aside");
+    await rig.store.done((await rig.taken(C, "shop/aside")).run, { kind: "ok" }); // not parked
+    await dropped(rig, 3);
+    const sinceMs = rig.now();
+    await rig.pass(600_000);
     expect(await rig.store.queued(C)).toEqual([]);
+    expect(await rig.store.sweep(rig.epoch)).toEqual([]);
+    expect(await rig.store.parked(C)).toEqual([{ key: KEY, sinceMs, failures: 3 }]);
+    expect(await rig.store.parked("deployment")).toEqual([]);
+  });
+
+  it("WQ6 [informer T90] an add, whoever makes it, ends that at once, and failures begin anew: Forget", async () => {
+    const rig = await ready();
+    await dropped(rig, 2);
+    const event = put(cachedPod({ resourceVersion: "9" }), { effects: [effect(C, rs, { urgency: "status" })] });
+    expect(rung(await rig.deliver("pods", [event]))).toEqual([`${C} ${KEY}`]);
+    expect(await rig.store.parked(C)).toEqual([]);
+    const { run, snapshot } = await rig.taken(C, KEY);
+    expect(snapshot.failures).toBe(0);
+    expect(await rig.store.parked(C)).toEqual([]); // it runs
+    expect(await rig.store.done(run, { kind: "retry" })).toMatchObject({ failures: 1, bell: { delayMs: 5 } });
+    await rig.pass(5);
+    await rig.store.done((await rig.taken(C, KEY)).run, { kind: "ok" });
+    expect(await rig.store.parked(C)).toEqual([]);
+  });
+
+  it("WQ6 [informer T90] a primary that is no more is not parked, nor is a key that is due already", async () => {
+    const rig = await ready();
+    await dropped(rig, 1);
+    await rig.seed("replicasets", [remove(rs, "9", { effects: [effect(C, rs)], counted: true })]);
+    expect(await rig.store.parked(C)).toEqual([]);
+    await rig.seed("replicasets", [put(cachedReplicaSet({ resourceVersion: "10" }), { counted: true })]);
+    expect(await rig.store.parked(C)).toEqual([]);
+    await add(rig);
+    const { run } = await rig.taken(C, KEY);
+    await add(rig);
+    expect(await rig.store.done(run, { kind: "drop" })).toMatchObject({ bell: { key: KEY } });
+    expect(await rig.store.parked(C)).toEqual([]);
+    await add(rig, 0, "shop/nobody");
+    await rig.store.done((await rig.taken(C, "shop/nobody")).run, { kind: "drop" });
+    expect(await rig.store.parked(C)).toEqual([]);
   });
 
   it("[informer T66] 150 retries at once: 100 by their own back-off, then one every 100 ms; controllers apart", async () => {

@@ -170,6 +170,7 @@ function followPrimary(step: Step, before: Row | undefined, item: ItemChange): v
   } else {
     queue.primaries.delete(item.key);
     queue.endedAtMs.delete(item.key);
+    queue.parked.delete(item.key);
     queue.failures.delete(item.key);
   }
 }

@@ -84,6 +84,8 @@ export interface QueueData {
   readonly bells: Map<ObjectKey, { readonly rungAtMs: number; readonly dueMs: number; readonly rings: number }>;
   /** When the last run ended. */
   readonly endedAtMs: Map<ObjectKey, number>;
+  /** Keys of primaries whose last run gave up, and after how many failures in a row. */
+  readonly parked: Map<ObjectKey, number>;
   /** When the token bucket is full again, seen from its last withdrawal. */
   bucketMs: number;
 }
@@ -124,6 +126,7 @@ function newQueue(): QueueData {
     primaries: new Map(),
     bells: new Map(),
     endedAtMs: new Map(),
+    parked: new Map(),
     bucketMs: 0,
   };
 }

@@ -17,7 +17,7 @@ import { gateReason } from "./gate.ts";
 import { readIndex, readLane, readSlices } from "./index.ts";
 import { register } from "./intents.ts";
 import { doorbell } from "./ring.ts";
-import { addKey, finishRun, holds, queuedKeys, renewLease, sweepKeys, takeKey } from "./work-queue.ts";
+import { addKey, finishRun, holds, parkedKeys, queuedKeys, renewLease, sweepKeys, takeKey } from "./work-queue.ts";
 import { CONTROLLERS } from "../../../api/resources.ts";
 import { writeThrough } from "./write-through.ts";
 
@@ -112,7 +112,11 @@ function indexVerbs(
   };
 }
 
-function queueVerbs(data: MemoryData, options: StoreOptions, clock: Clock): Verbs<"add" | "take" | "renew" | "done" | "sweep" | "queued"> {
+function queueVerbs(
+  data: MemoryData,
+  options: StoreOptions,
+  clock: Clock,
+): Verbs<"add" | "take" | "renew" | "done" | "sweep" | "queued" | "parked"> {
   return {
     add: async (name, controller, key, delayMs) => {
       const epoch = epochNamed(data, name);
@@ -148,6 +152,7 @@ function queueVerbs(data: MemoryData, options: StoreOptions, clock: Clock): Verb
     },
     sweep: async (name) => sweep(data, name, options, clock.now()),
     queued: async (controller) => queuedKeys(data.epoch?.queues[controller]),
+    parked: async (controller) => parkedKeys(data.epoch?.queues[controller]),
   };
 }
 

@@ -8,7 +8,7 @@ import { CONTROLLER_INFO, splitKey } from "../../../api/resources.ts";
 import { primaryAsOwner } from "../../../api/owner-id.ts";
 import type { OwnerId } from "../../../api/owner-id.ts";
 import type { Controller, ObjectKey } from "../../../api/resources.ts";
-import type { Effect, Outcome, Snapshot, Taken, TakeResult, WorkQueue } from "../../../ports/store.ts";
+import type { Effect, Outcome, ParkedKey, Snapshot, Taken, TakeResult, WorkQueue } from "../../../ports/store.ts";
 import { byKey, laneOfKey, readSlice, sliceName } from "./data.ts";
 import type { EpochData, QueueData } from "./data.ts";
 import { forgedEntry, openSlice } from "./forged.ts";
@@ -175,10 +175,14 @@ export function renewLease(queue: QueueData, run: Taken, nowMs: number): number 
 export function finishRun(queue: QueueData, run: Taken, outcome: Outcome, nowMs: number): number {
   const { key } = run;
   queue.runs.delete(key);
+  queue.parked.delete(key);
   if (queue.primaries.has(key)) queue.endedAtMs.set(key, nowMs);
   switch (outcome.kind) {
-    case "ok":
     case "drop":
+      if (queue.primaries.has(key)) queue.parked.set(key, (queue.failures.get(key) ?? 0) + 1);
+      queue.failures.delete(key);
+      break;
+    case "ok":
       queue.failures.delete(key);
       break;
     case "requeueAfter":
@@ -247,4 +251,13 @@ export function queuedKeys(queue: QueueData | undefined): Awaited<ReturnType<Wor
       failures: queue.failures.get(key) ?? 0,
     };
   });
+}
+
+/** WQ6, in the order of keys. */
+export function parkedKeys(queue: QueueData | undefined): readonly ParkedKey[] {
+  if (!queue) return [];
+  return [...queue.parked]
+    .filter(([key]) => !queue.ready.has(key) && !queue.runs.has(key))
+    .map(([key, failures]) => ({ key, sinceMs: queue.endedAtMs.get(key) ?? 0, failures }))
+    .sort(byKey);
 }

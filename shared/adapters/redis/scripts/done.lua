@@ -10,7 +10,10 @@ local key, outcome = ARGV[3], ARGV[5]
 if holder(2, key) ~= ARGV[4] then return {} end
 local state, failures = keyState(2, key), 0
 call("HDEL", KEYS[2 + P], key)
-if primaryOf(state) then call("HSET", KEYS[2 + Z], key, text(now)) end
+if primaryOf(state) then
+  local parked = outcome == "drop" and US .. text((call("HGET", KEYS[2 + F], key) or 0) + 1) or "" -- WQ6
+  call("HSET", KEYS[2 + Z], key, text(now) .. parked)
+end
 if outcome == "retry" then
   failures = call("HINCRBY", KEYS[2 + F], key, 1)
   local bucket = math.max(tonumber(call("GET", KEYS[8]) or 0), now - BUCKET_BURST * BUCKET_INTERVAL_MS) + BUCKET_INTERVAL_MS

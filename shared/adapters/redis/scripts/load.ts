@@ -35,6 +35,7 @@ const noteForgery = readFileSync(new URL("./note-forgery.lua", import.meta.url),
 const openEpoch = readFileSync(new URL("./open-epoch.lua", import.meta.url), "utf8");
 const openFence = readFileSync(new URL("./open-fence.lua", import.meta.url), "utf8");
 const openGeneration = readFileSync(new URL("./open-generation.lua", import.meta.url), "utf8");
+const parked = readFileSync(new URL("./parked.lua", import.meta.url), "utf8");
 const quarantine = readFileSync(new URL("./quarantine.lua", import.meta.url), "utf8");
 const quarantined = readFileSync(new URL("./quarantined.lua", import.meta.url), "utf8");
 const queued = readFileSync(new URL("./queued.lua", import.meta.url), "utf8");
@@ -65,6 +66,7 @@ export const SCRIPTS = {
   openEpoch: [base, openEpoch],
   openFence: [base, queue, intents, index, openFence],
   openGeneration: [base, openGeneration],
+  parked: [base, queue, parked],
   quarantine: [base, quarantine],
   quarantined: [base, quarantined],
   queued: [base, queue, queued],

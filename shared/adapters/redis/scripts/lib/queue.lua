@@ -1,6 +1,7 @@
 -- The work queue of a controller (informer §12.2): six consecutive KEYS, from `base`:
 --   q zset key -> readyAt · p hash key -> token, leaseUntil, startedAt · f hash key -> failures
---   u hash key -> uid, uid of the controller owner · b hash key -> rungAt, due, rings · z hash key -> end of the last run
+--   u hash key -> uid, uid of the controller owner · b hash key -> rungAt, due, rings
+--   z hash key -> end of the last run, and if it was given up (WQ6) 0x1F failures
 local P, F, U, B, Z = 1, 2, 3, 4, 5
 local BELL_YOUNG_MS = 5000
 
@@ -28,7 +29,7 @@ end
 local function parseZ(run, ended)
   local untilMs = run and tonumber(string.match(run, "^[^\31]*\31(%d+)"))
   if untilMs and untilMs > now then return now end
-  return tonumber(ended or 0)
+  return tonumber(head(ended or "0"))
 end
 
 local function parseBell(value)
