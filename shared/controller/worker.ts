@@ -154,7 +154,7 @@ function holdLease(ports: WorkerPorts, taken: Taken, takenAtMs: number): { until
   return {
     untilMs: () => untilMs,
     release: async () => {
-      ended.abort();
+      ended.abort("released");
       await renewing;
     },
   };

@@ -71,7 +71,7 @@ export class Operations {
     const over = new AbortController();
     const patience = this.#clock.after(waitMs, AbortSignal.any([this.#waitOf(uid).signal, over.signal])).catch(() => undefined);
     await Promise.race([operation.ended, patience]);
-    over.abort();
+    over.abort("over");
     operation.awaited = false;
     if (operation.outcome === undefined) throw new Pause(pause);
     this.#forget(uid, name);

@@ -64,7 +64,7 @@ export async function settleRecords(
       }
     }),
   );
-  settled.abort();
+  settled.abort("settled");
   await makeVisible(failed, options);
   return { batchItemFailures: failed.map(({ record }) => ({ itemIdentifier: record.messageId })) };
 }
@@ -94,7 +94,7 @@ function groupsOf(records: readonly SQSRecord[]): readonly (readonly SQSRecord[]
 async function makeVisible(failed: Failed, options: BatchOptions): Promise<void> {
   const done = new AbortController();
   await Promise.race([changeVisibility(failed, options), waitFor(options, () => ANSWER_RESERVE_MS / 2, done.signal)]);
-  done.abort();
+  done.abort("done");
 }
 
 /** Resolves after the time that `ms` makes of what is left of the invocation; never, when `signal` aborts first or nothing ends. */

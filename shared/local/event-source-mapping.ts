@@ -194,7 +194,7 @@ export function startEventSourceMapping(
     } catch (error) {
       return { failed: new Set(ids), error: messageOf(error) };
     } finally {
-      ended.abort();
+      ended.abort("ended");
     }
   }
 

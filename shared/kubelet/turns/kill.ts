@@ -121,7 +121,7 @@ export async function killContainer(
   // A sidecar waits for its turn, but not longer than it has.
   const over = new AbortController();
   await Promise.race([options.turn, clock.after(leftSeconds() * 1000, over.signal).catch(() => undefined)]);
-  over.abort();
+  over.abort("over");
   await cri.stopContainer(container.id, Math.max(GRACE_SECONDS_MIN, leftSeconds())).catch(unlessGone);
 }
 

@@ -125,7 +125,7 @@ export class NodeIdentity {
     listed.catch(() => undefined);
     const over = new AbortController();
     await Promise.race([listed.catch(() => undefined), clock.after(IMAGES_PATIENCE_MS, over.signal).catch(() => undefined)]);
-    over.abort();
+    over.abort("over");
     const { runtimeError, networkError } = condition;
     return {
       options,

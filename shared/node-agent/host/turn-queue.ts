@@ -102,7 +102,7 @@ export class TurnQueue {
     try {
       await Promise.race([Promise.resolve().then(() => handler(message)), limit]);
     } finally {
-      over.abort();
+      over.abort("over");
     }
   }
 

@@ -50,7 +50,7 @@ export function createMemoryContainer(options: ContainerOptions): MemoryContaine
   const end = (code: number, reason = code === 0 ? "Completed" : "Error", message = ""): void => {
     if (exit) return;
     exit = { atMs: clock.now(), code, reason, message };
-    ended.abort();
+    ended.abort("ended");
   };
   /** Waits, unless it ends first. @returns whether it still runs */
   const lasts = async (ms: number): Promise<boolean> => {

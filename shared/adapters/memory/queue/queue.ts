@@ -139,7 +139,7 @@ export function createMemoryQueue({ clock, random, ...options }: QueueOptions): 
   /** Until something was sent, becomes visible, or `ms` are over. */
   const change = async (ms: number, signal: AbortSignal | undefined): Promise<void> => {
     const wake = new AbortController();
-    const woken = (): void => wake.abort();
+    const woken = (): void => wake.abort("woken"); // told why, or each would make an exception with its stack
     waiting.add(woken);
     signal?.addEventListener("abort", woken, { once: true });
     try {
