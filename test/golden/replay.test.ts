@@ -31,6 +31,15 @@ async function run(
   return { lines, errors, summary };
 }
 
+const firstRuns = new Map<string, ReturnType<typeof run>>();
+
+/** The run with seed 1, which several tests look at. */
+function firstRun(name: string): ReturnType<typeof run> {
+  const known = firstRuns.get(name) ?? run(name, 1);
+  firstRuns.set(name, known);
+  return known;
+}
+
 interface AuditEvent {
   readonly verb: string;
   readonly user: { readonly username: string };
@@ -64,7 +73,7 @@ const SIZE = /: (?:create ReplicaSet (?<created>\S+) with (?<initial>\d+)|patch 
 test.each(["rolling-update", "recreate", "rollover", "undo", "pause-resume"])(
   "%s: every size that we decide is one that upstream chose",
   async (name) => {
-    const { lines } = await run(name, 1);
+    const { lines } = await firstRun(name);
     const decided = lines.flatMap((line) => {
       const { created, initial, name: patched, replicas } = SIZE.exec(line)?.groups ?? {};
       return created === undefined && patched === undefined ? [] : [`${created ?? patched} ${initial ?? replicas}`];
@@ -76,7 +85,7 @@ test.each(["rolling-update", "recreate", "rollover", "undo", "pause-resume"])(
 );
 
 test("a rolling update ends with upstream's objects in the cache and names them as upstream did", async () => {
-  const { lines, summary } = await run("rolling-update", 1);
+  const { lines, summary } = await firstRun("rolling-update");
   expect(lines.filter((line) => line.includes("create ReplicaSet"))).toEqual([
     "deployment default/web: create ReplicaSet web-68b7c9b477 with 3 replicas",
     "deployment default/web: create ReplicaSet web-dcdd8499d with 1 replica",
@@ -87,14 +96,14 @@ test("a rolling update ends with upstream's objects in the cache and names them 
 test.each(["rolling-update", "rollover", "recreate", "scale-up-down", "adopt-release", "rc-quota", "pause-resume", "undo"])(
   "%s is read to its end, without an error",
   async (name) => {
-    const { errors, summary } = await run(name, 1);
+    const { errors, summary } = await firstRun(name);
     expect(errors).toEqual([]);
     expect(summary.syncs).toBeGreaterThan(0);
   },
 );
 
 test("[informer T84] the same seed gives the same decisions, every seed the same final cache", async () => {
-  const first = await run("adopt-release", 1);
+  const first = await firstRun("adopt-release");
   expect(await run("adopt-release", 1)).toEqual(first);
   for (let seed = 2; seed <= 5; seed++) expect((await run("adopt-release", seed)).summary.cacheDigest).toBe(first.summary.cacheDigest);
 });
