@@ -6,7 +6,7 @@ import { cp, mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 import { cruiseFolder, RULES } from "../../infra/build/cruise.ts";
 
@@ -51,8 +51,8 @@ const BROKEN: Readonly<Record<string, readonly Files[]>> = {
   ],
   "no-type-cycles": [
     {
-      "shared/cache/a.ts": type("./b.ts", "b") + "export const a = 1;\n",
-      "shared/cache/b.ts": value("./a.ts", "a") + "export const b = 1;\n",
+      "shared/cache/c.ts": type("./d.ts", "d") + "export const c = 1;\n",
+      "shared/cache/d.ts": value("./c.ts", "c") + "export const d = 1;\n",
     },
   ],
   "shared-knows-no-caller": [
@@ -101,6 +101,14 @@ const BROKEN: Readonly<Record<string, readonly Files[]>> = {
   "time-is-handed-in": [{ "shared/cache/broken.ts": "export const now = new Date();\n" }],
 };
 
+/** All lie in one folder, which is read once; what is `broken.ts` above has the number of its sample there. */
+const SAMPLES = Object.entries(BROKEN)
+  .flatMap(([rule, samples]) => samples.map((files) => ({ rule, files: Object.entries(files) })))
+  .map(({ rule, files }, number) => ({
+    rule,
+    files: files.map(([path, text]) => [path.replace("broken.ts", `broken-${number}.ts`), text] as const),
+  }));
+
 let scratch: string;
 beforeAll(async () => {
   scratch = await mkdtemp(join(tmpdir(), "deltaloop-architecture-"));
@@ -133,11 +141,17 @@ it("has a broken sample for every rule", () => {
   expect([...RULES, "time-is-handed-in"].toSorted()).toEqual(Object.keys(BROKEN).toSorted());
 });
 
-it.each(Object.entries(BROKEN).flatMap(([rule, samples]) => samples.map((files) => ({ rule, files, name: Object.keys(files).at(-1) }))))(
-  "$rule fails on $name",
-  async ({ rule, files }) => {
-    const { violations } = await cruiseWith(files);
-    expect(violations.map((violation) => violation.rule)).toContain(rule);
-    expect(violations.find((violation) => violation.rule === rule)?.from).toMatch(/^(shared|functions|cli)\//);
-  },
-);
+describe("with every rule broken", () => {
+  let found: Awaited<ReturnType<typeof cruiseFolder>>["violations"];
+  beforeAll(async () => {
+    ({ violations: found } = await cruiseWith(Object.fromEntries(SAMPLES.flatMap(({ files }) => files))));
+  });
+
+  it.each(SAMPLES.map(({ rule, files }) => ({ rule, paths: files.map(([path]) => path), name: files.at(-1)?.[0] })))(
+    "$rule fails on $name",
+    ({ rule, paths }) => {
+      const there = found.filter((violation) => violation.rule === rule && paths.includes(violation.from));
+      expect(there).not.toEqual([]);
+    },
+  );
+});
