@@ -2,9 +2,15 @@ import { defineConfig } from "vitest/config";
 
 /**
  * What every project shares: Node, no globals, failures in words. Files of a project take turns in one process, which loads each
- * module once: state of the process that a test changes is put back by that test.
+ * module once: state of the process that a test changes is put back by that test. Node itself reads the sources, as it does where
+ * they run unbuilt; nothing is transformed for a module runner, and no module is mocked.
  */
-const node = { environment: "node", globals: false, isolate: false } as const;
+const node = {
+  environment: "node",
+  globals: false,
+  isolate: false,
+  experimental: { viteModuleRunner: false, nodeLoader: false },
+} as const;
 
 /** What has many more cases than a check has time for: some of them run there (test/support/share.ts), all in the project `long`. */
 const LONG = ["test/simulation/**/*.test.ts", "test/unit/kubelet/turns/crashes.test.ts", "test/unit/replicaset/faults.test.ts"];

@@ -26,6 +26,11 @@ interface Step {
 
 const ROOT = join(import.meta.dirname, "..");
 const BIN = join(ROOT, "node_modules", ".bin");
+/**
+ * Half as much collecting of garbage for the linter, whose type checker is written in Go (a third of its processor time, for a tenth
+ * more memory), and no second compiling of the same source for the many Nodes that tests start.
+ */
+const FASTER = { GOGC: "400", NODE_COMPILE_CACHE: join(ROOT, "node_modules", ".cache", "compiled") };
 /** One step runs the tests, which keep two workers busy; the other steps take turns beside them. */
 const PARALLEL = 2;
 
@@ -104,7 +109,7 @@ async function execute(
   const child = spawn(program, parameters, {
     cwd: ROOT,
     stdio: ["ignore", "pipe", "pipe"],
-    env: { ...process.env, ...environment, PATH: `${BIN}${delimiter}${process.env["PATH"] ?? ""}`, NO_COLOR: "1" },
+    env: { ...process.env, ...FASTER, ...environment, PATH: `${BIN}${delimiter}${process.env["PATH"] ?? ""}`, NO_COLOR: "1" },
   });
   let output = "";
   for (const stream of [child.stdout, child.stderr]) stream.setEncoding("utf8").on("data", (text: string) => (output += text));
