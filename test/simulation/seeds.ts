@@ -1,9 +1,13 @@
 import { shareOf } from "../support/share.ts";
 
-/** What both simulations run, that of the controllers and that of a node: in a check 10 of 40. */
+const COUNT = 42;
+/** The share of a check begins here: every seventh seed from this one has the API server, the queues or processes fail alone, or all at once. */
+const FIRST = 4;
+
+/** What both simulations run, that of the controllers and that of a node: in a check 6 of 42. */
 export const SEEDS: readonly number[] = shareOf(
-  Array.from({ length: 40 }, (_, index) => index + 1),
-  10,
+  Array.from({ length: COUNT }, (_, index) => ((index + FIRST - 1) % COUNT) + 1),
+  6,
 );
 
 /** Seeds that once failed, and why; replayed by `npm run check`. Each has a test of its own beside the code that was at fault. */

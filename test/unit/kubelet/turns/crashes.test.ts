@@ -11,7 +11,7 @@ const SECONDS = 1_000;
 const RESTART_MS = 2 * SECONDS;
 
 /** How many places to be killed at a check tries, of a story's two or three hundred. */
-const POINTS = 30;
+const POINTS = 15;
 
 /** Where the first agent of a run ends: at its n-th call, before or after that was executed. */
 interface Crash {
