@@ -13,7 +13,12 @@ const node = {
 } as const;
 
 /** What has many more cases than a check has time for: some of them run there (test/support/share.ts), all in the project `long`. */
-const LONG = ["test/simulation/**/*.test.ts", "test/unit/kubelet/turns/crashes.test.ts", "test/unit/replicaset/faults.test.ts"];
+const LONG = [
+  "test/simulation/**/*.test.ts",
+  "test/conformance/counting-laws.test.ts",
+  "test/unit/kubelet/turns/crashes.test.ts",
+  "test/unit/replicaset/faults.test.ts",
+];
 
 /** Suites that start a server of another program, or wait for real seconds; the others need this checkout alone, and little time. */
 const REAL_COMPONENTS = ["test/conformance/**/*{redis,sqs,rude}*.test.ts", "test/attacks/redis-*.test.ts"];
