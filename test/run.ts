@@ -15,6 +15,8 @@ import { delimiter, join, relative } from "node:path";
 import { TALLY_FILE } from "./tally-reporter.ts";
 import type { Tally } from "./tally-reporter.ts";
 
+type Environment = Readonly<Record<string, string>>;
+
 interface Step {
   readonly name: string;
   /** Its files take long enough to be told one by one. */
@@ -26,35 +28,34 @@ interface Step {
 
 const ROOT = join(import.meta.dirname, "..");
 const BIN = join(ROOT, "node_modules", ".bin");
-/**
- * Half as much collecting of garbage for the linter, whose type checker is written in Go (a third of its processor time, for a tenth
- * more memory), and no second compiling of the same source for the many Nodes that tests start.
- */
-const FASTER = { GOGC: "400", NODE_COMPILE_CACHE: join(ROOT, "node_modules", ".cache", "compiled") };
+/** No second compiling of the same source for the many Nodes that tests start. */
+const COMPILED = { NODE_COMPILE_CACHE: join(ROOT, "node_modules", ".cache", "compiled") };
+/** For the linter, whose type checker is written in Go: a fifth less of its processor time, for a tenth more memory. */
+const SELDOM_COLLECTED = { GOGC: "400" };
 /** One step runs the tests, which keep two workers busy; the other steps take turns beside them. */
 const PARALLEL = 2;
 
 const CHECK: readonly Step[] = [
   tests("tests", ["check"], ["unit", "tooling", "conformance", "golden", "examples", "attacks", "simulation"]),
   // One program is read for both: by TypeScript 7, which comes with the linter. `npm test` asks the compiler itself, too.
-  command("types, lint", "oxlint", "--type-aware", "--type-check", "--deny-warnings"),
-  command("architecture", "node", "infra/build/architecture.ts"),
-  command("unused code", "knip", "--no-config-hints"),
-  command("format", "oxfmt", "--check"),
+  command("types, lint", ["oxlint", "--type-aware", "--type-check", "--deny-warnings"], SELDOM_COLLECTED),
+  command("architecture", ["node", "infra/build/architecture.ts"]),
+  command("unused code", ["knip", "--no-config-hints"]),
+  command("format", ["oxfmt", "--check"]),
 ];
 const ADAPTERS: readonly Step[] = [
   tests("adapters", ["adapters", "long"], ["conformance", "attacks", "simulation"]),
-  command("types", "tsc", "--noEmit"),
+  command("types", ["tsc", "--noEmit"]),
 ];
 const E2E: readonly Step[] = [{ ...tests("e2e", ["e2e"]), tellsTimes: true }];
 const ENDURE: readonly Step[] = [{ ...tests("endurance", ["endurance"]), tellsFigures: true }];
 
 /** A command counts as one: it passed or it failed. */
-function command(name: string, program: string, ...parameters: readonly string[]): Step {
+function command(name: string, [program, ...parameters]: readonly [string, ...string[]], environment: Environment = {}): Step {
   return {
     name,
     async run() {
-      const { code, output } = await execute(program, parameters);
+      const { code, output } = await execute(program, parameters, environment);
       return { tally: { passed: code === 0 ? 1 : 0, failed: code === 0 ? 0 : 1, skipped: [] }, output };
     },
   };
@@ -104,12 +105,12 @@ function emptyFolders(folders: readonly string[], { files = [] }: Tally): readon
 async function execute(
   program: string,
   parameters: readonly string[],
-  environment: Readonly<Record<string, string>> = {},
+  environment: Environment,
 ): Promise<{ readonly code: number; readonly output: string }> {
   const child = spawn(program, parameters, {
     cwd: ROOT,
     stdio: ["ignore", "pipe", "pipe"],
-    env: { ...process.env, ...FASTER, ...environment, PATH: `${BIN}${delimiter}${process.env["PATH"] ?? ""}`, NO_COLOR: "1" },
+    env: { ...process.env, ...COMPILED, ...environment, PATH: `${BIN}${delimiter}${process.env["PATH"] ?? ""}`, NO_COLOR: "1" },
   });
   let output = "";
   for (const stream of [child.stdout, child.stderr]) stream.setEncoding("utf8").on("data", (text: string) => (output += text));
