@@ -42,6 +42,7 @@
  * WQ5  a lost doorbell is rung by `sweep`; one that is outstanding and young is not repeated.
  * WQ6  a key whose run ended with `drop` is parked: neither queued nor run until the next add, whoever makes it, and its failures begin
  *      anew. It is no longer parked the moment it is added, and forgotten with its primary, so there are never more than primaries.
+ * WQ7  a resync is an add of every primary (so WQ3 holds, and WQ6), but of none that is backing off: that one runs in its time.
  *
  * Intents (informer §13)
  * IT1  `registerIntents` and every lowering or re-planning by a worker is void without its token.
@@ -128,6 +129,11 @@ export interface EpochStore {
    * opened after the mark ends it: what was lost may be newer than a list that runs already.
    */
   markSuspect(resource: CachedResource, reason: string): Promise<void>;
+  /**
+   * Whether it is time for what is done seldom, whoever leads then: true once `afterMs` (as said the last time) have gone by since it
+   * was true last. The first call of an epoch begins to count. `afterMs` is how long from now until the next time.
+   */
+  takeTurn(epoch: string, job: string, afterMs: number): Promise<boolean>;
   /** Whether keys of `controller` are handed out, and if not why, in words for people. */
   gate(controller: Controller): Promise<{ readonly open: true } | { readonly open: false; readonly reason: string }>;
   quarantine(entry: QuarantineEntry): Promise<void>;
@@ -195,6 +201,21 @@ export interface Forged {
   readonly slice?: string;
   /** Empty: nothing stands there. */
   readonly text: string;
+}
+
+/** What the audit sees of a key (`readEntries`). */
+export interface CachedEntry {
+  readonly key: ObjectKey;
+  /** Absent: what stands there cannot be believed. */
+  readonly row?: Row;
+  /** What stands there: handed back with what was read live, it is replaced by that, as A14 has it. */
+  readonly stands: Forged;
+}
+
+export interface Ghost {
+  readonly stands: Forged;
+  /** Whose slice it stands in, if it is known: to be queued once the ghost is gone. */
+  readonly owner?: { readonly controller: Controller; readonly key: ObjectKey };
 }
 
 /** One cached object with its version row. */
@@ -320,11 +341,25 @@ export interface IndexStore {
    * @throws {ForgedRowsError} when an entry fails its MAC (A14).
    */
   readSlices(slices: readonly SliceRef[]): Promise<readonly (readonly Row[])[]>;
-  /** Version rows of one lane, without objects; of those that fail their MAC nothing but that, as of such tombstones. */
+  /**
+   * Version rows of one lane, without objects; of those that fail their MAC nothing but that, as of such tombstones. `watermark`: that
+   * of the lane in the same moment.
+   */
   readLane(
     resource: CachedResource,
     lane: number,
-  ): Promise<{ readonly rows: readonly Omit<Row, "object">[]; readonly forged: readonly Forged[] }>;
+  ): Promise<{ readonly rows: readonly Omit<Row, "object">[]; readonly forged: readonly Forged[]; readonly watermark: string }>;
+  /**
+   * What stands under these keys, for the audit: an object as it is cached, or that it cannot be believed (A14), in which also an entry
+   * of another version than its row counts. Of a key without a row there is nothing. Row and entry are read one after the other, so what
+   * changes in between may look unbelievable: look again.
+   */
+  readEntries(resource: CachedResource, keys: readonly ObjectKey[]): Promise<readonly CachedEntry[]>;
+  /**
+   * Entries whose row is not there, or names another slice (at most 1,000): objects that their owners count and that do not exist, or
+   * not there. No rule of the index finds these, since nothing looks from an entry to its row.
+   */
+  readGhosts(resource: CachedResource): Promise<readonly Ghost[]>;
   /**
    * Applies items in order (≤ 100, one per key). `commit` goes with the last call of a message: it commits the sequence and,
    * when contiguous, raises W to `watermark` (greatest rv of the message; W: its rv; L: none). `listRV`: the version of the
@@ -435,6 +470,11 @@ export interface WorkQueue {
     run: Taken,
     outcome: Outcome,
   ): Promise<{ readonly kind: "done"; readonly failures: number; readonly bell?: Doorbell } | { readonly kind: "stolen" }>;
+  /**
+   * Queues every primary of `controller`, spread evenly over `spreadMs` from now (WQ7). Answers the doorbells of the first 500; the
+   * sweeper rings the others.
+   */
+  resync(epoch: string, controller: Controller, spreadMs: number): Promise<readonly Doorbell[]>;
   /** Keys overdue by 5 s with nobody on them, and keys whose lease ran out (≤ 500 a pass), of controllers whose gate is open. */
   sweep(epoch: string): Promise<readonly Doorbell[]>;
   /** Queued and running keys with their times, for people and tests. */

@@ -485,7 +485,10 @@ class Life {
   /** What a leader does seldom. */
   async #watcher(): Promise<void> {
     const resource = this.#pick(CACHED_RESOURCES);
-    const dice = this.#below(8);
+    const dice = this.#below(10);
+    const controller = this.#pick(CONTROLLERS);
+    if (dice === 8) await this.#call(`resync ${controller}`, (store) => store.resync(this.#epoch, controller, 2_000));
+    if (dice === 9) await this.#call("takeTurn", (store) => store.takeTurn(this.#epoch, controller, 20_000));
     if (dice === 0) await this.#call(`markSuspect ${resource}`, (store) => store.markSuspect(resource, "test"));
     if (dice === 1) return this.#mend();
     if (dice === 3) await this.#openFence(resource, String(this.#fence - 1));

@@ -126,6 +126,11 @@ export function createEpochStore(context: Context): EpochStore {
       }));
     },
 
+    async takeTurn(epoch, job, afterMs) {
+      const keys = [root.epoch, root.of(epoch).turns];
+      return asNumber(await connection.run("takeTurn", keys, [context.now(), epoch, job, String(Math.ceil(afterMs))])) === 1;
+    },
+
     async quarantined() {
       const answer = await context.runInCurrentEpoch("quarantined", (names) => ({
         keys: [root.epoch, names.quarantine],

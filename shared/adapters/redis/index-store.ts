@@ -14,7 +14,8 @@ import { gateArgs } from "./context.ts";
 import type { Call, Context } from "./context.ts";
 import { KeyTable, sliceName } from "./keys.ts";
 import type { EpochKeys } from "./keys.ts";
-import { readIndex } from "./read-index.ts";
+import { readGhosts } from "./key-store.ts";
+import { readEntries, readIndex } from "./read-index.ts";
 import type { Seal } from "./rows.ts";
 import { isGenuineTombstone, openRow, openSlice, US } from "./rows.ts";
 
@@ -43,12 +44,16 @@ export function createIndexStore(context: Context): IndexStore {
 
     async readLane(resource, lane) {
       const answer = await context.runInCurrentEpoch("readLane", (names) => ({
-        keys: [context.names.epoch, names.lane(resource, lane)[1], names.lane(resource, lane)[2]],
+        keys: [context.names.epoch, ...names.lane(resource, lane).slice(0, 3)],
         args: [context.now(), names.epoch],
       }));
-      if (!answer) return { rows: [], forged: [] };
-      return openLane(context.seal(answer.names.epoch), resource, asPairs(answer.reply[1]), asPairs(answer.reply[2]));
+      if (!answer) return { rows: [], forged: [], watermark: "0" };
+      const { names, reply } = answer;
+      return { ...openLane(context.seal(names.epoch), resource, asPairs(reply[1]), asPairs(reply[2])), watermark: asText(reply[3]) };
     },
+
+    readEntries: (resource, keys) => readEntries(context, resource, keys),
+    readGhosts: (resource) => readGhosts(context, resource),
 
     async applyPack(pack, items, { counts, listRV, commit }) {
       const names = context.names.of(pack.epoch);
@@ -208,7 +213,7 @@ function openLane(
   resource: CachedResource,
   rowTexts: readonly (readonly [key: string, text: string])[],
   tombstones: readonly (readonly [key: string, text: string])[],
-): Awaited<ReturnType<IndexStore["readLane"]>> {
+): Omit<Awaited<ReturnType<IndexStore["readLane"]>>, "watermark"> {
   const rows: Omit<Row, "object">[] = [];
   const forged: Forged[] = [];
   for (const [key, text] of rowTexts.toSorted(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0))) {

@@ -10,11 +10,12 @@ import { primaryAsOwner } from "../../api/owner-id.ts";
 import type { OwnerId } from "../../api/owner-id.ts";
 import { CONTROLLER_INFO, CONTROLLERS, splitKey } from "../../api/resources.ts";
 import type { CachedResource, Controller, ObjectKey } from "../../api/resources.ts";
-import type { KeyStore, KeyUse, WorkQueue } from "../../ports/store.ts";
+import type { Ghost, KeyStore, KeyUse, WorkQueue } from "../../ports/store.ts";
 import { asPairs } from "./connection.ts";
 import type { Context } from "./context.ts";
 import { KeyTable, sliceName } from "./keys.ts";
 import type { EpochKeys } from "./keys.ts";
+import { readPlaces } from "./read-index.ts";
 import { judgeEntry, judgeRow, judgeTombstone } from "./resign.ts";
 import type { Judged } from "./resign.ts";
 import { openRow } from "./rows.ts";
@@ -111,6 +112,31 @@ async function readCached(
   return { texts: cached, hidden: hidden.length };
 }
 
+/** Somebody who plants more than that has to wait for the next look. */
+const GHOSTS_MAX = 1_000;
+
+/** `readGhosts`: whatever stands in a slice that somebody may read, signed or not, and by no row. */
+export async function readGhosts(context: Context, resource: CachedResource): Promise<readonly Ghost[]> {
+  const slices = new Map((await slicesOfPrimaries(context, resource)).map((slice) => [slice.name, slice]));
+  const ghosts: Ghost[] = [];
+  for (const part of chunks([...slices.values()], SLICES_PER_CALL)) {
+    const found = (await readSlices(context, resource, part)).flatMap(({ slice, entries }) =>
+      entries.map(([key, text]) => ({ key, slice, text })),
+    );
+    const wanted = found.map(({ key }, index) => ({ resource, key, index }));
+    const places = await readPlaces(context, wanted, [], []);
+    const rows = new Map(places?.rows.map((row) => [row.key, row]));
+    const forged = new Set(places?.forged.filter(({ where }) => where === "row").map(({ key }) => key)); // A14 puts both right
+    for (const { key, slice, text } of found) {
+      const row = rows.get(key);
+      if (forged.has(key) || (row && sliceName(row.owner, splitKey(key).namespace) === slice.name)) continue;
+      const stands = { resource, key, where: "entry", slice: slice.name, text } as const;
+      if (ghosts.push({ stands, ...(slice.primary && { owner: slice.primary }) }) === GHOSTS_MAX) return ghosts;
+    }
+  }
+  return ghosts;
+}
+
 /** Of those whose dependents `resource` are. */
 async function slicesOfPrimaries(context: Context, resource: CachedResource): Promise<readonly Slice[]> {
   const slices: Slice[] = [];
@@ -139,7 +165,7 @@ async function readLanes(
   const lanes: Awaited<ReturnType<typeof readLanes>>[number][] = [];
   for (let lane = 0; lane < context.lanes(resource); lane++) {
     const answer = await context.runInCurrentEpoch("readLane", (names) => ({
-      keys: [context.names.epoch, names.lane(resource, lane)[1], names.lane(resource, lane)[2]],
+      keys: [context.names.epoch, ...names.lane(resource, lane).slice(0, 3)],
       args: [context.now(), names.epoch],
     }));
     if (!answer) return [];

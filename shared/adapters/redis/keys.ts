@@ -30,6 +30,8 @@ export interface EpochKeys {
   queue(controller: Controller): readonly [q: string, p: string, f: string, u: string, b: string, z: string];
   intents(owner: OwnerId): string;
   readonly quarantine: string;
+  /** When it is the turn of what is done seldom. */
+  readonly turns: string;
 }
 
 export function deploymentKeys(deployment: string, cluster: string): DeploymentKeys {
@@ -69,6 +71,7 @@ function epochKeys(prefix: string, epoch: string): EpochKeys {
     queue: (controller) => queues[controller],
     intents: (owner) => `${p}i:${owner}`,
     quarantine: `${p}quar`,
+    turns: `${p}turn`,
   };
 }
 

@@ -4,7 +4,7 @@ import type { OwnerId } from "../../api/owner-id.ts";
 import { isCurrent } from "../../api/resource-version.ts";
 import { controllerOf, splitKey } from "../../api/resources.ts";
 import type { CachedResource, ObjectKey } from "../../api/resources.ts";
-import type { Forged, IndexRequest, IndexView, NamespaceCount, Row } from "../../ports/store.ts";
+import type { CachedEntry, Forged, IndexRequest, IndexView, NamespaceCount, Row } from "../../ports/store.ts";
 import { parsePrimary } from "./changes.ts";
 import { asList, asNumber, asPairs, asText } from "./connection.ts";
 import type { Reply } from "./connection.ts";
@@ -85,7 +85,22 @@ export async function readIndex(context: Context, request: IndexRequest): Promis
   };
 }
 
-async function readPlaces(
+/** `readEntries`: rows first, then what the slices hold that they name. */
+export async function readEntries(context: Context, resource: CachedResource, keys: readonly ObjectKey[]): Promise<readonly CachedEntry[]> {
+  const wanted = keys.map((key, index) => ({ resource, key, index }));
+  const places = await readPlaces(context, wanted, [], []);
+  if (!places) return [];
+  const found = await readObjects(context, places.rows);
+  const entries = places.rows.flatMap(({ key, row }, i): readonly CachedEntry[] => {
+    const each = found[i];
+    if (each?.kind !== "row") return each ? [{ key, stands: each.forged }] : [];
+    const isOfRow = each.row.rv === row.rv && each.row.uid === row.uid;
+    return [{ key, ...(isOfRow && { row: each.row }), stands: each.stands }];
+  });
+  return [...entries, ...places.forged.filter(({ where }) => where === "row").map((stands) => ({ key: stands.key, stands }))];
+}
+
+export async function readPlaces(
   context: Context,
   rows: readonly Wanted[],
   counts: readonly { readonly resource: CachedResource; readonly namespace: string }[],
@@ -171,7 +186,9 @@ function forgedTombstones(seal: Seal, order: readonly Wanted[], tombstones: read
 }
 
 /** What stands at a place; `missing`: nothing, which after some rounds is as bad as forged. */
-type Found = { readonly kind: "row"; readonly row: Row } | { readonly kind: "forged" | "missing"; readonly forged: Forged };
+type Found =
+  | { readonly kind: "row"; readonly row: Row; readonly stands: Forged }
+  | { readonly kind: "forged" | "missing"; readonly forged: Forged };
 
 /** The objects at these places, in order. */
 async function readObjects(context: Context, places: readonly Place[]): Promise<readonly Found[]> {
@@ -210,7 +227,8 @@ async function readObjects(context: Context, places: readonly Place[]): Promise<
     const forged = found[i];
     if (!place || typeof text !== "string" || forged?.kind !== "missing") return;
     const row = openPlaced(seal, { ...place, slice: forged.forged.slice ?? "" }, place.key, text);
-    found[i] = row ? { kind: "row", row } : { kind: "forged", forged: { ...forged.forged, text } };
+    const stands = { ...forged.forged, text };
+    found[i] = row ? { kind: "row", row, stands } : { kind: "forged", forged: stands };
   });
   return found;
 }

@@ -59,6 +59,12 @@ export function createWorkQueue(context: Context): WorkQueue {
       return { kind: "done", failures: asNumber(reply[0]), ...(bell && { bell }) };
     },
 
+    async resync(epoch, controller, spreadMs) {
+      const names = context.names.of(epoch);
+      const keys = [context.names.epoch, ...names.queue(controller)];
+      return parseBells(names, keys, await context.connection.run("resync", keys, [context.now(), epoch, String(Math.ceil(spreadMs))]));
+    },
+
     async sweep(epoch) {
       const names = context.names.of(epoch);
       let table = new KeyTable([]);

@@ -9,6 +9,23 @@ import { EPOCH, FIRST_BEAT, IDENTITY, ONE_LANE, Rig, outcomes, writeOf } from ".
 const RS = "shop/web";
 
 export function epochCases(open: OpenRig): void {
+  it("whoever leads takes the turns: counted from an epoch's first asking on, each job and each epoch apart", async () => {
+    const rig = await (await open()).synced();
+    const turn = (afterMs: number, job = "audit") => rig.store.takeTurn(rig.epoch, job, afterMs);
+    expect(await turn(60_000)).toBe(false);
+    await rig.pass(59_999);
+    expect(await turn(5)).toBe(false); // which moves nothing
+    await rig.pass(1);
+    expect(await turn(30_000, "resync")).toBe(false);
+    expect(await turn(10_000)).toBe(true);
+    expect(await turn(10_000)).toBe(false);
+    await rig.pass(10_000);
+    expect(await turn(10_000)).toBe(true);
+    expect(await rig.store.takeTurn("e-other", "audit", 1)).toBe(false);
+    await rig.fixture.clock.advance(1);
+    expect(await rig.store.takeTurn("e-other", "audit", 1)).toBe(false);
+  });
+
   it("opens one epoch, whoever tries again", async () => {
     const { store } = await open();
     expect(await store.epoch()).toBeUndefined();

@@ -196,6 +196,38 @@ export function forgedCases(open: OpenRig): void {
     expect(outcomes(await rig.store.writeThrough(second.run, write(back(pod("10"), ...(stale ? [stale] : [])))))).toEqual(["changed"]);
     expect(await rig.row("pods", POD)).toMatchObject({ gone: false });
   });
+
+  it("readEntries shows an object as it is cached and what stands there, so that it can be replaced", async () => {
+    const rig = await withPod(open);
+    const [entry, ...more] = await rig.store.readEntries("pods", [POD, "shop/nobody"]);
+    expect(more).toEqual([]);
+    expect(entry).toMatchObject({ key: POD, row: { rv: "10", owner: OWNER, object: pod("10") }, stands: { where: "entry", slice: OWNER } });
+  });
+
+  it.each([
+    { name: "a row", forged: ROW },
+    { name: "an entry", forged: ENTRY },
+    { name: "a missing entry", forged: GONE_ENTRY },
+  ])("readEntries believes nothing of a key whose $name fails, and names it", async ({ forged }) => {
+    const rig = await withPod(open);
+    await rig.fixture.spoil(forged);
+    expect(await rig.store.readEntries("pods", [POD])).toEqual([{ key: POD, stands: forged }]);
+  });
+
+  it("readGhosts finds entries without their row, and none that has one", async () => {
+    const rig = await withPod(open);
+    expect(await rig.store.readGhosts("pods")).toEqual([]);
+    await rig.fixture.spoil(STRAY);
+    expect((await rig.store.readGhosts("pods")).map(({ stands }) => stands)).toEqual([STRAY]);
+  });
+
+  it("readLane says how far the lane has come in the moment of its rows", async () => {
+    const rig = await withPod(open);
+    const { watermark, rows } = await rig.store.readLane("pods", 0);
+    expect([watermark, rows.map(({ rv }) => rv)]).toEqual([await rig.watermark("pods"), ["10"]]);
+    await rig.deliver("pods", [], { kind: "W", watermark: "77" });
+    expect((await rig.store.readLane("pods", 0)).watermark).toBe("77");
+  });
 }
 
 /** An entry of the pod's in a slice where it never stood. */

@@ -194,6 +194,36 @@ export function workQueueCases(open: OpenRig): void {
     expect(await rig.store.parked(C)).toEqual([]);
   });
 
+  it("WQ7 [informer T79] a resync adds each primary once, spread evenly, and revives what is parked", async () => {
+    const rig = await ready();
+    const names = Array.from({ length: 10 }, (_, index) => `rs-${index}`);
+    const seeded = names.map((name) => put(cachedReplicaSet({ name, resourceVersion: "2" }), { counted: true }));
+    await rig.seed("replicasets", seeded);
+    await rig.seed("replicasets", [remove(rs, "3", { counted: true })]);
+    await add(rig, 0, "shop/rs-3");
+    await rig.store.done((await rig.taken(C, "shop/rs-3")).run, { kind: "drop" });
+    const bells = await rig.store.resync(rig.epoch, C, 1_000);
+    expect(bells.map(({ key, delayMs }) => [key, delayMs])).toEqual(names.map((name, index) => [`shop/${name}`, index * 100]));
+    expect(await rig.store.parked(C)).toEqual([]);
+    expect(await rig.store.resync(rig.epoch, C, 1_000)).toEqual([]); // they are queued
+    expect(await rig.store.resync(rig.epoch, "deployment", 1_000)).toEqual([]);
+    expect(await rig.store.resync("e-other", C, 1_000)).toEqual([]);
+  });
+
+  it("WQ7 a resync hurries no key that backs off, and delays none that is due", async () => {
+    const rig = await ready();
+    const other = cachedReplicaSet({ name: "zoo", resourceVersion: "2" });
+    await rig.seed("replicasets", [put(other, { counted: true })]);
+    for (let failure = 1; failure <= 12; failure++) await fail(rig, KEY, failure);
+    await add(rig, 200, "shop/zoo");
+    expect(await rig.store.resync(rig.epoch, C, 1_000)).toEqual([]);
+    expect([await rig.readyIn(C, KEY), await rig.readyIn(C, "shop/zoo")]).toEqual([5 * 2 ** 11, 200]);
+    await rig.store.add(rig.epoch, C, "shop/zoo", 0);
+    await rig.store.done((await rig.taken(C, "shop/zoo")).run, { kind: "requeueAfter", delayMs: 3_600_000 });
+    await rig.store.resync(rig.epoch, C, 1_000);
+    expect(await rig.readyIn(C, "shop/zoo")).toBe(500); // it waits, but has not failed
+  });
+
   it("[informer T66] 150 retries at once: 100 by their own back-off, then one every 100 ms; controllers apart", async () => {
     const rig = await ready();
     const rss = Array.from({ length: 150 }, (_, index) => cachedReplicaSet({ name: `rs-${index}`, resourceVersion: "2" }));

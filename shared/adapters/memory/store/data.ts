@@ -22,6 +22,8 @@ export interface EpochData {
   /** By the owner, then by op id. */
   readonly intents: Map<OwnerId, Map<string, StoredIntent>>;
   quarantine: readonly QuarantineEntry[];
+  /** When it is the turn of what is done seldom. */
+  readonly turns: Map<string, number>;
   /** The last checkpoint, and of which fence. */
   checkpoint: { readonly fence: string; readonly beat: number } | undefined;
 }
@@ -114,6 +116,7 @@ export function newEpoch(record: EpochRecord): EpochData {
     queues: tableOf(CONTROLLERS, newQueue),
     intents: new Map(),
     quarantine: [],
+    turns: new Map(),
     checkpoint: undefined,
   };
 }

@@ -1,7 +1,8 @@
 /** Reads of the index. Rows are frozen where they are made, so they are handed out as they are. */
 import { isCurrent } from "../../../api/resource-version.ts";
-import type { CachedResource } from "../../../api/resources.ts";
-import type { Forged, IndexRequest, IndexStore, IndexView, Row, SliceRef } from "../../../ports/store.ts";
+import { splitKey } from "../../../api/resources.ts";
+import type { CachedResource, ObjectKey } from "../../../api/resources.ts";
+import type { CachedEntry, Forged, Ghost, IndexRequest, IndexStore, IndexView, Row, SliceRef } from "../../../ports/store.ts";
 import { ForgedRowsError } from "../../../ports/errors.ts";
 import { forgedEntry, forgedInLane, forgedRow, forgedTombstone, openSlice } from "./forged.ts";
 import { laneOfKey, readSlice, sliceName, sortedRows } from "./data.ts";
@@ -65,9 +66,28 @@ function believed(resource: ResourceData | undefined, rows: readonly Row[], forg
 export function readLane({ epoch }: MemoryData, name: CachedResource, number: number): Awaited<ReturnType<IndexStore["readLane"]>> {
   const resource = epoch?.resources.get(name);
   const lane = resource?.lanes[number];
-  if (!resource || !lane) return { rows: [], forged: [] };
+  if (!resource || !lane) return { rows: [], forged: [], watermark: "0" };
   const rows = sortedRows(lane.rows).filter((row) => !forgedRow(resource, row.key));
-  return { rows: rows.map(withoutObject), forged: forgedInLane(resource, lane) };
+  return { rows: rows.map(withoutObject), forged: forgedInLane(resource, lane), watermark: lane.watermark };
+}
+
+/** Rows and entries are one here, so what stands there is either what the Store wrote, or what somebody has spoilt. */
+export function readEntries({ epoch }: MemoryData, name: CachedResource, keys: readonly ObjectKey[]): readonly CachedEntry[] {
+  const resource = epoch?.resources.get(name);
+  if (!resource) return [];
+  return keys.flatMap((key): readonly CachedEntry[] => {
+    const row = laneOfKey(resource, key).rows.get(key);
+    const stands = forgedRow(resource, key) ?? (row && forgedEntry(resource, row));
+    if (stands) return [{ key, stands }];
+    if (!row) return [];
+    return [{ key, row, stands: { resource: name, key, where: "entry", slice: sliceName(row.owner, splitKey(key).namespace), text: "" } }];
+  });
+}
+
+export function readGhosts({ epoch }: MemoryData, name: CachedResource): readonly Ghost[] {
+  const resource = epoch?.resources.get(name);
+  const planted = [...(resource?.forged.values() ?? [])].filter(({ where, text }) => where === "entry" && text !== "");
+  return planted.filter(({ key }) => resource && !laneOfKey(resource, key).rows.has(key)).map((stands) => ({ stands }));
 }
 
 function withoutObject({ key, uid, rv, owner, gone }: Row): Omit<Row, "object"> {

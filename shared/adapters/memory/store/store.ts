@@ -14,10 +14,10 @@ import { createMemoryData } from "./data.ts";
 import type { MemoryData } from "./data.ts";
 import { checkpoint, epochNamed, markSuspect, noteForgery, openEpoch, openFence, openGeneration, quarantine } from "./epochs.ts";
 import { gateReason } from "./gate.ts";
-import { readIndex, readLane, readSlices } from "./index.ts";
+import { readEntries, readGhosts, readIndex, readLane, readSlices } from "./index.ts";
 import { register } from "./intents.ts";
 import { doorbell } from "./ring.ts";
-import { addKey, finishRun, holds, parkedKeys, queuedKeys, renewLease, sweepKeys, takeKey } from "./work-queue.ts";
+import { addKey, finishRun, holds, parkedKeys, queuedKeys, renewLease, resyncKeys, sweepKeys, takeKey } from "./work-queue.ts";
 import { CONTROLLERS } from "../../../api/resources.ts";
 import { writeThrough } from "./write-through.ts";
 
@@ -53,6 +53,7 @@ function epochVerbs(
   | "openGeneration"
   | "checkpoint"
   | "markSuspect"
+  | "takeTurn"
   | "gate"
   | "quarantine"
   | "quarantined"
@@ -66,6 +67,12 @@ function epochVerbs(
     openGeneration: async (request) => openGeneration(data, request),
     checkpoint: async (request) => checkpoint(data, request, clock.now()),
     markSuspect: async (resource, reason) => markSuspect(data, resource, reason),
+    takeTurn: async (name, job, afterMs) => {
+      const epoch = epochNamed(data, name);
+      const dueMs = epoch?.turns.get(job);
+      if (dueMs === undefined || dueMs <= clock.now()) epoch?.turns.set(job, clock.now() + afterMs);
+      return dueMs !== undefined && dueMs <= clock.now();
+    },
     gate: async (controller) => {
       const reason = gateReason(data, controller, options, clock.now());
       return reason === undefined ? { open: true } : { open: false, reason };
@@ -85,6 +92,8 @@ function indexVerbs(
   | "readIndex"
   | "readSlices"
   | "readLane"
+  | "readEntries"
+  | "readGhosts"
   | "applyPack"
   | "stashManifest"
   | "readManifest"
@@ -96,6 +105,8 @@ function indexVerbs(
     readIndex: async (request) => readIndex(data, request),
     readSlices: async (slices) => readSlices(data, slices),
     readLane: async (resource, lane) => readLane(data, resource, lane),
+    readEntries: async (resource, keys) => readEntries(data, resource, keys),
+    readGhosts: async (resource) => readGhosts(data, resource),
     applyPack: async (pack, items, extra) => applyPack(data, pack, items, extra, clock.now()),
     stashManifest: async (pack, rows) => stashManifest(data, pack, rows, clock.now()),
     readManifest: async (pack) => readManifest(data, pack),
@@ -116,7 +127,7 @@ function queueVerbs(
   data: MemoryData,
   options: StoreOptions,
   clock: Clock,
-): Verbs<"add" | "take" | "renew" | "done" | "sweep" | "queued" | "parked"> {
+): Verbs<"add" | "take" | "renew" | "done" | "resync" | "sweep" | "queued" | "parked"> {
   return {
     add: async (name, controller, key, delayMs) => {
       const epoch = epochNamed(data, name);
@@ -149,6 +160,13 @@ function queueVerbs(
         failures,
         ...(readyAtMs !== undefined && { bell: doorbell(epoch, run.controller, run.key, readyAtMs, nowMs) }),
       };
+    },
+    resync: async (name, controller, spreadMs) => {
+      const nowMs = clock.now();
+      const epoch = epochNamed(data, name);
+      if (!epoch) return [];
+      const queue = epoch.queues[controller];
+      return resyncKeys(queue, spreadMs, nowMs).map((key) => doorbell(epoch, controller, key, queue.ready.get(key) ?? nowMs, nowMs));
     },
     sweep: async (name) => sweep(data, name, options, clock.now()),
     queued: async (controller) => queuedKeys(data.epoch?.queues[controller]),

@@ -24,6 +24,8 @@ const SWEEP_GRACE_MS = 5_000;
 const SWEEP_PATIENCE_MS_MAX = 300_000;
 const BACKOFF_MS_MIN = 5;
 const BACKOFF_MS_MAX = 1_000_000;
+/** What one resync rings; the sweeper finds the rest. */
+const RESYNC_BELLS_MAX = 500;
 /** The limiter of all retries of a controller together: 10 a second, 100 at once. */
 const BUCKET_INTERVAL_MS = 100;
 const BUCKET_BURST = 100;
@@ -227,6 +229,17 @@ export function sweepKeys(queue: QueueData, nowMs: number, keysMax: number): rea
     rung.push(key);
   }
   return rung;
+}
+
+/** WQ7. @returns the keys whose doorbells are due. */
+export function resyncKeys(queue: QueueData, spreadMs: number, nowMs: number): readonly ObjectKey[] {
+  const keys = [...queue.primaries.keys()].sort();
+  return keys
+    .filter((key, index) => {
+      if (queue.failures.has(key) && queue.ready.has(key)) return false;
+      return addKey(queue, key, nowMs + Math.floor((index * spreadMs) / keys.length), nowMs);
+    })
+    .slice(0, RESYNC_BELLS_MAX);
 }
 
 /** Dirty keys, the one ready first first. */

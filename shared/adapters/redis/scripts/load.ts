@@ -47,8 +47,10 @@ const readSlices = readFileSync(new URL("./read-slices.lua", import.meta.url), "
 const registerIntents = readFileSync(new URL("./register-intents.lua", import.meta.url), "utf8");
 const renew = readFileSync(new URL("./renew.lua", import.meta.url), "utf8");
 const replace = readFileSync(new URL("./replace.lua", import.meta.url), "utf8");
+const resync = readFileSync(new URL("./resync.lua", import.meta.url), "utf8");
 const stashManifest = readFileSync(new URL("./stash-manifest.lua", import.meta.url), "utf8");
 const sweep = readFileSync(new URL("./sweep.lua", import.meta.url), "utf8");
+const takeTurn = readFileSync(new URL("./take-turn.lua", import.meta.url), "utf8");
 const take = readFileSync(new URL("./take.lua", import.meta.url), "utf8");
 const writeThrough = readFileSync(new URL("./write-through.lua", import.meta.url), "utf8");
 
@@ -78,9 +80,11 @@ export const SCRIPTS = {
   registerIntents: [times, base, queue, intents, registerIntents],
   renew: [times, base, queue, renew],
   replace: [base, replace],
+  resync: [base, queue, resync],
   stashManifest: [base, queue, intents, index, sequence, stashManifest],
   sweep: [base, queue, gateLibrary, sweep],
   take: [times, base, queue, intents, gateLibrary, take],
+  takeTurn: [base, takeTurn],
   writeThrough: [times, base, queue, intents, index, writeThrough],
 } as const;
 
