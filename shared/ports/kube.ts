@@ -119,6 +119,8 @@ export interface ListQuery {
   readonly continue?: string;
   readonly resourceVersion?: string;
   readonly resourceVersionMatch?: "NotOlderThan" | "Exact";
+  /** Items are PartialObjectMetadata. A server that does not know them may send whole objects, of which that is a part. */
+  readonly metadataOnly?: true;
 }
 
 export interface ListPage {

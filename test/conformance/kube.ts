@@ -161,6 +161,15 @@ export function kubeConformance(name: string, open: () => Promise<KubeHarness>):
       expect(error).toMatchObject({ code: 504, retryAfterSeconds: expect.any(Number) });
     });
 
+    it("KL1 lists metadata alone when it is asked to", async () => {
+      await create(replicaSet("meta"));
+      const page = await harness.kube.listPage("replicasets", { metadataOnly: true, limit: 500 }, AbortSignal.timeout(10_000));
+      const items = page.items as readonly { readonly metadata: { readonly name: string } }[]; // objects
+      const item = items.find(({ metadata }) => metadata.name === "meta");
+      expect(item).toMatchObject({ kind: "PartialObjectMetadata", metadata: { uid: expect.any(String), labels: { name: "meta" } } });
+      expect(item).not.toHaveProperty("spec");
+    });
+
     it("KL3 yields every change after the resourceVersion, in order, as whole lines", async () => {
       const { resourceVersion } = await harness.kube.listPage("replicasets", { limit: 1 }, AbortSignal.timeout(10_000));
       const events = collect(harness.kube, { resourceVersion, allowWatchBookmarks: false, timeoutSeconds: 20 }, 3);

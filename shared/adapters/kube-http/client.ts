@@ -35,6 +35,8 @@ export interface Call {
   readonly query?: Readonly<Record<string, string | number | boolean | undefined>>;
   readonly body?: object;
   readonly contentType?: string;
+  /** Default: application/json. */
+  readonly accept?: string;
   readonly signal?: AbortSignal;
   /** For one sending, from its connection to the last byte. Default: the patience's, else the request timeout. */
   readonly timeoutMs?: number;
@@ -161,7 +163,7 @@ export function createClient(config: KubeHttpConfig): KubeClient {
   async function open(call: Call, agent: HttpAgent, token: string | undefined, signal: AbortSignal): Promise<IncomingMessage> {
     signal.throwIfAborted();
     const body = call.body === undefined ? undefined : Buffer.from(JSON.stringify(call.body));
-    const headers: Record<string, string | number> = { accept: "application/json", "user-agent": userAgent };
+    const headers: Record<string, string | number> = { accept: call.accept ?? "application/json", "user-agent": userAgent };
     if (token !== undefined) headers["authorization"] = `Bearer ${token}`;
     if (body !== undefined) {
       headers["content-type"] = call.contentType ?? "application/json";

@@ -6,11 +6,15 @@ import { resourcePath } from "./path.ts";
 import { asPage } from "./reader.ts";
 import { isFailure, statusError } from "./status-error.ts";
 
+/** Source: client-go metadata/metadata.go, for JSON. */
+const METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=1,application/json";
+
 /** Pages and lines as the server sent them (KL1). */
 export function createWatch(client: KubeClient): KubeWatch<Resource> {
-  const listPage = async (resource: Resource, query: ListQuery, signal: AbortSignal): Promise<ListPage> => {
+  const listPage = async (resource: Resource, { metadataOnly, ...query }: ListQuery, signal: AbortSignal): Promise<ListPage> => {
     const path = resourcePath(resource, "");
-    const answer = await client.json({ method: "GET", path, query: { ...query }, signal, timeoutMs: LIST_TIMEOUT_MS });
+    const accept = metadataOnly ? { accept: METADATA_ONLY } : {};
+    const answer = await client.json({ method: "GET", path, query, signal, timeoutMs: LIST_TIMEOUT_MS, ...accept });
     if (isFailure(answer)) throw statusError(500, {}, JSON.stringify(answer));
     return asPage(answer);
   };

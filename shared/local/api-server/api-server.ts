@@ -27,6 +27,7 @@ import { selectorOf } from "./storage/selectors.ts";
 import { review } from "./rest/self-review.ts";
 import { Storage } from "./storage/storage.ts";
 import { bindPod, updateScale } from "./rest/subresources.ts";
+import { metadataOf, wantsMetadata } from "./rest/partial-metadata.ts";
 import { tableOf, wantsTable } from "./kubectl/table.ts";
 import { openWatch, type WatchEvent, type WatchStream } from "./rest/watch.ts";
 
@@ -193,6 +194,7 @@ export class ApiServer {
     if (isRead && response.kind === "object" && response.status === 200 && path.subresource === "" && wantsTable(accept)) {
       return answer(200, tableOf(path.definition, response.body, { nowMs: this.#clock.now(), includeObject: query("includeObject") }));
     }
+    if (verb === "list" && response.kind === "object" && wantsMetadata(accept)) return answer(200, metadataOf(response.body));
     return response;
   }
 

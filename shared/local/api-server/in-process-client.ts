@@ -22,9 +22,9 @@ export function createInProcessClient(server: ApiServer, { component }: InProces
     requestTimeoutMs: REQUEST_TIMEOUT_MS,
     fieldManager: component,
 
-    async json({ method, path, query = {}, body, contentType = "application/json", signal }) {
+    async json({ method, path, query = {}, body, contentType = "application/json", accept = "", signal }) {
       signal?.throwIfAborted();
-      const headers = { "user-agent": component, "content-type": contentType };
+      const headers = { "user-agent": component, "content-type": contentType, accept };
       const answer = await server.request({ method, path, query, headers, ...(body && { body: JSON.stringify(body) }) });
       if (answer.status >= 400) throw refusalOf(answer);
       return answer.kind === "object" ? answer.body : undefined;
