@@ -6,11 +6,13 @@ import { inspectRedis, UnfitRedisError } from "../shared/adapters/redis/server.t
 import { createSqsDeltaQueue } from "../shared/adapters/sqs/delta-queue.ts";
 import { acquireLease } from "../shared/cache/lease.ts";
 import type { Leadership } from "../shared/cache/lease.ts";
+import { UPKEEP_TIMES } from "../shared/cache/upkeep.ts";
 import { runWatcher } from "../shared/cache/watcher.ts";
 import { parseConfiguration } from "../shared/lambda/configuration.ts";
 import { connect, redisStore } from "../shared/lambda/connect.ts";
 import { kubeHttpConfig } from "../shared/lambda/wire-function.ts";
 import type { Clock } from "../shared/ports/clock.ts";
+import { AFFECTED_KEYS } from "../shared/registry/registry.ts";
 import { describeError } from "../shared/ports/describe-error.ts";
 import { HOLE_RELIST_MS } from "../shared/ports/times.ts";
 import { consoleLog } from "./support/console-log.ts";
@@ -85,7 +87,13 @@ async function runWatch(flags: WatchFlags): Promise<void> {
     : kube;
   await runWatcher(
     { ...outside, kube: guarded, queue: createSqsDeltaQueue(outside.sqs, { queueUrl: queues.deltas }), log, lead },
-    { cluster, clusterUid: identity.uid, identity: outside.identity, holeRelistMs: HOLE_RELIST_MS },
+    {
+      cluster,
+      clusterUid: identity.uid,
+      identity: outside.identity,
+      holeRelistMs: HOLE_RELIST_MS,
+      upkeep: { ...UPKEEP_TIMES, reader: kube, registry: AFFECTED_KEYS },
+    },
     AbortSignal.any([ends, stopped.signal]),
   );
   await outside.close();

@@ -13,6 +13,8 @@ import { createSystemRandom } from "../../shared/adapters/system/random.ts";
 import { CONTROLLERS, tableOf } from "../../shared/api/resources.ts";
 import type { ApplierPorts } from "../../shared/cache/applier.ts";
 import { acquireLease } from "../../shared/cache/lease.ts";
+import { AFFECTED_KEYS } from "../../shared/registry/registry.ts";
+import { UPKEEP_TIMES } from "../../shared/cache/upkeep.ts";
 import { runWatcher } from "../../shared/cache/watcher.ts";
 import type { WatcherPorts } from "../../shared/cache/watcher.ts";
 import type { TraceLine } from "../../shared/controller/run.ts";
@@ -115,7 +117,13 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded>
     const queue = createSqsDeltaQueue(outside.sqs, { queueUrl: queues.deltas.url });
     return runWatcher(
       { ...outside, kube: watcherKube, queue, log, lead },
-      { cluster: cid, clusterUid, identity: outside.identity, holeRelistMs: HOLE_RELIST_MS },
+      {
+        cluster: cid,
+        clusterUid,
+        identity: outside.identity,
+        holeRelistMs: HOLE_RELIST_MS,
+        upkeep: { ...UPKEEP_TIMES, reader: watcherKube, registry: AFFECTED_KEYS },
+      },
       AbortSignal.any([ends.signal, own.ends.signal]),
     );
   };

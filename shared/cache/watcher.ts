@@ -33,6 +33,8 @@ import { HistoryRegressedError } from "./list-watch.ts";
 import { VersionSet } from "./listed-rows.ts";
 import { ResourceStream } from "./resource-stream.ts";
 import { ring } from "./ring.ts";
+import { runUpkeep } from "./upkeep.ts";
+import type { UpkeepPorts, UpkeepTimes } from "./upkeep.ts";
 
 export interface WatcherPorts {
   readonly kube: KubeWatch;
@@ -55,6 +57,8 @@ export interface WatcherOptions {
   readonly identity: Pick<EpochRecord, "projection" | "digestPrefix" | "hashLayout">;
   /** A hole older than this raises the fence: 60 s on FIFO, 150 s on standard queues. */
   readonly holeRelistMs: number;
+  /** Resync and audit (informer §15); absent: neither. */
+  readonly upkeep?: UpkeepTimes & Pick<UpkeepPorts, "reader" | "registry">;
 }
 
 const SWEEP_EVERY_CHECKPOINTS = SWEEP_PERIOD_MS / CHECKPOINT_MS;
@@ -201,7 +205,7 @@ class Term {
     }
     for (const start of starts) start();
     const running = [...this.#streams].map(([resource, { stream }]) => this.#guard(resource, stream.run(signal)));
-    await Promise.all([...running, this.#tend(signal)]);
+    await Promise.all([...running, this.#tend(signal), this.#keepUp(signal)]);
     return this.#end;
   }
 
@@ -241,6 +245,13 @@ class Term {
       if (error instanceof HistoryRegressedError) return this.#finish({ kind: "newEpoch", why: error.message });
       this.#finish({ kind: "raise", why: `the stream of ${resource} failed: ${describeError(error)}` });
     }
+  }
+
+  async #keepUp(signal: AbortSignal): Promise<void> {
+    const { upkeep } = this.#options;
+    if (!upkeep) return;
+    const relist = (resource: CachedResource, why: string): void => this.#streams.get(resource)?.stream.relist(why);
+    await runUpkeep({ ...this.#ports, ...upkeep }, { epoch: this.#epoch, times: upkeep, relist }, signal);
   }
 
   /** Checkpoints, heartbeats and the sweeper, once a second or so. */

@@ -92,6 +92,27 @@ export const CHECKPOINT_MS = SECOND_MS;
 /** How long a write waits for a replica in durability class B (informer §11.8). */
 export const REPLICA_WAIT_MS = 100;
 
+// ---------------------------------------------------------------------------------------------------------------- upkeep
+
+/**
+ * Every primary of a controller is looked at that often, though nothing happened: upstream's resync, which is also what brings back a
+ * key that was given up. Each time half as long to one and a half times that long, so that controllers do not meet.
+ * Source: cmd/kube-controller-manager/app ResyncPeriod, 12 to 24 h; informer §15.
+ */
+export const RESYNC_MS = 36_000 * SECOND_MS;
+/** The keys of one resync are spread over that long. */
+export const RESYNC_SPREAD_MS = 600 * SECOND_MS;
+
+/** What is cached of a resource is compared with what the API server has at least that often: nothing that differs stays longer. */
+export const AUDIT_MS = 3_600 * SECOND_MS;
+/**
+ * How long an audit waits until lanes have come as far as its list. Where nothing happens that takes a bookmark, about one a minute,
+ * and the heartbeat after it.
+ */
+export const AUDIT_SETTLE_MS = 90 * SECOND_MS;
+/** How often the watcher's leader asks whether it is time for one of them. */
+export const UPKEEP_TICK_MS = 10 * SECOND_MS;
+
 // -------------------------------------------------------------------------------------------------- functions and queues
 
 /** Time limits of the deployed functions, in seconds as Lambda has them. */

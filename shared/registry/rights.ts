@@ -54,7 +54,8 @@ export function rolesOf(registry: Registry): readonly Role[] {
     {
       name: serviceAccount("watcher"),
       clusterRules: merged([
-        ...watchedBy(registry).map((resource) => rule(resource, ["list", "watch"])),
+        // The audit reads single objects live (informer §15).
+        ...watchedBy(registry).map((resource) => rule(resource, ["get", "list", "watch"])),
         // Its uid is the cluster's identity (informer §11.7).
         { ...rule("namespaces", ["get"]), name: "kube-system" },
       ]),

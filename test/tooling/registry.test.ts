@@ -155,7 +155,7 @@ describe("a fourth controller, as one more entry", () => {
       ],
       namespaceRules: [],
     });
-    expect(roles[0]?.clusterRules).toContainEqual({ apiGroup: "example.com", resource: "teams", verbs: ["list", "watch"] });
+    expect(roles[0]?.clusterRules).toContainEqual({ apiGroup: "example.com", resource: "teams", verbs: ["get", "list", "watch"] });
     expect(() => rolesOf({ ...OPEN, resources: REGISTRY.resources })).toThrow("resource teams is not in the registry");
   });
 

@@ -1,0 +1,237 @@
+// Would catch: an audit that finds what somebody did to a real Redis and does not bring it back, or lets an owner go on believing it.
+import { Redis } from "ioredis";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+
+import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
+import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
+import { deploymentKeys } from "../../../shared/adapters/redis/keys.ts";
+import { createRedisStore } from "../../../shared/adapters/redis/redis-store.ts";
+import { entryText, rowText } from "../../../shared/adapters/redis/rows.ts";
+import { createDigester } from "../../../shared/api/digest.ts";
+import { laneOf, LANES } from "../../../shared/api/lane.ts";
+import { primaryAsOwner } from "../../../shared/api/owner-id.ts";
+import type { ObjectKey } from "../../../shared/api/resources.ts";
+import { applyMessage } from "../../../shared/cache/applier.ts";
+import { cacheIdentity } from "../../../shared/cache/identity.ts";
+import { runWatcher } from "../../../shared/cache/watcher.ts";
+import { createApiServer } from "../../../shared/local/api-server/api-server.ts";
+import { createInProcessKube } from "../../../shared/local/api-server/in-process-client.ts";
+import type { QueueEntry } from "../../../shared/ports/delta-queue.ts";
+import type { Doorbell } from "../../../shared/ports/doorbells.ts";
+import { HOLE_LIMIT_MS, HOLE_RELIST_MS } from "../../../shared/ports/times.ts";
+import { AFFECTED_KEYS } from "../../../shared/registry/registry.ts";
+import { ensureRedisServer, startRedis } from "../../support/redis.ts";
+import type { RedisServer } from "../../support/redis.ts";
+import { personIn } from "../../support/person.ts";
+import { testSigner } from "../../support/signer.ts";
+import { recordingLog } from "../../unit/recording-log.ts";
+
+const CACHE = { deployment: "audited", cluster: "0123456789ab" } as const;
+const UPKEEP = { resyncMs: 36_000_000, resyncSpreadMs: 1_000, auditMs: 240_000, auditSettleMs: 20_000, tickMs: 5_000 };
+const STEP_MS = 500;
+const reason = ensureRedisServer();
+
+describe.skipIf(reason)(`an audit of a real Redis${reason === undefined ? "" : `, skipped: ${reason}`}`, () => {
+  let server: RedisServer;
+  let rig: Awaited<ReturnType<typeof open>>;
+  beforeAll(async () => {
+    server = await startRedis();
+  });
+  afterAll(() => server.stop());
+  beforeEach(async () => {
+    rig = await open(server.url);
+  });
+  afterEach(() => rig.close());
+
+  it("[informer T94] finds nothing where nothing differs", async () => {
+    await rig.audited();
+    expect(rig.differences()).toEqual([]);
+    expect(await rig.cached()).toEqual(["shop/web-0", "shop/web-1", "shop/web-2"]);
+  });
+
+  it("[informer T94] a row and its entry that were taken away come back, and their owner looks", async () => {
+    await rig.redis.hdel(...rig.row("shop/web-0"));
+    await rig.redis.hdel(rig.slice, "shop/web-0");
+    expect(await rig.cached()).toHaveLength(2);
+    await rig.audited();
+    expect(rig.differences()).toEqual(["missing shop/web-0"]);
+    expect(await rig.cached()).toEqual(["shop/web-0", "shop/web-1", "shop/web-2"]);
+    expect(rig.rung()).toContain("replicaset shop/web");
+  });
+
+  it("[informer T94] an entry that was taken away from its row comes back", async () => {
+    await rig.redis.hdel(rig.slice, "shop/web-1");
+    await rig.audited();
+    expect(rig.differences()).toEqual(["unbelieved shop/web-1"]);
+    expect(await rig.cached()).toEqual(["shop/web-0", "shop/web-1", "shop/web-2"]);
+    expect(rig.rung()).toContain("replicaset shop/web");
+  });
+
+  it("[informer T94] a row that was changed is read live", async () => {
+    const [hash, key] = rig.row("shop/web-1");
+    const before = await rig.redis.hget(hash, key);
+    await rig.redis.hset(hash, key, `9${before}`);
+    await rig.audited();
+    expect(rig.differences()).toEqual(["unbelieved shop/web-1"]);
+    expect(await rig.redis.hget(hash, key)).toBe(before);
+  });
+
+  it("[informer T94] an entry of another version than its row gives way, though it was signed by us", async () => {
+    const old = await rig.redis.hget(rig.slice, "shop/web-2");
+    await rig.label("web-2", "changed");
+    await rig.redis.hset(rig.slice, "shop/web-2", old ?? "");
+    await rig.audited();
+    expect(rig.differences()).toEqual(["unbelieved shop/web-2"]);
+    expect((await rig.store.readEntries("pods", ["shop/web-2"]))[0]?.row?.object).toMatchObject({ labels: { touched: "changed" } });
+  });
+
+  it("[informer T94] a row of the same version with other labels gives way, whoever signed it", async () => {
+    const [entry] = await rig.store.readEntries("pods", ["shop/web-2"]);
+    const { row } = entry ?? {};
+    if (!row) throw new Error("it is cached");
+    await rig.redis.hset(
+      rig.slice,
+      row.key,
+      entryText(await rig.seal(), "pods", { ...row, object: { ...row.object, labels: { app: "api" } } }),
+    );
+    await rig.audited();
+    expect(rig.differences()).toEqual(["other shop/web-2"]);
+    expect((await rig.store.readEntries("pods", [row.key]))[0]?.row).toEqual(row);
+  });
+
+  it("[informer T94] a row whose object does not exist is swept, and its owner looks", async () => {
+    const [like] = await rig.store.readEntries("pods", ["shop/web-2"]);
+    if (!like?.row) throw new Error("it is cached");
+    const zombie = { ...like.row, key: "shop/web-z", uid: "z", object: { ...like.row.object, name: "web-z", uid: "z" } };
+    await rig.redis.hset(...rig.row(zombie.key), rowText(await rig.seal(), "pods", zombie));
+    await rig.redis.hset(rig.slice, zombie.key, entryText(await rig.seal(), "pods", zombie));
+    expect(await rig.cached()).toHaveLength(4);
+    await rig.audited();
+    expect(rig.differences()).toEqual(["surplus shop/web-z"]);
+    expect(await rig.cached()).toEqual(["shop/web-0", "shop/web-1", "shop/web-2"]);
+    expect(rig.rung()).toContain("replicaset shop/web");
+  });
+
+  it("[informer T94] an entry without its row goes, and its owner looks", async () => {
+    const old = await rig.redis.hget(rig.slice, "shop/web-0");
+    await rig.remove("web-0");
+    await rig.redis.hset(rig.slice, "shop/web-0", old ?? "");
+    rig.forget();
+    await rig.audited();
+    expect(rig.differences()).toEqual(["ghost shop/web-0"]);
+    expect(await rig.cached()).toEqual(["shop/web-1", "shop/web-2"]);
+    expect(rig.rung()).toContain("replicaset shop/web");
+  });
+});
+
+/** A watcher that leads over Redis, an applier that keeps up, and nobody who syncs: three pods of one ReplicaSet. */
+async function open(url: string) {
+  const redis = new Redis(url);
+  await redis.flushall();
+  const clock = createVirtualClock(Date.UTC(2026, 2, 1));
+  const random = createSeededRandom(5);
+  const digester = createDigester("a key for tests");
+  const server = createApiServer({ clock, random, garbageCollection: false });
+  const signer = testSigner(CACHE.cluster);
+  const store = createRedisStore(redis, { ...CACHE, identity: cacheIdentity(digester), signer, holeLimitMs: HOLE_LIMIT_MS, clock });
+  const log = recordingLog();
+  const bells: Doorbell[] = [];
+  const doorbells = { ring: async (rung: readonly Doorbell[]) => void bells.push(...rung) };
+  let waiting: QueueEntry[] = [];
+  const queue = { send: async (entries: readonly QueueEntry[]) => (waiting.push(...entries), { failed: [] }) };
+  const kube = createInProcessKube(server, { component: "watcher" });
+  let fence = 1;
+  const leadership = {
+    fence: () => String(fence),
+    raise: async () => String(++fence),
+    lost: new AbortController().signal,
+    holds: () => true,
+    release: async () => {},
+  };
+  const ends = new AbortController();
+  const running = runWatcher(
+    { kube, store, queue, doorbells, clock, random, digester, signer, log, lead: async () => leadership },
+    {
+      cluster: CACHE.cluster,
+      clusterUid: "uid",
+      identity: cacheIdentity(digester),
+      holeRelistMs: HOLE_RELIST_MS,
+      upkeep: { ...UPKEEP, reader: kube, registry: AFFECTED_KEYS },
+    },
+    ends.signal,
+  );
+  const applier = {
+    cluster: () => ({ store, signer, doorbells, reader: kube }),
+    clusters: [CACHE.cluster],
+    registry: AFFECTED_KEYS,
+    digester,
+    clock,
+    log,
+  };
+  const pass = async (ms: number): Promise<void> => {
+    for (let left = ms; left > 0; left -= STEP_MS) {
+      await clock.advance(Math.min(left, STEP_MS));
+      // Answers of Redis come in order: once this one is there, so are those before it, and what they led to is sent.
+      for (let round = 0; round < 3; round++) await redis.ping();
+      const messages = waiting;
+      waiting = [];
+      for (const { id, body } of messages) {
+        const verdict = await applyMessage(applier, { id, body });
+        if (verdict.kind !== "ack") waiting.push({ id, body } as QueueEntry); // only these two are read
+      }
+    }
+  };
+  const person = personIn(server);
+  await person.request("POST", "/api/v1/namespaces", { metadata: { name: "shop" } });
+  await pass(5_000);
+  const template = { metadata: { labels: { app: "web" } }, spec: { containers: [{ name: "c", image: "i" }] } };
+  const rs = await person.request("POST", "/apis/apps/v1/namespaces/shop/replicasets", {
+    metadata: { name: "web" },
+    spec: { replicas: 3, selector: { matchLabels: { app: "web" } }, template },
+  });
+  const { uid } = rs["metadata"] as { readonly uid: string }; // every object has one
+  const reference = { apiVersion: "apps/v1", kind: "ReplicaSet", name: "web", uid, controller: true, blockOwnerDeletion: true };
+  for (const name of ["web-0", "web-1", "web-2"])
+    await person.request("POST", "/api/v1/namespaces/shop/pods", {
+      ...template,
+      metadata: { name, labels: { app: "web" }, ownerReferences: [reference] },
+    });
+  await pass(5_000);
+  bells.length = 0;
+  const { epoch = "" } = (await store.epoch()) ?? {};
+  const names = deploymentKeys(CACHE.deployment, CACHE.cluster).of(epoch);
+  const owner = primaryAsOwner("replicaset", "shop/web", uid);
+  const path = "/api/v1/namespaces/shop/pods";
+  return {
+    redis,
+    store,
+    slice: names.slice("pods", owner),
+    row: (key: ObjectKey) => [names.lane("pods", laneOf(key, LANES.pods))[1], key] as const,
+    seal: async () => ({ signer, epoch }),
+    /** What the ReplicaSet is shown. */
+    cached: async () => Object.keys(await redis.hgetall(names.slice("pods", owner))).toSorted(),
+    label: async (name: string, touched: string) => {
+      await person.request("PATCH", `${path}/${name}`, { metadata: { labels: { touched } } }, "application/merge-patch+json");
+      await pass(2_000);
+    },
+    remove: async (name: string) => {
+      await person.request("DELETE", `${path}/${name}`, { gracePeriodSeconds: 0 });
+      await pass(2_000);
+    },
+    /** A whole period: whatever differs now has been seen and mended. */
+    audited: () => pass(UPKEEP.auditMs),
+    forget: () => void (bells.length = 0),
+    rung: () => bells.map(({ controller, key }) => `${controller} ${key}`),
+    differences: () =>
+      log.lines
+        .filter(({ message }) => message === "the cache differs from the API server")
+        .map(({ fields }) => `${String(fields["difference"])} ${String(fields["rows"])}`),
+    close: async () => {
+      ends.abort();
+      await clock.advance(1);
+      await running;
+      redis.disconnect();
+      server.close();
+    },
+  };
+}

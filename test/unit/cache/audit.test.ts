@@ -1,0 +1,183 @@
+// Would catch: an audit that takes what is on its way for a difference, and one that overlooks what is wrong.
+import { describe, expect, it } from "vitest";
+import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
+import { ownerOfCached } from "../../../shared/api/owner-id.ts";
+import { auditResource, compareLane, listedMeta } from "../../../shared/cache/audit.ts";
+import type { AuditPorts, Difference, LaneView, ListedMeta } from "../../../shared/cache/audit.ts";
+import type { ListQuery } from "../../../shared/ports/kube.ts";
+import type { CachedEntry, Forged } from "../../../shared/ports/store.ts";
+import { cachedPod, cachedReplicaSet, cachedReplicationController, keyOf, ownedBy } from "../../support/builders.ts";
+
+const OWNER = ownedBy("ReplicaSet", cachedReplicaSet());
+const KEY = "shop/a";
+const STANDS: Forged = { resource: "pods", key: KEY, where: "entry", slice: "s", text: "t" };
+
+interface Pod {
+  readonly rv: string;
+  readonly uid?: string;
+  readonly labels?: Record<string, string>;
+  readonly owned?: boolean;
+  readonly deletionTimestamp?: string;
+}
+
+function listed({ rv, uid = "u1", labels = { app: "web" }, owned = true, deletionTimestamp }: Pod): ListedMeta {
+  const reference = { apiVersion: "apps/v1", controller: true, blockOwnerDeletion: true, ...OWNER };
+  const metadata = { namespace: "shop", name: "a", uid, resourceVersion: rv, labels, deletionTimestamp };
+  const item = listedMeta("pods", { metadata: { ...metadata, ownerReferences: owned ? [reference] : [] } });
+  if (!item) throw new Error("nothing to go by");
+  return item;
+}
+
+/** A row with its entry. `entry`: false = it cannot be believed. */
+function cached({ rv, uid = "u1", labels = { app: "web" }, owned = true, deletionTimestamp }: Pod, isBelieved = true): CachedEntry {
+  const object = cachedPod({
+    name: "a",
+    uid,
+    resourceVersion: rv,
+    labels,
+    ...(owned && { owner: OWNER }),
+    ...(deletionTimestamp !== undefined && { deletionTimestamp }),
+  });
+  const owner = ownerOfCached("pods", object);
+  return {
+    key: keyOf(object),
+    ...(isBelieved && { row: { key: KEY, uid, rv, gone: false, object, ...(owner !== undefined && { owner }) } }),
+    stands: STANDS,
+  };
+}
+
+function view(watermark: string, pod?: Pod, isBelieved = true): LaneView {
+  if (!pod) return { watermark, rows: new Map(), entries: new Map() };
+  const { rv, uid = "u1" } = pod;
+  return { watermark, rows: new Map([[KEY, { uid, rv }]]), entries: new Map([[KEY, cached(pod, isBelieved)]]) };
+}
+
+describe("a lane beside its list", () => {
+  const LIST = "100";
+  it.each<{ name: string; object?: Pod; lane: LaneView; want?: Difference["kind"] }>([
+    { name: "the same", object: { rv: "50" }, lane: view(LIST, { rv: "50" }) },
+    { name: "nothing on either side", lane: view(LIST) },
+    { name: "an object without a row", object: { rv: "50" }, lane: view("50"), want: "missing" },
+    { name: "an object whose event is on its way", object: { rv: "50" }, lane: view("49") },
+    { name: "a row without an object", lane: view(LIST, { rv: "50" }), want: "surplus" },
+    { name: "a row whose object's deletion may be on its way", lane: view("99", { rv: "50" }) },
+    { name: "a row that came after the list", lane: view("120", { rv: "101" }) },
+    { name: "an older row", object: { rv: "50" }, lane: view("50", { rv: "40" }), want: "older" },
+    { name: "an older row whose event is on its way", object: { rv: "50" }, lane: view("49", { rv: "40" }) },
+    { name: "a newer row", object: { rv: "50" }, lane: view("120", { rv: "110" }) },
+    { name: "a newer row that the list does not know", object: { rv: "50" }, lane: view("120", { rv: "60" }), want: "ahead" },
+    { name: "versions by their length first", object: { rv: "9" }, lane: view(LIST, { rv: "10" }), want: "ahead" },
+    { name: "another incarnation", object: { rv: "50", uid: "u2" }, lane: view(LIST, { rv: "50" }), want: "other" },
+    { name: "other labels", object: { rv: "50", labels: { app: "api" } }, lane: view(LIST, { rv: "50" }), want: "other" },
+    {
+      name: "labels in another order",
+      object: { rv: "50", labels: { b: "2", a: "1" } },
+      lane: view(LIST, { rv: "50", labels: { a: "1", b: "2" } }),
+    },
+    { name: "another owner", object: { rv: "50", owned: false }, lane: view(LIST, { rv: "50" }), want: "other" },
+    {
+      name: "a deletion that the row does not show",
+      object: { rv: "50", deletionTimestamp: "2026-03-01T10:00:00Z" },
+      lane: view(LIST, { rv: "50" }),
+      want: "other",
+    },
+    { name: "an entry that cannot be believed", object: { rv: "50" }, lane: view(LIST, { rv: "50" }, false), want: "unbelieved" },
+    { name: "one, of an object that is no more", lane: view("1", { rv: "50" }, false), want: "unbelieved" },
+    {
+      name: "a row that fails its MAC",
+      object: { rv: "50" },
+      lane: { watermark: LIST, rows: new Map(), entries: new Map([[KEY, { key: KEY, stands: STANDS }]]) },
+      want: "unbelieved",
+    },
+  ])("[informer T92] $name: $want", ({ object, lane, want }) => {
+    const objects = new Map(object ? [[KEY, listed(object)]] : []);
+    const found = compareLane("pods", objects, LIST, lane);
+    expect(found.map(({ kind, key }) => [kind, key])).toEqual(want === undefined ? [] : [[want, KEY]]);
+    // What is read live takes the place of exactly what stands there.
+    expect(found.map(({ stands }) => stands)).toEqual(
+      want === undefined ? [] : [want === "other" || want === "unbelieved" ? STANDS : undefined],
+    );
+  });
+
+  it("names the owner that is to look again", () => {
+    expect(compareLane("pods", new Map([[KEY, listed({ rv: "50" })]]), LIST, view(LIST))[0]?.primary).toEqual({
+      controller: "replicaset",
+      key: `shop/${OWNER.name}`,
+    });
+    const deployment = { kind: "Deployment", name: "web", uid: "d1", controller: true };
+    const metadata = { namespace: "shop", name: "web-1", uid: "u", resourceVersion: "1", ownerReferences: [deployment] };
+    expect(listedMeta("replicasets", { metadata })?.primary).toEqual({ controller: "deployment", key: "shop/web" });
+    expect(listedMeta("replicasets", { metadata: { ...metadata, uid: "" } })).toBeUndefined();
+    expect(listedMeta("replicasets", {})).toBeUndefined();
+  });
+});
+
+describe("an audit", () => {
+  const CONTROLLER = cachedReplicationController({ name: "a" });
+
+  /** One object of the resource with one lane: as each list has it, and as it is cached at each look. */
+  function scene(lists: readonly (Pod | undefined)[], lookAt: (nowMs: number, looks: number) => LaneView) {
+    const clock = createVirtualClock(0);
+    const queries: ListQuery[] = [];
+    let looks = 0;
+    const at = (): LaneView => lookAt(clock.now(), looks);
+    const ports: AuditPorts = {
+      clock,
+      kube: {
+        listPage: async (_, query) => {
+          const pod = lists[Math.min(queries.length, lists.length - 1)];
+          queries.push(query);
+          const { rv = "", uid = "u1" } = pod ?? {};
+          const items = pod ? [{ metadata: { ...CONTROLLER.metadata, uid, resourceVersion: rv } }] : [];
+          return { resourceVersion: "100", items };
+        },
+      },
+      store: {
+        readLane: async () => {
+          looks++;
+          const { watermark, rows } = at();
+          return { watermark, rows: [...rows].map(([key, row]) => ({ key, gone: false, ...row })), forged: [] };
+        },
+        readEntries: async () =>
+          [...at().entries.values()].map(({ row, ...entry }) => ({ ...entry, ...(row && { row: { ...row, object: CONTROLLER } }) })),
+        readGhosts: async () => [],
+      },
+    };
+    return {
+      clock,
+      queries,
+      run: (settleMs: number) => auditResource(ports, "replicationcontrollers", settleMs, new AbortController().signal),
+    };
+  }
+
+  it("lists metadata, not older than what is cached, and is content", async () => {
+    const s = scene([{ rv: "50" }], () => view("100", { rv: "50", owned: false }));
+    expect(await s.run(0)).toMatchObject({ compared: 1, unsettledLanes: 0 });
+    expect(s.queries).toEqual([{ metadataOnly: true, limit: 500, resourceVersion: "100", resourceVersionMatch: "NotOlderThan" }]);
+  });
+
+  it("[informer T93] waits until the lane has come as far as the list, and no longer than it may", async () => {
+    const s = scene([undefined], (nowMs) => view(nowMs < 60_000 ? "40" : "100", { rv: "30" }));
+    const soon = s.run(30_000);
+    await s.clock.advance(30_000);
+    expect(await soon).toMatchObject({ differences: [], unsettledLanes: 1 });
+    const late = s.run(90_000);
+    await s.clock.advance(90_000);
+    expect(await late).toMatchObject({ differences: [{ kind: "surplus", key: KEY }], unsettledLanes: 0 });
+    expect(s.clock.now()).toBeLessThanOrEqual(120_000);
+  });
+
+  it("[informer T93] what was deleted after the list is not missing; what is listed again is", async () => {
+    const deleted = scene([{ rv: "50" }, undefined], () => view("120"));
+    expect((await deleted.run(0)).differences).toEqual([]);
+    expect(deleted.queries).toHaveLength(2);
+    const lost = scene([{ rv: "50" }], () => view("120"));
+    expect((await lost.run(0)).differences).toMatchObject([{ kind: "missing", key: KEY }]);
+  });
+
+  it("[informer T93] what changed between its row's and its entry's reading is looked at again", async () => {
+    const s = scene([{ rv: "50" }], (_, look) => view("100", { rv: "50", owned: false }, look > 3));
+    expect((await s.run(0)).differences).toEqual([]);
+    expect(s.queries).toHaveLength(2);
+  });
+});
