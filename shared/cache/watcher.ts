@@ -198,6 +198,7 @@ class Term {
       const opened = await this.#ports.store.openFence({ epoch: this.#epoch, fence: this.#fence, resource, lanes: LANES[resource] });
       if (opened.kind === "fenced") return opened;
       if (opened.kind === "noEpoch") return { kind: "newEpoch", why: "the epoch vanished" };
+      if (opened.kind === "damaged") return { kind: "newEpoch", why: `the store is damaged: ${opened.why}` };
       const whole = opened.state === "SYNCED" && opened.syncedGeneration > 0 && opened.lanes.every((lane) => !lane.frozen);
       const watermarks = opened.lanes.map((lane) => lane.watermark);
       const from = whole ? { least: watermarks.reduce(minResourceVersion), greatest: watermarks.reduce(maxResourceVersion) } : undefined;

@@ -31,7 +31,8 @@
  *     The checkpoint that sees this makes every resource suspect and ends every run, in the same step.
  * SL2  while another primary serves it every gate is shut, whoever asks; a fence that is opened there makes the resource suspect.
  * SL3  a Store is *damaged* when an open resource or a lane of one is missing, or keys were evicted: nothing tells what else is. The
- *     checkpoint that sees this makes what is left suspect; only a new epoch helps.
+ *     checkpoint that sees this makes what is left suspect; only a new epoch helps. A leader that comes after it is told when it opens
+ *     its fence, and nothing is changed: what it would open anew is not all that is lost.
  *
  * Work queue (informer §12)
  * WQ1  adds before a take collapse into one run; an add during a run leads to exactly one more.
@@ -100,6 +101,7 @@ export interface EpochStore {
     readonly lanes: number;
   }): Promise<
     | { readonly kind: "open"; readonly state: ResourceState; readonly syncedGeneration: number; readonly lanes: readonly LaneState[] }
+    | { readonly kind: "damaged"; readonly why: string }
     | Fenced
   >;
   /** Starts a LIST-equivalent: the answer's `floor` is the greatest W, below which no list may be. */

@@ -38,10 +38,18 @@ export function createEpochStore(context: Context): EpochStore {
       const keys = [root.epoch, names.meta(resource)];
       for (let lane = 0; lane < lanes; lane++) keys.push(...names.lane(resource, lane));
       const reply = asList(
-        await connection.run("openFence", keys, [context.now(), epoch, checkFence(fence), String(lanes), boundToPrimary ? "1" : "0"]),
+        await connection.run("openFence", keys, [
+          context.now(),
+          epoch,
+          checkFence(fence),
+          String(lanes),
+          boundToPrimary ? "1" : "0",
+          resource,
+        ]),
       );
       if (reply[0] === "noEpoch") return { kind: "noEpoch" };
       if (reply[0] === "fenced") return { kind: "fenced", fence: asText(reply[1]) };
+      if (reply[0] === "damaged") return { kind: "damaged", why: asText(reply[1]) };
       if (reply[0] === "lanes")
         throw new RangeError(
           `${resource} has ${asNumber(reply[1])} lanes in this epoch, not ${lanes}: their number changes with the epoch only`,

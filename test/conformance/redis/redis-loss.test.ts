@@ -123,6 +123,7 @@ describe.skipIf(reason)(`Redis that loses something${reason === undefined ? "" :
     await requireNoEviction(client);
     const whole = await rigOn(client, "C").synced();
     await client.del((await client.keys("*:l:pods:0"))[0] ?? "");
+    expect(await whole.openFence("pods", "101")).toEqual({ kind: "damaged", why: "pods: lane 0 is not there" });
     expect(await checkpoint(whole, 1)).toEqual({ kind: "damaged", why: "pods: lane 0 is not there" });
     expect(await whole.store.gate("deployment")).toMatchObject({ open: false });
   });

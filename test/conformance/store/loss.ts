@@ -7,6 +7,7 @@ import { expect, it } from "vitest";
 import { CACHED_RESOURCES, CONTROLLERS } from "../../../shared/api/resources.ts";
 import { cachedPod, cachedReplicaSet, put } from "../../support/builders.ts";
 import type { OpenRig } from "../store.ts";
+import { EPOCH } from "./rig.ts";
 import type { Rig } from "./rig.ts";
 
 const RS = "shop/web";
@@ -46,6 +47,16 @@ export function lossCases(open: OpenRig): void {
     expect(await rig.store.gate("replicaset")).toEqual({ open: true });
     expect(await beat(rig, 3, 2)).toEqual({ kind: "setBack", why: "it holds checkpoint 1 and has answered 2" });
     await expectAllShut(rig, /SUSPECT \(it holds checkpoint 1/u);
+  });
+
+  it("SL3 a leader that comes after a loss is told so by its fence: opened anew the resource would be listed, and the others not", async () => {
+    const rig = await synced(open);
+    await rig.fixture.lose("pods");
+    expect(await rig.openFence("pods", "101")).toEqual({ kind: "damaged", why: "pods is not there" });
+    expect(await rig.store.gate("replicaset")).toMatchObject({ open: false });
+    rig.epoch = "e2";
+    await rig.store.openEpoch({ ...EPOCH, epoch: "e2" }, "e1");
+    expect(await rig.openFence("pods", "101")).toMatchObject({ kind: "open", state: "INIT" });
   });
 
   it("SL1 a checkpoint whose answer was lost is none: the Store may hold it or not", async () => {

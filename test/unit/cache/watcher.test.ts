@@ -313,6 +313,20 @@ describe("one watcher", () => {
     );
   });
 
+  it("[informer T50] part is taken away while nobody leads: the next leader opens a new epoch, and what it does not list is not missing", async () => {
+    const s = scene();
+    await s.create("a");
+    const one = s.start("one");
+    await s.pass(3_000);
+    one.fate.die();
+    s.data.epoch?.resources.get("pods")?.lanes.forEach(({ rows }) => rows.clear());
+    s.data.epoch?.resources.delete("deployments");
+    s.start("two");
+    await s.pass(20_000);
+    expect(s.cached()).toEqual(["default/a"]);
+    expect(await s.gates()).toBe(true);
+  });
+
   it("[informer T50] a flushed Store: a new epoch, the same cache", async () => {
     const s = scene();
     await s.create("a");

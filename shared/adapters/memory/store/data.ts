@@ -18,6 +18,8 @@ export interface MemoryData {
 export interface EpochData {
   readonly record: EpochRecord;
   readonly resources: Map<CachedResource, ResourceData>;
+  /** Of which resources a fence was opened. */
+  readonly opened: Set<CachedResource>;
   readonly queues: { readonly [C in Controller]: QueueData };
   /** By the owner, then by op id. */
   readonly intents: Map<OwnerId, Map<string, StoredIntent>>;
@@ -113,6 +115,7 @@ export function newEpoch(record: EpochRecord): EpochData {
   return {
     record,
     resources: new Map(),
+    opened: new Set(),
     queues: tableOf(CONTROLLERS, newQueue),
     intents: new Map(),
     quarantine: [],

@@ -25,6 +25,8 @@ export function openEpoch(data: MemoryData, record: Asked<"openEpoch">, over: st
 export function openFence(data: MemoryData, request: Asked<"openFence">): Answer<"openFence"> {
   const epoch = epochNamed(data, request.epoch);
   if (!epoch) return { kind: "noEpoch" };
+  if (epoch.opened.has(request.resource) && !epoch.resources.has(request.resource))
+    return { kind: "damaged", why: `${request.resource} is not there` };
   const resource = epoch.resources.get(request.resource) ?? newResource(NO_FENCE, request.lanes, data.primary);
   if (resource.lanes.length !== request.lanes) {
     throw new RangeError(
@@ -34,6 +36,7 @@ export function openFence(data: MemoryData, request: Asked<"openFence">): Answer
   const order = compareResourceVersions(request.fence, resource.fence);
   if (order < 0) return { kind: "fenced", fence: resource.fence };
   epoch.resources.set(request.resource, resource);
+  epoch.opened.add(request.resource);
   if (order > 0) raiseFence(resource, request.fence);
   if (resource.primary !== data.primary) suspect(resource, OTHER_PRIMARY);
   resource.primary = data.primary;
