@@ -16,7 +16,7 @@
 import { ownerId, podOwnerId, primaryAsOwner } from "../../shared/api/owner-id.ts";
 import { controllerRef } from "../../shared/api/owner-references.ts";
 import { CACHED_RESOURCES, CONTROLLER_INFO, CONTROLLERS, objectKey } from "../../shared/api/resources.ts";
-import type { CachedResource } from "../../shared/api/resources.ts";
+import type { CachedResource, Controller, ObjectKey } from "../../shared/api/resources.ts";
 import { compileSelector, formatSelector, matches } from "../../shared/api/selector.ts";
 import { templatesEqual } from "../../shared/api/digest.ts";
 import type { Deployment, KubeObject, Pod, ReplicaSet } from "../../shared/api/wire.ts";
@@ -24,6 +24,7 @@ import type { MemoryData } from "../../shared/adapters/memory/store/data.ts";
 import type { RequestRecord } from "../../shared/local/api-server/api-server.ts";
 import type { Clock } from "../../shared/ports/clock.ts";
 import type { KubeObserver } from "./kube.ts";
+import type { Loss } from "./losses.ts";
 import { isActive, ownerName } from "./mirror.ts";
 import type { Change, Mirror, OwnerName } from "./mirror.ts";
 import { TENANT } from "./tenant.ts";
@@ -36,14 +37,16 @@ export interface Violation {
   readonly what: string;
 }
 
-/** Documented and closed by nothing (informer §13 layer 4), or what follows a lost Store or a call that lands too late. */
+/** Documented and closed by nothing (informer §13 layer 4), or what a run does across a loss of the Store or a call that lands too late. */
 export function isKnown(rule: string): boolean {
-  return rule === "SC1reuse" || rule.endsWith("flush") || rule.endsWith("late");
+  return rule === "SC1reuse" || rule.endsWith("loss") || rule.endsWith("late");
 }
 
 /** How long a call may be under way, and what it was decided on be older still. */
 const WINDOW_MS = 100_000;
 const LATE_MS = 30_000;
+/** How long what a run did for its owner while the Store lost it may count against that owner. */
+const LOSS_MS = 60_000;
 const OURS = "deltaloop-";
 
 export interface CheckOptions {
@@ -66,7 +69,13 @@ export class Checks implements KubeObserver {
   readonly #bornMs = new Map<string, number>();
   readonly #decoys = new Map<string, string>();
   #lateMs = Number.NEGATIVE_INFINITY;
-  #flushedMs = Number.NEGATIVE_INFINITY;
+  /** The last loss of the Store: since when, and when decisions rest on what is there again. */
+  #lossMs = Number.NEGATIVE_INFINITY;
+  #soundMs = Number.NEGATIVE_INFINITY;
+  /** `<controller> <key>` to when it was last taken. */
+  readonly #taken = new Map<string, number>();
+  /** The same, of those for which a run wrote after the loss that had been taken before it. */
+  readonly #outran = new Set<string>();
   /** Selector of the Deployment controller's live lists of pods, and when the last one was executed. */
   readonly #podLists = new Map<string, number>();
   lastWriteMs = 0;
@@ -82,8 +91,23 @@ export class Checks implements KubeObserver {
     this.#lateMs = this.#options.clock.now();
   };
 
-  flushed(): void {
-    this.#flushedMs = this.#options.clock.now();
+  /**
+   * The Store lost something. A run that goes on may write what the list after it does not show yet, and nothing can prevent that
+   * (informer §20). Runs of later are not excused: every gate is shut at once, or, after a `rewind`, with the next checkpoint.
+   */
+  lost(loss: Loss): void {
+    this.#lossMs = this.#options.clock.now();
+    this.#soundMs = loss === "rewind" ? Number.POSITIVE_INFINITY : this.#lossMs;
+    this.#outran.clear();
+  }
+
+  /** A checkpoint was carried out, whatever it found. */
+  checkpointed(): void {
+    this.#soundMs = Math.min(this.#soundMs, this.#options.clock.now());
+  }
+
+  taken(controller: Controller, key: ObjectKey, atMs: number): void {
+    this.#taken.set(`${controller} ${key}`, atMs);
   }
 
   changed({ resource, type, before, object }: Change): void {
@@ -143,10 +167,11 @@ export class Checks implements KubeObserver {
     if (!ref || !this.#exists({ ...ref, namespace })) return;
     if (namespace === SHOP && DECOYS.includes(name)) this.bad("SC3", `${component} deletes ${name}`);
     if (!habits.calmPods || namespace === TENANT || !isActive(pod)) return;
+    const excused = this.#excuse({ ...ref, namespace });
     const left = mirror.controlledBy("pods", { ...ref, namespace }).filter(isActive).length - 1;
     const lowest = Math.min(...mirror.lately<ReplicaSet & KubeObject>(ref.uid, WINDOW_MS).map((rs) => rs.spec?.replicas ?? 0));
     if (left < lowest)
-      this.bad(this.#excused("SC6"), `${component} deletes ${name}: ${left} pods are left of ${ref.name}, lowest size was ${lowest}`);
+      this.bad(excused("SC6"), `${component} deletes ${name}: ${left} pods are left of ${ref.name}, lowest size was ${lowest}`);
   }
 
   /** An object that is changed or deleted has lately had an owner of its own namespace, or none and is being adopted. */
@@ -186,13 +211,14 @@ export class Checks implements KubeObserver {
     const { uid } = pod.metadata;
     this.#createdFor.set(uid, ref.uid);
     if (this.#names.has(objectKey(namespace, record.name))) this.#reused.add(uid);
+    const excused = this.#excuse({ ...ref, namespace });
     const own = mirror
       .controlledBy("pods", { ...ref, namespace })
       .filter((each) => isActive(each) && this.#createdFor.get(each.metadata.uid) === ref.uid);
     const sizes = mirror.lately<ReplicaSet & KubeObject>(ref.uid, WINDOW_MS).map((rs) => rs.spec?.replicas ?? 0);
     const highest = Math.max(0, ...sizes);
     if (own.length <= highest) return;
-    const rule = own.some((each) => this.#reused.has(each.metadata.uid)) ? "SC1reuse" : this.#excused("SC1");
+    const rule = own.some((each) => this.#reused.has(each.metadata.uid)) ? "SC1reuse" : excused("SC1");
     this.bad(rule, `${ref.kind} ${ref.name} has ${own.length} own pods, highest size ${highest}, created ${record.name}`);
   }
 
@@ -207,17 +233,22 @@ export class Checks implements KubeObserver {
     const versions = mirror.lately<ReplicaSet & KubeObject>(rs.metadata.uid, 0);
     const before = mirror.lately<ReplicaSet & KubeObject>(rs.metadata.uid, WINDOW_MS * 10).at(-2)?.spec?.replicas ?? 0;
     const size = versions.at(-1)?.spec?.replicas ?? 0;
-    if (size > before) this.#grown(d, rs, record);
-    if (size < before) this.#shrunk(d, rs, before);
+    const excused = this.#excuse({ kind: "Deployment", namespace: record.namespace, name: d.metadata.name });
+    if (size > before) this.#grown(d, rs, { record, excused });
+    if (size < before) this.#shrunk(d, rs, { before, excused });
   }
 
-  #grown(d: Deployment & KubeObject, rs: ReplicaSet & KubeObject, record: RequestRecord): void {
+  #grown(
+    d: Deployment & KubeObject,
+    rs: ReplicaSet & KubeObject,
+    { record, excused }: { readonly record: RequestRecord; readonly excused: (rule: string) => string },
+  ): void {
     const { mirror, clock } = this.#options;
     const states = mirror.lately<Deployment & KubeObject>(d.metadata.uid, WINDOW_MS);
     const all = mirror.controlledBy("replicasets", ownerName("deployments", d));
     const total = all.reduce((sum, each) => sum + (each.spec?.replicas ?? 0), 0);
     const cap = Math.max(...states.map((state) => (state.spec?.replicas ?? 0) + fencepost(state, "maxSurge")));
-    if (total > cap) this.bad(this.#excused("SC8surge"), `${record.name} grew: ${total} replicas in all, the surge allows ${cap}`);
+    if (total > cap) this.bad(excused("SC8surge"), `${record.name} grew: ${total} replicas in all, the surge allows ${cap}`);
     if (
       !states.every(
         ({ spec }) => spec?.strategy?.type === "Recreate" && spec.paused !== true && spec.replicas === states[0]?.spec?.replicas,
@@ -230,13 +261,16 @@ export class Checks implements KubeObserver {
       for (const pod of mirror.controlledBy("pods", ownerName("replicasets", old))) {
         const sinceMs = Math.max(this.#bornMs.get(pod.metadata.uid) ?? 0, this.#ownedSinceMs.get(pod.metadata.uid) ?? 0);
         const ended = pod.status?.phase === "Succeeded" || pod.status?.phase === "Failed";
-        if (sinceMs < listedMs && !ended)
-          this.bad(this.#excused("SC7"), `${record.name} grows at ${clock.now()} beside ${pod.metadata.name}`);
+        if (sinceMs < listedMs && !ended) this.bad(excused("SC7"), `${record.name} grows at ${clock.now()} beside ${pod.metadata.name}`);
       }
     }
   }
 
-  #shrunk(d: Deployment & KubeObject, rs: ReplicaSet & KubeObject, before: number): void {
+  #shrunk(
+    d: Deployment & KubeObject,
+    rs: ReplicaSet & KubeObject,
+    { before, excused }: { readonly before: number; readonly excused: (rule: string) => string },
+  ): void {
     const { mirror } = this.#options;
     const states = mirror.lately<Deployment & KubeObject>(d.metadata.uid, WINDOW_MS);
     if (states.some(({ spec }) => spec?.strategy?.type === "Recreate")) return;
@@ -263,14 +297,19 @@ export class Checks implements KubeObserver {
       const was = left - available(rs, rs.spec?.replicas ?? 0) + available(rs, before);
       if (left >= was || left >= least) return;
     }
-    this.bad(this.#excused("SC8unavailable"), `${rs.metadata.name} shrank from ${before}: fewer than ${least} are left available`);
+    this.bad(excused("SC8unavailable"), `${rs.metadata.name} shrank from ${before}: fewer than ${least} are left available`);
   }
 
-  /** A call that landed after its time, and a lost Store, may break bounds for a moment; nothing can prevent that. */
-  #excused(rule: string): string {
+  /** What becomes of a rule broken for `owner`: a call that landed after its time may break bounds for a moment, and so may a loss. */
+  #excuse({ kind, namespace, name }: Pick<OwnerName, "kind" | "namespace" | "name">): (rule: string) => string {
     const nowMs = this.#options.clock.now();
-    if (nowMs - this.#flushedMs < 60_000) return `${rule}flush`;
-    return rule !== "SC1" && rule !== "SC7" && nowMs - this.#lateMs < LATE_MS ? `${rule}late` : rule;
+    const run = `${kind.toLowerCase()} ${objectKey(namespace, name)}`;
+    const isNear = nowMs - this.#lossMs < LOSS_MS;
+    if (isNear && (this.#taken.get(run) ?? 0) < this.#soundMs) this.#outran.add(run);
+    return (rule) => {
+      if (isNear && this.#outran.has(run)) return `${rule}loss`;
+      return rule !== "SC1" && rule !== "SC7" && nowMs - this.#lateMs < LATE_MS ? `${rule}late` : rule;
+    };
   }
 
   #exists({ namespace, name, uid }: OwnerName): boolean {

@@ -20,8 +20,6 @@ export interface Mix {
   readonly store: number;
   /** The Store is slow now and then, also in the calm: look-ups age before what rests on them is applied. */
   readonly slow: boolean;
-  /** The Store loses everything, once or twice in a run. */
-  readonly flush: boolean;
 }
 
 const NONE: Mix = {
@@ -36,7 +34,6 @@ const NONE: Mix = {
   watcherCrash: 0,
   store: 0,
   slow: false,
-  flush: false,
 };
 const LOSSY_QUEUES = {
   deltas: { duplicate: 0.2, delay: 0.2, drop: 0.004, refuse: 0.05, unanswered: 0.05 },
@@ -60,8 +57,7 @@ function drawFaults(random: Random): Mix {
   if (roll < 0.34) return { ...base, name: "queues", ...LOSSY_QUEUES };
   if (roll < 0.46) return { ...base, name: "crashes", crash: 0.012, freeze: 0.006, api: 0.02 };
   if (roll < 0.54) return { ...base, name: "watcher", watch: 0.1, watcherCrash: 0.002 };
-  if (roll < 0.6) return { ...base, name: "store", store: 0.02 };
-  if (roll < 0.64) return { ...base, name: "flush", flush: true };
+  if (roll < 0.64) return { ...base, name: "store", store: 0.02 };
   return {
     ...base,
     name: "all",
@@ -72,6 +68,5 @@ function drawFaults(random: Random): Mix {
     freeze: 0.006,
     watcherCrash: 0.001,
     store: random.next() < 0.3 ? 0.01 : 0,
-    flush: random.next() < 0.1,
   };
 }

@@ -22,6 +22,9 @@ export const RULES = [
   "lease",
   "sweeper",
   "ifEmpty",
+  "beat",
+  "primary",
+  "damage",
   // These two are switched off elsewhere (kube.ts, world.ts).
   "deletePrecondition",
   "livePods",
@@ -119,6 +122,21 @@ const wrappers: { readonly [R in Rule]?: (store: Store, data: MemoryData) => Par
     },
   }),
   sweeper: () => ({ sweep: async () => [] }),
+  beat: (store) => ({ checkpoint: (request) => store.checkpoint({ ...request, answered: 0 }) }),
+  primary: (store, data) => {
+    const unbound = (): void => data.epoch?.resources.forEach((resource) => (resource.primary = data.primary));
+    return {
+      take: (run, known) => (unbound(), store.take(run, known)),
+      openFence: (request) => (unbound(), store.openFence(request)),
+      checkpoint: (request) => (unbound(), store.checkpoint({ ...request, answered: 0 })),
+    };
+  },
+  damage: (store) => ({
+    checkpoint: async (request) => {
+      const result = await store.checkpoint(request);
+      return result.kind === "damaged" ? { kind: "ok", resources: [] } : result;
+    },
+  }),
   // Judged by the caller, before the step: two last pods in two lanes each see the other.
   ifEmpty: (store, data) => {
     const judged = (item: ItemChange): ItemChange => ({

@@ -14,4 +14,5 @@ export const SEEDS: readonly number[] = shareOf(
 export const FAILED_ONCE: readonly { readonly seed: number; readonly why: string }[] = [
   { seed: 126, why: "a manifest behind a lost message held its FIFO lane for ever, and no hole was seen" },
   { seed: 271, why: "a quota refusal gave up a name whose pod existed, unseen by a silent stream: a pod too many" },
+  { seed: 80, why: "a fence was not raised for a conflict, and the second term under it was taken for repeats: shut for ever" },
 ];

@@ -36,7 +36,7 @@ import { UnansweredError } from "../../shared/ports/errors.ts";
 import type { KubeReader, KubeWatch, KubeWriter } from "../../shared/ports/kube.ts";
 import type { Log, LogFields } from "../../shared/ports/log.ts";
 import type { Random } from "../../shared/ports/random.ts";
-import type { Store } from "../../shared/ports/store.ts";
+import type { Store, Taken, TakeResult } from "../../shared/ports/store.ts";
 import { HOLE_RELIST_MS } from "../../shared/ports/times.ts";
 import { Checks } from "./checks.ts";
 import type { Violation } from "./checks.ts";
@@ -44,6 +44,8 @@ import { Fate } from "./fates.ts";
 import { drawMix } from "./faults.ts";
 import type { Mix } from "./faults.ts";
 import { createSimulatedKube } from "./kube.ts";
+import { damage, drawLoss, flush, snapshot } from "./losses.ts";
+import type { Loss } from "./losses.ts";
 import { Mirror } from "./mirror.ts";
 import { withoutRules } from "./rules.ts";
 import type { Rule } from "./rules.ts";
@@ -90,6 +92,7 @@ class World {
   readonly #random: Random;
   readonly #clock: VirtualClock = createVirtualClock(START_MS);
   readonly #mix: Mix;
+  readonly #loss: Loss | undefined;
   readonly #server: ApiServer;
   readonly #data = createMemoryData();
   readonly #queue: MemoryDeltaQueue;
@@ -109,6 +112,9 @@ class World {
     this.#off = options.off ?? new Set();
     this.#random = createSeededRandom(options.seed * 7919 + 13);
     this.#mix = drawMix(this.#fork());
+    const loss = drawLoss(createSeededRandom(options.seed * 15_487_469 + 7));
+    // A leader that comes after a rewind that nobody saw cannot know of it: it has no checkpoint to miss.
+    this.#loss = loss === "rewind" && this.#mix.watcherCrash > 0 ? "restore" : loss;
     const habits = drawHabits(this.#fork());
     this.#server = createApiServer({
       clock: this.#clock,
@@ -166,7 +172,7 @@ class World {
     this.#startFunctions();
     this.#startWatchers();
     this.#startPeople();
-    this.#startFlushes();
+    this.#startLosses();
     for (let cycle = 1; cycle < CYCLES; cycle++) {
       await clock.advance(START_MS + cycle * CYCLE_MS - 1 - clock.now());
       this.#lookBetween();
@@ -183,7 +189,7 @@ class World {
     this.#count("virtual seconds", Math.round((clock.now() - START_MS) / 1000));
     return {
       seed: this.#options.seed,
-      mix: `${this.#mix.name} ${this.#mix.fifo ? "fifo" : "standard"}${this.#tenant ? " tenant" : ""}`,
+      mix: `${this.#mix.name} ${this.#mix.fifo ? "fifo" : "standard"}${this.#tenant ? " tenant" : ""}${this.#loss === undefined ? "" : ` ${this.#loss}`}`,
       violations: this.#violations,
       stats: this.#stats,
     };
@@ -266,15 +272,26 @@ class World {
     );
   }
 
-  #startFlushes(): void {
-    if (!this.#mix.flush) return;
-    const random = this.#fork();
+  #startLosses(): void {
+    const loss = this.#loss;
+    if (loss === undefined) return;
+    const random = createSeededRandom(this.#options.seed * 15_487_469 + 8);
     this.#repeat(
-      () => 10_000 + random.next() * 60_000,
+      () => 8_000 + random.next() * 40_000,
       async () => {
-        this.#trace("fault", "the Store is flushed");
-        this.#data.epoch = undefined;
-        this.#checks.flushed();
+        const backMs = random.next() < 0.5 ? random.next() * 500 : random.next() * 10_000;
+        const { record } = this.#data.epoch ?? {};
+        const restore = snapshot(this.#data);
+        if (loss === "restore" || loss === "rewind") await this.#clock.after(backMs);
+        // Nothing was there that could come back.
+        if (record === undefined) return;
+        if (loss === "flush") flush(this.#data);
+        else if (loss === "damage") damage(this.#data, random);
+        else restore();
+        if (loss === "restore") this.#data.primary = `primary-${this.#clock.now()}`;
+        this.#count(`losses: ${loss}`, 1);
+        this.#trace("fault", `the Store is hit: ${loss} ${Math.round(backMs)}`);
+        this.#checks.lost(loss);
       },
     );
   }
@@ -434,13 +451,24 @@ class World {
           const [share, msMax] = this.#mix.slow ? [0.3, 600] : [0.05, 60];
           await clock.after(random.next() < share ? random.next() * msMax : random.next() * 3);
           if (before) throw new UnansweredError("simulated: the Store was not reached");
+          const askedMs = clock.now();
           const answer = await Reflect.apply(verb, target, parameters);
+          this.#heard(property, parameters, answer, askedMs);
           if (fails) throw new UnansweredError("simulated: the Store's answer was lost");
           await clock.after(random.next() * 2);
           return answer;
         };
       },
     });
+  }
+
+  /** What the checks know of the Store: when a key was taken, and when a watcher was told what became of the Store. */
+  #heard(verb: string | symbol, [asked]: readonly unknown[], answer: unknown, atMs: number): void {
+    // Parameters and answers of the verbs named.
+    if (verb === "checkpoint") this.#checks.checkpointed();
+    if (verb !== "take" || (answer as TakeResult).kind !== "ok") return;
+    const { controller, key } = asked as Taken;
+    this.#checks.taken(controller, key, atMs);
   }
 
   #fate(random: Random, mix: () => Pick<Mix, "crash" | "freeze">, name: string): Fate {

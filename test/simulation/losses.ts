@@ -1,0 +1,65 @@
+/** What a Store may lose in the middle of work (informer §11.7), done to the memory Store between two of its steps. */
+import { CONTROLLERS } from "../../shared/api/resources.ts";
+import type { EpochData, MemoryData } from "../../shared/adapters/memory/store/data.ts";
+import type { Random } from "../../shared/ports/random.ts";
+
+/**
+ * `flush`: everything. `damage`: half of the keys. `restore`: what it held some time ago, on another primary, as after a restart from a
+ * snapshot or a failover. `rewind`: the same on a primary that looks the same, as behind a service that does not say.
+ */
+export const LOSSES = ["flush", "damage", "restore", "rewind"] as const;
+export type Loss = (typeof LOSSES)[number];
+
+/** A quarter of all runs lose something, whatever else goes wrong in them. */
+export function drawLoss(random: Random): Loss | undefined {
+  return LOSSES[Math.floor(random.next() * LOSSES.length * 4)];
+}
+
+export function flush(data: MemoryData): void {
+  data.epoch = undefined;
+}
+
+/** @returns what puts the Store back to what it is now. */
+export function snapshot(data: MemoryData): () => void {
+  const epoch = copyOf(data.epoch);
+  return () => {
+    data.epoch = copyOf(epoch);
+  };
+}
+
+/** The names of `m` and `l` are so many that half of all keys is never without some of them: here it is `m:pods`. */
+export function damage(data: MemoryData, random: Random): void {
+  const { epoch } = data;
+  if (!epoch) return;
+  const half = (map: Map<unknown, unknown>): void => {
+    for (const key of [...map.keys()]) if (random.next() < 0.5) map.delete(key);
+  };
+  const whole = (map: { clear(): void }): void => {
+    if (random.next() < 0.5) map.clear();
+  };
+  half(epoch.resources);
+  epoch.resources.delete("pods");
+  half(epoch.intents);
+  for (const { slices, lanes, counts } of epoch.resources.values()) {
+    half(slices);
+    whole(counts);
+    for (const { rows, tombstones, holes } of lanes) for (const each of [rows, tombstones, holes]) whole(each);
+  }
+  for (const controller of CONTROLLERS) {
+    const { ready, runs, failures, primaries, bells, endedAtMs }: EpochData["queues"][typeof controller] = epoch.queues[controller];
+    for (const each of [ready, runs, failures, primaries, bells, endedAtMs]) whole(each);
+  }
+}
+
+/** Deep; what is frozen never changes and is shared. */
+function copyOf<T>(value: T): T {
+  return copied(value) as T; // of the same shape
+}
+
+function copied(value: unknown): unknown {
+  if (typeof value !== "object" || value === null || Object.isFrozen(value)) return value;
+  if (value instanceof Map) return new Map([...value].map(([key, each]) => [key, copied(each)]));
+  if (value instanceof Set) return new Set(value);
+  if (Array.isArray(value)) return value.map(copied);
+  return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, copied(each)]));
+}
