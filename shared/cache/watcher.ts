@@ -26,7 +26,7 @@ import type { KubeWatch } from "../ports/kube.ts";
 import type { Log } from "../ports/log.ts";
 import type { Random } from "../ports/random.ts";
 import type { EpochRecord, ResourceHealth, Store } from "../ports/store.ts";
-import { CHECKPOINT_MS, SWEEP_PERIOD_MS } from "../ports/times.ts";
+import { CHECKPOINT_MS, FORGET_PERIOD_MS, SWEEP_PERIOD_MS } from "../ports/times.ts";
 import { LaneSender } from "./lane-sender.ts";
 import type { Leadership } from "./lease.ts";
 import { HistoryRegressedError } from "./list-watch.ts";
@@ -61,6 +61,7 @@ export interface WatcherOptions {
   readonly upkeep?: UpkeepTimes & Pick<UpkeepPorts, "reader" | "registry">;
 }
 
+const FORGET_EVERY_CHECKPOINTS = FORGET_PERIOD_MS / CHECKPOINT_MS;
 const SWEEP_EVERY_CHECKPOINTS = SWEEP_PERIOD_MS / CHECKPOINT_MS;
 /** Lists of one resource that may leave a lane frozen in a row before the fence is raised. */
 const FAILED_LISTS_MAX = 5;
@@ -264,6 +265,7 @@ class Term {
         for (const { sender } of this.#streams.values()) sender.heartbeat();
         await this.#checkpoint();
         if (beat % SWEEP_EVERY_CHECKPOINTS === 0) await this.#sweep();
+        if (beat % FORGET_EVERY_CHECKPOINTS === 0) await this.#forget();
       } catch (error) {
         this.#ports.log.warn("checkpoint failed, the next one tries again", { error: describeError(error) });
       }
@@ -302,6 +304,12 @@ class Term {
   async #sweep(): Promise<void> {
     const bells = await this.#ports.store.sweep(this.#epoch);
     if (bells.length > 0) await ring(this.#ports, bells);
+  }
+
+  /** What older epochs have left. */
+  async #forget(): Promise<void> {
+    const keys = await this.#ports.store.forgetEpochs(this.#epoch);
+    if (keys > 0) this.#ports.log.info("keys of older epochs removed", { keys });
   }
 
   #finish(end: End): void {

@@ -91,6 +91,11 @@ export interface EpochStore {
     over?: string,
   ): Promise<{ readonly kind: "opened" } | { readonly kind: "exists"; readonly record: EpochRecord }>;
   /**
+   * Takes away some of what is left of epochs that are no longer current, EPOCH_GRACE_MS after it was first seen that they are not, and
+   * answers how much: a bounded step, to be repeated now and then by one caller. Nothing when `epoch` is not the current one.
+   */
+  forgetEpochs(epoch: string): Promise<number>;
+  /**
    * Makes `fence` the stream of `resource`: a greater one resets the lanes' sequences and holes and keeps W; the same one is
    * a repeat and changes nothing.
    */

@@ -89,6 +89,12 @@ export const HOLE_RELIST_MS = 10 * SECOND_MS;
 /** How often the watcher looks whether the Store is still the one it was (informer §11.7). */
 export const CHECKPOINT_MS = SECOND_MS;
 
+/** What was begun under an epoch that was replaced may read it for so long: a sync lasts a minute, a person's look some more. */
+export const EPOCH_GRACE_MS = 10 * 60 * SECOND_MS;
+
+/** How often the leader takes away some of what older epochs have left: 1,000 keys at most. */
+export const FORGET_PERIOD_MS = 10 * SECOND_MS;
+
 /** How long a write waits for a replica in durability class B (informer §11.8). */
 export const REPLICA_WAIT_MS = 100;
 

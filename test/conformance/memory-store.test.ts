@@ -36,6 +36,7 @@ async function memoryFixture(options: StoreFixtureOptions): Promise<StoreFixture
     },
     failOver: async () => void (data.primary += "'"),
     lose: async (resource) => void data.epoch?.resources.delete(resource),
+    kept: async (epoch) => (data.epoch?.record.epoch === epoch ? data.epoch.resources.size : 0),
     close: async () => {},
   };
 }

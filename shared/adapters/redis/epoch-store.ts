@@ -13,7 +13,7 @@ import { KeyTable } from "./keys.ts";
 const RECORD_FIELDS = ["epoch", "clusterUid", "projection", "digestPrefix", "hashLayout", "fence"] as const;
 const NO_GATE = "there is no epoch";
 
-export function createEpochStore(context: Context): EpochStore {
+export function createEpochStore(context: Context): Omit<EpochStore, "forgetEpochs"> {
   const { connection, names: root } = context;
   const boundToPrimary = context.options.durability !== "A" && !connection.isCluster;
   const checkFence = (fence: string): string => {

@@ -5,6 +5,10 @@ import type { CachedResource, Controller } from "../../api/resources.ts";
 
 /** Names outside epochs. The cluster id is the hash tag: everything of one cluster stands in one slot. */
 export interface DeploymentKeys {
+  /** What all of them begin with. */
+  readonly prefix: string;
+  /** The epoch whose key it is; undefined for what stands outside of epochs, and for what is not ours. */
+  epochOf(key: string): string | undefined;
   /** `ep`: the current epoch. */
   readonly epoch: string;
   /** The last forgeries. */
@@ -34,13 +38,21 @@ export interface EpochKeys {
   readonly turns: string;
 }
 
+const LIMITER = "rl:";
+
 export function deploymentKeys(deployment: string, cluster: string): DeploymentKeys {
   const prefix = `dl:${deployment}:{${cluster}}:`;
   let last: EpochKeys | undefined;
   return {
+    prefix,
+    epochOf(key) {
+      const end = key.indexOf(":", prefix.length);
+      if (!key.startsWith(prefix) || end === -1 || key.startsWith(`${prefix}${LIMITER}`)) return undefined;
+      return key.slice(prefix.length, end);
+    },
     epoch: `${prefix}ep`,
     forgeries: `${prefix}forged`,
-    limiter: (controller) => `${prefix}rl:${controller}`,
+    limiter: (controller) => `${prefix}${LIMITER}${controller}`,
     of(epoch) {
       if (last?.epoch !== epoch) last = epochKeys(prefix, epoch);
       return last;

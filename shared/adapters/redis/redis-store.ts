@@ -9,6 +9,7 @@ import type { RedisStoreOptions } from "./context.ts";
 import { createEpochStore } from "./epoch-store.ts";
 import { createIndexStore } from "./index-store.ts";
 import { createIntentStore } from "./intent-store.ts";
+import { createJanitor } from "./janitor.ts";
 import { createKeyStore } from "./key-store.ts";
 import { createWorkQueue } from "./work-queue.ts";
 
@@ -24,6 +25,7 @@ export function createRedisStore(client: Redis | Cluster, options: RedisStoreOpt
     ...queue,
     ...createIntentStore(context),
     ...createKeyStore(context, queue),
+    ...createJanitor(context),
     close: async () => {},
   };
 }

@@ -6,7 +6,8 @@ import type { CachedResource } from "../../../shared/api/resources.ts";
 import { laneOf } from "../../../shared/api/lane.ts";
 import type { Forged } from "../../../shared/ports/store.ts";
 import { testSigner } from "../../support/signer.ts";
-import type { Cluster, Redis } from "ioredis";
+import { Cluster } from "ioredis";
+import type { Redis } from "ioredis";
 import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
 import { createMemoryData } from "../../../shared/adapters/memory/store/data.ts";
 import { createMemoryStore } from "../../../shared/adapters/memory/store/store.ts";
@@ -56,12 +57,17 @@ export function clusterFixture(connect: () => Cluster): StoreFactory {
 function stores(
   client: Redis | Cluster,
   options: Parameters<StoreFactory>[0],
-): Pick<Awaited<ReturnType<StoreFactory>>, "store" | "clock" | "beside" | "spoil" | "lose"> {
+): Pick<Awaited<ReturnType<StoreFactory>>, "store" | "clock" | "beside" | "spoil" | "lose" | "kept"> {
   const clock = createVirtualClock(START_MS);
   return {
     store: createRedisStore(client, { ...options, signer: testSigner(options.cluster), clock }),
     clock,
     spoil: (forged) => spoilRedis(client, options, forged),
+    kept: async (epoch) => {
+      const nodes = client instanceof Cluster ? client.nodes("master") : [client];
+      const pattern = `dl:${options.deployment}:{${options.cluster}}:${epoch}:*`;
+      return (await Promise.all(nodes.map(async (node) => await node.keys(pattern)))).flat().length;
+    },
     lose: async (resource) => void (await client.del(await metaOf(client, options, resource))),
     beside: async (extra) =>
       createRedisStore(client, { ...options, ...extra, signer: testSigner(extra.cluster ?? options.cluster), clock }),
@@ -81,6 +87,7 @@ export const memoryFixture: StoreFactory = async (options) => {
       data.forgeries = [];
     },
     failOver: async () => void (data.primary += "'"),
+    kept: async (epoch) => (data.epoch?.record.epoch === epoch ? data.epoch.resources.size : 0),
     lose: async (resource) => void data.epoch?.resources.delete(resource),
     close: async () => {},
   };

@@ -47,6 +47,7 @@ describe.skipIf(reason)(`Redis that loses something${reason === undefined ? "" :
       spoil: unused,
       flush: unused,
       lose: unused,
+      kept: unused,
       close: async () => {},
     } satisfies StoreFixture);
   };

@@ -1,4 +1,5 @@
 /** Epochs, fences, checkpoints, what is lost and restored (informer §10.6, §11.7, §14). */
+import { EPOCH_GRACE_MS } from "../../../shared/ports/times.ts";
 import { expect, it } from "vitest";
 
 import { CACHED_RESOURCES } from "../../../shared/api/resources.ts";
@@ -24,6 +25,23 @@ export function epochCases(open: OpenRig): void {
     expect(await rig.store.takeTurn("e-other", "audit", 1)).toBe(false);
     await rig.fixture.clock.advance(1);
     expect(await rig.store.takeTurn("e-other", "audit", 1)).toBe(false);
+  });
+
+  it("what is kept of an epoch that was replaced is gone after a while, and nothing of the one in place", async () => {
+    const rig = await (await open()).synced();
+    await rig.store.openEpoch({ ...EPOCH, epoch: "e2" }, rig.epoch);
+    const before = rig.epoch;
+    rig.epoch = "e2";
+    await rig.synced();
+    const kept = await rig.fixture.kept("e2");
+    const walk = async (): Promise<void> => {
+      for (let call = 0; call < 3; call++) await rig.store.forgetEpochs("e2");
+    };
+    await walk();
+    await rig.fixture.clock.advance(EPOCH_GRACE_MS);
+    await walk();
+    expect(kept).toBeGreaterThan(0);
+    expect([await rig.fixture.kept(before), await rig.fixture.kept("e2")]).toEqual([0, kept]);
   });
 
   it("opens one epoch, whoever tries again", async () => {

@@ -42,6 +42,8 @@ export interface StoreFixture {
   failOver?(): Promise<void>;
   /** Somebody takes away what is kept of a resource as a whole. */
   lose(resource: CachedResource): Promise<void>;
+  /** How many keys, or what stands for them, there are of an epoch. */
+  kept(epoch: string): Promise<number>;
   close(): Promise<void>;
 }
 

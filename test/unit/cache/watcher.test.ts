@@ -327,6 +327,16 @@ describe("one watcher", () => {
     expect(await s.gates()).toBe(true);
   });
 
+  it("takes away, each 10 s, some of what older epochs have left", async () => {
+    const s = scene();
+    const asked: string[] = [];
+    Object.assign(s.store, { forgetEpochs: async (epoch: string) => asked.push(epoch) });
+    s.start("one");
+    await s.pass(31_000);
+    expect(asked).toEqual(Array.from({ length: 3 }, () => s.data.epoch?.record.epoch));
+    expect(s.log.lines.filter(({ message }) => message === "keys of older epochs removed")).toHaveLength(3);
+  });
+
   it("[informer T50] a flushed Store: a new epoch, the same cache", async () => {
     const s = scene();
     await s.create("a");

@@ -49,6 +49,7 @@ function epochVerbs(
 ): Verbs<
   | "epoch"
   | "openEpoch"
+  | "forgetEpochs"
   | "openFence"
   | "openGeneration"
   | "checkpoint"
@@ -63,6 +64,7 @@ function epochVerbs(
   return {
     epoch: async () => data.epoch?.record,
     openEpoch: async (record, over) => openEpoch(data, record, over),
+    forgetEpochs: async () => 0, // openEpoch keeps nothing of the one before
     openFence: async (request) => openFence(data, request),
     openGeneration: async (request) => openGeneration(data, request),
     checkpoint: async (request) => checkpoint(data, request, clock.now()),

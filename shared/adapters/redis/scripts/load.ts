@@ -28,6 +28,7 @@ const applyManifest = readFileSync(new URL("./apply-manifest.lua", import.meta.u
 const applyPack = readFileSync(new URL("./apply-pack.lua", import.meta.url), "utf8");
 const checkpoint = readFileSync(new URL("./checkpoint.lua", import.meta.url), "utf8");
 const done = readFileSync(new URL("./done.lua", import.meta.url), "utf8");
+const forget = readFileSync(new URL("./forget.lua", import.meta.url), "utf8");
 const forgeries = readFileSync(new URL("./forgeries.lua", import.meta.url), "utf8");
 const gate = readFileSync(new URL("./gate.lua", import.meta.url), "utf8");
 const markSuspect = readFileSync(new URL("./mark-suspect.lua", import.meta.url), "utf8");
@@ -48,6 +49,7 @@ const registerIntents = readFileSync(new URL("./register-intents.lua", import.me
 const renew = readFileSync(new URL("./renew.lua", import.meta.url), "utf8");
 const replace = readFileSync(new URL("./replace.lua", import.meta.url), "utf8");
 const resync = readFileSync(new URL("./resync.lua", import.meta.url), "utf8");
+const scan = readFileSync(new URL("./scan.lua", import.meta.url), "utf8");
 const stashManifest = readFileSync(new URL("./stash-manifest.lua", import.meta.url), "utf8");
 const sweep = readFileSync(new URL("./sweep.lua", import.meta.url), "utf8");
 const takeTurn = readFileSync(new URL("./take-turn.lua", import.meta.url), "utf8");
@@ -61,6 +63,7 @@ export const SCRIPTS = {
   applyPack: [base, queue, intents, index, sequence, applyPack],
   checkpoint: [base, queue, checkpoint],
   done: [base, queue, done],
+  forget: [base, forget],
   forgeries: [base, forgeries],
   gate: [base, gateLibrary, gate],
   markSuspect: [base, markSuspect],
@@ -81,6 +84,7 @@ export const SCRIPTS = {
   renew: [times, base, queue, renew],
   replace: [base, replace],
   resync: [base, queue, resync],
+  scan: [base, scan],
   stashManifest: [base, queue, intents, index, sequence, stashManifest],
   sweep: [base, queue, gateLibrary, sweep],
   take: [times, base, queue, intents, gateLibrary, take],
