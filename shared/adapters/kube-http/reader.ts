@@ -7,6 +7,8 @@ import type { KubeClient } from "./client.ts";
 import { resourcePath } from "./path.ts";
 
 const PAGE_SIZE = 500;
+/** 200,000 objects: more than a cluster has. A server whose list has no end must not fill our memory. */
+const PAGES_MAX = 400;
 /** A list whose continue token expired starts again from its first page, so that it stays one snapshot. */
 const LIST_ATTEMPTS_MAX = 3;
 
@@ -44,7 +46,7 @@ export function createReader(client: KubeClient): KubeReader {
     const timeout = serverTimeout(client, patience);
     const items: KubeObject[] = [];
     let token: string | undefined;
-    for (;;) {
+    for (let pages = 1; pages <= PAGES_MAX; pages++) {
       const page = asPage(
         await client.json({
           method: "GET",
@@ -58,6 +60,7 @@ export function createReader(client: KubeClient): KubeReader {
       if (page.continue === undefined) return { resourceVersion: page.resourceVersion, items };
       token = page.continue;
     }
+    throw new Error(`the list of ${resource} does not end after ${items.length} objects`);
   }
 }
 
