@@ -124,8 +124,8 @@ describe("a Node that is too old", () => {
   });
 
   it.each(["22.19.0", "24.21.0", "26.10.0"])("%s is new enough, and whoever has another than the tests learns it", (version) => {
-    const { status, stdout, stderr } = run(version, "infra/node/run.js", "cli/main.ts", "replay", "--help");
-    expect({ status, stdout }).toMatchObject({ status: 0, stdout: expect.stringMatching(/^Usage: deltaloop replay/) as string });
+    const { status, stdout, stderr } = run(version, "infra/node/run.js", "cli/main.ts", "queue", "--help");
+    expect({ status, stdout }).toMatchObject({ status: 0, stdout: expect.stringMatching(/^Usage: deltaloop queue/) as string });
     expect(stderr === "").toBe(version.startsWith("24."));
   });
 
