@@ -19,6 +19,7 @@ const VERBS: Readonly<Record<string, () => Promise<(program: Command) => void>>>
   host: async () => (await import("./host.ts")).registerHost,
   node: async () => (await import("./node.ts")).registerNode,
   keys: async () => (await import("./keys.ts")).registerKeys,
+  doctor: async () => (await import("./doctor.ts")).registerDoctor,
   queue: async () => (await import("./queue.ts")).registerQueue,
 };
 

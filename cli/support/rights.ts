@@ -22,7 +22,8 @@ export async function reviewRights(
 
 const READS = new Set(["get", "list", "watch"]);
 
-async function reviewRole(
+/** The same for one role. */
+export async function reviewRole(
   role: Role,
   config: KubeHttpConfig,
   { act, leaseNamespace }: { readonly act: boolean; readonly leaseNamespace: string },

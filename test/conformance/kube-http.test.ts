@@ -9,6 +9,7 @@ import type { AddressInfo } from "node:net";
 
 import { afterEach, expect, it } from "vitest";
 
+import { createClient } from "../../shared/adapters/kube-http/client.ts";
 import { TokenInClearError } from "../../shared/adapters/kube-http/config.ts";
 import type { KubeHttpConfig } from "../../shared/adapters/kube-http/config.ts";
 import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
@@ -228,6 +229,18 @@ it("KW1 keeps the causes of a Status", async () => {
 it("a delete answered by a Status has no object", async () => {
   const kube = await stub((_request, response) => json(response, 200, { kind: "Status", status: "Success" }));
   expect(await kube.delete({ resource: "replicasets", namespace: "shop", name: "r", preconditions: { uid: "u" } })).toBeUndefined();
+});
+
+it("whoever asks sees the head of each answer, of a refusal, too", async () => {
+  const server = createServer((_, response) => response.writeHead(403, { date: "Sun, 01 Mar 2026 10:00:00 GMT" }).end("{}"));
+  servers.push(server);
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as AddressInfo; // it listens on a port
+  const dates: (string | undefined)[] = [];
+  const client = createClient({ server: `http://127.0.0.1:${port}`, component: "doctor" });
+  const call = client.json({ method: "GET", path: "/version", onHead: ({ date }) => void dates.push(date) });
+  await expect(call).rejects.toThrow(KubeApiError);
+  expect(dates).toEqual(["Sun, 01 Mar 2026 10:00:00 GMT"]);
 });
 
 it("KL2 a refusal in the body of a 200 is a KubeApiError, for a list and for a watch", async () => {

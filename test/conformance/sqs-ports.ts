@@ -1,13 +1,14 @@
 /** The ports' suites over one SQS endpoint through the real AWS SDK, and what the spec asks of its queues: whichever server answers. */
 import { setTimeout } from "node:timers/promises";
 
-import { GetQueueAttributesCommand, SetQueueAttributesCommand } from "@aws-sdk/client-sqs";
+import { GetQueueAttributesCommand, SendMessageCommand, SetQueueAttributesCommand } from "@aws-sdk/client-sqs";
 import { describe, expect, it } from "vitest";
 
 import type { sqsClient } from "../../shared/adapters/sqs/client.ts";
 import { createSqsDeltaQueue } from "../../shared/adapters/sqs/delta-queue.ts";
 import { createSqsDoorbells } from "../../shared/adapters/sqs/doorbells.ts";
 import { createSqsMessageSource } from "../../shared/adapters/sqs/message-source.ts";
+import { queueFacts, queueFactsByArn } from "../../shared/adapters/sqs/queue-facts.ts";
 import { createQueues } from "../../shared/local/queues.ts";
 import type { LocalQueues } from "../../shared/local/queues.ts";
 import { deltaQueueConformance } from "./delta-queue.ts";
@@ -86,6 +87,21 @@ export function sqsPortsConformance(server: string, client: () => Client): void 
       // Servers differ in whether they answer the count as a number or as a text.
       const receivesOf = (redrive = "{}"): number => Number((JSON.parse(redrive) as { maxReceiveCount?: unknown }).maxReceiveCount); // a redrive policy
       expect([receivesOf(deltas?.["RedrivePolicy"]), receivesOf(bell?.["RedrivePolicy"])]).toEqual([1000, 5]);
+    });
+
+    it("say what waits in them, what is taken, and where their dead letters are", async () => {
+      const { doorbells } = await freshQueues(client());
+      const { url, deadLetterUrl } = doorbells.replicaset;
+      for (const MessageBody of ["one", "two"]) await client().send(new SendMessageCommand({ QueueUrl: url, MessageBody }));
+      await client().send(new SendMessageCommand({ QueueUrl: deadLetterUrl, MessageBody: "dead" }));
+      expect(await source(url).receive({ max: 1, waitMs: 1_000 })).toHaveLength(1);
+      const facts = await queueFacts(client(), url);
+      expect(facts).toMatchObject({ waiting: 1, inFlight: 1, delayed: 0, redrive: { maxReceiveCount: 5 } });
+      expect(facts.attributes["VisibilityTimeout"]).toBe("360");
+      const dead = await queueFactsByArn(client(), facts.redrive?.deadLetterArn ?? "");
+      expect(dead).toMatchObject({ waiting: 1, inFlight: 0 });
+      expect(dead).not.toHaveProperty("redrive");
+      await expect(queueFacts(client(), `${url}-gone`)).rejects.toThrow();
     });
   });
 }

@@ -41,6 +41,8 @@ export interface Call {
   /** For one sending, from its connection to the last byte. Default: the patience's, else the request timeout. */
   readonly timeoutMs?: number;
   readonly patience?: Patience;
+  /** Sees the head of each answer, refusals too. */
+  readonly onHead?: (headers: IncomingHttpHeaders) => void;
 }
 
 /** One API server as one component: what reader, writer and watch are made of. In process: shared/local/api-server. */
@@ -131,6 +133,7 @@ export function createClient(config: KubeHttpConfig): KubeClient {
       } catch (error) {
         return { kind: "noAnswer", error, errno: errnoOf(error) };
       }
+      call.onHead?.(response.headers);
       const body = await readText(response, deadline.signal);
       if (isSuccess(response)) return { kind: "success", body };
       const { statusCode: code = 0, headers } = response;

@@ -1,7 +1,7 @@
-// Would catch: a Redis that evicts the cache's truth and is used all the same, or one that is refused though it does not say.
+// Would catch: a Redis that evicts the cache's truth and is used all the same, or one that is refused though it does not say; INFO misread.
 import { expect, it } from "vitest";
 
-import { evictionProblem } from "../../../../shared/adapters/redis/server.ts";
+import { evictionProblem, serverFacts } from "../../../../shared/adapters/redis/server.ts";
 
 const info = (policy: string): string => `# Memory\r\nused_memory:1\r\nmaxmemory_policy:${policy}\r\nallocator:x\r\n`;
 
@@ -12,4 +12,49 @@ it.each(["allkeys-lru", "allkeys-random", "volatile-lru", "volatile-ttl"])("%s i
 it("noeviction is fine, and so is a service that does not say", () => {
   expect(evictionProblem(info("noeviction"))).toBeUndefined();
   expect(evictionProblem("# Memory\r\nused_memory:1\r\n")).toBeUndefined();
+});
+
+it("INFO is read as far as it says something", () => {
+  const lines = [
+    "# Server",
+    "redis_version:7.2.4",
+    "# Memory",
+    "used_memory:1000",
+    "used_memory_human:1K",
+    "maxmemory:4000",
+    "maxmemory_policy:noeviction",
+    "# Persistence",
+    "loading:1",
+    "rdb_last_bgsave_status:err",
+    "aof_enabled:1",
+    "aof_last_write_status:ok",
+    "# Stats",
+    "evicted_keys:7",
+    "# Replication",
+    "role:master",
+    "connected_slaves:2",
+    "slave0:ip=10.0.0.1,port=6379,state=online",
+  ];
+  expect(serverFacts(lines.join("\r\n"))).toEqual({
+    version: "7.2.4",
+    role: "master",
+    replicas: 2,
+    policy: "noeviction",
+    evicted: 7,
+    usedBytes: 1000,
+    maxBytes: 4000,
+    appendOnly: true,
+    saveFailed: true,
+    loading: true,
+  });
+  expect(serverFacts("aof_last_write_status:err\r\n")).toMatchObject({ saveFailed: true, loading: false, appendOnly: false });
+  expect(serverFacts("")).toEqual({
+    replicas: 0,
+    evicted: 0,
+    usedBytes: 0,
+    maxBytes: 0,
+    appendOnly: false,
+    saveFailed: false,
+    loading: false,
+  });
 });

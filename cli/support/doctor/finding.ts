@@ -1,0 +1,84 @@
+/** What `doctor` says about one thing, and the table of the things it looks at. Names and units are what `--json` promises. */
+
+export type State = "failure" | "warning" | "notChecked" | "ok";
+
+export interface Finding {
+  readonly check: Check;
+  /** Which one, where there are several: a role, a queue, a controller, a resource. */
+  readonly of?: string;
+  readonly state: State;
+  /** What was seen, in words; of `notChecked` the reason. */
+  readonly seen: string;
+  /** The number behind the judgement, in the check's unit. */
+  readonly number?: number;
+  /** One sentence: what to do. Of failures and warnings alone. */
+  readonly remedy?: string;
+}
+
+interface CheckInfo {
+  /** People read the sections in this order. */
+  readonly section: "API server" | "rights" | "clock" | "Redis" | "queues" | "watcher" | "cache" | "work";
+  readonly looked: string;
+  /** Of `number`. */
+  readonly unit?: string;
+}
+
+/** In the order in which people read them. */
+export const CHECKS = {
+  "api.answers": { section: "API server", looked: "GET /version", unit: "ms" },
+  "api.version": { section: "API server", looked: "its version", unit: "minor version" },
+  "api.cluster": { section: "API server", looked: "uid of namespace kube-system against DELTALOOP_CLUSTER" },
+  rights: { section: "rights", looked: "a SelfSubjectAccessReview for each right of a role", unit: "rights lacking" },
+  "clock.local": { section: "clock", looked: "this machine's clock against the API server's Date", unit: "ms ahead" },
+  "clock.redis": { section: "clock", looked: "Redis' TIME against the API server's Date", unit: "ms ahead" },
+  "redis.answers": { section: "Redis", looked: "INFO and TIME", unit: "ms" },
+  "redis.version": { section: "Redis", looked: "redis_version" },
+  "redis.role": { section: "Redis", looked: "role, loading" },
+  "redis.policy": { section: "Redis", looked: "maxmemory_policy" },
+  "redis.evicted": { section: "Redis", looked: "evicted_keys since its start", unit: "keys" },
+  "redis.memory": { section: "Redis", looked: "used_memory against maxmemory", unit: "percent" },
+  "redis.replicas": { section: "Redis", looked: "connected_slaves against DELTALOOP_REDIS_DURABILITY", unit: "replicas" },
+  "redis.persistence": { section: "Redis", looked: "aof_enabled, status of the last save" },
+  "queue.answers": { section: "queues", looked: "GetQueueAttributes", unit: "ms" },
+  "queue.settings": { section: "queues", looked: "attributes against infra/queues.yml", unit: "differences" },
+  "queue.redrive": { section: "queues", looked: "the redrive policy", unit: "receives" },
+  "queue.depth": { section: "queues", looked: "messages that wait (SQS tells their age to CloudWatch alone)", unit: "messages" },
+  "queue.deadLetters": { section: "queues", looked: "messages in the dead-letter queue", unit: "messages" },
+  "watcher.mode": { section: "watcher", looked: "DELTALOOP_MODE" },
+  "watcher.lease": { section: "watcher", looked: "the Lease, by the API server's clock", unit: "s since it was renewed" },
+  "watcher.fence": { section: "watcher", looked: "the fence in Redis against the Lease's resourceVersion" },
+  "cache.epoch": { section: "cache", looked: "the epoch" },
+  "cache.gate": { section: "cache", looked: "the gate of a controller" },
+  "cache.lag": {
+    section: "cache",
+    looked: "state of a resource, its lane that was silent longest, sent against applied versions",
+    unit: "s",
+  },
+  "cache.lanes": { section: "cache", looked: "lanes with a hole, frozen lanes", unit: "lanes" },
+  "cache.quarantine": { section: "cache", looked: "what could not be applied, of the last day", unit: "objects or messages" },
+  "cache.forged": { section: "cache", looked: "messages that failed their MAC, of the last day", unit: "messages" },
+  "work.due": { section: "work", looked: "the key that is due longest, with nobody on it", unit: "s" },
+  "work.failing": { section: "work", looked: "keys that failed at least five times in a row", unit: "keys" },
+  "work.parked": { section: "work", looked: "keys that were given up", unit: "keys" },
+  "work.intents": { section: "work", looked: "calls written down and never answered for", unit: "intents" },
+} as const satisfies Readonly<Record<string, CheckInfo>>;
+
+export type Check = keyof typeof CHECKS;
+
+type More = Pick<Finding, "of" | "number">;
+
+export function ok(check: Check, seen: string, more: More = {}): Finding {
+  return { check, ...more, state: "ok", seen };
+}
+
+export function warning(check: Check, seen: string, remedy: string, more: More = {}): Finding {
+  return { check, ...more, state: "warning", seen, remedy };
+}
+
+export function failure(check: Check, seen: string, remedy: string, more: More = {}): Finding {
+  return { check, ...more, state: "failure", seen, remedy };
+}
+
+export function notChecked(check: Check, why: string, more: More = {}): Finding {
+  return { check, ...more, state: "notChecked", seen: why };
+}

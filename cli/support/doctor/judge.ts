@@ -1,0 +1,22 @@
+/** Facts in, findings out: everything that `doctor` knows to say. */
+import type { Facts } from "./facts.ts";
+import type { Finding } from "./finding.ts";
+import { judgeApi, judgeClocks, judgeRights } from "./judge-api.ts";
+import { judgeCache, judgeWatcher } from "./judge-cache.ts";
+import { judgeQueues } from "./judge-queues.ts";
+import { judgeRedis } from "./judge-redis.ts";
+import { judgeWork } from "./judge-work.ts";
+
+/** Each check at least once, whatever could be seen. */
+export function judge(facts: Facts): readonly Finding[] {
+  return [
+    ...judgeApi(facts.api, facts.cluster),
+    ...judgeRights(facts.roles),
+    ...judgeClocks(facts),
+    ...judgeRedis(facts),
+    ...judgeQueues(facts.queues),
+    ...judgeWatcher(facts),
+    ...judgeCache(facts),
+    ...judgeWork(facts),
+  ];
+}

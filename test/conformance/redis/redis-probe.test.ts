@@ -1,0 +1,93 @@
+/** What `doctor` reads in Redis, beside a Store that wrote it. Catches a field that is read under another name than it is written. */
+import { Redis } from "ioredis";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+
+import { createRedisProbe } from "../../../shared/adapters/redis/probe.ts";
+import type { RedisProbe } from "../../../shared/adapters/redis/probe.ts";
+import { createRedisStore } from "../../../shared/adapters/redis/redis-store.ts";
+import { LANES } from "../../../shared/api/lane.ts";
+import { cachedReplicaSet, put } from "../../support/builders.ts";
+import { ensureRedisServer, startRedis } from "../../support/redis.ts";
+import type { RedisServer } from "../../support/redis.ts";
+import { testSigner } from "../../support/signer.ts";
+import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
+import { HOLE_LIMIT_MS, IDENTITY, Rig } from "../store/rig.ts";
+
+const reason = ensureRedisServer();
+const CACHE = { deployment: "probed", cluster: "0123456789ab" };
+const START_MS = 1_772_359_200_000;
+
+describe.skipIf(reason)(`a Redis that is looked at${reason === undefined ? "" : `, skipped: ${reason}`}`, () => {
+  let [server, client, probe]: [RedisServer?, Redis?, RedisProbe?] = [];
+  let rig: Rig;
+  beforeAll(async () => {
+    server = await startRedis();
+    client = new Redis(server.url);
+    probe = createRedisProbe({ url: server.url, cluster: false }, CACHE);
+    const clock = createVirtualClock(START_MS);
+    const signer = testSigner(CACHE.cluster);
+    const store = createRedisStore(client, { ...CACHE, identity: IDENTITY, holeLimitMs: HOLE_LIMIT_MS, signer, clock });
+    const unused = (): Promise<never> => Promise.reject(new Error("not in these tests"));
+    rig = new Rig({ store, clock, beside: unused, spoil: unused, flush: unused, lose: unused, close: async () => {} });
+    await rig.synced();
+    await rig.seed("replicasets", [put(cachedReplicaSet({ resourceVersion: "140" }), { counted: true })]);
+  });
+  afterAll(async () => {
+    probe?.close();
+    client?.disconnect();
+    await server?.stop();
+  });
+
+  it("says what it is and what time it has", async () => {
+    const before = Date.now();
+    const { timeMs, ...facts } = (await probe?.server()) ?? never();
+    expect(timeMs).toBeGreaterThanOrEqual(before - 1_000);
+    expect(timeMs).toBeLessThanOrEqual(Date.now() + 1_000);
+    expect(facts).toMatchObject({ version: expect.stringMatching(/^\d+\.\d+/), role: "master", policy: "noeviction", loading: false });
+  });
+
+  it("shows each stream: fence, state, what was sent, and its lanes", async () => {
+    const beat = { beat: 1, answered: 0 };
+    await rig.store.checkpoint({ epoch: rig.epoch, fence: rig.fence, sent: { replicasets: "141" }, ...beat });
+    await rig.deliver("pods", [], { kind: "W", watermark: "150", sequence: rig.nextSequence("pods") + 1 });
+    const streams = (await probe?.streams(rig.epoch)) ?? [];
+    expect(streams.map(({ resource, state, fence }) => ({ resource, state, fence }))).toEqual(
+      Object.keys({ deployments: 0, replicasets: 0, replicationcontrollers: 0, pods: 0 }).map((resource) => ({
+        resource,
+        state: "SYNCED",
+        fence: rig.fence,
+      })),
+    );
+    const of = (name: string) => streams.find(({ resource }) => resource === name);
+    expect(of("replicasets")).toMatchObject({ sentRV: "141", lanes: [{ watermark: "140", frozen: false, appliedAtMs: START_MS }] });
+    expect(of("replicasets")?.lanes[0]).not.toHaveProperty("holeSinceMs");
+    expect(of("pods")).not.toHaveProperty("sentRV");
+    expect(of("pods")?.lanes).toEqual([expect.objectContaining({ holeSinceMs: START_MS })]);
+  });
+
+  it("shows an epoch in which nothing was written yet", async () => {
+    const streams = (await probe?.streams("another")) ?? [];
+    expect(streams.map(({ state, lanes }) => [state, lanes.length])).toEqual(streams.map(({ resource }) => ["INIT", LANES[resource]]));
+    expect(streams[0]?.lanes[0]).toEqual({ watermark: "0", frozen: false });
+  });
+
+  it("shows the calls of the first owners, and how many owners there are", async () => {
+    await rig.store.add(rig.epoch, "replicaset", "shop/web", 0);
+    const { run } = await rig.taken("replicaset", "shop/web");
+    await rig.store.registerIntents(run, cachedReplicaSet().metadata.uid, [{ id: "c:web-1", verb: "create", name: "web-1" }]);
+    const one = { controller: "replicaset", key: "shop/web", intents: [expect.objectContaining({ id: "c:web-1", state: "pending" })] };
+    expect(await probe?.intents(rig.epoch, 10)).toEqual({ owners: 1, found: [one] });
+    expect(await probe?.intents(rig.epoch, 0)).toEqual({ owners: 1, found: [] });
+  });
+
+  it("says why there is no connection", async () => {
+    const nowhere = createRedisProbe({ url: "redis://127.0.0.1:1", cluster: false }, CACHE);
+    await expect(nowhere.server()).rejects.toThrow();
+    expect(nowhere.lastError()?.message).toMatch(/ECONNREFUSED/);
+    nowhere.close();
+  });
+});
+
+function never(): never {
+  throw new Error("the server was started");
+}
