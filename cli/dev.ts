@@ -3,6 +3,9 @@
  * watcher, queue, redis-server, function host; with `--watchers` more of the first, of which one leads. Shadow unless `--act`.
  */
 import { randomBytes } from "node:crypto";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import type { Command } from "commander";
 import { createKubeHttp } from "../shared/adapters/kube-http/kube-http.ts";
 import { CACHED_RESOURCES } from "../shared/api/resources.ts";
@@ -16,6 +19,7 @@ import { startVerb } from "./support/child-process.ts";
 import type { Child } from "./support/child-process.ts";
 import { readClusterIdentity } from "./support/cluster-id.ts";
 import { consoleLog } from "./support/console-log.ts";
+import { environmentFile } from "./support/environment-file.ts";
 import { shutGate } from "./support/gates.ts";
 import { kubeAccess } from "./support/kube-access.ts";
 import { kubeconfigPath } from "./support/kubeconfig-path.ts";
@@ -72,6 +76,8 @@ class Dev {
   readonly #children = new Map<string, Child>();
   readonly #ending = new AbortController();
   #redis: LocalRedis | undefined;
+  /** Of this process alone, with what its parts are told. */
+  #folder: string | undefined;
   #exitCode = 0;
 
   constructor(flags: DevFlags) {
@@ -103,6 +109,7 @@ class Dev {
         await this.#keep(name, () => startVerb("watch", [...watchFlags, "--as", name], environment));
       }
       this.#markLostMessages(store);
+      this.#sayHowToLook(environment);
       if (this.#flags.nodes !== undefined)
         startNodes(
           await kubeAccess({ ...this.#flags, kubeconfig: this.#kubeconfig }, "deltaloop-nodes", "nodes"),
@@ -148,6 +155,18 @@ class Dev {
     this.#log.info("redis started", { pid: redis.child.pid });
     void redis.child.exited.then(() => this.#fail("redis ended, and with it the cache", 1));
     return redis.url;
+  }
+
+  /** The doctor is told what the parts are told, keys included: in a file that only its owner may read. */
+  #sayHowToLook(environment: Readonly<Record<string, string>>): void {
+    this.#folder = mkdtempSync(join(tmpdir(), "deltaloop-dev-"));
+    const file = join(this.#folder, "env");
+    writeFileSync(file, environmentFile(environment), { mode: 0o600 });
+    const { context, leaseNamespace } = this.#flags;
+    const more = context === undefined ? "" : ` --context ${context}`;
+    this.#log.info(
+      `is something wrong? deltaloop doctor --env ${file} --kubeconfig ${this.#kubeconfig}${more} --lease-namespace ${leaseNamespace}`,
+    );
   }
 
   #queueRestarts = 0;
@@ -227,6 +246,7 @@ class Dev {
     await Promise.all([...this.#children.values()].map((child) => child.end(END_GRACE_MS)));
     await store?.close().catch(() => undefined);
     await this.#redis?.stop();
+    if (this.#folder !== undefined) rmSync(this.#folder, { recursive: true, force: true });
   }
 }
 

@@ -1,0 +1,238 @@
+/**
+ * `deltaloop doctor` beside a `deltaloop dev --act` on a real control plane.
+ *
+ * Catches: a doctor who finds fault with what is well, or none with what is broken; one that a dead part hangs, or keeps from showing the
+ * others; a secret among its words; an exit code that a script cannot go by.
+ */
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { parseEnv } from "node:util";
+
+import { PurgeQueueCommand, SendMessageCommand } from "@aws-sdk/client-sqs";
+import { Redis } from "ioredis";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+
+import { CHECKS } from "../../cli/support/doctor/finding.ts";
+import type { Finding } from "../../cli/support/doctor/finding.ts";
+import { sqsClient } from "../../shared/adapters/sqs/client.ts";
+import { environmentOf, parseConfiguration } from "../../shared/lambda/configuration.ts";
+import { CONTROLLERS } from "../../shared/api/resources.ts";
+import type { Configuration } from "../../shared/lambda/configuration.ts";
+import { openCache, redisStore } from "../../shared/lambda/connect.ts";
+import type { Store } from "../../shared/ports/store.ts";
+import { deltaloop, eventually, measured, ROOT, startCluster, startDev, whereRealPartsAre } from "../support/e2e.ts";
+import type { Cluster, Running } from "../support/e2e.ts";
+import { startRedis } from "../support/redis.ts";
+import type { RedisServer } from "../support/redis.ts";
+
+const TOOK_MS_MAX = 10_000;
+
+interface Said {
+  readonly code: number | null;
+  readonly findings: readonly (Finding & { readonly looked: string })[];
+  readonly tookMs: number;
+}
+
+await whereRealPartsAre("doctor on a real control plane", () => {
+  describe("doctor on a real control plane", () => {
+    let [cluster, redis, dev, client, sqs]: [Cluster?, RedisServer?, Running?, Redis?, ReturnType<typeof sqsClient>?] = [];
+    let args: readonly string[];
+    let configuration: Configuration;
+    let store: Store;
+
+    beforeAll(async () => {
+      [cluster, redis] = await Promise.all([startCluster({ machines: false }), startRedis()]);
+      client = new Redis(redis.url).on("error", () => undefined); // it will be killed
+      dev = await startDev(cluster, "--redis", redis.url);
+      const line = await dev.line("is something wrong? deltaloop ");
+      args = line.slice(line.indexOf("doctor")).split(" ");
+      configuration = parseConfiguration(parseEnv(await readFile(args[args.indexOf("--env") + 1] ?? "", "utf8")));
+      store = openCache(
+        configuration,
+        redisStore(configuration.redis, () => undefined),
+      ).store;
+      sqs = sqsClient({ endpoint: configuration.queues.endpoint ?? "" });
+    });
+    afterAll(async () => {
+      await store?.close();
+      client?.disconnect();
+      sqs?.destroy();
+      await dev?.stop();
+      await redis?.stop();
+      await cluster?.stop();
+    });
+
+    /** As `dev` says that it is to be asked. */
+    async function doctor(environment: Readonly<Record<string, string>> = {}, asked = args): Promise<Said> {
+      const command = deltaloop([...asked, "--json"], environment);
+      const { code, afterMs } = await command.exited;
+      const { findings, tookMs } = JSON.parse(command.output()) as Said; // as cli/README.md describes it
+      measured(`doctor took ${(tookMs / 1000).toFixed(1)} s, with the start of Node ${(afterMs / 1000).toFixed(1)} s`);
+      expect(tookMs).toBeLessThan(TOOK_MS_MAX);
+      return { code, findings, tookMs };
+    }
+
+    const failures = ({ findings }: Said) =>
+      findings.filter(({ state }) => state === "failure").map(({ check, of = "", seen }) => `${check} ${of}: ${seen}`);
+    const states = ({ findings }: Said, ...checks: readonly string[]) =>
+      new Set(findings.filter(({ check }) => checks.includes(check)).map(({ state }) => state));
+    /** The watcher's environment, for a doctor who is asked without `--env`. */
+    const environment = (change: Partial<Configuration>) => environmentOf({ ...configuration, ...change });
+    const without = (flag: string): readonly string[] => args.filter((_, index) => args[index] !== flag && args[index - 1] !== flag);
+
+    it("all is well: 0, each check was made and none found fault", async () => {
+      const healthy = await doctor();
+      expect(healthy.findings.filter(({ state }) => state !== "ok")).toEqual([]);
+      expect(new Set(healthy.findings.map(({ check }) => check))).toEqual(new Set(Object.keys(CHECKS)));
+      expect(healthy.code).toBe(0);
+      const people = deltaloop(args);
+      expect((await people.exited).code).toBe(0);
+      expect(people.output()).toMatch(
+        /^deltaloop doctor: deployment dev, cluster .*\n\n(ok .*\n( +.*\n)*)+\n0 failures, 0 warnings, 0 not checked, \d+ ok/,
+      );
+    });
+
+    interface Fault {
+      readonly name: string;
+      readonly strike: () => unknown;
+      readonly want: readonly RegExp[];
+      readonly mend?: () => unknown;
+    }
+    const FAULTS: readonly Fault[] = [
+      {
+        name: "a policy that evicts",
+        strike: () => client?.config("SET", "maxmemory-policy", "allkeys-lru"),
+        want: [/^redis\.policy : allkeys-lru/],
+        mend: () => client?.config("SET", "maxmemory-policy", "noeviction"),
+      },
+      {
+        name: "rights taken away",
+        strike: () => cluster?.kubectl("delete", "clusterrolebinding", "deltaloop-sync-replicaset"),
+        want: [/^rights deltaloop-sync-replicaset: lacks .*list pods/],
+        mend: () => cluster?.kubectl("apply", "-f", join(ROOT, "infra/manifests/rbac.yaml")),
+      },
+      {
+        name: "a dead doorbell",
+        strike: () => sqs?.send(new SendMessageCommand({ QueueUrl: deadLetters(), MessageBody: "{}" })),
+        want: [/^queue\.deadLetters replicaset: 1 messages/],
+        mend: () => sqs?.send(new PurgeQueueCommand({ QueueUrl: deadLetters() })),
+      },
+      {
+        name: "a parked key",
+        strike: park,
+        want: [/^work\.parked deployment: default\/web after 1 failures/],
+        mend: () => cluster?.kubectl("annotate", "deployment/web", "mended=yes"),
+      },
+      {
+        name: "a quarantined object",
+        strike: () => store.quarantine({ what: "default/odd", where: "pods lane 3", why: "no uid", atMs: Date.now() }),
+        want: [/^cache\.quarantine : 1: default\/odd \(pods lane 3: no uid\)/],
+        mend: async () => client?.del(...(await client.keys("dl:dev:*:quar"))),
+      },
+    ];
+
+    for (const { name, strike, want, mend } of FAULTS) {
+      it(`${name}: 1, and that finding alone`, async () => {
+        await strike();
+        try {
+          const said = await doctor();
+          expect(failures(said)).toEqual(want.map((each) => expect.stringMatching(each)));
+          expect(said.code).toBe(1);
+          for (const { state, remedy } of said.findings) if (state === "failure") expect(remedy).toMatch(/\.$/);
+        } finally {
+          await mend?.();
+        }
+      });
+    }
+
+    it("no API server: the other parts are shown all the same", async () => {
+      const said = await doctor(environment({ kube: { server: "https://127.0.0.1:9" } }), ["doctor"]);
+      expect(failures(said)).toEqual([expect.stringMatching(/^api\.answers : no answer: .*ECONNREFUSED/)]);
+      expect(states(said, "redis.answers", "queue.answers", "cache.gate", "work.due")).toEqual(new Set(["ok"]));
+      expect(states(said, "rights", "watcher.lease", "clock.redis")).toEqual(new Set(["notChecked"]));
+    });
+
+    it("a wrong password: nothing secret is said", async () => {
+      await client?.config("SET", "requirepass", "the-right-one");
+      const secret = "hunter22-hunter22";
+      const url = configuration.redis.url.replace("://", `://:${secret}@`);
+      const text = await Promise.all(
+        [["--json"], []].map(async (more) => {
+          const command = deltaloop([...without("--env"), ...more], environment({ redis: { ...configuration.redis, url } }));
+          expect((await command.exited).code).toBe(1);
+          return command.output();
+        }),
+      );
+      await client?.config("SET", "requirepass", "");
+      expect(text.join()).toMatch(/redis\.answers.*(WRONGPASS|NOAUTH)/);
+      const tokens = [...(await readFile(cluster?.rolesKubeconfig ?? "", "utf8")).matchAll(/"token": ?"([^"]+)"/g)].map(
+        ([, token = ""]) => token,
+      );
+      expect(tokens.length).toBeGreaterThan(0);
+      for (const each of [secret, configuration.digestKey, ...configuration.macKeys, ...tokens]) expect(text.join()).not.toContain(each);
+    });
+
+    it("gates shut, and nobody who opens them: why, for each controller", async () => {
+      process.kill(dev?.pids()["watcher"] ?? 0, "SIGSTOP"); // for good
+      await store.markSuspect("pods", "a message was lost");
+      const said = await doctor();
+      const shut = /^cache\.gate \w+: shut: pods: SUSPECT \(a message was lost\)/;
+      expect(failures(said).filter((each) => shut.test(each))).toHaveLength(CONTROLLERS.length);
+      expect(said.code).toBe(1);
+    });
+
+    it("a Redis that hangs, and one that is gone: within 10 s, and the other parts are shown all the same", async () => {
+      redis?.pause();
+      const hanging = await doctor().finally(() => redis?.resume());
+      await redis?.kill();
+      for (const [said, why] of [
+        [hanging, /no answer: .*(timed out|no answer within)/],
+        [await doctor(), /no answer: .*ECONNREFUSED/],
+      ] as const) {
+        expect(failures(said)).toContainEqual(expect.stringMatching(/^redis\.answers/));
+        expect(failures(said).join("\n")).toMatch(why);
+        expect(said.code).toBe(1);
+        expect(states(said, "api.answers", "rights", "queue.answers")).toEqual(new Set(["ok"]));
+        expect(states(said, "cache.gate", "cache.epoch", "work.due", "work.intents")).toEqual(new Set(["notChecked"]));
+      }
+    });
+
+    it("asked wrongly: 2, and a line for each mistake", async () => {
+      const refused = async (asked: readonly string[]): Promise<string> => {
+        const command = deltaloop(asked);
+        expect((await command.exited).code, command.output()).toBe(2);
+        return command.output();
+      };
+      expect(await refused(["doctor"])).toMatch(/^deltaloop: DELTALOOP_DEPLOYMENT: is missing\n/);
+      expect(await refused(["doctor", "--env", "/no/such/file"])).toMatch(/^deltaloop: \/no\/such\/file cannot be read: ENOENT.*\n$/);
+      expect(await refused([...without("--kubeconfig"), "--kubeconfig", "/no/such/file"])).toMatch(
+        /^deltaloop: kubeconfig \/no\/such\/file .*\n$/,
+      );
+      expect(await refused(["doctor", "--cure"])).toMatch(/unknown option '--cure'/);
+    });
+
+    function deadLetters(): string {
+      return `${configuration.queues.doorbells.replicaset}-dead`;
+    }
+
+    /** As the controller does after its last retry. */
+    async function park(): Promise<void> {
+      const labels = { app: "web" };
+      const template = { metadata: { labels }, spec: { containers: [{ name: "main", image: "shop:1" }] } };
+      // Paused: nothing of it moves once its status is written.
+      const spec = { paused: true, selector: { matchLabels: labels }, template };
+      await cluster?.apply({ apiVersion: "apps/v1", kind: "Deployment", metadata: { name: "web", namespace: "default" }, spec });
+      const { metadata } = (await cluster?.get<{ metadata: { uid: string } }>("/apis/apps/v1/namespaces/default/deployments/web")) ?? {};
+      const epoch = (await store.epoch())?.epoch ?? "";
+      const run = { epoch, controller: "deployment", key: "default/web", token: "the-test" } as const;
+      await eventually("the key is parked, and nothing adds it any more", async () => {
+        await store.add(epoch, "deployment", run.key, 0);
+        const { kind } = await store.take(run, metadata ?? {});
+        if (kind === "ok") await store.done(run, { kind: "drop" });
+        await sleep(1_500);
+        return (await store.parked("deployment")).length === 1;
+      });
+    }
+  });
+});
