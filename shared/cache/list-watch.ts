@@ -71,7 +71,7 @@ export class HistoryRegressedError extends Error {
 
 /** A WatchList that is not whole yet. What it listed is let go of with it: the connection lives on for minutes. */
 interface Streaming {
-  notOlderThan: string;
+  readonly notOlderThan: string;
   /** Something was told of it. */
   begun: boolean;
 }
@@ -175,17 +175,18 @@ export class ListWatch<R extends Resource = CachedResource> {
   /** @returns whether the list under way is to be read by pages at once, because the server does not stream it */
   async #watchList(signal: AbortSignal): Promise<boolean> {
     const { kube, resource } = this.#options;
-    const streaming: Streaming = { notOlderThan: "0", begun: false };
+    let notOlderThan: string;
     try {
-      streaming.notOlderThan = await kube.newestVersion(resource, this.#selector(), signal);
-      this.#checkFloor(streaming.notOlderThan);
+      notOlderThan = await kube.newestVersion(resource, this.#selector(), signal);
+      this.#checkFloor(notOlderThan);
     } catch (error) {
       if (signal.aborted || this.#fatal) return false;
       this.#failed("warn", "list failed", error);
       return isPagesNow(this.#next({ kind: "watchListFailed", error, begun: false }));
     }
+    const streaming: Streaming = { notOlderThan, begun: false };
     this.#streaming = streaming;
-    await this.#watch(streaming.notOlderThan, signal);
+    await this.#watch(notOlderThan, signal);
     this.#streaming = undefined;
     return !signal.aborted && !streaming.begun && isPagesNow(this.#step);
   }
