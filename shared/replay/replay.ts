@@ -7,6 +7,7 @@
 import { createHash } from "node:crypto";
 import { createMemoryDeltaQueue } from "../adapters/memory/queue/delta-queue.ts";
 import { createMemoryDoorbells } from "../adapters/memory/queue/doorbells.ts";
+import type { QueueFaults } from "../adapters/memory/queue/queue.ts";
 import { createVirtualClock } from "../adapters/memory/clock.ts";
 import { createSeededRandom } from "../adapters/memory/random.ts";
 import { createMemoryStore } from "../adapters/memory/store/store.ts";
@@ -58,6 +59,8 @@ export interface ReplayOptions {
 
 const CLUSTER = "replay000000";
 const TAIL_MS = 30_000;
+/** What the seed chooses: the order in which messages and doorbells come, and which of them come twice. */
+const faults = (): QueueFaults => ({ reorder: 1 / 2, duplicate: 1 / 10, delayMsMax: 1000 });
 
 export async function replay(records: readonly CaptureRecord[], options: ReplayOptions): Promise<ReplaySummary> {
   const { digester, log, seed } = options;
@@ -69,8 +72,8 @@ export async function replay(records: readonly CaptureRecord[], options: ReplayO
   // Queue and Store live in this process alone, and so may their key.
   const signer = createSigner([`replay ${seed}`], CLUSTER);
   const store = createMemoryStore({ deployment: "replay", cluster: CLUSTER, identity, holeLimitMs: HOLE_LIMIT_MS, clock });
-  const queue = createMemoryDeltaQueue({ clock, random });
-  const doorbells = createMemoryDoorbells({ clock, random, cluster: CLUSTER });
+  const queue = createMemoryDeltaQueue({ clock, random, faults });
+  const doorbells = createMemoryDoorbells({ clock, random, cluster: CLUSTER, faults });
   const syncs = new SyncLog(options.onSync, () => clock.now());
   const served = serving(CLUSTER, { ...cluster, ...NOBODY }, "shadow", { store, signer, doorbells });
   const wiring = (): FunctionWiring => ({ clock, random, log, digester, ...served, trace: (line) => syncs.trace(line) });
