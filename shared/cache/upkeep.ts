@@ -43,7 +43,7 @@ export const UPKEEP_TIMES: UpkeepTimes = {
 };
 
 export interface UpkeepPorts {
-  readonly kube: KubeWatch;
+  readonly kube: Pick<KubeWatch, "listPage">;
   readonly reader: Pick<KubeReader, "get">;
   readonly store: Store;
   readonly doorbells: Doorbells;

@@ -7,7 +7,7 @@ import { createServer } from "node:http";
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 
-import { afterEach, expect, it } from "vitest";
+import { afterEach, expect, it, vi } from "vitest";
 
 import { createClient } from "../../shared/adapters/kube-http/client.ts";
 import { TokenInClearError } from "../../shared/adapters/kube-http/config.ts";
@@ -290,6 +290,23 @@ it("KL5 silence aborts the stream, and every chunk arms the timer again [informe
   const groups: (readonly string[])[] = [];
   expect(await failure(drain(kube.watch("pods", WATCH, new AbortController().signal), groups))).toBeInstanceOf(UnansweredError);
   expect(groups).toHaveLength(3);
+});
+
+it("KL5 silence lasts 100 s, unless it is said otherwise [informer T20] [informer T21]", async () => {
+  const kube = await stub((_request, response) => void response.writeHead(200).write('{"a":1}\n'));
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  try {
+    const stream = kube.watch("pods", WATCH, new AbortController().signal)[Symbol.asyncIterator]();
+    expect(await stream.next()).toEqual({ done: false, value: ['{"a":1}'] });
+    let ended: unknown;
+    const ending = failure(Promise.resolve(stream.next())).then((error) => (ended = error));
+    await vi.advanceTimersByTimeAsync(99_999);
+    expect(ended).toBeUndefined();
+    await vi.advanceTimersByTimeAsync(1);
+    expect(await ending).toMatchObject({ message: "no byte for 100000 ms" });
+  } finally {
+    vi.useRealTimers();
+  }
 });
 
 it("KL6 an abort closes the connection even while nobody asks for lines", async () => {

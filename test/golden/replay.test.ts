@@ -108,7 +108,6 @@ test("[informer T84] the same seed gives the same decisions, every seed the same
   const others = await Promise.all([2, 3, 4, 5].map((seed) => run("recreate", seed)));
   for (const { summary } of others) expect(summary.cacheDigest).toBe(first.summary.cacheDigest);
   // Else the seed would choose nothing, and there would be nothing to be independent of.
-  expect(new Set([first, ...others].map(({ lines }) => lines.join("
-"))).size).toBeGreaterThan(1);
+  expect(new Set([first, ...others].map(({ lines }) => lines.join("\n"))).size).toBeGreaterThan(1);
   expect((await firstRun("adopt-release")).summary.cacheDigest).not.toBe(first.summary.cacheDigest);
 });

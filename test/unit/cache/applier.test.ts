@@ -149,7 +149,7 @@ describe("half-applied messages", () => {
     expect(await rig.keys()).toEqual(["shop/b", POD]);
   });
 
-  it("250 items in one message go in calls of at most 100, and the last one commits", async () => {
+  it("[informer T25b] 250 items in one message go in calls of at most 100, and the last one commits", async () => {
     const rig = await scene();
     const { store } = rig;
     const sizes: string[] = [];

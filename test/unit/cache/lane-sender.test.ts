@@ -3,6 +3,7 @@ import { expect, test } from "vitest";
 import type { Cached } from "../../../shared/api/cached.ts";
 import { laneOf } from "../../../shared/api/lane.ts";
 import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
+import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
 import { decodeEnvelope } from "../../../shared/cache/decode.ts";
 import { LaneSender } from "../../../shared/cache/lane-sender.ts";
 import type { QueueEntry, SendResult } from "../../../shared/ports/delta-queue.ts";
@@ -10,7 +11,11 @@ import { envelopeOf, testSigner } from "../../support/signer.ts";
 
 const silent = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined };
 
-function setUp(send: (entries: readonly QueueEntry[], call: number) => SendResult | Error = () => ({ failed: [] }), lanes = 1) {
+function setUp(
+  send: (entries: readonly QueueEntry[], call: number) => SendResult | Error = () => ({ failed: [] }),
+  lanes = 1,
+  cluster = "c1",
+) {
   const clock = createVirtualClock(0);
   const batches: (readonly QueueEntry[])[] = [];
   const queue = {
@@ -21,15 +26,35 @@ function setUp(send: (entries: readonly QueueEntry[], call: number) => SendResul
     },
   };
   const ends = new AbortController();
-  const options = { cluster: "c1", resource: "pods", lanes, epoch: "e1", fence: "7" } as const;
-  const sender = new LaneSender({ queue, clock, random: { next: () => 0 }, signer: testSigner("c1"), log: silent }, options, ends.signal);
+  const options = { cluster, resource: "pods", lanes, epoch: "e1", fence: "7" } as const;
+  const sender = new LaneSender(
+    { queue, clock, random: { next: () => 0 }, signer: testSigner(cluster), log: silent },
+    options,
+    ends.signal,
+  );
   return { clock, batches, sender, ends, sent: () => batches.flat().map(({ body }) => envelopeOf(body)) };
 }
 
-function item(name: string, rv: number, extra: { readonly type?: "A" | "M" | "D"; readonly uid?: string; readonly bytes?: number } = {}) {
+function item(
+  name: string,
+  rv: number,
+  extra: { readonly type?: "A" | "M" | "D"; readonly uid?: string; readonly bytes?: number; readonly pad?: string } = {},
+) {
   const uid = extra.uid ?? `uid-${name}`;
-  const object = { namespace: "shop", name, uid, resourceVersion: String(rv), labels: { pad: "x".repeat(extra.bytes ?? 1) } } as Cached;
+  const object = {
+    namespace: "shop",
+    name,
+    uid,
+    resourceVersion: String(rv),
+    labels: { pad: extra.pad ?? "x".repeat(extra.bytes ?? 1) },
+  } as Cached;
   return { type: extra.type ?? "M", key: `shop/${name}`, uid, rv: String(rv), object } as const;
+}
+
+/** Text that deflate and base64 leave about as long as it is. */
+function incompressible(length: number): string {
+  const random = createSeededRandom(1);
+  return Array.from({ length }, () => Math.floor(random.next() * 36).toString(36)).join("");
 }
 
 test("items that come within 5 ms travel together, in order; 10 ms while more of them come", async () => {
@@ -85,29 +110,30 @@ test("one event after another, each after a lull, waits 5 ms", async () => {
 
 test("[informer T25] packs and batches stay within SQS's limits, and order is kept", async () => {
   const { clock, sender, batches, sent } = setUp();
-  for (let i = 0; i < 10; i++) sender.live(item(`p${i}`, i + 1, { bytes: 150 * 1024 }));
+  const bytesOf = (entries: readonly QueueEntry[]): number => entries.reduce((bytes, { body }) => bytes + Buffer.byteLength(body), 0);
+  const pad = incompressible(150 * 1024);
+  for (let i = 0; i < 10; i++) sender.live(item(`p${i}`, i + 1, { pad }));
+  for (let i = 0; i < 25; i++) sender.watermark("10");
   await clock.runUntilIdle();
   for (const batch of batches) {
     expect(batch.length).toBeLessThanOrEqual(10);
-    expect(batch.reduce((bytes, { body }) => bytes + Buffer.byteLength(body), 0)).toBeLessThanOrEqual(1024 * 1024);
+    expect(bytesOf(batch)).toBeLessThanOrEqual(1024 * 1024);
   }
+  expect(bytesOf(batches.flat())).toBeGreaterThan(1024 * 1024);
   expect(sent().flatMap((envelope) => ("items" in envelope ? envelope.items.map(({ rv }) => rv) : []))).toEqual(
     Array.from({ length: 10 }, (_, i) => String(i + 1)),
   );
   expect(sent().map(({ sq }) => sq)).toEqual(sent().map((_, index) => index + 1));
 });
 
-test("[informer T26] entries that failed are sent again under the same ids, before anything later", async () => {
+test("[informer T26] entries 2 and 5 of 10 that failed are sent again under the same ids, before anything later", async () => {
   const { clock, sender, batches } = setUp((entries, call) => ({
-    failed: call === 1 ? entries.slice(0, 1).map(({ id }) => ({ id, reason: "throttled", permanent: false })) : [],
+    failed: call === 1 ? entries.filter((_, i) => i === 1 || i === 4).map(({ id }) => ({ id, reason: "throttled", permanent: false })) : [],
   }));
-  sender.watermark("5");
-  await clock.advance(0);
-  sender.watermark("6");
+  for (let rv = 1; rv <= 11; rv++) sender.watermark(String(rv));
   await clock.runUntilIdle();
-  const ids = batches.map((batch) => batch.map(({ id }) => id));
-  expect(ids[0]?.[0]).toBe("c1.pods.0-e1-7-1");
-  expect(ids[1]).toEqual(["c1.pods.0-e1-7-1", "c1.pods.0-e1-7-2"]);
+  const id = (sequence: number): string => `c1.pods.0-e1-7-${sequence}`;
+  expect(batches.map((batch) => batch.map((entry) => entry.id))).toEqual([[1, 2, 3, 4, 5, 6, 7, 8, 9, 10].map(id), [2, 5, 11].map(id)]);
 });
 
 test("a call takes messages of several lanes; a lane that failed holds back nobody else", async () => {
@@ -152,11 +178,24 @@ test("listed objects say the version of their list, each list's packs its own; l
   expect(sent().map((envelope) => ("L" in envelope ? envelope.L : undefined))).toEqual(["20", "1000000405", undefined]);
 });
 
-test("[informer T59] group and id stay below 128 characters for the longest key", async () => {
+test("[informer T59] group and id name the resource and the lane, so that the longest key fits", async () => {
   const { clock, sender, batches } = setUp();
   sender.live({ ...item("n".repeat(253), 1), key: `${"s".repeat(63)}/${"n".repeat(253)}` });
   await clock.runUntilIdle();
-  expect(batches.flat().every(({ group, id }) => group.length < 128 && id.length < 128)).toBe(true);
+  expect(batches.flat()).toMatchObject([{ group: "c1.pods.0", id: "c1.pods.0-e1-7-1" }]);
+});
+
+test("[informer T83] two clusters with the same objects share no group and no id", async () => {
+  const namesOf = async (cluster: string): Promise<readonly string[]> => {
+    const { clock, sender, batches } = setUp(undefined, 2, cluster);
+    sender.live(item("a", 1));
+    sender.watermark("1");
+    await clock.runUntilIdle();
+    return batches.flat().flatMap(({ group, id }) => [group, id]);
+  };
+  const [one, two] = [await namesOf("c1"), await namesOf("c2")];
+  expect(one).toHaveLength(6);
+  expect(two.filter((name) => one.includes(name))).toEqual([]);
 });
 
 test("a newer state of the same uid replaces the older one in the open pack; a delete or another uid never does", async () => {

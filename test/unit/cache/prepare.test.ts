@@ -112,7 +112,7 @@ describe("prepareChanges", () => {
     expect(store.asked).toHaveLength(3);
   });
 
-  it("[informer A4] a put that the row is not older than concerns nobody, and comes again should the row have moved", async () => {
+  it("[informer A4] [informer T79] a put that the row is not older than concerns nobody, and comes again should the row have moved", async () => {
     const rs = cachedReplicaSet();
     const cached = cachedPod({ name: "a", resourceVersion: "5", owner: ownedBy("ReplicaSet", rs) });
     const store = storeOf(["pods", cached]);

@@ -59,8 +59,11 @@ describe("reflector", () => {
     ).toBe("list latest after 0");
   });
 
-  test("a list of the latest that is refused too waits", () => {
-    const steps = run("9", { kind: "listFailed", error: expired }, { kind: "listFailed", error: expired });
+  test.each([
+    { name: "is refused too", error: expired },
+    { name: "fails otherwise", error: internal },
+  ])("[informer T02] a list of the latest that $name waits, and asks for the latest again", ({ error }) => {
+    const steps = run("9", { kind: "listFailed", error: expired }, { kind: "listFailed", error });
     expect(brief(steps).slice(1)).toEqual(["list latest after 0", "list latest after 800"]);
   });
 
@@ -97,6 +100,7 @@ describe("reflector", () => {
   test("[informer T12] very short watches back off further each time", () => {
     const steps = run("12", ...Array.from({ length: 5 }, () => closed(0, 200)));
     expect(brief(steps).slice(1)).toEqual([800, 1600, 3200, 6400, 12_800].map((ms) => `watch 12 after ${ms}`));
+    expect(stepReflector(startReflector("12")[0], closed(0, 200), 0, 0.5)[1]).toMatchObject({ do: "watch", afterMs: 1200 });
   });
 
   test("a watch that ended with events, or after a second, starts again at once", () => {

@@ -24,6 +24,7 @@ interface Script {
   readonly cached?: CachedVersions;
   /** The server knows WatchList, and its newest version is this one. */
   readonly streamsAt?: string;
+  readonly random?: number;
 }
 
 function pod(name: string, rv: number, more: object = {}): object {
@@ -48,12 +49,13 @@ const page = (rv: number, items: readonly unknown[], next?: string): ListPage =>
 
 /** Plays a script until nothing of it is left, and tells what was asked and what reached the sink. */
 async function play(
-  { lists = [], watches = [], resumeFrom, floor = "0", cached, streamsAt }: Script,
+  { lists = [], watches = [], resumeFrom, floor = "0", cached, streamsAt, random = 0 }: Script,
   forMs = 200_000,
   meanwhile?: (stream: ResourceStream) => void,
 ) {
   const clock = createVirtualClock(0);
   const asked: string[] = [];
+  const timeouts: number[] = [];
   const sunk: string[] = [];
   let rows: readonly string[] = [];
   const quarantined: string[] = [];
@@ -74,6 +76,7 @@ async function play(
       if (!allowWatchBookmarks || timeoutSeconds < 300 || timeoutSeconds > 600)
         throw new Error("a watch asks for bookmarks and 300 to 600 s");
       asked.push(`${clock.now()} ${sendInitialEvents ? "watchList" : "watch"} ${resourceVersion}`);
+      timeouts.push(timeoutSeconds);
       for (const step of [...(leftWatches.shift() ?? []), IDLE_MS]) {
         if (step === "close") return;
         if (step instanceof Error) throw step;
@@ -97,7 +100,7 @@ async function play(
     kube,
     sink,
     clock,
-    random: { next: () => 0 },
+    random: { next: () => random },
     digester: createDigester("a key for tests"),
     log,
     openGeneration: async () => ({ generation: ++generation, floor }),
@@ -111,10 +114,22 @@ async function play(
   await clock.advance(forMs);
   ends.abort(new Error("the test is over"));
   await running;
-  return { asked, sunk, rows, quarantined, log, failed };
+  return { asked, timeouts, sunk, rows, quarantined, log, failed };
 }
 
 describe("a list", () => {
+  it.each([
+    { random: 0, timeoutSeconds: 300 },
+    { random: 0.999_999, timeoutSeconds: 600 },
+  ])(
+    "[informer T01] the first one of an epoch names no version and asks for pages of 500; the watch from it lasts $timeoutSeconds s at a random of $random",
+    async ({ random, timeoutSeconds }) => {
+      const { asked, timeouts } = await play({ lists: [page(10, [pod("a", 3)])], random });
+      expect(asked).toEqual(['0 list {"limit":500}', "0 watch 10"]);
+      expect(timeouts).toEqual([timeoutSeconds]);
+    },
+  );
+
   it("[informer T04] asks for pages of 500; a relist names its version, later pages only their token", async () => {
     const { asked, sunk } = await play({
       lists: [

@@ -74,9 +74,6 @@ async function scene() {
           if (refusal) throw refusal;
           return { resourceVersion: "100", items: server.get(resource) ?? [] };
         },
-        watch: () => {
-          throw new Error("nobody watches");
-        },
       },
       reader: {
         get: async (resource: string, namespace: string, name: string) =>

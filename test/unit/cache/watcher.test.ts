@@ -6,6 +6,7 @@ import { createMemoryData } from "../../../shared/adapters/memory/store/data.ts"
 import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
 import { createMemoryStore } from "../../../shared/adapters/memory/store/store.ts";
 import { createDigester } from "../../../shared/api/digest.ts";
+import { LANES } from "../../../shared/api/lane.ts";
 import { applyMessage } from "../../../shared/cache/applier.ts";
 import type { Envelope } from "../../../shared/cache/envelope.ts";
 import { cacheIdentity } from "../../../shared/cache/identity.ts";
@@ -42,9 +43,11 @@ function scene() {
   let accepts: (envelope: Envelope) => boolean = () => true;
   /** The API server takes no writes to a Lease. */
   let away = false;
+  let queueIsAway = false;
   const doorbells = { ring: async () => {} };
   const queue = {
     send: async (entries: readonly QueueEntry[]) => {
+      if (queueIsAway) throw new UnansweredError("the queue is away");
       sent.push(...entries);
       waiting.push(...entries.filter(({ body }) => accepts(envelopeOf(body))));
       return { failed: [] };
@@ -119,12 +122,14 @@ function scene() {
   return {
     clock,
     server,
+    identity: cacheIdentity(digester),
     store,
     data,
     log,
     sent,
     start,
     drain,
+    queueIsAway: (away: boolean) => void (queueIsAway = away),
     lose: (what: (envelope: Envelope) => boolean) => void (accepts = (envelope) => !what(envelope)),
     envelopes: () => sent.map(({ body }) => envelopeOf(body)),
     waiting: () => waiting.length,
@@ -168,8 +173,16 @@ describe("one watcher", () => {
     await s.remove("a");
     await s.pass(1_000);
     expect(s.cached()).toEqual(["default/b"]);
+    const sentBefore = s.sent.length;
     await s.pass(120_000);
     expect(await s.gates()).toBe(true);
+    for (let lane = 0; lane < LANES.pods; lane++) {
+      const heard = s
+        .envelopes()
+        .slice(sentBefore)
+        .filter(({ r, ln }) => r === "pods" && ln === lane);
+      expect(heard.length, `lane ${lane}, of which it must be heard each 15 s`).toBeGreaterThanOrEqual(7);
+    }
     expect(s.envelopes().filter(({ k }) => k === "M")).toHaveLength(16 + 4 + 2 + 1);
   });
 
@@ -183,7 +196,7 @@ describe("one watcher", () => {
     await s.pass(500);
     s.lose(() => false);
     const lostAtMs = s.clock.now();
-    while (await s.gates()) await s.pass(500);
+    while ((await s.gates()) && s.clock.now() - lostAtMs < 100_000) await s.pass(500);
     expect(s.clock.now() - lostAtMs).toBeLessThanOrEqual(20_000); // the next heartbeat of the lane, then 2 s
     expect(s.cached()).toEqual([]);
     while (!(await s.gates()) && s.clock.now() - lostAtMs < 200_000) await s.pass(500);
@@ -420,12 +433,40 @@ describe("one watcher", () => {
     expect(await s.gates()).toBe(true);
   });
 
-  it("an epoch of another build is replaced", async () => {
+  it.each([{ projection: 0 }, { digestPrefix: "k" }, { hashLayout: "v1" }, { clusterUid: "another" }])(
+    "[informer T46] an epoch of another build or cluster is replaced: %o",
+    async (differs) => {
+      const s = scene();
+      await s.store.openEpoch({ ...s.identity, clusterUid: "cluster", ...differs, epoch: "old", fence: "1" });
+      s.start("one");
+      await s.pass(3_000);
+      expect(s.data.epoch?.record.epoch).not.toBe("old");
+      expect(await s.gates()).toBe(true);
+    },
+  );
+
+  it("[informer T46] an epoch of the same build is kept", async () => {
     const s = scene();
-    await s.store.openEpoch({ epoch: "old", clusterUid: "cluster", projection: 0, digestPrefix: "k", hashLayout: "v1", fence: "1" });
+    await s.store.openEpoch({ ...s.identity, clusterUid: "cluster", epoch: "old", fence: "1" });
     s.start("one");
     await s.pass(3_000);
-    expect(s.data.epoch?.record.epoch).not.toBe("old");
+    expect(s.data.epoch?.record.epoch).toBe("old");
+    expect(await s.gates()).toBe(true);
+  });
+
+  it("[informer T42] a list older than what is applied leaves its epoch, and the next one has what is listed", async () => {
+    const s = scene();
+    await s.create("a");
+    s.start("one");
+    await s.pass(3_000);
+    const epoch = s.data.epoch?.record.epoch;
+    const lane = s.data.epoch?.resources.get("pods")?.lanes[3];
+    if (lane) lane.watermark = "1000000";
+    s.server.expireWatches("pods");
+    await s.pass(10_000);
+    expect(s.data.epoch?.record.epoch).not.toBe(epoch);
+    expect(s.log.lines.find(({ message }) => message === "opening a new epoch")?.fields["why"]).toContain("applied already: 1000000");
+    expect(s.cached()).toEqual(["default/a"]);
     expect(await s.gates()).toBe(true);
   });
 });
@@ -459,14 +500,16 @@ describe("two watchers", () => {
     const s = scene();
     const one = s.start("one");
     await s.pass(3_000);
-    s.lose(() => true);
+    s.queueIsAway(true);
     await s.create("unsent");
-    await s.clock.advance(300);
+    await s.pass(3_000); // the checkpoints meanwhile claim nothing of it
+    const { generation } = s.data.epoch?.resources.get("pods") ?? {};
     one.fate.die();
-    s.lose(() => false);
+    s.queueIsAway(false);
     s.start("two");
     await s.pass(30_000);
     expect(s.cached()).toEqual(["default/unsent"]);
+    expect(s.data.epoch?.resources.get("pods")?.generation).toBe(generation); // by a watch, not by a list
   });
 
   it("[informer T54] one that stood still for a minute finds itself replaced: what it still sends is dropped", async () => {
