@@ -181,6 +181,7 @@ export function epochCases(open: OpenRig): void {
     const rig = await (await open()).synced();
     await rig.seed("replicasets", [put(cachedReplicaSet(), { counted: true })]);
     await rig.store.add(rig.epoch, "replicaset", RS, 0);
+    await rig.pass(5_001); // from now on a sweep of ours would ring it
     for (const differs of [{ projection: 2 }, { digestPrefix: "k2.f1" }, { hashLayout: "v1.37" }]) {
       const other = await rig.fixture.beside({ identity: { ...IDENTITY, ...differs } });
       const gate = await other.gate("replicaset");

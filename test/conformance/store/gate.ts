@@ -175,7 +175,7 @@ export function gateCases(open: OpenRig): void {
     expect(await rig.store.done(run, { kind: "ok" })).toMatchObject({ kind: "done" });
   });
 
-  it("SyncAll spreads a controller's keys over a millisecond each, at most 30 s; a plain relist queues nobody", async () => {
+  it("[informer T79] SyncAll spreads a controller's keys over a millisecond each, at most 30 s; a plain relist queues nobody", async () => {
     const rig = await (await open()).synced();
     const rss = ["a", "b", "c", "d"].map((name) => cachedReplicaSet({ name }));
     await rig.seed(

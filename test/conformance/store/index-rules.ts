@@ -405,7 +405,7 @@ export function indexCases(open: OpenRig): void {
     ]);
   });
 
-  it("IX3 [informer T45] every row stands in its slice, its lane and its namespace, and nowhere else", async () => {
+  it("IX3 [informer T45] every row stands in its slice and its lane, and nowhere else", async () => {
     const lanes = { ...ONE_LANE, pods: 3 };
     const rig = await (await open(lanes)).synced();
     const random = createSeededRandom(45);

@@ -142,6 +142,16 @@ export function laneCases(open: OpenRig): void {
     expect((await rig.health("pods"))?.watermarks).toEqual(["0", "50", "0"]);
   });
 
+  it("[informer A12] [informer T32] a tombstone outlives a W that has not reached it", async () => {
+    const rig = await (await open()).synced();
+    const first = rig.nextSequence("pods");
+    await rig.seed("pods", [remove(pod("3"), "3")], { sequence: first + 2 });
+    expect(outcomes(await rig.deliver("pods", [put(pod("1"))], { sequence: first }))).toEqual(["late"]);
+    expect(await rig.watermark("pods")).toBe("1");
+    expect(outcomes(await rig.deliver("pods", [put(pod("2"))], { sequence: first + 1 }))).toEqual(["late"]);
+    expect([await rig.row("pods", "shop/web-1"), await rig.watermark("pods")]).toEqual([undefined, "3"]);
+  });
+
   it("[informer A12] tombstones go when W passes them", async () => {
     const rig = await (await open()).synced();
     const first = rig.nextSequence("pods");

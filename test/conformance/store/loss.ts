@@ -85,6 +85,7 @@ export function lossCases(open: OpenRig): void {
     await beat(rig, 2, 1);
     await restore();
     expect(await beat(rig, 3, 2)).toMatchObject({ kind: "setBack" });
+    expect(await rig.dirty("replicaset")).toEqual([RS]);
     expect(await rig.store.done(run, { kind: "ok" })).toEqual({ kind: "stolen" });
     expect(await rig.store.registerIntents(run, rs.metadata.uid, [])).toBe("stolen");
     await rig.raiseFence("101");
@@ -107,7 +108,7 @@ export function lossCases(open: OpenRig): void {
     expect(await rig.dirty("replicaset")).toEqual([RS]);
   });
 
-  it("SL2 a leader that opens its fence on another primary does not go on from where the last one was", async (context) => {
+  it("SL2 [informer T51] a leader that opens its fence on another primary does not go on from where the last one was", async (context) => {
     const rig = await synced(open);
     if (!rig.fixture.failOver) return context.skip("primaries are not told apart");
     await rig.seed("pods", [put(cachedPod({ resourceVersion: "10" }))]);
