@@ -1,11 +1,13 @@
 // Would catch: a branch taken in the wrong order, a write from stale knowledge, one too many or too few, an Event for what did not happen.
 import { beforeEach, describe, expect, it } from "vitest";
+import { compileSelector } from "../../../shared/api/selector.ts";
 import { UnansweredError } from "../../../shared/ports/errors.ts";
 import { createSession } from "../../../shared/controller/session.ts";
+import { claimReplicaSets } from "../../../shared/deployment/claim-replica-sets.ts";
 import { syncDeployment } from "../../../shared/deployment/sync.ts";
 import { replicaSetOwner } from "../../support/builders.ts";
 import { refusal } from "../../support/scripted-api.ts";
-import { condition, NOW, NOW_MS } from "./builders.ts";
+import { condition, deployment, NOW, NOW_MS, ownedBy, replicaSet } from "./builders.ts";
 import { Cluster, type Json, type Live, liveDeployment, livePod, liveReplicaSet, podTemplate } from "./cluster.ts";
 
 const REVISION = "deployment.kubernetes.io/revision";
@@ -16,9 +18,10 @@ const revisionOf = (cluster: Cluster): string | undefined => cluster.live("deplo
 const quota = refusal(403, "Forbidden", "exceeded quota");
 
 /** Syncs until nothing is written any more; the ReplicaSets' controller follows at once. */
-async function converge(cluster: Cluster): Promise<void> {
+async function converge(cluster: Cluster, check: () => void = () => undefined): Promise<void> {
   for (let i = 0; i < 30; i++) {
     const result = await cluster.sync();
+    check();
     const wrote = cluster.written().length > 0;
     await cluster.settle();
     if (!wrote && result.kind === "done") return;
@@ -100,6 +103,13 @@ describe("entry", () => {
     await cluster.sync("web");
     await cluster.sync("two");
     expect(cluster.written().filter((line) => line.includes("replicasets"))).toEqual([]);
+  });
+
+  it("[deployment T6] claims its own ReplicaSet and leaves alone what another controller has", () => {
+    const [own, foreign] = [replicaSet("own"), replicaSet("foreign", { owner: ownedBy("two", "uid-two") })];
+    const selector = compileSelector({ matchLabels: { app: "web" } });
+    if (selector.kind === "Invalid") throw new Error(selector.message);
+    expect(claimReplicaSets(deployment(), selector, [own, foreign])).toEqual({ owned: [own], writes: [] });
   });
 
   it("[deployment T7] adopts an orphan that matches and releases what does not match any more", async () => {
@@ -353,18 +363,21 @@ describe("rolling update", () => {
     expect(cluster.spoken()).toEqual([]);
   });
 
-  it("[deployment T101] goes from revision to revision, also over an unfinished rollout", async () => {
+  it("[deployment T101] goes from revision to revision, also over an unfinished rollout, and never beyond the surge", async () => {
     const cluster = await Cluster.of([liveDeployment(20, { surge: "25%", unavailable: "25%" })]);
-    await converge(cluster);
+    const check = (): void =>
+      expect(Object.values(cluster.sizes()).reduce<number>((sum, size) => sum + Number(size), 0)).toBeLessThanOrEqual(25);
+    await converge(cluster, check);
     for (const image of ["v2", "v3"]) {
       await cluster.change("deployments", "web", (d) => ({ ...d, spec: { ...d.spec, template: podTemplate(image) } }));
       await cluster.catchUp();
       await cluster.sync();
+      check();
       await cluster.settle();
     }
     await cluster.change("deployments", "web", (d) => ({ ...d, spec: { ...d.spec, template: podTemplate("v4") } }));
     await cluster.catchUp();
-    await converge(cluster);
+    await converge(cluster, check);
     expect(revisionOf(cluster)).toBe("4");
     expect(Object.values(cluster.sizes()).toSorted()).toEqual([0, 0, 0, 20]);
   });
@@ -686,7 +699,7 @@ describe("history and deadline", () => {
       liveReplicaSet("web-1", "v1", 1, { revision: "1", sizedFor: [1, 2], available: 0 }),
     ]);
 
-  it("an unchanged, unfinished rollout looks again a second after its deadline", async () => {
+  it("[deployment T119] an unchanged, unfinished rollout looks again a second after its deadline", async () => {
     const cluster = await stuck("ReplicaSetUpdated", "2026-03-01T09:59:30Z");
     expect(await cluster.sync()).toEqual({ kind: "again", afterMs: 31_000 });
     expect(cluster.spoken()).toEqual([]);

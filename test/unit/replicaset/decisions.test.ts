@@ -153,7 +153,7 @@ describe("statusWrite", () => {
       name: "terminatingReplicas absent",
       owner: rs({ status: { replicas: 1, fullyLabeledReplicas: 1, readyReplicas: 1, availableReplicas: 1, observedGeneration: 1 } }),
     },
-    { name: "a new generation alone", owner: rs({ status: stored, generation: 2 }) },
+    { name: "a new generation alone [replicaset 99]", owner: rs({ status: stored, generation: 2 }) },
     { name: "a condition that goes", owner: rs({ status: { ...stored, conditions: [{ type: "ReplicaFailure", status: "True" }] } }) },
   ])("writes $name", ({ owner }) => {
     expect(write(owner)).toMatchObject({ kind: "UpdateStatus", status: { replicas: 1, observedGeneration: owner.metadata.generation } });
@@ -271,7 +271,7 @@ describe("claimPods", () => {
     expect(claimPods(observed(rs(), [pod({ deletionTimestamp: NOW, labels: {} })]))).toEqual(none);
   });
 
-  it("[replicaset 96] [replicaset 97] leaves what is controlled already, by us or by others", () => {
+  it("[replicaset 35] [replicaset 96] [replicaset 97] leaves what is controlled already, by us or by others", () => {
     expect(claimPods(observed(rs(), [pod()])).writes).toEqual([]);
     expect(claimPods(observed(rs(), [pod({ owner: { kind: "ReplicaSet", name: "x", uid: "x" } })]))).toEqual({ claimed: [], writes: [] });
   });

@@ -26,9 +26,9 @@ describe("related pods", () => {
   const table = [
     {
       id: "[replicaset 47] [replicaset 50]",
-      name: "an owner that is being deleted still has its pod",
+      name: "an owner that is being deleted still has its pod, and no other",
       siblings: [rs({ deletionTimestamp: ago(1) })],
-      pods: [own[0]],
+      pods: [own[0], unrelated],
       want: ["a"],
     },
     {
@@ -121,6 +121,26 @@ describe("getPodsToDelete", () => {
       const shuffled = sorted.map((_, i) => sorted[(i * 7 + shift) % 10]).filter((each) => each !== undefined);
       expect(names(getPodsToDelete(shuffled, [], { count: 9, nowMs: NOW_MS }))).toEqual(names(sorted).slice(0, 9));
     }
+  });
+
+  it("[replicaset P15] chooses the same victim of three of which each goes before another, for every order of the input", () => {
+    const a = pod({ uid: "3", ready: ago(5 * HOUR), restarts: 2 }); // before b: more restarts, ready since the same time
+    const b = pod({ uid: "1", ready: ago(5 * HOUR) }); // before c: lower uid, ready for about as long
+    const c = pod({ uid: "2", ready: ago(8 * HOUR) }); // before a: the same
+    const orders = [
+      [a, b, c],
+      [a, c, b],
+      [b, a, c],
+      [b, c, a],
+      [c, a, b],
+      [c, b, a],
+    ];
+    const victims = orders.map((pods) =>
+      getPodsToDelete(pods, [], { count: 1, nowMs: NOW_MS })
+        .map(({ uid }) => uid)
+        .join(),
+    );
+    expect(new Set(victims).size).toBe(1);
   });
 
   it("[replicaset P15] chooses the same victims for every order of the input", () => {

@@ -89,7 +89,7 @@ describe("creating", () => {
     expect(world.pods.map(({ metadata }) => metadata.ownerReferences?.length)).toEqual([1]);
   });
 
-  it("[replicaset 22] [replicaset P5] neither creates nor deletes while calls of a dead run may land, then finds them and makes only the rest", async () => {
+  it("[replicaset 22] [replicaset P5] [informer T74] [informer T77] neither creates nor deletes while calls of a dead run may land, then finds them and makes only the rest", async () => {
     const world = await worldOf({ replicas: 5 });
     const token = { epoch: "epoch-1", controller: "replicaset", key: "shop/web", token: "dead" } as const;
     await world.store.take(token, ownerIn(world));
@@ -135,7 +135,7 @@ describe("creating", () => {
     expect(world.pods.map(({ metadata }) => metadata.name)).toEqual(expect.arrayContaining(names));
   });
 
-  it("[replicaset P6] a create whose answer is lost is repeated under its own name: no pod too many", async () => {
+  it("[replicaset P6] [informer T74] [informer T75] a create whose answer is lost is repeated under its own name: no pod too many", async () => {
     const world = await worldOf({ replicas: 3 });
     world.api.script = { "create pods": (_, nth) => (nth === 2 ? "lost" : undefined) };
     await world.sync();
@@ -143,6 +143,7 @@ describe("creating", () => {
     expect(await world.failures()).toBe(1);
     world.api.script = {};
     await world.sync();
+    expect(await world.failures()).toBe(0);
     await world.sync();
     expect(world.pods).toHaveLength(3);
     expect(world.api.reads.filter((read) => read.startsWith("get pods"))).toHaveLength(1);
@@ -239,7 +240,7 @@ describe("creating", () => {
     expect(world.api.find("replicasets", "web").status).not.toHaveProperty("conditions");
   });
 
-  it("[replicaset P7] trusts its own answers: with the watch stopped it neither creates again nor misjudges the status", async () => {
+  it("[replicaset P7] [informer T73] trusts its own answers: with the watch stopped it neither creates again nor misjudges the status", async () => {
     const world = await worldOf({ replicas: 2 });
     for (let i = 0; i < 3; i++) await world.sync();
     expect(world.api.writes.filter((write) => write === "create pods")).toHaveLength(2);
@@ -683,7 +684,7 @@ describe("deleting", () => {
     });
   });
 
-  it("after an unanswered delete nobody else is deleted until it is known what became of it", async () => {
+  it("[informer T76] after an unanswered delete nobody else is deleted until it is known what became of it", async () => {
     const world = await worldOf({ replicas: 2 }, three);
     world.api.script = { "delete pods": "never" };
     await world.sync();
@@ -698,7 +699,7 @@ describe("deleting", () => {
     expect(world.pods.filter(({ metadata }) => metadata.deletionTimestamp !== undefined)).toHaveLength(1);
   });
 
-  it("a pod deleted without grace stays deleted in our eyes before the stream says so", async () => {
+  it("[informer T76] a pod deleted without grace stays deleted in our eyes before the stream says so", async () => {
     // One that no node runs has nobody to wait for.
     const world = await worldOf({ replicas: 2 }, [...three.slice(0, 2), { name: "c", owned: true, phase: "Pending", nodeName: "" }]);
     await world.sync();
