@@ -9,7 +9,7 @@ import { shareOf } from "../../support/share.ts";
 
 const SEEDS = Array.from({ length: 150 }, (_, index) => index + 1);
 /** Of them in a check; all in the project `long`. */
-const CHECKED = 50;
+const CHECKED = 25;
 const STEPS = 40;
 
 function active(world: World): readonly LiveObject[] {
