@@ -28,7 +28,7 @@ describe.skipIf(reason)(`a Redis that is looked at${reason === undefined ? "" : 
     const signer = testSigner(CACHE.cluster);
     const store = createRedisStore(client, { ...CACHE, identity: IDENTITY, holeLimitMs: HOLE_LIMIT_MS, signer, clock });
     const unused = (): Promise<never> => Promise.reject(new Error("not in these tests"));
-    rig = new Rig({ store, clock, beside: unused, spoil: unused, flush: unused, lose: unused, close: async () => {} });
+    rig = new Rig({ store, clock, beside: unused, spoil: unused, flush: unused, lose: unused, kept: unused, close: async () => {} });
     await rig.synced();
     await rig.seed("replicasets", [put(cachedReplicaSet({ resourceVersion: "140" }), { counted: true })]);
   });
