@@ -86,8 +86,8 @@ export async function runWatcher(ports: WatcherPorts, options: WatcherOptions, s
     let fenced = false;
     try {
       fenced = await leadUntilLost({ ...ports, queue: whileLeading(ports.queue, leadership) }, options, leadership, signal);
-      if (leadership.lost.aborted && !signal.aborted)
-        ports.log.warn("not leading any more", { fence: leadership.fence(), why: describeError(leadership.lost.reason) });
+      const why = fenced ? "another watcher has a newer fence" : describeError(leadership.lost.reason);
+      if (!signal.aborted) ports.log.warn("not leading any more", { fence: leadership.fence(), why });
     } finally {
       await leadership.release().catch((error: unknown) => ports.log.warn("the Lease was not given back", { error: describeError(error) }));
     }
@@ -116,10 +116,7 @@ async function leadUntilLost(ports: WatcherPorts, options: WatcherOptions, leade
       if (end.kind === "stopped") return false;
       if (end.kind === "fenced") {
         const why = await provesRegression(leadership, end.fence);
-        if (why === undefined) {
-          ports.log.warn("another watcher has a newer fence", { fence: leadership.fence() });
-          return true;
-        }
+        if (why === undefined) return true;
         ports.log.error("opening a new epoch", { why });
         replaceEpoch = epoch;
         continue;

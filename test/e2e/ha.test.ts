@@ -28,8 +28,6 @@ const ASKED_MAX = 15;
 const RELEASED_MS_MAX = 2_000;
 const KILLED_MS_MAX = 20_000;
 const STOPPED_MS = 30_000;
-/** Both have to be started again first, which `dev` does after a second. */
-const BOTH_KILLED_MS_MAX = KILLED_MS_MAX + 4_000;
 
 const labels = { app: "web" };
 const deployment = {
@@ -171,10 +169,12 @@ await whereRealPartsAre("two watchers on a real control plane", () => {
         const struckMs = Date.now();
         killHard(watcher);
         killHard(watcher2);
-        const leader = await leaderOf((output) => newLeader(output.slice(from)), BOTH_KILLED_MS_MAX + 10_000);
-        const tookMs = Date.now() - struckMs;
-        expect(tookMs).toBeLessThanOrEqual(BOTH_KILLED_MS_MAX);
-        return `both killed −9: ${leader} led after ${seconds(tookMs)}`;
+        // How long a process needs to start is the machine's.
+        await eventually("one of them waits", () => waitingOrLeading(dev.output().slice(from)) > 0);
+        const startedMs = Date.now();
+        const leader = await leaderOf((output) => newLeader(output.slice(from)), KILLED_MS_MAX + 10_000);
+        expect(Date.now() - startedMs).toBeLessThanOrEqual(KILLED_MS_MAX);
+        return `both killed −9: ${leader} led after ${seconds(Date.now() - struckMs)}, ${seconds(Date.now() - startedMs)} after one was there again`;
       });
     });
 
