@@ -207,7 +207,7 @@ async function compareLanes(
   let unsettled = 0;
   for (const lane of lanes) {
     const isBehind = async (): Promise<boolean> => compareResourceVersions((await store.readLane(resource, lane)).watermark, rv) < 0;
-    while ((await isBehind()) && clock.now() < untilMs) await clock.after(SETTLE_POLL_MS, signal);
+    while (clock.now() < untilMs && (await isBehind())) await clock.after(Math.min(SETTLE_POLL_MS, untilMs - clock.now()), signal);
     const view = await viewOf(store, resource, lane);
     if (compareResourceVersions(view.watermark, rv) < 0) unsettled++;
     differences.push(...compareLane(resource, objects.get(lane) ?? new Map(), rv, view));

@@ -349,11 +349,16 @@ const ROWS: readonly Row[] = [
     want: ["cache.lag", "failure", /^INIT, .*1 of 2 lanes/, /apply-deltas/],
   },
   { name: "a lane that stays behind", facts: lanes({ watermark: "98" }), want: ["cache.lag", "ok", /sent 140, applied 98/] },
-  { name: "a frozen lane", facts: lanes({ frozen: true }), want: ["cache.lanes", "warning", /lane 0 frozen/, /lists what is missing/] },
+  { name: "a frozen lane", facts: lanes({ frozen: true }), want: ["cache.lanes", "warning", /^lane 0 frozen$/, /lists what is missing/] },
   {
     name: "a hole",
     facts: lanes({ holeSinceMs: REDIS_MS - 3_000 }),
     want: ["cache.lanes", "warning", /lane 0 with a hole for 3\.0 s/, /lists/],
+  },
+  {
+    name: "a frozen lane with a hole",
+    facts: lanes({ frozen: true, holeSinceMs: REDIS_MS - 3_000 }),
+    want: ["cache.lanes", "warning", /^lane 0 frozen, with a hole for 3\.0 s$/, /lists/],
   },
   {
     name: "a quarantine of today",
@@ -371,6 +376,16 @@ const ROWS: readonly Row[] = [
     want: ["work.due", "failure", /2 due, shop\/web-1 for 45 s/, /sync-replicaset runs/],
   },
   { name: "a key that is run", facts: queued({ dueMs: 50_000, leaseMs: 1 }), want: ["work.due", "ok", /0 due, 1 running/] },
+  {
+    name: "a key whose lease ends now",
+    facts: queued({ leaseMs: 0 }),
+    want: ["work.due", "ok", /^1 due, shop\/web-0 for 0\.0 s, 0 running$/],
+  },
+  {
+    name: "a queue that cannot be read",
+    facts: controller({ queued: unseen("an odd answer") }),
+    want: ["work.due", "notChecked", /^an odd answer$/],
+  },
   {
     name: "a key of a dead run",
     facts: queued({ leaseMs: -46_000 }),
@@ -401,7 +416,12 @@ const ROWS: readonly Row[] = [
     facts: intent({ deadlineMs: REDIS_MS - 61_000 }),
     want: ["work.intents", "failure", /replicaset shop\/web: create web-1, overdue by 61 s/, /sync function/],
   },
-  { name: "a call that may still be looked up", facts: intent({ deadlineMs: REDIS_MS - 59_000 }), want: ["work.intents", "ok", /: 1$/] },
+  { name: "a call that may still be looked up", facts: intent({ deadlineMs: REDIS_MS - 60_000 }), want: ["work.intents", "ok", /: 1$/] },
+  {
+    name: "a call with the longest deadline there is",
+    facts: intent({ deadlineMs: REDIS_MS + 360_000 }),
+    want: ["work.intents", "ok", /: 1$/],
+  },
   {
     name: "a call without end",
     facts: intent({ deadlineMs: REDIS_MS + 361_000 }),
