@@ -706,6 +706,7 @@ describe("deleting", () => {
     expect(world.pods.map(({ metadata }) => metadata.name)).toEqual(["a", "b"]);
     await world.sync();
     expect(world.pods).toHaveLength(2);
+    expect(world.api.writes.filter((write) => write === "delete pods")).toHaveLength(1);
   });
 
   it("spares the node on which siblings have fewer pods, reading their slices twice", async () => {
