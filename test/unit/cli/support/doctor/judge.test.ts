@@ -252,6 +252,11 @@ const ROWS: readonly Row[] = [
     want: ["queue.depth", "warning", /1000 waiting/, /sync-replicaset runs/],
   },
   { name: "no backlog yet", facts: queueSays("deltas", { waiting: 999 }), want: ["queue.depth", "ok", /999 waiting/] },
+  {
+    name: "a dead-letter queue without order",
+    facts: queue("deltas", (each) => ({ ...each, deadLetters: seen({ waiting: 0, inFlight: 0, delayed: 0, attributes: {} }) })),
+    want: ["queue.deadLetters", "warning", /FifoQueue unset instead of true/, /queues\.yml/],
+  },
   { name: "dead deltas", facts: dead("deltas"), want: ["queue.deadLetters", "failure", /2 messages/, /dead-deltas runs/] },
   { name: "dead doorbells", facts: dead("replicaset"), want: ["queue.deadLetters", "failure", /2 messages/, /sync-replicaset/] },
   {
@@ -445,6 +450,7 @@ it.each(ROWS)("$name", ({ facts, want: [check, state, said, remedy] }) => {
 it("a system that is well is told to be, every check of it", () => {
   const findings = judge(HEALTHY);
   expect(findings.filter(({ state }) => state !== "ok")).toEqual([]);
+  expect(findings.find(({ check }) => check === "queue.depth")?.seen).toBe("0 waiting, 0 in flight");
   expect([...new Set(findings.map(({ check }) => check))]).toEqual(expect.arrayContaining(Object.keys(CHECKS)));
 });
 
