@@ -1,0 +1,33 @@
+/**
+ * Random schedules over the product's own scripts on a real Redis (test/simulation/schedules). Catches what a case per rule cannot: two
+ * steps that are right by themselves and wrong one after the other; and, with each rule switched off in turn, checks that see nothing.
+ */
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { runMany } from "../../simulation/schedules/many.ts";
+import { BREAKAGES } from "../../simulation/schedules/rules.ts";
+import { ensureRedisServer, startRedis } from "../../support/redis.ts";
+import type { RedisServer } from "../../support/redis.ts";
+
+const reason = ensureRedisServer();
+/** A share of what `npm run schedules` runs. */
+const SCHEDULES = 100;
+
+describe.skipIf(reason)(`schedules on Redis${reason === undefined ? "" : `, skipped: ${reason}`}`, { timeout: 180_000 }, () => {
+  let server: RedisServer;
+  beforeAll(async () => {
+    server = await startRedis();
+  });
+  afterAll(() => server.stop());
+
+  it(`[informer T60] ${SCHEDULES} schedules: the watermark claim and the bounds hold all along, and at the end all is exact, as asked and at rest`, async () => {
+    const { ran, failed } = await runMany({ url: server.url, first: 1, last: SCHEDULES });
+    expect(failed).toEqual([]);
+    expect(ran).toBe(SCHEDULES);
+  });
+
+  it.each(BREAKAGES.filter(({ seed }) => seed !== undefined))("[informer T60] without $rule schedule $seed fails: $off", async (off) => {
+    const { seed = 0 } = off;
+    const { failed } = await runMany({ url: server.url, first: seed, last: seed, off });
+    expect(failed).not.toEqual([]);
+  });
+});

@@ -1,0 +1,63 @@
+/** Many schedules on one server, several at a time so that neither side waits for the other; and the Store without one of its rules. */
+import { Redis } from "ioredis";
+import { SCRIPTS } from "../../../shared/adapters/redis/scripts/load.ts";
+import type { Breakage } from "./rules.ts";
+import { createGround, runSchedule } from "./schedule.ts";
+
+/** Schedules under way, on one connection: what they ask in one turn goes out in one write. */
+const SIDE_BY_SIDE = 32;
+
+export interface FailedSchedule {
+  readonly seed: number;
+  readonly rule: string;
+  readonly what: string;
+}
+
+export interface ManyOptions {
+  readonly url: string;
+  readonly first: number;
+  readonly last: number;
+  readonly off?: Breakage;
+  /** After the first violation, the schedules before it are run to their end and no other is begun. */
+  readonly stop?: boolean;
+}
+
+/** @returns the violations by seed, and how many schedules there were. */
+export async function runMany(options: ManyOptions): Promise<{ readonly ran: number; readonly failed: readonly FailedSchedule[] }> {
+  const { off, stop = false, url } = options;
+  const restore = off?.script ? mutate(off.script) : () => undefined;
+  const failed: FailedSchedule[] = [];
+  let [next, ran] = [options.first, 0];
+  const client = new Redis(url);
+  const work = async (_: unknown, i: number): Promise<void> => {
+    const ground = createGround(client, `ground-${i}`, off?.store);
+    while (next <= options.last && !(stop && failed.length > 0)) {
+      const seed = next++;
+      const { violations } = await runSchedule({ ground, seed });
+      ran++;
+      failed.push(...violations.map(({ rule, what }) => ({ seed, rule, what })));
+    }
+  };
+  try {
+    await Promise.all(Array.from({ length: SIDE_BY_SIDE }).map(work));
+  } finally {
+    restore();
+    client.disconnect();
+  }
+  return { ran, failed: failed.toSorted((a, b) => a.seed - b.seed) };
+}
+
+/** The text of scripts as later clients define them. @throws {Error} when it is not there any more: the breakage breaks nothing. */
+function mutate({ scripts, from, to }: NonNullable<Breakage["script"]>): () => void {
+  // A schedule's clients read the table when they are made; nobody else is in this process.
+  const table = SCRIPTS as unknown as Record<string, readonly string[]>;
+  const before = scripts.map((name) => [name, table[name] ?? []] as const);
+  for (const [name, parts] of before) {
+    const at = parts.findIndex((part) => part.includes(from));
+    if (at === -1) throw new Error(`${name} holds no "${from}"`);
+    table[name] = parts.map((part, i) => (i === at ? part.replace(from, () => to) : part));
+  }
+  return () => {
+    for (const [name, parts] of before) table[name] = parts;
+  };
+}

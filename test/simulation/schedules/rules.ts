@@ -1,0 +1,284 @@
+/**
+ * Rules of the Store switched off, one at a time, in the text of its scripts or around its calls: without each of them some schedule
+ * must fail, or the checks see nothing. Those that the model of the protocol showed to matter, and what must hold of a loss.
+ */
+import type { ScriptName } from "../../../shared/adapters/redis/scripts/load.ts";
+import { compareResourceVersions } from "../../../shared/api/resource-version.ts";
+import type { ItemChange, Store } from "../../../shared/ports/store.ts";
+
+export interface Breakage {
+  readonly rule: string;
+  /** In words, for the table. */
+  readonly off: string;
+  /** The first schedule that fails without it; absent while none is known. */
+  readonly seed?: number;
+  readonly script?: { readonly scripts: readonly ScriptName[]; readonly from: string; readonly to: string };
+  readonly store?: (store: Store) => Store;
+}
+
+const INDEX_SCRIPTS = ["applyPack", "applyManifest", "writeThrough"] as const;
+const SEQUENCE_SCRIPTS = ["applyPack", "applyManifest"] as const;
+
+export const BREAKAGES: readonly Breakage[] = [
+  {
+    rule: "A2",
+    off: "messages of an older fence are applied",
+    seed: 2,
+    script: { scripts: SEQUENCE_SCRIPTS, from: `if less(fence, state.fence) then return "fence" end`, to: "" },
+  },
+  {
+    rule: "A3",
+    off: "a repeated message is applied again",
+    script: { scripts: ["applyPack"], from: `  stillDirty()\n  return { "duplicate", bellReplies() }`, to: `  mark = ""` },
+  },
+  {
+    rule: "A4",
+    off: "an older version replaces a newer one",
+    seed: 1,
+    script: {
+      scripts: INDEX_SCRIPTS,
+      from: `elseif row and isCurrent(head(row), rv, listRV) then`,
+      to: `elseif row and head(row) == rv then`,
+    },
+  },
+  {
+    rule: "A4 quiet",
+    off: "a version that is cached already queues keys",
+    seed: 5,
+    script: {
+      scripts: ["writeThrough"],
+      from: `local changed = string.find(outcomes, "[cla]") ~= nil`,
+      to: `local changed = outcomes ~= "" or nLower ~= "0"`,
+    },
+  },
+  {
+    rule: "A5",
+    off: "a late put passes a tombstone",
+    seed: 3,
+    script: { scripts: INDEX_SCRIPTS, from: `elseif tomb and isCurrent(head(tomb), rv, listRV) then`, to: `elseif false then` },
+  },
+  {
+    rule: "A6",
+    off: "a put at or below W makes an absent row",
+    seed: 10,
+    script: {
+      scripts: INDEX_SCRIPTS,
+      from: `elseif not row and not listed and not less(lanes[meta.lane].W, rv) then`,
+      to: `elseif false then`,
+    },
+  },
+  {
+    rule: "A7 gone",
+    off: "another version clears the flag `gone`",
+    script: {
+      scripts: INDEX_SCRIPTS,
+      from: `if row and meta.same and not changes.forged[i] and isGone(row)`,
+      to: `if false and isGone(row)`,
+    },
+  },
+  {
+    rule: "A9 greatest",
+    off: "an older delete replaces a newer tombstone",
+    script: { scripts: INDEX_SCRIPTS, from: ` and not (tomb and not less(head(tomb), rv))`, to: "" },
+  },
+  {
+    rule: "A11",
+    off: "W moves over a hole",
+    seed: 2,
+    script: {
+      scripts: SEQUENCE_SCRIPTS,
+      from: `    call("ZADD", KEYS[state.base + H]`,
+      to: `    if watermark ~= "" and less(state.W, watermark) then call("HSET", KEYS[state.base], "W", watermark) end\n    call("ZADD", KEYS[state.base + H]`,
+    },
+  },
+  {
+    rule: "A13",
+    off: "W moves in a frozen lane",
+    script: { scripts: SEQUENCE_SCRIPTS, from: ` and not state.frozen and`, to: ` and` },
+  },
+  {
+    rule: "M in turn",
+    off: "a manifest is applied before what precedes it",
+    script: {
+      scripts: ["applyManifest"],
+      from: `if sequence ~= state.last + 1 then return early(state) end`,
+      to: "",
+    },
+  },
+  {
+    rule: "M verified",
+    off: "a manifest sweeps and raises W although a listed row is missing",
+    seed: 4,
+    script: { scripts: ["applyManifest"], from: `if #missing > 0 then -- A13`, to: `if false then` },
+  },
+  {
+    rule: "L ≥ W",
+    off: "a list may be older than a watermark",
+    seed: 32,
+    store: (store) => ({
+      ...store,
+      openGeneration: async (request) => {
+        const opened = await store.openGeneration(request);
+        return opened.kind === "open" ? { ...opened, floor: "0" } : opened;
+      },
+    }),
+  },
+  {
+    rule: "resume",
+    off: "a new leader resumes from the greatest W",
+    store: (store) => ({
+      ...store,
+      openFence: async (request) => {
+        const opened = await store.openFence(request);
+        if (opened.kind !== "open") return opened;
+        const greatest = opened.lanes.map(({ watermark }) => watermark).toSorted(compareResourceVersions);
+        return { ...opened, lanes: opened.lanes.map((lane) => ({ ...lane, watermark: greatest.at(-1) ?? "0" })) };
+      },
+    }),
+  },
+  {
+    rule: "counts",
+    off: "look-ups are not compared by the counts of their namespace",
+    script: { scripts: INDEX_SCRIPTS, from: `~= ARGV[i + 2] then return true end`, to: `~= ARGV[i + 2] then return false end` },
+  },
+  {
+    rule: "IX3 row",
+    off: "a row that moved since it was read is replaced all the same",
+    script: { scripts: INDEX_SCRIPTS, from: `if not healing and not asExpected(i, row) then`, to: `if false then` },
+  },
+  {
+    rule: "ifEmpty",
+    off: "the caller judges whether a slice is empty, before the step",
+    store: (store) => {
+      const judged = async (items: readonly ItemChange[]): Promise<readonly ItemChange[]> =>
+        await Promise.all(
+          items.map(async (item) => {
+            const owners = [...new Set(item.effects.flatMap(({ ifEmpty }) => ifEmpty ?? []))];
+            const slices = await store.readSlices(owners.map((owner) => ({ resource: "pods" as const, owner })));
+            const full = new Set(owners.filter((_, i) => (slices[i]?.length ?? 0) > 1));
+            return { ...item, effects: item.effects.filter(({ ifEmpty }) => ifEmpty === undefined || !full.has(ifEmpty)) };
+          }),
+        );
+      return {
+        ...store,
+        applyPack: async (pack, items, options) => await store.applyPack(pack, await judged(items), options),
+        writeThrough: async (run, write) => await store.writeThrough(run, { ...write, items: await judged(write.items) }),
+      };
+    },
+  },
+  {
+    rule: "write-through",
+    off: "own answers wait for the stream",
+    seed: 7,
+    store: (store) => ({ ...store, writeThrough: (run, write) => store.writeThrough(run, { ...write, items: [], gone: [] }) }),
+  },
+  {
+    rule: "its effects",
+    off: "own answers wake nobody",
+    store: (store) => ({
+      ...store,
+      writeThrough: (run, write) => store.writeThrough(run, { ...write, items: write.items.map((item) => ({ ...item, effects: [] })) }),
+    }),
+  },
+  {
+    rule: "its drops",
+    off: "an answer dropped by A5 or A6 does not queue its key",
+    script: { scripts: ["writeThrough"], from: `string.find(outcomes, "[cla]")`, to: `string.find(outcomes, "[c]")` },
+  },
+  {
+    rule: "intents",
+    off: "nothing is registered before a call",
+    seed: 40,
+    store: (store) => ({ ...store, registerIntents: async () => "ok" }),
+  },
+  {
+    rule: "planned",
+    off: "the name of an unanswered create is given up",
+    seed: 40,
+    store: (store) => ({
+      ...store,
+      writeThrough: (run, write) =>
+        store.writeThrough(run, { ...write, lower: [...write.lower, ...write.plan.map(({ id }) => id)], plan: [] }),
+    }),
+  },
+  {
+    rule: "may land",
+    off: "it is not remembered how long an unanswered create may land",
+    script: { scripts: ["writeThrough"], from: `op.mayLand = text(now + MAY_LAND_MS)`, to: `op.mayLand = ""` },
+  },
+  {
+    rule: "RECOVER",
+    off: "expired ops of a dead run are forgotten",
+    script: {
+      scripts: ["take"],
+      from: `  if #expired > 0 then --`,
+      to: `  for _, each in ipairs(expired) do lowerOp(KEYS[11], each[1], each[2]) end\n  if #expired > 0 then intents = call("HGETALL", KEYS[11]) end\n  if false then --`,
+    },
+  },
+  {
+    rule: "deadline",
+    off: "a dead run's ops are looked up before their calls have landed",
+    script: { scripts: ["take"], from: `if op.deadline <= now then`, to: `if true then` },
+  },
+  {
+    rule: "re-stamp",
+    off: "a run's write-throughs do not move the deadline of its ops",
+    script: {
+      scripts: ["writeThrough"],
+      from: `setPending(intents, token, count, now + OP_DEADLINE_MS)`,
+      to: `setPending(intents, token, count, deadline)`,
+    },
+  },
+  {
+    rule: "uid of intents",
+    off: "ops are registered for a primary that has been replaced",
+    script: { scripts: ["registerIntents"], from: ` or not uidIs(call("HGET", KEYS[2 + U], key), ARGV[5])`, to: "" },
+  },
+  {
+    rule: "IT4",
+    off: "intents outlive their owner",
+    script: { scripts: INDEX_SCRIPTS, from: `if meta.i > 0 then`, to: `if false then` },
+  },
+  {
+    rule: "BUSY",
+    off: "a key that is being worked on is handed out",
+    script: { scripts: ["take"], from: `if held and held ~= token and untilMs > now then return { "busy" } end`, to: "" },
+  },
+  {
+    rule: "STOLEN",
+    off: "a run whose key was taken over registers and ends it",
+    script: { scripts: ["registerIntents"], from: `holder(2, key) ~= token or `, to: "" },
+  },
+  {
+    rule: "MOVED",
+    off: "a snapshot is read by the uid that the caller knows",
+    seed: 19,
+    script: { scripts: ["take"], from: `if u ~= known then`, to: `if false then` },
+  },
+  {
+    rule: "WQ1 during",
+    off: "an add during a run is forgotten with it",
+    seed: 85,
+    script: {
+      scripts: ["done"],
+      from: `local state, failures = keyState(2, key), 0`,
+      to: `call("ZREM", KEYS[2], key)\nlocal state, failures = keyState(2, key), 0`,
+    },
+  },
+  { rule: "sweeper", off: "lost doorbells are not rung", seed: 3, store: (store) => ({ ...store, sweep: async () => [] }) },
+  {
+    rule: "gate",
+    off: "keys are handed out whatever the cache is",
+    script: { scripts: ["take"], from: `local reason = closed(nil)`, to: `local reason = nil` },
+  },
+  {
+    rule: "SL1 beat",
+    off: "a Store set back is not told by its checkpoint",
+    script: { scripts: ["checkpoint"], from: `if held < answered then`, to: `if false then` },
+  },
+  {
+    rule: "SL1 runs",
+    off: "runs of before a loss go on",
+    script: { scripts: ["checkpoint"], from: `for i = 1, queues do`, to: `for i = 1, 0 do` },
+  },
+];

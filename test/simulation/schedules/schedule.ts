@@ -1,0 +1,958 @@
+/**
+ * One random schedule over a real Store: watchers with fences, messages that are lost, repeated and overtaken, appliers, workers that
+ * die or are late, people, and a Store that is set back; each call of the Store is a step, and between any two of a process others
+ * may go on. The scripts are the product's own; who calls them is as small as can be, so that thousands of schedules can be run.
+ *
+ *     claim   what is cached is at least as new as the lane's watermark (informer §11.4)
+ *     cache   at the end cache = API server
+ *     above   no pod is created above the highest size lately, and
+ *     below   none deleted below the lowest (where people leave pods alone)
+ *     wake    at the end sizes are as asked, orphans adopted, and the Recreate Deployment has seen its last pod go
+ *     open    at the end no key is due, no op is pending, no intents are left of an owner that is no more
+ *     rest    then, and under a lasting refusal, runs are few
+ */
+import type { Redis } from "ioredis";
+import { createRedisStore } from "../../../shared/adapters/redis/redis-store.ts";
+import { deploymentKeys } from "../../../shared/adapters/redis/keys.ts";
+import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
+import type { Cached, CachedPod, CachedReplicaSet } from "../../../shared/api/cached.ts";
+import { primaryAsOwner } from "../../../shared/api/owner-id.ts";
+import { laneOf } from "../../../shared/api/lane.ts";
+import { maxResourceVersion, minResourceVersion } from "../../../shared/api/resource-version.ts";
+import { objectKey } from "../../../shared/api/resources.ts";
+import type { ObjectKey } from "../../../shared/api/resources.ts";
+import { prepareChanges } from "../../../shared/cache/prepare.ts";
+import type { Change } from "../../../shared/cache/prepare.ts";
+import { AFFECTED_KEYS } from "../../../shared/registry/registry.ts";
+import type { Doorbell } from "../../../shared/ports/doorbells.ts";
+import type { Random } from "../../../shared/ports/random.ts";
+import type { ManifestRow, Outcome, PackHeader, Snapshot, Store, Taken, WriteThrough } from "../../../shared/ports/store.ts";
+import { HOLE_LIMIT_MS, MAY_LAND_MS } from "../../../shared/ports/times.ts";
+import { testSigner } from "../../support/signer.ts";
+import { IDENTITY } from "../../conformance/store/rig.ts";
+import { Api, KINDS, podKey, uidOf } from "./api.ts";
+import type { Event, Kind } from "./api.ts";
+import { Scheduler } from "./scheduler.ts";
+
+export interface ScheduleResult {
+  readonly violations: readonly { readonly rule: string; readonly what: string }[];
+  readonly stats: Readonly<Record<string, number>>;
+}
+
+export interface ScheduleOptions {
+  readonly ground: Ground;
+  readonly seed: number;
+  readonly trace?: (line: string) => void;
+}
+
+/** A Store for one schedule after another: each leaves it empty. */
+export interface Ground {
+  readonly client: Redis;
+  readonly store: Store;
+  readonly cluster: string;
+  /** Its time is that of the schedule. */
+  readonly clock: { now: () => number };
+}
+
+/** `without`: the Store without one of its rules. */
+export function createGround(client: Redis, cluster: string, without: (store: Store) => Store = (store) => store): Ground {
+  const clock = { now: () => START_MS, after: () => Promise.reject(new Error("nobody waits here")) };
+  const signer = testSigner("schedules");
+  const store = createRedisStore(client, {
+    deployment: DEPLOYMENT,
+    cluster,
+    identity: IDENTITY,
+    holeLimitMs: HOLE_LIMIT_MS,
+    signer,
+    clock,
+  });
+  return { client, store: without(store), cluster, clock };
+}
+
+const LANES: { readonly [K in Kind]: number } = { deployments: 1, replicasets: 1, pods: 2 };
+const REPLICA_SETS = ["shop/a", "shop/b"] as const satisfies readonly ObjectKey[];
+const DEPLOYMENT = "schedules";
+const START_MS = 1_772_359_200_000;
+const STEPS = 140;
+const QUIET_MS_MAX = 400_000;
+const [TICK_MS, HEARTBEAT_MS, HOLE_RAISE_MS] = [1_000, 15_000, 10_000];
+const REQUEST_MS = 12_000;
+const LOSS_MS = 60_000;
+const RUNS_AT_REST_MAX = 60;
+const RETRIES_MAX = 5;
+
+type Message = Pick<PackHeader, "resource" | "lane" | "fence" | "generation" | "sequence" | "epoch"> & { readonly atMs: number } & (
+    | { readonly kind: "D" | "L" | "W"; readonly items: readonly Event[]; readonly watermark?: string; readonly listRV?: string }
+    | { readonly kind: "M"; readonly rows: readonly ManifestRow[]; readonly listRV: string }
+  );
+
+/** A watcher's term under one fence. */
+interface Term {
+  readonly fence: string;
+  readonly epoch: string;
+  /** Of each kind: the version up to which it has read, or that it is being listed. */
+  readonly read: Map<Kind, number | "listing">;
+  readonly sequences: Map<string, number>;
+  readonly generations: Map<Kind, number>;
+  readonly listedMs: Map<Kind, number>;
+  beat: number;
+  answered: number;
+  beatMs: number;
+  heardMs: number;
+  over: boolean;
+}
+
+/** The run ends without a word: its lease or its epoch is over. */
+class Ended extends Error {}
+
+export async function runSchedule(options: ScheduleOptions): Promise<ScheduleResult> {
+  return await new Schedule(options).run();
+}
+
+class Schedule {
+  readonly #options: ScheduleOptions;
+  readonly #random: Random;
+  readonly #scheduler: Scheduler;
+  readonly #api: Api;
+  readonly #store: Store;
+  readonly #cluster: string;
+  readonly #client: Redis;
+  readonly #violations = new Map<string, string>();
+  readonly #stats: Record<string, number> = {};
+  readonly #mix: Readonly<Record<"crashes" | "lossy" | "badApi" | "calmPods" | "quotaTail" | "setBack" | "leaders", boolean>>;
+  #messages: Message[] = [];
+  #bells: (Doorbell & { readonly atMs: number })[] = [];
+  #terms: Term[] = [];
+  #quiet = false;
+  #leading = false;
+  #tokens = 0;
+  #runs = 0;
+  #lossMs = Number.NEGATIVE_INFINITY;
+  #soundMs = Number.NEGATIVE_INFINITY;
+  readonly #outran = new Set<ObjectKey>();
+  /** The Deployment has found no pod since the last one was made. */
+  #sawEmpty = true;
+
+  constructor(options: ScheduleOptions) {
+    this.#options = options;
+    this.#random = createSeededRandom(options.seed * 7919 + 13);
+    this.#scheduler = new Scheduler(this.#random, START_MS, (error) => {
+      if (!(error instanceof Ended)) this.#bad("error", error instanceof Error ? (error.stack ?? error.message) : String(error));
+    });
+    const { cluster, clock, client, store } = options.ground;
+    [this.#cluster, this.#client, this.#store] = [cluster, client, store];
+    clock.now = () => this.#scheduler.nowMs;
+    this.#api = new Api(() => this.#scheduler.nowMs, [1, 90, 9_950][this.#below(3)] ?? 1);
+    const chance = (share: number): boolean => this.#random.next() < share;
+    this.#mix = {
+      crashes: chance(0.5),
+      lossy: chance(0.5),
+      badApi: chance(0.6),
+      calmPods: chance(0.35),
+      quotaTail: chance(0.1),
+      setBack: chance(0.15),
+      leaders: chance(0.5),
+    };
+  }
+
+  async run(): Promise<ScheduleResult> {
+    const api = this.#api;
+    api.createDeployment();
+    for (const key of REPLICA_SETS) api.createReplicaSet(key, 1 + this.#below(2));
+    await this.#store.openEpoch({ ...IDENTITY, epoch: "e1", clusterUid: "uid", fence: "1" });
+    this.#leadLater();
+    await this.#settle();
+    for (let step = 0; step < STEPS; step++) {
+      this.#scheduler.deaths = this.#mix.crashes ? 0.015 : 0;
+      this.#scheduler.advance(this.#chance(0.03) ? this.#random.next() * 20_000 : this.#random.next() * 80);
+      await this.#act();
+      if (this.#chance(0.05)) await this.#claimHolds();
+    }
+    await this.#comeToRest();
+    await this.#clear();
+    return { violations: [...this.#violations].map(([rule, what]) => ({ rule, what })), stats: this.#stats };
+  }
+
+  // ------------------------------------------------------------------------------------------------------------- what happens
+
+  async #act(): Promise<void> {
+    await this.#beat();
+    const roll = this.#random.next();
+    if (roll < 0.06) this.#person();
+    else if (roll < 0.1) this.#api.touch(this.#pick(this.#api.pods()));
+    else if (roll < 0.17) this.#stream();
+    else if (roll < 0.3) this.#deliver();
+    else if (roll < 0.42) this.#answerBell();
+    else if (roll < 0.44) await this.#sweep();
+    else if (roll < 0.455 && this.#mix.leaders) this.#leadLater();
+    else if (roll < 0.47) this.#list(this.#pick(KINDS), this.#pick(this.#terms));
+    else if (roll < 0.48 && this.#mix.setBack) await this.#setBack();
+    else await this.#scheduler.step();
+  }
+
+  async #settle(): Promise<void> {
+    for (let i = 0; i < 400; i++) {
+      while (await this.#scheduler.step());
+      this.#stream();
+      this.#deliver();
+      if (this.#messages.length === 0 && this.#scheduler.size === 0) return;
+    }
+  }
+
+  #person(): void {
+    const api = this.#api;
+    const key = REPLICA_SETS[this.#below(REPLICA_SETS.length)] ?? REPLICA_SETS[0];
+    if (!api.replicaSet(key)) return api.createReplicaSet(key, this.#below(3));
+    const roll = this.#random.next();
+    if (roll < 0.5) return api.scale(key, this.#below(4));
+    if (roll < 0.58) {
+      api.deleteReplicaSet(key, this.#chance(0.6));
+      if (this.#chance(0.5)) api.createReplicaSet(key, this.#below(3));
+      return undefined;
+    }
+    if (this.#mix.calmPods) return undefined;
+    const pod = this.#pick(api.pods());
+    if (!pod) return undefined;
+    if (roll < 0.85) api.deletePod(podKey(pod), undefined, this.#chance(0.3));
+    else if (pod.deletionTimestamp === undefined) api.setOwner(podKey(pod), undefined);
+    return undefined;
+  }
+
+  // ---------------------------------------------------------------------------------------------------------------- watchers
+
+  get #term(): Term | undefined {
+    return this.#terms.at(-1);
+  }
+
+  #leadLater(): void {
+    if (this.#leading) return;
+    this.#leading = true;
+    this.#scheduler.spawn(() => this.#lead().finally(() => (this.#leading = false)));
+  }
+
+  async #lead(epoch = "e1"): Promise<void> {
+    const fence = String(this.#api.tick());
+    const term: Term = {
+      fence,
+      epoch,
+      read: new Map(),
+      sequences: new Map(),
+      generations: new Map(),
+      listedMs: new Map(),
+      beat: 0,
+      answered: 0,
+      beatMs: this.#scheduler.nowMs,
+      heardMs: this.#scheduler.nowMs,
+      over: false,
+    };
+    const read = new Map<Kind, number | undefined>();
+    for (const resource of KINDS) {
+      const opened = await this.#store.openFence({ epoch, fence, resource, lanes: LANES[resource] });
+      if (opened.kind !== "open") return this.#count("leaders that came late");
+      const whole = opened.state === "SYNCED" && opened.syncedGeneration > 0 && opened.lanes.every(({ frozen }) => !frozen);
+      read.set(resource, whole ? Number(opened.lanes.map(({ watermark }) => watermark).reduce(minResourceVersion)) : undefined);
+      if (this.#term) await this.#undying();
+    }
+    // The one before may not know yet, and goes on for a while.
+    const before = this.#term;
+    if (before && (this.#quiet || !this.#chance(0.5))) before.over = true;
+    this.#terms = [...this.#terms.filter(({ over }) => !over), term];
+    for (const [resource, from] of read) {
+      if (from === undefined) this.#list(resource, term);
+      else term.read.set(resource, from);
+    }
+    this.#count("terms");
+  }
+
+  /** Something of what there is to send. */
+  #stream(): void {
+    const term = this.#quiet ? this.#term : this.#pick(this.#terms);
+    if (!term) return;
+    for (const kind of KINDS) {
+      const from = term.read.get(kind);
+      if (typeof from !== "number") continue;
+      const left = this.#api.events.filter((event) => event.kind === kind && event.rv > from);
+      const events = this.#quiet ? left : left.slice(0, 1 + this.#below(3));
+      const rv = events.length === left.length ? this.#api.version : (events.at(-1)?.rv ?? from);
+      term.read.set(kind, rv);
+      for (let lane = 0; lane < LANES[kind]; lane++) {
+        const items = events.filter(({ key }) => laneOf(key, LANES[kind]) === lane);
+        for (const pack of packs(items)) {
+          const watermark = String(pack.at(-1)?.rv ?? 0);
+          this.#send(term, { kind: "D", resource: kind, lane, items: pack, watermark });
+        }
+        if (items.length === 0 && rv > from && (this.#quiet || this.#chance(0.1)))
+          this.#send(term, { kind: "W", resource: kind, lane, items: [], watermark: String(rv) });
+      }
+    }
+  }
+
+  #send(term: Term, message: DistributiveOmit<Message, "fence" | "epoch" | "generation" | "sequence" | "atMs">): void {
+    const { resource, lane } = message;
+    const id = `${resource} ${lane}`;
+    const sequence = (term.sequences.get(id) ?? 0) + 1;
+    term.sequences.set(id, sequence);
+    const { fence, epoch } = term;
+    const generation = term.generations.get(resource as Kind) ?? 0;
+    if (!this.#quiet && this.#mix.lossy && this.#chance(0.01)) return this.#count("messages lost");
+    this.#messages.push({ ...message, fence, epoch, generation, sequence, atMs: this.#scheduler.nowMs });
+  }
+
+  #list(resource: Kind | undefined, term: Term | undefined): void {
+    if (!term || !resource || term.over || term.read.get(resource) === "listing") return;
+    term.read.set(resource, "listing");
+    term.listedMs.set(resource, this.#scheduler.nowMs);
+    // A watcher that dies is replaced, and its half list with it; here it only stands still.
+    this.#scheduler.spawn(async () => {
+      const opened = await this.#store.openGeneration({ epoch: term.epoch, fence: term.fence, resource });
+      if (opened.kind !== "open") return void (term.over = true);
+      term.generations.set(resource, opened.generation);
+      await this.#undying();
+      // A server that lags may answer anything that is not below the floor.
+      const least = Math.max(Number(opened.floor), Number(term.fence));
+      const rv = this.#quiet
+        ? this.#api.version
+        : Math.max(Math.min(Number(opened.floor), this.#api.version), this.#api.version - this.#below(12));
+      const version = Number(opened.floor) === 0 && !this.#chance(0.3) ? Math.max(rv, Math.min(least, this.#api.version)) : rv;
+      const state = this.#api.at(resource, version);
+      await this.#undying();
+      const listRV = String(version);
+      for (let lane = 0; lane < LANES[resource]; lane++) {
+        const cached = new Map((await this.#store.readLane(resource, lane)).rows.map(({ key, uid, rv: at }) => [key, `${uid} ${at}`]));
+        const here = [...state.values()].filter(({ key }) => laneOf(key, LANES[resource]) === lane);
+        // Now and then the list is wrong about what is cached, and a payload is missing (T05).
+        const omits = !this.#quiet && this.#mix.lossy && this.#chance(0.15);
+        const fresh = here.filter(({ key, uid, rv: at }) => cached.get(key) !== `${uid} ${at}`).slice(omits ? 1 : 0);
+        if (fresh.length > 0) this.#send(term, { kind: "L", resource, lane, items: fresh, listRV });
+        this.#send(term, { kind: "M", resource, lane, rows: here.map(({ key, uid, rv: at }) => ({ key, uid, rv: String(at) })), listRV });
+      }
+      term.read.set(resource, version);
+      this.#count("lists");
+    });
+  }
+
+  /** Checkpoints, a second apart, and what they lead to; heartbeats. */
+  async #beat(): Promise<void> {
+    for (const term of this.#terms) {
+      if (term.over || this.#scheduler.nowMs - term.beatMs < TICK_MS) continue;
+      // Who is not the last one anymore is slow to notice.
+      if (term !== this.#term && !this.#quiet && !this.#chance(0.1)) continue;
+      term.beatMs = this.#scheduler.nowMs;
+      if (this.#scheduler.nowMs - term.heardMs >= HEARTBEAT_MS) {
+        term.heardMs = this.#scheduler.nowMs;
+        for (const kind of KINDS)
+          for (let lane = 0; lane < LANES[kind]; lane++) this.#send(term, { kind: "W", resource: kind, lane, items: [], watermark: "0" });
+      }
+      await this.#checkpoint(term);
+    }
+    this.#terms = this.#terms.filter(({ over }) => !over);
+    if (this.#terms.length === 0) this.#leadLater(); // never two at once: a third one of before may still send
+  }
+
+  async #checkpoint(term: Term): Promise<void> {
+    const { epoch, fence, answered } = term;
+    const sent = Object.fromEntries(KINDS.map((kind) => [kind, "0"]));
+    const beat = ++term.beat;
+    const result = await this.#store.checkpoint({ epoch, fence, sent, beat, answered });
+    if (this.#soundMs === Number.POSITIVE_INFINITY) this.#soundMs = this.#scheduler.nowMs;
+    if (result.kind === "fenced" || result.kind === "noEpoch") return void (term.over = true);
+    if (result.kind !== "ok") return this.#raise(term);
+    term.answered = beat;
+    for (const { resource, holeForMs = 0, state, generation, syncedGeneration, frozenLanes } of result.resources) {
+      if (holeForMs > HOLE_RAISE_MS || (state === "SUSPECT" && generation === syncedGeneration)) return this.#raise(term);
+      const kind = resource as Kind; // no other is opened
+      if (frozenLanes.length > 0 && this.#scheduler.nowMs - (term.listedMs.get(kind) ?? 0) > 3_000) this.#list(kind, term);
+    }
+  }
+
+  #raise(term: Term): void {
+    term.over = true;
+    this.#leadLater();
+  }
+
+  // ---------------------------------------------------------------------------------------------------------------- appliers
+
+  #deliver(): void {
+    const due = this.#messages.filter(({ atMs }) => atMs <= this.#scheduler.nowMs);
+    for (const message of this.#quiet ? due : [this.#pick(due)]) {
+      if (!message) return;
+      this.#messages.splice(this.#messages.indexOf(message), 1);
+      if (!this.#quiet && this.#mix.lossy && this.#chance(message.kind === "L" ? 0.4 : 0.15)) {
+        this.#messages.push({ ...message, atMs: this.#scheduler.nowMs + this.#random.next() ** 2 * 20_000 });
+        this.#count("messages repeated");
+      }
+      // What is not acknowledged comes again.
+      const again = (): void => void this.#messages.push({ ...message, atMs: this.#scheduler.nowMs + 2_000 });
+      this.#scheduler.spawn(async () => {
+        const dies = !this.#quiet && this.#scheduler.deaths > 0 && this.#chance(0.05);
+        if (dies) this.#messages.push({ ...message, atMs: this.#scheduler.nowMs + 5_000 });
+        const verdict = await (message.kind === "M" ? this.#applyManifest(message) : this.#applyPack(message));
+        if (verdict === "again" && !dies) again();
+      });
+    }
+  }
+
+  async #applyPack(message: Extract<Message, { kind: "D" | "L" | "W" }>): Promise<"done" | "again"> {
+    const { items, watermark, listRV, atMs: _, ...header } = message;
+    let changes: readonly Change[] = items.map(changeOf);
+    const list = listRV === undefined ? {} : { listRV };
+    for (let i = 0; i < RETRIES_MAX; i++) {
+      const prepared = await this.#prepare(header.resource, changes, listRV);
+      if (!this.#quiet) await this.#undying();
+      const commit = watermark === undefined ? {} : { watermark };
+      const result = await this.#store.applyPack(header, prepared.items, { counts: prepared.counts, ...list, commit });
+      if (result.kind === "noEpoch" || result.kind === "notOpen") return "again";
+      if (result.kind === "dropped") return "done";
+      this.#ring(result.bells);
+      if (result.kind !== "retry") return "done";
+      changes = changes.slice(result.index);
+    }
+    return "again";
+  }
+
+  async #applyManifest({ rows, atMs: _, kind: __, ...message }: Extract<Message, { kind: "M" }>): Promise<"done" | "again"> {
+    const { listRV, ...header } = message;
+    const listed = new Set(rows.map(({ key }) => key));
+    for (let i = 0; i < RETRIES_MAX; i++) {
+      const cached = (await this.#store.readLane(header.resource, header.lane)).rows;
+      const swept = cached.filter(({ key, rv }) => !listed.has(key) && maxResourceVersion(rv, listRV) === listRV);
+      const changes = swept.map(({ key, uid }): Change => ({ type: "delete", key, uid, rv: listRV, object: undefined }));
+      const { items, counts } = await this.#prepare(header.resource, changes);
+      if (!this.#quiet) await this.#undying();
+      const result = await this.#store.applyManifest(header, { listRV, rows, sweep: items, counts });
+      if (result.kind === "early" || result.kind === "incomplete" || result.kind === "noEpoch" || result.kind === "notOpen") return "again";
+      if (result.kind === "dropped" || result.kind === "needed") return "done";
+      this.#ring(result.bells);
+      if (result.kind !== "retry") return "done";
+    }
+    return "again";
+  }
+
+  /** An applier's death is told by its message, which comes again (#deliver). */
+  async #undying(): Promise<void> {
+    const { deaths } = this.#scheduler;
+    this.#scheduler.deaths = 0;
+    await this.#scheduler.pause(this.#chance(0.05) ? this.#random.next() * 3_000 : 0);
+    this.#scheduler.deaths = deaths;
+  }
+
+  #prepare(resource: PackHeader["resource"], changes: readonly Change[], listRV?: string): ReturnType<typeof prepareChanges> {
+    const live = (key: ObjectKey): Promise<Change> => Promise.reject(new Error(`nobody forges ${key} here`));
+    return prepareChanges(this.#store, AFFECTED_KEYS, resource, changes, { live, ...(listRV !== undefined && { listRV }) });
+  }
+
+  // ----------------------------------------------------------------------------------------------------------------- workers
+
+  #ring(bells: readonly Doorbell[]): void {
+    for (const bell of bells) {
+      if (!this.#quiet && this.#mix.lossy && this.#chance(0.15)) continue;
+      this.#bells.push({ ...bell, atMs: this.#scheduler.nowMs + bell.delayMs });
+      if (!this.#quiet && this.#mix.lossy && this.#chance(0.15)) this.#bells.push({ ...bell, atMs: this.#scheduler.nowMs });
+    }
+  }
+
+  #answerBell(): void {
+    const due = this.#bells.filter(({ atMs }) => atMs <= this.#scheduler.nowMs);
+    for (const bell of this.#quiet ? due : [this.#pick(due)]) {
+      if (!bell) return;
+      this.#bells.splice(this.#bells.indexOf(bell), 1);
+      this.#scheduler.spawn(() => this.#work(bell));
+    }
+  }
+
+  async #sweep(): Promise<void> {
+    this.#ring(await this.#store.sweep(this.#term?.epoch ?? "e1"));
+  }
+
+  async #work({ controller, key, uid, owner, epoch }: Doorbell): Promise<void> {
+    const run = { epoch, controller, key, token: `t${++this.#tokens}` };
+    let known = { ...(uid !== undefined && { uid }), ...(owner !== undefined && { owner }) };
+    for (let i = 0; i < RETRIES_MAX; i++) {
+      const taken = await this.#store.take(run, known);
+      if (taken.kind === "moved") {
+        const { kind: _, ...moved } = taken;
+        known = moved;
+        continue;
+      }
+      if (taken.kind === "notYet") return this.#ring([taken.bell]);
+      if (taken.kind !== "ok" && taken.kind !== "recover") return this.#count(`takes: ${taken.kind}`);
+      this.#count(`takes: ${taken.kind}`);
+      this.#runs++;
+      const worker = new Worker(this, run, { snapshot: taken.snapshot, leaseUntilMs: taken.leaseUntilMs, takenMs: this.#scheduler.nowMs });
+      let outcome: Outcome = { kind: "requeueAfter", delayMs: 0 };
+      if (taken.kind === "recover") await worker.recover();
+      else if (controller === "deployment") outcome = await this.#lookForPods(taken.snapshot);
+      else outcome = await worker.sync();
+      const done = await this.#store.done(run, outcome);
+      if (done.kind === "done" && done.bell) this.#ring([done.bell]);
+      return;
+    }
+  }
+
+  /** A Deployment that waits for the last of its pods (Recreate). */
+  async #lookForPods({ primary, dependents }: Snapshot): Promise<Outcome> {
+    if (!primary) return { kind: "ok" };
+    const slices = dependents.map(({ key, uid }) => ({
+      resource: "pods" as const,
+      owner: primaryAsOwner("replicaset", key, uid),
+    }));
+    const pods = (await this.#store.readSlices(slices)).flat();
+    if (pods.length === 0) this.#sawEmpty = true;
+    return { kind: "ok" };
+  }
+
+  // The parts of a schedule that a worker works with.
+  get store(): Store {
+    return this.#store;
+  }
+  get api(): Api {
+    return this.#api;
+  }
+  get nowMs(): number {
+    return this.#scheduler.nowMs;
+  }
+  chance(share: number): boolean {
+    return this.#chance(share);
+  }
+  pause(ms?: number): Promise<void> {
+    return this.#scheduler.pause(ms);
+  }
+  prepare(resource: PackHeader["resource"], changes: readonly Change[]): ReturnType<typeof prepareChanges> {
+    return this.#prepare(resource, changes);
+  }
+  ring(bells: readonly Doorbell[]): void {
+    this.#ring(bells);
+  }
+  trace(line: string): void {
+    this.#options.trace?.(`${((this.nowMs - START_MS) / 1000).toFixed(3)} ${line}`);
+  }
+
+  /** A call that is lost, refused, late, or answered. */
+  async call<T>(
+    execute: () => T,
+  ): Promise<{ readonly kind: "answered"; readonly answer: T } | { readonly kind: "unanswered" | "refused" }> {
+    await this.#scheduler.pause();
+    const roll = this.#quiet || !this.#mix.badApi ? 1 : this.#random.next();
+    if (roll < 0.05) return { kind: "refused" };
+    if (roll < 0.17) {
+      if (roll < 0.1) execute();
+      // Up to what the Store counts on (MAY_LAND_MS, OP_DEADLINE_MS).
+      else if (roll < 0.15) this.#scheduler.spawn(async () => void execute(), 1 + this.#random.next() * (REQUEST_MS + MAY_LAND_MS / 2 - 2));
+      await this.#scheduler.pause(REQUEST_MS);
+      return { kind: "unanswered" };
+    }
+    const answer = execute();
+    await this.#scheduler.pause();
+    return { kind: "answered", answer };
+  }
+
+  /** Judged as the API server makes a pod. */
+  created(rs: CachedReplicaSet, name: string, takenMs: number, key: ObjectKey): CachedPod | "exists" | "refused" {
+    if (this.#api.refusesCreates) return "refused";
+    const reused = this.#api.names.has(name);
+    const pod = this.#api.createPod(name, rs);
+    if (pod === "exists") return pod;
+    if (key === "shop/a") this.#sawEmpty = false;
+    const own = this.#api.ownedBy(rs.metadata.uid);
+    const highest = Math.max(0, ...this.#api.sizes(rs.metadata.uid));
+    if (reused) this.#reused.add(pod.uid);
+    const excuse = this.#excuse(key, takenMs);
+    if (own.length > highest && !excuse && this.#mix.calmPods && !own.some(({ uid }) => this.#reused.has(uid)))
+      this.#bad("above", `${key} has ${own.length} pods, highest size ${highest}, created ${name}`);
+    return pod;
+  }
+  readonly #reused = new Set<string>();
+
+  /** Judged as a delete of ours is carried out. */
+  deleting(rs: CachedReplicaSet, pod: CachedPod, takenMs: number): void {
+    const key = objectKey(rs.metadata.namespace, rs.metadata.name);
+    const excuse = this.#excuse(key, takenMs);
+    const left = this.#api.ownedBy(rs.metadata.uid).filter(({ uid }) => uid !== pod.uid).length;
+    const lowest = Math.min(...this.#api.sizes(rs.metadata.uid));
+    if (pod.deletionTimestamp === undefined && pod.owner?.uid === rs.metadata.uid && left < lowest && this.#mix.calmPods && !excuse)
+      this.#bad("below", `${key} is left with ${left} pods, lowest size ${lowest}, deleted ${pod.name}`);
+  }
+
+  /** A run of before a loss was noticed may go on across it (the simulation's checks say more). */
+  #excuse(key: ObjectKey, takenMs: number): boolean {
+    const isNear = this.#scheduler.nowMs - this.#lossMs < LOSS_MS;
+    if (isNear && takenMs < this.#soundMs) this.#outran.add(key);
+    return isNear && this.#outran.has(key);
+  }
+
+  // ------------------------------------------------------------------------------------------------------------------- losses
+
+  /** The Store becomes what it was some steps ago; nothing says so but its checkpoint and its fence. */
+  async #setBack(): Promise<void> {
+    const client = this.#client;
+    const keys = await this.#keys();
+    const dumps = await Promise.all(keys.map(async (key) => [key, await client.dumpBuffer(key)] as const));
+    const back = async (): Promise<void> => {
+      await this.#clear();
+      for (const [key, dump] of dumps) await client.restore(key, 0, dump);
+      this.#lossMs = this.#scheduler.nowMs;
+      this.#soundMs = Number.POSITIVE_INFINITY;
+      this.#outran.clear();
+      this.#count("losses");
+    };
+    this.#scheduler.spawn(back, 200 + this.#random.next() * 4_000);
+  }
+
+  async #keys(): Promise<readonly string[]> {
+    const [, keys] = await this.#client.scan("0", "MATCH", `*{${this.#cluster}}*`, "COUNT", 100_000);
+    return keys;
+  }
+
+  async #clear(): Promise<void> {
+    const keys = await this.#keys();
+    if (keys.length > 0) await this.#client.unlink(...keys);
+  }
+
+  // ------------------------------------------------------------------------------------------------------------------- checks
+
+  /** informer §11.4. */
+  async #claimHolds(): Promise<void> {
+    const names = deploymentKeys(DEPLOYMENT, this.#cluster).of("e1");
+    for (const kind of KINDS) {
+      for (let lane = 0; lane < LANES[kind]; lane++) {
+        const watermark = Number((await this.#client.hget(names.lane(kind, lane)[0], "W")) ?? "0");
+        const rows = new Map((await this.#store.readLane(kind, lane)).rows.map((row) => [row.key, Number(row.rv)]));
+        const last = new Map<ObjectKey, Event>();
+        for (const event of this.#api.events) {
+          if (event.kind === kind && event.rv <= watermark && laneOf(event.key, LANES[kind]) === lane) last.set(event.key, event);
+        }
+        for (const [key, event] of last) {
+          const cached = rows.get(key);
+          const deletedSince = this.#api.events.some(
+            (each) => each.kind === kind && each.key === key && each.type === "delete" && each.rv > event.rv,
+          );
+          const holds =
+            event.type === "put" ? (cached === undefined ? deletedSince : cached >= event.rv) : cached === undefined || cached > event.rv;
+          if (!holds) this.#bad("claim", `${kind} ${key}: ${event.type} at ${event.rv}, W ${watermark}, cached ${cached}`);
+        }
+      }
+    }
+  }
+
+  async #comeToRest(): Promise<void> {
+    this.#quiet = true;
+    this.#scheduler.deaths = 0;
+    this.#api.refusesCreates = this.#mix.quotaTail;
+    const sinceMs = this.#scheduler.nowMs;
+    let runsBefore = -1;
+    let calm = 0;
+    if (this.#mix.quotaTail) {
+      for (const key of REPLICA_SETS) this.#api.scale(key, 4);
+      const before = this.#runs;
+      while (this.#scheduler.nowMs - sinceMs < 80_000 && this.#runs - before <= RUNS_AT_REST_MAX) await this.#round();
+      if (this.#runs - before > RUNS_AT_REST_MAX) this.#bad("rest", `${this.#runs - before} runs in 80 s of refusals`);
+      this.#api.refusesCreates = false;
+      for (const key of REPLICA_SETS) this.#api.scale(key, 1);
+    }
+    const runsAtFirst = this.#runs;
+    const restless = (): boolean => this.#runs - runsAtFirst > RUNS_AT_REST_MAX;
+    while (calm < 2 && this.#scheduler.nowMs - sinceMs < QUIET_MS_MAX && !restless()) {
+      await this.#round();
+      calm =
+        this.#runs === runsBefore && this.#messages.length === 0 && this.#scheduler.size === 0 && (await this.#isIdle()) ? calm + 1 : 0;
+      runsBefore = this.#runs;
+    }
+    if (restless()) this.#bad("rest", `${this.#runs - runsAtFirst} runs and no rest`);
+    await this.#isRight();
+  }
+
+  async #round(): Promise<void> {
+    for (let i = 0; i < 6; i++) {
+      this.#stream();
+      this.#deliver();
+      this.#answerBell();
+      while (await this.#scheduler.step());
+      if (!this.#bells.some(({ atMs }) => atMs <= this.#scheduler.nowMs) && this.#messages.length === 0) break;
+    }
+    const next = Math.min(5_000, ...this.#bells.map(({ atMs }) => Math.max(1, atMs - this.#scheduler.nowMs)));
+    this.#scheduler.advance(next);
+    await this.#beat();
+    if (next === 5_000) await this.#sweep();
+    this.#deliver();
+    while (await this.#scheduler.step());
+  }
+
+  async #isIdle(): Promise<boolean> {
+    for (const controller of ["replicaset", "deployment"] as const) if ((await this.#store.queued(controller)).length > 0) return false;
+    return this.#term !== undefined && KINDS.every((kind) => this.#term?.read.get(kind) === this.#api.version);
+  }
+
+  async #isRight(): Promise<void> {
+    await this.#claimHolds();
+    const api = this.#api;
+    for (const controller of ["replicaset", "deployment"] as const) {
+      const gate = await this.#store.gate(controller);
+      if (!gate.open) this.#bad("open", `the gate of ${controller} is shut: ${gate.reason}`);
+      for (const { key } of await this.#store.queued(controller)) this.#bad("open", `${controller} ${key} is due or running`);
+    }
+    for (const kind of KINDS) {
+      const rows = new Map<ObjectKey, string>();
+      for (let lane = 0; lane < LANES[kind]; lane++)
+        for (const { key, uid, rv, gone } of (await this.#store.readLane(kind, lane)).rows)
+          rows.set(key, `${uid} ${rv}${gone ? " gone" : ""}`);
+      const now = new Map([...api.at(kind, api.version).values()].map(({ key, uid, rv }) => [key, `${uid} ${rv}`]));
+      for (const [key, state] of now)
+        if (rows.get(key) !== state) this.#bad("cache", `${kind} ${key} is ${state}, cached ${rows.get(key)}`);
+      for (const key of rows.keys()) if (!now.has(key)) this.#bad("cache", `${kind} ${key} is cached and does not exist`);
+    }
+    for (const key of REPLICA_SETS) {
+      const rs = api.replicaSet(key);
+      if (!rs) continue;
+      const { length } = api.ownedBy(rs.metadata.uid);
+      if (length !== rs.spec.replicas) this.#bad("wake", `${key} has ${length} pods, wants ${rs.spec.replicas}`);
+      const orphan = api
+        .pods()
+        .find((pod) => !pod.owner && pod.deletionTimestamp === undefined && pod.labels?.["app"] === rs.metadata.name);
+      if (orphan) this.#bad("wake", `${key} did not adopt ${orphan.name}`);
+    }
+    const a = api.replicaSet("shop/a");
+    if (a && !api.pods().some(({ owner }) => owner?.uid === a.metadata.uid) && !this.#sawEmpty)
+      this.#bad("wake", "the Deployment has not seen that its last pod is gone");
+    await this.#nothingIsPending();
+  }
+
+  async #nothingIsPending(): Promise<void> {
+    const client = this.#client;
+    const names = deploymentKeys(DEPLOYMENT, this.#cluster).of("e1");
+    const owners = new Set(
+      REPLICA_SETS.flatMap((key) => {
+        const rs = this.#api.replicaSet(key);
+        return rs ? [names.intents(primaryAsOwner("replicaset", key, rs.metadata.uid))] : [];
+      }),
+    );
+    for (const key of (await this.#keys()).filter((each) => each.startsWith(names.intents("" as never)))) {
+      if (!owners.has(key)) this.#bad("open", `intents ${key} are left`);
+      const ops = await client.hgetall(key);
+      if (Object.keys(ops).some((field) => field.startsWith("t:"))) this.#bad("open", `${key} holds pending ops`);
+    }
+  }
+
+  #bad(rule: string, what: string): void {
+    this.trace(`!! ${rule} ${what}`);
+    if (!this.#violations.has(rule)) this.#violations.set(rule, what);
+  }
+
+  #count(what: string): void {
+    this.#stats[what] = (this.#stats[what] ?? 0) + 1;
+  }
+
+  #chance(share: number): boolean {
+    return this.#random.next() < share;
+  }
+
+  #below(max: number): number {
+    return Math.floor(this.#random.next() * max);
+  }
+
+  #pick<T>(all: readonly T[]): T | undefined {
+    return all[this.#below(all.length)];
+  }
+}
+
+type DistributiveOmit<T, K extends PropertyKey> = T extends unknown ? Omit<T, K> : never;
+
+/** A ReplicaSet's worker: the protocol of informer §13, on pods that have no phases. */
+class Worker {
+  readonly #schedule: Schedule;
+  readonly #run: Taken;
+  readonly #snapshot: Snapshot;
+  readonly #takenMs: number;
+  #leaseUntilMs: number;
+
+  constructor(
+    schedule: Schedule,
+    run: Taken,
+    taken: { readonly snapshot: Snapshot; readonly leaseUntilMs: number; readonly takenMs: number },
+  ) {
+    this.#schedule = schedule;
+    this.#run = run;
+    this.#snapshot = taken.snapshot;
+    this.#leaseUntilMs = taken.leaseUntilMs;
+    this.#takenMs = taken.takenMs;
+  }
+
+  async recover(): Promise<void> {
+    const { primary, intents } = this.#snapshot;
+    const uid = primary?.uid ?? "";
+    for (const { id, verb, name, uid: podUid } of intents) {
+      const key = objectKey("shop", name);
+      await this.#schedule.pause();
+      const pod = this.#schedule.api.pod(key);
+      if (pod) await this.#through("pods", [pod], { uid, lower: verb === "delete" || pod.owner?.uid === uid ? [id] : [id] });
+      else if (verb === "create") await this.#through("pods", [], { uid, plan: [{ id, mayLand: false }] });
+      if (verb === "delete" && pod?.uid !== podUid)
+        await this.#through("pods", [], { uid, lower: [id], gone: [{ key, uid: podUid ?? "" }] });
+    }
+  }
+
+  async sync(): Promise<Outcome> {
+    const { primary, dependents, orphans, intents } = this.#snapshot;
+    if (!primary) return { kind: "ok" };
+    const rs = primary.object as CachedReplicaSet; // of that kind
+    const { name, uid } = rs.metadata;
+    const own = dependents.filter(({ gone }) => !gone).map(({ object }) => object as CachedPod); // of that kind
+    let pods = own.filter(({ deletionTimestamp }) => deletionTimestamp === undefined);
+    for (const { object, gone } of orphans) {
+      const orphan = object as CachedPod; // of that kind
+      if (gone || orphan.labels?.["app"] !== name || orphan.deletionTimestamp !== undefined) continue;
+      await this.#mayWrite();
+      const adopted = await this.#schedule.call(() => {
+        const live = this.#schedule.api.replicaSet(primary.key);
+        return live?.metadata.uid === uid && this.#schedule.api.pod(podKey(orphan))?.uid === orphan.uid
+          ? this.#schedule.api.setOwner(podKey(orphan), live)
+          : undefined;
+      });
+      if (adopted.kind !== "answered") return { kind: "retry" };
+      if (!adopted.answer) continue;
+      await this.#through("pods", [adopted.answer], { uid });
+      if (adopted.answer.deletionTimestamp === undefined) pods = [...pods, adopted.answer];
+    }
+    let failed = false;
+    if (!intents.some(({ state }) => state === "pending")) {
+      const missing = (rs.spec.replicas ?? 1) - pods.length;
+      if (missing > 0) failed = await this.#create(rs, missing, new Set(own.map((pod) => pod.name)));
+      else failed = await this.#delete(rs, pods.slice(0, -missing));
+      const shown = intents.filter((op) => op.state === "planned" && (op.mayLandUntilMs ?? 0) <= this.#schedule.nowMs);
+      // Names that nobody needs are given up, once nothing can land under them.
+      if (missing <= 0 && shown.length > 0) await this.#through("pods", [], { uid, lower: shown.map(({ id }) => id) });
+    }
+    const size = pods.length;
+    if (!failed && (rs.status?.replicas ?? 0) !== size) {
+      await this.#mayWrite();
+      const status = await this.#schedule.call(() => this.#schedule.api.status(primary.key, rs.metadata.resourceVersion, size));
+      if (status.kind !== "answered" || !status.answer) return { kind: "retry" };
+      await this.#through("replicasets", [status.answer], { uid, ownStatus: true });
+    }
+    return failed ? { kind: "retry" } : { kind: "ok" };
+  }
+
+  /** @returns whether a call failed. */
+  async #create(rs: CachedReplicaSet, missing: number, shown: ReadonlySet<string>): Promise<boolean> {
+    const { uid } = rs.metadata;
+    const key = this.#run.key;
+    await this.#schedule.pause();
+    const live = this.#schedule.api.replicaSet(key);
+    if (live?.metadata.uid !== uid || live.metadata.generation !== rs.metadata.generation) throw new Ended();
+    const planned = this.#snapshot.intents.filter(({ state, name }) => state === "planned" && !shown.has(name)).slice(0, missing);
+    const fresh = Array.from({ length: missing - planned.length }, (_, i) => `${rs.metadata.name}-${this.#run.token}-${i}`);
+    const ops = [
+      ...planned.map(({ name, mayLandUntilMs }) => ({ name, mayLandUntilMs })),
+      ...fresh.map((name) => ({ name, mayLandUntilMs: undefined })),
+    ].map(({ name, mayLandUntilMs }) => ({
+      id: `c:${name}`,
+      verb: "create" as const,
+      name,
+      ...(mayLandUntilMs !== undefined && { mayLandUntilMs }),
+    }));
+    if ((await this.#schedule.store.registerIntents(this.#run, uid, ops)) === "stolen") throw new Ended();
+    let failed = false;
+    for (const { id, name, mayLandUntilMs } of ops) {
+      await this.#mayWrite();
+      const created = await this.#schedule.call(() => this.#schedule.created(live, name, this.#takenMs, key));
+      const refused = created.kind === "refused" || (created.kind === "answered" && created.answer === "refused");
+      if (refused || created.kind === "unanswered") failed = true;
+      if (created.kind === "unanswered") await this.#through("pods", [], { uid, plan: [{ id, mayLand: true }] });
+      else if (refused)
+        await this.#through(
+          "pods",
+          [],
+          (mayLandUntilMs ?? 0) > this.#schedule.nowMs ? { uid, plan: [{ id, mayLand: false }] } : { uid, lower: [id] },
+        );
+      else if (created.kind === "answered") {
+        const pod = created.answer === "exists" ? this.#schedule.api.pod(objectKey("shop", name)) : created.answer;
+        await this.#through("pods", pod && pod !== "refused" ? [pod] : [], { uid, lower: [id] });
+      }
+    }
+    return failed;
+  }
+
+  async #delete(rs: CachedReplicaSet, victims: readonly CachedPod[]): Promise<boolean> {
+    if (victims.length === 0) return false;
+    const { uid } = rs.metadata;
+    const ops = victims.map((pod) => ({ id: `d:${pod.uid}`, verb: "delete" as const, name: pod.name, uid: pod.uid }));
+    if ((await this.#schedule.store.registerIntents(this.#run, uid, ops)) === "stolen") throw new Ended();
+    let failed = false;
+    for (const pod of victims) {
+      await this.#mayWrite();
+      const graceful = this.#schedule.chance(0.4);
+      const deleted = await this.#schedule.call(() => {
+        const live = this.#schedule.api.pod(podKey(pod));
+        if (live?.uid === pod.uid) this.#schedule.deleting(rs, live, this.#takenMs);
+        return this.#schedule.api.deletePod(podKey(pod), pod.uid, graceful);
+      });
+      const lower = [`d:${pod.uid}`];
+      if (deleted.kind !== "answered") failed = true;
+      if (deleted.kind === "refused") await this.#through("pods", [], { uid, lower });
+      else if (deleted.kind === "answered")
+        await this.#through("pods", deleted.answer ? [deleted.answer] : [], {
+          uid,
+          lower,
+          gone: deleted.answer ? [] : [{ key: podKey(pod), uid: pod.uid }],
+        });
+    }
+    return failed;
+  }
+
+  /** No write starts where it could end after the lease. */
+  async #mayWrite(): Promise<void> {
+    if (this.#leaseUntilMs - this.#schedule.nowMs < 20_000) {
+      const untilMs = await this.#schedule.store.renew(this.#run);
+      if (untilMs === undefined) throw new Ended();
+      this.#leaseUntilMs = untilMs;
+    }
+    if (this.#leaseUntilMs - this.#schedule.nowMs < REQUEST_MS + 1_000) throw new Ended();
+  }
+
+  async #through(
+    resource: WriteThrough["resource"],
+    objects: readonly Cached[],
+    ops: { readonly uid: string } & Partial<Pick<WriteThrough, "lower" | "plan" | "gone" | "ownStatus">>,
+  ): Promise<void> {
+    const { uid, lower = [], plan = [], gone = [], ownStatus = false } = ops;
+    let changes: readonly Change[] = objects.map((object) => changeOf({ type: "put", ...identity(object), object }));
+    for (let i = 0; i < RETRIES_MAX; i++) {
+      const { items, counts } = await this.#schedule.prepare(resource, changes);
+      await this.#schedule.pause();
+      const result = await this.#schedule.store.writeThrough(this.#run, {
+        resource,
+        items,
+        counts,
+        ownerUid: uid,
+        lower,
+        plan,
+        gone,
+        ownStatus,
+      });
+      if (result.kind === "otherEpoch") throw new Ended();
+      this.#schedule.ring(result.bells);
+      if (result.kind === "ok") return;
+      changes = changes.slice(result.index);
+    }
+    throw new Ended();
+  }
+}
+
+function identity(object: Cached): { readonly key: ObjectKey; readonly uid: string; readonly rv: number } {
+  const { namespace, name, resourceVersion } = "metadata" in object ? object.metadata : object;
+  return { key: objectKey(namespace, name), uid: uidOf(object), rv: Number(resourceVersion) };
+}
+
+function changeOf({ type, key, uid, rv, object }: Omit<Event, "kind">): Change {
+  return { type, key, uid, rv: String(rv), object };
+}
+
+/** In order, no key twice in one. */
+function packs(events: readonly Event[]): readonly (readonly Event[])[] {
+  const all: Event[][] = [];
+  for (const event of events) {
+    const last = all.at(-1);
+    if (last && !last.some(({ key }) => key === event.key)) last.push(event);
+    else all.push([event]);
+  }
+  return all;
+}

@@ -1,0 +1,62 @@
+/** Processes of a schedule: one runs at a time, until it waits, ends or dies; who goes on is drawn from the seed. */
+import type { Random } from "../../../shared/ports/random.ts";
+
+interface Waiting {
+  readonly atMs: number;
+  /** Time does not pass it by. */
+  readonly punctual: boolean;
+  readonly go: () => void;
+}
+
+export class Scheduler {
+  readonly #random: Random;
+  readonly #onError: (error: unknown) => void;
+  #waiting: Waiting[] = [];
+  #settled: () => void = () => undefined;
+  nowMs: number;
+  /** Share of waits in which a process dies. */
+  deaths = 0;
+
+  constructor(random: Random, nowMs: number, onError: (error: unknown) => void) {
+    this.#random = random;
+    this.nowMs = nowMs;
+    this.#onError = onError;
+  }
+
+  get size(): number {
+    return this.#waiting.length;
+  }
+
+  spawn(body: () => Promise<void>, afterMs = 0): void {
+    const go = (): void =>
+      void body()
+        .catch(this.#onError)
+        .finally(() => this.#settled());
+    this.#waiting.push({ atMs: this.nowMs + afterMs, punctual: afterMs > 0, go });
+  }
+
+  /** Of the process that runs: others may go on in between. One that dies here never comes back. */
+  pause(ms = 0): Promise<void> {
+    return new Promise((resolve) => {
+      if (this.#random.next() >= this.deaths) this.#waiting.push({ atMs: this.nowMs + ms, punctual: false, go: resolve });
+      this.#settled();
+    });
+  }
+
+  /** Lets one process go on that is due; false when none is. */
+  async step(): Promise<boolean> {
+    const due = this.#waiting.filter(({ atMs }) => atMs <= this.nowMs);
+    const next = due[Math.floor(this.#random.next() * due.length)];
+    if (!next) return false;
+    this.#waiting.splice(this.#waiting.indexOf(next), 1);
+    const settled = new Promise<void>((resolve) => (this.#settled = resolve));
+    next.go();
+    await settled;
+    return true;
+  }
+
+  advance(ms: number): void {
+    const punctual = Math.min(...this.#waiting.filter((each) => each.punctual).map(({ atMs }) => atMs));
+    this.nowMs = Math.max(this.nowMs, Math.min(this.nowMs + ms, punctual));
+  }
+}
