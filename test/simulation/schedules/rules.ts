@@ -94,6 +94,7 @@ export const BREAKAGES: readonly Breakage[] = [
   {
     rule: "A13",
     off: "W moves in a frozen lane",
+    seed: 324,
     script: { scripts: SEQUENCE_SCRIPTS, from: ` and not state.frozen and`, to: ` and` },
   },
   {
