@@ -54,7 +54,6 @@ export const BREAKAGES: readonly Breakage[] = [
   {
     rule: "A5",
     off: "a late put passes a tombstone",
-    seed: 3,
     script: { scripts: INDEX_SCRIPTS, from: `elseif tomb and isCurrent(head(tomb), rv, listRV) then`, to: `elseif false then` },
   },
   {
@@ -109,13 +108,11 @@ export const BREAKAGES: readonly Breakage[] = [
   {
     rule: "M verified",
     off: "a manifest sweeps and raises W although a listed row is missing",
-    seed: 4,
     script: { scripts: ["applyManifest"], from: `if #missing > 0 then -- A13`, to: `if false then` },
   },
   {
     rule: "L ≥ W",
     off: "a list may be older than a watermark",
-    seed: 32,
     store: (store) => ({
       ...store,
       openGeneration: async (request) => {

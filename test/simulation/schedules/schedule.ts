@@ -300,6 +300,7 @@ class Schedule {
 
   #list(resource: Kind | undefined, term: Term | undefined): void {
     if (!term || !resource || term.over || term.read.get(resource) === "listing") return;
+    const read = Number(term.read.get(resource) ?? 0);
     term.read.set(resource, "listing");
     term.listedMs.set(resource, this.#scheduler.nowMs);
     // A watcher that dies is replaced, and its half list with it; here it only stands still.
@@ -309,11 +310,10 @@ class Schedule {
       term.generations.set(resource, opened.generation);
       await this.#undying();
       // A server that lags may answer anything that is not below the floor.
-      const least = Math.max(Number(opened.floor), Number(term.fence));
-      const rv = this.#quiet
-        ? this.#api.version
-        : Math.max(Math.min(Number(opened.floor), this.#api.version), this.#api.version - this.#below(12));
-      const version = Number(opened.floor) === 0 && !this.#chance(0.3) ? Math.max(rv, Math.min(least, this.#api.version)) : rv;
+      const floor = Math.max(Number(opened.floor), read); // as the watcher asks (informer §10.7 step 2)
+      const least = Math.max(floor, Number(term.fence));
+      const rv = this.#quiet ? this.#api.version : Math.max(Math.min(floor, this.#api.version), this.#api.version - this.#below(12));
+      const version = floor === 0 && !this.#chance(0.3) ? Math.max(rv, Math.min(least, this.#api.version)) : rv;
       const state = this.#api.at(resource, version);
       await this.#undying();
       const listRV = String(version);
