@@ -38,18 +38,23 @@ interface Tree {
 function upstream(): Tree | { readonly missing: string } {
   // Neither downloads nor writes anything: what is not in the cache has no folder.
   const env = { ...process.env, GOFLAGS: "-mod=readonly", GOPROXY: "off", GOTOOLCHAIN: "local", GOWORK: "off" };
-  const parameters = ["list", "-m", "-f", "{{.Path}} {{.Dir}}", "all"];
+  // By name: for "all" Go also wants modules that nothing is built with, and a machine that only built has none of those.
+  const parameters = ["list", "-m", "-f", "{{.Path}} {{.Dir}}", ...required(MODULES)];
   const { status, stdout } = spawnSync("go", parameters, { cwd: MODULES, env, encoding: "utf8" });
   if (status !== 0) return { missing: "there is no `go` on the PATH that lists the modules of test/envtest/control-plane" };
-  const modules = stdout.split("\n").flatMap((line) => (line.startsWith("k8s.io/") ? [line.split(" ")] : []));
-  const folders = new Map<string, string>();
-  const absent: string[] = [];
-  for (const [path = "", folder = ""] of modules) {
-    if (folder === "") absent.push(path.slice("k8s.io/".length));
-    else folders.set(path, folder);
-  }
-  if (!folders.has("k8s.io/kubernetes")) return { missing: "Kubernetes is not in Go's module cache; npm run test:e2e brings it" };
-  return { folders, absent };
+  const folders = new Map(
+    stdout.split("\n").flatMap((line) => (/^k8s\.io\/\S+ ./.test(line) ? [line.split(" ") as [string, string]] : [])),
+  );
+  const kubernetes = folders.get("k8s.io/kubernetes");
+  if (kubernetes === undefined) return { missing: "Kubernetes is not in Go's module cache; npm run test:e2e brings it" };
+  const absent = required(kubernetes).filter((path) => !folders.has(path));
+  return { folders, absent: absent.map((path) => path.slice("k8s.io/".length)) };
+}
+
+/** Kubernetes' modules that a go.mod names. */
+function required(folder: string): readonly string[] {
+  const text = readFileSync(join(folder, "go.mod"), "utf8");
+  return [...new Set([...text.matchAll(/^\s*(?:require )?(k8s\.io\/\S+) v/gm)].map(([, path = ""]) => path))];
 }
 
 const tree = upstream();
