@@ -11,7 +11,7 @@ import type { Configuration } from "../shared/lambda/configuration.ts";
 import { kubeHttpConfig } from "../shared/lambda/wire-function.ts";
 import { serviceAccount } from "../shared/registry/names.ts";
 import { judge } from "./support/doctor/judge.ts";
-import { look, PART_MS } from "./support/doctor/look.ts";
+import { AUDIT_PART_MS, look, PART_MS } from "./support/doctor/look.ts";
 import { reportAsJson, reportForPeople, withoutSecrets } from "./support/doctor/report.ts";
 import { readEnvironmentFile } from "./support/environment-file.ts";
 import { kubeAccess } from "./support/kube-access.ts";
@@ -22,6 +22,7 @@ interface DoctorFlags {
   readonly kubeconfig?: string;
   readonly context?: string;
   readonly leaseNamespace: string;
+  readonly audit?: true;
   readonly json?: true;
 }
 
@@ -36,10 +37,11 @@ export function registerDoctor(program: Command): void {
     .option("--kubeconfig <file>", "instead of DELTALOOP_KUBE_*; contexts named like our roles are used for them")
     .option("--context <name>", "context of the kubeconfig")
     .option("--lease-namespace <name>", "where the watcher's Lease stands", "deltaloop")
+    .option("--audit", `compare every object of the API server with its row in the cache, too; may take ${AUDIT_PART_MS / 1000} s`)
     .option("--json", "one JSON object (cli/README.md has its fields)")
     .addHelpText(
       "after",
-      "\nEnds with 0 when nothing failed (warnings do not count), 1 when something did, 2 when it was asked wrongly. Takes 10 s at most.",
+      "\nEnds with 0 when nothing failed (warnings do not count), 1 when something did, 2 when it was asked wrongly. Takes 10 s at most without --audit.",
     )
     .action(async (flags: DoctorFlags) => {
       process.exitCode = await runDoctor(flags);
@@ -55,7 +57,7 @@ async function runDoctor(flags: DoctorFlags): Promise<number> {
   const access = kubeAccessOf(flags, configuration, (token) => secrets.add(token));
   // A kubeconfig that cannot be used is wrong use. One whose plugin hangs is for the parts to say.
   await Promise.race([access(serviceAccount("watcher")), sleep(PART_MS)]);
-  const facts = await look({ configuration, access, leaseNamespace: flags.leaseNamespace });
+  const facts = await look({ configuration, access, leaseNamespace: flags.leaseNamespace, audit: flags.audit === true });
   const findings = withoutSecrets(judge(facts), [...secrets]);
   const { deployment, cluster, mode } = configuration;
   const report = { deployment, cluster, mode, tookMs: Math.round(performance.now() - from), findings };

@@ -3,7 +3,8 @@ import type { Durability } from "../../../shared/adapters/redis/durable.ts";
 import type { OwnerIntents, StreamFacts } from "../../../shared/adapters/redis/probe.ts";
 import type { RedisServerFacts } from "../../../shared/adapters/redis/server.ts";
 import type { QueueFacts } from "../../../shared/adapters/sqs/queue-facts.ts";
-import type { Controller } from "../../../shared/api/resources.ts";
+import type { CachedResource, Controller } from "../../../shared/api/resources.ts";
+import type { Audit } from "../../../shared/cache/audit.ts";
 import type { EpochRecord, EpochStore, Forgery, ParkedKey, QuarantineEntry, WorkQueue } from "../../../shared/ports/store.ts";
 import type { ClusterIdentity } from "../cluster-id.ts";
 import type { Right } from "../rights.ts";
@@ -23,6 +24,13 @@ export interface Facts {
   readonly server: Seen<RedisServerFacts & { readonly timeMs: number }>;
   readonly queues: readonly QueueSight[];
   readonly cache: CacheFacts;
+  /** Absent: nobody asked for it. */
+  readonly audits?: readonly AuditFacts[];
+}
+
+export interface AuditFacts {
+  readonly resource: CachedResource;
+  readonly seen: Seen<Audit>;
 }
 
 export interface ApiFacts {

@@ -2,7 +2,7 @@
 import { compareResourceVersions, minResourceVersion } from "../../../shared/api/resource-version.ts";
 import type { LaneFacts, StreamFacts } from "../../../shared/adapters/redis/probe.ts";
 import { apiSkewMs } from "./judge-api.ts";
-import type { ApiFacts, ControllerFacts, Facts, Seen } from "./facts.ts";
+import type { ApiFacts, AuditFacts, ControllerFacts, Facts, Seen } from "./facts.ts";
 import { failure, notChecked, ok, warning } from "./finding.ts";
 import type { Check, Finding } from "./finding.ts";
 import { listOf, spanOf } from "./words.ts";
@@ -189,6 +189,26 @@ function judgeRecent<T extends { readonly atMs: number }>(
   if (recent.length === 0) return ok(check, older === 0 ? words.none : `${words.none} for a day, ${older} before`, more);
   const seen = `${recent.length}: ${listOf(recent.toReversed().map(words.each))}`;
   return (words.failing ? failure : warning)(check, seen, words.remedy, more);
+}
+
+/** Says nothing where nobody asked. */
+export function judgeAudits({ audits = [] }: Facts): readonly Finding[] {
+  return audits.map(judgeAudit);
+}
+
+function judgeAudit({ resource, seen }: AuditFacts): Finding {
+  const of = { of: resource };
+  if (seen.kind === "unseen") return notChecked("cache.audit", seen.why, of);
+  const { differences, compared, unsettledLanes } = seen.value;
+  const more = { ...of, number: differences.length };
+  const lacking = unsettledLanes === 0 ? "" : `; rows without an object are not seen in ${unsettledLanes} lanes, which are behind`;
+  if (differences.length === 0) return ok("cache.audit", `${compared} compared, none differs${lacking}`, more);
+  return failure(
+    "cache.audit",
+    `${differences.length} of ${compared}: ${listOf(differences.map(({ kind, key }) => `${kind} ${key}`))}${lacking}`,
+    "Wait an hour: the watcher's own audit mends them; if they come back, look who else writes to this Redis (cli/README.md has the kinds).",
+    more,
+  );
 }
 
 /** Redis' time now, as far as it is known: everything that is stored goes by it. */

@@ -2,12 +2,12 @@
 import type { Facts } from "./facts.ts";
 import type { Finding } from "./finding.ts";
 import { judgeApi, judgeClocks, judgeRights } from "./judge-api.ts";
-import { judgeCache, judgeWatcher } from "./judge-cache.ts";
+import { judgeAudits, judgeCache, judgeWatcher } from "./judge-cache.ts";
 import { judgeQueues } from "./judge-queues.ts";
 import { judgeRedis } from "./judge-redis.ts";
 import { judgeWork } from "./judge-work.ts";
 
-/** Each check at least once, whatever could be seen. */
+/** Each check at least once, whatever could be seen; the audit only where it was asked for. */
 export function judge(facts: Facts): readonly Finding[] {
   return [
     ...judgeApi(facts.api, facts.cluster),
@@ -17,6 +17,7 @@ export function judge(facts: Facts): readonly Finding[] {
     ...judgeQueues(facts.queues),
     ...judgeWatcher(facts),
     ...judgeCache(facts),
+    ...judgeAudits(facts),
     ...judgeWork(facts),
   ];
 }

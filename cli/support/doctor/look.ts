@@ -8,26 +8,33 @@ import { kubeOver } from "../../../shared/adapters/kube-http/kube-http.ts";
 import { createRedisProbe } from "../../../shared/adapters/redis/probe.ts";
 import { sqsClient } from "../../../shared/adapters/sqs/client.ts";
 import { queueFacts, queueFactsByArn } from "../../../shared/adapters/sqs/queue-facts.ts";
-import { CONTROLLERS } from "../../../shared/api/resources.ts";
+import { createSystemClock } from "../../../shared/adapters/system/clock.ts";
+import { CACHED_RESOURCES, CONTROLLERS } from "../../../shared/api/resources.ts";
 import type { Lease } from "../../../shared/api/wire.ts";
+import { auditResource } from "../../../shared/cache/audit.ts";
 import type { Configuration } from "../../../shared/lambda/configuration.ts";
 import { openCache, redisStore } from "../../../shared/lambda/connect.ts";
 import { describeError } from "../../../shared/ports/describe-error.ts";
+import { AUDIT_SETTLE_MS } from "../../../shared/ports/times.ts";
 import { serviceAccount } from "../../../shared/registry/names.ts";
 import { ROLES } from "../../../shared/registry/rights.ts";
 import { readClusterIdentity } from "../cluster-id.ts";
 import { reviewRole } from "../rights.ts";
-import type { ApiFacts, CacheFacts, Facts, LeaseFacts, QueueSight, RoleFacts, Seen } from "./facts.ts";
+import type { ApiFacts, AuditFacts, CacheFacts, Facts, LeaseFacts, QueueSight, RoleFacts, Seen } from "./facts.ts";
 
 export interface LookOptions {
   readonly configuration: Configuration;
   /** The credentials that a process of this role would use. */
   readonly access: (role: string) => Promise<KubeHttpConfig>;
   readonly leaseNamespace: string;
+  /** Every object is compared with its row, too. */
+  readonly audit?: boolean;
 }
 
 /** All parts run side by side, so this is about how long a look takes at most. */
 export const PART_MS = 4_500;
+/** An audit waits for lanes that are behind the list, and reads the whole cluster once or twice. */
+export const AUDIT_PART_MS = AUDIT_SETTLE_MS + 60_000;
 /** A call gives up before its part does, so that the part can say which one it was. */
 const CALL = { requestTimeoutMs: 3_000, waitMsMax: 500 };
 /** Of each controller; more would only be slow. */
@@ -36,7 +43,30 @@ const OWNERS_MAX = 2_000;
 export async function look(options: LookOptions): Promise<Facts> {
   const { mode, cluster, redis } = options.configuration;
   const [{ api, roles }, { server, cache }, queues] = await Promise.all([lookAtApi(options), lookAtRedis(options), lookAtQueues(options)]);
-  return { mode, cluster, redisCluster: redis.cluster, durability: redis.durability ?? "C", api, roles, server, queues, cache };
+  const dead =
+    server.kind === "unseen" ? "Redis does not answer" : api.version.kind === "unseen" ? "the API server does not answer" : undefined;
+  const audits = options.audit ? { audits: await lookAtObjects(options, dead) } : {};
+  return { mode, cluster, redisCluster: redis.cluster, durability: redis.durability ?? "C", api, roles, server, queues, cache, ...audits };
+}
+
+async function lookAtObjects({ configuration, access }: LookOptions, dead: string | undefined): Promise<readonly AuditFacts[]> {
+  if (dead !== undefined) return CACHED_RESOURCES.map((resource) => ({ resource, seen: unseen(dead) }));
+  const kube = kubeOver(createClient(await access(serviceAccount("watcher"))));
+  const { store } = openCache(
+    configuration,
+    redisStore(configuration.redis, () => undefined), // what fails is told by the call
+  );
+  const clock = createSystemClock();
+  const ends = new AbortController();
+  const audits = await Promise.all(
+    CACHED_RESOURCES.map(async (resource): Promise<AuditFacts> => {
+      const audit = () => auditResource({ kube, store, clock }, resource, AUDIT_SETTLE_MS, ends.signal);
+      return { resource, seen: await seen(audit, AUDIT_PART_MS) };
+    }),
+  );
+  ends.abort(new Error("time is up"));
+  await store.close();
+  return audits;
 }
 
 async function lookAtApi({ configuration, access, leaseNamespace }: LookOptions): Promise<Pick<Facts, "api" | "roles">> {
@@ -162,11 +192,11 @@ class NothingThereError extends Error {
   override readonly name = "NothingThereError";
 }
 
-async function seen<T>(read: () => Promise<T>): Promise<Seen<T>> {
+async function seen<T>(read: () => Promise<T>, partMs = PART_MS): Promise<Seen<T>> {
   const from = performance.now();
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => reject(new NothingThereError(`no answer within ${PART_MS / 1000} s`)), PART_MS);
+    timer = setTimeout(() => reject(new NothingThereError(`no answer within ${partMs / 1000} s`)), partMs);
   });
   try {
     const value = await Promise.race([read(), late]);

@@ -79,4 +79,5 @@ export const HEALTHY: Facts = {
     intents: seen({ owners: 3, found: [] }),
     controllers: CONTROLLERS.map((controller) => ({ controller, gate: seen({ open: true }), queued: seen([]), parked: seen([]) })),
   },
+  audits: CACHED_RESOURCES.map((resource) => ({ resource, seen: seen({ resource, differences: [], compared: 4, unsettledLanes: 0 }) })),
 };

@@ -10,6 +10,7 @@ import type { Check, State } from "../../../../../cli/support/doctor/finding.ts"
 import { judge } from "../../../../../cli/support/doctor/judge.ts";
 import type { LaneFacts } from "../../../../../shared/adapters/redis/probe.ts";
 import type { RedisServerFacts } from "../../../../../shared/adapters/redis/server.ts";
+import type { Audit } from "../../../../../shared/cache/audit.ts";
 import type { QueueFacts } from "../../../../../shared/adapters/sqs/queue-facts.ts";
 import type { Intent } from "../../../../../shared/ports/store.ts";
 import { HEALTHY, NOW_MS, seen, unseen } from "./facts.ts";
@@ -77,6 +78,10 @@ const fences = (...all: readonly string[]): Facts => {
 };
 const controller = (change: Partial<ControllerFacts>): Facts =>
   cache({ controllers: [{ controller: "replicaset", gate: seen({ open: true }), queued: seen([]), parked: seen([]), ...change }] });
+const audited = (differences: Audit["differences"], unsettledLanes = 0): Facts => ({
+  ...HEALTHY,
+  audits: [{ resource: "pods", seen: seen({ resource: "pods", differences, compared: 3, unsettledLanes }) }],
+});
 const shut = (reason: string): Facts => controller({ gate: seen({ open: false, reason }) });
 const queued = (...keys: readonly { readonly dueMs?: number; readonly leaseMs?: number; readonly failures?: number }[]): Facts =>
   controller({
@@ -105,6 +110,21 @@ interface Row {
 }
 
 const ROWS: readonly Row[] = [
+  {
+    name: "an audit that took too long",
+    facts: { ...HEALTHY, audits: [{ resource: "pods", seen: unseen("no answer within 150 s") }] },
+    want: ["cache.audit", "notChecked", /150 s/],
+  },
+  { name: "an audit that finds nothing", facts: audited([]), want: ["cache.audit", "ok", /^3 compared, none differs$/] },
+  { name: "an audit of lanes that are behind", facts: audited([], 2), want: ["cache.audit", "ok", /not seen in 2 lanes/] },
+  {
+    name: "an audit that finds something",
+    facts: audited([
+      { kind: "missing", resource: "pods", key: "shop/web-1" },
+      { kind: "older", resource: "pods", key: "shop/web-2" },
+    ]),
+    want: ["cache.audit", "failure", /^2 of 3: missing shop\/web-1, older shop\/web-2$/, /who else writes to this Redis/],
+  },
   {
     name: "no API server",
     facts: api({ version: unseen("connect ECONNREFUSED") }),
@@ -463,6 +483,11 @@ it("each check has a row that is no praise, and each advice is one sentence", ()
     for (const { remedy } of judge(facts)) if (remedy !== undefined) expect(remedy).toMatch(/^[A-Z](?!.*\. [A-Z]).*[^.]\.$/);
 });
 
+it("an audit is judged where it was asked for", () => {
+  const { audits: _none, ...unasked } = HEALTHY;
+  expect(judge(unasked).filter(({ check }) => check === "cache.audit")).toEqual([]);
+});
+
 it("what is dead costs its own checks, and those that rest on it, and no other", () => {
   const gone = unseen("Redis does not answer");
   const withoutRedis: Facts = {
@@ -476,6 +501,7 @@ it("what is dead costs its own checks, and those that rest on it, and no other",
       intents: gone,
       controllers: [{ controller: "replicaset", gate: gone, queued: gone, parked: gone }],
     },
+    audits: [{ resource: "pods", seen: gone }],
   };
   const states = (facts: Facts, prefix: RegExp): readonly State[] => [
     ...new Set(
