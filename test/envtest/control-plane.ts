@@ -66,8 +66,9 @@ export interface ControlPlane {
   /** Writes a snapshot of etcd and answers where. */
   snapshotEtcd(): Promise<string>;
   /**
-   * Ends API server and etcd, restores the snapshot as an administrator would who follows Kubernetes' advice, and starts them again on
-   * their ports: resourceVersions go on far above all that were ever seen, while objects are as they were, their own ones included.
+   * Ends the whole control plane, restores the snapshot as an administrator would who follows Kubernetes' advice, and starts it again on
+   * its ports (scheduler and controller manager as well: what they keep may be of the other history, so nodes would stay lost to them):
+   * resourceVersions go on far above all that were ever seen, while objects are as they were, their own ones included.
    * With `bumpRevision` 0, as one would who does not know the advice: resourceVersions go back, and mean something else the second time.
    * Source: kubernetes.io, Operating etcd clusters, Restoring an etcd cluster.
    */
@@ -165,16 +166,15 @@ async function assemble(
   await isEtcdReady(etcd);
   await startApiServer();
 
-  if (options.scheduler === true) {
-    const config = await kubeconfigFor({ user: "system:kube-scheduler", groups: [] });
-    await parts.start("kube-scheduler", binaries.kubeScheduler, schedulerFlags(config, options));
-  }
-  const config = await kubeconfigFor({ user: "system:kube-controller-manager", groups: [] });
-  const manager = await parts.start(
-    "kube-controller-manager",
-    binaries.kubeControllerManager,
-    controllerManagerFlags({ config, caFile: pki.caFile, files, options }),
-  );
+  const schedulerConfig = await kubeconfigFor({ user: "system:kube-scheduler", groups: [] });
+  const managerConfig = await kubeconfigFor({ user: "system:kube-controller-manager", groups: [] });
+  /** The scheduler, if there is to be one, and the controller manager. */
+  const startClients = async (): Promise<Component> => {
+    if (options.scheduler === true) await parts.start("kube-scheduler", binaries.kubeScheduler, schedulerFlags(schedulerConfig, options));
+    const flags = controllerManagerFlags({ config: managerConfig, caFile: pki.caFile, files, options });
+    return await parts.start("kube-controller-manager", binaries.kubeControllerManager, flags);
+  };
+  const manager = await startClients();
   const defaultAccount = "/api/v1/namespaces/default/serviceaccounts/default";
   await waitUntilReady(manager, async () => await isOk(api, defaultAccount), patience("the default service account exists"));
   parts.reportEnds();
@@ -210,11 +210,14 @@ async function assemble(
     },
     async restoreEtcd(snapshot, { bumpRevision }) {
       const dataFolder = `${snapshot}.etcd`;
+      await parts.end("kube-controller-manager");
+      if (options.scheduler === true) await parts.end("kube-scheduler");
       await parts.end("kube-apiserver");
       await parts.end("etcd");
       await run(binaries.etcdutl, etcdRestoreFlags(snapshot, dataFolder, bumpRevision));
       await isEtcdReady(await startEtcd(dataFolder));
       await startApiServer();
+      await startClients();
     },
     pids: () => parts.pids(),
     async stop() {
