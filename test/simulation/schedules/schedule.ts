@@ -78,6 +78,8 @@ const QUIET_MS_MAX = 400_000;
 const [TICK_MS, HEARTBEAT_MS, HOLE_RAISE_MS] = [1_000, 15_000, 10_000];
 const REQUEST_MS = 12_000;
 const LOSS_MS = 60_000;
+/** Of 5 s each: until a heartbeat has shown that the last message of a lane was lost, and its hole has shut the gate. */
+const CALM_ROUNDS = 4;
 const RUNS_AT_REST_MAX = 60;
 const RETRIES_MAX = 5;
 
@@ -552,7 +554,7 @@ class Schedule {
     const reused = this.#api.names.has(name);
     const pod = this.#api.createPod(name, rs);
     if (pod === "exists") return pod;
-    if (key === "shop/a") this.#sawEmpty = false;
+    if (this.#api.replicaSet("shop/a")?.metadata.uid === rs.metadata.uid) this.#sawEmpty = false; // of one that is gone, nobody waits for it
     const own = this.#api.ownedBy(rs.metadata.uid);
     const highest = Math.max(0, ...this.#api.sizes(rs.metadata.uid));
     if (reused) this.#reused.add(pod.uid);
@@ -643,15 +645,17 @@ class Schedule {
     let calm = 0;
     if (this.#mix.quotaTail) {
       for (const key of REPLICA_SETS) this.#api.scale(key, 4);
-      const before = this.#runs;
-      while (this.#scheduler.nowMs - sinceMs < 80_000 && this.#runs - before <= RUNS_AT_REST_MAX) await this.#round();
-      if (this.#runs - before > RUNS_AT_REST_MAX) this.#bad("rest", `${this.#runs - before} runs in 80 s of refusals`);
+      const [before, lossesBefore] = [this.#runs, this.#losses];
+      // A Store that is set back has forgotten how often they failed.
+      const tooMany = (): boolean => this.#runs - before > RUNS_AT_REST_MAX * (1 + this.#losses - lossesBefore);
+      while (this.#scheduler.nowMs - sinceMs < 80_000 && !tooMany()) await this.#round();
+      if (tooMany()) this.#bad("rest", `${this.#runs - before} runs in 80 s of refusals`);
       this.#api.refusesCreates = false;
       for (const key of REPLICA_SETS) this.#api.scale(key, 1);
     }
     const runsAtFirst = this.#runs;
     const restless = (): boolean => this.#runs - runsAtFirst > RUNS_AT_REST_MAX;
-    while (calm < 2 && this.#scheduler.nowMs - sinceMs < QUIET_MS_MAX && !restless()) {
+    while (calm < CALM_ROUNDS && this.#scheduler.nowMs - sinceMs < QUIET_MS_MAX && !restless()) {
       await this.#round();
       calm =
         this.#runs === runsBefore && this.#messages.length === 0 && this.#scheduler.size === 0 && (await this.#isIdle()) ? calm + 1 : 0;
@@ -678,7 +682,8 @@ class Schedule {
   }
 
   async #isIdle(): Promise<boolean> {
-    for (const controller of ["replicaset", "deployment"] as const) if ((await this.#store.queued(controller)).length > 0) return false;
+    for (const controller of ["replicaset", "deployment"] as const)
+      if ((await this.#store.queued(controller)).length > 0 || !(await this.#store.gate(controller)).open) return false;
     return this.#term !== undefined && KINDS.every((kind) => this.#term?.read.get(kind) === this.#api.version);
   }
 
@@ -735,6 +740,10 @@ class Schedule {
   #bad(rule: string, what: string): void {
     this.trace(`!! ${rule} ${what}`);
     if (!this.#violations.has(rule)) this.#violations.set(rule, what);
+  }
+
+  get #losses(): number {
+    return this.#stats["losses"] ?? 0;
   }
 
   #count(what: string): void {
