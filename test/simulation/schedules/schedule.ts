@@ -874,6 +874,8 @@ class Worker {
         );
       else if (created.kind === "answered") {
         const pod = created.answer === "exists" ? this.#schedule.api.pod(objectKey("shop", name)) : created.answer;
+        // Who has the name is somebody else's by now: the name is given up, and another one tried.
+        if (pod && pod !== "refused" && pod.owner?.uid !== uid) failed = true;
         await this.#through("pods", pod && pod !== "refused" ? [pod] : [], { uid, lower: [id] });
       }
     }
