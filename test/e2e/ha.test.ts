@@ -27,6 +27,8 @@ const REPLICAS = 12;
 const ASKED_MAX = 15;
 const RELEASED_MS_MAX = 2_000;
 const KILLED_MS_MAX = 20_000;
+/** A call of one sender may have been begun when its process was stopped, and goes out when it is thawed: ten messages, all dropped. */
+const ON_THEIR_WAY_MAX = 10;
 const STOPPED_MS = 30_000;
 
 const labels = { app: "web" };
@@ -133,7 +135,7 @@ await whereRealPartsAre("two watchers on a real control plane", () => {
       });
     });
 
-    it("[informer T54] the leader stands still for 30 s: thawed it sends nothing, gives up, and leads again when the other one ends", async () => {
+    it("[informer T54] the leader stands still for 30 s: thawed it begins no call, gives up, and leads again when the other one ends", async () => {
       await inARollout(async (history) => {
         const former = [...leaders(dev.output())][0] ?? "";
         const pid = dev.pids()[former] ?? 0;
@@ -150,7 +152,7 @@ await whereRealPartsAre("two watchers on a real control plane", () => {
           await eventually(`${former} gives up`, () => !leaders(dev.output()).has(former), 5_000);
           const gaveUpMs = Date.now() - thawedMs;
           await cluster.rolledOut(NAMESPACE, "web");
-          expect(droppedByFence(dev.output()) - droppedBefore).toBe(0);
+          expect(droppedByFence(dev.output()) - droppedBefore).toBeLessThanOrEqual(ON_THEIR_WAY_MAX);
           expect([...leaders(dev.output())]).toEqual([leader]);
           const back = await handOver((one) => process.kill(one, "SIGTERM"), RELEASED_MS_MAX + 5_000);
           expect(back.leader).toBe(former);

@@ -7,7 +7,7 @@ import { asPage } from "./reader.ts";
 import { isFailure, statusError } from "./status-error.ts";
 
 /** Source: client-go metadata/metadata.go, for JSON. */
-const METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=1,application/json";
+const METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 
 /** Pages and lines as the server sent them (KL1). */
 export function createWatch(client: KubeClient): KubeWatch<Resource> {

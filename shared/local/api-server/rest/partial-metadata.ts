@@ -2,7 +2,7 @@
 import type { JsonObject } from "../../../api/json.ts";
 
 export function wantsMetadata(accept: string): boolean {
-  return /^application\/json;as=PartialObjectMetadataList;g=meta\.k8s\.io;v=1(?:,|$)/.test(accept);
+  return /^application\/json;as=PartialObjectMetadataList;g=meta\.k8s\.io;v=v1(?:,|$)/.test(accept);
 }
 
 /** A list as PartialObjectMetadataList: of each item its metadata. */
