@@ -54,6 +54,7 @@ export const BREAKAGES: readonly Breakage[] = [
   {
     rule: "A5",
     off: "a late put passes a tombstone",
+    seed: 2,
     script: { scripts: INDEX_SCRIPTS, from: `elseif tomb and isCurrent(head(tomb), rv, listRV) then`, to: `elseif false then` },
   },
   {
@@ -108,6 +109,7 @@ export const BREAKAGES: readonly Breakage[] = [
   {
     rule: "M verified",
     off: "a manifest sweeps and raises W although a listed row is missing",
+    seed: 14,
     script: { scripts: ["applyManifest"], from: `if #missing > 0 then -- A13`, to: `if false then` },
   },
   {
@@ -124,6 +126,7 @@ export const BREAKAGES: readonly Breakage[] = [
   {
     rule: "resume",
     off: "a new leader resumes from the greatest W",
+    seed: 364,
     store: (store) => ({
       ...store,
       openFence: async (request) => {
@@ -207,6 +210,7 @@ export const BREAKAGES: readonly Breakage[] = [
   {
     rule: "RECOVER",
     off: "expired ops of a dead run are forgotten",
+    seed: 302,
     script: {
       scripts: ["take"],
       from: `  if #expired > 0 then --`,
@@ -235,11 +239,13 @@ export const BREAKAGES: readonly Breakage[] = [
   {
     rule: "IT4",
     off: "intents outlive their owner",
+    seed: 120,
     script: { scripts: INDEX_SCRIPTS, from: `if meta.i > 0 then`, to: `if false then` },
   },
   {
     rule: "BUSY",
     off: "a key that is being worked on is handed out",
+    seed: 176,
     script: { scripts: ["take"], from: `if held and held ~= token and untilMs > now then return { "busy" } end`, to: "" },
   },
   {
