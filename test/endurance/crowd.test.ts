@@ -10,7 +10,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, it } from "vitest";
 
 import { createSeededRandom } from "../../shared/adapters/memory/random.ts";
-import { killHard, measured, whereRealPartsAre } from "../support/e2e.ts";
+import { eventually, isRunning, killHard, measured, whereRealPartsAre } from "../support/e2e.ts";
+import type { Running } from "../support/e2e.ts";
 import { startLossRig } from "../support/loss-rig.ts";
 import type { Limits, LossRig } from "../support/loss-rig.ts";
 import { REDIS_FAULTS } from "../support/redis-faults.ts";
@@ -35,7 +36,7 @@ const FAULTS: readonly Fault[] = [
   { name: "watches cut 50 times", strike: ({ road }) => often(50, 400, road.cut) },
   {
     name: "watcher killed −9 ten times",
-    strike: ({ dev }) => often(10, 3_000, () => killHard(dev.pids()["watcher"])),
+    strike: ({ dev }) => often(10, 3_000, () => killWatcher(dev)),
     limits: { pauseMsMax: TAKEN_OVER_MS_MAX },
   },
   { name: "API server restarted", strike: ({ cluster }) => cluster.plane.restartApiServer(), limits: { breaksTheWatch: true } },
@@ -47,11 +48,20 @@ const FAULTS: readonly Fault[] = [
 ];
 
 /** At moments by chance, `msMax` apart at most. */
-async function often(times: number, msMax: number, strike: () => void): Promise<void> {
+async function often(times: number, msMax: number, strike: () => unknown): Promise<void> {
   for (let i = 0; i < times; i++) {
     await sleep(random.next() * msMax);
-    strike();
+    await strike();
   }
+}
+
+/** `dev` starts another one a second later. */
+async function killWatcher(dev: Running): Promise<void> {
+  const pid = await eventually("a watcher runs", () => {
+    const { watcher = 0 } = dev.pids();
+    return watcher !== 0 && isRunning(watcher) && watcher;
+  });
+  killHard(pid);
 }
 
 await whereRealPartsAre("faults among 5,000 objects", () => {
