@@ -9,7 +9,7 @@ import type { KubeObject } from "../../api/wire.ts";
 import { writeThrough } from "../../cache/write-through.ts";
 import { describeError } from "../../ports/describe-error.ts";
 import type { Row, WriteThrough } from "../../ports/store.ts";
-import { toError } from "../errors.ts";
+import { StolenError, toError } from "../errors.ts";
 import { EVENTS_PER_SYNC_MAX, eventBody } from "../event-recorder.ts";
 import type { Answer, RunGateway, SeenRow } from "../gateway.ts";
 import { loggedNote } from "../logged.ts";
@@ -93,6 +93,31 @@ export class RunCalls {
     const isMeant = (row: Row): boolean => row.key === key && row.uid === uid;
     const row = known && isMeant(known) ? known : (snapshot.dependents.find(isMeant) ?? snapshot.orphans.find(isMeant));
     return row && seenAs(row.object);
+  }
+
+  /**
+   * Writes calls down before they are made. A registration that was not answered may be carried out yet, by a Store that was only slow,
+   * and would hold the owner for OP_DEADLINE_MS though nobody makes its calls: it is taken back right behind.
+   *
+   * @throws StolenError without the lease
+   */
+  async register(
+    intents: Parameters<SyncPorts["store"]["registerIntents"]>[2],
+    takenBack: Pick<WriteThrough, "lower" | "plan">,
+  ): Promise<void> {
+    let answer;
+    try {
+      answer = await this.ports.store.registerIntents(this.run, this.run.snapshot.primary?.uid ?? "", intents);
+    } catch (error) {
+      this.saveLate({ resource: "pods", ...takenBack });
+      throw error;
+    }
+    if (answer === "stolen") throw new StolenError();
+  }
+
+  /** As `save`, for a run that ends now because its Store does not answer: sent, and waited for by nobody. */
+  saveLate(answers: AnswersOf<"pods">): void {
+    this.save(answers).catch(() => undefined); // then the ops' deadline ends what they hold
   }
 
   /** Writes answers through (one call of the Store), if there is anything to write. Answers the objects as cached. */

@@ -4,16 +4,17 @@ import type { KubeObject } from "../../api/wire.ts";
 import { NotSentError, TerminalError, isAlreadyExists, isNamespaceTerminating, isUnanswered } from "../../ports/errors.ts";
 import { mayLand, planCreates, wasUnanswered } from "../create-plan.ts";
 import type { CreateOp } from "../create-plan.ts";
-import { LeaseEndsError, StolenError, toError } from "../errors.ts";
+import { LeaseEndsError, toError } from "../errors.ts";
 import { inTurn } from "../in-turn.ts";
 import type { Performed, WriteOf } from "../performed.ts";
 import { podFromTemplate } from "../pod-from-template.ts";
+import type { WriteThrough } from "../../ports/store.ts";
 import type { SyncPorts } from "../run.ts";
 import type { Sealed } from "../sealed.ts";
 import { slowStartBatches } from "../slow-start.ts";
 import type { EventNote } from "../writes.ts";
 import { storedObject } from "./calls.ts";
-import type { RunCalls } from "./calls.ts";
+import type { AnswersOf, RunCalls } from "./calls.ts";
 import { isPodOf, standing } from "./live-owner.ts";
 
 type CreateOutcome =
@@ -26,7 +27,7 @@ type CreateOutcome =
   | { readonly kind: "notSent" };
 
 export async function createPods(calls: RunCalls, write: WriteOf<"CreatePods">): Promise<Performed> {
-  const { ports, run } = calls;
+  const { run } = calls;
   const { owner, count, template } = write;
   const stand = standing(await calls.liveOwner(owner), template);
   if (stand.kind === "ended") return { end: stand.end, results: [{ kind: "notTried" }] };
@@ -45,10 +46,15 @@ export async function createPods(calls: RunCalls, write: WriteOf<"CreatePods">):
   }
 
   if (!run.mayWrite()) throw new LeaseEndsError();
-  if ((await ports.store.registerIntents(run, owner.uid, [...ops, ...drop].map(createIntent))) === "stolen") throw new StolenError();
+  const unwanted = drop.map(({ id }) => id);
+  /** For ops whose calls are not made. */
+  const untriedFrom = (index: number): Pick<WriteThrough, "lower" | "plan"> => {
+    const { lower, plan } = giveUp(ops.slice(index), wasUnanswered);
+    return { lower: [...unwanted, ...lower], plan };
+  };
+  await calls.register([...ops, ...drop].map(createIntent), untriedFrom(0));
 
   const events: Promise<void>[] = [];
-  const unwanted = drop.map(({ id }) => id);
   /** The batch before is written through while this one is on its way: the API server need not wait for the Store. */
   let saving = Promise.resolve();
   let created = 0;
@@ -57,8 +63,7 @@ export async function createPods(calls: RunCalls, write: WriteOf<"CreatePods">):
   for (const size of slowStartBatches(ops.length)) {
     if (!run.mayWrite()) {
       error = new LeaseEndsError();
-      const { lower, plan } = giveUp(ops.slice(tried), wasUnanswered);
-      await calls.save({ resource: "pods", lower: [...unwanted, ...lower], plan });
+      await calls.save({ resource: "pods", ...untriedFrom(tried) });
       break;
     }
     const batch = ops.slice(tried, tried + size);
@@ -70,8 +75,14 @@ export async function createPods(calls: RunCalls, write: WriteOf<"CreatePods">):
     error = outcomes.flatMap((outcome) => ("error" in outcome ? [outcome.error] : []))[0];
     if (outcomes.some(({ kind }) => kind === "notSent")) error ??= new LeaseEndsError();
     events.push(calls.emit(owner, outcomes.flatMap(createNotes)));
-    await saving;
-    saving = saveBatch(calls, { batch, outcomes, unwanted: unwanted.splice(0), untried: error === undefined ? [] : ops.slice(tried) });
+    const saved = { batch, outcomes, unwanted: unwanted.splice(0) };
+    try {
+      await saving;
+    } catch (thrown) {
+      calls.saveLate(answersOf(calls, { ...saved, untried: ops.slice(tried) }));
+      throw thrown;
+    }
+    saving = saveBatch(calls, { ...saved, untried: error === undefined ? [] : ops.slice(tried) });
     saving.catch(() => undefined); // whoever awaits it hears of it
     if (error !== undefined) break;
   }
@@ -124,7 +135,11 @@ interface Batch {
   readonly untried: readonly CreateOp[];
 }
 
-async function saveBatch(calls: RunCalls, { batch, outcomes, unwanted, untried }: Batch): Promise<void> {
+async function saveBatch(calls: RunCalls, batch: Batch): Promise<void> {
+  await calls.save(answersOf(calls, batch));
+}
+
+function answersOf(calls: RunCalls, { batch, outcomes, unwanted, untried }: Batch): AnswersOf<"pods"> {
   const nowMs = calls.ports.clock.now();
   const done: string[] = [];
   const hold: string[] = [];
@@ -145,14 +160,14 @@ async function saveBatch(calls: RunCalls, { batch, outcomes, unwanted, untried }
     if (outcome.kind === "created") return [outcome.object];
     return outcome.kind === "refused" && outcome.other ? [outcome.other] : [];
   });
-  await calls.save({
+  return {
     resource: "pods",
     objects,
     absent: objects.map(({ metadata }) => objectKey(metadata.namespace ?? "", metadata.name)),
     lower: [...unwanted, ...done, ...looked.lower, ...waiting.lower],
     plan: [...unanswered.map(({ id }) => ({ id, mayLand: true })), ...looked.plan, ...waiting.plan],
     hold,
-  });
+  };
 }
 
 /**

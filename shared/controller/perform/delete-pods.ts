@@ -3,7 +3,7 @@ import { objectKey } from "../../api/resources.ts";
 import type { KubeObject } from "../../api/wire.ts";
 import { NotSentError, TerminalError, isConflict, isNotFound, isUnanswered } from "../../ports/errors.ts";
 import { deleteId } from "../create-plan.ts";
-import { LeaseEndsError, StolenError, toError } from "../errors.ts";
+import { LeaseEndsError, toError } from "../errors.ts";
 import { inTurn } from "../in-turn.ts";
 import type { Performed, WriteOf, WriteResult } from "../performed.ts";
 import type { EventNote } from "../writes.ts";
@@ -20,7 +20,7 @@ type DeletePod = WriteOf<"DeletePod">;
 export async function deletePods(calls: RunCalls, writes: readonly DeletePod[]): Promise<Performed> {
   const [first] = writes;
   if (first === undefined) return { results: [] };
-  const { ports, run } = calls;
+  const { run } = calls;
   const { owner, size } = first;
   const notTried = writes.map((): WriteResult => ({ kind: "notTried" }));
   const stand = standing(await calls.liveOwner(owner), size);
@@ -29,9 +29,10 @@ export async function deletePods(calls: RunCalls, writes: readonly DeletePod[]):
 
   if (!run.mayWrite()) throw new LeaseEndsError();
   const intents = writes.map(({ name, uid }) => ({ id: deleteId(uid), verb: "delete" as const, name, uid }));
-  if ((await ports.store.registerIntents(run, owner.uid, intents)) === "stolen") throw new StolenError();
+  const untried = { lower: intents.map(({ id }) => id), plan: [] };
+  await calls.register(intents, untried);
   if (!run.mayWrite()) {
-    await calls.save({ resource: "pods", lower: intents.map(({ id }) => id) });
+    await calls.save({ resource: "pods", ...untried });
     throw new LeaseEndsError();
   }
   const begun = await inTurn(writes, run.mayWrite, (write) => deletePod(calls, write));

@@ -103,6 +103,30 @@ describe.skipIf(reason)(`Redis that loses something${reason === undefined ? "" :
     expect((await rig.taken("replicaset", "shop/web")).kind).toBe("ok");
   });
 
+  it("IT1 a registration that a paused server carries out late is undone by what was sent behind it", async () => {
+    const { server, client } = await start();
+    const rig = await rigOn(client, "C").synced();
+    await rig.seed("replicasets", [put(cachedReplicaSet(), { counted: true })]);
+    const { uid } = cachedReplicaSet().metadata;
+    const impatient = new Redis(server.url, { commandTimeout: 200, maxRetriesPerRequest: 1 }).on("error", () => undefined);
+    ends.push(() => impatient.disconnect());
+    const stranded = rigOn(impatient, "C");
+    await stranded.store.gate("replicaset");
+    const run = stranded.run("replicaset", "shop/web");
+    await stranded.store.add(rig.epoch, "replicaset", "shop/web", 0);
+    await stranded.store.take(run, { uid });
+    server.pause();
+    await expect(stranded.store.registerIntents(run, uid, [{ id: "c:web-1", verb: "create", name: "web-1" }])).rejects.toThrow(/timed out/);
+    const nothing = { resource: "pods", items: [], counts: [], ownerUid: uid, plan: [], gone: [], ownStatus: false } as const;
+    const lowered = stranded.store.writeThrough(run, { ...nothing, lower: ["c:web-1"] });
+    const ended = stranded.store.done(run, { kind: "retry" });
+    await Promise.allSettled([lowered, ended]);
+    server.resume();
+    await impatient.ping(); // behind what was sent before
+    await rig.store.add(rig.epoch, "replicaset", "shop/web", 0);
+    expect(await rig.taken("replicaset", "shop/web")).toMatchObject({ kind: "ok", snapshot: { intents: [], failures: 1 } });
+  });
+
   it("SL3 a lane that is not there, and keys that were evicted, make the Store damaged", async () => {
     const { client } = await start();
     const rig = await rigOn(client, "C").synced();

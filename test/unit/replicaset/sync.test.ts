@@ -416,6 +416,36 @@ describe("intents", () => {
     expect(await waitedFor(world)).toEqual([]);
   });
 
+  it.each([
+    { verb: "registerIntents", named: "a create", pods: 0, made: 10 },
+    { verb: "registerIntents", named: "a delete", pods: 2, made: 0 },
+    // The batches of 1 and 2 were on their way when the first answer was missed.
+    { verb: "writeThrough", named: "a create", pods: 0, made: 7 },
+  ] as const)(
+    "$named whose $verb was carried out, but not answered, holds nobody: its calls are not made",
+    async ({ verb, pods, made }) => {
+      const own = Array.from({ length: pods }, (_, i) => ({ name: `p${i}`, owned: true }));
+      const world = await worldOf({ replicas: made === 0 ? 0 : 10 }, own);
+      const carriedOut = world.store[verb];
+      Object.assign(world.store, {
+        async [verb](...given: unknown[]) {
+          Object.assign(world.store, { [verb]: carriedOut });
+          await (carriedOut as (...each: unknown[]) => unknown)(...given);
+          throw new Error("timed out");
+        },
+      });
+      await world.sync();
+      expect(await world.failures()).toBe(1);
+      await world.stream();
+      world.api.calls.length = 0;
+      await world.sync();
+      const calls = world.api.calls.filter(({ resource, verb: call }) => resource === "pods" && call !== "get");
+      expect(calls).toHaveLength(made === 0 ? pods : made);
+      expect(world.pods.filter(({ metadata }) => metadata.deletionTimestamp === undefined)).toHaveLength(made === 0 ? 0 : 10);
+      expect(await waitedFor(world)).toEqual([]);
+    },
+  );
+
   it("a delete of a dead run whose pod is gone, or another one by now, is over", async () => {
     const world = await worldOf({ replicas: 0 }, [
       { name: "a", owned: true },
