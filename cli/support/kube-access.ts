@@ -1,8 +1,6 @@
 /** Which credentials a process of ours uses for the API server. */
-import { readFileSync } from "node:fs";
-import { KubeConfig } from "@kubernetes/client-node";
 import type { KubeHttpConfig } from "../../shared/adapters/kube-http/config.ts";
-import { kubeHttpConfigFrom } from "./kubeconfig.ts";
+import { kubeHttpConfigFrom, readKubeconfig } from "./kubeconfig.ts";
 import { UsageError } from "./usage-error.ts";
 import { messageOf } from "../../shared/api/errors.ts";
 
@@ -19,21 +17,11 @@ export interface KubeFlags {
  * @throws {UsageError} when the file cannot be used
  */
 export async function kubeAccess(flags: KubeFlags, role: string, component: string): Promise<KubeHttpConfig> {
-  const context = contextNames(flags.kubeconfig).includes(role) ? role : flags.context;
   try {
+    const { contexts } = await readKubeconfig(flags.kubeconfig);
+    const context = contexts.some(({ name }) => name === role) ? role : flags.context;
     return await kubeHttpConfigFrom(flags.kubeconfig, { component, ...(context !== undefined && { context }) });
   } catch (error) {
     throw new UsageError(messageOf(error));
   }
-}
-
-function contextNames(path: string): readonly string[] {
-  const config = new KubeConfig();
-  try {
-    readFileSync(path);
-    config.loadFromFile(path);
-  } catch (error) {
-    throw new UsageError(`kubeconfig ${path} cannot be read: ${messageOf(error)}`);
-  }
-  return config.getContexts().map(({ name }) => name);
 }

@@ -1,97 +1,196 @@
+/**
+ * A kubeconfig: one cluster as one user of it.
+ *
+ * Source: client-go tools/clientcmd, tools/clientcmd/api/v1. What it knows and we do not is refused by name: `proxy-url`, `username`,
+ * `auth-provider`, impersonation (`as`).
+ */
 import { readFile } from "node:fs/promises";
-import type { RequestOptions } from "node:https";
-
-import { KubeConfig } from "@kubernetes/client-node";
+import { dirname, resolve } from "node:path";
+import * as v from "valibot";
 
 import { showsToken, TokenInClearError } from "../../shared/adapters/kube-http/config.ts";
 import type { KubeHttpConfig } from "../../shared/adapters/kube-http/config.ts";
+import { parseYaml } from "../../shared/adapters/system/yaml.ts";
+import { messageOf } from "../../shared/api/errors.ts";
+import { ExecPlugin, runExecPlugin } from "./exec-plugin.ts";
+import type { Credentials, ExecCluster } from "./exec-plugin.ts";
 
-/** A token is asked for again after this long; exec plugins and token files are cached by client-node up to their own expiry. */
+/** A token file and the kubeconfig are read again after this long. */
 const TOKEN_MS_MAX = 60_000;
+
+const text = v.nullish(v.string(), "");
+const flag = v.nullish(v.boolean(), false);
+const Cluster = v.object({
+  server: text,
+  "tls-server-name": text,
+  "insecure-skip-tls-verify": flag,
+  "certificate-authority": text,
+  "certificate-authority-data": text,
+  "proxy-url": text,
+});
+const User = v.object({
+  "client-certificate": text,
+  "client-certificate-data": text,
+  "client-key": text,
+  "client-key-data": text,
+  token: text,
+  tokenFile: text,
+  as: text,
+  username: text,
+  "auth-provider": v.nullish(v.unknown()),
+  exec: v.nullish(v.unknown()),
+});
+const Context = v.object({ cluster: text, user: text });
+const Kubeconfig = v.object({
+  clusters: v.nullish(v.array(v.object({ name: v.string(), cluster: v.nullish(Cluster, {}) })), []),
+  users: v.nullish(v.array(v.object({ name: v.string(), user: v.nullish(User, {}) })), []),
+  contexts: v.nullish(v.array(v.object({ name: v.string(), context: v.nullish(Context, {}) })), []),
+  "current-context": text,
+});
+type Kubeconfig = v.InferOutput<typeof Kubeconfig>;
+type User = v.InferOutput<typeof User>;
+type Cluster = v.InferOutput<typeof Cluster>;
+
+/** @throws {Error} naming the file and what is wrong with it, never what stands in it */
+export async function readKubeconfig(path: string): Promise<Kubeconfig> {
+  const content = await readFile(path, "utf8").catch((error: unknown) => {
+    throw new Error(`kubeconfig ${path} cannot be read: ${messageOf(error)}`);
+  });
+  let parsed: unknown;
+  try {
+    parsed = parseYaml(content);
+  } catch (error) {
+    // The parser's message ends with the line that it could not read, and that may hold a secret.
+    throw new Error(`kubeconfig ${path} is not YAML: ${messageOf(error).split("\n")[0]}`);
+  }
+  const config = v.safeParse(Kubeconfig, parsed ?? {});
+  if (config.success) return config.output;
+  const [issue] = config.issues;
+  throw new Error(`kubeconfig ${path}: ${v.getDotPath(issue) ?? "it"} is not ${issue.expected}`);
+}
 
 /**
  * How to reach the cluster that `context` (default: the current one) of a kubeconfig names. Exec plugins and token files are
- * followed, tokens refreshed. A client certificate from a plugin is read once.
+ * followed, tokens refreshed. A client certificate, from a plugin too, is read once.
  *
  * @throws {Error} naming what the file lacks: the context, its cluster, or its user; {TokenInClearError}
  */
 export async function kubeHttpConfigFrom(
-  kubeconfigPath: string,
+  path: string,
   options: { readonly component: string; readonly context?: string; readonly fieldManager?: string },
 ): Promise<KubeHttpConfig> {
-  let kubeConfig = await load(kubeconfigPath, options.context);
-  const cluster = kubeConfig.getCurrentCluster();
-  if (cluster === null) throw new Error(`context "${kubeConfig.getCurrentContext()}" of ${kubeconfigPath} names no cluster of that file`);
-
-  const material = await authenticate(kubeConfig);
-  const { ca, cert, key, rejectUnauthorized } = material;
-  if (bearer(material) !== undefined && showsToken(cluster.server)) throw new TokenInClearError(cluster.server);
+  const { cluster, user } = chosen(await readKubeconfig(path), path, options.context);
+  const folder = dirname(resolve(path));
+  const { server } = cluster;
+  const ca = await pem(folder, cluster["certificate-authority-data"], cluster["certificate-authority"]);
+  const serverName = cluster["tls-server-name"];
+  const own = {
+    cert: await pem(folder, user["client-certificate-data"], user["client-certificate"]),
+    key: await pem(folder, user["client-key-data"], user["client-key"]),
+  };
+  const credentials = await credentialsOf(user, folder, execCluster(cluster, ca));
+  if (credentials.token !== undefined && showsToken(server)) throw new TokenInClearError(server);
+  const { cert = credentials.cert, key = credentials.key } = own;
   return {
-    server: cluster.server,
+    server,
     component: options.component,
-    ...(options.fieldManager === undefined ? {} : { fieldManager: options.fieldManager }),
-    ...(isPem(ca) ? { ca } : {}),
-    ...(isPem(cert) ? { cert } : {}),
-    ...(isPem(key) ? { key } : {}),
-    ...(rejectUnauthorized === false ? { insecure: true } : {}),
-    ...(cluster.tlsServerName === undefined ? {} : { serverName: cluster.tlsServerName }),
-    ...(bearer(material) === undefined ? {} : { token: cached(renewed) }),
+    ...(options.fieldManager !== undefined && { fieldManager: options.fieldManager }),
+    ...(ca !== undefined && { ca }),
+    ...(cert !== undefined && { cert }),
+    ...(key !== undefined && { key }),
+    ...(cluster["insecure-skip-tls-verify"] && { insecure: true }),
+    ...(serverName !== "" && { serverName }),
+    ...(credentials.token !== undefined && { token: cached(credentials, renewed) }),
   };
 
-  /** What was refused may stand in client-node's memory, or in the file as it was. */
-  async function renewed(anew: boolean): Promise<string> {
-    if (anew) kubeConfig = await load(kubeconfigPath, options.context);
-    return bearer(await authenticate(kubeConfig)) ?? "";
+  /** The file may name another user by now. */
+  async function renewed(): Promise<Credentials> {
+    const anew = chosen(await readKubeconfig(path), path, options.context);
+    return await credentialsOf(anew.user, folder, execCluster(anew.cluster, ca));
   }
 }
 
-async function load(path: string, context: string | undefined): Promise<KubeConfig> {
-  const kubeConfig = new KubeConfig();
-  // Read here, so that a missing file is named by the system's own error.
-  await readFile(path);
-  kubeConfig.loadFromFile(path);
-  if (context === undefined) return kubeConfig;
-  if (kubeConfig.getContextObject(context) === null) {
-    const known = kubeConfig.getContexts().map(({ name }) => name);
-    throw new Error(`no context "${context}" in ${path}; it has: ${known.join(", ") || "none"}`);
+function chosen(config: Kubeconfig, path: string, asked: string | undefined): { readonly cluster: Cluster; readonly user: User } {
+  const name = asked ?? config["current-context"];
+  const context = config.contexts.find((each) => each.name === name)?.context;
+  if (context === undefined) {
+    const known = config.contexts.map((each) => each.name).join(", ") || "none";
+    throw new Error(
+      name === "" ? `${path} has no current-context; name one of: ${known}` : `no context "${name}" in ${path}; it has: ${known}`,
+    );
   }
-  kubeConfig.setCurrentContext(context);
-  return kubeConfig;
+  const cluster = config.clusters.find((each) => each.name === context.cluster)?.cluster;
+  if (cluster === undefined || cluster.server === "") throw new Error(`context "${name}" of ${path} names no cluster of that file`);
+  const user = config.users.find((each) => each.name === context.user)?.user;
+  if (user === undefined && context.user !== "") throw new Error(`context "${name}" of ${path} names no user of that file`);
+  const refused = unsupported(cluster, user);
+  if (refused !== undefined) throw new Error(`context "${name}" of ${path} uses ${refused}`);
+  return { cluster, user: user ?? v.parse(User, {}) };
 }
 
-/** What client-node would put on a request: TLS material and an Authorization header. */
-async function authenticate(kubeConfig: KubeConfig): Promise<RequestOptions> {
-  const options: RequestOptions = {};
-  await kubeConfig.applyToHTTPSOptions(options);
-  return options;
+function unsupported(cluster: Cluster, user: User | undefined): string | undefined {
+  if (cluster["proxy-url"] !== "") return "proxy-url, which is not supported";
+  if (user === undefined) return undefined;
+  if (user.username !== "") return "username and password, which API servers no longer accept";
+  if (isGiven(user["auth-provider"])) return "auth-provider, which Kubernetes has replaced by exec plugins";
+  return user.as === "" ? undefined : "impersonation (as), which is not supported";
 }
 
-function bearer(options: RequestOptions): string | undefined {
-  const value = new Map(Object.entries(options.headers ?? {})).get("Authorization");
-  return typeof value === "string" && value.startsWith("Bearer ") ? value.slice("Bearer ".length) : undefined;
+/** A token file goes before a token, both before a plugin. Source: client-go transport/round_trippers.go HTTPWrappersForConfig. */
+async function credentialsOf(user: User, folder: string, cluster: ExecCluster): Promise<Credentials> {
+  if (user.tokenFile !== "") return { token: (await readFile(resolve(folder, user.tokenFile), "utf8")).trim() };
+  if (user.token !== "") return { token: user.token };
+  if (!isGiven(user.exec)) return {};
+  const plugin = v.safeParse(ExecPlugin, user.exec);
+  if (plugin.success) return await runExecPlugin(plugin.output, folder, cluster);
+  const [issue] = plugin.issues;
+  throw new Error(`exec.${v.getDotPath(issue) ?? ""} of the kubeconfig's user is not ${issue.expected}`);
+}
+
+function isGiven(value: unknown): boolean {
+  return value !== undefined && value !== null;
+}
+
+function execCluster({ server, ...cluster }: Cluster, ca: Buffer | undefined): ExecCluster {
+  const serverName = cluster["tls-server-name"];
+  return {
+    server,
+    ...(serverName !== "" && { "tls-server-name": serverName }),
+    ...(cluster["insecure-skip-tls-verify"] && { "insecure-skip-tls-verify": true }),
+    ...(ca !== undefined && { "certificate-authority-data": ca.toString("base64") }),
+  };
+}
+
+/** Data goes before a file; a file's path is relative to the kubeconfig's folder. */
+async function pem(folder: string, data: string, file: string): Promise<Buffer | undefined> {
+  if (data !== "") return Buffer.from(data, "base64");
+  return file === "" ? undefined : await readFile(resolve(folder, file));
 }
 
 /** One that the server has refused is asked for anew at once, but the same one only once: a plugin that has no other is not run by every call. */
-function cached(ask: (anew: boolean) => Promise<string>): (refused?: string) => Promise<string> {
-  let token: Promise<string> | undefined;
-  let askedAtMs = 0;
+function cached(first: Credentials, ask: () => Promise<Credentials>): (refused?: string) => Promise<string> {
+  let credentials: Promise<Credentials> | undefined = Promise.resolve(first);
+  let dueMs = dueAt(first);
   let renewed: string | undefined;
   return async (refused) => {
-    const held = token;
-    const isRefused = refused !== undefined && (await held?.catch(() => undefined)) === refused;
-    const isDue = Date.now() - askedAtMs > TOKEN_MS_MAX || (isRefused && refused !== renewed);
-    if (token === undefined || (token === held && isDue)) {
-      askedAtMs = Date.now();
+    const held = credentials;
+    const isRefused = refused !== undefined && (await held?.catch(() => undefined))?.token === refused;
+    const isDue = Date.now() > dueMs || (isRefused && refused !== renewed);
+    if (credentials === undefined || (credentials === held && isDue)) {
       if (isRefused) renewed = refused;
-      token = ask(isRefused);
+      dueMs = Date.now() + TOKEN_MS_MAX;
+      credentials = ask();
       // The next call asks again; this one gets the error.
-      token.catch(() => (token = undefined));
+      credentials.then(
+        (got) => (dueMs = dueAt(got)),
+        () => (credentials = undefined),
+      );
     }
-    return await token;
+    return (await credentials).token ?? "";
   };
 }
 
-/** client-node types TLS material more widely than it fills it: one PEM each. */
-function isPem(value: RequestOptions["ca"] | RequestOptions["key"]): value is string | Buffer {
-  return typeof value === "string" || Buffer.isBuffer(value);
+/** A plugin's are good until they end or are refused; a file may hold others by now. */
+function dueAt({ expiresAtMs = Date.now() + TOKEN_MS_MAX }: Credentials): number {
+  return expiresAtMs;
 }

@@ -16,6 +16,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Redis } from "ioredis";
 import { deltaloop } from "../support/e2e.ts";
 import type { Running } from "../support/e2e.ts";
+import { kubeconfigOf } from "../support/kubeconfig.ts";
 import { ensureRedisServer, startRedis } from "../support/redis.ts";
 import { benchResult } from "./result.ts";
 import type { BenchResult } from "./result.ts";
@@ -44,7 +45,7 @@ async function play(pods: number): Promise<readonly BenchResult[]> {
   let dev: Running | undefined;
   try {
     const kubeconfig = join(directory, "kubeconfig");
-    await writeFile(kubeconfig, kubeconfigOf(server.url));
+    await writeFile(kubeconfig, kubeconfigOf({ server: server.url }));
     const startMs = performance.now();
     dev = deltaloop(["dev", "--kubeconfig", kubeconfig, "--redis", redis.url]);
     await dev.line("ready:", FILLED_MS_MAX);
@@ -96,16 +97,4 @@ async function startServer(pods: number): Promise<{ readonly url: string; readon
 async function memoryMb(pid: number): Promise<number> {
   const status = await readFile(`/proc/${pid}/status`, "utf8");
   return Number(/^VmHWM:\s+(\d+) kB/m.exec(status)?.[1]) / KB_PER_MB;
-}
-
-/** client-node speaks plain HTTP only where TLS is not verified anyway. */
-function kubeconfigOf(server: string): string {
-  return JSON.stringify({
-    apiVersion: "v1",
-    kind: "Config",
-    clusters: [{ name: "crowd", cluster: { server, "insecure-skip-tls-verify": true } }],
-    users: [{ name: "anybody", user: {} }],
-    contexts: [{ name: "crowd", context: { cluster: "crowd", user: "anybody" } }],
-    "current-context": "crowd",
-  });
 }

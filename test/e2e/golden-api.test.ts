@@ -23,6 +23,7 @@ import { runKubectl } from "../envtest/kubectl.ts";
 import { createApiClient } from "../envtest/api-client.ts";
 import type { ApiClient } from "../envtest/api-client.ts";
 import { kubeHttpConfigFrom } from "../../cli/support/kubeconfig.ts";
+import { kubeconfigOf } from "../support/kubeconfig.ts";
 import { personAt } from "../support/person.ts";
 import type { Person } from "../support/person.ts";
 import { deltaloop, eventually, measured, startCluster, startDev, whereRealPartsAre } from "../support/e2e.ts";
@@ -157,7 +158,7 @@ await whereRealPartsAre("the in-memory API server beside a real one", () => {
       cluster = await startCluster({ machines: false }); // the conversation wants pods that nobody touches
       memory = await serveHttp(createApiServer({ clock: createSystemClock(), random: createSystemRandom() }));
       kubeconfig = join(directory, "kubeconfig");
-      await writeFile(kubeconfig, kubeconfigOf(memory.url));
+      await writeFile(kubeconfig, kubeconfigOf({ server: memory.url }));
       memoryClient = await personAt(kubeconfig, "e2e");
       const config = await kubeHttpConfigFrom(cluster.plane.adminKubeconfig, { component: "e2e" });
       raw = { real: createApiClient(config), ours: createApiClient({ server: memory.url }) };
@@ -261,18 +262,6 @@ async function ask(one: Exchange, api: ApiClient, uids: Map<string, string>): Re
 
 function reasonOf(answer: unknown): unknown {
   return isObject(answer) ? answer["reason"] : undefined;
-}
-
-/** client-node speaks plain HTTP only where TLS is not verified anyway. */
-function kubeconfigOf(server: string): string {
-  return JSON.stringify({
-    apiVersion: "v1",
-    kind: "Config",
-    clusters: [{ name: "memory", cluster: { server, "insecure-skip-tls-verify": true } }],
-    users: [{ name: "anybody", user: {} }],
-    contexts: [{ name: "memory", context: { cluster: "memory", user: "anybody" } }],
-    "current-context": "memory",
-  });
 }
 
 /** Without ages, times and the random parts of pods' names; runs of blanks are one, because columns are as wide as ages. */

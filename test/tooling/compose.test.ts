@@ -1,7 +1,7 @@
 /** Catches a compose file that no engine would take, another LocalStack than the one that is tested, or a port open to the world. */
 import { readFile } from "node:fs/promises";
 
-import { loadYaml } from "@kubernetes/client-node";
+import { parseYaml } from "../../shared/adapters/system/yaml.ts";
 import { expect, it } from "vitest";
 
 interface Compose {
@@ -14,7 +14,7 @@ interface Compose {
 const text = (name: string) => readFile(new URL(`../../infra/local/${name}`, import.meta.url), "utf8");
 
 it("infra/local/compose.yml names pinned images, loopback ports and networks that it declares", async () => {
-  const { services, networks } = loadYaml<Compose>(await text("compose.yml"));
+  const { services, networks } = parseYaml(await text("compose.yml")) as Compose;
   expect(Object.keys(services).toSorted()).toEqual(["localstack", "redis"]);
   const pin = /localstack-core\[runtime\]==([\d.]+)/.exec(await text("venv.ts"))?.[1];
   expect(services["localstack"]?.image).toBe(`localstack/localstack:${pin}`);

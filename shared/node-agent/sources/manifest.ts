@@ -1,6 +1,6 @@
 /** A static pod's manifest, from its file's text to the pod: YAML or JSON, the API's defaults, then §2.1. */
 import { readFile, stat } from "node:fs/promises";
-import { loadYaml } from "@kubernetes/client-node";
+import { parseYaml } from "../../adapters/system/yaml.ts";
 import { StaticPodError, staticPod } from "../../kubelet/config/static-pod.ts";
 import type { NodePod } from "../../kubelet/pod.ts";
 import { setObjectDefaultsPod } from "../../api/defaulting-pod.ts";
@@ -29,10 +29,9 @@ export function manifestPod(text: string, path: string, nodeName: string): NodeP
   return staticPod(manifest, { origin: { kind: "file", path }, nodeName });
 }
 
-/** JSON is YAML. Through text once more, because client-node makes dates of timestamps. */
 function parseText(text: string, path: string): unknown {
   try {
-    return JSON.parse(JSON.stringify(loadYaml(text)));
+    return parseYaml(text);
   } catch (error) {
     throw new StaticPodError(`manifest ${path}: ${messageOf(error)}`);
   }

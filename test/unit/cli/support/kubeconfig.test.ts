@@ -1,37 +1,182 @@
-/** Catches a token of a kubeconfig that would go out unencrypted, wherever in the file it comes from. */
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+/** Catches a token that would go out unencrypted or be shown, a credential that is not the file's, and a setting that is silently left out. */
+import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 import { TokenInClearError } from "../../../../shared/adapters/kube-http/config.ts";
 import type { KubeHttpConfig } from "../../../../shared/adapters/kube-http/config.ts";
 import { kubeHttpConfigFrom } from "../../../../cli/support/kubeconfig.ts";
+import { kubeconfigOf } from "../../../support/kubeconfig.ts";
 
 let folder: string;
 beforeAll(async () => void (folder = await mkdtemp(join(tmpdir(), "deltaloop-kubeconfig-"))));
 afterAll(() => rm(folder, { recursive: true }));
 
-async function configFor(server: string, user: object): Promise<KubeHttpConfig> {
+async function configOf(text: string, context?: string): Promise<KubeHttpConfig> {
   const path = join(folder, "kubeconfig");
-  const content = {
-    apiVersion: "v1",
-    kind: "Config",
-    // client-node takes http:// only from who verifies no certificate.
-    clusters: [{ name: "c", cluster: { server, "insecure-skip-tls-verify": true } }],
-    users: [{ name: "u", user }],
-    contexts: [{ name: "x", context: { cluster: "c", user: "u" } }],
-    "current-context": "x",
-  };
-  await writeFile(path, JSON.stringify(content));
-  return await kubeHttpConfigFrom(path, { component: "test" });
+  await writeFile(path, text);
+  return await kubeHttpConfigFrom(path, { component: "test", ...(context !== undefined && { context }) });
 }
+
+async function configFor(server: string, user: object, cluster: object = {}): Promise<KubeHttpConfig> {
+  return await configOf(kubeconfigOf({ server, ...cluster }, user));
+}
+
+const base64 = (text: string): string => Buffer.from(text).toString("base64");
+const SERVER = "https://k8s:6443";
+/** A plugin that is this script. */
+const plugin = (script: string, more: object = {}): object => ({
+  exec: { apiVersion: "client.authentication.k8s.io/v1", command: process.execPath, args: ["-e", script], ...more },
+});
+const printing = (status: object, more: object = {}): string =>
+  `console.log(${JSON.stringify(JSON.stringify({ apiVersion: "client.authentication.k8s.io/v1", kind: "ExecCredential", status, ...more }))})`;
+
+it("is read as YAML, paths from where it stands", async () => {
+  await mkdir(join(folder, "pki"), { recursive: true });
+  await writeFile(join(folder, "pki/ca.pem"), "the ca");
+  await writeFile(join(folder, "pki/key.pem"), "the key");
+  const config = await configOf(`
+apiVersion: v1
+kind: Config
+preferences: {}
+clusters:
+- name: c
+  cluster: {server: "${SERVER}", certificate-authority: pki/ca.pem, tls-server-name: kubernetes, insecure-skip-tls-verify: no}
+users:
+- name: u
+  user:
+    client-certificate-data: ${base64("the certificate")}
+    client-certificate: pki/no-such-file
+    client-key: pki/key.pem
+contexts:
+- name: x
+  context: {cluster: c, user: u, namespace: shop}
+current-context: x
+`);
+  expect({ ...config, ca: String(config.ca), cert: String(config.cert), key: String(config.key) }).toEqual({
+    server: SERVER,
+    component: "test",
+    ca: "the ca",
+    cert: "the certificate",
+    key: "the key",
+    serverName: "kubernetes",
+  });
+});
+
+it("a cluster whose certificate is not to be verified, and a user without credentials", async () => {
+  expect(await configFor(SERVER, {}, { "insecure-skip-tls-verify": true })).toEqual({ server: SERVER, component: "test", insecure: true });
+});
+
+it("a token file goes before a token, both before a plugin", async () => {
+  await writeFile(join(folder, "token"), "from the file\n");
+  const exec = plugin(printing({ token: "from the plugin" }));
+  const tokenOf = async (user: object): Promise<unknown> => await (await configFor(SERVER, { ...exec, ...user })).token?.();
+  expect(await tokenOf({})).toBe("from the plugin");
+  expect(await tokenOf({ token: "its own" })).toBe("its own");
+  expect(await tokenOf({ token: "its own", tokenFile: "token" })).toBe("from the file");
+});
+
+describe("is refused, by name and without what stands in it:", () => {
+  const cases: readonly { readonly text: string; readonly context?: string; readonly says: RegExp }[] = [
+    { text: "a: [secret", says: /kubeconfig \S+ is not YAML: .*line 1/ },
+    { text: "users: secret", says: /kubeconfig \S+: users is not Array$/ },
+    { text: "users: [{name: u, user: {token: {secret: 1}}}]", says: /: users.0.user.token is not string/ },
+    { text: "", says: /has no current-context; name one of: none/ },
+    { text: kubeconfigOf({ server: SERVER }), context: "y", says: /no context "y" in \S+; it has: x$/ },
+    { text: kubeconfigOf({ server: SERVER }).replace('"c"', '"d"'), says: /context "x" of \S+ names no cluster of that file/ },
+    { text: kubeconfigOf({ server: SERVER }).replace('"u"', '"w"'), says: /context "x" of \S+ names no user of that file/ },
+    { text: kubeconfigOf({ server: SERVER, "proxy-url": "http://secret@p" }), says: /uses proxy-url, which is not supported$/ },
+    { text: kubeconfigOf({ server: SERVER }, { username: "a", password: "secret" }), says: /uses username and password/ },
+    { text: kubeconfigOf({ server: SERVER }, { "auth-provider": { name: "gcp" } }), says: /uses auth-provider, .* exec plugins$/ },
+    { text: kubeconfigOf({ server: SERVER }, { token: "secret", as: "admin" }), says: /uses impersonation \(as\)/ },
+  ];
+  it.each(cases)("$says", async ({ text, context, says }) => {
+    const error: unknown = await configOf(text, context).catch((thrown: unknown) => thrown);
+    expect(String(error)).toMatch(says);
+    expect(String(error)).not.toContain("secret");
+  });
+});
+
+describe("a plugin", () => {
+  it("is told what it is asked for, and gives a certificate", async () => {
+    const seen = join(folder, "seen");
+    const script = `require("node:fs").writeFileSync(${JSON.stringify(seen)}, process.env.KUBERNETES_EXEC_INFO + process.env.MORE);
+      ${printing({ clientCertificateData: "cert", clientKeyData: "key" })}`;
+    const exec = plugin(script, { env: [{ name: "MORE", value: "!" }], provideClusterInfo: true });
+    const cluster = { "tls-server-name": "kubernetes", "certificate-authority-data": base64("the ca") };
+    expect(await configFor(SERVER, exec, cluster)).toMatchObject({ cert: "cert", key: "key" });
+    expect(await readFile(seen, "utf8")).toBe(
+      `${JSON.stringify({
+        kind: "ExecCredential",
+        apiVersion: "client.authentication.k8s.io/v1",
+        spec: {
+          interactive: false,
+          cluster: { server: SERVER, "tls-server-name": "kubernetes", "certificate-authority-data": base64("the ca") },
+        },
+      })}!`,
+    );
+  });
+
+  it("with a slash in its name stands beside the file", async () => {
+    await mkdir(join(folder, "bin"), { recursive: true });
+    const script = join(folder, "bin/get-token");
+    await writeFile(script, `#!${process.execPath}\n${printing({ token: "beside" })}`);
+    await chmod(script, 0o755);
+    const { token } = await configFor(SERVER, { exec: { apiVersion: "client.authentication.k8s.io/v1", command: "bin/get-token" } });
+    expect(await token?.()).toBe("beside");
+  });
+
+  it("is asked again when what it gave has ended, and not before", async () => {
+    const runs = join(folder, "asked");
+    await writeFile(runs, "");
+    const script = (expires: string): string =>
+      `require("node:fs").appendFileSync(${JSON.stringify(runs)}, "."); ${printing({
+        token: "t",
+        expirationTimestamp: expires,
+      })}`;
+    const ended = await configFor(SERVER, plugin(script("2020-01-01T00:00:00Z")));
+    await ended.token?.();
+    await ended.token?.();
+    expect(await readFile(runs, "utf8")).toBe("...");
+    const lasting = await configFor(SERVER, plugin(script("2120-01-01T00:00:00Z")));
+    await lasting.token?.();
+    await lasting.token?.();
+    expect(await readFile(runs, "utf8")).toBe("....");
+  });
+
+  it.each([
+    {
+      exec: plugin("process.exit(7)", { installHint: "get it at example.com" }),
+      says: /plugin \S+ ended with code 7\nget it at example.com$/,
+    },
+    { exec: plugin("console.error('no session'); process.exit(1)"), says: /ended with code 1: no session$/ },
+    { exec: plugin("console.log('secret')"), says: /did not print an ExecCredential with a status/ },
+    { exec: plugin(printing({ token: { secret: 1 } })), says: /did not print an ExecCredential with a status/ },
+    { exec: plugin(printing({})), says: /gave neither a token nor a certificate/ },
+    { exec: plugin(printing({ clientKeyData: "secret" })), says: /without a certificate/ },
+    {
+      exec: plugin(printing({ token: "secret" }, { apiVersion: "client.authentication.k8s.io/v1beta1" })),
+      says: /and answers in \S+v1beta1$/,
+    },
+    { exec: plugin("", { interactiveMode: "Always" }), says: /wants a terminal/ },
+    { exec: plugin("", { apiVersion: "client.authentication.k8s.io/v1alpha1" }), says: /exec.apiVersion .* is not \("client/ },
+    {
+      exec: { exec: { apiVersion: "client.authentication.k8s.io/v1", command: "no-such-plugin" } },
+      says: /plugin no-such-plugin was not found/,
+    },
+  ])("that cannot be used is named: $says", async ({ exec, says }) => {
+    const error: unknown = await configFor(SERVER, exec).catch((thrown: unknown) => thrown);
+    expect(String(error)).toMatch(says);
+    expect(String(error)).not.toContain("secret");
+  });
+});
 
 it("a token for an http:// server on another machine is refused, from the file itself and from a token file", async () => {
   const tokenFile = join(folder, "token");
   await writeFile(tokenFile, "secret");
-  for (const user of [{ token: "secret" }, { "token-file": tokenFile }]) {
+  for (const user of [{ token: "secret" }, { tokenFile }]) {
     await expect(configFor("http://k8s:8080", user)).rejects.toThrow(TokenInClearError);
     await expect(configFor("http://127.0.0.1:8080", user)).resolves.toMatchObject({ server: "http://127.0.0.1:8080" });
   }

@@ -199,6 +199,22 @@ describe("a file", () => {
 describe("manifestPod", () => {
   const defaulted = manifestPod(YAML("web"), "/m/web.yaml", "n1");
 
+  it("is YAML as a kubelet reads it: a mode is octal, `yes` a boolean, a time a text, and the last of two equal keys counts", () => {
+    const text = `
+apiVersion: v1
+kind: Pod
+metadata: {name: web, annotations: {since: 2026-01-02T03:04:05Z}, name: web2}
+spec:
+  hostNetwork: yes
+  containers: [{name: main, image: shop}]
+  volumes: [{name: v, downwardAPI: {defaultMode: 0644, items: []}}]
+`;
+    expect(manifestPod(text, "web.yaml", "n1")).toMatchObject({
+      metadata: { name: "web2-n1", annotations: { since: "2026-01-02T03:04:05Z" } },
+      spec: { hostNetwork: true, volumes: [{ downwardAPI: { defaultMode: 0o644 } }] },
+    });
+  });
+
   it("sets the defaults that an API server would", () => {
     expect(defaulted.spec).toMatchObject({
       restartPolicy: "Always",
