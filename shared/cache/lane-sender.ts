@@ -211,7 +211,7 @@ export class LaneSender implements DeltaSink {
     lane.open.bytes += text.length;
     this.#bufferedItems++;
     if (lane.open.items.length >= PACK_ITEMS_MAX || lane.open.bytes >= PACK_BYTES_MAX) this.#close(lane);
-    else this.#linger();
+    else if (kind === "D") this.#linger(); // a list is known once it is whole: its packs leave when they are full, or with the manifest
   }
 
   #linger(): void {
@@ -230,8 +230,8 @@ export class LaneSender implements DeltaSink {
   #lingerOn(lingering: Lingering): void {
     const nowMs = this.#ports.clock.now();
     const { sinceMs, afterLull, items } = lingering;
-    const packs = this.#lanes.filter(({ open }) => open !== undefined).length;
-    const waitMs = lingerMs({ items, packs, ageMs: nowMs - sinceMs, quietMs: nowMs - this.#lastItemMs, afterLull });
+    const live = this.#lanes.filter(({ open }) => open?.kind === "D");
+    const waitMs = lingerMs({ items, packs: live.length, ageMs: nowMs - sinceMs, quietMs: nowMs - this.#lastItemMs, afterLull });
     if (waitMs > 0) {
       void this.#ports.clock.after(waitMs, this.#signal).then(
         () => this.#lingerOn(lingering),
@@ -240,7 +240,7 @@ export class LaneSender implements DeltaSink {
       return;
     }
     this.#lingering = undefined;
-    for (const lane of this.#lanes) {
+    for (const lane of live) {
       if (lane.sending) lane.due = true;
       else this.#close(lane);
     }

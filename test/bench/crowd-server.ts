@@ -1,16 +1,21 @@
 /**
  * An API server with very many pods, on a loopback port: nothing but what a watcher in shadow asks of one. Objects are made while they
- * are sent, so 150,000 of them need no memory and little time. A program of its own: `node crowd-server.ts PODS`; prints its URL.
+ * are sent, so 150,000 of them need no memory and little time. A program of its own: `node crowd-server.ts PODS [pages]`; prints its URL.
+ * It streams what it has into a watch that asks for it; with `pages` it knows lists alone, as API servers before 1.34.
  *
  * `POST /bench/gone` ends the watches of pods with 410 Expired, so that all is listed again; `GET /bench/lists` says how many pods were
  * listed so far.
  */
+import { once } from "node:events";
 import { createServer } from "node:http";
 import type { ServerResponse } from "node:http";
 import { owner, podObject, replicaSetObject } from "./objects.ts";
 
 const PODS = Number(process.argv[2]);
+const PAGES = process.argv[3] === "pages";
 const PODS_EACH = 100;
+/** Of each kind. */
+const TOTALS = { pods: PODS, replicasets: PODS / PODS_EACH, deployments: 0, replicationcontrollers: 0 } as const;
 const KINDS = {
   pods: "Pod",
   replicasets: "ReplicaSet",
@@ -35,40 +40,61 @@ const server = createServer((request, response) => {
   const kind = Object.keys(KINDS).find((one): one is keyof typeof KINDS => pathname.endsWith(`/${one}`));
   if (kind === undefined || request.method !== "GET")
     return answer(response, { kind: "Status", code: 404, reason: "NotFound", message: pathname }, 404);
-  if (query.get("watch") === "true" || query.get("watch") === "1") return watch(kind, query, response);
+  if (query.get("watch") === "true" || query.get("watch") === "1") return void watch(kind, query, response);
   list(kind, query, response);
 });
 
 function list(kind: keyof typeof KINDS, query: URLSearchParams, response: ServerResponse): void {
-  const total = { pods: PODS, replicasets: PODS / PODS_EACH, deployments: 0, replicationcontrollers: 0 }[kind];
+  const total = TOTALS[kind];
   const from = Number(query.get("continue") ?? 0);
   const to = Math.min(total, from + Number(query.get("limit") ?? total));
   const items: object[] = [];
-  for (let i = from; i < to; i++) items.push(kind === "pods" ? pod(i) : replicaSetObject(owner(i), String(FIRST_RV + i), PODS_EACH));
+  for (let i = from; i < to; i++) items.push(objectOf(kind, i));
   if (kind === "pods") listed += items.length;
   const metadata = { resourceVersion: LIST_RV, ...(to < total && { continue: String(to) }) };
   answer(response, { kind: `${KINDS[kind]}List`, apiVersion: "v1", metadata, items });
 }
 
-function pod(i: number): object {
+function objectOf(kind: keyof typeof KINDS, i: number): object {
+  if (kind !== "pods") return replicaSetObject(owner(i), String(FIRST_RV + i), PODS_EACH);
   const of = owner(Math.floor(i / PODS_EACH));
   return podObject(i, of, String(FIRST_RV + i));
 }
 
-/** As servers before WatchList do, it sends no initial events. */
-function watch(kind: keyof typeof KINDS, query: URLSearchParams, response: ServerResponse): void {
-  if (query.has("sendInitialEvents")) {
+async function watch(kind: keyof typeof KINDS, query: URLSearchParams, response: ServerResponse): Promise<void> {
+  const sendsAll = query.get("sendInitialEvents") === "true";
+  if (sendsAll && PAGES) {
     const message = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
     return answer(response, { kind: "Status", status: "Failure", reason: "Invalid", code: 422, message }, 422);
   }
   response.writeHead(200, { "content-type": "application/json" });
   response.flushHeaders();
-  const bookmark = { type: "BOOKMARK", object: { kind: KINDS[kind], apiVersion: "v1", metadata: { resourceVersion: LIST_RV } } };
-  const timer = setInterval(() => response.write(`${JSON.stringify(bookmark)}\n`), 10_000);
+  if (kind === "pods") {
+    watchesOfPods.add(response);
+    response.on("close", () => watchesOfPods.delete(response));
+  }
+  if (sendsAll) {
+    for (let i = 0; i < TOTALS[kind]; i++) {
+      if (!response.write(`${JSON.stringify({ type: "ADDED", object: { ...objectOf(kind, i) } })}\n`)) await drained(response);
+      if (kind === "pods") listed++;
+    }
+    response.write(bookmark(kind, { "k8s.io/initial-events-end": "true" }));
+  }
+  const timer = setInterval(() => response.write(bookmark(kind)), 10_000);
   response.on("close", () => clearInterval(timer));
-  if (kind !== "pods") return;
-  watchesOfPods.add(response);
-  response.on("close", () => watchesOfPods.delete(response));
+}
+
+function bookmark(kind: keyof typeof KINDS, annotations?: object): string {
+  const metadata = { resourceVersion: LIST_RV, ...(annotations && { annotations }) };
+  return `${JSON.stringify({ type: "BOOKMARK", object: { kind: KINDS[kind], apiVersion: "v1", metadata } })}\n`;
+}
+
+/** Until what was written has left, or whoever it is for has gone. */
+async function drained(response: ServerResponse): Promise<void> {
+  const done = new AbortController();
+  const { signal } = done;
+  if (!response.destroyed) await Promise.race([once(response, "drain", { signal }), once(response, "close", { signal })]);
+  done.abort();
 }
 
 function gone(response: ServerResponse): void {

@@ -98,6 +98,23 @@ test("a flow of items fills the packs: fewer messages, and none of its items wai
   expect(sent().length).toBeLessThanOrEqual(150);
 });
 
+test("a list's packs leave when they are full, or with the manifest; a live event beside them does not take them along", async () => {
+  const { clock, sender, sent } = setUp(undefined, 2);
+  const keys = Array.from({ length: 250 }, (_, i) => `p${i}`).filter((name) => laneOf(`shop/${name}`, 2) === 0);
+  for (const [i, name] of keys.slice(0, 110).entries()) {
+    sender.listed(item(name, i + 1), "500", 1);
+    await clock.advance(20);
+  }
+  const other = Array.from({ length: 250 }, (_, i) => `p${i}`).find((name) => laneOf(`shop/${name}`, 2) === 1) ?? "";
+  sender.live(item(other, 501));
+  await clock.advance(1_000);
+  const sizes = (): readonly string[] => sent().map((envelope) => `${envelope.k}${"items" in envelope ? envelope.items.length : ""}`);
+  expect(sizes()).toEqual(["L100", "D1"]);
+  sender.manifest("500", [], 1);
+  await clock.runUntilIdle();
+  expect(sizes()).toEqual(["L100", "D1", "L10", "M", "M"]);
+});
+
 test("one event after another, each after a lull, waits 5 ms", async () => {
   const { clock, sender, sent } = setUp(undefined, 16);
   for (let event = 1; event <= 5; event++) {
@@ -164,9 +181,10 @@ test("[informer T27] the same object and version sent twice has two ids", async 
   sender.listed(item("a", 1), "20", 1);
   await clock.runUntilIdle();
   sender.listed(item("a", 1), "20", 2);
+  sender.manifest("20", [], 2);
   await clock.runUntilIdle();
   const ids = batches.flat().map(({ id }) => id);
-  expect(new Set(ids).size).toBe(2);
+  expect(new Set(ids).size).toBe(3); // and the manifest's
 });
 
 test("listed objects say the version of their list, each list's packs its own; live ones say none", async () => {
