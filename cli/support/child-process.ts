@@ -13,14 +13,25 @@ export interface Child {
 }
 
 /**
- * Starts a verb of this very program. Its standard input is a pipe from us, so that it ends when we do, even by SIGKILL; its
+ * New space of a process that only passes things on: what it reads is garbage at once, so more of it is only held longer. With 50,000 pods
+ * a watcher had 128 MB of it, of which 8 do as well. In MB, half of what is reserved.
+ */
+export const SMALL_NEW_SPACE = "--max-semi-space-size=4";
+
+/**
+ * Starts a verb of this very program, with flags for its Node. Its standard input is a pipe from us, so that it ends when we do, even by SIGKILL; its
  * standard error is ours.
  */
-export function startVerb(verb: string, parameters: readonly string[], environment: Readonly<Record<string, string>>): Child {
+export function startVerb(
+  verb: string,
+  parameters: readonly string[],
+  environment: Readonly<Record<string, string>>,
+  nodeFlags: readonly string[] = [],
+): Child {
   const [main] = process.argv.slice(1);
   if (main === undefined) throw new Error("this program does not know its own file");
   return watched(
-    spawn(process.execPath, [main, verb, "--child", ...parameters], {
+    spawn(process.execPath, [...nodeFlags, main, verb, "--child", ...parameters], {
       stdio: ["pipe", "pipe", "inherit"],
       env: { ...process.env, ...environment },
     }),
