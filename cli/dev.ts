@@ -15,7 +15,7 @@ import { openCache, redisStore } from "../shared/lambda/connect.ts";
 import { queueUrls } from "../shared/local/queues.ts";
 import type { Store } from "../shared/ports/store.ts";
 import type { LocalQueues } from "../shared/local/queues.ts";
-import { SMALL_NEW_SPACE, startVerb } from "./support/child-process.ts";
+import { LEAN_HEAP, startVerb } from "./support/child-process.ts";
 import type { Child } from "./support/child-process.ts";
 import { readClusterIdentity } from "./support/cluster-id.ts";
 import { consoleLog } from "./support/console-log.ts";
@@ -106,7 +106,7 @@ class Dev {
       const watchFlags = [...kubeFlags, "--lease-namespace", this.#flags.leaseNamespace, ...(act ? ["--guard"] : [])];
       for (let n = 1; n <= this.#flags.watchers; n++) {
         const name = n === 1 ? WATCHER : `${WATCHER}${n}`;
-        await this.#keep(name, () => startVerb("watch", [...watchFlags, "--as", name], environment, [SMALL_NEW_SPACE]));
+        await this.#keep(name, () => startVerb("watch", [...watchFlags, "--as", name], environment, LEAN_HEAP));
       }
       this.#markLostMessages(store);
       this.#sayHowToLook(environment);

@@ -1,4 +1,4 @@
-/** `deltaloop watch`: the watcher process. In production a small container, whose NODE_OPTIONS are those of SMALL_NEW_SPACE; `dev` starts it as one of its four processes. */
+/** `deltaloop watch`: the watcher process. In production a small container, with LEAN_HEAP for its Node; `dev` starts it as one of its four processes. */
 import { hostname } from "node:os";
 import type { Command } from "commander";
 import { createKubeHttp } from "../shared/adapters/kube-http/kube-http.ts";

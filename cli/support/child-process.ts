@@ -13,10 +13,10 @@ export interface Child {
 }
 
 /**
- * New space of a process that only passes things on: what it reads is garbage at once, so more of it is only held longer. With 50,000 pods
- * a watcher had 128 MB of it, of which 8 do as well. In MB, half of what is reserved.
+ * The heap of a process that only passes things on: what it reads is garbage at once, and V8 lets it lie while memory is free. New space of
+ * 8 MB (128 otherwise), and old space collected when it has grown by a fifth: with 50,000 pods the watcher has 146 MB instead of 383.
  */
-export const SMALL_NEW_SPACE = "--max-semi-space-size=4";
+export const LEAN_HEAP = ["--max-semi-space-size=4", "--heap-growing-percent=20"] as const;
 
 /**
  * Starts a verb of this very program, with flags for its Node. Its standard input is a pipe from us, so that it ends when we do, even by SIGKILL; its
