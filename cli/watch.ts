@@ -1,5 +1,6 @@
 /** `deltaloop watch`: the watcher process. In production a small container, with LEAN_HEAP for its Node; `dev` starts it as one of its four processes. */
 import { hostname } from "node:os";
+import { InvalidArgumentError } from "commander";
 import type { Command } from "commander";
 import { createKubeHttp } from "../shared/adapters/kube-http/kube-http.ts";
 import { inspectRedis, UnfitRedisError } from "../shared/adapters/redis/server.ts";
@@ -14,7 +15,7 @@ import { kubeHttpConfig } from "../shared/lambda/wire-function.ts";
 import type { Clock } from "../shared/ports/clock.ts";
 import { AFFECTED_KEYS } from "../shared/registry/registry.ts";
 import { describeError } from "../shared/ports/describe-error.ts";
-import { HOLE_RELIST_MS } from "../shared/ports/times.ts";
+import { HOLE_RELIST_MS, LINGER_MS_MAX } from "../shared/ports/times.ts";
 import { consoleLog } from "./support/console-log.ts";
 import { readClusterIdentity } from "./support/cluster-id.ts";
 import { kubeAccess } from "./support/kube-access.ts";
@@ -29,6 +30,7 @@ interface WatchFlags {
   readonly child?: true;
   readonly as: string;
   readonly guard?: true;
+  readonly linger?: number;
 }
 
 export const EXIT_UPSTREAM_ACTIVE = 3;
@@ -42,9 +44,20 @@ export function registerWatch(program: Command): void {
     .option("--context <name>", "context of the kubeconfig")
     .option("--lease-namespace <name>", "where the watcher's Lease stands", "deltaloop")
     .option("--guard", "end with code 3 when the cluster's own controller manager runs these loops, too")
+    .option(
+      "--linger <ms>",
+      "wait that long for more events before they are sent, for fewer requests to SQS (default: up to 100 ms)",
+      linger,
+    )
     .option("--child", "end with the parent's pipe")
     .option("--as <name>", "how a child's lines begin", "watcher")
     .action(runWatch);
+}
+
+function linger(value: string): number {
+  const ms = Number(value);
+  if (/^\d+$/.test(value) && ms <= LINGER_MS_MAX) return ms;
+  throw new InvalidArgumentError(`it is a number of milliseconds up to ${LINGER_MS_MAX}`);
 }
 
 async function runWatch(flags: WatchFlags): Promise<void> {
@@ -92,6 +105,7 @@ async function runWatch(flags: WatchFlags): Promise<void> {
       clusterUid: identity.uid,
       identity: outside.identity,
       holeRelistMs: HOLE_RELIST_MS,
+      ...(flags.linger !== undefined && { lingerMs: flags.linger }),
       upkeep: { ...UPKEEP_TIMES, reader: kube, registry: AFFECTED_KEYS },
     },
     AbortSignal.any([ends, stopped.signal]),

@@ -47,6 +47,8 @@ export interface EmbeddedOptions {
   readonly onLead?: (watcher: string) => void;
   /** Scripted nodes; 0 leaves pods pending. */
   readonly nodes: number;
+  /** Of the watchers, as their option of that name. */
+  readonly lingerMs?: number;
   /** How fast they are; default as people expect it of nodes. */
   readonly pace?: Pick<ScriptedNodesOptions, "readyAfterMs" | "deleteAfterMs">;
   /** Puts something between the functions and the Store, to count what they ask of it. */
@@ -122,6 +124,7 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded>
         clusterUid,
         identity: outside.identity,
         holeRelistMs: HOLE_RELIST_MS,
+        ...(options.lingerMs !== undefined && { lingerMs: options.lingerMs }),
         upkeep: { ...UPKEEP_TIMES, reader: watcherKube, registry: AFFECTED_KEYS },
       },
       AbortSignal.any([ends.signal, own.ends.signal]),

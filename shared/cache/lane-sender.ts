@@ -31,6 +31,8 @@ export interface LaneSenderOptions {
   readonly lanes: number;
   readonly epoch: string;
   readonly fence: string;
+  /** How long open packs of live events wait for company; absent: as linger.ts finds worth it. */
+  readonly lingerMs?: number;
 }
 
 export interface LaneSenderPorts {
@@ -231,7 +233,10 @@ export class LaneSender implements DeltaSink {
     const nowMs = this.#ports.clock.now();
     const { sinceMs, afterLull, items } = lingering;
     const live = this.#lanes.filter(({ open }) => open?.kind === "D");
-    const waitMs = lingerMs({ items, packs: live.length, ageMs: nowMs - sinceMs, quietMs: nowMs - this.#lastItemMs, afterLull });
+    const waitMs = lingerMs(
+      { items, packs: live.length, ageMs: nowMs - sinceMs, quietMs: nowMs - this.#lastItemMs, afterLull },
+      this.#options.lingerMs,
+    );
     if (waitMs > 0) {
       void this.#ports.clock.after(waitMs, this.#signal).then(
         () => this.#lingerOn(lingering),

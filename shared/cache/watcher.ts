@@ -57,6 +57,8 @@ export interface WatcherOptions {
   readonly identity: Pick<EpochRecord, "projection" | "digestPrefix" | "hashLayout">;
   /** A hole older than this raises the fence: 60 s on FIFO, 150 s on standard queues. */
   readonly holeRelistMs: number;
+  /** How long live events wait for company, in all at most LINGER_MS_MAX; absent: up to 100 ms, as it is worth it. */
+  readonly lingerMs?: number;
   /** Resync and audit (informer §15); absent: neither. */
   readonly upkeep?: UpkeepTimes & Pick<UpkeepPorts, "reader" | "registry">;
 }
@@ -211,12 +213,9 @@ class Term {
   /** `from`: the resource's watermarks, if it is whole up to there. */
   #start(resource: CachedResource, from: { readonly least: string; readonly greatest: string } | undefined, signal: AbortSignal): void {
     const { store, kube, clock, random, digester, log } = this.#ports;
-    const { cluster } = this.#options;
-    const sender = new LaneSender(
-      this.#ports,
-      { cluster, resource, lanes: LANES[resource], epoch: this.#epoch, fence: this.#fence },
-      signal,
-    );
+    const { cluster, lingerMs } = this.#options;
+    const lanes = { cluster, resource, lanes: LANES[resource], epoch: this.#epoch, fence: this.#fence };
+    const sender = new LaneSender(this.#ports, { ...lanes, ...(lingerMs !== undefined && { lingerMs }) }, signal);
     const openGeneration = async (): Promise<{ generation: number; floor: string }> => {
       const opened = await store.openGeneration({ epoch: this.#epoch, fence: this.#fence, resource });
       if (opened.kind === "open") return opened;

@@ -15,6 +15,7 @@ function setUp(
   send: (entries: readonly QueueEntry[], call: number) => SendResult | Error = () => ({ failed: [] }),
   lanes = 1,
   cluster = "c1",
+  own: { readonly lingerMs?: number } = {},
 ) {
   const clock = createVirtualClock(0);
   const batches: (readonly QueueEntry[])[] = [];
@@ -26,7 +27,7 @@ function setUp(
     },
   };
   const ends = new AbortController();
-  const options = { cluster, resource: "pods", lanes, epoch: "e1", fence: "7" } as const;
+  const options = { cluster, resource: "pods", lanes, epoch: "e1", fence: "7", ...own } as const;
   const sender = new LaneSender(
     { queue, clock, random: { next: () => 0 }, signer: testSigner(cluster), log: silent },
     options,
@@ -96,6 +97,17 @@ test("a flow of items fills the packs: fewer messages, and none of its items wai
   expect(waits).toHaveLength(400);
   expect(Math.max(...waits)).toBeLessThanOrEqual(100);
   expect(sent().length).toBeLessThanOrEqual(150);
+});
+
+test("events wait for company as long as they were told to", async () => {
+  const { clock, sender, sent } = setUp(undefined, 1, "c1", { lingerMs: 5_000 });
+  for (let i = 1; i <= 50; i++) {
+    sender.live(item(`p${i}`, i));
+    await clock.advance(99);
+  }
+  expect(sent()).toEqual([]);
+  await clock.advance(50);
+  expect(sent()).toMatchObject([{ k: "D", items: { length: 50 } }]);
 });
 
 test("a list's packs leave when they are full, or with the manifest; a live event beside them does not take them along", async () => {

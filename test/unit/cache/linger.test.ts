@@ -23,6 +23,12 @@ test.each([
   expect(lingerMs(flow(given))).toBe(want);
 });
 
+test("a wait that was asked for is that long, whatever comes", () => {
+  expect([0, 4_000, 5_000, 6_000].map((ageMs) => lingerMs(flow({ items: 400, packs: 4, ageMs, afterLull: true }), 5_000))).toEqual([
+    5_000, 1_000, 0, 0,
+  ]);
+});
+
 test("more than 10 ms without an item are a lull", () => {
   expect([10, 11, Number.POSITIVE_INFINITY].map(isLull)).toEqual([false, true, true]);
 });
