@@ -45,6 +45,8 @@ function describeWrite(write: Write): string {
     }
     case "DeleteReplicaSet":
       return `delete ReplicaSet ${write.name}`;
+    case "RollBack":
+      return write.to === undefined ? "take back the request for a rollback" : `roll back to ReplicaSet ${write.to.name}`;
     case "UpdateStatus": {
       const counts = Object.entries(write.status).flatMap(([name, value]) =>
         typeof value === "number" && name !== "observedGeneration" ? [`${name.replace("Replicas", "")} ${value}`] : [],

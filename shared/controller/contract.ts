@@ -2,7 +2,7 @@
  * What each controller may ever ask of the API server: design.md's table of writes as data. The write gateway refuses what is not
  * here, and shared/registry/rights.ts makes the RBAC rules of it, so the two cannot drift apart.
  *
- * Not yet here, because nothing sends them: the rollback of a Deployment, and the PATCH of an Event that counts repeats.
+ * Not yet here, because nothing sends it: the PATCH of an Event that counts repeats.
  */
 import type { Controller, Resource } from "../api/resources.ts";
 import type { PatchType } from "../ports/kube.ts";
@@ -28,7 +28,7 @@ export interface ContractRow<R extends string = Resource> {
   readonly of: "self" | "new" | "owned" | "orphan" | "released" | "event";
   /** Must be there; a text must not be empty. `null` (drop this field) counts as there. */
   readonly require: readonly string[];
-  readonly values?: Readonly<Record<string, string | boolean>>;
+  readonly values?: Readonly<Record<string, string | boolean | null>>;
   /** Every leaf must be one of these or lie below one. */
   readonly allow: readonly string[];
 }
@@ -135,6 +135,8 @@ const DELETION = { require: ["/uid", "/resourceVersion"], allow: ["/uid", "/reso
 
 const DELETE_POD: ContractRow = { what: "delete a pod", verb: "delete", resource: "pods", of: "owned", ...DELETION };
 
+const ROLLBACK_REQUEST = "/metadata/annotations/deprecated.deployment.rollback.to";
+
 const REPLICA_COUNTERS = ["replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas"];
 
 /** What the write gateway of each controller lets through. */
@@ -194,6 +196,17 @@ export const CONTRACT: { readonly [C in Controller]: readonly ContractRow[] } = 
       ["replicas", "updatedReplicas", "readyReplicas", "availableReplicas", "unavailableReplicas", "terminatingReplicas", "collisionCount"],
       ["/metadata/annotations/deployment.kubernetes.io~1revision"],
     ),
+    {
+      what: "roll a Deployment back",
+      verb: "patch",
+      resource: "deployments",
+      type: MERGE,
+      of: "self",
+      require: [...IDENTITY, ROLLBACK_REQUEST],
+      // Nothing of a Deployment itself is ever changed but to end a request.
+      values: { [ROLLBACK_REQUEST]: null },
+      allow: [...IDENTITY, "/metadata/annotations", "/spec/template"],
+    },
     CREATE_EVENT,
   ],
 };

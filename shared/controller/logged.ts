@@ -31,6 +31,7 @@ export function notDecided({ kind, owner }: Write): readonly string[] {
     case "CreateReplicaSet":
       return ["revision and status", "sizes of the ReplicaSets"];
     case "PatchReplicaSet":
+    case "RollBack":
       return ["what follows the answer"];
     case "UpdateStatus":
       return ofDeployment ? ["what follows the status"] : [];

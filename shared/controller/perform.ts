@@ -20,6 +20,7 @@ import type { ClaimWrite } from "./perform/claims.ts";
 import { createPods } from "./perform/create-pods.ts";
 import { deletePods } from "./perform/delete-pods.ts";
 import { createReplicaSet, deleteReplicaSet, patchReplicaSet } from "./perform/replica-sets.ts";
+import { rollBack } from "./perform/roll-back.ts";
 import { updateStatus } from "./perform/status.ts";
 import type { PerformOptions, Performed, WriteOf, WriteResult } from "./performed.ts";
 import type { Write } from "./writes.ts";
@@ -87,6 +88,9 @@ async function performGroup(calls: RunCalls, group: readonly Write[], options: P
       return patchReplicaSet(calls, write);
     case "DeleteReplicaSet":
       return deleteReplicaSet(calls, write);
+    case "RollBack":
+      if (!options.buildRollback) throw new TerminalError("RollBack without a buildRollback option");
+      return rollBack(calls, write, options.buildRollback);
     case "UpdateStatus":
       return updateStatus(calls, write, options.recompute);
     default:

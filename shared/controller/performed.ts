@@ -12,6 +12,11 @@ export interface PerformOptions {
   /** CreateReplicaSet only: the body, made of the live owner (whose generation and digest are those of the decision). */
   readonly build?: (live: KubeObject, write: WriteOf<"CreateReplicaSet">) => Sealed<object>;
   /**
+   * RollBack only: the merge patch, made of the live owner (whose generation and digest are those of the decision) and of the
+   * live ReplicaSet that is gone back to, if there is one.
+   */
+  readonly buildRollback?: (live: KubeObject, target: KubeObject | undefined, write: WriteOf<"RollBack">) => Sealed<object>;
+  /**
    * UpdateStatus of ReplicaSets and ReplicationControllers only, after a lost race with the generation unchanged: the same
    * status on top of the live object's (its foreign conditions, its resourceVersion). Undefined = nothing left to write.
    */

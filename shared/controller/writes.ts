@@ -92,6 +92,19 @@ export type Write =
       readonly resourceVersion: string;
     }
   | {
+      /** Ends a request for a rollback: with the template and annotations of `to`, or without a change if there is none. */
+      readonly kind: "RollBack";
+      readonly owner: Owner;
+      /** Of the object the decision read, or of our own last response to it. */
+      readonly resourceVersion: string;
+      /** Annotations by which the owner asks for it, and must do so still when it is read live. */
+      readonly request: Labels;
+      /** The owner's own, which `to` replaces. */
+      readonly template: TemplateRef;
+      /** The ReplicaSet that is gone back to, and its template's digest. */
+      readonly to?: { readonly name: string; readonly uid: string; readonly digest: string };
+    }
+  | {
       readonly kind: "UpdateStatus";
       readonly owner: Owner;
       /** Of the object the decision read, or of our own last response to it. */

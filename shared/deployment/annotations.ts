@@ -15,10 +15,31 @@ const LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration";
 /** Never copied from a Deployment to its ReplicaSets. Source: deployment/util annotationsToSkip. */
 const SKIPPED: ReadonlySet<string> = new Set([LAST_APPLIED, REVISION, REVISION_HISTORY, DESIRED_REPLICAS, MAX_REPLICAS, ROLLBACK_TO]);
 
-/** Whether a rollback is asked for: an int64, as upstream reads it; a bad value is no request (quirk Q6). Acting on it is not built yet. */
-export function rollbackRequested(d: CachedDeployment): boolean {
-  return parseRevision(d.metadata.annotations?.[ROLLBACK_TO] ?? "") !== undefined;
+/** The revision a rollback is asked for, 0 for the last one; a value that is no int64 is no request (quirk Q6). Source: rollback.go getRollbackTo. */
+export function rollbackTo(d: CachedDeployment): bigint | undefined {
+  return parseRevision(rollbackRequest(d)[ROLLBACK_TO]);
 }
+
+/** The annotation that asks for a rollback, as it stands. */
+export function rollbackRequest({ metadata: { annotations = {} } }: CachedDeployment): { readonly [ROLLBACK_TO]: string } {
+  return { [ROLLBACK_TO]: annotations[ROLLBACK_TO] ?? "" };
+}
+
+/**
+ * What a rollback sets in the Deployment's annotations, as a merge patch: those of the ReplicaSet for its own, but what is never
+ * copied stays; the request goes.
+ *
+ *     D: a "1", b "2", revision "2", the request; the ReplicaSet: a "0", c "3", revision "1" → a "0", b null, c "3", the request null
+ *
+ * Source: deployment/util SetDeploymentAnnotationsTo.
+ */
+export function rollbackAnnotations(own: Labels = {}, ofTarget: Labels = {}): Readonly<Record<string, string | null>> {
+  const gone = Object.keys(own).filter((key) => !SKIPPED.has(key));
+  const set = Object.entries(ofTarget).filter(([key]) => !SKIPPED.has(key));
+  return { ...Object.fromEntries(gone.map((key) => [key, null])), ...Object.fromEntries(set), ...REQUEST_ENDED };
+}
+
+export const REQUEST_ENDED = { [ROLLBACK_TO]: null };
 
 /** Characters of revision history kept on a ReplicaSet. Source: sync.go maxRevHistoryLengthInChars. */
 const REVISION_HISTORY_LENGTH_MAX = 2000;

@@ -6,7 +6,7 @@ import { Sealed } from "../controller/sealed.ts";
 import type { CreateReplicaSet } from "./writes.ts";
 
 /** On a ReplicaSet, its selector, its template and so its pods. Source: pkg/apis/apps/types.go DefaultDeploymentUniqueLabelKey. */
-const HASH_LABEL = "pod-template-hash";
+export const HASH_LABEL = "pod-template-hash";
 
 /**
  * The ReplicaSet to create, from the Deployment as it stands in the API server: its template and selector, each with the

@@ -20,6 +20,24 @@ export function revisionOf(object: CachedDeployment | CachedReplicaSet): bigint 
   return text === undefined ? 0n : parseRevision(text);
 }
 
+/**
+ * The second highest revision, 0 without one; unreadable ones are skipped. A revision that two have is both the highest and the second.
+ *
+ *     1, 3, 2 → 2      1, 2, 2 → 2      1 → 0
+ *
+ * Source: deployment/util LastRevision.
+ */
+export function lastRevision(rss: readonly CachedReplicaSet[]): bigint {
+  let [max, second] = [0n, 0n];
+  for (const rs of rss) {
+    const revision = revisionOf(rs);
+    if (revision === undefined) continue;
+    if (revision >= max) [max, second] = [revision, max];
+    else if (revision > second) second = revision;
+  }
+  return second;
+}
+
 /** The highest revision, 0 without any; unreadable ones are skipped. Source: deployment/util MaxRevision. */
 export function maxRevision(rss: readonly CachedReplicaSet[]): bigint {
   return rss.reduce((max, rs) => {

@@ -1,5 +1,5 @@
 /**
- * The sync of a Deployment (deployment §4): delete > pause > scale > rollout, one branch each time. Here is the way in and the
+ * The sync of a Deployment (deployment §4): delete > pause > rollback > scale > rollout, one branch each time. Here is the way in and the
  * fork; the branches are turns (turns/), the decisions they carry out are made in the files beside this one.
  *
  * DS1 within a sync every write starts from the answer to the one before (quirk Q11): `Known` is what the answers so far say,
@@ -15,12 +15,13 @@ import type { SyncResult } from "../controller/run.ts";
 import type { SyncSession } from "../controller/session.ts";
 import type { EventNote } from "../controller/writes.ts";
 import { isNamespaceTerminating } from "../ports/errors.ts";
-import { rollbackRequested } from "./annotations.ts";
+import { rollbackTo } from "./annotations.ts";
 import { claimReplicaSets } from "./claim-replica-sets.ts";
 import { allReplicaSets } from "./replica-sets.ts";
 import { isScalingEvent } from "./scale.ts";
 import { rolloutRecreate } from "./turns/recreate.ts";
 import { syncRevision } from "./turns/revision.ts";
+import { rollback } from "./turns/rollback.ts";
 import { rolloutRolling } from "./turns/rolling.ts";
 import { syncScale } from "./turns/scale.ts";
 import { noteThePause, syncStatusOnly, tryStatus } from "./turns/status.ts";
@@ -61,7 +62,8 @@ async function route(sync: Sync, start: Known): Promise<SyncResult> {
   if (noted.kind === "ended") return noted.result;
   const { spec } = noted.known.d;
   if (spec.paused === true) return syncScale(sync, noted.known);
-  if (rollbackRequested(noted.known.d)) sync.session.log.info("rollback annotation left alone", { key: sync.session.key });
+  const requested = rollbackTo(noted.known.d);
+  if (requested !== undefined) return rollback(sync, noted.known, requested);
   const revised = await syncRevision(sync, noted.known);
   if (revised.kind === "ended") return revised.result;
   const { known, split } = revised;

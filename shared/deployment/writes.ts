@@ -8,6 +8,7 @@ import { replicasOf } from "./replica-sets.ts";
 export type PatchReplicaSet = Extract<Write, { kind: "PatchReplicaSet" }>;
 export type CreateReplicaSet = Extract<Write, { kind: "CreateReplicaSet" }>;
 export type DeleteReplicaSet = Extract<Write, { kind: "DeleteReplicaSet" }>;
+export type RollBack = Extract<Write, { kind: "RollBack" }>;
 export type UpdateStatus = Extract<Write, { kind: "UpdateStatus" }>;
 
 /** A write and the Event that tells of it once it has succeeded. */

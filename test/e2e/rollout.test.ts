@@ -110,6 +110,19 @@ const STEPS: readonly Step[] = [
       expect(await k(c, "rollout", "history", "deployment/web")).toContain("back to the second");
     },
   },
+  {
+    name: "[deployment T106] rolls back to the revision that an annotation asks for",
+    rolls: true,
+    run: async (c) => {
+      await k(c, "annotate", "deployment/web", "deprecated.deployment.rollback.to=3");
+      await c.rolledOut(NAMESPACE, "web");
+      expect(await k(c, "get", "deployment/web", "-o", "jsonpath={.spec.template.spec.containers[0].image}")).toBe("shop:3");
+    },
+  },
+  {
+    name: "ends a request for a revision there is not",
+    run: (c) => k(c, "annotate", "deployment/web", "deprecated.deployment.rollback.to=9"),
+  },
   { name: "starts with the Recreate strategy", run: (c) => create(c, deployment("once", 3, recreate), "once") },
   { name: "recreates", run: (c) => roll(c, "once", "shop:2") },
   { name: "[deployment T117] makes no ReplicaSet while created paused", run: (c) => c.apply(deployment("held", 1, { paused: true })) },

@@ -1,6 +1,6 @@
 /** Paused, or resized since its ReplicaSets were: sizes follow, no rollout step is taken (deployment §4.1, §10). */
 import type { SyncResult } from "../../controller/run.ts";
-import { rollbackRequested } from "../annotations.ts";
+import { rollbackTo } from "../annotations.ts";
 import { scale } from "../scale.ts";
 import { syncRevision } from "./revision.ts";
 import { syncStatusOnly } from "./status.ts";
@@ -17,6 +17,6 @@ export async function syncScale(sync: Sync, from: Known): Promise<SyncResult> {
     known,
     known: { d },
   } = scaled;
-  const stop = d.spec.paused === true && !rollbackRequested(d) ? await cleanup(sync, known, split.oldRSs) : undefined;
+  const stop = d.spec.paused === true && rollbackTo(d) === undefined ? await cleanup(sync, known, split.oldRSs) : undefined;
   return stop?.result ?? syncStatusOnly(sync, known, split);
 }

@@ -48,7 +48,7 @@ describe("what shadow mode cannot decide", () => {
     { resource: "replicasets", kinds: ["UpdateStatus"], want: [] },
     { resource: "deployments", kinds: ["Adopt", "Release"], want: ["everything after the claims"] },
     { resource: "deployments", kinds: ["CreateReplicaSet"], want: ["revision and status", "sizes of the ReplicaSets"] },
-    { resource: "deployments", kinds: ["PatchReplicaSet"], want: ["what follows the answer"] },
+    { resource: "deployments", kinds: ["PatchReplicaSet", "RollBack"], want: ["what follows the answer"] },
     { resource: "deployments", kinds: ["DeleteReplicaSet"], want: ["status"] },
     { resource: "deployments", kinds: ["UpdateStatus"], want: ["what follows the status"] },
   ] as const)("after $kinds of $resource: $want", ({ resource, kinds, want }) => {

@@ -470,6 +470,37 @@ describe("a Deployment's status", () => {
   });
 });
 
+describe("a rollback", () => {
+  const REQUEST = "deprecated.deployment.rollback.to";
+  const rollBack = (annotations: object, more: object = {}, uid = "u"): PatchRequest => ({
+    resource: "deployments",
+    namespace: "shop",
+    name: "web",
+    type: "application/merge-patch+json",
+    body: { metadata: { uid, resourceVersion: "1", annotations }, ...more },
+  });
+  const { gateway, sent } = gatewayOf("deployment");
+
+  it("may replace template and annotations of the owner itself", async () => {
+    await gateway.patch(rollBack({ [REQUEST]: null, note: "n" }, { spec: { template: { spec: { containers: [] } } } }));
+    expect(sent).toHaveLength(1);
+  });
+
+  it.each([
+    { name: "without ending a request", request: rollBack({ note: "n" }), says: `/metadata/annotations/${REQUEST} is missing` },
+    { name: "by making one", request: rollBack({ [REQUEST]: "1" }), says: `/metadata/annotations/${REQUEST} is not null` },
+    {
+      name: "to another size",
+      request: rollBack({ [REQUEST]: null }, { spec: { replicas: 9 } }),
+      says: "/spec/replicas is not its to write",
+    },
+    { name: "of another Deployment", request: rollBack({ [REQUEST]: null }, {}, "o"), says: "/metadata/uid is not the owner's" },
+  ])("is refused $name", async ({ request, says }) => {
+    await expect(gateway.patch(request)).rejects.toThrow(says);
+    expect(sent).toHaveLength(1);
+  });
+});
+
 describe("the RBAC manifests", () => {
   it("grant a controller every write of its contract and no other one", () => {
     for (const controller of CONTROLLERS) {

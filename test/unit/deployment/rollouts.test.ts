@@ -1,6 +1,7 @@
 // Whole rollouts on a cluster whose ReplicaSets follow at once: what upstream's integration and e2e tests look at.
 // Would catch: a rollout that ends in the wrong place, or that leaves the bounds on its way there.
 import { describe, expect, it } from "vitest";
+import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
 import type { LiveObject } from "../../support/scripted-api.ts";
 import { Cluster, liveDeployment, liveReplicaSet, podTemplate } from "./cluster.ts";
 
@@ -134,6 +135,64 @@ describe("rollouts that do not work out", () => {
     await converge(cluster, { check: stays(3) });
     expect(new Set(desired())).toEqual(new Set(["5"]));
     expect(rssOf(cluster).reduce((total, rs) => total + sizeOf(rs), 0)).toBe(5);
+  });
+});
+
+describe("twenty steps of somebody in a hurry", () => {
+  const REQUEST = "deprecated.deployment.rollback.to";
+
+  /** Drawn from the seed, as upstream's test draws them; a sync may come after each step, or not. */
+  async function hurry(cluster: Cluster, seed: number): Promise<void> {
+    const random = createSeededRandom(seed);
+    const below = (n: number): number => Math.floor(random.next() * n);
+    const rollback = (): Promise<void> =>
+      cluster.change("deployments", "web", (d) => ({
+        ...d,
+        metadata: { ...d.metadata, annotations: { ...d.metadata.annotations, [REQUEST]: "0" } },
+      }));
+    for (let step = 0; step < 20; step++) {
+      const { spec } = cluster.live("deployments", "web");
+      const steps = [
+        () => change(cluster, { template: podTemplate(`v${step}`) }),
+        rollback,
+        () => change(cluster, { replicas: Number(spec?.["replicas"]) + (below(2) === 0 ? 1 : -1) }),
+        () => change(cluster, { paused: spec?.["paused"] !== true }),
+        () => cluster.settle((rs) => Math.max(0, sizeOf(rs) - below(2))), // a pod is deleted
+      ];
+      await steps[below(steps.length)]?.();
+      for (let syncs = below(3); syncs > 0; syncs--) {
+        await cluster.catchUp();
+        await cluster.sync().catch(() => undefined);
+        await cluster.settle();
+      }
+    }
+  }
+
+  it("[deployment T106] ends observed, complete and available once it is resumed", async () => {
+    let rolledBack = 0;
+    for (let seed = 1; seed <= 5; seed++) {
+      const cluster = await Cluster.of([
+        liveDeployment(6, { surge: "25%", unavailable: "25%", spec: { revisionHistoryLimit: 2, progressDeadlineSeconds: 300 } }),
+      ]);
+      await hurry(cluster, seed);
+      await change(cluster, { paused: false });
+      await converge(cluster);
+      const { metadata, spec, status } = cluster.live("deployments", "web");
+      const replicas = spec?.["replicas"];
+      expect(metadata.annotations, `seed ${seed}`).not.toHaveProperty([REQUEST]);
+      expect(status, `seed ${seed}`).toMatchObject({
+        observedGeneration: metadata.generation,
+        replicas,
+        updatedReplicas: replicas,
+        availableReplicas: replicas,
+      });
+      expect(status?.["conditions"], `seed ${seed}`).toContainEqual(
+        expect.objectContaining({ type: "Progressing", status: "True", reason: "NewReplicaSetAvailable" }),
+      );
+      expect(rssOf(cluster).length).toBeLessThanOrEqual(3);
+      rolledBack += cluster.events.filter((event) => event.startsWith("DeploymentRollback:")).length;
+    }
+    expect(rolledBack).toBeGreaterThan(5);
   });
 });
 

@@ -159,13 +159,6 @@ describe("entry", () => {
     expect(strange.spoken()).toEqual([]);
   });
 
-  it("leaves a rollback annotation alone, with a log line", async () => {
-    const cluster = await Cluster.of([liveDeployment(1, { annotations: { "deprecated.deployment.rollback.to": "0" } })]);
-    await converge(cluster);
-    expect(cluster.world.infos).toContain("rollback annotation left alone");
-    expect(cluster.live("deployments", "web").metadata.annotations).toMatchObject({ "deprecated.deployment.rollback.to": "0" });
-  });
-
   it("in shadow decides and sends nothing", async () => {
     const cluster = await Cluster.of([liveDeployment(1)], { mode: "shadow" });
     expect(await cluster.sync()).toEqual({ kind: "done" });

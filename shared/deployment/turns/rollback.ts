@@ -1,0 +1,23 @@
+/** A rollback that an annotation asks for (deployment §15.1). */
+import type { SyncResult } from "../../controller/run.ts";
+import { rollbackBody, rollbackStep } from "../rollback.ts";
+import { syncRevisionOrCreate } from "./revision.ts";
+import { DONE, type Known, type Sync } from "./turn.ts";
+
+/**
+ * The present template gets its ReplicaSet and revision first, so that it can be gone back to in turn. The write's answer queues the
+ * key, and the next sync rolls out.
+ * @throws {Error} when the Deployment was not written.
+ * Source: rollback.go rollback.
+ */
+export async function rollback(sync: Sync, from: Known, requested: bigint): Promise<SyncResult> {
+  const revised = await syncRevisionOrCreate(sync, from);
+  if (revised.kind === "ended") return revised.result;
+  const { write, warning, note } = rollbackStep(revised.known.d, revised.split, requested);
+  sync.tell(warning);
+  const { end, results, error } = await sync.session.perform([write], { buildRollback: rollbackBody });
+  if (end !== undefined) return end;
+  if (error !== undefined) throw error;
+  if (results[0]?.kind === "stored") sync.tell(note);
+  return DONE;
+}

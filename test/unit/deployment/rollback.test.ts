@@ -1,0 +1,278 @@
+// Would catch: a rollback to another revision than was asked for, to two templates mixed, one that is done twice or while paused, a
+// request that is never ended, other Events than upstream's, a template in what is logged.
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import type { JsonObject } from "../../../shared/api/json.ts";
+import { mergePatch, rollbackStep } from "../../../shared/deployment/rollback.ts";
+import { refusal } from "../../support/scripted-api.ts";
+import { applyMergePatch } from "../../../shared/local/api-server/rest/patch-merge.ts";
+import { deployment, OWNER, replicaSet } from "./builders.ts";
+import { Cluster, type Json, type Live, liveDeployment, liveReplicaSet, podTemplate } from "./cluster.ts";
+
+const REQUEST = "deprecated.deployment.rollback.to";
+const REVISION = "deployment.kubernetes.io/revision";
+const HISTORY = "deployment.kubernetes.io/revision-history";
+const CAUSE = "kubernetes.io/change-cause";
+
+describe("what a request comes to", () => {
+  const d = deployment({ template: "v3", resourceVersion: "77", generation: 4, annotations: { [REQUEST]: "5" } });
+  const old = [replicaSet("a", { revision: "1", template: "v1" }), replicaSet("b", { revision: "2", template: "v2", age: 1 })];
+  const split = { newRS: replicaSet("c", { revision: "3", template: "v3", age: 2 }), oldRSs: old };
+  const end = {
+    kind: "RollBack",
+    owner: OWNER,
+    resourceVersion: "77",
+    request: { [REQUEST]: "5" },
+    template: { generation: 4, digest: "k1.f1.v3" },
+  };
+  const to = (name: string, template: string): object => ({ ...end, to: { name, uid: `uid-${name}`, digest: `k1.f1.${template}` } });
+  const warning = (reason: string, message: string): object => ({ write: end, warning: { type: "Warning", reason, message } });
+  const done = (revision: number): object => ({
+    type: "Normal",
+    reason: "DeploymentRollback",
+    message: `Rolled back deployment "web" to revision ${revision}`,
+  });
+
+  it.each([
+    { name: "the last revision", requested: 0n, want: { write: to("b", "v2"), note: done(2) } },
+    { name: "a revision", requested: 1n, want: { write: to("a", "v1"), note: done(1) } },
+    {
+      name: "the present one",
+      requested: 3n,
+      want: warning("DeploymentRollbackTemplateUnchanged", 'The rollback revision contains the same template as current deployment "web"'),
+    },
+    {
+      name: "none there is",
+      requested: 9n,
+      want: warning("DeploymentRollbackRevisionNotFound", "Unable to find the revision to rollback to."),
+    },
+    {
+      name: "a negative one",
+      requested: -1n,
+      want: warning("DeploymentRollbackRevisionNotFound", "Unable to find the revision to rollback to."),
+    },
+  ])("asked for $name", ({ requested, want }) => {
+    expect(rollbackStep(d, split, requested)).toEqual(want);
+  });
+
+  const lastOf = (...revisions: readonly (string | undefined)[]): string | undefined => {
+    const rss = revisions.map((revision, i) =>
+      replicaSet(`rs${i}`, { template: `t${i}`, age: i, ...(revision !== undefined && { revision }) }),
+    );
+    const { warning: refused, write } = rollbackStep(d, { newRS: undefined, oldRSs: rss }, 0n);
+    return refused?.message ?? write.to?.name;
+  };
+  it("the last revision is the second highest; unreadable ones do not count, and two equal highest ones are both", () => {
+    expect(lastOf("1", "3", "2")).toBe("rs2");
+    expect(lastOf("3", "x", "1")).toBe("rs2");
+    expect(lastOf("2", "1", "2")).toBe("rs0");
+    expect(lastOf("1")).toBe("Unable to find last revision.");
+    expect(lastOf("1", undefined)).toBe("Unable to find last revision.");
+  });
+});
+
+describe("the merge patch between two templates", () => {
+  const json = fc.letrec((tie) => ({
+    value: fc.oneof({ depthSize: "small" }, fc.boolean(), fc.string(), fc.array(fc.integer()), tie("object")),
+    object: fc.dictionary(fc.constantFrom("a", "b", "c", "d"), tie("value")),
+  })).object as fc.Arbitrary<JsonObject>;
+
+  it("makes the one of the other, whatever they are", () => {
+    fc.assert(
+      fc.property(json, json, (from, to) => {
+        expect(applyMergePatch(from, mergePatch(from, to))).toEqual(to);
+      }),
+    );
+  });
+});
+
+describe("a sync that finds a request", () => {
+  /** Revision 1 had a volume, a label and a cause of its own. */
+  const first = (): Live => {
+    const rs = liveReplicaSet("v1", "v1", 0, { revision: "1", sizedFor: [1, 2] });
+    const template = podTemplate("v1", { app: "web", "pod-template-hash": "v1", only: "first" }) as { readonly spec: Json };
+    return {
+      ...rs,
+      metadata: { ...rs.metadata, annotations: { ...rs.metadata.annotations, [CAUSE]: "first", extra: "1" } },
+      spec: { ...rs.spec, template: { ...template, spec: { ...template.spec, terminationGracePeriodSeconds: 7 } } },
+    };
+  };
+  const second = (): Live => {
+    const rs = liveReplicaSet("v2", "v2", 1, { revision: "2", sizedFor: [1, 2], age: 1 });
+    return { ...rs, metadata: { ...rs.metadata, annotations: { ...rs.metadata.annotations, [CAUSE]: "second", note: "n" } } };
+  };
+  const asked = (to: string, spec: Json = {}): Promise<Cluster> =>
+    Cluster.of([
+      liveDeployment(1, {
+        image: "v2",
+        annotations: { [REVISION]: "2", [REQUEST]: to, [CAUSE]: "second", note: "n" },
+        spec: { ...spec },
+      }),
+      first(),
+      second(),
+    ]);
+  const web = (cluster: Cluster): Live => cluster.live("deployments", "web");
+
+  it("[deployment T5] writes the Deployment once and no ReplicaSet, and tells of it", async () => {
+    const cluster = await asked("0");
+    expect(await cluster.sync()).toEqual({ kind: "done" });
+    expect(cluster.spoken()).toEqual(["get deployments web", "get replicasets v1", "patch deployments web"]);
+    expect(cluster.events).toEqual(['DeploymentRollback: Rolled back deployment "web" to revision 1']);
+  });
+
+  it("is followed at once by the rollout, on what the write was answered", async () => {
+    const cluster = await asked("0");
+    await cluster.sync();
+    expect(await cluster.world.queuedInMs()).toBe(0);
+    await cluster.sync();
+    expect(cluster.written().slice(1)).toContain("patch replicasets v1");
+    expect(cluster.events.filter((event) => event.startsWith("DeploymentRollback"))).toHaveLength(1);
+  });
+
+  it("takes the ReplicaSet's template without its hash, whole, and its annotations but for what is never copied", async () => {
+    const cluster = await asked("1");
+    await cluster.sync();
+    const { metadata, spec } = web(cluster);
+    expect(spec?.["template"]).toEqual({
+      metadata: { labels: { app: "web", only: "first" } },
+      spec: expect.objectContaining({
+        containers: [expect.objectContaining({ name: "app", image: "v1" })],
+        terminationGracePeriodSeconds: 7,
+      }),
+    });
+    expect(metadata.annotations).toEqual({ [REVISION]: "2", [CAUSE]: "first", extra: "1" });
+    expect(JSON.stringify(cluster.world.traced)).not.toContain("terminationGracePeriodSeconds");
+  });
+
+  it("starts a rollout in which the old ReplicaSet gets the next revision and remembers its own", async () => {
+    const cluster = await asked("1");
+    for (let i = 0; i < 8; i++) {
+      await cluster.sync();
+      await cluster.settle();
+    }
+    expect(cluster.names("replicasets")).toEqual(["v1", "v2"]);
+    expect(cluster.sizes()).toEqual({ v1: 1, v2: 0 });
+    expect(cluster.live("replicasets", "v1").metadata.annotations).toMatchObject({ [REVISION]: "3", [HISTORY]: "1", [CAUSE]: "first" });
+    expect(web(cluster).metadata.annotations).toMatchObject({ [REVISION]: "3" });
+    expect(cluster.events.filter((event) => event.startsWith("DeploymentRollback"))).toHaveLength(1);
+  });
+
+  it.each([
+    { to: "2", event: 'DeploymentRollbackTemplateUnchanged: The rollback revision contains the same template as current deployment "web"' },
+    { to: "7", event: "DeploymentRollbackRevisionNotFound: Unable to find the revision to rollback to." },
+  ])("for revision $to ends the request and changes nothing else", async ({ to, event }) => {
+    const cluster = await asked(to);
+    const before = web(cluster);
+    await cluster.sync();
+    expect(cluster.written()).toEqual(["patch deployments web"]);
+    expect(cluster.events).toEqual([event]);
+    const { [REQUEST]: _request, ...annotations } = before.metadata.annotations ?? {};
+    expect(web(cluster)).toMatchObject({ metadata: { annotations }, spec: before.spec });
+    expect(web(cluster).metadata.annotations).not.toHaveProperty([REQUEST]);
+  });
+
+  it("gives the present template its ReplicaSet and revision first", async () => {
+    const cluster = await Cluster.of([liveDeployment(1, { image: "v2", annotations: { [REQUEST]: "0" } }), first()]);
+    await cluster.sync();
+    expect(cluster.written()).toEqual([
+      expect.stringMatching(/^create replicasets /),
+      "patch deployments/status web",
+      "patch deployments web",
+    ]);
+    expect(cluster.events.at(-1)).toBe('DeploymentRollback: Rolled back deployment "web" to revision 1');
+    expect(web(cluster).metadata.annotations).toMatchObject({ [REVISION]: "2" });
+  });
+
+  it("comes before a change of size", async () => {
+    const cluster = await asked("1", { replicas: 5 });
+    await cluster.sync();
+    expect(cluster.written()).toEqual(["patch deployments web"]);
+  });
+
+  it("waits while the Deployment is paused, and of one that is being deleted never comes", async () => {
+    const paused = await asked("1", { paused: true });
+    await paused.sync();
+    expect(paused.written()).toEqual(["patch deployments/status web"]);
+    const deleted = await asked("1");
+    await deleted.api.terminate("deployments", "web");
+    await deleted.catchUp();
+    await deleted.sync();
+    expect(deleted.written()).toEqual(["patch deployments/status web"]);
+  });
+
+  it("leaves a request that is no int64 alone and rolls out as ever (quirk Q6)", async () => {
+    for (const bad of ["", "last", "1.0", "9223372036854775808"]) {
+      const cluster = await asked(bad);
+      await cluster.sync();
+      expect(cluster.written()).toEqual(["patch deployments/status web"]);
+      expect(web(cluster).metadata.annotations).toMatchObject({ [REQUEST]: bad });
+    }
+  });
+
+  const edited = (d: Live): Live => ({ ...d, spec: { ...d.spec, template: podTemplate("v9") } });
+
+  it("rolls nothing back from a template it did not see: the key runs again", async () => {
+    const cluster = await asked("1");
+    await cluster.change("deployments", "web", edited);
+    expect(await cluster.sync()).toEqual({ kind: "again", afterMs: 0 });
+    expect(cluster.written()).toEqual([]);
+  });
+
+  it("nor for one that does not ask for it: a row may lie", async () => {
+    const cluster = await asked("x");
+    const { metadata } = cluster.live("deployments", "web");
+    cluster.world.forge("deployments", {
+      ...cluster.live("deployments", "web"),
+      metadata: { ...metadata, annotations: { ...metadata.annotations, [REQUEST]: "1" } },
+    });
+    await cluster.catchUp();
+    await expect(cluster.sync()).rejects.toThrow("no rollback is asked for");
+    expect(cluster.written()).toEqual([]);
+  });
+
+  it("nor to a ReplicaSet that is another by now, or gone: the cache learns of it", async () => {
+    const other = await asked("1");
+    await other.change("replicasets", "v1", edited);
+    await expect(other.sync()).rejects.toThrow("ReplicaSet v1 is not the one to roll back to any more");
+    const gone = await asked("1");
+    await gone.api.remove("replicasets", "v1");
+    await expect(gone.sync()).rejects.toThrow("ReplicaSet v1 is not the one to roll back to any more");
+    for (const cluster of [other, gone]) {
+      expect(cluster.written()).toEqual([]);
+      expect(cluster.events).toEqual([]);
+    }
+    // The row is gone: the next sync finds no such revision.
+    await gone.sync();
+    expect(gone.events).toEqual(["DeploymentRollbackRevisionNotFound: Unable to find the revision to rollback to."]);
+  });
+
+  it("that loses a race fails, tells nothing, and goes on with what stands there then", async () => {
+    const cluster = await asked("1");
+    let raced = false;
+    cluster.api.script = {
+      "patch deployments": async () => {
+        if (raced) return;
+        raced = true;
+        await cluster.change("deployments", "web", (d) => ({ ...d, status: { ...d.status, observedGeneration: 1 } }));
+      },
+    };
+    await expect(cluster.sync()).rejects.toMatchObject({ code: 409 });
+    expect(cluster.events).toEqual([]);
+    await cluster.sync(); // on what was written through
+    expect(cluster.events).toEqual(['DeploymentRollback: Rolled back deployment "web" to revision 1']);
+  });
+
+  it("that is refused fails, and warnings are told all the same", async () => {
+    const cluster = await asked("7");
+    cluster.api.script = { "patch deployments": refusal(403, "Forbidden", "not yours") };
+    await expect(cluster.sync()).rejects.toThrow("not yours");
+    expect(cluster.events).toEqual(["DeploymentRollbackRevisionNotFound: Unable to find the revision to rollback to."]);
+  });
+
+  it("of a Deployment that is gone by then is done", async () => {
+    const cluster = await asked("1");
+    cluster.api.script = { "patch deployments": refusal(404, "NotFound", "gone") };
+    expect(await cluster.sync()).toEqual({ kind: "done" });
+    expect(cluster.events).toEqual([]);
+  });
+});
