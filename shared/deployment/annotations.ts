@@ -77,7 +77,7 @@ export function existingReplicaSetAnnotations(
   const set: Record<string, string> = clearAnnotations(d, own);
   const copied = copiedAnnotations(d, rs.metadata.annotationDigests);
   const text = own[REVISION];
-  const revision = text === undefined || text === "" ? 0n : parseRevision(text);
+  const revision = parseRevision(text || "0");
   if (revision === undefined) return { set, copied, changed: false };
   if (revision < newRevision) {
     set[REVISION] = String(newRevision);

@@ -1,5 +1,6 @@
 /** How far a rolling update may go above and below the wanted number of pods (deployment §9). */
 import type { CachedDeployment } from "../api/cached.ts";
+import { atoi } from "./atoi.ts";
 import { replicasOf } from "./replica-sets.ts";
 
 /** An int-or-string as it stands in `strategy.rollingUpdate`. */
@@ -44,9 +45,9 @@ export function scaledValue(value: IntOrPercent | undefined, replicas: number, r
   if (value === undefined) return "nil value for IntOrString";
   if (typeof value === "number") return value;
   if (!value.endsWith("%")) return "invalid value for IntOrString: invalid type: string is not a percentage";
-  const digits = value.slice(0, -1);
-  if (!/^[+-]?\d+$/.test(digits)) return `invalid value for IntOrString: invalid value ${JSON.stringify(value)}`;
-  return round((Number(digits) * replicas) / 100);
+  const percent = atoi(value.slice(0, -1));
+  if (typeof percent === "string") return `invalid value for IntOrString: invalid value ${JSON.stringify(value)}: ${percent}`;
+  return round((Number(percent) * replicas) / 100);
 }
 
 export function isRollingUpdate(d: CachedDeployment): boolean {

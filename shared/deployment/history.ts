@@ -10,7 +10,7 @@ const NO_LIMIT = 2_147_483_647;
 /**
  * The deletes that bring the old ReplicaSets to `revisionHistoryLimit`, lowest revision first. Only as many are looked at as
  * are too many: one of them that still has pods, wants some, or has not been seen by its controller stays, and no later one
- * goes in its place (quirk Q7).
+ * goes in its place (quirk Q7). `oldRSs` are in creation order, or youngest first after a change of size.
  *
  *     limit 2; old rs1–rs4 with revisions 3, 1, 4, 2: two too many, so rs2 (1) and rs4 (2)
  *     limit 1; revisions 1 (2 replicas), 2, 3: candidates rs1 and rs2; rs1 has replicas, so only rs2
@@ -20,7 +20,10 @@ const NO_LIMIT = 2_147_483_647;
 export function cleanupDeployment(d: CachedDeployment, oldRSs: readonly CachedReplicaSet[]): readonly DeleteReplicaSet[] {
   const limit = d.spec.revisionHistoryLimit ?? NO_LIMIT;
   if (limit === NO_LIMIT) return [];
-  const candidates = oldRSs.filter((rs) => rs.metadata.deletionTimestamp === undefined).toSorted(byRevision);
+  const candidates = insertionSorted(
+    oldRSs.filter((rs) => rs.metadata.deletionTimestamp === undefined),
+    byRevision,
+  );
   const excess = Math.max(0, candidates.length - limit);
   return candidates
     .slice(0, excess)
@@ -36,6 +39,23 @@ function isIdle(rs: CachedReplicaSet): boolean {
 function deleteReplicaSet(d: CachedDeployment, rs: CachedReplicaSet): DeleteReplicaSet {
   const { name, uid, resourceVersion } = rs.metadata;
   return { kind: "DeleteReplicaSet", owner: ownerOf(d), name, uid, resourceVersion };
+}
+
+/**
+ * Go's own sort of up to twelve elements. It only matters where `byRevision` goes round in a circle, which three can, one of them with
+ * an unreadable revision: 3 (oldest), "", 1 (youngest). Source: Go sort.Sort, insertionSort.
+ */
+function insertionSorted<T>(items: readonly T[], compare: (a: T, b: T) => number): readonly T[] {
+  const sorted: T[] = [];
+  for (const item of items) {
+    let at = sorted.length;
+    for (const before of sorted.toReversed()) {
+      if (compare(item, before) >= 0) break;
+      at -= 1;
+    }
+    sorted.splice(at, 0, item);
+  }
+  return sorted;
 }
 
 /** Equal and unreadable revisions go by age. Source: deployment/util ReplicaSetsByRevision. */

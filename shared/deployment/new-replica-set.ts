@@ -7,7 +7,8 @@ import { createdReplicaSetAnnotations, existingReplicaSetAnnotations } from "./a
 import { type DeploymentCondition, newCondition } from "./conditions.ts";
 import { hasProgressDeadline } from "./progress.ts";
 import { newRSNewReplicas } from "./rolling.ts";
-import { maxRevision, REVISION } from "./revision.ts";
+import { splitReplicaSets } from "./replica-sets.ts";
+import { maxRevision, parseRevision, REVISION } from "./revision.ts";
 import type { CreateReplicaSet, PatchReplicaSet, Step, UpdateStatus } from "./writes.ts";
 import { ownerOf, patchReplicaSet, scaledNote, templateOf, updateStatus } from "./writes.ts";
 
@@ -40,6 +41,23 @@ export function syncExistingReplicaSet(
     ? newCondition("Progressing", "True", "FoundNewReplicaSet", `Found new replica set "${newRS.metadata.name}"`, nowMs)
     : undefined;
   return revisionStatus(d, newRS.metadata.annotations?.[REVISION] ?? "", condition);
+}
+
+/**
+ * A write to the new ReplicaSet with what it should have of the Deployment's annotations. It makes a difference only while its
+ * revision cannot be read, when that is no reason for a write of its own: then it rides along with a change of size.
+ */
+export function withCopiedAnnotations(d: CachedDeployment, rss: readonly CachedReplicaSet[], write: PatchReplicaSet): PatchReplicaSet {
+  const rs = rss.find(({ metadata }) => metadata.uid === write.uid);
+  if (rs === undefined || !hasUnreadableRevision(rs) || splitReplicaSets(d, rss).newRS !== rs) return write;
+  const { set, copied } = existingReplicaSetAnnotations(d, rs, 0n);
+  const annotations = { ...set, ...write.annotations };
+  return { ...write, ...(Object.keys(annotations).length > 0 && { annotations }), ...(copied && { copied }) };
+}
+
+/** The empty text is none at all. */
+function hasUnreadableRevision({ metadata: { annotations = {} } }: CachedReplicaSet): boolean {
+  return parseRevision(annotations[REVISION] || "0") === undefined;
 }
 
 /** The Deployment's revision annotation, with a condition if there is one to set; undefined if both are in place. */

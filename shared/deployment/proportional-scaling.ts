@@ -12,7 +12,8 @@ export interface Proportion {
 
 /**
  * The sizes of the active ReplicaSets, largest first. Each gets its fraction of what is to be added or removed; what
- * rounding leaves over goes to the largest. Of equal sizes the newer grows first and the older shrinks first.
+ * rounding leaves over goes to the largest. Of equal sizes the newer grows first and the older shrinks first. Where nothing is to be
+ * added they stay in the given order.
  *
  *     R 5 → 10, surge 0; new 2, old 3, both with max-replicas 5: to add 10 − 5 = 5
  *       old 3: round(3 × 10 / 5) − 3 = 3 → 6      new 2: min(round(2 × 10 / 5) − 2, 5 − 3) = 2 → 4
@@ -24,7 +25,7 @@ export function proportionalScaling(d: CachedDeployment, active: readonly Cached
   const allowed = replicasOf(d) > 0 ? replicasOf(d) + maxSurge(d) : 0;
   const toAdd = allowed - totalReplicas(active);
   const tie = toAdd > 0 ? (a: CachedReplicaSet, b: CachedReplicaSet): number => byCreation(b, a) : byCreation;
-  const ordered = active.toSorted((a, b) => replicasOf(b) - replicasOf(a) || tie(a, b));
+  const ordered = toAdd === 0 ? active : active.toSorted((a, b) => replicasOf(b) - replicasOf(a) || tie(a, b));
   let added = 0;
   const sized = ordered.map((rs) => {
     const proportion = replicaSetProportion(rs, d, toAdd, added);

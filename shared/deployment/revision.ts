@@ -1,17 +1,14 @@
 /** Revisions are int64 in upstream; conformance uses some beyond 2^53, so they are BigInt here and text everywhere else. */
 import type { CachedDeployment, CachedReplicaSet } from "../api/cached.ts";
+import { atoi } from "./atoi.ts";
 
 /** On Deployments and ReplicaSets: base-10 int64. */
 export const REVISION = "deployment.kubernetes.io/revision";
 
-const INT64_MAX = 2n ** 63n - 1n;
-const INT64_MIN = -(2n ** 63n);
-
-/** An int64 in base 10 as Go reads it (a sign is allowed), or undefined. Source: strconv.ParseInt. */
+/** An int64 in base 10, or undefined. Source: strconv.ParseInt. */
 export function parseRevision(text: string): bigint | undefined {
-  if (!/^[+-]?\d+$/.test(text)) return undefined;
-  const value = BigInt(text.startsWith("+") ? text.slice(1) : text);
-  return value > INT64_MAX || value < INT64_MIN ? undefined : value;
+  const value = atoi(text);
+  return typeof value === "bigint" ? value : undefined;
 }
 
 /** The object's revision: 0 without the annotation, undefined if it cannot be read. Source: deployment/util Revision. */

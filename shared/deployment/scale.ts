@@ -1,5 +1,6 @@
 /** Following `spec.replicas` outside a rollout step: while paused, or when it has just changed (deployment §10). */
 import type { CachedDeployment, CachedReplicaSet } from "../api/cached.ts";
+import { atoi } from "./atoi.ts";
 import { annotatedReplicas, DESIRED_REPLICAS } from "./annotations.ts";
 import { isRollingUpdate } from "./fenceposts.ts";
 import { proportionalScaling } from "./proportional-scaling.ts";
@@ -25,29 +26,38 @@ export function isScalingEvent(d: CachedDeployment, rss: readonly CachedReplicaS
  *    fits, nothing is written, not even outdated annotations.
  * 2. The new one is saturated: the others go to 0, youngest first. This ends a rollout that adoption left over.
  * 3. RollingUpdate: proportionally, in forced mode, so that a retry after a failure half-way recognises those it has done
- *    by their refreshed annotations. Recreate: nothing.
+ *    by their refreshed annotations; where nothing is to be added, old ones first, youngest first. Recreate: nothing.
  *
  * Source: sync.go scale.
  */
 export function scale(d: CachedDeployment, split: ReplicaSetSplit): readonly Step<PatchReplicaSet>[] {
-  const all = allReplicaSets(split);
-  const active = activeReplicaSets(all);
+  const youngestFirst = { ...split, oldRSs: split.oldRSs.toReversed() };
+  const active = activeReplicaSets(allReplicaSets(youngestFirst));
   if (active.length <= 1) {
     const target = active[0] ?? split.newRS ?? split.oldRSs.at(-1);
     return steps(target === undefined ? [] : [scaleReplicaSet(d, target, replicasOf(d))]);
   }
   if (split.newRS !== undefined && isSaturated(d, split.newRS)) {
-    return steps(activeReplicaSets(split.oldRSs.toReversed()).map((rs) => scaleReplicaSet(d, rs, 0)));
+    return steps(activeReplicaSets(youngestFirst.oldRSs).map((rs) => scaleReplicaSet(d, rs, 0)));
   }
   if (!isRollingUpdate(d)) return [];
   return steps(proportionalScaling(d, active).map(({ rs, replicas }) => scaleReplicaSet(d, rs, replicas, "forced")));
 }
 
-/** Whether this ReplicaSet has all the pods the Deployment wants, knows so, and all are available. Source: deployment/util IsSaturated. */
+/**
+ * Whether this ReplicaSet has all the pods the Deployment wants, knows so, and all are available. Its annotation is read otherwise
+ * than elsewhere: with a sign it counts, and of 64 bits the lower 32 do, as upstream's conversion has it.
+ *
+ *     R 2: "2", "+2" and "4294967298" are 2
+ *
+ * Source: deployment/util IsSaturated.
+ */
 export function isSaturated(d: CachedDeployment, rs: CachedReplicaSet): boolean {
-  const desired = annotatedReplicas(rs, DESIRED_REPLICAS);
+  const desired = atoi(rs.metadata.annotations?.[DESIRED_REPLICAS] ?? "");
   const wanted = replicasOf(d);
-  return desired.kind === "replicas" && desired.replicas === wanted && replicasOf(rs) === wanted && availableOf(rs) === wanted;
+  return (
+    typeof desired === "bigint" && Number(BigInt.asIntN(32, desired)) === wanted && replicasOf(rs) === wanted && availableOf(rs) === wanted
+  );
 }
 
 function steps(candidates: readonly (Step<PatchReplicaSet> | undefined)[]): readonly Step<PatchReplicaSet>[] {

@@ -17,6 +17,6 @@ export async function syncScale(sync: Sync, from: Known): Promise<SyncResult> {
     known,
     known: { d },
   } = scaled;
-  const stop = d.spec.paused === true && rollbackTo(d) === undefined ? await cleanup(sync, known, split.oldRSs) : undefined;
+  const stop = d.spec.paused === true && rollbackTo(d) === undefined ? await cleanup(sync, known, split.oldRSs.toReversed()) : undefined;
   return stop?.result ?? syncStatusOnly(sync, known, split);
 }

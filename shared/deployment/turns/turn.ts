@@ -8,6 +8,7 @@ import type { SyncResult } from "../../controller/run.ts";
 import type { SyncSession } from "../../controller/session.ts";
 import type { EventNote } from "../../controller/writes.ts";
 import { cleanupDeployment } from "../history.ts";
+import { withCopiedAnnotations } from "../new-replica-set.ts";
 import type { PatchReplicaSet, Step } from "../writes.ts";
 
 /** What stays the same throughout a sync. */
@@ -43,7 +44,7 @@ export function ended(result: SyncResult): Ended {
 
 /** @throws {Error} when the ReplicaSet was not written. */
 export async function patch({ session }: Sync, known: Known, write: PatchReplicaSet): Promise<Turn<{ readonly rs: CachedReplicaSet }>> {
-  const { end, results, error } = await session.perform([write]);
+  const { end, results, error } = await session.perform([withCopiedAnnotations(known.d, known.rss, write)]);
   if (end !== undefined) return ended(end);
   const rs = storedReplicaSet(results[0]);
   if (rs === undefined) throw error ?? new Error(`ReplicaSet ${write.name} was not written`);

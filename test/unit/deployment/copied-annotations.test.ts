@@ -94,6 +94,33 @@ describe("an existing new ReplicaSet", () => {
     expect(annotationsOf(annotated, "web-1")).toMatchObject({ [CHANGE_CAUSE]: "another" });
   });
 
+  it("whose revision cannot be read gets them with a change of its size, and for nothing else", async () => {
+    const unreadable = async (replicas: number): Promise<Cluster> =>
+      Cluster.of([
+        liveDeployment(replicas, { annotations: { [REVISION]: "x", [CHANGE_CAUSE]: SECRET, [NOTE]: "1" } }),
+        liveReplicaSet("web-1", "v1", 1, { revision: "x", sizedFor: [1, 2] }),
+      ]);
+    const still = await unreadable(1);
+    await still.sync();
+    expect(still.spoken().filter((line) => line.includes("web-1"))).toEqual([]);
+    const grown = await unreadable(3);
+    await grown.sync();
+    expect(grown.written()[0]).toBe("patch replicasets web-1");
+    expect(annotationsOf(grown, "web-1")).toMatchObject({ [CHANGE_CAUSE]: SECRET, [NOTE]: "1", [REVISION]: "x" });
+    expect(grown.sizes()).toEqual({ "web-1": 3 });
+    expect(decided(grown)).not.toContain("s3cret");
+  });
+
+  it("nor does an old one get them", async () => {
+    const cluster = await Cluster.of([
+      liveDeployment(3, { image: "v2", annotations: { [REVISION]: "1", [CHANGE_CAUSE]: SECRET } }),
+      liveReplicaSet("old", "v1", 1, { revision: "x", sizedFor: [1, 2] }),
+    ]);
+    await cluster.sync();
+    expect(cluster.sizes()).toEqual({ old: 3 });
+    expect(annotationsOf(cluster, "old")).not.toHaveProperty([CHANGE_CAUSE]);
+  });
+
   it("gets them of a Deployment that is being deleted, too (quirk Q9)", async () => {
     const deleted = await cluster({ deletionTimestamp: NOW });
     await deleted.sync();

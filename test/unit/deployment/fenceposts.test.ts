@@ -25,8 +25,20 @@ describe("resolveFenceposts", () => {
 
   it("keeps integers as they are and does not take a percentage without digits", () => {
     expect(resolveFenceposts(3, 2, 10)).toEqual({ surge: 3, unavailable: 2 });
-    expect(resolveFenceposts("x%", 2, 10).error).toMatch(/invalid value "x%"/);
-    expect(resolveFenceposts("%", 2, 10).error).toMatch(/invalid value "%"/);
+  });
+
+  it.each([
+    ["x%", 'strconv.Atoi: parsing "x": invalid syntax'],
+    ["%", 'strconv.Atoi: parsing "": invalid syntax'],
+    ["1_0%", 'strconv.Atoi: parsing "1_0": invalid syntax'],
+    ["9223372036854775808%", 'strconv.Atoi: parsing "9223372036854775808": value out of range'],
+    ["-9223372036854775809%", 'strconv.Atoi: parsing "-9223372036854775809": value out of range'],
+  ])("says of %s what Go does", (value, why) => {
+    expect(resolveFenceposts(value, 2, 10).error).toBe(`invalid value for IntOrString: invalid value "${value}": ${why}`);
+  });
+
+  it("takes a sign", () => {
+    expect(resolveFenceposts("+20%", 1, 10)).toEqual({ surge: 2, unavailable: 1 });
   });
 });
 

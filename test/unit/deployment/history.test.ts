@@ -76,6 +76,22 @@ describe("cleanupDeployment", () => {
     expect(deleted(1, [sized("b", 0, 0, { revision: "x", age: 2 }), sized("a", 0, 0, { revision: "9", age: 1 })])).toEqual(["a"]);
   });
 
+  it("goes round in a circle as Go's sort does: an unreadable revision has no place of its own", () => {
+    const circle = ["3", "", "1"].map((revision, age) => sized(`rs${age}`, 0, 0, { revision, age }));
+    // By age rs0 < rs1 < rs2, and yet rs2 < rs0 by revision: each neighbour fits, so nothing moves.
+    expect(deleted(0, circle)).toEqual(["rs0", "rs1", "rs2"]);
+    // Youngest first: rs1 goes before rs2 by age; rs0 does not go before rs2 by revision, so it stays last.
+    expect(deleted(0, circle.toReversed())).toEqual(["rs1", "rs2", "rs0"]);
+    const longer = ["5", "4", "", "2", "1"].map((revision, age) => sized(`rs${age}`, 0, 0, { revision, age }));
+    expect(deleted(0, longer)).toEqual(["rs1", "rs0", "rs2", "rs4", "rs3"]);
+    // As a Go program printed it.
+    const twelve = ["5", "4", "", "2", "1", "7", "", "3", "0", "9", "", "6"].map((revision, age) =>
+      sized(`rs${age}`, 0, 0, { revision, age }),
+    );
+    const printed = "rs2 rs6 rs8 rs4 rs3 rs7 rs1 rs0 rs10 rs11 rs5 rs9";
+    expect(deleted(0, twelve.toReversed()).join(" ")).toBe(printed);
+  });
+
   it("waits for the ReplicaSet's controller to have seen its last change", () => {
     expect(deleted(0, [sized("a", 0, 0, { generation: 2 })])).toEqual([]);
   });

@@ -285,6 +285,13 @@ describe("scale", () => {
     ]);
   });
 
+  it("writes old ones first, youngest first, where nothing is to be added, whatever their sizes", () => {
+    const d = deployment({ replicas: 6 });
+    const newRS = replicaSet("v3", { size: 3, desired: 5, age: 3 });
+    const oldRSs = [replicaSet("v1", { size: 2, desired: 5, age: 1 }), replicaSet("v2", { size: 1, desired: 5, age: 2 })];
+    expect(scale(d, { newRS, oldRSs }).map(({ write }) => write.name)).toEqual(["v2", "v1", "v3"]);
+  });
+
   it("leaves several active ReplicaSets of a Recreate Deployment alone", () => {
     const d = deployment({ replicas: 4, strategy: "Recreate" });
     expect(scale(d, { newRS: replicaSet("v2", { size: 1, age: 1 }), oldRSs: [replicaSet("v1", { size: 1 })] })).toEqual([]);
@@ -351,6 +358,18 @@ describe("isSaturated", () => {
     expect(isSaturated(d, replicaSet("rs", { size: 1, available: 1, desired: 2 }))).toBe(false);
     expect(isSaturated(d, replicaSet("rs", { size: 1, available: 1 }))).toBe(false);
     expect(isSaturated(d, replicaSet("rs", { size: 2, available: 1, desired: 1 }))).toBe(false);
+  });
+
+  it.each([
+    ["+2", true],
+    ["02", true],
+    ["4294967298", true],
+    ["-4294967294", true],
+    ["-2", false],
+    ["2 ", false],
+    ["9223372036854775808", false],
+  ])("reads a memory of %j as Go's conversions do: %s", (desired, want) => {
+    expect(isSaturated(deployment({ replicas: 2 }), replicaSet("rs", { size: 2, available: 2, desired }))).toBe(want);
   });
 });
 

@@ -452,11 +452,19 @@ describe("rolling update", () => {
     expect(cluster.events).toEqual([]);
   });
 
-  it("no answer while shrinking does not stop the status, but brings the key back", async () => {
+  const unfollowed = [
+    { name: "no answer", error: new UnansweredError("no answer") },
+    ...[403, 422, 429, 500].map((code) => ({
+      name: String(code),
+      error: refusal(code, code === 422 ? "Invalid" : "Some", `says ${code}`),
+    })),
+  ];
+  it.each(unfollowed)("$name while shrinking does not stop the status, but brings the key back", async ({ error }) => {
     const cluster = await shrinking();
-    cluster.api.script = { "patch replicasets": new UnansweredError("no answer") };
-    await expect(cluster.sync()).rejects.toThrow("no answer");
+    cluster.api.script = { "patch replicasets": error };
+    await expect(cluster.sync()).rejects.toThrow(error.message);
     expect(cluster.written()).toEqual(["patch replicasets web-1", "patch deployments/status web"]);
+    expect(cluster.events).toEqual([]);
   });
 
   it("a conflict while growing ends the sync before the status", async () => {
@@ -627,6 +635,16 @@ describe("scale path", () => {
     const rollback = await objects({ "deprecated.deployment.rollback.to": "1" });
     await rollback.sync();
     expect(rollback.names("replicasets")).toEqual(["v1", "v3"]);
+  });
+
+  it("while paused looks at the youngest first where revisions go round in a circle", async () => {
+    const cluster = await Cluster.of([
+      liveDeployment(1, { image: "v9", spec: { paused: true, revisionHistoryLimit: 1 } }),
+      ...["3", "", "1"].map((revision, age) => liveReplicaSet(`v${age}`, `v${age}`, 0, { revision, age })),
+      liveReplicaSet("v9", "v9", 1, { revision: "9", age: 9 }),
+    ]);
+    await cluster.sync();
+    expect(cluster.names("replicasets")).toEqual(["v0", "v9"]);
   });
 
   it("comes before an unfinished rollout only on a change of size: an adopted ReplicaSet without annotations is none", async () => {
