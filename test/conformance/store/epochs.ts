@@ -201,7 +201,7 @@ export function epochCases(open: OpenRig): void {
     await young.store.close();
   });
 
-  it("[informer T50] after a flush everything is gated, nothing is written, and an epoch makes it whole", async () => {
+  it("[replicaset P11] [informer T50] after a flush everything is gated, nothing is written, and an epoch makes it whole", async () => {
     const rig = await (await open()).synced();
     await rig.seed("replicasets", [put(cachedReplicaSet(), { counted: true })]);
     await rig.store.add(rig.epoch, "replicaset", RS, 0);

@@ -43,7 +43,7 @@ export function indexCases(open: OpenRig): void {
     });
   });
 
-  it("IX1 [informer A4] keeps the row against an older or equal version, with no effects and nothing lowered", async () => {
+  it("IX1 [replicaset P3] [informer A4] keeps the row against an older or equal version, with no effects and nothing lowered", async () => {
     const rig = await (await open()).synced();
     const rs = cachedReplicaSet();
     await rig.seed("replicasets", [put(rs, { counted: true })]);
@@ -440,7 +440,7 @@ export function indexCases(open: OpenRig): void {
     expect(rows.length).toBeGreaterThan(3);
   });
 
-  it("[informer T86] orders resourceVersions beyond 2^53 and 2^64 exactly, and by length before digits", async () => {
+  it("[replicaset P17] [informer T86] orders resourceVersions beyond 2^53 and 2^64 exactly, and by length before digits", async () => {
     const rig = await (await open()).synced();
     const ascending = [
       "9",

@@ -75,6 +75,26 @@ export function intentCases(open: OpenRig): void {
     expect((await standing(rig)).map((op) => op.id)).toEqual(["c:c"]);
   });
 
+  it("IT2 [replicaset 19] what is seen beyond what is awaited is no credit: 11 creations of 10 leave 30 deletions awaited", async () => {
+    const { rig, run } = await running();
+    const names = (prefix: string, count: number) => Array.from({ length: count }, (_, i) => `${prefix}${i}`);
+    const [made, doomed] = [names("m", 10), names("d", 30)];
+    await rig.store.registerIntents(run, UID, [...made.map(create), ...doomed.map(destroy)]);
+    await rig.store.done(run, { kind: "ok" });
+    const created = [...made, "stray"].map((name, i) => put(owned(name, `${10 + i}`), lowers(`c:${name}`)));
+    await rig.deliver("pods", created);
+    expect((await standing(rig)).map((op) => op.name)).toEqual(expect.arrayContaining(doomed));
+    expect(await standing(rig)).toHaveLength(30);
+    const ended = [...doomed, "stray"].map((name, i) => remove(owned(name, `${30 + i}`), `${30 + i}`, lowers(`d:uid-${name}`)));
+    await rig.deliver("pods", ended);
+    expect(await standing(rig)).toEqual([]);
+    // Nor does what was seen too often pay for the next one.
+    const { run: next } = await again(rig);
+    await rig.store.registerIntents(next, UID, [create("next")]);
+    await rig.store.done(next, { kind: "ok" });
+    expect((await standing(rig)).map((op) => op.name)).toEqual(["next"]);
+  });
+
   it("IT2 an event that lowers nothing wakes nobody", async () => {
     const { rig, run } = await running();
     await rig.store.registerIntents(run, UID, [create("c")]);
@@ -206,7 +226,7 @@ export function intentCases(open: OpenRig): void {
     expect(await rig.store.done(next.run, { kind: "ok" })).toMatchObject({ bell: { delayMs: DEADLINE_MS - 1_000 } });
   });
 
-  it("IT3 [informer T74] [informer T77] expired ops are recovered before anything is decided, however old they are", async () => {
+  it("IT3 [replicaset 20] [informer T74] [informer T77] expired ops are recovered before anything is decided, however old they are", async () => {
     for (const age of [LEASE_MS, 300_000]) {
       const { rig, run } = await running();
       await rig.store.registerIntents(run, UID, [create("a"), destroy("b")]);
@@ -322,7 +342,7 @@ export function intentCases(open: OpenRig): void {
     ]);
   });
 
-  it("IT4 intents go with their owner, and its successor inherits none", async () => {
+  it("IT4 [replicaset 91] [replicaset 92] intents go with their owner, and its successor inherits none", async () => {
     const { rig, run } = await running();
     await rig.store.registerIntents(run, UID, [create("a")]);
     await rig.store.done(run, { kind: "ok" });

@@ -128,7 +128,7 @@ export function lookUpCases(open: OpenRig): void {
     expect(outcomes(await rig.deliver("pods", [remove(cachedPod(), "9")], { asRead: true }))).toEqual(["same"]);
   });
 
-  it("[informer T44] the last two pods of a Recreate Deployment die in two lanes: it is queued by the second alone", async () => {
+  it("[deployment T20] [informer T44] the last two pods of a Recreate Deployment die in two lanes: it is queued by the second alone", async () => {
     const rig = await (await open({ ...ONE_LANE, pods: 2 })).synced();
     const deployment = cachedDeployment();
     const rs = cachedReplicaSet({ owner: ownedBy("Deployment", deployment) });

@@ -73,6 +73,29 @@ export function workQueueCases(open: OpenRig): void {
     expect(await rig.store.take(rig.run(C, KEY), {})).toEqual({ kind: "empty" });
   });
 
+  it("WQ1 [replicaset P16] ten thousand changes of an owner's pods are one run and one doorbell", async () => {
+    const rig = await ready();
+    const bells: string[] = [];
+    for (let time = 1; time <= 100; time++) {
+      const versions = Array.from({ length: 100 }, (_, i) =>
+        cachedPod({ name: `p${i}`, resourceVersion: `${time * 100 + i}`, owner: ownedBy("ReplicaSet", rs) }),
+      );
+      bells.push(
+        ...rung(
+          await rig.deliver(
+            "pods",
+            versions.map((pod) => put(pod, { effects: [effect(C, rs, { urgency: "status" })] })),
+          ),
+        ),
+      );
+    }
+    expect(bells).toEqual([`${C} ${KEY}`]);
+    const { run, snapshot } = await rig.taken(C, KEY);
+    expect(snapshot.dependents.map(({ rv }) => Number(rv))).toEqual(expect.arrayContaining([10_000, 10_099]));
+    expect(await rig.store.done(run, { kind: "ok" })).toEqual({ kind: "done", failures: 0 });
+    expect(await rig.store.queued(C)).toEqual([]);
+  });
+
   it("WQ1 [informer T62] adds during a run lead to exactly one more, which done rings", async () => {
     const rig = await ready();
     await add(rig);

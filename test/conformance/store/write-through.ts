@@ -46,6 +46,59 @@ export function writeThroughCases(open: OpenRig): void {
     expect([await rig.dirty(C), await rig.dirty("deployment")]).toEqual([[], []]);
   });
 
+  it("[replicaset 88] of own answers the greatest version stands, resource by resource, in whatever order they come", async () => {
+    const { rig, run } = await running();
+    for (const version of ["5", "10", "8"]) await rig.writeThrough(run, "pods", [put(owned(version))], { ownerUid: UID });
+    const status = { ...rs, metadata: { ...rs.metadata, resourceVersion: "6" } };
+    await rig.writeThrough(run, "replicasets", [put(status)], { ownerUid: UID, ownStatus: true });
+    expect([await rig.row("pods", "shop/web-1"), await rig.row("replicasets", KEY)]).toMatchObject([{ rv: "10" }, { rv: "6" }]);
+  });
+
+  it("[replicaset 89] [replicaset 90] the next run sees own answers of both resources, however far behind the stream is, and then the stream's", async () => {
+    const { rig, run } = await running();
+    const seen = async () => {
+      await rig.store.add(rig.epoch, C, KEY, 0);
+      const taken = await rig.taken(C, KEY);
+      await rig.store.done(taken.run, { kind: "ok" });
+      return [taken.snapshot.primary?.rv, ...taken.snapshot.dependents.map(({ rv }) => rv)];
+    };
+    await rig.writeThrough(run, "pods", [put(owned("10"))], { ownerUid: UID });
+    await rig.writeThrough(run, "replicasets", [put({ ...rs, metadata: { ...rs.metadata, resourceVersion: "100" } })], { ownerUid: UID });
+    await rig.store.done(run, { kind: "ok" });
+    expect(await seen()).toEqual(["100", "10"]);
+    await rig.deliver("pods", [put(owned("5"))]);
+    await rig.deliver("replicasets", [put({ ...rs, metadata: { ...rs.metadata, resourceVersion: "50" } })]);
+    expect(await seen()).toEqual(["100", "10"]);
+    await rig.deliver("pods", [put(owned("15"))]);
+    expect(await seen()).toEqual(["100", "15"]);
+  });
+
+  it("[replicaset 91] what belongs to an owner of another uid is not the next one's", async () => {
+    const { rig, run } = await running();
+    await rig.store.registerIntents(run, UID, [{ id: "c:web-2", verb: "create", name: "web-2" }]);
+    await rig.writeThrough(run, "pods", [put(owned("10"))], { ownerUid: UID });
+    const heir = cachedReplicaSet({ uid: "heir", resourceVersion: "20" });
+    await rig.seed("replicasets", [remove(rs, "19", { counted: true })]);
+    await rig.seed("replicasets", [put(heir, { counted: true })]);
+    // A late answer to the old one's call: true of its pod, and nothing to the heir.
+    await rig.writeThrough(run, "pods", [put(owned("30", "web-2"))], { ownerUid: UID });
+    await rig.store.done(run, { kind: "ok" });
+    await rig.store.add(rig.epoch, C, KEY, 0);
+    const { snapshot } = await rig.taken(C, KEY);
+    expect(snapshot).toMatchObject({ primary: { uid: "heir" }, dependents: [], intents: [] });
+  });
+
+  it("[replicaset 93] nothing is kept of an answer that the stream has confirmed: the row is the stream's to change and to end", async () => {
+    const { rig, run } = await running();
+    await rig.writeThrough(run, "pods", [put(owned("10"))], { ownerUid: UID });
+    await rig.store.done(run, { kind: "ok" });
+    await rig.deliver("pods", [put(owned("10"))]);
+    await rig.deliver("pods", [remove(owned("10"), "11")]);
+    expect(await rig.row("pods", "shop/web-1")).toBeUndefined();
+    await rig.store.add(rig.epoch, C, KEY, 0);
+    expect((await rig.taken(C, KEY)).snapshot).toMatchObject({ dependents: [], intents: [] });
+  });
+
   it("[informer T35] [informer A6] an answer whose pod was created and deleted unseen is dropped, and the key looks again", async () => {
     const { rig, run } = await running();
     await rig.seed("pods", [], { kind: "W", watermark: "50" });

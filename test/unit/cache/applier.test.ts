@@ -36,7 +36,7 @@ describe("order", () => {
     expect(await rig.watermarkOf()).toBe("3");
   });
 
-  it("[informer T32] the same in reverse: the row is absent throughout, W moves once all three are there", async () => {
+  it("[replicaset P2] [informer T32] the same in reverse: the row is absent throughout, W moves once all three are there", async () => {
     const rig = await scene();
     const first = 2; // the empty manifest was 1
     const bodies = [item(pod(1), "A"), item(pod(2), "M"), item(pod(3), "D")].map((each, i) => rig.pack([each], { sq: first + i }));

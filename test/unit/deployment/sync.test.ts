@@ -552,6 +552,100 @@ describe("recreate", () => {
     expect(cluster.names("replicasets")).toHaveLength(2);
   });
 
+  /** What the ReplicaSets' controller reports; without `terminating` the API server has the field's gate off. */
+  const reports = async (cluster: Cluster, name: string, replicas: number, terminating?: number): Promise<void> => {
+    const { metadata } = cluster.live("replicasets", name);
+    const counts = { replicas, readyReplicas: replicas, availableReplicas: replicas };
+    const status = {
+      ...counts,
+      observedGeneration: metadata.generation,
+      ...(terminating !== undefined && { terminatingReplicas: terminating }),
+    };
+    await cluster.change("replicasets", name, (rs) => ({ ...rs, status }));
+    await cluster.catchUp();
+  };
+  const resize = async (cluster: Cluster, replicas: number): Promise<void> => {
+    await cluster.change("deployments", "web", (d) => ({ ...d, spec: { ...d.spec, replicas } }));
+    await cluster.catchUp();
+    await cluster.sync();
+  };
+
+  it.each([
+    { gate: "on", told: (count: number): number | undefined => count },
+    { gate: "off", told: (): undefined => undefined },
+  ])(
+    "[deployment T77] waits for pods with a long grace, counts them with the gate $gate, and is scaled while others still end",
+    async ({ told }) => {
+      const cluster = await Cluster.of([
+        liveDeployment(6, { strategy: "Recreate", image: "v2", annotations: { [REVISION]: "1" } }),
+        liveReplicaSet("web-1", "v1", 6, { revision: "1", sizedFor: [6, 6] }),
+        ...["a", "b", "c", "d", "e", "f"].map((name) => livePod(name, "web-1")),
+      ]);
+      const expectCounts = (replicas: number, terminating: number): void => {
+        const counts = ["replicas", "updatedReplicas", "readyReplicas", "availableReplicas"];
+        expect(counts.map((count) => statusOf(cluster)[count] ?? 0)).toEqual(counts.map(() => replicas));
+        expect(statusOf(cluster)["unavailableReplicas"] ?? 0).toBe(0);
+        expect(statusOf(cluster)["terminatingReplicas"]).toBe(told(terminating));
+      };
+      await cluster.sync();
+      expect(cluster.sizes()).toEqual({ "web-1": 0 });
+      // Their grace runs: they are there, and no replicas any more.
+      for (const name of ["a", "b", "c", "d", "e", "f"]) await cluster.api.terminate("pods", name);
+      await reports(cluster, "web-1", 0, told(6));
+      await cluster.sync();
+      expect(cluster.names("replicasets")).toEqual(["web-1"]);
+      expectCounts(0, 6);
+
+      for (const name of ["a", "b", "c", "d", "e", "f"]) await cluster.api.remove("pods", name);
+      await reports(cluster, "web-1", 0, told(0));
+      await cluster.sync();
+      const fresh = cluster.names("replicasets")[1] ?? "none";
+      expect(cluster.sizes()).toEqual({ "web-1": 0, [fresh]: 6 });
+      await reports(cluster, fresh, 6, told(0));
+      await cluster.sync();
+      expectCounts(6, 0);
+
+      // One pod is deleted and replaced; then 7 are wanted, then 5.
+      await reports(cluster, fresh, 6, told(1));
+      await cluster.sync();
+      expectCounts(6, 1);
+      await resize(cluster, 7);
+      await reports(cluster, fresh, 7, told(1));
+      await cluster.sync();
+      expectCounts(7, 1);
+      await resize(cluster, 5);
+      await reports(cluster, fresh, 5, told(3));
+      await cluster.sync();
+      expectCounts(5, 3);
+      expect(cluster.sizes()).toEqual({ "web-1": 0, [fresh]: 5 });
+      await reports(cluster, fresh, 5, told(0));
+      await cluster.sync();
+      expectCounts(5, 0);
+      expect(cluster.names("replicasets")).toEqual(["web-1", fresh]);
+    },
+  );
+
+  it("[deployment T121] counts terminating replicas while the API server knows the field, and drops the count when it does not", async () => {
+    const cluster = await Cluster.of([
+      liveDeployment(6, { strategy: "Recreate", annotations: { [REVISION]: "1" } }),
+      liveReplicaSet("web-1", "v1", 6, { revision: "1", sizedFor: [6, 6], status: { observedGeneration: 1, replicas: 6 } }),
+    ]);
+    const counts: unknown[] = [];
+    await cluster.sync();
+    counts.push(statusOf(cluster)["terminatingReplicas"]);
+    for (const [replicas, terminating] of [
+      [4, undefined],
+      [3, 3],
+      [2, undefined],
+    ] as const) {
+      await resize(cluster, replicas);
+      await reports(cluster, "web-1", replicas, terminating);
+      await cluster.sync();
+      counts.push(statusOf(cluster)["terminatingReplicas"]);
+    }
+    expect(counts).toEqual([undefined, undefined, 3, undefined]);
+  });
+
   it("[deployment T115] follows spec.replicas afterwards, and observes a change that moves nothing", async () => {
     const cluster = await Cluster.of([liveDeployment(2, { strategy: "Recreate" })]);
     await converge(cluster);
