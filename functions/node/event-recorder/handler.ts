@@ -38,7 +38,7 @@ async function send(kube: KubeWriter, request: EventRequest): Promise<void> {
   if (request.kind === "create") return await create(kube, request.body);
   try {
     const { namespace, name, body } = request;
-    await kube.patch({ resource: "events", namespace, name, type: "application/merge-patch+json", body });
+    await kube.patch({ resource: "events", namespace, name, type: "application/strategic-merge-patch+json", body });
   } catch (error) {
     if (!isNotFound(error)) throw error;
     await create(kube, request.ifMissing);

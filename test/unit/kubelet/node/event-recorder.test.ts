@@ -128,9 +128,12 @@ describe("recordEvent", () => {
     expect(requests).toMatchObject([undefined, { kind: "patch", ifMissing: { reason: "Killing", count: 2 } }]);
   });
 
-  it("ER3 the budget is each object's own, and never more than 25", () => {
+  it("ER3 the budget is each object's own, and each type's, and never more than 25", () => {
     const { memory } = recordAll(many(30, () => event()));
-    expect(kinds(recordAll([{ event: event({}, "db") }], memory).requests)).toEqual(["create"]);
+    expect(kinds(recordAll([{ event: event({}, "db") }, { event: event({ type: "Normal" }) }], memory).requests)).toEqual([
+      "create",
+      "create",
+    ]);
     const rested = recordAll(
       many(26, () => event(), 10_000),
       memory,
@@ -150,7 +153,7 @@ describe("recordEvent", () => {
   it("ER4 forgets the object that was silent for longest", { timeout: 60_000 }, () => {
     const { memory } = recordAll(many(4096, (index) => event({}, `pod-${index}`)));
     const touched = recordAll([{ event: event({}, "pod-0") }, { event: event({}, "one-more") }], memory);
-    expect([touched.memory.similar.size, touched.memory.sent.size, touched.memory.budgets.size]).toEqual([4096, 4096, 4096]);
+    expect([touched.memory.groups.size, touched.memory.events.size, touched.memory.budgets.size]).toEqual([4096, 4096, 4096]);
     expect(kinds(recordAll([{ event: event({}, "pod-0") }, { event: event({}, "pod-1") }], touched.memory).requests)).toEqual([
       "patch",
       "create",

@@ -1,0 +1,79 @@
+// Would catch: an Event that client-go would send and we hold back, or the other way round; a wrong count; a name that is refused.
+import { describe, expect, it } from "vitest";
+import {
+  correlate,
+  EVENT_MEMORY_MAX,
+  eventName,
+  eventNanos,
+  isEventNameOf,
+  msOfNanos,
+  noCorrelations,
+} from "../../../shared/api/event-correlator.ts";
+import { eventCorpus } from "../../support/event-corpus.ts";
+import type { RecordedCall } from "../../support/event-corpus.ts";
+
+const corpus = eventCorpus();
+
+/** What we make of it, as the corpus tells it: a combined Event is named without the call's number there. */
+function play(calls: readonly RecordedCall[], memory = noCorrelations()): readonly RecordedCall["answer"][] {
+  return calls.map(({ atMs, object, field, type, reason, message }, index) => {
+    const source = JSON.stringify([object, type]);
+    const group = JSON.stringify([source, reason]);
+    const happening = { source, group, key: JSON.stringify([group, field, message]), message, nanos: eventNanos(atMs, index) };
+    const { isHeldBack, isCombined, count, nanos } = correlate(memory, happening, atMs);
+    return isHeldBack ? undefined : { count, isCombined, nanos: isCombined ? eventNanos(msOfNanos(nanos), 0) : nanos };
+  });
+}
+
+describe("[informer T80] the correlator beside client-go's own", () => {
+  it("holds what is recorded: 12,000 calls of random lives, with every kind of answer", () => {
+    const answers = corpus.lives.flat().map(({ answer }) => answer);
+    expect(answers).toHaveLength(12_000);
+    const howMany = (isMeant: (answer: RecordedCall["answer"]) => boolean): number => answers.filter(isMeant).length;
+    expect(howMany((answer) => answer === undefined)).toBeGreaterThan(2_000);
+    expect(howMany((answer) => answer?.isCombined === true)).toBeGreaterThan(300);
+    expect(howMany((answer) => answer?.isCombined === false && answer.count > 1)).toBeGreaterThan(3_000);
+  });
+
+  it.each(corpus.lives.map((calls, index) => ({ life: index + 1, calls })))("answers as it does in life $life", ({ calls }) => {
+    expect(play(calls)).toEqual(calls.map(({ answer }) => answer));
+  });
+
+  it("forgets as it does, of more objects than it remembers", () => {
+    const memory = noCorrelations();
+    expect(play(corpus.crowd, memory)).toEqual(corpus.crowd.map(({ answer }) => answer));
+    expect([memory.groups.size, memory.events.size, memory.budgets.size]).toEqual([EVENT_MEMORY_MAX, EVENT_MEMORY_MAX, EVENT_MEMORY_MAX]);
+  });
+});
+
+describe("eventName", () => {
+  it.each(corpus.names.map(({ object, ...rest }) => ({ object, length: object.length, ...rest })))(
+    "names as client-go does: an object of $length characters",
+    ({ object, nanos, name }) => {
+      expect(eventName(object, nanos)).toEqual(
+        name ?? expect.stringMatching(/^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-a[0-9a-f]{3}-[0-9a-f]{12}$/u),
+      );
+    },
+  );
+
+  it("is the same each time, and another one a nanosecond later", () => {
+    const long = "a".repeat(253);
+    expect(eventName(long, "a")).toBe(eventName(long, "a"));
+    expect(eventName(long, "a")).not.toBe(eventName(long, "b"));
+  });
+
+  it("tells whether a name may be of an Event about an object", () => {
+    const long = "a".repeat(237);
+    const uuid = eventName(long, "1");
+    const cases = [
+      isEventNameOf("web", "web.17c3a9d2f4b81e00"),
+      isEventNameOf(long, uuid),
+      isEventNameOf("web", "web.1.17c3a9d2f4b81e00"),
+      isEventNameOf("web", "webb.17c3a9d2f4b81e00"),
+      isEventNameOf("web", "web."),
+      isEventNameOf("web", uuid),
+      isEventNameOf(long, "web.17c3a9d2f4b81e00"),
+    ];
+    expect(cases).toEqual([true, true, false, false, false, false, false]);
+  });
+});
