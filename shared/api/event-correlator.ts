@@ -18,10 +18,13 @@ import { createHash } from "node:crypto";
  * defaultSpamQPS (a float32).
  */
 export const EVENT_MEMORY_MAX = 4096;
-const SIMILAR_MESSAGES_MAX = 10;
-const SIMILAR_WITHIN_MS = 600_000;
-const EVENT_BURST = 25;
-const EVENTS_PER_SECOND = Math.fround(1 / 300);
+export const SIMILAR_MESSAGES_MAX = 10;
+export const SIMILAR_WITHIN_MS = 600_000;
+export const EVENT_BURST = 25;
+export const EVENTS_PER_SECOND = Math.fround(1 / 300);
+
+/** Counts are int32 at the API server. */
+export const EVENT_COUNT_MAX = 2 ** 31 - 1;
 
 const COMBINED = "(combined from similar events): ";
 const NANOS_PER_MS = 1_000_000;
@@ -76,11 +79,11 @@ export function correlate(memory: CorrelatorMemory, { source, group, key, messag
   const recent = known !== undefined && nowMs - known.lastMs <= SIMILAR_WITHIN_MS ? known.messages : [];
   const messages = recent.includes(message) ? recent : [...recent, message];
   const isCombined = messages.length >= SIMILAR_MESSAGES_MAX;
-  remember(memory.groups, group, { messages: isCombined ? messages.slice(1) : messages, lastMs: nowMs });
+  remember(memory.groups, group, { messages: messages.slice(-(SIMILAR_MESSAGES_MAX - 1)), lastMs: nowMs });
 
   const standsFor = isCombined ? group : key;
   const before = memory.events.get(standsFor);
-  const event = { nanos: before?.nanos ?? nanos, count: (before?.count ?? 0) + 1 };
+  const event = { nanos: before?.nanos ?? nanos, count: Math.min((before?.count ?? 0) + 1, EVENT_COUNT_MAX) };
   remember(memory.events, standsFor, event);
 
   const budget = memory.budgets.get(source) ?? { tokens: EVENT_BURST, atMs: nowMs };

@@ -52,6 +52,7 @@
  * IT4  intents are keyed by the owner (namespace, kind, name, uid) and vanish with it.
  */
 import type { EpochStore } from "./store/epochs.ts";
+import type { EventStore } from "./store/events.ts";
 import type { IndexStore } from "./store/index-store.ts";
 import type { IntentStore } from "./store/intents.ts";
 import type { KeyStore } from "./store/key-use.ts";
@@ -63,8 +64,9 @@ export type * from "./store/taken.ts";
 export type * from "./store/work-queue.ts";
 export type * from "./store/intents.ts";
 export type * from "./store/key-use.ts";
+export type * from "./store/events.ts";
 
-export interface Store extends EpochStore, IndexStore, WorkQueue, IntentStore, KeyStore {
+export interface Store extends EpochStore, IndexStore, WorkQueue, IntentStore, KeyStore, EventStore {
   /** Ends connections that the adapter opened itself. */
   close(): Promise<void>;
 }

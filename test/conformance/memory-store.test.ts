@@ -27,6 +27,7 @@ async function memoryFixture(options: StoreFixtureOptions): Promise<StoreFixture
     flush: async () => {
       data.epoch = undefined;
       data.forgeries = [];
+      data.events = createMemoryData().events;
     },
     snapshot: async () => {
       const copy = structuredClone(data.epoch);

@@ -8,6 +8,7 @@
 import { afterEach, describe } from "vitest";
 
 import { epochCases } from "./store/epochs.ts";
+import { eventCases } from "./store/events.ts";
 import { forgedCases } from "./store/forged.ts";
 import { forgeryCases } from "./store/forgeries.ts";
 import { gateCases } from "./store/gate.ts";
@@ -83,6 +84,9 @@ export function storeConformance(name: string, factory: StoreFactory): void {
     });
     describe("intents", () => {
       intentCases(open);
+    });
+    describe("Events", () => {
+      eventCases(open);
     });
     describe("write-through", () => {
       writeThroughCases(open);

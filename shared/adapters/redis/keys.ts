@@ -15,6 +15,8 @@ export interface DeploymentKeys {
   readonly forgeries: string;
   /** The limiter of a controller's retries. */
   limiter(controller: Controller): string;
+  /** What a controller has told, in the order in which the script wants it: for groups, Events and budgets a hash, and its fields by when they were used. */
+  events(controller: Controller): readonly string[];
   /** Names inside one epoch. */
   of(epoch: string): EpochKeys;
 }
@@ -39,6 +41,7 @@ export interface EpochKeys {
 }
 
 const LIMITER = "rl:";
+const EVENTS = "ev:";
 
 export function deploymentKeys(deployment: string, cluster: string): DeploymentKeys {
   const prefix = `dl:${deployment}:{${cluster}}:`;
@@ -47,12 +50,14 @@ export function deploymentKeys(deployment: string, cluster: string): DeploymentK
     prefix,
     epochOf(key) {
       const end = key.indexOf(":", prefix.length);
-      if (!key.startsWith(prefix) || end === -1 || key.startsWith(`${prefix}${LIMITER}`)) return undefined;
+      if (!key.startsWith(prefix) || end === -1) return undefined;
+      if ([LIMITER, EVENTS].some((name) => key.startsWith(name, prefix.length))) return undefined;
       return key.slice(prefix.length, end);
     },
     epoch: `${prefix}ep`,
     forgeries: `${prefix}forged`,
     limiter: (controller) => `${prefix}${LIMITER}${controller}`,
+    events: (controller) => ["g", "gz", "e", "ez", "b", "bz"].map((part) => `${prefix}${EVENTS}${controller}:${part}`),
     of(epoch) {
       if (last?.epoch !== epoch) last = epochKeys(prefix, epoch);
       return last;

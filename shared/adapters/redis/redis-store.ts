@@ -7,6 +7,7 @@ import type { Store } from "../../ports/store.ts";
 import { createContext } from "./context.ts";
 import type { RedisStoreOptions } from "./context.ts";
 import { createEpochStore } from "./epoch-store.ts";
+import { createEventStore } from "./event-store.ts";
 import { createIndexStore } from "./index-store.ts";
 import { createIntentStore } from "./intent-store.ts";
 import { createJanitor } from "./janitor.ts";
@@ -25,6 +26,7 @@ export function createRedisStore(client: Redis | Cluster, options: RedisStoreOpt
     ...queue,
     ...createIntentStore(context),
     ...createKeyStore(context, queue),
+    ...createEventStore(context),
     ...createJanitor(context),
     close: async () => {},
   };

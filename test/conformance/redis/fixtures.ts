@@ -85,6 +85,7 @@ export const memoryFixture: StoreFactory = async (options) => {
     flush: async () => {
       data.epoch = undefined;
       data.forgeries = [];
+      data.events = createMemoryData().events;
     },
     failOver: async () => void (data.primary += "'"),
     kept: async (epoch) => (data.epoch?.record.epoch === epoch ? data.epoch.resources.size : 0),

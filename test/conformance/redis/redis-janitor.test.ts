@@ -75,6 +75,7 @@ describe.skipIf(reason)(`what older epochs leave in Redis${reason === undefined 
       "dl:sh*p:{c1}:e1:m:pods", // whose name is a pattern
       "dl:shop:{c1}:rl:replicaset",
       "dl:shop:{c1}:forged",
+      "dl:shop:{c1}:ev:replicaset:g",
       "somebody's",
     ];
     const stars = storeOf("sh*p", "c1");

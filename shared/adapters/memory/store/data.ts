@@ -2,6 +2,8 @@
  * What the memory Store remembers. Several Stores may be made over one `MemoryData`, as several functions look at one Redis;
  * every verb changes it in one synchronous step.
  */
+import { noCorrelations } from "../../../api/event-correlator.ts";
+import type { CorrelatorMemory } from "../../../api/event-correlator.ts";
 import { laneOf } from "../../../api/lane.ts";
 import type { OwnerId } from "../../../api/owner-id.ts";
 import { CONTROLLERS, tableOf } from "../../../api/resources.ts";
@@ -13,6 +15,8 @@ export interface MemoryData {
   primary: string;
   epoch: EpochData | undefined;
   forgeries: readonly Forgery[];
+  /** What each controller has told. */
+  events: { readonly [C in Controller]: CorrelatorMemory };
 }
 
 export interface EpochData {
@@ -108,7 +112,7 @@ export interface StoredIntent {
 }
 
 export function createMemoryData(): MemoryData {
-  return { primary: "memory", epoch: undefined, forgeries: [] };
+  return { primary: "memory", epoch: undefined, forgeries: [], events: tableOf(CONTROLLERS, noCorrelations) };
 }
 
 export function newEpoch(record: EpochRecord): EpochData {

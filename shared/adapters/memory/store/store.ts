@@ -18,6 +18,7 @@ import { readEntries, readGhosts, readIndex, readLane, readSlices } from "./inde
 import { register } from "./intents.ts";
 import { doorbell } from "./ring.ts";
 import { addKey, finishRun, holds, parkedKeys, queuedKeys, renewLease, resyncKeys, sweepKeys, takeKey } from "./work-queue.ts";
+import { correlate } from "../../../api/event-correlator.ts";
 import { CONTROLLERS } from "../../../api/resources.ts";
 import { writeThrough } from "./write-through.ts";
 
@@ -35,6 +36,10 @@ export function createMemoryStore(options: StoreOptions, data: MemoryData = crea
     ...indexVerbs(data, options, clock),
     ...epochVerbs(data, options, clock),
     ...queueVerbs(data, options, clock),
+    correlateEvents: async (controller, happenings) => {
+      const nowMs = clock.now();
+      return happenings.map((each) => correlate(data.events[controller], { ...each, message: each.key }, nowMs));
+    },
     keyUse: async () => ({ current: 0, former: 0, foreign: 0, ghosts: 0, hidden: 0 }), // nothing is signed here (forged.ts)
     close: async () => {},
   };

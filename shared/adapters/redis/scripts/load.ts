@@ -10,12 +10,28 @@
  */
 import { readFileSync } from "node:fs";
 
+import {
+  EVENT_BURST,
+  EVENT_COUNT_MAX,
+  EVENT_MEMORY_MAX,
+  EVENTS_PER_SECOND,
+  SIMILAR_MESSAGES_MAX,
+  SIMILAR_WITHIN_MS,
+} from "../../../api/event-correlator.ts";
+import { EVENT_MEMORY_MS } from "../../../ports/store/events.ts";
 import { EXPECTATION_MS, LEASE_MS, MAY_LAND_MS, OP_DEADLINE_MS } from "../../../ports/times.ts";
 
 /** What scripts need of shared/ports/times.ts. */
-const times = Object.entries({ LEASE_MS, OP_DEADLINE_MS, MAY_LAND_MS, EXPECTATION_MS })
-  .map(([name, ms]) => `local ${name} = ${ms}\n`)
-  .join("");
+const times = locals({ LEASE_MS, OP_DEADLINE_MS, MAY_LAND_MS, EXPECTATION_MS });
+const eventRules = locals({
+  EVENT_BURST,
+  EVENT_COUNT_MAX,
+  EVENT_MEMORY_MAX,
+  EVENT_MEMORY_MS,
+  EVENTS_PER_SECOND,
+  SIMILAR_MESSAGES_MAX,
+  SIMILAR_WITHIN_MS,
+});
 const base = readFileSync(new URL("./lib/base.lua", import.meta.url), "utf8");
 const queue = readFileSync(new URL("./lib/queue.lua", import.meta.url), "utf8");
 const intents = readFileSync(new URL("./lib/intents.lua", import.meta.url), "utf8");
@@ -27,6 +43,7 @@ const add = readFileSync(new URL("./add.lua", import.meta.url), "utf8");
 const applyManifest = readFileSync(new URL("./apply-manifest.lua", import.meta.url), "utf8");
 const applyPack = readFileSync(new URL("./apply-pack.lua", import.meta.url), "utf8");
 const checkpoint = readFileSync(new URL("./checkpoint.lua", import.meta.url), "utf8");
+const correlateEvents = readFileSync(new URL("./correlate-events.lua", import.meta.url), "utf8");
 const done = readFileSync(new URL("./done.lua", import.meta.url), "utf8");
 const forget = readFileSync(new URL("./forget.lua", import.meta.url), "utf8");
 const forgeries = readFileSync(new URL("./forgeries.lua", import.meta.url), "utf8");
@@ -62,6 +79,7 @@ export const SCRIPTS = {
   applyManifest: [base, queue, intents, index, sequence, gateLibrary, applyManifest],
   applyPack: [base, queue, intents, index, sequence, applyPack],
   checkpoint: [base, queue, checkpoint],
+  correlateEvents: [eventRules, base, correlateEvents],
   done: [base, queue, done],
   forget: [base, forget],
   forgeries: [base, forgeries],
@@ -93,3 +111,9 @@ export const SCRIPTS = {
 } as const;
 
 export type ScriptName = keyof typeof SCRIPTS;
+
+function locals(values: Readonly<Record<string, number>>): string {
+  return Object.entries(values)
+    .map(([name, value]) => `local ${name} = ${value}\n`)
+    .join("");
+}

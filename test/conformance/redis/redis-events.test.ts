@@ -1,0 +1,101 @@
+/**
+ * The memory of Events in a real Redis. Catches one that stays for ever, one that grows with what it is told, and a field that somebody
+ * else wrote and that holds Events back without end, or has the API server refuse them.
+ */
+import { Redis } from "ioredis";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { deploymentKeys } from "../../../shared/adapters/redis/keys.ts";
+import { EVENT_COUNT_MAX, EVENT_MEMORY_MAX, eventNanos } from "../../../shared/api/event-correlator.ts";
+import { EVENT_MEMORY_MS } from "../../../shared/ports/store/events.ts";
+import { ensureRedisServer, startRedis } from "../../support/redis.ts";
+import type { RedisServer } from "../../support/redis.ts";
+import type { StoreFixture } from "../store.ts";
+import { HOLE_LIMIT_MS, IDENTITY } from "../store/rig.ts";
+import { redisFixture } from "./fixtures.ts";
+
+const reason = ensureRedisServer();
+const US = "\x1f";
+const NOW_MS = 1_772_359_200_000;
+const NANOS = eventNanos(NOW_MS, 7);
+const TOLD = { source: "s".repeat(22), group: "g".repeat(22), key: "k".repeat(22), nanos: NANOS };
+const [GROUPS = "", , EVENTS = "", , BUDGETS = ""] = deploymentKeys("events", "c1").events("replicaset");
+const KEYS = deploymentKeys("events", "c1").events("replicaset");
+
+describe.skipIf(reason)(`Events in Redis${reason === undefined ? "" : `, skipped: ${reason}`}`, () => {
+  let server: RedisServer;
+  let client: Redis;
+  beforeAll(async () => {
+    server = await startRedis();
+    client = new Redis(server.url);
+  });
+  afterAll(async () => {
+    client.disconnect();
+    await server.stop();
+  });
+  const open = (): Promise<StoreFixture> =>
+    redisFixture(() => new Redis(server.url))({ deployment: "events", cluster: "c1", identity: IDENTITY, holeLimitMs: HOLE_LIMIT_MS });
+
+  it("EV3 all of it goes some two hours after a controller told something last", async () => {
+    const { store, close } = await open();
+    await store.correlateEvents("replicaset", [TOLD]);
+    expect((await client.keys("*")).toSorted()).toEqual(KEYS.toSorted());
+    const left = await Promise.all(KEYS.map((key) => client.pttl(key)));
+    expect(left.filter((ms) => ms <= EVENT_MEMORY_MS - 60_000 || ms > EVENT_MEMORY_MS)).toEqual([]);
+    await close();
+  });
+
+  it("EV3 takes 6 MiB at most, whatever a controller tells", { timeout: 60_000 }, async () => {
+    const { store, close } = await open();
+    const tell = (n: number, messages: number) =>
+      Array.from({ length: messages }, (_, i) => {
+        const object = String(n).padStart(22, "-");
+        return { source: object, group: object, key: `${n} ${i}`.padStart(22, "-"), nanos: NANOS };
+      });
+    for (let n = 0; n < EVENT_MEMORY_MAX + 200; n++) await store.correlateEvents("replicaset", tell(n, 12));
+    const bytes = await Promise.all(KEYS.map((key) => client.memory("USAGE", key, "SAMPLES", 0)));
+    expect(await client.hlen(GROUPS)).toBe(EVENT_MEMORY_MAX);
+    expect(bytes.reduce<number>((sum, each) => sum + (each ?? 0), 0)).toBeLessThan(6 * 2 ** 20);
+    await close();
+  });
+
+  it.each([
+    { name: "no count", hash: EVENTS, field: TOLD.key, value: "x" },
+    { name: "a count below 0", hash: EVENTS, field: TOLD.key, value: `-3${US}ff` },
+    { name: "half a count", hash: EVENTS, field: TOLD.key, value: `1.5${US}ff` },
+    { name: "a name of its own", hash: EVENTS, field: TOLD.key, value: `3${US}somebody-elses` },
+    { name: "a name that is too long", hash: EVENTS, field: TOLD.key, value: `3${US}${"f".repeat(17)}` },
+    { name: "no tokens", hash: BUDGETS, field: TOLD.source, value: `x${US}1` },
+    { name: "tokens below 0", hash: BUDGETS, field: TOLD.source, value: `-1e9${US}1` },
+    { name: "no time", hash: GROUPS, field: TOLD.group, value: `x${US}y` },
+    { name: "nothing", hash: GROUPS, field: TOLD.group, value: "" },
+  ])("EV5 $name counts as absent", async ({ hash, field, value }) => {
+    const { store, close } = await open();
+    await client.hset(hash, field, value);
+    expect(await store.correlateEvents("replicaset", [TOLD])).toEqual([{ nanos: NANOS, count: 1, isCombined: false, isHeldBack: false }]);
+    await close();
+  });
+
+  it("EV5 a count beyond the API server's stays the greatest", async () => {
+    const { store, close } = await open();
+    await client.hset(EVENTS, TOLD.key, `1e300${US}ff`);
+    expect(await store.correlateEvents("replicaset", [TOLD])).toMatchObject([{ nanos: "ff", count: EVENT_COUNT_MAX }]);
+    await close();
+  });
+
+  it("EV5 no time of the future holds an object's Events back for more than five minutes", async () => {
+    const { store, clock, close } = await open();
+    await client.hset(BUDGETS, TOLD.source, `0${US}${"9".repeat(15)}`);
+    expect(await store.correlateEvents("replicaset", [TOLD])).toMatchObject([{ isHeldBack: true }]);
+    await clock.advance(300_000);
+    expect(await store.correlateEvents("replicaset", [TOLD])).toMatchObject([{ isHeldBack: false }]);
+    await close();
+  });
+
+  it("EV5 more messages than there can be are nine again", async () => {
+    const { store, close } = await open();
+    await client.hset(GROUPS, TOLD.group, [NOW_MS, ...Array.from({ length: 500 }, (_, i) => i)].join(US));
+    expect(await store.correlateEvents("replicaset", [TOLD])).toMatchObject([{ isCombined: true }]);
+    expect((await client.hget(GROUPS, TOLD.group))?.split(US)).toHaveLength(10);
+    await close();
+  });
+});
