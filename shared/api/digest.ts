@@ -23,6 +23,8 @@ export interface Digester {
    * values under different keys show no likeness.
    */
   annotation(key: string, value: string): string;
+  /** 22 characters (128 bits of an HMAC-SHA-256) for what an Event says: compared with each other, and gone within hours. */
+  event(parts: readonly string[]): string;
 }
 
 /** What `Digester.annotation` makes, whoever's key it was. */
@@ -49,14 +51,16 @@ export function createDigester(key: Buffer | string): Digester {
   const keyId = createHash("sha256").update(bytes).digest("hex").slice(0, 8);
   const prefix = `${keyId}.${FORM}`;
   const secret = createSecretKey(bytes);
+  const hmac = (text: string): Buffer => createHmac("sha256", secret).update(text).digest();
   return {
     prefix,
-    digest: (template) => `${prefix}.${createHmac("sha256", secret).update(normalTemplate(template)).digest("hex")}`,
+    digest: (template) => `${prefix}.${hmac(normalTemplate(template)).toString("hex")}`,
     annotation(key, value) {
       // A template's normal form is a JSON object, this is none: no text is ever digested as both.
       const text = `annotation ${JSON.stringify([key, value])}`;
-      return `${keyId}.a1.${createHmac("sha256", secret).update(text).digest("hex").slice(0, 32)}`;
+      return `${keyId}.a1.${hmac(text).toString("hex", 0, 16)}`;
     },
+    event: (parts) => hmac(`event ${JSON.stringify(parts)}`).toString("base64url", 0, 16),
   };
 }
 

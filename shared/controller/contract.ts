@@ -1,8 +1,6 @@
 /**
  * What each controller may ever ask of the API server: design.md's table of writes as data. The write gateway refuses what is not
  * here, and shared/registry/rights.ts makes the RBAC rules of it, so the two cannot drift apart.
- *
- * Not yet here, because nothing sends it: the PATCH of an Event that counts repeats.
  */
 import type { Controller, Resource } from "../api/resources.ts";
 import type { PatchType } from "../ports/kube.ts";
@@ -110,6 +108,17 @@ const CREATE_EVENT: ContractRow = {
   ],
 };
 
+/** Counts what is told once more. Source: client-go tools/record/events_cache.go eventObserve. */
+const PATCH_EVENT: ContractRow = {
+  what: "count an Event",
+  verb: "patch",
+  resource: "events",
+  type: STRATEGIC,
+  of: "event",
+  require: ["/count", "/lastTimestamp", "/message"],
+  allow: ["/count", "/lastTimestamp", "/message"],
+};
+
 const CREATE_POD: ContractRow = {
   what: "create a pod",
   verb: "create",
@@ -148,6 +157,7 @@ export const CONTRACT: { readonly [C in Controller]: readonly ContractRow[] } = 
     release("pods"),
     status("replicasets", [...REPLICA_COUNTERS, "terminatingReplicas"]),
     CREATE_EVENT,
+    PATCH_EVENT,
   ],
   replicationcontroller: [
     CREATE_POD,
@@ -156,6 +166,7 @@ export const CONTRACT: { readonly [C in Controller]: readonly ContractRow[] } = 
     release("pods"),
     status("replicationcontrollers", REPLICA_COUNTERS),
     CREATE_EVENT,
+    PATCH_EVENT,
   ],
   deployment: [
     {
@@ -208,5 +219,6 @@ export const CONTRACT: { readonly [C in Controller]: readonly ContractRow[] } = 
       allow: [...IDENTITY, "/metadata/annotations", "/spec/template"],
     },
     CREATE_EVENT,
+    PATCH_EVENT,
   ],
 };

@@ -1,8 +1,12 @@
 /** Kubernetes Events as upstream's core/v1 recorder writes them. Best effort: nothing rests on them. */
 import { createHash } from "node:crypto";
+import type { Digester } from "../api/digest.ts";
+import { combinedMessage, eventName, eventNanos, msOfNanos } from "../api/event-correlator.ts";
+import type { Correlated } from "../api/event-correlator.ts";
 import { RESOURCES } from "../api/resources.ts";
 import type { Controller } from "../api/resources.ts";
 import { formatTime } from "../api/time.ts";
+import type { ToldHappening } from "../ports/store.ts";
 import type { EventNote, Owner } from "./writes.ts";
 
 /** `source.component` of each controller's Events. Source: the NewRecorder calls of pkg/controller/{deployment,replicaset,replication}. */
@@ -12,32 +16,82 @@ const EVENT_COMPONENT: { readonly [C in Controller]: string } = {
   replicationcontroller: "replication-controller",
 };
 
-/**
- * Events of one sync. Upstream's spam filter lets 25 through per object and then one in five minutes; without its memory
- * (informer §8.3, not built yet) we stop at 25 a sync.
- */
-export const EVENTS_PER_SYNC_MAX = 25;
-
-export interface EventContext {
-  readonly controller: Controller;
+/** What a run told, and when. */
+export interface ToldNote {
   readonly owner: Owner;
-  readonly resourceVersion?: string;
-  readonly nowMs: number;
-  /** The run's token and the note's number within the run: two Events never share a name. */
-  readonly token: string;
-  readonly index: number;
+  readonly note: EventNote;
+  readonly atMs: number;
 }
 
-/** Source: client-go tools/record/event.go makeEvent. The involved object is the owner itself, with its real kind. */
-export function eventBody({ type, reason, message }: EventNote, context: EventContext): object {
-  const { controller, owner, resourceVersion, nowMs } = context;
+/** Whose run it was. */
+export interface Teller {
+  readonly controller: Controller;
+  /** The run's: with a note's number within the run it makes that no two Events share a name. */
+  readonly token: string;
+  /** Of the object that the run saw. */
+  readonly resourceVersion?: string;
+}
+
+/** What is kept of each note: digests, for a message may quote what a webhook said, and the Store has other readers. */
+export function happeningsOf(told: readonly ToldNote[], { controller, token }: Teller, digester: Digester): readonly ToldHappening[] {
+  const salt = createHash("sha256").update(token).digest().readUInt32BE(0);
+  const groups = new Map<string, { readonly source: string; readonly group: string }>();
+  return told.map(({ owner, note, atMs }, index) => {
+    const { resource, namespace, name, uid } = owner;
+    const whole = [EVENT_COMPONENT[controller], resource, namespace, name, uid, note.type, note.reason];
+    const id = JSON.stringify(whole);
+    const known = groups.get(id) ?? { source: digester.event(whole.slice(0, -1)), group: digester.event(whole) };
+    groups.set(id, known);
+    return { ...known, key: digester.event([...whole, note.message]), nanos: eventNanos(atMs, salt + index) };
+  });
+}
+
+export type EventRequest =
+  | { readonly kind: "create"; readonly namespace: string; readonly body: object }
+  /** `ifMissing`: the Event is gone, or was never made; create this one. */
+  | { readonly kind: "patch"; readonly namespace: string; readonly name: string; readonly body: object; readonly ifMissing: object };
+
+/**
+ * What to send of all that, one request an Event.
+ *
+ *     five times the same refusal, the first of them new: a create with count 5
+ *
+ * Source: client-go tools/record/event.go makeEvent, recordToSink, recordEvent. Differs from upstream, which sends each by itself: an
+ * Event that was told several times in one run leaves as it stands after the last of them.
+ */
+export function eventRequests(told: readonly ToldNote[], correlated: readonly Correlated[], teller: Teller): readonly EventRequest[] {
+  const requests = new Map<string, EventRequest>();
+  for (const [i, each] of told.entries()) {
+    const event = correlated[i];
+    if (event === undefined || event.isHeldBack) continue;
+    const { namespace, name: object } = each.owner;
+    const { message } = each.note;
+    const counted = {
+      count: event.count,
+      lastTimestamp: formatTime(each.atMs),
+      message: event.isCombined ? combinedMessage(message) : message,
+    };
+    const body = { ...eventBody(each, event, teller), ...counted };
+    const name = eventName(object, event.nanos);
+    const isNew = event.count === 1 || requests.get(name)?.kind === "create";
+    const patch = { kind: "patch", namespace, name, body: counted, ifMissing: body } as const;
+    requests.set(name, isNew ? { kind: "create", namespace, body } : patch);
+  }
+  return [...requests.values()];
+}
+
+/** All but what counting changes. Its object is the owner, with its real kind. Source: events_cache.go EventAggregate: no reporter in its Events. */
+function eventBody(
+  { owner, note: { type, reason } }: ToldNote,
+  { nanos, isCombined }: Correlated,
+  { controller, resourceVersion }: Teller,
+): object {
   const { apiVersion, kind } = RESOURCES[owner.resource];
   const component = EVENT_COMPONENT[controller];
-  const time = formatTime(nowMs);
   return {
     apiVersion: "v1",
     kind: "Event",
-    metadata: { name: eventName(context), namespace: owner.namespace },
+    metadata: { name: eventName(owner.name, nanos), namespace: owner.namespace },
     involvedObject: {
       apiVersion,
       kind,
@@ -47,19 +101,9 @@ export function eventBody({ type, reason, message }: EventNote, context: EventCo
       ...(resourceVersion !== undefined && { resourceVersion }),
     },
     reason,
-    message,
     type,
-    count: 1,
-    firstTimestamp: time,
-    lastTimestamp: time,
+    firstTimestamp: formatTime(msOfNanos(nanos)),
     source: { component },
-    reportingComponent: component,
+    ...(!isCombined && { reportingComponent: component }),
   };
-}
-
-/** `web.17c3a9d2f4b81e00`: the object and nanoseconds. Our clock knows milliseconds; token and index choose the rest. */
-function eventName({ owner, nowMs, token, index }: EventContext): string {
-  const salt = createHash("sha256").update(token).digest().readUInt32BE(0);
-  const nanoseconds = BigInt(nowMs) * 1_000_000n + BigInt((salt + index) % 1_000_000);
-  return `${owner.name}.${nanoseconds.toString(16)}`;
 }

@@ -12,7 +12,7 @@
  * GW6 a delete, release or change of an object whose row does not name the owner as its controller (a pod's: kind, name and uid;
  *    a ReplicaSet's: uid), and an adoption of an object whose row names any controller.
  * GW7 a create or an adoption whose controller reference is not the owner's, and a release of another reference than the owner's.
- * GW8 a status of another object than the owner, and an Event about one.
+ * GW8 a status of another object than the owner, and an Event about one: by its involvedObject, or, of one to be counted, its name.
  */
 import type { KubeObject } from "../api/wire.ts";
 import type { CreateRequest, DeleteRequest, PatchRequest } from "../ports/kube.ts";

@@ -1,4 +1,5 @@
 /** Tells every call of a run how long it may be waited for; syncs need not know. */
+import type { Resource } from "../api/resources.ts";
 import type { Patience } from "../ports/patience.ts";
 import { EVENT_WAIT_MS_MAX } from "../ports/times.ts";
 import type { SyncPorts } from "./run.ts";
@@ -13,6 +14,7 @@ export function patientPorts<P extends Pick<SyncPorts, "reader" | "gateway" | "c
     const untilMs = clock.now() + EVENT_WAIT_MS_MAX;
     return { ...patience, waitMsMax: () => Math.min(patience.waitMsMax(), Math.max(0, untilMs - clock.now())) };
   };
+  const patienceOf = (resource: Resource): Patience => (resource === "events" ? forEvent() : patience);
   return {
     ...ports,
     reader: {
@@ -24,8 +26,8 @@ export function patientPorts<P extends Pick<SyncPorts, "reader" | "gateway" | "c
       forRun(owner) {
         const run = gateway.forRun(owner);
         return {
-          create: (request) => run.create({ ...request, patience: request.resource === "events" ? forEvent() : patience }),
-          patch: (request, row) => run.patch({ ...request, patience }, row),
+          create: (request) => run.create({ ...request, patience: patienceOf(request.resource) }),
+          patch: (request, row) => run.patch({ ...request, patience: patienceOf(request.resource) }, row),
           delete: (request, row) => run.delete({ ...request, patience }, row),
         };
       },

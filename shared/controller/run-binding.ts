@@ -1,4 +1,5 @@
 /** What binds a call to its run (GW4–GW8 of gateway.ts): pure comparisons, each with the words of its refusal. */
+import { isEventNameOf } from "../api/event-correlator.ts";
 import { CONTROLLER_INFO, RESOURCES } from "../api/resources.ts";
 import type { Controller } from "../api/resources.ts";
 import type { ContractRow } from "./contract.ts";
@@ -26,6 +27,7 @@ export function bindingProblem(contract: ContractRow, controller: Controller, ow
     case "new":
       return foreignNamespace(call) ?? different(call.body, ONE_OWNER, reference);
     case "event":
+      if (call.name !== undefined) return isEventNameOf(owner.name, call.name) ? undefined : "the Event's name is none about the owner";
       return foreignNamespace(call) ?? different(call.body, "/involvedObject", { ...reference, namespace: owner.namespace });
     case "self":
       if (call.name !== owner.name) return "the request's name is not the owner's";

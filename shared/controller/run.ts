@@ -12,7 +12,7 @@ import type { EventNote, Write } from "./writes.ts";
 
 /** Everything outside that a sync touches, itself or by its calls. */
 export interface SyncPorts {
-  readonly store: Pick<Store, "readIndex" | "readSlices" | "registerIntents" | "writeThrough">;
+  readonly store: Pick<Store, "readIndex" | "readSlices" | "registerIntents" | "writeThrough" | "correlateEvents">;
   readonly reader: KubeReader;
   readonly gateway: WriteGateway;
   readonly doorbells: Doorbells;

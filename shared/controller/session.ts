@@ -17,14 +17,20 @@ export interface SyncSession extends Pick<Run, "key" | "snapshot" | "mayWrite">,
   perform(writes: readonly Write[], options?: PerformOptions): Promise<Performed>;
   /** Writes live reads through (one call of the Store), if there are any. Answers the objects as cached. */
   save<R extends CachedResource>(answers: AnswersOf<R>): Promise<readonly Cached<R>[]>;
-  /** Emits Events about the owner, each tried once. Never fails; to be awaited before the sync ends. */
-  emit(owner: Owner, notes: readonly EventNote[]): Promise<void>;
+  /** Notes Events about the owner. They leave together when the handler has ended, however it ends. */
+  emit(owner: Owner, notes: readonly EventNote[]): void;
+}
+
+/** As the worker has it. */
+export interface OpenSession extends SyncSession {
+  /** Sends the Events, each tried once. Never fails. */
+  sendEvents(): Promise<void>;
 }
 
 /** A thrown error is the third way a sync ends: retry with back-off. */
 export type SyncHandler = (session: SyncSession) => Promise<SyncResult>;
 
-export function createSession(ports: SyncPorts, run: Run): SyncSession {
+export function createSession(ports: SyncPorts, run: Run): OpenSession {
   const { reader, store, digester, clock, log, gateway } = ports;
   const { key, snapshot, mayWrite } = run;
   const reads = { key, snapshot, mayWrite, reader, store, digester, clock, log, mode: gateway.mode };
@@ -34,5 +40,6 @@ export function createSession(ports: SyncPorts, run: Run): SyncSession {
     perform: (writes, options) => perform(calls, writes, options),
     save: (answers) => calls.save(answers),
     emit: (owner, notes) => calls.emit(owner, notes),
+    sendEvents: () => calls.sendEvents(),
   };
 }

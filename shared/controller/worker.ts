@@ -170,11 +170,14 @@ async function believing(ports: SyncPorts, run: Run, handler: SyncHandler): Prom
     return { kind: "again", afterMs: MENDED_MS };
   };
   if (run.snapshot.forged) return mend(run.snapshot.forged);
+  const session = createSession(ports, run);
   try {
-    return await handler(createSession(ports, run));
+    return await handler(session);
   } catch (error) {
-    if (error instanceof ForgedRowsError) return mend(error.forged);
+    if (error instanceof ForgedRowsError) return await mend(error.forged);
     throw error;
+  } finally {
+    await session.sendEvents();
   }
 }
 

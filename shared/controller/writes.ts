@@ -116,7 +116,7 @@ export type Write =
       readonly annotations?: Labels;
     };
 
-/** A Kubernetes Event to emit beside a write: best effort, one create each, never fails a sync. */
+/** A Kubernetes Event to emit beside a write: best effort, counted where it was told before, never fails a sync. */
 export interface EventNote {
   readonly type: "Normal" | "Warning";
   readonly reason: string;

@@ -38,9 +38,8 @@ export async function syncDeployment(session: SyncSession): Promise<SyncResult> 
   const d = primary.object as CachedDeployment; // the primary of this controller is a Deployment
   const selector = compileSelector(d.spec.selector);
   if (selector.kind === "Invalid") throw new Error(`deployment ${session.key} has invalid label selector: ${selector.message}`);
-  const events: Promise<void>[] = [];
   const tell = (note: EventNote | undefined): void => {
-    if (note !== undefined) events.push(session.emit(ownerOf(d), [note]));
+    if (note !== undefined) session.emit(ownerOf(d), [note]);
   };
   try {
     return await route({ session, selector, tell }, { d, rss: [], listed: false });
@@ -48,8 +47,6 @@ export async function syncDeployment(session: SyncSession): Promise<SyncResult> 
     // Nothing can be created there any more, so trying again cannot help: upstream forgets the key.
     if (isNamespaceTerminating(error)) return DONE;
     throw error;
-  } finally {
-    await Promise.all(events);
   }
 }
 

@@ -2,7 +2,7 @@
  * design.md's counting laws that need no Redis: what the watcher keeps per object, and what an idle system does.
  *
  * Catches: a map of objects in the watcher, a manifest that holds them, a sync or write that nothing asked for, a status that is
- * written again although it has not changed, a re-check that never ends.
+ * written again although it has not changed, a re-check that never ends, an Event for each pod.
  */
 import { testSigner } from "../support/signer.ts";
 import { setFlagsFromString } from "node:v8";
@@ -40,8 +40,11 @@ import { personIn } from "../support/person.ts";
 const START_MS = Date.parse("2026-03-01T10:00:00Z");
 const MINUTE_MS = 60_000;
 const CLUSTER = "0123456789ab";
+const DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments";
+const UPSTREAM_EVENT_WRITES = 33;
 
-it("idle: no sync, and no API write but the Leases and what nodes say, in five minutes", async () => {
+/** All of it on memory adapters, with five nodes, and time in the test's hands. */
+async function startSystem() {
   const clock = createVirtualClock(START_MS);
   const random = createSeededRandom(1);
   const server = createApiServer({ clock, random });
@@ -52,8 +55,8 @@ it("idle: no sync, and no API write but the Leases and what nodes say, in five m
   const queue = createMemoryDeltaQueue({ clock, random });
   const doorbells = createMemoryDoorbells({ clock, random, cluster: CLUSTER });
   const kube = (component: string) => createSimulatedKube({ server, clock, random, component, faults: () => ({ api: 0, watch: 0 }) });
-  let takes = 0;
-  const counted: Store = { ...store, take: (run, known) => (takes++, store.take(run, known)) };
+  const takes: string[] = [];
+  const counted: Store = { ...store, take: (run, known) => (takes.push(run.key), store.take(run, known)) };
   const wiring = (name: string) => ({
     clock,
     random,
@@ -88,40 +91,69 @@ it("idle: no sync, and no API write but the Leases and what nodes say, in five m
   );
   const nodes = runScriptedNodes(
     createInProcessKube(server, { component: "nodes" }),
-    { count: 1, clock, random, bindPods: true },
+    { count: 5, clock, random, bindPods: true },
     ends.signal,
   );
   await clock.advance(5_000);
-  const person = personIn(server);
+  const stop = async (): Promise<void> => {
+    ends.abort(new Error("the test ends"));
+    const stopped = Promise.allSettled([watching, nodes, host.stop()]);
+    await clock.advance(MINUTE_MS);
+    await stopped;
+    server.close();
+  };
+  return { clock, server, takes, person: personIn(server), stop };
+}
+
+type Person = ReturnType<typeof personIn>;
+
+function createDeployment(person: Person, replicas: number): Promise<unknown> {
   const template = { metadata: { labels: { app: "web" } }, spec: { containers: [{ name: "main", image: "web:1" }] } };
-  const spec = { replicas: 5, selector: { matchLabels: { app: "web" } }, template };
-  await person.request("POST", "/apis/apps/v1/namespaces/default/deployments", {
-    apiVersion: "apps/v1",
-    kind: "Deployment",
-    metadata: { name: "web" },
-    spec,
-  });
+  const spec = { replicas, selector: { matchLabels: { app: "web" } }, template };
+  const body = { apiVersion: "apps/v1", kind: "Deployment", metadata: { name: "web" }, spec };
+  return person.request("POST", DEPLOYMENTS, body);
+}
+
+async function statusOf(person: Person): Promise<{ readonly availableReplicas?: number; readonly updatedReplicas?: number }> {
+  return (await person.request("GET", `${DEPLOYMENTS}/web`))["status"] as Awaited<ReturnType<typeof statusOf>>; // a Deployment
+}
+
+it("idle: no sync, and no API write but the Leases and what nodes say, in five minutes", async () => {
+  const { clock, server, takes, person, stop } = await startSystem();
+  await createDeployment(person, 5);
   await clock.advance(MINUTE_MS);
-  const { status } = (await person.request("GET", "/apis/apps/v1/namespaces/default/deployments/web")) as unknown as {
-    readonly status: { readonly availableReplicas?: number };
-  }; // a Deployment
-  expect(status.availableReplicas).toBe(5);
+  expect((await statusOf(person)).availableReplicas).toBe(5);
 
   const writes: string[] = [];
   server.onRequest(({ verb, resource, userAgent }) => {
     if (!["get", "list", "watch"].includes(verb) && resource !== "leases" && userAgent !== "nodes")
       writes.push(`${userAgent} ${verb} ${resource}`);
   });
-  takes = 0;
+  takes.length = 0;
   await clock.advance(5 * MINUTE_MS);
   expect(writes).toEqual([]);
-  expect(takes).toBe(0);
+  expect(takes).toEqual([]);
+  await stop();
+});
 
-  ends.abort(new Error("the test ends"));
-  const stopped = Promise.allSettled([watching, nodes, host.stop()]);
-  await clock.advance(MINUTE_MS);
-  await stopped;
-  server.close();
+/** Upstream's controller-manager sends 33 POSTs and PATCHes of Events for the same. */
+it("[informer T81] a rolling update of 200 pods: no more writes of Events than upstream", async () => {
+  const { clock, server, person, stop } = await startSystem();
+  await createDeployment(person, 200);
+  await clock.advance(2 * MINUTE_MS);
+  expect((await statusOf(person)).availableReplicas).toBe(200);
+
+  const writes: string[] = [];
+  server.onRequest(({ verb, resource }) => {
+    if (resource === "events") writes.push(verb);
+  });
+  const spec = { template: { spec: { containers: [{ name: "main", image: "web:2" }] } } };
+  await person.request("PATCH", `${DEPLOYMENTS}/web`, { spec }, "application/strategic-merge-patch+json");
+  await clock.advance(5 * MINUTE_MS);
+  expect(await statusOf(person)).toMatchObject({ availableReplicas: 200, updatedReplicas: 200 });
+  expect(new Set(writes)).toEqual(new Set(["create", "patch"]));
+  expect(writes.length).toBeLessThanOrEqual(UPSTREAM_EVENT_WRITES);
+  await stop();
 });
 
 const collectGarbage = garbageCollector();

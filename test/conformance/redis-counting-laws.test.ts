@@ -62,8 +62,15 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
   it("creates: one registerIntents and one write-through per slow-start batch, whatever their number", async () => {
     await create("web", 500);
     const cost = await syncRS();
-    // 1, 2, 4, …, 128, 245; and the status.
-    expect(cost.verbs).toEqual(["take", "registerIntents", ...Array<string>(9).fill("writeThrough"), "writeThrough", "done"]);
+    // 1, 2, 4, …, 128, 245; the status; and once for 500 Events.
+    expect(cost.verbs).toEqual([
+      "take",
+      "registerIntents",
+      ...Array<string>(9).fill("writeThrough"),
+      "writeThrough",
+      "correlateEvents",
+      "done",
+    ]);
     expect(cost.commands).toBe(cost.verbs.length);
     expect(cost.requests.filter((request) => request === "create pods")).toHaveLength(500);
     expect(cost.requests.filter((request) => request !== "create pods")).toEqual(["get replicasets", "patch replicasets/status"]);
@@ -73,7 +80,7 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
     await replicaSet(100);
     await scale("web", 0);
     const cost = await syncRS();
-    expect(cost.verbs).toEqual(["take", "registerIntents", "writeThrough", "writeThrough", "done"]);
+    expect(cost.verbs).toEqual(["take", "registerIntents", "writeThrough", "writeThrough", "correlateEvents", "done"]);
     expect(cost.commands).toBe(cost.verbs.length);
     expect(cost.requests.filter((request) => request === "delete pods")).toHaveLength(100);
     expect(readsOf(cost)).toEqual(["get replicasets"]);
@@ -85,7 +92,7 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
     for (const { metadata } of await items(PODS))
       await rig.person.request("PATCH", `${PODS}/${metadata.name}`, { metadata: { labels: { touched: "yes" } } }, MERGE);
     const cost = await syncRS();
-    expect(cost.verbs).toEqual(["take", "registerIntents", "writeThrough", "writeThrough", "done"]);
+    expect(cost.verbs).toEqual(["take", "registerIntents", "writeThrough", "writeThrough", "correlateEvents", "done"]);
     expect(cost.commands).toBe(cost.verbs.length);
     expect(cost.requests.filter((request) => request === "delete pods")).toHaveLength(40);
     expect(readsOf(cost)).toEqual(["get replicasets", ...Array<string>(20).fill("get pods")]);
@@ -109,7 +116,16 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
     await scale(old, 3);
     await rig.stream();
     const cost = await rig.sync("replicaset", objectKey("default", old));
-    expect(cost.verbs).toEqual(["take", "readSlices", "readSlices", "registerIntents", "writeThrough", "writeThrough", "done"]);
+    expect(cost.verbs).toEqual([
+      "take",
+      "readSlices",
+      "readSlices",
+      "registerIntents",
+      "writeThrough",
+      "writeThrough",
+      "correlateEvents",
+      "done",
+    ]);
     expect(readsOf(cost)).toEqual(["get replicasets"]);
     expect(cost.commands).toBe(cost.verbs.length);
   });
@@ -130,7 +146,7 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
     const created = await rig.sync("deployment", WEB);
     expect(writesOf(created)).toContain("create replicasets");
     expect(readsOf(created)).toEqual(["list replicasets", "get deployments"]);
-    expect(created.verbs).toEqual(["take", ...writesOf(created).map(() => "writeThrough"), "done"]);
+    expect(created.verbs).toEqual(["take", ...writesOf(created).map(() => "writeThrough"), "correlateEvents", "done"]);
     expect(created.commands).toBe(created.verbs.length);
     await rig.settle();
     await scale("web", 15, DEPLOYMENTS);
@@ -138,7 +154,7 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
     const scaled = await rig.sync("deployment", WEB);
     expect(writesOf(scaled)).toContain("patch replicasets");
     expect(readsOf(scaled)).toEqual([]);
-    expect(scaled.verbs).toEqual(["take", ...writesOf(scaled).map(() => "writeThrough"), "done"]);
+    expect(scaled.verbs).toEqual(["take", ...writesOf(scaled).map(() => "writeThrough"), "correlateEvents", "done"]);
     expect(scaled.commands).toBe(scaled.verbs.length);
   });
 

@@ -128,11 +128,12 @@ export class ScriptedApi implements KubeReader, KubeWriter {
     return this.calls.flatMap((call) => (isRead(call) ? [`${nameOf(call)} ${call.name}`] : []));
   }
 
-  /** Events that were sent, as `Warning FailedCreate Error creating: no`. */
+  /** Events that were sent, as `Warning FailedCreate Error creating: no`, with its count where it is not 1; of a patch `2 Error creating: no`. */
   get events(): readonly string[] {
     return this.calls.flatMap(({ resource, body }) => {
-      const event = body as { type: string; reason: string; message: string };
-      return resource === "events" ? [`${event.type} ${event.reason} ${event.message}`] : [];
+      if (resource !== "events") return [];
+      const { type, reason, message, count } = body as { type?: string; reason?: string; message: string; count: number }; // a patch has the last two
+      return [[type, reason, ...(count > 1 ? [count] : []), message].filter((part) => part !== undefined).join(" ")];
     });
   }
 

@@ -61,6 +61,7 @@ export class World {
   invocationMs: number | undefined;
   readonly #sequences = new Map<CachedResource, number>();
   #streamed = 0;
+  #takes = 0;
   readonly #forged: Pick<Change, "resource" | "type" | "object">[] = [];
 
   private constructor({ mode = "act", controller = "replicaset" }: WorldOptions, clock: VirtualClock, api: ScriptedApi) {
@@ -157,9 +158,11 @@ export class World {
   /** Runs the handler alone on what the cache holds. @throws what it throws */
   async handle(key = "shop/web"): Promise<SyncResult> {
     const { taken, snapshot } = await this.#take(key);
+    const session = createSession(this.ports, { ...taken, snapshot, mayWrite: () => true });
     try {
-      return await HANDLERS[this.controller](createSession(this.ports, { ...taken, snapshot, mayWrite: () => true }));
+      return await HANDLERS[this.controller](session);
     } finally {
+      await session.sendEvents();
       await this.store.done(taken, { kind: "ok" });
     }
   }
@@ -172,7 +175,7 @@ export class World {
   }
 
   async #take(key: string): Promise<{ readonly taken: Taken; readonly snapshot: Snapshot }> {
-    const taken = { epoch: EPOCH, controller: this.controller, key, token: "test" };
+    const taken = { epoch: EPOCH, controller: this.controller, key, token: `test-${++this.#takes}` };
     await this.store.add(EPOCH, this.controller, key, 0);
     let take = await this.store.take(taken, {});
     if (take.kind === "moved")

@@ -7,15 +7,13 @@ import { CONTROLLER_INFO, objectKey, splitKey } from "../../api/resources.ts";
 import type { CachedResource, ObjectKey } from "../../api/resources.ts";
 import type { KubeObject } from "../../api/wire.ts";
 import { writeThrough } from "../../cache/write-through.ts";
-import { describeError } from "../../ports/describe-error.ts";
 import type { Row, WriteThrough } from "../../ports/store.ts";
 import { StolenError, toError } from "../errors.ts";
-import { EVENTS_PER_SYNC_MAX, eventBody } from "../event-recorder.ts";
 import type { Answer, RunGateway, SeenRow } from "../gateway.ts";
-import { loggedNote } from "../logged.ts";
 import type { Run, SyncPorts } from "../run.ts";
 import { Sealed } from "../sealed.ts";
 import type { EventNote, Owner } from "../writes.ts";
+import { RunEvents } from "./events.ts";
 import type { LiveOwner } from "./live-owner.ts";
 
 export interface AnswersOf<R extends CachedResource> {
@@ -39,7 +37,7 @@ export class RunCalls {
   readonly run: Run;
   /** Pod names drawn so far. */
   names = 0;
-  #events = 0;
+  readonly #events: RunEvents;
   #gateway: RunGateway | undefined;
   #live: Promise<LiveOwner> | undefined;
   #rows: KnownRows | undefined;
@@ -47,6 +45,7 @@ export class RunCalls {
   constructor(ports: SyncPorts, run: Run) {
     this.ports = ports;
     this.run = run;
+    this.#events = new RunEvents(ports, run);
   }
 
   /** The only way to a mutating call: bound to the owner whose key was taken. */
@@ -141,29 +140,14 @@ export class RunCalls {
     return (this.#rows ??= snapshotRows(this.run));
   }
 
-  /** Emits Events about the owner, each tried once. Never fails; the caller awaits it before the sync ends. */
-  async emit(owner: Owner, notes: readonly EventNote[]): Promise<void> {
-    await Promise.all(notes.map((note) => this.#emitOne(owner, note)));
+  /** Notes what is to be told about the owner. */
+  emit(owner: Owner, notes: readonly EventNote[]): void {
+    this.#events.note(owner, notes);
   }
 
-  async #emitOne(owner: Owner, note: EventNote): Promise<void> {
-    const { ports, run } = this;
-    const { controller, key, token, snapshot } = run;
-    ports.trace?.({ controller, key, kind: "event", note: loggedNote(note) });
-    if (this.#events >= EVENTS_PER_SYNC_MAX || !run.mayWrite()) return;
-    const context = {
-      controller,
-      owner,
-      nowMs: ports.clock.now(),
-      token,
-      index: this.#events++,
-      ...(snapshot.primary && { resourceVersion: snapshot.primary.rv }),
-    };
-    try {
-      await this.gateway.create({ resource: "events", namespace: owner.namespace, body: eventBody(note, context) });
-    } catch (error) {
-      ports.log.warn("event not written", { key, reason: note.reason, error: describeError(error) });
-    }
+  /** Tells it. Never fails. */
+  sendEvents(): Promise<void> {
+    return this.#events.send(() => this.gateway);
   }
 }
 

@@ -54,7 +54,6 @@ export async function createPods(calls: RunCalls, write: WriteOf<"CreatePods">):
   };
   await calls.register([...ops, ...drop].map(createIntent), untriedFrom(0));
 
-  const events: Promise<void>[] = [];
   /** The batch before is written through while this one is on its way: the API server need not wait for the Store. */
   let saving = Promise.resolve();
   let created = 0;
@@ -74,7 +73,7 @@ export async function createPods(calls: RunCalls, write: WriteOf<"CreatePods">):
     created += outcomes.filter((outcome) => outcome.kind === "created" || outcome.kind === "namespaceTerminating").length;
     error = outcomes.flatMap((outcome) => ("error" in outcome ? [outcome.error] : []))[0];
     if (outcomes.some(({ kind }) => kind === "notSent")) error ??= new LeaseEndsError();
-    events.push(calls.emit(owner, outcomes.flatMap(createNotes)));
+    calls.emit(owner, outcomes.flatMap(createNotes));
     const saved = { batch, outcomes, unwanted: unwanted.splice(0) };
     try {
       await saving;
@@ -87,7 +86,6 @@ export async function createPods(calls: RunCalls, write: WriteOf<"CreatePods">):
     if (error !== undefined) break;
   }
   await saving;
-  await Promise.all(events);
   if (error instanceof LeaseEndsError) throw error;
   return { results: [{ kind: "created", count: created }], ...(error && { error }) };
 }

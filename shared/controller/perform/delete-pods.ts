@@ -37,7 +37,7 @@ export async function deletePods(calls: RunCalls, writes: readonly DeletePod[]):
   }
   const begun = await inTurn(writes, run.mayWrite, (write) => deletePod(calls, write));
   const outcomes = begun.map((outcome): DeleteOutcome => outcome ?? { kind: "notSent" });
-  const events = calls.emit(
+  calls.emit(
     owner,
     outcomes.flatMap((outcome, i) => deleteNotes(outcome, writes[i]?.name ?? "")),
   );
@@ -47,7 +47,6 @@ export async function deletePods(calls: RunCalls, writes: readonly DeletePod[]):
     lower: writes.filter((_, i) => outcomes[i]?.kind !== "unanswered").map(({ uid }) => deleteId(uid)),
     gone: writes.filter((_, i) => isEnded(outcomes[i])).map(({ name, uid }) => ({ key: objectKey(owner.namespace, name), uid })),
   });
-  await events;
   if (outcomes.some(({ kind }) => kind === "notSent")) throw new LeaseEndsError();
   const [error] = outcomes.flatMap((outcome) => (outcome.kind === "refused" || outcome.kind === "unanswered" ? [outcome.error] : []));
   return { results: outcomes.map(deleteResult), ...(error && { error }) };

@@ -82,8 +82,7 @@ export function recordEvent(memory: EventMemory, event: NodeEvent, nowMs: number
     firstTimestamp: formatTime(msOfNanos(told.nanos)),
     lastTimestamp,
     source: { component: COMPONENT, host: source.nodeName },
-    reportingComponent: COMPONENT,
-    reportingInstance: source.nodeName,
+    ...(!told.isCombined && { reportingComponent: COMPONENT, reportingInstance: source.nodeName }),
   };
   if (told.count === 1) return { kind: "create", body };
   const target = { namespace: namespace || DEFAULT_NAMESPACE, name: eventName(name, told.nanos) };

@@ -4,7 +4,6 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { KubeObject } from "../../../shared/api/wire.ts";
 import { mayLand, planCreates } from "../../../shared/controller/create-plan.ts";
-import { eventBody } from "../../../shared/controller/event-recorder.ts";
 import { podFromTemplate } from "../../../shared/controller/pod-from-template.ts";
 import { podName, podNames, podsPrefix } from "../../../shared/controller/pod-names.ts";
 import { Sealed } from "../../../shared/controller/sealed.ts";
@@ -173,41 +172,5 @@ describe("podFromTemplate", () => {
       expect(text).toContain("sealed(k.1.d)");
       expect(text).not.toContain(SECRET);
     }
-  });
-});
-
-describe("eventBody", () => {
-  const context = {
-    controller: "replicaset",
-    owner: { resource: "replicasets", namespace: "shop", name: "web", uid: "u" },
-    resourceVersion: "7",
-    nowMs: Date.parse("2026-03-01T10:00:00.123Z"),
-    token: "t",
-    index: 0,
-  } as const;
-  const note = { type: "Normal", reason: "SuccessfulCreate", message: "Created pod: web-x" } as const;
-
-  it("is what upstream's recorder writes", () => {
-    expect(eventBody(note, context)).toEqual({
-      apiVersion: "v1",
-      kind: "Event",
-      metadata: { name: expect.stringMatching(/^web\.[0-9a-f]{16}$/), namespace: "shop" },
-      involvedObject: { apiVersion: "apps/v1", kind: "ReplicaSet", namespace: "shop", name: "web", uid: "u", resourceVersion: "7" },
-      reason: "SuccessfulCreate",
-      message: "Created pod: web-x",
-      type: "Normal",
-      count: 1,
-      firstTimestamp: "2026-03-01T10:00:00Z",
-      lastTimestamp: "2026-03-01T10:00:00Z",
-      source: { component: "replicaset-controller" },
-      reportingComponent: "replicaset-controller",
-    });
-  });
-
-  it("never has the name of another note of the run or of another run in the same millisecond", () => {
-    const names = [context, { ...context, index: 1 }, { ...context, token: "other" }].map(
-      (each) => (eventBody(note, each) as { metadata: { name: string } }).metadata.name,
-    );
-    expect(new Set(names).size).toBe(3);
   });
 });

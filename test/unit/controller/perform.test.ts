@@ -57,6 +57,7 @@ class Scene {
       store: {
         readIndex: async () => ({ rows: [], primaries: [], counts: [] }),
         readSlices: async () => [],
+        correlateEvents: async () => [],
         registerIntents: async () => "ok",
         writeThrough: async (_, write) => {
           this.saved.push(write);

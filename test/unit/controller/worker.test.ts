@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest";
 import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
 import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
 import type { SyncHandler } from "../../../shared/controller/session.ts";
+import { createDigester } from "../../../shared/api/digest.ts";
 import { runKey } from "../../../shared/controller/worker.ts";
 import type { WorkerOptions, WorkerPorts } from "../../../shared/controller/worker.ts";
 import type { Owner } from "../../../shared/controller/writes.ts";
@@ -55,6 +56,7 @@ async function play({
         if (answer instanceof Error) throw answer;
         return renews.includes(undefined) ? undefined : answer;
       },
+      correlateEvents: async () => [{ nanos: "1", count: 1, isCombined: false, isHeldBack: false }],
       done: async (_: unknown, outcome: Outcome) => {
         outcomes.push(outcome);
         return done ?? { kind: "done", failures: 0, bell: { ...bell, delayMs: 7 } };
@@ -75,6 +77,7 @@ async function play({
       }),
     },
     clock,
+    digester: createDigester("key"),
     random: createSeededRandom(1),
     log: { debug: () => {}, info: () => {}, warn: log, error: log },
   } as unknown as WorkerPorts;
@@ -217,17 +220,26 @@ describe("the patience of a run", () => {
     const answers: string[] = [];
     let patience: Patience | undefined;
     const owner: Owner = { resource: "deployments", namespace: "shop", name: "web", uid: "u1" };
+    let ask = (): Promise<void> => Promise.resolve();
     const sync: SyncHandler = async ({ clock, mayWrite, perform, emit }) => {
-      if (call === "event") await emit(owner, [{ type: "Normal", reason: "Scaled", message: "up" }]);
+      ask = async () => {
+        for (const ms of atMs) {
+          await clock.after(ms - clock.now());
+          answers.push(`${patience?.waitMsMax()} ${patience?.mayStart()}`);
+          expect(patience?.mayStart()).toBe(mayWrite());
+        }
+      };
+      if (call === "event") emit(owner, [{ type: "Normal", reason: "Scaled", message: "up" }]);
       else await perform([{ kind: "DeleteReplicaSet", owner, name: "web-1", uid: "rs-1", resourceVersion: "1" }]);
-      for (const ms of atMs) {
-        await clock.after(ms - clock.now());
-        answers.push(`${patience?.waitMsMax()} ${patience?.mayStart()}`);
-        expect(patience?.mayStart()).toBe(mayWrite());
-      }
+      if (call !== "event") await ask();
       return { kind: "done" };
     };
-    await play({ takes: [ok], sync, hear: (given) => (patience = given), ...scene });
+    // An Event leaves when the handler has ended, so it is asked while it is on its way.
+    const hear = async (given: Patience | undefined): Promise<void> => {
+      patience = given;
+      if (call === "event") await ask();
+    };
+    await play({ takes: [ok], sync, hear, ...scene });
     return answers;
   }
 

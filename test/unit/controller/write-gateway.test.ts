@@ -5,7 +5,7 @@ import { ownerReferenceTo } from "../../../shared/api/owner-references.ts";
 import { CONTROLLERS, RESOURCES } from "../../../shared/api/resources.ts";
 import type { Controller } from "../../../shared/api/resources.ts";
 import { CONTRACT } from "../../../shared/controller/contract.ts";
-import { eventBody } from "../../../shared/controller/event-recorder.ts";
+import { eventRequests } from "../../../shared/controller/event-recorder.ts";
 import type { RunGateway, SeenRow } from "../../../shared/controller/gateway.ts";
 import type { Pod } from "../../../shared/api/wire.ts";
 import { claimPatch } from "../../../shared/controller/perform/claims.ts";
@@ -21,6 +21,12 @@ import type { CreateRequest, DeleteRequest, KubeWriter, PatchRequest } from "../
 
 const owner: Owner = { resource: "replicasets", namespace: "shop", name: "web", uid: "u" };
 const object = { metadata: { name: "x", uid: "x", resourceVersion: "1" } };
+
+function eventBody(about: Owner, controller: Controller = "replicaset"): object {
+  const told = { owner: about, note: { type: "Normal", reason: "R", message: "m" }, atMs: 0 } as const;
+  const [request] = eventRequests([told], [{ nanos: "1", count: 1, isCombined: false, isHeldBack: false }], { controller, token: "t" });
+  return request?.body ?? {};
+}
 
 function gatewayOf(controller: Controller, mode: "act" | "shadow" = "act"): { readonly gateway: RunGateway; readonly sent: unknown[] } {
   const sent: unknown[] = [];
@@ -57,7 +63,15 @@ const resize: PatchRequest = {
 const event: CreateRequest = {
   resource: "events",
   namespace: "shop",
-  body: eventBody({ type: "Normal", reason: "R", message: "m" }, { controller: "replicaset", owner, nowMs: 0, token: "t", index: 0 }),
+  body: eventBody(owner),
+};
+
+const countEvent: PatchRequest = {
+  resource: "events",
+  namespace: "shop",
+  name: "web.17c3a9d2f4b81e00",
+  type: "application/strategic-merge-patch+json",
+  body: { count: 2, lastTimestamp: "2026-03-01T10:00:00Z", message: "m" },
 };
 
 const orphan: SeenRow = { namespace: "shop", name: "a", uid: "a" };
@@ -88,6 +102,7 @@ describe("the write gateway lets through", () => {
     { name: "a release", controller: "replicationcontroller", ask: patch(release, ofRC) },
     { name: "a status", controller: "replicaset", ask: patch(status) },
     { name: "an Event", controller: "replicaset", ask: create(event) },
+    { name: "an Event's count", controller: "deployment", ask: patch(countEvent) },
     { name: "a size", controller: "deployment", ask: patch(resize, ofDeployment) },
     {
       name: "an adoption of a ReplicaSet",
@@ -116,6 +131,7 @@ describe("the write gateway lets through", () => {
     const { gateway, sent } = gatewayOf("replicaset", "shadow");
     await expect(gateway.create(createPod)).resolves.toEqual({ kind: "notSent" });
     await expect(gateway.create(event)).resolves.toEqual({ kind: "notSent" });
+    await expect(gateway.patch(countEvent)).resolves.toEqual({ kind: "notSent" });
     await expect(gateway.create({ ...createPod, resource: "replicasets" })).rejects.toThrow(TerminalError);
     expect(sent).toEqual([]);
   });
@@ -288,7 +304,7 @@ describe("the write gateway knows the run", () => {
   const eventAbout = (about: Owner, controller: Controller = "replicaset"): CreateRequest => ({
     ...event,
     namespace: about.namespace,
-    body: eventBody({ type: "Normal", reason: "R", message: "m" }, { controller, owner: about, nowMs: 0, token: "t", index: 0 }),
+    body: eventBody(about, controller),
   });
   const claim = (kind: "Adopt" | "Release", of: Owner, resource: "pods" | "replicasets" = "pods"): PatchRequest =>
     claimPatch({ kind, owner: of, resource, name: resource === "pods" ? "a" : "web-1", uid: resource === "pods" ? "a" : "u-1" });
@@ -389,6 +405,13 @@ describe("the write gateway knows the run", () => {
       says: "/metadata/uid is not the owner's",
     },
     { rule: "GW8", name: "an Event about another object", ask: create(eventAbout(other)), says: "/involvedObject/name is not the owner's" },
+    { rule: "GW4", name: "a count elsewhere", ask: patch({ ...countEvent, ...elsewhere }), says: "the request's namespace" },
+    {
+      rule: "GW8",
+      name: "the count of an Event about another object",
+      ask: patch({ ...countEvent, name: "web-2.17c3a9d2f4b81e00" }),
+      says: "the Event's name is none about the owner",
+    },
     {
       rule: "GW8",
       name: "an Event about another kind",

@@ -105,7 +105,7 @@ export class Cluster {
 
   /** Events that were sent, as `ScalingReplicaSet: Scaled up …`. */
   get events(): readonly string[] {
-    return this.api.events.map((event) => event.replace(/^\w+ (\w+) /, "$1: "));
+    return this.api.events.map((event) => event.replace(/^(?:Normal|Warning) (\w+) /, "$1: "));
   }
 
   /** What was asked of the server since the last call: `patch replicasets web-1`, without Events. */

@@ -85,6 +85,7 @@ function start() {
             readIndex: async () => ({ rows: [], primaries: [], counts: [] }),
             readSlices: async (slices) => slices.map(() => []),
             registerIntents: async () => "ok",
+            correlateEvents: async () => [],
             writeThrough: async (_run, { items }) => ({ kind: "ok", bells: [], outcomes: items.map(() => "changed") }),
           },
         },

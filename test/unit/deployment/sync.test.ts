@@ -85,6 +85,15 @@ describe("entry", () => {
     expect(cluster.events).toEqual(["SelectingAll: This deployment is selecting all pods. A non-empty selector is required."]);
   });
 
+  it("in shadow says it to nobody but its trace, and the Store does not remember it", async () => {
+    const cluster = await Cluster.of([liveDeployment(1, { status: { observedGeneration: 1 } })], { mode: "shadow" });
+    await cluster.forge("deployments", "web", { selector: {} });
+    await cluster.sync();
+    expect(cluster.events).toEqual([]);
+    expect(cluster.world.storeCalls).not.toContain("correlateEvents");
+    expect(cluster.world.traced).toMatchObject([{ kind: "event", note: { reason: "SelectingAll" } }]);
+  });
+
   it("observes the generation of an empty selector, and shrugs off an error", async () => {
     const cluster = await Cluster.of([liveDeployment(1, { generation: 3 })]);
     await cluster.forge("deployments", "web", { selector: {} });
@@ -305,12 +314,12 @@ describe("creating the new ReplicaSet", () => {
     expect(cluster.written()).toEqual([expect.stringMatching(/^create replicasets /)]);
   });
 
-  it("a refusal is told as an Event each time and as a condition once", async () => {
+  it("a refusal is told as an Event that is counted and as a condition once", async () => {
     cluster.api.script = { "create replicasets": quota };
     await expect(cluster.sync()).rejects.toThrow("exceeded quota");
     await cluster.catchUp();
     await expect(cluster.sync()).rejects.toThrow("exceeded quota");
-    expect(cluster.events).toHaveLength(2);
+    expect(cluster.events).toEqual([cluster.events[0], expect.stringMatching(/^2 Failed to create new replica set/)]);
     expect(cluster.events[0]).toMatch(/^ReplicaSetCreateError: Failed to create new replica set "web-[a-z0-9]+": exceeded quota$/);
     expect(cluster.written().filter((line) => line.includes("status"))).toHaveLength(1);
     expect(conditionsOf(cluster)).toEqual([

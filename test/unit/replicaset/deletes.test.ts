@@ -117,7 +117,7 @@ describe.each(KINDS)("a $kind that shrinks", ({ controller, resource, kind }) =>
       expect(sent()).toEqual(["get web", "delete a", "get a", "delete a"]);
       expect(world.api.find("pods", "a").metadata.deletionTimestamp).toBeDefined();
       expect(world.api.events).toEqual(["Normal SuccessfulDelete Deleted pod: a"]);
-      expect(world.storeCalls).toEqual(["take", "take", "registerIntents", "writeThrough", "writeThrough", "done"]);
+      expect(world.storeCalls).toEqual(["take", "take", "registerIntents", "writeThrough", "writeThrough", "correlateEvents", "done"]);
       expect(world.logged).toEqual([]);
     });
 

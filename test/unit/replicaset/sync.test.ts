@@ -336,11 +336,53 @@ describe("creating", () => {
     expect(await world.failures()).toBe(0);
   });
 
-  it("emits at most 25 Events a sync, as upstream's filter lets through at once", async () => {
+  it("[informer T80] [informer T81] of 40 pods that one sync makes ten Events tell: nine, and one for the other 16 that may be told", async () => {
     const world = await worldOf({ replicas: 40 });
     await world.sync();
     expect(world.pods).toHaveLength(40);
-    expect(world.api.events).toHaveLength(25);
+    const created = /^Normal SuccessfulCreate Created pod: web-[a-z0-9]{5}$/;
+    expect(world.api.events).toEqual([
+      ...Array.from({ length: 9 }, () => expect.stringMatching(created) as string),
+      expect.stringMatching(/^Normal SuccessfulCreate 16 \(combined from similar events\): Created pod: web-[a-z0-9]{5}$/),
+    ]);
+  });
+
+  it("[informer T82] a failure that stays the same is one Event, counted, whichever run meets it", async () => {
+    const world = await worldOf({ replicas: 1 });
+    world.api.script = { "create pods": refusal(403, "Forbidden", "exceeded quota: small") };
+    for (let attempt = 0; attempt < 30; attempt++) {
+      await world.sync();
+      await world.clock.advance(60_000);
+      await world.stream();
+    }
+    const told = "Error creating: exceeded quota: small";
+    expect(world.api.events[0]).toBe(`Warning FailedCreate ${told}`);
+    expect(world.api.events.slice(1)).toEqual(world.api.events.slice(1).map((_, i) => `${i + 2} ${told}`));
+    expect(world.api.events).toHaveLength(30);
+  });
+
+  it("an Event that is gone is made anew, as it stands", async () => {
+    const world = await worldOf({ replicas: 1 });
+    world.api.script = { "create pods": refusal(403, "Forbidden", "no"), "patch events": refusal(404, "NotFound", "gone") };
+    await world.sync();
+    await world.clock.advance(60_000);
+    await world.sync();
+    expect(world.api.events).toEqual([
+      "Warning FailedCreate Error creating: no",
+      "2 Error creating: no",
+      "Warning FailedCreate 2 Error creating: no",
+    ]);
+  });
+
+  it("a Store that remembers nothing of Events any more: they are made as if nothing had been told", async () => {
+    const world = await worldOf({ replicas: 1 });
+    world.api.script = { "create pods": refusal(403, "Forbidden", "no") };
+    world.ports.store.correlateEvents = () => Promise.reject(new Error("redis is away"));
+    await world.sync();
+    await world.clock.advance(60_000);
+    await world.sync();
+    expect(world.api.events).toEqual(Array(2).fill("Warning FailedCreate Error creating: no"));
+    expect(world.logged.filter((line) => line.startsWith("events not correlated"))).toHaveLength(2);
   });
 
   it("an Event that is refused fails nothing", async () => {
@@ -361,6 +403,7 @@ describe("creating", () => {
       "registerIntents",
       ...Array.from({ length: 4 }, () => "writeThrough"),
       "writeThrough",
+      "correlateEvents",
       "done",
     ]);
     expect(world.storeCalls.filter((verb) => verb === "readIndex")).toEqual([]);
