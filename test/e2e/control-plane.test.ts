@@ -10,8 +10,9 @@ import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { controlPlaneBinaries, KUBERNETES_VERSION } from "../envtest/binaries.ts";
+import { controlPlaneBinaries } from "../envtest/binaries.ts";
 import { type ControlPlane, startControlPlane } from "../envtest/control-plane.ts";
+import { KUBERNETES_VERSION } from "../envtest/go-program.ts";
 import { isRunning } from "../support/e2e.ts";
 
 /** For a start (4 s) beside other test runs; binaries are built, if need be, before any test's clock starts. */

@@ -1,0 +1,193 @@
+/** What is built of Go modules, once for each pin, and kept outside the checkout. */
+import { execFile } from "node:child_process";
+import { createHash } from "node:crypto";
+import { access, constants, mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { homedir } from "node:os";
+import { dirname, join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { promisify } from "node:util";
+
+const run = promisify(execFile);
+
+/** Something made of the Go modules in `module`'s go.mod. */
+export interface GoBuild {
+  readonly name: string;
+  /** How long it takes on 2 cores, for people. */
+  readonly takes: string;
+  /** The folder of go.mod and go.sum. */
+  readonly module: string;
+  /** Sources, beside the module's own files; with the flags they name the folder. */
+  readonly files: readonly string[];
+  readonly flags: readonly string[];
+  /** A program that is in the folder once it is whole. */
+  readonly program: string;
+  /** Fills an empty folder. */
+  readonly build: (folder: string) => Promise<void>;
+}
+
+/** The Kubernetes release of the modules' go.mod; `kubectl version` of a control plane built here prints it. */
+export const KUBERNETES_VERSION = "v1.36.3";
+
+/** Upstream's go.mod says `go 1.26.0`. */
+const GO_MINOR_MIN = 26;
+
+/** After this we stop waiting for another process's build and do it ourselves. */
+const BUILD_WAIT_MAX_MS = 30 * 60_000;
+const BUILD_POLL_MS = 500;
+
+/** The folder with what was built, now or earlier; or, in one line for people, why it cannot be. */
+export async function builtOnce(what: GoBuild): Promise<{ readonly folder: string } | { readonly missing: string }> {
+  // GOTOOLCHAIN=local: a test run builds with the Go that is here and never downloads another one.
+  const goVersion = await answerOf("go", ["version"], { GOTOOLCHAIN: "local" });
+  const wanted = `the ${what.name} is built with Go ≥ 1.${GO_MINOR_MIN}`;
+  if (goVersion === undefined) return { missing: `${wanted}, and there is no \`go\` on the PATH` };
+  if (!isNewEnough(goVersion)) return { missing: `${wanted}, and this one is older: ${goVersion}` };
+
+  const folder = join(cacheFolder(), `${what.name.replaceAll(" ", "-")}-${await fingerprint(what, goVersion)}`);
+  const isWhole = async (): Promise<boolean> => await isExecutable(join(folder, what.program));
+  if (await isWhole()) return { folder };
+
+  await mkdir(dirname(folder), { recursive: true });
+  return await holdingLock(`${folder}.lock`, what, async () => {
+    if (await isWhole()) return { folder };
+    try {
+      await buildInto(folder, what);
+    } catch (error) {
+      return { missing: `the ${what.name} could not be built with \`go build\`: ${lastLine(error)}` };
+    }
+    return { folder };
+  });
+}
+
+/** Runs `go` in a module's folder. @throws {Error} with what it complained of */
+export async function go(module: string, parameters: readonly string[]): Promise<void> {
+  await run("go", parameters, {
+    cwd: module,
+    env: { ...process.env, CGO_ENABLED: "0", GOTOOLCHAIN: "local", GOWORK: "off" },
+    maxBuffer: 64 * 1024 * 1024,
+  });
+}
+
+/** Builds beside `folder` and renames, so that `folder` is complete whenever it exists. */
+async function buildInto(folder: string, what: GoBuild): Promise<void> {
+  say(what, `building that of Kubernetes ${KUBERNETES_VERSION} into ${folder}: ${what.takes}, once`);
+  const startedAt = performance.now();
+  const unfinished = `${folder}.building-${process.pid}`;
+  try {
+    await mkdir(unfinished, { recursive: true });
+    await what.build(unfinished);
+    await rename(unfinished, folder);
+  } catch (error) {
+    // Two processes may build at once when a lock was broken (see holdingLock); the second rename finds the first's work.
+    if (!(await isExecutable(join(folder, what.program)))) throw error;
+  } finally {
+    await rm(unfinished, { recursive: true, force: true });
+  }
+  say(what, `built in ${Math.round((performance.now() - startedAt) / 1000)} s`);
+}
+
+/**
+ * The flags of `go build`. The version is stamped in as upstream's build does: unstamped programs call
+ * themselves v0.0.0-master, in `kubectl version` as in the User-Agent of every request.
+ * Source: hack/lib/version.sh `kube::version::ldflags`.
+ */
+export function buildFlags(): readonly string[] {
+  const [major, minor] = KUBERNETES_VERSION.slice(1).split(".");
+  const stamps = ["k8s.io/component-base/version", "k8s.io/client-go/pkg/version"].flatMap((pkg) => [
+    `-X ${pkg}.gitVersion=${KUBERNETES_VERSION}`,
+    `-X ${pkg}.gitMajor=${major}`,
+    `-X ${pkg}.gitMinor=${minor}`,
+  ]);
+  return ["-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags", ["-s", "-w", ...stamps].join(" ")];
+}
+
+/** Names everything a build depends on, so a new pin or a new Go is a new folder and an old one stays usable. */
+async function fingerprint({ module, files, flags }: GoBuild, goVersion: string): Promise<string> {
+  const hash = createHash("sha256");
+  for (const file of [join(module, "go.mod"), join(module, "go.sum"), ...files]) hash.update(await readFile(file)).update("\0");
+  return hash.update(goVersion).update("\0").update(flags.join(" ")).digest("hex").slice(0, 16);
+}
+
+/**
+ * Runs `work` while no other live process runs it under the same lock file. The file holds its owner's pid; a dead
+ * owner's lock is broken. Two processes may break it at the same moment and then both work: that costs time, never
+ * a wrong result, because the work ends in a rename.
+ */
+async function holdingLock<T>(lockFile: string, what: GoBuild, work: () => Promise<T>): Promise<T> {
+  const giveUpAt = performance.now() + BUILD_WAIT_MAX_MS;
+  let told = false;
+  for (;;) {
+    try {
+      await writeFile(lockFile, String(process.pid), { flag: "wx" });
+      break;
+    } catch (error) {
+      if (!isErrno(error, "EEXIST")) throw error;
+    }
+    const owner = Number(await readFile(lockFile, "utf8").catch(() => ""));
+    // 0: the owner has made the file and not yet written its pid, or has just removed it.
+    if ((owner !== 0 && !isAlive(owner)) || performance.now() > giveUpAt) {
+      await rm(lockFile, { force: true });
+      continue;
+    }
+    if (!told) say(what, `waiting for process ${owner || "?"}, which is building it`);
+    told = true;
+    await sleep(BUILD_POLL_MS);
+  }
+  try {
+    return await work();
+  } finally {
+    await rm(lockFile, { force: true });
+  }
+}
+
+/** `$XDG_CACHE_HOME/deltaloop`, else `~/.cache/deltaloop`: outside the checkout, shared by all of the user's clones. */
+function cacheFolder(): string {
+  const base = process.env["XDG_CACHE_HOME"];
+  return join(base === undefined || base === "" ? join(homedir(), ".cache") : base, "deltaloop");
+}
+
+/** `line` is what `go version` prints: "go version go1.26.8 linux/amd64". A development Go ("devel") counts as new. */
+function isNewEnough(line: string): boolean {
+  const match = /\bgo1\.(\d+)/.exec(line);
+  return match === null || Number(match[1]) >= GO_MINOR_MIN;
+}
+
+/** What a command printed, or undefined when it is not there or fails. */
+export async function answerOf(command: string, args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<string | undefined> {
+  try {
+    return (await run(command, args, { env: { ...process.env, ...env } })).stdout.trim();
+  } catch {
+    return undefined;
+  }
+}
+
+/** Also false where there is nothing. */
+export async function isExecutable(path: string): Promise<boolean> {
+  return await access(path, constants.X_OK).then(
+    () => true,
+    () => false,
+  );
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return isErrno(error, "EPERM");
+  }
+}
+
+function isErrno(error: unknown, code: string): boolean {
+  return error instanceof Error && "code" in error && error.code === code;
+}
+
+/** The last line a failed command printed, which in Go's case is the one that says why. */
+function lastLine(error: unknown): string {
+  const text = error instanceof Error && "stderr" in error && String(error.stderr).trim() !== "" ? String(error.stderr) : String(error);
+  return text.trim().split("\n").at(-1) ?? text;
+}
+
+function say({ name }: GoBuild, line: string): void {
+  process.stderr.write(`${name}: ${line}\n`);
+}
