@@ -162,10 +162,11 @@ function withoutPassed(output: string): string {
 
 /** What e2e needs and this machine may be given; the reasons why a part will not run come loudly and before anything else. */
 async function prepare(): Promise<void> {
-  const [{ ensureRedisServer }, { controlPlaneBinaries }, { ensureContainerd }] = await Promise.all([
+  const [{ ensureRedisServer }, { controlPlaneBinaries }, { ensureContainerd }, { upstreamTests }] = await Promise.all([
     import("./support/redis.ts"),
     import("./envtest/binaries.ts"),
     import("./containerd/programs.ts"),
+    import("./upstream/program.ts"),
   ]);
   const redis = ensureRedisServer();
   if (redis !== undefined) console.log(`!!!!  cannot run against real Redis: ${redis}`);
@@ -174,6 +175,8 @@ async function prepare(): Promise<void> {
   console.log("      control plane: looking for it, or building it once (about 5 minutes)");
   const binaries = await controlPlaneBinaries();
   if ("missing" in binaries) console.log(`!!!!  cannot run against a real API server: ${binaries.missing}`);
+  const upstream = await upstreamTests();
+  if ("missing" in upstream) console.log(`!!!!  cannot run upstream's own tests: ${upstream.missing}`);
 }
 
 function sum(tallies: readonly Tally[]): Tally {

@@ -42,12 +42,12 @@ const READY_MS_MAX = 40_000;
 const END_MS_MAX = 8_000;
 
 /**
- * Runs `suite` if this machine has a control plane and a redis-server, else shows one skipped test whose name is the reason. Under
+ * Runs `suite` if this machine has a control plane and a redis-server, and if no other part is `missing`, else shows one skipped test whose name is the reason. Under
  * `CI=true` it fails instead, except for Go, which is the one thing a test run does not install.
  */
-export async function whereRealPartsAre(title: string, suite: () => void): Promise<void> {
+export async function whereRealPartsAre(title: string, suite: () => void, other?: { readonly missing?: string }): Promise<void> {
   const binaries = await controlPlaneBinaries();
-  const missing = "missing" in binaries ? binaries.missing : ensureRedisServer();
+  const missing = "missing" in binaries ? binaries.missing : (ensureRedisServer() ?? other?.missing);
   if (missing === undefined) {
     beforeAll(() => programs.clear());
     afterEach(({ task }) => {

@@ -33,10 +33,12 @@ export function nextStep(pod: Pod, rules: StepRules): NextStep {
   return (pod.spec?.containers ?? []).some(({ image }) => isBad(image)) ? "wait" : "ready";
 }
 
-/** No registry has it: its pod never becomes ready. */
+/** No registry has it: its pod never becomes ready. `:404` and `:nonexistent` are upstream's. Source: test/e2e/apps/deployment.go. */
 function isBad(image: string | undefined): boolean {
-  return image?.endsWith(":bad") === true;
+  return image !== undefined && BAD_TAGS.some((tag) => image.endsWith(tag));
 }
+
+const BAD_TAGS = [":bad", ":404", ":nonexistent"];
 
 /** Sandbox up, images being pulled; an image that never comes says so. */
 export function startedStatus(pod: Pod, hostIP: string, now: string): Wire<V1PodStatus> {

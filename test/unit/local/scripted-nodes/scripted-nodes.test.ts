@@ -106,9 +106,9 @@ test("pods are spread, turn Running and Ready within a second, and say so as a k
   await nodes.stop();
 });
 
-test("an image that never comes keeps its pod pending", async () => {
+test.each(["bad", "404", "nonexistent"])("an image that never comes keeps its pod pending: %s", async (tag) => {
   const nodes = await run();
-  await nodes.post(PODS, pod("a", {}, { containers: [{ name: "app", image: "app:bad" }] }));
+  await nodes.post(PODS, pod("a", {}, { containers: [{ name: "app", image: `app:${tag}` }] }));
   await nodes.clock.advance(60_000);
   const { body } = await nodes.get(`${PODS}/a`);
   expect([at(body, "status.phase"), at(body, "status.containerStatuses.0.state.waiting.reason")]).toEqual(["Pending", "ImagePullBackOff"]);

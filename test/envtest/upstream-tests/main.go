@@ -1,0 +1,40 @@
+// Upstream's own tests of the workload controllers, as one program: what `go test -c` would make of k8s.io/kubernetes/test/e2e, with the
+// tests of sig-apps alone and without that suite's look at nodes and system pods, of which this control plane has none.
+//
+// Source: k8s.io/kubernetes/test/e2e/e2e_test.go handleFlags, TestMain; e2e.go RunE2ETests.
+package main
+
+import (
+	"flag"
+	"os"
+
+	"github.com/onsi/ginkgo/v2"
+	"github.com/onsi/gomega"
+	"k8s.io/component-base/logs"
+	_ "k8s.io/component-base/logs/testinit" // its flags.
+	_ "k8s.io/kubernetes/test/e2e/apps"     // the tests.
+	"k8s.io/kubernetes/test/e2e/framework"
+	"k8s.io/kubernetes/test/e2e/framework/config"
+	_ "k8s.io/kubernetes/test/e2e/framework/debug/init" // what a failed test finds in its namespace.
+)
+
+// suite is what ginkgo wants of a *testing.T.
+type suite struct{}
+
+func (suite) Fail() {}
+
+func main() {
+	config.CopyFlags(config.Flags, flag.CommandLine)
+	framework.RegisterCommonFlags(flag.CommandLine)
+	framework.RegisterClusterFlags(flag.CommandLine)
+	flag.Parse()
+	framework.AfterReadingAllFlags(&framework.TestContext)
+	logs.InitLogs()
+	gomega.RegisterFailHandler(framework.Fail)
+	suiteConfig, reporterConfig := framework.CreateGinkgoConfig()
+	passed := ginkgo.RunSpecs(suite{}, "Kubernetes e2e suite", suiteConfig, reporterConfig)
+	logs.FlushLogs()
+	if !passed {
+		os.Exit(1)
+	}
+}

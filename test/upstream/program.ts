@@ -1,0 +1,109 @@
+/** The program of upstream's own tests (test/envtest/upstream-tests): which it has, and one of them run. */
+import { execFile } from "node:child_process";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { basename, join } from "node:path";
+
+import { buildFlags, builtOnce, go } from "../envtest/go-program.ts";
+
+export interface UpstreamTests {
+  /** All tests of Deployment, ReplicaSet and ReplicationController, as in tests.ts. */
+  names(): Promise<readonly string[]>;
+  /**
+   * Runs one test in a process and namespaces of its own, as the kubeconfig's person; several may run at once.
+   *
+   * @throws when it did not pass, with what upstream's test says of it and the last lines that it wrote
+   */
+  run(name: string, options: { readonly kubeconfig: string; readonly signal?: AbortSignal }): Promise<void>;
+}
+
+/** How many tests at once: nearly all they do is wait. */
+export const TESTS_AT_ONCE = 5;
+
+const MODULE = join(import.meta.dirname, "..", "envtest", "upstream-tests");
+const PROGRAM = "upstream-tests";
+/** The slowest passes in 35 s; many of upstream's waits have a limit of 5 minutes. */
+const TEST_MINUTES_MAX = 4;
+const OUTPUT_BYTES_MAX = 256 * 1024 * 1024;
+const LAST_LINES = 40;
+
+/** What ginkgo's report says of a test. Source: github.com/onsi/ginkgo/v2 types/types.go Report, SpecReport. */
+interface SpecReport {
+  readonly State: string;
+  readonly Failure?: { readonly Message: string; readonly Location: { readonly FileName: string; readonly LineNumber: number } };
+  readonly CapturedGinkgoWriterOutput?: string;
+}
+
+/** The program, built if need be; or, in one line for people, why there is none. */
+export async function upstreamTests(): Promise<UpstreamTests | { readonly missing: string }> {
+  const flags = buildFlags();
+  const built = await builtOnce({
+    name: "upstream test program",
+    takes: "about 2 minutes",
+    module: MODULE,
+    files: [join(MODULE, "main.go")],
+    flags,
+    program: PROGRAM,
+    build: async (folder) => await go(MODULE, ["build", ...flags, "-o", join(folder, PROGRAM), "."]),
+  });
+  if ("missing" in built) return built;
+  const program = join(built.folder, PROGRAM);
+  return {
+    async names() {
+      const { output } = await execute(program, ["--list-tests"]);
+      return [...output.matchAll(/: \[sig-apps\] ((?:Deployment|ReplicaSet|ReplicationController) .*)$/gm)].map(([, name = ""]) => name);
+    },
+    async run(name, { kubeconfig, signal }) {
+      const scratch = await mkdtemp(join(tmpdir(), "deltaloop-upstream-"));
+      try {
+        const report = join(scratch, "report.json");
+        const ginkgo = [
+          `--kubeconfig=${kubeconfig}`,
+          "--provider=local",
+          `--ginkgo.focus=${`[sig-apps] ${name}`.replace(/[^\w ]/g, "\\$&")}$`,
+          `--ginkgo.timeout=${TEST_MINUTES_MAX}m`,
+          `--ginkgo.json-report=${report}`,
+          "--ginkgo.no-color",
+        ];
+        const { code, output } = await execute(program, ginkgo, signal);
+        const [spec, ...more] = await specsOf(report);
+        if (spec === undefined) throw new Error(`no test of this name ran, exit ${code}:\n${lastLines(output)}`);
+        if (more.length > 0) throw new Error(`${more.length + 1} tests have this name`);
+        if (code !== 0 || spec.State !== "passed") throw new Error(told(spec));
+      } finally {
+        await rm(scratch, { recursive: true, force: true });
+      }
+    },
+  };
+}
+
+/** Of the tests that were to run; none when the program has not come so far. */
+async function specsOf(report: string): Promise<readonly SpecReport[]> {
+  const text = await readFile(report, "utf8").catch(() => "[]");
+  // Written by ginkgo just now; the suite's own steps are in it as well, without a name.
+  const [suite] = JSON.parse(text) as readonly { readonly SpecReports: readonly (SpecReport & { readonly LeafNodeText: string })[] }[];
+  return (suite?.SpecReports ?? []).filter(({ State, LeafNodeText }) => State !== "skipped" && LeafNodeText !== "");
+}
+
+function told({ State, Failure, CapturedGinkgoWriterOutput: wrote = "" }: SpecReport): string {
+  const { FileName = "", LineNumber = 0 } = Failure?.Location ?? {};
+  return `${State}: ${Failure?.Message ?? ""} (${basename(FileName)}:${LineNumber})\nIt wrote last:\n${lastLines(wrote)}`;
+}
+
+function lastLines(text: string): string {
+  return text.trimEnd().split("\n").slice(-LAST_LINES).join("\n");
+}
+
+/** Both streams; a non-zero exit is an answer. */
+async function execute(
+  program: string,
+  flags: readonly string[],
+  signal?: AbortSignal,
+): Promise<{ readonly code: number; readonly output: string }> {
+  const options = { maxBuffer: OUTPUT_BYTES_MAX, cwd: tmpdir(), ...(signal && { signal }) };
+  return await new Promise((resolve) => {
+    const child = execFile(program, flags, options, (_error, stdout, stderr) =>
+      resolve({ code: child.exitCode ?? 1, output: stdout + stderr }),
+    );
+  });
+}

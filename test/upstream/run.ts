@@ -1,0 +1,131 @@
+/**
+ * `npm run sigapps`: upstream's own tests of the three controllers with our loops, on a real control plane; prints a table, and ends
+ * with code 1 if one failed with our loops.
+ *
+ *     npm run sigapps                       with `deltaloop dev --act`
+ *     npm run sigapps -- --baseline         before that with upstream's own loops, to compare
+ *     npm run sigapps -- --rude             a rude API server (test/rude) between the loops and the API server, of either side
+ *     npm run sigapps -- --only rollover    only tests whose name contains it
+ */
+import { readFile, writeFile } from "node:fs/promises";
+import { parseArgs } from "node:util";
+
+import { messageOf } from "../../shared/api/errors.ts";
+import { WRITES } from "../rude/manners.ts";
+import type { Manner } from "../rude/manners.ts";
+import { INTERNAL_ERROR, tooManyRequests } from "../rude/refusals.ts";
+import { startRudeServer } from "../rude/server.ts";
+import type { RudeServer } from "../rude/server.ts";
+import { startCluster, startDev } from "../support/e2e.ts";
+import type { Cluster } from "../support/e2e.ts";
+import { TESTS_AT_ONCE, upstreamTests } from "./program.ts";
+import type { UpstreamTests } from "./program.ts";
+import { TESTS } from "./tests.ts";
+
+interface Outcome {
+  readonly seconds: number;
+  /** Undefined: it passed. */
+  readonly failure?: string;
+}
+
+type Outcomes = ReadonlyMap<string, Outcome>;
+
+/** What a loop meets all along: a fifth of its writes refused, now and then an answer lost or a watch cut, fields that it does not know. */
+const MANNERS: readonly Manner[] = [
+  { name: "refused", about: { verbs: WRITES }, often: { every: 7 }, deed: { kind: "refuse", with: tooManyRequests(1) } },
+  { name: "broken", about: { verbs: WRITES }, often: { every: 11 }, deed: { kind: "refuse", with: INTERNAL_ERROR } },
+  { name: "lost", about: { verbs: WRITES }, often: { every: 29 }, deed: { kind: "loseAnswer" } },
+  { name: "cut", about: { verbs: ["watch"] }, often: { every: 101 }, deed: { kind: "cutWatch" } },
+  { name: "newer", about: {}, often: "always", deed: { kind: "addFields" } },
+];
+
+const { values: flags } = parseArgs({
+  options: {
+    baseline: { type: "boolean", default: false },
+    rude: { type: "boolean", default: false },
+    only: { type: "string", default: "" },
+  },
+});
+process.exitCode = await main();
+
+async function main(): Promise<number> {
+  const tests = await upstreamTests();
+  const names = TESTS.filter((name) => name.includes(flags.only));
+  if ("missing" in tests || names.length === 0) {
+    console.error("missing" in tests ? tests.missing : `no test's name contains ${flags.only}`);
+    return 2;
+  }
+  const cluster = await startCluster();
+  let road: RudeServer | undefined;
+  try {
+    const { plane } = cluster;
+    const identity = await plane.clientCertificate("system:kube-controller-manager", []);
+    if (flags.rude) {
+      const certificate = await plane.serverCertificate();
+      road = await startRudeServer({ url: plane.url, ca: plane.ca, certificate, identities: [identity] });
+    }
+    const server = road?.url ?? plane.url;
+    let baseline: Outcomes | undefined;
+    if (flags.baseline) {
+      const end = await plane.startWorkloadLoops({ server, identity });
+      baseline = await runAll("upstream's loops", names, { tests, cluster, road });
+      await end();
+    }
+    const kubeconfig = `${cluster.rolesKubeconfig}.road`;
+    await writeFile(kubeconfig, (await readFile(cluster.rolesKubeconfig, "utf8")).replaceAll(plane.url, server), { mode: 0o600 });
+    const dev = await startDev({ ...cluster, rolesKubeconfig: kubeconfig });
+    const ours = await runAll("our loops", names, { tests, cluster, road });
+    await dev.stop();
+    process.stdout.write(table(names, ours, baseline));
+    return [...ours.values()].some(({ failure }) => failure !== undefined) ? 1 : 0;
+  } finally {
+    await road?.close();
+    await cluster.stop();
+  }
+}
+
+/** Each with its outcome; the manners hold while they run. */
+async function runAll(
+  side: string,
+  names: readonly string[],
+  { tests, cluster, road }: { readonly tests: UpstreamTests; readonly cluster: Cluster; readonly road: RudeServer | undefined },
+): Promise<Outcomes> {
+  const outcomes = new Map<string, Outcome>();
+  const polite = road?.behave(...MANNERS);
+  const startedAt = performance.now();
+  const waiting = [...names];
+  const work = async (): Promise<void> => {
+    for (let name = waiting.shift(); name !== undefined; name = waiting.shift()) {
+      const from = performance.now();
+      const failure = await tests.run(name, { kubeconfig: cluster.plane.adminKubeconfig }).then(() => undefined, messageOf);
+      outcomes.set(name, { seconds: secondsSince(from), ...(failure !== undefined && { failure }) });
+      if (failure !== undefined) console.error(`with ${side} ${name}\n${failure}\n`);
+    }
+  };
+  await Promise.all(Array.from({ length: TESTS_AT_ONCE }, work));
+  polite?.();
+  const passed = [...outcomes.values()].filter(({ failure }) => failure === undefined).length;
+  const struck = road?.exchanges().filter(({ manner }) => manner !== undefined).length;
+  const rudely = struck === undefined ? "" : `, ${struck} requests met rudely so far`;
+  console.error(`with ${side}: ${passed} of ${names.length} passed in ${secondsSince(startedAt).toFixed(0)} s${rudely}`);
+  return outcomes;
+}
+
+function table(names: readonly string[], ours: Outcomes, baseline: Outcomes | undefined): string {
+  const width = Math.max(...names.map((name) => name.length));
+  const row = (name: string, ...columns: readonly string[]): string => `${[name.padEnd(width), ...columns].join("  ")}\n`;
+  const columns = baseline === undefined ? [ours] : [baseline, ours];
+  const titles = baseline === undefined ? ["ours"] : ["baseline", "ours"];
+  const rows = names.map((name) => row(name, ...columns.map((side) => told(side.get(name)))));
+  return [row("test", ...titles.map((title) => title.padEnd(told(undefined).length))), ...rows].join("");
+}
+
+/** `passed   12.3 s`. */
+function told(outcome: Outcome | undefined): string {
+  const seconds = outcome?.seconds.toFixed(1) ?? "";
+  return `${outcome?.failure === undefined ? "passed" : "FAILED"} ${seconds.padStart(6)} s`;
+}
+
+function secondsSince(from: number): number {
+  return (performance.now() - from) / 1000;
+}
