@@ -44,7 +44,7 @@ const CHECK: readonly Step[] = [
   command("format", ["oxfmt", "--check"]),
 ];
 const ADAPTERS: readonly Step[] = [
-  tests("adapters", ["adapters", "long"], ["conformance", "attacks", "simulation"]),
+  tests("adapters", ["adapters", "long"], ["conformance", "attacks", "simulation", "differential"]),
   command("types", ["tsc", "--noEmit"]),
 ];
 const E2E: readonly Step[] = [{ ...tests("e2e", ["e2e"]), tellsTimes: true }];

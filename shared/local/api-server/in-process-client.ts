@@ -17,7 +17,7 @@ export function createInProcessKube(server: ApiServer, options: InProcessOptions
 }
 
 /** Nothing is lost or late on the way, so there is nothing to wait for or to send again (K3 to K5). */
-export function createInProcessClient(server: ApiServer, { component }: InProcessOptions): KubeClient {
+export function createInProcessClient(server: Pick<ApiServer, "request">, { component }: InProcessOptions): KubeClient {
   return {
     requestTimeoutMs: REQUEST_TIMEOUT_MS,
     fieldManager: component,

@@ -1,0 +1,271 @@
+/**
+ * The one API server that upstream's controllers and ours write to in turn: a sync of either is a request log and what then stands
+ * there, and is taken back. Requests can be refused, the same ones for both.
+ */
+import { isDeepStrictEqual } from "node:util";
+import type { VirtualClock } from "../../shared/adapters/memory/clock.ts";
+import { createVirtualClock } from "../../shared/adapters/memory/clock.ts";
+import { createSeededRandom } from "../../shared/adapters/memory/random.ts";
+import { CACHED_RESOURCES, RESOURCES, tableOf } from "../../shared/api/resources.ts";
+import type { CachedResource } from "../../shared/api/resources.ts";
+import type { KubeObject } from "../../shared/api/wire.ts";
+import { createApiServer } from "../../shared/local/api-server/api-server.ts";
+import type { ApiResponse, ApiServer } from "../../shared/local/api-server/api-server.ts";
+import type { ApiRequest } from "../../shared/local/api-server/rest/request-info.ts";
+
+export type Json = null | boolean | number | string | readonly Json[] | Fields;
+export type Fields = { readonly [field: string]: Json };
+
+export const NAMESPACE = "shop";
+/** Never a whole second: of pods that are no nanosecond old upstream takes the age's ratio to zero, and panics. */
+const START_MS = Date.parse("2026-03-01T10:00:00.001Z");
+
+/** The objects of one namespace, by resource; in the order of their names. */
+export type State = { readonly [R in CachedResource]: readonly KubeObject[] };
+
+/** Refuses a request of that verb and resource; `change` is a patch or a replacement. */
+export interface Fault {
+  readonly verb: Verb;
+  /** `replicasets`, `deployments/status`. */
+  readonly resource: string;
+  /**
+   * Creates from the `n`-th on, counted from 1; of changes and deletes those of every third object, the `n`-th third by its name, for
+   * the order in which upstream goes through them is chance; or all.
+   */
+  readonly which: number | "all";
+  readonly refusal: keyof typeof REFUSALS;
+}
+
+type Verb = "create" | "change" | "delete";
+const VERBS: Readonly<Record<string, Verb>> = { POST: "create", PUT: "change", PATCH: "change", DELETE: "delete" };
+
+export const REFUSALS = {
+  conflict: [409, "Conflict", "the object has been modified; please apply your changes to the latest version and try again"],
+  internal: [500, "InternalError", "Internal error occurred: etcd is away"],
+  forbidden: [403, "Forbidden", "exceeded quota"],
+  gone: [404, "NotFound", "not found"],
+  invalid: [422, "Invalid", "is invalid"],
+  terminating: [403, "Forbidden", "because it is being terminated"],
+  overloaded: [503, "ServiceUnavailable", "the server is currently unable to handle the request"],
+} as const;
+
+/** One write as it left its client, and what became of it. */
+export interface Write {
+  readonly verb: Verb;
+  readonly resource: string;
+  /** Of what is created: as the server named it, or would have. */
+  readonly name: string;
+  readonly status: number;
+  /** Refused by us; then `after` is what it would have made. */
+  readonly refused: boolean;
+  readonly before: Fields | undefined;
+  readonly after: Fields | undefined;
+}
+
+export class Cluster {
+  readonly clock: VirtualClock = createVirtualClock(START_MS);
+  readonly server: ApiServer;
+  #atMs: number | undefined;
+  #random = createSeededRandom(1);
+
+  private constructor() {
+    const clock = { now: () => this.#atMs ?? this.clock.now(), after: this.clock.after };
+    this.server = createApiServer({ clock, random: { next: () => this.#random.next() }, garbageCollection: false });
+  }
+
+  static async create(): Promise<Cluster> {
+    const cluster = new Cluster();
+    await cluster.person("POST", "/api/v1/namespaces", { metadata: { name: NAMESPACE } });
+    return cluster;
+  }
+
+  /** Somebody asks for something. @throws {Error} if it is refused: the script of a scenario is not allowed to ask for the impossible. */
+  async person(method: string, path: string, body?: object, contentType = "application/json"): Promise<Fields> {
+    const headers = { "user-agent": "person", "content-type": contentType };
+    const answer = await this.server.request({ method, path, headers, ...(body && { body: JSON.stringify(body) }) });
+    if (answer.kind !== "object" || answer.status >= 400) throw new Error(`${method} ${path}: ${JSON.stringify(answer)}`);
+    return answer.body as Fields; // JSON
+  }
+
+  /** As if it had been done then. */
+  async at<T>(atMs: number, act: () => Promise<T>): Promise<T> {
+    this.#atMs = atMs;
+    try {
+      return await act();
+    } finally {
+      this.#atMs = undefined;
+    }
+  }
+
+  async state(): Promise<State> {
+    const lists = await Promise.all(
+      CACHED_RESOURCES.map(async (resource) => {
+        const { items } = await this.person("GET", collection(resource));
+        const { apiVersion, kind } = RESOURCES[resource];
+        return [resource, (items as unknown as readonly KubeObject[]).map((object) => ({ ...object, apiVersion, kind }))] as const; // a list
+      }),
+    );
+    const byResource = new Map(lists);
+    return tableOf(CACHED_RESOURCES, (resource) => byResource.get(resource) ?? []);
+  }
+
+  /** What stands there, and a way back to it, also for uids to come: they are the same whatever was tried meanwhile. */
+  mark(): () => void {
+    const restore = this.server.backup();
+    const seed = Number(this.server.resourceVersion);
+    const back = (): void => {
+      restore();
+      this.#random = createSeededRandom(seed);
+    };
+    this.#random = createSeededRandom(seed);
+    return back;
+  }
+}
+
+/** The door through which the tested one's requests come. */
+export class Door {
+  readonly writes: Write[] = [];
+  /** `component Kind/name Type Reason message`. */
+  readonly events: string[] = [];
+  readonly #server: ApiServer;
+  readonly #faults: readonly Fault[];
+  readonly #counts = new Map<string, number>();
+  /** What the client has of each object, if it does not look at answers. */
+  #stale: ReadonlyMap<string, Fields> = new Map();
+
+  constructor(server: ApiServer, faults: readonly Fault[]) {
+    this.#server = server;
+    this.#faults = faults;
+  }
+
+  /** What a client that replaces whole objects starts from; see `upToDate`. */
+  observe(state: State): void {
+    const objects = CACHED_RESOURCES.flatMap((resource) => state[resource].map((object) => ({ resource, object })));
+    this.#stale = new Map(objects.map(({ resource, object }) => [`${resource} ${object.metadata.name}`, object as unknown as Fields])); // JSON
+  }
+
+  /**
+   * Deployment Q11: the second time it replaces an object in a sync, it sends the version from before the
+   * first, is refused, and begins anew. Ours goes on from the answer, and so that both can be compared upstream's replacement is
+   * taken as the changes that it makes to what its sync began with. One that repeats what was written is refused all the same.
+   */
+  #upToDate(request: ApiRequest, resource: string, name: string, current: Fields | undefined): ApiRequest {
+    const stale = this.#stale.get(`${resource} ${name}`);
+    const wrote = this.writes.some((write) => write.resource.split("/")[0] === resource && write.name === name && write.status < 400);
+    if (request.method !== "PUT" || stale === undefined || current === undefined || !wrote) return request;
+    const body = fieldsOf(request.body);
+    if (versionOf(body) !== versionOf(stale)) return request;
+    const changed = mergePatch(stale, body);
+    if (isWithin(changed, current)) return request;
+    const patch = { ...changed, apiVersion: body["apiVersion"] ?? null, kind: body["kind"] ?? null };
+    const headers = { ...request.headers, "content-type": "application/merge-patch+json" };
+    return { ...request, method: "PATCH", headers, body: JSON.stringify(patch) };
+  }
+
+  async request(request: ApiRequest): Promise<ApiResponse> {
+    const verb = VERBS[request.method];
+    if (verb === undefined) return await this.#server.request(request);
+    const [, , resource = "", name = "", subresource] =
+      /\/namespaces\/([^/]+)\/([^/]+)(?:\/([^/]+))?(?:\/([^/]+))?$/.exec(request.path) ?? [];
+    if (resource === "events") {
+      this.events.push(eventText(fieldsOf(request.body)));
+      return await this.#server.request(request);
+    }
+    const target = subresource === undefined ? resource : `${resource}/${subresource}`;
+    const call = `${verb} ${target}`;
+    const nth = (this.#counts.get(call) ?? 0) + 1;
+    this.#counts.set(call, nth);
+    const fault = this.#faults.find((each) => {
+      if (each.verb !== verb || each.resource !== target) return false;
+      return each.which === "all" || (verb === "create" ? nth >= each.which : thirdOf(name) === each.which);
+    });
+    const before = name === "" ? undefined : (this.#server.peek(storageId(resource), NAMESPACE, name) as Fields | undefined); // JSON
+    const sent = this.#upToDate(request, resource, name, before);
+    const asked = fault === undefined ? sent : { ...sent, query: { ...queryOf(sent), dryRun: "All" } };
+    const answer = await this.#server.request(asked);
+    const object = answer.kind === "object" && answer.status < 400 && verb !== "delete" ? (answer.body as Fields) : undefined; // JSON
+    const metadata = object?.["metadata"] as Fields | undefined; // an object's
+    const refusal = fault && answer.status < 400 ? refusalOf(fault) : undefined;
+    this.writes.push({
+      verb,
+      resource: target,
+      name: String(metadata?.["name"] ?? (name || nameIn(request.body))),
+      status: (refusal ?? answer).status,
+      refused: refusal !== undefined,
+      before,
+      after: object,
+    });
+    return refusal ?? answer;
+  }
+}
+
+/** As `peek` names a resource. */
+function storageId(resource: string): string {
+  const { group } = RESOURCES[resource as CachedResource]; // of a path that was answered
+  return group === "" ? resource : `${resource}.${group}`;
+}
+
+export function collection(resource: string): string {
+  const { path } = RESOURCES[resource as CachedResource]; // the caller's table
+  return `/${path}/namespaces/${NAMESPACE}/${resource}`;
+}
+
+function queryOf({ query = {} }: ApiRequest): Readonly<Record<string, string | number | boolean | undefined>> {
+  return query instanceof URLSearchParams ? Object.fromEntries(query) : query;
+}
+
+function refusalOf({ refusal }: Fault): ApiResponse {
+  const [status, reason, message] = REFUSALS[refusal];
+  const causes =
+    refusal === "terminating" ? [{ reason: "NamespaceTerminating", message: "is being terminated", field: "metadata.namespace" }] : [];
+  const details = causes.length > 0 ? { details: { causes } } : {};
+  const body = { kind: "Status", apiVersion: "v1", metadata: {}, status: "Failure", message, reason, ...details, code: status };
+  return { kind: "object", status, headers: { "content-type": "application/json" }, body };
+}
+
+function fieldsOf(body: unknown): Fields {
+  return (typeof body === "string" ? JSON.parse(body) : body) as Fields; // what a client of the API sent
+}
+
+function nameIn(body: unknown): string {
+  const { name, generateName } = (fieldsOf(body)["metadata"] ?? {}) as Fields; // an object's
+  return String(name ?? generateName ?? "");
+}
+
+function eventText({ type, reason, message, source, involvedObject }: Fields): string {
+  const { kind, name } = involvedObject as Fields; // an Event's
+  return [(source as Fields)["component"], `${String(kind)}/${String(name)}`, type, reason, message].join(" ");
+}
+
+/** 1, 2 or 3. */
+function thirdOf(name: string): number {
+  return (Array.from(name).reduce((sum, letter) => sum + (letter.codePointAt(0) ?? 0), 0) % 3) + 1;
+}
+
+function versionOf(object: Fields): Json {
+  return (object["metadata"] as Fields)["resourceVersion"] ?? null; // an object's
+}
+
+/** RFC 7386: what makes `after` of `before`. */
+function mergePatch(before: Fields, after: Fields): Fields {
+  const fields = [...new Set([...Object.keys(before), ...Object.keys(after)])];
+  return Object.fromEntries(
+    fields.flatMap((field): readonly (readonly [string, Json])[] => {
+      const [a, b] = [before[field] ?? null, after[field] ?? null];
+      if (isDeepStrictEqual(a, b)) return [];
+      return [[field, isFields(a) && isFields(b) ? mergePatch(a, b) : b]];
+    }),
+  );
+}
+
+/** Whether the patch would change nothing. */
+function isWithin(patch: Fields, object: Fields): boolean {
+  return Object.entries(patch).every(([field, value]) => {
+    const current = object[field] ?? null;
+    return isFields(value) && isFields(current) ? isWithin(value, current) : isDeepStrictEqual(value, current);
+  });
+}
+
+function isFields(value: Json): value is Fields {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

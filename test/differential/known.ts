@@ -1,0 +1,126 @@
+/** What may differ, and why: everything else is a mistake, here or in our notion of upstream. */
+import type { KubeObject } from "../../shared/api/wire.ts";
+import type { Fields, State } from "./cluster.ts";
+import type { Outcome } from "./outcome.ts";
+
+/** What a ReplicaSet says of itself. */
+type Counted = KubeObject & { readonly spec?: Fields; readonly status?: Fields };
+
+interface Known {
+  readonly name: string;
+  readonly why: string;
+  /** Whether nothing but this differs. */
+  is(upstream: Outcome, ours: Outcome, observed: State): boolean;
+}
+
+const KNOWN: readonly Known[] = [
+  {
+    name: "Q10",
+    why: "less than a second before the progress deadline upstream queues the key at once, over and over; ours waits for the moment",
+    is: (upstream, ours) => sameWork(upstream, ours) && afterMs(upstream) === 0 && afterMs(ours) > 0 && afterMs(ours) <= 1_000,
+  },
+  {
+    name: "S20",
+    why: "with reason NewReplicaSetAvailable nothing can time out, so ours does not look again",
+    is: (upstream, ours) => sameWork(upstream, ours) && upstream.ending.startsWith("again") && ours.ending === "done",
+  },
+  {
+    name: "event follows",
+    why: "a ReplicaSet was written, or is another by now: its event brings the key back, and what either asks for beside is not compared",
+    is: (upstream, ours) =>
+      sameWork(upstream, ours) && !isError(upstream) && !isError(ours) && upstream.writes.some((write) => /^\w+ replicasets /.test(write)),
+  },
+  {
+    name: "swallowed",
+    why: "while old ReplicaSets shrink upstream forgets any error; ours forgets those that an event follows (deployment §11.3)",
+    is: (upstream, ours) =>
+      sameWork(upstream, ours) &&
+      !isError(upstream) &&
+      isError(ours) &&
+      upstream.writes.some((write) => /^change replicasets [^ ]+ (403|422|5\d\d) \(refused\)/.test(write)),
+  },
+  {
+    name: "status of nothing",
+    why: "404 for an own status: the object is gone, and nothing is left to do",
+    is: (upstream, ours) => {
+      const [a, b] = [new Set(upstream.writes), new Set(ours.writes)];
+      const isGone = upstream.writes.some((write) => /^change \w+\/status [^ ]+ 404/.test(write));
+      return isGone && same([...a], [...b]) && same(upstream.events, ours.events) && isError(upstream) && ours.ending === "done";
+    },
+  },
+  {
+    name: "a count lies",
+    why: "with more pods available than asked for, ours shrinks less than upstream: it computes the budget again before available pods go (shared/deployment, decision 4)",
+    is: (upstream, ours, { replicasets }) =>
+      replicasets.some(
+        (rs) => Number((rs as Counted).status?.["availableReplicas"] ?? 0) > Number((rs as Counted).spec?.["replicas"] ?? 1),
+      ) &&
+      isError(upstream) === isError(ours) &&
+      same(
+        upstream.writes.filter((line) => !isShrinking(line) || ours.writes.includes(line)),
+        ours.writes,
+      ),
+  },
+  {
+    name: "S2",
+    why: "the name of the new ReplicaSet is taken by one that was released just now: upstream's cache has it as its own still, ours reads it live",
+    is: ({ writes }, ours) => {
+      const at = writes.findIndex((write) => /^create replicasets [^ ]+ 409$/.test(write));
+      const [, name] = /^create replicasets ([^ ]+)/.exec(writes[at] ?? "") ?? [];
+      const released = writes
+        .slice(0, at)
+        .some((write) => write.startsWith(`change replicasets ${name} `) && /ownerReferences \[.* -> none/.test(write));
+      return released && same(writes.slice(0, at + 1), ours.writes.slice(0, at + 1)) && ours.writes.length <= at + 2 && isError(ours);
+    },
+  },
+  {
+    name: "awaited: unreadable revision",
+    why: "upstream's copy of an annotation rides along with a later write, although the ReplicaSet's revision cannot be read",
+    is: (upstream, ours) => {
+      const without = (outcome: Outcome): Outcome => ({
+        ...outcome,
+        writes: outcome.writes.map((write) => write.replaceAll(",", "").replace(/ metadata\.annotations\.team [^ ]+ -> [^ ]+/, "")),
+      });
+      const [a, b] = [without(upstream), without(ours)];
+      return upstream.writes.join().length > ours.writes.join().length && sameWork(a, b) && isError(a) === isError(b);
+    },
+  },
+  {
+    name: "Q11 and a refusal",
+    why: "upstream begins anew after it was refused for an own write; with a request refused before, it then finds another state than ours goes on from",
+    is: ({ writes, begunAnewAfter = 0 }, ours) =>
+      begunAnewAfter > 0 &&
+      writes.some((write) => write.includes("(refused)")) &&
+      same(writes.slice(0, begunAnewAfter), ours.writes.slice(0, begunAnewAfter)),
+  },
+];
+
+export type Verdict = { readonly kind: "same" } | { readonly kind: "known"; readonly name: string } | { readonly kind: "differs" };
+
+/** Whether two outcomes differ, and if they may, by what. */
+export function verdictOn(upstream: Outcome, ours: Outcome, observed: State): Verdict {
+  if (sameWork(upstream, ours) && upstream.ending === ours.ending) return { kind: "same" };
+  const known = KNOWN.find((each) => each.is(upstream, ours, observed));
+  return known === undefined ? { kind: "differs" } : { kind: "known", name: known.name };
+}
+
+function sameWork(a: Outcome, b: Outcome): boolean {
+  return same(a.writes, b.writes) && same(a.events, b.events);
+}
+
+function same(a: readonly string[], b: readonly string[]): boolean {
+  return a.length === b.length && a.every((line, i) => line === b[i]);
+}
+
+function isShrinking(line: string): boolean {
+  const [, from, to] = /^change replicasets .* spec\.replicas (\d+) -> (\d+)/.exec(line) ?? [];
+  return Number(to) < Number(from);
+}
+
+function isError({ ending }: Outcome): boolean {
+  return ending === "error";
+}
+
+function afterMs({ ending }: Outcome): number {
+  return Number(/^again after ([\d.]+)/.exec(ending)?.[1] ?? Number.NaN);
+}

@@ -1,0 +1,98 @@
+/** A life by dice: after each step of its script one sync of ours, and of upstream's on the same state, judged. */
+import type { Controller } from "../../shared/api/resources.ts";
+import { Cluster, Door } from "./cluster.ts";
+import type { Fault, Write } from "./cluster.ts";
+import { diceOf } from "./dice.ts";
+import type { Judge, Question } from "./judge.ts";
+import { verdictOn } from "./known.ts";
+import type { Verdict } from "./known.ts";
+import { syncOurs } from "./ours.ts";
+import { outcomeOf } from "./outcome.ts";
+import type { Outcome, Sync } from "./outcome.ts";
+import { scriptOf } from "./scripts.ts";
+
+const SYNCS = 8;
+/** Four things in any order are in ours with a 24th: in none of 100 tries once in 70 times. */
+const TRIES_MAX = 100;
+
+export interface Judged {
+  /** From 1. */
+  readonly nth: number;
+  readonly faults: readonly Fault[];
+  readonly ours: Outcome;
+  readonly upstream: Outcome;
+  readonly verdict: Verdict;
+}
+
+/** What upstream does; asked again it may do it in another order. Undefined: it has no other answer. */
+type Upstream = (cluster: Cluster, asked: Asked, nth: number, tries: number) => Promise<Outcome | undefined>;
+
+interface Asked extends Omit<Question, "nowMs"> {
+  readonly faults: readonly Fault[];
+}
+
+/** Upstream is asked on the state that ours found; the life goes on with what ours made of it. */
+export async function* playLife(controller: Controller, seed: number, upstream: Upstream): AsyncGenerator<Judged> {
+  const dice = diceOf(seed);
+  const cluster = await Cluster.create();
+  const script = scriptOf(cluster, dice, controller);
+  await script.begin();
+  for (let nth = 1; nth <= SYNCS; nth++) {
+    if (nth > 1) await script.step();
+    const observed = await cluster.state();
+    const asked = { controller, key: script.key, observed, faults: script.faults() };
+    const before = cluster.mark();
+    const ours = outcomeOf(await syncOurs(cluster, asked));
+    const after = cluster.mark();
+    let judged: Judged | undefined;
+    for (let tries = 0; tries < TRIES_MAX && (judged === undefined || judged.verdict.kind === "differs"); tries++) {
+      before();
+      const outcome = await upstream(cluster, asked, nth, tries);
+      if (outcome === undefined) break;
+      const verdict = verdictOn(outcome, ours, observed);
+      if (judged === undefined || verdict.kind !== "differs") judged = { nth, faults: asked.faults, ours, upstream: outcome, verdict };
+    }
+    after();
+    if (judged === undefined) break;
+    yield judged;
+  }
+  cluster.server.close();
+}
+
+/** Upstream itself. */
+export function asking(judge: Judge): Upstream {
+  return async (cluster, asked) => outcomeOf(await syncUpstream(cluster, judge, asked));
+}
+
+/** What it did when it was recorded. */
+export function recalling(outcomes: readonly Outcome[]): Upstream {
+  return (_cluster, _asked, nth, tries) => Promise.resolve(tries === 0 ? outcomes[nth - 1] : undefined);
+}
+
+/** A sync of upstream's, and what surely follows from it: what is refused for an own write before it (deployment Q11) is tried anew. */
+async function syncUpstream(cluster: Cluster, judge: Judge, { faults, ...asked }: Asked): Promise<Sync> {
+  const nowMs = cluster.clock.now();
+  const again = async (door: Door) => judge.sync(door, { ...asked, nowMs, observed: await cluster.state() });
+  const door = new Door(cluster.server, faults);
+  let { events, ending } = await judge.sync(door, { ...asked, nowMs });
+  for (let seen = 0; door.writes.slice(seen).some(isStale);) {
+    seen = door.writes.length;
+    const next = await again(door);
+    events = [...events, ...next.events];
+    ending = next.ending;
+  }
+  const first = door.writes.findIndex(isStale);
+  const writes = door.writes.filter((write) => !isStale(write));
+  const isStatusAlone = writes.length > 0 && writes.every(({ resource, status }) => resource === "deployments/status" && status < 400);
+  if (ending.kind === "done" && isStatusAlone) {
+    // Its own status write comes back as an event and starts another sync; ours wakes nobody, and asks for it by itself.
+    const follows = new Door(cluster.server, []);
+    const next = await again(follows);
+    ending = follows.writes.length > 0 ? { kind: "again", afterMs: 0 } : next.ending;
+  }
+  return { writes, events, ending, ...(first >= 0 && { begunAnewAfter: first }) };
+}
+
+function isStale({ verb, status, refused }: Write): boolean {
+  return verb === "change" && status === 409 && !refused;
+}

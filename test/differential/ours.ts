@@ -1,0 +1,100 @@
+/** One sync of ours on a cache that knows what the API server holds and nothing more: neither intents nor failures from before. */
+import { kubeOver } from "../../shared/adapters/kube-http/kube-http.ts";
+import { createSeededRandom } from "../../shared/adapters/memory/random.ts";
+import { createMemoryStore } from "../../shared/adapters/memory/store/store.ts";
+import { createDigester } from "../../shared/api/digest.ts";
+import { CACHED_RESOURCES, objectKey } from "../../shared/api/resources.ts";
+import type { Controller } from "../../shared/api/resources.ts";
+import { strip } from "../../shared/api/strip.ts";
+import { prepareChanges } from "../../shared/cache/prepare.ts";
+import { createSession } from "../../shared/controller/session.ts";
+import type { SyncHandler } from "../../shared/controller/session.ts";
+import { createWriteGateway } from "../../shared/controller/write-gateway.ts";
+import { syncDeployment } from "../../shared/deployment/sync.ts";
+import { createInProcessClient } from "../../shared/local/api-server/in-process-client.ts";
+import { HOLE_LIMIT_MS } from "../../shared/ports/times.ts";
+import type { Store } from "../../shared/ports/store.ts";
+import { AFFECTED_KEYS } from "../../shared/registry/registry.ts";
+import { syncReplicaSet } from "../../shared/replicaset/sync.ts";
+import { syncReplicationController } from "../../shared/replication/sync.ts";
+import { silentLog } from "../support/silent-log.ts";
+import { Door } from "./cluster.ts";
+import type { Cluster, Fault, State } from "./cluster.ts";
+import type { Ending, Sync } from "./outcome.ts";
+
+const EPOCH = "epoch-1";
+const FENCE = "1";
+const LIST_RV = "0";
+const HANDLERS: { readonly [C in Controller]: SyncHandler } = {
+  deployment: syncDeployment,
+  replicaset: syncReplicaSet,
+  replicationcontroller: syncReplicationController,
+};
+const digester = createDigester("0123456789abcdef0123456789abcdef");
+const identity = { projection: 1, digestPrefix: digester.prefix, hashLayout: "v1.36" };
+
+/** @param observed what the cache holds */
+export async function syncOurs(
+  cluster: Cluster,
+  {
+    controller,
+    key,
+    observed,
+    faults,
+  }: { readonly controller: Controller; readonly key: string; readonly observed: State; readonly faults: readonly Fault[] },
+): Promise<Sync> {
+  const { clock } = cluster;
+  const store = createMemoryStore({ deployment: "test", cluster: "c1", identity, holeLimitMs: HOLE_LIMIT_MS, clock });
+  await fill(store, observed, cluster.server.resourceVersion);
+  const door = new Door(cluster.server, faults);
+  const kube = kubeOver(createInProcessClient(door, { component: "ours" }));
+  const ports = {
+    store,
+    reader: kube,
+    gateway: createWriteGateway(kube, controller, "act" as const),
+    doorbells: { ring: async () => {} },
+    digester,
+    registry: AFFECTED_KEYS,
+    clock,
+    log: silentLog,
+    random: createSeededRandom(Number(cluster.server.resourceVersion)),
+  };
+  const taken = { epoch: EPOCH, controller, key, token: "test" };
+  await store.add(EPOCH, controller, key, 0);
+  let take = await store.take(taken, {});
+  if (take.kind === "moved")
+    take = await store.take(taken, { ...(take.uid && { uid: take.uid }), ...(take.owner && { owner: take.owner }) });
+  if (take.kind !== "ok") throw new Error(`${key} is ${take.kind}`);
+  const ending = await endingOf(HANDLERS[controller](createSession(ports, { ...taken, snapshot: take.snapshot, mayWrite: () => true })));
+  return { writes: door.writes, events: door.events, ending };
+}
+
+async function endingOf(run: ReturnType<SyncHandler>): Promise<Ending> {
+  try {
+    const result = await run;
+    return result.kind === "done" ? { kind: "done" } : { kind: "again", afterMs: result.afterMs };
+  } catch (error) {
+    return { kind: "error", message: error instanceof Error ? error.message : String(error) };
+  }
+}
+
+async function fill(store: Store, observed: State, watermark: string): Promise<void> {
+  await store.openEpoch({ epoch: EPOCH, clusterUid: "c1", fence: FENCE, ...identity });
+  for (const resource of CACHED_RESOURCES) {
+    await store.openFence({ epoch: EPOCH, fence: FENCE, resource, lanes: 1 });
+    await store.openGeneration({ epoch: EPOCH, fence: FENCE, resource });
+    const pack = { epoch: EPOCH, fence: FENCE, generation: 1, resource, lane: 0 };
+    await store.applyManifest({ ...pack, sequence: 1 }, { listRV: LIST_RV, rows: [], sweep: [], counts: [] });
+    let sequence = 1;
+    // An object that comes at or below the watermark is taken for one that is gone.
+    for (const object of observed[resource].toSorted((a, b) => Number(a.metadata.resourceVersion) - Number(b.metadata.resourceVersion))) {
+      const { namespace = "", name, uid, resourceVersion: rv } = object.metadata;
+      const change = { type: "put" as const, key: objectKey(namespace, name), uid, rv, object: strip(resource, object, digester) };
+      const { items, counts } = await prepareChanges(store, AFFECTED_KEYS, resource, [change], {
+        live: () => Promise.reject(new Error("what is cached can be believed")),
+      });
+      await store.applyPack({ ...pack, kind: "D", sequence: ++sequence }, items, { counts, commit: { watermark: rv } });
+    }
+    await store.applyPack({ ...pack, kind: "W", sequence: ++sequence }, [], { counts: [], commit: { watermark } });
+  }
+}

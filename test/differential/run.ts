@@ -1,0 +1,52 @@
+/**
+ * `npm run diff -- [--seeds n | --seeds a-b] [--controller name] [--max n] [--record]`: random lives through upstream's controllers
+ * and ours. What differs is printed; `--record` makes the corpus of lives without a difference that is awaited or not known.
+ */
+import { parseArgs } from "node:util";
+
+import { CONTROLLERS } from "../../shared/api/resources.ts";
+import { judgeProgram } from "./build.ts";
+import { writeCorpus } from "./corpus.ts";
+import type { RecordedLife } from "./corpus.ts";
+import { startJudge } from "./judge.ts";
+import { asking, playLife } from "./life.ts";
+import { reportOf } from "./report.ts";
+
+const { values } = parseArgs({
+  options: {
+    seeds: { type: "string", default: "1-100" },
+    controller: { type: "string" },
+    max: { type: "string", default: "5" },
+    record: { type: "boolean", default: false },
+  },
+});
+const built = await judgeProgram();
+if ("missing" in built) throw new Error(built.missing);
+const judge = startJudge(built.program);
+const startedAt = performance.now();
+const [first = 1, last] = values.seeds.includes("-") ? values.seeds.split("-").map(Number) : [1, Number(values.seeds)];
+const counts = new Map<string, number>();
+const lives: RecordedLife[] = [];
+let differences = 0;
+for (const controller of CONTROLLERS.filter((each) => values.controller === undefined || each === values.controller)) {
+  for (let seed = first; seed <= (last ?? first) && differences < Number(values.max); seed++) {
+    const outcomes = [];
+    let isFit = true;
+    for await (const judged of playLife(controller, seed, asking(judge))) {
+      const { verdict, upstream } = judged;
+      const name = verdict.kind === "known" ? verdict.name : verdict.kind;
+      counts.set(name, (counts.get(name) ?? 0) + 1);
+      outcomes.push(upstream);
+      isFit &&= verdict.kind !== "differs" && !name.startsWith("awaited");
+      if (verdict.kind !== "differs") continue;
+      differences++;
+      console.log(`${controller}, seed ${seed}, ${reportOf(judged)}`);
+    }
+    if (isFit) lives.push({ controller, seed, outcomes });
+  }
+}
+judge.close();
+if (values.record) await writeCorpus(lives);
+for (const [name, count] of counts) console.log(`${String(count).padStart(7)}  ${name}`);
+console.log(`${differences} differ, ${((performance.now() - startedAt) / 1000).toFixed(1)} s`);
+if (differences > 0) process.exitCode = 1;

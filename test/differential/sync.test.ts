@@ -1,0 +1,34 @@
+// Upstream's controllers and ours sync the same random objects, with requests refused now and then: each sync must make the same
+// requests, Events and ending, but for what known.ts lists. Would catch: any difference in decisions, bodies, texts or their order.
+import { afterAll, describe, expect, it } from "vitest";
+
+import { CONTROLLERS } from "../../shared/api/resources.ts";
+import { judgeProgram } from "./build.ts";
+import { startJudge } from "./judge.ts";
+import { asking, playLife } from "./life.ts";
+import { reportOf } from "./report.ts";
+
+const SEEDS = 50;
+const built = await judgeProgram();
+const missing = "missing" in built ? built.missing : undefined;
+if (missing !== undefined) process.stderr.write(`!!!!  upstream's controllers cannot run: ${missing}\n`);
+
+describe.skipIf(missing !== undefined)(`upstream's controllers beside ours${missing === undefined ? "" : ` (${missing})`}`, () => {
+  const judge = "program" in built ? startJudge(built.program) : undefined;
+  afterAll(() => judge?.close());
+
+  it.for(CONTROLLERS)(`%s: ${SEEDS} lives`, { timeout: 300_000 }, async (controller) => {
+    if (judge === undefined) throw new Error("skipped");
+    const verdicts = { same: 0, known: 0, differs: 0 };
+    const reports: string[] = [];
+    for (let seed = 1; seed <= SEEDS; seed++) {
+      for await (const judged of playLife(controller, seed, asking(judge))) {
+        verdicts[judged.verdict.kind]++;
+        if (judged.verdict.kind === "differs") reports.push(`seed ${seed}, ${reportOf(judged)}`);
+      }
+    }
+    expect(reports.join("\n")).toBe("");
+    // What is known is a seventh where endings count, and next to nothing elsewhere.
+    expect(verdicts.same).toBeGreaterThan(SEEDS * 8 * 0.7);
+  });
+});
