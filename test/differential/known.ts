@@ -1,6 +1,7 @@
 /** What may differ, and why: everything else is a mistake, here or in our notion of upstream. */
-import type { KubeObject } from "../../shared/api/wire.ts";
+import type { KubeObject, Pod } from "../../shared/api/wire.ts";
 import type { Fields, State } from "./cluster.ts";
+import { isActive } from "../simulation/mirror.ts";
 import type { Outcome } from "./outcome.ts";
 
 /** What a ReplicaSet says of itself. */
@@ -13,7 +14,7 @@ interface Known {
   is(upstream: Outcome, ours: Outcome, observed: State): boolean;
 }
 
-const KNOWN: readonly Known[] = [
+export const KNOWN: readonly Known[] = [
   {
     name: "Q10",
     why: "less than a second before the progress deadline upstream queues the key at once, over and over; ours waits for the moment",
@@ -29,6 +30,11 @@ const KNOWN: readonly Known[] = [
     why: "a ReplicaSet was written, or is another by now: its event brings the key back, and what either asks for beside is not compared",
     is: (upstream, ours) =>
       sameWork(upstream, ours) && !isError(upstream) && !isError(ours) && upstream.writes.some((write) => /^\w+ replicasets /.test(write)),
+  },
+  {
+    name: "a look too many",
+    why: "a rollout whose status has just become complete is looked at once more, for a cleanup that waits for old pods under Recreate",
+    is: (upstream, ours) => sameWork(upstream, ours) && upstream.ending === "done" && ours.ending === "again after 0 ms",
   },
   {
     name: "swallowed",
@@ -59,18 +65,55 @@ const KNOWN: readonly Known[] = [
       same(
         upstream.writes.filter((line) => !isShrinking(line) || ours.writes.includes(line)),
         ours.writes,
+      ) &&
+      same(
+        upstream.events.filter((line) => !line.includes("Scaled down replica set") || ours.events.includes(line)),
+        ours.events,
       ),
+  },
+  {
+    name: "just written",
+    why: "upstream deletes an old ReplicaSet that this very sync has made grow, for it judges what its cache holds; ours judges the answer (DS1)",
+    is: (upstream, ours) => {
+      const grown = (name: string): boolean =>
+        upstream.writes.some((line) => line.startsWith(`change replicasets ${name} 200 `) && /spec\.replicas \d+ -> [1-9]/.test(line));
+      const kept = upstream.writes.filter((line) => !grown(/^delete replicasets ([^ ]+) 200$/.exec(line)?.[1] ?? ""));
+      return (
+        kept.length < upstream.writes.length &&
+        same(kept, ours.writes) &&
+        same(upstream.events, ours.events) &&
+        isError(upstream) === isError(ours)
+      );
+    },
+  },
+  {
+    name: "tie",
+    why: "between pods that nothing tells apart upstream takes the one it met first, ours the lower uid (shared/replicaset/pods-to-delete.ts)",
+    is: (upstream, ours, observed) => {
+      const [a, b] = [upstream, ours].map((outcome) => withoutTies(outcome, observed));
+      return (
+        a !== undefined &&
+        b !== undefined &&
+        upstream.writes.some((write) => write.startsWith("delete pods")) &&
+        sameWork(a, b) &&
+        upstream.ending === ours.ending
+      );
+    },
   },
   {
     name: "S2",
     why: "the name of the new ReplicaSet is taken by one that was released just now: upstream's cache has it as its own still, ours reads it live",
-    is: ({ writes }, ours) => {
+    is: ({ writes, events }, ours) => {
       const at = writes.findIndex((write) => /^create replicasets [^ ]+ 409$/.test(write));
       const [, name] = /^create replicasets ([^ ]+)/.exec(writes[at] ?? "") ?? [];
       const released = writes
         .slice(0, at)
         .some((write) => write.startsWith(`change replicasets ${name} `) && /ownerReferences \[.* -> none/.test(write));
-      return released && same(writes.slice(0, at + 1), ours.writes.slice(0, at + 1)) && ours.writes.length <= at + 2 && isError(ours);
+      const [counted, ...more] = ours.writes.slice(at + 1);
+      const isCounted =
+        counted === undefined || /^change deployments\/status [^ ]+ \d+(?: \(refused\))? status\.collisionCount /.test(counted);
+      const asFar = same(writes.slice(0, at + 1), ours.writes.slice(0, at + 1)) && same(events.slice(0, ours.events.length), ours.events);
+      return released && asFar && isCounted && more.length === 0 && isError(ours);
     },
   },
   {
@@ -83,6 +126,25 @@ const KNOWN: readonly Known[] = [
       });
       const [a, b] = [without(upstream), without(ours)];
       return upstream.writes.join().length > ours.writes.join().length && sameWork(a, b) && isError(a) === isError(b);
+    },
+  },
+  {
+    name: "awaited: order of cleanup",
+    why: "with a revision that cannot be read upstream's order of ReplicaSets is none, and what goes first a matter of chance",
+    is: (upstream, ours, { replicasets }) => {
+      const isDelete = (line: string): boolean => line.startsWith("delete replicasets");
+      const rest = (lines: readonly string[]): readonly string[] => lines.filter((line) => !isDelete(line));
+      const unreadable = replicasets.some(
+        ({ metadata }) => !/^[+-]?\d+$/.test(metadata.annotations?.["deployment.kubernetes.io/revision"] ?? "0"),
+      );
+      const asMany = upstream.writes.filter(isDelete).length === ours.writes.filter(isDelete).length;
+      return (
+        unreadable &&
+        asMany &&
+        same(rest(upstream.writes), rest(ours.writes)) &&
+        same(upstream.events, ours.events) &&
+        isError(upstream) === isError(ours)
+      );
     },
   },
   {
@@ -102,6 +164,21 @@ export function verdictOn(upstream: Outcome, ours: Outcome, observed: State): Ve
   if (sameWork(upstream, ours) && upstream.ending === ours.ending) return { kind: "same" };
   const known = KNOWN.find((each) => each.is(upstream, ours, observed));
   return known === undefined ? { kind: "differs" } : { kind: "known", name: known.name };
+}
+
+/** Pods that go in the words by which they are ranked: of their node only how full it is, of their cost only what is a number. */
+function withoutTies({ writes, events, ...rest }: Outcome, { pods, replicationcontrollers }: State): Outcome {
+  const fullness = (node: string): string =>
+    node === "no node" || replicationcontrollers.length > 0
+      ? String(node !== "no node")
+      : String(pods.filter((pod) => isActive(pod as Pod) && ((pod as Pod).spec?.nodeName ?? "") === node).length);
+  const ranked = (line: string): string =>
+    line.replace(
+      /<([^,]+), (\w+), (ready [^,]+), (\d+), ([^,]*), /,
+      (_, node: string, phase: string, ready: string, restarts: string, cost: string) =>
+        ["<", fullness(node), phase, ready, restarts, /^(?:-?[1-9]\d*)$/.test(cost) ? cost : "0", ""].join(", "),
+    );
+  return { ...rest, writes: writes.map(ranked).toSorted(), events: events.map(ranked).toSorted() };
 }
 
 function sameWork(a: Outcome, b: Outcome): boolean {

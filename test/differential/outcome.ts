@@ -24,17 +24,15 @@ export interface Outcome {
 }
 
 export function outcomeOf({ writes, events, ending, begunAnewAfter }: Sync): Outcome {
-  const names = writes
-    .filter(({ verb, resource }) => verb !== "change" && resource === "pods")
-    .map(({ verb, name, before }) => ({ name, as: verb === "create" ? "NEW" : rankOf(before ?? {}) }))
-    // Longest first: one name may begin another.
-    .toSorted((a, b) => b.name.length - a.name.length);
-  const anonymous = (text: string): string =>
-    names.reduce((line, { name, as }) => line.replaceAll(name, as), text).replaceAll(/kube-api-access-[a-z0-9]{5}/g, "kube-api-access-NEW");
+  const pods = writes.filter(({ resource }) => resource === "pods");
+  const created = pods.filter(({ verb }) => verb === "create").map(({ name }) => [name, "NEW"] as const);
+  const deleted = pods.filter(({ verb }) => verb === "delete").map(({ name, before }) => [name, rankOf(before ?? {})] as const);
+  const anonymous = renamed([...created, ...deleted]);
+  const anonymousWrite = ({ verb }: Write): ((text: string) => string) => (verb === "delete" ? anonymous : renamed(created));
   const linesOf = (some: readonly Write[]): readonly string[] =>
     [CLAIMS, SAME_SIZE, POD].reduce(
       unordered,
-      some.filter(hasEffect).map((write) => anonymous(writeText(write))),
+      some.filter(hasEffect).map((write) => anonymousWrite(write)(writeText(write))),
     );
   const first = linesOf(writes.slice(0, begunAnewAfter ?? 0));
   return {
@@ -59,6 +57,15 @@ function rankOf({ metadata, spec, status }: Fields): string {
 /** Neither side's requests that change nothing are of interest. */
 function hasEffect({ verb, before, after }: Write): boolean {
   return verb !== "change" || before === undefined || after === undefined || changes(plain(before), plain(after)).length > 0;
+}
+
+/** Puts other words for names; longest first, for one name may begin another. */
+function renamed(names: readonly (readonly [string, string])[]): (text: string) => string {
+  const longestFirst = names.toSorted(([a], [b]) => b.length - a.length);
+  return (text) =>
+    longestFirst
+      .reduce((line, [name, as]) => line.replaceAll(name, as), text)
+      .replaceAll(/kube-api-access-[a-z0-9]{5}/g, "kube-api-access-NEW");
 }
 
 // Upstream goes through what its cache holds in the order of a Go map: chance. Pods are created and deleted all at once.

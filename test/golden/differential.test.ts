@@ -3,8 +3,12 @@
 import { describe, expect, it } from "vitest";
 
 import { CONTROLLERS } from "../../shared/api/resources.ts";
+import type { KubeObject } from "../../shared/api/wire.ts";
+import type { State } from "../differential/cluster.ts";
 import { readCorpus } from "../differential/corpus.ts";
+import { KNOWN, verdictOn } from "../differential/known.ts";
 import { playLife, recalling } from "../differential/life.ts";
+import type { Outcome } from "../differential/outcome.ts";
 import { reportOf } from "../differential/report.ts";
 
 const corpus = await readCorpus();
@@ -21,5 +25,92 @@ describe("ours does what upstream was recorded to do", () => {
     }
     expect(reports.join("\n")).toBe("");
     expect(syncs).toBeGreaterThan(80);
+  });
+});
+
+const STATUS = "change deployments/status web 200 status.replicas 1 -> 2";
+const RELEASED = "change replicasets web-1 200 metadata.ownerReferences [{}] -> none";
+const RESIZED = "change replicasets web-1 200 spec.replicas 1 -> 2";
+const SHRUNK = "change replicasets web-2 200 spec.replicas 4 -> 2";
+const TAKEN = "create replicasets web-1 409";
+const DELETED = 'delete pods <n1, Running, ready "not", 0, x, 2026-03-01T10:00:00Z> 200';
+const pod = (name: string, nodeName: string): KubeObject =>
+  ({ metadata: { name }, spec: { nodeName }, status: {} }) as unknown as KubeObject; // of a pod
+const lying = { metadata: { name: "web-3" }, spec: { replicas: 1 }, status: { availableReplicas: 2 } } as unknown as KubeObject; // of a ReplicaSet
+
+const unreadable = { metadata: { annotations: { "deployment.kubernetes.io/revision": "x" } } } as unknown as KubeObject; // of a ReplicaSet
+
+/** One of each that is known, in as few lines as it takes. */
+const EXAMPLES: readonly {
+  readonly name: string;
+  readonly upstream: Partial<Outcome>;
+  readonly ours: Partial<Outcome>;
+  readonly observed?: Partial<State>;
+}[] = [
+  { name: "Q10", upstream: { ending: "again after 0 ms" }, ours: { ending: "again after 501 ms" } },
+  { name: "S20", upstream: { ending: "again after 1000 ms" }, ours: {} },
+  { name: "event follows", upstream: { writes: [RESIZED] }, ours: { writes: [RESIZED], ending: "again after 61000 ms" } },
+  { name: "a look too many", upstream: { writes: [STATUS] }, ours: { writes: [STATUS], ending: "again after 0 ms" } },
+  {
+    name: "swallowed",
+    upstream: { writes: ["change replicasets web-2 503 (refused) spec.replicas 4 -> 2"] },
+    ours: { writes: ["change replicasets web-2 503 (refused) spec.replicas 4 -> 2"], ending: "error" },
+  },
+  {
+    name: "status of nothing",
+    upstream: { writes: ["change replicasets/status web 404 (refused)", "change replicasets/status web 404 (refused)"], ending: "error" },
+    ours: { writes: ["change replicasets/status web 404 (refused)"] },
+  },
+  { name: "a count lies", upstream: { writes: [RESIZED, SHRUNK] }, ours: { writes: [RESIZED] }, observed: { replicasets: [lying] } },
+  { name: "just written", upstream: { writes: [RESIZED, "delete replicasets web-1 200"] }, ours: { writes: [RESIZED] } },
+  {
+    name: "tie",
+    upstream: { writes: [DELETED] },
+    ours: { writes: [DELETED.replace("n1", "n2").replace("x", "")] },
+    observed: { pods: [pod("a", "n1"), pod("b", "n2")] },
+  },
+  {
+    name: "S2",
+    upstream: { writes: [RELEASED, TAKEN] },
+    ours: { writes: [RELEASED, TAKEN, "change deployments/status web 200 status.collisionCount none -> 1"], ending: "error" },
+  },
+  {
+    name: "awaited: unreadable revision",
+    upstream: { writes: ['change replicasets web-1 200 metadata.annotations.team "b" -> "a", spec.replicas 1 -> 2'] },
+    ours: { writes: [RESIZED] },
+  },
+  {
+    name: "awaited: order of cleanup",
+    upstream: { writes: ["delete replicasets web-1 200"] },
+    ours: { writes: ["delete replicasets web-2 200"] },
+    observed: { replicasets: [unreadable] },
+  },
+  {
+    name: "Q11 and a refusal",
+    upstream: { writes: ["change replicasets web-1 409 (refused) spec.replicas 1 -> 2", STATUS], begunAnewAfter: 1 },
+    ours: { writes: ["change replicasets web-1 409 (refused) spec.replicas 1 -> 2"] },
+  },
+];
+
+describe("what may differ", () => {
+  const nothing: State = { deployments: [], replicasets: [], replicationcontrollers: [], pods: [] };
+  const outcome = (given: Partial<Outcome>): Outcome => ({ writes: [], events: [], ending: "done", ...given });
+
+  it("has an example each", () => expect(EXAMPLES.map(({ name }) => name)).toEqual(KNOWN.map(({ name }) => name)));
+
+  it.for(EXAMPLES)("$name, and nothing beside it", ({ name, upstream, ours, observed }) => {
+    const state = { ...nothing, ...observed };
+    const [a, b] = [outcome(upstream), outcome(ours)];
+    expect(verdictOn(a, b, state)).toEqual({ kind: "known", name });
+    const more = "change replicasets web-9 200 metadata.labels.a none -> 1";
+    expect(verdictOn(a, { ...b, writes: [more, ...b.writes] }, state)).toEqual({ kind: "differs" });
+    // Of a sync that was begun anew on another state there is no telling what should follow.
+    if (name === "Q11 and a refusal") return;
+    expect(verdictOn(a, { ...b, writes: [...b.writes, more] }, state)).toEqual({ kind: "differs" });
+    expect(verdictOn(a, { ...b, events: ["deployment-controller Deployment/web Normal ScalingReplicaSet"] }, state)).toEqual({
+      kind: "differs",
+    });
+    const other = b.ending === "error" ? "done" : "error";
+    if (other !== a.ending) expect(verdictOn(a, { ...b, ending: other }, state)).toEqual({ kind: "differs" });
   });
 });
