@@ -3,7 +3,10 @@ import type { Command } from "commander";
 import { sqsClient } from "../shared/adapters/sqs/client.ts";
 import { createSqsMessageSource } from "../shared/adapters/sqs/message-source.ts";
 import { CONTROLLERS, tableOf } from "../shared/api/resources.ts";
+import { createPrometheusMetrics } from "../shared/adapters/prometheus/registry.ts";
+import type { TraceLine } from "../shared/controller/run.ts";
 import { parseConfiguration } from "../shared/lambda/configuration.ts";
+import { openCache, redisStore } from "../shared/lambda/connect.ts";
 import { wireFunctionFrom } from "../shared/lambda/wire-function.ts";
 import type { Component } from "../shared/lambda/wire-function.ts";
 import type { FunctionWiring } from "../shared/lambda/wiring.ts";
@@ -14,9 +17,12 @@ import type { ReplayedSync } from "../shared/replay/sync-log.ts";
 import { consoleLog } from "./support/console-log.ts";
 import { describeTrace } from "./support/describe.ts";
 import { functionHandlers } from "./support/functions.ts";
+import { informerSyncCheck, shutdownCheck, storeCheck } from "./support/health-checks.ts";
 import { kubeAccess } from "./support/kube-access.ts";
 import { printable } from "./support/printable.ts";
+import { RunningSyncs } from "./support/running-syncs.ts";
 import { untilSignalled, untilStdinEnds } from "./support/signals.ts";
+import { serveTelling, TELLING_LISTEN } from "./support/telling.ts";
 import { wholeNumber } from "./support/usage-error.ts";
 
 interface HostFlags {
@@ -24,6 +30,7 @@ interface HostFlags {
   readonly context?: string;
   readonly deadDeltas: string;
   readonly concurrency: number;
+  readonly metrics: string;
   readonly child?: true;
 }
 
@@ -35,6 +42,7 @@ export function registerHost(program: Command): void {
     .option("--context <name>", "context of the kubeconfig")
     .requiredOption("--dead-deltas <url>", "Q1's dead-letter queue, which the functions themselves need not know")
     .option("--concurrency <n>", "invocations of one sync function at a time", wholeNumber("--concurrency", { min: 1, max: 50 }), 5)
+    .option("--metrics <host:port>", "where metrics and health are told; port 0: any that is free", TELLING_LISTEN)
     .option("--child", "end with the parent's pipe")
     .action(runHost);
 }
@@ -51,10 +59,16 @@ async function runHost(flags: HostFlags): Promise<void> {
   const log = consoleLog(flags.child ? "functions " : "", configuration.logLevel);
   const ends = flags.child ? untilStdinEnds() : untilSignalled();
   const syncs = new SyncLog((sync) => printSync(sync), Date.now);
+  const metrics = createPrometheusMetrics("functions");
+  const running = new RunningSyncs();
+  const trace = (line: TraceLine): void => {
+    running.trace(line, Date.now());
+    syncs.trace(line);
+  };
   const wirings = new Map<string, FunctionWiring>();
   for (const [name, component] of COMPONENTS) {
     const access = await kubeAccess(flags, serviceAccount(name), component);
-    wirings.set(name, { ...wireFunctionFrom(component, configuration, access), log, trace: (line) => syncs.trace(line) });
+    wirings.set(name, { ...wireFunctionFrom(component, configuration, { ...access, metrics }), log, trace });
   }
   const wiring = (name: string): FunctionWiring => {
     const found = wirings.get(name);
@@ -64,6 +78,18 @@ async function runHost(flags: HostFlags): Promise<void> {
   const { queues } = configuration;
   const sqs = sqsClient(queues.endpoint === undefined ? {} : { endpoint: queues.endpoint });
   const source = (queueUrl: string) => createSqsMessageSource(sqs, { queueUrl });
+  const store = openCache(
+    configuration,
+    redisStore(configuration.redis, () => undefined),
+  ).store; // who looks says so
+  await serveTelling({
+    listen: flags.metrics,
+    metrics,
+    sample: () => running.tell(metrics, Date.now()),
+    livez: [],
+    readyz: [storeCheck(store), informerSyncCheck(store), shutdownCheck(ends)],
+    log,
+  });
   const host = startFunctionHost({
     sources: {
       deltas: source(queues.deltas),

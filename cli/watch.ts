@@ -5,6 +5,7 @@ import type { Command } from "commander";
 import { createKubeHttp } from "../shared/adapters/kube-http/kube-http.ts";
 import { inspectRedis, UnfitRedisError } from "../shared/adapters/redis/server.ts";
 import { createSqsDeltaQueue } from "../shared/adapters/sqs/delta-queue.ts";
+import { createPrometheusMetrics } from "../shared/adapters/prometheus/registry.ts";
 import { acquireLease } from "../shared/cache/lease.ts";
 import type { Leadership } from "../shared/cache/lease.ts";
 import { UPKEEP_TIMES } from "../shared/cache/upkeep.ts";
@@ -18,9 +19,12 @@ import { describeError } from "../shared/ports/describe-error.ts";
 import { HOLE_RELIST_MS, LINGER_MS_MAX } from "../shared/ports/times.ts";
 import { consoleLog } from "./support/console-log.ts";
 import { readClusterIdentity } from "./support/cluster-id.ts";
+import { informerSyncCheck, shutdownCheck, storeCheck } from "./support/health-checks.ts";
 import { kubeAccess } from "./support/kube-access.ts";
 import { guardAgainstUpstream } from "./support/upstream-guard.ts";
 import { untilSignalled, untilStdinEnds } from "./support/signals.ts";
+import { tellStore } from "./support/store-metrics.ts";
+import { serveTelling, TELLING_LISTEN } from "./support/telling.ts";
 import { UsageError } from "./support/usage-error.ts";
 
 interface WatchFlags {
@@ -31,6 +35,7 @@ interface WatchFlags {
   readonly as: string;
   readonly guard?: true;
   readonly linger?: number;
+  readonly metrics: string;
 }
 
 export const EXIT_UPSTREAM_ACTIVE = 3;
@@ -49,6 +54,7 @@ export function registerWatch(program: Command): void {
       "wait that long for more events before they are sent, for fewer requests to SQS (default: up to 100 ms)",
       linger,
     )
+    .option("--metrics <host:port>", "where metrics and health are told; port 0: any that is free", TELLING_LISTEN)
     .option("--child", "end with the parent's pipe")
     .option("--as <name>", "how a child's lines begin", "watcher")
     .action(runWatch);
@@ -69,7 +75,8 @@ async function runWatch(flags: WatchFlags): Promise<void> {
     flags.kubeconfig === undefined
       ? kubeHttpConfig(configuration.kube, "watcher")
       : await kubeAccess({ ...flags, kubeconfig: flags.kubeconfig }, "deltaloop-watcher", "watcher");
-  const kube = createKubeHttp(access);
+  const metrics = createPrometheusMetrics("watcher");
+  const kube = createKubeHttp({ ...access, metrics });
   const identity = await readClusterIdentity(kube);
   if (identity.cid !== cluster) throw new UsageError(`DELTALOOP_CLUSTER is ${cluster}, but this API server's cluster is ${identity.cid}`);
   await inspectRedis(configuration.redis).catch((error: unknown) => {
@@ -83,10 +90,16 @@ async function runWatch(flags: WatchFlags): Promise<void> {
   const { clock, random } = outside;
   const holder = `${hostname()}-${Math.floor(random.next() * 2 ** 32).toString(16)}`;
   const lease = { namespace: flags.leaseNamespace, name: `deltaloop-watcher-${deployment}`, identity: holder };
-  const lead =
-    mode === "act"
-      ? (signal: AbortSignal) => acquireLease({ reader: kube, writer: kube, clock, random, log }, lease, signal)
-      : () => Promise.resolve(unleased(clock));
+  let leadership: Leadership | undefined;
+  const lead = async (signal: AbortSignal): Promise<Leadership | undefined> => {
+    leadership =
+      mode === "act"
+        ? await acquireLease({ reader: kube, writer: kube, clock, random, log, metrics }, lease, signal)
+        : await Promise.resolve(unleased(clock));
+    return leadership;
+  };
+  const isLeading = (): boolean => leadership?.holds() === true;
+  const notLeading = (): string | undefined => (isLeading() ? undefined : "not leading");
   const stopped = new AbortController();
   const guarded = flags.guard
     ? guardAgainstUpstream(kube, clock.now(), (found) => {
@@ -98,8 +111,24 @@ async function runWatch(flags: WatchFlags): Promise<void> {
         setTimeout(() => process.exit(), END_MS_MAX).unref();
       })
     : kube;
+  await serveTelling({
+    listen: flags.metrics,
+    metrics,
+    sample: async () => {
+      if (isLeading()) await tellStore(outside.store, metrics, clock.now());
+      else metrics.forgetLeading();
+    },
+    livez: [],
+    readyz: [
+      { name: "leaderElection", check: () => Promise.resolve(notLeading() ?? "leading") },
+      storeCheck(outside.store),
+      informerSyncCheck(outside.store, notLeading),
+      shutdownCheck(ends),
+    ],
+    log,
+  });
   await runWatcher(
-    { ...outside, kube: guarded, queue: createSqsDeltaQueue(outside.sqs, { queueUrl: queues.deltas }), log, lead },
+    { ...outside, metrics, kube: guarded, queue: createSqsDeltaQueue(outside.sqs, { queueUrl: queues.deltas }), log, lead },
     {
       cluster,
       clusterUid: identity.uid,

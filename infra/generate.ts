@@ -1,6 +1,11 @@
-/** Writes what is made of the table of controllers. Run it after a change of shared/registry or of a contract: `node infra/generate.ts`. */
+/**
+ * Writes what is made of the tables of controllers and of metrics. Run it after a change of shared/registry, of a contract, or of
+ * shared/ports/metric-table.ts: `node infra/generate.ts`.
+ */
 import { writeFileSync } from "node:fs";
 import { REGISTRY } from "../shared/registry/registry.ts";
 import { fragments } from "./fragments.ts";
+import { metricDocuments } from "./metric-documents.ts";
 
-for (const [path, text] of Object.entries(fragments(REGISTRY))) writeFileSync(new URL(path, import.meta.url), text);
+for (const [path, text] of Object.entries({ ...fragments(REGISTRY), ...metricDocuments() }))
+  writeFileSync(new URL(path, import.meta.url), text);

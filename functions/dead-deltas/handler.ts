@@ -18,7 +18,7 @@ import type { FunctionWiring } from "../../shared/lambda/wiring.ts";
 
 const DEAD_LETTERS = "Q1's dead-letter queue";
 
-type DeadDeltasPorts = Pick<FunctionWiring, "clock" | "log" | "cluster" | "clusters" | "source">;
+type DeadDeltasPorts = Pick<FunctionWiring, "clock" | "log" | "metrics" | "cluster" | "clusters" | "source">;
 
 export function createDeadDeltas(ports: DeadDeltasPorts): SqsHandler {
   return (event, context) =>

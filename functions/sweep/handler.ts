@@ -22,6 +22,8 @@ export function createSweep(wiring: FunctionWiring): () => Promise<{ readonly ru
       }
     }
     if (rung > 0) wiring.log.info("rang lost doorbells", { rung });
+    wiring.metrics?.count("deltaloop_sweeper_rings_total", {}, rung);
+    wiring.metrics?.flush?.();
     return { rung };
   };
 }

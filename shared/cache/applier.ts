@@ -19,6 +19,7 @@ import type { Clock } from "../ports/clock.ts";
 import type { Doorbell, Doorbells } from "../ports/doorbells.ts";
 import type { KubeReader } from "../ports/kube.ts";
 import type { Log } from "../ports/log.ts";
+import type { Metrics } from "../ports/metrics.ts";
 import type { ApplyResult, Forged, ItemChange, PackHeader, Store } from "../ports/store.ts";
 import { decodeEnvelope } from "./decode.ts";
 import type { Envelope, EnvelopeItem } from "./envelope.ts";
@@ -27,6 +28,7 @@ import { reportForgery } from "./forgery.ts";
 import { prepareChanges } from "./prepare.ts";
 import type { Change, Prepared } from "./prepare.ts";
 import { heal, readLive } from "./heal.ts";
+import { informerLabels } from "./informer-labels.ts";
 import { ring } from "./ring.ts";
 import { messageOf } from "../api/errors.ts";
 
@@ -48,6 +50,7 @@ export interface ApplierPorts {
   readonly digester: Digester;
   readonly clock: Clock;
   readonly log: Log;
+  readonly metrics?: Metrics;
   /** Tells a replay or a live view what each change concerned. */
   readonly onChanges?: (resource: CachedResource, items: readonly ItemChange[]) => void;
 }
@@ -109,11 +112,32 @@ class MessageApplier {
   }
 
   async run(): Promise<Verdict> {
+    const { clock, log, metrics } = this.#ports;
+    const startedMs = clock.now();
     try {
-      return await this.#apply();
+      const verdict = await this.#apply();
+      this.#count(verdict.kind, startedMs);
+      return verdict;
     } finally {
-      if (this.#bells.size > 0) await ring({ doorbells: this.#cluster.doorbells, log: this.#ports.log }, [...this.#bells.values()]);
+      if (this.#bells.size > 0) await ring({ doorbells: this.#cluster.doorbells, log, metrics }, [...this.#bells.values()]);
     }
+  }
+
+  #count(verdict: Verdict["kind"], startedMs: number): void {
+    const { clock, metrics } = this.#ports;
+    const { r: resource, ts: receivedMs, k: kind } = this.#envelope;
+    const nowMs = clock.now();
+    metrics?.count("deltaloop_messages_total", { resource, verdict });
+    metrics?.observe("informer_processing_latency_seconds", informerLabels(resource), (nowMs - startedMs) / 1000);
+    // What is listed may be old, and a heartbeat is of no event.
+    if (kind === "D" && verdict === "ack")
+      metrics?.observe("deltaloop_delta_lag_seconds", { resource }, Math.max(0, nowMs - receivedMs) / 1000);
+  }
+
+  #countItems(result: ApplyResult): void {
+    if (result.kind !== "applied" && result.kind !== "retry") return;
+    const { r: resource } = this.#envelope;
+    for (const outcome of result.outcomes) this.#ports.metrics?.count("deltaloop_applied_items_total", { resource, outcome });
   }
 
   #apply(): Promise<Verdict> {
@@ -147,6 +171,7 @@ class MessageApplier {
         ...(listRV !== undefined && { listRV }),
         ...(last && { commit }),
       });
+      this.#countItems(result);
       if (result.kind === "retry") {
         retries = result.index > 0 ? 0 : retries + 1;
         this.#ringLater(result.bells);

@@ -16,6 +16,7 @@ import type { Clock } from "../ports/clock.ts";
 import { isAlreadyExists, isConflict, isNotFound } from "../ports/errors.ts";
 import type { KubeReader, KubeWriter } from "../ports/kube.ts";
 import type { Log } from "../ports/log.ts";
+import type { Metrics } from "../ports/metrics.ts";
 import { patienceUntil } from "../ports/patience.ts";
 import type { Patience } from "../ports/patience.ts";
 import type { Random } from "../ports/random.ts";
@@ -27,6 +28,7 @@ export interface LeasePorts {
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;
+  readonly metrics?: Metrics;
 }
 
 export interface LeaseOptions {
@@ -64,6 +66,7 @@ export async function acquireLease(ports: LeasePorts, options: LeaseOptions, sig
   const where = `${options.namespace}/${options.name}`;
   let seen: { readonly version: string; readonly atMs: number } | undefined;
   let waitingFor: string | undefined;
+  ports.metrics?.set("leader_election_master_status", { name: options.name }, 0);
   while (!signal.aborted) {
     try {
       const lease = await readLease(ports, options);
@@ -92,8 +95,10 @@ interface Acquired {
 }
 
 function hold(ports: LeasePorts, options: LeaseOptions, acquired: Acquired, signal: AbortSignal): Leadership {
-  const { clock, log } = ports;
+  const { clock, log, metrics } = ports;
   const lost = new AbortController();
+  metrics?.set("leader_election_master_status", { name: options.name }, 1);
+  lost.signal.addEventListener("abort", () => metrics?.set("leader_election_master_status", { name: options.name }, 0));
   const over = AbortSignal.any([signal, lost.signal]);
   let { lease, askedMs: renewedMs } = acquired;
   let fence = versionOf(lease);
@@ -111,6 +116,7 @@ function hold(ports: LeasePorts, options: LeaseOptions, acquired: Acquired, sign
         return true;
       } catch (error) {
         if ((!isConflict(error) && !isNotFound(error)) || tries === WRITES_MAX) throw error;
+        metrics?.count("leader_election_slowpath_total", { name: options.name });
         const current = await readLease(ports, options);
         const holder = current?.spec?.holderIdentity;
         if (holder !== options.identity) {

@@ -18,6 +18,8 @@ import type { Clock } from "../ports/clock.ts";
 import { isForbidden, isUnauthorized, UnansweredError } from "../ports/errors.ts";
 import type { KubeWatch, ListQuery } from "../ports/kube.ts";
 import type { Log } from "../ports/log.ts";
+import { METRICS } from "../ports/metric-table.ts";
+import type { Metrics } from "../ports/metrics.ts";
 import type { Random } from "../ports/random.ts";
 import { startReflector, stepReflector } from "./reflector.ts";
 import type { ListStep, ReflectorInput, ReflectorState, ReflectorStep } from "./reflector.ts";
@@ -36,6 +38,7 @@ export interface ListWatchOptions<R extends Resource> {
   readonly random: Random;
   /** Absent: nobody hears of it. */
   readonly log?: Log;
+  readonly metrics?: Metrics | undefined;
 }
 
 /** Hears what the API server has. */
@@ -76,6 +79,8 @@ interface Streaming {
   begun: boolean;
 }
 
+const LIST_REASONS = METRICS.deltaloop_lists_total.labels.reason;
+const WATCH_REASONS = METRICS.deltaloop_watches_total.labels.reason;
 const PAGE_SIZE = 500;
 const WATCH_SECONDS_MIN = 300;
 
@@ -118,10 +123,18 @@ export class ListWatch<R extends Resource = CachedResource> {
       if (signal.aborted) return;
       if (this.#relist !== undefined) continue; // asked for while we waited
       this.#request = new AbortController();
+      this.#count(step);
       const request = AbortSignal.any([signal, this.#request.signal]);
       await (step.do === "list" ? this.#list(step, request) : this.#resume(step.rv, step.probe, request));
       if (this.#fatal) throw this.#fatal.error;
     }
+  }
+
+  #count(step: Exclude<ReflectorStep, { readonly do: "continue" }>): void {
+    const { metrics, resource } = this.#options;
+    if (step.do === "list") metrics?.count("deltaloop_lists_total", { resource, reason: reasonOf(LIST_REASONS, step.why) ?? "asked for" });
+    const reason = reasonOf(WATCH_REASONS, step.why);
+    if (step.do === "watch" && reason !== undefined) metrics?.count("deltaloop_watches_total", { resource, reason });
   }
 
   #next(input: ReflectorInput): ReflectorStep {
@@ -337,6 +350,11 @@ export class ListWatch<R extends Resource = CachedResource> {
       log?.error("the API server refuses us", { resource, what, error: describeError(error) });
     else log?.[level](what, { resource, error: describeError(error) });
   }
+}
+
+/** A reason that stands in the table; who asks for a list may give any (MT1). */
+function reasonOf<V extends string>(reasons: readonly V[], why: string): V | undefined {
+  return reasons.find((reason) => reason === why);
 }
 
 function isPagesNow(step: ReflectorStep): boolean {

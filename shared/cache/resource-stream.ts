@@ -10,6 +10,7 @@ import { strip } from "../api/strip.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { KubeWatch } from "../ports/kube.ts";
 import type { Log } from "../ports/log.ts";
+import type { Metrics } from "../ports/metrics.ts";
 import type { Random } from "../ports/random.ts";
 import type { DeltaSink, SinkItem } from "./delta-sink.ts";
 import { ListWatch } from "./list-watch.ts";
@@ -25,6 +26,7 @@ export interface ResourceStreamPorts {
   readonly random: Random;
   readonly digester: Digester;
   readonly log: Log;
+  readonly metrics?: Metrics | undefined;
   /** Starts a generation in the Store; its `floor` is the greatest watermark. Rejects when the leader has lost its place. */
   readonly openGeneration: () => Promise<{ readonly generation: number; readonly floor: string }>;
   /** What is cached already: listed again, but without payload. */

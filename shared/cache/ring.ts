@@ -1,9 +1,18 @@
 import { describeError } from "../ports/describe-error.ts";
 import type { Doorbell, Doorbells } from "../ports/doorbells.ts";
 import type { Log } from "../ports/log.ts";
+import { WORK_QUEUES } from "../ports/metric-table.ts";
+import type { Metrics } from "../ports/metrics.ts";
 
-/** A doorbell that cannot be rung is no failure: the key is dirty and the sweeper rings it. */
-export async function ring(ports: { readonly doorbells: Doorbells; readonly log: Log }, bells: readonly Doorbell[]): Promise<void> {
+/**
+ * A doorbell that cannot be rung is no failure: the key is dirty and the sweeper rings it. `metrics`: these keys were added, each for
+ * the first time since it was taken last; absent for bells that ring again.
+ */
+export async function ring(
+  ports: { readonly doorbells: Doorbells; readonly log: Log; readonly metrics?: Metrics | undefined },
+  bells: readonly Doorbell[],
+): Promise<void> {
+  for (const { controller } of bells) ports.metrics?.count("workqueue_adds_total", { name: WORK_QUEUES[controller] });
   try {
     await ports.doorbells.ring(bells);
   } catch (error) {

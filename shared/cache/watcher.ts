@@ -24,9 +24,11 @@ import type { DeltaQueue } from "../ports/delta-queue.ts";
 import type { Doorbells } from "../ports/doorbells.ts";
 import type { KubeWatch } from "../ports/kube.ts";
 import type { Log } from "../ports/log.ts";
+import type { Metrics } from "../ports/metrics.ts";
 import type { Random } from "../ports/random.ts";
 import type { EpochRecord, ResourceHealth, Store } from "../ports/store.ts";
 import { CHECKPOINT_MS, FORGET_PERIOD_MS, SWEEP_PERIOD_MS } from "../ports/times.ts";
+import { informerLabels } from "./informer-labels.ts";
 import { LaneSender } from "./lane-sender.ts";
 import type { Leadership } from "./lease.ts";
 import { HistoryRegressedError } from "./list-watch.ts";
@@ -46,6 +48,7 @@ export interface WatcherPorts {
   readonly digester: Digester;
   readonly signer: Signer;
   readonly log: Log;
+  readonly metrics?: Metrics;
   /** Takes the Lease, or in shadow and replay a fence from elsewhere; undefined when `signal` aborted first. */
   readonly lead: (signal: AbortSignal) => Promise<Leadership | undefined>;
 }
@@ -70,6 +73,8 @@ const FAILED_LISTS_MAX = 5;
 /** How long a list and its manifests get before a lane that is still frozen asks for the next one. */
 const LIST_PATIENCE_MS = 15_000;
 const RETRY_MS = 1000;
+/** What a double holds exactly, as upstream tells it. Source: client-go tools/cache/the_real_fifo.go. */
+const VERSION_DIGITS = 15;
 
 /** Why a term of leading ended: the next one starts accordingly. */
 type End =
@@ -115,6 +120,7 @@ async function leadUntilLost(ports: WatcherPorts, options: WatcherOptions, leade
       const epoch = await openEpoch(ports, options, leadership.fence(), replaceEpoch);
       replaceEpoch = undefined;
       const end = await new Term(ports, options, epoch, leadership.fence()).run(leading);
+      ports.metrics?.count("deltaloop_terms_total", { end: end.kind });
       if (end.kind === "stopped") return false;
       if (end.kind === "fenced") {
         const why = await provesRegression(leadership, end.fence);
@@ -127,6 +133,7 @@ async function leadUntilLost(ports: WatcherPorts, options: WatcherOptions, leade
       if (end.kind === "newEpoch") replaceEpoch = epoch;
       raises = true;
     } catch (error) {
+      ports.metrics?.count("deltaloop_terms_total", { end: "failed" });
       ports.log.error("the watcher's term ended, it starts again", { error: describeError(error) });
       raises = true;
       await ports.clock.after(RETRY_MS, leading).catch(() => undefined);
@@ -212,7 +219,7 @@ class Term {
 
   /** `from`: the resource's watermarks, if it is whole up to there. */
   #start(resource: CachedResource, from: { readonly least: string; readonly greatest: string } | undefined, signal: AbortSignal): void {
-    const { store, kube, clock, random, digester, log } = this.#ports;
+    const { store, kube, clock, random, digester, log, metrics } = this.#ports;
     const { cluster, lingerMs } = this.#options;
     const lanes = { cluster, resource, lanes: LANES[resource], epoch: this.#epoch, fence: this.#fence };
     const sender = new LaneSender(this.#ports, { ...lanes, ...(lingerMs !== undefined && { lingerMs }) }, signal);
@@ -228,7 +235,7 @@ class Term {
     };
     const cachedVersions = (): Promise<VersionSet> => readVersions(store, resource);
     const stream = new ResourceStream(
-      { kube, sink: sender, clock, random, digester, log, openGeneration, cachedVersions, quarantine },
+      { kube, sink: sender, clock, random, digester, log, metrics, openGeneration, cachedVersions, quarantine },
       resource,
       from?.least,
       from?.greatest,
@@ -263,6 +270,7 @@ class Term {
         if (beat % SWEEP_EVERY_CHECKPOINTS === 0) await this.#sweep();
         if (beat % FORGET_EVERY_CHECKPOINTS === 0) await this.#forget();
       } catch (error) {
+        this.#ports.metrics?.count("deltaloop_checkpoints_total", { result: "failed" });
         this.#ports.log.warn("checkpoint failed, the next one tries again", { error: describeError(error) });
       }
     }
@@ -272,12 +280,25 @@ class Term {
     const sent = Object.fromEntries([...this.#streams].map(([resource, { sender }]) => [resource, sender.sentRV]));
     const beat = ++this.#beat;
     const result = await this.#ports.store.checkpoint({ epoch: this.#epoch, fence: this.#fence, sent, beat, answered: this.#answered });
+    this.#ports.metrics?.count("deltaloop_checkpoints_total", { result: result.kind });
     if (result.kind === "fenced") return this.#finish(result);
     if (result.kind === "setBack") return this.#finish({ kind: "raise", why: `the store was set back: ${result.why}` });
     if (result.kind === "damaged") return this.#finish({ kind: "newEpoch", why: `the store is damaged: ${result.why}` });
     if (result.kind === "noEpoch") return this.#finish({ kind: "newEpoch", why: "the epoch vanished: the store was flushed or replaced" });
     this.#answered = beat;
-    for (const health of result.resources) this.#mend(health);
+    for (const health of result.resources) {
+      this.#tell(health);
+      this.#mend(health);
+    }
+  }
+
+  #tell({ resource, state, holeForMs = 0, frozenLanes, watermarks }: ResourceHealth): void {
+    const { metrics } = this.#ports;
+    metrics?.set("deltaloop_resource_synced", { resource }, state === "SYNCED" ? 1 : 0);
+    metrics?.set("deltaloop_hole_seconds", { resource }, holeForMs / 1000);
+    metrics?.set("deltaloop_frozen_lanes", { resource }, frozenLanes.length);
+    const version = Number(watermarks.reduce(maxResourceVersion, "0").slice(-VERSION_DIGITS));
+    metrics?.set("informer_store_resource_version", informerLabels(resource), version);
   }
 
   #mend(health: ResourceHealth): void {
@@ -299,7 +320,9 @@ class Term {
 
   async #sweep(): Promise<void> {
     const bells = await this.#ports.store.sweep(this.#epoch);
-    if (bells.length > 0) await ring(this.#ports, bells);
+    if (bells.length === 0) return;
+    this.#ports.metrics?.count("deltaloop_sweeper_rings_total", {}, bells.length);
+    await ring({ ...this.#ports, metrics: undefined }, bells);
   }
 
   /** What older epochs have left. */

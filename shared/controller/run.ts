@@ -6,6 +6,7 @@ import type { Clock } from "../ports/clock.ts";
 import type { Doorbells } from "../ports/doorbells.ts";
 import type { KubeReader } from "../ports/kube.ts";
 import type { Log } from "../ports/log.ts";
+import type { Metrics } from "../ports/metrics.ts";
 import type { Snapshot, Store, Taken } from "../ports/store.ts";
 import type { WriteGateway } from "./gateway.ts";
 import type { EventNote, Write } from "./writes.ts";
@@ -21,6 +22,7 @@ export interface SyncPorts {
   readonly registry: readonly AffectedKeys[];
   readonly clock: Clock;
   readonly log: Log;
+  readonly metrics?: Metrics;
   /** Tells people and replays what a sync decided, before anything is sent. */
   readonly trace?: (line: TraceLine) => void;
 }

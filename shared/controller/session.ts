@@ -10,7 +10,8 @@ import type { Run, SyncPorts, SyncResult } from "./run.ts";
 import type { EventNote, Owner, Write } from "./writes.ts";
 
 /** Made by the worker for one run, and gone with it. There is no gateway here: nothing is sent but by `perform` and `emit`. */
-export interface SyncSession extends Pick<Run, "key" | "snapshot" | "mayWrite">, Pick<SyncPorts, "reader" | "digester" | "clock" | "log"> {
+export interface SyncSession
+  extends Pick<Run, "key" | "snapshot" | "mayWrite">, Pick<SyncPorts, "reader" | "digester" | "clock" | "log" | "metrics"> {
   readonly store: Pick<SyncPorts["store"], "readSlices">;
   readonly mode: WriteGateway["mode"];
   /** @throws {Error} when the sync cannot go on: the lease ends, the key was taken over, the owner cannot be read. */
@@ -31,9 +32,9 @@ export interface OpenSession extends SyncSession {
 export type SyncHandler = (session: SyncSession) => Promise<SyncResult>;
 
 export function createSession(ports: SyncPorts, run: Run): OpenSession {
-  const { reader, store, digester, clock, log, gateway } = ports;
+  const { reader, store, digester, clock, log, metrics, gateway } = ports;
   const { key, snapshot, mayWrite } = run;
-  const reads = { key, snapshot, mayWrite, reader, store, digester, clock, log, mode: gateway.mode };
+  const reads = { key, snapshot, mayWrite, reader, store, digester, clock, log, ...(metrics && { metrics }), mode: gateway.mode };
   const calls = new RunCalls(ports, run);
   return {
     ...reads,

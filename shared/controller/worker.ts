@@ -11,11 +11,14 @@
  * WK5 a key whose runs have died three times in a row is not run again but has failed: it backs off and is dropped at its limit as if
  *    its handler had thrown, so a key that kills who runs it does not do so for ever.
  */
+import { CONTROLLER_INFO, RESOURCES } from "../api/resources.ts";
 import type { Controller } from "../api/resources.ts";
 import { heal } from "../cache/heal.ts";
 import { ring } from "../cache/ring.ts";
 import { describeError } from "../ports/describe-error.ts";
 import type { Doorbell } from "../ports/doorbells.ts";
+import { WORK_QUEUES } from "../ports/metric-table.ts";
+import type { LabelsOf } from "../ports/metrics.ts";
 import { ForgedRowsError, isConflict, TerminalError } from "../ports/errors.ts";
 import type { Patience } from "../ports/patience.ts";
 import type { Random } from "../ports/random.ts";
@@ -36,6 +39,8 @@ export interface WorkerPorts extends SyncPorts {
 export interface WorkerOptions {
   /** When the invocation ends, by `clock`; absent: never. */
   readonly invocationEndsMs?: number;
+  /** When the doorbell was sent. */
+  readonly rungMs?: number;
   /** A key that has failed this often is dropped at its next failure. Source: deployment §3: 15; others: never. */
   readonly maxRetries?: number;
 }
@@ -69,12 +74,20 @@ export async function runKey(
   };
   const run: Run = { ...taken, snapshot: take.snapshot, mayWrite };
   ports.trace?.({ controller, key: run.key, kind: "started" });
+  const { metrics } = ports;
+  const name = WORK_QUEUES[controller];
+  if (options.rungMs !== undefined)
+    metrics?.observe("workqueue_queue_duration_seconds", { name }, Math.max(0, take.takenAtMs - options.rungMs) / 1000);
+  if (take.kind === "recover") metrics?.count("replicaset_controller_stale_sync_skips_total", primaryLabels(controller));
   let outcome: Outcome;
   try {
     outcome = await outcomeOf(patientPorts(ports, patience), run, take.kind === "recover" ? recover : sync, options);
   } finally {
     await lease.release();
   }
+  metrics?.count("deltaloop_syncs_total", { controller, outcome: outcome.kind });
+  if (outcome.kind === "retry") metrics?.count("workqueue_retries_total", { name });
+  metrics?.observe("workqueue_work_duration_seconds", { name }, (ports.clock.now() - take.takenAtMs) / 1000);
   const done = await ports.store.done(taken, outcome);
   if (done.kind === "stolen") ports.log.warn("the key was taken over", { key: taken.key, controller });
   else if (done.bell) await ring(ports, [done.bell]);
@@ -94,6 +107,7 @@ async function takeKey(ports: WorkerPorts, taken: Taken, bell: Doorbell): Promis
   for (;;) {
     const takenAtMs = ports.clock.now();
     const result: TakeResult = await ports.store.take(taken, known);
+    ports.metrics?.count("deltaloop_doorbells_total", { controller: taken.controller, result: result.kind });
     switch (result.kind) {
       case "ok":
       case "recover":
@@ -105,7 +119,7 @@ async function takeKey(ports: WorkerPorts, taken: Taken, bell: Doorbell): Promis
         break;
       case "notYet":
         if (result.delayMs >= WAIT_ONCE_MAX_MS || waitedMs + result.delayMs > WAIT_MAX_MS) {
-          await ring(ports, [{ ...result.bell, delayMs: result.delayMs }]);
+          await ring({ ...ports, metrics: undefined }, [{ ...result.bell, delayMs: result.delayMs }]);
           return undefined;
         }
         waitedMs += result.delayMs;
@@ -122,6 +136,11 @@ async function takeKey(ports: WorkerPorts, taken: Taken, bell: Doorbell): Promis
         return result satisfies never;
     }
   }
+}
+
+function primaryLabels(controller: Controller): LabelsOf<"replicaset_controller_stale_sync_skips_total"> {
+  const resource = CONTROLLER_INFO[controller].primary;
+  return { group: RESOURCES[resource].group, resource };
 }
 
 function uidsOf({ uid, owner }: Pick<Doorbell, "uid" | "owner">): Pick<Doorbell, "uid" | "owner"> {

@@ -14,6 +14,7 @@ import type { Clock } from "../ports/clock.ts";
 import { describeError } from "../ports/describe-error.ts";
 import type { MessageSource } from "../ports/delta-queue.ts";
 import type { Log } from "../ports/log.ts";
+import type { Metrics } from "../ports/metrics.ts";
 import { ANSWER_RESERVE_MS } from "../ports/times.ts";
 
 export type RecordOutcome = { readonly kind: "ack" } | { readonly kind: "retry"; readonly afterSeconds: number; readonly why: string };
@@ -27,6 +28,7 @@ export interface BatchOptions {
   readonly log: Log;
   /** When the invocation ends (BA5). Absent: whoever hosts it does not end it so soon. */
   readonly ends?: { readonly clock: Clock; readonly remainingMs: number };
+  readonly metrics?: Pick<Metrics, "flush">;
   /** The queue the records came from. Absent: what failed waits for its visibility time-out. */
   readonly source?: Pick<MessageSource, "setVisibility">;
 }
@@ -66,6 +68,7 @@ export async function settleRecords(
   );
   settled.abort("settled");
   await makeVisible(failed, options);
+  options.metrics?.flush?.();
   return { batchItemFailures: failed.map(({ record }) => ({ itemIdentifier: record.messageId })) };
 }
 

@@ -1,3 +1,5 @@
+import type { SQSRecord } from "aws-lambda";
+
 import type { Controller } from "../api/resources.ts";
 import type { SyncHandler } from "../controller/session.ts";
 import { runKey } from "../controller/worker.ts";
@@ -21,11 +23,11 @@ export function createSyncFunction(
   sync: SyncHandler,
   options: { readonly maxRetries?: number } = {},
 ): SqsHandler {
-  const { clock, random, log, digester, trace } = wiring;
+  const { clock, random, log, digester, trace, metrics } = wiring;
   return async (event, context) => {
     const remainingMs = context.getRemainingTimeInMillis();
     const invocationEndsMs = clock.now() + remainingMs;
-    const handle = async (messageId: string, body: string): Promise<RecordOutcome> => {
+    const handle = async ({ messageId, body, attributes }: SQSRecord): Promise<RecordOutcome> => {
       const decoded = decodeDoorbell(body);
       if (decoded.kind === "undecodable") {
         log.error("doorbell cannot be read, acknowledged", { messageId, why: decoded.why });
@@ -48,6 +50,7 @@ export function createSyncFunction(
         clock,
         random,
         log,
+        ...(metrics && { metrics }),
         ...(trace && { trace }),
       };
       const bell = {
@@ -58,9 +61,9 @@ export function createSyncFunction(
         ...(u !== undefined && { uid: u }),
         ...(o !== undefined && { owner: o }),
       };
-      await runKey(ports, controller, bell, sync, { ...options, invocationEndsMs });
+      await runKey(ports, controller, bell, sync, { ...options, invocationEndsMs, rungMs: Number(attributes.SentTimestamp) });
       return ACK;
     };
-    return await settleRecords(event, ({ messageId, body }) => handle(messageId, body), { ...wiring, ends: { clock, remainingMs } });
+    return await settleRecords(event, handle, { ...wiring, ends: { clock, remainingMs } });
   };
 }

@@ -3,7 +3,10 @@ import { readFileSync } from "node:fs";
 import { createKubeHttp } from "../adapters/kube-http/kube-http.ts";
 import type { KubeHttpConfig } from "../adapters/kube-http/config.ts";
 import { createSqsMessageSource } from "../adapters/sqs/message-source.ts";
+import { createEmfMetrics } from "../adapters/emf/emf.ts";
 import type { Controller } from "../api/resources.ts";
+import type { Clock } from "../ports/clock.ts";
+import type { Metrics } from "../ports/metrics.ts";
 import { describeError } from "../ports/describe-error.ts";
 import { APPLIER_REQUEST_TIMEOUT_MS, APPLIER_WAIT_MS_MAX } from "../ports/times.ts";
 import { parseConfiguration } from "./configuration.ts";
@@ -26,7 +29,10 @@ export function wireFunction(component: Component): Omit<FunctionWiring, "trace"
 
 export type Component = Controller | "apply-deltas" | "dead-deltas" | "sweep";
 
-/** The same with what is known otherwise: the local function host takes its credentials from a kubeconfig. */
+/**
+ * The same with what is known otherwise: the local function host takes its credentials from a kubeconfig. Counted is where its calls are;
+ * absent: in the function's own log.
+ */
 export function wireFunctionFrom(
   component: Component,
   configuration: Configuration,
@@ -38,16 +44,23 @@ export function wireFunctionFrom(
     configuration,
     redisStore(configuration.redis, (error) => log.warn("redis connection failed", { error: describeError(error) })),
   );
-  const kube = createKubeHttp({ ...kubeConfig, ...patienceOf(component) });
+  const metrics = kubeConfig.metrics ?? functionMetrics(component, configuration.deployment, outside.clock);
+  const kube = createKubeHttp({ ...kubeConfig, ...patienceOf(component), metrics });
   const queueUrl = ownQueue(component, queues);
   return {
     clock: outside.clock,
     random: outside.random,
     log,
+    metrics,
     digester: outside.digester,
     ...serving(cluster, kube, mode, outside),
     ...(queueUrl === undefined ? {} : { source: createSqsMessageSource(outside.sqs, { queueUrl }) }),
   };
+}
+
+function functionMetrics(component: Component, deployment: string, clock: Clock): Metrics {
+  const write = (line: string): void => void process.stdout.write(`${line}\n`);
+  return createEmfMetrics({ namespace: `deltaloop/${deployment}`, dimensions: { function: component }, now: () => clock.now(), write });
 }
 
 /** The short functions only read, and what they cannot read in time comes again; a sync brings its own patience with each call. */

@@ -10,6 +10,7 @@ import type { MessageSource } from "../ports/delta-queue.ts";
 import type { Doorbells } from "../ports/doorbells.ts";
 import type { KubeReader, KubeWriter } from "../ports/kube.ts";
 import type { Log } from "../ports/log.ts";
+import type { Metrics } from "../ports/metrics.ts";
 import type { Random } from "../ports/random.ts";
 import type { Store } from "../ports/store.ts";
 
@@ -24,6 +25,7 @@ export interface FunctionWiring {
   readonly clusters: readonly string[];
   /** The queue the function is on, so that failed records come back soon. */
   readonly source?: Pick<MessageSource, "setVisibility">;
+  readonly metrics?: Metrics;
   /** Tells people what syncs decide. */
   readonly trace?: (line: TraceLine) => void;
 }

@@ -121,3 +121,18 @@ export function relatedPods(siblings: readonly CachedReplicaSet[], pods: readonl
   const byUids = new Map(pods.map((pod) => [pod.uid, pod]));
   return [...byUids.values()].filter((pod) => selectors.some((selector) => matches(selector, pod.labels)));
 }
+
+/**
+ * How much older each ready victim is than the youngest ready pod: whole multiples, so that 8 h beside 5 h is 1 and beside 2 h is 4. None
+ * of a pod that was made in this very millisecond.
+ *
+ * Source: replica_set.go reportSortingDeletionAgeRatioMetric. Differs from upstream, which divides by an age of 0 and panics.
+ */
+export function deletionAgeRatios(pods: readonly CachedPod[], victims: ReadonlySet<string>, nowMs: number): readonly number[] {
+  const ready = pods.flatMap((pod) => {
+    const createdMs = parseTime(pod.creationTimestamp);
+    return isReady(pod) && createdMs !== undefined ? [{ uid: pod.uid, ageMs: nowMs - createdMs }] : [];
+  });
+  const youngestMs = ready.reduce((least, { ageMs }) => Math.min(least, ageMs), Infinity);
+  return youngestMs <= 0 ? [] : ready.filter(({ uid }) => victims.has(uid)).map(({ ageMs }) => Math.trunc(ageMs / youngestMs));
+}

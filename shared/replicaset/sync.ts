@@ -14,7 +14,7 @@ import type { ReplicaKind } from "./kind.ts";
 import { choosesVictims, manageReplicas } from "./manage-replicas.ts";
 import { observe, podsOf } from "./observe.ts";
 import type { Observed } from "./observe.ts";
-import { relatedPods } from "./pods-to-delete.ts";
+import { deletionAgeRatios, relatedPods } from "./pods-to-delete.ts";
 
 export function syncReplicaSet(session: SyncSession): Promise<SyncResult> {
   return syncReplicas(session, REPLICA_SET);
@@ -63,8 +63,14 @@ interface Managing {
 }
 
 async function manage(session: SyncSession, { observed, claimed, kind }: Managing): Promise<Performed> {
-  const related = kind.ranksRelatedPods && choosesVictims(observed, claimed) ? await readRelatedPods(session, observed) : [];
-  return session.perform(manageReplicas(observed, claimed, { related, nowMs: session.clock.now() }));
+  const chooses = choosesVictims(observed, claimed);
+  const related = kind.ranksRelatedPods && chooses ? await readRelatedPods(session, observed) : [];
+  const nowMs = session.clock.now();
+  const writes = manageReplicas(observed, claimed, { related, nowMs });
+  const victims = new Set(writes.flatMap((write) => (write.kind === "DeletePod" ? [write.uid] : [])));
+  for (const ratio of chooses ? deletionAgeRatios(claimed, victims, nowMs) : [])
+    session.metrics?.observe("replicaset_controller_sorting_deletion_age_ratio", {}, ratio);
+  return session.perform(writes);
 }
 
 /** Two reads: the siblings, then their pods. Own pods and orphans are in the snapshot. */

@@ -101,6 +101,7 @@ export function createClient(config: KubeHttpConfig): KubeClient {
       if (isTooLargeResourceVersion(last)) throw last;
       const afterMs = retryAfterMs(call.method, sent, retries);
       if (afterMs === undefined || afterMs > Math.min(patience.waitMsMax(), RETRY_WAIT_MS_MAX)) throw last;
+      config.metrics?.count("rest_client_request_retries_total", { code: codeOf(sent), verb: call.method, host: base.host });
       earlierUnanswered ||= sent.kind === "answer" && sent.code >= 500;
       await sleep(afterMs, undefined, call.signal && { signal: call.signal }).catch(() => call.signal?.throwIfAborted());
     }
@@ -126,10 +127,11 @@ export function createClient(config: KubeHttpConfig): KubeClient {
 
   async function send(call: Call, token: string | undefined, timeoutMs: number): Promise<Sent> {
     const deadline = createDeadline(timeoutMs, call.signal);
+    const startedMs = performance.now();
     try {
       let response: IncomingMessage;
       try {
-        response = await open(call, calls, token, deadline.signal);
+        response = await counted(call.method, open(call, calls, token, deadline.signal));
       } catch (error) {
         return { kind: "noAnswer", error, errno: errnoOf(error) };
       }
@@ -141,6 +143,20 @@ export function createClient(config: KubeHttpConfig): KubeClient {
       return { kind: "answer", code, headers, body, retryAfter: headers["retry-after"] };
     } finally {
       deadline.clear();
+      const seconds = (performance.now() - startedMs) / 1000;
+      config.metrics?.observe("rest_client_request_duration_seconds", { verb: call.method, host: base.host }, seconds);
+    }
+  }
+
+  /** Every answer by its code. Source: client-go rest/request.go updateRequestResultMetric. */
+  async function counted(method: Call["method"], opening: Promise<IncomingMessage>): Promise<IncomingMessage> {
+    let code = NO_ANSWER;
+    try {
+      const response = await opening;
+      code = String(response.statusCode);
+      return response;
+    } finally {
+      config.metrics?.count("rest_client_requests_total", { code, method, host: base.host });
     }
   }
 
@@ -153,7 +169,7 @@ export function createClient(config: KubeHttpConfig): KubeClient {
     const deadline = createDeadline(Math.min(LIST_TIMEOUT_MS, inactivityMs), signal);
     try {
       const token = await unlessAborted(config.token?.(refusedToken), deadline.signal);
-      const response = await open(call, watches, token, deadline.signal);
+      const response = await counted(call.method, open(call, watches, token, deadline.signal));
       if (isSuccess(response)) return response;
       if (response.statusCode === 401) refusedToken = token;
       throw statusError(response.statusCode ?? 0, response.headers, await readText(response, deadline.signal, STATUS_BYTES_MAX));
@@ -211,6 +227,13 @@ type Sent =
   | { readonly kind: "success"; readonly body: string }
   | (Ending & { readonly kind: "answer"; readonly headers: IncomingHttpHeaders; readonly body: string })
   | (Ending & { readonly kind: "noAnswer"; readonly error: unknown });
+
+/** As client-go counts what no server has answered. */
+const NO_ANSWER = "<error>";
+
+function codeOf(sent: Exclude<Sent, { readonly kind: "success" }>): string {
+  return sent.kind === "answer" ? String(sent.code) : NO_ANSWER;
+}
 
 /** Of the socket's error behind an UnansweredError. */
 function errnoOf(error: unknown): string | undefined {

@@ -1,3 +1,5 @@
+import type { Metrics } from "../../ports/metrics.ts";
+
 /** How to reach one API server as one component. Read from a kubeconfig by shared/local, from the environment by shared/lambda. */
 export interface KubeHttpConfig {
   /** `https://host:port`, also with a path prefix; `http:` only for the in-memory API server and `kubectl proxy`, with a token only on loopback. */
@@ -26,6 +28,8 @@ export interface KubeHttpConfig {
   readonly requestTimeoutMs?: number;
   /** Default 60 s: how long a call that brings no patience of its own is waited for before its last sending. */
   readonly waitMsMax?: number;
+  /** Counts the requests, as client-go's. */
+  readonly metrics?: Metrics;
   /** Default 100 s without a byte; then a watch is aborted (KL5). */
   readonly inactivityMs?: number;
 }

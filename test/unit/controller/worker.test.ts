@@ -12,10 +12,13 @@ import { KubeApiError, TerminalError } from "../../../shared/ports/errors.ts";
 import type { CreateRequest, DeleteRequest } from "../../../shared/ports/kube.ts";
 import type { Patience } from "../../../shared/ports/patience.ts";
 import type { Outcome, Snapshot, TakeResult } from "../../../shared/ports/store.ts";
+import { countedMetrics } from "../../support/counted.ts";
 
 const bell: Doorbell = { controller: "deployment", key: "shop/web", epoch: "e", uid: "u1", delayMs: 0 };
 const snapshot: Snapshot = { dependents: [], orphans: [], intents: [], failures: 0 };
 const ok: TakeResult = { kind: "ok", snapshot, leaseUntilMs: 0 };
+
+type Counted = ReturnType<typeof countedMetrics>;
 
 interface Scene {
   readonly takes: readonly TakeResult[];
@@ -28,16 +31,14 @@ interface Scene {
   readonly hear?: (patience: Patience | undefined) => unknown;
 }
 
-async function play({
-  takes,
-  sync = async () => ({ kind: "done" }),
-  options,
-  renews = [],
-  done,
-  ring,
-  hear,
-}: Scene): Promise<{ readonly did: readonly string[]; readonly outcomes: readonly Outcome[]; readonly elapsedMs: number }> {
+async function play({ takes, sync = async () => ({ kind: "done" }), options, renews = [], done, ring, hear }: Scene): Promise<{
+  readonly did: readonly string[];
+  readonly outcomes: readonly Outcome[];
+  readonly elapsedMs: number;
+  readonly metrics: Counted;
+}> {
   const clock = createVirtualClock(0);
+  const metrics = countedMetrics();
   const did: string[] = [];
   const outcomes: Outcome[] = [];
   const left = [...takes];
@@ -80,12 +81,13 @@ async function play({
     digester: createDigester("key"),
     random: createSeededRandom(1),
     log: { debug: () => {}, info: () => {}, warn: log, error: log },
+    metrics,
   } as unknown as WorkerPorts;
   let ended = false;
   const run = runKey(ports, "deployment", bell, sync, options).finally(() => (ended = true));
   for (let i = 0; !ended && i < 2_000; i++) await clock.advance(i < 20 ? 0 : 50);
   await run;
-  return { did, outcomes, elapsedMs: clock.now() };
+  return { did, outcomes, elapsedMs: clock.now(), metrics };
 }
 
 const wait =
@@ -263,5 +265,35 @@ describe("the patience of a run", () => {
   it("waits a minute at most, and for an Event 10 s", async () => {
     expect(await told([1])).toEqual(["60000 true"]);
     expect(await told([1, 4_000, 11_000], { call: "event" })).toEqual(["9999 true", "6000 true", "0 true"]);
+  });
+});
+
+describe("what a run counts", () => {
+  it("as upstream's work queue, and by what the Store and the handler answered", async () => {
+    const { metrics } = await play({ takes: [{ kind: "moved", uid: "u2" }, ok], sync: wait(2_000), options: { rungMs: -500 } });
+    expect(metrics.sums).toEqual({
+      "deltaloop_doorbells_total{controller=deployment,result=moved}": 1,
+      "deltaloop_doorbells_total{controller=deployment,result=ok}": 1,
+      "deltaloop_syncs_total{controller=deployment,outcome=ok}": 1,
+      "workqueue_adds_total{name=deployment}": 1,
+    });
+    expect(metrics.observed).toEqual({
+      "workqueue_queue_duration_seconds{name=deployment}": [0.5],
+      "workqueue_work_duration_seconds{name=deployment}": [2],
+    });
+  });
+
+  it("a retry is one, and a key that is looked up live instead was skipped as stale", async () => {
+    const failing: SyncHandler = async () => Promise.reject(new Error("no"));
+    expect((await play({ takes: [ok], sync: failing })).metrics.sums["workqueue_retries_total{name=deployment}"]).toBe(1);
+    const recovered = await play({ takes: [{ kind: "recover", snapshot, leaseUntilMs: 0 }] });
+    expect(recovered.metrics.sums["replicaset_controller_stale_sync_skips_total{group=apps,resource=deployments}"]).toBe(1);
+  });
+
+  it("a bell that rings again for its time is no add, and a shut gate is no sync", async () => {
+    const later = await play({ takes: [{ kind: "notYet", delayMs: 5_000, bell }] });
+    expect(later.metrics.sums).toEqual({ "deltaloop_doorbells_total{controller=deployment,result=notYet}": 1 });
+    const gated = await play({ takes: [{ kind: "gated", reason: "r" }] });
+    expect(gated.metrics.sums).toEqual({ "deltaloop_doorbells_total{controller=deployment,result=gated}": 1 });
   });
 });

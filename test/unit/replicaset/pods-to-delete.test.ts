@@ -2,7 +2,14 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { CachedPod } from "../../../shared/api/cached.ts";
-import { ageBucket, comparePods, deletionCost, getPodsToDelete, relatedPods } from "../../../shared/replicaset/pods-to-delete.ts";
+import {
+  ageBucket,
+  comparePods,
+  deletionAgeRatios,
+  deletionCost,
+  getPodsToDelete,
+  relatedPods,
+} from "../../../shared/replicaset/pods-to-delete.ts";
 import { choosesVictims } from "../../../shared/replicaset/manage-replicas.ts";
 import { NOW_MS, ago, pod, rs } from "./builders.ts";
 
@@ -294,5 +301,29 @@ describe("parts", () => {
     const ask = (replicas: number, isWaiting = false, deletionTimestamp?: string): boolean =>
       choosesVictims({ rs: rs({ replicas, ...(deletionTimestamp !== undefined && { deletionTimestamp }) }), isWaiting }, two);
     expect([ask(1), ask(0), ask(2), ask(3), ask(1, true), ask(1, false, ago(1))]).toEqual([true, false, false, false, false, false]);
+  });
+});
+
+describe("deletionAgeRatios", () => {
+  const aged = (uid: string, hours: number, ready = true): CachedPod =>
+    pod({ uid, creationTimestamp: ago(hours * HOUR), ...(!ready && { ready }) });
+  const table = [
+    {
+      name: "whole multiples of the youngest ready one's age",
+      pods: [aged("a", 8), aged("b", 2), aged("c", 5)],
+      victims: ["a", "c"],
+      want: [4, 2],
+    },
+    {
+      name: "one that is not ready is neither youngest nor told",
+      pods: [aged("a", 8), aged("b", 1, false)],
+      victims: ["a", "b"],
+      want: [1],
+    },
+    { name: "nobody to compare with", pods: [aged("b", 1, false)], victims: ["b"], want: [] },
+    { name: "one that was made just now has no age to divide by", pods: [aged("a", 8), aged("b", 0)], victims: ["a"], want: [] },
+  ];
+  it.each(table)("$name", ({ pods, victims, want }) => {
+    expect(deletionAgeRatios(pods, new Set(victims), NOW_MS)).toEqual(want);
   });
 });

@@ -1,0 +1,35 @@
+/** What our processes are asked about their health. */
+import { CONTROLLERS } from "../../shared/api/resources.ts";
+import type { Store } from "../../shared/ports/store.ts";
+import type { HealthCheck } from "./healthz.ts";
+import { shutGate } from "./gates.ts";
+
+/** Not ready once it was told to end; alive until it has. Source: apiserver/pkg/server/healthz/healthz.go NewShutdownHealthz. */
+export function shutdownCheck(ends: AbortSignal): HealthCheck {
+  return {
+    name: "shutdown",
+    check: () => (ends.aborted ? Promise.reject(new Error("process is shutting down")) : Promise.resolve(undefined)),
+  };
+}
+
+/** Redis answers. */
+export function storeCheck(store: Pick<Store, "epoch">): HealthCheck {
+  return { name: "redis", check: async () => ((await store.epoch()) ? undefined : "no epoch yet") };
+}
+
+/**
+ * All gates are open: keys are handed out. `applies` says why the question is not this process' to answer.
+ * Source: apiserver/pkg/server/healthz/healthz.go NewInformerSyncHealthz.
+ */
+export function informerSyncCheck(store: Pick<Store, "gate">, exempt: () => string | undefined = () => undefined): HealthCheck {
+  return {
+    name: "informer-sync",
+    check: async () => {
+      const why = exempt();
+      if (why !== undefined) return why;
+      const shut = await shutGate(store);
+      if (shut !== undefined) throw new Error(shut);
+      return `${CONTROLLERS.length} gates open`;
+    },
+  };
+}

@@ -1,0 +1,43 @@
+/**
+ * Answers of /healthz, /livez and /readyz, in the words that upstream's components have, so that probes and people read them alike.
+ *
+ * Differs from upstream: a check that passes may add a word of its own (`[+]leaderElection ok: not leading`).
+ * Source: apiserver/pkg/server/healthz/healthz.go handleRootHealth.
+ */
+
+/** Resolves when all is well, to what is worth saying; rejects with why not, which goes to the log and not to who asks. */
+export interface HealthCheck {
+  readonly name: string;
+  readonly check: () => Promise<string | undefined>;
+}
+
+export interface Checked {
+  readonly name: string;
+  readonly note?: string;
+  readonly failure?: string;
+}
+
+export interface HealthAnswer {
+  readonly code: 200 | 500;
+  readonly body: string;
+}
+
+/** `endpoint`: healthz, livez or readyz. `excluded` are names of `?exclude=`; `checked` are the others. */
+export function healthAnswer(
+  endpoint: string,
+  names: readonly string[],
+  checked: readonly Checked[],
+  { verbose, excluded }: { readonly verbose: boolean; readonly excluded: readonly string[] },
+): HealthAnswer {
+  const lines = names.map((name) => {
+    if (excluded.includes(name)) return `[+]${name} excluded: ok`;
+    const found = checked.find((each) => each.name === name);
+    if (found === undefined || found.failure !== undefined) return `[-]${name} failed: reason withheld`;
+    return `[+]${name} ok${found.note === undefined ? "" : `: ${found.note}`}`;
+  });
+  const unknown = excluded.filter((name) => !names.includes(name)).toSorted();
+  if (unknown.length > 0)
+    lines.push(`warn: some health checks cannot be excluded: no matches for ${unknown.map((name) => JSON.stringify(name)).join(", ")}`);
+  if (checked.some(({ failure }) => failure !== undefined)) return { code: 500, body: `${lines.join("\n")}\n${endpoint} check failed\n` };
+  return { code: 200, body: verbose ? `${lines.join("\n")}\n${endpoint} check passed\n` : "ok" };
+}

@@ -1,0 +1,31 @@
+/** Syncs under way in this process, out of what the workers trace. */
+import { CONTROLLERS } from "../../shared/api/resources.ts";
+import type { Controller } from "../../shared/api/resources.ts";
+import type { TraceLine } from "../../shared/controller/run.ts";
+import { WORK_QUEUES } from "../../shared/ports/metric-table.ts";
+import type { Metrics } from "../../shared/ports/metrics.ts";
+
+export class RunningSyncs {
+  readonly #started = new Map<string, { readonly controller: Controller; readonly sinceMs: number }>();
+
+  trace({ controller, key, kind }: TraceLine, nowMs: number): void {
+    const id = `${controller} ${key}`;
+    if (kind === "started") this.#started.set(id, { controller, sinceMs: nowMs });
+    if (kind === "ended") this.#started.delete(id);
+  }
+
+  /** Source: client-go util/workqueue/metrics.go updateUnfinishedWork. */
+  tell(metrics: Metrics, nowMs: number): void {
+    const running = [...this.#started.values()];
+    for (const each of CONTROLLERS) {
+      const seconds = running.filter(({ controller }) => controller === each).map(({ sinceMs }) => (nowMs - sinceMs) / 1000);
+      const name = WORK_QUEUES[each];
+      metrics.set(
+        "workqueue_unfinished_work_seconds",
+        { name },
+        seconds.reduce((sum, one) => sum + one, 0),
+      );
+      metrics.set("workqueue_longest_running_processor_seconds", { name }, Math.max(0, ...seconds));
+    }
+  }
+}

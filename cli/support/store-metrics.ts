@@ -1,0 +1,16 @@
+/** What the Store knows and no process counts: read when somebody asks for metrics, by the watcher that leads, so that it is told once. */
+import { CONTROLLERS } from "../../shared/api/resources.ts";
+import { WORK_QUEUES } from "../../shared/ports/metric-table.ts";
+import type { Metrics } from "../../shared/ports/metrics.ts";
+import type { Store } from "../../shared/ports/store.ts";
+
+/** @throws when the Store does not answer */
+export async function tellStore(store: Pick<Store, "gate" | "queued" | "parked">, metrics: Metrics, nowMs: number): Promise<void> {
+  for (const controller of CONTROLLERS) {
+    const [gate, queued, parked] = await Promise.all([store.gate(controller), store.queued(controller), store.parked(controller)]);
+    const due = queued.filter(({ readyAtMs }) => readyAtMs !== undefined && readyAtMs <= nowMs);
+    metrics.set("deltaloop_gate_open", { controller }, gate.open ? 1 : 0);
+    metrics.set("workqueue_depth", { name: WORK_QUEUES[controller] }, due.length);
+    metrics.set("deltaloop_parked_keys", { controller }, parked.length);
+  }
+}

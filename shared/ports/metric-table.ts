@@ -1,0 +1,370 @@
+/**
+ * Every metric there is, as data: what a process registers, what a function writes for CloudWatch, the table of informer §16 and the
+ * dashboard are made of this. Names, labels, buckets and help texts that upstream has are upstream's, so that dashboards and alerts
+ * made for kube-controller-manager and the kubelet show ours.
+ *
+ * MT1 a label's values are a list that stands here, or, where they are not ours to choose, there is a sentence that says what bounds
+ *     them. No name of an object and no text of a tenant is ever one.
+ *
+ * Source: component-base metrics/prometheus/workqueue/metrics.go depth, adds, latency, workDuration, unfinished,
+ * longestRunningProcessor, retries; component-base metrics/prometheus/restclient/metrics.go requestLatency, requestResult, requestRetry;
+ * component-base metrics/prometheus/clientgo/leaderelection/metrics.go leaderGauge, leaderSlowpathCounter; component-base
+ * metrics/prometheus/clientgo/fifo/metrics.go fifoProcessingLatency, storeResourceVersion; pkg/controller/replicaset/metrics/metrics.go
+ * SortingDeletionAgeRatio, ReplicaSetRequeueSkips.
+ */
+import { CACHED_RESOURCES, CONTROLLERS } from "../api/resources.ts";
+import type { Controller } from "../api/resources.ts";
+
+/** Who counts it: the watcher's process, the functions (Lambda's sandboxes, or the function host), the node agent. */
+export type MetricProcess = "watcher" | "functions" | "node";
+
+/** A metric's row in the table. */
+export interface MetricRow {
+  /** `kept`: the Store keeps the count, and whoever reads it there tells the sum. */
+  readonly type: "counter" | "kept" | "gauge" | "histogram";
+  /** Label to its values, or to what bounds them. */
+  readonly labels: Readonly<Record<string, readonly string[] | string>>;
+  readonly unit: "count" | "seconds" | "ratio" | "version" | "state";
+  /** Upper ends, of histograms. */
+  readonly buckets?: readonly number[];
+  readonly help: string;
+  readonly processes: readonly MetricProcess[];
+  /** The file that counts it. */
+  readonly where: string;
+  /** Of the cache, so told by the watcher that leads and by no other. */
+  readonly leader?: true;
+  /** Upstream has it by this name, with these labels. */
+  readonly upstream?: true;
+}
+
+/** Names of upstream's work queues. Source: pkg/controller/replication/replication_controller.go NewReplicationManager. */
+export const WORK_QUEUES = {
+  deployment: "deployment",
+  replicaset: "replicaset",
+  replicationcontroller: "replicationmanager",
+} as const satisfies { readonly [C in Controller]: string };
+
+const QUEUE = { name: Object.values(WORK_QUEUES) } as const;
+const RESOURCE = { resource: CACHED_RESOURCES } as const;
+/** Ten from 10 ns, as of upstream's work queue. */
+const WORK_BUCKETS = [1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.1, 1, 10];
+const REQUEST_BUCKETS = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60];
+const LATENCY_BUCKETS = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
+const LAG_BUCKETS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
+const METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"] as const;
+const GROUPS = "the API groups of the cached resources: none, and apps";
+const HOSTS = "the API servers that the process is configured for: one";
+
+export const METRICS = {
+  workqueue_depth: {
+    type: "gauge",
+    labels: QUEUE,
+    unit: "count",
+    help: "Current depth of workqueue",
+    processes: ["watcher"],
+    where: "cli/support/store-metrics.ts",
+    leader: true,
+    upstream: true,
+  },
+  workqueue_adds_total: {
+    type: "counter",
+    labels: QUEUE,
+    unit: "count",
+    help: "Total number of adds handled by workqueue",
+    processes: ["watcher", "functions"],
+    where: "shared/cache/ring.ts",
+    upstream: true,
+  },
+  workqueue_queue_duration_seconds: {
+    type: "histogram",
+    labels: QUEUE,
+    unit: "seconds",
+    buckets: WORK_BUCKETS,
+    help: "How long in seconds an item stays in workqueue before being requested.",
+    processes: ["functions"],
+    where: "shared/controller/worker.ts",
+    upstream: true,
+  },
+  workqueue_work_duration_seconds: {
+    type: "histogram",
+    labels: QUEUE,
+    unit: "seconds",
+    buckets: WORK_BUCKETS,
+    help: "How long in seconds processing an item from workqueue takes.",
+    processes: ["functions"],
+    where: "shared/controller/worker.ts",
+    upstream: true,
+  },
+  workqueue_unfinished_work_seconds: {
+    type: "gauge",
+    labels: QUEUE,
+    unit: "seconds",
+    help: "How many seconds of work has done that is in progress and hasn't been observed by work_duration. Large values indicate stuck threads. One can deduce the number of stuck threads by observing the rate at which this increases.",
+    processes: ["functions"],
+    where: "cli/support/running-syncs.ts",
+    upstream: true,
+  },
+  workqueue_longest_running_processor_seconds: {
+    type: "gauge",
+    labels: QUEUE,
+    unit: "seconds",
+    help: "How many seconds has the longest running processor for workqueue been running.",
+    processes: ["functions"],
+    where: "cli/support/running-syncs.ts",
+    upstream: true,
+  },
+  workqueue_retries_total: {
+    type: "counter",
+    labels: QUEUE,
+    unit: "count",
+    help: "Total number of retries handled by workqueue",
+    processes: ["functions"],
+    where: "shared/controller/worker.ts",
+    upstream: true,
+  },
+  rest_client_requests_total: {
+    type: "counter",
+    labels: { code: "status codes of HTTP, and <error> for no answer", method: METHODS, host: HOSTS },
+    unit: "count",
+    help: "Number of HTTP requests, partitioned by status code, method, and host.",
+    processes: ["watcher", "functions", "node"],
+    where: "shared/adapters/kube-http/client.ts",
+    upstream: true,
+  },
+  rest_client_request_retries_total: {
+    type: "counter",
+    labels: { code: "status codes of HTTP, and <error> for no answer", verb: METHODS, host: HOSTS },
+    unit: "count",
+    help: "Number of request retries, partitioned by status code, verb, and host.",
+    processes: ["watcher", "functions", "node"],
+    where: "shared/adapters/kube-http/client.ts",
+    upstream: true,
+  },
+  rest_client_request_duration_seconds: {
+    type: "histogram",
+    labels: { verb: METHODS, host: HOSTS },
+    unit: "seconds",
+    buckets: REQUEST_BUCKETS,
+    help: "Request latency in seconds. Broken down by verb, and host.",
+    processes: ["watcher", "functions", "node"],
+    where: "shared/adapters/kube-http/client.ts",
+    upstream: true,
+  },
+  leader_election_master_status: {
+    type: "gauge",
+    labels: { name: "the watcher's Lease: one" },
+    unit: "state",
+    help: "Gauge of if the reporting system is master of the relevant lease, 0 indicates backup, 1 indicates master. 'name' is the string used to identify the lease. Please make sure to group by name.",
+    processes: ["watcher"],
+    where: "shared/cache/lease.ts",
+    upstream: true,
+  },
+  leader_election_slowpath_total: {
+    type: "counter",
+    labels: { name: "the watcher's Lease: one" },
+    unit: "count",
+    help: "Total number of slow path exercised in renewing leader leases. 'name' is the string used to identify the lease. Please make sure to group by name.",
+    processes: ["watcher"],
+    where: "shared/cache/lease.ts",
+    upstream: true,
+  },
+  informer_processing_latency_seconds: {
+    type: "histogram",
+    labels: { name: ["deltaloop"], group: GROUPS, version: ["v1"], ...RESOURCE },
+    unit: "seconds",
+    buckets: LATENCY_BUCKETS,
+    help: "Time taken to process events after popping from the queue.",
+    processes: ["functions"],
+    where: "shared/cache/applier.ts",
+    upstream: true,
+  },
+  informer_store_resource_version: {
+    type: "gauge",
+    labels: { name: ["deltaloop"], group: GROUPS, version: ["v1"], ...RESOURCE },
+    unit: "version",
+    help: "The 15 least significant digits of the resource version of the store.",
+    processes: ["watcher"],
+    where: "shared/cache/watcher.ts",
+    leader: true,
+    upstream: true,
+  },
+  replicaset_controller_sorting_deletion_age_ratio: {
+    type: "histogram",
+    labels: {},
+    unit: "ratio",
+    buckets: [0.25, 0.5, 1, 2, 4, 8],
+    help: "The ratio of chosen deleted pod's ages to the current youngest pod's age (at the time). Should be <2. The intent of this metric is to measure the rough efficacy of the LogarithmicScaleDown feature gate's effect on the sorting (and deletion) of pods when a replicaset scales down. This only considers Ready pods when calculating and reporting.",
+    processes: ["functions"],
+    where: "shared/replicaset/sync.ts",
+    upstream: true,
+  },
+  replicaset_controller_stale_sync_skips_total: {
+    type: "counter",
+    labels: { group: GROUPS, ...RESOURCE },
+    unit: "count",
+    help: "Total number of ReplicaSet syncs skipped due to a stale watch cache.",
+    processes: ["functions"],
+    where: "shared/controller/worker.ts",
+    upstream: true,
+  },
+  deltaloop_doorbells_total: {
+    type: "counter",
+    labels: {
+      controller: CONTROLLERS,
+      result: ["ok", "recover", "gated", "busy", "empty", "notYet", "moved", "otherEpoch"],
+    },
+    unit: "count",
+    help: "Doorbells that were looked into, by what the Store answered.",
+    processes: ["functions"],
+    where: "shared/controller/worker.ts",
+  },
+  deltaloop_syncs_total: {
+    type: "counter",
+    labels: { controller: CONTROLLERS, outcome: ["ok", "retry", "requeueAfter", "drop"] },
+    unit: "count",
+    help: "Syncs by how they ended; those that were dropped are parked.",
+    processes: ["functions"],
+    where: "shared/controller/worker.ts",
+  },
+  deltaloop_applied_items_total: {
+    type: "counter",
+    labels: { ...RESOURCE, outcome: ["changed", "same", "late", "absent"] },
+    unit: "count",
+    help: "Items of delta messages by the rule that the Store applied: changed A7, A9; same A4, A8; late A5; absent A6.",
+    processes: ["functions"],
+    where: "shared/cache/applier.ts",
+  },
+  deltaloop_messages_total: {
+    type: "counter",
+    labels: { ...RESOURCE, verdict: ["ack", "retry"] },
+    unit: "count",
+    help: "Delta messages by whether they are done with or stay in the queue.",
+    processes: ["functions"],
+    where: "shared/cache/applier.ts",
+  },
+  deltaloop_delta_lag_seconds: {
+    type: "histogram",
+    labels: RESOURCE,
+    unit: "seconds",
+    buckets: LAG_BUCKETS,
+    help: "From the watcher's receiving an event to its being applied.",
+    processes: ["functions"],
+    where: "shared/cache/applier.ts",
+  },
+  deltaloop_lists_total: {
+    type: "counter",
+    labels: {
+      resource: "the resources that a process follows: 4, pods in the node agent",
+      reason: [
+        "nothing is cached",
+        "list failed",
+        "the server no longer has that resourceVersion",
+        "the server's history went back",
+        "the watch's resourceVersion has expired",
+        "the server is behind that resourceVersion",
+        "internal errors for 30 s",
+        "unknown error, twice",
+        "no WatchList, so pages",
+        "WatchList failed",
+        "a line cannot be decoded, twice",
+        "asked for",
+      ],
+    },
+    unit: "count",
+    help: "Lists that were begun, by why.",
+    processes: ["watcher", "node"],
+    where: "shared/cache/list-watch.ts",
+  },
+  deltaloop_watches_total: {
+    type: "counter",
+    labels: {
+      resource: "the resources that a process follows: 4, pods in the node agent",
+      reason: [
+        "resumed",
+        "listed",
+        "watch ended",
+        "very short watch",
+        "connection lost",
+        "watch refused",
+        "internal error",
+        "unknown error",
+        "a line cannot be decoded",
+      ],
+    },
+    unit: "count",
+    help: "Watches that were opened, by why.",
+    processes: ["watcher", "node"],
+    where: "shared/cache/list-watch.ts",
+  },
+  deltaloop_terms_total: {
+    type: "counter",
+    labels: { end: ["stopped", "raise", "newEpoch", "fenced", "failed"] },
+    unit: "count",
+    help: "Stretches of leading under one epoch and fence, by how they ended.",
+    processes: ["watcher"],
+    where: "shared/cache/watcher.ts",
+  },
+  deltaloop_checkpoints_total: {
+    type: "counter",
+    labels: { result: ["ok", "fenced", "setBack", "damaged", "noEpoch", "failed"] },
+    unit: "count",
+    help: "Checkpoints of the leader by what the Store answered.",
+    processes: ["watcher"],
+    where: "shared/cache/watcher.ts",
+  },
+  deltaloop_sweeper_rings_total: {
+    type: "counter",
+    labels: {},
+    unit: "count",
+    help: "Doorbells that were lost, and rung again.",
+    processes: ["watcher", "functions"],
+    where: "shared/cache/watcher.ts",
+  },
+  deltaloop_resource_synced: {
+    type: "gauge",
+    labels: RESOURCE,
+    unit: "state",
+    help: "Whether the cache of a resource is SYNCED, as the leader saw it at its last checkpoint.",
+    processes: ["watcher"],
+    where: "shared/cache/watcher.ts",
+    leader: true,
+  },
+  deltaloop_hole_seconds: {
+    type: "gauge",
+    labels: RESOURCE,
+    unit: "seconds",
+    help: "For how long a message of a resource has been missing; 0 is none.",
+    processes: ["watcher"],
+    where: "shared/cache/watcher.ts",
+    leader: true,
+  },
+  deltaloop_frozen_lanes: {
+    type: "gauge",
+    labels: RESOURCE,
+    unit: "count",
+    help: "Lanes whose last manifest named objects that never arrived.",
+    processes: ["watcher"],
+    where: "shared/cache/watcher.ts",
+    leader: true,
+  },
+  deltaloop_gate_open: {
+    type: "gauge",
+    labels: { controller: CONTROLLERS },
+    unit: "state",
+    help: "Whether keys of a controller are handed out.",
+    processes: ["watcher"],
+    where: "cli/support/store-metrics.ts",
+    leader: true,
+  },
+  deltaloop_parked_keys: {
+    type: "gauge",
+    labels: { controller: CONTROLLERS },
+    unit: "count",
+    help: "Keys that were given up until the next event, resync or person.",
+    processes: ["watcher"],
+    where: "cli/support/store-metrics.ts",
+    leader: true,
+  },
+} as const satisfies Readonly<Record<string, MetricRow>>;
+
+export type MetricName = keyof typeof METRICS;

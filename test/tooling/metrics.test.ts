@@ -1,0 +1,140 @@
+/**
+ * The table of metrics against upstream, against what counts, and against what is made of it. Catches: a name, label, bucket or help that
+ * is not upstream's, a row that nothing counts, a reason that the table lacks, and text that Prometheus refuses.
+ */
+import { spawnSync } from "node:child_process";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+
+import { describe, expect, it } from "vitest";
+
+import { metricDocuments } from "../../infra/metric-documents.ts";
+import { createPrometheusMetrics } from "../../shared/adapters/prometheus/registry.ts";
+import { METRICS } from "../../shared/ports/metric-table.ts";
+import type { MetricProcess, MetricRow } from "../../shared/ports/metric-table.ts";
+
+const ROOT = join(import.meta.dirname, "../..");
+const ROWS: readonly (readonly [name: string, row: MetricRow])[] = Object.entries(METRICS);
+const read = (path: string): string => readFileSync(join(ROOT, path), "utf8");
+
+describe("the table of metrics", () => {
+  it.each(ROWS)("%s is counted where it says", (name, { where }) => {
+    expect(read(where)).toContain(`"${name}"`);
+  });
+
+  it.each(ROWS)("%s is named as Prometheus would have it", (name, { type, unit, buckets, help, labels }) => {
+    expect(name).toMatch(/^[a-z][a-z0-9_]*$/);
+    expect(name.endsWith("_total")).toBe(type === "counter" || type === "kept");
+    if (unit === "seconds" || unit === "ratio") expect(name.endsWith(`_${unit}`)).toBe(true);
+    expect(buckets !== undefined).toBe(type === "histogram");
+    expect(buckets ?? []).toEqual((buckets ?? []).toSorted((a, b) => a - b));
+    expect(help.length).toBeGreaterThan(10);
+    expect(Object.keys(labels).every((label) => /^[a-z]+$/.test(label))).toBe(true);
+  });
+
+  it("bounds every label, and none may hold an object's name", () => {
+    const open = ROWS.flatMap(([name, { labels }]) =>
+      Object.entries(labels).flatMap(([label, values]) => (typeof values === "string" ? [`${name} ${label}: ${values}`] : [])),
+    );
+    expect(new Set(open.map((text) => text.split(" ")[1]?.replace(":", "")))).toEqual(
+      new Set(["code", "host", "name", "group", "resource"]),
+    );
+    const series = ROWS.map(([, { labels }]) =>
+      Object.values(labels).reduce((product, values) => product * (typeof values === "string" ? 6 : values.length), 1),
+    );
+    expect(Math.max(...series)).toBeLessThanOrEqual(200);
+  });
+
+  it("has every reason for which a watch or a list is begun", () => {
+    const given = [...read("shared/cache/reflector.ts").matchAll(/(?:listFrom|watchFrom|listLatest)\([^")\n]*"([^"]+)"/g)].map(
+      ([, why]) => why ?? "",
+    );
+    const known: readonly string[] = [...METRICS.deltaloop_lists_total.labels.reason, ...METRICS.deltaloop_watches_total.labels.reason];
+    expect(given.length).toBeGreaterThan(12);
+    expect(given.filter((why) => !known.includes(why))).toEqual([]);
+  });
+
+  it.each(Object.entries(metricDocuments()))("infra/%s is what is committed (node infra/generate.ts writes it)", (path, text) => {
+    expect(read(join("infra", path))).toBe(text);
+  });
+});
+
+const kubernetes = upstreamFolder();
+describe.skipIf(kubernetes === undefined)(
+  "upstream's own metrics, in its source (skipped where Go's module cache has no Kubernetes)",
+  () => {
+    const texts = ["component-base@v0.36.3/metrics/prometheus", "kubernetes@v1.36.3/pkg/controller/replicaset/metrics"].flatMap((folder) =>
+      goFiles(join(kubernetes ?? "", folder)).map((file) => readFileSync(file, "utf8")),
+    );
+
+    it.each(ROWS.filter(([, { upstream }]) => upstream))(
+      "%s has upstream's help, labels and buckets",
+      (name, { help, labels, buckets }) => {
+        const found = texts.flatMap(metricsOf).find((each) => each.name === name);
+        expect(found).toEqual({ name, help, labels: Object.keys(labels), buckets: buckets ?? [] });
+      },
+    );
+  },
+);
+
+const promtool = spawnSync("promtool", ["--version"]).status === 0;
+describe.skipIf(!promtool)(
+  "what is told, by Prometheus' own check (skipped where there is no promtool: apt-get install prometheus)",
+  () => {
+    it.each(["watcher", "functions", "node"] satisfies readonly MetricProcess[])("the metrics of the %s", async (process) => {
+      const metrics = createPrometheusMetrics(process);
+      metrics.count("rest_client_requests_total", { code: "200", method: "GET", host: "127.0.0.1:6443" });
+      metrics.observe("workqueue_work_duration_seconds", { name: "replicationmanager" }, 0.02);
+      metrics.set("deltaloop_gate_open", { controller: "deployment" }, 1);
+      const checked = spawnSync("promtool", ["check", "metrics"], { input: await metrics.text(), encoding: "utf8" });
+      expect({ status: checked.status, said: checked.stderr + checked.stdout }).toEqual({ status: 0, said: "" });
+    });
+  },
+);
+
+interface UpstreamMetric {
+  readonly name: string;
+  readonly help: string;
+  readonly labels: readonly string[];
+  readonly buckets: readonly number[];
+}
+
+/** `NewXVec(&XOpts{Subsystem, Name, Help, Buckets}, []string{labels})`, with constants of the same file put in. */
+function metricsOf(text: string): readonly UpstreamMetric[] {
+  const constants = new Map([...text.matchAll(/(\w+)\s*=\s*("[^"\n]*")/g)].map(([, name = "", value = ""]) => [name, value]));
+  const calls = text.matchAll(
+    /New(?:Gauge|Counter|Histogram)(Vec)?\(\s*&[\w.]*Opts\{([\s\S]*?)\n\s*\}(?:,\s*(?:\[\]string\{([^}]*)\})?,?\s*)?\)/g,
+  );
+  return [...calls].map(([, , options = "", labels = ""]) => {
+    const field = (name: string): string => {
+      const [, value = ""] = new RegExp(`\\b${name}:\\s*([\\s\\S]*?),\\n`).exec(`${options}\n`) ?? [];
+      return [...(constants.get(value.trim()) ?? value).matchAll(/"([^"]*)"/g)].map(([, part]) => part).join("");
+    };
+    const [, buckets = ""] = /Buckets:\s*(.*),/.exec(options) ?? [];
+    return {
+      name: [field("Subsystem"), field("Name")].filter((part) => part !== "").join("_"),
+      help: field("Help"),
+      labels: [...labels.matchAll(/"([^"]*)"/g)].map(([, label = ""]) => label),
+      buckets: bucketsOf(buckets),
+    };
+  });
+}
+
+function bucketsOf(text: string): readonly number[] {
+  const [, start, factor, count] = /ExponentialBuckets\(([^,]+), ([^,]+), ([^)]+)\)/.exec(text)?.map(Number) ?? [];
+  if (start !== undefined && factor !== undefined)
+    return Array.from({ length: count ?? 0 }, (_, i) => Number((start * factor ** i).toPrecision(12)));
+  return [...text.matchAll(/[{ ]([\d.]+)/g)].map(([, value]) => Number(value));
+}
+
+function goFiles(folder: string): readonly string[] {
+  return readdirSync(folder, { recursive: true, encoding: "utf8" })
+    .filter((file) => file.endsWith(".go") && !file.endsWith("_test.go"))
+    .map((file) => join(folder, file));
+}
+
+function upstreamFolder(): string | undefined {
+  const { stdout } = spawnSync("go", ["env", "GOMODCACHE"], { encoding: "utf8" });
+  const folder = join((stdout ?? "").trim(), "k8s.io");
+  return existsSync(join(folder, "kubernetes@v1.36.3")) ? folder : undefined;
+}
