@@ -68,6 +68,7 @@ function anyFaults(dice: Dice, calls: readonly (readonly [Fault["verb"], string]
   // Which of equal pods go is chance.
   const which = resource === "pods" && verb === "delete" ? "all" : dice.pick([1, 1, 1, 2, 3, "all"] as const);
   // Only creates are refused for a namespace that goes. Upstream deletes pods without a precondition, so nothing can conflict.
+  if (verb === "create" && dice.chance(0.3)) return [{ verb, resource, which, refusal: "terminating" }];
   const refusal = dice.pick(
     refusals.filter(
       (each) => (verb === "create" || each !== "terminating") && (resource !== "pods" || verb !== "delete" || each !== "conflict"),
@@ -162,16 +163,16 @@ function deploymentScript(cluster: Cluster, dice: Dice): Script {
       availableReplicas: dice.chance(0.7) ? ready : dice.int(0, ready),
       observedGeneration: dice.chance(0.85) ? 1 : 0,
       ...(dice.chance(0.4) && { terminatingReplicas: dice.int(0, 2) }),
-      ...(dice.chance(0.1) && { conditions: [failure()] }),
+      ...(dice.chance(0.1) && { conditions: [failure(name)] }),
     });
-    if (dice.chance(0.05)) await hands.terminate("replicasets", name);
+    if (dice.chance(0.12)) await hands.terminate("replicasets", name);
     if (dice.chance(0.25)) await leavePod(name);
   };
-  const failure = (): Fields => ({
+  const failure = (of: string): Fields => ({
     type: "ReplicaFailure",
     status: "True",
     reason: "FailedCreate",
-    message: "no quota",
+    message: `no quota for ${of}`,
     lastTransitionTime: hands.time(5_000),
   });
 
@@ -221,6 +222,7 @@ function deploymentScript(cluster: Cluster, dice: Dice): Script {
       "NewReplicaSetCreated",
       "FoundNewReplicaSet",
       "ProgressDeadlineExceeded",
+      "ProgressDeadlineExceeded",
       "DeploymentPaused",
       "DeploymentResumed",
       "FailedCreate",
@@ -258,7 +260,7 @@ function deploymentScript(cluster: Cluster, dice: Dice): Script {
         readyReplicas: ready,
         availableReplicas: dice.chance(0.8) ? ready : dice.int(0, ready),
         observedGeneration: metadata.generation ?? 1,
-        ...(dice.chance(0.05) && { conditions: [failure()] }),
+        ...(dice.chance(0.1) && { conditions: [failure(metadata.name)] }),
       });
     }
   };
@@ -347,6 +349,7 @@ function deploymentScript(cluster: Cluster, dice: Dice): Script {
     },
     faults: () =>
       anyFaults(dice, [
+        ["create", "replicasets"],
         ["create", "replicasets"],
         ["change", "replicasets"],
         ["change", "replicasets"],

@@ -8,7 +8,9 @@ import { startJudge } from "./judge.ts";
 import { asking, playLife } from "./life.ts";
 import { reportOf } from "./report.ts";
 
-const SEEDS = 50;
+/** The Deployment's life has the most branches: the rarest of 41 mistakes made on purpose was seen at seed 121. */
+const LIVES = { deployment: 130, replicaset: 60, replicationcontroller: 40 } as const;
+const SYNCS = 8;
 const built = await judgeProgram();
 const missing = "missing" in built ? built.missing : undefined;
 if (missing !== undefined) process.stderr.write(`!!!!  upstream's controllers cannot run: ${missing}\n`);
@@ -17,11 +19,11 @@ describe.skipIf(missing !== undefined)(`upstream's controllers beside ours${miss
   const judge = "program" in built ? startJudge(built.program) : undefined;
   afterAll(() => judge?.close());
 
-  it.for(CONTROLLERS)(`%s: ${SEEDS} lives`, { timeout: 300_000 }, async (controller) => {
+  it.for(CONTROLLERS)("%s", { timeout: 300_000 }, async (controller) => {
     if (judge === undefined) throw new Error("skipped");
     const verdicts = { same: 0, known: 0, differs: 0 };
     const reports: string[] = [];
-    for (let seed = 1; seed <= SEEDS; seed++) {
+    for (let seed = 1; seed <= LIVES[controller]; seed++) {
       for await (const judged of playLife(controller, seed, asking(judge))) {
         verdicts[judged.verdict.kind]++;
         if (judged.verdict.kind === "differs") reports.push(`seed ${seed}, ${reportOf(judged)}`);
@@ -29,6 +31,6 @@ describe.skipIf(missing !== undefined)(`upstream's controllers beside ours${miss
     }
     expect(reports.join("\n")).toBe("");
     // What is known is a seventh where endings count, and next to nothing elsewhere.
-    expect(verdicts.same).toBeGreaterThan(SEEDS * 8 * 0.7);
+    expect(verdicts.same).toBeGreaterThan(LIVES[controller] * SYNCS * 0.7);
   });
 });
