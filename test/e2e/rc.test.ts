@@ -1,8 +1,10 @@
 /**
- * ReplicationControllers, and quotas, on a real control plane.
+ * ReplicationControllers, quotas, and what people do to workloads through the API server's own ways (sizes, statuses, collections), on
+ * a real control plane.
  *
  * Catches: a right that the ReplicationController's role lacks; pods that are not upstream's; a ReplicaFailure condition that does
- * not appear when the quota refuses a pod, or stays when it no longer does; a storm of creates against a quota.
+ * not appear when the quota refuses a pod, or stays when it no longer does; a storm of creates against a quota; a size, a status, a
+ * template or a deletion that somebody wrote and our controllers do not follow, or put right wrongly.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 
@@ -69,6 +71,17 @@ const KINDS = {
   },
   ReplicaSet: { path: (namespace: string) => `/apis/apps/v1/namespaces/${namespace}/replicasets/web`, short: "rs", make: replicaSet },
 } as const;
+const MERGE = "application/merge-patch+json";
+
+/** Of a namespace of its own. */
+function deployment(namespace: string, replicas: number): object {
+  return { ...replicaSet(namespace, replicas), kind: "Deployment" };
+}
+const WORKLOADS = {
+  ReplicaSet: { path: "/apis/apps/v1", resource: "replicasets", make: replicaSet },
+  Deployment: { path: "/apis/apps/v1", resource: "deployments", make: deployment },
+} as const;
+
 /** Upstream's own e2e test waits for a minute. */
 const CONDITION_MS_MAX = 60_000;
 
@@ -158,6 +171,174 @@ await whereRealPartsAre("ReplicationControllers and quotas on a real control pla
       await eventually("the pod is released", async () => (await owned()) === 0);
       await eventually("another one is there", async () => (await pods("adopting")).length === 2);
     });
+
+    const collection = (namespace: string, resource: string): string =>
+      `${resource === "replicationcontrollers" ? "/api/v1" : "/apis/apps/v1"}/namespaces/${namespace}/${resource}`;
+    const statusIs = (path: string, wanted: Partial<Owner["status"]>): Promise<Owner> =>
+      eventually(`${path}: ${JSON.stringify(wanted)}`, async () => {
+        const owner = await cluster.get<Owner>(path);
+        const isWanted = Object.entries(wanted).every(([field, value]) => (owner?.status[field as keyof typeof wanted] ?? 0) === value);
+        return isWanted && owner?.status.observedGeneration === owner?.metadata.generation && owner;
+      });
+
+    for (const [kind, rows] of [
+      ["ReplicaSet", "[replicaset 106] [replicaset 114]"],
+      ["Deployment", "[deployment T110] [deployment T116]"],
+    ] as const)
+      it(`${rows} follows the /scale of a ${kind}, read, put and patched`, async () => {
+        const { resource, make } = WORKLOADS[kind];
+        const namespace = `scaled-${resource}`;
+        await cluster.kubectl("create", "namespace", namespace);
+        await cluster.apply(make(namespace, 1));
+        const path = `${collection(namespace, resource)}/web`;
+        await statusIs(path, { replicas: 1 });
+        const scale = await cluster.client.request("GET", `${path}/scale`);
+        expect(scale).toMatchObject({ kind: "Scale", spec: { replicas: 1 }, status: { replicas: 1, selector: "app=web" } });
+        const { resourceVersion: _version, ...metadata } = scale["metadata"] as Readonly<Record<string, unknown>>;
+        await cluster.client.request("PUT", `${path}/scale`, { ...scale, metadata, spec: { replicas: 2 } });
+        expect((await statusIs(path, { replicas: 2 })).spec.replicas).toBe(2);
+        for (const replicas of [4, 3, 0]) {
+          await cluster.client.request("PATCH", `${path}/scale`, { spec: { replicas } }, MERGE);
+          expect((await statusIs(path, { replicas })).spec.replicas).toBe(replicas);
+        }
+      });
+
+    it("[replicaset 115] a ReplicaSet that is replaced and patched has as many pods, and makes new ones of the new template", async () => {
+      await cluster.kubectl("create", "namespace", "patched");
+      await cluster.apply(replicaSet("patched", 1));
+      const path = `${collection("patched", "replicasets")}/web`;
+      const { spec } = await statusIs(path, { readyReplicas: 1 });
+      const live = await cluster.client.request("GET", path);
+      await cluster.client.request("PUT", path, { ...live, spec: { ...spec, replicas: 2 } });
+      await statusIs(path, { readyReplicas: 2 });
+      const podSpec = { terminationGracePeriodSeconds: 0, containers: [{ name: "main", image: "shop:2" }] };
+      const patch = { metadata: { labels: { "test-rs": "patched" } }, spec: { replicas: 3, template: { spec: podSpec } } };
+      await cluster.client.request("PATCH", path, patch, MERGE);
+      const patched = await statusIs(path, { readyReplicas: 3, availableReplicas: 3 });
+      expect(patched).toMatchObject({ metadata: { labels: { "test-rs": "patched" } }, spec: { template: { spec: podSpec } } });
+      expect((await pods("patched")).map((pod) => pod.spec.containers[0]?.image).toSorted()).toEqual(["shop:1", "shop:1", "shop:2"]);
+    });
+
+    it("[replicaset 116] ReplicaSets are listed and deleted as a collection, and none of them makes another pod", async () => {
+      const chosen = { labelSelector: "e2e=rs" };
+      await cluster.kubectl("create", "namespace", "collected");
+      const one = replicaSet("collected", 2) as { readonly metadata: object };
+      await cluster.apply({ ...one, metadata: { ...one.metadata, labels: { e2e: "rs" } } });
+      const all = collection("collected", "replicasets");
+      await statusIs(`${all}/web`, { availableReplicas: 2 });
+      expect((await cluster.client.list(all, chosen)).items).toHaveLength(1);
+      await cluster.client.request("DELETE", `${all}?labelSelector=${encodeURIComponent(chosen.labelSelector)}`);
+      expect((await cluster.client.list(all, chosen)).items).toEqual([]);
+      await eventually("no pod is left", async () => (await pods("collected")).length === 0);
+      const created = (await cluster.audit()).filter(
+        ({ verb, objectRef: { namespace, resource, subresource } = {} }) =>
+          verb === "create" && namespace === "collected" && resource === "pods" && subresource === undefined,
+      );
+      expect(created).toHaveLength(2);
+    });
+
+    it("[replicaset 117] conditions of others stay in a ReplicaSet's status, put and patched, whatever its controller writes", async () => {
+      await cluster.kubectl("create", "namespace", "conditioned");
+      await cluster.apply(replicaSet("conditioned", 1));
+      const path = `${collection("conditioned", "replicasets")}/web`;
+      const told = async (replicas: number): Promise<readonly unknown[]> =>
+        ((await statusIs(path, { availableReplicas: replicas })).status.conditions ?? []).map(({ type }) => type);
+      await told(1);
+      const condition = (type: string): object => ({ type, status: "True", reason: "E2E", message: "Set from an e2e test" });
+      // Somebody else may write in between.
+      await eventually("the status is put", async () => {
+        const live = await cluster.client.request("GET", path);
+        const status = { ...(live["status"] as object), conditions: [condition("StatusUpdate")] };
+        return await cluster.client.request("PUT", `${path}/status`, { ...live, status }).catch(() => undefined);
+      });
+      await cluster.client.request("PATCH", path, { spec: { replicas: 2 } }, MERGE);
+      expect(await told(2)).toEqual(["StatusUpdate"]);
+      await cluster.client.request("PATCH", `${path}/status`, { status: { conditions: [condition("StatusPatched")] } }, MERGE);
+      await cluster.client.request("PATCH", path, { spec: { replicas: 1 } }, MERGE);
+      expect(await told(1)).toEqual(["StatusPatched"]);
+    });
+
+    it("[replicaset 98] [deployment T102] selectors stay as they are", async () => {
+      await cluster.kubectl("create", "namespace", "immutable");
+      for (const { resource, make } of Object.values(WORKLOADS)) {
+        await cluster.apply(make("immutable", 0));
+        const other = { app: "web", other: "1" };
+        const spec = { selector: { matchLabels: other }, template: { metadata: { labels: other } } };
+        const refused = cluster.client.request("PATCH", `${collection("immutable", resource)}/web`, { spec }, MERGE);
+        await expect(refused).rejects.toThrow(/Invalid value: .*field is immutable/);
+      }
+    });
+
+    it("[replicaset 109] a ReplicaSet that is deleted without options gets no finalizer beside its own, nor do its pods come back", async () => {
+      await cluster.kubectl("create", "namespace", "finalized");
+      const one = replicaSet("finalized", 1) as { readonly metadata: object };
+      await cluster.apply({ ...one, metadata: { ...one.metadata, finalizers: ["example.com/held"] } });
+      const path = `${collection("finalized", "replicasets")}/web`;
+      await statusIs(path, { availableReplicas: 1 });
+      await cluster.client.request("DELETE", path);
+      const deleted = await cluster.get<{ readonly metadata: { readonly deletionTimestamp?: string; readonly finalizers?: unknown } }>(
+        path,
+      );
+      expect(deleted?.metadata).toMatchObject({ deletionTimestamp: expect.any(String), finalizers: ["example.com/held"] });
+      const [pod] = await pods("finalized");
+      await cluster.kubectl("delete", "pod", pod?.metadata.name ?? "", "-n", "finalized", "--timeout=30s");
+      await statusIs(path, { replicas: 0 });
+      expect(await pods("finalized")).toEqual([]);
+      await cluster.client.request("PATCH", path, { metadata: { finalizers: null } }, MERGE);
+    });
+
+    it("[replicaset 123] a ReplicationController's life as a watch sees it; what somebody writes into its status is put right", async () => {
+      await cluster.kubectl("create", "namespace", "lived");
+      const seen = await watched("lived");
+      const all = collection("lived", "replicationcontrollers");
+      const [path, status] = [`${all}/web`, `${all}/web/status`];
+      await cluster.apply(controller("lived", 1));
+      await statusIs(path, { readyReplicas: 1 });
+      await cluster.client.request("PATCH", path, { metadata: { labels: { "test-rc": "patched" } } }, MERGE);
+      await cluster.client.request("PATCH", status, { status: { readyReplicas: 0, availableReplicas: 0 } }, MERGE);
+      await statusIs(path, { readyReplicas: 1, availableReplicas: 1 });
+      await cluster.client.request("PATCH", `${path}/scale`, { spec: { replicas: 2 } }, MERGE);
+      await statusIs(path, { readyReplicas: 2 });
+      await eventually("the status is put", async () => {
+        const live = await cluster.client.request("GET", path);
+        const wrong = { ...(live["status"] as object), readyReplicas: 1, availableReplicas: 1 };
+        return await cluster.client.request("PUT", status, { ...live, status: wrong }).catch(() => undefined);
+      });
+      await statusIs(path, { readyReplicas: 2, availableReplicas: 2 });
+      expect((await cluster.client.list(all, { labelSelector: "test-rc=patched" })).items).toHaveLength(1);
+      await cluster.client.request("DELETE", `${all}?labelSelector=${encodeURIComponent("test-rc=patched")}`);
+      await eventually("it is gone", () => seen.events.at(-1)?.type === "DELETED");
+      await seen.stop();
+      expect([seen.events[0]?.type, ...new Set(seen.events.slice(1, -1).map(({ type }) => type))]).toEqual(["ADDED", "MODIFIED"]);
+      const ready = seen.events.map(({ object }) => object.status.readyReplicas ?? 0);
+      expect(ready.filter((count, i) => count !== ready[i - 1])).toEqual([0, 1, 0, 1, 2, 1, 2]);
+    });
+
+    /** What a watch of the namespace's ReplicationControllers tells. */
+    const watched = async (
+      namespace: string,
+    ): Promise<{ readonly events: readonly { readonly type: string; readonly object: Owner }[]; stop(): Promise<void> }> => {
+      const ending = new AbortController();
+      const events: { readonly type: string; readonly object: Owner }[] = [];
+      const query = {
+        fieldSelector: `metadata.namespace=${namespace}`,
+        resourceVersion: "0",
+        allowWatchBookmarks: false,
+        timeoutSeconds: 300,
+      };
+      const follow = async (): Promise<void> => {
+        for await (const lines of cluster.client.watch("replicationcontrollers", query, ending.signal))
+          events.push(...lines.map((line) => JSON.parse(line) as { readonly type: string; readonly object: Owner }));
+      };
+      const ended = follow().catch(() => undefined);
+      return {
+        events,
+        async stop() {
+          ending.abort();
+          await ended;
+        },
+      };
+    };
 
     for (const [kind, row] of [
       ["ReplicationController", "[replicaset 120]"],
