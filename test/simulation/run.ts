@@ -1,6 +1,7 @@
-/** `npm run sim -- --seed n [--seeds a-b] [--trace] [--off rule,rule] [--stop]`: the simulation, seed by seed; `--node`: that of a node agent. */
+/** `npm run sim -- --seed n [--seeds a-b] [--trace] [--off rule,rule] [--stop]`: the simulation, seed by seed; `--node`: that of a node agent; `--crashes`: functions that die in a Deployment's life. */
 import { parseArgs } from "node:util";
 import { isKnown } from "./checks.ts";
+import { liveRandomly } from "./crashes/life.ts";
 import { isRule, RULES } from "./rules.ts";
 import type { Rule } from "./rules.ts";
 import { simulateNode } from "./node/world.ts";
@@ -16,6 +17,7 @@ const { values } = parseArgs({
     stop: { type: "boolean", default: false },
     stats: { type: "boolean", default: false },
     node: { type: "boolean", default: false },
+    crashes: { type: "boolean", default: false },
   },
 });
 
@@ -35,8 +37,8 @@ process.on("SIGTERM", () => {
   process.exit(1);
 });
 for (let seed = first; seed <= last; seed++) {
-  if (values.node) {
-    await runNode(seed);
+  if (values.node || values.crashes) {
+    await runAnother(seed);
     if (failures > 0 && values.stop) break;
     continue;
   }
@@ -59,10 +61,10 @@ process.exitCode = failures > 0 ? 1 : 0;
 // Processes that died in a run never answer; nothing waits for them.
 process.exit();
 
-async function runNode(seed: number): Promise<void> {
+async function runAnother(seed: number): Promise<void> {
   done++;
   try {
-    const { stats } = await simulateNode(seed, values.trace ? console.log : undefined);
+    const { stats } = values.crashes ? await liveRandomly(seed) : await simulateNode(seed, values.trace ? console.log : undefined);
     for (const [name, value] of Object.entries(stats)) totals[name] = (totals[name] ?? 0) + value;
   } catch (error) {
     failures++;

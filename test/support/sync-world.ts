@@ -62,6 +62,7 @@ export class World {
   readonly #sequences = new Map<CachedResource, number>();
   #streamed = 0;
   #takes = 0;
+  #watermark = "0";
   readonly #forged: Pick<Change, "resource" | "type" | "object">[] = [];
 
   private constructor({ mode = "act", controller = "replicaset" }: WorldOptions, clock: VirtualClock, api: ScriptedApi) {
@@ -130,7 +131,13 @@ export class World {
       );
       await this.store.applyPack({ ...this.#pack(resource), kind: "D" }, items, { counts, commit: { watermark: rv } });
     }
-    const commit = { watermark: this.api.server.resourceVersion };
+    this.#watermark = this.api.server.resourceVersion;
+    await this.heartbeat();
+  }
+
+  /** Every lane says that it is there, and nothing new. */
+  async heartbeat(): Promise<void> {
+    const commit = { watermark: this.#watermark };
     for (const resource of CACHED_RESOURCES) await this.store.applyPack({ ...this.#pack(resource), kind: "W" }, [], { counts: [], commit });
   }
 

@@ -1,0 +1,155 @@
+/**
+ * Both controllers of a rollout on one Store and one API server in memory, run key by key; and a function that dies at a call of
+ * its own, whose key somebody else takes over when its lease is out, on a cache that has not heard of what it did last.
+ *
+ * CR1 a function dies just before a call (an API write, a verb of the Store) leaves it, or just after it was done and before its answer
+ *    is heard. What it had on its way beside it still lands. It does nothing any more, ever.
+ */
+import { createWriteGateway } from "../../../shared/controller/write-gateway.ts";
+import { runKey } from "../../../shared/controller/worker.ts";
+import type { SyncHandler } from "../../../shared/controller/session.ts";
+import { syncDeployment } from "../../../shared/deployment/sync.ts";
+import type { KubeReader, KubeWriter } from "../../../shared/ports/kube.ts";
+import type { Store } from "../../../shared/ports/store.ts";
+import { LEASE_MS } from "../../../shared/ports/times.ts";
+import { syncReplicaSet } from "../../../shared/replicaset/sync.ts";
+import type { LiveObject, ScriptedApi } from "../../support/scripted-api.ts";
+import { World } from "../../support/sync-world.ts";
+
+/** Which call of the whole run a function dies at. */
+export interface Death {
+  readonly call: number;
+  readonly when: "before" | "after";
+}
+
+const EPOCH = "epoch-1";
+const HANDLERS = { deployment: syncDeployment, replicaset: syncReplicaSet } as const satisfies Readonly<Record<string, SyncHandler>>;
+type Controller = keyof typeof HANDLERS;
+const CONTROLLERS: readonly Controller[] = ["deployment", "replicaset"];
+const ROUNDS_MAX = 400;
+const READY = { phase: "Running", conditions: [{ type: "Ready", status: "True", lastTransitionTime: "2026-03-01T10:00:00Z" }] };
+
+export class CrashRig {
+  readonly world: World;
+  /** Calls so far, Events left out: they change nothing. */
+  calls = 0;
+  deaths = 0;
+  /** Dies at these, in order. */
+  readonly #deaths: readonly Death[];
+  readonly #check: () => void;
+
+  private constructor(world: World, deaths: readonly Death[], check: (rig: CrashRig) => void) {
+    this.world = world;
+    this.#deaths = deaths;
+    this.#check = () => check(this);
+  }
+
+  static async create(deaths: readonly Death[] = [], check: (rig: CrashRig) => void = () => undefined): Promise<CrashRig> {
+    return new CrashRig(await World.create({ controller: "deployment" }), deaths, check);
+  }
+
+  get api(): ScriptedApi {
+    return this.world.api;
+  }
+
+  /** ReplicaSets of the Deployment, oldest first. */
+  get replicaSets(): readonly LiveObject[] {
+    return this.api.all("replicasets");
+  }
+
+  get activePods(): readonly LiveObject[] {
+    return this.world.pods.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
+  }
+
+  /** One round: what happened is heard, new pods become ready, and each key that is due has its turn. @returns whether there was anything to do */
+  async round(): Promise<boolean> {
+    await this.world.stream();
+    const fresh = this.activePods.filter(({ status }) => status?.["phase"] !== "Running");
+    for (const { metadata } of fresh) await this.api.change("pods", metadata.name, () => ({ status: READY }));
+    await this.world.stream();
+    const due = await this.#due();
+    for (const { controller, key } of due) await this.#run(controller, key);
+    return fresh.length + due.length > 0;
+  }
+
+  /** Until nothing moves any more, nobody's lease runs and nobody is waited for. */
+  async settle(): Promise<void> {
+    for (let round = 0; round < ROUNDS_MAX; round++) {
+      if (await this.round()) continue;
+      if ((await this.#queued()) === 0) return;
+      await this.#sweep();
+    }
+    throw new Error("does not come to rest");
+  }
+
+  /** Leases run out, and what is due then is run, before anybody hears of what a dead one did. */
+  async #sweep(): Promise<void> {
+    await this.world.clock.advance(LEASE_MS + 1_000);
+    await this.world.heartbeat();
+    for (const { controller, key } of await this.world.store.sweep(EPOCH))
+      if (controller !== "replicationcontroller") await this.#run(controller, key);
+  }
+
+  async #queued(): Promise<number> {
+    return (await Promise.all(CONTROLLERS.map((controller) => this.world.store.queued(controller)))).flat().length;
+  }
+
+  async #due(): Promise<readonly { readonly controller: Controller; readonly key: string }[]> {
+    const nowMs = this.world.clock.now();
+    const queued = await Promise.all(
+      CONTROLLERS.map(async (controller) => (await this.world.store.queued(controller)).map((entry) => ({ ...entry, controller }))),
+    );
+    return queued
+      .flat()
+      .filter(({ readyAtMs, leaseUntilMs }) => readyAtMs !== undefined && readyAtMs <= nowMs && (leaseUntilMs ?? 0) <= nowMs);
+  }
+
+  /** One invocation, to its end or its death. */
+  async #run(controller: Controller, key: string): Promise<void> {
+    const { ports, clock } = this.world;
+    const life = { dead: false, ended: false };
+    const died = Promise.withResolvers<undefined>();
+    const never = new Promise<never>(() => undefined);
+    const call = async <T>(execute: () => Promise<T>): Promise<T> => {
+      if (life.dead) return never;
+      const number = ++this.calls;
+      const death = this.#deaths.find((each) => each.call === number);
+      const die = (): Promise<never> => {
+        if (!life.dead) this.deaths++;
+        life.dead = true;
+        died.resolve(undefined);
+        return never;
+      };
+      if (death?.when === "before") return die();
+      try {
+        return await execute();
+      } finally {
+        this.#check();
+        if (death !== undefined) await die();
+        if (life.dead) await never;
+      }
+    };
+    const api: KubeReader & KubeWriter = {
+      get: (...given) => (life.dead ? never : this.api.get(...given)),
+      list: (...given) => (life.dead ? never : this.api.list(...given)),
+      create: (request) => (request.resource === "events" ? this.api.create(request) : call(() => this.api.create(request))),
+      patch: (request) => call(() => this.api.patch(request)),
+      delete: (request) => call(() => this.api.delete(request)),
+      replace: (request) => call(() => this.api.replace(request)),
+    };
+    const store = new Proxy(this.world.store, {
+      get(target, verb: keyof Store) {
+        const value = target[verb] as (...given: unknown[]) => Promise<unknown>; // every member of a Store is a verb
+        return (...given: unknown[]) => call(() => value.apply(target, given));
+      },
+    });
+    const own = { ...ports, store, reader: api, gateway: createWriteGateway(api, controller, "act") };
+    const run = runKey(own, controller, { controller, key, epoch: EPOCH, delayMs: 0 }, HANDLERS[controller]).finally(
+      () => (life.ended = true),
+    );
+    const over = Promise.race([run, died.promise]);
+    for (let turns = 0; !life.ended && !life.dead; turns++) await clock.advance(turns < 100 ? 0 : 100);
+    await over;
+    if (life.dead) await this.#sweep();
+  }
+}
