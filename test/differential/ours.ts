@@ -49,7 +49,7 @@ export async function syncOurs(
   const door = new Door(cluster.server, faults);
   const kube = kubeOver(createInProcessClient(door, { component: "ours" }));
   const ports = {
-    store,
+    store: { ...store, correlateEvents: eachByItself },
     reader: kube,
     gateway: createWriteGateway(kube, controller, "act" as const),
     doorbells: { ring: async () => {} },
@@ -65,9 +65,15 @@ export async function syncOurs(
   if (take.kind === "moved")
     take = await store.take(taken, { ...(take.uid && { uid: take.uid }), ...(take.owner && { owner: take.owner }) });
   if (take.kind !== "ok") throw new Error(`${key} is ${take.kind}`);
-  const ending = await endingOf(HANDLERS[controller](createSession(ports, { ...taken, snapshot: take.snapshot, mayWrite: () => true })));
+  const session = createSession(ports, { ...taken, snapshot: take.snapshot, mayWrite: () => true });
+  const ending = await endingOf(HANDLERS[controller](session));
+  await session.sendEvents();
   return { writes: door.writes, events: door.events, ending };
 }
+
+/** The judge hears Events before upstream correlates them. */
+const eachByItself: Store["correlateEvents"] = async (_, happenings) =>
+  happenings.map(({ nanos }) => ({ nanos, count: 1, isCombined: false, isHeldBack: false }));
 
 async function endingOf(run: ReturnType<SyncHandler>): Promise<Ending> {
   try {
