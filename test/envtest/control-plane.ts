@@ -143,7 +143,7 @@ async function assemble(
 
   const etcd = await startEtcd(join(stateFolder, "etcd"));
   const pki = await createPki(join(stateFolder, "pki"));
-  const files = await writeServerFiles(stateFolder, pki);
+  const files = await writeServerFiles(stateFolder, pki, options);
   const admin = await pki.clientCertificate("deltaloop-envtest-admin", ["system:masters"]);
   const api = createApiClient({ server: url, ca: pki.ca, cert: admin.certificate, key: admin.key });
 

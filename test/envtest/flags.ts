@@ -17,7 +17,7 @@ interface ServerFiles {
 }
 
 /** Writes the API server's two certificates, the service-account keys and the audit policy into `folder`, readable by us only. */
-export async function writeServerFiles(folder: string, pki: Pki): Promise<ServerFiles> {
+export async function writeServerFiles(folder: string, pki: Pki, { auditAnswers = false }: ControlPlaneOptions): Promise<ServerFiles> {
   const tls = await pki.serverCertificate();
   const kubeletClient = await pki.clientCertificate("kube-apiserver-kubelet-client", ["system:masters"]);
   const accounts = serviceAccountKeys();
@@ -32,7 +32,7 @@ export async function writeServerFiles(folder: string, pki: Pki): Promise<Server
     kubeletClientKey: await write("apiserver-kubelet-client.key", kubeletClient.key),
     serviceAccountPrivateKey: await write("service-accounts.key", accounts.privateKey),
     serviceAccountPublicKey: await write("service-accounts.pub", accounts.publicKey),
-    auditPolicy: await write("audit-policy.json", JSON.stringify(AUDIT_POLICY)),
+    auditPolicy: await write("audit-policy.json", JSON.stringify(auditPolicy(auditAnswers ? "RequestResponse" : "Request"))),
   };
 }
 
@@ -155,13 +155,13 @@ const CONTROLLERS = {
 } as const satisfies Record<ControlPlaneOptions["controllers"], string>;
 
 /** Bodies of workload writes, to check what was sent; no other body, so no Secret gets into a file. */
-const AUDIT_POLICY = {
+const auditPolicy = (level: "Request" | "RequestResponse"): object => ({
   apiVersion: "audit.k8s.io/v1",
   kind: "Policy",
   omitStages: ["RequestReceived"],
   rules: [
     {
-      level: "Request",
+      level,
       verbs: ["create", "update", "patch", "delete", "deletecollection"],
       resources: [
         { group: "", resources: ["pods", "pods/status", "replicationcontrollers", "replicationcontrollers/status"] },
@@ -170,4 +170,4 @@ const AUDIT_POLICY = {
     },
     { level: "Metadata" },
   ],
-};
+});

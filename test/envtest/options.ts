@@ -19,4 +19,6 @@ export interface ControlPlaneOptions {
   readonly logDirectory?: string;
   /** Writes the API server's audit log there, one JSON line per answered request; workload writes with their bodies. */
   readonly auditLog?: string;
+  /** With `auditLog`: the answers to workload writes as well. */
+  readonly auditAnswers?: boolean;
 }

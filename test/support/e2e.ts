@@ -104,15 +104,18 @@ export interface ClusterOptions {
   readonly nodes?: number;
   /** False: without upstream's garbage collector. Default true. */
   readonly garbageCollection?: boolean;
+  /** The audit log has the answers to workload writes as well. Default false. */
+  readonly auditAnswers?: boolean;
 }
 
 /** A control plane with, unless told otherwise, a scheduler and two scripted nodes. */
 export async function startCluster(options: ClusterOptions = {}): Promise<Cluster> {
-  const { controllers = "without-workloads", machines = true, garbageCollection = true, nodes: count = 2 } = options;
+  const { controllers = "without-workloads", machines = true, garbageCollection = true, nodes: count = 2, auditAnswers = false } = options;
   const directory = await mkdtemp(join(tmpdir(), "deltaloop-e2e-"));
   const auditLog = join(directory, "audit.log");
   const kubeApi = { qps: 200, burst: 400 };
-  const plane = await startControlPlane({ controllers, garbageCollection, scheduler: machines !== false, auditLog, kubeApi });
+  const scheduler = machines !== false;
+  const plane = await startControlPlane({ controllers, garbageCollection, scheduler, auditLog, auditAnswers, kubeApi });
   const ending = new AbortController();
   const kubectl = async (...args: readonly string[]): Promise<string> => said(await plane.kubectl(args), args);
   const client = await personAt(plane.adminKubeconfig, "e2e");

@@ -2,6 +2,7 @@
  * Deployments for syncs: the in-memory API server, and a cache that lags behind until it is told to catch up. Objects are given with
  * uids of the test's own; the server gives them others, which `uid` tells.
  */
+import { CACHED_RESOURCES, RESOURCES } from "../../../shared/api/resources.ts";
 import type { CachedResource } from "../../../shared/api/resources.ts";
 import type { KubeObject, Labels } from "../../../shared/api/wire.ts";
 import type { Snapshot } from "../../../shared/ports/store.ts";
@@ -31,8 +32,8 @@ export class Cluster {
   }
 
   /** Stands there, and the cache knows it. Owners come first. */
-  static async of(objects: readonly Live[], options: Omit<WorldOptions, "controller"> = {}): Promise<Cluster> {
-    const cluster = new Cluster(await World.create({ ...options, controller: "deployment" }));
+  static async of(objects: readonly Live[], options: WorldOptions = {}): Promise<Cluster> {
+    const cluster = new Cluster(await World.create({ controller: "deployment", ...options }));
     for (const object of objects) await cluster.put(object);
     await cluster.catchUp();
     return cluster;
@@ -155,7 +156,7 @@ export class Cluster {
 }
 
 function resourceOf(kind: string | undefined): CachedResource {
-  return kind === "Deployment" ? "deployments" : kind === "ReplicaSet" ? "replicasets" : "pods";
+  return CACHED_RESOURCES.find((resource) => RESOURCES[resource].kind === kind) ?? "pods";
 }
 
 export interface LiveDeploymentOptions {

@@ -1,0 +1,217 @@
+/**
+ * `node infra/node/run.js test/captures/record.ts [NAME]…`: records scenes anew in which upstream's own controllers work on a real
+ * control plane with scripted nodes, each in a namespace of its own: with `deltaloop capture --raw` what watches told, and beside it
+ * what the audit log has of workload writes. managedFields are left out of both.
+ */
+import { readFile, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { gzipSync } from "node:zlib";
+
+import { deltaloop, eventually, startCluster } from "../support/e2e.ts";
+import type { Cluster } from "../support/e2e.ts";
+
+type Body = Readonly<Record<string, unknown>>;
+
+interface Stage {
+  readonly namespace: string;
+  readonly create: (resource: string, body: Body) => Promise<void>;
+  /** A merge patch. */
+  readonly patch: (path: string, body: Body) => Promise<void>;
+  readonly remove: (path: string, propagation?: "Background" | "Foreground" | "Orphan") => Promise<void>;
+  /** Names of pods that are not being deleted, oldest first. */
+  readonly pods: () => Promise<readonly string[]>;
+  /** Until nothing has changed for as long as shadow.ts calls rest, and a half more. */
+  readonly rest: () => Promise<void>;
+}
+
+const REST_MS = 1_500;
+const FINALIZER = "example.com/held";
+const labels = { app: "web" };
+const template = { metadata: { labels }, spec: { containers: [{ name: "app", image: "app:v1" }], terminationGracePeriodSeconds: 1 } };
+const spec = (replicas: number, more: Body = {}): Body => ({ replicas, selector: { matchLabels: labels }, template, ...more });
+const replicaSet = (replicas: number): Body => ({ metadata: { name: "web", labels }, spec: spec(replicas) });
+const controller = (replicas: number): Body => ({ metadata: { name: "web", labels }, spec: spec(replicas, { selector: labels }) });
+const deployment = (replicas: number): Body => ({ metadata: { name: "web", labels }, spec: spec(replicas) });
+const quota = (pods: number): Body => ({ metadata: { name: "few" }, spec: { hard: { pods: String(pods) } } });
+const scaled = (replicas: number): Body => ({ spec: { replicas } });
+const held = (given: Body): Body => ({ ...given, metadata: { ...(given["metadata"] as Body), finalizers: [FINALIZER] } });
+const released: Body = { metadata: { finalizers: null } };
+const notReady: Body = { status: { conditions: [{ type: "Ready", status: "False", lastTransitionTime: "2026-01-01T00:00:00Z" }] } };
+
+/** What people do in each; test/captures/README.md says what for. */
+const SCENES: Readonly<Record<string, (stage: Stage) => Promise<void>>> = {
+  async "not-ready-first"({ create, patch, pods, rest }) {
+    await create("replicasets", replicaSet(5));
+    await rest();
+    const [, second = "", , fourth = ""] = await pods();
+    for (const name of [second, fourth]) await patch(`pods/${name}/status`, notReady);
+    await rest();
+    await patch("replicasets/web", scaled(3));
+    await rest();
+    await patch("replicasets/web", scaled(1));
+    await rest();
+  },
+  async settled({ create, patch, remove, pods, rest }) {
+    await create("deployments", deployment(2));
+    await rest();
+    await patch("deployments/web", { metadata: { annotations: { note: "first" } } });
+    await rest();
+    const [oldest = ""] = await pods();
+    await remove(`pods/${oldest}`);
+    await rest();
+    await patch("deployments/web", { metadata: { annotations: { note: "second" } } });
+    await patch("deployments/web", scaled(4));
+    await rest();
+    await patch("deployments/web", scaled(1));
+    await rest();
+  },
+  async "owner-deleted"({ create, patch, remove, pods, rest }) {
+    await create("deployments", held(deployment(2)));
+    await rest();
+    await remove("deployments/web", "Orphan");
+    await rest();
+    await patch("deployments/web", scaled(3));
+    await rest();
+    const [oldest = ""] = await pods();
+    await remove(`pods/${oldest}`);
+    await rest();
+    await patch("deployments/web", released);
+    await rest();
+  },
+  async "replica-set-deleted"({ create, patch, remove, pods, rest }) {
+    await create("replicasets", held(replicaSet(3)));
+    await rest();
+    await remove("replicasets/web", "Orphan");
+    await rest();
+    const [oldest = ""] = await pods();
+    await remove(`pods/${oldest}`);
+    await rest();
+    await patch("replicasets/web", scaled(4));
+    await rest();
+    await patch("replicasets/web", released);
+    await rest();
+  },
+  async refused({ create, patch, rest }) {
+    await create("resourcequotas", quota(2));
+    await create("deployments", deployment(4));
+    await rest();
+    await patch("resourcequotas/few", quota(6));
+    await rest();
+    await patch("deployments/web", scaled(2));
+    await rest();
+  },
+  async adopted({ create, patch, pods, rest }) {
+    for (const name of ["early", "late"]) await create("pods", { metadata: { name, labels }, spec: template.spec });
+    await rest();
+    await create("replicasets", replicaSet(3));
+    await rest();
+    await patch("pods/early", { metadata: { labels: { app: "other" } } });
+    await rest();
+    const [, second = ""] = await pods();
+    await patch(`pods/${second}`, { metadata: { labels: { app: "other" } } });
+    await rest();
+    await patch("pods/early", { metadata: { labels } });
+    await rest();
+  },
+  async controller({ create, patch, remove, pods, rest }) {
+    await create("pods", { metadata: { name: "early", labels }, spec: template.spec });
+    await create("replicationcontrollers", controller(3));
+    await rest();
+    await patch("replicationcontrollers/web", scaled(5));
+    await rest();
+    const [oldest = "", , third = ""] = await pods();
+    await patch(`pods/${third}/status`, notReady);
+    await remove(`pods/${oldest}`);
+    await rest();
+    await patch("replicationcontrollers/web", scaled(2));
+    await rest();
+    await patch("pods/early", { metadata: { labels: { app: "other" } } }).catch(() => undefined);
+    await rest();
+  },
+  async "controller-refused"({ create, patch, remove, rest }) {
+    await create("resourcequotas", quota(1));
+    await create("replicationcontrollers", held(controller(3)));
+    await rest();
+    await patch("resourcequotas/few", quota(4));
+    await rest();
+    await remove("replicationcontrollers/web", "Orphan");
+    await rest();
+    await patch("replicationcontrollers/web", released);
+    await rest();
+  },
+};
+
+interface Line {
+  readonly object?: Metadata;
+}
+
+interface Metadata {
+  readonly metadata?: { readonly namespace?: string; readonly creationTimestamp?: string; readonly deletionTimestamp?: string; readonly name: string };
+}
+
+const wanted = process.argv.slice(2);
+const cluster = await startCluster({ controllers: "all", auditAnswers: true });
+try {
+  for (const [name, play] of Object.entries(SCENES)) {
+    if (wanted.length === 0 || wanted.includes(name)) await record(cluster, name, play);
+  }
+} finally {
+  await cluster.stop();
+}
+
+async function record({ client, plane, ...rest }: Cluster, name: string, play: (stage: Stage) => Promise<void>): Promise<void> {
+  const file = join(import.meta.dirname, `${name}.raw`);
+  const core = `/api/v1/namespaces/${name}`;
+  const pathOf = (path: string): string =>
+    /^(?:deployments|replicasets)/.test(path) ? `/apis/apps/v1/namespaces/${name}/${path}` : `${core}/${path}`;
+  await client.request("POST", "/api/v1/namespaces", { metadata: { name } });
+  await eventually("the namespace has its service account", () => rest.get(`${core}/serviceaccounts/default`));
+  const capture = deltaloop(["capture", "--raw", "-o", file, "--kubeconfig", plane.adminKubeconfig]);
+  await capture.line("capturing");
+  await sleep(REST_MS);
+  await play({
+    namespace: name,
+    create: async (resource, body) => void (await client.request("POST", pathOf(resource), body)),
+    patch: async (path, body) => {
+      const type = path.endsWith("/status") ? "application/strategic-merge-patch+json" : "application/merge-patch+json";
+      await client.request("PATCH", pathOf(path), body, type);
+    },
+    remove: async (path, propagationPolicy = "Background") => void (await client.request("DELETE", pathOf(path), { propagationPolicy })),
+    async pods() {
+      const pods = (await rest.list<Metadata>(`${core}/pods`)).filter(({ metadata }) => metadata?.deletionTimestamp === undefined);
+      return pods.map(({ metadata }) => metadata?.name ?? "").toSorted();
+    },
+    async rest() {
+      for (let size = -1, now = 0; size !== now; ) {
+        size = now;
+        await sleep(REST_MS);
+        now = linesOf(await readFile(file, "utf8"), name).length;
+      }
+    },
+  });
+  await capture.stop();
+  const watched = linesOf(await readFile(file, "utf8"), name);
+  const audited = (await rest.audit()).filter(
+    ({ verb, objectRef }) =>
+      objectRef?.namespace === name &&
+      ["create", "update", "patch", "delete"].includes(verb) &&
+      ["deployments", "replicasets", "replicationcontrollers", "pods"].includes(objectRef.resource ?? "") &&
+      objectRef.subresource !== "binding",
+  );
+  await keep(`${name}.watch`, watched);
+  await keep(`${name}.audit`, audited);
+  await rm(file);
+  process.stdout.write(`${name}: ${watched.length} lines, ${audited.length} writes\n`);
+}
+
+/** Of a capture: what is of no namespace (its head, bookmarks, ends of lists), and what is of this one. */
+function linesOf(text: string, namespace: string): readonly Line[] {
+  const lines = text.split("\n").slice(0, -1).map((line) => JSON.parse(line) as Line); // written by our recorder
+  return lines.filter(({ object }) => (object?.metadata?.namespace ?? namespace) === namespace);
+}
+
+async function keep(name: string, lines: readonly unknown[]): Promise<void> {
+  const text = lines.map((line) => `${JSON.stringify(line, (key, value: unknown) => (key === "managedFields" ? undefined : value))}\n`).join("");
+  await writeFile(join(import.meta.dirname, `${name}.jsonl.gz`), gzipSync(text, { level: 9 }));
+}
