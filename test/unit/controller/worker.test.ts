@@ -9,7 +9,7 @@ import type { WorkerOptions, WorkerPorts } from "../../../shared/controller/work
 import type { Owner } from "../../../shared/controller/writes.ts";
 import type { Doorbell } from "../../../shared/ports/doorbells.ts";
 import { KubeApiError, TerminalError } from "../../../shared/ports/errors.ts";
-import type { CreateRequest, DeleteRequest } from "../../../shared/ports/kube.ts";
+import type { CreateRequest, DeleteRequest, PatchRequest } from "../../../shared/ports/kube.ts";
 import type { Patience } from "../../../shared/ports/patience.ts";
 import type { Outcome, Snapshot, TakeResult } from "../../../shared/ports/store.ts";
 import { countedMetrics } from "../../support/counted.ts";
@@ -29,9 +29,20 @@ interface Scene {
   readonly ring?: () => Promise<void>;
   /** What each call of the run is told. */
   readonly hear?: (patience: Patience | undefined) => unknown;
+  /** How often the Event of the handler was told, this time included. */
+  readonly told?: number;
 }
 
-async function play({ takes, sync = async () => ({ kind: "done" }), options, renews = [], done, ring, hear }: Scene): Promise<{
+async function play({
+  takes,
+  sync = async () => ({ kind: "done" }),
+  options,
+  renews = [],
+  done,
+  ring,
+  hear,
+  told = 1,
+}: Scene): Promise<{
   readonly did: readonly string[];
   readonly outcomes: readonly Outcome[];
   readonly elapsedMs: number;
@@ -57,7 +68,7 @@ async function play({ takes, sync = async () => ({ kind: "done" }), options, ren
         if (answer instanceof Error) throw answer;
         return renews.includes(undefined) ? undefined : answer;
       },
-      correlateEvents: async () => [{ nanos: "1", count: 1, isCombined: false, isHeldBack: false }],
+      correlateEvents: async () => (did.push("correlateEvents"), [{ nanos: "1", count: told, isCombined: false, isHeldBack: false }]),
       done: async (_: unknown, outcome: Outcome) => {
         outcomes.push(outcome);
         return done ?? { kind: "done", failures: 0, bell: { ...bell, delayMs: 7 } };
@@ -74,6 +85,7 @@ async function play({ takes, sync = async () => ({ kind: "done" }), options, ren
       mode: "act",
       forRun: () => ({
         create: async ({ patience }: CreateRequest) => hear?.(patience),
+        patch: async ({ patience }: PatchRequest) => hear?.(patience),
         delete: async ({ patience }: DeleteRequest) => hear?.(patience),
       }),
     },
@@ -264,7 +276,21 @@ describe("the patience of a run", () => {
 
   it("waits a minute at most, and for an Event 10 s", async () => {
     expect(await told([1])).toEqual(["60000 true"]);
-    expect(await told([1, 4_000, 11_000], { call: "event" })).toEqual(["9999 true", "6000 true", "0 true"]);
+    for (const times of [1, 2])
+      expect(await told([1, 4_000, 11_000], { call: "event", told: times })).toEqual(["9999 true", "6000 true", "0 true"]);
+  });
+
+  it("tells nothing when it is over, and asks the Store nothing", async () => {
+    let calls = 0;
+    const sync: SyncHandler = async ({ clock, mayWrite, emit }) => {
+      emit({ resource: "deployments", namespace: "shop", name: "web", uid: "u1" }, [{ type: "Normal", reason: "Scaled", message: "up" }]);
+      await clock.after(10_000);
+      expect(mayWrite()).toBe(false);
+      return { kind: "done" };
+    };
+    const { did } = await play({ takes: [ok], sync, hear: () => calls++, options: { invocationEndsMs: 20_000 } });
+    expect(calls).toBe(0);
+    expect(did).not.toContain("correlateEvents");
   });
 });
 
