@@ -3,9 +3,14 @@ import { CONTROLLERS } from "../../shared/api/resources.ts";
 import { WORK_QUEUES } from "../../shared/ports/metric-table.ts";
 import type { Metrics } from "../../shared/ports/metrics.ts";
 import type { Store } from "../../shared/ports/store.ts";
+import { FATES } from "../../shared/ports/store/tallies.ts";
 
 /** @throws when the Store does not answer */
-export async function tellStore(store: Pick<Store, "gate" | "queued" | "parked">, metrics: Metrics, nowMs: number): Promise<void> {
+export async function tellStore(
+  store: Pick<Store, "gate" | "queued" | "parked" | "tallies">,
+  metrics: Metrics,
+  nowMs: number,
+): Promise<void> {
   for (const controller of CONTROLLERS) {
     const [gate, queued, parked] = await Promise.all([store.gate(controller), store.queued(controller), store.parked(controller)]);
     const due = queued.filter(({ readyAtMs }) => readyAtMs !== undefined && readyAtMs <= nowMs);
@@ -13,4 +18,13 @@ export async function tellStore(store: Pick<Store, "gate" | "queued" | "parked">
     metrics.set("workqueue_depth", { name: WORK_QUEUES[controller] }, due.length);
     metrics.set("deltaloop_parked_keys", { controller }, parked.length);
   }
+  // By resource: of each lane they would be many times as many.
+  for (const [resource, lanes] of Map.groupBy(await store.tallies(), (tally) => tally.resource)) {
+    metrics.set("deltaloop_items_received_total", { resource }, sum(lanes.map(({ received }) => received)));
+    for (const fate of FATES) metrics.set("deltaloop_items_total", { resource, fate }, sum(lanes.map(({ fates }) => fates[fate])));
+  }
+}
+
+function sum(counts: readonly number[]): number {
+  return counts.reduce((all, count) => all + count, 0);
 }

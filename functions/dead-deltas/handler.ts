@@ -35,7 +35,7 @@ async function bury(ports: DeadDeltasPorts, messageId: string, body: string): Pr
     await reportForgery(ports, { id: messageId, body, where: DEAD_LETTERS }, dead);
     return { kind: "ack" };
   }
-  const { cluster: cid, resources, what, why } = dead;
+  const { cluster: cid, resources, what, why, ended } = dead;
   ports.log.error("a delta message was given up, its caches are listed anew", {
     messageId,
     what,
@@ -47,7 +47,7 @@ async function bury(ports: DeadDeltasPorts, messageId: string, body: string): Pr
   const store = ports.cluster(cid)?.store;
   // First what keeps the cluster safe: a repeat marks once more, which costs a list and nothing else.
   for (const resource of resources) await store?.markSuspect(resource, `message ${messageId} was given up: ${why}`);
-  await store?.quarantine({ what: messageId, where: `${DEAD_LETTERS}: ${what}`, why, atMs: ports.clock.now() });
+  await store?.quarantine({ what: messageId, where: `${DEAD_LETTERS}: ${what}`, why, atMs: ports.clock.now() }, ended);
   return { kind: "ack" };
 }
 

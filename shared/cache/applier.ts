@@ -20,7 +20,7 @@ import type { Doorbell, Doorbells } from "../ports/doorbells.ts";
 import type { KubeReader } from "../ports/kube.ts";
 import type { Log } from "../ports/log.ts";
 import type { Metrics } from "../ports/metrics.ts";
-import type { ApplyResult, Forged, ItemChange, PackHeader, Store } from "../ports/store.ts";
+import type { ApplyResult, Ended, Forged, ItemChange, PackHeader, Store } from "../ports/store.ts";
 import { decodeEnvelope } from "./decode.ts";
 import type { Envelope, EnvelopeItem } from "./envelope.ts";
 import type { AffectedKeys } from "./affected-keys.ts";
@@ -81,7 +81,15 @@ export async function applyMessage(ports: ApplierPorts, message: { readonly id: 
     return { kind: "retry", afterSeconds: RETRY_SECONDS, why: `envelope version ${decoded.version}` };
   }
   if (decoded.kind === "undecodable") {
-    await quarantine(ports, decoded.cluster, { what: message.id, where: "Q1 message", why: decoded.why });
+    await quarantine(
+      ports,
+      decoded.cluster,
+      { what: message.id, where: "Q1 message", why: decoded.why },
+      {
+        ...(decoded.resource && { resource: decoded.resource }),
+        items: 1,
+      },
+    );
     return ACK;
   }
   const { envelope } = decoded;
@@ -94,9 +102,10 @@ async function quarantine(
   ports: ApplierPorts,
   cid: string | undefined,
   entry: { readonly what: string; readonly where: string; readonly why: string },
+  ended: Omit<Ended, "fate">,
 ): Promise<void> {
   ports.log.error("quarantined", entry);
-  await ports.cluster(cid)?.store.quarantine({ ...entry, atMs: ports.clock.now() });
+  await ports.cluster(cid)?.store.quarantine({ ...entry, atMs: ports.clock.now() }, { ...ended, fate: "quarantined" });
 }
 
 class MessageApplier {
@@ -321,7 +330,7 @@ class MessageApplier {
   async #quarantineItem(item: EnvelopeItem, why: string): Promise<undefined> {
     const { c, r, ln, sq } = this.#envelope;
     const what = typeof item?.key === "string" && item.key !== "" ? `${r} ${item.key}` : `${r} without a key`;
-    await quarantine(this.#ports, c, { what, where: `lane ${ln}, sequence ${sq}`, why });
+    await quarantine(this.#ports, c, { what, where: `lane ${ln}, sequence ${sq}`, why }, { resource: r, lane: ln, items: 1 });
     return undefined;
   }
 

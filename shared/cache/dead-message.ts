@@ -4,6 +4,7 @@
  */
 import { CACHED_RESOURCES } from "../api/resources.ts";
 import type { CachedResource } from "../api/resources.ts";
+import type { Ended } from "../ports/store.ts";
 import { decodeEnvelope } from "./decode.ts";
 import { ENVELOPE_VERSION } from "./envelope.ts";
 import type { Forged, SignerOf } from "./signed-body.ts";
@@ -16,6 +17,8 @@ export interface DeadMessage {
   /** `pods, lane 3, sequence 42 of fence 812`, as far as it says so. */
   readonly what: string;
   readonly why: string;
+  /** What ends with it (TY1). */
+  readonly ended: Ended;
 }
 
 /** Never throws: what we have signed and cannot read concerns every cache of its cluster, what we have not signed concerns none. */
@@ -24,8 +27,16 @@ export function readDeadMessage(body: string, signerOf: SignerOf): DeadMessage |
   if (decoded.kind === "forged") return decoded;
   if (decoded.kind === "envelope") {
     const { c, r, k, ln, sq, f } = decoded.envelope;
+    const items = "items" in decoded.envelope ? decoded.envelope.items.length : 0;
     const what = `${k} of ${r}, lane ${ln}, sequence ${sq} of fence ${f}`;
-    return { kind: "dead", cluster: c, resources: [r], what, why: "it failed every time" };
+    return {
+      kind: "dead",
+      cluster: c,
+      resources: [r],
+      what,
+      why: "it failed every time",
+      ended: { resource: r, lane: ln, fate: "dead", items },
+    };
   }
   const { cluster, resource } = decoded;
   return {
@@ -34,5 +45,6 @@ export function readDeadMessage(body: string, signerOf: SignerOf): DeadMessage |
     resources: resource === undefined ? CACHED_RESOURCES : [resource],
     what: resource ?? "unknown resource",
     why: decoded.kind === "newer" ? `envelope version ${decoded.version}, this build reads up to ${ENVELOPE_VERSION}` : decoded.why,
+    ended: { ...(resource && { resource }), fate: "dead", items: 1 },
   };
 }

@@ -14,6 +14,7 @@
  */
 import { CACHED_RESOURCES, CONTROLLERS } from "../api/resources.ts";
 import type { Controller } from "../api/resources.ts";
+import { FATES } from "./store/tallies.ts";
 
 /** Who counts it: the watcher's process, the functions (Lambda's sandboxes, or the function host), the node agent. */
 export type MetricProcess = "watcher" | "functions" | "node";
@@ -51,6 +52,8 @@ const WORK_BUCKETS = [1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.1, 1, 10];
 const REQUEST_BUCKETS = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60];
 const LATENCY_BUCKETS = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 const LAG_BUCKETS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
+/** As the Store counts them; a message that cannot be opened may not say its resource. */
+const TALLIED = [...CACHED_RESOURCES, "unknown"] as const;
 const METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"] as const;
 const GROUPS = "the API groups of the cached resources: none, and apps";
 const HOSTS = "the API servers that the process is configured for: one";
@@ -233,6 +236,24 @@ export const METRICS = {
     help: "Items of delta messages by the rule that the Store applied: changed A7, A9; same A4, A8; late A5; absent A6.",
     processes: ["functions"],
     where: "shared/cache/applier.ts",
+  },
+  deltaloop_items_received_total: {
+    type: "kept",
+    labels: { resource: TALLIED },
+    unit: "count",
+    help: "Items of delta messages that came to an end, counted by the Store in the step that ended them; the sum of deltaloop_items_total.",
+    processes: ["watcher"],
+    where: "cli/support/store-metrics.ts",
+    leader: true,
+  },
+  deltaloop_items_total: {
+    type: "kept",
+    labels: { resource: TALLIED, fate: FATES },
+    unit: "count",
+    help: "Items of delta messages by how they ended: each in exactly one way. A flushed Store begins anew.",
+    processes: ["watcher"],
+    where: "cli/support/store-metrics.ts",
+    leader: true,
   },
   deltaloop_messages_total: {
     type: "counter",

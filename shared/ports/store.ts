@@ -25,6 +25,11 @@
  *     live and puts it back with that `Forged`: then the exact bad text is replaced, or, if something else stands there by now, the
  *     call answers `retry`. What was put back so is not held to A6. A snapshot that holds some is not decided on.
  *
+ * Account (informer §16)
+ * TY1  every item that comes to an end in a lane is counted in the step that ends it, once as received and once by what became of it:
+ *      received = applied + superseded + duplicate + fenced + otherEpoch + quarantined + dead, whatever comes, and in whatever order.
+ *      What comes again (no epoch yet, a fence that is not open, a row that moved) is not at its end. A new epoch changes no count.
+ *
  * Loss (informer §11.7)
  * SL1  a Store is *set back* when it holds an older checkpoint than one it has answered, or a smaller fence than one it has opened, or
  *     when another primary serves it than the one the fence was opened on: what it held last may be missing, what it holds is whole.
@@ -56,6 +61,7 @@ import type { EventStore } from "./store/events.ts";
 import type { IndexStore } from "./store/index-store.ts";
 import type { IntentStore } from "./store/intents.ts";
 import type { KeyStore } from "./store/key-use.ts";
+import type { TallyStore } from "./store/tallies.ts";
 import type { WorkQueue } from "./store/work-queue.ts";
 
 export type * from "./store/epochs.ts";
@@ -65,8 +71,9 @@ export type * from "./store/work-queue.ts";
 export type * from "./store/intents.ts";
 export type * from "./store/key-use.ts";
 export type * from "./store/events.ts";
+export type * from "./store/tallies.ts";
 
-export interface Store extends EpochStore, IndexStore, WorkQueue, IntentStore, KeyStore, EventStore {
+export interface Store extends EpochStore, IndexStore, WorkQueue, IntentStore, KeyStore, EventStore, TallyStore {
   /** Ends connections that the adapter opened itself. */
   close(): Promise<void>;
 }

@@ -28,11 +28,14 @@ async function memoryFixture(options: StoreFixtureOptions): Promise<StoreFixture
       data.epoch = undefined;
       data.forgeries = [];
       data.events = createMemoryData().events;
+      data.tallies.clear();
     },
     snapshot: async () => {
-      const copy = structuredClone(data.epoch);
+      const [copy, tallies] = [structuredClone(data.epoch), [...data.tallies]];
       return async () => {
         data.epoch = copy;
+        data.tallies.clear();
+        for (const [place, tally] of tallies) data.tallies.set(place, tally);
       };
     },
     failOver: async () => void (data.primary += "'"),

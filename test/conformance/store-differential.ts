@@ -494,7 +494,10 @@ class Life {
     if (dice === 3) await this.#openFence(resource, String(this.#fence - 1));
     if (dice === 4)
       await this.#call("quarantine", (store) =>
-        store.quarantine({ what: "x", where: "y", why: `${this.#version}`, atMs: this.#left.clock.now() }),
+        store.quarantine(
+          { what: "x", where: "y", why: `${this.#version}`, atMs: this.#left.clock.now() },
+          { resource: "pods", lane: 1, fate: "quarantined", items: 1 },
+        ),
       );
     const wrong = String(this.#fence + this.#pick([-1, 1]));
     if (dice === 5)
@@ -513,6 +516,7 @@ class Life {
   async #compareAll(): Promise<void> {
     await this.#call("epoch", (store) => store.epoch());
     await this.#call("quarantined", (store) => store.quarantined());
+    await this.#call("tallies", (store) => store.tallies());
     await this.#call("checkpoint", (store) =>
       store.checkpoint({ epoch: this.#epoch, fence: String(this.#fence), sent: {}, ...FIRST_BEAT }),
     );

@@ -22,6 +22,7 @@ import { ownerCases } from "./store/owners.ts";
 import { restoreCases } from "./store/restores.ts";
 import { HOLE_LIMIT_MS, IDENTITY, Rig } from "./store/rig.ts";
 import type { Lanes, StoreFactory, StoreFixture } from "./store/rig.ts";
+import { tallyCases } from "./store/tallies.ts";
 import { workQueueCases } from "./store/work-queue.ts";
 import { writeThroughCases } from "./store/write-through.ts";
 
@@ -75,6 +76,9 @@ export function storeConformance(name: string, factory: StoreFactory): void {
     });
     describe("forgeries", () => {
       forgeryCases(open);
+    });
+    describe("account", () => {
+      tallyCases(open);
     });
     describe("gate", () => {
       gateCases(open);

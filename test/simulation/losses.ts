@@ -17,13 +17,16 @@ export function drawLoss(random: Random): Loss | undefined {
 
 export function flush(data: MemoryData): void {
   data.epoch = undefined;
+  data.tallies.clear();
 }
 
 /** @returns what puts the Store back to what it is now. */
 export function snapshot(data: MemoryData): () => void {
-  const epoch = copyOf(data.epoch);
+  const [epoch, tallies] = [copyOf(data.epoch), [...data.tallies]];
   return () => {
     data.epoch = copyOf(epoch);
+    data.tallies.clear();
+    for (const [place, tally] of tallies) data.tallies.set(place, tally);
   };
 }
 
@@ -38,6 +41,7 @@ export function damage(data: MemoryData, random: Random): void {
     if (random.next() < 0.5) map.clear();
   };
   half(epoch.resources);
+  whole(data.tallies);
   epoch.resources.delete("pods");
   half(epoch.intents);
   for (const { slices, lanes, counts } of epoch.resources.values()) {

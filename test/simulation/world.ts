@@ -38,6 +38,7 @@ import type { Log, LogFields } from "../../shared/ports/log.ts";
 import type { Random } from "../../shared/ports/random.ts";
 import type { Store, Taken, TakeResult } from "../../shared/ports/store.ts";
 import { HOLE_RELIST_MS } from "../../shared/ports/times.ts";
+import { countsOf, unbalanced, Witness } from "../support/account.ts";
 import { Checks } from "./checks.ts";
 import type { Violation } from "./checks.ts";
 import { Fate } from "./fates.ts";
@@ -95,6 +96,7 @@ class World {
   readonly #loss: Loss | undefined;
   readonly #server: ApiServer;
   readonly #data = createMemoryData();
+  readonly #witness = new Witness();
   readonly #queue: MemoryDeltaQueue;
   readonly #doorbells: MemoryDoorbells;
   readonly #digester = createDigester("simulation");
@@ -184,6 +186,7 @@ class World {
     this.#mirror.update();
     this.#checks.end(QUIET_MS - 20_000);
     await this.#queueIsEmpty();
+    this.#accountAtTheEnd();
     this.#ends.abort(new Error("the run is over"));
     this.#server.close();
     this.#count("virtual seconds", Math.round((clock.now() - START_MS) / 1000));
@@ -454,12 +457,30 @@ class World {
           const askedMs = clock.now();
           const answer = await Reflect.apply(verb, target, parameters);
           this.#heard(property, parameters, answer, askedMs);
+          this.#accounted(property, parameters, answer);
           if (fails) throw new UnansweredError("simulated: the Store's answer was lost");
           await clock.after(random.next() * 2);
           return answer;
         };
       },
     });
+  }
+
+  /** SC10: whatever the call was, what the Store has counted adds up. */
+  #accounted(verb: string | symbol, parameters: readonly unknown[], answer: unknown): void {
+    this.#witness.heard(verb, parameters, answer);
+    for (const what of unbalanced(this.#data.tallies.values())) this.#checks.bad("SC10", `${String(verb)}: ${what}`);
+  }
+
+  /** Where the Store lost nothing, its account is that of who saw each call and its answer. */
+  #accountAtTheEnd(): void {
+    if (this.#loss !== undefined) return;
+    const kept = countsOf(this.#data.tallies.values());
+    for (const id of new Set([...Object.keys(kept), ...Object.keys(this.#witness.counts)])) {
+      const [here, seen] = [kept[id] ?? 0, this.#witness.counts[id] ?? 0];
+      if (here !== seen) this.#checks.bad("SC10", `${id}: ${here} are counted, ${seen} were seen`);
+    }
+    for (const [id, items] of Object.entries(kept)) this.#count(`items ${id.slice(id.indexOf(" ") + 1)}`, items);
   }
 
   /** What the checks know of the Store: when a key was taken, and when a watcher was told what became of the Store. */

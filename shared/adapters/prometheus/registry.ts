@@ -35,7 +35,8 @@ export function createPrometheusMetrics(process: MetricProcess): PrometheusMetri
     contentType: registry.contentType,
     text: () => registry.metrics(),
     forgetLeading() {
-      for (const [name, gauge] of gauges) if ((METRICS as Readonly<Record<string, MetricRow>>)[name]?.leader) gauge.reset();
+      const rows: Readonly<Record<string, MetricRow>> = METRICS;
+      for (const [name, each] of [...gauges, ...counters]) if (rows[name]?.leader) each.reset();
     },
     count: (name, labels, by = 1) => counters.get(name)?.inc(labels, by),
     set(name: MetricName, labels: Readonly<Record<string, string>>, value) {

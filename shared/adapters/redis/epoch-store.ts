@@ -9,6 +9,7 @@ import type { Reply } from "./connection.ts";
 import { gateArgs } from "./context.ts";
 import type { Context } from "./context.ts";
 import { KeyTable } from "./keys.ts";
+import { endedArgs } from "./tally-store.ts";
 
 const RECORD_FIELDS = ["epoch", "clusterUid", "projection", "digestPrefix", "hashLayout", "fence"] as const;
 const NO_GATE = "there is no epoch";
@@ -127,10 +128,10 @@ export function createEpochStore(context: Context): Omit<EpochStore, "forgetEpoc
       return answer.reply[0] === "open" ? { open: true } : { open: false, reason: asText(answer.reply[1]) };
     },
 
-    async quarantine(entry) {
+    async quarantine(entry, ended) {
       await context.runInCurrentEpoch("quarantine", (names) => ({
-        keys: [root.epoch, names.quarantine],
-        args: [context.now(), names.epoch, JSON.stringify(entry)],
+        keys: [root.epoch, names.quarantine, root.tally],
+        args: [context.now(), names.epoch, JSON.stringify(entry), ...endedArgs(ended)],
       }));
     },
 

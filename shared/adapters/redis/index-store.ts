@@ -18,6 +18,7 @@ import { readGhosts } from "./key-store.ts";
 import { readEntries, readIndex } from "./read-index.ts";
 import type { Seal } from "./rows.ts";
 import { isGenuineTombstone, openRow, openSlice, US } from "./rows.ts";
+import { tallyPlace } from "./tally-store.ts";
 
 /** Of one `applyPack`. */
 const ITEMS_MAX = 100;
@@ -59,7 +60,7 @@ export function createIndexStore(context: Context): IndexStore {
       const names = context.names.of(pack.epoch);
       const lane = names.lane(pack.resource, pack.lane);
       const metas = listRV === undefined ? [] : CACHED_RESOURCES.map((resource) => names.meta(resource));
-      const table = new KeyTable([context.names.epoch, ...lane, ...metas]);
+      const table = new KeyTable([context.names.epoch, ...lane, context.names.tally, ...metas]);
       table.declare(lane, 2);
       const mark = commit ? (commit.watermark === undefined ? "-" : checkVersion(commit.watermark)) : "";
       const changes = changeArgs(names, table, {
@@ -70,9 +71,10 @@ export function createIndexStore(context: Context): IndexStore {
         counts,
         itemsMax: ITEMS_MAX,
       });
+      const place = tallyPlace(pack.resource, pack.lane);
       const list = listRV === undefined ? "" : checkVersion(listRV);
       const header = [context.now(), pack.epoch, checkVersion(pack.fence), pack.kind, String(pack.sequence)];
-      const args = [...header, mark, list, String(metas.length), HISTORY_LOST, ...changes];
+      const args = [...header, mark, list, String(metas.length), HISTORY_LOST, place, ...changes];
       const reply = asList(await context.connection.run("applyPack", table.keys, args));
       if (commit) await context.durable(); // the message is acknowledged after this, and never comes again
       return refusal(reply) ?? applied(names, table, reply);
@@ -117,7 +119,7 @@ export function createIndexStore(context: Context): IndexStore {
       const lane = names.lane(pack.resource, pack.lane);
       let table = new KeyTable([]);
       const call = (): Call => {
-        table = new KeyTable([context.names.epoch, ...lane, names.meta(pack.resource), names.needed(pack.resource)]);
+        table = new KeyTable([context.names.epoch, ...lane, names.meta(pack.resource), names.needed(pack.resource), context.names.tally]);
         table.declare(lane, 2);
         const readers = CONTROLLERS.filter((controller) => CONTROLLER_INFO[controller].reads.includes(pack.resource));
         return {

@@ -13,6 +13,8 @@ export interface DeploymentKeys {
   readonly epoch: string;
   /** The last forgeries. */
   readonly forgeries: string;
+  /** What became of the items that came. */
+  readonly tally: string;
   /** The limiter of a controller's retries. */
   limiter(controller: Controller): string;
   /** What a controller has told, in the order in which the script wants it: for groups, Events and budgets a hash, and its fields by when they were used. */
@@ -56,6 +58,7 @@ export function deploymentKeys(deployment: string, cluster: string): DeploymentK
     },
     epoch: `${prefix}ep`,
     forgeries: `${prefix}forged`,
+    tally: `${prefix}tally`,
     limiter: (controller) => `${prefix}${LIMITER}${controller}`,
     events: (controller) => ["g", "gz", "e", "ez", "b", "bz"].map((part) => `${prefix}${EVENTS}${controller}:${part}`),
     of(epoch) {

@@ -12,6 +12,7 @@ import { createIndexStore } from "./index-store.ts";
 import { createIntentStore } from "./intent-store.ts";
 import { createJanitor } from "./janitor.ts";
 import { createKeyStore } from "./key-store.ts";
+import { createTallyStore } from "./tally-store.ts";
 import { createWorkQueue } from "./work-queue.ts";
 
 /**
@@ -28,6 +29,7 @@ export function createRedisStore(client: Redis | Cluster, options: RedisStoreOpt
     ...createKeyStore(context, queue),
     ...createEventStore(context),
     ...createJanitor(context),
+    ...createTallyStore(context),
     close: async () => {},
   };
 }

@@ -1,5 +1,6 @@
 /** Epochs, fences, generations, gates: who may change what in the Store, and whether anybody may decide on it (informer §11). */
 import type { CachedResource, Controller, ObjectKey } from "../../api/resources.ts";
+import type { Ended } from "./tallies.ts";
 
 /** One incarnation of the cache of one cluster. Anything that differs here makes another epoch. */
 export interface EpochRecord {
@@ -81,7 +82,8 @@ export interface EpochStore {
   takeTurn(epoch: string, job: string, afterMs: number): Promise<boolean>;
   /** Whether keys of `controller` are handed out, and if not why, in words for people. */
   gate(controller: Controller): Promise<{ readonly open: true } | { readonly open: false; readonly reason: string }>;
-  quarantine(entry: QuarantineEntry): Promise<void>;
+  /** `ended`: items that came and end with it. */
+  quarantine(entry: QuarantineEntry, ended?: Ended): Promise<void>;
   quarantined(): Promise<readonly QuarantineEntry[]>;
   /** Keeps that a message of Q1 was not ours. Outside epochs, apart from the quarantine: whoever forges must not push it out. */
   noteForgery(forgery: Forgery): Promise<void>;

@@ -11,28 +11,58 @@ const body = (fields: object): string => JSON.stringify({ ...envelope, ...fields
 it.each([
   {
     name: "an envelope that this build understands",
-    text: body({}),
-    want: { cluster: "c1", resources: ["pods"], what: "D of pods, lane 3, sequence 42 of fence 812", why: "it failed every time" },
+    text: body({ items: [{}, {}] }),
+    want: {
+      ended: { resource: "pods", lane: 3, fate: "dead", items: 2 },
+      cluster: "c1",
+      resources: ["pods"],
+      what: "D of pods, lane 3, sequence 42 of fence 812",
+      why: "it failed every time",
+    },
   },
   {
     name: "a newer envelope",
     text: body({ v: 3, r: "deployments", items: "who knows" }),
-    want: { cluster: "c1", resources: ["deployments"], what: "deployments", why: "envelope version 3, this build reads up to 2" },
+    want: {
+      ended: { resource: "deployments", fate: "dead", items: 1 },
+      cluster: "c1",
+      resources: ["deployments"],
+      what: "deployments",
+      why: "envelope version 3, this build reads up to 2",
+    },
   },
   {
     name: "a newer envelope of a resource that only newer builds watch",
     text: body({ v: 3, r: "nodes" }),
-    want: { cluster: "c1", resources: CACHED_RESOURCES, what: "unknown resource", why: "envelope version 3, this build reads up to 2" },
+    want: {
+      ended: { fate: "dead", items: 1 },
+      cluster: "c1",
+      resources: CACHED_RESOURCES,
+      what: "unknown resource",
+      why: "envelope version 3, this build reads up to 2",
+    },
   },
   {
     name: "an envelope without a head",
     text: '{"v":2,"c":"c1","r":"replicasets"}',
-    want: { cluster: "c1", resources: ["replicasets"], what: "replicasets", why: "e is no text" },
+    want: {
+      ended: { resource: "replicasets", fate: "dead", items: 1 },
+      cluster: "c1",
+      resources: ["replicasets"],
+      what: "replicasets",
+      why: "e is no text",
+    },
   },
   {
     name: "a list",
     text: "[]",
-    want: { cluster: "c1", resources: CACHED_RESOURCES, what: "unknown resource", why: "not a JSON object" },
+    want: {
+      ended: { fate: "dead", items: 1 },
+      cluster: "c1",
+      resources: CACHED_RESOURCES,
+      what: "unknown resource",
+      why: "not a JSON object",
+    },
   },
 ])("$name says whose cache may miss something", ({ text, want }) => {
   expect(readDeadMessage(signedBody("c1", text), testSigner)).toEqual({ kind: "dead", ...want });

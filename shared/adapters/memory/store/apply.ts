@@ -16,6 +16,7 @@ import { commitSequence, isCommitted } from "./gate.ts";
 import { createRing } from "./ring.ts";
 import { syncAll } from "./sync-all.ts";
 import type { Synced } from "./sync-all.ts";
+import { fatesOf, tally } from "./tallies.ts";
 
 const ITEMS_MAX = 100;
 
@@ -56,7 +57,10 @@ export function applyPack(
 ): ApplyResult {
   assertDistinct(items, ITEMS_MAX);
   const entry = enter(data, pack, items, nowMs);
-  if (entry.kind !== "enter") return entry;
+  if (entry.kind !== "enter") {
+    tallyRefused(data, pack, items.length, entry);
+    return entry;
+  }
   const { epoch, resource, lane } = entry;
   const ring = createRing(epoch, nowMs);
   const source = pack.kind === "L" ? "list" : "stream";
@@ -74,9 +78,16 @@ export function applyPack(
     outcomes.push(outcome);
   }
   if (step.isHistoryLost === true) for (const name of CACHED_RESOURCES) markSuspect(data, name, HISTORY_LOST);
+  tally(data, pack, moved ?? items.length, fatesOf(outcomes)); // what comes again is not at its end
   if (moved !== undefined) return { kind: "retry", index: moved, bells: ring.bells(), outcomes };
   if (options.commit) commitSequence(lane, pack.sequence, options.commit.watermark, nowMs);
   return { kind: "applied", bells: ring.bells(), outcomes };
+}
+
+/** TY1: of what is acknowledged; `noEpoch` and `notOpen` come again. */
+function tallyRefused(data: MemoryData, pack: PackHeader, items: number, entry: Exclude<Entry, { readonly kind: "enter" }>): void {
+  if (entry.kind === "duplicate") tally(data, pack, items, { duplicate: items });
+  if (entry.kind === "dropped") tally(data, pack, items, entry.why === "fence" ? { fenced: items } : { otherEpoch: items });
 }
 
 /** One item per key: effects of a later one would have been decided on a row that the earlier one moves. */
@@ -155,6 +166,7 @@ export function applyManifest(
     if (outcome === "moved") throw new Error(`${item.key} moved within one step`);
     return outcome;
   });
+  tally(data, pack, sweep.length, fatesOf(outcomes));
   lane.frozen = false;
   lane.stash = undefined;
   replaceNeeded(resource, lane, []);

@@ -8,7 +8,17 @@ import { laneOf } from "../../../api/lane.ts";
 import type { OwnerId } from "../../../api/owner-id.ts";
 import { CONTROLLERS, tableOf } from "../../../api/resources.ts";
 import type { CachedResource, Controller, ObjectKey } from "../../../api/resources.ts";
-import type { EpochRecord, Forged, Forgery, Intent, ManifestRow, QuarantineEntry, ResourceState, Row } from "../../../ports/store.ts";
+import type {
+  EpochRecord,
+  Forged,
+  Forgery,
+  Intent,
+  ManifestRow,
+  LaneTally,
+  QuarantineEntry,
+  ResourceState,
+  Row,
+} from "../../../ports/store.ts";
 
 export interface MemoryData {
   /** Whose memory it is: another one stands for another primary (SL1, SL2). */
@@ -17,6 +27,8 @@ export interface MemoryData {
   forgeries: readonly Forgery[];
   /** What each controller has told. */
   events: { readonly [C in Controller]: CorrelatorMemory };
+  /** `<resource>:<lane>` to what became of the items that came. */
+  readonly tallies: Map<string, LaneTally>;
 }
 
 export interface EpochData {
@@ -112,7 +124,7 @@ export interface StoredIntent {
 }
 
 export function createMemoryData(): MemoryData {
-  return { primary: "memory", epoch: undefined, forgeries: [], events: tableOf(CONTROLLERS, noCorrelations) };
+  return { primary: "memory", epoch: undefined, forgeries: [], events: tableOf(CONTROLLERS, noCorrelations), tallies: new Map() };
 }
 
 export function newEpoch(record: EpochRecord): EpochData {

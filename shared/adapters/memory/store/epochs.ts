@@ -2,10 +2,11 @@
 import { compareResourceVersions, maxResourceVersion } from "../../../api/resource-version.ts";
 import { CACHED_RESOURCES } from "../../../api/resources.ts";
 import type { CachedResource } from "../../../api/resources.ts";
-import type { EpochStore, Forgery, QuarantineEntry, ResourceHealth } from "../../../ports/store.ts";
+import type { Ended, EpochStore, Forgery, QuarantineEntry, ResourceHealth } from "../../../ports/store.ts";
 import { cutForgery, FORGERIES_MAX } from "../../forgery-list.ts";
 import { newEpoch, newResource } from "./data.ts";
 import type { EpochData, MemoryData, ResourceData } from "./data.ts";
+import { tally } from "./tallies.ts";
 import { OTHER_PRIMARY } from "../../store-options.ts";
 
 type Answer<K extends keyof EpochStore> = Awaited<ReturnType<EpochStore[K]>>;
@@ -138,8 +139,10 @@ function suspect(resource: ResourceData, reason: string): void {
   resource.suspectGeneration = resource.generation;
 }
 
-export function quarantine(data: MemoryData, entry: QuarantineEntry): void {
-  if (data.epoch) data.epoch.quarantine = [...data.epoch.quarantine, Object.freeze({ ...entry })].slice(-QUARANTINE_MAX);
+export function quarantine(data: MemoryData, entry: QuarantineEntry, ended: Ended | undefined): void {
+  if (!data.epoch) return;
+  if (ended) tally(data, { resource: ended.resource ?? "unknown", lane: ended.lane ?? 0 }, ended.items, { [ended.fate]: ended.items });
+  data.epoch.quarantine = [...data.epoch.quarantine, Object.freeze({ ...entry })].slice(-QUARANTINE_MAX);
 }
 
 export function noteForgery(data: MemoryData, forgery: Forgery): void {

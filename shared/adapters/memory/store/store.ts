@@ -20,6 +20,7 @@ import { doorbell } from "./ring.ts";
 import { addKey, finishRun, holds, parkedKeys, queuedKeys, renewLease, resyncKeys, sweepKeys, takeKey } from "./work-queue.ts";
 import { correlate } from "../../../api/event-correlator.ts";
 import { CONTROLLERS } from "../../../api/resources.ts";
+import { tallies } from "./tallies.ts";
 import { writeThrough } from "./write-through.ts";
 
 /** How many doorbells one pass of the sweeper rings at most. */
@@ -41,6 +42,7 @@ export function createMemoryStore(options: StoreOptions, data: MemoryData = crea
       return happenings.map((each) => correlate(data.events[controller], { ...each, message: each.key }, nowMs));
     },
     keyUse: async () => ({ current: 0, former: 0, foreign: 0, ghosts: 0, hidden: 0 }), // nothing is signed here (forged.ts)
+    tallies: async () => tallies(data),
     close: async () => {},
   };
 }
@@ -84,7 +86,7 @@ function epochVerbs(
       const reason = gateReason(data, controller, options, clock.now());
       return reason === undefined ? { open: true } : { open: false, reason };
     },
-    quarantine: async (entry) => quarantine(data, entry),
+    quarantine: async (entry, ended) => quarantine(data, entry, ended),
     quarantined: async () => data.epoch?.quarantine ?? [],
     noteForgery: async (forgery) => noteForgery(data, forgery),
     forgeries: async () => data.forgeries,

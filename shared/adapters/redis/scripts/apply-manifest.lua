@@ -1,6 +1,6 @@
 -- applyManifest: verifies a lane against the list, sweeps what is not listed, and with the last lane of a generation
 -- makes the resource SYNCED (§11.5, §11.6, §15 SyncAll). All or nothing.
--- KEYS  1 ep · 2 l · 3 v · 4 t · 5 h · 6 mp of the lane · 7 m · 8 need of the resource · others by slot, named in ARGV
+-- KEYS  1 ep · 2 l · 3 v · 4 t · 5 h · 6 mp of the lane · 7 m · 8 need of the resource · 9 tally · others by slot, named in ARGV
 -- ARGV  1 now ms · 2 epoch · 3 fence · 4 generation · 5 sequence · 6 listRV · 7 resource · 8 number of listed rows n
 --       9 prefix of the lane in `need` · 10… n keys, n rvs · gate (lib/gate.lua), all resources
 --       then the controllers that read the resource: their number, each: queue base, resources it reads
@@ -109,6 +109,8 @@ state.gen = math.max(state.gen, generation)
 call("HSET", KEYS[2], "frozen", "0", "gen", text(state.gen))
 commit(state, sequence, listRV)
 flush()
+local outcomes = string.rep("c", changes.items)
+tally(KEYS[9], ARGV[7] .. ":" .. ARGV[9], changes.items, fatesOf(outcomes))
 
 local mine
 for _, resource in ipairs(gateResources) do
@@ -157,4 +159,4 @@ if reached > mine.syncedGen then
     end
   end
 end
-return { "applied", bellReplies(), string.rep("c", changes.items) }
+return { "applied", bellReplies(), outcomes }

@@ -1,19 +1,24 @@
 -- applyPack: one step of one lane (A1–A13): rows, slices, counts, intents, queue and, with the last call, the sequence.
--- KEYS  1 ep · 2 l · 3 v · 4 t · 5 h · 6 mp of the lane · with a list: 7… m of all resources · others by slot, named in ARGV
+-- KEYS  1 ep · 2 l · 3 v · 4 t · 5 h · 6 mp of the lane · 7 tally · with a list: 8… m of all resources · others by slot, named in ARGV
 -- ARGV  1 now ms · 2 epoch · 3 fence · 4 kind D|L|W · 5 sequence
 --       6 commit: "" not the last call, "-" without watermark, else the watermark · 7 version of the list, or ""
---       8 number of all resources · 9 why they are suspect if their history is lost · 10… changes (lib/index.lua)
+--       8 number of all resources · 9 why they are suspect if their history is lost · 10 place in the tally
+--       11… changes (lib/index.lua), their number of items first
 -- Returns { "noEpoch" } { "epoch" } { "notOpen" } { "fence" } · { "duplicate", bells }
 --         { "applied", bells, outcomes } · { "retry", bells, outcomes, items done }
+local TALLY, place, came = KEYS[7], ARGV[10], tonumber(ARGV[11])
 local refused = otherEpoch()
+if refused == "epoch" then tally(TALLY, place, came, { otherEpoch = came }) end
 if refused then return { refused } end
 local state = openLane(2)
 refused = otherFence(state, ARGV[3])
+if refused == "fence" then tally(TALLY, place, came, { fenced = came }) end
 if refused then return { refused } end
-readChanges(10)
+readChanges(11)
 local sequence, mark = tonumber(ARGV[5]), ARGV[6]
 if isDuplicate(state, sequence) then
   stillDirty()
+  tally(TALLY, place, came, { duplicate = came })
   return { "duplicate", bellReplies() }
 end
 local outcomes, moved = "", nil
@@ -22,9 +27,10 @@ if changes.items > 0 then
   outcomes, moved = applyItems(ARGV[4] == "L", ARGV[7], false, nil)
 end
 if historyLost then
-  for i = 7, 6 + tonumber(ARGV[8]) do suspect(KEYS[i], ARGV[9]) end
+  for i = 8, 7 + tonumber(ARGV[8]) do suspect(KEYS[i], ARGV[9]) end
 end
 if not moved and mark ~= "" then commit(state, sequence, mark == "-" and "" or mark) end
 flush()
+tally(TALLY, place, moved or came, fatesOf(outcomes)) -- what comes again is not at its end
 if moved then return { "retry", bellReplies(), outcomes, moved } end
 return { "applied", bellReplies(), outcomes }

@@ -37,6 +37,7 @@ const queue = readFileSync(new URL("./lib/queue.lua", import.meta.url), "utf8");
 const intents = readFileSync(new URL("./lib/intents.lua", import.meta.url), "utf8");
 const index = readFileSync(new URL("./lib/index.lua", import.meta.url), "utf8");
 const sequence = readFileSync(new URL("./lib/sequence.lua", import.meta.url), "utf8");
+const tallyLibrary = readFileSync(new URL("./lib/tally.lua", import.meta.url), "utf8");
 const gateLibrary = readFileSync(new URL("./lib/gate.lua", import.meta.url), "utf8");
 
 const add = readFileSync(new URL("./add.lua", import.meta.url), "utf8");
@@ -71,13 +72,14 @@ const stashManifest = readFileSync(new URL("./stash-manifest.lua", import.meta.u
 const sweep = readFileSync(new URL("./sweep.lua", import.meta.url), "utf8");
 const takeTurn = readFileSync(new URL("./take-turn.lua", import.meta.url), "utf8");
 const take = readFileSync(new URL("./take.lua", import.meta.url), "utf8");
+const tallies = readFileSync(new URL("./tallies.lua", import.meta.url), "utf8");
 const writeThrough = readFileSync(new URL("./write-through.lua", import.meta.url), "utf8");
 
 /** Script text by the name of the wrapper that calls it. */
 export const SCRIPTS = {
   add: [base, queue, add],
-  applyManifest: [base, queue, intents, index, sequence, gateLibrary, applyManifest],
-  applyPack: [base, queue, intents, index, sequence, applyPack],
+  applyManifest: [base, queue, intents, index, sequence, gateLibrary, tallyLibrary, applyManifest],
+  applyPack: [base, queue, intents, index, sequence, tallyLibrary, applyPack],
   checkpoint: [base, queue, checkpoint],
   correlateEvents: [eventRules, base, correlateEvents],
   done: [base, queue, done],
@@ -90,7 +92,7 @@ export const SCRIPTS = {
   openFence: [base, queue, intents, index, openFence],
   openGeneration: [base, openGeneration],
   parked: [base, queue, parked],
-  quarantine: [base, quarantine],
+  quarantine: [base, tallyLibrary, quarantine],
   quarantined: [base, quarantined],
   queued: [base, queue, queued],
   readEntries: [base, readEntries],
@@ -107,6 +109,7 @@ export const SCRIPTS = {
   sweep: [base, queue, gateLibrary, sweep],
   take: [times, base, queue, intents, gateLibrary, take],
   takeTurn: [base, takeTurn],
+  tallies: [base, tallies],
   writeThrough: [times, base, queue, intents, index, writeThrough],
 } as const;
 

@@ -56,7 +56,7 @@ local function head(value)
   return at and string.sub(value, 1, at - 1) or value
 end
 
--- A1. nil: the caller's epoch is the current one; else "noEpoch" or "epoch", and nothing may be touched.
+-- A1. nil: the caller's epoch is the current one; else "noEpoch" or "epoch", and nothing of an epoch may be touched.
 local current = call("HGET", KEYS[1], "epoch")
 local function otherEpoch()
   if not current then return "noEpoch" end
