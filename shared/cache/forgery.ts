@@ -1,5 +1,6 @@
 /** What is done about a message that nobody who holds a key of ours has made (design decision 15). */
 import type { Clock } from "../ports/clock.ts";
+import { describeError } from "../ports/describe-error.ts";
 import type { Log } from "../ports/log.ts";
 import type { Store } from "../ports/store.ts";
 import type { Forged } from "./signed-body.ts";
@@ -28,7 +29,7 @@ export async function reportForgery(
     try {
       await cluster(cid)?.store.noteForgery({ ...entry, atMs: clock.now() });
     } catch (error) {
-      log.warn("forgery not kept, the Store is out of reach", { messageId, error: String(error) });
+      log.warn("forgery not kept, the Store is out of reach", { messageId, error: describeError(error) });
     }
   }
 }

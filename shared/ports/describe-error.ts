@@ -38,7 +38,15 @@ export function describeError(error: unknown): string {
   if (error instanceof AggregateError)
     return `[${[...new Set(error.errors.map((each) => describeError(each).replace(/^Error: /, "")))].join(", ")}]`;
   if (error instanceof SyntaxError) return error.name;
-  return error instanceof Error ? `${error.name}: ${textOf(error)}` : String(error);
+  return error instanceof Error ? `${nameOf(error)}: ${textOf(error)}` : String(error);
+}
+
+/** Shorter than any error's own name. */
+const NAME_LENGTH_MIN = 4;
+
+/** Redis' client names errors after their classes, which a minified bundle calls `um` or the like: that says nothing, so it is left out. */
+function nameOf({ name }: Error): string {
+  return name.length < NAME_LENGTH_MIN ? "Error" : name;
 }
 
 function textOf({ message, cause }: Error): string {

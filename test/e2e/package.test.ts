@@ -66,6 +66,48 @@ describe("zips", () => {
     }
   });
 
+  it("log no name that the minifier has made up, when Redis is away", async () => {
+    const name = "sync-replicaset";
+    const handler = pathToFileURL(bundles.find((each) => each.name === name)?.bundle ?? "").href;
+    const queues = ["DEPLOYMENT", "REPLICASET", "REPLICATIONCONTROLLER"].map((queue) => [
+      `DELTALOOP_DOORBELLS_${queue}_URL`,
+      "http://127.0.0.1:9/q",
+    ]);
+    const environment = {
+      DELTALOOP_DEPLOYMENT: "test",
+      DELTALOOP_CLUSTER: "0123456789ab",
+      DELTALOOP_DIGEST_KEY: "0123456789abcdef",
+      DELTALOOP_MAC_KEY: "fedcba9876543210",
+      DELTALOOP_REDIS_URL: "redis://127.0.0.1:9",
+      DELTALOOP_KUBE_SERVER: "http://127.0.0.1:9",
+      DELTALOOP_DELTAS_URL: "http://127.0.0.1:9/q",
+      DELTALOOP_SQS_ENDPOINT: "http://127.0.0.1:9",
+      AWS_REGION: "eu-central-1",
+      AWS_ACCESS_KEY_ID: "none",
+      AWS_SECRET_ACCESS_KEY: "none",
+      ...Object.fromEntries(queues),
+    };
+    const body = JSON.stringify({ v: 1, c: "0123456789ab", ctl: "replicaset", e: "e1", k: "shop/web" });
+    const event = {
+      Records: [{ messageId: "m1", receiptHandle: "r1", body, attributes: { SentTimestamp: "1", ApproximateReceiveCount: "1" } }],
+    };
+    const code = `Object.assign(process.env, ${JSON.stringify(environment)});
+      const { handler } = await import(${JSON.stringify(handler)});
+      await handler(${JSON.stringify(event)}, { getRemainingTimeInMillis: () => 15000 });
+      process.exit(0);`;
+    const lines = (await run(process.execPath, ["--input-type=module", "--eval", code], scratch))
+      .split("\n")
+      .filter((line) => line.startsWith("{"));
+    const told = lines.map((line) => JSON.parse(line) as Readonly<Record<string, unknown>>);
+    const failure = told.find(({ message }) => message === "record failed");
+    expect(failure).toMatchObject({ level: "ERROR", service: "deltaloop-replicaset", messageId: "m1", receiveCount: 1 });
+    expect(failure?.["error"]).toMatch(/^(?:[A-Z]\w+)?Error: /);
+    const names = told
+      .flatMap((line) => Object.entries(line))
+      .flatMap(([, value]) => (typeof value === "string" ? (/^(\w+): /.exec(value)?.[1] ?? []) : []));
+    expect(names.filter((each) => each.length < 4)).toEqual([]);
+  });
+
   it("carry neither client-node nor anything of shared/local", async () => {
     for (const { name, bundle } of bundles)
       expect(await readFile(bundle, "utf8"), name).not.toMatch(/loadFromDefault|fauxqs|makeApiClient/);

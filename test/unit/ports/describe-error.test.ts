@@ -37,6 +37,7 @@ it.each([
   { name: "several alike", error: aggregate([denial(), denial()]), want: "[403 Forbidden]" },
   { name: "a text that is no JSON", error: syntaxError(), want: "SyntaxError" },
   { name: "any other error", error: new Error("plain"), want: "Error: plain" },
+  { name: "one that a minifier has named", error: Object.assign(new Error("plain"), { name: "um" }), want: "Error: plain" },
   {
     name: "no answer",
     error: new UnansweredError("no answer: reset", { cause: new Error("reset") }),
