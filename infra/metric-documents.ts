@@ -6,7 +6,7 @@ const ROWS: readonly (readonly [name: string, row: MetricRow])[] = Object.entrie
 
 /** Path, from this folder, to text. */
 export function metricDocuments(): Readonly<Record<string, string>> {
-  return { "../docs/metrics.md": table() };
+  return { "../docs/metrics.md": table(), "dashboard.json": `${JSON.stringify(dashboard(), undefined, 2)}\n` };
 }
 
 function table(): string {
@@ -17,6 +17,7 @@ function table(): string {
     "Names, labels, help and buckets that are marked are upstream's, looked up in its source. *Processes*: the watcher and the node agent",
     "tell them at `/metrics`, the function host too; in Lambda the functions write them to their log in CloudWatch's embedded metric format,",
     "namespace `deltaloop/<deployment>`, with one dimension more, `function`. Those of the *leader* are told by the watcher that leads.",
+    "`infra/dashboard.json` shows all of them in Grafana, made of the same table: import it and choose a Prometheus.",
     "",
   ];
   const rows = ROWS.map(([name, row]) => {
@@ -35,4 +36,75 @@ function table(): string {
 
 function labelText([label, values]: readonly [string, readonly string[] | string]): string {
   return typeof values === "string" ? `${label}: ${values}` : `${label} = ${values.join(", ")}`;
+}
+
+/** One panel for each metric, in rows by who tells it. Source: Grafana, dashboard JSON model. */
+function dashboard(): object {
+  const groups = Map.groupBy(ROWS, ([name]) => GROUPS.find(({ prefix }) => name.startsWith(prefix))?.title ?? "Our own");
+  let [id, y] = [0, 0];
+  const panels = [...groups].flatMap(([title, rows]) => {
+    const head = { id: ++id, type: "row", title, collapsed: false, gridPos: { x: 0, y: y++, w: COLUMNS, h: 1 }, panels: [] };
+    const shown = rows.map(([name, row], i) =>
+      panel(++id, name, row, { x: (i % PER_LINE) * WIDTH, y: y + Math.floor(i / PER_LINE) * HEIGHT }),
+    );
+    y += Math.ceil(rows.length / PER_LINE) * HEIGHT;
+    return [head, ...shown];
+  });
+  const datasource = { name: "datasource", label: "Prometheus", type: "datasource", query: "prometheus" };
+  return {
+    uid: "deltaloop",
+    title: "deltaloop",
+    tags: ["deltaloop"],
+    editable: true,
+    schemaVersion: 39,
+    refresh: "30s",
+    time: { from: "now-1h", to: "now" },
+    templating: { list: [datasource] },
+    panels,
+  };
+}
+
+const GROUPS = [
+  { prefix: "workqueue_", title: "Work queues" },
+  { prefix: "rest_client_", title: "Calls to the API server" },
+  { prefix: "leader_election_", title: "Leader election" },
+  { prefix: "informer_", title: "Informers" },
+  { prefix: "replicaset_controller_", title: "ReplicaSet controller" },
+] as const;
+/** Grafana's grid. */
+const [COLUMNS, PER_LINE, HEIGHT] = [24, 3, 8];
+const WIDTH = COLUMNS / PER_LINE;
+const UNITS = { count: "short", seconds: "s", ratio: "short", version: "none", state: "bool" } as const;
+
+function panel(id: number, name: string, row: MetricRow, at: { readonly x: number; readonly y: number }): object {
+  const unit = row.type === "counter" || row.type === "kept" ? "ops" : UNITS[row.unit];
+  return {
+    id,
+    type: "timeseries",
+    title: name,
+    description: row.help,
+    datasource: { type: "prometheus", uid: "${datasource}" },
+    gridPos: { ...at, w: WIDTH, h: HEIGHT },
+    fieldConfig: { defaults: { unit }, overrides: [] },
+    targets: queriesOf(name, row).map(({ expr, legendFormat }, i) => ({ refId: String.fromCharCode(65 + i), expr, legendFormat })),
+  };
+}
+
+/** Without the host: one API server is called. */
+function queriesOf(name: string, { type, labels }: MetricRow): readonly { readonly expr: string; readonly legendFormat: string }[] {
+  const by = Object.keys(labels).filter((label) => label !== "host");
+  const legend = by.map((label) => `{{${label}}}`).join(" ") || name;
+  const grouped = (parts: readonly string[]): string => (parts.length === 0 ? "" : ` by (${parts.join(", ")})`);
+  switch (type) {
+    case "gauge":
+      return [{ expr: `max${grouped(by)} (${name})`, legendFormat: legend }];
+    case "counter":
+    case "kept":
+      return [{ expr: `sum${grouped(by)} (rate(${name}[5m]))`, legendFormat: legend }];
+    case "histogram":
+      return [0.5, 0.99].map((quantile) => ({
+        expr: `histogram_quantile(${quantile}, sum${grouped([...by, "le"])} (rate(${name}_bucket[5m])))`,
+        legendFormat: `p${quantile * 100} ${legend}`,
+      }));
+  }
 }

@@ -3,7 +3,8 @@
  * is not upstream's, a row that nothing counts, a reason that the table lacks, and text that Prometheus refuses.
  */
 import { spawnSync } from "node:child_process";
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 import { describe, expect, it } from "vitest";
@@ -56,6 +57,38 @@ describe("the table of metrics", () => {
 
   it.each(Object.entries(metricDocuments()))("infra/%s is what is committed (node infra/generate.ts writes it)", (path, text) => {
     expect(read(join("infra", path))).toBe(text);
+  });
+});
+
+interface Dashboard {
+  readonly panels: readonly {
+    readonly id: number;
+    readonly type: string;
+    readonly title: string;
+    readonly gridPos: { readonly x: number; readonly y: number; readonly w: number; readonly h: number };
+    readonly targets?: readonly { readonly expr: string }[];
+  }[];
+}
+
+describe("the dashboard", () => {
+  const { panels } = JSON.parse(read("infra/dashboard.json")) as Dashboard;
+  const expressions = panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
+
+  it("names only metrics and labels that there are, and shows each metric", () => {
+    const words = /\b(?:sum|max|rate|histogram_quantile|by|le)\b|\[5m\]|[\d.(),]/g;
+    const labels = new Set(ROWS.flatMap(([, row]) => Object.keys(row.labels)));
+    const named = expressions
+      .flatMap((expr) => expr.replaceAll(words, " ").split(/\s+/))
+      .filter((word) => word !== "" && !labels.has(word));
+    const known = new Set(ROWS.map(([name, { type }]) => (type === "histogram" ? `${name}_bucket` : name)));
+    expect(new Set(named)).toEqual(known);
+  });
+
+  it("has a place of its own for each panel", () => {
+    const places = panels.map(({ gridPos: { x, y } }) => `${x},${y}`);
+    expect(new Set(places).size).toBe(panels.length);
+    expect(new Set(panels.map(({ id }) => id)).size).toBe(panels.length);
+    expect(panels.every(({ gridPos: { x, w } }) => x + w <= 24)).toBe(true);
   });
 });
 
