@@ -12,7 +12,7 @@ const SURGE = 1;
 /**
  * All along: no two ReplicaSets of one template, no more asked for than the greatest size since the last rest and the surge, and, once
  * all were ready, never fewer ready than the least size since then; but where a template comes back whose ReplicaSet was being shrunk,
- * upstream's own arithmetic goes below that (quirk Q15). At the end: as wanted, and nothing extra.
+ * upstream's own arithmetic goes below that (deployment Q15). At the end: as wanted, and nothing extra.
  * @throws {Error} naming the seed and what did not hold
  */
 export async function liveRandomly(seed: number): Promise<{ readonly stats: { readonly deaths: number; readonly calls: number } }> {

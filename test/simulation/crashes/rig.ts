@@ -2,8 +2,8 @@
  * Both controllers of a rollout on one Store and one API server in memory, run key by key; and a function that dies at a call of
  * its own, whose key somebody else takes over when its lease is out, on a cache that has not heard of what it did last.
  *
- * CR1 a function dies just before a call (an API write, a verb of the Store) leaves it, or just after it was done and before its answer
- *    is heard. What it had on its way beside it still lands. It does nothing any more, ever.
+ * A function dies just before a call (an API write, a verb of the Store) leaves it, or just after it was done and before its answer
+ * is heard. What it had on its way beside it still lands. It does nothing any more, ever.
  */
 import { createWriteGateway } from "../../../shared/controller/write-gateway.ts";
 import { runKey } from "../../../shared/controller/worker.ts";
