@@ -6,6 +6,7 @@ import type { Controller } from "../../shared/api/resources.ts";
 import type { PodTemplateSpec } from "../../shared/api/wire.ts";
 import type { ApiRequest } from "../../shared/local/api-server/rest/request-info.ts";
 import type { Door, State } from "./cluster.ts";
+import type { Changed } from "./ours.ts";
 import type { Sync } from "./outcome.ts";
 
 /** Two templates as an API server stores them, their hashes, and whether they are equal but for their hash labels. */
@@ -20,6 +21,7 @@ interface Answer {
   readonly forgotten?: boolean;
   readonly events: readonly string[];
   readonly afterMs: readonly number[];
+  readonly keys: readonly string[];
 }
 
 type Line = { readonly request: ApiRequest } | { readonly answer: Answer } | { readonly templates: Compared };
@@ -35,6 +37,8 @@ export interface Question {
 export interface Judge {
   /** One run of the controller's sync handler, whose requests go through `door`. */
   sync(door: Door, asked: Question): Promise<Pick<Sync, "events" | "ending">>;
+  /** The keys that the controller queues when its informers, which hold `observed` by now, tell it of the change. */
+  keys(door: Door, asked: Omit<Question, "key">, changed: Changed): Promise<readonly string[]>;
   compare(a: object, b: object, collisionCount?: number): Promise<Compared>;
   close(): void;
 }
@@ -50,22 +54,27 @@ export function startJudge(program: string): Judge {
     if (done === true || !value.startsWith("{")) throw new Error(`the judge ended: ${value ?? ""}\n${complaints}`);
     return JSON.parse(value) as Line; // judge_test.go says it
   };
+  const answered = async (door: Door, question: object): Promise<Answer> => {
+    say(question);
+    for (;;) {
+      const line = await next();
+      if ("answer" in line) return line.answer;
+      if (!("request" in line)) throw new Error("the judge answers another question");
+      const { status, ...answer } = await door.request(line.request);
+      say({ status, body: answer.kind === "object" ? answer.body : {} });
+    }
+  };
   return {
     async sync(door, { observed, ...question }) {
       door.observe(observed);
-      say({ ...question, ...observed });
-      for (;;) {
-        const line = await next();
-        if ("request" in line) {
-          const { status, ...answer } = await door.request(line.request);
-          say({ status, body: answer.kind === "object" ? answer.body : {} });
-        } else if ("answer" in line) {
-          const { error, forgotten = false, events, afterMs } = line.answer;
-          const [first] = afterMs.toSorted((a, b) => a - b);
-          const ok = first === undefined ? ({ kind: "done" } as const) : ({ kind: "again", afterMs: first } as const);
-          return { events, ending: error === undefined || forgotten ? ok : { kind: "error", message: error } };
-        } else throw new Error("the judge answers another question");
-      }
+      const { error, forgotten = false, events, afterMs } = await answered(door, { ...question, ...observed });
+      const [first] = afterMs.toSorted((a, b) => a - b);
+      const ok = first === undefined ? ({ kind: "done" } as const) : ({ kind: "again", afterMs: first } as const);
+      return { events, ending: error === undefined || forgotten ? ok : { kind: "error", message: error } };
+    },
+    async keys(door, { observed, ...question }, changed) {
+      const told = { resource: changed.resource, old: changed.old ?? null, new: changed.new ?? null };
+      return (await answered(door, { ...question, ...observed, changed: told })).keys;
     },
     async compare(a, b, collisionCount) {
       say({ templates: [a, b], ...(collisionCount !== undefined && { collisionCount }) });

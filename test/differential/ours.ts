@@ -3,8 +3,9 @@ import { kubeOver } from "../../shared/adapters/kube-http/kube-http.ts";
 import { createSeededRandom } from "../../shared/adapters/memory/random.ts";
 import { createMemoryStore } from "../../shared/adapters/memory/store/store.ts";
 import { createDigester } from "../../shared/api/digest.ts";
-import { CACHED_RESOURCES, objectKey } from "../../shared/api/resources.ts";
-import type { Controller } from "../../shared/api/resources.ts";
+import { CACHED_RESOURCES, CONTROLLERS, objectKey } from "../../shared/api/resources.ts";
+import type { CachedResource, Controller } from "../../shared/api/resources.ts";
+import type { KubeObject } from "../../shared/api/wire.ts";
 import { strip } from "../../shared/api/strip.ts";
 import { prepareChanges } from "../../shared/cache/prepare.ts";
 import { createSession } from "../../shared/controller/session.ts";
@@ -75,6 +76,54 @@ export async function syncOurs(
 const eachByItself: Store["correlateEvents"] = async (_, happenings) =>
   happenings.map(({ nanos }) => ({ nanos, count: 1, isCombined: false, isHeldBack: false }));
 
+/** One object as it was and as it is; undefined: it was not, or is no more. */
+export interface Changed {
+  readonly resource: CachedResource;
+  readonly old: KubeObject | undefined;
+  readonly new: KubeObject | undefined;
+}
+
+/** The keys that ours queues for each controller when a cache that holds `before` is told of the change. */
+export async function keysOfOurs(
+  cluster: Cluster,
+  before: State,
+  changed: Changed,
+): Promise<{ readonly [C in Controller]: readonly string[] }> {
+  const { clock, server } = cluster;
+  const store = createMemoryStore({ deployment: "test", cluster: "c1", identity, holeLimitMs: HOLE_LIMIT_MS, clock });
+  const sequences = await fill(store, before, server.resourceVersion);
+  const keys = async (controller: Controller): Promise<readonly string[]> => (await store.queued(controller)).map(({ key }) => key);
+  for (const controller of CONTROLLERS)
+    for (const key of await keys(controller)) {
+      const taken = { epoch: EPOCH, controller, key, token: "test" };
+      const take = await store.take(taken, {});
+      if (take.kind === "moved") await store.take(taken, { ...(take.uid && { uid: take.uid }), ...(take.owner && { owner: take.owner }) });
+      await store.done(taken, { kind: "ok" });
+    }
+  const object = changed.new ?? changed.old;
+  if (object === undefined) throw new Error("nothing has changed");
+  const { namespace = "", name, uid } = object.metadata;
+  // Whatever is told now is newer than all that was.
+  const rv = String(Number(server.resourceVersion) + 1);
+  const change = {
+    type: changed.new ? ("put" as const) : ("delete" as const),
+    key: objectKey(namespace, name),
+    uid,
+    rv,
+    object: strip(changed.resource, { ...object, metadata: { ...object.metadata, resourceVersion: rv } }, digester),
+  };
+  const live = (): Promise<never> => Promise.reject(new Error("what is cached can be believed"));
+  const { items, counts } = await prepareChanges(store, AFFECTED_KEYS, changed.resource, [change], { live });
+  const sequence = (sequences.get(changed.resource) ?? 0) + 1;
+  const pack = { epoch: EPOCH, fence: FENCE, generation: 1, resource: changed.resource, lane: 0, sequence };
+  await store.applyPack({ ...pack, kind: "D" }, items, { counts, commit: { watermark: rv } });
+  return {
+    deployment: await keys("deployment"),
+    replicaset: await keys("replicaset"),
+    replicationcontroller: await keys("replicationcontroller"),
+  };
+}
+
 async function endingOf(run: ReturnType<SyncHandler>): Promise<Ending> {
   try {
     const result = await run;
@@ -84,7 +133,8 @@ async function endingOf(run: ReturnType<SyncHandler>): Promise<Ending> {
   }
 }
 
-async function fill(store: Store, observed: State, watermark: string): Promise<void> {
+async function fill(store: Store, observed: State, watermark: string): Promise<ReadonlyMap<CachedResource, number>> {
+  const sequences = new Map<CachedResource, number>();
   await store.openEpoch({ epoch: EPOCH, clusterUid: "c1", fence: FENCE, ...identity });
   for (const resource of CACHED_RESOURCES) {
     await store.openFence({ epoch: EPOCH, fence: FENCE, resource, lanes: 1 });
@@ -102,5 +152,7 @@ async function fill(store: Store, observed: State, watermark: string): Promise<v
       await store.applyPack({ ...pack, kind: "D", sequence: ++sequence }, items, { counts, commit: { watermark: rv } });
     }
     await store.applyPack({ ...pack, kind: "W", sequence: ++sequence }, [], { counts: [], commit: { watermark } });
+    sequences.set(resource, sequence);
   }
+  return sequences;
 }

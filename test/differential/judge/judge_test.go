@@ -22,13 +22,16 @@ import (
 	"time"
 	"unsafe"
 
-	apps "k8s.io/api/apps/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/informers"
+	appsinformers "k8s.io/client-go/informers/apps/v1"
+	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
@@ -46,13 +49,23 @@ type question struct {
 	Key        string `json:"key"`
 	NowMs      int64  `json:"nowMs"`
 
-	Deployments            []*apps.Deployment          `json:"deployments"`
-	ReplicaSets            []*apps.ReplicaSet          `json:"replicasets"`
+	Deployments            []*appsv1.Deployment        `json:"deployments"`
+	ReplicaSets            []*appsv1.ReplicaSet        `json:"replicasets"`
 	ReplicationControllers []*v1.ReplicationController `json:"replicationcontrollers"`
 	Pods                   []*v1.Pod                   `json:"pods"`
 
+	// Changed names the objects that are not new by now: of these the informers tell the controller, and it has no sync.
+	Changed *change `json:"changed"`
+
 	Templates      []v1.PodTemplateSpec `json:"templates"`
 	CollisionCount *int32               `json:"collisionCount"`
+}
+
+// change is one object as it was and as it is; null: it was not, or is no more.
+type change struct {
+	Resource string          `json:"resource"`
+	Old      json.RawMessage `json:"old"`
+	New      json.RawMessage `json:"new"`
 }
 
 // request is what a controller asks of its API server.
@@ -77,6 +90,8 @@ type answer struct {
 	Events    []string `json:"events"`
 	// AfterMs has an entry for each time the key was queued for later.
 	AfterMs []float64 `json:"afterMs"`
+	// Keys that were queued for now.
+	Keys []string `json:"keys"`
 }
 
 type templates struct {
@@ -149,7 +164,71 @@ func (q queue) AddAfter(_ string, after time.Duration) {
 
 // AddRateLimited: of a sync itself, only near a progress deadline.
 func (q queue) AddRateLimited(string) { q.answer.AfterMs = append(q.answer.AfterMs, 0) }
-func (q queue) Add(string)            {}
+func (q queue) Add(key string)        { q.answer.Keys = append(q.answer.Keys, key) }
+
+// tapped is an informer that remembers whom it would tell.
+type tapped struct {
+	cache.SharedIndexInformer
+	handlers *[]cache.ResourceEventHandler
+}
+
+func (t tapped) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+	*t.handlers = append(*t.handlers, h)
+	return t.SharedIndexInformer.AddEventHandler(h)
+}
+
+func tap(i cache.SharedIndexInformer) tapped {
+	return tapped{i, &[]cache.ResourceEventHandler{}}
+}
+
+type (
+	deploymentInformer struct {
+		appsinformers.DeploymentInformer
+		tapped
+	}
+	replicaSetInformer struct {
+		appsinformers.ReplicaSetInformer
+		tapped
+	}
+	replicationControllerInformer struct {
+		coreinformers.ReplicationControllerInformer
+		tapped
+	}
+	podInformer struct {
+		coreinformers.PodInformer
+		tapped
+	}
+)
+
+func (i deploymentInformer) Informer() cache.SharedIndexInformer            { return i.tapped }
+func (i replicaSetInformer) Informer() cache.SharedIndexInformer            { return i.tapped }
+func (i replicationControllerInformer) Informer() cache.SharedIndexInformer { return i.tapped }
+func (i podInformer) Informer() cache.SharedIndexInformer                   { return i.tapped }
+
+// tell tells the handlers of a change, as an informer does.
+func tell[T any](t tapped, c *change) {
+	read := func(raw json.RawMessage) *T {
+		if string(raw) == "null" {
+			return nil
+		}
+		object := new(T)
+		if err := json.Unmarshal(raw, object); err != nil {
+			panic(err)
+		}
+		return object
+	}
+	was, is := read(c.Old), read(c.New)
+	for _, h := range *t.handlers {
+		switch {
+		case was == nil:
+			h.OnAdd(is, false)
+		case is == nil:
+			h.OnDelete(was)
+		default:
+			h.OnUpdate(was, is)
+		}
+	}
+}
 
 // field is an unexported field of a controller.
 func field[T any](of any, name string) *T {
@@ -158,15 +237,18 @@ func field[T any](of any, name string) *T {
 }
 
 func (w *wire) sync(t *testing.T, q question) (a answer) {
-	a = answer{Events: []string{}, AfterMs: []float64{}}
+	a = answer{Events: []string{}, AfterMs: []float64{}, Keys: []string{}}
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(time.UnixMilli(q.NowMs)))
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		client := kubernetes.NewForConfigOrDie(&rest.Config{Host: "http://judge", Transport: w, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: "application/json"}})
 		factory := informers.NewSharedInformerFactory(client, 0)
-		deployments, replicaSets := factory.Apps().V1().Deployments(), factory.Apps().V1().ReplicaSets()
-		replicationControllers, pods := factory.Core().V1().ReplicationControllers(), factory.Core().V1().Pods()
+		apps, core := factory.Apps().V1(), factory.Core().V1()
+		deployments := deploymentInformer{apps.Deployments(), tap(apps.Deployments().Informer())}
+		replicaSets := replicaSetInformer{apps.ReplicaSets(), tap(apps.ReplicaSets().Informer())}
+		replicationControllers := replicationControllerInformer{core.ReplicationControllers(), tap(core.ReplicationControllers().Informer())}
+		pods := podInformer{core.Pods(), tap(core.Pods().Informer())}
 
 		var handler *func(context.Context, string) error
 		var broadcaster *record.EventBroadcaster
@@ -220,7 +302,18 @@ func (w *wire) sync(t *testing.T, q question) (a answer) {
 			pods.Informer().GetIndexer().Add(o)
 		}
 
-		if err := (*handler)(ctx, q.Key); err != nil {
+		if q.Changed != nil {
+			switch q.Changed.Resource {
+			case "deployments":
+				tell[appsv1.Deployment](deployments.tapped, q.Changed)
+			case "replicasets":
+				tell[appsv1.ReplicaSet](replicaSets.tapped, q.Changed)
+			case "replicationcontrollers":
+				tell[v1.ReplicationController](replicationControllers.tapped, q.Changed)
+			case "pods":
+				tell[v1.Pod](pods.tapped, q.Changed)
+			}
+		} else if err := (*handler)(ctx, q.Key); err != nil {
 			a.Error = err.Error()
 			a.Forgotten = q.Controller == "deployment" && apierrors.HasStatusCause(err, v1.NamespaceTerminatingCause)
 		}
@@ -237,13 +330,13 @@ func (w *wire) sync(t *testing.T, q question) (a answer) {
 func compare(q question) templates {
 	got := templates{}
 	for _, template := range q.Templates {
-		d := &apps.Deployment{Spec: apps.DeploymentSpec{Template: template}}
+		d := &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Template: template}}
 		appsdefaults.SetObjectDefaults_Deployment(d)
 		bytes, err := d.Marshal()
 		if err != nil {
 			panic(err)
 		}
-		var back apps.Deployment
+		var back appsv1.Deployment
 		if err := back.Unmarshal(bytes); err != nil {
 			panic(err)
 		}

@@ -1,0 +1,110 @@
+// Upstream's handlers of events and ours are told of the same changes of random objects, one at a time, and must queue the same keys.
+// Would catch: a change that wakes nobody, or somebody else, in the tables of affected-keys.ts.
+import { afterAll, describe, expect, it } from "vitest";
+
+import { CACHED_RESOURCES, CONTROLLERS } from "../../shared/api/resources.ts";
+import type { Controller } from "../../shared/api/resources.ts";
+import type { KubeObject } from "../../shared/api/wire.ts";
+import { judgeProgram } from "./build.ts";
+import { Cluster, collection, Door } from "./cluster.ts";
+import type { State } from "./cluster.ts";
+import { diceOf } from "./dice.ts";
+import type { Dice } from "./dice.ts";
+import { startJudge } from "./judge.ts";
+import { keysOfOurs, syncOurs } from "./ours.ts";
+import type { Changed } from "./ours.ts";
+import { scriptOf } from "./scripts.ts";
+
+const LIVES = 25;
+const STEPS = 6;
+const built = await judgeProgram();
+const missing = "missing" in built ? built.missing : undefined;
+
+/** What has changed, one object after the other; of a resource, what is gone comes last. */
+function changesOf(before: State, after: State): readonly Changed[] {
+  return CACHED_RESOURCES.flatMap((resource) => {
+    const find = (state: State, uid: string) => state[resource].find(({ metadata }) => metadata.uid === uid);
+    const put = after[resource].map((object): Changed => ({ resource, old: find(before, object.metadata.uid), new: object }));
+    const gone = before[resource].flatMap((old): readonly Changed[] =>
+      find(after, old.metadata.uid) ? [] : [{ resource, old, new: undefined }],
+    );
+    return [...put.filter((each) => each.old?.metadata.resourceVersion !== each.new?.metadata.resourceVersion), ...gone];
+  });
+}
+
+function withChange(state: State, { resource, old, new: now }: Changed): State {
+  const others = state[resource].filter(({ metadata }) => metadata.uid !== (old ?? now)?.metadata.uid);
+  return { ...state, [resource]: now === undefined ? others : [...others, now] };
+}
+
+/**
+ * What ours may queue beside upstream's keys, when a pod changes hands: its former owner although the pod is being deleted, for terminating
+ * replicas are fewer now; and the Recreate Deployment that the pod leaves, though it is not gone (affected-keys.ts of
+ * shared/replicaset and shared/deployment).
+ */
+function mayQueueMore({ resource, old, new: now }: Changed, controller: Controller): boolean {
+  const owner = (object: KubeObject | undefined): string => JSON.stringify(object?.metadata.ownerReferences ?? []);
+  const changesHands = resource === "pods" && now !== undefined && owner(old) !== owner(now);
+  return changesHands && (controller === "deployment" || now.metadata.deletionTimestamp !== undefined);
+}
+
+/** Somebody changes hands or labels of what is there, or takes a pod away: more often than the script's people do. */
+async function shake(cluster: Cluster, dice: Dice): Promise<void> {
+  const { replicasets, pods } = await cluster.state();
+  for (const [resource, objects] of [
+    ["replicasets", replicasets],
+    ["pods", pods],
+  ] as const) {
+    if (objects.length === 0) continue;
+    const { name } = dice.pick(objects).metadata;
+    const path = `${collection(resource)}/${name}`;
+    const what = dice.int(0, 3);
+    const metadata = what === 0 ? { ownerReferences: null } : { labels: { app: dice.pick(["web", "other"]) } };
+    if (what >= 2 && resource === "pods") await cluster.person("DELETE", path, { gracePeriodSeconds: 0 });
+    else await cluster.person("PATCH", path, { metadata }, "application/merge-patch+json");
+  }
+}
+
+function textOf({ resource, old, new: now }: Changed): string {
+  return `${old === undefined ? "new" : now === undefined ? "gone" : "changed"} ${resource} ${(now ?? old)?.metadata.name ?? ""}`;
+}
+
+describe.skipIf(missing !== undefined)(`upstream's handlers beside ours${missing === undefined ? "" : ` (${missing})`}`, () => {
+  const judge = "program" in built ? startJudge(built.program) : undefined;
+  afterAll(() => judge?.close());
+
+  it.for(CONTROLLERS)("lives of a %s", { timeout: 300_000 }, async (lived) => {
+    if (judge === undefined) throw new Error("skipped");
+    const wrong: string[] = [];
+    let queued = 0;
+    for (let seed = 1; seed <= LIVES; seed++) {
+      const cluster = await Cluster.create();
+      const dice = diceOf(seed);
+      const script = scriptOf(cluster, dice, lived);
+      let known = await cluster.state();
+      for (let step = 0; step < STEPS; step++) {
+        await (step === 0 ? script.begin() : script.step());
+        for (let shaken = 0; shaken < 2; shaken++) await shake(cluster, dice);
+        const observed = await cluster.state();
+        await syncOurs(cluster, { controller: script.controller, key: script.key, observed, faults: script.faults() });
+        for (const changed of changesOf(known, await cluster.state())) {
+          const before = known;
+          known = withChange(known, changed);
+          const ours = await keysOfOurs(cluster, before, changed);
+          for (const controller of CONTROLLERS) {
+            const asked = { controller, nowMs: cluster.clock.now(), observed: known };
+            const theirs = new Set(await judge.keys(new Door(cluster.server, []), asked, changed));
+            queued += theirs.size;
+            const mine = ours[controller].filter((key) => theirs.has(key) || !mayQueueMore(changed, controller));
+            const [a, b] = [[...theirs].toSorted().join(), mine.toSorted().join()];
+            if (a !== b)
+              wrong.push(`seed ${seed}, step ${step}, ${textOf(changed)}: ${controller} ${b || "nothing"}, upstream ${a || "nothing"}`);
+          }
+        }
+      }
+      cluster.server.close();
+    }
+    expect(wrong).toEqual([]);
+    expect(queued).toBeGreaterThan(LIVES * STEPS);
+  });
+});
