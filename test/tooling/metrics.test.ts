@@ -122,6 +122,19 @@ describe.skipIf(!promtool)(
       const checked = spawnSync("promtool", ["check", "metrics"], { input: await metrics.text(), encoding: "utf8" });
       expect({ status: checked.status, said: checked.stderr + checked.stdout }).toEqual({ status: 0, said: "" });
     });
+
+    it("the dashboard's queries, as rules", () => {
+      const { panels } = JSON.parse(read("infra/dashboard.json")) as Dashboard;
+      const rules = panels.flatMap(({ targets = [] }) => targets.map(({ expr }, i) => ({ record: `panel:query:${i}`, expr })));
+      const folder = mkdtempSync(join(tmpdir(), "deltaloop-rules-"));
+      try {
+        writeFileSync(join(folder, "rules.yml"), JSON.stringify({ groups: [{ name: "dashboard", rules }] })); // JSON is YAML
+        const checked = spawnSync("promtool", ["check", "rules", "--lint=none", join(folder, "rules.yml")], { encoding: "utf8" });
+        expect(checked.stdout + checked.stderr).toContain(`SUCCESS: ${rules.length} rules found`);
+      } finally {
+        rmSync(folder, { recursive: true });
+      }
+    });
   },
 );
 

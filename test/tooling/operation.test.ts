@@ -1,0 +1,20 @@
+/** docs/operation.md against the sources. Catches: a message or level that people alert on and that is no longer logged so, a name that upstream has not. */
+import { globSync, readFileSync } from "node:fs";
+
+import { expect, it } from "vitest";
+
+const MESSAGES = [...readFileSync("docs/operation.md", "utf8").matchAll(/^\| `([^`]+)` \| (debug|info|warn|error) \|/gm)].map(
+  ([, message = "", level = ""]) => ({ message, level }),
+);
+const TEXTS = globSync(["shared/**/*.ts", "functions/**/*.ts", "cli/**/*.ts"]).map((file) => readFileSync(file, "utf8"));
+
+it("reads the tables", () => {
+  expect(MESSAGES.length).toBeGreaterThan(15);
+});
+
+it.each(MESSAGES)("$message is logged, as $level", ({ message, level }) => {
+  const literal = JSON.stringify(message); // none holds a character that means something in a pattern
+  // A level that is chosen at run time (worker.ts) is `say`.
+  const call = new RegExp(`(?:\\.${level}|\\bsay)\\((?:[^;]{0,50}\\? )?\\s*${literal}|(?:\\.${level}|\\bsay)\\([^;]{0,60} : ${literal}`);
+  expect(TEXTS.filter((text) => call.test(text)).length).toBeGreaterThan(0);
+});
