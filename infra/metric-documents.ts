@@ -38,7 +38,7 @@ function labelText([label, values]: readonly [string, readonly string[] | string
   return typeof values === "string" ? `${label}: ${values}` : `${label} = ${values.join(", ")}`;
 }
 
-/** One panel for each metric, in rows by who tells it. Source: Grafana, dashboard JSON model. */
+/** One panel for each metric, in rows by who tells it. In Grafana's dashboard model. */
 function dashboard(): object {
   const groups = Map.groupBy(ROWS, ([name]) => GROUPS.find(({ prefix }) => name.startsWith(prefix))?.title ?? "Our own");
   let [id, y] = [0, 0];
