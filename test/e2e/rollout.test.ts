@@ -339,6 +339,19 @@ await whereRealPartsAre("rollouts on a real control plane", () => {
       expect(Object.values(podsCreated(history.changes())).toSorted()).toEqual([1, 1, 4, 4]);
     });
 
+    it("[deployment T109] leaves no node without a ready pod while rollouts follow each other, when new pods must go where old ones are", async () => {
+      const history = await watched(cluster, "balanced");
+      const iterations = ["0", "1", "2", "3"];
+      for (const iteration of iterations) {
+        await cluster.apply(inNamespace("balanced", balanced(iteration)));
+        await cluster.rolledOut("balanced", "web");
+      }
+      await history.stop();
+      expect(Object.values(podsCreated(history.changes()))).toEqual(iterations.map(() => 2));
+      const nodes = nodesWithReadyPods(history);
+      expect(nodes.slice(nodes.findIndex((names) => names.length === 2)).filter((names) => names.length !== 2)).toEqual([]);
+    });
+
     it("[informer T82] sends nothing that RBAC refuses, no pod twice, and counts of Events as patches", async () => {
       const ours = (await cluster.audit()).filter(({ userAgent }) => userAgent?.startsWith("deltaloop/") === true);
       const work = ours.filter(({ objectRef }) => objectRef?.resource !== "selfsubjectaccessreviews");
@@ -363,6 +376,40 @@ await whereRealPartsAre("rollouts on a real control plane", () => {
     });
   });
 });
+
+/** Two pods on two nodes: not beside their like, and from the second iteration on beside those of another. Source: test/e2e/apps/deployment.go setAffinities. */
+function balanced(iteration: string): object {
+  const other = (operator: "In" | "NotIn"): object => ({
+    topologyKey: "kubernetes.io/hostname",
+    labelSelector: {
+      matchExpressions: [
+        { key: "app", operator: "In", values: ["web"] },
+        { key: "iteration", operator, values: [iteration] },
+      ],
+    },
+  });
+  const affinity = {
+    podAntiAffinity: { requiredDuringSchedulingIgnoredDuringExecution: [other("In")] },
+    ...(iteration !== "0" && { podAffinity: { requiredDuringSchedulingIgnoredDuringExecution: [other("NotIn")] } }),
+  };
+  const template = {
+    metadata: { labels: { app: "web", iteration } },
+    spec: { containers: [{ name: "main", image: "shop:1" }], affinity },
+  };
+  return deployment("web", 2, { strategy: { type: "RollingUpdate", rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } }, template });
+}
+
+/** After each change of a pod: the nodes on which one is ready that nobody has asked to end. */
+function nodesWithReadyPods(history: History): readonly (readonly string[])[] {
+  const ready = new Map<string, string>();
+  return history.changes().flatMap(({ kind, type, object: { metadata, spec, status } }) => {
+    if (kind !== "Pod") return [];
+    const isReady = status?.conditions?.some((condition) => condition.type === "Ready" && condition.status === "True") === true;
+    if (type === "DELETED" || metadata.deletionTimestamp !== undefined || !isReady) ready.delete(metadata.uid);
+    else ready.set(metadata.uid, spec?.nodeName ?? "");
+    return [[...new Set(ready.values())]];
+  });
+}
 
 /** Size, status and generation agree. */
 async function sizeSettles(cluster: Cluster, namespace: string, size: number): Promise<Owner> {

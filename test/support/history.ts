@@ -19,7 +19,7 @@ export interface Seen {
     readonly labels?: Readonly<Record<string, string>>;
     readonly ownerReferences?: readonly { readonly uid: string; readonly name: string; readonly controller?: boolean }[];
   };
-  readonly spec?: { readonly replicas?: number };
+  readonly spec?: { readonly replicas?: number; readonly nodeName?: string };
   readonly status?: {
     readonly phase?: string;
     readonly replicas?: number;
