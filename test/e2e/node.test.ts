@@ -1,5 +1,5 @@
 /**
- * A Deployment from one end to the other: a real API server and scheduler, our controllers through `deltaloop dev --act`, two nodes of
+ * A ReplicaSet, a ReplicationController, and a Deployment from one end to the other: a real API server and scheduler, our controllers through `deltaloop dev --act`, two nodes of
  * ours, real containers. One story; each test goes on where the one before it ended.
  *
  * Catches: a pod that does not answer where its status says, a rollout that `kubectl rollout status` does not see through, lines of
@@ -101,6 +101,36 @@ await whereNodesCanRun("a Deployment on nodes of ours", () => {
       expect(sandboxes).toHaveLength(1);
     }
   };
+
+  it("[replicaset 110] [replicaset 118] a ReplicaSet and a ReplicationController answer on each of their replicas", async () => {
+    await cluster.kubectl("create", "namespace", "bare");
+    const replicated = (kind: "ReplicaSet" | "ReplicationController"): object => {
+      const own = { app: kind };
+      return {
+        apiVersion: kind === "ReplicaSet" ? "apps/v1" : "v1",
+        kind,
+        metadata: { name: "web", namespace: "bare" },
+        spec: {
+          replicas: 2,
+          selector: kind === "ReplicaSet" ? { matchLabels: own } : own,
+          template: { metadata: { labels: own }, spec: { terminationGracePeriodSeconds: 1, containers: [server()] } },
+        },
+      };
+    };
+    const from = performance.now();
+    await cluster.apply(replicated("ReplicaSet"), replicated("ReplicationController"));
+    const pods = await eventually("four pods are ready", async () => {
+      const found = await cluster.list<PodView>("/api/v1/namespaces/bare/pods");
+      return found.length === 4 && found.every(isReady) && found;
+    });
+    for (const pod of pods) expect(await answerOf(pod.status.podIP)).toBe(`v1 ${pod.metadata.name}\n`);
+    measured(
+      `two pods each of a ReplicaSet and a ReplicationController answered after ${((performance.now() - from) / 1000).toFixed(1)} s`,
+    );
+    // Not the namespace: a node's Events about its end would be refused.
+    await cluster.kubectl("delete", "replicaset/web", "replicationcontroller/web", "-n", "bare");
+    await eventually("no pod is left", async () => (await cluster.list("/api/v1/namespaces/bare/pods")).length === 0, 60_000);
+  });
 
   describe("a Deployment of four", () => {
     it("comes up on both nodes and answers on its pods' addresses", async () => {
