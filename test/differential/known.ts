@@ -117,37 +117,6 @@ export const KNOWN: readonly Known[] = [
     },
   },
   {
-    name: "awaited: unreadable revision",
-    why: "upstream's copy of an annotation rides along with a later write, although the ReplicaSet's revision cannot be read",
-    is: (upstream, ours) => {
-      const without = (outcome: Outcome): Outcome => ({
-        ...outcome,
-        writes: outcome.writes.map((write) => write.replaceAll(",", "").replace(/ metadata\.annotations\.team [^ ]+ -> [^ ]+/, "")),
-      });
-      const [a, b] = [without(upstream), without(ours)];
-      return upstream.writes.join().length > ours.writes.join().length && sameWork(a, b) && isError(a) === isError(b);
-    },
-  },
-  {
-    name: "awaited: order of cleanup",
-    why: "with a revision that cannot be read upstream's order of ReplicaSets is none, and what goes first a matter of chance",
-    is: (upstream, ours, { replicasets }) => {
-      const isDelete = (line: string): boolean => line.startsWith("delete replicasets");
-      const rest = (lines: readonly string[]): readonly string[] => lines.filter((line) => !isDelete(line));
-      const unreadable = replicasets.some(
-        ({ metadata }) => !/^[+-]?\d+$/.test(metadata.annotations?.["deployment.kubernetes.io/revision"] ?? "0"),
-      );
-      const asMany = upstream.writes.filter(isDelete).length === ours.writes.filter(isDelete).length;
-      return (
-        unreadable &&
-        asMany &&
-        same(rest(upstream.writes), rest(ours.writes)) &&
-        same(upstream.events, ours.events) &&
-        isError(upstream) === isError(ours)
-      );
-    },
-  },
-  {
     name: "Q11 and a refusal",
     why: "upstream begins anew after it was refused for an own write; with a request refused before, it then finds another state than ours goes on from",
     is: ({ writes, begunAnewAfter = 0 }, ours) =>

@@ -38,8 +38,6 @@ const pod = (name: string, nodeName: string): KubeObject =>
   ({ metadata: { name }, spec: { nodeName }, status: {} }) as unknown as KubeObject; // of a pod
 const lying = { metadata: { name: "web-3" }, spec: { replicas: 1 }, status: { availableReplicas: 2 } } as unknown as KubeObject; // of a ReplicaSet
 
-const unreadable = { metadata: { annotations: { "deployment.kubernetes.io/revision": "x" } } } as unknown as KubeObject; // of a ReplicaSet
-
 /** One of each that is known, in as few lines as it takes. */
 const EXAMPLES: readonly {
   readonly name: string;
@@ -73,17 +71,6 @@ const EXAMPLES: readonly {
     name: "S2",
     upstream: { writes: [RELEASED, TAKEN] },
     ours: { writes: [RELEASED, TAKEN, "change deployments/status web 200 status.collisionCount none -> 1"], ending: "error" },
-  },
-  {
-    name: "awaited: unreadable revision",
-    upstream: { writes: ['change replicasets web-1 200 metadata.annotations.team "b" -> "a", spec.replicas 1 -> 2'] },
-    ours: { writes: [RESIZED] },
-  },
-  {
-    name: "awaited: order of cleanup",
-    upstream: { writes: ["delete replicasets web-1 200"] },
-    ours: { writes: ["delete replicasets web-2 200"] },
-    observed: { replicasets: [unreadable] },
   },
   {
     name: "Q11 and a refusal",

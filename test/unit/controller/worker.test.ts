@@ -33,16 +33,7 @@ interface Scene {
   readonly told?: number;
 }
 
-async function play({
-  takes,
-  sync = async () => ({ kind: "done" }),
-  options,
-  renews = [],
-  done,
-  ring,
-  hear,
-  told = 1,
-}: Scene): Promise<{
+async function play({ takes, sync = async () => ({ kind: "done" }), options, renews = [], done, ring, hear, told = 1 }: Scene): Promise<{
   readonly did: readonly string[];
   readonly outcomes: readonly Outcome[];
   readonly elapsedMs: number;
