@@ -49,6 +49,7 @@ export async function bundleFunction(root: string, name: string, out: string, pr
     entryPoints: [`functions/${name}/handler.ts`],
     outfile: bundle,
     banner: { js: REQUIRE + preamble },
+    alias: { "@aws-sdk/credential-provider-node": join(import.meta.dirname, "lambda-credentials.ts") },
     write: false,
   });
   const content = Buffer.from(result.outputFiles[0]?.contents ?? []);

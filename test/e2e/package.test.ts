@@ -108,9 +108,9 @@ describe("zips", () => {
     expect(names.filter((each) => each.length < 4)).toEqual([]);
   });
 
-  it("carry neither client-node nor anything of shared/local", async () => {
+  it("carry neither client-node nor anything of shared/local, nor a search for credentials", async () => {
     for (const { name, bundle } of bundles)
-      expect(await readFile(bundle, "utf8"), name).not.toMatch(/loadFromDefault|fauxqs|makeApiClient/);
+      expect(await readFile(bundle, "utf8"), name).not.toMatch(/loadFromDefault|fauxqs|makeApiClient|sso_start_url|credential_process/);
   });
 });
 

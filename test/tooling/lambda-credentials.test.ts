@@ -1,0 +1,23 @@
+/** Catches a function in Lambda that signs with no credentials, with others than its role's, or without the session that makes them good. */
+import { afterEach, expect, it, vi } from "vitest";
+
+import { defaultProvider } from "../../infra/build/lambda-credentials.ts";
+
+afterEach(() => vi.unstubAllEnvs());
+
+function sandbox(variables: Readonly<Record<string, string | undefined>>): void {
+  for (const name of ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"]) vi.stubEnv(name, variables[name]);
+}
+
+it("are those of the sandbox, as they stand when they are asked for", async () => {
+  const provider = defaultProvider();
+  sandbox({ AWS_ACCESS_KEY_ID: "id", AWS_SECRET_ACCESS_KEY: "key", AWS_SESSION_TOKEN: "session" });
+  expect(await provider()).toEqual({ accessKeyId: "id", secretAccessKey: "key", sessionToken: "session" });
+  sandbox({ AWS_ACCESS_KEY_ID: "id", AWS_SECRET_ACCESS_KEY: "key" });
+  expect(await provider()).toEqual({ accessKeyId: "id", secretAccessKey: "key" });
+});
+
+it.each([{}, { AWS_ACCESS_KEY_ID: "id" }, { AWS_SECRET_ACCESS_KEY: "key" }])("a sandbox without them says so: %o", async (variables) => {
+  sandbox(variables);
+  await expect(defaultProvider()()).rejects.toThrow(/not in the environment/);
+});
