@@ -17,7 +17,8 @@ import type { Clock } from "../shared/ports/clock.ts";
 import { AFFECTED_KEYS } from "../shared/registry/registry.ts";
 import { describeError } from "../shared/ports/describe-error.ts";
 import { HOLE_RELIST_MS, LINGER_MS_MAX } from "../shared/ports/times.ts";
-import { consoleLog } from "./support/console-log.ts";
+import { consoleLog, jsonLog, loggingFormatOption } from "./support/console-log.ts";
+import type { LoggingFormat } from "./support/console-log.ts";
 import { readClusterIdentity } from "./support/cluster-id.ts";
 import { informerSyncCheck, shutdownCheck, storeCheck } from "./support/health-checks.ts";
 import { kubeAccess } from "./support/kube-access.ts";
@@ -36,6 +37,7 @@ interface WatchFlags {
   readonly guard?: true;
   readonly linger?: number;
   readonly metrics: string;
+  readonly loggingFormat: LoggingFormat;
 }
 
 export const EXIT_UPSTREAM_ACTIVE = 3;
@@ -55,6 +57,7 @@ export function registerWatch(program: Command): void {
       linger,
     )
     .option("--metrics <host:port>", "where metrics and health are told; port 0: any that is free", TELLING_LISTEN)
+    .addOption(loggingFormatOption())
     .option("--child", "end with the parent's pipe")
     .option("--as <name>", "how a child's lines begin", "watcher")
     .action(runWatch);
@@ -69,7 +72,9 @@ function linger(value: string): number {
 async function runWatch(flags: WatchFlags): Promise<void> {
   const configuration = parseConfiguration(process.env);
   const { deployment, cluster, queues, mode } = configuration;
-  const log = consoleLog(flags.child ? flags.as.padEnd(9) : "", configuration.logLevel);
+  const { loggingFormat, child, as } = flags;
+  const isJson = loggingFormat === "json" && !child;
+  const log = isJson ? jsonLog("deltaloop-watch", configuration.logLevel) : consoleLog(child ? as.padEnd(9) : "", configuration.logLevel);
   const ends = flags.child ? untilStdinEnds() : untilSignalled();
   const access =
     flags.kubeconfig === undefined
