@@ -32,6 +32,9 @@ export async function perform(calls: RunCalls, writes: readonly Write[], options
   const { controller, key } = run;
   for (const write of writes) ports.trace?.({ controller, key, kind: "decided", write: loggedWrite(write) });
   if (ports.gateway.mode === "shadow") {
+    const unsent = writes.map(({ kind }) => kind).join(", ");
+    // Who traces was told each write already.
+    if (!ports.trace) ports.log.info("decided and not sent: shadow mode", { key, controller, writes: unsent });
     for (const what of writes.slice(-1).flatMap(notDecided)) ports.trace?.({ controller, key, kind: "notDecided", what });
     return { end: { kind: "done" }, results: writes.map(() => ({ kind: "notTried" })) };
   }

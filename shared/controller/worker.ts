@@ -104,6 +104,10 @@ async function takeKey(ports: WorkerPorts, taken: Taken, bell: Doorbell): Promis
   let known = uidsOf(bell);
   let waitedMs = 0;
   let moves = 0;
+  const nothing = (why: string): undefined => {
+    ports.log.debug("key not handed out", { key: taken.key, controller: taken.controller, why });
+    return undefined;
+  };
   for (;;) {
     const takenAtMs = ports.clock.now();
     const result: TakeResult = await ports.store.take(taken, known);
@@ -114,24 +118,25 @@ async function takeKey(ports: WorkerPorts, taken: Taken, bell: Doorbell): Promis
         return { kind: result.kind, snapshot: result.snapshot, takenAtMs };
       case "moved":
         // Four moves in a row are a storm of recreation: the key stays dirty and the sweeper rings it.
-        if (++moves >= TAKES_MAX) return undefined;
+        if (++moves >= TAKES_MAX) return nothing("its object was replaced again and again");
         known = uidsOf(result);
         break;
       case "notYet":
         if (result.delayMs >= WAIT_ONCE_MAX_MS || waitedMs + result.delayMs > WAIT_MAX_MS) {
           await ring({ ...ports, metrics: undefined }, [{ ...result.bell, delayMs: result.delayMs }]);
-          return undefined;
+          return nothing("it is due later, and rung again then");
         }
         waitedMs += result.delayMs;
         await ports.clock.after(result.delayMs);
         break;
       case "gated":
-        ports.log.debug("not handed out yet", { key: taken.key, controller: taken.controller, reason: result.reason });
-        return undefined;
+        return nothing(result.reason);
       case "busy":
+        return nothing("another run has it, and looks again when it ends");
       case "empty":
+        return nothing("it was synced already");
       case "otherEpoch":
-        return undefined;
+        return nothing("the doorbell is of another epoch");
       default:
         return result satisfies never;
     }

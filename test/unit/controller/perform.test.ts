@@ -379,3 +379,18 @@ describe("errors", () => {
 
   it("are told apart by code, never by text", () => expect(isNotFound(refusal(404, "NotFound", ""))).toBe(true));
 });
+
+describe("PF5 in shadow", () => {
+  it("says what it would have sent, where nobody traces it", async () => {
+    const scene = await Scene.create();
+    const said: unknown[] = [];
+    const log = { ...scene.ports.log, info: (message: string, fields?: object) => void said.push({ message, ...fields }) };
+    const ports = { ...scene.ports, log, gateway: createWriteGateway(scene.api, "deployment", "shadow") };
+    const writes = [scene.create(), scene.status()];
+    await createSession(ports, scene.run).perform(writes);
+    await createSession({ ...ports, trace: () => undefined }, scene.run).perform(writes);
+    expect(said).toEqual([
+      { message: "decided and not sent: shadow mode", controller: "deployment", key: "shop/d", writes: "CreateReplicaSet, UpdateStatus" },
+    ]);
+  });
+});

@@ -12,6 +12,7 @@ import { KubeApiError, TerminalError } from "../../../shared/ports/errors.ts";
 import type { CreateRequest, DeleteRequest, PatchRequest } from "../../../shared/ports/kube.ts";
 import type { Patience } from "../../../shared/ports/patience.ts";
 import type { Outcome, Snapshot, TakeResult } from "../../../shared/ports/store.ts";
+import type { Log } from "../../../shared/ports/log.ts";
 import { countedMetrics } from "../../support/counted.ts";
 
 const bell: Doorbell = { controller: "deployment", key: "shop/web", epoch: "e", uid: "u1", delayMs: 0 };
@@ -38,6 +39,8 @@ async function play({ takes, sync = async () => ({ kind: "done" }), options, ren
   readonly outcomes: readonly Outcome[];
   readonly elapsedMs: number;
   readonly metrics: Counted;
+  /** Why nothing was done, as the log says it. */
+  readonly refused: readonly unknown[];
 }> {
   const clock = createVirtualClock(0);
   const metrics = countedMetrics();
@@ -46,6 +49,8 @@ async function play({ takes, sync = async () => ({ kind: "done" }), options, ren
   const left = [...takes];
   const renewals = [...renews];
   const log = (message: string, fields: object = {}): void => void did.push(`log ${message} ${JSON.stringify(fields)}`);
+  const refused: unknown[] = [];
+  const debug: Log["debug"] = (message, fields) => void (message === "key not handed out" && refused.push(fields?.["why"]));
   // Only what the worker itself touches; the handler is the test's own.
   const ports = {
     store: {
@@ -83,14 +88,14 @@ async function play({ takes, sync = async () => ({ kind: "done" }), options, ren
     clock,
     digester: createDigester("key"),
     random: createSeededRandom(1),
-    log: { debug: () => {}, info: () => {}, warn: log, error: log },
+    log: { debug, info: () => {}, warn: log, error: log },
     metrics,
   } as unknown as WorkerPorts;
   let ended = false;
   const run = runKey(ports, "deployment", bell, sync, options).finally(() => (ended = true));
   for (let i = 0; !ended && i < 2_000; i++) await clock.advance(i < 20 ? 0 : 50);
   await run;
-  return { did, outcomes, elapsedMs: clock.now(), metrics };
+  return { did, outcomes, elapsedMs: clock.now(), metrics, refused };
 }
 
 const wait =
@@ -101,10 +106,13 @@ const wait =
   };
 
 describe("runKey", () => {
-  it("WK1 returns when there is nothing to do", async () => {
-    for (const take of [{ kind: "busy" }, { kind: "empty" }, { kind: "gated", reason: "r" }, { kind: "otherEpoch" }] as const) {
-      expect(await play({ takes: [take] })).toMatchObject({ did: ['take {"uid":"u1"}'], outcomes: [] });
-    }
+  it.each([
+    { take: { kind: "busy" }, why: "another run has it, and looks again when it ends" },
+    { take: { kind: "empty" }, why: "it was synced already" },
+    { take: { kind: "gated", reason: "pods: INIT" }, why: "pods: INIT" },
+    { take: { kind: "otherEpoch" }, why: "the doorbell is of another epoch" },
+  ] as const)("WK1 returns when there is nothing to do: $take.kind, and says why", async ({ take, why }) => {
+    expect(await play({ takes: [take] })).toMatchObject({ did: ['take {"uid":"u1"}'], outcomes: [], refused: [why] });
   });
 
   it("takes again with the uids it is told, four times at most", async () => {
@@ -121,7 +129,10 @@ describe("runKey", () => {
       did: ['take {"uid":"u1"}', 'take {"uid":"u1"}', "ring 7"],
       outcomes: [{ kind: "ok" }],
     });
-    expect((await play({ takes: [notYet(1_000)] })).did).toEqual(['take {"uid":"u1"}', "ring 1000"]);
+    expect(await play({ takes: [notYet(1_000)] })).toMatchObject({
+      did: ['take {"uid":"u1"}', "ring 1000"],
+      refused: ["it is due later, and rung again then"],
+    });
     expect((await play({ takes: [notYet(900), notYet(600), notYet(1), ok] })).did.at(-1)).toBe("ring 1");
   });
 

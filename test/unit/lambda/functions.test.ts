@@ -59,7 +59,8 @@ it("acknowledges by name what it cannot read and what is for someone else, and w
   );
   expect(answer).toEqual({ batchItemFailures: [] });
   expect(taken).toEqual(["shop/mine"]);
-  expect(log.lines.map(({ fields }) => fields["messageId"])).toEqual(["m0", "m1", "m2"]);
+  const loud = log.lines.filter(({ level }) => level !== "debug");
+  expect(loud.map(({ fields }) => fields["messageId"])).toEqual(["m0", "m1", "m2"]);
 });
 
 it("leaves only those records in the queue whose Store was out of reach", async () => {
