@@ -14,21 +14,23 @@ const MANAGER = "kube-controller-manager";
 
 /** Sees every line and every listed object on its way; `found` is called once per sighting. */
 export function guardAgainstUpstream(kube: KubeWatch, startedMs: number, found: (error: UpstreamActiveError) => void): KubeWatch {
-  const look = (resource: CachedResource, object: unknown): void => {
-    const error = resource === "pods" ? undefined : upstreamWrite(object, startedMs);
+  const look = (object: unknown): void => {
+    const error = upstreamWrite(object, startedMs);
     if (error) found(error);
   };
+  /** Pods' statuses are their kubelets', and there are very many. */
+  const isLookedAt = (resource: CachedResource): boolean => resource !== "pods";
   return {
     async listPage(resource, query, signal) {
       const page = await kube.listPage(resource, query, signal);
-      for (const item of page.items) look(resource, item);
+      if (isLookedAt(resource)) page.items.forEach(look);
       return page;
     },
     newestVersion: (...asked) => kube.newestVersion(...asked),
     async *watch(resource, query, signal) {
       for await (const lines of kube.watch(resource, query, signal)) {
         // Cheap first: the name stands in few lines, and a line is parsed again by the Reflector anyway.
-        for (const line of lines) if (line.includes(MANAGER)) look(resource, objectOf(line));
+        if (isLookedAt(resource)) for (const line of lines) if (line.includes(MANAGER)) look(objectOf(line));
         yield lines;
       }
     },

@@ -1,5 +1,5 @@
 // Would catch: a fight with upstream's controllers that goes unnoticed, and stopping for a write that is older than we are.
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { guardAgainstUpstream, upstreamWrite } from "../../../../cli/support/upstream-guard.ts";
 import type { UpstreamActiveError } from "../../../../cli/support/upstream-guard.ts";
 import type { KubeWatch } from "../../../../shared/ports/kube.ts";
@@ -47,4 +47,29 @@ test("lists and watches are looked through, pods are not, and everything passes 
   expect(await guarded.newestVersion("pods", {}, signal)).toBe("1");
   expect(found).toHaveLength(2);
   expect(found[0]?.message).toContain("ReplicaSet shop/web had its status written by kube-controller-manager at 2026-03-01T10:00:01Z");
+});
+
+test("a pod that upstream has made is not even parsed: a list of them would be, whole", async () => {
+  const line = JSON.stringify({ type: "ADDED", object: rs({ ...statusWrite, subresource: undefined }) });
+  const parse = vi.spyOn(JSON, "parse");
+  try {
+    const parsed: number[] = [];
+    for (const resource of ["pods", "replicasets"] as const) {
+      const kube: KubeWatch = {
+        listPage: () => Promise.reject(new Error("nobody lists")),
+        async *watch() {
+          yield Array<string>(100).fill(line);
+        },
+        newestVersion: () => Promise.resolve("1"),
+      };
+      parse.mockClear();
+      const guarded = guardAgainstUpstream(kube, STARTED_MS, () => undefined);
+      for await (const group of guarded.watch(resource, { allowWatchBookmarks: true, timeoutSeconds: 1 }, new AbortController().signal))
+        expect(group).toHaveLength(100);
+      parsed.push(parse.mock.calls.length);
+    }
+    expect(parsed).toEqual([0, 100]);
+  } finally {
+    parse.mockRestore();
+  }
 });
