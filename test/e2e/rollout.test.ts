@@ -12,7 +12,7 @@ import { eventually, measured, startCluster, startDev, whereRealPartsAre } from 
 import type { Cluster, Running } from "../support/e2e.ts";
 import { least, momentsOf, most, podsCreated, recordHistory } from "../support/history.ts";
 import type { History } from "../support/history.ts";
-import { isSettled, takeSnapshot } from "../support/snapshot.ts";
+import { isSettled, takeSnapshot, withoutPodNames } from "../support/snapshot.ts";
 import type { Snapshot } from "../support/snapshot.ts";
 
 const NAMESPACE = "shop";
@@ -204,7 +204,7 @@ async function play(cluster: Cluster, step: Step, told: Set<string>): Promise<Sn
 }
 
 function withoutNumbers(events: readonly string[]): readonly string[] {
-  return [...new Set(events.map((event) => event.replaceAll(/\b(from|to) \d+/g, "$1 N")))].toSorted();
+  return [...new Set(events.map((event) => event.replaceAll(/\b(from|to) \d+/g, "$1 N").replace(/ \(x\d+\)$/, "")))].toSorted();
 }
 
 /**
@@ -219,6 +219,64 @@ function foldedIn(events: readonly string[]): readonly string[] {
   return events.filter((event) => event.includes("(combined from similar events)")).map(subjectOf);
 }
 
+interface EventShape {
+  readonly metadata: object;
+  readonly message: string;
+  readonly count: number;
+  readonly firstTimestamp: string;
+  readonly lastTimestamp: string;
+  readonly involvedObject: { readonly uid: string; readonly resourceVersion: string };
+}
+
+/** Whole Events but for what no two runs share, and how many creates of pods were refused. */
+interface Refused {
+  readonly events: readonly object[];
+  /** Of the Event into which the later ones were folded. */
+  readonly folded: number;
+  readonly refusals: number;
+}
+
+/** A quota leaves room for one pod of three, until the tenth refusal and more have been told. */
+async function refuse(cluster: Cluster, namespace: string): Promise<Refused> {
+  const quota = { apiVersion: "v1", kind: "ResourceQuota", metadata: { name: "room", namespace }, spec: { hard: { pods: "1" } } };
+  await cluster.kubectl("create", "namespace", namespace);
+  await cluster.apply(quota);
+  const path = `/api/v1/namespaces/${namespace}`;
+  await eventually("the quota is counted", async () => {
+    const found = await cluster.get<{ readonly status?: { readonly used?: object } }>(`${path}/resourcequotas/room`);
+    return found?.status?.used;
+  });
+  await cluster.apply(inNamespace(namespace, deployment("web", 3)));
+  return await eventually("twelve refusals are told", async () => {
+    const events = await cluster.list<EventShape>(`${path}/events?fieldSelector=reason=FailedCreate`);
+    const refusals = (await cluster.audit()).filter(
+      ({ verb, objectRef, responseStatus }) =>
+        verb === "create" && objectRef?.resource === "pods" && objectRef.namespace === namespace && responseStatus?.code === 403,
+    ).length;
+    const told = events.reduce((sum, { count }) => sum + count, 0);
+    if (told < 12 || told !== refusals) return undefined;
+    const folded = events.find(({ message }) => message.startsWith("(combined from similar events): "));
+    return { events: events.map((event) => faceless(event, event === folded)).toSorted(byText), folded: folded?.count ?? 0, refusals };
+  });
+}
+
+function faceless({ metadata, message, count, ...rest }: EventShape, isFolded: boolean): object {
+  const { firstTimestamp, lastTimestamp, involvedObject, ...others } = rest;
+  const { uid: _uid, resourceVersion: _rv, ...about } = involvedObject;
+  expect(lastTimestamp >= firstTimestamp).toBe(true);
+  return {
+    ...others,
+    fields: Object.keys(metadata).toSorted(),
+    about,
+    message: withoutPodNames(message),
+    count: isFolded ? "folded" : count,
+  };
+}
+
+function byText(a: object, b: object): number {
+  return JSON.stringify(a) < JSON.stringify(b) ? -1 : 1;
+}
+
 /** `deployment-controller: Normal ScalingReplicaSet apps/v1 Deployment/web` */
 function subjectOf(event: string): string {
   return event.split(": ").slice(0, 2).join(": ");
@@ -227,6 +285,7 @@ function subjectOf(event: string): string {
 await whereRealPartsAre("rollouts on a real control plane", () => {
   describe("what upstream would have made", () => {
     const upstream: Snapshot[] = [];
+    let refusedByUpstream: Refused;
     const here: Snapshot[] = [];
     const told = new Set<string>();
     let cluster: Cluster;
@@ -238,6 +297,7 @@ await whereRealPartsAre("rollouts on a real control plane", () => {
         const from = performance.now();
         const told = new Set<string>();
         for (const step of STEPS) upstream.push(await play(theirs, step, told));
+        refusedByUpstream = await refuse(theirs, "scarce");
         measured(`upstream: ${STEPS.length} steps in ${seconds(performance.now() - from)}`);
       } finally {
         await theirs.stop();
@@ -261,6 +321,13 @@ await whereRealPartsAre("rollouts on a real control plane", () => {
         expect(withoutFolded(ours, folded)).toEqual(withoutFolded(upstream[index] ?? ours, folded));
       });
     }
+
+    it("[informer T82] tells of the creates that a quota refuses, over and over, as upstream does: field by field, folded and counted", async () => {
+      const { events, folded, refusals } = await refuse(cluster, "scarce");
+      measured(`refusals told: upstream ${refusedByUpstream.refusals}, ours ${refusals}`);
+      expect(events).toEqual(refusedByUpstream.events);
+      expect([refusedByUpstream, { folded, refusals }].map((world) => world.refusals - world.folded)).toEqual([9, 9]);
+    });
 
     it("[replicaset 99] follows its size 2 → 3 → 0 → 2, and a change of its template's annotations", async () => {
       await cluster.kubectl("create", "namespace", "sizes");
@@ -354,7 +421,10 @@ await whereRealPartsAre("rollouts on a real control plane", () => {
 
     it("[informer T82] sends nothing that RBAC refuses, no pod twice, and counts of Events as patches", async () => {
       const ours = (await cluster.audit()).filter(({ userAgent }) => userAgent?.startsWith("deltaloop/") === true);
-      const work = ours.filter(({ objectRef }) => objectRef?.resource !== "selfsubjectaccessreviews");
+      const work = ours.filter(
+        // What a quota refuses is looked at above.
+        ({ objectRef }) => objectRef?.resource !== "selfsubjectaccessreviews" && objectRef?.namespace !== "scarce",
+      );
       expect(work.filter(({ responseStatus }) => responseStatus?.code === 403 || responseStatus?.code === 401)).toEqual([]);
       expect(new Set(work.map(({ user }) => user.username))).toEqual(
         new Set(ROLES_AT_WORK.map((role) => `system:serviceaccount:deltaloop:deltaloop-${role}`)),

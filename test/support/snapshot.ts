@@ -74,6 +74,7 @@ interface EventShape {
   readonly type: string;
   readonly reason: string;
   readonly message: string;
+  readonly count: number;
   readonly involvedObject: { readonly kind: string; readonly apiVersion: string; readonly name: string };
   readonly source: { readonly component: string };
 }
@@ -82,13 +83,15 @@ function isOurs({ involvedObject }: EventShape): boolean {
   return ["Deployment", "ReplicaSet", "ReplicationController"].includes(involvedObject.kind);
 }
 
-function eventText({ type, reason, message, involvedObject, source }: EventShape): string {
-  return `${source.component}: ${type} ${reason} ${involvedObject.apiVersion} ${involvedObject.kind}/${involvedObject.name}: ${withoutPodNames(message)}`;
+/** As `kubectl describe` has it: a count only from 2 on. */
+function eventText({ type, reason, message, count, involvedObject, source }: EventShape): string {
+  const times = count > 1 ? ` (x${count})` : "";
+  return `${source.component}: ${type} ${reason} ${involvedObject.apiVersion} ${involvedObject.kind}/${involvedObject.name}: ${withoutPodNames(message)}${times}`;
 }
 
 /** `web-6b5f9c5d6b-x2x8k` → `web-6b5f9c5d6b-*****`; the hash stays, because it must be upstream's. */
-function withoutPodNames(text: string): string {
-  return text.replace(/\bpod:? ([a-z0-9.-]+)-[a-z0-9]{5}\b/g, "pod: $1-*****");
+export function withoutPodNames(text: string): string {
+  return text.replace(/\b(pod:?|pods) ("?[a-z0-9.-]+)-[a-z0-9]{5}\b/g, "$1 $2-*****");
 }
 
 function byName(objects: readonly KubeObjectShape[]): Json {
