@@ -1,0 +1,248 @@
+/**
+ * A cluster changes hands on a real control plane: upstream's controllers have made its workloads, ours take over, and the other way.
+ *
+ * Catches: a needless write on what is settled, a second ReplicaSet for a template that has one, pods beyond surge and unavailability
+ * while a rollout changes hands in its middle, a rollout that is stuck, paused or waiting and does not go on in the other's hands.
+ */
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+
+import { eventually, measured, startCluster, startDev, whereRealPartsAre } from "../support/e2e.ts";
+import type { Cluster } from "../support/e2e.ts";
+import { least, momentsOf, most, podsCreated, recordHistory } from "../support/history.ts";
+import type { History } from "../support/history.ts";
+
+/** Nothing may have moved for so long. */
+const STILL_MS = 1_500;
+/** What a new owner would write on settled objects it writes within this time: its first sync of each key, and the next ones. */
+const LOOK_MS = 4_000;
+const PATIENCE_MS = 60_000;
+const ROLLING = 12;
+
+interface Party {
+  readonly name: "ours" | "upstream";
+  /** Usernames of its controllers begin so. */
+  readonly users: readonly string[];
+  /** @returns how to end it */
+  readonly start: (cluster: Cluster) => Promise<() => Promise<unknown>>;
+}
+
+const OURS: Party = {
+  name: "ours",
+  users: ["system:serviceaccount:deltaloop:"],
+  start: async (cluster) => {
+    const dev = await startDev(cluster);
+    return () => dev.stop();
+  },
+};
+
+const UPSTREAM: Party = {
+  name: "upstream",
+  users: ["deployment", "replicaset", "replication"].map((name) => `system:serviceaccount:kube-system:${name}-controller`),
+  start: async ({ plane }) => {
+    const identity = await plane.clientCertificate("system:kube-controller-manager", []);
+    return await plane.startWorkloadLoops({ server: plane.url, identity });
+  },
+};
+
+type Versions = Readonly<Record<string, string>>;
+
+/** Each workload and pod of a namespace with its resourceVersion: whoever writes to one changes it. */
+async function versionsOf(cluster: Cluster, namespace: string): Promise<Versions> {
+  const versions: Record<string, string> = {};
+  for (const path of ["apis/apps/v1", "api/v1"])
+    for (const resource of path === "api/v1" ? ["replicationcontrollers", "pods"] : ["deployments", "replicasets"])
+      for (const { metadata } of await cluster.list<Named>(`/${path}/namespaces/${namespace}/${resource}`))
+        versions[`${resource}/${metadata.name}`] = metadata.resourceVersion;
+  return versions;
+}
+
+interface Named {
+  readonly metadata: { readonly name: string; readonly resourceVersion: string; readonly annotations?: Readonly<Record<string, string>> };
+}
+
+async function atRest(cluster: Cluster, namespace: string): Promise<Versions> {
+  let last = "";
+  return await eventually(`${namespace} is at rest`, async () => {
+    const now = await versionsOf(cluster, namespace);
+    const isSame = JSON.stringify(now) === last;
+    last = JSON.stringify(now);
+    await new Promise((resolve) => setTimeout(resolve, STILL_MS));
+    return isSame ? now : undefined;
+  });
+}
+
+function deployment(name: string, replicas: number, more: object = {}): object {
+  const labels = { app: name };
+  const template = { metadata: { labels }, spec: { containers: [{ name: "main", image: "shop:1" }] } };
+  return {
+    apiVersion: "apps/v1",
+    kind: "Deployment",
+    metadata: { name },
+    spec: { replicas, selector: { matchLabels: labels }, template, ...more },
+  };
+}
+
+/** What adopts: it takes one pod that is there already. */
+function bareOwner(kind: "ReplicaSet" | "ReplicationController", name: string): readonly object[] {
+  const labels = { app: name };
+  const spec = { containers: [{ name: "main", image: "shop:1" }] };
+  const isSet = kind === "ReplicaSet";
+  return [
+    { apiVersion: "v1", kind: "Pod", metadata: { name: `${name}-first`, labels }, spec },
+    {
+      apiVersion: isSet ? "apps/v1" : "v1",
+      kind,
+      metadata: { name },
+      spec: { replicas: 2, selector: isSet ? { matchLabels: labels } : labels, template: { metadata: { labels }, spec } },
+    },
+  ];
+}
+
+class Shop {
+  readonly #cluster: Cluster;
+  readonly #namespace: string;
+
+  constructor(cluster: Cluster, namespace: string) {
+    this.#cluster = cluster;
+    this.#namespace = namespace;
+  }
+
+  async k(...args: readonly string[]): Promise<string> {
+    return await this.#cluster.kubectl(...args, "-n", this.#namespace);
+  }
+
+  async apply(...objects: readonly object[]): Promise<void> {
+    const placed = (objects as readonly { readonly metadata: object }[]).map((object) => ({
+      ...object,
+      metadata: { ...object.metadata, namespace: this.#namespace },
+    }));
+    await this.#cluster.apply(...placed);
+  }
+
+  async setImage(name: string, image: string): Promise<void> {
+    await this.k("set", "image", `deployment/${name}`, `main=${image}`);
+  }
+
+  async roll(name: string, image: string): Promise<void> {
+    await this.setImage(name, image);
+    await this.#cluster.rolledOut(this.#namespace, name);
+  }
+
+  /** Revision of each ReplicaSet of a Deployment. */
+  async revisions(name: string): Promise<readonly string[]> {
+    const sets = await this.#cluster.list<Named>(`/apis/apps/v1/namespaces/${this.#namespace}/replicasets?labelSelector=app%3D${name}`);
+    return sets.map(({ metadata }) => metadata.annotations?.["deployment.kubernetes.io/revision"] ?? "none").toSorted();
+  }
+
+  /** One of each kind of workload, at rest or held. */
+  async furnish(): Promise<void> {
+    await this.#cluster.kubectl("create", "namespace", this.#namespace);
+    await this.apply(
+      deployment("web", 4),
+      deployment("once", 2, { strategy: { type: "Recreate" } }),
+      deployment("held", 2),
+      deployment("stuck", 3),
+      ...bareOwner("ReplicaSet", "keeper"),
+      ...bareOwner("ReplicationController", "elder"),
+    );
+    for (const name of ["web", "once", "held", "stuck"]) await this.#cluster.rolledOut(this.#namespace, name);
+    await this.roll("web", "shop:2");
+    await this.roll("once", "shop:2");
+    await this.roll("web", "shop:3");
+    await this.k("rollout", "pause", "deployment/held");
+    await this.setImage("held", "shop:2");
+    await this.setImage("stuck", "shop:bad"); // no pod of it is ever ready
+  }
+}
+
+await whereRealPartsAre("workloads change hands on a real control plane", () => {
+  let cluster: Cluster;
+  beforeAll(async () => {
+    cluster = await startCluster();
+  });
+  afterAll(() => cluster?.stop());
+
+  describe.each([
+    { from: UPSTREAM, to: OURS },
+    { from: OURS, to: UPSTREAM },
+  ])("from $from.name to $to.name", ({ from, to }) => {
+    const [settled, rolling] = [`settled-${to.name}`, `rolling-${to.name}`];
+    let shop: Shop;
+    let history: History;
+    let before: Versions;
+    let tookOverMs: number;
+    let end: (() => Promise<unknown>) | undefined;
+    beforeAll(async () => {
+      shop = new Shop(cluster, settled);
+      end = await from.start(cluster);
+      await shop.furnish();
+      await cluster.kubectl("create", "namespace", rolling);
+      const moving = new Shop(cluster, rolling);
+      await moving.apply(deployment("web", ROLLING, { minReadySeconds: 2 }));
+      await cluster.rolledOut(rolling, "web");
+      before = await atRest(cluster, settled);
+      history = await recordHistory(cluster.client, rolling);
+      await moving.setImage("web", "shop:2");
+      await eventually("the rollout is in its middle", () => {
+        const { byReplicaSet = {} } = momentsOf(history.changes(), "web").at(-1) ?? {};
+        return Object.values(byReplicaSet).filter(({ active }) => active >= 3).length === 2;
+      });
+      await end();
+      tookOverMs = Date.now();
+      end = await to.start(cluster);
+    }, 2 * PATIENCE_MS);
+    afterAll(async () => {
+      await history?.stop();
+      await end?.();
+    });
+
+    it("a rollout goes on where it stood, within its bounds at every moment, with the ReplicaSets it had", async () => {
+      const stood = momentsOf(history.changes(), "web").at(-1);
+      await cluster.rolledOut(rolling, "web");
+      measured(`the rollout that changed hands ended ${((Date.now() - tookOverMs) / 1000).toFixed(1)} s later`);
+      const all = momentsOf(history.changes(), "web");
+      // 25 % of 12, rounded up and down, are three. The list that the history begins with comes object by object.
+      const moments = all.slice(all.findIndex(({ ready }) => ready === ROLLING));
+      expect(most(moments, ({ asked }) => asked)).toBe(ROLLING + 3);
+      expect(least(moments, ({ ready }) => ready)).toBeGreaterThanOrEqual(ROLLING - 3);
+      expect(moments.flatMap(({ overshot }) => overshot)).toEqual([]);
+      expect(Object.keys(stood?.byReplicaSet ?? {})).toHaveLength(2);
+      expect(Object.values(podsCreated(history.changes()))).toEqual([ROLLING, ROLLING]);
+    });
+
+    it("nothing that is settled, paused or stuck is written to", async () => {
+      await new Promise((resolve) => setTimeout(resolve, Math.max(0, tookOverMs + LOOK_MS - Date.now())));
+      expect(await versionsOf(cluster, settled)).toEqual(before);
+      const writes = (await cluster.audit()).filter(
+        ({ verb, user, objectRef }) =>
+          objectRef?.namespace === settled &&
+          /create|update|patch|delete/.test(verb) &&
+          to.users.some((name) => user.username.startsWith(name)),
+      );
+      expect(writes.map(({ verb, requestURI }) => `${verb} ${requestURI}`)).toEqual([]);
+    });
+
+    it("what was held or stuck goes on, and sizes are kept", async () => {
+      expect(await Promise.all(["web", "once", "held", "stuck"].map((name) => shop.revisions(name)))).toEqual([
+        ["1", "2", "3"],
+        ["1", "2"],
+        ["1"],
+        ["1", "2"],
+      ]);
+      await shop.k("rollout", "resume", "deployment/held");
+      await shop.setImage("stuck", "shop:3");
+      await shop.k("rollout", "undo", "deployment/web"); // to its second template: no new ReplicaSet
+      await shop.k("scale", "rs/keeper", "rc/elder", "--replicas=3");
+      for (const name of ["web", "held", "stuck"]) await cluster.rolledOut(settled, name);
+      expect(await Promise.all(["web", "held", "stuck"].map((name) => shop.revisions(name)))).toEqual([
+        ["1", "3", "4"],
+        ["1", "2"],
+        ["1", "2", "3"],
+      ]);
+      await eventually("three pods each", async () => {
+        const pods = await cluster.list<Named>(`/api/v1/namespaces/${settled}/pods`);
+        return ["keeper", "elder"].every((name) => pods.filter(({ metadata }) => metadata.name.startsWith(`${name}-`)).length === 3);
+      });
+    });
+  });
+});
