@@ -1,6 +1,7 @@
 /**
- * One sync at a time on the real parts: an API server in memory over HTTP, a cache in Redis that has listed it, and what
- * running one key costs, counted where it leaves us: commands and bytes on the wire, verbs of the Store, requests.
+ * One sync at a time on the real parts: an API server in memory over HTTP, a cache in Redis or in memory that has listed it, and what
+ * running one key costs, counted where it leaves us: commands and bytes on the wire, verbs of the Store and the rows that they hand
+ * out, requests; and in Redis' scripts, what each command of theirs is given and answers.
  */
 import { testSigner } from "./signer.ts";
 import { Redis } from "ioredis";
@@ -8,6 +9,7 @@ import type { Command } from "ioredis";
 
 import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
 import { createSeededRandom } from "../../shared/adapters/memory/random.ts";
+import { createMemoryStore } from "../../shared/adapters/memory/store/store.ts";
 import { deploymentKeys } from "../../shared/adapters/redis/keys.ts";
 import type { EpochKeys } from "../../shared/adapters/redis/keys.ts";
 import { createRedisStore } from "../../shared/adapters/redis/redis-store.ts";
@@ -51,6 +53,10 @@ export interface Cost {
   /** Redis commands. */
   readonly commands: number;
   readonly bytesRead: number;
+  /** What the commands inside of Redis' scripts were given and answered: arguments and elements of answers. */
+  readonly scripted: number;
+  /** Rows that verbs of the Store handed out. */
+  readonly rows: number;
   /** Requests to the API server as `create pods`, the Events about it left out. */
   readonly requests: readonly string[];
 }
@@ -58,6 +64,13 @@ export interface Cost {
 /** Counts what goes over the wire. EVAL follows an EVALSHA that the server did not know: the same command. */
 class CountingRedis extends Redis {
   commands = 0;
+
+  /** Each script counts what its commands move. */
+  override defineCommand(name: string, definition: { readonly lua: string; readonly numberOfKeys?: number }): void {
+    const lua = definition.lua.replace(BARE_CALL, COUNTED_CALL);
+    if (lua === definition.lua) throw new Error(`${name} does not begin as lib/base.lua does`);
+    super.defineCommand(name, { ...definition, lua });
+  }
 
   override sendCommand(command: Command, stream?: Parameters<Redis["sendCommand"]>[1]): unknown {
     if (command.name !== "eval") this.commands++;
@@ -68,6 +81,16 @@ class CountingRedis extends Redis {
     return (this.stream as { readonly bytesRead?: number }).bytesRead ?? 0; // a socket
   }
 }
+
+const SCRIPTED = "laws:scripted";
+const BARE_CALL = "local call, KEYS, ARGV = redis.call, KEYS, ARGV";
+const COUNTED_CALL = `
+local function call(...)
+  local reply = redis.call(...)
+  redis.call("INCRBY", "${SCRIPTED}", select("#", ...) + (type(reply) == "table" and #reply or 1))
+  return reply
+end
+local KEYS, ARGV = KEYS, ARGV`;
 
 const EPOCH = "laws";
 const FENCE = "1";
@@ -101,6 +124,8 @@ export interface SyncRig {
   pass(ms: number): Promise<void>;
   /** Brings what the API server has changed since the last time into the cache, and rings. */
   stream(): Promise<void>;
+  /** The same, and what it cost the applier. */
+  heard(): Promise<Cost>;
   /** Runs `key`, which must be queued, and counts. */
   sync(controller: Controller, key: ObjectKey): Promise<Cost>;
   /** Runs queued keys until none is left to run now. */
@@ -114,10 +139,12 @@ export interface SyncRig {
 export type Content = Envelope extends infer E ? (E extends Envelope ? Omit<E, HeadField> : never) : never;
 type HeadField = "v" | "c" | "r" | "e" | "f" | "g" | "ln" | "sq" | "ts";
 
-/** On an emptied Redis, everything listed once. */
-export async function startSyncRig(redisUrl: string): Promise<SyncRig> {
-  const client = new CountingRedis(redisUrl);
-  await client.flushall();
+/** On an emptied Redis, or without `redisUrl` on the memory Store; everything listed once. */
+export async function startSyncRig(redisUrl?: string): Promise<SyncRig> {
+  const client = redisUrl === undefined ? undefined : new CountingRedis(redisUrl);
+  /** Asks and empties without being counted. */
+  const admin = redisUrl === undefined ? undefined : new Redis(redisUrl);
+  await admin?.flushall();
   const system = createSystemClock();
   let passedMs = 0;
   const clock: Clock = { now: () => system.now() + passedMs, after: system.after };
@@ -125,14 +152,15 @@ export async function startSyncRig(redisUrl: string): Promise<SyncRig> {
   const server = createApiServer({ clock, random, garbageCollection: false });
   const http = await serveHttp(server);
   const digester = createDigester("laws");
-  const storeOf = (signer: Signer): Store =>
-    createRedisStore(client, { ...CACHE, identity: cacheIdentity(digester), signer, holeLimitMs: HOLE_LIMIT_MS, clock });
+  const options = { ...CACHE, identity: cacheIdentity(digester), holeLimitMs: HOLE_LIMIT_MS, clock };
+  const storeOf = (signer: Signer): Store => (client ? createRedisStore(client, { ...options, signer }) : createMemoryStore(options));
   let watcherSigner = testSigner(CLUSTER);
   let signer = watcherSigner;
   let store = storeOf(signer);
   const person = personIn(server);
 
   const verbs: string[] = [];
+  let rows = 0;
   const requests: string[] = [];
   const stopListening = server.onRequest((record) => {
     if (record.userAgent.startsWith("deltaloop/") && record.resource !== "events") requests.push(requestName(record));
@@ -145,8 +173,11 @@ export async function startSyncRig(redisUrl: string): Promise<SyncRig> {
     },
   };
 
+  const notes = { verb: (verb: string) => void verbs.push(verb), rows: (count: number) => void (rows += count) };
+  let observed = counted(store, notes);
+
   const applier: ApplierPorts = {
-    cluster: () => ({ store, signer, doorbells, reader: createKubeHttp({ server: http.url, component: "applier" }) }),
+    cluster: () => ({ store: observed, signer, doorbells, reader: createKubeHttp({ server: http.url, component: "applier" }) }),
     clusters: [CLUSTER],
     registry: AFFECTED_KEYS,
     digester,
@@ -217,7 +248,7 @@ export async function startSyncRig(redisUrl: string): Promise<SyncRig> {
     const { controller } = bell;
     const api = createKubeHttp({ server: http.url, component: controller });
     const ports = {
-      store: counted(store, verbs),
+      store: observed,
       doorbells,
       reader: api,
       gateway: createWriteGateway(api, controller, "act"),
@@ -236,6 +267,21 @@ export async function startSyncRig(redisUrl: string): Promise<SyncRig> {
     await clock.after(Math.max(0, readyAtMs - clock.now()));
   };
 
+  const cost = async (act: () => Promise<void>): Promise<Cost> => {
+    const scripted = async (): Promise<number> => Number((await admin?.get(SCRIPTED)) ?? 0);
+    const before = { commands: client?.commands ?? 0, bytesRead: client?.bytesRead ?? 0, scripted: await scripted() };
+    [verbs.length, requests.length, rows] = [0, 0, 0];
+    await act();
+    return {
+      verbs: [...verbs],
+      rows,
+      requests: [...requests],
+      commands: (client?.commands ?? 0) - before.commands,
+      bytesRead: (client?.bytesRead ?? 0) - before.bytesRead,
+      scripted: (await scripted()) - before.scripted,
+    };
+  };
+
   const applyContent = (resource: CachedResource, lane: number, content: Content): Promise<void> =>
     apply(encodePack({ ...head(resource, lane), ...content }, watcherSigner));
 
@@ -251,6 +297,7 @@ export async function startSyncRig(redisUrl: string): Promise<SyncRig> {
       if (functions) {
         signer = createSigner(functions, CLUSTER);
         store = storeOf(signer);
+        observed = counted(store, notes);
       }
     },
     apply: applyContent,
@@ -277,21 +324,14 @@ export async function startSyncRig(redisUrl: string): Promise<SyncRig> {
       await doorbells.ring(await store.sweep(EPOCH));
     },
     stream,
+    heard: () => cost(stream),
     async sync(controller, key) {
       const id = `${controller} ${key}`;
       const bell = bells.get(id);
       if (bell === undefined) throw new Error(`${id} was not rung`);
       bells.delete(id);
       await ready(controller, key);
-      const before = { commands: client.commands, bytesRead: client.bytesRead };
-      [verbs.length, requests.length] = [0, 0];
-      await run(bell);
-      return {
-        verbs: [...verbs],
-        requests: [...requests],
-        commands: client.commands - before.commands,
-        bytesRead: client.bytesRead - before.bytesRead,
-      };
+      return await cost(() => run(bell));
     },
     async settle() {
       for (;;) {
@@ -302,28 +342,43 @@ export async function startSyncRig(redisUrl: string): Promise<SyncRig> {
         await stream();
       }
     },
-    memory: async () => Number(/used_memory:(\d+)/.exec(await client.info("memory"))?.[1]),
+    memory: async () => Number(/used_memory:(\d+)/.exec((await admin?.info("memory")) ?? "")?.[1]),
     async close() {
       stopListening();
-      client.disconnect();
+      client?.disconnect();
+      admin?.disconnect();
       await http.close();
       server.close();
     },
   };
 }
 
-/** The Store, noting each verb. */
-function counted(store: Store, verbs: string[]): Store {
+interface Notes {
+  readonly verb: (verb: string) => void;
+  readonly rows: (count: number) => void;
+}
+
+/** The Store, noting each verb and what it hands out. */
+function counted(store: Store, notes: Notes): Store {
   return new Proxy(store, {
     get(target, verb: keyof Store) {
       const value: unknown = Reflect.get(target, verb);
       if (typeof value !== "function") return value;
-      return (...parameters: readonly unknown[]): unknown => {
-        verbs.push(verb);
-        return Reflect.apply(value, target, parameters) as unknown;
+      return async (...parameters: readonly unknown[]): Promise<unknown> => {
+        notes.verb(verb);
+        const answer: unknown = await Reflect.apply(value, target, parameters);
+        notes.rows(rowsIn(answer));
+        return answer;
       };
     },
   });
+}
+
+/** Rows are what has a resourceVersion, wherever it stands. */
+function rowsIn(answer: unknown): number {
+  if (typeof answer !== "object" || answer === null) return 0;
+  if ("rv" in answer) return 1;
+  return Object.values(answer).reduce<number>((sum, each) => sum + rowsIn(each), 0);
 }
 
 function requestName({ verb, resource, subresource }: RequestRecord): string {

@@ -1,0 +1,9 @@
+/** The laws of large shapes on the memory Store: verbs, rows handed out, requests. What they catch: test/support/large-laws.ts. */
+import { describe } from "vitest";
+
+import { largeLaws } from "../support/large-laws.ts";
+import { startSyncRig } from "../support/sync-rig.ts";
+
+describe("large shapes in memory", () => {
+  largeLaws(() => startSyncRig());
+});

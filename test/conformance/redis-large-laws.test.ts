@@ -1,0 +1,19 @@
+/**
+ * The laws of large shapes on the real Redis: also commands, bytes, and what the commands of its scripts are given and answer. What
+ * they catch: test/support/large-laws.ts.
+ */
+import { afterAll, beforeAll, describe } from "vitest";
+
+import { largeLaws } from "../support/large-laws.ts";
+import { ensureRedisServer, startRedis } from "../support/redis.ts";
+import type { RedisServer } from "../support/redis.ts";
+import { startSyncRig } from "../support/sync-rig.ts";
+
+const reason = ensureRedisServer();
+
+describe.skipIf(reason !== undefined)(`large shapes on Redis${reason === undefined ? "" : ` (${reason})`}`, () => {
+  let redis: RedisServer;
+  beforeAll(async () => void (redis = await startRedis()));
+  afterAll(() => redis.stop());
+  largeLaws(() => startSyncRig(redis.url));
+});
