@@ -93,8 +93,17 @@ export interface PortMapping {
   readonly hostIp?: string;
 }
 
+/** A runtime on a machine without SELinux ignores it. */
+export interface SELinuxOption {
+  readonly user?: string;
+  readonly role?: string;
+  readonly type?: string;
+  readonly level?: string;
+}
+
 export interface LinuxSandboxSecurityContext {
   readonly namespaceOptions?: NamespaceOption;
+  readonly selinuxOptions?: SELinuxOption;
   readonly runAsUser?: Int64Value;
   readonly runAsGroup?: Int64Value;
   readonly readonlyRootfs?: boolean;
@@ -145,6 +154,7 @@ export interface LinuxContainerSecurityContext {
   readonly capabilities?: { readonly addCapabilities?: readonly string[]; readonly dropCapabilities?: readonly string[] };
   readonly privileged?: boolean;
   readonly namespaceOptions?: NamespaceOption;
+  readonly selinuxOptions?: SELinuxOption;
   readonly runAsUser?: Int64Value;
   readonly runAsGroup?: Int64Value;
   readonly runAsUsername?: string;

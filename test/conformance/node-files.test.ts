@@ -315,6 +315,13 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
     expect(first === join(volume, "a/b")).toBe(!mounts);
   });
 
+  it.each([0o1777, 0o2775, 0o3770, 0o755])("makes a subPath with the volume's special bits, too (%d)", async (bits) => {
+    const volume = await r.files.makeEmptyDir(place("e", "empty-dir"));
+    chmodSync(volume, bits);
+    await r.files.makeSubPath(volume, "a/b");
+    expect(["a", "a/b"].map((path) => statSync(join(volume, path)).mode & 0o7777)).toEqual([bits, bits]);
+  });
+
   it("[node-agent 108] leads a subPath to one file of a volume, and the next container to the newer file", async () => {
     const volume = await r.files.writeVolume(place("c"), [file("key", "1")]);
     const first = await r.files.makeSubPath(volume, "key");

@@ -22,8 +22,8 @@ import { PRIVATE_MODE, isWithin } from "./paths.ts";
 /** From linux/fcntl.h; Node does not name it. An open place in the tree that can be walked and bound, not read. */
 const O_PATH = 0o10000000;
 const NO_LINK = O_PATH | constants.O_NOFOLLOW;
-const PERMISSIONS = 0o777;
-const SPECIAL_BITS = 0o7000;
+/** Permissions, and set-uid, set-gid and sticky. */
+const MODE_BITS = 0o7777;
 const FILE_TARGET_MODE = 0o640;
 /** Of a bind target: hexadecimal digits of a digest. */
 const NAME_LENGTH = 16;
@@ -84,7 +84,7 @@ async function makeBelow(base: string, parent: string, names: readonly string[])
   }
 }
 
-/** Upstream's umask may not narrow the mode, and a group that is inherited from the volume stays inherited. */
+/** As open as the volume whatever the umask, and with its special bits: a group that is inherited stays inherited, a sticky /tmp sticky. */
 async function makeOne(path: string, volumeMode: number): Promise<void> {
   try {
     await mkdir(path);
@@ -94,8 +94,7 @@ async function makeOne(path: string, volumeMode: number): Promise<void> {
   }
   const handle = await open(path, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW);
   try {
-    const { mode } = await handle.stat();
-    await handle.chmod((mode & SPECIAL_BITS) | (volumeMode & PERMISSIONS));
+    await handle.chmod(volumeMode & MODE_BITS);
   } finally {
     await handle.close();
   }

@@ -14,7 +14,6 @@ const POD_FEATURES: Features<NodePod["spec"]> = {
   resources: ({ resources }) => resources !== undefined && Object.values(resources).some(isFilled),
   runtimeClassName: ({ runtimeClassName = "" }) => runtimeClassName !== "",
   "securityContext.appArmorProfile": ({ securityContext }) => isOtherAppArmorProfile(securityContext?.appArmorProfile?.type),
-  "securityContext.seLinuxOptions": ({ securityContext }) => isFilled(securityContext?.seLinuxOptions),
   "securityContext.supplementalGroupsPolicy": ({ securityContext }) => securityContext?.supplementalGroupsPolicy === "Strict",
 };
 
@@ -23,7 +22,6 @@ const CONTAINER_FEATURES: Features<ContainerSpec> = {
   "resources.claims": ({ resources }) => isFilled(resources?.claims),
   restartPolicyRules: ({ restartPolicyRules }) => isFilled(restartPolicyRules),
   "securityContext.appArmorProfile": ({ securityContext }) => isOtherAppArmorProfile(securityContext?.appArmorProfile?.type),
-  "securityContext.seLinuxOptions": ({ securityContext }) => isFilled(securityContext?.seLinuxOptions),
   volumeDevices: ({ volumeDevices }) => isFilled(volumeDevices),
 };
 

@@ -46,8 +46,7 @@ export interface ContainerSecurityInput {
  * @throws {ContainerConfigError} when it must not run as root and would, or nobody can tell; for a seccomp profile without a file
  *
  * Source: pkg/kubelet/kuberuntime/security_context.go determineEffectiveSecurityContext; pkg/securitycontext/util.go.
- * Differs from upstream: SELinux and AppArmor are left to the runtime's defaults; pods that ask for others are held back
- * (unsupported-features.ts).
+ * Differs from upstream: AppArmor is left to the runtime's default; pods that ask for another are held back (unsupported-features.ts).
  */
 export function containerSecurity(input: ContainerSecurityInput): LinuxContainerSecurityContext {
   const { container, image, pod, targetContainerId } = input;
@@ -57,11 +56,13 @@ export function containerSecurity(input: ContainerSecurityInput): LinuxContainer
   const runAsGroup = own.runAsGroup ?? ofPod.runAsGroup;
   verifyRunAsNonRoot(input, runAsUser);
   const { add: addCapabilities = [], drop: dropCapabilities = [] } = own.capabilities ?? {};
+  const seLinuxOptions = own.seLinuxOptions ?? ofPod.seLinuxOptions;
   const unmasked = own.procMount === "Unmasked";
   return {
     ...(own.capabilities !== undefined && { capabilities: { addCapabilities, dropCapabilities } }),
     privileged: own.privileged === true,
     namespaceOptions: withTarget(namespaceOptions(pod.spec), targetContainerId),
+    ...(seLinuxOptions !== undefined && { selinuxOptions: seLinuxOptions }),
     ...(runAsUser === undefined ? userOf(image) : { runAsUser: { value: runAsUser } }),
     ...(runAsGroup !== undefined && { runAsGroup: { value: runAsGroup } }),
     readonlyRootfs: own.readOnlyRootFilesystem === true,
@@ -79,10 +80,11 @@ export function containerSecurity(input: ContainerSecurityInput): LinuxContainer
  * Source: pkg/kubelet/kuberuntime/kuberuntime_sandbox.go generatePodSandboxLinuxConfig.
  */
 export function sandboxSecurity(pod: NodePod): LinuxSandboxSecurityContext {
-  const { runAsGroup, runAsUser } = pod.spec.securityContext ?? {};
+  const { runAsGroup, runAsUser, seLinuxOptions } = pod.spec.securityContext ?? {};
   const containers = [...initContainersOf(pod), ...pod.spec.containers, ...ephemeralContainersOf(pod)];
   return {
     namespaceOptions: namespaceOptions(pod.spec),
+    ...(seLinuxOptions !== undefined && { selinuxOptions: seLinuxOptions }),
     ...(runAsUser !== undefined && { runAsUser: { value: runAsUser } }),
     ...(runAsGroup !== undefined && { runAsGroup: { value: runAsGroup } }),
     supplementalGroups: supplementalGroups(pod.spec),

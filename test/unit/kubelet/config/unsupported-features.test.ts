@@ -16,9 +16,14 @@ describe("unsupportedFeature", () => {
     ["spec.securityContext.appArmorProfile", { securityContext: { appArmorProfile: { type: "Unconfined" } } }],
     [
       undefined,
-      { securityContext: { appArmorProfile: { type: "RuntimeDefault" }, seLinuxOptions: {}, supplementalGroupsPolicy: "Merge" } },
+      {
+        securityContext: {
+          appArmorProfile: { type: "RuntimeDefault" },
+          seLinuxOptions: { level: "s0" },
+          supplementalGroupsPolicy: "Merge",
+        },
+      },
     ],
-    ["spec.securityContext.seLinuxOptions", { securityContext: { seLinuxOptions: { level: "s0" } } }],
     ["spec.securityContext.supplementalGroupsPolicy", { securityContext: { supplementalGroupsPolicy: "Strict" } }],
     [
       "spec.volumes[1].image",
@@ -50,7 +55,6 @@ describe("unsupportedFeature", () => {
     ["resources.claims", { resources: { claims: [{ name: "gpu" }] } }],
     ["lifecycle.stopSignal", { lifecycle: { stopSignal: "SIGUSR1" } }],
     ["securityContext.appArmorProfile", { securityContext: { appArmorProfile: { type: "Localhost", localhostProfile: "x" } } }],
-    ["securityContext.seLinuxOptions", { securityContext: { seLinuxOptions: { type: "t" } } }],
     ["volumeDevices", { volumeDevices: [{ name: "v", devicePath: "/dev/x" }] }],
     [
       "env[1].valueFrom.fileKeyRef",

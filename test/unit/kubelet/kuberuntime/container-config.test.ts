@@ -183,6 +183,17 @@ describe("security context", () => {
     { name: "capabilities", own: { capabilities }, want: { capabilities: { addCapabilities: ["NET_ADMIN"], dropCapabilities: ["ALL"] } } },
     { name: "an unmasked /proc", own: { procMount: "Unmasked" }, want: { maskedPaths: [], readonlyPaths: [] } },
     {
+      name: "the pod's SELinux options",
+      ofPod: { seLinuxOptions: { level: "s0:c1" } },
+      want: { selinuxOptions: { level: "s0:c1" } },
+    },
+    {
+      name: "the container's SELinux options instead, whole",
+      own: { seLinuxOptions: { type: "spc_t", role: "r", user: "u" } },
+      ofPod: { seLinuxOptions: { level: "s0:c1" } },
+      want: { selinuxOptions: { type: "spc_t", role: "r", user: "u" } },
+    },
+    {
       name: "the pod's seccomp profile",
       ofPod: { seccompProfile: { type: "RuntimeDefault" } },
       want: { seccomp: { profileType: "RuntimeDefault" } },

@@ -64,12 +64,13 @@ describe("podSandboxConfig", () => {
   for (const { name, spec, want } of namespaces)
     it(`puts it in ${name}`, () => expect(config({ spec }).linux?.securityContext?.namespaceOptions).toEqual(want));
 
-  it("takes user, groups and sysctls from the pod, and is privileged if any container is", () => {
+  it("takes user, groups, SELinux options and sysctls from the pod, and is privileged if any container is", () => {
     const securityContext = {
       runAsUser: 65534,
       runAsGroup: 100,
       fsGroup: 2000,
       supplementalGroups: [3000, 4000],
+      seLinuxOptions: { level: "s0:c1" },
       sysctls: [
         { name: "net/ipv4/conf/eth0.1/rp_filter", value: "1" },
         { name: "kernel.shm_rmid_forced", value: "0" },
@@ -83,6 +84,7 @@ describe("podSandboxConfig", () => {
       runAsUser: { value: 65534 },
       runAsGroup: { value: 100 },
       supplementalGroups: [2000, 3000, 4000],
+      selinuxOptions: { level: "s0:c1" },
       privileged: true,
     });
     expect(linux?.sysctls).toEqual({ "net.ipv4.conf.eth0/1.rp_filter": "1", "kernel.shm_rmid_forced": "0" });
