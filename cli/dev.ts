@@ -204,6 +204,7 @@ class Dev {
       kube: { server },
       queues,
       logLevel: this.#flags.verbose ? "debug" : "info",
+      metrics: "none",
     };
   }
 

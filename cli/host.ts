@@ -1,6 +1,6 @@
 /** `deltaloop host`: all functions in one process behind local event source mappings; one of dev's processes. */
 import type { Command } from "commander";
-import { sqsClient } from "../shared/adapters/sqs/client.ts";
+import { sqsCalls } from "../shared/adapters/sqs/calls.ts";
 import { createSqsMessageSource } from "../shared/adapters/sqs/message-source.ts";
 import { CONTROLLERS, tableOf } from "../shared/api/resources.ts";
 import { createPrometheusMetrics } from "../shared/adapters/prometheus/registry.ts";
@@ -76,7 +76,7 @@ async function runHost(flags: HostFlags): Promise<void> {
     return found;
   };
   const { queues } = configuration;
-  const sqs = sqsClient(queues.endpoint === undefined ? {} : { endpoint: queues.endpoint });
+  const sqs = sqsCalls(queues.endpoint === undefined ? {} : { endpoint: queues.endpoint });
   const source = (queueUrl: string) => createSqsMessageSource(sqs, { queueUrl });
   const store = openCache(
     configuration,

@@ -112,6 +112,7 @@ export async function startLocal(options: LocalOptions): Promise<LocalDeltaloop>
       kube: { server: watcherAccess.server },
       queues: queueUrls,
       logLevel: deployment.logLevel,
+      metrics: "emf",
     };
     // Calls fail by themselves; a connection that is lost between them has no other voice.
     const { store, signer } = openCache(

@@ -21,6 +21,7 @@
  * | DELTALOOP_DOORBELLS_<CONTROLLER>_URL | queue URLs of Q2, one for each controller |
  * | DELTALOOP_SQS_ENDPOINT | an SQS of your own, such as `http://127.0.0.1:4566` |
  * | DELTALOOP_LOG_LEVEL | `debug`, `info` (default), `warn` or `error` |
+ * | DELTALOOP_METRICS | what a function writes to its log: `emf` (default; CloudWatch bills each metric it finds) or `none` |
  */
 import * as v from "valibot";
 
@@ -58,6 +59,8 @@ export interface Configuration<N extends string = Controller> {
   };
   readonly queues: { readonly deltas: string; readonly doorbells: { readonly [C in N]: string }; readonly endpoint?: string };
   readonly logLevel: "debug" | "info" | "warn" | "error";
+  /** Of functions in Lambda: processes with a `/metrics` always count. */
+  readonly metrics: "emf" | "none";
 }
 
 const PREFIX = "DELTALOOP_";
@@ -94,6 +97,7 @@ const ENTRIES = {
   DELTALOOP_DELTAS_URL: url("http|https"),
   DELTALOOP_SQS_ENDPOINT: v.optional(url("http|https")),
   DELTALOOP_LOG_LEVEL: v.optional(v.picklist(["debug", "info", "warn", "error"], "must be debug, info, warn or error"), "info"),
+  DELTALOOP_METRICS: v.optional(v.picklist(["emf", "none"], "must be emf or none"), "emf"),
 };
 
 type Variables = Readonly<Record<string, string | undefined>>;
@@ -138,6 +142,7 @@ export function environmentOf({ redis, kube, queues, ...rest }: Configuration<st
     ...Object.fromEntries(Object.entries(queues.doorbells).map(([name, queueUrl]) => [doorbellsVariable(name), queueUrl])),
     DELTALOOP_SQS_ENDPOINT: queues.endpoint,
     DELTALOOP_LOG_LEVEL: rest.logLevel,
+    DELTALOOP_METRICS: rest.metrics,
   } satisfies Readonly<Record<string, string | undefined>>;
   return Object.fromEntries(Object.entries(variables).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])));
 }
@@ -178,6 +183,7 @@ function configurationFrom(
       ...given("endpoint", variables.DELTALOOP_SQS_ENDPOINT),
     },
     logLevel: variables.DELTALOOP_LOG_LEVEL,
+    metrics: variables.DELTALOOP_METRICS,
   };
 }
 

@@ -4,7 +4,8 @@
  */
 import { redisClient } from "../adapters/redis/client.ts";
 import { createRedisStore } from "../adapters/redis/redis-store.ts";
-import { sqsClient } from "../adapters/sqs/client.ts";
+import { sqsCalls } from "../adapters/sqs/calls.ts";
+import type { SqsCalls } from "../adapters/sqs/calls.ts";
 import { createSqsDoorbells } from "../adapters/sqs/doorbells.ts";
 import type { StoreIdentity, StoreOptions } from "../adapters/store-options.ts";
 import { createSystemClock } from "../adapters/system/clock.ts";
@@ -52,7 +53,7 @@ export function redisStore(redis: Configuration["redis"], onError?: (error: Erro
 export interface Connections extends Cache {
   readonly clock: Clock;
   readonly random: Random;
-  readonly sqs: ReturnType<typeof sqsClient>;
+  readonly sqs: SqsCalls;
   readonly doorbells: Doorbells;
   close(): Promise<void>;
 }
@@ -61,7 +62,7 @@ export interface Connections extends Cache {
 export function connect(configuration: CacheConfiguration & Pick<Configuration, "queues">, make: MakeStore): Connections {
   const { endpoint, doorbells: queueUrls } = configuration.queues;
   const cache = openCache(configuration, make);
-  const sqs = sqsClient(endpoint === undefined ? {} : { endpoint });
+  const sqs = sqsCalls(endpoint === undefined ? {} : { endpoint });
   return {
     ...cache,
     clock: createSystemClock(),
@@ -70,7 +71,7 @@ export function connect(configuration: CacheConfiguration & Pick<Configuration, 
     doorbells: createSqsDoorbells(sqs, { queueUrls, cid: configuration.cluster }),
     close: async () => {
       await cache.store.close();
-      sqs.destroy();
+      sqs.close();
     },
   };
 }

@@ -31,7 +31,7 @@ export type Component = Controller | "apply-deltas" | "dead-deltas" | "sweep";
 
 /**
  * The same with what is known otherwise: the local function host takes its credentials from a kubeconfig. Counted is where its calls are;
- * absent: in the function's own log.
+ * absent: in the function's own log, unless DELTALOOP_METRICS says `none`.
  */
 export function wireFunctionFrom(
   component: Component,
@@ -44,14 +44,16 @@ export function wireFunctionFrom(
     configuration,
     redisStore(configuration.redis, (error) => log.warn("redis connection failed", { error: describeError(error) })),
   );
-  const metrics = kubeConfig.metrics ?? functionMetrics(component, configuration.deployment, outside.clock);
-  const kube = createKubeHttp({ ...kubeConfig, ...patienceOf(component), metrics });
+  const metrics =
+    kubeConfig.metrics ??
+    (configuration.metrics === "emf" ? functionMetrics(component, configuration.deployment, outside.clock) : undefined);
+  const kube = createKubeHttp({ ...kubeConfig, ...patienceOf(component), ...(metrics && { metrics }) });
   const queueUrl = ownQueue(component, queues);
   return {
     clock: outside.clock,
     random: outside.random,
     log,
-    metrics,
+    ...(metrics && { metrics }),
     digester: outside.digester,
     ...serving(cluster, kube, mode, outside),
     ...(queueUrl === undefined ? {} : { source: createSqsMessageSource(outside.sqs, { queueUrl }) }),

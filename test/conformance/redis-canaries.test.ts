@@ -5,7 +5,8 @@
  * Catches: a template's or an annotation's value in a message, a key or value of Redis, a log line, a trace, a capture, an Event; a
  * webhook's words anywhere but where upstream writes them and in cached conditions; a ReplicaSet without its change-cause.
  */
-import { SQSClient } from "@aws-sdk/client-sqs";
+import { ClientRequest } from "node:http";
+
 import { Redis } from "ioredis";
 import { afterEach, expect, it, vi } from "vitest";
 
@@ -143,16 +144,20 @@ function denyPodsOf({ server }: Embedded, app: string): void {
   });
 }
 
-/** Bodies of all messages that are sent. */
+/** Bodies of all messages that are sent, where they leave the process: whichever client sends them. */
 function tapQueues(): readonly string[] {
   const bodies: string[] = [];
-  const send = SQSClient.prototype.send;
-  vi.spyOn(SQSClient.prototype, "send").mockImplementation(function (this: SQSClient, ...args: Parameters<typeof send>) {
-    const { MessageBody, Entries = [] } = args[0].input as { MessageBody?: string; Entries?: readonly { MessageBody?: string }[] }; // of whatever command
-    for (const body of [MessageBody, ...Entries.map((entry) => entry.MessageBody)]) if (body !== undefined) bodies.push(bodyText(body));
-    return send.apply(this, args);
+  const end = ClientRequest.prototype.end;
+  vi.spyOn(ClientRequest.prototype, "end").mockImplementation(function (this: ClientRequest, ...args: Parameters<typeof end>) {
+    if (String(this.getHeader("x-amz-target")).startsWith("AmazonSQS.SendMessage")) bodies.push(...messagesIn(String(args[0])));
+    return end.apply(this, args);
   });
   return bodies;
+}
+
+function messagesIn(request: string): readonly string[] {
+  const { MessageBody, Entries = [] } = JSON.parse(request) as { MessageBody?: string; Entries?: readonly { MessageBody: string }[] }; // of SendMessage or SendMessageBatch
+  return [...(MessageBody === undefined ? [] : [MessageBody]), ...Entries.map((entry) => entry.MessageBody)].map(bodyText);
 }
 
 /** Keys and values of all commands, scripts' arguments too. */

@@ -1,9 +1,11 @@
 /**
- * The SQS adapters through the real AWS SDK, over HTTP, against fauxqs. Catches: lost ids in partial failures, batches SQS
+ * The SQS adapters by our own calls and by the real AWS SDK's, over HTTP, against fauxqs. Catches: lost ids in partial failures, batches SQS
  * would refuse, attributes not asked for, delays in the wrong unit, queues that cannot be created twice.
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
+import { sqsCalls } from "../../shared/adapters/sqs/calls.ts";
+import type { SqsCalls } from "../../shared/adapters/sqs/calls.ts";
 import { sqsClient } from "../../shared/adapters/sqs/client.ts";
 import { createSqsDeltaQueue } from "../../shared/adapters/sqs/delta-queue.ts";
 import { createSqsDoorbells } from "../../shared/adapters/sqs/doorbells.ts";
@@ -17,12 +19,15 @@ import { doorbellUrls, freshQueues, sqsPortsConformance } from "./sqs-ports.ts";
 
 let sqs: LocalSqs;
 let client: ReturnType<typeof sqsClient>;
+let calls: SqsCalls;
 beforeAll(async () => {
   sqs = await startFauxqs();
   client = sqsClient({ endpoint: sqs.endpoint });
+  calls = sqsCalls({ endpoint: sqs.endpoint });
 });
 afterAll(async () => {
   client.destroy();
+  calls.close();
   await sqs.stop();
 });
 
@@ -31,8 +36,8 @@ async function setUp() {
   const { url: queueUrl } = queues.deltas;
   return {
     deltas: queues.deltas,
-    queue: createSqsDeltaQueue(client, { queueUrl }),
-    source: createSqsMessageSource(client, { queueUrl }),
+    queue: createSqsDeltaQueue(calls, { queueUrl }),
+    source: createSqsMessageSource(calls, { queueUrl }),
     urls: doorbellUrls(queues),
   };
 }
@@ -48,7 +53,11 @@ async function drain(source: ReturnType<typeof createSqsMessageSource>): Promise
   }
 }
 
-sqsPortsConformance("fauxqs", () => client);
+sqsPortsConformance(
+  "fauxqs",
+  () => client,
+  () => calls,
+);
 
 describe("queues", () => {
   it("run in a process of their own that ends when told to", async () => {
@@ -77,7 +86,7 @@ describe("delta queue on fauxqs, beyond the port's suite", () => {
   });
 
   it("rejects when nothing is known of any entry", async () => {
-    const queue = createSqsDeltaQueue(client, { queueUrl: "http://127.0.0.1/000000000000/none.fifo" });
+    const queue = createSqsDeltaQueue(calls, { queueUrl: "http://127.0.0.1/000000000000/none.fifo" });
     await expect(queue.send([{ group: "g", id: "i", body: "b" }])).rejects.toThrow();
   });
 });
@@ -85,8 +94,8 @@ describe("delta queue on fauxqs, beyond the port's suite", () => {
 describe("doorbells on fauxqs, beyond the port's suite", () => {
   it("DB2 come late by whole seconds; less than one is the worker's to wait", async () => {
     const { urls } = await setUp();
-    const source = createSqsMessageSource(client, { queueUrl: urls.replicaset });
-    await createSqsDoorbells(client, { queueUrls: urls, cid: "c" }).ring([bell("a", 1_001), bell("b", 999), bell("c", 3_600_000)]);
+    const source = createSqsMessageSource(calls, { queueUrl: urls.replicaset });
+    await createSqsDoorbells(calls, { queueUrls: urls, cid: "c" }).ring([bell("a", 1_001), bell("b", 999), bell("c", 3_600_000)]);
     const soon = await drain(source);
     expect(soon.map(({ body }) => (JSON.parse(body) as DoorbellMessage).k)).toEqual(["b"]);
     const startedAt = performance.now();
@@ -97,9 +106,9 @@ describe("doorbells on fauxqs, beyond the port's suite", () => {
 
   it("DB3 one refused batch fails the whole call, and the others are rung", async () => {
     const { urls } = await setUp();
-    const bells = createSqsDoorbells(client, { queueUrls: { ...urls, deployment: "http://127.0.0.1/000000000000/none" }, cid: "c" });
+    const bells = createSqsDoorbells(calls, { queueUrls: { ...urls, deployment: "http://127.0.0.1/000000000000/none" }, cid: "c" });
     await expect(bells.ring([{ ...bell("a"), controller: "deployment" }, bell("b")])).rejects.toThrow("1 of 2 batches");
-    expect(await drain(createSqsMessageSource(client, { queueUrl: urls.replicaset }))).toHaveLength(1);
+    expect(await drain(createSqsMessageSource(calls, { queueUrl: urls.replicaset }))).toHaveLength(1);
   });
 });
 

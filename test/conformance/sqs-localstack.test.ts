@@ -7,6 +7,8 @@ import { afterAll, beforeAll, it } from "vitest";
 import { startLocalStack } from "../../infra/local/localstack.ts";
 import type { LocalStack } from "../../infra/local/localstack.ts";
 import { localStackVenv } from "../../infra/local/venv.ts";
+import { sqsCalls } from "../../shared/adapters/sqs/calls.ts";
+import type { SqsCalls } from "../../shared/adapters/sqs/calls.ts";
 import { sqsClient } from "../../shared/adapters/sqs/client.ts";
 import { sqsPortsConformance } from "./sqs-ports.ts";
 
@@ -19,14 +21,21 @@ if ("missing" in venv) {
 function suite(): void {
   let localStack: LocalStack;
   let client: ReturnType<typeof sqsClient>;
+  let calls: SqsCalls;
   beforeAll(async () => {
     localStack = await startLocalStack();
     client = sqsClient({ endpoint: localStack.endpoint });
+    calls = sqsCalls({ endpoint: localStack.endpoint });
   }, 120_000);
   afterAll(async () => {
     client?.destroy();
+    calls?.close();
     await localStack?.stop();
   });
 
-  sqsPortsConformance("LocalStack", () => client);
+  sqsPortsConformance(
+    "LocalStack",
+    () => client,
+    () => calls,
+  );
 }

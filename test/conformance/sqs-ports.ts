@@ -1,15 +1,17 @@
-/** The ports' suites over one SQS endpoint through the real AWS SDK, and what the spec asks of its queues: whichever server answers. */
+/** The ports' suites over one SQS endpoint, by our own calls and by the AWS SDK's, and what the spec asks of its queues: whichever server answers. */
 import { setTimeout } from "node:timers/promises";
 
 import { GetQueueAttributesCommand, SendMessageCommand, SetQueueAttributesCommand } from "@aws-sdk/client-sqs";
 import { describe, expect, it } from "vitest";
 
+import type { SqsCalls } from "../../shared/adapters/sqs/calls.ts";
 import type { sqsClient } from "../../shared/adapters/sqs/client.ts";
 import { createSqsDeltaQueue } from "../../shared/adapters/sqs/delta-queue.ts";
 import { createSqsDoorbells } from "../../shared/adapters/sqs/doorbells.ts";
 import { createSqsMessageSource } from "../../shared/adapters/sqs/message-source.ts";
 import { queueFacts, queueFactsByArn } from "../../shared/adapters/sqs/queue-facts.ts";
 import { createQueues } from "../../shared/local/queues.ts";
+import { sdkCalls } from "../support/sdk-calls.ts";
 import type { LocalQueues } from "../../shared/local/queues.ts";
 import { deltaQueueConformance } from "./delta-queue.ts";
 import { doorbellsConformance } from "./doorbells.ts";
@@ -28,11 +30,17 @@ export function doorbellUrls({ doorbells }: LocalQueues): { readonly [C in keyof
   return { deployment: deployment.url, replicaset: replicaset.url, replicationcontroller: replicationcontroller.url };
 }
 
-/** `client` is asked when a test runs: the server starts before. */
-export function sqsPortsConformance(server: string, client: () => Client): void {
-  const source = (queueUrl: string): ReturnType<typeof createSqsMessageSource> => createSqsMessageSource(client(), { queueUrl });
+/** `client` and `calls` are asked when a test runs: the server starts before. */
+export function sqsPortsConformance(server: string, client: () => Client, calls: () => SqsCalls): void {
+  portsBy(`${server} by our own calls`, client, calls);
+  portsBy(`${server} through the AWS SDK`, client, () => sdkCalls(client()));
+  queuesConformance(server, client, calls);
+}
 
-  deltaQueueConformance(`${server} through the AWS SDK`, async () => {
+function portsBy(way: string, client: () => Client, calls: () => SqsCalls): void {
+  const source = (queueUrl: string): ReturnType<typeof createSqsMessageSource> => createSqsMessageSource(calls(), { queueUrl });
+
+  deltaQueueConformance(way, async () => {
     const { deltas } = await freshQueues(client());
     // A thousand receives are the production value; five show the same.
     const maxReceiveCount = 5;
@@ -42,7 +50,7 @@ export function sqsPortsConformance(server: string, client: () => Client): void 
     const RedrivePolicy = JSON.stringify({ deadLetterTargetArn: Attributes?.QueueArn, maxReceiveCount });
     await client().send(new SetQueueAttributesCommand({ QueueUrl: deltas.url, Attributes: { RedrivePolicy } }));
     return {
-      queue: createSqsDeltaQueue(client(), { queueUrl: deltas.url }),
+      queue: createSqsDeltaQueue(calls(), { queueUrl: deltas.url }),
       source: source(deltas.url),
       maxReceiveCount,
       deadLetters: async () => (await source(deltas.deadLetterUrl).receive({ max: 10, waitMs: 0 })).map(({ body }) => body),
@@ -50,10 +58,10 @@ export function sqsPortsConformance(server: string, client: () => Client): void 
     };
   });
 
-  doorbellsConformance(`${server} through the AWS SDK`, async () => {
+  doorbellsConformance(way, async () => {
     const urls = doorbellUrls(await freshQueues(client()));
     return {
-      doorbells: createSqsDoorbells(client(), { queueUrls: urls, cid: "5d3f" }),
+      doorbells: createSqsDoorbells(calls(), { queueUrls: urls, cid: "5d3f" }),
       cluster: "5d3f",
       sources: {
         deployment: source(urls.deployment),
@@ -65,6 +73,10 @@ export function sqsPortsConformance(server: string, client: () => Client): void 
       close: async () => {},
     };
   });
+}
+
+function queuesConformance(server: string, client: () => Client, calls: () => SqsCalls): void {
+  const source = (queueUrl: string): ReturnType<typeof createSqsMessageSource> => createSqsMessageSource(calls(), { queueUrl });
 
   describe(`queues on ${server}`, () => {
     it("are created with what the spec asks for, and again without complaint", async () => {

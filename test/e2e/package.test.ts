@@ -52,8 +52,8 @@ describe("zips", () => {
     }
   });
 
-  it("stay within 720 KiB unpacked", () => {
-    for (const { name, bytes } of bundles) expect(bytes / 1024, name).toBeLessThanOrEqual(720);
+  it("stay within 480 KiB unpacked", () => {
+    for (const { name, bytes } of bundles) expect(bytes / 1024, name).toBeLessThanOrEqual(480);
   });
 
   it("hold everything: each bundle can be imported alone and exports a handler", async () => {

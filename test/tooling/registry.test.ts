@@ -103,6 +103,7 @@ describe("a fourth controller, as one more entry", () => {
       kube: { server: "https://k8s:6443", caFile: "/ca", token: "t" },
       queues: { endpoint: "http://127.0.0.1:4566", deltas: "https://sqs/1/deltas.fifo", doorbells: queueUrls },
       logLevel: "info" as const,
+      metrics: "none" as const,
     };
     const environment = environmentOf(configuration);
     expect(environment["DELTALOOP_DOORBELLS_TEAM_GUARD_URL"]).toBe("https://sqs/1/team-guard");
@@ -112,9 +113,9 @@ describe("a fourth controller, as one more entry", () => {
     );
 
     const sent: unknown[] = [];
-    const client = { send: (command: { readonly input: unknown }) => Promise.resolve({ ...(sent.push(command.input) && {}) }) };
-    // Of a client, `send` alone is called; of the controllers' names, the types know the built-in ones.
-    const doorbells = createSqsDoorbells(client as never, { queueUrls: queueUrls as { readonly [C in Controller]: string }, cid: "c1" });
+    const sqs = { call: (_: unknown, input: unknown) => Promise.resolve({ ...(sent.push(input) && {}) }) };
+    // Of SQS, `call` alone is used; of the controllers' names, the types know the built-in ones.
+    const doorbells = createSqsDoorbells(sqs as never, { queueUrls: queueUrls as { readonly [C in Controller]: string }, cid: "c1" });
     await doorbells.ring([{ controller: "team-guard" as Controller, key: "shop/a", epoch: "e1", delayMs: 0 }]);
     expect(sent).toMatchObject([{ QueueUrl: "https://sqs/1/team-guard", Entries: [{ Id: "0" }] }]);
   });

@@ -1,14 +1,14 @@
-import { SendMessageBatchCommand } from "@aws-sdk/client-sqs";
-import type { BatchResultErrorEntry, SQSClient } from "@aws-sdk/client-sqs";
+import type { BatchResultErrorEntry } from "@aws-sdk/client-sqs";
 
 import type { DeltaQueue, QueueEntry, SendResult } from "../../ports/delta-queue.ts";
+import type { SqsCalls } from "./calls.ts";
 import { BATCH_BYTES_MAX, batches, CALL_TIMEOUT_MS } from "./limits.ts";
 import { messageOf } from "../../api/errors.ts";
 
 type Failed = SendResult["failed"][number];
 
 /** Q1 on an SQS FIFO queue. A message larger than SQS takes fails by its id without being sent, its neighbours are sent (DQ7). */
-export function createSqsDeltaQueue(client: SQSClient, options: { readonly queueUrl: string }): DeltaQueue {
+export function createSqsDeltaQueue(sqs: SqsCalls, options: { readonly queueUrl: string }): DeltaQueue {
   return {
     async send(entries) {
       const tooLarge = entries.filter((entry) => sizeOf(entry) > BATCH_BYTES_MAX);
@@ -32,7 +32,7 @@ export function createSqsDeltaQueue(client: SQSClient, options: { readonly queue
   };
 
   async function sendBatch(batch: readonly QueueEntry[]): Promise<readonly Failed[]> {
-    const command = new SendMessageBatchCommand({
+    const input = {
       QueueUrl: options.queueUrl,
       // Ids inside a batch are positions: ours may be longer than the 80 characters SQS takes here.
       Entries: batch.map(({ group, id, body }, index) => ({
@@ -41,8 +41,8 @@ export function createSqsDeltaQueue(client: SQSClient, options: { readonly queue
         MessageGroupId: group,
         MessageDeduplicationId: id,
       })),
-    });
-    const answer = await client.send(command, { requestTimeout: CALL_TIMEOUT_MS });
+    };
+    const answer = await sqs.call("SendMessageBatch", input, { timeoutMs: CALL_TIMEOUT_MS });
     return (answer.Failed ?? []).flatMap((failure) => {
       const entry = batch[Number(failure.Id)];
       return entry === undefined ? [] : [{ id: entry.id, reason: reasonOf(failure), permanent: isPermanent(failure) }];

@@ -1,8 +1,6 @@
-import { SendMessageBatchCommand } from "@aws-sdk/client-sqs";
-import type { SQSClient } from "@aws-sdk/client-sqs";
-
 import type { Controller } from "../../api/resources.ts";
 import type { Doorbell, DoorbellMessage, Doorbells } from "../../ports/doorbells.ts";
+import type { SqsCalls } from "./calls.ts";
 import { batches, CALL_TIMEOUT_MS, DELAY_SECONDS_MAX } from "./limits.ts";
 
 export interface SqsDoorbellsOptions {
@@ -12,7 +10,7 @@ export interface SqsDoorbellsOptions {
 }
 
 /** Q2 on SQS standard queues, one per controller. All batches are tried; one that fails makes the whole call fail (DB3). */
-export function createSqsDoorbells(client: SQSClient, options: SqsDoorbellsOptions): Doorbells {
+export function createSqsDoorbells(sqs: SqsCalls, options: SqsDoorbellsOptions): Doorbells {
   return {
     async ring(bells) {
       const sends = Object.entries(options.queueUrls).flatMap(([controller, queueUrl]) =>
@@ -31,7 +29,7 @@ export function createSqsDoorbells(client: SQSClient, options: SqsDoorbellsOptio
       MessageBody: JSON.stringify(doorbellMessage(options.cid, bell)),
       DelaySeconds: delaySeconds(bell.delayMs),
     }));
-    const answer = await client.send(new SendMessageBatchCommand({ QueueUrl, Entries }), { requestTimeout: CALL_TIMEOUT_MS });
+    const answer = await sqs.call("SendMessageBatch", { QueueUrl, Entries }, { timeoutMs: CALL_TIMEOUT_MS });
     const first = answer.Failed?.[0];
     if (first !== undefined) throw new Error(`${answer.Failed?.length} doorbell(s) refused: ${first.Code} ${first.Message ?? ""}`.trim());
   }

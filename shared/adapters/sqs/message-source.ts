@@ -1,37 +1,31 @@
-import { ChangeMessageVisibilityBatchCommand, DeleteMessageBatchCommand, ReceiveMessageCommand } from "@aws-sdk/client-sqs";
-import type { BatchResultErrorEntry, Message, SQSClient } from "@aws-sdk/client-sqs";
+import type { BatchResultErrorEntry, Message, ReceiveMessageRequest } from "@aws-sdk/client-sqs";
 
 import type { MessageSource, ReceivedMessage } from "../../ports/delta-queue.ts";
+import type { SqsCalls } from "./calls.ts";
 import { BATCH_ENTRIES_MAX, batches, CALL_TIMEOUT_MS, WAIT_SECONDS_MAX } from "./limits.ts";
 
 /** How SQS calls a receipt that is not the message's any more. */
 const OUTDATED = /^(AWS\.SimpleQueueService\.)?(ReceiptHandleIsInvalid|InvalidParameterValue|MessageNotInflight)/;
 
 /** Any SQS queue, as its consumer sees it. SQS waits in whole seconds: `waitMs` is rounded up, to 20 s at most. */
-export function createSqsMessageSource(client: SQSClient, options: { readonly queueUrl: string }): MessageSource {
+export function createSqsMessageSource(sqs: SqsCalls, options: { readonly queueUrl: string }): MessageSource {
   const QueueUrl = options.queueUrl;
   return {
     async receive({ max, waitMs, signal }) {
-      const command = new ReceiveMessageCommand({
+      const input: ReceiveMessageRequest = {
         QueueUrl,
         MaxNumberOfMessages: Math.min(max, BATCH_ENTRIES_MAX),
         WaitTimeSeconds: Math.min(Math.ceil(waitMs / 1000), WAIT_SECONDS_MAX),
         MessageSystemAttributeNames: ["ApproximateReceiveCount", "MessageGroupId", "SentTimestamp"],
-      });
-      try {
-        const answer = await client.send(command, signal === undefined ? {} : { abortSignal: signal });
-        return (answer.Messages ?? []).flatMap(received);
-      } catch (error) {
-        // The SDK's own AbortError says less than the reason the caller gave.
-        signal?.throwIfAborted();
-        throw error;
-      }
+      };
+      const answer = await sqs.call("ReceiveMessage", input, signal === undefined ? {} : { signal });
+      return (answer.Messages ?? []).flatMap(received);
     },
 
     async remove(receipts) {
       for (const batch of batches(receipts)) {
         const Entries = batch.map((ReceiptHandle, index) => ({ Id: String(index), ReceiptHandle }));
-        const answer = await client.send(new DeleteMessageBatchCommand({ QueueUrl, Entries }), { requestTimeout: CALL_TIMEOUT_MS });
+        const answer = await sqs.call("DeleteMessageBatch", { QueueUrl, Entries }, { timeoutMs: CALL_TIMEOUT_MS });
         throwOnFault("remove", answer.Failed);
       }
     },
@@ -39,8 +33,8 @@ export function createSqsMessageSource(client: SQSClient, options: { readonly qu
     async setVisibility(receipts, seconds) {
       for (const batch of batches(receipts)) {
         const Entries = batch.map((ReceiptHandle, index) => ({ Id: String(index), ReceiptHandle, VisibilityTimeout: seconds }));
-        const command = new ChangeMessageVisibilityBatchCommand({ QueueUrl, Entries });
-        throwOnFault("setVisibility", (await client.send(command, { requestTimeout: CALL_TIMEOUT_MS })).Failed);
+        const answer = await sqs.call("ChangeMessageVisibilityBatch", { QueueUrl, Entries }, { timeoutMs: CALL_TIMEOUT_MS });
+        throwOnFault("setVisibility", answer.Failed);
       }
     },
   };

@@ -47,6 +47,7 @@ it("reads a complete environment, with defaults for the rest", () => {
       },
     },
     logLevel: "info",
+    metrics: "emf",
   });
 });
 
