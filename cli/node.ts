@@ -2,6 +2,7 @@
 import { hostname } from "node:os";
 import { InvalidArgumentError } from "commander";
 import type { Command } from "commander";
+import { loggingFormatOption } from "./support/console-log.ts";
 import { wholeNumber } from "./support/usage-error.ts";
 import { serveNode } from "./support/serve-node.ts";
 import type { NodeFlags } from "./support/serve-node.ts";
@@ -32,6 +33,8 @@ export function registerNode(program: Command): void {
     .option("--max-pods <n>", "pods on this node", wholeNumber("--max-pods", { min: 1, max: PODS_MAX }), 110)
     .option("--cluster-dns <address>", "address of the cluster's DNS; may be given more than once", collect, [])
     .option("--cluster-domain <name>", "domain of the cluster", "cluster.local")
+    .addOption(loggingFormatOption())
+    .option("--metrics <host:port>", "where metrics and health are told without TLS, e.g. 127.0.0.1:10248; default: nowhere")
     .option("-v, --verbose", "debug log")
     .action(async (flags: NodeFlags) => {
       await serveNode(flags);

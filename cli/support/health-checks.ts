@@ -1,5 +1,8 @@
 /** What our processes are asked about their health. */
 import { CONTROLLERS } from "../../shared/api/resources.ts";
+import type { NodeCondition } from "../../shared/kubelet/node-ports.ts";
+import { syncLoopSilence } from "../../shared/node-agent/server/health.ts";
+import type { Clock } from "../../shared/ports/clock.ts";
 import type { Store } from "../../shared/ports/store.ts";
 import type { HealthCheck } from "./healthz.ts";
 import { shutGate } from "./gates.ts";
@@ -9,6 +12,18 @@ export function shutdownCheck(ends: AbortSignal): HealthCheck {
   return {
     name: "shutdown",
     check: () => (ends.aborted ? Promise.reject(new Error("process is shutting down")) : Promise.resolve(undefined)),
+  };
+}
+
+/** The node agent's loop goes round. Source: pkg/kubelet/kubelet.go SyncLoopHealthCheck. */
+export function syncLoopCheck(condition: Pick<NodeCondition, "lastLoopMs">, clock: Clock): HealthCheck {
+  return {
+    name: "syncloop",
+    check: async () => {
+      const silence = syncLoopSilence({ nowMs: clock.now(), lastLoopMs: condition.lastLoopMs });
+      if (silence !== undefined) throw new Error(silence);
+      return undefined;
+    },
   };
 }
 

@@ -29,7 +29,7 @@ const RETRY_MS = 500;
 /** The outside world, and who this node is. */
 export interface NodeAgentParts extends Pick<
   NodePorts,
-  "cri" | "store" | "files" | "cgroups" | "prober" | "clock" | "random" | "log" | "options" | "pods" | "condition"
+  "cri" | "store" | "files" | "cgroups" | "prober" | "clock" | "random" | "log" | "metrics" | "options" | "pods" | "condition"
 > {
   readonly kube: KubeReader & KubeWriter & KubeWatch<Resource>;
   readonly facts: MachineFacts;
@@ -106,9 +106,9 @@ async function runApiSourceOnceRegistered(
   emit: Parameters<typeof runApiSource>[0]["emit"],
   signal: AbortSignal,
 ): Promise<void> {
-  const { clock, random, log, options, condition } = ports;
+  const { clock, random, log, metrics, options, condition } = ports;
   while (condition.node === undefined && !signal.aborted) await clock.after(RETRY_MS, signal).catch(() => undefined);
-  await runApiSource({ kube, nodeName: options.nodeName, emit, log, clock, random }, signal);
+  await runApiSource({ kube, nodeName: options.nodeName, emit, log, clock, random, metrics }, signal);
 }
 
 function logged(log: Log, message: string): (error: unknown) => void {

@@ -6,9 +6,11 @@ import type { CriAdapter } from "../../shared/adapters/cri/cri.ts";
 import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
 import { createMemoryNodeStore } from "../../shared/adapters/memory/node-store.ts";
 import { createNodeFiles } from "../../shared/adapters/node-files/node-files.ts";
+import { createPrometheusMetrics } from "../../shared/adapters/prometheus/registry.ts";
 import { createProber } from "../../shared/adapters/prober/prober.ts";
 import { createSystemClock } from "../../shared/adapters/system/clock.ts";
 import { readMachineFacts } from "../../shared/adapters/system/machine-facts.ts";
+import { readMachineUsage } from "../../shared/adapters/system/node-usage.ts";
 import { createPodCgroups } from "../../shared/adapters/system/pod-cgroups.ts";
 import { createSystemRandom } from "../../shared/adapters/system/random.ts";
 import type { NodeOptions } from "../../shared/kubelet/node-options.ts";
@@ -17,15 +19,19 @@ import { PodManager } from "../../shared/kubelet/config/pod-manager.ts";
 import { startNodeApi } from "../../shared/node-agent/server/server.ts";
 import { runManifestSource } from "../../shared/node-agent/sources/manifest-source.ts";
 import { createNodeBackend } from "../../shared/node-agent/host/node-backend.ts";
+import { meterCri } from "../../shared/node-agent/host/metered-cri.ts";
 import { patientKube } from "../../shared/node-agent/host/patient-kube.ts";
 import { lockRoot, RootInUseError } from "../../shared/node-agent/host/root-lock.ts";
 import { isUnimplemented } from "../../shared/ports/cri-error.ts";
 import type { Log } from "../../shared/ports/log.ts";
-import { consoleLog } from "./console-log.ts";
+import { consoleLog, jsonLog } from "./console-log.ts";
+import type { LoggingFormat } from "./console-log.ts";
 import { kubeAccess } from "./kube-access.ts";
 import { kubeconfigPath } from "./kubeconfig-path.ts";
 import { createNodeAgent, startCondition } from "./node-agent.ts";
 import { untilSignalled } from "./signals.ts";
+import { syncLoopCheck } from "./health-checks.ts";
+import { serveTelling } from "./telling.ts";
 import { UsageError } from "./usage-error.ts";
 import { messageOf } from "../../shared/api/errors.ts";
 
@@ -50,6 +56,8 @@ export interface NodeFlags {
   readonly maxPods: number;
   readonly clusterDns: readonly string[];
   readonly clusterDomain: string;
+  readonly loggingFormat: LoggingFormat;
+  readonly metrics?: string;
   readonly verbose?: true;
 }
 
@@ -58,7 +66,8 @@ const RETRY_MS = 500;
 
 /** One node agent, until the process is told to end. @throws {UsageError} for flags that do not fit this machine */
 export async function serveNode(flags: NodeFlags): Promise<void> {
-  const log = consoleLog("", flags.verbose ? "debug" : "info");
+  const level = flags.verbose ? "debug" : "info";
+  const log = flags.loggingFormat === "json" ? jsonLog("deltaloop-node", level) : consoleLog("", level);
   const ending = untilSignalled();
   const access = await kubeAccess({ ...flags, kubeconfig: kubeconfigPath(flags.kubeconfig) }, "deltaloop-node", "node");
   const options = nodeOptions(flags);
@@ -90,9 +99,10 @@ interface Serving {
 }
 
 async function serve(serving: Serving): Promise<void> {
-  const { flags, facts, cri, log, ending } = serving;
-  const [clock, random] = [createSystemClock(), createSystemRandom()];
-  const kube = createKubeHttp(serving.access);
+  const { flags, facts, log, ending } = serving;
+  const [clock, random, metrics] = [createSystemClock(), createSystemRandom(), createPrometheusMetrics("node")];
+  const cri = meterCri(serving.cri, metrics, clock);
+  const kube = createKubeHttp({ ...serving.access, metrics });
   const store = createMemoryNodeStore();
   const condition = startCondition(clock.now());
   const pods = new PodManager();
@@ -105,11 +115,17 @@ async function serve(serving: Serving): Promise<void> {
     nodeName: serving.options.nodeName,
     kube,
     backend,
+    metrics,
+    nodeUsage: readMachineUsage,
     log,
     clock,
     podLogsDir: serving.options.podLogsDir,
   });
   const options: NodeOptions = { ...serving.options, port: api.port };
+  const telling =
+    flags.metrics === undefined
+      ? undefined
+      : await serveTelling({ listen: flags.metrics, metrics, livez: [syncLoopCheck(condition, clock)], readyz: [], log });
   const agent = createNodeAgent({
     cri,
     kube: patientKube(kube, clock),
@@ -120,6 +136,7 @@ async function serve(serving: Serving): Promise<void> {
     clock,
     random,
     log,
+    metrics,
     options,
     pods,
     condition,
@@ -132,6 +149,7 @@ async function serve(serving: Serving): Promise<void> {
     running.push(runManifestSource({ path: flags.manifests, nodeName: options.nodeName, emit: agent.emit("file"), log, clock }, ending));
   log.info("ready", { node: options.nodeName, pid: process.pid, api: `https://${flags.listen ?? options.hostIps[0]}:${options.port}` });
   await Promise.all(running);
+  await telling?.stop();
   await api.stop();
 }
 

@@ -4,6 +4,7 @@ import type { KubeReader, KubeWriter } from "../ports/kube.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { Cri } from "../ports/cri.ts";
 import type { Log } from "../ports/log.ts";
+import type { Metrics } from "../ports/metrics.ts";
 import type { NodeFiles } from "../ports/node-files.ts";
 import type { NodeStore } from "../ports/node-store.ts";
 import type { PodCgroups } from "../ports/pod-cgroups.ts";
@@ -26,6 +27,7 @@ export interface NodePorts {
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;
+  readonly metrics?: Metrics;
 
   /** Pod objects: in the host's memory whatever `store` is. */
   readonly pods: PodManager;

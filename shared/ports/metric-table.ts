@@ -10,10 +10,14 @@
  * longestRunningProcessor, retries; component-base metrics/prometheus/restclient/metrics.go requestLatency, requestResult, requestRetry;
  * component-base metrics/prometheus/clientgo/leaderelection/metrics.go leaderGauge, leaderSlowpathCounter; component-base
  * metrics/prometheus/clientgo/fifo/metrics.go fifoProcessingLatency, storeResourceVersion; pkg/controller/replicaset/metrics/metrics.go
- * SortingDeletionAgeRatio, ReplicaSetRequeueSkips.
+ * SortingDeletionAgeRatio, ReplicaSetRequeueSkips; pkg/kubelet/metrics/metrics.go RunningPodCount, RunningContainerCount, RuntimeOperations,
+ * RuntimeOperationsDuration, RuntimeOperationsErrors, PodStartDuration, StartedPodsTotal, StartedPodsErrorsTotal, StartedContainersTotal,
+ * StartedContainersErrorsTotal, PLEGRelistDuration, PLEGRelistInterval, PLEGLastSeen;
+ * pkg/kubelet/kuberuntime/instrumented_services.go instrumentedRuntimeService, instrumentedImageManagerService.
  */
 import { CACHED_RESOURCES, CONTROLLERS } from "../api/resources.ts";
 import type { Controller } from "../api/resources.ts";
+import type { Cri } from "./cri.ts";
 import { FATES } from "./store/tallies.ts";
 
 /** Who counts it: the watcher's process, the functions (Lambda's sandboxes, or the function host), the node agent. */
@@ -56,6 +60,40 @@ const LAG_BUCKETS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 3
 const TALLIED = [...CACHED_RESOURCES, "unknown"] as const;
 const METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"] as const;
 const GROUPS = "the API groups of the cached resources: none, and apps";
+/** Fourteen from 5 ms. */
+const RUNTIME_BUCKETS = Array.from({ length: 14 }, (_, i) => Number((0.005 * 2.5 ** i).toPrecision(12)));
+/** Of prometheus' client library. */
+const DEFAULT_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
+const POD_START_BUCKETS = [0.5, 1, 2, 3, 4, 5, 6, 8, 10, 20, 30, 45, 60, 120, 180, 240, 300, 360, 480, 600, 900, 1200, 1800, 2700, 3600];
+/** The verbs of the runtime that the node agent uses, by upstream's names. */
+export const RUNTIME_OPERATIONS = {
+  version: "version",
+  status: "status",
+  runtimeConfig: "runtime_config",
+  runPodSandbox: "run_podsandbox",
+  stopPodSandbox: "stop_podsandbox",
+  removePodSandbox: "remove_podsandbox",
+  podSandboxStatus: "podsandbox_status",
+  listPodSandbox: "list_podsandbox",
+  createContainer: "create_container",
+  startContainer: "start_container",
+  stopContainer: "stop_container",
+  removeContainer: "remove_container",
+  containerStatus: "container_status",
+  listContainers: "list_containers",
+  reopenContainerLog: "reopen_container_log",
+  execSync: "exec_sync",
+  exec: "exec",
+  containerStats: "container_stats",
+  listContainerStats: "list_container_stats",
+  imageStatus: "image_status",
+  pullImage: "pull_image",
+  removeImage: "remove_image",
+  listImages: "list_images",
+  imageFsInfo: "image_fs_info",
+} as const satisfies { readonly [V in keyof Cri]: string };
+const RUNTIME = { operation_type: Object.values(RUNTIME_OPERATIONS) } as const;
+const CONTAINER_TYPES = ["init_container", "container", "ephemeral_container"] as const;
 const HOSTS = "the API servers that the process is configured for: one";
 
 export const METRICS = {
@@ -208,6 +246,127 @@ export const METRICS = {
     help: "Total number of ReplicaSet syncs skipped due to a stale watch cache.",
     processes: ["functions"],
     where: "shared/controller/worker.ts",
+    upstream: true,
+  },
+  kubelet_running_pods: {
+    type: "gauge",
+    labels: {},
+    unit: "count",
+    help: "Number of pods that have a running pod sandbox",
+    processes: ["node"],
+    where: "shared/kubelet/turns/relist.ts",
+    upstream: true,
+  },
+  kubelet_running_containers: {
+    type: "gauge",
+    labels: { container_state: ["created", "running", "exited", "unknown"] },
+    unit: "count",
+    help: "Number of containers currently running",
+    processes: ["node"],
+    where: "shared/kubelet/turns/relist.ts",
+    upstream: true,
+  },
+  kubelet_pleg_relist_duration_seconds: {
+    type: "histogram",
+    labels: {},
+    unit: "seconds",
+    buckets: DEFAULT_BUCKETS,
+    help: "Duration in seconds for relisting pods in PLEG.",
+    processes: ["node"],
+    where: "shared/kubelet/turns/relist.ts",
+    upstream: true,
+  },
+  kubelet_pleg_relist_interval_seconds: {
+    type: "histogram",
+    labels: {},
+    unit: "seconds",
+    buckets: DEFAULT_BUCKETS,
+    help: "Interval in seconds between relisting in PLEG.",
+    processes: ["node"],
+    where: "shared/kubelet/turns/relist.ts",
+    upstream: true,
+  },
+  kubelet_pleg_last_seen_seconds: {
+    type: "gauge",
+    labels: {},
+    unit: "seconds",
+    help: "Timestamp in seconds when PLEG was last seen active.",
+    processes: ["node"],
+    where: "shared/kubelet/turns/relist.ts",
+    upstream: true,
+  },
+  kubelet_runtime_operations_total: {
+    type: "counter",
+    labels: RUNTIME,
+    unit: "count",
+    help: "Cumulative number of runtime operations by operation type.",
+    processes: ["node"],
+    where: "shared/node-agent/host/metered-cri.ts",
+    upstream: true,
+  },
+  kubelet_runtime_operations_duration_seconds: {
+    type: "histogram",
+    labels: RUNTIME,
+    unit: "seconds",
+    buckets: RUNTIME_BUCKETS,
+    help: "Duration in seconds of runtime operations. Broken down by operation type.",
+    processes: ["node"],
+    where: "shared/node-agent/host/metered-cri.ts",
+    upstream: true,
+  },
+  kubelet_runtime_operations_errors_total: {
+    type: "counter",
+    labels: RUNTIME,
+    unit: "count",
+    help: "Cumulative number of runtime operation errors by operation type.",
+    processes: ["node"],
+    where: "shared/node-agent/host/metered-cri.ts",
+    upstream: true,
+  },
+  kubelet_pod_start_duration_seconds: {
+    type: "histogram",
+    labels: {},
+    unit: "seconds",
+    buckets: POD_START_BUCKETS,
+    help: "Duration in seconds from kubelet seeing a pod for the first time to the pod starting to run",
+    processes: ["node"],
+    where: "shared/kubelet/turns/statuses.ts",
+    upstream: true,
+  },
+  kubelet_started_pods_total: {
+    type: "counter",
+    labels: {},
+    unit: "count",
+    help: "Cumulative number of pods started",
+    processes: ["node"],
+    where: "shared/kubelet/turns/run-actions.ts",
+    upstream: true,
+  },
+  kubelet_started_pods_errors_total: {
+    type: "counter",
+    labels: {},
+    unit: "count",
+    help: "Cumulative number of errors when starting pods",
+    processes: ["node"],
+    where: "shared/kubelet/turns/run-actions.ts",
+    upstream: true,
+  },
+  kubelet_started_containers_total: {
+    type: "counter",
+    labels: { container_type: CONTAINER_TYPES },
+    unit: "count",
+    help: "Cumulative number of containers started",
+    processes: ["node"],
+    where: "shared/kubelet/turns/start-container.ts",
+    upstream: true,
+  },
+  kubelet_started_containers_errors_total: {
+    type: "counter",
+    labels: { container_type: CONTAINER_TYPES, code: "the reasons for which a container waits: 9" },
+    unit: "count",
+    help: "Cumulative number of errors when starting containers",
+    processes: ["node"],
+    where: "shared/kubelet/turns/run-actions.ts",
     upstream: true,
   },
   deltaloop_doorbells_total: {

@@ -76,6 +76,8 @@ function suite(): void {
       log,
       clock: createSystemClock(),
       podLogsDir,
+      metrics: { contentType: "text/plain", text: async () => "" },
+      nodeUsage: async () => ({ timestampMs: 0, cpuSeconds: 0, workingSetBytes: 0 }),
       backend: {
         cri: {
           ...cri,

@@ -11,7 +11,8 @@ import { describe, expect, it } from "vitest";
 
 import { metricDocuments } from "../../infra/metric-documents.ts";
 import { createPrometheusMetrics } from "../../shared/adapters/prometheus/registry.ts";
-import { METRICS } from "../../shared/ports/metric-table.ts";
+import { METRICS, RUNTIME_OPERATIONS } from "../../shared/ports/metric-table.ts";
+import { RESOURCE_METRICS, resourceMetrics } from "../../shared/node-agent/server/resource-metrics.ts";
 import type { MetricProcess, MetricRow } from "../../shared/ports/metric-table.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
@@ -30,7 +31,7 @@ describe("the table of metrics", () => {
     expect(buckets !== undefined).toBe(type === "histogram");
     expect(buckets ?? []).toEqual((buckets ?? []).toSorted((a, b) => a - b));
     expect(help.length).toBeGreaterThan(10);
-    expect(Object.keys(labels).every((label) => /^[a-z]+$/.test(label))).toBe(true);
+    expect(Object.keys(labels).every((label) => /^[a-z_]+$/.test(label))).toBe(true);
   });
 
   it("bounds every label, and none may hold an object's name", () => {
@@ -96,9 +97,13 @@ const kubernetes = upstreamFolder();
 describe.skipIf(kubernetes === undefined)(
   "upstream's own metrics, in its source (skipped where Go's module cache has no Kubernetes)",
   () => {
-    const texts = ["component-base@v0.36.3/metrics/prometheus", "kubernetes@v1.36.3/pkg/controller/replicaset/metrics"].flatMap((folder) =>
-      goFiles(join(kubernetes ?? "", folder)).map((file) => readFileSync(file, "utf8")),
-    );
+    const textsIn = (folder: string): readonly string[] =>
+      goFiles(join(kubernetes ?? "", folder)).map((file) => readFileSync(file, "utf8"));
+    const texts = [
+      "component-base@v0.36.3/metrics/prometheus",
+      "kubernetes@v1.36.3/pkg/controller/replicaset/metrics",
+      "kubernetes@v1.36.3/pkg/kubelet/metrics",
+    ].flatMap(textsIn);
 
     it.each(ROWS.filter(([, { upstream }]) => upstream))(
       "%s has upstream's help, labels and buckets",
@@ -107,6 +112,18 @@ describe.skipIf(kubernetes === undefined)(
         expect(found).toEqual({ name, help, labels: Object.keys(labels), buckets: buckets ?? [] });
       },
     );
+
+    it("the runtime's operations have upstream's names", () => {
+      const text = textsIn("kubernetes@v1.36.3/pkg/kubelet/kuberuntime").join("\n");
+      const operations = new Set([...text.matchAll(/const operation = "(\w+)"/g)].map(([, operation]) => operation));
+      expect(Object.values(RUNTIME_OPERATIONS).filter((operation) => !operations.has(operation))).toEqual([]);
+    });
+
+    it.each(Object.entries(RESOURCE_METRICS))("%s of /metrics/resource has upstream's help and labels", (name, { help, labels }) => {
+      const [text = ""] = textsIn("kubernetes@v1.36.3/pkg/kubelet/metrics/collectors").filter((each) => each.includes(`"${name}"`));
+      const [, found, of = ""] = new RegExp(`NewDesc\\("${name}",\\s*"([^"]*)",\\s*(?:nil|\\[\\]string\\{([^}]*)\\})`).exec(text) ?? [];
+      expect({ help: found, labels: [...of.matchAll(/"(\w+)"/g)].map(([, label]) => label) }).toEqual({ help, labels });
+    });
   },
 );
 
@@ -120,6 +137,14 @@ describe.skipIf(!promtool)(
       metrics.observe("workqueue_work_duration_seconds", { name: "replicationmanager" }, 0.02);
       metrics.set("deltaloop_gate_open", { controller: "deployment" }, 1);
       const checked = spawnSync("promtool", ["check", "metrics"], { input: await metrics.text(), encoding: "utf8" });
+      expect({ status: checked.status, said: checked.stderr + checked.stdout }).toEqual({ status: 0, said: "" });
+    });
+
+    it("/metrics/resource", async () => {
+      const usage = { timestampMs: 1_700_000_000_000, cpuSeconds: 12.5, workingSetBytes: 4096 };
+      const none = async (): Promise<readonly never[]> => [];
+      const input = await resourceMetrics({ listContainers: none, listContainerStats: none }, async () => usage);
+      const checked = spawnSync("promtool", ["check", "metrics"], { input, encoding: "utf8" });
       expect({ status: checked.status, said: checked.stderr + checked.stdout }).toEqual({ status: 0, said: "" });
     });
 
@@ -147,7 +172,11 @@ interface UpstreamMetric {
 
 /** `NewXVec(&XOpts{Subsystem, Name, Help, Buckets}, []string{labels})`, with constants of the same file put in. */
 function metricsOf(text: string): readonly UpstreamMetric[] {
-  const constants = new Map([...text.matchAll(/(\w+)\s*=\s*("[^"\n]*")/g)].map(([, name = "", value = ""]) => [name, value]));
+  const constants = new Map([
+    ...[...text.matchAll(/(\w+)\s*=\s*("[^"\n]*"|\[\]float64\{[^}]*\})/g)].map(([, name = "", value = ""]) => [name, value] as const),
+    // Source: github.com/prometheus/client_golang prometheus/histogram.go DefBuckets.
+    ["metrics.DefBuckets", "{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}"] as const,
+  ]);
   const calls = text.matchAll(
     /New(?:Gauge|Counter|Histogram)(Vec)?\(\s*&[\w.]*Opts\{([\s\S]*?)\n\s*\}(?:,\s*(?:\[\]string\{([^}]*)\})?,?\s*)?\)/g,
   );
@@ -156,7 +185,8 @@ function metricsOf(text: string): readonly UpstreamMetric[] {
       const [, value = ""] = new RegExp(`\\b${name}:\\s*([\\s\\S]*?),\\n`).exec(`${options}\n`) ?? [];
       return [...(constants.get(value.trim()) ?? value).matchAll(/"([^"]*)"/g)].map(([, part]) => part).join("");
     };
-    const [, buckets = ""] = /Buckets:\s*(.*),/.exec(options) ?? [];
+    const [, given = ""] = /Buckets:\s*(.*),/.exec(options) ?? [];
+    const buckets = constants.get(given) ?? given;
     return {
       name: [field("Subsystem"), field("Name")].filter((part) => part !== "").join("_"),
       help: field("Help"),

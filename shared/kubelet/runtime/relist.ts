@@ -93,3 +93,20 @@ function eventTypes(was: RelistEntry["state"] | undefined, is: RelistEntry["stat
       return is satisfies never;
   }
 }
+
+export interface Running {
+  /** Pods with a sandbox that is READY. */
+  readonly pods: number;
+  readonly containers: Readonly<Record<RelistEntry["state"], number>>;
+}
+
+/**
+ * Of what bears a pod's UID. Source: pkg/kubelet/pleg/generic.go updateRunningPodAndContainerMetrics. Differs from upstream: a state
+ * that no container is in any more is 0, not what it was last.
+ */
+export function countRunning(sandboxes: readonly PodSandbox[], containers: readonly Container[]): Running {
+  const count = { created: 0, running: 0, exited: 0, unknown: 0 };
+  for (const { labels, state } of containers) if (labels[LABELS.podUid] !== undefined) count[STATES[state]]++;
+  const ready = sandboxes.filter(({ state }) => state === "SANDBOX_READY").flatMap(({ labels }) => labels[LABELS.podUid] ?? []);
+  return { pods: new Set(ready).size, containers: count };
+}

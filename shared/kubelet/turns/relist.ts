@@ -2,8 +2,8 @@
 import type { RuntimeCondition } from "../../ports/cri-types.ts";
 import { deadInstancesOf } from "../runtime/container-gc.ts";
 import type { NodePorts } from "../node-ports.ts";
-import { relist, withUnread } from "../runtime/relist.ts";
-import type { PodLifecycleEvent } from "../runtime/relist.ts";
+import { countRunning, relist, withUnread } from "../runtime/relist.ts";
+import type { PodLifecycleEvent, Running } from "../runtime/relist.ts";
 import { shouldPodContentBeRemoved } from "../worker/worker-questions.ts";
 import { unlessGone } from "./kill.ts";
 import { observePod } from "./observe.ts";
@@ -14,9 +14,12 @@ const RELIST_STALE_MS = 180_000;
 
 /** @throws when the runtime does not answer; the record stays, so the next look sees the same changes */
 export async function relistPods(ports: NodePorts): Promise<void> {
-  const { cri, condition, clock } = ports;
+  const { cri, condition, clock, metrics } = ports;
   const atMs = clock.now();
+  if (condition.relisted !== undefined)
+    metrics?.observe("kubelet_pleg_relist_interval_seconds", {}, (atMs - condition.relisted.atMs) / 1000);
   const [sandboxes, containers] = await Promise.all([cri.listPodSandbox(), cri.listContainers()]);
+  tell(ports, countRunning(sandboxes, containers), atMs);
   const before = condition.relisted?.record;
   const { record, events } = relist(before, sandboxes, containers);
   condition.relisted = { record, atMs };
@@ -30,6 +33,14 @@ export async function relistPods(ports: NodePorts): Promise<void> {
     }
   }
   if (unread.length > 0) condition.relisted = { record: withUnread(before, record, unread), atMs };
+  metrics?.observe("kubelet_pleg_relist_duration_seconds", {}, (clock.now() - atMs) / 1000);
+}
+
+function tell({ metrics }: NodePorts, { pods, containers }: Running, atMs: number): void {
+  metrics?.set("kubelet_pleg_last_seen_seconds", {}, Math.floor(atMs / 1000));
+  metrics?.set("kubelet_running_pods", {}, pods);
+  for (const state of ["created", "running", "exited", "unknown"] as const)
+    metrics?.set("kubelet_running_containers", { container_state: state }, containers[state]);
 }
 
 async function deliver(ports: NodePorts, uid: string, events: readonly PodLifecycleEvent[]): Promise<void> {

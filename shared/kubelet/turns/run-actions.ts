@@ -12,7 +12,7 @@ import { podLogDirectory, podSandboxConfig } from "../kuberuntime/sandbox-config
 import { endPod, killContainers, stopName, unlessGone } from "./kill.ts";
 import { podEvent } from "./pod-events.ts";
 import type { VolumePaths } from "./prepare-volumes.ts";
-import { startContainer } from "./start-container.ts";
+import { containerType, startContainer } from "./start-container.ts";
 import type { StartInput } from "./start-container.ts";
 import { Pause, StartError } from "../operations.ts";
 import { updateFenced } from "./workers.ts";
@@ -138,9 +138,10 @@ async function createSandbox(
   { pod, mayGoOn }: ActionsInput,
   config: PodSandboxConfig,
 ): Promise<{ readonly id: string; readonly ips: readonly string[] }> {
-  const { cri, files, operations } = ports;
+  const { cri, files, operations, metrics } = ports;
   await files.makeLogDirectory(podLogDirectory(pod));
   await mayGoOn();
+  metrics?.count("kubelet_started_pods_total", {});
   const id = await operations.run({
     uid: pod.metadata.uid,
     name: `sandbox:${config.metadata.attempt}`,
@@ -148,6 +149,7 @@ async function createSandbox(
     pause: "the sandbox is being made",
     orElse: async (error) => {
       await mayGoOn(); // of a pod that is to end nobody needs to hear it
+      metrics?.count("kubelet_started_pods_errors_total", {});
       const message = `Failed to create pod sandbox: ${messageOf(error)}`;
       podEvent(ports, pod, { type: "Warning", reason: "FailedCreatePodSandBox", message });
       throw new Error(message, { cause: error });
@@ -178,6 +180,8 @@ async function tryStart(ports: NodePorts, input: StartInput, failed: Map<string,
     if (!(error instanceof StartError)) throw error;
     failed.set(container.name, error);
     const { reason, message } = error;
+    if (reason !== "CrashLoopBackOff")
+      ports.metrics?.count("kubelet_started_containers_errors_total", { container_type: containerType(pod, container), code: reason });
     await updateFenced(ports, "reasons", uid, (reasons) => ({ ...reasons, [container.name]: { reason, message } }), input.fence);
     return false;
   }

@@ -13,6 +13,7 @@ import { allocatableOf } from "../node-options.ts";
 import type { NodePorts } from "../node-ports.ts";
 import { newestOf } from "../observed-pod.ts";
 import type { ObservedPod } from "../observed-pod.ts";
+import { ephemeralContainersOf, initContainersOf } from "../pod.ts";
 import type { ContainerSpec, NodePod } from "../pod.ts";
 import { restartBackOffKey, restartDecision } from "../actions/back-off.ts";
 import { podLogDirectory } from "../kuberuntime/sandbox-config.ts";
@@ -44,6 +45,7 @@ export async function startContainer(ports: NodePorts, input: StartInput): Promi
   const { pod, container } = input;
   await input.mayGoOn();
   const nextBackOff = await waitOutBackOff(ports, input);
+  ports.metrics?.count("kubelet_started_containers_total", { container_type: containerType(pod, container) });
   const image = await ensureImage(ports, pod, container, input.fence);
   if (nextBackOff !== undefined) await updateFenced(ports, "backOffs", restartBackOffKey(pod, container), () => nextBackOff, input.fence);
   const fail = (reason: string, error: Error): StartError => {
@@ -66,6 +68,12 @@ export async function startContainer(ports: NodePorts, input: StartInput): Promi
   podEvent(ports, pod, { type: "Normal", reason: "Started", message: "Container started", container: container.name });
   await linkLog(ports, input, containerId);
   await postStart(ports, input, containerId);
+}
+
+/** Source: pkg/kubelet/metrics/metrics.go Container, InitContainer, EphemeralContainer. */
+export function containerType(pod: NodePod, { name }: ContainerSpec): "init_container" | "container" | "ephemeral_container" {
+  if (initContainersOf(pod).some((one) => one.name === name)) return "init_container";
+  return ephemeralContainersOf(pod).some((one) => one.name === name) ? "ephemeral_container" : "container";
 }
 
 /**

@@ -1,10 +1,11 @@
 /** The cached status of a pod, and its way to the API server (node-agent §13.5, §13.6). */
+import { parseTime } from "../../api/time.ts";
 import { describeError } from "../../ports/describe-error.ts";
 import { isInvalid, isNotFound } from "../../ports/errors.ts";
 import type { AbnormalTermination, CachedStatus, Fence, PodStatus } from "../../ports/node-store.ts";
 import { acceptStatus, terminatedStatus } from "../status/accept-status.ts";
 import { generateApiPodStatus } from "../status/generate-status.ts";
-import { isMirrorPod, isStaticPod } from "../labels.ts";
+import { CONFIG_ANNOTATIONS, isMirrorPod, isStaticPod } from "../labels.ts";
 import { canBeDeleted, mergePodStatus, statusPatch } from "../status/merge-status.ts";
 import type { NodePorts } from "../node-ports.ts";
 import type { ObservedPod } from "../observed-pod.ts";
@@ -60,13 +61,26 @@ export async function storeStatus(
 ): Promise<void> {
   const { uid } = pod.metadata;
   const force = finished === true || pod.metadata.deletionTimestamp !== undefined;
-  const accept = (cached: CachedStatus | undefined): CachedStatus =>
-    acceptStatus(cached, status, { pod: withApiStatus(ports, pod), force, nowMs: ports.clock.now(), ...(finished && { finished }) });
+  let before: string | undefined;
+  const accept = (cached: CachedStatus | undefined): CachedStatus => {
+    before = cached?.status.phase;
+    return acceptStatus(cached, status, { pod: withApiStatus(ports, pod), force, nowMs: ports.clock.now(), ...(finished && { finished }) });
+  };
   const stored =
     fence === undefined ? await ports.store.update("statuses", uid, accept) : await ports.store.update("statuses", uid, accept, fence);
   if (stored === "refused") throw new LostTurnError(uid);
+  if (before === "Pending" && stored?.status.phase === "Running") tellStarted(ports, pod);
   if (stored !== undefined && (stored.version > stored.sentVersion || stored.podIsFinished === true))
     ports.send("statuses", uid, "changed");
+}
+
+/**
+ * Source: pkg/kubelet/kubelet.go SyncPod. Differs from upstream, which by the precedence of its operators also counts the first turn
+ * of every pod: only pods that began to run.
+ */
+function tellStarted({ metrics, clock }: NodePorts, { metadata }: NodePod): void {
+  const seenMs = parseTime(metadata.annotations?.[CONFIG_ANNOTATIONS.seen]);
+  if (seenMs !== undefined) metrics?.observe("kubelet_pod_start_duration_seconds", {}, (clock.now() - seenMs) / 1000);
 }
 
 /** TerminatePod: nothing of the pod runs or is mounted any more. */

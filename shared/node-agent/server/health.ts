@@ -17,11 +17,12 @@ type Check = (request: HealthRequest) => string | undefined;
 /** What is wrong, or nothing. */
 const CHECKS: ReadonlyMap<string, Check> = new Map<string, Check>([
   ["ping", () => undefined],
-  [
-    "syncloop",
-    ({ nowMs, lastLoopMs }) => (nowMs - lastLoopMs > SYNC_LOOP_SILENCE_MS_MAX ? "sync Loop took longer than expected" : undefined),
-  ],
+  ["syncloop", syncLoopSilence],
 ]);
+
+export function syncLoopSilence({ nowMs, lastLoopMs }: Pick<HealthRequest, "nowMs" | "lastLoopMs">): string | undefined {
+  return nowMs - lastLoopMs > SYNC_LOOP_SILENCE_MS_MAX ? "sync Loop took longer than expected" : undefined;
+}
 
 /** Several at once say which one failed and not why; one alone says why. `?verbose` lists them also when all is well. */
 export function healthz(response: ServerResponse, request: HealthRequest): void {

@@ -3,6 +3,7 @@ import type { Clock } from "../../ports/clock.ts";
 import type { Cri } from "../../ports/cri.ts";
 import type { KubeWriter } from "../../ports/kube.ts";
 import type { Log } from "../../ports/log.ts";
+import type { NodeUsage } from "./resource-metrics.ts";
 import type { NodePod } from "../../kubelet/pod.ts";
 
 type PodOnNode = { readonly pod: NodePod; readonly status: PodStatus | undefined } | undefined;
@@ -33,6 +34,9 @@ export interface NodeApiOptions {
   /** For TokenReview and SubjectAccessReview. */
   readonly kube: KubeWriter;
   readonly backend: NodeApiBackend;
+  /** The page of /metrics. */
+  readonly metrics: { readonly contentType: string; text(): Promise<string> };
+  readonly nodeUsage: () => Promise<NodeUsage>;
   readonly log: Log;
   readonly clock: Clock;
   /** No log outside of it is ever shown. */

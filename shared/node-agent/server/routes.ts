@@ -17,7 +17,7 @@ export type Route =
   | ({ readonly kind: "exec" } & ContainerPath)
   /** Without `check`: all of them. */
   | { readonly kind: "healthz"; readonly check?: string }
-  | { readonly kind: "pods" }
+  | { readonly kind: "pods" | "metrics" | "resourceMetrics" }
   | { readonly kind: "refused"; readonly code: 400 | 404 | 405 | 501; readonly text: string };
 
 export function routeOf(method: string, path: string): Route {
@@ -35,6 +35,9 @@ export function routeOf(method: string, path: string): Route {
       return withMethod(method, ["GET"], { kind: "healthz", ...(rest[0] !== undefined && { check: rest[0] }) });
     case "pods":
       return rest.length === 0 ? withMethod(method, ["GET"], { kind: "pods" }) : NOT_FOUND;
+    case "metrics":
+      if (rest.length === 0) return withMethod(method, ["GET"], { kind: "metrics" });
+      return rest.length === 1 && rest[0] === "resource" ? withMethod(method, ["GET"], { kind: "resourceMetrics" }) : NOT_FOUND;
     case "attach":
     case "portForward":
       return { kind: "refused", code: 501, text: `this node agent does not serve /${first} yet` };

@@ -22,6 +22,7 @@ import { sendContainerLogs } from "./container-logs.ts";
 import { exec } from "./exec.ts";
 import { healthz } from "./health.ts";
 import type { NodeApiBackend, NodeApiOptions } from "./options.ts";
+import { RESOURCE_METRICS_TYPE, resourceMetrics } from "./resource-metrics.ts";
 import { routeOf } from "./routes.ts";
 import type { Upgrade } from "./upgrade-proxy.ts";
 import { selfSignedCertificate } from "./serving-certificate.ts";
@@ -113,6 +114,10 @@ function createHandler(options: NodeApiOptions): Handler {
         return healthz(response, { ...route, query: url.searchParams, nowMs: clock.now(), lastLoopMs: backend.lastLoopMs() });
       case "pods":
         return answer(response, 200, await podList(backend), "application/json");
+      case "metrics":
+        return answer(response, 200, await options.metrics.text(), options.metrics.contentType);
+      case "resourceMetrics":
+        return answer(response, 200, await resourceMetrics(backend.cri, options.nodeUsage), RESOURCE_METRICS_TYPE);
       case "refused":
         return answer(response, route.code, route.text);
       default:

@@ -17,6 +17,7 @@ import { describeError } from "../../ports/describe-error.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { KubeWatch } from "../../ports/kube.ts";
 import type { Log } from "../../ports/log.ts";
+import type { Metrics } from "../../ports/metrics.ts";
 import type { Random } from "../../ports/random.ts";
 
 export interface ApiSourceOptions {
@@ -26,6 +27,7 @@ export interface ApiSourceOptions {
   readonly log: Log;
   readonly clock: Clock;
   readonly random: Random;
+  readonly metrics?: Metrics | undefined;
 }
 
 /** Runs until `signal` aborts. Source: pkg/kubelet/config/apiserver.go NewSourceApiserver, client-go tools/cache/undelta_store.go. */

@@ -23,6 +23,7 @@ import { manifestPod } from "../../../shared/node-agent/sources/manifest.ts";
 import type { Container, ContainerStatus } from "../../../shared/ports/cri-types.ts";
 import type { Cri } from "../../../shared/ports/cri.ts";
 import type { Log } from "../../../shared/ports/log.ts";
+import type { Metrics } from "../../../shared/ports/metrics.ts";
 import type { NodeStore } from "../../../shared/ports/node-store.ts";
 import type { Prober } from "../../../shared/ports/prober.ts";
 import { createSimulatedKube } from "../../simulation/kube.ts";
@@ -43,6 +44,7 @@ export interface NodeRigOptions {
   readonly apiFaults?: () => { readonly api: number; readonly watch: number };
   readonly prober?: Partial<Prober>;
   readonly log?: (line: string) => void;
+  readonly metrics?: Metrics;
 }
 
 /** A request of the agent that the API server was to execute. */
@@ -202,6 +204,7 @@ export class NodeRig {
       clock: ownClock,
       random,
       log: this.#log(),
+      ...(this.#options.metrics && { metrics: this.#options.metrics }),
       options: OPTIONS,
       pods: new PodManager(),
       condition: startCondition(clock.now()),

@@ -159,6 +159,8 @@ export async function startFixture(options: Partial<Pick<NodeApiOptions, "tls" |
         },
       },
     },
+    metrics: { contentType: "text/plain", text: async () => "figures 1\n" },
+    nodeUsage: async () => ({ timestampMs: 1_000, cpuSeconds: 2, workingSetBytes: 3 }),
     log,
     clock,
     podLogsDir,

@@ -322,3 +322,19 @@ describe("the server", () => {
     await stop(); // again does nothing
   });
 });
+
+describe("figures", () => {
+  it("[node-agent §15] are told at two pages, to whom may read nodes/metrics", async () => {
+    const { ask, reviews } = await start();
+    expect(await ask("/metrics")).toEqual({ code: 200, body: "figures 1\n" });
+    expect(await ask("/metrics/resource")).toMatchObject({
+      code: 200,
+      body: expect.stringContaining("node_cpu_usage_seconds_total 2 1000\n"),
+    });
+    expect(reviews.flatMap(({ spec }) => spec["resourceAttributes"] ?? [])).toEqual([
+      { verb: "get", version: "v1", resource: "nodes", subresource: "metrics", name: "n1" },
+    ]);
+    expect(await ask("/metrics/cadvisor")).toMatchObject({ code: 404 });
+    expect(await ask("/metrics", { method: "POST" })).toMatchObject({ code: 405 });
+  });
+});

@@ -1,0 +1,29 @@
+/** The runtime, with each call counted and timed (node-agent §15). Source: pkg/kubelet/kuberuntime/instrumented_services.go. */
+import type { Clock } from "../../ports/clock.ts";
+import type { Cri } from "../../ports/cri.ts";
+import { RUNTIME_OPERATIONS } from "../../ports/metric-table.ts";
+import type { Metrics } from "../../ports/metrics.ts";
+
+type Call = (...parameters: readonly unknown[]) => Promise<unknown>;
+
+/** Answers and refusals are the runtime's own. */
+export function meterCri(cri: Cri, metrics: Metrics, clock: Clock): Cri {
+  const metered = Object.entries(RUNTIME_OPERATIONS).map(([verb, operation]) => {
+    const call = cri[verb as keyof Cri] as Call; // the table has each verb of the port and no other
+    const meter: Call = async (...parameters) => {
+      const labels = { operation_type: operation };
+      const startedAtMs = clock.now();
+      try {
+        return await call(...parameters);
+      } catch (error) {
+        metrics.count("kubelet_runtime_operations_errors_total", labels);
+        throw error;
+      } finally {
+        metrics.count("kubelet_runtime_operations_total", labels);
+        metrics.observe("kubelet_runtime_operations_duration_seconds", labels, (clock.now() - startedAtMs) / 1000);
+      }
+    };
+    return [verb, meter] as const;
+  });
+  return { ...cri, ...(Object.fromEntries(metered) as unknown as Cri) }; // each verb with its own signature
+}

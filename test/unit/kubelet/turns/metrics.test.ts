@@ -1,0 +1,52 @@
+// Would catch: a pod or a container that is counted twice, not at all, or as something it is not, and a count that stays when its pod has gone.
+import { expect, test } from "vitest";
+
+import { CriError } from "../../../../shared/ports/cri-error.ts";
+import { countedMetrics } from "../../../support/counted.ts";
+import { startedNode } from "../../../support/node-rig/rig.ts";
+
+const APP = { name: "app", image: "app:1" };
+
+test("[node-agent §15] counts what is started and what runs, and how long a pod took to run", async () => {
+  const metrics = countedMetrics();
+  const rig = await startedNode({ metrics, images: { "init:1": { exitAfterMs: 500 } } });
+  await rig.create("p", { containers: [APP], initContainers: [{ name: "init", image: "init:1" }] });
+  await rig.until("it runs", () => rig.isReady("p"));
+  await rig.advance(2_000);
+  expect(metrics.sums).toMatchObject({
+    "kubelet_started_pods_total{}": 1,
+    "kubelet_started_containers_total{container_type=init_container}": 1,
+    "kubelet_started_containers_total{container_type=container}": 1,
+    "kubelet_running_pods{}": 1,
+    "kubelet_running_containers{container_state=running}": 1,
+    "kubelet_running_containers{container_state=exited}": 1,
+    "kubelet_pleg_last_seen_seconds{}": Math.floor(rig.clock.now() / 1000),
+  });
+  const started = metrics.observed["kubelet_pod_start_duration_seconds{}"] ?? [];
+  expect(started).toHaveLength(1);
+  expect(started[0]).toBeGreaterThan(0.4);
+  expect(started[0]).toBeLessThan(5);
+  const intervals = metrics.observed["kubelet_pleg_relist_interval_seconds{}"] ?? [];
+  expect(Math.max(...intervals)).toBeLessThan(1.5);
+  expect(metrics.observed["kubelet_pleg_relist_duration_seconds{}"]).toHaveLength(intervals.length + 1);
+
+  await rig.delete("p");
+  await rig.until("it is gone", () => rig.pod("p") === undefined);
+  await rig.advance(65_000);
+  expect(metrics.sums).toMatchObject({ "kubelet_running_pods{}": 0, "kubelet_running_containers{container_state=running}": 0 });
+  expect(metrics.observed["kubelet_pod_start_duration_seconds{}"]).toHaveLength(1);
+  expect(metrics.sums["kubelet_started_pods_errors_total{}"]).toBeUndefined();
+});
+
+test("[node-agent §15] counts what does not start, by why", async () => {
+  const metrics = countedMetrics();
+  const rig = await startedNode({ metrics });
+  let refused = 0;
+  rig.fateOf = ({ verb }) => (verb === "runPodSandbox" && refused++ === 0 ? { fail: new CriError("Unknown", "no network") } : "live");
+  await rig.create("p", { containers: [{ ...APP, image: "absent:1", imagePullPolicy: "Never" }] });
+  const reasonOf = (): unknown => rig.pod("p")?.status?.containerStatuses?.[0]?.state?.waiting?.reason;
+  await rig.until("it waits for its image", () => reasonOf() === "ErrImageNeverPull");
+  expect(metrics.sums["kubelet_started_pods_errors_total{}"]).toBe(1);
+  expect(metrics.sums["kubelet_started_pods_total{}"]).toBe(2);
+  expect(metrics.sums["kubelet_started_containers_errors_total{container_type=container,code=ErrImageNeverPull}"]).toBeGreaterThan(0);
+});
