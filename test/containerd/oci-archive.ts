@@ -10,6 +10,9 @@ export interface ImageContent {
   readonly entries: readonly TarEntry[];
   readonly entrypoint: readonly string[];
   readonly env?: readonly string[];
+  readonly command?: readonly string[];
+  /** As `USER` of a Dockerfile. */
+  readonly user?: string;
 }
 
 interface Descriptor {
@@ -27,14 +30,20 @@ export function ociArchive(images: readonly ImageContent[]): Buffer {
     blobs.set(hash, content);
     return { mediaType: `application/vnd.oci.image.${kind}`, digest: `sha256:${hash}`, size: content.length };
   };
-  const manifests = images.map(({ name, entries, entrypoint, env = [] }) => {
+  const manifests = images.map(({ name, entries, entrypoint, env = [], command, user }) => {
     const layer = add("layer.v1.tar", tar(entries));
     const config = add(
       "config.v1+json",
       json({
         architecture: ARCHITECTURES[process.arch] ?? process.arch,
         os: "linux",
-        config: { Entrypoint: entrypoint, Env: ["PATH=/bin", ...env], WorkingDir: "/" },
+        config: {
+          Entrypoint: entrypoint,
+          Env: ["PATH=/bin", ...env],
+          WorkingDir: "/",
+          ...(command && { Cmd: command }),
+          ...(user && { User: user }),
+        },
         rootfs: { type: "layers", diff_ids: [layer.digest] },
       }),
     );

@@ -1,4 +1,4 @@
-/** The program of upstream's own tests (test/envtest/upstream-tests): which it has, and one of them run. */
+/** The program of upstream's own tests (test/envtest/upstream-tests): which it has, and one of them run, or many. */
 import { execFile } from "node:child_process";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -7,6 +7,10 @@ import { basename, join } from "node:path";
 import { buildFlags, builtOnce, go } from "../envtest/go-program.ts";
 
 export interface UpstreamTests {
+  /** Upstream's own, built of the same modules. */
+  readonly programs: { readonly kubelet: string; readonly agnhost: string };
+  /** Every test's whole name: `[sig-node] Containers should …`. */
+  all(): Promise<readonly string[]>;
   /** All tests of Deployment, ReplicaSet and ReplicationController, as in tests.ts. */
   names(): Promise<readonly string[]>;
   /**
@@ -15,6 +19,19 @@ export interface UpstreamTests {
    * @throws when it did not pass, with what upstream's test says of it and the last lines that it wrote
    */
   run(name: string, options: { readonly kubeconfig: string; readonly signal?: AbortSignal }): Promise<void>;
+  /** Runs some in one process, one after the other; names as `all` has them. What did not come to its end is "interrupted". */
+  runSome(
+    names: readonly string[],
+    options: { readonly kubeconfig: string; readonly signal?: AbortSignal },
+  ): Promise<readonly TestOutcome[]>;
+}
+
+export interface TestOutcome {
+  readonly name: string;
+  readonly state: "passed" | "failed" | "skipped" | "interrupted";
+  readonly seconds: number;
+  /** What upstream's test says of it, unless it passed. */
+  readonly told?: string;
 }
 
 /** How many tests at once: nearly all they do is wait. */
@@ -24,6 +41,7 @@ const MODULE = join(import.meta.dirname, "..", "envtest", "upstream-tests");
 const PROGRAM = "upstream-tests";
 /** The slowest passes in 35 s; many of upstream's waits have a limit of 5 minutes. */
 const TEST_MINUTES_MAX = 4;
+const TOOLS = ["k8s.io/kubernetes/cmd/kubelet", "k8s.io/kubernetes/test/images/agnhost"];
 const OUTPUT_BYTES_MAX = 256 * 1024 * 1024;
 const LAST_LINES = 40;
 
@@ -32,6 +50,10 @@ interface SpecReport {
   readonly State: string;
   readonly Failure?: { readonly Message: string; readonly Location: { readonly FileName: string; readonly LineNumber: number } };
   readonly CapturedGinkgoWriterOutput?: string;
+  readonly ContainerHierarchyTexts: readonly string[] | null;
+  readonly LeafNodeText: string;
+  /** Nanoseconds. */
+  readonly RunTime: number;
 }
 
 /** The program, built if need be; or, in one line for people, why there is none. */
@@ -39,16 +61,21 @@ export async function upstreamTests(): Promise<UpstreamTests | { readonly missin
   const flags = buildFlags();
   const built = await builtOnce({
     name: "upstream test program",
-    takes: "about 2 minutes",
+    takes: "about 3 minutes",
     module: MODULE,
     files: [join(MODULE, "main.go")],
     flags,
     program: PROGRAM,
-    build: async (folder) => await go(MODULE, ["build", ...flags, "-o", join(folder, PROGRAM), "."]),
+    build: async (folder) => await go(MODULE, ["build", ...flags, "-o", `${folder}/`, ".", ...TOOLS]),
   });
   if ("missing" in built) return built;
   const program = join(built.folder, PROGRAM);
   return {
+    programs: { kubelet: join(built.folder, "kubelet"), agnhost: join(built.folder, "agnhost") },
+    async all() {
+      const { output } = await execute(program, ["--list-tests"]);
+      return [...output.matchAll(/\.go:\d+: (.+)$/gm)].map(([, name = ""]) => name);
+    },
     async names() {
       const { output } = await execute(program, ["--list-tests"]);
       return [...output.matchAll(/: \[sig-apps\] ((?:Deployment|ReplicaSet|ReplicationController) .*)$/gm)].map(([, name = ""]) => name);
@@ -74,6 +101,31 @@ export async function upstreamTests(): Promise<UpstreamTests | { readonly missin
         await rm(scratch, { recursive: true, force: true });
       }
     },
+    async runSome(names, { kubeconfig, signal }) {
+      const scratch = await mkdtemp(join(tmpdir(), "deltaloop-upstream-"));
+      try {
+        const report = join(scratch, "report.json");
+        const ginkgo = [
+          ...[`--kubeconfig=${kubeconfig}`, "--provider=local", "--dump-logs-on-failure=false", "--ginkgo.no-color"],
+          `--ginkgo.focus=(${names.map((name) => name.replace(/[^\w ]/g, "\\$&")).join("|")})$`,
+          `--ginkgo.timeout=${TEST_MINUTES_MAX * names.length}m`,
+          `--ginkgo.json-report=${report}`,
+        ];
+        const { output } = await execute(program, ginkgo, signal);
+        const specs = new Map(
+          (await specsOf(report)).map((spec) => [[...(spec.ContainerHierarchyTexts ?? []), spec.LeafNodeText].join(" "), spec]),
+        );
+        return names.map((name): TestOutcome => {
+          const spec = specs.get(name);
+          if (spec === undefined) return { name, state: "interrupted", seconds: 0, told: lastLines(output) };
+          const seconds = spec.RunTime / 1e9;
+          if (spec.State === "passed") return { name, state: "passed", seconds };
+          return { name, state: spec.Failure !== undefined && spec.State === "skipped" ? "skipped" : "failed", seconds, told: told(spec) };
+        });
+      } finally {
+        await rm(scratch, { recursive: true, force: true });
+      }
+    },
   };
 }
 
@@ -81,8 +133,11 @@ export async function upstreamTests(): Promise<UpstreamTests | { readonly missin
 async function specsOf(report: string): Promise<readonly SpecReport[]> {
   const text = await readFile(report, "utf8").catch(() => "[]");
   // Written by ginkgo just now; the suite's own steps are in it as well, without a name.
-  const [suite] = JSON.parse(text) as readonly { readonly SpecReports: readonly (SpecReport & { readonly LeafNodeText: string })[] }[];
-  return (suite?.SpecReports ?? []).filter(({ State, LeafNodeText }) => State !== "skipped" && LeafNodeText !== "");
+  const [suite] = JSON.parse(text) as readonly { readonly SpecReports: readonly SpecReport[] }[];
+  // What was not in focus is skipped as well, and says nothing.
+  return (suite?.SpecReports ?? []).filter(
+    ({ State, LeafNodeText, Failure }) => LeafNodeText !== "" && (State !== "skipped" || (Failure?.Message ?? "") !== ""),
+  );
 }
 
 function told({ State, Failure, CapturedGinkgoWriterOutput: wrote = "" }: SpecReport): string {

@@ -1,5 +1,6 @@
-// Upstream's own tests of the workload controllers, as one program: what `go test -c` would make of k8s.io/kubernetes/test/e2e, with the
-// tests of sig-apps alone and without that suite's look at nodes and system pods, of which this control plane has none.
+// Upstream's own tests of the workload controllers and of nodes, as one program: what `go test -c` would make of
+// k8s.io/kubernetes/test/e2e, with the tests of sig-apps and those that upstream's node suite has in common with it, and without that
+// suite's look at nodes and system pods. The module builds upstream's kubelet and agnhost, too, whose packages cannot be imported.
 //
 // Source: k8s.io/kubernetes/test/e2e/e2e_test.go handleFlags, TestMain; e2e.go RunE2ETests.
 package main
@@ -13,6 +14,8 @@ import (
 	"k8s.io/component-base/logs"
 	_ "k8s.io/component-base/logs/testinit" // its flags.
 	_ "k8s.io/kubernetes/test/e2e/apps"     // the tests.
+	_ "k8s.io/kubernetes/test/e2e/common/node"
+	_ "k8s.io/kubernetes/test/e2e/common/storage"
 	"k8s.io/kubernetes/test/e2e/framework"
 	"k8s.io/kubernetes/test/e2e/framework/config"
 	_ "k8s.io/kubernetes/test/e2e/framework/debug/init" // what a failed test finds in its namespace.

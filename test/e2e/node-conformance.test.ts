@@ -1,0 +1,49 @@
+/**
+ * A core of upstream's NodeConformance tests with `deltaloop node` as the one node of a real control plane, on a real containerd.
+ *
+ * Catches: whatever upstream's own judges of a node catch, in their words: commands and environment, phases and restarts, init
+ * containers, hooks, volumes of all kinds with their modes, security contexts, sysctls.
+ */
+import { afterAll, beforeAll, expect, it } from "vitest";
+
+import { ensureContainerd } from "../containerd/programs.ts";
+import { startJudgedNode } from "../nodeconf/node.ts";
+import type { JudgedNode } from "../nodeconf/node.ts";
+import { coreOf, LEFT_OUT, nodeConformanceTests, runTests } from "../nodeconf/tests.ts";
+import { startCluster, whereRealPartsAre } from "../support/e2e.ts";
+import type { Cluster } from "../support/e2e.ts";
+import { upstreamTests } from "../upstream/program.ts";
+import type { UpstreamTests } from "../upstream/program.ts";
+
+const missing = ensureContainerd();
+const built = missing === undefined ? await upstreamTests() : { missing };
+if ("missing" in built) await whereRealPartsAre("upstream's node tests", () => undefined, built);
+else await whereRealPartsAre("upstream's node tests", () => suite(built));
+
+function suite(upstream: UpstreamTests): void {
+  let cluster: Cluster;
+  let node: JudgedNode;
+  let names: readonly string[];
+  beforeAll(async () => {
+    names = await nodeConformanceTests(upstream);
+    cluster = await startCluster({ machines: "scheduler" });
+    node = await startJudgedNode(cluster, "ours", upstream);
+  });
+  afterAll(async () => {
+    await node?.stop();
+    await cluster?.stop();
+  });
+
+  it("what the core leaves out is there", () => {
+    expect(LEFT_OUT.filter(({ group }) => !names.some((name) => name.includes(group)))).toEqual([]);
+  });
+
+  it("the core of upstream's node tests passes with our agent", { timeout: 480_000 }, async ({ signal }) => {
+    const core = coreOf(names);
+    expect(core.length).toBeGreaterThan(100);
+    const outcomes = await runTests(upstream, core, { kubeconfig: cluster.plane.adminKubeconfig, signal });
+    const failed = outcomes.filter(({ state }) => state === "failed" || state === "interrupted");
+    expect(failed.map(({ name, told }) => `${name}\n${told}`)).toEqual([]);
+    expect(outcomes.filter(({ state }) => state === "passed").length).toBeGreaterThan(100);
+  });
+}

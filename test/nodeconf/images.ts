@@ -1,0 +1,107 @@
+/**
+ * The images that upstream's node tests ask for, under upstream's names and made here: agnhost from its own Go module, the rest from
+ * Debian's static busybox and a few lines of C. No registry is ever asked: the tests pull what is not there, and all of this is.
+ *
+ * Source: test/utils/image/manifest.go; test/images/nonewprivs.
+ */
+import { execFile } from "node:child_process";
+import { readFile, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { promisify } from "node:util";
+
+import type { ContainerdNode } from "../containerd/containerd.ts";
+import { ociArchive } from "../containerd/oci-archive.ts";
+import { CTR } from "../containerd/programs.ts";
+import type { TarEntry } from "../containerd/tar.ts";
+
+const E2E = "registry.k8s.io/e2e-test-images";
+const UPSTREAM_IMAGES = {
+  agnhost: `${E2E}/agnhost:2.63.0`,
+  busybox: `${E2E}/busybox:1.37.0-1`,
+  nonewprivs: `${E2E}/nonewprivs:1.4`,
+  nonroot: `${E2E}/nonroot:1.5`,
+  nginx: `${E2E}/nginx:1.15-4`,
+  pause: "registry.k8s.io/pause:3.10.2",
+} as const;
+
+const BUSYBOX = "/bin/busybox";
+const EXECUTABLE = 0o755;
+const PATH = ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"];
+const run = promisify(execFile);
+
+/** @param agnhost the program's path */
+export async function importUpstreamImages({ directory }: ContainerdNode, agnhost: string): Promise<void> {
+  const file = join(directory, "upstream-images.tar");
+  const [busybox, program, nnp, pause] = await Promise.all([
+    rootOf(BUSYBOX),
+    readFile(agnhost),
+    compiled(directory, join(import.meta.dirname, "images", "nnp.c")),
+    compiled(directory, join(import.meta.dirname, "..", "containerd", "images", "pause.c")),
+  ]);
+  const shell = { entrypoint: [], command: ["sh"], env: PATH };
+  const archive = ociArchive([
+    {
+      name: UPSTREAM_IMAGES.agnhost,
+      entries: [
+        ...busybox,
+        { kind: "folder", name: "uploads" },
+        { kind: "file", name: "agnhost", content: program, mode: EXECUTABLE },
+        { kind: "link", name: "agnhost-2", target: "agnhost" },
+      ],
+      entrypoint: ["/agnhost"],
+      command: ["pause"],
+      env: PATH,
+    },
+    { name: UPSTREAM_IMAGES.busybox, entries: busybox, ...shell },
+    { name: UPSTREAM_IMAGES.nonroot, entries: busybox, ...shell, user: "1234" },
+    {
+      name: UPSTREAM_IMAGES.nonewprivs,
+      entries: [{ kind: "file", name: "nnp", content: nnp, mode: 0o4755 }],
+      entrypoint: ["/nnp"],
+      env: PATH,
+    },
+    // A web server that is never asked for anything: that it runs is enough.
+    { name: UPSTREAM_IMAGES.nginx, entries: busybox, entrypoint: ["sleep", "1000000"], env: PATH },
+    { name: UPSTREAM_IMAGES.pause, entries: [{ kind: "file", name: "pause", content: pause, mode: EXECUTABLE }], entrypoint: ["/pause"] },
+  ]);
+  await writeFile(file, archive);
+  await run(CTR, ["--address", join(directory, "containerd.sock"), "--namespace", "k8s.io", "images", "import", "--no-unpack", file]);
+  await rm(file);
+}
+
+/** What the tests look for: a shell under two names, all applets, people and groups of agnhost's image. */
+async function rootOf(busybox: string): Promise<readonly TarEntry[]> {
+  const { stdout } = await run(busybox, ["--list"]);
+  const applets = stdout.trim().split("\n");
+  const text = (name: string, lines: readonly string[]): TarEntry => ({
+    kind: "file",
+    name,
+    content: Buffer.from(`${lines.join("\n")}\n`),
+  });
+  return [
+    ...["bin", "dev", "etc", "proc", "root", "sys", "usr", "usr/bin", "usr/sbin", "home", "var"].map(
+      (name) => ({ kind: "folder", name }) as const,
+    ),
+    { kind: "folder", name: "tmp", mode: 0o1777 },
+    { kind: "file", name: "bin/busybox", content: await readFile(busybox), mode: EXECUTABLE },
+    { kind: "file", name: "bin/bash", content: Buffer.from('#!/bin/sh\nexec /bin/sh "$@"\n'), mode: EXECUTABLE },
+    ...applets.filter((name) => name !== "busybox").map((name) => ({ kind: "link", name: `bin/${name}`, target: "busybox" }) as const),
+    text("etc/passwd", [
+      "root:x:0:0:root:/root:/bin/sh",
+      "user-defined-in-image:x:1000:1000::/home:/bin/sh",
+      "nobody:x:65534:65534::/:/bin/sh",
+    ]),
+    text("etc/group", [
+      "root:x:0:",
+      "user-defined-in-image:x:1000:",
+      "group-defined-in-image:x:50000:user-defined-in-image",
+      "nogroup:x:65534:",
+    ]),
+  ];
+}
+
+async function compiled(directory: string, source: string): Promise<Buffer> {
+  const output = join(directory, `upstream-${source.split("/").at(-1)?.replace(".c", "")}`);
+  await run("cc", ["-static", "-Os", "-s", "-Wall", "-Werror", "-o", output, source], { env: { ...process.env, TMPDIR: directory } });
+  return await readFile(output);
+}

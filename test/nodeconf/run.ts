@@ -1,0 +1,80 @@
+/**
+ * `npm run nodeconf`: upstream's NodeConformance tests with `deltaloop node` as the one node of a real control plane; prints a table,
+ * and ends with code 1 if one failed that is not named in tests.ts.
+ *
+ *     npm run nodeconf                       our agent
+ *     npm run nodeconf -- --baseline         before that upstream's kubelet, to compare
+ *     npm run nodeconf -- --core             only those of test/e2e/node-conformance.test.ts
+ *     npm run nodeconf -- --only subpath     only tests whose name contains it
+ */
+import { parseArgs } from "node:util";
+
+import { ensureContainerd } from "../containerd/programs.ts";
+import { startCluster } from "../support/e2e.ts";
+import { upstreamTests } from "../upstream/program.ts";
+import type { TestOutcome, UpstreamTests } from "../upstream/program.ts";
+import { startJudgedNode } from "./node.ts";
+import type { Side } from "./node.ts";
+import { coreOf, nodeConformanceTests, runTests } from "./tests.ts";
+
+const { values: flags } = parseArgs({
+  options: {
+    baseline: { type: "boolean", default: false },
+    core: { type: "boolean", default: false },
+    only: { type: "string", default: "" },
+  },
+});
+const WIDTH = 20;
+process.exitCode = await main();
+
+async function main(): Promise<number> {
+  const missing = ensureContainerd();
+  const upstream = missing === undefined ? await upstreamTests() : { missing };
+  if ("missing" in upstream) {
+    console.error(upstream.missing);
+    return 2;
+  }
+  const all = await nodeConformanceTests(upstream);
+  const names = (flags.core ? coreOf(all) : all).filter((name) => name.includes(flags.only));
+  if (names.length === 0) {
+    console.error(`no test's name contains ${flags.only}`);
+    return 2;
+  }
+  const sides: readonly Side[] = flags.baseline ? ["kubelet", "ours"] : ["ours"];
+  const columns: (readonly TestOutcome[])[] = [];
+  for (const side of sides) columns.push(await judge(upstream, side, names));
+  for (const name of names.toSorted()) {
+    const told = columns.map((outcomes) => state(outcomes.find((outcome) => outcome.name === name)));
+    process.stdout.write(`${told.join("  ")}  ${name}\n`);
+  }
+  process.stdout.write(`${sides.map((side) => side.padEnd(WIDTH)).join("  ")}\n`);
+  return columns.at(-1)?.some((outcome) => outcome.state === "failed" || outcome.state === "interrupted") === true ? 1 : 0;
+}
+
+async function judge(upstream: UpstreamTests, side: Side, names: readonly string[]): Promise<readonly TestOutcome[]> {
+  const cluster = await startCluster({ machines: "scheduler" });
+  try {
+    const node = await startJudgedNode(cluster, side, upstream);
+    const startedAt = performance.now();
+    try {
+      const outcomes = await runTests(upstream, names, {
+        kubeconfig: cluster.plane.adminKubeconfig,
+        ended: ({ name, state: how, seconds, told }) =>
+          console.error(`with ${side} ${how} ${seconds.toFixed(1)} s ${name}${told === undefined ? "" : `\n${told}\n`}`),
+      });
+      const passed = outcomes.filter((outcome) => outcome.state === "passed").length;
+      const seconds = Math.round((performance.now() - startedAt) / 1000);
+      console.error(`with ${side}: ${passed} of ${names.length} passed in ${seconds} s`);
+      return outcomes;
+    } finally {
+      await node.stop();
+    }
+  } finally {
+    await cluster.stop();
+  }
+}
+
+/** `passed   12.3 s`. */
+function state(outcome: TestOutcome | undefined): string {
+  return `${(outcome?.state ?? "").padEnd(11)} ${(outcome?.seconds ?? 0).toFixed(1).padStart(6)} s`.padEnd(WIDTH);
+}
