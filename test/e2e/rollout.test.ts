@@ -123,6 +123,14 @@ const STEPS: readonly Step[] = [
     name: "ends a request for a revision there is not",
     run: (c) => k(c, "annotate", "deployment/web", "deprecated.deployment.rollback.to=9"),
   },
+  {
+    name: "rolls when kubectl sets an environment variable",
+    rolls: true,
+    run: async (c) => {
+      await k(c, "set", "env", "deployment/web", "LEVEL=debug");
+      await c.rolledOut(NAMESPACE, "web");
+    },
+  },
   { name: "starts with the Recreate strategy", run: (c) => create(c, deployment("once", 3, recreate), "once") },
   { name: "recreates", run: (c) => roll(c, "once", "shop:2") },
   { name: "[deployment T117] makes no ReplicaSet while created paused", run: (c) => c.apply(deployment("held", 1, { paused: true })) },
@@ -180,6 +188,8 @@ const STEPS: readonly Step[] = [
     name: "[deployment T107] deletes in cascade",
     run: async (c) => {
       await k(c, "delete", "deployment/web", "--timeout=60s");
+      await k(c, "delete", "deployment/held", "--timeout=60s", "--cascade=background");
+      await k(c, "delete", "deployment/once", "--timeout=60s", "--cascade=foreground");
       await k(c, "delete", "replicaset/keeper", "--timeout=60s", "--cascade=foreground");
     },
   },
@@ -341,6 +351,23 @@ await whereRealPartsAre("rollouts on a real control plane", () => {
       await cluster.kubectl("patch", "rs/web", "-n", "sizes", "--type=merge", "-p", JSON.stringify(annotate));
       const { metadata, status } = await sizeSettles(cluster, "sizes", 2);
       expect([metadata.generation, status?.observedGeneration]).toEqual([5, 5]);
+    });
+
+    it("restarts by kubectl as a rollout of its own, which history tells and undo takes back", async () => {
+      const kubectl = (...args: readonly string[]): Promise<string> => cluster.kubectl(...args, "-n", "restarted");
+      await cluster.kubectl("create", "namespace", "restarted");
+      await cluster.apply(inNamespace("restarted", deployment("web", 2)));
+      await cluster.rolledOut("restarted", "web");
+      await kubectl("rollout", "restart", "deployment/web");
+      expect(await kubectl("rollout", "status", "deployment/web", "--timeout=60s")).toContain("successfully rolled out");
+      expect(await kubectl("rollout", "history", "deployment/web", "--revision=2")).toContain("kubectl.kubernetes.io/restartedAt");
+      const restarted = "jsonpath={.items[*].metadata.annotations.kubectl\\.kubernetes\\.io/restartedAt}";
+      await eventually("its old pods are gone", async () => (await kubectl("get", "pods", "-o", "name")).trim().split("\n").length === 2);
+      expect((await kubectl("get", "pods", "-o", restarted)).split(" ")).toHaveLength(2);
+      await kubectl("rollout", "undo", "deployment/web", "--to-revision=1");
+      await kubectl("rollout", "status", "deployment/web", "--timeout=60s");
+      expect(await kubectl("rollout", "history", "deployment/web")).toMatch(/\n2 .*\n3 /);
+      expect(await kubectl("get", "rs", "-o", "name")).toMatch(/^\S+\n\S+\s*$/);
     });
 
     it("keeps within surge and unavailability while ten pods roll, at every moment, and creates each pod once", async () => {
