@@ -200,6 +200,8 @@ export interface Container {
   readonly metadata: ContainerMetadata;
   readonly image: string;
   readonly imageRef: string;
+  /** As `Image.id`; absent from runtimes that are older than Kubernetes 1.30, whose `imageRef` it is. */
+  readonly imageId?: string;
   readonly state: ContainerState;
   readonly createdAtMs: number;
   readonly labels: StringMap;
@@ -207,7 +209,7 @@ export interface Container {
 }
 
 /** Everything but the sandbox's id, which CRI leaves out here. */
-export interface ContainerStatus extends Omit<Container, "podSandboxId"> {
+export interface ContainerStatus extends Omit<Container, "podSandboxId" | "imageId"> {
   /** Absent while CREATED. */
   readonly startedAtMs?: number;
   /** This one, `exitCode`, `reason` and `message` mean something only when EXITED. */

@@ -45,6 +45,7 @@ import type {
   PodSandboxStatus,
   RuntimeCondition,
   RuntimeConfig,
+  StringMap,
   VersionResponse,
 } from "./cri-types.ts";
 
@@ -52,6 +53,8 @@ export interface Cri {
   version(): Promise<VersionResponse>;
   /** RuntimeReady and NetworkReady among others; `status: false` is an answer, not an error. */
   status(): Promise<readonly RuntimeCondition[]>;
+  /** What it says of itself besides, under names of its own; containerd's `config` is JSON. Empty: nothing. */
+  statusInfo(): Promise<StringMap>;
   runtimeConfig(): Promise<RuntimeConfig>;
 
   /** @returns its id */

@@ -32,6 +32,7 @@ export function createCri(endpoint: string): CriAdapter {
   return {
     version: async () => decode.version(await runtime("Version", { version: KUBELET_API_VERSION })),
     status: async () => decode.conditions(await runtime("Status", { verbose: false })),
+    statusInfo: async () => decode.statusInfo(await runtime("Status", { verbose: true })),
     runtimeConfig: async () => decode.runtimeConfig(await runtime("RuntimeConfig", {})),
 
     runPodSandbox: async (config, runtimeHandler = "") =>

@@ -16,6 +16,7 @@ import type {
   PodSandboxStatus,
   RuntimeCondition,
   RuntimeConfig,
+  StringMap,
   VersionResponse,
 } from "../../ports/cri-types.ts";
 import type { Answers, Enum, WireContainerStats, WireImage, WireMount, WireNamespaceOption, WirePodSandbox } from "./wire.ts";
@@ -41,6 +42,10 @@ export function conditions(answer: object): readonly RuntimeCondition[] {
 }
 
 /** @throws {CriError} Unimplemented when the runtime answers without saying it: the caller's own setting decides then too */
+export function statusInfo(answer: object): StringMap {
+  return as(answer, "StatusResponse").info;
+}
+
 export function runtimeConfig(answer: object): RuntimeConfig {
   const { linux } = as(answer, "RuntimeConfigResponse");
   const cgroupDriver = linux && CGROUP_DRIVERS.find((driver) => driver === linux.cgroupDriver);
@@ -78,6 +83,7 @@ export function containers(answer: object): readonly Container[] {
     metadata: wire.metadata ?? { name: "", attempt: 0 },
     image: wire.image?.image ?? "",
     imageRef: wire.imageRef,
+    ...(wire.imageId !== "" && { imageId: wire.imageId }),
     state: known(CONTAINER_STATES, wire.state, "CONTAINER_UNKNOWN"),
     createdAtMs: wire.createdAt / NANOSECONDS_PER_MS,
     labels: wire.labels,

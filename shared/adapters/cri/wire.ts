@@ -37,13 +37,14 @@ export interface WireContainer {
   readonly metadata: ContainerMetadata | null;
   readonly image: { readonly image: string } | null;
   readonly imageRef: string;
+  readonly imageId: string;
   readonly state: Enum;
   readonly createdAt: number;
   readonly labels: StringMap;
   readonly annotations: StringMap;
 }
 
-export interface WireContainerStatus extends Omit<WireContainer, "podSandboxId"> {
+export interface WireContainerStatus extends Omit<WireContainer, "podSandboxId" | "imageId"> {
   readonly startedAt: number;
   readonly finishedAt: number;
   readonly exitCode: number;
@@ -79,7 +80,7 @@ export interface WireContainerStats {
 /** By the name of the message in runtime.proto. */
 export interface Answers {
   readonly VersionResponse: { readonly runtimeName: string; readonly runtimeVersion: string; readonly runtimeApiVersion: string };
-  readonly StatusResponse: { readonly status: { readonly conditions: readonly RuntimeCondition[] } | null };
+  readonly StatusResponse: { readonly status: { readonly conditions: readonly RuntimeCondition[] } | null; readonly info: StringMap };
   readonly RuntimeConfigResponse: { readonly linux: { readonly cgroupDriver: Enum } | null };
   readonly PodSandboxId: { readonly podSandboxId: string };
   readonly ContainerId: { readonly containerId: string };

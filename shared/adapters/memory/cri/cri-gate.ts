@@ -35,6 +35,7 @@ export function gated(cri: Cri, options: CriGateOptions): Cri {
   return {
     version: gate("version", cri.version),
     status: gate("status", cri.status),
+    statusInfo: gate("statusInfo", cri.statusInfo),
     runtimeConfig: gate("runtimeConfig", cri.runtimeConfig),
     runPodSandbox: gate("runPodSandbox", cri.runPodSandbox),
     stopPodSandbox: gate("stopPodSandbox", cri.stopPodSandbox),

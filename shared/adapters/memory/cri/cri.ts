@@ -114,6 +114,7 @@ export function createMemoryCri(options: MemoryCriOptions): MemoryCri {
       { type: "RuntimeReady", status: true, reason: "", message: "" },
       { type: "NetworkReady", status: networkReady, reason: networkReady ? "" : "NetworkPluginNotReady", message: "" },
     ],
+    statusInfo: async () => ({}),
     runtimeConfig: async () => ({ cgroupDriver: "CGROUPFS" }),
 
     async runPodSandbox(config) {
