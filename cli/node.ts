@@ -3,7 +3,7 @@ import { hostname } from "node:os";
 import { InvalidArgumentError } from "commander";
 import type { Command } from "commander";
 import { loggingFormatOption } from "./support/console-log.ts";
-import { wholeNumber } from "./support/usage-error.ts";
+import { duration, wholeNumber } from "./support/usage-error.ts";
 import { serveNode } from "./support/serve-node.ts";
 import type { NodeFlags } from "./support/serve-node.ts";
 
@@ -33,6 +33,10 @@ export function registerNode(program: Command): void {
     .option("--max-pods <n>", "pods on this node", wholeNumber("--max-pods", { min: 1, max: PODS_MAX }), 110)
     .option("--cluster-dns <address>", "address of the cluster's DNS; may be given more than once", collect, [])
     .option("--cluster-domain <name>", "domain of the cluster", "cluster.local")
+    .option("--image-gc-high-threshold <percent>", "images go when their disk is so full", percent("--image-gc-high-threshold"), 85)
+    .option("--image-gc-low-threshold <percent>", "until it is so full only", percent("--image-gc-low-threshold"), 80)
+    .option("--minimum-image-ttl-duration <time>", "none goes that is younger", duration("--minimum-image-ttl-duration"), 120_000)
+    .option("--image-maximum-gc-age <time>", "images that nobody used for so long go; default: never", duration("--image-maximum-gc-age"))
     .addOption(loggingFormatOption())
     .option("--metrics <host:port>", "where metrics and health are told without TLS, e.g. 127.0.0.1:10248; default: nowhere")
     .option("-v, --verbose", "debug log")
@@ -40,6 +44,10 @@ export function registerNode(program: Command): void {
       await serveNode(flags);
       process.exit();
     });
+}
+
+function percent(option: string): (text: string) => number {
+  return wholeNumber(option, { min: 0, max: 100 });
 }
 
 function collect(value: string, before: readonly string[]): readonly string[] {

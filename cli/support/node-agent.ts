@@ -9,6 +9,7 @@ import type { NodeCondition, NodePorts } from "../../shared/kubelet/node-ports.t
 import { Operations } from "../../shared/kubelet/operations.ts";
 import type { NodePod } from "../../shared/kubelet/pod.ts";
 import { collectGarbage, rotateLogs } from "../../shared/kubelet/turns/collect-garbage.ts";
+import { ImageCollector } from "../../shared/kubelet/turns/collect-images.ts";
 import { housekeep } from "../../shared/kubelet/turns/housekeeping.ts";
 import { NodeIdentity } from "../../shared/kubelet/turns/node.ts";
 import { ObjectCache } from "../../shared/kubelet/turns/object-cache.ts";
@@ -82,6 +83,7 @@ function handlersOf(ports: NodePorts, identity: NodeIdentity): NodeHandlers {
   const unlessRuntimeAway = (act: (ports: NodePorts) => Promise<void>) => async (): Promise<void> => {
     if (ports.condition.runtimeError === undefined) await act(ports);
   };
+  const images = new ImageCollector(ports);
   return {
     turns: { pods: createPodSync(ports), statuses: createPodStatus(ports) },
     podProbe: (key, dueMs) => runProbe(ports, key, dueMs),
@@ -94,6 +96,7 @@ function handlersOf(ports: NodePorts, identity: NodeIdentity): NodeHandlers {
       { name: "node status", everyMs: 10_000, act: () => identity.reportStatus() },
       { name: "node lease", everyMs: 10_000, act: () => identity.renewLease() },
       { name: "container garbage", everyMs: 60_000, act: unlessRuntimeAway(collectGarbage) },
+      { name: "image garbage", everyMs: 300_000, act: unlessRuntimeAway(() => images.collect()) },
       { name: "log rotation", everyMs: 10_000, act: unlessRuntimeAway(rotateLogs) },
     ],
   };

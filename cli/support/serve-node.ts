@@ -13,7 +13,7 @@ import { readMachineFacts } from "../../shared/adapters/system/machine-facts.ts"
 import { readMachineUsage } from "../../shared/adapters/system/node-usage.ts";
 import { createPodCgroups } from "../../shared/adapters/system/pod-cgroups.ts";
 import { createSystemRandom } from "../../shared/adapters/system/random.ts";
-import type { NodeOptions } from "../../shared/kubelet/node-options.ts";
+import type { ImageGcPolicy, NodeOptions } from "../../shared/kubelet/node-options.ts";
 import type { MachineFacts } from "../../shared/kubelet/node/node-object.ts";
 import { PodManager } from "../../shared/kubelet/config/pod-manager.ts";
 import { startNodeApi } from "../../shared/node-agent/server/server.ts";
@@ -56,6 +56,11 @@ export interface NodeFlags {
   readonly maxPods: number;
   readonly clusterDns: readonly string[];
   readonly clusterDomain: string;
+  readonly imageGcHighThreshold: number;
+  readonly imageGcLowThreshold: number;
+  /** Milliseconds, as `imageMaximumGcAge`. */
+  readonly minimumImageTtlDuration: number;
+  readonly imageMaximumGcAge?: number;
   readonly loggingFormat: LoggingFormat;
   readonly metrics?: string;
   readonly verbose?: true;
@@ -196,7 +201,15 @@ function nodeOptions(flags: NodeFlags): NodeOptions {
     maxPods,
     clusterDns,
     clusterDomain,
+    imageGc: imageGcPolicy(flags),
   };
+}
+
+function imageGcPolicy(flags: NodeFlags): ImageGcPolicy {
+  const { imageGcHighThreshold: high, imageGcLowThreshold: low, minimumImageTtlDuration: minAgeMs, imageMaximumGcAge: maxAgeMs } = flags;
+  if (low > high)
+    throw new UsageError(`--image-gc-low-threshold ${low} is above --image-gc-high-threshold ${high}: nothing could be freed`);
+  return { highThresholdPercent: high, lowThresholdPercent: low, minAgeMs, ...(maxAgeMs !== undefined && { maxAgeMs }) };
 }
 
 /** What others may reach this machine by; IPv4 first. */

@@ -3,6 +3,19 @@ export class UsageError extends Error {
   override readonly name = "UsageError";
 }
 
+/** `90s`, `2m`, `1h30m`, as upstream's flags take it; `0` too. @returns ms @throws {UsageError} */
+export function duration(option: string): (text: string) => number {
+  return (text) => {
+    const [, hours = 0, minutes = 0, seconds = 0] = /^(?=\d)(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?$/.exec(text === "0" ? "0s" : text) ?? [
+      undefined,
+      NaN,
+    ];
+    const ms = ((Number(hours) * 60 + Number(minutes)) * 60 + Number(seconds)) * 1000;
+    if (!Number.isSafeInteger(ms)) throw new UsageError(`${option} takes a time such as 90s, 2m or 1h30m, not "${text}"`);
+    return ms;
+  };
+}
+
 /** A whole number from the command line. @throws {UsageError} */
 export function wholeNumber(option: string, range: { readonly min: number; readonly max: number }): (text: string) => number {
   return (text) => {

@@ -20,6 +20,19 @@ export interface NodeOptions {
   /** Addresses of the cluster's DNS; without them `ClusterFirst` is `Default`. */
   readonly clusterDns: readonly string[];
   readonly clusterDomain: string;
+  readonly imageGc: ImageGcPolicy;
+}
+
+/** When images go that nobody uses (node-agent §16.4). Source: pkg/kubelet/apis/config/v1beta1/defaults.go. */
+export interface ImageGcPolicy {
+  /** So full the image file system may be before any goes. Default 85; 100 without `maxAgeMs`: none ever goes. */
+  readonly highThresholdPercent: number;
+  /** So full it may still be afterwards. Default 80. */
+  readonly lowThresholdPercent: number;
+  /** Default 2 min. */
+  readonly minAgeMs: number;
+  /** Those that nobody used for longer go, however much room there is. Default: absent, for no such age. */
+  readonly maxAgeMs?: number;
 }
 
 /** What the machine has, for requests of what is not limited, and for the OOM score (§7.4, §7.6). */

@@ -69,6 +69,7 @@ const POD_START_BUCKETS = [0.5, 1, 2, 3, 4, 5, 6, 8, 10, 20, 30, 45, 60, 120, 18
 export const RUNTIME_OPERATIONS = {
   version: "version",
   status: "status",
+  statusInfo: "status",
   runtimeConfig: "runtime_config",
   runPodSandbox: "run_podsandbox",
   stopPodSandbox: "stop_podsandbox",
@@ -358,6 +359,15 @@ export const METRICS = {
     help: "Cumulative number of containers started",
     processes: ["node"],
     where: "shared/kubelet/turns/start-container.ts",
+    upstream: true,
+  },
+  kubelet_image_garbage_collected_total: {
+    type: "counter",
+    labels: { reason: ["age", "space"] },
+    unit: "count",
+    help: "Total number of images garbage collected by the kubelet, whether through disk usage or image age.",
+    processes: ["node"],
+    where: "shared/kubelet/turns/collect-images.ts",
     upstream: true,
   },
   kubelet_started_containers_errors_total: {

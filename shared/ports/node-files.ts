@@ -59,6 +59,15 @@ export interface NodeFiles {
   removeLogDirectory(directory: string): Promise<void>;
   /** Links of the container log root whose log is gone. */
   removeDeadLinks(): Promise<void>;
+
+  /** Of the file system that `path` is on; undefined when there is no such path. */
+  diskSpace(path: string): Promise<DiskSpace | undefined>;
+}
+
+export interface DiskSpace {
+  readonly capacityBytes: number;
+  /** To whoever is not root. */
+  readonly availableBytes: number;
 }
 
 export interface LogLimits {

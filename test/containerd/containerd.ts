@@ -6,7 +6,7 @@
  * CN3 no registry is asked: images come from images.ts; pods have no route out of the machine.
  */
 import { execFile } from "node:child_process";
-import { rm, writeFile } from "node:fs/promises";
+import { mkdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 
@@ -18,6 +18,8 @@ import { startGuard } from "./guard.ts";
 import { newIdentity } from "./identity.ts";
 import type { NodeIdentity } from "./identity.ts";
 import { imageArchive, IMAGES } from "./images.ts";
+import { ociArchive } from "./oci-archive.ts";
+import type { ImageContent } from "./oci-archive.ts";
 import { createPodNetwork } from "./network.ts";
 import { CNI_PLUGINS, CONTAINERD, CTR } from "./programs.ts";
 
@@ -33,25 +35,32 @@ export interface ContainerdNode extends NodeIdentity {
   kill(): Promise<void>;
   /** Starts it again after `kill`. */
   restart(): Promise<void>;
+  /** Beside those that are there from the beginning. */
+  importImages(images: readonly ImageContent[]): Promise<void>;
   /** Everything ends; about half a second. */
   stop(): Promise<void>;
+}
+
+export interface ContainerdOptions {
+  /** Of a disk of its own for images and snapshots. Default: none, the machine's. */
+  readonly diskBytes?: number;
 }
 
 const READY_MS_MAX = 30_000;
 const run = promisify(execFile);
 
 /** @throws {Error} with the end of containerd's log when it is not ready in time; nothing is left then either */
-export async function startContainerd(): Promise<ContainerdNode> {
+export async function startContainerd({ diskBytes }: ContainerdOptions = {}): Promise<ContainerdNode> {
   const identity = await newIdentity();
   const guard = startGuard(identity);
   try {
+    if (diskBytes !== undefined) await mountDisk(identity.directory, diskBytes);
     const { bridge, podCidr } = await createPodNetwork(identity);
-    const socket = join(identity.directory, "containerd.sock");
     const config = join(identity.directory, "config.toml");
     await writeFile(config, configuration(identity.directory));
-    const endpoint = `unix://${socket}`;
+    const endpoint = `unix://${join(identity.directory, "containerd.sock")}`;
     let containerd = await start(identity.directory, config, endpoint);
-    await importImages(identity.directory, socket, endpoint);
+    await importImages(identity.directory, endpoint, await imageArchive(identity.directory), Object.values(IMAGES));
     return {
       ...identity,
       endpoint,
@@ -68,12 +77,28 @@ export async function startContainerd(): Promise<ContainerdNode> {
       async restart() {
         containerd = await start(identity.directory, config, endpoint);
       },
+      importImages: (images) =>
+        importImages(
+          identity.directory,
+          endpoint,
+          ociArchive(images),
+          images.map(({ name }) => name),
+        ),
       stop: () => guard.end(),
     };
   } catch (error) {
     await guard.end();
     throw error;
   }
+}
+
+/** A file system of its own for what containerd keeps. The guard unmounts it, and the loop device goes with that. */
+async function mountDisk(directory: string, bytes: number): Promise<void> {
+  const [file, root] = [join(directory, "disk.img"), join(directory, "root")];
+  await run("truncate", ["-s", String(bytes), file]);
+  await run("mkfs.ext4", ["-q", "-m", "0", file]);
+  await mkdir(root);
+  await run("mount", ["-o", "loop", file, root]);
 }
 
 async function start(directory: string, config: string, endpoint: string): Promise<Component> {
@@ -90,14 +115,15 @@ async function start(directory: string, config: string, endpoint: string): Promi
 }
 
 /** containerd's CRI part sees an import by an event, so its end is not enough. */
-async function importImages(directory: string, socket: string, endpoint: string): Promise<void> {
+async function importImages(directory: string, endpoint: string, archive: Buffer, names: readonly string[]): Promise<void> {
   const file = join(directory, "images.tar");
-  await writeFile(file, await imageArchive(directory));
+  await writeFile(file, archive);
+  const socket = join(directory, "containerd.sock");
   await run(CTR, ["--address", socket, "--namespace", "k8s.io", "images", "import", "--no-unpack", file]);
   await rm(file);
   await withCri(endpoint, async (cri) => {
     const giveUpAt = performance.now() + READY_MS_MAX;
-    for (const image of Object.values(IMAGES)) {
+    for (const image of names) {
       while ((await cri.imageStatus({ image })) === undefined) {
         if (performance.now() > giveUpAt) throw new Error(`imported, and not seen: ${image}`);
         await new Promise((resolve) => setTimeout(resolve, 20));

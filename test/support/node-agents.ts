@@ -14,7 +14,7 @@ import type { CriAdapter } from "../../shared/adapters/cri/cri.ts";
 import { LABELS } from "../../shared/kubelet/labels.ts";
 import type { Container } from "../../shared/ports/cri-types.ts";
 import { startContainerd } from "../containerd/containerd.ts";
-import type { ContainerdNode } from "../containerd/containerd.ts";
+import type { ContainerdNode, ContainerdOptions } from "../containerd/containerd.ts";
 import { ensureContainerd } from "../containerd/programs.ts";
 import { deltaloop, eventually, killHard, measured, whereRealPartsAre } from "./e2e.ts";
 import type { AuditEntry, Cluster, Running } from "./e2e.ts";
@@ -42,6 +42,11 @@ export interface NodeAgent {
   stop(): Promise<void>;
 }
 
+export interface NodeAgentOptions extends ContainerdOptions {
+  /** More for `deltaloop node`. */
+  readonly flags?: readonly string[];
+}
+
 /** Runs `suite` where a control plane, Redis and containers can run; else it says why not. */
 export async function whereNodesCanRun(title: string, suite: () => void): Promise<void> {
   const missing = ensureContainerd();
@@ -51,8 +56,12 @@ export async function whereNodesCanRun(title: string, suite: () => void): Promis
 }
 
 /** Their agents run; whether they are Ready is to be asked. */
-export async function startNodes(cluster: Cluster, names: readonly string[]): Promise<readonly NodeAgent[]> {
-  const settled = await Promise.allSettled(names.map((name) => startNode(cluster, name)));
+export async function startNodes(
+  cluster: Cluster,
+  names: readonly string[],
+  options: NodeAgentOptions = {},
+): Promise<readonly NodeAgent[]> {
+  const settled = await Promise.allSettled(names.map((name) => startNode(cluster, name, options)));
   const nodes = settled.flatMap((result) => (result.status === "fulfilled" ? [result.value] : []));
   const failure = settled.find((result) => result.status === "rejected");
   if (failure === undefined) return nodes;
@@ -101,8 +110,8 @@ function withoutRemoved(asked: readonly AuditEntry[]): readonly AuditEntry[] {
   });
 }
 
-async function startNode({ plane }: Cluster, name: string): Promise<NodeAgent> {
-  const containerd = await startContainerd();
+async function startNode({ plane }: Cluster, name: string, options: NodeAgentOptions): Promise<NodeAgent> {
+  const containerd = await startContainerd(options);
   const cri = createCri(containerd.endpoint);
   const folder = (of: string): string => join(containerd.directory, of);
   const manifests = folder("manifests");
@@ -117,6 +126,7 @@ async function startNode({ plane }: Cluster, name: string): Promise<NodeAgent> {
         ...["--kubeconfig", kubeconfig, "--cri", containerd.endpoint, "--name", name, "--node-ip", "127.0.0.1", "--port", "0"],
         ...["--root-dir", folder("kubelet"), "--pod-logs-dir", folder("pods"), "--container-logs-dir", folder("containers")],
         ...["--cgroup-root", containerd.cgroupParent, "--manifests", manifests, "--client-ca-file", folder("ca.crt")],
+        ...(options.flags ?? []),
       ]);
       await agent.line("ready");
     };

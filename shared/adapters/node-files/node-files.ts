@@ -1,7 +1,7 @@
 /** NodeFiles on this machine's own file systems. Every path is built in paths.ts; a failure leaves through errors.ts. */
 import { randomBytes } from "node:crypto";
 import { constants } from "node:fs";
-import { chmod, lstat, mkdir, open, readFile, readdir, realpath, writeFile } from "node:fs/promises";
+import { chmod, lstat, mkdir, open, readFile, readdir, realpath, statfs, writeFile } from "node:fs/promises";
 import { basename, dirname, join, relative, resolve } from "node:path";
 import type { Log } from "../../ports/log.ts";
 import type { NodeFiles } from "../../ports/node-files.ts";
@@ -40,6 +40,11 @@ export function createNodeFiles({ rootDir, podLogsDir, containerLogsDir, log }: 
 
     async makePodDirectories(uid) {
       for (const name of ["volumes", "plugins"]) await mkdir(join(paths.pod(uid), name), { recursive: true, mode: PRIVATE_MODE });
+    },
+
+    async diskSpace(path) {
+      const stats = await ifThere(statfs(path));
+      return stats && { capacityBytes: stats.blocks * stats.bsize, availableBytes: stats.bavail * stats.bsize };
     },
 
     async podsWithDirectories() {

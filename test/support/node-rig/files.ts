@@ -98,6 +98,7 @@ export function createMemoryNodeFiles(): MemoryNodeFiles {
     },
     logDirectories: async () => childrenOf(LOGS),
     removeLogDirectory: async (directory) => removeBelow(`${LOGS}/${directory}`),
+    diskSpace: async () => ({ capacityBytes: 2 ** 40, availableBytes: 2 ** 40 }),
     async removeDeadLinks() {
       for (const [name, target] of links) if (!files.has(target)) links.delete(name);
     },

@@ -95,6 +95,7 @@ const OPTIONS: NodeOptions = {
   maxPods: 110,
   clusterDns: [],
   clusterDomain: "cluster.local",
+  imageGc: { highThresholdPercent: 85, lowThresholdPercent: 80, minAgeMs: 120_000 },
 };
 
 /** One whose agent has been up for two seconds. */

@@ -15,6 +15,7 @@ export const OPTIONS: NodeOptions = deepFreeze({
   maxPods: 110,
   clusterDns: ["10.1.0.10"],
   clusterDomain: "cluster.local",
+  imageGc: { highThresholdPercent: 85, lowThresholdPercent: 80, minAgeMs: 120_000 },
 });
 
 /** What a machine says of itself beside what it has. */
