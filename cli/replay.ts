@@ -11,6 +11,7 @@ import { consoleLog } from "./support/console-log.ts";
 import { describeTrace } from "./support/describe.ts";
 import { functionHandlers } from "./support/functions.ts";
 import { printable, printableJson } from "./support/printable.ts";
+import { Repeats } from "./support/repeats.ts";
 import { UsageError, wholeNumber } from "./support/usage-error.ts";
 import { messageOf } from "../shared/api/errors.ts";
 
@@ -38,7 +39,7 @@ export function registerReplay(program: Command): void {
 
 async function runReplay(file: string, flags: ReplayFlags): Promise<void> {
   const records = readRecords(file);
-  const startMs = records[0]?.atMs ?? 0;
+  const told = new Telling(records[0]?.atMs ?? 0);
   const summary = await replay(records, {
     digester: createDigester(randomBytes(32).toString("hex")),
     seed: flags.seed,
@@ -46,10 +47,11 @@ async function runReplay(file: string, flags: ReplayFlags): Promise<void> {
     functions: functionHandlers,
     onSync: (sync) => {
       if (flags.json) process.stdout.write(`${printableJson(sync)}\n`);
-      else if (flags.all || sync.lines.length > 0 || sync.error !== undefined) process.stdout.write(describeSync(sync, startMs));
+      else process.stdout.write(told.of(sync, flags));
     },
   });
   if (flags.json) return void process.stdout.write(`${JSON.stringify({ summary })}\n`);
+  process.stdout.write(told.rest());
   const { objects } = summary;
   process.stdout.write(
     `\n${summary.syncs} syncs decided ${summary.decided} writes, none was sent.` +
@@ -74,13 +76,57 @@ function readRecords(file: string): ReturnType<typeof readCapture> {
   }
 }
 
-function describeSync(sync: ReplayedSync, startMs: number): string {
-  const more = sync.reasons.length - REASONS_MAX;
-  const reasons =
-    sync.reasons.length === 0
-      ? "a delay or a retry fell due"
-      : sync.reasons.slice(0, REASONS_MAX).join(", ") + (more > 0 ? ` and ${more} more` : "");
-  const head = `${((sync.atMs - startMs) / 1000).toFixed(3).padStart(9)}s ${sync.controller} ${printable(`${sync.key}: ${reasons}`)}\n`;
-  const lines = sync.lines.map((line) => `             ${describeTrace(line)}\n`);
-  return head + lines.join("") + (sync.error === undefined ? "" : `             error: ${printable(sync.error)}\n`);
+/** One block per sync, folded where a key decides the same time and again. */
+class Telling {
+  readonly #startMs: number;
+  readonly #repeats = new Repeats();
+
+  constructor(startMs: number) {
+    this.#startMs = startMs;
+  }
+
+  of(sync: ReplayedSync, { all }: Pick<ReplayFlags, "all">): string {
+    const lines = decisionLines(sync);
+    const when = this.#since(sync.atMs);
+    const { isNews, before } = this.#repeats.next(name(sync), lines, when);
+    if (all !== true && (!isNews || (lines === "" && before === undefined))) return "";
+    const said = before === undefined || all ? "" : `${INDENT}${printable(name(sync))} ${before}\n`;
+    if (lines === "" && all !== true) return said;
+    return `${said}${clockTime(sync.atMs)} ${when} ${printable(`${name(sync)}: ${reasonsOf(sync)}`)}\n${lines}`;
+  }
+
+  rest(): string {
+    return [...this.#repeats.rest()].map(([key, said]) => `${INDENT}${printable(key)} ${said}\n`).join("");
+  }
+
+  #since(atMs: number): string {
+    return `+${((atMs - this.#startMs) / 1000).toFixed(3)}s`.padStart(9);
+  }
+}
+
+const INDENT = " ".repeat(23);
+
+function name({ controller, key }: ReplayedSync): string {
+  return `${controller} ${key}`;
+}
+
+/** UTC, as the capture's own times are. */
+function clockTime(atMs: number): string {
+  return new Date(atMs).toISOString().slice(11, 23);
+}
+
+function reasonsOf({ reasons }: ReplayedSync): string {
+  if (reasons.length === 0) return "a delay or a retry fell due";
+  const more = reasons.length - REASONS_MAX;
+  return reasons.slice(0, REASONS_MAX).join(", ") + (more > 0 ? ` and ${more} more` : "");
+}
+
+function decisionLines({ lines, error }: ReplayedSync): string {
+  const undecided = lines.flatMap((line) => (line.kind === "notDecided" ? [line.what] : []));
+  const said = [
+    ...lines.filter(({ kind }) => kind !== "notDecided").map(describeTrace),
+    ...(undecided.length > 0 ? [`not decided: ${undecided.join(", ")}`] : []),
+    ...(error === undefined ? [] : [`error: ${printable(error)}`]),
+  ];
+  return said.map((line) => `${INDENT}${line}\n`).join("");
 }

@@ -23,6 +23,7 @@ import { createReplicaSet, deleteReplicaSet, patchReplicaSet } from "./perform/r
 import { rollBack } from "./perform/roll-back.ts";
 import { updateStatus } from "./perform/status.ts";
 import type { PerformOptions, Performed, WriteOf, WriteResult } from "./performed.ts";
+import { replacedBy } from "./replaced.ts";
 import type { Write } from "./writes.ts";
 
 /** @throws {Error} when the sync cannot go on: the lease ends, the key was taken over, the owner cannot be read. */
@@ -30,7 +31,10 @@ export async function perform(calls: RunCalls, writes: readonly Write[], options
   if (writes.length === 0) return { results: [] };
   const { ports, run } = calls;
   const { controller, key } = run;
-  for (const write of writes) ports.trace?.({ controller, key, kind: "decided", write: loggedWrite(write) });
+  for (const write of ports.trace ? writes : []) {
+    const replaced = replacedBy(write, run.snapshot);
+    ports.trace?.({ controller, key, kind: "decided", write: loggedWrite(write), ...(replaced && { replaced }) });
+  }
   if (ports.gateway.mode === "shadow") {
     const unsent = writes.map(({ kind }) => kind).join(", ");
     // Who traces was told each write already.

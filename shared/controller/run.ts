@@ -9,6 +9,7 @@ import type { Log } from "../ports/log.ts";
 import type { Metrics } from "../ports/metrics.ts";
 import type { Snapshot, Store, Taken } from "../ports/store.ts";
 import type { WriteGateway } from "./gateway.ts";
+import type { Replaced } from "./replaced.ts";
 import type { EventNote, Write } from "./writes.ts";
 
 /** Everything outside that a sync touches, itself or by its calls. */
@@ -29,7 +30,7 @@ export interface SyncPorts {
 
 export type TraceLine = { readonly controller: Controller; readonly key: string } & (
   | { readonly kind: "started" }
-  | { readonly kind: "decided"; readonly write: Write }
+  | { readonly kind: "decided"; readonly write: Write; readonly replaced?: Replaced }
   | { readonly kind: "event"; readonly note: EventNote }
   /** What would have depended on an answer that shadow mode never gets. */
   | { readonly kind: "notDecided"; readonly what: string }
