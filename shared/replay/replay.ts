@@ -90,7 +90,7 @@ export async function replay(records: readonly CaptureRecord[], options: ReplayO
   };
   const watching = runWatcher(
     { kube: cluster, store, queue, doorbells, clock, random, digester, signer, log, lead: () => Promise.resolve(leadership) },
-    { cluster: CLUSTER, clusterUid: "replay", identity, holeRelistMs: HOLE_RELIST_MS },
+    { cluster: CLUSTER, clusterUid: "replay", identity, holeRelistMs: HOLE_RELIST_MS, lingerMs: 0 },
     ends.signal,
   );
   const spanMs = records.length === 0 ? 0 : cluster.endMs - cluster.startMs;
