@@ -133,14 +133,14 @@ async function syncRunning(ports: NodePorts, turn: Turn): Promise<TurnEnd> {
     if (now?.token !== fence.token) throw new LostTurnError(uid);
     if (now.terminatingAtMs !== undefined) throw new Pause("the pod is to end", { isTerminating: true });
   };
-  const { acted, failed } = await runActions(ports, { pod, observed, actions, volumePaths, objects, fence, mayGoOn });
+  const { acted, failed, goesOn } = await runActions(ports, { pod, observed, actions, volumePaths, objects, fence, mayGoOn });
   if (acted) {
     const after = await observePod(ports, pod.metadata);
     await storeStatus(ports, pod, await computeStatus(ports, { pod, observed: after, terminal: false }), { fence });
   }
   const failures = [...failed.values()];
   if (failures.length > 0) throw new AggregateError(failures, failures.map(({ reason, message }) => `${reason}: ${message}`).join("; "));
-  ports.operations.tidy(uid);
+  if (!goesOn) ports.operations.tidy(uid);
   return { kind: "synced", terminalPhase: false };
 }
 

@@ -14,7 +14,7 @@ import type { SecretData } from "../kuberuntime/environment.ts";
 import type { NodePorts } from "../node-ports.ts";
 import type { ContainerSpec, NodePod } from "../pod.ts";
 import { podEvent } from "./pod-events.ts";
-import { StartError } from "../operations.ts";
+import { Pause, StartError } from "../operations.ts";
 import { updateFenced } from "./workers.ts";
 import { messageOf } from "../../api/errors.ts";
 
@@ -87,9 +87,13 @@ async function pull(
   const { uid } = pod.metadata;
   const say = (type: "Normal" | "Warning", reason: string, message: string): void =>
     podEvent(ports, pod, { type, reason, message, container: container.name });
+  const name = `pull:${wanted}`;
+  // A container before one whose image is being pulled ended meanwhile: pulls of one pod follow each other.
+  const other = operations.names(uid).find((one) => one.startsWith("pull:") && one !== name);
+  if (other !== undefined) throw new Pause(`image ${wanted} waits for ${other}`);
   return await operations.run({
     uid,
-    name: `pull:${wanted}`,
+    name,
     pause: `image ${wanted} is being pulled`,
     abortable: true,
     act: async (signal) => {

@@ -34,6 +34,8 @@ export interface ActionsResult {
   readonly acted: boolean;
   /** What did not start, by container; all were tried as far as the order allows. */
   readonly failed: ReadonlyMap<string, StartError>;
+  /** A start outlives the turn; what stands behind it was not tried. */
+  readonly goesOn: boolean;
 }
 
 /** @throws what keeps the whole pod from going on: a kill or a sandbox that failed */
@@ -44,7 +46,7 @@ export async function runActions(ports: NodePorts, input: ActionsInput): Promise
   if (actions.killPod) await endAll(ports, input);
   else await endContainers(ports, input);
   if (!actions.createSandbox) await pruneInitContainers(ports, pod, observed);
-  if (!startsAnything(actions)) return { acted: actions.killPod || actions.containersToKill.length > 0, failed: new Map() };
+  if (!startsAnything(actions)) return { acted: actions.killPod || actions.containersToKill.length > 0, failed: new Map(), goesOn: false };
 
   const sandboxConfig = await sandboxConfigOf(ports, pod, actions.attempt);
   const sandbox = actions.createSandbox ? await createSandbox(ports, input, sandboxConfig) : { id: actions.sandboxId, ips: observed.ips };
@@ -55,19 +57,25 @@ export async function runActions(ports: NodePorts, input: ActionsInput): Promise
     podIps: pod.spec.hostNetwork === true ? ports.options.hostIps : sandbox.ips,
   };
   const failed = new Map<string, StartError>();
-  const start = async (container: ContainerSpec): Promise<boolean> => await tryStart(ports, { ...common, container }, failed);
+  for (const container of inOrder(pod, actions)) {
+    const outcome = await tryStart(ports, { ...common, container }, failed);
+    if (outcome === "goesOn") return { acted: true, failed, goesOn: true };
+    if (outcome === "failed" && isPlainInit(pod, container)) break;
+  }
+  return { acted: true, failed, goesOn: false };
+}
 
-  for (const index of actions.ephemeralContainersToStart) await start(at(ephemeralContainersOf(pod), index));
-  for (const index of actions.initContainersToStart) {
-    const container = at(initContainersOf(pod), index);
-    if (!(await start(container)) && !isSidecar(container)) return { acted: true, failed };
-    if (isHookRunning(ports, pod)) return { acted: true, failed };
-  }
-  for (const index of actions.containersToStart) {
-    await start(at(pod.spec.containers, index));
-    if (isHookRunning(ports, pod)) break;
-  }
-  return { acted: true, failed };
+/** Each waits for all of the one before it: its image, its start and its hook. One that fails is passed over, unless the others need it. */
+function inOrder(pod: NodePod, actions: PodActions): readonly ContainerSpec[] {
+  return [
+    ...actions.ephemeralContainersToStart.map((index) => at(ephemeralContainersOf(pod), index)),
+    ...actions.initContainersToStart.map((index) => at(initContainersOf(pod), index)),
+    ...actions.containersToStart.map((index) => at(pod.spec.containers, index)),
+  ];
+}
+
+function isPlainInit(pod: NodePod, { name }: ContainerSpec): boolean {
+  return initContainersOf(pod).some((container) => container.name === name && !isSidecar(container));
 }
 
 /** The containers behind one whose postStart hook has not ended wait for it: some rely on that, for a proxy that must be there first. */
@@ -167,23 +175,23 @@ async function createSandbox(
   return { id, ips: [ip, ...additionalIps].filter((one) => one !== "") };
 }
 
-/** Whether it started; if it failed, its status says why. */
-async function tryStart(ports: NodePorts, input: StartInput, failed: Map<string, StartError>): Promise<boolean> {
+/** If it failed, its status says why. */
+async function tryStart(ports: NodePorts, input: StartInput, failed: Map<string, StartError>): Promise<"started" | "failed" | "goesOn"> {
   const { pod, container } = input;
   const { uid } = pod.metadata;
   try {
     await startContainer(ports, input);
     await updateFenced(ports, "reasons", uid, (reasons) => without(reasons, container.name), input.fence);
-    return true;
+    return "started";
   } catch (error) {
-    if (error instanceof Pause && !error.isTerminating) return false;
+    if (error instanceof Pause && !error.isTerminating) return "goesOn";
     if (!(error instanceof StartError)) throw error;
     failed.set(container.name, error);
     const { reason, message } = error;
     if (reason !== "CrashLoopBackOff")
       ports.metrics?.count("kubelet_started_containers_errors_total", { container_type: containerType(pod, container), code: reason });
     await updateFenced(ports, "reasons", uid, (reasons) => ({ ...reasons, [container.name]: { reason, message } }), input.fence);
-    return false;
+    return "failed";
   }
 }
 
