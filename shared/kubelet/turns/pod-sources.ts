@@ -5,6 +5,7 @@
  * PS2 a source is ready once a SET of it has been handled; all must be before anything is taken away.
  */
 import type { KubeObject, Labels } from "../../api/wire.ts";
+import { activePods } from "../config/active-pods.ts";
 import { admit, INVALID_NODE_INFO } from "../config/admission.ts";
 import type { Admission, Taint } from "../config/admission.ts";
 import { fullName, isTerminalPhase } from "../pod.ts";
@@ -136,7 +137,10 @@ async function add(ports: NodePorts, pod: NodePod): Promise<void> {
 }
 
 async function admissionOf(ports: NodePorts, pod: NodePod): Promise<Admission> {
-  const others = ports.pods.desired().filter((other) => other.metadata.uid !== pod.metadata.uid && !isTerminalPhase(other.status?.phase));
+  const { store, pods, condition } = ports;
+  const [records, statuses] = [await store.rows("workers"), await store.rows("statuses")];
+  const active = activePods({ desired: pods.desired(), records, statuses, hasRelisted: condition.relisted !== undefined });
+  const others = active.filter(({ metadata }) => metadata.uid !== pod.metadata.uid);
   const ask = async (): Promise<Admission> => {
     const node = await nodeOf(ports, pod);
     return node === undefined ? INVALID_NODE_INFO : admit({ pod, others, node, allocatable: allocatableOf(ports.resources) });
