@@ -14,7 +14,7 @@ import type { Clock } from "../ports/clock.ts";
  * How long a turn waits for a step before it ends and leaves the step to run on (node-agent §18.7). Short, because a turn that waits
  * is deaf to what happens to its pod; the step's end brings the next one.
  */
-const TURN_MS = 2_000;
+export const TURN_MS = 2_000;
 
 /** All is well, and this turn goes no further: a step goes on, whose end wakes the pod. Normal; nobody has to act. */
 export class Pause extends Error {
@@ -81,6 +81,13 @@ export class Operations {
     throw outcome.error;
   }
 
+  /** Within a turn: so long nothing is done. @throws {Pause} when it is cancelled meanwhile */
+  async rest(uid: string, ms: number): Promise<void> {
+    const { signal } = this.#waitOf(uid);
+    await this.#clock.after(ms, signal).catch(() => undefined);
+    if (signal.aborted) throw new Pause("the pod is to end");
+  }
+
   /** Names of what goes on for a pod. */
   names(uid: string): readonly string[] {
     return [...(this.#running.get(uid) ?? [])].filter(([, { outcome }]) => outcome === undefined).map(([name]) => name);
@@ -136,19 +143,32 @@ export class Operations {
   }
 }
 
-/**
- * A container did not start, for a reason that its status shows (`ImagePullBackOff`, `CrashLoopBackOff`, `CreateContainerError`, …).
- * Normal; the next turn tries again.
- */
-export class StartError extends Error {
-  override readonly name = "StartError";
-  readonly reason: string;
+/** A step failed. Normal; the next turn tries again. */
+export class StepError extends Error {
+  override readonly name: string = "StepError";
   /** Not before this is another try worth while. */
   readonly retryAtMs: number | undefined;
 
-  constructor(reason: string, message: string, options: { readonly retryAtMs?: number; readonly cause?: unknown } = {}) {
+  constructor(message: string, options: { readonly retryAtMs?: number; readonly cause?: unknown } = {}) {
     super(message, { cause: options.cause });
-    this.reason = reason;
     this.retryAtMs = options.retryAtMs;
   }
+}
+
+/** A container did not start, for a reason that its status shows (`ImagePullBackOff`, `CrashLoopBackOff`, `CreateContainerError`, …). */
+export class StartError extends StepError {
+  override readonly name = "StartError";
+  readonly reason: string;
+
+  constructor(reason: string, message: string, options: { readonly retryAtMs?: number; readonly cause?: unknown } = {}) {
+    super(message, options);
+    this.reason = reason;
+  }
+}
+
+/** Of all that failed, when the first is worth another try. */
+export function earliestRetryMs(failure: unknown): number | undefined {
+  const errors: readonly unknown[] = failure instanceof AggregateError ? failure.errors : [failure];
+  const retries = errors.flatMap((error) => (error instanceof StepError && error.retryAtMs !== undefined ? [error.retryAtMs] : []));
+  return retries.length === 0 ? undefined : Math.min(...retries);
 }

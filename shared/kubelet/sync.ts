@@ -12,7 +12,7 @@ import { computePodActions } from "./actions/compute-pod-actions.ts";
 import type { ReferencedObjects } from "./kuberuntime/environment.ts";
 import { isStaticPod } from "./labels.ts";
 import type { NodePorts } from "./node-ports.ts";
-import { Pause, StartError } from "./operations.ts";
+import { earliestRetryMs, Pause, StartError } from "./operations.ts";
 import type { ObservedPod } from "./observed-pod.ts";
 import { endTurn, startTurn } from "./worker/pod-worker.ts";
 import type { TurnEnd, TurnStart } from "./worker/pod-worker.ts";
@@ -29,6 +29,7 @@ import type { VolumePaths } from "./turns/prepare-volumes.ts";
 import { ensureProbes, hurryReadiness, readProbeAnswers, stopProbes } from "./turns/probes.ts";
 import { reconcileMirror } from "./turns/reconcile-mirror.ts";
 import { isHookRunning, runActions } from "./turns/run-actions.ts";
+import { retriedInTurn, withVolumeBackOff } from "./turns/volume-retries.ts";
 import { computeStatus, storeStatus, storeTerminated } from "./turns/statuses.ts";
 import { unsupportedFeature } from "./config/unsupported-features.ts";
 import { messageOf } from "../api/errors.ts";
@@ -124,7 +125,7 @@ async function syncRunning(ports: NodePorts, turn: Turn): Promise<TurnEnd> {
   await holdUnsupported(ports, turn, observed);
   if (isHookRunning(ports, pod)) throw new Pause("a postStart hook goes on");
   if (isStaticPod(pod)) await reconcileMirror(ports, pod);
-  const { objects, volumePaths } = await mount(ports, pod, observed);
+  const { objects, volumePaths } = await retriedInTurn(ports, uid, () => mount(ports, turn, observed));
 
   const nameOf = (id: string): string | undefined => observed.containers.find((container) => container.id === id)?.name;
   const actions = computePodActions(pod, observed, await readProbeAnswers(ports, pod, nameOf));
@@ -162,13 +163,13 @@ async function holdUnsupported(ports: NodePorts, { pod, fence }: Turn, observed:
 /** What a pod that runs already has mounted stays usable when it cannot be brought up to date. */
 async function mount(
   ports: NodePorts,
-  pod: NodePod,
+  { pod, fence }: Turn,
   observed: ObservedPod,
 ): Promise<{ readonly objects: ReferencedObjects; readonly volumePaths: VolumePaths }> {
   const objects = await readReferences(ports, pod);
   const isUp = observed.sandboxes[0]?.state === "SANDBOX_READY";
-  const { paths, failures } = await prepareVolumes(ports, pod, objects, { acceptsOld: isUp });
-  for (const { message } of failures) podEvent(ports, pod, { type: "Warning", reason: "FailedMount", message });
+  const { paths, failures } = await prepareVolumes(ports, pod, objects, { acceptsOld: isUp, fence });
+  for (const { message, isNews } of failures) if (isNews) podEvent(ports, pod, { type: "Warning", reason: "FailedMount", message });
   const lacking = failures.filter(({ volume }) => paths[volume] === undefined);
   if (lacking.length > 0) throw new AggregateError(lacking, lacking.map(({ message }) => message).join("; "));
   return { objects, volumePaths: paths };
@@ -214,7 +215,7 @@ async function syncTerminated(ports: NodePorts, { pod, fence }: Turn): Promise<T
   const { uid } = pod.metadata;
   const observed = await observePod(ports, pod.metadata);
   await storeStatus(ports, pod, await computeStatus(ports, { pod, observed, terminal: true }), { fence });
-  await ports.files.removePodDirectory(uid);
+  await retriedInTurn(ports, uid, () => withVolumeBackOff(ports, { fence }, () => ports.files.removePodDirectory(uid)));
   await ports.cgroups.remove(uid);
   ports.objects.forget(uid);
   ports.operations.forget(uid);
@@ -248,11 +249,9 @@ async function close(ports: NodePorts, uid: string, fence: Fence, end: TurnEnd, 
 function outcomeOf(failure: unknown, transition: boolean, nowMs: number): Parameters<typeof requeueDelayMs>[0] {
   if (transition) return { kind: "transition" };
   if (failure === undefined || failure instanceof Pause) return { kind: "ok" };
-  const retries = (failure instanceof AggregateError ? failure.errors : [failure]).flatMap((error) =>
-    error instanceof StartError && error.retryAtMs !== undefined ? [error.retryAtMs] : [],
-  );
+  const retryAtMs = earliestRetryMs(failure);
   const message = messageOf(failure);
-  return { kind: "error", message, nowMs, ...(retries.length > 0 && { retryAtMs: Math.min(...retries) }) };
+  return { kind: "error", message, nowMs, ...(retryAtMs !== undefined && { retryAtMs }) };
 }
 
 function report({ pods, log, ...ports }: NodePorts, uid: string, failure: unknown): void {

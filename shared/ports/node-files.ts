@@ -10,6 +10,8 @@
  *    and a warning is logged once.
  * NF4 removing a pod's directory unmounts what is mounted in it first, and never reaches through a mount.
  * NF5 a failure is an error whose message names the path and what to do; no message holds content.
+ * NF6 nothing meets at one place: a volume is made, written or taken away, with all of its pod's directory, by one call at a time, in
+ *    the order in which they came.
  */
 export interface NodeFiles {
   /** `<root>/pods/<uid>` with `volumes` and `plugins`, mode 0750. */

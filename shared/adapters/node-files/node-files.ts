@@ -8,6 +8,7 @@ import type { NodeFiles } from "../../ports/node-files.ts";
 import { containerLogs } from "./container-logs.ts";
 import { explained, ifThere } from "./errors.ts";
 import { checkHostPath } from "./host-path.ts";
+import { oneAtATime } from "./one-at-a-time.ts";
 import { PRIVATE_MODE, isWithin, podPaths } from "./paths.ts";
 import { removeTree } from "./remove-tree.ts";
 import { makeSubPath } from "./sub-path.ts";
@@ -28,18 +29,23 @@ export function createNodeFiles({ rootDir, podLogsDir, containerLogsDir, log }: 
   const root = resolve(rootDir);
   const paths = podPaths(root);
   const onRefused = warnOnce(log, root);
+  const atPlace = oneAtATime();
   return withExplainedFailures({
-    ...volumeDirectories(paths, onRefused),
+    ...volumeDirectories(paths, atPlace, onRefused),
     ...containerLogs(resolve(podLogsDir), resolve(containerLogsDir)),
     checkHostPath,
     makeSubPath: (volumePath, subPath) => {
-      const [uid = ""] = relative(paths.pods, resolve(volumePath)).split("/");
-      const isPodsOwn = isWithin(paths.pods, resolve(volumePath)) && uid !== "";
-      return makeSubPath(volumePath, subPath, { targets: isPodsOwn ? paths.subPaths(uid) : undefined, onRefused });
+      const place = resolve(volumePath);
+      const [uid = ""] = relative(paths.pods, place).split("/");
+      const isPodsOwn = isWithin(paths.pods, place) && uid !== "";
+      return atPlace(place, () => makeSubPath(volumePath, subPath, { targets: isPodsOwn ? paths.subPaths(uid) : undefined, onRefused }));
     },
 
     async makePodDirectories(uid) {
-      for (const name of ["volumes", "plugins"]) await mkdir(join(paths.pod(uid), name), { recursive: true, mode: PRIVATE_MODE });
+      for (const name of ["volumes", "plugins"]) {
+        const path = join(paths.pod(uid), name);
+        await atPlace(path, () => mkdir(path, { recursive: true, mode: PRIVATE_MODE }));
+      }
     },
 
     async diskSpace(path) {
@@ -52,26 +58,30 @@ export function createNodeFiles({ rootDir, podLogsDir, containerLogsDir, log }: 
       return entries.filter((entry) => entry.isDirectory()).map(({ name }) => name);
     },
 
-    removePodDirectory: (uid) => removeTree(paths.pod(uid)),
+    removePodDirectory: (uid) => atPlace(paths.pod(uid), () => removeTree(paths.pod(uid))),
 
     // Running containers have the file itself mounted: it is written in place, and only when it changes.
     async writeHostsFile(uid, content) {
       const path = paths.hostsFile(uid);
-      if ((await ifThere(readFile(path, "utf8"))) === content) return path;
-      await mkdir(dirname(path), { recursive: true, mode: PRIVATE_MODE });
-      await writeFile(path, content);
-      await chmod(path, HOSTS_FILE_MODE);
-      return path;
+      return await atPlace(path, async () => {
+        if ((await ifThere(readFile(path, "utf8"))) === content) return path;
+        await mkdir(dirname(path), { recursive: true, mode: PRIVATE_MODE });
+        await writeFile(path, content);
+        await chmod(path, HOSTS_FILE_MODE);
+        return path;
+      });
     },
 
     readHostFile: async (which) => (await ifThere(readFile(join("/etc", which), "utf8"))) ?? "",
 
     async makeTerminationLog(uid, container) {
       const path = join(paths.terminationLogs(uid, container), randomBytes(4).toString("hex"));
-      await mkdir(dirname(path), { recursive: true, mode: PRIVATE_MODE });
-      await writeFile(path, "", { flag: "wx" });
-      await chmod(path, TERMINATION_LOG_MODE);
-      return path;
+      return await atPlace(path, async () => {
+        await mkdir(dirname(path), { recursive: true, mode: PRIVATE_MODE });
+        await writeFile(path, "", { flag: "wx" });
+        await chmod(path, TERMINATION_LOG_MODE);
+        return path;
+      });
     },
 
     async readTerminationLog(path, bytesMax) {

@@ -5,6 +5,7 @@ import type { EmptyDirOptions, VolumeFile, VolumeOptions, VolumePlace } from "..
 import { writePayload } from "./atomic-writer.ts";
 import { ifThere } from "./errors.ts";
 import { isMountPoint, mountTmpfs } from "./mounts.ts";
+import type { AtPlace } from "./one-at-a-time.ts";
 import { giveToGroup } from "./ownership.ts";
 import { PRIVATE_MODE } from "./paths.ts";
 import type { PodPaths } from "./paths.ts";
@@ -35,26 +36,30 @@ export interface VolumeDirectories {
  * Source: pkg/volume/emptydir/empty_dir.go SetUpAt, on which upstream's other plugins stand; pkg/volume/util SetReady.
  * Differs from upstream: the mark of a volume with files is beside those of its own plugin, not of the emptyDir under it.
  */
-export function volumeDirectories(paths: PodPaths, onRefused: () => void): VolumeDirectories {
+export function volumeDirectories(paths: PodPaths, atPlace: AtPlace, onRefused: () => void): VolumeDirectories {
   return {
     async writeVolume(place, payload, { tmpfs = false, fsGroup } = {}) {
       const share = async (directory: string): Promise<void> => {
         if (fsGroup !== undefined) await giveToGroup(directory, fsGroup, "read");
       };
-      const directory = await ensureDirectory(place, { tmpfs }, share);
-      await writePayload(directory, payload, share);
-      return directory;
+      return await atPlace(paths.volume(place), async () => {
+        const directory = await ensureDirectory(place, { tmpfs }, share);
+        await writePayload(directory, payload, share);
+        return directory;
+      });
     },
 
     volumePath: async (place) => ((await isComplete(paths.volume(place), paths.ready(place))) ? paths.volume(place) : undefined),
 
     makeEmptyDir: (place, { medium, sizeLimitBytes, fsGroup } = {}) =>
-      ensureDirectory(
-        place,
-        { tmpfs: medium === "Memory", ...(sizeLimitBytes !== undefined && { sizeBytes: sizeLimitBytes }) },
-        async (directory) => {
-          if (fsGroup !== undefined) await giveToGroup(directory, fsGroup, "readWrite");
-        },
+      atPlace(paths.volume(place), () =>
+        ensureDirectory(
+          place,
+          { tmpfs: medium === "Memory", ...(sizeLimitBytes !== undefined && { sizeBytes: sizeLimitBytes }) },
+          async (directory) => {
+            if (fsGroup !== undefined) await giveToGroup(directory, fsGroup, "readWrite");
+          },
+        ),
       ),
   };
 

@@ -1,4 +1,4 @@
-/** How long to wait after repeated failure (node-agent §1): 10 s, doubled up to 300 s, forgotten after 600 s of quiet. And whether a container waits so (§6.8). */
+/** How long to wait after repeated failure (node-agent §1): 10 s, doubled up to 300 s, forgotten after 600 s of quiet; volumes (§10) less. And whether a container waits so (§6.8). */
 import type { BackOffEntry } from "../../ports/node-store.ts";
 import { containerHash } from "../pod.ts";
 import type { ContainerSpec, NodePod } from "../pod.ts";
@@ -8,6 +8,10 @@ import type { ObservedPod } from "../observed-pod.ts";
 const INITIAL_MS = 10_000;
 const MAX_MS = 300_000;
 const FORGOTTEN_AFTER_MS = 2 * MAX_MS;
+
+/** Source: pkg/util/goroutinemap/exponentialbackoff/exponential_backoff.go. */
+const VOLUME_INITIAL_MS = 500;
+const VOLUME_MAX_MS = 122_000;
 
 /** So long after its last change, at `atMs`, that it counts no more. Source: flowcontrol.Backoff hasExpired. */
 function isBackOffExpired(entry: BackOffEntry, atMs: number): boolean {
@@ -24,6 +28,15 @@ function isBackOffExpired(entry: BackOffEntry, atMs: number): boolean {
 export function nextBackOff(entry: BackOffEntry | undefined, failedAtMs: number, nowMs: number): BackOffEntry {
   const startsOver = entry === undefined || isBackOffExpired(entry, failedAtMs);
   return { delayMs: startsOver ? INITIAL_MS : Math.min(entry.delayMs * 2, MAX_MS), lastUpdateMs: nowMs };
+}
+
+/**
+ * The same for a volume that could not be made or taken away, whose entry goes once it could: 0.5 s → 1 s → … → 64 s → 122 s.
+ *
+ * Source: exponential_backoff.go Update.
+ */
+export function nextVolumeBackOff(entry: BackOffEntry | undefined, nowMs: number): BackOffEntry {
+  return { delayMs: entry === undefined ? VOLUME_INITIAL_MS : Math.min(entry.delayMs * 2, VOLUME_MAX_MS), lastUpdateMs: nowMs };
 }
 
 /** `start: true` with the entry to store, or false with what to say and when the wait ends. */

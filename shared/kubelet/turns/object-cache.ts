@@ -1,7 +1,8 @@
 /**
  * Secrets, ConfigMaps and Services that this node's pods name, and the tokens made for them (node-agent §10, Refresh): in memory only.
  *
- * OC1 a read is at most `FRESH_MS` old, or was asked for just now; an `immutable` object is read once.
+ * OC1 a read is at most `FRESH_MS` old, or was asked for just now; an `immutable` object is read once; that there is none is believed
+ *    for `ABSENT_FRESH_MS`.
  * OC2 while the API server does not answer, the last state read stands in; what was never read is an error.
  * OC3 one read of one object at a time, however many pods name it.
  */
@@ -12,6 +13,8 @@ import { isTooManyRequests, isUnanswered, NotSentError } from "../../ports/error
 import type { KubeReader, KubeWriter } from "../../ports/kube.ts";
 
 const FRESH_MS = 5_000;
+/** Whoever needs it asks again soon, and not everybody who does should be a read. */
+const ABSENT_FRESH_MS = 500;
 const SERVICES_FRESH_MS = 15_000;
 const ENTRIES_MAX = 2_000;
 
@@ -48,7 +51,7 @@ export class ObjectCache {
   /** undefined = the API server says that there is none. */
   async get(resource: "configmaps" | "secrets", namespace: string, name: string): Promise<KubeObject | undefined> {
     const isFresh = ({ value, readAtMs }: Entry<KubeObject | undefined>): boolean =>
-      isImmutable(value) || this.#clock.now() - readAtMs < FRESH_MS;
+      isImmutable(value) || this.#clock.now() - readAtMs < (value === undefined ? ABSENT_FRESH_MS : FRESH_MS);
     return await this.#read(`${resource}/${namespace}/${name}`, isFresh, () => this.#kube.get(resource, namespace, name));
   }
 

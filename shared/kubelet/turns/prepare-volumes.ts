@@ -1,10 +1,10 @@
 /** Everything that must stand on disk before a pod's sandbox is made (node-agent §5.1 steps 9 and 10, §10). */
-import { NodeFilesError } from "../../ports/node-files.ts";
-import { KubeApiError, NotSentError, UnansweredError } from "../../ports/errors.ts";
+import type { Fence } from "../../ports/node-store.ts";
 import type { KubeObject } from "../../api/wire.ts";
 import type { ConfigMapData, ReferencedObjects, SecretData } from "../kuberuntime/environment.ts";
 import { allocatableOf } from "../node-options.ts";
 import type { NodePorts } from "../node-ports.ts";
+import { StepError } from "../operations.ts";
 import { ephemeralContainersOf, initContainersOf } from "../pod.ts";
 import type { ContainerSpec, NodePod, VolumeSpec } from "../pod.ts";
 import { tokenRenewalAtMs, tokensOf, volumePayload } from "../volume/volume-payload.ts";
@@ -12,18 +12,22 @@ import type { TokenSpec } from "../volume/volume-payload.ts";
 import { VolumeError } from "../volume/downward-api.ts";
 import { fsGroupOf, volumePlans } from "../volume/volumes.ts";
 import type { VolumePlan } from "../volume/volumes.ts";
+import { VolumeRetryError, withVolumeBackOff } from "./volume-retries.ts";
 
 /** Volume name → host path. */
 export type VolumePaths = Readonly<Record<string, string>>;
 
 /** A volume cannot be made as the spec says, for now. The message is the FailedMount event's. */
-export class MountError extends Error {
+export class MountError extends StepError {
   override readonly name = "MountError";
   readonly volume: string;
+  /** It was tried now; else only waits. */
+  readonly isNews: boolean;
 
-  constructor(volume: string, cause: Error) {
-    super(`MountVolume.SetUp failed for volume "${volume}" : ${cause.message}`, { cause });
+  constructor(volume: string, error: VolumeRetryError) {
+    super(`MountVolume.SetUp failed for volume "${volume}" : ${error.message}`, { retryAtMs: error.retryAtMs, cause: error.cause });
     this.volume = volume;
+    this.isNews = error.cause !== undefined;
   }
 }
 
@@ -65,7 +69,7 @@ export async function prepareVolumes(
   ports: NodePorts,
   pod: NodePod,
   objects: ReferencedObjects,
-  { acceptsOld }: { readonly acceptsOld: boolean },
+  { acceptsOld, fence }: { readonly acceptsOld: boolean; readonly fence: Fence },
 ): Promise<{ readonly paths: VolumePaths; readonly failures: readonly MountError[] }> {
   const { uid } = pod.metadata;
   await ports.files.makePodDirectories(uid);
@@ -75,9 +79,10 @@ export async function prepareVolumes(
   await Promise.all(
     volumePlans(pod, allocatableOf(ports.resources).memoryBytes).map(async (plan) => {
       try {
-        paths[plan.name] = await prepareVolume(ports, pod, { plan, volume: volumes.get(plan.name), objects });
+        const prepare = () => prepareVolume(ports, pod, { plan, volume: volumes.get(plan.name), objects });
+        paths[plan.name] = await withVolumeBackOff(ports, { fence, volume: plan.name }, prepare);
       } catch (error) {
-        if (!isExpected(error)) throw error;
+        if (!(error instanceof VolumeRetryError)) throw error;
         failures.push(new MountError(plan.name, error));
         const old = acceptsOld ? await ports.files.volumePath({ uid, plugin: plan.plugin, name: plan.name }) : undefined;
         if (old !== undefined) paths[plan.name] = old;
@@ -156,17 +161,6 @@ function tokenKey({ audience, expirationSeconds }: TokenSpec): string {
 /** Any number of [0, 1) that stays the same for a UID. */
 function fractionOf(uid: string): number {
   return (Number.parseInt(uid.replaceAll("-", "").slice(0, 8), 16) || 0) / 2 ** 32;
-}
-
-/** What users put right, or what goes away by itself; the rest is a bug of ours. */
-function isExpected(error: unknown): error is Error {
-  return (
-    error instanceof VolumeError ||
-    error instanceof NodeFilesError ||
-    error instanceof KubeApiError ||
-    error instanceof UnansweredError ||
-    error instanceof NotSentError
-  );
 }
 
 /** Names in the pod's own namespace, each once, sorted. Optional ones too: they may be there. */

@@ -64,7 +64,8 @@ export interface HousekeepingPlan {
  * Source: pkg/kubelet/kubelet_pods.go HandlePodCleanups, filterOutInactivePods, filterTerminalPodsToDelete, cleanupOrphanedPodDirs.
  * Differs from upstream, where no record is ever lost: a desired pod of terminal phase that still runs gets its worker back, and is
  * stopped with its spec's grace and hooks instead of as an orphan; a full name whose holder's record is gone is released. And a
- * directory also stays while its pod's worker is not done, which may be about to read the termination message.
+ * directory also stays while its pod's worker is not done, which may be about to read the termination message, and then takes it
+ * away itself.
  */
 export function housekeepingPlan(input: HousekeepingInput): HousekeepingPlan {
   const { desired, records, runningUids, mountedUids, due } = input;
@@ -74,6 +75,9 @@ export function housekeepingPlan(input: HousekeepingInput): HousekeepingPlan {
     const record = records.get(uid);
     return record === undefined || workerState(record) === "terminated";
   };
+
+  // Until then its own worker takes away what it has mounted, and two at one volume are in each other's way.
+  const isDone = (uid: string): boolean => !records.has(uid) || records.get(uid)?.finished === true;
 
   const unknown = pods.filter(([uid]) => !records.has(uid));
   const create = unknown.filter(([uid, pod]) => !pod.phaseIsTerminal || runningUids.has(uid)).map(([uid]) => uid);
@@ -87,7 +91,7 @@ export function housekeepingPlan(input: HousekeepingInput): HousekeepingPlan {
     killRuntimeOnly: [...runningUids].filter((uid) => !records.has(uid) && !isDesired(uid)),
     stopProbes: input.probedUids.filter(isOver),
     dropStatuses: input.cachedStatusUids.filter((uid) => !desired.has(uid)),
-    removeDirectories: input.directories.filter((uid) => !isDesired(uid) && isOver(uid) && !runningUids.has(uid) && !mountedUids?.has(uid)),
+    removeDirectories: input.directories.filter((uid) => !isDesired(uid) && isDone(uid) && !runningUids.has(uid) && !mountedUids?.has(uid)),
     deleteMirrors: withoutTerminating(input.orphanMirrors, records),
     releaseFullNames: heldByNobody(input, isDesired),
     schedule: pods.map(([uid]) => uid).filter((uid) => !due.has(uid) && isAwaited(uid)),

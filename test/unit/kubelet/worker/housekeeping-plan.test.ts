@@ -107,10 +107,10 @@ const LEFTOVERS: readonly Case[] = [
   {
     name: "removes directories of pods that are gone: not desired, running, mounted, or with a worker that is not done",
     desired: { a: POD, b: DONE },
-    records: { a: started(), t: TERMINATING, d: TERMINATED, r: TERMINATED },
+    records: { a: started(), t: TERMINATING, d: TERMINATED, f: FINISHED, r: FINISHED },
     running: ["r"],
-    rest: { directories: ["a", "b", "t", "d", "r", "m", "x"], mountedUids: new Set(["m"]) },
-    want: { removeDirectories: ["d", "x"] },
+    rest: { directories: ["a", "b", "t", "d", "f", "r", "m", "x"], mountedUids: new Set(["m"]) },
+    want: { removeDirectories: ["f", "x"] },
   },
   {
     name: "deletes orphan mirrors, but not while their static pod terminates",
