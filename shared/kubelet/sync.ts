@@ -12,7 +12,7 @@ import { computePodActions } from "./actions/compute-pod-actions.ts";
 import type { ReferencedObjects } from "./kuberuntime/environment.ts";
 import { isStaticPod } from "./labels.ts";
 import type { NodePorts } from "./node-ports.ts";
-import { earliestRetryMs, Pause, StartError } from "./operations.ts";
+import { earliestRetryMs, Pause } from "./operations.ts";
 import type { ObservedPod } from "./observed-pod.ts";
 import { endTurn, startTurn } from "./worker/pod-worker.ts";
 import type { TurnEnd, TurnStart } from "./worker/pod-worker.ts";
@@ -24,7 +24,7 @@ import type { StartVerdict } from "./worker/static-start.ts";
 import { endPod, stopName } from "./turns/kill.ts";
 import { observePod } from "./turns/observe.ts";
 import { podEvent } from "./turns/pod-events.ts";
-import { MountError, prepareVolumes, readReferences } from "./turns/prepare-volumes.ts";
+import { prepareVolumes, readReferences } from "./turns/prepare-volumes.ts";
 import type { VolumePaths } from "./turns/prepare-volumes.ts";
 import { ensureProbes, hurryReadiness, readProbeAnswers, stopProbes } from "./turns/probes.ts";
 import { reconcileMirror } from "./turns/reconcile-mirror.ts";
@@ -106,7 +106,7 @@ async function doWork(ports: NodePorts, work: "sync" | "terminating" | "terminat
 async function syncRunning(ports: NodePorts, turn: Turn): Promise<TurnEnd> {
   const { pod, fence } = turn;
   const { uid } = pod.metadata;
-  const observed = await observePod(ports, pod.metadata);
+  const observed = await determine(ports, pod);
   await ensureProbes(ports, pod);
   const status = await computeStatus(ports, { pod, observed, terminal: false });
   await storeStatus(ports, pod, status, { fence });
@@ -145,6 +145,14 @@ async function syncRunning(ports: NodePorts, turn: Turn): Promise<TurnEnd> {
   return { kind: "synced", terminalPhase: false };
 }
 
+/** What the turn goes by (KS2). Source: pkg/kubelet/pod_workers.go podWorkerLoop, whose only FailedSync this is. */
+async function determine(ports: NodePorts, pod: NodePod): Promise<ObservedPod> {
+  return await observePod(ports, pod.metadata).catch((error: unknown) => {
+    podEvent(ports, pod, { type: "Warning", reason: "FailedSync", message: `error determining status: ${messageOf(error)}` });
+    throw error;
+  });
+}
+
 /** The active deadline ends a pod by its status. Source: pkg/kubelet/active_deadline.go. */
 const DEADLINE_EXCEEDED = "DeadlineExceeded";
 
@@ -179,7 +187,7 @@ async function mount(
 async function syncTerminating(ports: NodePorts, { pod, record, fence }: Turn): Promise<TurnEnd> {
   const { uid } = pod.metadata;
   const abnormal = record.abnormalTerminations.at(-1);
-  const before = await observePod(ports, pod.metadata);
+  const before = await determine(ports, pod);
   await storeStatus(ports, pod, await computeStatus(ports, { pod, observed: before, terminal: false, ...(abnormal && { abnormal }) }), {
     fence,
   });
@@ -213,7 +221,7 @@ async function terminateRuntimePod(ports: NodePorts, uid: string, record: Worker
 /** Source: pkg/kubelet/kubelet.go SyncTerminatedPod. Dead containers stay for their logs, until they are collected. */
 async function syncTerminated(ports: NodePorts, { pod, fence }: Turn): Promise<TurnEnd> {
   const { uid } = pod.metadata;
-  const observed = await observePod(ports, pod.metadata);
+  const observed = await determine(ports, pod);
   await storeStatus(ports, pod, await computeStatus(ports, { pod, observed, terminal: true }), { fence });
   await retriedInTurn(ports, uid, () => withVolumeBackOff(ports, { fence }, () => ports.files.removePodDirectory(uid)));
   await ports.cgroups.remove(uid);
@@ -254,18 +262,14 @@ function outcomeOf(failure: unknown, transition: boolean, nowMs: number): Parame
   return { kind: "error", message, nowMs, ...(retryAtMs !== undefined && { retryAtMs }) };
 }
 
-function report({ pods, log, ...ports }: NodePorts, uid: string, failure: unknown): void {
+/** What went wrong has said so by an Event of its own, if it concerns users. */
+function report({ pods, log }: NodePorts, uid: string, failure: unknown): void {
   if (failure instanceof Pause) return;
   const pod = pods.get(uid);
-  const message = messageOf(failure);
   log.info("sync failed, it is tried again", {
     pod: pod === undefined ? uid : `${pod.metadata.namespace}/${pod.metadata.name}`,
-    error: message,
+    error: messageOf(failure),
   });
-  const isSaid =
-    failure instanceof AggregateError && failure.errors.every((error) => error instanceof StartError || error instanceof MountError);
-  if (pod !== undefined && !isSaid)
-    podEvent(ports, pod, { type: "Warning", reason: "FailedSync", message: `error determining status: ${message}` });
 }
 
 /** A finished static pod makes room for the next one of its name. */

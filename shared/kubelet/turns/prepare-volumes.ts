@@ -4,6 +4,7 @@ import type { KubeObject } from "../../api/wire.ts";
 import type { ConfigMapData, ReferencedObjects, SecretData } from "../kuberuntime/environment.ts";
 import { allocatableOf } from "../node-options.ts";
 import type { NodePorts } from "../node-ports.ts";
+import { messageOf } from "../../api/errors.ts";
 import { StepError } from "../operations.ts";
 import { ephemeralContainersOf, initContainersOf } from "../pod.ts";
 import type { ContainerSpec, NodePod, VolumeSpec } from "../pod.ts";
@@ -12,6 +13,7 @@ import type { TokenSpec } from "../volume/volume-payload.ts";
 import { VolumeError } from "../volume/downward-api.ts";
 import { fsGroupOf, volumePlans } from "../volume/volumes.ts";
 import type { VolumePlan } from "../volume/volumes.ts";
+import { podEvent } from "./pod-events.ts";
 import { VolumeRetryError, withVolumeBackOff } from "./volume-retries.ts";
 
 /** Volume name → host path. */
@@ -72,7 +74,10 @@ export async function prepareVolumes(
   { acceptsOld, fence }: { readonly acceptsOld: boolean; readonly fence: Fence },
 ): Promise<{ readonly paths: VolumePaths; readonly failures: readonly MountError[] }> {
   const { uid } = pod.metadata;
-  await ports.files.makePodDirectories(uid);
+  await ports.files.makePodDirectories(uid).catch((error: unknown) => {
+    podEvent(ports, pod, { type: "Warning", reason: "Failed", message: `error making pod data directories: ${messageOf(error)}` });
+    throw error;
+  });
   const volumes = new Map((pod.spec.volumes ?? []).map((volume) => [volume.name, volume]));
   const failures: MountError[] = [];
   const paths: Record<string, string> = {};

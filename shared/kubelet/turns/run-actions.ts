@@ -147,27 +147,28 @@ async function createSandbox(
   config: PodSandboxConfig,
 ): Promise<{ readonly id: string; readonly ips: readonly string[] }> {
   const { cri, files, operations, metrics } = ports;
-  await files.makeLogDirectory(podLogDirectory(pod));
-  await mayGoOn();
+  const failed = async (error: unknown): Promise<never> => {
+    await mayGoOn(); // of a pod that is to end nobody needs to hear it
+    metrics?.count("kubelet_started_pods_errors_total", {});
+    const message = `Failed to create pod sandbox: ${messageOf(error)}`;
+    podEvent(ports, pod, { type: "Warning", reason: "FailedCreatePodSandBox", message });
+    throw new Error(message, { cause: error });
+  };
   metrics?.count("kubelet_started_pods_total", {});
+  await files.makeLogDirectory(podLogDirectory(pod)).catch(failed);
+  await mayGoOn();
   const id = await operations.run({
     uid: pod.metadata.uid,
     name: `sandbox:${config.metadata.attempt}`,
     act: () => cri.runPodSandbox(config),
     pause: "the sandbox is being made",
-    orElse: async (error) => {
-      await mayGoOn(); // of a pod that is to end nobody needs to hear it
-      metrics?.count("kubelet_started_pods_errors_total", {});
-      const message = `Failed to create pod sandbox: ${messageOf(error)}`;
-      podEvent(ports, pod, { type: "Warning", reason: "FailedCreatePodSandBox", message });
-      throw new Error(message, { cause: error });
-    },
+    orElse: failed,
   });
   const status = await cri.podSandboxStatus(id).catch((error: unknown) => {
     podEvent(ports, pod, {
       type: "Warning",
       reason: "FailedPodSandBoxStatus",
-      message: `Unable to get pod sandbox status: ${String(error)}`,
+      message: `Unable to get pod sandbox status: ${messageOf(error)}`,
     });
     throw error;
   });

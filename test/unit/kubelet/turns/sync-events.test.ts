@@ -1,0 +1,46 @@
+// Would catch: an Event that says that a status could not be determined when something else went wrong, and a failure without its own.
+import { expect, test } from "vitest";
+import { CriError } from "../../../../shared/ports/cri-error.ts";
+import { NodeFilesError } from "../../../../shared/ports/node-files.ts";
+import { startedNode as node } from "../../../support/node-rig/rig.ts";
+import type { NodeRig } from "../../../support/node-rig/rig.ts";
+
+const SECONDS = 1_000;
+const APP = { name: "app", image: "app:1" };
+const REFUSED = new CriError("Unknown", "no");
+const TROUBLE = new NodeFilesError("the disk says no");
+
+/** Reasons and messages of the Warnings that were sent, each once. */
+function warnings(rig: NodeRig): readonly string[] {
+  const events = rig.requests.flatMap(({ path, body }) => (path.endsWith("/events") ? [body] : [])) as readonly {
+    readonly type: string;
+    readonly reason: string;
+    readonly message: string;
+  }[]; // Events
+  return [...new Set(events.filter(({ type }) => type === "Warning").map(({ reason, message }) => `${reason}: ${message}`))];
+}
+
+test.each([
+  { verb: "runPodSandbox", fail: REFUSED, want: "FailedCreatePodSandBox: Failed to create pod sandbox: no" },
+  { verb: "makeLogDirectory", fail: TROUBLE, want: "FailedCreatePodSandBox: Failed to create pod sandbox: the disk says no" },
+  { verb: "makePodDirectories", fail: TROUBLE, want: "Failed: error making pod data directories: the disk says no" },
+  { verb: "podSandboxStatus", fail: REFUSED, want: "FailedPodSandBoxStatus: Unable to get pod sandbox status: no" },
+  { verb: "listContainers", fail: REFUSED, want: "FailedSync: error determining status: no" },
+])("[node-agent 136] $verb fails: one Warning, $want", async ({ verb, fail, want }) => {
+  const rig = await node();
+  let times = 0;
+  rig.fateOf = (call) => (call.verb === verb && ++times <= (verb === "podSandboxStatus" ? 1 : 4) ? { fail } : "live");
+  await rig.create("p", { containers: [APP] });
+  await rig.advance(8 * SECONDS);
+  expect(warnings(rig)).toEqual([want]);
+});
+
+test("[node-agent 136] a pod that cannot be stopped: only that is said", async () => {
+  const rig = await node();
+  await rig.create("p", { containers: [APP] });
+  await rig.until("ready", () => rig.isReady("p"));
+  rig.fateOf = ({ verb }) => (verb === "stopContainer" ? { fail: REFUSED } : "live");
+  await rig.delete("p");
+  await rig.advance(5 * SECONDS);
+  expect(warnings(rig).map((text) => text.split(":")[0])).toEqual(["FailedKillPod"]);
+});
