@@ -21,6 +21,7 @@ import { wake, wakeDue } from "../../shared/kubelet/turns/workers.ts";
 import { runApiSource } from "../../shared/node-agent/sources/api-source.ts";
 import { createNodeQueues, runNodeHost } from "../../shared/node-agent/host/node-host.ts";
 import type { NodeHandlers } from "../../shared/node-agent/host/node-host.ts";
+import type { VersionResponse } from "../../shared/ports/cri-types.ts";
 import { describeError } from "../../shared/ports/describe-error.ts";
 import type { KubeReader, KubeWatch, KubeWriter } from "../../shared/ports/kube.ts";
 import type { Log } from "../../shared/ports/log.ts";
@@ -34,7 +35,8 @@ export interface NodeAgentParts extends Pick<
 > {
   readonly kube: KubeReader & KubeWriter & KubeWatch<Resource>;
   readonly facts: MachineFacts;
-  readonly runtimeVersion: string;
+  /** As the runtime says it. */
+  readonly runtime: Pick<VersionResponse, "runtimeName" | "runtimeVersion">;
   /** Nothing is taken away until each of them has delivered. */
   readonly sources: readonly PodSource[];
 }
@@ -54,6 +56,7 @@ export function startCondition(startedAtMs: number): NodeCondition {
 
 export function createNodeAgent(parts: NodeAgentParts): NodeAgent {
   const { kube, clock, random, log, options, facts, store } = parts;
+  const { runtimeName, runtimeVersion } = parts.runtime;
   const queues = createNodeQueues({ clock, log });
   const ports: NodePorts = {
     ...parts,
@@ -62,9 +65,10 @@ export function createNodeAgent(parts: NodeAgentParts): NodeAgent {
     record: createEventRecorder({ kube, clock, log, nodeName: options.nodeName, nameSalt: Math.floor(random.next() * 1_000_000) }),
     send: (queue, uid, reason) => queues[queue].send({ uid, reason }),
     readNode: () => identity.read(),
+    runtimeName,
     resources: facts.resources,
   };
-  const identity = new NodeIdentity(ports, facts, parts.runtimeVersion);
+  const identity = new NodeIdentity(ports, facts, `${runtimeName}://${runtimeVersion.replace(/^v/, "")}`);
   const sources = new PodSources(ports, parts.sources);
   const emit = (source: PodSource) => (pods: readonly NodePod[]) =>
     void sources.deliver(source, { op: "SET", pods }).catch(logged(log, "a source's pods were not handled"));

@@ -23,6 +23,7 @@ import { meterCri } from "../../shared/node-agent/host/metered-cri.ts";
 import { patientKube } from "../../shared/node-agent/host/patient-kube.ts";
 import { lockRoot, RootInUseError } from "../../shared/node-agent/host/root-lock.ts";
 import { isUnimplemented } from "../../shared/ports/cri-error.ts";
+import type { VersionResponse } from "../../shared/ports/cri-types.ts";
 import type { Log } from "../../shared/ports/log.ts";
 import { consoleLog, jsonLog } from "./console-log.ts";
 import type { LoggingFormat } from "./console-log.ts";
@@ -82,10 +83,10 @@ export async function serveNode(flags: NodeFlags): Promise<void> {
   const facts = await readMachineFacts(options.rootDir);
   const cri = createCri(flags.cri);
   try {
-    const version = await untilAnswered(cri, flags.cri, log);
+    const runtime = await untilAnswered(cri, flags.cri, log);
     const driver = await cgroupDriverOf(cri, options.cgroupDriver);
-    log.info("runtime found", { runtime: version, endpoint: flags.cri, cgroupDriver: driver });
-    await serve({ flags, options: { ...options, cgroupDriver: driver }, facts, access, cri, log, ending, runtimeVersion: version });
+    log.info("runtime found", { runtime: `${runtime.runtimeName}://${runtime.runtimeVersion}`, endpoint: flags.cri, cgroupDriver: driver });
+    await serve({ flags, options: { ...options, cgroupDriver: driver }, facts, access, cri, log, ending, runtime });
   } finally {
     cri.close();
     await unlock();
@@ -100,7 +101,7 @@ interface Serving {
   readonly cri: CriAdapter;
   readonly log: Log;
   readonly ending: AbortSignal;
-  readonly runtimeVersion: string;
+  readonly runtime: VersionResponse;
 }
 
 async function serve(serving: Serving): Promise<void> {
@@ -146,7 +147,7 @@ async function serve(serving: Serving): Promise<void> {
     pods,
     condition,
     facts,
-    runtimeVersion: serving.runtimeVersion,
+    runtime: serving.runtime,
     sources: flags.manifests === undefined ? ["api"] : ["file", "api"],
   });
   const running = [agent.run(ending)];
@@ -159,12 +160,11 @@ async function serve(serving: Serving): Promise<void> {
 }
 
 /** @throws {UsageError} when nobody answers on the socket within 30 s */
-async function untilAnswered(cri: CriAdapter, endpoint: string, log: Log): Promise<string> {
+async function untilAnswered(cri: CriAdapter, endpoint: string, log: Log): Promise<VersionResponse> {
   const giveUpAt = performance.now() + RUNTIME_PATIENCE_MS;
   for (let said = false; ;) {
     try {
-      const { runtimeName, runtimeVersion } = await cri.version();
-      return `${runtimeName}://${runtimeVersion.replace(/^v/, "")}`;
+      return await cri.version();
     } catch (error) {
       const message = messageOf(error);
       if (performance.now() > giveUpAt) throw new UsageError(`no container runtime answers at ${endpoint}: ${message}`);

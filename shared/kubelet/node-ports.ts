@@ -44,6 +44,8 @@ export interface NodePorts {
   readonly readNode: () => Promise<void>;
 
   readonly options: NodeOptions;
+  /** As the runtime calls itself: `containerd`. */
+  readonly runtimeName: string;
   readonly resources: NodeResources;
 }
 

@@ -6,9 +6,6 @@ import type { ObservedContainer, ObservedPod, ProbeAnswer } from "../observed-po
 import { isSidecar } from "../pod.ts";
 import type { ContainerSpec, ContainerStatusEntry, NodePod } from "../pod.ts";
 
-/** In front of a container's id wherever the API shows one; CRI's own ids have nothing in front. */
-const CONTAINER_ID_PREFIX = "containerd://";
-
 /** What a container is said to have ended with when nobody saw it end: 128 + SIGKILL. */
 export const UNSEEN_EXIT = { exitCode: 137, reason: "ContainerStatusUnknown" } as const;
 /** Source: pkg/kubelet/kubelet_pods.go, status_manager.go; people and tools look for these texts. */
@@ -29,6 +26,8 @@ export interface ContainerGroup {
 interface Known {
   readonly pod: NodePod;
   readonly observed: ObservedPod;
+  /** As the runtime calls itself: `containerd`. The API shows it in front of a container's id; CRI's own ids have nothing in front. */
+  readonly runtimeName: string;
   readonly reasons: Readonly<Record<string, WaitingReason>>;
 }
 
@@ -53,7 +52,8 @@ export function containerStatuses(known: Known, group: ContainerGroup): Containe
 function containerStatus(known: Known, group: ContainerGroup, container: ContainerSpec): ContainerStatusEntry {
   const previous = group.previous?.find(({ name }) => name === container.name);
   const [newest, older] = known.observed.containers.filter(({ name }) => name === container.name);
-  const status = newest === undefined ? unobserved(known.pod, container, previous) : observedStatus(container, previous, { newest, older });
+  const status =
+    newest === undefined ? unobserved(known.pod, container, previous) : observedStatus(known, container, { previous, newest, older });
   if (group.isInit) {
     if (newest?.state === "CONTAINER_EXITED" && newest.exitCode === 0) return status;
     if (newest === undefined && status.state?.waiting !== undefined && !isSidecar(container) && isRegularContainerCreated(known))
@@ -98,9 +98,17 @@ function unobserved(pod: NodePod, container: ContainerSpec, previous: ContainerS
 
 /** restartCount never goes back, and the last end is kept when its container was removed (§16.1). */
 function observedStatus(
+  { runtimeName }: Known,
   container: ContainerSpec,
-  previous: ContainerStatusEntry | undefined,
-  { newest, older }: { readonly newest: ObservedContainer; readonly older: ObservedContainer | undefined },
+  {
+    previous,
+    newest,
+    older,
+  }: {
+    readonly previous: ContainerStatusEntry | undefined;
+    readonly newest: ObservedContainer;
+    readonly older: ObservedContainer | undefined;
+  },
 ): ContainerStatusEntry {
   const wasRunning = previous?.state?.running !== undefined;
   const restartCount = previous?.restartCount ?? 0;
@@ -108,21 +116,21 @@ function observedStatus(
     ...base(container),
     image: newest.image,
     imageID: newest.imageRef,
-    containerID: `${CONTAINER_ID_PREFIX}${newest.id}`,
+    containerID: `${runtimeName}://${newest.id}`,
     restartCount: newest.state === "CONTAINER_UNKNOWN" && wasRunning ? restartCount + 1 : Math.max(restartCount, newest.restartCount),
-    state: stateOf(newest, wasRunning),
-    lastState: older === undefined ? lastEnd(newest, previous) : stateOf(older, wasRunning),
+    state: stateOf(newest, wasRunning, runtimeName),
+    lastState: older === undefined ? lastEnd(newest, previous) : stateOf(older, wasRunning, runtimeName),
   };
 }
 
 function lastEnd(newest: ObservedContainer, previous: ContainerStatusEntry | undefined): ContainerStateEntry {
   const ended = previous?.state?.terminated;
-  if (ended !== undefined && previous?.containerID !== `${CONTAINER_ID_PREFIX}${newest.id}`) return { terminated: ended };
+  if (ended !== undefined && runtimeId(previous) !== newest.id) return { terminated: ended };
   const before = previous?.lastState?.terminated;
   return before === undefined ? {} : { terminated: before };
 }
 
-function stateOf(container: ObservedContainer, wasRunning: boolean): ContainerStateEntry {
+function stateOf(container: ObservedContainer, wasRunning: boolean, runtimeName: string): ContainerStateEntry {
   const startedAt = container.startedAtMs === undefined ? {} : { startedAt: formatTime(container.startedAtMs) };
   switch (container.state) {
     case "CONTAINER_RUNNING":
@@ -138,7 +146,7 @@ function stateOf(container: ObservedContainer, wasRunning: boolean): ContainerSt
           ...(message !== "" && { message }),
           ...startedAt,
           ...(finishedAtMs !== undefined && { finishedAt: formatTime(finishedAtMs) }),
-          containerID: `${CONTAINER_ID_PREFIX}${container.id}`,
+          containerID: `${runtimeName}://${container.id}`,
         },
       };
     }
@@ -207,6 +215,7 @@ function isReady(container: ContainerSpec, status: ContainerStatusEntry, probes:
   return container.readinessProbe === undefined || probes.readiness(runtimeId(status)) === "Success";
 }
 
-function runtimeId({ containerID = "" }: ContainerStatusEntry): string {
-  return containerID.startsWith(CONTAINER_ID_PREFIX) ? containerID.slice(CONTAINER_ID_PREFIX.length) : containerID;
+/** CRI's own id. */
+function runtimeId({ containerID = "" }: Partial<ContainerStatusEntry> = {}): string {
+  return containerID.replace(/^.*?:\/\//u, "");
 }

@@ -21,6 +21,8 @@ export interface StatusInput {
   /** Container name → why its last start failed (§9). */
   readonly reasons: Readonly<Record<string, WaitingReason>>;
   readonly probes: ReadinessProbes;
+  /** As it calls itself: `containerd`. */
+  readonly runtimeName: string;
   /** The node's, primary family first. */
   readonly hostIps: readonly string[];
   readonly nowMs: number;

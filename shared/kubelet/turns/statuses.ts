@@ -41,6 +41,7 @@ export async function computeStatus(ports: NodePorts, { pod, observed, terminal,
     reasons: reasons ?? {},
     probes,
     hostIps: ports.options.hostIps,
+    runtimeName: ports.runtimeName,
     nowMs: ports.clock.now(),
     ...(abnormal !== undefined && { abnormal }),
   });

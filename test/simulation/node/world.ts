@@ -314,7 +314,7 @@ function difference(entry: ContainerStatusEntry | undefined, newest: ContainerSt
   if (newest.state === "CONTAINER_CREATED") return undefined;
   const terminated = entry?.state?.terminated ?? entry?.lastState?.terminated;
   const id = newest.state === "CONTAINER_RUNNING" ? entry?.containerID : terminated?.containerID;
-  if (id !== `containerd://${newest.id}`) return `its status names ${id}, its newest is ${newest.id}`;
+  if (id !== `memory://${newest.id}`) return `its status names ${id}, its newest is ${newest.id}`;
   if (newest.state === "CONTAINER_EXITED" && terminated?.exitCode !== newest.exitCode)
     return `exit code ${terminated?.exitCode}, not ${newest.exitCode}`;
   return entry?.restartCount === newest.metadata.attempt

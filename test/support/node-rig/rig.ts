@@ -210,7 +210,7 @@ export class NodeRig {
       pods: new PodManager(),
       condition: startCondition(clock.now()),
       facts: FACTS,
-      runtimeVersion: "memory://1",
+      runtime: { runtimeName: "memory", runtimeVersion: "1" },
       sources: this.#options.manifests ? ["file", "api"] : ["api"],
     });
     this.#agent = agent;

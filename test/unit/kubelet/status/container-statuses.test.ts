@@ -9,6 +9,7 @@ import { IMAGE, ago, container, containerSpec, exited, nodePod, observed, sideca
 
 const REF = `sha256:${"ab".repeat(32)}`;
 const CRASH: WaitingReason = { reason: "CrashLoopBackOff", message: "back-off 10s" };
+const RUNTIME = { runtimeName: "containerd" };
 const STARTED = { startedAt: ago(40) };
 const UNSEEN = {
   exitCode: 137,
@@ -26,7 +27,7 @@ interface Case {
 
 /** Of the regular container `a`. */
 function statusOf({ pod = nodePod({ containers: ["a"] }), instances = [], previous, reason }: Case): Partial<ContainerStatusEntry> {
-  const known = { pod, observed: observed({ containers: instances }), reasons: reason === undefined ? {} : { a: reason } };
+  const known = { ...RUNTIME, pod, observed: observed({ containers: instances }), reasons: reason === undefined ? {} : { a: reason } };
   const group = { containers: pod.spec.containers, previous: previous && [previous], isInit: false };
   return containerStatuses(known, group)[0] ?? {};
 }
@@ -85,6 +86,21 @@ describe("with instances", () => {
       state: { running: { startedAt: ago(39) } },
       lastState: {},
     });
+  });
+
+  it("[node-agent 137] ids stand behind the runtime's own name, and are known by what stands behind it", () => {
+    const pod = nodePod({ containers: ["a"] });
+    const previous = [ended("a", 3, { containerID: "containerd://a-1" })];
+    const known = { pod, observed: observed({ containers: [exited("a", 3, { restartCount: 1 }), exited("a", 2)] }), reasons: {} };
+    const group = { containers: pod.spec.containers, previous, isInit: false };
+    const [status] = containerStatuses({ ...known, runtimeName: "cri-o" }, group);
+    expect(status).toMatchObject({
+      containerID: "cri-o://a-1",
+      state: { terminated: { exitCode: 3, containerID: "cri-o://a-1" } },
+      lastState: { terminated: { exitCode: 2, containerID: "cri-o://a-0" } },
+    });
+    const alone = { pod, observed: observed({ containers: [exited("a", 3, { restartCount: 1 })] }), reasons: {}, runtimeName: "cri-o" };
+    expect(containerStatuses(alone, group)[0]?.lastState).toEqual({});
   });
 
   it("[node-agent 92] tells exit code, reason, message and times of one that ended", () => {
@@ -175,7 +191,7 @@ describe("init containers", () => {
     readonly reasons?: Readonly<Record<string, WaitingReason>>;
   }
   function initStatuses({ pod, instances, previous, reasons = { i: CRASH } }: InitCase): readonly ContainerStatusEntry[] {
-    const known = { pod, observed: observed({ containers: instances }), reasons };
+    const known = { ...RUNTIME, pod, observed: observed({ containers: instances }), reasons };
     return containerStatuses(known, { containers: pod.spec.initContainers ?? [], previous, isInit: true });
   }
 
@@ -200,7 +216,7 @@ describe("init containers", () => {
 
   it("stand in spec order, others by name", () => {
     const pod = nodePod({ initContainers: ["z", "b"], containers: ["y", "c", "a"], ephemeralContainers: ["e2", "e1"] });
-    const known = { pod, observed: observed({ containers: [] }), reasons: {} };
+    const known = { ...RUNTIME, pod, observed: observed({ containers: [] }), reasons: {} };
     const names = (containers: NodePod["spec"]["containers"], isInit: boolean): readonly string[] =>
       containerStatuses(known, { containers, previous: undefined, isInit }).map(({ name }) => name);
     expect(names(pod.spec.initContainers ?? [], true)).toEqual(["z", "b"]);
@@ -224,7 +240,7 @@ it("volume mounts are those of the spec", () => {
 
 it("previous entries of containers that are not in the spec go", () => {
   const pod = nodePod({ containers: ["a"] });
-  const known = { pod, observed: observed({ containers: [exited("gone", 0)] }), reasons: {} };
+  const known = { ...RUNTIME, pod, observed: observed({ containers: [exited("gone", 0)] }), reasons: {} };
   const statuses = containerStatuses(known, {
     containers: pod.spec.containers,
     previous: [succeeded("gone"), waiting("a"), entry("x")],

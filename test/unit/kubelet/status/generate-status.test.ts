@@ -16,6 +16,7 @@ function input(fields: Partial<StatusInput> = {}): StatusInput {
     reasons: {},
     probes: { readiness: () => undefined, startup: () => undefined },
     hostIps: ["10.0.0.1"],
+    runtimeName: "containerd",
     nowMs: NOW_MS,
     ...fields,
   };
