@@ -37,6 +37,10 @@ export function registerNode(program: Command): void {
     .option("--image-gc-low-threshold <percent>", "until it is so full only", percent("--image-gc-low-threshold"), 80)
     .option("--minimum-image-ttl-duration <time>", "none goes that is younger", duration("--minimum-image-ttl-duration"), 120_000)
     .option("--image-maximum-gc-age <time>", "images that nobody used for so long go; default: never", duration("--image-maximum-gc-age"))
+    .option(
+      "--single-process-oom-kill",
+      "out of memory, one process of a container is killed and not all of it; so it always is with cgroups v1",
+    )
     .addOption(loggingFormatOption())
     .option("--metrics <host:port>", "where metrics and health are told without TLS, e.g. 127.0.0.1:10248; default: nowhere")
     .option("-v, --verbose", "debug log")

@@ -65,6 +65,7 @@ export interface NodeFlags {
   readonly loggingFormat: LoggingFormat;
   readonly metrics?: string;
   readonly verbose?: true;
+  readonly singleProcessOomKill?: true;
 }
 
 const RUNTIME_PATIENCE_MS = 30_000;
@@ -80,7 +81,7 @@ export async function serveNode(flags: NodeFlags): Promise<void> {
   const unlock = await lockRoot(options.rootDir).catch((error: unknown) => {
     throw error instanceof RootInUseError ? new UsageError(error.message) : error;
   });
-  const facts = await readMachineFacts(options.rootDir);
+  const facts = await readMachineFacts(options.rootDir, flags);
   const cri = createCri(flags.cri);
   try {
     const runtime = await untilAnswered(cri, flags.cri, log);

@@ -44,8 +44,8 @@ export interface NodeResources {
   readonly pods: number;
   /** Sizes of the huge pages that the kernel can hand out, as cgroups name them: `2MB`, `1GB`. Absent: none. */
   readonly hugePageSizes?: readonly string[];
-  /** The machine has cgroups v2 only, so that the runtime takes cgroup files by name. */
-  readonly unifiedCgroups?: true;
+  /** When memory runs out, all of a container are to be killed at once. Only where cgroups are v2 alone: the runtime takes no others by name. */
+  readonly killsGroupOnOom?: true;
 }
 
 /** The kubelet release whose behaviour the agent has (node-agent §0): what `kubectl get nodes` shows as VERSION. */

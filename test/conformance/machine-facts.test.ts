@@ -1,7 +1,10 @@
-// Would catch: a node that registers without capacity, with Node's own word for its architecture, or with a root that is not there.
+// Would catch: a node that registers without capacity, with Node's own word for its architecture, or with a root that is not there;
+// containers that take huge pages they did not ask for, or live on without the process that an OOM kill took.
+import { execFileSync } from "node:child_process";
+import { existsSync, readdirSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { expect, it } from "vitest";
-import { readMachineFacts } from "../../shared/adapters/system/machine-facts.ts";
+import { pageSizeNames, readMachineFacts } from "../../shared/adapters/system/machine-facts.ts";
 
 it("reads what a Node object needs off this machine", async () => {
   const facts = await readMachineFacts(tmpdir());
@@ -10,6 +13,35 @@ it("reads what a Node object needs off this machine", async () => {
   const { cpuMilli, memoryBytes, ephemeralStorageBytes, pods } = facts.resources;
   expect([cpuMilli % 1000, memoryBytes % 1024, pods]).toEqual([0, 0, 110]);
   for (const amount of [cpuMilli, memoryBytes, ephemeralStorageBytes]) expect(amount).toBeGreaterThan(0);
+});
+
+const HUGE_PAGES = "/sys/kernel/mm/hugepages";
+const IS_UNIFIED =
+  existsSync("/sys/fs/cgroup") && execFileSync("stat", ["-f", "-c", "%t", "/sys/fs/cgroup"], { encoding: "utf8" }).trim() === "63677270";
+
+it("[node-agent 138] finds each size of huge pages that the kernel has", async () => {
+  const { resources } = await readMachineFacts(tmpdir());
+  const directories = existsSync(HUGE_PAGES) ? readdirSync(HUGE_PAGES) : [];
+  expect(resources.hugePageSizes).toEqual(pageSizeNames(directories));
+  expect(resources.hugePageSizes).toHaveLength(directories.length);
+});
+
+it("[node-agent 138] names sizes as cgroups do, and passes over what is none", () => {
+  const names = [
+    "hugepages-1048576kB",
+    "hugepages-2048kB",
+    "hugepages-64kB",
+    "hugepages-16777216kB",
+    "hugepages-1MB",
+    "hugepages-xkB",
+    "other",
+  ];
+  expect(pageSizeNames(names)).toEqual(["64KB", "2MB", "1GB", "16GB"]);
+});
+
+it("[node-agent 138] an OOM kill takes the whole container where cgroups are v2 alone, unless it was told not to", async () => {
+  expect((await readMachineFacts(tmpdir())).resources.killsGroupOnOom).toBe(IS_UNIFIED ? true : undefined);
+  expect((await readMachineFacts(tmpdir(), { singleProcessOomKill: true })).resources.killsGroupOnOom).toBeUndefined();
 });
 
 it("says so when the root is not there", async () => {

@@ -1,5 +1,5 @@
 /** What the machine says of itself, for its Node object. */
-import { readFile, statfs } from "node:fs/promises";
+import { readFile, readdir, statfs } from "node:fs/promises";
 import { arch, cpus, hostname, release } from "node:os";
 import type { MachineFacts } from "../../kubelet/node/node-object.ts";
 
@@ -7,21 +7,32 @@ import type { MachineFacts } from "../../kubelet/node/node-object.ts";
 const GO_ARCHITECTURES: Readonly<Record<string, string>> = { x64: "amd64", ia32: "386", arm64: "arm64", arm: "arm", loong64: "loong64" };
 /** Upstream's default of `--max-pods`. */
 const PODS_MAX = 110;
+/** What statfs calls a file system of cgroups v2; linux/magic.h has it as CGROUP2_SUPER_MAGIC. */
+const CGROUP2 = 0x63677270;
+const HUGE_PAGES = "/sys/kernel/mm/hugepages";
+const KIB_PER_MIB = 1024;
+const KIB_PER_GIB = 1024 * 1024;
 
 /**
  * The files are read as they are now; what cannot be read is empty, as upstream leaves it. `ephemeralStorageBytes` is the size of
- * the file system that holds `rootDir`.
+ * the file system that holds `rootDir`. With `singleProcessOomKill` the kernel kills the one process that it chooses.
  *
- * Source: google/cadvisor machine/info.go, utils/sysinfo; pkg/kubelet/kubelet_node_status.go.
+ * Source: google/cadvisor machine/info.go, utils/sysinfo; pkg/kubelet/kubelet_node_status.go;
+ * kuberuntime/kuberuntime_container_linux.go isCgroup2UnifiedMode, GetHugepageLimitsFromResources.
  */
-export async function readMachineFacts(rootDir: string): Promise<MachineFacts> {
-  const [machineId, systemUuid, bootId, osRelease, meminfo, storage] = await Promise.all([
+export async function readMachineFacts(
+  rootDir: string,
+  { singleProcessOomKill = false }: { readonly singleProcessOomKill?: boolean } = {},
+): Promise<MachineFacts> {
+  const [machineId, systemUuid, bootId, osRelease, meminfo, storage, cgroups, hugePages] = await Promise.all([
     firstOf(["/etc/machine-id", "/var/lib/dbus/machine-id"]),
     firstOf(["/sys/class/dmi/id/product_uuid", "/proc/device-tree/vm,uuid", "/etc/machine-id"]),
     firstOf(["/proc/sys/kernel/random/boot_id"]),
     firstOf(["/etc/os-release", "/usr/lib/os-release"]),
     firstOf(["/proc/meminfo"]),
     statfs(rootDir),
+    statfs("/sys/fs/cgroup").catch(() => undefined),
+    readdir(HUGE_PAGES).catch(() => []),
   ]);
   return {
     hostname: hostname().toLowerCase(),
@@ -37,8 +48,22 @@ export async function readMachineFacts(rootDir: string): Promise<MachineFacts> {
       memoryBytes: Number(/^MemTotal:\s+(\d+) kB$/mu.exec(meminfo)?.[1] ?? 0) * 1024,
       ephemeralStorageBytes: storage.blocks * storage.bsize,
       pods: PODS_MAX,
+      hugePageSizes: pageSizeNames(hugePages),
+      ...(cgroups?.type === CGROUP2 && !singleProcessOomKill && { killsGroupOnOom: true }),
     },
   };
+}
+
+/**
+ * Sizes as cgroups name them, the smallest first:
+ *
+ *     hugepages-1048576kB, hugepages-2048kB → 2MB, 1GB
+ */
+export function pageSizeNames(directories: readonly string[]): readonly string[] {
+  const sizes = directories.flatMap((name) => /^hugepages-(\d+)kB$/u.exec(name)?.[1] ?? []).map(Number);
+  return sizes
+    .toSorted((a, b) => a - b)
+    .map((kib) => (kib >= KIB_PER_GIB ? `${kib / KIB_PER_GIB}GB` : kib >= KIB_PER_MIB ? `${kib / KIB_PER_MIB}MB` : `${kib}KB`));
 }
 
 /** The first of `paths` that can be read and says something. Which of them exist depends on machine and rights. */

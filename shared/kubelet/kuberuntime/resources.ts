@@ -128,7 +128,7 @@ function linuxResources({ cpuLimit, cpuRequest, memoryLimitBytes }: CpuAndMemory
     cpuQuota: cpuQuota(cpuLimit),
     ...(memoryLimitBytes > 0 && { memoryLimitInBytes: memoryLimitBytes }),
     // A process of its own is of little use when the one beside it was killed: all of a container go together.
-    ...(machine.unifiedCgroups === true && { unified: { "memory.oom.group": "1" } }),
+    ...(machine.killsGroupOnOom === true && { unified: { "memory.oom.group": "1" } }),
   };
 }
 

@@ -76,8 +76,8 @@ describe("containerResources", () => {
     );
   });
 
-  it("let a container die as a whole where cgroups are unified", () =>
-    expect(of(undefined, { ...MACHINE, unifiedCgroups: true }).unified).toEqual({ "memory.oom.group": "1" }));
+  it("let a container die as a whole where the machine is told so", () =>
+    expect(of(undefined, { ...MACHINE, killsGroupOnOom: true }).unified).toEqual({ "memory.oom.group": "1" }));
 });
 
 const requesting = (name: string, memory: string): ContainerSpec => containerSpec(name, { resources: { requests: { memory } } });
