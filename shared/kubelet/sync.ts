@@ -24,12 +24,12 @@ import type { StartVerdict } from "./worker/static-start.ts";
 import { endPod, stopName } from "./turns/kill.ts";
 import { observePod } from "./turns/observe.ts";
 import { podEvent } from "./turns/pod-events.ts";
-import { prepareVolumes, readReferences } from "./turns/prepare-volumes.ts";
+import { MountError, prepareVolumes, readReferences } from "./turns/prepare-volumes.ts";
 import type { VolumePaths } from "./turns/prepare-volumes.ts";
 import { ensureProbes, hurryReadiness, readProbeAnswers, stopProbes } from "./turns/probes.ts";
 import { reconcileMirror } from "./turns/reconcile-mirror.ts";
 import { isHookRunning, runActions } from "./turns/run-actions.ts";
-import { retriedInTurn, withVolumeBackOff } from "./turns/volume-retries.ts";
+import { retriedInTurn, VolumeRetryError, withVolumeBackOff } from "./turns/volume-retries.ts";
 import { computeStatus, storeStatus, storeTerminated } from "./turns/statuses.ts";
 import { unsupportedFeature } from "./config/unsupported-features.ts";
 import { messageOf } from "../api/errors.ts";
@@ -258,8 +258,14 @@ function outcomeOf(failure: unknown, transition: boolean, nowMs: number): Parame
   if (transition) return { kind: "transition" };
   if (failure === undefined || failure instanceof Pause) return { kind: "ok" };
   const retryAtMs = earliestRetryMs(failure);
+  if (isOfVolumes(failure) && retryAtMs !== undefined) return { kind: "volume", retryAtMs, nowMs };
   const message = messageOf(failure);
   return { kind: "error", message, nowMs, ...(retryAtMs !== undefined && { retryAtMs }) };
+}
+
+function isOfVolumes(failure: unknown): boolean {
+  const errors: readonly unknown[] = failure instanceof AggregateError ? failure.errors : [failure];
+  return errors.some((error) => error instanceof MountError || error instanceof VolumeRetryError);
 }
 
 /** What went wrong has said so by an Event of its own, if it concerns users. */

@@ -130,6 +130,8 @@ export async function wakeDue(ports: NodePorts): Promise<void> {
 
 export type TurnOutcome =
   | { readonly kind: "transition" | "ok" }
+  /** A volume is tried again then. */
+  | { readonly kind: "volume"; readonly retryAtMs: number; readonly nowMs: number }
   | {
       readonly kind: "error";
       readonly message: string;
@@ -151,6 +153,7 @@ const NETWORK_NOT_READY = "network is not ready";
  * |---|---|
  * | transition | 0 |
  * | ok | 60 to 90 s |
+ * | error, of a volume | when it is tried again, at most 60 s |
  * | error, of the network | 1 to 1.5 s |
  * | error, with a back-off | when it ends, at most 60 s; up to half of that longer |
  * | any other error | 10 to 15 s |
@@ -166,6 +169,8 @@ export function requeueDelayMs(outcome: TurnOutcome, random: number): number {
       return 0;
     case "ok":
       return jittered(RESYNC_MS);
+    case "volume":
+      return Math.min(Math.max(outcome.retryAtMs - outcome.nowMs, 0), RESYNC_MS);
     case "error": {
       if (outcome.message.includes(NETWORK_NOT_READY)) return jittered(TRANSIENT_BACK_OFF_MS);
       if (outcome.retryAtMs === undefined) return jittered(BACK_OFF_MS);

@@ -11,6 +11,8 @@ const error = (message: string, retryInMs?: number): TurnOutcome => ({
   ...(retryInMs !== undefined && { retryAtMs: NOW_MS + retryInMs }),
 });
 
+const volume = (retryInMs: number): TurnOutcome => ({ kind: "volume", retryAtMs: NOW_MS + retryInMs, nowMs: NOW_MS });
+
 describe("requeueDelayMs", () => {
   it.each<{ name: string; outcome: TurnOutcome; want: [number, number] }>([
     { name: "at once after a transition", outcome: { kind: "transition" }, want: [0, 0] },
@@ -25,6 +27,8 @@ describe("requeueDelayMs", () => {
     { name: "when the back-off ends", outcome: error("CrashLoopBackOff", 20_000), want: [20_000, 30_000] },
     { name: "sooner than after an error, if the back-off ends sooner", outcome: error("CrashLoopBackOff", 4_000), want: [4_000, 6_000] },
     { name: "after 60 s of a longer back-off", outcome: error("CrashLoopBackOff", 300_000), want: [60_000, 90_000] },
+    { name: "[node-agent 134] when a volume is tried again", outcome: volume(4_000), want: [4_000, 4_000] },
+    { name: "[node-agent 134] after 60 s of a longer wait for it", outcome: volume(122_000), want: [60_000, 60_000] },
     { name: "at once when the back-off is over", outcome: error("CrashLoopBackOff", -1), want: [0, 0] },
   ])("[node-agent 56] comes back $name", ({ outcome, want }) => {
     expect([requeueDelayMs(outcome, 0), requeueDelayMs(outcome, 1)]).toEqual(want);
