@@ -2,6 +2,7 @@
 import type { Container, ContainerState, ContainerStatus, NamespaceMode, PodSandboxState, PodSandboxStatus } from "../ports/cri-types.ts";
 import { ANNOTATIONS, LABELS } from "./labels.ts";
 import type { ContainerSpec, NodePod } from "./pod.ts";
+import type { Restarts } from "../ports/node-store.ts";
 
 export interface ObservedPod {
   readonly uid: string;
@@ -47,6 +48,8 @@ export interface ObservedContainer {
   /** The runtime's own and, after it, the termination message. */
   readonly message: string;
   readonly logPath: string;
+  /** The agent ends it, or has ended it, so that the next instance starts (NodeStore `restarts`). */
+  readonly endedForRestart?: true;
 }
 
 /** How the agent answers "what does the newest result of this probe say": `undefined` = there is no such probe, or none ran yet. */
@@ -55,6 +58,12 @@ export type ProbeAnswer = "Success" | "Failure" | "Unknown" | undefined;
 /** The newest instance of a container. */
 export function newestOf(observed: ObservedPod, container: string): ObservedContainer | undefined {
   return observed.containers.find(({ name }) => name === container);
+}
+
+/** Its newest instance was ended by the agent so that the next one starts: what it ended with says nothing of its work. */
+export function isToStartAgain(observed: ObservedPod, container: string): boolean {
+  const newest = newestOf(observed, container);
+  return newest?.state === "CONTAINER_EXITED" && newest.endedForRestart === true;
 }
 
 /** Nothing known of it: what a pod looks like before its first sandbox. */
@@ -66,12 +75,17 @@ export function nothingObserved(
 }
 
 /** A container as list and status together say it; `terminationMessage` is what it left behind, if it was read. */
-export function observedContainer(listed: Container, status: ContainerStatus, terminationMessage = ""): ObservedContainer {
+export function observedContainer(
+  listed: Container,
+  status: ContainerStatus,
+  { terminationMessage = "", restarts = {} }: { readonly terminationMessage?: string; readonly restarts?: Restarts } = {},
+): ObservedContainer {
   const restartCount = Number.parseInt(status.annotations[ANNOTATIONS.restartCount] ?? "", 10);
+  const name = status.labels[LABELS.containerName] ?? status.metadata.name;
   return {
     id: status.id,
     sandboxId: listed.podSandboxId,
-    name: status.labels[LABELS.containerName] ?? status.metadata.name,
+    name,
     state: status.state,
     image: status.image,
     imageRef: status.imageRef,
@@ -84,6 +98,7 @@ export function observedContainer(listed: Container, status: ContainerStatus, te
     reason: status.reason,
     message: [status.message, terminationMessage].filter((text) => text !== "").join(": "),
     logPath: status.logPath,
+    ...(restarts[name] === status.id && { endedForRestart: true }),
   };
 }
 
@@ -142,8 +157,10 @@ export function restartPolicyOf(pod: NodePod, container: ContainerSpec): string 
  *
  *     pod is being deleted → no          none, CREATED, UNKNOWN → yes          RUNNING → no
  *     EXITED 0 → under Always            EXITED 1 → under Always and OnFailure
+ *     EXITED because the agent ended it for its restart → yes
  *
- * Source: pkg/kubelet/container/helpers.go ShouldContainerBeRestarted.
+ * Source: pkg/kubelet/container/helpers.go ShouldContainerBeRestarted. Differs from upstream, where who ended it for its restart
+ * also starts it, in one go, and nobody is asked in between.
  */
 export function shouldContainerBeRestarted(pod: NodePod, container: ContainerSpec, observed: ObservedPod): boolean {
   if (pod.metadata.deletionTimestamp !== undefined) return false;
@@ -156,6 +173,7 @@ export function shouldContainerBeRestarted(pod: NodePod, container: ContainerSpe
     case "CONTAINER_UNKNOWN":
       return true;
     case "CONTAINER_EXITED": {
+      if (newest.endedForRestart === true) return true;
       const policy = restartPolicyOf(pod, container);
       return policy !== "Never" && !(policy === "OnFailure" && newest.exitCode === 0);
     }

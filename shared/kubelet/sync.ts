@@ -187,6 +187,7 @@ async function mount(
 async function syncTerminating(ports: NodePorts, { pod, record, fence }: Turn): Promise<TurnEnd> {
   const { uid } = pod.metadata;
   const abnormal = record.abnormalTerminations.at(-1);
+  await updateFenced(ports, "restarts", uid, () => undefined, fence); // nothing of it starts again: what it ended with counts
   const before = await determine(ports, pod);
   await storeStatus(ports, pod, await computeStatus(ports, { pod, observed: before, terminal: false, ...(abnormal && { abnormal }) }), {
     fence,

@@ -48,6 +48,8 @@ export interface NodeTables {
   readonly statuses: CachedStatus;
   /** Key: UID; container name → why its last start failed (§9, the reason cache). */
   readonly reasons: Readonly<Record<string, WaitingReason>>;
+  /** Key: UID. */
+  readonly restarts: Restarts;
   /** Key: of a restart (§6.8) or of an image pull (§8). */
   readonly backOffs: BackOffEntry;
   /** Key: `<uid>/<container>/<kind>`. */
@@ -127,6 +129,12 @@ export interface WaitingReason {
   readonly reason: string;
   readonly message: string;
 }
+
+/**
+ * Container name → id of the instance that the agent ends, or has ended, so that the next one starts (§6.6). Whatever that instance
+ * ends with, its container is to be started.
+ */
+export type Restarts = Readonly<Record<string, string>>;
 
 export interface BackOffEntry {
   readonly delayMs: number;

@@ -36,6 +36,7 @@ const ROWS: { readonly [T in NodeTable]: NodeTables[T] } = {
   staticPods: { startedUid: "u1", waitingUids: ["u2", "u3"] },
   statuses: STATUS,
   reasons: { app: { reason: "ErrImagePull", message: "" } },
+  restarts: { app: "ab12", constructor: "cd34" },
   backOffs: { delayMs: 20_000, lastUpdateMs: 1_772_359_200_000 },
   probes: { containerId: "", run: 0 },
 };

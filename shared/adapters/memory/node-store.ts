@@ -11,6 +11,7 @@ export function createMemoryNodeStore(): NodeStore {
     staticPods: new Map(),
     statuses: new Map(),
     reasons: new Map(),
+    restarts: new Map(),
     backOffs: new Map(),
     probes: new Map(),
   };

@@ -4,7 +4,7 @@
  */
 import { containerHash, ephemeralContainersOf, initContainersOf } from "../pod.ts";
 import type { ContainerSpec, NodePod } from "../pod.ts";
-import { newestOf, restartPolicyOf, shouldContainerBeRestarted } from "../observed-pod.ts";
+import { isToStartAgain, newestOf, restartPolicyOf, shouldContainerBeRestarted } from "../observed-pod.ts";
 import type { ObservedContainer, ObservedPod, ProbeAnswers } from "../observed-pod.ts";
 import { initContainerActions } from "./init-container-actions.ts";
 import type { ContainerToKill } from "./init-container-actions.ts";
@@ -68,14 +68,15 @@ function actionsOnNewSandbox(pod: NodePod, observed: ObservedPod, sandbox: Sandb
 }
 
 /**
- * Under OnFailure what exited with 0 stays so.
+ * Under OnFailure what exited with 0 stays so, unless it was ended for its restart.
  *
  * Source: kuberuntime_manager.go containerSucceeded.
  * Differs from upstream: there a container that was created, or is unknown, counts too, because its exit code reads 0.
  */
 function isDone(pod: NodePod, container: ContainerSpec, observed: ObservedPod): boolean {
   const newest = newestOf(observed, container.name);
-  return restartPolicyOf(pod, container) === "OnFailure" && newest?.state === "CONTAINER_EXITED" && newest.exitCode === 0;
+  if (restartPolicyOf(pod, container) !== "OnFailure" || isToStartAgain(observed, container.name)) return false;
+  return newest?.state === "CONTAINER_EXITED" && newest.exitCode === 0;
 }
 
 /** Steps B1 to B4 of §6.3. */

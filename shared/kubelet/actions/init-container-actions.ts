@@ -92,6 +92,7 @@ function plainStep({ pod, container, newest, index, isLast }: Place): Step {
     case "CONTAINER_RUNNING":
       return {};
     case "CONTAINER_EXITED":
+      if (newest.endedForRestart === true) return { start: [index] };
       if (newest.exitCode !== 0) return mayRestart ? { start: [index] } : { failed: true };
       return isLast ? { initialised: true } : { start: [index + 1] };
     case "CONTAINER_UNKNOWN":

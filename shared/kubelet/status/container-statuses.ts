@@ -1,7 +1,7 @@
 /** What the status says of each container (node-agent §13.1), and what its probes make of that (`withReadiness`, §11). */
 import { formatTime } from "../../api/time.ts";
 import type { WaitingReason } from "../../ports/node-store.ts";
-import { newestOf, shouldContainerBeRestarted } from "../observed-pod.ts";
+import { isToStartAgain, newestOf, shouldContainerBeRestarted } from "../observed-pod.ts";
 import type { ObservedContainer, ObservedPod, ProbeAnswer } from "../observed-pod.ts";
 import { isSidecar } from "../pod.ts";
 import type { ContainerSpec, ContainerStatusEntry, NodePod } from "../pod.ts";
@@ -39,6 +39,7 @@ interface Known {
  *     none, was Terminated              → as it was
  *     none, was Running                 → Waiting, lastState Terminated 137, one restart more
  *     to be started, and the last try failed → Waiting with that reason; what was Terminated goes to lastState
+ *     ended for its restart                  → Waiting likewise, never Terminated: the API server lets nobody leave that for good
  *
  * Source: pkg/kubelet/kubelet_pods.go convertToAPIContainerStatuses.
  * Differs from upstream: `resources`, `allocatedResources` and `user` are left out. The first two would have to tell what
@@ -55,7 +56,7 @@ function containerStatus(known: Known, group: ContainerGroup, container: Contain
   const status =
     newest === undefined ? unobserved(known.pod, container, previous) : observedStatus(known, container, { previous, newest, older });
   if (group.isInit) {
-    if (newest?.state === "CONTAINER_EXITED" && newest.exitCode === 0) return status;
+    if (newest?.state === "CONTAINER_EXITED" && newest.exitCode === 0 && newest.endedForRestart !== true) return status;
     if (newest === undefined && status.state?.waiting !== undefined && !isSidecar(container) && isRegularContainerCreated(known))
       return { ...status, state: { terminated: { exitCode: 0, reason: "Completed", message: UNSEEN_INIT_CONTAINER } } };
   }
@@ -83,8 +84,7 @@ function base(container: ContainerSpec): ContainerStatusEntry {
  */
 function unobserved(pod: NodePod, container: ContainerSpec, previous: ContainerStatusEntry | undefined): ContainerStatusEntry {
   if (previous?.state?.terminated !== undefined) return previous;
-  const reason = (pod.spec.initContainers ?? []).length > 0 ? "PodInitializing" : "ContainerCreating";
-  const waiting = { ...base(container), state: { waiting: { reason } } };
+  const waiting = { ...base(container), state: { waiting: { reason: startingReason(pod) } } };
   if (previous === undefined) return waiting;
   const { restartCount, lastState = {} } = previous;
   if (previous.state?.running === undefined || lastState.terminated !== undefined) return { ...waiting, restartCount, lastState };
@@ -94,6 +94,10 @@ function unobserved(pod: NodePod, container: ContainerSpec, previous: ContainerS
     restartCount: pod.metadata.deletionTimestamp === undefined ? restartCount + 1 : restartCount,
     lastState: { terminated: { ...UNSEEN_EXIT, message: UNSEEN_AFTER_RUNNING } },
   };
+}
+
+function startingReason(pod: NodePod): string {
+  return (pod.spec.initContainers ?? []).length > 0 ? "PodInitializing" : "ContainerCreating";
 }
 
 /** restartCount never goes back, and the last end is kept when its container was removed (§16.1). */
@@ -164,7 +168,8 @@ function isRegularContainerCreated({ pod, observed }: Known): boolean {
 }
 
 function withStartFailure({ pod, observed, reasons }: Known, container: ContainerSpec, status: ContainerStatusEntry): ContainerStatusEntry {
-  const failure = reasons[container.name];
+  const isRestarting = isToStartAgain(observed, container.name);
+  const failure = reasons[container.name] ?? (isRestarting ? { reason: startingReason(pod), message: "" } : undefined);
   if (failure === undefined || !shouldContainerBeRestarted(pod, container, observed)) return status;
   const { state = {}, lastState = {} } = status;
   const waiting = { reason: failure.reason, ...(failure.message !== "" && { message: failure.message }) };

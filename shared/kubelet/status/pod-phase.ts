@@ -1,6 +1,6 @@
 /** The phase that a pod's containers add up to (node-agent §13.2). */
 import { isStaticPod } from "../labels.ts";
-import { restartPolicyOf } from "../observed-pod.ts";
+import { isToStartAgain, restartPolicyOf } from "../observed-pod.ts";
 import type { ObservedPod } from "../observed-pod.ts";
 import { initContainersOf, isSidecar } from "../pod.ts";
 import type { ContainerSpec, ContainerStatusEntry, NodePod } from "../pod.ts";
@@ -36,7 +36,7 @@ interface Counts {
  *     some run, all are known                                                 → Running
  *     none runs, all are known, some stopped:
  *        the pod is over (`terminal`) and not static                          → Succeeded if all ended with 0, else Failed
- *        some are to be started again                                         → Running
+ *        some are to be started again, by policy or as they were ended for it → Running
  *        all ended with 0                                                     → Succeeded, else Failed
  *     anything else                                                           → Pending
  *
@@ -45,7 +45,7 @@ interface Counts {
  * Source: pkg/kubelet/kubelet_pods.go getPhase.
  */
 export function podPhase(pod: NodePod, statuses: readonly ContainerStatusEntry[], observed: ObservedPod, terminal: boolean): PodPhase {
-  const counts = count(pod, statuses);
+  const counts = count(pod, statuses, observed);
   if (counts.failedInit > 0) return "Failed";
   if (counts.pendingInit > 0 || (counts.pendingSidecar > 0 && !hasRegularContainerInSandbox(pod, observed))) return "Pending";
   if (counts.waiting > 0 || counts.unknown > 0) return "Pending";
@@ -56,7 +56,7 @@ export function podPhase(pod: NodePod, statuses: readonly ContainerStatusEntry[]
   return counts.succeeded === counts.stopped ? "Succeeded" : "Failed";
 }
 
-function count(pod: NodePod, statuses: readonly ContainerStatusEntry[]): Counts {
+function count(pod: NodePod, statuses: readonly ContainerStatusEntry[], observed: ObservedPod): Counts {
   const counts: Counts = {
     pendingInit: 0,
     failedInit: 0,
@@ -71,9 +71,12 @@ function count(pod: NodePod, statuses: readonly ContainerStatusEntry[]): Counts 
   const statusOf = ({ name }: ContainerSpec): ContainerStatusEntry | undefined => statuses.find((status) => status.name === name);
   for (const container of initContainersOf(pod)) {
     if (isSidecar(container)) countSidecar(counts, statusOf(container));
+    else if (isToStartAgain(observed, container.name)) counts.pendingInit++;
     else countInit(counts, pod, container, statusOf(container));
   }
-  for (const container of pod.spec.containers) countRegular(counts, pod, container, statusOf(container));
+  for (const container of pod.spec.containers)
+    if (isToStartAgain(observed, container.name)) counts.stopped++;
+    else countRegular(counts, pod, container, statusOf(container));
   return counts;
 }
 

@@ -56,6 +56,7 @@ export async function housekeep(ports: NodePorts): Promise<void> {
     if (pods.get(uid) !== undefined) continue; // it came meanwhile
     await store.update("statuses", uid, () => undefined);
     await store.update("reasons", uid, () => undefined);
+    await store.update("restarts", uid, () => undefined);
   }
   const { log } = ports;
   for (const uid of plan.removeDirectories)

@@ -2,6 +2,8 @@
 import type { PodSandboxConfig } from "../../ports/cri-types.ts";
 import type { Fence } from "../../ports/node-store.ts";
 import type { PodActions } from "../actions/compute-pod-actions.ts";
+import { restartsOf } from "../actions/restarts.ts";
+import { jsonEqual } from "../json-equal.ts";
 import type { ReferencedObjects } from "../kuberuntime/environment.ts";
 import type { NodePorts } from "../node-ports.ts";
 import type { ObservedContainer, ObservedPod } from "../observed-pod.ts";
@@ -43,6 +45,7 @@ export async function runActions(ports: NodePorts, input: ActionsInput): Promise
   const { pod, observed, actions } = input;
   if (actions.createSandbox && actions.sandboxId !== "")
     podEvent(ports, pod, { type: "Normal", reason: "SandboxChanged", message: "Pod sandbox changed, it will be killed and re-created." });
+  await storeRestarts(ports, input);
   if (actions.killPod) await endAll(ports, input);
   else await endContainers(ports, input);
   if (!actions.createSandbox) await pruneInitContainers(ports, pod, observed);
@@ -83,6 +86,14 @@ export function isHookRunning({ operations }: Pick<NodePorts, "operations">, { m
   return operations.names(metadata.uid).some((name) => name.startsWith("hook:post:"));
 }
 
+/** Before anything is stopped: the turn that starts it again may be another one, of another agent. */
+async function storeRestarts(ports: NodePorts, { pod, observed, actions, fence }: ActionsInput): Promise<void> {
+  const { uid } = pod.metadata;
+  const goingOn = ports.operations.names(uid);
+  const restarts = restartsOf(pod, observed, actions, (id) => goingOn.includes(KILL) || goingOn.includes(stopName(id)));
+  await updateFenced(ports, "restarts", uid, (row) => (jsonEqual(row, restarts) ? row : restarts), fence);
+}
+
 /** One after the other; the first failure ends it, and one that gets its time to end makes the turn end. */
 async function endContainers(ports: NodePorts, { pod, observed, actions }: ActionsInput): Promise<void> {
   for (const wanted of actions.containersToKill) {
@@ -116,9 +127,12 @@ async function sandboxConfigOf(ports: NodePorts, pod: NodePod, attempt: number):
   }
 }
 
+/** Of the operation that ends all of a pod which lives on. */
+const KILL = "kill";
+
 /** A pod whose sandbox changed, or that has nothing left to run. With a new sandbox, old init containers must not count. */
 async function endAll(ports: NodePorts, { pod, observed, actions }: ActionsInput): Promise<void> {
-  await endPod(ports, pod, observed, { name: "kill" });
+  await endPod(ports, pod, observed, { name: KILL });
   if (!actions.createSandbox) return;
   const names = new Set(initContainersOf(pod).map(({ name }) => name));
   await removeAll(

@@ -98,11 +98,18 @@ function isConfigError(error: unknown): error is Error {
   );
 }
 
-/** The back-off to store once the container is about to start: what comes before may take long, or fail. */
+/**
+ * The back-off to store once the container is about to start: what comes before may take long, or fail. Who ends a container for its
+ * restart tries the start at once, with what was seen before the stop; the end itself counts only from the second try on.
+ *
+ * Source: kuberuntime_manager.go SyncPod, which hands doBackOff the state from before its kills.
+ */
 async function waitOutBackOff(ports: NodePorts, { pod, container, observed }: StartInput): Promise<BackOffEntry | undefined> {
   const key = restartBackOffKey(pod, container);
-  const entry = await ports.store.read("backOffs", key);
-  const decision = restartDecision({ pod, container, observed, entry, nowMs: ports.clock.now() });
+  const [entry, reasons] = await Promise.all([ports.store.read("backOffs", key), ports.store.read("reasons", pod.metadata.uid)]);
+  const isFirstTry = reasons?.[container.name] === undefined;
+  const containers = isFirstTry ? observed.containers.filter(({ endedForRestart }) => endedForRestart !== true) : observed.containers;
+  const decision = restartDecision({ pod, container, observed: { ...observed, containers }, entry, nowMs: ports.clock.now() });
   if (!decision.start) {
     podEvent(ports, pod, {
       type: "Warning",

@@ -42,6 +42,8 @@ export interface MemoryCri extends Cri {
   setRunning(running: boolean): void;
   /** What `status` answers. */
   setNetworkReady(ready: boolean): void;
+  /** A sandbox is NOTREADY all at once; what runs in it runs on. */
+  loseSandbox(id: string): void;
   /** Whether some container behind this address would answer now (`readyAfterMs`). */
   answers(ip: string): boolean;
 }
@@ -209,6 +211,10 @@ export function createMemoryCri(options: MemoryCriOptions): MemoryCri {
     log: logs.read,
     setRunning: (value) => void (running = value),
     setNetworkReady: (value) => void (networkReady = value),
+    loseSandbox(id) {
+      const sandbox = sandboxes.get(id) ?? notFound("sandbox", id);
+      sandbox.state = "SANDBOX_NOTREADY";
+    },
     answers(ip) {
       const sandbox = [...sandboxes.values()].find((each) => each.ip === ip);
       return [...(sandbox ? inSandbox(sandbox.id) : [])].some(({ script: { readyAfterMs }, startedAtMs, state }) => {

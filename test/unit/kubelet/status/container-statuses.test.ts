@@ -224,6 +224,31 @@ describe("init containers", () => {
   });
 });
 
+describe("ended for its restart", () => {
+  const cut = exited("a", 0, { endedForRestart: true });
+  const lastState = { terminated: { exitCode: 0, containerID: "containerd://a-0" } };
+
+  it.each(["OnFailure", "Never"] as const)("[node-agent 127] %s: waits, and is not Terminated", (restartPolicy) => {
+    const pod = nodePod({ containers: ["a"], restartPolicy });
+    expect(statusOf({ pod, instances: [cut] })).toMatchObject({ state: { waiting: { reason: "ContainerCreating" } }, lastState });
+    expect(statusOf({ pod, instances: [cut], reason: CRASH })).toMatchObject({ state: { waiting: CRASH }, lastState });
+  });
+
+  it("[node-agent 127] one that runs to its end is told as running, and its successor goes on from it", () => {
+    const pod = nodePod({ containers: ["a"], restartPolicy: "Never" });
+    expect(statusOf({ pod, instances: [container({ name: "a", endedForRestart: true })] }).state?.running).toBeDefined();
+    const next = statusOf({ pod, instances: [cut, container({ name: "a", restartCount: 1 })], previous: backOff("a", 0) });
+    expect(next).toMatchObject({ restartCount: 1, state: { running: {} }, lastState });
+  });
+
+  it("[node-agent 127] an init container waits likewise", () => {
+    const pod = nodePod({ initContainers: ["a"], containers: ["b"], restartPolicy: "OnFailure" });
+    const known = { pod, observed: observed({ containers: [cut] }), reasons: {} };
+    const [status] = containerStatuses(known, { containers: pod.spec.initContainers ?? [], previous: undefined, isInit: true });
+    expect(status).toMatchObject({ state: { waiting: { reason: "PodInitializing" } }, lastState });
+  });
+});
+
 it("volume mounts are those of the spec", () => {
   const mounts = [
     { name: "v", mountPath: "/v" },

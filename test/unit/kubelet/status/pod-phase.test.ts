@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import type { ContainerStatusEntry, NodePod } from "../../../../shared/kubelet/pod.ts";
 import { podPhase } from "../../../../shared/kubelet/status/pod-phase.ts";
 import { backOff, ended, entry, failed, running, started, succeeded, waiting } from "../container-status-fixtures.ts";
-import { NOTHING, container, containerSpec, nodePod, observed, sandbox, sidecarSpec } from "../fixtures.ts";
+import { NOTHING, container, containerSpec, exited, nodePod, observed, sandbox, sidecarSpec } from "../fixtures.ts";
 
 type Policy = "Always" | "OnFailure" | "Never";
 const POLICIES: readonly Policy[] = ["Always", "OnFailure", "Never"];
@@ -200,5 +200,20 @@ describe("with a sidecar x", () => {
     const pod = nodePod({ initContainers: [sidecarSpec("x")], containers: ["a"] });
     const dead = observed({ sandboxes: [sandbox({ state: "SANDBOX_NOTREADY" })], containers: [container({ name: "a" })] });
     expect(podPhase(pod, [running("x"), running("a")], dead, false)).toBe("Pending");
+  });
+});
+
+describe("what was ended for its restart", () => {
+  const cut = observed({ containers: [exited("a", 0, { endedForRestart: true }), exited("x", 0, { endedForRestart: true })] });
+  it.each(POLICIES)("[node-agent 127] %s: the pod is not over, whatever it ended with", (restartPolicy) => {
+    const pod = nodePod({ containers: ["a", "b"], restartPolicy });
+    expect(podPhase(pod, [backOff("a", 0), succeeded("b")], cut, false)).toBe("Running");
+    expect(podPhase(pod, [backOff("a", 0), waiting("b")], cut, false)).toBe("Pending");
+    expect(podPhase(pod, [backOff("a", 1), running("b")], cut, false)).toBe("Running");
+  });
+
+  it("[node-agent 127] an init container is still to come", () => {
+    const pod = nodePod({ initContainers: ["x"], containers: ["a"], restartPolicy: "OnFailure" });
+    expect(podPhase(pod, [backOff("x", 0), backOff("a", 0)], cut, false)).toBe("Pending");
   });
 });
