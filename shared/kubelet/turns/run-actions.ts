@@ -14,7 +14,7 @@ import { podLogDirectory, podSandboxConfig } from "../kuberuntime/sandbox-config
 import { endPod, killContainers, stopName, unlessGone } from "./kill.ts";
 import { podEvent } from "./pod-events.ts";
 import type { VolumePaths } from "./prepare-volumes.ts";
-import { containerType, startContainer } from "./start-container.ts";
+import { containerType, startContainer, withoutReason } from "./start-container.ts";
 import type { StartInput } from "./start-container.ts";
 import { Pause, StartError } from "../operations.ts";
 import { updateFenced } from "./workers.ts";
@@ -196,7 +196,7 @@ async function tryStart(ports: NodePorts, input: StartInput, failed: Map<string,
   const { uid } = pod.metadata;
   try {
     await startContainer(ports, input);
-    await updateFenced(ports, "reasons", uid, (reasons) => without(reasons, container.name), input.fence);
+    await updateFenced(ports, "reasons", uid, (reasons) => withoutReason(reasons, container.name), input.fence);
     return "started";
   } catch (error) {
     if (error instanceof Pause && !error.isTerminating) return "goesOn";
@@ -208,12 +208,6 @@ async function tryStart(ports: NodePorts, input: StartInput, failed: Map<string,
     await updateFenced(ports, "reasons", uid, (reasons) => ({ ...reasons, [container.name]: { reason, message } }), input.fence);
     return "failed";
   }
-}
-
-function without<T>(row: Readonly<Record<string, T>> | undefined, name: string): Readonly<Record<string, T>> | undefined {
-  if (row === undefined || !(name in row)) return row;
-  const rest = Object.entries(row).filter(([key]) => key !== name);
-  return rest.length === 0 ? undefined : Object.fromEntries(rest);
 }
 
 function at<T>(items: readonly T[], index: number): T {

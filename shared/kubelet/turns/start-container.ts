@@ -1,7 +1,7 @@
 /** Starts one container of a pod whose sandbox stands (node-agent §6.7). */
 import { parseTime } from "../../api/time.ts";
 import type { ContainerConfig, Image, PodSandboxConfig } from "../../ports/cri-types.ts";
-import type { BackOffEntry, Fence } from "../../ports/node-store.ts";
+import type { BackOffEntry, Fence, NodeRow } from "../../ports/node-store.ts";
 import { isUnanswered, KubeApiError, NotSentError, UnansweredError } from "../../ports/errors.ts";
 import { NodeFilesError } from "../../ports/node-files.ts";
 import { containerConfig, isHostsFileManaged, planMounts } from "../kuberuntime/container-config.ts";
@@ -19,6 +19,7 @@ import { restartBackOffKey, restartDecision } from "../actions/back-off.ts";
 import { podLogDirectory } from "../kuberuntime/sandbox-config.ts";
 import { ensureImage } from "./ensure-image.ts";
 import { HookError, runHook } from "./hooks.ts";
+import type { LifecycleHandler } from "./hooks.ts";
 import { killContainer, unlessGone } from "./kill.ts";
 import { observePod } from "./observe.ts";
 import { podEvent } from "./pod-events.ts";
@@ -66,8 +67,9 @@ export async function startContainer(ports: NodePorts, input: StartInput): Promi
     throw error instanceof Error ? fail("RunContainerError", error) : error;
   });
   podEvent(ports, pod, { type: "Normal", reason: "Started", message: "Container started", container: container.name });
-  await linkLog(ports, input, containerId);
-  await postStart(ports, input, containerId);
+  const handler = container.lifecycle?.postStart;
+  if (handler) await postStart(ports, input, { containerId, handler });
+  else await linkLog(ports, input, containerId);
 }
 
 /** Source: pkg/kubelet/metrics/metrics.go Container, InitContainer, EphemeralContainer. */
@@ -201,14 +203,20 @@ async function linkLog({ cri, files, log }: NodePorts, { pod, container }: Start
   }
 }
 
-async function postStart(ports: NodePorts, { pod, container, podIps, observed }: StartInput, containerId: string): Promise<void> {
-  const handler = container.lifecycle?.postStart;
-  if (!handler) return;
+/** Nothing may come between start and hook that could keep the turn: the operation stands for both, and who comes after it waits. */
+async function postStart(
+  ports: NodePorts,
+  input: StartInput,
+  { containerId, handler }: { readonly containerId: string; readonly handler: LifecycleHandler },
+): Promise<void> {
+  const { pod, container, podIps, observed } = input;
+  const { uid } = pod.metadata;
   await ports.operations.run({
-    uid: pod.metadata.uid,
+    uid,
     name: `hook:post:${containerId}`,
     pause: `postStart hook of ${container.name} runs in pod ${observed.name}`,
     act: async () => {
+      await linkLog(ports, input, containerId);
       try {
         await runHook(ports, { handler, container, containerId, podIp: podIps[0] ?? "" });
       } catch (error) {
@@ -222,11 +230,19 @@ async function postStart(ports: NodePorts, { pod, container, podIps, observed }:
         await killStarted(ports, pod, { name: container.name, containerId, podIp: podIps[0] ?? "" });
         // Also when the turn that began it is over: the next status says why the container ended.
         const reason = { reason: "PostStartHookError", message: error.message };
-        await ports.store.update("reasons", pod.metadata.uid, (reasons) => ({ ...reasons, [container.name]: reason }));
+        await ports.store.update("reasons", uid, (reasons) => ({ ...reasons, [container.name]: reason }));
         throw new StartError(reason.reason, reason.message, { cause: error });
       }
+      await ports.store.update("reasons", uid, (reasons) => withoutReason(reasons, container.name));
     },
   });
+}
+
+/** The reasons once a start of `name` has succeeded. */
+export function withoutReason(reasons: NodeRow<"reasons"> | undefined, name: string): NodeRow<"reasons"> | undefined {
+  if (reasons === undefined || !(name in reasons)) return reasons;
+  const rest = Object.entries(reasons).filter(([key]) => key !== name);
+  return rest.length === 0 ? undefined : Object.fromEntries(rest);
 }
 
 async function killStarted(

@@ -1,6 +1,7 @@
-// Would catch: a restart that is forgotten because the stop before it took longer than a turn, so that a pod counts as done whose work is not.
+// Would catch: a restart that is forgotten because the stop before it took longer than a turn, so that a pod counts as done whose work is not; a hook that nobody waits for.
 import { expect, test } from "vitest";
 import { createMemoryNodeStore } from "../../../../shared/adapters/memory/node-store.ts";
+import { CriError } from "../../../../shared/ports/cri-error.ts";
 import type { ContainerStatusEntry, PodSpec } from "../../../../shared/kubelet/pod.ts";
 import { NodeRig, startedNode as node } from "../../../support/node-rig/rig.ts";
 
@@ -229,3 +230,69 @@ test.each([
     expect(await rig.running(uid)).toEqual([]);
   },
 );
+
+/** Its hook takes five seconds, and the container after it waits for that. */
+const HOOKED: Spec = {
+  containers: [
+    { name: "app", image: "hooked:1", lifecycle: { postStart: { exec: { command: ["post"] } } } },
+    { name: "next", image: "slow:1" },
+  ],
+};
+
+/** `hooks`: when one was run. */
+function hooked(): { readonly rig: NodeRig; readonly hooks: readonly number[] } {
+  const hooks: number[] = [];
+  const exec = () => {
+    hooks.push(rig.clock.now());
+    return { afterMs: 5 * SECONDS };
+  };
+  const rig: NodeRig = new NodeRig({ images: { ...IMAGES, "hooked:1": { exec } } });
+  return { rig, hooks };
+}
+
+test("[node-agent 130] an agent that dies between start and postStart hook: the container runs on without, as after a kubelet's restart", async () => {
+  const { rig, hooks } = hooked();
+  rig.fateOf = ({ verb }) => (verb === "startContainer" && rig.lives === 1 ? "dieAfter" : "live");
+  rig.start();
+  await rig.advance(2 * SECONDS);
+  const uid = await rig.create("p", HOOKED);
+  await rig.until("its agent died", () => !rig.isAlive);
+  rig.start();
+  await rig.until("ready", () => rig.isReady("p"));
+  expect(hooks).toEqual([]);
+  expect((await rig.containers(uid)).map(({ metadata }) => [metadata.name, metadata.attempt])).toEqual([
+    ["app", 0],
+    ["next", 0],
+  ]);
+});
+
+test("[node-agent 130] a turn that is given up for lost between start and postStart hook: it runs once, and what comes after it waits", async () => {
+  const { rig, hooks } = hooked();
+  let held = false;
+  rig.fateOf = ({ verb }) => {
+    if (verb !== "containerStatus" || held || !rig.calls.some((call) => call.verb === "startContainer")) return "live";
+    held = true;
+    return { after: rig.clock.after(150 * SECONDS) };
+  };
+  rig.start();
+  await rig.advance(2 * SECONDS);
+  const uid = await rig.create("p", HOOKED);
+  await rig.until("ready", () => rig.isReady("p"), 300 * SECONDS);
+  expect(held).toBe(true);
+  expect(hooks).toHaveLength(1);
+  const next = (await rig.containers(uid)).find(({ metadata }) => metadata.name === "next");
+  expect(next?.startedAtMs).toBeGreaterThanOrEqual((hooks[0] ?? 0) + 5 * SECONDS);
+});
+
+test("[node-agent 130] a start that waited for its postStart hook has succeeded: why an earlier one failed is told no more", async () => {
+  const { rig, hooks } = hooked();
+  let failures = 0;
+  rig.fateOf = ({ verb }) => (verb === "createContainer" && ++failures === 1 ? { fail: new CriError("Unknown", "no space") } : "live");
+  rig.start();
+  await rig.advance(2 * SECONDS);
+  const uid = await rig.create("p", HOOKED);
+  await rig.until("its hook runs", () => hooks.length === 1);
+  expect(failures).toBeGreaterThan(1);
+  await rig.advance(5 * SECONDS); // the hook's
+  expect(await rig.agent.ports.store.read("reasons", uid)).toBeUndefined();
+});
