@@ -5,6 +5,7 @@
  * spec's; a probe, a hook or a grace period that is not kept; a volume, variable, user or limit that a container does not see.
  */
 import { readFileSync } from "node:fs";
+import { readdir, readFile } from "node:fs/promises";
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
@@ -128,6 +129,39 @@ await whereNodesCanRun("pods on a node of ours", () => {
       expect(lastState.terminated?.exitCode).toBe(1);
       expect(conditionOf(pod.status, "Ready")).toMatchObject({ status: "False", reason: "PodCompleted" });
       expect(await cluster.kubectl("get", "pods", "onfailure", "--no-headers")).toMatch(/^onfailure +0\/1 +Completed +1 /);
+    });
+
+    // A turn waits two seconds for a stop. What ended with 0 only because it was asked to has not done its work.
+    it.each([
+      {
+        cause: "its liveness probe fails",
+        pod: "cut-by-probe",
+        more: { livenessProbe: { exec: { command: ["false"] }, periodSeconds: 1, failureThreshold: 1, initialDelaySeconds: 2 } },
+      },
+      { cause: "its sandbox dies", pod: "cut-by-sandbox", more: {} },
+    ])("is started again with OnFailure when $cause and it takes 3 s to end with 0 [node-agent 127]", async ({ pod: name, more }) => {
+      const first = 'echo > /work/first; trap "sleep 3; exit 0" TERM; sleep 3600 & wait';
+      await cluster.apply(
+        podOf(name, {
+          restartPolicy: "OnFailure",
+          terminationGracePeriodSeconds: 10,
+          containers: [
+            shell("main", `if [ -e /work/first ]; then echo done; exit 0; fi; ${first}`, {
+              ...more,
+              volumeMounts: [{ name: "work", mountPath: "/work" }],
+            }),
+          ],
+          volumes: [{ name: "work", emptyDir: {} }],
+        }),
+      );
+      const begun = await podWhere(cluster, name, "runs", (one) => containerOf(one).state.running !== undefined);
+      if (name === "cut-by-sandbox") process.kill(await pauseProcess(begun), "SIGKILL");
+      const pod = await podEnded(cluster, name);
+      const { state, lastState, restartCount } = containerOf(pod);
+      expect([pod.status.phase, state.terminated?.exitCode, lastState.terminated?.exitCode, restartCount]).toEqual(["Succeeded", 0, 0, 1]);
+      const tookMs = Date.parse(lastState.terminated?.finishedAt ?? "") - Date.parse(lastState.terminated?.startedAt ?? "");
+      expect(tookMs).toBeGreaterThanOrEqual(3 * SECONDS);
+      expect(await logs(name)).toBe("done\n");
     });
 
     it("backs off with Always, in upstream's words, and shows both runs' logs [node-agent 92] [node-agent 103]", async () => {
@@ -724,3 +758,14 @@ await whereNodesCanRun("pods on a node of ours", () => {
     expect(await refusedForGood(cluster)).toEqual([]);
   });
 });
+
+/** What holds a pod's namespaces. */
+async function pauseProcess({ metadata: { uid } }: PodView): Promise<number> {
+  for (const pid of (await readdir("/proc")).filter((name) => /^\d+$/u.test(name))) {
+    const [command, cgroup] = await Promise.all(
+      ["cmdline", "cgroup"].map((file) => readFile(`/proc/${pid}/${file}`, "utf8").catch(() => "")),
+    );
+    if (command?.startsWith("/pause") && cgroup?.replaceAll("_", "-").includes(uid)) return Number(pid);
+  }
+  throw new Error(`no pause process of pod ${uid}`);
+}
