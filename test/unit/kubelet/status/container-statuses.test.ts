@@ -243,7 +243,7 @@ describe("ended for its restart", () => {
 
   it("[node-agent 127] an init container waits likewise", () => {
     const pod = nodePod({ initContainers: ["a"], containers: ["b"], restartPolicy: "OnFailure" });
-    const known = { pod, observed: observed({ containers: [cut] }), reasons: {} };
+    const known = { pod, observed: observed({ containers: [cut] }), reasons: {}, ...RUNTIME };
     const [status] = containerStatuses(known, { containers: pod.spec.initContainers ?? [], previous: undefined, isInit: true });
     expect(status).toMatchObject({ state: { waiting: { reason: "PodInitializing" } }, lastState });
   });
