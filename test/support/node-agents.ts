@@ -78,15 +78,15 @@ export async function nodesReady(cluster: Cluster, ...nodes: readonly NodeAgent[
 
 /**
  * What the API server refused a node, and did not grant a moment later: its authorizer sees a pod somewhat later than a quick node
- * does. A pod that the node itself had removed is not among it: the authorizer knows of no tie to it any more, so who asks for it
+ * does. A pod that was deleted, and not seen again since, is not among it (one that has ended goes at once): the authorizer knows of no tie to it any more, so who asks for it
  * before the watch has told of its end is refused, not told that it is gone. @throws when no node asked for anything
  */
 export async function refusedForGood(cluster: Cluster): Promise<readonly string[]> {
-  const asked = (await cluster.audit()).filter(({ user }) => user.username.startsWith("system:node:"));
+  const asked = withoutRemoved(await cluster.audit()).filter(({ user }) => user.username.startsWith("system:node:"));
   if (asked.length === 0) throw new Error("no node asked for anything");
   const sameRequest = ({ user, verb, requestURI }: AuditEntry): string => `${user.username}: ${verb} ${requestURI.split("?")[0]}`;
   const refused: string[] = [];
-  for (const [request, answers] of Map.groupBy(withoutRemoved(asked), sameRequest)) {
+  for (const [request, answers] of Map.groupBy(asked, sameRequest)) {
     const codes = answers.map(({ responseStatus }) => responseStatus?.code);
     const early = codes.filter((code) => code === 403).length;
     if (early > 0) measured(`${request}: refused ${early} of ${codes.length} times`);
@@ -96,17 +96,18 @@ export async function refusedForGood(cluster: Cluster): Promise<readonly string[
   return refused;
 }
 
-/** Without the refused questions for pods that the asking node had removed before, and has not seen again since. */
-function withoutRemoved(asked: readonly AuditEntry[]): readonly AuditEntry[] {
-  const removed = new Set<string>();
-  return asked.filter(({ user, verb, requestURI, objectRef, responseStatus }) => {
+/** Without the refused questions for pods that somebody had deleted before, and that the asking node has not seen again since. */
+function withoutRemoved(entries: readonly AuditEntry[]): readonly AuditEntry[] {
+  const deleted = new Map<string, number>();
+  const seen = new Map<string, number>();
+  return entries.filter(({ user, verb, requestURI, objectRef, responseStatus }, index) => {
     if (objectRef?.resource !== "pods" || objectRef.subresource !== undefined) return true;
-    const pod = `${user.username}: ${requestURI.split("?")[0]}`;
+    const [pod = ""] = requestURI.split("?");
+    const question = `${user.username}: ${pod}`;
     const wasGranted = (responseStatus?.code ?? 0) < 300;
-    // A node deletes a pod at once: nothing is left to wait for.
-    if (wasGranted && verb === "delete") removed.add(pod);
-    if (wasGranted && verb === "get") removed.delete(pod);
-    return !(verb === "get" && responseStatus?.code === 403 && removed.has(pod));
+    if (wasGranted && verb === "delete") deleted.set(pod, index);
+    if (wasGranted && verb === "get") seen.set(question, index);
+    return !(verb === "get" && responseStatus?.code === 403 && (deleted.get(pod) ?? -1) > (seen.get(question) ?? -1));
   });
 }
 
