@@ -71,7 +71,6 @@ function actionsOnNewSandbox(pod: NodePod, observed: ObservedPod, sandbox: Sandb
  * Under OnFailure what exited with 0 stays so, unless it was ended for its restart.
  *
  * Source: kuberuntime_manager.go containerSucceeded.
- * Differs from upstream: there a container that was created, or is unknown, counts too, because its exit code reads 0.
  */
 function isDone(pod: NodePod, container: ContainerSpec, observed: ObservedPod): boolean {
   const newest = newestOf(observed, container.name);
