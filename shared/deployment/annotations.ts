@@ -9,7 +9,7 @@ import { parseRevision, REVISION } from "./revision.ts";
 export const REVISION_HISTORY = "deployment.kubernetes.io/revision-history";
 export const DESIRED_REPLICAS = "deployment.kubernetes.io/desired-replicas";
 export const MAX_REPLICAS = "deployment.kubernetes.io/max-replicas";
-const ROLLBACK_TO = "deprecated.deployment.rollback.to";
+export const ROLLBACK_TO = "deprecated.deployment.rollback.to";
 const LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration";
 
 /** Never copied from a Deployment to its ReplicaSets. Source: deployment/util annotationsToSkip. */

@@ -64,7 +64,9 @@ process.exit();
 async function runAnother(seed: number): Promise<void> {
   done++;
   try {
-    const { stats } = values.crashes ? await liveRandomly(seed) : await simulateNode(seed, values.trace ? console.log : undefined);
+    const { stats } = values.crashes
+      ? await liveRandomly(seed, values.trace ? console.log : undefined)
+      : await simulateNode(seed, values.trace ? console.log : undefined);
     for (const [name, value] of Object.entries(stats)) totals[name] = (totals[name] ?? 0) + value;
   } catch (error) {
     failures++;

@@ -86,7 +86,7 @@ export type Script = Readonly<Partial<Record<CallName | "*", Fate | Intercept>>>
 
 /** Who holds what is being deleted until `remove`. */
 const FINALIZER = "example.com/held";
-const NAMESPACE = "shop";
+export const NAMESPACE = "shop";
 
 export class ScriptedApi implements KubeReader, KubeWriter {
   readonly server: ApiServer;

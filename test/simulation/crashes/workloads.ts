@@ -23,7 +23,7 @@ export function web(more: object): GivenObject {
   };
 }
 
-export function sizeOf({ spec }: LiveObject): number {
+export function sizeOf({ spec }: Pick<LiveObject, "spec">): number {
   return Number(spec?.["replicas"] ?? 1);
 }
 
