@@ -23,6 +23,8 @@ export class Bounds {
   #surge = 0;
   #least = 0;
   #unavailable = 0;
+  /** Made for a rollback beside all others. */
+  #beside = 0;
   #isResting = false;
 
   constructor(deployment: Pick<LiveObject, "spec">) {
@@ -49,7 +51,7 @@ export class Bounds {
     const surge = strategy === "Recreate" ? 0 : strategy.maxSurge;
     this.#most = Math.max(sizeOf(deployment), askedOf(replicaSets) - surge);
     this.#least = deployment.spec?.["paused"] === true ? 0 : sizeOf(deployment);
-    this.#surge = this.#unavailable = 0;
+    this.#surge = this.#unavailable = this.#beside = 0;
     this.#allow(strategy);
     this.#isResting = true;
   }
@@ -60,9 +62,10 @@ export class Bounds {
     if (new Set(images).size < images.length) return `two ReplicaSets of one template: ${images.join(", ")}`;
     const { deployment } = at;
     const isRollingBack = deployment.metadata.annotations?.[ROLLBACK_TO] !== undefined;
-    if (isRollingBack && strategyOf(deployment) === "Recreate") this.#surge = Math.max(this.#surge, sizeOf(deployment));
+    if (isRollingBack && strategyOf(deployment) === "Recreate") this.#beside = Math.max(this.#beside, sizeOf(deployment));
     const asked = askedOf(at.replicaSets);
-    if (asked > this.#most + this.#surge) return `${asked} asked for, of at most ${this.#most + this.#surge}`;
+    const most = this.#most + this.#surge + this.#beside;
+    if (asked > most) return `${asked} asked for, of at most ${most}`;
     if (isOverstated(at)) this.#least = 0;
     const [ready, least] = [at.pods.filter(isReady).length, this.#least - this.#unavailable];
     return ready < least ? `${ready} ready, of at least ${least}` : undefined;
