@@ -22,6 +22,7 @@ import { createSystemClock } from "../../shared/adapters/system/clock.ts";
 import { createSystemRandom } from "../../shared/adapters/system/random.ts";
 import { ROLES } from "../../shared/registry/rights.ts";
 import { runScriptedNodes } from "../../shared/local/scripted-nodes/scripted-nodes.ts";
+import type { ScriptedNodesOptions } from "../../shared/local/scripted-nodes/scripted-nodes.ts";
 import { isNotFound } from "../../shared/ports/errors.ts";
 import { controlPlaneBinaries } from "../envtest/binaries.ts";
 import { startControlPlane } from "../envtest/control-plane.ts";
@@ -102,6 +103,8 @@ export interface ClusterOptions {
   readonly machines?: boolean | "scheduler";
   /** Scripted nodes, of 1,000 pods each. Default 2. */
   readonly nodes?: number;
+  /** How long their pods take. */
+  readonly pace?: Pick<ScriptedNodesOptions, "readyAfterMs" | "deleteAfterMs">;
   /** False: without upstream's garbage collector. Default true. */
   readonly garbageCollection?: boolean;
   /** The audit log has the answers to workload writes as well. Default false. */
@@ -110,7 +113,14 @@ export interface ClusterOptions {
 
 /** A control plane with, unless told otherwise, a scheduler and two scripted nodes. */
 export async function startCluster(options: ClusterOptions = {}): Promise<Cluster> {
-  const { controllers = "without-workloads", machines = true, garbageCollection = true, nodes: count = 2, auditAnswers = false } = options;
+  const {
+    controllers = "without-workloads",
+    machines = true,
+    garbageCollection = true,
+    nodes: count = 2,
+    pace,
+    auditAnswers = false,
+  } = options;
   const directory = await mkdtemp(join(tmpdir(), "deltaloop-e2e-"));
   const auditLog = join(directory, "audit.log");
   const kubeApi = { qps: 200, burst: 400 };
@@ -121,7 +131,7 @@ export async function startCluster(options: ClusterOptions = {}): Promise<Cluste
   const client = await personAt(plane.adminKubeconfig, "e2e");
   const nodesConfig = await kubeHttpConfigFrom(plane.adminKubeconfig, { component: "nodes" });
   const nodes = createKubeHttp({ ...nodesConfig, userAgent: "e2e-nodes" });
-  const script = { count, clock: createSystemClock(), random: createSystemRandom(), bindPods: false };
+  const script = { count, clock: createSystemClock(), random: createSystemRandom(), bindPods: false, ...pace };
   const running = machines === true ? runScriptedNodes(nodes, script, ending.signal) : Promise.resolve();
   running.catch((error: unknown) => ending.signal.aborted || process.stderr.write(`e2e: the scripted nodes ended: ${String(error)}\n`));
   let rolesKubeconfig = "";

@@ -13,6 +13,7 @@ import type { KubeWatch } from "../../shared/ports/kube.ts";
 export interface Seen {
   readonly metadata: {
     readonly name: string;
+    readonly namespace: string;
     readonly uid: string;
     readonly resourceVersion: string;
     readonly deletionTimestamp?: string;
@@ -47,8 +48,8 @@ export interface History {
 const TYPES = { A: "ADDED", M: "MODIFIED", D: "DELETED" } as const;
 const RESOURCES = { Deployment: "deployments", ReplicaSet: "replicasets", Pod: "pods" } as const;
 
-/** Resolves when all three watches have listed. */
-export async function recordHistory(kube: KubeWatch, namespace: string): Promise<History> {
+/** Of one namespace, or of all. Resolves when all three watches have listed. */
+export async function recordHistory(kube: KubeWatch, namespace?: string): Promise<History> {
   const ending = new AbortController();
   const changes: Change[] = [];
   const [clock, random] = [createSystemClock(), createSystemRandom()];
@@ -82,7 +83,13 @@ export async function recordHistory(kube: KubeWatch, namespace: string): Promise
       for (const object of objects) add(known.has(object.metadata.uid) ? "MODIFIED" : "ADDED", object, revision, afterBreak);
       listed.resolve(undefined);
     };
-    const followed = { kube, resource: RESOURCES[kind], fieldSelector: `metadata.namespace=${namespace}`, clock, random };
+    const followed = {
+      kube,
+      resource: RESOURCES[kind],
+      ...(namespace !== undefined && { fieldSelector: `metadata.namespace=${namespace}` }),
+      clock,
+      random,
+    };
     const ends = new ListWatch(followed, listener).run(ending.signal);
     return { listed: listed.promise, ends };
   });

@@ -39,11 +39,11 @@ export function drawOperation(random: Random, step: number, isPaused: boolean): 
   return { kind: "deletePod", share: random.next() };
 }
 
-/** Does it to `web` of the namespace. @returns from which revision of the store on it may have been done */
+/** Does it to `web` of the namespace. @returns a revision of the store after which it was done */
 export async function operate(person: Person, namespace: string, operation: Operation): Promise<bigint> {
   if (operation.kind === "deletePod") return await deletePod(person, namespace, operation.share);
   const path = `/apis/apps/v1/namespaces/${namespace}/deployments/web`;
-  return revisionOf(await person.request("PATCH", path, patchOf(operation), MERGE));
+  return revisionOf(await person.request("PATCH", path, patchOf(operation), MERGE)) - 1n;
 }
 
 export function strategyOf({ spec }: Pick<LiveObject, "spec">): Strategy {
