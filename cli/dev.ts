@@ -40,6 +40,7 @@ interface DevFlags {
   readonly bindPods?: true;
   readonly redis?: string;
   readonly watchers: number;
+  readonly concurrency: number;
   readonly leaseNamespace: string;
   readonly verbose?: true;
 }
@@ -61,6 +62,7 @@ export function registerDev(program: Command): void {
     .option("--bind-pods", "let the scripted nodes bind pods, for clusters without a scheduler")
     .option("--redis <url>", "use this Redis instead of a redis-server of our own")
     .option("--watchers <n>", "so many watchers, of which one leads (--act)", wholeNumber("--watchers", { min: 1, max: 5 }), 1)
+    .option("--concurrency <n>", "invocations of one sync function at a time", wholeNumber("--concurrency", { min: 1, max: 50 }), 5)
     .option("--lease-namespace <name>", "where the watcher's Lease stands (--act)", "kube-system")
     .option("-v, --verbose", "debug log")
     .action(async (flags: DevFlags) => {
@@ -102,7 +104,8 @@ class Dev {
         this.#kubeconfig,
         ...(this.#flags.context === undefined ? [] : ["--context", this.#flags.context]),
       ];
-      await this.#keep("functions", () => startVerb("host", [...kubeFlags, "--dead-deltas", queues.deltas.deadLetterUrl], environment));
+      const hostFlags = [...kubeFlags, "--dead-deltas", queues.deltas.deadLetterUrl, "--concurrency", String(this.#flags.concurrency)];
+      await this.#keep("functions", () => startVerb("host", hostFlags, environment));
       const watchFlags = [...kubeFlags, "--lease-namespace", this.#flags.leaseNamespace, ...(act ? ["--guard"] : [])];
       for (let n = 1; n <= this.#flags.watchers; n++) {
         const name = n === 1 ? WATCHER : `${WATCHER}${n}`;

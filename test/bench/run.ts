@@ -26,6 +26,7 @@ const BENCHES: Readonly<Record<string, () => Promise<BenchModule>>> = {
   "thousand-pods": () => import("./thousand-pods.ts"),
   flood: () => import("./flood.ts"),
   deltas: () => import("./deltas.ts"),
+  large: () => import("./large.ts"),
   crowd: () => import("./crowd.ts"),
 };
 

@@ -23,6 +23,8 @@ export type Deed =
   | { readonly kind: "cutAnswer" }
   /** Done, and refused all the same, as by a server that loses its etcd in between. */
   | { readonly kind: "refuseAfter"; readonly with: Refusal }
+  /** Never answered; what was asked for is done first, or never: whoever asked is to die of it. */
+  | { readonly kind: "standStill"; readonly isDone: boolean }
   /** Each object of the answer, also in lists and watches, has fields that no client knows. */
   | { readonly kind: "addFields" }
   /** Half of the piece is passed on, then the connection breaks. */
@@ -44,11 +46,12 @@ export interface About {
   readonly client?: string;
 }
 
-/** Which of the requests that it is about a manner strikes: of `{ every: 3 }` the third, the sixth, …; of `{ first: 2 }` two. */
+/** Which of the requests that it is about a manner strikes: of `{ every: 3 }` the third, the sixth, …; of `{ first: 2 }` two; of `{ nth: 2 }` the second. */
 export type Often =
   | "always"
   | { readonly every: number }
   | { readonly first: number }
+  | { readonly nth: number }
   | { readonly share: number; readonly random: Random };
 
 export interface Manner {
@@ -121,6 +124,7 @@ function strikes(often: Often, count: number): boolean {
   if (often === "always") return true;
   if ("every" in often) return count % often.every === 0;
   if ("first" in often) return count <= often.first;
+  if ("nth" in often) return count === often.nth;
   return often.random.next() < often.share;
 }
 

@@ -139,6 +139,10 @@ export async function startRudeServer(options: RudeOptions): Promise<RudeServer>
         response.write(whole.subarray(0, whole.length / 2), () => response.destroy());
         return;
       }
+      case "standStill":
+        if (deed.isDone) await readAll(await ask());
+        await sleep(DEED_MS_MAX, undefined, { signal: gone.signal });
+        return void response.destroy();
       case "addFields":
       case "cutWatch":
       case "stallWatch":
