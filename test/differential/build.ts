@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { builtOnce, go } from "../envtest/go-program.ts";
 
 const MODULE = join(import.meta.dirname, "..", "envtest", "control-plane");
-const SOURCE = join(import.meta.dirname, "judge", "judge_test.go");
+const SOURCES = ["judge_test.go", "life_test.go"].map((file) => join(import.meta.dirname, "judge", file));
 const FLAGS = ["-c", "-mod=readonly", "-buildvcs=false", "-trimpath", "-vet=off", "-ldflags", "-s -w"];
 
 /** Where it stands; or, in one line for people, why it cannot be built here. */
@@ -13,10 +13,10 @@ export async function judgeProgram(): Promise<{ readonly program: string } | { r
     name: "judge",
     takes: "about a minute",
     module: MODULE,
-    files: [SOURCE],
+    files: SOURCES,
     flags: FLAGS,
     program: "judge",
-    build: (folder) => go(MODULE, ["test", ...FLAGS, "-o", join(folder, "judge"), SOURCE]),
+    build: (folder) => go(MODULE, ["test", ...FLAGS, "-o", join(folder, "judge"), ...SOURCES]),
   });
   return "missing" in built ? built : { program: join(built.folder, "judge") };
 }

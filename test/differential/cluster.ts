@@ -188,7 +188,7 @@ export class Door {
     const answer = await this.#server.request(asked);
     const object = answer.kind === "object" && answer.status < 400 && verb !== "delete" ? (answer.body as Fields) : undefined; // JSON
     const metadata = object?.["metadata"] as Fields | undefined; // an object's
-    const refusal = fault && answer.status < 400 ? refusalOf(fault) : undefined;
+    const refusal = fault && answer.status < 400 ? refusalOf(fault.refusal) : undefined;
     this.writes.push({
       verb,
       resource: target,
@@ -203,7 +203,7 @@ export class Door {
 }
 
 /** As `peek` names a resource. */
-function storageId(resource: string): string {
+export function storageId(resource: string): string {
   const { group } = RESOURCES[resource as CachedResource]; // of a path that was answered
   return group === "" ? resource : `${resource}.${group}`;
 }
@@ -217,7 +217,7 @@ function queryOf({ query = {} }: ApiRequest): Readonly<Record<string, string | n
   return query instanceof URLSearchParams ? Object.fromEntries(query) : query;
 }
 
-function refusalOf({ refusal }: Fault): ApiResponse {
+export function refusalOf(refusal: Fault["refusal"]): ApiResponse {
   const [status, reason, message] = REFUSALS[refusal];
   const causes =
     refusal === "terminating" ? [{ reason: "NamespaceTerminating", message: "is being terminated", field: "metadata.namespace" }] : [];

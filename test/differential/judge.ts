@@ -2,8 +2,9 @@
 import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 
-import type { Controller } from "../../shared/api/resources.ts";
+import type { CachedResource, Controller } from "../../shared/api/resources.ts";
 import type { PodTemplateSpec } from "../../shared/api/wire.ts";
+import type { ApiResponse } from "../../shared/local/api-server/api-server.ts";
 import type { ApiRequest } from "../../shared/local/api-server/rest/request-info.ts";
 import type { Door, State } from "./cluster.ts";
 import type { Changed } from "./ours.ts";
@@ -24,7 +25,32 @@ interface Answer {
   readonly keys: readonly string[];
 }
 
-type Line = { readonly request: ApiRequest } | { readonly answer: Answer } | { readonly templates: Compared };
+type Line =
+  | { readonly request: ApiRequest & { readonly nowMs: number } }
+  | { readonly answer: Answer }
+  | { readonly templates: Compared }
+  | { readonly quiet: { readonly nowMs: number } }
+  | { readonly over: object };
+
+/** How a life begins. Resync: 0 is never. */
+export interface Beginning {
+  readonly controllers: readonly Controller[];
+  readonly nowMs: number;
+  readonly resyncMs: number;
+}
+
+/** What the API server says on a watch. */
+export interface Told {
+  readonly resource: CachedResource;
+  readonly line: object;
+}
+
+/** Controllers that live until `end`; between two calls their time stands still. */
+export interface Living {
+  /** Goes on until then, or until something was written and they are quiet. @returns the time then */
+  step(events: readonly Told[], untilMs: number): Promise<number>;
+  end(): Promise<void>;
+}
 
 export interface Question {
   readonly controller: Controller;
@@ -39,6 +65,8 @@ export interface Judge {
   sync(door: Door, asked: Question): Promise<Pick<Sync, "events" | "ending">>;
   /** The keys that the controller queues when its informers, which hold `observed` by now, tell it of the change. */
   keys(door: Door, asked: Omit<Question, "key">, changed: Changed): Promise<readonly string[]>;
+  /** Nothing else may be asked before it ends. `serve` answers requests made at that time. */
+  live(serve: (request: ApiRequest, nowMs: number) => Promise<ApiResponse>, beginning: Beginning): Promise<Living>;
   compare(a: object, b: object, collisionCount?: number): Promise<Compared>;
   close(): void;
 }
@@ -81,6 +109,31 @@ export function startJudge(program: string): Judge {
       const line = await next();
       if (!("templates" in line)) throw new Error("the judge answers another question");
       return line.templates;
+    },
+    async live(serve, beginning) {
+      const until = async (kind: "quiet" | "over"): Promise<Line> => {
+        for (;;) {
+          const line = await next();
+          if (kind in line) return line;
+          if (!("request" in line)) throw new Error("the judge answers another question");
+          const { nowMs, ...request } = line.request;
+          const { status, ...answer } = await serve(request, nowMs);
+          say({ status, body: answer.kind === "object" ? answer.body : {} });
+        }
+      };
+      say({ life: beginning });
+      await until("quiet");
+      return {
+        async step(events, untilMs) {
+          say({ events, untilMs });
+          const line = await until("quiet");
+          return "quiet" in line ? line.quiet.nowMs : untilMs;
+        },
+        async end() {
+          say({ end: true });
+          await until("over");
+        },
+      };
     },
     close: () => child.stdin.end(),
   };

@@ -1,6 +1,6 @@
 /**
  * `npm run diff -- [--seeds n | --seeds a-b] [--controller name] [--max n] [--record]`: random lives through upstream's controllers
- * and ours. What differs is printed; `--record` makes the corpus of lives without a difference that is awaited or not known.
+ * and ours. `npm run diff -- --sequence [--seeds ...] [--trace]`: whole lives, one script played twice. What differs is printed; `--record` makes the corpus of lives without a difference that is awaited or not known.
  */
 import { parseArgs } from "node:util";
 
@@ -11,6 +11,8 @@ import type { RecordedLife } from "./corpus.ts";
 import { startJudge } from "./judge.ts";
 import { asking, playLife } from "./life.ts";
 import { reportOf } from "./report.ts";
+import { playSequence } from "./sequence/play.ts";
+import { reportOf as sequenceReportOf, traceOf } from "./sequence/report.ts";
 
 const { values } = parseArgs({
   options: {
@@ -18,6 +20,8 @@ const { values } = parseArgs({
     controller: { type: "string" },
     max: { type: "string", default: "5" },
     record: { type: "boolean", default: false },
+    sequence: { type: "boolean", default: false },
+    trace: { type: "boolean", default: false },
   },
 });
 const built = await judgeProgram();
@@ -28,7 +32,15 @@ const [first = 1, last] = values.seeds.includes("-") ? values.seeds.split("-").m
 const counts = new Map<string, number>();
 const lives: RecordedLife[] = [];
 let differences = 0;
-for (const controller of CONTROLLERS.filter((each) => values.controller === undefined || each === values.controller)) {
+for (let seed = first; values.sequence && seed <= (last ?? first) && differences < Number(values.max); seed++) {
+  const sequence = await playSequence(seed, judge);
+  if (values.trace) for (const line of traceOf(sequence)) console.log(line);
+  if (sequence.differences.length === 0) continue;
+  differences++;
+  console.log(sequenceReportOf(seed, sequence));
+}
+const controllers = values.sequence ? [] : CONTROLLERS.filter((each) => values.controller === undefined || each === values.controller);
+for (const controller of controllers) {
   for (let seed = first; seed <= (last ?? first) && differences < Number(values.max); seed++) {
     const outcomes = [];
     let isFit = true;

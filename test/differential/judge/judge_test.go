@@ -43,7 +43,7 @@ import (
 	"k8s.io/kubernetes/pkg/controller/replication"
 )
 
-// question is a line of stdin: a sync, or two templates.
+// question is a line of stdin: a sync, two templates, or how a life begins.
 type question struct {
 	Controller string `json:"controller"`
 	Key        string `json:"key"`
@@ -59,6 +59,9 @@ type question struct {
 
 	Templates      []v1.PodTemplateSpec `json:"templates"`
 	CollisionCount *int32               `json:"collisionCount"`
+
+	// Life: see life_test.go.
+	Life *beginning `json:"life"`
 }
 
 // change is one object as it was and as it is; null: it was not, or is no more.
@@ -75,6 +78,7 @@ type request struct {
 	Query   map[string]string `json:"query"`
 	Headers map[string]string `json:"headers"`
 	Body    string            `json:"body"`
+	NowMs   int64             `json:"nowMs"`
 }
 
 type response struct {
@@ -129,7 +133,7 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	headers := map[string]string{"content-type": r.Header.Get("Content-Type"), "user-agent": r.Header.Get("User-Agent")}
 	w.Lock()
-	w.say("request", request{r.Method, r.URL.Path, query, headers, string(body)})
+	w.say("request", request{r.Method, r.URL.Path, query, headers, string(body), time.Now().UnixMilli()})
 	line, err := w.in.ReadBytes('\n')
 	w.Unlock()
 	if err != nil {
@@ -236,6 +240,14 @@ func field[T any](of any, name string) *T {
 	return (*T)(unsafe.Pointer(f.UnsafeAddr()))
 }
 
+// original is what the manager holds a copy of: its handler is a method of that, a closure of code and receiver.
+func original(m *replication.ReplicationManager) *replicaset.ReplicaSetController {
+	return (*(**struct {
+		code uintptr
+		of   *replicaset.ReplicaSetController
+	})(unsafe.Pointer(field[func(context.Context, string) error](m, "syncHandler")))).of
+}
+
 func (w *wire) sync(t *testing.T, q question) (a answer) {
 	a = answer{Events: []string{}, AfterMs: []float64{}, Keys: []string{}}
 	synctest.Test(t, func(t *testing.T) {
@@ -268,11 +280,7 @@ func (w *wire) sync(t *testing.T, q question) (a answer) {
 				c = replicaset.NewReplicaSetController(ctx, replicaSets, pods, client, replicaset.BurstReplicas)
 			} else {
 				m := replication.NewReplicationManager(ctx, pods, replicationControllers, client, replication.BurstReplicas)
-				// The manager holds a copy of its controller, and the handler is a method of the original: a closure of code and receiver.
-				c = (*(**struct {
-					code uintptr
-					of   *replicaset.ReplicaSetController
-				})(unsafe.Pointer(field[func(context.Context, string) error](m, "syncHandler")))).of
+				c = original(m)
 			}
 			handler = field[func(context.Context, string) error](c, "syncHandler")
 			broadcaster = field[record.EventBroadcaster](c, "eventBroadcaster")
@@ -360,7 +368,10 @@ func TestJudge(t *testing.T) {
 		if err := json.Unmarshal(line, &q); err != nil {
 			panic(err)
 		}
-		if q.Templates != nil {
+		if q.Life != nil {
+			w.life(t, *q.Life)
+			w.say("over", struct{}{})
+		} else if q.Templates != nil {
 			w.say("templates", compare(q))
 		} else {
 			w.say("answer", w.sync(t, q))

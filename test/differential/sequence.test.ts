@@ -1,0 +1,31 @@
+// Upstream's controllers and ours live through the same scripts, each on an API server of its own: writes at the same virtual seconds,
+// and the same left at the end. Would catch: a wake-up that is lost or late, a back-off that is not reset, pods made twice for news that
+// have not come, refusals that are tried again too soon or never.
+import { afterAll, describe, expect, it } from "vitest";
+
+import { judgeProgram } from "./build.ts";
+import { startJudge } from "./judge.ts";
+import { playSequence } from "./sequence/play.ts";
+import { reportOf } from "./sequence/report.ts";
+
+const LIVES = 60;
+const built = await judgeProgram();
+const missing = "missing" in built ? built.missing : undefined;
+
+describe.skipIf(missing !== undefined)(`upstream's lives beside ours${missing === undefined ? "" : ` (${missing})`}`, () => {
+  const judge = "program" in built ? startJudge(built.program) : undefined;
+  afterAll(() => judge?.close());
+
+  it("makes the same writes at the same times", { timeout: 300_000 }, async () => {
+    if (judge === undefined) throw new Error("skipped");
+    const reports: string[] = [];
+    let writes = 0;
+    for (let seed = 1; seed <= LIVES; seed++) {
+      const sequence = await playSequence(seed, judge);
+      writes += sequence.upstream.lines.length;
+      if (sequence.differences.length > 0) reports.push(reportOf(seed, sequence));
+    }
+    expect(reports.join("\n")).toBe("");
+    expect(writes).toBeGreaterThan(LIVES * 10);
+  });
+});

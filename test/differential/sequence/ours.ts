@@ -1,0 +1,108 @@
+/** Ours for a whole life: the watcher, the deployed functions behind their queues, and the Store in memory, under the world's clock. */
+import { functionHandlers } from "../../../cli/support/functions.ts";
+import { createMemoryDeltaQueue } from "../../../shared/adapters/memory/queue/delta-queue.ts";
+import { createMemoryDoorbells } from "../../../shared/adapters/memory/queue/doorbells.ts";
+import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
+import { createMemoryStore } from "../../../shared/adapters/memory/store/store.ts";
+import { createDigester } from "../../../shared/api/digest.ts";
+import type { CachedResource } from "../../../shared/api/resources.ts";
+import { kubeOver } from "../../../shared/adapters/kube-http/kube-http.ts";
+import { cacheIdentity } from "../../../shared/cache/identity.ts";
+import { runWatcher } from "../../../shared/cache/watcher.ts";
+import { serving } from "../../../shared/lambda/wiring.ts";
+import { createInProcessClient, createInProcessKube } from "../../../shared/local/api-server/in-process-client.ts";
+import { startFunctionHost } from "../../../shared/local/function-host.ts";
+import type { Clock } from "../../../shared/ports/clock.ts";
+import type { KubeWatch } from "../../../shared/ports/kube.ts";
+import type { Store } from "../../../shared/ports/store.ts";
+import { HOLE_LIMIT_MS, HOLE_RELIST_MS } from "../../../shared/ports/times.ts";
+import { silentLog } from "../../support/silent-log.ts";
+import { testSigner } from "../../support/signer.ts";
+import type { Script } from "./script.ts";
+import type { World } from "./world.ts";
+
+const BEGIN_MS = 2_000;
+const CLUSTER = "c1";
+const SIGNER = testSigner(CLUSTER);
+const DIGESTER = createDigester("sequence");
+
+/** What a planted bug takes the place of. */
+export type Plant = (store: Store) => Store;
+
+export async function playOurs(world: World, script: Script, plant: Plant = (store) => store): Promise<void> {
+  const { clock, server } = world;
+  const random = createSeededRandom(1);
+  const identity = cacheIdentity(DIGESTER);
+  const store = plant(createMemoryStore({ deployment: "test", cluster: CLUSTER, identity, holeLimitMs: HOLE_LIMIT_MS, clock }));
+  const queue = createMemoryDeltaQueue({ clock, random });
+  const doorbells = createMemoryDoorbells({ clock, random, cluster: CLUSTER });
+  const client = createInProcessClient({ request: (request) => world.request(request) }, { component: "ours" });
+  const served = serving(CLUSTER, kubeOver(client), "act", { store, signer: SIGNER, doorbells });
+  const ports = { clock, random, log: silentLog, digester: DIGESTER };
+  const ends = new AbortController();
+  const host = startFunctionHost({
+    sources: { deltas: queue, doorbells: doorbells.sources },
+    // Only the controllers of the script: the others' doorbells are answered by nobody's doing.
+    handlers: functionHandlers(() => ({ ...ports, ...served })),
+    clock,
+    log: silentLog,
+  });
+  let fence = 1;
+  const leadership = {
+    fence: () => String(fence),
+    holds: () => true,
+    raise: () => Promise.resolve(String(++fence)),
+    lost: new AbortController().signal,
+    release: () => Promise.resolve(),
+  };
+  const kube = late(createInProcessKube(server, { component: "watcher" }), clock, "pods", script.podsLagMs);
+  const watching = runWatcher(
+    { ...ports, kube, store, queue, doorbells, signer: SIGNER, lead: () => Promise.resolve(leadership) },
+    { cluster: CLUSTER, clusterUid: "uid", identity, holeRelistMs: HOLE_RELIST_MS },
+    ends.signal,
+  );
+  for (const act of script.acts) {
+    await clock.advance(act.atMs - world.nowMs);
+    await world.act(act);
+  }
+  await clock.advance(script.endMs - world.nowMs);
+  ends.abort(new Error("the life is over"));
+  const stopped = Promise.all([host.stop(), watching.catch(() => undefined)]);
+  await clock.advance(60_000);
+  await stopped;
+}
+
+/** News of one resource come so much later, but for those that a life begins with. */
+function late<K extends KubeWatch>(kube: K, clock: Clock, which: CachedResource, lagMs: number): K {
+  if (lagMs === 0) return kube;
+  const fromMs = clock.now() + BEGIN_MS;
+  return {
+    ...kube,
+    async *watch(...[resource, query, signal]: Parameters<KubeWatch["watch"]>) {
+      if (resource !== which) return void (yield* kube.watch(resource, query, signal));
+      const arrived: { readonly dueMs: number; readonly lines: readonly string[] }[] = [];
+      let wake = (): void => undefined;
+      let ended = false;
+      const reading = (async () => {
+        try {
+          for await (const lines of kube.watch(resource, query, signal)) {
+            arrived.push({ dueMs: clock.now() + (clock.now() > fromMs ? lagMs : 0), lines });
+            wake();
+          }
+        } finally {
+          ended = true;
+          wake();
+        }
+      })();
+      reading.catch(() => undefined); // told to whoever reads to the end
+      for (;;) {
+        const next = arrived.shift();
+        if (next !== undefined) {
+          await clock.after(next.dueMs - clock.now(), signal);
+          yield next.lines;
+        } else if (ended) return await reading;
+        else await new Promise<void>((resolve) => (wake = resolve));
+      }
+    },
+  };
+}

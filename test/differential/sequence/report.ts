@@ -1,0 +1,18 @@
+import type { Sequence } from "./play.ts";
+
+/** What differs, for people. */
+export function reportOf(seed: number, { script, differences }: Sequence): string {
+  const lag = script.podsLagMs > 0 ? `, pods ${script.podsLagMs} ms late` : "";
+  return [`sequence, seed ${seed}${lag}`, ...differences.map((each) => `  ${each}`)].join("\n");
+}
+
+/** Both logs and what was done between, for one seed. */
+export function* traceOf({ script, upstream, ours }: Sequence): Generator<string> {
+  for (const { atMs, ...act } of script.acts) yield `${secondsOf(atMs)}  people    ${JSON.stringify(act)}`;
+  for (const [who, { lines }] of Object.entries({ upstream, ours }))
+    for (const { atMs, kind, object, text } of lines) yield `${secondsOf(atMs)}  ${who.padEnd(8)}  ${kind} ${object}: ${text}`;
+}
+
+function secondsOf(atMs: number): string {
+  return (atMs / 1000).toFixed(3).padStart(9);
+}
