@@ -228,11 +228,16 @@ function nodesOf(pods: readonly PodNow[]): ReadonlyMap<string, string> {
   );
 }
 
-/** By what pods are ranked, but for times that the tested side makes. */
+/**
+ * By what pods are ranked, but for times: within an order of magnitude of age it is the uid that counts.
+ * Source: controller_utils.go logarithmicRankDiff.
+ */
 function rankOf(pod: Fields): string {
   const { spec, status, metadata } = pod as { readonly spec: Fields; readonly status: Fields; readonly metadata: Fields }; // a pod's
+  const node = spec["nodeName"] === undefined ? "no node" : "node";
+  const ready = readySince({ status }) === "not" ? "not ready" : "ready";
   const isGoing = metadata["deletionTimestamp"] === undefined ? "" : " terminating";
-  return `<${String(status["phase"])}, ${spec["nodeName"] === undefined ? "no node" : "node"}, ready ${readySince({ status })}${isGoing}> ${labelsOf(pod)}`;
+  return `<${String(status["phase"])}, ${node}, ${ready}${isGoing}> ${labelsOf(pod)}`;
 }
 
 function ownerOf({ metadata }: { readonly metadata: { readonly ownerReferences?: readonly { readonly name: string }[] } }): string {
