@@ -65,7 +65,7 @@ function statuses({ podsLagMs, endMs }: Script, upstream: readonly Line[], ours:
 }
 
 /** Each try of a doubling back-off is as long after the last one as that was after the first, or so. */
-const GAP_RATIO = [0.4, 3] as const;
+const GAP_RATIO = [0.4, 2.3] as const;
 /** Whole seconds of doorbells are nothing to that by then. */
 const DOUBLES_AFTER_MS = 2_000;
 /** How many more tries the first second may see on one side: news of its own failed status wake upstream once more. */

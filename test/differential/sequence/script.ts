@@ -11,8 +11,8 @@ export type Act =
   | { readonly kind: "unready" | "fail" | "remove" | "terminate" | "release"; readonly count: number }
   /** Of pods that are being deleted the node says that they have gone. */
   | { readonly kind: "reap" }
-  /** A pod that matches and is nobody's. */
-  | { readonly kind: "orphan" }
+  /** A ready pod that is nobody's and matches nothing; and then all such pods match. */
+  | { readonly kind: "stray" | "match" }
   /** Requests of that kind are refused, `times` of them after `skip`. */
   | {
       readonly kind: "refuse";
@@ -88,7 +88,13 @@ export function scriptOf(seed: number): Script {
         add({ kind: "reap" });
         break;
       case 7:
-        add(dice.chance(0.5) ? { kind: "orphan" } : spec({ minReadySeconds: dice.pick([0, 3, 10, 31]) }));
+        if (dice.chance(0.5)) add(spec({ minReadySeconds: dice.pick([0, 3, 10, 31]) }));
+        else {
+          add({ kind: "stray" });
+          // Until it is available: which of equal pods then goes is chance.
+          pass(32_000);
+          add({ kind: "match" });
+        }
         break;
       case 8: {
         // A few, soon over.

@@ -16,6 +16,7 @@ import type { Act } from "./script.ts";
 /** Never a whole second, as in cluster.ts. */
 export const START_MS = Date.parse("2026-03-01T10:00:00.001Z");
 const NODES = ["n1", "n2", "n3"] as const;
+const STRAY = "stray";
 const VERBS: Readonly<Record<string, string>> = { POST: "create", PUT: "change", PATCH: "change", DELETE: "delete" };
 
 /** A request of the tested side's that changed something, or was refused. */
@@ -127,15 +128,16 @@ export class World {
         for (const { metadata } of await among(act.count, isReady))
           await this.#merge("pods", metadata.name, { metadata: { labels: { app: "other" } } });
         return;
-      case "orphan": {
-        // It matches when it is complete: whoever sees it sees all of it.
-        const metadata = { name: `stray-${++this.#made}`, labels: { app: "other" } };
+      case "stray": {
+        const metadata = { name: `stray-${++this.#made}`, labels: { app: STRAY } };
         const pod = await this.#person("POST", collection("pods"), { metadata, spec: { containers: [{ name: "c", image: "stray" }] } });
         await this.#bind(pod as unknown as PodNow); // what was created
-        await this.#setStatus(pod as unknown as PodNow, "Running", true); // the same
-        await this.#merge("pods", metadata.name, { metadata: { labels: { app: "web" } } });
-        return;
+        return await this.#setStatus(pod as unknown as PodNow, "Running", true); // the same
       }
+      case "match":
+        for (const { metadata } of (await this.pods()).filter((pod) => pod.metadata.labels?.["app"] === STRAY))
+          await this.#merge("pods", metadata.name, { metadata: { labels: { app: "web" } } });
+        return;
       case "refuse":
         this.#refusing = { what: act, passed: 0, refused: 0 };
         return;
