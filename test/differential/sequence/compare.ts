@@ -11,7 +11,7 @@ export interface Played {
 }
 
 export async function played(world: World): Promise<Played> {
-  return { lines: world.lines, state: await world.state(["replicasets"]) };
+  return { lines: world.lines, state: await world.state(["replicasets", "replicationcontrollers"]) };
 }
 
 /** One line a difference; none: the lives are alike. */

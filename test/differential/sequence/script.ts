@@ -43,16 +43,16 @@ const FOR_EVER = 1_000_000;
 export function scriptOf(seed: number): Script {
   const dice = diceOf(seed);
   const labels = { app: NAME };
-  const resource = "replicasets";
+  const controller = dice.pick(["replicaset", "replicaset", "replicationcontroller"] as const);
+  const resource = controller === "replicaset" ? "replicasets" : "replicationcontrollers";
   const podsLagMs = dice.pick([0, 0, 1_200, 3_000]);
   const body = {
-    apiVersion: "apps/v1",
-    kind: "ReplicaSet",
+    ...(controller === "replicaset" ? { apiVersion: "apps/v1", kind: "ReplicaSet" } : { apiVersion: "v1", kind: "ReplicationController" }),
     metadata: { name: NAME, labels },
     spec: {
       replicas: dice.int(0, 6),
       ...(dice.chance(0.4) && { minReadySeconds: dice.pick([3, 10, 31]) }),
-      selector: { matchLabels: labels },
+      selector: controller === "replicaset" ? { matchLabels: labels } : labels,
       template: { metadata: { labels }, spec: { containers: [{ name: "c", image: "i" }] } },
     },
   };
@@ -102,7 +102,7 @@ export function scriptOf(seed: number): Script {
           ["create", "pods"],
           ["create", "pods"],
           ["delete", "pods"],
-          ["change", "replicasets/status"],
+          ["change", `${resource}/status`],
         ] as const);
         // How many statuses are written on the way is chance.
         const skip = of === "pods" ? dice.int(0, 3) : 0;
@@ -121,5 +121,5 @@ export function scriptOf(seed: number): Script {
         break;
     }
   }
-  return { controllers: ["replicaset"], begin: [{ resource, body }], acts, endMs: pass(podsLagMs + 45_000), podsLagMs };
+  return { controllers: [controller], begin: [{ resource, body }], acts, endMs: pass(podsLagMs + 45_000), podsLagMs };
 }
