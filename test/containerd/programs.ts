@@ -10,6 +10,7 @@ const NEEDED: Readonly<Record<string, readonly string[]>> = {
   runc: ["/usr/sbin/runc"],
   "containernetworking-plugins": ["/usr/lib/cni/bridge", "/usr/lib/cni/host-local", "/usr/lib/cni/loopback"],
   "busybox-static": ["/bin/busybox"],
+  "bash-static": ["/bin/bash-static"],
   gcc: ["/usr/bin/cc"],
   "libc6-dev": ["/usr/include/stdio.h"],
   iproute2: ["/usr/sbin/ip"],

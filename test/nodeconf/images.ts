@@ -1,6 +1,6 @@
 /**
  * The images that upstream's node tests ask for, under upstream's names and made here: agnhost from its own Go module, the rest from
- * Debian's static busybox and a few lines of C. No registry is ever asked: the tests pull what is not there, and all of this is.
+ * Debian's static busybox and bash and a few lines of C. No registry is ever asked: the tests pull what is not there, and all of this is.
  *
  * Source: test/utils/image/manifest.go; test/images/nonewprivs.
  */
@@ -13,11 +13,14 @@ import type { ContainerdNode } from "../containerd/containerd.ts";
 import { ociArchive } from "../containerd/oci-archive.ts";
 import { CTR } from "../containerd/programs.ts";
 import type { TarEntry } from "../containerd/tar.ts";
+import { createPki } from "../envtest/pki.ts";
 
 const E2E = "registry.k8s.io/e2e-test-images";
 const UPSTREAM_IMAGES = {
   agnhost: `${E2E}/agnhost:2.63.0`,
+  agnhostBefore: `${E2E}/agnhost:2.55`,
   busybox: `${E2E}/busybox:1.37.0-1`,
+  glibcDns: `${E2E}/glibc-dns-testing:2.0.0`,
   nonewprivs: `${E2E}/nonewprivs:1.4`,
   nonroot: `${E2E}/nonroot:1.5`,
   nginx: `${E2E}/nginx:1.15-4`,
@@ -25,6 +28,9 @@ const UPSTREAM_IMAGES = {
 } as const;
 
 const BUSYBOX = "/bin/busybox";
+/** ash drops variables whose names have a hyphen in them, as tests of `env` have; what upstream's images call sh hands them on. */
+const BASH = "/bin/bash-static";
+const SHELLS: readonly string[] = ["bin/sh", "bin/bash"];
 const EXECUTABLE = 0o755;
 const PATH = ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"];
 const run = promisify(execFile);
@@ -32,27 +38,34 @@ const run = promisify(execFile);
 /** @param agnhost the program's path */
 export async function importUpstreamImages({ directory }: ContainerdNode, agnhost: string): Promise<void> {
   const file = join(directory, "upstream-images.tar");
-  const [busybox, program, nnp, pause] = await Promise.all([
+  const [busybox, program, nnp, pause, localhost] = await Promise.all([
     rootOf(BUSYBOX),
     readFile(agnhost),
     compiled(directory, join(import.meta.dirname, "images", "nnp.c")),
     compiled(directory, join(import.meta.dirname, "..", "containerd", "images", "pause.c")),
+    createPki(join(directory, "upstream-images-pki")).then(async (pki) => await pki.serverCertificate()),
   ]);
+  const agnhostImage = {
+    entries: [
+      ...busybox,
+      { kind: "folder", name: "uploads" },
+      { kind: "file", name: "agnhost", content: program, mode: EXECUTABLE },
+      { kind: "link", name: "agnhost-2", target: "agnhost" },
+      // What the servers of the https hooks are started with; who asks them does not check it.
+      { kind: "file", name: "localhost.crt", content: Buffer.from(localhost.certificate) },
+      { kind: "file", name: "localhost.key", content: Buffer.from(localhost.key) },
+    ] satisfies readonly TarEntry[],
+    entrypoint: ["/agnhost"],
+    command: ["pause"],
+    env: PATH,
+  };
   const shell = { entrypoint: [], command: ["sh"], env: PATH };
   const archive = ociArchive([
-    {
-      name: UPSTREAM_IMAGES.agnhost,
-      entries: [
-        ...busybox,
-        { kind: "folder", name: "uploads" },
-        { kind: "file", name: "agnhost", content: program, mode: EXECUTABLE },
-        { kind: "link", name: "agnhost-2", target: "agnhost" },
-      ],
-      entrypoint: ["/agnhost"],
-      command: ["pause"],
-      env: PATH,
-    },
+    { name: UPSTREAM_IMAGES.agnhost, ...agnhostImage },
+    { name: UPSTREAM_IMAGES.agnhostBefore, ...agnhostImage },
     { name: UPSTREAM_IMAGES.busybox, entries: busybox, ...shell },
+    // Debian's busybox is linked with glibc, which is all that this image is for.
+    { name: UPSTREAM_IMAGES.glibcDns, entries: busybox, ...shell },
     { name: UPSTREAM_IMAGES.nonroot, entries: busybox, ...shell, user: "1234" },
     {
       name: UPSTREAM_IMAGES.nonewprivs,
@@ -69,7 +82,7 @@ export async function importUpstreamImages({ directory }: ContainerdNode, agnhos
   await rm(file);
 }
 
-/** What the tests look for: a shell under two names, all applets, people and groups of agnhost's image. */
+/** What the tests look for: a shell under two names, curl for a plain GET, all applets, people and groups of agnhost's image. */
 async function rootOf(busybox: string): Promise<readonly TarEntry[]> {
   const { stdout } = await run(busybox, ["--list"]);
   const applets = stdout.trim().split("\n");
@@ -84,8 +97,13 @@ async function rootOf(busybox: string): Promise<readonly TarEntry[]> {
     ),
     { kind: "folder", name: "tmp", mode: 0o1777 },
     { kind: "file", name: "bin/busybox", content: await readFile(busybox), mode: EXECUTABLE },
-    { kind: "file", name: "bin/bash", content: Buffer.from('#!/bin/sh\nexec /bin/sh "$@"\n'), mode: EXECUTABLE },
-    ...applets.filter((name) => name !== "busybox").map((name) => ({ kind: "link", name: `bin/${name}`, target: "busybox" }) as const),
+    { kind: "file", name: "bin/bash", content: await readFile(BASH), mode: EXECUTABLE },
+    { kind: "link", name: "bin/sh", target: "bash" },
+    { kind: "file", name: "bin/curl", content: Buffer.from('#!/bin/sh\nexec wget -q -O - "$@"\n'), mode: EXECUTABLE },
+    ...applets
+      .map((name) => `bin/${name}`)
+      .filter((name) => name !== "bin/busybox" && !SHELLS.includes(name))
+      .map((name) => ({ kind: "link", name, target: "busybox" }) as const),
     text("etc/passwd", [
       "root:x:0:0:root:/root:/bin/sh",
       "user-defined-in-image:x:1000:1000::/home:/bin/sh",

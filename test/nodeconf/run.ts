@@ -5,7 +5,7 @@
  *     npm run nodeconf                       our agent
  *     npm run nodeconf -- --baseline         before that upstream's kubelet, to compare
  *     npm run nodeconf -- --core             only those of test/e2e/node-conformance.test.ts
- *     npm run nodeconf -- --only subpath     only tests whose name contains it
+ *     npm run nodeconf -- --only subpath     only tests whose name contains it; given again, or this one
  */
 import { parseArgs } from "node:util";
 
@@ -21,7 +21,7 @@ const { values: flags } = parseArgs({
   options: {
     baseline: { type: "boolean", default: false },
     core: { type: "boolean", default: false },
-    only: { type: "string", default: "" },
+    only: { type: "string", multiple: true, default: [""] },
   },
 });
 const WIDTH = 20;
@@ -35,9 +35,9 @@ async function main(): Promise<number> {
     return 2;
   }
   const all = await nodeConformanceTests(upstream);
-  const names = (flags.core ? coreOf(all) : all).filter((name) => name.includes(flags.only));
+  const names = (flags.core ? coreOf(all) : all).filter((name) => flags.only.some((text) => name.includes(text)));
   if (names.length === 0) {
-    console.error(`no test's name contains ${flags.only}`);
+    console.error(`no test's name contains ${flags.only.join(" or ")}`);
     return 2;
   }
   const sides: readonly Side[] = flags.baseline ? ["kubelet", "ours"] : ["ours"];
