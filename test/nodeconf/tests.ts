@@ -19,16 +19,6 @@ const LONG = ["[sig-node] Probing container", "[FeatureGate:SidecarContainers]",
 
 /** Parts of names: what the core leaves out because this agent or this ground does not pass it, with what it needs. */
 export const LEFT_OUT: readonly { readonly group: string; readonly needs: string }[] = [
-  { group: "[sig-node] Override hostname of Pod", needs: "the image glibc-dns-testing, which is not made here" },
-  {
-    group: "should be consumable via the environment",
-    needs: "a shell that passes on variables with a hyphen in their name: ash drops them",
-  },
-  {
-    group: "[sig-node] Container Lifecycle Hook",
-    needs: "a look: no end within two minutes beside the others, and not asked of the kubelet yet",
-  },
-  { group: "HostPath should give a volume the correct mode", needs: "the same" },
   { group: "[sig-node] PrivilegedPod", needs: "a kernel with links of type dummy; upstream's kubelet does not pass it here either" },
 ];
 
