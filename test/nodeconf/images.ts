@@ -28,9 +28,11 @@ const UPSTREAM_IMAGES = {
 } as const;
 
 const BUSYBOX = "/bin/busybox";
-/** ash drops variables whose names have a hyphen in them, as tests of `env` have; what upstream's images call sh hands them on. */
+/**
+ * Debian's ash drops variables whose names have a hyphen in them, and tests run `sh -c env` to see those: what PATH finds as `sh` is bash.
+ * `/bin/sh` stays ash, whose very words another test waits for ("can't create /file: Read-only file system").
+ */
 const BASH = "/bin/bash-static";
-const SHELLS: readonly string[] = ["bin/sh", "bin/bash"];
 const EXECUTABLE = 0o755;
 const PATH = ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"];
 const run = promisify(execFile);
@@ -98,12 +100,11 @@ async function rootOf(busybox: string): Promise<readonly TarEntry[]> {
     { kind: "folder", name: "tmp", mode: 0o1777 },
     { kind: "file", name: "bin/busybox", content: await readFile(busybox), mode: EXECUTABLE },
     { kind: "file", name: "bin/bash", content: await readFile(BASH), mode: EXECUTABLE },
-    { kind: "link", name: "bin/sh", target: "bash" },
+    { kind: "link", name: "usr/bin/sh", target: "../../bin/bash" },
     { kind: "file", name: "bin/curl", content: Buffer.from('#!/bin/sh\nexec wget -q -O - "$@"\n'), mode: EXECUTABLE },
     ...applets
-      .map((name) => `bin/${name}`)
-      .filter((name) => name !== "bin/busybox" && !SHELLS.includes(name))
-      .map((name) => ({ kind: "link", name, target: "busybox" }) as const),
+      .filter((name) => name !== "busybox" && name !== "bash")
+      .map((name) => ({ kind: "link", name: `bin/${name}`, target: "busybox" }) as const),
     text("etc/passwd", [
       "root:x:0:0:root:/root:/bin/sh",
       "user-defined-in-image:x:1000:1000::/home:/bin/sh",
