@@ -14,7 +14,6 @@ import { createInProcessClient, createInProcessKube } from "../../../shared/loca
 import { startFunctionHost } from "../../../shared/local/function-host.ts";
 import type { Clock } from "../../../shared/ports/clock.ts";
 import type { KubeWatch } from "../../../shared/ports/kube.ts";
-import type { Store } from "../../../shared/ports/store.ts";
 import { HOLE_LIMIT_MS, HOLE_RELIST_MS } from "../../../shared/ports/times.ts";
 import { silentLog } from "../../support/silent-log.ts";
 import { testSigner } from "../../support/signer.ts";
@@ -26,14 +25,11 @@ const CLUSTER = "c1";
 const SIGNER = testSigner(CLUSTER);
 const DIGESTER = createDigester("sequence");
 
-/** What a planted bug takes the place of. */
-export type Plant = (store: Store) => Store;
-
-export async function playOurs(world: World, script: Script, plant: Plant = (store) => store): Promise<void> {
+export async function playOurs(world: World, script: Script): Promise<void> {
   const { clock, server } = world;
   const random = createSeededRandom(1);
   const identity = cacheIdentity(DIGESTER);
-  const store = plant(createMemoryStore({ deployment: "test", cluster: CLUSTER, identity, holeLimitMs: HOLE_LIMIT_MS, clock }));
+  const store = createMemoryStore({ deployment: "test", cluster: CLUSTER, identity, holeLimitMs: HOLE_LIMIT_MS, clock });
   const queue = createMemoryDeltaQueue({ clock, random });
   const doorbells = createMemoryDoorbells({ clock, random, cluster: CLUSTER });
   const client = createInProcessClient({ request: (request) => world.request(request) }, { component: "ours" });
@@ -42,7 +38,7 @@ export async function playOurs(world: World, script: Script, plant: Plant = (sto
   const ends = new AbortController();
   const host = startFunctionHost({
     sources: { deltas: queue, doorbells: doorbells.sources },
-    // Only the controllers of the script: the others' doorbells are answered by nobody's doing.
+    // All of them: those that the script does not name find nothing to do.
     handlers: functionHandlers(() => ({ ...ports, ...served })),
     clock,
     log: silentLog,

@@ -3,7 +3,6 @@ import type { Judge } from "../judge.ts";
 import { differencesOf, played } from "./compare.ts";
 import type { Played } from "./compare.ts";
 import { playOurs } from "./ours.ts";
-import type { Plant } from "./ours.ts";
 import { scriptOf } from "./script.ts";
 import type { Script } from "./script.ts";
 import { playUpstream } from "./upstream.ts";
@@ -16,11 +15,11 @@ export interface Sequence {
   readonly differences: readonly string[];
 }
 
-export async function playSequence(seed: number, judge: Judge, plant?: Plant): Promise<Sequence> {
+export async function playSequence(seed: number, judge: Judge): Promise<Sequence> {
   const script = scriptOf(seed);
   const [theirs, mine] = [await World.create(script.begin), await World.create(script.begin)];
   await playUpstream(theirs, script, judge);
-  await playOurs(mine, script, plant);
+  await playOurs(mine, script);
   const [upstream, ours] = [await played(theirs), await played(mine)];
   theirs.server.close();
   mine.server.close();
