@@ -2,7 +2,7 @@
  * What must hold of a Deployment while people do things to it, whatever dies meanwhile: no two ReplicaSets of one template, no more
  * asked for than the greatest size since the last rest and the surge, and, once all were ready, never fewer ready than the least size
  * since then, less what may be unavailable and what people deleted. Upstream's own arithmetic goes beyond that where a template comes
- * back whose ReplicaSet was being shrunk (deployment Q15), and where a Deployment that recreates is asked to roll back (Q16).
+ * back whose ReplicaSet was being shrunk (deployment Q15), and where a Deployment that recreates is asked to roll back (deployment Q16).
  */
 import { DESIRED_REPLICAS, ROLLBACK_TO } from "../../../shared/deployment/annotations.ts";
 import type { LiveObject } from "../../support/scripted-api.ts";
@@ -84,7 +84,7 @@ export class Bounds {
 export function wrongAtRest({ deployment, replicaSets, pods }: Observed): string | undefined {
   const wanted = sizeOf(deployment);
   const active = replicaSets.filter((rs) => sizeOf(rs) > 0);
-  // Where one remembers another size, and nothing is there to be scaled, nothing rolls out, here as upstream (deployment Q3, Q17).
+  // Where one remembers another size, and nothing is there to be scaled, nothing rolls out, here as upstream (deployment Q3, deployment Q17).
   const remembersAnother = active.some((rs) => rs.metadata.annotations?.[DESIRED_REPLICAS] !== String(wanted));
   if (remembersAnother && (active.length === 1 || strategyOf(deployment) === "Recreate")) return undefined;
   const left = active.map((rs) => `${imageOf(rs)}: ${sizeOf(rs)}`).join();
