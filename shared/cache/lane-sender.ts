@@ -21,7 +21,7 @@ import { FRESH_BACKOFF, stepBackoff } from "./backoff.ts";
 import type { Backoff } from "./backoff.ts";
 import type { DeltaSink, SinkItem } from "./delta-sink.ts";
 import { ENVELOPE_VERSION } from "./envelope.ts";
-import { isLull, lingerMs } from "./linger.ts";
+import { FlowMeter, lingerMs } from "./linger.ts";
 import { encodePackText } from "./pack-codec.ts";
 import { signBody } from "./signed-body.ts";
 
@@ -88,7 +88,7 @@ interface Lane {
 /** Open packs wait for company; they leave together. */
 interface Lingering {
   readonly sinceMs: number;
-  readonly afterLull: boolean;
+  readonly isFlow: boolean;
   items: number;
 }
 
@@ -102,6 +102,7 @@ export class LaneSender implements DeltaSink {
   #lingering: Lingering | undefined;
   #pumping = false;
   #lastItemMs = Number.NEGATIVE_INFINITY;
+  readonly #flow = new FlowMeter();
   #rv = "0";
   #sentRV = "0";
   #waiters: (() => void)[] = [];
@@ -218,23 +219,23 @@ export class LaneSender implements DeltaSink {
 
   #linger(): void {
     const nowMs = this.#ports.clock.now();
-    const afterLull = isLull(nowMs - this.#lastItemMs);
+    const isFlow = this.#flow.came(nowMs);
     this.#lastItemMs = nowMs;
     if (this.#lingering) {
       this.#lingering.items++;
       return;
     }
-    this.#lingering = { sinceMs: nowMs, afterLull, items: 1 };
+    this.#lingering = { sinceMs: nowMs, isFlow, items: 1 };
     this.#lingerOn(this.#lingering);
   }
 
   /** One timer for all lanes, set again while company keeps coming (linger.ts). */
   #lingerOn(lingering: Lingering): void {
     const nowMs = this.#ports.clock.now();
-    const { sinceMs, afterLull, items } = lingering;
+    const { sinceMs, isFlow, items } = lingering;
     const live = this.#lanes.filter(({ open }) => open?.kind === "D");
     const waitMs = lingerMs(
-      { items, packs: live.length, ageMs: nowMs - sinceMs, quietMs: nowMs - this.#lastItemMs, afterLull },
+      { items, packs: live.length, ageMs: nowMs - sinceMs, quietMs: nowMs - this.#lastItemMs, isFlow },
       this.#options.lingerMs,
     );
     if (waitMs > 0) {

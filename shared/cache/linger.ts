@@ -2,11 +2,11 @@
  * How long open packs wait for company. A message costs its way (queue, function, Redis) whatever it holds, so company is worth
  * a wait exactly when it is on its way:
  *
- *     after a lull         5 ms   whatever comes: one event's latency
- *     fewer than 3 items  10 ms   hardly any two of them would meet in one of sixteen lanes
- *     3 or more items    100 ms   at most; less when packs hold 4 items on average, or nothing has come for 20 ms
+ *     fewer than 300 items a second    1 ms   what was read together travels together; hardly any two others would meet in a lane
+ *     a flow                          10 ms   at least, and 100 at most; less when packs hold 4 items on average, or nothing has come for 20 ms
  *
- * For a ReplicaSet of 1,000 on two cores that was 2.9 items a message instead of 1.6.
+ * For a ReplicaSet of 1,000 on two cores that was 2.9 items a message instead of 1.6. A lane whose last message is still on its way
+ * waits for that anyhow, so a slow queue makes packs of its own accord (lane-sender.ts).
  *
  * Who pays for requests rather than for latency says how long packs wait whatever comes: at 50 items a second 5 s cost a hundredth of the
  * requests (`npm run bench -- --only deltas`).
@@ -21,34 +21,44 @@ export interface PackFlow {
   readonly ageMs: number;
   /** Since the last item came. */
   readonly quietMs: number;
-  /** Nothing had come for a while when the first item did. */
-  readonly afterLull: boolean;
+  /** So many came before the first item that more are to be expected (FlowMeter). */
+  readonly isFlow: boolean;
 }
 
+const LINGER_IDLE_MS = 1;
 const LINGER_MS = 10;
-const LINGER_IDLE_MS = 5;
 /** The most an item waits for company. */
 const LINGER_FLOWING_MS = 100;
-/** Within LINGER_MS: 300 a second. */
-const ITEMS_FLOWING = 3;
+/** Within FLOW_MS: 300 a second. */
+const ITEMS_FLOWING = 30;
+const FLOW_MS = 100;
 /** Of a pack, on average: company enough. */
 const ITEMS_PER_PACK = 4;
 /** A flow that has paused for so long is over; a busy machine brings it in bursts. */
 const QUIET_MS = 20;
 
-/** Whether so long a silence before an item is a lull. */
-export function isLull(quietMs: number): boolean {
-  return quietMs > LINGER_MS;
+/** Whether what comes is a flow. */
+export class FlowMeter {
+  /** When the last of them came, in a ring. */
+  readonly #times = new Float64Array(ITEMS_FLOWING).fill(Number.NEGATIVE_INFINITY);
+  #next = 0;
+
+  /** One more came. @returns whether 30 came in the last 100 ms, this one among them */
+  came(nowMs: number): boolean {
+    this.#times[this.#next] = nowMs;
+    this.#next = (this.#next + 1) % ITEMS_FLOWING;
+    return nowMs - (this.#times[this.#next] ?? nowMs) <= FLOW_MS;
+  }
 }
 
 /**
  * ms until this must be asked again; 0: the open packs leave now. Asked at 0 ms and then when it says, they leave by 100 ms, or after
  * `fixedMs` if that is given.
  */
-export function lingerMs({ items, packs, ageMs, quietMs, afterLull }: PackFlow, fixedMs?: number): number {
+export function lingerMs({ items, packs, ageMs, quietMs, isFlow }: PackFlow, fixedMs?: number): number {
   if (fixedMs !== undefined) return Math.max(0, fixedMs - ageMs);
-  if (afterLull) return Math.max(0, LINGER_IDLE_MS - ageMs);
+  if (!isFlow) return Math.max(0, LINGER_IDLE_MS - ageMs);
   if (ageMs < LINGER_MS) return LINGER_MS - ageMs;
-  if (items < ITEMS_FLOWING || items >= ITEMS_PER_PACK * packs) return 0;
+  if (items >= ITEMS_PER_PACK * packs) return 0;
   return Math.max(0, Math.min(LINGER_MS, LINGER_FLOWING_MS - ageMs, QUIET_MS - quietMs));
 }

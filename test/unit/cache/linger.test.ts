@@ -1,17 +1,15 @@
 // Would catch: one event that waits for company which does not come, a flow that travels one by one, a wait without bound.
 import { expect, test } from "vitest";
-import { isLull, lingerMs } from "../../../shared/cache/linger.ts";
+import { FlowMeter, lingerMs } from "../../../shared/cache/linger.ts";
 import type { PackFlow } from "../../../shared/cache/linger.ts";
 
-const flow = (given: Partial<PackFlow>): PackFlow => ({ items: 1, packs: 1, ageMs: 0, quietMs: 0, afterLull: false, ...given });
+const flow = (given: Partial<PackFlow>): PackFlow => ({ items: 1, packs: 1, ageMs: 0, quietMs: 0, isFlow: true, ...given });
 
 test.each([
-  { name: "an item after a lull waits 5 ms", given: { afterLull: true }, want: 5 },
-  { name: "a burst after a lull waits no longer", given: { afterLull: true, items: 50, packs: 16, ageMs: 5 }, want: 0 },
-  { name: "a timer that came early is set again for the rest", given: { afterLull: true, ageMs: 4 }, want: 1 },
-  { name: "in a trickle an item waits 10 ms", given: { ageMs: 3 }, want: 7 },
-  { name: "two items in 10 ms are a trickle: they leave", given: { items: 2, packs: 2, ageMs: 10, quietMs: 1 }, want: 0 },
-  { name: "three items in 10 ms are a flow: they are asked again soon", given: { items: 3, packs: 3, ageMs: 10, quietMs: 1 }, want: 10 },
+  { name: "an item that comes alone waits 1 ms", given: { isFlow: false }, want: 1 },
+  { name: "and no longer, whatever comes then", given: { isFlow: false, items: 50, packs: 16, ageMs: 1 }, want: 0 },
+  { name: "in a flow an item waits 10 ms", given: { ageMs: 3 }, want: 7 },
+  { name: "and is asked again soon", given: { items: 3, packs: 3, ageMs: 10, quietMs: 1 }, want: 10 },
   { name: "packs that hold four items on average leave", given: { items: 64, packs: 16, ageMs: 30, quietMs: 1 }, want: 0 },
   { name: "packs that hold fewer wait on", given: { items: 63, packs: 16, ageMs: 30, quietMs: 1 }, want: 10 },
   { name: "a flow that pauses is waited for until 20 ms are over", given: { items: 9, packs: 8, ageMs: 40, quietMs: 15 }, want: 5 },
@@ -24,13 +22,22 @@ test.each([
 });
 
 test("a wait that was asked for is that long, whatever comes", () => {
-  expect([0, 4_000, 5_000, 6_000].map((ageMs) => lingerMs(flow({ items: 400, packs: 4, ageMs, afterLull: true }), 5_000))).toEqual([
-    5_000, 1_000, 0, 0,
-  ]);
+  expect([0, 4_000, 5_000, 6_000].map((ageMs) => lingerMs(flow({ items: 400, packs: 4, ageMs }), 5_000))).toEqual([5_000, 1_000, 0, 0]);
 });
 
-test("more than 10 ms without an item are a lull", () => {
-  expect([10, 11, Number.POSITIVE_INFINITY].map(isLull)).toEqual([false, true, true]);
+test.each([
+  { name: "30 items in 100 ms are a flow", gapMs: 100 / 29, want: [false, true] },
+  { name: "29 are none", gapMs: 100 / 28, want: [false, false] },
+])("$name", ({ gapMs, want }) => {
+  const meter = new FlowMeter();
+  const came = Array.from({ length: 90 }, (_, i) => meter.came(1_000 + Math.floor(i * gapMs)));
+  expect([came.slice(0, 29).includes(true), came.slice(29).includes(true)]).toEqual(want);
+});
+
+test("a flow is over when it has paused", () => {
+  const meter = new FlowMeter();
+  const all = Array.from({ length: 40 }, () => meter.came(1_000));
+  expect([all.at(-1), meter.came(1_100), meter.came(1_101)]).toEqual([true, true, false]);
 });
 
 test("whatever comes, packs leave within 100 ms of their first item, and asking ends", () => {
