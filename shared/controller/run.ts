@@ -48,4 +48,8 @@ export interface Run extends Taken {
 }
 
 /** A thrown error is the third way: retry with back-off. */
-export type SyncResult = { readonly kind: "done" } | { readonly kind: "again"; readonly afterMs: number };
+export type SyncResult =
+  | { readonly kind: "done" }
+  | { readonly kind: "again"; readonly afterMs: number }
+  /** As if `error` were thrown, but `afterMs` later at the latest: what falls due then does not wait for the back-off. */
+  | { readonly kind: "failed"; readonly error: Error; readonly afterMs: number };

@@ -208,14 +208,7 @@ async function believing(ports: SyncPorts, run: Run, handler: SyncHandler): Prom
 async function outcomeOf(ports: WorkerPorts, run: Run, handler: SyncHandler, { maxRetries = Infinity }: WorkerOptions): Promise<Outcome> {
   const { key, controller, snapshot } = run;
   const { unended = 0 } = snapshot;
-  try {
-    if (unended >= UNENDED_MAX) throw new Error(`${unended} runs in a row never ended: killed, or out of time or memory`);
-    const result = await believing(ports, run, handler);
-    const outcome = outcomeOfResult(result, snapshot);
-    ports.trace?.({ controller, key, kind: "ended", outcome: outcome.kind });
-    return outcome;
-  } catch (thrown) {
-    const error = toError(thrown);
+  const failed = (error: Error, withinMs?: number): Outcome => {
     const isFinal = error instanceof TerminalError || snapshot.failures >= maxRetries;
     // A lost race is an everyday answer: somebody else was faster, and the retry sees what they did.
     const say = isConflict(error) && !isFinal ? ports.log.info : ports.log.error;
@@ -227,12 +220,22 @@ async function outcomeOf(ports: WorkerPorts, run: Run, handler: SyncHandler, { m
     });
     const outcome = isFinal ? "drop" : "retry";
     ports.trace?.({ controller, key, kind: "ended", outcome, error: describeError(error) });
-    return { kind: outcome };
+    return { kind: outcome, ...(!isFinal && withinMs !== undefined && { withinMs }) };
+  };
+  try {
+    if (unended >= UNENDED_MAX) throw new Error(`${unended} runs in a row never ended: killed, or out of time or memory`);
+    const result = await believing(ports, run, handler);
+    if (result.kind === "failed") return failed(result.error, Math.max(0, result.afterMs));
+    const outcome = outcomeOfResult(result, snapshot);
+    ports.trace?.({ controller, key, kind: "ended", outcome: outcome.kind });
+    return outcome;
+  } catch (thrown) {
+    return failed(toError(thrown));
   }
 }
 
 /** A pod that counts as gone is believed for a minute: then its DELETED event has come, or it must be looked at. */
-function outcomeOfResult(result: SyncResult, { dependents, orphans }: Snapshot): Outcome {
+function outcomeOfResult(result: Exclude<SyncResult, { kind: "failed" }>, { dependents, orphans }: Snapshot): Outcome {
   if (result.kind === "again") return { kind: "requeueAfter", delayMs: Math.max(0, result.afterMs) };
   return [...dependents, ...orphans].some(({ gone }) => gone) ? { kind: "requeueAfter", delayMs: GONE_CHECK_MS } : { kind: "ok" };
 }

@@ -22,9 +22,9 @@ export function syncReplicaSet(session: SyncSession): Promise<SyncResult> {
 
 /**
  * Claim, then manage, then status: three decisions with effects between them. A failed claim ends the sync; a failed create or
- * delete is told in the status first.
+ * delete is told in the status first, and holds up no pod that becomes available by time: upstream has a timer of its own for that.
  *
- * Source: pkg/controller/replicaset/replica_set.go syncReplicaSet.
+ * Source: pkg/controller/replicaset/replica_set.go syncReplicaSet, updatePod.
  */
 export async function syncReplicas(session: SyncSession, kind: ReplicaKind): Promise<SyncResult> {
   const observed = observe(session.snapshot, kind);
@@ -51,9 +51,15 @@ export async function syncReplicas(session: SyncSession, kind: ReplicaKind): Pro
   const first = write(observed.rs);
   const written = await session.perform(first ? [first] : [], { recompute: (live) => write(kind.toReplicaSet(live)) });
   if (written.end) return written.end;
-  if (written.error) throw written.error;
-  if (managed.error) throw managed.error;
-  return nextAvailabilityCheck(observed.rs, calculateStatus(observed.rs, input), { claimed, statusNowMs, nowMs: session.clock.now() });
+  const next = nextAvailabilityCheck(observed.rs, calculateStatus(observed.rs, input), {
+    claimed,
+    statusNowMs,
+    nowMs: session.clock.now(),
+  });
+  const error = written.error ?? managed.error;
+  if (error === undefined) return next;
+  if (next.kind === "again") return { kind: "failed", error, afterMs: next.afterMs };
+  throw error;
 }
 
 interface Managing {

@@ -50,7 +50,8 @@ export function createWorkQueue(context: Context): WorkQueue {
 
     async done(run, outcome) {
       const { names, keys, args } = ofRun(run);
-      const delay = outcome.kind === "requeueAfter" ? String(Math.ceil(outcome.delayMs)) : "0";
+      const delayMs = outcome.kind === "requeueAfter" ? outcome.delayMs : outcome.kind === "retry" ? outcome.withinMs : undefined;
+      const delay = delayMs === undefined ? "" : String(Math.ceil(delayMs));
       const reply = asList(
         await context.connection.run("done", [...keys, context.names.limiter(run.controller)], [...args, outcome.kind, delay]),
       );

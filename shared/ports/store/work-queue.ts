@@ -39,7 +39,8 @@ export type TakeResult =
 
 export type Outcome =
   | { readonly kind: "ok" }
-  | { readonly kind: "retry" }
+  /** After its back-off; `withinMs` at the latest, when something falls due that the failure must not hold up. */
+  | { readonly kind: "retry"; readonly withinMs?: number }
   | { readonly kind: "requeueAfter"; readonly delayMs: number }
   /** Given up after its last retry, or at once: parked (WQ6). */
   | { readonly kind: "drop" };

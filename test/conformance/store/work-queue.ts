@@ -148,6 +148,19 @@ export function workQueueCases(open: OpenRig): void {
     expect(await rig.readyIn(C, KEY)).toBe(5);
   });
 
+  it("WQ3 [replicaset 125] what falls due does not wait for a back-off, which goes on doubling", async () => {
+    const rig = await ready();
+    for (let failure = 1; failure <= 12; failure++) await fail(rig, KEY, failure);
+    const end = async (withinMs: number): Promise<number | undefined> => {
+      await rig.store.add(rig.epoch, C, KEY, 0);
+      await rig.store.done((await rig.taken(C, KEY)).run, { kind: "retry", withinMs });
+      return await rig.readyIn(C, KEY);
+    };
+    expect([await end(701), await end(0), await end(1_000_000)]).toEqual([701, 0, 5 * 2 ** 14]);
+    await rig.pass(5 * 2 ** 14);
+    expect((await rig.taken(C, KEY)).snapshot.failures).toBe(15);
+  });
+
   it("a success that wants to look again forgets the failures before it: Forget, then AddAfter", async () => {
     const rig = await ready();
     for (let failure = 1; failure <= 3; failure++) {

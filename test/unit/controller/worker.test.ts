@@ -171,6 +171,12 @@ describe("runKey", () => {
     expect(await end(async () => ({ kind: "again", afterMs: 700 }))).toEqual({ kind: "requeueAfter", delayMs: 700 });
     expect(await end(fail(new Error("x")))).toEqual({ kind: "retry" });
     expect(await end(fail(new TerminalError("x")))).toEqual({ kind: "drop" });
+    const failed = (error: Error, afterMs: number): SyncHandler => {
+      return async () => ({ kind: "failed", error, afterMs });
+    };
+    expect(await end(failed(new Error("x"), 700))).toEqual({ kind: "retry", withinMs: 700 });
+    expect(await end(failed(new Error("x"), -1))).toEqual({ kind: "retry", withinMs: 0 });
+    expect(await end(failed(new TerminalError("x"), 700))).toEqual({ kind: "drop" });
     expect(await end(fail(new Error("x")), { maxRetries: 15 }, 14)).toEqual({ kind: "retry" });
     expect(await end(fail(new Error("x")), { maxRetries: 15 }, 15)).toEqual({ kind: "drop" });
   });

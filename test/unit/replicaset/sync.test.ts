@@ -58,6 +58,20 @@ describe("creating", () => {
     expect(world.pods).toHaveLength(100);
   });
 
+  it("[replicaset 125] while a quota refuses the others, a ready pod becomes available on time", async () => {
+    const world = await worldOf({ replicas: 3, minReadySeconds: 5 }, [{ name: "web-1", owned: true, readySince: "2026-03-01T10:00:00Z" }]);
+    world.api.script = quota(0);
+    for (let failure = 1; failure <= 14; failure++) await world.sync();
+    expect(await world.failures()).toBe(14);
+    const dueMs = await world.queuedInMs();
+    expect(dueMs).toBeGreaterThan(0);
+    expect(dueMs).toBeLessThanOrEqual(5_000);
+    await world.clock.advance(dueMs ?? 0);
+    await world.ring();
+    expect(world.api.find("replicasets", "web").status).toMatchObject({ readyReplicas: 1, availableReplicas: 1 });
+    expect(await world.queuedInMs()).toBeGreaterThan(60_000);
+  });
+
   const slowStart = [
     { id: "[replicaset 32]", limit: 0, calls: 1 },
     { id: "[replicaset 33]", limit: 10, calls: 10 },

@@ -196,7 +196,8 @@ export function finishRun(queue: QueueData, run: Taken, outcome: Outcome, nowMs:
       const failures = (queue.failures.get(key) ?? 0) + 1;
       queue.failures.set(key, failures);
       const backoffMs = Math.min(BACKOFF_MS_MIN * 2 ** (failures - 1), BACKOFF_MS_MAX);
-      addKey(queue, key, nowMs + Math.max(backoffMs, bucketDelayMs(queue, nowMs)), nowMs);
+      const delayMs = Math.min(Math.max(backoffMs, bucketDelayMs(queue, nowMs)), outcome.withinMs ?? Infinity);
+      addKey(queue, key, nowMs + Math.max(0, delayMs), nowMs);
       break;
     }
     default:

@@ -1,6 +1,6 @@
 -- done: ends a run; a failed one backs off, and what is dirty by now is rung.
 -- KEYS  1 ep · 2… q p f u b z of the controller · 8 rl
--- ARGV  1 now ms · 2 epoch · 3 key · 4 token · 5 ok|retry|requeueAfter|drop · 6 delay ms of requeueAfter
+-- ARGV  1 now ms · 2 epoch · 3 key · 4 token · 5 ok|retry|requeueAfter|drop · 6 delay ms of requeueAfter; of retry: at the latest, or empty
 -- Returns { failures } · { failures, bell } · {} when stolen or of another epoch
 local BACKOFF_MIN_MS, BACKOFF_MAX_MS = 5, 1000000
 local BUCKET_INTERVAL_MS, BUCKET_BURST = 100, 100 -- all retries of a controller together: 10 a second, 100 at once
@@ -18,7 +18,8 @@ if outcome == "retry" then
   failures = call("HINCRBY", KEYS[2 + F], key, 1)
   local bucket = math.max(tonumber(call("GET", KEYS[8]) or 0), now - BUCKET_BURST * BUCKET_INTERVAL_MS) + BUCKET_INTERVAL_MS
   call("SET", KEYS[8], text(bucket))
-  add(state, now + math.max(math.min(BACKOFF_MIN_MS * 2 ^ (failures - 1), BACKOFF_MAX_MS), bucket - now))
+  local backoff = math.max(math.min(BACKOFF_MIN_MS * 2 ^ (failures - 1), BACKOFF_MAX_MS), bucket - now)
+  add(state, now + math.max(0, math.min(backoff, tonumber(ARGV[6]) or math.huge)))
 else
   call("HDEL", KEYS[2 + F], key)
   if outcome == "requeueAfter" then add(state, now + math.max(0, tonumber(ARGV[6]))) end
