@@ -127,6 +127,7 @@ export async function keysOfOurs(
 async function endingOf(run: ReturnType<SyncHandler>): Promise<Ending> {
   try {
     const result = await run;
+    if (result.kind === "failed") throw result.error;
     return result.kind === "done" ? { kind: "done" } : { kind: "again", afterMs: result.afterMs };
   } catch (error) {
     return { kind: "error", message: error instanceof Error ? error.message : String(error) };
