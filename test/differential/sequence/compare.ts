@@ -48,8 +48,11 @@ function writes({ podsLagMs }: Script, upstream: readonly Line[], ours: readonly
   });
 }
 
-/** Whenever neither has written a status for a while both say the same; what stood for less is chance. */
-function statuses({ podsLagMs, endMs }: Script, upstream: readonly Line[], ours: readonly Line[]): readonly string[] {
+/**
+ * Whenever neither has written a status for a while both say the same; what stood for less is chance. While tries are refused,
+ * pods become available in upstream's status with the next try: its queue keeps one time a key, so that a try forgets their timer.
+ */
+function statuses({ podsLagMs, endMs, acts }: Script, upstream: readonly Line[], ours: readonly Line[]): readonly string[] {
   const all = [...upstream, ...ours].filter(({ kind }) => kind === "status");
   const calmMs = APART_MS_MAX + podsLagMs;
   return [...Map.groupBy(all, ({ object }) => object)].flatMap(([object, written]) => {
@@ -59,10 +62,17 @@ function statuses({ podsLagMs, endMs }: Script, upstream: readonly Line[], ours:
       lines.findLast((line) => line.kind === "status" && line.object === object && line.atMs <= atMs)?.text ?? "none";
     return calm.flatMap((atMs) => {
       const [a, b] = [at(upstream, atMs), at(ours, atMs)];
-      return a === b ? [] : [`status of ${object} at ${secondsOf([atMs])}\n    upstream ${a}\n    ours     ${b}`];
+      const isRefused = acts.findLast((act) => (act.kind === "refuse" || act.kind === "heal") && act.atMs <= atMs)?.kind === "refuse";
+      return a === b || (isRefused && available(b) > available(a) && withoutAvailable(a) === withoutAvailable(b))
+        ? []
+        : [`status of ${object} at ${secondsOf([atMs])}\n    upstream ${a}\n    ours     ${b}`];
     });
   });
 }
+
+const AVAILABLE = /"availableReplicas":(\d+),/;
+const available = (status: string): number => Number(AVAILABLE.exec(status)?.[1] ?? 0);
+const withoutAvailable = (status: string): string => status.replace(AVAILABLE, "");
 
 /** Each try of a doubling back-off is as long after the last one as that was after the first, or so. */
 const GAP_RATIO = [0.4, 2.3] as const;
@@ -90,15 +100,16 @@ function refusals(script: Script, upstream: readonly Line[], ours: readonly Line
   });
 }
 
+/** A pod that becomes available meanwhile is one try more. */
+const TIMERS_MAX = 3;
+
 function doubles(tries: readonly number[], endMs: number): boolean {
   const [first = 0] = tries;
-  return tries.every((atMs, i) => {
-    const sinceMs = atMs - first;
-    const nextMs = tries[i + 1];
-    if (sinceMs < DOUBLES_AFTER_MS) return true;
-    if (nextMs === undefined) return endMs - atMs <= GAP_RATIO[1] * sinceMs + APART_MS_MAX;
-    return nextMs - atMs >= GAP_RATIO[0] * sinceMs && nextMs - atMs <= GAP_RATIO[1] * sinceMs;
-  });
+  const gaps = tries.map((atMs, i) => ({ sinceMs: atMs - first, gapMs: (tries[i + 1] ?? endMs) - atMs, isLast: i === tries.length - 1 }));
+  const late = gaps.filter(({ sinceMs }) => sinceMs >= DOUBLES_AFTER_MS);
+  const tooSoon = late.filter(({ sinceMs, gapMs, isLast }) => !isLast && gapMs < GAP_RATIO[0] * sinceMs);
+  const tooLate = late.filter(({ sinceMs, gapMs, isLast }) => gapMs > GAP_RATIO[1] * sinceMs + (isLast ? APART_MS_MAX : 0));
+  return tooSoon.length <= TIMERS_MAX && tooLate.length === 0;
 }
 
 function linesApart(what: string, a: readonly string[], b: readonly string[]): readonly string[] {
