@@ -100,15 +100,16 @@ function refusals(script: Script, upstream: readonly Line[], ours: readonly Line
   });
 }
 
-/** A pod that becomes available meanwhile is one try more. */
-const TIMERS_MAX = 3;
+/** Pods that turn ready meanwhile, and are available later, wake upstream twice each time. */
+const TIMERS_MAX = 4;
 
 function doubles(tries: readonly number[], endMs: number): boolean {
   const [first = 0] = tries;
   const gaps = tries.map((atMs, i) => ({ sinceMs: atMs - first, gapMs: (tries[i + 1] ?? endMs) - atMs, isLast: i === tries.length - 1 }));
   const late = gaps.filter(({ sinceMs }) => sinceMs >= DOUBLES_AFTER_MS);
   const tooSoon = late.filter(({ sinceMs, gapMs, isLast }) => !isLast && gapMs < GAP_RATIO[0] * sinceMs);
-  const tooLate = late.filter(({ sinceMs, gapMs, isLast }) => gapMs > GAP_RATIO[1] * sinceMs + (isLast ? APART_MS_MAX : 0));
+  const ratioMax = tooSoon.length === 0 ? GAP_RATIO[1] : 2 * GAP_RATIO[1]; // each such try counts as a failure, too
+  const tooLate = late.filter(({ sinceMs, gapMs, isLast }) => gapMs > ratioMax * sinceMs + (isLast ? APART_MS_MAX : 0));
   return tooSoon.length <= TIMERS_MAX && tooLate.length === 0;
 }
 

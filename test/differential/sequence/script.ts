@@ -113,6 +113,11 @@ export function scriptOf(seed: number): Script {
       case 9:
         add({ kind: "refuse", verb: "create", resource: "pods", refusal: "forbidden", skip: dice.int(0, 2), times: FOR_EVER });
         add(spec({ replicas: 14 }));
+        if (dice.chance(0.5)) {
+          // Tried seldom by now: these become available between two tries.
+          pass(12_000);
+          add({ kind: "ready", count: dice.int(1, 4) });
+        }
         pass(dice.pick([9_000, 40_000]));
         add({ kind: "heal" });
         add(spec({ replicas: 15 }));
