@@ -48,9 +48,6 @@ export interface NodeResources {
   readonly killsGroupOnOom?: true;
 }
 
-/** The kubelet release whose behaviour the agent has (node-agent §0): what `kubectl get nodes` shows as VERSION. */
-export const KUBELET_VERSION = "v1.36.3";
-
 type Quantities = Readonly<Record<string, string>>;
 
 /** Hard eviction default `memory.available`: 100Mi. Source: pkg/kubelet/eviction/defaults_linux.go. */

@@ -12,7 +12,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { controlPlaneBinaries } from "../envtest/binaries.ts";
 import { type ControlPlane, startControlPlane } from "../envtest/control-plane.ts";
-import { KUBERNETES_VERSION } from "../envtest/go-program.ts";
+import { KUBERNETES_MAJOR, KUBERNETES_MINOR, KUBERNETES_VERSION } from "../../shared/api/release.ts";
 import { isRunning } from "../support/e2e.ts";
 
 /** For a start (4 s) beside other test runs; binaries are built, if need be, before any test's clock starts. */
@@ -42,8 +42,8 @@ describe.skipIf(absent !== undefined)(`a control plane without workload controll
   it("is the version we claim, on both sides", async () => {
     const { stdout } = await ok(controlPlane, ["version", "-o", "json"]);
     expect(JSON.parse(stdout)).toMatchObject({
-      clientVersion: { gitVersion: KUBERNETES_VERSION, major: "1", minor: "36" },
-      serverVersion: { gitVersion: KUBERNETES_VERSION, major: "1", minor: "36" },
+      clientVersion: { gitVersion: KUBERNETES_VERSION, major: KUBERNETES_MAJOR, minor: KUBERNETES_MINOR },
+      serverVersion: { gitVersion: KUBERNETES_VERSION, major: KUBERNETES_MAJOR, minor: KUBERNETES_MINOR },
     });
   });
 

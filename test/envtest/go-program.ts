@@ -7,6 +7,8 @@ import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 
+import { KUBERNETES_MAJOR, KUBERNETES_MINOR, KUBERNETES_VERSION } from "../../shared/api/release.ts";
+
 const run = promisify(execFile);
 
 /** Something made of the Go modules in `module`'s go.mod. */
@@ -24,9 +26,6 @@ export interface GoBuild {
   /** Fills an empty folder. */
   readonly build: (folder: string) => Promise<void>;
 }
-
-/** The Kubernetes release of the modules' go.mod; `kubectl version` of a control plane built here prints it. */
-export const KUBERNETES_VERSION = "v1.36.3";
 
 /** Upstream's go.mod says `go 1.26.0`. */
 const GO_MINOR_MIN = 26;
@@ -92,11 +91,10 @@ async function buildInto(folder: string, what: GoBuild): Promise<void> {
  * Source: hack/lib/version.sh `kube::version::ldflags`.
  */
 export function buildFlags(): readonly string[] {
-  const [major, minor] = KUBERNETES_VERSION.slice(1).split(".");
   const stamps = ["k8s.io/component-base/version", "k8s.io/client-go/pkg/version"].flatMap((pkg) => [
     `-X ${pkg}.gitVersion=${KUBERNETES_VERSION}`,
-    `-X ${pkg}.gitMajor=${major}`,
-    `-X ${pkg}.gitMinor=${minor}`,
+    `-X ${pkg}.gitMajor=${KUBERNETES_MAJOR}`,
+    `-X ${pkg}.gitMinor=${KUBERNETES_MINOR}`,
   ]);
   return ["-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags", ["-s", "-w", ...stamps].join(" ")];
 }

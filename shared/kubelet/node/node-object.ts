@@ -2,10 +2,11 @@
 import type { V1ContainerImage, V1Node } from "@kubernetes/client-node";
 import type { Lease, Wire } from "../../api/wire.ts";
 import type { Image } from "../../ports/cri-types.ts";
-import { allocatableOf, KUBELET_VERSION, missingCapacity, resourceQuantities } from "../node-options.ts";
+import { allocatableOf, missingCapacity, resourceQuantities } from "../node-options.ts";
 import type { NodeOptions, NodeResources } from "../node-options.ts";
 import { conditionOf, nodeConditions } from "./node-conditions.ts";
 import { numericQuantity } from "../../api/quantity.ts";
+import { KUBERNETES_VERSION } from "../../api/release.ts";
 import { canonicalJson } from "../json-equal.ts";
 import type { InvolvedObject, NodeEvent } from "./event-recorder.ts";
 
@@ -95,7 +96,7 @@ export function nodeStatus(input: NodeStatusInput): NodeStatus {
       kernelVersion: facts.kernelVersion,
       osImage: facts.osImage,
       containerRuntimeVersion: runtimeVersion,
-      kubeletVersion: KUBELET_VERSION,
+      kubeletVersion: KUBERNETES_VERSION,
       kubeProxyVersion: "",
       operatingSystem: facts.os,
       architecture: facts.architecture,

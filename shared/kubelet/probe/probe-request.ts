@@ -6,7 +6,7 @@ import type { ExecSyncResponse } from "../../ports/cri-types.ts";
 import type { ProbeKind } from "../../ports/node-store.ts";
 import type { V1HTTPGetAction } from "@kubernetes/client-node";
 import type { Wire } from "../../api/wire.ts";
-import { KUBELET_VERSION } from "../node-options.ts";
+import { KUBERNETES_MAJOR, KUBERNETES_MINOR } from "../../api/release.ts";
 
 /** Source: pkg/apis/core/v1/defaults.go SetDefaults_Probe. */
 const TIMEOUT_SECONDS = 1;
@@ -114,8 +114,7 @@ export function resolvePort(port: number | string, container: ContainerSpec): nu
 
 /** `kube-probe/1.36`. */
 function userAgent(purpose: HttpGetInput["purpose"]): string {
-  const [major, minor] = KUBELET_VERSION.slice(1).split(".");
-  return `kube-${purpose}/${major}.${minor}`;
+  return `kube-${purpose}/${KUBERNETES_MAJOR}.${KUBERNETES_MINOR}`;
 }
 
 /**

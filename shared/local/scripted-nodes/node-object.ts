@@ -1,5 +1,6 @@
 /** The Node and Lease objects of scripted nodes: enough for a real kube-scheduler to bind pods to them. */
 import type { V1Lease, V1Node } from "@kubernetes/client-node";
+import { KUBERNETES_VERSION } from "../../api/release.ts";
 import type { Wire } from "../../api/wire.ts";
 
 const CAPACITY = { cpu: "64", memory: "256Gi", pods: "1000", "ephemeral-storage": "1000Gi" };
@@ -54,7 +55,7 @@ export function nodeStatus(name: string, index: number, now: string): NonNullabl
       kernelVersion: "6.1.0",
       osImage: "scripted",
       containerRuntimeVersion: "scripted://1.0",
-      kubeletVersion: "v1.36.3",
+      kubeletVersion: KUBERNETES_VERSION,
       kubeProxyVersion: "",
       operatingSystem: "linux",
       architecture: "amd64",

@@ -3,6 +3,7 @@
  *
  * Source: k8s.io/apiserver/pkg/endpoints/discovery, api/discovery/*.json of kubernetes v1.36.
  */
+import { KUBERNETES_MAJOR, KUBERNETES_MINOR, KUBERNETES_VERSION } from "../../../api/release.ts";
 import type { JsonObject } from "../../../api/json.ts";
 import { openApiDocument, openApiRoot } from "./openapi.ts";
 import { RESOURCE_DEFINITIONS, type ResourceDefinition } from "../scheme/resource-definitions.ts";
@@ -16,9 +17,9 @@ const JSON_TYPE = "application/json";
 const AGGREGATED_TYPE = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 const VERSION: JsonObject = {
-  major: "1",
-  minor: "36",
-  gitVersion: "v1.36.3",
+  major: KUBERNETES_MAJOR,
+  minor: KUBERNETES_MINOR,
+  gitVersion: KUBERNETES_VERSION,
   gitCommit: "",
   gitTreeState: "clean",
   buildDate: "1970-01-01T00:00:00Z",

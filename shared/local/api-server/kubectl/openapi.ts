@@ -5,6 +5,7 @@
  * Source: kubectl/pkg/util/openapi, kubectl/pkg/validation, cli-runtime/pkg/resource/query_param_verifier_v3.go.
  */
 import type { JsonObject } from "../../../api/json.ts";
+import { KUBERNETES_VERSION } from "../../../api/release.ts";
 import { apiVersionOf, RESOURCE_DEFINITIONS, type ResourceDefinition } from "../scheme/resource-definitions.ts";
 
 export function openApiRoot(): JsonObject {
@@ -20,7 +21,7 @@ export function openApiDocument(root: string): JsonObject | undefined {
   if (definitions.length === 0) return undefined;
   return {
     openapi: "3.0.0",
-    info: { title: "Kubernetes", version: "v1.36.3" },
+    info: { title: "Kubernetes", version: KUBERNETES_VERSION },
     paths: Object.fromEntries(definitions.map((definition) => [pathOf(definition), operations(definition)])),
     components: { schemas: Object.fromEntries(definitions.map((definition) => [schemaName(definition), schema(definition)])) },
   };
