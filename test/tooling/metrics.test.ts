@@ -12,10 +12,13 @@ import { describe, expect, it } from "vitest";
 import { metricDocuments } from "../../infra/metric-documents.ts";
 import { createPrometheusMetrics } from "../../shared/adapters/prometheus/registry.ts";
 import { METRICS, RUNTIME_OPERATIONS } from "../../shared/ports/metric-table.ts";
+import { KUBERNETES_VERSION } from "../../shared/api/release.ts";
 import { RESOURCE_METRICS, resourceMetrics } from "../../shared/node-agent/server/resource-metrics.ts";
 import type { MetricProcess, MetricRow } from "../../shared/ports/metric-table.ts";
+import { stagingVersion } from "../envtest/pins.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
+const STAGING = stagingVersion(KUBERNETES_VERSION);
 const ROWS: readonly (readonly [name: string, row: MetricRow])[] = Object.entries(METRICS);
 const read = (path: string): string => readFileSync(join(ROOT, path), "utf8");
 
@@ -100,9 +103,9 @@ describe.skipIf(kubernetes === undefined)(
     const textsIn = (folder: string): readonly string[] =>
       goFiles(join(kubernetes ?? "", folder)).map((file) => readFileSync(file, "utf8"));
     const texts = [
-      "component-base@v0.36.3/metrics/prometheus",
-      "kubernetes@v1.36.3/pkg/controller/replicaset/metrics",
-      "kubernetes@v1.36.3/pkg/kubelet/metrics",
+      `component-base@${STAGING}/metrics/prometheus`,
+      `kubernetes@${KUBERNETES_VERSION}/pkg/controller/replicaset/metrics`,
+      `kubernetes@${KUBERNETES_VERSION}/pkg/kubelet/metrics`,
     ].flatMap(textsIn);
 
     it.each(ROWS.filter(([, { upstream }]) => upstream))(
@@ -114,13 +117,15 @@ describe.skipIf(kubernetes === undefined)(
     );
 
     it("the runtime's operations have upstream's names", () => {
-      const text = textsIn("kubernetes@v1.36.3/pkg/kubelet/kuberuntime").join("\n");
+      const text = textsIn(`kubernetes@${KUBERNETES_VERSION}/pkg/kubelet/kuberuntime`).join("\n");
       const operations = new Set([...text.matchAll(/const operation = "(\w+)"/g)].map(([, operation]) => operation));
       expect(Object.values(RUNTIME_OPERATIONS).filter((operation) => !operations.has(operation))).toEqual([]);
     });
 
     it.each(Object.entries(RESOURCE_METRICS))("%s of /metrics/resource has upstream's help and labels", (name, { help, labels }) => {
-      const [text = ""] = textsIn("kubernetes@v1.36.3/pkg/kubelet/metrics/collectors").filter((each) => each.includes(`"${name}"`));
+      const [text = ""] = textsIn(`kubernetes@${KUBERNETES_VERSION}/pkg/kubelet/metrics/collectors`).filter((each) =>
+        each.includes(`"${name}"`),
+      );
       const [, found, of = ""] = new RegExp(`NewDesc\\("${name}",\\s*"([^"]*)",\\s*(?:nil|\\[\\]string\\{([^}]*)\\})`).exec(text) ?? [];
       expect({ help: found, labels: [...of.matchAll(/"(\w+)"/g)].map(([, label]) => label) }).toEqual({ help, labels });
     });
@@ -212,5 +217,5 @@ function goFiles(folder: string): readonly string[] {
 function upstreamFolder(): string | undefined {
   const { stdout } = spawnSync("go", ["env", "GOMODCACHE"], { encoding: "utf8" });
   const folder = join((stdout ?? "").trim(), "k8s.io");
-  return existsSync(join(folder, "kubernetes@v1.36.3")) ? folder : undefined;
+  return existsSync(join(folder, `kubernetes@${KUBERNETES_VERSION}`)) ? folder : undefined;
 }

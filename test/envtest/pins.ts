@@ -1,0 +1,72 @@
+/** The go.mod files of this folder, brought to a release of Kubernetes, and what disagrees in them. */
+
+/** The folders of the modules. */
+export const MODULES = ["control-plane", "upstream-tests"] as const;
+
+const KUBERNETES = "k8s.io/kubernetes";
+/** Not in upstream's own go.mod; released with the server, and of the server's version. */
+const ETCDUTL = "go.etcd.io/etcd/etcdutl/v3";
+const ETCD_SERVER = "go.etcd.io/etcd/server/v3";
+
+/** `v0.36.3` of `v1.36.3`: as what the staging modules of a release are published. */
+export function stagingVersion(release: string): string {
+  return release.replace(/^v1\./, "v0.");
+}
+
+/** Every module that a go.mod requires, with its version. */
+export function requiredIn(goMod: string): ReadonlyMap<string, string> {
+  return new Map(
+    [...goMod.matchAll(/^(?:require )?\s*(\S+\.\S+\/\S+) (v\S+)(?: \/\/ indirect)?$/gm)].map(([, path = "", version = ""]) => [
+      path,
+      version,
+    ]),
+  );
+}
+
+/** The modules that a `replace` of ours names, with what they are replaced by. */
+export function replacedIn(goMod: string): ReadonlyMap<string, string> {
+  return new Map([...goMod.matchAll(/^\s*(k8s\.io\/\S+) => (\S+ v\S+)$/gm)].map(([, path = "", by = ""]) => [path, by]));
+}
+
+/**
+ * What a go.mod of ours must say of a release before `go mod tidy` sees to the indirect ones.
+ *
+ * @param upstream the release's own go.mod
+ */
+export function repinned(goMod: string, release: string, upstream: string): string {
+  const staging = stagingOf(upstream);
+  const lines = [...staging].map((path) => `\t${path} => ${path} ${stagingVersion(release)}\n`).join("");
+  return goMod
+    .replace(/^replace \([^)]*\)/m, `replace (\n${lines})`)
+    .replaceAll(/^(\s*)(\S+\.\S+\/\S+) v[^\s]+((?: \/\/ indirect)?)$/gm, (line, space: string, path: string, note: string) => {
+      const version = wanted(path, release, upstream);
+      return version === undefined ? line : `${space}${path} ${version}${note}`;
+    })
+    .replace(/v0\.\S+ is v1\.\S+'s staging/, `${stagingVersion(release)} is ${release}'s staging`);
+}
+
+/** One line for each pin of a go.mod of ours that is not the release's. */
+export function wrongPins(goMod: string, release: string, upstream: string): readonly string[] {
+  const required = [...requiredIn(goMod)].flatMap(([path, version]) => {
+    const want = wanted(path, release, upstream);
+    return want === undefined || want === version || version === "v0.0.0" ? [] : [`${path} ${version}, not ${want}`];
+  });
+  const replaced = replacedIn(goMod);
+  const lines = [...new Set([...stagingOf(upstream), ...replaced.keys()])].flatMap((path) => {
+    const want = stagingOf(upstream).has(path) ? `${path} ${stagingVersion(release)}` : undefined;
+    return replaced.get(path) === want ? [] : [`replace ${path} => ${replaced.get(path) ?? "nothing"}, not ${want ?? "there"}`];
+  });
+  return [...required, ...lines];
+}
+
+/** The modules that upstream keeps in its own repository. */
+function stagingOf(upstream: string): ReadonlySet<string> {
+  return new Set([...upstream.matchAll(/^\s*(k8s\.io\/\S+) => \.\/staging\//gm)].map(([, path = ""]) => path));
+}
+
+/** Undefined for what upstream's go.mod does not name. */
+function wanted(path: string, release: string, upstream: string): string | undefined {
+  if (path === KUBERNETES) return release;
+  if (stagingOf(upstream).has(path)) return stagingVersion(release);
+  return requiredIn(upstream).get(path === ETCDUTL ? ETCD_SERVER : path);
+}

@@ -1,0 +1,111 @@
+/**
+ * The release of Kubernetes (shared/api/release.ts) against all that names one. Catches: a go.mod that was left behind, a `replace` that
+ * the release lacks or has anew, an etcd of another version than Kubernetes', and documents, tests and tables that name another patch.
+ */
+import { spawnSync } from "node:child_process";
+import { existsSync, globSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+
+import { describe, expect, it } from "vitest";
+
+import { LAYOUT_VERSION } from "../../shared/api/pod-template-layout.ts";
+import { KUBERNETES_MAJOR, KUBERNETES_MINOR, KUBERNETES_VERSION } from "../../shared/api/release.ts";
+import { MODULES, replacedIn, repinned, requiredIn, stagingVersion, wrongPins } from "../envtest/pins.ts";
+
+const goMod = (module: string): string => readFileSync(join("test/envtest", module, "go.mod"), "utf8");
+
+/** A patch release of Kubernetes or of its staging modules, of which this file's line is a part: no `busybox:1.37.0-1`. */
+const PATCH = /(?<![\w./:-])(?:(?:kubernetes|kubectl) |v|Kubernetes@v)[01]\.3\d\.\d+(?![\w.]|-\d)/g;
+/** What names other releases, and why. */
+const OTHERS: Readonly<Record<string, string>> = {
+  "docs/spec/deployment.md": "compares releases",
+  "docs/upstream.md": "says which releases were tried",
+  "test/tooling/release.test.ts": "this file",
+  "test/unit/cli/support/doctor/judge.test.ts": "servers older and newer than ours",
+};
+
+describe("the release", () => {
+  it.each(MODULES)("is what %s requires, by one list of replaced modules", (module) => {
+    const required = requiredIn(goMod(module));
+    expect(required.get("k8s.io/kubernetes")).toBe(KUBERNETES_VERSION);
+    const staging = stagingVersion(KUBERNETES_VERSION);
+    const replaced = replacedIn(goMod(module));
+    expect(replaced.size).toBeGreaterThan(30);
+    expect([...replaced].filter(([path, by]) => by !== `${path} ${staging}`)).toEqual([]);
+    const stray = [...replaced.keys()].filter((path) => ![staging, "v0.0.0", undefined].includes(required.get(path)));
+    expect(stray).toEqual([]);
+  });
+
+  it("has one version of whatever two modules require", () => {
+    const [one = new Map<string, string>(), two = new Map<string, string>()] = MODULES.map((module) => requiredIn(goMod(module)));
+    expect([...one].filter(([path, version]) => !["v0.0.0", version, undefined].includes(two.get(path)) && version !== "v0.0.0")).toEqual(
+      [],
+    );
+    expect(one.get("go.etcd.io/etcd/etcdutl/v3")).toBe(one.get("go.etcd.io/etcd/server/v3"));
+    expect(one.get("go.etcd.io/etcd/client/v3")).toBe(one.get("go.etcd.io/etcd/server/v3"));
+  });
+
+  it("has the layout of its templates", () => {
+    expect(LAYOUT_VERSION).toBe(`${KUBERNETES_MAJOR}.${KUBERNETES_MINOR}`);
+  });
+
+  it("is the one that texts name", () => {
+    const files = globSync("**/*.{ts,md,yml,go}", { exclude: ["**/node_modules/**", "**/dist/**", "test/captures/**"] });
+    expect(files.length).toBeGreaterThan(500);
+    const ours = [KUBERNETES_VERSION, stagingVersion(KUBERNETES_VERSION)];
+    const others = files
+      .filter((file) => !(file in OTHERS))
+      .flatMap((file) =>
+        readFileSync(file, "utf8")
+          .split("\n")
+          .flatMap((line, i) =>
+            (line.match(PATCH) ?? [])
+              .filter((name) => !ours.some((own) => name.endsWith(own.slice(1))))
+              .map((name) => `${file}:${i + 1} ${name}`),
+          ),
+      );
+    expect(others).toEqual([]);
+  });
+});
+
+const upstream = upstreamGoMod();
+describe.skipIf(upstream === undefined)("the pins, by upstream's go.mod (skipped where Go's module cache has none)", () => {
+  it.each(MODULES)("%s has upstream's versions", (module) => {
+    expect(wrongPins(goMod(module), KUBERNETES_VERSION, upstream ?? "")).toEqual([]);
+  });
+
+  it.each(MODULES)("%s stays as it is when it is set to its own release", (module) => {
+    expect(
+      repinned(goMod(module), KUBERNETES_VERSION, upstream ?? "").replaceAll(/(k8s\.io\/\S+) v\S+ \/\/ indirect/g, "$1 // indirect"),
+    ).toBe(goMod(module).replaceAll(/(k8s\.io\/\S+) v\S+ \/\/ indirect/g, "$1 // indirect"));
+  });
+});
+
+describe("a move", () => {
+  const next =
+    "require (\n\tgo.etcd.io/etcd/server/v3 v3.7.0\n)\nreplace (\n\tk8s.io/api => ./staging/src/k8s.io/api\n\tk8s.io/brand-new => ./staging/src/k8s.io/brand-new\n)\n";
+
+  it("brings Kubernetes, its staging, etcd and its tool, and the replaced modules along", () => {
+    const moved = repinned(goMod("control-plane"), "v1.37.2", next);
+    expect(requiredIn(moved).get("k8s.io/kubernetes")).toBe("v1.37.2");
+    expect(requiredIn(moved).get("k8s.io/api")).toBe("v0.37.2");
+    expect(requiredIn(moved).get("go.etcd.io/etcd/etcdutl/v3")).toBe("v3.7.0");
+    expect([...replacedIn(moved)]).toEqual([
+      ["k8s.io/api", "k8s.io/api v0.37.2"],
+      ["k8s.io/brand-new", "k8s.io/brand-new v0.37.2"],
+    ]);
+    expect(wrongPins(moved, "v1.37.2", next)).toEqual([]);
+    expect(wrongPins(goMod("control-plane"), "v1.37.2", next)).toEqual(
+      expect.arrayContaining([
+        "k8s.io/kubernetes v1.36.3, not v1.37.2",
+        "replace k8s.io/brand-new => nothing, not k8s.io/brand-new v0.37.2",
+      ]),
+    );
+  });
+});
+
+function upstreamGoMod(): string | undefined {
+  const { stdout } = spawnSync("go", ["env", "GOMODCACHE"], { encoding: "utf8" });
+  const file = join((stdout ?? "").trim(), "cache/download/k8s.io/kubernetes/@v", `${KUBERNETES_VERSION}.mod`);
+  return existsSync(file) ? readFileSync(file, "utf8") : undefined;
+}
