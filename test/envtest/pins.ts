@@ -8,7 +8,7 @@ const KUBERNETES = "k8s.io/kubernetes";
 const ETCDUTL = "go.etcd.io/etcd/etcdutl/v3";
 const ETCD_SERVER = "go.etcd.io/etcd/server/v3";
 
-/** `v0.36.3` of `v1.36.3`: as what the staging modules of a release are published. */
+/** `v0.9.1` of `v1.9.1`: as what the staging modules of a release are published. */
 export function stagingVersion(release: string): string {
   return release.replace(/^v1\./, "v0.");
 }
@@ -40,7 +40,8 @@ export function repinned(goMod: string, release: string, upstream: string): stri
     .replace(/^replace \([^)]*\)/m, `replace (\n${lines})`)
     .replaceAll(/^(\s*)(\S+\.\S+\/\S+) v[^\s]+((?: \/\/ indirect)?)$/gm, (line, space: string, path: string, note: string) => {
       const version = wanted(path, release, upstream);
-      return version === undefined ? line : `${space}${path} ${version}${note}`;
+      // `go mod tidy` writes v0.0.0 for what upstream alone requires; the `replace` counts.
+      return version === undefined || line.includes(" v0.0.0") ? line : `${space}${path} ${version}${note}`;
     })
     .replace(/v0\.\S+ is v1\.\S+'s staging/, `${stagingVersion(release)} is ${release}'s staging`);
 }

@@ -86,19 +86,19 @@ describe("a move", () => {
     "require (\n\tgo.etcd.io/etcd/server/v3 v3.7.0\n)\nreplace (\n\tk8s.io/api => ./staging/src/k8s.io/api\n\tk8s.io/brand-new => ./staging/src/k8s.io/brand-new\n)\n";
 
   it("brings Kubernetes, its staging, etcd and its tool, and the replaced modules along", () => {
-    const moved = repinned(goMod("control-plane"), "v1.37.2", next);
-    expect(requiredIn(moved).get("k8s.io/kubernetes")).toBe("v1.37.2");
-    expect(requiredIn(moved).get("k8s.io/api")).toBe("v0.37.2");
+    const moved = repinned(goMod("control-plane"), "v1.99.2", next);
+    expect(requiredIn(moved).get("k8s.io/kubernetes")).toBe("v1.99.2");
+    expect(requiredIn(moved).get("k8s.io/api")).toBe("v0.99.2");
     expect(requiredIn(moved).get("go.etcd.io/etcd/etcdutl/v3")).toBe("v3.7.0");
     expect([...replacedIn(moved)]).toEqual([
-      ["k8s.io/api", "k8s.io/api v0.37.2"],
-      ["k8s.io/brand-new", "k8s.io/brand-new v0.37.2"],
+      ["k8s.io/api", "k8s.io/api v0.99.2"],
+      ["k8s.io/brand-new", "k8s.io/brand-new v0.99.2"],
     ]);
-    expect(wrongPins(moved, "v1.37.2", next)).toEqual([]);
-    expect(wrongPins(goMod("control-plane"), "v1.37.2", next)).toEqual(
+    expect(wrongPins(moved, "v1.99.2", next)).toEqual([]);
+    expect(wrongPins(goMod("control-plane"), "v1.99.2", next)).toEqual(
       expect.arrayContaining([
-        "k8s.io/kubernetes v1.36.3, not v1.37.2",
-        "replace k8s.io/brand-new => nothing, not k8s.io/brand-new v0.37.2",
+        `k8s.io/kubernetes ${KUBERNETES_VERSION}, not v1.99.2`,
+        "replace k8s.io/brand-new => nothing, not k8s.io/brand-new v0.99.2",
       ]),
     );
   });

@@ -1,6 +1,6 @@
 /** Versions and spans of time as people write them. */
 
-/** Negative, zero or positive as `a` is older than, equal to or newer than `b`: `v1.36.3` and `1.36` are compared part by part. */
+/** Negative, zero or positive as `a` is older than, equal to or newer than `b`: `v1.9.1` and `1.9` are compared part by part. */
 export function compareVersions(a: string, b: string): number {
   const [x, y] = [a, b].map((text) => (/\d+(?:\.\d+)*/.exec(text)?.[0] ?? "0").split(".").map(Number));
   for (let i = 0; i < Math.max(x?.length ?? 0, y?.length ?? 0); i++) {

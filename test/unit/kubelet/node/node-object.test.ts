@@ -19,6 +19,7 @@ import { applyStrategicMergePatch } from "../../../../shared/local/api-server/re
 import type { Image } from "../../../../shared/ports/cri-types.ts";
 import { ago, NOW_MS } from "../fixtures.ts";
 import { FACTS, OPTIONS } from "../node-fixtures.ts";
+import { KUBERNETES_VERSION } from "../../../../shared/api/release.ts";
 
 const GIB = 1024 ** 3;
 const NOW = "2026-03-01T10:00:00Z";
@@ -85,7 +86,7 @@ describe("nodeBody", () => {
           kernelVersion: "6.1.0",
           osImage: "Debian GNU/Linux 12 (bookworm)",
           containerRuntimeVersion: "containerd://1.6.20",
-          kubeletVersion: "v1.36.3",
+          kubeletVersion: KUBERNETES_VERSION,
           kubeProxyVersion: "",
           operatingSystem: "linux",
           architecture: "amd64",

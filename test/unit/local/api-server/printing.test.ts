@@ -2,6 +2,7 @@
 import { expect, test } from "vitest";
 import { humanDuration } from "../../../../shared/local/api-server/kubectl/human-duration.ts";
 import { at, deployment, DEPLOYMENTS, MERGE, pod, PODS, setUp } from "./fixture.ts";
+import { KUBERNETES_VERSION } from "../../../../shared/api/release.ts";
 
 const TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
 
@@ -146,7 +147,7 @@ test("OpenAPI v3 has PATCH operations with their kind and fieldValidation", asyn
 
 test("version, health and reviews are answered, unknown paths are 404", async () => {
   const { get, post, server } = setUp();
-  expect((await get("/version")).body["gitVersion"]).toBe("v1.36.3");
+  expect((await get("/version")).body["gitVersion"]).toBe(KUBERNETES_VERSION);
   expect(await server.request({ method: "GET", path: "/readyz" })).toMatchObject({ kind: "text", status: 200, body: "ok" });
   expect((await post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", { spec: {} })).body["status"]).toEqual({ allowed: true });
   expect(at((await post("/apis/authentication.k8s.io/v1/selfsubjectreviews", {})).body, "status.userInfo.username")).toBe(
