@@ -6,8 +6,8 @@
  * What a bench measures and how stands at the head of its file.
  */
 import { spawn } from "node:child_process";
-import { availableParallelism, cpus } from "node:os";
 import { parseArgs } from "node:util";
+import { othersAtWork } from "./others.ts";
 import type { BenchResult } from "./result.ts";
 import { messageOf } from "../../shared/api/errors.ts";
 
@@ -28,12 +28,10 @@ const BENCHES: Readonly<Record<string, () => Promise<BenchModule>>> = {
   deltas: () => import("./deltas.ts"),
   large: () => import("./large.ts"),
   crowd: () => import("./crowd.ts"),
+  node: () => import("./node.ts"),
 };
 
 const BENCH_MS_MAX = 15 * 60_000;
-const LOOK_MS = 500;
-/** Above this others are at work, and the figures are theirs as well. */
-const BUSY_CORES_MAX = 0.3;
 
 const { values } = parseArgs({ options: { json: { type: "boolean", default: false }, only: { type: "string", multiple: true } } });
 process.exitCode = await main(values.only ?? Object.keys(BENCHES), values.json);
@@ -60,20 +58,9 @@ async function main(names: readonly string[], json: boolean): Promise<number> {
 }
 
 async function runHere(name: string): Promise<readonly BenchResult[]> {
-  const busy = await busyCores();
-  console.error(
-    `${name}: others keep ${busy.toFixed(1)} of ${availableParallelism()} cores busy${busy > BUSY_CORES_MAX ? ", and share in these figures" : ""}`,
-  );
+  console.error(`${name}: ${await othersAtWork()}`);
   const module = await BENCHES[name]?.();
   return (await module?.bench()) ?? [];
-}
-
-/** How many cores work just now, while we do nothing. */
-async function busyCores(): Promise<number> {
-  const idleMs = (): number => cpus().reduce((sum, { times }) => sum + times.idle, 0);
-  const [before, start] = [idleMs(), performance.now()];
-  await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
-  return Math.max(0, availableParallelism() - (idleMs() - before) / (performance.now() - start));
 }
 
 async function runApart(name: string): Promise<readonly BenchResult[]> {

@@ -17,6 +17,7 @@ import { startControlPlane } from "../envtest/control-plane.ts";
 import type { ControlPlane } from "../envtest/control-plane.ts";
 import { personAt } from "../support/person.ts";
 import type { Person } from "../support/person.ts";
+import { cpuSeconds } from "./process-usage.ts";
 import { benchResult } from "./result.ts";
 import type { BenchResult } from "./result.ts";
 
@@ -30,8 +31,6 @@ const READY_MS_MAX = 60_000;
 const PAUSE_MS = 3_000;
 const NO_LIMITS = { qps: 5_000, burst: 5_000 };
 const NAMESPACE = "deltaloop";
-/** Of /proc/<pid>/stat, on every Linux that runs here. */
-const TICKS_PER_SECOND = 100;
 
 interface Round {
   readonly seconds: number;
@@ -120,12 +119,12 @@ async function play({ plane, client, pids }: Contestant, namespace: string): Pro
   };
   const collection = `/apis/apps/v1/namespaces/${namespace}/replicasets`;
 
-  const before = { requests: await requestsOf(plane), cpu: await cpuSeconds(pids) };
+  const before = { requests: await requestsOf(plane), cpu: await cpuOf(pids) };
   const start = performance.now();
   await client.request("POST", collection, replicaSet);
   await eventually(`${PODS} pods exist`, async () => (await podCount(client, namespace)) >= PODS);
   const seconds = (performance.now() - start) / 1_000;
-  const after = { requests: await requestsOf(plane), cpu: await cpuSeconds(pids) };
+  const after = { requests: await requestsOf(plane), cpu: await cpuOf(pids) };
   // The POST is the person's own.
   const round = { seconds, requests: after.requests - before.requests - 1, cpuSeconds: after.cpu - before.cpu };
 
@@ -156,14 +155,8 @@ async function requestsOf(plane: ControlPlane): Promise<number> {
   return sum;
 }
 
-/** User and system time since their start, children not counted. */
-async function cpuSeconds(pids: Contestant["pids"]): Promise<number> {
-  let ticks = 0;
-  for (const pid of Object.values(pids)) {
-    const fields = (await readFile(`/proc/${pid}/stat`, "utf8")).replace(/^.*\) /, "").split(" ");
-    ticks += Number(fields[11]) + Number(fields[12]);
-  }
-  return ticks / TICKS_PER_SECOND;
+async function cpuOf(pids: Contestant["pids"]): Promise<number> {
+  return (await Promise.all(Object.values(pids).map(cpuSeconds))).reduce((sum, seconds) => sum + seconds, 0);
 }
 
 async function eventually(what: string, look: () => Promise<boolean>): Promise<void> {

@@ -18,7 +18,14 @@ export interface JudgedNode {
   stop(): Promise<void>;
 }
 
-const NAME = "judged";
+/** A node agent that runs. */
+export interface Agent {
+  readonly pid: number;
+  stop(): Promise<unknown>;
+}
+
+/** The node that an agent registers. */
+export const NAME = "judged";
 const READY_MS_MAX = 60_000;
 const END_MS_MAX = 8_000;
 
@@ -27,18 +34,11 @@ export async function startJudgedNode(cluster: Cluster, side: Side, { programs }
   const containerd = await startContainerd();
   try {
     await importUpstreamImages(containerd, programs.agnhost);
-    const end = await (side === "ours" ? startOurs(cluster, containerd) : startKubelet(cluster, containerd, programs.kubelet));
-    await eventually(
-      `the node of ${side} is registered`,
-      async () => (await cluster.get(`/api/v1/nodes/${NAME}`)) !== undefined,
-      READY_MS_MAX,
-    );
-    await cluster.kubectl("wait", "--for=condition=Ready", "--timeout=60s", `node/${NAME}`);
+    const agent = await startAgent(cluster, side, containerd, programs);
     return {
       containerd,
       async stop() {
-        await end();
-        await cluster.kubectl("delete", "node", NAME, "--ignore-not-found");
+        await agent.stop();
         await containerd.stop();
       },
     };
@@ -48,12 +48,35 @@ export async function startJudgedNode(cluster: Cluster, side: Side, { programs }
   }
 }
 
+/** On a containerd that has the images already; its node is Ready when it resolves, and goes with it. */
+export async function startAgent(
+  cluster: Cluster,
+  side: Side,
+  containerd: ContainerdNode,
+  programs: Pick<UpstreamTests["programs"], "kubelet">,
+): Promise<Agent> {
+  const agent = await (side === "ours" ? startOurs(cluster, containerd) : startKubelet(cluster, containerd, programs.kubelet));
+  await eventually(
+    `the node of ${side} is registered`,
+    async () => (await cluster.get(`/api/v1/nodes/${NAME}`)) !== undefined,
+    READY_MS_MAX,
+  );
+  await cluster.kubectl("wait", "--for=condition=Ready", "--timeout=60s", `node/${NAME}`);
+  return {
+    pid: agent.pid,
+    async stop() {
+      await agent.stop();
+      await cluster.kubectl("delete", "node", NAME, "--ignore-not-found");
+    },
+  };
+}
+
 /** Pods reach the machine at its address on their bridge, and so does the API server. */
 function addressOf({ podCidr }: ContainerdNode): string {
   return podCidr.replace(/0\/24$/u, "1");
 }
 
-async function startOurs({ plane }: Cluster, containerd: ContainerdNode): Promise<() => Promise<unknown>> {
+async function startOurs({ plane }: Cluster, containerd: ContainerdNode): Promise<Agent> {
   const folder = (of: string): string => join(containerd.directory, of);
   await writeFile(folder("ca.crt"), plane.ca);
   const agent = deltaloop([
@@ -63,11 +86,11 @@ async function startOurs({ plane }: Cluster, containerd: ContainerdNode): Promis
     ...["--cgroup-root", containerd.cgroupParent],
   ]);
   await agent.line("ready");
-  return () => agent.stop();
+  return agent;
 }
 
 /** As kubeadm would, but for what this machine lacks: control groups of version 1 are let pass, and no score is lowered. */
-async function startKubelet({ plane }: Cluster, containerd: ContainerdNode, program: string): Promise<() => Promise<unknown>> {
+async function startKubelet({ plane }: Cluster, containerd: ContainerdNode, program: string): Promise<Agent> {
   const folder = (of: string): string => join(containerd.directory, of);
   await writeFile(folder("ca.crt"), plane.ca);
   await makeCgroup(containerd.cgroup);
@@ -106,7 +129,7 @@ async function startKubelet({ plane }: Cluster, containerd: ContainerdNode, prog
     ],
     { name: "kubelet", logFile: folder("kubelet.log") },
   );
-  return () => kubelet.stop(END_MS_MAX);
+  return { pid: kubelet.pid, stop: () => kubelet.stop(END_MS_MAX) };
 }
 
 /** On an address of the node's own. */

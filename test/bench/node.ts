@@ -1,0 +1,159 @@
+/**
+ * A node's agent beside upstream's kubelet: `deltaloop node` and the kubelet, one after the other on the same containerd and control
+ * plane, each a fresh process with its own defaults. Each has, after one round that warms up, rounds of 30 pods (one container that
+ * does nothing, with the token that every pod gets), a minute idle with the 30 of the last round, and 110 pods, as many as a node may
+ * have.
+ *
+ * Time is from the first POST, all at once and with their node's name, until every pod is Running to the API server (looked at each
+ * 50 ms). CPU is user and system time of the agent's process alone, from the first POST until the last pod is gone. PSS is its
+ * resident memory, of pages that others have as well its share, while the pods run and after they are gone. Needs root.
+ */
+import { setTimeout as sleep } from "node:timers/promises";
+
+import { startContainerd } from "../containerd/containerd.ts";
+import { IMAGES } from "../containerd/images.ts";
+import { ensureContainerd } from "../containerd/programs.ts";
+import { NAME, startAgent } from "../nodeconf/node.ts";
+import type { Side } from "../nodeconf/node.ts";
+import { startCluster } from "../support/e2e.ts";
+import type { Cluster } from "../support/e2e.ts";
+import { upstreamTests } from "../upstream/program.ts";
+import { othersAtWork } from "./others.ts";
+import { cpuSeconds, memoryMiB } from "./process-usage.ts";
+import { benchResult } from "./result.ts";
+import type { BenchResult } from "./result.ts";
+
+const ROUNDS = 3;
+const PODS = 30;
+const PODS_MAX = 110;
+const IDLE_MS = 60_000;
+const LOOK_MS = 50;
+const ROUND_MS_MAX = 180_000;
+/** After a round's pods are gone, until the next begins: what is still on its way is over by then. */
+const PAUSE_MS = 2_000;
+const PODS_PATH = "/api/v1/namespaces/default/pods";
+
+interface Round {
+  readonly seconds: number;
+  readonly cpuSeconds: number;
+  /** PSS in MiB, while all run. */
+  readonly memory: number;
+}
+
+interface Figures {
+  readonly rounds: readonly Round[];
+  readonly full: Round;
+  /** CPU seconds of the minute. */
+  readonly idle: number;
+  /** PSS in MiB, after the last pod was gone. */
+  readonly empty: number;
+}
+
+/** @throws {Error} with the one reason why it cannot run here */
+export async function bench(): Promise<readonly BenchResult[]> {
+  const missing = ensureContainerd();
+  if (missing !== undefined) throw new Error(missing);
+  const upstream = await upstreamTests();
+  if ("missing" in upstream) throw new Error(upstream.missing);
+  const cluster = await startCluster({ machines: false });
+  try {
+    const containerd = await startContainerd();
+    try {
+      await eventually(async () => (await cluster.get("/api/v1/namespaces/default/serviceaccounts/default")) !== undefined);
+      const play = async (side: Side): Promise<Figures> => {
+        const agent = await startAgent(cluster, side, containerd, upstream.programs);
+        try {
+          process.stderr.write(`  ${side}: ${await othersAtWork()}\n`);
+          return await playAll(cluster, side, agent.pid);
+        } finally {
+          await agent.stop();
+        }
+      };
+      const theirs = await play("kubelet");
+      return results(await play("ours"), theirs);
+    } finally {
+      await containerd.stop();
+    }
+  } finally {
+    await cluster.stop();
+  }
+}
+
+async function playAll(cluster: Cluster, side: Side, pid: number): Promise<Figures> {
+  const tell = (what: string, { seconds, cpuSeconds: cpu, memory }: Round): void => {
+    process.stderr.write(`  ${side} ${what}: ${seconds.toFixed(2)} s, ${cpu.toFixed(2)} s of CPU, ${memory.toFixed(0)} MiB\n`);
+  };
+  const rounds: Round[] = [];
+  let idle = 0;
+  for (let round = 0; round <= ROUNDS; round++) {
+    const whileUp = async (): Promise<void> => {
+      if (round === ROUNDS) idle = await idleSeconds(pid);
+    };
+    const measured = await play(cluster, pid, PODS, whileUp);
+    tell(`round ${round}${round === 0 ? " (warms up)" : ""}`, measured);
+    if (round > 0) rounds.push(measured);
+  }
+  const full = await play(cluster, pid, PODS_MAX);
+  tell(`${PODS_MAX} pods`, full);
+  const { pss: empty } = await memoryMiB(pid);
+  process.stderr.write(`  ${side}: ${idle.toFixed(2)} s of CPU in a minute idle, ${empty.toFixed(0)} MiB in the end\n`);
+  return { rounds, full, idle, empty };
+}
+
+/** So many pods at once, and away with them. What `whileUp` takes is not counted. */
+async function play(cluster: Cluster, pid: number, count: number, whileUp?: () => Promise<void>): Promise<Round> {
+  const startCpu = await cpuSeconds(pid);
+  const start = performance.now();
+  await Promise.all(Array.from({ length: count }, (_, index) => cluster.client.request("POST", PODS_PATH, podOf(`pod-${index}`))));
+  await eventually(async () => !(await areAny(cluster, "status.phase!=Running")));
+  const seconds = (performance.now() - start) / 1_000;
+  await sleep(PAUSE_MS);
+  const { pss: memory } = await memoryMiB(pid);
+  const upCpu = await cpuSeconds(pid);
+  await whileUp?.();
+  const downCpu = await cpuSeconds(pid);
+  await cluster.client.request("DELETE", PODS_PATH);
+  await eventually(async () => !(await areAny(cluster, "")));
+  await sleep(PAUSE_MS);
+  return { seconds, cpuSeconds: upCpu - startCpu + (await cpuSeconds(pid)) - downCpu, memory };
+}
+
+async function idleSeconds(pid: number): Promise<number> {
+  const before = await cpuSeconds(pid);
+  await sleep(IDLE_MS);
+  return (await cpuSeconds(pid)) - before;
+}
+
+function podOf(name: string): object {
+  const spec = { nodeName: NAME, containers: [{ name: "main", image: IMAGES.pause }] };
+  return { apiVersion: "v1", kind: "Pod", metadata: { name }, spec };
+}
+
+async function areAny({ client }: Cluster, fieldSelector: string): Promise<boolean> {
+  return (await client.list(PODS_PATH, { fieldSelector, limit: "1" })).items.length > 0;
+}
+
+async function eventually(look: () => Promise<boolean>): Promise<void> {
+  const end = performance.now() + ROUND_MS_MAX;
+  while (!(await look())) {
+    if (performance.now() > end) throw new Error(`pods did not come or go within ${ROUND_MS_MAX / 1_000} s`);
+    await sleep(LOOK_MS);
+  }
+}
+
+function results(ours: Figures, theirs: Figures): readonly BenchResult[] {
+  const figure = (what: string, unit: string, of: (figures: Figures) => readonly number[]): readonly BenchResult[] => {
+    const kubelet = benchResult(`${what}, kubelet`, unit, of(theirs));
+    return [benchResult(what, unit, of(ours), { name: "the kubelet in the same run", value: kubelet.value }), kubelet];
+  };
+  return [
+    ...figure(`${PODS} pods at once, until all run`, "s", ({ rounds }) => rounds.map(({ seconds }) => seconds)),
+    ...figure(`CPU of ${PODS} pods that come and go`, "s", ({ rounds }) => rounds.map((round) => round.cpuSeconds)),
+    ...figure(`PSS with ${PODS} pods`, "MiB", ({ rounds }) => rounds.map(({ memory }) => memory)),
+    ...figure(`CPU of a minute idle with ${PODS} pods`, "s", ({ idle }) => [idle]),
+    ...figure(`${PODS_MAX} pods at once, until all run`, "s", ({ full }) => [full.seconds]),
+    ...figure(`CPU of ${PODS_MAX} pods that come and go`, "s", ({ full }) => [full.cpuSeconds]),
+    ...figure(`PSS with ${PODS_MAX} pods`, "MiB", ({ full }) => [full.memory]),
+    ...figure("PSS after all pods are gone", "MiB", ({ empty }) => [empty]),
+  ];
+}

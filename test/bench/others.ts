@@ -1,0 +1,20 @@
+/** Who else is at work on this machine. */
+import { availableParallelism, cpus } from "node:os";
+
+const LOOK_MS = 500;
+/** Above this others are at work, and the figures are theirs as well. */
+const BUSY_CORES_MAX = 0.3;
+
+/** A clause for people; to be asked while whatever is measured rests. */
+export async function othersAtWork(): Promise<string> {
+  const busy = await busyCores();
+  return `others keep ${busy.toFixed(1)} of ${availableParallelism()} cores busy${busy > BUSY_CORES_MAX ? ", and share in these figures" : ""}`;
+}
+
+/** How many cores work just now, while we do nothing. */
+async function busyCores(): Promise<number> {
+  const idleMs = (): number => cpus().reduce((sum, { times }) => sum + times.idle, 0);
+  const [before, start] = [idleMs(), performance.now()];
+  await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+  return Math.max(0, availableParallelism() - (idleMs() - before) / (performance.now() - start));
+}
