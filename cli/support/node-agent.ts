@@ -5,7 +5,7 @@ import { createPodSync } from "../../functions/node/pod-sync/handler.ts";
 import type { Resource } from "../../shared/api/resources.ts";
 import type { PodSource } from "../../shared/kubelet/labels.ts";
 import type { MachineFacts } from "../../shared/kubelet/node/node-object.ts";
-import type { NodeCondition, NodePorts } from "../../shared/kubelet/node-ports.ts";
+import type { NodeCondition, NodePorts, NodeQueue } from "../../shared/kubelet/node-ports.ts";
 import { Operations } from "../../shared/kubelet/operations.ts";
 import type { NodePod } from "../../shared/kubelet/pod.ts";
 import { collectGarbage, rotateLogs } from "../../shared/kubelet/turns/collect-garbage.ts";
@@ -43,6 +43,8 @@ export interface NodeAgentParts extends Pick<
 
 export interface NodeAgent {
   readonly ports: NodePorts;
+  /** How many messages wait or are worked on, by queue. */
+  readonly queues: { readonly [Q in NodeQueue]: { readonly size: number } };
   /** What a source calls with all its pods. */
   emit(source: PodSource): (pods: readonly NodePod[]) => void;
   /** The host and the API source, until `signal` aborts and what runs then has ended. */
@@ -74,6 +76,7 @@ export function createNodeAgent(parts: NodeAgentParts): NodeAgent {
     void sources.deliver(source, { op: "SET", pods }).catch(logged(log, "a source's pods were not handled"));
   return {
     ports,
+    queues,
     emit,
     run: async (signal) => {
       const host = runNodeHost({ store, clock, log }, queues, handlersOf(ports, identity), signal);

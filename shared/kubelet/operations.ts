@@ -93,6 +93,11 @@ export class Operations {
     return [...(this.#running.get(uid) ?? [])].filter(([, { outcome }]) => outcome === undefined).map(([name]) => name);
   }
 
+  /** Pods of which anything is kept. */
+  get size(): number {
+    return new Set([...this.#running.keys(), ...this.#waits.keys()]).size;
+  }
+
   cancel(uid: string): void {
     this.#waits.get(uid)?.abort();
     this.#waits.delete(uid);

@@ -62,6 +62,11 @@ export class PodManager {
     return lastOf(this.#pods, fullName(mirror));
   }
 
+  /** Pods of any kind that are kept. */
+  get size(): number {
+    return this.#pods.size + this.#mirrors.size + this.#lastKnown.size;
+  }
+
   /** Full names of mirrors without such a pod; housekeeping deletes them. */
   orphanMirrors(): readonly string[] {
     const names = new Set(this.desired().map(fullName));

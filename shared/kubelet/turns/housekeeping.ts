@@ -55,8 +55,6 @@ export async function housekeep(ports: NodePorts): Promise<void> {
   for (const uid of plan.dropStatuses) {
     if (pods.get(uid) !== undefined) continue; // it came meanwhile
     await store.update("statuses", uid, () => undefined);
-    await store.update("reasons", uid, () => undefined);
-    await store.update("restarts", uid, () => undefined);
   }
   const { log } = ports;
   for (const uid of plan.removeDirectories)
@@ -69,7 +67,17 @@ export async function housekeep(ports: NodePorts): Promise<void> {
     const delayMs = requeueDelayMs({ kind: "error", message: "no due time", nowMs: clock.now() }, ports.random.next());
     await store.schedule("pods", uid, clock.now() + delayMs);
   }
+  await forgetFindings(ports);
   await forgetBackOffs(ports);
+  ports.objects.tidy();
+}
+
+/** What was found out about pods that are gone: a hook that ends late may still write some after its pod's record went. */
+async function forgetFindings({ store, pods }: NodePorts): Promise<void> {
+  const workers = await store.rows("workers");
+  for (const table of ["reasons", "restarts"] as const)
+    for (const uid of (await store.rows(table)).keys())
+      if (!workers.has(uid) && pods.get(uid) === undefined) await store.update(table, uid, () => undefined);
 }
 
 async function syncWorkers(ports: NodePorts, desired: ReadonlyMap<string, NodePod>): Promise<void> {

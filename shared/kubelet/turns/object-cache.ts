@@ -5,6 +5,7 @@
  *    for `ABSENT_FRESH_MS`.
  * OC2 while the API server does not answer, the last state read stands in; what was never read is an error.
  * OC3 one read of one object at a time, however many pods name it.
+ * OC4 what nobody asked for in `UNUSED_MS` is dropped: a pod asks for all that it names each time it is looked at.
  */
 import type { KubeObject } from "../../api/wire.ts";
 import { parseTime } from "../../api/time.ts";
@@ -17,6 +18,8 @@ const FRESH_MS = 5_000;
 const ABSENT_FRESH_MS = 500;
 const SERVICES_FRESH_MS = 15_000;
 const ENTRIES_MAX = 2_000;
+/** Many times the longest that a pod is not looked at. */
+const UNUSED_MS = 600_000;
 
 export interface ServiceAccountToken {
   readonly token: string;
@@ -35,11 +38,13 @@ export interface TokenRequest {
 interface Entry<T> {
   readonly value: T;
   readonly readAtMs: number;
+  readonly usedAtMs: number;
 }
 
 export class ObjectCache {
   readonly #kube: KubeReader & KubeWriter;
   readonly #clock: Clock;
+  /** Those first that nobody asked for for longest. */
   readonly #entries = new Map<string, Entry<unknown>>();
   readonly #reading = new Map<string, Promise<unknown>>();
 
@@ -90,13 +95,28 @@ export class ObjectCache {
     });
   }
 
+  /** Objects and tokens that are kept or being read. */
+  get size(): number {
+    return this.#entries.size + this.#reading.size;
+  }
+
   /** The pod is gone, and nobody may use its tokens any more. */
   forget(podUid: string): void {
     for (const key of this.#entries.keys()) if (key.startsWith(`token/${podUid}/`)) this.#entries.delete(key);
   }
 
+  /** OC4 */
+  tidy(): void {
+    const nowMs = this.#clock.now();
+    for (const [key, { usedAtMs }] of this.#entries) {
+      if (nowMs - usedAtMs <= UNUSED_MS) return;
+      this.#entries.delete(key);
+    }
+  }
+
   async #read<T>(key: string, isFresh: (entry: Entry<T>) => boolean, read: () => Promise<T>): Promise<T> {
     const known = this.#entries.get(key) as Entry<T> | undefined; // one key is read with one type
+    if (known !== undefined) this.#keep(key, known.value, known.readAtMs);
     if (known !== undefined && isFresh(known)) return known.value;
     const running = this.#reading.get(key) as Promise<T> | undefined; // as above
     if (running !== undefined) return await running;
@@ -105,12 +125,16 @@ export class ObjectCache {
     return await reading;
   }
 
+  #keep(key: string, value: unknown, readAtMs: number): void {
+    this.#entries.delete(key); // so that it goes to the end
+    this.#entries.set(key, { value, readAtMs, usedAtMs: this.#clock.now() });
+  }
+
   async #readNow<T>(key: string, known: Entry<T> | undefined, read: () => Promise<T>): Promise<T> {
     const readAtMs = this.#clock.now();
     try {
       const value = await read();
-      this.#entries.delete(key);
-      this.#entries.set(key, { value, readAtMs });
+      this.#keep(key, value, readAtMs);
       for (const oldest of this.#entries.keys()) {
         if (this.#entries.size <= ENTRIES_MAX) break;
         this.#entries.delete(oldest);

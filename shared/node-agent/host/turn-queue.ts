@@ -46,6 +46,11 @@ export class TurnQueue {
     this.#options = options;
   }
 
+  /** Pods with a message that waits, a turn, or one that failed and is not due again. */
+  get size(): number {
+    return new Set([...this.#waiting.keys(), ...this.#held]).size;
+  }
+
   /** What is sent before `start` waits for it. */
   send(message: NodeMessage): void {
     if (!this.#waiting.has(message.uid)) this.#waiting.set(message.uid, { message, failures: 0 });

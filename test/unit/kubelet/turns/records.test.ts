@@ -1,0 +1,72 @@
+// Would catch: a record, message, operation or cached object that stays when its pod is gone, so that a node's agent grows for ever.
+import { expect, test } from "vitest";
+import type { NodeTable } from "../../../../shared/ports/node-store.ts";
+import { startedNode } from "../../../support/node-rig/rig.ts";
+import type { NodeRig } from "../../../support/node-rig/rig.ts";
+
+const SECONDS = 1_000;
+const TABLES: readonly NodeTable[] = ["workers", "staticPods", "statuses", "reasons", "restarts", "backOffs", "probes"];
+const APP = { name: "app", image: "app:1" };
+const EXEC = { exec: { command: ["look"] }, periodSeconds: 1 };
+const HTTP = { httpGet: { port: 80 }, periodSeconds: 1 };
+/** Pods of each fate. */
+const PODS = 3;
+/** Back-offs are kept for 10 minutes (node-agent §1), objects for as long at most. */
+const ALL_FORGOTTEN_MS = 700 * SECONDS;
+
+/** How much of what outlives a turn there is: the table of shared/node-agent/README.md, but for Events, of which a bounded number stays. */
+async function kept({ agent: { ports, queues } }: NodeRig): Promise<Readonly<Record<string, number>>> {
+  const { store, operations, objects, pods, condition } = ports;
+  const rows = await Promise.all(TABLES.map(async (table) => [table, (await store.rows(table)).size] as const));
+  const due = await Promise.all((["pods", "probes"] as const).map(async (of) => [`due ${of}`, (await store.agenda(of)).size] as const));
+  return {
+    ...Object.fromEntries([...rows, ...due]),
+    "messages for pods": queues.pods.size,
+    "messages for statuses": queues.statuses.size,
+    operations: operations.size,
+    objects: objects.size,
+    pods: pods.size,
+    "relisted containers": Object.keys(condition.relisted?.record.states ?? {}).length,
+  };
+}
+
+test("nothing is kept of pods that came, had any fate and went", async () => {
+  const rig = await startedNode({
+    manifests: true,
+    prober: { httpGet: async () => ({ result: "Success", output: "" }) },
+    images: { "ends:1": { exitAfterMs: SECONDS, exitCode: 1 }, "hung:1": { exec: () => ({ exitCode: 1 }) } },
+    remoteImages: { "slow:1": { pullMs: 600 * SECONDS } },
+  });
+  const before = await kept(rig);
+  const names: string[] = [];
+  const add = async (name: string, spec: Parameters<NodeRig["create"]>[1]): Promise<void> => {
+    names.push(name);
+    await rig.create(name, spec);
+  };
+  for (let number = 0; number < PODS; number++) {
+    await add(`plain-${number}`, { containers: [APP] });
+    await add(`probed-${number}`, { containers: [{ ...APP, livenessProbe: HTTP, readinessProbe: HTTP, startupProbe: HTTP }] });
+    await add(`restarted-${number}`, { containers: [{ ...APP, image: "hung:1", livenessProbe: EXEC }] });
+    await add(`failed-${number}`, { restartPolicy: "Never", containers: [{ ...APP, image: "ends:1" }] });
+    await add(`looping-${number}`, { containers: [{ ...APP, image: "ends:1" }] });
+    await add(`imageless-${number}`, { containers: [{ ...APP, image: "none:1" }] });
+    await add(`pulling-${number}`, { containers: [{ ...APP, image: "slow:1" }] });
+    await add(`rejected-${number}`, { nodeSelector: { disk: "none" }, containers: [APP] });
+    await add(`unmountable-${number}`, { volumes: [{ name: "v", configMap: { name: "none" } }], containers: [APP] });
+    rig.setManifest(`static-${number}.json`, { name: `static-${number}`, spec: { containers: [APP] } });
+  }
+  await rig.until("the first are ready", () => rig.isReady("plain-0") && rig.isReady("probed-0"));
+  const most = new Map<string, number>();
+  for (let second = 0; second < 60; second++) {
+    await rig.advance(SECONDS);
+    for (const [what, size] of Object.entries(await kept(rig))) most.set(what, Math.max(size, most.get(what) ?? 0));
+  }
+  for (const [what, size] of most)
+    if (!what.startsWith("messages")) expect(size, `there is something to forget: ${what}`).toBeGreaterThan(before[what] ?? 0);
+
+  for (const name of names) await rig.delete(name);
+  for (let number = 0; number < PODS; number++) rig.setManifest(`static-${number}.json`, undefined);
+  await rig.until("all are gone", () => rig.pods().length === 0);
+  await rig.advance(ALL_FORGOTTEN_MS);
+  expect(await kept(rig)).toEqual(before);
+});
