@@ -99,7 +99,8 @@ function merge(known: NodePod | undefined, sent: NodePod, nowMs: number): { read
   if (!differ(known, sent)) {
     if (jsonEqual(known.status, sent.status)) return { pod: known };
     const { status: _old, ...rest } = known;
-    return { pod: { ...rest, ...(sent.status !== undefined && { status: sent.status }) }, op: "RECONCILE" };
+    // The spec that says the same is taken as well: a source that sends the pod once more sends that object, which is equal at a glance.
+    return { pod: { ...rest, spec: sent.spec, ...(sent.status !== undefined && { status: sent.status }) }, op: "RECONCILE" };
   }
   const { uid, name, namespace, annotations = {} } = known.metadata;
   const local = Object.fromEntries(Object.entries(annotations).filter(([key]) => LOCAL_ANNOTATIONS.includes(key)));

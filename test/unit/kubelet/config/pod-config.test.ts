@@ -186,6 +186,14 @@ describe("classify", () => {
     expect(changes(state, "SET", pod("a"))).toEqual(["RECONCILE a"]);
   });
 
+  // Else each event of one pod would cost a deep look at the specs of all.
+  it("knows what a source sends once more, after a status, without a look inside", () => {
+    const sent = pod("a", running);
+    const { state } = classify(knowing(pod("a")), "api", { op: "SET", pods: [sent] }, LATER_MS);
+    expect(state.pods.get("uid-a")?.spec).toBe(sent.spec);
+    expect(state.pods.get("uid-a")?.status).toBe(sent.status);
+  });
+
   it("nothing of the state before is changed", () => {
     const known = knowing(pod("a"), pod("b"));
     const before = structuredClone([...known.pods]);
