@@ -8,7 +8,7 @@ import type { MachineFacts } from "../../shared/kubelet/node/node-object.ts";
 import type { NodeCondition, NodePorts, NodeQueue } from "../../shared/kubelet/node-ports.ts";
 import { Operations } from "../../shared/kubelet/operations.ts";
 import type { NodePod } from "../../shared/kubelet/pod.ts";
-import { collectGarbage, rotateLogs } from "../../shared/kubelet/turns/collect-garbage.ts";
+import { collectGarbage, LogRotation } from "../../shared/kubelet/turns/collect-garbage.ts";
 import { ImageCollector } from "../../shared/kubelet/turns/collect-images.ts";
 import { housekeep } from "../../shared/kubelet/turns/housekeeping.ts";
 import { NodeIdentity } from "../../shared/kubelet/turns/node.ts";
@@ -91,6 +91,7 @@ function handlersOf(ports: NodePorts, identity: NodeIdentity): NodeHandlers {
     if (ports.condition.runtimeError === undefined) await act(ports);
   };
   const images = new ImageCollector(ports);
+  const logs = new LogRotation(ports);
   return {
     turns: { pods: createPodSync(ports), statuses: createPodStatus(ports) },
     podProbe: (key, dueMs) => runProbe(ports, key, dueMs),
@@ -104,7 +105,7 @@ function handlersOf(ports: NodePorts, identity: NodeIdentity): NodeHandlers {
       { name: "node lease", everyMs: 10_000, act: () => identity.renewLease() },
       { name: "container garbage", everyMs: 60_000, act: unlessRuntimeAway(collectGarbage) },
       { name: "image garbage", everyMs: 300_000, act: unlessRuntimeAway(() => images.collect()) },
-      { name: "log rotation", everyMs: 10_000, act: unlessRuntimeAway(rotateLogs) },
+      { name: "log rotation", everyMs: 10_000, act: unlessRuntimeAway(() => logs.rotate()) },
     ],
   };
 }

@@ -65,20 +65,45 @@ async function removeContainer({ cri, files }: NodePorts, id: string): Promise<v
 /** Source: pkg/kubelet/apis/config/v1beta1/defaults.go ContainerLogMaxSize, ContainerLogMaxFiles. */
 const LOG_LIMITS = { bytesMax: 10 * 1024 * 1024, filesMax: 5 };
 
-/** One log that cannot be rotated is named and does not keep the others. */
-export async function rotateLogs({ cri, files, clock, log }: NodePorts): Promise<void> {
-  for (const { id } of await cri.listContainers({ state: "CONTAINER_RUNNING" })) {
-    try {
-      const { logPath } = await cri.containerStatus(id);
-      const rotated = await files.rotateLog(logPath, { ...LOG_LIMITS, nowMs: clock.now() });
-      if (rotated === undefined) continue;
-      await cri.reopenContainerLog(id).catch(async (error: unknown) => {
-        await rotated.undo();
-        throw error;
-      });
-    } catch (error) {
-      log.warn("a container's log was not rotated", { container: id, error: String(error) });
+export class LogRotation {
+  readonly #ports: Pick<NodePorts, "cri" | "files" | "clock" | "log">;
+  /** By container: where its log is never changes, and every ten seconds is often to ask for it. */
+  #paths: ReadonlyMap<string, string> = new Map();
+
+  constructor(ports: Pick<NodePorts, "cri" | "files" | "clock" | "log">) {
+    this.#ports = ports;
+  }
+
+  /** Containers whose log is known. */
+  get size(): number {
+    return this.#paths.size;
+  }
+
+  /** One log that cannot be rotated is named and does not keep the others. */
+  async rotate(): Promise<void> {
+    const { cri, log } = this.#ports;
+    const known = this.#paths;
+    const paths = new Map<string, string>();
+    for (const { id } of await cri.listContainers({ state: "CONTAINER_RUNNING" })) {
+      try {
+        const logPath = known.get(id) ?? (await cri.containerStatus(id)).logPath;
+        paths.set(id, logPath);
+        await this.#rotateOne(id, logPath);
+      } catch (error) {
+        log.warn("a container's log was not rotated", { container: id, error: String(error) });
+      }
     }
+    this.#paths = paths;
+  }
+
+  async #rotateOne(id: string, logPath: string): Promise<void> {
+    const { cri, files, clock } = this.#ports;
+    const rotated = await files.rotateLog(logPath, { ...LOG_LIMITS, nowMs: clock.now() });
+    if (rotated === undefined) return;
+    await cri.reopenContainerLog(id).catch(async (error: unknown) => {
+      await rotated.undo();
+      throw error;
+    });
   }
 }
 

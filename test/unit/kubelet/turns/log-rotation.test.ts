@@ -1,0 +1,47 @@
+// Would catch: a log that grows without end, one whose path is asked for each time, and paths of containers that are gone.
+import { expect, test } from "vitest";
+import { createVirtualClock } from "../../../../shared/adapters/memory/clock.ts";
+import { LogRotation } from "../../../../shared/kubelet/turns/collect-garbage.ts";
+import { recordingLog } from "../../recording-log.ts";
+
+/** Containers by id, each with its log; `broken` has none that could be read. */
+function rig() {
+  const running = new Map<string, string>();
+  const asked: string[] = [];
+  const rotated: string[] = [];
+  const log = recordingLog();
+  const ports = {
+    cri: {
+      listContainers: async () => [...running.keys()].map((id) => ({ id })),
+      containerStatus: async (id: string) => {
+        asked.push(id);
+        if (id === "broken") throw new Error("no status");
+        return { logPath: running.get(id) };
+      },
+    },
+    files: { rotateLog: async (path: string) => void rotated.push(path) },
+    clock: createVirtualClock(0),
+    log,
+  };
+  // Only these verbs are called.
+  return { running, asked, rotated, log, rotation: new LogRotation(ports as unknown as ConstructorParameters<typeof LogRotation>[0]) };
+}
+
+test("each round looks at the log of every running container, whose path is asked for once", async () => {
+  const { running, asked, rotated, rotation } = rig();
+  running.set("a", "/a.log").set("b", "/b.log");
+  await rotation.rotate();
+  await rotation.rotate();
+  expect(asked).toEqual(["a", "b"]);
+  expect(rotated).toEqual(["/a.log", "/b.log", "/a.log", "/b.log"]);
+});
+
+test("a container that is gone is forgotten, and one whose path could not be read is asked for again", async () => {
+  const { running, asked, rotation } = rig();
+  running.set("a", "/a.log").set("broken", "").set("b", "/b.log");
+  await rotation.rotate();
+  running.delete("a");
+  await rotation.rotate();
+  expect(asked).toEqual(["a", "broken", "b", "broken"]);
+  expect(rotation.size).toBe(1);
+});
