@@ -4,6 +4,7 @@ import { Command } from "commander";
 import { ConfigurationError } from "../shared/lambda/configuration.ts";
 import { printable } from "./support/printable.ts";
 import { UsageError } from "./support/usage-error.ts";
+import { beginWithSmallYoungHeap } from "./support/young-heap.ts";
 import { messageOf } from "../shared/api/errors.ts";
 
 const EXIT_FAILED = 1;
@@ -33,6 +34,7 @@ process.stdout.on("error", endQuietly);
 process.stderr.on("error", () => undefined); // what still runs goes on without a log
 
 try {
+  if (process.argv[2] === "node") beginWithSmallYoungHeap();
   const verb = VERBS[process.argv[2] ?? ""];
   for (const load of verb ? [verb] : Object.values(VERBS)) (await load())(program);
   await program.parseAsync();

@@ -1,0 +1,32 @@
+/**
+ * A process that lives on a node beside its pods, with as little of its memory as it needs.
+ *
+ * V8 lets the part of the heap in which objects are born grow to 96 MiB and more, of which a node agent fills a tenth with what is
+ * still in use: it looks at every pod again and again, and throws away what it saw. How far that part may grow is decided when a
+ * process begins, and npm, npx and `node` itself start us without saying so: so it begins once more, in the same process.
+ */
+
+/** Of one of its three thirds, in MiB. Less costs CPU: with 2 MiB it was 1.3×, with 8 MiB no more than without a limit. */
+const FLAG = "--max-semi-space-size";
+const MIB = 8;
+
+interface Started {
+  readonly execPath: string;
+  readonly execArgv: readonly string[];
+  readonly argv: readonly string[];
+  readonly nodeOptions: string | undefined;
+}
+
+/** The command line to begin once more with; undefined when whoever started us has said how large, or we have. */
+export function withSmallYoungHeap({ execPath, execArgv, argv, nodeOptions = "" }: Started): readonly string[] | undefined {
+  // V8 takes an underscore for a hyphen.
+  if ([...execArgv, nodeOptions].some((text) => text.replaceAll("_", "-").includes(FLAG))) return undefined;
+  return [execPath, ...execArgv, `${FLAG}=${MIB}`, ...argv.slice(1)];
+}
+
+/** Does not return, unless there is nothing to do, or this Node or system has no execve(2). */
+export function beginWithSmallYoungHeap(): void {
+  const { execPath, execArgv, argv, env } = process;
+  const again = withSmallYoungHeap({ execPath, execArgv, argv, nodeOptions: env["NODE_OPTIONS"] });
+  if (again !== undefined && process.platform !== "win32") process.execve?.(execPath, again, env);
+}
