@@ -1,21 +1,24 @@
 /**
- * A node's agent beside upstream's kubelet: `deltaloop node` and the kubelet, one after the other on the same containerd and control
+ * A node's agent beside upstream's kubelet: `deltaloop node` as it is installed (dist/cli, bundled here) and the kubelet, one after the other on the same containerd and control
  * plane, each a fresh process with its own defaults. Each has, after one round that warms up, rounds of 30 pods (one container that
  * does nothing, with the token that every pod gets), a minute idle with the 30 of the last round, and 110 pods, as many as a node may
  * have.
  *
  * Time is from the first POST, all at once and with their node's name, until every pod is Running to the API server (looked at each
- * 50 ms). CPU is user and system time of the agent's process alone, from the first POST until the last pod is gone. PSS is its
- * resident memory, of pages that others have as well its share, while the pods run and after they are gone. Needs root.
+ * 50 ms). CPU is user and system time of the agent's process alone, from the first POST until the last pod is gone. Memory is its
+ * resident pages while the pods run and after they are gone; in PSS pages that others have as well, such as those of a program that
+ * runs twice, count by its share. Needs root.
  */
+import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
+import { bundleCli } from "../../infra/build/bundle.ts";
 import { startContainerd } from "../containerd/containerd.ts";
 import { IMAGES } from "../containerd/images.ts";
 import { ensureContainerd } from "../containerd/programs.ts";
 import { NAME, startAgent } from "../nodeconf/node.ts";
 import type { Side } from "../nodeconf/node.ts";
-import { startCluster } from "../support/e2e.ts";
+import { ROOT, startCluster } from "../support/e2e.ts";
 import type { Cluster } from "../support/e2e.ts";
 import { upstreamTests } from "../upstream/program.ts";
 import { othersAtWork } from "./others.ts";
@@ -33,11 +36,13 @@ const ROUND_MS_MAX = 180_000;
 const PAUSE_MS = 2_000;
 const PODS_PATH = "/api/v1/namespaces/default/pods";
 
+type Memory = Awaited<ReturnType<typeof memoryMiB>>;
+
 interface Round {
   readonly seconds: number;
   readonly cpuSeconds: number;
-  /** PSS in MiB, while all run. */
-  readonly memory: number;
+  /** In MiB, while all run. */
+  readonly memory: Memory;
 }
 
 interface Figures {
@@ -45,8 +50,8 @@ interface Figures {
   readonly full: Round;
   /** CPU seconds of the minute. */
   readonly idle: number;
-  /** PSS in MiB, after the last pod was gone. */
-  readonly empty: number;
+  /** In MiB, after the last pod was gone. */
+  readonly empty: Memory;
 }
 
 /** @throws {Error} with the one reason why it cannot run here */
@@ -55,13 +60,17 @@ export async function bench(): Promise<readonly BenchResult[]> {
   if (missing !== undefined) throw new Error(missing);
   const upstream = await upstreamTests();
   if ("missing" in upstream) throw new Error(upstream.missing);
+  // Where its packages are found.
+  const program = join(ROOT, "dist", "cli");
+  await bundleCli(ROOT, program);
+  const deltaloop = join(program, "deltaloop.js");
   const cluster = await startCluster({ machines: false });
   try {
     const containerd = await startContainerd();
     try {
       await eventually(async () => (await cluster.get("/api/v1/namespaces/default/serviceaccounts/default")) !== undefined);
       const play = async (side: Side): Promise<Figures> => {
-        const agent = await startAgent(cluster, side, containerd, upstream.programs);
+        const agent = await startAgent(cluster, side, containerd, { ...upstream.programs, deltaloop });
         try {
           process.stderr.write(`  ${side}: ${await othersAtWork()}\n`);
           return await playAll(cluster, side, agent.pid);
@@ -81,7 +90,7 @@ export async function bench(): Promise<readonly BenchResult[]> {
 
 async function playAll(cluster: Cluster, side: Side, pid: number): Promise<Figures> {
   const tell = (what: string, { seconds, cpuSeconds: cpu, memory }: Round): void => {
-    process.stderr.write(`  ${side} ${what}: ${seconds.toFixed(2)} s, ${cpu.toFixed(2)} s of CPU, ${memory.toFixed(0)} MiB\n`);
+    process.stderr.write(`  ${side} ${what}: ${seconds.toFixed(2)} s, ${cpu.toFixed(2)} s of CPU, ${told(memory)}\n`);
   };
   const rounds: Round[] = [];
   let idle = 0;
@@ -95,8 +104,8 @@ async function playAll(cluster: Cluster, side: Side, pid: number): Promise<Figur
   }
   const full = await play(cluster, pid, PODS_MAX);
   tell(`${PODS_MAX} pods`, full);
-  const { pss: empty } = await memoryMiB(pid);
-  process.stderr.write(`  ${side}: ${idle.toFixed(2)} s of CPU in a minute idle, ${empty.toFixed(0)} MiB in the end\n`);
+  const empty = await memoryMiB(pid);
+  process.stderr.write(`  ${side}: ${idle.toFixed(2)} s of CPU in a minute idle, ${told(empty)} in the end\n`);
   return { rounds, full, idle, empty };
 }
 
@@ -108,7 +117,7 @@ async function play(cluster: Cluster, pid: number, count: number, whileUp?: () =
   await eventually(async () => !(await areAny(cluster, "status.phase!=Running")));
   const seconds = (performance.now() - start) / 1_000;
   await sleep(PAUSE_MS);
-  const { pss: memory } = await memoryMiB(pid);
+  const memory = await memoryMiB(pid);
   const upCpu = await cpuSeconds(pid);
   await whileUp?.();
   const downCpu = await cpuSeconds(pid);
@@ -116,6 +125,10 @@ async function play(cluster: Cluster, pid: number, count: number, whileUp?: () =
   await eventually(async () => !(await areAny(cluster, "")));
   await sleep(PAUSE_MS);
   return { seconds, cpuSeconds: upCpu - startCpu + (await cpuSeconds(pid)) - downCpu, memory };
+}
+
+function told({ rss, pss }: Memory): string {
+  return `${rss.toFixed(0)} MiB resident (PSS ${pss.toFixed(0)})`;
 }
 
 async function idleSeconds(pid: number): Promise<number> {
@@ -149,11 +162,12 @@ function results(ours: Figures, theirs: Figures): readonly BenchResult[] {
   return [
     ...figure(`${PODS} pods at once, until all run`, "s", ({ rounds }) => rounds.map(({ seconds }) => seconds)),
     ...figure(`CPU of ${PODS} pods that come and go`, "s", ({ rounds }) => rounds.map((round) => round.cpuSeconds)),
-    ...figure(`PSS with ${PODS} pods`, "MiB", ({ rounds }) => rounds.map(({ memory }) => memory)),
+    ...figure(`resident with ${PODS} pods`, "MiB", ({ rounds }) => rounds.map(({ memory }) => memory.rss)),
     ...figure(`CPU of a minute idle with ${PODS} pods`, "s", ({ idle }) => [idle]),
     ...figure(`${PODS_MAX} pods at once, until all run`, "s", ({ full }) => [full.seconds]),
     ...figure(`CPU of ${PODS_MAX} pods that come and go`, "s", ({ full }) => [full.cpuSeconds]),
-    ...figure(`PSS with ${PODS_MAX} pods`, "MiB", ({ full }) => [full.memory]),
-    ...figure("PSS after all pods are gone", "MiB", ({ empty }) => [empty]),
+    ...figure(`resident with ${PODS_MAX} pods`, "MiB", ({ full }) => [full.memory.rss]),
+    ...figure(`PSS with ${PODS_MAX} pods`, "MiB", ({ full }) => [full.memory.pss]),
+    ...figure("resident after all pods are gone", "MiB", ({ empty }) => [empty.rss]),
   ];
 }

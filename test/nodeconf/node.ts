@@ -48,14 +48,16 @@ export async function startJudgedNode(cluster: Cluster, side: Side, { programs }
   }
 }
 
-/** On a containerd that has the images already; its node is Ready when it resolves, and goes with it. */
+/** On a containerd that has the images already; `deltaloop` is a bundle, else the sources run. Its node is Ready when it resolves, and goes with it. */
 export async function startAgent(
   cluster: Cluster,
   side: Side,
   containerd: ContainerdNode,
-  programs: Pick<UpstreamTests["programs"], "kubelet">,
+  programs: { readonly kubelet: string; readonly deltaloop?: string },
 ): Promise<Agent> {
-  const agent = await (side === "ours" ? startOurs(cluster, containerd) : startKubelet(cluster, containerd, programs.kubelet));
+  const agent = await (side === "ours"
+    ? startOurs(cluster, containerd, programs.deltaloop)
+    : startKubelet(cluster, containerd, programs.kubelet));
   await eventually(
     `the node of ${side} is registered`,
     async () => (await cluster.get(`/api/v1/nodes/${NAME}`)) !== undefined,
@@ -76,15 +78,16 @@ function addressOf({ podCidr }: ContainerdNode): string {
   return podCidr.replace(/0\/24$/u, "1");
 }
 
-async function startOurs({ plane }: Cluster, containerd: ContainerdNode): Promise<Agent> {
+async function startOurs({ plane }: Cluster, containerd: ContainerdNode, program?: string): Promise<Agent> {
   const folder = (of: string): string => join(containerd.directory, of);
   await writeFile(folder("ca.crt"), plane.ca);
-  const agent = deltaloop([
+  const args = [
     ...["node", "--kubeconfig", await credentials(plane), "--cri", containerd.endpoint, "--name", NAME],
     ...["--node-ip", addressOf(containerd), "--port", "0", "--client-ca-file", folder("ca.crt")],
     ...["--root-dir", folder("kubelet"), "--pod-logs-dir", folder("pods"), "--container-logs-dir", folder("containers")],
     ...["--cgroup-root", containerd.cgroupParent],
-  ]);
+  ];
+  const agent = deltaloop(args, {}, program);
   await agent.line("ready");
   return agent;
 }

@@ -230,11 +230,15 @@ function lastWords(): void {
   }
 }
 
-/** `deltaloop <args>`, without the environment's own KUBECONFIG. */
-export function deltaloop(args: readonly string[], environment: Readonly<Record<string, string>> = {}): Running {
+/** `deltaloop <args>`, without the environment's own KUBECONFIG; of the sources, unless `main` is another program. */
+export function deltaloop(
+  args: readonly string[],
+  environment: Readonly<Record<string, string>> = {},
+  main = join(ROOT, "cli/main.ts"),
+): Running {
   const startedAt = performance.now();
   const { KUBECONFIG: _ours, ...inherited } = process.env;
-  const child = spawn(process.execPath, [join(ROOT, "cli/main.ts"), ...args], {
+  const child = spawn(process.execPath, [main, ...args], {
     stdio: ["pipe", "pipe", "pipe"],
     env: { ...inherited, NO_COLOR: "1", ...environment },
   });
