@@ -1,9 +1,9 @@
 /**
  * A process that lives on a node beside its pods, with as little of its memory as it needs.
  *
- * V8 lets the part of the heap in which objects are born grow to 96 MiB and more, of which a node agent fills a tenth with what is
- * still in use: it looks at every pod again and again, and throws away what it saw. How far that part may grow is decided when a
- * process begins, and npm, npx and `node` itself start us without saying so: so it begins once more, in the same process.
+ * By itself V8 lets the part of the heap in which objects are born grow to 106 MiB, although a node agent keeps next to nothing of
+ * what is born there: it looks at every pod again and again, and throws away what it saw. How far that part may grow is decided when
+ * a process begins, and npm, npx and `node` itself start us without saying so: so it begins once more, in the same process.
  */
 
 /** Of one of its three thirds, in MiB. Less costs CPU: with 2 MiB it was 1.3×, with 8 MiB no more than without a limit. */
@@ -19,7 +19,7 @@ interface Started {
 
 /** The command line to begin once more with; undefined when whoever started us has said how large, or we have. */
 export function withSmallYoungHeap({ execPath, execArgv, argv, nodeOptions = "" }: Started): readonly string[] | undefined {
-  // V8 takes an underscore for a hyphen.
+  // An underscore is a hyphen to V8.
   if ([...execArgv, nodeOptions].some((text) => text.replaceAll("_", "-").includes(FLAG))) return undefined;
   return [execPath, ...execArgv, `${FLAG}=${MIB}`, ...argv.slice(1)];
 }
