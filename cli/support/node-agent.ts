@@ -9,6 +9,7 @@ import type { NodeCondition, NodePorts, NodeQueue } from "../../shared/kubelet/n
 import { Operations } from "../../shared/kubelet/operations.ts";
 import type { NodePod } from "../../shared/kubelet/pod.ts";
 import { collectGarbage, LogRotation } from "../../shared/kubelet/turns/collect-garbage.ts";
+import { ContainerManager } from "../../shared/kubelet/turns/container-manager.ts";
 import { ImageCollector } from "../../shared/kubelet/turns/collect-images.ts";
 import { housekeep } from "../../shared/kubelet/turns/housekeeping.ts";
 import { NodeIdentity } from "../../shared/kubelet/turns/node.ts";
@@ -60,11 +61,13 @@ export function createNodeAgent(parts: NodeAgentParts): NodeAgent {
   const { kube, clock, random, log, options, facts, store } = parts;
   const { runtimeName, runtimeVersion } = parts.runtime;
   const queues = createNodeQueues({ clock, log });
+  const record = createEventRecorder({ kube, clock, log, nodeName: options.nodeName, nameSalt: Math.floor(random.next() * 1_000_000) });
   const ports: NodePorts = {
     ...parts,
+    containerManager: new ContainerManager({ ...parts, record, resources: facts.resources }),
     operations: new Operations(clock, (uid) => void wake(ports, uid, "an operation ended").catch(logged(log, "a pod was not woken"))),
     objects: new ObjectCache(kube, clock),
-    record: createEventRecorder({ kube, clock, log, nodeName: options.nodeName, nameSalt: Math.floor(random.next() * 1_000_000) }),
+    record,
     send: (queue, uid, reason) => queues[queue].send({ uid, reason }),
     readNode: () => identity.read(),
     runtimeName,
@@ -97,6 +100,7 @@ function handlersOf(ports: NodePorts, identity: NodeIdentity): NodeHandlers {
     podProbe: (key, dueMs) => runProbe(ports, key, dueMs),
     ticks: [
       { name: "runtime check", everyMs: 5_000, act: () => checkRuntime(ports) },
+      { name: "control groups", everyMs: 60_000, act: () => ports.containerManager.maintain() },
       { name: "relist", everyMs: 1_000, act: () => relistPods(ports) },
       { name: "sync tick", everyMs: 1_000, act: () => wakeDue(ports) },
       { name: "housekeeping", everyMs: 2_000, act: unlessRuntimeAway(housekeep) },

@@ -11,7 +11,7 @@ import { createProber } from "../../shared/adapters/prober/prober.ts";
 import { createSystemClock } from "../../shared/adapters/system/clock.ts";
 import { readMachineFacts } from "../../shared/adapters/system/machine-facts.ts";
 import { readMachineUsage } from "../../shared/adapters/system/node-usage.ts";
-import { createPodCgroups } from "../../shared/adapters/system/pod-cgroups.ts";
+import { createCgroups } from "../../shared/adapters/system/cgroups.ts";
 import { createSystemRandom } from "../../shared/adapters/system/random.ts";
 import type { ImageGcPolicy, NodeOptions } from "../../shared/kubelet/node-options.ts";
 import type { MachineFacts } from "../../shared/kubelet/node/node-object.ts";
@@ -30,6 +30,8 @@ import type { LoggingFormat } from "./console-log.ts";
 import { kubeAccess } from "./kube-access.ts";
 import { kubeconfigPath } from "./kubeconfig-path.ts";
 import { createNodeAgent, startCondition } from "./node-agent.ts";
+import { cgroupPolicy, cgroupRoots, setOomScore, withReserved } from "./node-cgroups.ts";
+import type { CgroupFlags } from "./node-cgroups.ts";
 import { untilSignalled } from "./signals.ts";
 import { syncLoopCheck } from "./health-checks.ts";
 import { serveTelling } from "./telling.ts";
@@ -37,7 +39,7 @@ import { UsageError } from "./usage-error.ts";
 import { messageOf } from "../../shared/api/errors.ts";
 
 /** As the command line has them; cli/node.ts says what each means. */
-export interface NodeFlags {
+export interface NodeFlags extends CgroupFlags {
   readonly kubeconfig?: string;
   readonly context?: string;
   readonly cri: string;
@@ -81,12 +83,14 @@ export async function serveNode(flags: NodeFlags): Promise<void> {
   const unlock = await lockRoot(options.rootDir).catch((error: unknown) => {
     throw error instanceof RootInUseError ? new UsageError(error.message) : error;
   });
-  const facts = await readMachineFacts(options.rootDir, flags);
+  await setOomScore(flags.oomScoreAdj, log);
+  const facts = withReserved(await readMachineFacts(options.rootDir, flags), options.cgroups);
   const cri = createCri(flags.cri);
   try {
     const runtime = await untilAnswered(cri, flags.cri, log);
     const driver = await cgroupDriverOf(cri, options.cgroupDriver);
     log.info("runtime found", { runtime: `${runtime.runtimeName}://${runtime.runtimeVersion}`, endpoint: flags.cri, cgroupDriver: driver });
+    if (driver === "systemd" && options.cgroups.perQos) log.warn("slices are systemd's to bound: pods have no limits together");
     await serve({ flags, options: { ...options, cgroupDriver: driver }, facts, access, cri, log, ending, runtime });
   } finally {
     cri.close();
@@ -138,7 +142,7 @@ async function serve(serving: Serving): Promise<void> {
     kube: patientKube(kube, clock),
     store,
     files: createNodeFiles({ ...options, log }),
-    cgroups: createPodCgroups(options),
+    cgroups: await createCgroups({ roots: cgroupRoots(options) }),
     prober: createProber(),
     clock,
     random,
@@ -203,6 +207,7 @@ function nodeOptions(flags: NodeFlags): NodeOptions {
     clusterDns,
     clusterDomain,
     imageGc: imageGcPolicy(flags),
+    cgroups: cgroupPolicy(flags),
   };
 }
 

@@ -21,6 +21,45 @@ export interface NodeOptions {
   readonly clusterDns: readonly string[];
   readonly clusterDomain: string;
   readonly imageGc: ImageGcPolicy;
+  readonly cgroups: CgroupPolicy;
+}
+
+/** How pods are bounded by control groups (node-agent §7.6.1). */
+export interface CgroupPolicy {
+  /** A group for each pod and class of pods. Default true; false leaves all to the runtime. */
+  readonly perQos: boolean;
+  /** What is not to be exceeded. Default: `pods`. */
+  readonly enforce: readonly NodeAllocatableEnforcement[];
+  /** What is kept back, and the group that holds those it is kept for; only to be enforced on it. */
+  readonly kubeReserved: ReservedGroup;
+  readonly systemReserved: ReservedGroup;
+  /** Processes of one pod; −1, the default, is no limit. */
+  readonly podMaxPids: number;
+}
+
+/** Source: pkg/kubelet/types/constants.go. */
+export const ENFORCEMENTS = [
+  "pods",
+  "system-reserved",
+  "system-reserved-compressible",
+  "kube-reserved",
+  "kube-reserved-compressible",
+] as const;
+export type NodeAllocatableEnforcement = (typeof ENFORCEMENTS)[number];
+
+/** What pods cannot have. */
+export interface Reserved {
+  /** Milli-CPUs. */
+  readonly cpuMilli?: number;
+  readonly memoryBytes?: number;
+  readonly ephemeralStorageBytes?: number;
+  readonly pids?: number;
+}
+
+export interface ReservedGroup {
+  readonly resources: Reserved;
+  /** Absolute, as `/system.slice`. */
+  readonly cgroup?: string;
 }
 
 /** When images go that nobody uses (node-agent §16.4). Source: pkg/kubelet/apis/config/v1beta1/defaults.go. */
@@ -44,6 +83,14 @@ export interface NodeResources {
   readonly pods: number;
   /** Sizes of the huge pages that the kernel can hand out, as cgroups name them: `2MB`, `1GB`. Absent: none. */
   readonly hugePageSizes?: readonly string[];
+  /** What is set aside for each of them. */
+  readonly hugePageBytes?: Readonly<Record<string, number>>;
+  /** Processes and threads. */
+  readonly pids?: number;
+  /** Those online, as the kernel writes lists: `0-3,8`. */
+  readonly cpus?: string;
+  /** Kept back for kubelet and system together. */
+  readonly reserved?: Reserved;
   /** When memory runs out, all of a container are to be killed at once. Only where cgroups are v2 alone: the runtime takes no others by name. */
   readonly killsGroupOnOom?: true;
 }
@@ -56,29 +103,55 @@ const MEMORY_RESERVED_BYTES = 100 * 1024 * 1024;
 const EPHEMERAL_STORAGE_RESERVED = Math.fround(0.1);
 
 /**
- * Capacity less what hard eviction keeps free; nothing is reserved for kubelet or system.
+ * Capacity less what is kept back for kubelet and system and what hard eviction keeps free; huge pages are no memory for anything else.
  *
  *     memory 16Gi → 16284Mi        ephemeral-storage 61255492Ki → 56453061334
  *
- * Source: pkg/kubelet/cm/node_container_manager_linux.go GetNodeAllocatableReservation, eviction/helpers.go.
+ * Source: pkg/kubelet/cm/node_container_manager_linux.go GetNodeAllocatableReservation, eviction/helpers.go, nodestatus/setters.go MachineInfo.
  */
 export function allocatableOf(capacity: NodeResources): NodeResources {
-  const { memoryBytes, ephemeralStorageBytes } = capacity;
+  const { cpuMilli, memoryBytes, ephemeralStorageBytes, hugePageBytes = {}, reserved = {} } = capacity;
+  const evictionBytes = Math.trunc(ephemeralStorageBytes * EPHEMERAL_STORAGE_RESERVED);
+  const left = (amount: number, ...kept: readonly (number | undefined)[]): number =>
+    Math.max(
+      0,
+      kept.reduce<number>((sum, one = 0) => sum - one, amount),
+    );
   return {
     ...capacity,
-    memoryBytes: Math.max(0, memoryBytes - MEMORY_RESERVED_BYTES),
-    ephemeralStorageBytes: Math.max(0, ephemeralStorageBytes - Math.trunc(ephemeralStorageBytes * EPHEMERAL_STORAGE_RESERVED)),
+    cpuMilli: left(cpuMilli, reserved.cpuMilli),
+    memoryBytes: left(memoryBytes, reserved.memoryBytes, MEMORY_RESERVED_BYTES, ...Object.values(hugePageBytes)),
+    ephemeralStorageBytes: left(ephemeralStorageBytes, reserved.ephemeralStorageBytes, evictionBytes),
   };
 }
 
+/**
+ * Of what more is kept back than there is, in words. Source: node_container_manager_linux.go validateNodeAllocatable.
+ */
+export function reservedTooMuch(capacity: NodeResources): readonly string[] {
+  const { reserved = {} } = capacity;
+  const amounts = [
+    ["cpu", reserved.cpuMilli, capacity.cpuMilli, "m"],
+    ["memory", (reserved.memoryBytes ?? 0) + MEMORY_RESERVED_BYTES, capacity.memoryBytes, ""],
+    ["ephemeral-storage", reserved.ephemeralStorageBytes, capacity.ephemeralStorageBytes * (1 - EPHEMERAL_STORAGE_RESERVED), ""],
+  ] as const;
+  return amounts.flatMap(([name, kept = 0, has, unit]) => (kept > has ? [`${name}: ${kept}${unit} of ${Math.trunc(has)}${unit}`] : []));
+}
+
 /** As `status.capacity` and `status.allocatable` have them. */
-export function resourceQuantities({ cpuMilli, memoryBytes, ephemeralStorageBytes, pods }: NodeResources): Quantities {
+export function resourceQuantities({ cpuMilli, memoryBytes, ephemeralStorageBytes, pods, hugePageBytes = {} }: NodeResources): Quantities {
   return {
     cpu: canonicalQuantity(`${cpuMilli}m`) ?? "0",
     "ephemeral-storage": bytesQuantity(ephemeralStorageBytes),
+    ...Object.fromEntries(Object.entries(hugePageBytes).map(([size, bytes]) => [hugePagesName(size), bytesQuantity(bytes)])),
     memory: bytesQuantity(memoryBytes),
     pods: canonicalQuantity(`${pods}`) ?? "0",
   };
+}
+
+/** `2MB` as cgroups name it, `hugepages-2Mi` as a resource. */
+export function hugePagesName(pageSize: string): string {
+  return `hugepages-${pageSize.replace("B", "i")}`;
 }
 
 /** Without any of these no pod can be placed: the node is not Ready. Source: nodestatus/setters.go ReadyCondition. */

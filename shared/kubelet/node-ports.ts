@@ -2,16 +2,17 @@
 import type { KubeObject } from "../api/wire.ts";
 import type { KubeReader, KubeWriter } from "../ports/kube.ts";
 import type { Clock } from "../ports/clock.ts";
+import type { Cgroups } from "../ports/cgroups.ts";
 import type { Cri } from "../ports/cri.ts";
 import type { Log } from "../ports/log.ts";
 import type { Metrics } from "../ports/metrics.ts";
 import type { NodeFiles } from "../ports/node-files.ts";
 import type { NodeStore } from "../ports/node-store.ts";
-import type { PodCgroups } from "../ports/pod-cgroups.ts";
 import type { Prober } from "../ports/prober.ts";
 import type { Random } from "../ports/random.ts";
 import type { NodeEvent } from "./node/event-recorder.ts";
 import type { NodeOptions, NodeResources } from "./node-options.ts";
+import type { ContainerManager } from "./turns/container-manager.ts";
 import type { ObjectCache } from "./turns/object-cache.ts";
 import type { Operations } from "./operations.ts";
 import type { PodManager } from "./config/pod-manager.ts";
@@ -22,7 +23,7 @@ export interface NodePorts {
   readonly kube: KubeReader & KubeWriter;
   readonly store: NodeStore;
   readonly files: NodeFiles;
-  readonly cgroups: PodCgroups;
+  readonly cgroups: Cgroups;
   readonly prober: Prober;
   readonly clock: Clock;
   readonly random: Random;
@@ -32,6 +33,7 @@ export interface NodePorts {
   /** Pod objects: in the host's memory whatever `store` is. */
   readonly pods: PodManager;
   readonly operations: Operations;
+  readonly containerManager: ContainerManager;
   /** Secrets, ConfigMaps, Services and tokens, as they were last read. Never stored. */
   readonly objects: ObjectCache;
   readonly condition: NodeCondition;

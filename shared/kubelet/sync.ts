@@ -23,6 +23,7 @@ import { releaseFullName, startGate } from "./worker/static-start.ts";
 import type { StartVerdict } from "./worker/static-start.ts";
 import { endPod, stopName } from "./turns/kill.ts";
 import { observePod } from "./turns/observe.ts";
+import { ensurePodCgroup } from "./turns/pod-cgroup.ts";
 import { podEvent } from "./turns/pod-events.ts";
 import { MountError, prepareVolumes, readReferences } from "./turns/prepare-volumes.ts";
 import type { VolumePaths } from "./turns/prepare-volumes.ts";
@@ -123,6 +124,7 @@ async function syncRunning(ports: NodePorts, turn: Turn): Promise<TurnEnd> {
     throw new Error(`network is not ready: ${networkError}`);
   }
   await holdUnsupported(ports, turn, observed);
+  await ensurePodCgroup(ports, pod, observed);
   if (isHookRunning(ports, pod)) throw new Pause("a postStart hook goes on");
   if (isStaticPod(pod)) await reconcileMirror(ports, pod);
   const { objects, volumePaths } = await retriedInTurn(ports, uid, () => mount(ports, turn, observed));
@@ -201,6 +203,7 @@ async function syncTerminating(ports: NodePorts, { pod, record, fence }: Turn): 
   const skipHook = (id: string): boolean => isBeingKilled || goingOn.includes(stopName(id));
   await endPod(ports, pod, before, { name: `kill:${graceSeconds}`, graceSeconds, skipHook });
   await stopProbes(ports, pod, ["readiness"]);
+  await ports.containerManager.updateQos();
   const after = { ...(await observePod(ports, pod.metadata)), ips: before.ips };
   const running = after.containers.filter(({ state }) => state === "CONTAINER_RUNNING");
   if (running.length > 0) throw new Error(`containers run on after they were stopped: ${running.map(({ name }) => name).join(", ")}`);
@@ -225,7 +228,7 @@ async function syncTerminated(ports: NodePorts, { pod, fence }: Turn): Promise<T
   const observed = await determine(ports, pod);
   await storeStatus(ports, pod, await computeStatus(ports, { pod, observed, terminal: true }), { fence });
   await retriedInTurn(ports, uid, () => withVolumeBackOff(ports, { fence }, () => ports.files.removePodDirectory(uid)));
-  await ports.cgroups.remove(uid);
+  await ports.containerManager.destroy(uid);
   ports.objects.forget(uid);
   ports.operations.forget(uid);
   await storeTerminated(ports, pod, fence);

@@ -1,5 +1,6 @@
 /** What the machine says of itself, for its Node object. */
 import { readFile, readdir, statfs } from "node:fs/promises";
+import { join } from "node:path";
 import { arch, cpus, hostname, release } from "node:os";
 import type { MachineFacts } from "../../kubelet/node/node-object.ts";
 
@@ -18,13 +19,13 @@ const KIB_PER_GIB = 1024 * 1024;
  * the file system that holds `rootDir`. With `singleProcessOomKill` the kernel kills the one process that it chooses.
  *
  * Source: google/cadvisor machine/info.go, utils/sysinfo; pkg/kubelet/kubelet_node_status.go;
- * kuberuntime/kuberuntime_container_linux.go isCgroup2UnifiedMode, GetHugepageLimitsFromResources.
+ * kuberuntime/kuberuntime_container_linux.go isCgroup2UnifiedMode, GetHugepageLimitsFromResources; stats/pidlimit/pidlimit_linux.go Stats.
  */
 export async function readMachineFacts(
   rootDir: string,
   { singleProcessOomKill = false }: { readonly singleProcessOomKill?: boolean } = {},
 ): Promise<MachineFacts> {
-  const [machineId, systemUuid, bootId, osRelease, meminfo, storage, cgroups, hugePages] = await Promise.all([
+  const [machineId, systemUuid, bootId, osRelease, meminfo, storage, cgroups, hugePages, cpusOnline, ...pidLimits] = await Promise.all([
     firstOf(["/etc/machine-id", "/var/lib/dbus/machine-id"]),
     firstOf(["/sys/class/dmi/id/product_uuid", "/proc/device-tree/vm,uuid", "/etc/machine-id"]),
     firstOf(["/proc/sys/kernel/random/boot_id"]),
@@ -32,8 +33,12 @@ export async function readMachineFacts(
     firstOf(["/proc/meminfo"]),
     statfs(rootDir),
     statfs("/sys/fs/cgroup").catch(() => undefined),
-    readdir(HUGE_PAGES).catch(() => []),
+    hugePageBytes(HUGE_PAGES),
+    firstOf(["/sys/devices/system/cpu/online"]),
+    firstOf(["/proc/sys/kernel/pid_max"]),
+    firstOf(["/proc/sys/kernel/threads-max"]),
   ]);
+  const pidsMax = pidLimits.filter((limit) => /^\d+$/u.test(limit)).map(Number);
   return {
     hostname: hostname().toLowerCase(),
     os: "linux",
@@ -48,10 +53,23 @@ export async function readMachineFacts(
       memoryBytes: Number(/^MemTotal:\s+(\d+) kB$/mu.exec(meminfo)?.[1] ?? 0) * 1024,
       ephemeralStorageBytes: storage.blocks * storage.bsize,
       pods: PODS_MAX,
-      hugePageSizes: pageSizeNames(hugePages),
+      hugePageSizes: Object.keys(hugePages),
+      hugePageBytes: hugePages,
+      ...(pidsMax.length > 0 && { pids: Math.min(...pidsMax) }),
+      ...(cpusOnline !== "" && { cpus: cpusOnline }),
       ...(cgroups?.type === CGROUP2 && !singleProcessOomKill && { killsGroupOnOom: true }),
     },
   };
+}
+
+/** By size, as cgroups name it: what is set aside, by whomever, when the agent starts. Source: google/cadvisor utils/sysinfo GetHugePagesInfo. */
+async function hugePageBytes(folder: string): Promise<Readonly<Record<string, number>>> {
+  const bytes: Record<string, number> = {};
+  for (const kib of pageSizesKib(await readdir(folder).catch(() => []))) {
+    const count = await firstOf([join(folder, `hugepages-${kib}kB`, "nr_hugepages")]);
+    bytes[pageSizeName(kib)] = Number(count) * kib * 1024;
+  }
+  return bytes;
 }
 
 /**
@@ -60,10 +78,18 @@ export async function readMachineFacts(
  *     hugepages-1048576kB, hugepages-2048kB → 2MB, 1GB
  */
 export function pageSizeNames(directories: readonly string[]): readonly string[] {
-  const sizes = directories.flatMap((name) => /^hugepages-(\d+)kB$/u.exec(name)?.[1] ?? []).map(Number);
-  return sizes
-    .toSorted((a, b) => a - b)
-    .map((kib) => (kib >= KIB_PER_GIB ? `${kib / KIB_PER_GIB}GB` : kib >= KIB_PER_MIB ? `${kib / KIB_PER_MIB}MB` : `${kib}KB`));
+  return pageSizesKib(directories).map(pageSizeName);
+}
+
+function pageSizesKib(directories: readonly string[]): readonly number[] {
+  return directories
+    .flatMap((name) => /^hugepages-(\d+)kB$/u.exec(name)?.[1] ?? [])
+    .map(Number)
+    .toSorted((a, b) => a - b);
+}
+
+function pageSizeName(kib: number): string {
+  return kib >= KIB_PER_GIB ? `${kib / KIB_PER_GIB}GB` : kib >= KIB_PER_MIB ? `${kib / KIB_PER_MIB}MB` : `${kib}KB`;
 }
 
 /** The first of `paths` that can be read and says something. Which of them exist depends on machine and rights. */

@@ -6,6 +6,7 @@ import type { Labels, Wire } from "../../api/wire.ts";
 import { hostPortConflict } from "./host-ports.ts";
 import { isStaticPod } from "../labels.ts";
 import { matchesNodeAffinity } from "./node-affinity.ts";
+import { hugePagesName } from "../node-options.ts";
 import type { NodeResources } from "../node-options.ts";
 import type { NodePod } from "../pod.ts";
 import { podRequests, wholeAmount } from "./pod-requests.ts";
@@ -70,19 +71,20 @@ function osRejection({ metadata, spec }: NodePod): Rejection | undefined {
 }
 
 /**
- * Every resource of which there is not enough left. Huge pages are not offered; other resources that a node would have to offer
- * itself are somebody else's when it does not know them.
+ * Every resource of which there is not enough left. Huge pages of a size that the machine has not are not offered; other resources that
+ * a node would have to offer itself are somebody else's when it does not know them.
  *
  * Source: plugins/noderesources/fit.go fitsRequest; predicate.go removeMissingExtendedResources.
  */
 function resourceRejections({ pod, others, allocatable }: AdmissionInput): readonly Rejection[] {
   const requests = podRequests(pod);
+  const hugePages = new Map(Object.entries(allocatable.hugePageBytes ?? {}).map(([size, bytes]) => [hugePagesName(size), bytes]));
   const usedBy = others.map(podRequests);
   const capacities: readonly (readonly [string, number])[] = [
     ["cpu", allocatable.cpuMilli],
     ["memory", allocatable.memoryBytes],
     ["ephemeral-storage", allocatable.ephemeralStorageBytes],
-    ...[...requests.keys()].filter((name) => name.startsWith("hugepages-")).map((name) => [name, 0] as const),
+    ...[...requests.keys()].filter((name) => name.startsWith("hugepages-")).map((name) => [name, hugePages.get(name) ?? 0] as const),
   ];
   const shortages = capacities.flatMap(([name, capacity]) => {
     const requested = wholeAmount(requests, name);

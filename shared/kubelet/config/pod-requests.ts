@@ -31,6 +31,21 @@ export function podRequests({ spec, ...pod }: NodePod): Requests {
   return plus(new Map([...larger(running, starting), ...ofPod]), amounts(spec.overhead));
 }
 
+/**
+ * The same sum of limits. The overhead raises what is limited, and limits nothing by itself. Whether every container has a limit
+ * does not show in it. Source: component-helpers resource/helpers.go PodLimits.
+ */
+export function podLimits({ spec, ...pod }: NodePod): Requests {
+  const { overhead, resources: _ofPod, ...rest } = spec;
+  const counting = ({ resources, ...container }: ContainerSpec): ContainerSpec => ({
+    ...container,
+    resources: { requests: resources?.limits ?? {} },
+  });
+  const [containers, initContainers] = [spec.containers.map(counting), initContainersOf({ spec, ...pod }).map(counting)];
+  const limits = podRequests({ ...pod, spec: { ...rest, containers, initContainers } });
+  return plus(limits, new Map([...amounts(overhead)].filter(([name]) => (limits.get(name) ?? 0n) > 0n)));
+}
+
 /** In whole units, rounded up; `cpu` in thousandths. */
 export function wholeAmount(requests: Requests, name: string): number {
   const unit = name === "cpu" ? 1_000_000n : 1_000_000_000n;

@@ -13,7 +13,7 @@ const SHARES_MAX = 262_144;
 const SHARES_PER_CPU = 1024;
 const MILLI_PER_CPU = 1000;
 /** Microseconds. */
-const QUOTA_PERIOD = 100_000;
+export const QUOTA_PERIOD = 100_000;
 /** Microseconds; the kernel takes no less. */
 const QUOTA_MIN = 1000;
 
@@ -173,7 +173,7 @@ function hugepageLimits(limits: Quantities, { hugePageSizes = [] }: NodeResource
 }
 
 /** `2Mi` → `2MB`, as cgroups name it. Source: pkg/apis/core/v1/helper/helpers.go HugePageUnitSizeFromByteSize. */
-function pageSizeName(quantity: string): string {
+export function pageSizeName(quantity: string): string {
   const bytes = amountOf({ size: quantity }, "size") ?? 0;
   const power = BYTE_UNITS.findLastIndex((_unit, index) => bytes >= 1024 ** index && bytes % 1024 ** index === 0);
   return `${bytes / 1024 ** Math.max(power, 0)}${BYTE_UNITS[Math.max(power, 0)]}`;

@@ -5,7 +5,7 @@ import { LABELS } from "../labels.ts";
 import type { NodeOptions, NodeResources } from "../node-options.ts";
 import { initContainersOf, isSidecar } from "../pod.ts";
 import type { ContainerSpec, NodePod } from "../pod.ts";
-import { qosClass } from "../config/pod-requests.ts";
+import { podCgroup } from "../cm/cgroup-name.ts";
 import { overheadResources, sandboxResources } from "./resources.ts";
 import { sandboxSecurity } from "./security-context.ts";
 
@@ -37,7 +37,7 @@ export function podSandboxConfig({ pod, attempt, options, resolvConf, resources 
     labels: { ...labels, ...podIdentity(pod) },
     annotations,
     linux: {
-      cgroupParent: podCgroupParent(pod, options),
+      cgroupParent: options.cgroups.perQos ? podCgroup(options, pod) : "",
       securityContext: sandboxSecurity(pod),
       sysctls: Object.fromEntries((securityContext?.sysctls ?? []).map((sysctl) => [withDots(sysctl.name), sysctl.value])),
       resources: sandboxResources(pod, resources),
@@ -54,27 +54,6 @@ export function podIdentity({ metadata }: NodePod): Readonly<Record<string, stri
 /** `<namespace>_<pod>_<uid>`, relative to the root of all pods' logs. */
 export function podLogDirectory({ metadata: { namespace, name, uid } }: NodePod): string {
   return `${namespace}_${name}_${uid}`;
-}
-
-/**
- * The cgroup of all containers of the pod. Guaranteed pods stand directly under `kubepods`.
- *
- *     cgroupfs: /kubepods/burstable/pod0f1e-22          systemd: kubepods-burstable-pod0f1e_22.slice
- *
- * With systemd a dash parts the levels, so a dash of a name is written as an underscore.
- *
- * Source: pkg/kubelet/cm/pod_container_manager_linux.go GetPodContainerName; cgroup_manager_linux.go ToCgroupfs, ToSystemd.
- * Differs from upstream: the agent makes no cgroup and sets no limit on it; the runtime makes what is missing.
- */
-export function podCgroupParent(pod: NodePod, { cgroupDriver, cgroupRoot }: NodeOptions): string {
-  const qos = qosClass(pod);
-  const path = [
-    ...cgroupRoot.split("/").filter((part) => part !== ""),
-    "kubepods",
-    ...(qos === "Guaranteed" ? [] : [qos.toLowerCase()]),
-    `pod${pod.metadata.uid}`,
-  ];
-  return cgroupDriver === "cgroupfs" ? `/${path.join("/")}` : `${path.map((part) => part.replaceAll("-", "_")).join("-")}.slice`;
 }
 
 /** Of what runs for as long as the pod: regular containers, and sidecars. */

@@ -73,7 +73,7 @@ export function nodeLabels({ options, facts }: Pick<NodeStatusInput, "options" |
  * The whole status: fields, conditions and resources of others stay as they are in `previous`.
  *
  * Source: kubelet_node_status.go defaultNodeStatusFuncs.
- * Differs from upstream: no hugepages (their memory counts as memory) and no runtimeHandlers, which Cri does not tell.
+ * Differs from upstream: no runtimeHandlers, which Cri does not tell.
  */
 export function nodeStatus(input: NodeStatusInput): NodeStatus {
   const { options, facts, runtimeVersion, runtimeError, networkError, images, previous, nowMs } = input;

@@ -1,6 +1,6 @@
 /**
- * Each minute: dead containers, dead sandboxes, logs and control groups that nobody needs (node-agent §16, §3.2 step 12). Each ten
- * seconds: logs that have grown too large step aside (§7.8).
+ * Each minute: dead containers, dead sandboxes and logs that nobody needs (node-agent §16). Each ten seconds: logs that have grown too
+ * large step aside (§7.8).
  */
 import { containersToRemove, logDirectoriesToRemove, sandboxesToRemove } from "../runtime/container-gc.ts";
 import { LABELS } from "../labels.ts";
@@ -17,7 +17,6 @@ export async function collectGarbage(ports: NodePorts): Promise<void> {
   const containers = await cri.listContainers();
   const sandboxes = await cri.listPodSandbox();
   const logDirectories = await files.logDirectories();
-  const cgroups = await ports.cgroups.uids();
   const records = await store.rows("workers");
   const questions = {
     contentRemovable: (uid: string) => shouldPodContentBeRemoved(records.get(uid), condition.syncedOnce),
@@ -49,9 +48,6 @@ export async function collectGarbage(ports: NodePorts): Promise<void> {
   for (const directory of logDirectoriesToRemove(logDirectories, questions))
     await attempt(log, "a log directory was not removed", { directory }, () => files.removeLogDirectory(directory));
   await attempt(log, "dead links were not removed", {}, () => files.removeDeadLinks());
-  for (const uid of cgroups)
-    if (questions.contentRemovable(uid))
-      await attempt(log, "a control group was not removed", { pod: uid }, () => ports.cgroups.remove(uid));
 }
 
 async function removeContainer({ cri, files }: NodePorts, id: string): Promise<void> {

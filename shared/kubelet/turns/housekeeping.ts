@@ -20,6 +20,7 @@ export async function housekeep(ports: NodePorts): Promise<void> {
   if (!ports.condition.sourcesReady) return;
   const { store, pods, cri, clock } = ports;
   // What may be left over is read before what is desired: what comes in between is not taken for an orphan.
+  const cgroups = await ports.containerManager.podUids();
   const directories = await ports.files.podsWithDirectories();
   const statuses = await store.rows("statuses");
   const probed = await store.rows("probes");
@@ -38,6 +39,7 @@ export async function housekeep(ports: NodePorts): Promise<void> {
     records: await store.rows("workers"),
     runningUids,
     directories,
+    cgroups,
     cachedStatusUids: [...statuses.keys()],
     probedUids: [...new Set([...probed.keys()].map((key) => splitProbeKey(key).uid))],
     orphanMirrors: pods.orphanMirrors(),
@@ -68,6 +70,10 @@ export async function housekeep(ports: NodePorts): Promise<void> {
     await store.schedule("pods", uid, clock.now() + delayMs);
   }
   await forgetFindings(ports);
+  for (const uid of plan.reduceCgroups)
+    await attempt(log, "a control group was not made least", { pod: uid }, () => ports.containerManager.reduceCpu(uid));
+  for (const uid of plan.removeCgroups)
+    await attempt(log, "a control group was not removed", { pod: uid }, () => ports.containerManager.destroy(uid));
   await forgetBackOffs(ports);
   ports.objects.tidy();
 }

@@ -1,13 +1,13 @@
 /**
  * What housekeeping does about pods, once `syncKnownPods` has been applied and the runtime was asked afresh (node-agent §3.2, steps
- * 5 to 11; §18.4's work queue). Only to be called when all sources are ready: before that, nobody knows what is not desired.
+ * 5 to 12; §18.4's work queue). Only to be called when all sources are ready: before that, nobody knows what is not desired.
  */
 import type { StaticStart, WorkerRecord } from "../../ports/node-store.ts";
 import { workerState } from "./pod-worker.ts";
 
 /**
  * Keys are UIDs unless it says otherwise. To be read in this order, so that a pod that comes meanwhile is not taken for one that is
- * gone: what may be left over (directories, statuses, probes, mirrors), `desired`, what runs, `records`.
+ * gone: what may be left over (control groups, directories, statuses, probes, mirrors), `desired`, what runs, `records`.
  */
 export interface HousekeepingInput {
   /** Mirror pods too. */
@@ -17,6 +17,8 @@ export interface HousekeepingInput {
   /** Of the runtime. */
   readonly runningUids: ReadonlySet<string>;
   readonly directories: readonly string[];
+  /** Pods that have a control group. */
+  readonly cgroups: readonly string[];
   /** Pods that have something mounted; left out by a host whose removal of a directory unmounts first (NodeFiles NF4). */
   readonly mountedUids?: ReadonlySet<string>;
   readonly cachedStatusUids: readonly string[];
@@ -49,6 +51,10 @@ export interface HousekeepingPlan {
   readonly stopProbes: readonly string[];
   readonly dropStatuses: readonly string[];
   readonly removeDirectories: readonly string[];
+  /** What still runs in them is ended. */
+  readonly removeCgroups: readonly string[];
+  /** Their pods have volumes still, whose memory would be charged to nobody. */
+  readonly reduceCgroups: readonly string[];
   /** Full names. */
   readonly deleteMirrors: readonly string[];
   /** Full names, each with the UID that holds it and lives no more: `releaseFullName`. */
@@ -61,7 +67,8 @@ export interface HousekeepingPlan {
 }
 
 /**
- * Source: pkg/kubelet/kubelet_pods.go HandlePodCleanups, filterOutInactivePods, filterTerminalPodsToDelete, cleanupOrphanedPodDirs.
+ * Source: pkg/kubelet/kubelet_pods.go HandlePodCleanups, filterOutInactivePods, filterTerminalPodsToDelete, cleanupOrphanedPodDirs,
+ * cleanupOrphanedPodCgroups.
  * Differs from upstream, where no record is ever lost: a desired pod of terminal phase that still runs gets its worker back, and is
  * stopped with its spec's grace and hooks instead of as an orphan; a full name whose holder's record is gone is released. And a
  * directory also stays while its pod's worker is not done, which may be about to read the termination message, and then takes it
@@ -79,6 +86,9 @@ export function housekeepingPlan(input: HousekeepingInput): HousekeepingPlan {
   // Until then its own worker takes away what it has mounted, and two at one volume are in each other's way.
   const isDone = (uid: string): boolean => !records.has(uid) || records.get(uid)?.finished === true;
 
+  // A worker that terminates has its group still, and takes it away itself.
+  const withoutNeed = input.cgroups.filter((uid) => isOver(uid) && !runningUids.has(uid));
+
   const unknown = pods.filter(([uid]) => !records.has(uid));
   const create = unknown.filter(([uid, pod]) => !pod.phaseIsTerminal || runningUids.has(uid)).map(([uid]) => uid);
   const created = new Set(create);
@@ -92,6 +102,8 @@ export function housekeepingPlan(input: HousekeepingInput): HousekeepingPlan {
     stopProbes: input.probedUids.filter(isOver),
     dropStatuses: input.cachedStatusUids.filter((uid) => !desired.has(uid)),
     removeDirectories: input.directories.filter((uid) => !isDesired(uid) && isDone(uid) && !runningUids.has(uid) && !mountedUids?.has(uid)),
+    removeCgroups: withoutNeed.filter((uid) => !created.has(uid) && !input.directories.includes(uid)),
+    reduceCgroups: withoutNeed.filter((uid) => !created.has(uid) && input.directories.includes(uid)),
     deleteMirrors: withoutTerminating(input.orphanMirrors, records),
     releaseFullNames: heldByNobody(input, isDesired),
     schedule: pods.map(([uid]) => uid).filter((uid) => !due.has(uid) && isAwaited(uid)),

@@ -8,6 +8,8 @@ import type { NodeAgent } from "../../../cli/support/node-agent.ts";
 import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
 import type { VirtualClock } from "../../../shared/adapters/memory/clock.ts";
 import type { ImageScript, RemoteImage } from "../../../shared/adapters/memory/cri/cri-script.ts";
+import { createMemoryCgroups } from "../../../shared/adapters/memory/cgroups.ts";
+import type { MemoryCgroups } from "../../../shared/adapters/memory/cgroups.ts";
 import { createMemoryCri } from "../../../shared/adapters/memory/cri/cri.ts";
 import type { MemoryCri } from "../../../shared/adapters/memory/cri/cri.ts";
 import { createMemoryNodeStore } from "../../../shared/adapters/memory/node-store.ts";
@@ -96,6 +98,7 @@ const OPTIONS: NodeOptions = {
   clusterDns: [],
   clusterDomain: "cluster.local",
   imageGc: { highThresholdPercent: 85, lowThresholdPercent: 80, minAgeMs: 120_000 },
+  cgroups: { perQos: true, enforce: ["pods"], kubeReserved: { resources: {} }, systemReserved: { resources: {} }, podMaxPids: -1 },
 };
 
 /** One whose agent has been up for two seconds. */
@@ -112,6 +115,7 @@ export class NodeRig {
   /** The runtime itself: what is asked here is no call of the agent. */
   readonly cri: MemoryCri;
   readonly files: MemoryNodeFiles = createMemoryNodeFiles();
+  readonly cgroups: MemoryCgroups = createMemoryCgroups({ roots: ["/kubepods"] });
   readonly requests: SentRequest[] = [];
   readonly calls: SentCall[] = [];
   readonly random: { next(): number };
@@ -200,7 +204,7 @@ export class NodeRig {
       kube: life.over("kube", kube),
       store,
       files: life.over("files", this.files),
-      cgroups: life.over("cgroups", { uids: async () => [], remove: async () => undefined }),
+      cgroups: life.over("cgroups", this.cgroups),
       prober: life.over("prober", this.#prober()),
       clock: ownClock,
       random,

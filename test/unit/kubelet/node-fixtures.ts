@@ -16,6 +16,7 @@ export const OPTIONS: NodeOptions = deepFreeze({
   clusterDns: ["10.1.0.10"],
   clusterDomain: "cluster.local",
   imageGc: { highThresholdPercent: 85, lowThresholdPercent: 80, minAgeMs: 120_000 },
+  cgroups: { perQos: true, enforce: ["pods"], kubeReserved: { resources: {} }, systemReserved: { resources: {} }, podMaxPids: -1 },
 });
 
 /** What a machine says of itself beside what it has. */

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { podDns, PodSandboxConfigError } from "../../../../shared/kubelet/kuberuntime/dns-config.ts";
 import type { NodeOptions } from "../../../../shared/kubelet/node-options.ts";
 import type { PodSpec } from "../../../../shared/kubelet/pod.ts";
-import { podCgroupParent, podLogDirectory, podSandboxConfig } from "../../../../shared/kubelet/kuberuntime/sandbox-config.ts";
+import { podLogDirectory, podSandboxConfig } from "../../../../shared/kubelet/kuberuntime/sandbox-config.ts";
 import type { PodSandboxConfig } from "../../../../shared/ports/cri-types.ts";
 import { containerSpec, nodePod, sidecarSpec } from "../fixtures.ts";
 import type { PodOptions } from "../fixtures.ts";
@@ -155,28 +155,7 @@ describe("podSandboxConfig", () => {
   });
 });
 
-describe("podCgroupParent", () => {
-  const some = { requests: { cpu: "1" } };
-  const all = { requests: { cpu: "1", memory: "1Gi" }, limits: { cpu: "1", memory: "1Gi" } };
-  const table: { name: string; resources?: object; options?: Partial<NodeOptions>; want: string }[] = [
-    { name: "BestEffort", want: "/kubepods/besteffort/poda-b-c" },
-    { name: "Burstable", resources: some, want: "/kubepods/burstable/poda-b-c" },
-    { name: "Guaranteed", resources: all, want: "/kubepods/poda-b-c" },
-    { name: "under another root", options: { cgroupRoot: "/agents/n-1/" }, want: "/agents/n-1/kubepods/besteffort/poda-b-c" },
-    { name: "Burstable by systemd", resources: some, options: { cgroupDriver: "systemd" }, want: "kubepods-burstable-poda_b_c.slice" },
-    { name: "Guaranteed by systemd", resources: all, options: { cgroupDriver: "systemd" }, want: "kubepods-poda_b_c.slice" },
-    {
-      name: "under another root by systemd",
-      options: { cgroupDriver: "systemd", cgroupRoot: "/agents/n-1" },
-      want: "agents-n_1-kubepods-besteffort-poda_b_c.slice",
-    },
-  ];
-  for (const { name, options = {}, resources, want } of table)
-    it(`is the cgroup of a pod, ${name}`, () => {
-      const pod = nodePod({ uid: "a-b-c", containers: [containerSpec("foo1", resources && { resources })] });
-      expect(podCgroupParent(pod, { ...OPTIONS, ...options })).toBe(want);
-    });
-
+describe("podLogDirectory", () => {
   it("keeps logs of pods of one name apart", () => expect(podLogDirectory(nodePod())).toBe("new_foo_12345678"));
 });
 

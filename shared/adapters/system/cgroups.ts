@@ -1,0 +1,161 @@
+/** Cgroups on cgroupfs: directories under a mount, of which version 1 has one per hierarchy. */
+import { mkdir, readdir, readFile, rmdir, stat, writeFile } from "node:fs/promises";
+import { join, normalize } from "node:path";
+import type { Cgroups } from "../../ports/cgroups.ts";
+
+const MOUNT = "/sys/fs/cgroup";
+/** What pods are bounded in, and so what a group must have (CG2). Source: pkg/kubelet/cm/cgroup_v1_manager_linux.go Validate. */
+const NEEDED = ["cpu", "cpuacct", "cpuset", "memory", "systemd", "pids", "hugetlb"];
+/** Of version 2. Source: cgroup_v2_manager_linux.go getSupportedUnifiedControllers. */
+const NEEDED_UNIFIED = ["cpu", "cpuset", "memory", "hugetlb", "pids"];
+/** Processes that were killed take a moment. Source: github.com/opencontainers/cgroups utils.go rmdir. */
+const RMDIR_TRIES = 10;
+/** A process may make others while it is looked at. Source: pod_container_manager_linux.go tryKillingCgroupProcesses. */
+const KILL_TRIES = 5;
+
+export interface CgroupOptions {
+  /** Paths below the mount; see CG1. */
+  readonly roots: readonly string[];
+  /** Default: where every Linux has it. */
+  readonly mount?: string;
+}
+
+/** Where a controller's groups are: version 2 has all in one place. */
+interface Hierarchy {
+  readonly folder: string;
+  readonly controllers: readonly string[];
+}
+
+export async function createCgroups({ roots, mount = MOUNT }: CgroupOptions): Promise<Cgroups> {
+  const unified = await words(join(mount, "cgroup.controllers"));
+  const hierarchies = unified === undefined ? await hierarchiesOf(mount) : [{ folder: mount, controllers: unified }];
+  const controllers = hierarchies.flatMap((one) => one.controllers);
+  const places = (path: string): readonly string[] => {
+    if (normalize(path) !== path || !roots.some((root) => path === root || path.startsWith(`${root}/`)))
+      throw new Error(`${path} is no control group of this agent's`);
+    return hierarchies.map(({ folder }) => join(folder, path));
+  };
+  return {
+    version: unified === undefined ? 1 : 2,
+    controllers,
+    async exists(path) {
+      const folders = places(path);
+      if (unified === undefined) {
+        const needed = folders.filter((_folder, index) => hierarchies[index]?.controllers.some((one) => NEEDED.includes(one)));
+        return (await Promise.all(needed.map(isThere))).every(Boolean);
+      }
+      const enabled = await words(join(mount, path, "cgroup.controllers"));
+      return enabled !== undefined && unified.every((one) => !NEEDED_UNIFIED.includes(one) || enabled.includes(one));
+    },
+    async create(path) {
+      places(path);
+      for (const hierarchy of hierarchies) await makeGroup(hierarchy, path, unified !== undefined);
+    },
+    async write(path, files) {
+      places(path);
+      for (const { controller, name, value, optional } of files) {
+        const hierarchy = hierarchies.find((one) => one.controllers.includes(controller));
+        if (hierarchy === undefined) throw new Error(`${name} of ${path}: there is no controller ${controller}`);
+        await writeFile(join(hierarchy.folder, path, name), value).catch((error: unknown) => {
+          if (optional !== true || !isMissingFile(error)) throw new Error(`${name} of ${path} was not set to ${value}`, { cause: error });
+        });
+      }
+    },
+    async children(path) {
+      return [...new Set((await Promise.all(places(path).map(subfolders))).flat())];
+    },
+    async kill(path) {
+      const folders = places(path);
+      for (let attempt = 0; attempt < KILL_TRIES; attempt++) {
+        const pids = new Set((await Promise.all(folders.map(processesIn))).flat());
+        if (pids.size === 0) return;
+        for (const pid of pids) killProcess(pid);
+      }
+    },
+    async remove(path) {
+      const removed = await Promise.allSettled(places(path).map(removeTree));
+      for (const one of removed) if (one.status === "rejected") throw one.reason;
+    },
+  };
+}
+
+/** A hierarchy's directory is called by its controllers; links with their single names lead to joined ones. */
+async function hierarchiesOf(mount: string): Promise<readonly Hierarchy[]> {
+  return (await subfolders(mount)).map((name) => ({ folder: join(mount, name), controllers: name.split(",") }));
+}
+
+async function makeGroup({ folder, controllers }: Hierarchy, path: string, isUnified: boolean): Promise<void> {
+  let current = folder;
+  for (const part of path.split("/").slice(1)) {
+    if (isUnified) await delegate(current, controllers);
+    const parent = current;
+    current = join(parent, part);
+    await mkdir(current).catch((error: unknown) => {
+      if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error; // every error of fs is one
+    });
+    if (!isUnified && controllers.includes("cpuset"))
+      for (const file of ["cpuset.cpus", "cpuset.mems"]) await inherit(parent, current, file);
+  }
+}
+
+/** What children may be bounded in is said by their parent. One by one, as the kernel takes all or none. Source: github.com/opencontainers/cgroups fs2/create.go. */
+async function delegate(folder: string, controllers: readonly string[]): Promise<void> {
+  for (const controller of controllers) await writeFile(join(folder, "cgroup.subtree_control"), `+${controller}`).catch(() => undefined);
+}
+
+/** A new group of version 1 has no CPU and no memory node, and takes no process. Source: github.com/opencontainers/cgroups fs/cpuset.go copyIfNeeded. */
+async function inherit(parent: string, child: string, file: string): Promise<void> {
+  const [own, given] = await Promise.all([words(join(child, file)), words(join(parent, file))]);
+  if ((own ?? []).length === 0 && given?.[0] !== undefined) await writeFile(join(child, file), given[0]);
+}
+
+/** Of whatever is in the folder and below it. */
+async function processesIn(folder: string): Promise<readonly number[]> {
+  const [own, below] = await Promise.all([words(join(folder, "cgroup.procs")), subfolders(folder)]);
+  const others = await Promise.all(below.map((name) => processesIn(join(folder, name))));
+  // One outside of this namespace is called 0, which to kill means: all of the caller's own group.
+  return [...(own ?? []).map(Number).filter((pid) => pid > 0), ...others.flat()];
+}
+
+function killProcess(pid: number): void {
+  try {
+    process.kill(pid, "SIGKILL");
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error; // every error of kill is one
+  }
+}
+
+/** A group is removed by rmdir, although it holds files; those below it go first. Source: github.com/opencontainers/cgroups utils.go RemovePath. */
+async function removeTree(folder: string): Promise<void> {
+  for (const name of await subfolders(folder)) await removeTree(join(folder, name));
+  for (let attempt = 1, delayMs = 1; ; attempt++, delayMs *= 2) {
+    try {
+      return await rmdir(folder);
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException; // every error of fs is one
+      if (code === "ENOENT") return;
+      if (code !== "EBUSY" || attempt === RMDIR_TRIES) throw error;
+      await new Promise((resolve) => setTimeout(resolve, delayMs));
+    }
+  }
+}
+
+async function subfolders(folder: string): Promise<readonly string[]> {
+  const entries = await readdir(folder, { withFileTypes: true }).catch(() => []);
+  return entries.filter((entry) => entry.isDirectory()).map(({ name }) => name);
+}
+
+async function words(file: string): Promise<readonly string[] | undefined> {
+  const text = await readFile(file, "utf8").catch(() => undefined);
+  return text?.split(/\s+/u).filter((word) => word !== "");
+}
+
+async function isThere(path: string): Promise<boolean> {
+  return (await stat(path).catch(() => undefined)) !== undefined;
+}
+
+/** cgroupfs lets nobody make a file. */
+function isMissingFile(error: unknown): boolean {
+  const { code } = error as NodeJS.ErrnoException; // every error of fs is one
+  return code === "ENOENT" || code === "EACCES" || code === "EPERM";
+}

@@ -1,0 +1,130 @@
+/** Cgroups in memory, on this machine's own cgroupfs under a root of the test's, and on folders that stand for versions 1 and 2. */
+import { spawn } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { mkdir, mkdtemp, readdir, readFile, rm, rmdir, symlink, writeFile } from "node:fs/promises";
+import { accessSync, constants, existsSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { basename, join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+
+import { createMemoryCgroups } from "../../shared/adapters/memory/cgroups.ts";
+import { createCgroups } from "../../shared/adapters/system/cgroups.ts";
+import { cgroupsConformance } from "./cgroups.ts";
+import type { CgroupsHarness } from "./cgroups.ts";
+
+const MOUNT = "/sys/fs/cgroup";
+
+cgroupsConformance("memory", async () => {
+  const cgroups = createMemoryCgroups({ roots: ["/own/kubepods"] });
+  const read: CgroupsHarness["read"] = async (path, _controller, file) => cgroups.files(path)?.[file];
+  return { cgroups, root: "/own/kubepods", read, enter: (path) => cgroups.enter(path), close: async () => undefined };
+});
+
+if (missingHere() === undefined) cgroupsConformance("this machine's", openReal);
+else it.skip(`Cgroups: this machine's: ${missingHere()}`);
+
+/** Version 1, and one that may be written to: version 2 lets no group with processes have others below, and this process stands in one. */
+function missingHere(): string | undefined {
+  if (existsSync(join(MOUNT, "cgroup.controllers"))) return "its cgroups are of version 2";
+  if (!existsSync(join(MOUNT, "pids")) || process.getuid?.() !== 0) return "cgroups of version 1 and root are needed";
+  try {
+    accessSync(join(MOUNT, "pids"), constants.W_OK);
+    return undefined;
+  } catch {
+    return "cgroupfs cannot be written";
+  }
+}
+
+async function openReal(): Promise<CgroupsHarness> {
+  const folder = await mkdtemp(join(tmpdir(), "deltaloop-cgroups-"));
+  const own = `/${basename(folder)}`;
+  const root = `${own}/kubepods`;
+  const children: ChildProcess[] = [];
+  const cgroups = await createCgroups({ roots: [root] });
+  return {
+    cgroups,
+    root,
+    read: async (path, controller, file) => (await readFile(join(MOUNT, controller, path, file), "utf8").catch(() => undefined))?.trim(),
+    async enter(path) {
+      const child = spawn("/bin/sleep", ["1000"], { stdio: "ignore" });
+      children.push(child);
+      for (const hierarchy of ["cpuset", "cpu", "memory"]) await writeFile(join(MOUNT, hierarchy, path, "cgroup.procs"), String(child.pid));
+    },
+    async close() {
+      for (const child of children) {
+        if (child.exitCode !== null || child.signalCode !== null) continue;
+        child.kill("SIGKILL");
+        await once(child, "exit");
+      }
+      await cgroups.remove(root);
+      for (const hierarchy of await readdir(MOUNT)) await rmdir(join(MOUNT, hierarchy, own)).catch(() => undefined);
+      await rm(folder, { recursive: true });
+    },
+  };
+}
+
+describe("cgroupfs", () => {
+  let mount = "";
+  beforeEach(async () => {
+    mount = await mkdtemp(join(tmpdir(), "deltaloop-cgroups-"));
+  });
+  afterEach(() => rm(mount, { recursive: true }));
+  const folders = async (): Promise<readonly string[]> => {
+    const entries = await readdir(mount, { recursive: true, withFileTypes: true });
+    return entries
+      .filter((entry) => entry.isDirectory())
+      .map((entry) => join(entry.parentPath, entry.name).slice(mount.length + 1))
+      .toSorted();
+  };
+
+  it("CG2 version 1 has a group in every hierarchy, joined ones once; new ones may use the CPUs and memory of their parent", async () => {
+    for (const name of ["cpu,cpuacct", "cpuset", "memory", "systemd", "unified"]) await mkdir(join(mount, name));
+    await symlink("cpu,cpuacct", join(mount, "cpu"));
+    await writeFile(join(mount, "cpuset/cpuset.cpus"), "0-3\n");
+    await writeFile(join(mount, "cpuset/cpuset.mems"), "0\n");
+    const cgroups = await createCgroups({ roots: ["/kubepods"], mount });
+    expect([cgroups.version, cgroups.controllers.toSorted()]).toEqual([1, ["cpu", "cpuacct", "cpuset", "memory", "systemd", "unified"]]);
+    await cgroups.create("/kubepods/besteffort");
+    expect((await folders()).filter((path) => path.endsWith("besteffort"))).toEqual(
+      ["cpu,cpuacct", "cpuset", "memory", "systemd", "unified"].map((name) => `${name}/kubepods/besteffort`),
+    );
+    const inherited = ["cpuset.cpus", "cpuset.mems"].map((file) => readFile(join(mount, "cpuset/kubepods/besteffort", file), "utf8"));
+    expect(await Promise.all(inherited)).toEqual(["0-3", "0"]);
+    await cgroups.write("/kubepods", [{ controller: "cpu", name: "cpu.shares", value: "2" }]);
+    expect(await readFile(join(mount, "cpu,cpuacct/kubepods/cpu.shares"), "utf8")).toBe("2");
+  });
+
+  it("CG2 version 1: it is not there while a hierarchy that counts lacks it", async () => {
+    for (const path of ["cpu/kubepods", "memory", "freezer"]) await mkdir(join(mount, path), { recursive: true });
+    const cgroups = await createCgroups({ roots: ["/kubepods"], mount });
+    expect(await cgroups.exists("/kubepods")).toBe(false);
+    await mkdir(join(mount, "memory/kubepods"));
+    expect(await cgroups.exists("/kubepods")).toBe(true);
+    await mkdir(join(mount, "freezer/kubepods/pod1"), { recursive: true });
+    expect(await cgroups.children("/kubepods")).toEqual(["pod1"]);
+  });
+
+  it("CG2 version 2: every parent hands its controllers on, and a group without them is not there", async () => {
+    await writeFile(join(mount, "cgroup.controllers"), "cpuset cpu io memory pids rdma\n");
+    const cgroups = await createCgroups({ roots: ["/kubepods.slice"], mount });
+    expect(cgroups.version).toBe(2);
+    await cgroups.create("/kubepods.slice/kubepods-burstable.slice");
+    expect(await readFile(join(mount, "kubepods.slice/cgroup.subtree_control"), "utf8")).toBe("+rdma"); // the last of them; the kernel adds each
+    expect(await cgroups.exists("/kubepods.slice")).toBe(false);
+    await writeFile(join(mount, "kubepods.slice/cgroup.controllers"), "cpuset cpu memory pids\n");
+    expect(await cgroups.exists("/kubepods.slice")).toBe(true);
+    await writeFile(join(mount, "kubepods.slice/cgroup.controllers"), "cpuset cpu memory\n");
+    expect(await cgroups.exists("/kubepods.slice")).toBe(false);
+    await cgroups.write("/kubepods.slice", [{ controller: "cpu", name: "cpu.weight", value: "79" }]);
+    expect(await readFile(join(mount, "kubepods.slice/cpu.weight"), "utf8")).toBe("79");
+  });
+
+  it("CG5 kills no process that another namespace has: it is called 0 here", async () => {
+    await writeFile(join(mount, "cgroup.controllers"), "pids\n");
+    await mkdir(join(mount, "kubepods"));
+    await writeFile(join(mount, "kubepods/cgroup.procs"), "0\n0\n");
+    const cgroups = await createCgroups({ roots: ["/kubepods"], mount });
+    await expect(cgroups.kill("/kubepods")).resolves.toBeUndefined(); // else this process were killed, and all beside it
+  });
+});

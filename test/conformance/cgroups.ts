@@ -1,0 +1,105 @@
+/**
+ * What every Cgroups must do (shared/ports/cgroups.ts). Catches: a group outside the agent's root that is changed; a limit that is not
+ * where the kernel reads it; a group with a process that is taken away, or one without that stays.
+ */
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+
+import type { Cgroups } from "../../shared/ports/cgroups.ts";
+
+export interface CgroupsHarness {
+  /** With one root, which is not there yet. */
+  readonly cgroups: Cgroups;
+  readonly root: string;
+  /** What is in the file of a controller; undefined: no such group. */
+  read(path: string, controller: string, file: string): Promise<string | undefined>;
+  /** A process that stays until it is killed. Absent where there are none. */
+  readonly enter?: (path: string) => Promise<void>;
+  close(): Promise<void>;
+}
+
+const [A, B] = ["pod0a1b2c3d-0000-4000-8000-000000000001", "pod0a1b2c3d-0000-4000-8000-000000000002"] as const;
+
+export function cgroupsConformance(name: string, open: () => Promise<CgroupsHarness>): void {
+  describe(`Cgroups: ${name}`, () => {
+    let harness: CgroupsHarness;
+    beforeEach(async () => {
+      harness = await open();
+    });
+    afterEach(() => harness.close());
+
+    it("CG1 refuses what does not stand at or below its root", async () => {
+      const { cgroups, root } = harness;
+      const above = root.slice(0, root.lastIndexOf("/"));
+      for (const path of ["/", above === "" ? "/other" : above, `${root}other`, `${root}/../x`, `${root}/a/../../x`, ""]) {
+        await expect(cgroups.create(path), path).rejects.toThrow("no control group of this agent's");
+        await expect(cgroups.remove(path), path).rejects.toThrow("no control group of this agent's");
+        await expect(cgroups.kill(path), path).rejects.toThrow("no control group of this agent's");
+        await expect(cgroups.write(path, []), path).rejects.toThrow("no control group of this agent's");
+        await expect(cgroups.children(path), path).rejects.toThrow("no control group of this agent's");
+        await expect(cgroups.exists(path), path).rejects.toThrow("no control group of this agent's");
+      }
+    });
+
+    it("CG2 makes a group and all above it, and may do it again", async () => {
+      const { cgroups, root } = harness;
+      expect(await cgroups.exists(root)).toBe(false);
+      await cgroups.create(`${root}/burstable/${A}`);
+      await cgroups.create(`${root}/burstable/${A}`);
+      for (const path of [root, `${root}/burstable`, `${root}/burstable/${A}`]) expect(await cgroups.exists(path), path).toBe(true);
+      expect(await cgroups.exists(`${root}/burstable/${B}`)).toBe(false);
+    });
+
+    it("CG3 writes what is said, the newest stays, and nothing of it is in another group", async () => {
+      const { cgroups, root, read } = harness;
+      await cgroups.create(`${root}/${A}`);
+      await cgroups.create(`${root}/${B}`);
+      await cgroups.write(`${root}/${A}`, [{ controller: "pids", name: "pids.max", value: "17" }]);
+      await cgroups.write(`${root}/${A}`, [{ controller: "pids", name: "pids.max", value: "18" }]);
+      expect(await read(`${root}/${A}`, "pids", "pids.max")).toBe("18");
+      expect(await read(`${root}/${B}`, "pids", "pids.max")).not.toBe("18");
+    });
+
+    it("CG3 names what it could not write, and does not go on", async () => {
+      const { cgroups, root, read } = harness;
+      await cgroups.create(`${root}/${A}`);
+      const files = [
+        { controller: "none", name: "none.max", value: "1" },
+        { controller: "pids", name: "pids.max", value: "19" },
+      ];
+      await expect(cgroups.write(`${root}/${A}`, files)).rejects.toThrow("none.max");
+      expect(await read(`${root}/${A}`, "pids", "pids.max")).not.toBe("19");
+      await expect(cgroups.write(`${root}/${B}`, [{ controller: "pids", name: "pids.max", value: "1" }])).rejects.toThrow("pids.max");
+    });
+
+    it("CG4 CG6 removes a group with all below it, once and again, and leaves its neighbours", async () => {
+      const { cgroups, root } = harness;
+      await cgroups.create(`${root}/${A}/container`);
+      await cgroups.create(`${root}/${A}0`);
+      await cgroups.remove(`${root}/${A}`);
+      await cgroups.remove(`${root}/${A}`);
+      expect(await cgroups.exists(`${root}/${A}`)).toBe(false);
+      expect(await cgroups.children(root)).toEqual([`${A}0`]);
+    });
+
+    it("CG6 names the groups directly below; one that is not there has none", async () => {
+      const { cgroups, root } = harness;
+      expect(await cgroups.children(root)).toEqual([]);
+      await cgroups.create(`${root}/besteffort/${A}`);
+      await cgroups.create(`${root}/${B}`);
+      expect((await cgroups.children(root)).toSorted()).toEqual(["besteffort", B]);
+      await cgroups.kill(`${root}/${A}`);
+    });
+
+    it("CG4 CG5 a group that holds a process stays until that is killed, wherever below it that is", async (context) => {
+      const { cgroups, root, enter } = harness;
+      if (enter === undefined) return context.skip("nothing runs there");
+      await cgroups.create(`${root}/${A}/container`);
+      await enter(`${root}/${A}/container`);
+      await expect(cgroups.remove(`${root}/${A}`)).rejects.toThrow("EBUSY");
+      expect([await cgroups.children(root), await cgroups.children(`${root}/${A}`)]).toEqual([[A], ["container"]]);
+      await cgroups.kill(`${root}/${A}`);
+      await cgroups.remove(`${root}/${A}`);
+      expect(await cgroups.children(root)).toEqual([]);
+    });
+  });
+}
