@@ -29,12 +29,25 @@ export const NAME = "judged";
 const READY_MS_MAX = 60_000;
 const END_MS_MAX = 8_000;
 
+/** What both sides are told beside what makes them comparable; each in its own words. */
+export interface JudgedNodeOptions {
+  /** Of the kubelet's configuration; goes before what it is given here. */
+  readonly configuration?: object;
+  /** For `deltaloop node`. */
+  readonly flags?: readonly string[];
+}
+
 /** Ready when it resolves. @throws with the end of the agent's log when it is not in time */
-export async function startJudgedNode(cluster: Cluster, side: Side, { programs }: UpstreamTests): Promise<JudgedNode> {
+export async function startJudgedNode(
+  cluster: Cluster,
+  side: Side,
+  { programs }: UpstreamTests,
+  options: JudgedNodeOptions = {},
+): Promise<JudgedNode> {
   const containerd = await startContainerd();
   try {
     await importUpstreamImages(containerd, programs.agnhost);
-    const agent = await startAgent(cluster, side, containerd, programs);
+    const agent = await startAgent(cluster, side, containerd, programs, options);
     return {
       containerd,
       async stop() {
@@ -54,10 +67,11 @@ export async function startAgent(
   side: Side,
   containerd: ContainerdNode,
   programs: { readonly kubelet: string; readonly deltaloop?: string },
+  options: JudgedNodeOptions = {},
 ): Promise<Agent> {
   const agent = await (side === "ours"
-    ? startOurs(cluster, containerd, programs.deltaloop)
-    : startKubelet(cluster, containerd, programs.kubelet));
+    ? startOurs(cluster, containerd, options, programs.deltaloop)
+    : startKubelet(cluster, containerd, options, programs.kubelet));
   await eventually(
     `the node of ${side} is registered`,
     async () => (await cluster.get(`/api/v1/nodes/${NAME}`)) !== undefined,
@@ -78,7 +92,12 @@ function addressOf({ podCidr }: ContainerdNode): string {
   return podCidr.replace(/0\/24$/u, "1");
 }
 
-async function startOurs({ plane }: Cluster, containerd: ContainerdNode, program?: string): Promise<Agent> {
+async function startOurs(
+  { plane }: Cluster,
+  containerd: ContainerdNode,
+  { flags = [] }: JudgedNodeOptions,
+  program?: string,
+): Promise<Agent> {
   const folder = (of: string): string => join(containerd.directory, of);
   await writeFile(folder("ca.crt"), plane.ca);
   const args = [
@@ -86,6 +105,7 @@ async function startOurs({ plane }: Cluster, containerd: ContainerdNode, program
     ...["--node-ip", addressOf(containerd), "--port", "0", "--client-ca-file", folder("ca.crt")],
     ...["--root-dir", folder("kubelet"), "--pod-logs-dir", folder("pods"), "--container-logs-dir", folder("containers")],
     ...["--cgroup-root", containerd.cgroupParent],
+    ...flags,
   ];
   const agent = deltaloop(args, {}, program);
   await agent.line("ready");
@@ -93,7 +113,7 @@ async function startOurs({ plane }: Cluster, containerd: ContainerdNode, program
 }
 
 /** As kubeadm would, but for what this machine lacks: control groups of version 1 are let pass, and no score is lowered. */
-async function startKubelet({ plane }: Cluster, containerd: ContainerdNode, program: string): Promise<Agent> {
+async function startKubelet({ plane }: Cluster, containerd: ContainerdNode, options: JudgedNodeOptions, program: string): Promise<Agent> {
   const folder = (of: string): string => join(containerd.directory, of);
   await writeFile(folder("ca.crt"), plane.ca);
   await makeCgroup(containerd.cgroup);
@@ -121,6 +141,7 @@ async function startKubelet({ plane }: Cluster, containerd: ContainerdNode, prog
     resolvConf: "/etc/resolv.conf",
     syncFrequency: "1m",
     serializeImagePulls: false,
+    ...options.configuration,
   };
   await writeFile(folder("kubelet.json"), JSON.stringify(configuration));
   const kubelet = await startComponent(
