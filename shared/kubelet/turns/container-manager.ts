@@ -46,7 +46,12 @@ export interface ContainerManagerPorts {
 export class ContainerManager {
   readonly #ports: ContainerManagerPorts;
   #isSetUp = false;
-  #isEnforced = false;
+  /** Whether pods ran here before this agent did: they keep the weight that they have until it is known who they are. */
+  #keepsWeight = false;
+  /** Groups whose limits are what is to be enforced. */
+  readonly #enforced = new Set<CgroupPath>();
+  /** Pods whose limits this agent has written. */
+  readonly #bounded = new Set<string>();
   #last: Promise<unknown> = Promise.resolve();
 
   constructor(ports: ContainerManagerPorts) {
@@ -61,9 +66,11 @@ export class ContainerManager {
     await this.updateQos();
   }
 
-  /** Whether the pod has its group; where this agent makes none, it always has. */
-  async has(pod: NodePod): Promise<boolean> {
-    return !this.#makesGroups || (await this.#ports.cgroups.exists(podCgroup(this.#ports.options, pod)));
+  /** Whether the pod has its group, and whether this agent gave it its limits; where it makes none, both are so. */
+  async stateOf(pod: NodePod): Promise<{ readonly exists: boolean; readonly isBounded: boolean }> {
+    if (!this.#makesGroups) return { exists: true, isBounded: true };
+    const exists = await this.#ports.cgroups.exists(podCgroup(this.#ports.options, pod));
+    return { exists, isBounded: exists && this.#bounded.has(pod.metadata.uid) };
   }
 
   /** Makes the pod's group (CM1). A limit that the kernel does not take is logged, as upstream does it. @throws if there is none afterwards */
@@ -72,9 +79,12 @@ export class ContainerManager {
     await this.#setUp();
     const path = podCgroup(options, pod);
     await cgroups.create(path);
-    await this.#write(path, resourceConfigForPod(pod, options.cgroups)).catch((error: unknown) =>
-      log.error("a pod's limits were not set", { cgroup: path, error: messageOf(error) }),
-    );
+    try {
+      await this.#write(path, resourceConfigForPod(pod, options.cgroups));
+      this.#bounded.add(pod.metadata.uid);
+    } catch (error) {
+      log.error("a pod's limits were not set", { cgroup: path, error: messageOf(error) });
+    }
   }
 
   /** By the pods that are active now (CM2). What goes wrong is logged, and done again with the next pod, or in a minute. */
@@ -92,6 +102,7 @@ export class ContainerManager {
 
   /** Ends what still runs in the pod's group, and takes it away. @throws while something does not go */
   async destroy(podUid: string): Promise<void> {
+    this.#bounded.delete(podUid);
     for (const { uid, path } of await this.#podGroups()) {
       if (uid !== podUid) continue;
       await this.#ports.cgroups.kill(path);
@@ -113,6 +124,7 @@ export class ContainerManager {
   async #setUp(): Promise<void> {
     if (this.#isSetUp) return;
     const { cgroups, options } = this.#ports;
+    this.#keepsWeight = await cgroups.exists(qosCgroup(options, "Burstable"));
     await cgroups.create(kubepodsCgroup(options));
     const configs = qosConfigs([], this.#ports.resources);
     for (const qos of ["Burstable", "BestEffort"] as const) {
@@ -122,40 +134,49 @@ export class ContainerManager {
     this.#isSetUp = true;
   }
 
-  /** Until it succeeds: pods that run already may take more than they are allowed now. Source: node_container_manager_linux.go. */
+  /** Each until it succeeds: pods that run already may take more than they are allowed now. Source: node_container_manager_linux.go. */
   async #enforce(): Promise<void> {
-    if (this.#isEnforced) return;
-    const { options, resources, log } = this.#ports;
-    const kubepods = kubepodsCgroup(options);
-    try {
-      const enforced = options.cgroups.enforce.includes("pods");
-      await this.#write(kubepods, kubepodsConfig(resources, { enforced }));
-      this.#tell("Normal", "NodeAllocatableEnforced", "Updated Node Allocatable limit across pods");
-      for (const { path, config, what } of this.#reserved()) {
-        if (!(await this.#ports.cgroups.exists(path))) throw new Error(`there is no control group ${path} to keep ${what} in`);
+    const { cgroups, options, resources, log } = this.#ports;
+    const all = {
+      path: kubepodsCgroup(options),
+      config: kubepodsConfig(resources, { enforced: options.cgroups.enforce.includes("pods") }),
+      done: "Updated Node Allocatable limit across pods",
+      failed: "Failed to update Node Allocatable Limits",
+    };
+    for (const { path, config, done, failed } of [all, ...this.#reserved()]) {
+      if (this.#enforced.has(path)) continue;
+      try {
+        if (!(await cgroups.exists(path))) throw new Error("there is no such control group");
         await this.#write(path, config);
-        this.#tell("Normal", "NodeAllocatableEnforced", `Updated limits on ${what} cgroup ${path}`);
+        this.#enforced.add(path);
+        this.#tell("Normal", "NodeAllocatableEnforced", done);
+      } catch (error) {
+        const message = `${failed} ${JSON.stringify(path)}: ${messageOf(error)}`;
+        log.warn("node allocatable is not enforced", { error: message });
+        this.#tell("Warning", "FailedNodeAllocatableEnforcement", message);
       }
-      this.#isEnforced = true;
-    } catch (error) {
-      log.warn("node allocatable is not enforced", { error: messageOf(error) });
-      this.#tell(
-        "Warning",
-        "FailedNodeAllocatableEnforcement",
-        `Failed to update Node Allocatable Limits ${JSON.stringify(kubepods)}: ${messageOf(error)}`,
-      );
     }
   }
 
-  #reserved(): readonly { readonly path: CgroupPath; readonly config: ResourceConfig; readonly what: string }[] {
+  #reserved(): readonly { readonly path: CgroupPath; readonly config: ResourceConfig; readonly done: string; readonly failed: string }[] {
     const { options, resources } = this.#ports;
     const { enforce, kubeReserved, systemReserved } = options.cgroups;
-    const groups = { "system-reserved": systemReserved, "kube-reserved": kubeReserved } as const;
-    return (["system-reserved", "kube-reserved"] as const).flatMap((key) => {
-      const { cgroup: path, resources: kept } = groups[key];
+    const groups = [
+      { key: "system-reserved", of: systemReserved, what: "System Reserved" },
+      { key: "kube-reserved", of: kubeReserved, what: "Kube Reserved" },
+    ] as const;
+    return groups.flatMap(({ key, of: { cgroup: path, resources: kept }, what }) => {
       const compressibleOnly = enforce.includes(`${key}-compressible`);
       if (path === undefined || !(compressibleOnly || enforce.includes(key))) return [];
-      return [{ path, config: reservedConfig(kept, resources.cpus, compressibleOnly), what: key.replace("-", " ") }];
+      const done = `Updated limits on ${what.toLowerCase()} cgroup ${path}`;
+      return [
+        {
+          path,
+          config: reservedConfig(kept, resources.cpus, compressibleOnly),
+          done,
+          failed: `Failed to enforce ${what} Cgroup Limits on`,
+        },
+      ];
     });
   }
 
@@ -164,8 +185,7 @@ export class ContainerManager {
     const [records, statuses] = [await store.rows("workers"), await store.rows("statuses")];
     const active = activePods({ desired: pods.desired(), records, statuses, hasRelisted: condition.relisted !== undefined });
     const configs = qosConfigs(active, resources);
-    // Nobody knows yet who runs here: those that do keep the weight that they have.
-    const burstable = condition.sourcesReady ? configs.Burstable : withoutShares(configs.Burstable);
+    const burstable = this.#keepsWeight && !condition.sourcesReady ? withoutShares(configs.Burstable) : configs.Burstable;
     for (const qos of CLASSES) await this.#write(qosCgroup(options, qos), qos === "Burstable" ? burstable : configs[qos]);
   }
 

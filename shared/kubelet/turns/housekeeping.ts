@@ -9,6 +9,7 @@ import type { NodePod } from "../pod.ts";
 import { splitProbeKey } from "../probe/probe.ts";
 import { killRuntimePod, requeueDelayMs, updateWorker } from "./workers.ts";
 import { releaseFullName } from "../worker/static-start.ts";
+import { couldHaveRunningContainers } from "../worker/worker-questions.ts";
 import { attempt } from "./collect-garbage.ts";
 import { forgetProbes } from "./probes.ts";
 import { deleteMirror } from "./reconcile-mirror.ts";
@@ -72,8 +73,11 @@ export async function housekeep(ports: NodePorts): Promise<void> {
   await forgetFindings(ports);
   for (const uid of plan.reduceCgroups)
     await attempt(log, "a control group was not made least", { pod: uid }, () => ports.containerManager.reduceCpu(uid));
-  for (const uid of plan.removeCgroups)
+  for (const uid of plan.removeCgroups) {
+    // Its UID may be in use again: a static pod's manifest that came back.
+    if (couldHaveRunningContainers(await store.read("workers", uid), true)) continue;
     await attempt(log, "a control group was not removed", { pod: uid }, () => ports.containerManager.destroy(uid));
+  }
   await forgetBackOffs(ports);
   ports.objects.tidy();
 }

@@ -16,8 +16,11 @@ import { podEvent } from "./pod-events.ts";
  */
 export async function ensurePodCgroup(ports: NodePorts, pod: NodePod, observed: ObservedPod): Promise<void> {
   const { containerManager } = ports;
-  if (await containerManager.has(pod)) return;
-  if (observed.containers.some(({ state }) => state === "CONTAINER_RUNNING")) {
+  const { exists, isBounded } = await containerManager.stateOf(pod);
+  const isRunning = observed.containers.some(({ state }) => state === "CONTAINER_RUNNING");
+  // An agent that died may have made the group and not bounded it; of what runs, somebody may have changed the limits since.
+  if (exists && (isBounded || isRunning)) return;
+  if (isRunning) {
     await endPod(ports, pod, observed, { name: "kill:cgroup" });
     throw new Pause("it ran outside of its control group");
   }

@@ -1,9 +1,19 @@
 // Would catch: a pod that runs unbounded, one killed for nothing, a group that stays when its pod is gone, a node whose limits are
 // given up after the first refusal.
 import { expect, test } from "vitest";
+import type { NodeEvent } from "../../../../shared/kubelet/node/event-recorder.ts";
+import type { CgroupPolicy, NodeOptions } from "../../../../shared/kubelet/node-options.ts";
+import type { Cgroups } from "../../../../shared/ports/cgroups.ts";
 import type { ContainerSpec } from "../../../../shared/kubelet/pod.ts";
+import { createMemoryCgroups } from "../../../../shared/adapters/memory/cgroups.ts";
+import { createMemoryNodeStore } from "../../../../shared/adapters/memory/node-store.ts";
+import { PodManager } from "../../../../shared/kubelet/config/pod-manager.ts";
+import { ContainerManager } from "../../../../shared/kubelet/turns/container-manager.ts";
 import { startedNode as node } from "../../../support/node-rig/rig.ts";
 import type { NodeRig } from "../../../support/node-rig/rig.ts";
+import { recordingLog } from "../../recording-log.ts";
+import { nodePod } from "../fixtures.ts";
+import { MACHINE, OPTIONS } from "../node-fixtures.ts";
 
 const SECONDS = 1_000;
 const app = (resources: NonNullable<ContainerSpec["resources"]> = {}, image = "app:1"): ContainerSpec => ({
@@ -32,7 +42,6 @@ const ready = (rig: NodeRig, name: string): Promise<void> => rig.until(`${name} 
 test("[node-agent 185] [node-agent 184] a node has the groups of all pods and of both classes from the start, with their limits", async () => {
   const rig = await node();
   expect(rig.cgroups.files("/kubepods")).toEqual({ "memory.limit_in_bytes": String(64 * 2 ** 30), "cpu.shares": "65536" });
-  await rig.advance(60 * SECONDS);
   expect(rig.cgroups.files("/kubepods/burstable")).toEqual({ "cpu.shares": "2" });
   expect(rig.cgroups.files("/kubepods/besteffort")).toEqual({ "cpu.shares": "2" });
   await rig.until("it is told", () => events(rig, "NodeAllocatableEnforced").length > 0);
@@ -62,6 +71,25 @@ test("[node-agent 188] a pod's group is there with its limits before its sandbox
   await rig.advance(60 * SECONDS);
   expect(rig.cgroups.files("/kubepods/burstable")).toEqual({ "cpu.shares": "2" });
 });
+
+for (const last of ["create", "write"] as const)
+  test(`[node-agent 188] an agent that dies at its ${last} leaves a pod that the next one bounds before it runs`, async () => {
+    const rig = await node();
+    rig.fateOf = ({ port, verb, args: [path] }) =>
+      port === "cgroups" && verb === last && String(path).includes("/pod") ? (last === "create" ? "dieAfter" : "dieBefore") : "live";
+    const uid = await rig.create("p", { containers: [BURSTABLE] });
+    const path = `/kubepods/burstable/pod${uid}`;
+    await rig.until("it died", () => !rig.isAlive);
+    expect(rig.cgroups.files(path)).toEqual({});
+    let atSandbox: unknown;
+    rig.fateOf = ({ verb }) => {
+      if (verb === "runPodSandbox") atSandbox = rig.cgroups.files(path)?.["memory.limit_in_bytes"];
+      return "live";
+    };
+    rig.start();
+    await ready(rig, "p");
+    expect(atSandbox).toBe("67108864");
+  });
 
 test("[node-agent 188] what still runs in the group of a pod that ended is ended with it", async () => {
   const rig = await node();
@@ -194,4 +222,72 @@ test("[node-agent 192] what all pods may take is told until the kernel takes it"
   const message = 'Node: Failed to update Node Allocatable Limits "/kubepods": device or resource busy';
   expect(events(rig, "FailedNodeAllocatableEnforcement")).toEqual([message]); // the second is the same Event, once more
   expect([refusals, events(rig, "NodeAllocatableEnforced").length]).toEqual([2, 2]); // of this agent, and of the one before
+});
+
+/** By itself, with nothing to do but its own; 65 bytes of memory are kept back. */
+function managerOf(
+  cgroups: Cgroups,
+  options: Partial<NodeOptions>,
+  record: (event: NodeEvent) => void = () => undefined,
+): ContainerManager {
+  return new ContainerManager({
+    cgroups,
+    record,
+    store: createMemoryNodeStore(),
+    pods: new PodManager(),
+    condition: { sourcesReady: true },
+    log: recordingLog(),
+    options: { ...OPTIONS, ...options },
+    resources: { ...MACHINE, reserved: { memoryBytes: 65 } },
+  });
+}
+
+test("[node-agent 185] a reserved group is bounded where it is to be, and told each minute while it is not there", async () => {
+  const cgroups = createMemoryCgroups({ roots: ["/kubepods", "/system", "/kube"] });
+  await cgroups.create("/system");
+  const told: string[] = [];
+  const policy: CgroupPolicy = {
+    ...OPTIONS.cgroups,
+    enforce: ["system-reserved-compressible", "kube-reserved"],
+    systemReserved: { resources: { cpuMilli: 500, memoryBytes: 1 }, cgroup: "/system" },
+    kubeReserved: { resources: { cpuMilli: 250, memoryBytes: 64 }, cgroup: "/kube" },
+  };
+  const manager = managerOf(cgroups, { cgroups: policy }, ({ reason, message }) => void told.push(`${reason}: ${message}`));
+  await manager.maintain();
+  expect(cgroups.files("/kubepods")).toMatchObject({ "memory.limit_in_bytes": "8000000000" });
+  expect(cgroups.files("/system")).toEqual({ "cpu.shares": "512" });
+  await cgroups.create("/kube");
+  await manager.maintain();
+  await manager.maintain();
+  expect(cgroups.files("/kube")).toEqual({ "cpu.shares": "256", "memory.limit_in_bytes": "64" });
+  expect(told).toEqual([
+    "NodeAllocatableEnforced: Updated Node Allocatable limit across pods",
+    "NodeAllocatableEnforced: Updated limits on system reserved cgroup /system",
+    'FailedNodeAllocatableEnforcement: Failed to enforce Kube Reserved Cgroup Limits on "/kube": there is no such control group',
+    "NodeAllocatableEnforced: Updated limits on kube reserved cgroup /kube",
+  ]);
+});
+
+for (const { name, more } of [
+  { name: "with the systemd driver", more: { cgroupDriver: "systemd" } },
+  { name: "without groups for classes", more: { cgroups: { ...OPTIONS.cgroups, perQos: false, enforce: [] } } },
+] as const)
+  test(`[node-agent 187] ${name} nothing is made, and no pod waits for it`, async () => {
+    const cgroups = createMemoryCgroups({ roots: ["/kubepods", "/kubepods.slice"] });
+    const manager = managerOf(cgroups, more);
+    await manager.maintain();
+    await manager.updateQos();
+    expect(await manager.stateOf(nodePod())).toEqual({ exists: true, isBounded: true });
+    expect([cgroups.files("/kubepods"), cgroups.files("/kubepods.slice")]).toEqual([undefined, undefined]);
+  });
+
+test("[node-agent 188] with the systemd driver a pod's slice goes with it, whoever made it", async () => {
+  const slice = "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod0a1b2c3d_0000_4000_8000_000000000009.slice";
+  const cgroups = createMemoryCgroups({ roots: ["/kubepods.slice"] });
+  await cgroups.enter(`${slice}/container.scope`);
+  const manager = managerOf(cgroups, { cgroupDriver: "systemd" });
+  const [uid = ""] = await manager.podUids();
+  expect(uid).toBe("0a1b2c3d-0000-4000-8000-000000000009");
+  await manager.destroy(uid);
+  expect(cgroups.files(slice)).toBeUndefined();
 });

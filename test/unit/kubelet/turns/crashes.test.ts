@@ -1,4 +1,5 @@
-// Would catch: an agent that cannot go on from wherever it was killed: a second sandbox, a container twice, a restart too many, a pod or mirror that stays.
+// Would catch: an agent that cannot go on from wherever it was killed: a second sandbox, a container twice, a restart too many, a pod or mirror that stays, a sandbox that
+// nothing bounds.
 import { expect, test } from "vitest";
 import type { ContainerStatusEntry } from "../../../../shared/kubelet/pod.ts";
 import { CONFIG_ANNOTATIONS } from "../../../../shared/kubelet/labels.ts";
@@ -96,9 +97,11 @@ async function run(story: Story, crash?: Crash): Promise<readonly Crash[]> {
   const rig = new NodeRig({ manifests: true, images: IMAGES, remoteImages: { "pulled:1": { pullMs: 1.5 * SECONDS } } });
   const points = new Map<string, Crash>();
   const unstarted = new Set<string>();
+  const unbounded: string[] = [];
   let calls = 0;
   rig.fateOf = (call) => {
-    if (call.port !== "cri" && call.port !== "kube") return "live";
+    if (call.verb === "runPodSandbox" && !isBounded(rig, call)) unbounded.push(`at call ${calls}`);
+    if (call.port !== "cri" && call.port !== "kube" && !(call.port === "cgroups" && !isRead(call))) return "live";
     const at = ++calls;
     for (const fate of isRead(call) ? (["dieBefore"] as const) : (["dieBefore", "dieAfter"] as const)) {
       const key = pointKey(call, fate, `${rig.calls.length} ${rig.changes()}`);
@@ -114,12 +117,26 @@ async function run(story: Story, crash?: Crash): Promise<readonly Crash[]> {
   rig.start();
   await story.play(rig, unstarted);
   const left = async (): Promise<number> => {
-    const { cri, files } = rig;
-    const lists = await Promise.all([cri.listContainers(), cri.listPodSandbox(), files.podsWithDirectories(), files.logDirectories()]);
+    const { cri, files, cgroups } = rig;
+    const groups = cgroups.children("/kubepods/besteffort"); // all pods here ask for nothing
+    const lists = await Promise.all([
+      cri.listContainers(),
+      cri.listPodSandbox(),
+      files.podsWithDirectories(),
+      files.logDirectories(),
+      groups,
+    ]);
     return lists.flat().length;
   };
   await rig.until("nothing is left", async () => (await left()) === 0 && rig.lives === (crash === undefined ? 1 : 2), 200 * SECONDS);
+  expect(unbounded).toEqual([]);
   return [...points.values()];
+}
+
+/** No sandbox is made outside of a control group with limits (CM1 of container-manager.ts). */
+function isBounded(rig: NodeRig, { args: [config] }: Call): boolean {
+  const { linux } = config as { readonly linux: { readonly cgroupParent: string } }; // its parameter
+  return rig.cgroups.files(linux.cgroupParent)?.["cpu.shares"] !== undefined;
 }
 
 /**
@@ -133,7 +150,7 @@ function pointKey(call: Call, fate: Crash["fate"], state: string): string {
 }
 
 function isRead({ verb }: Call): boolean {
-  return /^(get|list|watch|status|version|container|image|podSandbox)/u.test(verb);
+  return /^(get|list|watch|status|version|container|image|podSandbox|exists|children)/u.test(verb);
 }
 
 /** Which resource of the API server, or which object. */
@@ -142,7 +159,7 @@ function place({ args: [first] }: Call): string {
 }
 
 test.each(STORIES)(
-  "[node-agent 117] $name: killed at any call to the runtime or the API server, the next agent brings it to the same end",
+  "[node-agent 117] $name: killed at any call to the runtime, the API server or its control groups, the next agent brings it to the same end",
   async (story) => {
     const points = await run(story);
     expect(points.length).toBeGreaterThan(50);
