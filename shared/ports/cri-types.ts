@@ -221,6 +221,8 @@ export interface ContainerStatus extends Omit<Container, "podSandboxId" | "image
   readonly mounts: readonly Mount[];
   /** Absolute, on the host. */
   readonly logPath: string;
+  /** What it may use, as the runtime has set it; absent: the runtime does not say. */
+  readonly resources?: Pick<LinuxContainerResources, "cpuPeriod" | "cpuQuota" | "cpuShares" | "memoryLimitInBytes">;
 }
 
 export interface ContainerFilter {
@@ -281,7 +283,8 @@ export interface ContainerStats {
   readonly metadata: ContainerMetadata;
   readonly labels: StringMap;
   readonly cpu?: { readonly timestampMs: number; readonly usageCoreNanoSeconds: number };
-  readonly memory?: { readonly timestampMs: number; readonly workingSetBytes: number };
+  /** `usageBytes` is all of it, whatever could be taken back; absent: the runtime does not say. */
+  readonly memory?: { readonly timestampMs: number; readonly workingSetBytes: number; readonly usageBytes?: number };
 }
 
 export interface ContainerStatsFilter {

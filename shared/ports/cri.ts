@@ -25,6 +25,8 @@
  *     command is killed; another error when the container does not run.
  * CR11 Unimplemented is an answer (isUnimplemented): so says an older runtime of a verb it does not know.
  * CR12 sandboxes and containers outlive the runtime: killed and started again, it lists them as before, running ones running.
+ * CR13 `updateContainerResources` changes what a container may use while it runs, and its status says so afterwards; what is 0 or
+ *     absent stays as it was.
  */
 import type {
   AuthConfig,
@@ -39,6 +41,7 @@ import type {
   FilesystemUsage,
   Image,
   ImageSpec,
+  LinuxContainerResources,
   PodSandbox,
   PodSandboxConfig,
   PodSandboxFilter,
@@ -70,6 +73,7 @@ export interface Cri {
   stopContainer(containerId: string, timeoutSeconds: number): Promise<void>;
   removeContainer(containerId: string): Promise<void>;
   containerStatus(containerId: string): Promise<ContainerStatus>;
+  updateContainerResources(containerId: string, resources: LinuxContainerResources): Promise<void>;
   listContainers(filter?: ContainerFilter): Promise<readonly Container[]>;
   reopenContainerLog(containerId: string): Promise<void>;
   execSync(containerId: string, cmd: readonly string[], timeoutSeconds: number): Promise<ExecSyncResponse>;

@@ -83,6 +83,7 @@ export const RUNTIME_OPERATIONS = {
   containerStatus: "container_status",
   listContainers: "list_containers",
   reopenContainerLog: "reopen_container_log",
+  updateContainerResources: "update_container",
   execSync: "exec_sync",
   exec: "exec",
   containerStats: "container_stats",

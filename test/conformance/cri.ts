@@ -123,6 +123,7 @@ export function criConformance(name: string, open: () => Promise<CriHarness>): v
         () => cri.startContainer("none"),
         () => cri.containerStats("none"),
         () => cri.execSync("none", ["true"], 1),
+        () => cri.updateContainerResources("none", { cpuShares: 2 }),
         () => cri.createContainer("none", containerConfig(harness.programs.serve), config),
       ]) {
         expect(await ask().catch(isNotFound)).toBe(true);
@@ -133,6 +134,19 @@ export function criConformance(name: string, open: () => Promise<CriHarness>): v
       await cri.removeContainer("none");
       await cri.removeImage({ image: harness.absentImage });
       expect(await cri.imageStatus({ image: harness.absentImage })).toBeUndefined();
+    });
+
+    it("CR13 changes what a container may use while it runs, and only what is said", async () => {
+      const config = sandboxConfig();
+      const sandbox = await cri.runPodSandbox(config);
+      const resources = { cpuShares: 102, cpuPeriod: 100_000, cpuQuota: 10_000, memoryLimitInBytes: 64 * 2 ** 20 };
+      const id = await cri.createContainer(sandbox, containerConfig(harness.programs.serve, { linux: { resources } }), config);
+      await cri.startContainer(id);
+      expect((await cri.containerStatus(id)).resources).toMatchObject(resources);
+      await cri.updateContainerResources(id, { cpuShares: 204, cpuPeriod: 100_000, cpuQuota: 20_000, memoryLimitInBytes: 0 });
+      const status = await cri.containerStatus(id);
+      expect(status).toMatchObject({ state: "CONTAINER_RUNNING", resources: { ...resources, cpuShares: 204, cpuQuota: 20_000 } });
+      expect((await cri.containerStats(id)).memory?.usageBytes).toBeTypeOf("number");
     });
 
     it("CR3 CR4 runs one sandbox of a name at a time, with an address", async () => {

@@ -49,6 +49,8 @@ export function createCri(endpoint: string): CriAdapter {
       done(runtime("StopContainer", { containerId, timeout: timeoutSeconds }, { timeoutMs: REQUEST_MS + timeoutSeconds * 1_000 })),
     removeContainer: (containerId) => done(runtime("RemoveContainer", { containerId })),
     containerStatus: async (containerId) => decode.containerStatus(await runtime("ContainerStatus", { containerId })),
+    updateContainerResources: async (containerId, resources) =>
+      void (await runtime("UpdateContainerResources", { containerId, linux: resources })),
     listContainers: async (filter = {}) => decode.containers(await runtime("ListContainers", { filter: containerFilter(filter) })),
     reopenContainerLog: async (containerId) => void (await runtime("ReopenContainerLog", { containerId })),
     execSync: async (containerId, cmd, timeoutSeconds) => {

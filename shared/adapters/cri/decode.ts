@@ -19,7 +19,16 @@ import type {
   StringMap,
   VersionResponse,
 } from "../../ports/cri-types.ts";
-import type { Answers, Enum, WireContainerStats, WireImage, WireMount, WireNamespaceOption, WirePodSandbox } from "./wire.ts";
+import type {
+  Answers,
+  Enum,
+  WireContainerStats,
+  WireImage,
+  WireLinuxContainerResources,
+  WireMount,
+  WireNamespaceOption,
+  WirePodSandbox,
+} from "./wire.ts";
 
 const NANOSECONDS_PER_MS = 1_000_000;
 const POD_SANDBOX_STATES: readonly PodSandboxState[] = ["SANDBOX_READY", "SANDBOX_NOTREADY"];
@@ -109,7 +118,13 @@ export function containerStatus(answer: object): ContainerStatus {
     message: status.message,
     mounts: status.mounts.map(mount),
     logPath: status.logPath,
+    ...(status.resources?.linux && { resources: linuxResources(status.resources.linux) }),
   };
+}
+
+function linuxResources(wire: WireLinuxContainerResources): NonNullable<ContainerStatus["resources"]> {
+  const { cpuPeriod, cpuQuota, cpuShares, memoryLimitInBytes } = wire;
+  return { cpuPeriod, cpuQuota, cpuShares, memoryLimitInBytes };
 }
 
 export function execSync(answer: object): ExecSyncResponse {
@@ -200,7 +215,11 @@ function statsOf({ attributes, cpu, memory }: WireContainerStats): ContainerStat
       cpu: { timestampMs: cpu.timestamp / NANOSECONDS_PER_MS, usageCoreNanoSeconds: cpu.usageCoreNanoSeconds.value },
     }),
     ...(memory?.workingSetBytes && {
-      memory: { timestampMs: memory.timestamp / NANOSECONDS_PER_MS, workingSetBytes: memory.workingSetBytes.value },
+      memory: {
+        timestampMs: memory.timestamp / NANOSECONDS_PER_MS,
+        workingSetBytes: memory.workingSetBytes.value,
+        ...(memory.usageBytes && { usageBytes: memory.usageBytes.value }),
+      },
     }),
   };
 }

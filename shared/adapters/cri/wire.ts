@@ -52,6 +52,15 @@ export interface WireContainerStatus extends Omit<WireContainer, "podSandboxId" 
   readonly message: string;
   readonly mounts: readonly WireMount[];
   readonly logPath: string;
+  readonly resources: { readonly linux: WireLinuxContainerResources | null } | null;
+}
+
+/** What is not said is 0. */
+export interface WireLinuxContainerResources {
+  readonly cpuPeriod: number;
+  readonly cpuQuota: number;
+  readonly cpuShares: number;
+  readonly memoryLimitInBytes: number;
 }
 
 export interface WireMount {
@@ -74,7 +83,7 @@ export interface WireImage {
 export interface WireContainerStats {
   readonly attributes: { readonly id: string; readonly metadata: ContainerMetadata | null; readonly labels: StringMap } | null;
   readonly cpu: { readonly timestamp: number; readonly usageCoreNanoSeconds: Wrapped | null } | null;
-  readonly memory: { readonly timestamp: number; readonly workingSetBytes: Wrapped | null } | null;
+  readonly memory: { readonly timestamp: number; readonly workingSetBytes: Wrapped | null; readonly usageBytes: Wrapped | null } | null;
 }
 
 /** By the name of the message in runtime.proto. */

@@ -1,7 +1,14 @@
 /** Containers of the memory runtime: CREATED, RUNNING, EXITED, by their scripts and the clock. */
 import type { Clock } from "../../../ports/clock.ts";
 import { CriError } from "../../../ports/cri-error.ts";
-import type { Container, ContainerConfig, ContainerState, ContainerStatus, PodSandboxConfig } from "../../../ports/cri-types.ts";
+import type {
+  Container,
+  ContainerConfig,
+  ContainerState,
+  ContainerStatus,
+  LinuxContainerResources,
+  PodSandboxConfig,
+} from "../../../ports/cri-types.ts";
 import { writeLines } from "./cri-log.ts";
 import type { WriteLog } from "./cri-log.ts";
 import type { ContainerScript } from "./cri-script.ts";
@@ -23,6 +30,7 @@ export interface MemoryContainer {
   summary(): Container;
   /** @throws {CriError} when it was started before, or its script says so */
   start(): void;
+  update(resources: LinuxContainerResources): void;
   stop(timeoutSeconds: number): Promise<void>;
   kill(): void;
 }
@@ -44,6 +52,7 @@ export function createMemoryContainer(options: ContainerOptions): MemoryContaine
   const logPath = sandboxConfig.logDirectory && config.logPath ? `${sandboxConfig.logDirectory}/${config.logPath}` : "";
   const ended = new AbortController();
   let startedAtMs: number | undefined;
+  let resources: LinuxContainerResources = config.linux?.resources ?? {};
   let exit: { readonly atMs: number; readonly code: number; readonly reason: string; readonly message: string } | undefined;
 
   const state = (): ContainerState => (exit ? "CONTAINER_EXITED" : startedAtMs === undefined ? "CONTAINER_CREATED" : "CONTAINER_RUNNING");
@@ -87,7 +96,11 @@ export function createMemoryContainer(options: ContainerOptions): MemoryContaine
       message: exit?.message ?? "",
       mounts: config.mounts ?? [],
       logPath,
+      resources,
     }),
+    update(changed) {
+      resources = { ...resources, ...Object.fromEntries(Object.entries(changed).filter(([, value]) => value !== 0)) };
+    },
     start() {
       if (state() !== "CONTAINER_CREATED") throw new CriError("Unknown", `container is in ${state()} state`);
       if (script.startError !== undefined) {

@@ -49,6 +49,7 @@ export function gated(cri: Cri, options: CriGateOptions): Cri {
     containerStatus: gate("containerStatus", cri.containerStatus),
     listContainers: gate("listContainers", cri.listContainers),
     reopenContainerLog: gate("reopenContainerLog", cri.reopenContainerLog),
+    updateContainerResources: gate("updateContainerResources", cri.updateContainerResources),
     execSync: gate("execSync", cri.execSync),
     exec: gate("exec", cri.exec),
     containerStats: gate("containerStats", cri.containerStats),

@@ -13,6 +13,8 @@ export interface ContainerScript {
   readonly stopExitCode?: number;
   /** The runtime cannot start it: `startContainer` fails with this message. */
   readonly startError?: string;
+  /** What it uses; default 0. */
+  readonly memoryBytes?: number;
   /** Written when it starts. */
   readonly output?: readonly { readonly stream: "stdout" | "stderr"; readonly text: string }[];
   /** What a command run in it does; default: nothing, exit code 0, at once. */

@@ -107,7 +107,7 @@ export function createMemoryCri(options: MemoryCriOptions): MemoryCri {
     metadata: each.config.metadata,
     labels: each.config.labels ?? {},
     cpu: { timestampMs: clock.now(), usageCoreNanoSeconds: 0 },
-    memory: { timestampMs: clock.now(), workingSetBytes: 0 },
+    memory: { timestampMs: clock.now(), workingSetBytes: each.script.memoryBytes ?? 0, usageBytes: each.script.memoryBytes ?? 0 },
   });
 
   const cri: Cri = {
@@ -172,6 +172,7 @@ export function createMemoryCri(options: MemoryCriOptions): MemoryCri {
       if (found) dropContainer(found);
     },
     containerStatus: async (id) => container(id).status(),
+    updateContainerResources: async (id, resources) => container(id).update(resources),
     async listContainers({ id, state, podSandboxId, labelSelector } = {}) {
       return [...containers.values()]
         .map((each) => each.summary())
