@@ -36,6 +36,7 @@ export function validateUpdate(definition: ResourceDefinition, subresource: stri
   if (definition.kind === "Deployment" || definition.kind === "ReplicaSet")
     errors.push(...immutable("spec.selector", object["spec"], current["spec"], "selector"));
   if (definition.kind === "Pod" && subresource === "") errors.push(...validatePodUpdate(object, current));
+  if (definition.kind === "Pod" && subresource === "resize") errors.push(...validatePodResize(object, current));
   return errors;
 }
 
@@ -126,6 +127,16 @@ function immutable(path: string, object: Json | undefined, current: Json | undef
 
 const PATCHABLE_POD_FIELDS =
   "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
+
+function validatePodResize(object: JsonObject, current: JsonObject): FieldError[] {
+  const fixed = (pod: JsonObject): JsonObject => {
+    const spec = { ...objectAt(pod, "spec") };
+    for (const list of ["containers", "initContainers"])
+      spec[list] = objectsAt(spec, list).map(({ resources: _resources, resizePolicy: _policy, ...container }) => container);
+    return spec;
+  };
+  return semanticEqual(fixed(object), fixed(current)) ? [] : [fieldForbidden("spec", "only cpu and memory resources are mutable")];
+}
 
 function validatePodUpdate(object: JsonObject, current: JsonObject): FieldError[] {
   const fixed = (pod: JsonObject): JsonObject => {

@@ -29,7 +29,7 @@ export interface ResourceDefinition extends GroupResource {
   readonly selectableFields: readonly string[];
 }
 
-export type Subresource = "status" | "scale" | "binding" | "finalize";
+export type Subresource = "status" | "scale" | "binding" | "finalize" | "resize";
 
 type Given = Pick<ResourceDefinition, "group" | "resource" | "kind"> & Partial<ResourceDefinition>;
 
@@ -78,7 +78,7 @@ export const RESOURCE_DEFINITIONS: readonly ResourceDefinition[] = [
     kind: "Pod",
     shortNames: ["po"],
     inAll: true,
-    subresources: ["status", "binding"],
+    subresources: ["status", "binding", "resize"],
     generation: "spec",
     returnsDeletedObject: true,
     selectableFields: [
