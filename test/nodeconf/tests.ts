@@ -1,10 +1,17 @@
 /** Which of upstream's tests judge a node, and how they are run. */
 import type { TestOutcome, UpstreamTests } from "../upstream/program.ts";
 
+/** Tests of the node that upstream labels otherwise: of Conformance some, of a feature of their own the rest. */
+const RESIZE = "[sig-node] Pod InPlace Resize Container ";
+
 /** Names hold their labels. Those that are slow, or want the node for themselves, run in nobody's ordinary run, upstream's neither. */
 export async function nodeConformanceTests(upstream: UpstreamTests): Promise<readonly string[]> {
   const all = await upstream.all();
-  return all.filter((name) => name.includes("[NodeConformance]") && !/\[(?:Slow|Serial|Disruptive|Flaky)\]|\[sig-network\]/u.test(name));
+  return all.filter(
+    (name) =>
+      (name.includes("[NodeConformance]") || name.startsWith(RESIZE)) &&
+      !/\[(?:Slow|Serial|Disruptive|Flaky)\]|\[sig-network\]/u.test(name),
+  );
 }
 
 /**
@@ -15,7 +22,7 @@ export function coreOf(names: readonly string[]): readonly string[] {
   return names.filter((name) => ![...LONG, ...LEFT_OUT.map(({ group }) => group)].some((text) => name.includes(text)));
 }
 
-const LONG = ["[sig-node] Probing container", "[FeatureGate:SidecarContainers]", "[sig-node] Lifecycle Sleep Hook", "updat"];
+const LONG = [RESIZE, "[sig-node] Probing container", "[FeatureGate:SidecarContainers]", "[sig-node] Lifecycle Sleep Hook", "updat"];
 
 /** Parts of names: what the core leaves out because this agent or this ground does not pass it, with what it needs. */
 export const LEFT_OUT: readonly { readonly group: string; readonly needs: string }[] = [
