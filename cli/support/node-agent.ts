@@ -82,14 +82,14 @@ export function createNodeAgent(parts: NodeAgentParts): NodeAgent {
     queues,
     emit,
     run: async (signal) => {
-      const host = runNodeHost({ store, clock, log }, queues, handlersOf(ports, identity), signal);
+      const host = runNodeHost({ store, clock, log }, queues, handlersOf(ports, identity, sources), signal);
       await Promise.all([host, runApiSourceOnceRegistered(ports, kube, emit("api"), signal)]);
     },
   };
 }
 
 /** Node-agent §18.3: what has a handler of its own stands in functions/node, the rest is one call. Source of the periods: §1. */
-function handlersOf(ports: NodePorts, identity: NodeIdentity): NodeHandlers {
+function handlersOf(ports: NodePorts, identity: NodeIdentity, sources: PodSources): NodeHandlers {
   const unlessRuntimeAway = (act: (ports: NodePorts) => Promise<void>) => async (): Promise<void> => {
     if (ports.condition.runtimeError === undefined) await act(ports);
   };
@@ -104,6 +104,7 @@ function handlersOf(ports: NodePorts, identity: NodeIdentity): NodeHandlers {
       { name: "relist", everyMs: 1_000, act: () => relistPods(ports) },
       { name: "sync tick", everyMs: 1_000, act: () => wakeDue(ports) },
       { name: "housekeeping", everyMs: 2_000, act: unlessRuntimeAway(housekeep) },
+      { name: "pending resizes", everyMs: 30_000, act: () => sources.retryResizes() },
       { name: "statuses", everyMs: 10_000, act: () => flushStatuses(ports) },
       { name: "node status", everyMs: 10_000, act: () => identity.reportStatus() },
       { name: "node lease", everyMs: 10_000, act: () => identity.renewLease() },

@@ -161,6 +161,6 @@ export function missingCapacity({ cpuMilli, memoryBytes, ephemeralStorageBytes, 
 }
 
 /** `8388608Ki` as `8Gi`; what is not whole in Ki stays a plain number. */
-function bytesQuantity(bytes: number): string {
+export function bytesQuantity(bytes: number): string {
   return (bytes % 1024 === 0 && canonicalQuantity(`${bytes / 1024}Ki`)) || String(bytes);
 }

@@ -2,7 +2,7 @@
 import type { Container, ContainerState, ContainerStatus, NamespaceMode, PodSandboxState, PodSandboxStatus } from "../ports/cri-types.ts";
 import { ANNOTATIONS, LABELS } from "./labels.ts";
 import type { ContainerSpec, NodePod } from "./pod.ts";
-import type { Restarts } from "../ports/node-store.ts";
+import type { ContainerResources, PodAllocation, Restarts } from "../ports/node-store.ts";
 
 export interface ObservedPod {
   readonly uid: string;
@@ -48,6 +48,10 @@ export interface ObservedContainer {
   /** The runtime's own and, after it, the termination message. */
   readonly message: string;
   readonly logPath: string;
+  /** What it may use, as the runtime has set it; absent: the runtime does not say. */
+  readonly resources?: NonNullable<ContainerStatus["resources"]>;
+  /** What the agent made it with, or last set it to; absent: nobody wrote it down (NodeStore `allocations`). */
+  readonly actuated?: ContainerResources;
   /** The agent ends it, or has ended it, so that the next instance starts (NodeStore `restarts`). */
   readonly endedForRestart?: true;
 }
@@ -78,10 +82,15 @@ export function nothingObserved(
 export function observedContainer(
   listed: Container,
   status: ContainerStatus,
-  { terminationMessage = "", restarts = {} }: { readonly terminationMessage?: string; readonly restarts?: Restarts } = {},
+  {
+    terminationMessage = "",
+    restarts = {},
+    allocation,
+  }: { readonly terminationMessage?: string; readonly restarts?: Restarts; readonly allocation?: PodAllocation | undefined } = {},
 ): ObservedContainer {
   const restartCount = Number.parseInt(status.annotations[ANNOTATIONS.restartCount] ?? "", 10);
   const name = status.labels[LABELS.containerName] ?? status.metadata.name;
+  const actuated = allocation?.containers[name]?.actuated;
   return {
     id: status.id,
     sandboxId: listed.podSandboxId,
@@ -98,6 +107,8 @@ export function observedContainer(
     reason: status.reason,
     message: [status.message, terminationMessage].filter((text) => text !== "").join(": "),
     logPath: status.logPath,
+    ...(status.resources !== undefined && { resources: status.resources }),
+    ...(actuated !== undefined && { actuated }),
     ...(restarts[name] === status.id && { endedForRestart: true }),
   };
 }

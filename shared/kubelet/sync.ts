@@ -13,6 +13,7 @@ import type { ReferencedObjects } from "./kuberuntime/environment.ts";
 import { isStaticPod } from "./labels.ts";
 import type { NodePorts } from "./node-ports.ts";
 import { earliestRetryMs, Pause } from "./operations.ts";
+import type { StartError } from "./operations.ts";
 import type { ObservedPod } from "./observed-pod.ts";
 import { endTurn, startTurn } from "./worker/pod-worker.ts";
 import type { TurnEnd, TurnStart } from "./worker/pod-worker.ts";
@@ -21,6 +22,7 @@ import type { NodePod } from "./pod.ts";
 import { LostTurnError, requeueDelayMs, updateFenced, updateOwn, updateWorker } from "./turns/workers.ts";
 import { releaseFullName, startGate } from "./worker/static-start.ts";
 import type { StartVerdict } from "./worker/static-start.ts";
+import { allocatedPodOf } from "./turns/allocations.ts";
 import { endPod, stopName } from "./turns/kill.ts";
 import { observePod } from "./turns/observe.ts";
 import { ensurePodCgroup } from "./turns/pod-cgroup.ts";
@@ -29,6 +31,7 @@ import { MountError, prepareVolumes, readReferences } from "./turns/prepare-volu
 import type { VolumePaths } from "./turns/prepare-volumes.ts";
 import { ensureProbes, hurryReadiness, readProbeAnswers, stopProbes } from "./turns/probes.ts";
 import { reconcileMirror } from "./turns/reconcile-mirror.ts";
+import { noteResize, ResizeError } from "./turns/resize.ts";
 import { isHookRunning, runActions } from "./turns/run-actions.ts";
 import { retriedInTurn, VolumeRetryError, withVolumeBackOff } from "./turns/volume-retries.ts";
 import { computeStatus, storeStatus, storeTerminated } from "./turns/statuses.ts";
@@ -47,7 +50,7 @@ export async function syncPod(ports: NodePorts, uid: string): Promise<void> {
   if (start === undefined || start.work === "idle") return;
   const { record, work } = start;
   const fence = { uid, token: record.token };
-  const pod = ports.pods.get(uid);
+  const pod = await allocatedPodOf(ports, uid);
   if (work === "finishedUnstarted") return await finish(ports, uid, record, pod, fence);
   let end: TurnEnd;
   let failure: unknown;
@@ -108,6 +111,7 @@ async function syncRunning(ports: NodePorts, turn: Turn): Promise<TurnEnd> {
   const { pod, fence } = turn;
   const { uid } = pod.metadata;
   const observed = await determine(ports, pod);
+  await noteResize(ports, turn, observed);
   await ensureProbes(ports, pod);
   const status = await computeStatus(ports, { pod, observed, terminal: false });
   await storeStatus(ports, pod, status, { fence });
@@ -136,15 +140,20 @@ async function syncRunning(ports: NodePorts, turn: Turn): Promise<TurnEnd> {
     if (now?.token !== fence.token) throw new LostTurnError(uid);
     if (now.terminatingAtMs !== undefined) throw new Pause("the pod is to end", { isTerminating: true });
   };
-  const { acted, failed, goesOn } = await runActions(ports, { pod, observed, actions, volumePaths, objects, fence, mayGoOn });
+  const { acted, failed, goesOn, resizeError } = await runActions(ports, { pod, observed, actions, volumePaths, objects, fence, mayGoOn });
   if (acted) {
     const after = await observePod(ports, pod.metadata);
+    await noteResize(ports, turn, after, resizeError);
     await storeStatus(ports, pod, await computeStatus(ports, { pod, observed: after, terminal: false }), { fence });
   }
-  const failures = [...failed.values()];
-  if (failures.length > 0) throw new AggregateError(failures, failures.map(({ reason, message }) => `${reason}: ${message}`).join("; "));
+  const failures = [...failed.values(), ...(resizeError === undefined ? [] : [resizeError])];
+  if (failures.length > 0) throw new AggregateError(failures, failures.map(described).join("; "));
   if (!goesOn) ports.operations.tidy(uid);
   return { kind: "synced", terminalPhase: false };
+}
+
+function described(failure: StartError | ResizeError): string {
+  return `${failure instanceof ResizeError ? "ResizePodInPlaceError" : failure.reason}: ${failure.message}`;
 }
 
 /** What the turn goes by (KS2). Source: pkg/kubelet/pod_workers.go podWorkerLoop, whose only FailedSync this is. */

@@ -12,8 +12,14 @@
  * NF5 a failure is an error whose message names the path and what to do; no message holds content.
  * NF6 nothing meets at one place: a volume is made, written or taken away, with all of its pod's directory, by one call at a time, in
  *    the order in which they came.
+ * NF7 a checkpoint is replaced as a whole and is on disk when the call answers: a crash leaves the old one or the new one. Its content
+ *    is asked for when it is this call's turn, so that of two calls at once the one that came last leaves what was true last.
  */
 export interface NodeFiles {
+  /** `<root>/<name>`; undefined when there is none. */
+  readCheckpoint(name: string): Promise<string | undefined>;
+  writeCheckpoint(name: string, content: () => Promise<string>): Promise<void>;
+
   /** `<root>/pods/<uid>` with `volumes` and `plugins`, mode 0750. */
   makePodDirectories(uid: string): Promise<void>;
   /** UIDs that have a directory. */

@@ -11,7 +11,7 @@
  * NS5 any row may be missing at any time; `rows` is complete at some moment during the call, in no order.
  */
 import type { Wire } from "../api/wire.ts";
-import type { V1PodStatus } from "@kubernetes/client-node";
+import type { V1PodStatus, V1ResourceRequirements } from "@kubernetes/client-node";
 
 export interface NodeStore {
   read<T extends NodeTable>(table: T, key: string): Promise<NodeRow<T> | undefined>;
@@ -50,6 +50,8 @@ export interface NodeTables {
   readonly reasons: Readonly<Record<string, WaitingReason>>;
   /** Key: UID. */
   readonly restarts: Restarts;
+  /** Key: UID. The one table that is also kept on disk (shared/kubelet/turns/allocations.ts). */
+  readonly allocations: PodAllocation;
   /** Key: of a restart (§6.8) or of an image pull (§8). */
   readonly backOffs: BackOffEntry;
   /** Key: `<uid>/<container>/<kind>`. */
@@ -135,6 +137,32 @@ export interface WaitingReason {
  * ends with, its container is to be started.
  */
 export type Restarts = Readonly<Record<string, string>>;
+
+/** Amounts as the pod's spec writes them. */
+export type ContainerResources = Wire<V1ResourceRequirements>;
+
+/** What this node has granted to a pod, which may be other than what its spec asks for by now (§6.11). */
+export interface PodAllocation {
+  /** By name; init containers too. */
+  readonly containers: Readonly<Record<string, ContainerAllocation>>;
+  /** The spec asks for something else, and why it was not granted yet. */
+  readonly pending?: ResizeCondition & { readonly reason: "Deferred" | "Infeasible" };
+  /** Granted, and not all of it set in the runtime. */
+  readonly inProgress?: ResizeCondition & { readonly reason?: "Error" };
+}
+
+export interface ContainerAllocation {
+  readonly allocated: ContainerResources;
+  /** What the newest instance was made with, or last set to; absent: nobody wrote it down. */
+  readonly actuated?: ContainerResources;
+}
+
+export interface ResizeCondition {
+  readonly message?: string;
+  /** Of the pod, when it came to this. */
+  readonly observedGeneration: number;
+  readonly sinceMs: number;
+}
 
 export interface BackOffEntry {
   readonly delayMs: number;

@@ -37,6 +37,10 @@ const ROWS: { readonly [T in NodeTable]: NodeTables[T] } = {
   statuses: STATUS,
   reasons: { app: { reason: "ErrImagePull", message: "" } },
   restarts: { app: "ab12", constructor: "cd34" },
+  allocations: {
+    containers: { app: { allocated: { requests: { cpu: "100m" } }, actuated: {} } },
+    pending: { reason: "Deferred", message: "no room", observedGeneration: 2, sinceMs: 1_772_359_200_000 },
+  },
   backOffs: { delayMs: 20_000, lastUpdateMs: 1_772_359_200_000 },
   probes: { containerId: "", run: 0 },
 };

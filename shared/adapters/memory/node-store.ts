@@ -12,6 +12,7 @@ export function createMemoryNodeStore(): NodeStore {
     statuses: new Map(),
     reasons: new Map(),
     restarts: new Map(),
+    allocations: new Map(),
     backOffs: new Map(),
     probes: new Map(),
   };

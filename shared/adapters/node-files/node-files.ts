@@ -9,8 +9,9 @@ import { containerLogs } from "./container-logs.ts";
 import { explained, ifThere } from "./errors.ts";
 import { checkHostPath } from "./host-path.ts";
 import { oneAtATime } from "./one-at-a-time.ts";
-import { PRIVATE_MODE, isWithin, podPaths } from "./paths.ts";
+import { PRIVATE_MODE, isWithin, plainName, podPaths } from "./paths.ts";
 import { removeTree } from "./remove-tree.ts";
+import { replaceFile } from "./replace-file.ts";
 import { makeSubPath } from "./sub-path.ts";
 import { volumeDirectories } from "./volume-directory.ts";
 
@@ -46,6 +47,12 @@ export function createNodeFiles({ rootDir, podLogsDir, containerLogsDir, log }: 
         const path = join(paths.pod(uid), name);
         await atPlace(path, () => mkdir(path, { recursive: true, mode: PRIVATE_MODE }));
       }
+    },
+
+    readCheckpoint: (name) => ifThere(readFile(join(root, plainName(name)), "utf8")),
+    writeCheckpoint: (name, content) => {
+      const path = join(root, plainName(name));
+      return atPlace(path, async () => replaceFile(path, await content()));
     },
 
     async diskSpace(path) {

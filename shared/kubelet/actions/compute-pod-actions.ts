@@ -8,6 +8,8 @@ import { isToStartAgain, newestOf, restartPolicyOf, shouldContainerBeRestarted }
 import type { ObservedContainer, ObservedPod, ProbeAnswers } from "../observed-pod.ts";
 import { initContainerActions } from "./init-container-actions.ts";
 import type { ContainerToKill } from "./init-container-actions.ts";
+import { inUpdateOrder, resizeStep } from "./resize-actions.ts";
+import type { ContainerUpdate } from "./resize-actions.ts";
 
 /** Lists are positions in the spec, ascending. */
 export interface PodActions {
@@ -23,6 +25,8 @@ export interface PodActions {
   readonly containersToStart: readonly number[];
   readonly ephemeralContainersToStart: readonly number[];
   readonly containersToKill: readonly ContainerToKill[];
+  /** In the order of the calls. */
+  readonly containersToUpdate: readonly ContainerUpdate[];
 }
 
 /**
@@ -32,10 +36,10 @@ export interface PodActions {
  *     sandbox died, policy Always            → kill all, new sandbox, begin anew
  *     foo2 exited 1, policy OnFailure        → start foo2
  *     foo2's image changed                   → kill foo2, start it, whatever the policy
+ *     foo2 was granted more CPU              → update foo2 where it runs
  *     all exited, policy Never               → kill the pod, sidecars and all
  *
  * Source: pkg/kubelet/kuberuntime/kuberuntime_manager.go computePodActions.
- * Differs from upstream: resizes (InPlacePodVerticalScaling) are not built.
  */
 export function computePodActions(pod: NodePod, observed: ObservedPod, probes: ProbeAnswers): PodActions {
   const { changed, attempt, sandboxId } = podSandboxChanged(pod, observed);
@@ -52,6 +56,7 @@ const NOTHING = {
   containersToStart: [],
   ephemeralContainersToStart: [],
   containersToKill: [],
+  containersToUpdate: [],
 } as const;
 
 /** Cases A1 to A4 of §6.3: all must begin anew, or the pod is done and its sandbox is not missed. */
@@ -93,15 +98,17 @@ function actionsOnKeptSandbox(pod: NodePod, observed: ObservedPod, sandbox: Sand
     ephemeralContainersToStart,
     initContainersToStart: init.start,
     containersToKill: init.kill,
+    containersToUpdate: inUpdateOrder(init.update),
   };
   if (init.killPod || !init.initialised) return afterInit;
 
   const verdicts = pod.spec.containers.map((container) => verdictOf(pod, container, observed, probes));
   const containersToStart = [...verdicts.entries()].filter(([, { start }]) => start).map(([index]) => index);
   const containersToKill = [...init.kill, ...verdicts.flatMap(({ kill }) => kill ?? [])];
-  const regular = { ...afterInit, containersToStart, containersToKill };
+  const containersToUpdate = inUpdateOrder([...init.update, ...verdicts.flatMap(({ update = [] }) => update)]);
+  const regular = { ...afterInit, containersToStart, containersToKill, containersToUpdate };
   if (containersToStart.length > 0 || verdicts.some(({ keep }) => keep)) return regular;
-  return { ...regular, killPod: true, initContainersToStart: [] }; // sidecars must not keep a pod alive whose work is done
+  return { ...regular, killPod: true, initContainersToStart: [], containersToUpdate: [] }; // sidecars must not keep a pod alive whose work is done
 }
 
 interface Verdict {
@@ -109,6 +116,7 @@ interface Verdict {
   /** It runs and goes on running. */
   readonly keep: boolean;
   readonly kill?: ContainerToKill;
+  readonly update?: readonly ContainerUpdate[];
 }
 
 function verdictOf(pod: NodePod, container: ContainerSpec, observed: ObservedPod, probes: ProbeAnswers): Verdict {
@@ -121,13 +129,17 @@ function verdictOf(pod: NodePod, container: ContainerSpec, observed: ObservedPod
   return { start: true, keep: false, kill: { id: newest.id, name: container.name, message, reason: "Unknown" } };
 }
 
-function runningVerdict(pod: NodePod, container: ContainerSpec, { id, hash }: ObservedContainer, probes: ProbeAnswers): Verdict {
+function runningVerdict(pod: NodePod, container: ContainerSpec, running: ObservedContainer, probes: ProbeAnswers): Verdict {
   const { name } = container;
+  const { id, hash } = running;
   if (hash !== containerHash(container))
     return { start: true, keep: false, kill: { id, name, message: `Container ${name} definition changed, will be restarted` } };
 
   const failed = probes.liveness(id) === "Failure" ? "liveness" : probes.startup(id) === "Failure" ? "startup" : undefined;
-  if (failed === undefined) return { start: false, keep: true };
+  if (failed === undefined) {
+    const step = resizeStep(container, running);
+    return "kill" in step ? { start: true, keep: false, kill: step.kill } : { start: false, keep: true, update: step.updates };
+  }
   const start = restartPolicyOf(pod, container) !== "Never";
   const message = `Container ${name} failed ${failed} probe${start ? ", will be restarted" : ""}`;
   return { start, keep: false, kill: { id, name, message, reason: failed === "liveness" ? "LivenessProbe" : "StartupProbe" } };

@@ -6,6 +6,8 @@ import { containerHash, initContainersOf, isSidecar } from "../pod.ts";
 import type { ContainerSpec, NodePod } from "../pod.ts";
 import { newestOf, restartPolicyOf } from "../observed-pod.ts";
 import type { ObservedContainer, ObservedPod, ProbeAnswers } from "../observed-pod.ts";
+import { resizeStep } from "./resize-actions.ts";
+import type { ContainerUpdate } from "./resize-actions.ts";
 
 export interface ContainerToKill {
   readonly id: string;
@@ -26,6 +28,7 @@ export interface InitContainerActions {
   /** Positions in the spec, ascending. */
   readonly start: readonly number[];
   readonly kill: readonly ContainerToKill[];
+  readonly update: readonly ContainerUpdate[];
 }
 
 /** What the newest instance of one init container asks for. */
@@ -34,6 +37,7 @@ interface Step {
   readonly failed?: true;
   readonly start?: readonly number[];
   readonly kill?: ContainerToKill;
+  readonly update?: readonly ContainerUpdate[];
 }
 
 /**
@@ -54,6 +58,7 @@ export function initContainerActions(pod: NodePod, observed: ObservedPod, probes
   let initialised = passedBefore || containers.length === 0;
   const start: number[] = [];
   const kill: ContainerToKill[] = [];
+  const update: ContainerUpdate[] = [];
   for (const [index, container] of [...containers.entries()].toReversed()) {
     const newest = newestOf(observed, container.name);
     const sidecar = isSidecar(container);
@@ -64,14 +69,15 @@ export function initContainerActions(pod: NodePod, observed: ObservedPod, probes
     if (passed && !sidecar) continue;
     const at = { pod, container, newest, index, isLast: index === containers.length - 1, passed };
     const step = sidecar ? sidecarStep(at, probes) : plainStep(at);
-    if (step.failed === true) return { initialised: false, killPod: true, start: [], kill: [] }; // nothing after it was ever begun
+    if (step.failed === true) return { initialised: false, killPod: true, start: [], kill: [], update: [] }; // nothing after it was ever begun
     if (step.initialised === true) initialised = true;
     start.push(...(step.start ?? []));
     if (step.kill !== undefined) kill.push(step.kill);
+    update.unshift(...(step.update ?? [])); // walked backwards
     passed = true;
   }
   if (!passed && containers.length > 0) start.push(0);
-  return { initialised, killPod: false, start: start.toSorted((a, b) => a - b), kill };
+  return { initialised, killPod: false, start: start.toSorted((a, b) => a - b), kill, update };
 }
 
 interface Place {
@@ -89,8 +95,11 @@ function plainStep({ pod, container, newest, index, isLast }: Place): Step {
   switch (newest.state) {
     case "CONTAINER_CREATED": // its start failed
       return { start: [index] };
-    case "CONTAINER_RUNNING":
-      return {};
+    case "CONTAINER_RUNNING": {
+      // It is never restarted for this: it would begin anew.
+      const step = resizeStep({ ...container, resizePolicy: [] }, newest);
+      return "updates" in step ? { update: step.updates } : {};
+    }
     case "CONTAINER_EXITED":
       if (newest.endedForRestart === true) return { start: [index] };
       if (newest.exitCode !== 0) return mayRestart ? { start: [index] } : { failed: true };
@@ -116,7 +125,8 @@ function sidecarStep({ container, newest, index, isLast, passed }: Place, probes
     return { ...restart, kill: { ...identity(container, newest), message: `${why} definition changed` } };
   if (probes.liveness(newest.id) === "Failure")
     return { ...restart, kill: { ...identity(container, newest), message: `${why} failed liveness probe`, reason: "LivenessProbe" } };
-  return reached;
+  const resize = resizeStep(container, newest);
+  return "kill" in resize ? { ...restart, kill: resize.kill } : { ...reached, update: resize.updates };
 }
 
 /** Whether it runs cannot be told: two instances of one container must never run. */

@@ -133,7 +133,7 @@ function linuxResources({ cpuLimit, cpuRequest, memoryLimitBytes }: CpuAndMemory
 }
 
 /** Undefined: it is not there. CPUs in thousandths, the rest in whole units, both rounded up. */
-function amountOf(quantities: Quantities, name: string): number | undefined {
+export function amountOf(quantities: Quantities, name: string): number | undefined {
   const quantity = parseQuantity(quantities[name] ?? "");
   return quantity === undefined ? undefined : wholeAmount(new Map([[name, quantityNanos(quantity)]]), name);
 }

@@ -8,7 +8,7 @@ import { initContainersOf, isSidecar, isTerminalPhase } from "../pod.ts";
 import type { ContainerSpec, ContainerStatusEntry, NodePod } from "../pod.ts";
 import { UNSEEN_AT_END, UNSEEN_EXIT } from "./container-statuses.ts";
 import type { ContainerStateEntry } from "./container-statuses.ts";
-import { DISRUPTION_TARGET, isOwnedCondition, withTerminalReadiness } from "./pod-conditions.ts";
+import { DISRUPTION_TARGET, isOwnedCondition, RESIZE_CONDITIONS, withTerminalReadiness } from "./pod-conditions.ts";
 import { restartPolicyOf } from "../observed-pod.ts";
 import { jsonEqual } from "../json-equal.ts";
 import { isStaticPod } from "../labels.ts";
@@ -91,7 +91,7 @@ function fitted(pod: NodePod, before: PodStatus, next: PodStatus, nowText: strin
   };
 }
 
-/** A condition's time moves with its status alone. Source: status_manager.go updateLastTransitionTime. */
+/** A condition's time moves with its status alone; those of a resize, which are only ever True, bring their own. Source: status_manager.go updateLastTransitionTime. */
 function withTransitionTimes(
   before: PodStatus,
   conditions: NonNullable<PodStatus["conditions"]>,
@@ -99,6 +99,7 @@ function withTransitionTimes(
 ): NonNullable<PodStatus["conditions"]> {
   return conditions.map((condition) => {
     if (!isOwnedCondition(condition.type) && condition.type !== DISRUPTION_TARGET) return condition;
+    if (RESIZE_CONDITIONS.has(condition.type)) return condition;
     const was = before.conditions?.find(({ type }) => type === condition.type);
     const lastTransitionTime = was?.status === condition.status ? (was.lastTransitionTime ?? nowText) : nowText;
     return { ...condition, lastTransitionTime };

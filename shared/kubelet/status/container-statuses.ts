@@ -4,6 +4,7 @@ import type { WaitingReason } from "../../ports/node-store.ts";
 import { isToStartAgain, newestOf, shouldContainerBeRestarted } from "../observed-pod.ts";
 import type { ObservedContainer, ObservedPod, ProbeAnswer } from "../observed-pod.ts";
 import { isSidecar } from "../pod.ts";
+import { statusResources } from "./container-resources.ts";
 import type { ContainerSpec, ContainerStatusEntry, NodePod } from "../pod.ts";
 
 /** What a container is said to have ended with when nobody saw it end: 128 + SIGKILL. */
@@ -42,8 +43,7 @@ interface Known {
  *     ended for its restart                  → Waiting likewise, never Terminated: the API server lets nobody leave that for good
  *
  * Source: pkg/kubelet/kubelet_pods.go convertToAPIContainerStatuses.
- * Differs from upstream: `resources`, `allocatedResources` and `user` are left out. The first two would have to tell what
- * the runtime grants, which matters once resizing is built; the third is not read from CRI.
+ * Differs from upstream: `user` is left out: it is not read from CRI.
  */
 export function containerStatuses(known: Known, group: ContainerGroup): ContainerStatusEntry[] {
   const statuses = group.containers.map((container) => containerStatus(known, group, container));
@@ -122,6 +122,7 @@ function observedStatus(
     imageID: newest.imageRef,
     containerID: `${runtimeName}://${newest.id}`,
     restartCount: newest.state === "CONTAINER_UNKNOWN" && wasRunning ? restartCount + 1 : Math.max(restartCount, newest.restartCount),
+    ...statusResources(container, newest, previous),
     state: stateOf(newest, wasRunning, runtimeName),
     lastState: older === undefined ? lastEnd(newest, previous) : stateOf(older, wasRunning, runtimeName),
   };

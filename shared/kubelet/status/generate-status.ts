@@ -1,6 +1,7 @@
 /** The status of a pod, from what the runtime says of it (node-agent §13.1–13.4). */
 import { parseTime } from "../../api/time.ts";
-import type { AbnormalTermination, PodStatus, WaitingReason } from "../../ports/node-store.ts";
+import type { AbnormalTermination, PodAllocation, PodStatus, WaitingReason } from "../../ports/node-store.ts";
+import { resizeConditions } from "../allocation/resize-conditions.ts";
 import { containerStatuses, withReadiness } from "./container-statuses.ts";
 import type { ReadinessProbes } from "./container-statuses.ts";
 import type { ObservedPod } from "../observed-pod.ts";
@@ -28,6 +29,8 @@ export interface StatusInput {
   readonly nowMs: number;
   /** An eviction or the like (§4.1): the last one of the worker's record. */
   readonly abnormal?: AbnormalTermination;
+  /** Of a resize. */
+  readonly allocation?: Pick<PodAllocation, "pending" | "inProgress">;
 }
 
 /** Source: pkg/kubelet/active_deadline.go reason, message. */
@@ -55,7 +58,11 @@ export function generateApiPodStatus(input: StatusInput): PodStatus {
   const others = othersConditions(input);
   return {
     ...phase,
-    conditions: [...others, ...ownedConditions(pod, observed, { phase: phase.phase, statuses, others })],
+    conditions: [
+      ...others,
+      ...(input.terminal ? [] : resizeConditions(input.allocation ?? {})),
+      ...ownedConditions(pod, observed, { phase: phase.phase, statuses, others }),
+    ],
     containerStatuses: regular,
     ...(init.length > 0 && { initContainerStatuses: init }),
     ...(ephemeral.length > 0 && { ephemeralContainerStatuses: ephemeral }),

@@ -11,14 +11,15 @@ type Statuses = readonly ContainerStatusEntry[] | undefined;
 /** Set when a pod is ended by the agent's own decision; others may set it too. */
 export const DISRUPTION_TARGET = "DisruptionTarget";
 
+export const RESIZE_CONDITIONS: ReadonlySet<string> = new Set(["PodResizeInProgress", "PodResizePending"]);
+
 const OWNED = new Set([
   "PodScheduled",
   "Ready",
   "Initialized",
   "ContainersReady",
   "PodReadyToStartContainers",
-  "PodResizeInProgress",
-  "PodResizePending",
+  ...RESIZE_CONDITIONS,
   "AllContainersRestarting",
 ]);
 

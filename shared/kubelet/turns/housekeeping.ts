@@ -10,6 +10,7 @@ import { splitProbeKey } from "../probe/probe.ts";
 import { killRuntimePod, requeueDelayMs, updateWorker } from "./workers.ts";
 import { releaseFullName } from "../worker/static-start.ts";
 import { couldHaveRunningContainers } from "../worker/worker-questions.ts";
+import { updateAllocation } from "./allocations.ts";
 import { attempt } from "./collect-garbage.ts";
 import { forgetProbes } from "./probes.ts";
 import { deleteMirror } from "./reconcile-mirror.ts";
@@ -25,6 +26,7 @@ export async function housekeep(ports: NodePorts): Promise<void> {
   const directories = await ports.files.podsWithDirectories();
   const statuses = await store.rows("statuses");
   const probed = await store.rows("probes");
+  const allocated = [...(await store.rows("allocations")).keys()];
   const due = new Set((await store.agenda("pods")).keys());
   const desired = new Map([...pods.desired(), ...pods.mirrors()].map((pod) => [pod.metadata.uid, pod]));
   await syncWorkers(ports, desired);
@@ -78,6 +80,7 @@ export async function housekeep(ports: NodePorts): Promise<void> {
     if (couldHaveRunningContainers(await store.read("workers", uid), true)) continue;
     await attempt(log, "a control group was not removed", { pod: uid }, () => ports.containerManager.destroy(uid));
   }
+  await forgetAllocations(ports, allocated);
   await forgetBackOffs(ports);
   ports.objects.tidy();
 }
@@ -88,6 +91,13 @@ async function forgetFindings({ store, pods }: NodePorts): Promise<void> {
   for (const table of ["reasons", "restarts"] as const)
     for (const uid of (await store.rows(table)).keys())
       if (!workers.has(uid) && pods.get(uid) === undefined) await store.update(table, uid, () => undefined);
+}
+
+/** Of a pod that nobody wants and no worker ends. Source: allocation_manager.go RemoveOrphanedPods. */
+async function forgetAllocations(ports: NodePorts, uids: readonly string[]): Promise<void> {
+  const { store, pods } = ports;
+  for (const uid of uids)
+    if (!pods.isDesired(uid) && (await store.read("workers", uid)) === undefined) await updateAllocation(ports, uid, () => undefined);
 }
 
 async function syncWorkers(ports: NodePorts, desired: ReadonlyMap<string, NodePod>): Promise<void> {

@@ -1,7 +1,7 @@
 /** Reads one pod from the runtime (node-agent §6.1). */
 import { isNotFound } from "../../ports/cri-error.ts";
 import type { Container, ContainerStatus } from "../../ports/cri-types.ts";
-import type { Restarts } from "../../ports/node-store.ts";
+import type { PodAllocation, Restarts } from "../../ports/node-store.ts";
 import { ANNOTATIONS, LABELS } from "../labels.ts";
 import type { NodePorts } from "../node-ports.ts";
 import { observedContainer, observedPod, observedSandbox } from "../observed-pod.ts";
@@ -23,13 +23,15 @@ type ObservePorts = Pick<NodePorts, "cri" | "files" | "clock" | "store">;
 export async function observePod(ports: ObservePorts, pod: PodIdentity): Promise<ObservedPod> {
   const { cri, clock, store } = ports;
   const readAtMs = clock.now();
-  const restarts = await store.read("restarts", pod.uid);
+  const [restarts = {}, allocation] = await Promise.all([store.read("restarts", pod.uid), store.read("allocations", pod.uid)]);
   const filter = { labelSelector: { [LABELS.podUid]: pod.uid } };
   const [sandboxes, containers] = await Promise.all([cri.listPodSandbox(filter), cri.listContainers(filter)]);
   const [sandboxStatuses, observed] = await Promise.all([
     Promise.all(sandboxes.map(({ id }) => present(cri.podSandboxStatus(id)))),
     Promise.all(
-      containers.filter(({ labels }) => labels[LABELS.containerName] !== undefined).map((one) => observeContainer(ports, one, restarts)),
+      containers
+        .filter(({ labels }) => labels[LABELS.containerName] !== undefined)
+        .map((one) => observeContainer(ports, one, { restarts, allocation })),
     ),
   ]);
   return observedPod(
@@ -43,10 +45,10 @@ export async function observePod(ports: ObservePorts, pod: PodIdentity): Promise
 async function observeContainer(
   { cri, files }: Pick<NodePorts, "cri" | "files">,
   listed: Container,
-  restarts: Restarts = {},
+  known: { readonly restarts: Restarts; readonly allocation: PodAllocation | undefined },
 ): Promise<ObservedContainer | undefined> {
   const status = await present(cri.containerStatus(listed.id));
-  return status && observedContainer(listed, status, { terminationMessage: await terminationMessage(files, status), restarts });
+  return status && observedContainer(listed, status, { terminationMessage: await terminationMessage(files, status), ...known });
 }
 
 /** What the container left in its message file or, if it failed and the pod's spec says so, at the end of its log. */

@@ -4,19 +4,19 @@
  * PS1 messages of all sources are handled one at a time; those of one source in the order in which they came.
  * PS2 a source is ready once a SET of it has been handled; all must be before anything is taken away.
  */
-import type { KubeObject, Labels } from "../../api/wire.ts";
-import { activePods } from "../config/active-pods.ts";
 import { admit, INVALID_NODE_INFO } from "../config/admission.ts";
-import type { Admission, Taint } from "../config/admission.ts";
+import type { Admission } from "../config/admission.ts";
 import { fullName, isTerminalPhase } from "../pod.ts";
 import type { NodePod } from "../pod.ts";
-import { isMirrorPod, isStaticPod } from "../labels.ts";
+import { isMirrorPod } from "../labels.ts";
 import type { PodSource } from "../labels.ts";
 import type { NodePorts } from "../node-ports.ts";
-import { allocatableOf } from "../node-options.ts";
 import { classify, UNSEEN_SOURCE } from "../config/pod-config.ts";
 import type { PodChange, SourceMessage, SourceState } from "../config/pod-config.ts";
 import { isTerminationRequested } from "../worker/worker-questions.ts";
+import { activePodsOf, admissionInput, asAllocated } from "./admission.ts";
+import { allocate, loadAllocations } from "./allocations.ts";
+import { retryPendingResizes } from "./pending-resizes.ts";
 import { podEvent } from "./pod-events.ts";
 import { storeStatus } from "./statuses.ts";
 import { updateWorker } from "./workers.ts";
@@ -25,10 +25,11 @@ import { messageOf } from "../../api/errors.ts";
 export class PodSources {
   readonly #ports: NodePorts;
   readonly #states: Map<PodSource, SourceState>;
-  #last: Promise<void> = Promise.resolve();
+  #last: Promise<void>;
 
   constructor(ports: NodePorts, registered: readonly PodSource[]) {
     this.#ports = ports;
+    this.#last = loadAllocations(ports);
     this.#states = new Map(registered.map((source) => [source, UNSEEN_SOURCE]));
   }
 
@@ -37,6 +38,13 @@ export class PodSources {
     const handled = this.#last.then(() => this.#handle(source, message));
     this.#last = handled.catch(() => undefined);
     await handled;
+  }
+
+  /** In turn with the messages: each must see what the one before has granted. */
+  async retryResizes(): Promise<void> {
+    const retried = this.#last.then(() => retryPendingResizes(this.#ports));
+    this.#last = retried.catch(() => undefined);
+    await retried;
   }
 
   async #handle(source: PodSource, message: SourceMessage): Promise<void> {
@@ -54,6 +62,7 @@ export class PodSources {
     this.#states.set(source, withoutChanges(state, this.#states.get(source), failed));
     ports.condition.sourcesReady = [...this.#states.values()].every(({ seen }) => seen);
     ports.condition.lastLoopMs = ports.clock.now();
+    if (changes.length > 0) await retryPendingResizes(ports);
   }
 
   /** One pod's trouble is not its neighbours'. What failed is not taken note of, so that the next message brings it again. */
@@ -133,32 +142,22 @@ async function add(ports: NodePorts, pod: NodePod): Promise<void> {
     }
   }
   ports.pods.set(pod);
+  await allocate(ports, pod);
   await updateWorker(ports, pod, "create", "it is new");
 }
 
 async function admissionOf(ports: NodePorts, pod: NodePod): Promise<Admission> {
-  const { store, pods, condition } = ports;
-  const [records, statuses] = [await store.rows("workers"), await store.rows("statuses")];
-  const active = activePods({ desired: pods.desired(), records, statuses, hasRelisted: condition.relisted !== undefined });
-  const others = active.filter(({ metadata }) => metadata.uid !== pod.metadata.uid);
-  const ask = async (): Promise<Admission> => {
-    const node = await nodeOf(ports, pod);
-    return node === undefined ? INVALID_NODE_INFO : admit({ pod, others, node, allocatable: allocatableOf(ports.resources) });
+  const active = await activePodsOf(ports);
+  const before = await asAllocated(ports, pod);
+  const ask = (): Admission => {
+    const input = admissionInput(ports, before, active);
+    return input === undefined ? INVALID_NODE_INFO : admit(input);
   };
-  const first = await ask();
+  const first = ask();
   if (first.admitted || first.rereadNode !== true) return first;
   // Where it cannot be read, what was known decides.
   await ports.readNode().catch(() => undefined);
-  return await ask();
-}
-
-type NodeFacts = { readonly name: string; readonly labels: Labels; readonly taints: readonly Taint[] };
-
-/** Of a static pod, a node that was never registered says nothing: it must start with the API server away. */
-async function nodeOf({ options, condition }: NodePorts, pod: NodePod): Promise<NodeFacts | undefined> {
-  const node = condition.node as (KubeObject & { readonly spec?: { readonly taints?: readonly Taint[] } }) | undefined; // a Node, as the API server sent it
-  if (node === undefined) return isStaticPod(pod) ? { name: options.nodeName, labels: {}, taints: [] } : undefined;
-  return { name: options.nodeName, labels: node.metadata.labels ?? {}, taints: node.spec?.taints ?? [] };
+  return ask();
 }
 
 async function reject(

@@ -14,6 +14,7 @@ import { podLogDirectory, podSandboxConfig } from "../kuberuntime/sandbox-config
 import { endPod, killContainers, stopName, unlessGone } from "./kill.ts";
 import { podEvent } from "./pod-events.ts";
 import type { VolumePaths } from "./prepare-volumes.ts";
+import { ResizeError, resizeContainers } from "./resize.ts";
 import { containerType, startContainer, withoutReason } from "./start-container.ts";
 import type { StartInput } from "./start-container.ts";
 import { Pause, StartError } from "../operations.ts";
@@ -38,6 +39,8 @@ export interface ActionsResult {
   readonly failed: ReadonlyMap<string, StartError>;
   /** A start outlives the turn; what stands behind it was not tried. */
   readonly goesOn: boolean;
+  /** Not all that was granted could be set. */
+  readonly resizeError?: ResizeError;
 }
 
 /** @throws what keeps the whole pod from going on: a kill or a sandbox that failed */
@@ -49,7 +52,12 @@ export async function runActions(ports: NodePorts, input: ActionsInput): Promise
   if (actions.killPod) await endAll(ports, input);
   else await endContainers(ports, input);
   if (!actions.createSandbox) await pruneInitContainers(ports, pod, observed);
-  if (!startsAnything(actions)) return { acted: actions.killPod || actions.containersToKill.length > 0, failed: new Map(), goesOn: false };
+  const resizeError = await resize(ports, input);
+  const done = { ...(resizeError !== undefined && { resizeError }) };
+  if (!startsAnything(actions)) {
+    const acted = actions.killPod || actions.containersToKill.length + actions.containersToUpdate.length > 0;
+    return { ...done, acted, failed: new Map(), goesOn: false };
+  }
 
   const sandboxConfig = await sandboxConfigOf(ports, pod, actions.attempt);
   const sandbox = actions.createSandbox ? await createSandbox(ports, input, sandboxConfig) : { id: actions.sandboxId, ips: observed.ips };
@@ -62,10 +70,23 @@ export async function runActions(ports: NodePorts, input: ActionsInput): Promise
   const failed = new Map<string, StartError>();
   for (const container of inOrder(pod, actions)) {
     const outcome = await tryStart(ports, { ...common, container }, failed);
-    if (outcome === "goesOn") return { acted: true, failed, goesOn: true };
+    if (outcome === "goesOn") return { ...done, acted: true, failed, goesOn: true };
     if (outcome === "failed" && isPlainInit(pod, container)) break;
   }
-  return { acted: true, failed, goesOn: false };
+  return { ...done, acted: true, failed, goesOn: false };
+}
+
+/** One that fails keeps nobody from starting. */
+async function resize(ports: NodePorts, input: ActionsInput): Promise<ResizeError | undefined> {
+  const { containersToUpdate } = input.actions;
+  if (containersToUpdate.length === 0) return undefined;
+  try {
+    await resizeContainers(ports, input, containersToUpdate);
+    return undefined;
+  } catch (error) {
+    if (error instanceof ResizeError) return error;
+    throw error;
+  }
 }
 
 /** Each waits for all of the one before it: its image, its start and its hook. One that fails is passed over, unless the others need it. */

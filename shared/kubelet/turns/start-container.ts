@@ -17,6 +17,7 @@ import { ephemeralContainersOf, initContainersOf } from "../pod.ts";
 import type { ContainerSpec, NodePod } from "../pod.ts";
 import { restartBackOffKey, restartDecision } from "../actions/back-off.ts";
 import { podLogDirectory } from "../kuberuntime/sandbox-config.ts";
+import { noteActuated } from "./allocations.ts";
 import { ensureImage } from "./ensure-image.ts";
 import { HookError, runHook } from "./hooks.ts";
 import type { LifecycleHandler } from "./hooks.ts";
@@ -56,6 +57,11 @@ export async function startContainer(ports: NodePorts, input: StartInput): Promi
   const config = await buildConfig(ports, input, image).catch((error: unknown) => {
     throw isConfigError(error) ? fail("CreateContainerConfigError", error) : error;
   });
+  // Before it is made: with what it was made cannot be asked afterwards.
+  if (containerType(pod, container) !== "ephemeral_container")
+    await noteActuated(ports, pod, { name: container.name, resources: container.resources ?? {} }, input.fence).catch((error: unknown) => {
+      throw isConfigError(error) ? fail("CreateContainerConfigError", error) : error;
+    });
   await input.mayGoOn();
   const containerId = await ports.cri.createContainer(input.sandboxId, config, input.sandboxConfig).catch((error: unknown) => {
     throw error instanceof Error ? fail("CreateContainerError", error) : error;

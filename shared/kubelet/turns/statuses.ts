@@ -28,10 +28,11 @@ export async function computeStatus(ports: NodePorts, { pod, observed, terminal,
   const { uid } = pod.metadata;
   const known = withApiStatus(ports, pod);
   const nameOf = (id: string): string | undefined => observed.containers.find((container) => container.id === id)?.name;
-  const [cached, reasons, probes] = await Promise.all([
+  const [cached, reasons, probes, allocation] = await Promise.all([
     ports.store.read("statuses", uid),
     ports.store.read("reasons", uid),
     readProbeAnswers(ports, pod, nameOf),
+    ports.store.read("allocations", uid),
   ]);
   return generateApiPodStatus({
     pod: known,
@@ -44,6 +45,7 @@ export async function computeStatus(ports: NodePorts, { pod, observed, terminal,
     runtimeName: ports.runtimeName,
     nowMs: ports.clock.now(),
     ...(abnormal !== undefined && { abnormal }),
+    ...(allocation !== undefined && { allocation }),
   });
 }
 

@@ -47,6 +47,8 @@ export function createMemoryNodeFiles(): MemoryNodeFiles {
     read: (path) => files.get(path),
     payload: (path) => payloads.get(path),
 
+    readCheckpoint: async (name) => files.get(`/root/${name}`),
+    writeCheckpoint: async (name, content) => void files.set(`/root/${name}`, await content()),
     volumePath: async (volume) => (payloads.has(volumePath(volume)) ? volumePath(volume) : undefined),
     rotateLog: async () => undefined, // logs are short here
     makePodDirectories: async (uid) => void make(`${PODS}/${uid}`),

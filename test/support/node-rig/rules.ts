@@ -28,7 +28,7 @@ const MAKES: ReadonlySet<string> = new Set(["runPodSandbox", "createContainer", 
 const TAKES: ReadonlySet<string> = new Set(["stopContainer", "removeContainer", "stopPodSandbox", "removePodSandbox"]);
 
 export function isChange(verb: string): boolean {
-  return MAKES.has(verb) || TAKES.has(verb) || verb === "pullImage" || verb === "execSync";
+  return MAKES.has(verb) || verb === "updateContainerResources" || TAKES.has(verb) || verb === "pullImage" || verb === "execSync";
 }
 
 /** At the moment in which the agent sends a call. @returns what is wrong with it */

@@ -188,6 +188,7 @@ export function podActions(fields: Partial<PodActions> = {}): PodActions {
     containersToStart: [],
     ephemeralContainersToStart: [],
     containersToKill: [],
+    containersToUpdate: [],
     ...fields,
   };
 }

@@ -81,6 +81,7 @@ describe("with instances", () => {
       image: IMAGE,
       imageID: REF,
       containerID: "containerd://a-1",
+      resources: {},
       ready: false,
       restartCount: 1,
       state: { running: { startedAt: ago(39) } },

@@ -39,6 +39,7 @@ it("tells all there is of a running pod", () => {
         containerID: "containerd://a-0",
         ready: true,
         started: true,
+        resources: {},
         restartCount: 0,
         state: { running: { startedAt: ago(40) } },
         lastState: {},

@@ -9,7 +9,7 @@ import type { NodeRig } from "../../../support/node-rig/rig.ts";
 
 const APP = { name: "app", image: "app:1" };
 const SECONDS = 1_000;
-const TABLES: readonly NodeTable[] = ["workers", "staticPods", "statuses", "reasons", "restarts", "backOffs", "probes"];
+const TABLES: readonly NodeTable[] = ["workers", "staticPods", "statuses", "reasons", "restarts", "allocations", "backOffs", "probes"];
 
 /** Of the Events that the agent sent. */
 function reasons(rig: NodeRig): readonly string[] {

@@ -1,0 +1,69 @@
+/** Whether a pod may have what its spec asks for by now, and who is asked first (node-agent §6.11). */
+import { admit } from "../config/admission.ts";
+import type { Admission, AdmissionInput } from "../config/admission.ts";
+import { podRequests, qosClass, wholeAmount } from "../config/pod-requests.ts";
+import { isStaticPod } from "../labels.ts";
+import type { PodAllocation } from "../../ports/node-store.ts";
+import type { NodePod } from "../pod.ts";
+import { allocatedPod } from "./allocation.ts";
+import type { Refusal } from "./resize-conditions.ts";
+
+const RESIZED = ["cpu", "memory"] as const;
+
+/**
+ * Undefined: it may. What no other pod's end can make room for is infeasible, everything else is deferred.
+ *
+ *     4 CPUs, another pod has 3, asked for 2 → Deferred        asked for 5 → Infeasible
+ *
+ * Source: pkg/kubelet/allocation/handlers.go, allocation_manager.go canAdmitPod. Differs from upstream's v1.36, which leaves the
+ * infeasible to the API server (plugin PodResizeValidator, validation of static pods) and would defer it: an older API server lets
+ * it through, and a pod that waits for what never comes should say so. The words are those of kubelets before.
+ */
+export function resizeRefusal(input: AdmissionInput): Refusal | undefined {
+  return infeasible(input) ?? deferred(admit(input));
+}
+
+function infeasible({ pod, allocatable }: AdmissionInput): Refusal | undefined {
+  const reason = "Infeasible";
+  if (isStaticPod(pod)) return { cause: reason, reason, message: "In-place resize of static-pods is not supported" };
+  const requests = podRequests(pod);
+  const capacities = { cpu: allocatable.cpuMilli, memory: allocatable.memoryBytes };
+  const excess = RESIZED.filter((name) => wholeAmount(requests, name) > capacities[name]).map(
+    (name) => `${name}, requested: ${wholeAmount(requests, name)}, capacity: ${capacities[name]}`,
+  );
+  if (excess.length === 0) return undefined;
+  return { cause: reason, reason, message: `Node didn't have enough capacity: ${excess.join("; ")}` };
+}
+
+function deferred(admission: Admission): Refusal | undefined {
+  return admission.admitted ? undefined : { cause: admission.reason, reason: "Deferred", message: admission.message };
+}
+
+/**
+ * Who asks for less first, then by priority, then Guaranteed before others, then who has waited longest.
+ *
+ * Source: allocation_manager.go sortPendingResizes.
+ */
+export function inResizeOrder(pods: readonly NodePod[], allocations: ReadonlyMap<string, PodAllocation>): readonly NodePod[] {
+  const ranked = pods.map((pod) => {
+    const allocation = allocations.get(pod.metadata.uid);
+    const rank = [
+      isIncrease(pod, allocation) ? 1 : 0,
+      -(pod.spec.priority ?? 0),
+      qosClass(pod) === "Guaranteed" ? 0 : 1,
+      allocation?.pending?.sinceMs ?? Number.POSITIVE_INFINITY,
+    ];
+    return { pod, rank };
+  });
+  return ranked.toSorted((a, b) => compare(a.rank, b.rank)).map(({ pod }) => pod);
+}
+
+function isIncrease(pod: NodePod, allocation: PodAllocation | undefined): boolean {
+  const [has, wants] = [podRequests(allocatedPod(pod, allocation)), podRequests(pod)];
+  return RESIZED.some((name) => (wants.get(name) ?? 0n) > (has.get(name) ?? 0n));
+}
+
+function compare(a: readonly number[], b: readonly number[]): number {
+  const at = a.findIndex((value, index) => value !== b[index]);
+  return at === -1 ? 0 : (a[at] ?? 0) < (b[at] ?? 0) ? -1 : 1;
+}

@@ -1,0 +1,53 @@
+// Would catch: a resize that is not seen, one that is seen where only the writing differs, and a grant that forgets what runs.
+import { describe, expect, it } from "vitest";
+import { allocatedPod, asksForOther, granted } from "../../../../shared/kubelet/allocation/allocation.ts";
+import { readAllocations, writtenAllocations } from "../../../../shared/kubelet/allocation/checkpoint.ts";
+import type { ContainerResources } from "../../../../shared/ports/node-store.ts";
+import { containerSpec, nodePod } from "../fixtures.ts";
+
+const withCpu = (cpu: string): ContainerResources => ({ requests: { cpu } });
+const pod = (app: ContainerResources, init?: ContainerResources) =>
+  nodePod({
+    containers: [containerSpec("app", { resources: app }), "plain"],
+    ...(init && { initContainers: [containerSpec("init", { resources: init })] }),
+  });
+
+describe("[node-agent 162] what a pod asks for and what it has", () => {
+  it.each([
+    { name: "the same", has: pod(withCpu("1")), wants: pod(withCpu("1")), differs: false },
+    { name: "the same, written otherwise", has: pod(withCpu("1")), wants: pod(withCpu("1000m")), differs: false },
+    { name: "more CPU", has: pod(withCpu("1")), wants: pod(withCpu("2")), differs: true },
+    { name: "a limit more", has: pod(withCpu("1")), wants: pod({ ...withCpu("1"), limits: { memory: "1Gi" } }), differs: true },
+    { name: "nothing any more", has: pod(withCpu("1")), wants: pod({}), differs: true },
+    { name: "another init container", has: pod({}, withCpu("1")), wants: pod({}, withCpu("2")), differs: true },
+  ])("$name", ({ has, wants, differs }) => {
+    expect(asksForOther(wants, granted(has))).toBe(differs);
+    if (differs) expect(allocatedPod(wants, granted(has)).spec).toEqual(has.spec);
+    else expect(allocatedPod(wants, granted(has))).toBe(wants);
+  });
+
+  it("a pod of which nothing was granted is as its spec says", () => {
+    const one = pod(withCpu("1"));
+    expect(allocatedPod(one, undefined)).toBe(one);
+    expect(asksForOther(one, { containers: {} })).toBe(false);
+  });
+
+  it("a grant keeps what was set in the runtime", () => {
+    const before = { containers: { app: { allocated: withCpu("1"), actuated: withCpu("1") } } };
+    expect(granted(pod(withCpu("2")), before).containers["app"]).toEqual({ allocated: withCpu("2"), actuated: withCpu("1") });
+  });
+});
+
+describe("[node-agent 171] the file", () => {
+  const row = { ...granted(pod(withCpu("1"))), pending: { reason: "Deferred", message: "no", observedGeneration: 2, sinceMs: 5 } } as const;
+
+  it("says what was written", () => {
+    const rows = new Map([["u1", row]]);
+    expect(readAllocations(writtenAllocations(rows))).toEqual(rows);
+  });
+
+  it.each(["", "{", "[]", '{"version":2,"pods":{}}', '{"version":1}', '{"version":1,"pods":{"u1":{}}}', '{"data":"{}","checksum":1}'])(
+    "%j is none of ours",
+    (text) => expect(() => readAllocations(text)).toThrow(TypeError),
+  );
+});

@@ -1,0 +1,75 @@
+// Would catch: a condition that flickers, an error that is forgotten while it lasts, a generation that nobody asked for.
+import { describe, expect, it } from "vitest";
+import { granted } from "../../../../shared/kubelet/allocation/allocation.ts";
+import {
+  isNewsOfPending,
+  resizeConditions,
+  resizeMessage,
+  withGranted,
+  withInProgress,
+  withPending,
+} from "../../../../shared/kubelet/allocation/resize-conditions.ts";
+import { ago, containerSpec, nodePod, NOW_MS } from "../fixtures.ts";
+
+const DEFERRED = { cause: "OutOfcpu", reason: "Deferred", message: "no room" } as const;
+const atGeneration = (generation: number) =>
+  nodePod({
+    metadata: { generation },
+    initContainers: [containerSpec("side")],
+    containers: [containerSpec("app", { resources: { requests: { memory: "1Gi", cpu: "1" }, limits: { cpu: "2" } } })],
+  });
+const POD = atGeneration(2);
+const ROW = granted(POD);
+const WAITING = withPending(ROW, POD, DEFERRED, NOW_MS - 10_000);
+
+describe("[node-agent 164] PodResizePending", () => {
+  it("says why, since when and of which generation", () => {
+    const condition = { type: "PodResizePending", status: "True", reason: "Deferred", message: "no room" };
+    expect(resizeConditions(WAITING)).toEqual([{ ...condition, observedGeneration: 2, lastTransitionTime: ago(10) }]);
+  });
+
+  it.each([
+    { name: "the same again is nothing", pod: POD, refusal: DEFERRED, sinceMs: NOW_MS - 10_000, news: false, same: true },
+    { name: "other figures are no news", pod: POD, refusal: { ...DEFERRED, message: "less room" }, sinceMs: NOW_MS - 10_000, news: false },
+    { name: "a new generation is", pod: atGeneration(3), refusal: DEFERRED, sinceMs: NOW_MS - 10_000, news: true },
+    {
+      name: "another reason is, and its time",
+      pod: POD,
+      refusal: { ...DEFERRED, reason: "Infeasible" as const },
+      sinceMs: NOW_MS,
+      news: true,
+    },
+  ])("$name", ({ pod, refusal, sinceMs, news, same = false }) => {
+    const after = withPending(WAITING, pod, refusal, NOW_MS);
+    expect(after.pending?.sinceMs).toBe(sinceMs);
+    expect(isNewsOfPending(WAITING, after)).toBe(news);
+    expect(after === WAITING).toBe(same);
+  });
+});
+
+describe("[node-agent 164] PodResizeInProgress", () => {
+  const going = withGranted(WAITING, POD, NOW_MS - 5_000);
+  const failing = withInProgress(going, atGeneration(3), { error: "no", nowMs: NOW_MS });
+
+  it("takes the place of PodResizePending", () => {
+    const condition = { type: "PodResizeInProgress", status: "True", observedGeneration: 2, lastTransitionTime: ago(5) };
+    expect(resizeConditions(going)).toEqual([condition]);
+  });
+
+  it("has an error while it lasts, and its first generation", () => {
+    expect(failing.inProgress).toEqual({ observedGeneration: 2, sinceMs: NOW_MS, reason: "Error", message: "no" });
+    expect(withInProgress(failing, POD, { nowMs: NOW_MS + 1 })).toBe(failing);
+    expect(withInProgress(failing, POD, { error: "no", nowMs: NOW_MS + 1 })).toBe(failing);
+  });
+
+  it("begins anew with the next grant", () => {
+    expect(withGranted(failing, atGeneration(4), NOW_MS).inProgress).toEqual({ observedGeneration: 4, sinceMs: NOW_MS });
+  });
+});
+
+it("[node-agent 164] events name all that is asked for, in upstream's form", () => {
+  expect(resizeMessage("Pod resize OutOfcpu", POD, 2, "no room")).toBe(
+    'Pod resize OutOfcpu: {"initContainers":[{"name":"side","resources":{}}],"containers":[{"name":"app","resources":' +
+      '{"limits":{"cpu":"2"},"requests":{"cpu":"1","memory":"1Gi"}}}],"generation":2,"error":"no room"}',
+  );
+});

@@ -1,0 +1,81 @@
+// Would catch: a status that hides what a container has, one that shows rounding of the kernel's units, and amounts that the API server
+// writes otherwise, so that they would be sent for ever.
+import { expect, it } from "vitest";
+import { statusResources } from "../../../../shared/kubelet/status/container-resources.ts";
+import type { ObservedContainer } from "../../../../shared/kubelet/observed-pod.ts";
+import type { ContainerStatusEntry } from "../../../../shared/kubelet/pod.ts";
+import type { ContainerResources } from "../../../../shared/ports/node-store.ts";
+import { running } from "../container-status-fixtures.ts";
+import { container, containerSpec } from "../fixtures.ts";
+
+interface Case {
+  readonly name: string;
+  readonly allocated?: ContainerResources;
+  readonly observed?: Partial<ObservedContainer>;
+  readonly previous?: ContainerStatusEntry;
+  readonly want: ReturnType<typeof statusResources>;
+}
+
+const ALL = { requests: { cpu: "200m", memory: "64Mi" }, limits: { cpu: "400m", memory: "128Mi" } };
+const SET = { cpuShares: 102, cpuQuota: 20_000, cpuPeriod: 100_000, memoryLimitInBytes: 96 * 2 ** 20 };
+
+const table: readonly Case[] = [
+  { name: "nothing asked for is said as nothing", want: { resources: {} } },
+  {
+    name: "what runs has what the runtime says, and the request of memory that it was set to",
+    allocated: ALL,
+    observed: { resources: SET, actuated: { requests: { memory: "32Mi" } } },
+    want: {
+      allocatedResources: ALL.requests,
+      resources: { requests: { cpu: "100m", memory: "32Mi" }, limits: { cpu: "200m", memory: "96Mi" } },
+    },
+  },
+  {
+    name: "what does not run has what is allocated",
+    allocated: ALL,
+    observed: { state: "CONTAINER_EXITED", resources: SET },
+    want: { allocatedResources: ALL.requests, resources: ALL },
+  },
+  {
+    name: "of a runtime that does not say, what is allocated",
+    allocated: ALL,
+    want: { allocatedResources: ALL.requests, resources: ALL },
+  },
+  {
+    name: "of a runtime that does not say any more, what was told of the same container",
+    allocated: ALL,
+    previous: running("app", { resources: { limits: { cpu: "300m" }, requests: { memory: "16Mi" } } }),
+    want: {
+      allocatedResources: ALL.requests,
+      resources: { requests: { cpu: "200m", memory: "16Mi" }, limits: { cpu: "300m", memory: "128Mi" } },
+    },
+  },
+  {
+    name: "what was told of another instance does not count",
+    allocated: ALL,
+    previous: running("app", { containerID: "containerd://app-7", resources: { limits: { cpu: "300m" } } }),
+    want: { allocatedResources: ALL.requests, resources: ALL },
+  },
+  {
+    name: "below the kernel's units it is as allocated",
+    allocated: { requests: { cpu: "1m" }, limits: { cpu: "5m" } },
+    observed: { resources: { cpuShares: 2, cpuQuota: 1000, cpuPeriod: 100_000 } },
+    want: { allocatedResources: { cpu: "1m" }, resources: { requests: { cpu: "1m" }, limits: { cpu: "5m" } } },
+  },
+  {
+    name: "shares of one that asks for memory alone are nothing",
+    allocated: { requests: { memory: "64Mi" } },
+    observed: { resources: { cpuShares: 2, memoryLimitInBytes: 0 } },
+    want: { allocatedResources: { memory: "64Mi" }, resources: { requests: { memory: "64Mi" } } },
+  },
+  {
+    name: "amounts are as the API server writes them",
+    allocated: { requests: { cpu: "1000m", memory: "1024Mi" } },
+    want: { allocatedResources: { cpu: "1", memory: "1Gi" }, resources: { requests: { cpu: "1", memory: "1Gi" } } },
+  },
+];
+
+it.each(table)("[node-agent 163] $name", ({ allocated, observed = {}, previous, want }) => {
+  const spec = containerSpec("app", { ...(allocated && { resources: allocated }) });
+  expect(statusResources(spec, container({ name: "app", ...observed }), previous)).toEqual(want);
+});
