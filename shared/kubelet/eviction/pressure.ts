@@ -1,0 +1,99 @@
+/**
+ * Which thresholds are met, since when, and what the node says of it: a step function over what the last round knew (node-agent §14.5).
+ *
+ * EP1 a threshold that was met stays met until its minimum reclaim is free, too.
+ * EP2 a condition stays for the transition period after it was last seen; a pod goes by thresholds alone, whose grace has passed.
+ * EP3 a signal without an observation meets nothing.
+ */
+import { amountOf, conditionOfSignal, isHard, resourceOf } from "./thresholds.ts";
+import type { EvictionPolicy, PressureCondition, Signal, StarvedResource, Threshold, ThresholdValue } from "./thresholds.ts";
+
+/** Bytes, or another count. */
+export interface Observation {
+  readonly available: number;
+  readonly capacity: number;
+}
+export type Observations = ReadonlyMap<Signal, Observation>;
+
+export interface Pressure {
+  /** Grace passed, not resolved yet. */
+  readonly met: readonly Threshold[];
+  /** By thresholdKey. */
+  readonly firstObservedMs: ReadonlyMap<string, number>;
+  readonly conditionLastObservedMs: ReadonlyMap<PressureCondition, number>;
+}
+
+export const NO_PRESSURE: Pressure = { met: [], firstObservedMs: new Map(), conditionLastObservedMs: new Map() };
+
+/**
+ * Source: pkg/kubelet/eviction/eviction_manager.go synchronize. Differs from upstream: with no transition period a condition is said
+ * as long as it is seen, and not never; and each round measures anew, so that no figure is too old to act on.
+ */
+export function observePressure(
+  before: Pressure,
+  observations: Observations,
+  { thresholds, pressureTransitionMs }: Pick<EvictionPolicy, "thresholds" | "pressureTransitionMs">,
+  nowMs: number,
+): { readonly pressure: Pressure; readonly conditions: readonly PressureCondition[] } {
+  const now = thresholdsMet(thresholds, observations, { withReclaim: false });
+  const unresolved = thresholdsMet(before.met, observations, { withReclaim: true });
+  const known = new Set(now.map(thresholdKey));
+  const met = [...now, ...unresolved.filter((one) => !known.has(thresholdKey(one)))];
+  const firstObservedMs = new Map(met.map((one) => [thresholdKey(one), before.firstObservedMs.get(thresholdKey(one)) ?? nowMs]));
+  const conditionLastObservedMs = new Map([
+    ...before.conditionLastObservedMs,
+    ...met.map(({ signal }) => [conditionOfSignal(signal), nowMs] as const),
+  ]);
+  return {
+    pressure: {
+      met: met.filter((one) => nowMs - (firstObservedMs.get(thresholdKey(one)) ?? nowMs) >= one.gracePeriodMs),
+      firstObservedMs,
+      conditionLastObservedMs,
+    },
+    conditions: CONDITIONS.filter((condition) => {
+      const lastMs = conditionLastObservedMs.get(condition);
+      return lastMs !== undefined && (lastMs === nowMs || nowMs - lastMs < pressureTransitionMs);
+    }),
+  };
+}
+
+const CONDITIONS: readonly PressureCondition[] = ["MemoryPressure", "DiskPressure", "PIDPressure"];
+
+/** `withReclaim`: what must be free besides counts, too. Source: helpers.go thresholdsMet. */
+export function thresholdsMet(
+  thresholds: readonly Threshold[],
+  observations: Observations,
+  { withReclaim }: { readonly withReclaim: boolean },
+): readonly Threshold[] {
+  return thresholds.filter(({ signal, value, minReclaim }) => {
+    const seen = observations.get(signal);
+    if (seen === undefined) return false;
+    const reclaim = withReclaim && minReclaim !== undefined ? amountOf(minReclaim, seen.capacity) : 0;
+    return seen.available < amountOf(value, seen.capacity) + reclaim;
+  });
+}
+
+/** Equal for thresholds that are the same to upstream. Source: helpers.go hasThreshold. */
+function thresholdKey({ signal, value, gracePeriodMs }: Threshold): string {
+  return `${signal}<${valueKey(value)} for ${gracePeriodMs}`;
+}
+
+function valueKey(value: ThresholdValue): string {
+  return "amount" in value ? `${value.amount}` : `${value.share} of it`;
+}
+
+/** Memory goes first, else the first that is met. Source: helpers.go byEvictionPriority, getReclaimableThreshold. */
+export function thresholdToReclaim(
+  met: readonly Threshold[],
+): { readonly threshold: Threshold; readonly resource: StarvedResource } | undefined {
+  const threshold = met.find(({ signal }) => resourceOf(signal) === "memory") ?? met[0];
+  return threshold && { threshold, resource: resourceOf(threshold.signal) };
+}
+
+/** Source: eviction_manager.go synchronize; immediateEvictionGracePeriodSeconds. */
+export function evictionGraceSeconds(threshold: Threshold, maxPodGracePeriodSeconds: number, ofSpec: number | undefined): number {
+  if (isHard(threshold)) return IMMEDIATE_GRACE_SECONDS;
+  return ofSpec === undefined ? maxPodGracePeriodSeconds : Math.min(maxPodGracePeriodSeconds, ofSpec);
+}
+
+export const IMMEDIATE_GRACE_SECONDS = 1;

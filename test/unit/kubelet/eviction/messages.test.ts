@@ -1,0 +1,153 @@
+// Would catch: a text that tools and people search for in vain, a container that is blamed for nothing, a wrong unit.
+import { expect, it } from "vitest";
+import { binaryQuantity, evictionWords, nodeConditionMessage } from "../../../../shared/kubelet/eviction/messages.ts";
+import { storageExcess } from "../../../../shared/kubelet/eviction/local-storage.ts";
+import type { Threshold } from "../../../../shared/kubelet/eviction/thresholds.ts";
+import type { PodUsage } from "../../../../shared/kubelet/eviction/usage.ts";
+import type { NodePod } from "../../../../shared/kubelet/pod.ts";
+import { containerSpec, nodePod, sidecarSpec } from "../fixtures.ts";
+
+const MI = 1024 ** 2;
+const NO_USAGE: PodUsage = { containers: [], volumes: new Map(), ephemeralBytes: 0 };
+const disk = (usedBytes: number) => ({ usedBytes, inodesUsed: 1 });
+const MEMORY: Threshold = { signal: "memory.available", value: { amount: 100 * MI }, gracePeriodMs: 0 };
+const NODEFS: Threshold = { signal: "nodefs.available", value: { share: Math.fround(0.1) }, gracePeriodMs: 0 };
+const INODES: Threshold = { signal: "nodefs.inodesFree", value: { share: Math.fround(0.05) }, gracePeriodMs: 0 };
+const OBSERVATIONS = new Map([
+  ["memory.available", { available: 50 * MI, capacity: 1024 * MI }],
+  ["nodefs.available", { available: 5 * MI, capacity: 160 * MI }],
+  ["nodefs.inodesFree", { available: 2000, capacity: 100_000 }],
+] as const);
+const POD = nodePod({
+  containers: [containerSpec("a", { resources: { requests: { memory: "10Mi", "ephemeral-storage": "1Gi" } } }), "b"],
+  initContainers: [sidecarSpec("s", { resources: { requests: { memory: "1Gi" } } })],
+  ephemeralContainers: ["debug"],
+});
+const USAGE: PodUsage = {
+  ...NO_USAGE,
+  containers: ["a", "b", "s", "debug"].map((name) => ({ name, memoryBytes: 20 * MI, rootfs: disk(3000), logs: disk(1096) })),
+};
+
+it("[node-agent 210] memory: who used more than it asked for", () => {
+  expect(evictionWords(POD, USAGE, "memory", { met: [NODEFS, MEMORY], observations: OBSERVATIONS })).toEqual({
+    message:
+      "The node was low on resource: memory. Threshold quantity: 100Mi, available: 50Mi. " +
+      "Container a was using 20Mi, request is 10Mi, has larger consumption of memory. " +
+      "Container b was using 20Mi, request is 0, has larger consumption of memory. ",
+    annotations: { offending_containers: "a,b", offending_containers_usage: "20Mi,20Mi", starved_resource: "memory" },
+  });
+});
+
+it.each([
+  {
+    name: "disk: layer and logs; a share of the disk in bytes",
+    resource: "ephemeral-storage",
+    met: [NODEFS],
+    message:
+      "The node was low on resource: ephemeral-storage. Threshold quantity: 16777216, available: 5Mi. ".replace(
+        "16777216",
+        binaryQuantity(Math.trunc(160 * MI * Math.fround(0.1))),
+      ) +
+      "Container b was using 4Ki, request is 0, has larger consumption of ephemeral-storage. " +
+      "Container s was using 4Ki, request is 0, has larger consumption of ephemeral-storage. ",
+    offending: "b,s",
+  },
+  {
+    name: "inodes: nobody is blamed",
+    resource: "inodes",
+    met: [INODES],
+    message: "The node was low on resource: inodes. Threshold quantity: 5000, available: 2k. ",
+    offending: "",
+  },
+  { name: "nothing measured of it", resource: "pids", met: [MEMORY], message: "The node was low on resource: pids. ", offending: "" },
+] as const)("[node-agent 210] $name", ({ resource, met, message, offending }) => {
+  const words = evictionWords(POD, USAGE, resource, { met, observations: OBSERVATIONS });
+  expect([words.message, words.annotations["offending_containers"]]).toEqual([message, offending]);
+});
+
+it("[node-agent 210] a pod without figures: the node's alone, and no annotations", () => {
+  expect(evictionWords(POD, undefined, "memory", { met: [MEMORY], observations: OBSERVATIONS })).toEqual({
+    message: "The node was low on resource: memory. Threshold quantity: 100Mi, available: 50Mi. ",
+    annotations: {},
+  });
+});
+
+it.each([
+  { amount: 0, want: "0" },
+  { amount: 1000, want: "1k" },
+  { amount: 1024, want: "1Ki" },
+  { amount: 1025, want: "1025" },
+  { amount: 3 * 1024 ** 3, want: "3Gi" },
+])("[node-agent 210] $amount bytes are $want", ({ amount, want }) => expect(binaryQuantity(amount)).toBe(want));
+
+it("[node-agent 211] a pod that is not admitted is told of the conditions", () => {
+  expect(nodeConditionMessage(["MemoryPressure", "DiskPressure"])).toBe("The node had condition: [MemoryPressure DiskPressure]. ");
+});
+
+const limited = (name: string, storage: string, fields: object = {}) =>
+  containerSpec(name, { resources: { limits: { "ephemeral-storage": storage } }, ...fields });
+const withEmptyDirs = (...limits: readonly (string | undefined)[]): NodePod =>
+  nodePod({
+    containers: ["a"],
+    spec: { volumes: limits.map((sizeLimit, i) => ({ name: `v${i}`, emptyDir: sizeLimit === undefined ? {} : { sizeLimit } })) },
+  });
+
+it.each<{
+  readonly name: string;
+  readonly pod: NodePod;
+  readonly usage: Partial<PodUsage>;
+  readonly hasImageFs?: true;
+  readonly want: string | undefined;
+}>([
+  { name: "an emptyDir at its limit", pod: withEmptyDirs("1Mi"), usage: { volumes: new Map([["v0", disk(MI)]]) }, want: undefined },
+  {
+    name: "the second emptyDir above it",
+    pod: withEmptyDirs(undefined, "1024Ki"),
+    usage: {
+      volumes: new Map([
+        ["v0", disk(9 * MI)],
+        ["v1", disk(MI + 1)],
+      ]),
+    },
+    want: 'emptydirfs.limit: Usage of EmptyDir volume "v1" exceeds the limit "1Mi". ',
+  },
+  { name: "a limit of 0 is none", pod: withEmptyDirs("0"), usage: { volumes: new Map([["v0", disk(1)]]) }, want: undefined },
+  {
+    name: "the pod above the sum of its containers' limits",
+    pod: nodePod({ containers: [limited("a", "1Mi"), limited("b", "2Mi"), "c"] }),
+    usage: { ephemeralBytes: 3 * MI + 1 },
+    want: "ephemeralpodfs.limit: Pod ephemeral local storage usage exceeds the total limit of containers 3Mi. ",
+  },
+  {
+    name: "the pod at it",
+    pod: nodePod({ containers: [limited("a", "1Mi"), limited("b", "2Mi")] }),
+    usage: { ephemeralBytes: 3 * MI },
+    want: undefined,
+  },
+  {
+    name: "a sidecar's limit counts beside them, an init container's where it is more",
+    pod: nodePod({
+      containers: [limited("a", "1Mi")],
+      initContainers: [limited("s", "2Mi", { restartPolicy: "Always" }), limited("i", "3Mi")],
+    }),
+    usage: { ephemeralBytes: 5 * MI + 1 },
+    want: "ephemeralpodfs.limit: Pod ephemeral local storage usage exceeds the total limit of containers 5Mi. ",
+  },
+  { name: "no limit, no eviction", pod: nodePod({ containers: ["a"] }), usage: { ephemeralBytes: 1e12 }, want: undefined },
+  {
+    name: "one container: its layer and logs",
+    pod: nodePod({ containers: [limited("a", "1M"), limited("b", "1G")] }),
+    usage: { containers: [{ name: "a", rootfs: disk(600_000), logs: disk(400_001) }] },
+    want: 'ephemeralcontainerfs.limit: Container a exceeded its local ephemeral storage limit "1M". ',
+  },
+  {
+    name: "images apart: its logs alone",
+    pod: nodePod({ containers: [limited("a", "1M"), limited("b", "1G")] }),
+    usage: { containers: [{ name: "a", rootfs: disk(9e6), logs: disk(1e6) }] },
+    hasImageFs: true,
+    want: undefined,
+  },
+])("[node-agent 212] local storage: $name", ({ pod, usage, hasImageFs = false, want }) => {
+  const excess = storageExcess(pod, { ...NO_USAGE, ...usage }, hasImageFs);
+  expect(excess && `${excess.limit}: ${excess.message}`).toBe(want);
+});

@@ -1,0 +1,174 @@
+// Would catch: a pod that goes although another has taken more than it asked for, or has a lower priority.
+import { expect, it } from "vitest";
+import { rankPods } from "../../../../shared/kubelet/eviction/rank.ts";
+import type { Disks, Signal } from "../../../../shared/kubelet/eviction/thresholds.ts";
+import type { PodUsage } from "../../../../shared/kubelet/eviction/usage.ts";
+import type { NodePod } from "../../../../shared/kubelet/pod.ts";
+import { containerSpec, nodePod } from "../fixtures.ts";
+
+const ONE_DISK: Disks = { hasImageFs: false, splitsContainerFs: false };
+const IMAGE_DISK: Disks = { hasImageFs: true, splitsContainerFs: false };
+const SPLIT: Disks = { hasImageFs: true, splitsContainerFs: true };
+
+interface Measured {
+  readonly priority?: number;
+  readonly requests?: Readonly<Record<string, string>>;
+  readonly memory?: number;
+  readonly processes?: number;
+  /** Bytes, and as many inodes. */
+  readonly rootfs?: number;
+  readonly logs?: number;
+  readonly emptyDir?: number;
+  readonly config?: number;
+  readonly inMemory?: number;
+  readonly unmeasured?: true;
+}
+
+const disk = (amount = 0) => ({ usedBytes: amount, inodesUsed: amount });
+const podOf = (name: string, { priority, requests = {} }: Measured): NodePod =>
+  nodePod({
+    name,
+    uid: name,
+    containers: [containerSpec("c", { resources: { requests } })],
+    spec: {
+      ...(priority !== undefined && { priority }),
+      volumes: [
+        { name: "scratch", emptyDir: {} },
+        { name: "config", configMap: { name: "c" } },
+        { name: "fast", emptyDir: { medium: "Memory" } },
+      ],
+    },
+  });
+const usageOf = ({ memory = 0, processes = 0, rootfs, logs, emptyDir, config, inMemory }: Measured): PodUsage => ({
+  containers: [{ name: "c", rootfs: disk(rootfs), logs: disk(logs) }],
+  memoryBytes: memory,
+  processes,
+  volumes: new Map([
+    ["scratch", disk(emptyDir)],
+    ["config", disk(config)],
+    ["fast", disk(inMemory)],
+  ]),
+  ephemeralBytes: 0,
+});
+
+/** Names of pods, first to go first. */
+function ranked(signal: Signal, pods: Readonly<Record<string, Measured>>, disks = ONE_DISK): string {
+  const all = Object.entries(pods);
+  const usages = new Map(all.flatMap(([name, one]) => (one.unmeasured ? [] : [[name, usageOf(one)] as const])));
+  return rankPods(
+    signal,
+    all.map(([name, one]) => podOf(name, one)),
+    usages,
+    disks,
+  )
+    .map(({ metadata }) => metadata.name)
+    .join(" ");
+}
+
+it.each<{ readonly name: string; readonly pods: Readonly<Record<string, Measured>>; readonly want: string }>([
+  {
+    name: "who uses more than it asked for",
+    pods: { a: { memory: 100, requests: { memory: "100" } }, b: { memory: 2, requests: { memory: "1" } } },
+    want: "b a",
+  },
+  {
+    name: "then the lower priority",
+    pods: { a: { memory: 900, priority: 5 }, b: { memory: 1, priority: 1 }, c: { memory: 1, priority: -1 } },
+    want: "c b a",
+  },
+  {
+    name: "exceeding goes before priority",
+    pods: { a: { memory: 1, requests: { memory: "2" }, priority: 0 }, b: { memory: 3, requests: { memory: "2" }, priority: 9 } },
+    want: "b a",
+  },
+  {
+    name: "then use above the request",
+    pods: { a: { memory: 500, requests: { memory: "400" } }, b: { memory: 300, requests: { memory: "100" } }, c: { memory: 50 } },
+    want: "b a c",
+  },
+  {
+    name: "below their requests, too",
+    pods: { a: { memory: 10, requests: { memory: "100" } }, b: { memory: 10, requests: { memory: "50" } } },
+    want: "b a",
+  },
+  { name: "who was not measured goes first", pods: { a: { memory: 900 }, b: { unmeasured: true, priority: 99 } }, want: "b a" },
+  { name: "equal ones stay as they were", pods: { b: {}, a: {}, c: {} }, want: "b a c" },
+])("[node-agent 207] memory: $name", ({ pods, want }) => {
+  expect(ranked("memory.available", pods)).toBe(want);
+  expect(ranked("allocatableMemory.available", pods)).toBe(want);
+});
+
+it.each<{
+  readonly name: string;
+  readonly signal: Signal;
+  readonly disks?: Disks;
+  readonly pods: Readonly<Record<string, Measured>>;
+  readonly want: string;
+}>([
+  {
+    name: "layers, logs and volumes together",
+    signal: "nodefs.available",
+    pods: { a: { rootfs: 5, logs: 5 }, b: { emptyDir: 6, config: 6 }, c: { rootfs: 11 } },
+    want: "b c a",
+  },
+  { name: "volumes in memory do not count", signal: "nodefs.available", pods: { a: { inMemory: 99 }, b: { logs: 1 } }, want: "b a" },
+  {
+    name: "who exceeds its request, then priority",
+    signal: "nodefs.available",
+    pods: {
+      a: { logs: 10, requests: { "ephemeral-storage": "10" } },
+      b: { logs: 2, requests: { "ephemeral-storage": "1" }, priority: 7 },
+      c: { logs: 2, priority: 1 },
+    },
+    want: "c b a",
+  },
+  {
+    name: "inodes: any use exceeds; bytes asked for are taken off",
+    signal: "nodefs.inodesFree",
+    pods: { a: { logs: 10, requests: { "ephemeral-storage": "8" } }, b: { logs: 5 }, c: {} },
+    want: "b a c",
+  },
+  {
+    name: "images apart: not the layers",
+    signal: "nodefs.available",
+    disks: IMAGE_DISK,
+    pods: { a: { rootfs: 99 }, b: { logs: 1 }, c: { emptyDir: 2 } },
+    want: "c b a",
+  },
+  {
+    name: "images apart: only the layers",
+    signal: "imagefs.available",
+    disks: IMAGE_DISK,
+    pods: { a: { rootfs: 1 }, b: { logs: 9, emptyDir: 9 }, c: { rootfs: 2 } },
+    want: "c a b",
+  },
+  {
+    name: "images apart: containerfs as imagefs",
+    signal: "containerfs.available",
+    disks: IMAGE_DISK,
+    pods: { a: { logs: 9 }, b: { rootfs: 1 } },
+    want: "b a",
+  },
+  {
+    name: "split: layers with the node's disk",
+    signal: "nodefs.available",
+    disks: SPLIT,
+    pods: { a: { logs: 2 }, b: { rootfs: 3 } },
+    want: "b a",
+  },
+  {
+    name: "split: nothing of a pod on the images' disk",
+    signal: "imagefs.available",
+    disks: SPLIT,
+    pods: { a: { priority: 1 }, b: { rootfs: 3, priority: 2 } },
+    want: "a b",
+  },
+])("[node-agent 208] disk: $name", ({ signal, disks, pods, want }) => {
+  expect(ranked(signal, pods, disks)).toBe(want);
+});
+
+it("[node-agent 209] processes: the lower priority, then more of them; requests do not count", () => {
+  expect(
+    ranked("pid.available", { a: { processes: 900, priority: 2 }, b: { processes: 1 }, c: { processes: 5 }, d: { unmeasured: true } }),
+  ).toBe("d c b a");
+});
