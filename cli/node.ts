@@ -38,6 +38,25 @@ export function registerNode(program: Command): void {
     .option("--minimum-image-ttl-duration <time>", "none goes that is younger", duration("--minimum-image-ttl-duration"), 120_000)
     .option("--image-maximum-gc-age <time>", "images that nobody used for so long go; default: never", duration("--image-maximum-gc-age"))
     .option(
+      "--eviction-hard <thresholds>",
+      "pods go when less is free; default: memory.available<100Mi,nodefs.available<10%,nodefs.inodesFree<5%,imagefs.available<15%,imagefs.inodesFree<5%",
+    )
+    .option("--eviction-soft <thresholds>", "the same when less is free for a time, e.g. memory.available<1.5Gi")
+    .option("--eviction-soft-grace-period <times>", "that time, e.g. memory.available=1m30s")
+    .option("--eviction-minimum-reclaim <amounts>", "so much more must be free again, e.g. imagefs.available=2Gi")
+    .option(
+      "--eviction-max-pod-grace-period <seconds>",
+      "that pods have at most that go by a soft threshold",
+      wholeNumber("--eviction-max-pod-grace-period", { min: -1, max: 2 ** 31 - 1 }),
+      0,
+    )
+    .option(
+      "--eviction-pressure-transition-period <time>",
+      "so long the node says that it runs short after it was so",
+      duration("--eviction-pressure-transition-period"),
+      300_000,
+    )
+    .option(
       "--single-process-oom-kill",
       "out of memory, one process of a container is killed and not all of it; so it always is with cgroups v1",
     )

@@ -11,6 +11,7 @@ import type { NodePod } from "../../shared/kubelet/pod.ts";
 import { collectGarbage, LogRotation } from "../../shared/kubelet/turns/collect-garbage.ts";
 import { ContainerManager } from "../../shared/kubelet/turns/container-manager.ts";
 import { ImageCollector } from "../../shared/kubelet/turns/collect-images.ts";
+import { Evictor } from "../../shared/kubelet/turns/evict.ts";
 import { housekeep } from "../../shared/kubelet/turns/housekeeping.ts";
 import { NodeIdentity } from "../../shared/kubelet/turns/node.ts";
 import { ObjectCache } from "../../shared/kubelet/turns/object-cache.ts";
@@ -32,7 +33,7 @@ const RETRY_MS = 500;
 /** The outside world, and who this node is. */
 export interface NodeAgentParts extends Pick<
   NodePorts,
-  "cri" | "store" | "files" | "cgroups" | "prober" | "clock" | "random" | "log" | "metrics" | "options" | "pods" | "condition"
+  "cri" | "store" | "files" | "cgroups" | "machine" | "prober" | "clock" | "random" | "log" | "metrics" | "options" | "pods" | "condition"
 > {
   readonly kube: KubeReader & KubeWriter & KubeWatch<Resource>;
   readonly facts: MachineFacts;
@@ -95,6 +96,7 @@ function handlersOf(ports: NodePorts, identity: NodeIdentity, sources: PodSource
   };
   const images = new ImageCollector(ports);
   const logs = new LogRotation(ports);
+  const evictor = new Evictor(ports, { containers: () => collectGarbage(ports, { ofEnded: true }), images: () => images.removeUnused() });
   return {
     turns: { pods: createPodSync(ports), statuses: createPodStatus(ports) },
     podProbe: (key, dueMs) => runProbe(ports, key, dueMs),
@@ -108,9 +110,10 @@ function handlersOf(ports: NodePorts, identity: NodeIdentity, sources: PodSource
       { name: "statuses", everyMs: 10_000, act: () => flushStatuses(ports) },
       { name: "node status", everyMs: 10_000, act: () => identity.reportStatus() },
       { name: "node lease", everyMs: 10_000, act: () => identity.renewLease() },
-      { name: "container garbage", everyMs: 60_000, act: unlessRuntimeAway(collectGarbage) },
+      { name: "container garbage", everyMs: 60_000, act: unlessRuntimeAway(() => collectGarbage(ports)) },
       { name: "image garbage", everyMs: 300_000, act: unlessRuntimeAway(() => images.collect()) },
       { name: "log rotation", everyMs: 10_000, act: unlessRuntimeAway(() => logs.rotate()) },
+      { name: "eviction", everyMs: 1_000, act: unlessRuntimeAway(() => evictor.look()) },
     ],
   };
 }

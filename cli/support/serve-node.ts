@@ -13,6 +13,8 @@ import { readMachineFacts } from "../../shared/adapters/system/machine-facts.ts"
 import { readMachineUsage } from "../../shared/adapters/system/node-usage.ts";
 import { createCgroups } from "../../shared/adapters/system/cgroups.ts";
 import { createSystemRandom } from "../../shared/adapters/system/random.ts";
+import { DEFAULT_EVICTION_HARD, EvictionSettingError, parseStatements, parseThresholds } from "../../shared/kubelet/eviction/thresholds.ts";
+import type { EvictionPolicy, Statements } from "../../shared/kubelet/eviction/thresholds.ts";
 import type { ImageGcPolicy, NodeOptions } from "../../shared/kubelet/node-options.ts";
 import type { MachineFacts } from "../../shared/kubelet/node/node-object.ts";
 import { PodManager } from "../../shared/kubelet/config/pod-manager.ts";
@@ -64,6 +66,15 @@ export interface NodeFlags extends CgroupFlags {
   /** Milliseconds, as `imageMaximumGcAge`. */
   readonly minimumImageTtlDuration: number;
   readonly imageMaximumGcAge?: number;
+  /** Statements, as upstream has them. */
+  readonly evictionHard?: string;
+  readonly evictionSoft?: string;
+  readonly evictionSoftGracePeriod?: string;
+  readonly evictionMinimumReclaim?: string;
+  /** Seconds. */
+  readonly evictionMaxPodGracePeriod: number;
+  /** Milliseconds. */
+  readonly evictionPressureTransitionPeriod: number;
   readonly loggingFormat: LoggingFormat;
   readonly metrics?: string;
   readonly verbose?: true;
@@ -143,6 +154,7 @@ async function serve(serving: Serving): Promise<void> {
     store,
     files: createNodeFiles({ ...options, log }),
     cgroups: await createCgroups({ roots: cgroupRoots(options) }),
+    machine: { usage: readMachineUsage },
     prober: createProber(),
     clock,
     random,
@@ -208,6 +220,7 @@ function nodeOptions(flags: NodeFlags): NodeOptions {
     clusterDomain,
     imageGc: imageGcPolicy(flags),
     cgroups: cgroupPolicy(flags),
+    eviction: evictionPolicy(flags),
   };
 }
 
@@ -216,6 +229,25 @@ function imageGcPolicy(flags: NodeFlags): ImageGcPolicy {
   if (low > high)
     throw new UsageError(`--image-gc-low-threshold ${low} is above --image-gc-high-threshold ${high}: nothing could be freed`);
   return { highThresholdPercent: high, lowThresholdPercent: low, minAgeMs, ...(maxAgeMs !== undefined && { maxAgeMs }) };
+}
+
+/** @throws {UsageError} in upstream's words */
+function evictionPolicy(flags: NodeFlags): EvictionPolicy {
+  const read = (text: string | undefined, separator: "<" | "="): Statements => parseStatements(text ?? "", separator);
+  try {
+    return {
+      thresholds: parseThresholds({
+        hard: flags.evictionHard === undefined ? DEFAULT_EVICTION_HARD : read(flags.evictionHard, "<"),
+        soft: read(flags.evictionSoft, "<"),
+        softGracePeriods: read(flags.evictionSoftGracePeriod, "="),
+        minimumReclaims: read(flags.evictionMinimumReclaim, "="),
+      }),
+      maxPodGracePeriodSeconds: flags.evictionMaxPodGracePeriod,
+      pressureTransitionMs: flags.evictionPressureTransitionPeriod,
+    };
+  } catch (error) {
+    throw error instanceof EvictionSettingError ? new UsageError(error.message) : error;
+  }
 }
 
 /** What others may reach this machine by; IPv4 first. */

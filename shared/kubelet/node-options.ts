@@ -1,4 +1,6 @@
 import { canonicalQuantity } from "../api/quantity-text.ts";
+import { amountOf, DEFAULT_EVICTION, isHard } from "./eviction/thresholds.ts";
+import type { EvictionPolicy, Signal } from "./eviction/thresholds.ts";
 
 /** What a node agent is told when it starts; every path and port has upstream's default and can be moved (node-agent §0, §1). */
 export interface NodeOptions {
@@ -22,6 +24,7 @@ export interface NodeOptions {
   readonly clusterDomain: string;
   readonly imageGc: ImageGcPolicy;
   readonly cgroups: CgroupPolicy;
+  readonly eviction: EvictionPolicy;
 }
 
 /** How pods are bounded by control groups (node-agent §7.6.1). */
@@ -97,11 +100,6 @@ export interface NodeResources {
 
 type Quantities = Readonly<Record<string, string>>;
 
-/** Hard eviction default `memory.available`: 100Mi. Source: pkg/kubelet/eviction/defaults_linux.go. */
-const MEMORY_RESERVED_BYTES = 100 * 1024 * 1024;
-/** Hard eviction default `nodefs.available`: 10 %. Upstream keeps a percentage in 32 bits, which shows in the last digits. */
-const EPHEMERAL_STORAGE_RESERVED = Math.fround(0.1);
-
 /**
  * Capacity less what is kept back for kubelet and system and what hard eviction keeps free; huge pages are no memory for anything else.
  *
@@ -109,9 +107,8 @@ const EPHEMERAL_STORAGE_RESERVED = Math.fround(0.1);
  *
  * Source: pkg/kubelet/cm/node_container_manager_linux.go GetNodeAllocatableReservation, eviction/helpers.go, nodestatus/setters.go MachineInfo.
  */
-export function allocatableOf(capacity: NodeResources): NodeResources {
+export function allocatableOf(capacity: NodeResources, policy: Pick<EvictionPolicy, "thresholds"> = DEFAULT_EVICTION): NodeResources {
   const { cpuMilli, memoryBytes, ephemeralStorageBytes, hugePageBytes = {}, reserved = {} } = capacity;
-  const evictionBytes = Math.trunc(ephemeralStorageBytes * EPHEMERAL_STORAGE_RESERVED);
   const left = (amount: number, ...kept: readonly (number | undefined)[]): number =>
     Math.max(
       0,
@@ -120,20 +117,40 @@ export function allocatableOf(capacity: NodeResources): NodeResources {
   return {
     ...capacity,
     cpuMilli: left(cpuMilli, reserved.cpuMilli),
-    memoryBytes: left(memoryBytes, reserved.memoryBytes, MEMORY_RESERVED_BYTES, ...Object.values(hugePageBytes)),
-    ephemeralStorageBytes: left(ephemeralStorageBytes, reserved.ephemeralStorageBytes, evictionBytes),
+    memoryBytes: left(
+      memoryBytes,
+      reserved.memoryBytes,
+      keptFree(policy, "memory.available", memoryBytes),
+      ...Object.values(hugePageBytes),
+    ),
+    ephemeralStorageBytes: left(
+      ephemeralStorageBytes,
+      reserved.ephemeralStorageBytes,
+      keptFree(policy, "nodefs.available", ephemeralStorageBytes),
+    ),
   };
+}
+
+/** By a hard threshold; what a soft one names may be used. */
+function keptFree({ thresholds }: Pick<EvictionPolicy, "thresholds">, signal: Signal, amount: number): number {
+  const kept = thresholds.find((one) => one.signal === signal && isHard(one));
+  return kept === undefined ? 0 : amountOf(kept.value, amount);
 }
 
 /**
  * Of what more is kept back than there is, in words. Source: node_container_manager_linux.go validateNodeAllocatable.
  */
-export function reservedTooMuch(capacity: NodeResources): readonly string[] {
-  const { reserved = {} } = capacity;
+export function reservedTooMuch(capacity: NodeResources, policy: Pick<EvictionPolicy, "thresholds"> = DEFAULT_EVICTION): readonly string[] {
+  const { reserved = {}, memoryBytes, ephemeralStorageBytes } = capacity;
   const amounts = [
     ["cpu", reserved.cpuMilli, capacity.cpuMilli, "m"],
-    ["memory", (reserved.memoryBytes ?? 0) + MEMORY_RESERVED_BYTES, capacity.memoryBytes, ""],
-    ["ephemeral-storage", reserved.ephemeralStorageBytes, capacity.ephemeralStorageBytes * (1 - EPHEMERAL_STORAGE_RESERVED), ""],
+    ["memory", (reserved.memoryBytes ?? 0) + keptFree(policy, "memory.available", memoryBytes), memoryBytes, ""],
+    [
+      "ephemeral-storage",
+      reserved.ephemeralStorageBytes,
+      ephemeralStorageBytes - keptFree(policy, "nodefs.available", ephemeralStorageBytes),
+      "",
+    ],
   ] as const;
   return amounts.flatMap(([name, kept = 0, has, unit]) => (kept > has ? [`${name}: ${kept}${unit} of ${Math.trunc(has)}${unit}`] : []));
 }

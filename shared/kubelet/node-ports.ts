@@ -5,12 +5,14 @@ import type { Clock } from "../ports/clock.ts";
 import type { Cgroups } from "../ports/cgroups.ts";
 import type { Cri } from "../ports/cri.ts";
 import type { Log } from "../ports/log.ts";
+import type { Machine } from "../ports/machine.ts";
 import type { Metrics } from "../ports/metrics.ts";
 import type { NodeFiles } from "../ports/node-files.ts";
 import type { NodeStore } from "../ports/node-store.ts";
 import type { Prober } from "../ports/prober.ts";
 import type { Random } from "../ports/random.ts";
 import type { NodeEvent } from "./node/event-recorder.ts";
+import type { PressureCondition } from "./eviction/thresholds.ts";
 import type { NodeOptions, NodeResources } from "./node-options.ts";
 import type { ContainerManager } from "./turns/container-manager.ts";
 import type { ObjectCache } from "./turns/object-cache.ts";
@@ -24,6 +26,7 @@ export interface NodePorts {
   readonly store: NodeStore;
   readonly files: NodeFiles;
   readonly cgroups: Cgroups;
+  readonly machine: Machine;
   readonly prober: Prober;
   readonly clock: Clock;
   readonly random: Random;
@@ -71,6 +74,8 @@ export interface NodeCondition {
   runtimeError?: string;
   /** Why pods without the host's network cannot start. */
   networkError?: string;
+  /** What the node runs short of, as its conditions say it; absent before the first look. */
+  pressure?: readonly PressureCondition[];
   /** Every source has delivered, and what it delivered was handled (§2.6). */
   sourcesReady: boolean;
   /** Housekeeping has been through once: what the workers do not know does not run (§4.8). */

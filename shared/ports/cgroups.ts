@@ -19,6 +19,8 @@ export interface Cgroups {
   write(path: string, files: readonly CgroupFile[]): Promise<void>;
   /** Names of the groups directly below, in whichever hierarchy. */
   children(path: string): Promise<readonly string[]>;
+  /** Processes and threads in a group and below it; undefined: it does not count them. */
+  processes(path: string): Promise<number | undefined>;
   kill(path: string): Promise<void>;
   remove(path: string): Promise<void>;
 }

@@ -285,6 +285,8 @@ export interface ContainerStats {
   readonly cpu?: { readonly timestampMs: number; readonly usageCoreNanoSeconds: number };
   /** `usageBytes` is all of it, whatever could be taken back; absent: the runtime does not say. */
   readonly memory?: { readonly timestampMs: number; readonly workingSetBytes: number; readonly usageBytes?: number };
+  /** What the container wrote beside its image. */
+  readonly writableLayer?: { readonly usedBytes: number; readonly inodesUsed: number };
 }
 
 export interface ContainerStatsFilter {

@@ -20,6 +20,22 @@ import type { Controller } from "../api/resources.ts";
 import type { Cri } from "./cri.ts";
 import { FATES } from "./store/tallies.ts";
 
+/** What a pod is evicted for. Source: pkg/kubelet/eviction/api/types.go; eviction_manager.go signalEmptyDirFsLimit and its like. */
+const EVICTION_SIGNALS = [
+  "memory.available",
+  "allocatableMemory.available",
+  "nodefs.available",
+  "nodefs.inodesFree",
+  "imagefs.available",
+  "imagefs.inodesFree",
+  "containerfs.available",
+  "containerfs.inodesFree",
+  "pid.available",
+  "emptydirfs.limit",
+  "ephemeralpodfs.limit",
+  "ephemeralcontainerfs.limit",
+];
+
 /** Who counts it: the watcher's process, the functions (Lambda's sandboxes, or the function host), the node agent. */
 export type MetricProcess = "watcher" | "functions" | "node";
 
@@ -360,6 +376,15 @@ export const METRICS = {
     help: "Cumulative number of containers started",
     processes: ["node"],
     where: "shared/kubelet/turns/start-container.ts",
+    upstream: true,
+  },
+  kubelet_evictions: {
+    type: "counter",
+    labels: { eviction_signal: EVICTION_SIGNALS },
+    unit: "count",
+    help: "Cumulative number of pod evictions by eviction signal",
+    processes: ["node"],
+    where: "shared/kubelet/turns/evict.ts",
     upstream: true,
   },
   kubelet_image_garbage_collected_total: {

@@ -69,13 +69,35 @@ export interface NodeFiles {
   removeDeadLinks(): Promise<void>;
 
   /** Of the file system that `path` is on; undefined when there is no such path. */
-  diskSpace(path: string): Promise<DiskSpace | undefined>;
+  diskSpace(path: string): Promise<FileSystem | undefined>;
+  /** Of a pod's directory, and of its logs in `logDirectory` of the pod log root; what is not there takes nothing. */
+  podDiskUsage(uid: string, logDirectory: string): Promise<PodDiskUsage>;
 }
 
 export interface DiskSpace {
   readonly capacityBytes: number;
   /** To whoever is not root. */
   readonly availableBytes: number;
+}
+
+export interface FileSystem extends DiskSpace {
+  /** Equal for paths on one file system. */
+  readonly device: number;
+  readonly inodes: number;
+  readonly inodesFree: number;
+}
+
+export interface DiskUsage {
+  readonly usedBytes: number;
+  readonly inodesUsed: number;
+}
+
+export interface PodDiskUsage {
+  /** By the name of the volume; those of other file systems (memory) with what they take there. */
+  readonly volumes: ReadonlyMap<string, DiskUsage>;
+  /** By the name of the container. */
+  readonly logs: ReadonlyMap<string, DiskUsage>;
+  readonly hostsFile: DiskUsage;
 }
 
 export interface LogLimits {

@@ -206,7 +206,7 @@ function image(wire: WireImage): Image {
   return { id, repoTags, repoDigests, sizeBytes: size, ...(uid && { uid: uid.value }), username, pinned };
 }
 
-function statsOf({ attributes, cpu, memory }: WireContainerStats): ContainerStats {
+function statsOf({ attributes, cpu, memory, writableLayer }: WireContainerStats): ContainerStats {
   return {
     id: attributes?.id ?? "",
     metadata: attributes?.metadata ?? { name: "", attempt: 0 },
@@ -220,6 +220,9 @@ function statsOf({ attributes, cpu, memory }: WireContainerStats): ContainerStat
         workingSetBytes: memory.workingSetBytes.value,
         ...(memory.usageBytes && { usageBytes: memory.usageBytes.value }),
       },
+    }),
+    ...(writableLayer?.usedBytes && {
+      writableLayer: { usedBytes: writableLayer.usedBytes.value, inodesUsed: writableLayer.inodesUsed?.value ?? 0 },
     }),
   };
 }

@@ -84,6 +84,7 @@ export interface WireContainerStats {
   readonly attributes: { readonly id: string; readonly metadata: ContainerMetadata | null; readonly labels: StringMap } | null;
   readonly cpu: { readonly timestamp: number; readonly usageCoreNanoSeconds: Wrapped | null } | null;
   readonly memory: { readonly timestamp: number; readonly workingSetBytes: Wrapped | null; readonly usageBytes: Wrapped | null } | null;
+  readonly writableLayer: { readonly usedBytes: Wrapped | null; readonly inodesUsed: Wrapped | null } | null;
 }
 
 /** By the name of the message in runtime.proto. */

@@ -66,6 +66,10 @@ export function createMemoryCgroups({ roots, version = 1 }: MemoryCgroupOptions)
         .filter((one) => one.startsWith(prefix) && !one.slice(prefix.length).includes("/"))
         .map((one) => one.slice(prefix.length));
     },
+    async processes(path) {
+      own(path);
+      return groups.has(path) ? within(path).reduce((sum, one) => sum + (groups.get(one)?.processes ?? 0), 0) : undefined;
+    },
     async kill(path) {
       for (const one of within(own(path))) make(one).processes = 0;
     },

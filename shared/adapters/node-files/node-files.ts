@@ -1,15 +1,16 @@
 /** NodeFiles on this machine's own file systems. Every path is built in paths.ts; a failure leaves through errors.ts. */
 import { randomBytes } from "node:crypto";
 import { constants } from "node:fs";
-import { chmod, lstat, mkdir, open, readFile, readdir, realpath, statfs, writeFile } from "node:fs/promises";
+import { chmod, lstat, mkdir, open, readFile, readdir, realpath, stat, statfs, writeFile } from "node:fs/promises";
 import { basename, dirname, join, relative, resolve } from "node:path";
 import type { Log } from "../../ports/log.ts";
-import type { NodeFiles } from "../../ports/node-files.ts";
+import type { DiskUsage, NodeFiles } from "../../ports/node-files.ts";
 import { containerLogs } from "./container-logs.ts";
+import { diskUsage } from "./disk-usage.ts";
 import { explained, ifThere } from "./errors.ts";
 import { checkHostPath } from "./host-path.ts";
 import { oneAtATime } from "./one-at-a-time.ts";
-import { PRIVATE_MODE, isWithin, plainName, podPaths } from "./paths.ts";
+import { PRIVATE_MODE, isWithin, plainName, podPaths, within } from "./paths.ts";
 import { removeTree } from "./remove-tree.ts";
 import { replaceFile } from "./replace-file.ts";
 import { makeSubPath } from "./sub-path.ts";
@@ -56,8 +57,23 @@ export function createNodeFiles({ rootDir, podLogsDir, containerLogsDir, log }: 
     },
 
     async diskSpace(path) {
-      const stats = await ifThere(statfs(path));
-      return stats && { capacityBytes: stats.blocks * stats.bsize, availableBytes: stats.bavail * stats.bsize };
+      const [stats, place] = [await ifThere(statfs(path)), await ifThere(stat(path))];
+      if (stats === undefined || place === undefined) return undefined;
+      const { blocks, bavail, bsize, files, ffree } = stats;
+      return { capacityBytes: blocks * bsize, availableBytes: bavail * bsize, inodes: files, inodesFree: ffree, device: place.dev };
+    },
+
+    async podDiskUsage(uid, logDirectory) {
+      const ofEach = async (folders: readonly string[]): Promise<ReadonlyMap<string, DiskUsage>> => {
+        const paths = (await Promise.all(folders.map(namesIn))).flat();
+        const usages = await Promise.all(paths.map(async (path) => [basename(path), await diskUsage(path)] as const));
+        return new Map(usages);
+      };
+      return {
+        volumes: await ofEach(await namesIn(join(paths.pod(uid), "volumes"))),
+        logs: await ofEach([within(resolve(podLogsDir), logDirectory)]),
+        hostsFile: await diskUsage(paths.hostsFile(uid)),
+      };
     },
 
     async podsWithDirectories() {
@@ -98,6 +114,10 @@ export function createNodeFiles({ rootDir, podLogsDir, containerLogsDir, log }: 
       return readEnd(join(directory, basename(path)), bytesMax);
     },
   });
+}
+
+async function namesIn(folder: string): Promise<readonly string[]> {
+  return ((await ifThere(readdir(folder))) ?? []).map((name) => join(folder, name));
 }
 
 /** At most the last `bytesMax`; undefined for what is no plain file, which could keep us waiting or lead elsewhere. */

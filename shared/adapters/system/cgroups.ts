@@ -64,6 +64,11 @@ export async function createCgroups({ roots, mount = MOUNT }: CgroupOptions): Pr
     async children(path) {
       return [...new Set((await Promise.all(places(path).map(subfolders))).flat())];
     },
+    async processes(path) {
+      const counts = await Promise.all(places(path).map((folder) => words(join(folder, "pids.current"))));
+      const [count] = counts.find((one) => one !== undefined) ?? [];
+      return count === undefined ? undefined : Number(count);
+    },
     async kill(path) {
       const folders = places(path);
       for (let attempt = 0; attempt < KILL_TRIES; attempt++) {

@@ -3,13 +3,16 @@
  * and nobody asked for a static pod.
  */
 import type { Labels, Wire } from "../../api/wire.ts";
+import { EVICTED, nodeConditionMessage } from "../eviction/messages.ts";
+import type { PressureCondition } from "../eviction/thresholds.ts";
+import { isCriticalPod } from "./critical-pod.ts";
 import { hostPortConflict } from "./host-ports.ts";
 import { isStaticPod } from "../labels.ts";
 import { matchesNodeAffinity } from "./node-affinity.ts";
 import { hugePagesName } from "../node-options.ts";
 import type { NodeResources } from "../node-options.ts";
 import type { NodePod } from "../pod.ts";
-import { podRequests, wholeAmount } from "./pod-requests.ts";
+import { podRequests, qosClass, wholeAmount } from "./pod-requests.ts";
 import { forbiddenSysctl } from "./sysctls.ts";
 import type { V1Toleration } from "@kubernetes/client-node";
 
@@ -19,6 +22,8 @@ export interface AdmissionInput {
   readonly others: readonly NodePod[];
   readonly node: { readonly labels: Labels; readonly name: string; readonly taints: readonly Taint[] };
   readonly allocatable: NodeResources;
+  /** What the node runs short of. Default: nothing. */
+  readonly pressure?: readonly PressureCondition[];
 }
 
 export type Admission =
@@ -47,16 +52,30 @@ const OS_LABEL = "kubernetes.io/os";
  * The first thing that stands against the pod decides.
  *
  * Source: pkg/kubelet/lifecycle/predicate.go Admit, pkg/scheduler/eventhandlers.go AdmissionCheck, pkg/kubelet/sysctl. Differs
- * from upstream: node pressure is not looked at (this agent reports none), and no critical pod makes room for itself.
+ * from upstream: no critical pod makes room for itself.
  */
 export function admit(input: AdmissionInput): Admission {
-  const beforehand = sysctlRejection(input.pod) ?? osRejection(input.pod);
+  const beforehand = pressureRejection(input) ?? sysctlRejection(input.pod) ?? osRejection(input.pod);
   if (beforehand !== undefined) return beforehand;
   const rejections = [...resourceRejections(input), ...placementRejections(input)];
   const [first] = rejections;
   if (first === undefined) return { admitted: true };
   return rejections.every(({ reason }) => OF_THE_NODE.has(reason)) ? { ...first, rereadNode: true } : first;
 }
+
+/**
+ * Memory alone: only pods that asked for nothing and do not tolerate it; anything else: all but critical ones.
+ *
+ * Source: pkg/kubelet/eviction/eviction_manager.go Admit.
+ */
+function pressureRejection({ pod, pressure = [] }: AdmissionInput): Rejection | undefined {
+  if (pressure.length === 0 || isCriticalPod(pod)) return undefined;
+  const isOfMemoryAlone = pressure.every((condition) => condition === "MemoryPressure");
+  if (isOfMemoryAlone && (qosClass(pod) !== "BestEffort" || isTolerated(MEMORY_PRESSURE, pod.spec.tolerations ?? []))) return undefined;
+  return rejected(EVICTED, nodeConditionMessage(pressure));
+}
+
+const MEMORY_PRESSURE: Taint = { key: "node.kubernetes.io/memory-pressure", effect: "NoSchedule" };
 
 function sysctlRejection({ spec }: NodePod): Rejection | undefined {
   const problem = forbiddenSysctl(spec);

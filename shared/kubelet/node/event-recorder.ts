@@ -21,6 +21,7 @@ export interface NodeEvent {
   readonly type: "Normal" | "Warning";
   readonly reason: string;
   readonly message: string;
+  readonly annotations?: Readonly<Record<string, string>>;
 }
 
 export interface InvolvedObject {
@@ -73,7 +74,11 @@ export function recordEvent(memory: EventMemory, event: NodeEvent, nowMs: number
   const body: EventBody = {
     apiVersion: "v1",
     kind: "Event",
-    metadata: { name: eventName(name, told.nanos), namespace: namespace || DEFAULT_NAMESPACE },
+    metadata: {
+      name: eventName(name, told.nanos),
+      namespace: namespace || DEFAULT_NAMESPACE,
+      ...(event.annotations && { annotations: { ...event.annotations } }),
+    },
     involvedObject: namespace === "" ? object : event.involved,
     reason: event.reason,
     message,

@@ -2,6 +2,7 @@
 import type { V1NodeCondition } from "@kubernetes/client-node";
 import { formatTime } from "../../api/time.ts";
 import type { Wire } from "../../api/wire.ts";
+import type { PressureCondition } from "../eviction/thresholds.ts";
 
 export type NodeCondition = Wire<V1NodeCondition>;
 
@@ -9,6 +10,8 @@ export interface NodeHealth {
   /** Of the runtime or the PLEG. */
   readonly runtimeError?: string;
   readonly networkError?: string;
+  /** Default: of nothing. */
+  readonly pressure?: readonly PressureCondition[];
   /** Resources that the machine did not say it has. */
   readonly missingCapacity: readonly string[];
 }
@@ -20,12 +23,32 @@ interface Observed {
   readonly message: string;
 }
 
-/** Pressure is not measured: eviction is not built. Source: pkg/kubelet/nodestatus/setters.go. */
-const NO_PRESSURE: readonly Observed[] = [
-  { type: "MemoryPressure", status: "False", reason: "KubeletHasSufficientMemory", message: "kubelet has sufficient memory available" },
-  { type: "DiskPressure", status: "False", reason: "KubeletHasNoDiskPressure", message: "kubelet has no disk pressure" },
-  { type: "PIDPressure", status: "False", reason: "KubeletHasSufficientPID", message: "kubelet has sufficient PID available" },
+/** Type, and reason and message where it is not so, and where it is. Source: pkg/kubelet/nodestatus/setters.go. */
+const PRESSURES: readonly (readonly [PressureCondition, string, string, string, string])[] = [
+  [
+    "MemoryPressure",
+    "KubeletHasSufficientMemory",
+    "kubelet has sufficient memory available",
+    "KubeletHasInsufficientMemory",
+    "kubelet has insufficient memory available",
+  ],
+  ["DiskPressure", "KubeletHasNoDiskPressure", "kubelet has no disk pressure", "KubeletHasDiskPressure", "kubelet has disk pressure"],
+  [
+    "PIDPressure",
+    "KubeletHasSufficientPID",
+    "kubelet has sufficient PID available",
+    "KubeletHasInsufficientPID",
+    "kubelet has insufficient PID available",
+  ],
 ];
+
+function pressureConditions(pressure: readonly PressureCondition[]): readonly Observed[] {
+  return PRESSURES.map(([type, ofNone, none, ofSome, some]) =>
+    pressure.includes(type)
+      ? { type, status: "True", reason: ofSome, message: some }
+      : { type, status: "False", reason: ofNone, message: none },
+  );
+}
 
 /**
  * Ours in their places among those of others, which are left as they are; what is new comes last. `lastTransitionTime` moves
@@ -33,7 +56,7 @@ const NO_PRESSURE: readonly Observed[] = [
  */
 export function nodeConditions(previous: readonly NodeCondition[], health: NodeHealth, nowMs: number): NodeCondition[] {
   const now = formatTime(nowMs);
-  const ours = [...NO_PRESSURE, readyCondition(health)].map((observed) => dated(previous, observed, now));
+  const ours = [...pressureConditions(health.pressure ?? []), readyCondition(health)].map((observed) => dated(previous, observed, now));
   const kept = previous.map((before) => ours.find(({ type }) => type === before.type) ?? before);
   return [...kept, ...ours.filter(({ type }) => !previous.some((before) => before.type === type))];
 }

@@ -3,6 +3,7 @@ import type { V1ContainerImage, V1Node } from "@kubernetes/client-node";
 import type { Lease, Wire } from "../../api/wire.ts";
 import type { Image } from "../../ports/cri-types.ts";
 import { allocatableOf, missingCapacity, resourceQuantities } from "../node-options.ts";
+import type { PressureCondition } from "../eviction/thresholds.ts";
 import type { NodeOptions, NodeResources } from "../node-options.ts";
 import { conditionOf, nodeConditions } from "./node-conditions.ts";
 import { numericQuantity } from "../../api/quantity.ts";
@@ -42,6 +43,7 @@ export interface NodeStatusInput {
   readonly runtimeVersion: string;
   readonly runtimeError?: string;
   readonly networkError?: string;
+  readonly pressure?: readonly PressureCondition[];
   readonly images: readonly Image[];
   /** What the API server has, with what others wrote there. */
   readonly previous?: NodeStatus;
@@ -76,18 +78,19 @@ export function nodeLabels({ options, facts }: Pick<NodeStatusInput, "options" |
  * Differs from upstream: no runtimeHandlers, which Cri does not tell.
  */
 export function nodeStatus(input: NodeStatusInput): NodeStatus {
-  const { options, facts, runtimeVersion, runtimeError, networkError, images, previous, nowMs } = input;
+  const { options, facts, runtimeVersion, runtimeError, networkError, pressure, images, previous, nowMs } = input;
   const resources = { ...facts.resources, pods: options.maxPods };
   const health = {
     missingCapacity: missingCapacity(resources),
     ...(runtimeError !== undefined && { runtimeError }),
     ...(networkError !== undefined && { networkError }),
+    ...(pressure !== undefined && { pressure }),
   };
   return {
     ...previous,
     addresses: [...options.hostIps.map((address) => ({ type: "InternalIP", address })), { type: "Hostname", address: options.nodeName }],
     capacity: { ...previous?.capacity, ...resourceQuantities(resources) },
-    allocatable: { ...previous?.capacity, ...resourceQuantities(allocatableOf(resources)) },
+    allocatable: { ...previous?.capacity, ...resourceQuantities(allocatableOf(resources, options.eviction)) },
     conditions: nodeConditions(previous?.conditions ?? [], health, nowMs),
     nodeInfo: {
       machineID: facts.machineId,
@@ -176,7 +179,7 @@ export function nodeReference(name: string): InvolvedObject {
   return { kind: "Node", apiVersion: "v1", namespace: "", name, uid: name };
 }
 
-/** Of a node that was known before; a new one is not news. Source: nodestatus/setters.go ReadyCondition, MachineInfo. */
+/** Of a node that was known before; a new one is not news. Source: nodestatus/setters.go ReadyCondition, MemoryPressureCondition, MachineInfo. */
 export function nodeEvents(name: string, before: NodeStatus | undefined, after: NodeStatus): readonly NodeEvent[] {
   const involved = nodeReference(name);
   const events: NodeEvent[] = [];
@@ -187,6 +190,12 @@ export function nodeEvents(name: string, before: NodeStatus | undefined, after: 
   if (was !== undefined && was !== is) {
     const reason = is === "True" ? "NodeReady" : "NodeNotReady";
     events.push({ involved, type: "Normal", reason, message: `Node ${name} status is now: ${reason}` });
+  }
+  for (const { type, reason } of after.conditions ?? []) {
+    const word = reason?.replace(/^KubeletHas/u, "NodeHas");
+    const known = conditionOf(before?.conditions, type);
+    if (!type.endsWith("Pressure") || known === undefined || known.reason === reason) continue;
+    events.push({ involved, type: "Normal", reason: `${word}`, message: `Node ${name} status is now: ${word}` });
   }
   return events;
 }

@@ -20,7 +20,8 @@ export async function activePodsOf({ store, pods, condition }: NodePorts): Promi
 export function admissionInput(ports: NodePorts, pod: NodePod, active: readonly NodePod[]): AdmissionInput | undefined {
   const node = nodeOf(ports, pod);
   const others = active.filter(({ metadata }) => metadata.uid !== pod.metadata.uid);
-  return node && { pod, others, node, allocatable: allocatableOf(ports.resources) };
+  const allocatable = allocatableOf(ports.resources, ports.options.eviction);
+  return node && { pod, others, node, allocatable, pressure: ports.condition.pressure ?? [] };
 }
 
 /** One that admission has let in before, with what it had then. */

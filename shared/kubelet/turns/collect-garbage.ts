@@ -5,13 +5,14 @@
 import { containersToRemove, logDirectoriesToRemove, sandboxesToRemove } from "../runtime/container-gc.ts";
 import { LABELS } from "../labels.ts";
 import type { NodePorts } from "../node-ports.ts";
-import { shouldPodContentBeRemoved } from "../worker/worker-questions.ts";
+import { shouldPodContentBeRemoved, shouldRuntimeObjectsBeRemoved } from "../worker/worker-questions.ts";
 import { unlessGone } from "./kill.ts";
 import { storedContainers } from "./relist.ts";
 import { describeError } from "../../ports/describe-error.ts";
 import type { Log, LogFields } from "../../ports/log.ts";
 
-export async function collectGarbage(ports: NodePorts): Promise<void> {
+/** `ofEnded`: also the last dead containers of pods that have ended and are still there, whose logs could be read otherwise. */
+export async function collectGarbage(ports: NodePorts, { ofEnded = false }: { readonly ofEnded?: boolean } = {}): Promise<void> {
   const { cri, files, store, condition, log } = ports;
   // What there is, before who is known: a pod has its worker before anything of it is made.
   const containers = await cri.listContainers();
@@ -20,6 +21,9 @@ export async function collectGarbage(ports: NodePorts): Promise<void> {
   const records = await store.rows("workers");
   const questions = {
     contentRemovable: (uid: string) => shouldPodContentBeRemoved(records.get(uid), condition.syncedOnce),
+    containersRemovable: (uid: string) =>
+      shouldPodContentBeRemoved(records.get(uid), condition.syncedOnce) ||
+      (ofEnded && shouldRuntimeObjectsBeRemoved(records.get(uid), condition.syncedOnce)),
     allSourcesReady: condition.sourcesReady,
   };
 
@@ -34,7 +38,7 @@ export async function collectGarbage(ports: NodePorts): Promise<void> {
     return stored.get(uid)?.has(id) === true || isSilent(uid);
   };
   const removed = new Set<string>();
-  for (const id of containersToRemove(containers, { ...questions, statusStored }))
+  for (const id of containersToRemove(containers, { ...questions, contentRemovable: questions.containersRemovable, statusStored }))
     await attempt(log, "a dead container was not removed", { container: id }, async () => {
       await removeContainer(ports, id);
       removed.add(id);

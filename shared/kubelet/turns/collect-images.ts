@@ -3,7 +3,7 @@ import { messageOf } from "../../api/errors.ts";
 import { nodeReference } from "../node/node-object.ts";
 import type { NodePorts } from "../node-ports.ts";
 import { bytesToFree, detectImages, evictionOrder, isExpired, isOldEnough, sandboxImageOf, tooLittleFreed } from "../runtime/image-gc.ts";
-import type { ImageRecord, ImageRecords } from "../runtime/image-gc.ts";
+import type { GcTime, ImageRecord, ImageRecords } from "../runtime/image-gc.ts";
 
 export class ImageCollector {
   readonly #ports: NodePorts;
@@ -30,16 +30,36 @@ export class ImageCollector {
     }
   }
 
-  async #collect(): Promise<void> {
-    const { cri, clock, options, files } = this.#ports;
-    const time = { nowMs: clock.now(), beganMs: this.#beganMs };
-    const { imageGc: policy } = options;
+  /** All that nobody uses and that are old enough, because the disk is short. @throws what keeps them from going */
+  async removeUnused(): Promise<void> {
+    const time = this.#time();
+    const candidates = await this.#detect(time.nowMs);
+    await this.#remove(
+      candidates.filter((image) => isOldEnough(image, this.#ports.options.imageGc, time)),
+      "space",
+      Infinity,
+    );
+  }
+
+  #time(): GcTime {
+    return { nowMs: this.#ports.clock.now(), beganMs: this.#beganMs };
+  }
+
+  async #detect(nowMs: number): Promise<readonly ImageRecord[]> {
+    const { cri } = this.#ports;
     // Images first: one that is pulled in between, and used at once, is not among them.
     const images = await cri.listImages();
     const containers = await cri.listContainers();
     const sandboxImage = sandboxImageOf(await cri.statusInfo());
-    this.#records = detectImages(this.#records, { images, containers, sandboxImage, nowMs: time.nowMs });
-    const candidates = evictionOrder(this.#records);
+    this.#records = detectImages(this.#records, { images, containers, sandboxImage, nowMs });
+    return evictionOrder(this.#records);
+  }
+
+  async #collect(): Promise<void> {
+    const { cri, options, files } = this.#ports;
+    const time = this.#time();
+    const { imageGc: policy } = options;
+    const candidates = await this.#detect(time.nowMs);
     const expired = candidates.filter((image) => isExpired(image, policy, time));
     await this.#remove(expired, "age", Infinity);
 

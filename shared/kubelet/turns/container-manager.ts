@@ -100,6 +100,13 @@ export class ContainerManager {
     return [...new Set((await this.#podGroups()).map(({ uid }) => uid))];
   }
 
+  /** Processes and threads of each pod, by UID; one whose group does not count them is not there. */
+  async processes(): Promise<ReadonlyMap<string, number>> {
+    const groups = await this.#podGroups();
+    const counted = await Promise.all(groups.map(async ({ uid, path }) => [uid, await this.#ports.cgroups.processes(path)] as const));
+    return new Map(counted.flatMap(([uid, count]) => (count === undefined ? [] : [[uid, count] as const])));
+  }
+
   /** Ends what still runs in the pod's group, and takes it away. @throws while something does not go */
   async destroy(podUid: string): Promise<void> {
     this.#bounded.delete(podUid);

@@ -126,13 +126,14 @@ export class NodeIdentity {
     const over = new AbortController();
     await Promise.race([listed.catch(() => undefined), clock.after(IMAGES_PATIENCE_MS, over.signal).catch(() => undefined)]);
     over.abort("over");
-    const { runtimeError, networkError } = condition;
+    const { runtimeError, networkError, pressure } = condition;
     return {
       options,
       facts: this.#facts,
       runtimeVersion: this.#runtimeVersion,
       ...(runtimeError !== undefined && { runtimeError }),
       ...(networkError !== undefined && { networkError }),
+      ...(pressure !== undefined && { pressure }),
       images: this.#images,
       ...(previous !== undefined && { previous }),
       nowMs: clock.now(),

@@ -7,7 +7,7 @@ import type { NodePod } from "../pod.ts";
 export function podEvent(
   { record }: Pick<NodePorts, "record">,
   pod: NodePod,
-  event: { readonly type: NodeEvent["type"]; readonly reason: string; readonly message: string; readonly container?: string },
+  event: Omit<NodeEvent, "involved"> & { readonly container?: string },
 ): void {
   const { container, ...said } = event;
   const { namespace, name, uid } = pod.metadata;

@@ -82,7 +82,7 @@ export async function prepareVolumes(
   const failures: MountError[] = [];
   const paths: Record<string, string> = {};
   await Promise.all(
-    volumePlans(pod, allocatableOf(ports.resources).memoryBytes).map(async (plan) => {
+    volumePlans(pod, allocatableOf(ports.resources, ports.options.eviction).memoryBytes).map(async (plan) => {
       try {
         const prepare = () => prepareVolume(ports, pod, { plan, volume: volumes.get(plan.name), objects });
         paths[plan.name] = await withVolumeBackOff(ports, { fence, volume: plan.name }, prepare);
@@ -129,7 +129,7 @@ async function prepareVolume(
         pod,
         volume,
         objects,
-        allocatable: allocatableOf(ports.resources),
+        allocatable: allocatableOf(ports.resources, ports.options.eviction),
         token: (spec) => tokens.get(tokenKey(spec)) ?? "",
       });
       return await ports.files.writeVolume(place, payload, { ...owned, ...(plan.tmpfs && { tmpfs: true }) });

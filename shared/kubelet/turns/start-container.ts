@@ -141,7 +141,7 @@ async function buildConfig(ports: NodePorts, input: StartInput, image: Image): P
     hostIps: options.hostIps,
     services,
     objects,
-    allocatable: allocatableOf(resources),
+    allocatable: allocatableOf(resources, options.eviction),
   });
   const hosts = isHostsFileManaged(pod, container, podIps)
     ? await files.writeHostsFile(pod.metadata.uid, hostsFile(pod, podIps, await files.readHostFile("hosts"), options))

@@ -1,5 +1,5 @@
 /** NodeFiles in memory: what a node's disk holds, as far as the agent's turns can tell. It outlives the agent. */
-import type { NodeFiles, VolumeFile, VolumePlace } from "../../../shared/ports/node-files.ts";
+import type { FileSystem, NodeFiles, PodDiskUsage, VolumeFile, VolumePlace } from "../../../shared/ports/node-files.ts";
 import { NodeFilesError } from "../../../shared/ports/node-files.ts";
 
 export interface MemoryNodeFiles extends NodeFiles {
@@ -10,7 +10,12 @@ export interface MemoryNodeFiles extends NodeFiles {
   read(path: string): string | undefined;
   /** The payload that a volume shows now. */
   payload(hostPath: string): readonly VolumeFile[] | undefined;
+  /** Of the one disk that there is; default: an empty one. */
+  setSpace(space: Partial<FileSystem>): void;
+  setUsage(uid: string, usage: Partial<PodDiskUsage>): void;
 }
+
+const WHOLE_DISK: FileSystem = { capacityBytes: 2 ** 40, availableBytes: 2 ** 40, inodes: 2 ** 20, inodesFree: 2 ** 20, device: 1 };
 
 const PODS = "/root/pods";
 const LOGS = "/logs";
@@ -20,6 +25,8 @@ export function createMemoryNodeFiles(): MemoryNodeFiles {
   const files = new Map<string, string>();
   const payloads = new Map<string, readonly VolumeFile[]>();
   const links = new Map<string, string>();
+  const usages = new Map<string, Partial<PodDiskUsage>>();
+  let space: Partial<FileSystem> = {};
   let names = 0;
 
   const make = (path: string): string => {
@@ -100,7 +107,10 @@ export function createMemoryNodeFiles(): MemoryNodeFiles {
     },
     logDirectories: async () => childrenOf(LOGS),
     removeLogDirectory: async (directory) => removeBelow(`${LOGS}/${directory}`),
-    diskSpace: async () => ({ capacityBytes: 2 ** 40, availableBytes: 2 ** 40 }),
+    diskSpace: async () => ({ ...WHOLE_DISK, ...space }),
+    setSpace: (given) => void (space = given),
+    setUsage: (uid, usage) => void usages.set(uid, usage),
+    podDiskUsage: async (uid) => ({ volumes: new Map(), logs: new Map(), hostsFile: { usedBytes: 0, inodesUsed: 0 }, ...usages.get(uid) }),
     async removeDeadLinks() {
       for (const [name, target] of links) if (!files.has(target)) links.delete(name);
     },

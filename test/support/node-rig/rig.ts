@@ -15,6 +15,8 @@ import type { MemoryCri } from "../../../shared/adapters/memory/cri/cri.ts";
 import { createMemoryNodeStore } from "../../../shared/adapters/memory/node-store.ts";
 import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
 import { isMirrorPod, LABELS } from "../../../shared/kubelet/labels.ts";
+import { DEFAULT_EVICTION } from "../../../shared/kubelet/eviction/thresholds.ts";
+import type { EvictionPolicy } from "../../../shared/kubelet/eviction/thresholds.ts";
 import type { MachineFacts } from "../../../shared/kubelet/node/node-object.ts";
 import type { NodeOptions } from "../../../shared/kubelet/node-options.ts";
 import { PodManager } from "../../../shared/kubelet/config/pod-manager.ts";
@@ -25,6 +27,7 @@ import { manifestPod } from "../../../shared/node-agent/sources/manifest.ts";
 import type { Container, ContainerStatus } from "../../../shared/ports/cri-types.ts";
 import type { Cri } from "../../../shared/ports/cri.ts";
 import type { Log } from "../../../shared/ports/log.ts";
+import type { MachineUsage } from "../../../shared/ports/machine.ts";
 import type { Metrics } from "../../../shared/ports/metrics.ts";
 import type { NodeStore } from "../../../shared/ports/node-store.ts";
 import type { Prober } from "../../../shared/ports/prober.ts";
@@ -47,6 +50,7 @@ export interface NodeRigOptions {
   readonly prober?: Partial<Prober>;
   readonly log?: (line: string) => void;
   readonly metrics?: Metrics;
+  readonly eviction?: EvictionPolicy;
 }
 
 /** A request of the agent that the API server was to execute. */
@@ -99,6 +103,7 @@ const OPTIONS: NodeOptions = {
   clusterDomain: "cluster.local",
   imageGc: { highThresholdPercent: 85, lowThresholdPercent: 80, minAgeMs: 120_000 },
   cgroups: { perQos: true, enforce: ["pods"], kubeReserved: { resources: {} }, systemReserved: { resources: {} }, podMaxPids: -1 },
+  eviction: DEFAULT_EVICTION,
 };
 
 /** One whose agent has been up for two seconds. */
@@ -121,6 +126,9 @@ export class NodeRig {
   readonly random: { next(): number };
   /** Decides over each call of the agent to the outside. */
   fateOf: (call: Call) => CallFate = () => "live";
+
+  /** Of the machine; what a test changes, the next look sees. */
+  usage: MachineUsage = { memoryBytes: 64 * 2 ** 30, workingSetBytes: 2 ** 30, processes: { count: 100, max: 4_000_000 } };
 
   readonly #options: NodeRigOptions;
   readonly #manifests = new Map<string, NodePod>();
@@ -205,12 +213,13 @@ export class NodeRig {
       store,
       files: life.over("files", this.files),
       cgroups: life.over("cgroups", this.cgroups),
+      machine: { usage: async () => this.usage },
       prober: life.over("prober", this.#prober()),
       clock: ownClock,
       random,
       log: this.#log(),
       ...(this.#options.metrics && { metrics: this.#options.metrics }),
-      options: OPTIONS,
+      options: { ...OPTIONS, ...(this.#options.eviction && { eviction: this.#options.eviction }) },
       pods: new PodManager(),
       condition: startCondition(clock.now()),
       facts: FACTS,

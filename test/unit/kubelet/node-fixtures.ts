@@ -1,5 +1,6 @@
 /** A node as an agent knows it when it starts, and what its machine has. */
 import { deepFreeze } from "../../../shared/api/freeze.ts";
+import { DEFAULT_EVICTION } from "../../../shared/kubelet/eviction/thresholds.ts";
 import type { MachineFacts } from "../../../shared/kubelet/node/node-object.ts";
 import type { NodeOptions, NodeResources } from "../../../shared/kubelet/node-options.ts";
 
@@ -17,6 +18,7 @@ export const OPTIONS: NodeOptions = deepFreeze({
   clusterDomain: "cluster.local",
   imageGc: { highThresholdPercent: 85, lowThresholdPercent: 80, minAgeMs: 120_000 },
   cgroups: { perQos: true, enforce: ["pods"], kubeReserved: { resources: {} }, systemReserved: { resources: {} }, podMaxPids: -1 },
+  eviction: DEFAULT_EVICTION,
 });
 
 /** What a machine says of itself beside what it has. */

@@ -30,6 +30,29 @@ describe("admit", () => {
     expect(admitting({})).toEqual({ admitted: true });
   });
 
+  describe("what the node runs short of", () => {
+    const tolerating = { tolerations: [{ key: "node.kubernetes.io/memory-pressure", operator: "Exists", effect: "NoSchedule" }] };
+    const staticPod = nodePod({ containers: ["main"], annotations: { "kubernetes.io/config.source": "file" } });
+    const burstable = nodePod({ containers: [asking({ cpu: "1m" })] });
+    it.each<{ readonly name: string; readonly given: Partial<AdmissionInput>; readonly want: string | undefined }>([
+      { name: "nothing", given: { pressure: [] }, want: undefined },
+      { name: "memory: asks for nothing", given: { pressure: ["MemoryPressure"] }, want: "Evicted" },
+      { name: "memory: tolerates it", given: { pressure: ["MemoryPressure"], pod: pod(tolerating) }, want: undefined },
+      { name: "memory: asks for something", given: { pressure: ["MemoryPressure"], pod: burstable }, want: undefined },
+      { name: "disk: asks for something", given: { pressure: ["DiskPressure"], pod: burstable }, want: "Evicted" },
+      {
+        name: "disk and memory: tolerates memory's",
+        given: { pressure: ["MemoryPressure", "DiskPressure"], pod: pod(tolerating) },
+        want: "Evicted",
+      },
+      { name: "processes", given: { pressure: ["PIDPressure"], pod: burstable }, want: "Evicted" },
+      { name: "all but critical", given: { pressure: ["DiskPressure"], pod: pod({ priority: 1_999_999_999 }) }, want: "Evicted" },
+      { name: "critical", given: { pressure: ["DiskPressure"], pod: pod({ priority: 2_000_000_000 }) }, want: undefined },
+      { name: "static", given: { pressure: ["DiskPressure"], pod: staticPod }, want: undefined },
+      { name: "before all else", given: { pressure: ["DiskPressure"], pod: pod({ nodeSelector: { disk: "hdd" } }) }, want: "Evicted" },
+    ])("[node-agent 211] $name", ({ given, want }) => expect(reason(given)).toBe(want));
+  });
+
   describe("resources", () => {
     const other = nodePod({ uid: "other", containers: [asking({ cpu: "600m", memory: "512Mi" })] });
 

@@ -1,0 +1,94 @@
+/** What the node has left and what its pods use, for eviction (node-agent §14.5). */
+import { LABELS } from "../labels.ts";
+import { podLogDirectory } from "../kuberuntime/sandbox-config.ts";
+import type { NodePorts } from "../node-ports.ts";
+import type { NodePod } from "../pod.ts";
+import type { Observation, Observations } from "../eviction/pressure.ts";
+import type { Disks, Signal } from "../eviction/thresholds.ts";
+import { isLocalEphemeral, sumOf } from "../eviction/usage.ts";
+import type { ContainerUsage, PodUsage, PodUsages } from "../eviction/usage.ts";
+import type { ContainerStats } from "../../ports/cri-types.ts";
+import type { FileSystem } from "../../ports/node-files.ts";
+
+/**
+ * A signal that cannot be measured is not there. Nothing has `allocatableMemory.available` until the pods have a control group of their own.
+ *
+ * Source: pkg/kubelet/eviction/helpers.go makeSignalObservations; pkg/kubelet/stats/provider.go HasDedicatedImageFs.
+ * Differs from upstream: containers' layers are never taken for split from images, which containerd does not do.
+ */
+export async function measureNode({
+  machine,
+  cri,
+  files,
+  options,
+}: NodePorts): Promise<{ readonly observations: Observations; readonly disks: Disks }> {
+  const [usage, [imageFs], nodeFs] = await Promise.all([machine.usage(), cri.imageFsInfo(), files.diskSpace(options.rootDir)]);
+  const ofImages = imageFs && (await files.diskSpace(imageFs.mountpoint));
+  const hasImageFs = ofImages !== undefined && nodeFs !== undefined && ofImages.device !== nodeFs.device;
+  const { memoryBytes, workingSetBytes, processes } = usage;
+  const seen: readonly (readonly [Signal, Observation])[] = [
+    ["memory.available", { available: memoryBytes - workingSetBytes, capacity: memoryBytes }],
+    ...ofDisk("nodefs", nodeFs),
+    ...ofDisk("imagefs", ofImages),
+    ...ofDisk("containerfs", hasImageFs ? ofImages : nodeFs),
+    ...(processes === undefined
+      ? []
+      : [["pid.available", { available: processes.max - processes.count, capacity: processes.max }] as const]),
+  ];
+  return { observations: new Map(seen), disks: { hasImageFs, splitsContainerFs: false } };
+}
+
+function ofDisk(name: "nodefs" | "imagefs" | "containerfs", disk: FileSystem | undefined): readonly (readonly [Signal, Observation])[] {
+  if (disk === undefined) return [];
+  return [
+    [`${name}.available`, { available: disk.availableBytes, capacity: disk.capacityBytes }],
+    // Some file systems make inodes as they need them, and say that they have none.
+    ...(disk.inodes > 0 ? [[`${name}.inodesFree`, { available: disk.inodesFree, capacity: disk.inodes }] as const] : []),
+  ];
+}
+
+/** A pod that has no sandbox yet, or whose figures could not be had, is not there. Source: pkg/kubelet/stats/cri_stats_provider.go. */
+export async function measurePods(ports: NodePorts, pods: readonly NodePod[]): Promise<PodUsages> {
+  const { cri, containerManager, files, log } = ports;
+  const [stats, sandboxes, processes] = await Promise.all([cri.listContainerStats(), cri.listPodSandbox(), containerManager.processes()]);
+  const begun = new Set(sandboxes.map(({ metadata }) => metadata.uid));
+  const byPod = Map.groupBy(stats, ({ labels }) => labels[LABELS.podUid] ?? "");
+  const measured = new Map<string, PodUsage>();
+  for (const pod of pods) {
+    const { uid, namespace, name } = pod.metadata;
+    const running = byPod.get(uid) ?? [];
+    if (running.length === 0 && !begun.has(uid)) continue;
+    try {
+      const disk = await files.podDiskUsage(uid, podLogDirectory(pod));
+      const count = processes.get(uid);
+      measured.set(uid, { ...podUsage(pod, running, disk), ...(count !== undefined && { processes: count }) });
+    } catch (error) {
+      log.warn("what a pod uses was not measured", { pod: `${namespace}/${name}`, error: String(error) });
+    }
+  }
+  return measured;
+}
+
+type OnDisk = Awaited<ReturnType<NodePorts["files"]["podDiskUsage"]>>;
+
+function podUsage(pod: NodePod, running: readonly ContainerStats[], { volumes, logs, hostsFile }: OnDisk): PodUsage {
+  const containers = running.map(({ labels, metadata, memory, writableLayer }): ContainerUsage => {
+    const name = labels[LABELS.containerName] ?? metadata.name;
+    const ownLogs = logs.get(name);
+    return {
+      name,
+      ...(memory !== undefined && { memoryBytes: memory.workingSetBytes }),
+      ...(writableLayer !== undefined && { rootfs: writableLayer }),
+      ...(ownLogs !== undefined && { logs: ownLogs }),
+    };
+  });
+  const memories = containers.flatMap(({ memoryBytes }) => memoryBytes ?? []);
+  const local = (pod.spec.volumes ?? []).filter(isLocalEphemeral).flatMap(({ name }) => volumes.get(name) ?? []);
+  const layers = containers.flatMap(({ rootfs }) => rootfs ?? []);
+  return {
+    containers,
+    ...(memories.length > 0 && { memoryBytes: memories.reduce((sum, one) => sum + one, 0) }),
+    volumes,
+    ephemeralBytes: sumOf([...layers, ...logs.values(), ...local, hostsFile]).usedBytes,
+  };
+}
