@@ -6,8 +6,8 @@
  * NF1 every call may be repeated, and continues what an earlier one did not finish.
  * NF2 `writeVolume` changes all files of a volume at once: whoever opens them through the links sees one payload or the next, never
  *    a mixture; an unchanged payload is not written.
- * NF3 secrets, tokens and `medium: "Memory"` are on tmpfs; where the machine allows no mount they are plain files of the same modes,
- *    and a warning is logged once.
+ * NF3 secrets, tokens and `medium: "Memory"` are on tmpfs. Where the machine allows no mount, what is to be written there is refused and
+ *    never on a disk; an emptyDir of memory is a plain directory, and a warning is logged once.
  * NF4 removing a pod's directory unmounts what is mounted in it first, and never reaches through a mount.
  * NF5 a failure is an error whose message names the path and what to do; no message holds content.
  * NF6 nothing meets at one place: a volume is made, written or taken away, with all of its pod's directory, by one call at a time, in
@@ -34,8 +34,8 @@ export interface NodeFiles {
   makeEmptyDir(volume: VolumePlace, options?: EmptyDirOptions): Promise<string>;
   /** @throws {NodeFilesError} when it is not what `type` says and may not be made */
   checkHostPath(path: string, type: string): Promise<void>;
-  /** A directory in a volume, made with the volume's mode where it is missing; never outside of it (also not by a symlink). */
-  makeSubPath(volumePath: string, subPath: string): Promise<string>;
+  /** For a pod, a directory in a volume, made with the volume's mode where it is missing; never outside of it (also not by a symlink). */
+  makeSubPath(uid: string, volumePath: string, subPath: string): Promise<string>;
 
   /** `<root>/pods/<uid>/etc-hosts`. @returns its path */
   writeHostsFile(uid: string, content: string): Promise<string>;

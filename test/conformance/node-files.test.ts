@@ -242,12 +242,27 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
     },
   );
 
-  it("[node-agent 108] NF3 has secrets in memory, or says once that it cannot", async () => {
-    const directory = await r.files.writeVolume(place("s", "secret"), [file("pass", "x", { mode: 0o400 })], { tmpfs: true });
-    await r.files.writeVolume(place("t", "secret"), [file("pass", "y")], { tmpfs: true });
-    await r.files.writeVolume(place("s", "secret"), [file("pass", "z", { mode: 0o400 })], { tmpfs: true });
-    expect([mounted(directory)?.split(" ")[0], r.warnings()]).toEqual(mounts ? ["tmpfs", 0] : [undefined, 1]);
+  it("[node-agent 108] NF3 has secrets in memory, or refuses them and says what to do", async () => {
+    const write = (name: string, content: string): Promise<string> =>
+      r.files.writeVolume(place(name, "secret"), [file("pass", content, { mode: 0o400 })], { tmpfs: true });
+    if (!mounts) {
+      for (let twice = 0; twice < 2; twice++)
+        await expect(write("s", "hunter2")).rejects.toThrow(/^volume "s" holds secrets, .* run the node agent as root/u);
+      const all = readdirSync(r.root, { recursive: true, withFileTypes: true });
+      expect(all.filter((entry) => entry.isFile())).toEqual([]);
+      return;
+    }
+    const directory = await write("s", "x");
+    await write("t", "y");
+    await write("s", "z");
+    expect([mounted(directory)?.split(" ")[0], r.warnings()]).toEqual(["tmpfs", 0]);
     expect([text(join(directory, "pass")), mode(join(directory, "pass"))]).toEqual(["z", "400"]);
+  });
+
+  it("NF3 writes nothing more to a secret that an agent of other days left on the disk", async () => {
+    const directory = await r.files.writeVolume(place("s", "secret"), [file("pass", "old")]);
+    await expect(r.files.writeVolume(place("s", "secret"), [file("pass", "new")], { tmpfs: true })).rejects.toThrow(NodeFilesError);
+    expect(text(join(directory, "pass"))).toBe("old");
   });
 
   it("[node-agent 110] makes an emptyDir that everybody may write to", async () => {
@@ -286,14 +301,15 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
 
   it.skipIf(!IS_ROOT)("gives a volume to the pod's group (needs root)", async () => {
     const payload = [file("a", "1", { mode: 0o600, uid: 1000 }), file("d/b", "2", { mode: 0o400 })];
-    const volume = await r.files.writeVolume(place("v", "projected"), payload, { tmpfs: true, fsGroup: GROUP });
+    const medium = mounts ? ({ tmpfs: true } as const) : {};
+    const volume = await r.files.writeVolume(place("v", "projected"), payload, { ...medium, fsGroup: GROUP });
     const shown = (path: string) => `${mode(path).slice(-4)} ${statSync(path).uid} ${statSync(path).gid}`;
     expect(["a", "d", "d/b"].map((name) => shown(join(volume, name)))).toEqual([`640 1000 ${GROUP}`, `2755 0 ${GROUP}`, `440 0 ${GROUP}`]);
     const emptyDir = await r.files.makeEmptyDir(place("e", "empty-dir"), { fsGroup: GROUP });
-    await r.files.makeSubPath(emptyDir, "sub/path");
+    await r.files.makeSubPath(UID, emptyDir, "sub/path");
     expect(shown(join(emptyDir, "sub/path"))).toBe(`2777 0 ${GROUP}`);
     expect([shown(volume), shown(emptyDir)]).toEqual([mounts ? `3777 0 ${GROUP}` : `2777 0 ${GROUP}`, `2777 0 ${GROUP}`]);
-    await r.files.writeVolume(place("v", "projected"), [file("a", "new", { mode: 0o600, uid: 1000 })], { tmpfs: true, fsGroup: GROUP });
+    await r.files.writeVolume(place("v", "projected"), [file("a", "new", { mode: 0o600, uid: 1000 })], { ...medium, fsGroup: GROUP });
     expect(shown(join(volume, "a"))).toBe(`640 1000 ${GROUP}`);
   });
 
@@ -308,26 +324,26 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
 
   it("makes a subPath with the volume's mode, and answers the same place each time", async () => {
     const volume = await r.files.makeEmptyDir(place("e", "empty-dir"));
-    const first = await r.files.makeSubPath(volume, "a/b");
+    const first = await r.files.makeSubPath(UID, volume, "a/b");
     writeFileSync(join(volume, "a/b/data"), "x");
     expect([mode(join(volume, "a")), mode(join(volume, "a/b")), text(join(first, "data"))]).toEqual(["777", "777", "x"]);
-    expect(await r.files.makeSubPath(volume, "a/b")).toBe(first);
+    expect(await r.files.makeSubPath(UID, volume, "a/b")).toBe(first);
     expect(first === join(volume, "a/b")).toBe(!mounts);
   });
 
   it.each([0o1777, 0o2775, 0o3770, 0o755])("makes a subPath with the volume's special bits, too (%d)", async (bits) => {
     const volume = await r.files.makeEmptyDir(place("e", "empty-dir"));
     chmodSync(volume, bits);
-    await r.files.makeSubPath(volume, "a/b");
+    await r.files.makeSubPath(UID, volume, "a/b");
     expect(["a", "a/b"].map((path) => statSync(join(volume, path)).mode & 0o7777)).toEqual([bits, bits]);
   });
 
   it("[node-agent 108] leads a subPath to one file of a volume, and the next container to the newer file", async () => {
     const volume = await r.files.writeVolume(place("c"), [file("key", "1")]);
-    const first = await r.files.makeSubPath(volume, "key");
+    const first = await r.files.makeSubPath(UID, volume, "key");
     expect(text(first)).toBe("1");
     await r.files.writeVolume(place("c"), [file("key", "2")]);
-    expect(text(await r.files.makeSubPath(volume, "key"))).toBe("2");
+    expect(text(await r.files.makeSubPath(UID, volume, "key"))).toBe("2");
   });
 
   it("makes no subPath outside of its volume", async () => {
@@ -338,34 +354,74 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
     symlinkSync("../../../..", join(volume, "up"));
     symlinkSync(join(volume, "nothing"), join(volume, "dangling"));
     for (const subPath of ["out", "out/new", "up", "up/new", "dangling", "dangling/x", "/etc", "..", "a/../..", "a/../b", "x\0y"])
-      await expect(r.files.makeSubPath(volume, subPath), subPath).rejects.toThrow(NodeFilesError);
+      await expect(r.files.makeSubPath(UID, volume, subPath), subPath).rejects.toThrow(NodeFilesError);
     expect(readdirSync(outside)).toEqual([]);
   });
 
   it("holds on to a subPath that a container exchanges for a link afterwards", async ({ skip }) => {
     skip(!mounts, "without mounts a subPath is its checked path, which can be exchanged");
     const volume = await r.files.makeEmptyDir(place("e", "empty-dir"));
-    const path = await r.files.makeSubPath(volume, "sub");
+    const path = await r.files.makeSubPath(UID, volume, "sub");
     writeFileSync(join(volume, "sub/data"), "x");
     renameSync(join(volume, "sub"), join(volume, "moved"));
     symlinkSync("/etc", join(volume, "sub"));
     expect(readdirSync(path)).toEqual(["data"]);
-    await expect(r.files.makeSubPath(volume, "sub")).rejects.toThrow(/leads out of its volume/u);
+    await expect(r.files.makeSubPath(UID, volume, "sub")).rejects.toThrow(/leads out of its volume/u);
     rmSync(join(volume, "sub"));
     writeFileSync(join(volume, "sub"), "now a file");
-    expect(text(await r.files.makeSubPath(volume, "sub"))).toBe("now a file");
+    expect(text(await r.files.makeSubPath(UID, volume, "sub"))).toBe("now a file");
   });
 
-  it("gives a subPath of a hostPath as it is", async () => {
+  it("[node-agent 225] holds on to a subPath of a hostPath, too, which another pod exchanges", async () => {
     const host = mkdtempSync(join(TOP, "host-"));
-    expect(await r.files.makeSubPath(host, "a")).toBe(join(host, "a"));
+    const path = await r.files.makeSubPath(UID, host, "a");
+    expect(path === join(host, "a")).toBe(!mounts);
+    writeFileSync(join(host, "a/data"), "x");
+    renameSync(join(host, "a"), join(host, "moved"));
+    symlinkSync("/etc", join(host, "a"));
+    if (mounts) expect(readdirSync(path)).toEqual(["data"]);
+    await expect(r.files.makeSubPath(UID, host, "a")).rejects.toThrow(/leads out of its volume/u);
+    await r.files.removePodDirectory(UID);
+    expect([existsSync(path) && mounts, text(join(host, "moved/data"))]).toEqual([false, "x"]);
+  });
+
+  it("[node-agent 226] measures what a pod takes of the disk, each file once, and nothing outside", async () => {
+    const volume = await r.files.makeEmptyDir(place("e", "empty-dir"));
+    writeFileSync(join(volume, "file"), Buffer.alloc(100_000, 1));
+    linkSync(join(volume, "file"), join(volume, "again"));
+    symlinkSync("/usr", join(volume, "usr"));
+    mkdirSync(join(r.logs, "ns_p_uid/app"), { recursive: true });
+    writeFileSync(join(r.logs, "ns_p_uid/app/0.log"), Buffer.alloc(9000, 1));
+    await r.files.writeHostsFile(UID, "127.0.0.1 localhost");
+    const { volumes, logs, hostsFile } = await r.files.podDiskUsage(UID, "ns_p_uid");
+    const used = [volumes.get("e"), logs.get("app"), hostsFile].map((one) => Math.trunc((one?.usedBytes ?? 0) / 4096));
+    expect([used[0], used[1], used[2], volumes.get("e")?.inodesUsed, logs.get("app")?.inodesUsed]).toEqual([
+      expect.toSatisfy((pages: number) => pages >= 24 && pages <= 26),
+      expect.toSatisfy((pages: number) => pages >= 2 && pages <= 4),
+      expect.toSatisfy((pages: number) => pages <= 1),
+      3,
+      2,
+    ]);
+    const nothing = await r.files.podDiskUsage("gone", "gone");
+    expect([nothing.volumes.size, nothing.logs.size, nothing.hostsFile.usedBytes]).toEqual([0, 0, 0]);
+  });
+
+  it("[node-agent 226] tells the room and the inodes of a file system, and which are one", async () => {
+    const [root, logs] = [await r.files.diskSpace(r.root), await r.files.diskSpace(r.logs)];
+    expect([root?.device, root?.inodes]).toEqual([logs?.device, expect.any(Number)]);
+    expect((root?.capacityBytes ?? 0) >= (root?.availableBytes ?? Infinity)).toBe(true);
+    expect(await r.files.diskSpace(join(r.root, "nothing"))).toBeUndefined();
+    if (mounts) {
+      const memory = await r.files.makeEmptyDir(place("m", "empty-dir"), { medium: "Memory" });
+      expect((await r.files.diskSpace(memory))?.device).not.toBe(root?.device);
+    }
   });
 
   it("NF1 NF4 removes a pod's directory with all that was mounted in it, and twice as well", async () => {
     await r.files.makePodDirectories(UID);
-    await r.files.writeVolume(place("s", "secret"), [file("pass", "x")], { tmpfs: true });
+    if (mounts) await r.files.writeVolume(place("s", "secret"), [file("pass", "x")], { tmpfs: true });
     const volume = await r.files.makeEmptyDir(place("m", "empty-dir"), { medium: "Memory" });
-    await r.files.makeSubPath(volume, "sub");
+    await r.files.makeSubPath(UID, volume, "sub");
     symlinkSync("/etc", join(volume, "etc"));
     expect(await r.files.podsWithDirectories()).toEqual([UID]);
     await r.files.removePodDirectory(UID);

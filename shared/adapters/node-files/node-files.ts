@@ -2,7 +2,7 @@
 import { randomBytes } from "node:crypto";
 import { constants } from "node:fs";
 import { chmod, lstat, mkdir, open, readFile, readdir, realpath, stat, statfs, writeFile } from "node:fs/promises";
-import { basename, dirname, join, relative, resolve } from "node:path";
+import { basename, dirname, join, resolve } from "node:path";
 import type { Log } from "../../ports/log.ts";
 import type { DiskUsage, NodeFiles } from "../../ports/node-files.ts";
 import { containerLogs } from "./container-logs.ts";
@@ -36,12 +36,8 @@ export function createNodeFiles({ rootDir, podLogsDir, containerLogsDir, log }: 
     ...volumeDirectories(paths, atPlace, onRefused),
     ...containerLogs(resolve(podLogsDir), resolve(containerLogsDir)),
     checkHostPath,
-    makeSubPath: (volumePath, subPath) => {
-      const place = resolve(volumePath);
-      const [uid = ""] = relative(paths.pods, place).split("/");
-      const isPodsOwn = isWithin(paths.pods, place) && uid !== "";
-      return atPlace(place, () => makeSubPath(volumePath, subPath, { targets: isPodsOwn ? paths.subPaths(uid) : undefined, onRefused }));
-    },
+    makeSubPath: (uid, volumePath, subPath) =>
+      atPlace(resolve(volumePath), () => makeSubPath(volumePath, subPath, { targets: paths.subPaths(uid), onRefused })),
 
     async makePodDirectories(uid) {
       for (const name of ["volumes", "plugins"]) {
@@ -137,7 +133,7 @@ function warnOnce(log: Log, rootDir: string): () => void {
   let warned = false;
   return () => {
     if (!warned)
-      log.warn("this machine allows no mounts: secrets and memory volumes are plain files, and subPaths are mounted by their path", {
+      log.warn("this machine allows no mounts: memory volumes are plain directories, and subPaths are mounted by their path", {
         rootDir,
       });
     warned = true;

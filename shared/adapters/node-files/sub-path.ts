@@ -29,20 +29,19 @@ const FILE_TARGET_MODE = 0o640;
 const NAME_LENGTH = 16;
 
 /**
- * @param targets where bind mounts are made; undefined for a volume that is no pod's own (hostPath): its path is given back
+ * @param targets where bind mounts are made, also of what is below a hostPath: other pods can write there
  * @param onRefused told that the machine allows no mounts
  * @returns the path to mount
  */
 export async function makeSubPath(
   volumePath: string,
   subPath: string,
-  { targets, onRefused }: { readonly targets: string | undefined; readonly onRefused: () => void },
+  { targets, onRefused }: { readonly targets: string; readonly onRefused: () => void },
 ): Promise<string> {
   if (posix.isAbsolute(subPath) || subPath.split("/").includes("..") || subPath.includes("\0"))
     throw new NodeFilesError(`subPath "${subPath}" must be relative and without ".."`);
   const base = await realpath(volumePath);
   const path = await ensureDirectories(base, join(base, subPath));
-  if (targets === undefined) return path;
   const handle = await openWithin(base, path);
   try {
     const target = join(targets, createHash("sha256").update(join(volumePath, subPath)).digest("hex").slice(0, NAME_LENGTH));

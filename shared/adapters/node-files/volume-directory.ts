@@ -1,6 +1,7 @@
 /** The directory of a volume, on disk or on tmpfs, and the mark that says it is complete (NF1, NF3). */
 import { chmod, mkdir, readFile, stat, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
+import { NodeFilesError } from "../../ports/node-files.ts";
 import type { EmptyDirOptions, VolumeFile, VolumeOptions, VolumePlace } from "../../ports/node-files.ts";
 import { writePayload } from "./atomic-writer.ts";
 import { ifThere } from "./errors.ts";
@@ -21,6 +22,8 @@ type Made = "plain" | "tmpfs";
 
 interface Medium {
   readonly tmpfs: boolean;
+  /** A disk will not do. */
+  readonly isSecret: boolean;
   readonly sizeBytes?: number;
 }
 
@@ -43,7 +46,7 @@ export function volumeDirectories(paths: PodPaths, atPlace: AtPlace, onRefused: 
         if (fsGroup !== undefined) await giveToGroup(directory, fsGroup, "read");
       };
       return await atPlace(paths.volume(place), async () => {
-        const directory = await ensureDirectory(place, { tmpfs }, share);
+        const directory = await ensureDirectory(place, { tmpfs, isSecret: tmpfs }, share);
         await writePayload(directory, payload, share);
         return directory;
       });
@@ -55,7 +58,7 @@ export function volumeDirectories(paths: PodPaths, atPlace: AtPlace, onRefused: 
       atPlace(paths.volume(place), () =>
         ensureDirectory(
           place,
-          { tmpfs: medium === "Memory", ...(sizeLimitBytes !== undefined && { sizeBytes: sizeLimitBytes }) },
+          { tmpfs: medium === "Memory", isSecret: false, ...(sizeLimitBytes !== undefined && { sizeBytes: sizeLimitBytes }) },
           async (directory) => {
             if (fsGroup !== undefined) await giveToGroup(directory, fsGroup, "readWrite");
           },
@@ -66,24 +69,35 @@ export function volumeDirectories(paths: PodPaths, atPlace: AtPlace, onRefused: 
   async function ensureDirectory(place: VolumePlace, medium: Medium, share: (directory: string) => Promise<void>): Promise<string> {
     const directory = paths.volume(place);
     const mark = paths.ready(place);
+    const isPlain = (await ifThere(readFile(mark, "utf8"))) === "plain";
+    if (medium.isSecret && isPlain) throw refusal(place);
     if (await isComplete(directory, mark)) return directory;
-    const made = await makeDirectory(directory, medium);
+    const made = await makeDirectory(place, medium);
     await share(directory);
     await mkdir(dirname(mark), { recursive: true, mode: PRIVATE_MODE });
     await writeFile(mark, made);
     return directory;
   }
 
-  async function makeDirectory(directory: string, { tmpfs, sizeBytes }: Medium): Promise<Made> {
+  async function makeDirectory(place: VolumePlace, { tmpfs, isSecret, sizeBytes }: Medium): Promise<Made> {
+    const directory = paths.volume(place);
     await mkdir(dirname(directory), { recursive: true, mode: PRIVATE_MODE });
     await mkdir(directory, { recursive: true });
     if (await isMountPoint(directory)) return "tmpfs";
     await chmod(directory, VOLUME_MODE);
     if (!tmpfs) return "plain";
     if ((await mountTmpfs(directory, sizeBytes)) === "mounted") return "tmpfs";
+    if (isSecret) throw refusal(place);
     onRefused();
     return "plain";
   }
+}
+
+/** Also of one that an agent of other days left on the disk: what a pod has mounted stays, and nothing new is written to it. */
+function refusal({ name }: VolumePlace): NodeFilesError {
+  return new NodeFilesError(
+    `volume "${name}" holds secrets, and no tmpfs can be mounted for it: they are not written to the disk; run the node agent as root with CAP_SYS_ADMIN, and "mount" in its PATH`,
+  );
 }
 
 async function isComplete(directory: string, mark: string): Promise<boolean> {

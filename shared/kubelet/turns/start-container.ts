@@ -157,7 +157,7 @@ async function buildConfig(ports: NodePorts, input: StartInput, image: Image): P
   });
   const mounts = await Promise.all(
     planned.map(async ({ subPath, ...mount }) =>
-      subPath === undefined ? mount : { ...mount, hostPath: await files.makeSubPath(subPath.volumePath, subPath.path) },
+      subPath === undefined ? mount : { ...mount, hostPath: await files.makeSubPath(pod.metadata.uid, subPath.volumePath, subPath.path) },
     ),
   );
   const restartCount = await restartCountOf(ports, input);

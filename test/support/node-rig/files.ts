@@ -70,7 +70,7 @@ export function createMemoryNodeFiles(): MemoryNodeFiles {
       if (type === "Directory" && !directories.has(path))
         throw new NodeFilesError(`hostPath type check failed: ${path} is not a directory`);
     },
-    makeSubPath: async (root, subPath) => make(`${root}/${subPath}`),
+    makeSubPath: async (_uid, root, subPath) => make(`${root}/${subPath}`),
     async writeHostsFile(uid, content) {
       const path = `${PODS}/${uid}/etc-hosts`;
       files.set(path, content);

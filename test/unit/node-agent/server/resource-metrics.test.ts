@@ -1,7 +1,7 @@
 // Would catch: figures under the wrong container, pod or unit, of containers that do not run, and a runtime's failure that looks like no pods.
 import { expect, it } from "vitest";
 
-import { machineUsage } from "../../../../shared/adapters/system/node-usage.ts";
+import { machineUsage, processesOf } from "../../../../shared/adapters/system/node-usage.ts";
 import { resourceMetrics } from "../../../../shared/node-agent/server/resource-metrics.ts";
 import type { Container, ContainerStats } from "../../../../shared/ports/cri-types.ts";
 
@@ -66,4 +66,13 @@ it("reads the machine's figures as the kernel writes them", () => {
   const stat = "cpu  100 20 30 9999 9999 4 6 0 50 0\ncpu0 1 1 1 1 1 1 1 1 1 1\n";
   const meminfo = "MemTotal:       1000 kB\nMemFree:         300 kB\nInactive:        250 kB\nInactive(file):  200 kB\n";
   expect(machineUsage(stat, meminfo)).toEqual({ cpuSeconds: 1.6, memoryBytes: expect.any(Number) as number, workingSetBytes: 500 * 1024 });
+});
+
+it.each([
+  { loadavg: "1.36 3.49 4.53 2/3518 3715089\n", limits: ["32768\n", "20000\n"], want: { processes: { count: 3518, max: 20_000 } } },
+  { loadavg: "1.36 3.49 4.53 2/3518 3715089\n", limits: ["", "20000\n"], want: { processes: { count: 3518, max: 20_000 } } },
+  { loadavg: "", limits: ["1\n"], want: {} },
+  { loadavg: "0 0 0 1/2 3\n", limits: [""], want: {} },
+])("[node-agent 227] processes of $loadavg, at most $limits", ({ loadavg, limits, want }) => {
+  expect(processesOf(loadavg, limits)).toEqual(want);
 });

@@ -1,0 +1,133 @@
+/**
+ * A node that runs short, on a real containerd: of memory by a threshold that is raised above what there is, of disk by filling a small
+ * one of its own.
+ *
+ * Catches: figures that the real machine and runtime do not give as the stand-ins do; a pod that stays although its disk is full, or
+ * whose owner is told something else than by a kubelet; a node that does not take pods again.
+ */
+import { rm, statfs, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+
+import { afterAll, beforeAll, expect, it } from "vitest";
+
+import { eventually, measured, startCluster } from "../support/e2e.ts";
+import type { Cluster } from "../support/e2e.ts";
+import { nodesReady, startNodes, whereNodesCanRun } from "../support/node-agents.ts";
+import type { NodeAgent } from "../support/node-agents.ts";
+import { getPod, podOf, podReady, shell, STAY } from "../support/real-pods.ts";
+import type { PodView } from "../support/real-pods.ts";
+
+const MIB = 1024 ** 2;
+const HARD = "nodefs.available<15%";
+const WAIT_MS = 90_000;
+
+await whereNodesCanRun("a node that runs short", () => {
+  let cluster: Cluster;
+  let nodes: readonly NodeAgent[] = [];
+
+  beforeAll(async () => {
+    cluster = await startCluster({ machines: "scheduler" });
+    const transition = ["--eviction-pressure-transition-period", "15s"];
+    nodes = (
+      await Promise.all([
+        startNodes(cluster, ["disk"], { diskBytes: 160 * MIB, flags: ["--eviction-hard", HARD, ...transition] }),
+        startNodes(cluster, ["memory"], { flags: ["--eviction-hard", "memory.available<1Ei", ...transition] }),
+      ])
+    ).flat();
+    await nodesReady(cluster, ...nodes);
+  });
+
+  afterAll(async () => {
+    await Promise.all(nodes.map((node) => node.stop()));
+    await cluster?.stop();
+  });
+
+  const node = (name: string): NodeAgent => {
+    const found = nodes.find((one) => one.name === name);
+    if (found === undefined) throw new Error(`there is no node ${name}`);
+    return found;
+  };
+  const condition = async (name: string, type: string): Promise<string | undefined> =>
+    (await cluster.get<NodeView>(`/api/v1/nodes/${name}`))?.status.conditions.find((one) => one.type === type)?.status;
+  const evicted = async (name: string): Promise<PodView["status"]> => {
+    await eventually(`${name} is evicted`, async () => (await getPod(cluster, name))?.status.reason === "Evicted", WAIT_MS);
+    const pod = await getPod(cluster, name);
+    if (pod === undefined) throw new Error(`${name} is gone`);
+    return pod.status;
+  };
+  const said = async (pod: string): Promise<EventView | undefined> =>
+    (await cluster.list<EventView>("/api/v1/events")).find(
+      ({ reason, involvedObject }) => reason === "Evicted" && involvedObject.name === pod,
+    );
+  const on = (nodeName: string, name: string, script: string, spec: object = {}, container: object = {}): object =>
+    podOf(name, { nodeName, containers: [shell("main", script, container)], ...spec });
+
+  it("[node-agent 222] an emptyDir above its limit: its pod goes, and says why", async () => {
+    const volumes = [{ name: "scratch", emptyDir: { sizeLimit: "1Mi" } }];
+    const mounts = { volumeMounts: [{ name: "scratch", mountPath: "/scratch" }] };
+    await cluster.apply(on("disk", "greedy", `cat /bin/busybox /bin/busybox /bin/busybox > /scratch/file; ${STAY}`, { volumes }, mounts));
+    await cluster.apply(on("disk", "modest", STAY, { volumes }, mounts));
+    const { phase, message } = await evicted("greedy");
+    expect([phase, message]).toEqual(["Failed", 'Usage of EmptyDir volume "scratch" exceeds the limit "1Mi". ']);
+    await podReady(cluster, "modest");
+  });
+
+  it("[node-agent 222] a container above its limit: by what the runtime says of its layer", async () => {
+    const limits = { resources: { limits: { "ephemeral-storage": "1Mi" } } };
+    await cluster.apply(on("disk", "writer", `cat /bin/busybox /bin/busybox /bin/busybox > /file; ${STAY}`, {}, limits));
+    expect((await evicted("writer")).message).toBe("Pod ephemeral local storage usage exceeds the total limit of containers 1Mi. ");
+  });
+
+  it("[node-agent 223] a full disk: who takes most of it goes, the node says so, and takes pods again when there is room", async () => {
+    const volumes = [{ name: "scratch", emptyDir: {} }];
+    const mounts = { volumeMounts: [{ name: "scratch", mountPath: "/scratch" }] };
+    const much = Array<string>(4).fill("/bin/busybox").join(" ");
+    await cluster.apply(on("disk", "big", `cat ${much} > /scratch/file; ${STAY}`, { volumes }, mounts));
+    await podReady(cluster, "big");
+    const root = join(node("disk").containerd.directory, "root");
+    const { bavail, bsize, blocks } = await statfs(root);
+    await writeFile(join(root, "ballast"), Buffer.alloc((bavail - Math.trunc(blocks / 10)) * bsize, 1));
+    const { message, conditions } = await evicted("big");
+    measured(`full disk: ${message}`);
+    expect(message).toMatch(
+      /^The node was low on resource: ephemeral-storage\. Threshold quantity: \d+\w*, available: \d+\w*\. Container main was using \d+\w*, request is 0, has larger consumption of ephemeral-storage\. $/u,
+    );
+    expect(conditions?.find(({ type }) => type === "DisruptionTarget")).toMatchObject({ status: "True", reason: "TerminationByKubelet" });
+    expect((await said("big"))?.metadata.annotations).toMatchObject({
+      offending_containers: "main",
+      starved_resource: "ephemeral-storage",
+    });
+    expect(await condition("disk", "DiskPressure")).toBe("True");
+
+    await cluster.apply(on("disk", "late", STAY));
+    expect((await evicted("late")).message).toBe("Pod was rejected: The node had condition: [DiskPressure]. ");
+    await rm(join(root, "ballast"));
+    await eventually("there is no pressure", async () => (await condition("disk", "DiskPressure")) === "False", WAIT_MS);
+    await cluster.apply(on("disk", "again", STAY));
+    await podReady(cluster, "again");
+  });
+
+  it("[node-agent 224] memory: pods that ask for nothing are turned away, others go one by one", async () => {
+    await eventually("it is said", async () => (await condition("memory", "MemoryPressure")) === "True", WAIT_MS);
+    await cluster.apply(on("memory", "nothing", STAY));
+    expect((await evicted("nothing")).message).toBe("Pod was rejected: The node had condition: [MemoryPressure]. ");
+    const asking = { resources: { requests: { cpu: "1m" } } };
+    await cluster.apply(on("memory", "something", STAY, {}, asking));
+    const { message } = await evicted("something");
+    measured(`short of memory: ${message}`);
+    expect(message).toMatch(/^The node was low on resource: memory\. Threshold quantity: 1Ei, available: \d+\w*\. /u);
+    await eventually("nothing of it runs", async () =>
+      (await node("memory").containers()).every(({ state }) => state !== "CONTAINER_RUNNING"),
+    );
+  });
+});
+
+interface NodeView {
+  readonly status: { readonly conditions: readonly { readonly type: string; readonly status: string }[] };
+}
+
+interface EventView {
+  readonly reason: string;
+  readonly metadata: { readonly annotations?: object };
+  readonly involvedObject: { readonly name: string };
+}
