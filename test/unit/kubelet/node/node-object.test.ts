@@ -172,6 +172,13 @@ describe("resources", () => {
     expect(resourceQuantities(allocatableOf(small))).toEqual({ cpu: "1500m", memory: "0", "ephemeral-storage": "0", pods: "1k" });
   });
 
+  it("[node-agent 200] takes the hard thresholds of memory and disk off, as they are set", () => {
+    const kept = { signal: "memory.available", value: { amount: 10 }, gracePeriodMs: 0 } as const;
+    const soft = { ...kept, signal: "nodefs.available", gracePeriodMs: 1 } as const;
+    const roomy = { cpuMilli: 1500, pods: 10, memoryBytes: 100, ephemeralStorageBytes: 100 };
+    expect(allocatableOf(roomy, { thresholds: [soft, kept] })).toEqual({ ...roomy, memoryBytes: 90 });
+  });
+
   it("writes bytes as the API server stores them", () => {
     const of = (memoryBytes: number): unknown => resourceQuantities({ ...facts.resources, memoryBytes })["memory"];
     expect([of(1), of(1023), of(1025), of(1024), of(1536 * 1024), of(8_388_604 * 1024)]).toEqual([

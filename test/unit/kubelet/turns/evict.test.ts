@@ -197,3 +197,13 @@ test("[node-agent 221] a soft threshold: nothing goes before its time, then with
   await rig.until("it is gone", () => evicted(rig).length > 0, 30 * SECONDS);
   expect(rig.calls.filter(({ verb }) => verb === "stopContainer").map(({ args }) => args[1])).toEqual([7]);
 });
+
+test("[node-agent 219] of pods that have ended the last dead container goes, too, and images that are young do not", async () => {
+  const rig = await startedNode({ eviction: policy("nodefs.available<10%"), images: { "once:1": { exitAfterMs: SECONDS }, "old:1": {} } });
+  const uid = await rig.create("once", { containers: [{ name: "once", image: "once:1" }], restartPolicy: "Never" });
+  await rig.until("it has ended", () => rig.phase("once") !== "Pending" && rig.phase("once") !== "Running");
+  expect(await rig.containers(uid)).toHaveLength(1);
+  rig.files.setSpace({ availableBytes: 2 ** 36 });
+  await rig.advance(20 * SECONDS);
+  expect([await rig.containers(uid), (await rig.cri.listImages()).length]).toEqual([[], 3]);
+});

@@ -1,0 +1,23 @@
+// Would catch: images removed for a disk that they are not on, or a pod that goes although they could have.
+import { expect, it } from "vitest";
+import { reclaimers } from "../../../../shared/kubelet/eviction/reclaim.ts";
+import type { Disks, Signal } from "../../../../shared/kubelet/eviction/thresholds.ts";
+
+const ONE: Disks = { hasImageFs: false, splitsContainerFs: false };
+const APART: Disks = { hasImageFs: true, splitsContainerFs: false };
+const SPLIT: Disks = { hasImageFs: true, splitsContainerFs: true };
+
+it.each<{ readonly signal: Signal; readonly disks: Disks; readonly want: string }>([
+  { signal: "memory.available", disks: ONE, want: "" },
+  { signal: "pid.available", disks: APART, want: "" },
+  { signal: "nodefs.available", disks: ONE, want: "containers images" },
+  { signal: "containerfs.inodesFree", disks: ONE, want: "containers images" },
+  { signal: "nodefs.inodesFree", disks: APART, want: "" },
+  { signal: "imagefs.available", disks: APART, want: "containers images" },
+  { signal: "containerfs.available", disks: APART, want: "containers images" },
+  { signal: "nodefs.available", disks: SPLIT, want: "containers" },
+  { signal: "containerfs.available", disks: SPLIT, want: "containers" },
+  { signal: "imagefs.inodesFree", disks: SPLIT, want: "images" },
+])("[node-agent 219] for $signal, $disks: $want", ({ signal, disks, want }) => {
+  expect(reclaimers(signal, disks).join(" ")).toBe(want);
+});
