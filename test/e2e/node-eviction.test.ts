@@ -18,7 +18,7 @@ import { getPod, podOf, podReady, shell, STAY } from "../support/real-pods.ts";
 import type { PodView } from "../support/real-pods.ts";
 
 const MIB = 1024 ** 2;
-const HARD = "nodefs.available<15%";
+const HARD = "imagefs.available<15%";
 const WAIT_MS = 90_000;
 
 await whereNodesCanRun("a node that runs short", () => {
@@ -30,7 +30,10 @@ await whereNodesCanRun("a node that runs short", () => {
     const transition = ["--eviction-pressure-transition-period", "15s"];
     nodes = (
       await Promise.all([
-        startNodes(cluster, ["disk"], { diskBytes: 160 * MIB, flags: ["--eviction-hard", HARD, ...transition] }),
+        startNodes(cluster, ["disk"], {
+          diskBytes: 160 * MIB,
+          flags: ["--eviction-hard", HARD, "--minimum-image-ttl-duration", "1h", ...transition],
+        }),
         startNodes(cluster, ["memory"], { flags: ["--eviction-hard", "memory.available<1Ei", ...transition] }),
       ])
     ).flat();
@@ -79,10 +82,8 @@ await whereNodesCanRun("a node that runs short", () => {
   });
 
   it("[node-agent 223] a full disk: who takes most of it goes, the node says so, and takes pods again when there is room", async () => {
-    const volumes = [{ name: "scratch", emptyDir: {} }];
-    const mounts = { volumeMounts: [{ name: "scratch", mountPath: "/scratch" }] };
     const much = Array<string>(4).fill("/bin/busybox").join(" ");
-    await cluster.apply(on("disk", "big", `cat ${much} > /scratch/file; ${STAY}`, { volumes }, mounts));
+    await cluster.apply(on("disk", "big", `cat ${much} > /file; ${STAY}`));
     await podReady(cluster, "big");
     const root = join(node("disk").containerd.directory, "root");
     const { bavail, bsize, blocks } = await statfs(root);
@@ -97,7 +98,7 @@ await whereNodesCanRun("a node that runs short", () => {
       offending_containers: "main",
       starved_resource: "ephemeral-storage",
     });
-    expect(await condition("disk", "DiskPressure")).toBe("True");
+    await eventually("it is said", async () => (await condition("disk", "DiskPressure")) === "True", WAIT_MS);
 
     await cluster.apply(on("disk", "late", STAY));
     expect((await evicted("late")).message).toBe("Pod was rejected: The node had condition: [DiskPressure]. ");
