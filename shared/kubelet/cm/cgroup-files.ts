@@ -56,7 +56,7 @@ function filesOfVersion2({
   const isQuotaSaid = cpuPeriod !== 0 || cpuQuota !== 0;
   return [
     ...(pidsMax === undefined ? [] : [file("pids", "pids.max", pidsText(pidsMax))]),
-    ...(memoryBytes === 0 ? [] : [file("memory", "memory.max", memoryBytes)]),
+    ...(memoryBytes === 0 ? [] : [file("memory", "memory.max", memoryBytes < 0 ? "max" : memoryBytes)]),
     ...(cpuShares === 0 ? [] : [file("cpu", "cpu.weight", cpuWeight(cpuShares))]),
     ...(isQuotaSaid ? [file("cpu", "cpu.max", `${cpuQuota > 0 ? cpuQuota : "max"} ${cpuPeriod || QUOTA_PERIOD}`)] : []),
     ...(cpus === undefined ? [] : [file("cpuset", "cpuset.cpus", cpus)]),

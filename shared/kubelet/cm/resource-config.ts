@@ -15,6 +15,7 @@ export interface ResourceConfig {
   readonly cpuQuota?: number;
   /** Microseconds. */
   readonly cpuPeriod?: number;
+  /** −1: no limit. */
   readonly memoryBytes?: number;
   readonly pidsMax?: number;
   /** As the kernel writes lists: `0-3,8`. */

@@ -17,9 +17,11 @@ import { kubepodsCgroup, podCgroup, podUidOf, qosCgroup } from "../cm/cgroup-nam
 import { cgroupFiles } from "../cm/cgroup-files.ts";
 import { kubepodsConfig, LEAST, qosConfigs, reservedConfig, resourceConfigForPod } from "../cm/resource-config.ts";
 import type { ResourceConfig } from "../cm/resource-config.ts";
+import { allocatedPod } from "../allocation/allocation.ts";
 import { activePods } from "../config/active-pods.ts";
 import type { PodManager } from "../config/pod-manager.ts";
 import type { QosClass } from "../config/pod-requests.ts";
+import { QUOTA_PERIOD } from "../kuberuntime/resources.ts";
 import { nodeReference } from "../node/node-object.ts";
 import type { NodeEvent } from "../node/event-recorder.ts";
 import type { NodeOptions, NodeResources } from "../node-options.ts";
@@ -29,6 +31,7 @@ import type { Cgroups } from "../../ports/cgroups.ts";
 import type { Log } from "../../ports/log.ts";
 import type { NodeStore } from "../../ports/node-store.ts";
 
+const NO_LIMIT = -1;
 const CLASSES: readonly QosClass[] = ["Guaranteed", "Burstable", "BestEffort"];
 
 export interface ContainerManagerPorts {
@@ -50,8 +53,8 @@ export class ContainerManager {
   #keepsWeight = false;
   /** Groups whose limits are what is to be enforced. */
   readonly #enforced = new Set<CgroupPath>();
-  /** Pods whose limits this agent has written. */
-  readonly #bounded = new Set<string>();
+  /** The limits that this agent has written, by pod. */
+  readonly #bounded = new Map<string, ResourceConfig>();
   #last: Promise<unknown> = Promise.resolve();
 
   constructor(ports: ContainerManagerPorts) {
@@ -80,11 +83,33 @@ export class ContainerManager {
     const path = podCgroup(options, pod);
     await cgroups.create(path);
     try {
-      await this.#write(path, resourceConfigForPod(pod, options.cgroups));
-      this.#bounded.add(pod.metadata.uid);
+      const config = resourceConfigForPod(pod, options.cgroups);
+      await this.#write(path, config);
+      this.#bounded.set(pod.metadata.uid, config);
     } catch (error) {
       log.error("a pod's limits were not set", { cgroup: path, error: messageOf(error) });
     }
+  }
+
+  /**
+   * Before limits of a pod's containers change: its group has room for what they may take now and for what they may take then.
+   * `settle` ends it. Source: kuberuntime_manager.go doPodResizeAction, which grows the group first and shrinks it last.
+   */
+  async widen(pod: NodePod): Promise<void> {
+    const { exists } = await this.stateOf(pod);
+    if (!this.#makesGroups || !exists) return;
+    const config = resourceConfigForPod(pod, this.#ports.options.cgroups);
+    await this.#write(podCgroup(this.#ports.options, pod), wider(this.#bounded.get(pod.metadata.uid), config));
+  }
+
+  /** The limits of the pod as it is now, and the weight of its class. */
+  async settle(pod: NodePod): Promise<void> {
+    const { exists } = await this.stateOf(pod);
+    if (!this.#makesGroups || !exists) return;
+    const config = resourceConfigForPod(pod, this.#ports.options.cgroups);
+    await this.#write(podCgroup(this.#ports.options, pod), config);
+    this.#bounded.set(pod.metadata.uid, config);
+    await this.updateQos();
   }
 
   /** By the pods that are active now (CM2). What goes wrong is logged, and done again with the next pod, or in a minute. */
@@ -191,7 +216,11 @@ export class ContainerManager {
     const { store, pods, condition, options, resources } = this.#ports;
     const [records, statuses] = [await store.rows("workers"), await store.rows("statuses")];
     const active = activePods({ desired: pods.desired(), records, statuses, hasRelisted: condition.relisted !== undefined });
-    const configs = qosConfigs(active, resources);
+    const allocations = await store.rows("allocations");
+    const configs = qosConfigs(
+      active.map((pod) => allocatedPod(pod, allocations.get(pod.metadata.uid))),
+      resources,
+    );
     const burstable = this.#keepsWeight && !condition.sourcesReady ? withoutShares(configs.Burstable) : configs.Burstable;
     for (const qos of CLASSES) await this.#write(qosCgroup(options, qos), qos === "Burstable" ? burstable : configs[qos]);
   }
@@ -218,6 +247,17 @@ export class ContainerManager {
   #tell(type: "Normal" | "Warning", reason: string, message: string): void {
     this.#ports.record({ involved: nodeReference(this.#ports.options.nodeName), type, reason, message });
   }
+}
+
+/** Room for both; what is not known, or has no limit in one of them, has none. */
+function wider(before: ResourceConfig | undefined, after: ResourceConfig): ResourceConfig {
+  const most = (a = NO_LIMIT, b = NO_LIMIT): number => (a < 0 || b < 0 ? NO_LIMIT : Math.max(a, b));
+  return {
+    ...after,
+    cpuPeriod: QUOTA_PERIOD,
+    cpuQuota: most(before?.cpuQuota, after.cpuQuota),
+    memoryBytes: most(before?.memoryBytes, after.memoryBytes),
+  };
 }
 
 function withoutShares({ cpuShares: _later, ...config }: ResourceConfig): ResourceConfig {

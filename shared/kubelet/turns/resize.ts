@@ -37,18 +37,21 @@ export async function resizeContainers(
   updates: readonly ContainerUpdate[],
 ): Promise<void> {
   await checkMemory(ports, updates);
-  // A control group of the pod's own would grow here, before its containers do, and shrink behind the loop: of memory, then of CPU.
+  await ports.containerManager.widen(pod).catch(asResizeError);
   for (const { id, name, resources } of updates) {
     const container = [...initContainersOf(pod), ...pod.spec.containers].find((one) => one.name === name);
     if (container === undefined) throw new Error(`a decision names container ${name}, which the pod does not have`);
     await mayGoOn();
     await ports.cri
       .updateContainerResources(id, containerResources(pod, { ...container, resources }, ports.resources))
-      .catch((error: unknown) => {
-        throw new ResizeError(messageOf(error), { cause: error });
-      });
+      .catch(asResizeError);
     await noteActuated(ports, pod, { name, resources }, fence);
   }
+  await ports.containerManager.settle(pod).catch(asResizeError);
+}
+
+function asResizeError(error: unknown): never {
+  throw new ResizeError(messageOf(error), { cause: error });
 }
 
 /** No limit is set below what is used: the kernel would kill. Source: kuberuntime_manager.go validateMemoryResizeAction. */

@@ -123,6 +123,8 @@ export class NodeRig {
   readonly cgroups: MemoryCgroups = createMemoryCgroups({ roots: ["/kubepods"] });
   readonly requests: SentRequest[] = [];
   readonly calls: SentCall[] = [];
+  /** Is told of each call to the runtime before it is carried out. */
+  onCall: ((call: SentCall) => void) | undefined;
   readonly random: { next(): number };
   /** Decides over each call of the agent to the outside. */
   fateOf: (call: Call) => CallFate = () => "live";
@@ -349,7 +351,9 @@ export class NodeRig {
 
   #sent(call: Call, life: Life): CallFate {
     if (call.port === "cri" && isChange(call.verb)) {
-      this.calls.push({ atMs: this.clock.now(), verb: call.verb, args: call.args });
+      const sent = { atMs: this.clock.now(), verb: call.verb, args: call.args };
+      this.calls.push(sent);
+      this.onCall?.(sent);
       if (this.#life === life) this.#judge(call);
     }
     return this.fateOf(call);

@@ -257,3 +257,18 @@ test("[node-agent 171] what was granted to a pod is forgotten with it", async ()
   await rig.advance(10 * SECONDS);
   expect(rig.files.read(FILE)).toBe('{"version":1,"pods":{}}');
 });
+
+test("[node-agent 178] a pod's control group has room for the new limits before its containers have them, and no more afterwards", async () => {
+  const { rig, uid } = await started(both("100m", "64Mi"));
+  const path = `/kubepods/pod${uid}`;
+  const group = () => [rig.cgroups.files(path)?.["memory.limit_in_bytes"], rig.cgroups.files(path)?.["cpu.cfs_quota_us"]];
+  expect(group()).toEqual([String(64 * MB), "10000"]);
+  const seen: unknown[] = [];
+  rig.onCall = ({ verb }) => verb === "updateContainerResources" && seen.push(group());
+  await resize(rig, both("200m", "128Mi"));
+  await rig.until("it has it", has(rig, both("200m", "128Mi")), 10 * SECONDS);
+  await resize(rig, both("100m", "96Mi"));
+  await rig.until("it has less", has(rig, both("100m", "96Mi")), 10 * SECONDS);
+  expect(new Set(seen.map(String))).toEqual(new Set([`${128 * MB},20000`]));
+  expect(group()).toEqual([String(96 * MB), "10000"]);
+});
