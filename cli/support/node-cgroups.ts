@@ -5,6 +5,7 @@ import { kubepodsCgroup } from "../../shared/kubelet/cm/cgroup-name.ts";
 import { parseReserved, ReservedError, together } from "../../shared/kubelet/cm/reserved.ts";
 import type { MachineFacts } from "../../shared/kubelet/node/node-object.ts";
 import { ENFORCEMENTS, reservedTooMuch } from "../../shared/kubelet/node-options.ts";
+import type { EvictionPolicy } from "../../shared/kubelet/eviction/thresholds.ts";
 import type { CgroupPolicy, NodeAllocatableEnforcement, NodeOptions, ReservedGroup } from "../../shared/kubelet/node-options.ts";
 import type { Log } from "../../shared/ports/log.ts";
 import { messageOf } from "../../shared/api/errors.ts";
@@ -102,9 +103,9 @@ function reservedGroup(
 }
 
 /** @throws {UsageError} where more is kept back than there is */
-export function withReserved(facts: MachineFacts, { kubeReserved, systemReserved }: CgroupPolicy): MachineFacts {
+export function withReserved(facts: MachineFacts, { kubeReserved, systemReserved }: CgroupPolicy, eviction: EvictionPolicy): MachineFacts {
   const resources = { ...facts.resources, reserved: together(kubeReserved.resources, systemReserved.resources) };
-  const tooMuch = reservedTooMuch(resources);
+  const tooMuch = reservedTooMuch(resources, eviction);
   if (tooMuch.length > 0)
     throw new UsageError(`more is kept back by --kube-reserved and --system-reserved than there is: ${tooMuch.join(", ")}`);
   return { ...facts, resources };

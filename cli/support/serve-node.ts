@@ -95,7 +95,7 @@ export async function serveNode(flags: NodeFlags): Promise<void> {
     throw error instanceof RootInUseError ? new UsageError(error.message) : error;
   });
   await setOomScore(flags.oomScoreAdj, log);
-  const facts = withReserved(await readMachineFacts(options.rootDir, flags), options.cgroups);
+  const facts = withReserved(await readMachineFacts(options.rootDir, flags), options.cgroups, options.eviction);
   const cri = createCri(flags.cri);
   try {
     const runtime = await untilAnswered(cri, flags.cri, log);

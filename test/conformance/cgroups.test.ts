@@ -49,7 +49,8 @@ async function openReal(): Promise<CgroupsHarness> {
     async enter(path) {
       const child = spawn("/bin/sleep", ["1000"], { stdio: "ignore" });
       children.push(child);
-      for (const hierarchy of ["cpuset", "cpu", "memory"]) await writeFile(join(MOUNT, hierarchy, path, "cgroup.procs"), String(child.pid));
+      for (const hierarchy of ["cpuset", "cpu", "memory", "pids"])
+        await writeFile(join(MOUNT, hierarchy, path, "cgroup.procs"), String(child.pid));
     },
     async close() {
       for (const child of children) {

@@ -81,6 +81,16 @@ export function cgroupsConformance(name: string, open: () => Promise<CgroupsHarn
       expect(await cgroups.children(root)).toEqual([`${A}0`]);
     });
 
+    it("[node-agent 227] counts a group's processes; one that is not there has no count", async () => {
+      const { cgroups, root, enter } = harness;
+      expect(await cgroups.processes(`${root}/${A}`)).toBeUndefined();
+      await cgroups.create(`${root}/${A}`);
+      if (enter === undefined) return;
+      expect(await cgroups.processes(`${root}/${A}`)).toBe(0);
+      await enter(`${root}/${A}`);
+      expect(await cgroups.processes(`${root}/${A}`)).toBe(1);
+    });
+
     it("CG6 names the groups directly below; one that is not there has none", async () => {
       const { cgroups, root } = harness;
       expect(await cgroups.children(root)).toEqual([]);

@@ -4,6 +4,7 @@ import { cgroupPolicy, cgroupRoots, withReserved } from "../../../../cli/support
 import type { CgroupFlags } from "../../../../cli/support/node-cgroups.ts";
 import { parseReserved, together } from "../../../../shared/kubelet/cm/reserved.ts";
 import { admit } from "../../../../shared/kubelet/config/admission.ts";
+import { DEFAULT_EVICTION } from "../../../../shared/kubelet/eviction/thresholds.ts";
 import { allocatableOf, resourceQuantities } from "../../../../shared/kubelet/node-options.ts";
 import { containerSpec, nodePod } from "../fixtures.ts";
 import { FACTS, MACHINE, OPTIONS } from "../node-fixtures.ts";
@@ -105,7 +106,7 @@ describe("flags", () => {
   it("[node-agent 187] refuses to keep back more than there is, with what eviction keeps free", () => {
     const facts = { ...FACTS, resources: MACHINE };
     const of = (kubeReserved: string, systemReserved = ""): unknown =>
-      withReserved(facts, cgroupPolicy({ ...FLAGS, kubeReserved, systemReserved })).resources;
+      withReserved(facts, cgroupPolicy({ ...FLAGS, kubeReserved, systemReserved }), DEFAULT_EVICTION).resources;
     expect(() => of("cpu=3", "cpu=2")).toThrow("cpu: 5000m of 4000m");
     expect(() => of("memory=7990000000")).toThrow("memory: ");
     expect(of("cpu=3", "cpu=1")).toMatchObject({ reserved: { cpuMilli: 4000 } });

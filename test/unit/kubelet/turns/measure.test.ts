@@ -47,7 +47,7 @@ it("[node-agent 228] what pods use: one that runs, one that waits in its sandbox
         })),
       listPodSandbox: async () => ["runs", "waits", "odd"].map((uid) => ({ metadata: { uid } })),
     },
-    cgroups: { processes: async () => new Map([["runs", 7]]) },
+    containerManager: { processes: async () => new Map([["runs", 7]]) },
     files: {
       podDiskUsage: async (uid: string) => {
         if (uid === "odd") throw new Error("the disk says no");
