@@ -2,6 +2,8 @@
 // Would catch: a change that wakes nobody, or somebody else, in the tables of affected-keys.ts.
 import { afterAll, describe, expect, it } from "vitest";
 
+import type { V1ReplicaSet } from "@kubernetes/client-node";
+
 import { CACHED_RESOURCES, CONTROLLERS } from "../../shared/api/resources.ts";
 import type { Controller } from "../../shared/api/resources.ts";
 import type { KubeObject } from "../../shared/api/wire.ts";
@@ -39,11 +41,12 @@ function withChange(state: State, { resource, old, new: now }: Changed): State {
 
 /**
  * What ours may queue beside upstream's keys, when a pod changes hands: its former owner although the pod is being deleted, for terminating
- * replicas are fewer now; and the Recreate Deployment that the pod leaves, though it is not gone (affected-keys.ts of
- * shared/replicaset and shared/deployment).
+ * replicas are fewer now; and the Recreate Deployment that the pod leaves, though it is not gone, or though other ReplicaSets of its still have
+ * pods (affected-keys.ts of shared/replicaset and shared/deployment).
  */
-function mayQueueMore({ resource, old, new: now }: Changed, controller: Controller): boolean {
+function mayQueueMore({ resource, old, new: now }: Changed, controller: Controller, { pods }: State): boolean {
   const owner = (object: KubeObject | undefined): string => JSON.stringify(object?.metadata.ownerReferences ?? []);
+  if (resource === "pods" && now === undefined && controller === "deployment") return !pods.some((pod) => owner(pod) === owner(old));
   const changesHands = resource === "pods" && now !== undefined && owner(old) !== owner(now);
   return changesHands && (controller === "deployment" || now.metadata.deletionTimestamp !== undefined);
 }
@@ -62,6 +65,23 @@ async function shake(cluster: Cluster, dice: Dice): Promise<void> {
     const metadata = what === 0 ? { ownerReferences: null } : { labels: { app: dice.pick(["web", "other"]) } };
     if (what >= 2 && resource === "pods") await cluster.person("DELETE", path, { gracePeriodSeconds: 0 });
     else await cluster.person("PATCH", path, { metadata }, "application/merge-patch+json");
+  }
+}
+
+/** Lives of Deployments have few pods, and few wait for theirs: some more of both. */
+async function crowd(cluster: Cluster, dice: Dice): Promise<void> {
+  const { deployments, replicasets } = await cluster.state();
+  for (const { metadata } of deployments.filter(() => dice.chance(0.2))) {
+    const spec = { strategy: { type: "Recreate", rollingUpdate: null } };
+    await cluster.person("PATCH", `${collection("deployments")}/${metadata.name}`, { spec }, "application/merge-patch+json");
+  }
+  if (replicasets.length === 0) return;
+  const { metadata, spec } = replicasets[0] as unknown as V1ReplicaSet; // it is one
+  const owner = { apiVersion: "apps/v1", kind: "ReplicaSet", name: metadata?.name, uid: metadata?.uid, controller: true };
+  for (let pods = dice.int(0, 3); pods > 0; pods--) {
+    const labels = spec?.template?.metadata?.labels;
+    const body = { metadata: { generateName: "crowd-", labels, ownerReferences: [owner] }, spec: spec?.template?.spec };
+    await cluster.person("POST", collection("pods"), body);
   }
 }
 
@@ -84,6 +104,7 @@ describe.skipIf(missing !== undefined)(`upstream's handlers beside ours${missing
       let known = await cluster.state();
       for (let step = 0; step < STEPS; step++) {
         await (step === 0 ? script.begin() : script.step());
+        if (lived === "deployment") await crowd(cluster, dice);
         for (let shaken = 0; shaken < 2; shaken++) await shake(cluster, dice);
         const observed = await cluster.state();
         await syncOurs(cluster, { controller: script.controller, key: script.key, observed, faults: script.faults() });
@@ -95,7 +116,7 @@ describe.skipIf(missing !== undefined)(`upstream's handlers beside ours${missing
             const asked = { controller, nowMs: cluster.clock.now(), observed: known };
             const theirs = new Set(await judge.keys(new Door(cluster.server, []), asked, changed));
             queued += theirs.size;
-            const mine = ours[controller].filter((key) => theirs.has(key) || !mayQueueMore(changed, controller));
+            const mine = ours[controller].filter((key) => theirs.has(key) || !mayQueueMore(changed, controller, known));
             const [a, b] = [[...theirs].toSorted().join(), mine.toSorted().join()];
             if (a !== b)
               wrong.push(`seed ${seed}, step ${step}, ${textOf(changed)}: ${controller} ${b || "nothing"}, upstream ${a || "nothing"}`);
