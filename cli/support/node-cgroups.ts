@@ -107,7 +107,9 @@ export function withReserved(facts: MachineFacts, { kubeReserved, systemReserved
   const resources = { ...facts.resources, reserved: together(kubeReserved.resources, systemReserved.resources) };
   const tooMuch = reservedTooMuch(resources, eviction);
   if (tooMuch.length > 0)
-    throw new UsageError(`more is kept back by --kube-reserved and --system-reserved than there is: ${tooMuch.join(", ")}`);
+    throw new UsageError(
+      `more is kept back by --kube-reserved, --system-reserved and --eviction-hard than there is: ${tooMuch.join(", ")}`,
+    );
   return { ...facts, resources };
 }
 
