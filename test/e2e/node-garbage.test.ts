@@ -27,7 +27,10 @@ await whereNodesCanRun("what a node throws away", () => {
 
   beforeAll(async () => {
     cluster = await startCluster({ machines: "scheduler" });
-    const [first] = await startNodes(cluster, ["small"], { diskBytes: DISK_BYTES, flags: ["--minimum-image-ttl-duration", "0s"] });
+    const [first] = await startNodes(cluster, ["small"], {
+      diskBytes: DISK_BYTES,
+      flags: ["--minimum-image-ttl-duration", "0s", "--eviction-hard", "memory.available<0%"],
+    });
     if (first === undefined) throw new Error("a node was to start");
     node = first;
     await nodesReady(cluster, node);
