@@ -7,7 +7,8 @@
  * in a pointer field; quantities compare by value, timestamps as instants. Fields the layout does not know are kept.
  */
 import { createHash, createHmac, createSecretKey } from "node:crypto";
-import { type GoStruct, type GoType, LAYOUT_VERSION, podTemplateLayout } from "./pod-template-layout.ts";
+import { type GoStruct, type GoType, podTemplateLayout } from "./pod-template-layout.ts";
+import { LAYOUT_VERSION } from "./pod-template-types.ts";
 import { numericQuantity } from "./quantity.ts";
 import { parseTime } from "./time.ts";
 import type { PodTemplateSpec } from "./wire.ts";

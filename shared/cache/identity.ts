@@ -1,5 +1,5 @@
 import type { Digester } from "../api/digest.ts";
-import { LAYOUT_VERSION } from "../api/pod-template-layout.ts";
+import { LAYOUT_VERSION } from "../api/pod-template-types.ts";
 import type { EpochRecord } from "../ports/store.ts";
 
 /**

@@ -8,7 +8,7 @@ import { join } from "node:path";
 
 import { describe, expect, it } from "vitest";
 
-import { LAYOUT_VERSION } from "../../shared/api/pod-template-layout.ts";
+import { LAYOUT_VERSION } from "../../shared/api/pod-template-types.ts";
 import { KUBERNETES_MAJOR, KUBERNETES_MINOR, KUBERNETES_VERSION } from "../../shared/api/release.ts";
 import { MODULES, replacedIn, repinned, requiredIn, stagingVersion, wrongPins } from "../envtest/pins.ts";
 

@@ -1,5 +1,5 @@
 /** Judgements on the API server, the rights at it, and the clocks. */
-import { LAYOUT_VERSION } from "../../../shared/api/pod-template-layout.ts";
+import { LAYOUT_VERSION } from "../../../shared/api/pod-template-types.ts";
 import type { ApiFacts, Facts, RoleFacts } from "./facts.ts";
 import { failure, notChecked, ok, warning } from "./finding.ts";
 import type { Finding } from "./finding.ts";
