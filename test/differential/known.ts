@@ -101,6 +101,37 @@ export const KNOWN: readonly Known[] = [
     },
   },
   {
+    name: "ring",
+    why: "ages are compared by their order of magnitude, so three ready pods, two of them ready since the same moment, can each go before the next: upstream takes the one it met first, ours sorts by uid before",
+    is: (upstream, ours, observed) => {
+      const since = (line: string): string => line.replace(/, ready "[^"]+", /, ", ready, ");
+      const [a, b] = [upstream, ours].map((outcome) => {
+        const { writes, events, ...rest } = withoutTies(outcome, observed);
+        return { ...rest, writes: writes.map(since).toSorted(), events: events.map(since).toSorted() };
+      });
+      const swapped = upstream.writes.filter((line) => line.startsWith("delete pods") && !ours.writes.includes(line));
+      return (
+        a !== undefined &&
+        b !== undefined &&
+        sameWork(a, b) &&
+        upstream.ending === ours.ending &&
+        swapped.length === 1 &&
+        [...swapped, ...ours.writes].some((line) => isShared(readySince(line), observed.pods))
+      );
+    },
+  },
+  {
+    name: "changed meanwhile",
+    why: "a delete of ours is refused where the ReplicaSet has changed since, whose event brings the key back: the others go meanwhile. Upstream's delete has no such condition, and the first refusal ends its sync",
+    is: (upstream, ours) =>
+      /^delete replicasets [^ ]+ 409/.test(upstream.writes.at(-1) ?? "") &&
+      same(upstream.writes, ours.writes.slice(0, upstream.writes.length)) &&
+      ours.writes.slice(upstream.writes.length).every((line) => line.startsWith("delete replicasets ")) &&
+      same(upstream.events, ours.events) &&
+      isError(upstream) &&
+      !isError(ours),
+  },
+  {
     name: "S2",
     why: "the name of the new ReplicaSet is taken by one that was released just now: upstream's cache has it as its own still, ours reads it live",
     is: ({ writes, events }, ours) => {
@@ -136,9 +167,13 @@ export function verdictOn(upstream: Outcome, ours: Outcome, observed: State): Ve
 }
 
 /** Pods that go in the words by which they are ranked: of their node only how full it is, of their cost only what is a number. */
-function withoutTies({ writes, events, ...rest }: Outcome, { pods, replicationcontrollers }: State): Outcome {
+function withoutTies({ writes, events, ...rest }: Outcome, { pods, replicasets }: State): Outcome {
+  // Only the pods of a ReplicaSet that somebody controls are ranked by node.
+  const isRanked = replicasets.some(
+    ({ metadata }) => events.some((line) => line.includes(` ReplicaSet/${metadata.name} `)) && isControlled(metadata),
+  );
   const fullness = (node: string): string =>
-    node === "no node" || replicationcontrollers.length > 0
+    node === "no node" || !isRanked
       ? String(node !== "no node")
       : String(pods.filter((pod) => isActive(pod as Pod) && ((pod as Pod).spec?.nodeName ?? "") === node).length);
   const ranked = (line: string): string =>
@@ -148,6 +183,23 @@ function withoutTies({ writes, events, ...rest }: Outcome, { pods, replicationco
         ["<", fullness(node), phase, ready, restarts, /^(?:-?[1-9]\d*)$/.test(cost) ? cost : "0", ""].join(", "),
     );
   return { ...rest, writes: writes.map(ranked).toSorted(), events: events.map(ranked).toSorted() };
+}
+
+function isControlled({ ownerReferences = [] }: KubeObject["metadata"]): boolean {
+  return ownerReferences.some(({ controller }) => controller === true);
+}
+
+function readySince(line: string): string | undefined {
+  return /, ready "([^"]+)", /.exec(line)?.[1];
+}
+
+/** Whether two pods are ready since then. */
+function isShared(since: string | undefined, pods: State["pods"]): boolean {
+  const conditions = pods.flatMap((pod) => (pod as Pod).status?.conditions ?? []);
+  return (
+    conditions.filter(({ type, status, lastTransitionTime }) => type === "Ready" && status === "True" && lastTransitionTime === since)
+      .length > 1
+  );
 }
 
 function sameWork(a: Outcome, b: Outcome): boolean {

@@ -36,6 +36,9 @@ const TAKEN = "create replicasets web-1 409";
 const DELETED = 'delete pods <n1, Running, ready "not", 0, x, 2026-03-01T10:00:00Z> 200';
 const pod = (name: string, nodeName: string): KubeObject =>
   ({ metadata: { name }, spec: { nodeName }, status: {} }) as unknown as KubeObject; // of a pod
+const [EARLIER, LATER] = ["2026-03-01T09:59:50Z", "2026-03-01T09:59:51Z"];
+const readyPod = (name: string, lastTransitionTime: string): KubeObject =>
+  ({ metadata: { name }, status: { conditions: [{ type: "Ready", status: "True", lastTransitionTime }] } }) as unknown as KubeObject; // of a pod
 const lying = { metadata: { name: "web-3" }, spec: { replicas: 1 }, status: { availableReplicas: 2 } } as unknown as KubeObject; // of a ReplicaSet
 
 /** One of each that is known, in as few lines as it takes. */
@@ -66,6 +69,17 @@ const EXAMPLES: readonly {
     upstream: { writes: [DELETED] },
     ours: { writes: [DELETED.replace("n1", "n2").replace("x", "")] },
     observed: { pods: [pod("a", "n1"), pod("b", "n2")] },
+  },
+  {
+    name: "ring",
+    upstream: { writes: [DELETED.replace("not", EARLIER)] },
+    ours: { writes: [DELETED.replace("not", LATER)] },
+    observed: { pods: [readyPod("a", EARLIER), readyPod("b", LATER), readyPod("c", LATER)] },
+  },
+  {
+    name: "changed meanwhile",
+    upstream: { writes: ["delete replicasets web-1 409 (refused)"], ending: "error" },
+    ours: { writes: ["delete replicasets web-1 409 (refused)", "delete replicasets web-2 200"] },
   },
   {
     name: "S2",
