@@ -1,5 +1,5 @@
 /**
- * `npm run bench [-- --json] [-- --only NAME]…`: runs the benchmarks one after the other, each in a process of its own, so that
+ * `npm run bench [-- --json] [-- --only NAME [--rows A,B]]…`: runs the benchmarks one after the other, each in a process of its own, so that
  * none inherits another's heap or compiled code. Prints a table; with --json one JSON object on standard output (name → value,
  * unit, n, spread, ratio, against) and everything else on standard error.
  *
@@ -12,7 +12,7 @@ import type { BenchResult } from "./result.ts";
 import { messageOf } from "../../shared/api/errors.ts";
 
 interface BenchModule {
-  readonly bench: () => readonly BenchResult[] | Promise<readonly BenchResult[]>;
+  readonly bench: (rows?: readonly string[]) => readonly BenchResult[] | Promise<readonly BenchResult[]>;
 }
 
 const BENCHES: Readonly<Record<string, () => Promise<BenchModule>>> = {
@@ -29,11 +29,14 @@ const BENCHES: Readonly<Record<string, () => Promise<BenchModule>>> = {
   large: () => import("./large.ts"),
   crowd: () => import("./crowd.ts"),
   node: () => import("./node.ts"),
+  side: () => import("./side/side.ts"),
 };
 
 const BENCH_MS_MAX = 15 * 60_000;
 
-const { values } = parseArgs({ options: { json: { type: "boolean", default: false }, only: { type: "string", multiple: true } } });
+const { values } = parseArgs({
+  options: { json: { type: "boolean", default: false }, only: { type: "string", multiple: true }, rows: { type: "string" } },
+});
 process.exitCode = await main(values.only ?? Object.keys(BENCHES), values.json);
 
 async function main(names: readonly string[], json: boolean): Promise<number> {
@@ -60,7 +63,7 @@ async function main(names: readonly string[], json: boolean): Promise<number> {
 async function runHere(name: string): Promise<readonly BenchResult[]> {
   console.error(`${name}: ${await othersAtWork()}`);
   const module = await BENCHES[name]?.();
-  return (await module?.bench()) ?? [];
+  return (await module?.bench(values.rows?.split(","))) ?? [];
 }
 
 async function runApart(name: string): Promise<readonly BenchResult[]> {

@@ -26,6 +26,7 @@ import {
   etcdRestoreFlags,
   schedulerFlags,
   workloadLoopsFlags,
+  type LoopOptions,
   writeServerFiles,
 } from "./flags.ts";
 import { certificateUser, kubeconfig, type KubectlResult, type KubeconfigUser, runKubectl } from "./kubectl.ts";
@@ -53,9 +54,9 @@ export interface ControlPlane {
   readonly ca: string;
   /**
    * Starts upstream's three workload loops, which `"without-workloads"` left out, in a process of their own that goes by `server`
-   * (for a proxy that knows `identity`) and speaks JSON. @returns how to end them
+   * (for a proxy that knows `identity`). @returns how to end them
    */
-  startWorkloadLoops(through: { readonly server: string; readonly identity: Certificate }): Promise<() => Promise<void>>;
+  startWorkloadLoops(through: { readonly server: string; readonly identity: Certificate } & LoopOptions): Promise<() => Promise<void>>;
   /** Runs this release's kubectl, as admin unless told; a non-zero exit is an answer, not an exception. */
   kubectl(args: readonly string[], options?: { readonly kubeconfig?: string; readonly input?: string }): Promise<KubectlResult>;
   /**
@@ -192,9 +193,9 @@ async function assemble(
     clientCertificate: async (user, groups) => await pki.clientCertificate(user, groups),
     serverCertificate: async () => await pki.serverCertificate(),
     ca: pki.ca,
-    async startWorkloadLoops({ server, identity }) {
+    async startWorkloadLoops({ server, identity, ...loopOptions }) {
       const loops = await writeKubeconfig("workload-loops", certificateUser(identity), server);
-      await parts.start(WORKLOAD_LOOPS, binaries.kubeControllerManager, workloadLoopsFlags(loops));
+      await parts.start(WORKLOAD_LOOPS, binaries.kubeControllerManager, workloadLoopsFlags(loops, loopOptions));
       return async () => await parts.end(WORKLOAD_LOOPS);
     },
     kubectl: async (args, { kubeconfig: path = adminKubeconfig, input } = {}) =>

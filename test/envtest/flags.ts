@@ -119,13 +119,21 @@ export function controllerManagerFlags(given: {
   ];
 }
 
-/** The three loops alone, each with its service account as on a cluster. In JSON, so that one can read and change what they are sent. */
-export function workloadLoopsFlags(config: string): readonly string[] {
+/** How the three loops run. */
+export interface LoopOptions {
+  /** Client limits, requests per second. Default 200/400. */
+  readonly kubeApi?: { readonly qps: number; readonly burst: number };
+  /** Default true: they speak JSON, so that one can read and change what they are sent. False: protobuf, as upstream's default is. */
+  readonly isReadable?: boolean;
+}
+
+/** The three loops alone, each with its service account as on a cluster. */
+export function workloadLoopsFlags(config: string, { kubeApi, isReadable = true }: LoopOptions): readonly string[] {
   return [
-    ...clientFlags(config, { controllers: "without-workloads" }),
+    ...clientFlags(config, { controllers: "without-workloads", ...(kubeApi && { kubeApi }) }),
     "--use-service-account-credentials",
     `--controllers=${WORKLOADS.join(",")}`,
-    "--kube-api-content-type=application/json",
+    ...(isReadable ? ["--kube-api-content-type=application/json"] : []),
   ];
 }
 

@@ -77,6 +77,8 @@ export interface Cluster {
   /** `kubectl rollout status` with a time limit: the judge of rollouts. */
   rolledOut(namespace: string, deployment: string, timeoutSeconds?: number): Promise<void>;
   audit(): Promise<readonly AuditEntry[]>;
+  /** The file that `audit` reads. */
+  readonly auditLog: string;
   stop(): Promise<void>;
 }
 
@@ -144,6 +146,7 @@ export async function startCluster(options: ClusterOptions = {}): Promise<Cluste
     plane,
     client,
     rolesKubeconfig,
+    auditLog,
     kubectl,
     async apply(...objects) {
       const args = ["apply", "-f", "-"];

@@ -1,0 +1,93 @@
+/** The two that are measured beside each other, as processes whose use of the machine can be told apart. */
+import { ROOT, deltaloop, OWN_NAMESPACE } from "../../support/e2e.ts";
+import type { Cluster } from "../../support/e2e.ts";
+import { cpuSeconds, memoryMiB } from "../process-usage.ts";
+import { bundleCli } from "../../../infra/build/bundle.ts";
+import { join } from "node:path";
+
+export type PartyName = "ours" | "upstream";
+
+/** A party at work. */
+export interface AtWork {
+  /** Processes that a deployment pays for: functions and watcher; upstream's controller manager, which has nothing but the three loops. */
+  readonly own: Readonly<Record<string, number>>;
+  /** What stands in for AWS here (the queue), Redis, and the parent that started them all. */
+  readonly standIns: Readonly<Record<string, number>>;
+  stop(): Promise<unknown>;
+}
+
+export interface Party {
+  readonly name: PartyName;
+  /** User names in the audit log begin so. */
+  readonly users: readonly string[];
+  /** Resolves as soon as its processes run; what they still have to read first is part of what is measured. */
+  readonly launch: () => Promise<AtWork>;
+  /** Resolves when it is ready for events. */
+  readonly start: () => Promise<AtWork>;
+}
+
+/** Lifted, as nobody limits ours. */
+const NO_LIMITS = { qps: 5_000, burst: 5_000 };
+/** Upstream says nowhere that its caches are filled; without a crowd it takes a second. */
+const UPSTREAM_READY_MS = 4_000;
+
+/** Both on one control plane, whose own three loops are off. */
+export async function partiesOn(cluster: Cluster): Promise<readonly [ours: Party, upstream: Party]> {
+  const program = join(ROOT, "dist", "cli");
+  await bundleCli(ROOT, program);
+  const identity = await cluster.plane.clientCertificate("system:kube-controller-manager", []);
+  const startDev = (): ReturnType<typeof deltaloop> =>
+    deltaloop(
+      ["dev", "--act", "--kubeconfig", cluster.rolesKubeconfig, "--lease-namespace", OWN_NAMESPACE],
+      {},
+      join(program, "deltaloop.js"),
+    );
+  const running = (dev: ReturnType<typeof deltaloop>): AtWork => {
+    const { functions = 0, watcher = 0, ...standIns } = dev.pids();
+    return { own: { functions, watcher }, standIns: { ...standIns, dev: dev.pid }, stop: () => dev.stop() };
+  };
+  const launchLoops = async (): Promise<AtWork> => {
+    const stop = await cluster.plane.startWorkloadLoops({ server: cluster.plane.url, identity, kubeApi: NO_LIMITS, isReadable: false });
+    const { "workload-loops": pid = 0 } = cluster.plane.pids();
+    return { own: { "kube-controller-manager": pid }, standIns: {}, stop };
+  };
+  return [
+    {
+      name: "ours",
+      users: [`system:serviceaccount:${OWN_NAMESPACE}:`],
+      launch: async () => {
+        const dev = startDev();
+        await dev.line("watcher started");
+        return running(dev);
+      },
+      start: async () => {
+        const dev = startDev();
+        await dev.line("ready:");
+        return running(dev);
+      },
+    },
+    {
+      name: "upstream",
+      users: ["deployment", "replicaset", "replication"].map((name) => `system:serviceaccount:kube-system:${name}-controller`),
+      launch: launchLoops,
+      start: async () => {
+        const loops = await launchLoops();
+        await new Promise((resolve) => setTimeout(resolve, UPSTREAM_READY_MS));
+        return loops;
+      },
+    },
+  ];
+}
+
+/** User and system time so far, in seconds: of what a deployment pays for, and of the rest. */
+export async function cpuOf({ own, standIns }: AtWork): Promise<{ readonly own: number; readonly standIns: number }> {
+  const sum = async (pids: Readonly<Record<string, number>>): Promise<number> =>
+    (await Promise.all(Object.values(pids).map(cpuSeconds))).reduce((total, seconds) => total + seconds, 0);
+  return { own: await sum(own), standIns: await sum(standIns) };
+}
+
+/** Proportional resident memory (PSS) in MiB, by process. */
+export async function memoryOf({ own, standIns }: AtWork): Promise<Readonly<Record<string, number>>> {
+  const entries = Object.entries({ ...own, ...standIns }).map(async ([name, pid]) => [name, (await memoryMiB(pid)).pss] as const);
+  return Object.fromEntries(await Promise.all(entries));
+}

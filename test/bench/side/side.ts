@@ -1,0 +1,53 @@
+/**
+ * Ours beside upstream's: `deltaloop dev --act` as it is installed (dist/cli, bundled here) and a kube-controller-manager that has the three
+ * loops alone, its client limits lifted, on one real control plane whose own three loops are off. Each row is played by the one, then by the
+ * other; meanwhile nobody else's loops run. `--rows single,rolling` plays these.
+ *
+ * CPU is user and system time of processes, and "own" that of what a deployment pays for: functions (polling included, which AWS does
+ * there) and watcher; the controller manager. Stand-ins are the queue, Redis and dev itself. Writes are those in the API server's audit log
+ * without Leases. Memory is PSS. What else the rows mean stands at each in rows.ts.
+ */
+import { startCluster } from "../../support/e2e.ts";
+import { controlPlaneBinaries } from "../../envtest/binaries.ts";
+import { ensureRedisServer } from "../../support/redis.ts";
+import { benchResult } from "../result.ts";
+import type { BenchResult } from "../result.ts";
+import { othersAtWork } from "../others.ts";
+import { partiesOn } from "./parties.ts";
+import { ROWS } from "./rows.ts";
+import type { Figures } from "./rows.ts";
+
+/** @throws {Error} with the one reason why it cannot run here, or for a row that there is not */
+export async function bench(asked: readonly string[] = []): Promise<readonly BenchResult[]> {
+  const unknown = asked.filter((name) => !(name in ROWS));
+  if (unknown.length > 0) throw new Error(`no row ${unknown.join(", ")}; there are ${Object.keys(ROWS).join(", ")}`);
+  const binaries = await controlPlaneBinaries();
+  const missing = "missing" in binaries ? binaries.missing : ensureRedisServer();
+  if (missing !== undefined) throw new Error(missing);
+  const cluster = await startCluster({ machines: false });
+  try {
+    const parties = await partiesOn(cluster);
+    const [ours, theirs]: readonly [Figures, Figures] = [new Map(), new Map()];
+    for (const [name, row] of Object.entries(ROWS)) {
+      if (asked.length > 0 && !asked.includes(name)) continue;
+      for (const party of parties) {
+        process.stderr.write(`  ${name}, ${party.name}: ${await othersAtWork()}\n`);
+        await row({ cluster, party, figures: party.name === "ours" ? ours : theirs });
+      }
+    }
+    return results(ours, theirs);
+  } finally {
+    await cluster.stop();
+  }
+}
+
+function results(ours: Figures, theirs: Figures): readonly BenchResult[] {
+  return [...ours].flatMap(([title, values]) => {
+    const { name, unit } = /^(?<name>.*?)(?:, (?<unit>ms|s|MiB))?$/.exec(title)?.groups ?? {};
+    const [what, measure] = [name ?? title, unit ?? "writes"];
+    const reference = theirs.get(title);
+    if (reference === undefined || title.includes("stand-ins")) return [benchResult(what, measure, values)];
+    const upstream = benchResult(`${what}, upstream`, measure, reference);
+    return [benchResult(what, measure, values, { name: "upstream in the same run", value: upstream.value }), upstream];
+  });
+}
