@@ -45,7 +45,8 @@
  *     take once more, its answer having been lost, is answered once more.
  * WQ3  the earliest requested time wins; an immediate add overtakes a back-off.
  * WQ4  nothing is handed out while the gate of the controller is shut; keys stay dirty meanwhile.
- * WQ5  a lost doorbell is rung by `sweep`; one that is outstanding and young is not repeated.
+ * WQ5  a lost doorbell is rung by `sweep`; one that is outstanding and young is not repeated, and none is rung for a key that a run
+ *      holds: its end rings.
  * WQ6  a key whose run ended with `drop` is parked: neither queued nor run until the next add, whoever makes it, and its failures begin
  *      anew. It is no longer parked the moment it is added, and forgotten with its primary, so there are never more than primaries.
  * WQ7  a resync is an add of every primary (so WQ3 holds, and WQ6), but of none that is backing off: that one runs in its time.

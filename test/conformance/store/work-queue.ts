@@ -328,7 +328,18 @@ export function workQueueCases(open: OpenRig): void {
     await rig.relist("pods", [], "9");
     await rig.taken(C, KEY);
     expect(await rig.store.take(rig.run(C, KEY), {})).toEqual({ kind: "busy" });
-    expect(await add(rig)).toMatchObject({ delayMs: 0 }); // busy
+    await rig.pass(LEASE_MS);
+    expect(await add(rig)).toMatchObject({ delayMs: 0 }); // busy, and its run is over
+  });
+
+  it("WQ5 [informer T97] an add during a run rings nobody, who would find the key busy: the end of the run does", async () => {
+    const rig = await ready();
+    await add(rig);
+    const { run } = await rig.taken(C, KEY);
+    expect(await add(rig)).toBeUndefined();
+    expect(rung(await rig.deliver("pods", [put(cachedPod({ resourceVersion: "9" }), { effects: [effect(C, rs)] })]))).toEqual([]);
+    expect(await rig.store.done(run, { kind: "ok" })).toMatchObject({ bell: { key: KEY, delayMs: 0 } });
+    expect(await add(rig)).toBeUndefined(); // a young one is out
   });
 
   it("WQ5 the doorbell of an abandoned run covers an add for as long as it is young", async () => {

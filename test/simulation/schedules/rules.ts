@@ -54,13 +54,13 @@ export const BREAKAGES: readonly Breakage[] = [
   {
     rule: "A5",
     off: "a late put passes a tombstone",
-    seed: 2,
+    seed: 10,
     script: { scripts: INDEX_SCRIPTS, from: `elseif tomb and isCurrent(head(tomb), rv, listRV) then`, to: `elseif false then` },
   },
   {
     rule: "A6",
     off: "a put at or below W makes an absent row",
-    seed: 10,
+    seed: 54,
     script: {
       scripts: INDEX_SCRIPTS,
       from: `elseif not row and not listed and not less(lanes[meta.lane].W, rv) then`,
@@ -84,7 +84,7 @@ export const BREAKAGES: readonly Breakage[] = [
   {
     rule: "A11",
     off: "W moves over a hole",
-    seed: 2,
+    seed: 13,
     script: {
       scripts: SEQUENCE_SCRIPTS,
       from: `    call("ZADD", KEYS[state.base + H]`,
@@ -126,7 +126,7 @@ export const BREAKAGES: readonly Breakage[] = [
   {
     rule: "resume",
     off: "a new leader resumes from the greatest W",
-    seed: 364,
+    seed: 119,
     store: (store) => ({
       ...store,
       openFence: async (request) => {
@@ -210,7 +210,7 @@ export const BREAKAGES: readonly Breakage[] = [
   {
     rule: "RECOVER",
     off: "expired ops of a dead run are forgotten",
-    seed: 302,
+    seed: 446,
     script: {
       scripts: ["take"],
       from: `  if #expired > 0 then --`,
@@ -239,13 +239,13 @@ export const BREAKAGES: readonly Breakage[] = [
   {
     rule: "IT4",
     off: "intents outlive their owner",
-    seed: 120,
+    seed: 386,
     script: { scripts: INDEX_SCRIPTS, from: `if meta.i > 0 then`, to: `if false then` },
   },
   {
     rule: "BUSY",
     off: "a key that is being worked on is handed out",
-    seed: 176,
+    seed: 818,
     script: { scripts: ["take"], from: `if held and held ~= token and untilMs > now then return { "busy" } end`, to: "" },
   },
   {
@@ -256,7 +256,7 @@ export const BREAKAGES: readonly Breakage[] = [
   {
     rule: "MOVED",
     off: "a snapshot is read by the uid that the caller knows",
-    seed: 19,
+    seed: 20,
     script: { scripts: ["take"], from: `if u ~= known then`, to: `if false then` },
   },
   {
@@ -269,7 +269,7 @@ export const BREAKAGES: readonly Breakage[] = [
       to: `call("ZREM", KEYS[2], key)\nlocal state, failures = keyState(2, key), 0`,
     },
   },
-  { rule: "sweeper", off: "lost doorbells are not rung", seed: 3, store: (store) => ({ ...store, sweep: async () => [] }) },
+  { rule: "sweeper", off: "lost doorbells are not rung", seed: 2, store: (store) => ({ ...store, sweep: async () => [] }) },
   {
     rule: "gate",
     off: "keys are handed out whatever the cache is",

@@ -32,11 +32,15 @@ const BUCKET_BURST = 100;
 /** How long changes that only concern a status are collected: 1 ms a dependent, at most this. */
 const STATUS_MS_MAX = 1_000;
 
-/** `add` of §12.2. @returns whether a doorbell must be rung: newly dirty or earlier, and none young enough is out for it. */
+/**
+ * `add` of §12.2. @returns whether a doorbell must be rung: newly dirty or earlier, none young enough is out for it, and no run holds the
+ * key: it would find it busy, and the run's end rings.
+ */
 export function addKey(queue: QueueData, key: ObjectKey, atMs: number, nowMs: number): boolean {
   const readyAtMs = queue.ready.get(key);
   if (readyAtMs !== undefined && readyAtMs <= atMs) return false;
   queue.ready.set(key, atMs);
+  if (isLive(queue, key, nowMs)) return false;
   const bell = queue.bells.get(key);
   if (bell && nowMs - bell.rungAtMs < BELL_MS && bell.dueMs <= atMs) return false;
   queue.bells.set(key, { rungAtMs: nowMs, dueMs: atMs, rings: 0 });

@@ -6,7 +6,7 @@ local P, F, U, B, Z = 1, 2, 3, 4, 5
 local BELL_YOUNG_MS = 5000
 
 -- What is known of a key: at = readyAt or nil, u = "uid 0x1F ownerUid" or false, b = {at, due} or false, z = end of the last
--- run or now while one is in progress. Read once in a call; written when the call ends (flushQueue).
+-- run or now while one is in progress, held = whether one is. Read once in a call; written when the call ends (flushQueue).
 local keyStates = {} -- base -> key -> state
 local bells = {} -- states whose doorbell is to be rung, in order, each once
 local queueWrites = {} -- key of Redis -> { command, arguments }
@@ -26,9 +26,13 @@ local function keyState(base, key)
   return state
 end
 
-local function parseZ(run, ended)
+local function isLive(run)
   local untilMs = run and tonumber(string.match(run, "^[^\31]*\31(%d+)"))
-  if untilMs and untilMs > now then return now end
+  return untilMs and untilMs > now or false
+end
+
+local function parseZ(run, ended)
+  if isLive(run) then return now end
   return tonumber(head(ended or "0"))
 end
 
@@ -65,6 +69,7 @@ local function prefetch(base, keys)
     local state = idle[i]
     state.u = primaries[i]
     state.z = parseZ(runs[i], ends[i])
+    state.held = isLive(runs[i])
     state.b = parseBell(rung[i])
   end
 end
@@ -108,11 +113,13 @@ local function ringLater(state)
 end
 
 -- WQ1, WQ3: the earliest time wins. Rings when newly dirty or moved earlier, unless an outstanding doorbell younger than 5 s
--- covers that time.
+-- covers that time, or a run holds the key: a doorbell would find it busy, and `done` rings.
 local function add(state, at)
   if state.at and state.at <= at then return end
   state.at = at
   queueWrite(KEYS[state.base], "ZADD", text(at), state.key)
+  if state.held == nil then state.held = isLive(call("HGET", KEYS[state.base + P], state.key)) end
+  if state.held then return end
   if state.b == nil then state.b = parseBell(call("HGET", KEYS[state.base + B], state.key)) end
   local b = state.b
   if b and now - b.at < BELL_YOUNG_MS and b.due <= at then return end
