@@ -10,6 +10,8 @@ export interface SinkItem {
   readonly rv: string;
   /** For a delete, the last state. */
   readonly object: Cached;
+  /** In all likelihood an own write, which the cache knows already (own-write.ts): it may wait for company. */
+  readonly isOwn?: true;
 }
 
 export interface DeltaSink {

@@ -6,7 +6,8 @@
  *    is sent again under the same id before anything later of that lane.
  * LS3 a watermark or heartbeat closes the open pack first, so it never claims what has not been handed over.
  * LS4 within an open pack a newer state of the same uid replaces the older one; a delete or another uid never does.
- * LS5 nothing is given up: a send is repeated until it succeeds or the stream ends.
+ * LS5 a pack of nothing but own writes waits longer for company, and as long as it is open goes with whatever else comes in its lane.
+ * LS6 nothing is given up: a send is repeated until it succeeds or the stream ends.
  */
 import { laneOf } from "../api/lane.ts";
 import type { CachedResource, ObjectKey } from "../api/resources.ts";
@@ -21,7 +22,7 @@ import { FRESH_BACKOFF, stepBackoff } from "./backoff.ts";
 import type { Backoff } from "./backoff.ts";
 import type { DeltaSink, SinkItem } from "./delta-sink.ts";
 import { ENVELOPE_VERSION } from "./envelope.ts";
-import { FlowMeter, lingerMs } from "./linger.ts";
+import { FlowMeter, lingerMs, OWN_LINGER_MS } from "./linger.ts";
 import { encodePackText } from "./pack-codec.ts";
 import { signBody } from "./signed-body.ts";
 
@@ -64,6 +65,8 @@ interface Pack {
   readonly items: string[];
   readonly places: Map<ObjectKey, { readonly index: number; readonly uid: string; readonly type: SinkItem["type"] }>;
   bytes: number;
+  /** It holds more than own writes. */
+  isNews: boolean;
 }
 
 interface Waiting {
@@ -100,6 +103,7 @@ export class LaneSender implements DeltaSink {
   #bufferedItems = 0;
   #bufferedBytes = 0;
   #lingering: Lingering | undefined;
+  #ownLinger = false;
   #pumping = false;
   #lastItemMs = Number.NEGATIVE_INFINITY;
   readonly #flow = new FlowMeter();
@@ -203,18 +207,40 @@ export class LaneSender implements DeltaSink {
       if (place.uid === item.uid && place.type !== "D" && item.type !== "D" && bytes <= PACK_BYTES_MAX) {
         lane.open.bytes = bytes;
         lane.open.items[place.index] = text;
+        this.#wait(lane.open, item);
         return;
       }
       this.#close(lane); // LS4, or it has grown too large; and a call of the applier takes a key once
     }
     if (lane.open && lane.open.bytes + text.length > PACK_BYTES_MAX) this.#close(lane);
-    lane.open ??= { kind, generation, listRV, items: [], places: new Map(), bytes: 0 };
+    lane.open ??= { kind, generation, listRV, items: [], places: new Map(), bytes: 0, isNews: false };
     lane.open.places.set(item.key, { index: lane.open.items.length, uid: item.uid, type: item.type });
     lane.open.items.push(text);
     lane.open.bytes += text.length;
     this.#bufferedItems++;
     if (lane.open.items.length >= PACK_ITEMS_MAX || lane.open.bytes >= PACK_BYTES_MAX) this.#close(lane);
-    else if (kind === "D") this.#linger(); // a list is known once it is whole: its packs leave when they are full, or with the manifest
+    else this.#wait(lane.open, item);
+  }
+
+  /** A list is known once it is whole: its packs leave when they are full, or with the manifest. */
+  #wait(pack: Pack, { isOwn }: SinkItem): void {
+    if (pack.kind === "L") return;
+    pack.isNews ||= isOwn !== true;
+    if (pack.isNews) this.#linger();
+    else this.#lingerOwn();
+  }
+
+  /** One timer for all lanes, from the first that waits. */
+  #lingerOwn(): void {
+    if (this.#ownLinger) return;
+    this.#ownLinger = true;
+    void this.#ports.clock.after(Math.max(OWN_LINGER_MS, this.#options.lingerMs ?? 0), this.#signal).then(
+      () => {
+        this.#ownLinger = false;
+        this.#leave(this.#lanes.filter(({ open }) => open?.kind === "D"));
+      },
+      () => undefined, // the stream ended
+    );
   }
 
   #linger(): void {
@@ -233,7 +259,7 @@ export class LaneSender implements DeltaSink {
   #lingerOn(lingering: Lingering): void {
     const nowMs = this.#ports.clock.now();
     const { sinceMs, isFlow, items } = lingering;
-    const live = this.#lanes.filter(({ open }) => open?.kind === "D");
+    const live = this.#lanes.filter(({ open }) => open?.kind === "D" && open.isNews);
     const waitMs = lingerMs(
       { items, packs: live.length, ageMs: nowMs - sinceMs, quietMs: nowMs - this.#lastItemMs, isFlow },
       this.#options.lingerMs,
@@ -246,7 +272,11 @@ export class LaneSender implements DeltaSink {
       return;
     }
     this.#lingering = undefined;
-    for (const lane of live) {
+    this.#leave(live);
+  }
+
+  #leave(lanes: readonly Lane[]): void {
+    for (const lane of lanes) {
       if (lane.sending) lane.due = true;
       else this.#close(lane);
     }

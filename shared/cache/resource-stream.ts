@@ -18,6 +18,7 @@ import type { Listener, Listing } from "./list-watch.ts";
 import { ListedRows } from "./listed-rows.ts";
 import type { CachedVersions } from "./listed-rows.ts";
 import { messageOf } from "../api/errors.ts";
+import { isOwnWrite } from "./own-write.ts";
 
 export interface ResourceStreamPorts {
   readonly kube: KubeWatch;
@@ -90,7 +91,7 @@ export class ResourceStream implements Listener {
 
   async change(type: SinkItem["type"], object: unknown, rv: string): Promise<void> {
     const item = await this.#read(type, object, `watch at ${rv}`);
-    if (item) this.#ports.sink.live(item);
+    if (item) this.#ports.sink.live(isOwnWrite(this.#resource, type, object) ? { ...item, isOwn: true } : item);
   }
 
   bookmark(rv: string): void {

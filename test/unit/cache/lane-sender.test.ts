@@ -111,6 +111,57 @@ test("events wait for company as long as they were told to", async () => {
   expect(sent()).toMatchObject([{ k: "D", items: { length: 50 } }]);
 });
 
+test("[informer T96] own writes wait 300 ms for company, and of one object the last state leaves", async () => {
+  const { clock, sender, sent } = setUp(undefined, 2);
+  const own = (name: string, rv: number): void => sender.live({ ...item(name, rv), isOwn: true });
+  own("a", 1);
+  await clock.advance(100);
+  own("a", 2);
+  own("b", 3);
+  await clock.advance(199);
+  expect(sent()).toEqual([]);
+  await clock.advance(1);
+  expect(sent().flatMap((envelope) => ("items" in envelope ? envelope.items.map(({ key, rv }) => `${key} ${rv}`) : []))).toEqual([
+    "shop/a 2",
+    "shop/b 3",
+  ]);
+  own("a", 4);
+  await clock.advance(299);
+  expect(sent()).toHaveLength(laneOf("shop/a", 2) === laneOf("shop/b", 2) ? 1 : 2);
+});
+
+test("[informer T96] an own write goes with whatever else comes in its lane, and holds nothing up", async () => {
+  const { clock, sender, sent } = setUp(undefined, 1);
+  sender.live({ ...item("a", 1), isOwn: true });
+  await clock.advance(10);
+  sender.live(item("b", 2));
+  sender.live({ ...item("c", 3), isOwn: true });
+  await clock.advance(1);
+  expect(sent()).toMatchObject([{ items: [{ rv: "1" }, { rv: "2" }, { rv: "3" }] }]);
+  sender.live({ ...item("a", 4), isOwn: true });
+  sender.live(item("a", 5));
+  await clock.advance(1);
+  expect(sent()[1]).toMatchObject({ items: [{ key: "shop/a", rv: "5" }] });
+  sender.live({ ...item("a", 6), isOwn: true });
+  sender.watermark("6");
+  await clock.advance(0);
+  expect(sent().slice(2)).toMatchObject([
+    { k: "D", items: [{ rv: "6" }] },
+    { k: "W", rv: "6" },
+  ]);
+});
+
+test("[informer T96] news of one lane leaves another's own writes waiting", async () => {
+  const { clock, sender, sent } = setUp(undefined, 2);
+  const [first = "", second = ""] = [0, 1].map((lane) => ["a", "b", "c", "d", "e"].find((name) => laneOf(`shop/${name}`, 2) === lane));
+  sender.live({ ...item(first, 1), isOwn: true });
+  sender.live(item(second, 2));
+  await clock.advance(1);
+  expect(sent()).toMatchObject([{ items: [{ rv: "2" }] }]);
+  await clock.advance(299);
+  expect(sent()).toMatchObject([{ items: [{ rv: "2" }] }, { items: [{ rv: "1" }] }]);
+});
+
 test("a list's packs leave when they are full, or with the manifest; a live event beside them does not take them along", async () => {
   const { clock, sender, sent } = setUp(undefined, 2);
   const keys = Array.from({ length: 250 }, (_, i) => `p${i}`).filter((name) => laneOf(`shop/${name}`, 2) === 0);

@@ -86,7 +86,7 @@ async function play(
     },
   };
   const sink: DeltaSink = {
-    live: ({ type, key, rv }) => void sunk.push(`${type} ${key} ${rv}`),
+    live: ({ type, key, rv, isOwn }) => void sunk.push(`${type} ${key} ${rv}${isOwn ? ", own" : ""}`),
     listed: ({ key, rv }, listRV, generation) => void sunk.push(`L${generation} at ${listRV}: ${key} ${rv}`),
     manifest: (listRV, listed, generation) => {
       rows = [...listed].map(({ key, rv }) => `${key} ${rv}`);
@@ -272,6 +272,14 @@ describe("a watch", () => {
       watches: [[[line("ADDED", "a", 6), line("MODIFIED", "a", 7)], [line("DELETED", "a", 8)]]],
     });
     expect(sunk).toEqual(["A shop/a 6", "M shop/a 7", "D shop/a 8"]);
+  });
+
+  it("says of what its managers have written last that it is our own", async () => {
+    const by = (manager: string): object => ({ managedFields: [{ manager, time: "2026-03-01T10:00:00Z" }] });
+    const own = JSON.stringify({ type: "ADDED", object: pod("a", 6, by("deltaloop-replicaset")) });
+    const foreign = JSON.stringify({ type: "MODIFIED", object: pod("a", 7, by("kubelet")) });
+    const { sunk } = await play({ resumeFrom: "5", watches: [[[own, foreign]]] });
+    expect(sunk).toEqual(["A shop/a 6, own", "M shop/a 7"]);
   });
 
   it("[informer T14] goes on from a bookmark, which is all that is sent of it", async () => {

@@ -1,0 +1,64 @@
+// Catches: a foreign write that waits as if it were ours; an own one that does not.
+import { describe, expect, it } from "vitest";
+
+import { isOwnWrite } from "../../../shared/cache/own-write.ts";
+
+const [EARLIER, NOW] = ["2026-03-01T10:00:00Z", "2026-03-01T10:00:01Z"];
+const entry = (manager: string, time: string): object => ({ manager, time, operation: "Update" });
+const OURS = "deltaloop-replicaset";
+
+describe("[informer T96] isOwnWrite", () => {
+  it.each<readonly [string, readonly object[], boolean]>([
+    ["nobody wrote it", [], false],
+    ["made by us", [entry(OURS, NOW)], true],
+    ["made by us, and its status too", [entry("deltaloop-deployment", EARLIER), entry(OURS, NOW)], true],
+    ["made by another, and we were last", [entry("kubectl", EARLIER), entry(OURS, NOW)], true],
+    ["in whatever order", [entry(OURS, NOW), entry("kubectl", EARLIER)], true],
+    ["another was last", [entry(OURS, EARLIER), entry("kubectl", NOW)], false],
+    ["another in the same second", [entry(OURS, NOW), entry("kubectl", NOW)], false],
+    ["and the other way round", [entry("kubectl", NOW), entry(OURS, NOW)], false],
+    ["two of ours in one second", [entry(OURS, NOW), entry("deltaloop-deployment", NOW)], true],
+    ["two of ours after another", [entry("kubectl", EARLIER), entry(OURS, NOW), entry("deltaloop-deployment", NOW)], true],
+    ["a name that only looks like ours", [entry("my-deltaloop-replicaset", NOW)], false],
+    ["our node agent, which writes nothing through", [entry(OURS, EARLIER), entry("deltaloop-node", NOW)], false],
+    ["our scripted nodes", [entry("deltaloop-nodes", NOW)], false],
+    ["no time", [{ manager: OURS }], false],
+    ["no manager", [{ time: NOW }], false],
+    ["no entry", ["x" as unknown as object], false],
+  ])("%s", (_, managedFields, expected) => {
+    for (const resource of ["pods", "replicasets"] as const) {
+      expect(isOwnWrite(resource, "A", { metadata: { managedFields } })).toBe(expected);
+      expect(isOwnWrite(resource, "M", { metadata: { managedFields } })).toBe(expected);
+      expect(isOwnWrite(resource, "D", { metadata: { managedFields } })).toBe(false);
+      expect(isOwnWrite(resource, "M", { metadata: { managedFields, deletionTimestamp: NOW } })).toBe(false);
+    }
+  });
+
+  const both = [entry(OURS, NOW), entry("kubectl", NOW)];
+  it.each([
+    { what: "has observed the newest generation", resource: "deployments", generation: 3, observedGeneration: 3, expected: true },
+    { what: "has observed an older one", resource: "deployments", generation: 4, observedGeneration: 3, expected: false },
+    { what: "is a pod's, which a kubelet writes", resource: "pods", generation: 3, observedGeneration: 3, expected: false },
+    { what: "has observed nothing", resource: "deployments", generation: 1, observedGeneration: undefined, expected: false },
+    {
+      what: "has observed nothing of nothing",
+      resource: "deployments",
+      generation: undefined,
+      observedGeneration: undefined,
+      expected: false,
+    },
+  ] as const)("in one second with another, when the status $what: $expected", ({ resource, generation, observedGeneration, expected }) => {
+    const object = { metadata: { managedFields: both, ...(generation !== undefined && { generation }) }, status: { observedGeneration } };
+    expect(isOwnWrite(resource, "M", object)).toBe(expected);
+    expect(
+      isOwnWrite(resource, "M", {
+        ...object,
+        metadata: { ...object.metadata, managedFields: [entry(OURS, EARLIER), entry("kubectl", NOW)] },
+      }),
+    ).toBe(false);
+  });
+
+  it.each([undefined, null, "x", {}, { metadata: "x" }, { metadata: { managedFields: "x" } }])("not of %j", (object) =>
+    expect(isOwnWrite("pods", "M", object)).toBe(false),
+  );
+});
