@@ -13,6 +13,7 @@ import type { SyncHandler } from "../../shared/controller/session.ts";
 import { createWriteGateway } from "../../shared/controller/write-gateway.ts";
 import { syncDeployment } from "../../shared/deployment/sync.ts";
 import { createInProcessClient } from "../../shared/local/api-server/in-process-client.ts";
+import type { Clock } from "../../shared/ports/clock.ts";
 import { HOLE_LIMIT_MS } from "../../shared/ports/times.ts";
 import type { Store } from "../../shared/ports/store.ts";
 import { AFFECTED_KEYS } from "../../shared/registry/registry.ts";
@@ -85,7 +86,7 @@ export interface Changed {
 
 /** The keys that ours queues for each controller when a cache that holds `before` is told of the change. */
 export async function keysOfOurs(
-  cluster: Cluster,
+  cluster: { readonly clock: Clock; readonly server: { readonly resourceVersion: string } },
   before: State,
   changed: Changed,
 ): Promise<{ readonly [C in Controller]: readonly string[] }> {

@@ -156,7 +156,7 @@ function isOwnerOf({ objectRef, requestObject, responseObject }: AuditEntry, con
 }
 
 /** All objects after the first `count` changes, but the owner as upstream had it. */
-function stateAfter(changes: readonly Change[], count: number, owner?: Live): readonly Live[] {
+export function stateAfter(changes: readonly Change[], count: number, owner?: Live): readonly Live[] {
   const state = new Map<string, Live>();
   const idOf = ({ kind, metadata }: Live): string => `${kind} ${metadata.name}`;
   for (const { deleted, object } of changes.slice(0, count)) {
@@ -189,11 +189,16 @@ async function afterSync(
 }
 
 /** The writes our sync makes in that state, as they were stored. */
-async function ourWrites(state: readonly Live[], situation: Situation): Promise<readonly unknown[]> {
+export async function ourWrites(state: readonly Live[], situation: Situation): Promise<readonly unknown[]> {
   const { cluster, before } = await afterSync(state, situation);
   const deletes = cluster.requests.flatMap(({ verb, resource, name }) => (verb === "delete" ? [{ delete: `${resource} ${name}` }] : []));
   const stored = cluster.api.changes(before).filter(({ type }) => type !== "DELETED");
   return [...deletes, ...stored.map(({ object }) => said(cluster.given(object), situation.nowMs))];
+}
+
+/** Whose sync an object is the subject of; undefined for a pod. */
+export function controllerOf({ kind = "" }: Live): Controller | undefined {
+  return OWNERS[kind];
 }
 
 /** What ReplicaFailure says. */
@@ -305,7 +310,7 @@ function same(a: unknown, b: unknown): boolean {
   return canonical(a) === canonical(b);
 }
 
-function canonical(value: unknown): string {
+export function canonical(value: unknown): string {
   return JSON.stringify(value, (_key, part: unknown) =>
     typeof part === "object" && part !== null && !Array.isArray(part)
       ? Object.fromEntries(Object.entries(part).toSorted(([a], [b]) => (a < b ? -1 : 1)))

@@ -1,0 +1,48 @@
+// Recorded clusters, cut at spread points (wake-ups.ts): a change after which somebody's sync would write something else wakes him.
+// Would catch: a row left out of a table of affected-keys.ts, by what upstream's clusters really go through.
+import { afterAll, describe, expect, it } from "vitest";
+
+import { shareOf } from "../support/share.ts";
+import { readRecording } from "./shadow.ts";
+import { wakeUpsAt } from "./wake-ups.ts";
+
+const CAPTURES = [
+  "rolling-update",
+  "rollover",
+  "recreate",
+  "pause-resume",
+  "undo",
+  "not-ready-first",
+  "controller",
+  "settled",
+  "owner-deleted",
+  "replica-set-deleted",
+  "refused",
+  "adopted",
+  "controller-refused",
+  "adopt-release",
+  "rc-quota",
+  "scale-up-down",
+];
+/**
+ * A pod that ends, the last one that ran, lets a Recreate Deployment go on: upstream looks at such a Deployment when a pod is gone, not when
+ * it ends, and so do we. Its ReplicaSet's status, 6 ms later here, wakes it.
+ */
+const LEFT_TO_THE_NEXT: Readonly<Record<string, readonly string[]>> = { "recreate 50": ["deployment web"] };
+/** Of each capture. */
+const [CUTS, CUTS_CHECKED] = [80, 4];
+
+describe.each(CAPTURES)("wake-ups of %s", (name) => {
+  const recording = readRecording(name);
+  const step = Math.max(1, recording.changes.length / CUTS);
+  const cuts = Array.from({ length: Math.min(CUTS, recording.changes.length) }, (_, i) => Math.floor(i * step));
+  let [needed, queued] = [0, 0];
+  afterAll(() => void process.stderr.write(`      measured: ${name}: ${needed} wake-ups needed, ${queued} given\n`));
+
+  it.each(shareOf(cuts, CUTS_CHECKED))("change %i wakes whom it concerns", async (index) => {
+    const wakeUps = await wakeUpsAt(recording, index);
+    needed += wakeUps.needed.length;
+    queued += wakeUps.queued.length;
+    expect(wakeUps.needed.filter((key) => !wakeUps.queued.includes(key))).toEqual(LEFT_TO_THE_NEXT[`${name} ${index}`] ?? []);
+  });
+});

@@ -1,0 +1,69 @@
+/**
+ * Recorded clusters, cut at one change after the other: whose sync would write something else after the change than it would have written a
+ * moment before must be queued by that change.
+ *
+ * WU1 what a sync would write is asked of the sync itself, at the same time before and after, so that nothing but the change tells them apart.
+ * WU2 whose sync would write nothing after the change need not be queued, whatever it would have written before.
+ */
+import { createVirtualClock } from "../../shared/adapters/memory/clock.ts";
+import type { CachedResource, Controller } from "../../shared/api/resources.ts";
+import type { State } from "../differential/cluster.ts";
+import { keysOfOurs } from "../differential/ours.ts";
+import type { Live } from "../unit/deployment/cluster.ts";
+import { canonical, controllerOf, ourWrites, stateAfter } from "./shadow.ts";
+import type { Recording } from "./shadow.ts";
+
+const RESOURCES: Readonly<Record<string, CachedResource>> = {
+  Deployment: "deployments",
+  ReplicaSet: "replicasets",
+  ReplicationController: "replicationcontrollers",
+  Pod: "pods",
+};
+
+export interface WakeUps {
+  /** Who had to be queued: `replicaset web-1`. */
+  readonly needed: readonly string[];
+  readonly queued: readonly string[];
+}
+
+/** What the change at `index` of a recording wakes, and whom it should. */
+export async function wakeUpsAt({ changes }: Recording, index: number): Promise<WakeUps> {
+  const change = changes[index];
+  if (change === undefined) throw new Error(`no change ${index}`);
+  const [before, after] = [stateAfter(changes, index), stateAfter(changes, index + 1)];
+  const needed: string[] = [];
+  for (const owner of after) {
+    const controller = controllerOf(owner);
+    if (controller === undefined) continue;
+    const writes = await writesIn(after, owner, controller, change.atMs);
+    const earlier = before.some(({ metadata }) => metadata.uid === owner.metadata.uid)
+      ? await writesIn(before, owner, controller, change.atMs)
+      : [];
+    if (writes.length > 0 && canonical(writes) !== canonical(earlier)) needed.push(`${controller} ${owner.metadata.name}`);
+  }
+  const { object, deleted, version } = change;
+  const old = before.find(({ metadata }) => metadata.uid === object.metadata.uid);
+  const rig = { clock: createVirtualClock(change.atMs), server: { resourceVersion: String(version) } };
+  const keys = await keysOfOurs(rig, stateOf(before), {
+    resource: RESOURCES[object.kind ?? ""] ?? "pods",
+    old,
+    new: deleted ? undefined : object,
+  });
+  return { needed, queued: Object.entries(keys).flatMap(([controller, own]) => own.map((key) => `${controller} ${key.split("/")[1]}`)) };
+}
+
+/** As the owner stands in that state. */
+async function writesIn(state: readonly Live[], { metadata }: Live, controller: Controller, nowMs: number): Promise<readonly unknown[]> {
+  const owner = state.find(({ metadata: { uid } }) => uid === metadata.uid);
+  return owner === undefined ? [] : await ourWrites(state, { controller, owner, nowMs, failure: undefined });
+}
+
+function stateOf(objects: readonly Live[]): State {
+  const of = (resource: CachedResource): readonly Live[] => objects.filter(({ kind = "" }) => RESOURCES[kind] === resource);
+  return {
+    deployments: of("deployments"),
+    replicasets: of("replicasets"),
+    replicationcontrollers: of("replicationcontrollers"),
+    pods: of("pods"),
+  };
+}
