@@ -122,9 +122,21 @@ export function isTooLargeResourceVersion(error: unknown): boolean {
 }
 
 /**
+ * Admission comes before anything is stored, so what it answers was not executed, whatever the code: a webhook that is away is an
+ * InternalError like all that goes wrong inside, and only the text tells them apart.
+ *
+ * Source: apiserver pkg/util/webhook/error.go ErrCallingWebhook, pkg/admission/plugin/webhook/errors/statuserror.go ToStatusErr,
+ * pkg/admission/plugin/resourcequota/controller.go Evaluate.
+ */
+const REFUSED_BY_ADMISSION =
+  /^(?:Internal error occurred: (?:failed calling webhook "|resource quota evaluation timed out)|admission webhook "[^"]+" denied the request)/;
+
+/**
  * Whether a mutating call that ended so may have been executed: no answer, or an answer that says nothing (5xx), be it of the
- * last sending or of one before. Never for one that was not sent.
+ * last sending or of one before. Never for one that was not sent, or that admission did not let in.
  */
 export function isUnanswered(error: unknown): boolean {
-  return error instanceof UnansweredError || (error instanceof KubeApiError && (error.code >= 500 || error.earlierUnanswered));
+  if (error instanceof UnansweredError) return true;
+  if (!(error instanceof KubeApiError)) return false;
+  return error.earlierUnanswered || (error.code >= 500 && !REFUSED_BY_ADMISSION.test(error.message));
 }

@@ -43,7 +43,8 @@ export interface KubeList {
  * Writes. Each carries its precondition and `fieldManager`; the answer is the object as the server stored it.
  *
  * KW1 a refusal is a KubeApiError with the server's own `reason`, `code` and causes.
- * KW2 a call that may have been executed without our seeing the answer is an UnansweredError or a 5xx (`isUnanswered`).
+ * KW2 a call that may have been executed without our seeing the answer is an UnansweredError or a 5xx that is not admission's
+ *    (`isUnanswered`).
  * KW3 a mutating call is sent again only after an answer that asks for it (KC4), and no sending starts unless
  *    `patience.mayStart()`. One without an answer is never repeated. After a 5xx it is repeated as client-go does, which is safe
  *    because every write carries its name or precondition; should a later sending then be refused, the error still counts as

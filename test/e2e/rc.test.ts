@@ -72,6 +72,10 @@ const KINDS = {
   ReplicaSet: { path: (namespace: string) => `/apis/apps/v1/namespaces/${namespace}/replicasets/web`, short: "rs", make: replicaSet },
 } as const;
 const MERGE = "application/merge-patch+json";
+/** Until the API server asks a webhook that was configured just now. */
+const WEBHOOK_KNOWN_MS = 3_000;
+/** Well within the 20 s for which a call without answer is waited for. */
+const WEBHOOK_BACK_MS_MAX = 12_000;
 
 /** Of a namespace of its own. */
 function deployment(namespace: string, replicas: number): object {
@@ -152,6 +156,51 @@ await whereRealPartsAre("ReplicationControllers and quotas on a real control pla
       );
       await cluster.kubectl("delete", "rc/web", "-n", "plain", "--timeout=30s");
     });
+
+    it.each([
+      { operation: "CREATE", replicas: 3, wanted: 3 },
+      { operation: "DELETE", replicas: 3, wanted: 1 },
+    ])(
+      "[replicaset 126] a webhook that is away refuses each $operation of a pod like a quota: it is done as soon as it lets us",
+      async ({ operation, replicas, wanted }) => {
+        const namespace = `webhook-${operation.toLowerCase()}`;
+        await cluster.kubectl("create", "namespace", namespace);
+        const path = KINDS.ReplicaSet.path(namespace);
+        const count = async (): Promise<number> => (await cluster.list<Pod>(`/api/v1/namespaces/${namespace}/pods`)).length;
+        if (operation === "DELETE") {
+          await cluster.apply(replicaSet(namespace, replicas));
+          await eventually("its pods are there", async () => (await count()) === replicas);
+        }
+        const name = "away.example.com";
+        await cluster.apply({
+          apiVersion: "admissionregistration.k8s.io/v1",
+          kind: "ValidatingWebhookConfiguration",
+          metadata: { name },
+          webhooks: [
+            {
+              name,
+              clientConfig: { url: "https://127.0.0.1:1/" },
+              rules: [{ apiGroups: [""], apiVersions: ["v1"], resources: ["pods"], operations: [operation] }],
+              namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": namespace } },
+              failurePolicy: "Fail",
+              sideEffects: "None",
+              admissionReviewVersions: ["v1"],
+            },
+          ],
+        });
+        await sleep(WEBHOOK_KNOWN_MS);
+        await cluster.apply(replicaSet(namespace, wanted));
+        await eventually("the ReplicaSet says that it was refused", async () =>
+          (await cluster.get<Owner>(path))?.status.conditions?.some(
+            ({ type, message = "" }) => type === "ReplicaFailure" && message.includes("failed calling webhook"),
+          ),
+        );
+        await cluster.kubectl("delete", "validatingwebhookconfiguration", name);
+        const start = performance.now();
+        await eventually("it is done", async () => (await count()) === wanted, WEBHOOK_BACK_MS_MAX);
+        measured(`${operation}: done ${((performance.now() - start) / 1_000).toFixed(1)} s after the webhook was gone`);
+      },
+    );
 
     it("[replicaset 121] [replicaset 122] adopts a matching pod, and releases it when it no longer matches", async () => {
       await cluster.kubectl("create", "namespace", "adopting");

@@ -1,0 +1,30 @@
+// Catches: what was never executed waited for; what may have been executed taken for refused.
+import { describe, expect, it } from "vitest";
+
+import { isUnanswered, KubeApiError, NotSentError, UnansweredError } from "../../../shared/ports/errors.ts";
+
+const answer = (code: number, message: string, more: { readonly earlierUnanswered?: boolean } = {}): KubeApiError =>
+  new KubeApiError({ code, reason: "InternalError", message, ...more });
+const AWAY =
+  'Internal error occurred: failed calling webhook "policy.example.com": failed to call webhook: Post "https://x": connection refused';
+
+describe("[replicaset 126] isUnanswered", () => {
+  it.each<readonly [string, unknown, boolean]>([
+    ["no answer", new UnansweredError("reset"), true],
+    ["not sent", new NotSentError("no connection"), false],
+    ["refused", answer(403, "forbidden"), false],
+    ["refused, and an earlier sending was not", answer(409, "exists", { earlierUnanswered: true }), true],
+    ["500", answer(500, "Internal error occurred: etcdserver: request timed out"), true],
+    ["504", answer(504, "Timeout: request did not complete within requested timeout"), true],
+    ["a webhook that is away", answer(500, AWAY), false],
+    ["a webhook that is away, and an earlier sending was not answered", answer(500, AWAY, { earlierUnanswered: true }), true],
+    ["a webhook that says no in its own way", answer(500, 'admission webhook "policy.example.com" denied the request: no'), false],
+    [
+      "a webhook that says no without a word",
+      answer(503, 'admission webhook "policy.example.com" denied the request without explanation'),
+      false,
+    ],
+    ["a quota that was not reckoned in time", answer(500, "Internal error occurred: resource quota evaluation timed out"), false],
+    ["a text that only speaks of a webhook", answer(500, 'Internal error occurred: etcd says: failed calling webhook "x"'), true],
+  ])("%s", (_, error, expected) => expect(isUnanswered(error)).toBe(expected));
+});
