@@ -4,6 +4,11 @@
  *
  * WU1 what a sync would write is asked of the sync itself, at the same time before and after, so that nothing but the change tells them apart.
  * WU2 whose sync would write nothing after the change need not be queued, whatever it would have written before.
+ *
+ * Rows of the tables left out, and by how many of the 929 cuts it was seen: a changed pod and its owner 162; a ReplicaSet and its Deployment,
+ * unless it is new 131; a new pod and its owner 67; an owner itself 47; a Deployment itself 44; a released pod and its former owner 3; an orphan
+ * whose labels change 2. By none, for no recording has a state in which it matters: a pod that is gone (it has counted as going before), a
+ * new orphan, a ReplicaSet that is gone, is orphaned or has no owner, the last pod of a Recreate Deployment. test/differential/keys.test.ts sees these.
  */
 import { createVirtualClock } from "../../shared/adapters/memory/clock.ts";
 import type { CachedResource, Controller } from "../../shared/api/resources.ts";
