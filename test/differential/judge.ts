@@ -37,6 +37,8 @@ export interface Beginning {
   readonly controllers: readonly Controller[];
   readonly nowMs: number;
   readonly resyncMs: number;
+  /** When workers look. 0: when events come; 1: at Deployments when ReplicaSets have nothing left to do at that time; else by dice. */
+  readonly patience: number;
 }
 
 /** What the API server says on a watch. */

@@ -12,6 +12,8 @@ import { startJudge } from "./judge.ts";
 import { asking, playLife } from "./life.ts";
 import { reportOf } from "./report.ts";
 import { playSequence } from "./sequence/play.ts";
+import { LIVES } from "./sequence/script.ts";
+import type { Life } from "./sequence/script.ts";
 import { reportOf as sequenceReportOf, traceOf } from "./sequence/report.ts";
 
 const { values } = parseArgs({
@@ -32,12 +34,15 @@ const [first = 1, last] = values.seeds.includes("-") ? values.seeds.split("-").m
 const counts = new Map<string, number>();
 const lives: RecordedLife[] = [];
 let differences = 0;
-for (let seed = first; values.sequence && seed <= (last ?? first) && differences < Number(values.max); seed++) {
-  const sequence = await playSequence(seed, judge);
-  if (values.trace) for (const line of traceOf(sequence)) console.log(line);
-  if (sequence.differences.length === 0) continue;
-  differences++;
-  console.log(sequenceReportOf(seed, sequence));
+const lived: readonly Life[] = values.controller === undefined ? LIVES : [values.controller === "deployment" ? "deployment" : "replicas"];
+for (const life of values.sequence ? lived : []) {
+  for (let seed = first; seed <= (last ?? first) && differences < Number(values.max); seed++) {
+    const sequence = await playSequence(life, seed, judge);
+    if (values.trace) for (const line of traceOf(sequence)) console.log(line);
+    if (sequence.differences.length === 0) continue;
+    differences++;
+    console.log(sequenceReportOf(life, seed, sequence));
+  }
 }
 const controllers = values.sequence ? [] : CONTROLLERS.filter((each) => values.controller === undefined || each === values.controller);
 for (const controller of controllers) {

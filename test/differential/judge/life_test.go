@@ -9,10 +9,13 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"math/rand"
 	"net/http"
 	"path"
+	"reflect"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,10 +23,13 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/kubernetes/pkg/controller"
 	"k8s.io/kubernetes/pkg/controller/deployment"
 	"k8s.io/kubernetes/pkg/controller/replicaset"
 	"k8s.io/kubernetes/pkg/controller/replication"
+	"k8s.io/utils/clock"
 )
 
 // beginning says which controllers live, each with one worker, and from when on.
@@ -31,6 +37,9 @@ type beginning struct {
 	Controllers []string `json:"controllers"`
 	NowMs       int64    `json:"nowMs"`
 	ResyncMs    int64    `json:"resyncMs"`
+	// Patience of workers: with 0 they look when events come, with 1 at Deployments when ReplicaSets have nothing left to do at that
+	// time; any other number is the seed of a coin that is tossed for each key.
+	Patience int64 `json:"patience"`
 }
 
 type step struct {
@@ -131,15 +140,51 @@ func (b *burst) begin() {
 	b.Unlock()
 }
 
-func (b *burst) end() {
+// release lets go of some of them.
+func (b *burst) release(which func() bool) {
 	b.Lock()
-	b.now = false
 	keys := b.keys
 	b.keys = nil
 	b.Unlock()
 	for _, add := range keys {
-		add()
+		if which() {
+			add()
+			continue
+		}
+		b.Lock()
+		b.keys = append(b.keys, add)
+		b.Unlock()
 	}
+}
+
+func (b *burst) end() {
+	b.Lock()
+	b.now = false
+	b.Unlock()
+	b.release(func() bool { return true })
+}
+
+// counting is a clock that never says the same time twice: Events have their names from it.
+type counting struct {
+	clock.PassiveClock
+	nanoseconds *atomic.Int64
+}
+
+func (c counting) Now() time.Time {
+	return c.PassiveClock.Now().Add(time.Duration(c.nanoseconds.Add(1)))
+}
+
+func count(recorder record.EventRecorder) {
+	real := field[clock.PassiveClock](recorder, "clock")
+	*real = counting{*real, &atomic.Int64{}}
+}
+
+func podEvents(c *replicaset.ReplicaSetController) record.EventRecorder {
+	control := reflect.ValueOf(*field[controller.PodControlInterface](c, "podControl"))
+	if adapted := control.FieldByName("PodControlInterface"); adapted.IsValid() {
+		control = adapted.Elem()
+	}
+	return control.Interface().(controller.RealPodControl).Recorder
 }
 
 func (w *wire) life(t *testing.T, b beginning) {
@@ -151,13 +196,18 @@ func (w *wire) life(t *testing.T, b beginning) {
 		factory := informers.NewSharedInformerFactory(client, time.Duration(b.ResyncMs)*time.Millisecond)
 		apps, core := factory.Apps().V1(), factory.Core().V1()
 		var runs []func(context.Context, int)
-		news := &burst{}
-		listen := func(controllers ...any) {
+		news, late := &burst{}, &burst{}
+		listen := func(news *burst, controllers ...any) {
 			for _, c := range controllers {
 				items := field[workqueue.TypedRateLimitingInterface[string]](c, "queue")
 				*items = bursts{*items, news}
 			}
 		}
+		deployments := news
+		if b.Patience != 0 {
+			deployments = late
+		}
+		coin := rand.New(rand.NewSource(b.Patience))
 		for _, name := range b.Controllers {
 			switch name {
 			case "deployment":
@@ -165,15 +215,18 @@ func (w *wire) life(t *testing.T, b beginning) {
 				if err != nil {
 					panic(err)
 				}
-				listen(c)
+				listen(deployments, c)
+				count(*field[record.EventRecorder](c, "eventRecorder"))
 				runs = append(runs, c.Run)
 			case "replicaset":
 				c := replicaset.NewReplicaSetController(ctx, apps.ReplicaSets(), core.Pods(), client, replicaset.BurstReplicas)
-				listen(c)
+				listen(news, c)
+				count(podEvents(c))
 				runs = append(runs, c.Run)
 			case "replicationcontroller":
 				m := replication.NewReplicationManager(ctx, core.Pods(), core.ReplicationControllers(), client, replication.BurstReplicas)
-				listen(m, original(m))
+				listen(news, m, original(m))
+				count(podEvents(original(m)))
 				runs = append(runs, m.Run)
 			default:
 				panic("no controller " + name)
@@ -199,11 +252,26 @@ func (w *wire) life(t *testing.T, b beginning) {
 				break
 			}
 			news.begin()
+			late.begin()
 			for _, e := range next.Events {
 				s.tell(e)
 			}
 			synctest.Wait()
+			if b.Patience > 1 {
+				head := func() bool { return coin.Intn(2) == 0 }
+				news.release(head)
+				late.release(head)
+			} else {
+				news.end()
+			}
+			synctest.Wait()
+			select {
+			case <-s.wrote:
+				continue
+			default:
+			}
 			news.end()
+			late.end()
 			synctest.Wait()
 			select {
 			case <-s.wrote:

@@ -1,26 +1,32 @@
 /** Two lives of one script: what must be alike, and how nearly. */
-import type { Line, World } from "./world.ts";
+import { refusals } from "./refusals.ts";
+import type { Difference } from "./refusals.ts";
 import type { Script } from "./script.ts";
-
-/** A doorbell that waits comes at a whole second, and the news that ring one linger for up to 100 ms. */
-const APART_MS_MAX = 1_100;
+import type { Line, World } from "./world.ts";
+import { secondsOf } from "./words.ts";
 
 export interface Played {
   readonly lines: readonly Line[];
   readonly state: readonly string[];
+  readonly events: ReadonlyMap<string, number>;
 }
 
 export async function played(world: World): Promise<Played> {
-  return { lines: world.lines, state: await world.state(["replicasets", "replicationcontrollers"]) };
+  return { lines: world.lines, state: await world.state(["deployments", "replicasets", "replicationcontrollers"]), events: world.events() };
 }
 
-/** One line a difference; none: the lives are alike. */
-export function differencesOf(script: Script, upstream: Played, ours: Played): readonly string[] {
+/** None: the lives are alike. */
+export function differencesOf(script: Script, upstream: Played, ours: Played): readonly Difference[] {
   return [
     ...writes(script, upstream.lines, ours.lines),
     ...statuses(script, upstream.lines, ours.lines),
     ...refusals(script, upstream.lines, ours.lines),
-    ...linesApart("at the end", upstream.state, ours.state),
+    ...linesApart(
+      "at the end",
+      upstream.state,
+      ours.state.map((line) => upstream.state.find((theirs) => isAlike(theirs, line)) ?? line),
+    ),
+    ...linesApart("told", toldOf(upstream), toldOf(ours)),
   ];
 }
 
@@ -28,7 +34,7 @@ export function differencesOf(script: Script, upstream: Played, ours: Played): r
  * The n-th write of a kind is each other's n-th. Ours need not wait for news of its own writes; upstream
  * does, and looks again only after as long a back-off.
  */
-function writes({ podsLagMs }: Script, upstream: readonly Line[], ours: readonly Line[]): readonly string[] {
+function writes({ podsLagMs, apartMs }: Script, upstream: readonly Line[], ours: readonly Line[]): readonly Difference[] {
   const timesOf = (lines: readonly Line[]): ReadonlyMap<string, readonly number[]> =>
     new Map(
       [
@@ -42,9 +48,8 @@ function writes({ podsLagMs }: Script, upstream: readonly Line[], ours: readonly
   return [...new Set([...theirs.keys(), ...mine.keys()])].flatMap((text) => {
     const [a, b] = [theirs.get(text) ?? [], mine.get(text) ?? []];
     const isAlike =
-      a.length === b.length &&
-      a.every((atMs, i) => (b[i] ?? 0) - atMs <= APART_MS_MAX && atMs - (b[i] ?? 0) <= APART_MS_MAX + 2 * podsLagMs);
-    return isAlike ? [] : [`${text}\n    upstream at ${secondsOf(a)}\n    ours at     ${secondsOf(b)}`];
+      a.length === b.length && a.every((atMs, i) => (b[i] ?? 0) - atMs <= apartMs && atMs - (b[i] ?? 0) <= apartMs + 2 * podsLagMs);
+    return isAlike ? [] : [{ about: text, text: `${text}\n    upstream at ${secondsOf(a)}\n    ours at     ${secondsOf(b)}` }];
   });
 }
 
@@ -52,9 +57,9 @@ function writes({ podsLagMs }: Script, upstream: readonly Line[], ours: readonly
  * Whenever neither has written a status for a while both say the same; what stood for less is chance. While tries are refused,
  * pods become available in upstream's status with the next try: its queue keeps one time a key, so that a try forgets their timer.
  */
-function statuses({ podsLagMs, endMs, acts }: Script, upstream: readonly Line[], ours: readonly Line[]): readonly string[] {
+function statuses({ podsLagMs, apartMs, endMs, acts }: Script, upstream: readonly Line[], ours: readonly Line[]): readonly Difference[] {
   const all = [...upstream, ...ours].filter(({ kind }) => kind === "status");
-  const calmMs = APART_MS_MAX + podsLagMs;
+  const calmMs = apartMs + podsLagMs;
   return [...Map.groupBy(all, ({ object }) => object)].flatMap(([object, written]) => {
     const times = [...new Set(written.map(({ atMs }) => atMs))].toSorted((a, b) => a - b);
     const calm = times.map((atMs) => atMs + calmMs).filter((atMs) => atMs < endMs && !times.some((at) => at > atMs - calmMs && at <= atMs));
@@ -63,65 +68,57 @@ function statuses({ podsLagMs, endMs, acts }: Script, upstream: readonly Line[],
     return calm.flatMap((atMs) => {
       const [a, b] = [at(upstream, atMs), at(ours, atMs)];
       const isRefused = acts.findLast((act) => (act.kind === "refuse" || act.kind === "heal") && act.atMs <= atMs)?.kind === "refuse";
-      return a === b || (isRefused && available(b) > available(a) && withoutAvailable(a) === withoutAvailable(b))
+      return isAlike(a, b) || (isRefused && available(b) > available(a) && withoutAvailable(a) === withoutAvailable(b))
         ? []
-        : [`status of ${object} at ${secondsOf([atMs])}\n    upstream ${a}\n    ours     ${b}`];
+        : [
+            {
+              about: `status of ${object} at ${Math.round(atMs / 1000)} ${b}`,
+              text: `status of ${object} at ${secondsOf([atMs])}\n    upstream ${a}\n    ours     ${b}`,
+            },
+          ];
     });
   });
 }
 
+/** Also but for what is said of progress, where one saw some on the way and the other still says how the rollout before it ended. */
+function isAlike(a: string, b: string): boolean {
+  if (a === b) return true;
+  const [of, or] = [PROGRESS.exec(a)?.groups, PROGRESS.exec(b)?.groups];
+  const hasEnded = [of, or].filter((progress) => progress?.["reason"] === "NewReplicaSetAvailable").length === 1;
+  return hasEnded && of?.["name"] !== or?.["name"] && withoutProgress(a) === withoutProgress(b);
+}
+
+const PROGRESS = /\{"message":"[^"]*?\\"(?<name>[^"]+)\\"[^"]*","reason":"(?<reason>\w+)","status":"\w+","type":"Progressing"\}/;
+/** Which of two conditions stands first hangs on which was changed last. */
+const withoutProgress = (status: string): string => status.replace(PROGRESS, "").replace(/"conditions":\[,|,\]/, "");
 const AVAILABLE = /"availableReplicas":(\d+),/;
 const available = (status: string): number => Number(AVAILABLE.exec(status)?.[1] ?? 0);
 const withoutAvailable = (status: string): string => status.replace(AVAILABLE, "");
 
-/** Each try of a doubling back-off is as long after the last one as that was after the first, or so. */
-const GAP_RATIO = [0.4, 2.3] as const;
-/** Whole seconds of doorbells are nothing to that by then. */
-const DOUBLES_AFTER_MS = 2_000;
-/** How many more tries the first second may see on one side: news of its own failed status wake upstream once more. */
-const FIRST_TRIES_APART_MAX = 4;
-
-function refusals(script: Script, upstream: readonly Line[], ours: readonly Line[]): readonly string[] {
-  return script.acts.flatMap((act, i) => {
-    if (act.kind !== "refuse") return [];
-    const endMs = script.acts.slice(i + 1).find(({ kind }) => kind === "heal" || kind === "refuse")?.atMs ?? script.endMs;
-    const within = (lines: readonly Line[]): readonly number[] =>
-      lines.filter(({ kind, atMs }) => kind === "refused" && atMs >= act.atMs && atMs < endMs).map(({ atMs }) => atMs);
-    const [a, b] = [within(upstream), within(ours)];
-    const report = `${act.verb} ${act.resource}, refused from ${secondsOf([act.atMs])} on\n    upstream at ${secondsOf(a)}\n    ours at     ${secondsOf(b)}`;
-    const [firstA, firstB] = [a[0], b[0]];
-    if (firstA === undefined || firstB === undefined) return a.length === b.length ? [] : [report];
-    if (Math.abs(firstA - firstB) > APART_MS_MAX) return [report];
-    if (act.times < 100) return a.length === b.length ? [] : [report];
-    const firstSecond = (tries: readonly number[]): number => tries.filter((atMs) => atMs - (tries[0] ?? 0) < 1_000).length;
-    if (Math.abs(firstSecond(a) - firstSecond(b)) > FIRST_TRIES_APART_MAX) return [report];
-    if ([a, b].some((tries) => !doubles(tries, endMs))) return [report];
-    return [];
-  });
+/**
+ * How often what was told. Once ten messages of one reason have come those that follow are combined, of upstream's any nine are
+ * remembered (event-correlator.ts ER2), and what counts as new is chance: then all of that reason are counted together.
+ * How often something was refused is compared apart.
+ */
+function toldOf({ events }: Played): readonly string[] {
+  const reasons = Map.groupBy(events, ([text]) => text.replace(COMBINED, "").split(" ").slice(0, REASON_WORDS).join(" "));
+  return [...reasons].flatMap(([reason, all]) =>
+    all.some(([text]) => text.includes(COMBINED))
+      ? [`${reason} (${all.reduce((sum, [, count]) => sum + count, 0)} of any kind)`]
+      : all.map(([text, count]) => (text.includes(" Warning ") ? text : `${text} (${count})`)),
+  );
 }
 
-/** Pods that turn ready meanwhile, and are available later, wake upstream twice each time. */
-const TIMERS_MAX = 4;
+const COMBINED = "(combined from similar events): ";
+/** Kind, name, type and reason. */
+const REASON_WORDS = 4;
 
-function doubles(tries: readonly number[], endMs: number): boolean {
-  const [first = 0] = tries;
-  const gaps = tries.map((atMs, i) => ({ sinceMs: atMs - first, gapMs: (tries[i + 1] ?? endMs) - atMs, isLast: i === tries.length - 1 }));
-  const late = gaps.filter(({ sinceMs }) => sinceMs >= DOUBLES_AFTER_MS);
-  const tooSoon = late.filter(({ sinceMs, gapMs, isLast }) => !isLast && gapMs < GAP_RATIO[0] * sinceMs);
-  const ratioMax = tooSoon.length === 0 ? GAP_RATIO[1] : 2 * GAP_RATIO[1]; // each such try counts as a failure, too
-  const tooLate = late.filter(({ sinceMs, gapMs, isLast }) => gapMs > ratioMax * sinceMs + (isLast ? APART_MS_MAX : 0));
-  return tooSoon.length <= TIMERS_MAX && tooLate.length === 0;
-}
-
-function linesApart(what: string, a: readonly string[], b: readonly string[]): readonly string[] {
-  const only = (some: readonly string[], others: readonly string[]): readonly string[] =>
+function linesApart(what: string, upstream: readonly string[], ours: readonly string[]): readonly Difference[] {
+  const only = (who: string, some: readonly string[], others: readonly string[]): readonly Difference[] =>
     [...Map.groupBy(some, (line) => line)].flatMap(([line, all]) => {
       const surplus = all.length - others.filter((other) => other === line).length;
-      return surplus > 0 ? [`${line}${surplus > 1 ? ` (${surplus})` : ""}`] : [];
+      const text = `${what}, ${who}: ${line}${surplus > 1 ? ` (${surplus})` : ""}`;
+      return surplus > 0 ? [{ about: text, text }] : [];
     });
-  return [...only(a, b).map((line) => `${what}, upstream alone: ${line}`), ...only(b, a).map((line) => `${what}, ours alone:     ${line}`)];
-}
-
-function secondsOf(times: readonly number[]): string {
-  return times.length === 0 ? "no time" : times.map((atMs) => (atMs / 1000).toFixed(3)).join(" ");
+  return [...only("upstream alone", upstream, ours), ...only("ours alone", ours, upstream)];
 }

@@ -1,9 +1,10 @@
 import type { Sequence } from "./play.ts";
+import type { Life } from "./script.ts";
 
 /** What differs, for people. */
-export function reportOf(seed: number, { script, differences }: Sequence): string {
+export function reportOf(life: Life, seed: number, { script, differences }: Sequence): string {
   const lag = script.podsLagMs > 0 ? `, pods ${script.podsLagMs} ms late` : "";
-  return [`sequence, seed ${seed}${lag}`, ...differences.map((each) => `  ${each}`)].join("\n");
+  return [`sequence of ${life}, seed ${seed}${lag}`, ...differences.map((each) => `  ${each}`)].join("\n");
 }
 
 /** Both logs and what was done between, for one seed. */

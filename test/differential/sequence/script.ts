@@ -1,11 +1,21 @@
 /** What people and nodes do in a life, by dice: plain data, so that it can be played twice. */
+import { diceOf } from "../dice.ts";
+import { deploymentScript } from "./deployment-script.ts";
+import { replicaScript } from "./replica-script.ts";
 import type { CachedResource, Controller } from "../../../shared/api/resources.ts";
 import type { Fields, REFUSALS } from "../cluster.ts";
-import { diceOf } from "../dice.ts";
 
 export type Act =
   /** Somebody edits. */
   | { readonly kind: "spec"; readonly resource: CachedResource; readonly name: string; readonly change: Fields }
+  | { readonly kind: "annotate"; readonly resource: CachedResource; readonly name: string; readonly annotations: Fields }
+  /** All of them get an annotation. */
+  | { readonly kind: "touch"; readonly resource: CachedResource; readonly note: string }
+  | { readonly kind: "create"; readonly resource: CachedResource; readonly body: object }
+  /** The name that the next ReplicaSet of that Deployment would get is taken; then it is changed so. */
+  | { readonly kind: "collide"; readonly name: string; readonly change: Fields }
+  /** A Deployment is deleted, but not what it owns; and then the garbage collector has done its part. */
+  | { readonly kind: "orphan" | "orphaned"; readonly resource: CachedResource; readonly name: string }
   /** So many pods get a node and turn ready. */
   | { readonly kind: "ready"; readonly count: number }
   | { readonly kind: "unready" | "fail" | "remove" | "terminate" | "release"; readonly count: number }
@@ -32,97 +42,15 @@ export interface Script {
   readonly endMs: number;
   /** How much later than everything else news of pods comes. */
   readonly podsLagMs: number;
+  /** How far apart the two may be: a doorbell that waits comes at a whole second, and the news that ring one linger for up to 100 ms. */
+  readonly apartMs: number;
 }
 
-const NAME = "web";
-const ACTS = 9;
-/** After this all that an act sets off is over on both sides, if nothing is refused. */
-const CALM_MS = 6_000;
-const FOR_EVER = 1_000_000;
+/** Of a Deployment and its ReplicaSets, or of a ReplicaSet or ReplicationController alone. */
+export type Life = (typeof LIVES)[number];
+export const LIVES = ["deployment", "replicas"] as const;
 
-export function scriptOf(seed: number): Script {
+export function scriptOf(life: Life, seed: number): Script {
   const dice = diceOf(seed);
-  const labels = { app: NAME };
-  const controller = dice.pick(["replicaset", "replicaset", "replicationcontroller"] as const);
-  const resource = controller === "replicaset" ? "replicasets" : "replicationcontrollers";
-  const podsLagMs = dice.pick([0, 0, 1_200, 3_000]);
-  const body = {
-    ...(controller === "replicaset" ? { apiVersion: "apps/v1", kind: "ReplicaSet" } : { apiVersion: "v1", kind: "ReplicationController" }),
-    metadata: { name: NAME, labels },
-    spec: {
-      replicas: dice.int(0, 6),
-      ...(dice.chance(0.4) && { minReadySeconds: dice.pick([3, 10, 31]) }),
-      selector: controller === "replicaset" ? { matchLabels: labels } : labels,
-      template: { metadata: { labels }, spec: { containers: [{ name: "c", image: "i" }] } },
-    },
-  };
-  const spec = (change: Fields): Act => ({ kind: "spec", resource, name: NAME, change });
-  const scale = (): Act => spec({ replicas: dice.pick([0, 1, 2, 3, 5, 8, 13]) });
-  const acts: (Act & { readonly atMs: number })[] = [];
-  let atMs = 0;
-  const pass = (ms: number): number => (atMs += ms);
-  const add = (act: Act): number => acts.push({ ...act, atMs });
-  for (let nth = 0; nth < ACTS; nth++) {
-    pass(podsLagMs + dice.pick([CALM_MS, CALM_MS, 9_000, 33_000]));
-    // Nothing is refused where news lag: upstream counts each look at a cache that lacks its own writes as a failure and backs off for it,
-    // so that what is refused then is tried again much later than by ours.
-    switch (dice.int(0, podsLagMs > 0 ? 7 : 9)) {
-      case 0:
-      case 1:
-        add(scale());
-        break;
-      case 2:
-        // Before what the first one makes can be known.
-        add(scale());
-        pass(400);
-        add(scale());
-        break;
-      case 3:
-      case 4:
-        add({ kind: "ready", count: dice.int(1, 9) });
-        break;
-      case 5:
-        add({ kind: dice.pick(["unready", "fail", "remove", "terminate", "release"]), count: dice.int(1, 3) });
-        break;
-      case 6:
-        add({ kind: "reap" });
-        break;
-      case 7:
-        if (dice.chance(0.5)) add(spec({ minReadySeconds: dice.pick([0, 3, 10, 31]) }));
-        else {
-          add({ kind: "stray" });
-          // Until it is available: which of equal pods then goes is chance.
-          pass(32_000);
-          add({ kind: "match" });
-        }
-        break;
-      case 8: {
-        // A few, soon over.
-        const [verb, of] = dice.pick([
-          ["create", "pods"],
-          ["create", "pods"],
-          ["delete", "pods"],
-          ["change", `${resource}/status`],
-        ] as const);
-        // How many statuses are written on the way is chance.
-        const skip = of === "pods" ? dice.int(0, 3) : 0;
-        add({ kind: "refuse", verb, resource: of, refusal: "forbidden", skip, times: dice.int(1, 4) });
-        add(scale());
-        break;
-      }
-      case 9:
-        add({ kind: "refuse", verb: "create", resource: "pods", refusal: "forbidden", skip: dice.int(0, 2), times: FOR_EVER });
-        add(spec({ replicas: 14 }));
-        if (dice.chance(0.5)) {
-          // Tried seldom by now: these become available between two tries.
-          pass(12_000);
-          add({ kind: "ready", count: dice.int(1, 4) });
-        }
-        pass(dice.pick([9_000, 40_000]));
-        add({ kind: "heal" });
-        add(spec({ replicas: 15 }));
-        break;
-    }
-  }
-  return { controllers: [controller], begin: [{ resource, body }], acts, endMs: pass(podsLagMs + 45_000), podsLagMs };
+  return life === "deployment" ? deploymentScript(dice) : replicaScript(dice);
 }

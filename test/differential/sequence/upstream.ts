@@ -8,7 +8,7 @@ import type { World } from "./world.ts";
 /** Quiet steps in one virtual moment: so many writes at once are a loop. */
 const STEPS_MAX = 20_000;
 
-export async function playUpstream(world: World, script: Script, judge: Judge, resyncMs = 0): Promise<void> {
+export async function playUpstream(world: World, script: Script, judge: Judge, patience: number): Promise<void> {
   const { clock, server } = world;
   const streams = await Promise.all(
     CACHED_RESOURCES.map(async (resource) => {
@@ -30,7 +30,7 @@ export async function playUpstream(world: World, script: Script, judge: Judge, r
     for (const { resource, stream } of streams)
       for (const line of stream.take()) waiting.push({ resource, line, dueMs: clock.now() + (resource === "pods" ? script.podsLagMs : 0) });
   };
-  const living = await judge.live(serve, { controllers: script.controllers, nowMs: clock.now(), resyncMs });
+  const living = await judge.live(serve, { controllers: script.controllers, nowMs: clock.now(), resyncMs: 0, patience });
   const goOnTo = async (untilMs: number): Promise<void> => {
     for (let steps = 0; ; steps++) {
       if (steps > STEPS_MAX) throw new Error("never quiet");

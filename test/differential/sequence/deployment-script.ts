@@ -1,0 +1,160 @@
+/** A life of a Deployment and its ReplicaSets. */
+import type { Fields, Json } from "../cluster.ts";
+import type { Dice } from "../dice.ts";
+import type { Act, Script } from "./script.ts";
+
+const NAME = "web";
+const ACTS = 16;
+/** After this all that an act sets off is over on both sides, if nothing is refused. */
+const CALM_MS = 7_000;
+const FOR_EVER = 1_000_000;
+const ANNOTATION = "deployment.kubernetes.io";
+
+export function deploymentScript(dice: Dice): Script {
+  const resource = "deployments";
+  const labels = { app: NAME };
+  /** Whoever has the same number has an equal template. */
+  const template = (version: number): Fields => ({
+    metadata: { labels },
+    spec: { containers: [{ name: "c", image: `image:v${version}` }] },
+  });
+  const fence = (): Json => dice.pick([0, 1, 1, 2, 3, "0%", "10%", "25%", "33%", "50%", "100%"]);
+  const strategy = (): Fields => {
+    if (dice.chance(0.2)) return { type: "Recreate", rollingUpdate: null };
+    const [maxSurge, maxUnavailable] = [fence(), fence()];
+    const isNone = (value: Json): boolean => Number.parseInt(String(value), 10) === 0;
+    return {
+      type: "RollingUpdate",
+      rollingUpdate: { maxSurge: isNone(maxSurge) && isNone(maxUnavailable) ? 1 : maxSurge, maxUnavailable },
+    };
+  };
+  // A paused one loses its history at once, in upstream a ReplicaSet too that the same sync has just made grow (spec S16).
+  const pauses = dice.chance(0.5);
+  const body = {
+    metadata: { name: NAME, labels, annotations: dice.chance(0.5) ? { team: "a" } : {} },
+    spec: {
+      replicas: dice.int(0, 9),
+      selector: { matchLabels: labels },
+      template: template(dice.int(1, 3)),
+      strategy: strategy(),
+      ...(dice.chance(0.4) && { minReadySeconds: dice.pick([3, 10]) }),
+      ...(pauses && dice.chance(0.2) && { paused: true }),
+      progressDeadlineSeconds: dice.pick([60, 60, 600]),
+      revisionHistoryLimit: pauses ? 10 : dice.pick([0, 1, 2]),
+    },
+  };
+  const spec = (change: Fields): Act => ({ kind: "spec", resource, name: NAME, change });
+  const scale = (): Act => spec({ replicas: dice.pick([0, 1, 2, 3, 5, 8, 10]) });
+  const annotate = (annotations: Fields): Act => ({ kind: "annotate", resource, name: NAME, annotations });
+  const acts: (Act & { readonly atMs: number })[] = [];
+  let atMs = 0;
+  const pass = (ms: number): number => (atMs += ms);
+  const add = (act: Act): number => acts.push({ ...act, atMs });
+  for (let nth = 0; nth < ACTS; nth++) {
+    pass(dice.pick([CALM_MS, CALM_MS, CALM_MS, 13_000]));
+    switch (dice.int(0, 24)) {
+      case 0:
+      case 1:
+      case 2:
+        add(scale());
+        break;
+      case 3:
+      case 4:
+      case 5:
+      case 6:
+        add(spec({ template: template(dice.int(1, 4)) }));
+        break;
+      case 7:
+      case 8:
+      case 9:
+      case 10:
+      case 11:
+      case 12:
+        add({ kind: "ready", count: dice.int(1, 9) });
+        break;
+      case 13:
+      case 14:
+        add({ kind: "reap" });
+        break;
+      case 15:
+      case 16:
+        add({ kind: dice.pick(["unready", "fail", "remove", "terminate", "release"]), count: dice.int(1, 3) });
+        break;
+      case 17:
+        add(pauses ? spec({ paused: dice.chance(0.5) }) : spec({ template: template(dice.int(1, 4)) }));
+        break;
+      case 18:
+        add(spec({ strategy: strategy() }));
+        break;
+      case 19:
+        add(
+          spec(
+            dice.pick([
+              { minReadySeconds: dice.pick([0, 3, 10]) },
+              { revisionHistoryLimit: pauses ? 10 : dice.int(0, 2) },
+              { progressDeadlineSeconds: dice.pick([60, 90, 600]) },
+            ]),
+          ),
+        );
+        break;
+      case 20:
+        add(
+          dice.chance(0.5)
+            ? annotate({ team: dice.pick(["a", "b", null]), note: dice.pick(["n", null]) })
+            : annotate({ "deprecated.deployment.rollback.to": dice.pick(["0", "1", "2", "9"]) }),
+        );
+        break;
+      case 21:
+        // Nothing happens for so long that a deadline passes.
+        pass(75_000);
+        break;
+      case 22: {
+        const [verb, of] = dice.pick([
+          ["create", "pods"],
+          ["create", "replicasets"],
+          ["change", "deployments/status"],
+          ["change", "replicasets/status"],
+        ] as const);
+        add({ kind: "refuse", verb, resource: of, refusal: "forbidden", skip: 0, times: dice.int(1, 4) });
+        // Of several statuses on the way it is chance which is refused, and each later one says what has changed since.
+        if (of === "deployments/status") add(annotate({ refused: String(nth) }));
+        else add(of === "replicasets" ? spec({ template: template(dice.int(1, 4)) }) : scale());
+        break;
+      }
+      case 23: {
+        const of = dice.pick(["pods", "replicasets"]);
+        // Until pods are available that are ready: what fails counts them with its next try alone (replica lives see that).
+        pass(CALM_MS);
+        add({ kind: "refuse", verb: "create", resource: of, refusal: "forbidden", skip: 0, times: FOR_EVER });
+        add(of === "pods" ? scale() : spec({ template: template(dice.int(5, 8)) }));
+        pass(dice.pick([9_000, 40_000]));
+        add({ kind: "heal" });
+        // When the next try would be hangs on how many there were.
+        add(of === "pods" ? { kind: "touch", resource: "replicasets", note: String(nth) } : annotate({ healed: String(nth) }));
+        break;
+      }
+      case 24:
+        if (dice.chance(0.5)) add({ kind: "collide", name: NAME, change: { template: template(10 + nth) } });
+        else {
+          add({ kind: "orphan", resource, name: NAME });
+          pass(CALM_MS);
+          add({ kind: "orphaned", resource, name: NAME });
+          pass(CALM_MS);
+          add({
+            kind: "create",
+            resource,
+            body: { ...body, metadata: { ...body.metadata, annotations: { [`${ANNOTATION}/revision`]: "1" } } },
+          });
+        }
+        break;
+    }
+  }
+  return {
+    controllers: ["deployment", "replicaset"],
+    begin: [{ resource, body }],
+    acts,
+    endMs: pass(75_000),
+    podsLagMs: 0,
+    apartMs: 1_100,
+  };
+}

@@ -1,0 +1,157 @@
+/** The people, nodes and other controllers around the tested one: they do what the script says. */
+import type { VirtualClock } from "../../../shared/adapters/memory/clock.ts";
+import { podTemplateHash, podTemplateHashState } from "../../../shared/api/pod-template-hash.ts";
+import type { CachedResource } from "../../../shared/api/resources.ts";
+import { formatTime } from "../../../shared/api/time.ts";
+import type { KubeObject, PodTemplateSpec } from "../../../shared/api/wire.ts";
+import type { ApiServer } from "../../../shared/local/api-server/api-server.ts";
+import { collection } from "../cluster.ts";
+import type { Fields } from "../cluster.ts";
+import type { Act } from "./script.ts";
+import { createdAt, isReady, NODES, nodesOf, ownerOf, phaseOf, readySince } from "./words.ts";
+import type { PodNow } from "./words.ts";
+
+const STRAY = "stray";
+
+/** What the people do; the rest is the world's. */
+export type Deed = Exclude<Act, { readonly kind: "refuse" | "heal" }>;
+
+export class People {
+  readonly #server: ApiServer;
+  readonly #clock: VirtualClock;
+  #made = 0;
+
+  constructor(server: ApiServer, clock: VirtualClock) {
+    this.#server = server;
+    this.#clock = clock;
+  }
+
+  async act(act: Deed): Promise<void> {
+    const alive = async (): Promise<readonly PodNow[]> =>
+      (await this.pods()).filter(({ metadata }) => metadata.deletionTimestamp === undefined && metadata.labels?.["app"] === "web");
+    const among = async (count: number, which: (pod: PodNow) => boolean): Promise<readonly PodNow[]> =>
+      (await alive()).filter(which).slice(0, count);
+    switch (act.kind) {
+      case "spec":
+        return this.#merge(act.resource, act.name, { spec: act.change });
+      case "annotate":
+        return this.#merge(act.resource, act.name, { metadata: { annotations: act.annotations } });
+      case "touch":
+        for (const { metadata } of await this.all(act.resource))
+          await this.#merge(act.resource, metadata.name, { metadata: { annotations: { touched: act.note } } });
+        return;
+      case "create":
+        return void (await this.ask("POST", collection(act.resource), act.body));
+      case "collide":
+        return this.#collide(act.name, act.change);
+      case "orphan":
+        return void (await this.ask("DELETE", `${collection(act.resource)}/${act.name}`, { propagationPolicy: "Orphan" }));
+      case "orphaned":
+        for (const { metadata } of await this.all("replicasets"))
+          if (metadata.ownerReferences?.some(({ name }) => name === act.name) === true)
+            await this.#merge("replicasets", metadata.name, { metadata: { ownerReferences: null } });
+        return this.#merge(act.resource, act.name, { metadata: { finalizers: null } });
+      case "ready":
+        for (const pod of await among(act.count, (each) => !isReady(each) && phaseOf(each) !== "Failed")) {
+          if (pod.spec["nodeName"] === undefined) await this.#bind(pod);
+          await this.#setStatus(pod, "Running", true);
+        }
+        return;
+      case "unready":
+        for (const pod of await among(act.count, isReady)) await this.#setStatus(pod, "Running", false);
+        return;
+      case "fail":
+        for (const pod of await among(act.count, isReady)) await this.#setStatus(pod, "Failed", false);
+        return;
+      case "remove":
+        for (const pod of await among(act.count, isReady)) await this.#delete(pod, 0);
+        return;
+      case "terminate":
+        for (const pod of await among(act.count, isReady)) await this.#delete(pod, 30);
+        return;
+      case "reap":
+        for (const pod of await this.pods()) if (pod.metadata.deletionTimestamp !== undefined) await this.#delete(pod, 0);
+        return;
+      case "release":
+        for (const { metadata } of await among(act.count, isReady))
+          await this.#merge("pods", metadata.name, { metadata: { labels: { app: "other" } } });
+        return;
+      case "stray": {
+        const metadata = { name: `stray-${++this.#made}`, labels: { app: STRAY } };
+        const pod = await this.ask("POST", collection("pods"), { metadata, spec: { containers: [{ name: "c", image: "stray" }] } });
+        await this.#bind(pod as unknown as PodNow); // what was created
+        return await this.#setStatus(pod as unknown as PodNow, "Running", true); // the same
+      }
+      case "match":
+        for (const { metadata } of (await this.pods()).filter((pod) => pod.metadata.labels?.["app"] === STRAY))
+          await this.#merge("pods", metadata.name, { metadata: { labels: { app: "web" } } });
+        return;
+      default:
+        act satisfies never;
+    }
+  }
+
+  async all(resource: CachedResource): Promise<readonly (KubeObject & { readonly spec: Fields; readonly status: Fields })[]> {
+    return (await this.ask("GET", collection(resource)))["items"] as never; // a list
+  }
+
+  /** The order is of what can be told apart, then of age: equal on both sides but for which of equals is which. */
+  async pods(): Promise<readonly PodNow[]> {
+    const items = await this.all("pods");
+    const byAge = items.toSorted((a, b) => createdAt(a).localeCompare(createdAt(b)));
+    const nodes = nodesOf(items);
+    const orderOf = (pod: PodNow): string =>
+      [phaseOf(pod), readySince(pod), nodes.get(String(pod.spec["nodeName"])) ?? "", ownerOf(pod)].join(" ");
+    return byAge.toSorted((a, b) => orderOf(a).localeCompare(orderOf(b)));
+  }
+
+  /** @throws {Error} if it is refused */
+  async ask(method: string, path: string, body?: object, contentType = "application/json"): Promise<Fields> {
+    const headers = { "user-agent": "person", "content-type": contentType };
+    const [pathname = path, query = ""] = path.split("?");
+    const asked = { method, path: pathname, query: new URLSearchParams(query), headers, ...(body && { body: JSON.stringify(body) }) };
+    const answer = await this.#server.request(asked);
+    if (answer.kind !== "object" || answer.status >= 400) throw new Error(`${method} ${path}: ${JSON.stringify(answer)}`);
+    return answer.body as Fields; // JSON
+  }
+
+  /** Somebody has a ReplicaSet of the name that the Deployment's next one would get; then the Deployment is changed so. */
+  async #collide(name: string, change: Fields): Promise<void> {
+    const path = `${collection("deployments")}/${name}`;
+    const { spec, status } = await this.ask("PATCH", `${path}?dryRun=All`, { spec: change }, "application/merge-patch+json");
+    const state = podTemplateHashState((spec as Fields)["template"] as unknown as PodTemplateSpec); // a Deployment's
+    const collisions = (status as Fields | undefined)?.["collisionCount"];
+    const taken = `${name}-${podTemplateHash(state, typeof collisions === "number" ? collisions : undefined)}`;
+    if ((await this.all("replicasets")).every(({ metadata }) => metadata.name !== taken)) {
+      const labels = { app: "other" };
+      const template = { metadata: { labels }, spec: { containers: [{ name: "c", image: "other" }] } };
+      const body = {
+        apiVersion: "apps/v1",
+        kind: "ReplicaSet",
+        metadata: { name: taken, labels },
+        spec: { replicas: 0, selector: { matchLabels: labels }, template },
+      };
+      await this.ask("POST", collection("replicasets"), body);
+    }
+    await this.#merge("deployments", name, { spec: change });
+  }
+
+  async #bind({ metadata }: PodNow): Promise<void> {
+    const nodes = nodesOf(await this.pods());
+    const [name] = NODES.toSorted((a, b) => (nodes.get(a) ?? "").localeCompare(nodes.get(b) ?? ""));
+    await this.ask("POST", `${collection("pods")}/${metadata.name}/binding`, { target: { kind: "Node", name } });
+  }
+
+  async #setStatus({ metadata }: PodNow, phase: string, ready: boolean): Promise<void> {
+    const condition = { type: "Ready", status: ready ? "True" : "False", lastTransitionTime: formatTime(this.#clock.now()) };
+    await this.#merge("pods", `${metadata.name}/status`, { status: { phase, conditions: [condition] } });
+  }
+
+  async #delete({ metadata }: PodNow, gracePeriodSeconds: number): Promise<void> {
+    await this.ask("DELETE", `${collection("pods")}/${metadata.name}`, { gracePeriodSeconds });
+  }
+
+  async #merge(resource: CachedResource, name: string, body: object): Promise<void> {
+    await this.ask("PATCH", `${collection(resource)}/${name}`, body, "application/merge-patch+json");
+  }
+}

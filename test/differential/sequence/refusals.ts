@@ -1,0 +1,66 @@
+/** What is refused is tried again by both: as often, as late. */
+import type { Script } from "./script.ts";
+import { secondsOf } from "./words.ts";
+import type { Line } from "./world.ts";
+
+export interface Difference {
+  /** What it is about, in the same words whatever upstream does. */
+  readonly about: string;
+  readonly text: string;
+}
+
+/** Each try of a doubling back-off is as long after the last one as that was after the first, or so. */
+const GAP_RATIO = [0.4, 2.3] as const;
+/** Whole seconds of doorbells are nothing to that by then. */
+const DOUBLES_AFTER_MS = 2_000;
+/** How many more tries the first second may see on one side: news of its own failed status wake upstream once more. */
+const FIRST_TRIES_APART_MAX = 4;
+/** Pods that turn ready meanwhile, and are available later, wake upstream twice each time. */
+const TIMERS_MAX = 4;
+
+/** What is refused for good is compared for each object; of a few refusals it is chance whom they meet. */
+export function refusals(script: Script, upstream: readonly Line[], ours: readonly Line[]): readonly Difference[] {
+  return script.acts.flatMap((act, i) => {
+    if (act.kind !== "refuse") return [];
+    const endMs = script.acts.slice(i + 1).find(({ kind }) => kind === "heal" || kind === "refuse")?.atMs ?? script.endMs;
+    const isForGood = act.times >= 100;
+    const within = (lines: readonly Line[]): ReadonlyMap<string, readonly Line[]> =>
+      Map.groupBy(
+        lines.filter(({ kind, atMs }) => kind === "refused" && atMs >= act.atMs && atMs < endMs),
+        ({ object }) => (isForGood ? object : ""),
+      );
+    const [theirs, mine] = [within(upstream), within(ours)];
+    return [...new Set([...theirs.keys(), ...mine.keys()])].flatMap((object) => {
+      const [a, b] = [theirs, mine].map((all) => (all.get(object) ?? []).map(({ atMs }) => atMs)) as [number[], number[]]; // two
+      if (isAlike(a, b, { isForGood, endMs, apartMs: script.apartMs })) return [];
+      const about = `${act.verb} ${act.resource} ${object}, refused from ${secondsOf([act.atMs])} on`;
+      return [{ about, text: `${about}\n    upstream at ${secondsOf(a)}\n    ours at     ${secondsOf(b)}` }];
+    });
+  });
+}
+
+interface While {
+  readonly isForGood: boolean;
+  readonly endMs: number;
+  readonly apartMs: number;
+}
+
+function isAlike(upstream: readonly number[], ours: readonly number[], { isForGood, endMs, apartMs }: While): boolean {
+  const [first, second] = [upstream[0], ours[0]];
+  if (first === undefined || second === undefined) return upstream.length === ours.length;
+  if (Math.abs(first - second) > apartMs) return false;
+  if (!isForGood) return upstream.length === ours.length;
+  const firstSecond = (tries: readonly number[]): number => tries.filter((atMs) => atMs - (tries[0] ?? 0) < 1_000).length;
+  if (Math.abs(firstSecond(upstream) - firstSecond(ours)) > FIRST_TRIES_APART_MAX) return false;
+  return [upstream, ours].every((tries) => doubles(tries, endMs, apartMs));
+}
+
+function doubles(tries: readonly number[], endMs: number, apartMs: number): boolean {
+  const [first = 0] = tries;
+  const gaps = tries.map((atMs, i) => ({ sinceMs: atMs - first, gapMs: (tries[i + 1] ?? endMs) - atMs, isLast: i === tries.length - 1 }));
+  const late = gaps.filter(({ sinceMs }) => sinceMs >= DOUBLES_AFTER_MS);
+  const tooSoon = late.filter(({ sinceMs, gapMs, isLast }) => !isLast && gapMs < GAP_RATIO[0] * sinceMs);
+  const ratioMax = tooSoon.length === 0 ? GAP_RATIO[1] : 2 * GAP_RATIO[1]; // each such try counts as a failure, too
+  const tooLate = late.filter(({ sinceMs, gapMs, isLast }) => gapMs > ratioMax * sinceMs + (isLast ? apartMs : 0));
+  return tooSoon.length <= TIMERS_MAX && tooLate.length === 0;
+}
