@@ -29,6 +29,7 @@ type Line =
   | { readonly request: ApiRequest & { readonly nowMs: number } }
   | { readonly answer: Answer }
   | { readonly templates: Compared }
+  | { readonly watch: Watched }
   | { readonly quiet: { readonly nowMs: number } }
   | { readonly over: object };
 
@@ -39,6 +40,19 @@ export interface Beginning {
   readonly resyncMs: number;
   /** When workers look. 0: when events come; 1: at Deployments when ReplicaSets have nothing left to do at that time; else by dice. */
   readonly patience: number;
+}
+
+/** What is to be told from that version on. */
+export interface Watched {
+  readonly resource: CachedResource;
+  readonly resourceVersion: string;
+}
+
+/** Their API server. */
+export interface Served {
+  /** Answers a request made at that time. */
+  request(request: ApiRequest, nowMs: number): Promise<ApiResponse>;
+  watch(watched: Watched): Promise<void>;
 }
 
 /** What the API server says on a watch. */
@@ -67,8 +81,8 @@ export interface Judge {
   sync(door: Door, asked: Question): Promise<Pick<Sync, "events" | "ending">>;
   /** The keys that the controller queues when its informers, which hold `observed` by now, tell it of the change. */
   keys(door: Door, asked: Omit<Question, "key">, changed: Changed): Promise<readonly string[]>;
-  /** Nothing else may be asked before it ends. `serve` answers requests made at that time. */
-  live(serve: (request: ApiRequest, nowMs: number) => Promise<ApiResponse>, beginning: Beginning): Promise<Living>;
+  /** Nothing else may be asked before it ends. */
+  live(server: Served, beginning: Beginning): Promise<Living>;
   compare(a: object, b: object, collisionCount?: number): Promise<Compared>;
   close(): void;
 }
@@ -112,14 +126,18 @@ export function startJudge(program: string): Judge {
       if (!("templates" in line)) throw new Error("the judge answers another question");
       return line.templates;
     },
-    async live(serve, beginning) {
+    async live(server, beginning) {
       const until = async (kind: "quiet" | "over"): Promise<Line> => {
         for (;;) {
           const line = await next();
           if (kind in line) return line;
+          if ("watch" in line) {
+            await server.watch(line.watch);
+            continue;
+          }
           if (!("request" in line)) throw new Error("the judge answers another question");
           const { nowMs, ...request } = line.request;
-          const { status, ...answer } = await serve(request, nowMs);
+          const { status, ...answer } = await server.request(request, nowMs);
           say({ status, body: answer.kind === "object" ? answer.body : {} });
         }
       };

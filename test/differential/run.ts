@@ -13,7 +13,6 @@ import { asking, playLife } from "./life.ts";
 import { reportOf } from "./report.ts";
 import { playSequence } from "./sequence/play.ts";
 import { LIVES } from "./sequence/script.ts";
-import type { Life } from "./sequence/script.ts";
 import { reportOf as sequenceReportOf, traceOf } from "./sequence/report.ts";
 
 const { values } = parseArgs({
@@ -34,7 +33,7 @@ const [first = 1, last] = values.seeds.includes("-") ? values.seeds.split("-").m
 const counts = new Map<string, number>();
 const lives: RecordedLife[] = [];
 let differences = 0;
-const lived: readonly Life[] = values.controller === undefined ? LIVES : [values.controller === "deployment" ? "deployment" : "replicas"];
+const lived = LIVES.filter((life) => values.controller === undefined || (life === "replicas") === (values.controller !== "deployment"));
 for (const life of values.sequence ? lived : []) {
   for (let seed = first; seed <= (last ?? first) && differences < Number(values.max); seed++) {
     const sequence = await playSequence(life, seed, judge);

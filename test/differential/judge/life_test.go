@@ -54,6 +54,12 @@ type watchEvent struct {
 	Line     json.RawMessage `json:"line"`
 }
 
+// watch is told and not answered: events from that version on are awaited.
+type watch struct {
+	Resource        string `json:"resource"`
+	ResourceVersion string `json:"resourceVersion"`
+}
+
 type quiet struct {
 	NowMs int64 `json:"nowMs"`
 }
@@ -75,6 +81,9 @@ func (s *server) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	if r.Method == http.MethodGet && r.URL.Query().Get("watch") != "" {
 		reader, writer := io.Pipe()
+		s.Lock()
+		s.say("watch", watch{path.Base(r.URL.Path), r.URL.Query().Get("resourceVersion")})
+		s.Unlock()
 		s.watching.Lock()
 		s.watches[path.Base(r.URL.Path)] = writer
 		s.watching.Unlock()

@@ -27,6 +27,7 @@ export function differencesOf(script: Script, upstream: Played, ours: Played): r
       ours.state.map((line) => upstream.state.find((theirs) => isAlike(theirs, line)) ?? line),
     ),
     ...linesApart("told", toldOf(upstream), toldOf(ours)),
+    ...linesApart("told in order", toldInOrder(upstream), toldInOrder(ours)),
   ];
 }
 
@@ -34,7 +35,11 @@ export function differencesOf(script: Script, upstream: Played, ours: Played): r
  * The n-th write of a kind is each other's n-th. Ours need not wait for news of its own writes; upstream
  * does, and looks again only after as long a back-off.
  */
-function writes({ podsLagMs, apartMs }: Script, upstream: readonly Line[], ours: readonly Line[]): readonly Difference[] {
+function writes(
+  { podsLagMs, apartMs, asleepFromMs = Infinity }: Script,
+  upstream: readonly Line[],
+  ours: readonly Line[],
+): readonly Difference[] {
   const timesOf = (lines: readonly Line[]): ReadonlyMap<string, readonly number[]> =>
     new Map(
       [
@@ -48,7 +53,11 @@ function writes({ podsLagMs, apartMs }: Script, upstream: readonly Line[], ours:
   return [...new Set([...theirs.keys(), ...mine.keys()])].flatMap((text) => {
     const [a, b] = [theirs.get(text) ?? [], mine.get(text) ?? []];
     const isAlike =
-      a.length === b.length && a.every((atMs, i) => (b[i] ?? 0) - atMs <= apartMs && atMs - (b[i] ?? 0) <= apartMs + 2 * podsLagMs);
+      a.length === b.length &&
+      a.every((atMs, i) => {
+        const mineMs = b[i] ?? 0;
+        return Math.min(atMs, mineMs) > asleepFromMs || (mineMs - atMs <= apartMs && atMs - mineMs <= apartMs + 2 * podsLagMs);
+      });
     return isAlike ? [] : [{ about: text, text: `${text}\n    upstream at ${secondsOf(a)}\n    ours at     ${secondsOf(b)}` }];
   });
 }
@@ -57,12 +66,18 @@ function writes({ podsLagMs, apartMs }: Script, upstream: readonly Line[], ours:
  * Whenever neither has written a status for a while both say the same; what stood for less is chance. While tries are refused,
  * pods become available in upstream's status with the next try: its queue keeps one time a key, so that a try forgets their timer.
  */
-function statuses({ podsLagMs, apartMs, endMs, acts }: Script, upstream: readonly Line[], ours: readonly Line[]): readonly Difference[] {
+function statuses(
+  { podsLagMs, apartMs, endMs, acts, asleepFromMs = endMs }: Script,
+  upstream: readonly Line[],
+  ours: readonly Line[],
+): readonly Difference[] {
   const all = [...upstream, ...ours].filter(({ kind }) => kind === "status");
   const calmMs = apartMs + podsLagMs;
   return [...Map.groupBy(all, ({ object }) => object)].flatMap(([object, written]) => {
     const times = [...new Set(written.map(({ atMs }) => atMs))].toSorted((a, b) => a - b);
-    const calm = times.map((atMs) => atMs + calmMs).filter((atMs) => atMs < endMs && !times.some((at) => at > atMs - calmMs && at <= atMs));
+    const calm = times
+      .map((atMs) => atMs + calmMs)
+      .filter((atMs) => atMs < asleepFromMs && !times.some((at) => at > atMs - calmMs && at <= atMs));
     const at = (lines: readonly Line[], atMs: number): string =>
       lines.findLast((line) => line.kind === "status" && line.object === object && line.atMs <= atMs)?.text ?? "none";
     return calm.flatMap((atMs) => {
@@ -107,6 +122,13 @@ function toldOf({ events }: Played): readonly string[] {
       ? [`${reason} (${all.reduce((sum, [, count]) => sum + count, 0)} of any kind)`]
       : all.map(([text, count]) => (text.includes(" Warning ") ? text : `${text} (${count})`)),
   );
+}
+
+/** What was first told of a Deployment, until the first that is combined; refusals are told when they come. */
+function toldInOrder({ events }: Played): readonly string[] {
+  const all = [...events.keys()].filter((text) => text.startsWith("Deployment") && !text.includes(" Warning "));
+  const end = all.findIndex((text) => text.includes(COMBINED));
+  return [all.slice(0, end === -1 ? all.length : end).join(", ")];
 }
 
 const COMBINED = "(combined from similar events): ";

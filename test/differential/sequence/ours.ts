@@ -8,19 +8,23 @@ import { createDigester } from "../../../shared/api/digest.ts";
 import type { CachedResource } from "../../../shared/api/resources.ts";
 import { kubeOver } from "../../../shared/adapters/kube-http/kube-http.ts";
 import { cacheIdentity } from "../../../shared/cache/identity.ts";
+import { UPKEEP_TIMES } from "../../../shared/cache/upkeep.ts";
 import { runWatcher } from "../../../shared/cache/watcher.ts";
 import { serving } from "../../../shared/lambda/wiring.ts";
 import { createInProcessClient, createInProcessKube } from "../../../shared/local/api-server/in-process-client.ts";
 import { startFunctionHost } from "../../../shared/local/function-host.ts";
 import type { Clock } from "../../../shared/ports/clock.ts";
 import type { KubeWatch } from "../../../shared/ports/kube.ts";
+import { AFFECTED_KEYS } from "../../../shared/registry/registry.ts";
 import { HOLE_LIMIT_MS, HOLE_RELIST_MS } from "../../../shared/ports/times.ts";
 import { silentLog } from "../../support/silent-log.ts";
 import { testSigner } from "../../support/signer.ts";
 import type { Script } from "./script.ts";
+import { EXPIRED } from "./world.ts";
 import type { World } from "./world.ts";
 
 const BEGIN_MS = 2_000;
+const NEVER_MS = 1_000_000_000;
 const CLUSTER = "c1";
 const SIGNER = testSigner(CLUSTER);
 const DIGESTER = createDigester("sequence");
@@ -51,10 +55,20 @@ export async function playOurs(world: World, script: Script): Promise<void> {
     lost: new AbortController().signal,
     release: () => Promise.resolve(),
   };
-  const kube = late(createInProcessKube(server, { component: "watcher" }), clock, "pods", script.podsLagMs);
+  const direct = createInProcessKube(server, { component: "watcher" });
+  const kube = late(losing(direct, world), clock, "pods", script.podsLagMs);
+  const { resyncMs } = script;
+  // No audit mends what went wrong.
+  const times = { ...UPKEEP_TIMES, auditMs: NEVER_MS, ...(resyncMs !== undefined && { resyncMs, resyncSpreadMs: resyncMs / 10 }) };
   const watching = runWatcher(
     { ...ports, kube, store, queue, doorbells, signer: SIGNER, lead: () => Promise.resolve(leadership) },
-    { cluster: CLUSTER, clusterUid: "uid", identity, holeRelistMs: HOLE_RELIST_MS },
+    {
+      cluster: CLUSTER,
+      clusterUid: "uid",
+      identity,
+      holeRelistMs: HOLE_RELIST_MS,
+      upkeep: { ...times, reader: direct, registry: AFFECTED_KEYS },
+    },
     ends.signal,
   );
   for (const act of script.acts) {
@@ -98,6 +112,26 @@ function late<K extends KubeWatch>(kube: K, clock: Clock, which: CachedResource,
           yield next.lines;
         } else if (ended) return await reading;
         else await new Promise<void>((resolve) => (wake = resolve));
+      }
+    },
+  };
+}
+
+/** While the world is blind no news come, and a watch ends when it sees again. */
+function losing<K extends KubeWatch>(kube: K, world: World): K {
+  const watching = new Map<CachedResource, AbortController>();
+  world.onSeeing((resource) => watching.get(resource)?.abort(new Error("expired")));
+  return {
+    ...kube,
+    async *watch(...[resource, query, signal]: Parameters<KubeWatch["watch"]>) {
+      const seen = new AbortController();
+      watching.set(resource, seen);
+      try {
+        for await (const lines of kube.watch(resource, query, AbortSignal.any([signal, seen.signal])))
+          if (!world.blind.has(resource)) yield lines;
+      } catch (error) {
+        if (!seen.signal.aborted || signal.aborted) throw error;
+        yield [JSON.stringify(EXPIRED)];
       }
     },
   };

@@ -14,7 +14,7 @@ import type { PodNow } from "./words.ts";
 const STRAY = "stray";
 
 /** What the people do; the rest is the world's. */
-export type Deed = Exclude<Act, { readonly kind: "refuse" | "heal" }>;
+export type Deed = Exclude<Act, { readonly kind: "refuse" | "heal" | "blind" | "see" }>;
 
 export class People {
   readonly #server: ApiServer;
@@ -51,6 +51,17 @@ export class People {
           if (metadata.ownerReferences?.some(({ name }) => name === act.name) === true)
             await this.#merge("replicasets", metadata.name, { metadata: { ownerReferences: null } });
         return this.#merge(act.resource, act.name, { metadata: { finalizers: null } });
+      case "discard": {
+        const [newest] = (await this.all("replicasets")).toSorted((a, b) => orderOf(b).localeCompare(orderOf(a)));
+        if (newest) await this.ask("DELETE", `${collection("replicasets")}/${newest.metadata.name}`, { propagationPolicy: "Background" });
+        return;
+      }
+      case "litter": {
+        const owners = new Set((await this.all("replicasets")).map(({ metadata }) => metadata.uid));
+        for (const pod of await this.pods())
+          if (pod.metadata.ownerReferences?.some(({ uid }) => !owners.has(uid)) === true) await this.#delete(pod, 0);
+        return;
+      }
       case "ready":
         for (const pod of await among(act.count, (each) => !isReady(each) && phaseOf(each) !== "Failed")) {
           if (pod.spec["nodeName"] === undefined) await this.#bind(pod);
@@ -154,4 +165,8 @@ export class People {
   async #merge(resource: CachedResource, name: string, body: object): Promise<void> {
     await this.ask("PATCH", `${collection(resource)}/${name}`, body, "application/merge-patch+json");
   }
+}
+
+function orderOf({ metadata }: KubeObject): string {
+  return `${(metadata.annotations?.["deployment.kubernetes.io/revision"] ?? "").padStart(9, "0")} ${metadata.name}`;
 }

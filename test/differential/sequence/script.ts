@@ -1,6 +1,8 @@
 /** What people and nodes do in a life, by dice: plain data, so that it can be played twice. */
 import { diceOf } from "../dice.ts";
+import type { Dice } from "../dice.ts";
 import { deploymentScript } from "./deployment-script.ts";
+import { lossScript } from "./loss-script.ts";
 import { replicaScript } from "./replica-script.ts";
 import type { CachedResource, Controller } from "../../../shared/api/resources.ts";
 import type { Fields, REFUSALS } from "../cluster.ts";
@@ -32,7 +34,12 @@ export type Act =
       readonly skip: number;
       readonly times: number;
     }
-  | { readonly kind: "heal" };
+  | { readonly kind: "heal" }
+  /** News of these are lost; and then their watch ends, so that they are listed. */
+  | { readonly kind: "blind"; readonly resource: CachedResource }
+  | { readonly kind: "see"; readonly resource: CachedResource }
+  /** The newest ReplicaSet is deleted, its pods are not; and then pods whose owner is gone. */
+  | { readonly kind: "discard" | "litter" };
 
 export interface Script {
   readonly controllers: readonly Controller[];
@@ -44,13 +51,23 @@ export interface Script {
   readonly podsLagMs: number;
   /** How far apart the two may be: a doorbell that waits comes at a whole second, and the news that ring one linger for up to 100 ms. */
   readonly apartMs: number;
+  /** How often all is looked at though nothing happened; never, if absent. */
+  readonly resyncMs?: number;
+  /** From then on only that brings anything about, and when it does is chance. */
+  readonly asleepFromMs?: number;
 }
 
-/** Of a Deployment and its ReplicaSets, or of a ReplicaSet or ReplicationController alone. */
+/** Of a Deployment and its ReplicaSets; of a ReplicaSet or ReplicationController alone; of a Deployment whose news and wake-ups are lost. */
 export type Life = (typeof LIVES)[number];
-export const LIVES = ["deployment", "replicas"] as const;
+export const LIVES = ["deployment", "replicas", "losses"] as const;
+
+const SCRIPTS: Readonly<Record<Life, (dice: Dice) => Script>> = {
+  deployment: deploymentScript,
+  replicas: replicaScript,
+  losses: lossScript,
+};
 
 export function scriptOf(life: Life, seed: number): Script {
   const dice = diceOf(seed);
-  return life === "deployment" ? deploymentScript(dice) : replicaScript(dice);
+  return SCRIPTS[life](dice);
 }

@@ -1,8 +1,10 @@
 /** Upstream's controllers for a whole life, in the judge's bubble: their API server's clock follows its time. */
-import { CACHED_RESOURCES, RESOURCES } from "../../../shared/api/resources.ts";
+import { RESOURCES } from "../../../shared/api/resources.ts";
+import type { CachedResource } from "../../../shared/api/resources.ts";
+import type { WatchStream } from "../../../shared/local/api-server/rest/watch.ts";
 import type { Judge, Told } from "../judge.ts";
 import type { Script } from "./script.ts";
-import { START_MS } from "./world.ts";
+import { EXPIRED, START_MS } from "./world.ts";
 import type { World } from "./world.ts";
 
 /** Quiet steps in one virtual moment: so many writes at once are a loop. */
@@ -10,27 +12,35 @@ const STEPS_MAX = 20_000;
 
 export async function playUpstream(world: World, script: Script, judge: Judge, patience: number): Promise<void> {
   const { clock, server } = world;
-  const streams = await Promise.all(
-    CACHED_RESOURCES.map(async (resource) => {
-      const path = `/${RESOURCES[resource].path}/${resource}`;
-      const query = { watch: true, timeoutSeconds: 1_000_000, resourceVersion: server.resourceVersion };
-      const answer = await server.request({ method: "GET", path, query });
-      if (answer.kind !== "watch") throw new Error("no watch");
-      return { resource, stream: answer.stream };
-    }),
-  );
+  const streams = new Map<CachedResource, WatchStream>();
   const moveTo = async (nowMs: number): Promise<void> => clock.advance(nowMs - clock.now());
-  const serve: Parameters<Judge["live"]>[0] = async (request, nowMs) => {
-    await moveTo(nowMs);
-    await moveTo(nowMs);
-    return await world.request(request);
+  const served: Parameters<Judge["live"]>[0] = {
+    async request(request, nowMs) {
+      await moveTo(nowMs);
+      return await world.request(request);
+    },
+    async watch({ resource, resourceVersion }) {
+      const query = { watch: true, timeoutSeconds: 1_000_000, resourceVersion };
+      const answer = await server.request({ method: "GET", path: `/${RESOURCES[resource].path}/${resource}`, query });
+      if (answer.kind !== "watch") throw new Error("no watch");
+      streams.set(resource, answer.stream);
+    },
   };
   const waiting: (Told & { readonly dueMs: number })[] = [];
+  const tell = (resource: CachedResource, line: object): void =>
+    void waiting.push({ resource, line, dueMs: clock.now() + (resource === "pods" ? script.podsLagMs : 0) });
   const collect = (): void => {
-    for (const { resource, stream } of streams)
-      for (const line of stream.take()) waiting.push({ resource, line, dueMs: clock.now() + (resource === "pods" ? script.podsLagMs : 0) });
+    for (const [resource, stream] of streams) {
+      const lines = stream.take();
+      if (!world.blind.has(resource)) for (const line of lines) tell(resource, line);
+    }
   };
-  const living = await judge.live(serve, { controllers: script.controllers, nowMs: clock.now(), resyncMs: 0, patience });
+  const living = await judge.live(served, {
+    controllers: script.controllers,
+    nowMs: clock.now(),
+    resyncMs: script.resyncMs ?? 0,
+    patience,
+  });
   const goOnTo = async (untilMs: number): Promise<void> => {
     for (let steps = 0; ; steps++) {
       if (steps > STEPS_MAX) throw new Error("never quiet");
@@ -49,7 +59,9 @@ export async function playUpstream(world: World, script: Script, judge: Judge, p
   };
   for (const act of script.acts) {
     await goOnTo(START_MS + act.atMs);
+    collect(); // what is not to be seen
     await world.act(act);
+    if (act.kind === "see") tell(act.resource, EXPIRED);
   }
   await goOnTo(START_MS + script.endMs);
   await living.end();

@@ -27,6 +27,12 @@ export interface Line {
   readonly text: string;
 }
 
+/** How a watch ends whose next version is not known any more: who watches lists again. */
+export const EXPIRED = {
+  type: "ERROR",
+  object: { kind: "Status", apiVersion: "v1", metadata: {}, status: "Failure", message: "too old", reason: "Expired", code: 410 },
+};
+
 type Refusing = Extract<Act, { kind: "refuse" }>;
 
 export class World {
@@ -34,6 +40,9 @@ export class World {
   readonly server: ApiServer;
   readonly people: People;
   readonly lines: Line[] = [];
+  /** News of these are lost. */
+  readonly blind = new Set<CachedResource>();
+  readonly #seeing: ((resource: CachedResource) => void)[] = [];
   /** As they stand. */
   readonly #events: { readonly called: string; event: Fields }[] = [];
   /** In force, and how many requests it has let pass and refused. */
@@ -88,6 +97,11 @@ export class World {
     return answer;
   }
 
+  /** `told` hears of watches that have to end for what was lost. */
+  onSeeing(told: (resource: CachedResource) => void): void {
+    this.#seeing.push(told);
+  }
+
   #refusalOf(verb: string, target: string): ApiResponse | undefined {
     const now = this.#refusing;
     if (now === undefined || now.what.verb !== verb || now.what.resource !== target) return undefined;
@@ -117,7 +131,11 @@ export class World {
   async act(act: Act): Promise<void> {
     if (act.kind === "refuse") this.#refusing = { what: act, passed: 0, refused: 0 };
     else if (act.kind === "heal") this.#refusing = undefined;
-    else await this.people.act(act);
+    else if (act.kind === "blind") this.blind.add(act.resource);
+    else if (act.kind === "see") {
+      this.blind.delete(act.resource);
+      for (const told of this.#seeing) told(act.resource);
+    } else await this.people.act(act);
   }
 
   /** What stands there, in words that both sides share. */
