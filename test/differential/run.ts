@@ -1,6 +1,6 @@
 /**
  * `npm run diff -- [--seeds n | --seeds a-b] [--controller name] [--max n] [--record]`: random lives through upstream's controllers
- * and ours. `npm run diff -- --sequence [--seeds ...] [--trace]`: whole lives, one script played twice. What differs is printed; `--record` makes the corpus of lives without a difference that is awaited or not known.
+ * and ours. `npm run diff -- --sequence [--life name] [--seeds ...] [--trace]`: whole lives, one script played twice. What differs is printed; `--record` makes the corpus of lives without a difference that is awaited or not known.
  */
 import { parseArgs } from "node:util";
 
@@ -22,6 +22,7 @@ const { values } = parseArgs({
     max: { type: "string", default: "5" },
     record: { type: "boolean", default: false },
     sequence: { type: "boolean", default: false },
+    life: { type: "string" },
     trace: { type: "boolean", default: false },
   },
 });
@@ -33,7 +34,10 @@ const [first = 1, last] = values.seeds.includes("-") ? values.seeds.split("-").m
 const counts = new Map<string, number>();
 const lives: RecordedLife[] = [];
 let differences = 0;
-const lived = LIVES.filter((life) => values.controller === undefined || (life === "replicas") === (values.controller !== "deployment"));
+const lived = LIVES.filter(
+  (life) =>
+    life === (values.life ?? life) && (values.controller === undefined || (life === "replicas") === (values.controller !== "deployment")),
+);
 for (const life of values.sequence ? lived : []) {
   for (let seed = first; seed <= (last ?? first) && differences < Number(values.max); seed++) {
     const sequence = await playSequence(life, seed, judge);

@@ -149,6 +149,15 @@ export function deploymentScript(dice: Dice): Script {
         break;
     }
   }
+  if (dice.chance(0.4)) {
+    // Nobody's, and it matches: adopted, and old or new by its template. With pods it would be chance whether they are seen to go.
+    pass(CALM_MS);
+    const left = { ...labels, left: "behind" };
+    const metadata = { name: `${NAME}-left`, labels: left };
+    const { spec: pods } = template(dice.int(1, 4));
+    const of = { replicas: 0, selector: { matchLabels: left }, template: { metadata: { labels: left }, spec: pods ?? null } };
+    add({ kind: "create", resource: "replicasets", body: { apiVersion: "apps/v1", kind: "ReplicaSet", metadata, spec: of } });
+  }
   return {
     controllers: ["deployment", "replicaset"],
     begin: [{ resource, body }],

@@ -74,7 +74,9 @@ export function replicaScript(dice: Dice): Script {
         ] as const);
         // How many statuses are written on the way is chance.
         const skip = of === "pods" ? dice.int(0, 3) : 0;
-        add({ kind: "refuse", verb, resource: of, refusal: "forbidden", skip, times: dice.int(1, 4) });
+        // A delete that is answered so may have been done: ours waits until it is known.
+        const refusal = verb === "create" && skip % 2 === 1 ? "internal" : "forbidden";
+        add({ kind: "refuse", verb, resource: of, refusal, skip, times: dice.int(1, 4) });
         add(scale());
         break;
       }
