@@ -36,7 +36,8 @@ const lives: RecordedLife[] = [];
 let differences = 0;
 const lived = LIVES.filter(
   (life) =>
-    life === (values.life ?? life) && (values.controller === undefined || (life === "replicas") === (values.controller !== "deployment")),
+    life === (values.life ?? life) &&
+    (values.controller === undefined || (life === "deployment" || life === "losses") === (values.controller === "deployment")),
 );
 for (const life of values.sequence ? lived : []) {
   for (let seed = first; seed <= (last ?? first) && differences < Number(values.max); seed++) {

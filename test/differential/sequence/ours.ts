@@ -11,6 +11,8 @@ import { cacheIdentity } from "../../../shared/cache/identity.ts";
 import { UPKEEP_TIMES } from "../../../shared/cache/upkeep.ts";
 import { runWatcher } from "../../../shared/cache/watcher.ts";
 import { serving } from "../../../shared/lambda/wiring.ts";
+import type { ApiResponse } from "../../../shared/local/api-server/api-server.ts";
+import type { ApiRequest } from "../../../shared/local/api-server/rest/request-info.ts";
 import { createInProcessClient, createInProcessKube } from "../../../shared/local/api-server/in-process-client.ts";
 import { startFunctionHost } from "../../../shared/local/function-host.ts";
 import type { Clock } from "../../../shared/ports/clock.ts";
@@ -36,7 +38,7 @@ export async function playOurs(world: World, script: Script): Promise<void> {
   const store = createMemoryStore({ deployment: "test", cluster: CLUSTER, identity, holeLimitMs: HOLE_LIMIT_MS, clock });
   const queue = createMemoryDeltaQueue({ clock, random });
   const doorbells = createMemoryDoorbells({ clock, random, cluster: CLUSTER });
-  const client = createInProcessClient({ request: (request) => world.request(request) }, { component: "ours" });
+  const client = createInProcessClient({ request: (request) => answered(world, request, script.answersLateMs) }, { component: "ours" });
   const served = serving(CLUSTER, kubeOver(client), "act", { store, signer: SIGNER, doorbells });
   const ports = { clock, random, log: silentLog, digester: DIGESTER };
   const ends = new AbortController();
@@ -115,6 +117,13 @@ function late<K extends KubeWatch>(kube: K, clock: Clock, which: CachedResource,
       }
     },
   };
+}
+
+/** A write is done at once, and answered so much later. */
+async function answered(world: World, request: ApiRequest, lateMs = 0): Promise<ApiResponse> {
+  const answer = await world.request(request);
+  if (lateMs > 0 && request.method !== "GET") await world.clock.after(lateMs, new AbortController().signal);
+  return answer;
 }
 
 /** While the world is blind no news come, and a watch ends when it sees again. */

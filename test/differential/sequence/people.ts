@@ -38,7 +38,9 @@ export class People {
         return this.#merge(act.resource, act.name, { metadata: { annotations: act.annotations } });
       case "touch":
         for (const { metadata } of await this.all(act.resource))
-          await this.#merge(act.resource, metadata.name, { metadata: { annotations: { touched: act.note } } });
+          await this.#merge(act.resource, metadata.name, {
+            metadata: { [act.resource === "pods" ? "labels" : "annotations"]: { touched: act.note } },
+          });
         return;
       case "create":
         return void (await this.ask("POST", collection(act.resource), act.body));
@@ -55,6 +57,12 @@ export class People {
         const [newest] = (await this.all("replicasets")).toSorted((a, b) => orderOf(b).localeCompare(orderOf(a)));
         if (newest) await this.ask("DELETE", `${collection("replicasets")}/${newest.metadata.name}`, { propagationPolicy: "Background" });
         return;
+      }
+      case "snatch": {
+        const newest = (await alive())
+          .filter(({ spec }) => spec["nodeName"] === undefined)
+          .toSorted((a, b) => createdAt(b).localeCompare(createdAt(a)))[0];
+        return newest && this.#delete(newest, 0);
       }
       case "litter": {
         const owners = new Set((await this.all("replicasets")).map(({ metadata }) => metadata.uid));

@@ -25,7 +25,7 @@ export interface Sequence {
 export async function playSequence(life: Life, seed: number, judge: Judge): Promise<Sequence> {
   const script = scriptOf(life, seed);
   const ours = await playedOn(script, (world) => playOurs(world, script));
-  const [first = 0, ...others] = life === "replicas" ? [] : PATIENCES;
+  const [first = 0, ...others] = life === "deployment" || life === "losses" ? PATIENCES : [];
   const upstream = await playedOn(script, (world) => playUpstream(world, script, judge, first));
   let differences = differencesOf(script, upstream, ours);
   for (const patience of others) {

@@ -3,6 +3,7 @@ import { diceOf } from "../dice.ts";
 import type { Dice } from "../dice.ts";
 import { deploymentScript } from "./deployment-script.ts";
 import { lossScript } from "./loss-script.ts";
+import { raceScript } from "./race-script.ts";
 import { replicaScript } from "./replica-script.ts";
 import type { CachedResource, Controller } from "../../../shared/api/resources.ts";
 import type { Fields, REFUSALS } from "../cluster.ts";
@@ -39,7 +40,9 @@ export type Act =
   | { readonly kind: "blind"; readonly resource: CachedResource }
   | { readonly kind: "see"; readonly resource: CachedResource }
   /** The newest ReplicaSet is deleted, its pods are not; and then pods whose owner is gone. */
-  | { readonly kind: "discard" | "litter" };
+  | { readonly kind: "discard" | "litter" }
+  /** The newest pod that has no node is deleted. */
+  | { readonly kind: "snatch" };
 
 export interface Script {
   readonly controllers: readonly Controller[];
@@ -49,6 +52,8 @@ export interface Script {
   readonly endMs: number;
   /** How much later than everything else news of pods comes. */
   readonly podsLagMs: number;
+  /** How much later than the deed ours has the answer to a write; upstream's time stands still for it. */
+  readonly answersLateMs?: number;
   /** How far apart the two may be: a doorbell that waits comes at a whole second, and the news that ring one linger for up to 100 ms. */
   readonly apartMs: number;
   /** How often all is looked at though nothing happened; never, if absent. */
@@ -57,14 +62,16 @@ export interface Script {
   readonly asleepFromMs?: number;
 }
 
-/** Of a Deployment and its ReplicaSets; of a ReplicaSet or ReplicationController alone; of a Deployment whose news and wake-ups are lost. */
+/** Of a Deployment and its ReplicaSets; of a ReplicaSet or ReplicationController alone; of a Deployment whose news and wake-ups are
+ * lost; of a ReplicaSet whose own writes are overtaken. */
 export type Life = (typeof LIVES)[number];
-export const LIVES = ["deployment", "replicas", "losses"] as const;
+export const LIVES = ["deployment", "replicas", "losses", "races"] as const;
 
 const SCRIPTS: Readonly<Record<Life, (dice: Dice) => Script>> = {
   deployment: deploymentScript,
   replicas: replicaScript,
   losses: lossScript,
+  races: raceScript,
 };
 
 export function scriptOf(life: Life, seed: number): Script {

@@ -79,6 +79,7 @@ export class World {
     const object = resource === "pods" ? "pods" : `${resource} ${name === "" ? nameOf(after) : name}`;
     const note = (kind: Line["kind"], text: string): void => void this.lines.push({ atMs: this.nowMs, kind, object, text });
     if (answer.status >= 400) {
+      if (verb === "delete" && answer.status === 404) note("write", `delete ${target} that is gone`);
       // A conflict that nobody ordered is a race of the tested one with itself or with people, and tried again.
       if (refusal !== undefined) {
         const whose = resource === "pods" && verb === "create" ? ownerOf(fieldsOf(request.body) as never) : object; // a pod
