@@ -28,7 +28,7 @@ export function deploymentScript(dice: Dice): Script {
       rollingUpdate: { maxSurge: isNone(maxSurge) && isNone(maxUnavailable) ? 1 : maxSurge, maxUnavailable },
     };
   };
-  // A paused one loses its history at once, in upstream a ReplicaSet too that the same sync has just made grow (spec S16).
+  // A paused one loses its history at once, in upstream a ReplicaSet too that the same sync has just made grow (deployment S16).
   const pauses = dice.chance(0.5);
   const body = {
     metadata: { name: NAME, labels, annotations: dice.chance(0.5) ? { team: "a" } : {} },
