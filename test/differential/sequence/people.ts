@@ -38,9 +38,7 @@ export class People {
         return this.#merge(act.resource, act.name, { metadata: { annotations: act.annotations } });
       case "touch":
         for (const { metadata } of await this.all(act.resource))
-          await this.#merge(act.resource, metadata.name, {
-            metadata: { [act.resource === "pods" ? "labels" : "annotations"]: { touched: act.note } },
-          });
+          await this.#merge(act.resource, metadata.name, { metadata: { annotations: { touched: act.note } } });
         return;
       case "create":
         return void (await this.ask("POST", collection(act.resource), act.body));
