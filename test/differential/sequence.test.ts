@@ -9,7 +9,7 @@ import { playSequence } from "./sequence/play.ts";
 import { reportOf } from "./sequence/report.ts";
 import { LIVES } from "./sequence/script.ts";
 
-const SEEDS = { deployment: 30, replicas: 40, losses: 10, races: 20 } as const;
+const SEEDS = { deployment: 25, replicas: 40, losses: 10, races: 20 } as const;
 const built = await judgeProgram();
 const missing = "missing" in built ? built.missing : undefined;
 
