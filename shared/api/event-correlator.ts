@@ -12,6 +12,8 @@
  * Source: client-go tools/record/events_cache.go EventCorrelator. Its UpdateState writes back what it knows already: nothing here.
  */
 import { createHash } from "node:crypto";
+import { takeToken } from "./token-bucket.ts";
+import type { TokenBucket } from "./token-bucket.ts";
 
 /**
  * Source: events_cache.go maxLruCacheEntries, defaultAggregateMaxEvents, defaultAggregateIntervalInSeconds, defaultSpamBurst,
@@ -61,12 +63,7 @@ export interface CorrelatorMemory {
   /** Key, or group → the Event that stands for it. */
   readonly events: Map<string, { readonly nanos: string; readonly count: number }>;
   /** Source → what it may still send. */
-  readonly budgets: Map<string, Budget>;
-}
-
-export interface Budget {
-  readonly tokens: number;
-  readonly atMs: number;
+  readonly budgets: Map<string, TokenBucket>;
 }
 
 export function noCorrelations(): CorrelatorMemory {
@@ -87,16 +84,9 @@ export function correlate(memory: CorrelatorMemory, { source, group, key, messag
   remember(memory.events, standsFor, event);
 
   const budget = memory.budgets.get(source) ?? { tokens: EVENT_BURST, atMs: nowMs };
-  const left = spend(budget, nowMs);
+  const left = takeToken(budget, { perSecond: EVENTS_PER_SECOND, burst: EVENT_BURST }, nowMs);
   remember(memory.budgets, source, left ?? budget);
   return { ...event, isCombined, isHeldBack: left === undefined };
-}
-
-/** What is left of a token bucket; undefined: not enough. Source: Go's x/time/rate, where less than 1 ns is no time to wait. */
-function spend({ tokens, atMs }: Budget, nowMs: number): Budget | undefined {
-  const refilled = tokens + (Math.max(0, nowMs - atMs) / 1000) * EVENTS_PER_SECOND;
-  const left = Math.min(EVENT_BURST, refilled) - 1;
-  return (-left / EVENTS_PER_SECOND) * 1e9 < 1 ? { tokens: left, atMs: nowMs } : undefined;
 }
 
 /** The entry becomes the last used one; above the bound the one that was not used for longest goes. */
