@@ -5,6 +5,7 @@ import type { Command } from "commander";
 import { loggingFormatOption } from "./support/console-log.ts";
 import { duration, wholeNumber } from "./support/usage-error.ts";
 import { addCgroupFlags } from "./support/node-cgroups.ts";
+import { addImagePullFlags } from "./support/node-images.ts";
 import { serveNode } from "./support/serve-node.ts";
 import type { NodeFlags } from "./support/serve-node.ts";
 
@@ -12,7 +13,7 @@ const PORT_MAX = 65_535;
 const PODS_MAX = 1_000;
 
 export function registerNode(program: Command): void {
-  addCgroupFlags(program.command("node"))
+  addImagePullFlags(addCgroupFlags(program.command("node")))
     .description("run the node agent: registers this machine as a node and runs its pods through CRI")
     .option("--kubeconfig <file>", "of the node: user system:node:<name>, group system:nodes; default: KUBECONFIG, then ~/.kube/config")
     .option("--context <name>", "context of the kubeconfig")

@@ -6,6 +6,7 @@ import type { Resource } from "../../shared/api/resources.ts";
 import type { PodSource } from "../../shared/kubelet/labels.ts";
 import type { MachineFacts } from "../../shared/kubelet/node/node-object.ts";
 import type { NodeCondition, NodePorts, NodeQueue } from "../../shared/kubelet/node-ports.ts";
+import { ImagePuller } from "../../shared/kubelet/images/image-puller.ts";
 import { Operations } from "../../shared/kubelet/operations.ts";
 import type { NodePod } from "../../shared/kubelet/pod.ts";
 import { collectGarbage, LogRotation } from "../../shared/kubelet/turns/collect-garbage.ts";
@@ -67,6 +68,7 @@ export function createNodeAgent(parts: NodeAgentParts): NodeAgent {
     ...parts,
     containerManager: new ContainerManager({ ...parts, record, resources: facts.resources }),
     operations: new Operations(clock, (uid) => void wake(ports, uid, "an operation ended").catch(logged(log, "a pod was not woken"))),
+    puller: new ImagePuller(clock, options.imagePulls),
     objects: new ObjectCache(kube, clock),
     record,
     send: (queue, uid, reason) => queues[queue].send({ uid, reason }),

@@ -9,7 +9,7 @@ import type { EvictionPolicy } from "../../shared/kubelet/eviction/thresholds.ts
 import type { CgroupPolicy, NodeAllocatableEnforcement, NodeOptions, ReservedGroup } from "../../shared/kubelet/node-options.ts";
 import type { Log } from "../../shared/ports/log.ts";
 import { messageOf } from "../../shared/api/errors.ts";
-import { UsageError, wholeNumber } from "./usage-error.ts";
+import { trueOrFalse, UsageError, wholeNumber } from "./usage-error.ts";
 
 /** As the command line has them. */
 export interface CgroupFlags {
@@ -29,7 +29,7 @@ const PIDS_MAX = 2 ** 22;
 /** Names, forms and defaults are the kubelet's. Source: cmd/kubelet/app/options/options.go; apis/config/v1beta1/defaults.go. */
 export function addCgroupFlags(command: Command): Command {
   return command
-    .option("--cgroups-per-qos [boolean]", "make a control group for each pod and class of pods", trueOrFalse, true)
+    .option("--cgroups-per-qos [boolean]", "make a control group for each pod and class of pods", trueOrFalse("--cgroups-per-qos"), true)
     .option("--enforce-node-allocatable <list>", `none, or of ${ENFORCEMENTS.join(", ")}: what is not to be exceeded`, "pods")
     .option(
       "--kube-reserved <list>",
@@ -51,11 +51,6 @@ export function addCgroupFlags(command: Command): Command {
       wholeNumber("--oom-score-adj", { min: -OOM_SCORE_MAX, max: OOM_SCORE_MAX }),
       -999,
     );
-}
-
-function trueOrFalse(text: string): boolean {
-  if (text !== "true" && text !== "false") throw new UsageError(`--cgroups-per-qos takes true or false, not "${text}"`);
-  return text === "true";
 }
 
 /** Source: pkg/kubelet/apis/config/validation/validation.go. @throws {UsageError} */

@@ -34,6 +34,8 @@ import { kubeconfigPath } from "./kubeconfig-path.ts";
 import { createNodeAgent, startCondition } from "./node-agent.ts";
 import { cgroupPolicy, cgroupRoots, setOomScore, withReserved } from "./node-cgroups.ts";
 import type { CgroupFlags } from "./node-cgroups.ts";
+import { imagePullPolicy } from "./node-images.ts";
+import type { ImagePullFlags } from "./node-images.ts";
 import { untilSignalled } from "./signals.ts";
 import { syncLoopCheck } from "./health-checks.ts";
 import { serveTelling } from "./telling.ts";
@@ -41,7 +43,7 @@ import { UsageError } from "./usage-error.ts";
 import { messageOf } from "../../shared/api/errors.ts";
 
 /** As the command line has them; cli/node.ts says what each means. */
-export interface NodeFlags extends CgroupFlags {
+export interface NodeFlags extends CgroupFlags, ImagePullFlags {
   readonly kubeconfig?: string;
   readonly context?: string;
   readonly cri: string;
@@ -219,6 +221,7 @@ function nodeOptions(flags: NodeFlags): NodeOptions {
     clusterDns,
     clusterDomain,
     imageGc: imageGcPolicy(flags),
+    imagePulls: imagePullPolicy(flags),
     cgroups: cgroupPolicy(flags),
     eviction: evictionPolicy(flags),
   };

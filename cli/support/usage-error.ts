@@ -16,6 +16,14 @@ export function duration(option: string): (text: string) => number {
   };
 }
 
+/** @throws {UsageError} */
+export function trueOrFalse(option: string): (text: string) => boolean {
+  return (text) => {
+    if (text !== "true" && text !== "false") throw new UsageError(`${option} takes true or false, not "${text}"`);
+    return text === "true";
+  };
+}
+
 /** A whole number from the command line. @throws {UsageError} */
 export function wholeNumber(option: string, range: { readonly min: number; readonly max: number }): (text: string) => number {
   return (text) => {

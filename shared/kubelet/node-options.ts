@@ -1,6 +1,7 @@
 import { canonicalQuantity } from "../api/quantity-text.ts";
 import { amountOf, DEFAULT_EVICTION, isHard } from "./eviction/thresholds.ts";
 import type { EvictionPolicy, Signal } from "./eviction/thresholds.ts";
+import type { ImagePullPolicy } from "./images/pull-policy.ts";
 
 /** What a node agent is told when it starts; every path and port has upstream's default and can be moved (node-agent §0, §1). */
 export interface NodeOptions {
@@ -23,6 +24,7 @@ export interface NodeOptions {
   readonly clusterDns: readonly string[];
   readonly clusterDomain: string;
   readonly imageGc: ImageGcPolicy;
+  readonly imagePulls: ImagePullPolicy;
   readonly cgroups: CgroupPolicy;
   readonly eviction: EvictionPolicy;
 }

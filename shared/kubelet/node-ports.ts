@@ -13,6 +13,7 @@ import type { Prober } from "../ports/prober.ts";
 import type { Random } from "../ports/random.ts";
 import type { NodeEvent } from "./node/event-recorder.ts";
 import type { PressureCondition } from "./eviction/thresholds.ts";
+import type { ImagePuller } from "./images/image-puller.ts";
 import type { NodeOptions, NodeResources } from "./node-options.ts";
 import type { ContainerManager } from "./turns/container-manager.ts";
 import type { ObjectCache } from "./turns/object-cache.ts";
@@ -36,6 +37,7 @@ export interface NodePorts {
   /** Pod objects: in the host's memory whatever `store` is. */
   readonly pods: PodManager;
   readonly operations: Operations;
+  readonly puller: ImagePuller;
   readonly containerManager: ContainerManager;
   /** Secrets, ConfigMaps, Services and tokens, as they were last read. Never stored. */
   readonly objects: ObjectCache;

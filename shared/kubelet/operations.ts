@@ -93,6 +93,11 @@ export class Operations {
     return [...(this.#running.get(uid) ?? [])].filter(([, { outcome }]) => outcome === undefined).map(([name]) => name);
   }
 
+  /** It goes on, or its outcome waits to be fetched. */
+  has(uid: string, name: string): boolean {
+    return this.#running.get(uid)?.has(name) === true;
+  }
+
   /** Pods of which anything is kept. */
   get size(): number {
     return new Set([...this.#running.keys(), ...this.#waits.keys()]).size;

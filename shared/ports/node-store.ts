@@ -167,6 +167,8 @@ export interface ResizeCondition {
 export interface BackOffEntry {
   readonly delayMs: number;
   readonly lastUpdateMs: number;
+  /** Why it waits, for people; of image pulls. */
+  readonly cause?: string;
 }
 
 export type ProbeKind = "readiness" | "liveness" | "startup";

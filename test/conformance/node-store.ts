@@ -41,7 +41,7 @@ const ROWS: { readonly [T in NodeTable]: NodeTables[T] } = {
     containers: { app: { allocated: { requests: { cpu: "100m" } }, actuated: {} } },
     pending: { reason: "Deferred", message: "no room", observedGeneration: 2, sinceMs: 1_772_359_200_000 },
   },
-  backOffs: { delayMs: 20_000, lastUpdateMs: 1_772_359_200_000 },
+  backOffs: { delayMs: 20_000, lastUpdateMs: 1_772_359_200_000, cause: "ErrImagePull: none" },
   probes: { containerId: "", run: 0 },
 };
 const TABLES = Object.keys(ROWS) as readonly NodeTable[]; // ROWS has exactly these keys

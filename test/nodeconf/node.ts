@@ -104,7 +104,7 @@ async function startOurs(
     ...["node", "--kubeconfig", await credentials(plane), "--cri", containerd.endpoint, "--name", NAME],
     ...["--node-ip", addressOf(containerd), "--port", "0", "--client-ca-file", folder("ca.crt")],
     ...["--root-dir", folder("kubelet"), "--pod-logs-dir", folder("pods"), "--container-logs-dir", folder("containers")],
-    ...["--cgroup-root", containerd.cgroupParent],
+    ...["--cgroup-root", containerd.cgroupParent, "--serialize-image-pulls=false"],
     ...flags,
   ];
   const agent = deltaloop(args, {}, program);

@@ -1,5 +1,6 @@
 /** How long to wait after repeated failure (node-agent §1): 10 s, doubled up to 300 s, forgotten after 600 s of quiet; volumes (§10) less. And whether a container waits so (§6.8). */
 import type { BackOffEntry } from "../../ports/node-store.ts";
+import { goDuration } from "../go-duration.ts";
 import { containerHash } from "../pod.ts";
 import type { ContainerSpec, NodePod } from "../pod.ts";
 import type { ObservedPod } from "../observed-pod.ts";
@@ -87,10 +88,4 @@ export function restartDecision({
     untilMs: finishedAtMs + entry.delayMs,
     message: `back-off ${goDuration(entry.delayMs)} restarting failed container=${container.name} pod=${name}_${namespace}(${uid})`,
   };
-}
-
-/** Whole seconds as Go prints them: `10s`, `1m20s`, `5m0s`. Source: Go's time.Duration String. */
-function goDuration(ms: number): string {
-  const seconds = Math.round(ms / 1000);
-  return seconds < 60 ? `${seconds}s` : `${Math.floor(seconds / 60)}m${seconds % 60}s`;
 }

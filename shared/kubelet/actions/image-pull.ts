@@ -5,6 +5,7 @@
  */
 import type { BackOffEntry } from "../../ports/node-store.ts";
 import { nextBackOff } from "./back-off.ts";
+import type { PullFailure } from "../images/pull-messages.ts";
 import type { AuthConfig } from "../../ports/cri-types.ts";
 import type { SecretData } from "../kuberuntime/environment.ts";
 
@@ -18,16 +19,23 @@ export type ImageDecision =
 /** What the runtime is asked for: with `:latest` where there is neither tag nor digest. Source: image_manager.go applyDefaultImageTag. */
 export function imageRef(image: string): string {
   const name = parseImageName(image);
-  return name !== undefined && name.tag === undefined && name.digest === undefined ? `${image}:latest` : image;
+  return "mistake" in name || name.tag !== undefined || name.digest !== undefined ? image : `${image}:latest`;
 }
 
-export function isImageNameValid(image: string): boolean {
-  return parseImageName(image) !== undefined;
+/**
+ * Why it is no image name; undefined: it is one.
+ *
+ *     Foo → "invalid reference format: repository name (library/Foo) must be lowercase"
+ */
+export function imageNameMistake(image: string): string | undefined {
+  const name = parseImageName(image);
+  return "mistake" in name ? name.mistake : undefined;
 }
 
 /** The API's default, for static pods. Source: pkg/apis/core/v1/defaults.go SetDefaults_Container. */
 export function defaultPullPolicy(image: string): "Always" | "IfNotPresent" {
-  return parseImageName(imageRef(image))?.tag === "latest" ? "Always" : "IfNotPresent";
+  const name = parseImageName(imageRef(image));
+  return "tag" in name && name.tag === "latest" ? "Always" : "IfNotPresent";
 }
 
 export function pullBackOffKey(uid: string, image: string): string {
@@ -61,9 +69,9 @@ export function imageDecision({
   return nowMs < untilMs ? { kind: "backOff", untilMs } : { kind: "pull" };
 }
 
-/** 10 s, doubling to 300 s; each image of each pod by itself. A pull that succeeds changes nothing: the entry expires. */
-export function afterFailedPull(entry: BackOffEntry | undefined, nowMs: number): BackOffEntry {
-  return nextBackOff(entry, nowMs, nowMs);
+/** 10 s, doubling to 300 s; each image of each pod by itself, whichever container asks. A pull that succeeds changes nothing: the entry expires. */
+export function afterFailedPull(entry: BackOffEntry | undefined, nowMs: number, { reason, message }: PullFailure): BackOffEntry {
+  return { ...nextBackOff(entry, nowMs, nowMs), cause: `${reason}: ${message}` };
 }
 
 export interface ImageName {
@@ -75,26 +83,45 @@ const DOMAIN_PART = "[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?";
 const DOMAIN = `(?:${DOMAIN_PART}(?:\\.${DOMAIN_PART})*|\\[[a-fA-F0-9:]+\\])(?::[0-9]+)?`;
 const PATH_PART = "[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*";
 const TAG = "[a-zA-Z0-9_][a-zA-Z0-9_.-]{0,127}";
-const DIGEST = "sha256:[a-f0-9]{64}|sha384:[a-f0-9]{96}|sha512:[a-f0-9]{128}";
-const REFERENCE = new RegExp(`^${DOMAIN}/(${PATH_PART}(?:/${PATH_PART})*)(?::(${TAG}))?(?:@(${DIGEST}))?$`, "u");
+const DIGEST = "([A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*):([0-9a-fA-F]{32,})";
+const REFERENCE = new RegExp(`^(?:${DOMAIN}/)?(${PATH_PART}(?:/${PATH_PART})*)(?::(${TAG}))?(?:@${DIGEST})?$`, "u");
 /** An image's id, which is no name. */
 const ID = /^[a-f0-9]{64}$/u;
+const DIGEST_LENGTHS = new Map([
+  ["sha256", 64],
+  ["sha384", 96],
+  ["sha512", 128],
+]);
 const PATH_LENGTH_MAX = 255;
 
 /**
- * Its tag and digest, or undefined when it is no image name:
+ * Its tag and digest, or why it is no image name:
  *
  *     foo → {}        localhost:5000/foo:v1 → { tag: "v1" }        foo@sha256:… → { digest: "sha256:…" }
- *     Foo, foo:, "foo bar", 64 hexadecimal digits → undefined
+ *     foo:, "foo bar" → { mistake: "invalid reference format" }
  *
- * Source: reference/normalize.go ParseNormalizedNamed.
+ * Source: pkg/util/parsers/parsers.go ParseImageName; reference/normalize.go ParseNormalizedNamed, reference.go Parse.
  */
-function parseImageName(image: string): ImageName | undefined {
-  if (ID.test(image)) return undefined;
-  const match = REFERENCE.exec(withDomain(image));
-  const [, path = "", tag, digest] = match ?? [];
-  if (match === null || path.length > PATH_LENGTH_MAX) return undefined;
-  return { ...(tag !== undefined && { tag }), ...(digest !== undefined && { digest }) };
+function parseImageName(image: string): ImageName | { readonly mistake: string } {
+  if (ID.test(image)) return { mistake: `invalid repository name (${image}), cannot specify 64-byte hexadecimal strings` };
+  const name = withDomain(image);
+  const [repository = ""] = name.slice(name.indexOf("/") + 1).split(":");
+  if (repository !== repository.toLowerCase())
+    return { mistake: `invalid reference format: repository name (${repository}) must be lowercase` };
+  const match = REFERENCE.exec(name);
+  if (match === null) return { mistake: "invalid reference format" };
+  const [, path = "", tag, algorithm, encoded = ""] = match;
+  if (path.length > PATH_LENGTH_MAX) return { mistake: `repository name must not be more than ${PATH_LENGTH_MAX} characters` };
+  const mistake = algorithm === undefined ? undefined : digestMistake(algorithm, encoded);
+  if (mistake !== undefined) return { mistake };
+  return { ...(tag !== undefined && { tag }), ...(algorithm !== undefined && { digest: `${algorithm}:${encoded}` }) };
+}
+
+function digestMistake(algorithm: string, encoded: string): string | undefined {
+  const length = DIGEST_LENGTHS.get(algorithm);
+  if (length === undefined) return "unsupported digest algorithm";
+  if (encoded.length !== length) return "invalid checksum digest length";
+  return encoded === encoded.toLowerCase() ? undefined : "invalid checksum digest format";
 }
 
 /** The first part is a registry if it has a dot, a port or a capital: `foo/bar` is Docker Hub's, `foo.test/bar` is not. */

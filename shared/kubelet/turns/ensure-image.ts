@@ -5,89 +5,91 @@ import {
   afterFailedPull,
   defaultPullPolicy,
   imageDecision,
+  imageNameMistake,
   imageRef,
-  isImageNameValid,
   pullBackOffKey,
   pullCredentials,
 } from "../actions/image-pull.ts";
+import { aggregateText, backOffMessage, pulledMessage, pullFailure } from "../images/pull-messages.ts";
 import type { SecretData } from "../kuberuntime/environment.ts";
 import type { NodePorts } from "../node-ports.ts";
 import type { ContainerSpec, NodePod } from "../pod.ts";
+import { criErrorText, pullErrorText } from "./cri-error-text.ts";
 import { podEvent } from "./pod-events.ts";
 import { Pause, StartError } from "../operations.ts";
 import { updateFenced } from "./workers.ts";
-import { messageOf } from "../../api/errors.ts";
+
+type Say = (type: "Normal" | "Warning", reason: string, message: string) => void;
 
 /** @throws {StartError} when it cannot be had now. @throws {Pause} when the pull outlives the turn */
 export async function ensureImage(ports: NodePorts, pod: NodePod, container: ContainerSpec, fence: Fence): Promise<Image> {
-  const { cri, store, clock } = ports;
-  const wanted = container.image ?? "";
-  const say = (type: "Normal" | "Warning", reason: string, message: string): void =>
-    podEvent(ports, pod, { type, reason, message, container: container.name });
-  if (!isImageNameValid(wanted)) {
-    say(
-      "Warning",
-      "InspectFailed",
-      `Failed to apply default image tag "${wanted}": couldn't parse image name "${wanted}": invalid reference format`,
-    );
-    throw new StartError(
-      "InvalidImageName",
-      `Failed to apply default image tag "${wanted}": couldn't parse image name "${wanted}": invalid reference format`,
-    );
+  const say: Say = (type, reason, message) => podEvent(ports, pod, { type, reason, message, container: container.name });
+  try {
+    return await ensured(ports, pod, container, { say, fence });
+  } catch (error) {
+    if (error instanceof StartError) say("Warning", "Failed", `Error: ${error.reason}`);
+    throw error;
   }
-  const image = { image: imageRef(wanted) };
-  const present = await cri.imageStatus(image).catch((error: unknown) => {
-    const message = `Failed to inspect image "${wanted}": ${messageOf(error)}`;
+}
+
+interface Ensuring {
+  readonly say: Say;
+  readonly fence: Fence;
+}
+
+async function ensured(ports: NodePorts, pod: NodePod, container: ContainerSpec, { say, fence }: Ensuring): Promise<Image> {
+  const { cri, store, clock, operations } = ports;
+  const { uid } = pod.metadata;
+  const wanted = container.image ?? "";
+  const mistake = imageNameMistake(wanted);
+  if (mistake !== undefined) {
+    const message = `Failed to apply default image tag "${wanted}": couldn't parse image name "${wanted}": ${mistake}`;
     say("Warning", "InspectFailed", message);
-    throw new StartError("ImageInspectError", message);
-  });
-  const key = pullBackOffKey(pod.metadata.uid, wanted);
-  const decision = imageDecision({
-    policy: container.imagePullPolicy ?? defaultPullPolicy(wanted),
-    present: present !== undefined,
-    entry: await store.read("backOffs", key),
-    nowMs: clock.now(),
-  });
+    throw new StartError("InvalidImageName", message);
+  }
+  // What is being pulled, or was since the last turn, has been decided on.
+  if (operations.has(uid, pullName(wanted))) return await pull(ports, pod, wanted, { say, fence });
+  const policy = container.imagePullPolicy ?? defaultPullPolicy(wanted);
+  const present =
+    policy === "Always"
+      ? undefined
+      : await cri.imageStatus({ image: imageRef(wanted) }).catch((error: unknown) => {
+          // Upstream, too, names the id that it did not get.
+          const message = `Failed to inspect image "": ${criErrorText(error)}`;
+          say("Warning", "InspectFailed", message);
+          throw new StartError("ImageInspectError", message);
+        });
+  const entry = await store.read("backOffs", pullBackOffKey(uid, wanted));
+  const decision = imageDecision({ policy, present: present !== undefined, entry, nowMs: clock.now() });
   switch (decision.kind) {
     case "present":
       if (present === undefined) throw new Error("an image that is not there was found present");
       say("Normal", "Pulled", `Container image "${wanted}" already present on machine and can be accessed by the pod`);
       return present;
-    case "never":
-      say("Warning", "ErrImageNeverPull", `Container image "${wanted}" is not present with pull policy of Never`);
-      say("Warning", "Failed", "Error: ErrImageNeverPull");
-      throw new StartError("ErrImageNeverPull", `Container image "${wanted}" is not present with pull policy of Never`);
-    case "backOff": {
-      const lastError = (await store.read("reasons", pod.metadata.uid))?.[container.name]?.message;
-      say("Normal", "BackOff", `Back-off pulling image "${wanted}"`);
-      say("Warning", "Failed", "Error: ImagePullBackOff");
-      throw new StartError("ImagePullBackOff", backOffMessage(wanted, lastError), { retryAtMs: decision.untilMs });
+    case "never": {
+      const message = `Container image "${wanted}" is not present with pull policy of Never`;
+      say("Warning", "ErrImageNeverPull", message);
+      throw new StartError("ErrImageNeverPull", message);
     }
+    case "backOff":
+      say("Normal", "BackOff", backOffMessage(wanted, undefined));
+      throw new StartError("ImagePullBackOff", backOffMessage(wanted, entry?.cause), { retryAtMs: decision.untilMs });
     case "pull":
-      return await pull(ports, pod, container, { wanted, key, fence });
+      return await pull(ports, pod, wanted, { say, fence });
     default:
       throw new Error(`unknown decision ${JSON.stringify(decision satisfies never)}`);
   }
 }
 
-/** Upstream carries the last error along, so that whoever looks during a back-off sees why. */
-function backOffMessage(image: string, lastMessage: string | undefined): string {
-  const prefix = `Back-off pulling image "${image}"`;
-  if (lastMessage === undefined) return prefix;
-  return lastMessage.startsWith(prefix) ? lastMessage : `${prefix}: ErrImagePull: ${lastMessage}`;
+function pullName(image: string): string {
+  return `pull:${image}`;
 }
 
-async function pull(
-  ports: NodePorts,
-  pod: NodePod,
-  container: ContainerSpec,
-  { wanted, key, fence }: { readonly wanted: string; readonly key: string; readonly fence: Fence },
-): Promise<Image> {
-  const { cri, clock, operations } = ports;
+/** It waits for its turn among the node's pulls as an operation of its pod, so that no turn has to. */
+async function pull(ports: NodePorts, pod: NodePod, wanted: string, { say, fence }: Ensuring): Promise<Image> {
+  const { cri, clock, operations, puller } = ports;
   const { uid } = pod.metadata;
-  const say = (type: "Normal" | "Warning", reason: string, message: string): void =>
-    podEvent(ports, pod, { type, reason, message, container: container.name });
-  const name = `pull:${wanted}`;
+  const name = pullName(wanted);
   // A container before one whose image is being pulled ended meanwhile: pulls of one pod follow each other.
   const other = operations.names(uid).find((one) => one.startsWith("pull:") && one !== name);
   if (other !== undefined) throw new Pause(`image ${wanted} waits for ${other}`);
@@ -99,23 +101,21 @@ async function pull(
     act: async (signal) => {
       say("Normal", "Pulling", `Pulling image "${wanted}"`);
       const fromMs = clock.now();
-      await pullWithCredentials(ports, pod, imageRef(wanted), signal);
-      const image = await cri.imageStatus({ image: imageRef(wanted) });
+      const { value: image, pullMs } = await puller.pull(signal, async () => {
+        await pullWithCredentials(ports, pod, imageRef(wanted), signal);
+        return await cri.imageStatus({ image: imageRef(wanted) });
+      });
       if (image === undefined) throw new Error(`image "${wanted}" was pulled, and is not there`);
-      const took = `${((clock.now() - fromMs) / 1000).toFixed(3)}s`;
-      say(
-        "Normal",
-        "Pulled",
-        `Successfully pulled image "${wanted}" in ${took} (${took} including waiting). Image size: ${image.sizeBytes} bytes.`,
-      );
+      say("Normal", "Pulled", pulledMessage(wanted, { pullMs, totalMs: clock.now() - fromMs, sizeBytes: image.sizeBytes }));
       return image;
     },
     orElse: async (error) => {
-      const entry = await updateFenced(ports, "backOffs", key, (before) => afterFailedPull(before, clock.now()), fence);
-      const message = messageOf(error);
-      say("Warning", "Failed", `Failed to pull image "${wanted}": ${message}`);
-      say("Warning", "Failed", "Error: ErrImagePull");
-      throw new StartError("ErrImagePull", message, entry && { retryAtMs: entry.lastUpdateMs + entry.delayMs });
+      const text = pullErrorText(error);
+      const failure = pullFailure(wanted, text);
+      const key = pullBackOffKey(uid, wanted);
+      const entry = await updateFenced(ports, "backOffs", key, (before) => afterFailedPull(before, clock.now(), failure), fence);
+      say("Warning", "Failed", `Failed to pull image "${wanted}": ${text}`);
+      throw new StartError(failure.reason, failure.message, entry && { retryAtMs: entry.lastUpdateMs + entry.delayMs });
     },
   });
 }
@@ -132,15 +132,15 @@ async function pullWithCredentials(ports: NodePorts, pod: NodePod, image: string
     }
   }
   const credentials = pullCredentials(image, secrets);
-  let failure: unknown;
-  for (const auth of credentials.length === 0 ? [undefined] : credentials) {
+  if (credentials.length === 0) return void (await ports.cri.pullImage({ image }, { signal }));
+  const failures: unknown[] = [];
+  for (const auth of credentials) {
     try {
-      await ports.cri.pullImage({ image }, { signal, ...(auth && { auth }) });
-      return;
+      return void (await ports.cri.pullImage({ image }, { signal, auth }));
     } catch (error) {
       signal.throwIfAborted();
-      failure = error;
+      failures.push(error);
     }
   }
-  throw failure;
+  throw new Error(aggregateText(failures.map(pullErrorText)), { cause: failures.at(-1) });
 }

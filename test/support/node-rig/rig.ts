@@ -17,6 +17,8 @@ import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
 import { isMirrorPod, LABELS } from "../../../shared/kubelet/labels.ts";
 import { DEFAULT_EVICTION } from "../../../shared/kubelet/eviction/thresholds.ts";
 import type { EvictionPolicy } from "../../../shared/kubelet/eviction/thresholds.ts";
+import { DEFAULT_IMAGE_PULLS } from "../../../shared/kubelet/images/pull-policy.ts";
+import type { ImagePullPolicy } from "../../../shared/kubelet/images/pull-policy.ts";
 import type { MachineFacts } from "../../../shared/kubelet/node/node-object.ts";
 import type { NodeOptions } from "../../../shared/kubelet/node-options.ts";
 import { PodManager } from "../../../shared/kubelet/config/pod-manager.ts";
@@ -51,6 +53,7 @@ export interface NodeRigOptions {
   readonly log?: (line: string) => void;
   readonly metrics?: Metrics;
   readonly eviction?: EvictionPolicy;
+  readonly imagePulls?: ImagePullPolicy;
 }
 
 /** A request of the agent that the API server was to execute. */
@@ -103,6 +106,7 @@ const OPTIONS: NodeOptions = {
   clusterDomain: "cluster.local",
   imageGc: { highThresholdPercent: 85, lowThresholdPercent: 80, minAgeMs: 120_000 },
   cgroups: { perQos: true, enforce: ["pods"], kubeReserved: { resources: {} }, systemReserved: { resources: {} }, podMaxPids: -1 },
+  imagePulls: DEFAULT_IMAGE_PULLS,
   eviction: DEFAULT_EVICTION,
 };
 
@@ -221,7 +225,11 @@ export class NodeRig {
       random,
       log: this.#log(),
       ...(this.#options.metrics && { metrics: this.#options.metrics }),
-      options: { ...OPTIONS, ...(this.#options.eviction && { eviction: this.#options.eviction }) },
+      options: {
+        ...OPTIONS,
+        ...(this.#options.eviction && { eviction: this.#options.eviction }),
+        ...(this.#options.imagePulls && { imagePulls: this.#options.imagePulls }),
+      },
       pods: new PodManager(),
       condition: startCondition(clock.now()),
       facts: FACTS,

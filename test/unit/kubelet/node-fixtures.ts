@@ -1,6 +1,7 @@
 /** A node as an agent knows it when it starts, and what its machine has. */
 import { deepFreeze } from "../../../shared/api/freeze.ts";
 import { DEFAULT_EVICTION } from "../../../shared/kubelet/eviction/thresholds.ts";
+import { DEFAULT_IMAGE_PULLS } from "../../../shared/kubelet/images/pull-policy.ts";
 import type { MachineFacts } from "../../../shared/kubelet/node/node-object.ts";
 import type { NodeOptions, NodeResources } from "../../../shared/kubelet/node-options.ts";
 
@@ -18,6 +19,7 @@ export const OPTIONS: NodeOptions = deepFreeze({
   clusterDomain: "cluster.local",
   imageGc: { highThresholdPercent: 85, lowThresholdPercent: 80, minAgeMs: 120_000 },
   cgroups: { perQos: true, enforce: ["pods"], kubeReserved: { resources: {} }, systemReserved: { resources: {} }, podMaxPids: -1 },
+  imagePulls: DEFAULT_IMAGE_PULLS,
   eviction: DEFAULT_EVICTION,
 });
 

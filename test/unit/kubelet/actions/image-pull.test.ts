@@ -4,8 +4,8 @@ import {
   afterFailedPull,
   defaultPullPolicy,
   imageDecision,
+  imageNameMistake,
   imageRef,
-  isImageNameValid,
   pullBackOffKey,
 } from "../../../../shared/kubelet/actions/image-pull.ts";
 import type { BackOffEntry } from "../../../../shared/ports/node-store.ts";
@@ -40,20 +40,22 @@ describe("imageDecision", () => {
 });
 
 describe("afterFailedPull", () => {
+  const NONE = { reason: "ErrImagePull", message: "none" } as const;
   it("waits 10, 20, 40, 80, 160, 300, 300 s, and 10 s again after more than 10 min of quiet", () => {
     const seconds: number[] = [];
     let entry: BackOffEntry | undefined;
     let nowMs = NOW_MS;
     for (let failures = 0; failures < 7; failures++) {
-      entry = afterFailedPull(entry, nowMs);
+      entry = afterFailedPull(entry, nowMs, NONE);
       seconds.push(entry.delayMs / 1000);
       nowMs += entry.delayMs;
     }
     expect(seconds).toEqual([10, 20, 40, 80, 160, 300, 300]);
-    expect(afterFailedPull({ delayMs: 300_000, lastUpdateMs: NOW_MS }, NOW_MS + 600_000).delayMs).toBe(300_000);
-    expect(afterFailedPull({ delayMs: 300_000, lastUpdateMs: NOW_MS }, NOW_MS + 600_001)).toEqual({
+    expect(afterFailedPull({ delayMs: 300_000, lastUpdateMs: NOW_MS }, NOW_MS + 600_000, NONE).delayMs).toBe(300_000);
+    expect(afterFailedPull({ delayMs: 300_000, lastUpdateMs: NOW_MS }, NOW_MS + 600_001, NONE)).toEqual({
       delayMs: 10_000,
       lastUpdateMs: NOW_MS + 600_001,
+      cause: "ErrImagePull: none",
     });
   });
 
@@ -74,38 +76,44 @@ describe("image names", () => {
     { image: "[::1]:5000/foo", ref: "[::1]:5000/foo:latest", policy: "Always" },
     { image: "registry.k8s.io/e2e-test-images/agnhost:2.53", ref: "registry.k8s.io/e2e-test-images/agnhost:2.53", policy: "IfNotPresent" },
     { image: "Upper.test/a__b/c.d--e_f:V1.0-x_y", ref: "Upper.test/a__b/c.d--e_f:V1.0-x_y", policy: "IfNotPresent" },
+    { image: "a_b.test/foo", ref: "a_b.test/foo:latest", policy: "Always" },
     { image: "Upper/foo", ref: "Upper/foo:latest", policy: "Always" },
     { image: `foo@${DIGEST}`, ref: `foo@${DIGEST}`, policy: "IfNotPresent" },
     { image: `foo:latest@${DIGEST}`, ref: `foo:latest@${DIGEST}`, policy: "Always" },
     { image: DIGEST, ref: DIGEST, policy: "IfNotPresent" },
   ];
   it.each(table)("$image is looked up as $ref, by default $policy", ({ image, ref, policy }) => {
-    expect([isImageNameValid(image), imageRef(image), defaultPullPolicy(image)]).toEqual([true, ref, policy]);
+    expect([imageNameMistake(image), imageRef(image), defaultPullPolicy(image)]).toEqual([undefined, ref, policy]);
   });
 
+  const [format, lowercase] = ["invalid reference format", "must be lowercase"];
+  const upper = (repository: string): string => `${format}: repository name (${repository}) ${lowercase}`;
   const invalid = [
-    "",
-    "Foo",
-    "foo/Bar",
-    "foo:",
-    "foo bar",
-    " foo",
-    "foo\n",
-    "foo//bar",
-    "/foo",
-    "foo/",
-    "-foo",
-    "foo___bar",
-    "a_b.test/foo",
-    "foo:-v1",
-    `foo:${"a".repeat(129)}`,
-    "foo@sha256:abc",
-    `foo@md5:${"0a".repeat(16)}`,
-    "0a".repeat(32),
-    "https://registry.test/foo",
-    `registry.test/${"a".repeat(256)}`,
-  ];
-  it.each(invalid)("%j is no image name", (image) => {
-    expect([isImageNameValid(image), imageRef(image), defaultPullPolicy(image)]).toEqual([false, image, "IfNotPresent"]);
+    ["", format],
+    ["Foo", upper("library/Foo")],
+    ["Foo:v1", upper("library/Foo")],
+    ["foo/Bar", upper("foo/Bar")],
+    ["registry.test/Bar:V1", upper("Bar")],
+    ["foo:", format],
+    ["foo bar", format],
+    [" foo", format],
+    ["foo\n", format],
+    ["foo//bar", format],
+    ["/foo", format],
+    ["foo/", format],
+    ["-foo", format],
+    ["foo___bar", format],
+    ["foo:-v1", format],
+    [`foo:${"a".repeat(129)}`, format],
+    ["foo@sha256:abc", format],
+    [`foo@md5:${"0a".repeat(16)}`, "unsupported digest algorithm"],
+    [`foo@sha256:${"0A".repeat(32)}`, "invalid checksum digest format"],
+    [`foo@sha256:${"0a".repeat(33)}`, "invalid checksum digest length"],
+    ["0a".repeat(32), `invalid repository name (${"0a".repeat(32)}), cannot specify 64-byte hexadecimal strings`],
+    ["https://registry.test/foo", format],
+    [`registry.test/${"a".repeat(256)}`, "repository name must not be more than 255 characters"],
+  ] as const;
+  it.each(invalid)("[node-agent 233] %j is no image name", (image, mistake) => {
+    expect([imageNameMistake(image), imageRef(image), defaultPullPolicy(image)]).toEqual([mistake, image, "IfNotPresent"]);
   });
 });

@@ -1,0 +1,39 @@
+/** How a node pulls images: how many at once, and how often (node-agent §8). */
+
+/** Source: pkg/kubelet/apis/config/types.go; v1beta1/defaults.go. */
+export interface ImagePullPolicy {
+  /** One after the other. Default true; false where more than one may be pulled at once. */
+  readonly serialize: boolean;
+  /** At once, unless they are serialised. Absent: all of them. */
+  readonly maxParallel?: number;
+  /** Pulls a second; 0: as many as come. Default 5. */
+  readonly registryQps: number;
+  /** So many at once, after quiet. Default 10. */
+  readonly registryBurst: number;
+}
+
+export const DEFAULT_IMAGE_PULLS: ImagePullPolicy = { serialize: true, registryQps: 5, registryBurst: 10 };
+
+/** Who sets how many, means them to be pulled so. Source: v1beta1/defaults.go SetDefaults_KubeletConfiguration. */
+export function serializesByDefault(maxParallel: number | undefined): boolean {
+  return maxParallel === undefined || maxParallel < 2;
+}
+
+/** Source: puller.go newParallelImagePuller. */
+export function pullsAtOnce({ serialize, maxParallel = Infinity }: ImagePullPolicy): number {
+  return serialize ? 1 : maxParallel;
+}
+
+/** Upstream's words for what cannot be meant so. Source: pkg/kubelet/apis/config/validation/validation.go. */
+export function imagePullMistakes({ serialize, maxParallel, registryQps, registryBurst }: ImagePullPolicy): readonly string[] {
+  const mistakes = [
+    registryBurst < 0 && `registryBurst (--registry-burst) ${registryBurst} must not be a negative number`,
+    registryQps < 0 && `registryPullQPS (--registry-qps) ${registryQps} must not be a negative number`,
+    maxParallel !== undefined && maxParallel < 1 && `maxParallelImagePulls ${maxParallel} must be a positive number`,
+    serialize &&
+      maxParallel !== undefined &&
+      maxParallel > 1 &&
+      "maxParallelImagePulls cannot be larger than 1 unless SerializeImagePulls (--serialize-image-pulls) is set to false",
+  ];
+  return mistakes.flatMap((mistake) => (mistake === false ? [] : [`invalid configuration: ${mistake}`]));
+}

@@ -1,0 +1,168 @@
+/**
+ * The line of image pulls.
+ *
+ * Catches: more pulls at once than allowed, or fewer; a place that is lost, kept for ever, or given out of order; a registry that is
+ * asked more often than it may be.
+ */
+import { describe, expect, it } from "vitest";
+import { createVirtualClock } from "../../../../shared/adapters/memory/clock.ts";
+import { takeToken } from "../../../../shared/api/token-bucket.ts";
+import type { TokenBucket } from "../../../../shared/api/token-bucket.ts";
+import { ImagePuller } from "../../../../shared/kubelet/images/image-puller.ts";
+import type { ImagePullPolicy } from "../../../../shared/kubelet/images/pull-policy.ts";
+
+const UNLIMITED: ImagePullPolicy = { serialize: false, registryQps: 0, registryBurst: 0 };
+const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+/** Pulls that each take as long as the test says, and what becomes of them. */
+function line(policy: Partial<ImagePullPolicy>) {
+  const clock = createVirtualClock(0);
+  const puller = new ImagePuller(clock, { ...UNLIMITED, ...policy });
+  const said: string[] = [];
+  return {
+    said,
+    clock,
+    pull(name: string, ms: number, abort = new AbortController()): AbortController {
+      const act = async (): Promise<string> => {
+        said.push(`${name} begins`);
+        await clock.after(ms, abort.signal);
+        if (name.startsWith("bad")) throw new Error("no such image");
+        return name;
+      };
+      void puller.pull(abort.signal, act).then(
+        ({ value, pullMs }) => said.push(`${value} took ${pullMs}`),
+        (error: unknown) => said.push(`${name}: ${String(error)}`),
+      );
+      return abort;
+    },
+    async advance(ms: number): Promise<readonly string[]> {
+      await settled();
+      await clock.advance(ms);
+      await settled();
+      return said.splice(0);
+    },
+  };
+}
+
+describe("the line", () => {
+  it("[node-agent 234] IP1 serialised, one begins when the one before it has ended, also by failing", async () => {
+    const { pull, advance } = line({ serialize: true });
+    for (const name of ["a", "bad", "c"]) pull(name, 10);
+    expect(await advance(9)).toEqual(["a begins"]);
+    expect(await advance(1)).toEqual(["a took 10", "bad begins"]);
+    expect(await advance(10)).toEqual(["bad: Error: no such image", "c begins"]);
+    expect(await advance(10)).toEqual(["c took 10"]);
+  });
+
+  it("[node-agent 234] IP1 two at once, the third when either has ended; who came first goes first", async () => {
+    const { pull, advance } = line({ maxParallel: 2 });
+    pull("slow", 30);
+    for (const name of ["a", "b", "c"]) pull(name, 10);
+    expect(await advance(9)).toEqual(["slow begins", "a begins"]);
+    expect(await advance(1)).toEqual(["a took 10", "b begins"]);
+    expect(await advance(10)).toEqual(["b took 10", "c begins"]);
+    expect(await advance(10)).toEqual(["slow took 30", "c took 10"]);
+  });
+
+  it("[node-agent 234] IP1 all at once where nobody says how many", async () => {
+    const { pull, advance } = line({});
+    for (const name of ["a", "b", "c", "d"]) pull(name, 10);
+    expect(await advance(9)).toEqual(["a begins", "b begins", "c begins", "d begins"]);
+  });
+
+  it("[node-agent 234] IP2 who leaves keeps nobody waiting, from the line or from its turn", async () => {
+    const { pull, advance } = line({ serialize: true });
+    const first = pull("a", 100);
+    const second = pull("b", 10);
+    pull("c", 10);
+    expect(await advance(1)).toEqual(["a begins"]);
+    second.abort(new Error("the pod is to end"));
+    expect(await advance(1)).toEqual(["b: Error: the pod is to end"]);
+    first.abort(new Error("the pod is to end"));
+    expect(await advance(0)).toEqual([expect.stringMatching(/^a: /u), "c begins"]);
+    expect(await advance(10)).toEqual(["c took 10"]);
+    pull("d", 10, second);
+    pull("e", 10);
+    expect(await advance(10)).toEqual(["d: Error: the pod is to end", "e begins", "e took 10"]);
+  });
+
+  it("[node-agent 234] IP3 a token is spent when the turn comes, by those who still want it", async () => {
+    const { pull, advance } = line({ serialize: true, registryQps: 1, registryBurst: 2 });
+    pull("a", 100);
+    pull("left", 100).abort(new Error("left"));
+    for (const name of ["b", "c", "d"]) pull(name, 100);
+    await advance(100);
+    expect(await advance(100)).toEqual(["b took 100", "c: PullQpsError: pull QPS exceeded", "d: PullQpsError: pull QPS exceeded"]);
+    pull("e", 100);
+    expect(await advance(0)).toEqual(["e: PullQpsError: pull QPS exceeded"]);
+    await advance(800);
+    pull("f", 100);
+    expect(await advance(0)).toEqual(["f begins"]);
+  });
+
+  it("[node-agent 234] IP3 with 0 a second as many as come", async () => {
+    const { pull, advance } = line({ registryQps: 0, registryBurst: 1 });
+    for (let i = 0; i < 50; i++) pull("a", 10);
+    expect(await advance(0)).toEqual(Array<string>(50).fill("a begins"));
+  });
+});
+
+describe("tokens", () => {
+  const rate = { perSecond: 5, burst: 10 };
+  /** How many of `asked` were given, at each time. */
+  const given = (times: readonly (readonly [number, number])[], of = rate): readonly number[] => {
+    let bucket: TokenBucket | undefined;
+    return times.map(([atMs, asked]) => {
+      let count = 0;
+      for (let i = 0; i < asked; i++) {
+        const left = takeToken(bucket, of, atMs);
+        if (left !== undefined) [bucket, count] = [left, count + 1];
+      }
+      return count;
+    });
+  };
+  const table = [
+    { name: "ten at once", times: [[0, 12]], want: [10] },
+    {
+      name: "then one each 200 ms",
+      times: [
+        [0, 10],
+        [199, 1],
+        [200, 2],
+        [399, 1],
+        [400, 1],
+      ],
+      want: [10, 0, 1, 0, 1],
+    },
+    {
+      name: "never more than ten",
+      times: [
+        [0, 10],
+        [60_000, 20],
+      ],
+      want: [10, 10],
+    },
+    {
+      name: "a clock that goes back gives nothing",
+      times: [
+        [1000, 10],
+        [0, 1],
+        [1199, 1],
+        [1200, 1],
+      ],
+      want: [10, 0, 0, 1],
+    },
+    {
+      name: "none at all with burst 0",
+      times: [
+        [0, 1],
+        [60_000, 1],
+      ],
+      of: { perSecond: 5, burst: 0 },
+      want: [0, 0],
+    },
+  ] as const;
+  it.each(table)("[node-agent 231] $name", ({ times, want, ...more }) => {
+    expect(given(times, "of" in more ? more.of : rate)).toEqual(want);
+  });
+});
