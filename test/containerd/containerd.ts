@@ -3,7 +3,7 @@
  *
  * CN1 root, state, sockets, runc's state, network namespaces, CNI configuration, bridge, subnet and cgroup are the node's own.
  * CN2 it ends with the process that started it, however that ends, and leaves nothing (guard.ts).
- * CN3 no registry is asked: images come from images.ts; pods have no route out of the machine.
+ * CN3 no registry is asked but registry.ts: images come from images.ts; pods have no route out of the machine.
  */
 import { execFile } from "node:child_process";
 import { mkdir, rm, writeFile } from "node:fs/promises";

@@ -15,7 +15,7 @@ export interface ImageContent {
   readonly user?: string;
 }
 
-interface Descriptor {
+export interface Descriptor {
   readonly mediaType: string;
   readonly digest: string;
   readonly size: number;
@@ -23,39 +23,51 @@ interface Descriptor {
 
 const ARCHITECTURES: Readonly<Record<string, string>> = { x64: "amd64", arm64: "arm64" };
 
-export function ociArchive(images: readonly ImageContent[]): Buffer {
+/** What an image is made of, by digest; its manifest is one of them. */
+export interface OciImage {
+  readonly manifest: Descriptor;
+  readonly layer: Descriptor;
+  readonly blobs: ReadonlyMap<string, Buffer>;
+}
+
+export function ociImage({ entries, entrypoint, env = [], command, user }: Omit<ImageContent, "name">): OciImage {
   const blobs = new Map<string, Buffer>();
   const add = (kind: string, content: Buffer): Descriptor => {
-    const hash = createHash("sha256").update(content).digest("hex");
-    blobs.set(hash, content);
-    return { mediaType: `application/vnd.oci.image.${kind}`, digest: `sha256:${hash}`, size: content.length };
+    const digest = `sha256:${createHash("sha256").update(content).digest("hex")}`;
+    blobs.set(digest, content);
+    return { mediaType: `application/vnd.oci.image.${kind}`, digest, size: content.length };
   };
-  const manifests = images.map(({ name, entries, entrypoint, env = [], command, user }) => {
-    const layer = add("layer.v1.tar", tar(entries));
-    const config = add(
-      "config.v1+json",
-      json({
-        architecture: ARCHITECTURES[process.arch] ?? process.arch,
-        os: "linux",
-        config: {
-          Entrypoint: entrypoint,
-          Env: ["PATH=/bin", ...env],
-          WorkingDir: "/",
-          ...(command && { Cmd: command }),
-          ...(user && { User: user }),
-        },
-        rootfs: { type: "layers", diff_ids: [layer.digest] },
-      }),
-    );
-    const manifest = add("manifest.v1+json", json({ schemaVersion: 2, config, layers: [layer] }));
-    return { ...manifest, annotations: { "io.containerd.image.name": name } };
-  });
+  const layer = add("layer.v1.tar", tar(entries));
+  const config = add(
+    "config.v1+json",
+    json({
+      architecture: ARCHITECTURES[process.arch] ?? process.arch,
+      os: "linux",
+      config: {
+        Entrypoint: entrypoint,
+        Env: ["PATH=/bin", ...env],
+        WorkingDir: "/",
+        ...(command && { Cmd: command }),
+        ...(user && { User: user }),
+      },
+      rootfs: { type: "layers", diff_ids: [layer.digest] },
+    }),
+  );
+  const mediaType = "application/vnd.oci.image.manifest.v1+json";
+  const manifest = add("manifest.v1+json", json({ schemaVersion: 2, mediaType, config, layers: [layer] }));
+  return { manifest, layer, blobs };
+}
+
+export function ociArchive(images: readonly ImageContent[]): Buffer {
+  const made = images.map(({ name, ...content }) => ({ name, ...ociImage(content) }));
+  const manifests = made.map(({ name, manifest }) => ({ ...manifest, annotations: { "io.containerd.image.name": name } }));
+  const blobs = new Map(made.flatMap((image) => [...image.blobs]));
   return tar([
     { kind: "file", name: "oci-layout", content: json({ imageLayoutVersion: "1.0.0" }) },
     { kind: "file", name: "index.json", content: json({ schemaVersion: 2, manifests }) },
     { kind: "folder", name: "blobs" },
     { kind: "folder", name: "blobs/sha256" },
-    ...[...blobs].map(([hash, content]) => ({ kind: "file", name: `blobs/sha256/${hash}`, content }) as const),
+    ...[...blobs].map(([digest, content]) => ({ kind: "file", name: `blobs/${digest.replace(":", "/")}`, content }) as const),
   ]);
 }
 

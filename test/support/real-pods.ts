@@ -149,7 +149,7 @@ export async function eventsSay(cluster: Cluster, name: string, ...wanted: reado
 }
 
 /** As often as they were said. */
-async function eventsOf(cluster: Cluster, name: string): Promise<readonly string[]> {
+export async function eventsOf(cluster: Cluster, name: string): Promise<readonly string[]> {
   const selector = encodeURIComponent(`involvedObject.name=${name}`);
   const events = await cluster.get<{ readonly items: readonly { readonly reason: string; readonly message: string }[] }>(
     `/api/v1/namespaces/default/events?fieldSelector=${selector}`,

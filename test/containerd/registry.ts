@@ -1,0 +1,102 @@
+/**
+ * A registry on the loopback, which containerd asks over plain HTTP: as slow as it is told to be, and it notes who asked when.
+ *
+ * Source: distribution-spec, pulling manifests and blobs.
+ */
+import { readFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+
+import { ociImage } from "./oci-archive.ts";
+import type { OciImage } from "./oci-archive.ts";
+
+/** From the first question for its manifest to the end of its layer; failed ones end at once. */
+export interface Pull {
+  readonly repository: string;
+  readonly startMs: number;
+  endMs?: number;
+}
+
+export interface TestRegistry {
+  /** Of an image: `127.0.0.1:PORT/name:1`. */
+  image(repository: string): string;
+  /** From now on it can be had; its layer takes so long. Its program is busybox. */
+  add(repository: string, layerMs: number): Promise<void>;
+  /** In order of their starts. A pull that is broken off has an end, too. */
+  pulls(...repositories: readonly string[]): readonly Pull[];
+  stop(): Promise<void>;
+}
+
+/** Questions of one pull come closer together than those of two. */
+const SAME_PULL_MS = 2_000;
+const PATH = /^\/v2\/(?<repository>[^/]+)\/(?<kind>manifests|blobs)\/(?<reference>[^/]+)$/u;
+
+export async function startRegistry(): Promise<TestRegistry> {
+  const busybox = await readFile("/bin/busybox");
+  const images = new Map<string, OciImage & { readonly layerMs: number }>();
+  const pulls: Pull[] = [];
+  const last = (repository: string): Pull | undefined => pulls.findLast((pull) => pull.repository === repository);
+  const asked = (repository: string): void => {
+    const pull = last(repository);
+    const isSame = pull !== undefined && (pull.endMs === undefined || performance.now() - pull.endMs < SAME_PULL_MS);
+    if (!isSame) pulls.push({ repository, startMs: performance.now() });
+  };
+  const ended = (repository: string): void => {
+    const pull = last(repository);
+    if (pull !== undefined) pull.endMs = performance.now();
+  };
+
+  const answer = (response: ServerResponse, method: string, repository: string, reference: string): void => {
+    const image = images.get(repository);
+    const digest = reference.startsWith("sha256:") ? reference : image?.manifest.digest;
+    const content = digest === undefined ? undefined : image?.blobs.get(digest);
+    if (image === undefined || digest === undefined || content === undefined) {
+      ended(repository);
+      response.writeHead(404, { "content-type": "application/json" }).end('{"errors":[{"code":"MANIFEST_UNKNOWN"}]}');
+      return;
+    }
+    const type = digest === image.manifest.digest ? image.manifest.mediaType : "application/octet-stream";
+    response.writeHead(200, { "content-type": type, "content-length": content.length, "docker-content-digest": digest });
+    if (method === "HEAD") return void response.end();
+    if (digest !== image.layer.digest) return void response.end(content);
+    const slow = setTimeout(() => response.end(content), image.layerMs);
+    response.flushHeaders();
+    response.once("close", () => {
+      clearTimeout(slow);
+      ended(repository);
+    });
+  };
+
+  const server = createServer(({ url = "", method = "GET" }, response) => {
+    const { repository, kind, reference } = PATH.exec(url)?.groups ?? {};
+    if (repository === undefined || reference === undefined) return void response.writeHead(url === "/v2/" ? 200 : 404).end();
+    if (kind === "manifests") asked(repository);
+    answer(response, method, repository, reference);
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as AddressInfo; // it listens on a port
+
+  return {
+    image: (repository) => `127.0.0.1:${port}/${repository}:1`,
+    async add(repository, layerMs) {
+      const image = ociImage({
+        entries: [
+          { kind: "folder", name: "bin" },
+          { kind: "file", name: "bin/busybox", content: busybox, mode: 0o755 },
+          { kind: "link", name: "bin/sh", target: "busybox" },
+          { kind: "link", name: "bin/sleep", target: "busybox" },
+          // Nobody shares its layer.
+          { kind: "file", name: "name", content: Buffer.from(repository) },
+        ],
+        entrypoint: ["/bin/sleep", "3600"],
+      });
+      images.set(repository, { ...image, layerMs });
+    },
+    pulls: (...repositories) => pulls.filter(({ repository }) => repositories.includes(repository)),
+    async stop() {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}

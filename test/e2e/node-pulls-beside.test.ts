@@ -1,0 +1,142 @@
+/**
+ * What is said of image pulls, of `deltaloop node` beside upstream's kubelet: the same pods on the same machine, one after the other,
+ * each on a real containerd that asks a registry of the test's own.
+ *
+ * Catches: an Event or a reason for waiting that is not the kubelet's, is in another place, or is missing.
+ */
+import { afterAll, beforeAll, expect, it } from "vitest";
+
+import { ensureContainerd } from "../containerd/programs.ts";
+import { startRegistry } from "../containerd/registry.ts";
+import type { TestRegistry } from "../containerd/registry.ts";
+import { NAME, startJudgedNode } from "../nodeconf/node.ts";
+import type { Side } from "../nodeconf/node.ts";
+import { measured, startCluster, whereRealPartsAre } from "../support/e2e.ts";
+import type { Cluster } from "../support/e2e.ts";
+import { isReady, podOf, podReady, podWhere } from "../support/real-pods.ts";
+import type { PodView } from "../support/real-pods.ts";
+import { upstreamTests } from "../upstream/program.ts";
+import type { UpstreamTests } from "../upstream/program.ts";
+
+const SECONDS = 1_000;
+/** What any of them may wait for at first is looked at; then they repeat themselves. */
+const REASONS = 4;
+const NAMES = ["good", "missing", "misnamed"] as const;
+
+const missing = ensureContainerd();
+const built = missing === undefined ? await upstreamTests() : { missing };
+const title = "image pulls beside the kubelet";
+if ("missing" in built) await whereRealPartsAre(title, () => undefined, built);
+else await whereRealPartsAre(title, () => suite(built));
+
+function suite(upstream: UpstreamTests): void {
+  let cluster: Cluster;
+  let registry: TestRegistry;
+  beforeAll(async () => {
+    registry = await startRegistry();
+    await registry.add("good", SECONDS);
+    cluster = await startCluster({ machines: "scheduler" });
+  });
+  afterAll(async () => {
+    await cluster?.stop();
+    await registry?.stop();
+  });
+
+  const pods = (): readonly object[] => {
+    const [good, none] = [registry.image("good"), registry.image("missing")];
+    const of = (name: (typeof NAMES)[number], ...containers: readonly object[]): object =>
+      podOf(name, { nodeName: NAME, automountServiceAccountToken: false, containers });
+    return [
+      of("good", { name: "main", image: good }, { name: "again", image: good }),
+      of("missing", { name: "main", image: none }, { name: "again", image: none }),
+      of("misnamed", { name: "main", image: "Capital" }, { name: "never", image: registry.image("good-too"), imagePullPolicy: "Never" }),
+    ];
+  };
+
+  const on = async (side: Side): Promise<Seen> => {
+    const options = { configuration: { serializeImagePulls: true }, flags: ["--serialize-image-pulls"] };
+    const node = await startJudgedNode(cluster, side, upstream, options);
+    const ending = new AbortController();
+    try {
+      const before = registry.pulls("missing").length;
+      const waits = waitingReasons(cluster, ending.signal);
+      await cluster.apply(...pods());
+      await podReady(cluster, "good");
+      await podWhere(cluster, "missing", "was pulled twice and backs off", (pod) => hasBackedOffAgain(pod, before), 60 * SECONDS);
+      ending.abort();
+      const reasons = await waits;
+      const events = await eventsInOrder(cluster);
+      measured(`${side}: ${JSON.stringify({ reasons, events })}`);
+      return { reasons, events };
+    } finally {
+      ending.abort();
+      await cluster.kubectl("delete", "pods", "--all", "--wait=true", "--timeout=60s");
+      await cluster.kubectl("delete", "events", "--all");
+      await node.stop();
+    }
+  };
+  const hasBackedOffAgain = (pod: PodView, before: number): boolean =>
+    !isReady(pod) &&
+    registry.pulls("missing").length >= before + 2 &&
+    pod.status.containerStatuses?.every(({ state }) => state.waiting?.reason === "ImagePullBackOff") === true;
+
+  it("[node-agent 248] three pods wait for the same reasons in the same order, and the same is said of them", async () => {
+    const theirs = await on("kubelet");
+    const ours = await on("ours");
+    expect(ours.reasons).toEqual(theirs.reasons);
+    expect(ours.events).toEqual(theirs.events);
+    expect(Object.values(ours.events).flat().length).toBeGreaterThan(15);
+  });
+}
+
+interface Seen {
+  /** Of each container, one after the other. */
+  readonly reasons: Readonly<Record<string, readonly string[]>>;
+  /** Of each pod, each once, in order of their first. */
+  readonly events: Readonly<Record<string, readonly string[]>>;
+}
+
+/** Until `signal` aborts. */
+async function waitingReasons(cluster: Cluster, signal: AbortSignal): Promise<Seen["reasons"]> {
+  const reasons: Record<string, string[]> = {};
+  const query = { allowWatchBookmarks: false, timeoutSeconds: 300 };
+  try {
+    for await (const lines of cluster.client.watch("pods", query, signal))
+      for (const line of lines) {
+        const { object } = JSON.parse(line) as { readonly object: PodView }; // a watch of pods
+        for (const { name, state } of object.status.containerStatuses ?? []) {
+          const seen = (reasons[`${object.metadata.name}/${name}`] ??= []);
+          const reason = state.waiting?.reason ?? (state.running === undefined ? "ended" : "running");
+          if (seen.at(-1) !== reason && seen.length < REASONS) seen.push(reason);
+        }
+      }
+  } catch (error) {
+    if (!signal.aborted) throw error;
+  }
+  return reasons;
+}
+
+interface EventView {
+  readonly metadata: { readonly name: string };
+  readonly involvedObject: { readonly name: string; readonly fieldPath?: string };
+  readonly type: string;
+  readonly reason: string;
+  readonly message: string;
+}
+
+/** Their names end with the time of the first, in nanoseconds. Times within a message differ. */
+async function eventsInOrder(cluster: Cluster): Promise<Seen["events"]> {
+  const nanos = ({ metadata }: EventView): bigint => BigInt(`0x${metadata.name.split(".").at(-1) ?? "0"}`);
+  const all = (await cluster.list<EventView>("/api/v1/namespaces/default/events")).toSorted((a, b) => (nanos(a) < nanos(b) ? -1 : 1));
+  return Object.fromEntries(
+    NAMES.map((pod) => [
+      pod,
+      all
+        .filter(({ involvedObject }) => involvedObject.name === pod)
+        .map(({ involvedObject: { fieldPath = "" }, type, reason, message }) => {
+          const timeless = message.replaceAll(/\b[\d.]+m?s\b/gu, "TIME");
+          return `${fieldPath} ${type} ${reason}: ${timeless}`;
+        }),
+    ]),
+  );
+}
