@@ -19,6 +19,12 @@ import { podEvent } from "./pod-events.ts";
 import { Pause, StartError } from "../operations.ts";
 import { updateFenced } from "./workers.ts";
 
+/**
+ * So long after a pull has failed the pod is looked at again and says that it backs off: people and their tools wait for that word.
+ * Upstream's relist brings that look after the first failure, its 10 to 15 s after a later one.
+ */
+const BACK_OFF_SAID_MS = 1_000;
+
 type Say = (type: "Normal" | "Warning", reason: string, message: string) => void;
 
 /** @throws {StartError} when it cannot be had now. @throws {Pause} when the pull outlives the turn */
@@ -113,9 +119,9 @@ async function pull(ports: NodePorts, pod: NodePod, wanted: string, { say, fence
       const text = pullErrorText(error);
       const failure = pullFailure(wanted, text);
       const key = pullBackOffKey(uid, wanted);
-      const entry = await updateFenced(ports, "backOffs", key, (before) => afterFailedPull(before, clock.now(), failure), fence);
+      await updateFenced(ports, "backOffs", key, (before) => afterFailedPull(before, clock.now(), failure), fence);
       say("Warning", "Failed", `Failed to pull image "${wanted}": ${text}`);
-      throw new StartError(failure.reason, failure.message, entry && { retryAtMs: entry.lastUpdateMs + entry.delayMs });
+      throw new StartError(failure.reason, failure.message, { retryAtMs: clock.now() + BACK_OFF_SAID_MS });
     },
   });
 }

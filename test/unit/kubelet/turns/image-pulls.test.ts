@@ -153,6 +153,18 @@ describe("back-off", () => {
     expect(pulls(rig)).toHaveLength(2);
   });
 
+  test("[node-agent 240] it is said within three seconds of each failure, and is the reason until the next try", async () => {
+    const rig = await node({ remoteImages: BAD });
+    await rig.create("p", one("bad:1"));
+    for (const tries of [1, 2, 3]) {
+      await rig.until("it is tried", () => pulls(rig).length === tries, 50 * SECONDS);
+      await rig.advance(3 * SECONDS);
+      expect(waiting(rig, "p")).toEqual(["ImagePullBackOff", BACK_OFF]);
+      await rig.advance(5 * SECONDS);
+      expect([waiting(rig, "p")[0], pulls(rig).length]).toEqual(["ImagePullBackOff", tries]);
+    }
+  });
+
   test("[node-agent 240] it doubles up to 5 min, and goes on where it was when the agent says nothing in between", async () => {
     const rig = await node({ remoteImages: BAD });
     await rig.create("p", one("bad:1"));
