@@ -244,6 +244,7 @@ function evictionPolicy(flags: NodeFlags): EvictionPolicy {
         soft: read(flags.evictionSoft, "<"),
         softGracePeriods: read(flags.evictionSoftGracePeriod, "="),
         minimumReclaims: read(flags.evictionMinimumReclaim, "="),
+        enforcesPods: cgroupPolicy(flags).enforce.includes("pods"),
       }),
       maxPodGracePeriodSeconds: flags.evictionMaxPodGracePeriod,
       pressureTransitionMs: flags.evictionPressureTransitionPeriod,

@@ -7,7 +7,7 @@
  * CG3 `write` writes in order, and ends with the first file that is refused, by an error that names it. A file that is optional may be missing.
  * CG4 `remove` takes a group and all below it; where one still holds a process it stays, and that is an error.
  * CG5 `kill` ends every process in a group and below it, as by SIGKILL. They may take a moment to go.
- * CG6 every call may be repeated. A group that is not there has no children and no processes, and is removed already.
+ * CG6 every call may be repeated. A group that is not there has no children, no processes and no memory, and is removed already.
  */
 export interface Cgroups {
   /** Of the machine. */
@@ -21,8 +21,17 @@ export interface Cgroups {
   children(path: string): Promise<readonly string[]>;
   /** Processes and threads in a group and below it; undefined: it does not count them. */
   processes(path: string): Promise<number | undefined>;
+  /** Of a group and all below it; undefined: it does not count it. */
+  memory(path: string): Promise<CgroupMemory | undefined>;
   kill(path: string): Promise<void>;
   remove(path: string): Promise<void>;
+}
+
+export interface CgroupMemory {
+  /** Without files that nobody has read lately. */
+  readonly workingSetBytes: number;
+  /** Absent: as much as there is. */
+  readonly limitBytes?: number;
 }
 
 export interface CgroupFile {

@@ -71,6 +71,47 @@ describe("cgroupfs", () => {
     mount = await mkdtemp(join(tmpdir(), "deltaloop-cgroups-"));
   });
   afterEach(() => rm(mount, { recursive: true }));
+  it.each([
+    {
+      version: 1,
+      at: "memory/own",
+      files: {
+        "memory.usage_in_bytes": "1000",
+        "memory.limit_in_bytes": "5000",
+        "memory.stat": "inactive_file 1\ntotal_inactive_file 300",
+      },
+      want: { workingSetBytes: 700, limitBytes: 5000 },
+    },
+    {
+      version: 1,
+      at: "memory/own",
+      files: {
+        "memory.usage_in_bytes": "100",
+        "memory.limit_in_bytes": "9223372036854771712",
+        "memory.stat": "inactive_file 1\ntotal_inactive_file 300",
+      },
+      want: { workingSetBytes: 0 },
+    },
+    {
+      version: 2,
+      at: "own",
+      files: { "memory.current": "1000", "memory.max": "5000", "memory.stat": "file 1\ninactive_file 300" },
+      want: { workingSetBytes: 700, limitBytes: 5000 },
+    },
+    {
+      version: 2,
+      at: "own",
+      files: { "memory.current": "1000", "memory.max": "max", "memory.stat": "file 1\ninactive_file 300" },
+      want: { workingSetBytes: 700 },
+    },
+  ])("[node-agent 250] version $version: memory $files", async ({ version, at, files, want }) => {
+    await mkdir(join(mount, at), { recursive: true });
+    if (version === 2) await writeFile(join(mount, "cgroup.controllers"), "cpu memory pids");
+    for (const [name, text] of Object.entries(files)) await writeFile(join(mount, at, name), `${text}\n`);
+    const cgroups = await createCgroups({ roots: ["/own"], mount });
+    expect(await cgroups.memory("/own")).toEqual(want);
+  });
+
   const folders = async (): Promise<readonly string[]> => {
     const entries = await readdir(mount, { recursive: true, withFileTypes: true });
     return entries

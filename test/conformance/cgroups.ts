@@ -36,6 +36,7 @@ export function cgroupsConformance(name: string, open: () => Promise<CgroupsHarn
         await expect(cgroups.kill(path), path).rejects.toThrow("no control group of this agent's");
         await expect(cgroups.write(path, []), path).rejects.toThrow("no control group of this agent's");
         await expect(cgroups.children(path), path).rejects.toThrow("no control group of this agent's");
+        await expect(cgroups.memory(path), path).rejects.toThrow("no control group of this agent's");
         await expect(cgroups.exists(path), path).rejects.toThrow("no control group of this agent's");
       }
     });
@@ -89,6 +90,17 @@ export function cgroupsConformance(name: string, open: () => Promise<CgroupsHarn
       expect(await cgroups.processes(`${root}/${A}`)).toBe(0);
       await enter(`${root}/${A}`);
       expect(await cgroups.processes(`${root}/${A}`)).toBe(1);
+    });
+
+    it("[node-agent 250] says what a group's memory is bounded by and takes; one that is not there takes none", async () => {
+      const { cgroups, root } = harness;
+      expect(await cgroups.memory(root)).toBeUndefined();
+      await cgroups.create(`${root}/${A}`);
+      const before = await cgroups.memory(root);
+      expect([before?.limitBytes, (before?.workingSetBytes ?? -1) >= 0]).toEqual([undefined, true]);
+      await cgroups.write(root, [{ controller: "memory", name: "memory.limit_in_bytes", value: String(2 ** 26) }]);
+      expect((await cgroups.memory(root))?.limitBytes).toBe(2 ** 26);
+      expect((await cgroups.memory(`${root}/${A}`))?.limitBytes).toBeUndefined();
     });
 
     it("CG6 names the groups directly below; one that is not there has none", async () => {

@@ -1,11 +1,12 @@
 /**
- * A node that runs short, on a real containerd: of memory by a threshold that is raised above what there is, of disk by filling a small
- * one of its own.
+ * A node that runs short, on a real containerd: of memory by a threshold that is raised above what there is, or because all pods together
+ * may take only little of it; of disk by filling a small one of its own.
  *
  * Catches: figures that the real machine and runtime do not give as the stand-ins do; a pod that stays although its disk is full, or
  * whose owner is told something else than by a kubelet; a node that does not take pods again.
  */
 import { rm, statfs, writeFile } from "node:fs/promises";
+import { totalmem } from "node:os";
 import { join } from "node:path";
 
 import { afterAll, beforeAll, expect, it } from "vitest";
@@ -33,6 +34,9 @@ await whereNodesCanRun("a node that runs short", () => {
         startNodes(cluster, ["disk"], {
           diskBytes: 160 * MIB,
           flags: ["--eviction-hard", HARD, "--minimum-image-ttl-duration", "1h", ...transition],
+        }),
+        startNodes(cluster, ["bounded"], {
+          flags: ["--system-reserved", `memory=${totalmem() - 200 * MIB}`, "--eviction-hard", "memory.available<100Mi", ...transition],
         }),
         startNodes(cluster, ["memory"], { flags: ["--eviction-hard", "memory.available<99%", ...transition] }),
       ])
@@ -106,6 +110,20 @@ await whereNodesCanRun("a node that runs short", () => {
     await eventually("there is no pressure", async () => (await condition("disk", "DiskPressure")) === "False", WAIT_MS);
     await cluster.apply(on("disk", "again", STAY));
     await podReady(cluster, "again");
+  });
+
+  it("[node-agent 252] pods that take what all of them may: one goes although the node has memory", async () => {
+    const volumes = [{ name: "memory", emptyDir: { medium: "Memory" } }];
+    const mounts = { volumeMounts: [{ name: "memory", mountPath: "/memory" }] };
+    await cluster.apply(on("bounded", "small", STAY));
+    await podReady(cluster, "small");
+    const fill = "i=0; while [ $i -lt 80 ]; do cat /bin/busybox >> /memory/file; i=$((i + 1)); done";
+    await cluster.apply(on("bounded", "large", `${fill}; ${STAY}`, { volumes }, mounts));
+    const { message } = await evicted("large");
+    measured(`pods at their limit: ${message}`);
+    expect(message).toMatch(/^The node was low on resource: memory\. Threshold quantity: 100Mi, available: \d+\w*\. /u);
+    await eventually("it is said", async () => (await condition("bounded", "MemoryPressure")) === "True", WAIT_MS);
+    await podReady(cluster, "small");
   });
 
   it("[node-agent 224] memory: pods that ask for nothing are turned away, others go one by one", async () => {

@@ -6,6 +6,8 @@ export interface MemoryCgroups extends Cgroups {
   files(path: string): Readonly<Record<string, string>> | undefined;
   /** A process comes into being there, whether the group was made before or not: as a runtime starts one. */
   enter(path: string): Promise<void>;
+  /** What the group takes from now on, beside what those below it do. */
+  use(path: string, bytes: number): void;
 }
 
 export interface MemoryCgroupOptions {
@@ -18,6 +20,7 @@ export interface MemoryCgroupOptions {
 interface Group {
   readonly files: Map<string, string>;
   processes: number;
+  memoryBytes: number;
 }
 
 const CONTROLLERS = ["cpuset", "cpu", "memory", "pids"];
@@ -37,7 +40,7 @@ export function createMemoryCgroups({ roots, version = 1 }: MemoryCgroupOptions)
   const make = (path: string): Group => {
     const parent = path.slice(0, path.lastIndexOf("/"));
     if (parent !== "" && !groups.has(parent)) make(parent);
-    const group = groups.get(path) ?? { files: new Map<string, string>(), processes: 0 };
+    const group = groups.get(path) ?? { files: new Map<string, string>(), processes: 0, memoryBytes: 0 };
     groups.set(path, group);
     return group;
   };
@@ -70,6 +73,13 @@ export function createMemoryCgroups({ roots, version = 1 }: MemoryCgroupOptions)
       own(path);
       return groups.has(path) ? within(path).reduce((sum, one) => sum + (groups.get(one)?.processes ?? 0), 0) : undefined;
     },
+    async memory(path) {
+      const group = groups.get(own(path));
+      if (group === undefined) return undefined;
+      const limit = Number(group.files.get(version === 1 ? "memory.limit_in_bytes" : "memory.max") ?? -1);
+      const workingSetBytes = within(path).reduce((sum, one) => sum + (groups.get(one)?.memoryBytes ?? 0), 0);
+      return { workingSetBytes, ...(limit >= 0 && { limitBytes: limit }) };
+    },
     async kill(path) {
       for (const one of within(own(path))) make(one).processes = 0;
     },
@@ -84,6 +94,9 @@ export function createMemoryCgroups({ roots, version = 1 }: MemoryCgroupOptions)
     },
     async enter(path) {
       make(own(path)).processes++;
+    },
+    use(path, bytes) {
+      make(own(path)).memoryBytes = bytes;
     },
   };
 }

@@ -1,7 +1,7 @@
 /** Cgroups on cgroupfs: directories under a mount, of which version 1 has one per hierarchy. */
 import { mkdir, readdir, readFile, rmdir, stat, writeFile } from "node:fs/promises";
 import { join, normalize } from "node:path";
-import type { Cgroups } from "../../ports/cgroups.ts";
+import type { CgroupMemory, Cgroups } from "../../ports/cgroups.ts";
 
 const MOUNT = "/sys/fs/cgroup";
 /** What pods are bounded in, and so what a group must have (CG2). Source: pkg/kubelet/cm/cgroup_v1_manager_linux.go Validate. */
@@ -12,6 +12,12 @@ const NEEDED_UNIFIED = ["cpu", "cpuset", "memory", "hugetlb", "pids"];
 const RMDIR_TRIES = 10;
 /** A process may make others while it is looked at. Source: pod_container_manager_linux.go tryKillingCgroupProcesses. */
 const KILL_TRIES = 5;
+
+/** Where the memory controller has its figures. Source: github.com/google/cadvisor container/libcontainer/handler.go setMemoryStats. */
+const MEMORY_FILES = { usage: "memory.usage_in_bytes", limit: "memory.limit_in_bytes", inactive: "total_inactive_file" } as const;
+const MEMORY_FILES_UNIFIED = { usage: "memory.current", limit: "memory.max", inactive: "inactive_file" } as const;
+/** What is above is no limit: the kernel rounds the greatest number. Source: pkg/kubelet/stats/helper.go isMemoryUnlimited. */
+const LIMIT_MAX = 2 ** 62;
 
 export interface CgroupOptions {
   /** Paths below the mount; see CG1. */
@@ -69,6 +75,11 @@ export async function createCgroups({ roots, mount = MOUNT }: CgroupOptions): Pr
       const [count] = counts.find((one) => one !== undefined) ?? [];
       return count === undefined ? undefined : Number(count);
     },
+    async memory(path) {
+      places(path);
+      const found = hierarchies.find((one) => one.controllers.includes("memory"));
+      return found && (await memoryOf(join(found.folder, path), unified === undefined ? MEMORY_FILES : MEMORY_FILES_UNIFIED));
+    },
     async kill(path) {
       const folders = places(path);
       for (let attempt = 0; attempt < KILL_TRIES; attempt++) {
@@ -82,6 +93,14 @@ export async function createCgroups({ roots, mount = MOUNT }: CgroupOptions): Pr
       for (const one of removed) if (one.status === "rejected") throw one.reason;
     },
   };
+}
+
+async function memoryOf(folder: string, files: typeof MEMORY_FILES | typeof MEMORY_FILES_UNIFIED): Promise<CgroupMemory | undefined> {
+  const [usage, limit, stat] = await Promise.all([files.usage, files.limit, "memory.stat"].map((file) => words(join(folder, file))));
+  if (usage?.[0] === undefined || stat === undefined) return undefined;
+  const limitBytes = limit?.[0] === undefined || limit[0] === "max" ? Infinity : Number(limit[0]);
+  const inactive = Number(stat[stat.indexOf(files.inactive) + 1] ?? 0);
+  return { workingSetBytes: Math.max(0, Number(usage[0]) - inactive), ...(limitBytes <= LIMIT_MAX && { limitBytes }) };
 }
 
 /** A hierarchy's directory is called by its controllers; links with their single names lead to joined ones. */

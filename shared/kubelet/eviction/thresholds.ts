@@ -1,7 +1,7 @@
 /** Eviction thresholds: what of a node's resources must stay free, and how that is written on the command line (node-agent §14.5). */
 import { numericQuantity } from "../../api/quantity.ts";
 
-/** As upstream's `eviction/api` names them. `allocatableMemory.available` is over the pods' own control group, which nobody limits yet. */
+/** As upstream's `eviction/api` names them. `allocatableMemory.available` is over the control group of all pods. */
 export const SIGNALS = [
   "memory.available",
   "allocatableMemory.available",
@@ -108,11 +108,14 @@ export function parseThresholds({
   soft = new Map(),
   softGracePeriods = new Map(),
   minimumReclaims = new Map(),
+  enforcesPods = false,
 }: {
   readonly hard: Statements;
   readonly soft?: Statements;
   readonly softGracePeriods?: Statements;
   readonly minimumReclaims?: Statements;
+  /** What all pods may take together is enforced on them (§7.6.1): what hard ones keep free of memory, they keep free of that, too. */
+  readonly enforcesPods?: boolean;
 }): readonly Threshold[] {
   const hardOnes = [...hard].flatMap(([signal, text]) => threshold(signal, text) ?? []);
   const softOnes = [...soft].flatMap(([signal, text]) => threshold(signal, text) ?? []);
@@ -123,10 +126,17 @@ export function parseThresholds({
     if (grace === undefined) throw new EvictionSettingError(`grace period must be specified for the soft eviction threshold ${one.signal}`);
     return { ...one, gracePeriodMs: grace };
   });
-  return [...hardOnes, ...graced].map((one) => {
+  const all = [...hardOnes, ...graced].map((one) => {
     const minReclaim = reclaims.get(one.signal);
     return minReclaim === undefined ? one : { ...one, minReclaim };
   });
+  return enforcesPods ? [...all, ...ofAllocatable(all)] : all;
+}
+
+/** Source: helpers.go addAllocatableThresholds. */
+function ofAllocatable(thresholds: readonly Threshold[]): readonly Threshold[] {
+  const ofMemory = thresholds.filter((one) => one.signal === "memory.available" && isHard(one));
+  return ofMemory.map((one) => ({ ...one, signal: "allocatableMemory.available" }));
 }
 
 /** Nothing for `0%` and `100%`, which stand for no threshold. */

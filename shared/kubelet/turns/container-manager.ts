@@ -21,6 +21,7 @@ import { allocatedPod } from "../allocation/allocation.ts";
 import { activePods } from "../config/active-pods.ts";
 import type { PodManager } from "../config/pod-manager.ts";
 import type { QosClass } from "../config/pod-requests.ts";
+import type { Observation } from "../eviction/pressure.ts";
 import { QUOTA_PERIOD } from "../kuberuntime/resources.ts";
 import { nodeReference } from "../node/node-object.ts";
 import type { NodeEvent } from "../node/event-recorder.ts";
@@ -130,6 +131,13 @@ export class ContainerManager {
     const groups = await this.#podGroups();
     const counted = await Promise.all(groups.map(async ({ uid, path }) => [uid, await this.#ports.cgroups.processes(path)] as const));
     return new Map(counted.flatMap(([uid, count]) => (count === undefined ? [] : [[uid, count] as const])));
+  }
+
+  /** What all pods together have left of what they may take; undefined where nothing bounds them. Source: pkg/kubelet/stats/helper.go cadvisorInfoToCPUandMemoryStats. */
+  async memory(): Promise<Observation | undefined> {
+    const { cgroups, options } = this.#ports;
+    const { workingSetBytes = 0, limitBytes } = (this.#makesGroups && (await cgroups.memory(kubepodsCgroup(options)))) || {};
+    return limitBytes === undefined ? undefined : { available: limitBytes - workingSetBytes, capacity: limitBytes };
   }
 
   /** Ends what still runs in the pod's group, and takes it away. @throws while something does not go */

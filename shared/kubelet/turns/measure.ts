@@ -11,7 +11,7 @@ import type { ContainerStats } from "../../ports/cri-types.ts";
 import type { FileSystem } from "../../ports/node-files.ts";
 
 /**
- * A signal that cannot be measured is not there. Nothing has `allocatableMemory.available` until the pods have a control group of their own.
+ * A signal that cannot be measured is not there: `allocatableMemory.available` is that of the pods' control group, where it has a limit.
  *
  * Source: pkg/kubelet/eviction/helpers.go makeSignalObservations; pkg/kubelet/stats/provider.go HasDedicatedImageFs.
  * Differs from upstream: containers' layers are never taken for split from images, which containerd does not do.
@@ -21,13 +21,20 @@ export async function measureNode({
   cri,
   files,
   options,
+  containerManager,
 }: NodePorts): Promise<{ readonly observations: Observations; readonly disks: Disks }> {
-  const [usage, [imageFs], nodeFs] = await Promise.all([machine.usage(), cri.imageFsInfo(), files.diskSpace(options.rootDir)]);
+  const [usage, [imageFs], nodeFs, ofPods] = await Promise.all([
+    machine.usage(),
+    cri.imageFsInfo(),
+    files.diskSpace(options.rootDir),
+    containerManager.memory(),
+  ]);
   const ofImages = imageFs && (await files.diskSpace(imageFs.mountpoint));
   const hasImageFs = ofImages !== undefined && nodeFs !== undefined && ofImages.device !== nodeFs.device;
   const { memoryBytes, workingSetBytes, processes } = usage;
   const seen: readonly (readonly [Signal, Observation])[] = [
     ["memory.available", { available: memoryBytes - workingSetBytes, capacity: memoryBytes }],
+    ...(ofPods === undefined ? [] : [["allocatableMemory.available", ofPods] as const]),
     ...ofDisk("nodefs", nodeFs),
     ...ofDisk("imagefs", ofImages),
     ...ofDisk("containerfs", hasImageFs ? ofImages : nodeFs),

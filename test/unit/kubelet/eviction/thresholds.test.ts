@@ -89,6 +89,24 @@ it.each<Settings & { readonly want: string }>([
   expect(() => parsed(settings)).toThrow(expect.objectContaining({ name: "EvictionSettingError", message: want }));
 });
 
+it("[node-agent 249] what is hard for the node's memory is hard for that of all pods, where their limit is enforced", () => {
+  const of = (hardOnes: string, enforcesPods: boolean) =>
+    parseThresholds({
+      hard: parseStatements(hardOnes, "<"),
+      soft: parseStatements("memory.available<2Gi", "<"),
+      softGracePeriods: parseStatements("memory.available=1m", "="),
+      minimumReclaims: parseStatements("memory.available=7", "="),
+      enforcesPods,
+    }).flatMap(({ signal, value, gracePeriodMs, minReclaim }) =>
+      signal === "allocatableMemory.available" ? [{ value, gracePeriodMs, minReclaim }] : [],
+    );
+  const copied = { gracePeriodMs: 0, minReclaim: { amount: 7 } };
+  expect(of("memory.available<100,nodefs.available<5", true)).toEqual([{ ...copied, value: { amount: 100 } }]);
+  expect(of("memory.available<10%", true)).toEqual([{ ...copied, value: { share: Math.fround(0.1) } }]);
+  expect(of("memory.available<100", false)).toEqual([]);
+  expect(of("nodefs.available<5", true)).toEqual([]);
+});
+
 it("[node-agent 200] what holds where nothing is set", () => {
   expect(DEFAULT_EVICTION).toEqual({
     thresholds: parsed({

@@ -66,6 +66,37 @@ test("[node-agent 213] memory runs short: the pod of the lowest priority goes, o
   expect([evicted(rig), rig.isReady("high")]).toEqual([["low", "lower"], true]);
 });
 
+test("[node-agent 251] all pods together take almost what they may, with room on the node: one goes, as for the node's memory", async () => {
+  const rig = await startedNode({
+    eviction: { ...MEMORY, thresholds: parseThresholds({ hard: parseStatements("memory.available<1Gi", "<"), enforcesPods: true }) },
+  });
+  await rig.create("low", { containers: [APP], priority: 1 });
+  await rig.create("lower", { containers: [APP], priority: 0 });
+  await running(rig, "low", "lower");
+  const limit = Number(rig.cgroups.files("/kubepods")?.["memory.limit_in_bytes"]);
+  expect(limit).toBeGreaterThan(2 * GI);
+  rig.cgroups.use("/kubepods/besteffort", limit - GI);
+  await rig.advance(20 * SECONDS);
+  expect([evicted(rig), conditions(rig)]).toEqual([[], []]);
+  rig.cgroups.use("/kubepods/besteffort", limit - GI + MI);
+  await rig.until("one is gone", () => evicted(rig).length > 0);
+  rig.cgroups.use("/kubepods/besteffort", 0);
+  await rig.until("it is said", () => conditions(rig).length > 0, 25 * SECONDS);
+  expect([evicted(rig), conditions(rig)]).toEqual([["lower"], ["MemoryPressure"]]);
+  expect(rig.pod("lower")?.status?.message).toBe("The node was low on resource: memory. Threshold quantity: 1Gi, available: 1023Mi. ");
+});
+
+test("[node-agent 251] without a group of all pods nothing is known of it", async () => {
+  const thresholds = parseThresholds({ hard: parseStatements("memory.available<1Gi", "<"), enforcesPods: true });
+  const rig = await startedNode({ eviction: { ...MEMORY, thresholds } });
+  await rig.create("p", { containers: [APP] });
+  await running(rig, "p");
+  await rig.cgroups.write("/kubepods", [{ controller: "memory", name: "memory.limit_in_bytes", value: "-1" }]);
+  rig.cgroups.use("/kubepods/besteffort", 2 ** 50);
+  await rig.advance(30 * SECONDS);
+  expect([evicted(rig), conditions(rig)]).toEqual([[], []]);
+});
+
 test("[node-agent 214] what an evicted pod's owner is told", async () => {
   const rig = await startedNode({ eviction: MEMORY });
   const uid = await rig.create("p", { containers: [APP] });

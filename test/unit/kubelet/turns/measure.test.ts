@@ -17,6 +17,7 @@ it.each([
     machine: { usage: async () => ({ memoryBytes: 1000, workingSetBytes: 300, processes: { count: 5, max: 50 } }) },
     cri: { imageFsInfo: async () => [{ mountpoint: "/images" }] },
     files: { diskSpace: async (path: string) => (path === "/images" ? { ...fileSystem(images, 0), availableBytes: 20 } : fileSystem(1)) },
+    containerManager: { memory: async () => (images === 1 ? { available: 60, capacity: 80 } : undefined) },
     options: OPTIONS,
   };
   const { observations, disks } = await measureNode(ports as unknown as NodePorts); // all that is asked for
@@ -24,6 +25,7 @@ it.each([
     want,
     {
       "memory.available": { available: 700, capacity: 1000 },
+      ...(!want && { "allocatableMemory.available": { available: 60, capacity: 80 } }),
       "nodefs.available": { available: 40, capacity: 100 },
       "nodefs.inodesFree": { available: 5, capacity: 10 },
       "imagefs.available": { available: 20, capacity: 100 },
