@@ -86,7 +86,20 @@ test("[node-agent 251] all pods together take almost what they may, with room on
   expect(rig.pod("lower")?.status?.message).toBe("The node was low on resource: memory. Threshold quantity: 1Gi, available: 1023Mi. ");
 });
 
-test("[node-agent 251] without a group of all pods nothing is known of it", async () => {
+test("[node-agent 251] a share is one of what all pods may take", async () => {
+  const thresholds = parseThresholds({ hard: parseStatements("memory.available<50%", "<"), enforcesPods: true });
+  const rig = await startedNode({ eviction: { ...MEMORY, thresholds } });
+  await rig.create("p", { containers: [APP] });
+  await running(rig, "p");
+  const limit = Number(rig.cgroups.files("/kubepods")?.["memory.limit_in_bytes"]);
+  rig.cgroups.use("/kubepods/besteffort", limit / 2);
+  await rig.advance(20 * SECONDS);
+  expect(evicted(rig)).toEqual([]);
+  rig.cgroups.use("/kubepods/besteffort", limit / 2 + MI);
+  await rig.until("it is gone", () => evicted(rig).length > 0);
+});
+
+test("[node-agent 251] without a limit of all pods nothing is known of it", async () => {
   const thresholds = parseThresholds({ hard: parseStatements("memory.available<1Gi", "<"), enforcesPods: true });
   const rig = await startedNode({ eviction: { ...MEMORY, thresholds } });
   await rig.create("p", { containers: [APP] });
