@@ -15,6 +15,8 @@ import type { OciImage } from "./oci-archive.ts";
 export interface Pull {
   readonly repository: string;
   readonly startMs: number;
+  /** Its layer is on its way, or was: only such a pull that is broken off has an end. */
+  isComing?: true;
   endMs?: number;
 }
 
@@ -23,12 +25,12 @@ export interface TestRegistry {
   image(repository: string): string;
   /** From now on it can be had; its layer takes so long. Its program is busybox. */
   add(repository: string, layerMs: number): Promise<void>;
-  /** In order of their starts. A pull that is broken off has an end, too. */
+  /** In order of their starts. */
   pulls(...repositories: readonly string[]): readonly Pull[];
   stop(): Promise<void>;
 }
 
-/** Questions of one pull come closer together than those of two. */
+/** Questions of one pull that fails come closer together than those of two; one whose layer came, or was broken off, is over. */
 const SAME_PULL_MS = 2_000;
 const PATH = /^\/v2\/(?<repository>[^/]+)\/(?<kind>manifests|blobs)\/(?<reference>[^/]+)$/u;
 
@@ -39,7 +41,7 @@ export async function startRegistry(): Promise<TestRegistry> {
   const last = (repository: string): Pull | undefined => pulls.findLast((pull) => pull.repository === repository);
   const asked = (repository: string): void => {
     const pull = last(repository);
-    const isSame = pull !== undefined && (pull.endMs === undefined || performance.now() - pull.endMs < SAME_PULL_MS);
+    const isSame = pull !== undefined && (pull.endMs === undefined || (!pull.isComing && performance.now() - pull.endMs < SAME_PULL_MS));
     if (!isSame) pulls.push({ repository, startMs: performance.now() });
   };
   const ended = (repository: string): void => {
@@ -60,6 +62,8 @@ export async function startRegistry(): Promise<TestRegistry> {
     response.writeHead(200, { "content-type": type, "content-length": content.length, "docker-content-digest": digest });
     if (method === "HEAD") return void response.end();
     if (digest !== image.layer.digest) return void response.end(content);
+    const pull = last(repository);
+    if (pull !== undefined) pull.isComing = true;
     const slow = setTimeout(() => response.end(content), image.layerMs);
     response.flushHeaders();
     response.once("close", () => {

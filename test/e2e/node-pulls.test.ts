@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 import { startRegistry } from "../containerd/registry.ts";
 import type { Pull, TestRegistry } from "../containerd/registry.ts";
-import { measured, startCluster } from "../support/e2e.ts";
+import { eventually, measured, startCluster } from "../support/e2e.ts";
 import type { Cluster } from "../support/e2e.ts";
 import { nodesReady, startNodes, whereNodesCanRun } from "../support/node-agents.ts";
 import type { NodeAgent } from "../support/node-agents.ts";
@@ -52,7 +52,7 @@ await whereNodesCanRun("image pulls of a node of ours", () => {
       const names = ["a", "b", "c"];
       for (const name of names) await registry.add(name, 3 * SECONDS);
       await pulling("serial", ...names);
-      await podWhere(cluster, "c", "is asked for", () => registry.pulls(...names).length > 0);
+      await eventually("an image is coming", async () => registry.pulls(...names).some(({ isComing }) => isComing));
       const serial = nodes.find(({ name }) => name === "serial");
       await serial?.kill();
       await serial?.start();
