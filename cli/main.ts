@@ -16,6 +16,7 @@ const VERBS: Readonly<Record<string, () => Promise<(program: Command) => void>>>
   dev: async () => (await import("./dev.ts")).registerDev,
   watch: async () => (await import("./watch.ts")).registerWatch,
   capture: async () => (await import("./capture.ts")).registerCapture,
+  import: async () => (await import("./import.ts")).registerImport,
   replay: async () => (await import("./replay.ts")).registerReplay,
   host: async () => (await import("./host.ts")).registerHost,
   node: async () => (await import("./node.ts")).registerNode,

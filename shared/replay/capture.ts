@@ -29,10 +29,13 @@ export class CaptureError extends Error {
   override readonly name = "CaptureError";
 }
 
+/** Of the `meta` line. */
+export const CAPTURE_FORMAT = 1;
+
 /** A file is read whole, so this bounds the memory of a replay. */
 const CAPTURE_BYTES_MAX = 256 * 2 ** 20;
 /** etcd takes no request above 1.5 MiB by default; JSON and its escapes make that a few times as long. */
-const LINE_BYTES_MAX = 16 * 2 ** 20;
+export const LINE_BYTES_MAX = 16 * 2 ** 20;
 const RECORDS_MAX = 1_000_000;
 /** A replay lives through every heartbeat of that time: a day of them takes it about 12 seconds. */
 const SPAN_HOURS_MAX = 24;
@@ -52,10 +55,20 @@ const GZIP = Buffer.from([0x1f, 0x8b]);
 
 /** @throws {CaptureError} when it is too large or no capture, naming the line; {Error} when the file cannot be read */
 export function readCapture(path: string): readonly CaptureRecord[] {
+  const bytes = readUnpacked(path);
+  if (path.endsWith(".kshrk") || isZip(bytes))
+    throw new CaptureError(`${path}: is no capture, but \`deltaloop import\` makes one of a .kshrk archive`);
+  return parseCapture(bytes, path);
+}
+
+/** @throws {CaptureError} when it is too large; {Error} when the file cannot be read */
+export function readUnpacked(path: string): Buffer {
   const bytes = readBounded(path);
-  if (path.endsWith(".kshrk") || startsWith(bytes, ZIP))
-    throw new CaptureError(`${path}: the .kshrk format is not read yet; a capture is JSON Lines, as \`deltaloop capture\` writes them`);
-  return parseCapture(startsWith(bytes, GZIP) ? unpacked(bytes, path) : bytes, path);
+  return startsWith(bytes, GZIP) ? unpacked(bytes, path) : bytes;
+}
+
+export function isZip(bytes: Buffer): boolean {
+  return startsWith(bytes, ZIP);
 }
 
 /** A pipe or a device tells no size beforehand. */
@@ -123,7 +136,7 @@ interface Line {
   readonly rv?: unknown;
 }
 
-const RFC_3339 = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)$/i;
+export const RFC_3339 = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)$/i;
 
 /** Undefined for what a replay does not need: requests, foreign resources, our own notes. */
 function parseLine(line: string, place: string): CaptureRecord | undefined {
@@ -164,12 +177,12 @@ function resourceOfKind(object: CapturedObject | undefined): CachedResource | un
   return CACHED_RESOURCES.find((resource) => RESOURCES[resource].kind === object?.["kind"]);
 }
 
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** What everybody who handles an object relies on, before its kind is looked at. A stripped pod has no metadata of its own. */
-function wrongShape(object: CapturedObject): string | undefined {
+export function wrongShape(object: CapturedObject): string | undefined {
   const metadata = object["metadata"] ?? object;
   if (!isObject(metadata)) return "metadata is no object";
   for (const field of ["namespace", "name", "resourceVersion"])

@@ -2,17 +2,14 @@
  * Writes down what passes between an API server and a Reflector (informer §18). It stands at the transport, so a capture
  * holds what came, in the order in which it came, whatever was made of it.
  */
-import type { Cached } from "../api/cached.ts";
-import { withoutForeignMessages } from "../api/condition-messages.ts";
 import type { Digester } from "../api/digest.ts";
 import { RESOURCES } from "../api/resources.ts";
 import type { CachedResource } from "../api/resources.ts";
-import { strip } from "../api/strip.ts";
 import type { Clock } from "../ports/clock.ts";
 import { KubeApiError } from "../ports/errors.ts";
 import type { KubeWatch, ListPage, ListQuery, WatchQuery } from "../ports/kube.ts";
-
-const CAPTURE_FORMAT = 1;
+import { CAPTURE_FORMAT } from "./capture.ts";
+import { redacted } from "./redact.ts";
 
 export interface RecorderOptions {
   /** Takes one line without its newline. */
@@ -35,7 +32,7 @@ export function recordingWatch(kube: KubeWatch, options: RecorderOptions): KubeW
       JSON.stringify({ t: new Date(now).toISOString().replace("Z", "000Z"), n: lines++, m: (now - started) * 1000, ...fields }),
     );
   };
-  const seen = (resource: CachedResource, object: unknown): unknown => (raw ? object : captured(strip(resource, object, digester)));
+  const seen = (resource: CachedResource, object: unknown): unknown => (raw ? object : redacted(resource, object, digester));
   put({ k: "meta", format: CAPTURE_FORMAT, server: options.server, raw, digest: raw ? undefined : digester.prefix });
 
   return {
@@ -83,11 +80,6 @@ export function recordingWatch(kube: KubeWatch, options: RecorderOptions): KubeW
       putUndecodable(resource, line);
     }
   }
-}
-
-/** A cached object has the messages of its conditions whole, for the status patch; a capture outlives that need. */
-function captured(object: Cached): Cached {
-  return "status" in object ? ({ ...object, status: withoutForeignMessages(object.status) } as Cached) : object; // of the same kind
 }
 
 /** A bookmark carries a version and nothing else worth keeping; an ERROR carries a Status, of which code and reason count. */

@@ -34,9 +34,9 @@ test("gzip data that ends too early is no stack trace", () => {
   expect(() => readCapture(path)).toThrow(CaptureError);
 });
 
-test.each(["capture.kshrk", "capture.zip"])("%s is a format that is not read yet, and is told so", (name) => {
+test.each(["capture.kshrk", "capture.zip"])("%s is told where it can be read", (name) => {
   const path = fileOf(name, Buffer.from("PK\x03\x04 and what follows"));
-  expect(() => readCapture(path)).toThrow(`${path}: the .kshrk format is not read yet`);
+  expect(() => readCapture(path)).toThrow(`${path}: is no capture, but \`deltaloop import\` makes one of a .kshrk archive`);
 });
 
 const line = fc.record(

@@ -1,0 +1,91 @@
+/** What every importer makes of its file, and the capture that it becomes. */
+import type { Digester } from "../../api/digest.ts";
+import { compareResourceVersions, isResourceVersion } from "../../api/resource-version.ts";
+import { CACHED_RESOURCES, RESOURCES, objectKey } from "../../api/resources.ts";
+import type { CachedResource } from "../../api/resources.ts";
+import { CAPTURE_FORMAT, isObject } from "../capture.ts";
+import type { CapturedObject } from "../capture.ts";
+import { redacted } from "../redact.ts";
+import type { ImportReport } from "./report.ts";
+
+export interface ImportedEvent {
+  readonly atMs: number;
+  readonly resource: CachedResource;
+  readonly type: "ADDED" | "MODIFIED" | "DELETED";
+  readonly object: CapturedObject;
+}
+
+export interface Imported {
+  readonly format: "watch" | "audit" | "kshrk";
+  readonly startMs: number;
+  readonly endMs: number;
+  /** What was there when it began. A list's version is older than each event of its resource. */
+  readonly lists: ReadonlyMap<CachedResource, { readonly rv: string; readonly items: readonly CapturedObject[] }>;
+  /** In the order of a watch. */
+  readonly events: readonly ImportedEvent[];
+}
+
+export interface CaptureOptions {
+  readonly digester: Digester;
+  readonly redact: boolean;
+  readonly report: ImportReport;
+}
+
+/** The lines of a capture file, without newlines. What the cache could not hold is left out and reported. */
+export function* captureLines({ format, startMs, endMs, lists, events }: Imported, options: CaptureOptions): Generator<string> {
+  const { digester, redact, report } = options;
+  let lines = 0;
+  const line = (atMs: number, fields: object): string =>
+    JSON.stringify({ t: new Date(atMs).toISOString().replace("Z", "000Z"), n: lines++, m: Math.round((atMs - startMs) * 1000), ...fields });
+  const seen = (resource: CachedResource, object: CapturedObject): object | undefined => {
+    try {
+      const stripped = redacted(resource, object, digester);
+      return redact ? stripped : object;
+    } catch {
+      report.lost("an object without name, namespace, uid, decimal resourceVersion or template, which no cache holds");
+      return undefined;
+    }
+  };
+  yield line(startMs, { k: "meta", format: CAPTURE_FORMAT, from: format, raw: !redact, digest: redact ? digester.prefix : undefined });
+  for (const resource of CACHED_RESOURCES) {
+    const list = lists.get(resource);
+    for (const item of list?.items ?? []) {
+      const object = seen(resource, item);
+      if (object) yield line(startMs, { r: resource, k: "item", object });
+    }
+    yield line(startMs, { r: resource, k: "listend", rv: list?.rv ?? "0" });
+  }
+  for (const { atMs, resource, type, object: given } of events) {
+    const object = seen(resource, given);
+    if (object) yield line(atMs, { r: resource, type, object });
+  }
+  for (const resource of CACHED_RESOURCES) yield line(endMs, { r: resource, k: "close", how: "stopped" });
+}
+
+export function metadataOf(object: CapturedObject): CapturedObject {
+  const metadata = object["metadata"];
+  return isObject(metadata) ? metadata : {};
+}
+
+export function versionOf(object: CapturedObject): string {
+  const { resourceVersion } = metadataOf(object);
+  return typeof resourceVersion === "string" && isResourceVersion(resourceVersion) ? resourceVersion : "0";
+}
+
+/** Resource and key: what a cache holds one object under. */
+export function placeOf(resource: CachedResource, object: CapturedObject): string {
+  const { namespace, name } = metadataOf(object);
+  return `${resource} ${objectKey(String(namespace), String(name))}`;
+}
+
+export function resourceOfObject(object: CapturedObject): CachedResource | undefined {
+  const { kind, apiVersion } = object;
+  return CACHED_RESOURCES.find(
+    (each) => RESOURCES[each].kind === kind && (apiVersion === undefined || apiVersion === RESOURCES[each].apiVersion),
+  );
+}
+
+/** Versions of one etcd order everything that it holds, across resources. */
+export function inVersionOrder<E extends { readonly object: CapturedObject }>(events: readonly E[]): readonly E[] {
+  return events.toSorted((a, b) => compareResourceVersions(versionOf(a.object), versionOf(b.object)));
+}

@@ -1,0 +1,76 @@
+/** Takes a text apart that is one JSON value after the other, on lines of their own or over many, as kubectl prints them. */
+import { CaptureError, LINE_BYTES_MAX, isObject, wrongShape } from "../capture.ts";
+import type { CapturedObject } from "../capture.ts";
+
+export interface JsonValue {
+  readonly value: CapturedObject;
+  /** `FILE:LINE` where it begins. */
+  readonly place: string;
+}
+
+const [QUOTE, BACKSLASH, FEED] = [0x22, 0x5c, 0x0a];
+const OPENS = new Set([0x7b, 0x5b]);
+const CLOSES = new Set([0x7d, 0x5d]);
+const BLANK = new Set([0x20, 0x09, 0x0d, FEED]);
+const MIB = 2 ** 20;
+/** A byte order mark, which Windows' PowerShell puts before what it redirects. */
+const MARK = Buffer.from([0xef, 0xbb, 0xbf]);
+
+/**
+ * @param onTorn told once when the last value has no end: whoever wrote it was interrupted
+ * @throws {CaptureError} where something stands that is no JSON object
+ */
+export function* jsonValues(bytes: Buffer, name: string, onTorn: () => void): Generator<JsonValue> {
+  let line = 1;
+  let at = bytes.subarray(0, MARK.length).equals(MARK) ? MARK.length : 0;
+  while (at < bytes.length) {
+    const byte = bytes[at] ?? 0;
+    if (BLANK.has(byte)) {
+      if (byte === FEED) line++;
+      at++;
+      continue;
+    }
+    const place = `${name}:${line}`;
+    if (byte !== 0x7b) throw new CaptureError(`${place}: is no JSON object`);
+    const { end, feeds } = endOf(bytes, at, place);
+    if (end === undefined) return onTorn();
+    yield { value: parsed(bytes.toString("utf8", at, end), place), place };
+    line += feeds;
+    at = end;
+  }
+}
+
+function endOf(bytes: Buffer, start: number, place: string): { readonly end: number | undefined; readonly feeds: number } {
+  let [depth, feeds, isText] = [0, 0, false];
+  for (let at = start; at < bytes.length; at++) {
+    const byte = bytes[at] ?? 0;
+    if (at - start > LINE_BYTES_MAX) throw new CaptureError(`${place}: is longer than ${LINE_BYTES_MAX / MIB} MiB`);
+    if (isText) {
+      if (byte === BACKSLASH) at++;
+      else if (byte === QUOTE) isText = false;
+    } else if (byte === QUOTE) isText = true;
+    else if (byte === FEED) feeds++;
+    else if (OPENS.has(byte)) depth++;
+    else if (CLOSES.has(byte) && --depth === 0) return { end: at + 1, feeds };
+  }
+  return { end: undefined, feeds };
+}
+
+function parsed(text: string, place: string): CapturedObject {
+  try {
+    const value: unknown = JSON.parse(text);
+    if (isObject(value)) return value;
+  } catch {
+    // What V8 says of it quotes it, and it may be a secret.
+    throw new CaptureError(`${place}: not JSON`);
+  }
+  throw new CaptureError(`${place}: is no JSON object`);
+}
+
+/** An API object as everybody who handles one relies on it. */
+export function objectAt(value: unknown, place: string): CapturedObject {
+  if (!isObject(value)) throw new CaptureError(`${place}: is no JSON object`);
+  const wrong = wrongShape(value);
+  if (wrong !== undefined) throw new CaptureError(`${place}: ${wrong}`);
+  return value;
+}

@@ -1,0 +1,174 @@
+/**
+ * A k8shark archive (`.kshrk`, format 1): a ZIP with one entry, `records/HASH/SEQUENCE.json.zst`, for each answer to a poll. Lists that
+ * follow each other are compared, so what happened between two polls is seen as one change, or not at all.
+ */
+import { zstdDecompressSync } from "node:zlib";
+import { fromBufferPromise } from "yauzl";
+import type { Entry, ZipFile } from "yauzl";
+import { messageOf } from "../../api/errors.ts";
+import { minResourceVersion } from "../../api/resource-version.ts";
+import { CACHED_RESOURCES, RESOURCES } from "../../api/resources.ts";
+import type { CachedResource } from "../../api/resources.ts";
+import { CaptureError, RFC_3339, isObject } from "../capture.ts";
+import type { CapturedObject } from "../capture.ts";
+import { metadataOf, placeOf, versionOf } from "./imported.ts";
+import type { Imported, ImportedEvent } from "./imported.ts";
+import { objectAt } from "./json-values.ts";
+import type { ImportReport } from "./report.ts";
+
+interface Poll {
+  readonly atMs: number;
+  readonly path: string;
+  readonly resource: CachedResource;
+  readonly rv: string;
+  readonly items: readonly CapturedObject[];
+}
+
+type Change = Pick<ImportedEvent, "type" | "object">;
+
+const RECORD = /(?:^|\/)records\/[^/]+\/[^/]+\.json(?<packed>\.zst)?$/;
+const LIST_PATHS = CACHED_RESOURCES.map((resource) => ({
+  resource,
+  pattern: new RegExp(`^/${RESOURCES[resource].path}/(?:namespaces/[^/?]+/)?${resource}$`),
+}));
+const MIB = 2 ** 20;
+const ENTRIES_MAX = 100_000;
+const ENTRY_BYTES_MAX = 64 * MIB;
+/** Of all entries: what an archive may ask of who reads it. */
+const UNPACKED_BYTES_MAX = 256 * MIB;
+
+export async function importKshrk(bytes: Buffer, name: string, report: ImportReport): Promise<Imported> {
+  const polls: Poll[] = [];
+  let unpacked = 0;
+  for await (const { entry, content } of entriesOf(bytes, name)) {
+    const place = `${name}: ${entry}`;
+    const room = Math.min(ENTRY_BYTES_MAX, UNPACKED_BYTES_MAX - unpacked);
+    const text = unpackedEntry(content, entry.endsWith(".zst"), room, place);
+    unpacked += text.length;
+    const poll = pollOf(text, place, report);
+    if (poll) polls.push(poll);
+  }
+  if (polls.length === 0) throw new CaptureError(`${name}: no list of a watched resource in it`);
+  for (const resource of CACHED_RESOURCES)
+    if (!polls.some((poll) => poll.resource === resource))
+      report.lost(`no list of ${resource} in it: what is decided is decided as if there were none`);
+  return watched(
+    polls.toSorted((a, b) => a.atMs - b.atMs),
+    report,
+  );
+}
+
+/** The entries that hold records, in the archive's order. */
+async function* entriesOf(bytes: Buffer, name: string): AsyncGenerator<{ readonly entry: string; readonly content: Buffer }> {
+  try {
+    const zip = await fromBufferPromise(bytes, { lazyEntries: true });
+    if (zip.entryCount > ENTRIES_MAX) throw new CaptureError(`${name}: has more than ${ENTRIES_MAX} entries`);
+    for await (const entry of zip.eachEntry()) {
+      if (!RECORD.test(entry.fileName)) continue;
+      if (entry.uncompressedSize > ENTRY_BYTES_MAX) throw tooLarge(`${name}: ${entry.fileName}`, ENTRY_BYTES_MAX);
+      yield { entry: entry.fileName, content: await contentOf(zip, entry) };
+    }
+  } catch (error) {
+    throw error instanceof CaptureError ? error : new CaptureError(`${name}: the ZIP archive is broken or cut off (${messageOf(error)})`);
+  }
+}
+
+/** yauzl ends the stream with an error where an entry is longer than it says. */
+async function contentOf(zip: ZipFile, entry: Entry): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of await zip.openReadStreamPromise(entry)) chunks.push(chunk as Buffer); // no encoding is set
+  return Buffer.concat(chunks);
+}
+
+function unpackedEntry(content: Buffer, isPacked: boolean, room: number, place: string): Buffer {
+  if (!isPacked) {
+    if (content.length > room) throw tooLarge(place, room);
+    return content;
+  }
+  try {
+    return zstdDecompressSync(content, { maxOutputLength: Math.max(room, 1) });
+  } catch (error) {
+    if (error instanceof RangeError) throw tooLarge(place, room);
+    throw new CaptureError(`${place}: the zstd data is broken or cut off (${messageOf(error)})`);
+  }
+}
+
+function tooLarge(place: string, room: number): CaptureError {
+  if (room < ENTRY_BYTES_MAX)
+    return new CaptureError(`${place}: with it the archive holds more than ${UNPACKED_BYTES_MAX / MIB} MiB unpacked`);
+  return new CaptureError(`${place}: holds more than ${ENTRY_BYTES_MAX / MIB} MiB unpacked`);
+}
+
+/** Undefined for an answer that lists nothing of what is watched: tables, logs, single objects, other kinds. */
+function pollOf(text: Buffer, place: string, report: ImportReport): Poll | undefined {
+  let record: unknown;
+  try {
+    record = JSON.parse(text.toString());
+  } catch {
+    throw new CaptureError(`${place}: not JSON`); // what V8 says of it quotes it
+  }
+  if (!isObject(record)) throw new CaptureError(`${place}: is no JSON object`);
+  const { api_path: path, captured_at: at, response_code: code, response_body: body } = record;
+  const resource = typeof path === "string" ? LIST_PATHS.find(({ pattern }) => pattern.test(path))?.resource : undefined;
+  if (!resource || typeof path !== "string") return undefined;
+  if (code !== 200 || !isObject(body)) {
+    report.lost("a poll that the API server refused");
+    return undefined;
+  }
+  const atMs = typeof at === "string" && RFC_3339.test(at) ? Date.parse(at) : Number.NaN;
+  if (Number.isNaN(atMs)) throw new CaptureError(`${place}: captured_at is no RFC 3339 time`);
+  const items = Array.isArray(body["items"]) ? body["items"].map((item) => ({ ...typeOf(resource), ...objectAt(item, place) })) : [];
+  return { atMs, path, resource, rv: versionOf(body), items };
+}
+
+/** A list says once for all what each object says by itself. */
+function typeOf(resource: CachedResource): CapturedObject {
+  return { kind: RESOURCES[resource].kind, apiVersion: RESOURCES[resource].apiVersion };
+}
+
+/** The first poll of each path is what was there; of each later one, what differs from the one before. */
+function watched(polls: readonly Poll[], report: ImportReport): Imported {
+  const held = new Map<string, ReadonlyMap<string, CapturedObject>>();
+  const lists = new Map<CachedResource, { readonly rv: string; readonly items: readonly CapturedObject[] }>();
+  const events: ImportedEvent[] = [];
+  for (const { path, resource, atMs, rv, items } of polls) {
+    const now = new Map(items.map((item) => [placeOf(resource, item), item]));
+    const before = held.get(path);
+    held.set(path, now);
+    if (before) {
+      report.lost("a gap between two polls of a list: what came and went in it, and the states between");
+      events.push(...changes(before, now, rv, report).map((change) => ({ atMs, resource, ...change })));
+      continue;
+    }
+    const list = lists.get(resource);
+    // The oldest version, so that nothing of another namespace's later poll counts as listed.
+    lists.set(resource, { rv: list ? minResourceVersion(list.rv, rv) : rv, items: [...(list?.items ?? []), ...items] });
+  }
+  return { format: "kshrk", startMs: polls[0]?.atMs ?? 0, endMs: polls.at(-1)?.atMs ?? 0, lists, events };
+}
+
+/** What a watch would have told, at the least, for `before` to become `now`. */
+function changes(
+  before: ReadonlyMap<string, CapturedObject>,
+  now: ReadonlyMap<string, CapturedObject>,
+  rv: string,
+  report: ImportReport,
+): readonly Change[] {
+  const told: Change[] = [];
+  for (const [place, object] of before) {
+    if (uidOf(now.get(place)) === uidOf(object)) continue;
+    report.invented("a deletion that a later list only implies: its time, its version and the last state");
+    // The version is the list's: the deletion is older than that, and newer than all that was seen of the object.
+    told.push({ type: "DELETED", object: { ...object, metadata: { ...metadataOf(object), resourceVersion: rv } } });
+  }
+  for (const [place, object] of now) {
+    const last = before.get(place);
+    if (uidOf(last) !== uidOf(object)) told.push({ type: "ADDED", object });
+    else if (last && versionOf(last) !== versionOf(object)) told.push({ type: "MODIFIED", object });
+  }
+  return told;
+}
+
+function uidOf(object: CapturedObject | undefined): unknown {
+  return object && metadataOf(object)["uid"];
+}

@@ -1,0 +1,134 @@
+/**
+ * One scene, recorded as a capture, as a watch's raw JSON and as an audit log, is one scene after its import; and archives of strangers.
+ *
+ * Would catch: an importer that loses or makes up a state without a word, orders states otherwise than the API server wrote them, or
+ * takes a deletion for a change; an archive that cannot be replayed.
+ */
+import { readFileSync, mkdtempSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { gunzipSync } from "node:zlib";
+import { describe, expect, it } from "vitest";
+import { describeTrace } from "../../cli/support/describe.ts";
+import { functionHandlers } from "../../cli/support/functions.ts";
+import { createDigester } from "../../shared/api/digest.ts";
+import { CACHED_RESOURCES } from "../../shared/api/resources.ts";
+import { parseCapture, readCapture } from "../../shared/replay/capture.ts";
+import type { CaptureRecord } from "../../shared/replay/capture.ts";
+import { importFiles } from "../../shared/replay/import/import.ts";
+import { captureLines } from "../../shared/replay/import/imported.ts";
+import { ImportReport } from "../../shared/replay/import/report.ts";
+import { replay } from "../../shared/replay/replay.ts";
+import type { ReplaySummary } from "../../shared/replay/replay.ts";
+import { silentLog } from "../support/silent-log.ts";
+
+/** Those whose audit log has every write of a pod, too. */
+const SCENES = [
+  "adopted",
+  "controller",
+  "controller-refused",
+  "not-ready-first",
+  "owner-deleted",
+  "refused",
+  "replica-set-deleted",
+  "settled",
+];
+/** Where nothing follows, a list whose message the seed loses behind another is sent anew after a minute and a half. */
+const SETTLED_MS = 300_000;
+const fileOf = (name: string): string => new URL(`../captures/${name}`, import.meta.url).pathname;
+
+interface Told {
+  readonly summary: ReplaySummary;
+  /** What each key decided, without what it decided the time before already. */
+  readonly writes: ReadonlyMap<string, readonly string[]>;
+}
+
+async function replayed(records: readonly CaptureRecord[], tailMs = 30_000): Promise<Told> {
+  const writes = new Map<string, string[]>();
+  const summary = await replay(records, {
+    digester: createDigester("a key of this test alone"),
+    seed: 1,
+    log: silentLog,
+    functions: functionHandlers,
+    tailMs,
+    onSync: ({ controller, key, lines }) => {
+      const said = lines
+        .filter(({ kind }) => kind === "decided")
+        .map(describeTrace)
+        .join("; ");
+      const id = `${controller} ${key}`;
+      const known = writes.get(id) ?? [];
+      if (said !== "" && said !== known.at(-1)) known.push(said);
+      writes.set(id, known);
+    },
+  });
+  return { summary, writes };
+}
+
+async function imported(
+  paths: readonly string[],
+  redact = true,
+): Promise<{ readonly records: readonly CaptureRecord[]; readonly report: readonly string[]; readonly text: string }> {
+  const report = new ImportReport();
+  const lines = [...captureLines(await importFiles(paths, report), { digester: createDigester("another key"), redact, report })];
+  const text = lines.join("\n");
+  return { records: parseCapture(text, "imported"), report: report.lines(), text };
+}
+
+/** A capture as kubectl would have printed it: one file for each resource, indented, and without a time. */
+function asKubectl(name: string): readonly string[] {
+  const folder = mkdtempSync(join(tmpdir(), "kubectl-"));
+  const lines = gunzipSync(readFileSync(fileOf(`${name}.watch.jsonl.gz`)))
+    .toString()
+    .trim()
+    .split("\n");
+  const events = lines.map((line) => JSON.parse(line) as { readonly r?: string; readonly type?: string; readonly object?: object });
+  return CACHED_RESOURCES.map((resource) => {
+    const path = join(folder, `${resource}.json`);
+    const own = events.filter(({ r, type }) => r === resource && type !== undefined);
+    writeFileSync(path, own.map(({ type, object }) => JSON.stringify({ type, object }, undefined, 4)).join("\n"));
+    return path;
+  });
+}
+
+/** Of a recording, what the audit log has too: a binding, which the log of these scenes has not, leaves a state of its own. */
+function knownToBoth(recorded: readonly CaptureRecord[], audited: readonly CaptureRecord[]): readonly (readonly CaptureRecord[])[] {
+  const events = (records: readonly CaptureRecord[]): readonly CaptureRecord[] => records.filter(({ kind }) => kind === "event");
+  const versionOf = ({ object }: CaptureRecord): number =>
+    Number(((object?.["metadata"] ?? object ?? {}) as Readonly<Record<string, unknown>>)["resourceVersion"]); // a capture's objects have one
+  const idOf = (record: CaptureRecord): string => `${record.resource} ${versionOf(record)}`;
+  const times = new Map(events(audited).map((record) => [idOf(record), record]));
+  const both = events(recorded).filter((record) => times.has(idOf(record)));
+  const known = new Set(both.map(idOf));
+  return [both, events(audited).filter((record) => known.has(idOf(record)))].map((records) =>
+    records
+      .toSorted((a, b) => (idOf(a) < idOf(b) ? -1 : 1))
+      .map((record, index) => ({ ...record, atMs: (both[0]?.atMs ?? 0) + 100 * index })),
+  );
+}
+
+describe.each(SCENES)("%s", (name) => {
+  it("has the same cache at its end, recorded, watched and audited", async () => {
+    const recorded = await replayed(readCapture(fileOf(`${name}.watch.jsonl.gz`)));
+    const watched = await replayed((await imported(asKubectl(name))).records);
+    const audited = await replayed((await imported([fileOf(`${name}.audit.jsonl.gz`)])).records);
+    expect(watched.summary.cacheDigest).toBe(recorded.summary.cacheDigest);
+    expect(audited.summary.cacheDigest).toBe(recorded.summary.cacheDigest);
+  });
+
+  it("is decided alike on the states that watch and audit log both show", async () => {
+    const audit = await imported([fileOf(`${name}.audit.jsonl.gz`)], false);
+    const [recorded = [], audited = []] = knownToBoth(readCapture(fileOf(`${name}.watch.jsonl.gz`)), audit.records);
+    expect(recorded.length).toBeGreaterThan(15);
+    expect((await replayed(audited)).writes).toEqual((await replayed(recorded)).writes);
+  });
+});
+
+it.each(["auto-discovery", "basic-workloads", "crash-loop", "multi-namespace"])("%s.kshrk is imported and replayed", async (name) => {
+  const { records, report } = await imported([fileOf(`kshrk/${name}.kshrk`)]);
+  const { summary } = await replayed(records, SETTLED_MS);
+  expect(summary.quarantined).toBe(0);
+  expect(summary.objects.deployments).toBeGreaterThan(0);
+  expect(summary.objects.pods).toBeGreaterThan(0);
+  expect(report.join("\n")).toContain("a gap between two polls of a list");
+});

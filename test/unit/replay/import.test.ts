@@ -1,0 +1,356 @@
+// Would catch: a stranger's file that ends in a stack trace or takes all memory, a secret in what is written or said, an audit log
+// without answers taken for a whole one, a time or a deletion made up without a word.
+import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { zstdCompressSync } from "node:zlib";
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { createDigester } from "../../../shared/api/digest.ts";
+import { CaptureError, parseCapture } from "../../../shared/replay/capture.ts";
+import { importFiles } from "../../../shared/replay/import/import.ts";
+import { captureLines } from "../../../shared/replay/import/imported.ts";
+import { ImportReport } from "../../../shared/replay/import/report.ts";
+import { canary, canaryAnnotations, canaryContainer } from "../../support/canaries.ts";
+import { zipOf } from "../../support/zip.ts";
+
+type Line = Readonly<Record<string, unknown>>;
+
+const fileOf = (content: string | Uint8Array): string => {
+  const path = join(mkdtempSync(join(tmpdir(), "import-")), "f");
+  writeFileSync(path, content);
+  return path;
+};
+
+async function imported(
+  paths: readonly string[],
+  redact = true,
+): Promise<{ readonly lines: readonly Line[]; readonly text: string; readonly report: readonly string[] }> {
+  const report = new ImportReport();
+  const lines = [...captureLines(await importFiles(paths, report), { digester: createDigester("a key"), redact, report })];
+  parseCapture(lines.join("\n"), "written");
+  return { lines: lines.map((line) => JSON.parse(line) as Line), text: lines.join("\n"), report: report.lines() };
+}
+
+const events = (lines: readonly Line[]): readonly string[] =>
+  lines.flatMap(({ type, object }) => {
+    const meta = ((object as Line | undefined)?.["metadata"] ?? object) as Line | undefined;
+    return typeof type === "string" ? [`${type} ${String(meta?.["name"])} ${String(meta?.["resourceVersion"])}`] : [];
+  });
+
+const template = {
+  metadata: { labels: { app: "web" }, annotations: canaryAnnotations() },
+  spec: { containers: [canaryContainer("main", "shop:1")] },
+};
+const workload = (kind: string, name: string, rv: number, more: object = {}): Line => ({
+  apiVersion: "apps/v1",
+  kind,
+  metadata: {
+    namespace: "shop",
+    name,
+    uid: `u-${name}`,
+    resourceVersion: String(rv),
+    creationTimestamp: "2026-03-01T10:00:00Z",
+    annotations: canaryAnnotations(),
+    ...more,
+  },
+  spec: { replicas: 1, selector: { matchLabels: { app: "web" } }, template },
+  status: { conditions: [{ type: "ReplicaFailure", status: "True", message: canary("message") }] },
+});
+const pod = (name: string, rv: number, more: object = {}): Line => ({
+  ...workload("Pod", name, rv, more),
+  apiVersion: "v1",
+  spec: template.spec,
+  status: { phase: "Running" },
+});
+
+const written = (verb: string, object: Line, seconds: number, more: object = {}): Line => ({
+  kind: "Event",
+  apiVersion: "audit.k8s.io/v1",
+  level: "RequestResponse",
+  stage: "ResponseComplete",
+  verb,
+  requestURI: `/x?note=${canary("uri")}`,
+  user: { username: canary("user") },
+  objectRef: {
+    resource: object["kind"] === "Pod" ? "pods" : "deployments",
+    ...(object["kind"] === "Pod" ? {} : { apiGroup: "apps" }),
+    namespace: "shop",
+    name: (object["metadata"] as Line)["name"],
+  },
+  responseStatus: { code: 200 },
+  requestObject: object,
+  responseObject: object,
+  stageTimestamp: `2026-03-01T10:00:${String(seconds).padStart(2, "0")}.000000Z`,
+  ...more,
+});
+const json = (...values: readonly unknown[]): string => values.map((value) => `${JSON.stringify(value)}\n`).join("");
+
+const poll = (path: string, second: number, rv: number, items: readonly Line[], more: object = {}): [string, Uint8Array] => [
+  `k8shark-capture/records/${path.replaceAll("/", "_")}/${second}.json.zst`,
+  zstdCompressSync(
+    json({
+      api_path: path,
+      captured_at: `2026-03-01T10:00:${String(second).padStart(2, "0")}Z`,
+      http_method: "GET",
+      response_code: 200,
+      response_body: { metadata: { resourceVersion: String(rv) }, items },
+      ...more,
+    }),
+  ),
+];
+const PODS = "/api/v1/namespaces/shop/pods";
+
+describe("a watch", () => {
+  it("is put in the order of versions, across files", async () => {
+    const { lines } = await imported([
+      fileOf(json({ type: "ADDED", object: pod("a", 12) }, { type: "DELETED", object: pod("a", 15) })),
+      fileOf(
+        JSON.stringify({ type: "ADDED", object: workload("Deployment", "web", 11) }, undefined, 4) +
+          JSON.stringify({ type: "MODIFIED", object: workload("Deployment", "web", 13) }, undefined, 4),
+      ),
+    ]);
+    expect(events(lines)).toEqual(["ADDED web 11", "ADDED a 12", "MODIFIED web 13", "DELETED a 15"]);
+  });
+
+  it("begins with what was there long before, and says that times are made up", async () => {
+    const { lines, report } = await imported([
+      fileOf(
+        json(
+          { type: "ADDED", object: pod("old", 3) },
+          { type: "MODIFIED", object: pod("old", 9, { creationTimestamp: "2026-03-01T11:00:00Z" }) },
+        ),
+      ),
+    ]);
+    expect(lines.filter(({ k }) => k === "item")).toHaveLength(1);
+    expect(events(lines)).toEqual(["MODIFIED old 9"]);
+    expect(lines.find(({ type }) => type === "MODIFIED")?.["t"]).toBe("2026-03-01T11:00:00.000000Z");
+    expect(report.join("\n")).toMatch(/^invented: 2 times, a time/m);
+  });
+
+  it("without event types is read, and what that loses is said", async () => {
+    const { lines, report } = await imported([fileOf(json(pod("a", 3), pod("a", 4)))]);
+    expect(events(lines)).toEqual(["ADDED a 3", "MODIFIED a 4"]);
+    expect(report.join("\n")).toContain("that one was deleted cannot be told");
+  });
+
+  it("that was cut off keeps what is whole; one begun anew repeats nothing", async () => {
+    const whole = json({ type: "ADDED", object: pod("a", 3) }, { type: "ADDED", object: pod("a", 3) });
+    const { lines, report } = await imported([fileOf(`${whole}{"type":"MODIFIED","obj`)]);
+    expect(events(lines)).toEqual(["ADDED a 3"]);
+    expect(report.join("\n")).toMatch(
+      /a last value that has no end[^]*a state that had come before|a state that had come before[^]*a last value that has no end/,
+    );
+  });
+});
+
+describe("an audit log", () => {
+  it("below level RequestResponse is refused in one line", async () => {
+    const path = fileOf(
+      json(
+        written("create", pod("a", 3), 1),
+        written("patch", pod("a", 4), 2, { level: "Metadata", requestObject: undefined, responseObject: undefined }),
+      ),
+    );
+    await expect(imported([path])).rejects.toThrow(
+      new CaptureError(`${path}:2: a write of pods was audited below level RequestResponse, so what it left is not in the log`),
+    );
+  });
+
+  it("shows what each write left, in the order of versions, and never answers before it is written", async () => {
+    const { lines } = await imported([
+      fileOf(
+        json(
+          written("create", pod("a", 3), 1),
+          written("patch", pod("a", 5), 2),
+          written("patch", pod("a", 4), 4), // answered later than what followed it
+          written("update", pod("a", 5), 5), // changed nothing
+          written("patch", pod("b", 9), 6, { responseStatus: { code: 409 } }),
+          written("patch", pod("b", 9), 6, { requestURI: "/api/v1/x?dryRun=All" }),
+          written("patch", pod("b", 9), 6, { stage: "RequestReceived" }),
+          written("delete", pod("a", 6, { deletionTimestamp: "2026-03-01T10:00:40Z", deletionGracePeriodSeconds: 30 }), 7),
+          written("delete", pod("a", 7, { deletionTimestamp: "2026-03-01T10:00:40Z", deletionGracePeriodSeconds: 0 }), 8),
+        ),
+      ),
+    ]);
+    expect(events(lines)).toEqual(["ADDED a 3", "MODIFIED a 4", "MODIFIED a 5", "MODIFIED a 6", "DELETED a 7"]);
+    expect(lines.filter(({ type }) => type !== undefined).map(({ t }) => String(t).slice(17, 19))).toEqual(["01", "02", "02", "07", "08"]);
+  });
+
+  it.each([
+    { name: "a bare Status", answer: { kind: "Status", status: "Success" }, verb: "delete" },
+    {
+      name: "the version before it, when the last finalizer goes",
+      answer: workload("Deployment", "web", 3, { deletionTimestamp: "2026-03-01T10:00:01Z", deletionGracePeriodSeconds: 0 }),
+      verb: "patch",
+    },
+  ])("tells a deletion that was answered with $name", async ({ answer, verb }) => {
+    const { lines, report } = await imported([
+      fileOf(
+        json(
+          written("create", workload("Deployment", "web", 3), 1),
+          written(verb, workload("Deployment", "web", 3), 2, { responseObject: answer }),
+        ),
+      ),
+    ]);
+    expect(events(lines)).toEqual(["ADDED web 3", "DELETED web 4"]);
+    expect(report).toEqual(["invented: once, the version of a deletion, which its answer does not tell"]);
+  });
+
+  it("keeps spec and status where the garbage collector was answered with metadata alone", async () => {
+    const bare = { kind: "PartialObjectMetadata", apiVersion: "meta.k8s.io/v1", metadata: workload("Deployment", "web", 4)["metadata"] };
+    const { lines } = await imported([
+      fileOf(
+        json(
+          written("create", workload("Deployment", "web", 3), 1),
+          written("patch", workload("Deployment", "web", 4), 2, { responseObject: bare }),
+        ),
+      ),
+    ]);
+    expect(lines.find(({ type }) => type === "MODIFIED")).toMatchObject({ object: { spec: { replicas: 1 } } });
+  });
+});
+
+describe("a .kshrk archive", () => {
+  it("is told as the changes from poll to poll", async () => {
+    const { lines, report } = await imported([
+      fileOf(
+        zipOf([
+          poll(PODS, 1, 10, [pod("a", 3), pod("b", 4), pod("c", 5)]),
+          poll(PODS, 11, 20, [pod("a", 3), pod("b", 14), pod("c", 15, { uid: "another" }), pod("d", 16)]),
+          poll(PODS, 21, 30, [pod("a", 3)]),
+          poll(`${PODS}?as=Table`, 21, 30, [pod("z", 3)]),
+        ]),
+      ),
+    ]);
+    expect(lines.filter(({ k }) => k === "item")).toHaveLength(3);
+    expect(events(lines)).toEqual([
+      "DELETED c 20",
+      "MODIFIED b 14",
+      "ADDED c 15",
+      "ADDED d 16",
+      "DELETED b 30",
+      "DELETED c 30",
+      "DELETED d 30",
+    ]);
+    expect(report).toContain("invented: 4 times, a deletion that a later list only implies: its time, its version and the last state");
+    expect(report.join("\n")).toContain("no list of deployments in it");
+  });
+
+  it.each([
+    {
+      name: "an entry that unpacks to more than 64 MiB",
+      entries: [["records/x/0.json.zst", zstdCompressSync(Buffer.alloc(65 * 2 ** 20))]],
+    },
+    {
+      name: "entries that unpack to more than 256 MiB",
+      entries: Array.from({ length: 5 }, (_, i) => [
+        `records/x/${i}.json.zst`,
+        zstdCompressSync(Buffer.from(json({ pad: "x".repeat(63 * 2 ** 20) }))),
+      ]),
+    },
+  ] as readonly { readonly name: string; readonly entries: readonly [string, Uint8Array][] }[])("$name is refused", async ({ entries }) => {
+    await expect(imported([fileOf(zipOf(entries))])).rejects.toThrow(/MiB unpacked$/);
+  });
+
+  it("cut off at any place it is refused, not thrown over", async () => {
+    const whole = zipOf([poll(PODS, 1, 10, [pod("a", 3)])]);
+    for (let length = 4; length < whole.length; length += 7)
+      await expect(imported([fileOf(whole.subarray(0, length))])).rejects.toThrow(CaptureError);
+  });
+});
+
+it.each([
+  {
+    name: "watch",
+    content: json(
+      { type: "ADDED", object: workload("Deployment", "web", 3) },
+      { type: "ADDED", object: pod("a", 4) },
+      { type: "ERROR", object: { kind: "Status", message: canary("error") } },
+    ),
+  },
+  { name: "audit", content: json(written("create", workload("Deployment", "web", 3), 1), written("create", pod("a", 4), 2)) },
+  {
+    name: "kshrk",
+    content: zipOf([poll("/apis/apps/v1/deployments", 1, 9, [workload("Deployment", "web", 3)]), poll(PODS, 1, 9, [pod("a", 4)])]),
+  },
+])("[informer T100] no canary gets out of a $name, unless it is asked for", async ({ content }) => {
+  const path = fileOf(content);
+  const { text, report } = await imported([path]);
+  expect(text).toContain("u-web");
+  expect(text + report.join("\n")).not.toContain("CANARY");
+  expect((await imported([path], false)).text).toContain(canary("env"));
+});
+
+it("what was equal stays equal under one import, and what differs differs", async () => {
+  const other = {
+    ...workload("ReplicaSet", "c", 5),
+    spec: { template: { ...template, spec: { containers: [canaryContainer("main", "shop:2")] } } },
+  };
+  const { lines } = await imported([
+    fileOf(
+      json(
+        { type: "ADDED", object: workload("ReplicaSet", "a", 3) },
+        { type: "ADDED", object: workload("ReplicaSet", "b", 4) },
+        { type: "ADDED", object: other },
+      ),
+    ),
+  ]);
+  const digests = lines
+    .filter(({ type }) => type !== undefined)
+    .map(({ object }) => ((object as Line)["spec"] as { readonly template: Line }).template["digest"]);
+  expect(digests[0]).toBe(digests[1]);
+  expect(digests[2]).not.toBe(digests[0]);
+});
+
+it.each([
+  { name: "a capture", content: json({ t: "2026-03-01T10:00:00Z", k: "meta" }), want: /is a line of a capture already/ },
+  { name: "no JSON", content: `hunter2 ${canary("text")}`, want: /f:1: is no JSON object$/ },
+  { name: "broken JSON", content: `{"a": ${canary("text")}}`, want: /f:1: not JSON$/ },
+  {
+    name: "nothing watched",
+    content: json({ kind: "Secret", metadata: { name: canary("name") } }),
+    want: /no event of a watched resource in it$/,
+  },
+  { name: "an unknown event", content: json({ type: canary("type"), object: pod("a", 3) }), want: /f:1: unknown type of a watch event$/ },
+])("$name is refused in a line that quotes nothing", async ({ content, want }) => {
+  const refusal = imported([fileOf(content)]);
+  await expect(refusal).rejects.toThrow(CaptureError);
+  await expect(refusal).rejects.toThrow(want);
+});
+
+it("whatever a file holds, it is read or refused, nothing else", async () => {
+  const seed = readFileSync(new URL("../../captures/kshrk/crash-loop.kshrk", import.meta.url));
+  const content = fc.oneof(
+    fc.uint8Array({ maxLength: 300 }),
+    fc.array(fc.jsonValue(), { maxLength: 4 }).map((values) => Buffer.from(json(...values))),
+    fc
+      .array(
+        fc.record({ type: fc.constantFrom("ADDED", "DELETED"), object: fc.record({ kind: fc.constant("Pod"), metadata: fc.jsonValue() }) }),
+        { maxLength: 4 },
+      )
+      .map((values) => Buffer.from(json(...values))),
+    fc
+      .array(
+        fc.record({
+          apiVersion: fc.constant("audit.k8s.io/v1"),
+          verb: fc.constant("patch"),
+          stage: fc.constant("ResponseComplete"),
+          level: fc.constant("RequestResponse"),
+          responseStatus: fc.constant({ code: 200 }),
+          objectRef: fc.constant({ resource: "pods", name: "a", namespace: "b" }),
+          responseObject: fc.jsonValue(),
+          stageTimestamp: fc.constant("2026-03-01T10:00:00Z"),
+        }),
+        { minLength: 1, maxLength: 4 },
+      )
+      .map((values) => Buffer.from(json(...values))),
+    fc.tuple(fc.nat(seed.length - 1), fc.nat(255)).map(([at, byte]) => seed.with(at, byte)),
+  );
+  await fc.assert(
+    fc.asyncProperty(content, async (bytes) => {
+      await imported([fileOf(bytes)]).catch((error: unknown) => expect(error).toBeInstanceOf(CaptureError));
+    }),
+    { numRuns: 150 },
+  );
+}, 60_000);
