@@ -1,5 +1,5 @@
 // Recorded clusters, cut at spread points (wake-ups.ts): a change after which somebody's sync would write something else wakes him.
-// Would catch: a row left out of a table of affected-keys.ts, by what upstream's clusters really go through.
+// Would catch: a row left out of a table of affected-keys.ts, by what upstream's clusters really go through; a row that wakes too many.
 import { afterAll, describe, expect, it } from "vitest";
 
 import { shareOf } from "../support/share.ts";
@@ -39,10 +39,11 @@ describe.each(CAPTURES)("wake-ups of %s", (name) => {
   let [needed, queued] = [0, 0];
   afterAll(() => void process.stderr.write(`      measured: ${name}: ${needed} wake-ups needed, ${queued} given\n`));
 
-  it.each(shareOf(cuts, CUTS_CHECKED))("change %i wakes whom it concerns", async (index) => {
+  it.each(shareOf(cuts, CUTS_CHECKED))("change %i wakes whom it concerns, and nobody else", async (index) => {
     const wakeUps = await wakeUpsAt(recording, index);
     needed += wakeUps.needed.length;
     queued += wakeUps.queued.length;
     expect(wakeUps.needed.filter((key) => !wakeUps.queued.includes(key))).toEqual(LEFT_TO_THE_NEXT[`${name} ${index}`] ?? []);
+    expect(wakeUps.strangers).toEqual([]);
   });
 });
