@@ -3,17 +3,20 @@ import { spawn } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { mkdir, mkdtemp, readdir, readFile, rm, rmdir, symlink, writeFile } from "node:fs/promises";
-import { accessSync, constants, existsSync } from "node:fs";
+import { accessSync, constants, existsSync, readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
 import { createMemoryCgroups } from "../../shared/adapters/memory/cgroups.ts";
 import { createCgroups } from "../../shared/adapters/system/cgroups.ts";
+import { cgroupFiles } from "../../shared/kubelet/cm/cgroup-files.ts";
+import type { ResourceConfig } from "../../shared/kubelet/cm/resource-config.ts";
 import { cgroupsConformance } from "./cgroups.ts";
 import type { CgroupsHarness } from "./cgroups.ts";
 
 const MOUNT = "/sys/fs/cgroup";
+const POD = "pod0a1b2c3d-0000-4000-8000-000000000003";
 
 cgroupsConformance("memory", async () => {
   const cgroups = createMemoryCgroups({ roots: ["/own/kubepods"] });
@@ -21,15 +24,20 @@ cgroupsConformance("memory", async () => {
   return { cgroups, root: "/own/kubepods", read, enter: (path) => cgroups.enter(path), close: async () => undefined };
 });
 
-if (missingHere() === undefined) cgroupsConformance("this machine's", openReal);
-else it.skip(`Cgroups: this machine's: ${missingHere()}`);
+const version = existsSync(join(MOUNT, "cgroup.controllers")) ? 2 : 1;
+if (missingHere() === undefined) {
+  cgroupsConformance(`this machine's, version ${version}`, openReal);
+  if (version === 2) unifiedLimits();
+} else it.skip(`Cgroups: this machine's: ${missingHere()}`);
 
-/** Version 1, and one that may be written to: version 2 lets no group with processes have others below, and this process stands in one. */
+/** One that may be written to; version 2 lets no group with processes have others below, its root excepted. */
 function missingHere(): string | undefined {
-  if (existsSync(join(MOUNT, "cgroup.controllers"))) return "its cgroups are of version 2";
-  if (!existsSync(join(MOUNT, "pids")) || process.getuid?.() !== 0) return "cgroups of version 1 and root are needed";
+  if (process.getuid?.() !== 0) return "root is needed";
+  if (version === 2 && readFileSync("/proc/self/cgroup", "utf8").trim() !== "0::/")
+    return "of version 2, and this process is not in its root";
+  if (version === 1 && !existsSync(join(MOUNT, "pids"))) return "there are none";
   try {
-    accessSync(join(MOUNT, "pids"), constants.W_OK);
+    accessSync(version === 2 ? join(MOUNT, "cgroup.subtree_control") : join(MOUNT, "pids"), constants.W_OK);
     return undefined;
   } catch {
     return "cgroupfs cannot be written";
@@ -42,15 +50,16 @@ async function openReal(): Promise<CgroupsHarness> {
   const root = `${own}/kubepods`;
   const children: ChildProcess[] = [];
   const cgroups = await createCgroups({ roots: [root] });
+  const base = (controller: string): string => (version === 2 ? MOUNT : join(MOUNT, controller));
   return {
     cgroups,
     root,
-    read: async (path, controller, file) => (await readFile(join(MOUNT, controller, path, file), "utf8").catch(() => undefined))?.trim(),
+    read: async (path, controller, file) => (await readFile(join(base(controller), path, file), "utf8").catch(() => undefined))?.trim(),
     async enter(path) {
       const child = spawn("/bin/sleep", ["1000"], { stdio: "ignore" });
       children.push(child);
-      for (const hierarchy of ["cpuset", "cpu", "memory", "pids"])
-        await writeFile(join(MOUNT, hierarchy, path, "cgroup.procs"), String(child.pid));
+      for (const hierarchy of version === 2 ? [""] : ["cpuset", "cpu", "memory", "pids"])
+        await writeFile(join(base(hierarchy), path, "cgroup.procs"), String(child.pid));
     },
     async close() {
       for (const child of children) {
@@ -59,10 +68,35 @@ async function openReal(): Promise<CgroupsHarness> {
         await once(child, "exit");
       }
       await cgroups.remove(root);
-      for (const hierarchy of await readdir(MOUNT)) await rmdir(join(MOUNT, hierarchy, own)).catch(() => undefined);
+      for (const hierarchy of version === 2 ? [""] : await readdir(MOUNT)) await rmdir(join(base(hierarchy), own)).catch(() => undefined);
       await rm(folder, { recursive: true });
     },
   };
+}
+
+/** What the agent says of a group, as the kernel then has it: weight and period are as upstream's formulas make them (182). */
+function unifiedLimits(): void {
+  it("[node-agent 280] the kernel reads what pods are bounded by, and takes it back", async () => {
+    const { cgroups, root, read, close } = await openReal();
+    const seen = async (config: ResourceConfig): Promise<readonly (string | undefined)[]> => {
+      await cgroups.create(`${root}/${POD}`);
+      await cgroups.write(`${root}/${POD}`, cgroupFiles(config, cgroups, []));
+      return await Promise.all(["cpu.weight", "cpu.max", "memory.max", "pids.max"].map((file) => read(`${root}/${POD}`, "", file)));
+    };
+    try {
+      expect(await seen({})).toEqual(["100", "max 100000", "max", "max"]);
+      expect(await seen({ cpuShares: 2 })).toEqual(["1", "max 100000", "max", "max"]);
+      const bounded = { cpuShares: 102, cpuQuota: 20_000, cpuPeriod: 100_000, memoryBytes: 67_108_864, pidsMax: 333 };
+      expect(await seen(bounded)).toEqual(["4", "20000 100000", "67108864", "333"]);
+      expect(await seen({ cpuShares: 1024, cpuQuota: 50_000 })).toEqual(["39", "50000 100000", "67108864", "333"]);
+      expect(await seen({ cpuShares: 262_144, cpuQuota: -1, cpuPeriod: 100_000, memoryBytes: -1, pidsMax: -1 })).toEqual([
+        ...["10000", "max 100000", "max", "max"],
+      ]);
+      expect(await seen({ pidsMax: 0 })).toEqual(["10000", "max 100000", "max", "1"]);
+    } finally {
+      await close();
+    }
+  });
 }
 
 describe("cgroupfs", () => {

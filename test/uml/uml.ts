@@ -1,0 +1,88 @@
+/**
+ * A Linux of its own in a process (user-mode Linux), whose control groups are of version 2 alone, whatever this machine's are. Its
+ * files are this machine's. Brought as Debian's package, pinned and unpacked in the cache folder; nothing is installed.
+ */
+import { spawn, spawnSync } from "node:child_process";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { homedir, tmpdir } from "node:os";
+import { join } from "node:path";
+
+/** Linux 6.1 with the controllers cpu, io, memory and pids; it has neither cpuset nor hugetlb. */
+const PACKAGE = "user-mode-linux=6.1um4+b13";
+const BRING_MS_MAX = 120_000;
+
+/** @returns the kernel, or the one reason why there is none. */
+export function ensureUml(): { readonly kernel: string } | { readonly missing: string } {
+  if (process.platform !== "linux" || process.arch !== "x64") return { missing: "user-mode Linux needs Linux on x64" };
+  if (process.getuid?.() !== 0) return { missing: "user-mode Linux on this machine's files needs root" };
+  const base = process.env["XDG_CACHE_HOME"] ?? "";
+  const cache = join(base === "" ? join(homedir(), ".cache") : base, "deltaloop");
+  const folder = join(cache, PACKAGE.replaceAll(/[=+]/gu, "-"));
+  const kernel = join(folder, "usr/bin/linux.uml");
+  if (existsSync(kernel)) return { kernel };
+  process.stderr.write(`uml: fetching Debian's package ${PACKAGE} with apt-get, into the cache folder\n`);
+  mkdirSync(cache, { recursive: true });
+  const work = mkdtempSync(join(cache, "uml-"));
+  try {
+    const script = `apt-get download ${PACKAGE} && dpkg-deb -x user-mode-linux_*.deb unpacked`;
+    const brought = spawnSync("sh", ["-c", script], { cwd: work, encoding: "utf8", timeout: BRING_MS_MAX });
+    if (brought.status !== 0) return { missing: `${PACKAGE} could not be had: ${brought.stderr.trim().split("\n").at(-1) ?? "unknown"}` };
+    renameSync(join(work, "unpacked"), folder);
+    return { kernel };
+  } finally {
+    rmSync(work, { recursive: true, force: true });
+  }
+}
+
+/** Runs a shell's script there, on /sys/fs/cgroup of version 2, and tells its exit code and what it wrote. */
+export async function runInUml(
+  kernel: string,
+  script: string,
+  timeoutMs: number,
+): Promise<{ readonly code: number; readonly output: string }> {
+  const folder = mkdtempSync(join(tmpdir(), "deltaloop-uml-"));
+  const [init, output, code] = ["init", "output", "code"].map((name) => join(folder, name)) as [string, string, string]; // as many as named
+  const path = process.env["PATH"] ?? "";
+  // The machine's /tmp is written through hostfs; /run and /proc are its own.
+  writeFileSync(
+    init,
+    `#!/bin/sh
+export PATH='${path}' HOME=/root NO_COLOR=1
+mount -t proc proc /proc; mount -t sysfs sysfs /sys; mount -t tmpfs tmpfs /run
+mount -t cgroup2 cgroup2 /sys/fs/cgroup
+ip link set lo up
+(${script}) >'${output}' 2>&1 </dev/null
+echo $? >'${code}'
+sync
+echo o >/proc/sysrq-trigger
+sleep 60
+`,
+    { mode: 0o755 },
+  );
+  const args = [
+    "mem=1536M",
+    "rootfstype=hostfs",
+    "rootflags=/",
+    "rw",
+    `init=${init}`,
+    "con=null",
+    "con0=null,fd:1",
+    `uml_dir=${folder}`,
+    "quiet",
+  ];
+  const child = spawn(kernel, args, {
+    stdio: ["ignore", "pipe", "pipe"],
+    timeout: timeoutMs,
+    killSignal: "SIGKILL",
+    env: { ...process.env, TMPDIR: folder },
+  });
+  let console = "";
+  for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk: Buffer) => (console += chunk.toString()));
+  await new Promise((resolve) => child.once("close", resolve));
+  try {
+    if (!existsSync(code)) throw new Error(`the machine ended before its script did: ${console.slice(-2000)}`);
+    return { code: Number(readFileSync(code, "utf8")), output: readFileSync(output, "utf8") };
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
