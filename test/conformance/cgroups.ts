@@ -4,6 +4,7 @@
  */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
+import { cgroupFiles } from "../../shared/kubelet/cm/cgroup-files.ts";
 import type { Cgroups } from "../../shared/ports/cgroups.ts";
 
 export interface CgroupsHarness {
@@ -98,7 +99,7 @@ export function cgroupsConformance(name: string, open: () => Promise<CgroupsHarn
       await cgroups.create(`${root}/${A}`);
       const before = await cgroups.memory(root);
       expect([before?.limitBytes, (before?.workingSetBytes ?? -1) >= 0]).toEqual([undefined, true]);
-      await cgroups.write(root, [{ controller: "memory", name: "memory.limit_in_bytes", value: String(2 ** 26) }]);
+      await cgroups.write(root, cgroupFiles({ memoryBytes: 2 ** 26 }, cgroups, []));
       expect((await cgroups.memory(root))?.limitBytes).toBe(2 ** 26);
       expect((await cgroups.memory(`${root}/${A}`))?.limitBytes).toBeUndefined();
     });
