@@ -1,12 +1,14 @@
-// What upstream's controllers wrote in recorded clusters, and what our syncs do in the same states (shadow.ts), both ways: each of
+// What upstream's controllers wrote in recorded clusters, and what our syncs do in the same states (shared/replay/shadow), both ways: each of
 // upstream's writes is one of ours, and where upstream rested we write nothing.
 // Would catch: any difference in sizes, names, hashes, revisions, annotations, statuses, conditions or their order; another victim
 // than upstream's; a write too many of a system that has settled.
 import { afterAll, describe, expect, it } from "vitest";
 
+import { judge, rests as restsOf } from "../../shared/replay/shadow/judge.ts";
+import type { Rest, Verdict } from "../../shared/replay/shadow/judge.ts";
+import { labelOf } from "../../shared/replay/shadow/upstream-writes.ts";
 import { shareOf } from "../support/share.ts";
-import { judge, readRecording, writesAtRest } from "./shadow.ts";
-import type { Verdict } from "./shadow.ts";
+import { PLACE, readRecording } from "./shadow.ts";
 
 /** How much of a capture a check looks at; all in the project `long`. Writes of several kinds take turns, so it is no fraction. */
 const CHECKED = 0.2;
@@ -41,14 +43,17 @@ describe.each(CAPTURES)("$name", ({ name, writes, rests }) => {
 
   it("has as many writes of upstream as are looked at here", () => expect(recording.writes).toHaveLength(writes));
 
-  const numbered = recording.writes.map((write, index) => ({ index, label: write.label, write }));
+  const numbered = recording.writes.map((write, index) => ({ index, label: labelOf(write), write }));
   it.each(shareOf(numbered, writes * CHECKED))("$index $label is a write of ours", async ({ write }) => {
-    const verdict = await judge(recording, write);
+    const verdict = await judge(recording.history, write, PLACE);
     verdicts.set(verdict.kind, (verdicts.get(verdict.kind) ?? 0) + 1);
     expect(verdict).toEqual({ kind: expect.stringMatching(/^(?:exact|older|tie)$/) });
   });
 
   it("we write nothing where upstream rests", async () => {
-    expect(await writesAtRest(recording)).toEqual({ rests, ours: [] });
+    const seen: Rest[] = [];
+    for await (const rest of restsOf(recording.history, PLACE)) seen.push(rest);
+    expect(seen.flatMap(({ ours }) => ours)).toEqual([]);
+    expect(seen).toHaveLength(rests);
   });
 });

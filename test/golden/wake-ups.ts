@@ -14,19 +14,15 @@
  */
 import { createVirtualClock } from "../../shared/adapters/memory/clock.ts";
 import type { CachedResource, Controller } from "../../shared/api/resources.ts";
+import { ourWrites } from "../../shared/replay/shadow/judge.ts";
+import { canonical } from "../../shared/replay/shadow/said.ts";
+import { controllerOf, resourceOf } from "../../shared/replay/shadow/states.ts";
+import type { LiveObject } from "../../shared/replay/shadow/states.ts";
 import type { OwnerReference } from "../../shared/api/wire.ts";
 import type { State } from "../differential/cluster.ts";
 import { keysOfOurs } from "../differential/ours.ts";
-import type { Live } from "../unit/deployment/cluster.ts";
-import { canonical, controllerOf, ourWrites, stateAfter } from "./shadow.ts";
+import { PLACE } from "./shadow.ts";
 import type { Recording } from "./shadow.ts";
-
-const RESOURCES: Readonly<Record<string, CachedResource>> = {
-  Deployment: "deployments",
-  ReplicaSet: "replicasets",
-  ReplicationController: "replicationcontrollers",
-  Pod: "pods",
-};
 
 export interface WakeUps {
   /** Who had to be queued: `replicaset web-1`. */
@@ -37,13 +33,13 @@ export interface WakeUps {
 }
 
 /** What the change at `index` of a recording wakes, and whom it should. */
-export async function wakeUpsAt({ changes }: Recording, index: number): Promise<WakeUps> {
+export async function wakeUpsAt({ changes, history }: Recording, index: number): Promise<WakeUps> {
   const change = changes[index];
   if (change === undefined) throw new Error(`no change ${index}`);
-  const [before, after] = [stateAfter(changes, index), stateAfter(changes, index + 1)];
+  const [before, after] = [history.after(index), history.after(index + 1)];
   const needed: string[] = [];
   for (const owner of after) {
-    const controller = controllerOf(owner);
+    const controller = controllerOf(resourceOf(owner));
     if (controller === undefined) continue;
     const writes = await writesIn(after, owner, controller, change.atMs);
     const earlier = before.some(({ metadata }) => metadata.uid === owner.metadata.uid)
@@ -51,11 +47,11 @@ export async function wakeUpsAt({ changes }: Recording, index: number): Promise<
       : [];
     if (writes.length > 0 && canonical(writes) !== canonical(earlier)) needed.push(`${controller} ${owner.metadata.name}`);
   }
-  const { object, deleted, version } = change;
+  const { object, deleted, version, resource } = change;
   const old = before.find(({ metadata }) => metadata.uid === object.metadata.uid);
-  const rig = { clock: createVirtualClock(change.atMs), server: { resourceVersion: String(version) } };
+  const rig = { clock: createVirtualClock(change.atMs), server: { resourceVersion: version } };
   const keys = await keysOfOurs(rig, stateOf(before), {
-    resource: RESOURCES[object.kind ?? ""] ?? "pods",
+    resource,
     old,
     new: deleted ? undefined : object,
   });
@@ -64,25 +60,30 @@ export async function wakeUpsAt({ changes }: Recording, index: number): Promise<
   const ownersOwners = deleted
     ? before.filter(({ metadata: { uid } }) => owners.some((owner) => owner.uid === uid)).flatMap((each) => ownersOf(each))
     : [];
-  const concerned = [{ kind: object.kind ?? "", name: object.metadata.name }, ...owners, ...ownersOwners].map(
+  const concerned = [{ kind: object.kind, name: object.metadata.name }, ...owners, ...ownersOwners].map(
     ({ kind, name }) => `${kind.toLowerCase()} ${name}`,
   );
   const isOrphan = ownersOf(object).length === 0;
   return { needed, queued, strangers: isOrphan ? [] : queued.filter((key) => !concerned.includes(key)) };
 }
 
-function ownersOf(...objects: readonly (Live | undefined)[]): readonly OwnerReference[] {
+function ownersOf(...objects: readonly (LiveObject | undefined)[]): readonly OwnerReference[] {
   return objects.flatMap((each) => each?.metadata.ownerReferences ?? []);
 }
 
 /** As the owner stands in that state. */
-async function writesIn(state: readonly Live[], { metadata }: Live, controller: Controller, nowMs: number): Promise<readonly unknown[]> {
+async function writesIn(
+  state: readonly LiveObject[],
+  { metadata }: LiveObject,
+  controller: Controller,
+  nowMs: number,
+): Promise<readonly unknown[]> {
   const owner = state.find(({ metadata: { uid } }) => uid === metadata.uid);
-  return owner === undefined ? [] : await ourWrites(state, { controller, owner, nowMs, failure: undefined });
+  return owner === undefined ? [] : await ourWrites(state, { controller, owner, nowMs, failure: undefined }, PLACE);
 }
 
-function stateOf(objects: readonly Live[]): State {
-  const of = (resource: CachedResource): readonly Live[] => objects.filter(({ kind = "" }) => RESOURCES[kind] === resource);
+function stateOf(objects: readonly LiveObject[]): State {
+  const of = (resource: CachedResource): readonly LiveObject[] => objects.filter((object) => resourceOf(object) === resource);
   return {
     deployments: of("deployments"),
     replicasets: of("replicasets"),

@@ -13,7 +13,7 @@ import { deleteOptionsOf } from "./rest/delete-options.ts";
 import { serveMeta } from "./kubectl/discovery.ts";
 import { GarbageCollector } from "./controllers/garbage-collection.ts";
 import { generateUid, timestamp } from "./registry/generate-name.ts";
-import { isObject, type JsonObject, metaOf, nameOf } from "../../api/json.ts";
+import { clone, isObject, type JsonObject, metaOf, nameOf } from "../../api/json.ts";
 import { checkListOptions, listObjects, parseResourceVersion } from "./rest/list.ts";
 import { runNamespaceController } from "./controllers/namespace-controller.ts";
 import { patcherFor } from "./rest/patch.ts";
@@ -110,6 +110,11 @@ export class ApiServer {
   /** The stored object, without a request: for tests and the demo's view. */
   peek(resource: string, namespace: string, name: string): JsonObject | undefined {
     return this.#storage.get(resource, namespace, name);
+  }
+
+  /** Stores an object of `deployments.apps` as it stands elsewhere, with its uid and what else only a server decides; its version alone is ours. */
+  place(resource: string, object: JsonObject): JsonObject {
+    return this.#storage.put(resource, clone(object));
   }
 
   /** Forgets all history: older watches and continue tokens answer 410. */

@@ -1,0 +1,123 @@
+/**
+ * Recorded clusters, in which upstream's controllers worked, beside what our syncs do there: every write of upstream's is looked for
+ * among ours, and where upstream rested ours are looked at.
+ *
+ * SH1 upstream's caches lag behind the API server, nobody knows how far: a write may come from the state just before it (`exact`) or
+ *    from one of half a second before (`older`). What a status was made on it tells itself, by the version that it names; or, when the
+ *    first try met a conflict, it was the version before (updateReplicaSetStatus sends the same status again).
+ * SH2 of pods that are equal to the order of deletion, upstream takes any: ours may be another of them (`tie`).
+ * SH3 at rest is a state that nothing changed for a second; upstream had seen it and wrote nothing, so neither may we.
+ * SH4 a deletion that is none of ours, and of which nobody knows who asked for it, is somebody's (`foreign`).
+ */
+import { compareResourceVersions } from "../../api/resource-version.ts";
+import type { Condition } from "../../api/wire.ts";
+import { syncOnce } from "./one-sync.ts";
+import type { Situation, SyncPlace } from "./one-sync.ts";
+import { same, saidByOurs, saidOf } from "./said.ts";
+import { controllerOf, resourceOf } from "./states.ts";
+import type { Change, History, LiveObject } from "./states.ts";
+import { areTied } from "./ties.ts";
+import type { UpstreamWrite } from "./upstream-writes.ts";
+
+export type Verdict =
+  | { readonly kind: "exact" | "older" | "tie" | "foreign" }
+  | { readonly kind: "unexplained"; readonly want: unknown; readonly ours: readonly unknown[] };
+
+/** How far upstream's caches may lag behind the API server: so many changes, told so long ago. */
+const LAG_MAX = 40;
+const LAG_MS_MAX = 500;
+const REST_MS = 1_000;
+
+/** SH1, SH2, SH4 */
+export async function judge(history: History, write: UpstreamWrite, place: SyncPlace): Promise<Verdict> {
+  const { changes } = history;
+  const { controller, verb, atMs: nowMs, madeOn } = write;
+  const want = verb === "delete" ? { delete: `${write.resource} ${write.name}` } : saidOf(write.object, nowMs);
+  const version = write.version ?? versionOfDelete(write, changes);
+  const before =
+    version === undefined ? changes.length : changes.filter((each) => compareResourceVersions(each.version, version) < 0).length;
+  const versions = changes.slice(0, before).filter((change) => isOwnerOf(write, change));
+  const named = versions.findLastIndex((each) => each.version === madeOn);
+  const candidates = (named === -1 ? versions : versions.slice(0, named + 1))
+    .slice(-2)
+    .toReversed()
+    .filter((each) => madeOn === undefined || each.version === madeOn || each.atMs > nowMs - LAG_MS_MAX);
+  const failure = madeOn === undefined ? undefined : failureOf(write.object);
+  let nearest: readonly unknown[] = [];
+  let tie = false;
+  for (let lag = 0; lag <= LAG_MAX && before - lag > 0; lag++) {
+    if (lag > 0 && (changes[before - lag]?.atMs ?? 0) < nowMs - LAG_MS_MAX) break;
+    // The owner is none of the state: without its last change, that is the same as a moment ago.
+    if (lag > 0 && versions.some((each) => each.version === changes[before - lag]?.version)) continue;
+    for (const { object: owner, version: own } of candidates) {
+      const state = history.after(before - lag, owner);
+      const ours = await ourWrites(state, { controller, owner, nowMs, failure }, place);
+      if (lag === 0) nearest = ours;
+      if (ours.some((each) => same(each, want))) return { kind: lag === 0 && own === (madeOn ?? own) ? "exact" : "older" };
+      tie ||= verb === "delete" && ours.some((each) => areTied(each, want, { state, nowMs }));
+    }
+  }
+  if (tie) return { kind: "tie" };
+  return write.isCertain ? { kind: "unexplained", want, ours: nearest } : { kind: "foreign" };
+}
+
+/** Where a deletion stands in the order of changes. */
+function versionOfDelete({ resource, name }: UpstreamWrite, changes: readonly Change[]): string | undefined {
+  return changes.find(
+    ({ resource: each, object, deleted }) =>
+      each === resource && object.metadata.name === name && (deleted || object.metadata.deletionTimestamp !== undefined),
+  )?.version;
+}
+
+/** Whether a change is of the object whose sync has written: the one that is named, or the owner of what is. */
+function isOwnerOf({ controller, resource, name, object: written }: UpstreamWrite, { resource: each, object }: Change): boolean {
+  if (controllerOf(each) !== controller) return false;
+  if (controllerOf(resource) === controller) return object.metadata.name === name;
+  const owners = written.metadata?.ownerReferences ?? [];
+  return owners.length === 0 || owners.some(({ uid }) => uid === object.metadata.uid);
+}
+
+/** The writes our sync makes in that state, as they were stored. */
+export async function ourWrites(state: readonly LiveObject[], situation: Situation, place: SyncPlace): Promise<readonly unknown[]> {
+  const writes = await syncOnce(state, situation, place);
+  const deletes = writes.filter(({ verb }) => verb === "delete");
+  return [...deletes, ...writes.filter(({ verb }) => verb !== "delete")]
+    .map((write) => saidByOurs(write, situation.nowMs))
+    .filter((each) => each !== undefined);
+}
+
+/** What ReplicaFailure says. */
+function failureOf({ status }: LiveObject): string | undefined {
+  const conditions = (status?.["conditions"] ?? []) as readonly Condition[]; // of every owner
+  return conditions.find(({ type }) => type === "ReplicaFailure")?.message;
+}
+
+export interface Rest {
+  readonly atMs: number;
+  readonly changes: number;
+  /** `replicaset shop/web-1: patch replicasets/status web-1` */
+  readonly ours: readonly string[];
+}
+
+/** SH3: what our syncs ask for in each state in which upstream rested. */
+export async function* rests(history: History, place: SyncPlace): AsyncGenerator<Rest> {
+  for (const [index, { atMs }] of history.changes.entries()) {
+    const next = history.changes[index + 1];
+    if (next !== undefined && next.atMs - atMs < REST_MS) continue;
+    const state = history.after(index + 1);
+    const ours: string[] = [];
+    for (const owner of state) {
+      const controller = controllerOf(resourceOf(owner));
+      if (controller === undefined) continue;
+      const { namespace, name } = owner.metadata;
+      const failure = failureOf(owner);
+      const writes = await syncOnce(state, { controller, owner, nowMs: atMs + REST_MS - 100, failure }, place);
+      for (const { verb, resource, subresource, name: of, stored } of writes) {
+        // What is refused is tried again by upstream, too; and what changes nothing is not seen.
+        if (verb !== "delete" && stored === undefined) continue;
+        ours.push(`${controller} ${namespace}/${name}: ${verb} ${resource}${subresource === "" ? "" : `/${subresource}`} ${of}`);
+      }
+    }
+    yield { atMs, changes: index + 1, ours };
+  }
+}

@@ -1,0 +1,186 @@
+/** One sync of ours on a recorded state: an API server and a cache that hold it, and everything the sync asks for. */
+import { createVirtualClock } from "../../adapters/memory/clock.ts";
+import { createSeededRandom } from "../../adapters/memory/random.ts";
+import { createMemoryStore } from "../../adapters/memory/store/store.ts";
+import type { Digester } from "../../api/digest.ts";
+import { metaOf } from "../../api/json.ts";
+import type { JsonObject } from "../../api/json.ts";
+import { CACHED_RESOURCES, objectKey, RESOURCES } from "../../api/resources.ts";
+import type { CachedResource, Controller, Resource } from "../../api/resources.ts";
+import { strip } from "../../api/strip.ts";
+import type { KubeObject } from "../../api/wire.ts";
+import { cacheIdentity } from "../../cache/identity.ts";
+import { prepareChanges } from "../../cache/prepare.ts";
+import { createSession } from "../../controller/session.ts";
+import type { SyncHandler } from "../../controller/session.ts";
+import { createWriteGateway } from "../../controller/write-gateway.ts";
+import { createApiServer } from "../../local/api-server/api-server.ts";
+import type { ApiServer } from "../../local/api-server/api-server.ts";
+import { createInProcessKube } from "../../local/api-server/in-process-client.ts";
+import type { VirtualClock } from "../../adapters/memory/clock.ts";
+import { KubeApiError } from "../../ports/errors.ts";
+import type { KubeReader, KubeWriter, Target } from "../../ports/kube.ts";
+import type { Log } from "../../ports/log.ts";
+import type { Snapshot, Store, Taken } from "../../ports/store.ts";
+import { HOLE_LIMIT_MS } from "../../ports/times.ts";
+import { AFFECTED_KEYS } from "../../registry/registry.ts";
+import { resourceOf } from "./states.ts";
+import type { LiveObject } from "./states.ts";
+
+export type SyncHandlers = { readonly [C in Controller]: SyncHandler };
+
+export interface SyncPlace {
+  /** The controllers' own code, which shared/replay does not choose. */
+  readonly handlers: SyncHandlers;
+  readonly digester: Digester;
+}
+
+export interface Situation {
+  readonly controller: Controller;
+  readonly owner: LiveObject;
+  readonly nowMs: number;
+  /** What refuses pods, in the API server's words. */
+  readonly failure: string | undefined;
+}
+
+/** What a sync has asked for; of Events nothing. */
+export interface OwnWrite {
+  readonly verb: "create" | "patch" | "delete";
+  readonly resource: CachedResource;
+  readonly subresource: string;
+  readonly name: string;
+  /** As it was stored; undefined: refused, deleted, or it was so already. */
+  readonly stored: LiveObject | undefined;
+}
+
+const CLUSTER = "shadow000000";
+const [EPOCH, FENCE] = ["shadow", "1"] as const;
+const SILENT: Log = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined };
+const STEP_MS = 100;
+
+/** The writes of a sync that fails half-way are those it made. */
+export async function syncOnce(
+  state: readonly LiveObject[],
+  { controller, owner, nowMs, failure }: Situation,
+  { handlers, digester }: SyncPlace,
+): Promise<readonly OwnWrite[]> {
+  const clock = createVirtualClock(nowMs);
+  const server = createApiServer({ clock, random: createSeededRandom(1), garbageCollection: false });
+  for (const namespace of new Set(state.map(({ metadata }) => metadata.namespace)))
+    server.place("namespaces", { apiVersion: "v1", kind: "Namespace", metadata: { name: namespace, uid: `namespace ${namespace}` } });
+  const placed = state.map((object) => {
+    const resource = resourceOf(object);
+    return { resource, object: server.place(idOf(resource), object as unknown as JsonObject) as unknown as LiveObject }; // an API object is JSON
+  });
+  const identity = cacheIdentity(digester);
+  const store = createMemoryStore({ deployment: "shadow", cluster: CLUSTER, identity, holeLimitMs: HOLE_LIMIT_MS, clock });
+  await store.openEpoch({ epoch: EPOCH, clusterUid: "shadow", fence: FENCE, ...identity });
+  for (const resource of CACHED_RESOURCES) {
+    const objects = placed.filter((each) => each.resource === resource).map(({ object }) => object);
+    await fill(store, resource, objects, { digester, watermark: server.resourceVersion });
+  }
+  const writes: OwnWrite[] = [];
+  const recorder = recording(server, failure, writes);
+  const ports = {
+    store,
+    reader: recorder,
+    gateway: createWriteGateway(recorder, controller, "act"),
+    doorbells: { ring: () => Promise.resolve() },
+    digester,
+    registry: AFFECTED_KEYS,
+    clock,
+    log: SILENT,
+  };
+  const key = objectKey(owner.metadata.namespace, owner.metadata.name);
+  const { taken, snapshot } = await take(store, controller, key);
+  const session = createSession(ports, { ...taken, snapshot, mayWrite: () => true });
+  await ended(
+    handlers[controller](session).catch(() => undefined),
+    clock,
+  );
+  server.close();
+  return writes;
+}
+
+/** As the server files it. */
+function idOf(resource: Resource): string {
+  const { group } = RESOURCES[resource];
+  return group === "" ? resource : `${resource}.${group}`;
+}
+
+/** Time passes only as far as somebody waits for it. */
+async function ended(run: Promise<unknown>, clock: VirtualClock): Promise<void> {
+  let isOver = false;
+  const over = run.finally(() => (isOver = true));
+  for (let turns = 0; !isOver; turns++) await clock.advance(turns < STEP_MS ? 0 : STEP_MS);
+  await over;
+}
+
+async function fill(
+  store: Store,
+  resource: CachedResource,
+  objects: readonly LiveObject[],
+  { digester, watermark }: { readonly digester: Digester; readonly watermark: string },
+): Promise<void> {
+  await store.openFence({ epoch: EPOCH, fence: FENCE, resource, lanes: 1 });
+  await store.openGeneration({ epoch: EPOCH, fence: FENCE, resource });
+  const at = { epoch: EPOCH, fence: FENCE, generation: 1, resource, lane: 0 };
+  await store.applyManifest({ ...at, sequence: 1 }, { listRV: "0", rows: [], sweep: [], counts: [] });
+  const changes = objects.map((object) => {
+    const { namespace, name, uid, resourceVersion: rv } = object.metadata;
+    return { type: "put" as const, key: objectKey(namespace, name), uid, rv, object: strip(resource, object, digester) };
+  });
+  const { items, counts } = await prepareChanges(store, AFFECTED_KEYS, resource, changes, {
+    live: () => Promise.reject(new Error("what is cached can be believed")),
+  });
+  await store.applyPack({ ...at, sequence: 2, kind: "D" }, items, { counts, commit: { watermark } });
+}
+
+async function take(store: Store, controller: Controller, key: string): Promise<{ readonly taken: Taken; readonly snapshot: Snapshot }> {
+  const taken = { epoch: EPOCH, controller, key, token: "shadow" };
+  await store.add(EPOCH, controller, key, 0);
+  let answer = await store.take(taken, {});
+  if (answer.kind === "moved")
+    answer = await store.take(taken, { ...(answer.uid && { uid: answer.uid }), ...(answer.owner && { owner: answer.owner }) });
+  if (answer.kind !== "ok") throw new Error(`${key} is ${answer.kind}`);
+  return { taken, snapshot: answer.snapshot };
+}
+
+/** A write that changed nothing, or was refused, has stored nothing. */
+function recording(server: ApiServer, failure: string | undefined, writes: OwnWrite[]): KubeReader & KubeWriter {
+  const kube = createInProcessKube(server, { component: "shadow" });
+  const note = (verb: OwnWrite["verb"], { resource, subresource = "" }: Target & { readonly subresource?: string }, name: string): Note => {
+    const own = CACHED_RESOURCES.find((each) => each === resource);
+    return (stored) =>
+      void (own !== undefined && writes.push({ verb, resource: own, subresource, name, stored: stored as LiveObject | undefined })); // the server's answer
+  };
+  return {
+    ...kube,
+    async create(request) {
+      const noted = note("create", { ...request, name: "" }, (request.body as KubeObject).metadata.name); // whoever creates gives a name
+      if (request.resource === "pods" && failure !== undefined) {
+        noted(undefined);
+        throw new KubeApiError({ code: 403, reason: "Forbidden", message: failure });
+      }
+      const stored = await kube.create(request);
+      noted(stored);
+      return stored;
+    },
+    async patch(request) {
+      const before = server.peek(idOf(request.resource), request.namespace, request.name);
+      const stored = await kube.patch(request);
+      note(
+        "patch",
+        request,
+        request.name,
+      )(stored.metadata.resourceVersion === metaOf(before ?? {})["resourceVersion"] ? undefined : stored);
+      return stored;
+    },
+    async delete(request) {
+      note("delete", request, request.name)(undefined);
+      return await kube.delete(request);
+    },
+  };
+}
+
+type Note = (stored: KubeObject | undefined) => void;

@@ -1,0 +1,70 @@
+/** What a write says, without what depends on the moment and without what the API server adds: so that two can be compared. */
+import type { Condition } from "../../api/wire.ts";
+import type { OwnWrite } from "./one-sync.ts";
+import type { Json, LiveObject } from "./states.ts";
+
+/** Times this near are the same moment. */
+const MOMENT_MS = 2000;
+
+/** Undefined: it stored nothing. */
+export function saidByOurs({ verb, resource, name, stored }: OwnWrite, nowMs: number): unknown {
+  if (verb === "delete") return { delete: `${resource} ${name}` };
+  return stored === undefined ? undefined : saidOf(stored, nowMs);
+}
+
+/** Times within two seconds of `nowMs` are `<now>`. */
+export function saidOf({ kind, metadata, spec, status }: LiveObject, nowMs: number): unknown {
+  const time = (text: string | undefined): string | undefined =>
+    text !== undefined && Math.abs(Date.parse(text) - nowMs) < MOMENT_MS ? "<now>" : text;
+  const { labels, annotations, ownerReferences, generateName } = metadata as LiveObject["metadata"] & { readonly generateName?: string };
+  if (kind === "Pod") return { pod: generateName, labels, annotations, ownerReferences, containers: containersOf(spec) };
+  const { conditions = [], ...counters } = (status ?? {}) as Json & { readonly conditions?: readonly Condition[] }; // of every owner
+  const told = {
+    counters,
+    conditions: conditions.map((each) => ({
+      ...each,
+      lastUpdateTime: time(each.lastUpdateTime),
+      lastTransitionTime: time(each.lastTransitionTime),
+    })),
+  };
+  if (kind === "Deployment") return { revision: annotations?.["deployment.kubernetes.io/revision"], ...told };
+  return { name: metadata.name, labels, annotations, ownerReferences, spec, ...told };
+}
+
+interface Container {
+  readonly name: string;
+  readonly image: string;
+}
+
+/** Names and images: the rest is the API server's to default. */
+function containersOf(spec: Json | undefined): readonly Container[] {
+  const containers = (spec?.["containers"] ?? []) as readonly Container[]; // a pod's
+  return containers.map(({ name, image }) => ({ name, image }));
+}
+
+export function same(a: unknown, b: unknown): boolean {
+  return canonical(a) === canonical(b);
+}
+
+export function canonical(value: unknown): string {
+  return JSON.stringify(value, (_key, part: unknown) =>
+    typeof part === "object" && part !== null && !Array.isArray(part)
+      ? Object.fromEntries(Object.entries(part).toSorted(([a], [b]) => (a < b ? -1 : 1)))
+      : part,
+  );
+}
+
+/** Where two differ: `counters.replicas: 3, ours 2`. */
+export function differencesOf(upstream: unknown, ours: unknown): readonly string[] {
+  const [a, b] = [leavesOf(upstream), leavesOf(ours)];
+  return [...new Set([...a.keys(), ...b.keys()])].flatMap((path) =>
+    a.get(path) === b.get(path) ? [] : [`${path}: upstream ${a.get(path) ?? "nothing"}, ours ${b.get(path) ?? "nothing"}`],
+  );
+}
+
+function leavesOf(value: unknown, path = "", leaves = new Map<string, string>()): ReadonlyMap<string, string> {
+  if (typeof value === "object" && value !== null)
+    for (const [name, inner] of Object.entries(value)) leavesOf(inner, path === "" ? name : `${path}.${name}`, leaves);
+  else if (value !== undefined) leaves.set(path, JSON.stringify(value));
+  return leaves;
+}

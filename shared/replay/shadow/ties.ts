@@ -1,0 +1,45 @@
+/** Pods that are equal to the order of deletion: which of them goes is anybody's choice. */
+import type { Condition } from "../../api/wire.ts";
+import { canonical, same } from "./said.ts";
+import type { LiveObject } from "./states.ts";
+
+interface PodStatus {
+  readonly phase?: string;
+  readonly conditions?: readonly Condition[];
+  readonly containerStatuses?: readonly { readonly restartCount: number }[];
+}
+
+/** Whether two deletions, as said.ts says them, are of such pods. */
+export function areTied(
+  ours: unknown,
+  want: unknown,
+  { state, nowMs }: { readonly state: readonly LiveObject[]; readonly nowMs: number },
+): boolean {
+  const pods = state.filter(({ kind }) => kind === "Pod");
+  const standingOf = (write: unknown): string | undefined => {
+    const found = pods.find(({ metadata }) => same(write, { delete: `pods ${metadata.name}` }));
+    return found === undefined ? undefined : canonical(standing(found, pods, nowMs));
+  };
+  const wanted = standingOf(want);
+  return wanted !== undefined && standingOf(ours) === wanted;
+}
+
+/** All that the order of deletion sees of a pod, but its uid. Source: pkg/controller/controller_utils.go ActivePodsWithRanks, logarithmicRankDiff. */
+function standing({ metadata, spec, status }: LiveObject, pods: readonly LiveObject[], nowMs: number): unknown {
+  const { phase, conditions = [], containerStatuses = [] } = (status ?? {}) as PodStatus;
+  const ready = conditions.find(({ type }) => type === "Ready");
+  const bucket = (time = ""): number => Math.floor(Math.log2((nowMs - Date.parse(time)) * 1e6));
+  return {
+    phase,
+    ready: ready?.status,
+    readyFor: bucket(ready?.lastTransitionTime),
+    age: bucket(metadata.creationTimestamp),
+    node: pods.filter((pod) => isActive(pod) && pod.spec?.["nodeName"] === spec?.["nodeName"]).length,
+    cost: metadata.annotations?.["controller.kubernetes.io/pod-deletion-cost"],
+    restarts: containerStatuses.map(({ restartCount }) => restartCount),
+  };
+}
+
+function isActive({ metadata, status }: LiveObject): boolean {
+  return metadata.deletionTimestamp === undefined && !["Succeeded", "Failed"].includes((status as PodStatus | undefined)?.phase ?? "");
+}

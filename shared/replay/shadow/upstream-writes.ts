@@ -1,0 +1,176 @@
+/**
+ * What upstream's controllers wrote in a recorded cluster.
+ *
+ * UW1 an audit log of level RequestResponse says who wrote what, and on which version.
+ * UW2 without one, the changes of the objects say it: of an owner's status, of a ReplicaSet's size and annotations, of a dependent's
+ *    owner and of what is created for an owner nobody else writes. `managedFields`, where they are there, tell a person's write apart.
+ * UW3 who deletes, or takes an owner away, no change tells (the garbage collector does, too): such a write is not certain.
+ */
+import { CACHED_RESOURCES, RESOURCES } from "../../api/resources.ts";
+import type { CachedResource, Controller } from "../../api/resources.ts";
+import { controllerRef } from "../../api/owner-references.ts";
+import { isObject } from "../capture.ts";
+import type { CapturedObject } from "../capture.ts";
+import { canonical } from "./said.ts";
+import { controllerOf, placeOf } from "./states.ts";
+import type { Change, LiveObject } from "./states.ts";
+
+export interface UpstreamWrite {
+  readonly controller: Controller;
+  readonly verb: "create" | "update" | "delete";
+  readonly resource: CachedResource;
+  readonly subresource: string;
+  readonly namespace: string;
+  readonly name: string;
+  /** When it was asked for, as far as that is known. */
+  readonly atMs: number;
+  /** What it left; of a delete what it took. Of a pod that is created, what was asked for where that is known. */
+  readonly object: LiveObject;
+  /** Its version; of a delete undefined where only the changes know it. */
+  readonly version: string | undefined;
+  /** The version it was made on, where it says so: that of a status. */
+  readonly madeOn: string | undefined;
+  /** False: a controller asked for it, or somebody else. */
+  readonly isCertain: boolean;
+}
+
+/** `update deployments/status shop/web` */
+export function labelOf({ verb, resource, subresource, namespace, name }: UpstreamWrite): string {
+  return `${verb} ${resource}${subresource === "" ? "" : `/${subresource}`} ${namespace}/${name}`;
+}
+
+const USERS: Readonly<Record<string, Controller>> = {
+  "system:serviceaccount:kube-system:deployment-controller": "deployment",
+  "system:serviceaccount:kube-system:replicaset-controller": "replicaset",
+  "system:serviceaccount:kube-system:replication-controller": "replicationcontroller",
+};
+const VERBS: Readonly<Record<string, UpstreamWrite["verb"]>> = { create: "create", update: "update", patch: "update", delete: "delete" };
+
+/** UW1: those that the API server took. An event below RequestResponse holds no object, and is passed over. */
+export function writesOfAudit(events: Iterable<CapturedObject>): readonly UpstreamWrite[] {
+  return [...events].flatMap((event) => {
+    const { user, verb, objectRef, responseStatus, requestObject, responseObject, requestReceivedTimestamp } =
+      event as unknown as AuditEvent;
+    const controller = USERS[user?.username ?? ""];
+    const resource = CACHED_RESOURCES.find((each) => each === objectRef?.resource && RESOURCES[each].group === (objectRef.apiGroup ?? ""));
+    const done = VERBS[verb];
+    if (!controller || !resource || !done || (responseStatus?.code ?? 0) >= 300 || !isObject(responseObject)) return [];
+    const { kind } = RESOURCES[resource];
+    // What admission adds to a pod is none of the controller's.
+    const told = done === "create" && resource === "pods" ? { ...requestObject, kind } : { ...responseObject, kind };
+    const { namespace = "", name = responseObject.metadata?.name ?? "", subresource = "" } = objectRef ?? {};
+    return [
+      {
+        ...{ controller, verb: done, resource, subresource, namespace, name },
+        atMs: Date.parse(requestReceivedTimestamp),
+        object: told as unknown as LiveObject, // of a write of that resource that was taken
+        version: done === "delete" ? undefined : responseObject.metadata?.resourceVersion,
+        madeOn: subresource === "status" && done === "update" ? requestObject?.metadata?.resourceVersion : undefined,
+        isCertain: true,
+      },
+    ];
+  });
+}
+
+interface AuditEvent {
+  readonly verb: string;
+  readonly requestReceivedTimestamp: string;
+  readonly user?: { readonly username?: string };
+  readonly objectRef?: {
+    readonly apiGroup?: string;
+    readonly resource?: string;
+    readonly subresource?: string;
+    readonly namespace?: string;
+    readonly name?: string;
+  };
+  readonly responseStatus?: { readonly code?: number };
+  readonly requestObject?: Partial<LiveObject>;
+  readonly responseObject?: Partial<LiveObject>;
+}
+
+/** An ADDED of what was created that long ago was there before. */
+const NEW_MS = 5_000;
+
+/** UW2, UW3 */
+export function writesOfChanges(changes: readonly Change[]): readonly UpstreamWrite[] {
+  const known = new Map<string, LiveObject>();
+  return changes.flatMap((change) => {
+    const place = placeOf(change.object);
+    const before = known.get(place);
+    if (change.deleted) known.delete(place);
+    else known.set(place, change.object);
+    return writesOf(change, before?.metadata.uid === change.object.metadata.uid ? before : undefined);
+  });
+}
+
+function writesOf(change: Change, before: LiveObject | undefined): readonly UpstreamWrite[] {
+  const { resource, object, version, atMs, deleted } = change;
+  const { namespace, name, creationTimestamp = "", deletionTimestamp } = object.metadata;
+  const write = (
+    controller: Controller | undefined,
+    verb: UpstreamWrite["verb"],
+    more: Partial<UpstreamWrite> = {},
+  ): readonly UpstreamWrite[] =>
+    controller === undefined
+      ? []
+      : [
+          {
+            controller,
+            verb,
+            resource,
+            subresource: "",
+            namespace,
+            name,
+            atMs,
+            object,
+            version,
+            madeOn: undefined,
+            isCertain: true,
+            ...more,
+          },
+        ];
+  const owner = ownerOf(object);
+  if (before === undefined) return !deleted && Math.abs(Date.parse(creationTimestamp) - atMs) < NEW_MS ? write(owner, "create") : [];
+  const isGoing = deleted || deletionTimestamp !== undefined;
+  if (isGoing && before.metadata.deletionTimestamp === undefined) return write(ownerOf(before), "delete", { isCertain: false });
+  if (deleted || isForeign(before, object)) return [];
+  const own = controllerOf(resource);
+  if (!alike(before.status, object.status)) return write(own, "update", { subresource: "status", madeOn: before.metadata.resourceVersion });
+  if (!alike(before.metadata.ownerReferences, object.metadata.ownerReferences))
+    return write(owner ?? ownerOf(before), "update", { isCertain: owner !== undefined });
+  if (resource === "deployments") return revisionOf(before) === revisionOf(object) ? [] : write(own, "update");
+  if (resource !== "replicasets") return [];
+  const sized =
+    alike(before.spec?.["replicas"], object.spec?.["replicas"]) && alike(before.metadata.annotations, object.metadata.annotations);
+  return sized ? [] : write(owner, "update");
+}
+
+/** Who writes for what controls it. */
+function ownerOf({ metadata }: LiveObject): Controller | undefined {
+  const kind = controllerRef(metadata)?.kind;
+  const resource = CACHED_RESOURCES.find((each) => RESOURCES[each].kind === kind);
+  return resource && controllerOf(resource);
+}
+
+function revisionOf({ metadata }: LiveObject): string | undefined {
+  return metadata.annotations?.["deployment.kubernetes.io/revision"];
+}
+
+const MANAGER = "kube-controller-manager";
+
+interface ManagedFields {
+  readonly manager?: string;
+}
+
+/** Whether somebody's fields have changed, and not upstream's. */
+function isForeign(before: LiveObject, object: LiveObject): boolean {
+  const [a, b] = [before, object].map(({ metadata }) => (metadata as { readonly managedFields?: readonly ManagedFields[] }).managedFields);
+  if (a === undefined || b === undefined) return false;
+  const of = (fields: readonly ManagedFields[], isOwn: boolean): readonly ManagedFields[] =>
+    fields.filter(({ manager }) => (manager === MANAGER) === isOwn);
+  return alike(of(a, true), of(b, true)) && !alike(of(a, false), of(b, false));
+}
+
+function alike(a: unknown, b: unknown): boolean {
+  return canonical({ a }) === canonical({ a: b });
+}
