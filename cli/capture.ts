@@ -5,11 +5,8 @@ import { finished } from "node:stream/promises";
 import type { Command } from "commander";
 import { createKubeHttp } from "../shared/adapters/kube-http/kube-http.ts";
 import { createSystemClock } from "../shared/adapters/system/clock.ts";
-import { createSystemRandom } from "../shared/adapters/system/random.ts";
 import { createDigester } from "../shared/api/digest.ts";
 import { CACHED_RESOURCES } from "../shared/api/resources.ts";
-import type { DeltaSink } from "../shared/cache/delta-sink.ts";
-import { ResourceStream } from "../shared/cache/resource-stream.ts";
 import { kubeHttpConfigFrom } from "./support/kubeconfig.ts";
 import { recordingWatch } from "../shared/replay/recorder.ts";
 import { openCapture } from "./support/capture-file.ts";
@@ -17,6 +14,7 @@ import { consoleLog } from "./support/console-log.ts";
 import { kubeconfigPath } from "./support/kubeconfig-path.ts";
 import { untilSignalled } from "./support/signals.ts";
 import { UsageError } from "./support/usage-error.ts";
+import { watchAll } from "./support/watch-all.ts";
 import { messageOf } from "../shared/api/errors.ts";
 
 interface CaptureFlags {
@@ -36,15 +34,6 @@ export function registerCapture(program: Command): void {
     .option("--raw", "whole objects, with pod templates and env values, in a file for you alone; without it they are stripped")
     .action(runCapture);
 }
-
-/** A capture keeps nothing: what passes the recorder is forgotten. */
-const NOWHERE: DeltaSink = {
-  live: () => undefined,
-  listed: () => undefined,
-  manifest: () => undefined,
-  watermark: () => undefined,
-  room: () => Promise.resolve(),
-};
 
 async function runCapture(flags: CaptureFlags): Promise<void> {
   const config = await kubeHttpConfigFrom(kubeconfigPath(flags.kubeconfig), {
@@ -66,20 +55,10 @@ async function runCapture(flags: CaptureFlags): Promise<void> {
   const clock = createSystemClock();
   const kube = recordingWatch(createKubeHttp(config), { write, clock, digester, raw: flags.raw === true, server: config.server });
   const ends = untilSignalled();
-  const ports = {
-    kube,
-    sink: NOWHERE,
-    clock,
-    random: createSystemRandom(),
-    digester,
-    log,
-    openGeneration: () => Promise.resolve({ generation: 1, floor: "0" }),
-    quarantine: () => Promise.resolve(),
-  };
   log.info(
     `capturing ${CACHED_RESOURCES.join(", ")} of ${config.server} into ${flags.output}${flags.raw ? ", whole objects with everything secret in them" : ""}; Ctrl-C ends it`,
   );
-  await Promise.all(CACHED_RESOURCES.map((resource) => new ResourceStream(ports, resource, undefined).run(ends)));
+  await watchAll(kube, { clock, digester, log }, ends);
   out.end();
   await finished(file);
   log.info(`${events} lines written`);

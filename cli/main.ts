@@ -18,6 +18,7 @@ const VERBS: Readonly<Record<string, () => Promise<(program: Command) => void>>>
   capture: async () => (await import("./capture.ts")).registerCapture,
   import: async () => (await import("./import.ts")).registerImport,
   replay: async () => (await import("./replay.ts")).registerReplay,
+  shadow: async () => (await import("./shadow.ts")).registerShadow,
   host: async () => (await import("./host.ts")).registerHost,
   node: async () => (await import("./node.ts")).registerNode,
   keys: async () => (await import("./keys.ts")).registerKeys,

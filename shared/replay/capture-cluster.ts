@@ -67,7 +67,8 @@ function timelineOf(records: readonly CaptureRecord[]): Timeline {
   return { initial: [...initial.values()], listRV, events };
 }
 
-function isInitialEnd({ type, object }: CaptureRecord): boolean {
+/** The bookmark behind the last of the synthetic adds with which a stream began. */
+export function isInitialEnd({ type, object }: CaptureRecord): boolean {
   const metadata = object?.["metadata"] as { readonly annotations?: Readonly<Record<string, string>> } | undefined;
   return type === "BOOKMARK" && metadata?.annotations?.["k8s.io/initial-events-end"] === "true";
 }

@@ -25,12 +25,16 @@ export const PLACE: SyncPlace = { handlers: SYNC_HANDLERS, digester: createDiges
 
 export function readRecording(name: string): Recording {
   const audit = fileOf(`${name}.audit`);
-  const changes = changesOf(readCapture(fileOf(`${name}.watch`)), name);
+  const changes = changesOf(readCapture(fileOf(`${name}.watch`)), { name, digester: PLACE.digester, malformed: unexpected });
   return {
     changes,
     history: new History(changes),
-    writes: existsSync(audit) ? writesOfAudit(readLines(audit)) : [],
+    writes: existsSync(audit) ? writesOfAudit(readLines(audit), name) : [],
   };
+}
+
+function unexpected(what: string): never {
+  throw new Error(what);
 }
 
 function fileOf(name: string): string {

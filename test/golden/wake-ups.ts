@@ -13,10 +13,11 @@
  * new orphan, a ReplicaSet that is gone, is orphaned or has no owner, the last pod of a Recreate Deployment. test/differential/keys.test.ts sees these.
  */
 import { createVirtualClock } from "../../shared/adapters/memory/clock.ts";
+import { controllerOf } from "../../shared/api/resources.ts";
 import type { CachedResource, Controller } from "../../shared/api/resources.ts";
 import { ourWrites } from "../../shared/replay/shadow/judge.ts";
 import { canonical } from "../../shared/replay/shadow/said.ts";
-import { controllerOf, resourceOf } from "../../shared/replay/shadow/states.ts";
+import { resourceOf } from "../../shared/replay/shadow/states.ts";
 import type { LiveObject } from "../../shared/replay/shadow/states.ts";
 import type { OwnerReference } from "../../shared/api/wire.ts";
 import type { State } from "../differential/cluster.ts";

@@ -9,19 +9,21 @@
  * SH3 at rest is a state that nothing changed for a second; upstream had seen it and wrote nothing, so neither may we.
  * SH4 a deletion that is none of ours, and of which nobody knows who asked for it, is somebody's (`foreign`).
  */
+import { controllerOf } from "../../api/resources.ts";
 import { compareResourceVersions } from "../../api/resource-version.ts";
 import type { Condition } from "../../api/wire.ts";
 import { syncOnce } from "./one-sync.ts";
 import type { Situation, SyncPlace } from "./one-sync.ts";
 import { same, saidByOurs, saidOf } from "./said.ts";
-import { controllerOf, resourceOf } from "./states.ts";
+import { resourceOf } from "./states.ts";
 import type { Change, History, LiveObject } from "./states.ts";
 import { areTied } from "./ties.ts";
 import type { UpstreamWrite } from "./upstream-writes.ts";
 
 export type Verdict =
   | { readonly kind: "exact" | "older" | "tie" | "foreign" }
-  | { readonly kind: "unexplained"; readonly want: unknown; readonly ours: readonly unknown[] };
+  /** `before`: what the object said until then, if it was there. */
+  | { readonly kind: "unexplained"; readonly want: unknown; readonly ours: readonly unknown[]; readonly before: unknown };
 
 /** How far upstream's caches may lag behind the API server: so many changes, told so long ago. */
 const LAG_MAX = 40;
@@ -58,7 +60,9 @@ export async function judge(history: History, write: UpstreamWrite, place: SyncP
     }
   }
   if (tie) return { kind: "tie" };
-  return write.isCertain ? { kind: "unexplained", want, ours: nearest } : { kind: "foreign" };
+  if (!write.isCertain) return { kind: "foreign" };
+  const last = changes.slice(0, before).findLast(({ resource, object }) => resource === write.resource && object.metadata.name === write.name);
+  return { kind: "unexplained", want, ours: nearest, before: last && saidOf(last.object, nowMs) };
 }
 
 /** Where a deletion stands in the order of changes. */
@@ -104,20 +108,28 @@ export async function* rests(history: History, place: SyncPlace): AsyncGenerator
   for (const [index, { atMs }] of history.changes.entries()) {
     const next = history.changes[index + 1];
     if (next !== undefined && next.atMs - atMs < REST_MS) continue;
-    const state = history.after(index + 1);
-    const ours: string[] = [];
-    for (const owner of state) {
-      const controller = controllerOf(resourceOf(owner));
-      if (controller === undefined) continue;
-      const { namespace, name } = owner.metadata;
-      const failure = failureOf(owner);
-      const writes = await syncOnce(state, { controller, owner, nowMs: atMs + REST_MS - 100, failure }, place);
-      for (const { verb, resource, subresource, name: of, stored } of writes) {
-        // What is refused is tried again by upstream, too; and what changes nothing is not seen.
-        if (verb !== "delete" && stored === undefined) continue;
-        ours.push(`${controller} ${namespace}/${name}: ${verb} ${resource}${subresource === "" ? "" : `/${subresource}`} ${of}`);
-      }
-    }
-    yield { atMs, changes: index + 1, ours };
+    yield { atMs, changes: index + 1, ours: await restAt(history, { count: index + 1, atMs }, place) };
   }
+}
+
+/** SH3, after `count` changes of which the last was told at `atMs`. */
+export async function restAt(
+  history: History,
+  { count, atMs }: { readonly count: number; readonly atMs: number },
+  place: SyncPlace,
+): Promise<Rest["ours"]> {
+  const state = history.after(count);
+  const ours: string[] = [];
+  for (const owner of state) {
+    const controller = controllerOf(resourceOf(owner));
+    if (controller === undefined || place.handlers[controller] === undefined) continue;
+    const { namespace, name } = owner.metadata;
+    const writes = await syncOnce(state, { controller, owner, nowMs: atMs + REST_MS - 100, failure: failureOf(owner) }, place);
+    for (const { verb, resource, subresource, name: of, stored } of writes) {
+      // What is refused is tried again by upstream, too; and what changes nothing is not seen.
+      if (verb !== "delete" && stored === undefined) continue;
+      ours.push(`${controller} ${namespace}/${name}: ${verb} ${resource}${subresource === "" ? "" : `/${subresource}`} ${of}`);
+    }
+  }
+  return ours;
 }

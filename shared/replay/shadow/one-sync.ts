@@ -27,11 +27,9 @@ import { AFFECTED_KEYS } from "../../registry/registry.ts";
 import { resourceOf } from "./states.ts";
 import type { LiveObject } from "./states.ts";
 
-export type SyncHandlers = { readonly [C in Controller]: SyncHandler };
-
 export interface SyncPlace {
-  /** The controllers' own code, which shared/replay does not choose. */
-  readonly handlers: SyncHandlers;
+  /** The controllers' own code, which shared/replay does not choose; without it a controller is not judged. */
+  readonly handlers: { readonly [C in Controller]?: SyncHandler };
   readonly digester: Digester;
 }
 
@@ -92,10 +90,12 @@ export async function syncOnce(
     log: SILENT,
   };
   const key = objectKey(owner.metadata.namespace, owner.metadata.name);
+  const handler = handlers[controller];
+  if (handler === undefined) throw new Error(`nobody knows how the ${controller} controller syncs`);
   const { taken, snapshot } = await take(store, controller, key);
   const session = createSession(ports, { ...taken, snapshot, mayWrite: () => true });
   await ended(
-    handlers[controller](session).catch(() => undefined),
+    handler(session).catch(() => undefined),
     clock,
   );
   server.close();

@@ -54,13 +54,18 @@ export function canonical(value: unknown): string {
   );
 }
 
-/** Where two differ: `counters.replicas: 3, ours 2`. */
-export function differencesOf(upstream: unknown, ours: unknown): readonly string[] {
-  const [a, b] = [leavesOf(upstream), leavesOf(ours)];
-  return [...new Set([...a.keys(), ...b.keys()])].flatMap((path) =>
-    a.get(path) === b.get(path) ? [] : [`${path}: upstream ${a.get(path) ?? "nothing"}, ours ${b.get(path) ?? "nothing"}`],
-  );
+/** Where two differ: `counters.replicas: upstream 3, ours 2`. Of values in which people keep secrets, only that they do. */
+export function differencesOf(upstream: unknown, other: unknown, name: "ours" | "before"): readonly string[] {
+  const [a, b] = [leavesOf(upstream), leavesOf(other)];
+  return [...new Set([...a.keys(), ...b.keys()])].flatMap((path) => {
+    if (a.get(path) === b.get(path)) return [];
+    if (SECRET.test(path)) return [`${path}: not alike`];
+    return [`${path}: upstream ${a.get(path) ?? "nothing"}, ${name} ${b.get(path) ?? "nothing"}`];
+  });
 }
+
+/** Of templates all but images, and of annotations those of others. */
+const SECRET = /^spec\.template\.(?!.*\.image$)|^annotations\.(?!deployment\.kubernetes\.io\/)/;
 
 function leavesOf(value: unknown, path = "", leaves = new Map<string, string>()): ReadonlyMap<string, string> {
   if (typeof value === "object" && value !== null)

@@ -1,8 +1,12 @@
 /** The states that a captured cluster went through, change by change. */
+import type { Digester } from "../../api/digest.ts";
+import { messageOf } from "../../api/errors.ts";
 import { CACHED_RESOURCES, RESOURCES } from "../../api/resources.ts";
-import type { CachedResource, Controller } from "../../api/resources.ts";
+import type { CachedResource } from "../../api/resources.ts";
 import { compareResourceVersions } from "../../api/resource-version.ts";
+import { strip } from "../../api/strip.ts";
 import type { KubeObject, ObjectMeta } from "../../api/wire.ts";
+import { isInitialEnd } from "../capture-cluster.ts";
 import { CaptureError } from "../capture.ts";
 import type { CaptureRecord } from "../capture.ts";
 
@@ -23,42 +27,77 @@ export interface Change {
   readonly object: LiveObject;
   /** When it was told. */
   readonly atMs: number;
-}
-
-const CONTROLLER_OF: { readonly [R in CachedResource]?: Controller } = {
-  deployments: "deployment",
-  replicasets: "replicaset",
-  replicationcontrollers: "replicationcontroller",
-};
-
-/** Whose sync an object is the subject of; undefined for a pod. */
-export function controllerOf(resource: CachedResource): Controller | undefined {
-  return CONTROLLER_OF[resource];
+  /** It stood there when somebody began to look. */
+  readonly listed: boolean;
 }
 
 export function resourceOf({ kind }: Pick<LiveObject, "kind">): CachedResource {
   return CACHED_RESOURCES.find((resource) => RESOURCES[resource].kind === kind) ?? "pods";
 }
 
+export interface ChangeOptions {
+  /** Names the file in errors. */
+  readonly name: string;
+  readonly digester: Digester;
+  /** Hears what is left out, as a watcher would quarantine it. */
+  readonly malformed: (what: string) => void;
+}
+
 /**
  * What a capture holds, in the order of versions; what was told twice is there once.
  * @throws {CaptureError} when its objects are stripped: no sync can be run on what is not there.
  */
-export function changesOf(records: readonly CaptureRecord[], name: string): readonly Change[] {
+export function changesOf(records: readonly CaptureRecord[], options: ChangeOptions): readonly Change[] {
   const changes = new Map<string, Change>();
-  for (const { atMs, resource, kind, type, object } of records) {
-    if (object === undefined || (kind === "event" && !["ADDED", "MODIFIED", "DELETED"].includes(type ?? ""))) continue;
-    if (isStripped(resource, object))
-      throw new CaptureError(
-        `${name}: its objects are stripped, and a sync needs them whole: take it again with \`deltaloop capture --raw\` or \`deltaloop import --no-redact\``,
-      );
-    const { apiVersion } = RESOURCES[resource];
-    const live = { apiVersion, ...object, kind: RESOURCES[resource].kind } as unknown as LiveObject; // readCapture has seen to its metadata
-    const { uid, resourceVersion } = live.metadata;
-    const id = `${uid} ${resourceVersion}`;
-    if (!changes.has(id)) changes.set(id, { resource, version: resourceVersion, deleted: type === "DELETED", object: live, atMs });
+  const listing = new Set(CACHED_RESOURCES.filter((resource) => records.some((each) => each.resource === resource && isInitialEnd(each))));
+  for (const record of records) {
+    if (isInitialEnd(record)) listing.delete(record.resource);
+    const change = changeOf(record, listing.has(record.resource), options);
+    if (change === undefined) continue;
+    const id = `${change.object.metadata.uid} ${change.version}`;
+    if (!changes.has(id)) changes.set(id, change);
   }
-  return [...changes.values()].toSorted((a, b) => compareResourceVersions(a.version, b.version));
+  return inOrder([...changes.values()]);
+}
+
+/** Of which a capture holds nothing, not even that there was none. */
+export function missingIn(records: readonly CaptureRecord[]): readonly CachedResource[] {
+  return CACHED_RESOURCES.filter(
+    (resource) => !records.some((each) => each.resource === resource && (each.object !== undefined || (each.rv ?? "0") !== "0")),
+  );
+}
+
+export function inOrder(changes: readonly Change[]): readonly Change[] {
+  return changes.toSorted((a, b) => compareResourceVersions(a.version, b.version));
+}
+
+/** Undefined: nothing has changed, or what has cannot be understood. @throws {CaptureError} when its object is stripped */
+export function changeOf(
+  { atMs, resource, kind, type, object }: CaptureRecord,
+  isListing: boolean,
+  { name, digester, malformed }: ChangeOptions,
+): Change | undefined {
+  if (object === undefined || (kind === "event" && !["ADDED", "MODIFIED", "DELETED"].includes(type ?? ""))) return undefined;
+  if (isStripped(resource, object))
+    throw new CaptureError(
+      `${name}: its objects are stripped, and a sync needs them whole: take it again with \`deltaloop capture --raw\` or \`deltaloop import --no-redact\``,
+    );
+  const { apiVersion } = RESOURCES[resource];
+  const live = { apiVersion, ...object, kind: RESOURCES[resource].kind } as unknown as LiveObject; // strip() looks at it
+  try {
+    strip(resource, live, digester);
+  } catch (error) {
+    malformed(messageOf(error));
+    return undefined;
+  }
+  return {
+    resource,
+    version: live.metadata.resourceVersion,
+    deleted: type === "DELETED",
+    object: live,
+    atMs,
+    listed: kind === "item" || isListing,
+  };
 }
 
 /** A stripped pod is flat, and of a stripped template there are a digest and labels. */
@@ -74,12 +113,29 @@ const KEPT_EVERY = 64;
 
 /** One namespace's changes, and the states between them. */
 export class History {
-  /** In the order of versions. */
-  readonly changes: readonly Change[];
+  readonly #changes: Change[];
   readonly #kept: ReadonlyMap<string, LiveObject>[] = [new Map()];
 
   constructor(changes: readonly Change[]) {
-    this.changes = changes;
+    this.#changes = [...changes];
+  }
+
+  /** In the order of versions. */
+  get changes(): readonly Change[] {
+    return this.#changes;
+  }
+
+  /** What came later. */
+  push(changes: readonly Change[]): void {
+    this.#changes.push(...changes);
+  }
+
+  /** The newest changes, behind everything that stood before them. */
+  shortened(count: number): History {
+    const begin = Math.max(0, this.#changes.length - count);
+    const last = new Map(this.#changes.slice(0, begin).map((change) => [placeOf(change.object), change]));
+    const standing = [...last.values()].filter(({ deleted }) => !deleted).map((change) => ({ ...change, listed: true }));
+    return new History([...inOrder(standing), ...this.#changes.slice(begin)]);
   }
 
   /** All objects after the first `count` changes, but the owner as upstream had it. */

@@ -6,13 +6,13 @@
  *    owner and of what is created for an owner nobody else writes. `managedFields`, where they are there, tell a person's write apart.
  * UW3 who deletes, or takes an owner away, no change tells (the garbage collector does, too): such a write is not certain.
  */
-import { CACHED_RESOURCES, RESOURCES } from "../../api/resources.ts";
+import { CACHED_RESOURCES, controllerOf, RESOURCES } from "../../api/resources.ts";
 import type { CachedResource, Controller } from "../../api/resources.ts";
 import { controllerRef } from "../../api/owner-references.ts";
-import { isObject } from "../capture.ts";
+import { CaptureError, isObject } from "../capture.ts";
 import type { CapturedObject } from "../capture.ts";
 import { canonical } from "./said.ts";
-import { controllerOf, placeOf } from "./states.ts";
+import { placeOf } from "./states.ts";
 import type { Change, LiveObject } from "./states.ts";
 
 export interface UpstreamWrite {
@@ -46,15 +46,17 @@ const USERS: Readonly<Record<string, Controller>> = {
 };
 const VERBS: Readonly<Record<string, UpstreamWrite["verb"]>> = { create: "create", update: "update", patch: "update", delete: "delete" };
 
-/** UW1: those that the API server took. An event below RequestResponse holds no object, and is passed over. */
-export function writesOfAudit(events: Iterable<CapturedObject>): readonly UpstreamWrite[] {
+/** UW1: those that the API server took. @throws {CaptureError} when one was audited below RequestResponse: there is no object in it */
+export function writesOfAudit(events: Iterable<CapturedObject>, file: string): readonly UpstreamWrite[] {
   return [...events].flatMap((event) => {
     const { user, verb, objectRef, responseStatus, requestObject, responseObject, requestReceivedTimestamp } =
       event as unknown as AuditEvent;
     const controller = USERS[user?.username ?? ""];
     const resource = CACHED_RESOURCES.find((each) => each === objectRef?.resource && RESOURCES[each].group === (objectRef.apiGroup ?? ""));
     const done = VERBS[verb];
-    if (!controller || !resource || !done || (responseStatus?.code ?? 0) >= 300 || !isObject(responseObject)) return [];
+    if (!controller || !resource || !done || (responseStatus?.code ?? 0) >= 300) return [];
+    if (!isObject(responseObject))
+      throw new CaptureError(`${file}: a write of ${resource} was audited below level RequestResponse, so what it left is not in the log`);
     const { kind } = RESOURCES[resource];
     // What admission adds to a pod is none of the controller's.
     const told = done === "create" && resource === "pods" ? { ...requestObject, kind } : { ...responseObject, kind };
@@ -91,9 +93,8 @@ interface AuditEvent {
 /** An ADDED of what was created that long ago was there before. */
 const NEW_MS = 5_000;
 
-/** UW2, UW3 */
-export function writesOfChanges(changes: readonly Change[]): readonly UpstreamWrite[] {
-  const known = new Map<string, LiveObject>();
+/** UW2, UW3. @param known what stood there before them, and afterwards what stands there after them */
+export function writesOfChanges(changes: readonly Change[], known = new Map<string, LiveObject>()): readonly UpstreamWrite[] {
   return changes.flatMap((change) => {
     const place = placeOf(change.object);
     const before = known.get(place);
@@ -104,7 +105,7 @@ export function writesOfChanges(changes: readonly Change[]): readonly UpstreamWr
 }
 
 function writesOf(change: Change, before: LiveObject | undefined): readonly UpstreamWrite[] {
-  const { resource, object, version, atMs, deleted } = change;
+  const { resource, object, version, atMs, deleted, listed } = change;
   const { namespace, name, creationTimestamp = "", deletionTimestamp } = object.metadata;
   const write = (
     controller: Controller | undefined,
@@ -133,7 +134,8 @@ function writesOf(change: Change, before: LiveObject | undefined): readonly Upst
   if (before === undefined) return !deleted && Math.abs(Date.parse(creationTimestamp) - atMs) < NEW_MS ? write(owner, "create") : [];
   const isGoing = deleted || deletionTimestamp !== undefined;
   if (isGoing && before.metadata.deletionTimestamp === undefined) return write(ownerOf(before), "delete", { isCertain: false });
-  if (deleted || isForeign(before, object)) return [];
+  // What a list shows may have been changed more than once.
+  if (deleted || listed || isForeign(before, object)) return [];
   const own = controllerOf(resource);
   if (!alike(before.status, object.status)) return write(own, "update", { subresource: "status", madeOn: before.metadata.resourceVersion });
   if (!alike(before.metadata.ownerReferences, object.metadata.ownerReferences))

@@ -1,0 +1,165 @@
+/** `deltaloop shadow FILE`: would ours have written what upstream's controllers wrote in a recorded cluster, and nothing else? */
+import { randomBytes } from "node:crypto";
+import type { Command } from "commander";
+import { createKubeHttp } from "../shared/adapters/kube-http/kube-http.ts";
+import { createSystemClock } from "../shared/adapters/system/clock.ts";
+import { CONTROLLER_INFO, CONTROLLERS } from "../shared/api/resources.ts";
+import type { CachedResource } from "../shared/api/resources.ts";
+import { createDigester } from "../shared/api/digest.ts";
+import type { Digester } from "../shared/api/digest.ts";
+import { messageOf } from "../shared/api/errors.ts";
+import type { Log } from "../shared/ports/log.ts";
+import { CaptureError, parseCapture, readCapture, readUnpacked } from "../shared/replay/capture.ts";
+import { jsonValues } from "../shared/replay/import/json-values.ts";
+import type { JsonValue } from "../shared/replay/import/json-values.ts";
+import { recordingWatch } from "../shared/replay/recorder.ts";
+import { LiveShadow } from "../shared/replay/shadow/live.ts";
+import type { SyncPlace } from "../shared/replay/shadow/one-sync.ts";
+import { nearestDifferences, shadow } from "../shared/replay/shadow/shadow.ts";
+import type { Finding } from "../shared/replay/shadow/shadow.ts";
+import { changesOf, missingIn } from "../shared/replay/shadow/states.ts";
+import type { Change } from "../shared/replay/shadow/states.ts";
+import { labelOf, writesOfAudit } from "../shared/replay/shadow/upstream-writes.ts";
+import type { UpstreamWrite } from "../shared/replay/shadow/upstream-writes.ts";
+import { consoleLog } from "./support/console-log.ts";
+import { kubeHttpConfigFrom } from "./support/kubeconfig.ts";
+import { kubeconfigPath } from "./support/kubeconfig-path.ts";
+import { printable, printableJson } from "./support/printable.ts";
+import { ShadowCount } from "./support/shadow-count.ts";
+import { untilSignalled } from "./support/signals.ts";
+import { SYNC_HANDLERS } from "./support/sync-handlers.ts";
+import { UsageError } from "./support/usage-error.ts";
+import { watchAll } from "./support/watch-all.ts";
+
+interface ShadowFlags {
+  readonly audit?: string;
+  readonly kubeconfig?: string;
+  readonly context?: string;
+  readonly all?: true;
+  readonly json?: true;
+}
+
+/** Of one write; a template that differs in everything is a long list. */
+const DIFFERENCES_MAX = 12;
+const EXIT_DIFFERS = 1;
+/** How often what has come since is judged. */
+const LOOK_MS = 500;
+
+export function registerShadow(program: Command): void {
+  program
+    .command("shadow")
+    .description(
+      "compare each write of upstream's controllers with what ours would have written, in a capture or, without a file, in a cluster until interrupted; exit code 1 where they differ; reads only",
+    )
+    .argument("[file]", "a capture of whole objects (`capture --raw`, `import --no-redact`); gzip allowed")
+    .option("--audit <file>", "the API server's audit log of that time, level RequestResponse: who wrote what; without it the changes tell")
+    .option("--kubeconfig <file>", "default: KUBECONFIG, then ~/.kube/config")
+    .option("--context <name>", "context of the kubeconfig")
+    .option("--all", "also show the writes that ours explains")
+    .option("--json", "one JSON object per write")
+    .action(runShadow);
+}
+
+async function runShadow(file: string | undefined, flags: ShadowFlags): Promise<void> {
+  const { all = false, json = false } = flags;
+  const log = consoleLog("", "info");
+  const digester = createDigester(randomBytes(32).toString("hex"));
+  const place = { handlers: SYNC_HANDLERS, digester };
+  const options = { name: file ?? "the API server", digester, malformed: (what: string) => log.warn(`left out: ${printable(what)}`) };
+  const count = new ShadowCount();
+  const tell = (finding: Finding, startMs: number): void => {
+    count.take(finding);
+    if (!json) process.stdout.write(told(finding, startMs, all));
+    else if (finding.kind === "write" || finding.ours.length > 0) process.stdout.write(`${printableJson(asJson(finding))}\n`);
+  };
+  if (file === undefined) await besideUpstream(flags, new LiveShadow(place, options), { log, digester, tell });
+  else {
+    const records = reading(file, () => readCapture(file));
+    const changes = reading(file, () => changesOf(records, options));
+    if (changes.length === 0) throw new UsageError(`${file}: no event of a watched resource in it`);
+    const { audit } = flags;
+    const audited = audit === undefined ? undefined : reading(audit, () => auditedIn(audit, changes));
+    const startMs = changes.reduce((least, { atMs }) => Math.min(least, atMs), Number.POSITIVE_INFINITY);
+    const handlers = judged(missingIn(records), log);
+    for await (const finding of shadow(changes, { handlers, digester }, audited)) tell(finding, startMs);
+  }
+  process.stdout.write(json ? `${JSON.stringify({ summary: count.summary() })}\n` : count.lines());
+  if (count.differs) process.exitCode = EXIT_DIFFERS;
+}
+
+interface Telling {
+  readonly log: Log;
+  readonly digester: Digester;
+  readonly tell: (finding: Finding, startMs: number) => void;
+}
+
+async function besideUpstream(flags: ShadowFlags, live: LiveShadow, { log, digester, tell }: Telling): Promise<void> {
+  if (flags.audit !== undefined) throw new UsageError("--audit is of a capture's time: name the capture as well");
+  const config = await kubeHttpConfigFrom(kubeconfigPath(flags.kubeconfig), {
+    component: "shadow",
+    ...(flags.context !== undefined && { context: flags.context }),
+  }).catch((error: unknown) => {
+    throw new UsageError(messageOf(error));
+  });
+  const clock = createSystemClock();
+  const write = (line: string): void => {
+    for (const record of parseCapture(line, config.server)) live.hear(record);
+  };
+  const kube = recordingWatch(createKubeHttp(config), { write, clock, digester, raw: true, server: config.server });
+  const ends = untilSignalled();
+  const startMs = clock.now();
+  log.info(`beside the controllers of ${config.server}, with list and watch alone; Ctrl-C ends it`);
+  const watching = watchAll(kube, { clock, digester, log }, ends);
+  while (!ends.aborted) {
+    await clock.after(LOOK_MS, ends).catch(() => undefined);
+    for await (const finding of live.findings(clock.now())) tell(finding, startMs);
+  }
+  await watching;
+}
+
+/** A controller that reads what a capture does not hold would decide as if there were none. */
+function judged(missing: readonly CachedResource[], log: Log): SyncPlace["handlers"] {
+  const blind = CONTROLLERS.filter((controller) => CONTROLLER_INFO[controller].reads.some((resource) => missing.includes(resource)));
+  if (blind.length > 0) log.warn(`no ${missing.join(" and no ")} in this capture: not judged are the controllers ${blind.join(", ")}`);
+  return Object.fromEntries(Object.entries(SYNC_HANDLERS).filter(([controller]) => !blind.some((each) => each === controller)));
+}
+
+function auditedIn(file: string, changes: readonly Change[]): readonly UpstreamWrite[] {
+  const namespaces = new Set(changes.map(({ object }) => object.metadata.namespace));
+  const [firstMs, lastMs] = [changes[0]?.atMs ?? 0, changes.at(-1)?.atMs ?? 0];
+  const values = function* (): Generator<JsonValue["value"]> {
+    for (const { value } of jsonValues(readUnpacked(file), file, () => undefined)) yield value;
+  };
+  return writesOfAudit(values(), file).filter(({ namespace, atMs }) => namespaces.has(namespace) && atMs >= firstMs && atMs <= lastMs);
+}
+
+function reading<T>(file: string, read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof CaptureError) throw new UsageError(error.message);
+    throw new UsageError(`${file} cannot be read: ${messageOf(error)}`);
+  }
+}
+
+function told(finding: Finding, startMs: number, all: boolean): string {
+  const when = `+${((finding.atMs - startMs) / 1000).toFixed(3)}s`.padStart(9);
+  if (finding.kind === "rest") return finding.ours.map((line) => `${when} ${printable(line)}: upstream rested here\n`).join("");
+  const { write, verdict } = finding;
+  if (verdict.kind !== "unexplained") return all ? `${when} ${printable(labelOf(write))}: ${verdict.kind}\n` : "";
+  const differences = nearestDifferences(verdict);
+  const more = differences.length - DIFFERENCES_MAX;
+  const shown = [...differences.slice(0, DIFFERENCES_MAX), ...(more > 0 ? [`and ${more} more`] : [])];
+  return `${when} ${printable(labelOf(write))} of the ${write.controller} controller: not explained\n${shown.map((line) => `            ${printable(line)}\n`).join("")}`;
+}
+
+function asJson(finding: Finding): object {
+  if (finding.kind === "rest")
+    return { kind: "rest", at: new Date(finding.atMs).toISOString(), namespace: finding.namespace, ours: finding.ours };
+  const { atMs, write, verdict } = finding;
+  const { controller, verb, resource, subresource, namespace, name } = write;
+  return {
+    ...{ kind: "write", at: new Date(atMs).toISOString(), controller, verb, resource, subresource, namespace, name, verdict: verdict.kind },
+    ...(verdict.kind === "unexplained" && { differences: nearestDifferences(verdict) }),
+  };
+}

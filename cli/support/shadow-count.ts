@@ -1,0 +1,48 @@
+/** How many of upstream's writes ours explains, in words and as numbers. */
+import type { Verdict } from "../../shared/replay/shadow/judge.ts";
+import type { Finding } from "../../shared/replay/shadow/shadow.ts";
+
+const WORDS: { readonly [K in Verdict["kind"]]: string } = {
+  exact: "ours would have made in the same state",
+  older: "ours would have made in a state of at most half a second before, which upstream's caches may have shown",
+  tie: "deletions of a pod that is equal to the one ours would have deleted",
+  foreign:
+    "deletions or releases that none of ours would have made, and of which nothing tells who asked (a person, the garbage collector)",
+  unexplained: "not explained",
+};
+
+export class ShadowCount {
+  readonly #writes: { -readonly [K in Verdict["kind"]]: number } = { exact: 0, older: 0, tie: 0, foreign: 0, unexplained: 0 };
+  #rests = 0;
+  #atRest = 0;
+
+  take(finding: Finding): void {
+    if (finding.kind === "write") this.#writes[finding.verdict.kind]++;
+    else {
+      this.#rests++;
+      this.#atRest += finding.ours.length;
+    }
+  }
+
+  /** Whether ours differ from upstream's in anything. */
+  get differs(): boolean {
+    return this.#writes.unexplained > 0 || this.#atRest > 0;
+  }
+
+  summary(): object {
+    return { writes: this.#writes, rests: this.#rests, writesOfOursAtRest: this.#atRest };
+  }
+
+  lines(): string {
+    const kinds = (Object.keys(WORDS) as Verdict["kind"][]).filter((kind) => this.#writes[kind] > 0 || kind === "unexplained"); // its keys
+    const total = Object.values(this.#writes).reduce((sum, count) => sum + count, 0);
+    const lines = [
+      `${total} ${total === 1 ? "write" : "writes"} of upstream's controllers:`,
+      ...kinds.map((kind) => `${String(this.#writes[kind]).padStart(6)}  ${WORDS[kind]}`),
+      this.#rests === 0
+        ? "Nowhere did upstream rest for a second."
+        : `Upstream rested ${this.#rests === 1 ? "once" : `${this.#rests} times`}; ours would have written ${this.#atRest === 0 ? "nothing" : `${this.#atRest} times`} there.`,
+    ];
+    return `${lines.join("\n")}\n`;
+  }
+}

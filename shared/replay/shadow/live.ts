@@ -1,0 +1,101 @@
+/**
+ * Beside upstream while it works: what watches tell is judged a moment later, when all of them have told it.
+ *
+ * LS1 a write is judged when a second has passed since it was told; a rest, when two have passed without a change.
+ * LS2 nothing is judged before everything was listed once. What is listed anew is nobody's write, and what it no longer shows has gone
+ *    meanwhile: nobody knows how.
+ * LS3 of each namespace the newest changes are kept, and what stood before them.
+ */
+import { CACHED_RESOURCES } from "../../api/resources.ts";
+import type { CachedResource } from "../../api/resources.ts";
+import type { CaptureRecord } from "../capture.ts";
+import { judge, restAt } from "./judge.ts";
+import type { SyncPlace } from "./one-sync.ts";
+import type { Finding } from "./shadow.ts";
+import { changeOf, History, inOrder, placeOf } from "./states.ts";
+import type { Change, ChangeOptions, LiveObject } from "./states.ts";
+import { writesOfChanges } from "./upstream-writes.ts";
+
+const SETTLED_MS = 1_000;
+const REST_MS = 2_000;
+/** So many are kept of a namespace, and up to twice as many stand there. */
+const KEPT = 1_000;
+
+interface Namespace {
+  history: History;
+  /** When it last changed; undefined: somebody has looked at the rest since. */
+  changedMs: number | undefined;
+}
+
+interface Listing {
+  isDone: boolean;
+  /** What is there by what was told, as placeOf names it. */
+  readonly known: Map<string, Change>;
+  /** What the list that is under way has shown. */
+  readonly shown: Set<string>;
+}
+
+export class LiveShadow {
+  readonly #place: SyncPlace;
+  readonly #options: ChangeOptions;
+  readonly #namespaces = new Map<string, Namespace>();
+  readonly #written = new Map<string, LiveObject>();
+  readonly #listings = new Map<CachedResource, Listing>(
+    CACHED_RESOURCES.map((resource) => [resource, { isDone: false, known: new Map(), shown: new Set() }]),
+  );
+  #waiting: Change[] = [];
+
+  constructor(place: SyncPlace, options: ChangeOptions) {
+    this.#place = place;
+    this.#options = options;
+  }
+
+  /** Records of whole objects, as they come. @throws {CaptureError} when one is stripped */
+  hear(record: CaptureRecord): void {
+    const listing = this.#listings.get(record.resource);
+    if (listing === undefined) return;
+    if (record.kind === "listed") return this.#listed(listing, record);
+    const change = changeOf(record, false, this.#options);
+    if (change === undefined) return;
+    const place = placeOf(change.object);
+    if (record.kind === "item") listing.shown.add(place);
+    if (listing.known.get(place)?.version === change.version) return;
+    if (change.deleted) listing.known.delete(place);
+    else listing.known.set(place, change);
+    this.#waiting.push(change);
+  }
+
+  /** LS2 */
+  #listed(listing: Listing, { atMs, rv = "0" }: CaptureRecord): void {
+    const gone = [...listing.known].filter(([place]) => listing.isDone && !listing.shown.has(place));
+    for (const [place, change] of gone) {
+      listing.known.delete(place);
+      this.#waiting.push({ ...change, version: rv, deleted: true, atMs, listed: true });
+    }
+    listing.isDone = true;
+    listing.shown.clear();
+  }
+
+  /** LS1: what can be judged by now. */
+  async *findings(nowMs: number): AsyncGenerator<Finding> {
+    if ([...this.#listings.values()].some(({ isDone }) => !isDone)) return;
+    const settled = this.#waiting.filter(({ atMs }) => atMs <= nowMs - SETTLED_MS);
+    this.#waiting = this.#waiting.filter(({ atMs }) => atMs > nowMs - SETTLED_MS);
+    for (const [name, changes] of Map.groupBy(inOrder(settled), ({ object }) => object.metadata.namespace)) {
+      const namespace = this.#namespaces.get(name) ?? { history: new History([]), changedMs: undefined };
+      this.#namespaces.set(name, namespace);
+      namespace.history.push(changes);
+      namespace.changedMs = changes.reduce((latest, { atMs }) => Math.max(latest, atMs), 0);
+      for (const write of writesOfChanges(changes, this.#written))
+        yield { kind: "write", atMs: write.atMs, write, verdict: await judge(namespace.history, write, this.#place) };
+      if (namespace.history.changes.length > 2 * KEPT) namespace.history = namespace.history.shortened(KEPT);
+    }
+    for (const [name, namespace] of this.#namespaces) {
+      const { history, changedMs } = namespace;
+      if (changedMs === undefined || changedMs > nowMs - REST_MS) continue;
+      namespace.changedMs = undefined;
+      const ours = await restAt(history, { count: history.changes.length, atMs: changedMs }, this.#place);
+      yield { kind: "rest", atMs: changedMs, namespace: name, ours };
+    }
+  }
+}

@@ -1,0 +1,39 @@
+/** A whole recording beside ours: each of upstream's writes, and each rest. */
+import { judge, rests } from "./judge.ts";
+import type { Verdict } from "./judge.ts";
+import type { SyncPlace } from "./one-sync.ts";
+import { canonical, differencesOf } from "./said.ts";
+import { historiesOf } from "./states.ts";
+import type { Change } from "./states.ts";
+import { writesOfChanges } from "./upstream-writes.ts";
+import type { UpstreamWrite } from "./upstream-writes.ts";
+
+export type Finding =
+  | { readonly kind: "write"; readonly atMs: number; readonly write: UpstreamWrite; readonly verdict: Verdict }
+  /** `ours` would have been written where upstream rested. */
+  | { readonly kind: "rest"; readonly atMs: number; readonly namespace: string; readonly ours: readonly string[] };
+
+/** @param audited upstream's writes where an audit log tells them; absent: as the changes tell them */
+export async function* shadow(changes: readonly Change[], place: SyncPlace, audited?: readonly UpstreamWrite[]): AsyncGenerator<Finding> {
+  const histories = historiesOf(changes);
+  for (const write of audited ?? writesOfChanges(changes)) {
+    const history = histories.get(write.namespace);
+    if (history !== undefined && place.handlers[write.controller] !== undefined)
+      yield { kind: "write", atMs: write.atMs, write, verdict: await judge(history, write, place) };
+  }
+  for (const [namespace, history] of histories)
+    for await (const { atMs, ours } of rests(history, place)) yield { kind: "rest", atMs, namespace, ours };
+}
+
+/** Where an unexplained write differs from the most like it of ours; when ours wrote nothing of the kind, from what was there before. */
+export function nearestDifferences({ want, ours, before }: Extract<Verdict, { kind: "unexplained" }>): readonly string[] {
+  const alike = ours.filter((each) => shapeOf(each) === shapeOf(want)).map((each) => differencesOf(want, each, "ours"));
+  const [nearest] = alike.toSorted((a, b) => a.length - b.length);
+  return nearest ?? ["ours would have written nothing like it", ...(before === undefined ? [] : differencesOf(want, before, "before"))];
+}
+
+/** Which object's write it is, as far as said.ts tells. */
+function shapeOf(said: unknown): string {
+  const { name, pod } = said as { readonly name?: string; readonly pod?: string };
+  return canonical([Object.keys(said as object).toSorted(), name, pod]);
+}

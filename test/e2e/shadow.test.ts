@@ -1,0 +1,98 @@
+/**
+ * `deltaloop shadow` beside upstream's own controllers on a real control plane, while people create, roll and delete.
+ *
+ * Catches: a write of upstream's that ours would not have made; an alarm about a person, a garbage collector or a rest; a write that no
+ * controller of either would make, and that is not named; rights beyond list and watch.
+ */
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+
+import { deltaloop, measured, startCluster, whereRealPartsAre } from "../support/e2e.ts";
+import type { Cluster, Running } from "../support/e2e.ts";
+
+const TIMEOUT_MS = 120_000;
+const labels = { app: "web" };
+const template = (image: string): object => ({ metadata: { labels }, spec: { containers: [{ name: "app", image }] } });
+const web = (image: string, replicas: number): object => ({
+  apiVersion: "apps/v1",
+  kind: "Deployment",
+  metadata: { name: "web", namespace: "default" },
+  spec: { replicas, selector: { matchLabels: labels }, template: template(image) },
+});
+const counter = {
+  apiVersion: "v1",
+  kind: "ReplicationController",
+  metadata: { name: "rc", namespace: "default" },
+  spec: {
+    replicas: 2,
+    selector: { app: "rc" },
+    template: { metadata: { labels: { app: "rc" } }, spec: { containers: [{ name: "app", image: "v1" }] } },
+  },
+};
+
+interface Summary {
+  readonly summary: { readonly writes: Readonly<Record<string, number>>; readonly rests: number; readonly writesOfOursAtRest: number };
+}
+
+await whereRealPartsAre("shadow beside upstream's controllers", () => {
+  describe("shadow", () => {
+    let cluster: Cluster;
+    beforeAll(async () => void (cluster = await startCluster({ controllers: "all" })), TIMEOUT_MS);
+    afterAll(() => cluster?.stop());
+
+    const ended = async (
+      shadow: Running,
+    ): Promise<{ readonly lines: readonly Readonly<Record<string, unknown>>[]; readonly code: number | null } & Summary> => {
+      process.kill(shadow.pid, "SIGINT");
+      const { code } = await shadow.exited;
+      const lines = shadow
+        .output()
+        .split("\n")
+        .filter((line) => line.startsWith("{"))
+        .map((line) => JSON.parse(line) as Readonly<Record<string, unknown>>); // what --json prints
+      return { lines, code, summary: (lines.at(-1) as unknown as Summary).summary };
+    };
+    const started = async (): Promise<Running> => {
+      const shadow = deltaloop(["shadow", "--kubeconfig", cluster.plane.adminKubeconfig, "--json"]);
+      await shadow.line("beside the controllers of");
+      await new Promise((resolve) => void setTimeout(resolve, 2_000)); // everything is listed
+      return shadow;
+    };
+
+    it("explains every write of a rollout, of a scaling, of deletions, and is silent at rest", { timeout: TIMEOUT_MS }, async () => {
+      const shadow = await started();
+      await cluster.apply(web("v1", 5), counter);
+      await cluster.rolledOut("default", "web");
+      await cluster.apply(web("v2", 5));
+      await cluster.rolledOut("default", "web");
+      await cluster.kubectl("scale", "deployment/web", "--replicas=2", "-n", "default");
+      await cluster.rolledOut("default", "web");
+      await cluster.kubectl("delete", "pod", "-l", "app=web", "-n", "default", "--wait=false");
+      await cluster.rolledOut("default", "web");
+      await cluster.kubectl("delete", "rc/rc", "-n", "default");
+      await new Promise((resolve) => void setTimeout(resolve, 4_000)); // a rest
+      const { lines, code, summary } = await ended(shadow);
+      const { exact = 0, older = 0, tie = 0, foreign = 0 } = summary.writes;
+      measured(`shadow beside upstream: ${exact} exact, ${older} older, ${tie} ties, ${foreign} of others, ${summary.rests} rests`);
+      expect(lines.filter(({ verdict }) => verdict === "unexplained")).toEqual([]);
+      expect({ code, atRest: summary.writesOfOursAtRest }).toEqual({ code: 0, atRest: 0 });
+      expect(exact + older + tie).toBeGreaterThan(40);
+      expect(summary.rests).toBeGreaterThan(0);
+    });
+
+    it("names a write that no controller would make, and ends with 1", { timeout: TIMEOUT_MS }, async () => {
+      const shadow = await started();
+      const patch = JSON.stringify({ status: { readyReplicas: 1, availableReplicas: 1, replicas: 7 } });
+      const asController = "--field-manager=kube-controller-manager";
+      await cluster.kubectl("patch", "deployment/web", "-n", "default", "--subresource=status", "--type=merge", asController, "-p", patch);
+      await shadow.line("unexplained", 20_000);
+      const { lines, code } = await ended(shadow);
+      expect(code).toBe(1);
+      expect(lines.find(({ verdict }) => verdict === "unexplained")).toMatchObject({
+        controller: "deployment",
+        resource: "deployments",
+        subresource: "status",
+        differences: expect.arrayContaining(["counters.replicas: upstream 7, before 2"]),
+      });
+    });
+  });
+});
