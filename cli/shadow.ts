@@ -146,6 +146,9 @@ function told(finding: Finding, startMs: number, all: boolean): string {
   const when = `+${((finding.atMs - startMs) / 1000).toFixed(3)}s`.padStart(9);
   if (finding.kind === "rest") return finding.ours.map((line) => `${when} ${printable(line)}: upstream rested here\n`).join("");
   const { write, verdict } = finding;
+  const verb = write.verb === "delete" ? "deleted" : "created";
+  if (verdict.kind === "excess")
+    return `${when} ${printable(labelOf(write))}: upstream ${verb} ${verdict.upstream} pods from here on, ours would have ${verb} ${verdict.ours}\n`;
   if (verdict.kind !== "unexplained") return all ? `${when} ${printable(labelOf(write))}: ${verdict.kind}\n` : "";
   const differences = nearestDifferences(verdict);
   const more = differences.length - DIFFERENCES_MAX;
@@ -160,6 +163,7 @@ function asJson(finding: Finding): object {
   const { controller, verb, resource, subresource, namespace, name } = write;
   return {
     ...{ kind: "write", at: new Date(atMs).toISOString(), controller, verb, resource, subresource, namespace, name, verdict: verdict.kind },
+    ...(verdict.kind === "excess" && { ours: verdict.ours, upstream: verdict.upstream }),
     ...(verdict.kind === "unexplained" && { differences: nearestDifferences(verdict) }),
   };
 }

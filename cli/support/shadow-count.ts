@@ -8,11 +8,12 @@ const WORDS: { readonly [K in Verdict["kind"]]: string } = {
   tie: "deletions of a pod that is equal to the one ours would have deleted",
   foreign:
     "deletions or releases that none of ours would have made, and of which nothing tells who asked (a person, the garbage collector)",
+  excess: "of pods, of which ours would have created or deleted more",
   unexplained: "not explained",
 };
 
 export class ShadowCount {
-  readonly #writes: { -readonly [K in Verdict["kind"]]: number } = { exact: 0, older: 0, tie: 0, foreign: 0, unexplained: 0 };
+  readonly #writes: { -readonly [K in Verdict["kind"]]: number } = { exact: 0, older: 0, tie: 0, foreign: 0, excess: 0, unexplained: 0 };
   #rests = 0;
   #atRest = 0;
 
@@ -26,7 +27,7 @@ export class ShadowCount {
 
   /** Whether ours differ from upstream's in anything. */
   get differs(): boolean {
-    return this.#writes.unexplained > 0 || this.#atRest > 0;
+    return this.#writes.unexplained > 0 || this.#writes.excess > 0 || this.#atRest > 0;
   }
 
   summary(): object {

@@ -6,7 +6,8 @@ import { afterAll, describe, expect, it } from "vitest";
 
 import { judge, rests as restsOf } from "../../shared/replay/shadow/judge.ts";
 import type { Rest, Verdict } from "../../shared/replay/shadow/judge.ts";
-import { labelOf } from "../../shared/replay/shadow/upstream-writes.ts";
+import { labelOf, writesOfChanges } from "../../shared/replay/shadow/upstream-writes.ts";
+import type { UpstreamWrite } from "../../shared/replay/shadow/upstream-writes.ts";
 import { shareOf } from "../support/share.ts";
 import { PLACE, readRecording } from "./shadow.ts";
 
@@ -49,6 +50,16 @@ describe.each(CAPTURES)("$name", ({ name, writes, rests }) => {
     verdicts.set(verdict.kind, (verdicts.get(verdict.kind) ?? 0) + 1);
     expect(verdict).toEqual({ kind: expect.stringMatching(/^(?:exact|older|tie)$/) });
   });
+
+  if (writes > 0)
+    it("the changes tell of the same writes as the audit log", () => {
+      const told = (each: UpstreamWrite): string =>
+        `${each.controller} ${each.verb} ${each.resource} ${each.name} ${each.verb === "delete" ? "" : each.version}`;
+      const byChanges = writesOfChanges(recording.changes);
+      const audited = recording.writes.map(told);
+      expect(audited.filter((write) => !byChanges.map(told).includes(write))).toEqual([]);
+      expect(byChanges.filter((write) => write.isCertain && !audited.includes(told(write))).map(told)).toEqual([]);
+    });
 
   it("we write nothing where upstream rests", async () => {
     const seen: Rest[] = [];

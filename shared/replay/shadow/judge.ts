@@ -7,9 +7,11 @@
  *    first try met a conflict, it was the version before (updateReplicaSetStatus sends the same status again).
  * SH2 of pods that are equal to the order of deletion, upstream takes any: ours may be another of them (`tie`).
  * SH3 at rest is a state that nothing changed for a second; upstream had seen it and wrote nothing, so neither may we.
- * SH4 a deletion that is none of ours, and of which nobody knows who asked for it, is somebody's (`foreign`).
+ * SH4 a deletion or a release that is none of ours, and of which nobody knows who asked for it, is somebody's (`foreign`).
+ * SH5 of pods, ours creates or deletes in that state no more than upstream did from then on (`excess`).
  */
 import { controllerOf } from "../../api/resources.ts";
+import { controllerRef } from "../../api/owner-references.ts";
 import { compareResourceVersions } from "../../api/resource-version.ts";
 import type { Condition } from "../../api/wire.ts";
 import { syncOnce } from "./one-sync.ts";
@@ -22,6 +24,8 @@ import type { UpstreamWrite } from "./upstream-writes.ts";
 
 export type Verdict =
   | { readonly kind: "exact" | "older" | "tie" | "foreign" }
+  /** SH5: so many ours would have written, and so many upstream wrote. */
+  | { readonly kind: "excess"; readonly ours: number; readonly upstream: number }
   /** `before`: what the object said until then, if it was there. */
   | { readonly kind: "unexplained"; readonly want: unknown; readonly ours: readonly unknown[]; readonly before: unknown };
 
@@ -29,6 +33,8 @@ export type Verdict =
 const LAG_MAX = 40;
 const LAG_MS_MAX = 500;
 const REST_MS = 1_000;
+/** What one sync writes it writes within this time; live, so long is waited for it. */
+export const EXCESS_MS = 1_000;
 
 /** SH1, SH2, SH4 */
 export async function judge(history: History, write: UpstreamWrite, place: SyncPlace): Promise<Verdict> {
@@ -55,13 +61,18 @@ export async function judge(history: History, write: UpstreamWrite, place: SyncP
       const state = history.after(before - lag, owner);
       const ours = await ourWrites(state, { controller, owner, nowMs, failure }, place);
       if (lag === 0) nearest = ours;
-      if (ours.some((each) => same(each, want))) return { kind: lag === 0 && own === (madeOn ?? own) ? "exact" : "older" };
+      if (ours.some((each) => same(each, want)))
+        return lag > 0 || own !== (madeOn ?? own)
+          ? { kind: "older" }
+          : (excessOf(ours, write, { owner, later: changes.slice(before) }) ?? { kind: "exact" });
       tie ||= verb === "delete" && ours.some((each) => areTied(each, want, { state, nowMs }));
     }
   }
   if (tie) return { kind: "tie" };
   if (!write.isCertain) return { kind: "foreign" };
-  const last = changes.slice(0, before).findLast(({ resource, object }) => resource === write.resource && object.metadata.name === write.name);
+  const last = changes
+    .slice(0, before)
+    .findLast(({ resource, object }) => resource === write.resource && object.metadata.name === write.name);
   return { kind: "unexplained", want, ours: nearest, before: last && saidOf(last.object, nowMs) };
 }
 
@@ -88,6 +99,31 @@ export async function ourWrites(state: readonly LiveObject[], situation: Situati
   return [...deletes, ...writes.filter(({ verb }) => verb !== "delete")]
     .map((write) => saidByOurs(write, situation.nowMs))
     .filter((each) => each !== undefined);
+}
+
+interface Later {
+  readonly owner: LiveObject;
+  /** What changed from the write on. */
+  readonly later: readonly Change[];
+}
+
+/** SH5. One sync may write many; whoever else deletes pods meanwhile counts as upstream. What upstream was refused, nobody has told us. */
+function excessOf(ours: readonly unknown[], { verb, resource, atMs }: UpstreamWrite, { owner, later }: Later): Verdict | undefined {
+  if (resource !== "pods" || verb === "update") return undefined;
+  const own = ours.filter((each) => Object.hasOwn(each as object, verb === "delete" ? "delete" : "pod")).length; // said.ts
+  const soon = later.filter((each) => each.atMs <= atMs + EXCESS_MS);
+  const isRefused = soon.some(({ object }) => object.metadata.uid === owner.metadata.uid && failureOf(object) !== undefined);
+  if (verb === "create" && isRefused) return undefined;
+  const made = new Set(
+    soon
+      .filter(({ resource: each, object, deleted }) => {
+        if (each !== "pods" || controllerRef(object.metadata)?.uid !== owner.metadata.uid) return false;
+        const isGoing = deleted || object.metadata.deletionTimestamp !== undefined;
+        return verb === "delete" ? isGoing : true;
+      })
+      .map(({ object }) => object.metadata.uid),
+  ).size;
+  return own > made ? { kind: "excess", ours: own, upstream: made } : undefined;
 }
 
 /** What ReplicaFailure says. */

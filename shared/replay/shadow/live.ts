@@ -1,20 +1,22 @@
 /**
  * Beside upstream while it works: what watches tell is judged a moment later, when all of them have told it.
  *
- * LS1 a write is judged when a second has passed since it was told; a rest, when two have passed without a change.
- * LS2 nothing is judged before everything was listed once. What is listed anew is nobody's write, and what it no longer shows has gone
+ * LV1 a change is believed to be the next when a second has passed since it was told; a write is judged when what may follow in the same
+ *    sync was told as well (SH5), and a rest when two seconds have passed without a change.
+ * LV2 nothing is judged before everything was listed once. What is listed anew is nobody's write, and what it no longer shows has gone
  *    meanwhile: nobody knows how.
- * LS3 of each namespace the newest changes are kept, and what stood before them.
+ * LV3 of each namespace the newest changes are kept, and what stood before them.
  */
 import { CACHED_RESOURCES } from "../../api/resources.ts";
 import type { CachedResource } from "../../api/resources.ts";
 import type { CaptureRecord } from "../capture.ts";
-import { judge, restAt } from "./judge.ts";
+import { EXCESS_MS, judge, restAt } from "./judge.ts";
 import type { SyncPlace } from "./one-sync.ts";
 import type { Finding } from "./shadow.ts";
 import { changeOf, History, inOrder, placeOf } from "./states.ts";
 import type { Change, ChangeOptions, LiveObject } from "./states.ts";
 import { writesOfChanges } from "./upstream-writes.ts";
+import type { UpstreamWrite } from "./upstream-writes.ts";
 
 const SETTLED_MS = 1_000;
 const REST_MS = 2_000;
@@ -44,6 +46,7 @@ export class LiveShadow {
     CACHED_RESOURCES.map((resource) => [resource, { isDone: false, known: new Map(), shown: new Set() }]),
   );
   #waiting: Change[] = [];
+  #unjudged: UpstreamWrite[] = [];
 
   constructor(place: SyncPlace, options: ChangeOptions) {
     this.#place = place;
@@ -65,7 +68,7 @@ export class LiveShadow {
     this.#waiting.push(change);
   }
 
-  /** LS2 */
+  /** LV2 */
   #listed(listing: Listing, { atMs, rv = "0" }: CaptureRecord): void {
     const gone = [...listing.known].filter(([place]) => listing.isDone && !listing.shown.has(place));
     for (const [place, change] of gone) {
@@ -76,7 +79,7 @@ export class LiveShadow {
     listing.shown.clear();
   }
 
-  /** LS1: what can be judged by now. */
+  /** LV1: what can be judged by now. */
   async *findings(nowMs: number): AsyncGenerator<Finding> {
     if ([...this.#listings.values()].some(({ isDone }) => !isDone)) return;
     const settled = this.#waiting.filter(({ atMs }) => atMs <= nowMs - SETTLED_MS);
@@ -86,10 +89,17 @@ export class LiveShadow {
       this.#namespaces.set(name, namespace);
       namespace.history.push(changes);
       namespace.changedMs = changes.reduce((latest, { atMs }) => Math.max(latest, atMs), 0);
-      for (const write of writesOfChanges(changes, this.#written))
-        yield { kind: "write", atMs: write.atMs, write, verdict: await judge(namespace.history, write, this.#place) };
-      if (namespace.history.changes.length > 2 * KEPT) namespace.history = namespace.history.shortened(KEPT);
+      this.#unjudged.push(...writesOfChanges(changes, this.#written));
     }
+    const isRipe = ({ atMs }: UpstreamWrite): boolean => atMs <= nowMs - SETTLED_MS - EXCESS_MS;
+    const ripe = this.#unjudged.filter(isRipe);
+    this.#unjudged = this.#unjudged.filter((write) => !isRipe(write));
+    for (const write of ripe) {
+      const history = this.#namespaces.get(write.namespace)?.history;
+      if (history !== undefined) yield { kind: "write", atMs: write.atMs, write, verdict: await judge(history, write, this.#place) };
+    }
+    for (const namespace of this.#namespaces.values())
+      if (namespace.history.changes.length > 2 * KEPT) namespace.history = namespace.history.shortened(KEPT);
     for (const [name, namespace] of this.#namespaces) {
       const { history, changedMs } = namespace;
       if (changedMs === undefined || changedMs > nowMs - REST_MS) continue;

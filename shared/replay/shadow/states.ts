@@ -7,7 +7,7 @@ import { compareResourceVersions } from "../../api/resource-version.ts";
 import { strip } from "../../api/strip.ts";
 import type { KubeObject, ObjectMeta } from "../../api/wire.ts";
 import { isInitialEnd } from "../capture-cluster.ts";
-import { CaptureError } from "../capture.ts";
+import { CaptureError, isObject } from "../capture.ts";
 import type { CaptureRecord } from "../capture.ts";
 
 export type Json = Readonly<Record<string, unknown>>;
@@ -90,6 +90,11 @@ export function changeOf(
     malformed(messageOf(error));
     return undefined;
   }
+  const wrong = wrongField(live);
+  if (wrong !== undefined) {
+    malformed(`${resource} ${live.metadata.namespace}/${live.metadata.name}: ${wrong}`);
+    return undefined;
+  }
   return {
     resource,
     version: live.metadata.resourceVersion,
@@ -98,6 +103,17 @@ export function changeOf(
     atMs,
     listed: kind === "item" || isListing,
   };
+}
+
+/** Of the fields that are compared, which a watcher passes on as they are. */
+function wrongField({ metadata, spec, status }: LiveObject): string | undefined {
+  const isList = (value: unknown): boolean => value === undefined || (Array.isArray(value) && value.every(isObject));
+  if (!isList(metadata.ownerReferences)) return "ownerReferences are no list of objects";
+  if (!isList((metadata as { readonly managedFields?: unknown }).managedFields)) return "managedFields are no list of objects";
+  if (spec !== undefined && !isObject(spec)) return "spec is no object";
+  if (!isList(spec?.["containers"])) return "containers are no list of objects";
+  if (status !== undefined && !isObject(status)) return "status is no object";
+  return isList(status?.["conditions"]) && isList(status?.["containerStatuses"]) ? undefined : "a list in its status is none of objects";
 }
 
 /** A stripped pod is flat, and of a stripped template there are a digest and labels. */

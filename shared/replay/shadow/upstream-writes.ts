@@ -131,11 +131,12 @@ function writesOf(change: Change, before: LiveObject | undefined): readonly Upst
           },
         ];
   const owner = ownerOf(object);
+  // What a list shows may have been changed more than once.
+  if (listed) return [];
   if (before === undefined) return !deleted && Math.abs(Date.parse(creationTimestamp) - atMs) < NEW_MS ? write(owner, "create") : [];
   const isGoing = deleted || deletionTimestamp !== undefined;
   if (isGoing && before.metadata.deletionTimestamp === undefined) return write(ownerOf(before), "delete", { isCertain: false });
-  // What a list shows may have been changed more than once.
-  if (deleted || listed || isForeign(before, object)) return [];
+  if (deleted || isForeign(before, object)) return [];
   const own = controllerOf(resource);
   if (!alike(before.status, object.status)) return write(own, "update", { subresource: "status", madeOn: before.metadata.resourceVersion });
   if (!alike(before.metadata.ownerReferences, object.metadata.ownerReferences))

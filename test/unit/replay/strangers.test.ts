@@ -3,9 +3,12 @@ import fc from "fast-check";
 import { expect, it } from "vitest";
 
 import { functionHandlers } from "../../../cli/support/functions.ts";
+import { SYNC_HANDLERS } from "../../../cli/support/sync-handlers.ts";
 import { createDigester } from "../../../shared/api/digest.ts";
 import { parseCapture } from "../../../shared/replay/capture.ts";
 import { replay } from "../../../shared/replay/replay.ts";
+import { shadow } from "../../../shared/replay/shadow/shadow.ts";
+import { changesOf } from "../../../shared/replay/shadow/states.ts";
 import { silentLog } from "../../support/silent-log.ts";
 
 const few = fc.constantFrom("a", "b");
@@ -43,6 +46,24 @@ const line = fc.record({
   type: fc.constantFrom("ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR", "else"),
   object,
 });
+
+it("whatever the objects of a capture are, its shadow ends", async () => {
+  const digester = createDigester("a key of this test alone");
+  await fc.assert(
+    fc.asyncProperty(fc.array(line, { minLength: 1, maxLength: 8 }), async (lines) => {
+      const whole = lines.map((one) =>
+        JSON.stringify({ ...one, object: { ...one.object, spec: { template: { spec: {} }, ...asObject(one.object.spec) } } }),
+      );
+      const changes = changesOf(parseCapture(whole.join("\n"), "f"), { name: "f", digester, malformed: () => undefined });
+      for await (const finding of shadow(changes, { handlers: SYNC_HANDLERS, digester })) expect(finding.atMs).toBeGreaterThan(0);
+    }),
+    { numRuns: 25 },
+  );
+}, 60_000);
+
+function asObject(value: unknown): object {
+  return typeof value === "object" && value !== null && !Array.isArray(value) && !("template" in value) ? value : {};
+}
 
 it("whatever the objects of a capture are, its replay ends, and says so in one summary", async () => {
   await fc.assert(

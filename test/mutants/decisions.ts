@@ -1,0 +1,181 @@
+/** Mistakes that somebody could make in what the controllers decide: one list, for whoever wants to know what a judge sees. */
+export interface Mutant {
+  readonly what: string;
+  /** Below shared/. */
+  readonly file: string;
+  /** Stands there once. */
+  readonly from: string;
+  readonly to: string;
+}
+
+const ROLLING = "deployment/rolling.ts";
+const STATUS = "deployment/status.ts";
+const PROGRESS = "deployment/progress.ts";
+const RS_STATUS = "replicaset/calculate-status.ts";
+const VICTIMS = "replicaset/pods-to-delete.ts";
+
+export const MUTANTS: readonly Mutant[] = [
+  { what: "a surge is one larger", file: ROLLING, from: "replicasOf(d) + surge;", to: "replicasOf(d) + surge + 1;" },
+  { what: "a surge is ignored", file: ROLLING, from: "replicasOf(d) + surge;", to: "replicasOf(d);" },
+  {
+    what: "a new ReplicaSet grows beyond its Deployment",
+    file: ROLLING,
+    from: "Math.min(cap - total, replicasOf(d) - current)",
+    to: "(cap - total)",
+  },
+  { what: "unavailable new replicas are not kept back", file: ROLLING, from: "minAvailable - newUnavailable", to: "minAvailable" },
+  {
+    what: "old replicas are shrunk one too far",
+    file: ROLLING,
+    from: "(replicasOf(d) - maxUnavailable(d));",
+    to: "(replicasOf(d) - maxUnavailable(d) - 1);",
+  },
+  { what: "unhealthy old replicas do not go first", file: ROLLING, from: "if (removed >= budget) break;", to: "if (removed >= 0) break;" },
+  {
+    what: "a surge of per cent is rounded down",
+    file: "deployment/fenceposts.ts",
+    from: "scaledValue(maxSurge ?? 0, replicas, Math.ceil)",
+    to: "scaledValue(maxSurge ?? 0, replicas, Math.floor)",
+  },
+  {
+    what: "what may be unavailable is rounded up",
+    file: "deployment/fenceposts.ts",
+    from: "replicas, Math.floor)",
+    to: "replicas, Math.ceil)",
+  },
+  {
+    what: "surge and unavailable may both be nothing",
+    file: "deployment/fenceposts.ts",
+    from: "{ surge: 0, unavailable: 1 }",
+    to: "{ surge, unavailable }",
+  },
+  {
+    what: "proportions are rounded down",
+    file: "deployment/proportional-scaling.ts",
+    from: "Number((2n * a + b) / (2n * b))",
+    to: "Number(a / b)",
+  },
+  {
+    what: "what rounding leaves over goes to nobody",
+    file: "deployment/proportional-scaling.ts",
+    from: "replicas + leftover)",
+    to: "replicas)",
+  },
+  { what: "a resize is not noticed", file: "deployment/scale.ts", from: "desired.replicas !== replicasOf(d)", to: "desired.replicas < 0" },
+  { what: "Recreate leaves one", file: "deployment/recreate.ts", from: "scaleReplicaSet(d, rs, 0)", to: "scaleReplicaSet(d, rs, 1)" },
+  {
+    what: "Recreate does not wait for terminating pods",
+    file: "deployment/recreate.ts",
+    from: "return oldPods(split, pods).some(",
+    to: "return oldPods(split, []).some(",
+  },
+  {
+    what: "a revision is the last one",
+    file: "deployment/new-replica-set.ts",
+    from: "newRS, maxRevision(oldRSs) + 1n",
+    to: "newRS, maxRevision(oldRSs)",
+  },
+  {
+    what: "a new ReplicaSet has the last revision",
+    file: "deployment/new-replica-set.ts",
+    from: "createdReplicaSetAnnotations(d, maxRevision(oldRSs) + 1n)",
+    to: "createdReplicaSetAnnotations(d, maxRevision(oldRSs))",
+  },
+  {
+    what: "the history of revisions is not kept",
+    file: "deployment/annotations.ts",
+    from: "if (history !== undefined) set[REVISION_HISTORY] = history;",
+    to: "",
+  },
+  {
+    what: "max-replicas is without the surge",
+    file: "deployment/annotations.ts",
+    from: "String(replicasOf(d) + maxSurge(d))",
+    to: "String(replicasOf(d))",
+  },
+  {
+    what: "one ReplicaSet too many is kept",
+    file: "deployment/history.ts",
+    from: "candidates.length - limit)",
+    to: "candidates.length - limit - 1)",
+  },
+  {
+    what: "updated replicas are all replicas",
+    file: STATUS,
+    from: "updatedReplicas: split.newRS?.status.replicas ?? 0",
+    to: "updatedReplicas: sum(all, (rs) => rs.status.replicas ?? 0)",
+  },
+  {
+    what: "unavailable replicas are counted from the status",
+    file: STATUS,
+    from: "Math.max(0, totalReplicas(all) - available)",
+    to: "Math.max(0, sum(all, (rs) => rs.status.replicas ?? 0) - available)",
+  },
+  {
+    what: "availability forgets what may be unavailable",
+    file: STATUS,
+    from: "available >= replicasOf(d) - maxUnavailable(d)",
+    to: "available >= replicasOf(d)",
+  },
+  { what: "terminating replicas are not told", file: STATUS, from: "(terminating === undefined ? {} :", to: "(true ? {} :" },
+  { what: "a Deployment is complete with old replicas left", file: PROGRESS, from: "(status.replicas ?? 0) === wanted &&", to: "true &&" },
+  { what: "progress has another reason", file: PROGRESS, from: '"ReplicaSetUpdated", `', to: '"ReplicaSetCreated", `' },
+  {
+    what: "the time of progress is not renewed",
+    file: PROGRESS,
+    from: "else if (!settled) conditions",
+    to: "else if (!settled && nowMs < 0) conditions",
+  },
+  { what: "a pause is not told", file: PROGRESS, from: "if (paused === (reason", to: "if (paused || !(reason" },
+  {
+    what: "a ReplicaSet's failure is not handed up",
+    file: PROGRESS,
+    from: "if (failure === undefined) continue;",
+    to: "if (failure !== null) continue;",
+  },
+  {
+    what: "fully labelled are all",
+    file: RS_STATUS,
+    from: "claimed.filter((pod) => hasLabels(pod, templateLabels)).length",
+    to: "claimed.length + 1",
+  },
+  {
+    what: "ready is running",
+    file: RS_STATUS,
+    from: "claimed.filter(isReady).length",
+    to: 'claimed.filter(({ phase }) => phase === "Running").length',
+  },
+  { what: "minReadySeconds are ignored", file: RS_STATUS, from: "rs.spec.minReadySeconds ?? 0, nowMs", to: "0, nowMs" },
+  {
+    what: "observedGeneration lags",
+    file: RS_STATUS,
+    from: "observedGeneration: rs.metadata.generation ?? 0",
+    to: "observedGeneration: rs.status.observedGeneration ?? 0",
+  },
+  { what: "a failure is told without its reason", file: RS_STATUS, from: '"FailedCreate" :', to: '"" :' },
+  {
+    what: "one pod too few is created",
+    file: "replicaset/manage-replicas.ts",
+    from: "count: Math.min(-surplus, burstReplicas)",
+    to: "count: Math.min(-surplus - 1, burstReplicas)",
+  },
+  {
+    what: "one pod too many is deleted",
+    file: "replicaset/manage-replicas.ts",
+    from: "count: Math.min(surplus, burstReplicas), nowMs",
+    to: "count: Math.min(surplus > 0 ? surplus + 1 : 0, burstReplicas), nowMs",
+  },
+  {
+    what: "ready pods go first",
+    file: VICTIMS,
+    from: "Number(isReady(a)) - Number(isReady(b))",
+    to: "Number(isReady(b)) - Number(isReady(a))",
+  },
+  {
+    what: "the oldest pod goes first",
+    file: VICTIMS,
+    from: "ageBucket(nowMs - msA) - ageBucket(nowMs - msB)",
+    to: "ageBucket(nowMs - msB) - ageBucket(nowMs - msA)",
+  },
+  { what: "crowded nodes keep their pods", file: VICTIMS, from: "rankB - rankA", to: "rankA - rankB" },
+];

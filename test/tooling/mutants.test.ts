@@ -1,0 +1,13 @@
+/** The list of mistakes to plant. Catches one that can no longer be planted, or in two places, after the code has moved on. */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+
+import { expect, it } from "vitest";
+
+import { MUTANTS } from "../mutants/decisions.ts";
+
+it.each(MUTANTS)("$what: stands once in $file", ({ file, from, to }) => {
+  const text = readFileSync(join(import.meta.dirname, "../../shared", file), "utf8");
+  expect(text.split(from).length - 1).toBe(1);
+  expect(text.replace(from, () => to)).not.toBe(text);
+});

@@ -1,0 +1,269 @@
+// Would catch: a person's write taken for upstream's; a secret in a difference; a list that is taken for writes; a live judge that says
+// something else than that of the whole recording; a stranger's capture that ends in a stack trace.
+import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { gunzipSync } from "node:zlib";
+
+import { describe, expect, it } from "vitest";
+
+import { SYNC_HANDLERS } from "../../../cli/support/sync-handlers.ts";
+import { createDigester } from "../../../shared/api/digest.ts";
+import { CaptureError, parseCapture } from "../../../shared/replay/capture.ts";
+import { LiveShadow } from "../../../shared/replay/shadow/live.ts";
+import { differencesOf, saidOf } from "../../../shared/replay/shadow/said.ts";
+import { nearestDifferences, shadow } from "../../../shared/replay/shadow/shadow.ts";
+import type { Finding } from "../../../shared/replay/shadow/shadow.ts";
+import { changesOf, missingIn } from "../../../shared/replay/shadow/states.ts";
+import type { Change, LiveObject } from "../../../shared/replay/shadow/states.ts";
+import { labelOf, writesOfAudit, writesOfChanges } from "../../../shared/replay/shadow/upstream-writes.ts";
+import { canary } from "../../support/canaries.ts";
+
+const ROOT = join(import.meta.dirname, "../../..");
+const NOW = "2026-03-01T10:00:00Z";
+const nowMs = Date.parse(NOW);
+const digester = createDigester("a key of this test alone");
+const place = { handlers: SYNC_HANDLERS, digester };
+const options = { name: "f", digester, malformed: () => undefined };
+
+type Fields = Readonly<Record<string, unknown>>;
+const template = {
+  metadata: { labels: { app: "web" } },
+  spec: { containers: [{ name: "app", image: "v1", env: [{ name: "P", value: canary("env") }] }] },
+};
+const byUpstream = { managedFields: [{ manager: "kube-controller-manager", time: NOW }] };
+const deploymentRef = [{ apiVersion: "apps/v1", kind: "Deployment", name: "web", uid: "d", controller: true }];
+const workload = (
+  kind: string,
+  uid: string,
+  rv: number,
+  { metadata = {}, spec = {}, status = {} }: Readonly<Record<string, Fields>> = {},
+): Fields => ({
+  kind,
+  metadata: { namespace: "shop", name: uid, uid, resourceVersion: String(rv), generation: 1, creationTimestamp: NOW, ...metadata },
+  spec: { replicas: 1, selector: { matchLabels: { app: "web" } }, template, ...spec },
+  status,
+});
+const lineOf = (object: Fields, { type = "MODIFIED", at = NOW, ...more }: Readonly<Record<string, string>> = {}): string =>
+  JSON.stringify(more["k"] === undefined ? { t: at, type, object } : { t: at, ...more, object });
+const changed = (...lines: readonly string[]): readonly Change[] => changesOf(parseCapture(lines.join("\n"), "f"), options);
+
+const rs = (rv: number, more?: Parameters<typeof workload>[3]): Fields => workload("ReplicaSet", "rs", rv, more);
+const owned = { ownerReferences: deploymentRef };
+
+describe("what the changes tell of upstream's writes", () => {
+  const told = (...lines: readonly string[]): readonly string[] =>
+    writesOfChanges(changed(...lines)).map((write) => `${write.controller}: ${labelOf(write)}${write.isCertain ? "" : "?"}`);
+  const added = lineOf(rs(1, { metadata: owned }), { type: "ADDED" });
+
+  it.each([
+    { name: "a ReplicaSet for a Deployment", lines: [added], want: ["deployment: create replicasets shop/rs"] },
+    { name: "one that was listed", lines: [lineOf(rs(1, { metadata: owned }), { k: "item" })], want: [] },
+    { name: "one that somebody made", lines: [lineOf(rs(1), { type: "ADDED" })], want: [] },
+    {
+      name: "one that is old",
+      lines: [lineOf(rs(1, { metadata: { ...owned, creationTimestamp: "2026-03-01T09:00:00Z" } }), { type: "ADDED" })],
+      want: [],
+    },
+    {
+      name: "a size",
+      lines: [added, lineOf(rs(2, { metadata: { ...owned, ...byUpstream }, spec: { replicas: 2 } }))],
+      want: ["deployment: create replicasets shop/rs", "deployment: update replicasets shop/rs"],
+    },
+    {
+      name: "a size by a person's hand",
+      lines: [
+        lineOf(rs(1, { metadata: { ...owned, ...byUpstream } }), { k: "item" }),
+        lineOf(
+          rs(2, { metadata: { ...owned, managedFields: [...byUpstream.managedFields, { manager: "kubectl" }] }, spec: { replicas: 2 } }),
+        ),
+      ],
+      want: [],
+    },
+    {
+      name: "a status, and then the end of a deletion",
+      lines: [
+        lineOf(rs(1), { k: "item" }),
+        lineOf(rs(2, { status: { replicas: 1 } })),
+        lineOf(rs(3, { status: { replicas: 1 }, metadata: { deletionTimestamp: NOW } }), { type: "DELETED" }),
+      ],
+      want: ["replicaset: update replicasets/status shop/rs"],
+    },
+    {
+      name: "an owner that is taken away",
+      lines: [lineOf(rs(1, { metadata: owned }), { k: "item" }), lineOf(rs(2))],
+      want: ["deployment: update replicasets shop/rs?"],
+    },
+    {
+      name: "a deletion",
+      lines: [lineOf(rs(1, { metadata: owned }), { k: "item" }), lineOf(rs(2, { metadata: owned }), { type: "DELETED" })],
+      want: ["deployment: delete replicasets shop/rs?"],
+    },
+  ])("UW2 UW3 $name", ({ lines, want }) => expect(told(...lines)).toEqual(want));
+
+  it("UW1 an audit log below RequestResponse is refused", () => {
+    const event = {
+      ...{ apiVersion: "audit.k8s.io/v1", level: "Metadata", stage: "ResponseComplete", verb: "create", requestReceivedTimestamp: NOW },
+      user: { username: "system:serviceaccount:kube-system:replicaset-controller" },
+      objectRef: { resource: "pods", namespace: "shop", name: "a" },
+      responseStatus: { code: 201 },
+    };
+    expect(() => writesOfAudit([event], "a.log")).toThrow("a.log: a write of pods was audited below level RequestResponse");
+  });
+});
+
+describe("what is compared", () => {
+  it("a difference in a template or in a stranger's annotation is told, its values are not", () => {
+    const said = (value: string): unknown =>
+      saidOf(
+        rs(1, { metadata: { annotations: { note: value, "deployment.kubernetes.io/revision": value } } }) as unknown as LiveObject,
+        nowMs,
+      );
+    const other = {
+      ...rs(1, {
+        spec: { template: { ...template, spec: { containers: [{ name: "app", image: "v2", env: [{ name: "P", value: "x" }] }] } } },
+      }),
+    };
+    const all = [
+      ...differencesOf(said("1"), said("2"), "ours"),
+      ...differencesOf(said("1"), saidOf(other as unknown as LiveObject, nowMs), "ours"),
+    ];
+    expect(all.join("\n")).not.toContain(canary("env"));
+    expect(all).toEqual(
+      expect.arrayContaining([
+        "annotations.note: not alike",
+        'annotations.deployment.kubernetes.io/revision: upstream "1", ours "2"',
+        "spec.template.spec.containers.0.env.0.value: not alike",
+        'spec.template.spec.containers.0.image: upstream "v1", ours "v2"',
+      ]),
+    );
+  });
+
+  it("stripped objects are refused, malformed ones are left out and named", () => {
+    const flat = { kind: "Pod", namespace: "shop", name: "a", uid: "a", resourceVersion: "1" };
+    expect(() => changed(lineOf(flat))).toThrow(CaptureError);
+    expect(() => changed(lineOf({ ...rs(1), spec: { replicas: 1, template: { labels: {}, digest: "d" } } }))).toThrow(
+      "its objects are stripped",
+    );
+    const heard: string[] = [];
+    const records = parseCapture([lineOf(rs(1, { metadata: { uid: 7 } })), lineOf(rs(2))].join("\n"), "f");
+    expect(changesOf(records, { ...options, malformed: (what) => heard.push(what) })).toHaveLength(1);
+    expect(heard).toEqual([expect.stringContaining("replicasets")]);
+  });
+
+  it("a resource of which there is not even an empty list is missing", () => {
+    const list = (r: string, rv: string): string => JSON.stringify({ t: NOW, r, k: "listend", rv });
+    expect(missingIn(parseCapture([lineOf(rs(1)), list("pods", "7"), list("deployments", "0")].join("\n"), "f"))).toEqual([
+      ...["deployments", "replicationcontrollers"],
+    ]);
+  });
+});
+
+const CAPTURE = join(ROOT, "test/captures/rolling-update.watch.jsonl.gz");
+const toldBy = ({ atMs, ...finding }: Finding): string =>
+  finding.kind === "rest" ? `rest ${finding.ours.join()}` : `${atMs} ${labelOf(finding.write)} ${finding.verdict.kind}`;
+
+describe("beside upstream", () => {
+  const records = parseCapture(gunzipSync(readFileSync(CAPTURE)), "rolling-update");
+  const endOfLists = ["deployments", "replicasets", "replicationcontrollers", "pods"].flatMap((r) =>
+    parseCapture(JSON.stringify({ t: new Date((records[0]?.atMs ?? 0) - 1).toISOString(), r, k: "listend", rv: "1" }), "f"),
+  );
+  const live = async (given: typeof records, stepMs = 500): Promise<readonly Finding[]> => {
+    const judge = new LiveShadow(place, options);
+    const findings: Finding[] = [];
+    const rest = given.toSorted((a, b) => a.atMs - b.atMs);
+    for (let now = given[0]?.atMs ?? 0; rest.length > 0 || now < (given.at(-1)?.atMs ?? 0) + 10_000; now += stepMs) {
+      while ((rest[0]?.atMs ?? Infinity) <= now) {
+        const record = rest.shift();
+        if (record) judge.hear(record);
+      }
+      for await (const finding of judge.findings(now)) findings.push(finding);
+    }
+    return findings;
+  };
+
+  it.each([100, 500, 3_000])("LV1 every %i ms it says what is said of the whole recording", async (stepMs) => {
+    const whole: Finding[] = [];
+    for await (const finding of shadow(changesOf(records, options), place)) whole.push(finding);
+    const seen = await live([...endOfLists, ...records], stepMs);
+    const writes = (findings: readonly Finding[]): readonly string[] =>
+      findings
+        .filter(({ kind }) => kind === "write")
+        .map(toldBy)
+        .toSorted();
+    expect(writes(seen)).toEqual(writes(whole));
+    expect(seen.filter(({ kind }) => kind === "rest").length).toBeGreaterThan(0);
+  });
+
+  it("LV2 says nothing before everything was listed once", async () => {
+    expect(await live([...endOfLists.slice(1), ...records])).toEqual([]);
+  });
+
+  it("LV2 what a new list shows, or no longer shows, is nobody's write", async () => {
+    const at = (ms: number): string => new Date(nowMs + ms).toISOString();
+    const item = (object: Fields, ms: number): string => lineOf(object, { k: "item", at: at(ms) });
+    const listed = (r: string, ms: number): string => JSON.stringify({ t: at(ms), r, k: "listend", rv: String(10 + ms) });
+    const others = ["deployments", "replicationcontrollers", "pods"].map((r) => listed(r, 0));
+    const first = [
+      item(rs(1, { metadata: owned }), 0),
+      item(workload("ReplicaSet", "gone", 2, { metadata: owned }), 0),
+      listed("replicasets", 0),
+      ...others,
+    ];
+    const again = [item(rs(9, { metadata: owned, spec: { replicas: 3 }, status: { replicas: 3 } }), 5_000), listed("replicasets", 5_000)];
+    const findings = await live(parseCapture([...first, ...again].join("\n"), "f"));
+    expect(findings.filter(({ kind }) => kind === "write")).toEqual([]);
+  });
+});
+
+describe("the command", () => {
+  const run = (...args: readonly string[]): { readonly code: number | null; readonly stdout: string; readonly stderr: string } => {
+    const { status, stdout, stderr } = spawnSync(process.execPath, [join(ROOT, "cli/main.ts"), "shadow", ...args], { encoding: "utf8" });
+    return { code: status, stdout, stderr };
+  };
+  const fileOf = (content: string): string => {
+    const path = join(mkdtempSync(join(tmpdir(), "deltaloop-shadow-")), "f.jsonl");
+    writeFileSync(path, content);
+    return path;
+  };
+
+  it("names a status that ours would not have written, and ends with 1", () => {
+    const lines = gunzipSync(readFileSync(CAPTURE)).toString().split("\n");
+    const forged = lines.map((line) =>
+      line.includes('"MODIFIED"') && line.includes('"r":"deployments"') ? line.replace('"updatedReplicas":3', '"updatedReplicas":2') : line,
+    );
+    const { code, stdout } = run(fileOf(forged.join("\n")));
+    expect({ code, stdout }).toMatchObject({ code: 1, stdout: expect.stringContaining("counters.updatedReplicas: upstream 2, ours 3") });
+  });
+
+  it.each([
+    {
+      name: "a stripped capture",
+      content: lineOf({ kind: "Pod", namespace: "shop", name: "a", uid: "a", resourceVersion: "1" }),
+      says: /objects are stripped/,
+    },
+    { name: "no capture", content: "\u001B[2J", says: /:1: not JSON/ },
+    { name: "nothing of ours", content: "", says: /no event of a watched resource/ },
+  ])("$name is refused in one line, with 2", ({ content, says }) => {
+    const { code, stdout, stderr } = run(fileOf(content));
+    expect({ code, stdout, lines: stderr.trimEnd().split("\n").length }).toEqual({ code: 2, stdout: "", lines: 1 });
+    expect(stderr).toMatch(says);
+  });
+});
+
+it("a difference is against the write that is most alike, else against what was there", () => {
+  const want = { name: "a", counters: { replicas: 3, readyReplicas: 2 } };
+  const [near, far] = [
+    { name: "a", counters: { replicas: 3, readyReplicas: 1 } },
+    { name: "a", counters: { replicas: 1, readyReplicas: 1 } },
+  ];
+  expect(nearestDifferences({ kind: "unexplained", want, ours: [far, near], before: undefined })).toEqual([
+    "counters.readyReplicas: upstream 2, ours 1",
+  ]);
+  expect(nearestDifferences({ kind: "unexplained", want, ours: [{ delete: "pods a" }], before: far })).toEqual([
+    "ours would have written nothing like it",
+    "counters.replicas: upstream 3, before 1",
+    "counters.readyReplicas: upstream 2, before 1",
+  ]);
+});
