@@ -1,5 +1,5 @@
 /** `deltaloop replay FILE`: what would our controllers have done with this stream? */
-import { randomBytes } from "node:crypto";
+import { createHash } from "node:crypto";
 import type { Command } from "commander";
 import { createDigester } from "../shared/api/digest.ts";
 import { CACHED_RESOURCES, RESOURCES } from "../shared/api/resources.ts";
@@ -33,30 +33,34 @@ export function registerReplay(program: Command): void {
     .option("--seed <n>", "seed of everything random", wholeNumber("--seed", { min: 0, max: 2 ** 31 }), 1)
     .option("--all", "also show syncs that decided nothing")
     .option("--json", "one JSON object per sync")
-    .option("-v, --verbose", "log of the watcher and the functions")
+    .option("-v, --verbose", "log of the watcher and the functions, and what depended on an answer that a replay never gets")
     .action(runReplay);
 }
 
 async function runReplay(file: string, flags: ReplayFlags): Promise<void> {
   const records = readRecords(file);
   const told = new Telling(records[0]?.atMs ?? 0);
+  const digest = createHash("sha256");
   const summary = await replay(records, {
-    digester: createDigester(randomBytes(32).toString("hex")),
+    // Nothing leaves this process, and one seed shall give one output.
+    digester: createDigester(`replay ${flags.seed}`.padEnd(32)),
     seed: flags.seed,
     log: consoleLog("", flags.verbose ? "info" : "error"),
     functions: functionHandlers,
     onSync: (sync) => {
+      digest.update(`${printableJson(sync)}\n`);
       if (flags.json) process.stdout.write(`${printableJson(sync)}\n`);
       else process.stdout.write(told.of(sync, flags));
     },
   });
-  if (flags.json) return void process.stdout.write(`${JSON.stringify({ summary })}\n`);
+  const decisionDigest = digest.digest("hex");
+  if (flags.json) return void process.stdout.write(`${JSON.stringify({ summary: { ...summary, decisionDigest } })}\n`);
   process.stdout.write(told.rest());
   const { objects } = summary;
   process.stdout.write(
     `\n${summary.syncs} syncs decided ${summary.decided} writes, none was sent.` +
       ` Cache at the end: ${CACHED_RESOURCES.map((resource) => `${objects[resource]} ${plural(resource)}`).join(", ")}` +
-      `${summary.quarantined > 0 ? `, ${summary.quarantined} objects quarantined` : ""}.\nCache digest ${summary.cacheDigest}\n`,
+      `${summary.quarantined > 0 ? `, ${summary.quarantined} objects quarantined` : ""}.\nCache digest ${summary.cacheDigest}\nDecision digest of seed ${flags.seed} ${decisionDigest}\n`,
   );
 }
 
@@ -85,8 +89,8 @@ class Telling {
     this.#startMs = startMs;
   }
 
-  of(sync: ReplayedSync, { all }: Pick<ReplayFlags, "all">): string {
-    const lines = decisionLines(sync);
+  of(sync: ReplayedSync, { all, verbose }: Pick<ReplayFlags, "all" | "verbose">): string {
+    const lines = decisionLines(sync, verbose === true);
     const when = this.#since(sync.atMs);
     const { isNews, before } = this.#repeats.next(name(sync), lines, when);
     if (all !== true && (!isNews || (lines === "" && before === undefined))) return "";
@@ -121,11 +125,11 @@ function reasonsOf({ reasons }: ReplayedSync): string {
   return reasons.slice(0, REASONS_MAX).join(", ") + (more > 0 ? ` and ${more} more` : "");
 }
 
-function decisionLines({ lines, error }: ReplayedSync): string {
+function decisionLines({ lines, error }: ReplayedSync, verbose: boolean): string {
   const undecided = lines.flatMap((line) => (line.kind === "notDecided" ? [line.what] : []));
   const said = [
     ...lines.filter(({ kind }) => kind !== "notDecided").map(describeTrace),
-    ...(undecided.length > 0 ? [`not decided: ${undecided.join(", ")}`] : []),
+    ...(verbose && undecided.length > 0 ? [`not decided: ${undecided.join(", ")}`] : []),
     ...(error === undefined ? [] : [`error: ${printable(error)}`]),
   ];
   return said.map((line) => `${INDENT}${line}\n`).join("");

@@ -21,6 +21,8 @@ interface Timeline {
 export interface CaptureCluster extends KubeWatch, KubeReader {
   readonly startMs: number;
   readonly endMs: number;
+  /** By key: the versions of what the stream has told until now. */
+  versions(resource: CachedResource): ReadonlyMap<string, string>;
 }
 
 export function captureCluster(records: readonly CaptureRecord[], resources: readonly CachedResource[], clock: Clock): CaptureCluster {
@@ -31,6 +33,7 @@ export function captureCluster(records: readonly CaptureRecord[], resources: rea
   return {
     startMs: times.reduce((least, t) => Math.min(least, t), Infinity),
     endMs: times.reduce((most, t) => Math.max(most, t), -Infinity),
+    versions: (resource) => new Map([...newest(resource)].map(([key, object]) => [key, versionOf(object)])),
     listPage: (resource) => Promise.resolve(listOf(timelines.get(resource))),
     newestVersion: (resource) => Promise.resolve(newestVersionAt(timelines.get(resource), clock.now())),
     watch: (resource, query, signal) => eventsOf(timelines.get(resource), query, clock, signal),

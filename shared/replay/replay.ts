@@ -28,6 +28,7 @@ import type { Log } from "../ports/log.ts";
 import type { Store } from "../ports/store.ts";
 import { HOLE_LIMIT_MS, HOLE_RELIST_MS } from "../ports/times.ts";
 import { captureCluster } from "./capture-cluster.ts";
+import type { CaptureCluster } from "./capture-cluster.ts";
 import type { CaptureRecord } from "./capture.ts";
 import { SyncLog } from "./sync-log.ts";
 import type { ReplayedSync } from "./sync-log.ts";
@@ -53,12 +54,15 @@ export interface ReplayOptions {
     onChanges: NonNullable<ApplierPorts["onChanges"]>,
   ) => FunctionHandlers;
   readonly onSync: (sync: ReplayedSync) => void;
-  /** How long after the last event to go on: deadlines and re-checks fall due. Default 30 s. */
+  /** How long to go on after the last event, or after the cache holds it: deadlines and re-checks fall due. Default 30 s. */
   readonly tailMs?: number;
 }
 
 const CLUSTER = "replay000000";
 const TAIL_MS = 30_000;
+/** Until lost or reordered messages are missed and listed again; what is quarantined never comes. */
+const CAUGHT_UP_MS_MAX = 120_000;
+const STEP_MS = 5_000;
 /** What the seed chooses: the order in which messages and doorbells come, and which of them come twice. */
 const faults = (): QueueFaults => ({ reorder: 1 / 2, duplicate: 1 / 10, delayMsMax: 1000 });
 
@@ -94,7 +98,10 @@ export async function replay(records: readonly CaptureRecord[], options: ReplayO
     ends.signal,
   );
   const spanMs = records.length === 0 ? 0 : cluster.endMs - cluster.startMs;
-  await clock.advance(spanMs + (options.tailMs ?? TAIL_MS));
+  await clock.advance(spanMs);
+  for (let waitedMs = 0; waitedMs < CAUGHT_UP_MS_MAX && !(await holdsAll(store, cluster)); waitedMs += STEP_MS)
+    await clock.advance(STEP_MS);
+  await clock.advance(options.tailMs ?? TAIL_MS);
   const summary = {
     ...(await summarise(store)),
     syncs: syncs.count,
@@ -116,13 +123,28 @@ const NOBODY: KubeWriter = {
   replace: () => Promise.reject(new Error("a replay sends nothing")),
 };
 
+/** Whether the cache is what the stream has told. */
+async function holdsAll(store: Store, cluster: CaptureCluster): Promise<boolean> {
+  for (const resource of CACHED_RESOURCES) {
+    const [rows, told] = [await rowsOf(store, resource), cluster.versions(resource)];
+    if (rows.length !== told.size || rows.some(({ key, rv }) => told.get(key) !== rv)) return false;
+  }
+  return true;
+}
+
+async function rowsOf(store: Store, resource: CachedResource): Promise<LaneRows> {
+  const lanes = await Promise.all(Array.from({ length: LANES[resource] }, (_, lane) => store.readLane(resource, lane)));
+  return lanes.flatMap((lane) => lane.rows);
+}
+
+type LaneRows = Awaited<ReturnType<Store["readLane"]>>["rows"];
+
 /** The whole cache in canonical order. */
 async function summarise(store: Store): Promise<Pick<ReplaySummary, "objects" | "cacheDigest">> {
   const hash = createHash("sha256");
   const objects: Record<CachedResource, number> = { ...tableOf(CACHED_RESOURCES, () => 0) };
   for (const resource of CACHED_RESOURCES) {
-    const lanes = await Promise.all(Array.from({ length: LANES[resource] }, (_, lane) => store.readLane(resource, lane)));
-    const rows = lanes.flatMap((lane) => lane.rows).toSorted((a, b) => (a.key < b.key ? -1 : 1));
+    const rows = (await rowsOf(store, resource)).toSorted((a, b) => (a.key < b.key ? -1 : 1));
     objects[resource] = rows.length;
     for (const { key, uid, rv, owner } of rows) hash.update(`${resource} ${key} ${uid} ${rv} ${owner ?? "-"}\n`);
   }

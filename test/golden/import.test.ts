@@ -33,8 +33,6 @@ const SCENES = [
   "replica-set-deleted",
   "settled",
 ];
-/** Where nothing follows, a list whose message the seed loses behind another is sent anew after a minute and a half. */
-const SETTLED_MS = 300_000;
 const fileOf = (name: string): string => new URL(`../captures/${name}`, import.meta.url).pathname;
 
 interface Told {
@@ -43,14 +41,13 @@ interface Told {
   readonly writes: ReadonlyMap<string, readonly string[]>;
 }
 
-async function replayed(records: readonly CaptureRecord[], tailMs = 30_000): Promise<Told> {
+async function replayed(records: readonly CaptureRecord[]): Promise<Told> {
   const writes = new Map<string, string[]>();
   const summary = await replay(records, {
     digester: createDigester("a key of this test alone"),
     seed: 1,
     log: silentLog,
     functions: functionHandlers,
-    tailMs,
     onSync: ({ controller, key, lines }) => {
       const said = lines
         .filter(({ kind }) => kind === "decided")
@@ -126,7 +123,7 @@ describe.each(SCENES)("%s", (name) => {
 
 it.each(["auto-discovery", "basic-workloads", "crash-loop", "multi-namespace"])("%s.kshrk is imported and replayed", async (name) => {
   const { records, report } = await imported([fileOf(`kshrk/${name}.kshrk`)]);
-  const { summary } = await replayed(records, SETTLED_MS);
+  const { summary } = await replayed(records);
   expect(summary.quarantined).toBe(0);
   expect(summary.objects.deployments).toBeGreaterThan(0);
   expect(summary.objects.pods).toBeGreaterThan(0);

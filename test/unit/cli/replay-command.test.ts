@@ -18,8 +18,10 @@ interface Ended {
   readonly stderr: string;
 }
 
-async function replayOf(path: string, options: { readonly readsOneChunk?: true } = {}): Promise<Ended> {
-  const child = spawn(process.execPath, [join(ROOT, "cli/main.ts"), "replay", path], { stdio: ["ignore", "pipe", "pipe"] });
+async function replayOf(path: string, options: { readonly readsOneChunk?: true; readonly flags?: readonly string[] } = {}): Promise<Ended> {
+  const child = spawn(process.execPath, [join(ROOT, "cli/main.ts"), "replay", path, ...(options.flags ?? [])], {
+    stdio: ["ignore", "pipe", "pipe"],
+  });
   let [stdout, stderr] = ["", ""];
   child.stdout.setEncoding("utf8").on("data", (text: string) => {
     stdout += text;
@@ -56,4 +58,18 @@ it("names in a capture reach the terminal escaped", async () => {
   expect(code).toBe(0);
   expect(stdout).toContain("replicaset shop/web\\x1b[2J");
   expect(stdout).not.toContain("\x1b");
+});
+
+it("one seed, one output; what a replay cannot know is told by --verbose alone", async () => {
+  const path = join(ROOT, "test/captures/recreate.watch.jsonl.gz");
+  const [one, two, other, verbose] = await Promise.all([
+    replayOf(path),
+    replayOf(path),
+    replayOf(path, { flags: ["--seed", "2"] }),
+    replayOf(path, { flags: ["--verbose"] }),
+  ]);
+  expect(one.stdout).toBe(two.stdout);
+  expect(one.stdout).toMatch(/Decision digest of seed 1 [0-9a-f]{64}\n$/u);
+  expect(other.stdout.split("\n").at(-2)).not.toBe(one.stdout.split("\n").at(-2));
+  expect([one.stdout.includes("not decided"), verbose.stdout.includes("not decided")]).toEqual([false, true]);
 });
