@@ -16,7 +16,6 @@ import type { SyncSession } from "../controller/session.ts";
 import type { EventNote } from "../controller/writes.ts";
 import { isNamespaceTerminating } from "../ports/errors.ts";
 import { rollbackTo } from "./annotations.ts";
-import { claimReplicaSets } from "./claim-replica-sets.ts";
 import { allReplicaSets } from "./replica-sets.ts";
 import { isScalingEvent } from "./scale.ts";
 import { rolloutRecreate } from "./turns/recreate.ts";
@@ -25,7 +24,7 @@ import { rollback } from "./turns/rollback.ts";
 import { rolloutRolling } from "./turns/rolling.ts";
 import { syncScale } from "./turns/scale.ts";
 import { noteThePause, syncStatusOnly, tryStatus } from "./turns/status.ts";
-import { DONE, ended, type Known, storedReplicaSet, type Sync, type Turn } from "./turns/turn.ts";
+import { claim, DONE, type Known, type Sync } from "./turns/turn.ts";
 import { ownerOf, updateStatus } from "./writes.ts";
 
 /**
@@ -51,8 +50,11 @@ export async function syncDeployment(session: SyncSession): Promise<SyncResult> 
 }
 
 async function route(sync: Sync, start: Known): Promise<SyncResult> {
-  if (selectsEverything(sync.selector)) return selectingAll(sync, start);
-  const claimed = await claim(sync, start);
+  const { session, selector } = sync;
+  if (selectsEverything(selector)) return selectingAll(sync, start);
+  const { dependents, orphans } = session.snapshot;
+  const cached = [...dependents, ...orphans].filter((row) => !row.gone).map((row) => row.object as CachedReplicaSet); // the dependents' resource
+  const claimed = await claim(sync, start.d, cached, false);
   if (claimed.kind === "ended") return claimed.result;
   if (start.d.metadata.deletionTimestamp !== undefined) return syncDeleted(sync, claimed.known);
   const noted = await noteThePause(sync, claimed.known);
@@ -83,17 +85,6 @@ async function selectingAll(sync: Sync, known: Known): Promise<SyncResult> {
   if ((status.observedGeneration ?? 0) < generation)
     await tryStatus(sync, known, updateStatus(known.d, { ...status, observedGeneration: generation }));
   return DONE;
-}
-
-async function claim({ session, selector }: Sync, { d }: Known): Promise<Turn> {
-  const { dependents, orphans } = session.snapshot;
-  const cached = [...dependents, ...orphans].filter((row) => !row.gone).map((row) => row.object as CachedReplicaSet); // the dependents' resource
-  const { owned, writes } = claimReplicaSets(d, selector, cached);
-  const { end, results, error } = await session.perform(writes);
-  if (end !== undefined) return ended(end);
-  if (error !== undefined) throw error;
-  const adopted = writes.flatMap((write, index) => (write.kind === "Adopt" ? (storedReplicaSet(results[index]) ?? []) : []));
-  return { kind: "goOn", known: { d, rss: [...owned, ...adopted], listed: false } };
 }
 
 /** On its way out: its ReplicaSets are the garbage collector's, and only counted. */

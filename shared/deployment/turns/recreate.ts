@@ -29,7 +29,9 @@ export async function rolloutRecreate(sync: Sync, known: Known): Promise<SyncRes
 
 /** Nothing new starts before live lists show nothing old (I3). */
 async function startNewReplicaSet(sync: Sync, known: Known): Promise<SyncResult> {
-  const listed = await listReplicaSets(sync, known);
+  const list = await listReplicaSets(sync, known);
+  if (list.kind === "ended") return list.result;
+  const listed = list.known;
   const split = splitReplicaSets(listed.d, listed.rss);
   if (activeReplicaSets(split.oldRSs).length > 0 || oldPodsRunning(split, await livePods(sync, listed, split)))
     return syncRolloutStatus(sync, listed, split);

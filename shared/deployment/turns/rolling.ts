@@ -44,7 +44,9 @@ async function reconcileOldReplicaSets(
 ): Promise<Turn<{ readonly shrunk: boolean }> | Stopped> {
   const first = await shrinkUnhealthy(sync, known, split);
   if (first.kind !== "goOn" || scaleDownOldReplicaSets(known.d, first.left).length === 0) return first;
-  const listed = await listReplicaSets(sync, first.known);
+  const list = await listReplicaSets(sync, first.known);
+  if (list.kind === "ended") return list;
+  const listed = list.known;
   const live = splitReplicaSets(listed.d, listed.rss);
   if (live.newRS?.metadata.uid !== split.newRS.metadata.uid) return { kind: "stopped", known: listed };
   const second = await shrinkUnhealthy(sync, listed, live);

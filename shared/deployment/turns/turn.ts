@@ -1,12 +1,13 @@
 /** What turns have in common: what they know, how they answer, and the reads and writes that more than one of them makes. */
 import type { CachedDeployment, CachedReplicaSet } from "../../api/cached.ts";
-import { isControlledBy } from "../../api/owner-references.ts";
+import { controllerRef } from "../../api/owner-references.ts";
 import { formatSelector, type Selector } from "../../api/selector.ts";
 import { strip } from "../../api/strip.ts";
 import type { WriteResult } from "../../controller/performed.ts";
 import type { SyncResult } from "../../controller/run.ts";
 import type { SyncSession } from "../../controller/session.ts";
 import type { EventNote } from "../../controller/writes.ts";
+import { claimReplicaSets } from "../claim-replica-sets.ts";
 import { cleanupDeployment } from "../history.ts";
 import { withCopiedAnnotations } from "../new-replica-set.ts";
 import type { PatchReplicaSet, Step } from "../writes.ts";
@@ -74,15 +75,36 @@ export async function cleanup({ session }: Sync, known: Known, oldRSs: readonly 
   return end && ended(end);
 }
 
-/** The Deployment's ReplicaSets as they are at this moment; what the cache had otherwise is written through. */
-export async function listReplicaSets({ session, selector }: Sync, { d, rss }: Known): Promise<Known> {
+/** Adopts and releases among `rss`; what is the Deployment's is known from here on. @throws {Error} when one was not written. */
+export async function claim(
+  { session, selector }: Sync,
+  d: CachedDeployment,
+  rss: readonly CachedReplicaSet[],
+  listed: boolean,
+): Promise<Turn> {
+  const { owned, writes } = claimReplicaSets(d, selector, rss);
+  const { end, results, error } = await session.perform(writes);
+  if (end !== undefined) return ended(end);
+  if (error !== undefined) throw error;
+  const adopted = writes.flatMap((write, index) => (write.kind === "Adopt" ? (storedReplicaSet(results[index]) ?? []) : []));
+  return { kind: "goOn", known: { d, rss: [...owned, ...adopted], listed } };
+}
+
+/**
+ * The Deployment's ReplicaSets as they are at this moment; what the cache had otherwise is written through. One that has lost its
+ * owner without the cache knowing is adopted: a create would find its name taken by a stranger, and count a collision for good.
+ */
+export async function listReplicaSets(sync: Sync, { d, rss }: Known): Promise<Turn> {
+  const { session, selector } = sync;
   const list = await session.reader.list("replicasets", d.metadata.namespace, { labelSelector: formatSelector(selector) });
-  const mine = list.items.filter((rs) => isControlledBy(rs.metadata, d.metadata.uid));
-  const news = mine.filter(
-    ({ metadata }) => !rss.some((rs) => rs.metadata.uid === metadata.uid && rs.metadata.resourceVersion === metadata.resourceVersion),
+  const news = list.items.filter(
+    ({ metadata }) =>
+      (controllerRef(metadata)?.uid ?? d.metadata.uid) === d.metadata.uid &&
+      !rss.some((rs) => rs.metadata.uid === metadata.uid && rs.metadata.resourceVersion === metadata.resourceVersion),
   );
   if (session.mode === "act") await session.save({ resource: "replicasets", objects: news });
-  return { d, rss: mine.map((rs) => strip("replicasets", rs, session.digester)), listed: true };
+  const listed = list.items.map((rs) => strip("replicasets", rs, session.digester));
+  return await claim(sync, d, listed, true);
 }
 
 export function storedReplicaSet(result: WriteResult | undefined): CachedReplicaSet | undefined {

@@ -218,12 +218,37 @@ describe("creating the new ReplicaSet", () => {
     expect(cluster.events).toEqual(["ScalingReplicaSet: Scaled down replica set web-1 from 4 to 2"]);
   });
 
-  it("of the live list takes only what it controls", async () => {
+  it("of the live list leaves what another controls", async () => {
     await cluster.put(liveReplicaSet("foreign", "v2", 1, { age: 1, owner: "other" }));
-    await cluster.put(liveReplicaSet("orphan", "v2", 1, { age: 1, owner: null }));
     await cluster.sync();
-    expect(cluster.names("replicasets")).toHaveLength(4);
-    expect(cluster.written().filter((line) => /foreign|orphan/.test(line))).toEqual([]);
+    expect(cluster.names("replicasets")).toHaveLength(3);
+    expect(cluster.written().filter((line) => line.includes("foreign"))).toEqual([]);
+  });
+
+  it("[deployment T108] adopts what only the live list knows to have no owner, and creates none", async () => {
+    await cluster.put(liveReplicaSet("left", "v2", 1, { age: 1, owner: null }));
+    await cluster.sync();
+    expect(cluster.names("replicasets")).toEqual(["web-1", "left"]);
+    expect(cluster.written()[0]).toBe("patch replicasets left");
+    expect(cluster.live("replicasets", "left").metadata.ownerReferences).toMatchObject([{ name: "web", controller: true }]);
+    expect(statusOf(cluster)).not.toHaveProperty("collisionCount");
+  });
+
+  it("[deployment T108] with the name that a create would have: the cache still shows its owner of before", async () => {
+    await cluster.sync();
+    const name = created();
+    const { ownerReferences: [ours] = [] } = cluster.live("replicasets", name).metadata;
+    await cluster.change(
+      "replicasets",
+      name,
+      (rs) => ({ ...rs, metadata: { ...rs.metadata, ownerReferences: [{ ...ours, uid: "of-before" }] } }) as Live,
+    );
+    await cluster.catchUp();
+    await cluster.change("replicasets", name, ({ metadata: { ownerReferences: _, ...metadata }, ...rs }) => ({ ...rs, metadata }) as Live);
+    await cluster.sync();
+    expect(cluster.live("replicasets", name).metadata.ownerReferences).toEqual([ours]);
+    expect(cluster.names("replicasets")).toEqual(["web-1", name]);
+    expect(statusOf(cluster)).not.toHaveProperty("collisionCount");
   });
 
   it("starts with what the surge leaves, tells of it, and shrinks old ones in the same sync", async () => {
