@@ -140,7 +140,7 @@ async function runStep(step: Step): Promise<Tally> {
   if (tally.failed > 0) {
     // Names first: whoever keeps only the beginning of a long output still learns what failed.
     for (const line of failedNames(output)) console.log(`      failed: ${line}`);
-    console.log(`\n${withoutPassed(output)}\n`);
+    console.log(`\n${errorsFirst(withoutPassed(output))}\n`);
   }
   if (step.tellsFigures) for (const [figure] of output.matchAll(/^ *measured: .*$/gm)) console.log(figure);
   if (step.tellsTimes)
@@ -152,12 +152,21 @@ async function runStep(step: Step): Promise<Tally> {
 
 /** `file > suite > test: the first line of its error`, as vitest's summary has them. */
 function failedNames(output: string): readonly string[] {
-  return [...output.matchAll(/^ FAIL {1,2}(.+)\n(.*)$/gm)].map(([, name = "", error = ""]) => `${name}: ${error}`);
+  // Tests that failed alike stand above one error.
+  return [...output.matchAll(/((?:^ FAIL {1,2}.+\n)+)(.*)$/gm)].flatMap(([, names = "", error = ""]) =>
+    [...names.matchAll(/^ FAIL {1,2}(.+)$/gm)].map(([, name = ""]) => `${name}: ${error}`),
+  );
 }
 
 /** What passed and what was measured is not what one looks for now. */
 function withoutPassed(output: string): string {
   return output.replace(/^ *(?:✓|measured:) .*\n/gm, "").trim();
+}
+
+/** The errors with their differences before what was said while the tests ran, which is much longer, for the same reason. */
+function errorsFirst(output: string): string {
+  const from = output.search(/^⎯+ Failed (?:Suites|Tests) \d+ ⎯+$/m);
+  return from <= 0 ? output : `${output.slice(from).trimEnd()}\n\nwhat was said on the way:\n\n${output.slice(0, from).trimEnd()}`;
 }
 
 /** What e2e needs and this machine may be given; the reasons why a part will not run come loudly and before anything else. */
