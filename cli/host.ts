@@ -108,8 +108,10 @@ async function runHost(flags: HostFlags): Promise<void> {
 }
 
 function printSync(sync: ReplayedSync): void {
-  if (sync.lines.length === 0 && sync.error === undefined) return;
-  const lines = sync.lines.filter(({ kind }) => kind !== "event").map((line) => `            ${describeTrace(line)}\n`);
+  const lines = sync.lines
+    .filter(({ kind }) => kind !== "event" && kind !== "reason")
+    .map((line) => `            ${describeTrace(line)}\n`);
+  if (lines.length === 0 && sync.error === undefined) return;
   process.stderr.write(
     `${sync.controller} ${printable(`${sync.key}: ${sync.reasons.slice(0, 3).join(", ") || "a delay or a retry fell due"}`)}\n${lines.join("")}${sync.error === undefined ? "" : `            error: ${printable(sync.error)}\n`}`,
   );

@@ -128,7 +128,7 @@ function reasonsOf({ reasons }: ReplayedSync): string {
 function decisionLines({ lines, error }: ReplayedSync, verbose: boolean): string {
   const undecided = lines.flatMap((line) => (line.kind === "notDecided" ? [line.what] : []));
   const said = [
-    ...lines.filter(({ kind }) => kind !== "notDecided").map(describeTrace),
+    ...lines.filter(({ kind }) => kind !== "notDecided" && kind !== "reason").map(describeTrace),
     ...(verbose && undecided.length > 0 ? [`not decided: ${undecided.join(", ")}`] : []),
     ...(error === undefined ? [] : [`error: ${printable(error)}`]),
   ];

@@ -4,6 +4,7 @@ import type { Replaced } from "../../shared/controller/replaced.ts";
 import type { TraceLine } from "../../shared/controller/run.ts";
 import type { Write } from "../../shared/controller/writes.ts";
 import { printable } from "./printable.ts";
+import { reasonInWords } from "./reason-words.ts";
 
 export function describeTrace(line: TraceLine): string {
   return printable(describe(line));
@@ -13,6 +14,8 @@ function describe(line: TraceLine): string {
   switch (line.kind) {
     case "started":
       return "started";
+    case "reason":
+      return `because ${reasonInWords(line.reason)}`;
     case "decided":
       return describeWrite(line.write, line.replaced ?? {});
     case "event":

@@ -84,6 +84,12 @@ export function formatSelector(selector: Selector): string {
   return selector.kind === "Nothing" ? "" : selector.requirements.map(formatRequirement).join(",");
 }
 
+/** `app=web,tier=a`, in the order of the keys. */
+export function formatLabels(labels: Labels = {}): string {
+  const pairs = Object.entries(labels).toSorted(([a], [b]) => compareText(a, b));
+  return pairs.map(([key, value]) => `${key}=${value}`).join(",");
+}
+
 function formatRequirement({ key, operator, values }: Requirement): string {
   switch (operator) {
     case "=":

@@ -9,6 +9,7 @@ import type { Log } from "../ports/log.ts";
 import type { Metrics } from "../ports/metrics.ts";
 import type { Snapshot, Store, Taken } from "../ports/store.ts";
 import type { WriteGateway } from "./gateway.ts";
+import type { Reason } from "./reason.ts";
 import type { Replaced } from "./replaced.ts";
 import type { EventNote, Write } from "./writes.ts";
 
@@ -30,6 +31,8 @@ export interface SyncPorts {
 
 export type TraceLine = { readonly controller: Controller; readonly key: string } & (
   | { readonly kind: "started" }
+  /** Of the writes that come next, or of there being none. */
+  | { readonly kind: "reason"; readonly reason: Reason }
   | { readonly kind: "decided"; readonly write: Write; readonly replaced?: Replaced }
   | { readonly kind: "event"; readonly note: EventNote }
   /** What would have depended on an answer that shadow mode never gets. */

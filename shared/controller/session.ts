@@ -6,6 +6,7 @@ import { perform } from "./perform.ts";
 import { RunCalls } from "./perform/calls.ts";
 import type { AnswersOf } from "./perform/calls.ts";
 import type { PerformOptions, Performed } from "./performed.ts";
+import type { Reason } from "./reason.ts";
 import type { Run, SyncPorts, SyncResult } from "./run.ts";
 import type { EventNote, Owner, Write } from "./writes.ts";
 
@@ -18,6 +19,8 @@ export interface SyncSession
   perform(writes: readonly Write[], options?: PerformOptions): Promise<Performed>;
   /** Writes live reads through (one call of the Store), if there are any. Answers the objects as cached. */
   save<R extends CachedResource>(answers: AnswersOf<R>): Promise<readonly Cached<R>[]>;
+  /** Tells whoever traces why the next writes are wanted, or none. */
+  because(...reasons: readonly Reason[]): void;
   /** Notes Events about the owner. They leave together when the handler has ended, however it ends. */
   emit(owner: Owner, notes: readonly EventNote[]): void;
 }
@@ -32,14 +35,17 @@ export interface OpenSession extends SyncSession {
 export type SyncHandler = (session: SyncSession) => Promise<SyncResult>;
 
 export function createSession(ports: SyncPorts, run: Run): OpenSession {
-  const { reader, store, digester, clock, log, metrics, gateway } = ports;
-  const { key, snapshot, mayWrite } = run;
+  const { reader, store, digester, clock, log, metrics, gateway, trace } = ports;
+  const { controller, key, snapshot, mayWrite } = run;
   const reads = { key, snapshot, mayWrite, reader, store, digester, clock, log, ...(metrics && { metrics }), mode: gateway.mode };
   const calls = new RunCalls(ports, run);
   return {
     ...reads,
     perform: (writes, options) => perform(calls, writes, options),
     save: (answers) => calls.save(answers),
+    because: (...reasons) => {
+      for (const reason of trace ? reasons : []) trace?.({ controller, key, kind: "reason", reason });
+    },
     emit: (owner, notes) => calls.emit(owner, notes),
     sendEvents: () => calls.sendEvents(),
   };

@@ -1,9 +1,10 @@
 /** Whose ReplicaSets are whose (deployment §5.1). */
 import type { CachedDeployment, CachedReplicaSet } from "../api/cached.ts";
 import { controllerRef } from "../api/owner-references.ts";
-import { matches, type Selector } from "../api/selector.ts";
+import { formatLabels, formatSelector, matches, type Selector } from "../api/selector.ts";
 import { claimObject } from "../controller/claim.ts";
 import type { Write } from "../controller/writes.ts";
+import type { DeploymentReason } from "./reasons.ts";
 import { ownerOf } from "./writes.ts";
 
 export interface ReplicaSetClaims {
@@ -11,6 +12,8 @@ export interface ReplicaSetClaims {
   readonly owned: readonly CachedReplicaSet[];
   /** Adoptions and releases, in the order of the ReplicaSets. */
   readonly writes: readonly Extract<Write, { kind: "Adopt" | "Release" }>[];
+  /** Of each write. */
+  readonly why: readonly DeploymentReason[];
 }
 
 /** Source: deployment_controller.go getReplicaSetsForDeployment, controller_ref_manager.go ClaimReplicaSets. */
@@ -18,6 +21,7 @@ export function claimReplicaSets(d: CachedDeployment, selector: Selector, rss: r
   const owner = ownerOf(d);
   const owned: CachedReplicaSet[] = [];
   const writes: Extract<Write, { kind: "Adopt" | "Release" }>[] = [];
+  const why: DeploymentReason[] = [];
   for (const rs of rss) {
     const controllerUid = controllerRef(rs.metadata)?.uid;
     const { name, uid } = rs.metadata;
@@ -25,7 +29,11 @@ export function claimReplicaSets(d: CachedDeployment, selector: Selector, rss: r
     const by = controllerUid === undefined ? "nobody" : controllerUid === d.metadata.uid ? "claimant" : "another";
     const claim = claimObject(d.metadata, rs.metadata, by, matches(selector, rs.metadata.labels));
     if (claim === "claimed") owned.push(rs);
-    else if (claim !== "ignore") writes.push({ kind: claim === "adopt" ? "Adopt" : "Release", owner, resource: "replicasets", name, uid });
+    else if (claim !== "ignore") {
+      writes.push({ kind: claim === "adopt" ? "Adopt" : "Release", owner, resource: "replicasets", name, uid });
+      const facts = { selector: formatSelector(selector), labels: formatLabels(rs.metadata.labels) };
+      why.push({ rule: claim === "adopt" ? "adopts" : "releases", about: name, facts });
+    }
   }
-  return { owned, writes };
+  return { owned, writes, why };
 }

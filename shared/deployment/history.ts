@@ -1,7 +1,9 @@
 /** Which old ReplicaSets are no longer worth keeping for a rollback (deployment §14). */
 import type { CachedDeployment, CachedReplicaSet } from "../api/cached.ts";
+import type { Decision } from "../controller/reason.ts";
+import type { DeploymentReason } from "./reasons.ts";
 import { byCreation, replicasOf } from "./replica-sets.ts";
-import { revisionOf } from "./revision.ts";
+import { REVISION, revisionOf } from "./revision.ts";
 import { type DeleteReplicaSet, ownerOf } from "./writes.ts";
 
 /** "No limit", as absent. Source: deployment/util HasRevisionHistoryLimit. */
@@ -17,22 +19,37 @@ const NO_LIMIT = 2_147_483_647;
  *
  * Source: sync.go cleanupDeployment.
  */
-export function cleanupDeployment(d: CachedDeployment, oldRSs: readonly CachedReplicaSet[]): readonly DeleteReplicaSet[] {
+export function cleanupDeployment(
+  d: CachedDeployment,
+  oldRSs: readonly CachedReplicaSet[],
+): Decision<readonly DeleteReplicaSet[], DeploymentReason> {
   const limit = d.spec.revisionHistoryLimit ?? NO_LIMIT;
-  if (limit === NO_LIMIT) return [];
+  if (limit === NO_LIMIT) return { decided: [], why: [] };
   const candidates = insertionSorted(
     oldRSs.filter((rs) => rs.metadata.deletionTimestamp === undefined),
     byRevision,
   );
   const excess = Math.max(0, candidates.length - limit);
-  return candidates
-    .slice(0, excess)
-    .filter(isIdle)
-    .map((rs) => deleteReplicaSet(d, rs));
+  if (excess === 0) return { decided: [], why: [] };
+  const surplus = candidates.slice(0, excess).map((rs) => ({ rs, is: keptBy(rs) }));
+  return {
+    decided: surplus.flatMap(({ rs, is }) => (is === undefined ? [deleteReplicaSet(d, rs)] : [])),
+    why: [
+      { rule: "history limit", facts: { limit, old: candidates.length, excess } },
+      ...surplus.map(({ rs, is }): DeploymentReason => {
+        const about = rs.metadata.name;
+        if (is !== undefined) return { rule: "is kept", about, facts: { is } };
+        return { rule: "is history", about, facts: { revision: rs.metadata.annotations?.[REVISION] } };
+      }),
+    ],
+  };
 }
 
-function isIdle(rs: CachedReplicaSet): boolean {
-  return (rs.status.replicas ?? 0) === 0 && replicasOf(rs) === 0 && (rs.metadata.generation ?? 0) <= (rs.status.observedGeneration ?? 0);
+/** Undefined: nothing. */
+function keptBy(rs: CachedReplicaSet): "populated" | "wanted" | "unseen" | undefined {
+  if ((rs.status.replicas ?? 0) !== 0) return "populated";
+  if (replicasOf(rs) !== 0) return "wanted";
+  return (rs.metadata.generation ?? 0) <= (rs.status.observedGeneration ?? 0) ? undefined : "unseen";
 }
 
 /** The version that was judged is the one that may be deleted: growing it again makes the delete miss (S16). */

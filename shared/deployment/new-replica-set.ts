@@ -2,10 +2,12 @@
 import type { CachedDeployment, CachedReplicaSet, DeploymentStatus } from "../api/cached.ts";
 import { getCondition, setDeploymentCondition } from "../api/conditions.ts";
 import { podTemplateHash } from "../api/pod-template-hash.ts";
+import type { Decision } from "../controller/reason.ts";
 import type { EventNote } from "../controller/writes.ts";
 import { createdReplicaSetAnnotations, existingReplicaSetAnnotations } from "./annotations.ts";
 import { type DeploymentCondition, newCondition } from "./conditions.ts";
 import { hasProgressDeadline } from "./progress.ts";
+import type { DeploymentReason } from "./reasons.ts";
 import { newRSNewReplicas } from "./rolling.ts";
 import { splitReplicaSets } from "./replica-sets.ts";
 import { maxRevision, parseRevision, REVISION } from "./revision.ts";
@@ -25,22 +27,29 @@ export function syncExistingReplicaSet(
   newRS: CachedReplicaSet,
   oldRSs: readonly CachedReplicaSet[],
   nowMs: number,
-): PatchReplicaSet | UpdateStatus | undefined {
-  const { set, copied, changed } = existingReplicaSetAnnotations(d, newRS, maxRevision(oldRSs) + 1n);
+): Decision<PatchReplicaSet | UpdateStatus | undefined, DeploymentReason> {
+  const newest = maxRevision(oldRSs) + 1n;
+  const { set, copied, changed } = existingReplicaSetAnnotations(d, newRS, newest);
+  const about = newRS.metadata.name;
+  const revision = newRS.metadata.annotations?.[REVISION];
   const minReadySeconds = d.spec.minReadySeconds ?? 0;
   const minReadyDiffers = (newRS.spec.minReadySeconds ?? 0) !== minReadySeconds;
   if (changed || minReadyDiffers) {
-    return patchReplicaSet(d, newRS, {
+    const write = patchReplicaSet(d, newRS, {
       ...(minReadyDiffers ? { minReadySeconds } : {}),
       ...(Object.keys(set).length > 0 ? { annotations: set } : {}),
       ...(copied === undefined ? {} : { copied }),
     });
+    const facts = { revision, newest: String(newest), minReadySeconds, its: newRS.spec.minReadySeconds ?? 0 };
+    return { decided: write, why: [{ rule: "ReplicaSet behind", about, facts }] };
   }
   const firstSeen = hasProgressDeadline(d) && getCondition(d.status.conditions, "Progressing") === undefined;
   const condition = firstSeen
     ? newCondition("Progressing", "True", "FoundNewReplicaSet", `Found new replica set "${newRS.metadata.name}"`, nowMs)
     : undefined;
-  return revisionStatus(d, newRS.metadata.annotations?.[REVISION] ?? "", condition);
+  const decided = revisionStatus(d, revision ?? "", condition);
+  const facts = { revision: revision ?? "", its: d.metadata.annotations?.[REVISION] };
+  return { decided, why: decided === undefined ? [] : [{ rule: "revision noted", about, facts }] };
 }
 
 /**
@@ -76,21 +85,24 @@ function revisionStatus(d: CachedDeployment, revision: string, condition: Deploy
  * @throws {Error} when the size cannot be computed (§11.2), or the cached Deployment carries no hash state: a bug.
  * Source: sync.go getNewReplicaSet.
  */
-export function newReplicaSet(d: CachedDeployment, oldRSs: readonly CachedReplicaSet[]): CreateReplicaSet {
+export function newReplicaSet(d: CachedDeployment, oldRSs: readonly CachedReplicaSet[]): Decision<CreateReplicaSet, DeploymentReason> {
   const { hashState } = d.spec.template;
   if (hashState === undefined) throw new Error(`deployment ${d.metadata.namespace}/${d.metadata.name} is cached without its hash state`);
   const hash = podTemplateHash(hashState, d.status.collisionCount);
   const { set, copied } = createdReplicaSetAnnotations(d, maxRevision(oldRSs) + 1n);
-  return {
+  const { decided: replicas, why } = newRSNewReplicas(d, 0, oldRSs);
+  const name = replicaSetName(d.metadata.name, hash);
+  const write: CreateReplicaSet = {
     kind: "CreateReplicaSet",
     owner: ownerOf(d),
-    name: replicaSetName(d.metadata.name, hash),
+    name,
     hash,
     template: templateOf(d),
-    replicas: newRSNewReplicas(d, 0, oldRSs),
+    replicas,
     annotations: set,
     ...(copied === undefined ? {} : { copied }),
   };
+  return { decided: write, why: why.map((reason) => ({ ...reason, about: name })) };
 }
 
 /**

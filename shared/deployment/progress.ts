@@ -3,10 +3,12 @@ import type { CachedDeployment, CachedReplicaSet, DeploymentStatus } from "../ap
 import { getCondition, removeCondition, setDeploymentCondition } from "../api/conditions.ts";
 import { parseTime } from "../api/time.ts";
 import type { Condition } from "../api/wire.ts";
+import type { Decision } from "../controller/reason.ts";
 import { type DeploymentCondition, newCondition } from "./conditions.ts";
 import { cleanupDeployment } from "./history.ts";
+import type { DeploymentReason } from "./reasons.ts";
 import { allReplicaSets, type ReplicaSetSplit, replicasOf } from "./replica-sets.ts";
-import { calculateStatus } from "./status.ts";
+import { calculateStatus, sameStatus } from "./status.ts";
 
 /** "No limit", as absent. Source: deployment/util HasProgressDeadline. */
 const NO_DEADLINE = 2_147_483_647;
@@ -21,16 +23,45 @@ export function hasProgressDeadline(d: CachedDeployment): boolean {
  * settled (all replicas updated, reason NewReplicaSetAvailable) is not judged again until a rollout changes that.
  * Source: progress.go syncRolloutStatus.
  */
-export function rolloutStatus(d: CachedDeployment, split: ReplicaSetSplit, nowMs: number): DeploymentStatus {
-  const sums = calculateStatus(d, split, nowMs);
+export function rolloutStatus(d: CachedDeployment, split: ReplicaSetSplit, nowMs: number): Decision<DeploymentStatus, DeploymentReason> {
+  const { decided: sums, why } = calculateStatus(d, split, nowMs);
+  const { verdict, conditions: judged } = progress(d, split.newRS, sums, nowMs);
+  const failure = replicaFailure(split);
+  const conditions = failure === undefined ? removeCondition(judged, "ReplicaFailure") : setDeploymentCondition(judged, failure);
+  const status = { ...sums, conditions };
+  return { decided: status, why: [...why, whyProgress(d, status, verdict)] };
+}
+
+type Verdict = Extract<DeploymentReason, { rule: "progress" }>["facts"]["verdict"];
+
+/** What is said about it: nothing without a deadline, nothing new where it has settled. */
+function progress(
+  d: CachedDeployment,
+  newRS: CachedReplicaSet | undefined,
+  sums: DeploymentStatus,
+  nowMs: number,
+): { readonly verdict: Verdict; readonly conditions: readonly Condition[] } {
   const current = getCondition(d.status.conditions, "Progressing");
   const settled = sums.replicas === sums.updatedReplicas && current?.reason === "NewReplicaSetAvailable";
-  let conditions = sums.conditions;
-  if (!hasProgressDeadline(d)) conditions = removeCondition(conditions, "Progressing");
-  else if (!settled) conditions = progressConditions(d, split.newRS, sums, nowMs);
-  const failure = replicaFailure(split);
-  conditions = failure === undefined ? removeCondition(conditions, "ReplicaFailure") : setDeploymentCondition(conditions, failure);
-  return { ...sums, conditions };
+  if (!hasProgressDeadline(d)) return { verdict: "no deadline", conditions: removeCondition(sums.conditions, "Progressing") };
+  if (settled) return { verdict: "settled", conditions: sums.conditions ?? [] };
+  return progressConditions(d, newRS, sums, nowMs);
+}
+
+function whyProgress(d: CachedDeployment, status: DeploymentStatus, verdict: Verdict): DeploymentReason {
+  return {
+    rule: "progress",
+    facts: {
+      verdict,
+      replicas: replicasOf(d),
+      total: status.replicas ?? 0,
+      updated: status.updatedReplicas ?? 0,
+      available: status.availableReplicas ?? 0,
+      deadlineSeconds: d.spec.progressDeadlineSeconds,
+      since: getCondition(d.status.conditions, "Progressing")?.lastUpdateTime,
+      differs: !sameStatus(d.status, status),
+    },
+  };
 }
 
 /** The first that applies: complete, progressing, timed out; else unchanged. */
@@ -39,31 +70,25 @@ function progressConditions(
   newRS: CachedReplicaSet | undefined,
   status: DeploymentStatus,
   nowMs: number,
-): readonly Condition[] {
+): ReturnType<typeof progress> {
   const subject = newRS === undefined ? `Deployment "${d.metadata.name}"` : `ReplicaSet "${newRS.metadata.name}"`;
   if (deploymentComplete(d, status)) {
-    return setDeploymentCondition(
-      status.conditions,
-      newCondition("Progressing", "True", "NewReplicaSetAvailable", `${subject} has successfully progressed.`, nowMs),
-    );
+    const condition = newCondition("Progressing", "True", "NewReplicaSetAvailable", `${subject} has successfully progressed.`, nowMs);
+    return { verdict: "complete", conditions: setDeploymentCondition(status.conditions, condition) };
   }
   if (deploymentProgressing(d, status)) {
     const current = getCondition(d.status.conditions, "Progressing");
     const condition = newCondition("Progressing", "True", "ReplicaSetUpdated", `${subject} is progressing.`, nowMs);
     // Rewritten even with the same reason, past the write rule: lastUpdateTime is what the deadline counts from.
     const since = current?.status === "True" ? current.lastTransitionTime : undefined;
-    return [
-      ...removeCondition(status.conditions, "Progressing"),
-      since === undefined ? condition : { ...condition, lastTransitionTime: since },
-    ];
+    const others = removeCondition(status.conditions, "Progressing");
+    return { verdict: "moves", conditions: [...others, since === undefined ? condition : { ...condition, lastTransitionTime: since }] };
   }
   if (deploymentTimedOut(d, status, nowMs)) {
-    return setDeploymentCondition(
-      status.conditions,
-      newCondition("Progressing", "False", "ProgressDeadlineExceeded", `${subject} has timed out progressing.`, nowMs),
-    );
+    const condition = newCondition("Progressing", "False", "ProgressDeadlineExceeded", `${subject} has timed out progressing.`, nowMs);
+    return { verdict: "timed out", conditions: setDeploymentCondition(status.conditions, condition) };
   }
-  return status.conditions ?? [];
+  return { verdict: "waits", conditions: status.conditions ?? [] };
 }
 
 /** All replicas updated and available, none left over. Source: deployment/util DeploymentComplete. */
@@ -115,12 +140,19 @@ export function deploymentTimedOut(d: CachedDeployment, status: DeploymentStatus
  * for the moment it has passed. And with reason NewReplicaSetAvailable nothing can time out, so nothing is scheduled (S20).
  * Source: progress.go requeueStuckDeployment.
  */
-export function progressRecheckMs(d: CachedDeployment, status: DeploymentStatus, nowMs: number): number | undefined {
+export function progressRecheckMs(
+  d: CachedDeployment,
+  status: DeploymentStatus,
+  nowMs: number,
+): Decision<number | undefined, DeploymentReason> {
+  const never = { decided: undefined, why: [] };
   const condition = getCondition(d.status.conditions, "Progressing");
-  if (!hasProgressDeadline(d) || condition === undefined || deploymentComplete(d, status)) return undefined;
-  if (condition.reason === "ProgressDeadlineExceeded" || condition.reason === "NewReplicaSetAvailable") return undefined;
+  if (!hasProgressDeadline(d) || condition === undefined || deploymentComplete(d, status)) return never;
+  if (condition.reason === "ProgressDeadlineExceeded" || condition.reason === "NewReplicaSetAvailable") return never;
   const leftMs = dueMs(d, condition) - nowMs;
-  return leftMs < SECOND_MS ? Math.max(0, leftMs + 1) : leftMs + SECOND_MS;
+  const afterMs = leftMs < SECOND_MS ? Math.max(0, leftMs + 1) : leftMs + SECOND_MS;
+  const facts = { afterMs, deadlineSeconds: d.spec.progressDeadlineSeconds ?? 0, since: condition.lastUpdateTime };
+  return { decided: afterMs, why: [{ rule: "looks at the deadline", facts }] };
 }
 
 /**
@@ -129,8 +161,13 @@ export function progressRecheckMs(d: CachedDeployment, status: DeploymentStatus,
  * deadline is scheduled. Our own status writes wake nobody (informer §13 layer 2), so the sync asks for what is left itself.
  * `d` is the Deployment as that write was answered.
  */
-export function followUpMs(d: CachedDeployment, oldRSs: readonly CachedReplicaSet[], nowMs: number): number | undefined {
-  if (deploymentComplete(d, d.status) && cleanupDeployment(d, oldRSs).length > 0) return 0;
+export function followUpMs(
+  d: CachedDeployment,
+  oldRSs: readonly CachedReplicaSet[],
+  nowMs: number,
+): Decision<number | undefined, DeploymentReason> {
+  if (deploymentComplete(d, d.status) && cleanupDeployment(d, oldRSs).decided.length > 0)
+    return { decided: 0, why: [{ rule: "history at once", facts: {} }] };
   return progressRecheckMs(d, d.status, nowMs);
 }
 

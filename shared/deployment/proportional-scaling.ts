@@ -11,7 +11,7 @@ export interface Proportion {
 }
 
 /**
- * The sizes of the active ReplicaSets, largest first. Each gets its fraction of what is to be added or removed; what
+ * How many replicas are to be added (less than 0: removed), and the sizes of the active ReplicaSets, largest first. Each gets its fraction of what is to be added or removed; what
  * rounding leaves over goes to the largest. Of equal sizes the newer grows first and the older shrinks first. Where nothing is to be
  * added they stay in the given order.
  *
@@ -21,7 +21,10 @@ export interface Proportion {
  *
  * Source: sync.go scale.
  */
-export function proportionalScaling(d: CachedDeployment, active: readonly CachedReplicaSet[]): readonly Proportion[] {
+export function proportionalScaling(
+  d: CachedDeployment,
+  active: readonly CachedReplicaSet[],
+): { readonly toAdd: number; readonly proportions: readonly Proportion[] } {
   const allowed = replicasOf(d) > 0 ? replicasOf(d) + maxSurge(d) : 0;
   const toAdd = allowed - totalReplicas(active);
   const tie = toAdd > 0 ? (a: CachedReplicaSet, b: CachedReplicaSet): number => byCreation(b, a) : byCreation;
@@ -33,7 +36,8 @@ export function proportionalScaling(d: CachedDeployment, active: readonly Cached
     return { rs, replicas: replicasOf(rs) + proportion };
   });
   const leftover = toAdd - added;
-  return sized.map(({ rs, replicas }, index) => ({ rs, replicas: index === 0 ? Math.max(0, replicas + leftover) : replicas }));
+  const proportions = sized.map(({ rs, replicas }, index) => ({ rs, replicas: index === 0 ? Math.max(0, replicas + leftover) : replicas }));
+  return { toAdd, proportions };
 }
 
 /** The part one ReplicaSet takes, at most what is left. Source: deployment/util GetReplicaSetProportion. */

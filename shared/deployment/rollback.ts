@@ -6,6 +6,7 @@ import type { KubeObject, Labels } from "../api/wire.ts";
 import { Sealed } from "../controller/sealed.ts";
 import type { EventNote } from "../controller/writes.ts";
 import { REQUEST_ENDED, rollbackAnnotations, rollbackRequest } from "./annotations.ts";
+import type { DeploymentReason } from "./reasons.ts";
 import { HASH_LABEL } from "./replica-set-body.ts";
 import { allReplicaSets, type ReplicaSetSplit, sameTemplate } from "./replica-sets.ts";
 import { lastRevision, revisionOf } from "./revision.ts";
@@ -17,6 +18,7 @@ export interface Rollback {
   readonly warning?: EventNote;
   /** Told when it is written. */
   readonly note?: EventNote;
+  readonly why: DeploymentReason;
 }
 
 /**
@@ -38,18 +40,23 @@ export function rollbackStep(d: CachedDeployment, split: ReplicaSetSplit, reques
   };
   const all = allReplicaSets(split);
   const revision = requested === 0n ? lastRevision(all) : requested;
-  if (revision === 0n) return { write: end, warning: notFound("Unable to find last revision.") };
+  const facts = { revision: String(revision) };
+  const nothing: DeploymentReason = { rule: "rollback finds nothing", facts };
+  if (revision === 0n) return { write: end, warning: notFound("Unable to find last revision."), why: nothing };
   const target = all.find((rs) => revisionOf(rs) === revision);
-  if (target === undefined) return { write: end, warning: notFound("Unable to find the revision to rollback to.") };
+  if (target === undefined) return { write: end, warning: notFound("Unable to find the revision to rollback to."), why: nothing };
+  const about = target.metadata.name;
   const { name } = d.metadata;
   const { template } = target.spec;
   if (template === undefined || sameTemplate(d.spec.template, template)) {
     const message = `The rollback revision contains the same template as current deployment "${name}"`;
-    return { write: end, warning: { type: "Warning", reason: "DeploymentRollbackTemplateUnchanged", message } };
+    const warning: EventNote = { type: "Warning", reason: "DeploymentRollbackTemplateUnchanged", message };
+    return { write: end, warning, why: { rule: "rollback changes nothing", about, facts } };
   }
   const to = { name: target.metadata.name, uid: target.metadata.uid, digest: template.digest };
   const message = `Rolled back deployment "${name}" to revision ${revision}`;
-  return { write: { ...end, to }, note: { type: "Normal", reason: "DeploymentRollback", message } };
+  const note: EventNote = { type: "Normal", reason: "DeploymentRollback", message };
+  return { write: { ...end, to }, note, why: { rule: "rolls back", about, facts } };
 }
 
 function notFound(message: string): EventNote {

@@ -1,6 +1,8 @@
 /** One step of a rolling update (deployment §11). A sync either grows the new ReplicaSet or shrinks old ones, never both. */
 import type { CachedDeployment, CachedReplicaSet } from "../api/cached.ts";
-import { maxUnavailable, scaledValue } from "./fenceposts.ts";
+import type { Decision } from "../controller/reason.ts";
+import { maxSurge, maxUnavailable, scaledValue } from "./fenceposts.ts";
+import type { DeploymentReason } from "./reasons.ts";
 import type { ReplicaSetSplit } from "./replica-sets.ts";
 import { activeReplicaSets, allReplicaSets, availableOf, byCreation, replicasOf, totalAvailable, totalReplicas } from "./replica-sets.ts";
 import { type PatchReplicaSet, scaleReplicaSet, type Step } from "./writes.ts";
@@ -16,11 +18,16 @@ export function reconcileNewReplicaSet(
   d: CachedDeployment,
   newRS: CachedReplicaSet,
   oldRSs: readonly CachedReplicaSet[],
-): Step<PatchReplicaSet> | undefined {
+): Decision<Step<PatchReplicaSet> | undefined, DeploymentReason> {
   const size = replicasOf(newRS);
-  if (size === replicasOf(d)) return undefined;
-  if (size > replicasOf(d)) return scaleReplicaSet(d, newRS, replicasOf(d));
-  return scaleReplicaSet(d, newRS, newRSNewReplicas(d, size, oldRSs));
+  const replicas = replicasOf(d);
+  const about = newRS.metadata.name;
+  const seen = { replicas, maxSurge: maxSurge(d), total: totalReplicas(oldRSs) + size, size };
+  if (size === replicas) return { decided: undefined, why: [{ rule: "has its size", about, facts: { ...seen, to: size } }] };
+  if (size > replicas)
+    return { decided: scaleReplicaSet(d, newRS, replicas), why: [{ rule: "is too large", about, facts: { ...seen, to: replicas } }] };
+  const { decided: to, why } = newRSNewReplicas(d, size, oldRSs);
+  return { decided: scaleReplicaSet(d, newRS, to), why: why.map((reason) => ({ ...reason, about })) };
 }
 
 /**
@@ -35,16 +42,23 @@ export function reconcileNewReplicaSet(
  * @throws {Error} on another strategy, or a maxSurge that cannot be resolved.
  * Source: deployment/util NewRSNewReplicas.
  */
-export function newRSNewReplicas(d: CachedDeployment, current: number, others: readonly CachedReplicaSet[]): number {
+export function newRSNewReplicas(
+  d: CachedDeployment,
+  current: number,
+  others: readonly CachedReplicaSet[],
+): Decision<number, DeploymentReason> {
   const type = d.spec.strategy?.type;
-  if (type === "Recreate") return replicasOf(d);
-  if (type !== "RollingUpdate") throw new Error(`deployment type ${type ?? ""} isn't supported`);
-  const surge = scaledValue(d.spec.strategy?.rollingUpdate?.maxSurge, replicasOf(d), Math.ceil);
-  if (typeof surge === "string") throw new Error(surge);
+  const replicas = replicasOf(d);
   const total = totalReplicas(others) + current;
-  const cap = replicasOf(d) + surge;
-  if (total >= cap) return current;
-  return current + Math.min(cap - total, replicasOf(d) - current);
+  const seen = { replicas, maxSurge: 0, total, size: current };
+  if (type === "Recreate") return { decided: replicas, why: [{ rule: "has all at once", facts: { ...seen, to: replicas } }] };
+  if (type !== "RollingUpdate") throw new Error(`deployment type ${type ?? ""} isn't supported`);
+  const surge = scaledValue(d.spec.strategy?.rollingUpdate?.maxSurge, replicas, Math.ceil);
+  if (typeof surge === "string") throw new Error(surge);
+  const cap = replicas + surge;
+  const to = total >= cap ? current : current + Math.min(cap - total, replicas - current);
+  const rule = total >= cap ? "surge is used up" : "surge leaves room";
+  return { decided: to, why: [{ rule, facts: { ...seen, maxSurge: surge, to } }] };
 }
 
 /**
@@ -56,12 +70,14 @@ export function newRSNewReplicas(d: CachedDeployment, current: number, others: r
  *
  * Source: rolling.go reconcileOldReplicaSets.
  */
-export function shrinkBudget(d: CachedDeployment, split: ReplicaSetSplit): number {
+export function shrinkBudget(d: CachedDeployment, split: ReplicaSetSplit): Decision<number, DeploymentReason> {
   const oldRSs = activeReplicaSets(split.oldRSs);
-  if (oldRSs.length === 0) return 0;
-  const minAvailable = replicasOf(d) - maxUnavailable(d);
+  if (oldRSs.length === 0) return { decided: 0, why: [{ rule: "nothing old", facts: {} }] };
+  const seen = { total: totalReplicas(allReplicaSets(split)), replicas: replicasOf(d), maxUnavailable: maxUnavailable(d) };
+  const minAvailable = seen.replicas - seen.maxUnavailable;
   const newUnavailable = split.newRS === undefined ? 0 : replicasOf(split.newRS) - availableOf(split.newRS);
-  return totalReplicas(allReplicaSets(split)) - minAvailable - newUnavailable;
+  const budget = seen.total - minAvailable - newUnavailable;
+  return { decided: budget, why: [{ rule: "old may go", facts: { ...seen, newUnavailable, budget } }] };
 }
 
 /** Size writes in order, and whether the guard stands at their end. */
@@ -73,6 +89,7 @@ export interface UnhealthyCleanup {
    * request to scale down …", which its caller swallows (quirk Q1).
    */
   readonly guard: boolean;
+  readonly why: readonly DeploymentReason[];
 }
 
 /**
@@ -85,18 +102,22 @@ export interface UnhealthyCleanup {
  */
 export function cleanupUnhealthyReplicas(d: CachedDeployment, oldRSs: readonly CachedReplicaSet[], budget: number): UnhealthyCleanup {
   const steps: Step<PatchReplicaSet>[] = [];
+  const why: DeploymentReason[] = [];
   let removed = 0;
   for (const rs of oldRSs.toSorted(byCreation)) {
     if (removed >= budget) break;
-    const size = replicasOf(rs);
-    if (size === 0 || size === availableOf(rs)) continue;
-    const cut = Math.min(budget - removed, size - availableOf(rs));
-    if (cut < 0) return { steps, guard: true };
-    const step = scaleReplicaSet(d, rs, size - cut);
+    const seen = { size: replicasOf(rs), available: availableOf(rs) };
+    const about = rs.metadata.name;
+    if (seen.size === 0 || seen.size === seen.available) continue;
+    const cut = Math.min(budget - removed, seen.size - seen.available);
+    if (cut < 0) return { steps, guard: true, why: [...why, { rule: "counts lie", about, facts: seen }] };
+    const to = seen.size - cut;
+    const step = scaleReplicaSet(d, rs, to);
     if (step !== undefined) steps.push(step);
+    why.push({ rule: "unavailable ones go", about, facts: { ...seen, budget: budget - removed, to } });
     removed += cut;
   }
-  return { steps, guard: false };
+  return { steps, guard: false, why };
 }
 
 /**
@@ -107,18 +128,25 @@ export function cleanupUnhealthyReplicas(d: CachedDeployment, oldRSs: readonly C
  *
  * Source: rolling.go scaleDownOldReplicaSetsForRollingUpdate.
  */
-export function scaleDownOldReplicaSets(d: CachedDeployment, split: ReplicaSetSplit): readonly Step<PatchReplicaSet>[] {
-  const excess = totalAvailable(allReplicaSets(split)) - (replicasOf(d) - maxUnavailable(d));
+export function scaleDownOldReplicaSets(
+  d: CachedDeployment,
+  split: ReplicaSetSplit,
+): Decision<readonly Step<PatchReplicaSet>[], DeploymentReason> {
+  const seen = { available: totalAvailable(allReplicaSets(split)), replicas: replicasOf(d), maxUnavailable: maxUnavailable(d) };
+  const excess = seen.available - (seen.replicas - seen.maxUnavailable);
   const steps: Step<PatchReplicaSet>[] = [];
+  const why: DeploymentReason[] = [{ rule: excess > 0 ? "above the minimum" : "at the minimum", facts: { ...seen, excess } }];
   let cut = 0;
   for (const rs of split.oldRSs.toSorted(byCreation)) {
     if (cut >= excess) break;
     const size = replicasOf(rs);
     if (size === 0) continue;
     const part = Math.min(size, excess - cut);
-    const step = scaleReplicaSet(d, rs, size - part);
+    const to = size - part;
+    const step = scaleReplicaSet(d, rs, to);
     if (step !== undefined) steps.push(step);
+    why.push({ rule: "available ones go", about: rs.metadata.name, facts: { size, to, excess: excess - cut } });
     cut += part;
   }
-  return steps;
+  return { decided: steps, why };
 }

@@ -2,21 +2,25 @@
 import type { CachedDeployment, CachedReplicaSet } from "../api/cached.ts";
 import { atoi } from "./atoi.ts";
 import { annotatedReplicas, DESIRED_REPLICAS } from "./annotations.ts";
-import { isRollingUpdate } from "./fenceposts.ts";
+import type { Decision } from "../controller/reason.ts";
+import { isRollingUpdate, maxSurge } from "./fenceposts.ts";
 import { proportionalScaling } from "./proportional-scaling.ts";
-import { activeReplicaSets, allReplicaSets, availableOf, type ReplicaSetSplit, replicasOf } from "./replica-sets.ts";
+import type { DeploymentReason } from "./reasons.ts";
+import { activeReplicaSets, allReplicaSets, availableOf, type ReplicaSetSplit, replicasOf, totalReplicas } from "./replica-sets.ts";
 import { type PatchReplicaSet, scaleReplicaSet, type Step } from "./writes.ts";
 
 /**
- * Whether the Deployment was resized since its ReplicaSets were: one that has replicas remembers another size than
+ * What shows that the Deployment was resized since its ReplicaSets were: one that has replicas remembers another size than
  * `spec.replicas` (deployment §4.2). Those at 0 and those whose annotation is missing or unreadable say nothing.
  * Source: sync.go isScalingEvent.
  */
-export function isScalingEvent(d: CachedDeployment, rss: readonly CachedReplicaSet[]): boolean {
-  return activeReplicaSets(rss).some((rs) => {
+export function scalingEvent(d: CachedDeployment, rss: readonly CachedReplicaSet[]): DeploymentReason | undefined {
+  for (const rs of activeReplicaSets(rss)) {
     const desired = annotatedReplicas(rs, DESIRED_REPLICAS);
-    return desired.kind === "replicas" && desired.replicas !== replicasOf(d);
-  });
+    if (desired.kind === "replicas" && desired.replicas !== replicasOf(d))
+      return { rule: "resized", about: rs.metadata.name, facts: { replicas: replicasOf(d), remembered: desired.replicas } };
+  }
+  return undefined;
 }
 
 /**
@@ -30,18 +34,40 @@ export function isScalingEvent(d: CachedDeployment, rss: readonly CachedReplicaS
  *
  * Source: sync.go scale.
  */
-export function scale(d: CachedDeployment, split: ReplicaSetSplit): readonly Step<PatchReplicaSet>[] {
+export function scale(d: CachedDeployment, split: ReplicaSetSplit): Decision<readonly Step<PatchReplicaSet>[], DeploymentReason> {
   const youngestFirst = { ...split, oldRSs: split.oldRSs.toReversed() };
   const active = activeReplicaSets(allReplicaSets(youngestFirst));
   if (active.length <= 1) {
     const target = active[0] ?? split.newRS ?? split.oldRSs.at(-1);
-    return steps(target === undefined ? [] : [scaleReplicaSet(d, target, replicasOf(d))]);
+    if (target === undefined) return { decided: [], why: [] };
+    const facts = { size: replicasOf(target), replicas: replicasOf(d) };
+    return {
+      decided: steps([scaleReplicaSet(d, target, facts.replicas)]),
+      why: [{ rule: "takes all", about: target.metadata.name, facts }],
+    };
   }
   if (split.newRS !== undefined && isSaturated(d, split.newRS)) {
-    return steps(activeReplicaSets(youngestFirst.oldRSs).map((rs) => scaleReplicaSet(d, rs, 0)));
+    const old = activeReplicaSets(youngestFirst.oldRSs);
+    const facts = { replicas: replicasOf(d), available: availableOf(split.newRS) };
+    return {
+      decided: steps(old.map((rs) => scaleReplicaSet(d, rs, 0))),
+      why: [
+        { rule: "saturated", about: split.newRS.metadata.name, facts },
+        ...old.map((rs): DeploymentReason => ({ rule: "goes to 0", about: rs.metadata.name, facts: { size: replicasOf(rs) } })),
+      ],
+    };
   }
-  if (!isRollingUpdate(d)) return [];
-  return steps(proportionalScaling(d, active).map(({ rs, replicas }) => scaleReplicaSet(d, rs, replicas, "forced")));
+  if (!isRollingUpdate(d)) return { decided: [], why: [{ rule: "sizes stay", facts: {} }] };
+  const seen = { replicas: replicasOf(d), maxSurge: maxSurge(d), total: totalReplicas(active) };
+  const { toAdd, proportions } = proportionalScaling(d, active);
+  return {
+    decided: steps(proportions.map(({ rs, replicas }) => scaleReplicaSet(d, rs, replicas, "forced"))),
+    why: proportions.map(({ rs, replicas }) => ({
+      rule: "its share",
+      about: rs.metadata.name,
+      facts: { ...seen, toAdd, size: replicasOf(rs), to: replicas },
+    })),
+  };
 }
 
 /**

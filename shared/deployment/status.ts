@@ -3,7 +3,9 @@ import type { CachedDeployment, CachedReplicaSet, DeploymentStatus } from "../ap
 import { setDeploymentCondition } from "../api/conditions.ts";
 import type { Condition } from "../api/wire.ts";
 import { type DeploymentCondition, newCondition } from "./conditions.ts";
+import type { Decision } from "../controller/reason.ts";
 import { maxUnavailable } from "./fenceposts.ts";
+import type { DeploymentReason } from "./reasons.ts";
 import { allReplicaSets, type ReplicaSetSplit, replicasOf, sum, totalAvailable, totalReplicas } from "./replica-sets.ts";
 import { COUNTERS, explicit } from "./writes.ts";
 
@@ -16,12 +18,13 @@ import { COUNTERS, explicit } from "./writes.ts";
  *
  * Source: sync.go calculateStatus.
  */
-export function calculateStatus(d: CachedDeployment, split: ReplicaSetSplit, nowMs: number): DeploymentStatus {
+export function calculateStatus(d: CachedDeployment, split: ReplicaSetSplit, nowMs: number): Decision<DeploymentStatus, DeploymentReason> {
   const all = allReplicaSets(split);
   const available = totalAvailable(all);
   const terminating = terminatingReplicas(all);
   const { collisionCount } = d.status;
-  return {
+  const { condition, why } = availability(d, available, nowMs);
+  const status: DeploymentStatus = {
     observedGeneration: d.metadata.generation ?? 0,
     replicas: sum(all, (rs) => rs.status.replicas ?? 0),
     updatedReplicas: split.newRS?.status.replicas ?? 0,
@@ -30,14 +33,22 @@ export function calculateStatus(d: CachedDeployment, split: ReplicaSetSplit, now
     unavailableReplicas: Math.max(0, totalReplicas(all) - available),
     ...(terminating === undefined ? {} : { terminatingReplicas: terminating }),
     ...(collisionCount === undefined ? {} : { collisionCount }),
-    conditions: setDeploymentCondition(d.status.conditions, availability(d, available, nowMs)),
+    conditions: setDeploymentCondition(d.status.conditions, condition),
   };
+  return { decided: status, why: [why] };
 }
 
-function availability(d: CachedDeployment, available: number, nowMs: number): DeploymentCondition {
-  return available >= replicasOf(d) - maxUnavailable(d)
+function availability(
+  d: CachedDeployment,
+  available: number,
+  nowMs: number,
+): { readonly condition: DeploymentCondition; readonly why: DeploymentReason } {
+  const seen = { available, replicas: replicasOf(d), maxUnavailable: maxUnavailable(d) };
+  const isEnough = available >= seen.replicas - seen.maxUnavailable;
+  const condition = isEnough
     ? newCondition("Available", "True", "MinimumReplicasAvailable", "Deployment has minimum availability.", nowMs)
     : newCondition("Available", "False", "MinimumReplicasUnavailable", "Deployment does not have minimum availability.", nowMs);
+  return { condition, why: { rule: "availability", facts: { ...seen, isEnough } } };
 }
 
 /**

@@ -16,15 +16,16 @@ import type { SyncSession } from "../controller/session.ts";
 import type { EventNote } from "../controller/writes.ts";
 import { isNamespaceTerminating } from "../ports/errors.ts";
 import { rollbackTo } from "./annotations.ts";
+import type { DeploymentReason } from "./reasons.ts";
 import { allReplicaSets } from "./replica-sets.ts";
-import { isScalingEvent } from "./scale.ts";
+import { scalingEvent } from "./scale.ts";
 import { rolloutRecreate } from "./turns/recreate.ts";
 import { syncRevision } from "./turns/revision.ts";
 import { rollback } from "./turns/rollback.ts";
 import { rolloutRolling } from "./turns/rolling.ts";
 import { syncScale } from "./turns/scale.ts";
 import { noteThePause, syncStatusOnly, tryStatus } from "./turns/status.ts";
-import { claim, DONE, type Known, type Sync } from "./turns/turn.ts";
+import { because, claim, DONE, type Known, type Sync } from "./turns/turn.ts";
 import { ownerOf, updateStatus } from "./writes.ts";
 
 /**
@@ -33,7 +34,10 @@ import { ownerOf, updateStatus } from "./writes.ts";
  */
 export async function syncDeployment(session: SyncSession): Promise<SyncResult> {
   const { primary } = session.snapshot;
-  if (primary === undefined || primary.gone) return DONE;
+  if (primary === undefined || primary.gone) {
+    session.because({ rule: "gone", facts: {} } satisfies DeploymentReason);
+    return DONE;
+  }
   const d = primary.object as CachedDeployment; // the primary of this controller is a Deployment
   const selector = compileSelector(d.spec.selector);
   if (selector.kind === "Invalid") throw new Error(`deployment ${session.key} has invalid label selector: ${selector.message}`);
@@ -56,17 +60,30 @@ async function route(sync: Sync, start: Known): Promise<SyncResult> {
   const cached = [...dependents, ...orphans].filter((row) => !row.gone).map((row) => row.object as CachedReplicaSet); // the dependents' resource
   const claimed = await claim(sync, start.d, cached, false);
   if (claimed.kind === "ended") return claimed.result;
-  if (start.d.metadata.deletionTimestamp !== undefined) return syncDeleted(sync, claimed.known);
+  if (start.d.metadata.deletionTimestamp !== undefined) {
+    because(sync, { rule: "deployment ends", facts: {} });
+    return syncDeleted(sync, claimed.known);
+  }
   const noted = await noteThePause(sync, claimed.known);
   if (noted.kind === "ended") return noted.result;
   const { spec } = noted.known.d;
-  if (spec.paused === true) return syncScale(sync, noted.known);
+  if (spec.paused === true) {
+    because(sync, { rule: "paused", facts: {} });
+    return syncScale(sync, noted.known);
+  }
   const requested = rollbackTo(noted.known.d);
-  if (requested !== undefined) return rollback(sync, noted.known, requested);
+  if (requested !== undefined) {
+    because(sync, { rule: "asked to roll back", facts: { revision: String(requested) } });
+    return rollback(sync, noted.known, requested);
+  }
   const revised = await syncRevision(sync, noted.known);
   if (revised.kind === "ended") return revised.result;
   const { known, split } = revised;
-  if (isScalingEvent(known.d, allReplicaSets(split))) return syncScale(sync, known);
+  const resized = scalingEvent(known.d, allReplicaSets(split));
+  if (resized !== undefined) {
+    because(sync, resized);
+    return syncScale(sync, known);
+  }
   const type = known.d.spec.strategy?.type;
   if (type === "Recreate") return rolloutRecreate(sync, known);
   if (type === "RollingUpdate") return rolloutRolling(sync, known);
@@ -76,6 +93,7 @@ async function route(sync: Sync, start: Known): Promise<SyncResult> {
 /** A selector without any condition would take every ReplicaSet of the namespace. */
 async function selectingAll(sync: Sync, known: Known): Promise<SyncResult> {
   const { metadata, status } = known.d;
+  because(sync, { rule: "selects everything", facts: {} });
   sync.tell({
     type: "Warning",
     reason: "SelectingAll",

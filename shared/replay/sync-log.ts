@@ -53,6 +53,7 @@ export class SyncLog {
         this.decided++;
         running?.lines.push(line);
         return;
+      case "reason":
       case "event":
       case "notDecided":
         running?.lines.push(line);

@@ -3,6 +3,12 @@ import type { CachedPod, CachedReplicaSet, ReplicaSetStatus } from "../api/cache
 import { isAvailable, isReady } from "../api/pod.ts";
 import { parseTime } from "../api/time.ts";
 import type { SyncResult } from "../controller/run.ts";
+import type { ReplicaReason } from "./reasons.ts";
+
+export interface NextLook {
+  readonly next: SyncResult;
+  readonly why: readonly ReplicaReason[];
+}
 
 /**
  * Done, or done and look again when the first ready pod has been so for `minReadySeconds`:
@@ -21,14 +27,16 @@ export function nextAvailabilityCheck(
     statusNowMs,
     nowMs,
   }: { readonly claimed: readonly CachedPod[]; /** The `now` of the status. */ readonly statusNowMs: number; readonly nowMs: number },
-): SyncResult {
+): NextLook {
   const minReadySeconds = rs.spec.minReadySeconds ?? 0;
-  if (minReadySeconds <= 0 || status.readyReplicas === status.availableReplicas) return { kind: "done" };
+  const { readyReplicas: ready = 0, availableReplicas: available = 0 } = status;
+  if (minReadySeconds <= 0 || ready === available) return { next: { kind: "done" }, why: [] };
   const dueMs = claimed
     .filter((pod) => isReady(pod) && !isAvailable(pod, minReadySeconds, statusNowMs))
     .map((pod) => parseTime(pod.ready?.since))
     .filter((sinceMs) => sinceMs !== undefined)
     .map((sinceMs) => sinceMs + minReadySeconds * 1000);
   const afterMs = dueMs.length > 0 ? Math.max(0, Math.min(...dueMs) - nowMs) : minReadySeconds * 1000;
-  return { kind: "again", afterMs };
+  const facts = { afterMs, ready, available, minReadySeconds };
+  return { next: { kind: "again", afterMs }, why: [{ rule: "becomes available", facts }] };
 }

@@ -7,6 +7,7 @@ import type { Condition, Labels } from "../api/wire.ts";
 import type { WriteOf } from "../controller/performed.ts";
 import type { Owner } from "../controller/writes.ts";
 import { wantedReplicas } from "./manage-replicas.ts";
+import type { ReplicaReason } from "./reasons.ts";
 
 export interface StatusInput {
   /** Claimed before anything was created or deleted in this sync. */
@@ -29,6 +30,23 @@ export function calculateStatus(rs: CachedReplicaSet, { claimed, terminating, ma
     ...(terminating && { terminatingReplicas: terminating.length }),
     observedGeneration: rs.metadata.generation ?? 0,
     conditions: conditionsAfter(rs, claimed.length, manageError, nowMs),
+  };
+}
+
+/** The counts of that status, and whether they are news. */
+export function whyStatus(rs: CachedReplicaSet, status: ReplicaSetStatus, differs: boolean): ReplicaReason {
+  return {
+    rule: "counts",
+    facts: {
+      pods: status.replicas ?? 0,
+      fullyLabeled: status.fullyLabeledReplicas ?? 0,
+      ready: status.readyReplicas ?? 0,
+      available: status.availableReplicas ?? 0,
+      terminating: status.terminatingReplicas,
+      minReadySeconds: rs.spec.minReadySeconds ?? 0,
+      generation: status.observedGeneration ?? 0,
+      differs,
+    },
   };
 }
 

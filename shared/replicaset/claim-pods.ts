@@ -3,31 +3,37 @@ import type { CachedPod } from "../api/cached.ts";
 import { sameOwner } from "../api/owner-id.ts";
 import { isActive, isTerminating } from "../api/pod.ts";
 import { RESOURCES } from "../api/resources.ts";
-import { matches } from "../api/selector.ts";
+import { formatLabels, formatSelector, matches } from "../api/selector.ts";
 import { claimObject } from "../controller/claim.ts";
 import type { WriteOf, WriteResult } from "../controller/performed.ts";
 import type { Owner } from "../controller/writes.ts";
 import type { Observed } from "./observe.ts";
+import type { ReplicaReason } from "./reasons.ts";
 
 export interface ClaimedPods {
   /** Owned, matching and active, without a call. */
   readonly claimed: readonly CachedPod[];
   readonly writes: readonly (WriteOf<"Adopt"> | WriteOf<"Release">)[];
+  /** Of each write. */
+  readonly why: readonly ReplicaReason[];
 }
 
 /** Source: pkg/controller/controller_ref_manager.go PodControllerRefManager.ClaimPods. */
 export function claimPods({ rs, owner, selector, pods, orphans }: Observed): ClaimedPods {
   const claimed: CachedPod[] = [];
   const writes: ClaimedPods["writes"][number][] = [];
+  const why: ReplicaReason[] = [];
   for (const pod of [...pods, ...orphans].filter(isActive)) {
     const by = pod.owner === undefined ? "nobody" : isOwnedBy(pod, owner) ? "claimant" : "another";
     const claim = claimObject(rs.metadata, pod, by, matches(selector, pod.labels));
     if (claim === "claimed") claimed.push(pod);
     else if (claim === "adopt" || claim === "release") {
       writes.push({ kind: claim === "adopt" ? "Adopt" : "Release", owner, resource: "pods", name: pod.name, uid: pod.uid });
+      const facts = { selector: formatSelector(selector), labels: formatLabels(pod.labels) };
+      why.push({ rule: claim === "adopt" ? "adopts" : "releases", about: pod.name, facts });
     }
   }
-  return { claimed, writes };
+  return { claimed, writes, why };
 }
 
 /**

@@ -3,6 +3,7 @@ import type { CachedPod, CachedReplicaSet } from "../api/cached.ts";
 import type { Write } from "../controller/writes.ts";
 import type { Observed } from "./observe.ts";
 import { getPodsToDelete } from "./pods-to-delete.ts";
+import type { ReplicaReason } from "./reasons.ts";
 
 /** Creates, or deletes, of one sync. Source: pkg/controller/replicaset/replica_set.go BurstReplicas. */
 const BURST_REPLICAS = 500;
@@ -10,6 +11,11 @@ const BURST_REPLICAS = 500;
 /** The API's default is 1; an object that was never defaulted is read the same way. */
 export function wantedReplicas(rs: CachedReplicaSet): number {
   return rs.spec.replicas ?? 1;
+}
+
+export interface Managing {
+  readonly writes: readonly Write[];
+  readonly why: readonly ReplicaReason[];
 }
 
 /**
@@ -24,28 +30,40 @@ export function wantedReplicas(rs: CachedReplicaSet): number {
  * Source: replica_set.go manageReplicas.
  */
 export function manageReplicas(
-  { rs, owner, isWaiting }: Pick<Observed, "rs" | "owner" | "isWaiting">,
+  { rs, owner, pending }: Pick<Observed, "rs" | "owner" | "pending">,
   claimed: readonly CachedPod[],
   {
     related,
     nowMs,
     burstReplicas = BURST_REPLICAS,
   }: { readonly related: readonly CachedPod[]; readonly nowMs: number; readonly burstReplicas?: number },
-): readonly Write[] {
-  if (isWaiting || rs.metadata.deletionTimestamp !== undefined) return [];
-  const surplus = claimed.length - wantedReplicas(rs);
+): Managing {
+  if (pending > 0) return { writes: [], why: [{ rule: "waits for calls", facts: { pending } }] };
+  if (rs.metadata.deletionTimestamp !== undefined) return { writes: [], why: [{ rule: "owner ends", facts: {} }] };
+  const seen = { replicas: wantedReplicas(rs), pods: claimed.length };
+  const surplus = seen.pods - seen.replicas;
+  if (surplus === 0) return { writes: [], why: [{ rule: "as many as wanted", facts: seen }] };
+  const burst = burstReplicas;
   const generation = rs.metadata.generation ?? 0;
   if (surplus < 0) {
+    const create = Math.min(-surplus, burst);
     const template = { generation, digest: rs.spec.template?.digest ?? "" };
-    return [{ kind: "CreatePods", owner, count: Math.min(-surplus, burstReplicas), template }];
+    return {
+      writes: [{ kind: "CreatePods", owner, count: create, template }],
+      why: [{ rule: "too few", facts: { ...seen, burst, create } }],
+    };
   }
-  const victims = getPodsToDelete(claimed, related, { count: Math.min(surplus, burstReplicas), nowMs });
-  const size = { generation, replicas: wantedReplicas(rs) };
-  return victims.map(({ name, uid, resourceVersion }) => ({ kind: "DeletePod", owner, name, uid, resourceVersion, size }));
+  const remove = Math.min(surplus, burst);
+  const { victims, why } = getPodsToDelete(claimed, related, { count: remove, nowMs });
+  const size = { generation, replicas: seen.replicas };
+  return {
+    writes: victims.map(({ name, uid, resourceVersion }) => ({ kind: "DeletePod", owner, name, uid, resourceVersion, size })),
+    why: [{ rule: "too many", facts: { ...seen, burst, remove } }, ...why],
+  };
 }
 
 /** Whether victims are chosen by rank, for which the siblings' pods must be read; if all must go there is no choice. */
-export function choosesVictims({ rs, isWaiting }: Pick<Observed, "rs" | "isWaiting">, claimed: readonly CachedPod[]): boolean {
-  if (isWaiting || rs.metadata.deletionTimestamp !== undefined) return false;
+export function choosesVictims({ rs, pending }: Pick<Observed, "rs" | "pending">, claimed: readonly CachedPod[]): boolean {
+  if (pending > 0 || rs.metadata.deletionTimestamp !== undefined) return false;
   return claimed.length > wantedReplicas(rs) && Math.min(claimed.length - wantedReplicas(rs), BURST_REPLICAS) < claimed.length;
 }

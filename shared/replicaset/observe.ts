@@ -5,6 +5,7 @@ import type { Selector } from "../api/selector.ts";
 import type { Owner } from "../controller/writes.ts";
 import type { Row, Snapshot } from "../ports/store.ts";
 import type { ReplicaKind } from "./kind.ts";
+import type { ReplicaReason } from "./reasons.ts";
 
 export interface Observed {
   readonly kind: "Observed";
@@ -15,8 +16,8 @@ export interface Observed {
   readonly pods: readonly CachedPod[];
   /** Of the namespace, controlled by nobody. */
   readonly orphans: readonly CachedPod[];
-  /** A call of an earlier run may still be in flight: nothing is created or deleted until its deadline has passed. */
-  readonly isWaiting: boolean;
+  /** Calls of earlier runs that may still be in flight: nothing is created or deleted until their deadline has passed. */
+  readonly pending: number;
 }
 
 /** Gone: nothing left to do. InvalidSelector: nothing can be decided; upstream logs it and waits for a change. */
@@ -37,8 +38,12 @@ export function observe(snapshot: Snapshot, kind: ReplicaKind): Observation {
     selector,
     pods: podsOf(dependents),
     orphans: podsOf(orphans),
-    isWaiting: intents.some((intent) => intent.state === "pending"),
+    pending: intents.filter((intent) => intent.state === "pending").length,
   };
+}
+
+export function whyNothing(observation: Exclude<Observation, Observed>): ReplicaReason {
+  return observation.kind === "Gone" ? { rule: "gone", facts: {} } : { rule: "invalid selector", facts: { message: observation.message } };
 }
 
 /** The pods of rows of the pod resource, without those whose delete has been answered already. */

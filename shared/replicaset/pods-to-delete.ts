@@ -3,6 +3,13 @@ import type { CachedPod, CachedReplicaSet } from "../api/cached.ts";
 import { isActive, isReady } from "../api/pod.ts";
 import { compileSelector, matches } from "../api/selector.ts";
 import { parseTime } from "../api/time.ts";
+import type { ReplicaReason, VictimRule } from "./reasons.ts";
+
+export interface Victims {
+  readonly victims: readonly CachedPod[];
+  /** Of each victim; none where all must go, for then nobody is chosen. */
+  readonly why: readonly ReplicaReason[];
+}
 
 /**
  * The `count` pods to delete. If all must go they are taken as they come; else those that serve least, and of equals those
@@ -14,17 +21,74 @@ export function getPodsToDelete(
   pods: readonly CachedPod[],
   related: readonly CachedPod[],
   { count, nowMs }: { readonly count: number; readonly nowMs: number },
-): readonly CachedPod[] {
-  if (count >= pods.length) return pods;
+): Victims {
+  if (count >= pods.length) return { victims: pods, why: [] };
   const onNode = new Map<string, number>();
   for (const { nodeName = "" } of related.filter(isActive)) onNode.set(nodeName, (onNode.get(nodeName) ?? 0) + 1);
   const rank = (pod: CachedPod): number => onNode.get(pod.nodeName ?? "") ?? 0;
   // The order below is not transitive in its time buckets; sorting by uid first makes the outcome the same for every input order.
-  return pods
-    .toSorted(byUid)
-    .toSorted((a, b) => comparePods(a, b, { rankA: rank(a), rankB: rank(b), nowMs }))
-    .slice(0, count);
+  const sorted = pods.toSorted(byUid).toSorted((a, b) => comparePods(a, b, { rankA: rank(a), rankB: rank(b), nowMs }));
+  const victims = sorted.slice(0, count);
+  const survivors = sorted.slice(count);
+  return { victims, why: victims.flatMap((pod) => whyFirst(pod, survivors, { rank, nowMs })) };
 }
+
+/** Beside the first that stays, unless these two stand the other way round, as what is not transitive may. */
+function whyFirst(
+  pod: CachedPod,
+  survivors: readonly CachedPod[],
+  { rank, nowMs }: { readonly rank: (pod: CachedPod) => number; readonly nowMs: number },
+): readonly ReplicaReason[] {
+  for (const other of survivors) {
+    const at = { rankA: rank(pod), rankB: rank(other), nowMs };
+    const rule = RULES.find(({ compare }) => compare(pod, other, at) !== 0);
+    if (rule === undefined || rule.compare(pod, other, at) > 0) continue;
+    const facts = { by: rule.by, its: rule.shown(pod, at.rankA), others: rule.shown(other, at.rankB), survivor: other.name };
+    return [{ rule: "goes first", about: pod.name, facts }];
+  }
+  return [];
+}
+
+interface Compared {
+  /** Pods of the same work on its node. */
+  readonly rankA: number;
+  readonly rankB: number;
+  readonly nowMs: number;
+}
+
+interface Rule {
+  readonly by: VictimRule;
+  readonly compare: (a: CachedPod, b: CachedPod, at: Compared) => number;
+  /** What was compared, for people. */
+  readonly shown: (pod: CachedPod, rank: number) => string;
+}
+
+/** The first that tells two pods apart decides. Source: pkg/controller/controller_utils.go ActivePodsWithRanks.Less. */
+const RULES: readonly Rule[] = [
+  { by: "no node", compare: (a, b) => Number(isAssigned(a)) - Number(isAssigned(b)), shown: ({ nodeName = "" }) => nodeName || "no node" },
+  { by: "phase", compare: (a, b) => phaseOrder(a) - phaseOrder(b), shown: ({ phase = "Unknown" }) => phase },
+  { by: "not ready", compare: (a, b) => Number(isReady(a)) - Number(isReady(b)), shown: (pod) => (isReady(pod) ? "ready" : "not ready") },
+  { by: "deletion cost", compare: (a, b) => deletionCost(a) - deletionCost(b), shown: (pod) => String(deletionCost(pod)) },
+  { by: "pods on its node", compare: (_a, _b, { rankA, rankB }) => rankB - rankA, shown: (_pod, rank) => String(rank) },
+  {
+    by: "ready since",
+    compare: (a, b, { nowMs }) =>
+      isReady(a) && isReady(b) ? compareTimes(a, b, { timeA: a.ready?.since, timeB: b.ready?.since, nowMs }) : 0,
+    shown: ({ ready }) => ready?.since ?? "unknown",
+  },
+  { by: "restarts", compare: (a, b) => (b.restarts ?? 0) - (a.restarts ?? 0), shown: ({ restarts = 0 }) => String(restarts) },
+  {
+    by: "sidecar restarts",
+    compare: (a, b) => (b.sidecarRestarts ?? 0) - (a.sidecarRestarts ?? 0),
+    shown: ({ sidecarRestarts = 0 }) => String(sidecarRestarts),
+  },
+  {
+    by: "created",
+    compare: (a, b, { nowMs }) => compareTimes(a, b, { timeA: a.creationTimestamp, timeB: b.creationTimestamp, nowMs }),
+    shown: ({ creationTimestamp = "unknown" }) => creationTimestamp,
+  },
+  { by: "uid", compare: (a, b) => byUid(a, b), shown: ({ uid }) => uid },
+];
 
 /**
  * Negative if `a` goes first. The first rule that tells them apart decides.
@@ -32,23 +96,12 @@ export function getPodsToDelete(
  * Source: pkg/controller/controller_utils.go ActivePodsWithRanks.Less. Differs from upstream: ties fall to the lower uid, then
  * the lower name, so that two workers choose the same victims.
  */
-export function comparePods(
-  a: CachedPod,
-  b: CachedPod,
-  { rankA, rankB, nowMs }: { readonly rankA: number; readonly rankB: number; readonly nowMs: number },
-): number {
-  return (
-    Number(isAssigned(a)) - Number(isAssigned(b)) ||
-    phaseOrder(a) - phaseOrder(b) ||
-    Number(isReady(a)) - Number(isReady(b)) ||
-    deletionCost(a) - deletionCost(b) ||
-    rankB - rankA ||
-    (isReady(a) && isReady(b) ? compareTimes(a, b, { timeA: a.ready?.since, timeB: b.ready?.since, nowMs }) : undefined) ||
-    (b.restarts ?? 0) - (a.restarts ?? 0) ||
-    (b.sidecarRestarts ?? 0) - (a.sidecarRestarts ?? 0) ||
-    compareTimes(a, b, { timeA: a.creationTimestamp, timeB: b.creationTimestamp, nowMs }) ||
-    byUid(a, b)
-  );
+export function comparePods(a: CachedPod, b: CachedPod, at: Compared): number {
+  for (const { compare } of RULES) {
+    const order = compare(a, b, at);
+    if (order !== 0) return order;
+  }
+  return 0;
 }
 
 function isAssigned(pod: CachedPod): boolean {

@@ -7,14 +7,15 @@ import type { SyncResult } from "../controller/run.ts";
 import type { SyncSession } from "../controller/session.ts";
 import type { Row, SliceRef } from "../ports/store.ts";
 import { nextAvailabilityCheck } from "./availability.ts";
-import { calculateStatus, statusWrite } from "./calculate-status.ts";
+import { calculateStatus, statusWrite, whyStatus } from "./calculate-status.ts";
 import { adoptedPods, claimPods, terminatingPods } from "./claim-pods.ts";
 import { REPLICA_SET } from "./kind.ts";
 import type { ReplicaKind } from "./kind.ts";
 import { choosesVictims, manageReplicas } from "./manage-replicas.ts";
-import { observe, podsOf } from "./observe.ts";
+import { observe, podsOf, whyNothing } from "./observe.ts";
 import type { Observed } from "./observe.ts";
 import { deletionAgeRatios, relatedPods } from "./pods-to-delete.ts";
+import type { ReplicaReason } from "./reasons.ts";
 
 export function syncReplicaSet(session: SyncSession): Promise<SyncResult> {
   return syncReplicas(session, REPLICA_SET);
@@ -29,9 +30,13 @@ export function syncReplicaSet(session: SyncSession): Promise<SyncResult> {
 export async function syncReplicas(session: SyncSession, kind: ReplicaKind): Promise<SyncResult> {
   const observed = observe(session.snapshot, kind);
   if (observed.kind === "InvalidSelector") session.log.warn("invalid selector", { key: session.key, error: observed.message });
-  if (observed.kind !== "Observed") return { kind: "done" };
+  if (observed.kind !== "Observed") {
+    because(session, whyNothing(observed));
+    return { kind: "done" };
+  }
 
-  const { claimed: owned, writes } = claimPods(observed);
+  const { claimed: owned, writes, why } = claimPods(observed);
+  because(session, ...why);
   const claims = await session.perform(writes);
   if (claims.end) return claims.end;
   if (claims.error) throw claims.error;
@@ -49,30 +54,35 @@ export async function syncReplicas(session: SyncSession, kind: ReplicaKind): Pro
   };
   const write = (rs: CachedReplicaSet): ReturnType<typeof statusWrite> => statusWrite(rs, observed.owner, calculateStatus(rs, input));
   const first = write(observed.rs);
+  const status = calculateStatus(observed.rs, input);
+  because(session, whyStatus(observed.rs, status, first !== undefined));
   const written = await session.perform(first ? [first] : [], { recompute: (live) => write(kind.toReplicaSet(live)) });
   if (written.end) return written.end;
-  const next = nextAvailabilityCheck(observed.rs, calculateStatus(observed.rs, input), {
-    claimed,
-    statusNowMs,
-    nowMs: session.clock.now(),
-  });
+  const { next, why: whyAgain } = nextAvailabilityCheck(observed.rs, status, { claimed, statusNowMs, nowMs: session.clock.now() });
+  because(session, ...whyAgain);
   const error = written.error ?? managed.error;
   if (error === undefined) return next;
   if (next.kind === "again") return { kind: "failed", error, afterMs: next.afterMs };
   throw error;
 }
 
-interface Managing {
+/** Of this controller's vocabulary. */
+function because(session: SyncSession, ...reasons: readonly ReplicaReason[]): void {
+  session.because(...reasons);
+}
+
+interface ToManage {
   readonly observed: Observed;
   readonly claimed: readonly CachedPod[];
   readonly kind: ReplicaKind;
 }
 
-async function manage(session: SyncSession, { observed, claimed, kind }: Managing): Promise<Performed> {
+async function manage(session: SyncSession, { observed, claimed, kind }: ToManage): Promise<Performed> {
   const chooses = choosesVictims(observed, claimed);
   const related = kind.ranksRelatedPods && chooses ? await readRelatedPods(session, observed) : [];
   const nowMs = session.clock.now();
-  const writes = manageReplicas(observed, claimed, { related, nowMs });
+  const { writes, why } = manageReplicas(observed, claimed, { related, nowMs });
+  because(session, ...why);
   const victims = new Set(writes.flatMap((write) => (write.kind === "DeletePod" ? [write.uid] : [])));
   for (const ratio of chooses ? deletionAgeRatios(claimed, victims, nowMs) : [])
     session.metrics?.observe("replicaset_controller_sorting_deletion_age_ratio", {}, ratio);

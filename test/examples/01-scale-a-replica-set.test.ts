@@ -19,7 +19,7 @@ test("a ReplicaSet of three with one pod wants two more", () => {
   const observed = observe(snapshot([cachedPod({ name: "web-a", owner })]), REPLICA_SET);
   if (observed.kind !== "Observed") throw new Error(observed.kind);
   const { claimed } = claimPods(observed);
-  expect(manageReplicas(observed, claimed, { related: [], nowMs: 0 })).toMatchObject([
+  expect(manageReplicas(observed, claimed, { related: [], nowMs: 0 }).writes).toMatchObject([
     { kind: "CreatePods", count: 2, owner: { name: "web" } },
   ]);
 });
@@ -30,7 +30,7 @@ test("one with a pod too many deletes the pod that is not ready", () => {
   const observed = observe(snapshot([...pods, cachedPod({ name: "web-d", owner, nodeName: "n1", phase: "Running" })]), REPLICA_SET);
   if (observed.kind !== "Observed") throw new Error(observed.kind);
   const { claimed } = claimPods(observed);
-  expect(manageReplicas(observed, claimed, { related: [], nowMs: Date.parse("2026-03-01T11:00:00Z") })).toMatchObject([
+  expect(manageReplicas(observed, claimed, { related: [], nowMs: Date.parse("2026-03-01T11:00:00Z") }).writes).toMatchObject([
     { kind: "DeletePod", name: "web-d" },
   ]);
 });

@@ -15,20 +15,20 @@ const RS_STATUS = "replicaset/calculate-status.ts";
 const VICTIMS = "replicaset/pods-to-delete.ts";
 
 export const MUTANTS: readonly Mutant[] = [
-  { what: "a surge is one larger", file: ROLLING, from: "replicasOf(d) + surge;", to: "replicasOf(d) + surge + 1;" },
-  { what: "a surge is ignored", file: ROLLING, from: "replicasOf(d) + surge;", to: "replicasOf(d);" },
+  { what: "a surge is one larger", file: ROLLING, from: "replicas + surge;", to: "replicas + surge + 1;" },
+  { what: "a surge is ignored", file: ROLLING, from: "replicas + surge;", to: "replicas;" },
   {
     what: "a new ReplicaSet grows beyond its Deployment",
     file: ROLLING,
-    from: "Math.min(cap - total, replicasOf(d) - current)",
+    from: "Math.min(cap - total, replicas - current)",
     to: "(cap - total)",
   },
   { what: "unavailable new replicas are not kept back", file: ROLLING, from: "minAvailable - newUnavailable", to: "minAvailable" },
   {
     what: "old replicas are shrunk one too far",
     file: ROLLING,
-    from: "(replicasOf(d) - maxUnavailable(d));",
-    to: "(replicasOf(d) - maxUnavailable(d) - 1);",
+    from: "(seen.replicas - seen.maxUnavailable);",
+    to: "(seen.replicas - seen.maxUnavailable - 1);",
   },
   { what: "unhealthy old replicas do not go first", file: ROLLING, from: "if (removed >= budget) break;", to: "if (removed >= 0) break;" },
   {
@@ -66,14 +66,14 @@ export const MUTANTS: readonly Mutant[] = [
   {
     what: "Recreate does not wait for terminating pods",
     file: "deployment/recreate.ts",
-    from: "return oldPods(split, pods).some(",
-    to: "return oldPods(split, []).some(",
+    from: "oldPods(split, pods).find(",
+    to: "oldPods(split, []).find(",
   },
   {
     what: "a revision is the last one",
     file: "deployment/new-replica-set.ts",
-    from: "newRS, maxRevision(oldRSs) + 1n",
-    to: "newRS, maxRevision(oldRSs)",
+    from: "const newest = maxRevision(oldRSs) + 1n",
+    to: "const newest = maxRevision(oldRSs)",
   },
   {
     what: "a new ReplicaSet has the last revision",
@@ -114,8 +114,8 @@ export const MUTANTS: readonly Mutant[] = [
   {
     what: "availability forgets what may be unavailable",
     file: STATUS,
-    from: "available >= replicasOf(d) - maxUnavailable(d)",
-    to: "available >= replicasOf(d)",
+    from: "available >= seen.replicas - seen.maxUnavailable",
+    to: "available >= seen.replicas",
   },
   { what: "terminating replicas are not told", file: STATUS, from: "(terminating === undefined ? {} :", to: "(true ? {} :" },
   { what: "a Deployment is complete with old replicas left", file: PROGRESS, from: "(status.replicas ?? 0) === wanted &&", to: "true &&" },
@@ -123,8 +123,8 @@ export const MUTANTS: readonly Mutant[] = [
   {
     what: "the time of progress is not renewed",
     file: PROGRESS,
-    from: "else if (!settled) conditions",
-    to: "else if (!settled && nowMs < 0) conditions",
+    from: "if (settled) return",
+    to: "if (settled || nowMs > 0) return",
   },
   { what: "a pause is not told", file: PROGRESS, from: "if (paused === (reason", to: "if (paused || !(reason" },
   {
@@ -156,14 +156,14 @@ export const MUTANTS: readonly Mutant[] = [
   {
     what: "one pod too few is created",
     file: "replicaset/manage-replicas.ts",
-    from: "count: Math.min(-surplus, burstReplicas)",
-    to: "count: Math.min(-surplus - 1, burstReplicas)",
+    from: "Math.min(-surplus, burst)",
+    to: "Math.min(-surplus - 1, burst)",
   },
   {
     what: "one pod too many is deleted",
     file: "replicaset/manage-replicas.ts",
-    from: "count: Math.min(surplus, burstReplicas), nowMs",
-    to: "count: Math.min(surplus > 0 ? surplus + 1 : 0, burstReplicas), nowMs",
+    from: "Math.min(surplus, burst);\n  const { victims",
+    to: "Math.min(surplus + 1, burst);\n  const { victims",
   },
   {
     what: "ready pods go first",

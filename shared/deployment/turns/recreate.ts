@@ -5,11 +5,12 @@ import { formatSelector } from "../../api/selector.ts";
 import { strip } from "../../api/strip.ts";
 import type { SyncResult } from "../../controller/run.ts";
 import { oldPods, oldPodsRunning, scaleDownOldReplicaSetsForRecreate } from "../recreate.ts";
+import type { DeploymentReason } from "../reasons.ts";
 import { activeReplicaSets, type ReplicaSetSplit, replicasOf, splitReplicaSets } from "../replica-sets.ts";
 import { scaleReplicaSet } from "../writes.ts";
 import { syncRevision, syncRevisionOrCreate } from "./revision.ts";
 import { finishRollout, syncRolloutStatus } from "./status.ts";
-import { type Known, listReplicaSets, resize, type Sync } from "./turn.ts";
+import { because, type Known, listReplicaSets, resize, type Sync } from "./turn.ts";
 
 /** The Store takes 500 rows in one write-through; one old pod is enough to wait for. */
 const PODS_WRITTEN_THROUGH_MAX = 500;
@@ -19,10 +20,13 @@ export async function rolloutRecreate(sync: Sync, known: Known): Promise<SyncRes
   const revised = await syncRevision(sync, known);
   if (revised.kind === "ended") return revised.result;
   const { split } = revised;
-  const steps = scaleDownOldReplicaSetsForRecreate(revised.known.d, split.oldRSs);
+  const { decided: steps, why } = scaleDownOldReplicaSetsForRecreate(revised.known.d, split.oldRSs);
+  because(sync, ...why);
   const scaled = await resize(sync, revised.known, steps);
   if (scaled.kind === "ended") return scaled.result;
-  if (steps.length > 0 || oldPodsRunning(split, await cachedPods(sync, split))) return syncRolloutStatus(sync, scaled.known, split);
+  if (steps.length > 0) return syncRolloutStatus(sync, scaled.known, split);
+  const cachedOne = oldPodsRunning(split, await cachedPods(sync, split));
+  if (cachedOne !== undefined) return waitForOld(sync, scaled.known, split, cachedOne);
   const isGrown = split.newRS !== undefined && replicasOf(split.newRS) >= replicasOf(scaled.known.d);
   return isGrown ? growNewReplicaSet(sync, scaled.known, split) : startNewReplicaSet(sync, scaled.known);
 }
@@ -33,14 +37,23 @@ async function startNewReplicaSet(sync: Sync, known: Known): Promise<SyncResult>
   if (list.kind === "ended") return list.result;
   const listed = list.known;
   const split = splitReplicaSets(listed.d, listed.rss);
-  if (activeReplicaSets(split.oldRSs).length > 0 || oldPodsRunning(split, await livePods(sync, listed, split)))
-    return syncRolloutStatus(sync, listed, split);
+  if (activeReplicaSets(split.oldRSs).length > 0) return syncRolloutStatus(sync, listed, split);
+  const liveOne = oldPodsRunning(split, await livePods(sync, listed, split));
+  if (liveOne !== undefined) return waitForOld(sync, listed, split, liveOne);
   const revised = await syncRevisionOrCreate(sync, listed);
   return revised.kind === "ended" ? revised.result : growNewReplicaSet(sync, revised.known, revised.split);
 }
 
+function waitForOld(sync: Sync, known: Known, split: ReplicaSetSplit, lives: DeploymentReason): Promise<SyncResult> {
+  because(sync, lives);
+  return syncRolloutStatus(sync, known, split);
+}
+
 async function growNewReplicaSet(sync: Sync, known: Known, split: ReplicaSetSplit): Promise<SyncResult> {
-  const grow = split.newRS && scaleReplicaSet(known.d, split.newRS, replicasOf(known.d));
+  const { newRS } = split;
+  const grow = newRS && scaleReplicaSet(known.d, newRS, replicasOf(known.d));
+  if (newRS && grow)
+    because(sync, { rule: "takes all", about: newRS.metadata.name, facts: { size: replicasOf(newRS), replicas: replicasOf(known.d) } });
   const grown = await resize(sync, known, grow ? [grow] : []);
   return grown.kind === "ended" ? grown.result : finishRollout(sync, grown.known, split);
 }

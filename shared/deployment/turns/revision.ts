@@ -16,13 +16,18 @@ import { replicaSetBody } from "../replica-set-body.ts";
 import { type ReplicaSetSplit, sameTemplate, splitReplicaSets } from "../replica-sets.ts";
 import type { CreateReplicaSet } from "../writes.ts";
 import { tryStatus, writeStatus } from "./status.ts";
-import { DONE, ended, type Known, listReplicaSets, patch, storedReplicaSet, type Sync, type Turn } from "./turn.ts";
+import { because, DONE, ended, type Known, listReplicaSets, patch, storedReplicaSet, type Sync, type Turn } from "./turn.ts";
 
 /** What a branch begins with: the claimed ReplicaSets told apart, the new one's annotations as they should be. */
 export async function syncRevision(sync: Sync, known: Known): Promise<Turn<{ readonly split: ReplicaSetSplit }>> {
   const split = splitReplicaSets(known.d, known.rss);
-  if (split.newRS === undefined) return { kind: "goOn", known, split };
-  const write = syncExistingReplicaSet(known.d, split.newRS, split.oldRSs, sync.session.clock.now());
+  const facts = { among: known.rss.length };
+  if (split.newRS === undefined) {
+    because(sync, { rule: "template has no ReplicaSet", facts });
+    return { kind: "goOn", known, split };
+  }
+  const { decided: write, why } = syncExistingReplicaSet(known.d, split.newRS, split.oldRSs, sync.session.clock.now());
+  because(sync, { rule: "template has a ReplicaSet", about: split.newRS.metadata.name, facts }, ...why);
   if (write?.kind === "PatchReplicaSet") {
     const patched = await patch(sync, known, write);
     return patched.kind === "ended" ? patched : { kind: "goOn", known: patched.known, split: { ...split, newRS: patched.rs } };
@@ -52,7 +57,8 @@ type WithReplicaSet = Turn<{ readonly rs: CachedReplicaSet }>;
 
 async function create(sync: Sync, known: Known, oldRSs: readonly CachedReplicaSet[]): Promise<WithReplicaSet> {
   const { session } = sync;
-  const write = newReplicaSet(known.d, oldRSs);
+  const { decided: write, why } = newReplicaSet(known.d, oldRSs);
+  because(sync, ...why);
   const { end, results, error } = await session.perform([write], { build: replicaSetBody });
   if (end !== undefined) return ended(end);
   const [result] = results;

@@ -2,7 +2,7 @@
 import type { SyncResult } from "../../controller/run.ts";
 import { rollbackBody, rollbackStep } from "../rollback.ts";
 import { syncRevisionOrCreate } from "./revision.ts";
-import { DONE, type Known, type Sync } from "./turn.ts";
+import { because, DONE, type Known, type Sync } from "./turn.ts";
 
 /**
  * The present template gets its ReplicaSet and revision first, so that it can be gone back to in turn. The write's answer queues the
@@ -13,7 +13,8 @@ import { DONE, type Known, type Sync } from "./turn.ts";
 export async function rollback(sync: Sync, from: Known, requested: bigint): Promise<SyncResult> {
   const revised = await syncRevisionOrCreate(sync, from);
   if (revised.kind === "ended") return revised.result;
-  const { write, warning, note } = rollbackStep(revised.known.d, revised.split, requested);
+  const { write, warning, note, why } = rollbackStep(revised.known.d, revised.split, requested);
+  because(sync, why);
   sync.tell(warning);
   const { end, results, error } = await sync.session.perform([write], { buildRollback: rollbackBody });
   if (end !== undefined) return end;

@@ -5,14 +5,26 @@ import { cleanupUnhealthyReplicas, reconcileNewReplicaSet, scaleDownOldReplicaSe
 import type { PatchReplicaSet, Step } from "../writes.ts";
 import { syncRevisionOrCreate, type WithNewReplicaSet } from "./revision.ts";
 import { finishRollout, syncRolloutStatus } from "./status.ts";
-import { ended, type Known, listReplicaSets, newestOf, resize, storedReplicaSet, type Sync, type Turn, withReplicaSet } from "./turn.ts";
+import {
+  because,
+  ended,
+  type Known,
+  listReplicaSets,
+  newestOf,
+  resize,
+  storedReplicaSet,
+  type Sync,
+  type Turn,
+  withReplicaSet,
+} from "./turn.ts";
 
 /** Source: rolling.go rolloutRolling. */
 export async function rolloutRolling(sync: Sync, known: Known): Promise<SyncResult> {
   const revised = await syncRevisionOrCreate(sync, known);
   if (revised.kind === "ended") return revised.result;
   const { split } = revised;
-  const grow = reconcileNewReplicaSet(revised.known.d, split.newRS, split.oldRSs);
+  const { decided: grow, why } = reconcileNewReplicaSet(revised.known.d, split.newRS, split.oldRSs);
+  because(sync, ...why);
   if (grow !== undefined) {
     const grown = await resize(sync, revised.known, [grow]);
     return grown.kind === "ended" ? grown.result : syncRolloutStatus(sync, grown.known, split);
@@ -43,15 +55,24 @@ async function reconcileOldReplicaSets(
   split: WithNewReplicaSet,
 ): Promise<Turn<{ readonly shrunk: boolean }> | Stopped> {
   const first = await shrinkUnhealthy(sync, known, split);
-  if (first.kind !== "goOn" || scaleDownOldReplicaSets(known.d, first.left).length === 0) return first;
+  if (first.kind !== "goOn") return first;
+  const cached = scaleDownOldReplicaSets(known.d, first.left);
+  if (cached.decided.length === 0) {
+    because(sync, ...cached.why);
+    return first;
+  }
   const list = await listReplicaSets(sync, first.known);
   if (list.kind === "ended") return list;
   const listed = list.known;
   const live = splitReplicaSets(listed.d, listed.rss);
-  if (live.newRS?.metadata.uid !== split.newRS.metadata.uid) return { kind: "stopped", known: listed };
+  if (live.newRS?.metadata.uid !== split.newRS.metadata.uid) {
+    because(sync, { rule: "newest by a live list is another", facts: {} });
+    return { kind: "stopped", known: listed };
+  }
   const second = await shrinkUnhealthy(sync, listed, live);
   if (second.kind !== "goOn") return second;
-  const steps = scaleDownOldReplicaSets(known.d, second.left);
+  const { decided: steps, why } = scaleDownOldReplicaSets(known.d, second.left);
+  because(sync, ...why);
   const third = await shrink(sync, second.known, steps);
   return third.kind === "goOn" ? { ...third, shrunk: first.shrunk || second.shrunk || steps.length > 0 } : third;
 }
@@ -63,9 +84,11 @@ async function shrinkUnhealthy(
   { newRS, oldRSs }: ReplicaSetSplit,
 ): Promise<Turn<{ readonly shrunk: boolean; readonly left: ReplicaSetSplit }> | Stopped> {
   const active = activeReplicaSets(oldRSs);
-  const budget = shrinkBudget(known.d, { newRS, oldRSs: active });
+  const { decided: budget, why: whyBudget } = shrinkBudget(known.d, { newRS, oldRSs: active });
+  because(sync, ...whyBudget);
   if (budget <= 0) return { kind: "stopped", known };
-  const { steps, guard } = cleanupUnhealthyReplicas(known.d, active, budget);
+  const { steps, guard, why } = cleanupUnhealthyReplicas(known.d, active, budget);
+  because(sync, ...why);
   const done = await shrink(sync, known, steps);
   if (done.kind !== "goOn") return done;
   if (guard) return { kind: "stopped", known: done.known };

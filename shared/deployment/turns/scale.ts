@@ -4,14 +4,16 @@ import { rollbackTo } from "../annotations.ts";
 import { scale } from "../scale.ts";
 import { syncRevision } from "./revision.ts";
 import { syncStatusOnly } from "./status.ts";
-import { cleanup, type Known, resize, type Sync } from "./turn.ts";
+import { because, cleanup, type Known, resize, type Sync } from "./turn.ts";
 
 /** Source: sync.go sync. */
 export async function syncScale(sync: Sync, from: Known): Promise<SyncResult> {
   const revised = await syncRevision(sync, from);
   if (revised.kind === "ended") return revised.result;
   const { split } = revised;
-  const scaled = await resize(sync, revised.known, scale(revised.known.d, split));
+  const { decided: steps, why } = scale(revised.known.d, split);
+  because(sync, ...why);
+  const scaled = await resize(sync, revised.known, steps);
   if (scaled.kind === "ended") return scaled.result;
   const {
     known,

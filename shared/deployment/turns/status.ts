@@ -4,7 +4,7 @@ import { deploymentComplete, followUpMs, pausedStatus, progressRecheckMs, rollou
 import type { ReplicaSetSplit } from "../replica-sets.ts";
 import { calculateStatus, sameStatus } from "../status.ts";
 import { type UpdateStatus, updateStatus } from "../writes.ts";
-import { cleanup, DONE, ended, type Known, type Sync, type Turn } from "./turn.ts";
+import { because, cleanup, DONE, ended, type Known, type Sync, type Turn } from "./turn.ts";
 
 /** Nothing to write, nothing changes. @throws {Error} when the status was not written. */
 export async function writeStatus({ session }: Sync, known: Known, write: UpdateStatus | undefined): Promise<Turn> {
@@ -33,7 +33,8 @@ export function noteThePause(sync: Sync, known: Known): Promise<Turn> {
 
 /** Counts only: nothing is said about progress (§13.2). */
 export async function syncStatusOnly(sync: Sync, known: Known, split: ReplicaSetSplit): Promise<SyncResult> {
-  const status = calculateStatus(known.d, split, sync.session.clock.now());
+  const { decided: status, why } = calculateStatus(known.d, split, sync.session.clock.now());
+  because(sync, ...why);
   if (sameStatus(known.d.status, status)) return DONE;
   const written = await writeStatus(sync, known, updateStatus(known.d, status));
   return written.kind === "ended" ? written.result : DONE;
@@ -48,11 +49,15 @@ export async function finishRollout(sync: Sync, known: Known, split: ReplicaSetS
 /** Ends a step of a rollout, with `failure` if something failed that the status was not to wait for. */
 export async function syncRolloutStatus(sync: Sync, { d, ...rest }: Known, split: ReplicaSetSplit, failure?: Error): Promise<SyncResult> {
   const nowMs = sync.session.clock.now();
-  const status = rolloutStatus(d, split, nowMs);
+  const { decided: status, why } = rolloutStatus(d, split, nowMs);
+  because(sync, ...why);
   const isStored = sameStatus(d.status, status);
   const written = await writeStatus(sync, { d, ...rest }, isStored ? undefined : updateStatus(d, status));
   if (written.kind === "ended") return written.result;
   if (failure !== undefined) throw failure;
-  const afterMs = isStored ? progressRecheckMs(d, status, nowMs) : followUpMs(written.known.d, split.oldRSs, nowMs);
+  const { decided: afterMs, why: whyAgain } = isStored
+    ? progressRecheckMs(d, status, nowMs)
+    : followUpMs(written.known.d, split.oldRSs, nowMs);
+  because(sync, ...whyAgain);
   return afterMs === undefined ? DONE : { kind: "again", afterMs };
 }

@@ -10,6 +10,7 @@ import type { EventNote } from "../../controller/writes.ts";
 import { claimReplicaSets } from "../claim-replica-sets.ts";
 import { cleanupDeployment } from "../history.ts";
 import { withCopiedAnnotations } from "../new-replica-set.ts";
+import type { DeploymentReason } from "../reasons.ts";
 import type { PatchReplicaSet, Step } from "../writes.ts";
 
 /** What stays the same throughout a sync. */
@@ -43,6 +44,11 @@ export function ended(result: SyncResult): Ended {
   return { kind: "ended", result };
 }
 
+/** Of this controller's vocabulary. */
+export function because({ session }: Sync, ...reasons: readonly DeploymentReason[]): void {
+  session.because(...reasons);
+}
+
 /** @throws {Error} when the ReplicaSet was not written. */
 export async function patch({ session }: Sync, known: Known, write: PatchReplicaSet): Promise<Turn<{ readonly rs: CachedReplicaSet }>> {
   const { end, results, error } = await session.perform([withCopiedAnnotations(known.d, known.rss, write)]);
@@ -65,24 +71,22 @@ export async function resize(sync: Sync, from: Known, steps: readonly Step<Patch
 }
 
 /** Old ReplicaSets beyond the history limit. What is changed or gone by now is left to its own event. */
-export async function cleanup({ session }: Sync, known: Known, oldRSs: readonly CachedReplicaSet[]): Promise<Ended | undefined> {
-  const writes = cleanupDeployment(
+export async function cleanup(sync: Sync, known: Known, oldRSs: readonly CachedReplicaSet[]): Promise<Ended | undefined> {
+  const { decided: writes, why } = cleanupDeployment(
     known.d,
     oldRSs.map((rs) => newestOf(known, rs)),
   );
-  const { end, error } = await session.perform(writes);
+  because(sync, ...why);
+  const { end, error } = await sync.session.perform(writes);
   if (error !== undefined && end === undefined) throw error;
   return end && ended(end);
 }
 
 /** Adopts and releases among `rss`; what is the Deployment's is known from here on. @throws {Error} when one was not written. */
-export async function claim(
-  { session, selector }: Sync,
-  d: CachedDeployment,
-  rss: readonly CachedReplicaSet[],
-  listed: boolean,
-): Promise<Turn> {
-  const { owned, writes } = claimReplicaSets(d, selector, rss);
+export async function claim(sync: Sync, d: CachedDeployment, rss: readonly CachedReplicaSet[], listed: boolean): Promise<Turn> {
+  const { session, selector } = sync;
+  const { owned, writes, why } = claimReplicaSets(d, selector, rss);
+  because(sync, ...why);
   const { end, results, error } = await session.perform(writes);
   if (end !== undefined) return ended(end);
   if (error !== undefined) throw error;

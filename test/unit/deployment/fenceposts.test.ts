@@ -87,13 +87,13 @@ describe("maxSurge", () => {
 
 describe("newRSNewReplicas", () => {
   it("[deployment T46] stays where it is above the cap", () => {
-    expect(newRSNewReplicas(deployment({ replicas: 1, surge: 1 }), 5, [replicaSet("old", { size: 5 })])).toBe(5);
+    expect(newRSNewReplicas(deployment({ replicas: 1, surge: 1 }), 5, [replicaSet("old", { size: 5 })]).decided).toBe(5);
   });
   it("[deployment T47] stops at spec.replicas below the cap", () => {
-    expect(newRSNewReplicas(deployment({ replicas: 6, surge: 10 }), 2, [replicaSet("old", { size: 5 })])).toBe(6);
+    expect(newRSNewReplicas(deployment({ replicas: 6, surge: 10 }), 2, [replicaSet("old", { size: 5 })]).decided).toBe(6);
   });
   it("[deployment T48] is spec.replicas for Recreate", () => {
-    expect(newRSNewReplicas(deployment({ replicas: 3, strategy: "Recreate" }), 1, [replicaSet("old", { size: 5 })])).toBe(3);
+    expect(newRSNewReplicas(deployment({ replicas: 3, strategy: "Recreate" }), 1, [replicaSet("old", { size: 5 })]).decided).toBe(3);
   });
   it("throws where upstream returns an error: no maxSurge, another strategy", () => {
     expect(() => newRSNewReplicas(deployment({ replicas: 3, surge: "oops" }), 1, [])).toThrow("not a percentage");

@@ -8,7 +8,7 @@ import { deployment, OWNER, replicaSet } from "./builders.ts";
 const sized = (name: string, spec: number, status: number, more: Parameters<typeof replicaSet>[1] = {}): CachedReplicaSet =>
   replicaSet(name, { size: spec, status: { replicas: status, observedGeneration: 1 }, template: name, ...more });
 const deleted = (limit: number | undefined, rss: readonly CachedReplicaSet[]): readonly string[] =>
-  cleanupDeployment(deployment(limit === undefined ? {} : { historyLimit: limit }), rss).map(({ name }) => name);
+  cleanupDeployment(deployment(limit === undefined ? {} : { historyLimit: limit }), rss).decided.map(({ name }) => name);
 
 describe("cleanupDeployment", () => {
   const idle = ["a", "b", "c"].map((name) => sized(name, 0, 0));
@@ -97,7 +97,7 @@ describe("cleanupDeployment", () => {
   });
 
   it("[deployment S16] deletes exactly the version it judged", () => {
-    expect(cleanupDeployment(deployment({ historyLimit: 0 }), [sized("a", 0, 0, { resourceVersion: "77" })])).toEqual([
+    expect(cleanupDeployment(deployment({ historyLimit: 0 }), [sized("a", 0, 0, { resourceVersion: "77" })]).decided).toEqual([
       { kind: "DeleteReplicaSet", owner: OWNER, name: "a", uid: "uid-a", resourceVersion: "77" },
     ]);
   });

@@ -72,7 +72,7 @@ describe("revisions", () => {
   it("[deployment T100] are compared beyond 2^53", () => {
     const adopted = replicaSet("adopted", { revision: "3546343826724305832", template: "v0" });
     expect(maxRevision([adopted, replicaSet("rs", { revision: "3" })])).toBe(3546343826724305832n);
-    expect(newReplicaSet(deployment(), [adopted]).annotations[REVISION]).toBe("3546343826724305833");
+    expect(newReplicaSet(deployment(), [adopted]).decided.annotations[REVISION]).toBe("3546343826724305833");
   });
   it("counts a missing one as 0 and skips what is no int64", () => {
     expect(maxRevision([replicaSet("a"), replicaSet("b", { revision: "x" }), replicaSet("c", { revision: "9223372036854775808" })])).toBe(
@@ -212,7 +212,7 @@ describe("syncExistingReplicaSet", () => {
 
   it("writes annotations and minReadySeconds before anything else", () => {
     const d = deployment({ minReadySeconds: 5, annotations: { a: "1" }, deadline: 60 });
-    const got = syncExistingReplicaSet(
+    const { decided: got } = syncExistingReplicaSet(
       d,
       replicaSet("new", { revision: "1" }),
       [replicaSet("old", { revision: "4", template: "v0" })],
@@ -232,7 +232,7 @@ describe("syncExistingReplicaSet", () => {
 
   it("lets copied annotations of an unreadable revision ride along with minReadySeconds", () => {
     const d = deployment({ minReadySeconds: 5, annotations: { a: "1" } });
-    expect(syncExistingReplicaSet(d, replicaSet("new", { revision: "x" }), [], NOW_MS)).toMatchObject({
+    expect(syncExistingReplicaSet(d, replicaSet("new", { revision: "x" }), [], NOW_MS).decided).toMatchObject({
       minReadySeconds: 5,
       copied: copiedOf({ a: "1" }),
     });
@@ -240,7 +240,7 @@ describe("syncExistingReplicaSet", () => {
 
   it("then gives the Deployment the ReplicaSet's revision", () => {
     const d = deployment({ revision: "1", status: { replicas: 3, observedGeneration: 1 } });
-    expect(syncExistingReplicaSet(d, replicaSet("new", settled), [], NOW_MS)).toEqual({
+    expect(syncExistingReplicaSet(d, replicaSet("new", settled), [], NOW_MS).decided).toEqual({
       kind: "UpdateStatus",
       owner: OWNER,
       resourceVersion: "100",
@@ -252,7 +252,7 @@ describe("syncExistingReplicaSet", () => {
 
   it("and on the first deadline says what it found", () => {
     const d = deployment({ revision: "2", deadline: 60 });
-    const got = syncExistingReplicaSet(d, replicaSet("new", settled), [], NOW_MS);
+    const { decided: got } = syncExistingReplicaSet(d, replicaSet("new", settled), [], NOW_MS);
     expect(got).toMatchObject({
       kind: "UpdateStatus",
       status: { conditions: [condition("Progressing", "True", "FoundNewReplicaSet", { message: 'Found new replica set "new"' })] },
@@ -266,8 +266,8 @@ describe("syncExistingReplicaSet", () => {
       deadline: 60,
       status: { conditions: [condition("Progressing", "False", "ProgressDeadlineExceeded")] },
     });
-    expect(syncExistingReplicaSet(d, replicaSet("new", settled), [], NOW_MS)).toBeUndefined();
-    expect(syncExistingReplicaSet(deployment({ revision: "2" }), replicaSet("new", settled), [], NOW_MS)).toBeUndefined();
+    expect(syncExistingReplicaSet(d, replicaSet("new", settled), [], NOW_MS).decided).toBeUndefined();
+    expect(syncExistingReplicaSet(deployment({ revision: "2" }), replicaSet("new", settled), [], NOW_MS).decided).toBeUndefined();
   });
 });
 
@@ -275,7 +275,7 @@ describe("creating", () => {
   it("[deployment T86] the write names hash, size and annotations", () => {
     const d = deployment({ replicas: 20, surge: "25%", annotations: { test: "should-copy-to-replica-set" }, generation: 7 });
     const hash = podTemplateHash(394_966_528);
-    expect(newReplicaSet(d, [])).toEqual({
+    expect(newReplicaSet(d, []).decided).toEqual({
       kind: "CreateReplicaSet",
       owner: OWNER,
       name: `web-${hash}`,
@@ -289,7 +289,7 @@ describe("creating", () => {
 
   it("leaves room for the old ones, and hashes with the collision count", () => {
     const d = deployment({ replicas: 4, surge: 1, status: { collisionCount: 1 } });
-    const got = newReplicaSet(d, [replicaSet("old", { size: 4, template: "v0", revision: "3" })]);
+    const { decided: got } = newReplicaSet(d, [replicaSet("old", { size: 4, template: "v0", revision: "3" })]);
     expect([got.replicas, got.hash, got.annotations[REVISION]]).toEqual([1, podTemplateHash(394_966_528, 1), "4"]);
     expect(got.hash).not.toBe(podTemplateHash(394_966_528));
   });
@@ -308,7 +308,7 @@ describe("creating", () => {
         },
       },
     } as KubeObject;
-    const write = newReplicaSet(deployment({ replicas: 2, annotations: { b: "2" } }), []);
+    const { decided: write } = newReplicaSet(deployment({ replicas: 2, annotations: { b: "2" } }), []);
     const labels = { app: "web", tier: "x", "pod-template-hash": write.hash };
     const body = replicaSetBody(live, write);
     expect(JSON.stringify(body)).toBe('"sealed(k1.f1.v1)"');
@@ -334,7 +334,7 @@ describe("creating", () => {
   });
 
   it("tells of replicas that start, not of an empty ReplicaSet", () => {
-    const write = newReplicaSet(deployment({ replicas: 2 }), []);
+    const { decided: write } = newReplicaSet(deployment({ replicas: 2 }), []);
     expect(createdNote(write)).toEqual({
       type: "Normal",
       reason: "ScalingReplicaSet",
@@ -345,7 +345,7 @@ describe("creating", () => {
 
   it("then gives the Deployment revision and condition; of one that was there already only the revision", () => {
     const d = deployment({ deadline: 60 });
-    const write = newReplicaSet(d, []);
+    const { decided: write } = newReplicaSet(d, []);
     const created = condition("Progressing", "True", "NewReplicaSetCreated", { message: `Created new replica set "${write.name}"` });
     expect(createdStatus(d, write, NOW_MS)).toMatchObject({ annotations: { [REVISION]: "1" }, status: { conditions: [created] } });
     expect(createdStatus(deployment({ revision: "1" }), write, NOW_MS)).toBeUndefined();
@@ -356,7 +356,7 @@ describe("creating", () => {
   it("keeps a NewReplicaSetCreated condition of an earlier ReplicaSet (quirk Q14)", () => {
     const earlier = condition("Progressing", "True", "NewReplicaSetCreated", { message: "earlier" });
     const d = deployment({ deadline: 60, revision: "1", status: { conditions: [earlier] } });
-    expect(createdStatus(d, newReplicaSet(d, []), NOW_MS)).toBeUndefined();
+    expect(createdStatus(d, newReplicaSet(d, []).decided, NOW_MS)).toBeUndefined();
   });
 
   it("[deployment T97] a name taken by something else raises the collision count", () => {
@@ -372,7 +372,7 @@ describe("creating", () => {
 
   it("a refusal is an Event each time and a condition once", () => {
     const d = deployment({ deadline: 60 });
-    const write = newReplicaSet(d, []);
+    const { decided: write } = newReplicaSet(d, []);
     const message = `Failed to create new replica set "${write.name}": exceeded quota`;
     const note = { type: "Warning", reason: "ReplicaSetCreateError", message };
     const failed = condition("Progressing", "False", "ReplicaSetCreateError", { message });

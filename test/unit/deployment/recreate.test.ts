@@ -7,11 +7,11 @@ import { deployment, pod, replicaSet } from "./builders.ts";
 const d = deployment({ replicas: 3, strategy: "Recreate" });
 const idle = (name: string): ReturnType<typeof replicaSet> => replicaSet(name, { status: {}, template: name });
 const running = (rss: readonly string[], pods: readonly CachedPod[]): boolean =>
-  oldPodsRunning({ newRS: idle("new"), oldRSs: rss.map(idle) }, pods);
+  oldPodsRunning({ newRS: idle("new"), oldRSs: rss.map(idle) }, pods) !== undefined;
 
 describe("scaleDownOldReplicaSetsForRecreate", () => {
   it("[deployment T70] takes old ReplicaSets to 0", () => {
-    const steps = scaleDownOldReplicaSetsForRecreate(d, [replicaSet("old", { size: 3 }), replicaSet("older", { size: 0 })]);
+    const { decided: steps } = scaleDownOldReplicaSetsForRecreate(d, [replicaSet("old", { size: 3 }), replicaSet("older", { size: 0 })]);
     expect(steps.map(({ write, note }) => [write.name, write.replicas, note?.message])).toEqual([
       ["old", 0, "Scaled down replica set old from 3 to 0"],
     ]);
@@ -24,8 +24,12 @@ describe("oldPodsRunning", () => {
     expect(running(["a", "b"], [pod("1", { rs: "a" }), pod("2", { rs: "a" }), pod("3", { rs: "b" }), pod("4", { rs: "b" })])).toBe(true);
   });
   it("[deployment T73] what an old ReplicaSet reports counts even without pods", () => {
-    expect(oldPodsRunning({ newRS: undefined, oldRSs: [replicaSet("a", { status: { replicas: 1 } })] }, [])).toBe(true);
-    expect(oldPodsRunning({ newRS: undefined, oldRSs: [replicaSet("a", { status: { replicas: 0 } })] }, [])).toBe(false);
+    expect(oldPodsRunning({ newRS: undefined, oldRSs: [replicaSet("a", { status: { replicas: 1 } })] }, [])).toEqual({
+      rule: "old pods live",
+      about: "a",
+      facts: { by: "status", shows: 1 },
+    });
+    expect(oldPodsRunning({ newRS: undefined, oldRSs: [replicaSet("a", { status: { replicas: 0 } })] }, [])).toBeUndefined();
   });
   it("[deployment T74] pods that have ended: no", () => {
     expect(running(["a"], [pod("1", { rs: "a", phase: "Failed" }), pod("2", { rs: "a", phase: "Succeeded" })])).toBe(false);

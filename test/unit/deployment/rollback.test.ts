@@ -52,7 +52,9 @@ describe("what a request comes to", () => {
       want: warning("DeploymentRollbackRevisionNotFound", "Unable to find the revision to rollback to."),
     },
   ])("asked for $name", ({ requested, want }) => {
-    expect(rollbackStep(d, split, requested)).toEqual(want);
+    const { why, ...step } = rollbackStep(d, split, requested);
+    expect(step).toEqual(want);
+    expect(why.rule).toBe("to" in step.write ? "rolls back" : requested === 3n ? "rollback changes nothing" : "rollback finds nothing");
   });
 
   const lastOf = (...revisions: readonly (string | undefined)[]): string | undefined => {

@@ -26,13 +26,13 @@ describe("reconcileNewReplicaSet", () => {
     { id: "[deployment T45]", surge: 2, old: 2, size: 11, want: 10 },
   ];
   it.each(table)("$id R 10, surge $surge, old $old, new $size → $want", ({ surge, old, size, want }) => {
-    const step = reconcileNewReplicaSet(deployment({ replicas: 10, surge }), sized("new", size, 0, 1), [sized("old", old, 0)]);
+    const { decided: step } = reconcileNewReplicaSet(deployment({ replicas: 10, surge }), sized("new", size, 0, 1), [sized("old", old, 0)]);
     expect(step?.write.replicas).toBe(want);
   });
 
   it("writes the size with both annotations and tells of it", () => {
     const d = deployment({ replicas: 10, surge: 2 });
-    expect(reconcileNewReplicaSet(d, sized("new", 0, 0, 1), [sized("old", 10, 10)])).toEqual({
+    expect(reconcileNewReplicaSet(d, sized("new", 0, 0, 1), [sized("old", 10, 10)]).decided).toEqual({
       write: {
         kind: "PatchReplicaSet",
         owner: OWNER,
@@ -49,7 +49,7 @@ describe("reconcileNewReplicaSet", () => {
 
 /** What one sync does to the old ReplicaSets: both steps, as sync.ts runs them on a cluster where every write succeeds. */
 function reconcileOld(d: CachedDeployment, { oldRSs, newRS }: ReplicaSetSplit): readonly (readonly [string, number | undefined])[] {
-  const budget = shrinkBudget(d, { oldRSs, newRS });
+  const { decided: budget } = shrinkBudget(d, { oldRSs, newRS });
   if (budget <= 0) return [];
   const unhealthy = cleanupUnhealthyReplicas(d, oldRSs, budget);
   if (unhealthy.guard) return sizes(unhealthy.steps);
@@ -57,7 +57,7 @@ function reconcileOld(d: CachedDeployment, { oldRSs, newRS }: ReplicaSetSplit): 
     const step = unhealthy.steps.find(({ write }) => write.uid === rs.metadata.uid);
     return step?.write.replicas === undefined ? rs : { ...rs, spec: { ...rs.spec, replicas: step.write.replicas } };
   });
-  return [...sizes(unhealthy.steps), ...sizes(scaleDownOldReplicaSets(d, { oldRSs: after, newRS }))];
+  return [...sizes(unhealthy.steps), ...sizes(scaleDownOldReplicaSets(d, { oldRSs: after, newRS }).decided)];
 }
 
 describe("old ReplicaSets", () => {
@@ -85,11 +85,11 @@ describe("shrinkBudget", () => {
   it("counts new pods that are unavailable as missing: a rollout of broken pods takes no old ones with it", () => {
     // R 10, surge 3, unavailable 2, upstream's example: old 8 of which a node takes one, new 5 that never become available.
     const d = deployment({ replicas: 10, surge: 3, unavailable: 2 });
-    expect(shrinkBudget(d, split([sized("old", 8, 7)], sized("new", 5, 0, 1)))).toBe(0);
-    expect(shrinkBudget(d, split([sized("old", 8, 8)], sized("new", 5, 1, 1)))).toBe(1);
+    expect(shrinkBudget(d, split([sized("old", 8, 7)], sized("new", 5, 0, 1))).decided).toBe(0);
+    expect(shrinkBudget(d, split([sized("old", 8, 8)], sized("new", 5, 1, 1))).decided).toBe(1);
     // Rolled back: the broken ones are the old ones now.
-    expect(shrinkBudget(d, split([sized("broken", 5, 0, 1)], sized("new", 8, 7)))).toBe(4);
-    expect(shrinkBudget(d, split([], sized("new", 8, 7)))).toBe(0);
+    expect(shrinkBudget(d, split([sized("broken", 5, 0, 1)], sized("new", 8, 7))).decided).toBe(4);
+    expect(shrinkBudget(d, split([], sized("new", 8, 7))).decided).toBe(0);
   });
 });
 
@@ -138,13 +138,15 @@ describe("scaleDownOldReplicaSets", () => {
   ];
   it.each(table)("$id R 10, unavailable $unavailable, old $old → $want", ({ unavailable, old, want }) => {
     const d = deployment({ replicas: 10, unavailable });
-    expect(sizes(scaleDownOldReplicaSets(d, split([sized("old", ...old)], undefined)))).toEqual(want.map((replicas) => ["old", replicas]));
+    expect(sizes(scaleDownOldReplicaSets(d, split([sized("old", ...old)], undefined)).decided)).toEqual(
+      want.map((replicas) => ["old", replicas]),
+    );
   });
 
   it("takes whole ReplicaSets, oldest first, before it cuts the next", () => {
     const d = deployment({ replicas: 10, unavailable: 4 });
     const old = [sized("a", 2, 2, 1), sized("b", 5, 5, 2), sized("c", 3, 3, 3)];
-    expect(sizes(scaleDownOldReplicaSets(d, split(old, undefined)))).toEqual([
+    expect(sizes(scaleDownOldReplicaSets(d, split(old, undefined)).decided)).toEqual([
       ["a", 0],
       ["b", 3],
     ]);
@@ -161,7 +163,7 @@ describe("order of small rollouts", () => {
   function step(d: CachedDeployment, { old, fresh }: State): State {
     const newRS = sized("new", fresh, fresh, 1);
     const oldRSs = [sized("old", old, old)];
-    const grown = reconcileNewReplicaSet(d, newRS, oldRSs);
+    const { decided: grown } = reconcileNewReplicaSet(d, newRS, oldRSs);
     if (grown?.write.replicas !== undefined) return { old, fresh: grown.write.replicas };
     const shrunk = reconcileOld(d, split(oldRSs, newRS)).at(-1)?.[1];
     return { old: shrunk ?? old, fresh };

@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import type { CachedReplicaSet } from "../../../shared/api/cached.ts";
 import { replicaSetFraction } from "../../../shared/deployment/proportional-scaling.ts";
-import { isSaturated, isScalingEvent, scale } from "../../../shared/deployment/scale.ts";
+import { isSaturated, scalingEvent, scale } from "../../../shared/deployment/scale.ts";
 import { deployment, OWNER, replicaSet } from "./builders.ts";
 
 /** name, size, then what differs from "sized for the old R". v1 is the oldest. */
@@ -229,7 +229,7 @@ describe("scale", () => {
     const d = deployment({ replicas: to, surge: surge[1], unavailable, status: { replicas: from } });
     const [newRS, ...rest] = rss;
     const oldRSs = (hasNew ? rest : rss).toReversed();
-    const steps = scale(d, { newRS: hasNew ? newRS : undefined, oldRSs });
+    const { decided: steps } = scale(d, { newRS: hasNew ? newRS : undefined, oldRSs });
 
     const sizeOf = (rs: CachedReplicaSet): number | undefined =>
       steps.find(({ write }) => write.uid === rs.metadata.uid)?.write.replicas ?? rs.spec.replicas;
@@ -249,7 +249,7 @@ describe("scale", () => {
   it("writes whole and tells only of changed sizes", () => {
     const d = deployment({ replicas: 10, surge: 2 });
     const newRS = replicaSet("v2", { size: 2, age: 1, desired: 9, max: 11 });
-    const steps = scale(d, { newRS, oldRSs: [replicaSet("v1", { size: 10, desired: 10, max: 11 })] });
+    const { decided: steps } = scale(d, { newRS, oldRSs: [replicaSet("v1", { size: 10, desired: 10, max: 11 })] });
     // To add 12 − 12 = 0: sizes stay, annotations are refreshed.
     expect(steps).toEqual([
       {
@@ -278,7 +278,7 @@ describe("scale", () => {
   it("empties the others once the new ReplicaSet is saturated, youngest first", () => {
     const d = deployment({ replicas: 3, surge: 1 });
     const newRS = replicaSet("v3", { size: 3, available: 3, desired: 3, age: 3 });
-    const steps = scale(d, { newRS, oldRSs: [replicaSet("v1", { size: 2, age: 1 }), replicaSet("v2", { size: 1, age: 2 })] });
+    const { decided: steps } = scale(d, { newRS, oldRSs: [replicaSet("v1", { size: 2, age: 1 }), replicaSet("v2", { size: 1, age: 2 })] });
     expect(steps.map(({ write, note }) => [write.name, write.replicas, note?.message])).toEqual([
       ["v2", 0, "Scaled down replica set v2 from 1 to 0"],
       ["v1", 0, "Scaled down replica set v1 from 2 to 0"],
@@ -289,18 +289,18 @@ describe("scale", () => {
     const d = deployment({ replicas: 6 });
     const newRS = replicaSet("v3", { size: 3, desired: 5, age: 3 });
     const oldRSs = [replicaSet("v1", { size: 2, desired: 5, age: 1 }), replicaSet("v2", { size: 1, desired: 5, age: 2 })];
-    expect(scale(d, { newRS, oldRSs }).map(({ write }) => write.name)).toEqual(["v2", "v1", "v3"]);
+    expect(scale(d, { newRS, oldRSs }).decided.map(({ write }) => write.name)).toEqual(["v2", "v1", "v3"]);
   });
 
   it("leaves several active ReplicaSets of a Recreate Deployment alone", () => {
     const d = deployment({ replicas: 4, strategy: "Recreate" });
-    expect(scale(d, { newRS: replicaSet("v2", { size: 1, age: 1 }), oldRSs: [replicaSet("v1", { size: 1 })] })).toEqual([]);
+    expect(scale(d, { newRS: replicaSet("v2", { size: 1, age: 1 }), oldRSs: [replicaSet("v1", { size: 1 })] }).decided).toEqual([]);
   });
 
   it("never gives more than is left, takes more than is left, or goes below 0", () => {
     const sizesOf = (replicas: number, a: Parameters<typeof replicaSet>[1], b: Parameters<typeof replicaSet>[1]): readonly unknown[] => {
       const rss = [replicaSet("a", { ...a, age: 1 }), replicaSet("b", b)];
-      const steps = scale(deployment({ replicas }), { newRS: undefined, oldRSs: rss });
+      const { decided: steps } = scale(deployment({ replicas }), { newRS: undefined, oldRSs: rss });
       return rss.map((rs) => steps.find(({ write }) => write.name === rs.metadata.name)?.write.replicas ?? rs.spec.replicas);
     };
     // a's share would be 50 − 5 = 45, but only 10 − 6 = 4 are to be added; nothing is left for b.
@@ -314,13 +314,13 @@ describe("scale", () => {
 
   it("takes the newest old one when nothing is active and there is no new one, and nothing when there is none at all", () => {
     const d = deployment({ replicas: 4 });
-    const steps = scale(d, { newRS: undefined, oldRSs: [replicaSet("v1", { age: 1 }), replicaSet("v2", { age: 2 })] });
+    const { decided: steps } = scale(d, { newRS: undefined, oldRSs: [replicaSet("v1", { age: 1 }), replicaSet("v2", { age: 2 })] });
     expect(steps.map(({ write }) => [write.name, write.replicas])).toEqual([["v2", 4]]);
-    expect(scale(d, { newRS: undefined, oldRSs: [] })).toEqual([]);
+    expect(scale(d, { newRS: undefined, oldRSs: [] }).decided).toEqual([]);
   });
 
   it("does not repair annotations of a single ReplicaSet whose size fits (quirk Q3)", () => {
-    expect(scale(deployment({ replicas: 4 }), { newRS: replicaSet("v1", { size: 4, desired: 9 }), oldRSs: [] })).toEqual([]);
+    expect(scale(deployment({ replicas: 4 }), { newRS: replicaSet("v1", { size: 4, desired: 9 }), oldRSs: [] }).decided).toEqual([]);
   });
 });
 
@@ -373,10 +373,10 @@ describe("isSaturated", () => {
   });
 });
 
-describe("isScalingEvent", () => {
+describe("scalingEvent", () => {
   const d = deployment({ replicas: 5 });
   it("is one active ReplicaSet that remembers another size", () => {
-    expect(isScalingEvent(d, [replicaSet("a", { size: 5, desired: 5 }), replicaSet("b", { size: 1, desired: 4 })])).toBe(true);
+    expect(scalingEvent(d, [replicaSet("a", { size: 5, desired: 5 }), replicaSet("b", { size: 1, desired: 4 })])).toBeDefined();
   });
   it("is none for those at 0 and for annotations that are missing or unreadable", () => {
     const rss = [
@@ -385,6 +385,6 @@ describe("isScalingEvent", () => {
       replicaSet("c", { size: 1, desired: "-4" }),
       replicaSet("d", { size: 1, desired: 5 }),
     ];
-    expect(isScalingEvent(d, rss)).toBe(false);
+    expect(scalingEvent(d, rss)).toBeUndefined();
   });
 });

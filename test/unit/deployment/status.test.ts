@@ -36,7 +36,7 @@ describe("calculateStatus", () => {
     { of: [1, 2, 3, 4], want: [7, 6, undefined] },
   ];
   it.each(table)("[deployment T128] of ReplicaSets $of: wanted, existing, terminating $want", ({ of, want }) => {
-    const status = calculateStatus(deployment(), { newRS: undefined, oldRSs: of.map((n) => rs[n]) }, NOW_MS);
+    const { decided: status } = calculateStatus(deployment(), { newRS: undefined, oldRSs: of.map((n) => rs[n]) }, NOW_MS);
     // No pod is available, so what is unavailable is what is wanted.
     expect([status.unavailableReplicas, status.replicas, status.terminatingReplicas]).toEqual(want);
   });
@@ -67,7 +67,11 @@ describe("calculateStatus", () => {
     },
   ];
   it.each(stages)("[deployment T120] pods $name: $want, Available $available", ({ rs: status, want, available }) => {
-    const got = calculateStatus(deployment({ replicas: 10 }), { newRS: replicaSet("new", { size: 10, status }), oldRSs: [] }, NOW_MS);
+    const { decided: got } = calculateStatus(
+      deployment({ replicas: 10 }),
+      { newRS: replicaSet("new", { size: 10, status }), oldRSs: [] },
+      NOW_MS,
+    );
     expect([
       got.replicas,
       got.updatedReplicas,
@@ -81,13 +85,13 @@ describe("calculateStatus", () => {
 
   it("does not count below 0 while a shrunk ReplicaSet still reports its pods", () => {
     const shrunk = replicaSet("old", { size: 1, available: 3, template: "v0" });
-    expect(calculateStatus(deployment(), { newRS: undefined, oldRSs: [shrunk] }, NOW_MS).unavailableReplicas).toBe(0);
+    expect(calculateStatus(deployment(), { newRS: undefined, oldRSs: [shrunk] }, NOW_MS).decided.unavailableReplicas).toBe(0);
   });
 
   it("carries collisionCount and foreign conditions along, and observes the generation", () => {
     const foreign = condition("Foreign", "True", "Somebody");
     const d = deployment({ generation: 7, replicas: 0, status: { collisionCount: 2, conditions: [foreign] } });
-    expect(calculateStatus(d, { newRS: undefined, oldRSs: [] }, NOW_MS)).toEqual({
+    expect(calculateStatus(d, { newRS: undefined, oldRSs: [] }, NOW_MS).decided).toEqual({
       observedGeneration: 7,
       replicas: 0,
       updatedReplicas: 0,
@@ -106,9 +110,9 @@ describe("calculateStatus", () => {
   it("leaves an Available condition alone while it says the same, and keeps its transition while only the reason changes", () => {
     const stays = condition("Available", "True", "MinimumReplicasAvailable", { updated: EARLIER, message: "an older text" });
     const none = { newRS: undefined, oldRSs: [] };
-    expect(calculateStatus(deployment({ replicas: 0, status: { conditions: [stays] } }), none, NOW_MS).conditions).toEqual([stays]);
+    expect(calculateStatus(deployment({ replicas: 0, status: { conditions: [stays] } }), none, NOW_MS).decided.conditions).toEqual([stays]);
     const other = { ...stays, reason: "Else" };
-    expect(calculateStatus(deployment({ replicas: 0, status: { conditions: [other] } }), none, NOW_MS).conditions).toMatchObject([
+    expect(calculateStatus(deployment({ replicas: 0, status: { conditions: [other] } }), none, NOW_MS).decided.conditions).toMatchObject([
       { lastUpdateTime: NOW, lastTransitionTime: EARLIER },
     ]);
   });
@@ -249,7 +253,7 @@ describe("progressRecheckMs", () => {
           : { ...incomplete, conditions: [condition("Progressing", "True", reason, { updated: "2026-03-01T18:49:00Z" })] },
     });
   const recheck = (d: CachedDeployment, time: string, status: DeploymentStatus = incomplete): number | undefined =>
-    progressRecheckMs(d, status, at(time));
+    progressRecheckMs(d, status, at(time)).decided;
 
   it("[deployment T122] never without something to wait for", () => {
     const complete: DeploymentStatus = { observedGeneration: 1, replicas: 3, updatedReplicas: 3, availableReplicas: 3 };
@@ -398,7 +402,7 @@ describe("rolloutStatus", () => {
         conditions: before === undefined ? [] : [before],
       },
     });
-    const got = progressing(rolloutStatus(d, { newRS, oldRSs }, NOW_MS));
+    const got = progressing(rolloutStatus(d, { newRS, oldRSs }, NOW_MS).decided);
     if (want === undefined) expect(got).toBeUndefined();
     else expect(got).toMatchObject(want);
   });
@@ -411,7 +415,7 @@ describe("rolloutStatus", () => {
     const old = replicaSet("old", { template: "v0", status: failure("old") });
     const d = deployment();
     const reported = (status: DeploymentStatus): Condition | undefined => getCondition(status.conditions, "ReplicaFailure");
-    expect(reported(rolloutStatus(d, { newRS, oldRSs: [old] }, NOW_MS))).toEqual({
+    expect(reported(rolloutStatus(d, { newRS, oldRSs: [old] }, NOW_MS).decided)).toEqual({
       type: "ReplicaFailure",
       status: "True",
       reason: "FailedCreate",
@@ -419,9 +423,9 @@ describe("rolloutStatus", () => {
       lastTransitionTime: EARLIER,
       lastUpdateTime: EARLIER,
     });
-    expect(reported(rolloutStatus(d, { newRS: undefined, oldRSs: [old] }, NOW_MS))?.message).toBe("old");
+    expect(reported(rolloutStatus(d, { newRS: undefined, oldRSs: [old] }, NOW_MS).decided)?.message).toBe("old");
     const before = deployment({ status: { conditions: [condition("ReplicaFailure", "True", "FailedCreate")] } });
-    expect(reported(rolloutStatus(before, { newRS: replicaSet("new"), oldRSs: [] }, NOW_MS))).toBeUndefined();
+    expect(reported(rolloutStatus(before, { newRS: replicaSet("new"), oldRSs: [] }, NOW_MS).decided)).toBeUndefined();
   });
 });
 
@@ -450,14 +454,14 @@ describe("followUpMs", () => {
   const complete: DeploymentStatus = { observedGeneration: 1, replicas: 1, updatedReplicas: 1, availableReplicas: 1 };
   const old = replicaSet("old", { template: "v0" });
   it("is at once for a clean-up, at the deadline for an unfinished rollout, else never", () => {
-    expect(followUpMs(deployment({ historyLimit: 0, status: complete }), [old], NOW_MS)).toBe(0);
-    expect(followUpMs(deployment({ historyLimit: 1, status: complete }), [old], NOW_MS)).toBeUndefined();
+    expect(followUpMs(deployment({ historyLimit: 0, status: complete }), [old], NOW_MS).decided).toBe(0);
+    expect(followUpMs(deployment({ historyLimit: 1, status: complete }), [old], NOW_MS).decided).toBeUndefined();
     expect(
       followUpMs(
         deployment({ historyLimit: 0, deadline: 60, status: { conditions: [condition("Progressing", "True", "ReplicaSetUpdated")] } }),
         [old],
         NOW_MS,
-      ),
+      ).decided,
     ).toBe(61_000);
   });
 });

@@ -91,7 +91,10 @@ describe("entry", () => {
     await cluster.sync();
     expect(cluster.events).toEqual([]);
     expect(cluster.world.storeCalls).not.toContain("correlateEvents");
-    expect(cluster.world.traced).toMatchObject([{ kind: "event", note: { reason: "SelectingAll" } }]);
+    expect(cluster.world.traced).toMatchObject([
+      { kind: "reason", reason: { rule: "selects everything" } },
+      { kind: "event", note: { reason: "SelectingAll" } },
+    ]);
   });
 
   it("observes the generation of an empty selector, and shrugs off an error", async () => {
@@ -118,7 +121,7 @@ describe("entry", () => {
     const [own, foreign] = [replicaSet("own"), replicaSet("foreign", { owner: ownedBy("two", "uid-two") })];
     const selector = compileSelector({ matchLabels: { app: "web" } });
     if (selector.kind === "Invalid") throw new Error(selector.message);
-    expect(claimReplicaSets(deployment(), selector, [own, foreign])).toEqual({ owned: [own], writes: [] });
+    expect(claimReplicaSets(deployment(), selector, [own, foreign])).toEqual({ owned: [own], writes: [], why: [] });
   });
 
   it("[deployment T7] adopts an orphan that matches and releases what does not match any more", async () => {

@@ -164,13 +164,13 @@ describe("manageReplicas", () => {
   const decide = (
     owner: CachedReplicaSet,
     claimed: CachedPod[],
-    options: { isWaiting?: boolean; burstReplicas?: number } = {},
-  ): ReturnType<typeof manageReplicas> =>
-    manageReplicas({ rs: owner, owner: OWNER, isWaiting: options.isWaiting ?? false }, claimed, {
+    options: { pending?: number; burstReplicas?: number } = {},
+  ): ReturnType<typeof manageReplicas>["writes"] =>
+    manageReplicas({ rs: owner, owner: OWNER, pending: options.pending ?? 0 }, claimed, {
       related: [],
       nowMs: NOW_MS,
       ...(options.burstReplicas !== undefined && { burstReplicas: options.burstReplicas }),
-    });
+    }).writes;
   const create = (count: number): object => ({ kind: "CreatePods", owner: OWNER, count, template: { generation: 1, digest: "k.1.d" } });
   const pods = (count: number): CachedPod[] => Array.from({ length: count }, (_, i) => pod({ uid: `u${i}`, name: `p${i}` }));
 
@@ -192,7 +192,7 @@ describe("manageReplicas", () => {
   });
 
   it("[replicaset 22] [replicaset 37] nothing while a call may be in flight, for an owner being deleted, and when all is there", () => {
-    expect(decide(rs({ replicas: 2 }), [], { isWaiting: true })).toEqual([]);
+    expect(decide(rs({ replicas: 2 }), [], { pending: 1 })).toEqual([]);
     expect(decide(rs({ replicas: 2, deletionTimestamp: NOW }), [])).toEqual([]);
     expect(decide(rs({ replicas: 2 }), pods(2))).toEqual([]);
   });
@@ -216,7 +216,7 @@ describe("claimPods", () => {
     selector,
     pods,
     orphans,
-    isWaiting: false,
+    pending: 0,
   });
 
   it("[replicaset 44] of five, the three that have neither ended nor are being deleted are active", () => {
@@ -263,7 +263,7 @@ describe("claimPods", () => {
   });
 
   it("[replicaset P19] [replicaset P20] leaves what ended or is being deleted, other namespaces, and everything while being deleted itself", () => {
-    const none = { claimed: [], writes: [] };
+    const none = { claimed: [], writes: [], why: [] };
     expect(
       claimPods(observed(rs(), [], [orphan({ phase: "Failed" }), orphan({ deletionTimestamp: NOW }), orphan({ namespace: "other" })])),
     ).toEqual(none);
@@ -273,7 +273,11 @@ describe("claimPods", () => {
 
   it("[replicaset 35] [replicaset 96] [replicaset 97] leaves what is controlled already, by us or by others", () => {
     expect(claimPods(observed(rs(), [pod()])).writes).toEqual([]);
-    expect(claimPods(observed(rs(), [pod({ owner: { kind: "ReplicaSet", name: "x", uid: "x" } })]))).toEqual({ claimed: [], writes: [] });
+    expect(claimPods(observed(rs(), [pod({ owner: { kind: "ReplicaSet", name: "x", uid: "x" } })]))).toEqual({
+      claimed: [],
+      writes: [],
+      why: [],
+    });
   });
 });
 
@@ -299,19 +303,19 @@ describe("nextAvailabilityCheck", () => {
     { id: "(time)", name: "nothing to wait for", claimed: [pod({ ready: ago(9) })], status: status(1, 1), want: { kind: "done" } },
   ];
   it.each(table)("$id $name", ({ claimed, status: now, want }) => {
-    expect(nextAvailabilityCheck(owner, now, { claimed, ...at })).toEqual(want);
+    expect(nextAvailabilityCheck(owner, now, { claimed, ...at }).next).toEqual(want);
   });
 
   it("does not count from a pod that is available already", () => {
     const claimed = [pod({ ready: ago(9) }), pod({ ready: ago(1) })];
-    expect(nextAvailabilityCheck(owner, status(2, 1), { claimed, ...at })).toEqual({ kind: "again", afterMs: 4000 });
+    expect(nextAvailabilityCheck(owner, status(2, 1), { claimed, ...at }).next).toEqual({ kind: "again", afterMs: 4000 });
   });
 
   it("is due at once if the time passed while the status was written; without minReadySeconds nothing is due", () => {
     expect(
-      nextAvailabilityCheck(owner, status(1, 0), { claimed: [pod({ ready: ago(4) })], statusNowMs: NOW_MS, nowMs: NOW_MS + 3000 }),
+      nextAvailabilityCheck(owner, status(1, 0), { claimed: [pod({ ready: ago(4) })], statusNowMs: NOW_MS, nowMs: NOW_MS + 3000 }).next,
     ).toEqual({ kind: "again", afterMs: 0 });
-    expect(nextAvailabilityCheck(rs(), status(1, 0), { claimed: [pod({ ready: ago(4) })], ...at })).toEqual({ kind: "done" });
+    expect(nextAvailabilityCheck(rs(), status(1, 0), { claimed: [pod({ ready: ago(4) })], ...at }).next).toEqual({ kind: "done" });
   });
 });
 
@@ -330,10 +334,10 @@ describe("observe", () => {
     const intent = { id: "c:x", verb: "create", name: "x", token: "t", deadlineMs: 0 } as const;
     expect(observe({ ...snapshot, primary: row, dependents, intents: [{ ...intent, state: "planned" }] }, REPLICA_SET)).toMatchObject({
       pods: [{ uid: "2" }],
-      isWaiting: false,
+      pending: 0,
     });
     expect(observe({ ...snapshot, primary: row, intents: [{ ...intent, state: "pending" }] }, REPLICA_SET)).toMatchObject({
-      isWaiting: true,
+      pending: 1,
     });
     expect(observe({ ...snapshot, primary: { ...row, gone: true } }, REPLICA_SET)).toEqual({ kind: "Gone" });
   });

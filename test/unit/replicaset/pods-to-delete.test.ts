@@ -97,7 +97,7 @@ describe("getPodsToDelete", () => {
     },
   ];
   it.each(table)("$id $name", ({ pods, count, want }) => {
-    expect(names(getPodsToDelete(pods, [], { count, nowMs: NOW_MS }))).toEqual(want);
+    expect(names(getPodsToDelete(pods, [], { count, nowMs: NOW_MS }).victims)).toEqual(want);
   });
 
   it("[replicaset 58] the one on the node with more related pods", () => {
@@ -108,7 +108,7 @@ describe("getPodsToDelete", () => {
       pod({ uid: "r4", nodeName: "n1", phase: "Failed" }),
       pod({ uid: "r5", nodeName: "n1", phase: "Succeeded" }),
     ];
-    expect(names(getPodsToDelete([ready1, ready2], related, { count: 1, nowMs: NOW_MS }))).toEqual(["ready2"]);
+    expect(names(getPodsToDelete([ready1, ready2], related, { count: 1, nowMs: NOW_MS }).victims)).toEqual(["ready2"]);
   });
 
   it("[replicaset 61] orders the ten of upstream's test, however they are shuffled", () => {
@@ -126,7 +126,7 @@ describe("getPodsToDelete", () => {
     ];
     for (let shift = 0; shift < 20; shift++) {
       const shuffled = sorted.map((_, i) => sorted[(i * 7 + shift) % 10]).filter((each) => each !== undefined);
-      expect(names(getPodsToDelete(shuffled, [], { count: 9, nowMs: NOW_MS }))).toEqual(names(sorted).slice(0, 9));
+      expect(names(getPodsToDelete(shuffled, [], { count: 9, nowMs: NOW_MS }).victims)).toEqual(names(sorted).slice(0, 9));
     }
   });
 
@@ -144,7 +144,7 @@ describe("getPodsToDelete", () => {
     ];
     const victims = orders.map((pods) =>
       getPodsToDelete(pods, [], { count: 1, nowMs: NOW_MS })
-        .map(({ uid }) => uid)
+        .victims.map(({ uid }) => uid)
         .join(),
     );
     expect(new Set(victims).size).toBe(1);
@@ -298,9 +298,9 @@ describe("parts", () => {
 
   it("asks for the siblings' pods only where there is a choice", () => {
     const two = [pod({ uid: "a" }), pod({ uid: "b" })];
-    const ask = (replicas: number, isWaiting = false, deletionTimestamp?: string): boolean =>
-      choosesVictims({ rs: rs({ replicas, ...(deletionTimestamp !== undefined && { deletionTimestamp }) }), isWaiting }, two);
-    expect([ask(1), ask(0), ask(2), ask(3), ask(1, true), ask(1, false, ago(1))]).toEqual([true, false, false, false, false, false]);
+    const ask = (replicas: number, pending = 0, deletionTimestamp?: string): boolean =>
+      choosesVictims({ rs: rs({ replicas, ...(deletionTimestamp !== undefined && { deletionTimestamp }) }), pending }, two);
+    expect([ask(1), ask(0), ask(2), ask(3), ask(1, 1), ask(1, 0, ago(1))]).toEqual([true, false, false, false, false, false]);
   });
 });
 

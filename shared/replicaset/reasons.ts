@@ -1,0 +1,55 @@
+/** Why a ReplicaSet's sync decided as it did (controller/reason.ts); the rules are those of docs/spec/replicaset.md. */
+import type { Reason } from "../controller/reason.ts";
+
+/** What tells a pod that goes from one that stays (§8), in the order in which it is asked. */
+export type VictimRule =
+  | "no node"
+  | "phase"
+  | "not ready"
+  | "deletion cost"
+  | "pods on its node"
+  | "ready since"
+  | "restarts"
+  | "sidecar restarts"
+  | "created"
+  | "uid";
+
+/** Owner's `spec.replicas`, and the pods that count. */
+type Size = Readonly<Record<"replicas" | "pods", number>>;
+
+type None = Readonly<Record<never, never>>;
+
+export type ReplicaReason =
+  | Reason<"gone", None>
+  | Reason<"invalid selector", { readonly message: string }>
+  // §6
+  | Reason<"adopts" | "releases", { readonly selector: string; readonly labels: string }>
+  // §7. `pending`: calls of earlier runs that were not answered.
+  | Reason<"waits for calls", { readonly pending: number }>
+  | Reason<"owner ends", None>
+  | Reason<"as many as wanted", Size>
+  // At most `burst` in one sync.
+  | Reason<"too few", Size & { readonly burst: number; readonly create: number }>
+  | Reason<"too many", Size & { readonly burst: number; readonly remove: number }>
+  // §8. `its` and `others`: what the rule compared, of this pod and of `survivor`, the first that stays.
+  | Reason<"goes first", { readonly by: VictimRule; readonly its: string; readonly others: string; readonly survivor: string }>
+  // §10
+  | Reason<
+      "counts",
+      {
+        readonly pods: number;
+        readonly fullyLabeled: number;
+        readonly ready: number;
+        readonly available: number;
+        readonly terminating: number | undefined;
+        readonly minReadySeconds: number;
+        readonly generation: number;
+        /** Written only when it differs from what is stored. */
+        readonly differs: boolean;
+      }
+    >
+  // §11
+  | Reason<
+      "becomes available",
+      { readonly afterMs: number; readonly ready: number; readonly available: number; readonly minReadySeconds: number }
+    >;

@@ -1,0 +1,92 @@
+// Would catch: a reason that does not name what the decision hung on, or a victim explained by another rule than the one that chose it.
+import fc from "fast-check";
+import { expect, it } from "vitest";
+import { nextAvailabilityCheck } from "../../../shared/replicaset/availability.ts";
+import { manageReplicas } from "../../../shared/replicaset/manage-replicas.ts";
+import { getPodsToDelete } from "../../../shared/replicaset/pods-to-delete.ts";
+import { expectChangesExplained } from "../../support/perturbed.ts";
+import { ago, NOW_MS, OWNER, pod, rs } from "./builders.ts";
+
+it("how many pods: each input that changes the decision stands in its reasons", () => {
+  expectChangesExplained(
+    {
+      replicas: { values: fc.nat(9), facts: ["replicas"] },
+      pods: { values: fc.nat(9), facts: ["pods"] },
+      pending: { values: fc.nat(2), facts: ["pending"] },
+      burst: { values: fc.integer({ min: 1, max: 6 }), facts: ["burst"] },
+    },
+    ({ replicas, pods, pending, burst }) => {
+      const claimed = Array.from({ length: pods }, (_, i) => pod({ name: `p${i}`, uid: `u${i}` }));
+      const options = { related: [], nowMs: NOW_MS, burstReplicas: burst };
+      const { writes, why } = manageReplicas({ rs: rs({ replicas }), owner: OWNER, pending }, claimed, options);
+      return { decision: writes.map((write) => (write.kind === "CreatePods" ? write.count : write.kind)), why };
+    },
+  );
+});
+
+it("[replicaset P15] which pod: each input that changes the victim stands in its reason", () => {
+  const facts = ["its", "others", "by", "survivor"];
+  // Later rules decide only where the earlier ones do not.
+  const mostly = <T>(usual: T, ...others: readonly T[]): fc.Arbitrary<T> => fc.constantFrom(usual, usual, usual, ...others);
+  expectChangesExplained(
+    {
+      nodeName: { values: mostly("n1", ""), facts },
+      phase: { values: mostly("Running", "Pending", "Unknown"), facts },
+      ready: { values: mostly<string | boolean>(ago(60), false, ago(90_000)), facts },
+      deletionCost: { values: mostly("0", "-1", "7"), facts },
+      crowd: { values: mostly(0, 1, 2), facts },
+      restarts: { values: mostly(1, 0, 2), facts },
+      sidecarRestarts: { values: mostly(1, 0, 2), facts },
+      creationTimestamp: { values: mostly(ago(60), ago(1), ago(90_000)), facts },
+    },
+    ({ crowd, ...fields }) => {
+      const one = pod({ name: "one", uid: "b", ...fields });
+      const other = pod({
+        name: "other",
+        uid: "a",
+        nodeName: "n2",
+        ready: ago(60),
+        creationTimestamp: ago(60),
+        restarts: 1,
+        sidecarRestarts: 1,
+      });
+      const related = Array.from({ length: crowd }, (_, i) => pod({ uid: `r${i}`, nodeName: "n1" }));
+      const { victims, why } = getPodsToDelete([one, other], [one, other, ...related], { count: 1, nowMs: NOW_MS });
+      expect(why.map(({ about }) => about)).toEqual(victims.map(({ name }) => name));
+      return { decision: victims.map(({ name }) => name), why };
+    },
+  );
+});
+
+it("when to look again: each input that changes it stands in its reason", () => {
+  expectChangesExplained(
+    {
+      minReadySeconds: { values: fc.constantFrom(0, 10, 30), facts: ["minReadySeconds"] },
+      readySince: { values: fc.nat(20), facts: ["afterMs"] },
+      available: { values: fc.nat(1), facts: ["available"] },
+    },
+    ({ minReadySeconds, readySince, available }) => {
+      const status = { readyReplicas: 1, availableReplicas: available };
+      const at = { claimed: [pod({ ready: ago(readySince) })], statusNowMs: NOW_MS, nowMs: NOW_MS };
+      const { next, why } = nextAvailabilityCheck(rs({ minReadySeconds }), status, at);
+      return { decision: next, why };
+    },
+  );
+});
+
+it.each([
+  { by: "no node", one: { nodeName: "" }, its: "no node", others: "n2" },
+  { by: "phase", one: { phase: "Pending" }, its: "Pending", others: "Running" },
+  { by: "not ready", one: { ready: false }, its: "not ready", others: "ready" },
+  { by: "deletion cost", one: { deletionCost: "-5" }, its: "-5", others: "0" },
+  { by: "ready since", one: { ready: ago(1) }, its: ago(1), others: ago(60) },
+  { by: "restarts", one: { restarts: 3 }, its: "3", others: "1" },
+  { by: "sidecar restarts", one: { sidecarRestarts: 2 }, its: "2", others: "0" },
+  { by: "created", one: { creationTimestamp: ago(1) }, its: ago(1), others: ago(60) },
+  { by: "uid", one: {}, its: "a", others: "b" },
+])("says by $by why one goes and not the other", ({ by, one, its, others }) => {
+  const equal = { ready: ago(60), restarts: 1, creationTimestamp: ago(60) };
+  const pods = [pod({ ...equal, name: "other", uid: "b", nodeName: "n2" }), pod({ ...equal, name: "one", uid: "a", ...one })];
+  const { why } = getPodsToDelete(pods, pods, { count: 1, nowMs: NOW_MS });
+  expect(why).toEqual([{ rule: "goes first", about: "one", facts: { by, its, others, survivor: "other" } }]);
+});
