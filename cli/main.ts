@@ -18,6 +18,7 @@ const VERBS: Readonly<Record<string, () => Promise<(program: Command) => void>>>
   capture: async () => (await import("./capture.ts")).registerCapture,
   import: async () => (await import("./import.ts")).registerImport,
   replay: async () => (await import("./replay.ts")).registerReplay,
+  explain: async () => (await import("./explain.ts")).registerExplain,
   shadow: async () => (await import("./shadow.ts")).registerShadow,
   host: async () => (await import("./host.ts")).registerHost,
   node: async () => (await import("./node.ts")).registerNode,

@@ -4,16 +4,15 @@ import type { Command } from "commander";
 import { createDigester } from "../shared/api/digest.ts";
 import { CACHED_RESOURCES, RESOURCES } from "../shared/api/resources.ts";
 import type { CachedResource } from "../shared/api/resources.ts";
-import { CaptureError, readCapture } from "../shared/replay/capture.ts";
 import { replay } from "../shared/replay/replay.ts";
 import type { ReplayedSync } from "../shared/replay/replay.ts";
 import { consoleLog } from "./support/console-log.ts";
 import { describeTrace } from "./support/describe.ts";
 import { functionHandlers } from "./support/functions.ts";
 import { printable, printableJson } from "./support/printable.ts";
+import { readRecords } from "./support/read-records.ts";
 import { Repeats } from "./support/repeats.ts";
-import { UsageError, wholeNumber } from "./support/usage-error.ts";
-import { messageOf } from "../shared/api/errors.ts";
+import { wholeNumber } from "./support/usage-error.ts";
 
 interface ReplayFlags {
   readonly seed: number;
@@ -67,17 +66,6 @@ async function runReplay(file: string, flags: ReplayFlags): Promise<void> {
 /** As people write it: `ReplicaSets`, but `pods`. */
 function plural(resource: CachedResource): string {
   return resource === "pods" ? resource : `${RESOURCES[resource].kind}s`;
-}
-
-function readRecords(file: string): ReturnType<typeof readCapture> {
-  try {
-    const records = readCapture(file);
-    if (records.length === 0) throw new CaptureError(`${file}: no event of a watched resource in it`);
-    return records;
-  } catch (error) {
-    if (error instanceof CaptureError) throw new UsageError(error.message);
-    throw new UsageError(`${file} cannot be read: ${messageOf(error)}`);
-  }
 }
 
 /** One block per sync, folded where a key decides the same time and again. */

@@ -94,7 +94,12 @@ const WORDS: { readonly [Rule in KnownReason["rule"]]: Entry<Rule> } = {
   },
   "template has no ReplicaSet": {
     section: "6",
-    words: ({ among }) => (among === 0 ? "it has no ReplicaSet yet" : `none of its ${count(among, "ReplicaSet")} has its template`),
+    words: ({ among }) =>
+      among === 0
+        ? "it has no ReplicaSet yet"
+        : among === 1
+          ? "its only ReplicaSet has another template"
+          : `none of its ${among} ReplicaSets has its template`,
   },
   "ReplicaSet behind": {
     section: "8.1",
@@ -126,7 +131,7 @@ const WORDS: { readonly [Rule in KnownReason["rule"]]: Entry<Rule> } = {
   "old may go": {
     section: "11.3",
     words: ({ total, replicas, maxUnavailable, newUnavailable, budget }) =>
-      `${count(total, "pod")} in all, less the ${replicas - maxUnavailable} that must be available (${replicas} − ${maxUnavailable}), less ${newUnavailable} new ones that are not: ${budget > 0 ? `${budget} old ones may go` : "no old one may go"}`,
+      `${count(total, "pod")} in all, less the ${replicas - maxUnavailable} that must be available (${replicas} − ${maxUnavailable}), less ${newUnavailable} new ones that are not: ${budget > 0 ? `${count(budget, "old one")} may go` : "no old one may go"}`,
   },
   "unavailable ones go": {
     section: "11.3",
@@ -205,6 +210,11 @@ const WORDS: { readonly [Rule in KnownReason["rule"]]: Entry<Rule> } = {
     section: "13.3",
     words: ({ verdict, replicas, total, updated, available, deadlineSeconds, since, differs }) =>
       `${count(updated, "pod")} of ${replicas} ${are(updated)} new, ${total} in all, ${available} available: ${VERDICTS[verdict](deadlineSeconds ?? 0, since ?? "an unknown time")}; its status says ${differs ? "otherwise" : "so already"}`,
+  },
+  "pause noted": {
+    section: "13.5",
+    words: ({ paused, said = "nothing" }) =>
+      `it is ${paused ? "paused" : "not paused any more"}, and its Progressing condition says ${said}`,
   },
   "looks at the deadline": {
     section: "13.4",

@@ -177,20 +177,22 @@ function dueMs(d: CachedDeployment, condition: Condition): number {
 }
 
 /**
- * The status with the pause or its end written down, or undefined if it is already (deployment §13.5). After a resume the
+ * The status with the pause or its end written down, undefined if it is already (deployment §13.5). After a resume the
  * deadline counts from this condition. A rollout that has timed out keeps saying so.
  * Source: sync.go checkPausedConditions.
  */
-export function pausedStatus(d: CachedDeployment, nowMs: number): DeploymentStatus | undefined {
-  if (!hasProgressDeadline(d)) return undefined;
+export function pausedStatus(d: CachedDeployment, nowMs: number): Decision<DeploymentStatus | undefined, DeploymentReason> {
+  const nothing = { decided: undefined, why: [] };
+  if (!hasProgressDeadline(d)) return nothing;
   const reason = getCondition(d.status.conditions, "Progressing")?.reason;
-  if (reason === "ProgressDeadlineExceeded") return undefined;
+  if (reason === "ProgressDeadlineExceeded") return nothing;
   const paused = d.spec.paused === true;
-  if (paused === (reason === "DeploymentPaused")) return undefined;
+  if (paused === (reason === "DeploymentPaused")) return nothing;
   const condition = paused
     ? newCondition("Progressing", "Unknown", "DeploymentPaused", "Deployment is paused", nowMs)
     : newCondition("Progressing", "Unknown", "DeploymentResumed", "Deployment is resumed", nowMs);
-  return { ...d.status, conditions: setDeploymentCondition(d.status.conditions, condition) };
+  const status = { ...d.status, conditions: setDeploymentCondition(d.status.conditions, condition) };
+  return { decided: status, why: [{ rule: "pause noted", facts: { paused, said: reason } }] };
 }
 
 /** The new ReplicaSet's failure to create or delete pods, else the first one found. Source: progress.go getReplicaFailures. */

@@ -67,5 +67,7 @@ export type DeploymentReason =
         readonly differs: boolean;
       }
     >
+  // §13.5. `said`: the reason of the Progressing condition.
+  | Reason<"pause noted", { readonly paused: boolean; readonly said: string | undefined }>
   | Reason<"looks at the deadline", { readonly afterMs: number; readonly deadlineSeconds: number; readonly since: string | undefined }>
   | Reason<"history at once", None>;

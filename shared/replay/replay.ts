@@ -54,6 +54,8 @@ export interface ReplayOptions {
     onChanges: NonNullable<ApplierPorts["onChanges"]>,
   ) => FunctionHandlers;
   readonly onSync: (sync: ReplayedSync) => void;
+  /** What befalls messages and doorbells; default: as the seed chooses, in another order and some of them twice. */
+  readonly faults?: () => QueueFaults;
   /** How long to go on after the last event, or after the cache holds it: deadlines and re-checks fall due. Default 30 s. */
   readonly tailMs?: number;
 }
@@ -64,10 +66,10 @@ const TAIL_MS = 30_000;
 const CAUGHT_UP_MS_MAX = 120_000;
 const STEP_MS = 5_000;
 /** What the seed chooses: the order in which messages and doorbells come, and which of them come twice. */
-const faults = (): QueueFaults => ({ reorder: 1 / 2, duplicate: 1 / 10, delayMsMax: 1000 });
+const SEEDED = (): QueueFaults => ({ reorder: 1 / 2, duplicate: 1 / 10, delayMsMax: 1000 });
 
 export async function replay(records: readonly CaptureRecord[], options: ReplayOptions): Promise<ReplaySummary> {
-  const { digester, log, seed } = options;
+  const { digester, log, seed, faults = SEEDED } = options;
   const firstMs = records.reduce((least, { atMs }) => Math.min(least, atMs), Number.POSITIVE_INFINITY);
   const clock = createVirtualClock(Number.isFinite(firstMs) ? firstMs : 0);
   const random = createSeededRandom(seed);

@@ -27,7 +27,8 @@ export async function tryStatus(sync: Sync, known: Known, write: UpdateStatus | 
 }
 
 export function noteThePause(sync: Sync, known: Known): Promise<Turn> {
-  const status = pausedStatus(known.d, sync.session.clock.now());
+  const { decided: status, why } = pausedStatus(known.d, sync.session.clock.now());
+  because(sync, ...why);
   return writeStatus(sync, known, status && updateStatus(known.d, status));
 }
 

@@ -433,20 +433,20 @@ describe("pausedStatus", () => {
   const d = (paused: boolean, deadline: number | undefined, conditions: readonly Condition[] = []): CachedDeployment =>
     deployment({ paused, ...(deadline === undefined ? {} : { deadline }), status: { replicas: 2, conditions } });
   it("writes the pause and its end down once each", () => {
-    expect(pausedStatus(d(true, 60), NOW_MS)).toEqual({
+    expect(pausedStatus(d(true, 60), NOW_MS).decided).toEqual({
       replicas: 2,
       conditions: [condition("Progressing", "Unknown", "DeploymentPaused", { message: "Deployment is paused" })],
     });
     const paused = condition("Progressing", "Unknown", "DeploymentPaused", { updated: EARLIER });
-    expect(pausedStatus(d(true, 60, [paused]), NOW_MS)).toBeUndefined();
-    expect(pausedStatus(d(false, 60, [paused]), NOW_MS)?.conditions).toEqual([
+    expect(pausedStatus(d(true, 60, [paused]), NOW_MS).decided).toBeUndefined();
+    expect(pausedStatus(d(false, 60, [paused]), NOW_MS).decided?.conditions).toEqual([
       condition("Progressing", "Unknown", "DeploymentResumed", { message: "Deployment is resumed", updated: NOW, since: EARLIER }),
     ]);
-    expect(pausedStatus(d(false, 60), NOW_MS)).toBeUndefined();
+    expect(pausedStatus(d(false, 60), NOW_MS).decided).toBeUndefined();
   });
   it("says nothing without a deadline or after a time-out", () => {
-    expect(pausedStatus(d(true, undefined), NOW_MS)).toBeUndefined();
-    expect(pausedStatus(d(true, 60, [condition("Progressing", "False", "ProgressDeadlineExceeded")]), NOW_MS)).toBeUndefined();
+    expect(pausedStatus(d(true, undefined), NOW_MS).decided).toBeUndefined();
+    expect(pausedStatus(d(true, 60, [condition("Progressing", "False", "ProgressDeadlineExceeded")]), NOW_MS).decided).toBeUndefined();
   });
 });
 

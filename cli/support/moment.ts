@@ -1,0 +1,32 @@
+/** A moment of a capture, as people write it. */
+import { UsageError } from "./usage-error.ts";
+
+const SINCE = /^\+?(\d+(?:\.\d+)?)s?$/;
+const CLOCK = /^\d\d:\d\d:\d\d(?:\.\d+)?$/;
+const DAY_MS = 86_400_000;
+
+/**
+ * Milliseconds since the epoch: `+12.3s` or `12.3` from the beginning, `10:02:11.5` of its day (UTC), or an RFC 3339 time.
+ *
+ * @throws {UsageError} when it is none of these, or outside of the capture
+ */
+export function momentIn(text: string, startMs: number, endMs: number): number {
+  const atMs = parsed(text, startMs);
+  if (Number.isNaN(atMs)) throw new UsageError(`--at ${text}: write +12.3s from the beginning, 10:02:11.5 or 2026-03-01T10:02:11Z`);
+  // The end of the last second counts: times are printed in milliseconds, and read off in seconds.
+  if (atMs < startMs - 1000 || atMs > endMs + 1000)
+    throw new UsageError(
+      `--at ${text} is outside of the capture, which goes from ${new Date(startMs).toISOString()} to ${new Date(endMs).toISOString()} (+${((endMs - startMs) / 1000).toFixed(1)}s)`,
+    );
+  return atMs;
+}
+
+function parsed(text: string, startMs: number): number {
+  const [, since] = SINCE.exec(text) ?? [];
+  if (since !== undefined) return startMs + Number(since) * 1000;
+  if (!CLOCK.test(text)) return Date.parse(text);
+  const day = new Date(startMs).toISOString().slice(0, 10);
+  const atMs = Date.parse(`${day}T${text}Z`);
+  // Past midnight.
+  return atMs < startMs - 1000 ? atMs + DAY_MS : atMs;
+}

@@ -1,0 +1,114 @@
+// Would catch: a decision without a reason, a reason without words or rule, a story that tells other numbers than the recording holds.
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { heading, told } from "../../cli/support/explain-text.ts";
+import { functionHandlers } from "../../cli/support/functions.ts";
+import { reasonInWords, sectionOf } from "../../cli/support/reason-words.ts";
+import { createDigester } from "../../shared/api/digest.ts";
+import { readCapture } from "../../shared/replay/capture.ts";
+import { objectChanges } from "../../shared/replay/explain/changes.ts";
+import { storyOf } from "../../shared/replay/explain/story.ts";
+import type { Subject } from "../../shared/replay/explain/story.ts";
+import { replay } from "../../shared/replay/replay.ts";
+import type { ReplayedSync } from "../../shared/replay/replay.ts";
+import { silentLog } from "../support/silent-log.ts";
+
+const CAPTURES = join(import.meta.dirname, "../captures");
+const names = readdirSync(CAPTURES).flatMap((file) => (file.endsWith(".watch.jsonl.gz") ? [file.replace(".watch.jsonl.gz", "")] : []));
+const digester = createDigester("a key of this test alone");
+const recordsOf = (name: string): ReturnType<typeof readCapture> => readCapture(join(CAPTURES, `${name}.watch.jsonl.gz`));
+
+const replayed = new Map<string, Promise<readonly ReplayedSync[]>>();
+
+/** Each recording once. */
+function syncsOf(name: string): Promise<readonly ReplayedSync[]> {
+  const known = replayed.get(name) ?? replayOf(name);
+  replayed.set(name, known);
+  return known;
+}
+
+async function replayOf(name: string): Promise<readonly ReplayedSync[]> {
+  const syncs: ReplayedSync[] = [];
+  const options = { digester, seed: 1, log: silentLog, functions: functionHandlers, faults: () => ({}) };
+  await replay(recordsOf(name), { ...options, onSync: (sync) => void syncs.push(sync) });
+  return syncs;
+}
+
+async function linesOf(name: string, subject: Subject): Promise<readonly string[]> {
+  const records = recordsOf(name);
+  const story = storyOf(subject, objectChanges(records, digester), await syncsOf(name));
+  return told(story, records[0]?.atMs ?? 0, false).flatMap((text) => text.trimEnd().split("\n"));
+}
+
+describe("each decision of each recording has reasons", () => {
+  it.each(names)("%s", async (name) => {
+    const syncs = await syncsOf(name);
+    expect(syncs.length).toBeGreaterThan(0);
+    for (const { controller, key, lines } of syncs) {
+      const reasons = lines.flatMap((line) => (line.kind === "reason" ? [line.reason] : []));
+      expect(reasons, `${controller} ${key} at ${lines.length} lines`).not.toEqual([]);
+      const first = lines.findIndex(({ kind }) => kind === "decided");
+      if (first !== -1)
+        expect(
+          lines.slice(0, first).some(({ kind }) => kind === "reason"),
+          `${controller} ${key}: ${JSON.stringify(lines[first])}`,
+        ).toBe(true);
+      for (const reason of reasons) {
+        expect(sectionOf(controller, reason)).toMatch(/^(?:deployment|replicaset) §\d+(?:\.\d+)?$/);
+        expect(reasonInWords(reason)).not.toMatch(/undefined|NaN|\[object|^$/);
+      }
+    }
+  });
+});
+
+it("rules that are named are sections of the specifications", async () => {
+  const spec = ["deployment", "replicaset"].map(
+    (name) => [name, readFileSync(join(import.meta.dirname, `../../docs/spec/${name}.md`), "utf8")] as const,
+  );
+  const sections = new Set(
+    spec.flatMap(([name, text]) => [...text.matchAll(/^#{2,3} (\d+(?:\.\d+)?)\.? /gm)].map(([, section]) => `${name} §${section}`)),
+  );
+  const named = (await Promise.all(names.map(syncsOf)))
+    .flat()
+    .flatMap(({ controller, lines }) => lines.flatMap((line) => (line.kind === "reason" ? [sectionOf(controller, line.reason)] : [])));
+  expect(new Set(named.filter((section) => section === undefined || !sections.has(section)))).toEqual(new Set());
+});
+
+describe("rollover, by explain alone", () => {
+  const web: Subject = { resource: "deployments", namespace: "default", name: "web" };
+  it("says why an old ReplicaSet shrinks by one, by which rule, and that it was done", async () => {
+    const lines = await linesOf("rollover", web);
+    expect(lines.map((line) => line.trim())).toEqual(
+      expect.arrayContaining([
+        "7 pods in all, less the 4 that must be available (5 − 1), less 2 new ones that are not: 1 old one may go  [deployment §11.3]",
+        "web-68b7c9b477 is an old one: it goes from 5 to 4  [deployment §11.3]",
+        "→ patch ReplicaSet web-68b7c9b477: replicas 5 → 4; so it was done 18 ms later",
+        "all ReplicaSets together may have 7 pods (5 + surge 2) and have 7: web-dcdd8499d stays at 2  [deployment §11.2]",
+      ]),
+    );
+  });
+
+  it("says of a pod why it went and not another", async () => {
+    const lines = await linesOf("rollover", { resource: "pods", namespace: "default", name: "web-68b7c9b477-scldh" });
+    expect(lines.map((line) => line.trim())).toEqual(
+      expect.arrayContaining([
+        "web-68b7c9b477-scldh goes before web-68b7c9b477-mtfq7: nothing tells them apart, and its uid is lower  [replicaset §8]",
+        "→ delete pod web-68b7c9b477-scldh; so it was done 29 ms later",
+      ]),
+    );
+  });
+});
+
+it("rc-quota: says that a pod was wanted and nothing came of it, and what was seen of that", async () => {
+  const lines = await linesOf("rc-quota", { resource: "replicationcontrollers", namespace: "default", name: "c" });
+  const text = lines.join("\n");
+  expect(text).toContain("it wants 3 pods and has 2: 1 to create  [replicaset §7]");
+  expect(text).toContain("→ create 1 pod; in the recording nothing came of it");
+  expect(text).toContain("ReplicaFailure True (FailedCreate)");
+});
+
+it("heads a story with the object and the time of the recording", () => {
+  const records = recordsOf("rollover");
+  expect(heading({ resource: "deployments", namespace: "default", name: "web" }, records)).toMatch(/^Deployment default\/web from 2026-/);
+});

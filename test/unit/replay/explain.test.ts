@@ -1,0 +1,207 @@
+// Would catch: a secret of a template or an annotation in a story; a change that is told twice or by the wrong hand; a decision said to
+// have been carried out that was not; a wrong name or time that ends in a stack trace or an empty story.
+import { describe, expect, it } from "vitest";
+import { asJson, told } from "../../../cli/support/explain-text.ts";
+import { momentIn } from "../../../cli/support/moment.ts";
+import { subjectIn } from "../../../cli/support/subject.ts";
+import { createDigester } from "../../../shared/api/digest.ts";
+import type { Write } from "../../../shared/controller/writes.ts";
+import { parseCapture } from "../../../shared/replay/capture.ts";
+import { objectChanges } from "../../../shared/replay/explain/changes.ts";
+import type { ObjectChange } from "../../../shared/replay/explain/changes.ts";
+import { storyOf } from "../../../shared/replay/explain/story.ts";
+import type { Recorded } from "../../../shared/replay/explain/story.ts";
+import type { ReplayedSync } from "../../../shared/replay/replay.ts";
+import { canaryAnnotations, canaryContainer, DENIAL, FOREIGN } from "../../support/canaries.ts";
+
+const START = "2026-03-01T10:00:00Z";
+const startMs = Date.parse(START);
+const digester = createDigester("a key of this test alone");
+
+type Fields = Readonly<Record<string, unknown>>;
+
+function object(
+  kind: string,
+  name: string,
+  rv: number,
+  { metadata = {}, spec = {}, status = {} }: Readonly<Record<string, Fields>> = {},
+): Fields {
+  const template = { metadata: { labels: { app: "web" } }, spec: { containers: [canaryContainer("app", "v1")] } };
+  const owned = kind === "Pod" ? {} : { replicas: 3, selector: { matchLabels: { app: "web" } }, template };
+  return {
+    kind,
+    metadata: { namespace: "shop", name, uid: `uid-${name}`, resourceVersion: String(rv), annotations: canaryAnnotations(), ...metadata },
+    spec: { ...owned, ...spec },
+    status,
+  };
+}
+
+const event = (type: string, seconds: number, of: Fields): string =>
+  JSON.stringify({ t: new Date(startMs + seconds * 1000).toISOString(), type, object: of });
+const changesIn = (...lines: readonly string[]): readonly ObjectChange[] => objectChanges(parseCapture(lines.join("\n"), "f"), digester);
+const ownedBy = (kind: string, name: string): Fields => ({
+  ownerReferences: [{ apiVersion: "apps/v1", kind, name, uid: `uid-${name}`, controller: true }],
+});
+
+describe("what changed", () => {
+  it("is told by field, once, with who did it", () => {
+    const by = (manager: string, time: string): Fields => ({ managedFields: [{ manager, operation: "Update", time }] });
+    const changes = changesIn(
+      event("ADDED", 0, object("Deployment", "web", 1, { metadata: by("kubectl", "a") })),
+      event("MODIFIED", 1, object("Deployment", "web", 2, { metadata: by("kubectl", "b"), spec: { replicas: 5 } })),
+      event("MODIFIED", 1, object("Deployment", "web", 2, { metadata: by("kubectl", "b"), spec: { replicas: 5 } })),
+      event(
+        "MODIFIED",
+        2,
+        object("Deployment", "web", 3, { metadata: by("kubectl", "b"), spec: { replicas: 5 }, status: { readyReplicas: 2 } }),
+      ),
+      event("DELETED", 3, object("Deployment", "web", 4)),
+    );
+    expect(changes.map(({ kind, differences, by: who }) => [kind, kind === "changes" ? differences : [], who])).toEqual([
+      ["appears", [], "kubectl"],
+      ["changes", [{ field: "replicas", from: "3", to: "5" }], "kubectl"],
+      ["changes", [{ field: "status.readyReplicas", to: "2" }], undefined],
+      ["goes", [], undefined],
+    ]);
+  });
+
+  it("an object of the same name is another one, and what nobody is shown is no change", () => {
+    const changes = changesIn(
+      event("ADDED", 0, object("Pod", "p", 1)),
+      event("MODIFIED", 1, object("Pod", "p", 2, { status: { hostIP: "10.0.0.1" } })),
+      event("ADDED", 2, object("Pod", "p", 3, { metadata: { uid: "other" } })),
+    );
+    expect(changes.map(({ kind, uid }) => [kind, uid])).toEqual([
+      ["appears", "uid-p"],
+      ["appears", "other"],
+    ]);
+  });
+
+  it("leaves out what a watcher would quarantine", () => {
+    expect(changesIn(event("ADDED", 0, { kind: "Pod", metadata: { namespace: "shop", name: "p" } }))).toEqual([]);
+  });
+});
+
+const owner = { resource: "deployments", namespace: "shop", name: "web", uid: "uid-web" } as const;
+const of = { owner, name: "web-a", uid: "uid-web-a", resourceVersion: "1" };
+const sync = (writes: readonly Write[], seconds = 1): ReplayedSync => ({
+  atMs: startMs + seconds * 1000,
+  controller: "deployment",
+  key: "shop/web",
+  reasons: [],
+  lines: writes.map((write) => ({ controller: "deployment", key: "shop/web", kind: "decided", write })),
+  outcome: "ok",
+});
+
+describe("what the recording did with a decision", () => {
+  const changes = changesIn(
+    event("ADDED", 0, object("Deployment", "web", 1)),
+    event("ADDED", 0.5, object("ReplicaSet", "web-a", 2, { metadata: ownedBy("Deployment", "web"), spec: { replicas: 1 } })),
+    event("MODIFIED", 2, object("ReplicaSet", "web-a", 3, { metadata: ownedBy("Deployment", "web"), spec: { replicas: 4 } })),
+    event("ADDED", 2.5, object("Pod", "web-a-1", 4, { metadata: ownedBy("ReplicaSet", "web-a") })),
+    event("DELETED", 3, object("Pod", "web-a-1", 5, { metadata: ownedBy("ReplicaSet", "web-a") })),
+  );
+  const recorded = (write: Write): readonly Omit<Recorded, "write">[] =>
+    storyOf({ resource: "deployments", namespace: "shop", name: "web" }, changes, [sync([write])]).flatMap((entry) =>
+      entry.kind === "sync" ? entry.recorded.map(({ write: _, ...rest }) => rest) : [],
+    );
+  const pods = {
+    kind: "CreatePods",
+    owner: { ...owner, resource: "replicasets", uid: "uid-web-a" },
+    template: { generation: 1, digest: "d" },
+  } as const;
+
+  it.each<{ name: string; write: Write; want: object | undefined }>([
+    { name: "a size like ours", write: { kind: "PatchReplicaSet", ...of, replicas: 4 }, want: { kind: "same", afterMs: 1000 } },
+    {
+      name: "another size",
+      write: { kind: "PatchReplicaSet", ...of, replicas: 2 },
+      want: { kind: "other", afterMs: 1000, what: "replicas 4" },
+    },
+    { name: "annotations alone are not looked for", write: { kind: "PatchReplicaSet", ...of, annotations: {} }, want: undefined },
+    { name: "one pod of one", write: { ...pods, count: 1 }, want: { kind: "same", afterMs: 1500 } },
+    { name: "one pod of two", write: { ...pods, count: 2 }, want: { kind: "other", afterMs: 1500, what: "1 of 2" } },
+    {
+      name: "a pod that goes",
+      write: { kind: "DeletePod", ...of, name: "web-a-1", size: { generation: 1, replicas: 0 } },
+      want: { kind: "same", afterMs: 2000 },
+    },
+    {
+      name: "a pod that stays",
+      write: { kind: "DeletePod", ...of, name: "web-a-9", size: { generation: 1, replicas: 0 } },
+      want: { kind: "nothing" },
+    },
+    { name: "a ReplicaSet that stays", write: { kind: "DeleteReplicaSet", ...of }, want: { kind: "nothing" } },
+  ])("$name", ({ write, want }) => {
+    expect(recorded(write)).toEqual(want === undefined ? [] : [want]);
+  });
+});
+
+it("prints no secret, wherever one stands, in words or in JSON", () => {
+  const conditions = [{ type: "ReplicaFailure", status: "True", reason: "FailedCreate", message: `${DENIAL} ${FOREIGN}` }];
+  const lines = [
+    event("ADDED", 0, object("Deployment", "web", 1)),
+    event("ADDED", 1, object("ReplicaSet", "web-a", 2, { metadata: ownedBy("Deployment", "web"), status: { conditions } })),
+    event(
+      "ADDED",
+      1,
+      object("Pod", "web-a-1", 3, { metadata: ownedBy("ReplicaSet", "web-a"), spec: { containers: [canaryContainer("app", "v1")] } }),
+    ),
+    event(
+      "MODIFIED",
+      2,
+      object("Deployment", "web", 4, {
+        metadata: { annotations: {} },
+        spec: { template: { spec: { containers: [canaryContainer("app", "v2")] } } },
+      }),
+    ),
+  ];
+  const story = storyOf({ resource: "deployments", namespace: "shop", name: "web" }, changesIn(...lines), []);
+  const text = told(story, startMs, true).join("") + story.map((entry) => JSON.stringify(asJson(entry, startMs))).join("");
+  expect(text).toContain("template changed");
+  expect(text).toContain("annotation kubernetes.io/change-cause changed");
+  expect(text).not.toContain("CANARY");
+});
+
+describe("a moment", () => {
+  const endMs = startMs + 60_000;
+  it.each([
+    ["+12.3s", 12_300],
+    ["12.3", 12_300],
+    ["0", 0],
+    ["10:00:11.5", 11_500],
+    ["2026-03-01T10:00:11Z", 11_000],
+  ])("%s", (text, want) => expect(momentIn(text, startMs, endMs) - startMs).toBe(want));
+
+  it("past midnight", () => {
+    const late = Date.parse("2026-03-01T23:59:59Z");
+    expect(momentIn("00:00:01", late, late + 60_000) - late).toBe(2000);
+  });
+
+  it("is refused by name, with what there is", () => {
+    expect(() => momentIn("yesterday", startMs, endMs)).toThrow(
+      "--at yesterday: write +12.3s from the beginning, 10:02:11.5 or 2026-03-01T10:02:11Z",
+    );
+    expect(() => momentIn("+99s", startMs, endMs)).toThrow("which goes from 2026-03-01T10:00:00.000Z to 2026-03-01T10:01:00.000Z (+60.0s)");
+  });
+});
+
+describe("an object's name", () => {
+  const changes = changesIn(
+    event("ADDED", 0, object("Deployment", "web", 1)),
+    event("ADDED", 0, object("Deployment", "web", 2, { metadata: { namespace: "test", uid: "t" } })),
+    event("ADDED", 0, object("ReplicaSet", "web-a", 3)),
+  );
+  it.each(["rs/web-a", "replicaset/web-a", "ReplicaSets/web-a", "shop/rs/web-a"])("%s", (text) => {
+    expect(subjectIn(text, changes)).toEqual({ resource: "replicasets", namespace: "shop", name: "web-a" });
+  });
+  it.each([
+    ["web", "web: name it as deploy/web"],
+    ["svc/web", "svc/web: name it as deploy/web"],
+    ["a/b/c/d", "a/b/c/d: name it as deploy/web"],
+    ["rs/web", "rs/web is not in the capture; of ReplicaSets there is shop/web-a"],
+    ["pod/x", "pod/x is not in the capture; there is no Pod at all"],
+    ["deploy/web", "deploy/web is in shop and in test: name it as shop/deploy/web"],
+    ["prod/deploy/web", "prod/deploy/web is not in the capture; of Deployments there are shop/web, test/web"],
+  ])("%s is refused", (text, message) => expect(() => subjectIn(text, changes)).toThrow(message));
+});
