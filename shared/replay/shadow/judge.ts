@@ -40,7 +40,7 @@ export const EXCESS_MS = 1_000;
 export async function judge(history: History, write: UpstreamWrite, place: SyncPlace): Promise<Verdict> {
   const { changes } = history;
   const { controller, verb, atMs: nowMs, madeOn } = write;
-  const want = verb === "delete" ? { delete: `${write.resource} ${write.name}` } : saidOf(write.object, nowMs);
+  const want = verb === "delete" ? { delete: `${write.resource} ${write.name}` } : saidOf(write.object, nowMs, write.subresource);
   const version = write.version ?? versionOfDelete(write, changes);
   const before =
     version === undefined ? changes.length : changes.filter((each) => compareResourceVersions(each.version, version) < 0).length;
@@ -73,7 +73,7 @@ export async function judge(history: History, write: UpstreamWrite, place: SyncP
   const last = changes
     .slice(0, before)
     .findLast(({ resource, object }) => resource === write.resource && object.metadata.name === write.name);
-  return { kind: "unexplained", want, ours: nearest, before: last && saidOf(last.object, nowMs) };
+  return { kind: "unexplained", want, ours: nearest, before: last && saidOf(last.object, nowMs, write.subresource) };
 }
 
 /** Where a deletion stands in the order of changes. */

@@ -7,13 +7,13 @@ import type { Json, LiveObject } from "./states.ts";
 const MOMENT_MS = 2000;
 
 /** Undefined: it stored nothing. */
-export function saidByOurs({ verb, resource, name, stored }: OwnWrite, nowMs: number): unknown {
+export function saidByOurs({ verb, resource, subresource, name, stored }: OwnWrite, nowMs: number): unknown {
   if (verb === "delete") return { delete: `${resource} ${name}` };
-  return stored === undefined ? undefined : saidOf(stored, nowMs);
+  return stored === undefined ? undefined : saidOf(stored, nowMs, subresource);
 }
 
-/** Times within two seconds of `nowMs` are `<now>`. */
-export function saidOf({ kind, metadata, spec, status }: LiveObject, nowMs: number): unknown {
+/** Times within two seconds of `nowMs` are `<now>`. Of a write to the status what else the object has is not said: somebody may just have changed it. */
+export function saidOf({ kind, metadata, spec, status }: LiveObject, nowMs: number, subresource: string): unknown {
   const time = (text: string | undefined): string | undefined =>
     text !== undefined && Math.abs(Date.parse(text) - nowMs) < MOMENT_MS ? "<now>" : text;
   const { labels, annotations, ownerReferences, generateName } = metadata as LiveObject["metadata"] & { readonly generateName?: string };
@@ -28,6 +28,7 @@ export function saidOf({ kind, metadata, spec, status }: LiveObject, nowMs: numb
     })),
   };
   if (kind === "Deployment") return { revision: annotations?.["deployment.kubernetes.io/revision"], ...told };
+  if (subresource === "status") return { name: metadata.name, ...told };
   return { name: metadata.name, labels, annotations, ownerReferences, spec, ...told };
 }
 

@@ -119,6 +119,7 @@ describe("what is compared", () => {
       saidOf(
         rs(1, { metadata: { annotations: { note: value, "deployment.kubernetes.io/revision": value } } }) as unknown as LiveObject,
         nowMs,
+        "",
       );
     const other = {
       ...rs(1, {
@@ -127,7 +128,7 @@ describe("what is compared", () => {
     };
     const all = [
       ...differencesOf(said("1"), said("2"), "ours"),
-      ...differencesOf(said("1"), saidOf(other as unknown as LiveObject, nowMs), "ours"),
+      ...differencesOf(said("1"), saidOf(other as unknown as LiveObject, nowMs, ""), "ours"),
     ];
     expect(all.join("\n")).not.toContain(canary("env"));
     expect(all).toEqual(
@@ -163,6 +164,20 @@ describe("what is compared", () => {
 const CAPTURE = join(ROOT, "test/captures/rolling-update.watch.jsonl.gz");
 const toldBy = ({ atMs, ...finding }: Finding): string =>
   finding.kind === "rest" ? `rest ${finding.ours.join()}` : `${atMs} ${labelOf(finding.write)} ${finding.verdict.kind}`;
+
+it("SH1 a status that was sent again after somebody had resized the object is that of the version before", async () => {
+  const resized = { metadata: { ...owned, generation: 2 }, spec: { replicas: 0 } };
+  const changes = changed(
+    lineOf(rs(1, { metadata: { ...owned, generation: 1 }, spec: { replicas: 1 } }), { k: "item" }),
+    lineOf(rs(2, resized)),
+    // Worked out on version 1, whose generation it names; what it left has the size of version 2.
+    lineOf(rs(3, { ...resized, status: { replicas: 0, terminatingReplicas: 0, observedGeneration: 1 } })),
+  );
+  const findings: Finding[] = [];
+  for await (const finding of shadow(changes, place)) findings.push(finding);
+  const verdicts = findings.flatMap((each) => (each.kind === "write" ? [[labelOf(each.write), each.verdict.kind]] : []));
+  expect(verdicts).toContainEqual(["update replicasets/status shop/rs", "older"]);
+});
 
 describe("beside upstream", () => {
   const records = parseCapture(gunzipSync(readFileSync(CAPTURE)), "rolling-update");
