@@ -41,7 +41,7 @@ async function runExplain(file: string, object: string, flags: ExplainFlags): Pr
   const changes = objectChanges(records, digester);
   const subject = subjectIn(object, changes);
   const startMs = records[0]?.atMs ?? 0;
-  const atMs = flags.at === undefined ? undefined : momentIn(flags.at, startMs, records.at(-1)?.atMs ?? startMs);
+  const atMs = flags.at === undefined ? undefined : momentIn("--at", flags.at, startMs, records.at(-1)?.atMs ?? startMs);
   const syncs = await syncsOf(records, digester);
   const story = storyOf(subject, changes, syncs);
   const entries = atMs === undefined ? story : around(story, atMs);

@@ -1,28 +1,37 @@
 /** `deltaloop replay FILE`: what would our controllers have done with this stream? */
 import { createHash } from "node:crypto";
+import { createInterface } from "node:readline/promises";
 import type { Command } from "commander";
 import { createDigester } from "../shared/api/digest.ts";
-import { CACHED_RESOURCES, RESOURCES } from "../shared/api/resources.ts";
+import { CACHED_RESOURCES, CONTROLLER_INFO, RESOURCES } from "../shared/api/resources.ts";
 import type { CachedResource } from "../shared/api/resources.ts";
+import type { CaptureRecord } from "../shared/replay/capture.ts";
+import { objectChanges } from "../shared/replay/explain/changes.ts";
 import { replay } from "../shared/replay/replay.ts";
-import type { ReplayedSync } from "../shared/replay/replay.ts";
+import type { ReplayedSync, ReplaySummary } from "../shared/replay/replay.ts";
+import { versionsOf } from "../shared/replay/versions.ts";
 import { consoleLog } from "./support/console-log.ts";
-import { describeTrace } from "./support/describe.ts";
 import { functionHandlers } from "./support/functions.ts";
-import { printable, printableJson } from "./support/printable.ts";
+import { momentIn } from "./support/moment.ts";
+import { printableJson } from "./support/printable.ts";
 import { readRecords } from "./support/read-records.ts";
-import { Repeats } from "./support/repeats.ts";
-import { wholeNumber } from "./support/usage-error.ts";
+import { faultsIn, FAULTS } from "./support/replay-faults.ts";
+import { ReplayText } from "./support/replay-text.ts";
+import type { ReplayTextOptions } from "./support/replay-text.ts";
+import { subjectIn } from "./support/subject.ts";
+import { UsageError, wholeNumber } from "./support/usage-error.ts";
+import { versionText } from "./support/version-text.ts";
 
-interface ReplayFlags {
+interface ReplayFlags extends ReplayTextOptions {
   readonly seed: number;
-  readonly all?: true;
+  readonly key?: readonly string[];
+  readonly at?: string;
+  readonly until?: string;
+  readonly show?: string;
+  readonly step?: true;
+  readonly faults?: string;
   readonly json?: true;
-  readonly verbose?: true;
 }
-
-/** Reasons shown of one sync; a thousand pods turning Ready are one line. */
-const REASONS_MAX = 3;
 
 export function registerReplay(program: Command): void {
   program
@@ -30,95 +39,145 @@ export function registerReplay(program: Command): void {
     .description("feed a capture through the functions under a virtual clock and show what each sync decides; sends nothing")
     .argument("<file>", "JSON Lines, gzip allowed")
     .option("--seed <n>", "seed of everything random", wholeNumber("--seed", { min: 0, max: 2 ** 31 }), 1)
+    .option("--key <object>", "show the syncs of deploy/web, rs/web-7f8fb or rc/web alone; may be repeated", collected, [])
+    .option("--at <time>", "show the last sync of each key until then and the next one: +12.3s, 10:02:11.5 or 2026-03-01T10:02:11Z")
+    .option("--until <time>", "stop there")
+    .option("--show <object>", "show deploy/web, rs/…, rc/… or pod/… as it stood at --at (or at the end), and replay nothing")
+    .option("--step", "wait for Enter after each sync that is shown; a number goes on by as many, q ends")
+    .option(
+      "--faults <list>",
+      `what befalls messages: ${Object.entries(FAULTS)
+        .map(([name, what]) => `${name} (${what})`)
+        .join(", ")}, or none`,
+    )
+    .option("--why", "with the reasons of each decision")
     .option("--all", "also show syncs that decided nothing")
     .option("--json", "one JSON object per sync")
     .option("-v, --verbose", "log of the watcher and the functions, and what depended on an answer that a replay never gets")
     .action(runReplay);
 }
 
+function collected(value: string, before: readonly string[]): readonly string[] {
+  return [...before, value];
+}
+
 async function runReplay(file: string, flags: ReplayFlags): Promise<void> {
   const records = readRecords(file);
-  const told = new Telling(records[0]?.atMs ?? 0);
+  const [startMs, endMs] = [records[0]?.atMs ?? 0, records.at(-1)?.atMs ?? 0];
+  const atMs = flags.at === undefined ? undefined : momentIn("--at", flags.at, startMs, endMs);
+  if (flags.show !== undefined) return show(records, flags.show, { atMs: atMs ?? endMs, startMs });
+  const untilMs = flags.until === undefined ? undefined : momentIn("--until", flags.until, startMs, endMs);
+  if (flags.step && (!process.stdin.isTTY || flags.json))
+    throw new UsageError("--step is for a terminal: it waits for Enter after each sync");
+  const keys = keysIn(records, flags);
+  const held: ReplayedSync[] = [];
+  const told = new ReplayText(startMs);
+  const tell = (sync: ReplayedSync): string => (flags.json ? `${printableJson(sync)}\n` : told.of(sync, flags));
+  const { summary, decisionDigest } = await decisions(records, flags, untilMs, (sync) => {
+    if (keys !== undefined && !keys.has(idOf(sync))) return;
+    if (atMs === undefined && !flags.step) process.stdout.write(tell(sync));
+    else held.push(sync);
+  });
+  if (!(await print((atMs === undefined ? held : around(held, atMs)).map(tell), flags.step === true))) return;
+  if (flags.json) return void process.stdout.write(`${JSON.stringify({ summary: { ...summary, decisionDigest } })}\n`);
+  process.stdout.write(`${told.rest()}${summaryText(summary)}\nDecision digest of seed ${flags.seed} ${decisionDigest}\n`);
+}
+
+/** The digest is of every sync, whatever is shown. */
+async function decisions(
+  records: readonly CaptureRecord[],
+  { seed, verbose, faults }: ReplayFlags,
+  untilMs: number | undefined,
+  onSync: (sync: ReplayedSync) => void,
+): Promise<{ readonly summary: ReplaySummary; readonly decisionDigest: string }> {
   const digest = createHash("sha256");
   const summary = await replay(records, {
     // Nothing leaves this process, and one seed shall give one output.
-    digester: createDigester(`replay ${flags.seed}`.padEnd(32)),
-    seed: flags.seed,
-    log: consoleLog("", flags.verbose ? "info" : "error"),
+    digester: createDigester(`replay ${seed}`.padEnd(32)),
+    seed,
+    log: consoleLog("", verbose ? "info" : "error"),
     functions: functionHandlers,
+    ...(faults !== undefined && { faults: faultsIn(faults) }),
+    ...(untilMs !== undefined && { untilMs }),
     onSync: (sync) => {
       digest.update(`${printableJson(sync)}\n`);
-      if (flags.json) process.stdout.write(`${printableJson(sync)}\n`);
-      else process.stdout.write(told.of(sync, flags));
+      onSync(sync);
     },
   });
-  const decisionDigest = digest.digest("hex");
-  if (flags.json) return void process.stdout.write(`${JSON.stringify({ summary: { ...summary, decisionDigest } })}\n`);
-  process.stdout.write(told.rest());
-  const { objects } = summary;
-  process.stdout.write(
-    `\n${summary.syncs} syncs decided ${summary.decided} writes, none was sent.` +
-      ` Cache at the end: ${CACHED_RESOURCES.map((resource) => `${objects[resource]} ${plural(resource)}`).join(", ")}` +
-      `${summary.quarantined > 0 ? `, ${summary.quarantined} objects quarantined` : ""}.\nCache digest ${summary.cacheDigest}\nDecision digest of seed ${flags.seed} ${decisionDigest}\n`,
+  return { summary, decisionDigest: digest.digest("hex") };
+}
+
+/** @throws {UsageError} when one is not in the capture, or has no controller here */
+function keysIn(records: readonly CaptureRecord[], { key = [] }: ReplayFlags): ReadonlySet<string> | undefined {
+  if (key.length === 0) return undefined;
+  const changes = objectChanges(records, createDigester("keys".padEnd(32)));
+  return new Set(
+    key.map((text) => {
+      const { resource, namespace, name } = subjectIn(text, changes);
+      if (resource === "pods")
+        throw new UsageError(`--key ${text}: a pod is no key; \`deltaloop explain FILE ${text}\` tells what was decided about it`);
+      return `${resource} ${namespace}/${name}`;
+    }),
   );
+}
+
+function idOf({ controller, key }: ReplayedSync): string {
+  return `${CONTROLLER_INFO[controller].primary} ${key}`;
+}
+
+/** Of each key the last sync until then, and the first one after it. */
+function around(syncs: readonly ReplayedSync[], atMs: number): readonly ReplayedSync[] {
+  const chosen = new Set(
+    [...Map.groupBy(syncs, idOf).values()].flatMap((own) => {
+      const next = own.findIndex((sync) => sync.atMs > atMs);
+      return next === -1 ? own.slice(-1) : own.slice(Math.max(0, next - 1), next + 1);
+    }),
+  );
+  return syncs.filter((sync) => chosen.has(sync));
+}
+
+/** False: somebody has seen enough. */
+async function print(texts: readonly string[], waits: boolean): Promise<boolean> {
+  const shown = texts.filter((text) => text !== "");
+  if (!waits) {
+    for (const text of shown) process.stdout.write(text);
+    return true;
+  }
+  const terminal = createInterface({ input: process.stdin, output: process.stdout });
+  try {
+    for (let index = 0, free = 0; index < shown.length; index++) {
+      process.stdout.write(shown[index] ?? "");
+      if (free > 0) free--;
+      else {
+        // Ctrl-D and Ctrl-C are as good as q.
+        const answer = (await terminal.question(`(${index + 1} of ${shown.length}) `).catch(() => "q")).trim();
+        if (answer === "q") return false;
+        free = Math.max(0, (Number.parseInt(answer, 10) || 1) - 1);
+      }
+    }
+    return true;
+  } finally {
+    terminal.close();
+  }
+}
+
+function show(
+  records: readonly CaptureRecord[],
+  text: string,
+  { atMs, startMs }: { readonly atMs: number; readonly startMs: number },
+): void {
+  const digester = createDigester("show".padEnd(32));
+  const subject = subjectIn(text, objectChanges(records, digester));
+  process.stdout.write(versionText(subject, versionsOf(records, subject, digester), { atMs, startMs }));
+}
+
+function summaryText({ syncs, decided, objects, quarantined, cacheDigest }: ReplaySummary): string {
+  const cached = CACHED_RESOURCES.map((resource) => `${objects[resource]} ${plural(resource)}`).join(", ");
+  const aside = quarantined > 0 ? `, ${quarantined} objects quarantined` : "";
+  return `\n${syncs} syncs decided ${decided} writes, none was sent. Cache at the end: ${cached}${aside}.\nCache digest ${cacheDigest}`;
 }
 
 /** As people write it: `ReplicaSets`, but `pods`. */
 function plural(resource: CachedResource): string {
   return resource === "pods" ? resource : `${RESOURCES[resource].kind}s`;
-}
-
-/** One block per sync, folded where a key decides the same time and again. */
-class Telling {
-  readonly #startMs: number;
-  readonly #repeats = new Repeats();
-
-  constructor(startMs: number) {
-    this.#startMs = startMs;
-  }
-
-  of(sync: ReplayedSync, { all, verbose }: Pick<ReplayFlags, "all" | "verbose">): string {
-    const lines = decisionLines(sync, verbose === true);
-    const when = this.#since(sync.atMs);
-    const { isNews, before } = this.#repeats.next(name(sync), lines, when);
-    if (all !== true && (!isNews || (lines === "" && before === undefined))) return "";
-    const said = before === undefined || all ? "" : `${INDENT}${printable(name(sync))} ${before}\n`;
-    if (lines === "" && all !== true) return said;
-    return `${said}${clockTime(sync.atMs)} ${when} ${printable(`${name(sync)}: ${reasonsOf(sync)}`)}\n${lines}`;
-  }
-
-  rest(): string {
-    return [...this.#repeats.rest()].map(([key, said]) => `${INDENT}${printable(key)} ${said}\n`).join("");
-  }
-
-  #since(atMs: number): string {
-    return `+${((atMs - this.#startMs) / 1000).toFixed(3)}s`.padStart(9);
-  }
-}
-
-const INDENT = " ".repeat(23);
-
-function name({ controller, key }: ReplayedSync): string {
-  return `${controller} ${key}`;
-}
-
-/** UTC, as the capture's own times are. */
-function clockTime(atMs: number): string {
-  return new Date(atMs).toISOString().slice(11, 23);
-}
-
-function reasonsOf({ reasons }: ReplayedSync): string {
-  if (reasons.length === 0) return "a delay or a retry fell due";
-  const more = reasons.length - REASONS_MAX;
-  return reasons.slice(0, REASONS_MAX).join(", ") + (more > 0 ? ` and ${more} more` : "");
-}
-
-function decisionLines({ lines, error }: ReplayedSync, verbose: boolean): string {
-  const undecided = lines.flatMap((line) => (line.kind === "notDecided" ? [line.what] : []));
-  const said = [
-    ...lines.filter(({ kind }) => kind !== "notDecided" && kind !== "reason").map(describeTrace),
-    ...(verbose && undecided.length > 0 ? [`not decided: ${undecided.join(", ")}`] : []),
-    ...(error === undefined ? [] : [`error: ${printable(error)}`]),
-  ];
-  return said.map((line) => `${INDENT}${line}\n`).join("");
 }

@@ -10,13 +10,13 @@ const DAY_MS = 86_400_000;
  *
  * @throws {UsageError} when it is none of these, or outside of the capture
  */
-export function momentIn(text: string, startMs: number, endMs: number): number {
+export function momentIn(option: string, text: string, startMs: number, endMs: number): number {
   const atMs = parsed(text, startMs);
-  if (Number.isNaN(atMs)) throw new UsageError(`--at ${text}: write +12.3s from the beginning, 10:02:11.5 or 2026-03-01T10:02:11Z`);
+  if (Number.isNaN(atMs)) throw new UsageError(`${option} ${text}: write +12.3s from the beginning, 10:02:11.5 or 2026-03-01T10:02:11Z`);
   // The end of the last second counts: times are printed in milliseconds, and read off in seconds.
   if (atMs < startMs - 1000 || atMs > endMs + 1000)
     throw new UsageError(
-      `--at ${text} is outside of the capture, which goes from ${new Date(startMs).toISOString()} to ${new Date(endMs).toISOString()} (+${((endMs - startMs) / 1000).toFixed(1)}s)`,
+      `${option} ${text} is outside of the capture, which goes from ${new Date(startMs).toISOString()} to ${new Date(endMs).toISOString()} (+${((endMs - startMs) / 1000).toFixed(1)}s)`,
     );
   return atMs;
 }

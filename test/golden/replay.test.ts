@@ -1,8 +1,9 @@
 // Would catch: a replay that differs from run to run, a decision that upstream did not make, a capture that cannot be read to its end.
 import { readFileSync } from "node:fs";
 import { gunzipSync } from "node:zlib";
-import { expect, test } from "vitest";
+import { describe, expect, it, test } from "vitest";
 import { functionHandlers } from "../../cli/support/functions.ts";
+import { faultsIn } from "../../cli/support/replay-faults.ts";
 import { describeTrace } from "../../cli/support/describe.ts";
 import { createDigester } from "../../shared/api/digest.ts";
 import { readCapture } from "../../shared/replay/capture.ts";
@@ -30,6 +31,33 @@ async function run(
   });
   return { lines, errors, summary };
 }
+
+describe("whatever befalls the messages", () => {
+  it.each(
+    ["none", "duplicate", "delay", "lose", "reorder,duplicate,delay,lose"].flatMap((faults) => [1, 2, 3].map((seed) => ({ faults, seed }))),
+  )("$faults, seed $seed: the cache ends as the stream did", async ({ faults, seed }) => {
+    const options = {
+      digester: createDigester("a key of this test alone"),
+      seed,
+      log: silent,
+      functions: functionHandlers,
+      onSync: () => undefined,
+    };
+    const { cacheDigest } = await replay(capture("undo"), { ...options, faults: faultsIn(faults) });
+    expect(cacheDigest).toBe((await firstRun("undo")).summary.cacheDigest);
+  });
+});
+
+it("stops where it is told to, with what was told until then", async () => {
+  const records = capture("undo");
+  const untilMs = (records[0]?.atMs ?? 0) + 3000;
+  const times: number[] = [];
+  const options = { digester: createDigester("a key of this test alone"), seed: 1, log: silent, functions: functionHandlers };
+  const { cacheDigest } = await replay(records, { ...options, untilMs, onSync: ({ atMs }) => void times.push(atMs) });
+  expect(times.length).toBeGreaterThan(0);
+  expect(Math.max(...times)).toBeLessThanOrEqual(untilMs);
+  expect(cacheDigest).not.toBe((await firstRun("undo")).summary.cacheDigest);
+});
 
 const firstRuns = new Map<string, ReturnType<typeof run>>();
 

@@ -73,3 +73,39 @@ it("one seed, one output; what a replay cannot know is told by --verbose alone",
   expect(other.stdout.split("\n").at(-2)).not.toBe(one.stdout.split("\n").at(-2));
   expect([one.stdout.includes("not decided"), verbose.stdout.includes("not decided")]).toEqual([false, true]);
 });
+
+const UNDO = join(ROOT, "test/captures/undo.watch.jsonl.gz");
+
+it("shows the syncs of one key, at one moment, with their reasons; the digest is that of the whole", async () => {
+  const whole = await replayOf(UNDO);
+  const { code, stdout } = await replayOf(UNDO, { flags: ["--key", "deploy/web", "--at", "+5s", "--why"] });
+  const blocks = stdout.split("\n").filter((line) => /^\d\d:\d\d:/.test(line));
+  expect({ code, blocks: blocks.length }).toEqual({
+    code: 0,
+    blocks: expect.toSatisfy((count: number) => count === 1 || count === 2) as number,
+  });
+  expect(blocks.every((line) => line.includes(" deployment default/web: "))).toBe(true);
+  expect(stdout).toContain("because ");
+  expect(stdout.trimEnd().split("\n").at(-1)).toBe(whole.stdout.trimEnd().split("\n").at(-1));
+});
+
+it("shows an object as it stood, and what came before and after", async () => {
+  const shown = await replayOf(UNDO, { flags: ["--show", "deploy/web", "--at", "+5s"] });
+  expect(shown.code).toBe(0);
+  expect(shown.stdout).toMatch(/^# Deployment default\/web at .* version \d+, since /);
+  expect(shown.stdout).toMatch(/^# before: version \d+ at .*\n# next: version \d+ at /m);
+  expect(shown.stdout).toContain("digest: ");
+  expect((await replayOf(UNDO, { flags: ["--show", "deploy/web", "--at", "0"] })).stdout).toContain(": not there yet");
+});
+
+it.each([
+  { flags: ["--key", "pod/x"], said: "pod/x is not in the capture" },
+  { flags: ["--key", "web"], said: "web: name it as deploy/web" },
+  { flags: ["--faults", "fire"], said: 'not "fire"' },
+  { flags: ["--until", "+900s"], said: "--until +900s is outside of the capture" },
+  { flags: ["--step"], said: "--step is for a terminal" },
+])("refuses $flags in one line, with 2", async ({ flags, said }) => {
+  const { code, stdout, stderr } = await replayOf(UNDO, { flags });
+  expect({ code, stdout, lines: stderr.trimEnd().split("\n").length }).toEqual({ code: 2, stdout: "", lines: 1 });
+  expect(stderr).toContain(said);
+});

@@ -171,18 +171,20 @@ describe("a moment", () => {
     ["0", 0],
     ["10:00:11.5", 11_500],
     ["2026-03-01T10:00:11Z", 11_000],
-  ])("%s", (text, want) => expect(momentIn(text, startMs, endMs) - startMs).toBe(want));
+  ])("%s", (text, want) => expect(momentIn("--at", text, startMs, endMs) - startMs).toBe(want));
 
   it("past midnight", () => {
     const late = Date.parse("2026-03-01T23:59:59Z");
-    expect(momentIn("00:00:01", late, late + 60_000) - late).toBe(2000);
+    expect(momentIn("--at", "00:00:01", late, late + 60_000) - late).toBe(2000);
   });
 
   it("is refused by name, with what there is", () => {
-    expect(() => momentIn("yesterday", startMs, endMs)).toThrow(
+    expect(() => momentIn("--at", "yesterday", startMs, endMs)).toThrow(
       "--at yesterday: write +12.3s from the beginning, 10:02:11.5 or 2026-03-01T10:02:11Z",
     );
-    expect(() => momentIn("+99s", startMs, endMs)).toThrow("which goes from 2026-03-01T10:00:00.000Z to 2026-03-01T10:01:00.000Z (+60.0s)");
+    expect(() => momentIn("--at", "+99s", startMs, endMs)).toThrow(
+      "which goes from 2026-03-01T10:00:00.000Z to 2026-03-01T10:01:00.000Z (+60.0s)",
+    );
   });
 });
 
