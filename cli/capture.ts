@@ -1,28 +1,34 @@
 /** `deltaloop capture -o FILE`: writes down what a watcher would see, for replays. Reads only. */
 import { randomBytes } from "node:crypto";
-import { createGzip } from "node:zlib";
-import { finished } from "node:stream/promises";
 import type { Command } from "commander";
 import { createKubeHttp } from "../shared/adapters/kube-http/kube-http.ts";
 import { createSystemClock } from "../shared/adapters/system/clock.ts";
 import { createDigester } from "../shared/api/digest.ts";
+import { messageOf } from "../shared/api/errors.ts";
 import { CACHED_RESOURCES } from "../shared/api/resources.ts";
-import { kubeHttpConfigFrom } from "./support/kubeconfig.ts";
 import { recordingWatch } from "../shared/replay/recorder.ts";
-import { openCapture } from "./support/capture-file.ts";
+import { CaptureFile } from "./support/capture-file.ts";
 import { consoleLog } from "./support/console-log.ts";
+import { kubeHttpConfigFrom } from "./support/kubeconfig.ts";
 import { kubeconfigPath } from "./support/kubeconfig-path.ts";
 import { untilSignalled } from "./support/signals.ts";
-import { UsageError } from "./support/usage-error.ts";
+import { bytes, duration, UsageError, wholeNumber } from "./support/usage-error.ts";
 import { watchAll } from "./support/watch-all.ts";
-import { messageOf } from "../shared/api/errors.ts";
 
 interface CaptureFlags {
   readonly output: string;
   readonly kubeconfig?: string;
   readonly context?: string;
-  readonly raw?: true;
+  readonly redact: boolean;
+  readonly rotateSize?: number;
+  readonly rotateEvery?: number;
+  readonly keep?: number;
 }
+
+/** What is written is in the file by then, whoever is killed: gzip data can be read until there. */
+const FLUSH_MS = 1_000;
+/** Below, a file is full before everything that stands there is listed in it. */
+const ROTATE_BYTES_MIN = 2 ** 20;
 
 export function registerCapture(program: Command): void {
   program
@@ -31,11 +37,26 @@ export function registerCapture(program: Command): void {
     .requiredOption("-o, --output <file>", "JSON Lines; compressed when the name ends in .gz")
     .option("--kubeconfig <file>", "default: KUBECONFIG, then ~/.kube/config")
     .option("--context <name>", "context of the kubeconfig")
-    .option("--raw", "whole objects, with pod templates and env values, in a file for you alone; without it they are stripped")
+    .option("--no-redact", "whole objects, with pod templates and env values, in a file for you alone; without it they are stripped")
+    .option(
+      "--rotate-size <size>",
+      "begin another file (NAME.0002.jsonl.gz, …) after so much before compression: 64Mi",
+      bytes("--rotate-size", ROTATE_BYTES_MIN),
+    )
+    .option(
+      "--rotate-every <time>",
+      "begin another file after 10m, 1h; each begins with what stands there and can be replayed alone",
+      duration("--rotate-every"),
+    )
+    .option("--keep <n>", "keep the newest n of these files", wholeNumber("--keep", { min: 1, max: 9_999 }))
     .action(runCapture);
 }
 
 async function runCapture(flags: CaptureFlags): Promise<void> {
+  const { output, redact, rotateSize, rotateEvery, keep } = flags;
+  const rotates = rotateSize !== undefined || rotateEvery !== undefined;
+  if (keep !== undefined && !rotates) throw new UsageError("--keep is of several files: give --rotate-size or --rotate-every as well");
+  if (rotateEvery === 0) throw new UsageError("--rotate-every 0 would begin files without end");
   const config = await kubeHttpConfigFrom(kubeconfigPath(flags.kubeconfig), {
     component: "capture",
     ...(flags.context !== undefined && { context: flags.context }),
@@ -43,23 +64,38 @@ async function runCapture(flags: CaptureFlags): Promise<void> {
     throw new UsageError(messageOf(error));
   });
   const log = consoleLog("", "info");
-  const file = (await openCapture(flags.output, { raw: flags.raw === true })).createWriteStream();
-  const out = flags.output.endsWith(".gz") ? createGzip() : file;
-  if (out !== file) out.pipe(file);
-  const digester = createDigester(randomBytes(32).toString("hex"));
-  let events = 0;
-  const write = (line: string): void => {
-    events++;
-    out.write(`${line}\n`);
-  };
   const clock = createSystemClock();
-  const kube = recordingWatch(createKubeHttp(config), { write, clock, digester, raw: flags.raw === true, server: config.server });
-  const ends = untilSignalled();
+  const rotation = {
+    ...(rotateSize !== undefined && { rotateBytes: rotateSize }),
+    ...(rotateEvery !== undefined && { rotateMs: rotateEvery }),
+    ...(keep !== undefined && { keep }),
+  };
+  const file = new CaptureFile(output, { isWhole: !redact, ...rotation }, clock.now());
+  const digester = createDigester(randomBytes(32).toString("hex"));
+  let lines = 0;
+  const write = (line: string): void => {
+    lines++;
+    file.write(line);
+  };
+  const kube = recordingWatch(createKubeHttp(config), { write, clock, digester, raw: !redact, keeps: rotates, server: config.server });
+  const ends = new AbortController();
+  const ended = AbortSignal.any([untilSignalled(), ends.signal]);
   log.info(
-    `capturing ${CACHED_RESOURCES.join(", ")} of ${config.server} into ${flags.output}${flags.raw ? ", whole objects with everything secret in them" : ""}; Ctrl-C ends it`,
+    `capturing ${CACHED_RESOURCES.join(", ")} of ${config.server} into ${file.path}${redact ? "" : ", whole objects with everything secret in them"}; Ctrl-C ends it`,
   );
-  await watchAll(kube, { clock, digester, log }, ends);
-  out.end();
-  await finished(file);
-  log.info(`${events} lines written`);
+  const watching = watchAll(kube, { clock, digester, log }, ended);
+  while (!ended.aborted) {
+    await clock.after(FLUSH_MS, ended).catch(() => undefined);
+    file.flush();
+    if (file.error) ends.abort(file.error);
+    else if (!kube.isListing && file.isFull(clock.now())) {
+      file.next(clock.now());
+      kube.restart();
+      log.info(`going on in ${file.path}`);
+    }
+  }
+  await watching;
+  await file.end();
+  if (file.error) throw file.error;
+  log.info(`${lines} lines written`);
 }

@@ -1,7 +1,5 @@
 /** `deltaloop import FILE… -o OUT`: makes a capture of what another tool recorded. */
 import { randomBytes } from "node:crypto";
-import { finished } from "node:stream/promises";
-import { createGzip } from "node:zlib";
 import type { Command } from "commander";
 import { createDigester } from "../shared/api/digest.ts";
 import { messageOf } from "../shared/api/errors.ts";
@@ -10,7 +8,7 @@ import { importFiles } from "../shared/replay/import/import.ts";
 import { captureLines } from "../shared/replay/import/imported.ts";
 import type { Imported } from "../shared/replay/import/imported.ts";
 import { ImportReport } from "../shared/replay/import/report.ts";
-import { openCapture } from "./support/capture-file.ts";
+import { CaptureFile } from "./support/capture-file.ts";
 import { UsageError } from "./support/usage-error.ts";
 
 interface ImportFlags {
@@ -34,20 +32,14 @@ export function registerImport(program: Command): void {
 async function runImport(files: readonly string[], { output, redact }: ImportFlags): Promise<void> {
   const report = new ImportReport();
   const imported = await readFiles(files, report);
-  const file = (await openCapture(output, { raw: !redact })).createWriteStream();
-  const out = output.endsWith(".gz") ? createGzip() : file;
-  if (out !== file) out.pipe(file);
+  const file = new CaptureFile(output, { isWhole: !redact }, 0);
   const digester = createDigester(randomBytes(32).toString("hex"));
-  for (const line of captureLines(imported, { digester, redact, report })) if (!out.write(`${line}\n`)) await drained(out);
-  out.end();
-  await finished(file);
+  for (const line of captureLines(imported, { digester, redact, report })) if (!file.write(line)) await file.drained();
+  await file.end();
+  if (file.error) throw file.error;
   const listed = [...imported.lists.values()].reduce((sum, { items }) => sum + items.length, 0);
   process.stdout.write(`${output}: ${listed} objects at the beginning and ${imported.events.length} events, read as ${imported.format}\n`);
   for (const line of report.lines()) process.stdout.write(`${line}\n`);
-}
-
-async function drained(out: NodeJS.WritableStream): Promise<void> {
-  await new Promise<void>((resolve) => void out.once("drain", resolve));
 }
 
 async function readFiles(files: readonly string[], report: ImportReport): Promise<Imported> {

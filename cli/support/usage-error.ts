@@ -33,3 +33,16 @@ export function wholeNumber(option: string, range: { readonly min: number; reado
     return value;
   };
 }
+
+const UNITS: Readonly<Record<string, number>> = { "": 1, Ki: 2 ** 10, Mi: 2 ** 20, Gi: 2 ** 30 };
+
+/** `64Mi`, as quantities are written. @throws {UsageError} also when it is less than `min` */
+export function bytes(option: string, min: number): (text: string) => number {
+  return (text) => {
+    const [, digits = "", unit = ""] = /^(\d+)(Ki|Mi|Gi)?$/.exec(text) ?? [];
+    const value = Number(digits) * (UNITS[unit] ?? NaN);
+    if (digits === "" || !Number.isSafeInteger(value) || value < min)
+      throw new UsageError(`${option} takes a size of at least ${min / 2 ** 20}Mi such as 64Mi or 1Gi, not "${text}"`);
+    return value;
+  };
+}

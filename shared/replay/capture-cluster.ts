@@ -55,11 +55,14 @@ function timelineOf(records: readonly CaptureRecord[]): Timeline {
   let listRV = "0";
   // A stream that began with synthetic adds says where they end; a plain list says it with `listend`.
   const boundary = records.findIndex((record) => record.kind === "listed" || isInitialEnd(record));
+  const again: CapturedObject[] = [];
   records.forEach((record, index) => {
     if (record.kind === "listed") {
       if (index === boundary) listRV = record.rv ?? "0";
+      else events.push(...relisted(record, again.splice(0), newestAt({ initial: [...initial.values()], listRV, events }, Infinity)));
       return;
     }
+    if (record.kind === "item" && index > boundary && record.object) return void again.push(record.object);
     if (!record.object || record.kind === "close") return;
     const rv = versionOf(record.object);
     if (index < boundary && record.type !== "BOOKMARK") return void initial.set(keyOf(record.object), record.object);
@@ -68,6 +71,33 @@ function timelineOf(records: readonly CaptureRecord[]): Timeline {
       events.push({ atMs: record.atMs, type: record.type, object: record.object, rv });
   });
   return { initial: [...initial.values()], listRV, events };
+}
+
+/** What a list that is not the first shows to have happened, as a watch would have told it. */
+function relisted(
+  { atMs, rv: listRV = "0" }: CaptureRecord,
+  items: readonly CapturedObject[],
+  known: ReadonlyMap<string, CapturedObject>,
+): Timeline["events"] {
+  const listed = new Map(items.map((object) => [keyOf(object), object]));
+  const changed = [...listed].flatMap(([key, object]) => {
+    const [before, rv] = [known.get(key), versionOf(object)];
+    if (before !== undefined && versionOf(before) === rv) return [];
+    return isResourceVersion(rv) ? [{ atMs, type: before === undefined ? "ADDED" : "MODIFIED", object, rv }] : [];
+  });
+  const gone = [...known].flatMap(([key, object]) =>
+    listed.has(key) ? [] : [{ atMs, type: "DELETED", object: withVersion(object, listRV), rv: listRV }],
+  );
+  return [...changed.toSorted((a, b) => compareResourceVersions(a.rv, b.rv)), ...gone];
+}
+
+/** A stripped pod is flat. */
+function withVersion(object: CapturedObject, resourceVersion: string): CapturedObject {
+  return isFlat(object) ? { ...object, resourceVersion } : { ...object, metadata: { ...metaOf(object), resourceVersion } };
+}
+
+function isFlat(object: CapturedObject): boolean {
+  return object["metadata"] === undefined;
 }
 
 /** The bookmark behind the last of the synthetic adds with which a stream began. */

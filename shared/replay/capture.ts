@@ -3,7 +3,7 @@
  * `{"t":"2026-03-01T10:00:00.123456Z","type":"MODIFIED","object":{…}}`: a raw watch event and when it came.
  */
 import { closeSync, openSync, readSync } from "node:fs";
-import { gunzipSync } from "node:zlib";
+import { constants, gunzipSync } from "node:zlib";
 import { CACHED_RESOURCES, RESOURCES } from "../api/resources.ts";
 import type { CachedResource } from "../api/resources.ts";
 import { messageOf } from "../api/errors.ts";
@@ -53,18 +53,27 @@ const LINE_FEED = 0x0a;
 const ZIP = Buffer.from("PK\x03\x04", "latin1");
 const GZIP = Buffer.from([0x1f, 0x8b]);
 
-/** @throws {CaptureError} when it is too large or no capture, naming the line; {Error} when the file cannot be read */
-export function readCapture(path: string): readonly CaptureRecord[] {
-  const bytes = readUnpacked(path);
+/** Hears, in one line each, what a capture lacks: an end that was cut off, changes between two lists. */
+export type CaptureNote = (note: string) => void;
+
+const UNHEARD: CaptureNote = () => undefined;
+
+/**
+ * Whoever took it may have been killed: what is whole is read, and the rest told.
+ *
+ * @throws {CaptureError} when it is too large or no capture, naming the line; {Error} when the file cannot be read
+ */
+export function readCapture(path: string, note: CaptureNote = UNHEARD): readonly CaptureRecord[] {
+  const bytes = readUnpacked(path, note);
   if (path.endsWith(".kshrk") || isZip(bytes))
     throw new CaptureError(`${path}: is no capture, but \`deltaloop import\` makes one of a .kshrk archive`);
-  return parseCapture(bytes, path);
+  return parseCapture(bytes, path, note);
 }
 
 /** @throws {CaptureError} when it is too large; {Error} when the file cannot be read */
-export function readUnpacked(path: string): Buffer {
+export function readUnpacked(path: string, note: CaptureNote = UNHEARD): Buffer {
   const bytes = readBounded(path);
-  return startsWith(bytes, GZIP) ? unpacked(bytes, path) : bytes;
+  return startsWith(bytes, GZIP) ? unpacked(bytes, path, note) : bytes;
 }
 
 export function isZip(bytes: Buffer): boolean {
@@ -89,12 +98,21 @@ function readBounded(path: string): Buffer {
   }
 }
 
-function unpacked(bytes: Buffer, path: string): Buffer {
+function unpacked(bytes: Buffer, path: string, note: CaptureNote): Buffer {
   try {
     return gunzipSync(bytes, { maxOutputLength: CAPTURE_BYTES_MAX });
   } catch (error) {
     if (error instanceof RangeError) throw tooLarge(path);
-    throw new CaptureError(`${path}: the gzip data is broken or cut off (${messageOf(error)})`);
+    if ((error as NodeJS.ErrnoException).code !== "Z_BUF_ERROR")
+      throw new CaptureError(`${path}: the gzip data is broken (${messageOf(error)})`);
+  }
+  // What was flushed can be read, wherever the file ends.
+  note(`${path}: the gzip data is cut off; what it holds until there is read`);
+  try {
+    return gunzipSync(bytes, { maxOutputLength: CAPTURE_BYTES_MAX, finishFlush: constants.Z_SYNC_FLUSH });
+  } catch (error) {
+    if (error instanceof RangeError) throw tooLarge(path);
+    throw new CaptureError(`${path}: the gzip data is broken (${messageOf(error)})`);
   }
 }
 
@@ -106,7 +124,7 @@ function startsWith(bytes: Buffer, head: Buffer): boolean {
   return bytes.subarray(0, head.length).equals(head);
 }
 
-export function parseCapture(content: string | Buffer, name: string): readonly CaptureRecord[] {
+export function parseCapture(content: string | Buffer, name: string, note: CaptureNote = UNHEARD): readonly CaptureRecord[] {
   const bytes = typeof content === "string" ? Buffer.from(content) : content;
   const records: CaptureRecord[] = [];
   let [line, firstMs, lastMs] = [0, Infinity, -Infinity];
@@ -117,7 +135,11 @@ export function parseCapture(content: string | Buffer, name: string): readonly C
     if (end - start > LINE_BYTES_MAX) throw new CaptureError(`${place}: is longer than ${LINE_BYTES_MAX / MIB} MiB`);
     const text = bytes.toString("utf8", start, end);
     start = end + 1;
-    const record = text.trim() === "" ? undefined : parseLine(text, place);
+    if (feed === -1 && isTorn(text)) {
+      note(`${place}: the last line is cut off and left out`);
+      break;
+    }
+    const record = text.trim() === "" ? undefined : parseLine(text, place, note);
     if (!record) continue;
     [firstMs, lastMs] = [Math.min(firstMs, record.atMs), Math.max(lastMs, record.atMs)];
     if (lastMs - firstMs > SPAN_HOURS_MAX * HOUR_MS)
@@ -127,6 +149,17 @@ export function parseCapture(content: string | Buffer, name: string): readonly C
   return records.sort((a, b) => a.atMs - b.atMs);
 }
 
+/** JSON that only lacks its end cannot be told from other JSON that is broken: without a line feed behind it, it is taken for that. */
+function isTorn(text: string): boolean {
+  if (!text.trimStart().startsWith("{")) return false;
+  try {
+    JSON.parse(text);
+    return false;
+  } catch {
+    return true;
+  }
+}
+
 interface Line {
   readonly t?: unknown;
   readonly r?: unknown;
@@ -134,22 +167,29 @@ interface Line {
   readonly type?: unknown;
   readonly object?: unknown;
   readonly rv?: unknown;
+  readonly from?: unknown;
+  readonly to?: unknown;
+  readonly why?: unknown;
 }
 
 export const RFC_3339 = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)$/i;
 
 /** Undefined for what a replay does not need: requests, foreign resources, our own notes. */
-function parseLine(line: string, place: string): CaptureRecord | undefined {
+function parseLine(line: string, place: string, note: CaptureNote): CaptureRecord | undefined {
   let parsed: unknown;
   try {
     parsed = JSON.parse(line);
   } catch (error) {
-    throw new CaptureError(`${place}: not JSON (${messageOf(error)}); cut the line off if the capture was interrupted`);
+    throw new CaptureError(`${place}: not JSON (${messageOf(error)})`);
   }
   if (!isObject(parsed)) throw new CaptureError(`${place}: is no JSON object`);
   const value: Line = parsed;
   const kind = value.k ?? "event";
   if (kind === "meta" || kind === "req" || kind === "res" || kind === "api" || kind === "raw") return undefined;
+  if (kind === "gap") {
+    note(`${place}: ${gapText(value)}`);
+    return undefined;
+  }
   const atMs = typeof value.t === "string" && RFC_3339.test(value.t) ? Date.parse(value.t) : NaN;
   if (Number.isNaN(atMs)) throw new CaptureError(`${place}: t is no RFC 3339 time`);
   const object = isObject(value.object) ? value.object : undefined;
@@ -171,6 +211,12 @@ function parseLine(line: string, place: string): CaptureRecord | undefined {
     default:
       throw new CaptureError(`${place}: unknown kind ${JSON.stringify(kind).slice(0, QUOTED_MAX)}`);
   }
+}
+
+/** Versions are digits and reasons words: nothing else of a stranger's line is said. */
+function gapText({ r, from, to, why }: Line): string {
+  const word = (value: unknown): string => (typeof value === "string" && /^\w{1,40}$/.test(value) ? value : "unknown");
+  return `${word(r)} were listed again${why === undefined ? "" : ` (${word(why)})`}: what happened to them between versions ${word(from)} and ${word(to)} is known by its outcome alone`;
 }
 
 function resourceOfKind(object: CapturedObject | undefined): CachedResource | undefined {

@@ -1,6 +1,6 @@
 /**
  * `node infra/node/run.js test/captures/record.ts [NAME]…`: records scenes anew in which upstream's own controllers work on a real
- * control plane with scripted nodes, each in a namespace of its own: with `deltaloop capture --raw` what watches told, and beside it
+ * control plane with scripted nodes, each in a namespace of its own: with `deltaloop capture --no-redact` what watches told, and beside it
  * what the audit log has of workload writes. managedFields are left out of both.
  */
 import { readFile, rm, writeFile } from "node:fs/promises";
@@ -167,7 +167,7 @@ async function record({ client, plane, ...rest }: Cluster, name: string, play: (
     /^(?:deployments|replicasets)/.test(path) ? `/apis/apps/v1/namespaces/${name}/${path}` : `${core}/${path}`;
   await client.request("POST", "/api/v1/namespaces", { metadata: { name } });
   await eventually("the namespace has its service account", () => rest.get(`${core}/serviceaccounts/default`));
-  const capture = deltaloop(["capture", "--raw", "-o", file, "--kubeconfig", plane.adminKubeconfig]);
+  const capture = deltaloop(["capture", "--no-redact", "-o", file, "--kubeconfig", plane.adminKubeconfig]);
   await capture.line("capturing");
   await sleep(REST_MS);
   await play({

@@ -6,7 +6,7 @@
  * bodies, in any log; a capture that replay cannot read to its end, or reads differently from seed to seed.
  */
 import { readFileSync } from "node:fs";
-import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -29,6 +29,8 @@ const PLANTED = /hunter2/;
 const SEEDS = [1, 2, 3];
 /** The function host polls for a second at a time. */
 const POLL_MS_MAX = 1_500;
+/** How often a capture is flushed. */
+const FLUSH_MS = 1_000;
 
 const labels = { app: "vault" };
 const container = { name: "main", image: "shop:1", args: [ARGUMENT], env: [{ name: "PASSWORD", value: SECRET }] };
@@ -123,6 +125,34 @@ await whereRealPartsAre("capture and replay on a real control plane", () => {
       }
       expect(digests.size).toBe(1);
       expect(digests).not.toContain("none");
+    });
+
+    it("explains it: why a ReplicaSet shrank, by which rule, and that it was done", async () => {
+      const explained = deltaloop(["explain", file(), "deploy/vault"]);
+      expect((await explained.exited).code, explained.output()).toBe(0);
+      expect(explained.output()).toMatch(/ pods? in all, less the 3 that must be available \(3 − 0\).*\[deployment §11\.3\]/);
+      expect(explained.output()).toMatch(/→ patch ReplicaSet vault-\S+: replicas 3 → 2; so it was done \d+ ms later/);
+      expect(explained.output()).not.toMatch(PLANTED);
+    });
+
+    it("writes several files, and killed -9 leaves the last one to be replayed alone", async () => {
+      const parts = join(directory, "parts.jsonl.gz");
+      const capture = deltaloop([
+        ...["capture", "-o", parts, "--rotate-every", "2s", "--keep", "2"],
+        ...["--kubeconfig", cluster.rolesKubeconfig, "--context", "deltaloop-watcher"],
+      ]);
+      await capture.line("going on in");
+      await cluster.kubectl("scale", "deployment/vault", "--replicas=4");
+      await cluster.rolledOut("default", "vault");
+      await capture.line("parts.0004");
+      await sleep(2 * FLUSH_MS);
+      process.kill(capture.pid, "SIGKILL");
+      await capture.exited;
+      const files = (await readdir(directory)).filter((name) => name.startsWith("parts.")).toSorted();
+      expect(files).toHaveLength(2);
+      const replay = deltaloop(["replay", join(directory, files.at(-1) ?? "")]);
+      expect((await replay.exited).code, replay.output()).toBe(0);
+      expect(replay.output()).toContain("Cache at the end: 1 Deployments, 2 ReplicaSets, 0 ReplicationControllers, 4 pods.");
     });
 
     it("keeps values of pod templates out of Redis, queues and logs", async () => {

@@ -32,11 +32,37 @@ export interface ObjectChange {
 /** In the order in which they were told; versions that differ in nothing that is shown are left out. */
 export function objectChanges(records: readonly CaptureRecord[], digester: Digester): readonly ObjectChange[] {
   const known = new Map<string, Seen>();
-  return records.flatMap((record) => changeOf(record, known, digester) ?? []);
+  const lists = new Map<CachedResource, { isFirst: boolean; readonly uids: Set<string> }>();
+  return records.flatMap((record): readonly ObjectChange[] => {
+    const { resource, kind } = record;
+    const list = lists.get(resource) ?? { isFirst: true, uids: new Set() };
+    lists.set(resource, list);
+    const change = changeOf(record, known, digester, list.isFirst);
+    if (kind === "item") for (const uid of uidsOf(record, known)) list.uids.add(uid);
+    if (kind !== "listed") return change === undefined ? [] : [change];
+    // What a list does not show that is not the first went in the gap before it.
+    const gone = list.isFirst ? [] : [...known].filter(([, seen]) => seen.resource === resource && !list.uids.has(seen.uid));
+    lists.set(resource, { isFirst: false, uids: new Set() });
+    return gone.map(([place, seen]) => {
+      known.delete(place);
+      const { uid, namespace, name, owner } = seen;
+      return { atMs: record.atMs, resource, namespace, name, uid, ...(owner !== undefined && { owner }), kind: "goes", differences: [] };
+    });
+  });
+}
+
+function uidsOf({ resource, object }: CaptureRecord, known: ReadonlyMap<string, Seen>): readonly string[] {
+  const { namespace, name } = (object?.["metadata"] ?? object ?? {}) as { readonly namespace?: string; readonly name?: string }; // a stripped pod is flat
+  const seen = known.get(`${resource} ${namespace}/${name}`);
+  return seen === undefined ? [] : [seen.uid];
 }
 
 interface Seen {
+  readonly resource: CachedResource;
+  readonly namespace: string;
+  readonly name: string;
   readonly uid: string;
+  readonly owner?: string;
   readonly fields: ReadonlyMap<string, string>;
   readonly managers: ReadonlyMap<string, string>;
 }
@@ -45,6 +71,7 @@ function changeOf(
   { atMs, resource, kind, type, object }: CaptureRecord,
   known: Map<string, Seen>,
   digester: Digester,
+  isFirstList: boolean,
 ): ObjectChange | undefined {
   if (object === undefined || type === "BOOKMARK" || type === "ERROR") return undefined;
   const cached = cachedOf(resource, object, digester);
@@ -52,12 +79,17 @@ function changeOf(
   const { namespace, name, uid } = "metadata" in cached ? cached.metadata : cached;
   const place = `${resource} ${namespace}/${name}`;
   const before = known.get(place)?.uid === uid ? known.get(place) : undefined;
-  const seen: Seen = { uid, fields: fieldsOf(resource, cached), managers: managersOf(object) };
+  const owner = "metadata" in cached ? controllerRef(cached.metadata)?.uid : cached.owner?.uid;
+  const seen: Seen = {
+    ...{ resource, namespace, name, uid },
+    ...(owner !== undefined && { owner }),
+    fields: fieldsOf(resource, cached),
+    managers: managersOf(object),
+  };
   if (type === "DELETED") known.delete(place);
   else known.set(place, seen);
-  const owner = "metadata" in cached ? controllerRef(cached.metadata)?.uid : cached.owner?.uid;
   const by = changedManager(before, seen);
-  const what = type === "DELETED" ? "goes" : before !== undefined ? "changes" : kind === "item" ? "stands" : "appears";
+  const what = type === "DELETED" ? "goes" : before !== undefined ? "changes" : kind === "item" && isFirstList ? "stands" : "appears";
   const differences = what === "goes" ? [] : differencesOf(before?.fields ?? new Map(), seen.fields);
   if (what === "changes" && differences.length === 0) return undefined;
   return {

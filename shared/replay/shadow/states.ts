@@ -80,7 +80,7 @@ export function changeOf(
   if (object === undefined || (kind === "event" && !["ADDED", "MODIFIED", "DELETED"].includes(type ?? ""))) return undefined;
   if (isStripped(resource, object))
     throw new CaptureError(
-      `${name}: its objects are stripped, and a sync needs them whole: take it again with \`deltaloop capture --raw\` or \`deltaloop import --no-redact\``,
+      `${name}: its objects are stripped, and a sync needs them whole: take it again with \`deltaloop capture --no-redact\` or \`deltaloop import --no-redact\``,
     );
   const { apiVersion } = RESOURCES[resource];
   const live = { apiVersion, ...object, kind: RESOURCES[resource].kind } as unknown as LiveObject; // strip() looks at it

@@ -5,9 +5,13 @@ import { mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { createDigester } from "../../../shared/api/digest.ts";
 import { CaptureError, parseCapture, readCapture } from "../../../shared/replay/capture.ts";
+import type { ListPage } from "../../../shared/ports/kube.ts";
+import { KubeApiError } from "../../../shared/ports/errors.ts";
+import { captureCluster } from "../../../shared/replay/capture-cluster.ts";
+import { objectChanges } from "../../../shared/replay/explain/changes.ts";
 import { recordingWatch } from "../../../shared/replay/recorder.ts";
 import { anyText } from "../../support/any-text.ts";
 
@@ -29,9 +33,42 @@ test("a gzip bomb is refused at the limit", () => {
   expect(() => readCapture(path)).toThrow(`${path}: holds more than 256 MiB unpacked; a replay takes no more`);
 });
 
-test("gzip data that ends too early is no stack trace", () => {
-  const path = fileOf("cut.gz", gzipSync(MINIMAL).subarray(0, 60));
+test("gzip data that is broken is no stack trace", () => {
+  const whole = gzipSync(MINIMAL);
+  whole.fill(0xff, 20, 40);
+  const path = fileOf("broken.gz", whole);
   expect(() => readCapture(path)).toThrow(CaptureError);
+});
+
+const MANY = Array.from({ length: 40 }, (_, i) => MINIMAL.replace("web-1", `web-${i}`)).join("\n");
+
+test("a capture that was cut off anywhere is read until there, and says so", () => {
+  const whole = parseCapture(`${MANY}\n`, "f").length;
+  fc.assert(
+    fc.property(fc.nat(Buffer.byteLength(MANY) - 1), (at) => {
+      const notes: string[] = [];
+      const text = Buffer.from(MANY).subarray(0, at);
+      const records = parseCapture(text, "f", (note) => notes.push(note));
+      expect(records.length).toBeLessThan(whole);
+      const cut = text.at(-1) !== undefined && text.at(-1) !== 0x0a && text.at(-1) !== "}".charCodeAt(0);
+      if (cut) expect(notes).toEqual([expect.stringMatching(/^f:\d+: the last line is cut off and left out$/)]);
+      // Each that is there is whole, and they are the first.
+      expect(records).toEqual(parseCapture(`${MANY}\n`, "f").slice(0, records.length));
+    }),
+    { numRuns: 300 },
+  );
+});
+
+test("a compressed one, too: at each byte", () => {
+  const packed = gzipSync(MANY);
+  const whole = parseCapture(MANY, "f");
+  for (let at = 18; at < packed.length; at += 7) {
+    const notes: string[] = [];
+    const path = fileOf("cut.jsonl.gz", packed.subarray(0, at));
+    const records = readCapture(path, (note) => notes.push(note));
+    expect(records).toEqual(whole.slice(0, records.length));
+    expect(notes[0]).toBe(`${path}: the gzip data is cut off; what it holds until there is read`);
+  }
 });
 
 test.each(["capture.kshrk", "capture.zip"])("%s is told where it can be read", (name) => {
@@ -86,7 +123,7 @@ test("a gzipped capture is read like a plain one", () => {
 });
 
 test.each([
-  { name: "a cut line", text: `${MINIMAL}\n{"t":"2026`, want: /^f:2: not JSON/ },
+  { name: "a cut line", text: `${MINIMAL}\n{"t":"2026\n`, want: /^f:2: not JSON/ },
   { name: "a line without time", text: `{"type":"ADDED","object":{"kind":"Pod"}}`, want: /^f:1: t is no RFC 3339 time/ },
   {
     name: "an event without object",
@@ -184,6 +221,80 @@ test("a capture holds no value of a template, annotation or denial, not even of 
   expect(text).not.toContain(Buffer.from(SECRET).toString("base64").slice(0, 6));
   expect(text).not.toContain("a key of this test");
   expect(parseCapture(text, "f").map(({ kind }) => kind)).toEqual(["item", "listed", "event", "event", "close"]);
+});
+
+describe("a list that is not the first", () => {
+  const pod = (name: string, resourceVersion: string): object => ({
+    kind: "Pod",
+    metadata: { namespace: "shop", name, uid: `u-${name}`, resourceVersion },
+  });
+  const list = (...items: readonly object[]): ListPage => ({ resourceVersion: "20", items });
+
+  async function relisted(
+    keeps: boolean,
+  ): Promise<{ readonly lines: readonly string[]; readonly recorder: ReturnType<typeof recordingWatch> }> {
+    const lines: string[] = [];
+    let nowMs = 0;
+    const lists = [{ resourceVersion: "7", items: [pod("a", "5"), pod("b", "6")] }, list(pod("b", "6"), pod("c", "19"))];
+    async function* watch(): AsyncGenerator<readonly string[]> {
+      yield [JSON.stringify({ type: "MODIFIED", object: pod("a", "8") })];
+      throw new KubeApiError({ code: 410, reason: "Expired", message: `too old: ${SECRET}` });
+    }
+    const recorder = recordingWatch(
+      { listPage: () => Promise.resolve(lists.shift() ?? list()), watch, newestVersion: () => Promise.resolve("7") },
+      {
+        write: (line) => lines.push(line),
+        clock: { now: () => (nowMs += 1000), after: () => Promise.resolve() },
+        ...{ digester: createDigester("a key of this test alone"), raw: true, server: "s", keeps },
+      },
+    );
+    const { signal } = new AbortController();
+    await recorder.listPage("pods", {}, signal);
+    await drained(recorder.watch("pods", { allowWatchBookmarks: true, timeoutSeconds: 1 }, signal)).catch(() => undefined);
+    await recorder.listPage("pods", {}, signal);
+    return { lines, recorder };
+  }
+
+  test("stands behind a gap that says between which versions, why and for how long", async () => {
+    const { lines } = await relisted(false);
+    const gap = lines.map((each) => JSON.parse(each) as { readonly k?: string }).filter(({ k }) => k === "gap");
+    expect(gap).toMatchObject([{ r: "pods", from: "8", to: "20", why: "Expired", ms: expect.any(Number) as number }]);
+    expect(lines.join("\n")).not.toContain(SECRET);
+    const notes: string[] = [];
+    parseCapture(lines.join("\n"), "f", (note) => notes.push(note));
+    expect(notes).toEqual([
+      expect.stringMatching(
+        /^f:\d+: pods were listed again \(Expired\): what happened to them between versions 8 and 20 is known by its outcome alone$/,
+      ),
+    ]);
+  });
+
+  test("shows a replay what happened in the gap", async () => {
+    const { lines } = await relisted(false);
+    const cluster = captureCluster(parseCapture(lines.join("\n"), "f"), ["pods"], { now: () => Infinity, after: () => Promise.resolve() });
+    expect([...cluster.versions("pods")]).toEqual([
+      ["shop/b", "6"],
+      ["shop/c", "19"],
+    ]);
+  });
+
+  test("and an explanation", async () => {
+    const { lines } = await relisted(false);
+    const changes = objectChanges(parseCapture(lines.join("\n"), "f"), createDigester("a key of this test alone"));
+    expect(changes.map(({ name, kind }) => `${name} ${kind}`)).toEqual(["a stands", "b stands", "c appears", "a goes"]);
+  });
+
+  test("another file begins with what stands there, and can be read alone", async () => {
+    const { lines, recorder } = await relisted(true);
+    const before = lines.length;
+    expect(recorder.isListing).toBe(false);
+    recorder.restart();
+    const file = lines.slice(before);
+    expect(JSON.parse(file[0] ?? "")).toMatchObject({ k: "meta", n: 0 });
+    const cluster = captureCluster(parseCapture(file.join("\n"), "f"), ["pods"], { now: () => Infinity, after: () => Promise.resolve() });
+    expect([...cluster.versions("pods").keys()]).toEqual(["shop/b", "shop/c"]);
+    expect(await cluster.listPage("pods", {}, new AbortController().signal)).toMatchObject({ resourceVersion: "20" });
+  });
 });
 
 test("a raw capture says so and holds what came", async () => {

@@ -1,32 +1,88 @@
-/** Catches a capture with everything secret in it that others on the machine may read, and a path that ends in a stack trace. */
-import { mkdtemp, rm, stat, writeFile } from "node:fs/promises";
+/**
+ * Catches a capture with everything secret in it that others on the machine may read, a path that ends in a stack trace, lines that a
+ * killed process had flushed and nobody can read, files beyond the number that was asked for.
+ */
+import { mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { constants, gunzipSync } from "node:zlib";
 
 import { afterAll, beforeAll, expect, it } from "vitest";
 
-import { openCapture } from "../../../../cli/support/capture-file.ts";
-import { UsageError } from "../../../../cli/support/usage-error.ts";
+import { CaptureFile } from "../../../../cli/support/capture-file.ts";
+import { bytes, UsageError } from "../../../../cli/support/usage-error.ts";
+import { eventually } from "../../../support/eventually.ts";
 
 let folder: string;
 beforeAll(async () => void (folder = await mkdtemp(join(tmpdir(), "deltaloop-capture-"))));
 afterAll(() => rm(folder, { recursive: true }));
 
-async function modeAfter(path: string, raw: boolean): Promise<number> {
-  await (await openCapture(path, { raw })).close();
+async function modeAfter(path: string, isWhole: boolean): Promise<number> {
+  await new CaptureFile(path, { isWhole }, 0).end();
   return (await stat(path)).mode & 0o777;
 }
 
-it("a raw capture is its owner's alone, also where a file was before", async () => {
+it("a capture of whole objects is its owner's alone, also where a file was before", async () => {
   expect(await modeAfter(join(folder, "new.jsonl"), true)).toBe(0o600);
-  await writeFile(join(folder, "old.jsonl"), "", { mode: 0o644 });
+  await writeFile(join(folder, "old.jsonl"), "before", { mode: 0o644 });
   expect(await modeAfter(join(folder, "old.jsonl"), true)).toBe(0o600);
+  expect(await readFile(join(folder, "old.jsonl"), "utf8")).toBe("");
 });
 
 it("a stripped one is made as other files are", async () => {
   expect(await modeAfter(join(folder, "stripped.jsonl"), false)).toBe(0o666 & ~process.umask());
 });
 
-it("a path that cannot be written is a mistake of whoever gave it", async () => {
-  await expect(openCapture(join(folder, "no", "folder"), { raw: true })).rejects.toThrow(UsageError);
+it("a path that cannot be written is a mistake of whoever gave it", () => {
+  expect(() => new CaptureFile(join(folder, "no", "folder"), { isWhole: true }, 0)).toThrow(UsageError);
+});
+
+it("CF1 what was flushed can be read while the file is still open, compressed too", async () => {
+  const path = join(folder, "open.jsonl.gz");
+  const file = new CaptureFile(path, { isWhole: false }, 0);
+  file.write("one");
+  file.flush();
+  await eventually("the line is there", async () => {
+    const text = gunzipSync(await readFile(path), { finishFlush: constants.Z_SYNC_FLUSH }).toString();
+    return text === "one\n";
+  });
+  file.write("two");
+  await file.end();
+  expect(gunzipSync(await readFile(path)).toString()).toBe("one\ntwo\n");
+});
+
+it("CF2 is full by size or by time, goes on in the next file and keeps the newest", async () => {
+  const own = await mkdtemp(join(folder, "rotated-"));
+  await writeFile(join(own, "c.0000.jsonl.gz"), "somebody else's");
+  const file = new CaptureFile(join(own, "c.jsonl.gz"), { isWhole: false, rotateBytes: 10, rotateMs: 60_000, keep: 2 }, 0);
+  file.write("123456789");
+  expect([file.isFull(0), file.path]).toEqual([true, join(own, "c.0001.jsonl.gz")]);
+  for (const [number, atMs] of [
+    [2, 1000],
+    [3, 2000],
+  ] as const) {
+    file.next(atMs);
+    file.write(String(number));
+  }
+  expect([file.isFull(2000), file.isFull(61_999), file.isFull(62_000)]).toEqual([false, false, true]);
+  await file.end();
+  expect((await readdir(own)).toSorted()).toEqual(["c.0000.jsonl.gz", "c.0002.jsonl.gz", "c.0003.jsonl.gz"]);
+  expect(gunzipSync(await readFile(join(own, "c.0003.jsonl.gz"))).toString()).toBe("3\n");
+});
+
+it("a device that is full is told, not thrown from nowhere", async () => {
+  const file = new CaptureFile("/dev/full", { isWhole: false }, 0);
+  file.write("x");
+  await file.end();
+  expect(file.error?.message).toContain("/dev/full: ");
+});
+
+it.each([
+  ["64Mi", 64 * 2 ** 20],
+  ["1Gi", 2 ** 30],
+  ["1048576", 2 ** 20],
+])("%s is a size", (text, want) => expect(bytes("--s", 2 ** 20)(text)).toBe(want));
+
+it.each(["", "64", "64MB", "1.5Gi", "-1Mi", "9007199254740993"])("%j is none", (text) => {
+  expect(() => bytes("--s", 2 ** 20)(text)).toThrow("--s takes a size of at least 1Mi");
 });
