@@ -16,7 +16,7 @@ const node = {
 const LONG = [
   "test/simulation/**/*.test.ts",
   "test/conformance/counting-laws.test.ts",
-  "test/golden/{shadow,wake-ups}.test.ts",
+  "test/golden/{closed,shadow,wake-ups}.test.ts",
   "test/unit/kubelet/turns/crashes.test.ts",
   "test/unit/replicaset/faults.test.ts",
 ];

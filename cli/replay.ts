@@ -5,7 +5,12 @@ import type { Command } from "commander";
 import { createDigester } from "../shared/api/digest.ts";
 import { CACHED_RESOURCES, CONTROLLER_INFO, RESOURCES } from "../shared/api/resources.ts";
 import type { CachedResource } from "../shared/api/resources.ts";
+import { CaptureError } from "../shared/replay/capture.ts";
 import type { CaptureRecord } from "../shared/replay/capture.ts";
+import { closedReplay } from "../shared/replay/closed/closed.ts";
+import type { ClosedEnd } from "../shared/replay/closed/closed.ts";
+import type { PersonWrite } from "../shared/replay/closed/persons.ts";
+import { changesOf } from "../shared/replay/shadow/states.ts";
 import { objectChanges } from "../shared/replay/explain/changes.ts";
 import { replay } from "../shared/replay/replay.ts";
 import type { ReplayedSync, ReplaySummary } from "../shared/replay/replay.ts";
@@ -13,7 +18,7 @@ import { versionsOf } from "../shared/replay/versions.ts";
 import { consoleLog } from "./support/console-log.ts";
 import { functionHandlers } from "./support/functions.ts";
 import { momentIn } from "./support/moment.ts";
-import { printableJson } from "./support/printable.ts";
+import { printable, printableJson } from "./support/printable.ts";
 import { readRecords } from "./support/read-records.ts";
 import { faultsIn, FAULTS } from "./support/replay-faults.ts";
 import { ReplayText } from "./support/replay-text.ts";
@@ -30,6 +35,7 @@ interface ReplayFlags extends ReplayTextOptions {
   readonly show?: string;
   readonly step?: true;
   readonly faults?: string;
+  readonly closed?: true;
   readonly json?: true;
 }
 
@@ -50,12 +56,18 @@ export function registerReplay(program: Command): void {
         .map(([name, what]) => `${name} (${what})`)
         .join(", ")}, or none`,
     )
+    .option(
+      "--closed",
+      "do again what people did, on an API server in memory with our controllers, and compare where it ends; exit code 1 where that differs",
+    )
     .option("--why", "with the reasons of each decision")
     .option("--all", "also show syncs that decided nothing")
     .option("--json", "one JSON object per sync")
     .option("-v, --verbose", "log of the watcher and the functions, and what depended on an answer that a replay never gets")
     .action(runReplay);
 }
+
+const EXIT_DIFFERS = 1;
 
 function collected(value: string, before: readonly string[]): readonly string[] {
   return [...before, value];
@@ -70,6 +82,7 @@ async function runReplay(file: string, flags: ReplayFlags): Promise<void> {
   if (flags.step && (!process.stdin.isTTY || flags.json))
     throw new UsageError("--step is for a terminal: it waits for Enter after each sync");
   const keys = keysIn(records, flags);
+  if (flags.closed) return closed(file, records, flags, keys);
   const held: ReplayedSync[] = [];
   const told = new ReplayText(startMs);
   const tell = (sync: ReplayedSync): string => (flags.json ? `${printableJson(sync)}\n` : told.of(sync, flags));
@@ -81,6 +94,58 @@ async function runReplay(file: string, flags: ReplayFlags): Promise<void> {
   if (!(await print((atMs === undefined ? held : around(held, atMs)).map(tell), flags.step === true))) return;
   if (flags.json) return void process.stdout.write(`${JSON.stringify({ summary: { ...summary, decisionDigest } })}\n`);
   process.stdout.write(`${told.rest()}${summaryText(summary)}\nDecision digest of seed ${flags.seed} ${decisionDigest}\n`);
+}
+
+/** @throws {UsageError} when its objects are stripped, or with flags that are of the recorded stream */
+async function closed(
+  file: string,
+  records: readonly CaptureRecord[],
+  flags: ReplayFlags,
+  keys: ReadonlySet<string> | undefined,
+): Promise<void> {
+  const { seed, verbose, json } = flags;
+  const other = (["at", "until", "faults", "step"] as const).find((name) => flags[name] !== undefined);
+  if (other !== undefined) throw new UsageError(`--closed is another life than the recorded one: --${other} is of that`);
+  const log = consoleLog("", verbose ? "info" : "error");
+  const digester = createDigester(`replay ${seed}`.padEnd(32));
+  const malformed = (what: string): void => log.warn(`left out: ${printable(what)}`);
+  const changes = reading(() => changesOf(records, { name: file, digester, malformed }));
+  const told = new ReplayText(records[0]?.atMs ?? 0);
+  const end = await closedReplay(changes, {
+    ...{ digester, seed, log, functions: functionHandlers },
+    onPerson: (write, status) => process.stdout.write(json ? `${printableJson(personJson(write, status))}\n` : told.person(write, status)),
+    onSync: (sync) => {
+      if (keys === undefined || keys.has(idOf(sync))) process.stdout.write(json ? `${printableJson(sync)}\n` : told.of(sync, flags));
+    },
+  });
+  if (json) process.stdout.write(`${printableJson({ summary: end })}\n`);
+  else process.stdout.write(`${told.rest()}\n${closedText(end)}`);
+  if (end.disagreements.length > 0) process.exitCode = EXIT_DIFFERS;
+}
+
+function personJson(write: PersonWrite, status: number): object {
+  const { atMs, kind, resource, namespace, name } = write;
+  return { at: new Date(atMs).toISOString(), person: kind, resource, namespace, name, status };
+}
+
+function closedText({ disagreements, left, podsCreated }: ClosedEnd): string {
+  const lines = [
+    `Our controllers created ${podsCreated} pods, and ${disagreements.length === 0 ? "came to where the recorded ones came." : "ended elsewhere than the recorded ones:"}`,
+    ...disagreements.map((line) => `  ${line}`),
+    ...(left.length === 0
+      ? []
+      : ["What people did to objects whose names were drawn was not done again:", ...left.map((what) => `  ${what}`)]),
+  ];
+  return lines.map((line) => `${printable(line)}\n`).join("");
+}
+
+function reading<T>(read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof CaptureError) throw new UsageError(error.message);
+    throw error;
+  }
 }
 
 /** The digest is of every sync, whatever is shown. */

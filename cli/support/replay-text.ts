@@ -1,4 +1,6 @@
 /** What a replay prints. */
+import { RESOURCES } from "../../shared/api/resources.ts";
+import type { PersonWrite } from "../../shared/replay/closed/persons.ts";
 import type { ReplayedSync } from "../../shared/replay/replay.ts";
 import { describeTrace } from "./describe.ts";
 import { printable } from "./printable.ts";
@@ -30,6 +32,11 @@ export class ReplayText {
     const said = before === undefined || all ? "" : `${INDENT}${printable(name(sync))} ${before}\n`;
     if (lines === "" && all !== true) return said;
     return `${said}${clockTime(sync.atMs)} ${when} ${printable(`${name(sync)}: ${reasonsOf(sync)}`)}\n${lines}`;
+  }
+
+  person({ atMs, kind, resource, namespace, name }: PersonWrite, status: number): string {
+    const answer = status < 300 ? "" : `, answered ${status}`;
+    return `${clockTime(atMs)} ${this.#since(atMs)} ${printable(`a person: ${kind} ${RESOURCES[resource].kind} ${namespace}/${name}${answer}`)}\n`;
   }
 
   rest(): string {

@@ -1,7 +1,7 @@
 /**
  * `npm run mutants [-- TEXT]`: plants each mistake of decisions.ts (or those that hold TEXT) in a copy, lets `deltaloop shadow`'s judge look at
- * all of test/captures, and says what it saw. In what no recording goes through it sees nothing: then upstream's answers to random
- * objects are asked (test/golden/differential.test.ts), and at last the controller's unit tests. Exit code 1: none saw it.
+ * all of test/captures, and says what it saw. Where it sees nothing, the same recordings are lived once more (test/golden/closed.test.ts), then
+ * upstream's answers to random objects are asked (test/golden/differential.test.ts), and at last the controller's unit tests. Exit code 1: none saw it.
  */
 import { spawnSync } from "node:child_process";
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
@@ -12,6 +12,7 @@ import { MUTANTS } from "./decisions.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 const OTHERS = [
+  { name: "closed", tests: () => "test/golden/closed.test.ts" },
   { name: "differential", tests: () => "test/golden/differential.test.ts" },
   { name: "unit", tests: (file: string) => `test/unit/${file.split("/")[0] ?? ""}` },
 ] as const;

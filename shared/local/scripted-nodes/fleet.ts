@@ -12,6 +12,8 @@ export interface ScriptedNodesOptions {
   readonly bindPods: boolean;
   /** From Pending to Ready. */
   readonly readyAfterMs?: readonly [min: number, max: number];
+  /** Pods that start and are never ready. */
+  readonly staysUnready?: (pod: object) => boolean;
   /** From the deletion to Succeeded, and once more until the pod is gone. */
   readonly deleteAfterMs?: readonly [min: number, max: number];
 }

@@ -104,7 +104,9 @@ class Pods implements Listener {
   }
 
   #nextStep(pod: Pod): NextStep {
-    return nextStep(pod, { bindPods: this.#fleet.options.bindPods, isOurs: (node) => this.#load.has(node) });
+    const { bindPods, staysUnready } = this.#fleet.options;
+    const step = nextStep(pod, { bindPods, isOurs: (node) => this.#load.has(node) });
+    return step === "ready" && staysUnready?.(pod) === true ? "wait" : step;
   }
 
   async #take(entry: PodEntry, step: Exclude<NextStep, "wait">): Promise<"done" | "again"> {

@@ -1,0 +1,56 @@
+/** Whether two clusters came to the same: what of their owners does not hang on names drawn at random or on the moment. */
+import { controllerRef } from "../../api/owner-references.ts";
+import type { Condition } from "../../api/wire.ts";
+import { canonical, differencesOf } from "../shadow/said.ts";
+import type { Json, LiveObject } from "../shadow/states.ts";
+
+/** One line per difference: `Deployment shop/web: status.readyReplicas: recorded 3, ours 2`. Empty = they agree. */
+export function disagreements(recorded: readonly LiveObject[], ours: readonly LiveObject[]): readonly string[] {
+  const [a, b] = [endsOf(recorded), endsOf(ours)];
+  return [...new Set([...a.keys(), ...b.keys()])].toSorted().flatMap((place) => {
+    const [left, right] = [a.get(place), b.get(place)];
+    if (left === undefined) return [`${place} is ours alone`];
+    if (right === undefined) return [`${place} is recorded, and not there`];
+    if (canonical(left) === canonical(right)) return [];
+    return differencesOf(left, right, "ours").map((difference) => `${place}: ${difference.replace("upstream", "recorded")}`);
+  });
+}
+
+/** Owners by their names, which are people's or hashes, with how many pods each has; pods of nobody by theirs, and how many where a part was drawn. */
+function endsOf(objects: readonly LiveObject[]): ReadonlyMap<string, unknown> {
+  const nobodys = new Map<string, number>();
+  const alive = objects.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
+  const podsOf = (uid: string): number =>
+    alive.filter(({ kind, metadata }) => kind === "Pod" && controllerRef(metadata)?.uid === uid).length;
+  return new Map(
+    alive.flatMap((object): readonly (readonly [string, unknown])[] => {
+      const { kind, metadata, spec, status } = object;
+      const owner = controllerRef(metadata);
+      if (kind === "Pod") {
+        if (owner !== undefined) return [];
+        const { generateName } = metadata as { readonly generateName?: string };
+        const place = `Pod ${metadata.namespace}/${generateName === undefined ? metadata.name : `${generateName}*****`}`;
+        const count = (nobodys.get(place) ?? 0) + 1;
+        nobodys.set(place, count);
+        return [[place, { labels: metadata.labels, count }]];
+      }
+      const end = {
+        revision: metadata.annotations?.["deployment.kubernetes.io/revision"],
+        owner: owner?.name,
+        replicas: spec?.["replicas"],
+        pods: podsOf(metadata.uid),
+        status: statusOf(status),
+      };
+      return [[`${kind} ${metadata.namespace}/${metadata.name}`, end]];
+    }),
+  );
+}
+
+/** Counters that are not 0, and conditions without times and words. */
+function statusOf(status: Json | undefined): Json {
+  const { conditions = [], observedGeneration: _, ...counters } = (status ?? {}) as Json & { readonly conditions?: readonly Condition[] }; // of every owner
+  return {
+    ...Object.fromEntries(Object.entries(counters).filter(([, value]) => value !== 0)),
+    ...Object.fromEntries(conditions.map(({ type, status: is, reason = "" }) => [type, `${is} ${reason}`])),
+  };
+}

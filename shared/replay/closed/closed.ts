@@ -1,0 +1,199 @@
+/**
+ * A recorded cluster lived once more with our controllers in it: what people did is done again at the same times, on an API server in
+ * memory with scripted nodes, and everything else is ours (design decision 9, `--closed`).
+ */
+import { createMemoryDeltaQueue } from "../../adapters/memory/queue/delta-queue.ts";
+import { createMemoryDoorbells } from "../../adapters/memory/queue/doorbells.ts";
+import { createVirtualClock } from "../../adapters/memory/clock.ts";
+import { createSeededRandom } from "../../adapters/memory/random.ts";
+import { createMemoryStore } from "../../adapters/memory/store/store.ts";
+import type { Digester } from "../../api/digest.ts";
+import { metaOf } from "../../api/json.ts";
+import type { JsonObject } from "../../api/json.ts";
+import { controllerRef } from "../../api/owner-references.ts";
+import { CACHED_RESOURCES, RESOURCES } from "../../api/resources.ts";
+import type { CachedResource } from "../../api/resources.ts";
+import { createSigner } from "../../api/signer.ts";
+import { cacheIdentity } from "../../cache/identity.ts";
+import { runWatcher } from "../../cache/watcher.ts";
+import { serving } from "../../lambda/wiring.ts";
+import type { FunctionWiring } from "../../lambda/wiring.ts";
+import { createApiServer } from "../../local/api-server/api-server.ts";
+import type { ApiServer } from "../../local/api-server/api-server.ts";
+import { createInProcessKube } from "../../local/api-server/in-process-client.ts";
+import { startFunctionHost } from "../../local/function-host.ts";
+import { runScriptedNodes } from "../../local/scripted-nodes/scripted-nodes.ts";
+import type { Log } from "../../ports/log.ts";
+import { HOLE_LIMIT_MS, HOLE_RELIST_MS } from "../../ports/times.ts";
+import type { ReplayedSync, ReplayOptions } from "../replay.ts";
+import { historiesOf } from "../shadow/states.ts";
+import type { Change, LiveObject } from "../shadow/states.ts";
+import { SyncLog } from "../sync-log.ts";
+import { disagreements } from "./agreement.ts";
+import { personsOf } from "./persons.ts";
+import type { PersonWrite } from "./persons.ts";
+
+export interface ClosedOptions extends Pick<ReplayOptions, "functions"> {
+  readonly digester: Digester;
+  readonly seed: number;
+  readonly log: Log;
+  readonly onSync: (sync: ReplayedSync) => void;
+  /** Hears of each request of a person, and how it was answered. */
+  readonly onPerson: (write: PersonWrite, status: number) => void;
+}
+
+export interface ClosedEnd {
+  /** Empty = our controllers came to where the recorded ones came. */
+  readonly disagreements: readonly string[];
+  /** What people did to what controllers own: it has another name here, and was not done again. */
+  readonly left: readonly string[];
+  readonly podsCreated: number;
+}
+
+const CLUSTER = "closed000000";
+const NODES = 10;
+/** After the last change, for what falls due. */
+const TAIL_MS = 30_000;
+const SETTLE_MS = 5_000;
+
+/** @param changes those of whole objects, in the order of versions (shadow/states.ts) */
+export async function closedReplay(changes: readonly Change[], options: ClosedOptions): Promise<ClosedEnd> {
+  const { digester, log, seed } = options;
+  const byTime = changes.toSorted((a, b) => a.atMs - b.atMs);
+  const startMs = byTime[0]?.atMs ?? 0;
+  const clock = createVirtualClock(startMs - SETTLE_MS);
+  const random = createSeededRandom(seed);
+  const server = createApiServer({ clock, random });
+  for (const namespace of new Set(changes.map(({ object }) => object.metadata.namespace))) placeNamespace(server, namespace);
+  const standing = changes.filter(({ listed, deleted }) => listed && !deleted);
+  for (const { resource, object } of standing) server.place(idOf(resource), object as unknown as JsonObject); // an API object is JSON
+  const { writes, left } = personsOf(changes);
+  const kube = createInProcessKube(server, { component: "deltaloop" });
+  const identity = cacheIdentity(digester);
+  const signer = createSigner([`closed ${seed}`], CLUSTER);
+  const store = createMemoryStore({ deployment: "closed", cluster: CLUSTER, identity, holeLimitMs: HOLE_LIMIT_MS, clock });
+  const queue = createMemoryDeltaQueue({ clock, random });
+  const doorbells = createMemoryDoorbells({ clock, random, cluster: CLUSTER });
+  const syncs = new SyncLog(options.onSync, () => clock.now());
+  const served = serving(CLUSTER, kube, "act", { store, signer, doorbells });
+  const wiring = (): FunctionWiring => ({ clock, random, log, digester, ...served, trace: (line) => syncs.trace(line) });
+  const handlers = options.functions(wiring, (resource, items) => syncs.changed(resource, items));
+  const host = startFunctionHost({ sources: { deltas: queue, doorbells: doorbells.sources }, handlers, clock, log });
+  const ends = new AbortController();
+  const never = unready(changes);
+  const fleet = {
+    count: NODES,
+    clock,
+    random,
+    bindPods: true,
+    staysUnready: (pod: object): boolean => never.has(templateOf(pod as LiveObject)),
+  };
+  const nodes = runScriptedNodes(createInProcessKube(server, { component: "scripted-nodes" }), fleet, ends.signal);
+  const leadership = {
+    fence: () => "1",
+    holds: () => true,
+    raise: () => Promise.resolve("2"),
+    lost: new AbortController().signal,
+    release: () => Promise.resolve(),
+  };
+  let podsCreated = 0;
+  server.onRequest(({ resource, verb, subresource, status }) => {
+    if (resource === "pods" && verb === "create" && subresource === "" && status === 201) podsCreated++;
+  });
+  const watching = runWatcher(
+    { kube, store, queue, doorbells, clock, random, digester, signer, log, lead: () => Promise.resolve(leadership) },
+    { cluster: CLUSTER, clusterUid: "closed", identity, holeRelistMs: HOLE_RELIST_MS, lingerMs: 0 },
+    ends.signal,
+  );
+  const missed: string[] = [];
+  for (const write of writes) {
+    await clock.advance(Math.max(0, write.atMs - clock.now()));
+    const status = await made(server, write);
+    if (status === 404) missed.push(`${write.kind} ${RESOURCES[write.resource].kind} ${write.namespace}/${write.name}`);
+    options.onPerson(write, status);
+  }
+  await clock.advance(Math.max(0, (byTime.at(-1)?.atMs ?? startMs) - clock.now()) + TAIL_MS);
+  const recorded = [...historiesOf(changes).values()].flatMap((history) => history.after(history.changes.length));
+  const end = { disagreements: disagreements(recorded, await standingIn(server)), left: [...left, ...missed], podsCreated };
+  ends.abort(new Error("the capture ended"));
+  const stopped = Promise.allSettled([watching, nodes, host.stop()]);
+  await clock.advance(TAIL_MS);
+  await stopped;
+  server.close();
+  return end;
+}
+
+function placeNamespace(server: ApiServer, name: string): void {
+  if (server.peek("namespaces", "", name) === undefined)
+    server.place("namespaces", { apiVersion: "v1", kind: "Namespace", metadata: { name, uid: `namespace ${name}` } });
+}
+
+/** As the server files it. */
+function idOf(resource: CachedResource): string {
+  const { group } = RESOURCES[resource];
+  return group === "" ? resource : `${resource}.${group}`;
+}
+
+function pathOf(resource: CachedResource, namespace: string, name?: string): string {
+  const { apiVersion, group } = RESOURCES[resource];
+  return `/${group === "" ? "api" : "apis"}/${apiVersion}/namespaces/${namespace}/${resource}${name === undefined ? "" : `/${name}`}`;
+}
+
+/** @returns the status it was answered with */
+async function made(server: ApiServer, write: PersonWrite): Promise<number> {
+  const { resource, namespace, name } = write;
+  const path = pathOf(resource, namespace, name);
+  const headers = { "user-agent": "person", "content-type": "application/json" };
+  if (write.kind === "create") {
+    const body = JSON.stringify(write.object);
+    return (await server.request({ method: "POST", path: pathOf(resource, namespace), headers, body })).status;
+  }
+  if (write.kind === "delete") {
+    const body = JSON.stringify({ propagationPolicy: write.propagation });
+    return (await server.request({ method: "DELETE", path, headers, body })).status;
+  }
+  const live = server.peek(idOf(resource), namespace, name);
+  if (live === undefined) return 404;
+  return (await server.request({ method: "PUT", path, headers, body: JSON.stringify(changed(live, write.object)) })).status;
+}
+
+/** As it stands here, but what a person had there: its revision, owners and status are the controllers'. */
+function changed(live: JsonObject, { metadata, spec }: LiveObject): object {
+  const own = metaOf(live) as { readonly annotations?: Readonly<Record<string, string>> };
+  const controllers = Object.fromEntries(
+    Object.entries(own.annotations ?? {}).filter(([key]) => key === "deployment.kubernetes.io/revision"),
+  );
+  const { labels, annotations } = metadata;
+  const isPod = live["kind"] === "Pod";
+  return { ...live, metadata: { ...own, labels, annotations: { ...annotations, ...controllers } }, ...(!isPod && { spec }) };
+}
+
+/** What tells pods of one kind: their owner's name and their template's hash; a pod of nobody is its own kind. */
+function templateOf({ metadata }: LiveObject): string {
+  const owner = controllerRef(metadata);
+  return `${metadata.namespace}/${owner?.name ?? metadata.name}`;
+}
+
+/** Kinds of which no pod was ever ready in the recording: here they are not, either. */
+function unready(changes: readonly Change[]): ReadonlySet<string> {
+  const pods = changes.filter(({ resource }) => resource === "pods");
+  const ready = new Set(pods.filter(({ object }) => isReady(object)).map(({ object }) => templateOf(object)));
+  return new Set(pods.map(({ object }) => templateOf(object)).filter((kind) => !ready.has(kind)));
+}
+
+function isReady({ status }: LiveObject): boolean {
+  const conditions = (status?.["conditions"] ?? []) as readonly { readonly type?: string; readonly status?: string }[]; // a pod's
+  return conditions.some((condition) => condition.type === "Ready" && condition.status === "True");
+}
+
+async function standingIn(server: ApiServer): Promise<readonly LiveObject[]> {
+  const lists = await Promise.all(
+    CACHED_RESOURCES.map(async (resource) => {
+      const { apiVersion, group, kind } = RESOURCES[resource];
+      const answer = await server.request({ method: "GET", path: `/${group === "" ? "api" : "apis"}/${apiVersion}/${resource}` });
+      const items = answer.kind === "object" ? ((answer.body["items"] ?? []) as unknown as readonly LiveObject[]) : [];
+      return items.map((item) => ({ ...item, kind }));
+    }),
+  );
+  return lists.flat();
+}

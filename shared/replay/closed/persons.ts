@@ -1,0 +1,105 @@
+/**
+ * What people did in a recorded cluster, as requests that can be made again elsewhere.
+ *
+ * HP1 an owner that nobody controls, or a pod without owner, is created, changed and deleted by people; what a controller owns is the
+ *    controller's, and what of it people change has another name in another cluster: it is counted, not made again.
+ * HP2 status and revision are the controllers'. The rest of an object is people's, as it stands after each change.
+ */
+import { controllerRef } from "../../api/owner-references.ts";
+import { RESOURCES } from "../../api/resources.ts";
+import type { CachedResource } from "../../api/resources.ts";
+import { canonical } from "../shadow/said.ts";
+import { placeOf } from "../shadow/states.ts";
+import type { Change, Json, LiveObject } from "../shadow/states.ts";
+
+export type Propagation = "Background" | "Foreground" | "Orphan";
+
+export type PersonWrite = {
+  readonly atMs: number;
+  readonly resource: CachedResource;
+  readonly namespace: string;
+  readonly name: string;
+} & ({ readonly kind: "create" | "update"; readonly object: LiveObject } | { readonly kind: "delete"; readonly propagation: Propagation });
+
+export interface Persons {
+  /** In the order of time. */
+  readonly writes: readonly PersonWrite[];
+  /** Changes to what controllers own that no controller makes, as `labels of Pod shop/web-x2x4z`. */
+  readonly left: readonly string[];
+}
+
+const REVISION = "deployment.kubernetes.io/revision";
+
+export function personsOf(changes: readonly Change[]): Persons {
+  const known = new Map<string, LiveObject>();
+  const writes: PersonWrite[] = [];
+  const left: string[] = [];
+  const people = new Set<string>();
+  for (const change of changes) {
+    const place = placeOf(change.object);
+    const before = known.get(place)?.metadata.uid === change.object.metadata.uid ? known.get(place) : undefined;
+    if (change.deleted) known.delete(place);
+    else known.set(place, change.object);
+    const isControlled = controllerRef((before ?? change.object).metadata) !== undefined;
+    if (before === undefined && !change.listed && !isControlled) people.add(place);
+    if (isControlled && people.has(place)) {
+      // Adopted meanwhile, and people know it by its name.
+      const label = before !== undefined && !change.deleted && labelsDiffer(before, change.object);
+      if (label) writes.push(updateOf(change));
+      continue;
+    }
+    if (isControlled) {
+      if (before !== undefined && !change.deleted && labelsDiffer(before, change.object)) left.push(`labels of ${place}`);
+      continue;
+    }
+    // What stood there when somebody began to look is nobody's write.
+    if (change.listed) continue;
+    // What nobody controls any more was a controller's while somebody did.
+    const write = writeOf(change, before);
+    if (write !== undefined) writes.push(write);
+  }
+  return { writes, left };
+}
+
+function writeOf({ atMs, resource, object, deleted }: Change, before: LiveObject | undefined): PersonWrite | undefined {
+  const { namespace, name, deletionTimestamp } = object.metadata;
+  const at = { atMs, resource, namespace, name };
+  if (before === undefined) return deleted ? undefined : { ...at, kind: "create", object: asked(object) };
+  if (before.metadata.deletionTimestamp !== undefined) return undefined;
+  if (deleted || deletionTimestamp !== undefined) return { ...at, kind: "delete", propagation: propagationOf(object) };
+  if (controllerRef(object.metadata) !== undefined || canonical(asked(before)) === canonical(asked(object))) return undefined;
+  // Of a pod the kubelet and the scheduler write the spec, too.
+  if (resource === "pods" && !labelsDiffer(before, object)) return undefined;
+  return { ...at, kind: "update", object: asked(object) };
+}
+
+function updateOf({ atMs, resource, object }: Change): PersonWrite {
+  const { namespace, name } = object.metadata;
+  return { atMs, resource, namespace, name, kind: "update", object: asked(object) };
+}
+
+/** Its finalizers tell what was asked for. */
+function propagationOf({ metadata }: LiveObject): Propagation {
+  const { finalizers = [] } = metadata as { readonly finalizers?: readonly string[] };
+  if (finalizers.includes("orphan")) return "Orphan";
+  return finalizers.includes("foregroundDeletion") ? "Foreground" : "Background";
+}
+
+function labelsDiffer(a: LiveObject, b: LiveObject): boolean {
+  return canonical(a.metadata.labels ?? {}) !== canonical(b.metadata.labels ?? {});
+}
+
+/** HP2: what a person would have applied. */
+function asked({ apiVersion, kind, metadata, spec }: LiveObject): LiveObject {
+  const { namespace, name, labels = {}, annotations = {} } = metadata;
+  const { [REVISION]: _, ...own } = annotations;
+  const { finalizers = [] } = metadata as { readonly finalizers?: readonly string[] };
+  const held = finalizers.filter((each) => each !== "orphan" && each !== "foregroundDeletion");
+  const { nodeName: _node, ...rest } = (spec ?? {}) as Json & { readonly nodeName?: unknown };
+  return {
+    apiVersion: apiVersion ?? RESOURCES.pods.apiVersion,
+    kind,
+    metadata: { namespace, name, labels, annotations: own, ...(held.length > 0 && { finalizers: held }) },
+    spec: kind === "Pod" ? rest : (spec ?? {}),
+  } as unknown as LiveObject; // what a server makes of it is its own
+}

@@ -1,0 +1,47 @@
+// Would catch: a decision that leads elsewhere than upstream's when nobody but people and nodes acts beside it; a person's write that is
+// not done again, or a controller's that is.
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { functionHandlers } from "../../cli/support/functions.ts";
+import { createDigester } from "../../shared/api/digest.ts";
+import { readCapture } from "../../shared/replay/capture.ts";
+import { closedReplay } from "../../shared/replay/closed/closed.ts";
+import type { ClosedEnd } from "../../shared/replay/closed/closed.ts";
+import { changesOf } from "../../shared/replay/shadow/states.ts";
+import { shareOf } from "../support/share.ts";
+import { silentLog } from "../support/silent-log.ts";
+
+const CAPTURES = join(import.meta.dirname, "../captures");
+const names = readdirSync(CAPTURES).flatMap((file) => (file.endsWith(".watch.jsonl.gz") ? [file.replace(".watch.jsonl.gz", "")] : []));
+const digester = createDigester("a key of this test alone");
+
+async function lived(name: string, seed: number): Promise<{ readonly end: ClosedEnd; readonly errors: readonly string[] }> {
+  const changes = changesOf(readCapture(join(CAPTURES, `${name}.watch.jsonl.gz`)), { name, digester, malformed: () => undefined });
+  const errors: string[] = [];
+  const end = await closedReplay(changes, {
+    ...{ digester, seed, log: silentLog, functions: functionHandlers, onPerson: () => undefined },
+    onSync: ({ key, error }) => void (error !== undefined && errors.push(`${key}: ${error}`)),
+  });
+  return { end, errors };
+}
+
+/** A person deleted a pod whose name was drawn. */
+const NAMED_A_POD = "replica-set-deleted";
+
+describe("lived once more with our controllers, each recording ends where it did", () => {
+  it.each(names.filter((name) => name !== NAMED_A_POD).flatMap((name) => shareOf([1, 2, 3], 1).map((seed) => ({ name, seed }))))(
+    "$name, seed $seed",
+    async ({ name, seed }) => {
+      const { end, errors } = await lived(name, seed);
+      expect(end.disagreements).toEqual([]);
+      expect(errors).toEqual([]);
+    },
+  );
+});
+
+it("what people did to a pod with a drawn name is named, and that it ends otherwise by that pod alone", async () => {
+  const { end } = await lived(NAMED_A_POD, 1);
+  expect(end.left).toEqual([expect.stringMatching(/^delete Pod replica-set-deleted\/web-/)]);
+  expect(end.disagreements).toEqual(["Pod replica-set-deleted/web-*****: count: recorded 2, ours 3"]);
+});

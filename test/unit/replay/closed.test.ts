@@ -1,0 +1,182 @@
+// Would catch: a controller's write done again as a person's, or a person's left out; two ends that differ and are said to agree.
+import { describe, expect, it } from "vitest";
+import { createDigester } from "../../../shared/api/digest.ts";
+import { parseCapture } from "../../../shared/replay/capture.ts";
+import { disagreements } from "../../../shared/replay/closed/agreement.ts";
+import { personsOf } from "../../../shared/replay/closed/persons.ts";
+import type { Persons } from "../../../shared/replay/closed/persons.ts";
+import { changesOf } from "../../../shared/replay/shadow/states.ts";
+import type { LiveObject } from "../../../shared/replay/shadow/states.ts";
+
+type Fields = Readonly<Record<string, unknown>>;
+const T = "2026-03-01T10:00:00Z";
+const template = { metadata: { labels: { app: "web" } }, spec: { containers: [{ name: "app", image: "v1" }] } };
+const byDeployment = { ownerReferences: [{ apiVersion: "apps/v1", kind: "Deployment", name: "web", uid: "d", controller: true }] };
+const byReplicaSet = { ownerReferences: [{ apiVersion: "apps/v1", kind: "ReplicaSet", name: "web", uid: "rs", controller: true }] };
+
+function object(kind: string, rv: number, { metadata = {}, spec = {}, status = {} }: Readonly<Record<string, Fields>> = {}): Fields {
+  const owner = { replicas: 1, selector: { matchLabels: { app: "web" } }, template };
+  return {
+    kind,
+    metadata: { namespace: "shop", name: "web", uid: kind, resourceVersion: String(rv), labels: { app: "web" }, ...metadata },
+    spec: { ...(kind === "Pod" ? { containers: template.spec.containers } : owner), ...spec },
+    status,
+  };
+}
+
+type Line = readonly [type: string, object: Fields];
+
+function persons(...lines: readonly Line[]): Persons {
+  const text = lines
+    .map(([type, of]) => JSON.stringify(type === "item" ? { t: T, k: "item", object: of } : { t: T, type, object: of }))
+    .join("\n");
+  return personsOf(
+    changesOf(parseCapture(text, "f"), { name: "f", digester: createDigester("a key of this test alone"), malformed: () => undefined }),
+  );
+}
+
+describe("HP1 HP2 people", () => {
+  const revised = { annotations: { note: "x", "deployment.kubernetes.io/revision": "1" } };
+  it.each<{ name: string; lines: readonly Line[]; want: readonly string[]; left?: readonly string[] }>([
+    { name: "create a Deployment", lines: [["ADDED", object("Deployment", 1)]], want: ["create deployments"] },
+    { name: "not what stood there before", lines: [["item", object("Deployment", 1)]], want: [] },
+    { name: "not a Deployment's ReplicaSet", lines: [["ADDED", object("ReplicaSet", 1, { metadata: byDeployment })]], want: [] },
+    {
+      name: "not its size",
+      lines: [
+        ["item", object("ReplicaSet", 1, { metadata: byDeployment })],
+        ["MODIFIED", object("ReplicaSet", 2, { metadata: byDeployment, spec: { replicas: 3 } })],
+      ],
+      want: [],
+    },
+    {
+      name: "scale a Deployment",
+      lines: [
+        ["item", object("Deployment", 1)],
+        ["MODIFIED", object("Deployment", 2, { spec: { replicas: 3 } })],
+      ],
+      want: ["update deployments"],
+    },
+    {
+      name: "not its revision or status",
+      lines: [
+        ["item", object("Deployment", 1, { metadata: { annotations: { note: "x" } } })],
+        ["MODIFIED", object("Deployment", 2, { metadata: revised, status: { replicas: 1 } })],
+      ],
+      want: [],
+    },
+    {
+      name: "delete",
+      lines: [
+        ["item", object("Deployment", 1)],
+        ["DELETED", object("Deployment", 2)],
+      ],
+      want: ["delete deployments Background"],
+    },
+    {
+      name: "delete in the foreground, once",
+      lines: [
+        ["item", object("Deployment", 1)],
+        ["MODIFIED", object("Deployment", 2, { metadata: { deletionTimestamp: T, finalizers: ["foregroundDeletion"] } })],
+        ["DELETED", object("Deployment", 3, { metadata: { deletionTimestamp: T } })],
+      ],
+      want: ["delete deployments Foreground"],
+    },
+    {
+      name: "orphan",
+      lines: [
+        ["item", object("ReplicaSet", 1)],
+        ["MODIFIED", object("ReplicaSet", 2, { metadata: { deletionTimestamp: T, finalizers: ["orphan"] } })],
+      ],
+      want: ["delete replicasets Orphan"],
+    },
+    {
+      name: "not a pod's node",
+      lines: [
+        ["ADDED", object("Pod", 1)],
+        ["MODIFIED", object("Pod", 2, { spec: { nodeName: "n" } })],
+      ],
+      want: ["create pods"],
+    },
+    {
+      name: "label a pod of their own that is adopted by now",
+      lines: [
+        ["ADDED", object("Pod", 1)],
+        ["MODIFIED", object("Pod", 2, { metadata: byReplicaSet })],
+        ["MODIFIED", object("Pod", 3, { metadata: { ...byReplicaSet, labels: { app: "other" } } })],
+      ],
+      want: ["create pods", "update pods"],
+    },
+    {
+      name: "label a controller's pod, which is counted",
+      lines: [
+        ["ADDED", object("Pod", 1, { metadata: byReplicaSet })],
+        ["MODIFIED", object("Pod", 2, { metadata: { ...byReplicaSet, labels: {} } })],
+      ],
+      want: [],
+      left: ["labels of Pod shop/web"],
+    },
+  ])("$name", ({ lines, want, left = [] }) => {
+    const { writes, left: counted } = persons(...lines);
+    expect(writes.map((write) => [write.kind, write.resource, ...(write.kind === "delete" ? [write.propagation] : [])].join(" "))).toEqual(
+      want,
+    );
+    expect(counted).toEqual(left);
+  });
+
+  it("what is created is what a person would have applied", () => {
+    const { writes } = persons([
+      "ADDED",
+      object("Deployment", 1, { metadata: { ...revised, finalizers: ["a/hold"] }, status: { replicas: 1 } }),
+    ]);
+    const [write] = writes;
+    expect(write?.kind === "create" && write.object).toEqual({
+      apiVersion: "apps/v1",
+      kind: "Deployment",
+      metadata: { namespace: "shop", name: "web", labels: { app: "web" }, annotations: { note: "x" }, finalizers: ["a/hold"] },
+      spec: { replicas: 1, selector: { matchLabels: { app: "web" } }, template },
+    });
+  });
+});
+
+describe("two ends", () => {
+  const live = (...args: Parameters<typeof object>): LiveObject => object(...args) as unknown as LiveObject; // of one capture
+  const available = { type: "Available", status: "True", reason: "MinimumReplicasAvailable", lastUpdateTime: T };
+
+  it("agree whatever names were drawn, versions and times", () => {
+    const recorded = [
+      live("Deployment", 1, { status: { replicas: 1, unavailableReplicas: 0, conditions: [available] } }),
+      live("Pod", 2, { metadata: { ...byReplicaSet, name: "web-abcde" } }),
+    ];
+    const ours = [
+      live("Deployment", 7, { status: { replicas: 1, conditions: [{ ...available, lastUpdateTime: "later" }] } }),
+      live("Pod", 8, { metadata: { ...byReplicaSet, name: "web-fghij" } }),
+    ];
+    expect(disagreements(recorded, ours)).toEqual([]);
+  });
+
+  it.each([
+    {
+      name: "a size",
+      ours: [live("ReplicaSet", 1, { spec: { replicas: 2 } })],
+      want: ["ReplicaSet shop/web: replicas: recorded 1, ours 2"],
+    },
+    {
+      name: "a count",
+      ours: [live("ReplicaSet", 1, { status: { readyReplicas: 1 } })],
+      want: ["ReplicaSet shop/web: status.readyReplicas: recorded nothing, ours 1"],
+    },
+    {
+      name: "pods",
+      ours: [live("ReplicaSet", 1, { metadata: { uid: "rs" } }), live("Pod", 2, { metadata: byReplicaSet })],
+      want: ["ReplicaSet shop/web: pods: recorded 0, ours 1"],
+    },
+    {
+      name: "a condition",
+      ours: [live("ReplicaSet", 1, { status: { conditions: [available] } })],
+      want: ['ReplicaSet shop/web: status.Available: recorded nothing, ours "True MinimumReplicasAvailable"'],
+    },
+    { name: "one that is missing", ours: [], want: ["ReplicaSet shop/web is recorded, and not there"] },
+    { name: "one too many", ours: [live("ReplicaSet", 1), live("Pod", 2)], want: ["Pod shop/web is ours alone"] },
+  ])("differ by $name", ({ ours, want }) => expect(disagreements([live("ReplicaSet", 1)], ours)).toEqual(want));
+});
