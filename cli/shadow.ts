@@ -2,6 +2,8 @@
 import { randomBytes } from "node:crypto";
 import type { Command } from "commander";
 import { createKubeHttp } from "../shared/adapters/kube-http/kube-http.ts";
+import { createPrometheusMetrics } from "../shared/adapters/prometheus/registry.ts";
+import type { PrometheusMetrics } from "../shared/adapters/prometheus/registry.ts";
 import { createSystemClock } from "../shared/adapters/system/clock.ts";
 import { CONTROLLER_INFO, CONTROLLERS } from "../shared/api/resources.ts";
 import type { CachedResource } from "../shared/api/resources.ts";
@@ -28,6 +30,7 @@ import { printable, printableJson } from "./support/printable.ts";
 import { ShadowCount } from "./support/shadow-count.ts";
 import { untilSignalled } from "./support/signals.ts";
 import { SYNC_HANDLERS } from "./support/sync-handlers.ts";
+import { serveTelling, TELLING_LISTEN } from "./support/telling.ts";
 import { UsageError } from "./support/usage-error.ts";
 import { watchAll } from "./support/watch-all.ts";
 
@@ -35,6 +38,7 @@ interface ShadowFlags {
   readonly audit?: string;
   readonly kubeconfig?: string;
   readonly context?: string;
+  readonly metrics: string;
   readonly all?: true;
   readonly json?: true;
 }
@@ -55,6 +59,7 @@ export function registerShadow(program: Command): void {
     .option("--audit <file>", "the API server's audit log of that time, level RequestResponse: who wrote what; without it the changes tell")
     .option("--kubeconfig <file>", "default: KUBECONFIG, then ~/.kube/config")
     .option("--context <name>", "context of the kubeconfig")
+    .option("--metrics <host:port>", "beside a cluster: where counts are told; port 0: any that is free", TELLING_LISTEN)
     .option("--all", "also show the writes that ours explains")
     .option("--json", "one JSON object per write")
     .action(runShadow);
@@ -66,13 +71,14 @@ async function runShadow(file: string | undefined, flags: ShadowFlags): Promise<
   const digester = createDigester(randomBytes(32).toString("hex"));
   const place = { handlers: SYNC_HANDLERS, digester };
   const options = { name: file ?? "the API server", digester, malformed: (what: string) => log.warn(`left out: ${printable(what)}`) };
-  const count = new ShadowCount();
+  const metrics = createPrometheusMetrics("shadow");
+  const count = new ShadowCount(metrics);
   const tell = (finding: Finding, startMs: number): void => {
     count.take(finding);
     if (!json) process.stdout.write(told(finding, startMs, all));
     else if (finding.kind === "write" || finding.ours.length > 0) process.stdout.write(`${printableJson(asJson(finding))}\n`);
   };
-  if (file === undefined) await besideUpstream(flags, new LiveShadow(place, options), { log, digester, tell });
+  if (file === undefined) await besideUpstream(flags, new LiveShadow(place, options), { log, digester, metrics, tell });
   else {
     const records = reading(file, () => readCapture(file));
     const changes = reading(file, () => changesOf(records, options));
@@ -90,10 +96,11 @@ async function runShadow(file: string | undefined, flags: ShadowFlags): Promise<
 interface Telling {
   readonly log: Log;
   readonly digester: Digester;
+  readonly metrics: PrometheusMetrics;
   readonly tell: (finding: Finding, startMs: number) => void;
 }
 
-async function besideUpstream(flags: ShadowFlags, live: LiveShadow, { log, digester, tell }: Telling): Promise<void> {
+async function besideUpstream(flags: ShadowFlags, live: LiveShadow, { log, digester, metrics, tell }: Telling): Promise<void> {
   if (flags.audit !== undefined) throw new UsageError("--audit is of a capture's time: name the capture as well");
   const config = await kubeHttpConfigFrom(kubeconfigPath(flags.kubeconfig), {
     component: "shadow",
@@ -106,6 +113,7 @@ async function besideUpstream(flags: ShadowFlags, live: LiveShadow, { log, diges
     for (const record of parseCapture(line, config.server)) live.hear(record);
   };
   const kube = recordingWatch(createKubeHttp(config), { write, clock, digester, raw: true, server: config.server });
+  const telling = await serveTelling({ listen: flags.metrics, metrics, livez: [], readyz: [], log });
   const ends = untilSignalled();
   const startMs = clock.now();
   log.info(`beside the controllers of ${config.server}, with list and watch alone; Ctrl-C ends it`);
@@ -115,6 +123,7 @@ async function besideUpstream(flags: ShadowFlags, live: LiveShadow, { log, diges
     for await (const finding of live.findings(clock.now())) tell(finding, startMs);
   }
   await watching;
+  await telling.stop();
 }
 
 /** A controller that reads what a capture does not hold would decide as if there were none. */

@@ -15,7 +15,7 @@ function table(): string {
     "",
     "Made by `node infra/generate.ts` out of `shared/ports/metric-table.ts`; what each is for stands in [informer §16](spec/informer.md).",
     "Names, labels, help and buckets that are marked are upstream's, looked up in its source. *Processes*: the watcher and the node agent",
-    "tell them at `/metrics`, the function host too; in Lambda the functions write them to their log in CloudWatch's embedded metric format,",
+    "tell them at `/metrics`, the function host too, and `deltaloop shadow` beside a cluster; in Lambda the functions write them to their log in CloudWatch's embedded metric format,",
     "namespace `deltaloop/<deployment>`, with one dimension more, `function`, unless DELTALOOP_METRICS is `none`. Those of the *leader* are told by the watcher that leads.",
     "`infra/dashboard.json` shows all of them in Grafana, made of the same table: import it and choose a Prometheus.",
     "",

@@ -1,5 +1,7 @@
 /** How many of upstream's writes ours explains, in words and as numbers. */
+import { CONTROLLERS } from "../../shared/api/resources.ts";
 import type { Verdict } from "../../shared/replay/shadow/judge.ts";
+import type { Metrics } from "../../shared/ports/metrics.ts";
 import type { Finding } from "../../shared/replay/shadow/shadow.ts";
 
 const WORDS: { readonly [K in Verdict["kind"]]: string } = {
@@ -13,15 +15,28 @@ const WORDS: { readonly [K in Verdict["kind"]]: string } = {
 };
 
 export class ShadowCount {
+  readonly #metrics: Metrics | undefined;
   readonly #writes: { -readonly [K in Verdict["kind"]]: number } = { exact: 0, older: 0, tie: 0, foreign: 0, excess: 0, unexplained: 0 };
   #rests = 0;
   #atRest = 0;
 
+  constructor(metrics?: Metrics) {
+    this.#metrics = metrics;
+    // A difference that never was is 0, not unknown.
+    metrics?.count("deltaloop_shadow_at_rest_total", {}, 0);
+    for (const controller of CONTROLLERS)
+      for (const verdict of ["excess", "unexplained"] as const) metrics?.count("deltaloop_shadow_writes_total", { controller, verdict }, 0);
+  }
+
   take(finding: Finding): void {
-    if (finding.kind === "write") this.#writes[finding.verdict.kind]++;
-    else {
+    if (finding.kind === "write") {
+      const { kind: verdict } = finding.verdict;
+      this.#writes[verdict]++;
+      this.#metrics?.count("deltaloop_shadow_writes_total", { controller: finding.write.controller, verdict });
+    } else {
       this.#rests++;
       this.#atRest += finding.ours.length;
+      this.#metrics?.count("deltaloop_shadow_at_rest_total", {}, finding.ours.length);
     }
   }
 

@@ -36,8 +36,8 @@ const EVICTION_SIGNALS = [
   "ephemeralcontainerfs.limit",
 ];
 
-/** Who counts it: the watcher's process, the functions (Lambda's sandboxes, or the function host), the node agent. */
-export type MetricProcess = "watcher" | "functions" | "node";
+/** Who counts it: the watcher's process, the functions (Lambda's sandboxes, or the function host), the node agent, `deltaloop shadow`. */
+export type MetricProcess = "watcher" | "functions" | "node" | "shadow";
 
 /** A metric's row in the table. */
 export interface MetricRow {
@@ -423,6 +423,22 @@ export const METRICS = {
     help: "Syncs by how they ended; those that were dropped are parked.",
     processes: ["functions"],
     where: "shared/controller/worker.ts",
+  },
+  deltaloop_shadow_writes_total: {
+    type: "counter",
+    labels: { controller: CONTROLLERS, verdict: ["exact", "older", "tie", "foreign", "excess", "unexplained"] },
+    unit: "count",
+    help: "Writes of upstream's controllers by what ours would have done; excess and unexplained are differences.",
+    processes: ["shadow"],
+    where: "cli/support/shadow-count.ts",
+  },
+  deltaloop_shadow_at_rest_total: {
+    type: "counter",
+    labels: {},
+    unit: "count",
+    help: "Writes that ours would have made where upstream's controllers rested for a second.",
+    processes: ["shadow"],
+    where: "cli/support/shadow-count.ts",
   },
   deltaloop_applied_items_total: {
     type: "counter",

@@ -85,6 +85,10 @@ await whereRealPartsAre("shadow beside upstream's controllers", () => {
       const asController = "--field-manager=kube-controller-manager";
       await cluster.kubectl("patch", "deployment/web", "-n", "default", "--subresource=status", "--type=merge", asController, "-p", patch);
       await shadow.line("unexplained", 20_000);
+      const [, address = ""] = /metrics and health: (\S+)\/metrics/.exec(shadow.output()) ?? [];
+      const told = await (await fetch(`${address}/metrics`)).text();
+      expect(told).toMatch(/^deltaloop_shadow_writes_total\{controller="deployment",verdict="unexplained"\} [1-9]/m);
+      expect(told).toMatch(/^deltaloop_shadow_at_rest_total \d+$/m);
       const { lines, code } = await ended(shadow);
       expect(code).toBe(1);
       expect(lines.find(({ verdict }) => verdict === "unexplained")).toMatchObject({
