@@ -1,5 +1,5 @@
 /**
- * `npm run mutants [-- TEXT]`: plants each mistake of decisions.ts (or those that hold TEXT) in a copy, lets `deltaloop shadow`'s judge look at
+ * `npm run mutants [-- TEXT]`: plants each mistake of decisions.ts and imports.ts (or those whose file or words hold TEXT) in a copy, lets `deltaloop shadow`'s judge look at
  * all of test/captures, and says what it saw. Where it sees nothing, the same recordings are lived once more (test/golden/closed.test.ts), then
  * upstream's answers to random objects are asked (test/golden/differential.test.ts), and at last the controller's unit tests. Exit code 1: none saw it.
  */
@@ -9,6 +9,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 import { MUTANTS } from "./decisions.ts";
+import { IMPORT_MUTANTS } from "./imports.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 const OTHERS = [
@@ -17,8 +18,14 @@ const OTHERS = [
   { name: "unit", tests: (file: string) => `test/unit/${file.split("/")[0] ?? ""}` },
 ] as const;
 
+/** Of imports: one scene recorded in three ways must be one, and what each file means stands in tables. */
+const IMPORTS = [
+  { name: "scenes", tests: () => "test/golden/import.test.ts" },
+  { name: "unit", tests: () => "test/unit/replay/import.test.ts" },
+] as const;
+
 const folder = mkdtempSync(join(tmpdir(), "deltaloop-mutants-"));
-const chosen = MUTANTS.filter(({ what }) => what.includes(process.argv[2] ?? ""));
+const chosen = [...MUTANTS, ...IMPORT_MUTANTS].filter(({ what, file }) => `${file} ${what}`.includes(process.argv[2] ?? ""));
 let missed = 0;
 try {
   for (const part of ["shared", "cli", "functions", "test", "infra", "package.json", "tsconfig.json", "vitest.config.ts"])
@@ -33,11 +40,12 @@ try {
       path,
       text.replace(from, () => to),
     );
-    const found = seen();
-    const judge = found === clean ? OTHERS.find(({ tests }) => isRed(tests(file))) : { name: "shadow" };
+    const isImport = file.startsWith("replay/import/");
+    const found = isImport ? clean : seen();
+    const judge = found === clean ? (isImport ? IMPORTS : OTHERS).find(({ tests }) => isRed(tests(file))) : { name: "shadow" };
     writeFileSync(path, text);
     if (judge === undefined) missed++;
-    process.stdout.write(`${(judge?.name ?? "UNSEEN").padEnd(12)}  ${what}: ${found}\n`);
+    process.stdout.write(`${(judge?.name ?? "UNSEEN").padEnd(12)}  ${what}${isImport ? "" : `: ${found}`}\n`);
   }
 } finally {
   rmSync(folder, { recursive: true });

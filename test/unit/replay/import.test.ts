@@ -128,6 +128,21 @@ describe("a watch", () => {
     expect(report.join("\n")).toMatch(/^invented: 2 times, a time/m);
   });
 
+  it("goes forward, also where a newer version knows of an older time alone", async () => {
+    const { lines } = await imported([
+      fileOf(
+        json(
+          { type: "ADDED", object: pod("a", 3, { creationTimestamp: "2026-03-01T10:05:00Z" }) },
+          { type: "ADDED", object: pod("b", 4, { creationTimestamp: "2026-03-01T10:04:59Z" }) },
+        ),
+      ),
+    ]);
+    expect(lines.flatMap(({ type, t }) => (type === undefined ? [] : [t]))).toEqual([
+      "2026-03-01T10:05:00.000000Z",
+      "2026-03-01T10:05:00.000000Z",
+    ]);
+  });
+
   it("without event types is read, and what that loses is said", async () => {
     const { lines, report } = await imported([fileOf(json(pod("a", 3), pod("a", 4)))]);
     expect(events(lines)).toEqual(["ADDED a 3", "MODIFIED a 4"]);
@@ -212,6 +227,13 @@ describe("an audit log", () => {
 });
 
 describe("a .kshrk archive", () => {
+  it("a poll that was refused says nothing of what stands there", async () => {
+    const refused = { response_code: 403, response_body: { kind: "Status", code: 403 } };
+    const { lines, report } = await imported([fileOf(zipOf([poll(PODS, 1, 10, [pod("a", 3)]), poll(PODS, 11, 20, [], refused)]))]);
+    expect(events(lines)).toEqual([]);
+    expect(report.join("\n")).toContain("a poll that the API server refused");
+  });
+
   it("is told as the changes from poll to poll", async () => {
     const { lines, report } = await imported([
       fileOf(

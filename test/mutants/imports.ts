@@ -1,0 +1,53 @@
+/** Mistakes that somebody could make in reading what others recorded: one list, as decisions.ts is of what is decided. */
+import type { Mutant } from "./decisions.ts";
+
+const AUDIT = "replay/import/audit.ts";
+const WATCH = "replay/import/watch.ts";
+const KSHRK = "replay/import/kshrk.ts";
+const IMPORTED = "replay/import/imported.ts";
+
+export const IMPORT_MUTANTS: readonly Mutant[] = [
+  { what: "a refused write is taken for one", file: AUDIT, from: "code < 200 || code > 299", to: "code < 200" },
+  { what: "a dry run is taken for a write", file: AUDIT, from: "/[?&]dryRun=/.test(requestURI)", to: "/[?]never=/.test(requestURI)" },
+  { what: "an event is counted before it is answered, too", file: AUDIT, from: ' || stage !== "ResponseComplete"', to: "" },
+  {
+    what: "a log without answers is read",
+    file: AUDIT,
+    from: 'level !== "RequestResponse" || responseObject === undefined',
+    to: "level === undefined",
+  },
+  { what: "answers stand in the order of the log", file: AUDIT, from: "return inVersionOrder(states);", to: "return states;" },
+  { what: "a deletion is a change", file: AUDIT, from: 'type: gone ? "DELETED" : last', to: "type: last" },
+  { what: "what a finalizer holds is gone", file: AUDIT, from: " && !isHeld && ", to: " && " },
+  { what: "a pod that still runs is gone", file: AUDIT, from: "(deletionGracePeriodSeconds ?? 0) === 0", to: "true" },
+  { what: "metadata alone is an object", file: AUDIT, from: "return { ...last, metadata: metadataOf(answer) };", to: "return answer;" },
+  { what: "a state is told before it was written", file: AUDIT, from: "(atMs = Math.min(atMs, state.atMs))", to: "state.atMs" },
+  { what: "a watch begun anew repeats what it told", file: WATCH, from: "if (known.has(id)) report", to: 'if (id === "") report' },
+  { what: "files are read one behind the other", file: WATCH, from: "typed(inVersionOrder(seen), report)", to: "typed(seen, report)" },
+  {
+    what: "times run backwards",
+    file: WATCH,
+    from: "Math.max(atMs, each.atMs ?? newestTimeIn(each.object))",
+    to: "each.atMs ?? newestTimeIn(each.object)",
+  },
+  {
+    what: "what was there at the beginning comes as new",
+    file: WATCH,
+    from: "const before = timed.filter(wasThere);",
+    to: "const before = timed.filter(() => false);",
+  },
+  {
+    what: "an object that vanishes between two polls stays",
+    file: KSHRK,
+    from: "if (uidOf(now.get(place)) === uidOf(object)) continue;",
+    to: "if (uidOf(object) !== null) continue;",
+  },
+  {
+    what: "an object made anew under its name is the old one",
+    file: KSHRK,
+    from: "if (uidOf(last) !== uidOf(object)) told",
+    to: "if (last === undefined) told",
+  },
+  { what: "a poll that was refused is an empty list", file: KSHRK, from: "code !== 200 || !isObject(body)", to: "!isObject(body)" },
+  { what: "an import is not redacted", file: IMPORTED, from: "return redact ? stripped : object;", to: "return object;" },
+];
