@@ -29,6 +29,7 @@ const BENCHES: Readonly<Record<string, () => Promise<BenchModule>>> = {
   large: () => import("./large.ts"),
   crowd: () => import("./crowd.ts"),
   node: () => import("./node.ts"),
+  replay: () => import("./replay.ts"),
   side: () => import("./side/side.ts"),
 };
 
