@@ -15,7 +15,7 @@ type DeletePod = WriteOf<"DeletePod">;
 
 /**
  * As many at once as there are connections, without slow start; ≤ 500 by the decision's own burst limit. A pod whose row was stale costs one GET and, if it
- * is still the owner's, a second DELETE: at most 500 GETs and 1,000 DELETEs a run.
+ * is still the owner's, a DELETE more, an answer that did not come another: at most 500 GETs and 1,500 DELETEs a run.
  */
 export async function deletePods(calls: RunCalls, writes: readonly DeletePod[]): Promise<Performed> {
   const [first] = writes;
@@ -71,14 +71,24 @@ type DeleteOutcome =
 type Answered = Exclude<DeleteOutcome, { readonly kind: "skipped" }> | { readonly kind: "conflict"; readonly error: Error };
 
 /**
+ * A delete without an answer is sent once more. Its uid and resourceVersion let one of the two through at most, so deleted, gone or
+ * standing otherwise holds for both. Only a refusal says nothing of the first, which may still land.
+ */
+async function deletePod(calls: RunCalls, write: DeletePod): Promise<DeleteOutcome> {
+  const first = await tryDelete(calls, write);
+  if (first.kind !== "unanswered" || !calls.run.mayWrite()) return settled(calls, write, first);
+  const outcome = await settled(calls, write, await tryDelete(calls, write));
+  return outcome.kind === "refused" || outcome.kind === "notSent" ? first : outcome;
+}
+
+/**
  * A conflict means that the row was stale, or forged, or that somebody refuses with the same code (a validating webhook may).
  * The live pod tells: still the owner's → once more, as it stands now; a conflict again is a refusal like any other.
  *
  * Source: pkg/controller/controller_utils.go DeletePod, whose event and error texts these are. Differs from upstream, which
  * deletes by name alone: whatever stands there by then.
  */
-async function deletePod(calls: RunCalls, write: DeletePod): Promise<DeleteOutcome> {
-  const first = await tryDelete(calls, write);
+async function settled(calls: RunCalls, write: DeletePod, first: Answered): Promise<DeleteOutcome> {
   if (first.kind !== "conflict") return first;
   const { ports, run } = calls;
   const { owner, name, uid } = write;

@@ -206,12 +206,72 @@ describe.each(KINDS)("a $kind that shrinks", ({ controller, resource, kind }) =>
     });
   });
 
+  describe("[replicaset 127] and is not answered: sends it once more", () => {
+    const OOPS = refusal(500, "InternalError", "oops");
+    const deleted = { events: ["Normal SuccessfulDelete Deleted pod: a"], failures: 0, pending: 0 };
+    const pendingAfter = (message: string) => ({
+      events: [`Warning FailedDelete Error deleting: ${message}`],
+      failures: 1,
+      pending: 1,
+    });
+    const quiet = { events: [], failures: 0, pending: 0 };
+    const twice = ["get web", "delete a", "delete a"];
+    const table: {
+      name: string;
+      first: Fate;
+      second: Fate;
+      sent: string[];
+      want: { events: string[]; failures: number; pending: number };
+    }[] = [
+      { name: "5xx, then done", first: OOPS, second: undefined, sent: twice, want: deleted },
+      { name: "no answer, then done", first: "never", second: undefined, sent: twice, want: deleted },
+      // The first was executed: the second meets what it left, and a look says that it is being deleted.
+      { name: "a lost answer, then a conflict with itself", first: "lost", second: undefined, sent: [...twice, "get a"], want: quiet },
+      { name: "5xx, then gone", first: OOPS, second: refusal(404, "NotFound", "no"), sent: twice, want: quiet },
+      // Which refuses nothing of the first, that may still be under way.
+      {
+        name: "5xx, then forbidden: pending",
+        first: OOPS,
+        second: refusal(403, "Forbidden", "no"),
+        sent: twice,
+        want: pendingAfter("oops"),
+      },
+      // By admission, say: the pod stands as it stood, so the first may still land.
+      {
+        name: "5xx, then a conflict for no reason that the pod shows: pending",
+        first: OOPS,
+        second: CONFLICT,
+        sent: [...twice, "get a", "delete a"],
+        want: pendingAfter("oops"),
+      },
+      { name: "5xx twice: pending", first: OOPS, second: OOPS, sent: twice, want: pendingAfter("oops") },
+      { name: "no answer twice: pending", first: "never", second: "never", sent: twice, want: pendingAfter("no answer within 5s") },
+    ];
+    it.each(table)("$name", async ({ first, second, sent: calls, want }) => {
+      world.api.script = { "delete pods": (_, nth) => (nth === 1 ? first : second) };
+      await world.sync();
+      expect(sent()).toEqual(calls);
+      expect(world.api.events).toEqual(want.events);
+      expect(await world.failures()).toBe(want.failures);
+      expect(await pending()).toHaveLength(want.pending);
+    });
+
+    it("but not when the lease ends first: pending", async () => {
+      world.invocationMs = WRITE_MARGIN_MS + 2_000; // the second try would begin after 3 s
+      world.api.script = { "delete pods": OOPS };
+      world.api.latencyMs = 1_500;
+      await world.sync();
+      expect(sent()).toEqual(["get web", "delete a"]);
+      expect(await pending()).toHaveLength(1);
+    });
+  });
+
   it("after a lost answer: whoever has the name by then is looked up, left alone and not taken for gone", async () => {
     // One that no node runs goes at once.
     await world.api.remove("pods", "a");
     await world.api.put("pods", pod({ name: "a", owner: ownerNow(), phase: "Pending", nodeName: "" }));
     await world.stream();
-    world.api.script = { "delete pods": "lost" };
+    world.api.script = { "delete pods": (_, nth) => (nth === 1 ? "lost" : "never") };
     await world.sync();
     world.api.script = {};
     const other = await world.api.put("pods", pod({ name: "a", owner: { name: "other", uid: "x" } }));
@@ -219,7 +279,7 @@ describe.each(KINDS)("a $kind that shrinks", ({ controller, resource, kind }) =>
     await world.ring(); // recovers
     await world.ring();
     expect(await row("a")).toMatchObject({ gone: false, uid: other.metadata.uid });
-    expect(world.api.writes.filter((write) => write === "delete pods")).toHaveLength(1);
+    expect(world.api.writes.filter((write) => write === "delete pods")).toHaveLength(2);
     expect(await pending()).toEqual([]);
   });
 

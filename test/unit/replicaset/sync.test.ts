@@ -777,12 +777,12 @@ describe("deleting", () => {
     await world.sync();
     world.api.script = {};
     await world.sync();
-    expect(world.api.writes.filter((write) => write === "delete pods")).toHaveLength(1);
+    expect(world.api.writes.filter((write) => write === "delete pods")).toHaveLength(2);
     await world.clock.advance(20_000);
     await world.stream();
     await world.ring();
     await world.ring();
-    expect(world.api.writes.filter((write) => write === "delete pods")).toHaveLength(2);
+    expect(world.api.writes.filter((write) => write === "delete pods")).toHaveLength(3);
     expect(world.pods.filter(({ metadata }) => metadata.deletionTimestamp !== undefined)).toHaveLength(1);
   });
 
