@@ -132,6 +132,20 @@ export const KNOWN: readonly Known[] = [
       !isError(ours),
   },
   {
+    name: "sent again",
+    why: "a delete of a pod that nobody has answered for sure, a 5xx here, is sent once more at once (replicaset 127); upstream's sync ends with it",
+    is: (upstream, ours) => {
+      const unanswered = /^delete pods .* 5\d\d \(refused\)$/;
+      const twice = upstream.writes.flatMap((line) => (unanswered.test(line) ? [line, line] : [line]));
+      return (
+        twice.length > upstream.writes.length &&
+        same(twice.toSorted(), ours.writes.toSorted()) &&
+        same(upstream.events, ours.events) &&
+        upstream.ending === ours.ending
+      );
+    },
+  },
+  {
     name: "S2",
     why: "the name of the new ReplicaSet is taken by one that was released just now: upstream's cache has it as its own still, ours reads it live",
     is: ({ writes, events }, ours) => {

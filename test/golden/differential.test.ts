@@ -82,6 +82,11 @@ const EXAMPLES: readonly {
     ours: { writes: ["delete replicasets web-1 409 (refused)", "delete replicasets web-2 200"] },
   },
   {
+    name: "sent again",
+    upstream: { writes: ["delete pods <a> 500 (refused)", "delete pods <b> 200"], ending: "error" },
+    ours: { writes: ["delete pods <a> 500 (refused)", "delete pods <a> 500 (refused)", "delete pods <b> 200"], ending: "error" },
+  },
+  {
     name: "S2",
     upstream: { writes: [RELEASED, TAKEN] },
     ours: { writes: [RELEASED, TAKEN, "change deployments/status web 200 status.collisionCount none -> 1"], ending: "error" },
