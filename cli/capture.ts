@@ -91,6 +91,7 @@ async function runCapture(flags: CaptureFlags): Promise<void> {
     else if (!kube.isListing && file.isFull(clock.now())) {
       file.next(clock.now());
       kube.restart();
+      await file.settled();
       log.info(`going on in ${file.path}`);
     }
   }

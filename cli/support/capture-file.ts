@@ -2,6 +2,7 @@
 import { createWriteStream, fchmodSync, fstatSync, openSync, rmSync } from "node:fs";
 import type { WriteStream } from "node:fs";
 import { finished } from "node:stream/promises";
+import { setTimeout as sleep } from "node:timers/promises";
 import { constants, createGzip } from "node:zlib";
 import type { Gzip } from "node:zlib";
 import { messageOf } from "../../shared/api/errors.ts";
@@ -31,7 +32,8 @@ interface OpenFile {
 
 /**
  * CF1 what was written is in the file after `flush`, whoever is killed then: gzip data can be read until there.
- * CF2 a file that is full is said so, and nothing is cut: whoever writes goes on with `next` where a file can begin.
+ * CF2 an older file goes when all that stood there is in the newer one: whoever is killed between them leaves one that is whole.
+ * CF3 a file that is full is said so, and nothing is cut: whoever writes goes on with `next` where a file can begin.
  */
 export class CaptureFile {
   readonly #path: string;
@@ -74,6 +76,16 @@ export class CaptureFile {
     if (out !== file) (out as Gzip).flush(constants.Z_SYNC_FLUSH); // the other one there is
   }
 
+  /** Flushes, waits until all of it is in the file, and removes the files beyond `keep` (CF2). Ends as well when nothing can be written. */
+  async settled(): Promise<void> {
+    this.flush();
+    const { file, out } = this.#open;
+    const isUnderWay = (): boolean => file.writableLength > 0 || (out !== file && out.writableLength + (out as Gzip).readableLength > 0); // see flush
+    while (isUnderWay() && this.#error === undefined) await sleep(1);
+    const { keep = Infinity } = this.#options;
+    while (this.#error === undefined && this.#kept.length > keep) rmSync(this.#kept.shift() ?? "", { force: true });
+  }
+
   isFull(nowMs: number): boolean {
     const { rotateBytes = Infinity, rotateMs = Infinity } = this.#options;
     return this.#open.bytes >= rotateBytes || nowMs - this.#open.sinceMs >= rotateMs;
@@ -84,8 +96,6 @@ export class CaptureFile {
     this.#end();
     this.#number++;
     this.#open = this.#begin(nowMs);
-    const { keep = Infinity } = this.#options;
-    while (this.#kept.length > keep) rmSync(this.#kept.shift() ?? "", { force: true });
   }
 
   async end(): Promise<void> {

@@ -152,9 +152,12 @@ await whereRealPartsAre("capture and replay on a real control plane", () => {
       await sleep(2 * FLUSH_MS);
       process.kill(capture.pid, "SIGKILL");
       await capture.exited;
-      const files = (await readdir(directory)).filter((name) => name.startsWith("parts.")).toSorted();
-      expect(files).toHaveLength(2);
-      const replay = deltaloop(["replay", join(directory, files.at(-1) ?? "")]);
+      // Another one may be beginning; until it is said, the older ones stay.
+      const said = Array.from(capture.output().matchAll(/going on in (\S+)/g), ([, path = ""]) => path);
+      const files = (await readdir(directory)).filter((name) => name.startsWith("parts.")).map((name) => join(directory, name));
+      expect(files).toEqual(expect.arrayContaining(said.slice(-2)));
+      expect(files.length).toBeLessThanOrEqual(3);
+      const replay = deltaloop(["replay", said.at(-1) ?? ""]);
       expect((await replay.exited).code, replay.output()).toBe(0);
       expect(replay.output()).toContain("Cache at the end: 1 Deployments, 2 ReplicaSets, 0 ReplicationControllers, 4 pods.");
     });

@@ -51,7 +51,7 @@ it("CF1 what was flushed can be read while the file is still open, compressed to
   expect(gunzipSync(await readFile(path)).toString()).toBe("one\ntwo\n");
 });
 
-it("CF2 is full by size or by time, goes on in the next file and keeps the newest", async () => {
+it("CF3 is full by size or by time, goes on in the next file and keeps the newest", async () => {
   const own = await mkdtemp(join(folder, "rotated-"));
   await writeFile(join(own, "c.0000.jsonl.gz"), "somebody else's");
   const file = new CaptureFile(join(own, "c.jsonl.gz"), { isWhole: false, rotateBytes: 10, rotateMs: 60_000, keep: 2 }, 0);
@@ -63,6 +63,7 @@ it("CF2 is full by size or by time, goes on in the next file and keeps the newes
   ] as const) {
     file.next(atMs);
     file.write(String(number));
+    await file.settled();
   }
   expect([file.isFull(2000), file.isFull(61_999), file.isFull(62_000)]).toEqual([false, false, true]);
   await file.end();
@@ -70,9 +71,26 @@ it("CF2 is full by size or by time, goes on in the next file and keeps the newes
   expect(gunzipSync(await readFile(join(own, "c.0003.jsonl.gz"))).toString()).toBe("3\n");
 });
 
+it.each(["jsonl", "jsonl.gz"])("CF2 the older file stays until all that stood there is in the newer one (%s)", async (ending) => {
+  const own = await mkdtemp(join(folder, "kept-"));
+  const path = join(own, `c.${ending}`);
+  const file = new CaptureFile(path, { isWhole: false, rotateMs: 1, keep: 1 }, 0);
+  file.write("before");
+  file.next(1);
+  const line = "x".repeat(2 ** 20);
+  file.write(line);
+  expect((await readdir(own)).toSorted()).toEqual([`c.0001.${ending}`, `c.0002.${ending}`]);
+  await file.settled();
+  expect(await readdir(own)).toEqual([`c.0002.${ending}`]);
+  const bytes = await readFile(join(own, `c.0002.${ending}`));
+  expect((ending === "jsonl" ? bytes : gunzipSync(bytes, { finishFlush: constants.Z_SYNC_FLUSH })).toString()).toBe(`${line}\n`);
+  await file.end();
+});
+
 it("a device that is full is told, not thrown from nowhere", async () => {
   const file = new CaptureFile("/dev/full", { isWhole: false }, 0);
   file.write("x");
+  await file.settled();
   await file.end();
   expect(file.error?.message).toContain("/dev/full: ");
 });
