@@ -119,5 +119,11 @@ function containerProblem(spec: PodSpec): string | undefined {
 }
 
 function originText(origin: StaticPodOrigin["origin"]): string {
-  return origin.kind === "file" ? `manifest ${origin.path}` : `manifest at ${origin.url}`;
+  return origin.kind === "file" ? `manifest ${origin.path}` : `manifest at ${shownUrl(origin.url)}`;
+}
+
+/** A URL as people may read it: a user, a password and a query may be secret. */
+export function shownUrl(url: string): string {
+  const { origin, pathname } = new URL(url);
+  return `${origin}${pathname}`;
 }

@@ -1,7 +1,8 @@
-/** A static pod's manifest, from its file's text to the pod: YAML or JSON, the API's defaults, then §2.1. */
+/** A static pod's manifest, from its text to the pod: YAML or JSON, the API's defaults, then §2.1. */
 import { readFile, stat } from "node:fs/promises";
 import { parseYaml } from "../../adapters/system/yaml.ts";
 import { StaticPodError, staticPod } from "../../kubelet/config/static-pod.ts";
+import type { StaticPodOrigin } from "../../kubelet/config/static-pod.ts";
 import type { NodePod } from "../../kubelet/pod.ts";
 import { setObjectDefaultsPod } from "../../api/defaulting-pod.ts";
 import { ensureObject, isObject } from "../../api/json.ts";
@@ -9,7 +10,7 @@ import { normalise } from "../../api/normalise.ts";
 import { messageOf } from "../../api/errors.ts";
 
 /** Source: pkg/kubelet/config/common.go maxConfigLength, file.go extractFromFile. */
-const MANIFEST_BYTES_MAX = 10 * 1024 * 1024;
+export const MANIFEST_BYTES_MAX = 10 * 1024 * 1024;
 
 /** @throws {StaticPodError} naming the file and what is wrong with it, or what the file system says */
 export async function readManifest(path: string, nodeName: string): Promise<NodePod> {
@@ -20,13 +21,17 @@ export async function readManifest(path: string, nodeName: string): Promise<Node
 
 /** @throws {StaticPodError} */
 export function manifestPod(text: string, path: string, nodeName: string): NodePod {
-  const manifest = parseText(text, path);
+  return podOfManifest(parseText(text, path), { kind: "file", path }, nodeName);
+}
+
+/** @param manifest as parsed; its defaults are set in it. @throws {StaticPodError} */
+export function podOfManifest(manifest: unknown, origin: StaticPodOrigin["origin"], nodeName: string): NodePod {
   if (isObject(manifest) && manifest["apiVersion"] === "v1" && manifest["kind"] === "Pod") {
     normalise(manifest);
     ensureObject(manifest, "metadata");
     setObjectDefaultsPod(manifest);
   }
-  return staticPod(manifest, { origin: { kind: "file", path }, nodeName });
+  return staticPod(manifest, { origin, nodeName });
 }
 
 function parseText(text: string, path: string): unknown {

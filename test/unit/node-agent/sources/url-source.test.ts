@@ -1,0 +1,212 @@
+// Would catch: pods that end because a server was away or sent nonsense; a list taken in part; a header or a password in a log, or sent
+// to somebody else's server; a server that never ends and holds the source for ever.
+import { createServer } from "node:http";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { createVirtualClock } from "../../../../shared/adapters/memory/clock.ts";
+import type { NodePod } from "../../../../shared/kubelet/pod.ts";
+import { podsOf, runUrlSource } from "../../../../shared/node-agent/sources/url-source.ts";
+import { recordingLog } from "../../recording-log.ts";
+
+const pod = (name: string, image = "registry.test/web:v1"): object => ({
+  apiVersion: "v1",
+  kind: "Pod",
+  metadata: { name },
+  spec: { containers: [{ name: "main", image }] },
+});
+const list = (...items: readonly object[]): string => JSON.stringify({ apiVersion: "v1", kind: "PodList", items });
+const PERIOD_MS = 20_000;
+const SECRET = "hunter2";
+
+type Answer = (response: ServerResponse, request: IncomingMessage) => void;
+const text =
+  (body: string, status = 200): Answer =>
+  (response) =>
+    void response.writeHead(status).end(body);
+
+let servers: Server[] = [];
+let stop = new AbortController();
+let running: Promise<void> = Promise.resolve();
+beforeEach(() => {
+  servers = [];
+  stop = new AbortController();
+});
+afterEach(async () => {
+  stop.abort();
+  await running;
+  for (const server of servers) {
+    server.closeAllConnections();
+    server.close();
+  }
+});
+
+interface Serving {
+  answer: Answer;
+  readonly requests: IncomingMessage[];
+  readonly port: number;
+  close(): void;
+}
+
+async function serve(answer: Answer): Promise<Serving> {
+  const requests: IncomingMessage[] = [];
+  const server = createServer((request, response) => {
+    requests.push(request);
+    serving.answer(response, request);
+  });
+  servers.push(server);
+  await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as AddressInfo; // it listens
+  const close = (): void => {
+    server.closeAllConnections();
+    server.close();
+  };
+  const serving: Serving = { answer, requests, port, close };
+  return serving;
+}
+
+function start(url: string, headers: readonly (readonly [string, string])[] = []) {
+  const clock = createVirtualClock(0);
+  const log = recordingLog();
+  const lists: (readonly NodePod[])[] = [];
+  running = runUrlSource({ url, headers, nodeName: "n1", emit: (pods) => void lists.push(pods), log, clock }, stop.signal);
+  const settled = (): Promise<void> =>
+    vi.waitFor(() => expect(clock.nextDueMs()).toBe(clock.now() + PERIOD_MS), { interval: 2, timeout: 10_000 });
+  return {
+    clock,
+    log,
+    settled,
+    names: () => lists.map((pods) => pods.map(({ metadata }) => metadata.name)),
+    troubles: () => log.lines.filter(({ level }) => level === "warn").map(({ fields }) => String(fields["error"])),
+    async period(): Promise<void> {
+      await clock.advance(PERIOD_MS);
+      await settled();
+    },
+  };
+}
+
+describe("the HTTP source", () => {
+  it("[node-agent 64a] asks every 20 s with its headers, and tells what is new only", async () => {
+    const serving = await serve(text(JSON.stringify(pod("web"))));
+    const source = start(`http://127.0.0.1:${serving.port}/pods`, [["X-Token", SECRET]]);
+    await source.settled();
+    expect(serving.requests[0]?.headers["x-token"]).toBe(SECRET);
+    await source.clock.advance(PERIOD_MS - 1);
+    expect(serving.requests).toHaveLength(1);
+    await source.clock.advance(1);
+    await source.settled();
+    expect(serving.requests).toHaveLength(2);
+    serving.answer = text(list(pod("web"), pod("db")));
+    await source.period();
+    expect(source.names()).toEqual([["web-n1"], ["web-n1", "db-n1"]]);
+    expect(source.log.lines).toEqual([]);
+  });
+
+  it.each([
+    ["another status", text("{}", 404), "the server answers 404"],
+    ["what is no JSON and no YAML", text("{["), "manifest at http://127.0.0.1"],
+    ["another kind", text('{"apiVersion":"apps/v1","kind":"Deployment"}'), "kind Pod expected"],
+    ["one bad pod of two", text(list(pod("web"), { metadata: {} })), "item 2 of 2: manifest at"],
+    ["a list of no items", text('{"apiVersion":"v1","kind":"PodList","items":5}'), "no PodList of v1"],
+    ["more than 10 MiB", text(" ".repeat(11 * 2 ** 20)), "larger than 10 MiB"],
+    ["a broken connection", ((response) => void response.destroy()) satisfies Answer, "no answer from 127.0.0.1"],
+    ["redirects without end", ((response) => void response.writeHead(302, { location: "/again" }).end()) satisfies Answer, "more than 10"],
+    [
+      "a redirect to a file",
+      ((response) => void response.writeHead(302, { location: "file:///etc/passwd" }).end()) satisfies Answer,
+      "neither",
+    ],
+  ])("[node-agent 64a] %s changes nothing, is said once, and the end of it too", async (_what, answer, problem) => {
+    const serving = await serve(text(JSON.stringify(pod("web"))));
+    const source = start(`http://127.0.0.1:${serving.port}/pods?key=${SECRET}`);
+    await source.settled();
+    serving.answer = answer;
+    await source.period();
+    await source.period();
+    expect(source.troubles()).toEqual([expect.stringContaining(problem)]);
+    serving.answer = text(JSON.stringify(pod("web", "registry.test/web:v2")));
+    await source.period();
+    expect(source.names()).toEqual([["web-n1"], ["web-n1"]]);
+    expect(source.log.lines.at(-1)).toMatchObject({ level: "info", message: "manifests are read again" });
+    expect(JSON.stringify(source.log.lines)).not.toContain(SECRET);
+  });
+
+  it("[node-agent 64a] an empty answer is an empty list and an error; what was there before counts again after it", async () => {
+    const serving = await serve(text(""));
+    const source = start(`http://127.0.0.1:${serving.port}/`);
+    await source.settled();
+    expect(source.names()).toEqual([[]]);
+    expect(source.troubles()).toEqual([expect.stringContaining("the answer is empty")]);
+    for (const body of [JSON.stringify(pod("web")), "", JSON.stringify(pod("web"))]) {
+      serving.answer = text(body);
+      await source.period();
+    }
+    expect(source.names()).toEqual([[], ["web-n1"], [], ["web-n1"]]);
+  });
+
+  it("a server that is away at first and answers later", async () => {
+    const serving = await serve(text(JSON.stringify(pod("web"))));
+    serving.close();
+    const source = start(`http://127.0.0.1:${serving.port}/`);
+    await source.settled();
+    expect([source.names(), source.troubles()]).toEqual([[], [expect.stringContaining("ECONNREFUSED")]]);
+  });
+
+  it.each([
+    ["headers", (() => undefined) satisfies Answer],
+    ["an end", ((response) => void response.writeHead(200).write("apiVersion: v1")) satisfies Answer],
+  ])("[node-agent 64a] an answer without %s is given up after 10 s", async (_what, answer) => {
+    const serving = await serve(answer);
+    const source = start(`http://127.0.0.1:${serving.port}/`);
+    await vi.waitFor(() => expect(serving.requests).toHaveLength(1), { interval: 2 });
+    await source.clock.advance(9_999);
+    expect(source.troubles()).toEqual([]);
+    await source.clock.advance(1);
+    await source.settled();
+    expect(source.troubles()).toEqual(["no whole answer within 10 s"]);
+  });
+
+  it("a user and a password are sent, a header of that name is preferred; neither leaves the URL's origin nor stands in a log", async () => {
+    const elsewhere = await serve(text(JSON.stringify(pod("web"))));
+    const serving = await serve((response, { url }) =>
+      url === "/pods"
+        ? void response.writeHead(307, { location: "/moved" }).end()
+        : void response.writeHead(302, { location: `http://me:${SECRET}@127.0.0.1:${elsewhere.port}/` }).end(),
+    );
+    const source = start(`http://me:${SECRET}@127.0.0.1:${serving.port}/pods`, [["X-Token", SECRET]]);
+    await source.settled();
+    const basic = `Basic ${Buffer.from(`me:${SECRET}`).toString("base64")}`;
+    expect(serving.requests.map(({ headers }) => [headers.authorization, headers["x-token"]])).toEqual([
+      [basic, SECRET],
+      [basic, SECRET],
+    ]);
+    expect(elsewhere.requests.map(({ headers }) => [headers.authorization, headers["x-token"]])).toEqual([[undefined, undefined]]);
+    expect(source.names()).toEqual([["web-n1"]]);
+    elsewhere.answer = text("", 500);
+    await source.period();
+    expect(JSON.stringify(source.log.lines)).not.toContain(SECRET);
+  });
+});
+
+describe("[node-agent 65] static pods of a URL", () => {
+  const uidOf = (name: string, url: string, node = "n1"): string | undefined =>
+    podsOf(JSON.stringify(pod(name)), url, node)[0]?.metadata.uid;
+  const URL_1 = "http://127.0.0.1/one";
+
+  it("have the same UID on each node, another one from another URL", () => {
+    expect(uidOf("web", URL_1)).toMatch(/^[0-9a-f]{32}$/);
+    expect(uidOf("web", URL_1, "n2")).toBe(uidOf("web", URL_1));
+    expect(uidOf("web", "http://127.0.0.1/two")).not.toBe(uidOf("web", URL_1));
+    expect(uidOf("db", URL_1)).not.toBe(uidOf("web", URL_1));
+  });
+
+  it("have their defaults, in a list too, and no toleration that files have", () => {
+    const [{ spec } = { spec: undefined }] = podsOf(
+      list({ metadata: { name: "web" }, spec: { containers: [{ name: "c", image: "i" }] } }),
+      URL_1,
+      "n1",
+    );
+    expect(spec).toMatchObject({ restartPolicy: "Always", nodeName: "n1" });
+    expect(spec?.tolerations).toBeUndefined();
+  });
+});
