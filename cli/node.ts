@@ -1,9 +1,10 @@
 /** `deltaloop node`: the node agent, one process per node. It registers the node, holds its lease, and hosts functions/node/*. */
+import { validateHeaderName, validateHeaderValue } from "node:http";
 import { hostname } from "node:os";
 import { InvalidArgumentError } from "commander";
 import type { Command } from "commander";
 import { loggingFormatOption } from "./support/console-log.ts";
-import { duration, wholeNumber } from "./support/usage-error.ts";
+import { duration, UsageError, wholeNumber } from "./support/usage-error.ts";
 import { addCgroupFlags } from "./support/node-cgroups.ts";
 import { addImagePullFlags } from "./support/node-images.ts";
 import { serveNode } from "./support/serve-node.ts";
@@ -26,6 +27,8 @@ export function registerNode(program: Command): void {
     .option("--cgroup-root <path>", "cgroup under which kubepods stands", "/")
     .option("--cgroup-driver <name>", "cgroupfs or systemd, where the runtime does not say", cgroupDriver, "cgroupfs")
     .option("--manifests <path>", "file or folder of static pods")
+    .option("--manifest-url <url>", "where static pods are asked for every 20 s: one Pod or a PodList, YAML or JSON", manifestUrl)
+    .option("--manifest-url-header <name:value>", "header of those requests; may be given more than once", manifestUrlHeader, [])
     .option("--port <n>", "of the agent's HTTPS server", wholeNumber("--port", { min: 0, max: PORT_MAX }), 10_250)
     .option("--listen <address>", "address of the agent's HTTPS server; default: the node's")
     .option("--tls-cert-file <file>", "its certificate; default: one that it signs itself at each start")
@@ -76,6 +79,25 @@ function percent(option: string): (text: string) => number {
 
 function collect(value: string, before: readonly string[]): readonly string[] {
   return [...before, value];
+}
+
+/** Both may hold a secret, so what is wrong is said without them. */
+function manifestUrl(value: string): string {
+  if (URL.canParse(value) && /^https?:$/.test(new URL(value).protocol)) return value;
+  throw new UsageError("--manifest-url takes an http or https URL");
+}
+
+type Header = readonly [name: string, value: string];
+
+function manifestUrlHeader(text: string, before: readonly Header[]): readonly Header[] {
+  const [, name = "", value = ""] = /^([^:]*):(.*)$/s.exec(text) ?? [];
+  try {
+    validateHeaderName(name);
+    validateHeaderValue(name, value.trim());
+  } catch {
+    throw new UsageError("--manifest-url-header takes NAME:VALUE as HTTP has them");
+  }
+  return [...before, [name, value.trim()]];
 }
 
 function cgroupDriver(value: string): string {

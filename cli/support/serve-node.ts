@@ -20,6 +20,7 @@ import type { MachineFacts } from "../../shared/kubelet/node/node-object.ts";
 import { PodManager } from "../../shared/kubelet/config/pod-manager.ts";
 import { startNodeApi } from "../../shared/node-agent/server/server.ts";
 import { runManifestSource } from "../../shared/node-agent/sources/manifest-source.ts";
+import { runUrlSource } from "../../shared/node-agent/sources/url-source.ts";
 import { createNodeBackend } from "../../shared/node-agent/host/node-backend.ts";
 import { meterCri } from "../../shared/node-agent/host/metered-cri.ts";
 import { patientKube } from "../../shared/node-agent/host/patient-kube.ts";
@@ -55,6 +56,8 @@ export interface NodeFlags extends CgroupFlags, ImagePullFlags {
   readonly cgroupRoot: string;
   readonly cgroupDriver: "cgroupfs" | "systemd";
   readonly manifests?: string;
+  readonly manifestUrl?: string;
+  readonly manifestUrlHeader: readonly (readonly [name: string, value: string])[];
   readonly port: number;
   readonly listen: string;
   readonly tlsCertFile?: string;
@@ -167,11 +170,22 @@ async function serve(serving: Serving): Promise<void> {
     condition,
     facts,
     runtime: serving.runtime,
-    sources: flags.manifests === undefined ? ["api"] : ["file", "api"],
+    sources: [
+      ...(flags.manifests === undefined ? [] : (["file"] as const)),
+      ...(flags.manifestUrl === undefined ? [] : (["http"] as const)),
+      "api",
+    ],
   });
   const running = [agent.run(ending)];
   if (flags.manifests !== undefined)
     running.push(runManifestSource({ path: flags.manifests, nodeName: options.nodeName, emit: agent.emit("file"), log, clock }, ending));
+  if (flags.manifestUrl !== undefined)
+    running.push(
+      runUrlSource(
+        { url: flags.manifestUrl, headers: flags.manifestUrlHeader, nodeName: options.nodeName, emit: agent.emit("http"), log, clock },
+        ending,
+      ),
+    );
   log.info("ready", { node: options.nodeName, pid: process.pid, api: `https://${flags.listen ?? options.hostIps[0]}:${options.port}` });
   await Promise.all(running);
   await telling?.stop();

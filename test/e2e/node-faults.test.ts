@@ -1,11 +1,12 @@
 /**
- * What a node goes through: its runtime dies and comes back, the API server is away, and pods come from a folder of manifests. A real
- * API server, two nodes of ours, real containers. One story; each test goes on where the one before it ended.
+ * What a node goes through: its runtime dies and comes back, the API server is away, and pods come from a folder of manifests and from a
+ * URL. A real API server, two nodes of ours, real containers. One story; each test goes on where the one before it ended.
  *
  * Catches: pods that do not come back with their runtime, or are made anew because of it; a node that does not say that it cannot work;
  * a static pod that needs the API server, runs twice beside its own successor, or whose mirror is not its own.
  */
 import { rm, rename, writeFile } from "node:fs/promises";
+import { createServer as createHttpServer } from "node:http";
 import { createServer } from "node:net";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
@@ -37,6 +38,8 @@ import type { PodView } from "../support/real-pods.ts";
 
 /** A node looks at its runtime each 5 s and tells each 10 s. */
 const TOLD_MS_MAX = 40_000;
+/** Of the URL's header; nobody may read it in a log. */
+const TOKEN = "hunter2-of-the-url";
 const MIRROR = "kubernetes.io/config.mirror";
 const HASH = "kubernetes.io/config.hash";
 
@@ -53,9 +56,19 @@ await whereNodesCanRun("faults of nodes of ours", () => {
   let hit: NodeAgent;
   let other: NodeAgent;
 
+  /** What the URL has, and who has asked for it with which header. */
+  const url = { status: 200, pods: [] as readonly object[], asked: [] as unknown[] };
+  const pods = createHttpServer((request, response) => {
+    url.asked.push(request.headers["x-token"]);
+    response.writeHead(url.status).end(JSON.stringify({ apiVersion: "v1", kind: "PodList", items: url.pods }));
+  });
+
   beforeAll(async () => {
     cluster = await startCluster({ machines: "scheduler" });
-    nodes = await startNodes(cluster, ["node-a", "node-b"]);
+    await new Promise<void>((resolve) => void pods.listen(0, "127.0.0.1", resolve));
+    const { port } = pods.address() as AddressInfo; // it listens
+    const flags = ["--manifest-url", `http://127.0.0.1:${port}/pods`, "--manifest-url-header", `X-Token: ${TOKEN}`];
+    nodes = await startNodes(cluster, ["node-a", "node-b"], { flags });
     const [first, second] = nodes;
     if (first === undefined || second === undefined) throw new Error("two nodes were to start");
     [hit, other] = [first, second];
@@ -64,6 +77,8 @@ await whereNodesCanRun("faults of nodes of ours", () => {
 
   afterAll(async () => {
     await Promise.all((nodes ?? []).map((node) => node.stop()));
+    pods.closeAllConnections();
+    pods.close();
     await cluster?.stop();
   });
 
@@ -221,6 +236,31 @@ await whereNodesCanRun("faults of nodes of ours", () => {
     expect(containerOf(mirror)).toMatchObject({ containerID: `containerd://${early?.id}`, restartCount: 0 });
     expect((await hit.containers(uid)).map(({ id }) => id)).toEqual([early?.id]);
     expect(containerOf(await podReady(cluster, "web-node-a")).restartCount).toBe(0);
+  });
+
+  it("pods of a URL run on each node that asks there, stay when it is away, and go when it has them no longer [node-agent 64a]", async () => {
+    const names = [hit, other].map(({ name }) => `from-url-${name}`);
+    url.pods = [podOf("from-url", { terminationGracePeriodSeconds: 1, containers: [server()] })];
+    const first = await Promise.all(names.map((name) => podReady(cluster, name)));
+    for (const { metadata } of first) expect(metadata.annotations?.["kubernetes.io/config.source"]).toBe("http");
+    expect(await answerOf(first[0]?.status.podIP)).toBe("v1 from-url-node-a\n");
+
+    url.status = 503;
+    const before = url.asked.length;
+    // Each asks once in 20 s.
+    await eventually("both have asked in vain", () => url.asked.length >= before + 2, TOLD_MS_MAX);
+    for (const pod of first) {
+      const now = await getPod(cluster, pod.metadata.name);
+      expect(now?.metadata.uid).toBe(pod.metadata.uid);
+      expect(now?.status.containerStatuses).toEqual(pod.status.containerStatuses);
+    }
+    Object.assign(url, { status: 200, pods: [] });
+    for (const name of names) await podGone(cluster, name, TOLD_MS_MAX);
+    expect(new Set(url.asked)).toEqual(new Set([TOKEN]));
+    for (const node of nodes) {
+      expect(node.agent().output()).toContain("the server answers 503");
+      expect(node.agent().output()).not.toContain(TOKEN);
+    }
   });
 
   it("a static pod goes with its manifest, and so does its mirror", async () => {
