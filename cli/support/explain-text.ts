@@ -80,19 +80,20 @@ function changeText(changes: readonly [ObjectChange, ...ObjectChange[]]): string
   const names = changes.slice(0, NAMES_MAX).map(({ name }) => name);
   const more = changes.length - names.length;
   const who = `${kind}${changes.length > 1 ? "s" : ""} ${first.namespace}/${names.join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
-  return `${who} ${predicate(first)}`;
+  return `${who} ${predicate(first, changes.length > 1)}`;
 }
 
 /** What is told of an object that is new: the rest is its manifest's. */
 const AT_FIRST = new Set(["replicas", "paused", "revision", "owner", "phase"]);
 
-function predicate({ kind, differences, by, resource }: ObjectChange): string {
+function predicate({ kind, differences, by, resource }: ObjectChange, isOfSeveral = false): string {
   const whose = by === undefined ? "" : ` (${by})`;
-  if (kind === "goes") return "is gone";
+  if (kind === "goes") return isOfSeveral ? "are gone" : "is gone";
   if (kind === "changes") return `${differences.map(differenceText).join(", ")}${whose}`;
   const first = differences.filter(({ field }) => AT_FIRST.has(field) && !(resource === "pods" && field === "owner"));
   const facts = first.map(({ field, to = "" }) => `${field} ${to}`).join(", ");
-  return `${kind === "stands" ? "stands there" : "appears"}${facts === "" ? "" : `: ${facts}`}${whose}`;
+  const verb = kind === "stands" ? ["stand there", "stands there"] : ["appear", "appears"];
+  return `${verb[isOfSeveral ? 0 : 1]}${facts === "" ? "" : `: ${facts}`}${whose}`;
 }
 
 function differenceText({ field, from, to }: Difference): string {

@@ -89,6 +89,11 @@ describe("rollover, by explain alone", () => {
     );
   });
 
+  it("tells of several pods together", async () => {
+    const lines = await linesOf("rollover", web);
+    expect(lines.join("\n")).toMatch(/Pods default\/web-\S+, web-\S+ appear: phase Pending/);
+  });
+
   it("says of a pod why it went and not another", async () => {
     const lines = await linesOf("rollover", { resource: "pods", namespace: "default", name: "web-68b7c9b477-scldh" });
     expect(lines.map((line) => line.trim())).toEqual(
