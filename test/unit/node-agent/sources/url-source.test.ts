@@ -144,7 +144,7 @@ describe("the HTTP source", () => {
     expect(source.names()).toEqual([[], ["web-n1"], [], ["web-n1"]]);
   });
 
-  it("a server that is away at first and answers later", async () => {
+  it("a server that is away is said, and nothing is told", async () => {
     const serving = await serve(text(JSON.stringify(pod("web"))));
     serving.close();
     const source = start(`http://127.0.0.1:${serving.port}/`);
