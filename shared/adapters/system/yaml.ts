@@ -1,5 +1,5 @@
 /** YAML as Kubernetes' own programs read it, in files that people write: kubeconfigs and static pods. */
-import { parse } from "yaml";
+import { parse, YAMLParseError } from "yaml";
 
 /**
  * YAML 1.1: `yes` and `0644` are what they are to a kubelet, a boolean and an octal number. JSON is YAML. A timestamp stays the text that
@@ -7,13 +7,24 @@ import { parse } from "yaml";
  *
  * Source: apimachinery pkg/util/yaml/decoder.go ToJSON.
  *
- * @throws {Error} naming line and column
+ * @throws {Error} saying what is wrong, by line and column; nothing of the text itself, which may be a token or a value of an environment
  */
 export function parseYaml(text: string): unknown {
-  return parse(text, {
-    version: "1.1",
-    uniqueKeys: false,
-    prettyErrors: true,
-    customTags: (tags) => tags.filter((tag) => typeof tag === "string" || tag.tag !== "tag:yaml.org,2002:timestamp"),
-  }) as unknown;
+  try {
+    return parse(text, {
+      version: "1.1",
+      uniqueKeys: false,
+      prettyErrors: true,
+      logLevel: "error", // a warning quotes the text, too
+      customTags: (tags) => tags.filter((tag) => typeof tag === "string" || tag.tag !== "tag:yaml.org,2002:timestamp"),
+    }) as unknown;
+  } catch (error) {
+    throw new Error(problemOf(error));
+  }
+}
+
+function problemOf(error: unknown): string {
+  if (!(error instanceof YAMLParseError)) return "not YAML: an alias has no anchor, or there are too many";
+  const [{ line, col } = { line: 0, col: 0 }] = error.linePos ?? [];
+  return `not YAML: ${error.code.toLowerCase().replaceAll("_", " ")} at line ${line}, column ${col}`;
 }

@@ -1,0 +1,20 @@
+// Would catch: a token of a kubeconfig, or a value of a static pod's environment, that stands in a log because its file is not YAML.
+import { expect, it, vi } from "vitest";
+import { parseYaml } from "../../../../shared/adapters/system/yaml.ts";
+
+it.each([
+  ["token: [hunter2\n", "not YAML: bad indent at line 2, column 1"],
+  ['{"token":"hunter2', "not YAML: missing char at line 1, column 18"],
+  ["a: hunter2: b", "not YAML: block as implicit key at line 1, column 4"],
+  ["a: 1\nhunter2\n", "not YAML: missing char at line 2, column 1"],
+  ["token: *hunter2\n", "not YAML: an alias has no anchor, or there are too many"],
+])("what is wrong with %j is said without any of it", (text, problem) => {
+  expect(() => parseYaml(text)).toThrow(problem);
+  expect(() => parseYaml(text)).not.toThrow("hunter2");
+});
+
+it("a tag that nobody knows is read as what it stands before, and nothing is printed", () => {
+  const warn = vi.spyOn(process, "emitWarning");
+  expect(parseYaml("token: !hunter2 x\n")).toEqual({ token: "x" });
+  expect(warn).not.toHaveBeenCalled();
+});
