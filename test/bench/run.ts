@@ -1,18 +1,19 @@
 /**
- * `npm run bench [-- --json] [-- --only NAME [--rows A,B]]…`: runs the benchmarks one after the other, each in a process of its own, so that
+ * `npm run bench [-- --json] [-- --only NAME [--rows A,B] [--profile FOLDER]]…`: runs the benchmarks one after the other, each in a process of its own, so that
  * none inherits another's heap or compiled code. Prints a table; with --json one JSON object on standard output (name → value,
  * unit, n, spread, ratio, against) and everything else on standard error.
  *
  * What a bench measures and how stands at the head of its file.
  */
 import { spawn } from "node:child_process";
+import { resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { othersAtWork } from "./others.ts";
 import type { BenchResult } from "./result.ts";
 import { messageOf } from "../../shared/api/errors.ts";
 
 interface BenchModule {
-  readonly bench: (rows?: readonly string[]) => readonly BenchResult[] | Promise<readonly BenchResult[]>;
+  readonly bench: (rows?: readonly string[], profiles?: string) => readonly BenchResult[] | Promise<readonly BenchResult[]>;
 }
 
 const BENCHES: Readonly<Record<string, () => Promise<BenchModule>>> = {
@@ -36,7 +37,12 @@ const BENCHES: Readonly<Record<string, () => Promise<BenchModule>>> = {
 const BENCH_MS_MAX = 15 * 60_000;
 
 const { values } = parseArgs({
-  options: { json: { type: "boolean", default: false }, only: { type: "string", multiple: true }, rows: { type: "string" } },
+  options: {
+    json: { type: "boolean", default: false },
+    only: { type: "string", multiple: true },
+    rows: { type: "string" },
+    profile: { type: "string" },
+  },
 });
 process.exitCode = await main(values.only ?? Object.keys(BENCHES), values.json);
 
@@ -64,7 +70,7 @@ async function main(names: readonly string[], json: boolean): Promise<number> {
 async function runHere(name: string): Promise<readonly BenchResult[]> {
   console.error(`${name}: ${await othersAtWork()}`);
   const module = await BENCHES[name]?.();
-  return (await module?.bench(values.rows?.split(","))) ?? [];
+  return (await module?.bench(values.rows?.split(","), values.profile && resolve(values.profile))) ?? [];
 }
 
 async function runApart(name: string): Promise<readonly BenchResult[]> {

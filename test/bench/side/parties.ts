@@ -31,15 +31,15 @@ const NO_LIMITS = { qps: 5_000, burst: 5_000 };
 /** Upstream says nowhere that its caches are filled; without a crowd it takes a second. */
 const UPSTREAM_READY_MS = 4_000;
 
-/** Both on one control plane, whose own three loops are off. */
-export async function partiesOn(cluster: Cluster): Promise<readonly [ours: Party, upstream: Party]> {
+/** Both on one control plane, whose own three loops are off. Our processes leave a CPU profile each in `profiles`, if that is given. */
+export async function partiesOn(cluster: Cluster, profiles?: string): Promise<readonly [ours: Party, upstream: Party]> {
   const program = join(ROOT, "dist", "cli");
   await bundleCli(ROOT, program);
   const identity = await cluster.plane.clientCertificate("system:kube-controller-manager", []);
   const startDev = (): ReturnType<typeof deltaloop> =>
     deltaloop(
       ["dev", "--act", "--kubeconfig", cluster.rolesKubeconfig, "--lease-namespace", OWN_NAMESPACE],
-      {},
+      profiles === undefined ? {} : { NODE_OPTIONS: `--cpu-prof --cpu-prof-dir=${profiles}` },
       join(program, "deltaloop.js"),
     );
   const running = (dev: ReturnType<typeof deltaloop>): AtWork => {

@@ -1,7 +1,8 @@
 /**
  * Ours beside upstream's: `deltaloop dev --act` as it is installed (dist/cli, bundled here) and a kube-controller-manager that has the three
  * loops alone, its client limits lifted, on one real control plane whose own three loops are off. Each row is played by the one, then by the
- * other; meanwhile nobody else's loops run. `--rows single,rolling` plays these.
+ * other; meanwhile nobody else's loops run. `--rows single,rolling` plays these;
+ * `--profile FOLDER` plays ours alone and has its processes leave CPU profiles there, for test/bench/flame.ts.
  *
  * CPU is user and system time of processes, and "own" that of what a deployment pays for: functions (polling included, which AWS does
  * there) and watcher; the controller manager. Stand-ins are the queue, Redis and dev itself. Writes are those in the API server's audit log
@@ -18,7 +19,7 @@ import { ROWS } from "./rows.ts";
 import type { Figures } from "./rows.ts";
 
 /** @throws {Error} with the one reason why it cannot run here, or for a row that there is not */
-export async function bench(asked: readonly string[] = []): Promise<readonly BenchResult[]> {
+export async function bench(asked: readonly string[] = [], profiles?: string): Promise<readonly BenchResult[]> {
   const unknown = asked.filter((name) => !(name in ROWS));
   if (unknown.length > 0) throw new Error(`no row ${unknown.join(", ")}; there are ${Object.keys(ROWS).join(", ")}`);
   const binaries = await controlPlaneBinaries();
@@ -26,11 +27,11 @@ export async function bench(asked: readonly string[] = []): Promise<readonly Ben
   if (missing !== undefined) throw new Error(missing);
   const cluster = await startCluster({ machines: false });
   try {
-    const parties = await partiesOn(cluster);
+    const parties = await partiesOn(cluster, profiles);
     const [ours, theirs]: readonly [Figures, Figures] = [new Map(), new Map()];
     for (const [name, row] of Object.entries(ROWS)) {
       if (asked.length > 0 && !asked.includes(name)) continue;
-      for (const party of parties) {
+      for (const party of profiles === undefined ? parties : parties.slice(0, 1)) {
         process.stderr.write(`  ${name}, ${party.name}: ${await othersAtWork()}\n`);
         await row({ cluster, party, figures: party.name === "ours" ? ours : theirs });
       }
