@@ -277,24 +277,34 @@ function createDeadline(
   };
 }
 
-async function readText(response: IncomingMessage, signal: AbortSignal, bytesMax = Infinity): Promise<string> {
-  const onAbort = (): void => void response.destroy();
-  signal.addEventListener("abort", onAbort, { once: true });
-  try {
+/** By events: an iterator over a stream costs three times as much, and nearly every answer is one chunk. */
+function readText(response: IncomingMessage, signal: AbortSignal, bytesMax = Infinity): Promise<string> {
+  return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     let bytes = 0;
-    for await (const chunk of response as AsyncIterable<Buffer>) {
+    const settle = (act: () => void): void => {
+      signal.removeEventListener("abort", onAbort);
+      act();
+    };
+    const onAbort = (): void => {
+      response.destroy();
+      settle(() => reject(signal.reason as Error)); // or whatever else the caller gave as its reason
+    };
+    const end = (): void => settle(() => resolve(Buffer.concat(chunks).toString("utf8")));
+    signal.addEventListener("abort", onAbort, { once: true });
+    if (signal.aborted) onAbort();
+    response.on("data", (chunk: Buffer) => {
       chunks.push(chunk);
       bytes += chunk.length;
-      if (bytes > bytesMax) break;
-    }
-    return Buffer.concat(chunks).toString("utf8");
-  } catch (error) {
-    signal.throwIfAborted();
-    throw unanswered(error);
-  } finally {
-    signal.removeEventListener("abort", onAbort);
-  }
+      if (bytes <= bytesMax) return;
+      response.destroy();
+      end();
+    });
+    response.once("end", end);
+    // Both also after the end, when they change nothing any more.
+    response.on("error", (error) => settle(() => reject(unanswered(error))));
+    response.once("close", () => settle(() => reject(unanswered("it broke off"))));
+  });
 }
 
 /** A success whose body is no JSON says as little as none: something between us and the server answered. */
