@@ -18,8 +18,8 @@ import { startGuard } from "./guard.ts";
 import { newIdentity } from "./identity.ts";
 import type { NodeIdentity } from "./identity.ts";
 import { imageArchive, IMAGES } from "./images.ts";
-import { ociArchive } from "./oci-archive.ts";
-import type { ImageContent } from "./oci-archive.ts";
+import { ociArchive } from "../../infra/image/oci-archive.ts";
+import type { ImageContent } from "../../infra/image/oci-archive.ts";
 import { createPodNetwork } from "./network.ts";
 import { CNI_PLUGINS, CONTAINERD, CTR } from "./programs.ts";
 

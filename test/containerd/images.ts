@@ -4,7 +4,7 @@ import { readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 
-import { ociArchive } from "./oci-archive.ts";
+import { ociArchive } from "../../infra/image/oci-archive.ts";
 
 export const IMAGES = {
   pause: "localhost/pause:1",

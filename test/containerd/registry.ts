@@ -8,8 +8,8 @@ import { createServer } from "node:http";
 import type { ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 
-import { ociImage } from "./oci-archive.ts";
-import type { OciImage } from "./oci-archive.ts";
+import { ociImage, plainLayer } from "../../infra/image/oci-archive.ts";
+import type { OciImage } from "../../infra/image/oci-archive.ts";
 
 /** From the first question for its manifest to the end of its layer; failed ones end at once. */
 export interface Pull {
@@ -61,7 +61,7 @@ export async function startRegistry(): Promise<TestRegistry> {
     const type = digest === image.manifest.digest ? image.manifest.mediaType : "application/octet-stream";
     response.writeHead(200, { "content-type": type, "content-length": content.length, "docker-content-digest": digest });
     if (method === "HEAD") return void response.end();
-    if (digest !== image.layer.digest) return void response.end(content);
+    if (image.layers.every((layer) => layer.digest !== digest)) return void response.end(content);
     const pull = last(repository);
     if (pull !== undefined) pull.isComing = true;
     const slow = setTimeout(() => response.end(content), image.layerMs);
@@ -84,17 +84,15 @@ export async function startRegistry(): Promise<TestRegistry> {
   return {
     image: (repository) => `127.0.0.1:${port}/${repository}:1`,
     async add(repository, layerMs) {
-      const image = ociImage({
-        entries: [
-          { kind: "folder", name: "bin" },
-          { kind: "file", name: "bin/busybox", content: busybox, mode: 0o755 },
-          { kind: "link", name: "bin/sh", target: "busybox" },
-          { kind: "link", name: "bin/sleep", target: "busybox" },
-          // Nobody shares its layer.
-          { kind: "file", name: "name", content: Buffer.from(repository) },
-        ],
-        entrypoint: ["/bin/sleep", "3600"],
-      });
+      const layer = plainLayer([
+        { kind: "folder", name: "bin" },
+        { kind: "file", name: "bin/busybox", content: busybox, mode: 0o755 },
+        { kind: "link", name: "bin/sh", target: "busybox" },
+        { kind: "link", name: "bin/sleep", target: "busybox" },
+        // Nobody shares its layer.
+        { kind: "file", name: "name", content: Buffer.from(repository) },
+      ]);
+      const image = ociImage({ entrypoint: ["/bin/sleep", "3600"] }, [layer]);
       images.set(repository, { ...image, layerMs });
     },
     pulls: (...repositories) => pulls.filter(({ repository }) => repositories.includes(repository)),

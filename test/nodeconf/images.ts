@@ -10,9 +10,9 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 
 import type { ContainerdNode } from "../containerd/containerd.ts";
-import { ociArchive } from "../containerd/oci-archive.ts";
+import { ociArchive } from "../../infra/image/oci-archive.ts";
 import { CTR } from "../containerd/programs.ts";
-import type { TarEntry } from "../containerd/tar.ts";
+import type { TarEntry } from "../../infra/image/tar.ts";
 import { createPki } from "../envtest/pki.ts";
 
 const E2E = "registry.k8s.io/e2e-test-images";
