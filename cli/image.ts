@@ -1,0 +1,10 @@
+/** The command of the watcher's image (infra/image): what runs there, and what its operator asks there. */
+import { runVerbs } from "./support/run-verbs.ts";
+
+await runVerbs({
+  watch: async () => (await import("./watch.ts")).registerWatch,
+  doctor: async () => (await import("./doctor.ts")).registerDoctor,
+  keys: async () => (await import("./keys.ts")).registerKeys,
+  capture: async () => (await import("./capture.ts")).registerCapture,
+  shadow: async () => (await import("./shadow.ts")).registerShadow,
+});
