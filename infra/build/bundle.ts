@@ -84,6 +84,21 @@ export async function bundleCli(root: string, outdir: string): Promise<void> {
   });
 }
 
+/** The one file of the watcher's image, and what it was made of. Functions have no use for most of it: other ways to credentials, words for people. */
+export async function bundleImageCommand(root: string): Promise<{ readonly content: Uint8Array; readonly metafile: Metafile }> {
+  const { outputFiles, metafile } = await build({
+    ...COMMON,
+    absWorkingDir: root,
+    entryPoints: ["cli/image.ts"],
+    outfile: "deltaloop.mjs",
+    banner: { js: REQUIRE },
+    write: false,
+  });
+  const [file] = outputFiles;
+  if (file === undefined) throw new Error("esbuild made no file of cli/image.ts");
+  return { content: file.contents, metafile };
+}
+
 function ownBytes({ outputs }: Metafile): number {
   return Object.values(outputs)
     .flatMap(({ inputs }) => Object.entries(inputs))

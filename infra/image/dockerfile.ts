@@ -1,0 +1,18 @@
+/** The same image for who has a container engine: `docker build dist/image`. */
+import type { ImageConfig } from "./oci-archive.ts";
+
+/** Beside it lie the layers, which ADD unpacks; the engine says for which machine it builds. */
+export function dockerfile({ entrypoint, env = [], command = [], user, labels = {} }: ImageConfig): string {
+  return `FROM scratch
+ARG TARGETARCH
+ADD debian-\${TARGETARCH}.tar.gz /
+ADD node-\${TARGETARCH}.tar.gz /
+ADD deltaloop.tar.gz /
+${Object.entries(labels)
+  .map(([name, value]) => `LABEL ${name}=${JSON.stringify(value)}\n`)
+  .join("")}${env.map((variable) => `ENV ${variable}\n`).join("")}WORKDIR /
+USER ${user}
+ENTRYPOINT ${JSON.stringify(entrypoint)}
+CMD ${JSON.stringify(command)}
+`;
+}

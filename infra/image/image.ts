@@ -1,0 +1,90 @@
+/**
+ * The watcher's image: Debian's libraries, Node, and one bundle of the command. No container engine makes it, and nothing in it can be
+ * written by whom it runs as. IM1 the same checkout makes the same bytes: no time, no name of a machine, a fixed order.
+ */
+import { execFile } from "node:child_process";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { promisify } from "node:util";
+
+import { LEAN_HEAP } from "../../cli/support/child-process.ts";
+import { VERSION } from "../../shared/version.ts";
+import { bundleImageCommand } from "../build/bundle.ts";
+import { licensesOf } from "../build/licenses.ts";
+import { debianPackages } from "./debian.ts";
+import type { DebianPins } from "./debian.ts";
+import { nodeProgram } from "./node-program.ts";
+import { gzippedLayer, ociImage, plainLayer } from "./oci-archive.ts";
+import type { Architecture, ImageConfig, Layer, OciImage } from "./oci-archive.ts";
+import { COMMAND_PATH, debianLayer, NODE_PATH, nodeLayer, ownLayer, USER_ID } from "./rootfs.ts";
+
+/** No registry's name, so that nobody asks one for it by mistake; an overlay says where it was pushed. */
+export const IMAGE_NAME = `localhost/deltaloop:${VERSION}`;
+
+export interface WatcherImage {
+  readonly image: OciImage;
+  readonly layers: { readonly [name in "debian" | "node" | "deltaloop"]: Layer };
+}
+
+/** What it runs, as whom, and what it says of itself. @param labels of the build: revision, created */
+export function imageConfig(architecture: Architecture, labels: Readonly<Record<string, string>> = {}): ImageConfig {
+  const created = labels["org.opencontainers.image.created"];
+  return {
+    architecture,
+    entrypoint: [NODE_PATH, ...LEAN_HEAP, COMMAND_PATH],
+    command: ["watch"],
+    // As Debian has them, or whatever is mounted over them: Node by itself only knows those that it was built with.
+    env: ["PATH=/usr/bin", "NODE_USE_SYSTEM_CA=1"],
+    user: `${USER_ID}:${USER_ID}`,
+    labels: {
+      "org.opencontainers.image.title": "deltaloop",
+      "org.opencontainers.image.description": "The watcher of deltaloop: streams a cluster's changes into its queue",
+      "org.opencontainers.image.version": VERSION,
+      "org.opencontainers.image.licenses": "Apache-2.0",
+      ...labels,
+    },
+    ...(created !== undefined && { created }),
+  };
+}
+
+/**
+ * What tells one build from another: the commit, where git can say it, and the time that SOURCE_DATE_EPOCH names, if it does.
+ * Source: reproducible-builds.org, SOURCE_DATE_EPOCH.
+ */
+export async function buildLabels(root: string, environment: NodeJS.ProcessEnv): Promise<Readonly<Record<string, string>>> {
+  const described = await promisify(execFile)("git", ["describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"], { cwd: root }).then(
+    ({ stdout }) => stdout.trim(),
+    () => "",
+  );
+  const epoch = environment["SOURCE_DATE_EPOCH"] ?? "";
+  if (epoch !== "" && !/^\d{1,10}$/.test(epoch)) throw new Error("SOURCE_DATE_EPOCH is a number of seconds");
+  return {
+    ...(described !== "" && { "org.opencontainers.image.revision": described }),
+    ...(epoch !== "" && { "org.opencontainers.image.created": new Date(Number(epoch) * 1000).toISOString() }),
+  };
+}
+
+export interface ImageOptions {
+  readonly root: string;
+  readonly architecture: Architecture;
+  readonly pins: DebianPins;
+  readonly labels?: Readonly<Record<string, string>>;
+  /** False: layers as they are, for who unpacks them at once. Default true. */
+  readonly compress?: boolean;
+}
+
+export async function watcherImage({ root, architecture, pins, labels, compress = true }: ImageOptions): Promise<WatcherImage> {
+  const layerOf = compress ? gzippedLayer : plainLayer;
+  const [debian, node, deltaloop] = await Promise.all([
+    debianPackages(architecture, pins).then(async (packages) => await layerOf(debianLayer(packages))),
+    nodeProgram(root, architecture).then(async (program) => await layerOf(nodeLayer(program))),
+    commandLayer(root, layerOf),
+  ]);
+  const image = ociImage(imageConfig(architecture, labels), [debian, node, deltaloop]);
+  return { image, layers: { debian, node, deltaloop } };
+}
+
+async function commandLayer(root: string, layerOf: typeof gzippedLayer | typeof plainLayer): Promise<Layer> {
+  const [{ content, metafile }, license] = await Promise.all([bundleImageCommand(root), readFile(join(root, "LICENSE"))]);
+  return await layerOf(ownLayer(content, license, await licensesOf(root, metafile)));
+}
