@@ -5,12 +5,15 @@ import type { Registry } from "../../shared/registry/registry.ts";
 
 const NAMESPACE = "deltaloop";
 
+/** What runs in our namespace needs nothing that the strictest level forbids. */
+const POD_SECURITY = "  labels:\n    pod-security.kubernetes.io/enforce: restricted\n";
+
 const RBAC_GROUP = "rbac.authorization.k8s.io";
 
 /** `infra/manifests/rbac.yaml` as it must be. */
 export function rbacYaml(registry: Registry): string {
   const documents = [
-    `apiVersion: v1\nkind: Namespace\nmetadata:\n  name: ${NAMESPACE}\n`,
+    `apiVersion: v1\nkind: Namespace\n${metadata(NAMESPACE)}${POD_SECURITY}`,
     ...rolesOf(registry).flatMap((role) => [
       `apiVersion: v1\nkind: ServiceAccount\n${metadata(role.name, NAMESPACE)}`,
       `apiVersion: ${RBAC_GROUP}/v1\nkind: ClusterRole\n${metadata(role.name)}${rulesYaml(role.clusterRules)}`,

@@ -37,6 +37,8 @@ export interface ContainerdNode extends NodeIdentity {
   restart(): Promise<void>;
   /** Beside those that are there from the beginning. */
   importImages(images: readonly ImageContent[]): Promise<void>;
+  /** The same of an archive that has them under these names. */
+  importArchive(archive: Buffer, names: readonly string[]): Promise<void>;
   /** Everything ends; about half a second. */
   stop(): Promise<void>;
 }
@@ -60,7 +62,9 @@ export async function startContainerd({ diskBytes }: ContainerdOptions = {}): Pr
     await writeFile(config, configuration(identity.directory));
     const endpoint = `unix://${join(identity.directory, "containerd.sock")}`;
     let containerd = await start(identity.directory, config, endpoint);
-    await importImages(identity.directory, endpoint, await imageArchive(identity.directory), Object.values(IMAGES));
+    const importArchive = (archive: Buffer, names: readonly string[]): Promise<void> =>
+      importImages(identity.directory, endpoint, archive, names);
+    await importArchive(await imageArchive(identity.directory), Object.values(IMAGES));
     return {
       ...identity,
       endpoint,
@@ -78,12 +82,11 @@ export async function startContainerd({ diskBytes }: ContainerdOptions = {}): Pr
         containerd = await start(identity.directory, config, endpoint);
       },
       importImages: (images) =>
-        importImages(
-          identity.directory,
-          endpoint,
+        importArchive(
           ociArchive(images),
           images.map(({ name }) => name),
         ),
+      importArchive,
       stop: () => guard.end(),
     };
   } catch (error) {

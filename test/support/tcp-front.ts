@@ -14,8 +14,11 @@ export interface TcpFront {
   stop(): Promise<void>;
 }
 
-/** Listens on loopback. A server that does not answer is a connection that ends at once. */
-export async function startTcpFront(port: number): Promise<TcpFront> {
+/**
+ * A server that does not answer is a connection that ends at once.
+ * @param address where it listens: loopback, or the bridge of a test's own containerd, from which no route leads out
+ */
+export async function startTcpFront(port: number, address = "127.0.0.1"): Promise<TcpFront> {
   let target = port;
   const open = new Set<Socket>();
   const server = createServer((client) => {
@@ -34,13 +37,13 @@ export async function startTcpFront(port: number): Promise<TcpFront> {
       socket.pipe(other);
     }
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const address = server.address();
+  await new Promise<void>((resolve) => server.listen(0, address, resolve));
+  const bound = server.address();
   const cut = (): void => {
     for (const socket of open) socket.destroy();
   };
   return {
-    port: typeof address === "object" && address !== null ? address.port : 0,
+    port: typeof bound === "object" && bound !== null ? bound.port : 0,
     to(next) {
       target = next;
       cut();

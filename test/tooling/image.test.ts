@@ -15,7 +15,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { licensesOf } from "../../infra/build/licenses.ts";
 import { readPins } from "../../infra/image/debian.ts";
 import { dockerfile } from "../../infra/image/dockerfile.ts";
-import { buildLabels, imageConfig } from "../../infra/image/image.ts";
+import { buildLabels, imageConfig, IMAGE_NAME } from "../../infra/image/image.ts";
 import { gzippedLayer, ociImage, plainLayer, platformsArchive } from "../../infra/image/oci-archive.ts";
 import { debianLayer } from "../../infra/image/rootfs.ts";
 import { tar } from "../../infra/image/tar.ts";
@@ -197,6 +197,10 @@ describe("the image", () => {
     expect(config.labels?.["org.opencontainers.image.revision"]).toMatch(/^[0-9a-f]{40}(?:-dirty)?$/);
     await expect(buildLabels(process.cwd(), { SOURCE_DATE_EPOCH: "today" })).rejects.toThrow("a number of seconds");
     expect(imageConfig("amd64")).not.toHaveProperty("created");
+  });
+
+  it("is the one that the manifests name", async () => {
+    expect(await readFile("infra/manifests/watcher.yaml", "utf8")).toContain(`\n          image: ${IMAGE_NAME}\n`);
   });
 
   it("has a Dockerfile that says the same", () => {

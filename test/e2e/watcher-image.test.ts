@@ -1,0 +1,285 @@
+/**
+ * The watcher as it is deployed: the image of Debian's real packages, the Kustomize base by `kubectl apply -k` on a real API server, pods
+ * of it on a node of ours in real containers, functions beside them. One story; each test goes on where the one before it ended.
+ *
+ * Catches: an image that lacks a library, or changes from run to run; a manifest that the API server refuses, or that asks for more than
+ * the strictest Pod Security level allows; a root that can be written to; probes that do not say what is so; a log line that is no JSON; a
+ * watcher that does not feed the functions, or keeps its Lease when it is told to end.
+ */
+import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+
+import { currentPins, debianPackages, PinsMovedError, readPins, whyNoDebian } from "../../infra/image/debian.ts";
+import type { DebianPins } from "../../infra/image/debian.ts";
+import { IMAGE_NAME, watcherImage } from "../../infra/image/image.ts";
+import { HOST_ARCHITECTURE, platformsArchive } from "../../infra/image/oci-archive.ts";
+import type { OciImage } from "../../infra/image/oci-archive.ts";
+import { COMMAND_PATH, NODE_PATH } from "../../infra/image/rootfs.ts";
+import { readClusterIdentity } from "../../cli/support/cluster-id.ts";
+import { kubeHttpConfigFrom } from "../../cli/support/kubeconfig.ts";
+import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
+import { environmentOf } from "../../shared/lambda/configuration.ts";
+import { queueUrls } from "../../shared/local/queues.ts";
+import type { LocalQueues } from "../../shared/local/queues.ts";
+import { deltaloop, eventually, measured, OWN_NAMESPACE, ROOT, startCluster } from "../support/e2e.ts";
+import type { Cluster, Running } from "../support/e2e.ts";
+import { nodesReady, startNodes, whereNodesCanRun } from "../support/node-agents.ts";
+import type { NodeAgent } from "../support/node-agents.ts";
+import { isReady, server } from "../support/real-pods.ts";
+import type { PodView } from "../support/real-pods.ts";
+import { startRedis } from "../support/redis.ts";
+import type { RedisServer } from "../support/redis.ts";
+import { startTcpFront } from "../support/tcp-front.ts";
+import type { TcpFront } from "../support/tcp-front.ts";
+
+const PODS = `/api/v1/namespaces/${OWN_NAMESPACE}/pods`;
+const WEB = "/api/v1/namespaces/default/pods";
+const LEASE = `/apis/coordination.k8s.io/v1/namespaces/${OWN_NAMESPACE}/leases/deltaloop-watcher-image-test`;
+/** Less than the 15 s after which a Lease that nobody gave back is taken. */
+const HAND_OVER_MS_MAX = 12_000;
+const ROLLOUT_SECONDS_MAX = 90;
+
+interface Lease {
+  readonly spec: { readonly holderIdentity?: string };
+}
+
+const title = "the watcher's image";
+const missing = await whyNoDebian();
+if (missing !== undefined || HOST_ARCHITECTURE === undefined) it.skip(`${title}: ${missing ?? `there is none for ${process.arch}`}`);
+else await whereNodesCanRun(title, () => suite(HOST_ARCHITECTURE ?? "amd64"));
+
+function suite(architecture: "amd64" | "arm64"): void {
+  let cluster: Cluster;
+  let node: NodeAgent;
+  let redis: RedisServer;
+  let queue: Running;
+  let host: Running;
+  let pins: DebianPins;
+  let image: OciImage;
+  let folder: string;
+  const fronts: TcpFront[] = [];
+
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), "deltaloop-watcher-image-"));
+    queue = deltaloop(["queue", "--prefix", "image-test"]);
+    pins = await pinsToTest(architecture);
+    [cluster, redis, image] = await Promise.all([startCluster({ machines: "scheduler" }), startRedis(), make()]);
+    [node = await Promise.reject(new Error("one node was asked for"))] = await startNodes(cluster, ["node-a"]);
+    await node.containerd.importArchive(platformsArchive(IMAGE_NAME, [image], {}).archive, [IMAGE_NAME]);
+    await nodesReady(cluster, node);
+  });
+
+  afterAll(async () => {
+    await host?.stop();
+    await node?.stop();
+    await Promise.all(fronts.map((front) => front.stop()));
+    await queue?.stop();
+    await cluster?.stop();
+    await redis?.stop();
+    await rm(folder, { recursive: true, force: true });
+  });
+
+  const make = async (): Promise<OciImage> => (await watcherImage({ root: ROOT, architecture, pins, compress: false })).image;
+  const watchers = async (): Promise<readonly PodView[]> =>
+    (await cluster.list<PodView>(PODS)).filter(({ metadata }) => metadata.deletionTimestamp === undefined);
+  const bothReady = async (): Promise<readonly PodView[]> =>
+    await eventually(
+      "both watchers are ready",
+      async () => {
+        const pods = await watchers();
+        if (pods.length === 2 && pods.every(isReady)) return pods;
+        throw new Error(JSON.stringify(pods.map(({ status }) => status)));
+      },
+      60_000,
+    );
+  /** The pod that holds the Lease: its host name, then a dash, begins the identity. */
+  const leader = async (): Promise<string> =>
+    await eventually("somebody leads", async () => {
+      const holder = (await cluster.get<Lease>(LEASE))?.spec.holderIdentity ?? "";
+      return /^(deltaloop-watcher-\d)-/.exec(holder)?.[1];
+    });
+  const inside = async (pod: string, ...command: readonly string[]): Promise<string> =>
+    await cluster.kubectl("exec", "-n", OWN_NAMESPACE, pod, "--", NODE_PATH, ...command);
+  const told = async (pod: PodView | undefined, path: string): Promise<string> =>
+    await (await fetch(`http://${pod?.status.podIP}:8080/${path}`, { signal: AbortSignal.timeout(5_000) })).text();
+
+  it("is the same bytes when it is made again", async () => {
+    expect((await make()).manifest).toEqual(image.manifest);
+  });
+
+  it("runs by the Kustomize base, twice, in a namespace of Pod Security level restricted", async () => {
+    const from = performance.now();
+    await applyBase();
+    const pods = await bothReady();
+    measured(`both watchers ready ${((performance.now() - from) / 1000).toFixed(1)} s after kubectl apply -k`);
+    expect(pods.map(({ metadata }) => metadata.name).toSorted()).toEqual(["deltaloop-watcher-0", "deltaloop-watcher-1"]);
+    await expect(cluster.kubectl("run", "loose", "-n", OWN_NAMESPACE, "--image=x", "--dry-run=server")).rejects.toThrow(
+      'violates PodSecurity "restricted:latest"',
+    );
+    const budget = ["get", "poddisruptionbudget", "deltaloop-watcher", "-n", OWN_NAMESPACE, "-o", "jsonpath={.status.disruptionsAllowed}"];
+    await eventually("the budget spares one of them", async () => (await cluster.kubectl(...budget)) === "1");
+  });
+
+  it("tells probes which one leads, and that the cache is synced", async () => {
+    const leading = await leader();
+    for (const pod of await watchers()) {
+      const leads = pod.metadata.name === leading;
+      expect(await told(pod, "readyz?verbose")).toContain(
+        `[+]leaderElection ok: ${leads ? "leading" : "not leading"}\n[+]redis ok\n[+]informer-sync ok: ${leads ? "3 gates open" : "not leading"}\n`,
+      );
+      expect(await told(pod, "livez")).toBe("ok");
+      expect(await told(pod, "metrics")).toContain("deltaloop_");
+    }
+  });
+
+  it("logs one JSON object a line", async () => {
+    const lines = (await cluster.kubectl("logs", "-n", OWN_NAMESPACE, await leader())).trim().split("\n");
+    expect(lines.length).toBeGreaterThan(2);
+    for (const line of lines)
+      expect(JSON.parse(line)).toMatchObject({ level: expect.any(String), message: expect.any(String), service: "deltaloop-watch" });
+  });
+
+  it("runs as nobody, without a capability, and can write nowhere", async () => {
+    const script = `
+      const { readFileSync, writeFileSync } = require("node:fs");
+      const refused = ["/x", "/tmp/x", "/usr/lib/deltaloop/x"].map((path) => { try { writeFileSync(path, ""); return "written"; } catch (error) { return error.code; } });
+      const status = readFileSync("/proc/1/status", "utf8");
+      const of = (name) => new RegExp("^" + name + ":\\\\s+(.*)$", "m").exec(status)[1].split("\\t")[0];
+      console.log(JSON.stringify({ refused, uid: of("Uid"), gid: of("Gid"), capabilities: of("CapEff"), noNewPrivileges: of("NoNewPrivs"), seccomp: of("Seccomp"), user: require("node:os").userInfo().username }));`;
+    expect(JSON.parse(await inside(await leader(), "-e", script))).toEqual({
+      refused: ["EROFS", "ENOENT", "EROFS"],
+      uid: "65532",
+      gid: "65532",
+      capabilities: "0000000000000000",
+      noNewPrivileges: "1",
+      seccomp: "2",
+      user: "nonroot",
+    });
+  });
+
+  it("has the doctor with it, who finds the API server, Redis, queues, Lease and cache well", async () => {
+    const report = JSON.parse(await inside(await leader(), COMMAND_PATH, "doctor", "--json")) as {
+      readonly findings: readonly { readonly check: string; readonly state: string; readonly seen: string }[];
+    };
+    expect(report.findings.filter(({ state }) => state === "failure")).toEqual([]);
+    expect(report.findings.filter(({ state }) => state === "ok").length).toBeGreaterThan(20);
+  });
+
+  describe("a Deployment", () => {
+    it("is rolled out by functions that these watchers feed", async () => {
+      const labels = { app: "web" };
+      const template = { metadata: { labels }, spec: { terminationGracePeriodSeconds: 1, containers: [server()] } };
+      await cluster.apply({
+        apiVersion: "apps/v1",
+        kind: "Deployment",
+        metadata: { name: "web" },
+        spec: { replicas: 2, selector: { matchLabels: labels }, template },
+      });
+      await cluster.rolledOut("default", "web", ROLLOUT_SECONDS_MAX);
+      expect((await cluster.list<PodView>(WEB)).filter(isReady)).toHaveLength(2);
+    });
+
+    it("grows after the leading watcher was told to end, and gave its Lease back", async () => {
+      const before = await leader();
+      const from = performance.now();
+      await cluster.kubectl("delete", "pod", before, "-n", OWN_NAMESPACE, "--wait=false");
+      await eventually("the other one leads", async () => (await leader()) !== before, HAND_OVER_MS_MAX);
+      measured(`the other watcher led ${((performance.now() - from) / 1000).toFixed(1)} s after kubectl delete pod`);
+      await cluster.kubectl("scale", "deployment/web", "--replicas=3");
+      await cluster.rolledOut("default", "web", ROLLOUT_SECONDS_MAX);
+      await bothReady();
+    });
+  });
+
+  /** The example with this cluster's values, for pods that reach the machine by their bridge alone. */
+  async function applyBase(): Promise<void> {
+    const gateway = node.containerd.podCidr.replace(/0\/24$/, "1");
+    const front = async (url: string): Promise<string> => {
+      const made = await startTcpFront(Number(new URL(url).port), gateway);
+      fronts.push(made);
+      return String(made.port);
+    };
+    const { endpoint, queues } = JSON.parse(await queue.line('{"endpoint"')) as { endpoint: string; queues: LocalQueues }; // printed by cli/queue.ts
+    const { cid } = await readClusterIdentity(
+      createKubeHttp(await kubeHttpConfigFrom(cluster.plane.adminKubeconfig, { component: "e2e" })),
+    );
+    const configuration = {
+      deployment: "image-test",
+      cluster: cid,
+      mode: "act",
+      digestKey: "digest-key-of-the-test",
+      macKeys: ["mac-key-of-the-test"],
+      redis: { url: redis.url, cluster: false },
+      kube: { server: cluster.plane.url },
+      queues: queueUrls(endpoint, queues),
+      logLevel: "info",
+      metrics: "none",
+    } as const;
+    const environment = environmentOf(configuration);
+    host = deltaloop(["host", "--kubeconfig", cluster.rolesKubeconfig, "--dead-deltas", queues.deltas.deadLetterUrl], environment);
+    await host.line("ready");
+
+    const [kubePort, redisPort, queuePort] = await Promise.all([cluster.plane.url, redis.url, endpoint].map(front));
+    const {
+      DELTALOOP_DIGEST_KEY: digestKey,
+      DELTALOOP_MAC_KEY: macKey,
+      DELTALOOP_REDIS_URL: _loopback,
+      DELTALOOP_KUBE_SERVER: _its,
+      DELTALOOP_SQS_ENDPOINT: _too,
+      ...plain
+    } = environment;
+    const example = join(folder, "manifests-example");
+    for (const name of ["manifests", "manifests-example"]) await cp(join(ROOT, "infra", name), join(folder, name), { recursive: true });
+    await writeFile(
+      join(example, "watcher.env"),
+      envFile({ ...plain, DELTALOOP_SQS_ENDPOINT: `http://${gateway}:${queuePort}`, AWS_REGION: "eu-central-1" }),
+    );
+    await writeFile(
+      join(example, "secret.env"),
+      envFile({
+        DELTALOOP_DIGEST_KEY: digestKey ?? "",
+        DELTALOOP_MAC_KEY: macKey ?? "",
+        DELTALOOP_REDIS_URL: `redis://${gateway}:${redisPort}`,
+      }),
+    );
+    // There is no service network here, so the API server's name leads to the bridge, and its port is another.
+    const patch = `
+patches:
+  - patch: |-
+      apiVersion: apps/v1
+      kind: StatefulSet
+      metadata: { name: deltaloop-watcher, namespace: ${OWN_NAMESPACE} }
+      spec:
+        template:
+          spec:
+            hostAliases: [{ ip: ${gateway}, hostnames: [kubernetes.default.svc] }]
+            containers:
+              - name: watcher
+                env: [{ name: DELTALOOP_KUBE_SERVER, value: "https://kubernetes.default.svc:${kubePort}" }]
+`;
+    await writeFile(join(example, "kustomization.yaml"), (await readFile(join(example, "kustomization.yaml"), "utf8")) + patch);
+    await cluster.kubectl("apply", "-k", example, "--validate=strict");
+  }
+}
+
+function envFile(variables: Readonly<Record<string, string>>): string {
+  return Object.entries(variables)
+    .map(([name, value]) => `${name}=${value}\n`)
+    .join("");
+}
+
+/** The committed ones. Where Debian has moved on, which a test cannot mend, what it offers now, and a line that says so. */
+async function pinsToTest(architecture: "amd64" | "arm64"): Promise<DebianPins> {
+  const pins = await readPins();
+  try {
+    await debianPackages(architecture, pins);
+    return pins;
+  } catch (error) {
+    if (!(error instanceof PinsMovedError)) throw error;
+    process.stderr.write(`!!!!  ${error.message}; tested with what apt offers now (npm run image -- --update)\n`);
+    return await currentPins(pins);
+  }
+}
