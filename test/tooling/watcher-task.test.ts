@@ -1,0 +1,134 @@
+/**
+ * The watcher's Fargate task. Catches: a variable that the watcher does not know or that functions are told and it is not, a secret in a
+ * task definition, a health check that says nothing, a root that can be written to, a right that nobody explains, and two watchers where
+ * a shadow may be one.
+ */
+import { execFile } from "node:child_process";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { readFile } from "node:fs/promises";
+
+import { expect, it } from "vitest";
+import { parse } from "yaml";
+
+import { imageConfig } from "../../infra/image/image.ts";
+import { ConfigurationError, parseConfiguration } from "../../shared/lambda/configuration.ts";
+
+interface Statement {
+  readonly Sid: string;
+  readonly Action: string | readonly string[];
+  readonly Resource: string | readonly string[];
+}
+interface Role {
+  readonly Properties: {
+    readonly ManagedPolicyArns?: readonly unknown[];
+    readonly Policies: readonly [{ readonly PolicyDocument: { readonly Statement: readonly Statement[] } }];
+  };
+}
+interface Fragment {
+  readonly Resources: {
+    readonly WatcherExecutionRole: Role;
+    readonly WatcherTaskRole: Role;
+    readonly WatcherTask: { readonly Properties: { readonly ContainerDefinitions: readonly [Container] } };
+    readonly WatcherService: { readonly Properties: Readonly<Record<string, unknown>> };
+  };
+}
+interface Container {
+  readonly Command: readonly string[];
+  readonly User: string;
+  readonly ReadonlyRootFilesystem: boolean;
+  readonly LinuxParameters: unknown;
+  readonly StopTimeout: number;
+  readonly HealthCheck: { readonly Command: readonly [string, ...string[]]; readonly Timeout: number };
+  readonly Environment: readonly { readonly Name: string; readonly Value: string }[];
+}
+
+// `!Ref x` is read as `x`; what CloudFormation makes of it is cfn-lint's to say.
+const { Resources } = parse(await readFile("infra/watcher-task.yml", "utf8"), { logLevel: "silent" }) as Fragment;
+const [container] = Resources.WatcherTask.Properties.ContainerDefinitions;
+const statements = (role: Role): readonly Statement[] => role.Properties.Policies[0].PolicyDocument.Statement;
+
+it("tells the watcher what functions are told, in the same words, and the names of its secrets", async () => {
+  const told = container.Environment.map(({ Name }) => Name);
+  expect(new Set(told).size).toBe(told.length);
+  const known = told.filter((name) => name.startsWith("DELTALOOP_") && !name.endsWith("_SECRET"));
+  expect(problemsOf(known).filter((problem) => problem.endsWith(": is not a variable of deltaloop"))).toEqual([]);
+  expect(told.filter((name) => name.endsWith("_SECRET"))).toEqual([
+    "DELTALOOP_MAC_KEY_SECRET",
+    "DELTALOOP_DIGEST_KEY_SECRET",
+    "DELTALOOP_REDIS_SECRET",
+    "DELTALOOP_KUBE_SECRET",
+  ]);
+  // A function writes metrics to its log; a watcher shows them. Endpoints are for LocalStack, where no task runs.
+  const only = ["DELTALOOP_METRICS", "DELTALOOP_SQS_ENDPOINT", "DELTALOOP_SECRETS_ENDPOINT", "DELTALOOP_MAC_KEY", "DELTALOOP_DIGEST_KEY"];
+  const functions = [...(await readFile("serverless.yml", "utf8")).matchAll(/^ {4}(DELTALOOP_\w+): /gm)].map(([, name = ""]) => name);
+  expect(functions.length).toBeGreaterThan(10);
+  expect(functions.filter((name) => !only.includes(name) && !told.includes(name))).toEqual([]);
+  for (const { Name, Value } of container.Environment)
+    if (known.includes(Name)) expect(Value).toBe(`\${self:provider.environment.${Name}}`);
+});
+
+it("runs as nobody on a root that cannot be written to, and has time for a hand-over", () => {
+  expect(container).toMatchObject({
+    User: imageConfig("arm64").user,
+    ReadonlyRootFilesystem: true,
+    LinuxParameters: { Capabilities: { Drop: ["ALL"] } },
+  });
+  expect(container.Command[0]).toBe("watch");
+  // Fargate's own limit is 120 s.
+  expect(container.StopTimeout).toBeGreaterThanOrEqual(30);
+  expect(container.StopTimeout).toBeLessThanOrEqual(120);
+});
+
+it.each([
+  [200, 0],
+  [500, 1],
+])("asks the process how it is: at an answer of %i it ends with %i", async (status, code) => {
+  const asked: string[] = [];
+  const server = createServer(({ url = "" }, response) => {
+    asked.push(url);
+    response.writeHead(status).end();
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as AddressInfo; // it listens on a port
+  const [how, program, ...parameters] = container.HealthCheck.Command;
+  expect([how, program]).toEqual(["CMD", imageConfig("arm64").entrypoint[0]]);
+  const where = container.Command.find((argument) => argument.startsWith("--metrics="))?.slice("--metrics=".length) ?? "";
+  expect(parameters.at(-1)).toContain(where);
+  const script = parameters.map((parameter) => parameter.replace(where, `127.0.0.1:${port}`));
+  expect(await new Promise((resolve) => execFile(process.execPath, script, (error) => resolve(error?.code ?? 0)))).toBe(code);
+  expect(asked).toEqual(["/livez"]);
+  server.close();
+});
+
+it("may read its own secrets and send, and ECS may start it: every wildcard is one that knows no resource, or is explained", () => {
+  expect(statements(Resources.WatcherTaskRole).map(({ Sid }) => Sid)).toEqual(["ReadSecrets", "ReadTogether"]);
+  expect(Resources.WatcherTaskRole.Properties.ManagedPolicyArns?.[0]).toBe("WatcherPolicy");
+  const [own] = statements(Resources.WatcherTaskRole);
+  expect([own?.Resource ?? []].flat().map((arn) => arn.slice(arn.indexOf("deltaloop/")))).toEqual(
+    ["mac-key", "digest-key", "redis", "kube/watcher"].map((name) => `deltaloop/\${sls:stage}/${name}-??????`),
+  );
+  const everywhere = [...statements(Resources.WatcherTaskRole), ...statements(Resources.WatcherExecutionRole)].filter(({ Resource }) =>
+    [Resource].flat().includes("*"),
+  );
+  expect(everywhere.map(({ Action }) => Action)).toEqual(["secretsmanager:BatchGetSecretValue", "ecr:GetAuthorizationToken"]);
+});
+
+it("is two that hand over, or one shadow", () => {
+  expect(Resources.WatcherService.Properties).toMatchObject({
+    DesiredCount: ["WatcherTakesLease", 2, 1],
+    DeploymentConfiguration: { MinimumHealthyPercent: ["WatcherTakesLease", 100, 0], MaximumPercent: ["WatcherTakesLease", 200, 100] },
+    NetworkConfiguration: { AwsvpcConfiguration: { AssignPublicIp: "DISABLED", SecurityGroups: ["WatcherSecurityGroup"] } },
+  });
+});
+
+/** What a watcher says of an environment with these variables in it. */
+function problemsOf(variables: readonly string[]): readonly string[] {
+  try {
+    parseConfiguration(Object.fromEntries(variables.map((variable) => [variable, "x"])));
+  } catch (error) {
+    if (error instanceof ConfigurationError) return error.problems;
+    throw error;
+  }
+  return [];
+}
