@@ -152,9 +152,10 @@ export const ARCHITECTURE = {
     },
     {
       name: "one-adapter-per-package",
-      comment: "The SQS client in adapters/sqs, ioredis in adapters/redis; shared/local makes their queues and servers.",
+      comment:
+        "The SQS client in adapters/sqs, AWS's credentials beside it, ioredis in adapters/redis; shared/local makes their queues and servers.",
       severity: "error",
-      from: { path: "^(shared|functions|cli)/", pathNot: "^shared/(adapters/(sqs|redis)|local)/" },
+      from: { path: "^(shared|functions|cli)/", pathNot: "^shared/(adapters/((sqs|redis)/|aws-)|local/)" },
       to: { path: "node_modules/(@aws-sdk|ioredis)/", ...values },
     },
     {

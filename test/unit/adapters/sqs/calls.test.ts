@@ -6,8 +6,11 @@ import { createServer } from "node:http";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { sqsCalls, SqsError } from "../../../../shared/adapters/sqs/calls.ts";
-import { createSqsSigner } from "../../../../shared/adapters/sqs/signature.ts";
+import { AwsError } from "../../../../shared/adapters/aws-json.ts";
+import { createAwsSigner } from "../../../../shared/adapters/aws-signature.ts";
+import { sqsCalls } from "../../../../shared/adapters/sqs/calls.ts";
+
+const SQS = { name: "sqs", target: "AmazonSQS", version: "1.0" } as const;
 
 type Answer = (response: ServerResponse) => void;
 
@@ -96,11 +99,11 @@ describe("QC1 a call", () => {
       want: "QueueDoesNotExist",
     },
     { name: "no right", answer: says(403, '{"__type":"AccessDeniedException"}'), want: "AccessDeniedException" },
-    { name: "no JSON", answer: says(404, "<html>sec-ret</html>"), want: "SqsError" },
+    { name: "no JSON", answer: says(404, "<html>sec-ret</html>"), want: "AwsError" },
   ])("is not tried again after a refusal: $name (QC2)", async ({ answer, want }) => {
     const { send, asked } = await scripted(answer);
     const error: unknown = await send().catch((thrown: unknown) => thrown);
-    expect(error).toBeInstanceOf(SqsError);
+    expect(error).toBeInstanceOf(AwsError);
     expect(String(error)).toMatch(new RegExp(`^${want}: SendMessageBatch: 40\\d$`));
     expect(asked).toHaveLength(1);
   });
@@ -133,7 +136,7 @@ describe("the signature", () => {
   it("is botocore's for the same request", async () => {
     vi.useFakeTimers({ now: Date.parse("2026-01-02T03:04:05Z") });
     const body = '{"QueueUrl":"https://sqs.eu-central-1.amazonaws.com/1/q","MaxNumberOfMessages":1,"WaitTimeSeconds":2,"ä":"🙂"}';
-    const headers = await createSqsSigner({ credentials, region: "eu-central-1" })("127.0.0.1:4566", "ReceiveMessage", body);
+    const headers = await createAwsSigner(SQS, { credentials, region: "eu-central-1" })("127.0.0.1:4566", "ReceiveMessage", body);
     // botocore 1.40.40, SigV4Auth.add_auth, with the same headers.
     expect(headers).toMatchObject({
       "x-amz-date": "20260102T030405Z",
@@ -151,13 +154,13 @@ describe("the signature", () => {
     { host: "queue.example.com", want: "eu-west-3" },
   ])("is for the region in the host, else of the environment: $host", async ({ host, want }) => {
     vi.stubEnv("AWS_REGION", "eu-west-3");
-    expect((await createSqsSigner({ credentials })(host, "SendMessageBatch", "{}"))["authorization"]).toContain(`/${want}/sqs/`);
+    expect((await createAwsSigner(SQS, { credentials })(host, "SendMessageBatch", "{}"))["authorization"]).toContain(`/${want}/sqs/`);
   });
 
   it("is refused where no region is known, by name", async () => {
     vi.stubEnv("AWS_REGION", undefined);
     vi.stubEnv("AWS_DEFAULT_REGION", undefined);
-    await expect(createSqsSigner({ credentials })("queue.example.com", "SendMessageBatch", "{}")).rejects.toThrow(
+    await expect(createAwsSigner(SQS, { credentials })("queue.example.com", "SendMessageBatch", "{}")).rejects.toThrow(
       "the region of queue.example.com is not known: set AWS_REGION",
     );
   });
@@ -166,7 +169,7 @@ describe("the signature", () => {
     vi.stubEnv("AWS_ACCESS_KEY_ID", "AKIDENVIRONMENT");
     vi.stubEnv("AWS_SECRET_ACCESS_KEY", "s");
     vi.stubEnv("AWS_SESSION_TOKEN", "t");
-    const headers = await createSqsSigner({})("sqs.eu-central-1.amazonaws.com", "SendMessageBatch", "{}");
+    const headers = await createAwsSigner(SQS, {})("sqs.eu-central-1.amazonaws.com", "SendMessageBatch", "{}");
     expect([headers["authorization"], headers["x-amz-security-token"]]).toEqual([expect.stringContaining("=AKIDENVIRONMENT/"), "t"]);
   });
 });

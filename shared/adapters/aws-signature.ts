@@ -1,10 +1,20 @@
-/** Signature Version 4 of calls to SQS, by `@smithy/signature-v4`, which keeps the day's key. */
+/** Signature Version 4 of calls to AWS, by `@smithy/signature-v4`, which keeps the day's key. */
 import { createHash, createHmac } from "node:crypto";
 
 import type { defaultProvider } from "@aws-sdk/credential-provider-node";
 import { SignatureV4 } from "@smithy/signature-v4";
 
 type Credentials = ConstructorParameters<typeof SignatureV4>[0]["credentials"];
+
+/** How a service names itself: in a signature, in a host's name, and before an action. */
+export interface AwsService {
+  /** `sqs` */
+  readonly name: string;
+  /** `AmazonSQS`: what `x-amz-target` begins with. */
+  readonly target: string;
+  /** Of AWS JSON. */
+  readonly version: "1.0" | "1.1";
+}
 
 export interface SignerOptions {
   /** Default: the one in the host's name, then AWS_REGION. */
@@ -13,16 +23,16 @@ export interface SignerOptions {
   readonly credentials?: Credentials;
 }
 
-/** The headers of `POST /` for an action of SQS. @throws {Error} when no region or no credentials are known */
-export type SqsSigner = (host: string, action: string, body: string) => Promise<Readonly<Record<string, string>>>;
+/** The headers of `POST /` for an action. @throws {Error} when no region or no credentials are known */
+export type AwsSigner = (host: string, action: string, body: string) => Promise<Readonly<Record<string, string>>>;
 
-export function createSqsSigner({ region, credentials = found() }: SignerOptions): SqsSigner {
+export function createAwsSigner(service: AwsService, { region, credentials = foundCredentials() }: SignerOptions): AwsSigner {
   const signers = new Map<string, SignatureV4>();
   return async (host, action, body) => {
-    const of = region ?? regionOf(host);
-    const signer = signers.get(of) ?? new SignatureV4({ credentials, region: of, service: "sqs", sha256: Sha256 });
+    const of = region ?? regionOf(host, service.name);
+    const signer = signers.get(of) ?? new SignatureV4({ credentials, region: of, service: service.name, sha256: Sha256 });
     signers.set(of, signer);
-    const headers = { host, "content-type": "application/x-amz-json-1.0", "x-amz-target": `AmazonSQS.${action}` };
+    const headers = { host, "content-type": `application/x-amz-json-${service.version}`, "x-amz-target": `${service.target}.${action}` };
     // Of a request the signature has the host in its header; protocol and hostname are not looked at.
     const request = { method: "POST", protocol: "", hostname: "", path: "/", query: {}, headers, body };
     return (await signer.sign(request)).headers;
@@ -30,15 +40,20 @@ export function createSqsSigner({ region, credentials = found() }: SignerOptions
 }
 
 /** `sqs.eu-central-1.amazonaws.com`, `vpce-….sqs.eu-central-1.vpce.amazonaws.com` */
-function regionOf(host: string): string {
-  const named = /(?:^|\.)sqs(?:-fips)?\.([a-z]{2}(?:-[a-z]+)+-\d+)\./.exec(host)?.[1];
-  const region = named ?? process.env["AWS_REGION"] ?? process.env["AWS_DEFAULT_REGION"];
+function regionOf(host: string, service: string): string {
+  const named = new RegExp(`(?:^|\\.)${service}(?:-fips)?\\.([a-z]{2}(?:-[a-z]+)+-\\d+)\\.`).exec(host)?.[1];
+  const region = named ?? environmentRegion();
   if (region === undefined) throw new Error(`the region of ${host} is not known: set AWS_REGION`);
   return region;
 }
 
+/** Where this process runs, as Lambda and ECS tell it; undefined elsewhere, unless somebody says so. */
+export function environmentRegion(): string | undefined {
+  return process.env["AWS_REGION"] ?? process.env["AWS_DEFAULT_REGION"];
+}
+
 /** Looked for when the first call needs them: the search is a large package. */
-function found(): Credentials {
+export function foundCredentials(): Credentials {
   let provider: ReturnType<typeof defaultProvider> | undefined;
   return async () => {
     provider ??= (await import("@aws-sdk/credential-provider-node")).defaultProvider();
@@ -46,8 +61,8 @@ function found(): Credentials {
   };
 }
 
-/** What the signer hashes with. */
-class Sha256 {
+/** What signers hash with. */
+export class Sha256 {
   readonly #hash: { update(data: string | Uint8Array): unknown; digest(): Uint8Array };
 
   constructor(key?: string | ArrayBuffer | ArrayBufferView) {
