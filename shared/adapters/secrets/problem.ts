@@ -1,0 +1,20 @@
+/** What is wrong with a secret, by the code that its service answers, and what may be done. The service's own words are not quoted. */
+
+/** Codes of both services. Source: AWS Secrets Manager and SSM API references, errors of each action. */
+const WORDS: Readonly<Record<string, string>> = {
+  ResourceNotFoundException: "is not there, or has no value yet",
+  ParameterNotFound: "is not there",
+  InvalidParameters: "is not there",
+  InvalidRequestException: "is marked for deletion",
+  DecryptionFailure: "cannot be decrypted: the KMS key is disabled, or kms:Decrypt on it is not allowed",
+  InvalidKeyId: "cannot be decrypted: its KMS key is not usable",
+  ExpiredTokenException: "was asked for with AWS credentials that have ended",
+  UnrecognizedClientException: "was asked for with AWS credentials that are not known",
+};
+
+/** `action`: what IAM calls it, such as `secretsmanager:GetSecretValue`. */
+export function problemWith(code: string, action: string): string {
+  if (code === "AccessDeniedException") return `may not be used: allow ${action} on it, and kms:Decrypt if its key is your own`;
+  const words = WORDS[code];
+  return words === undefined ? `failed with ${code}` : `${words} (${code})`;
+}

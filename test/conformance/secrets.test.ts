@@ -1,0 +1,147 @@
+/**
+ * The secrets adapter over HTTP, against a stand-in, and with files. Catches: answers given to the wrong names, a partial failure taken
+ * for an answer, a call per secret, a secret or a service's own words in an error, a refusal that does not say what to allow, a service
+ * that does not answer and holds a function up.
+ */
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, describe, expect, it, vi } from "vitest";
+
+import { placeOf } from "../../shared/adapters/secrets/reference.ts";
+import { createSecrets } from "../../shared/adapters/secrets/secrets.ts";
+import type { SecretsOptions } from "../../shared/adapters/secrets/secrets.ts";
+import { startSecretsStandIn } from "../support/secrets-stand-in.ts";
+import { secretsConformance } from "./secrets.ts";
+
+const ends: (() => unknown)[] = [];
+afterEach(async () => {
+  vi.unstubAllEnvs();
+  for (const end of ends.splice(0)) await end();
+});
+
+async function standIn(values: Readonly<Record<string, string>>, options: SecretsOptions = {}) {
+  const server = await startSecretsStandIn(values);
+  const secrets = createSecrets({ endpoint: server.endpoint, ...options });
+  ends.push(secrets.close, server.stop);
+  return { server, secrets };
+}
+
+const prefixed = (prefix: string, values: Readonly<Record<string, string>>) =>
+  Object.fromEntries(Object.entries(values).map(([name, value]) => [prefix + name, value]));
+
+secretsConformance("Secrets Manager, by name", async (values) => ({
+  ...(await standIn(prefixed("deltaloop/test/", values))),
+  reference: (name) => `deltaloop/test/${name}`,
+}));
+secretsConformance("Secrets Manager, by ARN", async (values) => ({
+  ...(await standIn(values)),
+  reference: (name) => `arn:aws:secretsmanager:us-east-1:000000000000:secret:${name}-a1B2c3`,
+}));
+secretsConformance("Parameter Store", async (values) => ({
+  ...(await standIn(prefixed("/deltaloop/", values))),
+  reference: (name) => `ssm:/deltaloop/${name}`,
+}));
+secretsConformance("files", async (values) => {
+  const folder = await mkdtemp(join(tmpdir(), "deltaloop-secrets-"));
+  ends.push(() => rm(folder, { recursive: true }));
+  for (const [name, value] of Object.entries(values)) await writeFile(join(folder, name), `${value}\n`);
+  return { secrets: createSecrets(), reference: (name) => `file:${join(folder, name)}` };
+});
+
+describe("secrets over HTTP, beyond the port's suite", () => {
+  it("are read by one call of each service", async () => {
+    const { server, secrets } = await standIn({ a: "1", b: "2", "/c": "3", "/d": "4" });
+    await secrets.read(["a", "ssm:/c", "b", "ssm:/d"]);
+    expect(server.asked.toSorted((one, other) => one.action.localeCompare(other.action))).toEqual([
+      { action: "BatchGetSecretValue", names: ["a", "b"] },
+      { action: "GetParameters", names: ["/c", "/d"] },
+    ]);
+  });
+
+  it.each([
+    {
+      name: "one of several",
+      references: ["a", "b"],
+      refuse: ["b", "AccessDeniedException"],
+      want: "b: may not be used: allow secretsmanager:GetSecretValue on it, and kms:Decrypt if its key is your own",
+    },
+    {
+      name: "the call itself",
+      references: ["a"],
+      refuse: ["BatchGetSecretValue", "AccessDeniedException"],
+      want: "a: may not be used: allow secretsmanager:BatchGetSecretValue (on *) and secretsmanager:GetSecretValue on it, and kms:Decrypt if its key is your own",
+    },
+    {
+      name: "a parameter",
+      references: ["ssm:/c"],
+      refuse: ["/c", "AccessDeniedException"],
+      want: "ssm:/c: may not be used: allow ssm:GetParameters on it, and kms:Decrypt if its key is your own",
+    },
+    {
+      name: "the key behind it",
+      references: ["a", "b"],
+      refuse: ["a", "DecryptionFailure"],
+      want: "a: cannot be decrypted: the KMS key is disabled, or kms:Decrypt on it is not allowed (DecryptionFailure)",
+    },
+    {
+      name: "a code that nobody knows",
+      references: ["a"],
+      refuse: ["a", "InternalServiceErrorException"],
+      want: "a: failed with InternalServiceErrorException",
+    },
+  ])(
+    "a refusal says what to allow, and nothing that was answered (SE2): $name",
+    async ({ references, refuse: [what = "", code = ""], want }) => {
+      const { server, secrets } = await standIn({ a: "1", b: "2", "/c": "3" });
+      server.refused.set(what, code);
+      await expect(secrets.read(references)).rejects.toThrow(new RegExp(`^${want.replaceAll(/[()*]/g, String.raw`\$&`)}$`));
+    },
+  );
+
+  it("a secret that has no value yet says so", async () => {
+    const { server, secrets } = await standIn({});
+    server.values.set("empty", undefined);
+    await expect(secrets.read(["empty"])).rejects.toThrow("empty: is not there, or has no value yet (ResourceNotFoundException)");
+  });
+
+  it("a write says what to allow", async () => {
+    const { server, secrets } = await standIn({ a: "1" });
+    server.refused.set("PutSecretValue", "AccessDeniedException");
+    await expect(secrets.write("a", "2")).rejects.toThrow("a: may not be used: allow secretsmanager:PutSecretValue on it");
+    expect(server.values.get("a")).toBe("1");
+  });
+
+  it("a service that does not answer is given up in time", async () => {
+    const { server, secrets } = await standIn({ a: "1" }, { timeoutMs: 20 });
+    server.silent = true;
+    await expect(secrets.read(["a"])).rejects.toThrow("a: could not be reached (ETIMEDOUT)");
+  });
+
+  it("where no region is known, that is what is wrong", async () => {
+    vi.stubEnv("AWS_REGION", undefined);
+    vi.stubEnv("AWS_DEFAULT_REGION", undefined);
+    await expect(createSecrets().read(["a"])).rejects.toThrow("the region of the secrets is not known: set AWS_REGION");
+  });
+});
+
+it.each([
+  { reference: "deltaloop/prod/mac-key", want: { kind: "secretsmanager", id: "deltaloop/prod/mac-key" } },
+  {
+    reference: "arn:aws-cn:secretsmanager:cn-north-1:123456789012:secret:k/mac-a1B2c3",
+    want: { kind: "secretsmanager", id: "arn:aws-cn:secretsmanager:cn-north-1:123456789012:secret:k/mac-a1B2c3", region: "cn-north-1" },
+  },
+  { reference: "ssm:/deltaloop/mac", want: { kind: "ssm", id: "/deltaloop/mac" } },
+  {
+    reference: "arn:aws:ssm:eu-west-1:123456789012:parameter/deltaloop/mac",
+    want: { kind: "ssm", id: "arn:aws:ssm:eu-west-1:123456789012:parameter/deltaloop/mac", region: "eu-west-1" },
+  },
+  { reference: "file:/var/run/mac", want: { kind: "file", id: "/var/run/mac" } },
+  { reference: "file:relative", want: undefined },
+  { reference: "arn:aws:s3:::bucket", want: undefined },
+  { reference: "two words", want: undefined },
+  { reference: "old,new", want: undefined },
+  { reference: "", want: undefined },
+])("$reference is $want", ({ reference, want }) => {
+  expect(placeOf(reference)).toEqual(want);
+});
