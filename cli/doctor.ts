@@ -6,13 +6,15 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Command } from "commander";
 import type { KubeHttpConfig } from "../shared/adapters/kube-http/config.ts";
 import { messageOf } from "../shared/api/errors.ts";
-import { parseConfiguration } from "../shared/lambda/configuration.ts";
+import { ConfigurationError } from "../shared/lambda/configuration.ts";
 import type { Configuration } from "../shared/lambda/configuration.ts";
-import { kubeHttpConfig } from "../shared/lambda/wire-function.ts";
+import { kubeHttpConfig } from "../shared/lambda/kube-credentials.ts";
+import type { LiveConfiguration } from "../shared/lambda/live-configuration.ts";
 import { serviceAccount } from "../shared/registry/names.ts";
 import { judge } from "./support/doctor/judge.ts";
 import { AUDIT_PART_MS, look, PART_MS } from "./support/doctor/look.ts";
 import { reportAsJson, reportForPeople, withoutSecrets } from "./support/doctor/report.ts";
+import { readConfiguration } from "./support/configuration.ts";
 import { readEnvironmentFile } from "./support/environment-file.ts";
 import { kubeAccess } from "./support/kube-access.ts";
 import { UsageError } from "./support/usage-error.ts";
@@ -52,9 +54,10 @@ export function registerDoctor(program: Command): void {
 
 async function runDoctor(flags: DoctorFlags): Promise<number> {
   const from = performance.now();
-  const configuration = parseConfiguration(flags.env === undefined ? process.env : readEnvironmentFile(flags.env));
+  const live = await readConfiguration(flags.env === undefined ? process.env : readEnvironmentFile(flags.env));
+  const configuration = live.current;
   const secrets = new Set(secretsOf(configuration));
-  const access = kubeAccessOf(flags, configuration, (token) => secrets.add(token));
+  const access = kubeAccessOf(flags, live, (token) => secrets.add(token));
   // A kubeconfig that cannot be used is wrong use. One whose plugin hangs is for the parts to say.
   await Promise.race([access(serviceAccount("watcher")), sleep(PART_MS)]);
   const facts = await look({ configuration, access, leaseNamespace: flags.leaseNamespace, audit: flags.audit === true });
@@ -68,13 +71,13 @@ async function runDoctor(flags: DoctorFlags): Promise<number> {
 /** Each token that is used is told to `used`. */
 function kubeAccessOf(
   { kubeconfig, context }: DoctorFlags,
-  { kube }: Configuration,
+  live: LiveConfiguration,
   used: (token: string) => void,
 ): (role: string) => Promise<KubeHttpConfig> {
   return async (role) => {
     const config =
       kubeconfig === undefined
-        ? fromEnvironment(kube)
+        ? fromEnvironment(live)
         : await kubeAccess({ kubeconfig, ...(context !== undefined && { context }) }, role, "doctor");
     const { token } = config;
     if (token === undefined) return config;
@@ -90,17 +93,19 @@ function kubeAccessOf(
 }
 
 /** @throws {UsageError} when a file that it names cannot be read */
-function fromEnvironment(kube: Configuration["kube"]): KubeHttpConfig {
+function fromEnvironment(live: LiveConfiguration): KubeHttpConfig {
   try {
-    return kubeHttpConfig(kube, "doctor");
+    return kubeHttpConfig(live, "doctor");
   } catch (error) {
+    if (error instanceof ConfigurationError) throw error;
     throw new UsageError(`DELTALOOP_KUBE_CA_FILE: ${messageOf(error)}`);
   }
 }
 
 function secretsOf({ digestKey, macKeys, redis, kube }: Configuration): readonly string[] {
   const passwords = [redis.url, kube.server].flatMap((url) => (URL.canParse(url) ? [new URL(url).password] : []));
-  return [digestKey, ...macKeys, ...passwords, ...passwords.map(decoded), ...(kube.token === undefined ? [] : [kube.token])];
+  const credentials = [kube.token, kube.certificate?.key].filter((each) => each !== undefined);
+  return [digestKey, ...macKeys, ...passwords, ...passwords.map(decoded), ...credentials];
 }
 
 function decoded(password: string): string {

@@ -5,15 +5,15 @@ import { createSqsMessageSource } from "../shared/adapters/sqs/message-source.ts
 import { CONTROLLERS, tableOf } from "../shared/api/resources.ts";
 import { createPrometheusMetrics } from "../shared/adapters/prometheus/registry.ts";
 import type { TraceLine } from "../shared/controller/run.ts";
-import { parseConfiguration } from "../shared/lambda/configuration.ts";
 import { openCache, redisStore } from "../shared/lambda/connect.ts";
-import { wireFunctionFrom } from "../shared/lambda/wire-function.ts";
+import { wireFunction } from "../shared/lambda/wire-function.ts";
 import type { Component } from "../shared/lambda/wire-function.ts";
 import type { FunctionWiring } from "../shared/lambda/wiring.ts";
 import { startFunctionHost } from "../shared/local/function-host.ts";
 import { serviceAccount, syncFunction } from "../shared/registry/names.ts";
 import { SyncLog } from "../shared/replay/sync-log.ts";
 import type { ReplayedSync } from "../shared/replay/sync-log.ts";
+import { readConfiguration } from "./support/configuration.ts";
 import { consoleLog } from "./support/console-log.ts";
 import { describeTrace } from "./support/describe.ts";
 import { functionHandlers } from "./support/functions.ts";
@@ -55,7 +55,8 @@ const COMPONENTS: readonly (readonly [functionName: string, component: Component
 ];
 
 async function runHost(flags: HostFlags): Promise<void> {
-  const configuration = parseConfiguration(process.env);
+  const live = await readConfiguration(process.env);
+  const configuration = live.current;
   const log = consoleLog(flags.child ? "functions " : "", configuration.logLevel);
   const ends = flags.child ? untilStdinEnds() : untilSignalled();
   const syncs = new SyncLog((sync) => printSync(sync), Date.now);
@@ -68,7 +69,7 @@ async function runHost(flags: HostFlags): Promise<void> {
   const wirings = new Map<string, FunctionWiring>();
   for (const [name, component] of COMPONENTS) {
     const access = await kubeAccess(flags, serviceAccount(name), component);
-    wirings.set(name, { ...wireFunctionFrom(component, configuration, { ...access, metrics }), log, trace });
+    wirings.set(name, { ...wireFunction(component, live, { ...access, metrics }), log, trace });
   }
   const wiring = (name: string): FunctionWiring => {
     const found = wirings.get(name);

@@ -10,13 +10,13 @@ import { acquireLease } from "../shared/cache/lease.ts";
 import type { Leadership } from "../shared/cache/lease.ts";
 import { UPKEEP_TIMES } from "../shared/cache/upkeep.ts";
 import { runWatcher } from "../shared/cache/watcher.ts";
-import { parseConfiguration } from "../shared/lambda/configuration.ts";
-import { connect, redisStore } from "../shared/lambda/connect.ts";
-import { kubeHttpConfig } from "../shared/lambda/wire-function.ts";
+import { connectLive } from "../shared/lambda/connect-live.ts";
+import { kubeHttpConfig } from "../shared/lambda/kube-credentials.ts";
 import type { Clock } from "../shared/ports/clock.ts";
 import { AFFECTED_KEYS } from "../shared/registry/registry.ts";
 import { describeError } from "../shared/ports/describe-error.ts";
 import { HOLE_RELIST_MS, LINGER_MS_MAX } from "../shared/ports/times.ts";
+import { followSecrets, readConfiguration } from "./support/configuration.ts";
 import { consoleLog, jsonLog, loggingFormatOption } from "./support/console-log.ts";
 import type { LoggingFormat } from "./support/console-log.ts";
 import { readClusterIdentity } from "./support/cluster-id.ts";
@@ -41,6 +41,8 @@ interface WatchFlags {
 }
 
 export const EXIT_UPSTREAM_ACTIVE = 3;
+/** With a new digest key it begins a new epoch, and with another password it connects anew: whoever runs it starts it again. */
+const EXIT_SECRETS_REPLACED = 4;
 const END_MS_MAX = 2_000;
 
 export function registerWatch(program: Command): void {
@@ -70,7 +72,8 @@ function linger(value: string): number {
 }
 
 async function runWatch(flags: WatchFlags): Promise<void> {
-  const configuration = parseConfiguration(process.env);
+  const live = await readConfiguration(process.env);
+  const configuration = live.current;
   const { deployment, cluster, queues, mode } = configuration;
   const { loggingFormat, child, as } = flags;
   const isJson = loggingFormat === "json" && !child;
@@ -78,7 +81,7 @@ async function runWatch(flags: WatchFlags): Promise<void> {
   const ends = flags.child ? untilStdinEnds() : untilSignalled();
   const access =
     flags.kubeconfig === undefined
-      ? kubeHttpConfig(configuration.kube, "watcher")
+      ? kubeHttpConfig(live, "watcher", { log })
       : await kubeAccess({ ...flags, kubeconfig: flags.kubeconfig }, "deltaloop-watcher", "watcher");
   const metrics = createPrometheusMetrics("watcher");
   const kube = createKubeHttp({ ...access, metrics });
@@ -88,10 +91,7 @@ async function runWatch(flags: WatchFlags): Promise<void> {
     if (error instanceof UnfitRedisError) throw new UsageError(error.message);
     log.warn("redis did not say what it evicts", { error: describeError(error) });
   });
-  const outside = connect(
-    configuration,
-    redisStore(configuration.redis, (error) => log.warn("redis connection failed", { error: describeError(error) })),
-  );
+  const outside = connectLive(live, log);
   const { clock, random } = outside;
   const holder = `${hostname()}-${Math.floor(random.next() * 2 ** 32).toString(16)}`;
   const lease = { namespace: flags.leaseNamespace, name: `deltaloop-watcher-${deployment}`, identity: holder };
@@ -116,6 +116,11 @@ async function runWatch(flags: WatchFlags): Promise<void> {
         setTimeout(() => process.exit(), END_MS_MAX).unref();
       })
     : kube;
+  void followSecrets(live, clock, AbortSignal.any([ends, stopped.signal]), () => {
+    log.warn("the digest key or the way to Redis or the API server was replaced: ending, to be started anew");
+    process.exitCode = EXIT_SECRETS_REPLACED;
+    stopped.abort(new Error("secrets were replaced"));
+  });
   await serveTelling({
     listen: flags.metrics,
     metrics,

@@ -2,9 +2,8 @@
 import { applyMessage } from "../../shared/cache/applier.ts";
 import type { ApplierPorts } from "../../shared/cache/applier.ts";
 import { settleRecords } from "../../shared/lambda/batch.ts";
-import { lazy } from "../../shared/lambda/lazy.ts";
+import { deployed } from "../../shared/lambda/deployed.ts";
 import type { SqsHandler } from "../../shared/lambda/sqs-handler.ts";
-import { wireFunction } from "../../shared/lambda/wire-function.ts";
 import type { FunctionWiring } from "../../shared/lambda/wiring.ts";
 import { AFFECTED_KEYS } from "../../shared/registry/registry.ts";
 
@@ -17,4 +16,4 @@ export function createApplyDeltas(wiring: Omit<FunctionWiring, "trace"> & Pick<A
     });
 }
 
-export const handler: SqsHandler = lazy(() => createApplyDeltas(wireFunction("apply-deltas")));
+export const handler: SqsHandler = deployed("apply-deltas", createApplyDeltas);

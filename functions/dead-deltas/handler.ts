@@ -9,16 +9,16 @@
  */
 import { readDeadMessage } from "../../shared/cache/dead-message.ts";
 import { reportForgery } from "../../shared/cache/forgery.ts";
+import { withRenewedKeys } from "../../shared/cache/signed-body.ts";
 import { settleRecords } from "../../shared/lambda/batch.ts";
 import type { RecordOutcome } from "../../shared/lambda/batch.ts";
-import { lazy } from "../../shared/lambda/lazy.ts";
+import { deployed } from "../../shared/lambda/deployed.ts";
 import type { SqsHandler } from "../../shared/lambda/sqs-handler.ts";
-import { wireFunction } from "../../shared/lambda/wire-function.ts";
 import type { FunctionWiring } from "../../shared/lambda/wiring.ts";
 
 const DEAD_LETTERS = "Q1's dead-letter queue";
 
-type DeadDeltasPorts = Pick<FunctionWiring, "clock" | "log" | "metrics" | "cluster" | "clusters" | "source">;
+type DeadDeltasPorts = Pick<FunctionWiring, "clock" | "log" | "metrics" | "cluster" | "clusters" | "source" | "renewKeys">;
 
 export function createDeadDeltas(ports: DeadDeltasPorts): SqsHandler {
   return (event, context) =>
@@ -30,7 +30,7 @@ export function createDeadDeltas(ports: DeadDeltasPorts): SqsHandler {
 
 /** @throws when the Store is unreachable: the message comes back. */
 async function bury(ports: DeadDeltasPorts, messageId: string, body: string): Promise<RecordOutcome> {
-  const dead = readDeadMessage(body, (cid) => ports.cluster(cid)?.signer);
+  const dead = await withRenewedKeys(() => readDeadMessage(body, (cid) => ports.cluster(cid)?.signer), ports.renewKeys);
   if (dead.kind === "forged") {
     await reportForgery(ports, { id: messageId, body, where: DEAD_LETTERS }, dead);
     return { kind: "ack" };
@@ -51,4 +51,4 @@ async function bury(ports: DeadDeltasPorts, messageId: string, body: string): Pr
   return { kind: "ack" };
 }
 
-export const handler: SqsHandler = lazy(() => createDeadDeltas(wireFunction("dead-deltas")));
+export const handler: SqsHandler = deployed("dead-deltas", createDeadDeltas);

@@ -1,6 +1,5 @@
 /** Every minute, beside the watcher's own sweeps: rings the keys that are due and whose doorbell was lost. */
-import { lazy } from "../../shared/lambda/lazy.ts";
-import { wireFunction } from "../../shared/lambda/wire-function.ts";
+import { deployed } from "../../shared/lambda/deployed.ts";
 import type { FunctionWiring } from "../../shared/lambda/wiring.ts";
 
 /** Of 500 keys each: what a store that was cut off for a while may hold. */
@@ -28,4 +27,4 @@ export function createSweep(wiring: FunctionWiring): () => Promise<{ readonly ru
   };
 }
 
-export const handler: () => Promise<{ readonly rung: number }> = lazy(() => createSweep(wireFunction("sweep")));
+export const handler: () => Promise<{ readonly rung: number }> = deployed("sweep", createSweep);

@@ -1,8 +1,7 @@
 /** One doorbell = one sync of one ReplicationController. */
-import { lazy } from "../../shared/lambda/lazy.ts";
+import { deployed } from "../../shared/lambda/deployed.ts";
 import type { SqsHandler } from "../../shared/lambda/sqs-handler.ts";
 import { createSyncFunction } from "../../shared/lambda/sync-function.ts";
-import { wireFunction } from "../../shared/lambda/wire-function.ts";
 import type { FunctionWiring } from "../../shared/lambda/wiring.ts";
 import { syncReplicationController } from "../../shared/replication/sync.ts";
 
@@ -10,4 +9,4 @@ export function createSyncReplicationController(wiring: FunctionWiring): SqsHand
   return createSyncFunction(wiring, "replicationcontroller", syncReplicationController);
 }
 
-export const handler: SqsHandler = lazy(() => createSyncReplicationController(wireFunction("replicationcontroller")));
+export const handler: SqsHandler = deployed("replicationcontroller", createSyncReplicationController);

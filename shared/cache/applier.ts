@@ -30,6 +30,7 @@ import type { Change, Prepared } from "./prepare.ts";
 import { heal, readLive } from "./heal.ts";
 import { informerLabels } from "./informer-labels.ts";
 import { ring } from "./ring.ts";
+import { withRenewedKeys } from "./signed-body.ts";
 import { messageOf } from "../api/errors.ts";
 
 /** What stands behind one cluster id. */
@@ -51,6 +52,8 @@ export interface ApplierPorts {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics?: Metrics;
+  /** Reads MAC keys again, now and then; whether there are others. */
+  readonly renewKeys?: () => Promise<boolean>;
   /** Tells a replay or a live view what each change concerned. */
   readonly onChanges?: (resource: CachedResource, items: readonly ItemChange[]) => void;
 }
@@ -68,7 +71,7 @@ const EARLY_MANIFEST_SECONDS = 2;
 
 /** Applies one message body. @throws when the Store or the API server is unreachable: the message comes back. */
 export async function applyMessage(ports: ApplierPorts, message: { readonly id: string; readonly body: string }): Promise<Verdict> {
-  const decoded = decodeEnvelope(message.body, (cid) => ports.cluster(cid)?.signer);
+  const decoded = await withRenewedKeys(() => decodeEnvelope(message.body, (cid) => ports.cluster(cid)?.signer), ports.renewKeys);
   if (decoded.kind === "forged") {
     await reportForgery(ports, { ...message, where: "Q1" }, decoded);
     return ACK;

@@ -19,6 +19,8 @@ export interface Forged {
   readonly why: string;
   /** The configured cluster that it claims; absent = it names none of ours. */
   readonly cluster?: string;
+  /** By its id the key is none of ours: it may be a newer one. */
+  readonly unknownKey?: true;
 }
 
 /** The verifier of a configured cluster. */
@@ -48,8 +50,21 @@ export function openBody(body: string, signerOf: SignerOf): Opened {
     case "former":
       return { kind: "signed", cluster, payload };
     case "unknown":
-      return { kind: "forged", why: "signed with a key that this build does not know", cluster };
+      return { kind: "forged", why: "signed with a key that this build does not know", cluster, unknownKey: true };
     case "forged":
       return { kind: "forged", why: "its MAC is wrong", cluster };
   }
+}
+
+/**
+ * The same, once more with other keys where `read` found none of ours and `renewKeys` says that there are others: a key that is replaced
+ * may sign before everybody has read it.
+ */
+export async function withRenewedKeys<D extends { readonly kind: string }>(
+  read: () => D | Forged,
+  renewKeys: (() => Promise<boolean>) | undefined,
+): Promise<D | Forged> {
+  const first = read();
+  if (first.kind !== "forged" || !("unknownKey" in first) || renewKeys === undefined) return first;
+  return (await renewKeys()) ? read() : first;
 }

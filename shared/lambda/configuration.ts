@@ -17,15 +17,20 @@
  * | DELTALOOP_KUBE_SERVER | `https://host:port` of the API server; `http://` without a token, or on loopback |
  * | DELTALOOP_KUBE_CA, …_CA_FILE | its authority, PEM or base64 of PEM, or a file that holds it |
  * | DELTALOOP_KUBE_TOKEN, …_TOKEN_FILE | bearer token, or a file that is read again when it changes |
+ * | DELTALOOP_KUBE_CLIENT_CERTIFICATE, …_KEY | the same as a certificate: PEM or base64 of PEM |
+ * | DELTALOOP_KUBE_EKS_CLUSTER | the same by AWS credentials: the name of an EKS cluster, whose tokens are signed here |
  * | DELTALOOP_DELTAS_URL | queue URL of Q1 |
  * | DELTALOOP_DOORBELLS_<CONTROLLER>_URL | queue URLs of Q2, one for each controller |
  * | DELTALOOP_SQS_ENDPOINT | an SQS of your own, such as `http://127.0.0.1:4566` |
  * | DELTALOOP_LOG_LEVEL | `debug`, `info` (default), `warn` or `error` |
+ * | DELTALOOP_<MAC_KEY, DIGEST_KEY, KUBE, REDIS>_SECRET | a reference instead of the value (secret-values.ts), for what runs in a cloud |
+ * | DELTALOOP_SECRETS_ENDPOINT | a Secrets Manager and Parameter Store of your own |
  * | DELTALOOP_METRICS | what a function writes to its log: `emf` (default; CloudWatch bills each metric it finds) or `none` |
  */
 import * as v from "valibot";
 
 import { showsToken } from "../adapters/kube-http/config.ts";
+import type { ClientCertificate } from "../adapters/kube-http/config.ts";
 import { CONTROLLERS, tableOf } from "../api/resources.ts";
 import type { Durability } from "../adapters/redis/durable.ts";
 import type { Controller } from "../api/resources.ts";
@@ -56,6 +61,8 @@ export interface Configuration<N extends string = Controller> {
     readonly caFile?: string;
     readonly token?: string;
     readonly tokenFile?: string;
+    readonly certificate?: ClientCertificate;
+    readonly eksCluster?: string;
   };
   readonly queues: { readonly deltas: string; readonly doorbells: { readonly [C in N]: string }; readonly endpoint?: string };
   readonly logLevel: "debug" | "info" | "warn" | "error";
@@ -94,13 +101,16 @@ const ENTRIES = {
   DELTALOOP_KUBE_CA_FILE: v.optional(v.string()),
   DELTALOOP_KUBE_TOKEN: v.optional(v.string()),
   DELTALOOP_KUBE_TOKEN_FILE: v.optional(v.string()),
+  DELTALOOP_KUBE_CLIENT_CERTIFICATE: v.optional(v.string()),
+  DELTALOOP_KUBE_CLIENT_KEY: v.optional(v.string()),
+  DELTALOOP_KUBE_EKS_CLUSTER: v.optional(v.pipe(v.string(), v.regex(/^[0-9A-Za-z][\w-]{0,99}$/, "must be the name of an EKS cluster"))),
   DELTALOOP_DELTAS_URL: url("http|https"),
   DELTALOOP_SQS_ENDPOINT: v.optional(url("http|https")),
   DELTALOOP_LOG_LEVEL: v.optional(v.picklist(["debug", "info", "warn", "error"], "must be debug, info, warn or error"), "info"),
   DELTALOOP_METRICS: v.optional(v.picklist(["emf", "none"], "must be emf or none"), "emf"),
 };
 
-type Variables = Readonly<Record<string, string | undefined>>;
+export type Variables = Readonly<Record<string, string | undefined>>;
 
 /**
  * @param controllers whose doorbells it must name
@@ -138,6 +148,9 @@ export function environmentOf({ redis, kube, queues, ...rest }: Configuration<st
     DELTALOOP_KUBE_CA_FILE: kube.caFile,
     DELTALOOP_KUBE_TOKEN: kube.token,
     DELTALOOP_KUBE_TOKEN_FILE: kube.tokenFile,
+    DELTALOOP_KUBE_CLIENT_CERTIFICATE: kube.certificate?.cert,
+    DELTALOOP_KUBE_CLIENT_KEY: kube.certificate?.key,
+    DELTALOOP_KUBE_EKS_CLUSTER: kube.eksCluster,
     DELTALOOP_DELTAS_URL: queues.deltas,
     ...Object.fromEntries(Object.entries(queues.doorbells).map(([name, queueUrl]) => [doorbellsVariable(name), queueUrl])),
     DELTALOOP_SQS_ENDPOINT: queues.endpoint,
@@ -147,7 +160,7 @@ export function environmentOf({ redis, kube, queues, ...rest }: Configuration<st
   return Object.fromEntries(Object.entries(variables).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])));
 }
 
-/** DELTALOOP_MAC_KEY alone, for who needs nothing else. @throws {ConfigurationError} */
+/** The MAC keys alone, for who needs nothing else. @throws {ConfigurationError} */
 export function parseMacKeys(environment: Variables): readonly string[] {
   const result = v.safeParse(v.object({ DELTALOOP_MAC_KEY: MacKeys }), environment);
   if (!result.success) throw new ConfigurationError(result.issues.map(problemOf));
@@ -158,7 +171,7 @@ function configurationFrom(
   variables: v.InferOutput<v.StrictObjectSchema<typeof ENTRIES, undefined>>,
   doorbells: Configuration<string>["queues"]["doorbells"],
 ): Configuration<string> {
-  const ca = variables.DELTALOOP_KUBE_CA;
+  const { DELTALOOP_KUBE_CA: ca, DELTALOOP_KUBE_CLIENT_CERTIFICATE: cert, DELTALOOP_KUBE_CLIENT_KEY: key } = variables;
   return {
     deployment: variables.DELTALOOP_DEPLOYMENT,
     cluster: variables.DELTALOOP_CLUSTER,
@@ -176,6 +189,8 @@ function configurationFrom(
       ...given("caFile", variables.DELTALOOP_KUBE_CA_FILE),
       ...given("token", variables.DELTALOOP_KUBE_TOKEN),
       ...given("tokenFile", variables.DELTALOOP_KUBE_TOKEN_FILE),
+      ...(cert !== undefined && key !== undefined && { certificate: { cert: pem(cert), key: pem(key) } }),
+      ...given("eksCluster", variables.DELTALOOP_KUBE_EKS_CLUSTER),
     },
     queues: {
       deltas: variables.DELTALOOP_DELTAS_URL,
@@ -196,25 +211,30 @@ function problemOf(issue: v.BaseIssue<unknown>): string {
 }
 
 function contradictions(variables: Variables): readonly string[] {
-  const pairs = [
-    ["DELTALOOP_KUBE_CA", "DELTALOOP_KUBE_CA_FILE"],
-    ["DELTALOOP_KUBE_TOKEN", "DELTALOOP_KUBE_TOKEN_FILE"],
-  ] as const;
-  const twice = pairs.flatMap(([one, other]) =>
-    variables[one] !== undefined && variables[other] !== undefined ? [`${other}: stands beside ${one}, which says the same`] : [],
-  );
-  const hasToken = (variables["DELTALOOP_KUBE_TOKEN"] ?? variables["DELTALOOP_KUBE_TOKEN_FILE"]) !== undefined;
+  const isSet = (name: string): boolean => variables[name] !== undefined;
+  const hasToken = TOKENS.some(isSet);
   const inClear = hasToken && showsToken(variables["DELTALOOP_KUBE_SERVER"] ?? "");
   const sameSecret = variables["DELTALOOP_MAC_KEY"]?.split(",").includes(variables["DELTALOOP_DIGEST_KEY"] ?? "") === true;
   const waitsOnCluster = variables["DELTALOOP_REDIS_DURABILITY"] === "B" && variables["DELTALOOP_REDIS_CLUSTER"] === "true";
+  const halves = ["DELTALOOP_KUBE_CLIENT_CERTIFICATE", "DELTALOOP_KUBE_CLIENT_KEY"].filter(isSet);
   return [
-    ...twice,
+    ...twice(variables, ["DELTALOOP_KUBE_CA", "DELTALOOP_KUBE_CA_FILE"]),
+    ...twice(variables, [...TOKENS, "DELTALOOP_KUBE_CLIENT_CERTIFICATE"]),
+    ...(halves.length === 1 ? [`${halves[0]}: a certificate and its key come together`] : []),
     ...(waitsOnCluster
       ? ["DELTALOOP_REDIS_DURABILITY: B waits on one connection, a cluster has many: one primary with a replica, or A"]
       : []),
     ...(inClear ? ["DELTALOOP_KUBE_SERVER: must be https:// when a token goes to another machine"] : []),
     ...(sameSecret ? ["DELTALOOP_MAC_KEY: is the digest key: who compares digests must not be able to forge rows"] : []),
   ];
+}
+
+const TOKENS = ["DELTALOOP_KUBE_TOKEN", "DELTALOOP_KUBE_TOKEN_FILE", "DELTALOOP_KUBE_EKS_CLUSTER"];
+
+/** One line for each of `names` that is given beside an earlier one. */
+export function twice(variables: Variables, names: readonly string[]): readonly string[] {
+  const [first, ...others] = names.filter((name) => variables[name] !== undefined);
+  return others.map((other) => `${other}: stands beside ${first}, which says the same`);
 }
 
 function given<K extends string>(key: K, value: string | undefined): { readonly [P in K]?: string } {

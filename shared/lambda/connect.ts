@@ -34,10 +34,17 @@ export interface Cache {
 
 type MakeStore = (options: StoreOptions & { readonly signer: Signer }) => Store;
 
-/** The cache of one cluster. `make` says where it lives: `redisStore`, or the Store in memory. */
-export function openCache({ deployment, cluster, digestKey, macKeys }: CacheConfiguration, make: MakeStore): Cache {
+/**
+ * The cache of one cluster. `make` says where it lives: `redisStore`, or the Store in memory. `signer`: one that follows its keys, instead
+ * of the configuration's.
+ */
+export function openCache(
+  { deployment, cluster, digestKey, macKeys }: CacheConfiguration,
+  make: MakeStore,
+  signer: Signer = createSigner(macKeys, cluster),
+): Cache {
   const digester = createDigester(digestKey);
-  const [identity, signer] = [cacheIdentity(digester), createSigner(macKeys, cluster)];
+  const identity = cacheIdentity(digester);
   return { store: make({ deployment, cluster, identity, signer, holeLimitMs: HOLE_LIMIT_MS }), identity, digester, signer };
 }
 
@@ -59,9 +66,9 @@ export interface Connections extends Cache {
 }
 
 /** Everything outside but the API server, for which each component has credentials of its own. */
-export function connect(configuration: CacheConfiguration & Pick<Configuration, "queues">, make: MakeStore): Connections {
+export function connect(configuration: CacheConfiguration & Pick<Configuration, "queues">, make: MakeStore, signer?: Signer): Connections {
   const { endpoint, doorbells: queueUrls } = configuration.queues;
-  const cache = openCache(configuration, make);
+  const cache = openCache(configuration, make, signer);
   const sqs = sqsCalls(endpoint === undefined ? {} : { endpoint });
   return {
     ...cache,

@@ -1,5 +1,3 @@
-import { readFileSync } from "node:fs";
-
 import { createKubeHttp } from "../adapters/kube-http/kube-http.ts";
 import type { KubeHttpConfig } from "../adapters/kube-http/config.ts";
 import { createSqsMessageSource } from "../adapters/sqs/message-source.ts";
@@ -7,43 +5,30 @@ import { createEmfMetrics } from "../adapters/emf/emf.ts";
 import type { Controller } from "../api/resources.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { Metrics } from "../ports/metrics.ts";
-import { describeError } from "../ports/describe-error.ts";
 import { APPLIER_REQUEST_TIMEOUT_MS, APPLIER_WAIT_MS_MAX } from "../ports/times.ts";
-import { parseConfiguration } from "./configuration.ts";
 import type { Configuration } from "./configuration.ts";
-import { connect, redisStore } from "./connect.ts";
+import { connectLive } from "./connect-live.ts";
+import type { LiveConfiguration } from "./live-configuration.ts";
 import { createLogger } from "./logger.ts";
-import { tokenFrom } from "./token-file.ts";
 import { serving } from "./wiring.ts";
 import type { FunctionWiring } from "./wiring.ts";
 
-/**
- * Everything a function needs, from Lambda's environment. Made once per sandbox; connections stay open between invocations.
- *
- * @throws {ConfigurationError} when the environment is incomplete or wrong
- */
-export function wireFunction(component: Component): Omit<FunctionWiring, "trace"> {
-  const configuration = parseConfiguration(process.env);
-  return wireFunctionFrom(component, configuration, kubeHttpConfig(configuration.kube, component));
-}
-
 export type Component = Controller | "apply-deltas" | "dead-deltas" | "sweep";
 
+export interface WiredFunction extends Omit<FunctionWiring, "trace"> {
+  close(): Promise<void>;
+}
+
 /**
- * The same with what is known otherwise: the local function host takes its credentials from a kubeconfig. Counted is where its calls are;
- * absent: in the function's own log, unless DELTALOOP_METRICS says `none`.
+ * Everything a function needs, of what its configuration says now; MAC keys and credentials of the API server are followed. `kubeConfig`:
+ * how it reaches the API server, which the local function host knows from a kubeconfig. Counted is where its calls are; absent: in the
+ * function's own log, unless DELTALOOP_METRICS says `none`.
  */
-export function wireFunctionFrom(
-  component: Component,
-  configuration: Configuration,
-  kubeConfig: KubeHttpConfig,
-): Omit<FunctionWiring, "trace"> {
+export function wireFunction(component: Component, live: LiveConfiguration, kubeConfig: KubeHttpConfig): WiredFunction {
+  const configuration = live.current;
   const { cluster, mode, queues } = configuration;
-  const log = createLogger(`deltaloop-${component}`, configuration.logLevel);
-  const outside = connect(
-    configuration,
-    redisStore(configuration.redis, (error) => log.warn("redis connection failed", { error: describeError(error) })),
-  );
+  const log = createLogger(componentService(component), configuration.logLevel);
+  const outside = connectLive(live, log);
   const metrics =
     kubeConfig.metrics ??
     (configuration.metrics === "emf" ? functionMetrics(component, configuration.deployment, outside.clock) : undefined);
@@ -57,7 +42,14 @@ export function wireFunctionFrom(
     digester: outside.digester,
     ...serving(cluster, kube, mode, outside),
     ...(queueUrl === undefined ? {} : { source: createSqsMessageSource(outside.sqs, { queueUrl }) }),
+    renewKeys: () => live.renew("macKey"),
+    close: () => outside.close(),
   };
+}
+
+/** What a component's lines in the log are from. */
+export function componentService(component: Component): string {
+  return `deltaloop-${component}`;
 }
 
 function functionMetrics(component: Component, deployment: string, clock: Clock): Metrics {
@@ -82,12 +74,4 @@ function ownQueue(component: Component, queues: Configuration["queues"]): string
     default:
       return queues.doorbells[component];
   }
-}
-
-/** Access as the environment tells it: a token and an authority. */
-export function kubeHttpConfig(kube: Configuration["kube"], component: string): KubeHttpConfig {
-  const { server, token } = kube;
-  const ca = kube.caFile === undefined ? kube.ca : readFileSync(kube.caFile);
-  const asked = kube.tokenFile === undefined ? token && (() => token) : tokenFrom(kube.tokenFile);
-  return { server, component, ...(ca === undefined ? {} : { ca }), ...(asked ? { token: asked } : {}) };
 }

@@ -26,6 +26,8 @@ export interface FunctionWiring {
   /** The queue the function is on, so that failed records come back soon. */
   readonly source?: Pick<MessageSource, "setVisibility">;
   readonly metrics?: Metrics;
+  /** Reads MAC keys again, now and then; whether there are others. */
+  readonly renewKeys?: () => Promise<boolean>;
   /** Tells people what syncs decide. */
   readonly trace?: (line: TraceLine) => void;
 }

@@ -122,6 +122,14 @@ export const AUDIT_SETTLE_MS = 90 * SECOND_MS;
 /** How often the watcher's leader asks whether it is time for one of them. */
 export const UPKEEP_TICK_MS = 10 * SECOND_MS;
 
+// ------------------------------------------------------------------------------------------------------------- secrets
+
+/**
+ * What was read of a secret is used for so long. So after a change everybody has it once this has passed: a step of a rotation waits
+ * for it (docs/security.md).
+ */
+export const SECRET_MS_MAX = 300 * SECOND_MS;
+
 // -------------------------------------------------------------------------------------------------- functions and queues
 
 /** Time limits of the deployed functions, in seconds as Lambda has them. */

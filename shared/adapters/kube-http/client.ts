@@ -2,9 +2,9 @@
  * One HTTP/1.1 client for one API server: keep-alive connections, TLS material, credentials, time-outs, patience, and nothing
  * else. (client-node opens a TLS connection per request and costs 2.1 MB of bundle: design decision 8.)
  */
-import { Agent as HttpAgent, request as httpRequest } from "node:http";
-import type { ClientRequest, IncomingHttpHeaders, IncomingMessage } from "node:http";
-import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
+import { request as httpRequest } from "node:http";
+import type { Agent, ClientRequest, IncomingHttpHeaders, IncomingMessage } from "node:http";
+import { request as httpsRequest } from "node:https";
 
 import { setTimeout as sleep } from "node:timers/promises";
 
@@ -15,15 +15,14 @@ import type { Patience } from "../../ports/patience.ts";
 import { QUEUE_TIMEOUT_MS, REQUEST_TIMEOUT_MS, RETRY_WAIT_MS_MAX } from "../../ports/times.ts";
 import { VERSION } from "../../version.ts";
 import { showsToken, TokenInClearError } from "./config.ts";
-import type { KubeHttpConfig } from "./config.ts";
+import type { ClientCertificate, KubeHttpConfig } from "./config.ts";
+import { createConnections, IDLE_MS_MAX } from "./connections.ts";
 import { retryAfterMs } from "./retry.ts";
 import type { Ending } from "./retry.ts";
 import { linesOf } from "./lines.ts";
 import { createSlots } from "./slots.ts";
 import { STATUS_BYTES_MAX, statusError, unanswered } from "./status-error.ts";
 
-/** The API server closes idle connections after 90 s. Later than this, also after a frozen sandbox, ours are thrown away first. */
-const IDLE_MS_MAX = 50_000;
 /** A page of a list, and the head of a watch's answer: the API server's own limit for a request. */
 export const LIST_TIMEOUT_MS = 60_000;
 const INACTIVITY_MS = 100_000;
@@ -67,23 +66,14 @@ export function createClient(config: KubeHttpConfig): KubeClient {
   const base = new URL(config.server);
   const secure = base.protocol === "https:";
   const prefix = base.pathname.replace(/\/$/, "");
-  const tls = {
-    ca: config.ca,
-    cert: config.cert,
-    key: config.key,
-    rejectUnauthorized: config.insecure !== true,
-    ...(config.serverName === undefined ? {} : { servername: config.serverName }),
-  };
-  const pooling = { keepAlive: true, noDelay: true, scheduling: "lifo" } as const;
-  const Agent = secure ? HttpsAgent : HttpAgent;
-  const calls = new Agent({ ...pooling, ...tls, maxSockets: CALLS_AT_ONCE_MAX, timeout: IDLE_MS_MAX });
+  const connect = createConnections(config);
   const slots = createSlots(CALLS_AT_ONCE_MAX);
-  const watches = new Agent({ ...pooling, ...tls, keepAlive: false });
   const requestTimeoutMs = config.requestTimeoutMs ?? REQUEST_TIMEOUT_MS;
   const inactivityMs = config.inactivityMs ?? INACTIVITY_MS;
   const userAgent = config.userAgent ?? `deltaloop/${VERSION} (${config.component})`;
   let lastCallMs = Date.now();
-  let refusedToken: string | undefined;
+  /** What the server has not accepted (401). */
+  let refused: Identity | undefined;
 
   return { requestTimeoutMs, fieldManager: config.fieldManager ?? `deltaloop-${config.component}`, json, lines };
 
@@ -107,6 +97,13 @@ export function createClient(config: KubeHttpConfig): KubeClient {
     }
   }
 
+  /** Who calls, as it is now. */
+  async function identityNow(signal: AbortSignal): Promise<Identity> {
+    const token = await unlessAborted(config.token?.(refused?.token), signal);
+    const certificate = await unlessAborted(config.certificate?.(refused?.certificate), signal);
+    return { ...(token !== undefined && { token }), ...(certificate && { certificate }) };
+  }
+
   /** Waits for a place among the calls on their way; the request's own time begins when it has one. */
   async function sendInTurn(call: Call, patience: Patience): Promise<Sent> {
     const waitMs = Math.min(patience.waitMsMax(), QUEUE_TIMEOUT_MS);
@@ -114,24 +111,25 @@ export function createClient(config: KubeHttpConfig): KubeClient {
     let release: (() => void) | undefined;
     try {
       release = await slots.acquire(queueing.signal);
-      const token = await unlessAborted(config.token?.(refusedToken), queueing.signal);
+      const identity = await identityNow(queueing.signal);
       if (call.method !== "GET" && !patience.mayStart()) throw new NotSentError("not sent: its sender's time was over");
       queueing.clear();
-      dropStaleConnections();
-      return await send(call, token, call.timeoutMs ?? patience.requestTimeoutMs ?? requestTimeoutMs);
+      const { calls } = connect(identity.certificate);
+      dropStaleConnections(calls);
+      return await send(call, identity, calls, call.timeoutMs ?? patience.requestTimeoutMs ?? requestTimeoutMs);
     } finally {
       queueing.clear();
       release?.();
     }
   }
 
-  async function send(call: Call, token: string | undefined, timeoutMs: number): Promise<Sent> {
+  async function send(call: Call, identity: Identity, calls: Agent, timeoutMs: number): Promise<Sent> {
     const deadline = createDeadline(timeoutMs, call.signal);
     const startedMs = performance.now();
     try {
       let response: IncomingMessage;
       try {
-        response = await counted(call.method, open(call, calls, token, deadline.signal));
+        response = await counted(call.method, open(call, calls, identity.token, deadline.signal));
       } catch (error) {
         return { kind: "noAnswer", error, errno: errnoOf(error) };
       }
@@ -139,7 +137,7 @@ export function createClient(config: KubeHttpConfig): KubeClient {
       const body = await readText(response, deadline.signal);
       if (isSuccess(response)) return { kind: "success", body };
       const { statusCode: code = 0, headers } = response;
-      if (code === 401) refusedToken = token;
+      if (code === 401) refused = identity;
       return { kind: "answer", code, headers, body, retryAfter: headers["retry-after"] };
     } finally {
       deadline.clear();
@@ -168,10 +166,11 @@ export function createClient(config: KubeHttpConfig): KubeClient {
   async function openStream(call: Call, signal: AbortSignal): Promise<IncomingMessage> {
     const deadline = createDeadline(Math.min(LIST_TIMEOUT_MS, inactivityMs), signal);
     try {
-      const token = await unlessAborted(config.token?.(refusedToken), deadline.signal);
-      const response = await counted(call.method, open(call, watches, token, deadline.signal));
+      const identity = await identityNow(deadline.signal);
+      const { watches } = connect(identity.certificate);
+      const response = await counted(call.method, open(call, watches, identity.token, deadline.signal));
       if (isSuccess(response)) return response;
-      if (response.statusCode === 401) refusedToken = token;
+      if (response.statusCode === 401) refused = identity;
       throw statusError(response.statusCode ?? 0, response.headers, await readText(response, deadline.signal, STATUS_BYTES_MAX));
     } finally {
       deadline.clear();
@@ -179,7 +178,7 @@ export function createClient(config: KubeHttpConfig): KubeClient {
   }
 
   /** Resolves with the head of the answer. Until then `signal` destroys the request; afterwards that is the reader's part. */
-  async function open(call: Call, agent: HttpAgent, token: string | undefined, signal: AbortSignal): Promise<IncomingMessage> {
+  async function open(call: Call, agent: Agent, token: string | undefined, signal: AbortSignal): Promise<IncomingMessage> {
     signal.throwIfAborted();
     const body = call.body === undefined ? undefined : Buffer.from(JSON.stringify(call.body));
     const headers: Record<string, string | number> = { accept: call.accept ?? "application/json", "user-agent": userAgent };
@@ -213,13 +212,19 @@ export function createClient(config: KubeHttpConfig): KubeClient {
   }
 
   /** A function's sandbox may have been frozen for minutes: its timers did not run, but the server's did. */
-  function dropStaleConnections(): void {
+  function dropStaleConnections(calls: Agent): void {
     const now = Date.now();
     if (now - lastCallMs > IDLE_MS_MAX) {
       for (const sockets of Object.values(calls.freeSockets)) for (const socket of sockets ?? []) socket.destroy();
     }
     lastCallMs = now;
   }
+}
+
+/** With what a call is sent. */
+interface Identity {
+  readonly token?: string;
+  readonly certificate?: ClientCertificate;
 }
 
 /** What became of one sending. */

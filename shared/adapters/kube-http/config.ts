@@ -1,5 +1,11 @@
 import type { Metrics } from "../../ports/metrics.ts";
 
+/** Client certificate and its key, PEM. */
+export interface ClientCertificate {
+  readonly cert: string;
+  readonly key: string;
+}
+
 /** How to reach one API server as one component. Read from a kubeconfig by shared/local, from the environment by shared/lambda. */
 export interface KubeHttpConfig {
   /** `https://host:port`, also with a path prefix; `http:` only for the in-memory API server and `kubectl proxy`, with a token only on loopback. */
@@ -14,6 +20,11 @@ export interface KubeHttpConfig {
    * (401), and not to be taken from that cache.
    */
   readonly token?: (refused?: string) => Promise<string> | string;
+  /**
+   * The same for a certificate: asked before every call and instead of `cert` and `key`. Another object is another certificate, which
+   * further calls are made with, on connections of their own.
+   */
+  readonly certificate?: (refused?: ClientCertificate) => Promise<ClientCertificate | undefined> | ClientCertificate | undefined;
   /** Skips verification of the server's certificate: for people's own experiments only. */
   readonly insecure?: boolean;
   /** Name to verify in the server's certificate if it is not the host's. */

@@ -1,7 +1,9 @@
 /** What a function is made of. Would catch: metrics in the log of an account that has switched them off, or none where they are wanted. */
 import { expect, it, vi } from "vitest";
 import { parseConfiguration } from "../../../shared/lambda/configuration.ts";
-import { kubeHttpConfig, wireFunctionFrom } from "../../../shared/lambda/wire-function.ts";
+import { kubeHttpConfig } from "../../../shared/lambda/kube-credentials.ts";
+import { fixedConfiguration } from "../../../shared/lambda/live-configuration.ts";
+import { wireFunction } from "../../../shared/lambda/wire-function.ts";
 
 const ENVIRONMENT = {
   DELTALOOP_DEPLOYMENT: "prod",
@@ -21,8 +23,8 @@ it.each([
   { metrics: "emf", lines: 1 },
   { metrics: "none", lines: 0 },
 ])("counts into its log where DELTALOOP_METRICS is $metrics: $lines", ({ metrics, lines }) => {
-  const configuration = parseConfiguration({ ...ENVIRONMENT, DELTALOOP_METRICS: metrics });
-  const wiring = wireFunctionFrom("deployment", configuration, kubeHttpConfig(configuration.kube, "deployment"));
+  const live = fixedConfiguration(parseConfiguration({ ...ENVIRONMENT, DELTALOOP_METRICS: metrics }));
+  const wiring = wireFunction("deployment", live, kubeHttpConfig(live, "deployment"));
   const written = vi.spyOn(process.stdout, "write").mockReturnValue(true);
   wiring.metrics?.count("deltaloop_sweeper_rings_total", {}, 2);
   wiring.metrics?.flush?.();

@@ -1,0 +1,115 @@
+/**
+ * References and what comes in their place. Catches: a secret that is read wrongly for its shape, a password with odd characters that
+ * Redis' client reads otherwise, a reference beside the value it refers to, a value in a complaint.
+ */
+import { expect, it } from "vitest";
+
+import { ConfigurationError } from "../../../shared/lambda/configuration.ts";
+import type { Variables } from "../../../shared/lambda/configuration.ts";
+import { referencesIn, withSecrets } from "../../../shared/lambda/secret-values.ts";
+
+function resolved(environment: Variables, values: Readonly<Record<string, string>>): Variables {
+  return withSecrets(environment, referencesIn(environment), new Map(Object.entries(values))).variables;
+}
+
+const PEM = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n";
+
+it.each([
+  { name: "a MAC key", environment: { DELTALOOP_MAC_KEY_SECRET: "r" }, value: "one,two\n", want: { DELTALOOP_MAC_KEY: "one,two" } },
+  { name: "a digest key", environment: { DELTALOOP_DIGEST_KEY_SECRET: "r" }, value: "one", want: { DELTALOOP_DIGEST_KEY: "one" } },
+  {
+    name: "a token alone",
+    environment: { DELTALOOP_KUBE_SECRET: "r" },
+    value: "eyJ.a-b.c_d",
+    want: { DELTALOOP_KUBE_TOKEN: "eyJ.a-b.c_d" },
+  },
+  {
+    name: "a token and an authority, which goes before the environment's",
+    environment: { DELTALOOP_KUBE_SECRET: "r", DELTALOOP_KUBE_CA_FILE: "/ca" },
+    value: JSON.stringify({ token: "t", ca: PEM }),
+    want: { DELTALOOP_KUBE_TOKEN: "t", DELTALOOP_KUBE_CA: PEM, DELTALOOP_KUBE_CA_FILE: undefined },
+  },
+  {
+    name: "a certificate",
+    environment: { DELTALOOP_KUBE_SECRET: "r" },
+    value: JSON.stringify({ clientCertificate: PEM, clientKey: "k" }),
+    want: { DELTALOOP_KUBE_CLIENT_CERTIFICATE: PEM, DELTALOOP_KUBE_CLIENT_KEY: "k" },
+  },
+  {
+    name: "a user and a password of Redis",
+    environment: { DELTALOOP_REDIS_SECRET: "r", DELTALOOP_REDIS_URL: "rediss://cache:6379/0" },
+    value: JSON.stringify({ username: "delta@loop", password: "p/a:s%s#?", more: 1 }),
+    want: { DELTALOOP_REDIS_URL: "rediss://delta%40loop:p%2Fa%3As%25s%23%3F@cache:6379/0" },
+  },
+  {
+    name: "a password of Redis",
+    environment: { DELTALOOP_REDIS_SECRET: "r", DELTALOOP_REDIS_URL: "rediss://cache:6379" },
+    value: "p w",
+    want: { DELTALOOP_REDIS_URL: "rediss://:p%20w@cache:6379" },
+  },
+  {
+    name: "a whole URL",
+    environment: { DELTALOOP_REDIS_SECRET: "r" },
+    value: "redis://u:p@h:1",
+    want: { DELTALOOP_REDIS_URL: "redis://u:p@h:1" },
+  },
+])("reads $name", ({ environment, value, want }) => {
+  expect(resolved({ ...environment, DELTALOOP_SECRETS_ENDPOINT: "http://x" }, { r: value })).toEqual(want);
+});
+
+function problems(environment: Variables, value: string): readonly string[] {
+  try {
+    resolved(environment, { r: value });
+  } catch (error) {
+    if (error instanceof ConfigurationError) return error.problems;
+    throw error;
+  }
+  return [];
+}
+
+it.each([
+  {
+    name: "a reference beside its value",
+    environment: { DELTALOOP_MAC_KEY_SECRET: "r", DELTALOOP_MAC_KEY: "CANARY" },
+    value: "CANARY",
+    want: ["DELTALOOP_MAC_KEY: stands beside DELTALOOP_MAC_KEY_SECRET, which says the same"],
+  },
+  {
+    name: "a secret beside an EKS cluster",
+    environment: { DELTALOOP_KUBE_SECRET: "r", DELTALOOP_KUBE_EKS_CLUSTER: "prod" },
+    value: "CANARY",
+    want: ["DELTALOOP_KUBE_EKS_CLUSTER: stands beside DELTALOOP_KUBE_SECRET, which says the same"],
+  },
+  {
+    name: "half a certificate",
+    environment: { DELTALOOP_KUBE_SECRET: "r" },
+    value: '{"clientCertificate":"CANARY"}',
+    want: ['DELTALOOP_KUBE_SECRET: its value is neither {"token"} nor {"clientCertificate", "clientKey"}, each with "ca" or without'],
+  },
+  {
+    name: "a token with something around it",
+    environment: { DELTALOOP_KUBE_SECRET: "r" },
+    value: "Bearer CANARY",
+    want: ["DELTALOOP_KUBE_SECRET: its value is no token"],
+  },
+  {
+    name: "two passwords of Redis",
+    environment: { DELTALOOP_REDIS_SECRET: "r", DELTALOOP_REDIS_URL: "redis://:CANARY@h" },
+    value: "CANARY",
+    want: ["DELTALOOP_REDIS_SECRET: holds a password, and so does DELTALOOP_REDIS_URL"],
+  },
+  {
+    name: "a password for no Redis",
+    environment: { DELTALOOP_REDIS_SECRET: "r" },
+    value: "CANARY",
+    want: ["DELTALOOP_REDIS_SECRET: its value is a password, and DELTALOOP_REDIS_URL does not say for which Redis"],
+  },
+  {
+    name: "JSON that says nothing of Redis",
+    environment: { DELTALOOP_REDIS_SECRET: "r", DELTALOOP_REDIS_URL: "redis://h" },
+    value: '{"pass":"CANARY"}',
+    want: ['DELTALOOP_REDIS_SECRET: its value is neither a URL, nor a password, nor {"username", "password"}'],
+  },
+])("refuses $name, and quotes nothing", ({ environment, value, want }) => {
+  expect(problems(environment, value)).toEqual(want);
+});
