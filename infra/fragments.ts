@@ -5,7 +5,7 @@
  */
 import { functionsOf } from "../shared/registry/functions.ts";
 import type { FunctionEntry } from "../shared/registry/functions.ts";
-import { logicalName } from "../shared/registry/names.ts";
+import { kubeSecret, logicalName, secretName } from "../shared/registry/names.ts";
 import type { Registry } from "../shared/registry/registry.ts";
 import { DEAD_DELTA_QUEUE, DELTA_QUEUE, DOORBELL_QUEUE } from "../shared/local/queues.ts";
 import { watcherTaskYaml } from "./fragments/watcher-task.ts";
@@ -38,7 +38,7 @@ function functionsYaml(registry: Registry): string {
   handler: handler.handler
   package: { artifact: dist/functions/${name}.zip }
   role: ${logical}Role
-${usesKube ? `  environment: { DELTALOOP_KUBE_TOKEN: "\${param:kubeToken${logical}}" }\n` : ""}  timeout: ${timeoutSeconds}
+${usesKube ? `  environment: { DELTALOOP_KUBE_SECRET: "${secretName(STAGE, kubeSecret(name))}" }\n` : ""}  timeout: ${timeoutSeconds}
 ${queue === undefined ? SCHEDULED : onQueue(queue)}`;
   return `# One function per folder under functions/, each with its own zip (npm run build) and its own role (roles.yml).
 ${functionsOf(registry).map(one).join("\n")}`;
@@ -89,7 +89,7 @@ ${queue("DeltasQueue", "deltas.fifo", DELTA_QUEUE.attributes, redrive("DeltasDea
 function rolesYaml(registry: Registry): string {
   const bells = doorbells(registry).map(({ logical }) => `!GetAtt ${logical}Queue.Arn`);
   const roles = functionsOf(registry).map(
-    ({ name, logical, queue, rings }, index) => `  ${logical}Role:
+    ({ name, logical, queue, rings, usesKube }, index) => `  ${logical}Role:
     Type: AWS::IAM::Role
     Properties:
       AssumeRolePolicyDocument: ${index === 0 ? `&lambda\n${ASSUMED_BY_LAMBDA}` : "*lambda\n"}      Policies:
@@ -101,9 +101,9 @@ function rolesYaml(registry: Registry): string {
                 Effect: Allow
                 Action: [logs:CreateLogStream, logs:PutLogEvents]
                 Resource: !Sub "arn:\${AWS::Partition}:logs:\${AWS::Region}:\${AWS::AccountId}:log-group:/aws/lambda/\${self:service}-\${sls:stage}-${name}:*"
-${queue === undefined ? "" : consume(queue.logical)}${rings ? ring(bells) : ""}${index === 0 ? NETWORK : "              - *network\n"}`,
+${queue === undefined ? "" : consume(queue.logical)}${rings ? ring(bells) : ""}${readSecrets([...SECRETS, ...(usesKube ? [kubeSecret(name)] : [])])}${index === 0 ? TOGETHER : "              - *together\n"}${index === 0 ? NETWORK : "              - *network\n"}`,
   );
-  return `# One role per function: its own log group, its own queue to read, the doorbells to ring, and the network interface of a VPC.
+  return `# One role per function: its own log group, its own queue to read, the doorbells to ring, its own secrets, and the network interface of a VPC.
 # What a function may do to the cluster is not here but in infra/manifests/rbac.yaml.
 Resources:
 ${roles.join("\n")}
@@ -151,6 +151,31 @@ function ring(bells: readonly string[]): string {
                 Resource: [${bells.join(", ")}]
 `;
 }
+
+const STAGE = "${sls:stage}";
+/** What every function reads; the last one only where there is a password. */
+const SECRETS = ["mac-key", "digest-key", "redis"];
+
+function readSecrets(parts: readonly string[]): string {
+  const arns = parts.map(
+    (part) =>
+      `                  - !Sub "arn:\${AWS::Partition}:secretsmanager:\${AWS::Region}:\${AWS::AccountId}:secret:${secretName(STAGE, part)}-??????"\n`,
+  );
+  return `              - Sid: ReadSecrets
+                Effect: Allow
+                Action: secretsmanager:GetSecretValue
+                # Secrets Manager ends each name in an ARN with six characters of its own.
+                Resource:
+${arns.join("")}`;
+}
+
+const TOGETHER = `              # All in one call: this action knows no resource, and gives what GetSecretValue on each secret allows.
+              - &together
+                Sid: ReadTogether
+                Effect: Allow
+                Action: secretsmanager:BatchGetSecretValue
+                Resource: "*"
+`;
 
 function alarmsYaml(registry: Registry): string {
   const alarm = (logical: string, description: string, metric: string, queue: string, limits: string): string => `  ${logical}:

@@ -6,7 +6,10 @@ import type { Server } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { tokenVariable } from "../../shared/registry/names.ts";
+import { AwsError, awsJson } from "../../shared/adapters/aws-json.ts";
+import { functionsOf } from "../../shared/registry/functions.ts";
+import { kubeSecret, secretName } from "../../shared/registry/names.ts";
+import { REGISTRY } from "../../shared/registry/registry.ts";
 import { bundleFunction, functionNames } from "../build/bundle.ts";
 
 /** What the functions are told; the rest of the stage stands in serverless.yml. */
@@ -33,12 +36,35 @@ const OSLS_MS_MAX = 180_000;
 /** Bundles the functions, each with `preamble` before its own code, and deploys them. @throws with what osls said when it fails */
 export async function deploy(deployment: LocalDeployment, preamble?: string): Promise<void> {
   for (const name of await functionNames(ROOT)) await bundleFunction(ROOT, name, join(ROOT, "dist", "functions"), preamble);
+  await putSecrets(deployment);
   await osls("deploy", deployment);
 }
 
 /** Everything that `deploy` made. @throws with what osls said when it fails */
 export async function remove(deployment: LocalDeployment): Promise<void> {
   await osls("remove", deployment);
+}
+
+/** What the functions' environments name. Exported: a rotation here is nothing else. */
+export async function putSecrets({ endpoint, macKey, digestKey, kubeTokens }: LocalDeployment): Promise<void> {
+  const { call, close } = awsJson({ name: "secretsmanager", target: "secretsmanager", version: "1.1" }, { endpoint });
+  const callers = functionsOf(REGISTRY).filter(({ usesKube }) => usesKube);
+  const values: Readonly<Record<string, string>> = {
+    "mac-key": macKey,
+    "digest-key": digestKey,
+    ...Object.fromEntries(callers.map(({ name }) => [kubeSecret(name), JSON.stringify({ token: kubeTokens[name] })])),
+  };
+  try {
+    for (const [part, SecretString] of Object.entries(values)) {
+      const name = secretName(STAGE, part);
+      await call("CreateSecret", endpoint, { Name: name, SecretString }).catch(async (error: unknown) => {
+        if (!(error instanceof AwsError && error.name === "ResourceExistsException")) throw error;
+        await call("PutSecretValue", endpoint, { SecretId: name, SecretString });
+      });
+    }
+  } finally {
+    close();
+  }
 }
 
 async function osls(verb: "deploy" | "remove", deployment: LocalDeployment): Promise<void> {
@@ -52,6 +78,7 @@ async function osls(verb: "deploy" | "remove", deployment: LocalDeployment): Pro
       kubeCa: Buffer.from(deployment.kubeCa ?? "").toString("base64"),
       redisUrl: deployment.redisUrl,
       sqsEndpoint: deployment.endpoint,
+      secretsEndpoint: deployment.endpoint,
       logLevel: deployment.logLevel,
     };
     // An empty parameter is refused, and left out means the same.
@@ -66,9 +93,6 @@ async function osls(verb: "deploy" | "remove", deployment: LocalDeployment): Pro
       AWS_EC2_METADATA_DISABLED: "true",
       AWS_ENDPOINT_URL: deployment.endpoint,
       AWS_ENDPOINT_URL_ECR: images.url,
-      DELTALOOP_DIGEST_KEY: deployment.digestKey,
-      DELTALOOP_MAC_KEY: deployment.macKey,
-      ...Object.fromEntries(Object.entries(deployment.kubeTokens).map(([name, token]) => [tokenVariable(name), token])),
     });
   } finally {
     images.server.close();

@@ -6,7 +6,8 @@
  * | DELTALOOP_MAC_KEY_SECRET | the text of DELTALOOP_MAC_KEY: one key, or several with commas, the first of which signs | DELTALOOP_MAC_KEY |
  * | DELTALOOP_DIGEST_KEY_SECRET | the text of DELTALOOP_DIGEST_KEY | DELTALOOP_DIGEST_KEY |
  * | DELTALOOP_KUBE_SECRET | `{"token"}` or `{"clientCertificate", "clientKey"}`, each with an authority as `"ca"` if there is none
- *   elsewhere, all PEM; or a token alone | DELTALOOP_KUBE_TOKEN, …_CLIENT_CERTIFICATE and …_KEY, …_CA |
+ *   elsewhere, all PEM; or a token alone; `{}` comes as nobody. Not read where there is a DELTALOOP_KUBE_EKS_CLUSTER |
+ *   DELTALOOP_KUBE_TOKEN, …_CLIENT_CERTIFICATE and …_KEY, …_CA |
  * | DELTALOOP_REDIS_SECRET | `{"username", "password"}` or a password for DELTALOOP_REDIS_URL, which then holds none; or a whole URL |
  *   DELTALOOP_REDIS_URL |
  *
@@ -27,12 +28,7 @@ const ENDPOINT = "DELTALOOP_SECRETS_ENDPOINT";
 const BESIDE: { readonly [R in Reference]: readonly string[] } = {
   DELTALOOP_MAC_KEY_SECRET: ["DELTALOOP_MAC_KEY"],
   DELTALOOP_DIGEST_KEY_SECRET: ["DELTALOOP_DIGEST_KEY"],
-  DELTALOOP_KUBE_SECRET: [
-    "DELTALOOP_KUBE_TOKEN",
-    "DELTALOOP_KUBE_TOKEN_FILE",
-    "DELTALOOP_KUBE_CLIENT_CERTIFICATE",
-    "DELTALOOP_KUBE_EKS_CLUSTER",
-  ],
+  DELTALOOP_KUBE_SECRET: ["DELTALOOP_KUBE_TOKEN", "DELTALOOP_KUBE_TOKEN_FILE", "DELTALOOP_KUBE_CLIENT_CERTIFICATE"],
   DELTALOOP_REDIS_SECRET: [],
 };
 
@@ -44,7 +40,9 @@ export interface References {
 
 /** @throws {ConfigurationError} when a reference stands beside what it refers to */
 export function referencesIn(environment: Variables): References {
-  const given = new Map(REFERENCES.flatMap((name) => (environment[name] ? [[name, environment[name]] as const] : [])));
+  const signsItself = Boolean(environment["DELTALOOP_KUBE_EKS_CLUSTER"]);
+  const names = REFERENCES.filter((name) => !(signsItself && name === "DELTALOOP_KUBE_SECRET"));
+  const given = new Map(names.flatMap((name) => (environment[name] ? [[name, environment[name]] as const] : [])));
   const set = Object.fromEntries(Object.entries(environment).filter(([, value]) => value !== ""));
   const problems = [...given.keys()].flatMap((name) => twice(set, [name, ...BESIDE[name]]));
   if (problems.length > 0) throw new ConfigurationError(problems);
@@ -97,6 +95,7 @@ const KubeSecret = v.pipe(
   v.union([
     v.strictObject({ token: text, ca: v.optional(text) }),
     v.strictObject({ clientCertificate: text, clientKey: text, ca: v.optional(text) }),
+    v.strictObject({ ca: v.optional(text) }),
   ]),
 );
 const RedisSecret = v.pipe(v.string(), v.parseJson(), v.object({ username: v.optional(text), password: text }));
@@ -108,6 +107,7 @@ function kubeVariables(value: string): Variables | string {
   // The authority beside the credential goes before another one: it is replaced with it.
   const ca = output.ca === undefined ? {} : { DELTALOOP_KUBE_CA: output.ca, DELTALOOP_KUBE_CA_FILE: undefined };
   if ("token" in output) return { DELTALOOP_KUBE_TOKEN: output.token, ...ca };
+  if (!("clientKey" in output)) return ca;
   return { DELTALOOP_KUBE_CLIENT_CERTIFICATE: output.clientCertificate, DELTALOOP_KUBE_CLIENT_KEY: output.clientKey, ...ca };
 }
 

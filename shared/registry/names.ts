@@ -17,9 +17,14 @@ export function doorbellsVariable(controller: string): string {
   return `DELTALOOP_DOORBELLS_${variablePart(controller)}_URL`;
 }
 
-/** The environment variable that stage `local` takes a function's token from: `DELTALOOP_KUBE_TOKEN_SYNC_REPLICASET`. */
-export function tokenVariable(functionName: string): string {
-  return `DELTALOOP_KUBE_TOKEN_${variablePart(functionName)}`;
+/** A secret of one deployment: `deltaloop/prod/mac-key`. */
+export function secretName(stage: string, part: string): string {
+  return `deltaloop/${stage}/${part}`;
+}
+
+/** What of those holds the credential of a function or of the watcher for the API server: `kube/sync-replicaset`. */
+export function kubeSecret(component: string): string {
+  return `kube/${component}`;
 }
 
 function variablePart(name: string): string {

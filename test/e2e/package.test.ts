@@ -14,10 +14,16 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { bundleFunction, functionNames } from "../../infra/build/bundle.ts";
 import type { FunctionBundle } from "../../infra/build/bundle.ts";
 import { ConfigurationError, parseConfiguration } from "../../shared/lambda/configuration.ts";
+import { referencesIn, withSecrets } from "../../shared/lambda/secret-values.ts";
 import { DEAD_DELTA_QUEUE, DELTA_QUEUE, DOORBELL_QUEUE } from "../../shared/local/queues.ts";
+import { canary, found } from "../support/canaries.ts";
+import { measured } from "../support/e2e.ts";
+import { startSecretsStandIn } from "../support/secrets-stand-in.ts";
 
 const ROOT = process.cwd();
 const FUNCTIONS = ["apply-deltas", "dead-deltas", "sweep", "sync-deployment", "sync-replicaset", "sync-replicationcontroller"];
+/** Which of them call the API server. */
+const USES_KUBE = /^(?:apply-|sync-)/;
 const SYNCS = ["SyncDeployment", "SyncReplicaSet", "SyncReplicationController"];
 
 interface Resource {
@@ -39,6 +45,28 @@ beforeAll(async () => {
 afterAll(async () => {
   await rm(scratch, { recursive: true });
 });
+
+/** What a function is told where its secrets are elsewhere, and nothing else answers. */
+function referring(endpoint: string): Readonly<Record<string, string>> {
+  const queues = ["DEPLOYMENT", "REPLICASET", "REPLICATIONCONTROLLER"].map((queue) => [`DELTALOOP_DOORBELLS_${queue}_URL`, NOBODY]);
+  return {
+    DELTALOOP_DEPLOYMENT: "test",
+    DELTALOOP_CLUSTER: "0123456789ab",
+    DELTALOOP_DIGEST_KEY_SECRET: "deltaloop/test/digest-key",
+    DELTALOOP_MAC_KEY_SECRET: "deltaloop/test/mac-key",
+    DELTALOOP_REDIS_SECRET: "deltaloop/test/redis",
+    DELTALOOP_REDIS_URL: "redis://127.0.0.1:9",
+    DELTALOOP_KUBE_SERVER: "https://127.0.0.1:9",
+    DELTALOOP_DELTAS_URL: NOBODY,
+    DELTALOOP_SQS_ENDPOINT: NOBODY,
+    DELTALOOP_SECRETS_ENDPOINT: endpoint,
+    AWS_REGION: "eu-central-1",
+    AWS_ACCESS_KEY_ID: "none",
+    AWS_SECRET_ACCESS_KEY: "none",
+    ...Object.fromEntries(queues),
+  };
+}
+const NOBODY = "http://127.0.0.1:9/q";
 
 describe("zips", () => {
   it("are one per function, byte for byte the same from run to run", async () => {
@@ -106,6 +134,40 @@ describe("zips", () => {
       .flatMap((line) => Object.entries(line))
       .flatMap(([, value]) => (typeof value === "string" ? (/^(\w+): /.exec(value)?.[1] ?? []) : []));
     expect(names.filter((each) => each.length < 4)).toEqual([]);
+  });
+
+  it("start with references alone: one call for their own secrets, which stand in no log, no error and no environment", async () => {
+    const parts = ["mac-key", "digest-key", "redis", ...FUNCTIONS.map((name) => `kube/${name}`)];
+    const value = (part: string) => (part === "redis" ? JSON.stringify({ password: canary(part) }) : canary(part.replace("/", "-")));
+    const secrets = await startSecretsStandIn(Object.fromEntries(parts.map((part) => [`deltaloop/test/${part}`, value(part)])));
+    try {
+      for (const { name, bundle } of bundles) {
+        const own = ["mac-key", "digest-key", ...(USES_KUBE.test(name) ? [`kube/${name}`] : []), "redis"].map(
+          (part) => `deltaloop/test/${part}`,
+        );
+        const code = `Object.assign(process.env, ${JSON.stringify({ ...referring(secrets.endpoint), ...(USES_KUBE.test(name) && { DELTALOOP_KUBE_SECRET: `deltaloop/test/kube/${name}` }) })});
+          const { handler } = await import(${JSON.stringify(pathToFileURL(bundle).href)});
+          const event = { Records: [{ messageId: "m1", receiptHandle: "r1", body: "no message", attributes: {} }] };
+          for (let i = 0; i < 2; i++) await handler(event, { getRemainingTimeInMillis: () => 3000 }).catch((error) => console.log(error.stack));
+          console.log(JSON.stringify(process.env));
+          process.exit(0);`;
+        secrets.asked.length = 0;
+        const output = await run(process.execPath, ["--input-type=module", "--eval", code], scratch);
+        expect(secrets.asked, name).toEqual([{ action: "BatchGetSecretValue", names: own }]);
+        expect(found([output]), name).toEqual([]);
+      }
+      secrets.values.set("deltaloop/test/mac-key", "CANARY");
+      secrets.refused.set("deltaloop/test/digest-key", "AccessDeniedException");
+      const code = `Object.assign(process.env, ${JSON.stringify(referring(secrets.endpoint))});
+        const { handler } = await import(${JSON.stringify(pathToFileURL(bundles[2]?.bundle ?? "").href)});
+        await handler().catch((error) => console.log(error.stack));
+        process.exit(0);`;
+      const output = await run(process.execPath, ["--input-type=module", "--eval", code], scratch);
+      expect(output).toContain("deltaloop/test/digest-key: may not be used: allow secretsmanager:GetSecretValue on it");
+      expect(found([output])).toEqual([]);
+    } finally {
+      await secrets.stop();
+    }
   });
 
   it("carry neither client-node nor anything of shared/local, nor a search for credentials", async () => {
@@ -196,7 +258,7 @@ describe("template", () => {
   it("gives the visibility six time limits and the functions nothing but known variables", () => {
     for (const [name, { Properties }] of ofType("AWS::Lambda::Function")) {
       const { Variables } = Properties["Environment"] as { Variables: Record<string, unknown> };
-      expect(Object.keys(Variables), name).toContain("DELTALOOP_MAC_KEY");
+      expect(Object.keys(Variables), name).toContain("DELTALOOP_MAC_KEY_SECRET");
       const unknown = problemsOf(Object.keys(Variables)).filter((problem) => problem.endsWith(": is not a variable of deltaloop"));
       expect(unknown, name).toEqual([]);
     }
@@ -205,17 +267,57 @@ describe("template", () => {
     expect(properties("SyncDashreplicasetLambdaFunction")?.["Timeout"]).toBe(Number(DOORBELL_QUEUE.attributes.VisibilityTimeout) / 6);
   });
 
-  it("holds no secret", () => {
-    const text = JSON.stringify(template);
-    for (const key of ["digestKey", "macKey"]) expect(text).toContain(`{{resolve:secretsmanager:deltaloop-prod:SecretString:${key}}}`);
-    for (const key of ["local-digest-key", "local-mac-key"]) expect(text).not.toContain(key);
+  it("gives a function names of secrets and no secret, nor anything that CloudFormation would put in a secret's place", () => {
+    expect(JSON.stringify(template)).not.toContain("{{resolve:");
+    for (const [name, { Properties }] of ofType("AWS::Lambda::Function")) {
+      const { Variables } = Properties["Environment"] as { Variables: Record<string, unknown> };
+      const own = String(Properties["FunctionName"]).replace("deltaloop-prod-", "");
+      const secret = Object.entries(Variables).filter(([variable, value]) => /SECRET$|KEY|TOKEN|PASSWORD/.test(variable) && value !== "");
+      expect(Object.fromEntries(secret), name).toEqual({
+        DELTALOOP_MAC_KEY_SECRET: "deltaloop/prod/mac-key",
+        DELTALOOP_DIGEST_KEY_SECRET: "deltaloop/prod/digest-key",
+        ...(USES_KUBE.test(own) && { DELTALOOP_KUBE_SECRET: `deltaloop/prod/kube/${own}` }),
+      });
+    }
+  });
+
+  it("lets a function read its own secrets, and no other function's", () => {
+    for (const [name, { Properties }] of ofType("AWS::IAM::Role").filter(([, role]) => JSON.stringify(role).includes("ReadSecrets"))) {
+      const text = JSON.stringify(Properties);
+      const [, own = ""] = /"PolicyName":"([\w-]+)"/.exec(text) ?? [];
+      expect([...text.matchAll(/secretsmanager:[^"]*:secret:([^"]+)/g)].map(([, secret]) => secret).toSorted(), name).toEqual(
+        ["digest-key", ...(USES_KUBE.test(own) ? [`kube/${own}`] : []), "mac-key", "redis"].map((part) => `deltaloop/prod/${part}-??????`),
+      );
+      expect(
+        [...text.matchAll(/"Action":"(secretsmanager:\w+)","Resource":("\*")?/g)].map(([, action, all]) => [action, all]),
+        name,
+      ).toEqual([
+        ["secretsmanager:GetSecretValue", undefined],
+        ["secretsmanager:BatchGetSecretValue", '"*"'],
+      ]);
+    }
+  });
+
+  it("leaves half of the 4 KiB that Lambda gives an environment", () => {
+    // With what a deployment fills in: an authority in base64, URLs of queues and of a store.
+    const filled: Readonly<Record<string, number>> = { DELTALOOP_KUBE_CA: 1_500, DELTALOOP_KUBE_SERVER: 80, DELTALOOP_CLUSTER: 12 };
+    const sizes = ofType("AWS::Lambda::Function").map(([, { Properties }]) => {
+      const { Variables } = Properties["Environment"] as { Variables: Record<string, unknown> };
+      const bytes = Object.entries(Variables).map(
+        ([name, value]) => name.length + (filled[name] ?? (typeof value === "string" ? value.length : 90)),
+      );
+      return { name: String(Properties["FunctionName"]), bytes: bytes.reduce((sum, each) => sum + each, 0) };
+    });
+    measured(`environments: ${sizes.map(({ name, bytes }) => `${name.replace("deltaloop-prod-", "")} ${bytes} bytes`).join(", ")}`);
+    for (const { name, bytes } of sizes) expect(bytes - 1_500, name).toBeLessThanOrEqual(2_048);
   });
 });
 
 /** What a function says of an environment with these variables in it. */
 function problemsOf(variables: readonly string[]): readonly string[] {
   try {
-    parseConfiguration(Object.fromEntries(variables.map((variable) => [variable, "x"])));
+    const environment = Object.fromEntries(variables.map((variable) => [variable, "x"]));
+    parseConfiguration(withSecrets(environment, referencesIn(environment), new Map([["x", "x"]])).variables);
   } catch (error) {
     if (error instanceof ConfigurationError) return error.problems;
     throw error;

@@ -19,7 +19,7 @@ import { createMemoryQueue } from "../../shared/adapters/memory/queue/queue.ts";
 import { createSeededRandom } from "../../shared/adapters/memory/random.ts";
 import { createSqsDoorbells } from "../../shared/adapters/sqs/doorbells.ts";
 import { functionsOf } from "../../shared/registry/functions.ts";
-import { doorbellsVariable, logicalName, serviceAccount, tokenVariable } from "../../shared/registry/names.ts";
+import { doorbellsVariable, logicalName, serviceAccount } from "../../shared/registry/names.ts";
 import { affectedKeysOf, REGISTRY, watchedBy } from "../../shared/registry/registry.ts";
 import type { Registry } from "../../shared/registry/registry.ts";
 import { rolesOf } from "../../shared/registry/rights.ts";
@@ -33,16 +33,10 @@ describe("what is made of the table", () => {
     expect(await read(`infra/${path}`)).toBe(text);
   });
 
-  it("serverless.yml has each controller's doorbells and the token of each function that calls the API server", async () => {
+  it("serverless.yml has each controller's doorbells", async () => {
     const lines = (await read("serverless.yml")).split("\n").map((line) => line.trim());
     const variables = lines.filter((line) => line.startsWith("DELTALOOP_DOORBELLS_"));
     expect(variables).toEqual(REGISTRY.controllers.map((entry) => `${doorbellsVariable(entry.name)}: !Ref ${logicalName(entry)}Queue`));
-    const tokens = functionsOf(REGISTRY).filter(({ usesKube }) => usesKube);
-    const secret = (name: string) => `"{{resolve:secretsmanager:deltaloop-\${sls:stage}:SecretString:${name}}}"`;
-    expect(lines.filter((line) => line.startsWith("kubeToken"))).toEqual([
-      ...tokens.map(({ logical }) => `kubeToken${logical}: ${secret(`kubeToken${logical}`)}`),
-      ...tokens.map(({ name, logical }) => `kubeToken${logical}: \${env:${tokenVariable(name)}, ''}`),
-    ]);
   });
 });
 
@@ -168,7 +162,7 @@ describe("a fourth controller, as one more entry", () => {
     });
     for (const [path, lines] of added) expect(lines, path).toBeGreaterThan(0);
     expect(after["queues.yml"]).toContain("  TeamGuardQueue:\n");
-    expect(after["functions.yml"]).toContain('environment: { DELTALOOP_KUBE_TOKEN: "${param:kubeTokenSyncTeamGuard}" }');
+    expect(after["functions.yml"]).toContain('environment: { DELTALOOP_KUBE_SECRET: "deltaloop/${sls:stage}/kube/sync-team-guard" }');
     expect(after["roles.yml"]?.match(/!GetAtt TeamGuardQueue\.Arn/g)).toHaveLength(
       // Its own role reads it; whoever rings, and the watcher, may send to it.
       1 + functionsOf(OPEN).filter(({ rings }) => rings).length + 1,
