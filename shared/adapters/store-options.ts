@@ -10,6 +10,8 @@ export interface StoreOptions {
   readonly identity: StoreIdentity;
   /** The gate shuts when a lane has had a hole for longer: 2,000 on FIFO queues, 15,000 on standard ones (informer §19). */
   readonly holeLimitMs: number;
+  /** GD7: shadow, and who was told to (DELTALOOP_GUARD=off). */
+  readonly ignoresStop?: boolean;
   /** The memory adapter needs one. Absent in production: time is then Redis TIME, one clock for all processes. */
   readonly clock?: Clock;
 }

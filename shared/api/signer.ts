@@ -10,8 +10,8 @@
  */
 import { hash, hkdfSync } from "node:crypto";
 
-/** What is signed, so that one kind of text never passes for another: Q1 message, row, slice entry, tombstone, part of a manifest. */
-export type SignedDomain = "q1" | "v" | "s" | "t" | "mp";
+/** What is signed, so that one kind of text never passes for another: Q1 message, row, slice entry, tombstone, part of a manifest, guard. */
+export type SignedDomain = "q1" | "v" | "s" | "t" | "mp" | "g";
 
 /** `former`: a key that is accepted and does not sign any more. `unknown`: no key of ours. Only the first two are good. */
 export type Verdict = "current" | "former" | "unknown" | "forged";

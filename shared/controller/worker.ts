@@ -10,6 +10,8 @@
  *    reached makes this throw.
  * WK5 a key whose runs have died three times in a row is not run again but has failed: it backs off and is dropped at its limit as if
  *    its handler had thrown, so a key that kills who runs it does not do so for ever.
+ * WK6 where another controller is at work (informer §11.9) no key is handed out, and people are told why. A run that hears of it at its
+ *    renewal begins no call any more; it has not failed, and its key is due again at once.
  */
 import { CONTROLLER_INFO, RESOURCES } from "../api/resources.ts";
 import type { Controller } from "../api/resources.ts";
@@ -22,6 +24,7 @@ import type { LabelsOf } from "../ports/metrics.ts";
 import { ForgedRowsError, isConflict, TerminalError } from "../ports/errors.ts";
 import type { Patience } from "../ports/patience.ts";
 import type { Random } from "../ports/random.ts";
+import { describeStop } from "../ports/store/guard.ts";
 import type { Forged, Outcome, Snapshot, TakeResult, Taken, WorkQueue } from "../ports/store.ts";
 import { LEASE_MS, RENEWAL_MS, RETRY_WAIT_MS_MAX, WRITE_MARGIN_MS } from "../ports/times.ts";
 import { toError } from "./errors.ts";
@@ -81,7 +84,7 @@ export async function runKey(
   if (take.kind === "recover") metrics?.count("replicaset_controller_stale_sync_skips_total", primaryLabels(controller));
   let outcome: Outcome;
   try {
-    outcome = await outcomeOf(patientPorts(ports, patience), run, take.kind === "recover" ? recover : sync, options);
+    outcome = await outcomeOf(patientPorts(ports, patience), run, take.kind === "recover" ? recover : sync, options, lease.isStopped);
   } finally {
     await lease.release();
   }
@@ -105,7 +108,7 @@ async function takeKey(ports: WorkerPorts, taken: Taken, bell: Doorbell): Promis
   let waitedMs = 0;
   let moves = 0;
   const nothing = (why: string): undefined => {
-    ports.log.debug("key not handed out", { key: taken.key, controller: taken.controller, why });
+    ports.log.debug("key not handed out", { ...of(taken), why });
     return undefined;
   };
   for (;;) {
@@ -129,6 +132,9 @@ async function takeKey(ports: WorkerPorts, taken: Taken, bell: Doorbell): Promis
         waitedMs += result.delayMs;
         await ports.clock.after(result.delayMs);
         break;
+      case "stopped":
+        ports.log.warn("stopped: another controller is at work", { ...of(taken), why: describeStop(result.stop) });
+        return undefined;
       case "gated":
         return nothing(result.reason);
       case "busy":
@@ -143,6 +149,10 @@ async function takeKey(ports: WorkerPorts, taken: Taken, bell: Doorbell): Promis
   }
 }
 
+function of({ key, controller }: Taken): Pick<Taken, "key" | "controller"> {
+  return { key, controller };
+}
+
 function primaryLabels(controller: Controller): LabelsOf<"replicaset_controller_stale_sync_skips_total"> {
   const resource = CONTROLLER_INFO[controller].primary;
   return { group: RESOURCES[resource].group, resource };
@@ -152,9 +162,17 @@ function uidsOf({ uid, owner }: Pick<Doorbell, "uid" | "owner">): Pick<Doorbell,
   return { ...(uid !== undefined && { uid }), ...(owner !== undefined && { owner }) };
 }
 
+interface HeldLease {
+  readonly untilMs: () => number;
+  /** WK6. */
+  readonly isStopped: () => boolean;
+  readonly release: () => Promise<void>;
+}
+
 /** Renews every 5 s until released. A failed renewal is tried again 5 s later, as long as there is a lease. */
-function holdLease(ports: WorkerPorts, taken: Taken, takenAtMs: number): { untilMs(): number; release(): Promise<void> } {
+function holdLease(ports: WorkerPorts, taken: Taken, takenAtMs: number): HeldLease {
   let untilMs = takenAtMs + LEASE_MS;
+  let isStopped = false;
   const ended = new AbortController();
   const renewing = (async (): Promise<void> => {
     for (;;) {
@@ -165,8 +183,10 @@ function holdLease(ports: WorkerPorts, taken: Taken, takenAtMs: number): { until
       }
       const startedAtMs = ports.clock.now();
       try {
-        if ((await ports.store.renew(taken)) === undefined) {
+        const renewed = await ports.store.renew(taken);
+        if (typeof renewed !== "number") {
           untilMs = 0;
+          isStopped = renewed === "stopped";
           return;
         }
         untilMs = startedAtMs + LEASE_MS;
@@ -177,6 +197,7 @@ function holdLease(ports: WorkerPorts, taken: Taken, takenAtMs: number): { until
   })();
   return {
     untilMs: () => untilMs,
+    isStopped: () => isStopped,
     release: async () => {
       ended.abort("released");
       await renewing;
@@ -205,10 +226,21 @@ async function believing(ports: SyncPorts, run: Run, handler: SyncHandler): Prom
   }
 }
 
-async function outcomeOf(ports: WorkerPorts, run: Run, handler: SyncHandler, { maxRetries = Infinity }: WorkerOptions): Promise<Outcome> {
+async function outcomeOf(
+  ports: WorkerPorts,
+  run: Run,
+  handler: SyncHandler,
+  { maxRetries = Infinity }: WorkerOptions,
+  isStopped: () => boolean,
+): Promise<Outcome> {
   const { key, controller, snapshot } = run;
   const { unended = 0 } = snapshot;
   const failed = (error: Error, withinMs?: number): Outcome => {
+    if (isStopped()) {
+      ports.log.warn("sync ended: another controller is at work", { key, controller });
+      ports.trace?.({ controller, key, kind: "ended", outcome: "requeueAfter" });
+      return { kind: "requeueAfter", delayMs: 0 };
+    }
     const isFinal = error instanceof TerminalError || snapshot.failures >= maxRetries;
     // A lost race is an everyday answer: somebody else was faster, and the retry sees what they did.
     const say = isConflict(error) && !isFinal ? ports.log.info : ports.log.error;

@@ -409,7 +409,7 @@ export const METRICS = {
     type: "counter",
     labels: {
       controller: CONTROLLERS,
-      result: ["ok", "recover", "gated", "busy", "empty", "notYet", "moved", "otherEpoch"],
+      result: ["ok", "recover", "stopped", "gated", "busy", "empty", "notYet", "moved", "otherEpoch"],
     },
     unit: "count",
     help: "Doorbells that were looked into, by what the Store answered.",

@@ -51,6 +51,8 @@
  *      anew. It is no longer parked the moment it is added, and forgotten with its primary, so there are never more than primaries.
  * WQ7  a resync is an add of every primary (so WQ3 holds, and WQ6), but of none that is backing off: that one runs in its time.
  *
+ * Guard (informer §11.9): GD1–GD7 in store/guard.ts.
+ *
  * Intents (informer §13)
  * IT1  `registerIntents` and every lowering or re-planning by a worker is void without its token.
  * IT2  lowering is by the pod's own name or uid, so it happens at most once whatever is repeated.
@@ -59,6 +61,7 @@
  */
 import type { EpochStore } from "./store/epochs.ts";
 import type { EventStore } from "./store/events.ts";
+import type { GuardStore } from "./store/guard.ts";
 import type { IndexStore } from "./store/index-store.ts";
 import type { IntentStore } from "./store/intents.ts";
 import type { KeyStore } from "./store/key-use.ts";
@@ -73,8 +76,9 @@ export type * from "./store/intents.ts";
 export type * from "./store/key-use.ts";
 export type * from "./store/events.ts";
 export type * from "./store/tallies.ts";
+export type { ForeignWrite, GuardState, GuardStore, Reported, Stop } from "./store/guard.ts";
 
-export interface Store extends EpochStore, IndexStore, WorkQueue, IntentStore, KeyStore, EventStore, TallyStore {
+export interface Store extends EpochStore, IndexStore, WorkQueue, IntentStore, KeyStore, EventStore, TallyStore, GuardStore {
   /** Ends connections that the adapter opened itself. */
   close(): Promise<void>;
 }

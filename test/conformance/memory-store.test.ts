@@ -21,19 +21,21 @@ async function memoryFixture(options: StoreFixtureOptions): Promise<StoreFixture
   return {
     store: createMemoryStore({ ...options, clock }, data),
     clock,
-    beside: async ({ identity = options.identity, cluster }) =>
-      createMemoryStore({ ...options, identity, clock }, cluster === undefined ? data : createMemoryData()),
+    beside: async ({ cluster, ...extra }) =>
+      createMemoryStore({ ...options, ...extra, clock }, cluster === undefined ? data : createMemoryData()),
     spoil: async (forged) => spoil(data, forged),
     flush: async () => {
       data.epoch = undefined;
       data.forgeries = [];
       data.events = createMemoryData().events;
       data.tallies.clear();
+      data.guard = createMemoryData().guard;
     },
     snapshot: async () => {
-      const [copy, tallies] = [structuredClone(data.epoch), [...data.tallies]];
+      const [copy, tallies, { guard }] = [structuredClone(data.epoch), [...data.tallies], data];
       return async () => {
         data.epoch = copy;
+        data.guard = guard;
         data.tallies.clear();
         for (const [place, tally] of tallies) data.tallies.set(place, tally);
       };

@@ -11,6 +11,7 @@ import { epochCases } from "./store/epochs.ts";
 import { eventCases } from "./store/events.ts";
 import { forgedCases } from "./store/forged.ts";
 import { forgeryCases } from "./store/forgeries.ts";
+import { guardCases } from "./store/guard.ts";
 import { gateCases } from "./store/gate.ts";
 import { indexCases } from "./store/index-rules.ts";
 import { intentCases } from "./store/intents.ts";
@@ -82,6 +83,9 @@ export function storeConformance(name: string, factory: StoreFactory): void {
     });
     describe("gate", () => {
       gateCases(open);
+    });
+    describe("guard", () => {
+      guardCases(open);
     });
     describe("work queue", () => {
       workQueueCases(open);

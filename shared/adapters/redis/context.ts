@@ -95,7 +95,7 @@ export function createContext(client: Redis | Cluster, options: RedisStoreOption
 
 /** The ARGV block of the gate (scripts/lib/gate.lua) for `resources`. */
 export function gateArgs(context: Context, names: EpochKeys, table: KeyTable, resources: readonly CachedResource[]): readonly string[] {
-  const { identity, holeLimitMs } = context.options;
+  const { identity, holeLimitMs, ignoresStop = false } = context.options;
   const args = [String(resources.length)];
   for (const resource of resources) {
     const lanes = context.lanes(resource);
@@ -103,5 +103,6 @@ export function gateArgs(context: Context, names: EpochKeys, table: KeyTable, re
     args.push(resource, String(table.slot(names.meta(resource))), String(table.block(l)), String(lanes));
   }
   args.push(String(holeLimitMs), String(identity.projection), identity.digestPrefix, identity.hashLayout);
+  args.push(ignoresStop ? "0" : String(table.slot(context.names.guard)));
   return args;
 }

@@ -3,11 +3,13 @@ import { isResourceVersion } from "../../api/resource-version.ts";
 import { CACHED_RESOURCES, CONTROLLER_INFO, CONTROLLERS } from "../../api/resources.ts";
 import type { CachedResource, ObjectKey } from "../../api/resources.ts";
 import type { EpochRecord, EpochStore, Forgery, LaneState, QuarantineEntry, ResourceHealth, ResourceState } from "../../ports/store.ts";
+import { describeStop } from "../../ports/store/guard.ts";
 import { cutForgery, FORGERIES_MAX } from "../forgery-list.ts";
 import { asList, asNumber, asPairs, asText } from "./connection.ts";
 import type { Reply } from "./connection.ts";
 import { gateArgs } from "./context.ts";
 import type { Context } from "./context.ts";
+import { openStop } from "./guard-store.ts";
 import { KeyTable } from "./keys.ts";
 import { endedArgs } from "./tally-store.ts";
 
@@ -125,6 +127,7 @@ export function createEpochStore(context: Context): Omit<EpochStore, "forgetEpoc
         return { keys: table.keys, args: [context.now(), names.epoch, ...gate] };
       });
       if (!answer) return { open: false, reason: NO_GATE };
+      if (answer.reply[0] === "stopped") return { open: false, reason: describeStop(openStop(context, asText(answer.reply[1]))) };
       return answer.reply[0] === "open" ? { open: true } : { open: false, reason: asText(answer.reply[1]) };
     },
 

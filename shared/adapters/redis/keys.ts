@@ -13,6 +13,8 @@ export interface DeploymentKeys {
   readonly epoch: string;
   /** The last forgeries. */
   readonly forgeries: string;
+  /** Whether another controller is at work. */
+  readonly guard: string;
   /** What became of the items that came. */
   readonly tally: string;
   /** The limiter of a controller's retries. */
@@ -58,6 +60,7 @@ export function deploymentKeys(deployment: string, cluster: string): DeploymentK
     },
     epoch: `${prefix}ep`,
     forgeries: `${prefix}forged`,
+    guard: `${prefix}guard`,
     tally: `${prefix}tally`,
     limiter: (controller) => `${prefix}${LIMITER}${controller}`,
     events: (controller) => ["g", "gz", "e", "ez", "b", "bz"].map((part) => `${prefix}${EVENTS}${controller}:${part}`),

@@ -8,6 +8,7 @@ import { createContext } from "./context.ts";
 import type { RedisStoreOptions } from "./context.ts";
 import { createEpochStore } from "./epoch-store.ts";
 import { createEventStore } from "./event-store.ts";
+import { createGuardStore } from "./guard-store.ts";
 import { createIndexStore } from "./index-store.ts";
 import { createIntentStore } from "./intent-store.ts";
 import { createJanitor } from "./janitor.ts";
@@ -30,6 +31,7 @@ export function createRedisStore(client: Redis | Cluster, options: RedisStoreOpt
     ...createEventStore(context),
     ...createJanitor(context),
     ...createTallyStore(context),
+    ...createGuardStore(context),
     close: async () => {},
   };
 }

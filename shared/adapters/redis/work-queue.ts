@@ -12,6 +12,7 @@ import { asList, asNumber, asPairs, asText } from "./connection.ts";
 import type { Reply } from "./connection.ts";
 import { gateArgs } from "./context.ts";
 import type { Context } from "./context.ts";
+import { openStop } from "./guard-store.ts";
 import { parseIntents } from "./intent-store.ts";
 import { KeyTable, sliceName } from "./keys.ts";
 import type { EpochKeys } from "./keys.ts";
@@ -45,7 +46,9 @@ export function createWorkQueue(context: Context): WorkQueue {
 
     async renew(run) {
       const { keys, args } = ofRun(run);
-      return asNumber(await context.connection.run("renew", keys, args)) || undefined;
+      const heeds = context.options.ignoresStop ? "0" : "1";
+      const untilMs = asNumber(await context.connection.run("renew", [...keys, context.names.guard], [...args, heeds]));
+      return untilMs < 0 ? "stopped" : untilMs || undefined;
     },
 
     async done(run, outcome) {
@@ -130,6 +133,8 @@ async function take(context: Context, run: Taken, known: { readonly uid?: string
     case "busy":
     case "empty":
       return { kind: reply[0] };
+    case "stopped":
+      return { kind: "stopped", stop: openStop(context, asText(reply[1])) };
     case "gated":
       return { kind: "gated", reason: asText(reply[1]) };
     case "notYet": {

@@ -3,6 +3,7 @@ import type { OwnerId } from "../../api/owner-id.ts";
 import type { Controller, ObjectKey } from "../../api/resources.ts";
 import type { Doorbell } from "../doorbells.ts";
 import type { Forged, Row } from "./index-store.ts";
+import type { Stop } from "./guard.ts";
 import type { Intent } from "./intents.ts";
 import type { Taken } from "./taken.ts";
 
@@ -29,6 +30,8 @@ export type TakeResult =
    * and exactly the expired ops, which are the run's own from here on (else IT1 would forbid it to lower them).
    */
   | { readonly kind: "recover"; readonly snapshot: Snapshot; readonly leaseUntilMs: number }
+  /** Another controller is at work, and no person has said that we go on (GD1). */
+  | { readonly kind: "stopped"; readonly stop: Stop }
   | { readonly kind: "gated"; readonly reason: string }
   | { readonly kind: "busy" }
   | { readonly kind: "empty" }
@@ -58,8 +61,11 @@ export interface WorkQueue {
   /** Queues `key` at now + `delayMs`; the answer is the doorbell to ring, if one is due. */
   add(epoch: string, controller: Controller, key: ObjectKey, delayMs: number): Promise<Doorbell | undefined>;
   take(run: Taken, known: { readonly uid?: string; readonly owner?: OwnerId }): Promise<TakeResult>;
-  /** A whole lease more (shared/ports/times.ts), or undefined when the key was taken over. Answers the new lease end. */
-  renew(run: Taken): Promise<number | undefined>;
+  /**
+   * A whole lease more (shared/ports/times.ts), or undefined when the key was taken over. Answers the new lease end; `stopped`: the lease
+   * stays as it is, and no call may begin (GD1).
+   */
+  renew(run: Taken): Promise<number | "stopped" | undefined>;
   done(
     run: Taken,
     outcome: Outcome,

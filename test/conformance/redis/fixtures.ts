@@ -81,11 +81,13 @@ export const memoryFixture: StoreFactory = async (options) => {
     store: createMemoryStore({ ...options, clock }, data),
     clock,
     spoil: async (forged) => spoil(data, forged),
-    beside: async ({ identity = options.identity }) => createMemoryStore({ ...options, identity, clock }, data),
+    beside: async ({ cluster, ...extra }) =>
+      createMemoryStore({ ...options, ...extra, clock }, cluster === undefined ? data : createMemoryData()),
     flush: async () => {
       data.epoch = undefined;
       data.forgeries = [];
       data.events = createMemoryData().events;
+      data.guard = createMemoryData().guard;
     },
     failOver: async () => void (data.primary += "'"),
     kept: async (epoch) => (data.epoch?.record.epoch === epoch ? data.epoch.resources.size : 0),

@@ -30,8 +30,8 @@ import { expectation, keyOf, listed } from "../../support/builders.ts";
 export interface StoreFixture {
   readonly store: Store;
   readonly clock: Clock & { advance(ms: number): Promise<void> };
-  /** Another Store over the same data: of another build, or of another cluster. */
-  beside(options: { readonly identity?: StoreIdentity; readonly cluster?: string }): Promise<Store>;
+  /** Another Store over the same data: of another build, of another cluster, or one that ignores stops. */
+  beside(options: { readonly identity?: StoreIdentity; readonly cluster?: string; readonly ignoresStop?: boolean }): Promise<Store>;
   /** Somebody else writes: what stands in that place does not pass for ours any more. Empty text: it is taken away. */
   spoil(forged: Forged): Promise<void>;
   /** Everything lost, as after FLUSHALL. */

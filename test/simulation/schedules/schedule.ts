@@ -913,7 +913,7 @@ class Worker {
   async #mayWrite(): Promise<void> {
     if (this.#leaseUntilMs - this.#schedule.nowMs < 20_000) {
       const untilMs = await this.#schedule.store.renew(this.#run);
-      if (untilMs === undefined) throw new Ended();
+      if (typeof untilMs !== "number") throw new Ended();
       this.#leaseUntilMs = untilMs;
     }
     if (this.#leaseUntilMs - this.#schedule.nowMs < REQUEST_MS + 1_000) throw new Ended();

@@ -4,6 +4,7 @@ import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
 import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
 import type { SyncHandler } from "../../../shared/controller/session.ts";
 import { createDigester } from "../../../shared/api/digest.ts";
+import { LeaseEndsError } from "../../../shared/controller/errors.ts";
 import { runKey } from "../../../shared/controller/worker.ts";
 import type { WorkerOptions, WorkerPorts } from "../../../shared/controller/worker.ts";
 import type { Owner } from "../../../shared/controller/writes.ts";
@@ -25,7 +26,7 @@ interface Scene {
   readonly takes: readonly TakeResult[];
   readonly sync?: SyncHandler;
   readonly options?: WorkerOptions;
-  readonly renews?: readonly (number | undefined | Error)[];
+  readonly renews?: readonly (number | "stopped" | undefined | Error)[];
   readonly done?: { readonly kind: "stolen" };
   readonly ring?: () => Promise<void>;
   /** What each call of the run is told. */
@@ -113,6 +114,37 @@ describe("runKey", () => {
     { take: { kind: "otherEpoch" }, why: "the doorbell is of another epoch" },
   ] as const)("WK1 returns when there is nothing to do: $take.kind, and says why", async ({ take, why }) => {
     expect(await play({ takes: [take] })).toMatchObject({ did: ['take {"uid":"u1"}'], outcomes: [], refused: [why] });
+  });
+
+  it("WK6 where another controller is at work nothing is run, and people are told who it is", async () => {
+    const write = { resource: "deployments", key: "shop/web", manager: "kube-controller-manager", atMs: 5_000 } as const;
+    const { did, outcomes, metrics } = await play({ takes: [{ kind: "stopped", stop: { kind: "seen", write, sinceMs: 5_100 } }] });
+    expect(did).toEqual([
+      'take {"uid":"u1"}',
+      'log stopped: another controller is at work {"key":"shop/web","controller":"deployment","why":"stopped since 1970-01-01T00:00:05.100Z: kube-controller-manager wrote the status of deployments shop/web at 1970-01-01T00:00:05.000Z"}',
+    ]);
+    expect(outcomes).toEqual([]);
+    expect(metrics.sums["deltaloop_doorbells_total{controller=deployment,result=stopped}"]).toBe(1);
+  });
+
+  it("WK6 a run that hears of it at its renewal begins no call any more, has not failed, and its key is due at once", async () => {
+    const mayWrite: boolean[] = [];
+    const sync: SyncHandler = async (session) => {
+      mayWrite.push(session.mayWrite());
+      await session.clock.after(6_000);
+      mayWrite.push(session.mayWrite());
+      throw new LeaseEndsError();
+    };
+    const { did, outcomes } = await play({ takes: [ok], sync, renews: ["stopped"] });
+    expect(mayWrite).toEqual([true, false]);
+    expect(outcomes).toEqual([{ kind: "requeueAfter", delayMs: 0 }]);
+    expect(did).toEqual([
+      'take {"uid":"u1"}',
+      "renew at 5000",
+      'log sync ended: another controller is at work {"key":"shop/web","controller":"deployment"}',
+      "ring 7",
+    ]);
+    expect((await play({ takes: [ok], sync: wait(6_000), renews: ["stopped"] })).outcomes).toEqual([{ kind: "ok" }]);
   });
 
   it("takes again with the uids it is told, four times at most", async () => {

@@ -172,7 +172,7 @@ export function applyManifest(
   replaceNeeded(resource, lane, []);
   lane.generation = Math.max(lane.generation, pack.generation);
   commitSequence(lane, pack.sequence, manifest.listRV, nowMs);
-  reachGeneration({ epoch, primary: data.primary }, pack.resource, resource, step, options);
+  reachGeneration({ ...data, epoch }, pack.resource, resource, step, options);
   return { kind: "applied", bells: ring.bells(), outcomes };
 }
 

@@ -12,6 +12,7 @@ import type {
   EpochRecord,
   Forged,
   Forgery,
+  GuardState,
   Intent,
   ManifestRow,
   LaneTally,
@@ -29,6 +30,8 @@ export interface MemoryData {
   events: { readonly [C in Controller]: CorrelatorMemory };
   /** `<resource>:<lane>` to what became of the items that came. */
   readonly tallies: Map<string, LaneTally>;
+  /** Outside of epochs (GD2). */
+  guard: GuardState;
 }
 
 export interface EpochData {
@@ -124,7 +127,14 @@ export interface StoredIntent {
 }
 
 export function createMemoryData(): MemoryData {
-  return { primary: "memory", epoch: undefined, forgeries: [], events: tableOf(CONTROLLERS, noCorrelations), tallies: new Map() };
+  return {
+    primary: "memory",
+    epoch: undefined,
+    forgeries: [],
+    events: tableOf(CONTROLLERS, noCorrelations),
+    tallies: new Map(),
+    guard: { forgivenMs: 0, version: "0" },
+  };
 }
 
 export function newEpoch(record: EpochRecord): EpochData {

@@ -3,21 +3,26 @@ import { compareResourceVersions } from "../../../api/resource-version.ts";
 import { CONTROLLER_INFO } from "../../../api/resources.ts";
 import type { CachedResource, Controller } from "../../../api/resources.ts";
 import type { EpochRecord } from "../../../ports/store.ts";
+import { describeStop } from "../../../ports/store/guard.ts";
 import type { StoreIdentity, StoreOptions } from "../../store-options.ts";
 import { OTHER_PRIMARY } from "../../store-options.ts";
 import type { LaneData, MemoryData, ResourceData } from "./data.ts";
+import { stopFor } from "./guard.ts";
 
 /** In every lane a message was applied in its turn within this time; heartbeats come every 15 s. */
 const SILENCE_MS_MAX = 60_000;
 
 /** Why the gate of `controller` is shut, in words for people; `undefined` when it is open. */
 export function gateReason(
-  { epoch, primary }: Pick<MemoryData, "epoch" | "primary">,
+  data: Pick<MemoryData, "epoch" | "primary" | "guard">,
   controller: Controller,
   options: StoreOptions,
   nowMs: number,
 ): string | undefined {
+  const { epoch, primary } = data;
   if (!epoch) return "there is no epoch";
+  const stop = stopFor(data, options);
+  if (stop) return describeStop(stop);
   const foreign = identityReason(epoch.record, options.identity);
   if (foreign !== undefined) return foreign;
   for (const name of CONTROLLER_INFO[controller].reads) {

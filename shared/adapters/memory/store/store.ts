@@ -14,6 +14,7 @@ import { createMemoryData } from "./data.ts";
 import type { MemoryData } from "./data.ts";
 import { checkpoint, epochNamed, markSuspect, noteForgery, openEpoch, openFence, openGeneration, quarantine } from "./epochs.ts";
 import { gateReason } from "./gate.ts";
+import { reportForeignWrite, resume, stopFor } from "./guard.ts";
 import { readEntries, readGhosts, readIndex, readLane, readSlices } from "./index.ts";
 import { register } from "./intents.ts";
 import { doorbell } from "./ring.ts";
@@ -43,6 +44,9 @@ export function createMemoryStore(options: StoreOptions, data: MemoryData = crea
     },
     keyUse: async () => ({ current: 0, former: 0, foreign: 0, ghosts: 0, hidden: 0 }), // nothing is signed here (forged.ts)
     tallies: async () => tallies(data),
+    guard: async () => data.guard,
+    reportForeignWrite: async (write, nowMs) => reportForeignWrite(data, write, nowMs),
+    resume: async (request) => resume(data, request),
     close: async () => {},
   };
 }
@@ -149,13 +153,17 @@ function queueVerbs(
       const { epoch } = data;
       if (epoch && epoch.record.epoch !== run.epoch) return { kind: "otherEpoch" };
       epoch?.queues[run.controller].bells.delete(run.key);
+      const stop = stopFor(data, options);
+      if (epoch && stop) return { kind: "stopped", stop };
       const reason = gateReason(data, run.controller, options, nowMs);
       if (!epoch || reason !== undefined) return { kind: "gated", reason: reason ?? "" };
       return takeKey(epoch, run, known, nowMs);
     },
     renew: async (run) => {
       const epoch = epochNamed(data, run.epoch);
-      return epoch && renewLease(epoch.queues[run.controller], run, clock.now());
+      const queue = epoch?.queues[run.controller];
+      if (!queue || !holds(queue, run.key, run.token)) return undefined;
+      return stopFor(data, options) ? "stopped" : renewLease(queue, run, clock.now());
     },
     done: async (run, outcome) => {
       const nowMs = clock.now();

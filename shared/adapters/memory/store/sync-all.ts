@@ -1,5 +1,6 @@
 /** SyncAll (informer §15): what a controller missed while it was not synced is found by looking at every key once. */
 import type { Controller } from "../../../api/resources.ts";
+import type { GuardState } from "../../../ports/store.ts";
 import type { StoreOptions } from "../../store-options.ts";
 import type { EpochData } from "./data.ts";
 import { gateReason } from "./gate.ts";
@@ -15,6 +16,7 @@ const BELLS_MAX = 500;
 export interface Synced {
   readonly epoch: EpochData;
   readonly primary: string;
+  readonly guard: GuardState;
 }
 
 /** Queues every key of `controllers`, and rings all dirty keys of those whose gate is open now. */

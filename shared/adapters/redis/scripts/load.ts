@@ -49,6 +49,7 @@ const done = readFileSync(new URL("./done.lua", import.meta.url), "utf8");
 const forget = readFileSync(new URL("./forget.lua", import.meta.url), "utf8");
 const forgeries = readFileSync(new URL("./forgeries.lua", import.meta.url), "utf8");
 const gate = readFileSync(new URL("./gate.lua", import.meta.url), "utf8");
+const guard = readFileSync(new URL("./guard.lua", import.meta.url), "utf8");
 const markSuspect = readFileSync(new URL("./mark-suspect.lua", import.meta.url), "utf8");
 const noteForgery = readFileSync(new URL("./note-forgery.lua", import.meta.url), "utf8");
 const openEpoch = readFileSync(new URL("./open-epoch.lua", import.meta.url), "utf8");
@@ -68,6 +69,7 @@ const renew = readFileSync(new URL("./renew.lua", import.meta.url), "utf8");
 const replace = readFileSync(new URL("./replace.lua", import.meta.url), "utf8");
 const resync = readFileSync(new URL("./resync.lua", import.meta.url), "utf8");
 const scan = readFileSync(new URL("./scan.lua", import.meta.url), "utf8");
+const setGuard = readFileSync(new URL("./set-guard.lua", import.meta.url), "utf8");
 const stashManifest = readFileSync(new URL("./stash-manifest.lua", import.meta.url), "utf8");
 const sweep = readFileSync(new URL("./sweep.lua", import.meta.url), "utf8");
 const takeTurn = readFileSync(new URL("./take-turn.lua", import.meta.url), "utf8");
@@ -86,6 +88,7 @@ export const SCRIPTS = {
   forget: [base, forget],
   forgeries: [base, forgeries],
   gate: [base, gateLibrary, gate],
+  guard: [base, guard],
   markSuspect: [base, markSuspect],
   noteForgery: [base, noteForgery],
   openEpoch: [base, openEpoch],
@@ -105,6 +108,7 @@ export const SCRIPTS = {
   replace: [base, replace],
   resync: [base, queue, resync],
   scan: [base, scan],
+  setGuard: [base, setGuard],
   stashManifest: [base, queue, intents, index, sequence, stashManifest],
   sweep: [base, queue, gateLibrary, sweep],
   take: [times, base, queue, intents, gateLibrary, take],

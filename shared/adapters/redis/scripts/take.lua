@@ -3,7 +3,7 @@
 --       11 i of the owner · 12 v of the primary's lane · others by slot, named in ARGV. 9 and 11 are named `-` when no uid is known, and are then not read
 -- ARGV  1 now ms · 2 epoch · 3 key · 4 token · 5 "uid 0x1F ownerUid" as the caller knows them, "" for neither
 --       6… gate (lib/gate.lua), the resources that the controller reads
--- Returns { "otherEpoch" } · { "gated", reason } · { "lanes", resource, number } · { "busy" } · { "empty" }
+-- Returns { "otherEpoch" } · { "stopped", text of the stop } · { "gated", reason } · { "lanes", resource, number } · { "busy" } · { "empty" }
 --         { "notYet", bell } · { "moved", "uid 0x1F ownerUid" or "" }
 --         { "ok", lease end, failures, primary's entry or false, dependents, orphans, intents (field, value, …),
 --           primary's row or false, starts right before that never ended }
@@ -17,6 +17,7 @@ call("HDEL", KEYS[2 + B], key) -- a doorbell was consumed, whatever the answer i
 readGate(6)
 refused = otherLanes()
 if refused then return refused end
+if stop then return { "stopped", stop } end
 local reason = closed(nil)
 if reason then return { "gated", reason } end
 

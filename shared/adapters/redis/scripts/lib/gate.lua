@@ -1,10 +1,10 @@
 -- The gate (informer §11.6). Resources stand in ARGV from `at`: their number, then for each: name, slot of `m`, slot of
 -- the first lane's `l`, number of lanes as the caller believes; after them holeLimitMs and the caller's identity:
--- projection, digest prefix, hash layout.
+-- projection, digest prefix, hash layout; last the slot of `guard`, 0 for a caller that ignores stops (GD7).
 local SILENCE_MAX_MS = 60000
 
 local gateResources = {}
-local holeLimitMs, identity
+local holeLimitMs, identity, stop
 local function readGate(at)
   local n = tonumber(ARGV[at])
   for i = 1, n do
@@ -14,7 +14,9 @@ local function readGate(at)
   local next = at + 1 + 4 * n
   holeLimitMs = tonumber(ARGV[next])
   identity = { projection = ARGV[next + 1], digestPrefix = ARGV[next + 2], hashLayout = ARGV[next + 3] }
-  return next + 4
+  local guard = tonumber(ARGV[next + 4])
+  stop = guard > 0 and call("HGET", KEYS[guard], "stop") -- GD1: whatever it says
+  return next + 5
 end
 
 -- { "lanes", resource, number } when the caller believes in another number of lanes, and so named the wrong KEYS.
@@ -57,6 +59,7 @@ local function identityDiffers()
 end
 
 local function closed(names)
+  if stop then return "stopped" end
   local reason = identityDiffers()
   if reason then return reason end
   for _, resource in ipairs(gateResources) do

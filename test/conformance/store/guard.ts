@@ -1,0 +1,132 @@
+/** Another controller is at work: who is stopped, by what, and until when (informer §11.9). */
+import { expect, it } from "vitest";
+
+import type { ForeignWrite, Stop } from "../../../shared/ports/store.ts";
+import { CONTROLLERS } from "../../../shared/api/resources.ts";
+import { cachedPod, cachedReplicaSet, effect, put } from "../../support/builders.ts";
+import type { OpenRig } from "../store.ts";
+import { EPOCH } from "./rig.ts";
+import type { Rig } from "./rig.ts";
+
+const RS = "shop/web";
+const UID = "uid-rs-web";
+const wroteAt = (atMs: number, manager = "kube-controller-manager"): ForeignWrite => ({
+  resource: "replicasets",
+  key: "shop/other",
+  manager,
+  atMs,
+});
+const STOP: Stop = { kind: "seen", write: wroteAt(5_000), sinceMs: 5_100 };
+
+export function guardCases(open: OpenRig): void {
+  const due = async (): Promise<Rig> => {
+    const rig = await (await open()).synced();
+    await rig.seed("replicasets", [
+      put(cachedReplicaSet(), { counted: true, effects: [effect("replicaset", cachedReplicaSet(), { self: true })] }),
+    ]);
+    return rig;
+  };
+
+  it("GD1 [informer T101] a report stops: no key is handed out, gates are shut, nobody is rung; what is due stays due and deltas are applied", async () => {
+    const rig = await due();
+    expect(await rig.store.guard()).toMatchObject({ forgivenMs: 0 });
+    expect(await rig.store.reportForeignWrite(wroteAt(5_000), 5_100)).toEqual({ kind: "stopped" });
+    expect(await rig.store.take(rig.run("replicaset", RS), { uid: UID })).toEqual({ kind: "stopped", stop: STOP });
+    expect(await rig.store.take(rig.run("replicaset", "shop/none"), {})).toEqual({ kind: "stopped", stop: STOP });
+    for (const controller of CONTROLLERS)
+      expect(await rig.store.gate(controller)).toEqual({
+        open: false,
+        reason:
+          "stopped since 1970-01-01T00:00:05.100Z: kube-controller-manager wrote the status of replicasets shop/other at 1970-01-01T00:00:05.000Z",
+      });
+    expect(await rig.dirty("replicaset")).toEqual([RS]);
+    await rig.pass(60_000);
+    expect(await rig.store.sweep(rig.epoch)).toEqual([]);
+    await rig.seed("pods", [put(cachedPod())]);
+  });
+
+  it("GD1 a run that goes on is told at its renewal; its lease, its answers and its end stay its own", async () => {
+    const rig = await due();
+    const { run } = await rig.taken("replicaset", RS);
+    const before = (await rig.store.queued("replicaset"))[0]?.leaseUntilMs;
+    await rig.store.reportForeignWrite(wroteAt(5_000), 5_100);
+    await rig.fixture.clock.advance(1_000);
+    expect(await rig.store.renew(run)).toBe("stopped");
+    expect((await rig.store.queued("replicaset"))[0]?.leaseUntilMs).toBe(before);
+    expect(await rig.writeThrough(run, "pods", [put(cachedPod())], { ownerUid: UID })).toMatchObject({ kind: "ok" });
+    expect(await rig.store.done(run, { kind: "requeueAfter", delayMs: 0 })).toMatchObject({ kind: "done", failures: 0 });
+    expect(await rig.store.renew(run)).toBeUndefined();
+    expect(await rig.dirty("replicaset")).toEqual([RS]);
+  });
+
+  it("GD2 a new epoch, fence and list change nothing of it", async () => {
+    const rig = await open();
+    await rig.store.reportForeignWrite(wroteAt(5_000), 5_100); // before there is any
+    await rig.synced();
+    expect(await rig.store.take(rig.run("replicaset", RS), {})).toEqual({ kind: "stopped", stop: STOP });
+    expect(await rig.store.openEpoch({ ...EPOCH, epoch: "e2" }, "e1")).toEqual({ kind: "opened" });
+    expect((await rig.store.guard()).stop).toEqual(STOP);
+  });
+
+  it("GD3 what was forgiven is no stop any more, whoever reports it and however late", async () => {
+    const rig = await due();
+    await rig.store.reportForeignWrite(wroteAt(5_000), 5_100);
+    expect(await rig.store.resume({ version: (await rig.store.guard()).version, forgivenMs: 7_000 })).toBe("resumed");
+    expect(await rig.store.guard()).toMatchObject({ forgivenMs: 7_000 });
+    for (const atMs of [4_000, 5_000, 7_000])
+      expect(await rig.store.reportForeignWrite(wroteAt(atMs), 9_000)).toEqual({ kind: "forgiven", forgivenMs: 7_000 });
+    expect((await rig.store.guard()).stop).toBeUndefined();
+    await rig.pass(6_000);
+    expect((await rig.store.sweep(rig.epoch)).map(({ key }) => key)).toEqual([RS]);
+    expect((await rig.taken("replicaset", RS)).kind).toBe("ok");
+    expect(await rig.store.reportForeignWrite(wroteAt(8_000), 9_000)).toEqual({ kind: "stopped" });
+    expect((await rig.store.guard()).stop).toEqual({ kind: "seen", write: wroteAt(8_000), sinceMs: 9_000 });
+  });
+
+  it("GD4 the newest write stands, and the time of the first report", async () => {
+    const { store } = await open();
+    await store.reportForeignWrite(wroteAt(5_000), 5_100);
+    const { version } = await store.guard();
+    for (const atMs of [5_000, 4_000]) await store.reportForeignWrite(wroteAt(atMs, "k3s"), 6_000);
+    expect(await store.guard()).toMatchObject({ stop: STOP, version });
+    await store.reportForeignWrite(wroteAt(6_000, "k3s"), 6_100);
+    expect((await store.guard()).stop).toEqual({ kind: "seen", write: wroteAt(6_000, "k3s"), sinceMs: 5_100 });
+  });
+
+  it("GD5 a resume takes away what was seen, and nothing that came after; what is forgiven grows only", async () => {
+    const { store } = await open();
+    await store.reportForeignWrite(wroteAt(5_000), 5_100);
+    const seen = await store.guard();
+    await store.reportForeignWrite(wroteAt(6_000), 6_100);
+    expect(await store.resume({ version: seen.version, forgivenMs: 5_000 })).toBe("changed");
+    expect((await store.guard()).stop).toMatchObject({ write: wroteAt(6_000) });
+    expect(await store.resume({ version: (await store.guard()).version, forgivenMs: 6_000 })).toBe("resumed");
+    expect(await store.resume({ version: (await store.guard()).version, forgivenMs: 3_000 })).toBe("resumed");
+    expect(await store.guard()).toMatchObject({ forgivenMs: 6_000 });
+  });
+
+  it("GD5 of a report and a resume at once, none is lost", async () => {
+    const { store } = await open();
+    for (let round = 1; round <= 20; round++) {
+      await store.reportForeignWrite(wroteAt(round * 10_000), 1);
+      const { version } = await store.guard();
+      const newer = wroteAt(round * 10_000 + 1_000);
+      const [resumed] = await Promise.all([store.resume({ version, forgivenMs: round * 10_000 }), store.reportForeignWrite(newer, 1)]);
+      expect((await store.guard()).stop, resumed).toMatchObject({ write: newer });
+    }
+  });
+
+  it("GD7 who ignores stops goes on; another cluster's are another's", async () => {
+    const rig = await due();
+    await rig.store.reportForeignWrite(wroteAt(5_000), 5_100);
+    const careless = await rig.fixture.beside({ ignoresStop: true });
+    expect(await careless.gate("replicaset")).toEqual({ open: true });
+    const run = rig.run("replicaset", RS);
+    expect(await careless.take(run, { uid: UID })).toMatchObject({ kind: "ok" });
+    expect(await careless.renew(run)).toBeGreaterThan(rig.now());
+    expect(await rig.store.renew(run)).toBe("stopped");
+    const elsewhere = await rig.fixture.beside({ cluster: "cluster-of-another" });
+    expect((await elsewhere.guard()).stop).toBeUndefined();
+    await Promise.all([careless.close(), elsewhere.close()]);
+  });
+}
