@@ -2,10 +2,13 @@
 import { hostname } from "node:os";
 import { InvalidArgumentError } from "commander";
 import type { Command } from "commander";
-import { createKubeHttp } from "../shared/adapters/kube-http/kube-http.ts";
+import { createClient } from "../shared/adapters/kube-http/client.ts";
+import { kubeOver } from "../shared/adapters/kube-http/kube-http.ts";
 import { inspectRedis, UnfitRedisError } from "../shared/adapters/redis/server.ts";
 import { createSqsDeltaQueue } from "../shared/adapters/sqs/delta-queue.ts";
 import { createPrometheusMetrics } from "../shared/adapters/prometheus/registry.ts";
+import { createGuard } from "../shared/cache/guard.ts";
+import type { Guard } from "../shared/cache/guard.ts";
 import { acquireLease } from "../shared/cache/lease.ts";
 import type { Leadership } from "../shared/cache/lease.ts";
 import { UPKEEP_TIMES } from "../shared/cache/upkeep.ts";
@@ -16,13 +19,14 @@ import type { Clock } from "../shared/ports/clock.ts";
 import { AFFECTED_KEYS } from "../shared/registry/registry.ts";
 import { describeError } from "../shared/ports/describe-error.ts";
 import { HOLE_RELIST_MS, LINGER_MS_MAX } from "../shared/ports/times.ts";
+import { aheadMs, readApiServer } from "./support/api-server.ts";
 import { followSecrets, readConfiguration } from "./support/configuration.ts";
 import { consoleLog, jsonLog, loggingFormatOption } from "./support/console-log.ts";
 import type { LoggingFormat } from "./support/console-log.ts";
 import { readClusterIdentity } from "./support/cluster-id.ts";
+import { endOnForeignWrite } from "./support/end-on-foreign-write.ts";
 import { informerSyncCheck, shutdownCheck, storeCheck } from "./support/health-checks.ts";
 import { kubeAccess } from "./support/kube-access.ts";
-import { guardAgainstUpstream } from "./support/upstream-guard.ts";
 import { untilSignalled, untilStdinEnds } from "./support/signals.ts";
 import { tellStore } from "./support/store-metrics.ts";
 import { serveTelling, TELLING_LISTEN } from "./support/telling.ts";
@@ -52,7 +56,7 @@ export function registerWatch(program: Command): void {
     .option("--kubeconfig <file>", "instead of DELTALOOP_KUBE_*")
     .option("--context <name>", "context of the kubeconfig")
     .option("--lease-namespace <name>", "where the watcher's Lease stands", "deltaloop")
-    .option("--guard", "end with code 3 when the cluster's own controller manager runs these loops, too")
+    .option("--guard", "end with code 3 when another controller is at work on our objects, instead of stopping until deltaloop resume")
     .option(
       "--linger <ms>",
       "wait that long for more events before they are sent, for fewer requests to SQS (default: up to 100 ms)",
@@ -84,7 +88,8 @@ async function runWatch(flags: WatchFlags): Promise<void> {
       ? kubeHttpConfig(live, "watcher", { log })
       : await kubeAccess({ ...flags, kubeconfig: flags.kubeconfig }, "deltaloop-watcher", "watcher");
   const metrics = createPrometheusMetrics("watcher");
-  const kube = createKubeHttp({ ...access, metrics });
+  const client = createClient({ ...access, metrics });
+  const kube = kubeOver(client);
   const identity = await readClusterIdentity(kube);
   if (identity.cid !== cluster) throw new UsageError(`DELTALOOP_CLUSTER is ${cluster}, but this API server's cluster is ${identity.cid}`);
   await inspectRedis(configuration.redis).catch((error: unknown) => {
@@ -93,30 +98,38 @@ async function runWatch(flags: WatchFlags): Promise<void> {
   });
   const outside = connectLive(live, log);
   const { clock, random } = outside;
+  const serverAheadMs = aheadMs(await readApiServer(client), clock.now());
   const holder = `${hostname()}-${Math.floor(random.next() * 2 ** 32).toString(16)}`;
   const lease = { namespace: flags.leaseNamespace, name: `deltaloop-watcher-${deployment}`, identity: holder };
+  const stopped = new AbortController();
+  const end = (found: Error): void => {
+    if (stopped.signal.aborted) return;
+    log.error(found.message);
+    process.exitCode = EXIT_UPSTREAM_ACTIVE;
+    stopped.abort(found);
+    // Whoever started us goes on acting until we are gone, so nothing that hangs may hold us.
+    setTimeout(() => process.exit(), END_MS_MAX).unref();
+  };
+  const guards = mode === "act" && configuration.guard !== "off";
+  const guard: Guard | undefined = flags.guard
+    ? endOnForeignWrite(end)
+    : guards
+      ? createGuard({ store: outside.store, clock, log })
+      : undefined;
   let leadership: Leadership | undefined;
   const lead = async (signal: AbortSignal): Promise<Leadership | undefined> => {
     leadership =
       mode === "act"
         ? await acquireLease({ reader: kube, writer: kube, clock, random, log, metrics }, lease, signal)
         : await Promise.resolve(unleased(clock));
+    guard?.begin(clock.now() + serverAheadMs);
     return leadership;
   };
   const isLeading = (): boolean => leadership?.holds() === true;
   const notLeading = (): string | undefined => (isLeading() ? undefined : "not leading");
-  const stopped = new AbortController();
-  const guarded = flags.guard
-    ? guardAgainstUpstream(kube, clock.now(), (found) => {
-        if (stopped.signal.aborted) return;
-        log.error(found.message);
-        process.exitCode = EXIT_UPSTREAM_ACTIVE;
-        stopped.abort(found);
-        // Whoever started us goes on acting until we are gone, so nothing that hangs may hold us.
-        setTimeout(() => process.exit(), END_MS_MAX).unref();
-      })
-    : kube;
-  void followSecrets(live, clock, AbortSignal.any([ends, stopped.signal]), () => {
+  const stops = AbortSignal.any([ends, stopped.signal]);
+  const guarding = guard?.run(stops);
+  void followSecrets(live, clock, stops, () => {
     log.warn("the digest key or the way to Redis or the API server was replaced: ending, to be started anew");
     process.exitCode = EXIT_SECRETS_REPLACED;
     stopped.abort(new Error("secrets were replaced"));
@@ -138,7 +151,7 @@ async function runWatch(flags: WatchFlags): Promise<void> {
     log,
   });
   await runWatcher(
-    { ...outside, metrics, kube: guarded, queue: createSqsDeltaQueue(outside.sqs, { queueUrl: queues.deltas }), log, lead },
+    { ...outside, metrics, kube, queue: createSqsDeltaQueue(outside.sqs, { queueUrl: queues.deltas }), log, lead, ...(guard && { guard }) },
     {
       cluster,
       clusterUid: identity.uid,
@@ -147,8 +160,9 @@ async function runWatch(flags: WatchFlags): Promise<void> {
       ...(flags.linger !== undefined && { lingerMs: flags.linger }),
       upkeep: { ...UPKEEP_TIMES, reader: kube, registry: AFFECTED_KEYS },
     },
-    AbortSignal.any([ends, stopped.signal]),
+    stops,
   );
+  await guarding;
   await outside.close();
   process.exit();
 }

@@ -33,6 +33,8 @@ export interface ResourceStreamPorts {
   /** What is cached already: listed again, but without payload. */
   readonly cachedVersions?: () => Promise<CachedVersions>;
   readonly quarantine: (what: string, where: string, why: string) => Promise<void>;
+  /** Is shown each object that comes, before it is stripped. */
+  readonly look?: ((resource: CachedResource, object: unknown) => void) | undefined;
 }
 
 export class ResourceStream implements Listener {
@@ -104,6 +106,7 @@ export class ResourceStream implements Listener {
 
   /** An object that cannot be stripped is named and set aside; its neighbours go on. */
   async #read(type: SinkItem["type"], object: unknown, where: string): Promise<SinkItem | undefined> {
+    this.#ports.look?.(this.#resource, object);
     try {
       const stripped = strip(this.#resource, object, this.#ports.digester);
       return { type, ...identityOf(stripped), object: stripped };

@@ -28,6 +28,7 @@ import type { Metrics } from "../ports/metrics.ts";
 import type { Random } from "../ports/random.ts";
 import type { EpochRecord, ResourceHealth, Store } from "../ports/store.ts";
 import { CHECKPOINT_MS, FORGET_PERIOD_MS, SWEEP_PERIOD_MS } from "../ports/times.ts";
+import type { Guard } from "./guard.ts";
 import { informerLabels } from "./informer-labels.ts";
 import { LaneSender } from "./lane-sender.ts";
 import type { Leadership } from "./lease.ts";
@@ -51,6 +52,8 @@ export interface WatcherPorts {
   readonly metrics?: Metrics;
   /** Takes the Lease, or in shadow and replay a fence from elsewhere; undefined when `signal` aborted first. */
   readonly lead: (signal: AbortSignal) => Promise<Leadership | undefined>;
+  /** Looks for another controller's writes; absent: nobody does. */
+  readonly guard?: Pick<Guard, "look" | "beforeTerm">;
 }
 
 export interface WatcherOptions {
@@ -117,6 +120,7 @@ async function leadUntilLost(ports: WatcherPorts, options: WatcherOptions, leade
       // WA6: until this has succeeded we do not know that we still lead.
       if (raises) await leadership.raise();
       raises = false;
+      await ports.guard?.beforeTerm(); // FG4
       const epoch = await openEpoch(ports, options, leadership.fence(), replaceEpoch);
       replaceEpoch = undefined;
       const end = await new Term(ports, options, epoch, leadership.fence()).run(leading);
@@ -219,7 +223,7 @@ class Term {
 
   /** `from`: the resource's watermarks, if it is whole up to there. */
   #start(resource: CachedResource, from: { readonly least: string; readonly greatest: string } | undefined, signal: AbortSignal): void {
-    const { store, kube, clock, random, digester, log, metrics } = this.#ports;
+    const { store, kube, clock, random, digester, log, metrics, guard } = this.#ports;
     const { cluster, lingerMs } = this.#options;
     const lanes = { cluster, resource, lanes: LANES[resource], epoch: this.#epoch, fence: this.#fence };
     const sender = new LaneSender(this.#ports, { ...lanes, ...(lingerMs !== undefined && { lingerMs }) }, signal);
@@ -235,7 +239,7 @@ class Term {
     };
     const cachedVersions = (): Promise<VersionSet> => readVersions(store, resource);
     const stream = new ResourceStream(
-      { kube, sink: sender, clock, random, digester, log, metrics, openGeneration, cachedVersions, quarantine },
+      { kube, sink: sender, clock, random, digester, log, metrics, openGeneration, cachedVersions, quarantine, look: guard?.look },
       resource,
       from?.least,
       from?.greatest,

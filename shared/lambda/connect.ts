@@ -23,7 +23,8 @@ import { HOLE_LIMIT_MS } from "../ports/times.ts";
 import type { Configuration } from "./configuration.ts";
 
 /** What names a cache, and the keys without which it cannot be read. */
-export type CacheConfiguration = Pick<Configuration, "deployment" | "cluster" | "digestKey" | "macKeys">;
+export type CacheConfiguration = Pick<Configuration, "deployment" | "cluster" | "digestKey" | "macKeys"> &
+  Partial<Pick<Configuration, "mode" | "guard">>;
 
 export interface Cache {
   readonly store: Store;
@@ -39,13 +40,14 @@ type MakeStore = (options: StoreOptions & { readonly signer: Signer }) => Store;
  * of the configuration's.
  */
 export function openCache(
-  { deployment, cluster, digestKey, macKeys }: CacheConfiguration,
+  { deployment, cluster, digestKey, macKeys, mode, guard }: CacheConfiguration,
   make: MakeStore,
   signer: Signer = createSigner(macKeys, cluster),
 ): Cache {
   const digester = createDigester(digestKey);
   const identity = cacheIdentity(digester);
-  return { store: make({ deployment, cluster, identity, signer, holeLimitMs: HOLE_LIMIT_MS }), identity, digester, signer };
+  const ignoresStop = mode === "shadow" || guard === "off";
+  return { store: make({ deployment, cluster, identity, signer, holeLimitMs: HOLE_LIMIT_MS, ignoresStop }), identity, digester, signer };
 }
 
 /** A Store on a connection of its own, which its `close` ends. `onError` hears of it when it is lost between calls; calls fail by themselves. */

@@ -18,6 +18,7 @@ import { describeError } from "../../../shared/ports/describe-error.ts";
 import { AUDIT_SETTLE_MS } from "../../../shared/ports/times.ts";
 import { serviceAccount } from "../../../shared/registry/names.ts";
 import { ROLES } from "../../../shared/registry/rights.ts";
+import { readApiServer } from "../api-server.ts";
 import { readClusterIdentity } from "../cluster-id.ts";
 import { reviewRole } from "../rights.ts";
 import type { ApiFacts, AuditFacts, CacheFacts, Facts, LeaseFacts, QueueSight, RoleFacts, Seen } from "./facts.ts";
@@ -79,12 +80,8 @@ async function lookAtApi({ configuration, access, leaseNamespace }: LookOptions)
   const name = `deltaloop-watcher-${configuration.deployment}`;
   const [version, identity, lease, roles] = await Promise.all([
     seen(async (): Promise<SeenValue<ApiFacts["version"]>> => {
-      let date: string | undefined;
-      const onHead = (headers: { readonly date?: string | undefined }): void => void (date = headers.date);
       const { server, client } = await reached;
-      const answer = await client.json({ method: "GET", path: "/version", onHead });
-      const { gitVersion = "unknown" } = answer as { readonly gitVersion?: string }; // version.Info
-      return { server, gitVersion, ...(date !== undefined && { dateMs: Date.parse(date) }) };
+      return { server, ...(await readApiServer(client)) };
     }),
     seen(async () => await readClusterIdentity((await reached).kube)),
     seen(async () => leaseFacts((await (await reached).kube.get("leases", leaseNamespace, name)) as Lease | undefined)), // the resource names the type

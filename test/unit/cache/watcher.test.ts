@@ -12,6 +12,7 @@ import type { Envelope } from "../../../shared/cache/envelope.ts";
 import { cacheIdentity } from "../../../shared/cache/identity.ts";
 import { acquireLease } from "../../../shared/cache/lease.ts";
 import { runWatcher } from "../../../shared/cache/watcher.ts";
+import type { WatcherPorts } from "../../../shared/cache/watcher.ts";
 import { AFFECTED_KEYS } from "../../../shared/registry/registry.ts";
 import { createApiServer } from "../../../shared/local/api-server/api-server.ts";
 import { HOLE_RELIST_MS } from "../../../shared/ports/times.ts";
@@ -54,7 +55,7 @@ function scene() {
     },
   };
 
-  const start = (identity: string) => {
+  const start = (identity: string, guard?: WatcherPorts["guard"]) => {
     const ends = new AbortController();
     let standMs = 0;
     const draw = (): "live" | number => {
@@ -86,7 +87,7 @@ function scene() {
     const lead = (signal: AbortSignal) =>
       acquireLease({ ...ports, reader: kube, writer: kube }, { namespace: "kube-system", name: "lease", identity }, signal);
     const options = { cluster: "c1", clusterUid: "cluster", identity: cacheIdentity(digester), holeRelistMs: HOLE_RELIST_MS };
-    const running = runWatcher({ ...ports, lead }, options, ends.signal);
+    const running = runWatcher({ ...ports, lead, ...(guard && { guard }) }, options, ends.signal);
     return {
       fate,
       ends,
@@ -348,6 +349,37 @@ describe("one watcher", () => {
     await s.pass(31_000);
     expect(asked).toEqual(Array.from({ length: 3 }, () => s.data.epoch?.record.epoch));
     expect(s.log.lines.filter(({ message }) => message === "keys of older epochs removed")).toHaveLength(3);
+  });
+
+  it("FG4 shows the guard every object that comes, and begins no term before the guard has answered", async () => {
+    const s = scene();
+    await s.create("listed");
+    const looked: string[] = [];
+    let epochs: (string | undefined)[] = [];
+    let isAway = false;
+    s.start("one", {
+      look: (resource, object) => void looked.push(`${resource} ${(object as { metadata: { name: string } }).metadata.name}`),
+      beforeTerm: async () => {
+        epochs.push((await s.store.epoch())?.epoch);
+        if (isAway) throw new UnansweredError("redis is away");
+      },
+    });
+    await s.pass(3_000);
+    await s.create("watched");
+    await s.remove("listed");
+    await s.pass(1_000);
+    expect(looked).toEqual(["pods listed", "pods watched", "pods listed", "pods listed"]);
+    expect(epochs).toEqual([undefined]);
+    epochs = [];
+    isAway = true;
+    s.flush();
+    await s.pass(5_000);
+    expect(epochs.length).toBeGreaterThan(1); // tried again
+    expect(epochs.every((epoch) => epoch === undefined)).toBe(true);
+    expect(await s.gates()).toBe(false);
+    isAway = false;
+    await s.pass(5_000);
+    expect(await s.gates()).toBe(true);
   });
 
   it("[informer T50] a flushed Store: a new epoch, the same cache", async () => {

@@ -1,0 +1,22 @@
+/** What the API server says of itself: its version, and by how much its clock is ahead of ours. */
+import type { KubeClient } from "../../shared/adapters/kube-http/client.ts";
+
+export interface ApiServerFacts {
+  /** As `v1.36.3`. */
+  readonly gitVersion: string;
+  /** Of its answer, in whole seconds; absent where a proxy took it away. */
+  readonly dateMs?: number;
+}
+
+export async function readApiServer(client: Pick<KubeClient, "json">): Promise<ApiServerFacts> {
+  let date: string | undefined;
+  const onHead = (headers: { readonly date?: string | undefined }): void => void (date = headers.date);
+  const answer = await client.json({ method: "GET", path: "/version", onHead });
+  const { gitVersion = "unknown" } = answer as { readonly gitVersion?: string }; // version.Info
+  return { gitVersion, ...(date !== undefined && { dateMs: Date.parse(date) }) };
+}
+
+/** To be added to our clock for a time that the API server has reached for certain: its Date leaves out up to a second. */
+export function aheadMs({ dateMs }: Pick<ApiServerFacts, "dateMs">, nowMs: number): number {
+  return dateMs === undefined ? 0 : dateMs + 1_000 - nowMs;
+}

@@ -1,0 +1,34 @@
+/** `dev --act`: whoever started it sits before it, so the guard ends the process instead of stopping it until somebody resumes (informer §11.9). */
+import { CONTROLLERS, RESOURCES } from "../../shared/api/resources.ts";
+import { foreignWrite } from "../../shared/cache/foreign-write.ts";
+import type { Guard } from "../../shared/cache/guard.ts";
+import type { ForeignWrite } from "../../shared/ports/store.ts";
+
+/** Two controllers on one object fight. Somebody sees to the other one. */
+export class UpstreamActiveError extends Error {
+  override readonly name = "UpstreamActiveError";
+}
+
+/** `found` is called once for each write. */
+export function endOnForeignWrite(found: (error: UpstreamActiveError) => void): Guard {
+  let beginningMs = Infinity;
+  return {
+    begin: (nowMs) => void (beginningMs = nowMs),
+    look(resource, object) {
+      const write = foreignWrite(resource, object, beginningMs);
+      if (write) found(new UpstreamActiveError(wordsOf(write)));
+    },
+    beforeTerm: () => Promise.resolve(),
+    run: () => Promise.resolve(),
+  };
+}
+
+function wordsOf({ resource, key, manager, atMs }: ForeignWrite): string {
+  return (
+    `${RESOURCES[resource].kind} ${key} had its status written by ${manager} at ${new Date(atMs).toISOString()}: the cluster runs these loops itself. ` +
+    `${SWITCH_OFF}, or stay in shadow`
+  );
+}
+
+/** What to do where upstream's loops are one's own to switch off. */
+export const SWITCH_OFF = `Start it with --controllers=*,${CONTROLLERS.map((controller) => `-${controller}-controller`).join()}`;

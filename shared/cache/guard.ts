@@ -1,0 +1,92 @@
+/**
+ * The watcher's part of the guard (informer §11.9): sees another controller's writes and has the Store stop everything, until a person has
+ * forgiven them. The Store's part is GD1–GD7 (shared/ports/store/guard.ts).
+ *
+ * FG1 a write counts that is later than the moment in which this process began to lead, and than what was forgiven.
+ * FG2 it is reported at once, and again each second until the Store says that it is forgiven: whatever becomes of Redis and of the Lease, a
+ *     stop that is taken away is back, as long as this process lives.
+ * FG3 of several the newest is reported: what forgives it forgives the others.
+ * FG4 no term begins, so no gate opens in a new epoch, before that was answered.
+ * FG5 a stop that stands when a term begins is this process' own from then on, whoever saw it.
+ */
+import type { CachedResource } from "../api/resources.ts";
+import { describeError } from "../ports/describe-error.ts";
+import type { Clock } from "../ports/clock.ts";
+import type { Log } from "../ports/log.ts";
+import type { ForeignWrite, Stop, Store } from "../ports/store.ts";
+import { describeStop } from "../ports/store/guard.ts";
+import { foreignWrite } from "./foreign-write.ts";
+
+export interface GuardPorts {
+  readonly store: Pick<Store, "guard" | "reportForeignWrite">;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+export interface Guard {
+  /** This process leads from `nowMs` on, by the API server's clock and rounded up. */
+  begin(nowMs: number): void;
+  /** Is shown each object that comes, as it came. */
+  look(resource: CachedResource, object: unknown): void;
+  /** @throws when the Store does not answer: then the term may not begin */
+  beforeTerm(): Promise<void>;
+  /** Reports until `signal` aborts. */
+  run(signal: AbortSignal): Promise<void>;
+}
+
+const REPORT_MS = 1_000;
+
+export function createGuard({ store, clock, log }: GuardPorts): Guard {
+  let beginningMs = Infinity;
+  let forgivenMs = 0;
+  let seen: ForeignWrite | undefined;
+  let wasTold = false;
+  let wake = (): void => undefined;
+
+  const saw = (write: ForeignWrite): void => {
+    seen = write;
+    wake();
+  };
+  const tell = (stop: Stop): void => {
+    if (wasTold) return;
+    wasTold = true;
+    log.error("another controller is at work: no key is handed out until deltaloop resume", { why: describeStop(stop) });
+  };
+  const report = async (): Promise<void> => {
+    if (!seen) return;
+    const answer = await store.reportForeignWrite(seen, clock.now());
+    if (answer.kind === "stopped") return tell({ kind: "seen", write: seen, sinceMs: clock.now() });
+    forgivenMs = Math.max(forgivenMs, answer.forgivenMs);
+    if (seen.atMs > forgivenMs) return; // it came while the Store was asked
+    seen = undefined;
+    wasTold = false;
+    log.warn("a person has said that we go on: what another controller has written is forgiven", {
+      until: new Date(forgivenMs).toISOString(),
+    });
+  };
+  return {
+    begin: (nowMs) => void (beginningMs = nowMs),
+    look(resource, object) {
+      const write = foreignWrite(resource, object, Math.max(beginningMs, forgivenMs, seen?.atMs ?? 0));
+      if (write) saw(write);
+    },
+    async beforeTerm() {
+      await report();
+      const { stop, ...state } = await store.guard();
+      forgivenMs = Math.max(forgivenMs, state.forgivenMs);
+      if (!stop) return;
+      tell(stop);
+      if (stop.kind === "seen" && stop.write.atMs > Math.max(forgivenMs, seen?.atMs ?? 0)) saw(stop.write);
+    },
+    async run(signal) {
+      signal.addEventListener("abort", () => wake(), { once: true });
+      while (!signal.aborted) {
+        if (!seen) await new Promise<void>((resolve) => (wake = resolve));
+        await report().catch((error: unknown) =>
+          log.warn("another controller's write is not reported yet", { error: describeError(error) }),
+        );
+        if (seen) await clock.after(REPORT_MS, signal).catch(() => undefined);
+      }
+    },
+  };
+}
