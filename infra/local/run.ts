@@ -18,6 +18,7 @@ import { kubeAccess } from "../../cli/support/kube-access.ts";
 import { untilSignalled } from "../../cli/support/signals.ts";
 import { startMemoryCluster } from "./memory-cluster.ts";
 import { startLocal } from "./stack.ts";
+import { startTakes } from "./venv.ts";
 import type { LocalDeltaloop } from "./stack.ts";
 import { messageOf } from "../../shared/api/errors.ts";
 
@@ -42,6 +43,7 @@ async function main(): Promise<void> {
   const signalled = untilSignalled();
   const asked = new AbortController();
   const closeSocket = await listenForStop(() => asked.abort());
+  say(`ready in ${await startTakes()}`);
   const memory = flags.kubeconfig === undefined ? await startMemoryCluster() : undefined;
   const kubeconfig = memory?.kubeconfig ?? flags.kubeconfig ?? "";
   let local: LocalDeltaloop | undefined;
