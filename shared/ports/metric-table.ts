@@ -584,7 +584,8 @@ export const METRICS = {
     labels: { controller: CONTROLLERS },
     unit: "state",
     help: "Whether keys of a controller are handed out.",
-    processes: ["watcher"],
+    // Once a minute by the sweeper, for CloudWatch, which does not hear the watcher.
+    processes: ["watcher", "functions"],
     where: "cli/support/store-metrics.ts",
     leader: true,
   },

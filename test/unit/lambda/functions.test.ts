@@ -2,6 +2,7 @@
 import type { Context, SQSEvent } from "aws-lambda";
 import { expect, it } from "vitest";
 
+import { createEmfMetrics } from "../../../shared/adapters/emf/emf.ts";
 import { createSweep } from "../../../functions/sweep/handler.ts";
 import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
 import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
@@ -96,4 +97,18 @@ it("sweeps pass after pass until nothing is due, and nothing at all without an e
   expect(rung.map(({ key }) => key)).toEqual(["a", "b", "c"]);
   const empty = wiring({ epoch: () => Promise.resolve(undefined) });
   expect(await createSweep(empty.wired)()).toEqual({ rung: 0 });
+});
+
+it("a sweep tells which gates are open, without an epoch, too: an alarm listens", async () => {
+  const gate = (controller: string) => Promise.resolve(controller === "deployment" ? { open: true } : { open: false, reason: "INIT" });
+  const { wired } = wiring({ epoch: () => Promise.resolve(undefined), gate });
+  const lines: string[] = [];
+  const metrics = createEmfMetrics({ namespace: "n", dimensions: { function: "sweep" }, now: () => 0, write: (line) => lines.push(line) });
+  await createSweep({ ...wired, metrics })();
+  const told = lines.map((line) => JSON.parse(line) as Readonly<Record<string, unknown>>).filter((line) => "deltaloop_gate_open" in line);
+  expect(Object.fromEntries(told.map((line) => [line["controller"], line["deltaloop_gate_open"]]))).toEqual({
+    deployment: 1,
+    replicaset: 0,
+    replicationcontroller: 0,
+  });
 });
