@@ -16,6 +16,7 @@ const VERBS: Verbs = {
   host: async () => (await import("./host.ts")).registerHost,
   node: async () => (await import("./node.ts")).registerNode,
   keys: async () => (await import("./keys.ts")).registerKeys,
+  resume: async () => (await import("./resume.ts")).registerResume,
   doctor: async () => (await import("./doctor.ts")).registerDoctor,
   queue: async () => (await import("./queue.ts")).registerQueue,
 };

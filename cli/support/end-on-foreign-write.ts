@@ -26,9 +26,9 @@ export function endOnForeignWrite(found: (error: UpstreamActiveError) => void): 
 function wordsOf({ resource, key, manager, atMs }: ForeignWrite): string {
   return (
     `${RESOURCES[resource].kind} ${key} had its status written by ${manager} at ${new Date(atMs).toISOString()}: the cluster runs these loops itself. ` +
-    `${SWITCH_OFF}, or stay in shadow`
+    `Start it with ${SWITCH_OFF}, or stay in shadow`
   );
 }
 
-/** What to do where upstream's loops are one's own to switch off. */
-export const SWITCH_OFF = `Start it with --controllers=*,${CONTROLLERS.map((controller) => `-${controller}-controller`).join()}`;
+/** How upstream's loops are switched off, where that is one's own to do. */
+export const SWITCH_OFF = `--controllers=*,${CONTROLLERS.map((controller) => `-${controller}-controller`).join()}`;

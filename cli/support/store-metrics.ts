@@ -7,7 +7,7 @@ import { FATES } from "../../shared/ports/store/tallies.ts";
 
 /** @throws when the Store does not answer */
 export async function tellStore(
-  store: Pick<Store, "gate" | "queued" | "parked" | "tallies">,
+  store: Pick<Store, "gate" | "queued" | "parked" | "tallies" | "guard">,
   metrics: Metrics,
   nowMs: number,
 ): Promise<void> {
@@ -18,6 +18,7 @@ export async function tellStore(
     metrics.set("workqueue_depth", { name: WORK_QUEUES[controller] }, due.length);
     metrics.set("deltaloop_parked_keys", { controller }, parked.length);
   }
+  metrics.set("deltaloop_stopped", {}, (await store.guard()).stop ? 1 : 0);
   // By resource: of each lane they would be many times as many.
   for (const [resource, lanes] of Map.groupBy(await store.tallies(), (tally) => tally.resource)) {
     metrics.set("deltaloop_items_received_total", { resource }, sum(lanes.map(({ received }) => received)));

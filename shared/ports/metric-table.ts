@@ -589,6 +589,15 @@ export const METRICS = {
     where: "cli/support/store-metrics.ts",
     leader: true,
   },
+  deltaloop_stopped: {
+    type: "gauge",
+    labels: {},
+    unit: "state",
+    help: "Whether another controller was seen at work: functions hand out no key until deltaloop resume, unless DELTALOOP_GUARD is off.",
+    processes: ["watcher"],
+    where: "cli/support/store-metrics.ts",
+    leader: true,
+  },
   deltaloop_parked_keys: {
     type: "gauge",
     labels: { controller: CONTROLLERS },

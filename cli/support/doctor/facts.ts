@@ -5,7 +5,7 @@ import type { RedisServerFacts } from "../../../shared/adapters/redis/server.ts"
 import type { QueueFacts } from "../../../shared/adapters/sqs/queue-facts.ts";
 import type { CachedResource, Controller } from "../../../shared/api/resources.ts";
 import type { Audit } from "../../../shared/cache/audit.ts";
-import type { EpochRecord, EpochStore, Forgery, ParkedKey, QuarantineEntry, WorkQueue } from "../../../shared/ports/store.ts";
+import type { EpochRecord, EpochStore, Forgery, GuardState, ParkedKey, QuarantineEntry, WorkQueue } from "../../../shared/ports/store.ts";
 import type { ClusterIdentity } from "../cluster-id.ts";
 import type { Right } from "../rights.ts";
 
@@ -16,6 +16,7 @@ export type Seen<T> =
 
 export interface Facts {
   readonly mode: "act" | "shadow";
+  readonly guard: "on" | "off";
   readonly cluster: string;
   readonly redisCluster: boolean;
   readonly durability: Durability;
@@ -67,6 +68,7 @@ export interface CacheFacts {
   readonly streams: Seen<readonly StreamFacts[]>;
   readonly quarantine: Seen<readonly QuarantineEntry[]>;
   readonly forgeries: Seen<readonly Forgery[]>;
+  readonly guard: Seen<GuardState>;
   readonly intents: Seen<{ readonly owners: number; readonly found: readonly OwnerIntents[] }>;
   readonly controllers: readonly ControllerFacts[];
 }

@@ -46,6 +46,7 @@ export const CHECKS = {
   "queue.deadLetters": { section: "queues", looked: "messages in the dead-letter queue", unit: "messages" },
   "watcher.mode": { section: "watcher", looked: "DELTALOOP_MODE" },
   "watcher.lease": { section: "watcher", looked: "the Lease, by the API server's clock", unit: "s since it was renewed" },
+  "watcher.guard": { section: "watcher", looked: "whether another controller is at work, DELTALOOP_GUARD" },
   "watcher.fence": { section: "watcher", looked: "the fence in Redis against the Lease's resourceVersion" },
   "cache.epoch": { section: "cache", looked: "the epoch" },
   "cache.gate": { section: "cache", looked: "the gate of a controller" },

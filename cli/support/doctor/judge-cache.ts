@@ -1,6 +1,8 @@
 /** Judgements on the watcher and the cache: who leads, what the gates say, how far the streams are, what could not be applied. */
 import { compareResourceVersions, minResourceVersion } from "../../../shared/api/resource-version.ts";
 import type { LaneFacts, StreamFacts } from "../../../shared/adapters/redis/probe.ts";
+import { describeStop } from "../../../shared/ports/store/guard.ts";
+import { SWITCH_OFF } from "../end-on-foreign-write.ts";
 import { apiSkewMs } from "./judge-api.ts";
 import type { ApiFacts, AuditFacts, ControllerFacts, Facts, Seen } from "./facts.ts";
 import { failure, notChecked, ok, warning } from "./finding.ts";
@@ -21,11 +23,37 @@ export function judgeWatcher(facts: Facts): readonly Finding[] {
         "Set DELTALOOP_MODE=act for watcher and functions, once the cluster's own three loops are off.",
       ),
       notChecked("watcher.lease", "shadow takes no Lease"),
+      notChecked("watcher.guard", "shadow looks for nobody"),
       notChecked("watcher.fence", "shadow takes no Lease"),
     ];
   }
   const lease = judgeLease(api);
-  return [ok("watcher.mode", "act"), lease, judgeFence(facts)];
+  return [ok("watcher.mode", "act"), lease, judgeGuard(facts), judgeFence(facts)];
+}
+
+/** The stop is a failure also where it is ignored: somebody was seen. */
+function judgeGuard({ guard, cache }: Facts): Finding {
+  if (cache.guard.kind === "unseen") return notChecked("watcher.guard", cache.guard.why);
+  const { stop } = cache.guard.value;
+  if (stop?.kind === "unbelieved")
+    return failure(
+      "watcher.guard",
+      describeStop(stop),
+      "Take away whoever else writes to Redis (docs/security.md), or give watcher and functions one DELTALOOP_MAC_KEY; then deltaloop resume.",
+    );
+  if (stop)
+    return failure(
+      "watcher.guard",
+      describeStop(stop),
+      `Keep the other controller off our objects (upstream's: ${SWITCH_OFF}), then deltaloop resume.`,
+    );
+  if (guard === "off")
+    return warning(
+      "watcher.guard",
+      "off: nobody looks whether another controller writes",
+      "Set DELTALOOP_GUARD=on for watcher and functions, unless somebody else sees to it.",
+    );
+  return ok("watcher.guard", "nobody else was seen");
 }
 
 function judgeLease(api: ApiFacts): Finding {

@@ -42,12 +42,24 @@ const CALL = { requestTimeoutMs: 3_000, waitMsMax: 500 };
 const OWNERS_MAX = 2_000;
 
 export async function look(options: LookOptions): Promise<Facts> {
-  const { mode, cluster, redis } = options.configuration;
+  const { mode, guard = "on", cluster, redis } = options.configuration;
   const [{ api, roles }, { server, cache }, queues] = await Promise.all([lookAtApi(options), lookAtRedis(options), lookAtQueues(options)]);
   const dead =
     server.kind === "unseen" ? "Redis does not answer" : api.version.kind === "unseen" ? "the API server does not answer" : undefined;
   const audits = options.audit ? { audits: await lookAtObjects(options, dead) } : {};
-  return { mode, cluster, redisCluster: redis.cluster, durability: redis.durability ?? "C", api, roles, server, queues, cache, ...audits };
+  return {
+    mode,
+    guard,
+    cluster,
+    redisCluster: redis.cluster,
+    durability: redis.durability ?? "C",
+    api,
+    roles,
+    server,
+    queues,
+    cache,
+    ...audits,
+  };
 }
 
 async function lookAtObjects({ configuration, access }: LookOptions, dead: string | undefined): Promise<readonly AuditFacts[]> {
@@ -148,6 +160,7 @@ async function lookAtRedis({ configuration }: LookOptions): Promise<Pick<Facts, 
     streams: seen(() => inEpoch((epoch) => probe.streams(epoch))),
     quarantine: seen(() => store.quarantined()),
     forgeries: seen(() => store.forgeries()),
+    guard: seen(() => store.guard()),
     intents: seen(() => inEpoch((epoch) => probe.intents(epoch, OWNERS_MAX))),
   };
   const server = await seen(() => probe.server().catch((error: unknown) => Promise.reject(probe.lastError() ?? error)));
@@ -157,6 +170,7 @@ async function lookAtRedis({ configuration }: LookOptions): Promise<Pick<Facts, 
     streams: told(await cache.streams),
     quarantine: told(await cache.quarantine),
     forgeries: told(await cache.forgeries),
+    guard: told(await cache.guard),
     intents: told(await cache.intents),
     controllers: await Promise.all(
       controllers.map(async (found) => {

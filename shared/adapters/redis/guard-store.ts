@@ -6,16 +6,18 @@ import { SIGNATURE_CHARACTERS } from "../../api/signer.ts";
 import { CACHED_RESOURCES } from "../../api/resources.ts";
 import type { ForeignWrite, GuardState, GuardStore, Stop } from "../../ports/store.ts";
 import { stopAfter } from "../../ports/store/guard.ts";
-import { asList, asText } from "./connection.ts";
+import { asList } from "./connection.ts";
+import type { Reply } from "./connection.ts";
 import type { Context } from "./context.ts";
 import { US } from "./rows.ts";
 
 /** Reports and resumes meet once in a while; more than this in a row are no people's. */
 const ROUNDS_MAX = 8;
 
+/** As they stand; undefined: none does. */
 interface Texts {
-  readonly stop: string;
-  readonly resumed: string;
+  readonly stop: string | undefined;
+  readonly resumed: string | undefined;
 }
 
 export function createGuardStore(context: Context): GuardStore {
@@ -27,21 +29,20 @@ export function createGuardStore(context: Context): GuardStore {
     return signer.sign("g", [deployment, field, json]) + US + json;
   };
   const read = async (): Promise<Texts> => {
-    const [stop, resumed] = asList(await connection.run("guard", keys, [context.now(), ""]));
-    return { stop: asText(stop), resumed: asText(resumed) };
+    return textsOf(asList(await connection.run("guard", keys, [context.now(), ""])));
   };
   /** What stands there instead, or undefined when it was written. */
   const write = async (seen: Texts, next: Texts): Promise<Texts | undefined> => {
-    const args = [context.now(), "", seen.stop, seen.resumed, next.stop, next.resumed];
-    const [kind, stop, resumed] = asList(await connection.run("setGuard", keys, args));
-    if (kind === "changed") return { stop: asText(stop), resumed: asText(resumed) };
+    const texts = [seen.stop, seen.resumed, next.stop, next.resumed].map((text) => (text === undefined ? "" : `=${text}`));
+    const [kind, ...standing] = asList(await connection.run("setGuard", keys, [context.now(), "", ...texts]));
+    if (kind === "changed") return textsOf(standing);
     await context.durable();
     return undefined;
   };
   const stateOf = ({ stop, resumed }: Texts): GuardState => ({
-    ...(stop !== "" && { stop: openStop(context, stop) }),
+    ...(stop !== undefined && { stop: openStop(context, stop) }),
     forgivenMs: openForgiven(context, resumed),
-    version: stop + US + US + resumed,
+    version: JSON.stringify([stop, resumed]),
   });
   return {
     guard: async () => stateOf(await read()),
@@ -64,9 +65,13 @@ export function createGuardStore(context: Context): GuardStore {
       const state = stateOf(texts);
       if (state.version !== version) return "changed";
       const resumed = seal("resumed", { forgivenMs: Math.max(state.forgivenMs, forgivenMs) });
-      return (await write(texts, { stop: "", resumed })) ? "changed" : "resumed";
+      return (await write(texts, { stop: undefined, resumed })) ? "changed" : "resumed";
     },
   };
+}
+
+function textsOf([stop, resumed]: readonly Reply[]): Texts {
+  return { stop: typeof stop === "string" ? stop : undefined, resumed: typeof resumed === "string" ? resumed : undefined };
 }
 
 /** The text of `stop` as a script has found it. */
@@ -75,8 +80,8 @@ export function openStop(context: Context, text: string): Stop {
   return value && isForeignWrite(value.write) ? value : { kind: "unbelieved" };
 }
 
-function openForgiven(context: Context, text: string): number {
-  const value = open(context, "resumed", text) as { readonly forgivenMs: number } | undefined; // `seal` wrote it
+function openForgiven(context: Context, text: string | undefined): number {
+  const value = (text === undefined ? undefined : open(context, "resumed", text)) as { readonly forgivenMs: number } | undefined; // `seal` wrote it
   return value?.forgivenMs ?? 0;
 }
 

@@ -19,6 +19,7 @@ export function unseen(why = "no answer within 6 s"): { readonly kind: "unseen";
 
 export const HEALTHY: Facts = {
   mode: "act",
+  guard: "on",
   cluster: CLUSTER,
   redisCluster: false,
   durability: "C",
@@ -76,6 +77,7 @@ export const HEALTHY: Facts = {
     ),
     quarantine: seen([]),
     forgeries: seen([]),
+    guard: seen({ forgivenMs: 0, version: "0" }),
     intents: seen({ owners: 3, found: [] }),
     controllers: CONTROLLERS.map((controller) => ({ controller, gate: seen({ open: true }), queued: seen([]), parked: seen([]) })),
   },

@@ -12,7 +12,7 @@ import type { LaneFacts } from "../../../../../shared/adapters/redis/probe.ts";
 import type { RedisServerFacts } from "../../../../../shared/adapters/redis/server.ts";
 import type { Audit } from "../../../../../shared/cache/audit.ts";
 import type { QueueFacts } from "../../../../../shared/adapters/sqs/queue-facts.ts";
-import type { Intent } from "../../../../../shared/ports/store.ts";
+import type { Intent, Stop } from "../../../../../shared/ports/store.ts";
 import { HEALTHY, NOW_MS, seen, unseen } from "./facts.ts";
 
 /** Redis' time in `HEALTHY`. */
@@ -52,6 +52,7 @@ const withoutRedrive = queue("deltas", (each) => {
 const dead = (name: string): Facts =>
   queue(name, (each) => ({ ...each, deadLetters: seen({ waiting: 1, inFlight: 1, delayed: 0, attributes: {} }) }));
 const cache = (change: Partial<CacheFacts>): Facts => ({ ...HEALTHY, cache: { ...HEALTHY.cache, ...change } });
+const stopped = (stop: Stop): Facts => cache({ guard: seen({ stop, forgivenMs: 0, version: "1" }) });
 const lanes = (change: Partial<LaneFacts>): Facts => {
   const streams = HEALTHY.cache.streams.kind === "seen" ? HEALTHY.cache.streams.value : never();
   return cache({
@@ -287,6 +288,20 @@ const ROWS: readonly Row[] = [
 
   { name: "shadow", facts: { ...HEALTHY, mode: "shadow" }, want: ["watcher.mode", "warning", /sends nothing/, /DELTALOOP_MODE=act/] },
   { name: "shadow, which takes no Lease", facts: { ...HEALTHY, mode: "shadow" }, want: ["watcher.lease", "notChecked", /no Lease/] },
+  { name: "shadow, which looks for nobody", facts: { ...HEALTHY, mode: "shadow" }, want: ["watcher.guard", "notChecked", /shadow/] },
+  { name: "a guard that has seen nobody", facts: HEALTHY, want: ["watcher.guard", "ok", /nobody/] },
+  { name: "no guard", facts: { ...HEALTHY, guard: "off" }, want: ["watcher.guard", "warning", /nobody looks/, /DELTALOOP_GUARD=on/] },
+  {
+    name: "another controller",
+    facts: stopped({ kind: "seen", write: { resource: "deployments", key: "shop/web", manager: "k3s", atMs: NOW_MS }, sinceMs: NOW_MS }),
+    want: ["watcher.guard", "failure", /k3s wrote the status of deployments shop\/web/, /--controllers.*deltaloop resume/],
+  },
+  {
+    name: "another controller, and no guard",
+    facts: { ...stopped({ kind: "unbelieved" }), guard: "off" },
+    want: ["watcher.guard", "failure", /none of our keys/, /writes to Redis.*deltaloop resume/],
+  },
+  { name: "a guard that cannot be read", facts: cache({ guard: unseen("no answer") }), want: ["watcher.guard", "notChecked", /no answer/] },
   {
     name: "no Lease",
     facts: api({ lease: { name: "a/b", seen: seen(undefined) } }),
@@ -498,6 +513,7 @@ it("what is dead costs its own checks, and those that rest on it, and no other",
       streams: gone,
       quarantine: gone,
       forgeries: gone,
+      guard: gone,
       intents: gone,
       controllers: [{ controller: "replicaset", gate: gone, queued: gone, parked: gone }],
     },

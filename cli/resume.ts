@@ -1,0 +1,96 @@
+/**
+ * `deltaloop resume`: goes on after another controller was at work (informer §11.9). Says who it was, refuses while it still writes, and
+ * forgives what it has seen and nothing that comes later. Configured like the watcher; needs its rights to list, and to write to Redis.
+ */
+import type { Command } from "commander";
+import { createClient } from "../shared/adapters/kube-http/client.ts";
+import { kubeOver } from "../shared/adapters/kube-http/kube-http.ts";
+import { parseConfiguration } from "../shared/lambda/configuration.ts";
+import { openCache, redisStore } from "../shared/lambda/connect.ts";
+import { kubeHttpConfig } from "../shared/lambda/wire-function.ts";
+import { describeForeignWrite, describeStop } from "../shared/ports/store/guard.ts";
+import { serviceAccount } from "../shared/registry/names.ts";
+import { readApiServer } from "./support/api-server.ts";
+import { readClusterIdentity } from "./support/cluster-id.ts";
+import { SWITCH_OFF } from "./support/end-on-foreign-write.ts";
+import { readEnvironmentFile } from "./support/environment-file.ts";
+import { kubeAccess } from "./support/kube-access.ts";
+import { printable } from "./support/printable.ts";
+import { decideResume, newestForeignWrite } from "./support/resume.ts";
+import { UsageError } from "./support/usage-error.ts";
+
+interface ResumeFlags {
+  readonly env?: string;
+  readonly kubeconfig?: string;
+  readonly context?: string;
+  readonly force?: true;
+}
+
+const EXIT_REFUSED = 1;
+
+export function registerResume(program: Command): void {
+  program
+    .command("resume")
+    .description("go on after another controller was at work: says who, refuses while it still writes; ends with 1 when it refused")
+    .option("--env <file>", "DELTALOOP_* of the watcher as lines NAME=value, instead of the environment")
+    .option("--kubeconfig <file>", "instead of DELTALOOP_KUBE_*; a context named like the watcher's role is used for it")
+    .option("--context <name>", "context of the kubeconfig")
+    .option("--force", "also while it still writes; its next write stops everything again")
+    .action(async (flags: ResumeFlags) => {
+      process.exitCode = await runResume(flags);
+      process.stdout.write("", () => process.exit());
+    });
+}
+
+async function runResume(flags: ResumeFlags): Promise<number> {
+  const configuration = parseConfiguration(flags.env === undefined ? process.env : readEnvironmentFile(flags.env));
+  if (configuration.mode === "shadow") throw new UsageError("DELTALOOP_MODE is shadow, which nothing stops");
+  const { kubeconfig } = flags;
+  const access =
+    kubeconfig === undefined
+      ? kubeHttpConfig(configuration.kube, "resume")
+      : await kubeAccess({ ...flags, kubeconfig }, serviceAccount("watcher"), "resume");
+  const client = createClient(access);
+  const kube = kubeOver(client);
+  const { cid } = await readClusterIdentity(kube);
+  if (cid !== configuration.cluster)
+    throw new UsageError(`DELTALOOP_CLUSTER is ${configuration.cluster}, but this API server's cluster is ${cid}`);
+  const { store } = openCache(
+    configuration,
+    redisStore(configuration.redis, () => undefined), // what fails is told by the call
+  );
+  try {
+    const state = await store.guard();
+    if (state.stop) say(describeStop(state.stop));
+    const newest = state.stop && (await newestForeignWrite(kube, new AbortController().signal));
+    if (newest) say(`the last of all: ${describeForeignWrite(newest)}`);
+    const { dateMs = Date.now() } = await readApiServer(client);
+    const decision = decideResume(state, newest, dateMs, flags.force === true);
+    switch (decision.kind) {
+      case "notStopped":
+        say("nothing is stopped");
+        return 0;
+      case "refused":
+        say(`not resumed: ${decision.why}`);
+        say(`kube-controller-manager runs without these loops when it is started with ${SWITCH_OFF}`);
+        return EXIT_REFUSED;
+      case "resume": {
+        const { forgivenMs } = decision;
+        if ((await store.resume({ version: state.version, forgivenMs })) === "changed") {
+          say("not resumed: it has written again meanwhile; look again");
+          return EXIT_REFUSED;
+        }
+        say("resumed: what is due is run within seconds; the next such write stops everything again");
+        return 0;
+      }
+      default:
+        return decision satisfies never;
+    }
+  } finally {
+    await store.close();
+  }
+}
+
+function say(line: string): void {
+  process.stdout.write(`${printable(line)}\n`);
+}

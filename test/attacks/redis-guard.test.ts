@@ -1,0 +1,126 @@
+/**
+ * Threat: the guard's texts are taken away, made up, spoilt or put back. Who: anyone who may write to Redis, and has no key. They can
+ * always bring us to a standstill; a deployment that was stopped acts again for no longer than they go on.
+ */
+import { Redis } from "ioredis";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+
+import { deploymentKeys } from "../../shared/adapters/redis/keys.ts";
+import { createRedisStore } from "../../shared/adapters/redis/redis-store.ts";
+import { createSigner } from "../../shared/api/signer.ts";
+import { createGuard } from "../../shared/cache/guard.ts";
+import type { ForeignWrite, Store } from "../../shared/ports/store.ts";
+import { redisFixture } from "../conformance/redis/fixtures.ts";
+import { HOLE_LIMIT_MS, IDENTITY, Rig } from "../conformance/store/rig.ts";
+import type { StoreFixture } from "../conformance/store/rig.ts";
+import { startRedis } from "../support/redis.ts";
+import type { RedisServer } from "../support/redis.ts";
+import { testSigner } from "../support/signer.ts";
+import { silentLog } from "../support/silent-log.ts";
+import { NO_REDIS, SIGNATURE, US } from "./rows-rig.ts";
+
+const CLUSTER = "0123456789ab";
+const SETTINGS = { deployment: "prod", cluster: CLUSTER, identity: IDENTITY, holeLimitMs: HOLE_LIMIT_MS };
+const KEY = deploymentKeys("prod", CLUSTER).guard;
+const WRITE: ForeignWrite = { resource: "deployments", key: "shop/web", manager: "kube-controller-manager", atMs: 5_000 };
+const made = (value: object): string => SIGNATURE + US + JSON.stringify(value);
+
+describe.skipIf(NO_REDIS !== undefined)("the guard's texts", () => {
+  let server: RedisServer;
+  let redis: Redis;
+  let fixture: StoreFixture;
+  let rig: Rig;
+  /** A Store of ours with other settings. */
+  const beside = (deployment: string, signer = testSigner(CLUSTER)): Store =>
+    createRedisStore(redis, { ...SETTINGS, deployment, signer, clock: fixture.clock });
+  beforeAll(async () => {
+    server = await startRedis();
+    redis = new Redis(server.url);
+  });
+  afterAll(async () => {
+    redis.disconnect();
+    await server.stop();
+  });
+  beforeEach(async () => {
+    fixture = await redisFixture(() => new Redis(server.url))(SETTINGS);
+    rig = await new Rig(fixture).synced();
+  });
+  afterEach(() => fixture.close());
+
+  const taken = async (): Promise<string> => (await rig.store.take(rig.run("deployment", "shop/web"), {})).kind;
+
+  it("a stop that is taken away is back before the other's next write", async () => {
+    const { clock } = rig.fixture;
+    const guard = createGuard({ store: rig.store, clock, log: silentLog });
+    const ends = new AbortController();
+    const running = guard.run(ends.signal);
+    guard.begin(1_000);
+    const managedFields = [{ manager: WRITE.manager, subresource: "status", time: new Date(WRITE.atMs).toISOString() }];
+    guard.look("deployments", { metadata: { namespace: "shop", name: "web", managedFields } });
+    await expect.poll(taken).toBe("stopped");
+    for (let round = 0; round < 3; round++) {
+      await redis.del(KEY);
+      expect(await taken()).toBe("empty");
+      await clock.advance(1_000);
+      await expect.poll(taken).toBe("stopped");
+    }
+    ends.abort(new Error("over"));
+    await running;
+  });
+
+  it.each([
+    { name: "that is no text of ours", text: "x" },
+    { name: "that is made up", text: made({ kind: "seen", write: { ...WRITE, key: "shop/lies" }, sinceMs: 1 }) },
+    { name: "that is empty", text: "" },
+  ])("a stop $name stops, and no word of it is believed", async ({ text }) => {
+    await redis.hset(KEY, "stop", text);
+    expect(await rig.store.take(rig.run("deployment", "shop/web"), {})).toEqual({ kind: "stopped", stop: { kind: "unbelieved" } });
+    const state = await rig.store.guard();
+    expect(state.stop).toEqual({ kind: "unbelieved" });
+    expect(await rig.store.gate("deployment")).toMatchObject({ open: false, reason: expect.stringContaining("none of our keys") });
+    expect(await rig.store.resume({ version: state.version, forgivenMs: 0 })).toBe("resumed");
+    expect(await taken()).toBe("empty");
+  });
+
+  it("a genuine stop of another deployment, or of another key, stops, and no word of it is believed", async () => {
+    await beside("other").reportForeignWrite(WRITE, 6_000);
+    const theirs = (await redis.hget(deploymentKeys("other", CLUSTER).guard, "stop")) ?? "";
+    await redis.hset(KEY, "stop", theirs);
+    expect((await rig.store.guard()).stop).toEqual({ kind: "unbelieved" });
+    await beside("prod", createSigner(["a key that is not accepted any more"], CLUSTER)).reportForeignWrite(WRITE, 6_000);
+    expect((await rig.store.guard()).stop).toEqual({ kind: "unbelieved" });
+  });
+
+  it("a stop whose MAC is spoilt, and a good report after it: people are told who it was", async () => {
+    await rig.store.reportForeignWrite(WRITE, 6_000);
+    const good = (await redis.hget(KEY, "stop")) ?? "";
+    await redis.hset(KEY, "stop", good.replace("shop/web", "shop/wax"));
+    expect((await rig.store.guard()).stop).toEqual({ kind: "unbelieved" });
+    await rig.store.reportForeignWrite(WRITE, 6_000);
+    expect((await rig.store.guard()).stop).toMatchObject({ kind: "seen", write: WRITE });
+  });
+
+  it("made up or of another deployment, it forgives nothing", async () => {
+    const far = { forgivenMs: 9_000_000_000_000 };
+    const elsewhere = beside("other");
+    await elsewhere.resume({ version: (await elsewhere.guard()).version, ...far });
+    const theirs = (await redis.hget(deploymentKeys("other", CLUSTER).guard, "resumed")) ?? "";
+    for (const text of [made(far), theirs, "x"]) {
+      await redis.del(KEY);
+      await redis.hset(KEY, "resumed", text);
+      expect((await rig.store.guard()).forgivenMs).toBe(0);
+      expect(await rig.store.reportForeignWrite(WRITE, 6_000)).toEqual({ kind: "stopped" });
+    }
+  });
+
+  it("an old one put back forgives what it did then, and nothing since", async () => {
+    const resume = async (forgivenMs: number): Promise<void> =>
+      void (await rig.store.resume({ version: (await rig.store.guard()).version, forgivenMs }));
+    await resume(5_000);
+    const old = (await redis.hget(KEY, "resumed")) ?? "";
+    await resume(8_000);
+    await redis.hset(KEY, "resumed", old);
+    expect(await rig.store.reportForeignWrite(WRITE, 6_000)).toMatchObject({ kind: "forgiven" });
+    expect(await rig.store.reportForeignWrite({ ...WRITE, atMs: 7_000 }, 9_000)).toEqual({ kind: "stopped" });
+  });
+});
