@@ -2,12 +2,20 @@
  * A cluster changes hands on a real control plane: upstream's controllers have made its workloads, ours take over, and the other way.
  *
  * Catches: a needless write on what is settled, a second ReplicaSet for a template that has one, pods beyond surge and unavailability
- * while a rollout changes hands in its middle, a rollout that is stuck, paused or waiting and does not go on in the other's hands.
+ * while a rollout changes hands in its middle, a rollout that is stuck, paused or waiting and does not go on in the other's hands;
+ * functions that act on beside upstream's loops, or that do not go on when a person says so.
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
-import { eventually, measured, startCluster, startDev, whereRealPartsAre } from "../support/e2e.ts";
-import type { Cluster } from "../support/e2e.ts";
+import { readClusterIdentity } from "../../cli/support/cluster-id.ts";
+import { environmentOf } from "../../shared/lambda/configuration.ts";
+import { kubeHttpConfigFrom } from "../../cli/support/kubeconfig.ts";
+import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
+import { queueUrls } from "../../shared/local/queues.ts";
+import type { LocalQueues } from "../../shared/local/queues.ts";
+import { deltaloop, eventually, measured, OWN_NAMESPACE, startCluster, startDev, whereRealPartsAre } from "../support/e2e.ts";
+import type { AuditEntry, Cluster, Running } from "../support/e2e.ts";
+import { startRedis } from "../support/redis.ts";
 import { least, momentsOf, most, podsCreated, recordHistory } from "../support/history.ts";
 import type { History } from "../support/history.ts";
 
@@ -245,4 +253,120 @@ await whereRealPartsAre("workloads change hands on a real control plane", () => 
       });
     });
   });
+
+  describe("[informer T104] upstream's loops start beside ours, deployed as in production", () => {
+    const namespace = "beside";
+    /** From the other's write to our last one: the watch, a renewal, the call on its way. */
+    const STOP_MS_MAX = 8_000;
+    let ours: Production;
+    let shop: Shop;
+    let endUpstream: (() => Promise<unknown>) | undefined;
+    beforeAll(async () => {
+      ours = await startProduction(cluster);
+      shop = new Shop(cluster, namespace);
+      await cluster.kubectl("create", "namespace", namespace);
+      await shop.apply(deployment("web", 1));
+      await cluster.rolledOut(namespace, "web");
+      endUpstream = await UPSTREAM.start(cluster);
+    }, PATIENCE_MS);
+    afterAll(async () => {
+      await endUpstream?.();
+      await ours?.stop();
+    });
+
+    const wrote = (party: Party, entries: readonly AuditEntry[]): readonly AuditEntry[] =>
+      entries.filter(
+        ({ verb, user, objectRef }) =>
+          objectRef?.namespace === namespace &&
+          objectRef.resource !== "events" &&
+          /create|update|patch|delete/.test(verb) &&
+          party.users.some((name) => user.username.startsWith(name)),
+      );
+
+    it("functions stop within seconds of its first status write, and say why; it goes on alone", async () => {
+      // Of what both would write only one's is a change, so it may take a few until one is upstream's.
+      let isStopped = false;
+      const stops = ours.watcher.line("another controller is at work: no key is handed out until deltaloop resume", PATIENCE_MS);
+      stops.then(
+        () => (isStopped = true),
+        () => undefined, // awaited below
+      );
+      for (let replicas = 2; !isStopped && replicas < 12; replicas++) {
+        await shop.k("scale", "deployment/web", `--replicas=${replicas}`);
+        await Promise.race([stops, new Promise((resolve) => setTimeout(resolve, STILL_MS))]);
+      }
+      await stops;
+      await shop.setImage("web", "shop:2");
+      await ours.functions.line("stopped: another controller is at work");
+      expect(ours.functions.output()).toMatch(/kube-controller-manager wrote the status of (deployments|replicasets) beside\/web/);
+      await cluster.rolledOut(namespace, "web");
+      const entries = await cluster.audit();
+      const first = wrote(UPSTREAM, entries).find(({ objectRef }) => objectRef?.subresource === "status");
+      const last = wrote(OURS, entries).at(-1);
+      const tookMs = Date.parse(last?.stageTimestamp ?? "") - Date.parse(first?.stageTimestamp ?? "");
+      measured(`our last write was ${(tookMs / 1000).toFixed(1)} s after upstream's first status`);
+      expect(tookMs).toBeLessThan(STOP_MS_MAX);
+    });
+
+    it("resume refuses while it writes, --force goes on once it is gone, and nothing is lost of what happened meanwhile", async () => {
+      const refused = deltaloop(["resume", "--kubeconfig", cluster.rolesKubeconfig], ours.environment);
+      expect((await refused.exited).code, refused.output()).toBe(1);
+      expect(refused.output()).toMatch(/^stopped since .*\nthe last of all: kube-controller-manager wrote .*\nnot resumed: .* s ago: wait/);
+      await endUpstream?.();
+      endUpstream = undefined;
+      await shop.setImage("web", "shop:3"); // while nobody acts
+      await new Promise((resolve) => setTimeout(resolve, STILL_MS));
+      const before = wrote(OURS, await cluster.audit()).length;
+      const fromMs = Date.now();
+      const forced = deltaloop(["resume", "--force", "--kubeconfig", cluster.rolesKubeconfig], ours.environment);
+      expect((await forced.exited).code, forced.output()).toBe(0);
+      await cluster.rolledOut(namespace, "web");
+      measured(`the rollout that nobody did was over ${((Date.now() - fromMs) / 1000).toFixed(1)} s after deltaloop resume`);
+      expect(wrote(OURS, await cluster.audit()).length).toBeGreaterThan(before);
+      const again = deltaloop(["resume", "--kubeconfig", cluster.rolesKubeconfig], ours.environment);
+      expect([(await again.exited).code, again.output()]).toEqual([0, "nothing is stopped\n"]);
+    });
+  });
 });
+
+interface Production {
+  readonly watcher: Running;
+  readonly functions: Running;
+  /** Of both. */
+  readonly environment: Readonly<Record<string, string>>;
+  stop(): Promise<void>;
+}
+
+/** What `dev` runs, without the option by which its watcher ends. */
+async function startProduction(cluster: Cluster): Promise<Production> {
+  const redis = await startRedis();
+  const queue = deltaloop(["queue"]);
+  const { endpoint, queues } = JSON.parse(await queue.line("endpoint")) as { readonly endpoint: string; readonly queues: LocalQueues }; // printed by cli/queue.ts
+  const access = await kubeHttpConfigFrom(cluster.plane.adminKubeconfig, { component: "e2e" });
+  const environment = environmentOf({
+    deployment: "prod",
+    cluster: (await readClusterIdentity(createKubeHttp(access))).cid,
+    mode: "act",
+    digestKey: "a digest key of the test's own",
+    macKeys: ["a MAC key of the test's own"],
+    redis: { url: redis.url, cluster: false },
+    kube: { server: access.server },
+    queues: queueUrls(endpoint, queues),
+    logLevel: "info",
+    metrics: "none",
+  });
+  const kubeconfig = ["--kubeconfig", cluster.rolesKubeconfig];
+  const functions = deltaloop(["host", ...kubeconfig, "--dead-deltas", queues.deltas.deadLetterUrl], environment);
+  await functions.line("ready");
+  const watcher = deltaloop(["watch", ...kubeconfig, "--lease-namespace", OWN_NAMESPACE], environment);
+  return {
+    watcher,
+    functions,
+    environment,
+    async stop() {
+      await Promise.all([functions.stop(), watcher.stop()]);
+      await queue.stop();
+      await redis.stop();
+    },
+  };
+}
