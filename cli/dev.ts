@@ -7,7 +7,8 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Command } from "commander";
-import { createKubeHttp } from "../shared/adapters/kube-http/kube-http.ts";
+import { createClient } from "../shared/adapters/kube-http/client.ts";
+import { kubeOver } from "../shared/adapters/kube-http/kube-http.ts";
 import { CACHED_RESOURCES } from "../shared/api/resources.ts";
 import { environmentOf } from "../shared/lambda/configuration.ts";
 import type { Configuration } from "../shared/lambda/configuration.ts";
@@ -15,6 +16,7 @@ import { openCache, redisStore } from "../shared/lambda/connect.ts";
 import { queueUrls } from "../shared/local/queues.ts";
 import type { Store } from "../shared/ports/store.ts";
 import type { LocalQueues } from "../shared/local/queues.ts";
+import { readApiServer } from "./support/api-server.ts";
 import { LEAN_HEAP, startVerb } from "./support/child-process.ts";
 import type { Child } from "./support/child-process.ts";
 import { readClusterIdentity } from "./support/cluster-id.ts";
@@ -22,6 +24,7 @@ import { consoleLog } from "./support/console-log.ts";
 import { environmentFile } from "./support/environment-file.ts";
 import { shutGate } from "./support/gates.ts";
 import { kubeAccess } from "./support/kube-access.ts";
+import { SUPPORTED_VERSIONS, unsupported } from "./support/kubernetes-versions.ts";
 import { kubeconfigPath } from "./support/kubeconfig-path.ts";
 import { freePort, startLocalRedis } from "./support/local-redis.ts";
 import type { LocalRedis } from "./support/local-redis.ts";
@@ -36,6 +39,7 @@ interface DevFlags {
   readonly kubeconfig?: string;
   readonly context?: string;
   readonly act?: true;
+  readonly anyKubernetes?: true;
   readonly nodes?: number;
   readonly bindPods?: true;
   readonly redis?: string;
@@ -58,6 +62,7 @@ export function registerDev(program: Command): void {
     .option("--kubeconfig <file>", "default: KUBECONFIG, then ~/.kube/config; contexts named like our roles are used for them")
     .option("--context <name>", "context of the kubeconfig")
     .option("--act", "be the cluster's controller; its own three loops must be off")
+    .option("--any-kubernetes", `act on other versions than ${SUPPORTED_VERSIONS.from} to ${SUPPORTED_VERSIONS.to}, too`)
     .option("--nodes <n>", "add scripted nodes that run pods on paper", wholeNumber("--nodes", { min: 1, max: 1000 }))
     .option("--bind-pods", "let the scripted nodes bind pods, for clusters without a scheduler")
     .option("--redis <url>", "use this Redis instead of a redis-server of our own")
@@ -137,9 +142,14 @@ class Dev {
       throw new UsageError("--watchers needs --act: a shadow takes no Lease, and of two each would take over from the other for ever");
     const access = (role: string) => kubeAccess({ ...this.#flags, kubeconfig: this.#kubeconfig }, role, "dev");
     const watcher = await access("deltaloop-watcher");
-    const { cid } = await readClusterIdentity(createKubeHttp(watcher)).catch((error: unknown) => {
+    const client = createClient(watcher);
+    const looked = Promise.all([readClusterIdentity(kubeOver(client)), readApiServer(client)]);
+    const [{ cid }, { gitVersion }] = await looked.catch((error: unknown) => {
       throw new UsageError(`${watcher.server} cannot be used: ${messageOf(error)}`);
     });
+    const why = unsupported(gitVersion);
+    if (why !== undefined && act && !this.#flags.anyKubernetes) throw new UsageError(`${why}. To act all the same, say --any-kubernetes`);
+    if (why !== undefined) this.#log.warn(why);
     const rights = await reviewRights(access, { act, leaseNamespace: this.#flags.leaseNamespace });
     const lacking = rights.filter(({ allowed }) => !allowed);
     this.#log.info(`cluster ${cid} at ${watcher.server}; ${rights.length - lacking.length} of ${rights.length} rights that it needs`);
@@ -204,6 +214,7 @@ class Dev {
       digestKey: process.env["DELTALOOP_DIGEST_KEY"] ?? randomBytes(32).toString("hex"),
       macKeys: process.env["DELTALOOP_MAC_KEY"]?.split(",") ?? [randomBytes(32).toString("hex")],
       redis: { url: redisUrl, cluster: false },
+      kubernetes: this.#flags.anyKubernetes ? "any" : "supported",
       kube: { server },
       queues,
       logLevel: this.#flags.verbose ? "debug" : "info",

@@ -27,6 +27,7 @@ import { readClusterIdentity } from "./support/cluster-id.ts";
 import { endOnForeignWrite } from "./support/end-on-foreign-write.ts";
 import { informerSyncCheck, shutdownCheck, storeCheck } from "./support/health-checks.ts";
 import { kubeAccess } from "./support/kube-access.ts";
+import { unsupported } from "./support/kubernetes-versions.ts";
 import { untilSignalled, untilStdinEnds } from "./support/signals.ts";
 import { tellStore } from "./support/store-metrics.ts";
 import { serveTelling, TELLING_LISTEN } from "./support/telling.ts";
@@ -98,7 +99,12 @@ async function runWatch(flags: WatchFlags): Promise<void> {
   });
   const outside = connectLive(live, log);
   const { clock, random } = outside;
-  const serverAheadMs = aheadMs(await readApiServer(client), clock.now());
+  const server = await readApiServer(client);
+  const serverAheadMs = aheadMs(server, clock.now());
+  const why = unsupported(server.gitVersion);
+  if (why !== undefined && mode === "act" && configuration.kubernetes !== "any")
+    throw new UsageError(`${why}. To act all the same, say DELTALOOP_KUBERNETES=any`);
+  if (why !== undefined) log.warn("the API server's version is not supported", { why });
   const holder = `${hostname()}-${Math.floor(random.next() * 2 ** 32).toString(16)}`;
   const lease = { namespace: flags.leaseNamespace, name: `deltaloop-watcher-${deployment}`, identity: holder };
   const stopped = new AbortController();

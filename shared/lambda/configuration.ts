@@ -15,6 +15,7 @@
  * | DELTALOOP_REDIS_CLUSTER | `true` when that is one node of a Redis cluster (default `false`) |
  * | DELTALOOP_REDIS_DURABILITY | what a failover of it may lose: `A` nothing, `B` what no replica has yet (one is then waited for; not on a
  *   cluster), `C` anything, for development (default); informer §11.8 |
+ * | DELTALOOP_KUBERNETES | `supported` (default) or `any`: in act mode, whether the watcher starts on a version that is not supported
  * | DELTALOOP_KUBE_SERVER | `https://host:port` of the API server; `http://` without a token, or on loopback |
  * | DELTALOOP_KUBE_CA, …_CA_FILE | its authority, PEM or base64 of PEM, or a file that holds it |
  * | DELTALOOP_KUBE_TOKEN, …_TOKEN_FILE | bearer token, or a file that is read again when it changes |
@@ -58,6 +59,8 @@ export interface Configuration<N extends string = Controller> {
   /** The first signs, all are accepted. */
   readonly macKeys: readonly string[];
   readonly redis: { readonly url: string; readonly cluster: boolean; readonly durability?: Durability };
+  /** Versions that the watcher acts on; absent: supported. */
+  readonly kubernetes?: "supported" | "any";
   readonly kube: {
     readonly server: string;
     readonly ca?: string;
@@ -100,6 +103,7 @@ const ENTRIES = {
   DELTALOOP_REDIS_URL: url("redis|rediss"),
   DELTALOOP_REDIS_CLUSTER: v.optional(v.picklist(["true", "false"], "must be true or false"), "false"),
   DELTALOOP_REDIS_DURABILITY: v.optional(v.picklist(["A", "B", "C"], "must be A, B or C"), "C"),
+  DELTALOOP_KUBERNETES: v.optional(v.picklist(["supported", "any"], "must be supported or any"), "supported"),
   DELTALOOP_KUBE_SERVER: url("http|https"),
   DELTALOOP_KUBE_CA: v.optional(v.string()),
   DELTALOOP_KUBE_CA_FILE: v.optional(v.string()),
@@ -148,6 +152,7 @@ export function environmentOf({ redis, kube, queues, ...rest }: Configuration<st
     DELTALOOP_MAC_KEY: rest.macKeys.join(","),
     DELTALOOP_REDIS_URL: redis.url,
     DELTALOOP_REDIS_CLUSTER: String(redis.cluster),
+    DELTALOOP_KUBERNETES: rest.kubernetes,
     DELTALOOP_KUBE_SERVER: kube.server,
     DELTALOOP_KUBE_CA: kube.ca,
     DELTALOOP_KUBE_CA_FILE: kube.caFile,
@@ -189,6 +194,7 @@ function configurationFrom(
       cluster: variables.DELTALOOP_REDIS_CLUSTER === "true",
       durability: variables.DELTALOOP_REDIS_DURABILITY,
     },
+    kubernetes: variables.DELTALOOP_KUBERNETES,
     kube: {
       server: variables.DELTALOOP_KUBE_SERVER,
       ...(ca === undefined ? {} : { ca: pem(ca) }),

@@ -92,6 +92,7 @@ describe("a fourth controller, as one more entry", () => {
       cluster: "5d3f00aa11bb",
       mode: "act" as const,
       guard: "on" as const,
+      kubernetes: "supported" as const,
       digestKey: "0123456789abcdef",
       macKeys: ["fedcba9876543210", "fedcba9876543211"],
       redis: { url: "redis://cache:6379", cluster: true, durability: "C" as const },

@@ -17,6 +17,7 @@ export type Seen<T> =
 export interface Facts {
   readonly mode: "act" | "shadow";
   readonly guard: "on" | "off";
+  readonly kubernetes: "supported" | "any";
   readonly cluster: string;
   readonly redisCluster: boolean;
   readonly durability: Durability;

@@ -1,17 +1,16 @@
 /** Judgements on the API server, the rights at it, and the clocks. */
-import { LAYOUT_VERSION } from "../../../shared/api/pod-template-types.ts";
+import { SUPPORTED_VERSIONS, unsupported } from "../kubernetes-versions.ts";
 import type { ApiFacts, Facts, RoleFacts } from "./facts.ts";
 import { failure, notChecked, ok, warning } from "./finding.ts";
 import type { Finding } from "./finding.ts";
-import { compareVersions, listOf, spanOf } from "./words.ts";
+import { listOf, spanOf } from "./words.ts";
 
-/** From this minor version on resourceVersions are promised to be comparable (KEP-5504). */
-const COMPARABLE_VERSION = "1.35";
 const SKEW_WARNING_MS = 5_000;
 /** AWS refuses what was signed by a clock that is further off. */
 const SKEW_FAILURE_MS = 300_000;
 
-export function judgeApi({ version, identity }: ApiFacts, cluster: string): readonly Finding[] {
+export function judgeApi(facts: Facts): readonly Finding[] {
+  const { version, identity } = facts.api;
   if (version.kind === "unseen") {
     const remedy =
       "Check the API server's address, its certificate authority and the credentials, from where the watcher and the functions run.";
@@ -23,30 +22,22 @@ export function judgeApi({ version, identity }: ApiFacts, cluster: string): read
   const { server, gitVersion } = version.value;
   return [
     ok("api.answers", `${server} answers in ${version.tookMs} ms`, { number: version.tookMs }),
-    judgeVersion(gitVersion),
-    judgeIdentity(identity, cluster),
+    judgeVersion(gitVersion, facts),
+    judgeIdentity(identity, facts.cluster),
   ];
 }
 
-function judgeVersion(gitVersion: string): Finding {
+/** The watcher refuses to act on such a version at its next start, whatever it does now. */
+function judgeVersion(gitVersion: string, { mode, kubernetes }: Facts): Finding {
   const minor = /^v?\d+\.(\d+)/.exec(gitVersion)?.[1];
   const number = minor === undefined ? {} : { number: Number(minor) };
-  const seen = `Kubernetes ${gitVersion}`;
-  if (compareVersions(gitVersion, COMPARABLE_VERSION) < 0)
-    return warning(
-      "api.version",
-      seen,
-      `Use ${COMPARABLE_VERSION} or newer: older ones do not promise resourceVersions that can be compared.`,
-      number,
-    );
-  if (compareVersions(gitVersion, `${LAYOUT_VERSION}.999`) > 0)
-    return warning(
-      "api.version",
-      seen,
-      `Try a rollout first: pod template hashes are those of ${LAYOUT_VERSION}, and newer fields of a template are not known here.`,
-      number,
-    );
-  return ok("api.version", seen, number);
+  const why = unsupported(gitVersion);
+  if (why === undefined) return ok("api.version", `Kubernetes ${gitVersion}`, number);
+  const { from, to } = SUPPORTED_VERSIONS;
+  const use = `Use ${from} to ${to}, or a deltaloop that knows this version`;
+  if (mode === "act" && kubernetes !== "any")
+    return failure("api.version", why, `${use}: the watcher does not start again here unless DELTALOOP_KUBERNETES is any.`, number);
+  return warning("api.version", why, `${use}, and try a rollout first.`, number);
 }
 
 function judgeIdentity(identity: ApiFacts["identity"], cluster: string): Finding {

@@ -10,7 +10,7 @@ import { judgeWork } from "./judge-work.ts";
 /** Each check at least once, whatever could be seen; the audit only where it was asked for. */
 export function judge(facts: Facts): readonly Finding[] {
   return [
-    ...judgeApi(facts.api, facts.cluster),
+    ...judgeApi(facts),
     ...judgeRights(facts.roles),
     ...judgeClocks(facts),
     ...judgeRedis(facts),

@@ -42,7 +42,7 @@ const CALL = { requestTimeoutMs: 3_000, waitMsMax: 500 };
 const OWNERS_MAX = 2_000;
 
 export async function look(options: LookOptions): Promise<Facts> {
-  const { mode, guard = "on", cluster, redis } = options.configuration;
+  const { mode, guard = "on", kubernetes = "supported", cluster, redis } = options.configuration;
   const [{ api, roles }, { server, cache }, queues] = await Promise.all([lookAtApi(options), lookAtRedis(options), lookAtQueues(options)]);
   const dead =
     server.kind === "unseen" ? "Redis does not answer" : api.version.kind === "unseen" ? "the API server does not answer" : undefined;
@@ -50,6 +50,7 @@ export async function look(options: LookOptions): Promise<Facts> {
   return {
     mode,
     guard,
+    kubernetes,
     cluster,
     redisCluster: redis.cluster,
     durability: redis.durability ?? "C",

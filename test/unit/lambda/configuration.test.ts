@@ -35,6 +35,7 @@ it("reads a complete environment, with defaults for the rest", () => {
     cluster: "5d3f00aa11bb",
     mode: "shadow",
     guard: "on",
+    kubernetes: "supported",
     digestKey: "0123456789abcdef",
     macKeys: ["fedcba9876543210"],
     redis: { url: "rediss://cache:6379", cluster: false, durability: "C" },

@@ -20,6 +20,7 @@ export function unseen(why = "no answer within 6 s"): { readonly kind: "unseen";
 export const HEALTHY: Facts = {
   mode: "act",
   guard: "on",
+  kubernetes: "supported",
   cluster: CLUSTER,
   redisCluster: false,
   durability: "C",

@@ -131,10 +131,24 @@ const ROWS: readonly Row[] = [
     facts: api({ version: unseen("connect ECONNREFUSED") }),
     want: ["api.answers", "failure", /ECONNREFUSED/, /address/],
   },
-  { name: "an old API server", facts: apiSays("v1.34.9"), want: ["api.version", "warning", /v1\.34\.9/, /1\.35 or newer/] },
-  { name: "an API server of no version", facts: apiSays("unknown"), want: ["api.version", "warning", /unknown/, /1\.35 or newer/] },
+  { name: "an old API server", facts: apiSays("v1.34.9"), want: ["api.version", "failure", /v1\.34\.9/, /1\.35 to 1\.36/] },
+  {
+    name: "an old API server, in shadow",
+    facts: { ...apiSays("v1.34.9"), mode: "shadow" },
+    want: ["api.version", "warning", /v1\.34\.9/, /1\.35 to 1\.36/],
+  },
+  {
+    name: "an old API server that somebody insists on",
+    facts: { ...apiSays("v1.34.9"), kubernetes: "any" },
+    want: ["api.version", "warning", /v1\.34\.9/, /rollout first/],
+  },
+  { name: "an API server of no version", facts: apiSays("unknown"), want: ["api.version", "failure", /unknown/, /1\.35 to 1\.36/] },
   { name: "the oldest that will do", facts: apiSays("v1.35.0"), want: ["api.version", "ok", /v1\.35\.0/] },
-  { name: "a newer API server than ours", facts: apiSays("v1.37.0-alpha.1"), want: ["api.version", "warning", /v1\.37/, /hashes/] },
+  {
+    name: "a newer API server than ours",
+    facts: apiSays("v1.37.0-alpha.1"),
+    want: ["api.version", "failure", /v1\.37.*pod template/, /DELTALOOP_KUBERNETES/],
+  },
   {
     name: "another cluster",
     facts: api({ identity: seen({ cid: "ffffffffffff", uid: "u" }) }),
