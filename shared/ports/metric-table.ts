@@ -18,6 +18,7 @@
 import { CACHED_RESOURCES, CONTROLLERS } from "../api/resources.ts";
 import type { Controller } from "../api/resources.ts";
 import type { Cri } from "./cri.ts";
+import { NODE_TABLES } from "./node-store.ts";
 import { FATES } from "./store/tallies.ts";
 
 /** What a pod is evicted for. Source: pkg/kubelet/eviction/api/types.go; eviction_manager.go signalEmptyDirFsLimit and its like. */
@@ -482,6 +483,14 @@ export const METRICS = {
     help: "From the watcher's receiving an event to its being applied.",
     processes: ["functions"],
     where: "shared/cache/applier.ts",
+  },
+  deltaloop_node_rows: {
+    type: "gauge",
+    labels: { table: NODE_TABLES },
+    unit: "count",
+    help: "What the node agent keeps of pods beyond a turn; without pods all are 0, back-offs after ten minutes.",
+    processes: ["node"],
+    where: "shared/kubelet/turns/housekeeping.ts",
   },
   deltaloop_lists_total: {
     type: "counter",

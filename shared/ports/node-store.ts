@@ -37,6 +37,16 @@ export interface Fence {
 
 export type RowChange<T extends NodeTable> = (row: NodeRow<T> | undefined) => NodeRow<T> | undefined;
 export type NodeTable = keyof NodeTables;
+export const NODE_TABLES = [
+  "workers",
+  "staticPods",
+  "statuses",
+  "reasons",
+  "restarts",
+  "allocations",
+  "backOffs",
+  "probes",
+] as const satisfies readonly NodeTable[];
 export type NodeRow<T extends NodeTable> = NodeTables[T];
 
 export interface NodeTables {

@@ -11,6 +11,7 @@ import { killRuntimePod, requeueDelayMs, updateWorker } from "./workers.ts";
 import { releaseFullName } from "../worker/static-start.ts";
 import { couldHaveRunningContainers } from "../worker/worker-questions.ts";
 import { updateAllocation } from "./allocations.ts";
+import { NODE_TABLES } from "../../ports/node-store.ts";
 import { attempt } from "./collect-garbage.ts";
 import { forgetProbes } from "./probes.ts";
 import { deleteMirror } from "./reconcile-mirror.ts";
@@ -83,6 +84,12 @@ export async function housekeep(ports: NodePorts): Promise<void> {
   await forgetAllocations(ports, allocated);
   await forgetBackOffs(ports);
   ports.objects.tidy();
+  await tellRows(ports);
+}
+
+/** What stays of pods that are gone shows here before it does in the process's memory. */
+async function tellRows({ store, metrics }: NodePorts): Promise<void> {
+  for (const table of NODE_TABLES) metrics?.set("deltaloop_node_rows", { table }, (await store.rows(table)).size);
 }
 
 /** What was found out about pods that are gone: a hook that ends late may still write some after its pod's record went. */

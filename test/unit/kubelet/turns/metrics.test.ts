@@ -2,6 +2,8 @@
 import { expect, test } from "vitest";
 
 import { CriError } from "../../../../shared/ports/cri-error.ts";
+import { NODE_TABLES } from "../../../../shared/ports/node-store.ts";
+import type { NodeTable } from "../../../../shared/ports/node-store.ts";
 import { countedMetrics } from "../../../support/counted.ts";
 import { startedNode } from "../../../support/node-rig/rig.ts";
 
@@ -36,6 +38,20 @@ test("[node-agent §15] counts what is started and what runs, and how long a pod
   expect(metrics.sums).toMatchObject({ "kubelet_running_pods{}": 0, "kubelet_running_containers{container_state=running}": 0 });
   expect(metrics.observed["kubelet_pod_start_duration_seconds{}"]).toHaveLength(1);
   expect(metrics.sums["kubelet_started_pods_errors_total{}"]).toBeUndefined();
+});
+
+test("[node-agent §15] counts the rows that are kept of pods, and none of pods that are gone", async () => {
+  const metrics = countedMetrics();
+  const rig = await startedNode({ metrics });
+  const rows = (table: NodeTable): number | undefined => metrics.sums[`deltaloop_node_rows{table=${table}}`];
+  await rig.create("p", { containers: [{ ...APP, readinessProbe: { exec: { command: ["look"] } } }] });
+  await rig.until("it runs", () => rig.isReady("p"));
+  await rig.advance(3_000);
+  expect([rows("workers"), rows("statuses"), rows("probes")]).toEqual([1, 1, 1]);
+  await rig.delete("p");
+  await rig.until("it is gone", () => rig.pod("p") === undefined);
+  await rig.advance(5_000);
+  expect(NODE_TABLES.map((table) => [table, rows(table)])).toEqual(NODE_TABLES.map((table) => [table, 0]));
 });
 
 test("[node-agent §15] counts what does not start, by why", async () => {

@@ -1,11 +1,10 @@
 // Would catch: a record, message, operation or cached object that stays when its pod is gone, so that a node's agent grows for ever.
 import { expect, test } from "vitest";
-import type { NodeTable } from "../../../../shared/ports/node-store.ts";
+import { NODE_TABLES } from "../../../../shared/ports/node-store.ts";
 import { startedNode } from "../../../support/node-rig/rig.ts";
 import type { NodeRig } from "../../../support/node-rig/rig.ts";
 
 const SECONDS = 1_000;
-const TABLES: readonly NodeTable[] = ["workers", "staticPods", "statuses", "reasons", "restarts", "backOffs", "probes"];
 const APP = { name: "app", image: "app:1" };
 const EXEC = { exec: { command: ["look"] }, periodSeconds: 1 };
 const HTTP = { httpGet: { port: 80 }, periodSeconds: 1 };
@@ -17,7 +16,7 @@ const ALL_FORGOTTEN_MS = 700 * SECONDS;
 /** How much of what outlives a turn there is: the table of shared/node-agent/README.md, but for Events, of which a bounded number stays. */
 async function kept({ agent: { ports, queues } }: NodeRig): Promise<Readonly<Record<string, number>>> {
   const { store, operations, objects, pods, condition } = ports;
-  const rows = await Promise.all(TABLES.map(async (table) => [table, (await store.rows(table)).size] as const));
+  const rows = await Promise.all(NODE_TABLES.map(async (table) => [table, (await store.rows(table)).size] as const));
   const due = await Promise.all((["pods", "probes"] as const).map(async (of) => [`due ${of}`, (await store.agenda(of)).size] as const));
   return {
     ...Object.fromEntries([...rows, ...due]),
