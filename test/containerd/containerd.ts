@@ -46,17 +46,20 @@ export interface ContainerdNode extends NodeIdentity {
 export interface ContainerdOptions {
   /** Of a disk of its own for images and snapshots. Default: none, the machine's. */
   readonly diskBytes?: number;
+  /** Of a disk of its own for a node agent's root directory, `kubelet`, and how many files it takes. Default: none. */
+  readonly agentDisk?: { readonly bytes: number; readonly inodes?: number };
 }
 
 const READY_MS_MAX = 30_000;
 const run = promisify(execFile);
 
 /** @throws {Error} with the end of containerd's log when it is not ready in time; nothing is left then either */
-export async function startContainerd({ diskBytes }: ContainerdOptions = {}): Promise<ContainerdNode> {
+export async function startContainerd({ diskBytes, agentDisk }: ContainerdOptions = {}): Promise<ContainerdNode> {
   const identity = await newIdentity();
   const guard = startGuard(identity);
   try {
-    if (diskBytes !== undefined) await mountDisk(identity.directory, diskBytes);
+    if (diskBytes !== undefined) await mountDisk(identity.directory, "root", diskBytes);
+    if (agentDisk !== undefined) await mountDisk(identity.directory, "kubelet", agentDisk.bytes, agentDisk.inodes);
     const { bridge, podCidr } = await createPodNetwork(identity);
     const config = join(identity.directory, "config.toml");
     await writeFile(config, configuration(identity.directory));
@@ -95,11 +98,11 @@ export async function startContainerd({ diskBytes }: ContainerdOptions = {}): Pr
   }
 }
 
-/** A file system of its own for what containerd keeps. The guard unmounts it, and the loop device goes with that. */
-async function mountDisk(directory: string, bytes: number): Promise<void> {
-  const [file, root] = [join(directory, "disk.img"), join(directory, "root")];
+/** A file system of its own. The guard unmounts it, and the loop device goes with that. */
+async function mountDisk(directory: string, folder: string, bytes: number, inodes?: number): Promise<void> {
+  const [file, root] = [join(directory, `${folder}.img`), join(directory, folder)];
   await run("truncate", ["-s", String(bytes), file]);
-  await run("mkfs.ext4", ["-q", "-m", "0", file]);
+  await run("mkfs.ext4", ["-q", "-m", "0", ...(inodes === undefined ? [] : ["-N", String(inodes)]), file]);
   await mkdir(root);
   await run("mount", ["-o", "loop", file, root]);
 }

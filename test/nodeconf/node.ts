@@ -1,11 +1,11 @@
 /** The one node of a cluster on a containerd of its own, with the images of upstream's tests: `deltaloop node`, or upstream's kubelet. */
-import { mkdir, readdir, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
 import { startContainerd } from "../containerd/containerd.ts";
 import type { ContainerdNode } from "../containerd/containerd.ts";
 import { startComponent } from "../envtest/component.ts";
-import { deltaloop, eventually } from "../support/e2e.ts";
+import { deltaloop, eventually, killHard } from "../support/e2e.ts";
 import type { Cluster } from "../support/e2e.ts";
 import type { UpstreamTests } from "../upstream/program.ts";
 import { importUpstreamImages } from "./images.ts";
@@ -21,16 +21,27 @@ export interface JudgedNode {
 /** A node agent that runs. */
 export interface Agent {
   readonly pid: number;
-  stop(): Promise<unknown>;
+  /** What the agent itself says. */
+  log(): Promise<string>;
+  /** The program alone: its pods run on, and another start goes on from there. */
+  end(): Promise<void>;
+  /** As after a crash: SIGKILL. */
+  kill(): Promise<void>;
+  /** The program, and its Node. */
+  stop(): Promise<void>;
 }
 
-/** The node that an agent registers. */
+/** The node that an agent registers, unless it is told another name. */
 export const NAME = "judged";
 const READY_MS_MAX = 60_000;
 const END_MS_MAX = 8_000;
 
 /** What both sides are told beside what makes them comparable; each in its own words. */
 export interface JudgedNodeOptions {
+  /** Of the node. Default `NAME`. */
+  readonly name?: string;
+  /** Where static pods are looked for, each second or so. */
+  readonly manifests?: string;
   /** Of the kubelet's configuration; goes before what it is given here. */
   readonly configuration?: object;
   /** For `deltaloop node`. */
@@ -69,23 +80,26 @@ export async function startAgent(
   programs: { readonly kubelet: string; readonly deltaloop?: string },
   options: JudgedNodeOptions = {},
 ): Promise<Agent> {
+  const { name = NAME } = options;
   const agent = await (side === "ours"
     ? startOurs(cluster, containerd, options, programs.deltaloop)
     : startKubelet(cluster, containerd, options, programs.kubelet));
   await eventually(
     `the node of ${side} is registered`,
-    async () => (await cluster.get(`/api/v1/nodes/${NAME}`)) !== undefined,
+    async () => (await cluster.get(`/api/v1/nodes/${name}`)) !== undefined,
     READY_MS_MAX,
   );
-  await cluster.kubectl("wait", "--for=condition=Ready", "--timeout=60s", `node/${NAME}`);
+  await cluster.kubectl("wait", "--for=condition=Ready", "--timeout=60s", `node/${name}`);
   return {
-    pid: agent.pid,
+    ...agent,
     async stop() {
-      await agent.stop();
-      await cluster.kubectl("delete", "node", NAME, "--ignore-not-found");
+      await agent.end();
+      await cluster.kubectl("delete", "node", name, "--ignore-not-found");
     },
   };
 }
+
+type Program = Omit<Agent, "stop">;
 
 /** Pods reach the machine at its address on their bridge, and so does the API server. */
 function addressOf({ podCidr }: ContainerdNode): string {
@@ -95,25 +109,37 @@ function addressOf({ podCidr }: ContainerdNode): string {
 async function startOurs(
   { plane }: Cluster,
   containerd: ContainerdNode,
-  { flags = [] }: JudgedNodeOptions,
+  { name = NAME, manifests, flags = [] }: JudgedNodeOptions,
   program?: string,
-): Promise<Agent> {
+): Promise<Program> {
   const folder = (of: string): string => join(containerd.directory, of);
   await writeFile(folder("ca.crt"), plane.ca);
   const args = [
-    ...["node", "--kubeconfig", await credentials(plane), "--cri", containerd.endpoint, "--name", NAME],
+    ...["node", "--kubeconfig", await credentials(plane, name), "--cri", containerd.endpoint, "--name", name],
     ...["--node-ip", addressOf(containerd), "--port", "0", "--client-ca-file", folder("ca.crt")],
     ...["--root-dir", folder("kubelet"), "--pod-logs-dir", folder("pods"), "--container-logs-dir", folder("containers")],
     ...["--cgroup-root", containerd.cgroupParent, "--serialize-image-pulls=false"],
+    ...(manifests === undefined ? [] : ["--manifests", manifests]),
     ...flags,
   ];
   const agent = deltaloop(args, {}, program);
   await agent.line("ready");
-  return agent;
+  return {
+    pid: agent.pid,
+    log: () => Promise.resolve(agent.output()),
+    async end() {
+      await agent.stop();
+    },
+    async kill() {
+      killHard(agent.pid);
+      await agent.exited;
+    },
+  };
 }
 
 /** As kubeadm would, but for what this machine lacks: control groups of version 1 are let pass, and no score is lowered. */
-async function startKubelet({ plane }: Cluster, containerd: ContainerdNode, options: JudgedNodeOptions, program: string): Promise<Agent> {
+async function startKubelet({ plane }: Cluster, containerd: ContainerdNode, options: JudgedNodeOptions, program: string): Promise<Program> {
+  const { name = NAME, manifests } = options;
   const folder = (of: string): string => join(containerd.directory, of);
   await writeFile(folder("ca.crt"), plane.ca);
   await makeCgroup(containerd.cgroup);
@@ -141,6 +167,7 @@ async function startKubelet({ plane }: Cluster, containerd: ContainerdNode, opti
     resolvConf: "/etc/resolv.conf",
     syncFrequency: "1m",
     serializeImagePulls: false,
+    ...(manifests !== undefined && { staticPodPath: manifests, fileCheckFrequency: "1s" }),
     ...options.configuration,
   };
   await writeFile(folder("kubelet.json"), JSON.stringify(configuration));
@@ -148,19 +175,27 @@ async function startKubelet({ plane }: Cluster, containerd: ContainerdNode, opti
     program,
     [
       `--config=${folder("kubelet.json")}`,
-      ...[`--kubeconfig=${await credentials(plane)}`, `--hostname-override=${NAME}`, `--node-ip=${addressOf(containerd)}`],
+      ...[`--kubeconfig=${await credentials(plane, name)}`, `--hostname-override=${name}`, `--node-ip=${addressOf(containerd)}`],
       ...[`--root-dir=${folder("kubelet")}`, `--cert-dir=${folder("certificates")}`],
     ],
     { name: "kubelet", logFile: folder("kubelet.log") },
   );
-  return { pid: kubelet.pid, stop: () => kubelet.stop(END_MS_MAX) };
+  return {
+    pid: kubelet.pid,
+    log: () => readFile(kubelet.logFile, "utf8"),
+    end: () => kubelet.stop(END_MS_MAX),
+    async kill() {
+      killHard(kubelet.pid);
+      await kubelet.ended;
+    },
+  };
 }
 
 /** On an address of the node's own. */
 const KUBELET_PORT = 10_250;
 
-async function credentials(plane: Cluster["plane"]): Promise<string> {
-  return await plane.kubeconfigFor({ user: `system:node:${NAME}`, groups: ["system:nodes"] });
+async function credentials(plane: Cluster["plane"], name: string): Promise<string> {
+  return await plane.kubeconfigFor({ user: `system:node:${name}`, groups: ["system:nodes"] });
 }
 
 /** The kubelet wants its root to be there, in every hierarchy. */

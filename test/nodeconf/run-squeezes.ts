@@ -1,0 +1,85 @@
+/**
+ * `npm run squeezes`: nodes that run short, upstream's kubelet beside `deltaloop node` on one machine; prints what each side did, and
+ * ends with code 1 where they differ. About eight minutes.
+ *
+ *     npm run squeezes                         all of them
+ *     npm run squeezes -- --only nodefs        those whose name contains it; given again, or this one
+ */
+import { parseArgs } from "node:util";
+
+import { ensureContainerd } from "../containerd/programs.ts";
+import { startCluster } from "../support/e2e.ts";
+import type { Cluster } from "../support/e2e.ts";
+import { upstreamTests } from "../upstream/program.ts";
+import { runSqueeze } from "./squeeze.ts";
+import type { Outcome } from "./squeeze.ts";
+import { PRIORITIES, SQUEEZES } from "./squeezes.ts";
+import type { Squeeze } from "./squeezes.ts";
+
+const { values: flags } = parseArgs({ options: { only: { type: "string", multiple: true, default: [""] } } });
+process.exitCode = await main();
+
+async function main(): Promise<number> {
+  const missing = ensureContainerd();
+  const upstream = missing === undefined ? await upstreamTests() : { missing };
+  if ("missing" in upstream) {
+    process.stderr.write(`${upstream.missing}\n`);
+    return 2;
+  }
+  const chosen = SQUEEZES.filter(({ name }) => flags.only.some((text) => name.includes(text)));
+  if (chosen.length === 0) {
+    process.stderr.write(`no squeeze's name contains ${flags.only.join(" or ")}\n`);
+    return 2;
+  }
+  const cluster = await startCluster({ machines: "scheduler" });
+  let differing = 0;
+  try {
+    await cluster.apply(...Object.entries(PRIORITIES).map(([name, value]) => priorityClass(name, value)));
+    for (const squeeze of chosen) {
+      const [theirs, ours] = await bothSides(cluster, squeeze, upstream.programs);
+      const differs = !isSame(theirs, ours);
+      if (differs) differing += 1;
+      process.stdout.write(
+        `${differs ? "DIFFERS" : "same"}  ${squeeze.name}\n${told("kubelet", theirs)}${differs ? told("ours", ours) : ""}`,
+      );
+      process.stdout.write(`    first after  kubelet ${seconds(theirs)}  ours ${seconds(ours)}\n`);
+    }
+  } finally {
+    await cluster.stop();
+  }
+  process.stdout.write(`${chosen.length - differing} of ${chosen.length} the same\n`);
+  return differing === 0 ? 0 : 1;
+}
+
+async function bothSides(
+  cluster: Cluster,
+  squeeze: Squeeze,
+  programs: { readonly kubelet: string },
+): Promise<readonly [theirs: Outcome, ours: Outcome]> {
+  const theirs = runSqueeze(cluster, "kubelet", squeeze, programs);
+  if (squeeze.apart) await theirs;
+  return await Promise.all([theirs, runSqueeze(cluster, "ours", squeeze, programs)]);
+}
+
+function isSame({ firstAfter: _theirs, ...theirs }: Outcome, { firstAfter: _ours, ...ours }: Outcome): boolean {
+  return JSON.stringify(theirs) === JSON.stringify(ours);
+}
+
+function seconds({ firstAfter }: Outcome): string {
+  return firstAfter === undefined ? "none" : `${firstAfter.toFixed(0)} s`;
+}
+
+function told(side: string, { order, said, node, stay, images }: Outcome): string {
+  const lines = [
+    `went   ${order.join(" → ")}`,
+    `stay   ${stay.join(" ")}`,
+    `images ${images.join(" ")}`,
+    ...node,
+    ...Object.entries(said).flatMap(([name, texts]) => texts.map((text) => `${name}: ${text}`)),
+  ];
+  return lines.map((line) => `    ${side.padEnd(8)} ${line}\n`).join("");
+}
+
+function priorityClass(name: string, value: number): object {
+  return { apiVersion: "scheduling.k8s.io/v1", kind: "PriorityClass", metadata: { name }, value };
+}
