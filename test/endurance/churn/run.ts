@@ -1,0 +1,48 @@
+/**
+ * `npm run churn`: weeks of a node in minutes. Pods of all kinds come, crash, are evicted and deleted, images are pulled and collected, logs
+ * grow and step aside, tokens are renewed, static pods come and go, the agent is restarted and killed; at the end nothing of it is left. Ends
+ * with code 1, and names what it found, when something is.
+ *
+ *     npm run churn                              our agent, 20 minutes
+ *     npm run churn -- --minutes 3               less: tokens are not old enough to be renewed, and no trend is judged
+ *     npm run churn -- --side kubelet            upstream's kubelet, which may leave something, too
+ *     npm run churn -- --seed 7                  other pods in another order
+ */
+import { parseArgs } from "node:util";
+
+import { ensureContainerd } from "../../containerd/programs.ts";
+import { startCluster } from "../../support/e2e.ts";
+import { upstreamTests } from "../../upstream/program.ts";
+import { churn } from "./churn.ts";
+
+const { values: flags } = parseArgs({
+  options: {
+    minutes: { type: "string", default: "20" },
+    side: { type: "string", default: "ours" },
+    seed: { type: "string", default: "1" },
+  },
+});
+process.exitCode = await main();
+
+async function main(): Promise<number> {
+  const [minutes, seed, { side }] = [Number(flags.minutes), Number(flags.seed), flags];
+  if ((side !== "ours" && side !== "kubelet") || !(minutes > 0) || !Number.isInteger(seed)) {
+    console.error("usage: npm run churn -- [--minutes N] [--side ours|kubelet] [--seed N]");
+    return 2;
+  }
+  const missing = ensureContainerd();
+  const upstream = missing === undefined ? await upstreamTests() : { missing };
+  if ("missing" in upstream) {
+    console.error(upstream.missing);
+    return 2;
+  }
+  const cluster = await startCluster({ machines: "scheduler" });
+  try {
+    const found = await churn(cluster, { side, minutes, seed, programs: upstream.programs });
+    for (const one of found) console.log(`FOUND  ${one}`);
+    console.log(found.length === 0 ? "nothing is left" : `${found.length} found`);
+    return found.length === 0 ? 0 : 1;
+  } finally {
+    await cluster.stop();
+  }
+}

@@ -1,0 +1,73 @@
+/** What is judged of the agent itself: memory, files and rows that grow, and tokens that grow old. */
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+
+import { podOf, server } from "../../support/real-pods.ts";
+import { TOKEN } from "./lives.ts";
+
+export interface Sample {
+  readonly files: number;
+  readonly rssMiB: number;
+}
+
+const MIB_MORE_MAX = 20;
+/** Of a shorter time nothing can be said of memory: it is still growing to what it needs. */
+const JUDGED_SAMPLES_MIN = 90;
+/** Connections to API server and runtime come and go. */
+const FILES_MORE_MAX = 8;
+
+/** The lower half of the last third of them against that of the middle third, when the agent was warm. In words. */
+export function trendOf(samples: readonly Sample[]): { readonly moreMiB: number; readonly words: string } {
+  const third = Math.floor(samples.length / 3);
+  const [middle, last] = [samples.slice(third, 2 * third), samples.slice(2 * third)].map((some) => quiet(some.map(({ rssMiB }) => rssMiB)));
+  const files = samples.map((one) => one.files);
+  const moreMiB = (last ?? 0) - (middle ?? 0);
+  const words = `memory ${middle?.toFixed(0)} MiB, then ${last?.toFixed(0)} MiB; files ${Math.min(...files)} to ${Math.max(...files)}`;
+  return { moreMiB, words: samples.length === 0 ? "not looked at" : words };
+}
+
+/** The mean of the lower half: between collections memory is what the last one left. */
+function quiet(figures: readonly number[]): number {
+  const lower = figures.toSorted((a, b) => a - b).slice(0, Math.ceil(figures.length / 2));
+  return lower.reduce((sum, one) => sum + one, 0) / lower.length;
+}
+
+/** @param atEnd when all pods have gone */
+export function grown(samples: readonly Sample[], atEnd: Sample): readonly string[] {
+  const least = Math.min(...samples.map(({ files }) => files));
+  const { moreMiB } = trendOf(samples);
+  return [
+    ...(atEnd.files > least + FILES_MORE_MAX ? [`${atEnd.files} files and sockets are open, of ${least} at work`] : []),
+    ...(samples.length >= JUDGED_SAMPLES_MIN && moreMiB > MIB_MORE_MAX ? [`${moreMiB.toFixed(0)} MiB more than before`] : []),
+  ];
+}
+
+/** Of back-offs, which are kept for ten minutes, nothing is said. */
+export async function rowsLeft(agentLog: string): Promise<readonly string[]> {
+  const [, address] = /metrics and health: (\S+)\/metrics/u.exec(agentLog) ?? [];
+  if (address === undefined) throw new Error("the agent does not say where its metrics are");
+  const text = await (await fetch(`${address}/metrics`)).text();
+  const rows = [...text.matchAll(/^deltaloop_node_rows\{table="(\w+)"\} (\d+)$/gmu)];
+  if (rows.length === 0) throw new Error("the agent counts no rows");
+  return rows.flatMap(([, table, count]) => (table !== "backOffs" && count !== "0" ? [`${count} rows of ${table}`] : []));
+}
+
+/** A pod that is there all the time. */
+export const KEEPER = "keeper";
+/** 80 % of its life, and the next look of a pod's worker, at most 90 s later. Source: pkg/kubelet/token/token_manager.go. */
+export const TOKEN_SECONDS_MAX = 0.8 * TOKEN.serviceAccountToken.expirationSeconds + 100;
+
+export function keeper(node: string): object {
+  return podOf(KEEPER, {
+    nodeName: node,
+    volumes: [{ name: "token", projected: { sources: [TOKEN] } }],
+    containers: [server({ volumeMounts: [{ name: "token", mountPath: "/token" }] })],
+  });
+}
+
+/** Of the keeper's, as its container reads it. */
+export async function tokenAgeSeconds(agentRoot: string, uid: string): Promise<number> {
+  const token = await readFile(join(agentRoot, "pods", uid, "volumes/kubernetes.io~projected/token/token"), "utf8");
+  const { iat } = JSON.parse(Buffer.from(token.split(".")[1] ?? "", "base64url").toString()) as { readonly iat: number }; // of the API server
+  return Date.now() / 1000 - iat;
+}
