@@ -12,7 +12,7 @@ import { startCluster } from "../support/e2e.ts";
 import type { Cluster } from "../support/e2e.ts";
 import { upstreamTests } from "../upstream/program.ts";
 import { runSqueeze } from "./squeeze.ts";
-import type { Outcome } from "./squeeze.ts";
+import type { Outcome } from "./squeeze-outcome.ts";
 import { PRIORITIES, SQUEEZES } from "./squeezes.ts";
 import type { Squeeze } from "./squeezes.ts";
 
@@ -40,7 +40,7 @@ async function main(): Promise<number> {
       const differs = !isSame(theirs, ours);
       if (differs) differing += 1;
       process.stdout.write(
-        `${differs ? "DIFFERS" : "same"}  ${squeeze.name}\n${told("kubelet", theirs)}${differs ? told("ours", ours) : ""}`,
+        `${differs ? "DIFFERS" : "same"}  ${squeeze.name}\n${told("kubelet", theirs)}${differs ? told("ours", ours) : told("ours", { ...ours, said: {} })}`,
       );
       process.stdout.write(`    first after  kubelet ${seconds(theirs)}  ours ${seconds(ours)}\n`);
     }
@@ -61,20 +61,25 @@ async function bothSides(
   return await Promise.all([theirs, runSqueeze(cluster, "ours", squeeze, programs)]);
 }
 
-function isSame({ firstAfter: _theirs, ...theirs }: Outcome, { firstAfter: _ours, ...ours }: Outcome): boolean {
-  return JSON.stringify(theirs) === JSON.stringify(ours);
+function isSame(theirs: Outcome, ours: Outcome): boolean {
+  return JSON.stringify(compared(theirs)) === JSON.stringify(compared(ours));
+}
+
+function compared({ order, said, node, stay, images }: Outcome): Omit<Outcome, "nodeEvents" | "firstAfter"> {
+  return { order, said, node, stay, images };
 }
 
 function seconds({ firstAfter }: Outcome): string {
   return firstAfter === undefined ? "none" : `${firstAfter.toFixed(0)} s`;
 }
 
-function told(side: string, { order, said, node, stay, images }: Outcome): string {
+function told(side: string, { order, said, node, nodeEvents, stay, images }: Outcome): string {
   const lines = [
     `went   ${order.join(" → ")}`,
     `stay   ${stay.join(" ")}`,
     `images ${images.join(" ")}`,
     ...node,
+    ...nodeEvents.map((event) => `event ${event}`),
     ...Object.entries(said).flatMap(([name, texts]) => texts.map((text) => `${name}: ${text}`)),
   ];
   return lines.map((line) => `    ${side.padEnd(8)} ${line}\n`).join("");

@@ -161,7 +161,7 @@ export const SQUEEZES: readonly Squeeze[] = [
   {
     name: "imagefs",
     containerd: { diskBytes: 256 * MIB },
-    settings: () => Promise.resolve({ hard: { "imagefs.available": "40Mi" }, imageGc: { high: 100, low: 100, minimumAge: "1s" } }),
+    settings: () => Promise.resolve({ hard: { "imagefs.available": "40Mi" }, imageGc: { high: 100, low: 99, minimumAge: "1s" } }),
     images: [FILLER],
     pods: [
       layered("within", 24, {}, asks("ephemeral-storage", "60Mi")),

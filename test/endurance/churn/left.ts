@@ -1,0 +1,74 @@
+/** What is left when all pods are to be gone, in words. */
+import { readFile, statfs } from "node:fs/promises";
+import { join } from "node:path";
+
+import type { CriAdapter } from "../../../shared/adapters/cri/cri.ts";
+import type { ContainerdNode } from "../../containerd/containerd.ts";
+import { measured } from "../../support/e2e.ts";
+import type { Cluster } from "../../support/e2e.ts";
+import { eventually } from "../../support/eventually.ts";
+import { surplus } from "./inventory.ts";
+import type { Inventory } from "./inventory.ts";
+import { PODS, WAIT_MS_MAX, whole } from "./work.ts";
+
+/** Container garbage comes each minute; the last pod went at its beginning. */
+const SETTLED_MS_MAX = 150_000;
+const LINES_TOLD = 8;
+/** Percent of their disk, at which images are collected, and down to which. */
+export const IMAGES_FILL = { high: 70, low: 50 };
+
+export async function podsLeft(cluster: Cluster): Promise<readonly string[]> {
+  const none = async (): Promise<true> => {
+    const left = await cluster.list<{ readonly metadata: { readonly name: string } }>(PODS);
+    if (left.length > 0) throw new Error(left.map(({ metadata }) => metadata.name).join());
+    return true;
+  };
+  return await eventually("all pods are gone", none, WAIT_MS_MAX).then(
+    () => [],
+    (error: unknown) => [whole(error)],
+  );
+}
+
+export async function leftOf(before: Inventory, take: () => Promise<Inventory>): Promise<readonly string[]> {
+  let left: readonly string[] = [];
+  const nothing = async (): Promise<boolean> => {
+    left = surplus(before, await take());
+    return left.length === 0;
+  };
+  return await eventually("nothing is left", nothing, SETTLED_MS_MAX).then(
+    () => [],
+    () => left,
+  );
+}
+
+/**
+ * A shim whose sandbox the runtime has removed cannot be reached by CRI: containerd leaves one now and then where the disk is slow, under
+ * every agent. Source: containerd issues 7496, 8931, 9309.
+ */
+export function isAgents(one: string): boolean {
+  if (!one.startsWith("shims: ")) return true;
+  measured(`left by containerd: ${one}`);
+  return false;
+}
+
+/** What the runtime said of a sandbox or container that is left. */
+export async function tellOf(found: readonly string[], logFile: string): Promise<void> {
+  const log = (await readFile(logFile, "utf8")).split("\n");
+  for (const id of new Set(found.flatMap((one) => /[0-9a-f]{64}/u.exec(one)?.[0] ?? [])))
+    for (const line of log.filter((one) => one.includes(id)).slice(-LINES_TOLD)) measured(line);
+}
+
+export async function imagesLeft({ directory }: ContainerdNode, cri: CriAdapter, pulled: number): Promise<readonly string[]> {
+  let used = 100;
+  const hasRoom = async (): Promise<boolean> => {
+    const { blocks, bavail } = await statfs(join(directory, "root"));
+    used = 100 - Math.trunc((bavail * 100) / blocks);
+    return used < IMAGES_FILL.high;
+  };
+  const isFull = await eventually("the images' disk has room", hasRoom, WAIT_MS_MAX).then(
+    () => false,
+    () => true,
+  );
+  measured(`${(await cri.listImages()).length} images, ${pulled} were made to be pulled; ${used} % of their disk is full`);
+  return isFull ? [`images fill ${used} % of their disk`] : [];
+}
