@@ -1,8 +1,11 @@
 /** `deltaloop explain FILE deploy/web`: what happened to it, what our controllers decide at each step, and by which reasons. */
 import type { Command } from "commander";
 import { createDigester } from "../shared/api/digest.ts";
-import type { CaptureRecord } from "../shared/replay/capture.ts";
-import { objectChanges } from "../shared/replay/explain/changes.ts";
+import type { Capture } from "../shared/replay/capture-stream.ts";
+import { ToldChanges } from "../shared/replay/explain/changes.ts";
+import type { ObjectChange } from "../shared/replay/explain/changes.ts";
+import { FamilyCensus } from "../shared/replay/explain/family.ts";
+import type { Family } from "../shared/replay/explain/family.ts";
 import { storyOf } from "../shared/replay/explain/story.ts";
 import type { Entry } from "../shared/replay/explain/story.ts";
 import { replay } from "../shared/replay/replay.ts";
@@ -12,8 +15,9 @@ import { asJson, heading, told } from "./support/explain-text.ts";
 import { functionHandlers } from "./support/functions.ts";
 import { momentIn } from "./support/moment.ts";
 import { printable, printableJson } from "./support/printable.ts";
-import { readRecords } from "./support/read-records.ts";
-import { subjectIn } from "./support/subject.ts";
+import { openRecords, sparingMemory } from "./support/read-records.ts";
+import { subjectIn, wantedBy } from "./support/subject.ts";
+import { UsageError } from "./support/usage-error.ts";
 
 interface ExplainFlags {
   readonly at?: string;
@@ -27,7 +31,7 @@ export function registerExplain(program: Command): void {
     .description(
       "tell what happened to an object in a capture: what changed, what our controllers decide, why, and what was done then; sends nothing",
     )
-    .argument("<file>", "a capture; gzip allowed")
+    .argument("<file>", "a capture, gzip allowed; up to 24 hours and 16 GiB unpacked, of which 256 MiB may stand there at one time")
     .argument("<object>", "deploy/web, rs/web-7f8fb, rc/web or pod/web-7f8fb-x2x4z; shop/deploy/web where its namespace must be told")
     .option("--at <time>", "only what led to that moment and what came next: +12.3s from the beginning, 10:02:11.5 or 2026-03-01T10:02:11Z")
     .option("--all", "also syncs that decide word for word what the one before did")
@@ -35,17 +39,20 @@ export function registerExplain(program: Command): void {
     .action(runExplain);
 }
 
+/** Changes and syncs of one story, which is put together in memory. */
+const STORY_MAX = 100_000;
+
 async function runExplain(file: string, object: string, flags: ExplainFlags): Promise<void> {
-  const records = readRecords(file);
-  const digester = createDigester("explain".padEnd(32));
-  const changes = objectChanges(records, digester);
-  const subject = subjectIn(object, changes);
-  const startMs = records[0]?.atMs ?? 0;
-  const atMs = flags.at === undefined ? undefined : momentIn("--at", flags.at, startMs, records.at(-1)?.atMs ?? startMs);
-  const syncs = await syncsOf(records, digester);
+  const census = new FamilyCensus([wantedBy(object)]);
+  sparingMemory(file);
+  const capture = await openRecords(file, census);
+  const subject = subjectIn(object, census);
+  const { startMs, endMs } = capture;
+  const atMs = flags.at === undefined ? undefined : momentIn("--at", flags.at, startMs, endMs);
+  const { changes, syncs } = await storyIn(capture, census.familyOf(subject), object);
   const story = storyOf(subject, changes, syncs);
   const entries = atMs === undefined ? story : around(story, atMs);
-  if (!flags.json) process.stdout.write(heading(subject, records));
+  if (!flags.json) process.stdout.write(heading(subject, capture));
   const out = flags.json
     ? entries.map((entry) => `${printableJson(asJson(entry, startMs))}\n`)
     : told(entries, startMs, flags.all === true);
@@ -54,12 +61,32 @@ async function runExplain(file: string, object: string, flags: ExplainFlags): Pr
     process.stdout.write(`No sync of ours concerns ${printable(`${subject.namespace}/${subject.name}`)} here.\n`);
 }
 
-/** Each message once and in its order: what is explained is what the recorded order led to. */
-async function syncsOf(records: readonly CaptureRecord[], digester: ReturnType<typeof createDigester>): Promise<readonly ReplayedSync[]> {
-  const syncs: ReplayedSync[] = [];
-  const options = { digester, seed: 1, log: consoleLog("", "error"), functions: functionHandlers, faults: () => ({}) };
-  await replay(records, { ...options, onSync: (sync) => void syncs.push(sync) });
-  return syncs;
+interface Told {
+  readonly changes: ObjectChange[];
+  readonly syncs: ReplayedSync[];
+}
+
+/** Each message once and in its order: what is explained is what the recorded order led to. @throws {UsageError} beyond STORY_MAX */
+async function storyIn(capture: Capture, family: Family, object: string): Promise<Told> {
+  const digester = createDigester("explain".padEnd(32));
+  const toldChanges = new ToldChanges(digester);
+  const story: Told = { changes: [], syncs: [] };
+  const isTooLong = (): boolean => story.changes.length + story.syncs.length > STORY_MAX;
+  await replay(capture, {
+    ...{ digester, seed: 1, log: consoleLog("", "error"), functions: functionHandlers, faults: () => ({}) },
+    see: (records) => {
+      for (const record of records) if (family.has(record)) story.changes.push(...toldChanges.of(record));
+    },
+    onSync: (sync) => {
+      if (family.concerns(sync)) story.syncs.push(sync);
+    },
+    goesOn: () => Promise.resolve(!isTooLong()),
+  });
+  if (isTooLong())
+    throw new UsageError(
+      `${object}: its story has more than ${STORY_MAX} changes and syncs; ask for one of its ReplicaSets or pods, or capture into several files`,
+    );
+  return story;
 }
 
 /** What led to the last decision before that moment, and what came of it until the next one. */

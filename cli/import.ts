@@ -22,7 +22,7 @@ export function registerImport(program: Command): void {
     .description("make a capture of what another tool recorded, and say what was lost and what was invented")
     .argument(
       "<file...>",
-      "what `kubectl get RESOURCE --watch --output-watch-events -o json` printed (a file for each resource), an audit log of level RequestResponse, or a k8shark archive (.kshrk); gzip allowed",
+      "what `kubectl get RESOURCE --watch --output-watch-events -o json` printed (a file for each resource), an audit log of level RequestResponse, or a k8shark archive (.kshrk); gzip allowed, up to 256 MiB unpacked",
     )
     .requiredOption("-o, --output <file>", "JSON Lines; compressed when the name ends in .gz")
     .option("--no-redact", "whole objects, with pod templates and env values, in a file for you alone; without it they are stripped")

@@ -1,29 +1,30 @@
 /** `deltaloop replay FILE`: what would our controllers have done with this stream? */
 import { createHash } from "node:crypto";
-import { createInterface } from "node:readline/promises";
 import type { Command } from "commander";
 import { createDigester } from "../shared/api/digest.ts";
 import { CACHED_RESOURCES, CONTROLLER_INFO, RESOURCES } from "../shared/api/resources.ts";
 import type { CachedResource } from "../shared/api/resources.ts";
 import { CaptureError } from "../shared/replay/capture.ts";
-import type { CaptureRecord } from "../shared/replay/capture.ts";
+import type { Capture } from "../shared/replay/capture-stream.ts";
 import { closedReplay } from "../shared/replay/closed/closed.ts";
 import type { ClosedEnd } from "../shared/replay/closed/closed.ts";
 import type { PersonWrite } from "../shared/replay/closed/persons.ts";
 import { changesOf } from "../shared/replay/shadow/states.ts";
-import { objectChanges } from "../shared/replay/explain/changes.ts";
+import { FamilyCensus } from "../shared/replay/explain/family.ts";
+import type { Subject } from "../shared/replay/explain/story.ts";
 import { replay } from "../shared/replay/replay.ts";
-import type { ReplayedSync, ReplaySummary } from "../shared/replay/replay.ts";
-import { versionsOf } from "../shared/replay/versions.ts";
+import type { ReplayedSync, ReplayOptions, ReplaySummary } from "../shared/replay/replay.ts";
+import { versionAt } from "../shared/replay/versions.ts";
 import { consoleLog } from "./support/console-log.ts";
 import { functionHandlers } from "./support/functions.ts";
 import { momentIn } from "./support/moment.ts";
 import { printable, printableJson } from "./support/printable.ts";
-import { readRecords } from "./support/read-records.ts";
+import { openRecords, readRecords, sparingMemory } from "./support/read-records.ts";
 import { faultsIn, FAULTS } from "./support/replay-faults.ts";
 import { ReplayText } from "./support/replay-text.ts";
 import type { ReplayTextOptions } from "./support/replay-text.ts";
-import { subjectIn } from "./support/subject.ts";
+import { AroundMoment, Output, Steps } from "./support/replay-output.ts";
+import { subjectIn, wantedBy } from "./support/subject.ts";
 import { UsageError, wholeNumber } from "./support/usage-error.ts";
 import { versionText } from "./support/version-text.ts";
 
@@ -43,7 +44,10 @@ export function registerReplay(program: Command): void {
   program
     .command("replay")
     .description("feed a capture through the functions under a virtual clock and show what each sync decides; sends nothing")
-    .argument("<file>", "JSON Lines, gzip allowed")
+    .argument(
+      "<file>",
+      "JSON Lines, gzip allowed; up to 24 hours and 16 GiB unpacked, of which 256 MiB may stand there at one time (all of it with --closed)",
+    )
     .option("--seed <n>", "seed of everything random", wholeNumber("--seed", { min: 0, max: 2 ** 31 }), 1)
     .option("--key <object>", "show the syncs of deploy/web, rs/web-7f8fb or rc/web alone; may be repeated", collected, [])
     .option("--at <time>", "show the last sync of each key until then and the next one: +12.3s, 10:02:11.5 or 2026-03-01T10:02:11Z")
@@ -74,35 +78,41 @@ function collected(value: string, before: readonly string[]): readonly string[] 
 }
 
 async function runReplay(file: string, flags: ReplayFlags): Promise<void> {
-  const records = readRecords(file);
-  const [startMs, endMs] = [records[0]?.atMs ?? 0, records.at(-1)?.atMs ?? 0];
+  const named = [...(flags.show === undefined ? [] : [flags.show]), ...(flags.key ?? [])];
+  const census = new FamilyCensus(named.map(wantedBy));
+  sparingMemory(file);
+  const capture = await openRecords(file, census);
+  const { startMs, endMs } = capture;
   const atMs = flags.at === undefined ? undefined : momentIn("--at", flags.at, startMs, endMs);
-  if (flags.show !== undefined) return show(records, flags.show, { atMs: atMs ?? endMs, startMs });
+  if (flags.show !== undefined) return show(capture, subjectIn(flags.show, census), atMs ?? endMs);
   const untilMs = flags.until === undefined ? undefined : momentIn("--until", flags.until, startMs, endMs);
   if (flags.step && (!process.stdin.isTTY || flags.json))
     throw new UsageError("--step is for a terminal: it waits for Enter after each sync");
-  const keys = keysIn(records, flags);
-  if (flags.closed) return closed(file, records, flags, keys);
-  const held: ReplayedSync[] = [];
+  const keys = keysIn(census, flags);
+  if (flags.closed) return closed(file, flags, keys);
+  const near = atMs === undefined ? undefined : new AroundMoment(atMs);
   const told = new ReplayText(startMs);
   const tell = (sync: ReplayedSync): string => (flags.json ? `${printableJson(sync)}\n` : told.of(sync, flags));
-  const { summary, decisionDigest } = await decisions(records, flags, untilMs, (sync) => {
-    if (keys !== undefined && !keys.has(idOf(sync))) return;
-    if (atMs === undefined && !flags.step) process.stdout.write(tell(sync));
-    else held.push(sync);
+  const teller = flags.step ? new Steps() : new Output();
+  const { summary, decisionDigest } = await decisions(capture, flags, untilMs, {
+    onSync(sync) {
+      if (keys !== undefined && !keys.has(idOf(sync))) return;
+      if (near === undefined) teller.tell(tell(sync));
+      else near.see(idOf(sync), sync);
+    },
+    goesOn: () => teller.goesOn(),
   });
-  if (!(await print((atMs === undefined ? held : around(held, atMs)).map(tell), flags.step === true))) return;
+  for (const sync of near?.chosen() ?? []) teller.tell(tell(sync));
+  const goesOn = await teller.goesOn();
+  teller.end();
+  if (!goesOn) return;
   if (flags.json) return void process.stdout.write(`${JSON.stringify({ summary: { ...summary, decisionDigest } })}\n`);
   process.stdout.write(`${told.rest()}${summaryText(summary)}\nDecision digest of seed ${flags.seed} ${decisionDigest}\n`);
 }
 
 /** @throws {UsageError} when its objects are stripped, or with flags that are of the recorded stream */
-async function closed(
-  file: string,
-  records: readonly CaptureRecord[],
-  flags: ReplayFlags,
-  keys: ReadonlySet<string> | undefined,
-): Promise<void> {
+async function closed(file: string, flags: ReplayFlags, keys: ReadonlySet<string> | undefined): Promise<void> {
+  const records = readRecords(file);
   const { seed, verbose, json } = flags;
   const other = (["at", "until", "faults", "step"] as const).find((name) => flags[name] !== undefined);
   if (other !== undefined) throw new UsageError(`--closed is another life than the recorded one: --${other} is of that`);
@@ -150,13 +160,13 @@ function reading<T>(read: () => T): T {
 
 /** The digest is of every sync, whatever is shown. */
 async function decisions(
-  records: readonly CaptureRecord[],
+  capture: Capture,
   { seed, verbose, faults }: ReplayFlags,
   untilMs: number | undefined,
-  onSync: (sync: ReplayedSync) => void,
+  { onSync, goesOn }: Pick<ReplayOptions, "onSync"> & { readonly goesOn: () => Promise<boolean> },
 ): Promise<{ readonly summary: ReplaySummary; readonly decisionDigest: string }> {
   const digest = createHash("sha256");
-  const summary = await replay(records, {
+  const summary = await replay(capture, {
     // Nothing leaves this process, and one seed shall give one output.
     digester: createDigester(`replay ${seed}`.padEnd(32)),
     seed,
@@ -168,17 +178,17 @@ async function decisions(
       digest.update(`${printableJson(sync)}\n`);
       onSync(sync);
     },
+    goesOn,
   });
   return { summary, decisionDigest: digest.digest("hex") };
 }
 
 /** @throws {UsageError} when one is not in the capture, or has no controller here */
-function keysIn(records: readonly CaptureRecord[], { key = [] }: ReplayFlags): ReadonlySet<string> | undefined {
+function keysIn(census: FamilyCensus, { key = [] }: ReplayFlags): ReadonlySet<string> | undefined {
   if (key.length === 0) return undefined;
-  const changes = objectChanges(records, createDigester("keys".padEnd(32)));
   return new Set(
     key.map((text) => {
-      const { resource, namespace, name } = subjectIn(text, changes);
+      const { resource, namespace, name } = subjectIn(text, census);
       if (resource === "pods")
         throw new UsageError(`--key ${text}: a pod is no key; \`deltaloop explain FILE ${text}\` tells what was decided about it`);
       return `${resource} ${namespace}/${name}`;
@@ -190,50 +200,9 @@ function idOf({ controller, key }: ReplayedSync): string {
   return `${CONTROLLER_INFO[controller].primary} ${key}`;
 }
 
-/** Of each key the last sync until then, and the first one after it. */
-function around(syncs: readonly ReplayedSync[], atMs: number): readonly ReplayedSync[] {
-  const chosen = new Set(
-    [...Map.groupBy(syncs, idOf).values()].flatMap((own) => {
-      const next = own.findIndex((sync) => sync.atMs > atMs);
-      return next === -1 ? own.slice(-1) : own.slice(Math.max(0, next - 1), next + 1);
-    }),
-  );
-  return syncs.filter((sync) => chosen.has(sync));
-}
-
-/** False: somebody has seen enough. */
-async function print(texts: readonly string[], waits: boolean): Promise<boolean> {
-  const shown = texts.filter((text) => text !== "");
-  if (!waits) {
-    for (const text of shown) process.stdout.write(text);
-    return true;
-  }
-  const terminal = createInterface({ input: process.stdin, output: process.stdout });
-  try {
-    for (let index = 0, free = 0; index < shown.length; index++) {
-      process.stdout.write(shown[index] ?? "");
-      if (free > 0) free--;
-      else {
-        // Ctrl-D and Ctrl-C are as good as q.
-        const answer = (await terminal.question(`(${index + 1} of ${shown.length}) `).catch(() => "q")).trim();
-        if (answer === "q") return false;
-        free = Math.max(0, (Number.parseInt(answer, 10) || 1) - 1);
-      }
-    }
-    return true;
-  } finally {
-    terminal.close();
-  }
-}
-
-function show(
-  records: readonly CaptureRecord[],
-  text: string,
-  { atMs, startMs }: { readonly atMs: number; readonly startMs: number },
-): void {
-  const digester = createDigester("show".padEnd(32));
-  const subject = subjectIn(text, objectChanges(records, digester));
-  process.stdout.write(versionText(subject, versionsOf(records, subject, digester), { atMs, startMs }));
+async function show(capture: Capture, subject: Subject, atMs: number): Promise<void> {
+  const moment = await versionAt(capture.batches(), { subject, atMs }, createDigester("show".padEnd(32)));
+  process.stdout.write(versionText(subject, moment, { atMs, startMs: capture.startMs }));
 }
 
 function summaryText({ syncs, decided, objects, quarantined, cacheDigest }: ReplaySummary): string {

@@ -55,7 +55,7 @@ export function registerShadow(program: Command): void {
     .description(
       "compare each write of upstream's controllers with what ours would have written, in a capture or, without a file, in a cluster until interrupted; exit code 1 where they differ; reads only",
     )
-    .argument("[file]", "a capture of whole objects (`capture --no-redact`, `import --no-redact`); gzip allowed")
+    .argument("[file]", "a capture of whole objects (`capture --no-redact`, `import --no-redact`); gzip allowed, up to 256 MiB unpacked")
     .option("--audit <file>", "the API server's audit log of that time, level RequestResponse: who wrote what; without it the changes tell")
     .option("--kubeconfig <file>", "default: KUBECONFIG, then ~/.kube/config")
     .option("--context <name>", "context of the kubeconfig")

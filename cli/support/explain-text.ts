@@ -2,7 +2,7 @@
 import { CONTROLLER_INFO, RESOURCES } from "../../shared/api/resources.ts";
 import type { Reason } from "../../shared/controller/reason.ts";
 import type { TraceLine } from "../../shared/controller/run.ts";
-import type { CaptureRecord } from "../../shared/replay/capture.ts";
+import type { Capture } from "../../shared/replay/capture-stream.ts";
 import type { Difference, ObjectChange } from "../../shared/replay/explain/changes.ts";
 import type { Entry, Recorded, Subject } from "../../shared/replay/explain/story.ts";
 import type { ReplayedSync } from "../../shared/replay/replay.ts";
@@ -15,8 +15,8 @@ import { Repeats } from "./repeats.ts";
 const NAMES_MAX = 3;
 const INDENT = " ".repeat(23);
 
-export function heading({ resource, namespace, name }: Subject, records: readonly CaptureRecord[]): string {
-  const [from, to] = [records[0], records.at(-1)].map((record) => new Date(record?.atMs ?? 0).toISOString());
+export function heading({ resource, namespace, name }: Subject, { startMs, endMs }: Pick<Capture, "startMs" | "endMs">): string {
+  const [from, to] = [startMs, endMs].map((ms) => new Date(ms).toISOString());
   return (
     `${RESOURCES[resource].kind} ${printable(`${namespace}/${name}`)} from ${from} to ${to}\n` +
     "What changed is the recording's. A sync is ours, on what had been told until then: its reasons, as far as they are not those of the\n" +

@@ -2,18 +2,16 @@
 import { stringify } from "yaml";
 import { RESOURCES } from "../../shared/api/resources.ts";
 import type { Subject } from "../../shared/replay/explain/story.ts";
-import type { Version } from "../../shared/replay/versions.ts";
+import type { Moment, Version } from "../../shared/replay/versions.ts";
 import { printable } from "./printable.ts";
 
 /** What it was, as YAML, behind comments that say when it became so, what was before and what came next. */
 export function versionText(
   { resource, namespace, name }: Subject,
-  versions: readonly Version[],
+  { before, now, next }: Moment,
   { atMs, startMs }: { readonly atMs: number; readonly startMs: number },
 ): string {
   const when = (ms: number): string => `${new Date(ms).toISOString()} (+${((ms - startMs) / 1000).toFixed(3)}s)`;
-  const index = versions.findLastIndex((version) => version.atMs <= atMs);
-  const [before, now, next] = [versions[index - 1], versions[index], versions[index + 1]];
   const line = (what: string, version: Version | undefined): readonly string[] =>
     version === undefined ? [] : [`${what} ${version.gone ? "gone" : `version ${version.version}`} at ${when(version.atMs)}`];
   const state =

@@ -17,16 +17,23 @@ interface Started {
   readonly nodeOptions: string | undefined;
 }
 
-/** The command line to begin once more with; undefined when whoever started us has said how large, or we have. */
-export function withSmallYoungHeap({ execPath, execArgv, argv, nodeOptions = "" }: Started): readonly string[] | undefined {
+/**
+ * The command line to begin once more with; undefined when whoever started us has said how large, or we have.
+ *
+ * @param more further options of V8
+ */
+export function withSmallYoungHeap(
+  { execPath, execArgv, argv, nodeOptions = "" }: Started,
+  ...more: readonly string[]
+): readonly string[] | undefined {
   // An underscore is a hyphen to V8.
   if ([...execArgv, nodeOptions].some((text) => text.replaceAll("_", "-").includes(FLAG))) return undefined;
-  return [execPath, ...execArgv, `${FLAG}=${MIB}`, ...argv.slice(1)];
+  return [execPath, ...execArgv, `${FLAG}=${MIB}`, ...more, ...argv.slice(1)];
 }
 
 /** Does not return, unless there is nothing to do, or this Node or system has no execve(2). */
-export function beginWithSmallYoungHeap(): void {
+export function beginWithSmallYoungHeap(...more: readonly string[]): void {
   const { execPath, execArgv, argv, env } = process;
-  const again = withSmallYoungHeap({ execPath, execArgv, argv, nodeOptions: env["NODE_OPTIONS"] });
+  const again = withSmallYoungHeap({ execPath, execArgv, argv, nodeOptions: env["NODE_OPTIONS"] }, ...more);
   if (again !== undefined && process.platform !== "win32") process.execve?.(execPath, again, env);
 }

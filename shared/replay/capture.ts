@@ -65,19 +65,28 @@ const UNHEARD: CaptureNote = () => undefined;
  */
 export function readCapture(path: string, note: CaptureNote = UNHEARD): readonly CaptureRecord[] {
   const bytes = readUnpacked(path, note);
-  if (path.endsWith(".kshrk") || isZip(bytes))
-    throw new CaptureError(`${path}: is no capture, but \`deltaloop import\` makes one of a .kshrk archive`);
+  refuseArchive(path, bytes);
   return parseCapture(bytes, path, note);
 }
 
 /** @throws {CaptureError} when it is too large; {Error} when the file cannot be read */
 export function readUnpacked(path: string, note: CaptureNote = UNHEARD): Buffer {
   const bytes = readBounded(path);
-  return startsWith(bytes, GZIP) ? unpacked(bytes, path, note) : bytes;
+  return isGzip(bytes) ? unpacked(bytes, path, note) : bytes;
 }
 
 export function isZip(bytes: Buffer): boolean {
   return startsWith(bytes, ZIP);
+}
+
+export function isGzip(bytes: Buffer): boolean {
+  return startsWith(bytes, GZIP);
+}
+
+/** @throws {CaptureError} for what another command takes */
+export function refuseArchive(path: string, head: Buffer): void {
+  if (path.endsWith(".kshrk") || isZip(head))
+    throw new CaptureError(`${path}: is no capture, but \`deltaloop import\` makes one of a .kshrk archive`);
 }
 
 /** A pipe or a device tells no size beforehand. */
@@ -126,27 +135,48 @@ function startsWith(bytes: Buffer, head: Buffer): boolean {
 
 export function parseCapture(content: string | Buffer, name: string, note: CaptureNote = UNHEARD): readonly CaptureRecord[] {
   const bytes = typeof content === "string" ? Buffer.from(content) : content;
+  const reader = new RecordReader(name, RECORDS_MAX, note);
   const records: CaptureRecord[] = [];
-  let [line, firstMs, lastMs] = [0, Infinity, -Infinity];
-  for (let start = 0; start < bytes.length;) {
+  for (let [start, line] = [0, 1]; start < bytes.length; line++) {
     const feed = bytes.indexOf(LINE_FEED, start);
     const end = feed === -1 ? bytes.length : feed;
-    const place = `${name}:${++line}`;
-    if (end - start > LINE_BYTES_MAX) throw new CaptureError(`${place}: is longer than ${LINE_BYTES_MAX / MIB} MiB`);
-    const text = bytes.toString("utf8", start, end);
+    if (end - start > LINE_BYTES_MAX) throw new CaptureError(`${name}:${line}: is longer than ${LINE_BYTES_MAX / MIB} MiB`);
+    const record = reader.record(bytes.toString("utf8", start, end), line, feed === -1);
+    if (record) records.push(record);
     start = end + 1;
-    if (feed === -1 && isTorn(text)) {
-      note(`${place}: the last line is cut off and left out`);
-      break;
-    }
-    const record = text.trim() === "" ? undefined : parseLine(text, place, note);
-    if (!record) continue;
-    [firstMs, lastMs] = [Math.min(firstMs, record.atMs), Math.max(lastMs, record.atMs)];
-    if (lastMs - firstMs > SPAN_HOURS_MAX * HOUR_MS)
-      throw new CaptureError(`${place}: is more than ${SPAN_HOURS_MAX} hours from another line; a replay takes no longer span`);
-    if (records.push(record) > RECORDS_MAX) throw new CaptureError(`${place}: is beyond ${RECORDS_MAX} records; a replay takes no more`);
   }
   return records.sort((a, b) => a.atMs - b.atMs);
+}
+
+/** Reads line by line, and knows how many there were and how far they lie apart. */
+export class RecordReader {
+  readonly #name: string;
+  readonly #recordsMax: number;
+  readonly #note: CaptureNote;
+  #records = 0;
+  #firstMs = Infinity;
+  #lastMs = -Infinity;
+
+  constructor(name: string, recordsMax: number, note: CaptureNote) {
+    this.#name = name;
+    this.#recordsMax = recordsMax;
+    this.#note = note;
+  }
+
+  /** @param isOpen no line feed stands behind it. @returns undefined for what no replay needs. @throws {CaptureError} naming the line */
+  record(text: string, line: number, isOpen: boolean): CaptureRecord | undefined {
+    const place = `${this.#name}:${line}`;
+    const isCutOff = isOpen && isTorn(text);
+    if (isCutOff) this.#note(`${place}: the last line is cut off and left out`);
+    const record = isCutOff || text.trim() === "" ? undefined : parseLine(text, place, this.#note);
+    if (!record) return undefined;
+    [this.#firstMs, this.#lastMs] = [Math.min(this.#firstMs, record.atMs), Math.max(this.#lastMs, record.atMs)];
+    if (this.#lastMs - this.#firstMs > SPAN_HOURS_MAX * HOUR_MS)
+      throw new CaptureError(`${place}: is more than ${SPAN_HOURS_MAX} hours from another line; a replay takes no longer span`);
+    if (++this.#records > this.#recordsMax)
+      throw new CaptureError(`${place}: is beyond ${this.#recordsMax} records; a replay takes no more`);
+    return record;
+  }
 }
 
 /** JSON that only lacks its end cannot be told from other JSON that is broken: without a line feed behind it, it is taken for that. */

@@ -27,9 +27,9 @@ import type { KubeWriter } from "../ports/kube.ts";
 import type { Log } from "../ports/log.ts";
 import type { Store } from "../ports/store.ts";
 import { HOLE_LIMIT_MS, HOLE_RELIST_MS } from "../ports/times.ts";
-import { captureCluster } from "./capture-cluster.ts";
-import type { CaptureCluster } from "./capture-cluster.ts";
-import type { CaptureRecord } from "./capture.ts";
+import { captureCluster, play } from "./capture-cluster.ts";
+import type { CaptureCluster, PlayOptions } from "./capture-cluster.ts";
+import type { Capture } from "./capture-stream.ts";
 import { SyncLog } from "./sync-log.ts";
 import type { ReplayedSync } from "./sync-log.ts";
 
@@ -60,6 +60,10 @@ export interface ReplayOptions {
   readonly untilMs?: number;
   /** How long to go on after the last event, or after the cache holds it: deadlines and re-checks fall due. Default 30 s. */
   readonly tailMs?: number;
+  /** Sees the records as they are told. */
+  readonly see?: PlayOptions["see"];
+  /** Asked again and again, while nothing moves; false ends the replay there. */
+  readonly goesOn?: PlayOptions["goesOn"];
 }
 
 const CLUSTER = "replay000000";
@@ -70,12 +74,11 @@ const STEP_MS = 5_000;
 /** What the seed chooses: the order in which messages and doorbells come, and which of them come twice. */
 const SEEDED = (): QueueFaults => ({ reorder: 1 / 2, duplicate: 1 / 10, delayMsMax: 1000 });
 
-export async function replay(records: readonly CaptureRecord[], options: ReplayOptions): Promise<ReplaySummary> {
-  const { digester, log, seed, faults = SEEDED } = options;
-  const firstMs = records.reduce((least, { atMs }) => Math.min(least, atMs), Number.POSITIVE_INFINITY);
-  const clock = createVirtualClock(Number.isFinite(firstMs) ? firstMs : 0);
+export async function replay(capture: Capture, options: ReplayOptions): Promise<ReplaySummary> {
+  const { digester, log, seed, faults = SEEDED, untilMs = Infinity } = options;
+  const clock = createVirtualClock(Number.isFinite(capture.startMs) ? capture.startMs : 0);
   const random = createSeededRandom(seed);
-  const cluster = captureCluster(records, CACHED_RESOURCES, clock);
+  const cluster = captureCluster(capture, CACHED_RESOURCES, clock);
   const identity = cacheIdentity(digester);
   // Queue and Store live in this process alone, and so may their key.
   const signer = createSigner([`replay ${seed}`], CLUSTER);
@@ -102,13 +105,12 @@ export async function replay(records: readonly CaptureRecord[], options: ReplayO
     { cluster: CLUSTER, clusterUid: "replay", identity, holeRelistMs: HOLE_RELIST_MS, lingerMs: 0 },
     ends.signal,
   );
-  const { untilMs = Infinity } = options;
-  const spanMs = records.length === 0 ? 0 : Math.min(untilMs, cluster.endMs) - cluster.startMs;
-  await clock.advance(Math.max(0, spanMs));
-  const goesOn = untilMs === Infinity;
-  for (let waitedMs = 0; goesOn && waitedMs < CAUGHT_UP_MS_MAX && !(await holdsAll(store, cluster)); waitedMs += STEP_MS)
+  const { see, goesOn } = options;
+  const isPlayed = await play(capture, cluster, clock, { untilMs, ...(see && { see }), ...(goesOn && { goesOn }) });
+  const isWhole = isPlayed && untilMs === Infinity;
+  for (let waitedMs = 0; isWhole && waitedMs < CAUGHT_UP_MS_MAX && !(await holdsAll(store, cluster)); waitedMs += STEP_MS)
     await clock.advance(STEP_MS);
-  await clock.advance(goesOn ? (options.tailMs ?? TAIL_MS) : 0);
+  await clock.advance(isWhole ? (options.tailMs ?? TAIL_MS) : 0);
   const summary = {
     ...(await summarise(store)),
     syncs: syncs.count,

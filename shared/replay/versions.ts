@@ -1,8 +1,9 @@
-/** One object of a capture, version by version, as a stripped capture has it: without secrets, also where the capture is not stripped. */
+/** One object of a capture as it stood at a moment, as a stripped capture has it: without secrets, also where the capture is not stripped. */
 import type { Cached } from "../api/cached.ts";
 import type { Digester } from "../api/digest.ts";
-import type { CachedResource } from "../api/resources.ts";
 import type { CaptureRecord } from "./capture.ts";
+import { keyOf } from "./captured-object.ts";
+import type { Subject } from "./explain/story.ts";
 import { redacted } from "./redact.ts";
 
 export interface Version {
@@ -14,29 +15,41 @@ export interface Version {
   readonly object: Cached;
 }
 
-/** Each once, in the order in which they were told; what cannot be cached is left out. */
-export function versionsOf(
-  records: readonly CaptureRecord[],
-  { resource, namespace, name }: { readonly resource: CachedResource; readonly namespace: string; readonly name: string },
-  digester: Digester,
-): readonly Version[] {
-  const seen = new Set<string>();
-  return records.flatMap((record) => {
-    if (record.resource !== resource || record.object === undefined || record.type === "BOOKMARK" || record.type === "ERROR") return [];
-    const object = stripped(record, digester);
-    if (object === undefined) return [];
-    const { namespace: its, name: called, uid, resourceVersion: version } = "metadata" in object ? object.metadata : object;
-    const gone = record.type === "DELETED";
-    const id = `${uid} ${version} ${gone}`;
-    if (its !== namespace || called !== name || seen.has(id)) return [];
-    seen.add(id);
-    return [{ atMs: record.atMs, version, uid, gone, object }];
-  });
+/** What it was then, what it had been before, and what it became. */
+export interface Moment {
+  readonly before?: Version;
+  readonly now?: Version;
+  readonly next?: Version;
 }
 
-function stripped({ resource, object }: CaptureRecord, digester: Digester): Cached | undefined {
+/** Versions count once each, in the order in which they were told; what cannot be cached is left out. */
+export async function versionAt(
+  batches: AsyncIterable<readonly CaptureRecord[]>,
+  { subject, atMs }: { readonly subject: Subject; readonly atMs: number },
+  digester: Digester,
+): Promise<Moment> {
+  const seen = new Set<string>();
+  let moment: Moment = {};
+  for await (const batch of batches)
+    for (const record of batch) {
+      const version = versionOf(record, subject, digester);
+      if (version === undefined) continue;
+      const id = `${version.uid} ${version.version} ${version.gone}`;
+      if (seen.has(id)) continue;
+      seen.add(id);
+      if (version.atMs > atMs) return { ...moment, next: version };
+      moment = { ...(moment.now && { before: moment.now }), now: version };
+    }
+  return moment;
+}
+
+function versionOf({ atMs, resource, object, type }: CaptureRecord, subject: Subject, digester: Digester): Version | undefined {
+  if (resource !== subject.resource || object === undefined || type === "BOOKMARK" || type === "ERROR") return undefined;
+  if (keyOf(object) !== `${subject.namespace}/${subject.name}`) return undefined;
   try {
-    return redacted(resource, object, digester);
+    const stripped = redacted(resource, object, digester);
+    const { uid, resourceVersion: version } = "metadata" in stripped ? stripped.metadata : stripped;
+    return { atMs, version, uid, gone: type === "DELETED", object: stripped };
   } catch {
     return undefined;
   }

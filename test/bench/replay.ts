@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { functionHandlers } from "../../cli/support/functions.ts";
 import { createDigester } from "../../shared/api/digest.ts";
 import { readCapture } from "../../shared/replay/capture.ts";
+import { heldCapture } from "../../shared/replay/capture-stream.ts";
 import { closedReplay } from "../../shared/replay/closed/closed.ts";
 import { objectChanges } from "../../shared/replay/explain/changes.ts";
 import { storyOf } from "../../shared/replay/explain/story.ts";
@@ -29,7 +30,7 @@ export async function bench(): Promise<readonly BenchResult[]> {
   const replayed = async (): Promise<readonly ReplayedSync[]> => {
     const syncs: ReplayedSync[] = [];
     const options = { digester, seed: 1, log: silentLog, functions: functionHandlers, faults: () => ({}) };
-    await replay(records, { ...options, onSync: (sync) => void syncs.push(sync) });
+    await replay(heldCapture(records), { ...options, onSync: (sync) => void syncs.push(sync) });
     return syncs;
   };
   const explained = async (): Promise<unknown> =>

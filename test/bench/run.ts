@@ -31,6 +31,7 @@ const BENCHES: Readonly<Record<string, () => Promise<BenchModule>>> = {
   crowd: () => import("./crowd.ts"),
   node: () => import("./node.ts"),
   replay: () => import("./replay.ts"),
+  "replay-memory": () => import("./replay-memory.ts"),
   side: () => import("./side/side.ts"),
 };
 

@@ -7,6 +7,7 @@ import { functionHandlers } from "../../cli/support/functions.ts";
 import { reasonInWords, sectionOf } from "../../cli/support/reason-words.ts";
 import { createDigester } from "../../shared/api/digest.ts";
 import { readCapture } from "../../shared/replay/capture.ts";
+import { heldCapture } from "../../shared/replay/capture-stream.ts";
 import { objectChanges } from "../../shared/replay/explain/changes.ts";
 import { storyOf } from "../../shared/replay/explain/story.ts";
 import type { Subject } from "../../shared/replay/explain/story.ts";
@@ -31,7 +32,7 @@ function syncsOf(name: string): Promise<readonly ReplayedSync[]> {
 async function replayOf(name: string): Promise<readonly ReplayedSync[]> {
   const syncs: ReplayedSync[] = [];
   const options = { digester, seed: 1, log: silentLog, functions: functionHandlers, faults: () => ({}) };
-  await replay(recordsOf(name), { ...options, onSync: (sync) => void syncs.push(sync) });
+  await replay(heldCapture(recordsOf(name)), { ...options, onSync: (sync) => void syncs.push(sync) });
   return syncs;
 }
 
@@ -115,5 +116,7 @@ it("rc-quota: says that a pod was wanted and nothing came of it, and what was se
 
 it("heads a story with the object and the time of the recording", () => {
   const records = recordsOf("rollover");
-  expect(heading({ resource: "deployments", namespace: "default", name: "web" }, records)).toMatch(/^Deployment default\/web from 2026-/);
+  expect(heading({ resource: "deployments", namespace: "default", name: "web" }, heldCapture(records))).toMatch(
+    /^Deployment default\/web from 2026-/,
+  );
 });

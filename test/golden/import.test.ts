@@ -15,6 +15,7 @@ import { createDigester } from "../../shared/api/digest.ts";
 import { CACHED_RESOURCES } from "../../shared/api/resources.ts";
 import { parseCapture, readCapture } from "../../shared/replay/capture.ts";
 import type { CaptureRecord } from "../../shared/replay/capture.ts";
+import { heldCapture } from "../../shared/replay/capture-stream.ts";
 import { importFiles } from "../../shared/replay/import/import.ts";
 import { captureLines } from "../../shared/replay/import/imported.ts";
 import { ImportReport } from "../../shared/replay/import/report.ts";
@@ -43,7 +44,7 @@ interface Told {
 
 async function replayed(records: readonly CaptureRecord[]): Promise<Told> {
   const writes = new Map<string, string[]>();
-  const summary = await replay(records, {
+  const summary = await replay(heldCapture(records), {
     digester: createDigester("a key of this test alone"),
     seed: 1,
     log: silentLog,

@@ -7,6 +7,7 @@ import { faultsIn } from "../../cli/support/replay-faults.ts";
 import { describeTrace } from "../../cli/support/describe.ts";
 import { createDigester } from "../../shared/api/digest.ts";
 import { readCapture } from "../../shared/replay/capture.ts";
+import { heldCapture } from "../../shared/replay/capture-stream.ts";
 import { replay } from "../../shared/replay/replay.ts";
 import type { ReplaySummary } from "../../shared/replay/replay.ts";
 
@@ -19,7 +20,7 @@ async function run(
 ): Promise<{ readonly lines: readonly string[]; readonly errors: readonly string[]; readonly summary: ReplaySummary }> {
   const lines: string[] = [];
   const errors: string[] = [];
-  const summary = await replay(capture(name), {
+  const summary = await replay(heldCapture(capture(name)), {
     digester: createDigester("a key of this test alone"),
     seed,
     log: silent,
@@ -43,7 +44,7 @@ describe("whatever befalls the messages", () => {
       functions: functionHandlers,
       onSync: () => undefined,
     };
-    const { cacheDigest } = await replay(capture("undo"), { ...options, faults: faultsIn(faults) });
+    const { cacheDigest } = await replay(heldCapture(capture("undo")), { ...options, faults: faultsIn(faults) });
     expect(cacheDigest).toBe((await firstRun("undo")).summary.cacheDigest);
   });
 });
@@ -53,7 +54,7 @@ it("stops where it is told to, with what was told until then", async () => {
   const untilMs = (records[0]?.atMs ?? 0) + 3000;
   const times: number[] = [];
   const options = { digester: createDigester("a key of this test alone"), seed: 1, log: silent, functions: functionHandlers };
-  const { cacheDigest } = await replay(records, { ...options, untilMs, onSync: ({ atMs }) => void times.push(atMs) });
+  const { cacheDigest } = await replay(heldCapture(records), { ...options, untilMs, onSync: ({ atMs }) => void times.push(atMs) });
   expect(times.length).toBeGreaterThan(0);
   expect(Math.max(...times)).toBeLessThanOrEqual(untilMs);
   expect(cacheDigest).not.toBe((await firstRun("undo")).summary.cacheDigest);

@@ -31,24 +31,36 @@ export interface ObjectChange {
 
 /** In the order in which they were told; versions that differ in nothing that is shown are left out. */
 export function objectChanges(records: readonly CaptureRecord[], digester: Digester): readonly ObjectChange[] {
-  const known = new Map<string, Seen>();
-  const lists = new Map<CachedResource, { isFirst: boolean; readonly uids: Set<string> }>();
-  return records.flatMap((record): readonly ObjectChange[] => {
+  const told = new ToldChanges(digester);
+  return records.flatMap((record) => told.of(record));
+}
+
+/** Record by record; knows what stands there, and no more. */
+export class ToldChanges {
+  readonly #digester: Digester;
+  readonly #known = new Map<string, Seen>();
+  readonly #lists = new Map<CachedResource, { isFirst: boolean; readonly uids: Set<string> }>();
+
+  constructor(digester: Digester) {
+    this.#digester = digester;
+  }
+
+  of(record: CaptureRecord): readonly ObjectChange[] {
     const { resource, kind } = record;
-    const list = lists.get(resource) ?? { isFirst: true, uids: new Set() };
-    lists.set(resource, list);
-    const change = changeOf(record, known, digester, list.isFirst);
-    if (kind === "item") for (const uid of uidsOf(record, known)) list.uids.add(uid);
+    const list = this.#lists.get(resource) ?? { isFirst: true, uids: new Set() };
+    this.#lists.set(resource, list);
+    const change = changeOf(record, this.#known, this.#digester, list.isFirst);
+    if (kind === "item") for (const uid of uidsOf(record, this.#known)) list.uids.add(uid);
     if (kind !== "listed") return change === undefined ? [] : [change];
     // What a list does not show that is not the first went in the gap before it.
-    const gone = list.isFirst ? [] : [...known].filter(([, seen]) => seen.resource === resource && !list.uids.has(seen.uid));
-    lists.set(resource, { isFirst: false, uids: new Set() });
+    const gone = list.isFirst ? [] : [...this.#known].filter(([, seen]) => seen.resource === resource && !list.uids.has(seen.uid));
+    this.#lists.set(resource, { isFirst: false, uids: new Set() });
     return gone.map(([place, seen]) => {
-      known.delete(place);
+      this.#known.delete(place);
       const { uid, namespace, name, owner } = seen;
       return { atMs: record.atMs, resource, namespace, name, uid, ...(owner !== undefined && { owner }), kind: "goes", differences: [] };
     });
-  });
+  }
 }
 
 function uidsOf({ resource, object }: CaptureRecord, known: ReadonlyMap<string, Seen>): readonly string[] {

@@ -62,7 +62,8 @@ function familyOf({ resource, namespace, name }: Subject, changes: readonly Obje
   return family;
 }
 
-function speaksOf({ key, lines }: ReplayedSync, { namespace, name }: Subject): boolean {
+/** Whether a sync decided something about that pod, or says why not. */
+export function speaksOf({ key, lines }: ReplayedSync, { namespace, name }: Subject): boolean {
   return (
     key.startsWith(`${namespace}/`) &&
     lines.some(

@@ -6,7 +6,7 @@ import type { CachedResource } from "../../api/resources.ts";
 import { compareResourceVersions } from "../../api/resource-version.ts";
 import { strip } from "../../api/strip.ts";
 import type { KubeObject, ObjectMeta } from "../../api/wire.ts";
-import { isInitialEnd } from "../capture-cluster.ts";
+import { isInitialEnd } from "../captured-object.ts";
 import { CaptureError, isObject } from "../capture.ts";
 import type { CaptureRecord } from "../capture.ts";
 

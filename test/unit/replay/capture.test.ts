@@ -11,6 +11,8 @@ import { CaptureError, parseCapture, readCapture } from "../../../shared/replay/
 import type { ListPage } from "../../../shared/ports/kube.ts";
 import { KubeApiError } from "../../../shared/ports/errors.ts";
 import { captureCluster } from "../../../shared/replay/capture-cluster.ts";
+import type { CaptureCluster } from "../../../shared/replay/capture-cluster.ts";
+import { heldCapture } from "../../../shared/replay/capture-stream.ts";
 import { objectChanges } from "../../../shared/replay/explain/changes.ts";
 import { recordingWatch } from "../../../shared/replay/recorder.ts";
 import { anyText } from "../../support/any-text.ts";
@@ -223,6 +225,15 @@ test("a capture holds no value of a template, annotation or denial, not even of 
   expect(parseCapture(text, "f").map(({ kind }) => kind)).toEqual(["item", "listed", "event", "event", "close"]);
 });
 
+/** After all that the lines tell. */
+function clusterOf(lines: readonly string[]): CaptureCluster {
+  const records = parseCapture(lines.join("\n"), "f");
+  const cluster = captureCluster(heldCapture(records), ["pods"], { now: () => Infinity, after: () => Promise.resolve() });
+  cluster.feed(records);
+  cluster.end();
+  return cluster;
+}
+
 describe("a list that is not the first", () => {
   const pod = (name: string, resourceVersion: string): object => ({
     kind: "Pod",
@@ -271,7 +282,7 @@ describe("a list that is not the first", () => {
 
   test("shows a replay what happened in the gap", async () => {
     const { lines } = await relisted(false);
-    const cluster = captureCluster(parseCapture(lines.join("\n"), "f"), ["pods"], { now: () => Infinity, after: () => Promise.resolve() });
+    const cluster = clusterOf(lines);
     expect([...cluster.versions("pods")]).toEqual([
       ["shop/b", "6"],
       ["shop/c", "19"],
@@ -291,7 +302,7 @@ describe("a list that is not the first", () => {
     recorder.restart();
     const file = lines.slice(before);
     expect(JSON.parse(file[0] ?? "")).toMatchObject({ k: "meta", n: 0 });
-    const cluster = captureCluster(parseCapture(file.join("\n"), "f"), ["pods"], { now: () => Infinity, after: () => Promise.resolve() });
+    const cluster = clusterOf(file);
     expect([...cluster.versions("pods").keys()]).toEqual(["shop/b", "shop/c"]);
     expect(await cluster.listPage("pods", {}, new AbortController().signal)).toMatchObject({ resourceVersion: "20" });
   });

@@ -3,14 +3,15 @@
 import { describe, expect, it } from "vitest";
 import { asJson, told } from "../../../cli/support/explain-text.ts";
 import { momentIn } from "../../../cli/support/moment.ts";
-import { subjectIn } from "../../../cli/support/subject.ts";
+import { subjectIn, wantedBy } from "../../../cli/support/subject.ts";
 import { createDigester } from "../../../shared/api/digest.ts";
 import type { Write } from "../../../shared/controller/writes.ts";
 import { parseCapture } from "../../../shared/replay/capture.ts";
 import { objectChanges } from "../../../shared/replay/explain/changes.ts";
 import type { ObjectChange } from "../../../shared/replay/explain/changes.ts";
+import { FamilyCensus } from "../../../shared/replay/explain/family.ts";
 import { storyOf } from "../../../shared/replay/explain/story.ts";
-import type { Recorded } from "../../../shared/replay/explain/story.ts";
+import type { Recorded, Subject } from "../../../shared/replay/explain/story.ts";
 import type { ReplayedSync } from "../../../shared/replay/replay.ts";
 import { canaryAnnotations, canaryContainer, DENIAL, FOREIGN } from "../../support/canaries.ts";
 
@@ -189,13 +190,18 @@ describe("a moment", () => {
 });
 
 describe("an object's name", () => {
-  const changes = changesIn(
+  const lines = [
     event("ADDED", 0, object("Deployment", "web", 1)),
     event("ADDED", 0, object("Deployment", "web", 2, { metadata: { namespace: "test", uid: "t" } })),
     event("ADDED", 0, object("ReplicaSet", "web-a", 3)),
-  );
+  ];
+  const subjectOf = (text: string): Subject => {
+    const census = new FamilyCensus([wantedBy(text)]);
+    for (const record of parseCapture(lines.join("\n"), "f")) census.see(record);
+    return subjectIn(text, census);
+  };
   it.each(["rs/web-a", "replicaset/web-a", "ReplicaSets/web-a", "shop/rs/web-a"])("%s", (text) => {
-    expect(subjectIn(text, changes)).toEqual({ resource: "replicasets", namespace: "shop", name: "web-a" });
+    expect(subjectOf(text)).toEqual({ resource: "replicasets", namespace: "shop", name: "web-a" });
   });
   it.each([
     ["web", "web: name it as deploy/web"],
@@ -205,5 +211,5 @@ describe("an object's name", () => {
     ["pod/x", "pod/x is not in the capture; there is no Pod at all"],
     ["deploy/web", "deploy/web is in shop and in test: name it as shop/deploy/web"],
     ["prod/deploy/web", "prod/deploy/web is not in the capture; of Deployments there are shop/web, test/web"],
-  ])("%s is refused", (text, message) => expect(() => subjectIn(text, changes)).toThrow(message));
+  ])("%s is refused", (text, message) => expect(() => subjectOf(text)).toThrow(message));
 });

@@ -6,6 +6,7 @@ import { functionHandlers } from "../../../cli/support/functions.ts";
 import { SYNC_HANDLERS } from "../../../cli/support/sync-handlers.ts";
 import { createDigester } from "../../../shared/api/digest.ts";
 import { parseCapture } from "../../../shared/replay/capture.ts";
+import { heldCapture } from "../../../shared/replay/capture-stream.ts";
 import { replay } from "../../../shared/replay/replay.ts";
 import { shadow } from "../../../shared/replay/shadow/shadow.ts";
 import { changesOf } from "../../../shared/replay/shadow/states.ts";
@@ -69,7 +70,7 @@ it("whatever the objects of a capture are, its replay ends, and says so in one s
   await fc.assert(
     fc.asyncProperty(fc.array(line, { minLength: 1, maxLength: 8 }), async (lines) => {
       const records = parseCapture(lines.map((one) => JSON.stringify(one)).join("\n"), "f");
-      const summary = await replay(records, {
+      const summary = await replay(heldCapture(records), {
         digester: createDigester("a key of this test alone"),
         seed: 1,
         log: silentLog,

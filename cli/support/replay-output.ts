@@ -1,0 +1,90 @@
+/** Where what a replay tells goes, and which of it, while the replay goes on. */
+import { createInterface } from "node:readline/promises";
+import type { Interface } from "node:readline/promises";
+import type { ReplayedSync } from "../../shared/replay/replay.ts";
+
+export interface Telling {
+  tell(text: string): void;
+  /** Until what was told is out. False: somebody has seen enough. */
+  goesOn(): Promise<boolean>;
+  end(): void;
+}
+
+/** Standard output, as fast as it is read. */
+export class Output implements Telling {
+  tell(text: string): void {
+    if (text !== "") process.stdout.write(text);
+  }
+
+  async goesOn(): Promise<boolean> {
+    if (process.stdout.writableNeedDrain) await new Promise((resolve) => process.stdout.once("drain", resolve));
+    return true;
+  }
+
+  end(): void {}
+}
+
+/** A terminal, with Enter after each; a number goes on by as many, q ends. */
+export class Steps implements Telling {
+  #texts: string[] = [];
+  #terminal: Interface | undefined;
+  #shown = 0;
+  #free = 0;
+
+  tell(text: string): void {
+    if (text !== "") this.#texts.push(text);
+  }
+
+  async goesOn(): Promise<boolean> {
+    for (const text of this.#texts.splice(0)) {
+      process.stdout.write(text);
+      this.#shown++;
+      if (this.#free > 0) this.#free--;
+      else {
+        this.#terminal ??= createInterface({ input: process.stdin, output: process.stdout });
+        // Ctrl-D and Ctrl-C are as good as q.
+        const answer = (await this.#terminal.question(`(${this.#shown}) `).catch(() => "q")).trim();
+        if (answer === "q") return false;
+        this.#free = Math.max(0, (Number.parseInt(answer, 10) || 1) - 1);
+      }
+    }
+    return true;
+  }
+
+  end(): void {
+    this.#terminal?.close();
+  }
+}
+
+/** Of each key the last sync until a moment, and the first one after it. */
+export class AroundMoment {
+  readonly #atMs: number;
+  readonly #near = new Map<string, { last?: Numbered; next?: Numbered }>();
+  #count = 0;
+
+  constructor(atMs: number) {
+    this.#atMs = atMs;
+  }
+
+  see(key: string, sync: ReplayedSync): void {
+    const near = this.#near.get(key) ?? {};
+    this.#near.set(key, near);
+    const numbered = { sync, number: this.#count++ };
+    if (near.next !== undefined) return;
+    if (sync.atMs > this.#atMs) near.next = numbered;
+    else near.last = numbered;
+  }
+
+  /** As they came. */
+  chosen(): readonly ReplayedSync[] {
+    return [...this.#near.values()]
+      .flatMap(({ last, next }) => [last, next].filter((each) => each !== undefined))
+      .toSorted((a, b) => a.number - b.number)
+      .map(({ sync }) => sync);
+  }
+}
+
+interface Numbered {
+  readonly sync: ReplayedSync;
+  readonly number: number;
+}

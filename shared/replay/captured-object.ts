@@ -1,0 +1,56 @@
+/** What is to be read off an object as captured, whole or stripped: a stripped pod is flat, everything else has metadata. */
+import { isObject } from "./capture.ts";
+import type { CapturedObject, CaptureRecord } from "./capture.ts";
+
+function metaOf(object: CapturedObject): CapturedObject {
+  return (object["metadata"] as CapturedObject | undefined) ?? object; // of that shape since it was read
+}
+
+function isFlat(object: CapturedObject): boolean {
+  return object["metadata"] === undefined;
+}
+
+/** `shop/web` */
+export function keyOf(object: CapturedObject): string {
+  const { namespace, name } = metaOf(object);
+  return `${String(namespace)}/${String(name)}`;
+}
+
+export function versionOf(object: CapturedObject): string {
+  return String(metaOf(object)["resourceVersion"] ?? "0");
+}
+
+export function labelsOf(object: CapturedObject): Readonly<Record<string, string>> {
+  return (metaOf(object)["labels"] as Readonly<Record<string, string>> | undefined) ?? {};
+}
+
+export function withVersion(object: CapturedObject, resourceVersion: string): CapturedObject {
+  return isFlat(object) ? { ...object, resourceVersion } : { ...object, metadata: { ...metaOf(object), resourceVersion } };
+}
+
+export function uidOf(object: CapturedObject): string | undefined {
+  const { uid } = metaOf(object);
+  return typeof uid === "string" ? uid : undefined;
+}
+
+/** The uid of what controls it; nobody has looked at the shape of its references yet. */
+export function ownerUidOf(object: CapturedObject): string | undefined {
+  const { ownerReferences } = metaOf(object);
+  const references: readonly unknown[] = Array.isArray(ownerReferences)
+    ? ownerReferences
+    : isFlat(object)
+      ? [{ controller: true, ...asObject(object["owner"]) }]
+      : [];
+  const found = references.map(asObject).find(({ controller }) => controller === true);
+  return typeof found?.["uid"] === "string" ? found["uid"] : undefined;
+}
+
+function asObject(value: unknown): Readonly<Record<string, unknown>> {
+  return isObject(value) ? value : {};
+}
+
+/** The bookmark behind the last of the synthetic adds with which a stream began. */
+export function isInitialEnd({ type, object }: Pick<CaptureRecord, "type" | "object">): boolean {
+  const metadata = object?.["metadata"] as { readonly annotations?: Readonly<Record<string, string>> } | undefined; // see metaOf
+  return type === "BOOKMARK" && metadata?.annotations?.["k8s.io/initial-events-end"] === "true";
+}

@@ -1,0 +1,109 @@
+/**
+ * Who belongs to an object, found while a capture is read for the first time: of a Deployment its ReplicaSets and their pods, of a ReplicaSet or
+ * ReplicationController its pods. A pod tells its owner each time, so of pods no more is kept than what stands there and who changed owners.
+ */
+import { CACHED_RESOURCES, CONTROLLER_INFO, tableOf } from "../../api/resources.ts";
+import type { CachedResource } from "../../api/resources.ts";
+import { keyOf, ownerUidOf, uidOf } from "../captured-object.ts";
+import type { CapturedObject, CaptureRecord } from "../capture.ts";
+import type { Census } from "../capture-stream.ts";
+import type { ReplayedSync } from "../replay.ts";
+import { speaksOf } from "./story.ts";
+import type { Subject } from "./story.ts";
+
+/** A namespace that is absent is any. */
+export type Wanted = Omit<Subject, "namespace"> & { readonly namespace?: string };
+
+export interface Family {
+  /** Whether a record is needed for its story. */
+  has(record: CaptureRecord): boolean;
+  concerns(sync: ReplayedSync): boolean;
+}
+
+/** Names beyond are not told to anybody who asks for one that is not there. */
+const NAMES_MAX = 10_000;
+
+export class FamilyCensus implements Census {
+  readonly #wanted: readonly Wanted[];
+  /** `shop/web` */
+  #names = tableOf(CACHED_RESOURCES, () => new Set<string>());
+  /** Of what is wanted: its uids by `deployments shop/web`. */
+  #found = new Map<string, Set<string>>();
+  /** Of owners: who controlled them, and where they stood. */
+  #owners = new Map<string, { readonly place: string; readonly owners: Set<string> }>();
+  #pods = new Map<string, string | undefined>();
+  /** Owners of pods that had several, or one and none. */
+  #changed = new Map<string, Set<string | undefined>>();
+
+  constructor(wanted: readonly Wanted[]) {
+    this.#wanted = wanted;
+  }
+
+  begin(): void {
+    this.#names = tableOf(CACHED_RESOURCES, () => new Set<string>());
+    [this.#found, this.#owners, this.#pods, this.#changed] = [new Map(), new Map(), new Map(), new Map()];
+  }
+
+  see({ resource, object, type }: CaptureRecord): void {
+    const uid = object && uidOf(object);
+    if (object === undefined || uid === undefined || type === "BOOKMARK" || type === "ERROR") return;
+    const key = keyOf(object);
+    const names = this.#names[resource];
+    if (names.size < NAMES_MAX) names.add(key);
+    const place = `${resource} ${key}`;
+    if (this.#wanted.some((each) => isNamed(each, resource, key))) this.#found.set(place, (this.#found.get(place) ?? new Set()).add(uid));
+    const owner = ownerUidOf(object);
+    if (resource === "pods") this.#seePod(uid, owner, type === "DELETED");
+    else {
+      const { owners } = this.#owners.get(uid) ?? { owners: new Set() };
+      this.#owners.set(uid, { place, owners: owner === undefined ? owners : owners.add(owner) });
+    }
+  }
+
+  #seePod(uid: string, owner: string | undefined, isGone: boolean): void {
+    const before = this.#pods.has(uid) ? this.#pods.get(uid) : owner;
+    if (before !== owner) this.#changed.set(uid, (this.#changed.get(uid) ?? new Set([before])).add(owner));
+    if (isGone) this.#pods.delete(uid);
+    else this.#pods.set(uid, owner);
+  }
+
+  /** `shop/web`, of which there may be more than are told. */
+  names(resource: CachedResource): ReadonlySet<string> {
+    return this.#names[resource];
+  }
+
+  /** Where what is wanted stood. */
+  namespaces(wanted: Wanted): readonly string[] {
+    const places = [...this.#found.keys()].filter((place) => {
+      const [resource, key = ""] = place.split(" ");
+      return isNamed(wanted, resource, key);
+    });
+    return places.map((place) => place.slice(place.indexOf(" ") + 1, place.indexOf("/")));
+  }
+
+  /** When all was seen. */
+  familyOf(subject: Subject): Family {
+    const { resource, namespace, name } = subject;
+    const uids = new Set(this.#found.get(`${resource} ${namespace}/${name}`));
+    const isOwned = (owner: string | undefined): boolean => owner !== undefined && uids.has(owner);
+    // Of a Deployment the ReplicaSets; nothing that has dependents of its own belongs to the others.
+    for (const [uid, { owners }] of this.#owners) if (resource === "deployments" && [...owners].some(isOwned)) uids.add(uid);
+    const places = new Set([...this.#owners].flatMap(([uid, { place }]) => (uids.has(uid) ? [place] : [])));
+    const ownPod = (uid: string, object: CapturedObject): boolean =>
+      isOwned(ownerUidOf(object)) || [...(this.#changed.get(uid) ?? [])].some(isOwned);
+    return {
+      has({ resource: each, kind, object }) {
+        if (kind === "listed") return true;
+        const uid = object && uidOf(object);
+        return object !== undefined && uid !== undefined && (uids.has(uid) || (each === "pods" && ownPod(uid, object)));
+      },
+      concerns: (sync) =>
+        resource === "pods" ? speaksOf(sync, subject) : places.has(`${CONTROLLER_INFO[sync.controller].primary} ${sync.key}`),
+    };
+  }
+}
+
+function isNamed({ resource, namespace, name }: Wanted, of: string | undefined, key: string): boolean {
+  const [its, called] = [key.slice(0, key.indexOf("/")), key.slice(key.indexOf("/") + 1)];
+  return of === resource && called === name && (namespace ?? its) === its;
+}

@@ -1,0 +1,261 @@
+// Would catch: a long capture that is held, one that is read otherwise than a short one, lines that stand out of order and are lost or let time go
+// back, a limit that is found only after half of a replay was told.
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { gzipSync } from "node:zlib";
+import fc from "fast-check";
+import { afterAll, describe, expect, it } from "vitest";
+
+import { functionHandlers } from "../../../cli/support/functions.ts";
+import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
+import { createDigester } from "../../../shared/api/digest.ts";
+import { CACHED_RESOURCES } from "../../../shared/api/resources.ts";
+import { captureCluster, HELD_MAX, play } from "../../../shared/replay/capture-cluster.ts";
+import { captureIn, heldCapture, LINES_HELD_MAX, openCapture } from "../../../shared/replay/capture-stream.ts";
+import type { Capture } from "../../../shared/replay/capture-stream.ts";
+import { CaptureError, parseCapture, readCapture } from "../../../shared/replay/capture.ts";
+import type { CaptureRecord } from "../../../shared/replay/capture.ts";
+import { bytesHeld } from "../../../shared/replay/line-stream.ts";
+import type { ByteSource } from "../../../shared/replay/line-stream.ts";
+import { replay } from "../../../shared/replay/replay.ts";
+import { UNWATCHED_MAX } from "../../../shared/replay/timeline.ts";
+import { WINDOW_LINES } from "../../../shared/replay/time-window.ts";
+import { longCapture } from "../../support/long-capture.ts";
+import { silentLog } from "../../support/silent-log.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "deltaloop-stream-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+const fileOf = (name: string, bytes: Uint8Array | string): string => {
+  const path = join(folder, name);
+  writeFileSync(path, bytes);
+  return path;
+};
+const linesOf = (count: number, life = { deployments: 3, pods: 4, stepMs: 20 }): readonly string[] => firstOf(longCapture(life), count);
+const opened = (text: string): Promise<Capture> => captureIn(bytesHeld(Buffer.from(text)), "f");
+const recordsOf = async (capture: Capture): Promise<readonly CaptureRecord[]> => {
+  const records: CaptureRecord[] = [];
+  for await (const batch of capture.batches()) records.push(...batch);
+  return records;
+};
+
+function firstOf(lines: Iterator<string>, count: number): readonly string[] {
+  return Array.from({ length: count }, () => String(lines.next().value));
+}
+
+describe("a capture read as a stream", () => {
+  it.each(["rollover", "rc-quota", "adopt-release"])("%s is what it is when it is read whole, as often as it is read", async (name) => {
+    const path = join(import.meta.dirname, `../../captures/${name}.watch.jsonl.gz`);
+    const capture = await openCapture(path);
+    const whole = readCapture(path);
+    expect(await recordsOf(capture)).toEqual(whole);
+    expect(await recordsOf(capture)).toEqual(whole);
+    expect({ ...capture, batches: undefined, close: undefined }).toEqual({ ...heldCapture(whole), batches: undefined, close: undefined });
+    capture.close();
+  });
+
+  it("wherever its bytes are cut into pieces, and in whatever order near lines stand", async () => {
+    const lines = linesOf(60);
+    const want = parseCapture(lines.join("\n"), "f");
+    await fc.assert(
+      fc.asyncProperty(fc.array(fc.nat(400), { minLength: 1 }), fc.nat(58), async (sizes, at) => {
+        const swapped = [...lines.slice(0, at), ...lines.slice(at, at + 2).toReversed(), ...lines.slice(at + 2)];
+        const bytes = Buffer.from(swapped.join("\n"));
+        async function* chunks(): AsyncGenerator<Buffer> {
+          for (let start = 0, i = 0; start < bytes.length; i++) {
+            const size = 1 + (sizes[i % sizes.length] ?? 0);
+            yield await Promise.resolve(bytes.subarray(start, start + size));
+            start += size;
+          }
+        }
+        const source: ByteSource = { head: bytes.subarray(0, 4), chunks, close: () => undefined };
+        expect(await recordsOf(await captureIn(source, "f"))).toEqual(want);
+      }),
+      { numRuns: 50 },
+    );
+  });
+
+  it("cut off anywhere it is read until there, and says so once; compressed, too", async () => {
+    const text = linesOf(40).join("\n");
+    const whole = parseCapture(text, "f");
+    const packed = gzipSync(text);
+    const cuts = [
+      ...Array.from({ length: 40 }, (_, i) => ({
+        bytes: Buffer.from(text).subarray(0, 1000 + i * 97),
+        said: /^.*:\d+: the last line is cut off/,
+      })),
+      ...Array.from({ length: 20 }, (_, i) => ({
+        bytes: packed.subarray(0, 200 + i * 31),
+        said: /the gzip data is cut off; what it holds/,
+      })),
+    ];
+    for (const { bytes, said } of cuts) {
+      const notes: string[] = [];
+      const capture = await openCapture(fileOf("cut.jsonl", bytes), { note: (note) => notes.push(note) });
+      const records = await recordsOf(capture);
+      expect(records).toEqual(whole.slice(0, records.length));
+      if (notes.length > 0) expect(notes[0]).toMatch(said);
+      expect(new Set(notes).size).toBe(notes.length);
+      capture.close();
+    }
+  });
+
+  it("holds so many lines and no more, however long it is", async () => {
+    const count = 5 * LINES_HELD_MAX;
+    let [read, most] = [0, 0];
+    const source: ByteSource = {
+      head: Buffer.from("{"),
+      async *chunks() {
+        read = 0;
+        for (const line of firstOf(longCapture({ deployments: 3, pods: 4, stepMs: 20 }), count)) {
+          read++;
+          yield await Promise.resolve(Buffer.from(`${line}\n`));
+        }
+      },
+      close: () => undefined,
+    };
+    const capture = await captureIn(source, "f");
+    expect(capture.records).toBe(count);
+    let taken = 0;
+    for await (const batch of capture.batches()) {
+      most = Math.max(most, read - taken);
+      taken += batch.length;
+    }
+    expect(taken).toBe(count);
+    expect(most).toBeLessThanOrEqual(LINES_HELD_MAX);
+    expect(most).toBeGreaterThan(WINDOW_LINES);
+  });
+});
+
+describe("what is refused, before anything of it is told", () => {
+  it.each([
+    {
+      name: "a line that is far from its place",
+      text: [...linesOf(WINDOW_LINES + 200).slice(1), ...linesOf(1)].join("\n"),
+      want: /^f:\d+: is older than what stands more than 1000 lines before it; put the lines in the order of their t$/,
+    },
+    { name: "a giant line", text: `${linesOf(1).join("")}\n${"x".repeat(16 * 2 ** 20 + 1)}`, want: /^f:2: is longer than 16 MiB$/ },
+    {
+      name: "a far date",
+      text: linesOf(2).join("\n").replace("2026-03-01", "2029-03-01"),
+      want: /^f:2: is more than 24 hours from another line/,
+    },
+    { name: "no JSON in the middle", text: `${linesOf(1).join("")}\n{"t":\n${linesOf(1).join("")}`, want: /^f:2: not JSON/ },
+  ])("$name", async ({ text, want }) => {
+    await expect(opened(text)).rejects.toThrow(CaptureError);
+    await expect(opened(text)).rejects.toThrow(want);
+  });
+
+  it("more than may stand there at one time; what has gone counts no more", async () => {
+    const pad = "x".repeat(2 ** 12);
+    const limit = { standingBytesMax: 2 ** 20 };
+    const pod = (i: number, type: string): string =>
+      JSON.stringify({
+        t: "2026-03-01T10:00:00Z",
+        r: "pods",
+        type,
+        object: { metadata: { namespace: "shop", name: `web-${type === "LAST" ? 0 : i}`, uid: "u", resourceVersion: `${i}` }, pad },
+      });
+    const sourceOf = (types: (i: number) => readonly string[]): ByteSource => ({
+      head: Buffer.from("{"),
+      async *chunks() {
+        for (let i = 0; i < 300; i++) for (const type of types(i)) yield await Promise.resolve(Buffer.from(`${pod(i, type)}\n`));
+      },
+      close: () => undefined,
+    });
+    await expect(
+      captureIn(
+        sourceOf(() => ["ADDED"]),
+        "f",
+        limit,
+      ),
+    ).rejects.toThrow(/^f: more than 1 MiB of objects stand there at one time/);
+    await expect(
+      captureIn(
+        sourceOf(() => ["ADDED", "DELETED"]),
+        "f",
+        limit,
+      ),
+    ).resolves.toMatchObject({ records: 600 });
+  }, 30_000);
+});
+
+describe("a replay of a long capture", () => {
+  it("tells all of it, and holds of it so many events and no more", async () => {
+    const lines = linesOf(3 * HELD_MAX);
+    const capture = await opened(lines.join("\n"));
+    const clock = createVirtualClock(capture.startMs);
+    const cluster = captureCluster(capture, CACHED_RESOURCES, clock);
+    const ends = new AbortController();
+    let [told, most] = [0, 0];
+    const watched = async (resource: (typeof CACHED_RESOURCES)[number]): Promise<void> => {
+      const { resourceVersion } = await cluster.listPage(resource, {}, ends.signal);
+      const query = { resourceVersion, allowWatchBookmarks: true, timeoutSeconds: 1 };
+      for await (const group of cluster.watch(resource, query, ends.signal)) told += group.length;
+    };
+    // Nobody watches the pods until half of it is over: whoever comes then is told that he is too late.
+    const watching = CACHED_RESOURCES.filter((resource) => resource !== "pods").map((resource) => watched(resource).catch(() => undefined));
+    await play(capture, cluster, clock, {
+      untilMs: Infinity,
+      see: () => (most = Math.max(most, cluster.held)),
+    });
+    const others = (await recordsOf(capture)).filter(({ kind, resource }) => kind === "event" && resource !== "pods").length;
+    expect(told).toBe(others);
+    expect(most).toBeLessThanOrEqual(HELD_MAX + UNWATCHED_MAX);
+    await expect(
+      cluster
+        .watch("pods", { resourceVersion: "1", allowWatchBookmarks: true, timeoutSeconds: 1 }, ends.signal)
+        [Symbol.asyncIterator]()
+        .next(),
+    ).rejects.toMatchObject({ code: 410 });
+    ends.abort(new Error("over"));
+    await Promise.all(watching);
+  });
+
+  it("ends with the cache that the whole one ends with", async () => {
+    const text = linesOf(1_100).join("\n");
+    const options = {
+      digester: createDigester("a key of this test alone"),
+      seed: 1,
+      log: silentLog,
+      functions: functionHandlers,
+      onSync: (): void => undefined,
+      faults: (): object => ({}),
+      tailMs: 1_000,
+    };
+    const streamed = await replay(await opened(text), options);
+    const records = parseCapture(text, "f");
+    const atOnce: Capture = {
+      ...heldCapture(records),
+      async *batches() {
+        yield await Promise.resolve(records);
+      },
+    };
+    const whole = await replay(atOnce, options);
+    expect({ objects: streamed.objects, cacheDigest: streamed.cacheDigest }).toEqual({
+      objects: whole.objects,
+      cacheDigest: whole.cacheDigest,
+    });
+  }, 30_000);
+
+  it("is a process that a small heap is enough for, though the file is larger than that", () => {
+    const pad = "x".repeat(2 ** 18);
+    const pod = (i: number): string =>
+      JSON.stringify({
+        t: new Date(Date.parse("2026-03-01T10:00:00Z") + i).toISOString(),
+        type: i % 2 === 0 ? "ADDED" : "DELETED",
+        object: {
+          kind: "Pod",
+          metadata: { namespace: "shop", name: "web-1", uid: `u${i >> 1}`, resourceVersion: `${i + 1}` },
+          pad: `${pad}${i}`,
+        },
+      });
+    const path = fileOf("large.jsonl", Array.from({ length: 400 }, (_, i) => `${pod(i)}\n`).join(""));
+    const main = join(import.meta.dirname, "../../../cli/main.ts");
+    const { status, stdout, stderr } = spawnSync(process.execPath, ["--max-old-space-size=64", main, "replay", path], { encoding: "utf8" });
+    expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
+    expect(stdout).toContain("Cache at the end: 0 Deployments");
+  }, 60_000);
+});
