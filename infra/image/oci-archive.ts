@@ -48,6 +48,7 @@ export interface Layer {
 export interface OciImage {
   readonly architecture: string;
   readonly manifest: Descriptor;
+  readonly config: Descriptor;
   readonly layers: readonly Descriptor[];
   readonly blobs: ReadonlyMap<string, Buffer>;
 }
@@ -110,15 +111,20 @@ export function ociImage(
       ...(labels && { annotations: labels }),
     }),
   );
-  return { architecture: machine, manifest, layers: descriptors, blobs };
+  return { architecture: machine, manifest, config, layers: descriptors, blobs };
 }
 
-/** Several images, each under its own name. */
+/** Several images, each under its own name; also for a Docker Engine from before OCI's layout, which reads `manifest.json`. */
 export function ociArchive(images: readonly ImageContent[]): Buffer {
   const made = images.map(({ name, entries, ...config }) => ({ name, ...ociImage(config, [plainLayer(entries)]) }));
   return archiveOf(
     made.map(({ name, manifest }) => ({ ...manifest, annotations: named(name) })),
     new Map(made.flatMap(({ blobs }) => [...blobs])),
+    made.map(({ name, config, layers }) => ({
+      Config: pathOf(config.digest),
+      RepoTags: [name],
+      Layers: layers.map(({ digest }) => pathOf(digest)),
+    })),
   );
 }
 
@@ -141,14 +147,19 @@ function named(name: string): Readonly<Record<string, string>> {
   return { "io.containerd.image.name": name, "org.opencontainers.image.ref.name": name.slice(name.lastIndexOf(":") + 1) };
 }
 
-function archiveOf(manifests: readonly object[], blobs: ReadonlyMap<string, Buffer>): Buffer {
+function archiveOf(manifests: readonly object[], blobs: ReadonlyMap<string, Buffer>, saved: readonly object[] = []): Buffer {
   return tar([
     { kind: "file", name: "oci-layout", content: json({ imageLayoutVersion: "1.0.0" }) },
     { kind: "file", name: "index.json", content: json({ schemaVersion: 2, manifests }) },
+    ...(saved.length > 0 ? [{ kind: "file", name: "manifest.json", content: json(saved) } as const] : []),
     { kind: "folder", name: "blobs" },
     { kind: "folder", name: "blobs/sha256" },
-    ...[...blobs].map(([digest, content]) => ({ kind: "file", name: `blobs/${digest.replace(":", "/")}`, content }) as const),
+    ...[...blobs].map(([digest, content]) => ({ kind: "file", name: pathOf(digest), content }) as const),
   ]);
+}
+
+function pathOf(digest: string): string {
+  return `blobs/${digest.replace(":", "/")}`;
 }
 
 function describe(kind: string, content: Buffer): Descriptor {

@@ -20,7 +20,8 @@
  *     looked at; `removePodSandbox` removes all of them; `removeContainer` kills first if it must. Log files stay.
  * CR8 lists are complete, in no order, and filtered by everything the filter names.
  * CR9 output goes line by line to `<logDirectory>/<logPath>` as `<RFC3339Nano> <stdout|stderr> <F|P> <text>`, P being a part
- *     of a line that is too long. After `reopenContainerLog` new lines go to a new file of that name.
+ *     of a line that is too long. After `reopenContainerLog` new lines go to a new file of that name. Docker alone keeps a log of
+ *     its own: there that path is a link to it, its lines are those of the json-file driver, and it is rotated, not reopened.
  * CR10 `execSync` answers whatever exit code the command had; DeadlineExceeded after `timeoutSeconds` (0 = never), when the
  *     command is killed; another error when the container does not run.
  * CR11 Unimplemented is an answer (isUnimplemented): so says an older runtime of a verb it does not know.

@@ -12,7 +12,7 @@ import { startGuard as startWatcher } from "../../infra/local/guard.ts";
 import type { NodeIdentity } from "./identity.ts";
 
 /**
- * Processes first (containerd, a node agent with its root here, then what containerd would have ended: shims, runc, containers),
+ * Processes first (containerd or dockerd, a node agent with its root here, then what containerd would have ended: shims, runc, containers),
  * until none is left; then mounts, then what stands outside of the directory: the shims' sockets, CNI's cache, bridge and veth
  * pairs, cgroups.
  */
@@ -20,7 +20,7 @@ const CLEAN = `
 clean() {
   for try in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
     found=
-    for file in $(grep -lsaE "(--config|-address|--root|--root-dir).$DIRECTORY/" /proc/[0-9]*/cmdline); do
+    for file in $(grep -lsaE "(--config|--config-file|-address|--root|--root-dir).$DIRECTORY/" /proc/[0-9]*/cmdline); do
       pid=\${file#/proc/}; found="$found \${pid%/cmdline}"
     done
     for root in /sys/fs/cgroup /sys/fs/cgroup/*; do
@@ -33,7 +33,7 @@ clean() {
   while read -r _ point _; do
     case $point in "$DIRECTORY"/*) echo "$point" ;; esac
   done < /proc/self/mounts | sort -r | while read -r point; do umount -l "$point"; done
-  for file in "$DIRECTORY"/state/io.containerd.runtime.v2.task/*/*/address; do
+  for file in "$DIRECTORY"/state/io.containerd.runtime.v2.task/*/*/address "$DIRECTORY"/exec/containerd/daemon/io.containerd.runtime.v2.task/*/*/address; do
     [ -f "$file" ] && socket=$(cat "$file") && rm -f "\${socket#unix://}"
   done
   for sandbox in "$DIRECTORY"/root/io.containerd.grpc.v1.cri/sandboxes/*; do

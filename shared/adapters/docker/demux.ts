@@ -1,0 +1,35 @@
+/** Output of a container without a terminal: Docker puts eight bytes before each piece, its stream and its length. Source: moby api, ContainerAttach. */
+
+export interface Piece {
+  readonly stream: "stdout" | "stderr";
+  readonly data: Buffer;
+}
+
+const HEADER_BYTES = 8;
+const STDERR = 2;
+
+/** A piece is handed over in the parts in which it comes. With `tty` all of it is stdout, as it stands. */
+export async function* demux(source: NodeJS.ReadableStream, tty = false): AsyncGenerator<Piece> {
+  let rest: Buffer = Buffer.alloc(0);
+  let left = 0;
+  let stream: Piece["stream"] = "stdout";
+  for await (const chunk of source as AsyncIterable<Buffer>) {
+    if (tty) {
+      yield { stream, data: chunk };
+      continue;
+    }
+    rest = rest.length === 0 ? chunk : Buffer.concat([rest, chunk]);
+    for (;;) {
+      if (left > 0 && rest.length > 0) {
+        const data = rest.subarray(0, left);
+        left -= data.length;
+        rest = rest.subarray(data.length);
+        yield { stream, data };
+      } else if (left === 0 && rest.length >= HEADER_BYTES) {
+        stream = rest[0] === STDERR ? "stderr" : "stdout";
+        left = rest.readUInt32BE(4);
+        rest = rest.subarray(HEADER_BYTES);
+      } else break;
+    }
+  }
+}

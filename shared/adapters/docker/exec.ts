@@ -1,0 +1,79 @@
+/** Commands in a running container. Source: pkg/kubelet/dockershim exec.go NativeExecHandler (Kubernetes v1.23). */
+import { readFile } from "node:fs/promises";
+import { setTimeout as sleep } from "node:timers/promises";
+
+import type Docker from "dockerode";
+
+import { CriError } from "../../ports/cri-error.ts";
+import type { ExecSyncResponse } from "../../ports/cri-types.ts";
+import { asked } from "./connection.ts";
+import { demux } from "./demux.ts";
+
+/** Of each stream; what comes after it is read and dropped. Source: cri ExecSync. */
+const OUTPUT_BYTES_MAX = 16 * 1024 * 1024;
+/** How soon after its last output a command has its exit code, and how long we ask. */
+const EXIT_POLL_MS = 20;
+const EXIT_MS_MAX = 10_000;
+
+/**
+ * Docker ends no command by itself: one whose time is up is killed by its process id, which we share with the daemon.
+ * Differs from upstream: dockershim let it run on.
+ */
+export async function execSync(
+  docker: Docker,
+  containerId: string,
+  cmd: readonly string[],
+  timeoutSeconds: number,
+): Promise<ExecSyncResponse> {
+  const options = { Cmd: [...cmd], AttachStdout: true, AttachStderr: true };
+  const exec = await asked((abortSignal) => docker.getContainer(containerId).exec({ ...options, abortSignal }));
+  const stream = await asked(() => exec.start({ hijack: true, stdin: false }));
+  const output = { stdout: collector(), stderr: collector() };
+  let isLate = false;
+  const timer = timeoutSeconds === 0 ? undefined : setTimeout(() => void stopLate(), timeoutSeconds * 1_000);
+  const stopLate = async (): Promise<void> => {
+    isLate = true;
+    await kill(exec, containerId).catch(() => undefined); // a daemon that is away cannot say which process it is
+    stream.destroy();
+  };
+  try {
+    for await (const piece of demux(stream)) output[piece.stream].add(piece.data);
+  } catch (error) {
+    if (!isLate) throw new CriError("Unavailable", `the connection broke under the command: ${String(error)}`, { cause: error });
+  } finally {
+    clearTimeout(timer);
+    stream.destroy();
+  }
+  if (isLate) throw new CriError("DeadlineExceeded", `timeout ${timeoutSeconds}s exceeded: context deadline exceeded`);
+  return { stdout: output.stdout.text(), stderr: output.stderr.text(), exitCode: await exitCodeOf(exec) };
+}
+
+/** @throws {CriError} when Docker does not say it in time */
+export async function exitCodeOf(exec: Docker.Exec): Promise<number> {
+  for (const giveUpAt = performance.now() + EXIT_MS_MAX; performance.now() < giveUpAt; await sleep(EXIT_POLL_MS)) {
+    const { Running, ExitCode } = await asked((abortSignal) => exec.inspect({ abortSignal }));
+    if (!Running && ExitCode !== null) return ExitCode;
+  }
+  throw new CriError("Internal", "Docker does not say how the command ended");
+}
+
+/** Only if that process is still one of the container's. */
+async function kill(exec: Docker.Exec, containerId: string): Promise<void> {
+  const { Pid: pid, Running } = await asked((abortSignal) => exec.inspect({ abortSignal }));
+  if (!Running || pid === 0) return;
+  const cgroups = await readFile(`/proc/${pid}/cgroup`, "utf8").catch(() => "");
+  if (cgroups.includes(containerId)) process.kill(pid, "SIGKILL");
+}
+
+function collector(): { add(data: Buffer): void; text(): string } {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  return {
+    add(data) {
+      const kept = data.subarray(0, OUTPUT_BYTES_MAX - bytes);
+      bytes += kept.length;
+      if (kept.length > 0) chunks.push(Buffer.from(kept));
+    },
+    text: () => Buffer.concat(chunks).toString("utf8"),
+  };
+}

@@ -1,0 +1,154 @@
+/**
+ * As much of SPDY/3.1 as an API server speaks to a kubelet: it opens streams, each side writes on them and ends them.
+ *
+ * SD1 frames are read one after the other; a reader that is slow makes the other side wait, by TCP.
+ * SD2 header blocks of a direction are one zlib stream, so each is read, also of what is not understood.
+ *
+ * Source: SPDY draft 3.1, 2.2 Framing and 2.6.10 Name/Value Header Block; moby/spdystream, which uses no flow control of streams.
+ */
+import type { Duplex } from "node:stream";
+import { PassThrough } from "node:stream";
+import { once } from "node:events";
+import { constants, createDeflate, createInflate } from "node:zlib";
+import type { Deflate, Inflate } from "node:zlib";
+
+import { DICTIONARY } from "./spdy-dictionary.ts";
+
+/** One that the other side has opened. */
+export interface SpdyStream {
+  readonly headers: ReadonlyMap<string, string>;
+  /** What the other side writes, until it ends it. */
+  readonly input: NodeJS.ReadableStream;
+  /** Resolves when there is room for more. */
+  write(data: Buffer): Promise<void>;
+  /** Nothing more comes from this side. */
+  end(): Promise<void>;
+}
+
+const VERSION = 3;
+const TYPES = { synStream: 1, synReply: 2, rstStream: 3, ping: 6, goAway: 7, headers: 8 } as const;
+const HEADER_BYTES = 8;
+const CONTROL = 0x8000_0000;
+const FIN = 1;
+/** Of a frame that is not data; those of an exec are far below. */
+const CONTROL_BYTES_MAX = 64 * 1024;
+const DATA_BYTES_MAX = 64 * 1024;
+/** As much of what is written to a stream as is kept until somebody reads it. */
+const INPUT_BYTES_MAX = 256 * 1024;
+
+/**
+ * Reads until the connection ends; `onStream` is told of each stream, which is answered before.
+ * @throws {Error} when the other side does not speak SPDY/3, or the connection breaks
+ */
+export async function serveSpdy(socket: Duplex, onStream: (stream: SpdyStream) => void): Promise<void> {
+  const [inflate, deflate] = [createInflate({ dictionary: DICTIONARY }), createDeflate({ dictionary: DICTIONARY })];
+  const inputs = new Map<number, PassThrough>();
+  const send = async (frame: Buffer): Promise<void> => {
+    if (!socket.writable) throw new Error("the client is gone");
+    if (!socket.write(frame)) await Promise.race([once(socket, "drain"), once(socket, "close")]);
+  };
+  const opened = async (frame: Buffer): Promise<void> => {
+    const id = frame.readUInt32BE(0) & ~CONTROL;
+    const headers = parseHeaders(await inflated(inflate, frame.subarray(10)));
+    const input = new PassThrough({ highWaterMark: INPUT_BYTES_MAX });
+    inputs.set(id, input);
+    await send(control(TYPES.synReply, Buffer.concat([uint32(id), await deflated(deflate, uint32(0))])));
+    onStream({
+      headers,
+      input,
+      async write(data) {
+        for (let from = 0; from < data.length; from += DATA_BYTES_MAX)
+          await send(dataFrame(id, data.subarray(from, from + DATA_BYTES_MAX)));
+      },
+      end: () => send(dataFrame(id, Buffer.alloc(0), FIN)),
+    });
+  };
+  try {
+    for await (const frame of framesOf(socket)) {
+      if (frame.kind === "data") {
+        const input = inputs.get(frame.stream);
+        if (input === undefined || input.destroyed) continue;
+        if (frame.payload.length > 0 && !input.write(frame.payload)) await Promise.race([once(input, "drain"), once(input, "close")]);
+        if (frame.isLast) input.end();
+        continue;
+      }
+      if (frame.type === TYPES.synStream) await opened(frame.payload);
+      else if (frame.type === TYPES.headers) await inflated(inflate, frame.payload.subarray(4));
+      else if (frame.type === TYPES.ping) await send(control(TYPES.ping, frame.payload));
+      else if (frame.type === TYPES.rstStream) inputs.get(frame.payload.readUInt32BE(0))?.destroy();
+      else if (frame.type === TYPES.goAway) return;
+    }
+  } finally {
+    for (const input of inputs.values()) input.end();
+    inflate.close();
+    deflate.close();
+  }
+}
+
+type Frame =
+  | { readonly kind: "control"; readonly type: number; readonly payload: Buffer }
+  | { readonly kind: "data"; readonly stream: number; readonly isLast: boolean; readonly payload: Buffer };
+
+async function* framesOf(socket: Duplex): AsyncGenerator<Frame> {
+  let rest: Buffer = Buffer.alloc(0);
+  for await (const chunk of socket as AsyncIterable<Buffer>) {
+    rest = rest.length === 0 ? chunk : Buffer.concat([rest, chunk]);
+    while (rest.length >= HEADER_BYTES) {
+      const [first, second] = [rest.readUInt32BE(0), rest.readUInt32BE(4)];
+      const [flags, length] = [second >>> 24, second & 0xff_ffff];
+      const isControl = first >= CONTROL;
+      if (isControl && ((first >>> 16) & 0x7fff) !== VERSION) throw new Error("not SPDY/3");
+      if (isControl && length > CONTROL_BYTES_MAX) throw new Error(`a control frame of ${length} bytes`);
+      if (rest.length < HEADER_BYTES + length) break;
+      const payload = rest.subarray(HEADER_BYTES, HEADER_BYTES + length);
+      rest = rest.subarray(HEADER_BYTES + length);
+      yield isControl
+        ? { kind: "control", type: first & 0xffff, payload }
+        : { kind: "data", stream: first, isLast: (flags & FIN) !== 0, payload };
+    }
+  }
+}
+
+function control(type: number, payload: Buffer): Buffer {
+  return Buffer.concat([uint32(CONTROL + VERSION * 0x1_0000 + type), uint32(payload.length), payload]);
+}
+
+function dataFrame(stream: number, payload: Buffer, flags = 0): Buffer {
+  return Buffer.concat([uint32(stream), uint32(flags * 0x100_0000 + payload.length), payload]);
+}
+
+function uint32(value: number): Buffer {
+  const bytes = Buffer.alloc(4);
+  bytes.writeUInt32BE(value);
+  return bytes;
+}
+
+/** Names are lower case. */
+function parseHeaders(block: Buffer): ReadonlyMap<string, string> {
+  let at = 0;
+  const word = (): string => {
+    const length = block.readUInt32BE(at);
+    at += 4 + length;
+    return block.toString("latin1", at - length, at);
+  };
+  const count = block.readUInt32BE(0);
+  at = 4;
+  return new Map(Array.from({ length: Math.min(count, block.length / HEADER_BYTES) }, () => [word(), word()]));
+}
+
+async function inflated(inflate: Inflate, block: Buffer): Promise<Buffer> {
+  await new Promise<void>((resolve, reject) => inflate.write(block, (error) => (error ? reject(error) : resolve())));
+  return readAll(inflate);
+}
+
+async function deflated(deflate: Deflate, block: Buffer): Promise<Buffer> {
+  deflate.write(block);
+  await new Promise<void>((resolve) => deflate.flush(constants.Z_SYNC_FLUSH, resolve));
+  return readAll(deflate);
+}
+
+function readAll(stream: Inflate | Deflate): Buffer {
+  const parts: Buffer[] = [];
+  for (let part = stream.read() as Buffer | null; part !== null; part = stream.read() as Buffer | null) parts.push(part); // no encoding is set
+  return Buffer.concat(parts);
+}

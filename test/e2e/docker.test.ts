@@ -1,0 +1,63 @@
+/**
+ * The port of the runtime on a real dockerd (test/docker). Catches: a word of CRI that Docker understands otherwise, a container that
+ * is started twice, a network that is not given back, a log nobody can read, and whatever a node leaves behind on the machine.
+ */
+import { existsSync, mkdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+
+import { expect, it } from "vitest";
+
+import { createDockerCri } from "../../shared/adapters/docker/docker.ts";
+import { isUnavailable } from "../../shared/ports/cri-error.ts";
+import { criConformance } from "../conformance/cri.ts";
+import { IMAGES } from "../containerd/images.ts";
+import { CNI_PLUGINS } from "../containerd/programs.ts";
+import { startDockerd } from "../docker/dockerd.ts";
+import { ensureDockerd } from "../docker/programs.ts";
+
+const ABSENT = "127.0.0.1:1/none:1";
+
+const dockerd = ensureDockerd();
+if ("missing" in dockerd) {
+  process.stderr.write(`!!!!  dockerd cannot run: ${dockerd.missing}\n`);
+  it.skip(`cri on a real dockerd: ${dockerd.missing}`);
+} else {
+  suites(dockerd.program);
+}
+
+function suites(program: string): void {
+  criConformance("a real dockerd", async () => {
+    const node = await startDockerd(program);
+    const cri = createDockerCri({
+      endpoint: node.endpoint,
+      pauseImage: IMAGES.pause,
+      cni: { confDir: node.cniConfDir, binDirs: [CNI_PLUGINS] },
+      stateDir: join(node.directory, "sandboxes"),
+    });
+    const logDirectory = join(node.directory, "pods", "suite");
+    mkdirSync(logDirectory, { recursive: true });
+    const server = { image: { image: IMAGES.serverV1 } };
+    return {
+      cri,
+      programs: { serve: server, stubborn: { ...server, args: ["stubborn"] }, exit: { ...server, args: ["exit", "3", "1500"] } },
+      failingCommand: ["/server", "exit", "3"],
+      longCommand: ["/server", "exit", "0", "5000"],
+      absentImage: ABSENT,
+      sandboxBase: () => ({ logDirectory, linux: { cgroupParent: `${node.cgroupParent}/suite` } }),
+      readLog: async (path) => (existsSync(path) ? readFileSync(path, "utf8") : ""),
+      within: (promise) => promise,
+      elapse: sleep,
+      nowMs: () => Date.now(),
+      async restart() {
+        await node.kill();
+        expect(await cri.status().catch(isUnavailable)).toBe(true);
+        await node.restart();
+      },
+      async close() {
+        cri.close();
+        await node.stop();
+      },
+    };
+  });
+}
