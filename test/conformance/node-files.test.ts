@@ -682,6 +682,12 @@ describe("container logs", () => {
     { name: "nothing of what is no log line", log: `rubbish\n${line("a")}`, want: "a\n" },
     { name: "spaces and empty lines", log: line("  a  ") + line(""), want: "  a  \n\n" },
     { name: "nothing of an empty one", log: "", want: "" },
+    {
+      name: "lines as Docker has them",
+      log: ["a\n", "b", "c\n"].map((log) => `${JSON.stringify({ log, stream: "stdout", time: "2026-03-01T10:00:00Z" })}\n`).join(""),
+      linesMax: 2,
+      want: "bc\n",
+    },
     { name: "a character that was cut as a mark", log: line("aü"), bytesMax: 2, want: "\ufffd\n" },
     {
       name: "the end of one that is longer than a block",

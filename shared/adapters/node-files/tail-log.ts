@@ -53,9 +53,20 @@ async function lastBytes(file: FileHandle, linesMax: number): Promise<Buffer> {
   return Buffer.concat(blocks);
 }
 
-/** What is no line of a CRI log says nothing. */
+/** What is no line of a CRI log, nor of Docker's json-file driver, says nothing. */
 function lineText(line: string): string {
+  if (line.startsWith("{")) return jsonText(line);
   const [, tag, text = ""] = CRI_LINE.exec(line) ?? [];
   if (tag === undefined) return "";
   return tag === "P" ? text : `${text}\n`;
+}
+
+/** Its newline is in the text, where it ends a line. */
+function jsonText(line: string): string {
+  try {
+    const { log } = JSON.parse(line) as { readonly log?: unknown };
+    return typeof log === "string" ? log : "";
+  } catch {
+    return ""; // the one in which the last bytes begin
+  }
 }

@@ -8,7 +8,6 @@
  */
 import { once } from "node:events";
 import type { ServerResponse } from "node:http";
-import { dirname } from "node:path";
 import { parseContainerLogRequest } from "../../kubelet/logs/container-log-request.ts";
 import type { ContainerLogRequest } from "../../kubelet/logs/container-log-request.ts";
 import { hasContainer, podLogTarget } from "../../kubelet/logs/pod-log-target.ts";
@@ -19,6 +18,7 @@ import type { Log } from "../../ports/log.ts";
 import { answer, NodeApiError } from "./answer.ts";
 import { createShowLine } from "./cri-log-line.ts";
 import { openLogFile } from "./log-file.ts";
+import type { LogRoots } from "./log-file.ts";
 import { CHECK_MS, watchLogDirectory } from "./log-watch.ts";
 import type { NodeApiOptions } from "./options.ts";
 import type { ContainerPath } from "./routes.ts";
@@ -28,7 +28,7 @@ import { messageOf } from "../../api/errors.ts";
 const REPLACED_MS = 100;
 
 export async function sendContainerLogs(
-  { backend, podLogsDir, clock, log }: NodeApiOptions,
+  { backend, podLogsDir, runtimeLogsDir, clock, log }: NodeApiOptions,
   asked: ContainerPath & { readonly query: URLSearchParams; readonly response: ServerResponse },
 ): Promise<void> {
   const { namespace, pod: podName, container, query, response } = asked;
@@ -49,7 +49,8 @@ export async function sendContainerLogs(
   response.flushHeaders(); // whoever follows a silent container knows that it has begun
   try {
     const path = await logPathOf(backend.cri, target);
-    await copyLog({ cri: backend.cri, id: target.id, path, root: podLogsDir, clock, log, signal }, parsed.request, response);
+    const roots = { podLogsDir, ...(runtimeLogsDir !== undefined && { runtimeLogsDir }) };
+    await copyLog({ cri: backend.cri, id: target.id, path, roots, clock, log, signal }, parsed.request, response);
     response.end();
   } catch (error) {
     if (signal.aborted) return void response.destroy();
@@ -70,7 +71,7 @@ interface LogSource {
   readonly cri: Cri;
   readonly id: string;
   readonly path: string;
-  readonly root: string;
+  readonly roots: LogRoots;
   readonly clock: Clock;
   readonly log: Log;
   /** The client is gone. */
@@ -79,10 +80,10 @@ interface LogSource {
 
 /** Returns at the end of the log; where it is followed, when the container has ended and all it said is written. */
 async function copyLog(source: LogSource, request: ContainerLogRequest, response: ServerResponse): Promise<void> {
-  const { path, root, clock, log, signal } = source;
+  const { path, roots, clock, log, signal } = source;
   const write = createLogWriter(source, request, response);
-  let file = await openLogFile(path, root, request.tailLines);
-  const watching = request.follow ? watchLogDirectory(dirname(path), clock, signal) : undefined;
+  let file = await openLogFile(path, roots, request.tailLines);
+  const watching = request.follow ? watchLogDirectory(file.directory, clock, signal) : undefined;
   try {
     for (let [ended, askedMs] = [false, 0]; ;) {
       const wrote = await writeAll();
@@ -94,7 +95,7 @@ async function copyLog(source: LogSource, request: ContainerLogRequest, response
       if (await file.isReplaced()) {
         await clock.after(REPLACED_MS, signal);
         if ((await writeAll()) === "full") return;
-        const next = await openLogFile(path, root);
+        const next = await openLogFile(path, roots);
         await file.close();
         file = next;
         continue;
@@ -140,7 +141,7 @@ function createLogWriter({ path, log, signal }: LogSource, request: ContainerLog
       const shown = show(line);
       if (shown.kind === "unreadable") {
         if (isFirst) throw new NodeApiError(`failed to get parse function: unsupported log format: ${JSON.stringify(line.toString())}`);
-        log.warn("line of a container log is not in CRI's format", { path });
+        log.warn("line of a container log is in no format we know", { path });
         continue;
       }
       isFirst = false;

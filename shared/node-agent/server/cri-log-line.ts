@@ -1,8 +1,8 @@
 /**
- * Lines of a CRI log, `<RFC3339Nano> <stdout|stderr> <F|P> <text>` (node-agent §7.8), as `kubectl logs` shows them.
+ * Lines of a container's log as `kubectl logs` shows them: CRI's, `<RFC3339Nano> <stdout|stderr> <F|P> <text>` (node-agent §7.8), and
+ * those of Docker's json-file driver, `{"log":"text\n","stream":"stdout","time":"<RFC3339Nano>"}`.
  *
- * Source: cri-client pkg/logs/logs.go parseCRILog, logWriter. Differs from upstream: Docker's JSON format, which no CRI runtime
- * writes, is not read.
+ * Source: cri-client pkg/logs/logs.go parseCRILog, parseDockerJSONLog, logWriter.
  */
 import type { ContainerLogRequest } from "../../kubelet/logs/container-log-request.ts";
 
@@ -23,6 +23,7 @@ export type ShownLine =
 export type ShowLine = (line: Buffer) => ShownLine;
 
 const SPACE = 0x20;
+const BRACE = 0x7b;
 const NEWLINE = 0x0a;
 /** `<seconds>[.<fraction>]<zone>`. */
 const TIME = /^(\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2})(?:\.(\d+))?(Z|[+-]\d{2}:\d{2})$/u;
@@ -50,8 +51,9 @@ export function createShowLine(request: Pick<ContainerLogRequest, "timestamps" |
   };
 }
 
-/** `undefined`: not in CRI's format. Tags other than the first, and first ones newer than us, are let through. */
+/** `undefined`: in neither format. Tags other than the first, and first ones newer than us, are let through. */
 function parseLogLine(raw: Buffer): LogLine | undefined {
+  if (raw[0] === BRACE) return parseJsonLine(raw);
   const afterTime = raw.indexOf(SPACE);
   const afterStream = raw.indexOf(SPACE, afterTime + 1);
   const afterTags = raw.indexOf(SPACE, afterStream + 1);
@@ -62,6 +64,17 @@ function parseLogLine(raw: Buffer): LogLine | undefined {
   const isPart = raw.toString("latin1", afterStream + 1, afterTags).split(":")[0] === "P";
   const end = isPart && raw.at(-1) === NEWLINE ? raw.length - 1 : raw.length;
   return { time, text: raw.subarray(afterTags + 1, end) };
+}
+
+/** Docker's text has its newline in it; without one it is a part of a line that goes on. */
+function parseJsonLine(raw: Buffer): LogLine | undefined {
+  try {
+    const { log, stream, time } = JSON.parse(raw.toString("utf8")) as Partial<Record<"log" | "stream" | "time", unknown>>;
+    const isLine = typeof log === "string" && typeof time === "string" && TIME.test(time) && (stream === "stdout" || stream === "stderr");
+    return isLine ? { time, text: Buffer.from(log, "utf8") } : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 /** Nanoseconds with all their digits, so that columns line up. */

@@ -2,12 +2,13 @@
  * A container's log file, read forward in blocks.
  *
  * LF1 never more than one block and one line is in memory, however large the file is.
- * LF2 nothing outside the pod log directory is opened, also not by a symlink.
+ * LF2 nothing outside the pod log directory is opened, also not by a symlink; save in the one folder to which the runtime's own links
+ *     lead, where there is one (CR9).
  * LF3 a file that was renamed is read to its end before the one that took its name.
  */
 import { open, realpath, stat } from "node:fs/promises";
 import type { FileHandle } from "node:fs/promises";
-import { join, relative, resolve, sep } from "node:path";
+import { dirname, join, relative, resolve, sep } from "node:path";
 import { NodeApiError } from "./answer.ts";
 import { messageOf } from "../../api/errors.ts";
 
@@ -23,15 +24,22 @@ export interface LogFile {
   rest(): Buffer;
   /** Whether another file stands under the name now. */
   isReplaced(): Promise<boolean>;
+  /** Where it really is. */
+  readonly directory: string;
   close(): Promise<void>;
+}
+
+export interface LogRoots {
+  readonly podLogsDir: string;
+  readonly runtimeLogsDir?: string;
 }
 
 /**
  * @param tailLines so many lines from its end, an incomplete last one not counted; absent: from its beginning
  * @throws {NodeApiError} when it is missing or stands elsewhere
  */
-export async function openLogFile(path: string, root: string, tailLines?: number): Promise<LogFile> {
-  const real = await realPathInside(path, root);
+export async function openLogFile(path: string, roots: LogRoots, tailLines?: number): Promise<LogFile> {
+  const real = await realPathInside(path, roots);
   const file = await open(real, "r");
   try {
     const opened = await file.stat();
@@ -64,6 +72,7 @@ function reader(path: string, file: FileHandle, inode: number, start: number): L
       const now = await stat(path).catch(() => undefined); // between the rename and the new file there is none
       return now !== undefined && now.ino !== inode;
     },
+    directory: dirname(path),
     close: () => file.close(),
   };
 }
@@ -97,12 +106,12 @@ async function tailStart(file: FileHandle, size: number, tailLines: number): Pro
   return 0;
 }
 
-/** Both as given and with all symlinks resolved. */
-async function realPathInside(path: string, root: string): Promise<string> {
+/** As given in the first, and with all symlinks resolved in one of them. */
+async function realPathInside(path: string, { podLogsDir: root, runtimeLogsDir }: LogRoots): Promise<string> {
   if (path === "" || !isInside(resolve(path), resolve(root))) throw new NodeApiError(`log file "${path}" is not in ${root}`);
   try {
-    const [real, realRoot] = await Promise.all([realpath(path), realpath(root)]);
-    if (isInside(real, realRoot)) return real;
+    const real = await realpath(path);
+    for (const one of runtimeLogsDir === undefined ? [root] : [root, runtimeLogsDir]) if (isInside(real, await realpath(one))) return real;
   } catch (error) {
     throw new NodeApiError(`failed to open log file "${path}": ${messageOf(error)}`, {
       cause: error,

@@ -39,6 +39,8 @@ export interface NodeApiOptions {
   readonly nodeUsage: () => Promise<NodeUsage>;
   readonly log: Log;
   readonly clock: Clock;
-  /** No log outside of it is ever shown. */
+  /** No log outside of it is ever shown, */
   readonly podLogsDir: string;
+  /** but here, where the runtime's logs are no files in it and links to its own (CR9). */
+  readonly runtimeLogsDir?: string;
 }

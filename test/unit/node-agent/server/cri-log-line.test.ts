@@ -9,6 +9,10 @@ const T2 = "2026-03-01T10:00:01.5+02:00";
 type Options = Parameters<typeof createShowLine>[0];
 const PLAIN: Options = { timestamps: false };
 
+function docker(log: string, stream = "stdout"): string {
+  return `${JSON.stringify({ log, stream, time: T1 })}\n`;
+}
+
 /** Each line's text, or what became of it; `!` behind the text: no byte more. */
 function shown(options: Options, lines: readonly string[]): readonly string[] {
   const show = createShowLine(options);
@@ -92,6 +96,18 @@ describe("a line of a container's log", () => {
       options: { timestamps: false, limitBytes: 3, sinceMs: Date.parse(T1) + 1 },
       lines: [`${T1} stdout F old\n`, "2026-03-01T10:00:02Z stdout F new\n"],
       want: ["hidden", "new!"],
+    },
+    {
+      name: "is read as Docker writes it, a long one in parts",
+      options: { timestamps: true },
+      lines: [docker("one\n"), docker("tw", "stderr"), docker("o\n", "stderr"), docker("\u00e4\t\n")],
+      want: [`${T1} one\n`, `${T1} tw`, "o\n", `${T1} \u00e4\t\n`],
+    },
+    {
+      name: "of Docker that says no text, stream or time is none",
+      options: PLAIN,
+      lines: ['{"log":"half', "{}\n", docker("a\n", "stdin"), docker("a\n").replace(T1, "yesterday")],
+      want: ["unreadable", "unreadable", "unreadable", "unreadable"],
     },
     { name: "without a newline is shown as it is", options: PLAIN, lines: [`${T1} stdout F half`], want: ["half"] },
     {

@@ -1,5 +1,5 @@
 /** Would catch: a tail that begins in the wrong place, a line torn at the edge of a block, and a file that is nobody's log. */
-import { appendFileSync, mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { appendFileSync, mkdirSync, mkdtempSync, realpathSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
@@ -49,13 +49,13 @@ describe("a log file", () => {
   ];
   it.each(tails)("is read from its end: $name [node-agent 114]", async ({ text, tail, want }) => {
     writeFileSync(path, text);
-    expect((await all(await openLogFile(path, root, tail))) === want).toBe(true);
+    expect((await all(await openLogFile(path, { podLogsDir: root }, tail))) === want).toBe(true);
   });
 
   it("is read whole, lines across blocks too, and goes on when it grows", async () => {
     const text = Array.from({ length: 5_000 }, (_, index) => `${"y".repeat(index % 97)}${index}\n`).join("");
     writeFileSync(path, `${text}ha`);
-    const file = await openLogFile(path, root);
+    const file = await openLogFile(path, { podLogsDir: root });
     let read = "";
     for (let lines = await file.lines(); lines.length > 0; lines = await file.lines()) read += Buffer.concat([...lines]).toString();
     expect(read === text).toBe(true);
@@ -66,7 +66,7 @@ describe("a log file", () => {
 
   it("is replaced when another file has its name, and not while there is none", async () => {
     writeFileSync(path, "a\n");
-    const file = await openLogFile(path, root);
+    const file = await openLogFile(path, { podLogsDir: root });
     expect(await file.isReplaced()).toBe(false);
     renameSync(path, `${path}.1`);
     expect(await file.isReplaced()).toBe(false);
@@ -82,7 +82,22 @@ describe("a log file", () => {
     mkdirSync(`${root}-2`);
     writeFileSync(join(`${root}-2`, "0.log"), "secret\n");
     for (const outside of [secret, path, join(root, "..", "secret"), join(`${root}-2`, "0.log"), "/etc/hostname", root, ""])
-      await expect(openLogFile(outside, root), outside).rejects.toThrow("is not in");
-    await expect(openLogFile(join(root, "none.log"), root)).rejects.toThrow("failed to open log file");
+      await expect(openLogFile(outside, { podLogsDir: root }), outside).rejects.toThrow("is not in");
+    const runtimeLogsDir = join(directory, "runtime");
+    mkdirSync(runtimeLogsDir);
+    await expect(openLogFile(path, { podLogsDir: root, runtimeLogsDir }), "a link past the runtime's folder").rejects.toThrow("is not in");
+    await expect(openLogFile(join(root, "none.log"), { podLogsDir: root })).rejects.toThrow("failed to open log file");
+  });
+
+  it("is where the runtime's own link leads, and asked for by its place among the pods' logs alone", async () => {
+    const runtimeLogsDir = join(directory, "runtime");
+    mkdirSync(runtimeLogsDir);
+    writeFileSync(join(runtimeLogsDir, "1f-json.log"), "a\n");
+    symlinkSync(join(runtimeLogsDir, "1f-json.log"), path);
+    const file = await openLogFile(path, { podLogsDir: root, runtimeLogsDir });
+    expect(file.directory).toBe(realpathSync(runtimeLogsDir));
+    expect(await all(file)).toBe("a\n");
+    const past = openLogFile(join(runtimeLogsDir, "1f-json.log"), { podLogsDir: root, runtimeLogsDir });
+    await expect(past).rejects.toThrow("is not in");
   });
 });
