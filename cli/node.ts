@@ -65,7 +65,14 @@ export function registerNode(program: Command): void {
       "out of memory, one process of a container is killed and not all of it; so it always is with cgroups v1",
     )
     .addOption(loggingFormatOption())
-    .option("--metrics <host:port>", "where metrics and health are told without TLS, e.g. 127.0.0.1:10248; default: nowhere")
+    .option(
+      "--healthz-port <n>",
+      "where /healthz is told without TLS; 0: nowhere",
+      wholeNumber("--healthz-port", { min: 0, max: PORT_MAX }),
+      10_248,
+    )
+    .option("--healthz-bind-address <address>", "address of that", "127.0.0.1")
+    .option("--metrics <host:port>", "where metrics and health are told without TLS besides; default: nowhere")
     .option("-v, --verbose", "debug log")
     .action(async (flags: NodeFlags) => {
       await serveNode(flags);

@@ -18,6 +18,7 @@ import type { EvictionPolicy, Statements } from "../../shared/kubelet/eviction/t
 import type { ImageGcPolicy, NodeOptions } from "../../shared/kubelet/node-options.ts";
 import type { MachineFacts } from "../../shared/kubelet/node/node-object.ts";
 import { PodManager } from "../../shared/kubelet/config/pod-manager.ts";
+import { runHealthServer } from "../../shared/node-agent/server/health-server.ts";
 import { startNodeApi } from "../../shared/node-agent/server/server.ts";
 import { runManifestSource } from "../../shared/node-agent/sources/manifest-source.ts";
 import { runUrlSource } from "../../shared/node-agent/sources/url-source.ts";
@@ -35,6 +36,7 @@ import { kubeconfigPath } from "./kubeconfig-path.ts";
 import { createNodeAgent, startCondition } from "./node-agent.ts";
 import { cgroupPolicy, cgroupRoots, setOomScore, withReserved } from "./node-cgroups.ts";
 import type { CgroupFlags } from "./node-cgroups.ts";
+import { kubeletConfiguration } from "./node-configuration.ts";
 import { imagePullPolicy } from "./node-images.ts";
 import type { ImagePullFlags } from "./node-images.ts";
 import { untilSignalled } from "./signals.ts";
@@ -82,6 +84,9 @@ export interface NodeFlags extends CgroupFlags, ImagePullFlags {
   readonly evictionPressureTransitionPeriod: number;
   readonly loggingFormat: LoggingFormat;
   readonly metrics?: string;
+  /** 0: nowhere. */
+  readonly healthzPort: number;
+  readonly healthzBindAddress: string;
   readonly verbose?: true;
   readonly singleProcessOomKill?: true;
 }
@@ -143,6 +148,7 @@ async function serve(serving: Serving): Promise<void> {
     kube,
     backend,
     metrics,
+    configuration: kubeletConfiguration(flags, serving.options),
     nodeUsage: readMachineUsage,
     log,
     clock,
@@ -177,6 +183,10 @@ async function serve(serving: Serving): Promise<void> {
     ],
   });
   const running = [agent.run(ending)];
+  if (flags.healthzPort > 0) {
+    const where = { host: flags.healthzBindAddress, port: flags.healthzPort };
+    running.push(runHealthServer({ ...where, lastLoopMs: () => condition.lastLoopMs, clock, log }, ending));
+  }
   if (flags.manifests !== undefined)
     running.push(runManifestSource({ path: flags.manifests, nodeName: options.nodeName, emit: agent.emit("file"), log, clock }, ending));
   if (flags.manifestUrl !== undefined)
@@ -218,7 +228,8 @@ async function cgroupDriverOf(cri: CriAdapter, otherwise: NodeOptions["cgroupDri
   }
 }
 
-function nodeOptions(flags: NodeFlags): NodeOptions {
+/** @throws {UsageError} for what does not fit together */
+export function nodeOptions(flags: NodeFlags): NodeOptions {
   const { nodeIp, name, rootDir, podLogsDir, containerLogsDir, cgroupRoot, cgroupDriver, port, maxPods, clusterDns, clusterDomain } = flags;
   const hostIps = nodeIp.length > 0 ? nodeIp : ownAddresses().slice(0, 1);
   if (hostIps.length === 0) throw new UsageError("this machine has no address that other nodes could use: give one with --node-ip");

@@ -50,6 +50,11 @@ export function ephemeralContainersOf(pod: NodePod): readonly (ContainerSpec & {
   return pod.spec.ephemeralContainers ?? [];
 }
 
+/** Of whatever kind. Source: pkg/kubelet/container/helpers.go GetContainerSpec. */
+export function containerNamed(pod: NodePod, name: string): ContainerSpec | undefined {
+  return [...pod.spec.containers, ...initContainersOf(pod), ...ephemeralContainersOf(pod)].find((each) => each.name === name);
+}
+
 export function isTerminalPhase(phase: string | undefined): phase is "Succeeded" | "Failed" {
   return phase === "Succeeded" || phase === "Failed";
 }

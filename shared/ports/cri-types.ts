@@ -239,9 +239,12 @@ export interface ExecSyncResponse {
   readonly exitCode: number;
 }
 
-export interface ExecRequest {
-  readonly containerId: string;
+export interface ExecRequest extends AttachRequest {
   readonly cmd: readonly string[];
+}
+
+export interface AttachRequest {
+  readonly containerId: string;
   readonly tty: boolean;
   readonly stdin: boolean;
   readonly stdout: boolean;

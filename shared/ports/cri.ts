@@ -30,6 +30,7 @@
  *     absent stays as it was.
  */
 import type {
+  AttachRequest,
   AuthConfig,
   Container,
   ContainerConfig,
@@ -80,6 +81,10 @@ export interface Cri {
   execSync(containerId: string, cmd: readonly string[], timeoutSeconds: number): Promise<ExecSyncResponse>;
   /** @returns where the runtime's streaming server takes the upgraded connection, once and soon */
   exec(request: ExecRequest): Promise<string>;
+  /** The same, to the streams of the container's own process; `tty` is how the container was made. */
+  attach(request: AttachRequest): Promise<string>;
+  /** The same, into the sandbox's network. `ports` are those of a WebSocket client; others name each with its stream. */
+  portForward(podSandboxId: string, ports: readonly number[]): Promise<string>;
   containerStats(containerId: string): Promise<ContainerStats>;
   listContainerStats(filter?: ContainerStatsFilter): Promise<readonly ContainerStats[]>;
 

@@ -103,6 +103,8 @@ export const RUNTIME_OPERATIONS = {
   updateContainerResources: "update_container",
   execSync: "exec_sync",
   exec: "exec",
+  attach: "attach",
+  portForward: "port_forward",
   containerStats: "container_stats",
   listContainerStats: "list_container_stats",
   imageStatus: "image_status",

@@ -281,6 +281,11 @@ export function criConformance(name: string, open: () => Promise<CriHarness>): v
       expect(await late.catch(isDeadlineExceeded)).toBe(true);
       const address = await cri.exec({ containerId: id, cmd: ["true"], tty: false, stdin: false, stdout: true, stderr: true });
       expect(address).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/exec\/./);
+      const attached = await cri.attach({ containerId: id, tty: false, stdin: false, stdout: true, stderr: true });
+      expect(attached).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/attach\/./);
+      const { podSandboxId = "" } = (await cri.listContainers({ id }))[0] ?? {};
+      expect(await cri.portForward(podSandboxId, [])).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/portforward\/./);
+      await expect(cri.portForward("none", [])).rejects.toThrow();
       await harness.within(cri.stopContainer(id, 10));
       await expect(cri.execSync(id, harness.failingCommand, 10)).rejects.toThrow("CONTAINER_EXITED");
     });

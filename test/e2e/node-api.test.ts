@@ -3,9 +3,14 @@
  * node, binds a pod to it and writes the status. Catches: an API server that does not reach or does not trust us, a stream that
  * loses bytes, exit codes or its end, log options read in another way than kubectl means them, and rights given to the wrong people.
  */
+import { spawn } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
 import { randomBytes } from "node:crypto";
+import { once } from "node:events";
 import { existsSync, mkdirSync, readFileSync, renameSync } from "node:fs";
 import { request as httpsRequest } from "node:https";
+import { connect } from "node:net";
+import type { Socket } from "node:net";
 import { join } from "node:path";
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -40,6 +45,10 @@ const LONG_LINE_BYTES = 40_000;
 /** The pauses keep the order of two streams. Afterwards it does what it is told in the files /say0, /say1, … */
 const LISTEN = `echo one; sleep 0.2; echo two >&2; sleep 0.2; echo three; n=0
 while true; do if [ -s /say$n ]; then . /say$n; n=$((n + 1)); fi; sleep 0.05; done`;
+
+/** Echoes whatever is sent to port 9000, on as many connections as there are. */
+const ECHO = "while true; do nc -ll -p 9000 -e cat; done";
+const BIG_BYTES = 4_000_000;
 
 const binaries = await controlPlaneBinaries();
 const missing = "missing" in binaries ? binaries.missing : ensureContainerd();
@@ -77,6 +86,7 @@ function suite(): void {
       clock: createSystemClock(),
       podLogsDir,
       metrics: { contentType: "text/plain", text: async () => "" },
+      configuration: {},
       nodeUsage: async () => ({ timestampMs: 0, cpuSeconds: 0, workingSetBytes: 0 }),
       backend: {
         cri: {
@@ -101,7 +111,14 @@ function suite(): void {
       await create({
         kind: "Pod",
         metadata: { name: POD, namespace: "default" },
-        spec: { nodeName: NODE, containers: ["main", "pulling"].map((name) => ({ name, image: IMAGES.busybox })) },
+        spec: {
+          nodeName: NODE,
+          containers: ["main", "pulling", "reader", "echo"].map((name) => ({
+            name,
+            image: IMAGES.busybox,
+            ...(name === "reader" && { stdin: true }),
+          })),
+        },
       }),
     );
     status = await startContainers(podLogsDir);
@@ -178,6 +195,69 @@ function suite(): void {
     });
   });
 
+  describe("kubectl attach", () => {
+    it("joins the container's own process: what it says from then on, and what it is told [node-agent 303]", async () => {
+      const attached = kubectlLater("attach", "-i", POD, "-c", "reader");
+      attached.child.stdin?.write("one\n");
+      await eventually("the process answers", () => attached.output().includes("heard one\n"));
+      attached.child.stdin?.write("two\n");
+      await eventually("and again", () => attached.output().includes("heard two\n"));
+      attached.child.kill("SIGKILL"); // a client that is cut off
+      await attached.ended;
+      await eventually("nothing is left of it", () => api.streams() === 0);
+      const again = kubectlLater("attach", "-i", POD, "-c", "reader");
+      again.child.stdin?.write("three\n");
+      await eventually("who comes later joins the same process", () => again.output().includes("heard three\n"));
+      again.child.kill("SIGKILL");
+      await again.ended;
+      const { code, stderr } = await kubectl("attach", POD, "-c", "pulling");
+      expect([code, stderr]).toEqual([1, expect.stringContaining(`container pulling not found in pod ${POD}_default`)]);
+    });
+  });
+
+  describe("kubectl port-forward", () => {
+    it("carries many connections at once, large and cut ones, and leaves no socket [node-agent 304]", async () => {
+      const forward = kubectlLater("port-forward", `pod/${POD}`, ":9000");
+      const port = await portOf(forward, 9000);
+      const big = randomBytes(BIG_BYTES);
+      const echo = async (bytes: Buffer): Promise<Buffer> => {
+        const socket = connect(port, "127.0.0.1");
+        const back = chunksOf(socket, bytes.length);
+        socket.write(bytes);
+        const all = await back;
+        socket.destroy();
+        return all;
+      };
+      expect((await echo(big)).equals(big)).toBe(true);
+      const small = Array.from({ length: 12 }, (_, n) => Buffer.from(`connection ${n}`));
+      expect(await Promise.all(small.map(echo))).toEqual(small);
+      // Rude ones: cut in the middle of what they send, and one that says nothing.
+      for (const bytes of [big, Buffer.alloc(0)]) {
+        const rude = connect(port, "127.0.0.1").on("error", () => undefined);
+        await once(rude, "connect");
+        rude.write(bytes);
+        rude.resetAndDestroy();
+      }
+      expect((await echo(Buffer.from("still there"))).toString()).toBe("still there");
+      forward.child.kill("SIGTERM");
+      await forward.ended;
+      await eventually("nothing is left of it", () => api.streams() === 0);
+    });
+
+    it("says it for a port where nobody listens, and for a pod that there is not [node-agent 304]", async () => {
+      const forward = kubectlLater("port-forward", `pod/${POD}`, ":9001");
+      const port = await portOf(forward, 9001);
+      const socket = connect(port, "127.0.0.1").on("error", () => undefined);
+      await once(socket, "connect");
+      await eventually("kubectl says why", () => forward.output().includes("onnection refused"));
+      socket.destroy();
+      forward.child.kill("SIGTERM");
+      await forward.ended;
+      const { code } = await kubectl("port-forward", "pod/nobody", ":1");
+      expect(code).toBe(1);
+    });
+  });
+
   describe("a WebSocket client of the API server", () => {
     it("gets the output of a command and a log, as many channels as there are [node-agent 102]", async () => {
       const pods = `/api/v1/namespaces/default/pods/${POD}`;
@@ -248,6 +328,18 @@ function suite(): void {
     return kubectl("exec", POD, "-c", "main", "--", ...command);
   }
 
+  /** kubectl as it runs, with its standard input left open. */
+  function kubectlLater(...args: readonly string[]): Later {
+    if ("missing" in binaries) throw new Error(binaries.missing);
+    const child = spawn(binaries.kubectl, ["--kubeconfig", plane.adminKubeconfig, ...args], { env: { ...process.env, KUBERC: "off" } });
+    let output = "";
+    const more = (chunk: Buffer): void => void (output += String(chunk));
+    child.stdout.on("data", more);
+    child.stderr.on("data", more);
+    child.stdin.on("error", () => undefined);
+    return { child, output: () => output, ended: once(child, "close") };
+  }
+
   async function create(object: object): Promise<unknown> {
     const input = JSON.stringify({ apiVersion: "v1", ...object });
     const { code, stdout, stderr } = await plane.kubectl(["create", "-f", "-", "-o", "json"], { input });
@@ -259,7 +351,6 @@ function suite(): void {
   async function startContainers(podLogsDir: string): Promise<PodStatus> {
     const { namespace, name, uid } = pod.metadata;
     const logDirectory = join(podLogsDir, `${namespace}_${name}_${uid}`);
-    mkdirSync(join(logDirectory, "main"), { recursive: true });
     const sandboxConfig: PodSandboxConfig = {
       metadata: { name, namespace, uid, attempt: 0 },
       hostname: name,
@@ -270,15 +361,17 @@ function suite(): void {
       },
     };
     const sandbox = await cri.runPodSandbox(sandboxConfig);
-    const run = async (attempt: number, script: string): Promise<string> => {
+    const run = async (attempt: number, script: string, { name: container = "main", stdin = false } = {}): Promise<string> => {
+      mkdirSync(join(logDirectory, container), { recursive: true });
       const id = await cri.createContainer(
         sandbox,
         {
-          metadata: { name: "main", attempt },
+          metadata: { name: container, attempt },
           image: { image: IMAGES.busybox },
           command: ["sh", "-c", script],
-          labels: { [LABELS.podName]: name, [LABELS.podNamespace]: namespace, [LABELS.podUid]: uid, [LABELS.containerName]: "main" },
-          logPath: `main/${attempt}.log`,
+          labels: { [LABELS.podName]: name, [LABELS.podNamespace]: namespace, [LABELS.podUid]: uid, [LABELS.containerName]: container },
+          logPath: `${container}/${attempt}.log`,
+          stdin,
         },
         sandboxConfig,
       );
@@ -288,6 +381,8 @@ function suite(): void {
     const first = await run(0, "echo first life");
     await eventually("the first life is over", async () => (await cri.containerStatus(first)).state === "CONTAINER_EXITED");
     const second = await run(1, LISTEN);
+    await run(0, 'while read line; do echo "heard $line"; done; echo over', { name: "reader", stdin: true });
+    await run(0, ECHO, { name: "echo" });
     const image = { image: IMAGES.busybox, imageID: "" };
     return {
       phase: "Running",
@@ -301,6 +396,13 @@ function suite(): void {
           state: { running: {} },
           lastState: { terminated: { exitCode: 0, containerID: `containerd://${first}` } },
         },
+        ...["reader", "echo"].map((container) => ({
+          ...image,
+          name: container,
+          ready: true,
+          restartCount: 0,
+          state: { running: {} },
+        })),
         { ...image, name: "pulling", ready: false, restartCount: 0, state: { waiting: { reason: "ImagePullBackOff" } } },
       ],
     };
@@ -354,6 +456,34 @@ function suite(): void {
       call.once("error", reject).end();
     });
   }
+}
+
+interface Later {
+  readonly child: ChildProcess;
+  /** Of both streams. */
+  output(): string;
+  readonly ended: Promise<unknown>;
+}
+
+/** Where kubectl listens for it. */
+async function portOf({ output }: Later, target: number): Promise<number> {
+  const port = new RegExp(`127\\.0\\.0\\.1:(\\d+) -> ${target}`, "u");
+  try {
+    return Number(await eventually("kubectl listens", () => port.exec(output())?.[1]));
+  } catch (error) {
+    throw new Error(`kubectl said: ${output()}`, { cause: error });
+  }
+}
+
+async function chunksOf(socket: Socket, bytes: number): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  let length = 0;
+  for await (const chunk of socket as AsyncIterable<Buffer>) {
+    chunks.push(chunk); // without an encoding a socket yields buffers
+    length += chunk.length;
+    if (length >= bytes) break;
+  }
+  return Buffer.concat(chunks);
 }
 
 /** Payloads of a server's unmasked, unfragmented binary frames (RFC 6455 §5.2), as long as these tests have them. */

@@ -58,6 +58,8 @@ export function createCri(endpoint: string): CriAdapter {
       return decode.execSync(await runtime("ExecSync", { containerId, cmd, timeout: timeoutSeconds }, options));
     },
     exec: async (request) => decode.url(await runtime("Exec", request)),
+    attach: async (request) => decode.url(await runtime("Attach", request)),
+    portForward: async (podSandboxId, ports) => decode.url(await runtime("PortForward", { podSandboxId, port: ports })),
     containerStats: async (containerId) => decode.containerStats(await runtime("ContainerStats", { containerId })),
     listContainerStats: async (filter = {}) => decode.containerStatsList(await runtime("ListContainerStats", { filter })),
 

@@ -134,7 +134,7 @@ export function execSync(answer: object): ExecSyncResponse {
 }
 
 export function url(answer: object): string {
-  return as(answer, "ExecResponse").url;
+  return as(answer, "StreamingUrl").url;
 }
 
 /** An absent image is a null image (node-agent §17). */

@@ -99,7 +99,7 @@ export interface Answers {
   readonly ContainerStatusResponse: { readonly status: WireContainerStatus | null };
   readonly ListContainersResponse: { readonly containers: readonly WireContainer[] };
   readonly ExecSyncResponse: { readonly stdout: Bytes; readonly stderr: Bytes; readonly exitCode: number };
-  readonly ExecResponse: { readonly url: string };
+  readonly StreamingUrl: { readonly url: string };
   readonly ImageStatusResponse: { readonly image: WireImage | null };
   readonly ListImagesResponse: { readonly images: readonly WireImage[] };
   readonly PullImageResponse: { readonly imageRef: string };

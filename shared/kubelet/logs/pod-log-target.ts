@@ -1,20 +1,14 @@
 /**
  * Which instance of a container a log request means, or what the user is told instead (node-agent §15).
  *
- * Source: pkg/kubelet/kubelet_pods.go validateContainerLogStatus; pkg/kubelet/container/helpers.go GetContainerSpec.
+ * Source: pkg/kubelet/kubelet_pods.go validateContainerLogStatus.
  */
 import type { PodStatus } from "../../ports/node-store.ts";
-import { ephemeralContainersOf, initContainersOf } from "../pod.ts";
-import type { ContainerStatusEntry, NodePod } from "../pod.ts";
+import type { ContainerStatusEntry } from "../pod.ts";
 
 export type PodLogTarget =
   /** `containerId` is as the status has it, `containerd://<id>`; `id` is the runtime's own. */
   { readonly kind: "container"; readonly containerId: string; readonly id: string } | { readonly kind: "refused"; readonly text: string };
-
-/** Whether the pod's spec has a container of that name, of whatever kind. */
-export function hasContainer(pod: NodePod, container: string): boolean {
-  return [...pod.spec.containers, ...initContainersOf(pod), ...ephemeralContainersOf(pod)].some(({ name }) => name === container);
-}
 
 /** With `previous` the last one that ended; else the one that runs, or ended last. `status` is the pod's cached one. */
 export function podLogTarget(podName: string, status: PodStatus, container: string, previous: boolean): PodLogTarget {

@@ -10,7 +10,8 @@ import { once } from "node:events";
 import type { ServerResponse } from "node:http";
 import { parseContainerLogRequest } from "../../kubelet/logs/container-log-request.ts";
 import type { ContainerLogRequest } from "../../kubelet/logs/container-log-request.ts";
-import { hasContainer, podLogTarget } from "../../kubelet/logs/pod-log-target.ts";
+import { podLogTarget } from "../../kubelet/logs/pod-log-target.ts";
+import { containerNamed } from "../../kubelet/pod.ts";
 import type { Clock } from "../../ports/clock.ts";
 import { isNotFound, isUnavailable } from "../../ports/cri-error.ts";
 import type { Cri } from "../../ports/cri.ts";
@@ -37,7 +38,7 @@ export async function sendContainerLogs(
   const found = await backend.pod(namespace, podName);
   if (found === undefined) return answer(response, 404, `pod "${podName}" does not exist`);
   const { pod } = found;
-  if (!hasContainer(pod, container)) return answer(response, 404, `container "${container}" not found in pod "${podName}"`);
+  if (containerNamed(pod, container) === undefined) return answer(response, 404, `container "${container}" not found in pod "${podName}"`);
   const status = found.status ?? pod.status ?? {};
   const target = podLogTarget(pod.metadata.name, status, container, parsed.request.previous);
   if (target.kind === "refused") return answer(response, 400, target.text);

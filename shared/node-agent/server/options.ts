@@ -36,6 +36,8 @@ export interface NodeApiOptions {
   readonly backend: NodeApiBackend;
   /** The page of /metrics. */
   readonly metrics: { readonly contentType: string; text(): Promise<string> };
+  /** What the agent was told, as a KubeletConfiguration. */
+  readonly configuration: object;
   readonly nodeUsage: () => Promise<NodeUsage>;
   readonly log: Log;
   readonly clock: Clock;

@@ -4,21 +4,25 @@
  * Source: pkg/kubelet/server/server.go InstallAuthNotRequiredHandlers, InstallAuthRequiredHandlers.
  */
 
-export interface ContainerPath {
+export interface PodPath {
   readonly namespace: string;
   readonly pod: string;
   /** The pod's, where the caller insists on it. */
   readonly uid?: string;
+}
+
+export interface ContainerPath extends PodPath {
   readonly container: string;
 }
 
 export type Route =
   | ({ readonly kind: "containerLogs" } & ContainerPath)
-  | ({ readonly kind: "exec" } & ContainerPath)
+  | ({ readonly kind: "exec" | "attach" | "run" } & ContainerPath)
+  | ({ readonly kind: "portForward" } & PodPath)
   /** Without `check`: all of them. */
   | { readonly kind: "healthz"; readonly check?: string }
-  | { readonly kind: "pods" | "metrics" | "resourceMetrics" }
-  | { readonly kind: "refused"; readonly code: 400 | 404 | 405 | 501; readonly text: string };
+  | { readonly kind: "pods" | "runningPods" | "configz" | "metrics" | "resourceMetrics" }
+  | { readonly kind: "refused"; readonly code: 400 | 404 | 405; readonly text: string };
 
 export function routeOf(method: string, path: string): Route {
   // The first part stands as it is: authorisation looks at it too.
@@ -29,18 +33,24 @@ export function routeOf(method: string, path: string): Route {
     case "containerLogs":
       return withMethod(method, ["GET"], containerPath(rest, { uid: false }, "containerLogs"));
     case "exec":
-      return withMethod(method, ["GET", "POST"], containerPath(rest, { uid: true }, "exec"));
+    case "attach":
+      return withMethod(method, ["GET", "POST"], containerPath(rest, { uid: true }, first));
+    case "run":
+      return withMethod(method, ["POST"], containerPath(rest, { uid: true }, "run"));
+    case "portForward":
+      return withMethod(method, ["GET", "POST"], podPath(rest));
     case "healthz":
       if (rest.length > 1) return NOT_FOUND;
       return withMethod(method, ["GET"], { kind: "healthz", ...(rest[0] !== undefined && { check: rest[0] }) });
     case "pods":
       return rest.length === 0 ? withMethod(method, ["GET"], { kind: "pods" }) : NOT_FOUND;
+    case "runningpods":
+      return rest.join("") === "" && rest.length <= 1 ? withMethod(method, ["GET"], { kind: "runningPods" }) : NOT_FOUND;
+    case "configz":
+      return rest.length === 0 ? withMethod(method, ["GET"], { kind: "configz" }) : NOT_FOUND;
     case "metrics":
       if (rest.length === 0) return withMethod(method, ["GET"], { kind: "metrics" });
       return rest.length === 1 && rest[0] === "resource" ? withMethod(method, ["GET"], { kind: "resourceMetrics" }) : NOT_FOUND;
-    case "attach":
-    case "portForward":
-      return { kind: "refused", code: 501, text: `this node agent does not serve /${first} yet` };
     default:
       return NOT_FOUND;
   }
@@ -53,8 +63,17 @@ function withMethod(method: string, allowed: readonly string[], route: Route): R
   return { kind: "refused", code: 405, text: "405: Method Not Allowed" };
 }
 
+type ContainerKind = "containerLogs" | "exec" | "attach" | "run";
+
+/** `{ns}/{pod}[/{uid}]`; none of them is empty. */
+function podPath(parts: readonly string[]): Route {
+  const [namespace = "", pod = "", uid] = parts;
+  if (parts.includes("") || parts.length < 2 || parts.length > 3) return NOT_FOUND;
+  return { kind: "portForward", namespace, pod, ...(uid !== undefined && { uid }) };
+}
+
 /** `{ns}/{pod}[/{uid}]/{container}`; none of them is empty. */
-function containerPath(parts: readonly string[], has: { readonly uid: boolean }, kind: "containerLogs" | "exec"): Route {
+function containerPath(parts: readonly string[], has: { readonly uid: boolean }, kind: ContainerKind): Route {
   const [namespace = "", pod = "", third = "", fourth] = parts;
   if (parts.includes("") || parts.length < 3 || parts.length > (has.uid ? 4 : 3)) return NOT_FOUND;
   return fourth === undefined ? { kind, namespace, pod, container: third } : { kind, namespace, pod, uid: third, container: fourth };

@@ -19,11 +19,12 @@ import { answer } from "./answer.ts";
 import { createAuthentication } from "./authentication.ts";
 import { createAuthorization } from "./authorization.ts";
 import { sendContainerLogs } from "./container-logs.ts";
-import { exec } from "./exec.ts";
 import { healthz } from "./health.ts";
 import type { NodeApiBackend, NodeApiOptions } from "./options.ts";
 import { RESOURCE_METRICS_TYPE, resourceMetrics } from "./resource-metrics.ts";
 import { routeOf } from "./routes.ts";
+import { runningPods } from "./running-pods.ts";
+import { attach, exec, portForward, run } from "./streams.ts";
 import type { Upgrade } from "./upgrade-proxy.ts";
 import { selfSignedCertificate } from "./serving-certificate.ts";
 
@@ -32,6 +33,8 @@ export type { NodeApiOptions };
 /** A running server. */
 export interface NodeApi {
   readonly port: number;
+  /** Connections that are streams now: exec, attach, port-forward. */
+  streams(): number;
   /** Ends follows and streams, closes all connections. */
   stop(): Promise<void>;
 }
@@ -59,6 +62,7 @@ export async function startNodeApi(options: NodeApiOptions): Promise<NodeApi> {
     allowHalfOpen: true,
   });
   const connections = connectionsOf(server);
+  const streams = new Set<Duplex>();
   const handle = createHandler(options);
   server.on("request", (request, response) => void handle(request, response));
   server.on("upgrade", (request, socket, head) => {
@@ -66,7 +70,11 @@ export async function startNodeApi(options: NodeApiOptions): Promise<NodeApi> {
     void handle(request, response, {
       socket,
       head,
-      take: () => response.detachSocket(socket as Socket), // see responseOn
+      take: () => {
+        response.detachSocket(socket as Socket); // see responseOn
+        streams.add(socket);
+        socket.once("close", () => streams.delete(socket));
+      },
     });
   });
   // Out of file descriptors, say: the connections that there are go on.
@@ -78,6 +86,7 @@ export async function startNodeApi(options: NodeApiOptions): Promise<NodeApi> {
   const { port } = server.address() as AddressInfo;
   return {
     port,
+    streams: () => streams.size,
     async stop() {
       if (!server.listening) return;
       const closed = once(server, "close");
@@ -110,10 +119,20 @@ function createHandler(options: NodeApiOptions): Handler {
         return await sendContainerLogs(options, { ...route, query: url.searchParams, response });
       case "exec":
         return await exec(options, { ...route, query: url.searchParams, request, response, upgrade });
+      case "attach":
+        return await attach(options, { ...route, query: url.searchParams, request, response, upgrade });
+      case "portForward":
+        return await portForward(options, { ...route, query: url.searchParams, request, response, upgrade });
+      case "run":
+        return await run(options, { ...route, query: url.searchParams, response });
       case "healthz":
         return healthz(response, { ...route, query: url.searchParams, nowMs: clock.now(), lastLoopMs: backend.lastLoopMs() });
       case "pods":
         return answer(response, 200, await podList(backend), "application/json");
+      case "runningPods":
+        return answer(response, 200, await runningPods(backend.cri), "application/json");
+      case "configz":
+        return answer(response, 200, JSON.stringify({ kubeletconfig: options.configuration }), "application/json");
       case "metrics":
         return answer(response, 200, await options.metrics.text(), options.metrics.contentType);
       case "resourceMetrics":

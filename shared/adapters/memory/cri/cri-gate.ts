@@ -52,6 +52,8 @@ export function gated(cri: Cri, options: CriGateOptions): Cri {
     updateContainerResources: gate("updateContainerResources", cri.updateContainerResources),
     execSync: gate("execSync", cri.execSync),
     exec: gate("exec", cri.exec),
+    attach: gate("attach", cri.attach),
+    portForward: gate("portForward", cri.portForward),
     containerStats: gate("containerStats", cri.containerStats),
     listContainerStats: gate("listContainerStats", cri.listContainerStats),
     imageStatus: gate("imageStatus", cri.imageStatus),

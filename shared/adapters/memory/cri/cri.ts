@@ -192,6 +192,8 @@ export function createMemoryCri(options: MemoryCriOptions): MemoryCri {
       return { stdout, stderr, exitCode };
     },
     exec: async ({ containerId }) => `http://127.0.0.1:0/exec/${runningOne(containerId).id}`,
+    attach: async ({ containerId }) => `http://127.0.0.1:0/attach/${runningOne(containerId).id}`,
+    portForward: async (id) => `http://127.0.0.1:0/portforward/${(sandboxes.get(id) ?? notFound("sandbox", id)).id}`,
     containerStats: async (id) => stats(container(id)),
     async listContainerStats({ id, podSandboxId, labelSelector } = {}) {
       const isMeant = (each: MemoryContainer): boolean =>

@@ -1,9 +1,9 @@
 /** Would catch: the log of another instance than the one that was meant, and a user left without the reason why there is none. */
 import { describe, expect, it } from "vitest";
 
-import { hasContainer, podLogTarget } from "../../../../shared/kubelet/logs/pod-log-target.ts";
+import { podLogTarget } from "../../../../shared/kubelet/logs/pod-log-target.ts";
 import type { ContainerStatusEntry } from "../../../../shared/kubelet/pod.ts";
-import { parseNodePod } from "../../../../shared/kubelet/pod.ts";
+import { containerNamed, parseNodePod } from "../../../../shared/kubelet/pod.ts";
 
 type State = NonNullable<ContainerStatusEntry["state"]>;
 
@@ -108,6 +108,8 @@ describe("a container of a pod", () => {
     metadata: { name: "p", namespace: "default", uid: "u" },
     spec: { containers: [{ name: "main" }], initContainers: [{ name: "init" }], ephemeralContainers: [{ name: "debug" }] },
   });
-  it.each(["main", "init", "debug"])("is one of its spec, of whatever kind: %s", (name) => expect(hasContainer(pod, name)).toBe(true));
-  it("is nothing else", () => expect(hasContainer(pod, "none")).toBe(false));
+  it.each(["main", "init", "debug"])("is one of its spec, of whatever kind: %s", (name) =>
+    expect(containerNamed(pod, name)?.name).toBe(name),
+  );
+  it("is nothing else", () => expect(containerNamed(pod, "none")).toBeUndefined());
 });

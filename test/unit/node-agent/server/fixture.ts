@@ -16,7 +16,14 @@ import { startNodeApi } from "../../../../shared/node-agent/server/server.ts";
 import type { NodeApiOptions } from "../../../../shared/node-agent/server/server.ts";
 import type { Clock } from "../../../../shared/ports/clock.ts";
 import { CriError } from "../../../../shared/ports/cri-error.ts";
-import type { Container, ContainerState, ExecRequest } from "../../../../shared/ports/cri-types.ts";
+import type {
+  AttachRequest,
+  Container,
+  ContainerState,
+  ExecRequest,
+  ExecSyncResponse,
+  PodSandbox,
+} from "../../../../shared/ports/cri-types.ts";
 import type { KubeWriter } from "../../../../shared/ports/kube.ts";
 import { createPki } from "../../../envtest/pki.ts";
 import type { Certificate, Pki } from "../../../envtest/pki.ts";
@@ -40,7 +47,11 @@ export interface Script {
   waiting: (ms: number) => void;
   containerState: ContainerState | "removed" | "unavailable";
   logPath: string;
+  /** Of every stream. */
   execUrl: string;
+  /** The pod's ready ones, the oldest first. */
+  sandboxes: readonly string[];
+  execSync: (cmd: readonly string[]) => ExecSyncResponse;
 }
 
 export interface Fixture {
@@ -48,6 +59,9 @@ export interface Fixture {
   readonly script: Script;
   readonly reviews: readonly Review[];
   readonly execs: readonly ExecRequest[];
+  readonly attaches: readonly AttachRequest[];
+  /** Sandbox and ports. */
+  readonly forwards: readonly (readonly [string, readonly number[]])[];
   /** How often the runtime was asked about a container. */
   statusCalls(): number;
   readonly log: ReturnType<typeof recordingLog>;
@@ -73,7 +87,7 @@ export interface AskOptions {
 
 const POD: NodePod = parseNodePod({
   metadata: { name: "web", namespace: "shop", uid: "u1" },
-  spec: { containers: [{ name: "main" }] },
+  spec: { containers: [{ name: "main" }, { name: "shell", tty: true, stdin: true }] },
   status: {
     containerStatuses: [
       {
@@ -114,9 +128,13 @@ export async function startFixture(options: Partial<Pick<NodeApiOptions, "tls" |
     containerState: "CONTAINER_RUNNING",
     logPath,
     execUrl: "http://127.0.0.1:1/none",
+    sandboxes: ["s1", "s2"],
+    execSync: () => ({ stdout: "", stderr: "", exitCode: 0 }),
   };
   const reviews: Review[] = [];
   const execs: ExecRequest[] = [];
+  const attaches: AttachRequest[] = [];
+  const forwards: (readonly [string, readonly number[]])[] = [];
   let statusCalls = 0;
   const log = recordingLog();
   const clock: Clock = {
@@ -153,13 +171,25 @@ export async function startFixture(options: Partial<Pick<NodeApiOptions, "tls" |
               ? [container(CONTAINER_ID, stateOf(script))]
               : [],
           ),
-        exec: (request) => {
+        exec: async (request) => {
           execs.push(request);
-          return Promise.resolve(script.execUrl);
+          return script.execUrl;
         },
+        attach: async (request) => {
+          attaches.push(request);
+          return script.execUrl;
+        },
+        listPodSandbox: async ({ state, labelSelector } = {}) =>
+          state === "SANDBOX_READY" && labelSelector?.["io.kubernetes.pod.uid"] === "u1" ? script.sandboxes.map(sandbox) : [],
+        portForward: async (id, ports) => {
+          forwards.push([id, ports]);
+          return script.execUrl;
+        },
+        execSync: async (_id, cmd) => script.execSync(cmd),
       },
     },
     metrics: { contentType: "text/plain", text: async () => "figures 1\n" },
+    configuration: { kind: "KubeletConfiguration", maxPods: 110 },
     nodeUsage: async () => ({ timestampMs: 1_000, cpuSeconds: 2, workingSetBytes: 3 }),
     log,
     clock,
@@ -187,6 +217,8 @@ export async function startFixture(options: Partial<Pick<NodeApiOptions, "tls" |
     script,
     reviews,
     execs,
+    attaches,
+    forwards,
     statusCalls: () => statusCalls,
     log,
     logPath,
@@ -246,4 +278,9 @@ function stateOf({ containerState }: Script): ContainerState {
 function container(id: string, state: ContainerState): Container {
   const metadata = { name: "main", attempt: 0 };
   return { id, podSandboxId: "s1", metadata, image: "app", imageRef: "", state, createdAtMs: 1, labels: {}, annotations: {} };
+}
+
+function sandbox(id: string, index: number): PodSandbox {
+  const metadata = { name: "web", namespace: "shop", uid: "u1", attempt: index };
+  return { id, metadata, state: "SANDBOX_READY", createdAtMs: index, labels: {}, annotations: {} };
 }

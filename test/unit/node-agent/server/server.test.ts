@@ -232,8 +232,8 @@ describe("what somebody may", () => {
 });
 
 describe("the paths", () => {
-  it("that there are not are 404, wrong methods 405, and what comes later 501", async () => {
-    const { ask, upgrade } = await start();
+  it("that there are not are 404, and wrong methods 405", async () => {
+    const { ask } = await start();
     for (const path of [
       "/",
       "/nothing",
@@ -241,7 +241,8 @@ describe("the paths", () => {
       "/exec/shop/web",
       "/exec/shop//main",
       "/containerLogs/shop/web/u1/main",
-      "/configz",
+      "/configz/x",
+      "/runningpods/x",
       "/healthz/other",
     ])
       expect(await ask(path), path).toMatchObject({ code: 404 });
@@ -249,8 +250,16 @@ describe("the paths", () => {
     expect(await ask(LOGS, { method: "POST" })).toMatchObject({ code: 405 });
     expect(await ask(EXEC, { method: "PUT" })).toMatchObject({ code: 405 });
     expect(await ask("/exec/%ff/web/main")).toMatchObject({ code: 400 });
-    expect(await ask("/attach/shop/web/main")).toEqual({ code: 501, body: "this node agent does not serve /attach yet" });
-    expect((await upgrade("/portForward/shop/web")).answer.statusCode).toBe(501);
+    expect(await ask("/run/shop/web/main?cmd=id")).toMatchObject({ code: 405 });
+    expect(await ask("/portForward/shop/web/u1/main")).toMatchObject({ code: 404 });
+  });
+
+  it("say what the agent was told, and what the runtime runs [node-agent 305] [node-agent 306]", async () => {
+    const { ask } = await start();
+    expect(JSON.parse((await ask("/configz")).body)).toEqual({ kubeletconfig: { kind: "KubeletConfiguration", maxPods: 110 } });
+    for (const path of ["/runningpods", "/runningpods/"])
+      expect(JSON.parse((await ask(path)).body), path).toEqual({ kind: "PodList", apiVersion: "v1", metadata: {}, items: [] });
+    expect(await ask("/runningpods/", { method: "POST" })).toMatchObject({ code: 405 });
   });
 
   it("say how the agent is", async () => {

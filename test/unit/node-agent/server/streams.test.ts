@@ -218,6 +218,83 @@ describe("a command that cannot be run", () => {
   });
 });
 
+describe("a process that runs already", () => {
+  const attach = "/attach/shop/web";
+  it("is attached to with the streams that were asked for, and with the terminal that it has [node-agent 300]", async () => {
+    (await fixture.upgrade(`${attach}/main?input=1&output=1&error=1`)).socket?.destroy();
+    (await fixture.upgrade(`${attach}/main?input=1&output=1&error=1&tty=1`)).socket?.destroy();
+    (await fixture.upgrade(`${attach}/u1/shell?input=1&output=1&error=1`)).socket?.destroy();
+    const all = { containerId: "c1", stdin: true, stdout: true };
+    expect(fixture.attaches).toEqual([
+      { ...all, stderr: true, tty: false },
+      { ...all, stderr: true, tty: false },
+      { ...all, stderr: false, tty: true },
+    ]);
+    expect(runtime.requests).toHaveLength(3);
+  });
+
+  it("is refused in upstream's words [node-agent 300]", async () => {
+    const refusal = async (path: string): Promise<readonly [number | undefined, string]> => {
+      const { answer } = await fixture.upgrade(path);
+      return [answer.statusCode, await bodyOf(answer)];
+    };
+    expect(await refusal(`${attach}/main`)).toEqual([400, "you must specify at least 1 of stdin, stdout, stderr"]);
+    expect(await refusal(`/attach/shop/api/main?output=1`)).toEqual([404, "pod does not exist"]);
+    expect(await refusal(`${attach}/none?output=1`)).toEqual([500, "container none not found in pod web_shop"]);
+    expect(await fixture.ask(`${attach}/main?output=1`, { method: "POST" })).toEqual({ code: 500, body: "Upgrade request required\n" });
+    fixture.script.containerState = "CONTAINER_EXITED";
+    expect(await refusal(`${attach}/main?output=1`)).toEqual([500, "container main not found in pod web_shop"]);
+    expect(fixture.attaches).toEqual([]);
+  });
+});
+
+describe("ports of a pod", () => {
+  const forward = "/portForward/shop/web";
+  const overWebSocket = { method: "GET", headers: { upgrade: "websocket" } };
+
+  it("are forwarded into its newest sandbox; a WebSocket client names them first [node-agent 301]", async () => {
+    (await fixture.upgrade(forward)).socket?.destroy();
+    (await fixture.upgrade(`${forward}/u1`)).socket?.destroy();
+    (await fixture.upgrade(`${forward}?port=80,443&port=8080`, overWebSocket)).socket?.destroy();
+    expect(fixture.forwards).toEqual([
+      ["s2", []],
+      ["s2", []],
+      ["s2", [80, 443, 8080]],
+    ]);
+  });
+
+  it.each([
+    ["", 400, `query parameter "port" is required`],
+    ["?port=", 400, `query parameter "port" cannot be empty`],
+    ["?port=80,x", 400, `unable to parse "80,x" as a port`],
+    ["?port=65536", 400, `unable to parse "65536" as a port`],
+    ["?port=0", 400, `port "0" must be > 0`],
+    ["/u2?port=80", 404, "pod not found"],
+  ])("of a WebSocket client are looked at: %j is %i %s [node-agent 301]", async (query, code, body) => {
+    const { answer } = await fixture.upgrade(`${forward}${query}`, overWebSocket);
+    expect([answer.statusCode, await bodyOf(answer)]).toEqual([code, body]);
+    expect(fixture.forwards).toEqual([]);
+  });
+
+  it("are nobody's while no sandbox of the pod is ready [node-agent 301]", async () => {
+    fixture.script.sandboxes = [];
+    const { answer } = await fixture.upgrade(forward);
+    expect([answer.statusCode, await bodyOf(answer)]).toEqual([500, `pod not found ("web_shop")`]);
+  });
+});
+
+describe("a command that is run", () => {
+  const post = { method: "POST" };
+  it("answers with what it said, or with how it ended [node-agent 302]", async () => {
+    fixture.script.execSync = (cmd) => ({ stdout: `${cmd.join("|")}\n`, stderr: "err\n", exitCode: cmd[0] === "false" ? 3 : 0 });
+    expect(await fixture.ask("/run/shop/web/main?cmd=ls+-l", post)).toEqual({ code: 200, body: "ls|-l\nerr\n" });
+    expect(await fixture.ask("/run/shop/web/u1/main?cmd=false", post)).toEqual({ code: 500, body: "command 'false' exited with 3: err\n" });
+    expect(await fixture.ask("/run/shop/api/main?cmd=ls", post)).toEqual({ code: 404, body: "pod does not exist" });
+    fixture.script.containerState = "CONTAINER_EXITED";
+    expect(await fixture.ask("/run/shop/web/main?cmd=ls", post)).toEqual({ code: 500, body: `container not found ("main")` });
+  });
+});
+
 describe("two joined streams", () => {
   /** A stream, and its other end. */
   function pair(): readonly [Duplex, Duplex] {

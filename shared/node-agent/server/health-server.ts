@@ -1,0 +1,59 @@
+/**
+ * `/healthz` for whoever watches over the agent on its machine, without TLS and names: node-agent §15.
+ *
+ * A port that is taken is no reason to end: it is said once, and tried again. Source: cmd/kubelet/app/server.go RunKubelet.
+ */
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import type { Clock } from "../../ports/clock.ts";
+import type { Log } from "../../ports/log.ts";
+import { answer } from "./answer.ts";
+import { healthz } from "./health.ts";
+
+const RETRY_MS = 5_000;
+
+export interface HealthServerOptions {
+  readonly host: string;
+  readonly port: number;
+  readonly lastLoopMs: () => number;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Told once it listens. */
+  readonly listening?: (port: number) => void;
+}
+
+/** Until `signal` aborts. */
+export async function runHealthServer(options: HealthServerOptions, signal: AbortSignal): Promise<void> {
+  const { host, port, lastLoopMs, clock, log } = options;
+  const server = createServer((request, response) => {
+    const url = URL.canParse(`http://node${request.url}`) ? new URL(`http://node${request.url}`) : undefined;
+    const [, first, check, ...more] = url?.pathname.split("/") ?? [];
+    if (url === undefined || first !== "healthz" || more.length > 0) return answer(response, 404, "404 page not found\n");
+    if (request.method !== "GET" && request.method !== "HEAD") return answer(response, 405, "405: Method Not Allowed");
+    const asked = { query: url.searchParams, nowMs: clock.now(), lastLoopMs: lastLoopMs() };
+    healthz(response, { ...asked, ...(check !== undefined && check !== "" && { check }) });
+  });
+  const ended = new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
+  for (let said = false; !signal.aborted;) {
+    const failed = await new Promise<Error | undefined>((resolve) => {
+      server.once("error", resolve);
+      server.listen(port, host, () => {
+        server.off("error", resolve);
+        resolve(undefined);
+      });
+    });
+    if (failed === undefined) {
+      server.on("error", (error) => log.warn("health server", { error: error.message }));
+      options.listening?.((server.address() as AddressInfo).port); // of a server that listens on TCP
+      await ended;
+      break;
+    }
+    if (!said) log.warn("the health port cannot be listened on; it is tried again", { host, port, error: failed.message });
+    said = true;
+    await clock.after(RETRY_MS, signal).catch(() => undefined);
+  }
+  if (!server.listening) return;
+  const closed = new Promise((resolve) => server.close(resolve));
+  server.closeAllConnections();
+  await closed;
+}

@@ -1,0 +1,156 @@
+/**
+ * `/exec`, `/attach`, `/portForward` and `/run` (node-agent §15): the runtime says where it takes a stream, we carry the bytes.
+ *
+ * Source: pkg/kubelet/server/server.go getExec, getAttach, getPortForward, getRun; pkg/kubelet/kubelet_pods.go GetExec, GetAttach,
+ * GetPortForward; cri-streaming remotecommand NewOptions, portforward NewV4Options.
+ */
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { LABELS } from "../../kubelet/labels.ts";
+import { containerNamed } from "../../kubelet/pod.ts";
+import type { NodePod } from "../../kubelet/pod.ts";
+import { CriError } from "../../ports/cri-error.ts";
+import type { Cri } from "../../ports/cri.ts";
+import { answer } from "./answer.ts";
+import type { NodeApiOptions } from "./options.ts";
+import type { ContainerPath, PodPath } from "./routes.ts";
+import { proxyUpgrade, streamingAddress } from "./upgrade-proxy.ts";
+import type { Upgrade } from "./upgrade-proxy.ts";
+import { messageOf } from "../../api/errors.ts";
+
+/** Source: cri-streaming pkg/streaming/errors.go WriteError. */
+const CODES: Readonly<Record<string, number>> = { NotFound: 404, ResourceExhausted: 429 };
+/** A command of `/run` that nobody waits for any more ends then, as a stream does in which nobody says anything. */
+const RUN_SECONDS_MAX = 4 * 60 * 60;
+const PORT_MAX = 65_535;
+
+interface Asked {
+  readonly query: URLSearchParams;
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly upgrade: Upgrade | undefined;
+}
+
+export async function exec(options: NodeApiOptions, asked: ContainerPath & Asked): Promise<void> {
+  const { namespace, pod, uid, container, query, response } = asked;
+  const streams = streamsOf(query, query.get("tty") === "1");
+  if (streams === undefined) return answer(response, 400, NO_STREAM);
+  const found = await options.backend.pod(namespace, pod, uid);
+  if (found === undefined) return answer(response, 404, "pod does not exist");
+  await carry(options, "exec", asked, async (cri) => {
+    const containerId = await runningContainer(cri, found.pod, container);
+    if (containerId === undefined) throw new Error(`container not found ("${container}")\n`);
+    return await cri.exec({ containerId, cmd: query.getAll("command"), ...streams });
+  });
+}
+
+/** Whether there is a terminal is the container's to say: nobody can give it one once it runs. */
+export async function attach(options: NodeApiOptions, asked: ContainerPath & Asked): Promise<void> {
+  const { namespace, pod, uid, container, query, response } = asked;
+  if (streamsOf(query, query.get("tty") === "1") === undefined) return answer(response, 400, NO_STREAM);
+  const found = await options.backend.pod(namespace, pod, uid);
+  if (found === undefined) return answer(response, 404, "pod does not exist");
+  const spec = containerNamed(found.pod, container);
+  const streams = streamsOf(query, spec?.tty === true);
+  await carry(options, "attach", asked, async (cri) => {
+    const containerId = await runningContainer(cri, found.pod, container);
+    if (spec === undefined || containerId === undefined || streams === undefined)
+      throw new Error(`container ${container} not found in pod ${pod}_${namespace}`);
+    return await cri.attach({ containerId, ...streams });
+  });
+}
+
+export async function portForward(options: NodeApiOptions, asked: PodPath & Asked): Promise<void> {
+  const { namespace, pod, uid, query, request, response } = asked;
+  const { backend } = options;
+  const ports = portsOf(query, request);
+  if (typeof ports === "string") return answer(response, 400, ports);
+  const found = await backend.pod(namespace, pod);
+  if (found === undefined) return answer(response, 404, "pod does not exist");
+  if (uid !== undefined && (await backend.pod(namespace, pod, uid)) === undefined) return answer(response, 404, "pod not found");
+  await carry(options, "port-forward", asked, async (cri) => {
+    const labelSelector = { [LABELS.podUid]: found.pod.metadata.uid };
+    const sandbox = newest(await cri.listPodSandbox({ state: "SANDBOX_READY", labelSelector }));
+    if (sandbox === undefined) throw new Error(`pod not found ("${pod}_${namespace}")`);
+    return await cri.portForward(sandbox, ports);
+  });
+}
+
+/** `POST /run/…?cmd=`: the command's words stand between single spaces, its output is the answer. */
+export async function run({ backend }: NodeApiOptions, asked: ContainerPath & Pick<Asked, "query" | "response">): Promise<void> {
+  const { namespace, pod, uid, container, query, response } = asked;
+  const found = await backend.pod(namespace, pod, uid);
+  if (found === undefined) return answer(response, 404, "pod does not exist");
+  try {
+    const containerId = await runningContainer(backend.cri, found.pod, container);
+    if (containerId === undefined) return answer(response, 500, `container not found ("${container}")`);
+    const cmd = (query.get("cmd") ?? "").split(" ");
+    const { exitCode, stdout, stderr } = await backend.cri.execSync(containerId, cmd, RUN_SECONDS_MAX);
+    if (exitCode === 0) return answer(response, 200, `${stdout}${stderr}`, "application/json"); // upstream's word for it
+    answer(response, 500, `command '${cmd.join(" ")}' exited with ${exitCode}: ${stderr}`);
+  } catch (error) {
+    answer(response, 500, messageOf(error));
+  }
+}
+
+/** Asks the runtime for the stream's address and joins the client to it. */
+async function carry(
+  { backend, log }: NodeApiOptions,
+  what: "exec" | "attach" | "port-forward",
+  { namespace, pod, request, response, upgrade }: PodPath & Asked,
+  addressOf: (cri: Cri) => Promise<string>,
+): Promise<void> {
+  if (upgrade === undefined) return answer(response, 500, "Upgrade request required\n");
+  try {
+    await proxyUpgrade({ request, response, upgrade, target: streamingAddress(await addressOf(backend.cri)) });
+  } catch (error) {
+    log.warn("stream failed", { what, namespace, pod, error: messageOf(error).trim() });
+    if (!response.headersSent) answer(response, codeOf(error), messageOf(error));
+  }
+}
+
+const NO_STREAM = "you must specify at least 1 of stdin, stdout, stderr";
+
+interface Streams {
+  readonly stdin: boolean;
+  readonly stdout: boolean;
+  readonly stderr: boolean;
+  readonly tty: boolean;
+}
+
+/** `undefined`: none is asked for. A terminal has one output. */
+function streamsOf(query: URLSearchParams, tty: boolean): Streams | undefined {
+  const isOn = (name: string): boolean => query.get(name) === "1";
+  const [stdin, stdout, stderr] = [isOn("input"), isOn("output"), isOn("error")];
+  return stdin || stdout || (stderr && !tty) ? { stdin, stdout, stderr: stderr && !tty, tty } : undefined;
+}
+
+/** Those that a WebSocket client must name before the first byte; over SPDY each stream says its own. A text is what is wrong. */
+function portsOf(query: URLSearchParams, { headers }: IncomingMessage): readonly number[] | string {
+  if (headers.upgrade?.toLowerCase() !== "websocket") return [];
+  const asked = query.getAll("port");
+  if (asked.length === 0) return `query parameter "port" is required`;
+  const ports: number[] = [];
+  for (const text of asked) {
+    if (text === "") return `query parameter "port" cannot be empty`;
+    for (const one of text.split(",")) {
+      if (!/^\d+$/u.test(one) || Number(one) > PORT_MAX) return `unable to parse "${text}" as a port`;
+      if (Number(one) === 0) return `port "${text}" must be > 0`;
+      ports.push(Number(one));
+    }
+  }
+  return ports;
+}
+
+/** The newest one that runs. */
+async function runningContainer(cri: Cri, { metadata }: NodePod, container: string): Promise<string | undefined> {
+  const labelSelector = { [LABELS.podUid]: metadata.uid, [LABELS.containerName]: container };
+  return newest(await cri.listContainers({ state: "CONTAINER_RUNNING", labelSelector }));
+}
+
+function newest(all: readonly { readonly id: string; readonly createdAtMs: number }[]): string | undefined {
+  return all.toSorted((a, b) => b.createdAtMs - a.createdAtMs)[0]?.id;
+}
+
+function codeOf(error: unknown): number {
+  return (error instanceof CriError ? CODES[error.code] : undefined) ?? 500;
+}
