@@ -10,7 +10,7 @@ import { createPrometheusMetrics } from "../../shared/adapters/prometheus/regist
 import { createProber } from "../../shared/adapters/prober/prober.ts";
 import { createSystemClock } from "../../shared/adapters/system/clock.ts";
 import { readMachineFacts } from "../../shared/adapters/system/machine-facts.ts";
-import { readMachineUsage } from "../../shared/adapters/system/node-usage.ts";
+import { readMachineFigures, readMachineUsage } from "../../shared/adapters/system/node-usage.ts";
 import { createCgroups } from "../../shared/adapters/system/cgroups.ts";
 import { createSystemRandom } from "../../shared/adapters/system/random.ts";
 import { DEFAULT_EVICTION_HARD, EvictionSettingError, parseStatements, parseThresholds } from "../../shared/kubelet/eviction/thresholds.ts";
@@ -19,6 +19,7 @@ import type { ImageGcPolicy, NodeOptions } from "../../shared/kubelet/node-optio
 import type { MachineFacts } from "../../shared/kubelet/node/node-object.ts";
 import { PodManager } from "../../shared/kubelet/config/pod-manager.ts";
 import { runHealthServer } from "../../shared/node-agent/server/health-server.ts";
+import { SummaryTeller } from "../../shared/kubelet/turns/summary.ts";
 import { startNodeApi } from "../../shared/node-agent/server/server.ts";
 import { runManifestSource } from "../../shared/node-agent/sources/manifest-source.ts";
 import { runUrlSource } from "../../shared/node-agent/sources/url-source.ts";
@@ -139,6 +140,7 @@ async function serve(serving: Serving): Promise<void> {
   const condition = startCondition(clock.now());
   const pods = new PodManager();
   const backend = createNodeBackend({ pods, store, cri, condition });
+  const summary = new SummaryTeller(readMachineFigures);
   // The Node says at which port its agent listens, so that comes first.
   const api = await startNodeApi({
     host: flags.listen ?? serving.options.hostIps[0] ?? "127.0.0.1",
@@ -149,6 +151,7 @@ async function serve(serving: Serving): Promise<void> {
     backend,
     metrics,
     configuration: kubeletConfiguration(flags, serving.options),
+    summary: (asked) => summary.tell(asked),
     nodeUsage: readMachineUsage,
     log,
     clock,
@@ -182,6 +185,7 @@ async function serve(serving: Serving): Promise<void> {
       "api",
     ],
   });
+  summary.of(agent.ports);
   const running = [agent.run(ending)];
   if (flags.healthzPort > 0) {
     const where = { host: flags.healthzBindAddress, port: flags.healthzPort };

@@ -85,6 +85,8 @@ export interface FileSystem extends DiskSpace {
   readonly device: number;
   readonly inodes: number;
   readonly inodesFree: number;
+  /** What root may still write is in it; absent: as `availableBytes`. */
+  readonly freeBytes?: number;
 }
 
 export interface DiskUsage {

@@ -87,6 +87,7 @@ function suite(): void {
       podLogsDir,
       metrics: { contentType: "text/plain", text: async () => "" },
       configuration: {},
+      summary: async () => ({}),
       nodeUsage: async () => ({ timestampMs: 0, cpuSeconds: 0, workingSetBytes: 0 }),
       backend: {
         cri: {
@@ -355,6 +356,7 @@ function suite(): void {
       metadata: { name, namespace, uid, attempt: 0 },
       hostname: name,
       logDirectory,
+      labels: { [LABELS.podName]: name, [LABELS.podNamespace]: namespace, [LABELS.podUid]: uid },
       linux: {
         cgroupParent: `${node.cgroupParent}/${name}`,
         securityContext: { namespaceOptions: { network: "POD", pid: "CONTAINER", ipc: "POD" } },

@@ -55,8 +55,9 @@ export function createNodeFiles({ rootDir, podLogsDir, containerLogsDir, log }: 
     async diskSpace(path) {
       const [stats, place] = [await ifThere(statfs(path)), await ifThere(stat(path))];
       if (stats === undefined || place === undefined) return undefined;
-      const { blocks, bavail, bsize, files, ffree } = stats;
-      return { capacityBytes: blocks * bsize, availableBytes: bavail * bsize, inodes: files, inodesFree: ffree, device: place.dev };
+      const { blocks, bavail, bfree, bsize, files, ffree } = stats;
+      const bytes = { capacityBytes: blocks * bsize, availableBytes: bavail * bsize, freeBytes: bfree * bsize };
+      return { ...bytes, inodes: files, inodesFree: ffree, device: place.dev };
     },
 
     async podDiskUsage(uid, logDirectory) {

@@ -1,6 +1,6 @@
 /** What the whole machine uses, as its kernel counts it. */
 import { readFile } from "node:fs/promises";
-import type { MachineUsage } from "../../ports/machine.ts";
+import type { MachineFigures, MachineUsage, NetworkInterface } from "../../ports/machine.ts";
 
 /** Ticks of /proc/stat per second: 100 wherever Linux shows them to processes. Source: proc(5), sysconf(_SC_CLK_TCK). */
 const TICKS_PER_SECOND = 100;
@@ -39,4 +39,45 @@ export function machineUsage(stat: string, meminfo: string): Pick<TimedUsage, "c
     memoryBytes: bytes("MemTotal"),
     workingSetBytes: bytes("MemTotal") - bytes("MemFree") - bytes("Inactive\\(file\\)"),
   };
+}
+
+/** For `/stats/summary`. */
+export async function readMachineFigures(): Promise<MachineFigures> {
+  const paths = ["/proc/stat", "/proc/meminfo", "/proc/vmstat", "/proc/net/dev"];
+  const [usage, ...texts] = await Promise.all([readMachineUsage(), ...paths.map((path) => readFile(path, "utf8").catch(() => ""))]);
+  const [stat = "", meminfo = "", vmstat = "", netDev = ""] = texts;
+  return { ...usage, ...machineFigures({ stat, meminfo, vmstat, netDev }) };
+}
+
+/** @param texts as the files of /proc of these names */
+export function machineFigures({
+  stat,
+  meminfo,
+  vmstat,
+  netDev,
+}: {
+  readonly stat: string;
+  readonly meminfo: string;
+  readonly vmstat: string;
+  readonly netDev: string;
+}): Omit<MachineFigures, keyof TimedUsage> {
+  const number = (text: string, pattern: string): number => Number(new RegExp(`^${pattern}\\s+(\\d+)`, "mu").exec(text)?.[1] ?? 0);
+  return {
+    bootMs: number(stat, "btime") * 1000,
+    usageBytes: (number(meminfo, "MemTotal:") - number(meminfo, "MemFree:")) * BYTES_PER_KB,
+    rssBytes: number(meminfo, "AnonPages:") * BYTES_PER_KB,
+    pageFaults: number(vmstat, "pgfault"),
+    majorPageFaults: number(vmstat, "pgmajfault"),
+    network: networkOf(netDev),
+  };
+}
+
+/** Two lines of headings, then `name: rxBytes packets errs drop fifo frame compressed multicast txBytes packets errs …`. Source: proc_net_dev(5). */
+function networkOf(netDev: string): readonly NetworkInterface[] {
+  return netDev.split("\n").flatMap((line) => {
+    const [, name = "", columns = ""] = /^\s*([^\s:]+):\s*(\d.*)$/u.exec(line) ?? [];
+    if (name === "" || name === "lo") return [];
+    const [rxBytes = 0, , rxErrors = 0, , , , , , txBytes = 0, , txErrors = 0] = columns.trim().split(/\s+/u).map(Number);
+    return [{ name, rxBytes, rxErrors, txBytes, txErrors }];
+  });
 }

@@ -38,6 +38,8 @@ export interface NodeApiOptions {
   readonly metrics: { readonly contentType: string; text(): Promise<string> };
   /** What the agent was told, as a KubeletConfiguration. */
   readonly configuration: object;
+  /** What /stats/summary tells. */
+  readonly summary: (asked: { readonly onlyCpuAndMemory: boolean }) => Promise<object>;
   readonly nodeUsage: () => Promise<NodeUsage>;
   readonly log: Log;
   readonly clock: Clock;

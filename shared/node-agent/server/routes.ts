@@ -21,7 +21,7 @@ export type Route =
   | ({ readonly kind: "portForward" } & PodPath)
   /** Without `check`: all of them. */
   | { readonly kind: "healthz"; readonly check?: string }
-  | { readonly kind: "pods" | "runningPods" | "configz" | "metrics" | "resourceMetrics" }
+  | { readonly kind: "pods" | "runningPods" | "configz" | "summary" | "metrics" | "resourceMetrics" }
   | { readonly kind: "refused"; readonly code: 400 | 404 | 405; readonly text: string };
 
 export function routeOf(method: string, path: string): Route {
@@ -48,6 +48,8 @@ export function routeOf(method: string, path: string): Route {
       return rest.join("") === "" && rest.length <= 1 ? withMethod(method, ["GET"], { kind: "runningPods" }) : NOT_FOUND;
     case "configz":
       return rest.length === 0 ? withMethod(method, ["GET"], { kind: "configz" }) : NOT_FOUND;
+    case "stats":
+      return rest.length === 1 && rest[0] === "summary" ? withMethod(method, ["GET", "POST"], { kind: "summary" }) : NOT_FOUND;
     case "metrics":
       if (rest.length === 0) return withMethod(method, ["GET"], { kind: "metrics" });
       return rest.length === 1 && rest[0] === "resource" ? withMethod(method, ["GET"], { kind: "resourceMetrics" }) : NOT_FOUND;

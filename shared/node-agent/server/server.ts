@@ -15,6 +15,7 @@ import { createServer } from "node:https";
 import type { Server } from "node:https";
 import type { AddressInfo, Socket } from "node:net";
 import type { Duplex } from "node:stream";
+import { messageOf } from "../../api/errors.ts";
 import { answer } from "./answer.ts";
 import { createAuthentication } from "./authentication.ts";
 import { createAuthorization } from "./authorization.ts";
@@ -133,6 +134,8 @@ function createHandler(options: NodeApiOptions): Handler {
         return answer(response, 200, await runningPods(backend.cri), "application/json");
       case "configz":
         return answer(response, 200, JSON.stringify({ kubeletconfig: options.configuration }), "application/json");
+      case "summary":
+        return await sendSummary(options, url.searchParams, response);
       case "metrics":
         return answer(response, 200, await options.metrics.text(), options.metrics.contentType);
       case "resourceMetrics":
@@ -182,6 +185,18 @@ function connectionsOf(server: Server): ReadonlySet<Socket> {
     connection.once("close", () => connections.delete(connection));
   });
   return connections;
+}
+
+/** Source: pkg/kubelet/server/stats/handler.go handleSummary. */
+async function sendSummary({ summary, log }: NodeApiOptions, query: URLSearchParams, response: ServerResponse): Promise<void> {
+  const only = query.getAll("only_cpu_and_memory");
+  try {
+    const told = await summary({ onlyCpuAndMemory: only.length === 1 && only[0] === "true" });
+    answer(response, 200, JSON.stringify(told), "application/json");
+  } catch (error) {
+    log.warn("figures could not be had", { error: messageOf(error) });
+    answer(response, 500, `Internal Error: ${messageOf(error)}`);
+  }
 }
 
 /** The pods bound to this node, each with the status that the agent has of it, as a PodList. Source: server.go encodePods. */

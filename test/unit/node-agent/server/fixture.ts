@@ -190,6 +190,10 @@ export async function startFixture(options: Partial<Pick<NodeApiOptions, "tls" |
     },
     metrics: { contentType: "text/plain", text: async () => "figures 1\n" },
     configuration: { kind: "KubeletConfiguration", maxPods: 110 },
+    summary: async (asked) => {
+      if (script.containerState === "unavailable") throw new CriError("Unavailable", "nobody answers");
+      return { asked };
+    },
     nodeUsage: async () => ({ timestampMs: 1_000, cpuSeconds: 2, workingSetBytes: 3 }),
     log,
     clock,

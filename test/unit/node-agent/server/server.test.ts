@@ -262,6 +262,17 @@ describe("the paths", () => {
     expect(await ask("/runningpods/", { method: "POST" })).toMatchObject({ code: 405 });
   });
 
+  it("say what is used, all of it or CPU and memory alone [node-agent 308]", async () => {
+    const { ask, script } = await start();
+    const path = "/stats/summary";
+    expect(await ask(path)).toEqual({ code: 200, body: '{"asked":{"onlyCpuAndMemory":false}}' });
+    expect(await ask(path, { method: "POST" })).toMatchObject({ code: 200 });
+    expect(await ask(`${path}?only_cpu_and_memory=true`)).toEqual({ code: 200, body: '{"asked":{"onlyCpuAndMemory":true}}' });
+    expect(await ask("/stats/")).toMatchObject({ code: 404 });
+    script.containerState = "unavailable";
+    expect(await ask(path)).toEqual({ code: 500, body: "Internal Error: nobody answers" });
+  });
+
   it("say how the agent is", async () => {
     const { ask, script } = await start();
     expect(await ask("/healthz")).toEqual({ code: 200, body: "ok" });
