@@ -18,7 +18,7 @@ const STOP_SECONDS = 30;
 function sharedVariables({ controllers }: Registry): readonly string[] {
   return [
     ...["DEPLOYMENT", "CLUSTER", "MODE", "MAC_KEY_SECRET", "DIGEST_KEY_SECRET"],
-    ...["REDIS_URL", "REDIS_SECRET", "REDIS_CLUSTER", "REDIS_DURABILITY", "KUBE_SERVER", "KUBE_CA", "DELTAS_URL"],
+    ...["REDIS_URL", "REDIS_SECRET", "REDIS_CLUSTER", "REDIS_DURABILITY", "KUBE_SERVER", "KUBE_CA", "KUBE_EKS_CLUSTER", "DELTAS_URL"],
   ]
     .map((name) => `DELTALOOP_${name}`)
     .concat(
@@ -146,7 +146,7 @@ ${secrets.join("")}              # Knows no resource; alone it reads nothing.
             StartPeriod: 60
           # Names of secrets, and no secret: the watcher reads them itself, again when they change.
           Environment:
-${variables.join("")}            - { Name: DELTALOOP_KUBE_SECRET, Value: "\${param:kubeSecretPrefix}watcher" }
+${variables.join("")}            - { Name: DELTALOOP_KUBE_SECRET, Value: "deltaloop/\${sls:stage}/kube/watcher" }
             - { Name: AWS_REGION, Value: !Ref AWS::Region }
           LogConfiguration:
             LogDriver: awslogs

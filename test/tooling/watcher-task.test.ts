@@ -43,6 +43,8 @@ interface Container {
   readonly Environment: readonly { readonly Name: string; readonly Value: string }[];
 }
 
+/** What says where a credential comes from, and is none. */
+const REFERENCE = /_(?:SECRET|EKS_CLUSTER)$/;
 // `!Ref x` is read as `x`; what CloudFormation makes of it is cfn-lint's to say.
 const { Resources } = parse(await readFile("infra/watcher-task.yml", "utf8"), { logLevel: "silent" }) as Fragment;
 const [container] = Resources.WatcherTask.Properties.ContainerDefinitions;
@@ -51,12 +53,13 @@ const statements = (role: Role): readonly Statement[] => role.Properties.Policie
 it("tells the watcher what functions are told, in the same words, and the names of its secrets", async () => {
   const told = container.Environment.map(({ Name }) => Name);
   expect(new Set(told).size).toBe(told.length);
-  const known = told.filter((name) => name.startsWith("DELTALOOP_") && !name.endsWith("_SECRET"));
+  const known = told.filter((name) => name.startsWith("DELTALOOP_") && !REFERENCE.test(name));
   expect(problemsOf(known).filter((problem) => problem.endsWith(": is not a variable of deltaloop"))).toEqual([]);
-  expect(told.filter((name) => name.endsWith("_SECRET"))).toEqual([
+  expect(told.filter((name) => REFERENCE.test(name))).toEqual([
     "DELTALOOP_MAC_KEY_SECRET",
     "DELTALOOP_DIGEST_KEY_SECRET",
     "DELTALOOP_REDIS_SECRET",
+    "DELTALOOP_KUBE_EKS_CLUSTER",
     "DELTALOOP_KUBE_SECRET",
   ]);
   // A function writes metrics to its log; a watcher shows them. Endpoints are for LocalStack, where no task runs.
