@@ -20,7 +20,7 @@ export interface Outcome {
   /** Without the sandboxes' own. */
   readonly images: readonly string[];
   /**
-   * What the Node's Events say, and how often: not compared. A kubelet says its first conditions again with each try to register, and its
+   * What the Node's Events say, and how often: not compared. A kubelet says of its Node with each pod that it has no DNS, and its
    * filter lets 25 through, so that what it says of an eviction may not be among them.
    */
   readonly nodeEvents: readonly string[];

@@ -217,7 +217,7 @@ export const SQUEEZES: readonly Squeeze[] = [
     // An image that nobody ever used goes before one that was used once; each five minutes it is seen which are.
     name: "collected images",
     containerd: { diskBytes: 256 * MIB },
-    settings: () => Promise.resolve({ imageGc: { high: 85, low: 80, minimumAge: "1s" } }),
+    settings: () => Promise.resolve({ imageGc: { high: 85, low: 83, minimumAge: "1s" } }),
     afterRestart: true,
     images: [FILLER],
     pods: [
@@ -225,7 +225,7 @@ export const SQUEEZES: readonly Squeeze[] = [
       podOf("uses", { ...noToken, containers: [server({ image: IMAGES.serverV2 }), shell("side", STAY)] }),
     ],
     ends: ["used"],
-    strike: async ({ directory }) => leave(join(directory, "root"), (await sizeMib(join(directory, "root"))) * 0.2 - 6),
+    strike: async ({ directory }) => leave(join(directory, "root"), (await sizeMib(join(directory, "root"))) * 0.17 - 8),
     evicted: 0,
     quietMs: 330_000,
   },
