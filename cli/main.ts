@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/** The deltaloop command: one verb, one file. */
+/** The deltaloop command: one verb, one file. Exit codes: 0 done, 1 failed, 2 wrong use or configuration, 3 see `dev --act`, 4 see `watch`. */
 import { runVerbs } from "./support/run-verbs.ts";
 import type { Verbs } from "./support/run-verbs.ts";
 import { beginWithSmallYoungHeap } from "./support/young-heap.ts";
@@ -17,6 +17,7 @@ const VERBS: Verbs = {
   node: async () => (await import("./node.ts")).registerNode,
   keys: async () => (await import("./keys.ts")).registerKeys,
   resume: async () => (await import("./resume.ts")).registerResume,
+  rotate: async () => (await import("./rotate.ts")).registerRotate,
   doctor: async () => (await import("./doctor.ts")).registerDoctor,
   queue: async () => (await import("./queue.ts")).registerQueue,
 };

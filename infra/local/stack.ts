@@ -11,6 +11,7 @@ import { GetQueueUrlCommand } from "@aws-sdk/client-sqs";
 
 import { readClusterIdentity } from "../../cli/support/cluster-id.ts";
 import { shutGate } from "../../cli/support/gates.ts";
+import { requestToken } from "../../cli/support/token-request.ts";
 import { startLocalRedis } from "../../cli/support/local-redis.ts";
 import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
 import type { KubeHttpConfig } from "../../shared/adapters/kube-http/config.ts";
@@ -60,8 +61,6 @@ export interface LocalDeltaloop {
 const ROOT = join(import.meta.dirname, "..", "..");
 /** Name of the stage, and so part of every Redis key and queue name. */
 const STAGE = "local";
-/** Of the service accounts (infra/manifests/rbac.yaml). */
-const OWN_NAMESPACE = "deltaloop";
 /** Nobody renews them: this is how long it runs at most on a kubeconfig with a certificate. */
 const TOKEN_SECONDS = 24 * 3600;
 const READY_MS_MAX = 60_000;
@@ -152,21 +151,15 @@ async function tokens(access: LocalOptions["access"]): Promise<Readonly<Record<s
   for (const { name } of functionsOf(REGISTRY).filter(({ usesKube }) => usesKube)) {
     const role = serviceAccount(name);
     const credentials = await access(role);
-    const value = (await credentials.token?.()) ?? (credentials.cert && (await requestToken(credentials, role)));
+    const value = (await credentials.token?.()) ?? (credentials.cert && (await tokenOf(credentials, role)));
     if (value !== undefined) found[name] = value;
   }
   return found;
 }
 
-async function requestToken(credentials: KubeHttpConfig, serviceAccount: string): Promise<string> {
+async function tokenOf(credentials: KubeHttpConfig, serviceAccount: string): Promise<string> {
   try {
-    const answer = await createKubeHttp(credentials).create({
-      resource: "serviceaccounts",
-      namespace: OWN_NAMESPACE,
-      of: { name: serviceAccount, subresource: "token" },
-      body: { apiVersion: "authentication.k8s.io/v1", kind: "TokenRequest", spec: { expirationSeconds: TOKEN_SECONDS } },
-    });
-    return (answer as unknown as { readonly status: { readonly token: string } }).status.token; // a TokenRequest's answer
+    return (await requestToken(credentials, { serviceAccount, seconds: TOKEN_SECONDS })).token;
   } catch (error) {
     if (!isNotFound(error)) throw error;
     throw new Error(

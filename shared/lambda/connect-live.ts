@@ -4,6 +4,7 @@ import type { Configuration } from "./configuration.ts";
 import { connect, redisStore } from "./connect.ts";
 import type { Connections } from "./connect.ts";
 import type { LiveConfiguration } from "./live-configuration.ts";
+import type { TakeResult } from "../ports/store.ts";
 import { liveSigner } from "./live-signer.ts";
 
 /** Of Redis: a password that is none, or not any more. Source: github.com/redis/redis src/acl.c. */
@@ -12,7 +13,7 @@ const NOT_LET_IN = /^(?:WRONGPASS|NOAUTH|ERR invalid password)/;
 /** The outside world but the API server. MAC keys are followed; a refused password makes the secrets be read, for whoever connects next. */
 export function connectLive(live: LiveConfiguration, log: Pick<Log, "warn">): Connections {
   const { current } = live;
-  return connect(
+  const outside = connect(
     current,
     redisStore(current.redis, (error) => {
       log.warn("redis connection failed", { error: describeError(error) });
@@ -24,6 +25,14 @@ export function connectLive(live: LiveConfiguration, log: Pick<Log, "warn">): Co
       () => void live.renew("macKey"),
     ),
   );
+  const { store } = outside;
+  return { ...outside, store: { ...store, take: async (...args) => noticed(await store.take(...args)) } };
+
+  /** An epoch of another digest key: the watcher has read the secrets before us. */
+  function noticed(result: TakeResult): TakeResult {
+    if (result.kind === "gated" && result.reason.includes("digestPrefix")) void live.renew("digestKey");
+    return result;
+  }
 }
 
 /**

@@ -18,10 +18,10 @@ import type { Configuration, Variables } from "./configuration.ts";
 import { referencesIn, withSecrets } from "./secret-values.ts";
 
 /** Why secrets are asked for before their time: what was refused, or what nobody could explain. */
-export type Cause = "kube" | "redis" | "macKey";
+export type Cause = "kube" | "redis" | "macKey" | "digestKey";
 
 /** How long after one read of a cause the next one may be. Whoever forges messages chooses when the last is asked for. */
-const INTERVAL_MS: { readonly [C in Cause]: number } = { kube: 15_000, redis: 15_000, macKey: 60_000 };
+const INTERVAL_MS: { readonly [C in Cause]: number } = { kube: 15_000, redis: 15_000, macKey: 60_000, digestKey: 15_000 };
 const AGAIN_AFTER_FAILURE_MS = 10_000;
 /** Of one try of three: whoever waits has something to go on with, and the shortest function 5 s in all. */
 const REREAD_TIMEOUT_MS = 400;

@@ -1,6 +1,6 @@
 /**
- * The SQS adapters against LocalStack, a second and independent reading of what SQS does. Catches: what fauxqs forgives, and
- * queue attributes or messages that only one emulator takes.
+ * The adapters of AWS against LocalStack, a second and independent reading of what SQS, Secrets Manager and Parameter Store do. Catches:
+ * what fauxqs and our stand-in forgive, and queue attributes or messages that only one emulator takes.
  */
 import { afterAll, beforeAll, it } from "vitest";
 
@@ -10,6 +10,9 @@ import { localStackVenv } from "../../infra/local/venv.ts";
 import { sqsCalls } from "../../shared/adapters/sqs/calls.ts";
 import type { SqsCalls } from "../../shared/adapters/sqs/calls.ts";
 import { sqsClient } from "../../shared/adapters/sqs/client.ts";
+import { awsJson } from "../../shared/adapters/aws-json.ts";
+import { createSecrets } from "../../shared/adapters/secrets/secrets.ts";
+import { secretsConformance } from "./secrets.ts";
 import { sqsPortsConformance } from "./sqs-ports.ts";
 
 const venv = await localStackVenv();
@@ -32,6 +35,42 @@ function suite(): void {
     calls?.close();
     await localStack?.stop();
   });
+
+  let made = 0;
+  /** Of one test, which shares LocalStack with the others. */
+  async function withSecrets(
+    service: { readonly name: string; readonly target: string },
+    create: (name: string, value: string) => { readonly action: string; readonly input: object },
+    values: Readonly<Record<string, string>>,
+    reference: (name: string) => string,
+  ) {
+    const { endpoint } = localStack;
+    const { call, close } = awsJson({ ...service, version: "1.1" }, { endpoint });
+    const prefix = `/conformance/${++made}/`;
+    for (const [name, value] of Object.entries(values)) {
+      const { action, input } = create(prefix + name, value);
+      await call(action, endpoint, input);
+    }
+    close();
+    const secrets = createSecrets({ endpoint, timeoutMs: 10_000 });
+    return { secrets, reference: (name: string) => reference(prefix + name) };
+  }
+  secretsConformance("Secrets Manager on LocalStack", (values) =>
+    withSecrets(
+      { name: "secretsmanager", target: "secretsmanager" },
+      (name, value) => ({ action: "CreateSecret", input: { Name: name, SecretString: value } }),
+      values,
+      (name) => name,
+    ),
+  );
+  secretsConformance("Parameter Store on LocalStack", (values) =>
+    withSecrets(
+      { name: "ssm", target: "AmazonSSM" },
+      (name, value) => ({ action: "PutParameter", input: { Name: name, Value: value, Type: "SecureString" } }),
+      values,
+      (name) => `ssm:${name}`,
+    ),
+  );
 
   sqsPortsConformance(
     "LocalStack",

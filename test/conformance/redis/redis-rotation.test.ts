@@ -4,11 +4,17 @@
  * its row is signed anew, and a command that says "done" too early.
  */
 import { spawn } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 
 import { Redis } from "ioredis";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 
-import { CACHED_RESOURCES, objectKey } from "../../../shared/api/resources.ts";
+import { rotateMacKey } from "../../../cli/support/rotate/mac-key.ts";
+import { environmentOf } from "../../../shared/lambda/configuration.ts";
+import { CACHED_RESOURCES, CONTROLLERS, objectKey, tableOf } from "../../../shared/api/resources.ts";
 import { primaryAsOwner } from "../../../shared/api/owner-id.ts";
 import { ensureRedisServer, startRedis } from "../../support/redis.ts";
 import type { RedisServer } from "../../support/redis.ts";
@@ -18,6 +24,17 @@ import type { SyncRig } from "../../support/sync-rig.ts";
 const reason = ensureRedisServer();
 const OLD = "the former key of the tests";
 const NEW = "the present key of the tests";
+/** The watcher's, as far as it matters to whoever rotates its key. */
+const CONFIGURATION = {
+  ...CACHE,
+  mode: "act",
+  digestKey: "the digest key of the tests",
+  macKeys: [OLD],
+  kube: { server: "https://127.0.0.1:1" },
+  queues: { deltas: "http://127.0.0.1:1/q", doorbells: tableOf(CONTROLLERS, () => "http://127.0.0.1:1/q") },
+  logLevel: "error",
+  metrics: "none",
+} as const;
 const REPLICA_SETS = "/apis/apps/v1/namespaces/default/replicasets";
 const PODS = "/api/v1/namespaces/default/pods";
 const MERGE = "application/merge-patch+json";
@@ -74,6 +91,79 @@ describe.skipIf(reason !== undefined)(`MAC keys${reason === undefined ? "" : ` (
     // The first 10, and one more each time that it grew: 5 times.
     expect(writes.filter((write) => write === "create pods")).toHaveLength(15);
     expect(writes.filter((write) => write === "delete pods")).toEqual([]);
+  });
+
+  it("are rotated by one secret's value alone, which `deltaloop rotate mac-key` changes while everything runs", async () => {
+    const folder = await mkdtemp(join(tmpdir(), "deltaloop-rotate-"));
+    const secret = join(folder, "mac-key");
+    try {
+      await writeFile(secret, OLD);
+      await create("web", 10);
+      const said: string[] = [];
+      const values: (readonly string[])[] = [];
+      const environment = {
+        ...environmentOf({ ...CONFIGURATION, redis: { url: server.url, cluster: false } }),
+        DELTALOOP_MAC_KEY: undefined,
+        DELTALOOP_MAC_KEY_SECRET: `file:${secret}`,
+      };
+      const done = await rotateMacKey({
+        environment,
+        waitMs: 300_000,
+        finish: false,
+        signal: new AbortController().signal,
+        say: (line) => void said.push(line),
+        async after() {
+          // Everybody reads it meanwhile, some before others.
+          const keys = readFileSync(secret, "utf8").split(",");
+          values.push(keys);
+          rig.rekey(values.length === 1 ? { functions: keys } : { watcher: keys });
+          await everydayLife(`step ${values.length}`, 10 + values.length);
+          rig.rekey({ watcher: keys, functions: keys });
+        },
+      });
+      const last = readFileSync(secret, "utf8");
+      expect([done, values.map((keys) => keys.map((key) => (key === OLD ? "old" : "new")).join()), last.length]).toEqual([
+        true,
+        ["old,new", "new,old"],
+        64,
+      ]);
+      expect(said.filter((line) => /^\d/.test(line)).map((line) => line.slice(0, 3))).toEqual(["1/4", "2/4", "3/4", "4/4"]);
+      expect(said.join()).not.toContain(last);
+      rig.rekey({ watcher: [last], functions: [last] });
+      expect(await keys([last])).toMatchObject({ code: 0 });
+      await everydayLife("the old one is gone", 13);
+      expect(writes.filter((write) => write === "create pods")).toHaveLength(13);
+    } finally {
+      await rm(folder, { recursive: true });
+    }
+  });
+
+  it("a rotation that was ended is finished, or said to be none", async () => {
+    const folder = await mkdtemp(join(tmpdir(), "deltaloop-rotate-"));
+    const secret = join(folder, "mac-key");
+    const rotate = (finish: boolean) =>
+      rotateMacKey({
+        environment: {
+          ...environmentOf({ ...CONFIGURATION, redis: { url: server.url, cluster: false } }),
+          DELTALOOP_MAC_KEY: undefined,
+          DELTALOOP_MAC_KEY_SECRET: `file:${secret}`,
+        },
+        waitMs: 0,
+        finish,
+        after: () => Promise.resolve(),
+        signal: new AbortController().signal,
+        say: () => undefined,
+      });
+    try {
+      await create("web", 3);
+      await writeFile(secret, OLD);
+      await expect(rotate(true)).rejects.toThrow("there is no rotation to finish");
+      await writeFile(secret, `${NEW},${OLD}`);
+      await expect(rotate(false)).rejects.toThrow("--finish");
+      expect([await rotate(true), readFileSync(secret, "utf8")]).toEqual([true, NEW]);
+    } finally {
+      await rm(folder, { recursive: true });
+    }
   });
 
   it("a key that goes before its rows were signed anew costs live reads and no object", async () => {

@@ -1,0 +1,34 @@
+/** Which MAC keys have signed what is cached. */
+import { CACHED_RESOURCES } from "../../shared/api/resources.ts";
+import type { CachedResource } from "../../shared/api/resources.ts";
+import type { KeyStore, KeyUse } from "../../shared/ports/store.ts";
+
+/** What changes while it is replaced is left for the next round; those who write use the current key by then. */
+const ROUNDS_MAX = 3;
+
+/** As it is at the end. */
+export async function keyUses(store: KeyStore, resign: boolean): Promise<readonly (readonly [CachedResource, KeyUse])[]> {
+  const uses: (readonly [CachedResource, KeyUse])[] = [];
+  for (const resource of CACHED_RESOURCES) {
+    let use = await store.keyUse(resource, resign);
+    for (let round = 0; resign && round < ROUNDS_MAX && use.former + use.ghosts > 0; round++) use = await store.keyUse(resource, true);
+    uses.push([resource, use]);
+  }
+  return uses;
+}
+
+/** Nothing but the current key is left. */
+export function isClean({ former, foreign, ghosts, hidden }: KeyUse): boolean {
+  return former + foreign + ghosts + hidden === 0;
+}
+
+/** One line. */
+export function describeUse(resource: CachedResource, { current, former, foreign, ghosts, hidden }: KeyUse): string {
+  const others = [
+    `${former} with a former key`,
+    `${foreign} with none that is accepted`,
+    ...(ghosts > 0 ? [`${ghosts} entries without their row`] : []),
+    ...(hidden > 0 ? [`${hidden} rows without their entry`] : []),
+  ];
+  return `${resource}: ${current} signed with the current key, ${others.join(", ")}`;
+}

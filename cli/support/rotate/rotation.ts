@@ -1,0 +1,63 @@
+/** What rotations of keys share. */
+import { randomBytes } from "node:crypto";
+
+import { createSecrets } from "../../../shared/adapters/secrets/secrets.ts";
+import type { Configuration, Variables } from "../../../shared/lambda/configuration.ts";
+import { referencesIn } from "../../../shared/lambda/secret-values.ts";
+import type { Clock } from "../../../shared/ports/clock.ts";
+import { SecretError } from "../../../shared/ports/secrets.ts";
+import type { Secrets } from "../../../shared/ports/secrets.ts";
+import { readConfiguration } from "../configuration.ts";
+import { UsageError } from "../usage-error.ts";
+
+export interface Rotation {
+  /** The watcher's, with references. */
+  readonly environment: Variables;
+  /** How long everybody has to read a secret that has changed. */
+  readonly waitMs: number;
+  /** A rotation of the MAC key was ended after its first step or later. */
+  readonly finish: boolean;
+  readonly say: (line: string) => void;
+  readonly after: Clock["after"];
+  /** Ends the waiting; what was written stays. */
+  readonly signal: AbortSignal;
+}
+
+export interface OpenRotation {
+  readonly configuration: Configuration;
+  /** The secret that is rotated. */
+  readonly reference: string;
+  readonly secrets: Secrets & { close(): void };
+}
+
+const KEY_BYTES = 32;
+const TIMEOUT_MS = 10_000;
+
+/** @throws {UsageError} when the environment has the key itself, or its secret cannot be read */
+export async function openRotation(
+  environment: Variables,
+  variable: "DELTALOOP_MAC_KEY_SECRET" | "DELTALOOP_DIGEST_KEY_SECRET",
+): Promise<OpenRotation> {
+  const { given, endpoint } = referencesIn(environment);
+  const reference = given.get(variable);
+  if (reference === undefined)
+    throw new UsageError(`${variable} is not in the environment: a key that is no secret is rotated by deploying it`);
+  const { current } = await readConfiguration(environment);
+  return {
+    configuration: current,
+    reference,
+    secrets: createSecrets({ ...(endpoint !== undefined && { endpoint }), timeoutMs: TIMEOUT_MS }),
+  };
+}
+
+/** As docs/security.md asks for it. */
+export function newKey(): string {
+  return randomBytes(KEY_BYTES).toString("hex");
+}
+
+/** @throws {UsageError} */
+export async function write({ secrets, reference }: OpenRotation, value: string): Promise<void> {
+  await secrets.write(reference, value).catch((error: unknown) => {
+    throw error instanceof SecretError ? new UsageError(error.message) : error;
+  });
+}
