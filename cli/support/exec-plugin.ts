@@ -32,6 +32,8 @@ export interface ExecCluster {
   readonly "insecure-skip-tls-verify"?: boolean;
   /** Base64. */
   readonly "certificate-authority-data"?: string;
+  /** What the kubeconfig's cluster has for plugins. */
+  readonly config?: unknown;
 }
 
 export interface Credentials {

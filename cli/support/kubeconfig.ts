@@ -9,7 +9,7 @@ import { dirname, resolve } from "node:path";
 import * as v from "valibot";
 
 import { showsToken, TokenInClearError } from "../../shared/adapters/kube-http/config.ts";
-import type { KubeHttpConfig } from "../../shared/adapters/kube-http/config.ts";
+import type { ClientCertificate, KubeHttpConfig } from "../../shared/adapters/kube-http/config.ts";
 import { parseYaml } from "../../shared/adapters/system/yaml.ts";
 import { messageOf } from "../../shared/api/errors.ts";
 import { ExecPlugin, runExecPlugin } from "./exec-plugin.ts";
@@ -27,6 +27,7 @@ const Cluster = v.object({
   "certificate-authority": text,
   "certificate-authority-data": text,
   "proxy-url": text,
+  extensions: v.nullish(v.array(v.object({ name: v.string(), extension: v.nullish(v.unknown()) })), []),
 });
 const User = v.object({
   "client-certificate": text,
@@ -71,7 +72,7 @@ export async function readKubeconfig(path: string): Promise<Kubeconfig> {
 
 /**
  * How to reach the cluster that `context` (default: the current one) of a kubeconfig names. Exec plugins and token files are
- * followed, tokens refreshed. A client certificate, from a plugin too, is read once.
+ * followed: tokens and client certificates are replaced when they end, are refused, or may be others by now.
  *
  * @throws {Error} naming what the file lacks: the context, its cluster, or its user; {TokenInClearError}
  */
@@ -84,13 +85,12 @@ export async function kubeHttpConfigFrom(
   const { server } = cluster;
   const ca = await pem(folder, cluster["certificate-authority-data"], cluster["certificate-authority"]);
   const serverName = cluster["tls-server-name"];
-  const own = {
-    cert: await pem(folder, user["client-certificate-data"], user["client-certificate"]),
-    key: await pem(folder, user["client-key-data"], user["client-key"]),
-  };
   const credentials = await credentialsOf(user, folder, execCluster(cluster, ca));
   if (credentials.token !== undefined && showsToken(server)) throw new TokenInClearError(server);
-  const { cert = credentials.cert, key = credentials.key } = own;
+  const { cert, key } = credentials;
+  // What stands in the file itself is read with it.
+  const isFollowed = cert !== undefined && user["client-certificate-data"] === "";
+  const followed = cached(credentials, renewed);
   return {
     server,
     component: options.component,
@@ -100,7 +100,10 @@ export async function kubeHttpConfigFrom(
     ...(key !== undefined && { key }),
     ...(cluster["insecure-skip-tls-verify"] && { insecure: true }),
     ...(serverName !== "" && { serverName }),
-    ...(credentials.token !== undefined && { token: cached(credentials, renewed) }),
+    ...(credentials.token !== undefined && {
+      token: async (refused?: string) => (await followed(refused === undefined ? {} : { token: refused })).token ?? "",
+    }),
+    ...(isFollowed && { certificate: async (refused?: ClientCertificate) => certificateIn(await followed({ ...refused })) }),
   };
 
   /** The file may name another user by now. */
@@ -136,28 +139,43 @@ function unsupported(cluster: Cluster, user: User | undefined): string | undefin
   return user.as === "" ? undefined : "impersonation (as), which is not supported";
 }
 
-/** A token file goes before a token, both before a plugin. Source: client-go transport/round_trippers.go HTTPWrappersForConfig. */
+/**
+ * A token file goes before a token, both before a plugin; a certificate of the file before a plugin's.
+ * Source: client-go transport/round_trippers.go HTTPWrappersForConfig; plugin/pkg/client/auth/exec/exec.go UpdateTransportConfig.
+ */
 async function credentialsOf(user: User, folder: string, cluster: ExecCluster): Promise<Credentials> {
-  if (user.tokenFile !== "") return { token: (await readFile(resolve(folder, user.tokenFile), "utf8")).trim() };
-  if (user.token !== "") return { token: user.token };
-  if (!isGiven(user.exec)) return {};
+  const cert = await pem(folder, user["client-certificate-data"], user["client-certificate"]);
+  const key = await pem(folder, user["client-key-data"], user["client-key"]);
+  const own = { ...(cert && { cert: cert.toString() }), ...(key && { key: key.toString() }) };
+  if (user.tokenFile !== "") return { ...own, token: (await readFile(resolve(folder, user.tokenFile), "utf8")).trim() };
+  if (user.token !== "") return { ...own, token: user.token };
+  if (!isGiven(user.exec)) return own;
   const plugin = v.safeParse(ExecPlugin, user.exec);
-  if (plugin.success) return await runExecPlugin(plugin.output, folder, cluster);
+  if (plugin.success) return { ...(await runExecPlugin(plugin.output, folder, cluster)), ...own };
   const [issue] = plugin.issues;
   throw new Error(`exec.${v.getDotPath(issue) ?? ""} of the kubeconfig's user is not ${issue.expected}`);
+}
+
+function certificateIn({ cert, key }: Credentials): ClientCertificate | undefined {
+  return cert === undefined || key === undefined ? undefined : { cert, key };
 }
 
 function isGiven(value: unknown): boolean {
   return value !== undefined && value !== null;
 }
 
+/** What a cluster's entry holds for plugins. Source: client-go tools/clientcmd/api/types.go; tools/clientcmd/client_config.go. */
+const EXEC_EXTENSION = "client.authentication.k8s.io/exec";
+
 function execCluster({ server, ...cluster }: Cluster, ca: Buffer | undefined): ExecCluster {
   const serverName = cluster["tls-server-name"];
+  const config = cluster.extensions.find(({ name }) => name === EXEC_EXTENSION)?.extension;
   return {
     server,
     ...(serverName !== "" && { "tls-server-name": serverName }),
     ...(cluster["insecure-skip-tls-verify"] && { "insecure-skip-tls-verify": true }),
     ...(ca !== undefined && { "certificate-authority-data": ca.toString("base64") }),
+    ...(isGiven(config) && { config }),
   };
 }
 
@@ -168,13 +186,18 @@ async function pem(folder: string, data: string, file: string): Promise<Buffer |
 }
 
 /** One that the server has refused is asked for anew at once, but the same one only once: a plugin that has no other is not run by every call. */
-function cached(first: Credentials, ask: () => Promise<Credentials>): (refused?: string) => Promise<string> {
+function cached(
+  first: Credentials,
+  ask: () => Promise<Credentials>,
+): (refused: Pick<Credentials, "token" | "cert">) => Promise<Credentials> {
   let credentials: Promise<Credentials> | undefined = Promise.resolve(first);
   let dueMs = dueAt(first);
   let renewed: string | undefined;
-  return async (refused) => {
+  return async ({ token, cert }) => {
     const held = credentials;
-    const isRefused = refused !== undefined && (await held?.catch(() => undefined))?.token === refused;
+    const refused = token ?? cert;
+    const given = await held?.catch(() => undefined);
+    const isRefused = refused !== undefined && refused === (token === undefined ? given?.cert : given?.token);
     const isDue = Date.now() > dueMs || (isRefused && refused !== renewed);
     if (credentials === undefined || (credentials === held && isDue)) {
       if (isRefused) renewed = refused;
@@ -186,7 +209,7 @@ function cached(first: Credentials, ask: () => Promise<Credentials>): (refused?:
         () => (credentials = undefined),
       );
     }
-    return (await credentials).token ?? "";
+    return await credentials;
   };
 }
 

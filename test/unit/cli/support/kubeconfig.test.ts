@@ -119,6 +119,29 @@ describe("a plugin", () => {
     );
   });
 
+  it("gives another certificate when the one it gave has ended or was refused, and is told what the cluster has for it", async () => {
+    const runs = join(folder, "certificates");
+    await writeFile(runs, "");
+    const script = (expires: string): string => `const fs = require("node:fs");
+      fs.appendFileSync(${JSON.stringify(runs)}, ".");
+      const { config } = JSON.parse(process.env.KUBERNETES_EXEC_INFO).spec.cluster;
+      const clientCertificateData = config.audience + fs.readFileSync(${JSON.stringify(runs)}).length;
+      const status = { clientCertificateData, clientKeyData: "key", expirationTimestamp: ${JSON.stringify(expires)} };
+      console.log(JSON.stringify({ apiVersion: "client.authentication.k8s.io/v1", kind: "ExecCredential", status }));`;
+    const cluster = { extensions: [{ name: "client.authentication.k8s.io/exec", extension: { audience: "a" } }] };
+    const of = async (expires: string) =>
+      (await configFor(SERVER, plugin(script(expires), { provideClusterInfo: true }), cluster)).certificate;
+    const ended = await of("2020-01-01T00:00:00Z");
+    expect([await ended?.(), await ended?.()]).toEqual([
+      { cert: "a2", key: "key" },
+      { cert: "a3", key: "key" },
+    ]);
+    const lasting = await of("2120-01-01T00:00:00Z");
+    const first = await lasting?.();
+    const second = await lasting?.(first);
+    expect([first?.cert, second?.cert, (await lasting?.(first))?.cert]).toEqual(["a4", "a5", "a5"]);
+  });
+
   it("with a slash in its name stands beside the file", async () => {
     await mkdir(join(folder, "bin"), { recursive: true });
     const script = join(folder, "bin/get-token");
