@@ -45,8 +45,8 @@ export async function remove(deployment: LocalDeployment): Promise<void> {
   await osls("remove", deployment);
 }
 
-/** What the functions' environments name. Exported: a rotation here is nothing else. */
-export async function putSecrets({ endpoint, macKey, digestKey, kubeTokens }: LocalDeployment): Promise<void> {
+/** What the functions' environments name. */
+async function putSecrets({ endpoint, macKey, digestKey, kubeTokens }: LocalDeployment): Promise<void> {
   const { call, close } = awsJson({ name: "secretsmanager", target: "secretsmanager", version: "1.1" }, { endpoint });
   const callers = functionsOf(REGISTRY).filter(({ usesKube }) => usesKube);
   const values: Readonly<Record<string, string>> = {

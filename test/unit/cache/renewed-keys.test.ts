@@ -1,0 +1,31 @@
+/** A message that is signed with a key nobody here has yet. Catches: one that is taken for a forgery while its key stands in the secret, and a read of secrets for what no key explains. */
+import { expect, it } from "vitest";
+
+import { createSigner } from "../../../shared/api/signer.ts";
+import { openBody, signBody, withRenewedKeys } from "../../../shared/cache/signed-body.ts";
+
+const [OLD, NEW] = ["the old key of sixteen", "the new key of sixteen"];
+const genuine = signBody(createSigner([NEW], "c1"), "c1", "payload");
+const known = signBody(createSigner([OLD], "c1"), "c1", "payload");
+
+it.each([
+  { name: "of a new key, which is in the secret", body: genuine, secret: [NEW, OLD], want: { kind: "signed", reads: 1 } },
+  { name: "of a new key, which is in no secret", body: genuine, secret: [OLD], want: { kind: "forged", reads: 1 } },
+  { name: "of the key that is known", body: known, secret: [NEW, OLD], want: { kind: "signed", reads: 0 } },
+  { name: "of the key that is known, changed", body: `${known}!`, secret: [NEW, OLD], want: { kind: "forged", reads: 0 } },
+  { name: "of another cluster", body: genuine.replace("c1", "c2"), secret: [NEW, OLD], want: { kind: "forged", reads: 0 } },
+  { name: "that is none", body: "nothing", secret: [NEW, OLD], want: { kind: "forged", reads: 0 } },
+])("a message $name: $want.kind after $want.reads reads", async ({ body, secret, want }) => {
+  let keys: readonly string[] = [OLD];
+  let reads = 0;
+  const renewKeys = async (): Promise<boolean> => {
+    reads++;
+    const changed = secret.join() !== keys.join();
+    keys = secret;
+    return await Promise.resolve(changed);
+  };
+  const read = () => openBody(body, (cluster) => (cluster === "c1" ? createSigner(keys, "c1") : undefined));
+  expect([(await withRenewedKeys(read, renewKeys)).kind, reads]).toEqual([want.kind, want.reads]);
+  keys = [OLD];
+  expect((await withRenewedKeys(read, undefined)).kind).toBe(body === known ? "signed" : "forged");
+});
