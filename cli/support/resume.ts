@@ -6,7 +6,7 @@ import type { ForeignWrite, GuardState } from "../../shared/ports/store.ts";
 import { describeForeignWrite } from "../../shared/ports/store/guard.ts";
 
 /** A controller that is at work writes more often than that while anything moves; where nothing does, its next write stops us again. */
-export const QUIET_MS = 30_000;
+const QUIET_MS = 30_000;
 const PAGE = 500;
 
 /** The newest status on the whole cluster that another controller wrote. Reads metadata alone. */
