@@ -7,6 +7,7 @@ import { loggingFormatOption } from "./support/console-log.ts";
 import { duration, UsageError, wholeNumber } from "./support/usage-error.ts";
 import { addCgroupFlags } from "./support/node-cgroups.ts";
 import { addImagePullFlags } from "./support/node-images.ts";
+import { addRuntimeFlags } from "./support/node-runtime.ts";
 import { serveNode } from "./support/serve-node.ts";
 import type { NodeFlags } from "./support/serve-node.ts";
 
@@ -14,11 +15,10 @@ const PORT_MAX = 65_535;
 const PODS_MAX = 1_000;
 
 export function registerNode(program: Command): void {
-  addImagePullFlags(addCgroupFlags(program.command("node")))
-    .description("run the node agent: registers this machine as a node and runs its pods through CRI")
+  addImagePullFlags(addCgroupFlags(addRuntimeFlags(program.command("node"))))
+    .description("run the node agent: registers this machine as a node and runs its pods through CRI, or on Docker")
     .option("--kubeconfig <file>", "of the node: user system:node:<name>, group system:nodes; default: KUBECONFIG, then ~/.kube/config")
     .option("--context <name>", "context of the kubeconfig")
-    .option("--cri <endpoint>", "socket of the container runtime", "unix:///run/containerd/containerd.sock")
     .option("--name <name>", "name of the node", hostname().toLowerCase())
     .option("--node-ip <address>", "address of the node; may be given twice, for two families", collect, [])
     .option("--root-dir <folder>", "pod volumes and the agent's own files", "/var/lib/kubelet")

@@ -1,8 +1,6 @@
 /** What `deltaloop node` is made of on a real machine: adapters, the HTTPS server, the sources, and the agent among them. */
 import { readFile } from "node:fs/promises";
 import { networkInterfaces } from "node:os";
-import { createCri } from "../../shared/adapters/cri/cri.ts";
-import type { CriAdapter } from "../../shared/adapters/cri/cri.ts";
 import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
 import { createMemoryNodeStore } from "../../shared/adapters/memory/node-store.ts";
 import { createNodeFiles } from "../../shared/adapters/node-files/node-files.ts";
@@ -27,6 +25,7 @@ import { createNodeBackend } from "../../shared/node-agent/host/node-backend.ts"
 import { meterCri } from "../../shared/node-agent/host/metered-cri.ts";
 import { patientKube } from "../../shared/node-agent/host/patient-kube.ts";
 import { lockRoot, RootInUseError } from "../../shared/node-agent/host/root-lock.ts";
+import type { Cri } from "../../shared/ports/cri.ts";
 import { isUnimplemented } from "../../shared/ports/cri-error.ts";
 import type { VersionResponse } from "../../shared/ports/cri-types.ts";
 import type { Log } from "../../shared/ports/log.ts";
@@ -40,6 +39,8 @@ import type { CgroupFlags } from "./node-cgroups.ts";
 import { kubeletConfiguration } from "./node-configuration.ts";
 import { imagePullPolicy } from "./node-images.ts";
 import type { ImagePullFlags } from "./node-images.ts";
+import { openRuntime } from "./node-runtime.ts";
+import type { NodeRuntime, RuntimeFlags } from "./node-runtime.ts";
 import { untilSignalled } from "./signals.ts";
 import { syncLoopCheck } from "./health-checks.ts";
 import { serveTelling } from "./telling.ts";
@@ -47,10 +48,9 @@ import { UsageError } from "./usage-error.ts";
 import { messageOf } from "../../shared/api/errors.ts";
 
 /** As the command line has them; cli/node.ts says what each means. */
-export interface NodeFlags extends CgroupFlags, ImagePullFlags {
+export interface NodeFlags extends CgroupFlags, ImagePullFlags, RuntimeFlags {
   readonly kubeconfig?: string;
   readonly context?: string;
-  readonly cri: string;
   readonly name: string;
   readonly nodeIp: readonly string[];
   readonly rootDir: string;
@@ -107,15 +107,16 @@ export async function serveNode(flags: NodeFlags): Promise<void> {
   });
   await setOomScore(flags.oomScoreAdj, log);
   const facts = withReserved(await readMachineFacts(options.rootDir, flags), options.cgroups, options.eviction);
-  const cri = createCri(flags.cri);
+  const node = await openRuntime(flags, options.rootDir);
+  const { cri, endpoint } = node;
   try {
-    const runtime = await untilAnswered(cri, flags.cri, log);
+    const runtime = await untilAnswered(cri, endpoint, log);
     const driver = await cgroupDriverOf(cri, options.cgroupDriver);
-    log.info("runtime found", { runtime: `${runtime.runtimeName}://${runtime.runtimeVersion}`, endpoint: flags.cri, cgroupDriver: driver });
+    log.info("runtime found", { runtime: `${runtime.runtimeName}://${runtime.runtimeVersion}`, endpoint, cgroupDriver: driver });
     if (driver === "systemd" && options.cgroups.perQos) log.warn("slices are systemd's to bound: pods have no limits together");
-    await serve({ flags, options: { ...options, cgroupDriver: driver }, facts, access, cri, log, ending, runtime });
+    await serve({ flags, options: { ...options, cgroupDriver: driver }, facts, access, node, log, ending, runtime });
   } finally {
-    cri.close();
+    node.close();
     await unlock();
   }
 }
@@ -125,7 +126,7 @@ interface Serving {
   readonly options: NodeOptions;
   readonly facts: MachineFacts;
   readonly access: Awaited<ReturnType<typeof kubeAccess>>;
-  readonly cri: CriAdapter;
+  readonly node: NodeRuntime;
   readonly log: Log;
   readonly ending: AbortSignal;
   readonly runtime: VersionResponse;
@@ -134,13 +135,14 @@ interface Serving {
 async function serve(serving: Serving): Promise<void> {
   const { flags, facts, log, ending } = serving;
   const [clock, random, metrics] = [createSystemClock(), createSystemRandom(), createPrometheusMetrics("node")];
-  const cri = meterCri(serving.cri, metrics, clock);
+  const cri = meterCri(serving.node.cri, metrics, clock);
   const kube = createKubeHttp({ ...serving.access, metrics });
   const store = createMemoryNodeStore();
   const condition = startCondition(clock.now());
   const pods = new PodManager();
   const backend = createNodeBackend({ pods, store, cri, condition });
   const summary = new SummaryTeller(readMachineFigures);
+  const runtimeLogsDir = await serving.node.logsDirectory();
   // The Node says at which port its agent listens, so that comes first.
   const api = await startNodeApi({
     host: flags.listen ?? serving.options.hostIps[0] ?? "127.0.0.1",
@@ -156,6 +158,7 @@ async function serve(serving: Serving): Promise<void> {
     log,
     clock,
     podLogsDir: serving.options.podLogsDir,
+    ...(runtimeLogsDir !== undefined && { runtimeLogsDir }),
   });
   const options: NodeOptions = { ...serving.options, port: api.port };
   const telling =
@@ -207,7 +210,7 @@ async function serve(serving: Serving): Promise<void> {
 }
 
 /** @throws {UsageError} when nobody answers on the socket within 30 s */
-async function untilAnswered(cri: CriAdapter, endpoint: string, log: Log): Promise<VersionResponse> {
+async function untilAnswered(cri: Cri, endpoint: string, log: Log): Promise<VersionResponse> {
   const giveUpAt = performance.now() + RUNTIME_PATIENCE_MS;
   for (let said = false; ;) {
     try {
@@ -223,7 +226,7 @@ async function untilAnswered(cri: CriAdapter, endpoint: string, log: Log): Promi
 }
 
 /** The runtime's own, if it says; one that names its groups otherwise than the agent fails at each sandbox. */
-async function cgroupDriverOf(cri: CriAdapter, otherwise: NodeOptions["cgroupDriver"]): Promise<NodeOptions["cgroupDriver"]> {
+async function cgroupDriverOf(cri: Cri, otherwise: NodeOptions["cgroupDriver"]): Promise<NodeOptions["cgroupDriver"]> {
   try {
     return (await cri.runtimeConfig()).cgroupDriver === "SYSTEMD" ? "systemd" : "cgroupfs";
   } catch (error) {

@@ -1,0 +1,166 @@
+/**
+ * `deltaloop node --docker`: a real API server and scheduler, a node of ours on a real dockerd. One story; each test goes on where the
+ * one before it ended.
+ *
+ * Catches: a pod that is not reached, a probe that is not asked, a stream that loses bytes, exit codes or its end, a log that kubectl
+ * cannot read, a wish of the pod's security that Docker was not told, a container that is started again because the agent or the
+ * daemon was killed, and anything that a deleted pod leaves behind.
+ */
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+
+import { LABELS } from "../../shared/kubelet/labels.ts";
+import { ensureDockerd } from "../docker/programs.ts";
+import { eventually, startCluster, whereRealPartsAre } from "../support/e2e.ts";
+import type { Cluster } from "../support/e2e.ts";
+import { startDockerNode } from "../support/docker-node.ts";
+import type { DockerAgent } from "../support/docker-node.ts";
+import { answerOf, containerOf, podGone, podOf, podReady, podWhere, server, shell, STAY } from "../support/real-pods.ts";
+
+const NODE = "on-docker";
+/** The agent collects garbage each minute; a pod that is deleted is not left to that. */
+const GONE_MS_MAX = 30_000;
+/** Longer than the 16 KiB of which Docker makes one part of a line. */
+const LONG_LINE_BYTES = 40_000;
+
+const dockerd = ensureDockerd();
+await whereRealPartsAre("a node on Docker", () => suite("program" in dockerd ? dockerd.program : ""), "missing" in dockerd ? dockerd : {});
+
+function suite(program: string): void {
+  let cluster: Cluster;
+  let node: DockerAgent;
+  beforeAll(async () => {
+    cluster = await startCluster({ machines: "scheduler" });
+    node = await startDockerNode(cluster, NODE, program);
+    await eventually("the node is registered", () => cluster.get(`/api/v1/nodes/${NODE}`), 30_000);
+    await cluster.kubectl("wait", "--for=condition=Ready", "--timeout=30s", `node/${NODE}`);
+  });
+  afterAll(async () => {
+    await node?.stop();
+    await cluster?.stop();
+  });
+
+  /** Of containers that ever ran: `name/attempt state`. */
+  const instances = async (uid: string): Promise<readonly string[]> => {
+    const found = await node.cri.listContainers({ labelSelector: { [LABELS.podUid]: uid } });
+    return found.map(({ metadata, state }) => `${metadata.name}/${metadata.attempt} ${state}`).toSorted();
+  };
+
+  describe("a node on Docker", () => {
+    it("[node-agent 400] says which runtime it has", async () => {
+      expect(await cluster.kubectl("get", "node", NODE, "-o", "jsonpath={.status.nodeInfo.containerRuntimeVersion}")).toMatch(
+        /^docker:\/\/\d+\./u,
+      );
+    });
+
+    it("[node-agent 400] runs a pod with init container, probes, volume and limits, which answers on its address", async () => {
+      const probe = { httpGet: { path: "/", port: 8080 }, periodSeconds: 1 };
+      const volumeMounts = [{ name: "shared", mountPath: "/shared" }];
+      await cluster.apply(
+        podOf("web", {
+          volumes: [{ name: "shared", emptyDir: {} }],
+          initContainers: [shell("init", "echo prepared > /shared/word", { volumeMounts })],
+          containers: [
+            server({ readinessProbe: probe, livenessProbe: probe, resources: { limits: { cpu: "500m", memory: "64Mi" } } }),
+            shell("side", `cat /shared/word; echo to stderr >&2; head -c ${LONG_LINE_BYTES} /dev/zero | tr '\\0' x; echo; ${STAY}`, {
+              volumeMounts,
+              readinessProbe: { exec: { command: ["cat", "/shared/word"] }, periodSeconds: 1 },
+            }),
+          ],
+        }),
+      );
+      const pod = await podReady(cluster, "web");
+      expect(await answerOf(pod.status.podIP)).toBe("v1 web\n");
+      expect(containerOf(pod).containerID).toMatch(/^docker:\/\/[\da-f]{64}$/u);
+      expect(await instances(pod.metadata.uid)).toEqual([
+        "init/0 CONTAINER_EXITED",
+        "main/0 CONTAINER_RUNNING",
+        "side/0 CONTAINER_RUNNING",
+      ]);
+    });
+
+    it("[node-agent 401] is read by kubectl logs, long lines too", async () => {
+      const text = `prepared\nto stderr\n${"x".repeat(LONG_LINE_BYTES)}\n`;
+      await eventually("the log", async () => (await cluster.kubectl("logs", "web", "-c", "side")) === text);
+      expect(await cluster.kubectl("logs", "web", "-c", "main", "--tail=1")).toBe("v1 listening on 8080\n");
+      expect(await cluster.kubectl("logs", "web", "-c", "main", "--timestamps")).toMatch(/^\d{4}-\d\d-\d\dT\S{22}Z v1 listening/u);
+    });
+
+    it("[node-agent 402] runs commands for kubectl exec: output, input, exit codes, no such command", async () => {
+      expect(await cluster.kubectl("exec", "web", "-c", "side", "--", "sh", "-c", "echo one; cat /shared/word")).toBe("one\nprepared\n");
+      await expect(cluster.kubectl("exec", "web", "-c", "main", "--", "/server", "exit", "7")).rejects.toThrow("exit code 7");
+      const input = Array.from({ length: 40_000 }, (_, index) => `line ${index} of what is sent\n`).join("");
+      const parameters = ["exec", "-i", "web", "-c", "side", "--", "cat"];
+      const { code, stdout } = await cluster.plane.kubectl(parameters, { input });
+      expect([code, stdout === input]).toEqual([0, true]);
+      await expect(cluster.kubectl("exec", "web", "-c", "side", "--", "/no/such")).rejects.toThrow(/no such file or directory|12[67]/u);
+    });
+
+    it("[node-agent 403] tells Docker what a pod says of its security", async () => {
+      const securityContext = {
+        runAsUser: 1234,
+        runAsGroup: 2345,
+        readOnlyRootFilesystem: true,
+        allowPrivilegeEscalation: false,
+        capabilities: { drop: ["ALL"], add: ["NET_BIND_SERVICE"] },
+        seccompProfile: { type: "RuntimeDefault" },
+      };
+      await cluster.apply(
+        podOf("fenced", {
+          securityContext: { supplementalGroups: [3456], sysctls: [{ name: "net.ipv4.ip_unprivileged_port_start", value: "99" }] },
+          shareProcessNamespace: true,
+          hostname: "behind",
+          containers: [shell("main", STAY, { securityContext })],
+        }),
+      );
+      await podReady(cluster, "fenced");
+      const script =
+        "id; cat /proc/self/status /proc/sys/net/ipv4/ip_unprivileged_port_start; cat /etc/hostname; cat /proc/1/cmdline; echo x > /x";
+      const { stdout, stderr } = await cluster.plane.kubectl(["exec", "fenced", "--", "sh", "-c", script]);
+      expect(stdout).toContain("uid=1234 gid=2345 groups=2345,3456");
+      expect(stdout).toMatch(/^CapEff:\s+0+$/mu);
+      expect(stdout).toMatch(/^CapBnd:\s+0+400$/mu);
+      expect(stdout).toMatch(/^NoNewPrivs:\s+1$/mu);
+      expect(stdout).toMatch(/^Seccomp:\s+2$/mu);
+      expect(stdout).toContain("99\nbehind\n/pause");
+      expect(stderr).toContain("Read-only file system");
+    });
+
+    it("[node-agent 404] starts a container again that fails its liveness probe, and shows what the last one said", async () => {
+      const livenessProbe = { exec: { command: ["cat", "/alive"] }, periodSeconds: 1, failureThreshold: 1, initialDelaySeconds: 1 };
+      const script = `echo begun; touch /alive; sleep 2; rm /alive; ${STAY}`;
+      await cluster.apply(podOf("sick", { containers: [shell("main", script, { livenessProbe })] }));
+      await podWhere(cluster, "sick", "was started again", (pod) => containerOf(pod).restartCount > 0);
+      expect(await cluster.kubectl("logs", "sick", "--previous")).toBe("begun\n");
+    });
+
+    it("[node-agent 405] leaves containers alone when the agent is killed, and when the daemon is", async () => {
+      const before = await podReady(cluster, "web");
+      await node.kill();
+      await node.docker.kill();
+      expect(await answerOf(before.status.podIP)).toBe("v1 web\n");
+      await node.docker.restart();
+      await node.start();
+      await cluster.kubectl("exec", "web", "-c", "main", "--", "/server", "exit", "0");
+      const after = await podReady(cluster, "web");
+      expect(containerOf(after)).toMatchObject({ containerID: containerOf(before).containerID, restartCount: 0 });
+      expect(after.status.podIP).toBe(before.status.podIP);
+      expect(await answerOf(after.status.podIP)).toBe("v1 web\n");
+    });
+
+    it("[node-agent 406] leaves nothing of pods that are deleted", async () => {
+      expect((await node.leftovers()).sandboxes).not.toEqual([]);
+      expect((await node.leftovers()).addresses).not.toEqual([]);
+      await cluster.kubectl("delete", "pod", "web", "fenced", "sick", "--wait=false");
+      for (const name of ["web", "fenced", "sick"]) await podGone(cluster, name, GONE_MS_MAX);
+      await eventually(
+        "nothing is left",
+        async () => {
+          const left = { ...(await node.leftovers()), containers: (await node.cri.listContainers()).map(({ id }) => id) };
+          expect(left).toEqual({ sandboxes: [], addresses: [], directories: [], logs: [], links: [], containers: [] });
+          return true;
+        },
+        100_000,
+      );
+    });
+  });
+}
