@@ -5,13 +5,13 @@
 import type { Command } from "commander";
 import { createClient } from "../shared/adapters/kube-http/client.ts";
 import { kubeOver } from "../shared/adapters/kube-http/kube-http.ts";
-import { parseConfiguration } from "../shared/lambda/configuration.ts";
 import { openCache, redisStore } from "../shared/lambda/connect.ts";
-import { kubeHttpConfig } from "../shared/lambda/wire-function.ts";
+import { kubeHttpConfig } from "../shared/lambda/kube-credentials.ts";
 import { describeForeignWrite, describeStop } from "../shared/ports/store/guard.ts";
 import { serviceAccount } from "../shared/registry/names.ts";
 import { readApiServer } from "./support/api-server.ts";
 import { readClusterIdentity } from "./support/cluster-id.ts";
+import { readConfiguration } from "./support/configuration.ts";
 import { SWITCH_OFF } from "./support/end-on-foreign-write.ts";
 import { readEnvironmentFile } from "./support/environment-file.ts";
 import { kubeAccess } from "./support/kube-access.ts";
@@ -43,12 +43,13 @@ export function registerResume(program: Command): void {
 }
 
 async function runResume(flags: ResumeFlags): Promise<number> {
-  const configuration = parseConfiguration(flags.env === undefined ? process.env : readEnvironmentFile(flags.env));
+  const live = await readConfiguration(flags.env === undefined ? process.env : readEnvironmentFile(flags.env));
+  const configuration = live.current;
   if (configuration.mode === "shadow") throw new UsageError("DELTALOOP_MODE is shadow, which nothing stops");
   const { kubeconfig } = flags;
   const access =
     kubeconfig === undefined
-      ? kubeHttpConfig(configuration.kube, "resume")
+      ? kubeHttpConfig(live, "resume")
       : await kubeAccess({ ...flags, kubeconfig }, serviceAccount("watcher"), "resume");
   const client = createClient(access);
   const kube = kubeOver(client);

@@ -85,6 +85,9 @@ export function createDockerCri({ endpoint, pauseImage, cni: cniOptions, stateDi
       return await execs.address(request);
     },
 
+    attach: () => Promise.reject(new CriError("Unimplemented", "attach is not built for a Docker Engine: use exec")),
+    portForward: () => Promise.reject(new CriError("Unimplemented", "port-forward is not built for a Docker Engine: ask the pod at its address")),
+
     logsDirectory: async () => `${(await info()).DockerRootDir}/containers`,
 
     close() {
