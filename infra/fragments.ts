@@ -5,9 +5,12 @@
  */
 import { functionsOf } from "../shared/registry/functions.ts";
 import type { FunctionEntry } from "../shared/registry/functions.ts";
-import { kubeSecret, logicalName, secretName } from "../shared/registry/names.ts";
+import { kubeSecret, secretName } from "../shared/registry/names.ts";
 import type { Registry } from "../shared/registry/registry.ts";
-import { DEAD_DELTA_QUEUE, DELTA_QUEUE, DOORBELL_QUEUE } from "../shared/local/queues.ts";
+import { alarmsYaml } from "./fragments/alarms.ts";
+import { doorbells } from "./fragments/doorbells.ts";
+import { queuesYaml } from "./fragments/queues.ts";
+import { keyYaml, secretsYaml } from "./fragments/secrets.ts";
 import { watcherTaskYaml } from "./fragments/watcher-task.ts";
 import { rbacYaml } from "./manifests/rbac.ts";
 
@@ -19,17 +22,14 @@ export function fragments(registry: Registry): Readonly<Record<string, string>> 
     "functions.yml": functionsYaml(registry),
     "queues.yml": queuesYaml(registry),
     "roles.yml": rolesYaml(registry),
+    "secrets.yml": secretsYaml(registry),
+    "key.yml": keyYaml(registry),
     "alarms.yml": alarmsYaml(registry),
     "extensions.yml": extensionsYaml(registry),
     "watcher-task.yml": watcherTaskYaml(registry),
     "manifests/rbac.yaml": rbacYaml(registry),
   };
   return Object.fromEntries(Object.entries(files).map(([path, text]) => [path, HEAD + text]));
-}
-
-/** `[{ name: "deployment", logical: "Deployment" }, …]` */
-function doorbells({ controllers, resources }: Registry): readonly { readonly name: string; readonly logical: string }[] {
-  return controllers.map((entry) => ({ name: entry.name, logical: logicalName(entry, resources) }));
 }
 
 function functionsYaml(registry: Registry): string {
@@ -44,8 +44,7 @@ ${queue === undefined ? SCHEDULED : onQueue(queue)}`;
 ${functionsOf(registry).map(one).join("\n")}`;
 }
 
-const SCHEDULED = `  # Two sweeps at once ring nothing twice, but one is enough.
-  reservedConcurrency: 1
+const SCHEDULED = `  # Two at once ring nothing twice; a reserved concurrency is what a new account has none to give of.
   events:
     - eventBridge:
         schedule: rate(1 minute)
@@ -59,31 +58,6 @@ function onQueue({ logical, maximumConcurrency }: NonNullable<FunctionEntry["que
         functionResponseType: ReportBatchItemFailures
         maximumConcurrency: ${maximumConcurrency}
 `;
-}
-
-function queuesYaml(registry: Registry): string {
-  const queue = (logical: string, name: string, attributes: Readonly<Record<string, string>>, redrive = ""): string =>
-    `  ${logical}:
-    Type: AWS::SQS::Queue
-    Properties:
-      QueueName: \${self:service}-\${sls:stage}-${name}
-${Object.entries(attributes)
-  .map(([attribute, value]) => `      ${attribute}: ${value}\n`)
-  .join("")}${redrive}`;
-  const redrive = (dead: string, maxReceiveCount: string): string =>
-    `      RedrivePolicy: { deadLetterTargetArn: !GetAtt ${dead}.Arn, maxReceiveCount: ${maxReceiveCount} }\n`;
-  const { attributes, maxReceiveCount } = DOORBELL_QUEUE;
-  const { VisibilityTimeout: _nobodyReadsIt, ...dead } = attributes;
-  return `# Q1, the delta queue, and Q2, one doorbell queue per controller, each with its dead-letter queue (informer §10.2, §12.3).
-Resources:
-${queue("DeltasQueue", "deltas.fifo", DELTA_QUEUE.attributes, redrive("DeltasDeadQueue", '"${param:deltasMaxReceiveCount}"'))}${queue("DeltasDeadQueue", "deltas-dead.fifo", DEAD_DELTA_QUEUE)}${doorbells(
-    registry,
-  )
-    .map(
-      ({ name, logical }) =>
-        `\n${queue(`${logical}Queue`, name, attributes, redrive(`${logical}DeadQueue`, String(maxReceiveCount)))}${queue(`${logical}DeadQueue`, `${name}-dead`, dead)}`,
-    )
-    .join("")}`;
 }
 
 function rolesYaml(registry: Registry): string {
@@ -177,63 +151,29 @@ const TOGETHER = `              # All in one call: this action knows no resource
                 Resource: "*"
 `;
 
-function alarmsYaml(registry: Registry): string {
-  const alarm = (logical: string, description: string, metric: string, queue: string, limits: string): string => `  ${logical}:
-    Type: AWS::CloudWatch::Alarm
-    Properties:
-      AlarmDescription: ${description}
-      Namespace: AWS/SQS
-${metric}      Dimensions: [{ Name: QueueName, Value: !GetAtt ${queue}.QueueName }]
-${limits}      ComparisonOperator: GreaterThanThreshold
-      TreatMissingData: notBreaching
-`;
-  const limits = (statistic: string, periods: number, threshold: number): string =>
-    `      Statistic: ${statistic}\n      Period: 60\n      EvaluationPeriods: ${periods}\n      Threshold: ${threshold}\n`;
-  return `# What somebody should look at. Nothing here repairs anything: the sweeper owns lost doorbells, the watcher owns holes.
-Resources:
-${[
-  alarm(
-    "DeltasDeadAlarm",
-    "A delta message was given up; its resource is listed anew, and dead-deltas' log says why",
-    "      # A function takes it out at once, so nobody would ever see it wait.\n      MetricName: NumberOfMessagesReceived\n",
-    "DeltasDeadQueue",
-    limits("Sum", 1, 0),
-  ),
-  ...doorbells(registry).map(({ logical }) =>
-    alarm(
-      `${logical}DeadAlarm`,
-      `A ${words(logical)} doorbell message was received too often and left its queue`,
-      "      MetricName: ApproximateNumberOfMessagesVisible\n",
-      `${logical}DeadQueue`,
-      limits("Maximum", 1, 0),
-    ),
-  ),
-  alarm(
-    "DeltasAgeAlarm",
-    "The index lags behind the cluster; after a minute the gate shuts",
-    "      MetricName: ApproximateAgeOfOldestMessage\n",
-    "DeltasQueue",
-    limits("Maximum", 2, 30),
-  ),
-].join("")}`;
-}
-
-/** `replica set` for ReplicaSet. */
-function words(logical: string): string {
-  return logical.replace(/\B[A-Z]/g, " $&").toLowerCase();
-}
-
 function extensionsYaml(registry: Registry): string {
   // As osls makes CloudFormation names: `SyncDashreplicasetLambdaFunction`.
   const normalised = (name: string): string => (name[0] ?? "").toUpperCase() + name.slice(1).replaceAll("-", "Dash");
-  const functions = functionsOf(registry).map(
-    ({ name, rings }, index) =>
-      `${normalised(name)}LambdaFunction:\n  Properties:\n${rings ? "    RecursiveLoop: Allow\n" : ""}    VpcConfig: ${index === 0 ? VPC : "*vpc\n"}`,
+  const entries = functionsOf(registry);
+  const first = (name: string, of = entries): boolean => of[0]?.name === name;
+  const callers = entries.filter(({ usesKube }) => usesKube);
+  const others = entries.filter(({ usesKube }) => !usesKube);
+  const vpc = ({ name, usesKube }: FunctionEntry): string => {
+    const [anchor, group, of] = usesKube ? ["vpc", "KubeFunctions", callers] : ["innerVpc", "InnerFunctions", others];
+    if (!first(name, of)) return `*${anchor}\n`;
+    return `&${anchor}\n      Fn::If: [InVpc, { SubnetIds: ${SUBNETS}, SecurityGroupIds: [!Ref ${group}SecurityGroup] }, !Ref AWS::NoValue]\n`;
+  };
+  const functions = entries.map(
+    (entry) => `${normalised(entry.name)}LambdaFunction:
+  Properties:
+${entry.rings ? "    RecursiveLoop: Allow\n" : ""}    VpcConfig: ${vpc(entry)}${normalised(entry.name)}LogGroup:
+  Properties:
+    KmsKeyId: ${first(entry.name) ? `&key ${KEY}` : "*key"}
+`,
   );
   return `# What osls cannot say. A sync rings its own queue: without RecursiveLoop Lambda cuts the chain after 16 hops (informer §12.3).
 ${functions.join("")}`;
 }
 
-const VPC = `&vpc
-      Fn::If: [InVpc, { SubnetIds: !Ref SubnetIds, SecurityGroupIds: !Ref SecurityGroupIds }, !Ref AWS::NoValue]
-`;
+const SUBNETS = "!If [OwnVpc, [!Ref SubnetA, !Ref SubnetB], !Ref SubnetIds]";
+const KEY = "!If [UsesKey, !If [MakesKey, !GetAtt Key.Arn, !Ref KeyArn], !Ref AWS::NoValue]";

@@ -126,6 +126,8 @@ function environment({
     DISABLE_EVENTS: "1",
     SKIP_SSL_CERT_DOWNLOAD: "1",
     SKIP_INFRA_DOWNLOADS: "1",
+    // What it cannot make is an error: stage local has none of it.
+    CFN_IGNORE_UNSUPPORTED_RESOURCE_TYPES: "0",
     DEBUG: debug ? "1" : "0",
     LAMBDA_RUNTIME_EXECUTOR: "deltaloop-node",
     DELTALOOP_LOCAL_NODE: process.execPath,

@@ -16,6 +16,8 @@ type Attributes = Partial<Record<QueueAttributeName, string>>;
 
 /** Source: informer §10.2, §12.3, §19. infra/queues.yml says the same to CloudFormation, and a test compares the two. */
 const RETENTION = { MessageRetentionPeriod: String(4 * 24 * 3600) } as const satisfies Attributes;
+/** Longer, since a dead letter of a standard queue keeps the day it was sent. SQS keeps nothing for more than 14 days. */
+const DEAD_RETENTION = { MessageRetentionPeriod: String(14 * 24 * 3600) } as const satisfies Attributes;
 const FIFO = {
   FifoQueue: "true",
   ContentBasedDeduplication: "false",
@@ -30,11 +32,17 @@ export const DELTA_QUEUE = {
   maxReceiveCount: 1000,
 } as const;
 /** A function reads it, like Q1. */
-export const DEAD_DELTA_QUEUE = { ...FIFO, VisibilityTimeout: String(VISIBILITY_SECONDS.deadDeltas) } as const satisfies Attributes;
+export const DEAD_DELTA_QUEUE = {
+  ...FIFO,
+  ...DEAD_RETENTION,
+  VisibilityTimeout: String(VISIBILITY_SECONDS.deadDeltas),
+} as const satisfies Attributes;
 export const DOORBELL_QUEUE = {
   attributes: { ...RETENTION, VisibilityTimeout: String(VISIBILITY_SECONDS.doorbells) },
   maxReceiveCount: 5,
 } as const;
+/** Nobody reads it but people. */
+export const DOORBELL_DEAD_QUEUE = DEAD_RETENTION;
 
 export interface QueuePair {
   readonly url: string;
@@ -61,7 +69,7 @@ export async function createQueues(
 ): Promise<LocalQueues<string>> {
   const deltas = createPair(client, `${prefix}-deltas`, ".fifo", DELTA_QUEUE, DEAD_DELTA_QUEUE);
   const doorbells = controllers.map(
-    async (name) => [name, await createPair(client, `${prefix}-${name}`, "", DOORBELL_QUEUE, RETENTION)] as const,
+    async (name) => [name, await createPair(client, `${prefix}-${name}`, "", DOORBELL_QUEUE, DOORBELL_DEAD_QUEUE)] as const,
   );
   return { deltas: await deltas, doorbells: Object.fromEntries(await Promise.all(doorbells)) };
 }

@@ -86,7 +86,8 @@ export function createDockerCri({ endpoint, pauseImage, cni: cniOptions, stateDi
     },
 
     attach: () => Promise.reject(new CriError("Unimplemented", "attach is not built for a Docker Engine: use exec")),
-    portForward: () => Promise.reject(new CriError("Unimplemented", "port-forward is not built for a Docker Engine: ask the pod at its address")),
+    portForward: () =>
+      Promise.reject(new CriError("Unimplemented", "port-forward is not built for a Docker Engine: ask the pod at its address")),
 
     logsDirectory: async () => `${(await info()).DockerRootDir}/containers`,
 

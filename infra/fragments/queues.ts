@@ -1,0 +1,79 @@
+/** infra/queues.yml: a queue with its dead letters for the deltas and for each controller. */
+import { DEAD_DELTA_QUEUE, DELTA_QUEUE, DOORBELL_DEAD_QUEUE, DOORBELL_QUEUE } from "../../shared/local/queues.ts";
+import type { Registry } from "../../shared/registry/registry.ts";
+import { doorbells } from "./doorbells.ts";
+
+interface Queue {
+  /** In CloudFormation, without `Queue`. */
+  readonly logical: string;
+  readonly name: string;
+  readonly attributes: Readonly<Record<string, string>>;
+  /** Where its dead letters go, and after how many tries. */
+  readonly dead?: { readonly logical: string; readonly maxReceiveCount: string };
+  /** Name of the queue whose dead letters it takes. */
+  readonly deadOf?: string;
+}
+
+export function queuesYaml(registry: Registry): string {
+  const pair = (
+    logical: string,
+    name: string,
+    attributes: Queue["attributes"],
+    dead: Queue["attributes"],
+    tries: string,
+  ): readonly Queue[] => [
+    { logical, name, attributes, dead: { logical: `${logical}Dead`, maxReceiveCount: tries } },
+    { logical: `${logical}Dead`, name: name.replace(/(\.fifo)?$/, "-dead$1"), attributes: dead, deadOf: name },
+  ];
+  const queues = [
+    ...pair("Deltas", "deltas.fifo", DELTA_QUEUE.attributes, DEAD_DELTA_QUEUE, '"${param:deltasMaxReceiveCount}"'),
+    ...doorbells(registry).flatMap(({ name, logical }) =>
+      pair(logical, name, DOORBELL_QUEUE.attributes, DOORBELL_DEAD_QUEUE, String(DOORBELL_QUEUE.maxReceiveCount)),
+    ),
+  ];
+  return `# Q1, the delta queue, and Q2, one doorbell queue per controller, each with its dead-letter queue (informer §10.2, §12.3).
+# Dead letters are kept for longer than their queue keeps messages: of a standard queue they keep the day they were sent. Nobody speaks to a
+# queue without TLS, whatever its role allows.
+Resources:
+${queues.map(queueYaml).join("\n")}`;
+}
+
+function queueYaml({ logical, name, attributes, dead, deadOf }: Queue, index: number): string {
+  const given = Object.entries(attributes).map(([attribute, value]) => `      ${attribute}: ${value}\n`);
+  return `  ${logical}Queue:
+    Type: AWS::SQS::Queue
+    Properties:
+      QueueName: ${queueName(name)}
+${given.join("")}${ENCRYPTION}${dead === undefined ? "" : `      RedrivePolicy: { deadLetterTargetArn: !GetAtt ${dead.logical}Queue.Arn, maxReceiveCount: ${dead.maxReceiveCount} }\n`}${
+    deadOf === undefined
+      ? ""
+      : // By name: two queues that name each other's resource would wait for each other.
+        `      RedriveAllowPolicy:
+        redrivePermission: byQueue
+        sourceQueueArns: [!Sub "arn:\${AWS::Partition}:sqs:\${AWS::Region}:\${AWS::AccountId}:${queueName(deadOf)}"]
+`
+  }  ${logical}QueuePolicy:
+    Type: AWS::SQS::QueuePolicy
+    Properties:
+      Queues: [!Ref ${logical}Queue]
+      PolicyDocument:
+        Version: "2012-10-17"
+        Statement:
+          - Sid: TlsOnly
+            Effect: Deny
+            Principal: "*"
+            Action: sqs:*
+            Resource: !GetAtt ${logical}Queue.Arn
+            Condition: ${index === 0 ? '&plain { Bool: { "aws:SecureTransport": "false" } }' : "*plain"}
+`;
+}
+
+function queueName(name: string): string {
+  return `\${self:service}-\${sls:stage}-${name}`;
+}
+
+/** With a key of one's own, SQS asks KMS once an hour for each role and queue. */
+const ENCRYPTION = `      KmsMasterKeyId: !If [UsesKey, !If [MakesKey, !GetAtt Key.Arn, !Ref KeyArn], !Ref AWS::NoValue]
+      KmsDataKeyReusePeriodSeconds: !If [UsesKey, 3600, !Ref AWS::NoValue]
+      SqsManagedSseEnabled: !If [UsesKey, !Ref AWS::NoValue, true]
+`;

@@ -1,0 +1,108 @@
+/** infra/secrets.yml and infra/key.yml: what functions and watcher read at their start, and the key that it is encrypted with. */
+import { functionsOf } from "../../shared/registry/functions.ts";
+import { pascalCase } from "../../shared/registry/names.ts";
+import type { Registry } from "../../shared/registry/registry.ts";
+
+const KEY = "!If [UsesKey, !If [MakesKey, !GetAtt Key.Arn, !Ref KeyArn], !Ref AWS::NoValue]";
+
+export function secretsYaml(registry: Registry): string {
+  const made = (logical: string, name: string, description: string): string => `  ${logical}:
+    Type: AWS::SecretsManager::Secret
+    Condition: MakesSecrets
+    Properties:
+      Name: deltaloop/\${sls:stage}/${name}
+      Description: ${description}
+      KmsKeyId: ${logical === "MacKeySecret" ? `&key ${KEY}` : "*key"}
+`;
+  const generated = "      GenerateSecretString: { PasswordLength: 64, ExcludePunctuation: true }\n";
+  const callers = functionsOf(registry).filter(({ usesKube }) => usesKube);
+  return `# What functions and watcher read when they start, by name. The keys are made here; a credential for the API server is written by whoever
+# asks the cluster for it, so those begin without a value, and each belongs to one function.
+Resources:
+${made("MacKeySecret", "mac-key", "Signs messages and rows")}${generated}${made("DigestKeySecret", "digest-key", "Digests what must not travel")}${generated}${[
+    ...callers.map(({ name }) => name),
+    "watcher",
+  ]
+    .map((name) => made(`${pascalCase(name)}KubeSecret`, `kube/${name}`, `What ${name} shows the API server`))
+    .join("")}`;
+}
+
+export function keyYaml(registry: Registry): string {
+  const functions = functionsOf(registry);
+  const roles = (which: typeof functions): string => which.map(({ logical }) => `!Ref ${logical}Role`).join(", ");
+  return `# One key for queues, logs, secrets and store; \`remove\` leaves it to AWS for thirty days. Through KMS' own front door nobody here uses it:
+# it is used by SQS and Secrets Manager, for whom a role may do so.
+Resources:
+  Key:
+    Type: AWS::KMS::Key
+    Condition: MakesKey
+    Properties:
+      Description: \${self:service}-\${sls:stage}
+      EnableKeyRotation: true
+      PendingWindowInDays: 30
+      KeyPolicy:
+        Version: "2012-10-17"
+        Statement:
+          # As AWS makes it: the account's own policies say who may; without it nobody could ever change the key again.
+          - Sid: Account
+            Effect: Allow
+            Principal: { AWS: !Sub "arn:\${AWS::Partition}:iam::\${AWS::AccountId}:root" }
+            Action: kms:*
+            Resource: "*"
+          - Sid: Logs
+            Effect: Allow
+            Principal: { Service: !Sub "logs.\${AWS::Region}.amazonaws.com" }
+            Action: [kms:Encrypt, kms:Decrypt, kms:ReEncryptFrom, kms:ReEncryptTo, kms:GenerateDataKey, kms:DescribeKey]
+            Resource: "*"
+            Condition:
+              ArnLike:
+                kms:EncryptionContext:aws:logs:arn:
+                  - !Sub "arn:\${AWS::Partition}:logs:\${AWS::Region}:\${AWS::AccountId}:log-group:/aws/lambda/\${self:service}-\${sls:stage}-*"
+                  - !Sub "arn:\${AWS::Partition}:logs:\${AWS::Region}:\${AWS::AccountId}:log-group:/deltaloop/\${sls:stage}/*"
+  KeyAlias:
+    Type: AWS::KMS::Alias
+    Condition: MakesKey
+    Properties: { AliasName: "alias/\${self:service}-\${sls:stage}", TargetKeyId: !Ref Key }
+  # Every function reads a queue or secrets.
+  KeyReaderPolicy:
+    Type: AWS::IAM::Policy
+    Condition: UsesKey
+    Properties:
+      PolicyName: read-with-key
+      Roles: [${roles(functions)}]
+      PolicyDocument:
+        Version: "2012-10-17"
+        Statement:
+          - &decrypt
+            Sid: Decrypt
+            Effect: Allow
+            Action: kms:Decrypt
+            Resource: &arn !If [MakesKey, !GetAtt Key.Arn, !Ref KeyArn]
+            Condition: { StringEquals: { "kms:ViaService": [!Sub "sqs.\${AWS::Region}.amazonaws.com", !Sub "secretsmanager.\${AWS::Region}.amazonaws.com"] } }
+  # Whoever sends needs a data key, too.
+  KeySenderPolicy:
+    Type: AWS::IAM::Policy
+    Condition: UsesKey
+    Properties:
+      PolicyName: send-with-key
+      Roles: [${roles(functions.filter(({ rings }) => rings))}]
+      PolicyDocument:
+        Version: "2012-10-17"
+        Statement:
+          - &generate
+            Sid: GenerateDataKey
+            Effect: Allow
+            Action: kms:GenerateDataKey
+            Resource: *arn
+            Condition: { StringEquals: { "kms:ViaService": !Sub "sqs.\${AWS::Region}.amazonaws.com" } }
+  # For the role of the watcher, wherever it runs.
+  WatcherKeyPolicy:
+    Type: AWS::IAM::ManagedPolicy
+    Condition: UsesKey
+    Properties:
+      Description: What deltaloop watch does with the key
+      PolicyDocument: { Version: "2012-10-17", Statement: [*decrypt, *generate] }
+Outputs:
+  WatcherKeyPolicyArn: { Condition: UsesKey, Value: !Ref WatcherKeyPolicy }
+`;
+}

@@ -1,0 +1,371 @@
+/**
+ * The template as data. Catches: a queue that takes plain text, a dead letter that AWS throws away before its queue does, a log that is kept
+ * for ever or with nobody's key, a security group that reaches further than its role, a store that evicts or lets everybody in, a wildcard
+ * nobody has explained, an alarm that nobody hears or whose silence is taken for health, a deployment that begins with something missing.
+ */
+import { readFileSync } from "node:fs";
+
+import { beforeAll, describe, expect, it } from "vitest";
+
+import { alarmsYaml } from "../../infra/fragments/alarms.ts";
+import { REGISTRY } from "../../shared/registry/registry.ts";
+import { packaged } from "../support/packaged.ts";
+import type { Resource, Template } from "../support/packaged.ts";
+
+let template: Template;
+let local: Template;
+beforeAll(async () => {
+  [template, local] = await Promise.all([packaged("prod"), packaged("local")]);
+}, 120_000);
+
+const ofType = (type: string): readonly (readonly [string, Resource])[] => {
+  const found = Object.entries(template.Resources).filter(([, { Type }]) => Type === type);
+  expect(found.length, type).toBeGreaterThan(0);
+  return found;
+};
+const properties = (name: string): Readonly<Record<string, unknown>> => template.Resources[name]?.Properties ?? {};
+const text = (value: unknown): string => JSON.stringify(value);
+const KEY = text({
+  "Fn::If": ["UsesKey", { "Fn::If": ["MakesKey", { "Fn::GetAtt": ["Key", "Arn"] }, { Ref: "KeyArn" }] }, { Ref: "AWS::NoValue" }],
+});
+
+describe("queues", () => {
+  it("take nothing without TLS, each by a policy of its own", () => {
+    const policies = ofType("AWS::SQS::QueuePolicy").map(([, { Properties }]) => text(Properties));
+    for (const [name] of ofType("AWS::SQS::Queue"))
+      expect(
+        policies.filter(
+          (policy) =>
+            policy.startsWith(`{"Queues":[{"Ref":"${name}"}]`) &&
+            policy.includes(
+              `"Effect":"Deny","Principal":"*","Action":"sqs:*","Resource":{"Fn::GetAtt":["${name}","Arn"]},"Condition":{"Bool":{"aws:SecureTransport":"false"}}`,
+            ),
+        ),
+        name,
+      ).toHaveLength(1);
+  });
+
+  it("are encrypted, with the key or with SQS' own", () => {
+    for (const [name, { Properties }] of ofType("AWS::SQS::Queue"))
+      expect(Properties, name).toMatchObject({
+        KmsMasterKeyId: JSON.parse(KEY) as unknown,
+        SqsManagedSseEnabled: { "Fn::If": ["UsesKey", { Ref: "AWS::NoValue" }, true] },
+      });
+  });
+
+  it("keep dead letters for 14 days, of their own queue alone", () => {
+    const dead = ofType("AWS::SQS::Queue").filter(([name]) => name.endsWith("DeadQueue"));
+    expect(dead).toHaveLength(4);
+    for (const [name, { Properties }] of dead) {
+      const source = properties(name.replace("Dead", ""));
+      expect(Properties["MessageRetentionPeriod"], name).toBe(14 * 24 * 3600);
+      expect(Number(source["MessageRetentionPeriod"]), name).toBeLessThan(14 * 24 * 3600);
+      expect(source["RedrivePolicy"], name).toMatchObject({ deadLetterTargetArn: { "Fn::GetAtt": [name, "Arn"] } });
+      const arn = `arn:\${AWS::Partition}:sqs:\${AWS::Region}:\${AWS::AccountId}:${String(source["QueueName"])}`;
+      expect(Properties["RedriveAllowPolicy"], name).toEqual({ redrivePermission: "byQueue", sourceQueueArns: [{ "Fn::Sub": arn }] });
+    }
+  });
+});
+
+describe("functions", () => {
+  it("reserve no concurrency, which a new account has none to give of", () => {
+    for (const [name, { Properties }] of ofType("AWS::Lambda::Function"))
+      expect(Properties, name).not.toHaveProperty("ReservedConcurrentExecutions");
+  });
+
+  it("keep their logs for 30 days, under the key", () => {
+    expect(ofType("AWS::Logs::LogGroup")).toHaveLength(ofType("AWS::Lambda::Function").length);
+    for (const [name, { Properties }] of ofType("AWS::Logs::LogGroup"))
+      expect(Properties, name).toMatchObject({ RetentionInDays: 30, KmsKeyId: JSON.parse(KEY) as unknown });
+  });
+
+  it("have tags that say whose they are", () => {
+    for (const [name, { Properties }] of ofType("AWS::Lambda::Function"))
+      expect(Properties["Tags"], name).toContainEqual({ Key: "deltaloop:stage", Value: "prod" });
+  });
+
+  it("stand in the security group of their role: those that need not call the API server cannot", () => {
+    const groups = Object.fromEntries(
+      ofType("AWS::Lambda::Function").map(([name, { Properties }]) => [
+        name,
+        /"SecurityGroupIds":\[\{"Ref":"(\w+)"\}\]/.exec(text(Properties["VpcConfig"]))?.[1],
+      ]),
+    );
+    expect(groups).toEqual({
+      ApplyDashdeltasLambdaFunction: "KubeFunctionsSecurityGroup",
+      DeadDashdeltasLambdaFunction: "InnerFunctionsSecurityGroup",
+      SyncDashdeploymentLambdaFunction: "KubeFunctionsSecurityGroup",
+      SyncDashreplicasetLambdaFunction: "KubeFunctionsSecurityGroup",
+      SyncDashreplicationcontrollerLambdaFunction: "KubeFunctionsSecurityGroup",
+      SweepLambdaFunction: "InnerFunctionsSecurityGroup",
+    });
+  });
+});
+
+describe("network", () => {
+  it("lets each role speak to what it must, and to nothing else", () => {
+    const rules = ["Egress", "Ingress"].flatMap((way) =>
+      ofType(`AWS::EC2::SecurityGroup${way}`).map(([, { Condition, Properties }]) => {
+        const { GroupId, DestinationSecurityGroupId, SourceSecurityGroupId, CidrIp, FromPort, ToPort } = Properties;
+        expect(text(FromPort)).toBe(text(ToPort));
+        const name = (group: unknown): string => /"Ref":"(\w+?)(?:SecurityGroup)?"/.exec(text(group ?? ""))?.[1] ?? String(group);
+        const peer = name(DestinationSecurityGroupId ?? SourceSecurityGroupId ?? CidrIp);
+        const port = typeof FromPort === "number" ? FromPort : name(FromPort);
+        return `${Condition}: ${name(GroupId)} ${way === "Egress" ? "→" : "←"} ${peer} ${port}`;
+      }),
+    );
+    const roles = ["KubeFunctions", "InnerFunctions", "Watcher"];
+    expect(rules.toSorted()).toEqual(
+      [
+        ...roles.flatMap((role) => [
+          `MakesStore: ${role} → Store 6379`,
+          `MakesStore: Store ← ${role} 6379`,
+          `UsesGivenStore: ${role} → 0.0.0.0/0 6379`,
+          `MakesEndpoints: ${role} → Endpoints 443`,
+          `MakesEndpoints: Endpoints ← ${role} 443`,
+          `CallsServicesDirectly: ${role} → 0.0.0.0/0 443`,
+        ]),
+        "InVpc: KubeFunctions → KubeCidr KubePort",
+        "InVpc: Watcher → KubeCidr KubePort",
+      ].toSorted(),
+    );
+  });
+
+  it("has groups that allow nothing by themselves", () => {
+    for (const [name, { Properties }] of ofType("AWS::EC2::SecurityGroup")) {
+      expect(Properties, name).not.toHaveProperty("SecurityGroupIngress");
+      // Without an egress of its own a group allows all.
+      expect(Properties["SecurityGroupEgress"], name).toMatchObject([{ CidrIp: "255.255.255.255/32" }]);
+    }
+  });
+
+  it("has an endpoint for each service that is called, for this account alone", () => {
+    const endpoints = ofType("AWS::EC2::VPCEndpoint").map(([, { Condition, Properties }]) => {
+      if (Properties["VpcEndpointType"] === "Interface") {
+        expect(Properties).toMatchObject({ PrivateDnsEnabled: true, SecurityGroupIds: [{ Ref: "EndpointsSecurityGroup" }] });
+        expect(text(Properties["PolicyDocument"])).toContain('"aws:PrincipalAccount":{"Ref":"AWS::AccountId"}');
+      }
+      return [/Region\}\.([\w.]+)/.exec(text(Properties["ServiceName"]))?.[1], Condition];
+    });
+    expect(endpoints).toEqual([
+      ["sqs", "MakesEndpoints"],
+      ["secretsmanager", "MakesEndpoints"],
+      ["logs", "MakesWatcherEndpoints"],
+      ["ecr.api", "MakesWatcherEndpoints"],
+      ["ecr.dkr", "MakesWatcherEndpoints"],
+      ["s3", "OwnVpc"],
+    ]);
+  });
+});
+
+describe("store", () => {
+  it("evicts nothing, in either form", () => {
+    expect(properties("RedisParameters")).toMatchObject({ Properties: { "maxmemory-policy": "noeviction" } });
+    expect(properties("MemoryDbParameters")).toMatchObject({ Parameters: { "maxmemory-policy": "noeviction" } });
+  });
+
+  it("is encrypted on the way and at rest, and one user with a password may use this deployment's keys", () => {
+    expect(properties("Redis")).toMatchObject({
+      TransitEncryptionEnabled: true,
+      AtRestEncryptionEnabled: true,
+      UserGroupIds: [{ Ref: "RedisUsers" }],
+      SecurityGroupIds: [{ Ref: "StoreSecurityGroup" }],
+    });
+    expect(properties("MemoryDb")).toMatchObject({ TLSEnabled: true, ACLName: { Ref: "MemoryDbAcl" } });
+    expect(properties("RedisUsers")["UserIds"]).toEqual([{ Ref: "RedisUser" }]);
+    for (const user of ["RedisUser", "MemoryDbUser"]) {
+      expect(properties(user)["AccessString"]).toMatch(/^on ~dl:prod:\* resetchannels -@all /);
+      expect(text(properties(user)["AuthenticationMode"])).toContain("{{resolve:secretsmanager:${RedisSecret}:SecretString:password}}");
+    }
+  });
+
+  it("is of the class that functions and watcher are told: B with a replica, or A", () => {
+    expect(properties("Redis")).toMatchObject({
+      AutomaticFailoverEnabled: true,
+      MultiAZEnabled: true,
+      NumCacheClusters: { Ref: "StoreNodes" },
+    });
+    expect(template.Parameters["StoreNodes"]).toMatchObject({ Default: 2, AllowedValues: [2, 3] });
+    const { Variables } = properties("SweepLambdaFunction")["Environment"] as { readonly Variables: Readonly<Record<string, unknown>> };
+    expect(Variables["DELTALOOP_REDIS_DURABILITY"]).toEqual({ "Fn::If": ["MakesMemoryDb", "A", "B"] });
+    expect(Variables["DELTALOOP_REDIS_CLUSTER"]).toEqual({ "Fn::If": ["MakesMemoryDb", "true", "false"] });
+    expect(text(Variables["DELTALOOP_REDIS_URL"])).toMatch(/rediss:.*rediss:/);
+  });
+});
+
+describe("secrets", () => {
+  it("are under the key, one for each function that calls the API server", () => {
+    const names = ofType("AWS::SecretsManager::Secret").map(([name, { Properties }]) => {
+      expect(text(Properties["KmsKeyId"]), name).toBe(KEY);
+      expect(Properties, name).not.toHaveProperty("SecretString");
+      return Properties["Name"];
+    });
+    const kube = ["apply-deltas", "sync-deployment", "sync-replicaset", "sync-replicationcontroller", "watcher"].map(
+      (name) => `kube/${name}`,
+    );
+    expect(names.toSorted()).toEqual(["digest-key", "mac-key", "redis", ...kube].map((name) => `deltaloop/prod/${name}`).toSorted());
+  });
+
+  it("are in no parameter that anybody can read back", () => {
+    expect(template.Parameters["RedisUrl"]?.NoEcho).toBe(true);
+  });
+
+  it("the key turns once a year, and CloudWatch Logs may use it for our logs alone", () => {
+    expect(properties("Key")).toMatchObject({ EnableKeyRotation: true, PendingWindowInDays: 30 });
+    const logs = /"Sid":"Logs".*/.exec(text(properties("Key")["KeyPolicy"]))?.[0] ?? "";
+    expect([...logs.matchAll(/log-group:([^"]+)"/g)].map(([, group]) => group)).toEqual([
+      "/aws/lambda/deltaloop-prod-*",
+      "/deltaloop/prod/*",
+    ]);
+  });
+
+  it("whoever uses the key does so through SQS and Secrets Manager", () => {
+    for (const name of ["KeyReaderPolicy", "KeySenderPolicy", "WatcherKeyPolicy"])
+      for (const { Condition } of (properties(name)["PolicyDocument"] as { readonly Statement: readonly { readonly Condition: unknown }[] })
+        .Statement)
+        expect(text(Condition), name).toContain("kms:ViaService");
+    const roles = (name: string) => (properties(name)["Roles"] as readonly { readonly Ref: string }[]).map(({ Ref }) => Ref);
+    const ofFunctions = ofType("AWS::Lambda::Function").map(
+      ([, { Properties }]) => (Properties["Role"] as { readonly "Fn::GetAtt": readonly string[] })["Fn::GetAtt"][0],
+    );
+    expect(roles("KeyReaderPolicy")).toEqual(ofFunctions);
+    expect(roles("KeySenderPolicy")).not.toContain("DeadDeltasRole");
+  });
+});
+
+/** Every `"*"` of an allowed action or resource, by where it stands, and why it must be one. */
+const EXPLAINED: Readonly<Record<string, string>> = {
+  "Key Account": "in a key's policy * is this key, and without the account nobody could change it again",
+  "Key Logs": "in a key's policy * is this key",
+  "* Network": "Lambda makes and removes interfaces of its own; these actions know no resource",
+  "* ReadTogether": "reads nothing by itself: each secret needs a right of its own",
+  "*Endpoint ThisAccountOnly": "what may pass, not what is allowed: roles say that",
+};
+
+describe("wildcards", () => {
+  it("each stands in the list of those that have a reason", () => {
+    const found = Object.entries(template.Resources).flatMap(([name, { Type, Properties }]) =>
+      statementsOf(Properties)
+        .filter(({ Effect, Action, Resource }) => Effect === "Allow" && [Action, Resource].flat().includes("*"))
+        .map(
+          ({ Sid }) =>
+            `${Type === "AWS::IAM::Role" || Type === "AWS::IAM::ManagedPolicy" ? "*" : Type === "AWS::EC2::VPCEndpoint" ? "*Endpoint" : name} ${Sid}`,
+        ),
+    );
+    expect(found.length).toBeGreaterThan(0);
+    expect([...new Set(found)].filter((place) => EXPLAINED[place] === undefined)).toEqual([]);
+  });
+
+  it("no action is open-ended but the account's own on its key", () => {
+    const open = Object.entries(template.Resources).flatMap(([name, { Properties }]) =>
+      statementsOf(Properties).flatMap(({ Effect, Sid, Action }) =>
+        Effect === "Allow"
+          ? [Action].flat().flatMap((action) => (String(action).includes("*") ? [`${name} ${Sid} ${String(action)}`] : []))
+          : [],
+      ),
+    );
+    expect(open.filter((place) => !place.includes("Endpoint ThisAccountOnly"))).toEqual(["Key Account kms:*"]);
+  });
+});
+
+interface Statement {
+  readonly Sid?: string;
+  readonly Effect: string;
+  readonly Action: unknown;
+  readonly Resource: unknown;
+}
+
+/** Of every policy document below `value`. */
+function statementsOf(value: unknown): readonly Statement[] {
+  if (Array.isArray(value)) return value.flatMap(statementsOf);
+  if (typeof value !== "object" || value === null) return [];
+  if ("Statement" in value && Array.isArray(value.Statement)) return value.Statement as readonly Statement[]; // what IAM calls so
+  return Object.values(value).flatMap(statementsOf);
+}
+
+describe("alarms", () => {
+  const runbook = readFileSync("docs/runbook.md", "utf8");
+  const sections = [...runbook.matchAll(/^## (.+)$/gm)].map(([, title = ""]) => title.toLowerCase().replaceAll(" ", "-"));
+  const alarms = () => ofType("AWS::CloudWatch::Alarm");
+  const sectionOf = (alarm: Resource) => /docs\/runbook\.md#([a-z-]+)$/.exec(String(alarm.Properties["AlarmDescription"]))?.[1];
+
+  it("each says where in the runbook to look, and each section of the runbook is of an alarm", () => {
+    const linked = alarms().map(([name, alarm]) => {
+      expect(sections, name).toContain(sectionOf(alarm));
+      return sectionOf(alarm);
+    });
+    expect(sections.filter((section) => !linked.includes(section))).toEqual([]);
+  });
+
+  it("each tells the topics that were given", () => {
+    const actions = { "Fn::If": ["HasAlarmTopics", { Ref: "AlarmTopics" }, { Ref: "AWS::NoValue" }] };
+    for (const [name, { Properties }] of alarms()) expect(Properties, name).toMatchObject({ AlarmActions: actions, OKActions: actions });
+  });
+
+  it("silence breaches where it is the fault, and nowhere else", () => {
+    const breaching = alarms().filter(([, { Properties }]) => Properties["TreatMissingData"] === "breaching");
+    expect(new Set(breaching.map(([, alarm]) => sectionOf(alarm)))).toEqual(new Set(["watcher-silent", "sweep-silent", "gate-shut"]));
+    for (const [name, { Properties }] of alarms()) expect(["breaching", "notBreaching"], name).toContain(Properties["TreatMissingData"]);
+  });
+
+  it("cover what may go wrong", () => {
+    const covered = new Set(alarms().map(([, alarm]) => sectionOf(alarm)));
+    for (const section of [
+      "watcher-silent",
+      "gate-shut",
+      "guard-stopped",
+      "function-errors",
+      "function-throttles",
+      "deltas-late",
+      "doorbells-late",
+    ])
+      expect(covered).toContain(section);
+    for (const section of ["delta-given-up", "doorbell-given-up", "store-memory", "store-evictions", "store-failover"])
+      expect(covered).toContain(section);
+  });
+
+  it("name the dimensions that functions write, by names that exist", () => {
+    const own = alarms().filter(([, { Properties }]) => Properties["Namespace"] === "deltaloop/prod");
+    expect(own.length).toBeGreaterThan(0);
+    const functions = ["sweep", ...REGISTRY.controllers.map(({ name }) => name)];
+    for (const [name, { Condition, Properties }] of own) {
+      expect(Condition, name).toBe("WritesMetrics");
+      const dimensions = Properties["Dimensions"] as readonly { readonly Name: string; readonly Value: string }[];
+      expect(functions, name).toContain(dimensions.find(({ Name }) => Name === "function")?.Value);
+    }
+  });
+
+  it("one more controller has its own", () => {
+    const more = {
+      ...REGISTRY,
+      controllers: REGISTRY.controllers.flatMap((entry) => [entry, { ...entry, name: "team-guard", primary: "teams" }]),
+    };
+    for (const alarm of ["TeamGuardGateShutAlarm:", "TeamGuardDeadAlarm:", "SyncTeamGuardErrorsAlarm:"])
+      expect(alarmsYaml(more)).toContain(alarm);
+  });
+});
+
+describe("what a deployment must say", () => {
+  it("CloudFormation refuses one without it, before it makes anything", () => {
+    const said = Object.values(template.Rules).flatMap(({ Assertions }) =>
+      Assertions.map(({ AssertDescription }) => AssertDescription.split(" ")[0]),
+    );
+    expect(said.toSorted()).toEqual(["a", "clusterId", "kubeServer", "redisUrl", "subnetIds", "vpcId"]);
+  });
+
+  it("stage local makes nothing that LocalStack has not", () => {
+    const defaults = local.Parameters;
+    expect(defaults).toEqual(template.Parameters);
+    const made = Object.values(local.Resources).filter(({ Condition }) => Condition === undefined || Condition === "WritesMetrics");
+    expect(new Set(made.map(({ Type }) => Type.split("::")[1]))).toEqual(
+      new Set(["S3", "Logs", "IAM", "Lambda", "Events", "SQS", "CloudWatch"]),
+    );
+  });
+
+  it("remove leaves nothing but what the documentation says", () => {
+    const kept = Object.entries(template.Resources).filter(
+      ([, { DeletionPolicy }]) => DeletionPolicy !== undefined && DeletionPolicy !== "Delete",
+    );
+    expect(kept.map(([name]) => name)).toEqual([]);
+  });
+});
