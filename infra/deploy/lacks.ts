@@ -1,0 +1,109 @@
+/** What is missing for a deployment, one line each: what refuses it, and what somebody should know of it. */
+
+/** As a template was packaged with: the stack's parameters by their names in serverless.yml, and a few words of the functions' environment. */
+export interface Chosen {
+  readonly stage: string;
+  readonly mode: string;
+  readonly redisCluster: string;
+  readonly redisDurability: string;
+  readonly clusterId: string;
+  readonly kubeServer: string;
+  readonly kubeCidr: string;
+  readonly network: string;
+  readonly vpcId: string;
+  readonly subnetIds: string;
+  readonly store: string;
+  readonly redisUrl: string;
+  readonly secrets: string;
+  readonly alarmTopics: string;
+  readonly watcherImage: string;
+}
+
+export interface Lacks {
+  /** Nothing is made as long as one of these is there. CloudFormation's own rules (infra/rules.yml) are among them. */
+  readonly refused: readonly string[];
+  /** It would be made, and would not do what people may think. */
+  readonly noted: readonly string[];
+}
+
+/** Zones that a VPC's subnets must be in, for the store. */
+const SUBNETS_MIN = 2;
+
+export function lacksOf(chosen: Chosen): Lacks {
+  const { stage, mode, clusterId, kubeServer, network, vpcId, store, redisUrl } = chosen;
+  const subnets = chosen.subnetIds.split(",").filter((id) => id !== "").length;
+  const refused: readonly (readonly [boolean, string])[] = [
+    // Part of names that AWS wants in lower case, and of Redis' keys.
+    [!/^[a-z][a-z0-9-]{0,19}$/.test(stage), `--stage ${stage}: a small letter, then at most 19 of small letters, digits and dashes`],
+    [clusterId === "", "clusterId is missing: the twelve hexadecimal digits that `deltaloop dev` prints"],
+    [
+      clusterId !== "" && !/^[0-9a-f]{12}$/.test(clusterId),
+      `clusterId=${clusterId}: twelve hexadecimal digits, as \`deltaloop dev\` prints them`,
+    ],
+    [kubeServer === "", "kubeServer is missing: the URL of the API server"],
+    [kubeServer !== "" && !kubeServer.startsWith("https://"), `kubeServer=${kubeServer}: a credential is sent over https:// only`],
+    [network === "given" && vpcId === "", "vpcId is missing, with network=given"],
+    [network === "given" && subnets < SUBNETS_MIN, `subnetIds has ${subnets}, with network=given: two or more, in different zones`],
+    [network === "none" && store !== "given", "a store is made in a VPC only: network=none wants store=given"],
+    [store === "given" && redisUrl === "", "redisUrl is missing, with store=given"],
+    [
+      store === "given" && /^rediss?:\/\/[^/]*@/.test(redisUrl),
+      "redisUrl holds a password, which belongs into the secret that redisSecret names",
+    ],
+    [store === "given" && redisUrl.startsWith("redis://"), "redisUrl is without TLS: rediss://"],
+    [
+      store === "given" && chosen.redisCluster === "true" && chosen.redisDurability === "B",
+      "redisDurability=B waits on one connection, and a cluster has many: one primary with a replica, or A",
+    ],
+  ];
+  const noted: readonly (readonly [boolean, string])[] = [
+    [chosen.watcherImage === "", "watcherImage: no watcher is made; until one runs somewhere, nothing is ever done"],
+    [
+      chosen.secrets === "make",
+      "credentials for the API server: their secrets begin without a value, and somebody must write one into each",
+    ],
+    [mode !== "act", "mode=act: it decides and logs, and sends nothing"],
+    [chosen.alarmTopics === "", "alarmTopics: alarms go off, and nobody hears of it"],
+    [
+      network !== "none" && chosen.kubeCidr === "0.0.0.0/0",
+      "kubeCidr: functions may call any address at the API server's port; narrow it to the server's own",
+    ],
+  ];
+  const said = (lines: typeof refused): readonly string[] => lines.flatMap(([holds, line]) => (holds ? [line] : []));
+  return { refused: said(refused), noted: said(noted) };
+}
+
+/** What stands in osls' own record of a packaged service. @throws when it is not one */
+export function chosenIn(stage: string, state: unknown): Chosen {
+  // Written by osls just now, of our serverless.yml.
+  const { provider } = (state as { readonly service: { readonly provider: Provider } }).service;
+  const parameters = Object.fromEntries(provider.stackParameters.map(({ ParameterKey, ParameterValue }) => [ParameterKey, ParameterValue]));
+  const of = (name: string): string => {
+    const value = parameters[name];
+    if (value === undefined) throw new Error(`serverless.yml gives the stack no ${name}`);
+    return value;
+  };
+  const otherwise = (variable: string): string => /"([^"]*)"\]\}$/.exec(JSON.stringify(provider.environment[variable]))?.[1] ?? "";
+  return {
+    stage,
+    mode: String(provider.environment["DELTALOOP_MODE"]),
+    redisCluster: otherwise("DELTALOOP_REDIS_CLUSTER"),
+    redisDurability: otherwise("DELTALOOP_REDIS_DURABILITY"),
+    clusterId: of("ClusterId"),
+    kubeServer: of("KubeServer"),
+    kubeCidr: of("KubeCidr"),
+    network: of("Network"),
+    vpcId: of("VpcId"),
+    subnetIds: of("SubnetIds"),
+    store: of("Store"),
+    redisUrl: of("RedisUrl"),
+    secrets: of("Secrets"),
+    alarmTopics: of("AlarmTopics"),
+    watcherImage: of("WatcherImage"),
+  };
+}
+
+interface Provider {
+  readonly stackParameters: readonly { readonly ParameterKey: string; readonly ParameterValue: string }[];
+  readonly environment: Readonly<Record<string, unknown>>;
+}
