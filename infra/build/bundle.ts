@@ -5,6 +5,7 @@ import { build } from "esbuild";
 import type { BuildOptions, Metafile } from "esbuild";
 
 import { inlineScripts } from "./inline-scripts.ts";
+import { licensesOf } from "./licenses.ts";
 import { zip } from "./zip.ts";
 
 export interface FunctionBundle {
@@ -40,7 +41,10 @@ export async function functionNames(root: string): Promise<readonly string[]> {
   return names.sort();
 }
 
-/** `<out>/<name>/handler.mjs` and `<out>/<name>.zip`, which holds it alone. `preamble` is code that runs when it is loaded. */
+/** What stands beside a bundle: the licences of the packages that it has something of. */
+export const LICENSES_FILE = "THIRD-PARTY-LICENSES.txt";
+
+/** `<out>/<name>/handler.mjs` and `<out>/<name>.zip`, which holds it and the licences of others. `preamble` is code that runs when it is loaded. */
 export async function bundleFunction(root: string, name: string, out: string, preamble = ""): Promise<FunctionBundle> {
   const bundle = join(out, name, "handler.mjs");
   const result = await build({
@@ -53,9 +57,15 @@ export async function bundleFunction(root: string, name: string, out: string, pr
     write: false,
   });
   const content = Buffer.from(result.outputFiles[0]?.contents ?? []);
-  const archive = zip([{ name: "handler.mjs", content }]);
+  const licenses = Buffer.from(await licensesOf(root, result.metafile));
+  const archive = zip([
+    { name: "handler.mjs", content },
+    { name: LICENSES_FILE, content: licenses },
+  ]);
   await mkdir(dirname(bundle), { recursive: true });
   await writeFile(bundle, content);
+  // The npm package has the bundle, too.
+  await writeFile(join(dirname(bundle), LICENSES_FILE), licenses);
   await writeFile(join(out, `${name}.zip`), archive);
   return {
     name,

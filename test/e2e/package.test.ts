@@ -5,8 +5,11 @@
  */
 import { cp, mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
+import { text } from "node:stream/consumers";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
+
+import { openPromise } from "yauzl";
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
@@ -70,6 +73,19 @@ describe("zips", () => {
       expect((await readFile(again.zip)).equals(bytes), name).toBe(true);
       // Time and date of the first entry: 1980, whenever it was built.
       expect(bytes.subarray(10, 14).toString("hex"), name).toBe("00002100");
+    }
+  });
+
+  it("hold the licence of every package that the bundle has something of", async () => {
+    for (const { name, zip } of bundles) {
+      const files = await unzipped(zip);
+      expect(Object.keys(files), name).toEqual(["handler.mjs", "THIRD-PARTY-LICENSES.txt"]);
+      const licenses = files["THIRD-PARTY-LICENSES.txt"] ?? "";
+      for (const used of ["ioredis", "valibot", "@smithy/signature-v4"]) expect(licenses, name).toMatch(new RegExp(`^${used} \\d`, "m"));
+      expect(licenses, name).toContain("Apache License");
+      expect(licenses, name).toContain("Permission is hereby granted");
+      // Not a test's, nor one that only builds.
+      expect(licenses, name).not.toMatch(/^(?:vitest|esbuild|fauxqs) /m);
     }
   });
 
@@ -324,6 +340,17 @@ function problemsOf(variables: readonly string[]): readonly string[] {
     throw error;
   }
   return [];
+}
+
+async function unzipped(path: string): Promise<Readonly<Record<string, string>>> {
+  const archive = await openPromise(path);
+  try {
+    const files: Record<string, string> = {};
+    for await (const entry of archive.eachEntry()) files[entry.fileName] = await text(await archive.openReadStreamPromise(entry));
+    return files;
+  } finally {
+    archive.close();
+  }
 }
 
 /** test/tooling/stack.test.ts looks at that. */
