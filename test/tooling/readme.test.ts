@@ -15,7 +15,10 @@ const section = (title: string): string => readme.split(/^## /m).find((part) => 
 
 it("names what stands while nothing changes, as the template has it", async () => {
   const redis = await read("infra/redis.yml");
-  const [node, count] = [/CacheNodeType: (\S+)/.exec(redis)?.[1], /NumCacheClusters: (\d)/.exec(redis)?.[1]];
+  const parameters = await read("infra/parameters.yml");
+  const node = /CacheNodeType: !If \[HasStoreNodeType, !Ref StoreNodeType, ([\w.]+)\]/.exec(redis)?.[1];
+  const count = /StoreNodes: \{ Type: Number, Default: (\d)/.exec(parameters)?.[1];
+  expect(redis).toContain("NumCacheClusters: !Ref StoreNodes");
   expect(count).toBe("2");
   expect(section("What idle costs")).toContain(`two \`${node}\` nodes`);
   expect(section("What idle costs")).toContain("watcher");
@@ -32,7 +35,7 @@ it("says where one may not act, and what has not been run", () => {
 });
 
 it("names paths that are there", () => {
-  const links = [...readme.matchAll(/\]\(([^)]+)\)/g)].map(([, path = ""]) => path);
+  const links = [...readme.matchAll(/\]\(([^)]+)\)/g)].map(([, path = ""]) => path.replace(/#.*$/, ""));
   const folders = [...readme.matchAll(/`((?:cli|docs|functions|infra|shared|test)\/[\w./-]*)`/g)].map(([, path = ""]) => path);
   expect(folders.length).toBeGreaterThan(10);
   expect([...links, ...folders].filter((path) => !existsSync(join(ROOT, path)))).toEqual([]);

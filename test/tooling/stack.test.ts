@@ -3,10 +3,11 @@
  * for ever or with nobody's key, a security group that reaches further than its role, a store that evicts or lets everybody in, a wildcard
  * nobody has explained, an alarm that nobody hears or whose silence is taken for health, a deployment that begins with something missing.
  */
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 
 import { beforeAll, describe, expect, it } from "vitest";
 
+import { deployerPolicy } from "../../infra/deploy/deployer.ts";
 import { alarmsYaml } from "../../infra/fragments/alarms.ts";
 import { REGISTRY } from "../../shared/registry/registry.ts";
 import { packaged } from "../support/packaged.ts";
@@ -367,5 +368,18 @@ describe("what a deployment must say", () => {
       ([, { DeletionPolicy }]) => DeletionPolicy !== undefined && DeletionPolicy !== "Delete",
     );
     expect(kept.map(([name]) => name)).toEqual([]);
+  });
+});
+
+describe("whoever deploys", () => {
+  it("may do what the kinds of resources in the template take, as infra/deployer-policy.json has it", () => {
+    // With this variable it is written instead, from the template, which no generator has.
+    const types = Object.values(template.Resources).map(({ Type }) => Type);
+    const policy = deployerPolicy(types.toSorted());
+    if (process.env["DELTALOOP_WRITE_DEPLOYER_POLICY"] !== undefined) writeFileSync("infra/deployer-policy.json", policy);
+    expect(readFileSync("infra/deployer-policy.json", "utf8")).toBe(policy);
+    expect(() => deployerPolicy([...types, "AWS::Cost::Bomb"])).toThrow("AWS::Cost::Bomb");
+    const open = statementsOf(JSON.parse(policy)).flatMap(({ Action }) => [Action].flat().filter((action) => String(action).includes("*")));
+    expect(open).toEqual([]);
   });
 });

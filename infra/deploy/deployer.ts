@@ -1,0 +1,221 @@
+/**
+ * The actions that CloudFormation needs of whoever deploys, by the type of resource: infra/deployer-policy.json is made of it, for whatever
+ * types are in the template. From AWS' documentation; no account has confirmed it.
+ *
+ * Source: AWS Service Authorization Reference; handlers' permissions in the CloudFormation registry.
+ */
+
+interface Actions {
+  /** Name patterns of ARNs, after the service; absent: AWS gives the resource a name, or the actions know none. */
+  readonly arn?: readonly string[];
+  readonly actions: readonly string[];
+}
+
+/** Tagging is part of making. */
+const tags = (service: string): readonly string[] => [
+  `${service}:TagResource`,
+  `${service}:UntagResource`,
+  `${service}:ListTagsForResource`,
+];
+const each = (service: string, verbs: readonly string[], noun: string): readonly string[] =>
+  verbs.map((verb) => `${service}:${verb}${noun}`);
+const MADE = ["Create", "Delete", "Describe"] as const;
+
+const LAMBDA: Actions = {
+  arn: ["lambda:*:*:function:deltaloop-*"],
+  actions: [
+    ...each("lambda", ["Create", "Delete", "Get"], "Function"),
+    ...each("lambda", ["GetFunction", "UpdateFunction"], "Configuration"),
+    ...each("lambda", ["Get", "Put"], "FunctionRecursionConfig"),
+    ...["lambda:UpdateFunctionCode", "lambda:ListVersionsByFunction", "lambda:GetFunctionCodeSigningConfig", "lambda:AddPermission"],
+    ...["lambda:RemovePermission", "lambda:GetPolicy", "lambda:TagResource", "lambda:UntagResource", "lambda:ListTags"],
+  ],
+};
+const ROLE: Actions = {
+  arn: ["iam::*:role/deltaloop-*", "iam::*:policy/deltaloop-*"],
+  actions: [
+    ...each("iam", ["Create", "Delete", "Get", "Pass", "Tag", "Untag", "Update"], "Role"),
+    ...each("iam", ["Put", "Delete", "Get", "Attach", "Detach"], "RolePolicy"),
+    ...each("iam", ["ListRole", "ListAttachedRole"], "Policies"),
+    ...["iam:UpdateAssumeRolePolicy", "iam:CreatePolicy", "iam:DeletePolicy", "iam:GetPolicy", "iam:TagPolicy", "iam:UntagPolicy"],
+    ...[
+      "iam:CreatePolicyVersion",
+      "iam:DeletePolicyVersion",
+      "iam:GetPolicyVersion",
+      "iam:ListPolicyVersions",
+      "iam:ListEntitiesForPolicy",
+    ],
+  ],
+};
+const BUCKET: Actions = {
+  arn: ["s3:::deltaloop-*"],
+  actions: [
+    ...[
+      "s3:CreateBucket",
+      "s3:DeleteBucket",
+      "s3:ListBucket",
+      "s3:ListBucketVersions",
+      "s3:GetBucketLocation",
+      "s3:GetObject",
+      "s3:PutObject",
+    ],
+    ...["s3:DeleteObject", "s3:DeleteObjectVersion", "s3:GetBucketPolicy", "s3:PutBucketPolicy", "s3:DeleteBucketPolicy"],
+    ...["s3:GetEncryptionConfiguration", "s3:PutEncryptionConfiguration", "s3:PutBucketPublicAccessBlock", "s3:PutBucketTagging"],
+  ],
+};
+const QUEUE: Actions = {
+  arn: ["sqs:*:*:deltaloop-*"],
+  actions: [
+    "sqs:CreateQueue",
+    "sqs:DeleteQueue",
+    "sqs:GetQueueUrl",
+    "sqs:GetQueueAttributes",
+    "sqs:SetQueueAttributes",
+    "sqs:TagQueue",
+    "sqs:UntagQueue",
+    "sqs:ListQueueTags",
+  ],
+};
+const KMS: Actions = {
+  actions: [
+    ...["kms:CreateKey", "kms:DescribeKey", "kms:PutKeyPolicy", "kms:GetKeyPolicy", "kms:EnableKeyRotation", "kms:GetKeyRotationStatus"],
+    ...["kms:ScheduleKeyDeletion", "kms:CreateAlias", "kms:DeleteAlias", "kms:UpdateAlias", "kms:ListAliases", "kms:TagResource"],
+    // For logs, secrets and store, which are encrypted while they are made.
+    ...["kms:UntagResource", "kms:ListResourceTags", "kms:CreateGrant", "kms:GenerateDataKey", "kms:Decrypt"],
+  ],
+};
+const rules = (way: string): Actions => ({
+  actions: [`ec2:AuthorizeSecurityGroup${way}`, `ec2:RevokeSecurityGroup${way}`, "ec2:DescribeSecurityGroupRules"],
+});
+const ec2 = (noun: string, ...others: readonly string[]): Actions => ({
+  actions: [
+    `ec2:Create${noun}`,
+    `ec2:Delete${noun}`,
+    `ec2:Describe${noun}s`,
+    "ec2:CreateTags",
+    "ec2:DeleteTags",
+    ...others.map((verb) => `ec2:${verb}`),
+  ],
+});
+const store = (service: string, noun: string, ...others: readonly string[]): Actions => ({
+  actions: [
+    ...each(service, [...MADE.slice(0, 2)], noun),
+    `${service}:Describe${noun}s`,
+    ...others.map((verb) => `${service}:${verb}`),
+    "iam:CreateServiceLinkedRole",
+  ],
+});
+
+const BY_TYPE: Readonly<Record<string, Actions>> = {
+  "AWS::S3::Bucket": BUCKET,
+  "AWS::S3::BucketPolicy": BUCKET,
+  "AWS::Lambda::Function": LAMBDA,
+  "AWS::Lambda::Permission": LAMBDA,
+  "AWS::Lambda::EventSourceMapping": {
+    actions: [...each("lambda", ["Create", "Delete", "Get", "Update"], "EventSourceMapping"), "lambda:ListTags", "lambda:TagResource"],
+  },
+  "AWS::Logs::LogGroup": {
+    arn: ["logs:*:*:log-group:/aws/lambda/deltaloop-*", "logs:*:*:log-group:/deltaloop/*"],
+    actions: [
+      ...each("logs", ["Create", "Delete"], "LogGroup"),
+      ...each("logs", ["Put", "Delete"], "RetentionPolicy"),
+      ...each("logs", ["Associate", "Disassociate"], "KmsKey"),
+      ...["logs:DescribeLogGroups", ...tags("logs")],
+    ],
+  },
+  "AWS::IAM::Role": ROLE,
+  "AWS::IAM::Policy": ROLE,
+  "AWS::IAM::ManagedPolicy": ROLE,
+  "AWS::Events::Rule": {
+    arn: ["events:*:*:rule/deltaloop-*"],
+    actions: [
+      ...each("events", ["Put", "Delete", "Describe"], "Rule"),
+      "events:PutTargets",
+      "events:RemoveTargets",
+      "events:ListTargetsByRule",
+      ...tags("events"),
+    ],
+  },
+  "AWS::SQS::Queue": QUEUE,
+  "AWS::SQS::QueuePolicy": QUEUE,
+  "AWS::SecretsManager::Secret": {
+    arn: ["secretsmanager:*:*:secret:deltaloop/*"],
+    actions: [
+      ...each("secretsmanager", ["Create", "Delete", "Describe", "Update"], "Secret"),
+      ...["secretsmanager:GetSecretValue", "secretsmanager:PutSecretValue", "secretsmanager:TagResource", "secretsmanager:UntagResource"],
+      "secretsmanager:GetResourcePolicy",
+    ],
+  },
+  "AWS::KMS::Key": KMS,
+  "AWS::KMS::Alias": KMS,
+  "AWS::CloudWatch::Alarm": {
+    arn: ["cloudwatch:*:*:alarm:deltaloop-*"],
+    actions: ["cloudwatch:PutMetricAlarm", "cloudwatch:DeleteAlarms", "cloudwatch:DescribeAlarms", ...tags("cloudwatch")],
+  },
+  "AWS::EC2::VPC": ec2("Vpc", "ModifyVpcAttribute", "DescribeVpcAttribute"),
+  "AWS::EC2::Subnet": ec2("Subnet", "DescribeAvailabilityZones"),
+  "AWS::EC2::RouteTable": ec2("RouteTable"),
+  "AWS::EC2::SubnetRouteTableAssociation": { actions: ["ec2:AssociateRouteTable", "ec2:DisassociateRouteTable"] },
+  "AWS::EC2::InternetGateway": ec2("InternetGateway"),
+  "AWS::EC2::VPCGatewayAttachment": { actions: ["ec2:AttachInternetGateway", "ec2:DetachInternetGateway"] },
+  "AWS::EC2::Route": { actions: ["ec2:CreateRoute", "ec2:DeleteRoute"] },
+  "AWS::EC2::EIP": { actions: ["ec2:AllocateAddress", "ec2:ReleaseAddress", "ec2:DescribeAddresses"] },
+  "AWS::EC2::NatGateway": ec2("NatGateway"),
+  "AWS::EC2::SecurityGroup": ec2("SecurityGroup", "DescribeNetworkInterfaces"),
+  "AWS::EC2::SecurityGroupEgress": rules("Egress"),
+  "AWS::EC2::SecurityGroupIngress": rules("Ingress"),
+  "AWS::EC2::VPCEndpoint": {
+    actions: [
+      "ec2:CreateVpcEndpoint",
+      "ec2:DeleteVpcEndpoints",
+      "ec2:ModifyVpcEndpoint",
+      "ec2:DescribeVpcEndpoints",
+      "ec2:DescribePrefixLists",
+    ],
+  },
+  "AWS::ElastiCache::SubnetGroup": store("elasticache", "CacheSubnetGroup"),
+  "AWS::ElastiCache::ParameterGroup": store("elasticache", "CacheParameterGroup", "ModifyCacheParameterGroup", "DescribeCacheParameters"),
+  "AWS::ElastiCache::User": store("elasticache", "User", "ModifyUser"),
+  "AWS::ElastiCache::UserGroup": store("elasticache", "UserGroup", "ModifyUserGroup"),
+  "AWS::ElastiCache::ReplicationGroup": store(
+    "elasticache",
+    "ReplicationGroup",
+    "ModifyReplicationGroup",
+    "DescribeCacheClusters",
+    "AddTagsToResource",
+    "ListTagsForResource",
+  ),
+  "AWS::MemoryDB::SubnetGroup": store("memorydb", "SubnetGroup"),
+  "AWS::MemoryDB::ParameterGroup": store("memorydb", "ParameterGroup", "UpdateParameterGroup", "DescribeParameters"),
+  "AWS::MemoryDB::User": store("memorydb", "User", "UpdateUser"),
+  "AWS::MemoryDB::ACL": store("memorydb", "ACL", "UpdateACL"),
+  "AWS::MemoryDB::Cluster": store("memorydb", "Cluster", "UpdateCluster", "TagResource", "ListTags"),
+  "AWS::ECS::Cluster": {
+    actions: ["ecs:CreateCluster", "ecs:DeleteCluster", "ecs:DescribeClusters", ...tags("ecs"), "iam:CreateServiceLinkedRole"],
+  },
+  "AWS::ECS::TaskDefinition": { actions: ["ecs:RegisterTaskDefinition", "ecs:DeregisterTaskDefinition", "ecs:DescribeTaskDefinition"] },
+  "AWS::ECS::Service": { actions: ["ecs:CreateService", "ecs:DeleteService", "ecs:UpdateService", "ecs:DescribeServices"] },
+};
+const STACK: Actions = {
+  arn: ["cloudformation:*:*:stack/deltaloop-*"],
+  actions: [
+    ...["CreateStack", "UpdateStack", "DeleteStack", "CreateChangeSet", "ExecuteChangeSet", "DeleteChangeSet", "DescribeChangeSet"],
+    ...["DescribeStacks", "DescribeStackEvents", "DescribeStackResource", "DescribeStackResources", "ListStackResources", "GetTemplate"],
+  ].map((verb) => `cloudformation:${verb}`),
+};
+/** Knows no stack. */
+const TEMPLATE: Actions = { actions: ["cloudformation:ValidateTemplate"] };
+
+/** Of a template with these types, as text. @throws naming the types of which nobody has said what they take */
+export function deployerPolicy(types: readonly string[]): string {
+  const unknown = [...new Set(types)].filter((type) => BY_TYPE[type] === undefined);
+  if (unknown.length > 0) throw new Error(`infra/deploy/deployer.ts does not say what it takes to make ${unknown.join(", ")}`);
+  const taken = [...new Set([STACK, TEMPLATE, ...types.flatMap((type) => BY_TYPE[type] ?? [])])];
+  const byArn = Map.groupBy(taken, ({ arn = ["*"] }) => arn.join());
+  const Statement = [...byArn].map(([arns, all]) => ({
+    Effect: "Allow",
+    Action: [...new Set(all.flatMap(({ actions }) => actions))].toSorted(),
+    Resource: arns === "*" ? "*" : arns.split(",").map((arn) => `arn:aws:${arn}`),
+  }));
+  return `${JSON.stringify({ Version: "2012-10-17", Statement }, undefined, 2)}\n`;
+}
