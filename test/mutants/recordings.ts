@@ -1,16 +1,85 @@
-/** Prints how many of upstream's writes in test/captures are not explained, and what we would have written at rest: `3 0`. Run in a copy. */
+/**
+ * Prints as one line of JSON what `deltaloop shadow`'s judge sees in test/captures: how many of upstream's writes are not explained, how many ours would
+ * have written at rest, and the rules that `deltaloop explain` cites at those syncs. Run in a copy.
+ */
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 
+import { functionHandlers } from "../../cli/support/functions.ts";
+import { sectionOf } from "../../cli/support/reason-words.ts";
+import { CONTROLLER_INFO, CONTROLLERS, RESOURCES } from "../../shared/api/resources.ts";
+import type { Controller } from "../../shared/api/resources.ts";
+import { controllerRef } from "../../shared/api/owner-references.ts";
+import { readCapture } from "../../shared/replay/capture.ts";
+import { heldCapture } from "../../shared/replay/capture-stream.ts";
+import { replay } from "../../shared/replay/replay.ts";
+import type { ReplayedSync } from "../../shared/replay/replay.ts";
 import { shadow } from "../../shared/replay/shadow/shadow.ts";
+import type { Finding } from "../../shared/replay/shadow/shadow.ts";
+import { silentLog } from "../support/silent-log.ts";
 import { PLACE, readRecording } from "../golden/shadow.ts";
+
+/** What the judge saw at a key. */
+interface Difference {
+  readonly atMs: number;
+  readonly controller: Controller;
+  readonly key: string;
+}
+
+/** A write comes from a state of at most so long before it, and a rest is looked at a second after its last change. */
+const NEAR_MS = 1_000;
 
 const folder = join(import.meta.dirname, "../captures");
 const names = readdirSync(folder).flatMap((file) => (file.endsWith(".watch.jsonl.gz") ? [file.replace(".watch.jsonl.gz", "")] : []));
 let [unexplained, atRest] = [0, 0];
-for (const name of names)
+const seen: { readonly at: string; readonly cited: readonly string[] }[] = [];
+for (const name of names) {
+  const differences: Difference[] = [];
   for await (const finding of shadow(readRecording(name).changes, PLACE)) {
-    if (finding.kind === "rest") atRest += finding.ours.length;
-    else if (!["exact", "older", "tie"].includes(finding.verdict.kind)) unexplained++;
+    const found = differencesIn(finding);
+    if (finding.kind === "rest") atRest += found.length;
+    else unexplained += found.length;
+    differences.push(...found);
   }
-process.stdout.write(`${unexplained} ${atRest}\n`);
+  if (differences.length === 0) continue;
+  const syncs = await syncsOf(name);
+  for (const difference of differences)
+    seen.push({ at: `${name} ${difference.controller} ${difference.key} ${difference.atMs}`, cited: sectionsAt(difference, syncs) });
+}
+process.stdout.write(`${JSON.stringify({ unexplained, atRest, seen })}\n`);
+
+function differencesIn(finding: Finding): readonly Difference[] {
+  if (finding.kind === "rest")
+    return finding.ours.map((text) => {
+      const [, controller = "", key = ""] = /^(\S+) (\S+): /.exec(text) ?? [];
+      return { atMs: finding.atMs, controller: controllerNamed(controller), key };
+    });
+  const { write, verdict, atMs } = finding;
+  if (["exact", "older", "tie"].includes(verdict.kind)) return [];
+  const { controller, resource, namespace, name, object } = write;
+  const isOwn = CONTROLLER_INFO[controller].primary === resource;
+  return [{ atMs, controller, key: `${namespace}/${isOwn ? name : (controllerRef(object.metadata)?.name ?? name)}` }];
+}
+
+function controllerNamed(name: string): Controller {
+  const found = CONTROLLERS.find((each) => each === name);
+  if (found === undefined) throw new Error(`no controller ${name}; there are those of ${Object.keys(RESOURCES).join(", ")}`);
+  return found;
+}
+
+/** As `explain` asks for them. */
+async function syncsOf(name: string): Promise<readonly ReplayedSync[]> {
+  const syncs: ReplayedSync[] = [];
+  const options = { digester: PLACE.digester, seed: 1, log: silentLog, functions: functionHandlers, faults: (): object => ({}) };
+  const capture = heldCapture(readCapture(join(folder, `${name}.watch.jsonl.gz`)));
+  await replay(capture, { ...options, onSync: (sync) => void syncs.push(sync) });
+  return syncs;
+}
+
+/** What the syncs of that key say that led to it. */
+function sectionsAt({ atMs, controller, key }: Difference, syncs: readonly ReplayedSync[]): readonly string[] {
+  const near = syncs.filter((sync) => sync.controller === controller && sync.key === key && Math.abs(sync.atMs - atMs) <= NEAR_MS);
+  return near.flatMap(({ lines }) =>
+    lines.flatMap((line) => (line.kind === "reason" ? [sectionOf(controller, line.reason) ?? "none"] : [])),
+  );
+}

@@ -2,6 +2,8 @@
  * `npm run mutants [-- TEXT]`: plants each mistake of decisions.ts and imports.ts (or those whose file or words hold TEXT) in a copy, lets `deltaloop shadow`'s judge look at
  * all of test/captures, and says what it saw. Where it sees nothing, the same recordings are lived once more (test/golden/closed.test.ts), then
  * upstream's answers to random objects are asked (test/golden/differential.test.ts), and at last the controller's unit tests. Exit code 1: none saw it.
+ * Where the judge saw it, `deltaloop explain`'s replay of that recording must cite the rule that the mistake breaks, or the section around it, among the
+ * reasons of the syncs at which it was seen.
  */
 import { spawnSync } from "node:child_process";
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
@@ -9,6 +11,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 import { MUTANTS } from "./decisions.ts";
+import type { DecisionMutant } from "./decisions.ts";
 import { IMPORT_MUTANTS } from "./imports.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
@@ -26,14 +29,15 @@ const IMPORTS = [
 
 const folder = mkdtempSync(join(tmpdir(), "deltaloop-mutants-"));
 const chosen = [...MUTANTS, ...IMPORT_MUTANTS].filter(({ what, file }) => `${file} ${what}`.includes(process.argv[2] ?? ""));
-let missed = 0;
+let [missed, shown, led] = [0, 0, 0];
 try {
   for (const part of ["shared", "cli", "functions", "test", "infra", "package.json", "tsconfig.json", "vitest.config.ts"])
     cpSync(join(ROOT, part), join(folder, part), { recursive: true });
   symlinkSync(join(ROOT, "node_modules"), join(folder, "node_modules"));
   const clean = seen();
-  process.stdout.write(`as it is: ${clean}\n`);
-  for (const { what, file, from, to } of chosen) {
+  process.stdout.write(`as it is: ${clean.words}\n`);
+  for (const mutant of chosen) {
+    const { what, file, from, to } = mutant;
     const path = join(folder, "shared", file);
     const text = readFileSync(path, "utf8");
     writeFileSync(
@@ -42,15 +46,26 @@ try {
     );
     const isImport = file.startsWith("replay/import/");
     const found = isImport ? clean : seen();
-    const judge = found === clean ? (isImport ? IMPORTS : OTHERS).find(({ tests }) => isRed(tests(file))) : { name: "shadow" };
+    const judge = found.words === clean.words ? (isImport ? IMPORTS : OTHERS).find(({ tests }) => isRed(tests(file))) : { name: "shadow" };
     writeFileSync(path, text);
     if (judge === undefined) missed++;
-    process.stdout.write(`${(judge?.name ?? "UNSEEN").padEnd(12)}  ${what}${isImport ? "" : `: ${found}`}\n`);
+    const rule = judge?.name === "shadow" && "rule" in mutant ? (mutant as DecisionMutant).rule : undefined; // of decisions.ts
+    const cited = newIn(found, clean);
+    const isLed = rule !== undefined && cited.some((section) => rule === section || rule.startsWith(`${section}.`));
+    if (rule !== undefined) shown++;
+    if (isLed) led++;
+    const where =
+      rule === undefined
+        ? ""
+        : isLed
+          ? `; explain leads to ${rule}`
+          : `; explain leads to ${cited.join(", ") || "nothing"}, NOT TO ${rule}`;
+    process.stdout.write(`${(judge?.name ?? "UNSEEN").padEnd(12)}  ${what}${isImport ? "" : `: ${found.words}${where}`}\n`);
   }
 } finally {
   rmSync(folder, { recursive: true });
 }
-process.stdout.write(`${missed} of ${chosen.length} were not seen\n`);
+process.stdout.write(`${missed} of ${chosen.length} were not seen; of ${shown} that shadow saw, explain leads to the rule of ${led}\n`);
 if (missed > 0) process.exitCode = 1;
 
 function isRed(tests: string): boolean {
@@ -58,9 +73,21 @@ function isRed(tests: string): boolean {
   return spawnSync(process.execPath, args, { cwd: folder, stdio: "ignore" }).status !== 0;
 }
 
-function seen(): string {
+interface Seen {
+  readonly words: string;
+  /** Where, and the sections that explain cites there. */
+  readonly seen: readonly { readonly at: string; readonly cited: readonly string[] }[];
+}
+
+/** What is seen without any mistake (deletions of which nobody knows whose they were) leads nowhere. */
+function newIn(found: Seen, clean: Seen): readonly string[] {
+  const known = new Set(clean.seen.map(({ at }) => at));
+  return [...new Set(found.seen.filter(({ at }) => !known.has(at)).flatMap(({ cited }) => cited))].toSorted();
+}
+
+function seen(): Seen {
   const { stdout, stderr, status } = spawnSync(process.execPath, ["test/mutants/recordings.ts"], { cwd: folder, encoding: "utf8" });
-  if (status !== 0) return `failed: ${stderr.trim().split("\n").at(-1) ?? ""}`;
-  const [unexplained, atRest] = stdout.trim().split(" ");
-  return `${unexplained} of upstream's writes not explained, ${atRest} of ours at rest`;
+  if (status !== 0) return { words: `failed: ${stderr.trim().split("\n").at(-1) ?? ""}`, seen: [] };
+  const { unexplained, atRest, seen: places } = JSON.parse(stdout) as { unexplained: number; atRest: number; seen: Seen["seen"] }; // recordings.ts
+  return { words: `${unexplained} of upstream's writes not explained, ${atRest} of ours at rest`, seen: places };
 }

@@ -1,4 +1,4 @@
-/** The list of mistakes to plant. Catches one that can no longer be planted, or in two places, after the code has moved on. */
+/** The list of mistakes to plant. Catches one that can no longer be planted, or in two places, after the code has moved on, and a rule that is none. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 
@@ -11,4 +11,11 @@ it.each([...MUTANTS, ...IMPORT_MUTANTS])("$what: stands once in $file", ({ file,
   const text = readFileSync(join(import.meta.dirname, "../../shared", file), "utf8");
   expect(text.split(from).length - 1).toBe(1);
   expect(text.replace(from, () => to)).not.toBe(text);
+});
+
+it.each(MUTANTS)("$what: breaks $rule, which is a section of its controller's specification", ({ file, rule }) => {
+  const [, spec = "", section = ""] = /^(deployment|replicaset) §(\d+(?:\.\d+)?)$/.exec(rule) ?? [];
+  const text = readFileSync(join(import.meta.dirname, `../../docs/spec/${spec}.md`), "utf8");
+  expect(text).toMatch(new RegExp(`^#{2,3} ${section.replace(".", "\\.")}\\.? `, "m"));
+  expect(file.startsWith(`${spec}/`)).toBe(true);
 });
