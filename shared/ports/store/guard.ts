@@ -49,9 +49,8 @@ export interface GuardStore {
   resume(request: { readonly version: string; readonly forgivenMs: number }): Promise<"resumed" | "changed">;
 }
 
-/** What a report makes of a state: a new stop, or nothing (GD3, GD4). */
-export function stopAfter({ stop, forgivenMs }: Omit<GuardState, "version">, write: ForeignWrite, nowMs: number): Stop | undefined {
-  if (write.atMs <= forgivenMs) return undefined;
+/** What a report that is not forgiven makes of a stop: a new one, or nothing (GD4). */
+export function stopAfter({ stop }: Pick<GuardState, "stop">, write: ForeignWrite, nowMs: number): Stop | undefined {
   if (stop?.kind !== "seen") return { kind: "seen", write, sinceMs: nowMs };
   return write.atMs > stop.write.atMs ? { ...stop, write } : undefined;
 }

@@ -113,6 +113,7 @@ export function guardCases(open: OpenRig): void {
       const newer = wroteAt(round * 10_000 + 1_000);
       const [resumed] = await Promise.all([store.resume({ version, forgivenMs: round * 10_000 }), store.reportForeignWrite(newer, 1)]);
       expect((await store.guard()).stop, resumed).toMatchObject({ write: newer });
+      if (resumed === "resumed") expect((await store.guard()).forgivenMs).toBe(round * 10_000);
     }
   });
 

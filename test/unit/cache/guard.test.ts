@@ -73,6 +73,8 @@ function scene() {
     async resume(seenUpTo: number): Promise<string> {
       return await store().resume({ version: (await store().guard()).version, forgivenMs: second(seenUpTo) });
     },
+    seenByAnother: (atSecond: number) =>
+      store().reportForeignWrite({ resource: "deployments", key: "shop/web", manager: "k3s", atMs: second(atSecond) }, START_MS),
     stop: async () => (await store().guard()).stop,
     isStopped: async () => (await store().guard()).stop !== undefined,
     redisIsAway: (is: boolean) => void (away = is),
@@ -198,8 +200,7 @@ describe("the guard", () => {
 
   it("FG5 the next leader, which saw nothing, takes over a stop that stands", async () => {
     const s = scene();
-    s.watcher(0).look("deployments", written(3));
-    await s.clock.advance(0);
+    await s.seenByAnother(3); // which lives no more
     const next = s.watcher(20);
     await next.beforeTerm();
     s.takeAway();
