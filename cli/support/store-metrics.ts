@@ -11,14 +11,15 @@ export async function tellStore(
   metrics: Metrics,
   nowMs: number,
 ): Promise<void> {
+  const { stop } = await store.guard();
   for (const controller of CONTROLLERS) {
+    metrics.set("deltaloop_stopped", { controller }, stop ? 1 : 0);
     const [gate, queued, parked] = await Promise.all([store.gate(controller), store.queued(controller), store.parked(controller)]);
     const due = queued.filter(({ readyAtMs }) => readyAtMs !== undefined && readyAtMs <= nowMs);
     metrics.set("deltaloop_gate_open", { controller }, gate.open ? 1 : 0);
     metrics.set("workqueue_depth", { name: WORK_QUEUES[controller] }, due.length);
     metrics.set("deltaloop_parked_keys", { controller }, parked.length);
   }
-  metrics.set("deltaloop_stopped", {}, (await store.guard()).stop ? 1 : 0);
   // By resource: of each lane they would be many times as many.
   for (const [resource, lanes] of Map.groupBy(await store.tallies(), (tally) => tally.resource)) {
     metrics.set("deltaloop_items_received_total", { resource }, sum(lanes.map(({ received }) => received)));

@@ -602,7 +602,7 @@ export const METRICS = {
   },
   deltaloop_stopped: {
     type: "gauge",
-    labels: {},
+    labels: { controller: CONTROLLERS },
     unit: "state",
     help: "Whether another controller was seen at work: functions hand out no key until deltaloop resume, unless DELTALOOP_GUARD is off.",
     processes: ["watcher"],

@@ -28,7 +28,7 @@ it("tells gates, due keys, parked keys, and the account of all lanes", async () 
   };
   await tellStore(store, metrics, 1_000);
   expect(metrics.sums).toMatchObject({
-    "deltaloop_stopped{}": 1,
+    "deltaloop_stopped{controller=deployment}": 1,
     "deltaloop_gate_open{controller=deployment}": 0,
     "deltaloop_gate_open{controller=replicaset}": 1,
     "workqueue_depth{name=replicationmanager}": 1,
