@@ -22,6 +22,7 @@ import { untilSignalled } from "./support/signals.ts";
 
 interface DemoFlags {
   readonly keep?: true;
+  readonly realAgent?: true;
   readonly verbose?: true;
 }
 
@@ -36,6 +37,7 @@ export function registerDemo(program: Command): void {
     .command("demo")
     .description("watch the functions create, scale and roll a Deployment on an embedded cluster")
     .option("--keep", "leave it running afterwards and say how to use it")
+    .option("--real-agent", "the node agent on each node, with a container runtime in memory, instead of scripted nodes")
     .option("-v, --verbose", "log of the watcher and the functions")
     .action(async (flags: DemoFlags) => {
       await runDemo(flags);
@@ -57,6 +59,7 @@ async function runDemo(flags: DemoFlags): Promise<void> {
   const embedded = await startEmbedded({
     log: consoleLog("", flags.verbose ? "info" : "error"),
     nodes: NODES,
+    realAgents: flags.realAgent === true,
     watchers: WATCHERS,
     onLead: (watcher) => {
       tell(watcher, "leads");
@@ -74,7 +77,7 @@ async function runDemo(flags: DemoFlags): Promise<void> {
     if (record.resource === "pods" && record.verb === "create" && record.subresource === "" && record.status === 201) totals.pods++;
   });
   await embedded.ready();
-  const stack = `API server in memory, queue fauxqs, store ${embedded.storeName}, ${WATCHERS} watchers, ${NODES} scripted nodes`;
+  const stack = `API server in memory, queue fauxqs, store ${embedded.storeName}, ${WATCHERS} watchers, ${NODES} ${flags.realAgent ? "nodes, each with the node agent on a runtime in memory" : "scripted nodes"}`;
   view.say(`Ready after ${seconds(Date.now() - startedMs)}: ${stack}.`);
 
   const demo = new Demo(embedded, view, { activity, startedMs, stack, lag, signalled });
@@ -144,7 +147,8 @@ class Demo {
   create(): Promise<unknown> {
     const template = {
       metadata: { labels: { app: "web" } },
-      spec: { containers: [{ name: "web", image: "web:v1" }], terminationGracePeriodSeconds: 1 },
+      // The API server in memory makes no tokens, which the node agent would wait for.
+      spec: { containers: [{ name: "web", image: "web:v1" }], terminationGracePeriodSeconds: 1, automountServiceAccountToken: false },
     };
     const spec = { replicas: 3, selector: { matchLabels: { app: "web" } }, template };
     const body = { apiVersion: "apps/v1", kind: "Deployment", metadata: { name: WEB.name }, spec };

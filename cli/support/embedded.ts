@@ -36,6 +36,7 @@ import type { Store } from "../../shared/ports/store.ts";
 import { HOLE_RELIST_MS } from "../../shared/ports/times.ts";
 import { readClusterIdentity } from "./cluster-id.ts";
 import { functionHandlers } from "./functions.ts";
+import { runMemoryNodes } from "./memory-nodes.ts";
 import { shutGate } from "./gates.ts";
 import { startLocalRedis } from "./local-redis.ts";
 
@@ -47,6 +48,8 @@ export interface EmbeddedOptions {
   readonly onLead?: (watcher: string) => void;
   /** Scripted nodes; 0 leaves pods pending. */
   readonly nodes: number;
+  /** The node agent on each of them instead, with a runtime in memory: pods come to be as they do on a node. */
+  readonly realAgents?: boolean;
   /** Of the watchers, as their option of that name. */
   readonly lingerMs?: number;
   /** How fast they are; default as people expect it of nodes. */
@@ -101,8 +104,9 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded>
 
   const ends = new AbortController();
   const fleet = { count: options.nodes, clock, random, bindPods: true, ...options.pace };
-  const nodes =
-    options.nodes > 0 ? runScriptedNodes(createInProcessKube(server, { component: "scripted-nodes" }), fleet, ends.signal) : undefined;
+  const component = options.realAgents === true ? "node-agents" : "scripted-nodes";
+  const runNodes = options.realAgents === true ? runMemoryNodes : runScriptedNodes;
+  const nodes = options.nodes > 0 ? runNodes(createInProcessKube(server, { component }), { ...fleet, log }, ends.signal) : undefined;
   const watcherKube = kube("watcher");
   let leader = { name: "nobody", ends: new AbortController() };
   const watch = (identity: string): Promise<void> => {

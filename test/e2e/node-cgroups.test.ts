@@ -7,7 +7,6 @@
  */
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { isDeepStrictEqual } from "node:util";
 
 import { afterAll, beforeAll, expect, it } from "vitest";
 
@@ -75,7 +74,6 @@ function suite(upstream: UpstreamTests): void {
     await cluster?.stop();
   });
 
-  const asked: Answers[] = [];
   /** Starts a node of `side`, looks, and ends it. */
   const on = async <T>(side: Side, options: JudgedNodeOptions, look: (node: JudgedNode) => Promise<T>): Promise<T> => {
     node = await startJudgedNode(cluster, side, upstream, options);
@@ -94,34 +92,16 @@ function suite(upstream: UpstreamTests): void {
         await cluster.apply(podOf(name, { automountServiceAccountToken: false, ...spec }));
         await podReady(cluster, name);
       }
-      asked.push(await answersOf(cluster));
       const groups = await groupsBelow(containerd.cgroup, await namesOf(cluster));
       for (const name of Object.keys(PODS)) await cluster.kubectl("delete", "pod", name, "--wait=true");
       const left = await podGroups(containerd.cgroup);
       return { room, groups, left };
     };
-    asked.length = 0;
     const [theirs, ours] = [await on("kubelet", KEPT_BACK, look), await on("ours", KEPT_BACK, look)];
     measured(`control groups compared: ${Object.keys(ours.groups).length}`);
     expect(ours).toEqual(theirs);
     expect(Object.keys(ours.groups)).toHaveLength(3 + Object.keys(PODS).length * 3 + 1); // each pod with its sandbox and its container, one with two
     expect(ours.left).toEqual([]);
-  });
-
-  it("[node-agent 311] the node tells of them what the kubelet tells", () => {
-    const [theirs, ours] = asked;
-    if (theirs === undefined || ours === undefined) throw new Error("not both sides have answered");
-    expect(ours.running).toEqual(theirs.running);
-    expect(ours.summed).toEqual(theirs.summed);
-    measured(
-      `fields of /stats/summary that the kubelet has besides: ${theirs.fields.filter((one) => !ours.fields.includes(one)).join(", ")}`,
-    );
-    expect(ours.fields.filter((one) => !theirs.fields.includes(one))).toEqual([]);
-    expect(ours.fields).toEqual(expect.arrayContaining(["node.cpu.usageCoreNanoSeconds", "pods.containers.memory.workingSetBytes"]));
-    const differ = Object.entries(ours.configuration).filter(
-      ([name, value]) => !OF_EACH_SIDE.includes(name) && !isDeepStrictEqual(value, theirs.configuration[name]),
-    );
-    expect(differ.map(([name, value]) => ({ [name]: value, theirs: theirs.configuration[name] }))).toEqual([]);
   });
 
   it("[node-agent 195] where nothing is kept back, too", async () => {
@@ -200,66 +180,4 @@ async function foldersBelow(path: string): Promise<readonly string[]> {
   if (entries === undefined) return [];
   const below = await Promise.all(entries.filter((entry) => entry.isDirectory()).map(({ name }) => foldersBelow(join(path, name))));
   return [path, ...below.flat()];
-}
-
-/** What each side is started with by its own name or at its own place, and what nodeconf eases for the kubelet. */
-const OF_EACH_SIDE = [
-  ...["port", "healthzPort", "podLogsDir", "containerRuntimeEndpoint", "cgroupRoot", "authentication", "oomScoreAdj"],
-  ...["imageGCHighThresholdPercent", "evictionHard"],
-];
-
-interface Answers {
-  /** Pods of /runningpods/, and of /stats/summary, each with its containers. */
-  readonly running: readonly string[];
-  readonly summed: readonly string[];
-  /** Of the summary, as `pods.containers.memory.time`. */
-  readonly fields: readonly string[];
-  readonly configuration: Readonly<Record<string, unknown>>;
-}
-
-interface SummaryView {
-  readonly pods: readonly {
-    readonly podRef: { readonly name: string };
-    readonly containers: readonly {
-      readonly name: string;
-      readonly memory?: object;
-      readonly cpu?: { readonly usageNanoCores?: number };
-    }[];
-  }[];
-}
-
-/** Asked by the API server's proxy, once the kubelet has looked at every container (each ten seconds). */
-async function answersOf(cluster: Cluster): Promise<Answers> {
-  const ask = async <T>(path: string): Promise<T> =>
-    JSON.parse(await cluster.kubectl("get", "--raw", `/api/v1/nodes/judged/proxy/${path}`)) as T; // each path has its own shape
-  const pods = Object.keys(PODS);
-  const summary = await eventually(
-    "every container has its figures",
-    async () => {
-      const told = await ask<SummaryView>("stats/summary");
-      const ofOurs = told.pods.filter(({ podRef }) => pods.includes(podRef.name)).flatMap(({ containers }) => containers);
-      return ofOurs.length === pods.length + 1 && ofOurs.every(({ cpu, memory }) => cpu?.usageNanoCores !== undefined && memory) && told;
-    },
-    60_000,
-  );
-  const named = (name: string, containers: readonly { readonly name: string }[] | null): string =>
-    `${name}: ${(containers ?? [])
-      .map((one) => one.name)
-      .toSorted()
-      .join()}`;
-  const running = await ask<{ readonly items: readonly { metadata: { name: string }; spec: { containers: { name: string }[] | null } }[] }>(
-    "runningpods/",
-  );
-  return {
-    running: running.items.map(({ metadata, spec }) => named(metadata.name, spec.containers)).toSorted(),
-    summed: summary.pods.map(({ podRef, containers }) => named(podRef.name, containers)).toSorted(),
-    fields: [...new Set(fieldsOf(summary))].toSorted(),
-    configuration: (await ask<{ readonly kubeletconfig: Record<string, unknown> }>("configz")).kubeletconfig,
-  };
-}
-
-function fieldsOf(value: unknown, at = ""): readonly string[] {
-  if (Array.isArray(value)) return value.flatMap((one) => fieldsOf(one, at));
-  if (typeof value !== "object" || value === null) return [at];
-  return Object.entries(value).flatMap(([name, one]) => fieldsOf(one, at === "" ? name : `${at}.${name}`));
 }

@@ -17,7 +17,7 @@ const DEFAULT_SIZE_BYTES = 1_000_000;
 export function createCriImages(
   clock: Clock,
   present: Readonly<Record<string, ImageScript>>,
-  remote: Readonly<Record<string, RemoteImage>>,
+  remote: (image: string) => RemoteImage | undefined,
 ): CriImages {
   const store = new Map(Object.entries(present));
 
@@ -43,7 +43,7 @@ export function createCriImages(
       return found && describe(found.name, found.script);
     },
     async pullImage({ image }: ImageSpec, { signal }: PullOptions = {}) {
-      const script = remote[image];
+      const script = remote(image);
       const { pullMs = 0, pullError } = script ?? { pullError: `failed to resolve reference "${image}": connection refused` };
       try {
         if (pullMs > 0) await clock.after(pullMs, signal);

@@ -24,7 +24,7 @@ export interface MemoryCriOptions {
   /** What is there, by name. */
   readonly images: Readonly<Record<string, ImageScript>>;
   /** What can be pulled; a pull of anything else is refused. */
-  readonly remoteImages?: Readonly<Record<string, RemoteImage>>;
+  readonly remoteImages?: Readonly<Record<string, RemoteImage>> | ((image: string) => RemoteImage | undefined);
   /** First three numbers of the pods' addresses; default `10.88.0`. */
   readonly subnet?: string;
   /** Default: kept in memory, for `log()`. */
@@ -63,7 +63,9 @@ const HOSTS = 253;
 
 export function createMemoryCri(options: MemoryCriOptions): MemoryCri {
   const { clock, random, subnet = "10.88.0" } = options;
-  const images = createCriImages(clock, options.images, options.remoteImages ?? {});
+  const { remoteImages = {} } = options;
+  const remote = typeof remoteImages === "function" ? remoteImages : (image: string) => remoteImages[image];
+  const images = createCriImages(clock, options.images, remote);
   const logs = createMemoryLogs();
   const writeLog = options.writeLog ?? logs.write;
   const sandboxes = new Map<string, Sandbox>();
