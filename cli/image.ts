@@ -4,6 +4,7 @@ import { runVerbs } from "./support/run-verbs.ts";
 await runVerbs({
   watch: async () => (await import("./watch.ts")).registerWatch,
   doctor: async () => (await import("./doctor.ts")).registerDoctor,
+  resume: async () => (await import("./resume.ts")).registerResume,
   keys: async () => (await import("./keys.ts")).registerKeys,
   capture: async () => (await import("./capture.ts")).registerCapture,
   shadow: async () => (await import("./shadow.ts")).registerShadow,

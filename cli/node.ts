@@ -9,7 +9,7 @@ import { addCgroupFlags } from "./support/node-cgroups.ts";
 import { addImagePullFlags } from "./support/node-images.ts";
 import { addRuntimeFlags } from "./support/node-runtime.ts";
 import { serveNode } from "./support/serve-node.ts";
-import type { NodeFlags } from "./support/serve-node.ts";
+import type { NodeFlags } from "./support/node-flags.ts";
 
 const PORT_MAX = 65_535;
 const PODS_MAX = 1_000;

@@ -8,7 +8,7 @@ import { DEFAULT_EVICTION_HARD, parseStatements } from "../../shared/kubelet/evi
 import { goDuration } from "../../shared/kubelet/go-duration.ts";
 import { serializesByDefault } from "../../shared/kubelet/images/pull-policy.ts";
 import type { NodeOptions } from "../../shared/kubelet/node-options.ts";
-import type { NodeFlags } from "./serve-node.ts";
+import type { NodeFlags } from "./node-flags.ts";
 
 /** Headers of the manifest URL are left out, and what may be secret in the URL itself: others than the machine's owner read this. */
 export function kubeletConfiguration(flags: NodeFlags, options: NodeOptions): object {

@@ -30,67 +30,20 @@ import { isUnimplemented } from "../../shared/ports/cri-error.ts";
 import type { VersionResponse } from "../../shared/ports/cri-types.ts";
 import type { Log } from "../../shared/ports/log.ts";
 import { consoleLog, jsonLog } from "./console-log.ts";
-import type { LoggingFormat } from "./console-log.ts";
 import { kubeAccess } from "./kube-access.ts";
 import { kubeconfigPath } from "./kubeconfig-path.ts";
 import { createNodeAgent, startCondition } from "./node-agent.ts";
 import { cgroupPolicy, cgroupRoots, setOomScore, withReserved } from "./node-cgroups.ts";
-import type { CgroupFlags } from "./node-cgroups.ts";
 import { kubeletConfiguration } from "./node-configuration.ts";
+import type { NodeFlags } from "./node-flags.ts";
 import { imagePullPolicy } from "./node-images.ts";
-import type { ImagePullFlags } from "./node-images.ts";
 import { openRuntime } from "./node-runtime.ts";
-import type { NodeRuntime, RuntimeFlags } from "./node-runtime.ts";
+import type { NodeRuntime } from "./node-runtime.ts";
 import { untilSignalled } from "./signals.ts";
 import { syncLoopCheck } from "./health-checks.ts";
 import { serveTelling } from "./telling.ts";
 import { UsageError } from "./usage-error.ts";
 import { messageOf } from "../../shared/api/errors.ts";
-
-/** As the command line has them; cli/node.ts says what each means. */
-export interface NodeFlags extends CgroupFlags, ImagePullFlags, RuntimeFlags {
-  readonly kubeconfig?: string;
-  readonly context?: string;
-  readonly name: string;
-  readonly nodeIp: readonly string[];
-  readonly rootDir: string;
-  readonly podLogsDir: string;
-  readonly containerLogsDir: string;
-  readonly cgroupRoot: string;
-  readonly cgroupDriver: "cgroupfs" | "systemd";
-  readonly manifests?: string;
-  readonly manifestUrl?: string;
-  readonly manifestUrlHeader: readonly (readonly [name: string, value: string])[];
-  readonly port: number;
-  readonly listen: string;
-  readonly tlsCertFile?: string;
-  readonly tlsPrivateKeyFile?: string;
-  readonly clientCaFile?: string;
-  readonly maxPods: number;
-  readonly clusterDns: readonly string[];
-  readonly clusterDomain: string;
-  readonly imageGcHighThreshold: number;
-  readonly imageGcLowThreshold: number;
-  /** Milliseconds, as `imageMaximumGcAge`. */
-  readonly minimumImageTtlDuration: number;
-  readonly imageMaximumGcAge?: number;
-  /** Statements, as upstream has them. */
-  readonly evictionHard?: string;
-  readonly evictionSoft?: string;
-  readonly evictionSoftGracePeriod?: string;
-  readonly evictionMinimumReclaim?: string;
-  /** Seconds. */
-  readonly evictionMaxPodGracePeriod: number;
-  /** Milliseconds. */
-  readonly evictionPressureTransitionPeriod: number;
-  readonly loggingFormat: LoggingFormat;
-  readonly metrics?: string;
-  /** 0: nowhere. */
-  readonly healthzPort: number;
-  readonly healthzBindAddress: string;
-  readonly verbose?: true;
-  readonly singleProcessOomKill?: true;
-}
 
 const RUNTIME_PATIENCE_MS = 30_000;
 const RETRY_MS = 500;

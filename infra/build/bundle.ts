@@ -42,7 +42,7 @@ export async function functionNames(root: string): Promise<readonly string[]> {
 }
 
 /** What stands beside a bundle: the licences of the packages that it has something of. */
-export const LICENSES_FILE = "THIRD-PARTY-LICENSES.txt";
+const LICENSES_FILE = "THIRD-PARTY-LICENSES.txt";
 
 /** `<out>/<name>/handler.mjs` and `<out>/<name>.zip`, which holds it and the licences of others. `preamble` is code that runs when it is loaded. */
 export async function bundleFunction(root: string, name: string, out: string, preamble = ""): Promise<FunctionBundle> {

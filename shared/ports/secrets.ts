@@ -7,9 +7,9 @@
  *     arn:aws:ssm:eu-central-1:1:parameter/deltaloop/prod/mac-key
  *     file:/var/run/secrets/deltaloop/mac-key                      a file that somebody else keeps fresh
  *
- * SE1 `read` answers the value of every reference it was given, in one call of each service, or fails as a whole.
- * SE2 a failure names each reference that could not be read, why, and what whoever acts may do; never a value.
- * SE3 what `write` has written is what a later `read` answers.
+ * SR1 `read` answers the value of every reference it was given, in one call of each service, or fails as a whole.
+ * SR2 a failure names each reference that could not be read, why, and what whoever acts may do; never a value.
+ * SR3 what `write` has written is what a later `read` answers.
  */
 
 /** Where secrets are kept. */

@@ -26,6 +26,8 @@ export interface CriHarness {
   readonly longCommand: readonly string[];
   /** No runtime has it, and pulling it fails at once. */
   readonly absentImage: string;
+  /** Neither attach nor port-forward is there: a Docker Engine's adapter. */
+  readonly hasNoStreams?: true;
   /** What the runtime needs besides metadata and labels; the log directory exists. */
   sandboxBase(): Pick<PodSandboxConfig, "logDirectory" | "linux">;
   readLog(path: string): Promise<string>;
@@ -107,6 +109,20 @@ export function criConformance(name: string, open: () => Promise<CriHarness>): v
       expect(await cri.version()).toMatchObject({ runtimeName: expect.stringMatching(/./), runtimeApiVersion: "v1" });
       const ready = (await cri.status()).filter(({ status }) => status).map(({ type }) => type);
       expect(ready).toEqual(expect.arrayContaining(["RuntimeReady", "NetworkReady"]));
+    });
+
+    it("CR10 gives an address for a process' own streams and for a sandbox's ports, or says that it has none", async () => {
+      const { id } = await started(harness.programs.serve);
+      const { podSandboxId = "" } = (await cri.listContainers({ id }))[0] ?? {};
+      const attach = cri.attach({ containerId: id, tty: false, stdin: false, stdout: true, stderr: true });
+      const forward = cri.portForward(podSandboxId, []);
+      if (harness.hasNoStreams === true) {
+        for (const asked of [attach, forward]) expect(await asked.catch(isUnimplemented)).toBe(true);
+        return;
+      }
+      expect(await attach).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/attach\/./);
+      expect(await forward).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/portforward\/./);
+      await expect(cri.portForward("none", [])).rejects.toThrow();
     });
 
     it("CR11 names its cgroup driver or answers Unimplemented", async () => {
@@ -281,11 +297,6 @@ export function criConformance(name: string, open: () => Promise<CriHarness>): v
       expect(await late.catch(isDeadlineExceeded)).toBe(true);
       const address = await cri.exec({ containerId: id, cmd: ["true"], tty: false, stdin: false, stdout: true, stderr: true });
       expect(address).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/exec\/./);
-      const attached = await cri.attach({ containerId: id, tty: false, stdin: false, stdout: true, stderr: true });
-      expect(attached).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/attach\/./);
-      const { podSandboxId = "" } = (await cri.listContainers({ id }))[0] ?? {};
-      expect(await cri.portForward(podSandboxId, [])).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/portforward\/./);
-      await expect(cri.portForward("none", [])).rejects.toThrow();
       await harness.within(cri.stopContainer(id, 10));
       await expect(cri.execSync(id, harness.failingCommand, 10)).rejects.toThrow("CONTAINER_EXITED");
     });

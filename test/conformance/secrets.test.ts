@@ -91,7 +91,7 @@ describe("secrets over HTTP, beyond the port's suite", () => {
       want: "a: failed with InternalServiceErrorException",
     },
   ])(
-    "a refusal says what to allow, and nothing that was answered (SE2): $name",
+    "a refusal says what to allow, and nothing that was answered (SR2): $name",
     async ({ references, refuse: [what = "", code = ""], want }) => {
       const { server, secrets } = await standIn({ a: "1", b: "2", "/c": "3" });
       server.refused.set(what, code);

@@ -44,6 +44,7 @@ function suites(program: string): void {
       failingCommand: ["/server", "exit", "3"],
       longCommand: ["/server", "exit", "0", "5000"],
       absentImage: ABSENT,
+      hasNoStreams: true,
       sandboxBase: () => ({ logDirectory, linux: { cgroupParent: `${node.cgroupParent}/suite` } }),
       readLog: async (path) => (existsSync(path) ? readFileSync(path, "utf8") : ""),
       within: (promise) => promise,

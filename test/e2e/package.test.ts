@@ -161,7 +161,7 @@ describe("zips", () => {
           console.log(JSON.stringify(process.env));
           process.exit(0);`;
         secrets.asked.length = 0;
-        const output = await run(process.execPath, ["--input-type=module", "--eval", code], scratch);
+        const output = await offline(process.execPath, ["--input-type=module", "--eval", code], scratch);
         expect(secrets.asked, name).toEqual([{ action: "BatchGetSecretValue", names: own }]);
         expect(found([output]), name).toEqual([]);
       }
@@ -171,7 +171,7 @@ describe("zips", () => {
         const { handler } = await import(${JSON.stringify(pathToFileURL(bundles[2]?.bundle ?? "").href)});
         await handler().catch((error) => console.log(error.stack));
         process.exit(0);`;
-      const output = await run(process.execPath, ["--input-type=module", "--eval", code], scratch);
+      const output = await offline(process.execPath, ["--input-type=module", "--eval", code], scratch);
       expect(output).toContain("deltaloop/test/digest-key: may not be used: allow secretsmanager:GetSecretValue on it");
       expect(found([output])).toEqual([]);
     } finally {

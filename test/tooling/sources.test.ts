@@ -20,7 +20,7 @@ import { sourceFiles } from "../../infra/build/cruise.ts";
 const MODULES = join(import.meta.dirname, "..", "envtest", "control-plane");
 /** Where a source is not Kubernetes' own; everything up to the next semicolon. */
 const OTHERS =
-  /^(?:Go(?:'s)?|PKWARE|containerd|grpc|google\/|SQS|AWS|OCI|github\.com|reference\/|etcd|KEP|strconv|kubernetes\.io|authentication\.k8s\.io|shared\/|informer|deployment §|hack\/)/;
+  /^(?:Go(?:'s)?|PKWARE|containerd|grpc|google\/|SQS|AWS|OCI|github\.com|reference\/|etcd|KEP|strconv|kubernetes\.io|authentication\.k8s\.io|shared\/|informer|deployment §|hack\/|reproducible-builds|POSIX|handlers' permissions|moby|docker|dockershim|pkg\/kubelet\/dockershim|libdocker|CNI|libcni|cri ExecSync|cri-streaming|request_cache|remotecommand|SPDY)/;
 const NAME = /^[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*$/;
 
 interface Claim {

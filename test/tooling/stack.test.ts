@@ -75,7 +75,7 @@ describe("functions", () => {
   });
 
   it("keep their logs for 30 days, under the key", () => {
-    expect(ofType("AWS::Logs::LogGroup")).toHaveLength(ofType("AWS::Lambda::Function").length);
+    expect(ofType("AWS::Logs::LogGroup")).toHaveLength(ofType("AWS::Lambda::Function").length + WATCHER_LOGS);
     for (const [name, { Properties }] of ofType("AWS::Logs::LogGroup"))
       expect(Properties, name).toMatchObject({ RetentionInDays: 30, KmsKeyId: JSON.parse(KEY) as unknown });
   });
@@ -235,10 +235,14 @@ describe("secrets", () => {
 });
 
 /** Every `"*"` of an allowed action or resource, by where it stands, and why it must be one. */
+/** The watcher's own, where it runs as a Fargate task. */
+const WATCHER_LOGS = 1;
+
 const EXPLAINED: Readonly<Record<string, string>> = {
   "Key Account": "in a key's policy * is this key, and without the account nobody could change it again",
   "Key Logs": "in a key's policy * is this key",
   "* Network": "Lambda makes and removes interfaces of its own; these actions know no resource",
+  "* LogInToRegistry": "a login to the account's own registry; what may be pulled with it is said apart",
   "* ReadTogether": "reads nothing by itself: each secret needs a right of its own",
   "*Endpoint ThisAccountOnly": "what may pass, not what is allowed: roles say that",
 };

@@ -1,7 +1,7 @@
 /**
  * What must be known of a sandbox's network when its container is gone, one file each, as dockershim kept them.
  *
- * CP1 the file is there before the network is asked for, and goes after the network has gone: a crash between leaves a sandbox that
+ * DK1 the file is there before the network is asked for, and goes after the network has gone: a crash between leaves a sandbox that
  *     is listed, not ready, and taken away as any other.
  *
  * Source: pkg/kubelet/dockershim/docker_checkpoint.go (Kubernetes v1.23).

@@ -3,7 +3,7 @@
  *
  * SB1 it is READY while its container runs and its network stands; what a crash left half made is not.
  * SB2 checkpoint, container, network, in that order, and back in the other one.
- * SB3 a checkpoint whose container somebody took away is a sandbox that is not ready: so its network is given back (CP1).
+ * SB3 a checkpoint whose container somebody took away is a sandbox that is not ready: so its network is given back (DK1).
  *
  * Source: pkg/kubelet/dockershim/docker_sandbox.go RunPodSandbox, StopPodSandbox, ListPodSandbox (Kubernetes v1.23).
  */

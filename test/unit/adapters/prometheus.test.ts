@@ -21,7 +21,7 @@ it("counts, sets and observes; what another process counts is nothing here", asy
   metrics.count("deltaloop_syncs_total", { controller: "replicaset", outcome: "ok" });
   metrics.count("deltaloop_syncs_total", { controller: "replicaset", outcome: "ok" }, 2);
   metrics.observe("workqueue_work_duration_seconds", { name: "replicaset" }, 0.5);
-  metrics.set("deltaloop_gate_open", { controller: "replicaset" }, 1);
+  metrics.set("deltaloop_stopped", { controller: "replicaset" }, 1);
   expect(await told(metrics)).toEqual([
     'workqueue_work_duration_seconds_sum{name="replicaset"} 0.5',
     'workqueue_work_duration_seconds_count{name="replicaset"} 1',

@@ -4,7 +4,7 @@ import { expect, it } from "vitest";
 
 import { registerNode } from "../../../cli/node.ts";
 import { kubeletConfiguration } from "../../../cli/support/node-configuration.ts";
-import type { NodeFlags } from "../../../cli/support/serve-node.ts";
+import type { NodeFlags } from "../../../cli/support/node-flags.ts";
 import { nodeOptions } from "../../../cli/support/serve-node.ts";
 
 function configurationOf(...args: readonly string[]): Readonly<Record<string, unknown>> {

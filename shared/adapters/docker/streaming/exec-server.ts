@@ -2,8 +2,8 @@
  * Where a command with streams is taken, as a runtime's streaming server does it: an address for one connection, on the loopback, for
  * a minute. Docker has no such server; its own protocol ends here.
  *
- * ES1 an address is a secret that nobody can guess, and good for one connection.
- * ES2 how the command ended comes before the end of the connection, after all it said.
+ * DX1 an address is a secret that nobody can guess, and good for one connection.
+ * DX2 how the command ended comes before the end of the connection, after all it said.
  *
  * Source: cri-streaming pkg/streaming/server.go, request_cache.go; remotecommand httpstream.go, v4 of its protocol.
  */

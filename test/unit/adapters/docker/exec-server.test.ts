@@ -127,7 +127,7 @@ describe("a command with streams on Docker [node-agent 402]", () => {
     expect((await run(await server.address(REQUEST), Buffer.from("x")))["error"]).toContain('"reason":"InternalError"');
   });
 
-  it("ES1 has an address for one connection, in the protocol it speaks", async () => {
+  it("DX1 has an address for one connection, in the protocol it speaks", async () => {
     server = createExecServer(daemon(0));
     const address = await server.address(REQUEST);
     await expect(upgrade(address.replace(/[^/]+$/u, "guessed"))).rejects.toThrow("404");
