@@ -1,8 +1,6 @@
 /**
  * The actions that CloudFormation needs of whoever deploys, by the type of resource: infra/deployer-policy.json is made of it, for whatever
- * types are in the template. From AWS' documentation; no account has confirmed it.
- *
- * Source: AWS Service Authorization Reference; handlers' permissions in the CloudFormation registry.
+ * types are in the template. From what is known of AWS' documentation (Service Authorization Reference); no account has confirmed it.
  */
 
 interface Actions {
