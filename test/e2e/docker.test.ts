@@ -2,7 +2,7 @@
  * The port of the runtime on a real dockerd (test/docker). Catches: a word of CRI that Docker understands otherwise, a container that
  * is started twice, a network that is not given back, a log nobody can read, and whatever a node leaves behind on the machine.
  */
-import { existsSync, mkdirSync, readFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
@@ -57,6 +57,7 @@ function suites(program: string): void {
       },
       async close() {
         cri.close();
+        expect([readdirSync(join(node.directory, "sandboxes")), readdirSync(logDirectory)]).toEqual([[], []]);
         await node.stop();
       },
     };
