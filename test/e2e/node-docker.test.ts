@@ -60,10 +60,15 @@ function suite(program: string): void {
           initContainers: [shell("init", "echo prepared > /shared/word", { volumeMounts })],
           containers: [
             server({ readinessProbe: probe, livenessProbe: probe, resources: { limits: { cpu: "500m", memory: "64Mi" } } }),
-            shell("side", `cat /shared/word; echo to stderr >&2; head -c ${LONG_LINE_BYTES} /dev/zero | tr '\\0' x; echo; ${STAY}`, {
-              volumeMounts,
-              readinessProbe: { exec: { command: ["cat", "/shared/word"] }, periodSeconds: 1 },
-            }),
+            // The pauses keep the order of two streams.
+            shell(
+              "side",
+              `cat /shared/word; sleep 0.5; echo to stderr >&2; sleep 0.5; head -c ${LONG_LINE_BYTES} /dev/zero | tr '\\0' x; echo; ${STAY}`,
+              {
+                volumeMounts,
+                readinessProbe: { exec: { command: ["cat", "/shared/word"] }, periodSeconds: 1 },
+              },
+            ),
           ],
         }),
       );
