@@ -1,4 +1,5 @@
 /** `serverless deploy` and `serverless remove` of our own serverless.yml, stage `local`, against LocalStack. */
+import { randomUUID } from "node:crypto";
 import { spawn } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
 import { createServer } from "node:http";
@@ -57,9 +58,9 @@ async function putSecrets({ endpoint, macKey, digestKey, kubeTokens }: LocalDepl
   try {
     for (const [part, SecretString] of Object.entries(values)) {
       const name = secretName(STAGE, part);
-      await call("CreateSecret", endpoint, { Name: name, SecretString }).catch(async (error: unknown) => {
+      await call("CreateSecret", endpoint, { Name: name, SecretString, ClientRequestToken: randomUUID() }).catch(async (error: unknown) => {
         if (!(error instanceof AwsError && error.name === "ResourceExistsException")) throw error;
-        await call("PutSecretValue", endpoint, { SecretId: name, SecretString });
+        await call("PutSecretValue", endpoint, { SecretId: name, SecretString, ClientRequestToken: randomUUID() });
       });
     }
   } finally {

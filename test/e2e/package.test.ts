@@ -285,21 +285,24 @@ describe("template", () => {
   });
 
   it("gives a function names of secrets and no secret, nor anything that CloudFormation would put in a secret's place", () => {
-    expect(JSON.stringify(template)).not.toContain("{{resolve:");
     for (const [name, { Properties }] of ofType("AWS::Lambda::Function")) {
+      expect(JSON.stringify(Properties), name).not.toContain("{{resolve:");
       const { Variables } = Properties["Environment"] as { Variables: Record<string, unknown> };
       const own = String(Properties["FunctionName"]).replace("deltaloop-prod-", "");
       const secret = Object.entries(Variables).filter(([variable, value]) => /SECRET$|KEY|TOKEN|PASSWORD/.test(variable) && value !== "");
       expect(Object.fromEntries(secret), name).toEqual({
         DELTALOOP_MAC_KEY_SECRET: "deltaloop/prod/mac-key",
         DELTALOOP_DIGEST_KEY_SECRET: "deltaloop/prod/digest-key",
+        DELTALOOP_REDIS_SECRET: { "Fn::If": ["MakesStore", "deltaloop/prod/redis", ""] },
         ...(USES_KUBE.test(own) && { DELTALOOP_KUBE_SECRET: `deltaloop/prod/kube/${own}` }),
       });
     }
   });
 
   it("lets a function read its own secrets, and no other function's", () => {
-    for (const [name, { Properties }] of ofType("AWS::IAM::Role").filter(([, role]) => JSON.stringify(role).includes("ReadSecrets"))) {
+    const functionRoles = ofType("AWS::IAM::Role").filter(([, role]) => JSON.stringify(role).includes('"lambda.amazonaws.com"'));
+    expect(functionRoles).toHaveLength(FUNCTIONS.length);
+    for (const [name, { Properties }] of functionRoles.filter(([, role]) => JSON.stringify(role).includes("ReadSecrets"))) {
       const text = JSON.stringify(Properties);
       const [, own = ""] = /"PolicyName":"([\w-]+)"/.exec(text) ?? [];
       expect([...text.matchAll(/secretsmanager:[^"]*:secret:([^"]+)/g)].map(([, secret]) => secret).toSorted(), name).toEqual(
