@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 
 import { describe, expect, it } from "vitest";
 
+import { withoutWhatIsLeftOut } from "../../infra/deploy/conditions.js";
 import { chosenIn, lacksOf } from "../../infra/deploy/lacks.ts";
 import type { Chosen } from "../../infra/deploy/lacks.ts";
 
@@ -95,5 +96,42 @@ describe("a deployment", () => {
       redisDurability: "B",
       ...Object.fromEntries(names.map((name) => [(name[0] ?? "").toLowerCase() + name.slice(1), `of ${name}`])),
     });
+  });
+});
+
+describe("what conditions leave out", () => {
+  const template = {
+    Conditions: {
+      InVpc: { "Fn::Not": [{ "Fn::Equals": [{ Ref: "Network" }, "none"] }] },
+      MakesStore: {
+        "Fn::And": [
+          { Condition: "InVpc" },
+          { "Fn::Or": [{ "Fn::Equals": [{ Ref: "Store" }, "valkey"] }, { "Fn::Equals": [{ Ref: "Nodes" }, 3] }] },
+        ],
+      },
+      HasTopics: { "Fn::Not": [{ "Fn::Equals": [{ "Fn::Join": ["", { Ref: "Topics" }] }, ""] }] },
+    },
+    Resources: {
+      Queue: { Properties: { Key: { "Fn::If": ["InVpc", { "Fn::If": ["HasTopics", "both", "vpc"] }, "none"] } } },
+      Store: { Condition: "MakesStore", Properties: { Zone: { "Fn::Select": [0, { "Fn::GetAZs": "" }] } } },
+    },
+    Outputs: { Store: { Condition: "MakesStore", Value: { Ref: "Store" } } },
+  };
+  const left = (parameters: Readonly<Record<string, string>>) =>
+    withoutWhatIsLeftOut(template, { Network: "none", Store: "valkey", Nodes: "2", Topics: "", ...parameters }) as typeof template;
+
+  it("is gone from a template for LocalStack, outputs too, and of each If the branch stays that is taken", () => {
+    expect(left({})).toMatchObject({ Resources: { Queue: { Properties: { Key: "none" } } }, Outputs: {} });
+    expect(Object.keys(left({}).Resources)).toEqual(["Queue"]);
+    expect(Object.keys(left({ Network: "own" }).Resources)).toEqual(["Queue", "Store"]);
+    expect(Object.keys(left({ Network: "own", Store: "given" }).Outputs)).toEqual([]);
+    expect(Object.keys(left({ Network: "own", Store: "given", Nodes: "3" }).Outputs)).toEqual(["Store"]);
+    expect(left({ Network: "own", Topics: "arn" }).Resources.Queue.Properties.Key).toBe("both");
+  });
+
+  it("is an error where a condition says what nobody here understands", () => {
+    const odd = { Conditions: { Odd: { "Fn::Contains": [] } }, Resources: { A: { Condition: "Odd" } } };
+    expect(() => withoutWhatIsLeftOut(odd, {})).toThrow("Fn::Contains");
+    expect(() => withoutWhatIsLeftOut({ ...template, Conditions: {} }, {})).toThrow("there is no condition");
   });
 });
