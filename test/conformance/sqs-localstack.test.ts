@@ -58,7 +58,7 @@ function suite(): void {
   secretsConformance("Secrets Manager on LocalStack", (values) =>
     withSecrets(
       { name: "secretsmanager", target: "secretsmanager" },
-      (name, value) => ({ action: "CreateSecret", input: { Name: name, SecretString: value } }),
+      (name, value) => ({ action: "CreateSecret", input: { Name: name, SecretString: value, ClientRequestToken: crypto.randomUUID() } }),
       values,
       (name) => name,
     ),
