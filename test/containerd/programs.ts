@@ -3,6 +3,7 @@ import { spawnSync } from "node:child_process";
 import { accessSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
+import { aptInstall } from "../support/apt.ts";
 
 /** Package → what of it is used. */
 const NEEDED: Readonly<Record<string, readonly string[]>> = {
@@ -18,8 +19,6 @@ const NEEDED: Readonly<Record<string, readonly string[]>> = {
 export const CONTAINERD = "/usr/bin/containerd";
 export const CTR = "/usr/bin/ctr";
 export const CNI_PLUGINS = "/usr/lib/cni";
-
-const INSTALL_MS_MAX = 300_000;
 
 /**
  * Makes sure that pods can run here, installing Debian's packages when this is root and saying so on stderr.
@@ -42,17 +41,8 @@ function missing(): readonly string[] {
 
 function install(packages: readonly string[]): string | undefined {
   process.stderr.write(`containerd: installing Debian's packages ${packages.join(", ")} with apt-get\n`);
-  const env = { ...process.env, DEBIAN_FRONTEND: "noninteractive" };
-  const options = { env, encoding: "utf8", timeout: INSTALL_MS_MAX } as const;
-  const install = () => spawnSync("apt-get", ["install", "-y", "--no-install-recommends", ...packages], options);
-  let result = install();
-  if (missing().length > 0) {
-    spawnSync("apt-get", ["update", "-qq"], options); // a machine whose lists are old or empty
-    result = install();
-  }
-  const still = missing();
-  if (still.length === 0) return undefined;
-  return `apt-get install ${still.join(" ")} failed: ${result.error?.message ?? result.stderr.trim().split("\n").at(-1) ?? "unknown"}`;
+  const why = aptInstall(packages, () => missing().length === 0);
+  return why === undefined ? undefined : `apt-get install ${missing().join(" ")} failed: ${why}`;
 }
 
 /** Bridge and veth pair, an overlay where images will be unpacked, a cgroup: each in namespaces of its own, or taken back. */

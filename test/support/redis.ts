@@ -11,6 +11,7 @@ import { join } from "node:path";
 import { setTimeout as after } from "node:timers/promises";
 import { Redis } from "ioredis";
 import { messageOf } from "../../shared/api/errors.ts";
+import { aptInstall } from "./apt.ts";
 
 export interface RedisServer {
   readonly port: number;
@@ -48,12 +49,8 @@ export function ensureRedisServer(): string | undefined {
   if (found()) return undefined;
   if (process.getuid?.() !== 0) return "redis-server is not on the PATH, and only root may install it (apt-get install redis-server)";
   process.stderr.write("redis-server is not on the PATH: installing Debian's package redis-server with apt-get\n");
-  const install = spawnSync("apt-get", ["install", "-y", "--no-install-recommends", "redis-server"], {
-    env: { ...process.env, DEBIAN_FRONTEND: "noninteractive" },
-    encoding: "utf8",
-  });
-  if (found()) return undefined;
-  return `apt-get install redis-server failed: ${install.error?.message ?? install.stderr.trim().split("\n").at(-1) ?? "unknown"}`;
+  const why = aptInstall(["redis-server"], found);
+  return why === undefined ? undefined : `apt-get install redis-server failed: ${why}`;
 }
 
 function found(): boolean {
