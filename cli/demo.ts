@@ -28,6 +28,8 @@ interface DemoFlags {
 
 const FRAME_MS = 100;
 const STEP_MS_MAX = 20_000;
+/** After the last word, also of what went wrong. */
+const TOLD_MS = 100;
 const NODES = 3;
 const WATCHERS = 2;
 const WEB = { resource: "deployments", namespace: "default", name: "web" } as const;
@@ -40,8 +42,8 @@ export function registerDemo(program: Command): void {
     .option("--real-agent", "the node agent on each node, with a container runtime in memory, instead of scripted nodes")
     .option("-v, --verbose", "log of the watcher and the functions")
     .action(async (flags: DemoFlags) => {
-      await runDemo(flags);
-      process.exit(); // sockets of long polls may still be open
+      // Sockets of long polls may still be open, and what failed is told first.
+      await runDemo(flags).finally(() => setTimeout(() => process.exit(), TOLD_MS).unref());
     });
 }
 
