@@ -53,6 +53,11 @@ test.each([
     entries: [{ ...upstream, manager: "policy", fieldsV1: { "f:status": { "f:conditions": {} } } }],
     seen: undefined,
   },
+  {
+    name: "what upstream's conformance tests patch",
+    entries: [{ ...upstream, manager: "e2e.test", fieldsV1: { "f:status": { "f:readyReplicas": {}, "f:availableReplicas": {} } } }],
+    seen: undefined,
+  },
   { name: "no fields", entries: [{ ...upstream, manager: "policy", fieldsV1: undefined }], seen: undefined },
 ])("[informer T102] $name: seen is $seen", ({ entries, seen }) => {
   expect(foreignWrite("replicasets", object(...entries), AFTER_MS)?.manager).toBe(seen);
