@@ -152,8 +152,8 @@ await whereRealPartsAre("dev on a real control plane", () => {
       try {
         await cluster.apply(web);
         await cluster.rolledOut("default", "web");
-        await upstreamWritesStatus(cluster);
-        await dev.line("stopped acting");
+        const goesOn = new AbortController();
+        await Promise.all([upstreamWritesStatus(cluster, goesOn.signal), dev.line("stopped acting").finally(() => goesOn.abort())]);
         const { code } = await dev.exited;
         expect(code).toBe(3);
         expect(dev.output()).toMatch(
@@ -226,10 +226,14 @@ async function ownWrites(cluster: Cluster): Promise<readonly AuditEntry[]> {
   );
 }
 
-async function upstreamWritesStatus(cluster: Cluster): Promise<void> {
+/** As a controller does, it goes on: a write of the second in which ours began to lead is none of later. */
+async function upstreamWritesStatus(cluster: Cluster, signal: AbortSignal): Promise<void> {
   const path = "/apis/apps/v1/namespaces/default/deployments/web/status?fieldManager=kube-controller-manager";
-  const condition = { type: "Foreign", status: "True", reason: "Test", message: "written by the test" };
-  await cluster.client.request("PATCH", path, { status: { conditions: [condition] } }, "application/strategic-merge-patch+json");
+  for (let nth = 1; !signal.aborted; nth++) {
+    const condition = { type: "Foreign", status: "True", reason: "Test", message: `written by the test, ${nth}` };
+    await cluster.client.request("PATCH", path, { status: { conditions: [condition] } }, "application/strategic-merge-patch+json");
+    await sleep(1_000);
+  }
 }
 
 /** The four processes existed, and neither they nor dev are there 5 s after the signal. */
