@@ -5,7 +5,6 @@
 import { execFileSync, spawn } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync } from "node:fs";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 
@@ -20,6 +19,7 @@ import type { NodeIdentity } from "../containerd/identity.ts";
 import { IMAGES } from "../containerd/images.ts";
 import { ensureContainerd } from "../containerd/programs.ts";
 import { eventually } from "../support/e2e.ts";
+import { realRuntime } from "../support/real-runtime.ts";
 
 const ABSENT = "127.0.0.1:1/none:1";
 const MEMORY_LIMIT = 64 * 1024 * 1024;
@@ -37,18 +37,10 @@ function suites(): void {
     const node = await startContainerd();
     const cri = createCri(node.endpoint);
     const logDirectory = logsOf(node, "suite");
-    const server = { image: { image: IMAGES.serverV1 } };
     return {
+      ...realRuntime({ cgroupParent: node.cgroupParent, logDirectory }),
       cri,
-      programs: { serve: server, stubborn: { ...server, args: ["stubborn"] }, exit: { ...server, args: ["exit", "3", "1500"] } },
-      failingCommand: ["/server", "exit", "3"],
-      longCommand: ["/server", "exit", "0", "5000"],
       absentImage: ABSENT,
-      sandboxBase: () => ({ logDirectory, linux: { cgroupParent: `${node.cgroupParent}/suite` } }),
-      readLog: async (path) => (existsSync(path) ? readFileSync(path, "utf8") : ""),
-      within: (promise) => promise,
-      elapse: sleep,
-      nowMs: () => Date.now(),
       async restart() {
         await node.kill();
         expect(await cri.status().catch(isUnavailable)).toBe(true);

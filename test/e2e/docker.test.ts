@@ -2,9 +2,8 @@
  * The port of the runtime on a real dockerd (test/docker). Catches: a word of CRI that Docker understands otherwise, a container that
  * is started twice, a network that is not given back, a log nobody can read, and whatever a node leaves behind on the machine.
  */
-import { existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
+import { mkdirSync, readdirSync } from "node:fs";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 
 import { expect, it } from "vitest";
 
@@ -15,6 +14,7 @@ import { IMAGES } from "../containerd/images.ts";
 import { CNI_PLUGINS } from "../containerd/programs.ts";
 import { startDockerd } from "../docker/dockerd.ts";
 import { ensureDockerd } from "../docker/programs.ts";
+import { realRuntime } from "../support/real-runtime.ts";
 
 const ABSENT = "127.0.0.1:1/none:1";
 
@@ -37,19 +37,11 @@ function suites(program: string): void {
     });
     const logDirectory = join(node.directory, "pods", "suite");
     mkdirSync(logDirectory, { recursive: true });
-    const server = { image: { image: IMAGES.serverV1 } };
     return {
+      ...realRuntime({ cgroupParent: node.cgroupParent, logDirectory }),
       cri,
-      programs: { serve: server, stubborn: { ...server, args: ["stubborn"] }, exit: { ...server, args: ["exit", "3", "1500"] } },
-      failingCommand: ["/server", "exit", "3"],
-      longCommand: ["/server", "exit", "0", "5000"],
       absentImage: ABSENT,
       hasNoStreams: true,
-      sandboxBase: () => ({ logDirectory, linux: { cgroupParent: `${node.cgroupParent}/suite` } }),
-      readLog: async (path) => (existsSync(path) ? readFileSync(path, "utf8") : ""),
-      within: (promise) => promise,
-      elapse: sleep,
-      nowMs: () => Date.now(),
       async restart() {
         await node.kill();
         expect(await cri.status().catch(isUnavailable)).toBe(true);
