@@ -81,18 +81,19 @@ ${queue === undefined ? "" : consume(queue.logical)}${rings ? ring(bells) : ""}$
 # What a function may do to the cluster is not here but in infra/manifests/rbac.yaml.
 Resources:
 ${roles.join("\n")}
-  # For the task or instance that runs \`deltaloop watch\`: it fills Q1 and rings.
+  # For the task or instance that runs \`deltaloop watch\`: it fills Q1, rings, and reads its own secrets.
   WatcherPolicy:
     Type: AWS::IAM::ManagedPolicy
     Properties:
-      Description: What deltaloop watch sends
+      Description: What deltaloop watch sends and reads
       PolicyDocument:
         Version: "2012-10-17"
         Statement:
-          - Sid: Send
-            Effect: Allow
-            Action: sqs:SendMessage
-            Resource: [${["!GetAtt DeltasQueue.Arn", ...bells].join(", ")}]
+              - Sid: Send
+                Effect: Allow
+                Action: sqs:SendMessage
+                Resource: [${["!GetAtt DeltasQueue.Arn", ...bells].join(", ")}]
+${readSecrets([...SECRETS, kubeSecret("watcher")])}              - *together
 Outputs:
   WatcherPolicyArn: { Value: !Ref WatcherPolicy }
 `;
@@ -127,7 +128,7 @@ function ring(bells: readonly string[]): string {
 }
 
 const STAGE = "${sls:stage}";
-/** What every function reads; the last one only where there is a password. */
+/** What every function and the watcher read; the last one only where there is a password. */
 const SECRETS = ["mac-key", "digest-key", "redis"];
 
 function readSecrets(parts: readonly string[]): string {

@@ -27,16 +27,9 @@ function sharedVariables({ controllers }: Registry): readonly string[] {
     );
 }
 
-/** The role's own secrets, and no other. */
-const SECRETS = ["mac-key", "digest-key", "redis", "kube/watcher"];
-
 export function watcherTaskYaml(registry: Registry): string {
   const variables = sharedVariables(registry).map(
     (name) => `            - { Name: ${name}, Value: "\${self:provider.environment.${name}}" }\n`,
-  );
-  const secrets = SECRETS.map(
-    (name) =>
-      `                  - !Sub "arn:\${AWS::Partition}:secretsmanager:\${AWS::Region}:\${AWS::AccountId}:secret:deltaloop/\${sls:stage}/${name}-??????"\n`,
   );
   return `# The watcher as a Fargate service, when WatcherImage names its image and there is a VPC to run it in. Two tasks, of which one leads
 # (informer §14); a shadow takes no Lease, so it is one, which ends before the next one begins.
@@ -92,28 +85,13 @@ Resources:
                 Action: ecr:GetAuthorizationToken
                 Resource: "*"
 
-  # What the watcher itself does.
+  # What the watcher itself does, wherever it runs: WatcherPolicy (roles.yml).
   WatcherTaskRole:
     Type: AWS::IAM::Role
     Condition: RunsWatcherHere
     Properties:
       AssumeRolePolicyDocument: *tasks
       ManagedPolicyArns: [!Ref WatcherPolicy, !If [UsesKey, !Ref WatcherKeyPolicy, !Ref AWS::NoValue]]
-      Policies:
-        - PolicyName: watcher
-          PolicyDocument:
-            Version: "2012-10-17"
-            Statement:
-              - Sid: ReadSecrets
-                Effect: Allow
-                Action: secretsmanager:GetSecretValue
-                # Names get six random characters.
-                Resource:
-${secrets.join("")}              # Knows no resource; alone it reads nothing.
-              - Sid: ReadTogether
-                Effect: Allow
-                Action: secretsmanager:BatchGetSecretValue
-                Resource: "*"
 
   WatcherTask:
     Type: AWS::ECS::TaskDefinition

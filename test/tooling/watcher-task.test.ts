@@ -22,8 +22,11 @@ interface Statement {
 interface Role {
   readonly Properties: {
     readonly ManagedPolicyArns?: readonly unknown[];
-    readonly Policies: readonly [{ readonly PolicyDocument: { readonly Statement: readonly Statement[] } }];
+    readonly Policies?: readonly [Policy];
   };
+}
+interface Policy {
+  readonly PolicyDocument: { readonly Statement: readonly Statement[] };
 }
 interface Fragment {
   readonly Resources: {
@@ -48,7 +51,12 @@ const REFERENCE = /_(?:SECRET|EKS_CLUSTER)$/;
 // `!Ref x` is read as `x`; what CloudFormation makes of it is cfn-lint's to say.
 const { Resources } = parse(await readFile("infra/watcher-task.yml", "utf8"), { logLevel: "silent" }) as Fragment;
 const [container] = Resources.WatcherTask.Properties.ContainerDefinitions;
-const statements = (role: Role): readonly Statement[] => role.Properties.Policies[0].PolicyDocument.Statement;
+/** What a watcher may do wherever it runs. */
+const { WatcherPolicy } = (
+  parse(await readFile("infra/roles.yml", "utf8"), { logLevel: "silent" }) as {
+    readonly Resources: { readonly WatcherPolicy: { readonly Properties: Policy } };
+  }
+).Resources;
 
 it("tells the watcher what functions are told, in the same words, and the names of its secrets", async () => {
   const told = container.Environment.map(({ Name }) => Name);
@@ -105,15 +113,15 @@ it.each([
 });
 
 it("may read its own secrets and send, and ECS may start it: every wildcard is one that knows no resource, or is explained", () => {
-  expect(statements(Resources.WatcherTaskRole).map(({ Sid }) => Sid)).toEqual(["ReadSecrets", "ReadTogether"]);
-  expect(Resources.WatcherTaskRole.Properties.ManagedPolicyArns?.[0]).toBe("WatcherPolicy");
-  const [own] = statements(Resources.WatcherTaskRole);
-  expect([own?.Resource ?? []].flat().map((arn) => arn.slice(arn.indexOf("deltaloop/")))).toEqual(
+  const { ManagedPolicyArns, Policies } = Resources.WatcherTaskRole.Properties;
+  expect([ManagedPolicyArns?.[0], Policies]).toEqual(["WatcherPolicy", undefined]);
+  const own = WatcherPolicy.Properties.PolicyDocument.Statement;
+  expect(own.map(({ Sid }) => Sid)).toEqual(["Send", "ReadSecrets", "ReadTogether"]);
+  expect([own[1]?.Resource ?? []].flat().map((arn) => arn.slice(arn.indexOf("deltaloop/")))).toEqual(
     ["mac-key", "digest-key", "redis", "kube/watcher"].map((name) => `deltaloop/\${sls:stage}/${name}-??????`),
   );
-  const everywhere = [...statements(Resources.WatcherTaskRole), ...statements(Resources.WatcherExecutionRole)].filter(({ Resource }) =>
-    [Resource].flat().includes("*"),
-  );
+  const starting = Resources.WatcherExecutionRole.Properties.Policies?.[0].PolicyDocument.Statement ?? [];
+  const everywhere = [...own, ...starting].filter(({ Resource }) => [Resource].flat().includes("*"));
   expect(everywhere.map(({ Action }) => Action)).toEqual(["secretsmanager:BatchGetSecretValue", "ecr:GetAuthorizationToken"]);
 });
 
