@@ -14,7 +14,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 
-import { cacheFolder } from "./cache-folder.ts";
+import { cacheFolder } from "../build/cache-folder.ts";
 import type { Architecture } from "./oci-archive.ts";
 
 export interface DebianPins {

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { gunzip } from "node:zlib";
 
-import { cacheFolder } from "./cache-folder.ts";
+import { cacheFolder } from "../build/cache-folder.ts";
 import type { Architecture } from "./oci-archive.ts";
 import { untar } from "./untar.ts";
 

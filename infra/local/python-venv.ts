@@ -2,11 +2,11 @@
 import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
 import { access, constants, mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
-import { homedir } from "node:os";
 import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import { messageOf } from "../../shared/api/errors.ts";
+import { cacheFolder } from "../build/cache-folder.ts";
 
 const run = promisify(execFile);
 
@@ -125,12 +125,6 @@ function isAlive(pid: number): boolean {
   } catch {
     return false;
   }
-}
-
-/** Outside the checkout, as test/envtest has it. */
-function cacheFolder(): string {
-  const base = process.env["XDG_CACHE_HOME"];
-  return join(base === undefined || base === "" ? join(homedir(), ".cache") : base, "deltaloop");
 }
 
 async function answerOf(command: string, args: readonly string[]): Promise<string | undefined> {

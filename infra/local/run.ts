@@ -10,7 +10,6 @@
  */
 import { mkdir, rm } from "node:fs/promises";
 import { connect, createServer } from "node:net";
-import { homedir } from "node:os";
 import { dirname, join } from "node:path";
 import { parseArgs } from "node:util";
 
@@ -21,9 +20,10 @@ import { startLocal } from "./stack.ts";
 import { startTakes } from "./venv.ts";
 import type { LocalDeltaloop } from "./stack.ts";
 import { messageOf } from "../../shared/api/errors.ts";
+import { cacheFolder } from "../build/cache-folder.ts";
 
 /** Whoever connects here ends the run; it stays open until the run has ended. */
-const STOP_SOCKET = join(process.env["XDG_CACHE_HOME"] || join(homedir(), ".cache"), "deltaloop", "local.sock");
+const STOP_SOCKET = join(cacheFolder(), "local.sock");
 const EXIT_FAILED = 1;
 const EXIT_USAGE = 2;
 

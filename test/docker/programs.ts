@@ -1,10 +1,10 @@
 /** Where a dockerd can be had: the machine's own, or Debian's package, unpacked and not installed. */
 import { spawnSync } from "node:child_process";
 import { accessSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from "node:fs";
-import { homedir } from "node:os";
 import { join } from "node:path";
 
 import { ensureContainerd } from "../containerd/programs.ts";
+import { cacheFolder } from "../../infra/build/cache-folder.ts";
 
 const INSTALLED = "/usr/sbin/dockerd";
 const PACKAGE = "docker.io";
@@ -62,12 +62,6 @@ function unpack(folder: string): string | undefined {
   } finally {
     rmSync(draft, { recursive: true, force: true });
   }
-}
-
-/** As of the programs of the control plane (test/envtest). */
-function cacheFolder(): string {
-  const base = process.env["XDG_CACHE_HOME"];
-  return join(base === undefined || base === "" ? join(homedir(), ".cache") : base, "deltaloop");
 }
 
 function lastLine(text: string | null): string {

@@ -2,12 +2,12 @@
 import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
 import { access, constants, mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
-import { homedir } from "node:os";
 import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 
 import { KUBERNETES_MAJOR, KUBERNETES_MINOR, KUBERNETES_VERSION } from "../../shared/api/release.ts";
+import { cacheFolder } from "../../infra/build/cache-folder.ts";
 
 const run = promisify(execFile);
 
@@ -136,12 +136,6 @@ async function holdingLock<T>(lockFile: string, what: GoBuild, work: () => Promi
   } finally {
     await rm(lockFile, { force: true });
   }
-}
-
-/** `$XDG_CACHE_HOME/deltaloop`, else `~/.cache/deltaloop`: outside the checkout, shared by all of the user's clones. */
-function cacheFolder(): string {
-  const base = process.env["XDG_CACHE_HOME"];
-  return join(base === undefined || base === "" ? join(homedir(), ".cache") : base, "deltaloop");
 }
 
 /** `line` is what `go version` prints: "go version go1.26.8 linux/amd64". A development Go ("devel") counts as new. */

@@ -4,8 +4,9 @@
  */
 import { spawn, spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import { homedir, tmpdir } from "node:os";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { cacheFolder } from "../../infra/build/cache-folder.ts";
 
 /** Linux 6.1 with the controllers cpu, io, memory and pids; it has neither cpuset nor hugetlb. */
 const PACKAGE = "user-mode-linux=6.1um4+b13";
@@ -15,8 +16,7 @@ const BRING_MS_MAX = 120_000;
 export function ensureUml(): { readonly kernel: string } | { readonly missing: string } {
   if (process.platform !== "linux" || process.arch !== "x64") return { missing: "user-mode Linux needs Linux on x64" };
   if (process.getuid?.() !== 0) return { missing: "user-mode Linux on this machine's files needs root" };
-  const base = process.env["XDG_CACHE_HOME"] ?? "";
-  const cache = join(base === "" ? join(homedir(), ".cache") : base, "deltaloop");
+  const cache = cacheFolder();
   const folder = join(cache, PACKAGE.replaceAll(/[=+]/gu, "-"));
   const kernel = join(folder, "usr/bin/linux.uml");
   if (existsSync(kernel)) return { kernel };
