@@ -84,7 +84,7 @@ function suite(python: string): void {
     it("gives nobody a right that cloudsplaining warns of and nobody has explained; a planted one is found", async () => {
       const policies = Object.entries(template.Resources).flatMap(([name, { Type, Properties }]) => {
         if (Type === "AWS::IAM::Role")
-          return (Properties["Policies"] as readonly { readonly PolicyDocument: unknown }[]).map(({ PolicyDocument }) => [
+          return ((Properties["Policies"] ?? []) as readonly { readonly PolicyDocument: unknown }[]).map(({ PolicyDocument }) => [
             name,
             PolicyDocument,
           ]);
