@@ -56,9 +56,10 @@ async function bothSides(
   squeeze: Squeeze,
   programs: { readonly kubelet: string },
 ): Promise<readonly [theirs: Outcome, ours: Outcome]> {
-  const theirs = runSqueeze(cluster, "kubelet", squeeze, programs);
+  const settings = await squeeze.settings();
+  const theirs = runSqueeze(cluster, "kubelet", squeeze, settings, programs);
   if (squeeze.apart) await theirs;
-  return await Promise.all([theirs, runSqueeze(cluster, "ours", squeeze, programs)]);
+  return await Promise.all([theirs, runSqueeze(cluster, "ours", squeeze, settings, programs)]);
 }
 
 function isSame(theirs: Outcome, ours: Outcome): boolean {

@@ -29,6 +29,7 @@ export async function runSqueeze(
   cluster: Cluster,
   side: Side,
   squeeze: Squeeze,
+  settings: EvictionSettings,
   programs: { readonly kubelet: string; readonly deltaloop?: string },
 ): Promise<Outcome> {
   const containerd = await startContainerd(squeeze.containerd);
@@ -39,7 +40,6 @@ export async function runSqueeze(
     const manifests = join(containerd.directory, "manifests");
     await mkdir(manifests);
     for (const one of squeeze.statics ?? []) await writeFile(join(manifests, "static.json"), JSON.stringify(one));
-    const settings = await squeeze.settings();
     const options = (told: EvictionSettings): JudgedNodeOptions => ({ name: side, manifests, ...optionsOf(told) });
     await makeNamespace(cluster, side);
     agent = await startAgent(cluster, side, containerd, programs, options(squeeze.afterRestart ? calm() : settings));
