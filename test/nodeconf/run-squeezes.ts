@@ -62,8 +62,24 @@ async function bothSides(
   return await Promise.all([theirs, runSqueeze(cluster, "ours", squeeze, settings, programs)]);
 }
 
+/** How a container ended is compared where the kubelet knows it: it forgets, now and then, for it removes some before it has looked. */
 function isSame(theirs: Outcome, ours: Outcome): boolean {
-  return JSON.stringify(compared(theirs)) === JSON.stringify(compared(ours));
+  const forgotten = Object.entries(theirs.said).flatMap(([name, texts]) =>
+    texts.flatMap((text) => {
+      const container = /^container (\S+) ContainerStatusUnknown /u.exec(text)?.[1];
+      return container === undefined ? [] : [`${name} container ${container} `];
+    }),
+  );
+  const known = ({ said, ...rest }: Outcome): Outcome => ({
+    ...rest,
+    said: Object.fromEntries(
+      Object.entries(said).map(([name, texts]) => [
+        name,
+        texts.filter((text) => !forgotten.some((start) => `${name} ${text}`.startsWith(start))),
+      ]),
+    ),
+  });
+  return JSON.stringify(compared(known(theirs))) === JSON.stringify(compared(known(ours)));
 }
 
 function compared({ order, said, node, stay, images }: Outcome): Omit<Outcome, "nodeEvents" | "firstAfter"> {
