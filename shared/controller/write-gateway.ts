@@ -11,6 +11,8 @@ import { bindingProblem } from "./run-binding.ts";
 import type { BoundCall } from "./run-binding.ts";
 
 export function createWriteGateway(writer: KubeWriter, controller: Controller, mode: WriteGateway["mode"]): WriteGateway {
+  // Whichever function runs it: two may sync the keys of one controller.
+  const fieldManager = `deltaloop-${controller}`;
   return {
     mode,
     forRun: (owner) => {
@@ -20,8 +22,8 @@ export function createWriteGateway(writer: KubeWriter, controller: Controller, m
         return { kind: "stored", object: await execute() };
       };
       return {
-        create: (request) => send({ verb: "create", ...request }, () => writer.create(request)),
-        patch: (request, row) => send({ verb: "patch", ...request, row }, () => writer.patch(request)),
+        create: (request) => send({ verb: "create", ...request }, () => writer.create({ ...request, fieldManager })),
+        patch: (request, row) => send({ verb: "patch", ...request, row }, () => writer.patch({ ...request, fieldManager })),
         delete: (request, row) => send({ verb: "delete", ...request, body: request.preconditions, row }, () => writer.delete(request)),
       };
     },

@@ -39,6 +39,12 @@ export interface KubeList {
   readonly items: readonly KubeObject[];
 }
 
+/** Of every write but a DELETE, which knows none. */
+export interface ManagedWrite extends CallOptions {
+  /** Whose write it is, in `managedFields`. Absent: the adapter's own. */
+  readonly fieldManager?: string;
+}
+
 /**
  * Writes. Each carries its precondition and `fieldManager`; the answer is the object as the server stored it.
  *
@@ -66,7 +72,7 @@ export interface Target {
   readonly name: string;
 }
 
-export interface CreateRequest extends CallOptions {
+export interface CreateRequest extends ManagedWrite {
   readonly resource: Resource;
   readonly namespace: string;
   /** A POST to a part of an object: `token` of a service account is a TokenRequest, `binding` of a pod gives it its node. */
@@ -77,7 +83,7 @@ export interface CreateRequest extends CallOptions {
 
 export type PatchType = "application/merge-patch+json" | "application/strategic-merge-patch+json" | "application/json-patch+json";
 
-export interface PatchRequest extends Target, CallOptions {
+export interface PatchRequest extends Target, ManagedWrite {
   readonly subresource?: "status";
   readonly type: PatchType;
   readonly body: object;

@@ -7,17 +7,16 @@ import { isStatus } from "./status-error.ts";
 
 /** Mutating calls. DELETE knows no fieldManager; every other write carries ours. */
 export function createWriter(client: KubeClient): KubeWriter {
-  const { fieldManager } = client;
   const send = (call: Call, patience: Patience | undefined): Promise<unknown> =>
     client.json({ ...call, query: { ...call.query, timeout: serverTimeout(client, patience) }, ...(patience && { patience }) });
 
   return {
-    async create({ resource, namespace, of, body, patience }) {
+    async create({ resource, namespace, of, body, fieldManager = client.fieldManager, patience }) {
       const path = resourcePath(resource, namespace, of?.name, of?.subresource);
       return asObject(await send({ method: "POST", path, query: { fieldManager }, body }, patience));
     },
 
-    async patch({ resource, namespace, name, subresource, type, body, patience }) {
+    async patch({ resource, namespace, name, subresource, type, body, fieldManager = client.fieldManager, patience }) {
       const path = resourcePath(resource, namespace, name, subresource);
       return asObject(await send({ method: "PATCH", path, query: { fieldManager }, body, contentType: type }, patience));
     },
@@ -35,7 +34,10 @@ export function createWriter(client: KubeClient): KubeWriter {
 
     async replace({ resource, namespace, name, body, patience }) {
       return asObject(
-        await send({ method: "PUT", path: resourcePath(resource, namespace, name), query: { fieldManager }, body }, patience),
+        await send(
+          { method: "PUT", path: resourcePath(resource, namespace, name), query: { fieldManager: client.fieldManager }, body },
+          patience,
+        ),
       );
     },
   };
