@@ -34,6 +34,13 @@ export interface OpenSession extends SyncSession {
 /** A thrown error is the third way a sync ends: retry with back-off. */
 export type SyncHandler = (session: SyncSession) => Promise<SyncResult>;
 
+/** How the keys of one controller are synced. */
+export interface KeySync {
+  readonly sync: SyncHandler;
+  /** A key that has failed this often is dropped at its next failure. Absent: never. */
+  readonly maxRetries?: number;
+}
+
 export function createSession(ports: SyncPorts, run: Run): OpenSession {
   const { reader, store, digester, clock, log, metrics, gateway, trace } = ports;
   const { controller, key, snapshot, mayWrite } = run;

@@ -12,7 +12,7 @@
 import type { CachedDeployment, CachedReplicaSet } from "../api/cached.ts";
 import { compileSelector, selectsEverything } from "../api/selector.ts";
 import type { SyncResult } from "../controller/run.ts";
-import type { SyncSession } from "../controller/session.ts";
+import type { KeySync, SyncSession } from "../controller/session.ts";
 import type { EventNote } from "../controller/writes.ts";
 import { isNamespaceTerminating } from "../ports/errors.ts";
 import { rollbackTo } from "./annotations.ts";
@@ -27,6 +27,9 @@ import { syncScale } from "./turns/scale.ts";
 import { noteThePause, syncStatusOnly, tryStatus } from "./turns/status.ts";
 import { because, claim, DONE, type Known, type Sync } from "./turns/turn.ts";
 import { ownerOf, updateStatus } from "./writes.ts";
+
+/** One that failed this often in a row is parked until something changes. Source: pkg/controller/deployment maxRetries. */
+export const DEPLOYMENT_KEYS: KeySync = { sync: syncDeployment, maxRetries: 15 };
 
 /**
  * @throws {Error} to be retried with back-off: at most 15 times, then the key waits for its next event.

@@ -1,32 +1,56 @@
 import type { SQSRecord } from "aws-lambda";
 
 import type { Controller } from "../api/resources.ts";
-import type { SyncHandler } from "../controller/session.ts";
+import type { KeySync } from "../controller/session.ts";
 import { runKey } from "../controller/worker.ts";
+import type { Doorbell, Doorbells } from "../ports/doorbells.ts";
+import { AFFECTED_KEYS, REGISTRY } from "../registry/registry.ts";
 import { settleRecords } from "./batch.ts";
 import type { RecordOutcome } from "./batch.ts";
 import { decodeDoorbell } from "./doorbell-message.ts";
-import { AFFECTED_KEYS } from "../registry/registry.ts";
+import { lookAndGoOn } from "./going-on.ts";
 import type { SqsHandler } from "./sqs-handler.ts";
-import type { FunctionWiring } from "./wiring.ts";
+import type { ClusterWiring, FunctionWiring } from "./wiring.ts";
+
+/** The controllers whose keys a function can sync. */
+type KeySyncs = { readonly [C in Controller]?: KeySync };
 
 const ACK: RecordOutcome = { kind: "ack" };
+/** So long after it began an invocation goes on to keys that its runs have made due. */
+const GO_ON_MS = 1_000;
 
 /**
- * The function of one controller: each record is a doorbell, each doorbell one look at its key. A doorbell that cannot be
- * read is named in the log and acknowledged: its key stays dirty and is rung again. Only a Store out of reach leaves a record
- * in the queue (informer §12.3).
+ * The function of one controller: each record is a doorbell, each doorbell one look at its key, and at those keys of `syncs` that this
+ * look makes due. A doorbell that cannot be read is named in the log and acknowledged: its key stays dirty and is rung again. Only a
+ * Store out of reach leaves a record in the queue (informer §12.3).
+ *
+ * @throws {TypeError} when `syncs` are others than the registry says: the function's rights are made of that
  */
-export function createSyncFunction(
-  wiring: FunctionWiring,
-  controller: Controller,
-  sync: SyncHandler,
-  options: { readonly maxRetries?: number } = {},
-): SqsHandler {
+export function createSyncFunction(wiring: FunctionWiring, controller: Controller, syncs: KeySyncs): SqsHandler {
+  assertRegistered(controller, syncs);
   const { clock, random, log, digester, trace, metrics } = wiring;
   return async (event, context) => {
     const remainingMs = context.getRemainingTimeInMillis();
-    const invocationEndsMs = clock.now() + remainingMs;
+    const startedMs = clock.now();
+    const look = async ({ store, reader, gateway }: ClusterWiring, bell: Doorbell, doorbells: Doorbells, rungMs: number): Promise<void> => {
+      const keys = syncs[bell.controller];
+      if (keys === undefined) throw new TypeError(`the function of ${controller} cannot sync keys of ${bell.controller}`);
+      const ports = {
+        store,
+        doorbells,
+        reader,
+        gateway: gateway(bell.controller),
+        digester,
+        registry: AFFECTED_KEYS,
+        clock,
+        random,
+        log,
+        ...(metrics && { metrics }),
+        ...(trace && { trace }),
+      };
+      const { sync, ...limits } = keys;
+      await runKey(ports, bell.controller, bell, sync, { ...limits, invocationEndsMs: startedMs + remainingMs, rungMs });
+    };
     const handle = async ({ messageId, body, attributes }: SQSRecord): Promise<RecordOutcome> => {
       const decoded = decodeDoorbell(body);
       if (decoded.kind === "undecodable") {
@@ -39,21 +63,7 @@ export function createSyncFunction(
         log.error("doorbell is for someone else, acknowledged", { messageId, cluster: c, controller: ctl, key: k });
         return ACK;
       }
-      const { store, doorbells, reader } = cluster;
-      const ports = {
-        store,
-        doorbells,
-        reader,
-        gateway: cluster.gateway(controller),
-        digester,
-        registry: AFFECTED_KEYS,
-        clock,
-        random,
-        log,
-        ...(metrics && { metrics }),
-        ...(trace && { trace }),
-      };
-      const bell = {
+      const own = {
         controller,
         key: k,
         epoch: e,
@@ -61,9 +71,26 @@ export function createSyncFunction(
         ...(u !== undefined && { uid: u }),
         ...(o !== undefined && { owner: o }),
       };
-      await runKey(ports, controller, bell, sync, { ...options, invocationEndsMs, rungMs: Number(attributes.SentTimestamp) });
+      const rungMs = (bell: Doorbell): number => (bell === own ? Number(attributes.SentTimestamp) : clock.now());
+      await lookAndGoOn(
+        {
+          doorbells: cluster.doorbells,
+          clock,
+          log,
+          canSync: (other) => syncs[other] !== undefined,
+          look: (bell, doorbells) => look(cluster, bell, doorbells, rungMs(bell)),
+          untilMs: startedMs + GO_ON_MS,
+        },
+        own,
+      );
       return ACK;
     };
     return await settleRecords(event, handle, { ...wiring, ends: { clock, remainingMs } });
   };
+}
+
+function assertRegistered(controller: Controller, syncs: KeySyncs): void {
+  const { goesOnTo = [] } = REGISTRY.controllers.find(({ name }) => name === controller) ?? {};
+  const [registered, given] = [[controller, ...goesOnTo], Object.keys(syncs)].map((names) => names.toSorted().join(", "));
+  if (registered !== given) throw new TypeError(`the function of ${controller} is given keys of ${given}, the registry says ${registered}`);
 }

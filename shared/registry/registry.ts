@@ -1,7 +1,8 @@
 /**
  * The one table of controllers and of the resources they stand on. Queues, variables, functions, roles, RBAC, alarms and views are
  * derived from it (names.ts, functions.ts, rights.ts beside it; infra/fragments.ts), each by a function that takes any `Registry`:
- * a controller that is not built in is one more entry. Its code stays in its own function, so no bundle carries another's.
+ * a controller that is not built in is one more entry. Its code stays in its own function and in those that
+ * go on to its keys, so no other bundle carries it.
  */
 import { CONTROLLER_INFO, CONTROLLERS, RESOURCES } from "../api/resources.ts";
 import type { Controller, ControllerInfo, ResourceInfo } from "../api/resources.ts";
@@ -23,6 +24,8 @@ export interface ControllerEntry extends ControllerInfo<string> {
   readonly affectedKeys: AffectedKeys;
   /** What it may ask of the API server, and so its rights. */
   readonly contract: readonly ContractRow<string>[];
+  /** Whose keys its function goes on to when its own runs have made them due, and so has the rights for (shared/lambda/going-on.ts). */
+  readonly goesOnTo?: readonly string[];
 }
 
 export interface Registry {
@@ -38,9 +41,22 @@ const EVENTS_TABLES: { readonly [C in Controller]: AffectedKeys } = {
   replicationcontroller: replicationControllerAffectedKeys,
 };
 
+/** A Deployment and its ReplicaSets wake each other, write after write. */
+const GOES_ON_TO: { readonly [C in Controller]: readonly Controller[] } = {
+  deployment: ["replicaset"],
+  replicaset: ["deployment"],
+  replicationcontroller: [],
+};
+
 /** What is built in. */
 export const REGISTRY: Registry = {
-  controllers: CONTROLLERS.map((name) => ({ name, ...CONTROLLER_INFO[name], affectedKeys: EVENTS_TABLES[name], contract: CONTRACT[name] })),
+  controllers: CONTROLLERS.map((name) => ({
+    name,
+    ...CONTROLLER_INFO[name],
+    affectedKeys: EVENTS_TABLES[name],
+    contract: CONTRACT[name],
+    goesOnTo: GOES_ON_TO[name],
+  })),
   resources: RESOURCES,
 };
 

@@ -38,16 +38,17 @@ export function rolesOf(registry: Registry): readonly Role[] {
     resource: subresource === undefined ? resource : `${resource}/${subresource}`,
     verbs,
   });
-  const syncRole = ({ name, primary, reads, contract }: ControllerEntry): Role => ({
+  const syncRules = ({ primary, reads, contract }: ControllerEntry): readonly Rule[] => [
+    ...reads.map((resource) => rule(resource, resource === primary ? ["get"] : ["get", "list"])),
+    ...contract.map(({ resource, subresource, verb }) => rule(resource, [verb], subresource)),
+    // Where the admission plugin OwnerReferencesPermissionEnforcement runs, `blockOwnerDeletion: true` in a reference asks for
+    // that right on the owner. Nothing is ever written there.
+    rule(primary, ["update"], "finalizers"),
+  ];
+  const syncRole = ({ name, goesOnTo = [] }: ControllerEntry): Role => ({
     name: serviceAccount(syncFunction(name)),
     controller: name,
-    clusterRules: merged([
-      ...reads.map((resource) => rule(resource, resource === primary ? ["get"] : ["get", "list"])),
-      ...contract.map(({ resource, subresource, verb }) => rule(resource, [verb], subresource)),
-      // Where the admission plugin OwnerReferencesPermissionEnforcement runs, `blockOwnerDeletion: true` in a reference asks for
-      // that right on the owner. Nothing is ever written there.
-      rule(primary, ["update"], "finalizers"),
-    ]),
+    clusterRules: merged(registry.controllers.filter((entry) => entry.name === name || goesOnTo.includes(entry.name)).flatMap(syncRules)),
     namespaceRules: [],
   });
   return [

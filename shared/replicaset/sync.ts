@@ -4,7 +4,7 @@ import { ownerId, primaryAsOwner } from "../api/owner-id.ts";
 import { controllerRef } from "../api/owner-references.ts";
 import type { Performed } from "../controller/performed.ts";
 import type { SyncResult } from "../controller/run.ts";
-import type { SyncSession } from "../controller/session.ts";
+import type { KeySync, SyncSession } from "../controller/session.ts";
 import type { Row, SliceRef } from "../ports/store.ts";
 import { nextAvailabilityCheck } from "./availability.ts";
 import { calculateStatus, statusWrite, whyStatus } from "./calculate-status.ts";
@@ -16,6 +16,8 @@ import { observe, podsOf, whyNothing } from "./observe.ts";
 import type { Observed } from "./observe.ts";
 import { deletionAgeRatios, relatedPods } from "./pods-to-delete.ts";
 import type { ReplicaReason } from "./reasons.ts";
+
+export const REPLICASET_KEYS: KeySync = { sync: syncReplicaSet };
 
 export function syncReplicaSet(session: SyncSession): Promise<SyncResult> {
   return syncReplicas(session, REPLICA_SET);

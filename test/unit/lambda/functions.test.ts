@@ -1,17 +1,18 @@
 /** Catches a function that crashes on a doorbell it cannot read, works for a foreign cluster, or loses a record of Redis' outage. */
 import type { Context, SQSEvent } from "aws-lambda";
-import { expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 
 import { createEmfMetrics } from "../../../shared/adapters/emf/emf.ts";
 import { createSweep } from "../../../functions/sweep/handler.ts";
 import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
 import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
 import { createDigester } from "../../../shared/api/digest.ts";
+import type { SyncHandler } from "../../../shared/controller/session.ts";
 import { createSyncFunction } from "../../../shared/lambda/sync-function.ts";
 import type { ClusterWiring, FunctionWiring } from "../../../shared/lambda/wiring.ts";
 import { invocationContext, sqsEvent } from "../../../shared/local/invocation.ts";
 import type { Doorbell } from "../../../shared/ports/doorbells.ts";
-import type { TakeResult } from "../../../shared/ports/store.ts";
+import type { Taken, TakeResult } from "../../../shared/ports/store.ts";
 import { recordingLog } from "../recording-log.ts";
 
 const CID = "5d3f00aa11bb";
@@ -48,12 +49,21 @@ function event(...bodies: readonly (object | string)[]): SQSEvent {
 const context: Context = invocationContext({ functionName: "f", requestId: "1", remainingMs: () => 60_000 });
 const bell = (key: string, more: object = {}): object => ({ v: 1, c: CID, ctl: "replicaset", e: "e1", k: key, ...more });
 
+/** The replicaset's function, which knows Deployments, too. */
+function syncedBy(sync: SyncHandler, deployment: SyncHandler = sync): Parameters<typeof createSyncFunction>[2] {
+  return { replicaset: { sync }, deployment: { sync: deployment } };
+}
+
 it("acknowledges by name what it cannot read and what is for someone else, and works on the rest", async () => {
   const taken: string[] = [];
   const { wired, log } = wiring({
     take: ({ key }: { key: string }): Promise<TakeResult> => (taken.push(key), Promise.resolve({ kind: "empty" })),
   });
-  const handler = createSyncFunction(wired, "replicaset", () => expect.unreachable("nothing was taken"));
+  const handler = createSyncFunction(
+    wired,
+    "replicaset",
+    syncedBy(() => expect.unreachable("nothing was taken")),
+  );
   const answer = await handler(
     event("{", bell("shop/foreign", { c: "000000000000" }), bell("shop/other", { ctl: "deployment" }), bell("shop/mine")),
     context,
@@ -69,7 +79,11 @@ it("leaves only those records in the queue whose Store was out of reach", async 
     take: ({ key }: { key: string }): Promise<TakeResult> =>
       key === "shop/a" ? Promise.reject(new Error("redis is away")) : Promise.resolve({ kind: "busy" }),
   });
-  const handler = createSyncFunction(wired, "replicaset", () => expect.unreachable("nothing was taken"));
+  const handler = createSyncFunction(
+    wired,
+    "replicaset",
+    syncedBy(() => expect.unreachable("nothing was taken")),
+  );
   expect(await handler(event(bell("shop/a"), bell("shop/b")), context)).toEqual({ batchItemFailures: [{ itemIdentifier: "m0" }] });
 });
 
@@ -82,10 +96,59 @@ it("a sync may write until the invocation's own end, less a margin", async () =>
   };
   const { wired } = wiring(store);
   const seen: boolean[] = [];
-  const handler = createSyncFunction(wired, "replicaset", ({ mayWrite }) => (seen.push(mayWrite()), Promise.resolve({ kind: "done" })));
+  const handler = createSyncFunction(
+    wired,
+    "replicaset",
+    syncedBy(({ mayWrite }) => (seen.push(mayWrite()), Promise.resolve({ kind: "done" }))),
+  );
   await handler(event(bell("shop/a")), context);
   await handler(event(bell("shop/a")), { ...context, getRemainingTimeInMillis: () => 5_999 });
   expect(seen).toEqual([true, false]);
+});
+
+describe("a key that a run makes due", () => {
+  /** Every key can be taken; the end of the ReplicaSet's run makes `due` so. */
+  const ends = (due: Doorbell) => {
+    const taken: string[] = [];
+    const store = {
+      take: ({ controller, key }: Taken): Promise<TakeResult> => {
+        taken.push(`${controller} ${key}`);
+        return Promise.resolve({
+          kind: "ok",
+          snapshot: { dependents: [], orphans: [], intents: [], failures: 0 },
+          leaseUntilMs: 1_015_000,
+        });
+      },
+      renew: () => Promise.resolve(1_015_000),
+      done: ({ key }: Taken) => Promise.resolve({ kind: "done", failures: 0, ...(key === "shop/a" && { bell: due }) }),
+    };
+    return { ...wiring(store), taken };
+  };
+  const sync: SyncHandler = () => Promise.resolve({ kind: "done" });
+  const due: Doorbell = { controller: "deployment", key: "shop/web", epoch: "e1", delayMs: 0 };
+
+  it("is synced by the same invocation, by its own controller's code", async () => {
+    const { wired, rung, taken } = ends(due);
+    const seen: string[] = [];
+    const syncs = syncedBy(sync, ({ key }) => (seen.push(key), Promise.resolve({ kind: "done" })));
+    await createSyncFunction(wired, "replicaset", syncs)(event(bell("shop/a")), context);
+    expect({ taken, seen, rung }).toEqual({ taken: ["replicaset shop/a", "deployment shop/web"], seen: ["shop/web"], rung: [] });
+  });
+
+  it("is rung when its function has not its code", async () => {
+    const foreign: Doorbell = { ...due, controller: "replicationcontroller" };
+    const { wired, rung, taken } = ends(foreign);
+    await createSyncFunction(wired, "replicaset", syncedBy(sync))(event(bell("shop/a")), context);
+    expect({ taken, rung }).toEqual({ taken: ["replicaset shop/a"], rung: [foreign] });
+  });
+});
+
+it("refuses code for other keys than the registry says, of which the rights are made", () => {
+  const { wired } = wiring({});
+  const replicaset = { sync: () => expect.unreachable() };
+  expect(() => createSyncFunction(wired, "replicaset", { replicaset })).toThrow(
+    "the function of replicaset is given keys of replicaset, the registry says deployment, replicaset",
+  );
 });
 
 it("sweeps pass after pass until nothing is due, and nothing at all without an epoch", async () => {

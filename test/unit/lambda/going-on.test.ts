@@ -1,0 +1,112 @@
+/** Catches a key that is neither synced here nor rung, one synced too early, and an invocation that answers while a key still goes on. */
+import { describe, expect, it } from "vitest";
+
+import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
+import type { Controller } from "../../../shared/api/resources.ts";
+import { lookAndGoOn } from "../../../shared/lambda/going-on.ts";
+import type { Doorbell, Doorbells } from "../../../shared/ports/doorbells.ts";
+import { recordingLog } from "../recording-log.ts";
+
+const FROM_MS = 1_000_000;
+const FIRST: Doorbell = { controller: "deployment", key: "shop/web", epoch: "e1", delayMs: 0 };
+const due = (more: Partial<Doorbell> = {}): Doorbell => ({ controller: "replicaset", key: "shop/a", epoch: "e1", delayMs: 0, ...more });
+
+/** The look at FIRST lasts so long and then makes `bells` due; what is looked at then is `look`'s. */
+function rig(
+  bells: readonly Doorbell[],
+  { lastsMs = 0, look }: { lastsMs?: number; look?: (bell: Doorbell, doorbells: Doorbells) => Promise<void> } = {},
+) {
+  const clock = createVirtualClock(FROM_MS);
+  const log = recordingLog();
+  const rung: Doorbell[] = [];
+  const looked: string[] = [];
+  const ended = lookAndGoOn(
+    {
+      doorbells: { ring: (others) => Promise.resolve(void rung.push(...others)) },
+      clock,
+      log,
+      canSync: (controller: Controller) => controller !== "replicationcontroller",
+      look: async (bell, doorbells) => {
+        if (bell === FIRST) {
+          if (lastsMs > 0) await clock.after(lastsMs);
+          return doorbells.ring(bells);
+        }
+        looked.push(`${bell.key} after ${clock.now() - FROM_MS}`);
+        await look?.(bell, doorbells);
+      },
+      untilMs: FROM_MS + 1_000,
+    },
+    FIRST,
+  );
+  return { clock, log, rung, looked, ended };
+}
+
+describe("GO1: goes on to what falls due in time, and rings what does not", () => {
+  it.each<[what: string, bell: Doorbell, lookedAfterMs: number | undefined]>([
+    ["due now", due(), 0],
+    ["due within the time that is left", due({ delayMs: 999 }), 999],
+    ["due when that is over", due({ delayMs: 1_000 }), undefined],
+    ["of a controller whose code it has not", due({ controller: "replicationcontroller" }), undefined],
+    ["GO3: the key whose run it is", FIRST, undefined],
+    ["another key of that controller", due({ controller: "deployment" }), 0],
+  ])("%s", async (_, bell, lookedAfterMs) => {
+    const { clock, rung, looked, ended } = rig([bell]);
+    await clock.advance(2_000);
+    await ended;
+    expect({ rung, looked }).toEqual(
+      lookedAfterMs === undefined ? { rung: [bell], looked: [] } : { rung: [], looked: [`${bell.key} after ${lookedAfterMs}`] },
+    );
+  });
+
+  it("of several, each its own way, by the time that is left when they are made due", async () => {
+    const bells = [due({ delayMs: 100 }), due({ key: "shop/b", delayMs: 99 }), due({ key: "shop/c", delayMs: 30_000 })];
+    const { clock, rung, looked, ended } = rig(bells, { lastsMs: 900 });
+    await clock.advance(2_000);
+    await ended;
+    expect(rung.map(({ key }) => key)).toEqual(["shop/a", "shop/c"]);
+    expect(looked).toEqual(["shop/b after 999"]);
+  });
+});
+
+it("GO2: a key whose Store was out of reach is rung at once, by name", async () => {
+  const { clock, log, rung, ended } = rig([due({ delayMs: 5 })], { look: () => Promise.reject(new Error("redis is away")) });
+  await clock.advance(10);
+  await ended;
+  expect(rung).toEqual([due()]);
+  expect(log.lines[0]).toMatchObject({ level: "warn", fields: { key: "shop/a", error: expect.stringContaining("redis is away") } });
+});
+
+it("has ended when all has that went on, and what that made due in turn", async () => {
+  const { looked, ended } = rig([due()], {
+    look: async ({ key }, doorbells) => {
+      await new Promise(setImmediate);
+      if (key === "shop/a") await doorbells.ring([due({ key: "shop/b" })]);
+      await new Promise(setImmediate);
+      looked.push(`${key} ended`);
+    },
+  });
+  await ended;
+  expect(looked).toEqual(["shop/a after 0", "shop/b after 0", "shop/a ended", "shop/b ended"]);
+});
+
+it("is for its caller what the first look was, after the others have ended", async () => {
+  const clock = createVirtualClock(FROM_MS);
+  const looked: string[] = [];
+  const looking = lookAndGoOn(
+    {
+      doorbells: { ring: () => Promise.resolve() },
+      clock,
+      log: recordingLog(),
+      canSync: () => true,
+      look: async ({ key }, doorbells) => {
+        if (key !== FIRST.key) return void looked.push(await new Promise<string>((resolve) => setImmediate(resolve, key)));
+        await doorbells.ring([due()]);
+        throw new Error("redis is away");
+      },
+      untilMs: FROM_MS + 1_000,
+    },
+    FIRST,
+  );
+  await expect(looking).rejects.toThrow("redis is away");
+  expect(looked).toEqual(["shop/a"]);
+});
