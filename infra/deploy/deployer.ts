@@ -1,12 +1,17 @@
 /**
- * The actions that CloudFormation needs of whoever deploys, by the type of resource: infra/deployer-policy.json is made of it, for whatever
- * types are in the template. From what is known of AWS' documentation (Service Authorization Reference); no account has confirmed it.
+ * The actions that CloudFormation needs of whoever deploys, by the type of resource: infra/deployer-policies/ is made of it, for whatever
+ * types are in the template. No account has confirmed it.
+ *
+ * Source: AWS Service Authorization Reference; the permissions of the handlers in CloudFormation's resource schemas, of which those are here
+ * that the template's own properties and parameters make use of.
  */
 
 interface Actions {
   /** Name patterns of ARNs, after the service; absent: AWS gives the resource a name, or the actions know none. */
   readonly arn?: readonly string[];
   readonly actions: readonly string[];
+  /** Those of them that know no resource. */
+  readonly unnamed?: readonly string[];
 }
 
 /** Tagging is part of making. */
@@ -143,6 +148,8 @@ const BY_TYPE: Readonly<Record<string, Actions>> = {
       ...["secretsmanager:GetSecretValue", "secretsmanager:PutSecretValue", "secretsmanager:TagResource", "secretsmanager:UntagResource"],
       "secretsmanager:GetResourcePolicy",
     ],
+    // Of GenerateSecretString, before there is a secret.
+    unnamed: ["secretsmanager:GetRandomPassword"],
   },
   "AWS::KMS::Key": KMS,
   "AWS::KMS::Alias": KMS,
@@ -153,10 +160,12 @@ const BY_TYPE: Readonly<Record<string, Actions>> = {
   "AWS::EC2::VPC": ec2("Vpc", "ModifyVpcAttribute", "DescribeVpcAttribute"),
   "AWS::EC2::Subnet": ec2("Subnet", "DescribeAvailabilityZones"),
   "AWS::EC2::RouteTable": ec2("RouteTable"),
-  "AWS::EC2::SubnetRouteTableAssociation": { actions: ["ec2:AssociateRouteTable", "ec2:DisassociateRouteTable"] },
+  "AWS::EC2::SubnetRouteTableAssociation": {
+    actions: ["ec2:AssociateRouteTable", "ec2:DisassociateRouteTable", "ec2:ReplaceRouteTableAssociation"],
+  },
   "AWS::EC2::InternetGateway": ec2("InternetGateway"),
   "AWS::EC2::VPCGatewayAttachment": { actions: ["ec2:AttachInternetGateway", "ec2:DetachInternetGateway"] },
-  "AWS::EC2::Route": { actions: ["ec2:CreateRoute", "ec2:DeleteRoute"] },
+  "AWS::EC2::Route": { actions: ["ec2:CreateRoute", "ec2:DeleteRoute", "ec2:ReplaceRoute"] },
   "AWS::EC2::EIP": { actions: ["ec2:AllocateAddress", "ec2:ReleaseAddress", "ec2:DescribeAddresses"] },
   "AWS::EC2::NatGateway": ec2("NatGateway"),
   "AWS::EC2::SecurityGroup": ec2("SecurityGroup", "DescribeNetworkInterfaces"),
@@ -171,7 +180,7 @@ const BY_TYPE: Readonly<Record<string, Actions>> = {
       "ec2:DescribePrefixLists",
     ],
   },
-  "AWS::ElastiCache::SubnetGroup": store("elasticache", "CacheSubnetGroup"),
+  "AWS::ElastiCache::SubnetGroup": store("elasticache", "CacheSubnetGroup", "ModifyCacheSubnetGroup"),
   "AWS::ElastiCache::ParameterGroup": store("elasticache", "CacheParameterGroup", "ModifyCacheParameterGroup", "DescribeCacheParameters"),
   "AWS::ElastiCache::User": store("elasticache", "User", "ModifyUser"),
   "AWS::ElastiCache::UserGroup": store("elasticache", "UserGroup", "ModifyUserGroup"),
@@ -179,20 +188,40 @@ const BY_TYPE: Readonly<Record<string, Actions>> = {
     "elasticache",
     "ReplicationGroup",
     "ModifyReplicationGroup",
+    // From two nodes to three, and back.
+    "IncreaseReplicaCount",
+    "DecreaseReplicaCount",
     "DescribeCacheClusters",
     "AddTagsToResource",
+    "RemoveTagsFromResource",
     "ListTagsForResource",
   ),
-  "AWS::MemoryDB::SubnetGroup": store("memorydb", "SubnetGroup"),
+  "AWS::MemoryDB::SubnetGroup": store("memorydb", "SubnetGroup", "UpdateSubnetGroup"),
   "AWS::MemoryDB::ParameterGroup": store("memorydb", "ParameterGroup", "UpdateParameterGroup", "DescribeParameters"),
   "AWS::MemoryDB::User": store("memorydb", "User", "UpdateUser"),
   "AWS::MemoryDB::ACL": store("memorydb", "ACL", "UpdateACL"),
-  "AWS::MemoryDB::Cluster": store("memorydb", "Cluster", "UpdateCluster", "TagResource", "ListTags"),
+  "AWS::MemoryDB::Cluster": store("memorydb", "Cluster", "UpdateCluster", "TagResource", "UntagResource", "ListTags"),
   "AWS::ECS::Cluster": {
-    actions: ["ecs:CreateCluster", "ecs:DeleteCluster", "ecs:DescribeClusters", ...tags("ecs"), "iam:CreateServiceLinkedRole"],
+    actions: [
+      "ecs:CreateCluster",
+      "ecs:DeleteCluster",
+      "ecs:UpdateCluster",
+      "ecs:DescribeClusters",
+      ...tags("ecs"),
+      "iam:CreateServiceLinkedRole",
+    ],
   },
   "AWS::ECS::TaskDefinition": { actions: ["ecs:RegisterTaskDefinition", "ecs:DeregisterTaskDefinition", "ecs:DescribeTaskDefinition"] },
-  "AWS::ECS::Service": { actions: ["ecs:CreateService", "ecs:DeleteService", "ecs:UpdateService", "ecs:DescribeServices"] },
+  "AWS::ECS::Service": {
+    actions: [
+      "ecs:CreateService",
+      "ecs:DeleteService",
+      "ecs:UpdateService",
+      "ecs:DescribeServices",
+      "ecs:ListServiceDeployments",
+      "ecs:DescribeServiceDeployments",
+    ],
+  },
 };
 const STACK: Actions = {
   arn: ["cloudformation:*:*:stack/deltaloop-*"],
@@ -204,16 +233,37 @@ const STACK: Actions = {
 /** Knows no stack. */
 const TEMPLATE: Actions = { actions: ["cloudformation:ValidateTemplate"] };
 
-/** Of a template with these types, as text. @throws naming the types of which nobody has said what they take */
-export function deployerPolicy(types: readonly string[]): string {
+/** Characters of a managed policy, white space not counted. Source: IAM User Guide, IAM and AWS STS quotas. */
+export const POLICY_CHARACTERS_MAX = 6_144;
+
+/**
+ * Of a template with these types, as texts: what is allowed on names of ours, and what knows no name or is given one by AWS. Two, because one
+ * would be longer than IAM takes.
+ *
+ * @throws naming the types of which nobody has said what they take
+ */
+export function deployerPolicies(types: readonly string[]): { readonly named: string; readonly unnamed: string } {
   const unknown = [...new Set(types)].filter((type) => BY_TYPE[type] === undefined);
   if (unknown.length > 0) throw new Error(`infra/deploy/deployer.ts does not say what it takes to make ${unknown.join(", ")}`);
   const taken = [...new Set([STACK, TEMPLATE, ...types.flatMap((type) => BY_TYPE[type] ?? [])])];
-  const byArn = Map.groupBy(taken, ({ arn = ["*"] }) => arn.join());
-  const Statement = [...byArn].map(([arns, all]) => ({
-    Effect: "Allow",
-    Action: [...new Set(all.flatMap(({ actions }) => actions))].toSorted(),
-    Resource: arns === "*" ? "*" : arns.split(",").map((arn) => `arn:aws:${arn}`),
-  }));
-  return `${JSON.stringify({ Version: "2012-10-17", Statement }, undefined, 2)}\n`;
+  const byArn = Map.groupBy(
+    taken.filter(({ arn }) => arn !== undefined),
+    ({ arn = [] }) => arn.join(),
+  );
+  const named = [...byArn].map(([arns, all]) =>
+    statement(
+      all.flatMap(({ actions }) => actions),
+      arns.split(",").map((arn) => `arn:aws:${arn}`),
+    ),
+  );
+  const free = taken.flatMap(({ arn, actions, unnamed = [] }) => (arn === undefined ? actions : unnamed));
+  return { named: policy(named), unnamed: policy([statement(free, "*")]) };
+}
+
+function statement(actions: readonly string[], resource: string | readonly string[]): object {
+  return { Effect: "Allow", Action: [...new Set(actions)].toSorted(), Resource: resource };
+}
+
+function policy(statements: readonly object[]): string {
+  return `${JSON.stringify({ Version: "2012-10-17", Statement: statements }, undefined, 2)}\n`;
 }

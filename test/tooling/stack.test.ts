@@ -7,7 +7,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 
 import { beforeAll, describe, expect, it } from "vitest";
 
-import { deployerPolicy } from "../../infra/deploy/deployer.ts";
+import { deployerPolicies, POLICY_CHARACTERS_MAX } from "../../infra/deploy/deployer.ts";
 import { alarmsYaml } from "../../infra/fragments/alarms.ts";
 import { REGISTRY } from "../../shared/registry/registry.ts";
 import { packaged } from "../support/packaged.ts";
@@ -376,14 +376,28 @@ describe("what a deployment must say", () => {
 });
 
 describe("whoever deploys", () => {
-  it("may do what the kinds of resources in the template take, as infra/deployer-policy.json has it", () => {
-    // With this variable it is written instead, from the template, which no generator has.
+  it("may do what the kinds of resources in the template take, as infra/deployer-policies has it", () => {
+    // With this variable they are written instead, from the template, which no generator has.
     const types = Object.values(template.Resources).map(({ Type }) => Type);
-    const policy = deployerPolicy(types.toSorted());
-    if (process.env["DELTALOOP_WRITE_DEPLOYER_POLICY"] !== undefined) writeFileSync("infra/deployer-policy.json", policy);
-    expect(JSON.parse(readFileSync("infra/deployer-policy.json", "utf8"))).toEqual(JSON.parse(policy));
-    expect(() => deployerPolicy([...types, "AWS::Cost::Bomb"])).toThrow("AWS::Cost::Bomb");
-    const open = statementsOf(JSON.parse(policy)).flatMap(({ Action }) => [Action].flat().filter((action) => String(action).includes("*")));
-    expect(open).toEqual([]);
+    const policies = deployerPolicies(types.toSorted());
+    for (const [name, policy] of Object.entries(policies)) {
+      const file = `infra/deployer-policies/${name}.json`;
+      if (process.env["DELTALOOP_WRITE_DEPLOYER_POLICIES"] !== undefined) writeFileSync(file, policy);
+      expect(JSON.parse(readFileSync(file, "utf8")), file).toEqual(JSON.parse(policy));
+      const open = statementsOf(JSON.parse(policy)).flatMap(({ Action }) =>
+        [Action].flat().filter((action) => String(action).includes("*")),
+      );
+      expect(open, file).toEqual([]);
+    }
+    expect(() => deployerPolicies([...types, "AWS::Cost::Bomb"])).toThrow("AWS::Cost::Bomb");
+    // Whatever has a name of ours is allowed by that name alone.
+    expect(policies.named).not.toContain('"Resource": "*"');
+  });
+
+  it("gets it in policies that IAM takes, as managed ones", () => {
+    const sizes = ["named", "unnamed"].map(
+      (name) => readFileSync(`infra/deployer-policies/${name}.json`, "utf8").replaceAll(/\s/g, "").length,
+    );
+    for (const size of sizes) expect(size).toBeLessThanOrEqual(POLICY_CHARACTERS_MAX);
   });
 });
