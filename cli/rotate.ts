@@ -78,7 +78,7 @@ export function registerRotate(program: Command): void {
           waitMs: wait,
           finish: finish === true,
           say,
-          after: createSystemClock().after,
+          ...createSystemClock(),
           signal: untilSignalled(),
         });
         process.exitCode = done ? 0 : EXIT_FAILED;

@@ -1,4 +1,6 @@
+import { messageOf } from "../../../shared/api/errors.ts";
 import { openCache, redisStore } from "../../../shared/lambda/connect.ts";
+import type { Store } from "../../../shared/ports/store.ts";
 import { shutGate } from "../gates.ts";
 import { newKey, openRotation, write } from "./rotation.ts";
 import type { Rotation } from "./rotation.ts";
@@ -8,8 +10,8 @@ const LOOK_MS = 200;
 const REBUILD_MS_MAX = 10 * 60_000;
 
 /** Another value, and what comes of it: the watcher's next look begins a new epoch. @returns whether its gates have opened in time */
-export async function rotateDigestKey({ environment, waitMs, say, after, signal }: Rotation): Promise<boolean> {
-  const open = await openRotation(environment, "DELTALOOP_DIGEST_KEY_SECRET");
+export async function rotateDigestKey(rotation: Rotation): Promise<boolean> {
+  const open = await openRotation(rotation.environment, "DELTALOOP_DIGEST_KEY_SECRET");
   const { configuration, secrets } = open;
   const fresh = newKey();
   const { store, identity } = openCache(
@@ -18,26 +20,43 @@ export async function rotateDigestKey({ environment, waitMs, say, after, signal 
   );
   try {
     await write(open, fresh);
-    say(`the new digest key is written; within ${Math.round(waitMs / 1_000)} s the watcher reads it and begins a new epoch`);
-    const giveUpMs = Date.now() + waitMs + REBUILD_MS_MAX;
-    let begunMs: number | undefined;
-    while (Date.now() < giveUpMs && !signal.aborted) {
-      if (begunMs === undefined && (await store.epoch())?.digestPrefix === identity.digestPrefix) {
-        begunMs = Date.now();
-        say("the new epoch has begun, everything is listed anew");
-      }
-      if (begunMs !== undefined && (await shutGate(store)) === undefined) {
-        say(`gates were shut for ${((Date.now() - begunMs) / 1_000).toFixed(1)} s`);
-        return true;
-      }
-      await after(LOOK_MS, signal).catch(() => undefined);
-    }
-    say(
-      begunMs === undefined ? "no watcher has begun a new epoch: is one running?" : "the gates are still shut: deltaloop doctor says why",
+    rotation.say(
+      `the new digest key is written; within ${Math.round(rotation.waitMs / 1_000)} s the watcher reads it and begins a new epoch`,
     );
-    return false;
+    return await untilRebuilt(store, identity.digestPrefix, rotation);
   } finally {
     await store.close();
     secrets.close();
   }
+}
+
+/**
+ * Looks until an epoch with `digestPrefix` has begun and its gates are open, and says for how long they were shut. A Store that does not
+ * answer is looked at again: the key is written, and whatever comes of it comes without us.
+ */
+export async function untilRebuilt(
+  store: Pick<Store, "epoch" | "gate">,
+  digestPrefix: string,
+  { waitMs, say, now, after, signal }: Pick<Rotation, "waitMs" | "say" | "now" | "after" | "signal">,
+): Promise<boolean> {
+  const giveUpMs = now() + waitMs + REBUILD_MS_MAX;
+  let begunMs: number | undefined;
+  let trouble: string | undefined;
+  while (now() < giveUpMs && !signal.aborted) {
+    try {
+      if (begunMs === undefined && (await store.epoch())?.digestPrefix === digestPrefix) {
+        begunMs = now();
+        say("the new epoch has begun, everything is listed anew");
+      }
+      if (begunMs !== undefined && (await shutGate(store)) === undefined) {
+        say(`gates were shut for ${((now() - begunMs) / 1_000).toFixed(1)} s`);
+        return true;
+      }
+    } catch (error) {
+      if (trouble !== messageOf(error)) say(`Redis cannot be asked, and is asked again: ${(trouble = messageOf(error))}`);
+    }
+    await after(LOOK_MS, signal).catch(() => undefined);
+  }
+  say(begunMs === undefined ? "no watcher has begun a new epoch: is one running?" : "the gates are still shut: deltaloop doctor says why");
+  return false;
 }

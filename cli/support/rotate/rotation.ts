@@ -18,6 +18,7 @@ export interface Rotation {
   /** A rotation of the MAC key was ended after its first step or later. */
   readonly finish: boolean;
   readonly say: (line: string) => void;
+  readonly now: Clock["now"];
   readonly after: Clock["after"];
   /** Ends the waiting; what was written stays. */
   readonly signal: AbortSignal;

@@ -112,6 +112,7 @@ describe.skipIf(reason !== undefined)(`MAC keys${reason === undefined ? "" : ` (
         finish: false,
         signal: new AbortController().signal,
         say: (line) => void said.push(line),
+        now: () => 0,
         async after() {
           // Everybody reads it meanwhile, some before others.
           const keys = readFileSync(secret, "utf8").split(",");
@@ -150,6 +151,7 @@ describe.skipIf(reason !== undefined)(`MAC keys${reason === undefined ? "" : ` (
         },
         waitMs: 0,
         finish,
+        now: () => 0,
         after: () => Promise.resolve(),
         signal: new AbortController().signal,
         say: () => undefined,
