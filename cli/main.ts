@@ -15,6 +15,7 @@ const VERBS: Verbs = {
   shadow: async () => (await import("./shadow.ts")).registerShadow,
   host: async () => (await import("./host.ts")).registerHost,
   node: async () => (await import("./node.ts")).registerNode,
+  cost: async () => (await import("./cost.ts")).registerCost,
   keys: async () => (await import("./keys.ts")).registerKeys,
   resume: async () => (await import("./resume.ts")).registerResume,
   rotate: async () => (await import("./rotate.ts")).registerRotate,

@@ -6,7 +6,9 @@ import { randomBytes } from "node:crypto";
 import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
 import { createMemoryStore } from "../../shared/adapters/memory/store/store.ts";
 import { sqsClient } from "../../shared/adapters/sqs/client.ts";
+import type { SqsCalls } from "../../shared/adapters/sqs/calls.ts";
 import { createSqsDeltaQueue } from "../../shared/adapters/sqs/delta-queue.ts";
+import { createSqsDoorbells } from "../../shared/adapters/sqs/doorbells.ts";
 import { createSqsMessageSource } from "../../shared/adapters/sqs/message-source.ts";
 import { createSystemClock } from "../../shared/adapters/system/clock.ts";
 import { createSystemRandom } from "../../shared/adapters/system/random.ts";
@@ -32,6 +34,7 @@ import { runScriptedNodes } from "../../shared/local/scripted-nodes/scripted-nod
 import type { ScriptedNodesOptions } from "../../shared/local/scripted-nodes/scripted-nodes.ts";
 import { createQueues, queueUrls } from "../../shared/local/queues.ts";
 import type { Log } from "../../shared/ports/log.ts";
+import type { Metrics } from "../../shared/ports/metrics.ts";
 import type { Store } from "../../shared/ports/store.ts";
 import { HOLE_RELIST_MS } from "../../shared/ports/times.ts";
 import { readClusterIdentity } from "./cluster-id.ts";
@@ -56,6 +59,10 @@ export interface EmbeddedOptions {
   readonly pace?: Pick<ScriptedNodesOptions, "readyAfterMs" | "deleteAfterMs">;
   /** Puts something between the functions and the Store, to count what they ask of it. */
   readonly observe?: (store: Store) => Store;
+  /** The same between all parts and the queues. */
+  readonly observeSqs?: (calls: SqsCalls) => SqsCalls;
+  /** Where a function counts; absent: nowhere. */
+  readonly metrics?: (functionName: string) => Metrics;
   readonly onInvocation?: (invocation: Invocation) => void;
   readonly onChanges?: ApplierPorts["onChanges"];
   readonly trace?: (line: TraceLine) => void;
@@ -68,6 +75,8 @@ export interface Embedded {
   /** `redis-server` or `memory`. */
   readonly storeName: string;
   readonly store: Store;
+  /** Of the redis-server; absent where the Store is in memory. */
+  readonly redisUrl?: string;
   /** Resolves once keys of every controller are handed out. */
   ready(): Promise<void>;
   /** Ends the watcher that leads, as SIGTERM would; answers which it was. Another one takes over. */
@@ -96,10 +105,15 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded>
     macKeys: [randomBytes(32).toString("hex")],
     queues: queueUrls(sqs.endpoint, queues),
   };
-  const outside = connect(
+  const connected = connect(
     configuration,
     redis ? redisStore({ url: redis.url, cluster: false }) : (given) => createMemoryStore({ ...given, clock }),
   );
+  const seen = options.observeSqs?.(connected.sqs);
+  const outside = {
+    ...connected,
+    ...(seen && { sqs: seen, doorbells: createSqsDoorbells(seen, { queueUrls: configuration.queues.doorbells, cid }) }),
+  };
   const { store } = outside;
 
   const ends = new AbortController();
@@ -136,14 +150,19 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded>
   };
   const watching = Array.from({ length: options.watchers ?? 1 }, (_, index) => watch(`watcher-${index + 1}`));
   const observed = { ...outside, store: options.observe?.(store) ?? store };
-  const wiring = (name: string): FunctionWiring => ({
-    clock,
-    random,
-    log,
-    digester: outside.digester,
-    ...serving(cid, kube(name.replace("sync-", "")), "act", observed),
-    ...(options.trace && { trace: options.trace }),
-  });
+  const wiring = (name: string): FunctionWiring => {
+    const metrics = options.metrics?.(name);
+    const calls = createKubeHttp({ server: http.url, component: name.replace("sync-", ""), ...(metrics && { metrics }) });
+    return {
+      clock,
+      random,
+      log,
+      digester: outside.digester,
+      ...serving(cid, calls, "act", observed),
+      ...(metrics && { metrics }),
+      ...(options.trace && { trace: options.trace }),
+    };
+  };
   const source = (queueUrl: string) => createSqsMessageSource(outside.sqs, { queueUrl });
   const host = startFunctionHost({
     sources: {
@@ -162,6 +181,7 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded>
     url: http.url,
     storeName: redis ? "redis-server" : "memory",
     store,
+    ...(redis && { redisUrl: redis.url }),
     async ready() {
       while ((await shutGate(store)) !== undefined) await clock.after(READY_POLL_MS);
     },

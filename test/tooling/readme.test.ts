@@ -2,6 +2,7 @@
  * Catches a README that promises what is not so: idle time without cost, figures without date and commit, acting anywhere, and a
  * path, script or verb that is not there.
  */
+import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -24,6 +25,34 @@ it("names what stands while nothing changes, as the template has it", async () =
   expect(section("What idle costs")).toContain("watcher");
   expect(readme).not.toMatch(/nothing when idle/);
 });
+
+it("says of money what `deltaloop cost` says", async () => {
+  const cost = (...parameters: readonly string[]) => {
+    const { stdout } = spawnSync(process.execPath, ["cli/main.ts", "cost", "--json", ...parameters], { cwd: ROOT, encoding: "utf8" });
+    return JSON.parse(stdout) as Month; // cli/README.md, cost
+  };
+  const month = cost();
+  const of = (pattern: RegExp): number => month.items.reduce((sum, { name, idleUsd }) => sum + (pattern.test(name) ? idleUsd : 0), 0);
+  const idle = section("What idle costs");
+  const dollars = [...idle.matchAll(/\$(\d+)/g)].map(([, amount]) => Number(amount));
+  expect(dollars).toEqual(
+    [
+      month.sum.usd,
+      of(/^store|^NAT|^its public|^endpoints/),
+      month.residents[0]?.usd ?? 0,
+      cost("--param=natGateway=false", "--param=endpoints=false", "--param=store=given").sum.usd,
+    ].map(Math.round),
+  );
+  expect(idle).toContain(`Lambda's time ${Math.round(of(/^Lambda: time/) * 100)} cents`);
+  const polls = month.items.reduce((sum, { name, idle: count }) => sum + (name.endsWith("empty polls") ? count : 0), 0);
+  expect(idle).toContain(`${(polls / 1e6).toFixed(1)} million times a month`);
+});
+
+interface Month {
+  readonly sum: { readonly usd: number };
+  readonly items: readonly { readonly name: string; readonly idle: number; readonly idleUsd: number }[];
+  readonly residents: readonly { readonly usd: number }[];
+}
 
 it("dates its figures and names the commits", () => {
   expect(section("Figures")).toMatch(/\b\d{4}-\d\d-\d\d\b.*\b[0-9a-f]{7}\b/);

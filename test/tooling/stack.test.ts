@@ -7,8 +7,12 @@ import { readFileSync, writeFileSync } from "node:fs";
 
 import { beforeAll, describe, expect, it } from "vitest";
 
+import { FUNCTION_GB, POLLED, WATCHER } from "../../cli/support/cost/month.ts";
+import { madeOf, PARAMETERS, stackOf } from "../../cli/support/cost/stack.ts";
+import { withoutWhatIsLeftOut } from "../../infra/deploy/conditions.js";
 import { deployerPolicies, POLICY_CHARACTERS_MAX } from "../../infra/deploy/deployer.ts";
 import { alarmsYaml } from "../../infra/fragments/alarms.ts";
+import { parseYaml } from "../../shared/adapters/system/yaml.ts";
 import { REGISTRY } from "../../shared/registry/registry.ts";
 import { packaged } from "../support/packaged.ts";
 import type { Resource, Template } from "../support/packaged.ts";
@@ -399,5 +403,65 @@ describe("whoever deploys", () => {
       (name) => readFileSync(`infra/deployer-policies/${name}.json`, "utf8").replaceAll(/\s/g, "").length,
     );
     for (const size of sizes) expect(size).toBeLessThanOrEqual(POLICY_CHARACTERS_MAX);
+  });
+});
+
+describe("what `deltaloop cost` reckons with", () => {
+  /** As a deployment sets them: by their names in serverless.yml, which begin small. */
+  const defaults = (): Record<string, string> =>
+    Object.fromEntries(
+      Object.entries(template.Parameters).map(([name, { Default = "" }]) => [
+        `${name.slice(0, 1).toLowerCase()}${name.slice(1)}`,
+        text(Default).replaceAll('"', ""),
+      ]),
+    );
+
+  it.each([
+    {},
+    { natGateway: "false", endpoints: "false", metrics: "none" },
+    { watcherImage: "registry/watcher:1", storeNodes: "3", mode: "act" },
+    { watcherImage: "registry/watcher:1", store: "memorydb", keyArn: "none", mode: "shadow" },
+    { network: "given", vpcId: "vpc-1", subnetIds: "subnet-1,subnet-2,subnet-3", store: "given", redisUrl: "rediss://x", secrets: "given" },
+    { network: "none", store: "given", redisUrl: "rediss://x", watcherImage: "registry/watcher:1" },
+  ])("is what is made with %j", (chosen: Readonly<Record<string, string>>) => {
+    const given = { ...defaults(), ...chosen, watcherMode: chosen["mode"] ?? "act" };
+    const named = Object.fromEntries(
+      Object.entries(given).map(([name, value]) => [`${name.slice(0, 1).toUpperCase()}${name.slice(1)}`, value]),
+    );
+    const { Resources } = withoutWhatIsLeftOut(template, named) as Template;
+    const made = madeOf(stackOf(chosen));
+    const count = (type: string): number => Object.values(Resources).filter(({ Type }) => Type === type).length;
+    const interfaces = Object.values(Resources).filter(
+      ({ Type, Properties }) => Type === "AWS::EC2::VPCEndpoint" && Properties?.["VpcEndpointType"] === "Interface",
+    );
+    const store = Object.values(Resources).find(({ Type }) => /ReplicationGroup|MemoryDB::Cluster/.test(Type))?.Properties;
+    const service = Object.values(Resources).find(({ Type }) => Type === "AWS::ECS::Service")?.Properties;
+    expect({ ...made, node: made.node.count === 0 ? { count: 0 } : made.node }).toEqual({
+      natGateways: count("AWS::EC2::NatGateway"),
+      endpoints: interfaces.length,
+      zones: chosen["subnetIds"]?.split(",").length ?? 2,
+      node: store === undefined ? { count: 0 } : { type: store["CacheNodeType"] ?? store["NodeType"], count: Number(named["StoreNodes"]) },
+      keys: count("AWS::KMS::Key"),
+      secrets: count("AWS::SecretsManager::Secret"),
+      alarms: count("AWS::CloudWatch::Alarm"),
+      watchers: service?.["DesiredCount"] ?? (chosen["mode"] === "shadow" ? 1 : 2),
+    });
+    expect(count("AWS::EC2::EIP")).toBe(made.natGateways);
+  });
+
+  it("are the parameters that serverless.yml has, and no others", () => {
+    const { params } = parseYaml(readFileSync("serverless.yml", "utf8")) as { readonly params: { readonly default: object } }; // our own
+    expect(PARAMETERS.toSorted()).toEqual(Object.keys(params.default).toSorted());
+  });
+
+  it("is the size of functions and watcher, and the queues that Lambda polls, of which each has a maximum concurrency", () => {
+    for (const [, { Properties }] of ofType("AWS::Lambda::Function")) expect(Properties["MemorySize"]).toBe(FUNCTION_GB * 1024);
+    const [task] = ofType("AWS::ECS::TaskDefinition").map(([, { Properties }]) => Properties);
+    expect(task).toMatchObject({ Cpu: String(WATCHER.cpu * 1024), Memory: String(WATCHER.gib * 1024) });
+    const mappings = ofType("AWS::Lambda::EventSourceMapping").map(([, { Properties }]) => text(Properties));
+    const fifo = mappings.filter((mapping) => /"Deltas(?:Dead)?Queue"/.test(mapping));
+    expect({ fifo: fifo.length, standard: mappings.length - fifo.length }).toEqual(POLLED);
+    // Else Lambda would keep as few as two pollers.
+    for (const mapping of mappings) expect(mapping).toContain("MaximumConcurrency");
   });
 });

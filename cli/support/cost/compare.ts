@@ -1,0 +1,49 @@
+/** A month beside what does the same work without functions, and beside other choices of parameters. */
+import type { Item } from "./month.ts";
+import { sumOf } from "./month.ts";
+import type { Prices } from "./prices.ts";
+import { MONTH_HOURS } from "./usage.ts";
+
+/** A pod that is there all the time, as Fargate would be paid for it. */
+export interface Resident {
+  readonly name: string;
+  readonly usd: number;
+}
+
+/** What a controller manager is given: a share of a processor, and room for what it caches. */
+const RESIDENTS = [
+  { count: 1, cpu: 0.5, gib: 1 },
+  { count: 1, cpu: 1, gib: 2 },
+  { count: 2, cpu: 1, gib: 2 },
+] as const;
+
+export function residentsOf({ prices }: Prices): readonly Resident[] {
+  return RESIDENTS.map(({ count, cpu, gib }) => ({
+    name: `${count === 1 ? "one" : "two"} of ${cpu} vCPU and ${gib} GiB`,
+    usd: count * MONTH_HOURS * (cpu * prices.fargateCpuHour.usd + gib * prices.fargateGbHour.usd),
+  }));
+}
+
+/** Parameters of a deployment that change what it costs, and what each asks of whoever sets it. */
+const CHOICES: readonly { readonly parameter: string; readonly wants: string }[] = [
+  { parameter: "natGateway=false", wants: "an API server with a private address" },
+  { parameter: "endpoints=false", wants: "the NAT gateway, or endpoints that the VPC has" },
+  { parameter: "store=given", wants: "a Redis or Valkey that is there" },
+  { parameter: "metrics=none", wants: "no graphs of functions, no alarms on gates, guard and parked keys" },
+  { parameter: "keyArn=none", wants: "AWS' own keys" },
+  { parameter: "watcherImage=", wants: "a place for the watchers in a cluster, which is taken to cost the same" },
+];
+
+/** What `parameters` would cost less with each choice that makes a difference; `month` reckons it. */
+export function savingsOf(
+  parameters: Readonly<Record<string, string>>,
+  month: (parameters: Readonly<Record<string, string>>) => readonly Item[],
+): readonly { readonly parameter: string; readonly wants: string; readonly usd: number }[] {
+  const { usd } = sumOf(month(parameters));
+  return CHOICES.map(({ parameter, wants }) => {
+    const [name = "", value = ""] = parameter.split("=");
+    return { parameter, wants, usd: usd - sumOf(month({ ...parameters, [name]: value })).usd };
+  })
+    .filter((saving) => saving.usd >= 0.005)
+    .toSorted((a, b) => b.usd - a.usd);
+}

@@ -1,0 +1,141 @@
+/**
+ * A month in an account: what is there and what is used, item by item. Pure; the sum is only as good as its prices and counts, so what is
+ * not known is taken for more rather than for less, and no free tier is taken off.
+ */
+import type { Counts } from "./counts.ts";
+import { nodePrice } from "./prices.ts";
+import type { Price, PriceName, Prices } from "./prices.ts";
+import type { Made, Stack } from "./stack.ts";
+import { MONTH_HOURS, readsOfAMonth } from "./usage.ts";
+import type { Usage } from "./usage.ts";
+
+/** One line of the bill. Quantities are in units of the price. */
+export interface Item {
+  readonly name: string;
+  readonly price: PriceName | "node";
+  readonly unit: string;
+  readonly idle: number;
+  readonly work: number;
+  readonly idleUsd: number;
+  readonly workUsd: number;
+  readonly uncertain?: string;
+}
+
+export interface Assumed {
+  /** Times are measured over loopback; in an account they take so much longer. */
+  readonly slower: number;
+  readonly coldStartMs: number;
+  readonly series: { readonly idle: number; readonly work: number };
+}
+
+/** Memory of each function, in GB. */
+export const FUNCTION_GB = 1;
+/** Of each watcher. */
+export const WATCHER = { cpu: 0.25, gib: 0.5 } as const;
+/**
+ * Queues that Lambda polls. With a maximum concurrency it keeps five pollers a queue, whatever comes, each with long polls of 20 s.
+ *
+ * Source: AWS Lambda Developer Guide, Configuring scaling behavior for SQS event source mappings. The length of a poll stands nowhere.
+ */
+export const POLLED = { fifo: 2, standard: 3 } as const;
+const POLLS_PER_HOUR = 5 * (3_600 / 20);
+/** MAC key, digest key, the store's password, the credential for the API server. */
+const SECRETS_READ = 4;
+/** Lambda's own three lines of an invocation, with what CloudWatch adds to each. */
+const PLATFORM_LOG_BYTES = 346;
+/** A sender asks for a data key and for its decryption, a reader for the latter, each hour. Source: Amazon SQS Developer Guide, key management. */
+const KEY_CALLS = { deltas: 3, doorbells: 3 * (2 * 5 + 1) } as const;
+const GB = 1e9;
+
+interface Quantity {
+  readonly name: string;
+  readonly price: PriceName;
+  readonly idle: number;
+  readonly work?: number;
+}
+
+export function monthOf(stack: Stack, made: Made, usage: Usage, assumed: Assumed, prices: Prices): readonly Item[] {
+  const { idle, work } = usage;
+  const always = (count: number): number => count * MONTH_HOURS;
+  const isThroughNat = made.natGateways > 0;
+  const bytes = (of: (counts: Counts) => number) => ({ idle: of(idle) / GB, work: of(work) / GB });
+  const outward = bytes((counts) => counts.apiBytes + (made.endpoints === 0 ? counts.queueBytes : 0));
+  const logs = bytes(
+    (counts) => counts.logBytes + (stack.metrics === "emf" ? counts.metricBytes : 0) + invocationsOf(counts) * PLATFORM_LOG_BYTES,
+  );
+  const seconds = (counts: Counts): number => (msOf(counts) * assumed.slower) / 1_000;
+  const keptSandboxes = Object.values(idle.functions).reduce((sum, { atOnce }) => sum + atOnce, 0);
+  const reads = { idle: readsOfAMonth(keptSandboxes + made.watchers) * SECRETS_READ, work: usage.starts * SECRETS_READ };
+  const keyed = (calls: number): number => (stack.key === "none" ? 0 : calls);
+  const { node } = made;
+  const quantities: readonly Quantity[] = [
+    { name: "NAT gateway", price: "natHour", idle: always(made.natGateways) },
+    { name: "its public address", price: "addressHour", idle: always(made.natGateways) },
+    { name: "traffic through it", price: "natGb", ...(isThroughNat ? outward : { idle: 0 }) },
+    { name: `endpoints, ${made.endpoints} in ${made.zones} zones`, price: "endpointHour", idle: always(made.endpoints * made.zones) },
+    { name: "traffic through them", price: "endpointGb", ...(made.endpoints > 0 ? bytes(({ queueBytes }) => queueBytes) : { idle: 0 }) },
+    // Half of what is said is said to a node in another zone.
+    { name: "traffic to the store", price: "zoneGb", ...(node.count > 0 ? bytes(({ storeBytes }) => storeBytes / 2) : { idle: 0 }) },
+    { name: `watchers, ${made.watchers}: CPU`, price: "fargateCpuHour", idle: always(made.watchers * WATCHER.cpu) },
+    { name: `watchers, ${made.watchers}: memory`, price: "fargateGbHour", idle: always(made.watchers * WATCHER.gib) },
+    { name: "KMS key", price: "kmsKey", idle: made.keys },
+    {
+      name: "KMS requests",
+      price: "kmsRequest",
+      idle: keyed(reads.idle + KEY_CALLS.deltas * MONTH_HOURS),
+      work: keyed(reads.work + KEY_CALLS.doorbells * usage.workHours),
+    },
+    { name: "secrets", price: "secret", idle: made.secrets },
+    { name: "reads of secrets", price: "secretRead", ...reads },
+    { name: "alarms", price: "alarm", idle: made.alarms },
+    ...(stack.metrics === "emf"
+      ? [
+          {
+            name: "custom metrics",
+            price: "metric" as const,
+            idle: assumed.series.idle,
+            work: (assumed.series.work * usage.workHours) / MONTH_HOURS,
+          },
+        ]
+      : []),
+    { name: "logs", price: "logGb", ...logs },
+    { name: "logs, kept 30 days", price: "logStoredGb", ...logs },
+    { name: "Lambda: requests", price: "lambdaRequest", idle: invocationsOf(idle), work: invocationsOf(work) },
+    {
+      name: "Lambda: time",
+      price: "lambdaGbSecond",
+      idle: FUNCTION_GB * seconds(idle),
+      work: FUNCTION_GB * (seconds(work) + (usage.starts * assumed.coldStartMs * assumed.slower) / 1_000),
+    },
+    { name: "SQS FIFO: empty polls", price: "sqsFifo", idle: always(POLLED.fifo * POLLS_PER_HOUR) },
+    { name: "SQS FIFO: messages", price: "sqsFifo", idle: idle.fifo, work: work.fifo },
+    { name: "SQS: empty polls", price: "sqsStandard", idle: always(POLLED.standard * POLLS_PER_HOUR) },
+    { name: "SQS: messages", price: "sqsStandard", idle: idle.standard, work: work.standard },
+  ];
+  const stored = { name: `store, ${node.count} × ${node.type}`, price: "node" as const, idle: always(node.count), work: 0 };
+  const items = quantities.map(({ work: used = 0, ...rest }) => priced({ ...rest, work: used }, prices.prices[rest.price]));
+  const all = node.count > 0 ? [priced(stored, nodePrice(prices, node.type)), ...items] : items;
+  return all.filter(({ idleUsd, workUsd }) => idleUsd + workUsd > 0);
+}
+
+export function sumOf(items: readonly Item[]): { readonly idleUsd: number; readonly workUsd: number; readonly usd: number } {
+  const sum = (of: (item: Item) => number): number => items.reduce((all, item) => all + of(item), 0);
+  return {
+    idleUsd: sum(({ idleUsd }) => idleUsd),
+    workUsd: sum(({ workUsd }) => workUsd),
+    usd: sum((each) => each.idleUsd + each.workUsd),
+  };
+}
+
+function priced(item: Pick<Item, "name" | "price" | "idle" | "work">, { usd, per, unit, uncertain }: Price): Item {
+  const cost = (quantity: number): number => (quantity * usd) / per;
+  return { ...item, unit, idleUsd: cost(item.idle), workUsd: cost(item.work), ...(uncertain !== undefined && { uncertain }) };
+}
+
+function invocationsOf({ functions }: Counts): number {
+  return Object.values(functions).reduce((sum, { invocations }) => sum + invocations, 0);
+}
+
+function msOf({ functions }: Counts): number {
+  return Object.values(functions).reduce((sum, { ms }) => sum + ms, 0);
+}

@@ -1,0 +1,213 @@
+/**
+ * `npm run counts [-- --idle-minutes N]`: counts what named workloads ask of what AWS bills, on the embedded stack, and writes
+ * cli/support/cost/counts.json. What went on anyway meanwhile (heartbeats, bookmarks, sweeps) is taken off each workload.
+ *
+ * Counts are what a machine's pace hardly changes. Times are those of this machine, of loopback and of an API server in memory:
+ * `deltaloop cost` takes them for longer.
+ */
+import { execFileSync } from "node:child_process";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { parseArgs } from "node:util";
+import { createSweep } from "../../functions/sweep/handler.ts";
+import { bundleFunction } from "../../infra/build/bundle.ts";
+import { importMs } from "../../infra/build/import-time.ts";
+import { added, NOTHING, scaled, SUMS } from "../../cli/support/cost/counts.ts";
+import type { Counts, CountsFile } from "../../cli/support/cost/counts.ts";
+import type { FunctionWiring } from "../../shared/lambda/wiring.ts";
+import { podTemplate, startStack, until } from "../bench/embedded.ts";
+import type { Stack } from "../bench/embedded.ts";
+import { Meter } from "./meter.ts";
+
+const ROOT = join(import.meta.dirname, "..", "..");
+const FILE = join(ROOT, "cli", "support", "cost", "counts.json");
+const HOUR_MS = 3_600_000;
+const SWEEP_MS = 60_000;
+/** Own writes that come back wait 0.3 s; statuses and Events are written within a second. */
+const SETTLE_MS = 4_000;
+const ROLLOUTS = [
+  { pods: 1, times: 10 },
+  { pods: 10, times: 5 },
+  { pods: 200, times: 3 },
+] as const;
+const TIMES = 20;
+/** Of what many of go on beside each other, so that they share no message more than they would in a cluster. */
+const BETWEEN_MS = 500;
+const AT_ONCE = { readyAfterMs: [500, 1_500], deleteAfterMs: [500, 1_000] } as const;
+const [DEPLOYMENTS, PODS] = ["/apis/apps/v1/namespaces/default/deployments", "/api/v1/namespaces/default/pods"];
+const MERGE = "application/merge-patch+json";
+
+interface Named {
+  readonly metadata: { readonly name: string; readonly generation: number };
+  readonly spec: { readonly replicas: number };
+  readonly status?: Readonly<Record<string, number>>;
+}
+
+const { values } = parseArgs({ options: { "idle-minutes": { type: "string", default: "5" } } });
+const say = (line: string): void => void process.stderr.write(`${line}\n`);
+
+const meter = new Meter();
+const stack = await startStack({
+  log: meter.log,
+  pace: AT_ONCE,
+  metrics: meter.metrics,
+  observeSqs: meter.sqs,
+  onInvocation: meter.onInvocation,
+});
+if (stack.redisUrl === undefined) throw new Error("there is no redis-server on this machine, and what is counted goes to one");
+meter.started(stack.url, stack.redisUrl);
+const sweep = createSweep(sweepWiring(stack));
+const sweeping = setInterval(() => void swept(), SWEEP_MS);
+try {
+  await writeFile(FILE, `${JSON.stringify(await counted(Number(values["idle-minutes"])), undefined, 2)}\n`);
+} finally {
+  clearInterval(sweeping);
+  meter.stop();
+  await stack.stop();
+}
+
+async function counted(idleMinutes: number): Promise<CountsFile> {
+  await sleep(SWEEP_MS); // what comes after a start
+  const idleFrom = await meter.read();
+  await sleep(idleMinutes * 60_000);
+  const idleTo = await meter.read();
+  const idleHour = scaled(meter.between(idleFrom, idleTo), HOUR_MS / (idleTo.atMs - idleFrom.atMs));
+  const idleSeries = meter.series.size;
+  told("an idle hour", idleHour);
+  const of = async (what: string, times: number, act: () => Promise<void>): Promise<Counts> => {
+    const from = await meter.read();
+    await act();
+    await sleep(SETTLE_MS);
+    const to = await meter.read();
+    const one = scaled(without(meter.between(from, to), scaled(idleHour, (to.atMs - from.atMs) / HOUR_MS)), 1 / times);
+    told(what, one);
+    return rounded(one);
+  };
+  const created = await of("a Deployment of 1 that is created", TIMES, async () => {
+    for (let i = 0; i < TIMES; i++) await create(`one-${i}`, 1);
+  });
+  const rollouts: CountsFile["rollouts"] = [];
+  for (const { pods, times } of ROLLOUTS) {
+    const name = `web-${pods}`;
+    await create(name, pods);
+    await sleep(SETTLE_MS);
+    const counts = await of(`a rollout of ${pods}`, times, async () => {
+      for (let i = 0; i < times; i++) await rollOut(name, i + 2);
+    });
+    rollouts.push({ pods, counts });
+  }
+  const lostPod = await of("a pod that is lost", TIMES, async () => {
+    for (const pod of (await podsOf("web-200")).slice(0, TIMES)) {
+      await stack.person.request("DELETE", `${PODS}/${pod}`);
+      await sleep(BETWEEN_MS);
+    }
+    await until("they are replaced", () => complete("web-200"));
+  });
+  const podChange = await of("a pod that changes", TIMES, async () => {
+    for (const pod of (await podsOf("web-200")).slice(-TIMES)) {
+      await stack.person.request("PATCH", `${PODS}/${pod}`, { metadata: { annotations: { "cost/change": "1" } } }, MERGE);
+      await sleep(BETWEEN_MS);
+    }
+  });
+  const otherPod = await of("another's pod that comes and goes", TIMES, async () => {
+    for (let i = 0; i < TIMES; i++) {
+      await stack.person.request("POST", PODS, {
+        apiVersion: "v1",
+        kind: "Pod",
+        ...podTemplate(`job-${i}`),
+        metadata: { name: `job-${i}` },
+      });
+      await sleep(2_000);
+      await stack.person.request("DELETE", `${PODS}/job-${i}`);
+    }
+  });
+  return {
+    date: new Date().toISOString().slice(0, 10),
+    commit: execFileSync("git", ["rev-parse", "--short", "HEAD"], { cwd: ROOT, encoding: "utf8" }).trim(),
+    how: "npm run counts: embedded stack with redis-server and fauxqs over loopback, an API server in memory, two cores with other work on them",
+    idleHour: rounded(idleHour),
+    series: { idle: idleSeries, work: meter.series.size - idleSeries },
+    coldStartMs: Math.ceil(await coldStartMs()),
+    rollouts,
+    created,
+    lostPod,
+    podChange,
+    otherPod,
+  };
+}
+
+async function create(name: string, replicas: number): Promise<void> {
+  const spec = { replicas, selector: { matchLabels: { app: name } }, template: podTemplate(name) };
+  await stack.person.request("POST", DEPLOYMENTS, { apiVersion: "apps/v1", kind: "Deployment", metadata: { name }, spec });
+  await until(`${name} is complete`, () => complete(name));
+}
+
+async function rollOut(name: string, version: number): Promise<void> {
+  const containers = [{ name: "main", image: `${name}:${version}` }];
+  const body = { spec: { template: { spec: { containers } } } };
+  await stack.person.request("PATCH", `${DEPLOYMENTS}/${name}`, body, "application/strategic-merge-patch+json");
+  await until(`${name} is rolled out`, () => complete(name));
+}
+
+/** As `kubectl rollout status` judges. */
+async function complete(name: string): Promise<boolean> {
+  const { metadata, spec, status = {} } = (await stack.person.request("GET", `${DEPLOYMENTS}/${name}`)) as unknown as Named; // a Deployment
+  return (
+    (status["observedGeneration"] ?? 0) >= metadata.generation &&
+    ["replicas", "updatedReplicas", "availableReplicas"].every((field) => status[field] === spec.replicas)
+  );
+}
+
+async function podsOf(app: string): Promise<readonly string[]> {
+  const { items } = await stack.person.list(PODS, { labelSelector: `app=${app}` });
+  return items.map((pod) => (pod as unknown as Named).metadata.name); // pods
+}
+
+async function swept(): Promise<void> {
+  const from = Date.now();
+  await sweep();
+  meter.ran("sweep", from, Date.now());
+}
+
+/** It asks for the Store alone; the leader's own sweeps leave it nothing to ring. */
+function sweepWiring({ store }: Stack): FunctionWiring {
+  const doorbells = { ring: () => Promise.resolve() };
+  const cluster = { store, doorbells };
+  // What else a wiring has no sweep looks at.
+  return { log: meter.log, metrics: meter.metrics("sweep"), clusters: ["0"], cluster: () => cluster } as unknown as FunctionWiring;
+}
+
+async function coldStartMs(): Promise<number> {
+  const out = await mkdtemp(join(tmpdir(), "deltaloop-cost-"));
+  try {
+    return await importMs((await bundleFunction(ROOT, "sync-deployment", out)).bundle);
+  } finally {
+    await rm(out, { recursive: true });
+  }
+}
+
+/** What is left of `counts` when what goes on anyway is taken off; nothing is less than nothing. */
+function without(counts: Counts, idle: Counts): Counts {
+  const left = added(counts, scaled(idle, -1));
+  const functions = Object.entries(left.functions).flatMap(([name, { invocations, ms }]) =>
+    invocations < 0.5 ? [] : [[name, { invocations, ms: Math.max(0, ms), atOnce: counts.functions[name]?.atOnce ?? 0 }] as const],
+  );
+  const sums = SUMS.map((sum) => [sum, Math.max(0, left[sum])] as const);
+  return { ...NOTHING, ...Object.fromEntries(sums), functions: Object.fromEntries(functions) };
+}
+
+/** Two digits behind the point are more than they are worth. */
+function rounded(counts: Counts): Counts {
+  return JSON.parse(
+    JSON.stringify(counts, (_, value: unknown) => (typeof value === "number" ? Math.round(value * 100) / 100 : value)),
+  ) as Counts; // of the same shape
+}
+
+function told(what: string, { functions, ...sums }: Counts): void {
+  const invoked = Object.entries(functions).map(
+    ([name, { invocations, ms, atOnce }]) => `${name} ${invocations.toFixed(1)} in ${ms.toFixed(0)} ms, ${atOnce} at once`,
+  );
+  say(`${what}: ${invoked.join("; ")}; ${SUMS.map((sum) => `${sum} ${sums[sum].toFixed(1)}`).join(", ")}`);
+}

@@ -1,0 +1,37 @@
+/** `deltaloop cost` as a process. Catches a mistake that ends in a stack trace or in a sum, and a flag that is read and changes nothing. */
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { afterAll, beforeAll, expect, it } from "vitest";
+
+const ROOT = join(import.meta.dirname, "..", "..", "..");
+
+let folder: string;
+beforeAll(() => void (folder = mkdtempSync(join(tmpdir(), "deltaloop-cost-"))));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+function cost(...flags: readonly string[]) {
+  return spawnSync(process.execPath, [join(ROOT, "cli/main.ts"), "cost", ...flags], { cwd: folder, encoding: "utf8" });
+}
+
+it("takes a deployment's file of parameters, and what is said beside it before that", () => {
+  writeFileSync(join(folder, "prod.yml"), "natGateway: false\nstoreNodes: 3\nclusterId: 0123456789ab\n");
+  const { status, stdout } = cost("--params", "prod.yml", "--param", "storeNodes=2", "--deployments", "3", "--lost-pods-per-day", "7");
+  expect(status).toBe(0);
+  expect(stdout).toContain("for 3 Deployments of 3 and, a day, 7 lost pods, with natGateway=false storeNodes=2 clusterId=0123456789ab\n");
+  expect(stdout).toContain("store, 2 × cache.t4g.small");
+  expect(stdout).not.toMatch(/^NAT gateway/m);
+});
+
+it.each([
+  { flags: ["--params", "nowhere.yml"], says: /^deltaloop: nowhere\.yml cannot be read: .*\n$/ },
+  { flags: ["--prices", "broken.json"], says: /^deltaloop: broken\.json cannot be read: .*\n$/ },
+  { flags: ["--param", "store=x"], says: /^deltaloop: store=x: it is one of valkey, memorydb, given\n$/ },
+])("$flags ends with 2 and one line", ({ flags, says }) => {
+  writeFileSync(join(folder, "broken.json"), "{");
+  const { status, stdout, stderr } = cost(...flags);
+  expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
+  expect(stderr).toMatch(says);
+});
