@@ -22,6 +22,7 @@ const BENCHES: Readonly<Record<string, () => Promise<BenchModule>>> = {
   "applier-store": () => import("./applier-store.ts"),
   "applier-messages": () => import("./applier-messages.ts"),
   bundles: () => import("./bundles.ts"),
+  cold: () => import("./cold.ts"),
   "event-to-write": () => import("./event-to-write.ts"),
   rollout: () => import("./rollout.ts"),
   "thousand-pods": () => import("./thousand-pods.ts"),

@@ -96,6 +96,8 @@ const EPOCH = "laws";
 const FENCE = "1";
 const DEPLOYMENT = "laws";
 const CLUSTER = "0123456789ab";
+/** Of whoever else is to read the rig's cache. */
+export const DIGEST_KEY = "the digest key of the rig";
 /** What `deltaloop keys` is told of the rig's cache. */
 export const CACHE = { deployment: DEPLOYMENT, cluster: CLUSTER } as const;
 const HANDLERS: { readonly [C in Controller]: SyncHandler } = {
@@ -109,6 +111,8 @@ const DELAY_MS_MAX = 1_000;
 
 export interface SyncRig {
   readonly server: ApiServer;
+  /** Of it, over HTTP. */
+  readonly url: string;
   /** The person at the keyboard, and whoever else acts on the cluster. */
   readonly person: Person;
   readonly store: Store;
@@ -118,6 +122,8 @@ export interface SyncRig {
   rekey(keys: { readonly watcher?: readonly string[]; readonly functions?: readonly string[] }): void;
   /** A message of the watcher's, whole. */
   apply(resource: CachedResource, lane: number, content: Content): Promise<void>;
+  /** The next message of a lane, as it stands in Q1. */
+  message(resource: CachedResource, lane: number, content: Content): string;
   /** Lists a resource anew, under the next fence: what the cache has heard of. */
   relist(resource: CachedResource): Promise<void>;
   /** Time goes on at once; then every lane has its heartbeat, and the sweeper rings. */
@@ -151,7 +157,7 @@ export async function startSyncRig(redisUrl?: string): Promise<SyncRig> {
   const random = createSeededRandom(1);
   const server = createApiServer({ clock, random, garbageCollection: false });
   const http = await serveHttp(server);
-  const digester = createDigester("laws");
+  const digester = createDigester(DIGEST_KEY);
   const options = { ...CACHE, identity: cacheIdentity(digester), holeLimitMs: HOLE_LIMIT_MS, clock };
   const storeOf = (signer: Signer): Store => (client ? createRedisStore(client, { ...options, signer }) : createMemoryStore(options));
   let watcherSigner = testSigner(CLUSTER);
@@ -282,11 +288,13 @@ export async function startSyncRig(redisUrl?: string): Promise<SyncRig> {
     };
   };
 
-  const applyContent = (resource: CachedResource, lane: number, content: Content): Promise<void> =>
-    apply(encodePack({ ...head(resource, lane), ...content }, watcherSigner));
+  const message = (resource: CachedResource, lane: number, content: Content): string =>
+    encodePack({ ...head(resource, lane), ...content }, watcherSigner);
+  const applyContent = (resource: CachedResource, lane: number, content: Content): Promise<void> => apply(message(resource, lane, content));
 
   return {
     server,
+    url: http.url,
     person,
     get store() {
       return store;
@@ -301,6 +309,7 @@ export async function startSyncRig(redisUrl?: string): Promise<SyncRig> {
       }
     },
     apply: applyContent,
+    message,
     async relist(resource) {
       const fence = String(Number(fences.get(resource)) + 1);
       fences.set(resource, fence);

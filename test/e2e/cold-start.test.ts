@@ -1,0 +1,71 @@
+/**
+ * Cold starts under a budget: each function's bundle in a fresh process, with its secrets in Secrets Manager, to the end of its first work: a
+ * pack applied, a key synced. Catches: a package that is loaded for nothing, work at import, a second call for secrets, a first sync that waits.
+ *
+ * Not timed: counted is processor time, as a multiple of what a Node takes that does nothing, and the least of a few starts.
+ */
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+
+import { COLD_START_MAX } from "../../infra/build/budgets.ts";
+import { bundleFunction, functionNames } from "../../infra/build/bundle.ts";
+import { startColdStage } from "../support/cold-start.ts";
+import type { ColdStage, ColdStart } from "../support/cold-start.ts";
+import { measured } from "../support/e2e.ts";
+import { ensureRedisServer, startRedis } from "../support/redis.ts";
+import type { RedisServer } from "../support/redis.ts";
+
+const ROOT = process.cwd();
+const reason = ensureRedisServer();
+const BARE_STARTS = 3;
+/** The first one within the budget is enough. */
+const STARTS_MAX = 4;
+/** What each asks the API server for its first work; those that are not here, nothing. */
+const REQUESTS: Readonly<Record<string, readonly string[]>> = {
+  "sync-deployment": ["list replicasets", "get deployments", "create replicasets", "patch deployments", "patch deployments"],
+  "sync-replicaset": ["get replicasets", "create pods", "patch replicasets"],
+  "sync-replicationcontroller": ["get replicationcontrollers", "create pods", "patch replicationcontrollers"],
+};
+
+describe.skipIf(reason !== undefined)(`a cold start${reason === undefined ? "" : ` (${reason})`}`, () => {
+  let out: string;
+  let redis: RedisServer;
+  let stage: ColdStage;
+  let bareMs: number;
+  beforeAll(async () => {
+    out = await mkdtemp(join(tmpdir(), "deltaloop-cold-"));
+    redis = await startRedis();
+    stage = await startColdStage(redis.url);
+    const bare: number[] = [];
+    for (let start = 0; start < BARE_STARTS; start++) bare.push((await stage.bare()).cpuMs);
+    bareMs = Math.min(...bare);
+  }, 60_000);
+  afterAll(async () => {
+    await stage.close();
+    await redis.stop();
+    await rm(out, { recursive: true });
+  });
+
+  it("has a budget for each function", async () => {
+    expect(Object.keys(COLD_START_MAX)).toEqual(await functionNames(ROOT));
+  });
+
+  // dead-deltas gives its cache up, so it comes last.
+  it.each(["apply-deltas", "sweep", "sync-deployment", "sync-replicaset", "sync-replicationcontroller", "dead-deltas"])(
+    "of %s stays within it, with its first work done",
+    async (name) => {
+      const { bundle } = await bundleFunction(ROOT, name, out);
+      const budget = COLD_START_MAX[name] ?? 0;
+      const starts: ColdStart[] = [];
+      const least = (): number => Math.min(...starts.map(({ cpuMs }) => cpuMs)) / bareMs;
+      while (starts.length < STARTS_MAX && !(least() <= budget)) starts.push(await stage.start(name, bundle));
+      measured(`cold start of ${name}: ${least().toFixed(1)} times the CPU of a Node that does nothing, of ${budget} allowed`);
+      for (const { requests } of starts) expect(requests).toEqual(REQUESTS[name] ?? []);
+      expect(least()).toBeLessThanOrEqual(budget);
+    },
+    60_000,
+  );
+});
