@@ -1,6 +1,6 @@
 /**
  * The packaged product: zips and CloudFormation template, made in a scratch folder with neither credentials nor network.
- * Catches: a zip that changes from run to run, a script left out of a bundle, a queue or role that is missing, a queue that
+ * Catches: a script left out of a bundle, a queue or role that is missing, a queue that
  * differs from the one local runs use, Lambda's recursion guard left on.
  */
 import { cp, mkdtemp, readdir, readFile, rm } from "node:fs/promises";
@@ -66,15 +66,11 @@ function referring(endpoint: string): Readonly<Record<string, string>> {
 const NOBODY = "http://127.0.0.1:9/q";
 
 describe("zips", () => {
-  it("are one per function, byte for byte the same from run to run", async () => {
+  // That they are the same byte for byte wherever they are made, and the template with them: package-anywhere.test.ts.
+  it("are one per function, of a time that nobody lives in", async () => {
     expect(bundles.map(({ name }) => name)).toEqual(FUNCTIONS);
-    for (const { name, zip } of bundles) {
-      const again = await bundleFunction(ROOT, name, join(scratch, "again"));
-      const bytes = await readFile(zip);
-      expect((await readFile(again.zip)).equals(bytes), name).toBe(true);
-      // Time and date of the first entry: 1980, whenever it was built.
-      expect(bytes.subarray(10, 14).toString("hex"), name).toBe("00002100");
-    }
+    // Time and date of the first entry: 1980, whenever it was built.
+    for (const { name, zip } of bundles) expect((await readFile(zip)).subarray(10, 14).toString("hex"), name).toBe("00002100");
   });
 
   it("hold the licence of every package that the bundle has something of", async () => {
@@ -197,10 +193,6 @@ describe("template", () => {
     template = await packaged("prod");
     local = await packaged("local");
   }, 120_000);
-
-  it("is the same in another folder, at another time", async () => {
-    expect(await packaged("prod")).toEqual(template);
-  });
 
   const ofType = (type: string, from = template) => Object.entries(from.Resources).filter(([, resource]) => resource.Type === type);
   const properties = (name: string) => template.Resources[name]?.Properties;

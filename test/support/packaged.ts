@@ -25,7 +25,7 @@ export interface Template {
 
 const ROOT = process.cwd();
 /** Part of the zips' names in S3: the only thing in a template that changes from run to run. */
-const DEPLOYED_AT = /\d{13}-\d{4}-\d\d-\d\dT[\d:.]+Z/g;
+export const DEPLOYED_AT = /\d{13}-\d{4}-\d\d-\d\dT[\d:.]+Z/g;
 
 /** @throws with what osls said when it fails */
 export async function packaged(stage: string, parameters: Readonly<Record<string, string>> = {}): Promise<Template> {

@@ -1,0 +1,111 @@
+/**
+ * `npm run package` on somebody else's machine: two copies of the sources, in folders of other names and depths, with other times, time zone
+ * and umask, each without any network. Catches: a path, a time or an order of files in a zip or in the template, and a step that asks a network.
+ */
+import { spawn, spawnSync } from "node:child_process";
+import { cp, mkdir, mkdtemp, readdir, readFile, rm, symlink, utimes } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+
+import { functionNames } from "../../infra/build/bundle.ts";
+import { DEPLOYED_AT } from "../support/packaged.ts";
+
+const ROOT = process.cwd();
+const SOURCES = ["cli", "functions", "shared", "infra", "package.json", "serverless.yml"];
+const BUNDLES = `const { bundleFunction, functionNames } = await import(process.cwd() + "/infra/build/bundle.ts");
+  for (const name of await functionNames(process.cwd())) await bundleFunction(process.cwd(), name, "dist/functions");`;
+/** A network of its own with nothing in it, not even loopback. */
+const CUT_OFF = [
+  ["unshare", "--net"],
+  ["unshare", "--map-root-user", "--net"],
+].find(([program = "", ...parameters]) => spawnSync(program, [...parameters, "true"]).status === 0);
+if (CUT_OFF === undefined)
+  process.stderr.write("!!!!  packaging is tried with a proxy that leads nowhere, for this user may cut no network off\n");
+
+interface Copy {
+  readonly zips: ReadonlyMap<string, Buffer>;
+  readonly template: string;
+  readonly reached: boolean;
+}
+
+let scratch: string;
+let copies: readonly [Copy, Copy];
+beforeAll(async () => {
+  scratch = await mkdtemp(join(tmpdir(), "deltaloop-anywhere-"));
+  copies = await Promise.all([
+    packagedIn(join(scratch, "a"), { TZ: "Pacific/Kiritimati", LANG: "C" }, "022", new Date(86_400_000)),
+    packagedIn(join(scratch, "somewhere", "much", "deeper"), { TZ: "America/Caracas", LANG: "de_DE.UTF-8" }, "077", new Date()),
+  ]);
+}, 180_000);
+afterAll(() => rm(scratch, { recursive: true }));
+
+describe(CUT_OFF === undefined ? "where a proxy leads nowhere" : "where there is no network", () => {
+  it("both copies are packaged", async () => {
+    const names = (await functionNames(ROOT)).map((name) => `${name}.zip`);
+    for (const { zips, template, reached } of copies) {
+      expect([...zips.keys()]).toEqual(names);
+      expect(template.length).toBeGreaterThan(10_000);
+      expect(reached).toBe(false);
+    }
+  });
+
+  it("zips are the same byte for byte", () => {
+    for (const [name, bytes] of copies[0].zips) expect(copies[1].zips.get(name)?.equals(bytes), name).toBe(true);
+  });
+
+  it("the template is the same text, but for the time in its zips' names in S3", () => {
+    const [one, other] = copies.map(({ template }) => template.replaceAll(DEPLOYED_AT, ""));
+    expect(one).toBe(other);
+    expect(one).not.toMatch(/anywhere|much\/deeper/);
+  });
+});
+
+async function packagedIn(folder: string, environment: Readonly<Record<string, string>>, umask: string, at: Date): Promise<Copy> {
+  await mkdir(folder, { recursive: true });
+  for (const source of SOURCES) await cp(join(ROOT, source), join(folder, source), { recursive: true });
+  await touched(join(folder, "functions"), at);
+  await touched(join(folder, "shared"), at);
+  await symlink(join(ROOT, "node_modules"), join(folder, "node_modules"));
+  const nowhere = "http://127.0.0.1:9";
+  const env = {
+    PATH: process.env["PATH"] ?? "",
+    HOME: folder,
+    HTTPS_PROXY: nowhere,
+    HTTP_PROXY: nowhere,
+    AWS_EC2_METADATA_DISABLED: "true",
+    ...environment,
+  };
+  const run = async (program: string, parameters: readonly string[]): Promise<number | null> => {
+    const [first = "", ...rest] = [...(CUT_OFF ?? []), "sh", "-c", `umask ${umask} && exec "$@"`, "sh", program, ...parameters];
+    const child = spawn(first, rest, { cwd: folder, env, stdio: ["ignore", "pipe", "pipe"] });
+    let output = "";
+    for (const stream of [child.stdout, child.stderr]) stream.setEncoding("utf8").on("data", (text: string) => (output += text));
+    const code = await new Promise<number | null>((resolve, reject) => child.once("error", reject).once("close", resolve));
+    if (code !== 0 && program !== "true") process.stderr.write(output);
+    return code;
+  };
+  const done = [
+    await run(process.execPath, ["--input-type=module", "--eval", BUNDLES]),
+    await run(join(ROOT, "node_modules/.bin/osls"), ["package", "--stage", "prod", "--package", "out"]),
+  ];
+  expect(done).toEqual([0, 0]);
+  const zips = new Map<string, Buffer>();
+  for (const name of (await readdir(join(folder, "dist", "functions"))).filter((file) => file.endsWith(".zip")).toSorted())
+    zips.set(name, await readFile(join(folder, "dist", "functions", name)));
+  return {
+    zips,
+    template: await readFile(join(folder, "out", "cloudformation-template-update-stack.json"), "utf8"),
+    // A network that is cut off has no way out.
+    reached: CUT_OFF !== undefined && (await run(process.execPath, ["--eval", CONNECTS])) === 0,
+  };
+}
+
+/** To somewhere that is never there: what matters is whether there is a way at all. */
+const CONNECTS = `require("node:net").connect(9, "192.0.2.1").once("error", ({ code }) => process.exit(code === "ENETUNREACH" ? 1 : 0)); setTimeout(() => process.exit(0), 500);`;
+
+async function touched(folder: string, at: Date): Promise<void> {
+  for (const entry of await readdir(folder, { withFileTypes: true, recursive: true }))
+    await utimes(join(entry.parentPath, entry.name), at, at);
+}
