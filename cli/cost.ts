@@ -2,13 +2,15 @@
  * `deltaloop cost`: what a month in an account comes to, from counts that were measured, idle included, beside a resident pod. Needs no
  * account and no network: prices and counts are files with a date.
  */
-import { readFileSync } from "node:fs";
+import { readFileSync, statSync } from "node:fs";
 import type { Command } from "commander";
 import { parseYaml } from "../shared/adapters/system/yaml.ts";
 import { messageOf } from "../shared/api/errors.ts";
 import { residentsOf, savingsOf } from "./support/cost/compare.ts";
 import counted from "./support/cost/counts.json" with { type: "json" };
 import { parseCounts } from "./support/cost/counts.ts";
+import { toldIn, usageOfTold } from "./support/cost/metrics.ts";
+import type { Told } from "./support/cost/metrics.ts";
 import { monthOf } from "./support/cost/month.ts";
 import prices from "./support/cost/prices.json" with { type: "json" };
 import { parsePrices } from "./support/cost/prices.ts";
@@ -16,9 +18,11 @@ import { reportAsJson, reportForPeople } from "./support/cost/report.ts";
 import { madeOf, stackOf } from "./support/cost/stack.ts";
 import { usageOf } from "./support/cost/usage.ts";
 import type { Rates } from "./support/cost/usage.ts";
-import { UsageError, wholeNumber } from "./support/usage-error.ts";
+import { duration, UsageError, wholeNumber } from "./support/usage-error.ts";
 
 interface CostFlags extends Rates {
+  readonly metrics?: string;
+  readonly over?: number;
   readonly params?: string;
   readonly param: readonly string[];
   readonly prices?: string;
@@ -28,6 +32,16 @@ interface CostFlags extends Rates {
 }
 
 const RATE_MAX = 10_000_000;
+const FETCH_MS_MAX = 10_000;
+const RATES = [
+  "deployments",
+  "pods",
+  "rolloutsPerDay",
+  "newDeploymentsPerDay",
+  "lostPodsPerDay",
+  "podChangesPerDay",
+  "otherPodsPerDay",
+] as const satisfies readonly (keyof Rates)[];
 
 export function registerCost(program: Command): void {
   const rate = (flag: string) => wholeNumber(flag, { min: 0, max: RATE_MAX });
@@ -41,6 +55,8 @@ export function registerCost(program: Command): void {
     .option("--lost-pods-per-day <n>", "that are replaced", rate("--lost-pods-per-day"), 0)
     .option("--pod-changes-per-day <n>", "of readiness, labels and the like, beyond rollouts", rate("--pod-changes-per-day"), 0)
     .option("--other-pods-per-day <n>", "pods of Jobs and others, that come and go", rate("--other-pods-per-day"), 0)
+    .option("--metrics <file|url>", "instead of these: what the function host of `deltaloop dev` tells at /metrics, after a day or so")
+    .option("--over <duration>", "how long that was counted; default: since its process began", duration("--over"))
     .option("--params <file>", "of a deployment, as `npm run deploy` takes them: `name: value`")
     .option("--param <name=value>", "one of them, on top of the file", (one: string, all: readonly string[]) => [...all, one], [])
     .option(
@@ -55,13 +71,16 @@ export function registerCost(program: Command): void {
     .action(runCost);
 }
 
-function runCost(flags: CostFlags): void {
-  const { deployments, pods, rolloutsPerDay, newDeploymentsPerDay, lostPodsPerDay, podChangesPerDay, otherPodsPerDay, slower } = flags;
-  const rates: Rates = { deployments, pods, rolloutsPerDay, newDeploymentsPerDay, lostPodsPerDay, podChangesPerDay, otherPodsPerDay };
+async function runCost(flags: CostFlags, command: Command): Promise<void> {
+  const { slower } = flags;
+  const rates = Object.fromEntries(RATES.map((name) => [name, flags[name]])) as unknown as Rates; // all of its names
   const known = parsePrices(flags.prices ?? "prices.json", flags.prices === undefined ? prices : readJson(flags.prices));
   const counts = parseCounts(flags.counts ?? "counts.json", flags.counts === undefined ? counted : readJson(flags.counts));
   const parameters = { ...(flags.params !== undefined && parametersIn(flags.params)), ...Object.fromEntries(flags.param.map(assignment)) };
-  const usage = usageOf(counts, rates);
+  const told = flags.metrics === undefined ? undefined : await toldAt(flags.metrics, flags.over);
+  const said = RATES.filter((name) => command.getOptionValueSource(name) === "cli");
+  if (told !== undefined && said.length > 0) throw new UsageError(`--metrics says how much work there is: leave out ${said.join(", ")}`);
+  const usage = told === undefined ? usageOf(counts, rates) : usageOfTold(counts, told);
   const { coldStartMs, series } = counts;
   const month = (given: Readonly<Record<string, string>>) => {
     const stack = stackOf(given);
@@ -74,12 +93,25 @@ function runCost(flags: CostFlags): void {
     countedAt: counts.commit,
     slower,
     parameters,
-    rates,
+    ...(told === undefined ? { rates } : { told }),
     items: month(parameters),
     residents: residentsOf(known),
     savings: savingsOf(parameters, month),
   };
   process.stdout.write(flags.json ? reportAsJson(report) : reportForPeople(report));
+}
+
+/** A file was read when it was written. @throws {UsageError} */
+async function toldAt(where: string, overMs: number | undefined): Promise<Told> {
+  const hours = overMs === undefined ? undefined : overMs / 3_600_000;
+  try {
+    if (!/^https?:/.test(where)) return toldIn(where, readFileSync(where, "utf8"), statSync(where).mtimeMs, hours);
+    const answer = await fetch(where, { signal: AbortSignal.timeout(FETCH_MS_MAX) });
+    if (!answer.ok) throw new Error(`${answer.status} ${answer.statusText}`);
+    return toldIn(where, await answer.text(), Date.now(), hours);
+  } catch (error) {
+    throw error instanceof UsageError ? error : new UsageError(`${where} cannot be read: ${messageOf(error)}`);
+  }
 }
 
 function readJson(path: string): unknown {

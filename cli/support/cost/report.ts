@@ -3,6 +3,7 @@ import { printableJson } from "../printable.ts";
 import type { Resident } from "./compare.ts";
 import { sumOf } from "./month.ts";
 import type { Item } from "./month.ts";
+import type { Told } from "./metrics.ts";
 import type { Rates } from "./usage.ts";
 
 export interface Report {
@@ -12,8 +13,9 @@ export interface Report {
   readonly countedAt: string;
   readonly slower: number;
   readonly parameters: Readonly<Record<string, string>>;
-  /** Absent where the work was read from metrics. */
-  readonly rates: Rates;
+  /** What was said of the work, or what was read of it. */
+  readonly rates?: Rates;
+  readonly told?: Told;
   readonly items: readonly Item[];
   readonly residents: readonly Resident[];
   readonly savings: readonly { readonly parameter: string; readonly wants: string; readonly usd: number }[];
@@ -33,7 +35,7 @@ export function reportForPeople(report: Report): string {
   const sum = sumOf(items);
   return [
     `deltaloop cost: a month of 730 hours in ${region}, in US dollars; prices of ${pricesOf}, counts of ${countsOf} at ${countedAt}`,
-    `for ${workOf(report.rates)}, with ${parametersOf(report.parameters)}`,
+    `for ${report.rates ? workOf(report.rates) : toldOf(report.told)}, with ${parametersOf(report.parameters)}`,
     "",
     ...table(items, sum),
     "",
@@ -60,6 +62,12 @@ function workOf({ deployments, pods, ...perDay }: Rates): string {
   const done = said.flatMap(([times, what]) => (times > 0 ? [`${times} ${what}`] : []));
   if (deployments === 0 && done.length === 0) return "a cluster in which nothing happens";
   return `${deployments} Deployments of ${pods}${done.length > 0 ? ` and, a day, ${done.join(", ")}` : ", at rest"}`;
+}
+
+function toldOf(told: Told | undefined): string {
+  if (told === undefined) return "nothing";
+  const { hours, messages, doorbells } = told;
+  return `the pace of ${messages.toLocaleString("en")} messages and ${doorbells.toLocaleString("en")} doorbells in ${Number(hours.toPrecision(3))} hours`;
 }
 
 function parametersOf(parameters: Readonly<Record<string, string>>): string {

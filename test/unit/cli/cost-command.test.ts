@@ -25,7 +25,17 @@ it("takes a deployment's file of parameters, and what is said beside it before t
   expect(stdout).not.toMatch(/^NAT gateway/m);
 });
 
+it("takes metrics in the place of rates, and not beside them", () => {
+  writeFileSync(join(folder, "host.txt"), 'deltaloop_messages_total{resource="pods",verdict="ack"} 20000\ndeltaloop_doorbells_total 10\n');
+  const { status, stdout } = cost("--metrics", "host.txt", "--over", "2h", "--json");
+  expect(status).toBe(0);
+  expect(JSON.parse(stdout)).toMatchObject({ told: { hours: 2, messages: 20_000, doorbells: 10 } });
+  const both = cost("--metrics", "host.txt", "--over", "2h", "--pods", "3");
+  expect(both).toMatchObject({ status: 2, stderr: "deltaloop: --metrics says how much work there is: leave out pods\n" });
+});
+
 it.each([
+  { flags: ["--metrics", "nowhere.txt"], says: /^deltaloop: nowhere\.txt cannot be read: .*\n$/ },
   { flags: ["--params", "nowhere.yml"], says: /^deltaloop: nowhere\.yml cannot be read: .*\n$/ },
   { flags: ["--prices", "broken.json"], says: /^deltaloop: broken\.json cannot be read: .*\n$/ },
   { flags: ["--param", "store=x"], says: /^deltaloop: store=x: it is one of valkey, memorydb, given\n$/ },
