@@ -1,13 +1,13 @@
 /**
  * How large a bundle may be, in KiB: what it is, and a twentieth or less to grow. Whoever needs more says here for what. Of each, 171 are
- * the Redis client; the goal of 250 for the hot path (issue 17) is not reached.
+ * the Redis client. The functions of Deployments and of ReplicaSets hold each other's code (design decision 20), 33 KiB.
  */
 export const BUNDLE_KIB_MAX: Readonly<Record<string, number>> = {
   "apply-deltas": 425,
   "dead-deltas": 400,
   sweep: 395,
-  "sync-deployment": 485,
-  "sync-replicaset": 465,
+  "sync-deployment": 505,
+  "sync-replicaset": 505,
   "sync-replicationcontroller": 465,
 };
 
