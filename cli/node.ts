@@ -4,7 +4,7 @@ import { hostname } from "node:os";
 import { InvalidArgumentError } from "commander";
 import type { Command } from "commander";
 import { loggingFormatOption } from "./support/console-log.ts";
-import { duration, UsageError, wholeNumber } from "./support/usage-error.ts";
+import { duration, trueOrFalse, UsageError, wholeNumber } from "./support/usage-error.ts";
 import { addCgroupFlags } from "./support/node-cgroups.ts";
 import { addImagePullFlags } from "./support/node-images.ts";
 import { addRuntimeFlags } from "./support/node-runtime.ts";
@@ -19,6 +19,17 @@ export function registerNode(program: Command): void {
     .description("run the node agent: registers this machine as a node and runs its pods through CRI, or on Docker")
     .option("--kubeconfig <file>", "of the node: user system:node:<name>, group system:nodes; default: KUBECONFIG, then ~/.kube/config")
     .option("--context <name>", "context of the kubeconfig")
+    .option(
+      "--bootstrap-kubeconfig <file>",
+      "with which a certificate is asked for where --kubeconfig has none that is valid; --kubeconfig is then written",
+    )
+    .option("--rotate-certificates [boolean]", "ask for another client certificate before it ends", trueOrFalse("--rotate-certificates"))
+    .option(
+      "--rotate-server-certificates [boolean]",
+      "ask the cluster for the serving certificate, and for another one before it ends",
+      trueOrFalse("--rotate-server-certificates"),
+    )
+    .option("--cert-dir <folder>", "where those certificates are kept; default: pki below --root-dir")
     .option("--name <name>", "name of the node", hostname().toLowerCase())
     .option("--node-ip <address>", "address of the node; may be given twice, for two families", collect, [])
     .option("--root-dir <folder>", "pod volumes and the agent's own files", "/var/lib/kubelet")

@@ -10,7 +10,7 @@ import * as v from "valibot";
 
 import { showsToken, TokenInClearError } from "../../shared/adapters/kube-http/config.ts";
 import type { ClientCertificate, KubeHttpConfig } from "../../shared/adapters/kube-http/config.ts";
-import { parseYaml } from "../../shared/adapters/system/yaml.ts";
+import { parseYaml, stringifyYaml } from "../../shared/adapters/system/yaml.ts";
 import { messageOf } from "../../shared/api/errors.ts";
 import { ExecPlugin, runExecPlugin } from "./exec-plugin.ts";
 import type { Credentials, ExecCluster } from "./exec-plugin.ts";
@@ -111,6 +111,53 @@ export async function kubeHttpConfigFrom(
     const anew = chosen(await readKubeconfig(path), path, options.context);
     return await credentialsOf(anew.user, folder, execCluster(anew.cluster, ca));
   }
+}
+
+/** What a kubeconfig says of its user's client certificate; files by absolute path. */
+export interface CertificatePlaces {
+  readonly certFile?: string;
+  readonly keyFile?: string;
+  /** What stands in the kubeconfig itself, PEM. */
+  readonly cert?: string;
+  readonly key?: string;
+}
+
+/** @throws as `kubeHttpConfigFrom` does for the kubeconfig itself; the files need not be there */
+export async function certificatePlaces(path: string, context?: string): Promise<CertificatePlaces> {
+  const { user } = chosen(await readKubeconfig(path), path, context);
+  const folder = dirname(resolve(path));
+  const [cert, key] = [user["client-certificate-data"], user["client-key-data"]].map((data) => Buffer.from(data, "base64").toString());
+  const [certFile, keyFile] = [user["client-certificate"], user["client-key"]];
+  return {
+    ...(cert !== "" ? { cert } : certFile !== "" && { certFile: resolve(folder, certFile) }),
+    ...(key !== "" ? { key } : keyFile !== "" && { keyFile: resolve(folder, keyFile) }),
+  } as CertificatePlaces; // a spread of `false` adds nothing
+}
+
+/**
+ * A kubeconfig for the cluster of `path`, whose user's certificate and key are in `pemPath`.
+ *
+ * Source: pkg/kubelet/certificate/bootstrap/bootstrap.go writeKubeconfigFromBootstrapping.
+ */
+export async function kubeconfigForCertificate(path: string, pemPath: string): Promise<string> {
+  const { cluster } = chosen(await readKubeconfig(path), path, undefined);
+  const { server, "certificate-authority": caFile, "certificate-authority-data": caData, "tls-server-name": serverName } = cluster;
+  const entry = {
+    server,
+    ...(cluster["insecure-skip-tls-verify"] && { "insecure-skip-tls-verify": true }),
+    ...(serverName !== "" && { "tls-server-name": serverName }),
+    ...(caFile !== "" && { "certificate-authority": resolve(dirname(resolve(path)), caFile) }),
+    ...(caFile === "" && caData !== "" && { "certificate-authority-data": caData }),
+  };
+  const [clusterName, userName, contextName] = ["default-cluster", "default-auth", "default-context"];
+  return stringifyYaml({
+    apiVersion: "v1",
+    kind: "Config",
+    clusters: [{ name: clusterName, cluster: entry }],
+    users: [{ name: userName, user: { "client-certificate": pemPath, "client-key": pemPath } }],
+    contexts: [{ name: contextName, context: { cluster: clusterName, namespace: "default", user: userName } }],
+    "current-context": contextName,
+  });
 }
 
 function chosen(config: Kubeconfig, path: string, asked: string | undefined): { readonly cluster: Cluster; readonly user: User } {

@@ -7,6 +7,10 @@ import type { RuntimeFlags } from "./node-runtime.ts";
 export interface NodeFlags extends CgroupFlags, ImagePullFlags, RuntimeFlags {
   readonly kubeconfig?: string;
   readonly context?: string;
+  readonly bootstrapKubeconfig?: string;
+  readonly rotateCertificates?: boolean;
+  readonly rotateServerCertificates?: boolean;
+  readonly certDir?: string;
   readonly name: string;
   readonly nodeIp: readonly string[];
   readonly rootDir: string;

@@ -1,5 +1,4 @@
 /** What `deltaloop node` is made of on a real machine: adapters, the HTTPS server, the sources, and the agent among them. */
-import { readFile } from "node:fs/promises";
 import { networkInterfaces } from "node:os";
 import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
 import { createMemoryNodeStore } from "../../shared/adapters/memory/node-store.ts";
@@ -25,13 +24,16 @@ import { createNodeBackend } from "../../shared/node-agent/host/node-backend.ts"
 import { meterCri } from "../../shared/node-agent/host/metered-cri.ts";
 import { patientKube } from "../../shared/node-agent/host/patient-kube.ts";
 import { lockRoot, RootInUseError } from "../../shared/node-agent/host/root-lock.ts";
+import type { Clock } from "../../shared/ports/clock.ts";
 import type { Cri } from "../../shared/ports/cri.ts";
 import { isUnimplemented } from "../../shared/ports/cri-error.ts";
 import type { VersionResponse } from "../../shared/ports/cri-types.ts";
 import type { Log } from "../../shared/ports/log.ts";
+import type { Random } from "../../shared/ports/random.ts";
 import { consoleLog, jsonLog } from "./console-log.ts";
-import { kubeAccess } from "./kube-access.ts";
-import { kubeconfigPath } from "./kubeconfig-path.ts";
+import { nodeAccess } from "./node-access.ts";
+import type { NodeAccess } from "./node-access.ts";
+import { addressesOf, runServingCertificate, servingFiles } from "./node-serving.ts";
 import { createNodeAgent, startCondition } from "./node-agent.ts";
 import { cgroupPolicy, cgroupRoots, setOomScore, withReserved } from "./node-cgroups.ts";
 import { kubeletConfiguration } from "./node-configuration.ts";
@@ -53,8 +55,8 @@ export async function serveNode(flags: NodeFlags): Promise<void> {
   const level = flags.verbose ? "debug" : "info";
   const log = flags.loggingFormat === "json" ? jsonLog("deltaloop-node", level) : consoleLog("", level);
   const ending = untilSignalled();
-  const access = await kubeAccess({ ...flags, kubeconfig: kubeconfigPath(flags.kubeconfig) }, "deltaloop-node", "node");
   const options = nodeOptions(flags);
+  const means = { clock: createSystemClock(), random: createSystemRandom() };
   const unlock = await lockRoot(options.rootDir).catch((error: unknown) => {
     throw error instanceof RootInUseError ? new UsageError(error.message) : error;
   });
@@ -63,11 +65,12 @@ export async function serveNode(flags: NodeFlags): Promise<void> {
   const node = await openRuntime(flags, options.rootDir);
   const { cri, endpoint } = node;
   try {
+    const access = await nodeAccess(flags, { ...means, log }, ending);
     const runtime = await untilAnswered(cri, endpoint, log);
     const driver = await cgroupDriverOf(cri, options.cgroupDriver);
     log.info("runtime found", { runtime: `${runtime.runtimeName}://${runtime.runtimeVersion}`, endpoint, cgroupDriver: driver });
     if (driver === "systemd" && options.cgroups.perQos) log.warn("slices are systemd's to bound: pods have no limits together");
-    await serve({ flags, options: { ...options, cgroupDriver: driver }, facts, access, node, log, ending, runtime });
+    await serve({ flags, options: { ...options, cgroupDriver: driver }, facts, access, node, ...means, log, ending, runtime });
   } finally {
     node.close();
     await unlock();
@@ -78,18 +81,20 @@ interface Serving {
   readonly flags: NodeFlags;
   readonly options: NodeOptions;
   readonly facts: MachineFacts;
-  readonly access: Awaited<ReturnType<typeof kubeAccess>>;
+  readonly access: NodeAccess;
   readonly node: NodeRuntime;
+  readonly clock: Clock;
+  readonly random: Random;
   readonly log: Log;
   readonly ending: AbortSignal;
   readonly runtime: VersionResponse;
 }
 
 async function serve(serving: Serving): Promise<void> {
-  const { flags, facts, log, ending } = serving;
-  const [clock, random, metrics] = [createSystemClock(), createSystemRandom(), createPrometheusMetrics("node")];
+  const { flags, facts, access, clock, random, log } = serving;
+  const metrics = createPrometheusMetrics("node");
   const cri = meterCri(serving.node.cri, metrics, clock);
-  const kube = createKubeHttp({ ...serving.access, metrics });
+  const kube = createKubeHttp({ ...access.config, metrics });
   const store = createMemoryNodeStore();
   const condition = startCondition(clock.now());
   const pods = new PodManager();
@@ -100,7 +105,7 @@ async function serve(serving: Serving): Promise<void> {
   const api = await startNodeApi({
     host: flags.listen ?? serving.options.hostIps[0] ?? "127.0.0.1",
     port: serving.options.port,
-    ...(await servingFiles(flags, serving.access.ca)),
+    ...(await servingFiles(flags, access.config.ca)),
     nodeName: serving.options.nodeName,
     kube,
     backend,
@@ -142,7 +147,18 @@ async function serve(serving: Serving): Promise<void> {
     ],
   });
   summary.of(agent.ports);
-  const running = [agent.run(ending)];
+  const lost = new AbortController();
+  const ending = AbortSignal.any([serving.ending, lost.signal]);
+  const running = [
+    agent.run(ending),
+    access.rotate(ending).catch((error: unknown) => {
+      log.error("the agent ends", { error: messageOf(error) });
+      process.exitCode = 1;
+      lost.abort(error);
+    }),
+  ];
+  if (flags.rotateServerCertificates === true)
+    running.push(runServingCertificate({ ...serving, kube, addresses: () => addressesOf(condition.node), show: api.show }, ending));
   if (flags.healthzPort > 0) {
     const where = { host: flags.healthzBindAddress, port: flags.healthzPort };
     running.push(runHealthServer({ ...where, lastLoopMs: () => condition.lastLoopMs, clock, log }, ending));
@@ -243,25 +259,4 @@ function evictionPolicy(flags: NodeFlags): EvictionPolicy {
 function ownAddresses(): readonly string[] {
   const all = Object.values(networkInterfaces()).flatMap((addresses = []) => addresses.filter(({ internal }) => !internal));
   return all.toSorted((a, b) => (a.family < b.family ? -1 : a.family > b.family ? 1 : 0)).map(({ address }) => address);
-}
-
-async function servingFiles(
-  flags: NodeFlags,
-  clusterCa: string | Buffer | undefined,
-): Promise<{ readonly tls?: { readonly cert: string; readonly key: string }; readonly clientCa?: string }> {
-  const { tlsCertFile, tlsPrivateKeyFile, clientCaFile } = flags;
-  if ((tlsCertFile === undefined) !== (tlsPrivateKeyFile === undefined))
-    throw new UsageError("--tls-cert-file and --tls-private-key-file belong together");
-  const read = async (flag: string, path: string): Promise<string> =>
-    await readFile(path, "utf8").catch((error: unknown) => {
-      throw new UsageError(`${flag} ${path} cannot be read: ${messageOf(error)}`);
-    });
-  const clientCa = clientCaFile === undefined ? clusterCa?.toString() : await read("--client-ca-file", clientCaFile);
-  return {
-    ...(tlsCertFile !== undefined &&
-      tlsPrivateKeyFile !== undefined && {
-        tls: { cert: await read("--tls-cert-file", tlsCertFile), key: await read("--tls-private-key-file", tlsPrivateKeyFile) },
-      }),
-    ...(clientCa !== undefined && { clientCa }),
-  };
 }

@@ -5,7 +5,15 @@ export const CACHED_RESOURCES = ["deployments", "replicasets", "replicationcontr
 export type CachedResource = (typeof CACHED_RESOURCES)[number];
 
 /** What only a node agent reads or writes, with its node's identity. */
-export type NodeResource = "nodes" | "services" | "configmaps" | "secrets" | "serviceaccounts" | "tokenreviews" | "subjectaccessreviews";
+export type NodeResource =
+  | "nodes"
+  | "services"
+  | "configmaps"
+  | "secrets"
+  | "serviceaccounts"
+  | "tokenreviews"
+  | "subjectaccessreviews"
+  | "certificatesigningrequests";
 
 /** Everything we may read or write. All but the cached ones never travel and are never cached. */
 export type Resource = CachedResource | "leases" | "events" | "namespaces" | NodeResource;
@@ -42,6 +50,12 @@ export const RESOURCES: { readonly [R in Resource]: ResourceInfo } = {
     apiVersion: "authorization.k8s.io/v1",
     group: "authorization.k8s.io",
     kind: "SubjectAccessReview",
+  },
+  certificatesigningrequests: {
+    path: "apis/certificates.k8s.io/v1",
+    apiVersion: "certificates.k8s.io/v1",
+    group: "certificates.k8s.io",
+    kind: "CertificateSigningRequest",
   },
 };
 

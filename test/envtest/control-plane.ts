@@ -158,7 +158,14 @@ async function assemble(
     await writeKubeconfig(user, certificateUser(await pki.clientCertificate(user, groups)));
 
   const startApiServer = async (): Promise<void> => {
-    const flags = apiServerFlags({ port: apiPort, etcdUrl, caFile: pki.caFile, files, auditLog: options.auditLog });
+    const flags = apiServerFlags({
+      port: apiPort,
+      etcdUrl,
+      caFile: pki.caFile,
+      files,
+      auditLog: options.auditLog,
+      bootstrapTokens: options.signing !== undefined,
+    });
     const component = await parts.start("kube-apiserver", binaries.kubeApiserver, flags);
     await waitUntilReady(component, async () => await isOk(api, "/readyz"), patience("kube-apiserver answers /readyz"));
   };
@@ -172,7 +179,7 @@ async function assemble(
   /** The scheduler, if there is to be one, and the controller manager. */
   const startClients = async (): Promise<Component> => {
     if (options.scheduler === true) await parts.start("kube-scheduler", binaries.kubeScheduler, schedulerFlags(schedulerConfig, options));
-    const flags = controllerManagerFlags({ config: managerConfig, caFile: pki.caFile, files, options });
+    const flags = controllerManagerFlags({ config: managerConfig, pki, files, options });
     return await parts.start("kube-controller-manager", binaries.kubeControllerManager, flags);
   };
   const manager = await startClients();

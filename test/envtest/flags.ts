@@ -74,6 +74,7 @@ export function apiServerFlags(given: {
   readonly caFile: string;
   readonly files: ServerFiles;
   readonly auditLog: string | undefined;
+  readonly bootstrapTokens: boolean;
 }): readonly string[] {
   const { files } = given;
   return [
@@ -97,6 +98,7 @@ export function apiServerFlags(given: {
     `--service-account-signing-key-file=${files.serviceAccountPrivateKey}`,
     `--service-account-key-file=${files.serviceAccountPublicKey}`,
     "--allow-privileged=true",
+    ...(given.bootstrapTokens ? ["--enable-bootstrap-token-auth"] : []),
     ...(given.auditLog === undefined
       ? []
       : [`--audit-log-path=${given.auditLog}`, "--audit-log-maxsize=4096", `--audit-policy-file=${files.auditPolicy}`]),
@@ -106,14 +108,23 @@ export function apiServerFlags(given: {
 /** As on a cluster: a service account per controller; which controllers run is the option that matters. */
 export function controllerManagerFlags(given: {
   readonly config: string;
-  readonly caFile: string;
+  readonly pki: Pki;
   readonly files: ServerFiles;
   readonly options: ControlPlaneOptions;
 }): readonly string[] {
+  const { pki } = given;
+  const { signing } = given.options;
   return [
     ...clientFlags(given.config, given.options),
     "--use-service-account-credentials",
-    `--root-ca-file=${given.caFile}`,
+    `--root-ca-file=${pki.caFile}`,
+    ...(signing === undefined
+      ? []
+      : [
+          `--cluster-signing-cert-file=${pki.caFile}`,
+          `--cluster-signing-key-file=${pki.caKeyFile}`,
+          `--cluster-signing-duration=${signing.seconds}s`,
+        ]),
     `--service-account-private-key-file=${given.files.serviceAccountPrivateKey}`,
     `--controllers=${CONTROLLERS[given.options.controllers]}${given.options.garbageCollection === false ? ",-garbage-collector-controller" : ""}`,
   ];

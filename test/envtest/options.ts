@@ -21,4 +21,9 @@ export interface ControlPlaneOptions {
   readonly auditLog?: string;
   /** With `auditLog`: the answers to workload writes as well. */
   readonly auditAnswers?: boolean;
+  /**
+   * Nodes may join: bootstrap tokens are let in, and the controller manager approves and signs certificate requests, with certificates
+   * that last so long.
+   */
+  readonly signing?: { readonly seconds: number };
 }

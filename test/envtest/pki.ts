@@ -24,6 +24,9 @@ export interface Pki {
   serverCertificate(): Promise<Certificate>;
   /** For a client: the API server takes the common name as the user and each organization as a group. */
   clientCertificate(user: string, groups: readonly string[]): Promise<Certificate>;
+  /** Signs somebody's request (PEM) as a client's: names are kept, extensions are not. */
+  signRequest(request: string): Promise<string>;
+  readonly caKeyFile: string;
 }
 
 /**
@@ -43,25 +46,43 @@ export async function createPki(folder: string): Promise<Pki> {
   const authority = ["-subj", "/CN=deltaloop-envtest", "-key", file("ca.key"), "-out", file("ca.crt")];
   await run("openssl", ["req", "-x509", "-new", ...lifetime, ...config, ...authority]);
 
-  async function sign(subject: string, extensions: string): Promise<Certificate> {
+  async function inFolder<T>(work: (own: string) => Promise<T>): Promise<T> {
     const own = file(randomUUID());
     await mkdir(own, { mode: 0o700 });
-    const [key, request, extensionFile, certificate] = [join(own, "key"), join(own, "csr"), join(own, "ext"), join(own, "crt")] as const;
-    const issuer = ["-CA", file("ca.crt"), "-CAkey", file("ca.key"), "-set_serial", `0x01${randomBytes(8).toString("hex")}`];
     try {
-      await writeFile(key, newKey(), { mode: 0o600 });
-      await writeFile(extensionFile, extensions);
-      await run("openssl", ["req", "-new", "-utf8", ...config, "-subj", subject, "-key", key, "-out", request]);
-      await run("openssl", ["x509", "-req", ...lifetime, ...issuer, "-extfile", extensionFile, "-in", request, "-out", certificate]);
-      return { certificate: await readFile(certificate, "utf8"), key: await readFile(key, "utf8") };
+      return await work(own);
     } finally {
       await rm(own, { recursive: true, force: true });
     }
   }
 
+  /** @param own has the request as `csr` */
+  async function signed(own: string, extensions: string): Promise<string> {
+    const [request, extensionFile, certificate] = [join(own, "csr"), join(own, "ext"), join(own, "crt")] as const;
+    const issuer = ["-CA", file("ca.crt"), "-CAkey", file("ca.key"), "-set_serial", `0x01${randomBytes(8).toString("hex")}`];
+    await writeFile(extensionFile, extensions);
+    await run("openssl", ["x509", "-req", ...lifetime, ...issuer, "-extfile", extensionFile, "-in", request, "-out", certificate]);
+    return await readFile(certificate, "utf8");
+  }
+
+  async function sign(subject: string, extensions: string): Promise<Certificate> {
+    return await inFolder(async (own) => {
+      const [key, request] = [join(own, "key"), join(own, "csr")] as const;
+      await writeFile(key, newKey(), { mode: 0o600 });
+      await run("openssl", ["req", "-new", "-utf8", ...config, "-subj", subject, "-key", key, "-out", request]);
+      return { certificate: await signed(own, extensions), key: await readFile(key, "utf8") };
+    });
+  }
+
   return {
     ca: await readFile(file("ca.crt"), "utf8"),
     caFile: file("ca.crt"),
+    caKeyFile: file("ca.key"),
+    signRequest: async (request) =>
+      await inFolder(async (own) => {
+        await writeFile(join(own, "csr"), request);
+        return await signed(own, CLIENT_EXTENSIONS);
+      }),
     serverCertificate: async () => await sign("/CN=kube-apiserver", SERVER_EXTENSIONS),
     clientCertificate: async (user, groups) => await sign(clientSubject(user, groups), CLIENT_EXTENSIONS),
   };

@@ -111,6 +111,8 @@ export interface ClusterOptions {
   readonly garbageCollection?: boolean;
   /** The audit log has the answers to workload writes as well. Default false. */
   readonly auditAnswers?: boolean;
+  /** Nodes may join, and their certificates last so long. */
+  readonly signing?: { readonly seconds: number };
 }
 
 /** A control plane with, unless told otherwise, a scheduler and two scripted nodes. */
@@ -122,12 +124,21 @@ export async function startCluster(options: ClusterOptions = {}): Promise<Cluste
     nodes: count = 2,
     pace,
     auditAnswers = false,
+    signing,
   } = options;
   const directory = await mkdtemp(join(tmpdir(), "deltaloop-e2e-"));
   const auditLog = join(directory, "audit.log");
   const kubeApi = { qps: 200, burst: 400 };
   const scheduler = machines !== false;
-  const plane = await startControlPlane({ controllers, garbageCollection, scheduler, auditLog, auditAnswers, kubeApi });
+  const plane = await startControlPlane({
+    controllers,
+    garbageCollection,
+    scheduler,
+    auditLog,
+    auditAnswers,
+    kubeApi,
+    ...(signing && { signing }),
+  });
   const ending = new AbortController();
   const kubectl = async (...args: readonly string[]): Promise<string> => said(await plane.kubectl(args), args);
   const client = await personAt(plane.adminKubeconfig, "e2e");

@@ -1,5 +1,5 @@
 /** YAML as Kubernetes' own programs read it, in files that people write: kubeconfigs and static pods. */
-import { parse, YAMLParseError } from "yaml";
+import { parse, stringify, YAMLParseError } from "yaml";
 
 /**
  * YAML 1.1: `yes` and `0644` are what they are to a kubelet, a boolean and an octal number. JSON is YAML. A timestamp stays the text that
@@ -27,4 +27,9 @@ function problemOf(error: unknown): string {
   if (!(error instanceof YAMLParseError)) return "not YAML: an alias has no anchor, or there are too many";
   const [{ line, col } = { line: 0, col: 0 }] = error.linePos ?? [];
   return `not YAML: ${error.code.toLowerCase().replaceAll("_", " ")} at line ${line}, column ${col}`;
+}
+
+/** Plain data, for people to read. Long values stay on one line. */
+export function stringifyYaml(value: object): string {
+  return stringify(value, { version: "1.1", lineWidth: 0 });
 }

@@ -1,3 +1,4 @@
+import type { KeyedCertificate } from "../../ports/certificates.ts";
 import type { PodStatus } from "../../ports/node-store.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { Cri } from "../../ports/cri.ts";
@@ -26,8 +27,11 @@ export interface NodeApiOptions {
   readonly host: string;
   /** 0: any that is free. */
   readonly port: number;
-  /** PEM. Without it the server makes a certificate of its own, as a kubelet does. */
-  readonly tls?: { readonly cert: string; readonly key: string };
+  /**
+   * PEM. Without it the server makes a certificate of its own, as a kubelet does; `"later"`: handshakes fail until `show` was called, as a
+   * kubelet's do that waits for one.
+   */
+  readonly tls?: KeyedCertificate | "later";
   /** PEM: clients with a certificate of it are authenticated by CN and O. */
   readonly clientCa?: string;
   readonly nodeName: string;

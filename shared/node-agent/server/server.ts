@@ -16,6 +16,7 @@ import type { Server } from "node:https";
 import type { AddressInfo, Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { messageOf } from "../../api/errors.ts";
+import type { KeyedCertificate } from "../../ports/certificates.ts";
 import { answer } from "./answer.ts";
 import { createAuthentication } from "./authentication.ts";
 import { createAuthorization } from "./authorization.ts";
@@ -36,6 +37,8 @@ export interface NodeApi {
   readonly port: number;
   /** Connections that are streams now: exec, attach, port-forward. */
   streams(): number;
+  /** From now on to whoever connects; connections that there are go on. */
+  show(certificate: KeyedCertificate): void;
   /** Ends follows and streams, closes all connections. */
   stop(): Promise<void>;
 }
@@ -50,12 +53,13 @@ const TCP_KEEP_ALIVE_MS = 30_000;
 /** @throws what `listen` throws, a taken port above all; NodeApiError when no certificate can be made */
 export async function startNodeApi(options: NodeApiOptions): Promise<NodeApi> {
   const { clientCa, log } = options;
-  const tls = options.tls ?? (await selfSignedCertificate(options));
+  const tls = options.tls === "later" ? {} : (options.tls ?? (await selfSignedCertificate(options)));
+  // Without a CA of our own any certificate that the system's authorities have signed would count.
+  const context = { ...(clientCa !== undefined && { ca: clientCa }), minVersion: "TLSv1.2" } as const;
   const server = createServer({
     ...tls,
-    // Without a CA of our own any certificate that the system's authorities have signed would count.
-    ...(clientCa !== undefined && { ca: clientCa, requestCert: true, rejectUnauthorized: false }),
-    minVersion: "TLSv1.2",
+    ...context,
+    ...(clientCa !== undefined && { requestCert: true, rejectUnauthorized: false }),
     maxHeaderSize: HEADER_BYTES_MAX,
     keepAliveTimeout: KEEP_ALIVE_MS,
     keepAlive: true,
@@ -88,6 +92,7 @@ export async function startNodeApi(options: NodeApiOptions): Promise<NodeApi> {
   return {
     port,
     streams: () => streams.size,
+    show: (certificate) => server.setSecureContext({ ...certificate, ...context }),
     async stop() {
       if (!server.listening) return;
       const closed = once(server, "close");

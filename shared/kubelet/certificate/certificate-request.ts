@@ -1,0 +1,151 @@
+/**
+ * A certificate request (PKCS #10) for a node, and what a certificate says: Node's own library reads certificates and writes
+ * neither, and a bare machine has no `openssl` yet.
+ *
+ * The form is that of RFC 2986, and of RFC 5280 §4.2.1.6 for alternative names. The bytes are those that Go makes of the same template, so
+ * that a request that a kubelet began is found again.
+ *
+ * Source: client-go util/cert/csr.go MakeCSRFromTemplate.
+ */
+import { sign, X509Certificate } from "node:crypto";
+import type { KeyObject } from "node:crypto";
+
+/** Whom a certificate is to be for. */
+export interface CertificateTemplate {
+  readonly commonName: string;
+  readonly organizations: readonly string[];
+  readonly dnsNames: readonly string[];
+  readonly ipAddresses: readonly string[];
+}
+
+/** Whom a certificate is for, and how long. */
+export interface CertificateFacts extends CertificateTemplate {
+  readonly notBeforeMs: number;
+  readonly notAfterMs: number;
+}
+
+const TAG = {
+  integer: 0x02,
+  bitString: 0x03,
+  octetString: 0x04,
+  null: 0x05,
+  oid: 0x06,
+  utf8: 0x0c,
+  printable: 0x13,
+  sequence: 0x30,
+  set: 0x31,
+};
+/** Context-specific tags of attributes and of general names. */
+const ATTRIBUTES = 0xa0;
+const DNS_NAME = 0x82;
+const IP_ADDRESS = 0x87;
+
+const OID = {
+  commonName: "550403",
+  organizationName: "55040a",
+  extensionRequest: "2a864886f70d01090e",
+  subjectAltName: "551d11",
+  ecdsaWithSha256: "2a8648ce3d040302",
+  sha256WithRsa: "2a864886f70d01010b",
+};
+
+/** PEM. @param key private, EC or RSA */
+export function certificateRequest(template: CertificateTemplate, key: KeyObject, publicKey: KeyObject): string {
+  const info = requestInfo(template, publicKey);
+  const algorithm = key.asymmetricKeyType === "rsa" ? sequence(oid(OID.sha256WithRsa), der(TAG.null)) : sequence(oid(OID.ecdsaWithSha256));
+  const request = sequence(info, algorithm, der(TAG.bitString, Buffer.of(0), sign("sha256", info, key)));
+  const lines = request.toString("base64").match(/.{1,64}/gu) ?? [];
+  return ["-----BEGIN CERTIFICATE REQUEST-----", ...lines, "-----END CERTIFICATE REQUEST-----", ""].join("\n");
+}
+
+/** Whether `pem` asks for the same with the same key: all but the signature, which is another one each time. */
+export function isSameRequest(pem: string, template: CertificateTemplate, publicKey: KeyObject): boolean {
+  const [, base64 = ""] = /-----BEGIN CERTIFICATE REQUEST-----([^-]*)-----END/u.exec(pem) ?? [];
+  const info = requestInfo(template, publicKey);
+  const request = Buffer.from(base64, "base64");
+  // After the outer header, of at most 4 bytes here.
+  return [2, 3, 4].some((at) => request.subarray(at, at + info.length).equals(info));
+}
+
+/** What is signed: version, subject, key and attributes. */
+function requestInfo(template: CertificateTemplate, publicKey: KeyObject): Buffer {
+  const { commonName, organizations } = template;
+  const subject = sequence(
+    ...(organizations.length === 0 ? [] : [der(TAG.set, ...organizations.map((name) => sequence(oid(OID.organizationName), text(name))))]),
+    der(TAG.set, sequence(oid(OID.commonName), text(commonName))),
+  );
+  const version = der(TAG.integer, Buffer.of(0));
+  return sequence(version, subject, publicKey.export({ type: "spki", format: "der" }), der(ATTRIBUTES, ...attributes(template)));
+}
+
+function attributes({ dnsNames, ipAddresses }: CertificateTemplate): readonly Buffer[] {
+  if (dnsNames.length + ipAddresses.length === 0) return [];
+  const names = sequence(
+    ...dnsNames.map((name) => der(DNS_NAME, Buffer.from(name))),
+    ...ipAddresses.map((address) => der(IP_ADDRESS, ipBytes(address))),
+  );
+  const extensions = sequence(sequence(oid(OID.subjectAltName), der(TAG.octetString, names)));
+  return [sequence(oid(OID.extensionRequest), der(TAG.set, extensions))];
+}
+
+function sequence(...parts: readonly Buffer[]): Buffer {
+  return der(TAG.sequence, ...parts);
+}
+
+function oid(hex: string): Buffer {
+  return der(TAG.oid, Buffer.from(hex, "hex"));
+}
+
+/** As Go's encoding/asn1 chooses. */
+function text(value: string): Buffer {
+  return der(/^[A-Za-z0-9 '()+,\-./:=?]*$/u.test(value) ? TAG.printable : TAG.utf8, Buffer.from(value));
+}
+
+function der(tag: number, ...parts: readonly Buffer[]): Buffer {
+  const content = Buffer.concat(parts);
+  return Buffer.concat([Buffer.of(tag), lengthOf(content.length), content]);
+}
+
+function lengthOf(length: number): Buffer {
+  if (length < 0x80) return Buffer.of(length);
+  return length < 0x100 ? Buffer.of(0x81, length) : Buffer.of(0x82, length >> 8, length & 0xff);
+}
+
+/** 4 or 16 bytes. @throws for what is no address */
+function ipBytes(address: string): Buffer {
+  if (!isAddress(address)) throw new RangeError(`not an IP address: "${address}"`);
+  if (!address.includes(":")) return Buffer.from(address.split(".").map(Number));
+  // A URL's host has at most one `::` and no IPv4 tail.
+  const [head = "", tail] = new URL(`http://[${address}]`).hostname.slice(1, -1).split("::");
+  const words = (part: string): readonly string[] => part.split(":").filter((word) => word !== "");
+  const [first, last] = [words(head), words(tail ?? "")];
+  const all = [...first, ...Array.from({ length: 8 - first.length - last.length }, () => "0"), ...last];
+  return Buffer.from(all.map((word) => word.padStart(4, "0")).join(""), "hex");
+}
+
+export function isAddress(text: string): boolean {
+  if (text.includes(":")) return URL.canParse(`http://[${text}]`);
+  return /^(?:\d{1,3}\.){3}\d{1,3}$/u.test(text) && text.split(".").every((part) => Number(part) < 256);
+}
+
+/** Of the first certificate in `pem`. @throws when there is none */
+export function readCertificate(pem: string): CertificateFacts {
+  const certificate = new X509Certificate(pem);
+  const subject = certificate.subject.split("\n").map((line) => line.split(/=(.*)/su));
+  const valuesOf = (field: string): readonly string[] => subject.flatMap(([name, value = ""]) => (name === field ? [value] : []));
+  const alternatives = (certificate.subjectAltName ?? "").split(", ").map((name) => name.split(/:(.*)/su));
+  const namesOf = (kind: string): readonly string[] => alternatives.flatMap(([name, value = ""]) => (name === kind ? [value] : []));
+  return {
+    commonName: valuesOf("CN").at(-1) ?? "",
+    organizations: valuesOf("O"),
+    dnsNames: namesOf("DNS"),
+    ipAddresses: namesOf("IP Address"),
+    notBeforeMs: certificate.validFromDate.getTime(),
+    notAfterMs: certificate.validToDate.getTime(),
+  };
+}
+
+/** However it is written. */
+export function isSameAddress(one: string, other: string): boolean {
+  return isAddress(one) && isAddress(other) && ipBytes(one).equals(ipBytes(other));
+}

@@ -1,0 +1,77 @@
+/** CertificateSigningRequests of a node, and what became of them (node-agent §14.6). Source: client-go util/certificate/csr/csr.go. */
+import { createHash } from "node:crypto";
+import type { KeyObject } from "node:crypto";
+import type { CertificateTemplate } from "./certificate-request.ts";
+
+/** Source: k8s.io/api certificates/v1 types.go. */
+export type SignerName = "kubernetes.io/kube-apiserver-client-kubelet" | "kubernetes.io/kubelet-serving";
+export type KeyUsage = "digital signature" | "key encipherment" | "client auth" | "server auth";
+
+/** An RSA key may encipher, too. Source: certificate_manager.go DefaultKubeletClientGetUsages, DefaultKubeletServingGetUsages. */
+export function usagesOf(signerName: SignerName, key: KeyObject): readonly KeyUsage[] {
+  const purpose = signerName === "kubernetes.io/kubelet-serving" ? "server auth" : "client auth";
+  return ["digital signature", ...(key.asymmetricKeyType === "rsa" ? (["key encipherment"] as const) : []), purpose];
+}
+
+export function signingRequest(given: {
+  readonly name: string;
+  /** PEM. */
+  readonly request: string;
+  readonly signerName: SignerName;
+  readonly usages: readonly KeyUsage[];
+}): object {
+  const { name, request, signerName, usages } = given;
+  return {
+    apiVersion: "certificates.k8s.io/v1",
+    kind: "CertificateSigningRequest",
+    metadata: { name },
+    spec: { request: Buffer.from(request).toString("base64"), signerName, usages },
+  };
+}
+
+/**
+ * The name of the request with which a node joins: the same for the same key, so that a start that was cut off finds its own again.
+ *
+ * Source: pkg/kubelet/certificate/bootstrap/bootstrap.go digestedName, requestNodeCertificate.
+ */
+export function joiningRequestName({ commonName, organizations }: CertificateTemplate, publicKey: KeyObject): string {
+  const purposes = publicKey.asymmetricKeyType === "rsa" ? ["client auth", "key encipherment"] : ["client auth"];
+  const fields = [publicKey.export({ type: "spki", format: "der" }), commonName, ...organizations, "digital signature", ...purposes];
+  const stream = fields.map((field) => `${Buffer.from(field).toString("base64url")}|`).join("");
+  return `node-csr-${createHash("sha512-256").update(stream).digest("base64url")}`;
+}
+
+export type SigningOutcome =
+  | { readonly kind: "issued"; readonly certificate: string }
+  | { readonly kind: "waiting" }
+  | { readonly kind: "refused"; readonly why: string };
+
+interface SigningRequestLike {
+  readonly metadata?: { readonly name?: string; readonly uid?: string };
+  readonly spec?: { readonly request?: string; readonly signerName?: string };
+  readonly status?: {
+    readonly certificate?: string;
+    readonly conditions?: readonly { readonly type: string; readonly reason?: string; readonly message?: string }[];
+  };
+}
+
+/** Source: csr.go WaitForCertificate. @param uid of the one that was made */
+export function signingOutcome(object: unknown, uid: string): SigningOutcome {
+  const { metadata, status } = object as SigningRequestLike; // as the API server has it
+  if (metadata?.uid !== uid) return { kind: "refused", why: `csr "${metadata?.name}" changed UIDs` };
+  const { conditions = [], certificate = "" } = status ?? {};
+  for (const { type, reason, message } of conditions) {
+    const told = `reason: ${reason}, message: ${message}`;
+    if (type === "Denied") return { kind: "refused", why: `certificate signing request is denied, ${told}` };
+    if (type === "Failed") return { kind: "refused", why: `certificate signing request failed, ${told}` };
+  }
+  const isApproved = conditions.some(({ type }) => type === "Approved");
+  if (!isApproved || certificate === "") return { kind: "waiting" };
+  return { kind: "issued", certificate: Buffer.from(certificate, "base64").toString() };
+}
+
+/** What was asked for, PEM, and of whom. */
+export function requestIn(object: unknown): { readonly request: string; readonly signerName: string | undefined } {
+  const { spec } = object as SigningRequestLike; // as above
+  return { request: Buffer.from(spec?.request ?? "", "base64").toString(), signerName: spec?.signerName };
+}

@@ -1,0 +1,184 @@
+/**
+ * One certificate of the node, asked for when there is none and replaced before it ends (node-agent §14.6).
+ *
+ * KP1 `current` is never one that has ended, and another object only when it is another certificate.
+ * KP2 a new certificate is in the store before it is current.
+ * KP3 what fails is tried again, and what is current stays so until it ends.
+ *
+ * Source: client-go util/certificate/certificate_manager.go.
+ */
+import { createPrivateKey, createPublicKey, generateKeyPairSync } from "node:crypto";
+import { messageOf } from "../../api/errors.ts";
+import { readCertificate } from "../../kubelet/certificate/certificate-request.ts";
+import type { CertificateFacts, CertificateTemplate } from "../../kubelet/certificate/certificate-request.ts";
+import { rotationDeadlineMs, sameTemplate, satisfies } from "../../kubelet/certificate/rotation.ts";
+import type { SignerName } from "../../kubelet/certificate/signing-request.ts";
+import type { CertificateStore, KeyedCertificate } from "../../ports/certificates.ts";
+import type { Clock } from "../../ports/clock.ts";
+import { isForbidden, isNotFound, isUnauthorized } from "../../ports/errors.ts";
+import type { Log } from "../../ports/log.ts";
+import type { Random } from "../../ports/random.ts";
+import { requestCertificate, waitForCertificate } from "./request-certificate.ts";
+import type { SigningKube } from "./request-certificate.ts";
+
+const LOOK_MS = 1_000;
+/** How long somebody has to approve one request. Source: certificate_manager.go certificateWaitTimeout. */
+const APPROVAL_MS_MAX = 15 * 60_000;
+/** Source: certificate_manager.go run. */
+const BACK_OFF = { firstMs: 2_000, steps: 5, jitter: 0.1, thenMs: 32_000 };
+/** As the API server makes names. Source: apiserver storage/names/generate.go; apimachinery util/rand. */
+const NAME_LETTERS = "bcdfghjklmnpqrstvwxz2456789";
+const NAME_LENGTH = 5;
+
+export interface CertificateManagerOptions {
+  readonly signerName: SignerName;
+  readonly store: CertificateStore;
+  /** Who the node is, as it is now; `undefined`: that is not known yet, and nothing is asked for. */
+  readonly template: () => CertificateTemplate | undefined;
+  /** As whom it is asked for, given the certificate that there is. */
+  readonly kube: (current: KeyedCertificate | undefined) => SigningKube;
+  /** Used, and replaced at once, where the store has none. */
+  readonly first?: KeyedCertificate;
+  /** Called with each new one, and first with the one that there is. */
+  readonly onCurrent?: (certificate: KeyedCertificate) => void;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Log;
+}
+
+interface Held {
+  readonly certificate: KeyedCertificate;
+  readonly facts: CertificateFacts;
+}
+
+export class CertificateManager {
+  readonly #options: CertificateManagerOptions;
+  #held: Held | undefined;
+  #isDue: boolean;
+  #isServerHealthy = false;
+
+  private constructor(options: CertificateManagerOptions, held: Held | undefined, isDue: boolean) {
+    this.#options = options;
+    this.#held = held;
+    this.#isDue = isDue;
+    if (held !== undefined) options.onCurrent?.(held.certificate);
+  }
+
+  /** @throws when what is stored cannot be used. Source: certificate_manager.go getCurrentCertificateOrBootstrap. */
+  static async open(options: CertificateManagerOptions): Promise<CertificateManager> {
+    const { store, clock, first, log } = options;
+    const stored = await store.current();
+    if (stored !== undefined) {
+      const held = { certificate: stored, facts: readCertificate(stored.cert) };
+      if (clock.now() < held.facts.notAfterMs) return new CertificateManager(options, held, false);
+    }
+    if (first === undefined) return new CertificateManager(options, undefined, true);
+    await store.update(first).catch((error: unknown) => log.warn("the first certificate is not kept", { error: messageOf(error) }));
+    return new CertificateManager(options, { certificate: first, facts: readCertificate(first.cert) }, true);
+  }
+
+  current(): KeyedCertificate | undefined {
+    return this.#held === undefined || this.#options.clock.now() > this.#held.facts.notAfterMs ? undefined : this.#held.certificate;
+  }
+
+  /** Whether the API server was well when it was asked last: it signed, or knew that it would not. Source: updateServerError. */
+  get isServerHealthy(): boolean {
+    return this.#isServerHealthy;
+  }
+
+  /** Until `signal` aborts. */
+  async run(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      try {
+        await this.#untilDue(signal);
+        await this.#rotateAtLast(signal);
+        await this.#options.clock.after(LOOK_MS, signal);
+      } catch (error) {
+        if (!signal.aborted) throw error;
+      }
+    }
+  }
+
+  /** Each second, since the node may get another address, and timers end after 24 days. */
+  async #untilDue(signal: AbortSignal): Promise<void> {
+    const { clock, random, template } = this.#options;
+    if (!this.#isDue && this.#held !== undefined) {
+      const { facts } = this.#held;
+      const deadlineMs = rotationDeadlineMs(facts, random.next());
+      const [expires, rotated] = [facts.notAfterMs, deadlineMs].map((ms) => new Date(ms).toISOString());
+      this.#options.log.info("certificate kept", { signer: this.#options.signerName, expires, rotated });
+      while (clock.now() < deadlineMs && satisfies(facts, template())) await clock.after(LOOK_MS, signal);
+    }
+    while (template() === undefined) await clock.after(LOOK_MS, signal);
+    this.#isDue = false;
+  }
+
+  async #rotateAtLast(signal: AbortSignal): Promise<void> {
+    const { clock, random, log, signerName } = this.#options;
+    for (let failures = 0; !(await this.rotate(signal)); failures++) {
+      if (failures === BACK_OFF.steps) log.error("the certificate is still not replaced", { signer: signerName });
+      const delayMs =
+        failures < BACK_OFF.steps ? BACK_OFF.firstMs * 2 ** failures * (1 + BACK_OFF.jitter * random.next()) : BACK_OFF.thenMs;
+      await clock.after(delayMs, signal);
+    }
+  }
+
+  /** One request, with a key of its own. @returns whether there is a new certificate */
+  async rotate(signal: AbortSignal): Promise<boolean> {
+    const { clock, log, signerName, store } = this.#options;
+    const template = this.#options.template();
+    if (template === undefined) return false;
+    // Another address is another request: nobody is to approve this one then.
+    const waiting = new AbortController();
+    const together = AbortSignal.any([signal, waiting.signal]);
+    const givingUp = this.#giveUp(template, waiting);
+    try {
+      const { privateKey } = generateKeyPairSync("ec", {
+        namedCurve: "P-256",
+        privateKeyEncoding: { type: "sec1", format: "pem" },
+        publicKeyEncoding: { type: "spki", format: "pem" },
+      });
+      const key = createPrivateKey(privateKey);
+      const kube = this.#options.kube(this.current());
+      const asked = { name: this.#name(), template, signerName, key, publicKey: createPublicKey(key) };
+      const request = await requestCertificate(kube, asked).catch((error: unknown) => {
+        this.#isServerHealthy = isUnauthorized(error) || isForbidden(error) || isNotFound(error);
+        throw error;
+      });
+      log.info("certificate asked for", { signer: signerName, request: request.name });
+      const cert = await waitForCertificate(kube, request, { clock, log }, together);
+      await store.update({ cert, key: privateKey });
+      this.#take({ cert, key: privateKey });
+      return true;
+    } catch (error) {
+      signal.throwIfAborted();
+      log.warn("certificate request was not signed", { signer: signerName, error: messageOf(error) });
+      return false;
+    } finally {
+      waiting.abort("over");
+      await givingUp;
+    }
+  }
+
+  async #giveUp(template: CertificateTemplate, waiting: AbortController): Promise<void> {
+    const { clock } = this.#options;
+    const endsMs = clock.now() + APPROVAL_MS_MAX;
+    while (!waiting.signal.aborted) {
+      await clock.after(LOOK_MS, waiting.signal).catch(() => undefined);
+      if (clock.now() >= endsMs) waiting.abort(new Error("nobody approved it in time"));
+      else if (!sameTemplate(template, this.#options.template())) waiting.abort(new Error("the node has other addresses by now"));
+    }
+  }
+
+  #take(certificate: KeyedCertificate): void {
+    this.#held = { certificate, facts: readCertificate(certificate.cert) };
+    this.#isServerHealthy = true;
+    this.#options.log.info("certificate replaced", { signer: this.#options.signerName });
+    this.#options.onCurrent?.(certificate);
+  }
+
+  #name(): string {
+    const letter = (): string => NAME_LETTERS[Math.floor(this.#options.random.next() * NAME_LETTERS.length)] ?? "";
+    return `csr-${Array.from({ length: NAME_LENGTH }, letter).join("")}`;
+  }
+}

@@ -1,0 +1,97 @@
+/**
+ * A node's first client certificate, asked for before anything else starts (node-agent §14.6).
+ *
+ * Source: pkg/kubelet/certificate/bootstrap/bootstrap.go LoadClientCert, requestNodeCertificate.
+ */
+import { createPrivateKey, createPublicKey, generateKeyPairSync } from "node:crypto";
+import { messageOf } from "../../api/errors.ts";
+import { clientTemplate } from "../../kubelet/certificate/rotation.ts";
+import { joiningRequestName } from "../../kubelet/certificate/signing-request.ts";
+import type { CertificateStore, KeyedCertificate } from "../../ports/certificates.ts";
+import type { Clock } from "../../ports/clock.ts";
+import { KubeApiError } from "../../ports/errors.ts";
+import type { Log } from "../../ports/log.ts";
+import { NotSignedError, requestCertificate, waitForCertificate } from "./request-certificate.ts";
+import type { RequestReference, SigningKube } from "./request-certificate.ts";
+
+const SERVER_MS_MAX = 60_000;
+const SERVER_RETRY_MS = 2_000;
+const APPROVAL_MS_MAX = 3_600_000;
+
+/** A key that outlives a start that was cut off: the next one finds its request by it. */
+export interface PendingKey {
+  /** PEM. */
+  read(): Promise<string | undefined>;
+  write(key: string): Promise<void>;
+  remove(): Promise<void>;
+}
+
+export interface JoinOptions {
+  /** As whoever may ask for certificates of nodes: a bootstrap token. */
+  readonly kube: SigningKube;
+  readonly nodeName: string;
+  readonly store: CertificateStore;
+  readonly pendingKey: PendingKey;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** Resolves when the certificate is in the store. @throws when nobody approved it within an hour, or somebody refused it */
+export async function joinCluster(options: JoinOptions, signal: AbortSignal): Promise<void> {
+  const { kube, nodeName, store, pendingKey, clock, log } = options;
+  const template = clientTemplate(nodeName);
+  const keyText = await keyOf(store, pendingKey);
+  const key = createPrivateKey(keyText);
+  const publicKey = createPublicKey(key);
+  const name = joiningRequestName(template, publicKey);
+  const asked = { name, template, signerName: "kubernetes.io/kube-apiserver-client-kubelet", key, publicKey } as const;
+  const request = await onceReached(options, () => requestCertificate(kube, asked), signal);
+  log.info("certificate asked for, waiting for its approval", { request: request.name });
+  const late = new AbortController();
+  const over = new AbortController();
+  const timing = clock.after(APPROVAL_MS_MAX, AbortSignal.any([signal, over.signal])).then(
+    () => late.abort(new Error(`nobody approved ${request.name} within an hour`)),
+    () => undefined,
+  );
+  try {
+    const cert = await waitForCertificate(kube, request, { clock, log }, AbortSignal.any([signal, late.signal]));
+    await store.update({ cert, key: keyText });
+  } finally {
+    over.abort("over");
+    await timing;
+  }
+  await pendingKey.remove();
+}
+
+/** Of the certificate that there was, of a start that was cut off, or a new one. */
+async function keyOf(store: CertificateStore, pendingKey: PendingKey): Promise<string> {
+  const former: KeyedCertificate | undefined = await store.current().catch(() => undefined);
+  if (former !== undefined) return former.key;
+  const pending = await pendingKey.read();
+  if (pending !== undefined) return pending;
+  const { privateKey } = generateKeyPairSync("ec", {
+    namedCurve: "P-256",
+    privateKeyEncoding: { type: "sec1", format: "pem" },
+    publicKeyEncoding: { type: "spki", format: "pem" },
+  });
+  await pendingKey.write(privateKey);
+  return privateKey;
+}
+
+/** The machine may be up before the API server is. */
+async function onceReached(
+  { clock, log }: Pick<JoinOptions, "clock" | "log">,
+  ask: () => Promise<RequestReference>,
+  signal: AbortSignal,
+): Promise<RequestReference> {
+  const giveUpMs = clock.now() + SERVER_MS_MAX;
+  for (;;) {
+    try {
+      return await ask();
+    } catch (error) {
+      if (error instanceof KubeApiError || error instanceof NotSignedError || clock.now() >= giveUpMs) throw error;
+      log.info("failed to connect to the API server", { error: messageOf(error) });
+      await clock.after(SERVER_RETRY_MS, signal);
+    }
+  }
+}

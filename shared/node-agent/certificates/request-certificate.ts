@@ -1,0 +1,112 @@
+/** A certificate from the cluster: asked for, approved by somebody, signed, fetched. Source: client-go util/certificate/csr/csr.go. */
+import type { KeyObject } from "node:crypto";
+import { parseWatchLine } from "../../cache/watch-line.ts";
+import { messageOf } from "../../api/errors.ts";
+import type { Resource } from "../../api/resources.ts";
+import { certificateRequest, isSameRequest } from "../../kubelet/certificate/certificate-request.ts";
+import type { CertificateTemplate } from "../../kubelet/certificate/certificate-request.ts";
+import { requestIn, signingOutcome, signingRequest, usagesOf } from "../../kubelet/certificate/signing-request.ts";
+import type { SignerName, SigningOutcome } from "../../kubelet/certificate/signing-request.ts";
+import type { Clock } from "../../ports/clock.ts";
+import { isAlreadyExists } from "../../ports/errors.ts";
+import type { KubeReader, KubeWatch, KubeWriter } from "../../ports/kube.ts";
+import type { Log } from "../../ports/log.ts";
+
+export type SigningKube = KubeReader & KubeWriter & KubeWatch<Resource>;
+
+/** The request is denied, failed, or is gone. Whoever approves requests acts; the agent asks anew, with another key. */
+export class NotSignedError extends Error {
+  override readonly name = "NotSignedError";
+}
+
+const RESOURCE = "certificatesigningrequests";
+const RETRY_MS = 1_000;
+const WATCH_SECONDS = 300;
+
+/** Of one request, to find it again. */
+export interface RequestReference {
+  readonly name: string;
+  readonly uid: string;
+}
+
+/**
+ * Asks for a certificate; a request of that name that asks for the same with the same key is taken for it.
+ *
+ * @throws what the API server answers; NotSignedError for a request of that name that asks for something else
+ */
+export async function requestCertificate(
+  kube: SigningKube,
+  given: {
+    readonly name: string;
+    readonly template: CertificateTemplate;
+    readonly signerName: SignerName;
+    readonly key: KeyObject;
+    readonly publicKey: KeyObject;
+  },
+): Promise<RequestReference> {
+  const { name, template, signerName, key, publicKey } = given;
+  const request = certificateRequest(template, key, publicKey);
+  const body = signingRequest({ name, request, signerName, usages: usagesOf(signerName, key) });
+  try {
+    return { name, uid: (await kube.create({ resource: RESOURCE, namespace: "", body })).metadata.uid };
+  } catch (error) {
+    if (!isAlreadyExists(error)) throw error;
+    const there = await kube.get(RESOURCE, "", name);
+    if (there === undefined) throw error;
+    const asked = requestIn(there);
+    if (asked.signerName !== signerName || !isSameRequest(asked.request, template, publicKey))
+      throw new NotSignedError(`retrieved csr is not compatible: "${name}" asks for something else`);
+    return { name, uid: there.metadata.uid };
+  }
+}
+
+/**
+ * Waits until it is signed, however often the API server is away meanwhile. @returns PEM
+ *
+ * @throws {NotSignedError}; the signal's reason
+ */
+export async function waitForCertificate(
+  kube: SigningKube,
+  { name, uid }: RequestReference,
+  { clock, log }: { readonly clock: Clock; readonly log: Log },
+  signal: AbortSignal,
+): Promise<string> {
+  for (;;) {
+    signal.throwIfAborted();
+    try {
+      const certificate = await followRequest(kube, { name, uid }, signal);
+      if (certificate !== undefined) return certificate;
+    } catch (error) {
+      signal.throwIfAborted();
+      if (error instanceof NotSignedError) throw error;
+      log.debug("a certificate request cannot be looked at", { name, error: messageOf(error) });
+      await clock.after(RETRY_MS, signal);
+    }
+  }
+}
+
+/** For one look and one watch. */
+async function followRequest(kube: SigningKube, { name, uid }: RequestReference, signal: AbortSignal): Promise<string | undefined> {
+  const fieldSelector = `metadata.name=${name}`;
+  const resourceVersion = await kube.newestVersion(RESOURCE, { fieldSelector }, signal);
+  const object = await kube.get(RESOURCE, "", name);
+  if (object === undefined) throw new NotSignedError(`csr "${name}" was deleted`);
+  const before = certificateOf(signingOutcome(object, uid));
+  if (before !== undefined) return before;
+  const query = { fieldSelector, resourceVersion, allowWatchBookmarks: true, timeoutSeconds: WATCH_SECONDS };
+  for await (const lines of kube.watch(RESOURCE, query, signal))
+    for (const line of lines) {
+      const told = parseWatchLine(line);
+      if (told.kind === "error") throw told.error;
+      if (told.kind !== "change") continue;
+      if (told.type === "D") throw new NotSignedError(`csr "${name}" was deleted`);
+      const certificate = certificateOf(signingOutcome(told.object, uid));
+      if (certificate !== undefined) return certificate;
+    }
+  return undefined;
+}
+
+function certificateOf(outcome: SigningOutcome): string | undefined {
+  if (outcome.kind === "refused") throw new NotSignedError(outcome.why);
+  return outcome.kind === "issued" ? outcome.certificate : undefined;
+}

@@ -1,0 +1,292 @@
+/** Would catch: a certificate that is not replaced in time, or lost on the way to the disk; a denied request that ends the agent; a request repeated without end. */
+import { createPrivateKey, createPublicKey } from "node:crypto";
+import { lstat, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { createVirtualClock } from "../../../../shared/adapters/memory/clock.ts";
+import type { VirtualClock } from "../../../../shared/adapters/memory/clock.ts";
+import { createSeededRandom } from "../../../../shared/adapters/memory/random.ts";
+import { createCertificateFiles } from "../../../../shared/adapters/node-files/certificate-store.ts";
+import { readCertificate } from "../../../../shared/kubelet/certificate/certificate-request.ts";
+import { clientTemplate } from "../../../../shared/kubelet/certificate/rotation.ts";
+import { CertificateManager } from "../../../../shared/node-agent/certificates/certificate-manager.ts";
+import type { CertificateManagerOptions } from "../../../../shared/node-agent/certificates/certificate-manager.ts";
+import { joinCluster } from "../../../../shared/node-agent/certificates/join-cluster.ts";
+import type { SigningKube } from "../../../../shared/node-agent/certificates/request-certificate.ts";
+import { KubeApiError, UnansweredError } from "../../../../shared/ports/errors.ts";
+import type { Pki } from "../../../envtest/pki.ts";
+import { recordingLog } from "../../recording-log.ts";
+import { createTestPki } from "../server/fixture.ts";
+
+const SIGNER = "kubernetes.io/kube-apiserver-client-kubelet";
+const DAY_MS = 24 * 3_600_000;
+
+let ca: { readonly pki: Pki; remove(): void };
+let folder: string;
+let clock: VirtualClock;
+let ending: AbortController;
+
+beforeAll(async () => void (ca = await createTestPki()));
+afterAll(() => ca?.remove());
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "deltaloop-certificates-"));
+  clock = createVirtualClock(Date.now());
+  ending = new AbortController();
+});
+afterEach(async () => {
+  ending.abort();
+  await rm(folder, { recursive: true });
+});
+
+/** What happens to each request, in order; the last one goes on. */
+type Fate = "sign" | "deny" | "forget" | "unreachable" | "unauthorized";
+
+function signer(...fates: readonly Fate[]): SigningKube & { readonly asked: readonly string[]; approve(): Promise<void> } {
+  const asked: string[] = [];
+  let changed: (() => void) | undefined;
+  const objects = new Map<string, { metadata: { name: string; uid: string }; spec: { request: string }; status: object }>();
+  const decide = async (name: string, fate: Fate): Promise<void> => {
+    const object = objects.get(name);
+    if (object === undefined) return;
+    const request = Buffer.from(object.spec.request, "base64").toString();
+    if (fate === "deny") object.status = { conditions: [{ type: "Denied", reason: "No", message: "not you" }] };
+    if (fate === "sign") {
+      const certificate = Buffer.from(await ca.pki.signRequest(request)).toString("base64");
+      object.status = { conditions: [{ type: "Approved" }], certificate };
+    }
+    changed?.();
+  };
+  const kube = {
+    asked,
+    approve: async () => {
+      for (const name of objects.keys()) await decide(name, "sign");
+    },
+    async create({ body }: { readonly body: object }) {
+      const { metadata, spec } = body as { readonly metadata: { readonly name: string }; readonly spec: { readonly request: string } }; // of a request
+      const fate = fates[Math.min(asked.length, fates.length - 1)] ?? "sign";
+      asked.push(metadata.name);
+      if (fate === "unreachable") throw new UnansweredError("no connection");
+      if (fate === "unauthorized") throw new KubeApiError({ code: 401, reason: "Unauthorized" });
+      if (objects.has(metadata.name)) throw new KubeApiError({ code: 409, reason: "AlreadyExists" });
+      const object = { metadata: { ...metadata, uid: `uid-${asked.length}` }, spec: { ...spec, signerName: SIGNER }, status: {} };
+      objects.set(metadata.name, object);
+      await decide(metadata.name, fate);
+      return object;
+    },
+    get: async (_resource: string, _namespace: string, name: string) => objects.get(name),
+    newestVersion: async () => "1",
+    async *watch(_resource: string, _query: object, signal: AbortSignal) {
+      await new Promise<void>((resolve) => {
+        changed = resolve;
+        signal.addEventListener("abort", () => resolve(), { once: true });
+      });
+      yield [...objects.values()].map((object) => JSON.stringify({ type: "MODIFIED", object }));
+    },
+  };
+  return kube as unknown as ReturnType<typeof signer>; // all that is called of it
+}
+
+function files(): ReturnType<typeof createCertificateFiles> {
+  return createCertificateFiles({ prefix: "kubelet-client", directory: join(folder, "pki"), clock });
+}
+
+async function managed(kube: SigningKube, more: Partial<CertificateManagerOptions> = {}): Promise<CertificateManager> {
+  const template = (): ReturnType<typeof clientTemplate> => clientTemplate("node-a");
+  const random = createSeededRandom(1);
+  return await CertificateManager.open({
+    signerName: SIGNER,
+    store: files(),
+    template,
+    kube: () => kube,
+    clock,
+    random,
+    log: recordingLog(),
+    ...more,
+  });
+}
+
+/** Real time, since a program signs. */
+async function until(what: string, holds: () => boolean | Promise<boolean>): Promise<void> {
+  for (let turns = 0; !(await holds()); turns++) {
+    if (turns > 400) throw new Error(`never: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+}
+
+describe("a manager without a certificate", () => {
+  it("asks for one, and keeps it as a kubelet does [node-agent 424]", async () => {
+    const manager = await managed(signer("sign"));
+    expect(manager.current()).toBeUndefined();
+    void manager.run(ending.signal);
+    await until("there is one", () => manager.current() !== undefined);
+    expect(readCertificate(manager.current()?.cert ?? "")).toMatchObject({
+      commonName: "system:node:node-a",
+      organizations: ["system:nodes"],
+    });
+    const current = join(folder, "pki", "kubelet-client-current.pem");
+    expect((await lstat(current)).isSymbolicLink()).toBe(true);
+    expect((await stat(current)).mode & 0o777).toBe(0o600);
+    expect(await readFile(current, "utf8")).toBe(`${manager.current()?.cert}${manager.current()?.key}`);
+    expect((await readdir(join(folder, "pki"))).toSorted()).toEqual([
+      expect.stringMatching(/^kubelet-client-\d{4}(-\d\d){5}\.pem$/u),
+      "kubelet-client-current.pem",
+    ]);
+    expect(await files().current()).toEqual(manager.current());
+  });
+
+  it("tries again, with other keys, when it is refused or nobody answers [node-agent 425]", async () => {
+    const kube = signer("unreachable", "unauthorized", "deny", "sign");
+    const log = recordingLog();
+    const manager = await managed(kube, { log });
+    void manager.run(ending.signal);
+    await until("unreachable", () => kube.asked.length === 1);
+    expect(manager.isServerHealthy).toBe(false);
+    await clock.advance(1_900);
+    expect(kube.asked).toHaveLength(1);
+    await clock.advance(400);
+    await until("unauthorized", () => kube.asked.length === 2);
+    expect(manager.isServerHealthy).toBe(true);
+    await clock.advance(4_500);
+    await until("denied", () => kube.asked.length === 3);
+    await clock.advance(9_000);
+    await until("signed", () => manager.current() !== undefined);
+    expect(new Set(kube.asked).size).toBe(4);
+    expect(log.lines.filter(({ level }) => level === "warn").map(({ fields }) => fields["error"])).toContain(
+      "certificate signing request is denied, reason: No, message: not you",
+    );
+  });
+
+  it("gives up a request that nobody approves in 15 minutes, and asks anew [node-agent 425]", async () => {
+    const kube = signer("forget", "sign");
+    const manager = await managed(kube);
+    void manager.run(ending.signal);
+    await until("asked", () => kube.asked.length === 1);
+    await clock.advance(14 * 60_000);
+    expect(kube.asked).toHaveLength(1);
+    await clock.advance(70_000);
+    await until("asked anew", () => manager.current() !== undefined);
+    expect(kube.asked).toHaveLength(2);
+  });
+});
+
+describe("a manager with a certificate", () => {
+  const given = async (): Promise<{ readonly cert: string; readonly key: string }> => {
+    const { certificate, key } = await ca.pki.clientCertificate("system:node:node-a", ["system:nodes"]);
+    return { cert: certificate, key };
+  };
+
+  it("replaces it between 70 and 90 % of its 30 days, and goes on with the old one meanwhile [node-agent 426]", async () => {
+    await files().update(await given());
+    clock = createVirtualClock(Date.now() + 0.7 * 30 * DAY_MS - 60_000);
+    const kube = signer("forget");
+    const seen: string[] = [];
+    const manager = await managed(kube, { random: { next: () => 0 }, onCurrent: ({ cert }) => seen.push(cert) });
+    const before = manager.current();
+    void manager.run(ending.signal);
+    await clock.advance(50_000);
+    expect(kube.asked).toEqual([]);
+    await clock.advance(20_000);
+    await until("asked", () => kube.asked.length === 1);
+    expect(manager.current()).toBe(before);
+    await kube.approve();
+    await until("replaced", () => manager.current() !== before);
+    expect(seen).toEqual([before?.cert, manager.current()?.cert]);
+  });
+
+  it("is without one once it has ended [node-agent 426]", async () => {
+    await files().update(await given());
+    const manager = await managed(signer("forget"));
+    expect(manager.current()).toBeDefined();
+    await clock.advance(31 * DAY_MS);
+    expect(manager.current()).toBeUndefined();
+    expect((await managed(signer("forget"))).current()).toBeUndefined();
+  });
+
+  it("uses one that it was given, and replaces it at once [node-agent 426]", async () => {
+    const first = await given();
+    const manager = await managed(signer("sign"), { first });
+    expect(manager.current()).toBe(first);
+    void manager.run(ending.signal);
+    await until("replaced", () => manager.current() !== first);
+  });
+
+  it("asks for another one when the node has another address, and not for the one before [node-agent 427]", async () => {
+    const kube = signer("forget");
+    let ipAddresses = ["10.0.0.7"];
+    const manager = await managed(kube, { template: () => ({ ...clientTemplate("node-a"), ipAddresses }) });
+    void manager.run(ending.signal);
+    await until("asked", () => kube.asked.length === 1);
+    ipAddresses = ["10.0.0.8"];
+    await clock.advance(6_000);
+    await until("asked anew", () => kube.asked.length === 2);
+    expect(new Set(kube.asked).size).toBe(2);
+  });
+});
+
+describe("the files", () => {
+  it("refuse a key that is another's, a file in the link's place, and keep what there was [node-agent 428]", async () => {
+    const [one, other] = await Promise.all(["a", "b"].map((name) => ca.pki.clientCertificate(name, [])));
+    const store = files();
+    const first = { cert: one?.certificate ?? "", key: one?.key ?? "" };
+    await store.update(first);
+    await expect(store.update({ cert: first.cert, key: other?.key ?? "" })).rejects.toThrow("private key does not match public key");
+    expect((await store.current())?.cert).toBe(first.cert);
+    await rm(store.currentPath);
+    await writeFile(store.currentPath, "mine");
+    await expect(store.update(first)).rejects.toThrow("to be a symlink but it is a file");
+    expect(await readFile(store.currentPath, "utf8")).toBe("mine");
+  });
+});
+
+describe("joining [node-agent 429]", () => {
+  const pendingKey = (): Parameters<typeof joinCluster>[0]["pendingKey"] & { readonly held: () => string | undefined } => {
+    let held: string | undefined;
+    return {
+      held: () => held,
+      read: async () => held,
+      write: async (key) => void (held = key),
+      remove: async () => void (held = undefined),
+    };
+  };
+
+  it("finds its own request after it was cut off", async () => {
+    const kube = signer("forget");
+    const pending = pendingKey();
+    const options = { kube, nodeName: "node-a", store: files(), pendingKey: pending, clock, log: recordingLog() };
+    const cut = new AbortController();
+    const first = joinCluster(options, cut.signal);
+    await until("asked", () => kube.asked.length === 1);
+    cut.abort(new Error("killed"));
+    await expect(first).rejects.toThrow("killed");
+    expect(pending.held()).toBeDefined();
+    const second = joinCluster(options, ending.signal);
+    await until("asked again", () => kube.asked.length === 2);
+    expect(new Set(kube.asked).size).toBe(1);
+    await kube.approve();
+    await second;
+    expect(pending.held()).toBeUndefined();
+    const { key = "" } = (await files().current()) ?? {};
+    expect(createPublicKey(createPrivateKey(key)).asymmetricKeyType).toBe("ec");
+  });
+
+  it("waits for the API server for a minute, then says what is wrong", async () => {
+    const kube = signer("unreachable");
+    const joining = joinCluster(
+      { kube, nodeName: "node-a", store: files(), pendingKey: pendingKey(), clock, log: recordingLog() },
+      ending.signal,
+    );
+    joining.catch(() => undefined);
+    await until("asked", () => kube.asked.length === 1);
+    await clock.advance(50_000);
+    await clock.advance(20_000);
+    await expect(joining).rejects.toThrow("no connection");
+    expect(kube.asked.length).toBeGreaterThan(25);
+  });
+
+  it("ends at once when it is denied", async () => {
+    const kube = signer("deny");
+    const options = { kube, nodeName: "node-a", store: files(), pendingKey: pendingKey(), clock, log: recordingLog() };
+    await expect(joinCluster(options, ending.signal)).rejects.toThrow("certificate signing request is denied");
+  });
+});
