@@ -7,6 +7,7 @@ import { loggingFormatOption } from "./support/console-log.ts";
 import { duration, trueOrFalse, UsageError, wholeNumber } from "./support/usage-error.ts";
 import { addCgroupFlags } from "./support/node-cgroups.ts";
 import { addImagePullFlags } from "./support/node-images.ts";
+import { addRegistrationFlags } from "./support/node-registration.ts";
 import { addRuntimeFlags } from "./support/node-runtime.ts";
 import { serveNode } from "./support/serve-node.ts";
 import type { NodeFlags } from "./support/node-flags.ts";
@@ -15,7 +16,7 @@ const PORT_MAX = 65_535;
 const PODS_MAX = 1_000;
 
 export function registerNode(program: Command): void {
-  addImagePullFlags(addCgroupFlags(addRuntimeFlags(program.command("node"))))
+  addRegistrationFlags(addImagePullFlags(addCgroupFlags(addRuntimeFlags(program.command("node")))))
     .description("run the node agent: registers this machine as a node and runs its pods through CRI, or on Docker")
     .option("--kubeconfig <file>", "of the node: user system:node:<name>, group system:nodes; default: KUBECONFIG, then ~/.kube/config")
     .option("--context <name>", "context of the kubeconfig")
@@ -31,7 +32,6 @@ export function registerNode(program: Command): void {
     )
     .option("--cert-dir <folder>", "where those certificates are kept; default: pki below --root-dir")
     .option("--name <name>", "name of the node", hostname().toLowerCase())
-    .option("--node-ip <address>", "address of the node; may be given twice, for two families", collect, [])
     .option("--root-dir <folder>", "pod volumes and the agent's own files", "/var/lib/kubelet")
     .option("--pod-logs-dir <folder>", "container logs", "/var/log/pods")
     .option("--container-logs-dir <folder>", "links to container logs", "/var/log/containers")
@@ -48,6 +48,7 @@ export function registerNode(program: Command): void {
     .option("--max-pods <n>", "pods on this node", wholeNumber("--max-pods", { min: 1, max: PODS_MAX }), 110)
     .option("--cluster-dns <address>", "address of the cluster's DNS; may be given more than once", collect, [])
     .option("--cluster-domain <name>", "domain of the cluster", "cluster.local")
+    .option("--resolv-conf <file>", "the machine's resolver, for pods that use it; empty: none", "/etc/resolv.conf")
     .option("--image-gc-high-threshold <percent>", "images go when their disk is so full", percent("--image-gc-high-threshold"), 85)
     .option("--image-gc-low-threshold <percent>", "until it is so full only", percent("--image-gc-low-threshold"), 80)
     .option("--minimum-image-ttl-duration <time>", "none goes that is younger", duration("--minimum-image-ttl-duration"), 120_000)

@@ -86,7 +86,7 @@ function nodeOptions(nodeName: string, index: number, folder: string): NodeOptio
     cgroupDriver: "cgroupfs",
     port: 0, // nobody listens: there is nothing to log or to run a command in
     maxPods: PODS_MAX,
-    clusterDns: [],
+    clusterDns: ["10.96.0.10"],
     clusterDomain: "cluster.local",
     imageGc: { highThresholdPercent: 100, lowThresholdPercent: 80, minAgeMs: 120_000 },
     imagePulls: { ...DEFAULT_IMAGE_PULLS, registryQps: 0 },

@@ -1,10 +1,11 @@
 import type { LoggingFormat } from "./console-log.ts";
 import type { CgroupFlags } from "./node-cgroups.ts";
 import type { ImagePullFlags } from "./node-images.ts";
+import type { RegistrationFlags } from "./node-registration.ts";
 import type { RuntimeFlags } from "./node-runtime.ts";
 
 /** As the command line has them; cli/node.ts says what each means. */
-export interface NodeFlags extends CgroupFlags, ImagePullFlags, RuntimeFlags {
+export interface NodeFlags extends CgroupFlags, ImagePullFlags, RegistrationFlags, RuntimeFlags {
   readonly kubeconfig?: string;
   readonly context?: string;
   readonly bootstrapKubeconfig?: string;
@@ -12,7 +13,6 @@ export interface NodeFlags extends CgroupFlags, ImagePullFlags, RuntimeFlags {
   readonly rotateServerCertificates?: boolean;
   readonly certDir?: string;
   readonly name: string;
-  readonly nodeIp: readonly string[];
   readonly rootDir: string;
   readonly podLogsDir: string;
   readonly containerLogsDir: string;
@@ -29,6 +29,7 @@ export interface NodeFlags extends CgroupFlags, ImagePullFlags, RuntimeFlags {
   readonly maxPods: number;
   readonly clusterDns: readonly string[];
   readonly clusterDomain: string;
+  readonly resolvConf: string;
   readonly imageGcHighThreshold: number;
   readonly imageGcLowThreshold: number;
   /** Milliseconds, as `imageMaximumGcAge`. */

@@ -1,5 +1,4 @@
 /** What `deltaloop node` is made of on a real machine: adapters, the HTTPS server, the sources, and the agent among them. */
-import { networkInterfaces } from "node:os";
 import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
 import { createMemoryNodeStore } from "../../shared/adapters/memory/node-store.ts";
 import { createNodeFiles } from "../../shared/adapters/node-files/node-files.ts";
@@ -39,6 +38,7 @@ import { cgroupPolicy, cgroupRoots, setOomScore, withReserved } from "./node-cgr
 import { kubeletConfiguration } from "./node-configuration.ts";
 import type { NodeFlags } from "./node-flags.ts";
 import { imagePullPolicy } from "./node-images.ts";
+import { registrationOf } from "./node-registration.ts";
 import { openRuntime } from "./node-runtime.ts";
 import type { NodeRuntime } from "./node-runtime.ts";
 import { untilSignalled } from "./signals.ts";
@@ -206,12 +206,11 @@ async function cgroupDriverOf(cri: Cri, otherwise: NodeOptions["cgroupDriver"]):
 
 /** @throws {UsageError} for what does not fit together */
 export function nodeOptions(flags: NodeFlags): NodeOptions {
-  const { nodeIp, name, rootDir, podLogsDir, containerLogsDir, cgroupRoot, cgroupDriver, port, maxPods, clusterDns, clusterDomain } = flags;
-  const hostIps = nodeIp.length > 0 ? nodeIp : ownAddresses().slice(0, 1);
-  if (hostIps.length === 0) throw new UsageError("this machine has no address that other nodes could use: give one with --node-ip");
+  const { name, rootDir, podLogsDir, containerLogsDir, cgroupRoot, cgroupDriver, port, maxPods } = flags;
+  const { clusterDns, clusterDomain, resolvConf } = flags;
   return {
     nodeName: name,
-    hostIps,
+    ...registrationOf(flags),
     rootDir,
     podLogsDir,
     containerLogsDir,
@@ -221,6 +220,7 @@ export function nodeOptions(flags: NodeFlags): NodeOptions {
     maxPods,
     clusterDns,
     clusterDomain,
+    resolvConf,
     imageGc: imageGcPolicy(flags),
     imagePulls: imagePullPolicy(flags),
     cgroups: cgroupPolicy(flags),
@@ -253,10 +253,4 @@ function evictionPolicy(flags: NodeFlags): EvictionPolicy {
   } catch (error) {
     throw error instanceof EvictionSettingError ? new UsageError(error.message) : error;
   }
-}
-
-/** What others may reach this machine by; IPv4 first. */
-function ownAddresses(): readonly string[] {
-  const all = Object.values(networkInterfaces()).flatMap((addresses = []) => addresses.filter(({ internal }) => !internal));
-  return all.toSorted((a, b) => (a.family < b.family ? -1 : a.family > b.family ? 1 : 0)).map(({ address }) => address);
 }

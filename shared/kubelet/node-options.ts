@@ -2,6 +2,7 @@ import { canonicalQuantity } from "../api/quantity-text.ts";
 import { amountOf, DEFAULT_EVICTION, isHard } from "./eviction/thresholds.ts";
 import type { EvictionPolicy, Signal } from "./eviction/thresholds.ts";
 import type { ImagePullPolicy } from "./images/pull-policy.ts";
+import type { NodeRegistration } from "./node/registration.ts";
 
 /** What a node agent is told when it starts; every path and port has upstream's default and can be moved (node-agent §0, §1). */
 export interface NodeOptions {
@@ -23,6 +24,9 @@ export interface NodeOptions {
   /** Addresses of the cluster's DNS; without them `ClusterFirst` is `Default`. */
   readonly clusterDns: readonly string[];
   readonly clusterDomain: string;
+  /** Where the machine's resolver is configured. Default `/etc/resolv.conf`; empty: pods get none of it. */
+  readonly resolvConf?: string;
+  readonly registration?: NodeRegistration;
   readonly imageGc: ImageGcPolicy;
   readonly imagePulls: ImagePullPolicy;
   readonly cgroups: CgroupPolicy;

@@ -39,7 +39,7 @@ export interface NodeFiles {
 
   /** `<root>/pods/<uid>/etc-hosts`. @returns its path */
   writeHostsFile(uid: string, content: string): Promise<string>;
-  /** The machine's own /etc/hosts and resolv.conf, empty when there is none. */
+  /** The machine's own /etc/hosts, and what `--resolv-conf` names; empty when there is none. */
   readHostFile(which: "hosts" | "resolv.conf"): Promise<string>;
 
   /** A new empty file `<root>/pods/<uid>/containers/<container>/<8 hex>`, mode 0666. @returns its path */

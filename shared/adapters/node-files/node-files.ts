@@ -24,10 +24,12 @@ export interface NodeFilesOptions {
   readonly rootDir: string;
   readonly podLogsDir: string;
   readonly containerLogsDir: string;
+  /** Default `/etc/resolv.conf`. */
+  readonly resolvConf?: string;
   readonly log: Log;
 }
 
-export function createNodeFiles({ rootDir, podLogsDir, containerLogsDir, log }: NodeFilesOptions): NodeFiles {
+export function createNodeFiles({ rootDir, podLogsDir, containerLogsDir, resolvConf, log }: NodeFilesOptions): NodeFiles {
   const root = resolve(rootDir);
   const paths = podPaths(root);
   const onRefused = warnOnce(log, root);
@@ -92,7 +94,10 @@ export function createNodeFiles({ rootDir, podLogsDir, containerLogsDir, log }: 
       });
     },
 
-    readHostFile: async (which) => (await ifThere(readFile(join("/etc", which), "utf8"))) ?? "",
+    readHostFile: async (which) => {
+      const path = which === "hosts" ? "/etc/hosts" : (resolvConf ?? "/etc/resolv.conf");
+      return (await ifThere(readFile(path, "utf8"))) ?? "";
+    },
 
     async makeTerminationLog(uid, container) {
       const path = join(paths.terminationLogs(uid, container), randomBytes(4).toString("hex"));

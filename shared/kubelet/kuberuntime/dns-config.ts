@@ -1,4 +1,5 @@
 /** The names a pod has and finds: its hostname, its /etc/hosts, its resolv.conf (node-agent §7.2, §7.5). */
+import { messageOf } from "../../api/errors.ts";
 import type { PodSandboxConfig } from "../../ports/cri-types.ts";
 import type { NodeOptions } from "../node-options.ts";
 import type { NodePod } from "../pod.ts";
@@ -9,10 +10,12 @@ export interface DnsConfig {
   readonly options: readonly string[];
 }
 
-/** `problems`: what had to be left out, for the Warning event DNSConfigForming. */
 export interface PodDns {
   readonly config: DnsConfig & NonNullable<PodSandboxConfig["dnsConfig"]>;
+  /** What had to be left out, for the Warning event DNSConfigForming. */
   readonly problems: readonly string[];
+  /** It asked for the cluster's DNS, and there is none. */
+  readonly lacksClusterDns: boolean;
 }
 
 /** What resolvers can be relied on to read. Source: pkg/apis/core/validation/validation.go MaxDNS*. */
@@ -20,42 +23,56 @@ const SERVERS_MAX = 3;
 const SEARCHES_MAX = 32;
 const SEARCH_LENGTH_MAX = 253;
 const SEARCH_LINE_LENGTH_MAX = 2048;
+/** Those of the cluster itself. */
+const CLUSTER_SEARCHES = 3;
+/** Source: dns.go maxResolvConfLength. */
+const RESOLV_CONF_LENGTH_MAX = 10 * 1024 * 1024;
 
 const EMPTY: DnsConfig = { servers: [], searches: [], options: [] };
 
+/** Of a pod without the cluster's DNS, to the pod and to the node. Source: dns.go GetPodDNS. */
+export const MISSING_CLUSTER_DNS =
+  'kubelet does not have ClusterDNS IP configured and cannot create Pod using "ClusterFirst" policy. Falling back to "Default" policy.';
+
 /**
- * What the pod's `dnsPolicy` asks for, with `dnsConfig` merged in and cut to what resolvers can read. `resolvConf` is the
- * machine's. A cluster without DNS addresses treats every pod as `Default`.
+ * What the pod's `dnsPolicy` asks for, with `dnsConfig` merged in and cut to what resolvers can read. `resolvConf` is what
+ * `--resolv-conf` names; absent, where that is empty: a pod with the machine's DNS then asks the machine itself.
  *
  *     ClusterFirst in namespace ns, machine searches `corp` → cluster DNS, `ns.svc.<d> svc.<d> <d> corp`, ndots:5
  *
+ * @throws {PodSandboxConfigError} for a file that cannot be read so
+ *
  * Source: pkg/kubelet/network/dns/dns.go GetPodDNS.
  */
-export function podDns({ metadata, spec }: NodePod, options: NodeOptions, resolvConf: string): PodDns {
-  const base = baseConfig(dnsPolicyOf(spec, options), metadata.namespace, options, parseResolvConf(resolvConf));
+export function podDns({ metadata, spec }: NodePod, options: NodeOptions, resolvConf: string | undefined): PodDns {
+  const policy = dnsPolicyOf(spec);
+  const lacksClusterDns = policy === "ClusterFirst" && options.clusterDns.length === 0;
+  const base = baseConfig(lacksClusterDns ? "Default" : policy, metadata.namespace, options, resolvConf);
   const { nameservers = [], searches = [], options: ofPod = [] } = spec.dnsConfig ?? {};
-  return withinLimits({
+  const whole = {
     servers: unique([...base.servers, ...nameservers]),
     searches: unique([...base.searches, ...searches]),
     options: mergeOptions(base.options, ofPod),
-  });
+  };
+  return { ...withinLimits(whole), lacksClusterDns };
 }
 
 type Policy = "ClusterFirst" | "Default" | "None";
 
 /** A name that nobody knows is taken for ClusterFirst. */
-function dnsPolicyOf({ dnsPolicy, hostNetwork }: NodePod["spec"], { clusterDns }: NodeOptions): Policy {
+function dnsPolicyOf({ dnsPolicy, hostNetwork }: NodePod["spec"]): Policy {
   if (dnsPolicy === "None" || dnsPolicy === "Default") return dnsPolicy;
-  const ofHost = hostNetwork === true && dnsPolicy === "ClusterFirst";
-  return ofHost || clusterDns.length === 0 ? "Default" : "ClusterFirst";
+  return hostNetwork === true && dnsPolicy === "ClusterFirst" ? "Default" : "ClusterFirst";
 }
 
-function baseConfig(policy: Policy, namespace: string, { clusterDns, clusterDomain }: NodeOptions, machines: DnsConfig): DnsConfig {
+function baseConfig(policy: Policy, namespace: string, options: NodeOptions, resolvConf: string | undefined): DnsConfig {
+  const machines = resolvConf === undefined ? EMPTY : parseResolvConf(resolvConf);
+  const { clusterDns, clusterDomain, hostIps } = options;
   switch (policy) {
     case "None":
       return EMPTY;
     case "Default":
-      return machines;
+      return resolvConf === undefined ? { ...EMPTY, servers: hostIps.map(loopbackOf), searches: ["."] } : machines;
     case "ClusterFirst": {
       const ofCluster = clusterDomain === "" ? [] : [`${namespace}.svc.${clusterDomain}`, `svc.${clusterDomain}`, clusterDomain];
       return { servers: clusterDns, searches: unique([...ofCluster, ...machines.searches]), options: ["ndots:5"] };
@@ -63,21 +80,55 @@ function baseConfig(policy: Policy, namespace: string, { clusterDns, clusterDoma
   }
 }
 
+function loopbackOf(address: string): string {
+  return address.includes(":") ? "::1" : "127.0.0.1";
+}
+
 /**
- * Name servers add up; of several `search` or `options` lines the last one counts. Domains lose their final dot, so that one
- * written in both ways counts once. Source: pkg/kubelet/network/dns/dns.go parseResolvConf.
+ * Name servers and options add up, of an option the last value counts; of several `search` lines the last one. Domains lose their final
+ * dot, so that one written in both ways counts once, and the root is none.
+ *
+ * @throws {PodSandboxConfigError} for a name server without an address
+ *
+ * Source: dns.go parseResolvConf, appendOptions.
  */
 function parseResolvConf(text: string): DnsConfig {
   const lines = text
+    .slice(0, RESOLV_CONF_LENGTH_MAX)
     .split("\n")
     .map((line) => line.trim().split(/\s+/u))
     .map(([keyword = "", ...values]) => ({ keyword, values }));
-  const last = (keyword: string): readonly string[] => lines.findLast((line) => line.keyword === keyword)?.values ?? [];
+  const of = (keyword: string): readonly (readonly string[])[] => lines.flatMap((line) => (line.keyword === keyword ? [line.values] : []));
+  const servers = of("nameserver").flatMap((values) => values.slice(0, 1));
+  if (servers.length < of("nameserver").length)
+    throw new PodSandboxConfigError("Encountered error while parsing resolv conf file. Error: nameserver list is empty ");
   return {
-    servers: lines.flatMap(({ keyword, values }) => (keyword === "nameserver" ? values.slice(0, 1) : [])),
-    searches: last("search").map((domain) => (domain === "." ? domain : domain.replace(/\.$/u, ""))),
-    options: last("options"),
+    servers,
+    searches: (of("search").at(-1) ?? []).filter((domain) => domain !== ".").map((domain) => domain.replace(/\.$/u, "")),
+    options: [...new Map(of("options").flatMap((options) => options.map((option) => [option.split(":")[0], option] as const))).values()],
   };
+}
+
+/**
+ * What of the machine's resolv.conf pods will not get, for the Node's Warning event CheckLimitsForResolvConf.
+ *
+ * Source: dns.go CheckLimitsForResolvConf.
+ */
+export function resolvConfProblem(path: string, text: string, clusterDomain: string): string | undefined {
+  let searches: readonly string[];
+  try {
+    ({ searches } = parseResolvConf(text));
+  } catch (error) {
+    return messageOf(error).replace(/^.*Error: /u, "");
+  }
+  const searchesMax = clusterDomain === "" ? SEARCHES_MAX : SEARCHES_MAX - CLUSTER_SEARCHES;
+  if (searches.length > searchesMax)
+    return `Resolv.conf file '${path}' contains search line consisting of more than ${searchesMax} domains!`;
+  if (searches.some((domain) => domain.length > SEARCH_LENGTH_MAX))
+    return `Resolv.conf file "${path}" contains a search path which length is more than allowed ${SEARCH_LENGTH_MAX} chars!`;
+  if (searches.join(" ").length > SEARCH_LINE_LENGTH_MAX)
+    return `Resolv.conf file '${path}' contains search line which length is more than allowed ${SEARCH_LINE_LENGTH_MAX} chars!`;
+  return undefined;
 }
 
 /** An option of the pod replaces the machine's of that name. */
@@ -92,7 +143,7 @@ function unique(items: readonly string[]): readonly string[] {
 }
 
 /** Source: pkg/kubelet/network/dns/dns.go formDNSConfigFitsLimits. */
-function withinLimits({ options, searches, servers }: DnsConfig): PodDns {
+function withinLimits({ options, searches, servers }: DnsConfig): Omit<PodDns, "lacksClusterDns"> {
   const keptServers = servers.slice(0, SERVERS_MAX);
   const keptSearches = searchesWithinLimits(searches);
   const problems = [

@@ -1,6 +1,7 @@
 /** What a pod's sandbox is made of (node-agent §7.1, §7.2). */
 import type { PodSandboxConfig, PortMapping } from "../../ports/cri-types.ts";
-import { kernelHostname, podDns } from "./dns-config.ts";
+import { kernelHostname } from "./dns-config.ts";
+import type { PodDns } from "./dns-config.ts";
 import { LABELS } from "../labels.ts";
 import type { NodeOptions, NodeResources } from "../node-options.ts";
 import { initContainersOf, isSidecar } from "../pod.ts";
@@ -13,8 +14,7 @@ export interface PodSandboxInput {
   readonly pod: NodePod;
   readonly attempt: number;
   readonly options: NodeOptions;
-  /** The machine's. */
-  readonly resolvConf: string;
+  readonly dns: PodDns["config"];
   readonly resources: NodeResources;
 }
 
@@ -25,14 +25,14 @@ export interface PodSandboxInput {
  *
  * Source: pkg/kubelet/kuberuntime/kuberuntime_sandbox.go generatePodSandboxConfig.
  */
-export function podSandboxConfig({ pod, attempt, options, resolvConf, resources }: PodSandboxInput): PodSandboxConfig {
+export function podSandboxConfig({ pod, attempt, options, dns, resources }: PodSandboxInput): PodSandboxConfig {
   const { annotations = {}, labels = {}, name, namespace, uid } = pod.metadata;
   const { hostNetwork, overhead, securityContext } = pod.spec;
   return {
     metadata: { name, namespace, uid, attempt },
     ...(hostNetwork !== true && { hostname: kernelHostname(pod, options.clusterDomain) }),
     logDirectory: `${withoutTrailingSlash(options.podLogsDir)}/${podLogDirectory(pod)}`,
-    dnsConfig: podDns(pod, options, resolvConf).config,
+    dnsConfig: dns,
     portMappings: portMappings(pod),
     labels: { ...labels, ...podIdentity(pod) },
     annotations,

@@ -5,6 +5,7 @@ import type { Image } from "../../ports/cri-types.ts";
 import { allocatableOf, missingCapacity, resourceQuantities } from "../node-options.ts";
 import type { PressureCondition } from "../eviction/thresholds.ts";
 import type { NodeOptions, NodeResources } from "../node-options.ts";
+import { DEFAULT_LABELS, PROVIDED_NODE_IP, UNINITIALIZED } from "./registration.ts";
 import { conditionOf, nodeConditions } from "./node-conditions.ts";
 import { numericQuantity } from "../../api/quantity.ts";
 import { KUBERNETES_VERSION } from "../../api/release.ts";
@@ -57,18 +58,66 @@ export interface NodeStatusInput {
  */
 export function nodeBody(input: NodeStatusInput): Wire<V1Node> {
   const { options } = input;
+  const { taints = [], providerId = "", externalCloudProvider } = options.registration ?? {};
+  const all = [...taints, ...(externalCloudProvider === true ? [UNINITIALIZED] : [])];
+  const providedIp = providedNodeIp(options);
   return {
     apiVersion: "v1",
     kind: "Node",
-    metadata: { name: options.nodeName, labels: { ...nodeLabels(input) }, annotations: { [MANAGED_ATTACH_DETACH]: "true" } },
-    spec: {},
+    metadata: {
+      name: options.nodeName,
+      labels: { ...nodeLabels(input) },
+      annotations: { [MANAGED_ATTACH_DETACH]: "true", ...(providedIp !== null && { [PROVIDED_NODE_IP]: providedIp }) },
+    },
+    spec: { ...(all.length > 0 && { taints: all }), ...(providerId !== "" && { providerID: providerId }) },
     status: nodeStatus(input),
   };
 }
 
-/** Labels that the agent sets again on a Node that is there already (§14.1). Source: kubelet_node_status.go updateDefaultLabels. */
-export function nodeLabels({ options, facts }: Pick<NodeStatusInput, "options" | "facts">): Readonly<Record<string, string>> {
-  return { "kubernetes.io/hostname": options.nodeName, "kubernetes.io/os": facts.os, "kubernetes.io/arch": facts.architecture };
+/** Those that were given go before those that the agent finds out. */
+function nodeLabels({ options, facts }: Pick<NodeStatusInput, "options" | "facts">): Readonly<Record<string, string>> {
+  return {
+    "kubernetes.io/hostname": options.nodeName,
+    "kubernetes.io/os": facts.os,
+    "kubernetes.io/arch": facts.architecture,
+    "beta.kubernetes.io/os": facts.os,
+    "beta.kubernetes.io/arch": facts.architecture,
+    ...options.registration?.labels,
+  };
+}
+
+/**
+ * The merge patch of a Node that is there already: default labels and the agent's annotations, and nothing that somebody may have changed
+ * since (§14.1).
+ *
+ * Source: kubelet_node_status.go tryRegisterWithAPIServer, updateDefaultLabels.
+ */
+export function takenOverPatch(input: Pick<NodeStatusInput, "options" | "facts">): object {
+  const labels = Object.entries(nodeLabels(input)).filter(([label]) => DEFAULT_LABELS.includes(label));
+  return {
+    metadata: {
+      labels: Object.fromEntries(labels.map(([label, value]) => [label, value === "" ? null : value])),
+      annotations: { [MANAGED_ATTACH_DETACH]: "true", [PROVIDED_NODE_IP]: providedNodeIp(input.options) },
+    },
+  };
+}
+
+/** For the cloud's controller, which says the addresses; null where there is none, or nothing was given. Source: nodestatus/setters.go NodeAddress. */
+function providedNodeIp({ hostIps, registration }: NodeOptions): string | null {
+  return registration?.externalCloudProvider === true && registration.nodeIpGiven === true ? hostIps.join(",") : null;
+}
+
+/** A cloud's controller has the last word, and the first where no address was given. Source: nodestatus/setters.go NodeAddress. */
+function nodeAddresses(
+  { hostIps, nodeName, registration }: NodeOptions,
+  previous: NodeStatus | undefined,
+): NonNullable<NodeStatus["addresses"]> {
+  const hostname = { type: "Hostname", address: nodeName };
+  if (registration?.externalCloudProvider === true) {
+    if (previous?.addresses !== undefined && previous.addresses.length > 0) return previous.addresses;
+    if (registration.nodeIpGiven !== true) return [hostname];
+  }
+  return [...hostIps.map((address) => ({ type: "InternalIP", address })), hostname];
 }
 
 /**
@@ -88,7 +137,7 @@ export function nodeStatus(input: NodeStatusInput): NodeStatus {
   };
   return {
     ...previous,
-    addresses: [...options.hostIps.map((address) => ({ type: "InternalIP", address })), { type: "Hostname", address: options.nodeName }],
+    addresses: nodeAddresses(options, previous),
     capacity: { ...previous?.capacity, ...resourceQuantities(resources) },
     allocatable: { ...previous?.capacity, ...resourceQuantities(allocatableOf(resources, options.eviction)) },
     conditions: nodeConditions(previous?.conditions ?? [], health, nowMs),

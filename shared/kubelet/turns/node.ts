@@ -2,18 +2,19 @@
 import type { KubeObject } from "../../api/wire.ts";
 import { isAlreadyExists, isConflict, isNotFound } from "../../ports/errors.ts";
 import type { Image } from "../../ports/cri-types.ts";
+import { resolvConfProblem } from "../kuberuntime/dns-config.ts";
 import { isStaticPod } from "../labels.ts";
 import {
   NODE_LEASE_NAMESPACE,
   nodeBody,
   nodeEvents,
-  nodeLabels,
   nodeLease,
   nodeReference,
   nodeStatus,
   nodeStatusChanged,
   nodeStatusPatch,
   renewedLease,
+  takenOverPatch,
 } from "../node/node-object.ts";
 import type { MachineFacts, NodeStatus, NodeStatusInput } from "../node/node-object.ts";
 import type { NodePorts } from "../node-ports.ts";
@@ -24,6 +25,7 @@ type NodeObject = KubeObject & { readonly status?: NodeStatus; readonly spec?: o
 
 /** A status without changes is sent this often. Source: pkg/kubelet/apis/config/v1beta1/defaults.go NodeStatusReportFrequency. */
 const REPORT_MS = 300_000;
+const RESOLV_CONF = "/etc/resolv.conf";
 const LEASE_ATTEMPTS_MAX = 5;
 const IMAGES_PATIENCE_MS = 5_000;
 
@@ -51,15 +53,25 @@ export class NodeIdentity {
       this.#keep(await kube.create({ resource: "nodes", namespace: "", body }));
     } catch (error) {
       if (!isAlreadyExists(error)) throw error;
-      const labels = nodeLabels({ options, facts: this.#facts });
+      const patch = takenOverPatch({ options, facts: this.#facts });
       const type = "application/merge-patch+json";
-      this.#keep(await kube.patch({ resource: "nodes", namespace: "", name: options.nodeName, type, body: { metadata: { labels } } }));
+      this.#keep(await kube.patch({ resource: "nodes", namespace: "", name: options.nodeName, type, body: patch }));
     }
     this.#ports.log.info("registered", { node: options.nodeName });
     // At once: the lease's own rounds began before there was a Node, and tell what is wrong with it if this fails.
     await this.renewLease().catch(() => undefined);
     this.#ports.record({ involved: nodeReference(options.nodeName), type: "Normal", reason: "Starting", message: "Starting kubelet." });
+    await this.#tellOfResolvConf();
     await this.#tellOfStaticPods();
+  }
+
+  /** Source: pkg/kubelet/kubelet.go syncLoop. */
+  async #tellOfResolvConf(): Promise<void> {
+    const { files, options, record } = this.#ports;
+    const { resolvConf = RESOLV_CONF, clusterDomain, nodeName } = options;
+    if (resolvConf === "") return;
+    const message = resolvConfProblem(resolvConf, await files.readHostFile("resolv.conf"), clusterDomain);
+    if (message !== undefined) record({ involved: nodeReference(nodeName), type: "Warning", reason: "CheckLimitsForResolvConf", message });
   }
 
   /** They may run already; their mirrors could not be made without the Node. Source: pkg/kubelet/kubelet.go fastStaticPodsRegistration. */

@@ -9,7 +9,9 @@ import type { NodePorts } from "../node-ports.ts";
 import type { ObservedContainer, ObservedPod } from "../observed-pod.ts";
 import { ephemeralContainersOf, initContainersOf, isSidecar } from "../pod.ts";
 import type { ContainerSpec, NodePod } from "../pod.ts";
-import { PodSandboxConfigError } from "../kuberuntime/dns-config.ts";
+import { MISSING_CLUSTER_DNS, podDns, PodSandboxConfigError } from "../kuberuntime/dns-config.ts";
+import type { PodDns } from "../kuberuntime/dns-config.ts";
+import { nodeReference } from "../node/node-object.ts";
 import { podLogDirectory, podSandboxConfig } from "../kuberuntime/sandbox-config.ts";
 import { endPod, killContainers, stopName, unlessGone } from "./kill.ts";
 import { podEvent } from "./pod-events.ts";
@@ -134,9 +136,12 @@ function startsAnything({ createSandbox, ...starts }: PodActions): boolean {
 }
 
 async function sandboxConfigOf(ports: NodePorts, pod: NodePod, attempt: number): Promise<PodSandboxConfig> {
-  const resolvConf = await ports.files.readHostFile("resolv.conf");
+  const { options, resources } = ports;
+  const resolvConf = options.resolvConf === "" ? undefined : await ports.files.readHostFile("resolv.conf");
   try {
-    return podSandboxConfig({ pod, attempt, options: ports.options, resolvConf, resources: ports.resources });
+    const dns = podDns(pod, options, resolvConf);
+    tellOfDns(ports, pod, dns);
+    return podSandboxConfig({ pod, attempt, options, dns: dns.config, resources });
   } catch (error) {
     if (error instanceof PodSandboxConfigError)
       podEvent(ports, pod, {
@@ -146,6 +151,17 @@ async function sandboxConfigOf(ports: NodePorts, pod: NodePod, attempt: number):
       });
     throw error;
   }
+}
+
+/** Source: pkg/kubelet/network/dns/dns.go GetPodDNS, formDNSConfigFitsLimits. */
+function tellOfDns(ports: NodePorts, pod: NodePod, { lacksClusterDns, problems }: PodDns): void {
+  const { name, namespace, uid } = pod.metadata;
+  if (lacksClusterDns) {
+    const event = { type: "Warning", reason: "MissingClusterDNS" } as const;
+    ports.record({ involved: nodeReference(ports.options.nodeName), ...event, message: MISSING_CLUSTER_DNS });
+    podEvent(ports, pod, { ...event, message: `pod: "${name}_${namespace}(${uid})". ${MISSING_CLUSTER_DNS}` });
+  }
+  for (const message of problems) podEvent(ports, pod, { type: "Warning", reason: "DNSConfigForming", message });
 }
 
 /** Of the operation that ends all of a pod which lives on. */

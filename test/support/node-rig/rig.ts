@@ -53,6 +53,8 @@ export interface NodeRigOptions {
   readonly log?: (line: string) => void;
   readonly metrics?: Metrics;
   readonly eviction?: EvictionPolicy;
+  /** Anything else. */
+  readonly nodeOptions?: Partial<NodeOptions>;
   readonly imagePulls?: ImagePullPolicy;
 }
 
@@ -102,7 +104,7 @@ const OPTIONS: NodeOptions = {
   cgroupDriver: "cgroupfs",
   port: 10_250,
   maxPods: 110,
-  clusterDns: [],
+  clusterDns: ["10.96.0.10"],
   clusterDomain: "cluster.local",
   imageGc: { highThresholdPercent: 85, lowThresholdPercent: 80, minAgeMs: 120_000 },
   cgroups: { perQos: true, enforce: ["pods"], kubeReserved: { resources: {} }, systemReserved: { resources: {} }, podMaxPids: -1 },
@@ -228,6 +230,7 @@ export class NodeRig {
       options: {
         ...OPTIONS,
         ...(this.#options.eviction && { eviction: this.#options.eviction }),
+        ...this.#options.nodeOptions,
         ...(this.#options.imagePulls && { imagePulls: this.#options.imagePulls }),
       },
       pods: new PodManager(),

@@ -1,7 +1,7 @@
 // Would catch: a sandbox in the wrong cgroup or namespaces, one that is not found again, a hostname the kernel refuses, a pod that
 // asks the wrong DNS server, a port mapped twice.
 import { describe, expect, it } from "vitest";
-import { podDns, PodSandboxConfigError } from "../../../../shared/kubelet/kuberuntime/dns-config.ts";
+import { podDns, PodSandboxConfigError, resolvConfProblem } from "../../../../shared/kubelet/kuberuntime/dns-config.ts";
 import type { NodeOptions } from "../../../../shared/kubelet/node-options.ts";
 import type { PodSpec } from "../../../../shared/kubelet/pod.ts";
 import { podLogDirectory, podSandboxConfig } from "../../../../shared/kubelet/kuberuntime/sandbox-config.ts";
@@ -18,7 +18,7 @@ function config(pod: PodOptions = {}, options: Partial<NodeOptions> = {}): PodSa
     pod: nodePod(pod),
     attempt: 2,
     options: { ...OPTIONS, ...options },
-    resolvConf: RESOLV_CONF,
+    dns: podDns(nodePod(pod), { ...OPTIONS, ...options }, RESOLV_CONF).config,
     resources: MACHINE,
   });
 }
@@ -196,10 +196,68 @@ describe("podDns", () => {
   ];
   for (const { name, options = {}, spec, want } of table)
     it(`is right for ${name}`, () =>
-      expect(podDns(nodePod({ spec }), { ...OPTIONS, ...options }, RESOLV_CONF)).toEqual({ config: want, problems: [] }));
+      expect(podDns(nodePod({ spec }), { ...OPTIONS, ...options }, RESOLV_CONF)).toEqual({
+        config: want,
+        problems: [],
+        lacksClusterDns: name.endsWith("without DNS"),
+      }));
 
   it("is empty where the machine has no resolv.conf", () =>
     expect(podDns(nodePod({ spec: { dnsPolicy: "Default" } }), OPTIONS, "").config).toEqual(none));
+
+  it("asks the machine itself where the agent was given no resolv.conf [node-agent 436]", () => {
+    const options = { ...OPTIONS, hostIps: ["192.0.2.7", "2001:db8::7"] };
+    const dns = (spec: Partial<PodSpec>): object => podDns(nodePod({ spec }), options, undefined).config;
+    expect(dns({ dnsPolicy: "Default" })).toEqual({ servers: ["127.0.0.1", "::1"], searches: ["."], options: [] });
+    expect(dns({})).toEqual({ servers: ["10.1.0.10"], searches: cluster.slice(0, 3), options: ["ndots:5"] });
+  });
+
+  const resolvConfs: { name: string; text: string; want: object }[] = [
+    {
+      name: "options of several lines add up, the last value counts",
+      text: "options timeout:1 rotate\noptions timeout:2 edns0",
+      want: { ...none, options: ["timeout:2", "rotate", "edns0"] },
+    },
+    {
+      name: "the last search line counts, the root is no domain",
+      text: "search a b\nsearch . c. d",
+      want: { ...none, searches: ["c", "d"] },
+    },
+    {
+      name: "a comment is none",
+      text: "#nameserver 1.1.1.1\n; search x\n  nameserver  8.8.8.8  # last",
+      want: { ...none, servers: ["8.8.8.8"] },
+    },
+  ];
+  for (const { name, text, want } of resolvConfs)
+    it(`reads resolv.conf: ${name} [node-agent 436]`, () =>
+      expect(podDns(nodePod({ spec: { dnsPolicy: "Default" } }), OPTIONS, text).config).toEqual(want));
+
+  it("refuses a name server without an address [node-agent 436]", () =>
+    expect(() => podDns(nodePod({ spec: {} }), OPTIONS, "nameserver\n")).toThrow(PodSandboxConfigError));
+
+  const limits: { name: string; searches: readonly string[]; domain?: string; want: string | undefined }[] = [
+    { name: "29 beside the cluster's three", searches: Array.from({ length: 29 }, (_unused, index) => `d${index}`), want: undefined },
+    {
+      name: "30 beside them",
+      searches: Array.from({ length: 30 }, (_unused, index) => `d${index}`),
+      want: "Resolv.conf file '/r' contains search line consisting of more than 29 domains!",
+    },
+    { name: "30 without them", searches: Array.from({ length: 30 }, (_unused, index) => `d${index}`), domain: "", want: undefined },
+    {
+      name: "a long domain",
+      searches: ["a".repeat(254)],
+      want: 'Resolv.conf file "/r" contains a search path which length is more than allowed 253 chars!',
+    },
+    {
+      name: "a long line",
+      searches: Array.from({ length: 9 }, (_unused, index) => `${index}`.repeat(250)),
+      want: "Resolv.conf file '/r' contains search line which length is more than allowed 2048 chars!",
+    },
+  ];
+  for (const { name, searches, domain = "cluster.local", want } of limits)
+    it(`tells of a resolv.conf that pods will not get whole: ${name} [node-agent 437]`, () =>
+      expect(resolvConfProblem("/r", `search ${searches.join(" ")}`, domain)).toBe(want));
 
   const tooMuch = (searches: string[]) => podDns(nodePod({ spec: { dnsPolicy: "None", dnsConfig: { searches } } }), OPTIONS, "");
   it("keeps three servers and says so", () => {

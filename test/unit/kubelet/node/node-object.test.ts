@@ -43,7 +43,10 @@ describe("nodeBody", () => {
       kind: "Node",
       metadata: {
         name: "n1",
-        labels: { "kubernetes.io/hostname": "n1", "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64" },
+        labels: {
+          ...{ "kubernetes.io/hostname": "n1", "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64" },
+          ...{ "beta.kubernetes.io/os": "linux", "beta.kubernetes.io/arch": "amd64" },
+        },
         annotations: { "volumes.kubernetes.io/controller-managed-attach-detach": "true" },
       },
       spec: {},

@@ -44,3 +44,17 @@ test("[node-agent 136] a pod that cannot be stopped: only that is said", async (
   await rig.advance(5 * SECONDS);
   expect(warnings(rig).map((text) => text.split(":")[0])).toEqual(["FailedKillPod"]);
 });
+
+test("[node-agent 439] a cluster without DNS is told to pod and node, a name server too many to the pod", async () => {
+  const rig = await node({ nodeOptions: { clusterDns: [] } });
+  await rig.create("p", { containers: [APP], dnsConfig: { nameservers: ["192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4"] } });
+  await rig.until("ready", () => rig.isReady("p"));
+  await rig.advance(2 * SECONDS);
+  const said =
+    'kubelet does not have ClusterDNS IP configured and cannot create Pod using "ClusterFirst" policy. Falling back to "Default" policy.';
+  expect(warnings(rig)).toEqual([
+    `MissingClusterDNS: ${said}`,
+    `MissingClusterDNS: pod: "p_default(${rig.pod("p")?.metadata.uid})". ${said}`,
+    "DNSConfigForming: Nameserver limits were exceeded, some nameservers have been omitted, the applied nameserver line is: 192.0.2.1 192.0.2.2 192.0.2.3",
+  ]);
+});
