@@ -6,6 +6,7 @@ import type { Command } from "commander";
 import { loggingFormatOption } from "./support/console-log.ts";
 import { duration, trueOrFalse, UsageError, wholeNumber } from "./support/usage-error.ts";
 import { addCgroupFlags } from "./support/node-cgroups.ts";
+import { applyKubeletConfig } from "./support/kubelet-config.ts";
 import { addImagePullFlags } from "./support/node-images.ts";
 import { addRegistrationFlags } from "./support/node-registration.ts";
 import { addRuntimeFlags } from "./support/node-runtime.ts";
@@ -18,6 +19,7 @@ const PODS_MAX = 1_000;
 export function registerNode(program: Command): void {
   addRegistrationFlags(addImagePullFlags(addCgroupFlags(addRuntimeFlags(program.command("node")))))
     .description("run the node agent: registers this machine as a node and runs its pods through CRI, or on Docker")
+    .option("--config <file>", "a KubeletConfiguration (kubelet.config.k8s.io/v1beta1); flags go before it")
     .option("--kubeconfig <file>", "of the node: user system:node:<name>, group system:nodes; default: KUBECONFIG, then ~/.kube/config")
     .option("--context <name>", "context of the kubeconfig")
     .option(
@@ -86,8 +88,9 @@ export function registerNode(program: Command): void {
     .option("--healthz-bind-address <address>", "address of that", "127.0.0.1")
     .option("--metrics <host:port>", "where metrics and health are told without TLS besides; default: nowhere")
     .option("-v, --verbose", "debug log")
-    .action(async (flags: NodeFlags) => {
-      await serveNode(flags);
+    .action(async ({ config }: NodeFlags, command: Command) => {
+      if (config !== undefined) await applyKubeletConfig(command, config);
+      await serveNode(command.opts<NodeFlags>());
       process.exit();
     });
 }

@@ -20,6 +20,8 @@ export function kubeletConfiguration(flags: NodeFlags, options: NodeOptions): ob
     address: flags.listen ?? options.hostIps[0],
     port: options.port,
     ...(flags.tlsCertFile !== undefined && { tlsCertFile: flags.tlsCertFile, tlsPrivateKeyFile: flags.tlsPrivateKeyFile }),
+    ...(flags.rotateCertificates === true && { rotateCertificates: true }),
+    ...(flags.rotateServerCertificates === true && { serverTLSBootstrap: true }),
     authentication: {
       x509: flags.clientCaFile === undefined ? {} : { clientCAFile: flags.clientCaFile },
       webhook: { enabled: true, cacheTTL: "2m0s" },
@@ -35,6 +37,8 @@ export function kubeletConfiguration(flags: NodeFlags, options: NodeOptions): ob
     oomScoreAdj: flags.oomScoreAdj,
     clusterDomain: options.clusterDomain,
     ...(options.clusterDns.length > 0 && { clusterDNS: options.clusterDns }),
+    resolvConf: flags.resolvConf,
+    ...registration(options),
     streamingConnectionIdleTimeout: "4h0m0s",
     nodeStatusUpdateFrequency: "10s",
     nodeStatusReportFrequency: "5m0s",
@@ -65,6 +69,10 @@ function sources(flags: NodeFlags): object {
 function withoutSecrets(url: string): string {
   const { origin, pathname } = new URL(url);
   return `${origin}${pathname}`;
+}
+
+function registration({ registration: { taints = [], providerId } = {} }: NodeOptions): object {
+  return { ...(taints.length > 0 && { registerWithTaints: taints }), ...(providerId !== undefined && { providerID: providerId }) };
 }
 
 function images(flags: NodeFlags): object {

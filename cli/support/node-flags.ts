@@ -6,6 +6,7 @@ import type { RuntimeFlags } from "./node-runtime.ts";
 
 /** As the command line has them; cli/node.ts says what each means. */
 export interface NodeFlags extends CgroupFlags, ImagePullFlags, RegistrationFlags, RuntimeFlags {
+  readonly config?: string;
   readonly kubeconfig?: string;
   readonly context?: string;
   readonly bootstrapKubeconfig?: string;
