@@ -13,7 +13,8 @@ export type NodeResource =
   | "serviceaccounts"
   | "tokenreviews"
   | "subjectaccessreviews"
-  | "certificatesigningrequests";
+  | "certificatesigningrequests"
+  | "runtimeclasses";
 
 /** Everything we may read or write. All but the cached ones never travel and are never cached. */
 export type Resource = CachedResource | "leases" | "events" | "namespaces" | NodeResource;
@@ -57,6 +58,7 @@ export const RESOURCES: { readonly [R in Resource]: ResourceInfo } = {
     group: "certificates.k8s.io",
     kind: "CertificateSigningRequest",
   },
+  runtimeclasses: { path: "apis/node.k8s.io/v1", apiVersion: "node.k8s.io/v1", group: "node.k8s.io", kind: "RuntimeClass" },
 };
 
 export interface ControllerInfo<R extends string = CachedResource> {

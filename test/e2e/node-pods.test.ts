@@ -734,6 +734,11 @@ await whereNodesCanRun("pods on a node of ours", () => {
       expect(await run(pod, "main", "cat /proc/sys/net/ipv4/ip_unprivileged_port_start")).toBe("81\n");
       const held = await podWhere(cluster, "other-runtime", "is looked at", ({ status }) => (status.containerStatuses ?? []).length > 0);
       expect([held.status.phase, containerOf(held).containerID]).toEqual(["Pending", undefined]);
+      await eventually("the runtime is asked for that handler", async () =>
+        (
+          await cluster.kubectl("get", "events", "--field-selector=reason=FailedCreatePodSandBox,involvedObject.name=other-runtime")
+        ).includes('no runtime for "none-such" is configured'),
+      );
     });
 
     it("begins, is seen to end, and leaves nothing that runs [node-agent 99]", async () => {

@@ -12,7 +12,6 @@ const POD_FEATURES: Features<NodePod["spec"]> = {
   hostUsers: ({ hostUsers }) => hostUsers === false,
   resourceClaims: ({ resourceClaims = [] }) => resourceClaims.length > 0,
   resources: ({ resources }) => resources !== undefined && Object.values(resources).some(isFilled),
-  runtimeClassName: ({ runtimeClassName = "" }) => runtimeClassName !== "",
   "securityContext.appArmorProfile": ({ securityContext }) => isOtherAppArmorProfile(securityContext?.appArmorProfile?.type),
   "securityContext.supplementalGroupsPolicy": ({ securityContext }) => securityContext?.supplementalGroupsPolicy === "Strict",
 };

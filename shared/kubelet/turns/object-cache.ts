@@ -1,5 +1,5 @@
 /**
- * Secrets, ConfigMaps and Services that this node's pods name, and the tokens made for them (node-agent §10, Refresh): in memory only.
+ * Secrets, ConfigMaps, RuntimeClasses and Services that this node's pods name, and the tokens made for them (node-agent §10, Refresh): in memory only.
  *
  * OC1 a read is at most `FRESH_MS` old, or was asked for just now; an `immutable` object is read once; that there is none is believed
  *    for `ABSENT_FRESH_MS`.
@@ -53,8 +53,8 @@ export class ObjectCache {
     this.#clock = clock;
   }
 
-  /** undefined = the API server says that there is none. */
-  async get(resource: "configmaps" | "secrets", namespace: string, name: string): Promise<KubeObject | undefined> {
+  /** undefined = the API server says that there is none. RuntimeClasses are in no namespace, `""`. */
+  async get(resource: "configmaps" | "secrets" | "runtimeclasses", namespace: string, name: string): Promise<KubeObject | undefined> {
     const isFresh = ({ value, readAtMs }: Entry<KubeObject | undefined>): boolean =>
       isImmutable(value) || this.#clock.now() - readAtMs < (value === undefined ? ABSENT_FRESH_MS : FRESH_MS);
     return await this.#read(`${resource}/${namespace}/${name}`, isFresh, () => this.#kube.get(resource, namespace, name));

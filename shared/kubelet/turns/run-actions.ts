@@ -22,6 +22,7 @@ import type { StartInput } from "./start-container.ts";
 import { Pause, StartError } from "../operations.ts";
 import { updateFenced } from "./workers.ts";
 import { messageOf } from "../../api/errors.ts";
+import type { KubeObject } from "../../api/wire.ts";
 
 export interface ActionsInput {
   readonly pod: NodePod;
@@ -207,11 +208,12 @@ async function createSandbox(
   };
   metrics?.count("kubelet_started_pods_total", {});
   await files.makeLogDirectory(podLogDirectory(pod)).catch(failed);
+  const handler = await runtimeHandler(ports, pod).catch(failed);
   await mayGoOn();
   const id = await operations.run({
     uid: pod.metadata.uid,
     name: `sandbox:${config.metadata.attempt}`,
-    act: () => cri.runPodSandbox(config),
+    act: () => cri.runPodSandbox(config, handler),
     pause: "the sandbox is being made",
     orElse: failed,
   });
@@ -225,6 +227,22 @@ async function createSandbox(
   });
   const { ip = "", additionalIps = [] } = status.network ?? {};
   return { id, ips: [ip, ...additionalIps].filter((one) => one !== "") };
+}
+
+/**
+ * By which of its runtimes the runtime is to run it; empty: the default one.
+ *
+ * @throws when there is no such class, or that cannot be found out
+ *
+ * Source: pkg/kubelet/runtimeclass/runtimeclass_manager.go LookupRuntimeHandler.
+ */
+async function runtimeHandler({ objects }: NodePorts, { spec: { runtimeClassName = "" } }: NodePod): Promise<string> {
+  if (runtimeClassName === "") return "";
+  const found = await objects.get("runtimeclasses", "", runtimeClassName).catch((error: unknown) => {
+    throw new Error(`failed to lookup RuntimeClass ${runtimeClassName}: ${messageOf(error)}`, { cause: error });
+  });
+  if (found === undefined) throw new Error(`runtimeclass.node.k8s.io "${runtimeClassName}" not found`);
+  return (found as KubeObject & { readonly handler?: string }).handler ?? ""; // a RuntimeClass, as the API server has it
 }
 
 /** If it failed, its status says why. */

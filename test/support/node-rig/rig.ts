@@ -400,9 +400,9 @@ export class NodeRig {
     };
     return {
       ...cri,
-      runPodSandbox: async (config) => {
+      runPodSandbox: async (config, runtimeHandler) => {
         await clock.after(CRI_MS);
-        return owned(await settled(cri.runPodSandbox(config)), config.metadata.uid);
+        return owned(await settled(cri.runPodSandbox(config, runtimeHandler)), config.metadata.uid);
       },
       createContainer: async (sandboxId, config, sandboxConfig) => {
         await clock.after(CRI_MS);

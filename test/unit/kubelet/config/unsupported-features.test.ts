@@ -12,7 +12,6 @@ describe("unsupportedFeature", () => {
     ["spec.resourceClaims", { resourceClaims: [{ name: "gpu", resourceClaimName: "x" }] }],
     ["spec.resources", { resources: { limits: { cpu: "1" } } }],
     [undefined, { resources: {}, resourceClaims: [] }],
-    ["spec.runtimeClassName", { runtimeClassName: "gvisor" }],
     ["spec.securityContext.appArmorProfile", { securityContext: { appArmorProfile: { type: "Unconfined" } } }],
     [
       undefined,

@@ -58,3 +58,12 @@ test("[node-agent 439] a cluster without DNS is told to pod and node, a name ser
     "DNSConfigForming: Nameserver limits were exceeded, some nameservers have been omitted, the applied nameserver line is: 192.0.2.1 192.0.2.2 192.0.2.3",
   ]);
 });
+
+test("[node-agent 443] a runtime class that is not there, or that nobody can look up: the pod waits, and it is said", async () => {
+  const rig = await node();
+  await rig.create("p", { containers: [APP], runtimeClassName: "gvisor" });
+  await rig.advance(4 * SECONDS);
+  expect(warnings(rig)).toEqual(['FailedCreatePodSandBox: Failed to create pod sandbox: runtimeclass.node.k8s.io "gvisor" not found']);
+  expect(rig.pod("p")?.status?.phase).toBe("Pending");
+  expect(rig.calls.filter(({ verb }) => verb === "runPodSandbox")).toEqual([]);
+});
