@@ -34,7 +34,20 @@ const RETRY_MS = 500;
 /** The outside world, and who this node is. */
 export interface NodeAgentParts extends Pick<
   NodePorts,
-  "cri" | "store" | "files" | "cgroups" | "machine" | "prober" | "clock" | "random" | "log" | "metrics" | "options" | "pods" | "condition"
+  | "cri"
+  | "store"
+  | "files"
+  | "cgroups"
+  | "machine"
+  | "prober"
+  | "credentials"
+  | "clock"
+  | "random"
+  | "log"
+  | "metrics"
+  | "options"
+  | "pods"
+  | "condition"
 > {
   readonly kube: KubeReader & KubeWriter & KubeWatch<Resource>;
   readonly facts: MachineFacts;

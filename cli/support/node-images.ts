@@ -10,6 +10,8 @@ export interface ImagePullFlags {
   readonly maxParallelImagePulls?: number;
   readonly registryQps: number;
   readonly registryBurst: number;
+  readonly imageCredentialProviderConfig?: string;
+  readonly imageCredentialProviderBinDir?: string;
 }
 
 const INT32 = { min: -(2 ** 31), max: 2 ** 31 - 1 };
@@ -38,7 +40,9 @@ export function addImagePullFlags(command: Command): Command {
       "so many at once after quiet, if --registry-qps is above 0",
       wholeNumber("--registry-burst", INT32),
       DEFAULT_IMAGE_PULLS.registryBurst,
-    );
+    )
+    .option("--image-credential-provider-config <path>", "file, or folder of files, of programs that know credentials for registries")
+    .option("--image-credential-provider-bin-dir <folder>", "where those programs are");
 }
 
 /** @throws {UsageError} in upstream's words */

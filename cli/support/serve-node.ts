@@ -28,8 +28,10 @@ import type { Cri } from "../../shared/ports/cri.ts";
 import { isUnimplemented } from "../../shared/ports/cri-error.ts";
 import type { VersionResponse } from "../../shared/ports/cri-types.ts";
 import type { Log } from "../../shared/ports/log.ts";
+import type { NodeCredentials } from "../../shared/ports/node-credentials.ts";
 import type { Random } from "../../shared/ports/random.ts";
 import { consoleLog, jsonLog } from "./console-log.ts";
+import { nodeCredentials } from "./node-credentials.ts";
 import { nodeAccess } from "./node-access.ts";
 import type { NodeAccess } from "./node-access.ts";
 import { addressesOf, runServingCertificate, servingFiles } from "./node-serving.ts";
@@ -60,6 +62,7 @@ export async function serveNode(flags: NodeFlags): Promise<void> {
   const unlock = await lockRoot(options.rootDir).catch((error: unknown) => {
     throw error instanceof RootInUseError ? new UsageError(error.message) : error;
   });
+  const credentials = await nodeCredentials(flags, { ...means, log });
   await setOomScore(flags.oomScoreAdj, log);
   const facts = withReserved(await readMachineFacts(options.rootDir, flags), options.cgroups, options.eviction);
   const node = await openRuntime(flags, options.rootDir);
@@ -70,7 +73,7 @@ export async function serveNode(flags: NodeFlags): Promise<void> {
     const driver = await cgroupDriverOf(cri, options.cgroupDriver);
     log.info("runtime found", { runtime: `${runtime.runtimeName}://${runtime.runtimeVersion}`, endpoint, cgroupDriver: driver });
     if (driver === "systemd" && options.cgroups.perQos) log.warn("slices are systemd's to bound: pods have no limits together");
-    await serve({ flags, options: { ...options, cgroupDriver: driver }, facts, access, node, ...means, log, ending, runtime });
+    await serve({ flags, options: { ...options, cgroupDriver: driver }, facts, access, node, credentials, ...means, log, ending, runtime });
   } finally {
     node.close();
     await unlock();
@@ -83,6 +86,7 @@ interface Serving {
   readonly facts: MachineFacts;
   readonly access: NodeAccess;
   readonly node: NodeRuntime;
+  readonly credentials: NodeCredentials;
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;
@@ -131,6 +135,7 @@ async function serve(serving: Serving): Promise<void> {
     cgroups: await createCgroups({ roots: cgroupRoots(options) }),
     machine: { usage: readMachineUsage },
     prober: createProber(),
+    credentials: serving.credentials,
     clock,
     random,
     log,

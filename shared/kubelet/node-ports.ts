@@ -9,6 +9,7 @@ import type { Machine } from "../ports/machine.ts";
 import type { Metrics } from "../ports/metrics.ts";
 import type { NodeFiles } from "../ports/node-files.ts";
 import type { NodeStore } from "../ports/node-store.ts";
+import type { NodeCredentials } from "../ports/node-credentials.ts";
 import type { Prober } from "../ports/prober.ts";
 import type { Random } from "../ports/random.ts";
 import type { NodeEvent } from "./node/event-recorder.ts";
@@ -29,6 +30,8 @@ export interface NodePorts {
   readonly cgroups: Cgroups;
   readonly machine: Machine;
   readonly prober: Prober;
+  /** Absent: the node has none. */
+  readonly credentials?: NodeCredentials;
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;

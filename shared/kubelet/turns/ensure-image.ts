@@ -126,7 +126,7 @@ async function pull(ports: NodePorts, pod: NodePod, wanted: string, { say, fence
   });
 }
 
-/** Each of the pod's credentials for the registry until one will do; without any, as everybody. A missing secret is only told. */
+/** Each of the pod's credentials for the registry, then of the node's, until one will do; without any, as everybody. A missing secret is only told. */
 async function pullWithCredentials(ports: NodePorts, pod: NodePod, image: string, signal: AbortSignal): Promise<void> {
   const secrets: SecretData[] = [];
   for (const { name = "" } of pod.spec.imagePullSecrets ?? []) {
@@ -137,7 +137,7 @@ async function pullWithCredentials(ports: NodePorts, pod: NodePod, image: string
       podEvent(ports, pod, { type: "Warning", reason: "FailedToRetrieveImagePullSecret", message });
     }
   }
-  const credentials = pullCredentials(image, secrets);
+  const credentials = [...pullCredentials(image, secrets), ...((await ports.credentials?.lookup(image)) ?? [])];
   if (credentials.length === 0) return void (await ports.cri.pullImage({ image }, { signal }));
   const failures: unknown[] = [];
   for (const auth of credentials) {

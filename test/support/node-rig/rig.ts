@@ -31,6 +31,7 @@ import type { Cri } from "../../../shared/ports/cri.ts";
 import type { Log } from "../../../shared/ports/log.ts";
 import type { MachineUsage } from "../../../shared/ports/machine.ts";
 import type { Metrics } from "../../../shared/ports/metrics.ts";
+import type { NodeCredentials } from "../../../shared/ports/node-credentials.ts";
 import type { NodeStore } from "../../../shared/ports/node-store.ts";
 import type { Prober } from "../../../shared/ports/prober.ts";
 import { createSimulatedKube } from "../../simulation/kube.ts";
@@ -53,6 +54,7 @@ export interface NodeRigOptions {
   readonly log?: (line: string) => void;
   readonly metrics?: Metrics;
   readonly eviction?: EvictionPolicy;
+  readonly credentials?: NodeCredentials;
   /** Anything else. */
   readonly nodeOptions?: Partial<NodeOptions>;
   readonly imagePulls?: ImagePullPolicy;
@@ -223,6 +225,7 @@ export class NodeRig {
       cgroups: life.over("cgroups", this.cgroups),
       machine: { usage: async () => this.usage },
       prober: life.over("prober", this.#prober()),
+      ...(this.#options.credentials && { credentials: this.#options.credentials }),
       clock: ownClock,
       random,
       log: this.#log(),

@@ -280,3 +280,27 @@ describe("what is said", () => {
     if (reason === undefined) expect(images).toHaveLength(want.length);
   });
 });
+
+test("[node-agent 450] secrets of the pod are tried before credentials of the node, and none is left out", async () => {
+  const asked: string[] = [];
+  const credentials = {
+    lookup: async (image: string) => {
+      asked.push(image);
+      return [{ username: "node", password: "x" }];
+    },
+  };
+  const rig = await node({ remoteImages: remote(100, "r.test/app:2"), credentials });
+  const auths = { "r.test": { username: "pod", password: "x" } };
+  const data = { ".dockerconfigjson": Buffer.from(JSON.stringify({ auths })).toString("base64") };
+  const secret = { apiVersion: "v1", kind: "Secret", metadata: { name: "s" }, type: "kubernetes.io/dockerconfigjson", data };
+  await rig.server.request({ method: "POST", path: "/api/v1/namespaces/default/secrets", body: secret });
+  let refused = 0;
+  rig.fateOf = ({ verb }) => (verb === "pullImage" && refused++ === 0 ? { fail: new CriError("Unknown", "401") } : "live");
+  await rig.create("p", { containers: [{ ...APP, image: "r.test/app:2" }], imagePullSecrets: [{ name: "s" }] });
+  await rig.until("ready", () => rig.isReady("p"));
+  const tried = rig.calls
+    .filter(({ verb }) => verb === "pullImage")
+    .map(({ args }) => (args[1] as { readonly auth?: { readonly username?: string } }).auth?.username);
+  expect(tried).toEqual(["pod", "node"]);
+  expect(asked).toEqual(["r.test/app:2"]);
+});
