@@ -69,7 +69,17 @@ const WORDS: { readonly [Rule in KnownReason["rule"]]: Entry<Rule> } = {
   counts: {
     section: "10",
     words: ({ pods, ready, available, terminating, differs }) =>
-      `of ${count(pods, "pod")} ${ready} ${are(ready)} ready and ${available} available${terminating ? `, ${terminating} more ${are(terminating)} terminating` : ""}: its status says ${differs ? "otherwise" : "so already"}`,
+      `of ${count(pods, "pod")} ${ready} ${are(ready)} ready and ${available} available${terminating ? `, ${terminating} more ${are(terminating)} terminating` : ""}: its status ${differs ? "does not say so yet" : "says so already"}`,
+  },
+  "failed before": {
+    section: "10.2",
+    words: ({ reason = "", since = "an unknown time" }) =>
+      `an earlier try failed (${reason === "" ? "without a reason" : reason}, as its status says since ${since} and until one succeeds)`,
+  },
+  "fails no more": {
+    section: "10.2",
+    words: ({ reason = "", since = "an unknown time" }) =>
+      `nothing fails any more: its status need not say so (${reason === "" ? "without a reason" : reason}, since ${since})`,
   },
   "becomes available": {
     section: "11",
@@ -111,18 +121,28 @@ const WORDS: { readonly [Rule in KnownReason["rule"]]: Entry<Rule> } = {
     words: ({ revision, its = "none" }, about) =>
       its === revision ? `${about} was found, and no condition says so` : `${about} has revision ${revision}, the Deployment ${its}`,
   },
+  "in pods": {
+    section: "9",
+    words: ({ field, given, replicas, pods, isRaised }) =>
+      isRaised
+        ? `maxSurge and maxUnavailable (${given} of ${replicas}) both come to 0 pods, and nothing could move: ${count(pods, "pod")} may be unavailable`
+        : `${field} ${given} of ${count(replicas, "pod")} ${typeof given === "string" ? `is rounded ${field === "maxSurge" ? "up" : "down"} to` : "comes to"} ${pods}`,
+  },
   "surge leaves room": {
     section: "11.2",
     words: ({ replicas, maxSurge, total, size, to }, about) =>
-      `all ReplicaSets together may have ${replicas + maxSurge} pods (${replicas} + surge ${maxSurge}) and have ${total}: ${about} goes from ${size} to ${to}`,
+      `all ReplicaSets together may ask for ${replicas + maxSurge} pods (${replicas} wanted + surge ${maxSurge}) and ask for ${total}: ${about} goes from ${size} to ${to}`,
   },
   "surge is used up": {
     section: "11.2",
     words: ({ replicas, maxSurge, total, size }, about) =>
-      `all ReplicaSets together may have ${replicas + maxSurge} pods (${replicas} + surge ${maxSurge}) and have ${total}: ${about} stays at ${size}`,
+      `all ReplicaSets together may ask for ${replicas + maxSurge} pods (${replicas} wanted + surge ${maxSurge}) and ask for ${total}: ${about} stays at ${size}`,
   },
-  "has its size": { section: "11.1", words: ({ size }, about) => `${about} has all its ${count(size, "replica")}` },
-  "is too large": { section: "11.1", words: ({ size, to }, about) => `${about} has ${count(size, "replica")} where ${to} are wanted` },
+  "has its size": { section: "11.1", words: ({ size }, about) => `${about} asks for all ${count(size, "pod")}` },
+  "is too large": {
+    section: "11.1",
+    words: ({ size, to }, about) => `${about} asks for ${count(size, "pod")} where ${to} ${are(to)} wanted`,
+  },
   "has all at once": {
     section: "11.2",
     words: ({ to }, about) => `with strategy Recreate ${about} gets all ${count(to, "replica")} at once`,
@@ -131,17 +151,17 @@ const WORDS: { readonly [Rule in KnownReason["rule"]]: Entry<Rule> } = {
   "old may go": {
     section: "11.3",
     words: ({ total, replicas, maxUnavailable, newUnavailable, budget }) =>
-      `${count(total, "pod")} in all, less the ${replicas - maxUnavailable} that must be available (${replicas} − ${maxUnavailable}), less ${newUnavailable} new ones that are not: ${budget > 0 ? `${count(budget, "old one")} may go` : "no old one may go"}`,
+      `${count(total, "pod")} asked for in all, less the ${replicas - maxUnavailable} that must be available (${replicas} − ${maxUnavailable}), less ${newUnavailable} new ones that are not: ${budget > 0 ? `${count(budget, "old one")} may go` : "no old one may go"}`,
   },
   "unavailable ones go": {
     section: "11.3",
     words: ({ size, available, to }, about) =>
-      `${about} has ${count(size, "replica")} of which ${available} ${are(available)} available: it goes to ${to}`,
+      `${about} asks for ${count(size, "pod")} of which ${available} ${are(available)} available: it goes to ${to}`,
   },
   "counts lie": {
     section: "11.3",
     words: ({ size, available }, about) =>
-      `${about} reports ${available} available of ${count(size, "replica")}: its controller has not followed yet, so nothing more is shrunk`,
+      `${about} reports ${available} available where it asks for ${count(size, "pod")}: its controller has not followed yet, so nothing more is shrunk`,
   },
   "at the minimum": {
     section: "11.3",
@@ -158,7 +178,7 @@ const WORDS: { readonly [Rule in KnownReason["rule"]]: Entry<Rule> } = {
     section: "11.3",
     words: () => "a live list shows another newest ReplicaSet than the cache: nothing more is shrunk",
   },
-  "goes to 0": { section: ["7", "12"], words: ({ size }, about) => `${about} is old: its ${count(size, "replica")} go` },
+  "goes to 0": { section: ["7", "12"], words: ({ size }, about) => `${about} is old: the ${count(size, "pod")} that it asks for go` },
   "old pods live": {
     section: "12",
     words: ({ by, shows }, about) =>
@@ -175,7 +195,8 @@ const WORDS: { readonly [Rule in KnownReason["rule"]]: Entry<Rule> } = {
   },
   saturated: {
     section: "10",
-    words: ({ replicas, available }, about) => `${about} has all ${replicas} replicas, ${available} available: the others are not needed`,
+    words: ({ replicas, available }, about) =>
+      `${about} asks for all ${count(replicas, "pod")}, and ${available} ${are(available)} available: the others are not needed`,
   },
   "sizes stay": { section: "10", words: () => "more than one ReplicaSet has replicas, and Recreate shares nothing between them" },
   "its share": {
@@ -209,12 +230,12 @@ const WORDS: { readonly [Rule in KnownReason["rule"]]: Entry<Rule> } = {
   progress: {
     section: "13.3",
     words: ({ verdict, replicas, total, updated, available, deadlineSeconds, since, differs }) =>
-      `${count(updated, "pod")} of ${replicas} ${are(updated)} new, ${total} in all, ${available} available: ${VERDICTS[verdict](deadlineSeconds ?? 0, since ?? "an unknown time")}; its status says ${differs ? "otherwise" : "so already"}`,
+      `${updated} of ${count(replicas, "pod")} ${are(updated)} new, ${total} there in all, ${available} available: ${VERDICTS[verdict](deadlineSeconds ?? 0, since ?? "an unknown time")}; its status ${differs ? "does not say so yet" : "says so already"}`,
   },
   "pause noted": {
     section: "13.5",
     words: ({ paused, said = "nothing" }) =>
-      `it is ${paused ? "paused" : "not paused any more"}, and its Progressing condition says ${said}`,
+      `it is ${paused ? "paused" : "not paused any more"}, and its Progressing condition says ${paused && said === "DeploymentPaused" ? "so already" : said}`,
   },
   "looks at the deadline": {
     section: "13.4",
@@ -247,7 +268,7 @@ const VERDICTS: { readonly [V in Of<"progress">["facts"]["verdict"]]: (deadlineS
   complete: () => "the rollout is complete",
   moves: () => "the rollout moves",
   "timed out": (deadlineSeconds, since) => `nothing has moved since ${since}, longer than the ${deadlineSeconds} s it has`,
-  waits: (deadlineSeconds, since) => `nothing has moved since ${since}, of ${deadlineSeconds} s it has`,
+  waits: (deadlineSeconds, since) => `nothing has moved since ${since}, and it has ${deadlineSeconds} s for that`,
   settled: () => "it has settled, and is not judged again until a rollout changes that",
   "no deadline": () => "it has no deadline, so nothing is said of progress",
 };

@@ -1,6 +1,8 @@
 /** How far a rolling update may go above and below the wanted number of pods (deployment §9). */
 import type { CachedDeployment } from "../api/cached.ts";
+import type { Decision } from "../controller/reason.ts";
 import { atoi } from "./atoi.ts";
+import type { DeploymentReason } from "./reasons.ts";
 import { replicasOf } from "./replica-sets.ts";
 
 /** An int-or-string as it stands in `strategy.rollingUpdate`. */
@@ -55,14 +57,32 @@ export function isRollingUpdate(d: CachedDeployment): boolean {
 }
 
 /** Pods that may exist above `spec.replicas`. 25% of 10 → 3. Source: deployment/util MaxSurge. */
+export function surgeOf(d: CachedDeployment): Decision<number, DeploymentReason> {
+  const surge = isRollingUpdate(d) ? fencepostsOf(d).surge : 0;
+  return { decided: surge, why: whyPods(d, "maxSurge", surge) };
+}
+
 export function maxSurge(d: CachedDeployment): number {
-  return isRollingUpdate(d) ? fencepostsOf(d).surge : 0;
+  return surgeOf(d).decided;
 }
 
 /** Pods that may be missing. 50% of 5 → 2; 10 of 5 → 5. Source: deployment/util MaxUnavailable. */
+export function unavailableOf(d: CachedDeployment): Decision<number, DeploymentReason> {
+  if (!isRollingUpdate(d) || replicasOf(d) === 0) return { decided: 0, why: [] };
+  const unavailable = Math.min(fencepostsOf(d).unavailable, replicasOf(d));
+  return { decided: unavailable, why: whyPods(d, "maxUnavailable", unavailable) };
+}
+
 export function maxUnavailable(d: CachedDeployment): number {
-  if (!isRollingUpdate(d) || replicasOf(d) === 0) return 0;
-  return Math.min(fencepostsOf(d).unavailable, replicasOf(d));
+  return unavailableOf(d).decided;
+}
+
+/** What the value came to, where that is not the value itself: a percentage, one that was raised to 1, one above all pods. */
+export function whyPods(d: CachedDeployment, field: "maxSurge" | "maxUnavailable", pods: number): readonly DeploymentReason[] {
+  const given = d.spec.strategy?.rollingUpdate?.[field] ?? 0;
+  if (!isRollingUpdate(d) || given === pods) return [];
+  const isRaised = pods > 0 && scaledValue(given, replicasOf(d), Math.floor) === 0 && field === "maxUnavailable";
+  return [{ rule: "in pods", facts: { field, given, replicas: replicasOf(d), pods, isRaised } }];
 }
 
 /** Pods that must stay available. 60% of 10 may be missing → 4. Source: deployment/util MinAvailable. */

@@ -8,7 +8,7 @@ import { createdReplicaSetAnnotations, existingReplicaSetAnnotations } from "./a
 import { type DeploymentCondition, newCondition } from "./conditions.ts";
 import { hasProgressDeadline } from "./progress.ts";
 import type { DeploymentReason } from "./reasons.ts";
-import { newRSNewReplicas } from "./rolling.ts";
+import { newRSNewReplicas, saidOf } from "./rolling.ts";
 import { splitReplicaSets } from "./replica-sets.ts";
 import { maxRevision, parseRevision, REVISION } from "./revision.ts";
 import type { CreateReplicaSet, PatchReplicaSet, Step, UpdateStatus } from "./writes.ts";
@@ -102,7 +102,7 @@ export function newReplicaSet(d: CachedDeployment, oldRSs: readonly CachedReplic
     annotations: set,
     ...(copied === undefined ? {} : { copied }),
   };
-  return { decided: write, why: why.map((reason) => ({ ...reason, about: name })) };
+  return { decided: write, why: saidOf(name, why) };
 }
 
 /**

@@ -187,12 +187,14 @@ export function pausedStatus(d: CachedDeployment, nowMs: number): Decision<Deplo
   const reason = getCondition(d.status.conditions, "Progressing")?.reason;
   if (reason === "ProgressDeadlineExceeded") return nothing;
   const paused = d.spec.paused === true;
-  if (paused === (reason === "DeploymentPaused")) return nothing;
+  const why: readonly DeploymentReason[] =
+    paused || reason === "DeploymentPaused" ? [{ rule: "pause noted", facts: { paused, said: reason } }] : [];
+  if (paused === (reason === "DeploymentPaused")) return { decided: undefined, why };
   const condition = paused
     ? newCondition("Progressing", "Unknown", "DeploymentPaused", "Deployment is paused", nowMs)
     : newCondition("Progressing", "Unknown", "DeploymentResumed", "Deployment is resumed", nowMs);
   const status = { ...d.status, conditions: setDeploymentCondition(d.status.conditions, condition) };
-  return { decided: status, why: [{ rule: "pause noted", facts: { paused, said: reason } }] };
+  return { decided: status, why };
 }
 
 /** The new ReplicaSet's failure to create or delete pods, else the first one found. Source: progress.go getReplicaFailures. */

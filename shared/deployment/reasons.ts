@@ -25,6 +25,17 @@ export type DeploymentReason =
       { readonly revision: string | undefined; readonly newest: string; readonly minReadySeconds: number; readonly its: number }
     >
   | Reason<"revision noted", { readonly revision: string; readonly its: string | undefined }>
+  // §9: of maxSurge or maxUnavailable, where it is not what was `given`. `isRaised`: both came to 0, and nothing could ever move.
+  | Reason<
+      "in pods",
+      {
+        readonly field: "maxSurge" | "maxUnavailable";
+        readonly given: number | string;
+        readonly replicas: number;
+        readonly pods: number;
+        readonly isRaised: boolean;
+      }
+    >
   // §11.2: also the size of a ReplicaSet about to be created. `total`: all ReplicaSets together; `size`: this one.
   | Reason<"surge leaves room" | "surge is used up" | "has its size" | "is too large" | "has all at once", Surge>
   // §11.3

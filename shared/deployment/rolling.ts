@@ -1,7 +1,7 @@
 /** One step of a rolling update (deployment §11). A sync either grows the new ReplicaSet or shrinks old ones, never both. */
 import type { CachedDeployment, CachedReplicaSet } from "../api/cached.ts";
 import type { Decision } from "../controller/reason.ts";
-import { maxSurge, maxUnavailable, scaledValue } from "./fenceposts.ts";
+import { maxSurge, scaledValue, unavailableOf, whyPods } from "./fenceposts.ts";
 import type { DeploymentReason } from "./reasons.ts";
 import type { ReplicaSetSplit } from "./replica-sets.ts";
 import { activeReplicaSets, allReplicaSets, availableOf, byCreation, replicasOf, totalAvailable, totalReplicas } from "./replica-sets.ts";
@@ -27,7 +27,12 @@ export function reconcileNewReplicaSet(
   if (size > replicas)
     return { decided: scaleReplicaSet(d, newRS, replicas), why: [{ rule: "is too large", about, facts: { ...seen, to: replicas } }] };
   const { decided: to, why } = newRSNewReplicas(d, size, oldRSs);
-  return { decided: scaleReplicaSet(d, newRS, to), why: why.map((reason) => ({ ...reason, about })) };
+  return { decided: scaleReplicaSet(d, newRS, to), why: saidOf(about, why) };
+}
+
+/** Reasons of a size, said of the ReplicaSet that has it; what a percentage comes to is the Deployment's. */
+export function saidOf(about: string, why: readonly DeploymentReason[]): readonly DeploymentReason[] {
+  return why.map((reason) => (reason.rule === "in pods" ? reason : { ...reason, about }));
 }
 
 /**
@@ -58,7 +63,7 @@ export function newRSNewReplicas(
   const cap = replicas + surge;
   const to = total >= cap ? current : current + Math.min(cap - total, replicas - current);
   const rule = total >= cap ? "surge is used up" : "surge leaves room";
-  return { decided: to, why: [{ rule, facts: { ...seen, maxSurge: surge, to } }] };
+  return { decided: to, why: [...whyPods(d, "maxSurge", surge), { rule, facts: { ...seen, maxSurge: surge, to } }] };
 }
 
 /**
@@ -73,11 +78,12 @@ export function newRSNewReplicas(
 export function shrinkBudget(d: CachedDeployment, split: ReplicaSetSplit): Decision<number, DeploymentReason> {
   const oldRSs = activeReplicaSets(split.oldRSs);
   if (oldRSs.length === 0) return { decided: 0, why: [{ rule: "nothing old", facts: {} }] };
-  const seen = { total: totalReplicas(allReplicaSets(split)), replicas: replicasOf(d), maxUnavailable: maxUnavailable(d) };
+  const { decided: maxUnavailable, why } = unavailableOf(d);
+  const seen = { total: totalReplicas(allReplicaSets(split)), replicas: replicasOf(d), maxUnavailable };
   const minAvailable = seen.replicas - seen.maxUnavailable;
   const newUnavailable = split.newRS === undefined ? 0 : replicasOf(split.newRS) - availableOf(split.newRS);
   const budget = seen.total - minAvailable - newUnavailable;
-  return { decided: budget, why: [{ rule: "old may go", facts: { ...seen, newUnavailable, budget } }] };
+  return { decided: budget, why: [...why, { rule: "old may go", facts: { ...seen, newUnavailable, budget } }] };
 }
 
 /** Size writes in order, and whether the guard stands at their end. */
@@ -132,10 +138,12 @@ export function scaleDownOldReplicaSets(
   d: CachedDeployment,
   split: ReplicaSetSplit,
 ): Decision<readonly Step<PatchReplicaSet>[], DeploymentReason> {
-  const seen = { available: totalAvailable(allReplicaSets(split)), replicas: replicasOf(d), maxUnavailable: maxUnavailable(d) };
+  const { decided: maxUnavailable, why: whyUnavailable } = unavailableOf(d);
+  const seen = { available: totalAvailable(allReplicaSets(split)), replicas: replicasOf(d), maxUnavailable };
   const excess = seen.available - (seen.replicas - seen.maxUnavailable);
   const steps: Step<PatchReplicaSet>[] = [];
-  const why: DeploymentReason[] = [{ rule: excess > 0 ? "above the minimum" : "at the minimum", facts: { ...seen, excess } }];
+  const rule = excess > 0 ? "above the minimum" : "at the minimum";
+  const why: DeploymentReason[] = [...whyUnavailable, { rule, facts: { ...seen, excess } }];
   let cut = 0;
   for (const rs of split.oldRSs.toSorted(byCreation)) {
     if (cut >= excess) break;

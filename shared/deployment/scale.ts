@@ -3,7 +3,7 @@ import type { CachedDeployment, CachedReplicaSet } from "../api/cached.ts";
 import { atoi } from "./atoi.ts";
 import { annotatedReplicas, DESIRED_REPLICAS } from "./annotations.ts";
 import type { Decision } from "../controller/reason.ts";
-import { isRollingUpdate, maxSurge } from "./fenceposts.ts";
+import { isRollingUpdate, surgeOf } from "./fenceposts.ts";
 import { proportionalScaling } from "./proportional-scaling.ts";
 import type { DeploymentReason } from "./reasons.ts";
 import { activeReplicaSets, allReplicaSets, availableOf, type ReplicaSetSplit, replicasOf, totalReplicas } from "./replica-sets.ts";
@@ -58,15 +58,19 @@ export function scale(d: CachedDeployment, split: ReplicaSetSplit): Decision<rea
     };
   }
   if (!isRollingUpdate(d)) return { decided: [], why: [{ rule: "sizes stay", facts: {} }] };
-  const seen = { replicas: replicasOf(d), maxSurge: maxSurge(d), total: totalReplicas(active) };
+  const { decided: maxSurge, why } = surgeOf(d);
+  const seen = { replicas: replicasOf(d), maxSurge, total: totalReplicas(active) };
   const { toAdd, proportions } = proportionalScaling(d, active);
   return {
     decided: steps(proportions.map(({ rs, replicas }) => scaleReplicaSet(d, rs, replicas, "forced"))),
-    why: proportions.map(({ rs, replicas }) => ({
-      rule: "its share",
-      about: rs.metadata.name,
-      facts: { ...seen, toAdd, size: replicasOf(rs), to: replicas },
-    })),
+    why: [
+      ...why,
+      ...proportions.map(({ rs, replicas }): DeploymentReason => ({
+        rule: "its share",
+        about: rs.metadata.name,
+        facts: { ...seen, toAdd, size: replicasOf(rs), to: replicas },
+      })),
+    ],
   };
 }
 

@@ -4,7 +4,7 @@ import { setDeploymentCondition } from "../api/conditions.ts";
 import type { Condition } from "../api/wire.ts";
 import { type DeploymentCondition, newCondition } from "./conditions.ts";
 import type { Decision } from "../controller/reason.ts";
-import { maxUnavailable } from "./fenceposts.ts";
+import { unavailableOf } from "./fenceposts.ts";
 import type { DeploymentReason } from "./reasons.ts";
 import { allReplicaSets, type ReplicaSetSplit, replicasOf, sum, totalAvailable, totalReplicas } from "./replica-sets.ts";
 import { COUNTERS, explicit } from "./writes.ts";
@@ -35,20 +35,21 @@ export function calculateStatus(d: CachedDeployment, split: ReplicaSetSplit, now
     ...(collisionCount === undefined ? {} : { collisionCount }),
     conditions: setDeploymentCondition(d.status.conditions, condition),
   };
-  return { decided: status, why: [why] };
+  return { decided: status, why };
 }
 
 function availability(
   d: CachedDeployment,
   available: number,
   nowMs: number,
-): { readonly condition: DeploymentCondition; readonly why: DeploymentReason } {
-  const seen = { available, replicas: replicasOf(d), maxUnavailable: maxUnavailable(d) };
+): { readonly condition: DeploymentCondition; readonly why: readonly DeploymentReason[] } {
+  const { decided: maxUnavailable, why } = unavailableOf(d);
+  const seen = { available, replicas: replicasOf(d), maxUnavailable };
   const isEnough = available >= seen.replicas - seen.maxUnavailable;
   const condition = isEnough
     ? newCondition("Available", "True", "MinimumReplicasAvailable", "Deployment has minimum availability.", nowMs)
     : newCondition("Available", "False", "MinimumReplicasUnavailable", "Deployment does not have minimum availability.", nowMs);
-  return { condition, why: { rule: "availability", facts: { ...seen, isEnough } } };
+  return { condition, why: [...why, { rule: "availability", facts: { ...seen, isEnough } }] };
 }
 
 /**

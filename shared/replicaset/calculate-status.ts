@@ -33,9 +33,11 @@ export function calculateStatus(rs: CachedReplicaSet, { claimed, terminating, ma
   };
 }
 
-/** The counts of that status, and whether they are news. */
-export function whyStatus(rs: CachedReplicaSet, status: ReplicaSetStatus, differs: boolean): ReplicaReason {
-  return {
+/** The counts of that status, and whether they are news; and a failure that it does not tell any more. */
+export function whyStatus(rs: CachedReplicaSet, status: ReplicaSetStatus, differs: boolean): readonly ReplicaReason[] {
+  const before = getCondition(rs.status.conditions ?? [], "ReplicaFailure");
+  const isOver = before !== undefined && getCondition(status.conditions ?? [], "ReplicaFailure") === undefined;
+  const counts: ReplicaReason = {
     rule: "counts",
     facts: {
       pods: status.replicas ?? 0,
@@ -48,6 +50,7 @@ export function whyStatus(rs: CachedReplicaSet, status: ReplicaSetStatus, differ
       differs,
     },
   };
+  return isOver ? [counts, { rule: "fails no more", facts: { reason: before.reason, since: before.lastTransitionTime } }] : [counts];
 }
 
 function hasLabels(pod: CachedPod, wanted: Labels): boolean {

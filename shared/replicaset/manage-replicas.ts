@@ -3,6 +3,7 @@ import type { CachedPod, CachedReplicaSet } from "../api/cached.ts";
 import type { Write } from "../controller/writes.ts";
 import type { Observed } from "./observe.ts";
 import { getPodsToDelete } from "./pods-to-delete.ts";
+import { getCondition } from "../api/conditions.ts";
 import type { ReplicaReason } from "./reasons.ts";
 
 /** Creates, or deletes, of one sync. Source: pkg/controller/replicaset/replica_set.go BurstReplicas. */
@@ -50,7 +51,7 @@ export function manageReplicas(
     const template = { generation, digest: rs.spec.template?.digest ?? "" };
     return {
       writes: [{ kind: "CreatePods", owner, count: create, template }],
-      why: [{ rule: "too few", facts: { ...seen, burst, create } }],
+      why: [{ rule: "too few", facts: { ...seen, burst, create } }, ...whyAgain(rs)],
     };
   }
   const remove = Math.min(surplus, burst);
@@ -58,8 +59,15 @@ export function manageReplicas(
   const size = { generation, replicas: seen.replicas };
   return {
     writes: victims.map(({ name, uid, resourceVersion }) => ({ kind: "DeletePod", owner, name, uid, resourceVersion, size })),
-    why: [{ rule: "too many", facts: { ...seen, burst, remove } }, ...why],
+    why: [{ rule: "too many", facts: { ...seen, burst, remove } }, ...why, ...whyAgain(rs)],
   };
+}
+
+/** What an earlier sync was refused stands in the status until one of them ends well. */
+function whyAgain({ status: { conditions = [] } }: CachedReplicaSet): readonly ReplicaReason[] {
+  const failure = getCondition(conditions, "ReplicaFailure");
+  if (failure === undefined) return [];
+  return [{ rule: "failed before", facts: { reason: failure.reason, since: failure.lastTransitionTime } }];
 }
 
 /** Whether victims are chosen by rank, for which the siblings' pods must be read; if all must go there is no choice. */

@@ -48,6 +48,8 @@ export type ReplicaReason =
         readonly differs: boolean;
       }
     >
+  // §10.2. `reason` and `since` are the condition's.
+  | Reason<"failed before" | "fails no more", { readonly reason: string | undefined; readonly since: string | undefined }>
   // §11
   | Reason<
       "becomes available",

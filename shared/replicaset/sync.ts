@@ -57,7 +57,7 @@ export async function syncReplicas(session: SyncSession, kind: ReplicaKind): Pro
   const write = (rs: CachedReplicaSet): ReturnType<typeof statusWrite> => statusWrite(rs, observed.owner, calculateStatus(rs, input));
   const first = write(observed.rs);
   const status = calculateStatus(observed.rs, input);
-  because(session, whyStatus(observed.rs, status, first !== undefined));
+  because(session, ...whyStatus(observed.rs, status, first !== undefined));
   const written = await session.perform(first ? [first] : [], { recompute: (live) => write(kind.toReplicaSet(live)) });
   if (written.end) return written.end;
   const { next, why: whyAgain } = nextAvailabilityCheck(observed.rs, status, { claimed, statusNowMs, nowMs: session.clock.now() });
