@@ -8,15 +8,17 @@ import { FamilyCensus } from "../shared/replay/explain/family.ts";
 import type { Family } from "../shared/replay/explain/family.ts";
 import { storyOf } from "../shared/replay/explain/story.ts";
 import type { Entry } from "../shared/replay/explain/story.ts";
+import { summaryOf } from "../shared/replay/explain/summary.ts";
 import { replay } from "../shared/replay/replay.ts";
 import type { ReplayedSync } from "../shared/replay/replay.ts";
 import { consoleLog } from "./support/console-log.ts";
-import { asJson, heading, told } from "./support/explain-text.ts";
+import { asJson, heading, LEGEND, told } from "./support/explain-text.ts";
 import { functionHandlers } from "./support/functions.ts";
 import { momentIn } from "./support/moment.ts";
 import { printable, printableJson } from "./support/printable.ts";
 import { openRecords, sparingMemory } from "./support/read-records.ts";
 import { subjectIn, wantedBy } from "./support/subject.ts";
+import { summaryJson, summaryText } from "./support/summary-text.ts";
 import { UsageError } from "./support/usage-error.ts";
 
 interface ExplainFlags {
@@ -34,8 +36,8 @@ export function registerExplain(program: Command): void {
     .argument("<file>", "a capture, gzip allowed; up to 24 hours and 16 GiB unpacked, of which 256 MiB may stand there at one time")
     .argument("<object>", "deploy/web, rs/web-7f8fb, rc/web or pod/web-7f8fb-x2x4z; shop/deploy/web where its namespace must be told")
     .option("--at <time>", "only what led to that moment and what came next: +12.3s from the beginning, 10:02:11.5 or 2026-03-01T10:02:11Z")
-    .option("--all", "also syncs that decide word for word what the one before did")
-    .option("--json", "one JSON object per change and sync")
+    .option("--all", "also syncs that decide word for word what the one before did, and every reason each time")
+    .option("--json", "one JSON object per line: the summary, then each change and sync")
     .action(runExplain);
 }
 
@@ -52,10 +54,10 @@ async function runExplain(file: string, object: string, flags: ExplainFlags): Pr
   const { changes, syncs } = await storyIn(capture, census.familyOf(subject), object);
   const story = storyOf(subject, changes, syncs);
   const entries = atMs === undefined ? story : around(story, atMs);
-  if (!flags.json) process.stdout.write(heading(subject, capture));
+  const summary = summaryOf(subject, story);
   const out = flags.json
-    ? entries.map((entry) => `${printableJson(asJson(entry, startMs))}\n`)
-    : told(entries, startMs, flags.all === true);
+    ? [summaryJson(summary, startMs), ...entries.map((entry) => asJson(entry, startMs))].map((line) => `${printableJson(line)}\n`)
+    : [heading(subject, capture), summaryText(subject, summary, startMs), LEGEND, ...told(entries, capture, flags.all === true)];
   for (const text of out) process.stdout.write(text);
   if (!flags.json && !entries.some(({ kind }) => kind === "sync"))
     process.stdout.write(`No sync of ours concerns ${printable(`${subject.namespace}/${subject.name}`)} here.\n`);

@@ -2,32 +2,37 @@
 import { CONTROLLER_INFO, RESOURCES } from "../../shared/api/resources.ts";
 import type { Reason } from "../../shared/controller/reason.ts";
 import type { TraceLine } from "../../shared/controller/run.ts";
-import type { Capture } from "../../shared/replay/capture-stream.ts";
-import type { Difference, ObjectChange } from "../../shared/replay/explain/changes.ts";
-import type { Entry, Recorded, Subject } from "../../shared/replay/explain/story.ts";
+import { LATER_MS } from "../../shared/replay/explain/outcome.ts";
+import type { Recorded } from "../../shared/replay/explain/outcome.ts";
+import type { Entry, Subject } from "../../shared/replay/explain/story.ts";
 import type { ReplayedSync } from "../../shared/replay/replay.ts";
+import { alikeFrom, changeText } from "./change-text.ts";
 import { describeTrace } from "./describe.ts";
 import { printable } from "./printable.ts";
 import { reasonInWords, sectionOf } from "./reason-words.ts";
-import { Repeats } from "./repeats.ts";
 
-/** Names in one line. */
-const NAMES_MAX = 3;
 const INDENT = " ".repeat(23);
 
-export function heading({ resource, namespace, name }: Subject, { startMs, endMs }: Pick<Capture, "startMs" | "endMs">): string {
-  const [from, to] = [startMs, endMs].map((ms) => new Date(ms).toISOString());
-  return (
-    `${RESOURCES[resource].kind} ${printable(`${namespace}/${name}`)} from ${from} to ${to}\n` +
-    "What changed is the recording's. A sync is ours, on what had been told until then: its reasons, as far as they are not those of the\n" +
-    "sync before, each with its rule in docs/spec, → what it decides, and what was done in the recording.\n\n"
-  );
+export interface Span {
+  readonly startMs: number;
+  readonly endMs: number;
+}
+
+/** How to read what comes behind it. */
+export const LEGEND =
+  "Step by step: what changed is the recording's, with who did it in brackets. A sync is ours, on what had been told until then: why, as far as\n" +
+  "it was not said of the sync before, each with its rule in docs/spec; → what it decides; and whether so it was done in the recording.\n\n";
+
+export function heading({ resource, namespace, name }: Subject, { startMs, endMs }: Span): string {
+  const [begin, end] = [startMs, endMs].map((ms) => new Date(ms).toISOString());
+  return `${RESOURCES[resource].kind} ${printable(`${namespace}/${name}`)} from ${begin} to ${end}\n\n`;
 }
 
 /** One block per sync, and one line per change. */
-export function told(entries: readonly Entry[], startMs: number, all: boolean): readonly string[] {
-  const repeats = new Repeats();
-  const reasons = new Map<string, ReadonlySet<string>>();
+export function told(entries: readonly Entry[], { startMs, endMs }: Span, all: boolean): readonly string[] {
+  const folds = foldsIn(entries);
+  const known = new Map<string, ReadonlySet<string>>();
+  const refusals = new Set<string>();
   const texts: string[] = [];
   for (let index = 0; index < entries.length; index++) {
     const entry = entries[index];
@@ -40,72 +45,95 @@ export function told(entries: readonly Entry[], startMs: number, all: boolean): 
       continue;
     }
     const { sync } = entry;
-    const name = `${RESOURCES[CONTROLLER_INFO[sync.controller].primary].kind} ${sync.key}`;
-    const said = reasonsOf(sync);
-    const decided = decisionsOf(entry);
-    const { isNews, before } = repeats.next(name, [...said, ...decided].join("\n"), since(entry.atMs, startMs));
-    if (before !== undefined && !all) texts.push(`${INDENT}${printable(name)} ${before}\n`);
-    const known = reasons.get(name);
-    reasons.set(name, said);
-    if (!isNews && !all) continue;
-    const lines = [...[...said].filter((reason) => all || !known?.has(reason)), ...decided];
+    const name = nameOf(sync);
+    const reasons = uniqueReasons(sync);
+    const before = known.get(name);
+    known.set(name, new Set(reasons.map(gist)));
+    const fold = folds.get(entry);
+    if (fold !== undefined && !all) {
+      if (fold.isFirst) texts.push(`${prefix}${printable(foldText(name, fold, startMs))}\n`);
+      continue;
+    }
+    const news = reasons.filter((reason) => all || before?.has(gist(reason)) !== true);
+    if (!all && isQuiet(sync, news)) {
+      const waits = news.find(({ rule }) => rule === "becomes available");
+      texts.push(`${prefix}${printable(`sync of ${name} → nothing to do${waits ? `: ${cited(sync, waits)}` : ""}`)}\n`);
+      continue;
+    }
+    const lines = [...news.map((reason) => cited(sync, reason)), ...decisionsOf(entry, { endMs, all, refusals })];
     texts.push(`${prefix}sync of ${printable(name)}\n${lines.map((line) => `${INDENT}${printable(line)}\n`).join("")}`);
   }
-  return [...texts, ...[...repeats.rest()].map(([name, said]) => `${INDENT}${printable(name)} ${said}\n`)];
+  return texts;
 }
 
-function since(atMs: number, startMs: number): string {
+function nameOf({ controller, key }: ReplayedSync): string {
+  return `${RESOURCES[CONTROLLER_INFO[controller].primary].kind} ${key}`;
+}
+
+export function since(atMs: number, startMs: number): string {
   return `+${((atMs - startMs) / 1000).toFixed(3)}s`;
 }
 
-/** Neighbours that say the same of pods of one owner. */
-function alikeFrom(entries: readonly Entry[], index: number): readonly [ObjectChange, ...ObjectChange[]] {
-  const [first, ...rest] = entries.slice(index).map((entry) => (entry.kind === "change" ? entry.change : undefined));
-  if (first === undefined) throw new Error("no change stands there");
-  const end = rest.findIndex(
-    (change) =>
-      change === undefined ||
-      first.resource !== "pods" ||
-      change.resource !== "pods" ||
-      predicate(change) !== predicate(first) ||
-      change.owner !== first.owner,
-  );
-  const alike = rest.slice(0, end === -1 ? rest.length : end).filter((change) => change !== undefined);
-  return [first, ...alike];
+interface Fold {
+  /** Stands where the first repeat was. */
+  readonly isFirst: boolean;
+  readonly times: number;
+  readonly untilMs: number;
+  readonly what: string;
 }
 
-function changeText(changes: readonly [ObjectChange, ...ObjectChange[]]): string {
-  const [first] = changes;
-  const { kind } = RESOURCES[first.resource];
-  const names = changes.slice(0, NAMES_MAX).map(({ name }) => name);
-  const more = changes.length - names.length;
-  const who = `${kind}${changes.length > 1 ? "s" : ""} ${first.namespace}/${names.join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
-  return `${who} ${predicate(first, changes.length > 1)}`;
+/** Syncs that decide word for word what the key's sync before decided, for the same reasons: until the stream brings the answer to a write, each does. */
+function foldsIn(entries: readonly Entry[]): ReadonlyMap<Entry, Fold> {
+  const folds = new Map<Entry, Fold>();
+  const last = new Map<string, { readonly text: string; readonly repeats: SyncEntry[] }>();
+  const close = ({ repeats }: { readonly repeats: readonly SyncEntry[] }): void => {
+    for (const [index, each] of repeats.entries())
+      folds.set(each, {
+        isFirst: index === 0,
+        times: repeats.length,
+        untilMs: repeats.at(-1)?.atMs ?? each.atMs,
+        what: decidedIn(each.sync).join(", ") || "nothing to do",
+      });
+  };
+  for (const entry of entries) {
+    if (entry.kind === "change") continue;
+    const { sync } = entry;
+    const name = nameOf(sync);
+    const text = [...uniqueReasons(sync).map(gist), ...decidedIn(sync), sync.error ?? ""].join("\n");
+    const run = last.get(name);
+    if (run?.text === text) run.repeats.push(entry);
+    else {
+      if (run !== undefined) close(run);
+      last.set(name, { text, repeats: [] });
+    }
+  }
+  for (const run of last.values()) close(run);
+  return folds;
 }
 
-/** What is told of an object that is new: the rest is its manifest's. */
-const AT_FIRST = new Set(["replicas", "paused", "revision", "owner", "phase"]);
-
-function predicate({ kind, differences, by, resource }: ObjectChange, isOfSeveral = false): string {
-  const whose = by === undefined ? "" : ` (${by})`;
-  if (kind === "goes") return isOfSeveral ? "are gone" : "is gone";
-  if (kind === "changes") return `${differences.map(differenceText).join(", ")}${whose}`;
-  const first = differences.filter(({ field }) => AT_FIRST.has(field) && !(resource === "pods" && field === "owner"));
-  const facts = first.map(({ field, to = "" }) => `${field} ${to}`).join(", ");
-  const verb = kind === "stands" ? ["stand there", "stands there"] : ["appear", "appears"];
-  return `${verb[isOfSeveral ? 0 : 1]}${facts === "" ? "" : `: ${facts}`}${whose}`;
+function foldText(name: string, { times, untilMs, what }: Fold, startMs: number): string {
+  return times === 1
+    ? `sync of ${name} decides the same again: ${what}`
+    : `${times} syncs of ${name} until ${since(untilMs, startMs)} decide the same again: ${what}`;
 }
 
-function differenceText({ field, from, to }: Difference): string {
-  const name = field.replace(
-    /^status\.(.*?)(?:Replicas)?$/,
-    (_, counter: string) => `status ${counter === "observedGeneration" ? "observed generation" : counter}`,
-  );
-  if (from === undefined && to === undefined) return `${name} changed`;
-  if (field === "asked to end") return from === undefined ? "asked to end" : "asked to end by another time";
-  if (field === "node" && from === undefined) return `assigned to ${to}`;
-  if (to === undefined) return name.startsWith("status ") ? `${name} ${from} → 0` : `no ${name} any more`;
-  return from === undefined ? `${name} ${name.startsWith("status ") ? `0 → ${to}` : to}` : `${name} ${from} → ${to}`;
+/** What makes a reason another one: not how long it takes, nor since when. */
+function gist({ rule, about, facts }: Reason): string {
+  return JSON.stringify([rule, about, { ...facts, afterMs: undefined, since: undefined }]);
+}
+
+/** Whether a sync only finds what its own write has left: nobody who reads a story misses that. */
+function isQuiet({ lines, error }: ReplayedSync, news: readonly Reason[]): boolean {
+  const isOwn = ({ rule, facts }: Reason): boolean =>
+    rule === "becomes available" ||
+    rule === "looks at the deadline" ||
+    ((rule === "counts" || rule === "progress") && facts["differs"] === false);
+  return error === undefined && !lines.some(({ kind }) => kind === "decided") && news.every(isOwn);
+}
+
+function cited({ controller }: ReplayedSync, reason: Reason): string {
+  const section = sectionOf(controller, reason);
+  return `${reasonInWords(reason)}${section === undefined ? "" : `  [${section}]`}`;
 }
 
 /** Each once: some are looked at again on a live list. */
@@ -114,31 +142,62 @@ function uniqueReasons({ lines }: ReplayedSync): readonly Reason[] {
   return [...reasons.values()];
 }
 
-function reasonsOf(sync: ReplayedSync): ReadonlySet<string> {
-  return new Set(
-    uniqueReasons(sync).map((reason) => {
-      const section = sectionOf(sync.controller, reason);
-      return `${reasonInWords(reason)}${section === undefined ? "" : `  [${section}]`}`;
-    }),
-  );
+type SyncEntry = Extract<Entry, { kind: "sync" }>;
+
+function decidedIn({ lines }: ReplayedSync): readonly string[] {
+  return lines.flatMap((line) => (line.kind === "decided" ? [describeTrace(line)] : []));
 }
 
-function decisionsOf({ sync: { lines, error }, recorded }: Extract<Entry, { kind: "sync" }>): readonly string[] {
-  const decided = lines.flatMap((line) => (line.kind === "decided" ? [`→ ${describeTrace(line)}${recordedText(recorded, line)}`] : []));
-  const undecided = lines.flatMap((line) => (line.kind === "notDecided" ? [line.what] : []));
+interface Telling {
+  readonly endMs: number;
+  /** Also what a replay never gets to. */
+  readonly all: boolean;
+  /** Words of refusals that were told. */
+  readonly refusals: Set<string>;
+}
+
+function decisionsOf({ atMs, sync: { lines, error }, recorded }: SyncEntry, { endMs, all, refusals }: Telling): readonly string[] {
+  const restMs = endMs - atMs;
+  const decided = lines.flatMap((line) =>
+    line.kind === "decided" ? [`→ ${describeTrace(line)}${recordedText(recorded, line, { restMs, refusals })}`] : [],
+  );
+  const undecided = lines.flatMap((line) => (all && line.kind === "notDecided" ? [line.what] : []));
   return [
     ...(decided.length > 0 ? decided : ["→ nothing to do"]),
-    ...(undecided.length > 0 ? [`  then, by the answer: ${undecided.join(", ")}`] : []),
+    ...(undecided.length > 0 ? [`  not decided before that is answered: ${undecided.join(", ")}`] : []),
     ...(error === undefined ? [] : [`error: ${error}`]),
   ];
 }
 
-function recordedText(recorded: readonly Recorded[], line: Extract<TraceLine, { kind: "decided" }>): string {
+function recordedText(
+  recorded: readonly Recorded[],
+  line: Extract<TraceLine, { kind: "decided" }>,
+  { restMs, refusals }: Pick<Telling, "refusals"> & { readonly restMs: number },
+): string {
   const found = recorded.find(({ write }) => write === line.write);
   if (found === undefined) return "";
-  const { kind, afterMs = 0, what = "" } = found;
-  if (kind === "nothing") return "; in the recording nothing came of it";
-  return kind === "same" ? `; so it was done ${afterMs} ms later` : `; in the recording: ${what}, ${afterMs} ms later`;
+  const { kind, afterMs = 0, what = "", made, write } = found;
+  const some =
+    made === undefined || write.kind !== "CreatePods" ? "" : `${made} of ${write.count} ${made === 1 ? "was" : "were"} made, and the rest `;
+  switch (kind) {
+    case "same":
+      return `; so it was done ${afterMs === 0 ? "in that moment" : `${afterMs} ms later`}${what === "" ? "" : `, after it ${refusal(what, refusals)}`}`;
+    case "other":
+      return `; in the recording: ${what}, ${afterMs} ms later`;
+    case "refused":
+      return `; in the recording ${some || "it "}${refusal(what, refusals)}`;
+    case "overtaken":
+      return `; in the recording ${some || "it "}was not done: ${what} ${afterMs} ms later`;
+    case "nothing":
+      return `; not done in the recording${restMs < LATER_MS ? `, which ends ${(restMs / 1000).toFixed(1)} s later` : " within a minute"}`;
+  }
+}
+
+/** Words that were told are not told again. */
+function refusal(what: string, refusals: Set<string>): string {
+  const isKnown = refusals.has(what);
+  refusals.add(what);
+  return `was refused${isKnown ? " in the same words" : `: ${what}`}`;
 }
 
 export function asJson(entry: Entry, startMs: number): object {

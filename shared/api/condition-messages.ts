@@ -1,6 +1,7 @@
 /**
  * Messages of conditions are foreign text: a webhook's denial in `ReplicaFailure`, whatever another controller writes. A status
- * patch needs them whole, so they are cached whole; logs, captures and whatever else outlives the object get them cut.
+ * patch needs them whole, so they are cached whole; logs, captures and whatever else outlives the object get them cut, but for sentences
+ * that are known to name objects and numbers alone.
  */
 import type { Condition } from "./wire.ts";
 
@@ -16,6 +17,15 @@ const OWN_SENTENCES = new RegExp(
   ].join("|")})$`,
 );
 
+const NAME = String.raw`[a-z0-9.-]+`;
+/** As `requests.cpu=500m`. */
+const QUANTITY = String.raw`[a-z0-9.-]+(?:/[A-Za-z0-9._-]+)?=\d[\d.]*(?:[eE][+-]?\d+|[numkMGTPE]i?)?`;
+const QUANTITIES = `${QUANTITY}(?:,${QUANTITY})*`;
+/** Whose quota refuses a pod: names and numbers again. Source: apiserver resourcequota/controller.go CheckRequest, prettyPrint. */
+const QUOTA_SENTENCE = new RegExp(
+  String.raw`^pods "${NAME}" is forbidden: exceeded quota: ${NAME}, requested: ${QUANTITIES}, used: ${QUANTITIES}, limited: ${QUANTITIES}$`,
+);
+
 const CUT = "(cut)";
 
 /** `status` itself where there is nothing to cut. */
@@ -27,5 +37,10 @@ export function withoutForeignMessages<S extends { readonly conditions?: readonl
 
 function isForeign(condition: Condition | null): boolean {
   const message = condition?.message;
-  return message !== undefined && message !== "" && message !== CUT && !(typeof message === "string" && OWN_SENTENCES.test(message));
+  return message !== undefined && message !== "" && message !== CUT && !isKnownSentence(message);
+}
+
+/** Whether it quotes nobody, and may be told to people. */
+export function isKnownSentence(message: unknown): message is string {
+  return typeof message === "string" && (OWN_SENTENCES.test(message) || QUOTA_SENTENCE.test(message));
 }

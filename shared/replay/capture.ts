@@ -19,6 +19,8 @@ export interface CaptureRecord {
   readonly object?: CapturedObject;
   /** `listed`: the version of the list that ended. */
   readonly rv?: string;
+  /** `event`: who wrote it, where an audit log told. */
+  readonly by?: string;
 }
 
 /** An object as captured: whole, or stripped (then a pod has no metadata of its own, see CachedPod). */
@@ -200,6 +202,7 @@ interface Line {
   readonly from?: unknown;
   readonly to?: unknown;
   readonly why?: unknown;
+  readonly by?: unknown;
 }
 
 export const RFC_3339 = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)$/i;
@@ -237,7 +240,7 @@ function parseLine(line: string, place: string, note: CaptureNote): CaptureRecor
       return { atMs, resource, kind: "item", object };
     case "event":
       if (typeof value.type !== "string" || !object) throw new CaptureError(`${place}: an event needs type and object`);
-      return { atMs, resource, kind: "event", type: value.type, object };
+      return { atMs, resource, kind: "event", type: value.type, object, ...(typeof value.by === "string" && { by: value.by }) };
     default:
       throw new CaptureError(`${place}: unknown kind ${JSON.stringify(kind).slice(0, QUOTED_MAX)}`);
   }

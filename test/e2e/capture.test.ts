@@ -134,7 +134,7 @@ await whereRealPartsAre("capture and replay on a real control plane", () => {
     it("explains it: why a ReplicaSet shrank, by which rule, and that it was done", async () => {
       const explained = deltaloop(["explain", file(), "deploy/vault"]);
       expect((await explained.exited).code, explained.output()).toBe(0);
-      expect(explained.output()).toMatch(/ pods? in all, less the 3 that must be available \(3 − 0\).*\[deployment §11\.3\]/);
+      expect(explained.output()).toMatch(/ pods? asked for in all, less the 3 that must be available \(3 − 0\).*\[deployment §11\.3\]/);
       expect(explained.output()).toMatch(/→ patch ReplicaSet vault-\S+: replicas 3 → 2; so it was done \d+ ms later/);
       expect(explained.output()).not.toMatch(PLANTED);
     });

@@ -39,7 +39,7 @@ async function replayOf(name: string): Promise<readonly ReplayedSync[]> {
 async function linesOf(name: string, subject: Subject): Promise<readonly string[]> {
   const records = recordsOf(name);
   const story = storyOf(subject, objectChanges(records, digester), await syncsOf(name));
-  return told(story, records[0]?.atMs ?? 0, false).flatMap((text) => text.trimEnd().split("\n"));
+  return told(story, heldCapture(records), false).flatMap((text) => text.trimEnd().split("\n"));
 }
 
 describe("each decision of each recording has reasons", () => {
@@ -82,10 +82,12 @@ describe("rollover, by explain alone", () => {
     const lines = await linesOf("rollover", web);
     expect(lines.map((line) => line.trim())).toEqual(
       expect.arrayContaining([
-        "7 pods in all, less the 4 that must be available (5 − 1), less 2 new ones that are not: 1 old one may go  [deployment §11.3]",
+        "maxUnavailable 25% of 5 pods is rounded down to 1  [deployment §9]",
+        "7 pods asked for in all, less the 4 that must be available (5 − 1), less 2 new ones that are not: 1 old one may go  [deployment §11.3]",
         "web-68b7c9b477 is an old one: it goes from 5 to 4  [deployment §11.3]",
         "→ patch ReplicaSet web-68b7c9b477: replicas 5 → 4; so it was done 18 ms later",
-        "all ReplicaSets together may have 7 pods (5 + surge 2) and have 7: web-dcdd8499d stays at 2  [deployment §11.2]",
+        "maxSurge 25% of 5 pods is rounded up to 2  [deployment §9]",
+        "all ReplicaSets together may ask for 7 pods (5 wanted + surge 2) and ask for 7: web-dcdd8499d stays at 2  [deployment §11.2]",
       ]),
     );
   });
@@ -106,11 +108,15 @@ describe("rollover, by explain alone", () => {
   });
 });
 
-it("rc-quota: says that a pod was wanted and nothing came of it, and what was seen of that", async () => {
+it("rc-quota: says that a pod was wanted and refused, and in which words", async () => {
   const lines = await linesOf("rc-quota", { resource: "replicationcontrollers", namespace: "default", name: "c" });
   const text = lines.join("\n");
   expect(text).toContain("it wants 3 pods and has 2: 1 to create  [replicaset §7]");
-  expect(text).toContain("→ create 1 pod; in the recording nothing came of it");
+  const refusal = 'pods "c-cqgrf" is forbidden: exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2';
+  expect(text).toContain(`→ create 3 pods; in the recording 2 of 3 were made, and the rest was refused: ${refusal}`);
+  expect(text).toContain("→ create 1 pod; in the recording it was refused in the same words");
+  expect(text).toContain("+2.562s 7 syncs of ReplicationController default/c until +2.838s decide the same again: create 1 pod");
+  expect(text).toContain("ReplicationController default/c replicas 3 → 2 (kubectl)");
   expect(text).toContain("ReplicaFailure True (FailedCreate)");
 });
 

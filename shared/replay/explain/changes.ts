@@ -1,18 +1,23 @@
 /** What changed in the objects of a capture: of each version what is otherwise than in the one before, and who made it so. */
 import type { Cached, CachedDeployment, CachedPod, CachedReplicaSet, CachedReplicationController } from "../../api/cached.ts";
 import type { Digester } from "../../api/digest.ts";
+import { isKnownSentence } from "../../api/condition-messages.ts";
 import { controllerRef } from "../../api/owner-references.ts";
 import type { CachedResource } from "../../api/resources.ts";
 import { strip } from "../../api/strip.ts";
 import type { Condition, Labels } from "../../api/wire.ts";
 import type { CapturedObject, CaptureRecord } from "../capture.ts";
 import { canonical } from "../shadow/said.ts";
+import { creatorOf, managersOf, writerOf } from "./writer.ts";
+import type { Managers } from "./writer.ts";
 
 /** `from` and `to` are absent where the field is, and where only that it changed may be told. */
 export interface Difference {
   readonly field: string;
   readonly from?: string;
   readonly to?: string;
+  /** Of ReplicaFailure: its message, where that is known to quote nobody. */
+  readonly says?: string;
 }
 
 export interface ObjectChange {
@@ -25,7 +30,7 @@ export interface ObjectChange {
   readonly owner?: string;
   readonly kind: "stands" | "appears" | "changes" | "goes";
   readonly differences: readonly Difference[];
-  /** The field manager whose fields changed last, where the object tells. */
+  /** Who made it so: a user by an audit log, else the field manager, where the object tells; `unknown` is a client that named itself nowhere. */
   readonly by?: string;
 }
 
@@ -76,11 +81,13 @@ interface Seen {
   readonly uid: string;
   readonly owner?: string;
   readonly fields: ReadonlyMap<string, string>;
-  readonly managers: ReadonlyMap<string, string>;
+  /** By the field of `fields` that they explain. */
+  readonly says: ReadonlyMap<string, string>;
+  readonly managers: Managers;
 }
 
 function changeOf(
-  { atMs, resource, kind, type, object }: CaptureRecord,
+  { atMs, resource, kind, type, object, by: user }: CaptureRecord,
   known: Map<string, Seen>,
   digester: Digester,
   isFirstList: boolean,
@@ -96,14 +103,15 @@ function changeOf(
     ...{ resource, namespace, name, uid },
     ...(owner !== undefined && { owner }),
     fields: fieldsOf(resource, cached),
+    says: saysOf(cached),
     managers: managersOf(object),
   };
   if (type === "DELETED") known.delete(place);
   else known.set(place, seen);
-  const by = changedManager(before, seen);
   const what = type === "DELETED" ? "goes" : before !== undefined ? "changes" : kind === "item" && isFirstList ? "stands" : "appears";
-  const differences = what === "goes" ? [] : differencesOf(before?.fields ?? new Map(), seen.fields);
+  const differences = what === "goes" ? [] : differencesOf(before?.fields ?? new Map(), seen);
   if (what === "changes" && differences.length === 0) return undefined;
+  const by = user ?? (what === "goes" || what === "stands" ? undefined : managerOf(before, seen, differences));
   return {
     atMs,
     resource,
@@ -126,13 +134,23 @@ function cachedOf(resource: CachedResource, object: CapturedObject, digester: Di
   }
 }
 
-function differencesOf(before: ReadonlyMap<string, string>, after: ReadonlyMap<string, string>): readonly Difference[] {
+function managerOf(before: Seen | undefined, { managers }: Seen, differences: readonly Difference[]): string | undefined {
+  if (before === undefined) return creatorOf(managers);
+  return writerOf(
+    before.managers,
+    managers,
+    differences.map(({ field }) => field),
+  );
+}
+
+function differencesOf(before: ReadonlyMap<string, string>, { fields: after, says }: Seen): readonly Difference[] {
   return [...new Set([...before.keys(), ...after.keys()])].flatMap((field) => {
     const [from, to] = [before.get(field), after.get(field)];
     if (from === to) return [];
     // A digest tells nobody anything but that it is another one.
     if (SEALED.test(field)) return from === undefined && before.size === 0 ? [] : [{ field }];
-    return [{ field, ...(from !== undefined && { from }), ...(to !== undefined && { to }) }];
+    const words = says.get(field);
+    return [{ field, ...(from !== undefined && { from }), ...(to !== undefined && { to }), ...(words !== undefined && { says: words }) }];
   });
 }
 
@@ -182,6 +200,13 @@ function ownerFields({ metadata, spec, status }: CachedOwnerKind): Fields {
   };
 }
 
+function saysOf(cached: Cached): Seen["says"] {
+  const conditions = "status" in cached ? (cached.status.conditions ?? []) : [];
+  return new Map(
+    conditions.flatMap(({ type, message }) => (type === "ReplicaFailure" && isKnownSentence(message) ? [[type, message] as const] : [])),
+  );
+}
+
 function conditionText({ status, reason }: Condition): string {
   return reason === undefined || reason === "" ? status : `${status} (${reason})`;
 }
@@ -196,29 +221,4 @@ function labelsOf(labels: Labels = {}): string {
 /** `deployment.kubernetes.io/revision` is `revision`. */
 function shortName(annotation: string): string {
   return annotation.split("/").at(-1) ?? annotation;
-}
-
-interface ManagedFields {
-  readonly manager?: unknown;
-  readonly operation?: unknown;
-  readonly subresource?: unknown;
-}
-
-/** By manager, operation and subresource: all that it says. A stripped object has none. */
-function managersOf(object: CapturedObject): ReadonlyMap<string, string> {
-  const { managedFields } = (object["metadata"] ?? {}) as { readonly managedFields?: unknown };
-  const entries = Array.isArray(managedFields) ? (managedFields as readonly (ManagedFields | null)[]) : []; // whose shape nobody has looked at
-  return new Map(
-    entries.flatMap((entry) =>
-      typeof entry?.manager === "string"
-        ? [[`${entry.manager}\n${String(entry.operation)} ${String(entry.subresource)}`, canonical(entry)] as const]
-        : [],
-    ),
-  );
-}
-
-function changedManager(before: Seen | undefined, { managers }: Seen): string | undefined {
-  const changed = [...managers].filter(([id, text]) => before?.managers.get(id) !== text).map(([id]) => id.split("\n", 1)[0]);
-  // So the API server calls a client that did not say who it is.
-  return changed.length === 1 && changed[0] !== "unknown" ? changed[0] : undefined;
 }

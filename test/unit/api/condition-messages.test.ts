@@ -17,6 +17,8 @@ it.each([
   'ReplicaSet "web-7f8fbb96d" has successfully progressed.',
   'ReplicaSet "web-7f8fbb96d" is progressing.',
   'Deployment "web" has timed out progressing.',
+  'pods "c-cqgrf" is forbidden: exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2',
+  'pods "web-1" is forbidden: exceeded quota: team-a.q, requested: example.com/gpu=1,requests.cpu=500m, used: example.com/gpu=2,requests.cpu=1500m, limited: example.com/gpu=2,requests.cpu=2',
 ])("keeps %j", (message) => expect(messageAfter(message)).toBe(message));
 
 it.each([
@@ -26,6 +28,9 @@ it.each([
   "Deployment is paused: TOKEN=s3cret",
   "Deployment is paused\nTOKEN=s3cret",
   "Deployment is paused\n",
+  'pods "c-cqgrf" is forbidden: exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2 TOKEN=s3cret!',
+  'pods "c-cqgrf" is forbidden: exceeded quota: TOKEN=s3cret, requested: pods=1, used: pods=2, limited: pods=2',
+  'pods "c-cqgrf" is forbidden: exceeded quota: q, requested: token=s3cret, used: pods=2, limited: pods=2',
 ])("cuts %j", (message) => expect(messageAfter(message)).toBe("(cut)"));
 
 it("keeps everything else, and the status itself where nothing is cut", () => {

@@ -2,6 +2,7 @@
 // have been carried out that was not; a wrong name or time that ends in a stack trace or an empty story.
 import { describe, expect, it } from "vitest";
 import { asJson, told } from "../../../cli/support/explain-text.ts";
+import { summaryJson, summaryText } from "../../../cli/support/summary-text.ts";
 import { momentIn } from "../../../cli/support/moment.ts";
 import { subjectIn, wantedBy } from "../../../cli/support/subject.ts";
 import { createDigester } from "../../../shared/api/digest.ts";
@@ -11,7 +12,10 @@ import { objectChanges } from "../../../shared/replay/explain/changes.ts";
 import type { ObjectChange } from "../../../shared/replay/explain/changes.ts";
 import { FamilyCensus } from "../../../shared/replay/explain/family.ts";
 import { storyOf } from "../../../shared/replay/explain/story.ts";
-import type { Recorded, Subject } from "../../../shared/replay/explain/story.ts";
+import { Outcomes } from "../../../shared/replay/explain/outcome.ts";
+import type { Recorded } from "../../../shared/replay/explain/outcome.ts";
+import type { Subject } from "../../../shared/replay/explain/story.ts";
+import { summaryOf } from "../../../shared/replay/explain/summary.ts";
 import type { ReplayedSync } from "../../../shared/replay/replay.ts";
 import { canaryAnnotations, canaryContainer, DENIAL, FOREIGN } from "../../support/canaries.ts";
 
@@ -94,6 +98,11 @@ const sync = (writes: readonly Write[], seconds = 1): ReplayedSync => ({
   outcome: "ok",
 });
 
+const failed = (message: string): Fields => ({
+  conditions: [{ type: "ReplicaFailure", status: "True", reason: "FailedCreate", message }],
+});
+const QUOTA = 'pods "c-1" is forbidden: exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2';
+
 describe("what the recording did with a decision", () => {
   const changes = changesIn(
     event("ADDED", 0, object("Deployment", "web", 1)),
@@ -121,7 +130,11 @@ describe("what the recording did with a decision", () => {
     },
     { name: "annotations alone are not looked for", write: { kind: "PatchReplicaSet", ...of, annotations: {} }, want: undefined },
     { name: "one pod of one", write: { ...pods, count: 1 }, want: { kind: "same", afterMs: 1500 } },
-    { name: "one pod of two", write: { ...pods, count: 2 }, want: { kind: "other", afterMs: 1500, what: "1 of 2" } },
+    {
+      name: "one pod of two, for less are wanted meanwhile",
+      write: { ...pods, count: 2 },
+      want: { kind: "overtaken", afterMs: 1000, what: "replicas became 4", made: 1 },
+    },
     {
       name: "a pod that goes",
       write: { kind: "DeletePod", ...of, name: "web-a-1", size: { generation: 1, replicas: 0 } },
@@ -158,10 +171,176 @@ it("prints no secret, wherever one stands, in words or in JSON", () => {
     ),
   ];
   const story = storyOf({ resource: "deployments", namespace: "shop", name: "web" }, changesIn(...lines), []);
-  const text = told(story, startMs, true).join("") + story.map((entry) => JSON.stringify(asJson(entry, startMs))).join("");
+  const text =
+    told(story, { startMs, endMs: startMs + 60_000 }, true).join("") +
+    story.map((entry) => JSON.stringify(asJson(entry, startMs))).join("");
   expect(text).toContain("template changed");
   expect(text).toContain("annotation kubernetes.io/change-cause changed");
   expect(text).not.toContain("CANARY");
+});
+
+describe("what became of pods that were to be created", () => {
+  const rs = (rv: number, fields: Readonly<Record<string, Fields>> = {}): Fields => object("ReplicaSet", "web-a", rv, fields);
+  const created = (name: string, rv: number): Fields => object("Pod", name, rv, { metadata: ownedBy("ReplicaSet", "web-a") });
+  const decided = (count: number, saw: number): ReplayedSync => ({
+    ...sync([]),
+    controller: "replicaset",
+    key: "shop/web-a",
+    lines: [
+      {
+        ...{ controller: "replicaset", key: "shop/web-a", kind: "reason" },
+        reason: { rule: "too few", facts: { replicas: saw + count, pods: saw, burst: 500, create: count } },
+      },
+      {
+        ...{ controller: "replicaset", key: "shop/web-a", kind: "decided" },
+        write: {
+          kind: "CreatePods",
+          owner: { resource: "replicasets", namespace: "shop", name: "web-a", uid: "uid-web-a" },
+          template: { generation: 1, digest: "d" },
+          count,
+        },
+      },
+    ],
+  });
+  const outcome = (lines: readonly string[], made: ReplayedSync): readonly Omit<Recorded, "write">[] =>
+    new Outcomes(changesIn(event("ADDED", 0, rs(1)), ...lines)).of(made).map(({ write: _, ...rest }) => rest);
+
+  it("in that very millisecond, but for those that were told already", () => {
+    const lines = [event("ADDED", 1, created("a", 2)), event("ADDED", 1, created("b", 3))];
+    expect(outcome(lines, decided(1, 1))).toEqual([{ kind: "same", afterMs: 0 }]);
+    expect(outcome(lines, decided(1, 2))).toEqual([{ kind: "nothing" }]);
+  });
+
+  it("refused, with words where they may be told", () => {
+    const refused = (message: string): readonly Omit<Recorded, "write">[] =>
+      outcome([event("ADDED", 1.1, created("a", 2)), event("MODIFIED", 1.2, rs(3, { status: failed(message) }))], decided(3, 0));
+    expect(refused(QUOTA)).toEqual([{ kind: "refused", afterMs: 200, what: QUOTA, made: 1 }]);
+    expect(refused(DENIAL)).toEqual([{ kind: "refused", afterMs: 200, what: "FailedCreate", made: 1 }]);
+  });
+
+  it("done, after it was refused", () => {
+    const lines = [event("MODIFIED", 1.2, rs(2, { status: failed(QUOTA) })), event("ADDED", 3, created("a", 3))];
+    expect(outcome(lines, decided(1, 0))).toEqual([{ kind: "same", afterMs: 2000, what: QUOTA }]);
+  });
+
+  it("not refused when the failure had gone before", () => {
+    const lines = [event("MODIFIED", 0.1, rs(2, { status: failed(QUOTA) })), event("MODIFIED", 0.2, rs(3))];
+    expect(outcome(lines, decided(3, 0))).toEqual([{ kind: "nothing" }]);
+  });
+});
+
+describe("who wrote it", () => {
+  const entry = (manager: string, time: string, fieldsV1: object, subresource?: string): object => ({
+    ...{ manager, operation: "Update", time, fieldsV1 },
+    ...(subresource !== undefined && { subresource }),
+  });
+  const size = { "f:spec": { "f:replicas": {} } };
+  const template = { "f:spec": { "f:template": { "f:spec": {} } } };
+  const status = { "f:status": { "f:readyReplicas": {} } };
+  const by = (before: readonly object[], after: readonly object[], changed: Readonly<Record<string, Fields>>): string | undefined =>
+    changesIn(
+      event("ADDED", 0, object("Deployment", "web", 1, { metadata: { managedFields: before } })),
+      event("MODIFIED", 1, object("Deployment", "web", 2, { metadata: { managedFields: after }, ...changed })),
+    ).at(-1)?.by;
+
+  it.each([
+    {
+      name: "who has a new entry, though another lost the fields",
+      before: [entry("create", "a", { "f:spec": { "f:replicas": {}, "f:template": {} } })],
+      after: [entry("create", "a", template), entry("scale", "b", size)],
+      changed: { spec: { replicas: 5 } },
+      want: "scale",
+    },
+    {
+      name: "who holds the fields, where two writes fall into one second",
+      before: [entry("create", "a", size), entry("manager", "b", status, "status")],
+      after: [entry("create", "a", size), entry("manager", "b", status, "status")],
+      changed: { status: { readyReplicas: 2 } },
+      want: "manager",
+    },
+    {
+      name: "nobody, where several hold them",
+      before: [entry("create", "a", size), entry("apply", "a", size)],
+      after: [entry("create", "a", size), entry("apply", "a", size)],
+      changed: { spec: { replicas: 5 } },
+      want: undefined,
+    },
+  ])("$name", ({ before, after, changed, want }) => expect(by(before, after, changed)).toBe(want));
+
+  it("a user of an audit log before any manager", () => {
+    const line = JSON.parse(event("ADDED", 0, object("Deployment", "web", 1))) as object;
+    expect(changesIn(JSON.stringify({ ...line, by: "jane" })).map((change) => change.by)).toEqual(["jane"]);
+  });
+});
+
+describe("a story in short", () => {
+  const changes = changesIn(
+    event("ADDED", 0, object("ReplicaSet", "web-a", 1)),
+    event("ADDED", 1, object("Pod", "web-a-1", 2, { metadata: ownedBy("ReplicaSet", "web-a") })),
+    event("MODIFIED", 2, object("ReplicaSet", "web-a", 3, { status: failed(QUOTA) })),
+    event("MODIFIED", 9, object("ReplicaSet", "web-a", 4, { spec: { replicas: 1 }, status: { readyReplicas: 1, availableReplicas: 1 } })),
+  );
+  const subject: Subject = { resource: "replicasets", namespace: "shop", name: "web-a" };
+  const inShort = (syncs: readonly ReplayedSync[]): string =>
+    summaryText(subject, summaryOf(subject, storyOf(subject, changes, syncs)), startMs);
+  const own = (seconds: number, writes: readonly Write[]): ReplayedSync => ({
+    ...sync(writes, seconds),
+    controller: "replicaset",
+    key: "shop/web-a",
+  });
+  const create: Write = {
+    kind: "CreatePods",
+    owner: { resource: "replicasets", namespace: "shop", name: "web-a", uid: "uid-web-a" },
+    template: { generation: 1, digest: "d" },
+    count: 2,
+  };
+
+  it("tells what was asked for, done, decided and refused, and when it came to rest", () => {
+    expect(inShort([own(0, [create]), own(0.5, [create]), own(9, [])])).toBe(
+      [
+        "In short",
+        "  +0.000s appears: replicas 3",
+        "  +9.000s replicas 3 → 1",
+        "  recorded: 1 pod created",
+        "  ours: 3 syncs, 1 with nothing to do; decides to create pods once; in the recording 1 was refused",
+        `  from +2.000s to +9.000s ReplicaSet web-a was refused (FailedCreate): ${QUOTA}`,
+        "  at rest since +9.000s: 1 of 1 pod available",
+        "\n",
+      ].join("\n"),
+    );
+  });
+
+  it("tells what would go on", () => {
+    expect(inShort([own(9, [create])])).toContain(
+      "not at rest at the end: ours would go on with ReplicaSet shop/web-a; 1 of 1 pod available",
+    );
+  });
+
+  it("is the first line for programs", () => {
+    expect(summaryJson(summaryOf(subject, storyOf(subject, changes, [own(9, [])])), startMs)).toMatchObject({
+      kind: "summary",
+      wishes: [{ sinceMs: 0 }, { sinceMs: 9000, differences: [{ field: "replicas", from: "3", to: "1" }] }],
+      refusals: [{ name: "web-a", reason: "FailedCreate", says: QUOTA, from: { sinceMs: 2000 }, until: { sinceMs: 9000 } }],
+      end: { since: { sinceMs: 9000 }, busy: [], fields: { replicas: "1" } },
+    });
+  });
+});
+
+it("what is decided again stands where it was, and says what it is", () => {
+  const subject: Subject = { resource: "deployments", namespace: "shop", name: "web" };
+  const resize: Write = { kind: "PatchReplicaSet", ...of, replicas: 4 };
+  const changes = changesIn(event("ADDED", 0, object("Deployment", "web", 1)));
+  const story = storyOf(subject, changes, [sync([resize], 1), sync([resize], 2), sync([resize], 3), sync([], 4)]);
+  const lines = told(story, { startMs, endMs: startMs + 9000 }, false)
+    .join("")
+    .trimEnd()
+    .split("\n");
+  expect(lines.slice(1)).toEqual([
+    "10:00:01.000   +1.000s sync of Deployment shop/web",
+    "                       → patch ReplicaSet web-a: replicas 4; not done in the recording, which ends 8.0 s later",
+    "10:00:02.000   +2.000s 2 syncs of Deployment shop/web until +3.000s decide the same again: patch ReplicaSet web-a: replicas 4",
+    "10:00:04.000   +4.000s sync of Deployment shop/web → nothing to do",
+  ]);
 });
 
 describe("a moment", () => {

@@ -1,0 +1,82 @@
+/** Who wrote a version of an object, as far as its `managedFields` tell; a stripped object has none. */
+import { canonical } from "../shadow/said.ts";
+import type { CapturedObject } from "../capture.ts";
+
+interface Entry {
+  readonly manager: string;
+  readonly time: unknown;
+  /** All that it says. */
+  readonly text: string;
+  /** Its `fieldsV1`. */
+  readonly fields: unknown;
+}
+
+/** By manager, operation and subresource. */
+export type Managers = ReadonlyMap<string, Entry>;
+
+interface ManagedFields {
+  readonly manager?: unknown;
+  readonly operation?: unknown;
+  readonly subresource?: unknown;
+  readonly time?: unknown;
+  readonly fieldsV1?: unknown;
+}
+
+export function managersOf(object: CapturedObject): Managers {
+  const { managedFields } = (object["metadata"] ?? {}) as { readonly managedFields?: unknown };
+  const entries = Array.isArray(managedFields) ? (managedFields as readonly (ManagedFields | null)[]) : []; // whose shape nobody has looked at
+  return new Map(
+    entries.flatMap((entry) => {
+      if (typeof entry?.manager !== "string") return [];
+      const { manager, operation, subresource, time, fieldsV1: fields } = entry;
+      return [[`${manager}\n${String(operation)} ${String(subresource)}`, { manager, time, text: canonical(entry), fields }] as const];
+    }),
+  );
+}
+
+/**
+ * The manager whose entry is new or has another time; an entry that only lost fields has neither. Two writes in one second tell no time
+ * apart: then whoever holds all of the fields that changed now, for an update takes them over.
+ *
+ * @param fields what changed, as changes.ts names it
+ */
+export function writerOf(before: Managers, after: Managers, fields: readonly string[]): string | undefined {
+  const renewed = [...after].filter(([id, { text, time }]) => {
+    const known = before.get(id);
+    return known === undefined || (known.text !== text && (known.time !== time || time === undefined));
+  });
+  const holders = renewed.length === 1 ? renewed : renewed.length === 0 ? [...after].filter(([, entry]) => holds(entry, fields)) : [];
+  const names = new Set(holders.map(([, { manager }]) => manager));
+  return names.size === 1 ? names.values().next().value : undefined;
+}
+
+/** Who has made an object that is new. */
+export function creatorOf(managers: Managers): string | undefined {
+  const whole = [...managers.keys()].filter((id) => id.endsWith(" undefined"));
+  const names = new Set((whole.length > 0 ? whole : [...managers.keys()]).map((id) => managers.get(id)?.manager));
+  return names.size === 1 ? names.values().next().value : undefined;
+}
+
+function holds({ fields }: Entry, changed: readonly string[]): boolean {
+  return changed.length > 0 && changed.every((field) => has(fields, pathOf(field)));
+}
+
+function has(fields: unknown, [first, ...rest]: readonly string[]): boolean {
+  if (first === undefined) return true;
+  if (typeof fields !== "object" || fields === null || !Object.hasOwn(fields, first)) return false;
+  return has((fields as Readonly<Record<string, unknown>>)[first], rest);
+}
+
+/** Where `fieldsV1` has a field; a condition is known by its type, which begins with a capital. */
+function pathOf(field: string): readonly string[] {
+  const counter = /^status\.(.+)$/.exec(field)?.[1];
+  if (counter !== undefined) return ["f:status", `f:${counter}`];
+  if (/^[A-Z]/.test(field) || field === "ready") return ["f:status", "f:conditions"];
+  if (field === "phase") return ["f:status", "f:phase"];
+  if (field === "labels") return ["f:metadata", "f:labels"];
+  if (field === "owner") return ["f:metadata", "f:ownerReferences"];
+  if (field === "node") return ["f:spec", "f:nodeName"];
+  if (field === "revision") return ["f:metadata", "f:annotations", "f:deployment.kubernetes.io/revision"];
+  if (field.startsWith("annotation ")) return ["f:metadata", "f:annotations", `f:${field.slice("annotation ".length)}`];
+  return ["f:spec", `f:${field}`];
+}
