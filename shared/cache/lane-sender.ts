@@ -34,6 +34,8 @@ export interface LaneSenderOptions {
   readonly fence: string;
   /** How long open packs of live events wait for company; absent: as linger.ts finds worth it. */
   readonly lingerMs?: number;
+  /** False: nothing is written through, so what is our own (own-write.ts) is news to the cache as well. Default true. */
+  readonly knowsOwn?: boolean;
 }
 
 export interface LaneSenderPorts {
@@ -225,7 +227,7 @@ export class LaneSender implements DeltaSink {
   /** A list is known once it is whole: its packs leave when they are full, or with the manifest. */
   #wait(pack: Pack, { isOwn }: SinkItem): void {
     if (pack.kind === "L") return;
-    pack.isNews ||= isOwn !== true;
+    pack.isNews ||= isOwn !== true || this.#options.knowsOwn === false;
     if (pack.isNews) this.#linger();
     else this.#lingerOwn();
   }

@@ -65,6 +65,8 @@ export interface WatcherOptions {
   readonly holeRelistMs: number;
   /** How long live events wait for company, in all at most LINGER_MS_MAX; absent: up to 100 ms, as it is worth it. */
   readonly lingerMs?: number;
+  /** False: nothing is written through, as in a replay, so own writes wait no longer than others. Default true. */
+  readonly knowsOwn?: boolean;
   /** Resync and audit (informer §15); absent: neither. */
   readonly upkeep?: UpkeepTimes & Pick<UpkeepPorts, "reader" | "registry">;
 }
@@ -224,9 +226,10 @@ class Term {
   /** `from`: the resource's watermarks, if it is whole up to there. */
   #start(resource: CachedResource, from: { readonly least: string; readonly greatest: string } | undefined, signal: AbortSignal): void {
     const { store, kube, clock, random, digester, log, metrics, guard } = this.#ports;
-    const { cluster, lingerMs } = this.#options;
+    const { cluster, lingerMs, knowsOwn } = this.#options;
     const lanes = { cluster, resource, lanes: LANES[resource], epoch: this.#epoch, fence: this.#fence };
-    const sender = new LaneSender(this.#ports, { ...lanes, ...(lingerMs !== undefined && { lingerMs }) }, signal);
+    const waits = { ...(lingerMs !== undefined && { lingerMs }), ...(knowsOwn !== undefined && { knowsOwn }) };
+    const sender = new LaneSender(this.#ports, { ...lanes, ...waits }, signal);
     const openGeneration = async (): Promise<{ generation: number; floor: string }> => {
       const opened = await store.openGeneration({ epoch: this.#epoch, fence: this.#fence, resource });
       if (opened.kind === "open") return opened;

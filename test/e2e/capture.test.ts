@@ -1,9 +1,11 @@
 /**
  * `deltaloop capture` beside a rollout on a real control plane, `deltaloop replay` of what it wrote, and where a value of a pod
  * template may be found meanwhile: nowhere.
+ * What our own controllers wrote meanwhile, a replay of the capture decides again.
  *
  * Catches: a secret in a capture, in Redis (every command is listened to, so also what stayed for a moment only), in a queue's
- * bodies, in any log; a capture that replay cannot read to its end, or reads differently from seed to seed.
+ * bodies, in any log; a capture that replay cannot read to its end, or reads differently from seed to seed; a decision
+ * of a replay that the functions did not make in the same stream.
  */
 import { readFileSync } from "node:fs";
 import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
@@ -15,9 +17,25 @@ import { ReceiveMessageCommand, SQSClient } from "@aws-sdk/client-sqs";
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
+import { functionHandlers } from "../../cli/support/functions.ts";
+import { SYNC_HANDLERS } from "../../cli/support/sync-handlers.ts";
+import { createDigester } from "../../shared/api/digest.ts";
+import { CONTROLLERS } from "../../shared/api/resources.ts";
+import type { Controller } from "../../shared/api/resources.ts";
+import { readCapture } from "../../shared/replay/capture.ts";
+import type { CapturedObject } from "../../shared/replay/capture.ts";
+import { heldCapture } from "../../shared/replay/capture-stream.ts";
+import { replay } from "../../shared/replay/replay.ts";
+import type { ReplayedSync } from "../../shared/replay/replay.ts";
+import { shadow } from "../../shared/replay/shadow/shadow.ts";
+import { changesOf } from "../../shared/replay/shadow/states.ts";
+import { labelOf, writesOfAudit } from "../../shared/replay/shadow/upstream-writes.ts";
+import { silentLog } from "../support/silent-log.ts";
 import { CACHED_RESOURCES } from "../../shared/api/resources.ts";
 import { deltaloop, eventually, measured, startCluster, startDev, whereRealPartsAre } from "../support/e2e.ts";
 import type { Cluster, Running } from "../support/e2e.ts";
+import { writesMade, writesReplayed } from "../support/own-writes.ts";
+import type { WriteEvent } from "../support/own-writes.ts";
 import { startRedis } from "../support/redis.ts";
 import type { RedisServer } from "../support/redis.ts";
 import { payloadOf } from "../support/signer.ts";
@@ -68,6 +86,35 @@ const others = [
   },
 ];
 
+/** Whom our functions are to the API server. */
+const FUNCTIONS = /^system:serviceaccount:deltaloop:deltaloop-sync-/;
+const USERS: Readonly<Record<string, Controller>> = Object.fromEntries(
+  CONTROLLERS.map((controller) => [`system:serviceaccount:deltaloop:deltaloop-sync-${controller}`, controller]),
+);
+/** Statuses follow, and watches have told them. */
+const SETTLED_MS = 1_500;
+
+/** One of each kind, of 3 pods. */
+const OWN = [
+  { apiVersion: "apps/v1", kind: "Deployment", app: "own-deployment", selector: { matchLabels: { app: "own-deployment" } } },
+  { apiVersion: "apps/v1", kind: "ReplicaSet", app: "own-rs", selector: { matchLabels: { app: "own-rs" } } },
+  { apiVersion: "v1", kind: "ReplicationController", app: "own-rc", selector: { app: "own-rc" } },
+].map(({ apiVersion, kind, app, selector }) => ({
+  ...{ apiVersion, kind, metadata: { name: "own", namespace: "default" } },
+  spec: {
+    ...{ replicas: 3, selector },
+    template: { metadata: { labels: { app } }, spec: { containers: [{ name: "main", image: "v1" }], terminationGracePeriodSeconds: 1 } },
+  },
+}));
+
+interface Named {
+  readonly metadata: { readonly name: string };
+}
+
+function isOwn({ metadata }: Named): boolean {
+  return metadata.name.startsWith("own-");
+}
+
 await whereRealPartsAre("capture and replay on a real control plane", () => {
   describe("capture, replay and secrets", () => {
     let directory: string;
@@ -80,7 +127,7 @@ await whereRealPartsAre("capture and replay on a real control plane", () => {
 
     beforeAll(async () => {
       directory = await mkdtemp(join(tmpdir(), "deltaloop-e2e-"));
-      [cluster, redis] = await Promise.all([startCluster(), startRedis()]);
+      [cluster, redis] = await Promise.all([startCluster({ auditAnswers: true }), startRedis()]);
       // What another connection says while it is set up would reach the monitor before ioredis knows that it is one.
       monitor = await new Redis(redis.port, { lazyConnect: true }).monitor();
       monitor.on("monitor", (_time: string, command: readonly string[]) => commands.push(command.join(" ")));
@@ -180,6 +227,53 @@ await whereRealPartsAre("capture and replay on a real control plane", () => {
       // They are there for whoever may read them.
       expect(JSON.stringify(await cluster.list("/api/v1/namespaces/default/pods"))).toContain(SECRET);
     });
+
+    it("what our controllers wrote, a replay of its capture decides, write for write", async () => {
+      const path = join(directory, "own.jsonl");
+      const flags = ["--no-redact", "--kubeconfig", cluster.rolesKubeconfig, "--context", "deltaloop-watcher"];
+      const capture = deltaloop(["capture", "-o", path, ...flags]);
+      await capture.line("capturing");
+      await sleep(FLUSH_MS); // the lists are in it
+      const before = (await cluster.audit()).length;
+      await cluster.apply(...OWN);
+      await cluster.rolledOut("default", "own");
+      await cluster.kubectl("set", "image", "deployment/own", "main=v2");
+      await cluster.rolledOut("default", "own");
+      await cluster.kubectl("scale", "deployment/own", "--replicas=5");
+      await cluster.rolledOut("default", "own");
+      await cluster.kubectl("scale", "deployment/own", "rs/own", "rc/own", "--replicas=2");
+      await eventually(
+        "what was scaled down is gone",
+        async () => (await cluster.list<Named>("/api/v1/namespaces/default/pods")).filter(isOwn).length === 6,
+      );
+      await sleep(SETTLED_MS);
+      await capture.stop();
+      const audited = (await cluster.audit()).slice(before);
+      const digester = createDigester("a key of this test alone");
+      const records = readCapture(path);
+
+      const syncs: ReplayedSync[] = [];
+      await replay(heldCapture(records), {
+        ...{ digester, seed: 1, log: silentLog, functions: functionHandlers, faults: () => ({}) },
+        onSync: (sync) => void syncs.push(sync),
+      });
+      const made = writesMade(audited as unknown as readonly WriteEvent[], FUNCTIONS, digester); // of the API server
+      expect(writesReplayed(syncs)).toEqual(made);
+      expect([...made.pods.values()].toSorted()).toEqual([3, 3, 3, 5]);
+
+      // The statuses as well, each from the state it was made on.
+      const changes = changesOf(records, { name: path, digester, malformed: (what) => expect.fail(what) });
+      const writes = writesOfAudit(audited as unknown as readonly CapturedObject[], path, USERS);
+      const verdicts = new Map<string, number>();
+      for await (const finding of shadow(changes, { handlers: SYNC_HANDLERS, digester }, writes)) {
+        const told = finding.kind === "rest" ? finding.ours.join() : `${labelOf(finding.write)}: ${JSON.stringify(finding.verdict)}`;
+        const verdict = finding.kind === "rest" ? "rest" : finding.verdict.kind;
+        expect(["exact", "older", "tie", ...(told === "" ? ["rest"] : [])], told).toContain(verdict);
+        verdicts.set(verdict, (verdicts.get(verdict) ?? 0) + 1);
+      }
+      measured(`our own ${writes.length} writes among those of our syncs: ${[...verdicts].map(([kind, n]) => `${n} ${kind}`).join(", ")}`);
+      expect(writes.length).toBeGreaterThan(50);
+    }, 120_000);
   });
 });
 

@@ -46,12 +46,21 @@ const USERS: Readonly<Record<string, Controller>> = {
 };
 const VERBS: Readonly<Record<string, UpstreamWrite["verb"]>> = { create: "create", update: "update", patch: "update", delete: "delete" };
 
-/** UW1: those that the API server took. @throws {CaptureError} when one was audited below RequestResponse: there is no object in it */
-export function writesOfAudit(events: Iterable<CapturedObject>, file: string): readonly UpstreamWrite[] {
+/**
+ * UW1: those that the API server took.
+ *
+ * @param users whose writes they are, where they are not upstream's
+ * @throws {CaptureError} when one was audited below RequestResponse: there is no object in it
+ */
+export function writesOfAudit(
+  events: Iterable<CapturedObject>,
+  file: string,
+  users: Readonly<Record<string, Controller>> = USERS,
+): readonly UpstreamWrite[] {
   return [...events].flatMap((event) => {
     const { user, verb, objectRef, responseStatus, requestObject, responseObject, requestReceivedTimestamp } =
       event as unknown as AuditEvent;
-    const controller = USERS[user?.username ?? ""];
+    const controller = users[user?.username ?? ""];
     const resource = CACHED_RESOURCES.find((each) => each === objectRef?.resource && RESOURCES[each].group === (objectRef.apiGroup ?? ""));
     const done = VERBS[verb];
     if (!controller || !resource || !done || (responseStatus?.code ?? 0) >= 300) return [];

@@ -6,6 +6,7 @@ import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
 import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
 import { decodeEnvelope } from "../../../shared/cache/decode.ts";
 import { LaneSender } from "../../../shared/cache/lane-sender.ts";
+import type { LaneSenderOptions } from "../../../shared/cache/lane-sender.ts";
 import type { QueueEntry, SendResult } from "../../../shared/ports/delta-queue.ts";
 import { envelopeOf, testSigner } from "../../support/signer.ts";
 
@@ -15,7 +16,7 @@ function setUp(
   send: (entries: readonly QueueEntry[], call: number) => SendResult | Error = () => ({ failed: [] }),
   lanes = 1,
   cluster = "c1",
-  own: { readonly lingerMs?: number } = {},
+  own: Pick<LaneSenderOptions, "lingerMs" | "knowsOwn"> = {},
 ) {
   const clock = createVirtualClock(0);
   const batches: (readonly QueueEntry[])[] = [];
@@ -149,6 +150,13 @@ test("[informer T96] an own write goes with whatever else comes in its lane, and
     { k: "D", items: [{ rv: "6" }] },
     { k: "W", rv: "6" },
   ]);
+});
+
+test("own writes are news where nothing is written through", async () => {
+  const { clock, sender, sent } = setUp(undefined, 1, "c1", { lingerMs: 0, knowsOwn: false });
+  sender.live({ ...item("a", 1), isOwn: true });
+  await clock.advance(0);
+  expect(sent()).toMatchObject([{ items: [{ rv: "1" }] }]);
 });
 
 test("[informer T96] news of one lane leaves another's own writes waiting", async () => {

@@ -1,0 +1,120 @@
+/**
+ * What our functions wrote in a real cluster, by its audit log, and what a replay of the capture decides: both as the same data, so that they can be
+ * compared write for write. Creations go by name and template digest; pods' names are drawn, so of them the number counts.
+ *
+ * A replay decides again until the stream brings the answer, so of each owner's pods the most that it wants counts, and of deletions those
+ * that its first sync chooses for a size.
+ */
+import type { Digester } from "../../shared/api/digest.ts";
+import { controllerRef } from "../../shared/api/owner-references.ts";
+import type { ObjectMeta, PodTemplateSpec } from "../../shared/api/wire.ts";
+import type { Reason } from "../../shared/controller/reason.ts";
+import type { ReplayedSync } from "../../shared/replay/replay.ts";
+
+/** As the audit log has a write, with its body. */
+export interface WriteEvent {
+  readonly verb: string;
+  readonly user: { readonly username: string };
+  readonly objectRef?: { readonly resource?: string; readonly subresource?: string; readonly namespace?: string; readonly name?: string };
+  readonly responseStatus?: { readonly code?: number };
+  readonly requestObject?: {
+    readonly metadata?: ObjectMeta;
+    readonly spec?: { readonly replicas?: number; readonly template?: PodTemplateSpec };
+  };
+}
+
+export interface Writes {
+  /** `shop/web-1 DIGEST 2`: name, template and size. */
+  readonly replicaSets: readonly string[];
+  /** Sizes by ReplicaSet, in their order. */
+  readonly sizes: ReadonlyMap<string, readonly number[]>;
+  /** Pods created by `shop/web-1 DIGEST`. */
+  readonly pods: ReadonlyMap<string, number>;
+  /** `shop/web-1-x2x4z` */
+  readonly deleted: readonly string[];
+}
+
+/** Of those whose user is one of `users`, the ones that the API server took. */
+export function writesMade(events: readonly WriteEvent[], users: RegExp, digester: Digester): Writes {
+  const made = {
+    replicaSets: [] as string[],
+    sizes: new Map<string, number[]>(),
+    pods: new Map<string, number>(),
+    deleted: [] as string[],
+  };
+  for (const { verb, user, objectRef = {}, responseStatus, requestObject } of events) {
+    if (!users.test(user.username) || (responseStatus?.code ?? 0) >= 300 || (objectRef.subresource ?? "") !== "") continue;
+    const { namespace = "", resource } = objectRef;
+    const key = `${namespace}/${objectRef.name ?? requestObject?.metadata?.name ?? ""}`;
+    const spec = requestObject?.spec;
+    if (resource === "replicasets" && verb === "create" && spec?.template !== undefined)
+      made.replicaSets.push(`${key} ${digester.digest(spec.template)} ${spec.replicas}`);
+    if (resource === "replicasets" && verb === "patch" && spec?.replicas !== undefined) push(made.sizes, key, spec.replicas);
+    if (resource === "pods" && verb === "delete") made.deleted.push(key);
+    if (resource === "pods" && verb === "create" && requestObject?.metadata !== undefined) {
+      const { labels, annotations } = requestObject.metadata;
+      // The log has the request with a pod's defaults, and a template lacks this one.
+      const template = {
+        metadata: { labels, annotations },
+        spec: { ...spec, enableServiceLinks: undefined },
+      } as unknown as PodTemplateSpec; // whose pod it is
+      const owner = `${namespace}/${controllerRef(requestObject.metadata)?.name} ${digester.digest(template)}`;
+      made.pods.set(owner, (made.pods.get(owner) ?? 0) + 1);
+    }
+  }
+  return sorted(made);
+}
+
+export function writesReplayed(syncs: readonly ReplayedSync[]): Writes {
+  const replicaSets = new Set<string>();
+  const sizes = new Map<string, number[]>();
+  const pods = new Map<string, number>();
+  const deleted = new Set<string>();
+  const chosen = new Map<string, number>();
+  for (const { lines } of syncs) {
+    const reasons = lines.flatMap((line) => (line.kind === "reason" ? [line.reason] : []));
+    for (const line of lines) {
+      if (line.kind !== "decided") continue;
+      const { write } = line;
+      const { namespace } = write.owner;
+      switch (write.kind) {
+        case "CreateReplicaSet":
+          replicaSets.add(`${namespace}/${write.name} ${write.template.digest} ${write.replicas}`);
+          break;
+        case "PatchReplicaSet":
+          if (write.replicas !== undefined && sizes.get(`${namespace}/${write.name}`)?.at(-1) !== write.replicas)
+            push(sizes, `${namespace}/${write.name}`, write.replicas);
+          break;
+        case "CreatePods": {
+          const owner = `${namespace}/${write.owner.name} ${write.template.digest}`;
+          pods.set(owner, Math.max(pods.get(owner) ?? 0, write.count + numberIn(reasons, "too few", "pods")));
+          break;
+        }
+        case "DeletePod": {
+          const size = `${namespace}/${write.owner.name} ${write.size.generation}`;
+          const most = chosen.get(size) ?? numberIn(reasons, "too many", "remove");
+          chosen.set(size, most);
+          if (numberIn(reasons, "too many", "remove") === most) deleted.add(`${namespace}/${write.name}`);
+          break;
+        }
+        default:
+          break;
+      }
+    }
+  }
+  return sorted({ replicaSets: [...replicaSets], sizes, pods, deleted: [...deleted] });
+}
+
+function sorted({ replicaSets, sizes, pods, deleted }: Writes): Writes {
+  const byKey = <T>(map: ReadonlyMap<string, T>): ReadonlyMap<string, T> => new Map([...map].toSorted(([a], [b]) => (a < b ? -1 : 1)));
+  return { replicaSets: replicaSets.toSorted(), sizes: byKey(sizes), pods: byKey(pods), deleted: deleted.toSorted() };
+}
+
+function numberIn(reasons: readonly Reason[], rule: string, fact: string): number {
+  const value = reasons.find((reason) => reason.rule === rule)?.facts[fact];
+  return typeof value === "number" ? value : 0;
+}
+
+function push(map: Map<string, number[]>, key: string, value: number): void {
+  map.set(key, [...(map.get(key) ?? []), value]);
+}
