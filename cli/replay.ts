@@ -4,12 +4,12 @@ import type { Command } from "commander";
 import { createDigester } from "../shared/api/digest.ts";
 import { CACHED_RESOURCES, CONTROLLER_INFO, RESOURCES } from "../shared/api/resources.ts";
 import type { CachedResource } from "../shared/api/resources.ts";
-import { CaptureError } from "../shared/replay/capture.ts";
 import type { Capture } from "../shared/replay/capture-stream.ts";
 import { closedReplay } from "../shared/replay/closed/closed.ts";
 import type { ClosedEnd } from "../shared/replay/closed/closed.ts";
 import type { PersonWrite } from "../shared/replay/closed/persons.ts";
-import { changesOf } from "../shared/replay/shadow/states.ts";
+import { SeenLife } from "../shared/replay/closed/life.ts";
+import { changesIn } from "../shared/replay/shadow/change-stream.ts";
 import { FamilyCensus } from "../shared/replay/explain/family.ts";
 import type { Subject } from "../shared/replay/explain/story.ts";
 import { replay } from "../shared/replay/replay.ts";
@@ -19,7 +19,7 @@ import { consoleLog } from "./support/console-log.ts";
 import { functionHandlers } from "./support/functions.ts";
 import { momentIn } from "./support/moment.ts";
 import { printable, printableJson } from "./support/printable.ts";
-import { openRecords, readRecords, sparingMemory } from "./support/read-records.ts";
+import { openRecords, reading, sparingMemory } from "./support/read-records.ts";
 import { faultsIn, FAULTS } from "./support/replay-faults.ts";
 import { ReplayText } from "./support/replay-text.ts";
 import type { ReplayTextOptions } from "./support/replay-text.ts";
@@ -44,10 +44,7 @@ export function registerReplay(program: Command): void {
   program
     .command("replay")
     .description("feed a capture through the functions under a virtual clock and show what each sync decides; sends nothing")
-    .argument(
-      "<file>",
-      "JSON Lines, gzip allowed; up to 24 hours and 16 GiB unpacked, of which 256 MiB may stand there at one time (all of it with --closed)",
-    )
+    .argument("<file>", "JSON Lines, gzip allowed; up to 24 hours and 16 GiB unpacked, of which 256 MiB may stand there at one time")
     .option("--seed <n>", "seed of everything random", wholeNumber("--seed", { min: 0, max: 2 ** 31 }), 1)
     .option("--key <object>", "show the syncs of deploy/web, rs/web-7f8fb or rc/web alone; may be repeated", collected, [])
     .option("--at <time>", "show the last sync of each key until then and the next one: +12.3s, 10:02:11.5 or 2026-03-01T10:02:11Z")
@@ -89,7 +86,7 @@ async function runReplay(file: string, flags: ReplayFlags): Promise<void> {
   if (flags.step && (!process.stdin.isTTY || flags.json))
     throw new UsageError("--step is for a terminal: it waits for Enter after each sync");
   const keys = keysIn(census, flags);
-  if (flags.closed) return closed(file, flags, keys);
+  if (flags.closed) return closed(capture, file, flags, keys);
   const near = atMs === undefined ? undefined : new AroundMoment(atMs);
   const told = new ReplayText(startMs);
   const tell = (sync: ReplayedSync): string => (flags.json ? `${printableJson(sync)}\n` : told.of(sync, flags));
@@ -111,17 +108,19 @@ async function runReplay(file: string, flags: ReplayFlags): Promise<void> {
 }
 
 /** @throws {UsageError} when its objects are stripped, or with flags that are of the recorded stream */
-async function closed(file: string, flags: ReplayFlags, keys: ReadonlySet<string> | undefined): Promise<void> {
-  const records = readRecords(file);
+async function closed(capture: Capture, file: string, flags: ReplayFlags, keys: ReadonlySet<string> | undefined): Promise<void> {
   const { seed, verbose, json } = flags;
   const other = (["at", "until", "faults", "step"] as const).find((name) => flags[name] !== undefined);
   if (other !== undefined) throw new UsageError(`--closed is another life than the recorded one: --${other} is of that`);
   const log = consoleLog("", verbose ? "info" : "error");
   const digester = createDigester(`replay ${seed}`.padEnd(32));
   const malformed = (what: string): void => log.warn(`left out: ${printable(what)}`);
-  const changes = reading(() => changesOf(records, { name: file, digester, malformed }));
-  const told = new ReplayText(records[0]?.atMs ?? 0);
-  const end = await closedReplay(changes, {
+  const seen = new SeenLife(file);
+  await reading(file, async () => {
+    for await (const { changes } of changesIn(capture, { name: file, digester, malformed })) for (const change of changes) seen.see(change);
+  });
+  const told = new ReplayText(capture.startMs);
+  const end = await closedReplay(seen.life, {
     ...{ digester, seed, log, functions: functionHandlers },
     onPerson: (write, status) => process.stdout.write(json ? `${printableJson(personJson(write, status))}\n` : told.person(write, status)),
     onSync: (sync) => {
@@ -147,15 +146,6 @@ function closedText({ disagreements, left, podsCreated }: ClosedEnd): string {
       : ["What people did to objects whose names were drawn was not done again:", ...left.map((what) => `  ${what}`)]),
   ];
   return lines.map((line) => `${printable(line)}\n`).join("");
-}
-
-function reading<T>(read: () => T): T {
-  try {
-    return read();
-  } catch (error) {
-    if (error instanceof CaptureError) throw new UsageError(error.message);
-    throw error;
-  }
 }
 
 /** The digest is of every sync, whatever is shown. */

@@ -11,22 +11,24 @@ import { createDigester } from "../shared/api/digest.ts";
 import type { Digester } from "../shared/api/digest.ts";
 import { messageOf } from "../shared/api/errors.ts";
 import type { Log } from "../shared/ports/log.ts";
-import { CaptureError, parseCapture, readCapture, readUnpacked } from "../shared/replay/capture.ts";
-import { jsonValues } from "../shared/replay/import/json-values.ts";
-import type { JsonValue } from "../shared/replay/import/json-values.ts";
+import { parseCapture } from "../shared/replay/capture.ts";
+import type { Capture } from "../shared/replay/capture-stream.ts";
+import { streamedValues } from "../shared/replay/import/json-values.ts";
+import { openBytes } from "../shared/replay/line-stream.ts";
 import { recordingWatch } from "../shared/replay/recorder.ts";
 import { LiveShadow } from "../shared/replay/shadow/live.ts";
 import type { SyncPlace } from "../shared/replay/shadow/one-sync.ts";
-import { nearestDifferences, shadow } from "../shared/replay/shadow/shadow.ts";
+import { changesIn, MissingCensus } from "../shared/replay/shadow/change-stream.ts";
+import { RecordedShadow } from "../shared/replay/shadow/recorded.ts";
+import { nearestDifferences } from "../shared/replay/shadow/shadow.ts";
 import type { Finding } from "../shared/replay/shadow/shadow.ts";
-import { changesOf, missingIn } from "../shared/replay/shadow/states.ts";
-import type { Change } from "../shared/replay/shadow/states.ts";
 import { labelOf, writesOfAudit } from "../shared/replay/shadow/upstream-writes.ts";
 import type { UpstreamWrite } from "../shared/replay/shadow/upstream-writes.ts";
 import { consoleLog } from "./support/console-log.ts";
 import { kubeHttpConfigFrom } from "./support/kubeconfig.ts";
 import { kubeconfigPath } from "./support/kubeconfig-path.ts";
 import { printable, printableJson } from "./support/printable.ts";
+import { openRecords, reading, sparingMemory } from "./support/read-records.ts";
 import { ShadowCount } from "./support/shadow-count.ts";
 import { untilSignalled } from "./support/signals.ts";
 import { SYNC_HANDLERS } from "./support/sync-handlers.ts";
@@ -55,7 +57,10 @@ export function registerShadow(program: Command): void {
     .description(
       "compare each write of upstream's controllers with what ours would have written, in a capture or, without a file, in a cluster until interrupted; exit code 1 where they differ; reads only",
     )
-    .argument("[file]", "a capture of whole objects (`capture --no-redact`, `import --no-redact`); gzip allowed, up to 256 MiB unpacked")
+    .argument(
+      "[file]",
+      "a capture of whole objects (`capture --no-redact`, `import --no-redact`); gzip allowed; up to 24 hours and 16 GiB unpacked, of which 256 MiB may stand there at one time",
+    )
     .option("--audit <file>", "the API server's audit log of that time, level RequestResponse: who wrote what; without it the changes tell")
     .option("--kubeconfig <file>", "default: KUBECONFIG, then ~/.kube/config")
     .option("--context <name>", "context of the kubeconfig")
@@ -80,14 +85,22 @@ async function runShadow(file: string | undefined, flags: ShadowFlags): Promise<
   };
   if (file === undefined) await besideUpstream(flags, new LiveShadow(place, options), { log, digester, metrics, tell });
   else {
-    const records = reading(file, () => readCapture(file));
-    const changes = reading(file, () => changesOf(records, options));
-    if (changes.length === 0) throw new UsageError(`${file}: no event of a watched resource in it`);
+    sparingMemory(file);
+    const census = new MissingCensus();
+    const capture = await openRecords(file, census);
+    const { handlers, blind } = judged(census.missing);
     const { audit } = flags;
-    const audited = audit === undefined ? undefined : reading(audit, () => auditedIn(audit, changes));
-    const startMs = changes.reduce((least, { atMs }) => Math.min(least, atMs), Number.POSITIVE_INFINITY);
-    const handlers = judged(missingIn(records), log);
-    for await (const finding of shadow(changes, { handlers, digester }, audited)) tell(finding, startMs);
+    const audited = audit === undefined ? undefined : auditedIn(audit, capture);
+    const recorded = new RecordedShadow({ handlers, digester }, { audited });
+    await reading(file, async () => {
+      let isFirst = true;
+      for await (const batch of changesIn(capture, options)) {
+        // A capture that is refused is refused in one line.
+        if (isFirst && blind !== undefined) log.warn(blind);
+        isFirst = false;
+        for await (const finding of recorded.take(batch)) tell(finding, capture.startMs);
+      }
+    });
   }
   process.stdout.write(json ? `${JSON.stringify({ summary: count.summary() })}\n` : count.lines());
   if (count.differs) process.exitCode = EXIT_DIFFERS;
@@ -127,28 +140,25 @@ async function besideUpstream(flags: ShadowFlags, live: LiveShadow, { log, diges
 }
 
 /** A controller that reads what a capture does not hold would decide as if there were none. */
-function judged(missing: readonly CachedResource[], log: Log): SyncPlace["handlers"] {
+function judged(missing: readonly CachedResource[]): { readonly handlers: SyncPlace["handlers"]; readonly blind: string | undefined } {
   const blind = CONTROLLERS.filter((controller) => CONTROLLER_INFO[controller].reads.some((resource) => missing.includes(resource)));
-  if (blind.length > 0) log.warn(`no ${missing.join(" and no ")} in this capture: not judged are the controllers ${blind.join(", ")}`);
-  return Object.fromEntries(Object.entries(SYNC_HANDLERS).filter(([controller]) => !blind.some((each) => each === controller)));
-}
-
-function auditedIn(file: string, changes: readonly Change[]): readonly UpstreamWrite[] {
-  const namespaces = new Set(changes.map(({ object }) => object.metadata.namespace));
-  const [firstMs, lastMs] = [changes[0]?.atMs ?? 0, changes.at(-1)?.atMs ?? 0];
-  const values = function* (): Generator<JsonValue["value"]> {
-    for (const { value } of jsonValues(readUnpacked(file), file, () => undefined)) yield value;
+  return {
+    handlers: Object.fromEntries(Object.entries(SYNC_HANDLERS).filter(([controller]) => !blind.some((each) => each === controller))),
+    blind:
+      blind.length === 0 ? undefined : `no ${missing.join(" and no ")} in this capture: not judged are the controllers ${blind.join(", ")}`,
   };
-  return writesOfAudit(values(), file).filter(({ namespace, atMs }) => namespaces.has(namespace) && atMs >= firstMs && atMs <= lastMs);
 }
 
-function reading<T>(file: string, read: () => T): T {
-  try {
-    return read();
-  } catch (error) {
-    if (error instanceof CaptureError) throw new UsageError(error.message);
-    throw new UsageError(`${file} cannot be read: ${messageOf(error)}`);
+/** Read as far as the capture has got. */
+async function* auditedIn(file: string, { startMs, endMs }: Capture): AsyncGenerator<UpstreamWrite> {
+  const source = await reading(file, () => Promise.resolve(openBytes(file, () => undefined)));
+  const values = streamedValues(source.chunks(), file, () => undefined);
+  for (;;) {
+    const next = await reading(file, () => values.next());
+    if (next.done === true) break;
+    yield* writesOfAudit([next.value.value], file).filter(({ atMs }) => atMs >= startMs && atMs <= endMs);
   }
+  source.close();
 }
 
 function told(finding: Finding, startMs: number, all: boolean): string {

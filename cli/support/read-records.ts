@@ -1,8 +1,7 @@
 /** A capture to be worked on, or what is wrong with it in one line. */
 import { statSync } from "node:fs";
 import { messageOf } from "../../shared/api/errors.ts";
-import { CaptureError, readCapture } from "../../shared/replay/capture.ts";
-import type { CaptureRecord } from "../../shared/replay/capture.ts";
+import { CaptureError } from "../../shared/replay/capture.ts";
 import { openCapture } from "../../shared/replay/capture-stream.ts";
 import type { Capture, Census } from "../../shared/replay/capture-stream.ts";
 import { consoleLog } from "./console-log.ts";
@@ -38,15 +37,12 @@ export async function openRecords(file: string, census?: Census): Promise<Captur
   }
 }
 
-/** All at once, by time, for what needs them so. @throws {UsageError} as `openRecords`, and when there are too many */
-export function readRecords(file: string): readonly CaptureRecord[] {
-  const log = consoleLog("", "info");
+/** @throws {UsageError} for what is wrong with the file */
+export async function reading<T>(file: string, read: () => Promise<T>): Promise<T> {
   try {
-    const records = readCapture(file, (note) => log.warn(printable(note)));
-    if (records.length === 0) throw new CaptureError(`${file}: no event of a watched resource in it`);
-    return records;
+    return await read();
   } catch (error) {
-    throw refusal(file, error);
+    throw error instanceof UsageError ? error : refusal(file, error);
   }
 }
 

@@ -8,6 +8,7 @@ import { createDigester } from "../../shared/api/digest.ts";
 import { readCapture } from "../../shared/replay/capture.ts";
 import { heldCapture } from "../../shared/replay/capture-stream.ts";
 import { closedReplay } from "../../shared/replay/closed/closed.ts";
+import { lifeOf } from "../../shared/replay/closed/life.ts";
 import { objectChanges } from "../../shared/replay/explain/changes.ts";
 import { storyOf } from "../../shared/replay/explain/story.ts";
 import { recordingWatch } from "../../shared/replay/recorder.ts";
@@ -38,7 +39,7 @@ export async function bench(): Promise<readonly BenchResult[]> {
   const lived = async (): Promise<unknown> => {
     const changes = changesOf(records, { name: CAPTURE, digester, malformed: () => undefined });
     const options = { digester, seed: 1, log: silentLog, functions: functionHandlers };
-    return closedReplay(changes, { ...options, onSync: () => undefined, onPerson: () => undefined });
+    return closedReplay(lifeOf(changes), { ...options, onSync: () => undefined, onPerson: () => undefined });
   };
   const times = await timed(replayed);
   return [

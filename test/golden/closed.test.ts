@@ -8,6 +8,7 @@ import { createDigester } from "../../shared/api/digest.ts";
 import { readCapture } from "../../shared/replay/capture.ts";
 import { closedReplay } from "../../shared/replay/closed/closed.ts";
 import type { ClosedEnd } from "../../shared/replay/closed/closed.ts";
+import { lifeOf } from "../../shared/replay/closed/life.ts";
 import { changesOf } from "../../shared/replay/shadow/states.ts";
 import { shareOf } from "../support/share.ts";
 import { silentLog } from "../support/silent-log.ts";
@@ -19,7 +20,7 @@ const digester = createDigester("a key of this test alone");
 async function lived(name: string, seed: number): Promise<{ readonly end: ClosedEnd; readonly errors: readonly string[] }> {
   const changes = changesOf(readCapture(join(CAPTURES, `${name}.watch.jsonl.gz`)), { name, digester, malformed: () => undefined });
   const errors: string[] = [];
-  const end = await closedReplay(changes, {
+  const end = await closedReplay(lifeOf(changes), {
     ...{ digester, seed, log: silentLog, functions: functionHandlers, onPerson: () => undefined },
     onSync: ({ key, error }) => void (error !== undefined && errors.push(`${key}: ${error}`)),
   });

@@ -10,7 +10,6 @@ import { createMemoryStore } from "../../adapters/memory/store/store.ts";
 import type { Digester } from "../../api/digest.ts";
 import { metaOf } from "../../api/json.ts";
 import type { JsonObject } from "../../api/json.ts";
-import { controllerRef } from "../../api/owner-references.ts";
 import { CACHED_RESOURCES, RESOURCES } from "../../api/resources.ts";
 import type { CachedResource } from "../../api/resources.ts";
 import { createSigner } from "../../api/signer.ts";
@@ -26,11 +25,11 @@ import { runScriptedNodes } from "../../local/scripted-nodes/scripted-nodes.ts";
 import type { Log } from "../../ports/log.ts";
 import { HOLE_LIMIT_MS, HOLE_RELIST_MS } from "../../ports/times.ts";
 import type { ReplayedSync, ReplayOptions } from "../replay.ts";
-import { historiesOf } from "../shadow/states.ts";
-import type { Change, LiveObject } from "../shadow/states.ts";
+import type { LiveObject } from "../shadow/states.ts";
 import { SyncLog } from "../sync-log.ts";
 import { disagreements } from "./agreement.ts";
-import { personsOf } from "./persons.ts";
+import { templateOf } from "./life.ts";
+import type { Life } from "./life.ts";
 import type { PersonWrite } from "./persons.ts";
 
 export interface ClosedOptions extends Pick<ReplayOptions, "functions"> {
@@ -56,18 +55,15 @@ const NODES = 10;
 const TAIL_MS = 30_000;
 const SETTLE_MS = 5_000;
 
-/** @param changes those of whole objects, in the order of versions (shadow/states.ts) */
-export async function closedReplay(changes: readonly Change[], options: ClosedOptions): Promise<ClosedEnd> {
+export async function closedReplay(life: Life, options: ClosedOptions): Promise<ClosedEnd> {
   const { digester, log, seed } = options;
-  const byTime = changes.toSorted((a, b) => a.atMs - b.atMs);
-  const startMs = byTime[0]?.atMs ?? 0;
+  const { startMs, endMs, namespaces, standing, recorded, never } = life;
+  const { writes, left } = life.persons;
   const clock = createVirtualClock(startMs - SETTLE_MS);
   const random = createSeededRandom(seed);
   const server = createApiServer({ clock, random });
-  for (const namespace of new Set(changes.map(({ object }) => object.metadata.namespace))) placeNamespace(server, namespace);
-  const standing = changes.filter(({ listed, deleted }) => listed && !deleted);
+  for (const namespace of namespaces) placeNamespace(server, namespace);
   for (const { resource, object } of standing) server.place(idOf(resource), object as unknown as JsonObject); // an API object is JSON
-  const { writes, left } = personsOf(changes);
   const kube = createInProcessKube(server, { component: "deltaloop" });
   const identity = cacheIdentity(digester);
   const signer = createSigner([`closed ${seed}`], CLUSTER);
@@ -80,7 +76,6 @@ export async function closedReplay(changes: readonly Change[], options: ClosedOp
   const handlers = options.functions(wiring, (resource, items) => syncs.changed(resource, items));
   const host = startFunctionHost({ sources: { deltas: queue, doorbells: doorbells.sources }, handlers, clock, log });
   const ends = new AbortController();
-  const never = unready(changes);
   const fleet = {
     count: NODES,
     clock,
@@ -112,8 +107,7 @@ export async function closedReplay(changes: readonly Change[], options: ClosedOp
     if (status === 404) missed.push(`${write.kind} ${RESOURCES[write.resource].kind} ${write.namespace}/${write.name}`);
     options.onPerson(write, status);
   }
-  await clock.advance(Math.max(0, (byTime.at(-1)?.atMs ?? startMs) - clock.now()) + TAIL_MS);
-  const recorded = [...historiesOf(changes).values()].flatMap((history) => history.after(history.changes.length));
+  await clock.advance(Math.max(0, endMs - clock.now()) + TAIL_MS);
   const end = { disagreements: disagreements(recorded, await standingIn(server)), left: [...left, ...missed], podsCreated };
   ends.abort(new Error("the capture ended"));
   const stopped = Promise.allSettled([watching, nodes, host.stop()]);
@@ -166,24 +160,6 @@ function changed(live: JsonObject, { metadata, spec }: LiveObject): object {
   const { labels, annotations } = metadata;
   const isPod = live["kind"] === "Pod";
   return { ...live, metadata: { ...own, labels, annotations: { ...annotations, ...controllers } }, ...(!isPod && { spec }) };
-}
-
-/** What tells pods of one kind: their owner's name and their template's hash; a pod of nobody is its own kind. */
-function templateOf({ metadata }: LiveObject): string {
-  const owner = controllerRef(metadata);
-  return `${metadata.namespace}/${owner?.name ?? metadata.name}`;
-}
-
-/** Kinds of which no pod was ever ready in the recording: here they are not, either. */
-function unready(changes: readonly Change[]): ReadonlySet<string> {
-  const pods = changes.filter(({ resource }) => resource === "pods");
-  const ready = new Set(pods.filter(({ object }) => isReady(object)).map(({ object }) => templateOf(object)));
-  return new Set(pods.map(({ object }) => templateOf(object)).filter((kind) => !ready.has(kind)));
-}
-
-function isReady({ status }: LiveObject): boolean {
-  const conditions = (status?.["conditions"] ?? []) as readonly { readonly type?: string; readonly status?: string }[]; // a pod's
-  return conditions.some((condition) => condition.type === "Ready" && condition.status === "True");
 }
 
 async function standingIn(server: ApiServer): Promise<readonly LiveObject[]> {

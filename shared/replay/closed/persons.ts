@@ -31,34 +31,48 @@ export interface Persons {
 const REVISION = "deployment.kubernetes.io/revision";
 
 export function personsOf(changes: readonly Change[]): Persons {
-  const known = new Map<string, LiveObject>();
-  const writes: PersonWrite[] = [];
-  const left: string[] = [];
-  const people = new Set<string>();
-  for (const change of changes) {
+  const seen = new SeenPersons();
+  for (const change of changes) seen.see(change);
+  return seen.persons;
+}
+
+/** Change by change, in the order of versions. */
+export class SeenPersons {
+  readonly #known = new Map<string, LiveObject>();
+  readonly #writes: PersonWrite[] = [];
+  readonly #left: string[] = [];
+  readonly #people = new Set<string>();
+
+  get persons(): Persons {
+    return { writes: this.#writes, left: this.#left };
+  }
+
+  /** As it stands by what was seen. */
+  get standing(): readonly LiveObject[] {
+    return [...this.#known.values()];
+  }
+
+  see(change: Change): void {
     const place = placeOf(change.object);
-    const before = known.get(place)?.metadata.uid === change.object.metadata.uid ? known.get(place) : undefined;
-    if (change.deleted) known.delete(place);
-    else known.set(place, change.object);
+    const known = this.#known.get(place);
+    const before = known?.metadata.uid === change.object.metadata.uid ? known : undefined;
+    if (change.deleted) this.#known.delete(place);
+    else this.#known.set(place, change.object);
     const isControlled = controllerRef((before ?? change.object).metadata) !== undefined;
-    if (before === undefined && !change.listed && !isControlled) people.add(place);
-    if (isControlled && people.has(place)) {
-      // Adopted meanwhile, and people know it by its name.
-      const label = before !== undefined && !change.deleted && labelsDiffer(before, change.object);
-      if (label) writes.push(updateOf(change));
-      continue;
-    }
+    if (before === undefined && !change.listed && !isControlled) this.#people.add(place);
     if (isControlled) {
-      if (before !== undefined && !change.deleted && labelsDiffer(before, change.object)) left.push(`labels of ${place}`);
-      continue;
+      if (before === undefined || change.deleted || !labelsDiffer(before, change.object)) return;
+      // Adopted meanwhile, and people know it by its name.
+      if (this.#people.has(place)) this.#writes.push(updateOf(change));
+      else this.#left.push(`labels of ${place}`);
+      return;
     }
     // What stood there when somebody began to look is nobody's write.
-    if (change.listed) continue;
+    if (change.listed) return;
     // What nobody controls any more was a controller's while somebody did.
     const write = writeOf(change, before);
-    if (write !== undefined) writes.push(write);
+    if (write !== undefined) this.#writes.push(write);
   }
-  return { writes, left };
 }
 
 function writeOf({ atMs, resource, object, deleted }: Change, before: LiveObject | undefined): PersonWrite | undefined {

@@ -40,6 +40,79 @@ export function* jsonValues(bytes: Buffer, name: string, onTorn: () => void): Ge
   }
 }
 
+/**
+ * The same of what comes piece by piece; of it no more is held than the value that is being read.
+ *
+ * @param onTorn told once when the last value has no end: whoever wrote it was interrupted
+ * @throws {CaptureError} where something stands that is no JSON object
+ */
+export async function* streamedValues(chunks: AsyncIterable<Buffer>, name: string, onTorn: () => void): AsyncGenerator<JsonValue> {
+  const scan = new ValueScan(name);
+  let isFirst = true;
+  for await (const chunk of chunks) {
+    const bytes = isFirst && chunk.subarray(0, MARK.length).equals(MARK) ? chunk.subarray(MARK.length) : chunk;
+    isFirst = false;
+    yield* scan.values(bytes);
+  }
+  if (scan.isOpen) onTorn();
+}
+
+/** Knows where it stands between two pieces. */
+class ValueScan {
+  readonly #name: string;
+  #pieces: Buffer[] = [];
+  #bytes = 0;
+  #line = 1;
+  #place = "";
+  #depth = 0;
+  #isText = false;
+  #isEscaped = false;
+
+  constructor(name: string) {
+    this.#name = name;
+  }
+
+  get isOpen(): boolean {
+    return this.#depth > 0;
+  }
+
+  *values(chunk: Buffer): Generator<JsonValue> {
+    let start = 0;
+    for (let at = 0; at < chunk.length; at++) {
+      const byte = chunk[at] ?? 0;
+      if (byte === FEED) this.#line++;
+      if (this.#depth === 0) {
+        if (BLANK.has(byte)) continue;
+        this.#place = `${this.#name}:${this.#line}`;
+        if (byte !== 0x7b) throw new CaptureError(`${this.#place}: is no JSON object`);
+        [start, this.#depth] = [at, 1];
+      } else if (this.#ends(byte)) {
+        this.#keep(chunk.subarray(start, at + 1));
+        yield { value: parsed(Buffer.concat(this.#pieces).toString("utf8"), this.#place), place: this.#place };
+        [this.#pieces, this.#bytes] = [[], 0];
+      }
+    }
+    if (this.#depth > 0) this.#keep(chunk.subarray(start));
+  }
+
+  #ends(byte: number): boolean {
+    if (this.#isText) {
+      if (this.#isEscaped) this.#isEscaped = false;
+      else if (byte === BACKSLASH) this.#isEscaped = true;
+      else if (byte === QUOTE) this.#isText = false;
+    } else if (byte === QUOTE) this.#isText = true;
+    else if (OPENS.has(byte)) this.#depth++;
+    else if (CLOSES.has(byte)) this.#depth--;
+    return this.#depth === 0;
+  }
+
+  #keep(piece: Buffer): void {
+    this.#pieces.push(piece);
+    this.#bytes += piece.length;
+    if (this.#bytes > LINE_BYTES_MAX) throw new CaptureError(`${this.#place}: is longer than ${LINE_BYTES_MAX / MIB} MiB`);
+  }
+}
+
 function endOf(bytes: Buffer, start: number, place: string): { readonly end: number | undefined; readonly feeds: number } {
   let [depth, feeds, isText] = [0, 0, false];
   for (let at = start; at < bytes.length; at++) {

@@ -31,8 +31,8 @@ export type Verdict =
 
 /** How far upstream's caches may lag behind the API server: so many changes, told so long ago. */
 const LAG_MAX = 40;
-const LAG_MS_MAX = 500;
-const REST_MS = 1_000;
+export const LAG_MS_MAX = 500;
+export const REST_MS = 1_000;
 /** What one sync writes it writes within this time; live, so long is waited for it. */
 export const EXCESS_MS = 1_000;
 
@@ -94,11 +94,31 @@ function isOwnerOf({ controller, resource, name, object: written }: UpstreamWrit
 
 /** The writes our sync makes in that state, as they were stored. */
 export async function ourWrites(state: readonly LiveObject[], situation: Situation, place: SyncPlace): Promise<readonly unknown[]> {
-  const writes = await syncOnce(state, situation, place);
+  const writes = await syncOnce(relatedTo(situation.owner, state), situation, place);
   const deletes = writes.filter(({ verb }) => verb === "delete");
   return [...deletes, ...writes.filter(({ verb }) => verb !== "delete")]
     .map((write) => saidByOurs(write, situation.nowMs))
     .filter((each) => each !== undefined);
+}
+
+/**
+ * What a sync of an owner can read or meet: its owner, what that or itself controls, pods of those, what nobody controls, and ReplicaSets whose
+ * name it could choose. In a namespace of thousands the rest would have to be put in place for each sync.
+ */
+function relatedTo(owner: LiveObject, state: readonly LiveObject[]): readonly LiveObject[] {
+  const { uid, name } = owner.metadata;
+  const parent = controllerRef(owner.metadata)?.uid;
+  const isOwn = (of: string | undefined): boolean => of === uid || (of !== undefined && of === parent);
+  const sets = new Set(
+    state.flatMap(({ kind, metadata }) => (kind !== "Pod" && isOwn(controllerRef(metadata)?.uid) ? [metadata.uid] : [])),
+  );
+  return state.filter(({ kind, metadata }) => {
+    if (metadata.uid === uid || metadata.uid === parent) return true;
+    const of = controllerRef(metadata)?.uid;
+    if (isOwn(of)) return true;
+    if (kind === "Pod") return of === undefined || sets.has(of);
+    return kind === "ReplicaSet" && (of === undefined || metadata.name.startsWith(`${name}-`));
+  });
 }
 
 interface Later {
@@ -160,7 +180,11 @@ export async function restAt(
     const controller = controllerOf(resourceOf(owner));
     if (controller === undefined || place.handlers[controller] === undefined) continue;
     const { namespace, name } = owner.metadata;
-    const writes = await syncOnce(state, { controller, owner, nowMs: atMs + REST_MS - 100, failure: failureOf(owner) }, place);
+    const writes = await syncOnce(
+      relatedTo(owner, state),
+      { controller, owner, nowMs: atMs + REST_MS - 100, failure: failureOf(owner) },
+      place,
+    );
     for (const { verb, resource, subresource, name: of, stored } of writes) {
       // What is refused is tried again by upstream, too; and what changes nothing is not seen.
       if (verb !== "delete" && stored === undefined) continue;

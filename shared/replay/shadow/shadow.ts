@@ -1,11 +1,9 @@
 /** A whole recording beside ours: each of upstream's writes, and each rest. */
-import { judge, rests } from "./judge.ts";
 import type { Verdict } from "./judge.ts";
 import type { SyncPlace } from "./one-sync.ts";
 import { canonical, differencesOf } from "./said.ts";
-import { historiesOf } from "./states.ts";
+import { RecordedShadow } from "./recorded.ts";
 import type { Change } from "./states.ts";
-import { writesOfChanges } from "./upstream-writes.ts";
 import type { UpstreamWrite } from "./upstream-writes.ts";
 
 export type Finding =
@@ -13,16 +11,13 @@ export type Finding =
   /** `ours` would have been written where upstream rested. */
   | { readonly kind: "rest"; readonly atMs: number; readonly namespace: string; readonly ours: readonly string[] };
 
-/** @param audited upstream's writes where an audit log tells them; absent: as the changes tell them */
+/** Of changes that somebody holds anyway, in the order of versions. @param audited upstream's writes where an audit log tells them; absent: as the changes tell them */
 export async function* shadow(changes: readonly Change[], place: SyncPlace, audited?: readonly UpstreamWrite[]): AsyncGenerator<Finding> {
-  const histories = historiesOf(changes);
-  for (const write of audited ?? writesOfChanges(changes)) {
-    const history = histories.get(write.namespace);
-    if (history !== undefined && place.handlers[write.controller] !== undefined)
-      yield { kind: "write", atMs: write.atMs, write, verdict: await judge(history, write, place) };
-  }
-  for (const [namespace, history] of histories)
-    for await (const { atMs, ours } of rests(history, place)) yield { kind: "rest", atMs, namespace, ours };
+  yield* new RecordedShadow(place, { audited: audited && asked(audited) }).take({ changes, toldMs: Infinity });
+}
+
+async function* asked(writes: readonly UpstreamWrite[]): AsyncGenerator<UpstreamWrite> {
+  for (const write of writes) yield await Promise.resolve(write);
 }
 
 /** Where an unexplained write differs from the most like it of ours; when ours wrote nothing of the kind, from what was there before. */

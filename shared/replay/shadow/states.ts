@@ -60,13 +60,6 @@ export function changesOf(records: readonly CaptureRecord[], options: ChangeOpti
   return inOrder([...changes.values()]);
 }
 
-/** Of which a capture holds nothing, not even that there was none. */
-export function missingIn(records: readonly CaptureRecord[]): readonly CachedResource[] {
-  return CACHED_RESOURCES.filter(
-    (resource) => !records.some((each) => each.resource === resource && (each.object !== undefined || (each.rv ?? "0") !== "0")),
-  );
-}
-
 export function inOrder(changes: readonly Change[]): readonly Change[] {
   return changes.toSorted((a, b) => compareResourceVersions(a.version, b.version));
 }
@@ -141,16 +134,27 @@ export class History {
     return this.#changes;
   }
 
-  /** What came later. */
+  /** What came later; what did not is put in its place. */
   push(changes: readonly Change[]): void {
+    const [last, first] = [this.#changes.at(-1), changes[0]];
     this.#changes.push(...changes);
+    if (last === undefined || first === undefined || compareResourceVersions(last.version, first.version) <= 0) return;
+    this.#changes.sort((a, b) => compareResourceVersions(a.version, b.version));
+    this.#kept.splice(1, Infinity);
   }
 
-  /** The newest changes, behind everything that stood before them. */
+  /** The newest changes, behind everything that stood before them, and of owners the version before that. */
   shortened(count: number): History {
     const begin = Math.max(0, this.#changes.length - count);
-    const last = new Map(this.#changes.slice(0, begin).map((change) => [placeOf(change.object), change]));
-    const standing = [...last.values()].filter(({ deleted }) => !deleted).map((change) => ({ ...change, listed: true }));
+    const last = new Map<string, readonly Change[]>();
+    for (const change of this.#changes.slice(0, begin)) {
+      const place = placeOf(change.object);
+      const before = change.resource === "pods" ? undefined : last.get(place)?.at(-1);
+      last.set(place, before === undefined ? [change] : [before, change]);
+    }
+    const standing = [...last.values()]
+      .filter((changes) => changes.at(-1)?.deleted === false)
+      .flatMap((changes) => changes.filter(({ deleted }) => !deleted).map((change) => ({ ...change, listed: true })));
     return new History([...inOrder(standing), ...this.#changes.slice(begin)]);
   }
 
@@ -163,12 +167,6 @@ export class History {
     if (owner !== undefined) state.set(placeOf(owner), owner);
     return [...state.values()];
   }
-}
-
-/** Each namespace's own: no sync looks beyond it. */
-export function historiesOf(changes: readonly Change[]): ReadonlyMap<string, History> {
-  const namespaces = Map.groupBy(changes, ({ object }) => object.metadata.namespace);
-  return new Map([...namespaces].map(([namespace, own]) => [namespace, new History(own)]));
 }
 
 function changed(before: ReadonlyMap<string, LiveObject> | undefined, changes: readonly Change[]): Map<string, LiveObject> {

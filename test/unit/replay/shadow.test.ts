@@ -11,11 +11,14 @@ import { describe, expect, it } from "vitest";
 import { SYNC_HANDLERS } from "../../../cli/support/sync-handlers.ts";
 import { createDigester } from "../../../shared/api/digest.ts";
 import { CaptureError, parseCapture } from "../../../shared/replay/capture.ts";
+import { heldCapture } from "../../../shared/replay/capture-stream.ts";
 import { LiveShadow } from "../../../shared/replay/shadow/live.ts";
 import { differencesOf, saidOf } from "../../../shared/replay/shadow/said.ts";
 import { nearestDifferences, shadow } from "../../../shared/replay/shadow/shadow.ts";
 import type { Finding } from "../../../shared/replay/shadow/shadow.ts";
-import { changesOf, missingIn } from "../../../shared/replay/shadow/states.ts";
+import { changesIn, MissingCensus } from "../../../shared/replay/shadow/change-stream.ts";
+import { RecordedShadow } from "../../../shared/replay/shadow/recorded.ts";
+import { changesOf, History } from "../../../shared/replay/shadow/states.ts";
 import type { Change, LiveObject } from "../../../shared/replay/shadow/states.ts";
 import { labelOf, writesOfAudit, writesOfChanges } from "../../../shared/replay/shadow/upstream-writes.ts";
 import { canary } from "../../support/canaries.ts";
@@ -155,15 +158,64 @@ describe("what is compared", () => {
 
   it("a resource of which there is not even an empty list is missing", () => {
     const list = (r: string, rv: string): string => JSON.stringify({ t: NOW, r, k: "listend", rv });
-    expect(missingIn(parseCapture([lineOf(rs(1)), list("pods", "7"), list("deployments", "0")].join("\n"), "f"))).toEqual([
-      ...["deployments", "replicationcontrollers"],
-    ]);
+    const census = new MissingCensus();
+    for (const record of parseCapture([lineOf(rs(1)), list("pods", "7"), list("deployments", "0")].join("\n"), "f")) census.see(record);
+    expect(census.missing).toEqual(["deployments", "replicationcontrollers"]);
   });
 });
 
 const CAPTURE = join(ROOT, "test/captures/rolling-update.watch.jsonl.gz");
 const toldBy = ({ atMs, ...finding }: Finding): string =>
   finding.kind === "rest" ? `rest ${finding.ours.join()}` : `${atMs} ${labelOf(finding.write)} ${finding.verdict.kind}`;
+
+const found = async (findings: AsyncGenerator<Finding>): Promise<readonly string[]> => {
+  const told: string[] = [];
+  for await (const finding of findings) told.push(toldBy(finding));
+  return told.toSorted();
+};
+
+/** In batches of so many records, and with room for so many changes. */
+async function* streamed(path: string, { batch, keptMax }: { readonly batch: number; readonly keptMax: number }): AsyncGenerator<Finding> {
+  const records = parseCapture(gunzipSync(readFileSync(path)), path);
+  const { firstLists } = heldCapture(records);
+  const batches = async function* (): AsyncGenerator<typeof records> {
+    for (let start = 0; start < records.length; start += batch) yield await Promise.resolve(records.slice(start, start + batch));
+  };
+  const recorded = new RecordedShadow(place, { keptMax });
+  for await (const changes of changesIn({ firstLists, batches }, options)) yield* recorded.take(changes);
+}
+
+describe("read piece by piece", () => {
+  it.each([
+    { name: "rolling-update", batch: 1, keptMax: 20 },
+    { name: "owner-deleted", batch: 7, keptMax: 10 },
+  ])("RS1 RS2 CG1 $name is said to be what it is as a whole", async ({ name, ...sizes }) => {
+    const path = join(ROOT, `test/captures/${name}.watch.jsonl.gz`);
+    const whole = await found(shadow(changesOf(parseCapture(gunzipSync(readFileSync(path)), path), options), place));
+    expect(await found(streamed(path, sizes))).toEqual(whole);
+    expect(whole.length).toBeGreaterThan(10);
+  });
+
+  it("CG2 a change behind a later version is put in its place", async () => {
+    const at = (ms: number): string => new Date(nowMs + ms).toISOString();
+    const size = (rv: number, replicas: number): Fields => rs(rv, { metadata: owned, spec: { replicas } });
+    const lines = [
+      lineOf(size(1, 1), { k: "item", at: at(0) }),
+      lineOf(size(9, 3), { at: at(10) }),
+      // Another resource's watch lags by 20 s.
+      lineOf(workload("Deployment", "d", 5), { type: "ADDED", at: at(20_000) }),
+    ];
+    const history = new History([]);
+    const records = parseCapture(lines.join("\n"), "f");
+    const { firstLists } = heldCapture(records);
+    const batches = async function* (): AsyncGenerator<typeof records> {
+      for (const record of records) yield await Promise.resolve([record]);
+    };
+    for await (const { changes } of changesIn({ firstLists, batches }, options)) history.push(changes);
+    expect(history.changes.map(({ version }) => version)).toEqual(["1", "5", "9"]);
+    expect(history.after(2).map(({ metadata }) => metadata.resourceVersion)).toEqual(["1", "5"]);
+  });
+});
 
 it("SH1 a status that was sent again after somebody had resized the object is that of the version before", async () => {
   const resized = { metadata: { ...owned, generation: 2 }, spec: { replicas: 0 } };

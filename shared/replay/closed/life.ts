@@ -1,0 +1,82 @@
+/** What of a recorded cluster is needed to live it once more: gathered change by change, without the states between. */
+import { controllerRef } from "../../api/owner-references.ts";
+import { CaptureError } from "../capture.ts";
+import { placeOf } from "../shadow/states.ts";
+import type { Change, LiveObject } from "../shadow/states.ts";
+import { SeenPersons } from "./persons.ts";
+import type { Persons } from "./persons.ts";
+
+export interface Life {
+  readonly startMs: number;
+  readonly endMs: number;
+  readonly namespaces: ReadonlySet<string>;
+  /** What stood there at the beginning. */
+  readonly standing: readonly Pick<Change, "resource" | "object">[];
+  readonly persons: Persons;
+  /** What stood there at the end. */
+  readonly recorded: readonly LiveObject[];
+  /** Kinds of which no pod was ever ready: here they are not, either. */
+  readonly never: ReadonlySet<string>;
+}
+
+/** Each holds a whole object. */
+const PERSON_WRITES_MAX = 50_000;
+
+/** @param changes those of whole objects, in the order of versions (shadow/states.ts) */
+export function lifeOf(changes: readonly Change[]): Life {
+  const seen = new SeenLife("the recording");
+  for (const change of changes) seen.see(change);
+  return seen.life;
+}
+
+export class SeenLife {
+  readonly #name: string;
+  readonly #persons = new SeenPersons();
+  readonly #namespaces = new Set<string>();
+  readonly #standing = new Map<string, Pick<Change, "resource" | "object">>();
+  readonly #kinds = new Map<string, boolean>();
+  #startMs = Infinity;
+  #endMs = -Infinity;
+
+  /** @param name of the file, for what is said of it */
+  constructor(name: string) {
+    this.#name = name;
+  }
+
+  /** @throws {CaptureError} when people wrote more than can be kept */
+  see(change: Change): void {
+    const { atMs, resource, object, listed, deleted } = change;
+    this.#persons.see(change);
+    this.#namespaces.add(object.metadata.namespace);
+    // A later list shows what has happened since.
+    const place = placeOf(object);
+    if (listed && !deleted && !this.#standing.has(place)) this.#standing.set(place, { resource, object });
+    if (resource === "pods") this.#kinds.set(templateOf(object), this.#kinds.get(templateOf(object)) === true || isReady(object));
+    [this.#startMs, this.#endMs] = [Math.min(this.#startMs, atMs), Math.max(this.#endMs, atMs)];
+    if (this.#persons.persons.writes.length > PERSON_WRITES_MAX)
+      throw new CaptureError(`${this.#name}: people wrote more than ${PERSON_WRITES_MAX} times in it; it is not lived once more`);
+  }
+
+  get life(): Life {
+    return {
+      startMs: Number.isFinite(this.#startMs) ? this.#startMs : 0,
+      endMs: Number.isFinite(this.#endMs) ? this.#endMs : 0,
+      namespaces: this.#namespaces,
+      standing: [...this.#standing.values()],
+      persons: this.#persons.persons,
+      recorded: this.#persons.standing,
+      never: new Set([...this.#kinds].flatMap(([kind, wasReady]) => (wasReady ? [] : [kind]))),
+    };
+  }
+}
+
+/** What tells pods of one kind: their owner's name and their template's hash; a pod of nobody is its own kind. */
+export function templateOf({ metadata }: LiveObject): string {
+  const owner = controllerRef(metadata);
+  return `${metadata.namespace}/${owner?.name ?? metadata.name}`;
+}
+
+export function isReady({ status }: LiveObject): boolean {
+  const conditions = (status?.["conditions"] ?? []) as readonly { readonly type?: string; readonly status?: string }[]; // a pod's
+  return conditions.some((condition) => condition.type === "Ready" && condition.status === "True");
+}

@@ -1,0 +1,128 @@
+/**
+ * A recording beside ours while it is read.
+ *
+ * RS1 a write is judged when what may follow it in the same sync was told as well (SH5), and its own version where it has one; a rest when
+ *    the second in which nothing changes is over.
+ * RS2 of each namespace what a judge may still ask for is kept: what stands there, of owners the version before as well, and the changes
+ *    from half a second before the oldest write that is not judged.
+ */
+import { compareResourceVersions } from "../../api/resource-version.ts";
+import { EXCESS_MS, judge, LAG_MS_MAX, REST_MS, restAt } from "./judge.ts";
+import type { SyncPlace } from "./one-sync.ts";
+import type { Finding } from "./shadow.ts";
+import { History } from "./states.ts";
+import type { LiveObject } from "./states.ts";
+import type { ChangeBatch } from "./change-stream.ts";
+import { writesOfChanges } from "./upstream-writes.ts";
+import type { UpstreamWrite } from "./upstream-writes.ts";
+
+/** Changes of all namespaces that are kept before somebody looks which are needed. */
+const KEPT_MAX = 4_000;
+/** An API server's clock, which audited writes are dated by, may differ by so much from that of who captured. */
+const SKEW_MS = 10_000;
+
+interface Namespace {
+  history: History;
+  /** Index of the first change whose rest was not looked at. */
+  next: number;
+}
+
+/** Upstream's writes as an audit log tells them, about in the order of their times. */
+export type Audited = AsyncIterator<UpstreamWrite>;
+
+export interface RecordedOptions {
+  /** Absent: as the changes tell them. */
+  readonly audited?: Audited | undefined;
+  readonly keptMax?: number;
+}
+
+export class RecordedShadow {
+  readonly #place: SyncPlace;
+  readonly #audited: Audited | undefined;
+  readonly #namespaces = new Map<string, Namespace>();
+  readonly #written = new Map<string, LiveObject>();
+  #waiting: UpstreamWrite[] = [];
+  #auditMs = -Infinity;
+  readonly #keptMax: number;
+  #keepMax: number;
+
+  constructor(place: SyncPlace, { audited, keptMax = KEPT_MAX }: RecordedOptions = {}) {
+    this.#place = place;
+    this.#audited = audited;
+    [this.#keptMax, this.#keepMax] = [keptMax, keptMax];
+  }
+
+  async *take({ changes, toldMs }: ChangeBatch): AsyncGenerator<Finding> {
+    for (const [name, own] of Map.groupBy(changes, ({ object }) => object.metadata.namespace)) {
+      const namespace = this.#namespaces.get(name) ?? { history: new History([]), next: 0 };
+      this.#namespaces.set(name, namespace);
+      namespace.history.push(own);
+    }
+    if (this.#audited === undefined) this.#waiting.push(...writesOfChanges(changes, this.#written));
+    else await this.#hear(toldMs);
+    const ripe = this.#waiting.filter((write) => this.#isRipe(write, toldMs));
+    this.#waiting = this.#waiting.filter((write) => !this.#isRipe(write, toldMs));
+    for (const write of ripe) {
+      const history = this.#namespaces.get(write.namespace)?.history;
+      if (history !== undefined && this.#place.handlers[write.controller] !== undefined)
+        yield { kind: "write", atMs: write.atMs, write, verdict: await judge(history, write, this.#place) };
+    }
+    for (const [name, namespace] of this.#namespaces) yield* this.#rests(name, namespace, toldMs);
+    this.#shorten(toldMs);
+  }
+
+  /** Reads the log as far as it belongs to what was told. */
+  async #hear(toldMs: number): Promise<void> {
+    while (this.#auditMs <= toldMs + SKEW_MS) {
+      const next = await this.#audited?.next();
+      if (next === undefined || next.done === true) {
+        this.#auditMs = Infinity;
+        return;
+      }
+      this.#auditMs = Math.max(this.#auditMs, next.value.atMs);
+      this.#waiting.push(next.value);
+    }
+  }
+
+  /** RS1 */
+  #isRipe({ atMs, version, namespace }: UpstreamWrite, toldMs: number): boolean {
+    if (toldMs === Infinity) return true;
+    if (toldMs < atMs + EXCESS_MS) return false;
+    if (this.#audited === undefined || toldMs >= atMs + EXCESS_MS + SKEW_MS) return true;
+    const newest = this.#namespaces.get(namespace)?.history.changes.at(-1)?.version;
+    return version !== undefined && newest !== undefined && compareResourceVersions(newest, version) >= 0;
+  }
+
+  /** SH3 */
+  async *#rests(name: string, namespace: Namespace, toldMs: number): AsyncGenerator<Finding> {
+    for (; ; namespace.next++) {
+      const { changes } = namespace.history;
+      const [change, next] = [changes[namespace.next], changes[namespace.next + 1]];
+      if (change === undefined || (next === undefined && toldMs !== Infinity)) return;
+      if (next !== undefined && next.atMs - change.atMs < REST_MS) continue;
+      const { atMs } = change;
+      const ours = await restAt(namespace.history, { count: namespace.next + 1, atMs }, this.#place);
+      yield { kind: "rest", atMs, namespace: name, ours };
+    }
+  }
+
+  /** RS2 */
+  #shorten(toldMs: number): void {
+    const kept = [...this.#namespaces.values()].reduce((sum, { history }) => sum + history.changes.length, 0);
+    if (kept <= this.#keepMax) return;
+    const oldestMs = this.#waiting.reduce((least, { atMs }) => Math.min(least, atMs), toldMs);
+    const fromMs = oldestMs - (this.#audited === undefined ? 0 : SKEW_MS) - LAG_MS_MAX;
+    let left = 0;
+    for (const namespace of this.#namespaces.values()) {
+      const { changes } = namespace.history;
+      const first = changes.findIndex(({ atMs, listed }) => !listed && atMs >= fromMs);
+      const from = Math.min(first === -1 ? changes.length : first, namespace.next);
+      const count = changes.length - from;
+      namespace.history = namespace.history.shortened(count);
+      namespace.next += namespace.history.changes.length - changes.length;
+      left += namespace.history.changes.length;
+    }
+    // What stands there is kept anyway, and looking costs as much.
+    this.#keepMax = Math.max(this.#keptMax, 2 * left);
+  }
+}
