@@ -51,7 +51,7 @@ export function registerCost(program: Command): void {
     .option("--deployments <n>", "Deployments in the cluster", rate("--deployments"), 0)
     .option("--pods <n>", "of each", wholeNumber("--pods", { min: 1, max: 10_000 }), 3)
     .option("--rollouts-per-day <n>", "of all Deployments together", rate("--rollouts-per-day"), 0)
-    .option("--new-deployments-per-day <n>", "of one pod each, and gone again", rate("--new-deployments-per-day"), 0)
+    .option("--new-deployments-per-day <n>", "of one pod each; their end is not counted", rate("--new-deployments-per-day"), 0)
     .option("--lost-pods-per-day <n>", "that are replaced", rate("--lost-pods-per-day"), 0)
     .option("--pod-changes-per-day <n>", "of readiness, labels and the like, beyond rollouts", rate("--pod-changes-per-day"), 0)
     .option("--other-pods-per-day <n>", "pods of Jobs and others, that come and go", rate("--other-pods-per-day"), 0)

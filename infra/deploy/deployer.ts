@@ -233,7 +233,7 @@ const STACK: Actions = {
 /** Knows no stack. */
 const TEMPLATE: Actions = { actions: ["cloudformation:ValidateTemplate"] };
 
-/** Characters of a managed policy, white space not counted. Source: IAM User Guide, IAM and AWS STS quotas. */
+/** Characters of a managed policy, white space not counted. Source: AWS IAM User Guide, IAM and AWS STS quotas. */
 export const POLICY_CHARACTERS_MAX = 6_144;
 
 /**

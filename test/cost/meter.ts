@@ -12,9 +12,9 @@ import type { Log } from "../../shared/ports/log.ts";
 import type { Metrics } from "../../shared/ports/metrics.ts";
 import type { Counts } from "../../cli/support/cost/counts.ts";
 
-/** A request to SQS is one for each 64 KiB that it carries. Source: Amazon SQS pricing. */
+/** A request to SQS is one for each 64 KiB that it carries. Source: AWS, Amazon SQS pricing. */
 const CHUNK_BYTES = 64 * 1024;
-/** CloudWatch Logs counts so many with each line. Source: Amazon CloudWatch Logs, PutLogEvents. */
+/** CloudWatch Logs counts so many with each line. Source: AWS, Amazon CloudWatch Logs API reference, PutLogEvents. */
 const LINE_BYTES = 26;
 /** Of a signed request and its answer, with what TLS adds. */
 const HEADER_BYTES = 1_500;

@@ -35,7 +35,8 @@ export const WATCHER = { cpu: 0.25, gib: 0.5 } as const;
 /**
  * Queues that Lambda polls. With a maximum concurrency it keeps five pollers a queue, whatever comes, each with long polls of 20 s.
  *
- * Source: AWS Lambda Developer Guide, Configuring scaling behavior for SQS event source mappings. The length of a poll stands nowhere.
+ * Source: AWS Lambda Developer Guide, Configuring scaling behavior for SQS event source mappings. It says so of standard queues; a FIFO
+ * queue is taken to be the same. The length of a poll stands nowhere.
  */
 export const POLLED = { fifo: 2, standard: 3 } as const;
 const POLLS_PER_HOUR = 5 * (3_600 / 20);
@@ -43,7 +44,7 @@ const POLLS_PER_HOUR = 5 * (3_600 / 20);
 const SECRETS_READ = 4;
 /** Lambda's own three lines of an invocation, with what CloudWatch adds to each. */
 const PLATFORM_LOG_BYTES = 346;
-/** A sender asks for a data key and for its decryption, a reader for the latter, each hour. Source: Amazon SQS Developer Guide, key management. */
+/** A sender asks for a data key and for its decryption, a reader for the latter, each hour. Source: AWS, Amazon SQS Developer Guide, key management. */
 const KEY_CALLS = { deltas: 3, doorbells: 3 * (2 * 5 + 1) } as const;
 const GB = 1e9;
 
