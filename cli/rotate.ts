@@ -6,7 +6,6 @@ import { Option } from "commander";
 import type { Command } from "commander";
 import { createSecrets } from "../shared/adapters/secrets/secrets.ts";
 import { createSystemClock } from "../shared/adapters/system/clock.ts";
-import { SECRET_MS_MAX } from "../shared/ports/times.ts";
 import { rotateDigestKey } from "./support/rotate/digest-key.ts";
 import { rotateMacKey } from "./support/rotate/mac-key.ts";
 import { keepTokensFresh, KUBE_COMPONENTS, renewTokens } from "./support/rotate/tokens.ts";
@@ -29,13 +28,11 @@ interface TokenFlags {
 
 interface KeyFlags {
   readonly env?: string;
-  readonly wait: number;
+  readonly wait?: number;
   readonly finish?: true;
 }
 
 const EXIT_FAILED = 1;
-/** Nobody has everything at the last moment: a read may take its time. */
-const WAIT_MS = SECRET_MS_MAX + 15_000;
 
 export function registerRotate(program: Command): void {
   const rotate = program.command("rotate").description("renew what stands in secrets, while everything runs (docs/security.md)");
@@ -69,13 +66,17 @@ export function registerRotate(program: Command): void {
       .command(name)
       .description(what)
       .option("--env <file>", "the watcher's environment, with references; else this one's")
-      .option("--wait <duration>", "how long everybody has to read a secret that has changed (default: 5m15s)", duration("--wait"), WAIT_MS)
+      .option(
+        "--wait <duration>",
+        "how long everybody has to read a secret that has changed (default: DELTALOOP_SECRETS_SECONDS and 15 s, so 5m15s)",
+        duration("--wait"),
+      )
       .option("--finish", "of mac-key: go on where a rotation was ended, with the secret's first key as the new one")
       .action(async ({ env, wait, finish }: KeyFlags) => {
         const environment = env === undefined ? process.env : readEnvironmentFile(env);
         const done = await run({
           environment,
-          waitMs: wait,
+          ...(wait !== undefined && { waitMs: wait }),
           finish: finish === true,
           say,
           ...createSystemClock(),

@@ -17,7 +17,7 @@ const STOP_SECONDS = 30;
 /** What functions are told as well, in the same words. */
 function sharedVariables({ controllers }: Registry): readonly string[] {
   return [
-    ...["DEPLOYMENT", "CLUSTER", "MODE", "GUARD", "MAC_KEY_SECRET", "DIGEST_KEY_SECRET"],
+    ...["DEPLOYMENT", "CLUSTER", "MODE", "GUARD", "MAC_KEY_SECRET", "DIGEST_KEY_SECRET", "SECRETS_SECONDS"],
     ...["REDIS_URL", "REDIS_SECRET", "REDIS_CLUSTER", "REDIS_DURABILITY", "KUBE_SERVER", "KUBE_CA", "KUBE_EKS_CLUSTER", "DELTAS_URL"],
   ]
     .map((name) => `DELTALOOP_${name}`)

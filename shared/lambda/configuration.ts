@@ -27,6 +27,7 @@
  * | DELTALOOP_LOG_LEVEL | `debug`, `info` (default), `warn` or `error` |
  * | DELTALOOP_<MAC_KEY, DIGEST_KEY, KUBE, REDIS>_SECRET | a reference instead of the value (secret-values.ts), for what runs in a cloud |
  * | DELTALOOP_SECRETS_ENDPOINT | a Secrets Manager and Parameter Store of your own |
+ * | DELTALOOP_SECRETS_SECONDS | how long what was read of secrets is used before they are read again: 1 to 300 (default) |
  * | DELTALOOP_METRICS | what a function writes to its log: `emf` (default; CloudWatch bills each metric it finds) or `none` |
  */
 import * as v from "valibot";

@@ -2,7 +2,7 @@
  * A configuration whose secrets are read at start and again while the process lives.
  *
  * LC1 callers at the same time share one read, which asks for all references at once.
- * LC2 what was read is used for five minutes; then one read is waited for, for as long as it takes at most. If that fails, what was read
+ * LC2 what was read is used for five minutes, or less if the environment says so; then one read is waited for, for as long as it takes at most. If that fails, what was read
  *    last goes on being used: a secret store that is away stops nobody who has started.
  * LC3 `renew` reads at once, but per cause no more often than its interval: who sends us forged messages does not make us read secrets.
  * LC4 a value that makes no configuration counts as a read that failed. The first read has nothing to fall back on, so it throws.
@@ -12,7 +12,6 @@ import { createSigner } from "../api/signer.ts";
 import { SecretError } from "../ports/secrets.ts";
 import type { Secrets, SecretValues } from "../ports/secrets.ts";
 import type { Log } from "../ports/log.ts";
-import { SECRET_MS_MAX } from "../ports/times.ts";
 import { ConfigurationError, parseConfiguration } from "./configuration.ts";
 import type { Configuration, Variables } from "./configuration.ts";
 import { referencesIn, withSecrets } from "./secret-values.ts";
@@ -50,20 +49,20 @@ export interface LiveOptions {
 export async function liveConfiguration(environment: Variables, { secrets, now, log }: LiveOptions): Promise<LiveConfiguration> {
   const references = referencesIn(environment);
   if (references.given.size === 0) return fixedConfiguration(configurationOf(environment, references, new Map()));
-  const { endpoint } = references;
+  const { endpoint, maxAgeMs } = references;
   const store = secrets(endpoint === undefined ? {} : { endpoint });
   const asked = [...references.given.values()];
 
   let held = await store.read(asked);
   let current = configurationOf(environment, references, held);
-  let dueMs = now() + SECRET_MS_MAX;
+  let dueMs = now() + maxAgeMs;
   let reading: Promise<boolean> | undefined;
   const askedMs = new Map<Cause, number>();
 
   async function read(): Promise<boolean> {
     try {
       const values = await store.read(asked, { timeoutMs: REREAD_TIMEOUT_MS });
-      dueMs = now() + SECRET_MS_MAX;
+      dueMs = now() + maxAgeMs;
       const changed = [...references.given].filter(([, reference]) => values.get(reference) !== held.get(reference));
       if (changed.length === 0) return false;
       current = configurationOf(environment, references, values);

@@ -17,12 +17,14 @@
 import * as v from "valibot";
 
 import type { SecretValues } from "../ports/secrets.ts";
+import { SECRET_MS_MAX } from "../ports/times.ts";
 import { ConfigurationError, twice } from "./configuration.ts";
 import type { Variables } from "./configuration.ts";
 
 const REFERENCES = ["DELTALOOP_MAC_KEY_SECRET", "DELTALOOP_DIGEST_KEY_SECRET", "DELTALOOP_KUBE_SECRET", "DELTALOOP_REDIS_SECRET"] as const;
 type Reference = (typeof REFERENCES)[number];
 const ENDPOINT = "DELTALOOP_SECRETS_ENDPOINT";
+const SECONDS = "DELTALOOP_SECRETS_SECONDS";
 
 /** Variables that would say the same as a reference. */
 const BESIDE: { readonly [R in Reference]: readonly string[] } = {
@@ -36,18 +38,23 @@ export interface References {
   /** The reference of each variable that has one. */
   readonly given: ReadonlyMap<Reference, string>;
   readonly endpoint?: string;
+  /** What was read is used for so long. */
+  readonly maxAgeMs: number;
 }
 
-/** @throws {ConfigurationError} when a reference stands beside what it refers to */
+/** @throws {ConfigurationError} when a reference stands beside what it refers to, or secrets are to be used for too long or no time */
 export function referencesIn(environment: Variables): References {
   const signsItself = Boolean(environment["DELTALOOP_KUBE_EKS_CLUSTER"]);
   const names = REFERENCES.filter((name) => !(signsItself && name === "DELTALOOP_KUBE_SECRET"));
   const given = new Map(names.flatMap((name) => (environment[name] ? [[name, environment[name]] as const] : [])));
   const set = Object.fromEntries(Object.entries(environment).filter(([, value]) => value !== ""));
   const problems = [...given.keys()].flatMap((name) => twice(set, [name, ...BESIDE[name]]));
+  const seconds = Number(environment[SECONDS] || SECRET_MS_MAX / 1_000);
+  if (!Number.isInteger(seconds) || seconds < 1 || seconds * 1_000 > SECRET_MS_MAX)
+    problems.push(`${SECONDS}: must be a whole number from 1 to ${SECRET_MS_MAX / 1_000}`);
   if (problems.length > 0) throw new ConfigurationError(problems);
   const endpoint = environment[ENDPOINT];
-  return { given, ...(endpoint && { endpoint }) };
+  return { given, maxAgeMs: seconds * 1_000, ...(endpoint && { endpoint }) };
 }
 
 /**
@@ -58,11 +65,11 @@ export function referencesIn(environment: Variables): References {
  */
 export function withSecrets(
   environment: Variables,
-  { given }: References,
+  { given }: Pick<References, "given">,
   values: SecretValues,
 ): { readonly variables: Variables; readonly from: ReadonlyMap<string, Reference> } {
   const variables: Record<string, string | undefined> = { ...environment };
-  for (const name of [...REFERENCES, ENDPOINT]) delete variables[name];
+  for (const name of [...REFERENCES, ENDPOINT, SECONDS]) delete variables[name];
   const from = new Map<string, Reference>();
   const problems: string[] = [];
   for (const [name, reference] of given) {

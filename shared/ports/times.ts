@@ -125,8 +125,8 @@ export const UPKEEP_TICK_MS = 10 * SECOND_MS;
 // ------------------------------------------------------------------------------------------------------------- secrets
 
 /**
- * What was read of a secret is used for so long. So after a change everybody has it once this has passed: a step of a rotation waits
- * for it (docs/security.md).
+ * What was read of a secret is used for so long, or less where DELTALOOP_SECRETS_SECONDS says so. So after a change everybody has it once
+ * this has passed: a step of a rotation waits for it (docs/security.md).
  */
 export const SECRET_MS_MAX = 300 * SECOND_MS;
 

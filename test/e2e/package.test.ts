@@ -333,7 +333,7 @@ describe("template", () => {
 /** What a function says of an environment with these variables in it. */
 function problemsOf(variables: readonly string[]): readonly string[] {
   try {
-    const environment = Object.fromEntries(variables.map((variable) => [variable, "x"]));
+    const environment = Object.fromEntries(variables.map((variable) => [variable, variable.endsWith("_SECONDS") ? "5" : "x"]));
     parseConfiguration(withSecrets(environment, referencesIn(environment), new Map([["x", "x"]])).variables);
   } catch (error) {
     if (error instanceof ConfigurationError) return error.problems;

@@ -47,7 +47,7 @@ interface Container {
 }
 
 /** What says where a credential comes from, and is none. */
-const REFERENCE = /_(?:SECRET|EKS_CLUSTER)$/;
+const REFERENCE = /_(?:SECRET|SECRETS_SECONDS|EKS_CLUSTER)$/;
 // `!Ref x` is read as `x`; what CloudFormation makes of it is cfn-lint's to say.
 const { Resources } = parse(await readFile("infra/watcher-task.yml", "utf8"), { logLevel: "silent" }) as Fragment;
 const [container] = Resources.WatcherTask.Properties.ContainerDefinitions;
@@ -66,6 +66,7 @@ it("tells the watcher what functions are told, in the same words, and the names 
   expect(told.filter((name) => REFERENCE.test(name))).toEqual([
     "DELTALOOP_MAC_KEY_SECRET",
     "DELTALOOP_DIGEST_KEY_SECRET",
+    "DELTALOOP_SECRETS_SECONDS",
     "DELTALOOP_REDIS_SECRET",
     "DELTALOOP_KUBE_EKS_CLUSTER",
     "DELTALOOP_KUBE_SECRET",

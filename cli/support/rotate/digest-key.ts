@@ -3,7 +3,7 @@ import { openCache, redisStore } from "../../../shared/lambda/connect.ts";
 import type { Store } from "../../../shared/ports/store.ts";
 import { shutGate } from "../gates.ts";
 import { newKey, openRotation, write } from "./rotation.ts";
-import type { Rotation } from "./rotation.ts";
+import type { OpenRotation, Rotation } from "./rotation.ts";
 
 const LOOK_MS = 200;
 /** After everybody has read it: a watcher that is started anew, and a list of everything. */
@@ -11,8 +11,8 @@ const REBUILD_MS_MAX = 10 * 60_000;
 
 /** Another value, and what comes of it: the watcher's next look begins a new epoch. @returns whether its gates have opened in time */
 export async function rotateDigestKey(rotation: Rotation): Promise<boolean> {
-  const open = await openRotation(rotation.environment, "DELTALOOP_DIGEST_KEY_SECRET");
-  const { configuration, secrets } = open;
+  const open = await openRotation(rotation, "DELTALOOP_DIGEST_KEY_SECRET");
+  const { configuration, secrets, waitMs } = open;
   const fresh = newKey();
   const { store, identity } = openCache(
     { ...configuration, digestKey: fresh },
@@ -20,10 +20,8 @@ export async function rotateDigestKey(rotation: Rotation): Promise<boolean> {
   );
   try {
     await write(open, fresh);
-    rotation.say(
-      `the new digest key is written; within ${Math.round(rotation.waitMs / 1_000)} s the watcher reads it and begins a new epoch`,
-    );
-    return await untilRebuilt(store, identity.digestPrefix, rotation);
+    rotation.say(`the new digest key is written; within ${Math.round(waitMs / 1_000)} s the watcher reads it and begins a new epoch`);
+    return await untilRebuilt(store, identity.digestPrefix, { ...rotation, waitMs });
   } finally {
     await store.close();
     secrets.close();
@@ -37,7 +35,7 @@ export async function rotateDigestKey(rotation: Rotation): Promise<boolean> {
 export async function untilRebuilt(
   store: Pick<Store, "epoch" | "gate">,
   digestPrefix: string,
-  { waitMs, say, now, after, signal }: Pick<Rotation, "waitMs" | "say" | "now" | "after" | "signal">,
+  { waitMs, say, now, after, signal }: Pick<OpenRotation, "waitMs"> & Pick<Rotation, "say" | "now" | "after" | "signal">,
 ): Promise<boolean> {
   const giveUpMs = now() + waitMs + REBUILD_MS_MAX;
   let begunMs: number | undefined;

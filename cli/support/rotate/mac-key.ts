@@ -8,9 +8,9 @@ import type { Rotation } from "./rotation.ts";
  * Four values of one secret: `old`, `old,new`, `new,old`, `new`. In between everybody reads it, and before the last what the old key has
  * signed is signed anew. Ended anywhere it leaves a value with which all goes on. @returns whether it came to its end
  */
-export async function rotateMacKey({ environment, waitMs, finish, say, after, signal }: Rotation): Promise<boolean> {
-  const open = await openRotation(environment, "DELTALOOP_MAC_KEY_SECRET");
-  const { configuration, secrets } = open;
+export async function rotateMacKey({ finish, say, after, signal, ...given }: Rotation): Promise<boolean> {
+  const open = await openRotation(given, "DELTALOOP_MAC_KEY_SECRET");
+  const { configuration, secrets, waitMs } = open;
   const [first = "", second, ...more] = configuration.macKeys;
   try {
     if (more.length > 0) throw new UsageError("the secret has more than two keys: leave the one that signs and the one before it");

@@ -13,8 +13,8 @@ import { UsageError } from "../usage-error.ts";
 export interface Rotation {
   /** The watcher's, with references. */
   readonly environment: Variables;
-  /** How long everybody has to read a secret that has changed. */
-  readonly waitMs: number;
+  /** How long everybody has to read a secret that has changed; absent: as long as the environment lets secrets be used, and some more. */
+  readonly waitMs?: number;
   /** A rotation of the MAC key was ended after its first step or later. */
   readonly finish: boolean;
   readonly say: (line: string) => void;
@@ -29,17 +29,20 @@ export interface OpenRotation {
   /** The secret that is rotated. */
   readonly reference: string;
   readonly secrets: Secrets & { close(): void };
+  readonly waitMs: number;
 }
 
 const KEY_BYTES = 32;
 const TIMEOUT_MS = 10_000;
+/** A process looks every ten seconds whether its secrets are old, and a read may take its time. */
+const READ_MS = 15_000;
 
 /** @throws {UsageError} when the environment has the key itself, or its secret cannot be read */
 export async function openRotation(
-  environment: Variables,
+  { environment, waitMs }: Pick<Rotation, "environment" | "waitMs">,
   variable: "DELTALOOP_MAC_KEY_SECRET" | "DELTALOOP_DIGEST_KEY_SECRET",
 ): Promise<OpenRotation> {
-  const { given, endpoint } = referencesIn(environment);
+  const { given, endpoint, maxAgeMs } = referencesIn(environment);
   const reference = given.get(variable);
   if (reference === undefined)
     throw new UsageError(`${variable} is not in the environment: a key that is no secret is rotated by deploying it`);
@@ -48,6 +51,7 @@ export async function openRotation(
     configuration: current,
     reference,
     secrets: createSecrets({ ...(endpoint !== undefined && { endpoint }), timeoutMs: TIMEOUT_MS }),
+    waitMs: waitMs ?? maxAgeMs + READ_MS,
   };
 }
 

@@ -105,6 +105,21 @@ describe("fresh", () => {
     expect(reads).toHaveLength(2);
   });
 
+  it("LC2 reads sooner where the environment says so", async () => {
+    const configuration = await live({ ...ENVIRONMENT, DELTALOOP_SECRETS_SECONDS: "5" });
+    values["mac"] = NEW;
+    for (const [afterMs, want] of [
+      [4_999, OLD],
+      [1, NEW],
+    ] as const) {
+      nowMs += afterMs;
+      expect((await configuration.fresh()).macKeys).toEqual([want]);
+    }
+    values["mac"] = OLD;
+    nowMs += 5_000;
+    expect((await configuration.fresh()).macKeys).toEqual([OLD]);
+  });
+
   it("LC1 shares one read among who asks at the same time", async () => {
     const configuration = await live();
     nowMs += SECRET_MS_MAX;

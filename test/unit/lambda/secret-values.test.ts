@@ -61,7 +61,7 @@ it.each([
     want: { DELTALOOP_REDIS_URL: "redis://u:p@h:1" },
   },
 ])("reads $name", ({ environment, value, want }) => {
-  expect(resolved({ ...environment, DELTALOOP_SECRETS_ENDPOINT: "http://x" }, { r: value })).toEqual(want);
+  expect(resolved({ ...environment, DELTALOOP_SECRETS_ENDPOINT: "http://x", DELTALOOP_SECRETS_SECONDS: "5" }, { r: value })).toEqual(want);
 });
 
 function problems(environment: Variables, value: string): readonly string[] {
@@ -111,6 +111,12 @@ it.each([
     value: '{"pass":"CANARY"}',
     want: ['DELTALOOP_REDIS_SECRET: its value is neither a URL, nor a password, nor {"username", "password"}'],
   },
+  ...["0", "301", "1.5", "CANARY"].map((seconds) => ({
+    name: `${seconds} seconds`,
+    environment: { DELTALOOP_MAC_KEY_SECRET: "r", DELTALOOP_SECRETS_SECONDS: seconds },
+    value: "CANARY",
+    want: ["DELTALOOP_SECRETS_SECONDS: must be a whole number from 1 to 300"],
+  })),
 ])("refuses $name, and quotes nothing", ({ environment, value, want }) => {
   expect(problems(environment, value)).toEqual(want);
 });
