@@ -105,6 +105,12 @@ describe("secrets over HTTP, beyond the port's suite", () => {
     await expect(secrets.read(["empty"])).rejects.toThrow("empty: is not there, or has no value yet (ResourceNotFoundException)");
   });
 
+  it("a secret of which the answer says nothing is not there, and the others are no answer without it (SR1, SR2)", async () => {
+    const { server, secrets } = await standIn({ a: "1", b: "2" });
+    server.passedOver.add("b");
+    await expect(secrets.read(["a", "b"])).rejects.toThrow(/^b: is not there, or has no value yet \(ResourceNotFoundException\)$/);
+  });
+
   it("a write says what to allow", async () => {
     const { server, secrets } = await standIn({ a: "1" });
     server.refused.set("PutSecretValue", "AccessDeniedException");

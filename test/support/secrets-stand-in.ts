@@ -8,6 +8,8 @@ export interface SecretsStandIn {
   readonly values: Map<string, string | undefined>;
   /** Names that the caller may not use, and what they are refused for. */
   readonly refused: Map<string, string>;
+  /** Names of which an answer says nothing. */
+  readonly passedOver: Set<string>;
   /** Every action that was asked for, with what it names. */
   readonly asked: { readonly action: string; readonly names: readonly string[] }[];
   /** Answers nothing while it is set. */
@@ -20,6 +22,7 @@ const ARN = "arn:aws:secretsmanager:us-east-1:000000000000:secret:";
 export async function startSecretsStandIn(initial: Readonly<Record<string, string>> = {}): Promise<SecretsStandIn> {
   const values = new Map<string, string | undefined>(Object.entries(initial));
   const refused = new Map<string, string>();
+  const passedOver = new Set<string>();
   const asked: { readonly action: string; readonly names: readonly string[] }[] = [];
   const server = createServer((request, response) => {
     let body = "";
@@ -47,10 +50,11 @@ export async function startSecretsStandIn(initial: Readonly<Record<string, strin
     switch (action) {
       case "BatchGetSecretValue": {
         const problems = names.flatMap((each, index) => {
+          if (passedOver.has(each)) return [];
           const code = refused.get(each) ?? (values.get(each) === undefined ? "ResourceNotFoundException" : undefined);
           return code === undefined ? [] : [{ SecretId: input.SecretIdList?.[index], ErrorCode: code, Message: "it quotes sec-ret" }];
         });
-        const good = names.filter((each) => !refused.has(each) && values.get(each) !== undefined);
+        const good = names.filter((each) => !passedOver.has(each) && !refused.has(each) && values.get(each) !== undefined);
         const found = good.map((each) => ({ ARN: `${ARN}${each}-a1B2c3`, Name: each, SecretString: values.get(each) }));
         // Not in the order that was asked for.
         return { status: 200, body: { SecretValues: found.toReversed(), Errors: problems } };
@@ -86,6 +90,7 @@ export async function startSecretsStandIn(initial: Readonly<Record<string, strin
     endpoint: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     values,
     refused,
+    passedOver,
     asked,
     silent: false,
     stop: () =>
