@@ -1,0 +1,148 @@
+/**
+ * Another password of Redis while everything runs (docs/security.md, Rotation): a function connects anew without a deployment, the watcher
+ * ends with 4 and is to be started again. On a real server, with secrets in files.
+ *
+ * Catches: a function that goes on with the old password for as long as its secrets are young, one that keeps what it was connected with,
+ * one that is made anew for nothing, a watcher that does not end, or with another code, a password in what either says.
+ */
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { inspect } from "node:util";
+
+import { Redis } from "ioredis";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+
+import { readClusterIdentity } from "../../cli/support/cluster-id.ts";
+import { kubeHttpConfigFrom } from "../../cli/support/kubeconfig.ts";
+import { startMemoryCluster } from "../../infra/local/memory-cluster.ts";
+import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
+import { redisClient } from "../../shared/adapters/redis/client.ts";
+import { CONTROLLERS } from "../../shared/api/resources.ts";
+import { deployed } from "../../shared/lambda/deployed.ts";
+import { doorbellsVariable } from "../../shared/registry/names.ts";
+import { canary, found } from "../support/canaries.ts";
+import { deltaloop } from "../support/e2e.ts";
+import { eventually } from "../support/eventually.ts";
+import { ensureRedisServer, startRedis } from "../support/redis.ts";
+import type { RedisServer } from "../support/redis.ts";
+
+const CLUSTER = "0123456789ab";
+const NOBODY = "http://127.0.0.1:9/q";
+/** A process that lives looks every 10 s. */
+const WATCHER_MS_MAX = 30_000;
+
+const missing = ensureRedisServer();
+describe.skipIf(missing !== undefined)(`another password of Redis${missing === undefined ? "" : ` (${missing})`}`, () => {
+  let folder: string;
+  let server: RedisServer;
+  let admin: Redis;
+  let environment: Record<string, string>;
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), "deltaloop-password-"));
+    server = await startRedis();
+    admin = new Redis(server.url);
+    const secret = async (name: string, value: string): Promise<string> => {
+      await writeFile(join(folder, name), value);
+      return `file:${join(folder, name)}`;
+    };
+    environment = {
+      DELTALOOP_DEPLOYMENT: "test",
+      DELTALOOP_CLUSTER: CLUSTER,
+      DELTALOOP_MAC_KEY_SECRET: await secret("mac", "a mac key of the tests"),
+      DELTALOOP_DIGEST_KEY_SECRET: await secret("digest", "a digest key of the tests"),
+      DELTALOOP_REDIS_SECRET: await secret("redis", canary("first")),
+      DELTALOOP_REDIS_URL: server.url,
+      DELTALOOP_KUBE_SERVER: "http://127.0.0.1:9",
+      DELTALOOP_DELTAS_URL: NOBODY,
+      DELTALOOP_SQS_ENDPOINT: NOBODY,
+      DELTALOOP_METRICS: "none",
+      DELTALOOP_LOG_LEVEL: "error",
+      ...Object.fromEntries(CONTROLLERS.map((name) => [doorbellsVariable(name), NOBODY])),
+    };
+    await only("first");
+  });
+  afterAll(async () => {
+    admin.disconnect();
+    await server.stop();
+    await rm(folder, { recursive: true });
+  });
+
+  /** The one password from now on; who has come in with another one is sent away. */
+  async function only(name: string): Promise<void> {
+    await admin.call("ACL", "SETUSER", "default", "resetpass", `>${canary(name)}`);
+    await admin.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes");
+  }
+
+  it("a function that is refused reads it and is made anew, once; the former one's connection ends", async () => {
+    let made = 0;
+    let close: (() => Promise<void>) | undefined;
+    const handler = deployed(
+      "sweep",
+      (wiring) => {
+        made++;
+        close = wiring.close;
+        return async () => await wiring.cluster(CLUSTER)?.store.epoch();
+      },
+      environment,
+    );
+    for (let i = 0; i < 2; i++) expect(await handler()).toBeUndefined();
+    expect(made).toBe(1);
+    const clients = async (): Promise<number> =>
+      String(await admin.call("CLIENT", "LIST", "TYPE", "normal"))
+        .trim()
+        .split("\n").length;
+    expect(await clients()).toBe(2);
+
+    await writeFile(join(folder, "redis"), canary("second"));
+    await handler();
+    expect(made).toBe(1); // nobody was refused, and its secrets are young
+    await only("second");
+    await eventually("it is let in again", async () => {
+      await handler();
+      return true;
+    });
+    expect(made).toBe(2);
+    for (let i = 0; i < 2; i++) expect(await handler()).toBeUndefined();
+    expect(made).toBe(2);
+    await eventually("the former one's connection has ended", async () => (await clients()) === 2);
+    await close?.();
+  });
+
+  it("stands in no error, however much of it is printed, as Lambda prints what a handler throws", async () => {
+    const url = new URL(server.url);
+    url.password = canary("wrong");
+    const client = redisClient({ url: url.href, cluster: false });
+    const errors: unknown[] = [];
+    client.on("error", (error) => errors.push(error));
+    errors.push(await client.ping().catch((error: unknown) => error));
+    client.disconnect();
+    expect(String(errors[0])).toContain("WRONGPASS");
+    expect(found(errors.map((error) => inspect(error, { depth: Infinity, showHidden: true })))).toEqual([]);
+  });
+
+  it("the watcher ends with 4, and whoever starts it again has one that is let in", async () => {
+    const cluster = await startMemoryCluster();
+    try {
+      const config = await kubeHttpConfigFrom(cluster.kubeconfig, { component: "e2e" });
+      const { cid } = await readClusterIdentity(createKubeHttp(config));
+      const own = { ...environment, DELTALOOP_CLUSTER: cid, DELTALOOP_SECRETS_SECONDS: "1", DELTALOOP_LOG_LEVEL: "info" };
+      const start = () => deltaloop(["watch", "--kubeconfig", cluster.kubeconfig], own);
+      const watcher = start();
+      await watcher.line("epoch opened");
+      await writeFile(join(folder, "redis"), canary("third"));
+      await only("third");
+      const giveUp = setTimeout(() => void watcher.stop(), WATCHER_MS_MAX);
+      const { code } = await watcher.exited;
+      clearTimeout(giveUp);
+      expect(code).toBe(4);
+      expect(watcher.output()).toContain("ending, to be started anew");
+      const next = start();
+      await eventually("it has read the cache", () => next.output().includes("leading"));
+      await next.stop();
+      expect(found([watcher.output(), next.output()])).toEqual([]);
+    } finally {
+      await cluster.stop();
+    }
+  }, 60_000);
+});
