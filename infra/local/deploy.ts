@@ -6,12 +6,13 @@ import { createServer } from "node:http";
 import type { Server } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { pathToFileURL } from "node:url";
 
 import { AwsError, awsJson } from "../../shared/adapters/aws-json.ts";
 import { functionsOf } from "../../shared/registry/functions.ts";
 import { kubeSecret, secretName } from "../../shared/registry/names.ts";
 import { REGISTRY } from "../../shared/registry/registry.ts";
-import { bundleFunction, functionNames } from "../build/bundle.ts";
+import type * as Bundler from "../build/bundle.ts";
 
 /** What the functions are told; the rest of the stage stands in serverless.yml. */
 export interface LocalDeployment {
@@ -30,24 +31,41 @@ export interface LocalDeployment {
   readonly logLevel: "debug" | "info";
 }
 
-const ROOT = join(import.meta.dirname, "..", "..");
-const STAGE = "local";
+/** What is deployed. */
+export interface Edition {
+  /** Whose sources and template; default: this checkout's. Its node_modules are there. */
+  readonly root?: string;
+  /** Code that each function runs when it is loaded. */
+  readonly preamble?: string;
+  /** How long functions and watcher use what they have read of a secret; default: the product's. */
+  readonly secretsSeconds?: number;
+}
+
+export const ROOT = join(import.meta.dirname, "..", "..");
+/** Name of the stage, and so part of every Redis key and queue name. */
+export const STAGE = "local";
 const OSLS_MS_MAX = 180_000;
 
-/** Bundles the functions, each with `preamble` before its own code, and deploys them. @throws with what osls said when it fails */
-export async function deploy(deployment: LocalDeployment, preamble?: string): Promise<void> {
-  for (const name of await functionNames(ROOT)) await bundleFunction(ROOT, name, join(ROOT, "dist", "functions"), preamble);
-  await putSecrets(deployment);
-  await osls("deploy", deployment);
+/** Bundles the functions, as that checkout does, and deploys them. @throws with what osls said when it fails */
+export async function deploy(deployment: LocalDeployment, edition: Edition = {}): Promise<void> {
+  const { root = ROOT, preamble } = edition;
+  const { bundleFunction, functionNames } = await bundlerOf(root);
+  for (const name of await functionNames(root)) await bundleFunction(root, name, join(root, "dist", "functions"), preamble);
+  await osls("deploy", deployment, edition);
 }
 
 /** Everything that `deploy` made. @throws with what osls said when it fails */
-export async function remove(deployment: LocalDeployment): Promise<void> {
-  await osls("remove", deployment);
+export async function remove(deployment: LocalDeployment, edition: Edition = {}): Promise<void> {
+  await osls("remove", deployment, edition);
+}
+
+async function bundlerOf(root: string): Promise<typeof Bundler> {
+  // The same module of another commit.
+  return (await import(pathToFileURL(join(root, "infra", "build", "bundle.ts")).href)) as typeof Bundler;
 }
 
 /** What the functions' environments name. */
-async function putSecrets({ endpoint, macKey, digestKey, kubeTokens }: LocalDeployment): Promise<void> {
+export async function putSecrets({ endpoint, macKey, digestKey, kubeTokens }: LocalDeployment): Promise<void> {
   const { call, close } = awsJson({ name: "secretsmanager", target: "secretsmanager", version: "1.1" }, { endpoint });
   const callers = functionsOf(REGISTRY).filter(({ usesKube }) => usesKube);
   const values: Readonly<Record<string, string>> = {
@@ -68,7 +86,7 @@ async function putSecrets({ endpoint, macKey, digestKey, kubeTokens }: LocalDepl
   }
 }
 
-async function osls(verb: "deploy" | "remove", deployment: LocalDeployment): Promise<void> {
+async function osls(verb: "deploy" | "remove", deployment: LocalDeployment, { root = ROOT, secretsSeconds }: Edition): Promise<void> {
   const home = await mkdtemp(join(tmpdir(), "deltaloop-osls-"));
   const images = await noImages();
   try {
@@ -80,11 +98,12 @@ async function osls(verb: "deploy" | "remove", deployment: LocalDeployment): Pro
       redisUrl: deployment.redisUrl,
       sqsEndpoint: deployment.endpoint,
       secretsEndpoint: deployment.endpoint,
+      secretsSeconds: secretsSeconds === undefined ? "" : String(secretsSeconds),
       logLevel: deployment.logLevel,
     };
     // An empty parameter is refused, and left out means the same.
     const args = Object.entries(parameters).flatMap(([name, value]) => (value === "" ? [] : [`--param=${name}=${value}`]));
-    await run(join(ROOT, "node_modules", ".bin", "osls"), [verb, "--stage", STAGE, "--region", "us-east-1", ...args], {
+    await run(root, join(root, "node_modules", ".bin", "osls"), [verb, "--stage", STAGE, "--region", "us-east-1", ...args], {
       PATH: process.env["PATH"],
       HOME: home,
       NO_COLOR: "1",
@@ -113,8 +132,8 @@ async function noImages(): Promise<{ readonly url: string; readonly server: Serv
   return { url: `http://127.0.0.1:${typeof address === "object" && address !== null ? address.port : 0}`, server };
 }
 
-async function run(program: string, args: readonly string[], env: NodeJS.ProcessEnv): Promise<void> {
-  const child = spawn(program, args, { cwd: ROOT, env, stdio: ["ignore", "pipe", "pipe"], timeout: OSLS_MS_MAX, killSignal: "SIGKILL" });
+async function run(cwd: string, program: string, args: readonly string[], env: NodeJS.ProcessEnv): Promise<void> {
+  const child = spawn(program, args, { cwd, env, stdio: ["ignore", "pipe", "pipe"], timeout: OSLS_MS_MAX, killSignal: "SIGKILL" });
   let output = "";
   for (const stream of [child.stdout, child.stderr]) stream.setEncoding("utf8").on("data", (text: string) => (output += text));
   const how = await new Promise<string>((resolve, reject) => {

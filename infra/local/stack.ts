@@ -1,14 +1,13 @@
 /**
  * Deltaloop as it is deployed, on this machine: the zips behind LocalStack's own event source mappings, a redis-server, and the
- * watcher as a process of its own. The API server is somebody else's.
+ * watcher as a process of its own, which reads its secrets where the functions do. The API server is somebody else's.
  */
 import { randomBytes } from "node:crypto";
-import { spawn } from "node:child_process";
-import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
 import { GetQueueUrlCommand } from "@aws-sdk/client-sqs";
 
+import { readConfiguration } from "../../cli/support/configuration.ts";
 import { readClusterIdentity } from "../../cli/support/cluster-id.ts";
 import { shutGate } from "../../cli/support/gates.ts";
 import { requestToken } from "../../cli/support/token-request.ts";
@@ -17,19 +16,20 @@ import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
 import type { KubeHttpConfig } from "../../shared/adapters/kube-http/config.ts";
 import { sqsClient } from "../../shared/adapters/sqs/client.ts";
 import { CONTROLLERS, tableOf } from "../../shared/api/resources.ts";
-import type { Signer } from "../../shared/api/signer.ts";
 import { environmentOf } from "../../shared/lambda/configuration.ts";
 import type { Configuration } from "../../shared/lambda/configuration.ts";
 import { openCache, redisStore } from "../../shared/lambda/connect.ts";
+import type { Cache } from "../../shared/lambda/connect.ts";
 import { isNotFound } from "../../shared/ports/errors.ts";
-import type { Store } from "../../shared/ports/store.ts";
 import { functionsOf } from "../../shared/registry/functions.ts";
-import { serviceAccount } from "../../shared/registry/names.ts";
+import { secretName, serviceAccount } from "../../shared/registry/names.ts";
 import { REGISTRY } from "../../shared/registry/registry.ts";
-import { deploy, remove } from "./deploy.ts";
-import type { LocalDeployment } from "./deploy.ts";
+import { deploy, putSecrets, remove, ROOT, STAGE } from "./deploy.ts";
+import type { Edition, LocalDeployment } from "./deploy.ts";
 import { startLocalStack } from "./localstack.ts";
 import type { LocalStack } from "./localstack.ts";
+import { startWatcher } from "./watcher.ts";
+import type { LocalWatcher } from "./watcher.ts";
 
 export interface LocalOptions {
   /** Credentials by role: `deltaloop-watcher` and one for each function (infra/manifests/rbac.yaml). */
@@ -41,6 +41,8 @@ export interface LocalOptions {
   readonly port?: number;
   readonly logFile?: string;
   readonly verbose?: boolean;
+  /** What is deployed first, and which watcher runs. Default: this checkout. */
+  readonly edition?: Edition;
 }
 
 export interface LocalDeltaloop {
@@ -48,24 +50,24 @@ export interface LocalDeltaloop {
   readonly redisUrl: string;
   readonly queueUrls: { readonly deltas: string; readonly doorbells: Readonly<Record<string, string>> };
   readonly cluster: string;
-  readonly store: Store;
-  /** The watcher's and the functions'. */
-  readonly signer: Signer;
-  /** `serverless deploy` while everything runs, of functions that differ: they run `preamble` when they are loaded. */
-  redeploy(preamble: string): Promise<void>;
+  /** The watcher's, with references to secrets: what `deltaloop doctor` and `rotate` take. */
+  environment(): Readonly<Record<string, string>>;
+  /** With the keys that the secrets hold now. Whoever opens it closes its Store. */
+  openCache(): Promise<Cache>;
+  /** `serverless deploy` while everything runs. The watcher stays as it is. */
+  redeploy(edition: Edition): Promise<void>;
+  readonly watcher: Pick<LocalWatcher, "pid" | "endings">;
+  /** The one that runs ends and hands over to that of the edition deployed last. */
+  renewWatcher(): Promise<void>;
   /** `serverless remove`, and before it the watcher ends, which has nowhere to send to then. */
   remove(): Promise<void>;
   stop(): Promise<void>;
 }
 
-const ROOT = join(import.meta.dirname, "..", "..");
-/** Name of the stage, and so part of every Redis key and queue name. */
-const STAGE = "local";
 /** Nobody renews them: this is how long it runs at most on a kubeconfig with a certificate. */
 const TOKEN_SECONDS = 24 * 3600;
 const READY_MS_MAX = 60_000;
 const READY_POLL_MS = 100;
-const END_GRACE_MS = 3_500;
 
 /** Resolves once keys of every controller are handed out. @throws when a part does not start; what had started is stopped again */
 export async function startLocal(options: LocalOptions): Promise<LocalDeltaloop> {
@@ -97,7 +99,9 @@ export async function startLocal(options: LocalOptions): Promise<LocalDeltaloop>
     };
     const startedAt = performance.now();
     say(`serverless deploy --stage ${STAGE}: about 50 s`);
-    await deploy(deployment);
+    let edition = options.edition ?? {};
+    await putSecrets(deployment);
+    await deploy(deployment, edition);
     say(`deployed after ${((performance.now() - startedAt) / 1000).toFixed(0)} s`);
 
     const queueUrls = await findQueues(localStack.endpoint);
@@ -113,26 +117,39 @@ export async function startLocal(options: LocalOptions): Promise<LocalDeltaloop>
       logLevel: deployment.logLevel,
       metrics: "emf",
     };
-    // Calls fail by themselves; a connection that is lost between them has no other voice.
-    const { store, signer } = openCache(
-      configuration,
-      redisStore(configuration.redis, () => undefined),
-    );
-    stops.push(() => store.close());
-    const stopWatcher = startWatcher(options, configuration);
-    stops.push(stopWatcher);
-    await ready(store);
+    const environment = (): Readonly<Record<string, string>> => referring(configuration, localStack.endpoint, edition);
+    const open = async (): Promise<Cache> => {
+      const { current } = await readConfiguration(environment());
+      // Calls fail by themselves; a connection that is lost between them has no other voice.
+      return openCache(
+        current,
+        redisStore(current.redis, () => undefined),
+      );
+    };
+    const flags = ["--kubeconfig", options.kubeconfig, "--lease-namespace", options.leaseNamespace ?? "kube-system"];
+    const start = (): LocalWatcher => startWatcher({ root: edition.root ?? ROOT, flags, environment: environment(), say });
+    let watcher = start();
+    stops.push(() => watcher.stop());
+    await ready(await open());
     return {
       localStack,
       redisUrl: redis.url,
       queueUrls,
       cluster: cid,
-      store,
-      signer,
-      redeploy: (preamble) => deploy(deployment, preamble),
+      environment,
+      openCache: open,
+      async redeploy(next) {
+        edition = next;
+        await deploy(deployment, next);
+      },
+      watcher: { pid: () => watcher.pid(), endings: () => watcher.endings() },
+      async renewWatcher() {
+        await watcher.stop();
+        watcher = start();
+      },
       async remove() {
-        await stopWatcher();
-        await remove(deployment);
+        await watcher.stop();
+        await remove(deployment, edition);
       },
       stop,
     };
@@ -184,33 +201,29 @@ async function findQueues(endpoint: string): Promise<Configuration["queues"]> {
   }
 }
 
-/** The watcher ends with us: its standard input is a pipe from us. @returns what stops it */
-function startWatcher(options: LocalOptions, configuration: Configuration): () => Promise<void> {
-  const flags = ["--child", "--kubeconfig", options.kubeconfig, "--lease-namespace", options.leaseNamespace ?? "kube-system"];
-  const child = spawn(process.execPath, [join(ROOT, "cli", "main.ts"), "watch", ...flags], {
-    stdio: ["pipe", "ignore", "inherit"],
-    env: { ...process.env, ...environmentOf(configuration) },
-  });
-  const exited = new Promise<void>((resolve) => child.once("exit", () => resolve()).once("error", () => resolve()));
-  child.stdin.on("error", () => undefined);
-  let ending = false;
-  void exited.then(() => ending || say(`the watcher ended with ${child.signalCode ?? `code ${child.exitCode}`}`));
-  return async () => {
-    ending = true;
-    child.kill("SIGTERM");
-    const killer = setTimeout(() => child.kill("SIGKILL"), END_GRACE_MS);
-    await exited;
-    clearTimeout(killer);
+/** The configuration with references to the secrets that `putSecrets` has written, as the functions have them. */
+function referring(configuration: Configuration, endpoint: string, { secretsSeconds }: Edition): Readonly<Record<string, string>> {
+  const { DELTALOOP_MAC_KEY: _mac, DELTALOOP_DIGEST_KEY: _digest, ...rest } = environmentOf(configuration);
+  return {
+    ...rest,
+    DELTALOOP_MAC_KEY_SECRET: secretName(STAGE, "mac-key"),
+    DELTALOOP_DIGEST_KEY_SECRET: secretName(STAGE, "digest-key"),
+    DELTALOOP_SECRETS_ENDPOINT: endpoint,
+    ...(secretsSeconds !== undefined && { DELTALOOP_SECRETS_SECONDS: String(secretsSeconds) }),
   };
 }
 
-async function ready(store: Store): Promise<void> {
+async function ready({ store }: Cache): Promise<void> {
   const giveUpAt = performance.now() + READY_MS_MAX;
-  for (;;) {
-    const shut = await shutGate(store);
-    if (shut === undefined) return;
-    if (performance.now() > giveUpAt) throw new Error(`not ready within ${READY_MS_MAX / 1000} s: ${shut}`);
-    await sleep(READY_POLL_MS);
+  try {
+    for (;;) {
+      const shut = await shutGate(store);
+      if (shut === undefined) return;
+      if (performance.now() > giveUpAt) throw new Error(`not ready within ${READY_MS_MAX / 1000} s: ${shut}`);
+      await sleep(READY_POLL_MS);
+    }
+  } finally {
+    await store.close();
   }
 }
 

@@ -1,178 +1,139 @@
 /**
- * What would be deployed, as it would be deployed: `serverless deploy` of our own serverless.yml to LocalStack, the zips invoked by
- * LocalStack's event source mappings, a real Redis, the watcher as a process, a real control plane and the tokens of our own
- * service accounts; where there is no control plane, the API server in memory. Nodes are scripted.
+ * The drill: what would be deployed, as it would be deployed, and whatever people do to it or lose of it afterwards, in one story.
+ * `serverless deploy` of serverless.yml to LocalStack, the zips invoked by LocalStack's event source mappings, a real Redis, the watcher as
+ * a process, a real control plane and the tokens of our own service accounts; where there is no control plane, the API server in memory.
+ * Nodes are scripted. It begins with the commit that test/upgrade/base names, and ends with it.
  *
  * Catches: a template that does not deploy or leaves something behind, a bundle that lacks what it needs, a handler that misreads
  * what event source mappings send or expect back, a permission or variable that only the emulators in process do without, content
- * that blocks a queue, a message that dies unnoticed, work or pods lost or doubled by a deployment, environments that are not reused,
- * processes that outlive their deployment, a template's or an annotation's value in a message, in Redis or in a log.
+ * that blocks a queue, a message that dies unnoticed, work or pods lost or doubled by a deployment, an upgrade, a rotation or a loss, a
+ * deployment that changes what is the same, environments that are not reused, processes that outlive their deployment, a template's or an
+ * annotation's value in a message, in Redis or in a log.
  */
 import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
+import { join } from "node:path";
 
-import { GetQueueAttributesCommand, ListQueuesCommand, SendMessageCommand } from "@aws-sdk/client-sqs";
+import { GetQueueAttributesCommand, ListQueuesCommand, PurgeQueueCommand, SendMessageCommand } from "@aws-sdk/client-sqs";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
-import { kubeAccess } from "../../cli/support/kube-access.ts";
-import { startMemoryCluster } from "../../infra/local/memory-cluster.ts";
-import { startLocal } from "../../infra/local/stack.ts";
-import type { LocalDeltaloop } from "../../infra/local/stack.ts";
+import { functionNames } from "../../infra/build/bundle.ts";
+import type { Edition } from "../../infra/local/deploy.ts";
 import { localStackVenv } from "../../infra/local/venv.ts";
+import { kubeHttpConfigFrom } from "../../cli/support/kubeconfig.ts";
+import { createClient } from "../../shared/adapters/kube-http/client.ts";
 import { redisClient } from "../../shared/adapters/redis/client.ts";
-import { sqsClient } from "../../shared/adapters/sqs/client.ts";
-import { CONTROLLERS } from "../../shared/api/resources.ts";
+import { createSecrets } from "../../shared/adapters/secrets/secrets.ts";
+import { CACHED_RESOURCES, CONTROLLERS } from "../../shared/api/resources.ts";
 import { ENVELOPE_VERSION } from "../../shared/cache/envelope.ts";
 import { signBody } from "../../shared/cache/signed-body.ts";
+import { kubeSecret, secretName, syncFunction } from "../../shared/registry/names.ts";
+import { ROLES } from "../../shared/registry/rights.ts";
 import { controlPlaneBinaries } from "../envtest/binaries.ts";
 import { bodyText, canary, canaryAnnotations, canaryContainer, CHANGE_CAUSE, found } from "../support/canaries.ts";
-import { eventually, isRunning, measured, startCluster } from "../support/e2e.ts";
-import { least, momentsOf, most, podsCreated, recordHistory } from "../support/history.ts";
+import { baseCheckout } from "../support/drill/base.ts";
+import { memoryCluster, messagesIn, realCluster, seconds, startDeployed } from "../support/drill/deployed.ts";
+import type { Deployed, SomeCluster } from "../support/drill/deployed.ts";
+import { editionOf, everythingMade, functionsOf, readQueues } from "../support/drill/localstack-api.ts";
+import { rightsIn, rightsOf, triedBeyond, usesOf } from "../support/drill/rights.ts";
+import { revocableToken, revokeTokens } from "../support/drill/tokens.ts";
+import { deltaloop, eventually, isRunning, killHard, measured, OWN_NAMESPACE, ROOT } from "../support/e2e.ts";
 import { ensureRedisServer } from "../support/redis.ts";
-import { personOf } from "../support/person.ts";
-import type { Person } from "../support/person.ts";
 
 const START_MS_MAX = 240_000;
+const STACK = "deltaloop-local";
 const DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments";
-const PODS = "/api/v1/namespaces/default/pods";
 const REPLICA_SETS = "/apis/apps/v1/namespaces/default/replicasets";
-
-interface Deployment {
-  readonly metadata: { readonly generation: number };
-  readonly status?: {
-    readonly observedGeneration?: number;
-    readonly replicas?: number;
-    readonly updatedReplicas?: number;
-    readonly availableReplicas?: number;
-  };
-}
-
-interface Pod {
-  readonly metadata: { readonly deletionTimestamp?: string };
-  readonly spec: { readonly containers: readonly { readonly image: string }[] };
-}
-
-/** What a deployment makes besides queues, and how to ask for it. */
-const LISTS = [
-  ["lambda", "/2015-03-31/functions/"],
-  ["lambda", "/2015-03-31/event-source-mappings/"],
-  ["s3", "/"],
-  ["iam", "/?Action=ListRoles&Version=2010-05-08"],
-  ["monitoring", "/?Action=DescribeAlarms&Version=2010-08-01"],
-  ["events", "/", "AWSEvents.ListRules"],
-  ["logs", "/", "Logs_20140328.DescribeLogGroups"],
-] as const;
-
-/** LocalStack reads the service from it and verifies nothing. */
-const credential = (service: string) =>
-  `AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/${service}/aws4_request, SignedHeaders=host, Signature=none`;
-
-interface SomeCluster {
-  readonly client: Person;
-  readonly kubeconfig: string;
-  readonly leaseNamespace: string;
-  stop(): Promise<void>;
-}
-
-async function realCluster(): Promise<SomeCluster> {
-  const { client, rolesKubeconfig, stop } = await startCluster();
-  return { client, kubeconfig: rolesKubeconfig, leaseNamespace: "deltaloop", stop };
-}
-
-async function memoryCluster(): Promise<SomeCluster> {
-  const { client, ...cluster } = await startMemoryCluster();
-  return { ...cluster, client: personOf(client), leaseNamespace: "kube-system" };
-}
+/** So that a step of a rotation takes seconds: the product's five minutes are test/unit/lambda/live-configuration.test.ts' to show. */
+const OURS: Edition = { secretsSeconds: 2 };
 
 const venv = await localStackVenv();
 const missing = "missing" in venv ? venv.missing : ensureRedisServer();
 if (missing !== undefined) {
-  process.stderr.write(`!!!!  deployed to LocalStack cannot run: ${missing}\n`);
-  it.skip(`deployed to LocalStack: ${missing}`);
+  process.stderr.write(`!!!!  the drill cannot run: ${missing}\n`);
+  it.skip(`the drill: ${missing}`);
 } else {
   const binaries = await controlPlaneBinaries();
-  if ("missing" in binaries) process.stderr.write(`!!!!  deployed to LocalStack, on the API server in memory: ${binaries.missing}\n`);
-  suite("missing" in binaries ? memoryCluster : realCluster);
+  if ("missing" in binaries) process.stderr.write(`!!!!  the drill, on the API server in memory: ${binaries.missing}\n`);
+  suite("missing" in binaries ? memoryCluster : realCluster, "missing" in binaries ? binaries.missing : undefined);
 }
 
-function suite(startSomeCluster: () => Promise<SomeCluster>): void {
-  describe("deployed to LocalStack", () => {
-    let cluster: SomeCluster;
-    let local: LocalDeltaloop;
-    let sqs: ReturnType<typeof sqsClient>;
+function suite(startCluster: () => Promise<SomeCluster>, inMemory: string | undefined): void {
+  describe("the drill: deployed to LocalStack", () => {
+    let deployed: Deployed;
+    let base: Edition & { remove?(): Promise<void> };
     beforeAll(async () => {
-      const from = performance.now();
-      cluster = await startSomeCluster();
-      const { kubeconfig, leaseNamespace } = cluster;
-      local = await startLocal({ access: (role) => kubeAccess({ kubeconfig }, role, role), kubeconfig, leaseNamespace, mode: "act" });
-      sqs = sqsClient({ endpoint: local.localStack.endpoint });
-      measured(`LocalStack started, deployed to and ready after ${seconds(from)}`);
+      const checkout = await baseCheckout();
+      if ("missing" in checkout) {
+        process.stderr.write(`!!!!  the upgrade is from this very commit: ${checkout.missing}\n`);
+        base = { preamble: "globalThis.deltaloopBase = true;" };
+      } else base = checkout;
+      deployed = await startDeployed({
+        startCluster,
+        edition: base,
+        token: async ({ real }, role) => (real === undefined ? undefined : await revocableToken(real, role)),
+      });
     }, START_MS_MAX);
     afterAll(async () => {
-      sqs?.destroy();
-      await local?.stop();
-      await cluster?.stop();
+      await deployed?.stop();
+      await base.remove?.();
     });
 
-    const deploymentUrl = (name: string) => `${DEPLOYMENTS}/${name}`;
-    const log = () => readFile(local.localStack.logFile, "utf8");
+    const client = () => deployed.cluster.client;
+    const endpoint = () => deployed.local.localStack.endpoint;
 
-    async function create(name: string, replicas: number, spec: object = {}): Promise<void> {
-      const labels = { app: name };
-      await cluster.client.request("POST", DEPLOYMENTS, {
-        apiVersion: "apps/v1",
-        kind: "Deployment",
-        metadata: { name },
+    it("creates, scales and rolls a Deployment, and brings a ReplicationController to its size", async () => {
+      const { create, patch, rolledOut } = deployed;
+      const labels = { app: "old-way" };
+      await client().request("POST", "/api/v1/namespaces/default/replicationcontrollers", {
+        metadata: { name: "old-way" },
         spec: {
-          replicas,
-          selector: { matchLabels: labels },
-          template: { metadata: { labels }, spec: { containers: [{ name, image: "shop:1" }] } },
-          ...spec,
+          replicas: 2,
+          selector: labels,
+          template: { metadata: { labels }, spec: { containers: [{ name: "main", image: "shop:1" }] } },
         },
       });
-    }
-
-    const patch = (name: string, spec: object) =>
-      cluster.client.request("PATCH", deploymentUrl(name), { spec }, "application/strategic-merge-patch+json");
-
-    const read = async (name: string) => (await cluster.client.request("GET", deploymentUrl(name))) as unknown as Deployment;
-
-    /** `replicas` pods of `image`, all available, none else, and the status says so. */
-    async function rolledOut(name: string, replicas: number, image: string, timeoutMs = 60_000): Promise<void> {
-      const from = performance.now();
-      await eventually(
-        `${name} has ${replicas} of ${image}`,
-        async () => {
-          const { metadata, status } = await read(name);
-          const { items } = await cluster.client.list(PODS, { labelSelector: `app=${name}` });
-          const pods = (items as unknown as readonly Pod[]).filter((pod) => pod.metadata.deletionTimestamp === undefined);
-          return (
-            status?.observedGeneration === metadata.generation &&
-            [status.replicas, status.updatedReplicas, status.availableReplicas, pods.length].every((count) => count === replicas) &&
-            pods.every(({ spec }) => spec.containers[0]?.image === image)
-          );
-        },
-        timeoutMs,
-      );
-      measured(`${name}: ${replicas} of ${image} after ${seconds(from)}`);
-    }
-
-    it("creates, scales and rolls a Deployment", async () => {
       await create("web", 3);
       await rolledOut("web", 3, "shop:1");
       await patch("web", { replicas: 6 });
       await rolledOut("web", 6, "shop:1");
       await patch("web", { template: { spec: { containers: [{ name: "web", image: "shop:2" }] } } });
       await rolledOut("web", 6, "shop:2");
+      await eventually("the ReplicationController has its pods", async () => {
+        const { status } = await client().request("GET", "/api/v1/namespaces/default/replicationcontrollers/old-way");
+        return (status as { readonly readyReplicas?: number }).readyReplicas === 2; // a ReplicationController's
+      });
     });
 
     it("keeps environments warm: many invocations, few processes; what the functions log is in LocalStack's log", async () => {
-      const text = await log();
+      const text = await deployed.log();
       const started = text.match(/deltaloop-local-apply-deltas: environment started/g) ?? [];
       const invoked = text.match(/deltaloop-local-apply-deltas: START RequestId/g) ?? [];
       expect(started.length).toBeLessThanOrEqual(2);
       expect(invoked.length).toBeGreaterThan(started.length * 2);
       expect(text).toMatch(/deltaloop-local-sync-replicaset: REPORT RequestId/);
+    });
+
+    it("upgraded in the middle of a rollout, functions first and then the watcher, it goes on", async () => {
+      const former = await codeDeployed();
+      await deployed.inTheMiddleOfARollout("upgraded", async () => {
+        await deployed.local.redeploy(OURS);
+        await deployed.local.renewWatcher();
+      });
+      for (const [name, code] of await codeDeployed()) expect(former.get(name), name).not.toBe(code);
+      expect(await codeDeployed()).toEqual(await codeBuilt(ROOT));
+    });
+
+    it("deployed again without a change, nothing is changed", async () => {
+      const before = await editionOf(endpoint(), STACK);
+      const started = environmentsStarted(await deployed.log());
+      const from = performance.now();
+      await deployed.local.redeploy(OURS);
+      measured(`deployed again without a change after ${seconds(from)}`);
+      expect(await editionOf(endpoint(), STACK)).toEqual(before);
+      await deployed.create("unchanged", 2);
+      await deployed.rolledOut("unchanged", 2, "shop:1");
+      expect(environmentsStarted(await deployed.log())).toEqual(started);
     });
 
     it("no canary is in a message, in Redis or in a log", async () => {
@@ -181,26 +142,20 @@ function suite(startSomeCluster: () => Promise<SomeCluster>): void {
       const watched = new AbortController();
       const watching = watchMessages(messages, watched.signal);
       const template = { metadata: { labels: { app: name } }, spec: { containers: [canaryContainer(name, "shop:1")] } };
-      await cluster.client.request("POST", "/api/v1/namespaces/default/secrets", {
+      await client().request("POST", "/api/v1/namespaces/default/secrets", {
         metadata: { name },
         data: { token: Buffer.from(canary("secret")).toString("base64") },
       });
-      await cluster.client.request("POST", "/api/v1/namespaces/default/configmaps", {
+      await client().request("POST", "/api/v1/namespaces/default/configmaps", {
         metadata: { name },
         data: { url: canary("configmap") },
       });
-      await create(name, 2, { template });
-      const annotate = () =>
-        cluster.client.request(
-          "PATCH",
-          deploymentUrl(name),
-          { metadata: { annotations: canaryAnnotations() } },
-          "application/merge-patch+json",
-        );
-      await annotate();
-      await rolledOut(name, 2, "shop:1");
+      await deployed.create(name, 2, { template });
+      const annotate = { metadata: { annotations: canaryAnnotations() } };
+      await client().request("PATCH", `${DEPLOYMENTS}/${name}`, annotate, "application/merge-patch+json");
+      await deployed.rolledOut(name, 2, "shop:1");
       await eventually("the ReplicaSet says why", async () => {
-        const { items } = await cluster.client.list(REPLICA_SETS, { labelSelector: `app=${name}` });
+        const { items } = await client().list(REPLICA_SETS, { labelSelector: `app=${name}` });
         return JSON.stringify(items).includes(canaryAnnotations()[CHANGE_CAUSE] ?? "none");
       });
       watched.abort();
@@ -211,23 +166,89 @@ function suite(startSomeCluster: () => Promise<SomeCluster>): void {
         redis: true,
       });
       measured(`looked for canaries in ${messages.size} messages and ${redis.length} texts of Redis`);
-      expect({ messages: found([...messages]), redis: found(redis), log: found([await log()]) }).toEqual({
+      expect({ messages: found([...messages]), redis: found(redis), log: found([await deployed.log()]) }).toEqual({
         messages: [],
         redis: [],
         log: [],
       });
     });
 
+    const ifReal = inMemory === undefined ? it : it.skip;
+    const reason = inMemory === undefined ? "" : `: ${inMemory}`;
+
+    it("MAC key and tokens are rotated in the middle of a rollout: nothing is taken for forged, nothing of the old key is left", async () => {
+      const [old = ""] = await secretsNow(["mac-key"]);
+      const forged = await forgeries();
+      await deployed.inTheMiddleOfARollout("the MAC key and the tokens rotated", async () => {
+        const [said] = await Promise.all([deployed.run("rotate", "mac-key"), rotateTokens()]);
+        const [fresh = ""] = await secretsNow(["mac-key"]);
+        expect(fresh).toMatch(/^[0-9a-f]{64}$/);
+        expect(fresh).not.toBe(old);
+        for (const key of [old, fresh]) expect(said).not.toContain(key);
+      });
+      await deployed.withCache(async ({ store }) => {
+        for (const resource of CACHED_RESOURCES)
+          expect(await store.keyUse(resource, false), resource).toMatchObject({ former: 0, foreign: 0, ghosts: 0 });
+      });
+      expect(await forgeries()).toBe(forged);
+    });
+
+    it("the digest key is rotated in the middle of a rollout: the watcher ends with 4 and begins a new epoch", async () => {
+      const [old = ""] = await secretsNow(["digest-key"]);
+      const endings = deployed.local.watcher.endings().length;
+      const before = await epochNow();
+      await deployed.inTheMiddleOfARollout("the digest key rotated", async () => {
+        const said = await deployed.run("rotate", "digest-key");
+        const [fresh = ""] = await secretsNow(["digest-key"]);
+        expect(fresh).not.toBe(old);
+        for (const key of [old, fresh]) expect(said).not.toContain(key);
+        measured(`the digest key: ${/gates were shut for .*/.exec(said)?.[0]}`);
+      });
+      expect(deployed.local.watcher.endings().slice(endings)).toEqual(["code 4"]);
+      expect((await epochNow()).digestPrefix).not.toBe(before.digestPrefix);
+    });
+
+    it("the watcher is killed in the middle of a rollout", async () => {
+      const endings = deployed.local.watcher.endings().length;
+      await deployed.inTheMiddleOfARollout("the watcher killed", async () => {
+        killHard(deployed.local.watcher.pid());
+        await eventually("another one is started", () => deployed.local.watcher.endings().length > endings);
+      });
+      expect(deployed.local.watcher.endings().slice(endings)).toEqual(["SIGKILL"]);
+    });
+
+    it("queues are purged in the middle of a rollout, with messages in them", async () => {
+      const { deltas, doorbells } = deployed.local.queueUrls;
+      const syncs = CONTROLLERS.map((name) => syncFunction(name));
+      const purge = async (what: string, urls: readonly string[]): Promise<void> => {
+        const count = async () =>
+          (await Promise.all(urls.map((url) => messagesIn(deployed.sqs, url)))).reduce((sum, each) => sum + each, 0);
+        const lost = await eventually(`there is something in ${what}`, async () => (await count()) || undefined);
+        await Promise.all(urls.map((QueueUrl) => deployed.sqs.send(new PurgeQueueCommand({ QueueUrl }))));
+        measured(`${lost} messages purged from ${what}`);
+      };
+      await deployed.inTheMiddleOfARollout("queues purged", async () => {
+        await readQueues(endpoint(), ["apply-deltas", ...syncs], false);
+        await deployed.create("purged", 1);
+        await purge("Q1", [deltas]);
+        await readQueues(endpoint(), ["apply-deltas"], true);
+        await purge("the doorbells", Object.values(doorbells));
+        await readQueues(endpoint(), syncs, true);
+        await deployed.rolledOut("purged", 1, "shop:1", 120_000);
+      });
+    });
+
     it("a poison message is quarantined by name and blocks nobody, not even its own group", async () => {
       const nobodys = await send("not an envelope");
-      const ours = await send(signed({ v: ENVELOPE_VERSION, c: local.cluster }));
-      await eventually("ours is quarantined", async () => (await local.store.quarantined()).some(({ what }) => what === ours));
+      const ours = await send(await signed({ v: ENVELOPE_VERSION, c: deployed.local.cluster }));
+      await eventually("ours is quarantined", async () => (await quarantined(ours)).length > 0);
       await eventually("the other one is named", async () =>
-        (await log()).split("\n").some((line) => line.includes('"forged message"') && line.includes(nobodys)),
+        (await deployed.log()).split("\n").some((line) => line.includes('"forged message"') && line.includes(nobodys)),
       );
-      expect((await local.store.forgeries()).map(({ messageId }) => messageId)).toContain(nobodys);
-      await create("after", 2);
-      await rolledOut("after", 2, "shop:1");
+      const named = await deployed.withCache(({ store }) => store.forgeries());
+      expect(named.map(({ messageId }) => messageId)).toContain(nobodys);
+      await deployed.create("after", 2);
+      await deployed.rolledOut("after", 2, "shop:1");
       await eventually("its queue is empty", async () => (await waiting()).every((count) => count === 0), 10_000);
     });
 
@@ -235,86 +256,176 @@ function suite(startSomeCluster: () => Promise<SomeCluster>): void {
       const before = await generations();
       const from = performance.now();
       // Of a version that nobody here understands, so whose resource it is cannot be told either.
-      const id = await send(signed({ v: ENVELOPE_VERSION + 1, c: local.cluster }));
-      const shut = CONTROLLERS.map((controller) =>
-        eventually(
-          `the gate of ${controller} shuts because of it`,
-          async () => {
-            const gate = await local.store.gate(controller);
-            return !gate.open && gate.reason.includes("SUSPECT") && gate.reason.includes(id) && gate.reason;
-          },
-          60_000,
-        ),
-      );
-      await Promise.all(shut);
-      measured(`given up after three tries and ${seconds(from)}: ${await shut[0]}`);
-      const at = performance.now();
-      await eventually("all gates are open again", async () =>
-        (await Promise.all(CONTROLLERS.map((controller) => local.store.gate(controller)))).every(({ open }) => open),
-      );
-      measured(`listed again after ${seconds(at)}`);
+      const id = await send(await signed({ v: ENVELOPE_VERSION + 1, c: deployed.local.cluster }));
+      await deployed.withCache(async ({ store }) => {
+        const shut = CONTROLLERS.map((controller) =>
+          eventually(
+            `the gate of ${controller} shuts because of it`,
+            async () => {
+              const gate = await store.gate(controller);
+              return !gate.open && gate.reason.includes("SUSPECT") && gate.reason.includes(id) && gate.reason;
+            },
+            60_000,
+          ),
+        );
+        await Promise.all(shut);
+        measured(`given up after three tries and ${seconds(from)}: ${await shut[0]}`);
+        const at = performance.now();
+        await eventually("all gates are open again", async () =>
+          (await Promise.all(CONTROLLERS.map((controller) => store.gate(controller)))).every(({ open }) => open),
+        );
+        measured(`listed again after ${seconds(at)}`);
+      });
       const after = await generations();
       expect(Object.keys(after).toSorted()).toEqual(["deployments", "pods", "replicasets", "replicationcontrollers"]);
       for (const [resource, generation] of Object.entries(after)) expect(generation, resource).toBeGreaterThan(before[resource] ?? 0);
-      const buried = (await local.store.quarantined()).filter(({ what }) => what === id);
-      expect(buried).toMatchObject([
+      expect(await quarantined(id)).toMatchObject([
         { where: expect.stringContaining("dead-letter queue"), why: expect.stringContaining(`version ${ENVELOPE_VERSION + 1}`) },
       ]);
-      expect(await log()).toMatch(new RegExp(`deltaloop-local-dead-deltas: .*${id}`));
-      await create("revived", 2);
-      await rolledOut("revived", 2, "shop:1");
+      expect(await deployed.log()).toMatch(new RegExp(`deltaloop-local-dead-deltas: .*${id}`));
+      await deployed.create("revived", 2);
+      await deployed.rolledOut("revived", 2, "shop:1");
     });
 
-    it("deployed again in the middle of a rollout, it goes on: no pod twice, no size out of bounds", async () => {
-      const replicas = 10;
-      const rollingUpdate = { maxSurge: 1, maxUnavailable: 0 };
-      const history = await recordHistory(cluster.client, "default");
-      await create("steady", replicas, { minReadySeconds: 4, strategy: { type: "RollingUpdate", rollingUpdate } });
-      await rolledOut("steady", replicas, "shop:1");
-      const changesBefore = history.changes().length;
-      const logBefore = (await log()).length;
-      await patch("steady", { template: { spec: { containers: [{ name: "steady", image: "shop:2" }] } } });
-      await eventually("the rollout is on its way", async () => ((await read("steady")).status?.updatedReplicas ?? 0) > 0);
+    // What was quarantined above goes with it.
+    it("Redis is lost in the middle of a rollout: a new epoch begins", async () => {
+      const before = await epochNow();
+      await deployed.inTheMiddleOfARollout("Redis lost", async () => {
+        const redis = redisClient({ url: deployed.local.redisUrl, cluster: false });
+        await redis.flushall();
+        redis.disconnect();
+      });
+      expect((await epochNow()).epoch).not.toBe(before.epoch);
+    });
 
-      const mark = "this is the second edition";
+    ifReal(`each function has the rights of its role, uses no other and is refused everything else${reason}`, async () => {
+      const { real } = deployed.cluster;
+      if (real === undefined) throw new Error("no control plane");
+      // Too big to travel, so apply-deltas reads it live: names are short, or managedFields would make it too big for etcd.
+      const labels = Object.fromEntries(Array.from({ length: 14_000 }, (_, index) => [`l${index}`, "x".repeat(63)]));
+      const huge = { apiVersion: "apps/v1", kind: "Deployment", metadata: { name: "huge", labels }, spec: emptyDeployment("huge") };
+      await client().request("POST", DEPLOYMENTS, huge);
+      const roles = ROLES.filter(({ name }) => name !== "deltaloop-watcher");
+      const tokens = await secretsNow(roles.map(({ name }) => kubeSecret(name.replace("deltaloop-", ""))));
+      expect(roles).toHaveLength(1 + CONTROLLERS.length);
+      await eventually("apply-deltas reads it", async () => usesOf(await real.audit(), "deltaloop-apply-deltas").length > 0);
+
+      const anybody = await real.plane.serviceAccountKubeconfig("default", "default");
+      const everybodys = await rightsOf(createClient(await kubeHttpConfigFrom(anybody, { component: "anybody" })), "default");
+      for (const [index, role] of roles.entries()) {
+        const uses = usesOf(await real.audit(), role.name);
+        const used = new Set(uses.map(({ right }) => right));
+        const wanted = rightsIn(role);
+        expect(used.size, role.name).toBeGreaterThan(0);
+        expect(
+          [...used].filter((right) => !wanted.has(right)),
+          role.name,
+        ).toEqual([]);
+        expect(
+          uses.filter(({ code }) => code === 403),
+          role.name,
+        ).toEqual([]);
+
+        const { token } = JSON.parse(tokens[index] ?? "") as { readonly token: string }; // written by `rotate tokens`
+        const { server, ca } = await kubeHttpConfigFrom(anybody, { component: "e2e" });
+        const own = createClient({ server, component: "e2e", userAgent: "e2e", token: () => Promise.resolve(token), ...(ca && { ca }) });
+        const has = await rightsOf(own, "default");
+        expect([...has].filter((right) => !everybodys.has(right)).toSorted(), role.name).toEqual([...wanted].toSorted());
+        const { tried, through } = await triedBeyond(own, has);
+        expect(through, role.name).toEqual([]);
+        const unused = [...wanted].filter((right) => !used.has(right));
+        measured(`${role.name}: ${wanted.size} rights, all but ${unused.join(", ") || "none"} used; ${tried} calls beyond refused`);
+      }
+    });
+
+    it("rolled back in the middle of a rollout, it goes on", async () => {
+      await deployed.inTheMiddleOfARollout("rolled back", async () => {
+        await deployed.local.redeploy(base);
+        await deployed.local.renewWatcher();
+      });
+      expect(await codeDeployed()).toEqual(await codeBuilt(base.root ?? ROOT));
+    });
+
+    it("serverless remove leaves nothing behind, no process either", async () => {
       const from = performance.now();
-      await local.redeploy(`console.log(${JSON.stringify(mark)});`);
-      const { updatedReplicas = 0 } = (await read("steady")).status ?? {};
-      measured(`deployed again after ${seconds(from)}, with ${updatedReplicas} of ${replicas} pods updated`);
-      expect(updatedReplicas).toBeLessThan(replicas);
-      await rolledOut("steady", replicas, "shop:2", 120_000);
-      for (const name of ["apply-deltas", "sync-deployment", "sync-replicaset"])
-        expect((await log()).slice(logBefore), name).toContain(`deltaloop-local-${name}: ${mark}`);
-
-      await history.stop();
-      const changes = history.changes();
-      const moments = momentsOf(changes, "steady").filter(({ change }) => change.revision >= (changes[changesBefore]?.revision ?? 0n));
-      expect(most(moments, ({ asked }) => asked)).toBeLessThanOrEqual(replicas + rollingUpdate.maxSurge);
-      expect(least(moments, ({ ready }) => ready)).toBeGreaterThanOrEqual(replicas);
-      expect(moments.flatMap(({ overshot }) => overshot)).toEqual([]);
-      const created = Object.entries(podsCreated(changes)).filter(([rs]) => rs.startsWith("steady-"));
-      expect(created.map(([, count]) => count)).toEqual([replicas, replicas]);
+      const pids = [...(await deployed.log()).matchAll(/environment started, pid (\d+)/g)].map(([, pid]) => Number(pid));
+      expect(pids.length).toBeGreaterThan(0);
+      await deployed.local.remove();
+      measured(`serverless remove after ${seconds(from)}`);
+      expect((await deployed.sqs.send(new ListQueuesCommand({}))).QueueUrls ?? []).toEqual([]);
+      for (const made of await everythingMade(endpoint())) expect(made).not.toContain("deltaloop");
+      await eventually("the environments have ended", () => pids.every((pid) => !isRunning(pid)), 10_000);
     });
+
+    /** The functions' tokens are taken away, and when functions are refused there are others. */
+    async function rotateTokens(): Promise<void> {
+      const { real } = deployed.cluster;
+      if (real === undefined) return void process.stderr.write(`!!!!  no tokens are rotated: ${inMemory}\n`);
+      await real.kubectl("apply", "-f", join(ROOT, "infra/manifests/token-renewer.yaml"));
+      const renewer = await real.plane.serviceAccountKubeconfig(OWN_NAMESPACE, "deltaloop-token-renewer");
+      const refused = async (): Promise<number> =>
+        (await real.audit()).filter(
+          ({ userAgent, responseStatus }) => userAgent?.startsWith("deltaloop/") === true && responseStatus?.code === 401,
+        ).length;
+      const from = performance.now();
+      await revokeTokens(real);
+      await eventually("functions are refused", async () => (await refused()) > 0);
+      measured(`tokens were taken away, functions refused after ${seconds(from)}`);
+      const to = ["--secrets", secretName("local", "kube/"), "--secrets-endpoint", endpoint()];
+      const rotate = deltaloop(["rotate", "tokens", "--kubeconfig", renewer, ...to]);
+      expect(await rotate.exited).toMatchObject({ code: 0 });
+      expect(rotate.output().match(/^[\w-]+: renewed, ends /gm)).toHaveLength(1 + CONTROLLERS.length);
+      for (const secret of await secretsNow(CONTROLLERS.map((name) => kubeSecret(syncFunction(name)))))
+        expect(rotate.output()).not.toContain((JSON.parse(secret) as { readonly token: string }).token); // as it was written just now
+    }
+
+    const codeDeployed = async () => new Map((await functionsOf(endpoint())).map((each) => [each.FunctionName, each.CodeSha256]));
+
+    /** The same of what that checkout's build has made last. */
+    async function codeBuilt(root: string): Promise<ReadonlyMap<string, string>> {
+      const built = new Map<string, string>();
+      for (const name of await functionNames(root)) {
+        const zip = await readFile(join(root, "dist", "functions", `${name}.zip`));
+        built.set(`${STACK}-${name}`, createHash("sha256").update(zip).digest("base64"));
+      }
+      return built;
+    }
+
+    async function secretsNow(parts: readonly string[]): Promise<readonly string[]> {
+      const secrets = createSecrets({ endpoint: endpoint() });
+      try {
+        const names = parts.map((part) => secretName("local", part));
+        const values = await secrets.read(names);
+        return names.map((name) => values.get(name) ?? "");
+      } finally {
+        secrets.close();
+      }
+    }
+
+    const epochNow = () => deployed.withCache(async ({ store }) => (await store.epoch()) ?? expect.unreachable("there is no epoch"));
+    const forgeries = () => deployed.withCache(async ({ store }) => (await store.forgeries()).length);
+    const quarantined = (id: string) =>
+      deployed.withCache(async ({ store }) => (await store.quarantined()).filter(({ what }) => what === id));
+    const signed = (fields: object) =>
+      deployed.withCache(({ signer }) => Promise.resolve(signBody(signer, deployed.local.cluster, JSON.stringify(fields))));
 
     /** To the group of a lane of pods. @returns its name in the queue */
-    const signed = (fields: object): string => signBody(local.signer, local.cluster, JSON.stringify(fields));
-
     async function send(body: string): Promise<string> {
       const to = {
-        QueueUrl: local.queueUrls.deltas,
-        MessageGroupId: `${local.cluster}.pods.0`,
+        QueueUrl: deployed.local.queueUrls.deltas,
+        MessageGroupId: `${deployed.local.cluster}.pods.0`,
         MessageDeduplicationId: createHash("sha256").update(body).digest("hex"),
       };
-      return (await sqs.send(new SendMessageCommand({ ...to, MessageBody: body }))).MessageId ?? "";
+      return (await deployed.sqs.send(new SendMessageCommand({ ...to, MessageBody: body }))).MessageId ?? "";
     }
 
     /** Bodies in Q1 and the doorbells' queues, waiting or in flight, as LocalStack shows them to whoever asks. */
     async function watchMessages(bodies: Set<string>, signal: AbortSignal): Promise<void> {
-      const urls = [local.queueUrls.deltas, ...Object.values(local.queueUrls.doorbells)];
+      const urls = [deployed.local.queueUrls.deltas, ...Object.values(deployed.local.queueUrls.doorbells)];
       while (!signal.aborted) {
         for (const url of urls) {
           const path = `/_aws/sqs/messages?ShowInvisible=true&QueueUrl=${encodeURIComponent(url)}`;
-          const answer = await fetch(`${local.localStack.endpoint}${path}`, { headers: { accept: "application/json" } });
+          const answer = await fetch(`${endpoint()}${path}`, { headers: { accept: "application/json" } });
           for (const [, body] of (await answer.text()).matchAll(/"Body": ?("(?:[^"\\]|\\.)*")/g))
             bodies.add(bodyText(String(JSON.parse(body ?? '""'))));
         }
@@ -323,7 +434,7 @@ function suite(startSomeCluster: () => Promise<SomeCluster>): void {
 
     /** Every key of Redis and whatever stands under it. */
     async function dump(): Promise<readonly string[]> {
-      const redis = redisClient({ url: local.redisUrl, cluster: false });
+      const redis = redisClient({ url: deployed.local.redisUrl, cluster: false });
       try {
         const values = (await redis.keys("*")).map(async (key) => {
           const type = await redis.type(key);
@@ -339,12 +450,14 @@ function suite(startSomeCluster: () => Promise<SomeCluster>): void {
       }
     }
 
-    /** How often each resource was listed to the end, as Redis has it. */
+    /** How often each resource was listed to the end in the present epoch, as Redis has it. */
     async function generations(): Promise<Readonly<Record<string, number>>> {
-      const redis = redisClient({ url: local.redisUrl, cluster: false });
+      const { epoch } = await epochNow();
+      const redis = redisClient({ url: deployed.local.redisUrl, cluster: false });
       try {
         const counts: Record<string, number> = {};
-        for (const key of await redis.keys("*:m:*")) counts[key.split(":").at(-1) ?? ""] = Number(await redis.hget(key, "syncedGen"));
+        for (const key of await redis.keys(`*:${epoch}:m:*`))
+          counts[key.split(":").at(-1) ?? ""] = Number(await redis.hget(key, "syncedGen"));
         return counts;
       } finally {
         redis.disconnect();
@@ -353,31 +466,20 @@ function suite(startSomeCluster: () => Promise<SomeCluster>): void {
 
     /** Messages of Q1 to be had and in flight. */
     async function waiting(): Promise<readonly number[]> {
-      const command = new GetQueueAttributesCommand({ QueueUrl: local.queueUrls.deltas, AttributeNames: ["All"] });
-      const { Attributes } = await sqs.send(command);
+      const command = new GetQueueAttributesCommand({ QueueUrl: deployed.local.queueUrls.deltas, AttributeNames: ["All"] });
+      const { Attributes } = await deployed.sqs.send(command);
       return [Attributes?.ApproximateNumberOfMessages, Attributes?.ApproximateNumberOfMessagesNotVisible].map(Number);
     }
-
-    it("serverless remove leaves nothing behind, no process either", async () => {
-      const from = performance.now();
-      const pids = [...(await log()).matchAll(/environment started, pid (\d+)/g)].map(([, pid]) => Number(pid));
-      expect(pids.length).toBeGreaterThan(0);
-      await local.remove();
-      measured(`serverless remove after ${seconds(from)}`);
-      expect((await sqs.send(new ListQueuesCommand({}))).QueueUrls ?? []).toEqual([]);
-      for (const [service, path, target] of LISTS) {
-        const headers = { authorization: credential(service), "x-amz-target": target ?? "", "content-type": "application/x-amz-json-1.1" };
-        const request =
-          target === undefined ? { headers: { authorization: headers.authorization } } : { method: "POST", headers, body: "{}" };
-        const answer = await fetch(`${local.localStack.endpoint}${path}`, request);
-        expect(answer.status, service).toBe(200);
-        expect(await answer.text(), service).not.toContain("deltaloop");
-      }
-      await eventually("the environments have ended", () => pids.every((pid) => !isRunning(pid)), 10_000);
-    });
   });
 }
 
-function seconds(from: number): string {
-  return `${((performance.now() - from) / 1000).toFixed(1)} s`;
+/** Of no pod. */
+function emptyDeployment(app: string): object {
+  const template = { metadata: { labels: { app } }, spec: { containers: [{ name: "main", image: "shop:1" }] } };
+  return { replicas: 0, selector: { matchLabels: { app } }, template };
+}
+
+/** Names of functions, one for each. */
+function environmentsStarted(log: string): readonly string[] {
+  return [...log.matchAll(/deltaloop-local-([\w-]+): environment started/g)].map(([, name = ""]) => name);
 }

@@ -90,7 +90,13 @@ export interface AuditEntry {
   readonly stageTimestamp: string;
   readonly userAgent?: string;
   readonly user: { readonly username: string };
-  readonly objectRef?: { readonly resource?: string; readonly subresource?: string; readonly namespace?: string; readonly name?: string };
+  readonly objectRef?: {
+    readonly apiGroup?: string;
+    readonly resource?: string;
+    readonly subresource?: string;
+    readonly namespace?: string;
+    readonly name?: string;
+  };
   readonly responseStatus?: { readonly code?: number; readonly reason?: string };
   readonly requestObject?: { readonly metadata?: { readonly name?: string } };
 }

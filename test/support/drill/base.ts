@@ -1,0 +1,37 @@
+/** The commit that an upgrade begins at, as a checkout of its own. */
+import { execFile } from "node:child_process";
+import { mkdir, mkdtemp, readFile, rm, symlink } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+
+const run = promisify(execFile);
+const ROOT = join(import.meta.dirname, "..", "..", "..");
+
+export interface Base {
+  readonly commit: string;
+  /** Its sources, with our packages. */
+  readonly root: string;
+  remove(): Promise<void>;
+}
+
+/** What test/upgrade/base names, or one line for people why it cannot be had. @throws when it is no ancestor of this commit */
+export async function baseCheckout(): Promise<Base | { readonly missing: string }> {
+  const commit = (await readFile(join(ROOT, "test", "upgrade", "base"), "utf8")).trim();
+  if (!/^[0-9a-f]{40}$/.test(commit)) throw new Error("test/upgrade/base: the 40 digits of a commit");
+  const git = async (...args: readonly string[]): Promise<boolean> =>
+    await run("git", ["-C", ROOT, ...args]).then(
+      () => true,
+      () => false,
+    );
+  if (!(await git("cat-file", "-e", `${commit}^{commit}`)))
+    return { missing: `commit ${commit.slice(0, 7)} is not in this clone: git fetch --unshallow, where git has a history` };
+  if (!(await git("merge-base", "--is-ancestor", commit, "HEAD"))) throw new Error(`test/upgrade/base: ${commit} is no ancestor of HEAD`);
+  const folder = await mkdtemp(join(tmpdir(), "deltaloop-base-"));
+  const root = join(folder, commit.slice(0, 7));
+  await mkdir(root);
+  await run("git", ["-C", ROOT, "archive", "--output", join(folder, "base.tar"), commit]);
+  await run("tar", ["-xf", join(folder, "base.tar"), "-C", root]);
+  await symlink(join(ROOT, "node_modules"), join(root, "node_modules"));
+  return { commit, root, remove: () => rm(folder, { recursive: true, force: true }) };
+}

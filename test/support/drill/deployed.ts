@@ -1,0 +1,276 @@
+/**
+ * Deltaloop deployed to LocalStack beside a cluster, and what somebody does there: applies Deployments, rolls them, strikes in the middle
+ * of it, and judges what came of it.
+ */
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+
+import { GetQueueAttributesCommand, ListQueuesCommand } from "@aws-sdk/client-sqs";
+import type { SQSClient } from "@aws-sdk/client-sqs";
+import { expect } from "vitest";
+
+import { environmentFile } from "../../../cli/support/environment-file.ts";
+import { kubeAccess } from "../../../cli/support/kube-access.ts";
+import type { Edition } from "../../../infra/local/deploy.ts";
+import { startMemoryCluster } from "../../../infra/local/memory-cluster.ts";
+import { startLocal } from "../../../infra/local/stack.ts";
+import type { LocalDeltaloop } from "../../../infra/local/stack.ts";
+import { sqsClient } from "../../../shared/adapters/sqs/client.ts";
+import type { Cache } from "../../../shared/lambda/connect.ts";
+import { isSame } from "../cache-compared.ts";
+import { deltaloop, eventually, measured, OWN_NAMESPACE, startCluster } from "../e2e.ts";
+import type { Cluster } from "../e2e.ts";
+import { least, momentsOf, most, podsCreated, recordHistory } from "../history.ts";
+import { personOf } from "../person.ts";
+import type { Person } from "../person.ts";
+
+export interface SomeCluster {
+  readonly client: Person;
+  readonly kubeconfig: string;
+  readonly leaseNamespace: string;
+  /** Absent: it is in memory. */
+  readonly real?: Cluster;
+  stop(): Promise<void>;
+}
+
+export async function realCluster(): Promise<SomeCluster> {
+  const real = await startCluster();
+  return { client: real.client, kubeconfig: real.rolesKubeconfig, leaseNamespace: OWN_NAMESPACE, real, stop: real.stop };
+}
+
+export async function memoryCluster(): Promise<SomeCluster> {
+  const { client, ...cluster } = await startMemoryCluster();
+  return { ...cluster, client: personOf(client), leaseNamespace: "kube-system" };
+}
+
+interface Deployment {
+  readonly metadata: { readonly generation: number };
+  readonly spec: { readonly replicas: number };
+  readonly status?: {
+    readonly observedGeneration?: number;
+    readonly replicas?: number;
+    readonly updatedReplicas?: number;
+    readonly availableReplicas?: number;
+  };
+}
+
+interface Pod {
+  readonly metadata: { readonly deletionTimestamp?: string };
+  readonly spec: { readonly containers: readonly { readonly image: string }[] };
+}
+
+const DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments";
+const PODS = "/api/v1/namespaces/default/pods";
+const SETTLED_MS_MAX = 60_000;
+/** Rollouts that are struck: one more pod than asked for, and never one less that is available. */
+const ROLLING = { type: "RollingUpdate", rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } } as const;
+
+/** Of a rollout's pods: how long one takes, and the last one as long as the strike is not over. */
+const PACE_SECONDS = 2;
+/** Less than a Deployment's progressDeadlineSeconds. */
+const HELD_SECONDS = 500;
+const ROLLED_OUT_MS_MAX = 90_000;
+const HOLD_POLL_MS = 200;
+
+export interface Deployed {
+  readonly cluster: SomeCluster;
+  readonly local: LocalDeltaloop;
+  readonly sqs: SQSClient;
+  /** LocalStack's and the functions' own. */
+  log(): Promise<string>;
+  create(name: string, replicas: number, spec?: object): Promise<void>;
+  patch(name: string, spec: object): Promise<void>;
+  /** `replicas` pods of `image`, all available, none else, and the status says so. */
+  rolledOut(name: string, replicas: number, image: string, timeoutMs?: number): Promise<void>;
+  withCache<T>(use: (cache: Cache) => Promise<T>): Promise<T>;
+  /** A verb of the command with the watcher's environment as `--env`. What it said. @throws when it does not end with 0 */
+  run(...args: readonly string[]): Promise<string>;
+  /** Nothing was lost: the cache is what the API server has, no message is dead, and the doctor finds no fault. */
+  settled(): Promise<void>;
+  /**
+   * Rolls the Deployment `steady` to its next image, strikes when some of its pods are new, and waits until all is settled. The rollout goes
+   * on meanwhile, and does not end before the strike.
+   * @throws when a pod was made twice, one too many or one too few was there at any moment, or anything was lost
+   */
+  inTheMiddleOfARollout(what: string, strike: () => Promise<void>): Promise<void>;
+  stop(): Promise<void>;
+}
+
+export interface DeployedOptions {
+  readonly startCluster: () => Promise<SomeCluster>;
+  readonly edition: Edition;
+  /** The token of a function's service account; undefined: the kubeconfig's. */
+  readonly token?: (cluster: SomeCluster, role: string) => Promise<string | undefined>;
+}
+
+export async function startDeployed({ startCluster: start, edition, token }: DeployedOptions): Promise<Deployed> {
+  const from = performance.now();
+  const cluster = await start();
+  const { kubeconfig, leaseNamespace, client, real } = cluster;
+  const access = async (role: string): ReturnType<typeof kubeAccess> => {
+    const config = await kubeAccess({ kubeconfig }, role, role);
+    const own = role === "deltaloop-watcher" ? undefined : await token?.(cluster, role);
+    return own === undefined ? config : { ...config, token: () => Promise.resolve(own) };
+  };
+  const local = await startLocal({ access, kubeconfig, leaseNamespace, mode: "act", edition });
+  const sqs = sqsClient({ endpoint: local.localStack.endpoint });
+  const folder = await mkdtemp(join(tmpdir(), "deltaloop-drill-"));
+  measured(`LocalStack started, deployed to and ready after ${seconds(from)}`);
+
+  let images = 0;
+  const deployed: Deployed = {
+    cluster,
+    local,
+    sqs,
+    log: () => readFile(local.localStack.logFile, "utf8"),
+
+    async create(name, replicas, spec = {}) {
+      const labels = { app: name };
+      const template = { metadata: { labels }, spec: { containers: [{ name, image: "shop:1" }] } };
+      await client.request("POST", DEPLOYMENTS, {
+        apiVersion: "apps/v1",
+        kind: "Deployment",
+        metadata: { name },
+        spec: { replicas, selector: { matchLabels: labels }, template, ...spec },
+      });
+    },
+
+    async patch(name, spec) {
+      await client.request("PATCH", `${DEPLOYMENTS}/${name}`, { spec }, "application/strategic-merge-patch+json");
+    },
+
+    async rolledOut(name, replicas, image, timeoutMs = 60_000) {
+      const waitsFrom = performance.now();
+      await eventually(
+        `${name} has ${replicas} of ${image}`,
+        async () => {
+          const { metadata, status } = await read(name);
+          const { items } = await client.list(PODS, { labelSelector: `app=${name}` });
+          const pods = (items as unknown as readonly Pod[]).filter((pod) => pod.metadata.deletionTimestamp === undefined);
+          return (
+            status?.observedGeneration === metadata.generation &&
+            [status.replicas, status.updatedReplicas, status.availableReplicas, pods.length].every((count) => count === replicas) &&
+            pods.every(({ spec }) => spec.containers[0]?.image === image)
+          );
+        },
+        timeoutMs,
+      );
+      measured(`${name}: ${replicas} of ${image} after ${seconds(waitsFrom)}`);
+    },
+
+    async withCache(use) {
+      const cache = await local.openCache();
+      try {
+        return await use(cache);
+      } finally {
+        await cache.store.close();
+      }
+    },
+
+    async run(...args) {
+      const file = join(folder, "watcher.env");
+      await writeFile(file, environmentFile(local.environment()), { mode: 0o600 });
+      const command = deltaloop([...args, "--env", file]);
+      const { code } = await command.exited;
+      if (code !== 0) throw new Error(`deltaloop ${args.join(" ")}: exit ${code}:\n${command.output()}`);
+      return command.output();
+    },
+
+    async settled() {
+      const list = async <T>(path: string): Promise<readonly T[]> => (await client.list(path)).items as readonly T[]; // whose path it is
+      const same = (): Promise<true> => deployed.withCache(({ store }) => isSame(store, { list }));
+      await eventually("the cache is what the API server has", same, SETTLED_MS_MAX);
+      expect(await deadMessages()).toEqual([]);
+      if (real === undefined) return;
+      await deployed.run("doctor", "--kubeconfig", kubeconfig, "--lease-namespace", leaseNamespace);
+    },
+
+    async inTheMiddleOfARollout(what, strike) {
+      if (images === 0) {
+        await deployed.create("steady", 5, { strategy: ROLLING });
+        await deployed.rolledOut("steady", 5, "shop:1");
+        images = 1;
+      }
+      const { spec } = await read("steady");
+      const image = `shop:${++images}`;
+      await eventually("those of the former rollout are gone", async () => {
+        const { items } = await client.list(PODS, { labelSelector: "app=steady" });
+        return items.length === spec.replicas;
+      });
+      const history = await recordHistory(client, "default");
+      try {
+        const before = history.changes().length;
+        const template = { spec: { containers: [{ name: "steady", image }] } };
+        await deployed.patch("steady", { minReadySeconds: PACE_SECONDS, template });
+        await eventually("the rollout is on its way", async () => updatedOf(await read("steady")) > 0);
+        const strikesFrom = performance.now();
+        const struck = new AbortController();
+        await Promise.all([strike().finally(() => struck.abort()), holdLast(spec.replicas, struck.signal)]);
+        const updated = updatedOf(await read("steady"));
+        measured(`${what}: ${seconds(strikesFrom)}, with ${updated} of ${spec.replicas} pods updated then`);
+        expect(updated).toBeLessThan(spec.replicas);
+        await deployed.patch("steady", { minReadySeconds: 0 });
+        await deployed.rolledOut("steady", spec.replicas, image, ROLLED_OUT_MS_MAX);
+        const settlesFrom = performance.now();
+        await deployed.settled();
+        measured(`${what}: nothing lost, looked at for ${seconds(settlesFrom)}; in all ${seconds(strikesFrom)}`);
+        const changes = history.changes();
+        const began = changes[before]?.revision ?? 0n;
+        const moments = momentsOf(changes, "steady").filter(({ change }) => change.revision >= began);
+        expect(most(moments, ({ asked }) => asked)).toBeLessThanOrEqual(spec.replicas + 1);
+        expect(least(moments, ({ ready }) => ready)).toBeGreaterThanOrEqual(spec.replicas);
+        expect(moments.flatMap(({ overshot }) => overshot)).toEqual([]);
+        // Of the old one those that it had, of the new one as many: nothing was made twice.
+        const sets = Object.entries(podsCreated(changes)).filter(([rs]) => rs.startsWith("steady-"));
+        expect(sets.map(([, count]) => count)).toEqual([spec.replicas, spec.replicas]);
+      } finally {
+        await history.stop();
+      }
+    },
+
+    async stop() {
+      sqs.destroy();
+      await local.stop();
+      await cluster.stop();
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+
+  async function read(name: string): Promise<Deployment> {
+    return (await client.request("GET", `${DEPLOYMENTS}/${name}`)) as unknown as Deployment;
+  }
+
+  /** Before the last of `steady`'s pods is updated, the one before it is not available any more until somebody says so. */
+  async function holdLast(replicas: number, signal: AbortSignal): Promise<void> {
+    for (; !signal.aborted; await sleep(HOLD_POLL_MS))
+      if (updatedOf(await read("steady")) >= replicas - 2) return await deployed.patch("steady", { minReadySeconds: HELD_SECONDS });
+  }
+
+  /** `deltaloop-local-deployment-dead: 1` */
+  async function deadMessages(): Promise<readonly string[]> {
+    const { QueueUrls = [] } = await sqs.send(new ListQueuesCommand({}));
+    const dead = QueueUrls.filter((url) => /-dead(?:\.fifo)?$/.test(url));
+    expect(dead).toHaveLength(4);
+    const counts = await Promise.all(dead.map(async (url) => [url, await messagesIn(sqs, url)] as const));
+    return counts.filter(([, count]) => count > 0).map(([url, count]) => `${url.split("/").at(-1)}: ${count}`);
+  }
+
+  return deployed;
+}
+
+/** As its controller has seen the present template. */
+function updatedOf({ metadata, status }: Deployment): number {
+  return status?.observedGeneration === metadata.generation ? (status.updatedReplicas ?? 0) : 0;
+}
+
+/** To be had and in flight. */
+export async function messagesIn(sqs: SQSClient, QueueUrl: string): Promise<number> {
+  const { Attributes } = await sqs.send(new GetQueueAttributesCommand({ QueueUrl, AttributeNames: ["All"] }));
+  return Number(Attributes?.ApproximateNumberOfMessages) + Number(Attributes?.ApproximateNumberOfMessagesNotVisible);
+}
+
+export function seconds(from: number): string {
+  return `${((performance.now() - from) / 1000).toFixed(1)} s`;
+}
