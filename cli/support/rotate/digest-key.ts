@@ -6,7 +6,9 @@ import { newKey, openRotation, write } from "./rotation.ts";
 import type { OpenRotation, Rotation } from "./rotation.ts";
 
 const LOOK_MS = 200;
-/** After everybody has read it: a watcher that is started anew, and a list of everything. */
+/** After everybody has read it: the watcher ends, is started anew, and waits for the Lease of the one before. */
+const BEGIN_MS_MAX = 2 * 60_000;
+/** After it has begun: a list of everything. */
 const REBUILD_MS_MAX = 10 * 60_000;
 
 /** Another value, and what comes of it: the watcher's next look begins a new epoch. @returns whether its gates have opened in time */
@@ -37,13 +39,14 @@ export async function untilRebuilt(
   digestPrefix: string,
   { waitMs, say, now, after, signal }: Pick<OpenRotation, "waitMs"> & Pick<Rotation, "say" | "now" | "after" | "signal">,
 ): Promise<boolean> {
-  const giveUpMs = now() + waitMs + REBUILD_MS_MAX;
+  let giveUpMs = now() + waitMs + BEGIN_MS_MAX;
   let begunMs: number | undefined;
   let trouble: string | undefined;
   while (now() < giveUpMs && !signal.aborted) {
     try {
       if (begunMs === undefined && (await store.epoch())?.digestPrefix === digestPrefix) {
         begunMs = now();
+        giveUpMs = begunMs + REBUILD_MS_MAX;
         say("the new epoch has begun, everything is listed anew");
       }
       if (begunMs !== undefined && (await shutGate(store)) === undefined) {
