@@ -9,6 +9,7 @@
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { ServerResponse } from "node:http";
+import { KUBERNETES_VERSION } from "../../shared/api/release.ts";
 import { owner, podObject, replicaSetObject } from "./objects.ts";
 
 const PODS = Number(process.argv[2]);
@@ -32,6 +33,7 @@ let listed = 0;
 const server = createServer((request, response) => {
   const { pathname, searchParams: query } = new URL(request.url ?? "/", "http://localhost");
   request.resume();
+  if (pathname === "/version") return answer(response, { gitVersion: KUBERNETES_VERSION });
   if (pathname === "/bench/gone") return gone(response);
   if (pathname === "/bench/lists") return answer(response, { listed });
   if (pathname.endsWith("/namespaces/kube-system"))
