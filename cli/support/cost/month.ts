@@ -66,7 +66,10 @@ export function monthOf(stack: Stack, made: Made, usage: Usage, assumed: Assumed
   );
   const seconds = (counts: Counts): number => (msOf(counts) * assumed.slower) / 1_000;
   const keptSandboxes = Object.values(idle.functions).reduce((sum, { atOnce }) => sum + atOnce, 0);
-  const reads = { idle: readsOfAMonth(keptSandboxes + made.watchers) * SECRETS_READ, work: usage.starts * SECRETS_READ };
+  const reads = {
+    idle: readsOfAMonth(keptSandboxes + made.watchers, stack.secretsSeconds) * SECRETS_READ,
+    work: usage.starts * SECRETS_READ,
+  };
   const keyed = (calls: number): number => (stack.key === "none" ? 0 : calls);
   const { node } = made;
   const quantities: readonly Quantity[] = [

@@ -2,6 +2,7 @@
  * What of a deployment is there whether or not anything happens, by the parameters that `npm run deploy --params` takes. infra/ has the
  * conditions; test/tooling/cost.test.ts compares.
  */
+import { SECRET_MS_MAX } from "../../../shared/ports/times.ts";
 import { UsageError } from "../usage-error.ts";
 
 /** Those that change what is paid for; `elsewhere` and `here` stand for whether `watcherImage` names one. */
@@ -16,6 +17,8 @@ export interface Stack {
   readonly storeNodes: number;
   readonly key: "make" | "given" | "none";
   readonly secrets: "make" | "given";
+  /** For how long they are used before they are read again. */
+  readonly secretsSeconds: number;
   readonly metrics: "emf" | "none";
   readonly watcher: "here" | "elsewhere";
   readonly mode: "act" | "shadow";
@@ -35,6 +38,7 @@ export interface Made {
   readonly watchers: number;
 }
 
+const SECRETS_SECONDS_MAX = SECRET_MS_MAX / 1_000;
 const OWN_ZONES = 2;
 const NODE_TYPES = { valkey: "cache.t4g.small", memorydb: "db.t4g.small", given: "" } as const;
 /** For MAC key, digest key, and each that calls the API server: apply-deltas, three syncs, the watcher. */
@@ -68,7 +72,7 @@ export function madeOf(stack: Stack): Made {
 
 const COUNTED = [
   ...["network", "natGateway", "endpoints", "subnetIds", "store", "storeNodeType", "storeNodes", "keyArn", "secrets", "metrics"],
-  ...["watcherImage", "mode"],
+  ...["watcherImage", "mode", "secretsSeconds"],
 ];
 /** What else serverless.yml has, and costs nothing. */
 const FREE = [
@@ -96,6 +100,9 @@ export function stackOf(parameters: Readonly<Record<string, string>>): Stack {
   const network = of("network", "own", "given", "none");
   const store = of("store", "valkey", "memorydb", "given");
   if (network === "none" && store !== "given") throw new UsageError("a store is made in a VPC only: network=none wants store=given");
+  const seconds = Number(parameters["secretsSeconds"] ?? SECRETS_SECONDS_MAX);
+  if (!(Number.isInteger(seconds) && seconds >= 1 && seconds <= SECRETS_SECONDS_MAX))
+    throw new UsageError(`secretsSeconds=${parameters["secretsSeconds"]}: it is a whole number from 1 to ${SECRETS_SECONDS_MAX}`);
   const subnets = (parameters["subnetIds"] ?? "").split(",").filter((id) => id !== "").length;
   return {
     network,
@@ -107,6 +114,7 @@ export function stackOf(parameters: Readonly<Record<string, string>>): Stack {
     storeNodes: Number(of("storeNodes", "2", "3")),
     key: key === "make" || key === "none" ? key : "given",
     secrets: of("secrets", "make", "given"),
+    secretsSeconds: seconds,
     metrics: of("metrics", "emf", "none"),
     watcher: (parameters["watcherImage"] ?? "") === "" ? "elsewhere" : "here",
     mode: of("mode", "act", "shadow"),

@@ -68,7 +68,7 @@ function startsOf(events: readonly (readonly [Counts, number])[], idle: Counts):
   }, 0);
 }
 
-/** Of sandboxes and watchers that are there all month. */
-export function readsOfAMonth(count: number): number {
-  return count * READS_PER_HOUR * MONTH_HOURS;
+/** Of sandboxes and watchers that are there all month, and read again when what they have is so old. */
+export function readsOfAMonth(count: number, seconds: number): number {
+  return count * (3_600 / seconds) * MONTH_HOURS;
 }

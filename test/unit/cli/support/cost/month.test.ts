@@ -93,6 +93,7 @@ it.each<{ name: string; parameters: Parameters; gone?: RegExp; there?: string }>
 it.each([
   { parameters: { natgateway: "false" }, says: "natgateway: no parameter of a deployment; there are network, natGateway, " },
   { parameters: { store: "redis" }, says: "store=redis: it is one of valkey, memorydb, given" },
+  { parameters: { secretsSeconds: "301" }, says: "secretsSeconds=301: it is a whole number from 1 to 300" },
   { parameters: { network: "none" }, says: "network=none wants store=given" },
   { parameters: { storeNodeType: "cache.x9" }, says: "have no node cache.x9, only cache.t4g.small, db.t4g.small: add it with --prices" },
 ])("what a deployment would refuse, or nobody has a price of, is refused: $says", ({ parameters, says }) => {
