@@ -14,7 +14,7 @@ import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 
-import { GetQueueAttributesCommand, ListQueuesCommand, PurgeQueueCommand, SendMessageCommand } from "@aws-sdk/client-sqs";
+import { ListQueuesCommand, PurgeQueueCommand, SendMessageCommand } from "@aws-sdk/client-sqs";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 import { functionNames } from "../../infra/build/bundle.ts";
@@ -22,7 +22,6 @@ import type { Edition } from "../../infra/local/deploy.ts";
 import { localStackVenv } from "../../infra/local/venv.ts";
 import { kubeHttpConfigFrom } from "../../cli/support/kubeconfig.ts";
 import { createClient } from "../../shared/adapters/kube-http/client.ts";
-import { redisClient } from "../../shared/adapters/redis/client.ts";
 import { createSecrets } from "../../shared/adapters/secrets/secrets.ts";
 import { CACHED_RESOURCES, CONTROLLERS } from "../../shared/api/resources.ts";
 import { ENVELOPE_VERSION } from "../../shared/cache/envelope.ts";
@@ -30,14 +29,15 @@ import { signBody } from "../../shared/cache/signed-body.ts";
 import { kubeSecret, secretName, syncFunction } from "../../shared/registry/names.ts";
 import { ROLES } from "../../shared/registry/rights.ts";
 import { controlPlaneBinaries } from "../envtest/binaries.ts";
-import { bodyText, canary, canaryAnnotations, canaryContainer, CHANGE_CAUSE, found } from "../support/canaries.ts";
+import { canary, canaryAnnotations, canaryContainer, CHANGE_CAUSE, found } from "../support/canaries.ts";
 import { baseCheckout } from "../support/drill/base.ts";
 import { memoryCluster, messagesIn, realCluster, seconds, startDeployed } from "../support/drill/deployed.ts";
 import type { Deployed, SomeCluster } from "../support/drill/deployed.ts";
 import { editionOf, everythingMade, functionsOf, readQueues } from "../support/drill/localstack-api.ts";
 import { rightsIn, rightsOf, triedBeyond, usesOf } from "../support/drill/rights.ts";
-import { revocableToken, revokeTokens } from "../support/drill/tokens.ts";
-import { deltaloop, eventually, isRunning, killHard, measured, OWN_NAMESPACE, ROOT } from "../support/e2e.ts";
+import { revocableToken, takeTokensAndRotate } from "../support/drill/tokens.ts";
+import { dump, generations, loseRedis, watchMessages } from "../support/drill/traces.ts";
+import { eventually, isRunning, killHard, measured, ROOT } from "../support/e2e.ts";
 import { ensureRedisServer } from "../support/redis.ts";
 
 const START_MS_MAX = 240_000;
@@ -140,7 +140,7 @@ function suite(startCluster: () => Promise<SomeCluster>, inMemory: string | unde
       const name = "secretive";
       const messages = new Set<string>();
       const watched = new AbortController();
-      const watching = watchMessages(messages, watched.signal);
+      const watching = watchMessages(deployed.local, messages, watched.signal);
       const template = { metadata: { labels: { app: name } }, spec: { containers: [canaryContainer(name, "shop:1")] } };
       await client().request("POST", "/api/v1/namespaces/default/secrets", {
         metadata: { name },
@@ -160,7 +160,7 @@ function suite(startCluster: () => Promise<SomeCluster>, inMemory: string | unde
       });
       watched.abort();
       await watching;
-      const redis = await dump();
+      const redis = await dump(deployed.local);
       expect({ messages: [...messages].some((text) => text.includes(name)), redis: redis.some((text) => text.includes(name)) }).toEqual({
         messages: true,
         redis: true,
@@ -179,8 +179,16 @@ function suite(startCluster: () => Promise<SomeCluster>, inMemory: string | unde
     it("MAC key and tokens are rotated in the middle of a rollout: nothing is taken for forged, nothing of the old key is left", async () => {
       const [old = ""] = await secretsNow(["mac-key"]);
       const forged = await forgeries();
+      const { real } = deployed.cluster;
+      const tokensRotated = async (): Promise<void> => {
+        if (real === undefined) return void process.stderr.write(`!!!!  no tokens are rotated: ${inMemory}\n`);
+        const said = await takeTokensAndRotate(real, endpoint());
+        expect(said.match(/^[\w-]+: renewed, ends /gm)).toHaveLength(1 + CONTROLLERS.length);
+        for (const secret of await secretsNow(CONTROLLERS.map((name) => kubeSecret(syncFunction(name)))))
+          expect(said).not.toContain((JSON.parse(secret) as { readonly token: string }).token); // as it was written just now
+      };
       await deployed.inTheMiddleOfARollout("the MAC key and the tokens rotated", async () => {
-        const [said] = await Promise.all([deployed.run("rotate", "mac-key"), rotateTokens()]);
+        const [said] = await Promise.all([deployed.run("rotate", "mac-key"), tokensRotated()]);
         const [fresh = ""] = await secretsNow(["mac-key"]);
         expect(fresh).toMatch(/^[0-9a-f]{64}$/);
         expect(fresh).not.toBe(old);
@@ -249,11 +257,12 @@ function suite(startCluster: () => Promise<SomeCluster>, inMemory: string | unde
       expect(named.map(({ messageId }) => messageId)).toContain(nobodys);
       await deployed.create("after", 2);
       await deployed.rolledOut("after", 2, "shop:1");
-      await eventually("its queue is empty", async () => (await waiting()).every((count) => count === 0), 10_000);
+      await eventually("its queue is empty", async () => (await messagesIn(deployed.sqs, deployed.local.queueUrls.deltas)) === 0, 10_000);
     });
 
     it("a message that fails every time dies, and with it everything is listed again", async () => {
-      const before = await generations();
+      const { epoch } = await epochNow();
+      const before = await generations(deployed.local, epoch);
       const from = performance.now();
       // Of a version that nobody here understands, so whose resource it is cannot be told either.
       const id = await send(await signed({ v: ENVELOPE_VERSION + 1, c: deployed.local.cluster }));
@@ -276,7 +285,7 @@ function suite(startCluster: () => Promise<SomeCluster>, inMemory: string | unde
         );
         measured(`listed again after ${seconds(at)}`);
       });
-      const after = await generations();
+      const after = await generations(deployed.local, epoch);
       expect(Object.keys(after).toSorted()).toEqual(["deployments", "pods", "replicasets", "replicationcontrollers"]);
       for (const [resource, generation] of Object.entries(after)) expect(generation, resource).toBeGreaterThan(before[resource] ?? 0);
       expect(await quarantined(id)).toMatchObject([
@@ -290,11 +299,7 @@ function suite(startCluster: () => Promise<SomeCluster>, inMemory: string | unde
     // What was quarantined above goes with it.
     it("Redis is lost in the middle of a rollout: a new epoch begins", async () => {
       const before = await epochNow();
-      await deployed.inTheMiddleOfARollout("Redis lost", async () => {
-        const redis = redisClient({ url: deployed.local.redisUrl, cluster: false });
-        await redis.flushall();
-        redis.disconnect();
-      });
+      await deployed.inTheMiddleOfARollout("Redis lost", () => loseRedis(deployed.local));
       expect((await epochNow()).epoch).not.toBe(before.epoch);
     });
 
@@ -357,28 +362,6 @@ function suite(startCluster: () => Promise<SomeCluster>, inMemory: string | unde
       await eventually("the environments have ended", () => pids.every((pid) => !isRunning(pid)), 10_000);
     });
 
-    /** The functions' tokens are taken away, and when functions are refused there are others. */
-    async function rotateTokens(): Promise<void> {
-      const { real } = deployed.cluster;
-      if (real === undefined) return void process.stderr.write(`!!!!  no tokens are rotated: ${inMemory}\n`);
-      await real.kubectl("apply", "-f", join(ROOT, "infra/manifests/token-renewer.yaml"));
-      const renewer = await real.plane.serviceAccountKubeconfig(OWN_NAMESPACE, "deltaloop-token-renewer");
-      const refused = async (): Promise<number> =>
-        (await real.audit()).filter(
-          ({ userAgent, responseStatus }) => userAgent?.startsWith("deltaloop/") === true && responseStatus?.code === 401,
-        ).length;
-      const from = performance.now();
-      await revokeTokens(real);
-      await eventually("functions are refused", async () => (await refused()) > 0);
-      measured(`tokens were taken away, functions refused after ${seconds(from)}`);
-      const to = ["--secrets", secretName("local", "kube/"), "--secrets-endpoint", endpoint()];
-      const rotate = deltaloop(["rotate", "tokens", "--kubeconfig", renewer, ...to]);
-      expect(await rotate.exited).toMatchObject({ code: 0 });
-      expect(rotate.output().match(/^[\w-]+: renewed, ends /gm)).toHaveLength(1 + CONTROLLERS.length);
-      for (const secret of await secretsNow(CONTROLLERS.map((name) => kubeSecret(syncFunction(name)))))
-        expect(rotate.output()).not.toContain((JSON.parse(secret) as { readonly token: string }).token); // as it was written just now
-    }
-
     const codeDeployed = async () => new Map((await functionsOf(endpoint())).map((each) => [each.FunctionName, each.CodeSha256]));
 
     /** The same of what that checkout's build has made last. */
@@ -417,58 +400,6 @@ function suite(startCluster: () => Promise<SomeCluster>, inMemory: string | unde
         MessageDeduplicationId: createHash("sha256").update(body).digest("hex"),
       };
       return (await deployed.sqs.send(new SendMessageCommand({ ...to, MessageBody: body }))).MessageId ?? "";
-    }
-
-    /** Bodies in Q1 and the doorbells' queues, waiting or in flight, as LocalStack shows them to whoever asks. */
-    async function watchMessages(bodies: Set<string>, signal: AbortSignal): Promise<void> {
-      const urls = [deployed.local.queueUrls.deltas, ...Object.values(deployed.local.queueUrls.doorbells)];
-      while (!signal.aborted) {
-        for (const url of urls) {
-          const path = `/_aws/sqs/messages?ShowInvisible=true&QueueUrl=${encodeURIComponent(url)}`;
-          const answer = await fetch(`${endpoint()}${path}`, { headers: { accept: "application/json" } });
-          for (const [, body] of (await answer.text()).matchAll(/"Body": ?("(?:[^"\\]|\\.)*")/g))
-            bodies.add(bodyText(String(JSON.parse(body ?? '""'))));
-        }
-      }
-    }
-
-    /** Every key of Redis and whatever stands under it. */
-    async function dump(): Promise<readonly string[]> {
-      const redis = redisClient({ url: deployed.local.redisUrl, cluster: false });
-      try {
-        const values = (await redis.keys("*")).map(async (key) => {
-          const type = await redis.type(key);
-          if (type === "hash") return [key, ...Object.entries(await redis.hgetall(key)).flat()];
-          if (type === "zset") return [key, ...(await redis.zrange(key, "0", "-1"))];
-          if (type === "set") return [key, ...(await redis.smembers(key))];
-          if (type === "list") return [key, ...(await redis.lrange(key, 0, -1))];
-          return [key, (await redis.get(key)) ?? ""];
-        });
-        return (await Promise.all(values)).flat();
-      } finally {
-        redis.disconnect();
-      }
-    }
-
-    /** How often each resource was listed to the end in the present epoch, as Redis has it. */
-    async function generations(): Promise<Readonly<Record<string, number>>> {
-      const { epoch } = await epochNow();
-      const redis = redisClient({ url: deployed.local.redisUrl, cluster: false });
-      try {
-        const counts: Record<string, number> = {};
-        for (const key of await redis.keys(`*:${epoch}:m:*`))
-          counts[key.split(":").at(-1) ?? ""] = Number(await redis.hget(key, "syncedGen"));
-        return counts;
-      } finally {
-        redis.disconnect();
-      }
-    }
-
-    /** Messages of Q1 to be had and in flight. */
-    async function waiting(): Promise<readonly number[]> {
-      const command = new GetQueueAttributesCommand({ QueueUrl: deployed.local.queueUrls.deltas, AttributeNames: ["All"] });
-      const { Attributes } = await deployed.sqs.send(command);
-      return [Attributes?.ApproximateNumberOfMessages, Attributes?.ApproximateNumberOfMessagesNotVisible].map(Number);
     }
   });
 }
