@@ -182,7 +182,7 @@ function suite(startCluster: () => Promise<SomeCluster>, inMemory: string | unde
       const { real } = deployed.cluster;
       const tokensRotated = async (): Promise<void> => {
         if (real === undefined) return void process.stderr.write(`!!!!  no tokens are rotated: ${inMemory}\n`);
-        const said = await takeTokensAndRotate(real, endpoint());
+        const said = await takeTokensAndRotate(real, "web", endpoint());
         expect(said.match(/^[\w-]+: renewed, ends /gm)).toHaveLength(1 + CONTROLLERS.length);
         for (const secret of await secretsNow(CONTROLLERS.map((name) => kubeSecret(syncFunction(name)))))
           expect(said).not.toContain((JSON.parse(secret) as { readonly token: string }).token); // as it was written just now

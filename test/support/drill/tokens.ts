@@ -18,18 +18,21 @@ export async function revocableToken(cluster: Cluster, serviceAccount: string): 
 
 /**
  * Takes those away, waits until functions are refused, and has `deltaloop rotate tokens` ask for others and write them. The API server forgets
- * them within ten seconds. @returns what the command said. @throws when it does not end with 0
+ * them within ten seconds. `known`: a Deployment in the default namespace. @returns what the command said. @throws when it does not end with 0
  */
-export async function takeTokensAndRotate(cluster: Cluster, secretsEndpoint: string): Promise<string> {
+export async function takeTokensAndRotate(cluster: Cluster, known: string, secretsEndpoint: string): Promise<string> {
   await cluster.kubectl("apply", "-f", join(ROOT, "infra/manifests/token-renewer.yaml"));
   const renewer = await cluster.plane.serviceAccountKubeconfig(OWN_NAMESPACE, "deltaloop-token-renewer");
   const from = performance.now();
   await cluster.kubectl("delete", "secret", BOUND_TO, "-n", OWN_NAMESPACE);
-  await eventually("functions are refused", async () =>
-    (await cluster.audit()).some(
+  let looks = 0;
+  await eventually("functions are refused", async () => {
+    // A rollout that is held may ask nothing of them for a while; an annotation is copied to the ReplicaSet.
+    await cluster.kubectl("annotate", "--overwrite", `deployment/${known}`, `drill/look=${++looks}`);
+    return (await cluster.audit()).some(
       ({ userAgent, responseStatus }) => userAgent?.startsWith("deltaloop/") === true && responseStatus?.code === 401,
-    ),
-  );
+    );
+  });
   measured(`tokens were taken away, functions refused after ${((performance.now() - from) / 1000).toFixed(1)} s`);
   const to = ["--secrets", secretName(STAGE, "kube/"), "--secrets-endpoint", secretsEndpoint];
   const rotate = deltaloop(["rotate", "tokens", "--kubeconfig", renewer, ...to]);
