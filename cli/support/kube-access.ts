@@ -18,10 +18,15 @@ export interface KubeFlags {
  */
 export async function kubeAccess(flags: KubeFlags, role: string, component: string): Promise<KubeHttpConfig> {
   try {
-    const { contexts } = await readKubeconfig(flags.kubeconfig);
-    const context = contexts.some(({ name }) => name === role) ? role : flags.context;
+    const context = await contextOf(flags, role);
     return await kubeHttpConfigFrom(flags.kubeconfig, { component, ...(context !== undefined && { context }) });
   } catch (error) {
     throw new UsageError(messageOf(error));
   }
+}
+
+/** `undefined`: the current one. @throws when the file cannot be used */
+export async function contextOf(flags: KubeFlags, role: string): Promise<string | undefined> {
+  const { contexts } = await readKubeconfig(flags.kubeconfig);
+  return contexts.some(({ name }) => name === role) ? role : flags.context;
 }

@@ -20,7 +20,7 @@ import type { PendingKey } from "../../shared/node-agent/certificates/join-clust
 import type { Clock } from "../../shared/ports/clock.ts";
 import type { Log } from "../../shared/ports/log.ts";
 import type { Random } from "../../shared/ports/random.ts";
-import { kubeAccess } from "./kube-access.ts";
+import { contextOf, kubeAccess } from "./kube-access.ts";
 import { certificatePlaces, kubeconfigForCertificate, kubeHttpConfigFrom } from "./kubeconfig.ts";
 import type { CertificatePlaces } from "./kubeconfig.ts";
 import { kubeconfigPath } from "./kubeconfig-path.ts";
@@ -96,7 +96,7 @@ async function rotating(flags: Placed, means: Means): Promise<NodeAccess> {
   const asking = joins ? await bootstrapAccess(bootstrapKubeconfig) : await kubeAccess({ ...flags, kubeconfig }, ROLE, COMPONENT);
   const { currentPath } = clientFiles(certDir, clock);
   if (joins) await replaceFile(kubeconfig, await kubeconfigForCertificate(bootstrapKubeconfig, currentPath));
-  const places = await certificatePlaces(kubeconfig, joins ? undefined : flags.context);
+  const places = await certificatePlaces(kubeconfig, joins ? undefined : await contextOf({ ...flags, kubeconfig }, ROLE));
   const { token: _token, cert: _cert, key: _key, certificate: _certificate, ...nobody } = asking;
   const config: KubeHttpConfig = { ...nobody, certificate: () => manager.current() };
   const [kubeOfNode, kubeOfAsking] = [createKubeHttp(config), createKubeHttp(asking)];

@@ -34,7 +34,9 @@ export interface TestRegistry {
 const SAME_PULL_MS = 2_000;
 const PATH = /^\/v2\/(?<repository>[^/]+)\/(?<kind>manifests|blobs)\/(?<reference>[^/]+)$/u;
 
-export async function startRegistry(): Promise<TestRegistry> {
+/** @param known who alone may have anything; default: everybody */
+export async function startRegistry(known?: { readonly user: string; readonly password: string }): Promise<TestRegistry> {
+  const authorization = known && `Basic ${Buffer.from(`${known.user}:${known.password}`).toString("base64")}`;
   const busybox = await readFile("/bin/busybox");
   const images = new Map<string, OciImage & { readonly layerMs: number }>();
   const pulls: Pull[] = [];
@@ -72,7 +74,9 @@ export async function startRegistry(): Promise<TestRegistry> {
     });
   };
 
-  const server = createServer(({ url = "", method = "GET" }, response) => {
+  const server = createServer(({ url = "", method = "GET", headers }, response) => {
+    if (authorization !== undefined && headers.authorization !== authorization)
+      return void response.writeHead(401, { "www-authenticate": 'Basic realm="test"' }).end();
     const { repository, kind, reference } = PATH.exec(url)?.groups ?? {};
     if (repository === undefined || reference === undefined) return void response.writeHead(url === "/v2/" ? 200 : 404).end();
     if (kind === "manifests") asked(repository);

@@ -1,119 +1,244 @@
 /**
- * A machine with a container runtime and a bootstrap token becomes a node: a real API server with its own approving and signing
- * controllers, a real containerd, the agent. One story; each test goes on where the one before it ended.
+ * docs/node.md, step by step: a machine with a container runtime becomes a node, is drained, taken over and given back. A real API server
+ * with its own approving and signing controllers and scheduler, a real containerd, the agent. One story; each test goes on where the one
+ * before it ended.
  *
- * Catches: a request that upstream's approver or signer does not take, certificates that end while the agent works, a serving
- * certificate that the API server could not verify, and a key that others can read.
+ * Catches: a document whose commands do not work, a request that upstream's approver or signer does not take, certificates that end while
+ * the agent works, a serving certificate that nobody could verify, credentials that do not reach a registry, and a Node that a restart changes.
  */
-import { readFile, readlink, stat, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { execFile } from "node:child_process";
+import { chmod, mkdir, readFile, readlink, stat, symlink, writeFile } from "node:fs/promises";
+import { basename, join } from "node:path";
 import { connect } from "node:tls";
+import { promisify } from "node:util";
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 import { readCertificate } from "../../shared/kubelet/certificate/certificate-request.ts";
 import { startContainerd } from "../containerd/containerd.ts";
 import type { ContainerdNode } from "../containerd/containerd.ts";
+import { startRegistry } from "../containerd/registry.ts";
+import type { TestRegistry } from "../containerd/registry.ts";
+import { controlPlaneBinaries } from "../envtest/binaries.ts";
+import { commandsOf, stepsOf } from "../support/document-steps.ts";
+import type { DocumentStep } from "../support/document-steps.ts";
 import { deltaloop, eventually, startCluster } from "../support/e2e.ts";
 import type { Cluster, Running } from "../support/e2e.ts";
 import { whereNodesCanRun } from "../support/node-agents.ts";
+import { NODE_UNIT } from "../support/node-unit.ts";
 import { podOf, podReady, server } from "../support/real-pods.ts";
 
+const run = promisify(execFile);
+/** What the document calls the machine. */
+const DOCUMENTS_NAME = "node-1";
 const NAME = "joiner";
 /** The signer dates them back by 5 minutes, so that 90 % of their life are over when they come: each is replaced at once. */
 const CERTIFICATE_SECONDS = 20;
-const TOKEN = { id: "abcdef", secret: "0123456789abcdef" };
+const PASSWORD = "5ecret";
 
-await whereNodesCanRun("a machine that joins", () => {
+await whereNodesCanRun("docs/node.md", () => {
   let cluster: Cluster;
   let containerd: ContainerdNode;
-  let agent: Running;
+  let registry: TestRegistry;
+  let agent: Running | undefined;
   let port = 0;
 
+  const steps = stepsOf("docs/node.md");
   const file = (name: string): string => join(containerd.directory, name);
+  const etc = (path: string): string => path.replaceAll("/etc/deltaloop", file("etc"));
   const currentCertificate = async (): Promise<string> => await readlink(file("kubelet/pki/kubelet-client-current.pem"));
 
   beforeAll(async () => {
-    [cluster, containerd] = await Promise.all([
+    [cluster, containerd, registry] = await Promise.all([
       startCluster({ machines: "scheduler", signing: { seconds: CERTIFICATE_SECONDS } }),
       startContainerd(),
+      startRegistry({ user: "AWS", password: PASSWORD }),
     ]);
-    await cluster.apply(
-      {
-        apiVersion: "v1",
-        kind: "Secret",
-        metadata: { name: `bootstrap-token-${TOKEN.id}`, namespace: "kube-system" },
-        type: "bootstrap.kubernetes.io/token",
-        stringData: { "token-id": TOKEN.id, "token-secret": TOKEN.secret, "usage-bootstrap-authentication": "true" },
-      },
-      binding("system:node-bootstrapper", "system:bootstrappers"),
-      binding("system:certificates.k8s.io:certificatesigningrequests:nodeclient", "system:bootstrappers"),
-      binding("system:certificates.k8s.io:certificatesigningrequests:selfnodeclient", "system:nodes"),
-    );
-    await writeFile(file("bootstrap.kubeconfig"), bootstrapKubeconfig(cluster));
-    await writeFile(file("ca.crt"), cluster.plane.ca);
-    agent = deltaloop([
-      "node",
-      ...["--bootstrap-kubeconfig", file("bootstrap.kubeconfig"), "--kubeconfig", file("node.kubeconfig")],
-      ...["--rotate-certificates", "--rotate-server-certificates", "--client-ca-file", file("ca.crt")],
-      ...["--cri", containerd.endpoint, "--name", NAME, "--node-ip", "127.0.0.1", "--port", "0", "--healthz-port", "0"],
-      ...["--root-dir", file("kubelet"), "--pod-logs-dir", file("pods"), "--container-logs-dir", file("containers")],
-      ...["--cgroup-root", containerd.cgroupParent],
-    ]);
-    port = Number(/127\.0\.0\.1:(\d+)/u.exec(await agent.line("ready"))?.[1]);
+    await mkdir(file("etc"));
+    await mkdir(file("bin"));
+    const binaries = await controlPlaneBinaries();
+    if ("missing" in binaries) throw new Error(binaries.missing);
+    await symlink(binaries.kubectl, file("bin/kubectl"));
   });
 
   afterAll(async () => {
     await agent?.stop();
+    await registry?.stop();
     await containerd?.stop();
     await cluster?.stop();
   });
 
-  describe("it", () => {
-    it("is Ready, with a certificate that upstream's controllers approved and signed [node-agent 430]", async () => {
-      await eventually("the node is registered", () => cluster.get(`/api/v1/nodes/${NAME}`), 60_000);
-      await cluster.kubectl("wait", "--for=condition=Ready", "--timeout=60s", `node/${NAME}`);
+  /** The document's own steps of a section, as far as this machine can. */
+  async function follow(section: string): Promise<void> {
+    const own = steps.filter((step) => step.section.startsWith(section));
+    expect(own.length, section).toBeGreaterThan(0);
+    for (const step of own) await take(step);
+  }
+
+  async function take(step: DocumentStep): Promise<void> {
+    switch (step.kind) {
+      case "file":
+        return await writeFile(etc(step.path), etc(step.content));
+      case "cluster":
+        return await onCluster(step.script);
+      case "machine":
+        for (const command of commandsOf(step.script)) await onMachine(command);
+        return;
+      default:
+        throw new Error(`unknown step ${JSON.stringify(step satisfies never)}`);
+    }
+  }
+
+  async function onCluster(script: string): Promise<void> {
+    const env = { ...process.env, KUBECONFIG: cluster.plane.adminKubeconfig, PATH: `${file("bin")}:${process.env["PATH"]}` };
+    const pipefail = `set -euo pipefail\n${script.replaceAll(DOCUMENTS_NAME, NAME)}`;
+    await run("bash", ["-c", pipefail], { cwd: file("etc"), env });
+  }
+
+  /** What would change this machine is looked at only; what starts and ends the agent does so. */
+  async function onMachine(command: string): Promise<void> {
+    const [program = "", ...words] = command.trim().split(/\s+/u);
+    switch (`${program} ${words[0]}`) {
+      case "apt-get install":
+        await run("apt-cache", ["show", "--no-all-versions", ...words.slice(1).filter((word) => !word.startsWith("-"))]);
+        return;
+      case "npm install":
+        expect(words.at(-1)).toBe("deltaloop");
+        return;
+      case "install -m":
+        expect(basename(NODE_UNIT)).toBe(basename(words.at(-1) ?? ""));
+        return;
+      case "systemctl daemon-reload":
+        return;
+      case "systemctl enable":
+        return words.includes("deltaloop-node") ? await startAgent() : undefined;
+      case "systemctl disable":
+        // Of a kubelet, the agent that runs stands for it.
+        return await stopAgent();
+      default:
+        throw new Error(`docs/node.md has a command for the machine that nobody follows: ${command}`);
+    }
+  }
+
+  /** As the unit does it, with another root, runtime and ports, so that it fits beside others. */
+  async function startAgent(): Promise<void> {
+    if (agent !== undefined) return;
+    const command = /^ExecStart=\S+ (.*)$/mu.exec(await readFile(NODE_UNIT, "utf8"))?.[1] ?? "";
+    const [, more = ""] = /^DELTALOOP_NODE_FLAGS=(.*)$/mu.exec(await readFile(file("etc/node.env"), "utf8")) ?? [];
+    const words = etc(command.replace("$DELTALOOP_NODE_FLAGS", more).replace("127.0.0.1:10248", "127.0.0.1:0")).split(" ");
+    agent = deltaloop([
+      ...words,
+      ...["--cri", containerd.endpoint, "--name", NAME, "--node-ip", "127.0.0.1", "--port", "0"],
+      ...["--root-dir", file("kubelet"), "--pod-logs-dir", file("pods"), "--container-logs-dir", file("containers")],
+      ...["--cgroup-root", containerd.cgroupParent],
+      ...["--image-credential-provider-config", file("providers.yaml"), "--image-credential-provider-bin-dir", file("bin")],
+    ]);
+    port = Number(/https:\/\/127\.0\.0\.1:(\d+)/u.exec(await agent.line('"message":"ready"'))?.[1]);
+    expect(port).toBeGreaterThan(0);
+  }
+
+  async function stopAgent(): Promise<void> {
+    await agent?.stop();
+    agent = undefined;
+  }
+
+  describe("a machine", () => {
+    it("joins, and is Ready with a certificate that upstream's controllers approved and signed [node-agent 430 431]", async () => {
+      await putProvider();
+      await follow("1.");
+      await follow("2.");
+      await follow("3.");
+      const [create, approve, untaint] = steps.filter(({ section }) => section.startsWith("4."));
+      if (create === undefined || approve === undefined || untaint === undefined) throw new Error("no step 4");
+      await take(create);
       const path = await currentCertificate();
       expect((await stat(path)).mode & 0o777).toBe(0o600);
       expect(readCertificate(await readFile(path, "utf8"))).toMatchObject({
-        commonName: `system:node:${NAME}`,
-        organizations: ["system:nodes"],
+        ...{ commonName: `system:node:${NAME}`, organizations: ["system:nodes"] },
       });
-      const kubeconfig = await readFile(file("node.kubeconfig"), "utf8");
+      const kubeconfig = await readFile(file("etc/node.kubeconfig"), "utf8");
       expect(kubeconfig).toContain(`client-certificate: ${file("kubelet/pki/kubelet-client-current.pem")}`);
-      expect(kubeconfig).not.toContain(TOKEN.secret);
-      expect((await cluster.plane.kubectl(["get", "node", NAME], { kubeconfig: file("node.kubeconfig") })).code).toBe(0);
-    });
+      expect(kubeconfig).not.toContain("token");
+      expect((await cluster.plane.kubectl(["get", "node", NAME], { kubeconfig: file("etc/node.kubeconfig") })).code).toBe(0);
+      const node = await cluster.get<NodeView>(`/api/v1/nodes/${NAME}`);
+      expect(node?.metadata.labels).toMatchObject({ "node.kubernetes.io/pool": "blue", "kubernetes.io/hostname": NAME });
+      expect(node?.spec.taints).toContainEqual({ key: "example.com/new", effect: "NoSchedule" });
 
-    it("shows nothing to who calls it before its serving request is approved, then a certificate of the cluster [node-agent 431]", async () => {
       await expect(handshake()).rejects.toThrow(/alert handshake failure/u);
-      const requests = await eventually("it asked", async () => {
-        const all = await cluster.list<SigningRequest>("/apis/certificates.k8s.io/v1/certificatesigningrequests");
-        const serving = all.filter(({ spec }) => spec.signerName === "kubernetes.io/kubelet-serving");
-        return serving.length > 0 && serving;
+      await eventually("its serving request is there and approved", async () => {
+        await take(approve);
+        return true;
       });
-      expect(requests.map(({ spec }) => spec.username)).toEqual([`system:node:${NAME}`]);
-      await cluster.kubectl("certificate", "approve", ...requests.map(({ metadata }) => metadata.name));
-      const names = await eventually("it shows it", async () => await handshake());
-      expect(names).toBe(`DNS:${NAME}, IP Address:127.0.0.1`);
+      expect(await eventually("it shows what was signed", async () => await handshake())).toBe(`DNS:${NAME}, IP Address:127.0.0.1`);
+      await take(untaint);
     });
 
     it("goes on with other certificates after the first one has ended [node-agent 432]", async () => {
       const first = await currentCertificate();
       const { notAfterMs } = readCertificate(await readFile(first, "utf8"));
       await eventually("another one", async () => (await currentCertificate()) !== first, (CERTIFICATE_SECONDS + 5) * 1_000);
-      expect(Date.now()).toBeLessThan(notAfterMs);
       await eventually("the first one has ended", () => Date.now() > notAfterMs + 1_000, (CERTIFICATE_SECONDS + 5) * 1_000);
       await cluster.apply(podOf("late", { containers: [server()] }));
       await podReady(cluster, "late");
-      await cluster.kubectl("delete", "pod", "late", "--timeout=30s");
       const refused = (await cluster.audit()).filter(
         ({ user, responseStatus }) => user.username === `system:node:${NAME}` && responseStatus?.code === 401,
       );
       expect(refused).toEqual([]);
-      expect(agent.output()).not.toContain("not signed");
+    });
+
+    it("pulls from a registry with what a credential provider knows [node-agent 451]", async () => {
+      await registry.add("private", 0);
+      await cluster.apply(podOf("private", { containers: [{ name: "main", image: registry.image("private") }] }));
+      await podReady(cluster, "private");
+      const asked = (await readFile(file("provider-calls"), "utf8")).trim().split("\n");
+      expect(asked).toHaveLength(1);
+      expect(asked[0]).toContain(registry.image("private").replace(/:1$/u, ""));
+      expect(agent?.output()).not.toContain(PASSWORD);
+    });
+
+    it("is drained, taken over, and takes pods again with what it was given before [node-agent 452]", async () => {
+      await cluster.kubectl("label", "node", NAME, "example.com/rack=7");
+      const before = agent?.pid;
+      await follow("5.");
+      expect(agent?.pid).not.toBe(before);
+      await cluster.apply(podOf("after", { containers: [server()] }));
+      await podReady(cluster, "after");
+      const node = await cluster.get<NodeView>(`/api/v1/nodes/${NAME}`);
+      expect(node?.metadata.labels).toMatchObject({ "example.com/rack": "7", "node.kubernetes.io/pool": "blue" });
+      expect(node?.spec.taints ?? []).toEqual([]);
+    });
+
+    it("is given back [node-agent 452]", async () => {
+      await follow("6.");
+      expect(agent).toBeUndefined();
+      expect(await cluster.get(`/api/v1/nodes/${NAME}`)).toBeUndefined();
     });
   });
+
+  /** As ECR's, for the registry of this test. */
+  async function putProvider(): Promise<void> {
+    const [host = ""] = registry.image("x").split("/");
+    const provider = {
+      ...{
+        name: "ecr-credential-provider",
+        apiVersion: "credentialprovider.kubelet.k8s.io/v1",
+        matchImages: [host],
+        defaultCacheDuration: "1h",
+      },
+    };
+    const config = { apiVersion: "kubelet.config.k8s.io/v1", kind: "CredentialProviderConfig", providers: [provider] };
+    await writeFile(file("providers.yaml"), JSON.stringify(config));
+    const answer = {
+      ...{ kind: "CredentialProviderResponse", apiVersion: provider.apiVersion, cacheKeyType: "Registry", cacheDuration: "12h" },
+      auth: { [host]: { username: "AWS", password: PASSWORD } },
+    };
+    const path = file("bin/ecr-credential-provider");
+    await writeFile(
+      path,
+      `#!/bin/sh\ncat >> ${file("provider-calls")}\necho >> ${file("provider-calls")}\necho '${JSON.stringify(answer)}'\n`,
+    );
+    await chmod(path, 0o755);
+  }
 
   /** The alternative names that the agent's server shows, if the cluster's authority vouches for them. */
   async function handshake(): Promise<string | undefined> {
@@ -127,29 +252,7 @@ await whereNodesCanRun("a machine that joins", () => {
   }
 });
 
-interface SigningRequest {
-  readonly metadata: { readonly name: string };
-  readonly spec: { readonly signerName: string; readonly username: string };
-}
-
-function binding(role: string, group: string): object {
-  return {
-    apiVersion: "rbac.authorization.k8s.io/v1",
-    kind: "ClusterRoleBinding",
-    metadata: { name: `joins:${role.split(":").at(-1)}` },
-    roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "ClusterRole", name: role },
-    subjects: [{ apiGroup: "rbac.authorization.k8s.io", kind: "Group", name: group }],
-  };
-}
-
-function bootstrapKubeconfig({ plane }: Cluster): string {
-  const cluster = { server: plane.url, "certificate-authority-data": Buffer.from(plane.ca).toString("base64") };
-  return JSON.stringify({
-    apiVersion: "v1",
-    kind: "Config",
-    clusters: [{ name: "c", cluster }],
-    users: [{ name: "u", user: { token: `${TOKEN.id}.${TOKEN.secret}` } }],
-    contexts: [{ name: "x", context: { cluster: "c", user: "u" } }],
-    "current-context": "x",
-  });
+interface NodeView {
+  readonly metadata: { readonly labels?: Readonly<Record<string, string>> };
+  readonly spec: { readonly taints?: readonly object[] };
 }
