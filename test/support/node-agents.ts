@@ -127,6 +127,8 @@ async function startNode({ plane }: Cluster, name: string, options: NodeAgentOpt
         ...["--kubeconfig", kubeconfig, "--cri", containerd.endpoint, "--name", name, "--node-ip", "127.0.0.1", "--port", "0"],
         ...["--root-dir", folder("kubelet"), "--pod-logs-dir", folder("pods"), "--container-logs-dir", folder("containers")],
         ...["--cgroup-root", containerd.cgroupParent, "--manifests", manifests, "--client-ca-file", folder("ca.crt")],
+        // Nobody asks it; without one each start would be told to pod and Node.
+        ...["--cluster-dns", "10.96.0.10"],
         ...(options.flags ?? []),
       ]);
       await agent.line("ready");
