@@ -154,16 +154,18 @@ async function serve(serving: Serving): Promise<void> {
   summary.of(agent.ports);
   const lost = new AbortController();
   const ending = AbortSignal.any([serving.ending, lost.signal]);
-  const running = [
-    agent.run(ending),
-    access.rotate(ending).catch((error: unknown) => {
+  /** Without certificates there is nothing left to do: the agent ends in order, and its next start may join anew. */
+  const orEnd = async (certificates: Promise<void>): Promise<void> =>
+    await certificates.catch((error: unknown) => {
       log.error("the agent ends", { error: messageOf(error) });
       process.exitCode = 1;
       lost.abort(error);
-    }),
-  ];
-  if (flags.rotateServerCertificates === true)
-    running.push(runServingCertificate({ ...serving, kube, addresses: () => addressesOf(condition.node), show: api.show }, ending));
+    });
+  const running = [agent.run(ending), orEnd(access.rotate(ending))];
+  if (flags.rotateServerCertificates === true) {
+    const addresses = (): ReturnType<typeof addressesOf> => addressesOf(condition.node);
+    running.push(orEnd(runServingCertificate({ ...serving, kube, addresses, show: api.show }, ending)));
+  }
   if (flags.healthzPort > 0) {
     const where = { host: flags.healthzBindAddress, port: flags.healthzPort };
     running.push(runHealthServer({ ...where, lastLoopMs: () => condition.lastLoopMs, clock, log }, ending));
