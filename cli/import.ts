@@ -9,6 +9,7 @@ import { captureLines } from "../shared/replay/import/imported.ts";
 import type { Imported } from "../shared/replay/import/imported.ts";
 import { ImportReport } from "../shared/replay/import/report.ts";
 import { CaptureFile } from "./support/capture-file.ts";
+import { sparingMemory } from "./support/read-records.ts";
 import { UsageError } from "./support/usage-error.ts";
 
 interface ImportFlags {
@@ -22,7 +23,7 @@ export function registerImport(program: Command): void {
     .description("make a capture of what another tool recorded, and say what was lost and what was invented")
     .argument(
       "<file...>",
-      "what `kubectl get RESOURCE --watch --output-watch-events -o json` printed (a file for each resource), an audit log of level RequestResponse, or a k8shark archive (.kshrk); gzip allowed, up to 256 MiB unpacked",
+      "what `kubectl get RESOURCE --watch --output-watch-events -o json` printed (a file for each resource), an audit log of level RequestResponse, or a k8shark archive (.kshrk); gzip allowed; up to 16 GiB unpacked and a million objects, of an archive 256 MiB",
     )
     .requiredOption("-o, --output <file>", "JSON Lines; compressed when the name ends in .gz")
     .option("--no-redact", "whole objects, with pod templates and env values, in a file for you alone; without it they are stripped")
@@ -30,6 +31,8 @@ export function registerImport(program: Command): void {
 }
 
 async function runImport(files: readonly string[], { output, redact }: ImportFlags): Promise<void> {
+  const [first = ""] = files;
+  sparingMemory(first);
   const report = new ImportReport();
   const imported = await readFiles(files, report);
   const file = new CaptureFile(output, { isWhole: !redact }, 0);

@@ -1,7 +1,7 @@
 /** The lines of a capture file, plain or compressed, as a stream that can be begun again. */
-import { closeSync, createReadStream, fstatSync, openSync, readSync } from "node:fs";
-import { pipeline } from "node:stream";
-import type { Readable } from "node:stream";
+import { closeSync, fstatSync, openSync, read as readFrom, readSync } from "node:fs";
+import { pipeline, Readable } from "node:stream";
+import { promisify } from "node:util";
 import { constants, createGunzip } from "node:zlib";
 import { messageOf } from "../api/errors.ts";
 import { CaptureError, isGzip, LINE_BYTES_MAX, readUnpacked } from "./capture.ts";
@@ -47,17 +47,17 @@ export function openBytes(path: string, note: CaptureNote): ByteSource {
     return bytesHeld(readUnpacked(path, note));
   }
   const head = Buffer.alloc(HEAD_BYTES);
-  const raw = (): Readable => createReadStream(path, { fd, autoClose: false, start: 0, end: stats.size - 1, highWaterMark: READ_BYTES });
+  const raw = (): AsyncGenerator<Buffer> => piecesOf(fd, stats.size);
   let isCutOff = false;
   const source = {
     head: head.subarray(0, readSync(fd, head, 0, HEAD_BYTES, 0)),
     close: () => closeSync(fd),
     async *chunks(): AsyncGenerator<Buffer> {
-      if (!isGzip(source.head)) return yield* raw() as AsyncIterable<Buffer>; // no encoding is set
+      if (!isGzip(source.head)) return yield* raw();
       // Asked to be lenient at the end, zlib hands out all that was flushed, but does not say that an end is missing.
       const flush = isCutOff ? { finishFlush: constants.Z_SYNC_FLUSH } : {};
       try {
-        yield* unpacked(raw(), flush);
+        yield* unpacked(Readable.from(raw(), { objectMode: false }), flush);
       } catch (error) {
         const { code = "" } = error as NodeJS.ErrnoException;
         if (code !== "Z_BUF_ERROR")
@@ -69,6 +69,19 @@ export function openBytes(path: string, note: CaptureNote): ByteSource {
   };
   return source;
 }
+
+/** A stream of Node's closes its file when somebody stops half-way; this one is read again. */
+async function* piecesOf(fd: number, size: number): AsyncGenerator<Buffer> {
+  for (let at = 0; at < size;) {
+    const piece = Buffer.allocUnsafe(Math.min(READ_BYTES, size - at));
+    const { bytesRead } = await read(fd, piece, 0, piece.length, at);
+    if (bytesRead === 0) return;
+    at += bytesRead;
+    yield piece.subarray(0, bytesRead);
+  }
+}
+
+const read = promisify(readFrom);
 
 export function bytesHeld(bytes: Buffer): ByteSource {
   return { head: bytes.subarray(0, HEAD_BYTES), chunks: () => once(bytes), close: () => undefined };

@@ -12,6 +12,8 @@ import type { Imported, ImportedEvent } from "./imported.ts";
 import { objectAt } from "./json-values.ts";
 import type { JsonValue } from "./json-values.ts";
 import type { ImportReport } from "./report.ts";
+import { eventOf } from "./spool.ts";
+import type { Kept, Spool } from "./spool.ts";
 
 interface Answer {
   readonly atMs: number;
@@ -20,8 +22,11 @@ interface Answer {
   readonly subresource: string;
   readonly name: string;
   readonly namespace: string;
+  readonly user: string | undefined;
   readonly object: CapturedObject;
 }
+
+type KeptAnswer = Omit<Answer, "object"> & { readonly kept: Kept };
 
 const WRITES = new Set(["create", "update", "patch", "delete", "deletecollection"]);
 /** Their answer is the object itself. */
@@ -31,14 +36,16 @@ export function isAuditEvent(value: CapturedObject): boolean {
   return typeof value["apiVersion"] === "string" && value["apiVersion"].startsWith("audit.k8s.io/");
 }
 
-export function importAudit(values: Iterable<JsonValue>, report: ImportReport): Imported {
-  const answers: Answer[] = [];
-  for (const { value, place } of values)
+export async function importAudit(values: AsyncIterable<JsonValue>, spool: Spool, report: ImportReport): Promise<Imported> {
+  const answers: KeptAnswer[] = [];
+  for await (const { value, place } of values)
     for (const event of eventsOf(value)) {
       const answer = answerOf(event, place, report);
-      if (answer) answers.push(answer);
+      if (answer === undefined) continue;
+      const { object, ...rest } = answer;
+      answers.push({ ...rest, kept: spool.keep(rest.resource, object) });
     }
-  const events = asWatched(statesOf(answers, report), report);
+  const events = asWatched(statesOf(answers, spool, report), spool, report);
   return { format: "audit", startMs: events[0]?.atMs ?? 0, endMs: events.at(-1)?.atMs ?? 0, lists: new Map(), events };
 }
 
@@ -69,23 +76,32 @@ function answerOf(event: CapturedObject, place: string, report: ImportReport): A
   if (Number.isNaN(atMs)) throw new CaptureError(`${place}: stageTimestamp is no RFC 3339 time`);
   if (subresource === "scale") return lost(report, "a write of /scale: its answer is a Scale; the next write shows the size");
   if (!WHOLE.has(subresource)) return lost(report, "a pod's binding or eviction, whose answer is no pod; its next write shows what it did");
-  return { atMs, resource, verb, subresource, namespace, name, object: objectAt(responseObject, place) };
+  const { username } = isObject(event["user"]) ? event["user"] : {};
+  const user = typeof username === "string" && username !== "" ? username : undefined;
+  return { atMs, resource, verb, subresource, namespace, name, user, object: objectAt(responseObject, place) };
 }
 
 function lost(report: ImportReport, what: string): undefined {
   report.lost(what);
 }
 
-type State = Omit<ImportedEvent, "type"> & { readonly isGone: boolean; readonly isCreated: boolean };
+interface State extends Pick<Answer, "atMs" | "resource" | "user"> {
+  readonly kept: Kept;
+  readonly isGone: boolean;
+  readonly isCreated: boolean;
+  /** Of metadata alone. */
+  readonly isPartial: boolean;
+}
 
 /** Each state that a write left, in the order of their versions. */
-function statesOf(answers: readonly Answer[], report: ImportReport): readonly State[] {
+function statesOf(answers: readonly KeptAnswer[], spool: Spool, report: ImportReport): readonly State[] {
   const states: State[] = [];
-  const known = new Map<string, CapturedObject>();
+  const known = new Map<string, Kept>();
   const seen = new Set<string>();
   let newest = "0";
   // By when they were answered: a deletion whose answer is a bare Status is laid behind what is known until then.
-  for (const { atMs, resource, verb, namespace, name, object } of answers.toSorted((a, b) => a.atMs - b.atMs)) {
+  for (const { atMs, resource, verb, namespace, name, user, kept } of answers.toSorted((a, b) => a.atMs - b.atMs)) {
+    const { object } = kept;
     for (const each of Array.isArray(object["items"]) ? object["items"].filter(isObject) : [object]) {
       const isStatus = each["kind"] === "Status";
       const last = known.get(placeOf(resource, { metadata: { namespace, name } }));
@@ -93,18 +109,21 @@ function statesOf(answers: readonly Answer[], report: ImportReport): readonly St
         report.lost("a deletion of what the log had not shown before, or of many at once");
         continue;
       }
-      const place = placeOf(resource, isStatus && last ? last : each);
+      const told = isStatus && last ? last.object : each;
+      const place = placeOf(resource, told);
       const isRemoved = isStatus || isGone(each);
       // The write that takes the last finalizer away is answered with the version before it.
       const isOld = isStatus || (isRemoved && seen.has(`${resource} ${versionOf(each)}`) && known.has(place));
-      const state = isOld ? withVersion(isStatus && last ? last : each, newest, report) : each;
+      const state = isOld ? withVersion(told, newest, report) : each;
       const rv = versionOf(state);
       newest = maxResourceVersion(newest, rv);
       if (seen.has(`${resource} ${rv}`)) continue; // a write that changed nothing
       seen.add(`${resource} ${rv}`);
+      const its = state === object ? kept : spool.keep(resource, state);
       if (isRemoved) known.delete(place);
-      else known.set(place, state);
-      states.push({ atMs, resource, object: state, isGone: isRemoved, isCreated: verb === "create" });
+      else known.set(place, its);
+      const isPartial = state["kind"] === "PartialObjectMetadata";
+      states.push({ atMs, resource, user, kept: its, isGone: isRemoved, isCreated: verb === "create", isPartial });
     }
   }
   return inVersionOrder(states);
@@ -124,29 +143,30 @@ function isGone(object: CapturedObject): boolean {
 }
 
 /** Nothing is answered before it is written, so what is written before another was so when that one was answered. */
-function asWatched(states: readonly State[], report: ImportReport): readonly ImportedEvent[] {
-  const held = new Map<string, CapturedObject>();
+function asWatched(states: readonly State[], spool: Spool, report: ImportReport): readonly ImportedEvent[] {
+  const held = new Map<string, Kept>();
   let atMs = Infinity;
   const times = states
     .toReversed()
     .map((state) => (atMs = Math.min(atMs, state.atMs)))
     .toReversed();
-  return states.flatMap(({ resource, object: answer, isGone: gone, isCreated }, index) => {
-    const place = placeOf(resource, answer);
-    const last = held.get(place);
-    const object = whole(answer, last, report);
-    if (!object) return [];
-    if (gone) held.delete(place);
-    else held.set(place, object);
+  return states.flatMap((state, index) => {
+    const { resource, user, isGone: gone, isCreated } = state;
+    const last = held.get(state.kept.place);
+    const kept = whole(state, last, spool, report);
+    if (!kept) return [];
+    if (gone) held.delete(kept.place);
+    else held.set(kept.place, kept);
     if (!last && !isCreated) report.invented("an object that first comes changed stands there as added");
-    return [{ atMs: times[index] ?? 0, resource, object, type: gone ? "DELETED" : last ? "MODIFIED" : "ADDED" }];
+    const type = gone ? "DELETED" : last ? "MODIFIED" : "ADDED";
+    return [eventOf(kept, { atMs: times[index] ?? 0, resource, type, ...(user !== undefined && { by: user }) })];
   });
 }
 
 /** The garbage collector asks for metadata alone, and writes nothing else. */
-function whole(answer: CapturedObject, last: CapturedObject | undefined, report: ImportReport): CapturedObject | undefined {
-  if (answer["kind"] !== "PartialObjectMetadata") return answer;
-  if (last) return { ...last, metadata: metadataOf(answer) };
+function whole({ kept, isPartial, resource }: State, last: Kept | undefined, spool: Spool, report: ImportReport): Kept | undefined {
+  if (!isPartial) return kept;
+  if (last) return spool.keep(resource, { ...last.object, metadata: metadataOf(kept.object) });
   report.lost("a write that was answered with metadata alone, of an object that the log had not shown before");
   return undefined;
 }

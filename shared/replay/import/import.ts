@@ -1,29 +1,76 @@
 /** Foreign recordings, told apart by what stands in them, as captures that `deltaloop replay` takes. */
-import { CaptureError, isZip, readUnpacked } from "../capture.ts";
+import { CaptureError, isGzip, isZip, readUnpacked } from "../capture.ts";
+import { CutOffError, openBytes } from "../line-stream.ts";
+import type { ByteSource } from "../line-stream.ts";
 import { importAudit, isAuditEvent } from "./audit.ts";
 import type { Imported } from "./imported.ts";
-import { jsonValues } from "./json-values.ts";
+import { streamedValues } from "./json-values.ts";
 import type { JsonValue } from "./json-values.ts";
 import { importKshrk } from "./kshrk.ts";
 import type { ImportReport } from "./report.ts";
+import { Spool } from "./spool.ts";
 import { importWatch } from "./watch.ts";
+
+/** Data that packs a thousandfold holds that in 16 MiB. */
+const UNPACKED_BYTES_MAX = 16 * 2 ** 30;
+const GIB = 2 ** 30;
+
+interface Source {
+  readonly path: string;
+  readonly bytes: ByteSource;
+}
 
 /** @throws {CaptureError} when a file is none of the formats, or not whole enough, or too large; {Error} when it cannot be read */
 export async function importFiles(paths: readonly string[], report: ImportReport): Promise<Imported> {
-  const files = paths.map((path) => ({ path, bytes: readUnpacked(path) }));
-  const archive = files.find(({ bytes }) => isZip(bytes));
-  if (archive && files.length > 1) throw new CaptureError(`${archive.path}: a .kshrk archive is imported alone`);
-  const imported = archive ? await importKshrk(archive.bytes, archive.path, report) : importJson(files, report);
-  if (imported.events.length === 0 && [...imported.lists.values()].every(({ items }) => items.length === 0))
-    throw new CaptureError(`${paths.join(", ")}: no event of a watched resource in it`);
-  return imported;
+  const files: Source[] = [];
+  try {
+    for (const path of paths) files.push({ path, bytes: openBytes(path, () => undefined) });
+    const archive = files.find(({ bytes }) => isZip(bytes.head));
+    if (archive && files.length > 1) throw new CaptureError(`${archive.path}: a .kshrk archive is imported alone`);
+    const imported = archive ? await importKshrk(readUnpacked(archive.path), archive.path, report) : await importJson(files, report);
+    if (imported.events.length === 0 && [...imported.lists.values()].every(({ items }) => items.length === 0))
+      throw new CaptureError(`${paths.join(", ")}: no event of a watched resource in it`);
+    return imported;
+  } finally {
+    for (const { bytes } of files) bytes.close();
+  }
 }
 
-function importJson(files: readonly { readonly path: string; readonly bytes: Buffer }[], report: ImportReport): Imported {
+async function importJson(files: readonly Source[], report: ImportReport): Promise<Imported> {
+  for (const { bytes } of files) await findEnd(bytes);
   const torn = (): void => report.lost("a last value that has no end: whoever wrote it was interrupted");
-  const [first] = files.map(({ path, bytes }) => jsonValues(bytes, path, () => undefined).next().value);
-  const all = function* (): Generator<JsonValue> {
-    for (const { path, bytes } of files) yield* jsonValues(bytes, path, torn);
+  const all = async function* (): AsyncGenerator<JsonValue> {
+    for (const { path, bytes } of files) yield* streamedValues(bounded(bytes.chunks(), path), path, torn);
   };
-  return isAuditEvent(first?.value ?? {}) ? importAudit(all(), report) : importWatch(all(), report);
+  const values = all();
+  const first = await values.next();
+  // It is not begun again: a file that is read half-way is closed.
+  const whole = async function* (): AsyncGenerator<JsonValue> {
+    if (first.done === true) return;
+    yield first.value;
+    yield* values;
+  };
+  const spool = new Spool();
+  return isAuditEvent(first.done === true ? {} : first.value.value)
+    ? importAudit(whole(), spool, report)
+    : importWatch(whole(), spool, report);
+}
+
+/** Where packed data has no end it is read once until there, so that it is known when it is read for good. */
+async function findEnd(bytes: ByteSource): Promise<void> {
+  if (!isGzip(bytes.head)) return;
+  try {
+    for await (const _ of bytes.chunks());
+  } catch (error) {
+    if (!(error instanceof CutOffError)) throw error;
+  }
+}
+
+async function* bounded(chunks: AsyncIterable<Buffer>, path: string): AsyncGenerator<Buffer> {
+  let total = 0;
+  for await (const chunk of chunks) {
+    total += chunk.length;
+    if (total > UNPACKED_BYTES_MAX) throw new CaptureError(`${path}: holds more than ${UNPACKED_BYTES_MAX / GIB} GiB unpacked`);
+    yield chunk;
+  }
 }

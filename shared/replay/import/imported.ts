@@ -12,7 +12,10 @@ export interface ImportedEvent {
   readonly atMs: number;
   readonly resource: CachedResource;
   readonly type: "ADDED" | "MODIFIED" | "DELETED";
+  /** May be read anew each time it is asked for (spool.ts). */
   readonly object: CapturedObject;
+  /** Who wrote it, where that is known. */
+  readonly by?: string;
 }
 
 export interface Imported {
@@ -20,7 +23,7 @@ export interface Imported {
   readonly startMs: number;
   readonly endMs: number;
   /** What was there when it began. A list's version is older than each event of its resource. */
-  readonly lists: ReadonlyMap<CachedResource, { readonly rv: string; readonly items: readonly CapturedObject[] }>;
+  readonly lists: ReadonlyMap<CachedResource, { readonly rv: string; readonly items: readonly Pick<ImportedEvent, "object">[] }>;
   /** In the order of a watch. */
   readonly events: readonly ImportedEvent[];
 }
@@ -50,14 +53,17 @@ export function* captureLines({ format, startMs, endMs, lists, events }: Importe
   for (const resource of CACHED_RESOURCES) {
     const list = lists.get(resource);
     for (const item of list?.items ?? []) {
-      const object = seen(resource, item);
+      const object = seen(resource, item.object);
       if (object) yield line(startMs, { r: resource, k: "item", object });
     }
     yield line(startMs, { r: resource, k: "listend", rv: list?.rv ?? "0" });
   }
-  for (const { atMs, resource, type, object: given } of events) {
-    const object = seen(resource, given);
-    if (object) yield line(atMs, { r: resource, type, object });
+  for (const event of events) {
+    const { atMs, resource, type } = event;
+    // Components and service accounts are named; a person's name is the person's.
+    const by = redact && event.by?.startsWith("system:") !== true ? undefined : event.by;
+    const object = seen(resource, event.object);
+    if (object) yield line(atMs, { r: resource, type, by, object });
   }
   for (const resource of CACHED_RESOURCES) yield line(endMs, { r: resource, k: "close", how: "stopped" });
 }
@@ -86,6 +92,6 @@ export function resourceOfObject(object: CapturedObject): CachedResource | undef
 }
 
 /** Versions of one etcd order everything that it holds, across resources. */
-export function inVersionOrder<E extends { readonly object: CapturedObject }>(events: readonly E[]): readonly E[] {
-  return events.toSorted((a, b) => compareResourceVersions(versionOf(a.object), versionOf(b.object)));
+export function inVersionOrder<E extends { readonly kept: { readonly version: string } }>(events: readonly E[]): readonly E[] {
+  return events.toSorted((a, b) => compareResourceVersions(a.kept.version, b.kept.version));
 }

@@ -17,31 +17,7 @@ const MIB = 2 ** 20;
 const MARK = Buffer.from([0xef, 0xbb, 0xbf]);
 
 /**
- * @param onTorn told once when the last value has no end: whoever wrote it was interrupted
- * @throws {CaptureError} where something stands that is no JSON object
- */
-export function* jsonValues(bytes: Buffer, name: string, onTorn: () => void): Generator<JsonValue> {
-  let line = 1;
-  let at = bytes.subarray(0, MARK.length).equals(MARK) ? MARK.length : 0;
-  while (at < bytes.length) {
-    const byte = bytes[at] ?? 0;
-    if (BLANK.has(byte)) {
-      if (byte === FEED) line++;
-      at++;
-      continue;
-    }
-    const place = `${name}:${line}`;
-    if (byte !== 0x7b) throw new CaptureError(`${place}: is no JSON object`);
-    const { end, feeds } = endOf(bytes, at, place);
-    if (end === undefined) return onTorn();
-    yield { value: parsed(bytes.toString("utf8", at, end), place), place };
-    line += feeds;
-    at = end;
-  }
-}
-
-/**
- * The same of what comes piece by piece; of it no more is held than the value that is being read.
+ * Of what comes piece by piece no more is held than the value that is being read.
  *
  * @param onTorn told once when the last value has no end: whoever wrote it was interrupted
  * @throws {CaptureError} where something stands that is no JSON object
@@ -111,22 +87,6 @@ class ValueScan {
     this.#bytes += piece.length;
     if (this.#bytes > LINE_BYTES_MAX) throw new CaptureError(`${this.#place}: is longer than ${LINE_BYTES_MAX / MIB} MiB`);
   }
-}
-
-function endOf(bytes: Buffer, start: number, place: string): { readonly end: number | undefined; readonly feeds: number } {
-  let [depth, feeds, isText] = [0, 0, false];
-  for (let at = start; at < bytes.length; at++) {
-    const byte = bytes[at] ?? 0;
-    if (at - start > LINE_BYTES_MAX) throw new CaptureError(`${place}: is longer than ${LINE_BYTES_MAX / MIB} MiB`);
-    if (isText) {
-      if (byte === BACKSLASH) at++;
-      else if (byte === QUOTE) isText = false;
-    } else if (byte === QUOTE) isText = true;
-    else if (byte === FEED) feeds++;
-    else if (OPENS.has(byte)) depth++;
-    else if (CLOSES.has(byte) && --depth === 0) return { end: at + 1, feeds };
-  }
-  return { end: undefined, feeds };
 }
 
 function parsed(text: string, place: string): CapturedObject {

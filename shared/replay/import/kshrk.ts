@@ -129,7 +129,7 @@ function typeOf(resource: CachedResource): CapturedObject {
 /** The first poll of each path is what was there; of each later one, what differs from the one before. */
 function watched(polls: readonly Poll[], report: ImportReport): Imported {
   const held = new Map<string, ReadonlyMap<string, CapturedObject>>();
-  const lists = new Map<CachedResource, { readonly rv: string; readonly items: readonly CapturedObject[] }>();
+  const lists = new Map<CachedResource, { readonly rv: string; readonly items: readonly Change["object"][] }>();
   const events: ImportedEvent[] = [];
   for (const { path, resource, atMs, rv, items } of polls) {
     const now = new Map(items.map((item) => [placeOf(resource, item), item]));
@@ -144,7 +144,10 @@ function watched(polls: readonly Poll[], report: ImportReport): Imported {
     // The oldest version, so that nothing of another namespace's later poll counts as listed.
     lists.set(resource, { rv: list ? minResourceVersion(list.rv, rv) : rv, items: [...(list?.items ?? []), ...items] });
   }
-  return { format: "kshrk", startMs: polls[0]?.atMs ?? 0, endMs: polls.at(-1)?.atMs ?? 0, lists, events };
+  return {
+    ...{ format: "kshrk", startMs: polls[0]?.atMs ?? 0, endMs: polls.at(-1)?.atMs ?? 0, events },
+    lists: new Map([...lists].map(([resource, { rv, items }]) => [resource, { rv, items: items.map((object) => ({ object })) }])),
+  };
 }
 
 /** What a watch would have told, at the least, for `before` to become `now`. */

@@ -15,34 +15,40 @@ import type { Imported, ImportedEvent } from "./imported.ts";
 import { objectAt } from "./json-values.ts";
 import type { JsonValue } from "./json-values.ts";
 import type { ImportReport } from "./report.ts";
+import { eventOf } from "./spool.ts";
+import type { Kept, Spool } from "./spool.ts";
 import { newestTimeIn } from "./times.ts";
 
 interface Seen {
   readonly resource: CachedResource;
   readonly type: ImportedEvent["type"] | "LISTED";
-  readonly object: CapturedObject;
+  readonly kept: Kept;
+  /** As the line says, or newest in what the object says of itself. */
   readonly atMs: number | undefined;
+  readonly newestMs: number;
 }
+
+type Told = Omit<Seen, "kept" | "newestMs"> & { readonly object: CapturedObject };
 
 /** What lies as far before the first change as this was there when the watch began, not made while it ran. */
 const STARTED_BEFORE_MS = 2_000;
 
-export function importWatch(values: Iterable<JsonValue>, report: ImportReport): Imported {
+export async function importWatch(values: AsyncIterable<JsonValue>, spool: Spool, report: ImportReport): Promise<Imported> {
   const known = new Set<string>();
   const listed = new Map<CachedResource, string>();
   const seen: Seen[] = [];
-  for (const value of values) {
-    for (const each of seenIn(value, listed, report)) {
-      const id = `${placeOf(each.resource, each.object)} ${versionOf(each.object)} ${each.type === "DELETED" ? "gone" : ""}`;
+  for await (const value of values) {
+    for (const { object, ...each } of seenIn(value, listed, report)) {
+      const id = `${placeOf(each.resource, object)} ${versionOf(object)} ${each.type === "DELETED" ? "gone" : ""}`;
       if (known.has(id)) report.lost("a state that had come before, as after a watch that was begun anew");
-      else seen.push(each);
+      else seen.push({ ...each, kept: spool.keep(each.resource, object), newestMs: newestTimeIn(object) });
       known.add(id);
     }
   }
   return sequenced(typed(inVersionOrder(seen), report), listed, report);
 }
 
-function* seenIn({ value, place }: JsonValue, listed: Map<CachedResource, string>, report: ImportReport): Generator<Seen> {
+function* seenIn({ value, place }: JsonValue, listed: Map<CachedResource, string>, report: ImportReport): Generator<Told> {
   if (value["k"] !== undefined)
     throw new CaptureError(`${place}: is a line of a capture already; \`deltaloop replay\` takes the file as it is`);
   const { type, object: inner, t } = value;
@@ -64,7 +70,7 @@ function* seenIn({ value, place }: JsonValue, listed: Map<CachedResource, string
   yield { resource, type: type ?? "MODIFIED", object, atMs: timeOf(t, place) };
 }
 
-function* itemsOf(items: readonly unknown[], place: string, report: ImportReport): Generator<Seen> {
+function* itemsOf(items: readonly unknown[], place: string, report: ImportReport): Generator<Told> {
   for (const item of items) {
     const object = objectAt(item, place);
     const resource = resourceOfObject(object);
@@ -84,7 +90,7 @@ function timeOf(t: unknown, place: string): number | undefined {
 function typed(seen: readonly Seen[], report: ImportReport): readonly Seen[] {
   const held = new Set<string>();
   return seen.map((each) => {
-    const place = placeOf(each.resource, each.object);
+    const { place } = each.kept;
     const isNew = !held.has(place);
     if (each.type === "DELETED") held.delete(place);
     else held.add(place);
@@ -99,20 +105,20 @@ function sequenced(seen: readonly Seen[], listed: ReadonlyMap<CachedResource, st
   let atMs = 0;
   const timed = seen.map((each) => {
     if (each.atMs === undefined) report.invented("a time, from what the objects say of themselves, to the second");
-    atMs = Math.max(atMs, each.atMs ?? newestTimeIn(each.object));
+    atMs = Math.max(atMs, each.atMs ?? each.newestMs);
     return { ...each, atMs };
   });
   const changed = timed.find(({ type }) => type === "MODIFIED" || type === "DELETED") ?? timed.at(-1);
-  const wasThere = ({ resource, type, object, atMs: at }: (typeof timed)[number]): boolean => {
+  const wasThere = ({ resource, type, kept, atMs: at }: (typeof timed)[number]): boolean => {
     const rv = listed.get(resource);
-    if (rv !== undefined) return type === "ADDED" && compareResourceVersions(versionOf(object), rv) <= 0;
+    if (rv !== undefined) return type === "ADDED" && compareResourceVersions(kept.version, rv) <= 0;
     return type === "LISTED" || (type === "ADDED" && at < (changed?.atMs ?? at) - STARTED_BEFORE_MS);
   };
   const before = timed.filter(wasThere);
   const after = timed.filter((each) => !wasThere(each));
   const lists: Imported["lists"] = new Map(
     CACHED_RESOURCES.map((resource) => {
-      const items = before.filter((each) => each.resource === resource).map(({ object }) => object);
+      const items = before.filter((each) => each.resource === resource).map(({ kept }) => kept);
       return [resource, { rv: listed.get(resource) ?? newestVersion(items), items }];
     }),
   );
@@ -121,10 +127,12 @@ function sequenced(seen: readonly Seen[], listed: ReadonlyMap<CachedResource, st
     startMs: after[0]?.atMs ?? atMs,
     endMs: atMs,
     lists,
-    events: after.map(({ type, ...each }) => ({ ...each, type: type === "LISTED" ? "ADDED" : type })),
+    events: after.map(({ type, resource, kept, atMs: at }) =>
+      eventOf(kept, { resource, atMs: at, type: type === "LISTED" ? "ADDED" : type }),
+    ),
   };
 }
 
-function newestVersion(items: readonly CapturedObject[]): string {
-  return items.map(versionOf).reduce((newest, rv) => (compareResourceVersions(rv, newest) > 0 ? rv : newest), "0");
+function newestVersion(items: readonly Kept[]): string {
+  return items.map(({ version }) => version).reduce((newest, rv) => (compareResourceVersions(rv, newest) > 0 ? rv : newest), "0");
 }

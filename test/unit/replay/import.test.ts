@@ -304,6 +304,14 @@ it.each([
   expect((await imported([path], false)).text).toContain(canary("env"));
 });
 
+it("an audit log tells who wrote: a component always, a person where it is asked for", async () => {
+  const by = (username: string): object => ({ ...written("create", workload("Deployment", username, 3), 1), user: { username } });
+  const whoIn = async (username: string, redact: boolean): Promise<string | undefined> =>
+    /"by":"([^"]*)"/.exec((await imported([fileOf(json(by(username)))], redact)).text)?.[1];
+  expect(await whoIn("system:serviceaccount:kube-system:deployment-controller", true)).toContain("deployment-controller");
+  expect([await whoIn("jane", true), await whoIn("jane", false)]).toEqual([undefined, "jane"]);
+});
+
 it("what was equal stays equal under one import, and what differs differs", async () => {
   const other = {
     ...workload("ReplicaSet", "c", 5),

@@ -1,0 +1,82 @@
+/**
+ * Objects on their way through an import, which must see all of them before it knows their order: they lie in a file that nobody else
+ * can open, for it has no name any more, and is gone with the process.
+ */
+import { closeSync, mkdtempSync, openSync, readSync, rmSync, writeSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { CaptureError } from "../capture.ts";
+import type { CapturedObject } from "../capture.ts";
+import { placeOf, versionOf } from "./imported.ts";
+import type { ImportedEvent } from "./imported.ts";
+import type { CachedResource } from "../../api/resources.ts";
+
+/** An object that is read when it is asked for, and what is asked of it time and again. */
+export interface Kept {
+  readonly object: CapturedObject;
+  readonly place: string;
+  readonly version: string;
+}
+
+/** Of each a few hundred bytes are kept in memory. */
+const OBJECTS_MAX = 1_000_000;
+
+export class Spool {
+  readonly #file: number;
+  #end = 0;
+  #count = 0;
+
+  constructor() {
+    const folder = mkdtempSync(join(tmpdir(), "deltaloop-import-"));
+    this.#file = openSync(join(folder, "objects"), "wx+", 0o600);
+    rmSync(folder, { recursive: true });
+  }
+
+  /** @throws {CaptureError} beyond OBJECTS_MAX; {Error} when the disk is full */
+  keep(resource: CachedResource, object: CapturedObject): Kept {
+    if (++this.#count > OBJECTS_MAX)
+      throw new CaptureError(`more than ${OBJECTS_MAX} objects in what is imported; import it in several parts, one hour each`);
+    const bytes = Buffer.from(JSON.stringify(object));
+    for (let written = 0; written < bytes.length;)
+      written += writeSync(this.#file, bytes, written, bytes.length - written, this.#end + written);
+    const kept = new Lying(this.#file, this.#end, bytes.length, { place: placeOf(resource, object), version: versionOf(object) });
+    this.#end += bytes.length;
+    return kept;
+  }
+
+  close(): void {
+    closeSync(this.#file);
+  }
+}
+
+/** An event whose object is read when it is asked for. */
+export function eventOf(kept: Kept, fields: Omit<ImportedEvent, "object">): ImportedEvent {
+  return {
+    ...fields,
+    get object() {
+      return kept.object;
+    },
+  };
+}
+
+class Lying implements Kept {
+  readonly #file: number;
+  readonly #start: number;
+  readonly #length: number;
+  readonly place: string;
+  readonly version: string;
+
+  constructor(file: number, start: number, length: number, { place, version }: Pick<Kept, "place" | "version">) {
+    [this.#file, this.#start, this.#length, this.place, this.version] = [file, start, length, place, version];
+  }
+
+  get object(): CapturedObject {
+    const bytes = Buffer.allocUnsafe(this.#length);
+    for (let read = 0; read < bytes.length;) {
+      const count = readSync(this.#file, bytes, read, bytes.length - read, this.#start + read);
+      if (count === 0) throw new Error("the file of an import was cut off");
+      read += count;
+    }
+    return JSON.parse(bytes.toString()) as CapturedObject; // what was kept
+  }
+}
