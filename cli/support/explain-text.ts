@@ -70,7 +70,7 @@ function nameOf({ controller, key }: ReplayedSync): string {
   return `${RESOURCES[CONTROLLER_INFO[controller].primary].kind} ${key}`;
 }
 
-export function since(atMs: number, startMs: number): string {
+function since(atMs: number, startMs: number): string {
   return `+${((atMs - startMs) / 1000).toFixed(3)}s`;
 }
 

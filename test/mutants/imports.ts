@@ -22,7 +22,7 @@ export const IMPORT_MUTANTS: readonly Mutant[] = [
   { what: "a pod that still runs is gone", file: AUDIT, from: "(deletionGracePeriodSeconds ?? 0) === 0", to: "true" },
   { what: "metadata alone is an object", file: AUDIT, from: "if (last) return spool.keep(", to: "if (last) return kept ?? spool.keep(" },
   { what: "a state is told before it was written", file: AUDIT, from: "(atMs = Math.min(atMs, state.atMs))", to: "state.atMs" },
-  { what: "a watch begun anew repeats what it told", file: WATCH, from: "if (known.has(id)) report", to: 'if (id === "") report' },
+  { what: "a watch begun anew repeats what it told", file: WATCH, from: "if (states.has(state)) report", to: 'if (state === "") report' },
   { what: "files are read one behind the other", file: WATCH, from: "typed(inVersionOrder(seen), report)", to: "typed(seen, report)" },
   {
     what: "times run backwards",

@@ -76,7 +76,7 @@ export function templateOf({ metadata }: LiveObject): string {
   return `${metadata.namespace}/${owner?.name ?? metadata.name}`;
 }
 
-export function isReady({ status }: LiveObject): boolean {
+function isReady({ status }: LiveObject): boolean {
   const conditions = (status?.["conditions"] ?? []) as readonly { readonly type?: string; readonly status?: string }[]; // a pod's
   return conditions.some((condition) => condition.type === "Ready" && condition.status === "True");
 }

@@ -23,6 +23,8 @@ const OBJECTS_MAX = 1_000_000;
 
 export class Spool {
   readonly #file: number;
+  /** Each once: an object comes in many versions. */
+  readonly #places = new Map<string, string>();
   #end = 0;
   #count = 0;
 
@@ -39,7 +41,10 @@ export class Spool {
     const bytes = Buffer.from(JSON.stringify(object));
     for (let written = 0; written < bytes.length;)
       written += writeSync(this.#file, bytes, written, bytes.length - written, this.#end + written);
-    const kept = new Lying(this.#file, this.#end, bytes.length, { place: placeOf(resource, object), version: versionOf(object) });
+    const named = placeOf(resource, object);
+    const place = this.#places.get(named) ?? named;
+    this.#places.set(place, place);
+    const kept = new Lying(this.#file, this.#end, bytes.length, { place, version: versionOf(object) });
     this.#end += bytes.length;
     return kept;
   }
@@ -51,12 +56,25 @@ export class Spool {
 
 /** An event whose object is read when it is asked for. */
 export function eventOf(kept: Kept, fields: Omit<ImportedEvent, "object">): ImportedEvent {
-  return {
-    ...fields,
-    get object() {
-      return kept.object;
-    },
-  };
+  return new KeptEvent(kept, fields);
+}
+
+/** Of which there are as many as there were events. */
+class KeptEvent implements ImportedEvent {
+  readonly #kept: Kept;
+  readonly atMs: number;
+  readonly resource: CachedResource;
+  readonly type: ImportedEvent["type"];
+  readonly by?: string;
+
+  constructor(kept: Kept, { atMs, resource, type, by }: Omit<ImportedEvent, "object">) {
+    [this.#kept, this.atMs, this.resource, this.type] = [kept, atMs, resource, type];
+    if (by !== undefined) this.by = by;
+  }
+
+  get object(): CapturedObject {
+    return this.#kept.object;
+  }
 }
 
 class Lying implements Kept {

@@ -34,15 +34,17 @@ type Told = Omit<Seen, "kept" | "newestMs"> & { readonly object: CapturedObject 
 const STARTED_BEFORE_MS = 2_000;
 
 export async function importWatch(values: AsyncIterable<JsonValue>, spool: Spool, report: ImportReport): Promise<Imported> {
-  const known = new Set<string>();
+  const known = new Map<string, Set<string>>();
   const listed = new Map<CachedResource, string>();
   const seen: Seen[] = [];
   for await (const value of values) {
     for (const { object, ...each } of seenIn(value, listed, report)) {
-      const id = `${placeOf(each.resource, object)} ${versionOf(object)} ${each.type === "DELETED" ? "gone" : ""}`;
-      if (known.has(id)) report.lost("a state that had come before, as after a watch that was begun anew");
+      const place = placeOf(each.resource, object);
+      const state = `${versionOf(object)}${each.type === "DELETED" ? " gone" : ""}`;
+      const states = known.get(place) ?? new Set();
+      if (states.has(state)) report.lost("a state that had come before, as after a watch that was begun anew");
       else seen.push({ ...each, kept: spool.keep(each.resource, object), newestMs: newestTimeIn(object) });
-      known.add(id);
+      known.set(place, states.add(state));
     }
   }
   return sequenced(typed(inVersionOrder(seen), report), listed, report);
