@@ -2,8 +2,8 @@
  * The changes of a capture while it is read, in the order of versions: watches tell of one resource in that order, and of different ones about
  * at the same time.
  *
- * CG1 what is held are changes that were told in the last `SETTLED_MS`, at most `HELD_MAX` of them, and of what stands there the version.
- * CG2 all that was told until `toldMs` has come. A change that comes behind a later version in spite of that is put in its place by who
+ * CQ1 what is held are changes that were told in the last `SETTLED_MS`, at most `HELD_MAX` of them, and of what stands there the version.
+ * CQ2 all that was told until `toldMs` has come. A change that comes behind a later version in spite of that is put in its place by who
  *    keeps the changes (History).
  */
 import { CACHED_RESOURCES, tableOf } from "../../api/resources.ts";
@@ -16,7 +16,7 @@ import type { Change, ChangeOptions } from "./states.ts";
 export interface ChangeBatch {
   /** In the order of versions. */
   readonly changes: readonly Change[];
-  /** CG2 */
+  /** CQ2 */
   readonly toldMs: number;
 }
 

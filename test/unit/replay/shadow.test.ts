@@ -189,14 +189,14 @@ describe("read piece by piece", () => {
   it.each([
     { name: "rolling-update", batch: 1, keptMax: 20 },
     { name: "owner-deleted", batch: 7, keptMax: 10 },
-  ])("RS1 RS2 CG1 $name is said to be what it is as a whole", async ({ name, ...sizes }) => {
+  ])("RS1 RS2 CQ1 $name is said to be what it is as a whole", async ({ name, ...sizes }) => {
     const path = join(ROOT, `test/captures/${name}.watch.jsonl.gz`);
     const whole = await found(shadow(changesOf(parseCapture(gunzipSync(readFileSync(path)), path), options), place));
     expect(await found(streamed(path, sizes))).toEqual(whole);
     expect(whole.length).toBeGreaterThan(10);
   });
 
-  it("CG2 a change behind a later version is put in its place", async () => {
+  it("CQ2 a change behind a later version is put in its place", async () => {
     const at = (ms: number): string => new Date(nowMs + ms).toISOString();
     const size = (rv: number, replicas: number): Fields => rs(rv, { metadata: owned, spec: { replicas } });
     const lines = [
