@@ -8,13 +8,18 @@
  */
 import { compareResourceVersions } from "../../api/resource-version.ts";
 import { EXCESS_MS, judge, LAG_MS_MAX, REST_MS, restAt } from "./judge.ts";
+import type { Verdict } from "./judge.ts";
 import type { SyncPlace } from "./one-sync.ts";
-import type { Finding } from "./shadow.ts";
 import { History } from "./states.ts";
 import type { LiveObject } from "./states.ts";
 import type { ChangeBatch } from "./change-stream.ts";
 import { writesOfChanges } from "./upstream-writes.ts";
 import type { UpstreamWrite } from "./upstream-writes.ts";
+
+export type Finding =
+  | { readonly kind: "write"; readonly atMs: number; readonly write: UpstreamWrite; readonly verdict: Verdict }
+  /** `ours` would have been written where upstream rested. */
+  | { readonly kind: "rest"; readonly atMs: number; readonly namespace: string; readonly ours: readonly string[] };
 
 /** Changes of all namespaces that are kept before somebody looks which are needed. */
 const KEPT_MAX = 4_000;

@@ -3,13 +3,11 @@ import type { Verdict } from "./judge.ts";
 import type { SyncPlace } from "./one-sync.ts";
 import { canonical, differencesOf } from "./said.ts";
 import { RecordedShadow } from "./recorded.ts";
+import type { Finding } from "./recorded.ts";
 import type { Change } from "./states.ts";
 import type { UpstreamWrite } from "./upstream-writes.ts";
 
-export type Finding =
-  | { readonly kind: "write"; readonly atMs: number; readonly write: UpstreamWrite; readonly verdict: Verdict }
-  /** `ours` would have been written where upstream rested. */
-  | { readonly kind: "rest"; readonly atMs: number; readonly namespace: string; readonly ours: readonly string[] };
+export type { Finding } from "./recorded.ts";
 
 /** Of changes that somebody holds anyway, in the order of versions. @param audited upstream's writes where an audit log tells them; absent: as the changes tell them */
 export async function* shadow(changes: readonly Change[], place: SyncPlace, audited?: readonly UpstreamWrite[]): AsyncGenerator<Finding> {
