@@ -21,8 +21,8 @@ export type Finding =
   /** `ours` would have been written where upstream rested. */
   | { readonly kind: "rest"; readonly atMs: number; readonly namespace: string; readonly ours: readonly string[] };
 
-/** Changes of all namespaces that are kept before somebody looks which are needed. */
-const KEPT_MAX = 4_000;
+/** Changes of all namespaces, beside what stands there, that are kept before somebody looks which are needed. */
+const KEPT_MAX = 2_000;
 /** An API server's clock, which audited writes are dated by, may differ by so much from that of who captured. */
 const SKEW_MS = 10_000;
 
@@ -127,7 +127,7 @@ export class RecordedShadow {
       namespace.next += namespace.history.changes.length - changes.length;
       left += namespace.history.changes.length;
     }
-    // What stands there is kept anyway, and looking costs as much.
-    this.#keepMax = Math.max(this.#keptMax, 2 * left);
+    // What stands there is kept anyway.
+    this.#keepMax = left + this.#keptMax;
   }
 }
