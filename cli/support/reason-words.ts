@@ -69,7 +69,7 @@ const WORDS: { readonly [Rule in KnownReason["rule"]]: Entry<Rule> } = {
   counts: {
     section: "10",
     words: ({ pods, ready, available, terminating, differs }) =>
-      `of ${count(pods, "pod")} ${ready} ${are(ready)} ready and ${available} available${terminating ? `, ${terminating} more ${are(terminating)} terminating` : ""}: its status ${differs ? "does not say so yet" : "says so already"}`,
+      `of ${count(pods, "pod")} ${ready} ${are(ready)} ready and ${available} available${terminating ? `, ${terminating} more ${are(terminating)} terminating` : ""}: its status is ${differs ? "not up to date yet" : "up to date"}`,
   },
   "failed before": {
     section: "10.2",
@@ -230,7 +230,7 @@ const WORDS: { readonly [Rule in KnownReason["rule"]]: Entry<Rule> } = {
   progress: {
     section: "13.3",
     words: ({ verdict, replicas, total, updated, available, deadlineSeconds, since, differs }) =>
-      `${updated} of ${count(replicas, "pod")} ${are(updated)} new, ${total} there in all, ${available} available: ${VERDICTS[verdict](deadlineSeconds ?? 0, since ?? "an unknown time")}; its status ${differs ? "does not say so yet" : "says so already"}`,
+      `${updated} of ${count(replicas, "pod")} ${are(updated)} new, ${total} there in all, ${available} available: ${VERDICTS[verdict](deadlineSeconds ?? 0, since ?? "an unknown time")}; its status is ${differs ? "not up to date yet" : "up to date"}`,
   },
   "pause noted": {
     section: "13.5",
