@@ -2,10 +2,12 @@
  * infra/alarms.yml: what somebody should look at. Each alarm's description ends with the section of docs/runbook.md that says what to do,
  * and where silence is the fault, missing data breaches.
  *
- * Dimensions of our own metrics are those that shared/adapters/emf writes: `function`, which for a sync is its controller's name, and the labels.
+ * Dimensions of our own metrics are those that shared/adapters/emf writes: `function`, which for a sync is the name of the
+ * controller whose function it is, and the labels.
  */
 import type { MetricName } from "../../shared/ports/metric-table.ts";
 import { functionsOf } from "../../shared/registry/functions.ts";
+import { pascalCase } from "../../shared/registry/names.ts";
 import type { Registry } from "../../shared/registry/registry.ts";
 import { doorbells } from "./doorbells.ts";
 
@@ -95,15 +97,18 @@ function ofControllers(registry: Registry): readonly Alarm[] {
       minutes: 1,
       beyond: { above: 0 },
     },
-    {
-      logical: `${logical}KeyParked`,
-      says: `The ${words(logical)} controller has given a key up until its next event`,
-      section: "key-parked",
-      ...own("deltaloop_syncs_total", { function: name, controller: name, outcome: "drop" }),
-      statistic: "Sum",
-      minutes: 1,
-      beyond: { above: 0 },
-    },
+    // Whichever function went on to it.
+    ...registry.controllers
+      .filter((by) => by.name === name || by.goesOnTo?.includes(name))
+      .map((by): Alarm => ({
+        logical: `${logical}KeyParked${by.name === name ? "" : `By${pascalCase(by.name)}`}`,
+        says: `The ${words(logical)} controller has given a key up until its next event`,
+        section: "key-parked",
+        ...own("deltaloop_syncs_total", { function: by.name, controller: name, outcome: "drop" }),
+        statistic: "Sum",
+        minutes: 1,
+        beyond: { above: 0 },
+      })),
   ]);
 }
 
