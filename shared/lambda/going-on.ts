@@ -1,10 +1,11 @@
 /**
  * One look at a key, and at those keys that it makes due and this function can sync, too: no message, no other invocation.
  *
- * GO1 so goes on whatever falls due before `untilMs`; every other doorbell is rung.
+ * GO1 so goes on whatever falls due before `untilMs`, at most ten keys at a time; every other doorbell is rung.
  * GO2 it is a look at the key like any other, so lease, gate, stop and epoch are asked. One whose Store was out of reach is rung.
  * GO3 a key that is due again at the end of its own run is rung: others wait for their turn.
- * GO4 nothing is lost with the process: a key is dirty before anybody thinks of its doorbell, and the sweeper rings it (informer §12.3).
+ * GO4 nothing is lost with the process: a key is dirty before anybody thinks of its doorbell, and the sweeper rings it (informer §12.4).
+ * GO5 when all has ended, every doorbell is rung: nobody would wait for a look any more.
  */
 import type { Controller } from "../api/resources.ts";
 import { ring } from "../cache/ring.ts";
@@ -19,33 +20,37 @@ export interface GoingOnPorts {
   readonly clock: Clock;
   readonly log: Log;
   readonly canSync: (controller: Controller) => boolean;
-  /** One look at the key; `doorbells` are what its run rings. @throws when the Store is out of reach */
-  readonly look: (bell: Doorbell, doorbells: Doorbells) => Promise<void>;
+  /** One look at the key, which was asked for at `askedMs`; `doorbells` are what its run rings. @throws when the Store is out of reach */
+  readonly look: (bell: Doorbell, doorbells: Doorbells, askedMs: number) => Promise<void>;
   /** By `clock`. */
   readonly untilMs: number;
 }
 
-/** Resolves when nothing goes on any more. @throws what the look at the first key threw, no sooner */
-export async function lookAndGoOn(ports: GoingOnPorts, first: Doorbell): Promise<void> {
-  const { doorbells, clock, log, canSync, untilMs } = ports;
-  const looking = new Set<string>();
-  const going = new Set<Promise<void>>();
+/** More than a rollout wakes. Each look reads what its owner has, so they are no more than are worth their memory. */
+const GOING_MAX = 10;
 
-  async function look(bell: Doorbell): Promise<void> {
+/** Resolves when nothing goes on any more. @throws what the look at the first key threw, no sooner */
+export async function lookAndGoOn(ports: GoingOnPorts, first: Doorbell, askedMs: number): Promise<void> {
+  const { doorbells, clock, log, canSync, untilMs } = ports;
+  const looking: string[] = [];
+  const going = new Set<Promise<void>>();
+  let hasEnded = false;
+
+  async function look(bell: Doorbell, atMs: number): Promise<void> {
     const name = nameOf(bell);
-    looking.add(name);
+    looking.push(name);
     try {
-      await ports.look(bell, { ring: ringOrGoOn });
+      await ports.look(bell, { ring: ringOrGoOn }, atMs);
     } finally {
-      looking.delete(name);
+      looking.splice(looking.indexOf(name), 1);
     }
   }
 
-  async function goOn(due: Doorbell): Promise<void> {
+  async function goOn(due: Doorbell, atMs: number): Promise<void> {
     const { key, controller, delayMs } = due;
     try {
       if (delayMs > 0) await clock.after(delayMs);
-      await look(due);
+      await look(due, atMs);
     } catch (error) {
       log.warn("key could not be synced at once, it is rung", { key, controller, error: describeError(error) });
       await ring({ doorbells, log }, [{ ...due, delayMs: 0 }]);
@@ -53,20 +58,23 @@ export async function lookAndGoOn(ports: GoingOnPorts, first: Doorbell): Promise
   }
 
   async function ringOrGoOn(bells: readonly Doorbell[]): Promise<void> {
-    const leftMs = untilMs - clock.now();
-    const isHere = (bell: Doorbell): boolean => canSync(bell.controller) && bell.delayMs < leftMs && !looking.has(nameOf(bell));
-    const [here, others] = [bells.filter(isHere), bells.filter((bell) => !isHere(bell))];
+    const nowMs = clock.now();
+    const isHere = (bell: Doorbell): boolean =>
+      canSync(bell.controller) && nowMs + bell.delayMs < untilMs && !looking.includes(nameOf(bell));
+    const here = hasEnded ? [] : bells.filter(isHere).slice(0, GOING_MAX - going.size);
+    const others = bells.filter((bell) => !here.includes(bell));
     for (const due of here) {
-      const one = goOn(due).finally(() => going.delete(one));
+      const one = goOn(due, nowMs).finally(() => going.delete(one));
       going.add(one);
     }
     if (others.length > 0) await doorbells.ring(others);
   }
 
   try {
-    await look(first);
+    await look(first, askedMs);
   } finally {
     while (going.size > 0) await Promise.all(going);
+    hasEnded = true;
   }
 }
 

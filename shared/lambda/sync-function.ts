@@ -71,17 +71,17 @@ export function createSyncFunction(wiring: FunctionWiring, controller: Controlle
         ...(u !== undefined && { uid: u }),
         ...(o !== undefined && { owner: o }),
       };
-      const rungMs = (bell: Doorbell): number => (bell === own ? Number(attributes.SentTimestamp) : clock.now());
       await lookAndGoOn(
         {
           doorbells: cluster.doorbells,
           clock,
           log,
           canSync: (other) => syncs[other] !== undefined,
-          look: (bell, doorbells) => look(cluster, bell, doorbells, rungMs(bell)),
+          look: (bell, doorbells, askedMs) => look(cluster, bell, doorbells, askedMs),
           untilMs: startedMs + GO_ON_MS,
         },
         own,
+        Number(attributes.SentTimestamp),
       );
       return ACK;
     };

@@ -37,7 +37,7 @@ export interface ClusterWiring {
   /** Of this cluster: tells the watcher's messages from others. */
   readonly signer: Signer;
   readonly doorbells: Doorbells;
-  /** Calls with the function's own component name and field manager, like the gateways. */
+  /** Calls with the function's own component name, like the gateways, which name the field manager of their controller. */
   readonly reader: KubeReader;
   readonly gateway: (controller: Controller) => WriteGateway;
 }

@@ -415,7 +415,7 @@ export const METRICS = {
       result: ["ok", "recover", "stopped", "gated", "busy", "empty", "notYet", "moved", "otherEpoch"],
     },
     unit: "count",
-    help: "Doorbells that were looked into, by what the Store answered.",
+    help: "Looks at keys, by a doorbell or without one, by what the Store answered.",
     processes: ["functions"],
     where: "shared/controller/worker.ts",
   },

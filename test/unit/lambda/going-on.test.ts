@@ -26,17 +26,19 @@ function rig(
       clock,
       log,
       canSync: (controller: Controller) => controller !== "replicationcontroller",
-      look: async (bell, doorbells) => {
+      look: async (bell, doorbells, askedMs) => {
         if (bell === FIRST) {
           if (lastsMs > 0) await clock.after(lastsMs);
           return doorbells.ring(bells);
         }
         looked.push(`${bell.key} after ${clock.now() - FROM_MS}`);
+        expect(askedMs).toBe(clock.now() - bell.delayMs);
         await look?.(bell, doorbells);
       },
       untilMs: FROM_MS + 1_000,
     },
     FIRST,
+    FROM_MS,
   );
   return { clock, log, rung, looked, ended };
 }
@@ -68,6 +70,13 @@ describe("GO1: goes on to what falls due in time, and rings what does not", () =
   });
 });
 
+it("GO1: no more than ten at a time, the others are rung", async () => {
+  const bells = Array.from({ length: 12 }, (_, index) => due({ key: `shop/${index}` }));
+  const { rung, looked, ended } = rig(bells);
+  await ended;
+  expect([looked.length, rung.map(({ key }) => key)]).toEqual([10, ["shop/10", "shop/11"]]);
+});
+
 it("GO2: a key whose Store was out of reach is rung at once, by name", async () => {
   const { clock, log, rung, ended } = rig([due({ delayMs: 5 })], { look: () => Promise.reject(new Error("redis is away")) });
   await clock.advance(10);
@@ -89,6 +98,28 @@ it("has ended when all has that went on, and what that made due in turn", async 
   expect(looked).toEqual(["shop/a after 0", "shop/b after 0", "shop/a ended", "shop/b ended"]);
 });
 
+it("GO3: of two looks at one key that which has it is not forgotten when the other ends", async () => {
+  let looks = 0;
+  const { clock, rung, looked, ended } = rig([due(), due({ delayMs: 5 })], {
+    look: async (bell, doorbells) => {
+      if (looks++ > 0) return; // busy
+      await clock.after(10);
+      await doorbells.ring([bell]);
+    },
+  });
+  await clock.advance(20);
+  await ended;
+  expect([looked, rung]).toEqual([["shop/a after 0", "shop/a after 5"], [due()]]);
+});
+
+it("GO5: what comes after the end is rung", async () => {
+  let late: Doorbells | undefined;
+  const { rung, looked, ended } = rig([due()], { look: (_, doorbells) => Promise.resolve(void (late = doorbells)) });
+  await ended;
+  await late?.ring([due({ key: "shop/b" })]);
+  expect([looked, rung]).toEqual([["shop/a after 0"], [due({ key: "shop/b" })]]);
+});
+
 it("is for its caller what the first look was, after the others have ended", async () => {
   const clock = createVirtualClock(FROM_MS);
   const looked: string[] = [];
@@ -106,6 +137,7 @@ it("is for its caller what the first look was, after the others have ended", asy
       untilMs: FROM_MS + 1_000,
     },
     FIRST,
+    FROM_MS,
   );
   await expect(looking).rejects.toThrow("redis is away");
   expect(looked).toEqual(["shop/a"]);
