@@ -23,9 +23,12 @@ const reason = ensureRedisServer();
 const BARE_STARTS = 3;
 /** The first one within the budget is enough. */
 const STARTS_MAX = 4;
-/** What each asks the API server for its first work; those that are not here, nothing. */
+/** What each asks the API server for its first work, in whichever order and number; those that are not here, nothing. The Deployment's goes on to its ReplicaSet. */
 const REQUESTS: Readonly<Record<string, readonly string[]>> = {
-  "sync-deployment": ["list replicasets", "get deployments", "create replicasets", "patch deployments", "patch deployments"],
+  "sync-deployment": [
+    ...["list replicasets", "get deployments", "create replicasets", "patch deployments"],
+    ...["get replicasets", "create pods", "patch replicasets"],
+  ],
   "sync-replicaset": ["get replicasets", "create pods", "patch replicasets"],
   "sync-replicationcontroller": ["get replicationcontrollers", "create pods", "patch replicationcontrollers"],
 };
@@ -63,7 +66,7 @@ describe.skipIf(reason !== undefined)(`a cold start${reason === undefined ? "" :
       const least = (): number => Math.min(...starts.map(({ cpuMs }) => cpuMs)) / bareMs;
       while (starts.length < STARTS_MAX && !(least() <= budget)) starts.push(await stage.start(name, bundle));
       measured(`cold start of ${name}: ${least().toFixed(1)} times the CPU of a Node that does nothing, of ${budget} allowed`);
-      for (const { requests } of starts) expect(requests).toEqual(REQUESTS[name] ?? []);
+      for (const { requests } of starts) expect(new Set(requests)).toEqual(new Set(REQUESTS[name]));
       expect(least()).toBeLessThanOrEqual(budget);
     },
     60_000,

@@ -49,18 +49,18 @@ const VERBS: Readonly<Record<string, UpstreamWrite["verb"]>> = { create: "create
 /**
  * UW1: those that the API server took.
  *
- * @param users whose writes they are, where they are not upstream's
+ * @param writerOf whose write it is, where that is not one of upstream's users
  * @throws {CaptureError} when one was audited below RequestResponse: there is no object in it
  */
 export function writesOfAudit(
   events: Iterable<CapturedObject>,
   file: string,
-  users: Readonly<Record<string, Controller>> = USERS,
+  writerOf: (event: AuditEvent) => Controller | undefined = ({ user }) => USERS[user?.username ?? ""],
 ): readonly UpstreamWrite[] {
   return [...events].flatMap((event) => {
-    const { user, verb, objectRef, responseStatus, requestObject, responseObject, requestReceivedTimestamp } =
-      event as unknown as AuditEvent;
-    const controller = users[user?.username ?? ""];
+    const audited = event as unknown as AuditEvent;
+    const { verb, objectRef, responseStatus, requestObject, responseObject, requestReceivedTimestamp } = audited;
+    const controller = writerOf(audited);
     const resource = CACHED_RESOURCES.find((each) => each === objectRef?.resource && RESOURCES[each].group === (objectRef.apiGroup ?? ""));
     const done = VERBS[verb];
     if (!controller || !resource || !done || (responseStatus?.code ?? 0) >= 300) return [];
@@ -83,8 +83,10 @@ export function writesOfAudit(
   });
 }
 
-interface AuditEvent {
+/** What is read of an event of an audit log. */
+export interface AuditEvent {
   readonly verb: string;
+  readonly requestURI?: string;
   readonly requestReceivedTimestamp: string;
   readonly user?: { readonly username?: string };
   readonly objectRef?: {
