@@ -26,15 +26,21 @@ interface Stage {
 }
 
 const REST_MS = 1_500;
+/** Less than a Deployment's progressDeadlineSeconds. */
+const HELD_SECONDS = 500;
+const STEP_SECONDS = 3;
 const FINALIZER = "example.com/held";
 const labels = { app: "web" };
 const template = { metadata: { labels }, spec: { containers: [{ name: "app", image: "app:v1" }], terminationGracePeriodSeconds: 1 } };
 const spec = (replicas: number, more: Body = {}): Body => ({ replicas, selector: { matchLabels: labels }, template, ...more });
 const replicaSet = (replicas: number): Body => ({ metadata: { name: "web", labels }, spec: spec(replicas) });
 const controller = (replicas: number): Body => ({ metadata: { name: "web", labels }, spec: spec(replicas, { selector: labels }) });
-const deployment = (replicas: number): Body => ({ metadata: { name: "web", labels }, spec: spec(replicas) });
+const deployment = (replicas: number, more: Body = {}): Body => ({ metadata: { name: "web", labels }, spec: spec(replicas, more) });
 const quota = (pods: number): Body => ({ metadata: { name: "few" }, spec: { hard: { pods: String(pods) } } });
 const scaled = (replicas: number): Body => ({ spec: { replicas } });
+const rolled = (version: string, more: Body = {}): Body => ({
+  spec: { template: { spec: { containers: [{ name: "app", image: `app:${version}` }] } }, ...more },
+});
 const held = (given: Body): Body => ({ ...given, metadata: { ...(given["metadata"] as Body), finalizers: [FINALIZER] } });
 const released: Body = { metadata: { finalizers: null } };
 const notReady: Body = { status: { conditions: [{ type: "Ready", status: "False", lastTransitionTime: "2026-01-01T00:00:00Z" }] } };
@@ -90,6 +96,38 @@ const SCENES: Readonly<Record<string, (stage: Stage) => Promise<void>>> = {
     await patch("replicasets/web", scaled(4));
     await rest();
     await patch("replicasets/web", released);
+    await rest();
+  },
+  async "held-up"({ create, patch, pods, rest }) {
+    const strategy = { rollingUpdate: { maxSurge: 2, maxUnavailable: 1 } };
+    await create("deployments", deployment(9, { strategy, revisionHistoryLimit: 1 }));
+    await rest();
+    for (const version of ["v2", "v3"]) {
+      await patch("deployments/web", rolled(version));
+      await rest();
+    }
+    const [third = ""] = await pods();
+    // Step by step, and in the middle of it another one, whose pods are ready and not available for minutes.
+    await patch("deployments/web", rolled("v4", { minReadySeconds: STEP_SECONDS }));
+    await sleep(STEP_SECONDS * 1_500);
+    await patch("deployments/web", rolled("v5", { minReadySeconds: HELD_SECONDS }));
+    await rest();
+    const old = (await pods()).find((name) => name.startsWith(third.slice(0, third.lastIndexOf("-"))));
+    if (old === undefined) throw new Error("the third rollout has no pods left: record again");
+    await patch(`pods/${old}/status`, notReady);
+    await rest();
+    for (const replicas of [10, 14, 13, 7, 17, 11, 12, 6, 19, 8]) {
+      await patch("deployments/web", scaled(replicas));
+      await rest();
+    }
+    await patch("deployments/web", { spec: { minReadySeconds: 0 } });
+    await rest();
+  },
+  async "one-by-one"({ create, patch, rest }) {
+    const strategy = { rollingUpdate: { maxSurge: 0, maxUnavailable: "10%" } };
+    await create("deployments", deployment(3, { strategy }));
+    await rest();
+    await patch("deployments/web", rolled("v2"));
     await rest();
   },
   async refused({ create, patch, rest }) {
