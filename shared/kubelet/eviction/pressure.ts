@@ -4,6 +4,7 @@
  * EP1 a threshold that was met stays met until its minimum reclaim is free, too.
  * EP2 a condition stays for the transition period after it was last seen; a pod goes by thresholds alone, whose grace has passed.
  * EP3 a signal without an observation meets nothing.
+ * EP4 a figure is acted on once: what was freed meanwhile may not be in it.
  */
 import { amountOf, conditionOfSignal, isHard, resourceOf } from "./thresholds.ts";
 import type { EvictionPolicy, PressureCondition, Signal, StarvedResource, Threshold, ThresholdValue } from "./thresholds.ts";
@@ -12,22 +13,33 @@ import type { EvictionPolicy, PressureCondition, Signal, StarvedResource, Thresh
 export interface Observation {
   readonly available: number;
   readonly capacity: number;
+  /** When it was taken, where somebody takes it now and then. Absent: just now. */
+  readonly takenMs?: number;
 }
 export type Observations = ReadonlyMap<Signal, Observation>;
 
 export interface Pressure {
   /** Grace passed, not resolved yet. */
   readonly met: readonly Threshold[];
+  /** Those of them whose figures are newer than the last round's. */
+  readonly toActOn: readonly Threshold[];
+  readonly takenMs: ReadonlyMap<Signal, number>;
   /** By thresholdKey. */
   readonly firstObservedMs: ReadonlyMap<string, number>;
   readonly conditionLastObservedMs: ReadonlyMap<PressureCondition, number>;
 }
 
-export const NO_PRESSURE: Pressure = { met: [], firstObservedMs: new Map(), conditionLastObservedMs: new Map() };
+export const NO_PRESSURE: Pressure = {
+  met: [],
+  toActOn: [],
+  takenMs: new Map(),
+  firstObservedMs: new Map(),
+  conditionLastObservedMs: new Map(),
+};
 
 /**
- * Source: pkg/kubelet/eviction/eviction_manager.go synchronize. Differs from upstream: with no transition period a condition is said
- * as long as it is seen, and not never; and each round measures anew, so that no figure is too old to act on.
+ * Source: pkg/kubelet/eviction/eviction_manager.go synchronize; helpers.go thresholdsUpdatedStats. Differs from upstream: with no
+ * transition period a condition is said as long as it is seen, and not never.
  */
 export function observePressure(
   before: Pressure,
@@ -44,9 +56,14 @@ export function observePressure(
     ...before.conditionLastObservedMs,
     ...met.map(({ signal }) => [conditionOfSignal(signal), nowMs] as const),
   ]);
+  const afterGrace = met.filter((one) => nowMs - (firstObservedMs.get(thresholdKey(one)) ?? nowMs) >= one.gracePeriodMs);
   return {
     pressure: {
-      met: met.filter((one) => nowMs - (firstObservedMs.get(thresholdKey(one)) ?? nowMs) >= one.gracePeriodMs),
+      met: afterGrace,
+      toActOn: afterGrace.filter(
+        ({ signal }) => (observations.get(signal)?.takenMs ?? Infinity) > (before.takenMs.get(signal) ?? -Infinity),
+      ),
+      takenMs: new Map([...observations].flatMap(([signal, { takenMs }]) => (takenMs === undefined ? [] : [[signal, takenMs] as const]))),
       firstObservedMs,
       conditionLastObservedMs,
     },

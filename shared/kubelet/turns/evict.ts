@@ -93,7 +93,7 @@ export class Evictor {
     const greedy = await this.#evict(localStorageEvictions(pods, usages, disks), pods.length);
     if (greedy.length > 0) return greedy;
 
-    const wanted = thresholdToReclaim(pressure.met);
+    const wanted = thresholdToReclaim(pressure.toActOn);
     if (wanted === undefined) return [];
     const { threshold, resource } = wanted;
     log.warn("the node runs short", { resource, signal: threshold.signal, ...shown(observations, threshold.signal) });

@@ -36,8 +36,8 @@ export async function measureNode({
     ["memory.available", { available: memoryBytes - workingSetBytes, capacity: memoryBytes }],
     ...(ofPods === undefined ? [] : [["allocatableMemory.available", ofPods] as const]),
     ...ofDisk("nodefs", nodeFs),
-    ...ofDisk("imagefs", ofImages),
-    ...ofDisk("containerfs", hasImageFs ? ofImages : nodeFs),
+    ...ofDisk("imagefs", ofImages, imageFs?.timestampMs),
+    ...(hasImageFs ? ofDisk("containerfs", ofImages, imageFs?.timestampMs) : ofDisk("containerfs", nodeFs)),
     ...(processes === undefined
       ? []
       : [["pid.available", { available: processes.max - processes.count, capacity: processes.max }] as const]),
@@ -45,12 +45,18 @@ export async function measureNode({
   return { observations: new Map(seen), disks: { hasImageFs, splitsContainerFs: false } };
 }
 
-function ofDisk(name: "nodefs" | "imagefs" | "containerfs", disk: FileSystem | undefined): readonly (readonly [Signal, Observation])[] {
+/** `takenMs`: the runtime's figures count as taken when it last looked, though what is free is asked just now: as upstream has it. */
+function ofDisk(
+  name: "nodefs" | "imagefs" | "containerfs",
+  disk: FileSystem | undefined,
+  takenMs?: number,
+): readonly (readonly [Signal, Observation])[] {
   if (disk === undefined) return [];
+  const taken = takenMs === undefined ? {} : { takenMs };
   return [
-    [`${name}.available`, { available: disk.availableBytes, capacity: disk.capacityBytes }],
+    [`${name}.available`, { available: disk.availableBytes, capacity: disk.capacityBytes, ...taken }],
     // Some file systems make inodes as they need them, and say that they have none.
-    ...(disk.inodes > 0 ? [[`${name}.inodesFree`, { available: disk.inodesFree, capacity: disk.inodes }] as const] : []),
+    ...(disk.inodes > 0 ? [[`${name}.inodesFree`, { available: disk.inodesFree, capacity: disk.inodes, ...taken }] as const] : []),
   ];
 }
 

@@ -109,6 +109,18 @@ describe("over time", () => {
     ]);
   });
 
+  it("[node-agent 204] EP4 what was taken at the same time is acted on once; it stays met, and its condition is said", () => {
+    const policy = { thresholds: [threshold("imagefs.available", 100)], pressureTransitionMs: 0 };
+    let pressure = NO_PRESSURE;
+    const acted = [5, 5, 14, undefined, undefined].map((takenSeconds, round) => {
+      const figure = { available: 1, capacity: 1_000, ...(takenSeconds !== undefined && { takenMs: takenSeconds * 1_000 }) };
+      const step = observePressure(pressure, new Map([["imagefs.available", figure]]), policy, NOW_MS + round * 1_000);
+      pressure = step.pressure;
+      return [pressure.met.length, pressure.toActOn.length, step.conditions.join()];
+    });
+    expect(acted).toEqual([1, 0, 1, 1, 1].map((count) => [1, count, "DiskPressure"]));
+  });
+
   it("[node-agent 204] EP3 a signal that is not measured any more is resolved", () => {
     const first = observePressure(NO_PRESSURE, seen({ "memory.available": 1 }), { thresholds: [MEMORY], pressureTransitionMs: 0 }, NOW_MS);
     const then = observePressure(first.pressure, seen({}), { thresholds: [MEMORY], pressureTransitionMs: 0 }, NOW_MS + 1);
