@@ -14,7 +14,7 @@ import type { BenchResult } from "./result.ts";
 const ROOT = join(import.meta.dirname, "..", "..");
 const KIB = 1024;
 const ROUNDS = 3;
-/** Issue 3, *Speed*. */
+/** What a function on the hot path should not exceed. */
 const GOAL = {
   own: { name: "goal: 100 KiB", value: 100 },
   importing: { name: "goal: 100 ms", value: 100 },

@@ -18,7 +18,6 @@ import type { History } from "../support/history.ts";
 const REPLICAS = 20;
 const [ASKED_MAX, READY_MIN] = [25, 15];
 const PILE_UP_MS = 2_000;
-/** Issue 3, point 9. */
 const PROGRESS_MS_MAX = 40_000;
 
 const labels = { app: "web" };
