@@ -18,6 +18,8 @@ import { describeTrace } from "./support/describe.ts";
 import { startEmbedded } from "./support/embedded.ts";
 import type { Embedded } from "./support/embedded.ts";
 import { LagMeter } from "./support/lag-meter.ts";
+import { isRolledOut, updatedOf } from "./support/rollout.ts";
+import type { Rollout } from "./support/rollout.ts";
 import { untilSignalled } from "./support/signals.ts";
 
 interface DemoFlags {
@@ -86,7 +88,7 @@ async function runDemo(flags: DemoFlags): Promise<void> {
   await demo.step("create Deployment web with 3 replicas of web:v1", () => demo.create());
   await demo.step("scale web to 6", () => demo.scale(6));
   await demo.step("roll web to image web:v2, and end the watcher that leads", () => demo.setImage("web:v2"), {
-    when: ({ status, metadata }) => status?.observedGeneration === metadata.generation && (status.updatedReplicas ?? 0) >= 2,
+    when: (seen) => updatedOf(seen) >= 2,
     what: () => {
       ended = { watcher: embedded.endLeader(), atMs: Date.now() };
       tell(ended.watcher, "is ended, as by SIGTERM");
@@ -131,8 +133,8 @@ class Demo {
     await act();
     let left = then;
     while (!this.#around.signalled.aborted) {
-      const seen = (await this.#kube.get(WEB.resource, WEB.namespace, WEB.name)) as unknown as Progress; // a Deployment
-      if (isComplete(seen)) break;
+      const seen = (await this.#kube.get(WEB.resource, WEB.namespace, WEB.name)) as unknown as Rollout; // a Deployment
+      if (isRolledOut(seen)) break;
       if (left?.when(seen)) {
         left.what();
         left = undefined;
@@ -185,26 +187,10 @@ class Demo {
   }
 }
 
-interface Progress {
-  readonly metadata: { readonly generation: number };
-  readonly spec: { readonly replicas: number };
-  readonly status?: {
-    readonly observedGeneration?: number;
-    readonly replicas?: number;
-    readonly updatedReplicas?: number;
-    readonly availableReplicas?: number;
-  };
-}
-
 /** Something that happens in the middle. */
 interface Then {
-  readonly when: (seen: Progress) => boolean;
+  readonly when: (seen: Rollout) => boolean;
   readonly what: () => void;
-}
-
-function isComplete({ spec, status, metadata }: Progress): boolean {
-  if ((status?.observedGeneration ?? 0) < metadata.generation) return false;
-  return [status?.replicas, status?.updatedReplicas, status?.availableReplicas].every((count) => count === spec.replicas);
 }
 
 interface PodLike {

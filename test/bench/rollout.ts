@@ -7,6 +7,8 @@ import { podTemplate, startStack, until } from "./embedded.ts";
 import type { Stack } from "./embedded.ts";
 import { benchResult } from "./result.ts";
 import type { BenchResult } from "./result.ts";
+import { isRolledOut } from "../../cli/support/rollout.ts";
+import type { Rollout } from "../../cli/support/rollout.ts";
 
 const SIZES = [10, 100];
 const ROUNDS = 5;
@@ -61,23 +63,6 @@ async function rollouts(stack: Stack, size: number): Promise<readonly BenchResul
   ];
 }
 
-/** As `kubectl rollout status` judges. */
 async function complete({ person }: Stack, name: string): Promise<boolean> {
-  const object = await person.request("GET", `${DEPLOYMENTS}/${name}`);
-  const { metadata, spec, status = {} } = object as unknown as Progress; // a Deployment
-  return (
-    (status.observedGeneration ?? 0) >= metadata.generation &&
-    [status.replicas, status.updatedReplicas, status.availableReplicas].every((count) => count === spec.replicas)
-  );
-}
-
-interface Progress {
-  readonly metadata: { readonly generation: number };
-  readonly spec: { readonly replicas: number };
-  readonly status?: {
-    readonly observedGeneration?: number;
-    readonly replicas?: number;
-    readonly updatedReplicas?: number;
-    readonly availableReplicas?: number;
-  };
+  return isRolledOut((await person.request("GET", `${DEPLOYMENTS}/${name}`)) as unknown as Rollout); // a Deployment
 }

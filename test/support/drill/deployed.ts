@@ -13,6 +13,8 @@ import { expect } from "vitest";
 
 import { environmentFile } from "../../../cli/support/environment-file.ts";
 import { kubeAccess } from "../../../cli/support/kube-access.ts";
+import { isRolledOut, updatedOf } from "../../../cli/support/rollout.ts";
+import type { Rollout } from "../../../cli/support/rollout.ts";
 import type { Edition } from "../../../infra/local/deploy.ts";
 import { startMemoryCluster } from "../../../infra/local/memory-cluster.ts";
 import { startLocal } from "../../../infra/local/stack.ts";
@@ -43,17 +45,6 @@ export async function realCluster(): Promise<SomeCluster> {
 export async function memoryCluster(): Promise<SomeCluster> {
   const { client, ...cluster } = await startMemoryCluster();
   return { ...cluster, client: personOf(client), leaseNamespace: "kube-system" };
-}
-
-interface Deployment {
-  readonly metadata: { readonly generation: number };
-  readonly spec: { readonly replicas: number };
-  readonly status?: {
-    readonly observedGeneration?: number;
-    readonly replicas?: number;
-    readonly updatedReplicas?: number;
-    readonly availableReplicas?: number;
-  };
 }
 
 interface Pod {
@@ -146,12 +137,12 @@ export async function startDeployed({ startCluster: start, edition, token }: Dep
       await eventually(
         `${name} has ${replicas} of ${image}`,
         async () => {
-          const { metadata, status } = await read(name);
+          const seen = await read(name);
           const { items } = await client.list(PODS, { labelSelector: `app=${name}` });
           const pods = (items as unknown as readonly Pod[]).filter((pod) => pod.metadata.deletionTimestamp === undefined);
           return (
-            status?.observedGeneration === metadata.generation &&
-            [status.replicas, status.updatedReplicas, status.availableReplicas, pods.length].every((count) => count === replicas) &&
+            isRolledOut(seen) &&
+            [seen.spec.replicas, pods.length].every((count) => count === replicas) &&
             pods.every(({ spec }) => spec.containers[0]?.image === image)
           );
         },
@@ -238,8 +229,8 @@ export async function startDeployed({ startCluster: start, edition, token }: Dep
     },
   };
 
-  async function read(name: string): Promise<Deployment> {
-    return (await client.request("GET", `${DEPLOYMENTS}/${name}`)) as unknown as Deployment;
+  async function read(name: string): Promise<Rollout> {
+    return (await client.request("GET", `${DEPLOYMENTS}/${name}`)) as unknown as Rollout;
   }
 
   /** Before the last of `steady`'s pods is updated, the one before it is not available any more until somebody says so. */
@@ -258,11 +249,6 @@ export async function startDeployed({ startCluster: start, edition, token }: Dep
   }
 
   return deployed;
-}
-
-/** As its controller has seen the present template. */
-function updatedOf({ metadata, status }: Deployment): number {
-  return status?.observedGeneration === metadata.generation ? (status.updatedReplicas ?? 0) : 0;
 }
 
 /** To be had and in flight. */

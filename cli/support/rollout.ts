@@ -1,0 +1,24 @@
+/** How far the rollout of a Deployment is, by the object alone. */
+export interface Rollout {
+  readonly metadata: { readonly generation: number };
+  readonly spec: { readonly replicas: number };
+  readonly status?: {
+    readonly observedGeneration?: number;
+    readonly replicas?: number;
+    readonly updatedReplicas?: number;
+    readonly availableReplicas?: number;
+  };
+}
+
+/** As `kubectl rollout status` judges. */
+export function isRolledOut({ metadata, spec, status = {} }: Rollout): boolean {
+  return (
+    status.observedGeneration === metadata.generation &&
+    [status.replicas, status.updatedReplicas, status.availableReplicas].every((count) => count === spec.replicas)
+  );
+}
+
+/** Pods of the present template, as its controller has seen it. */
+export function updatedOf({ metadata, status }: Rollout): number {
+  return status?.observedGeneration === metadata.generation ? (status.updatedReplicas ?? 0) : 0;
+}
