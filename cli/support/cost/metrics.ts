@@ -9,7 +9,7 @@ import { LANES } from "../../../shared/api/lane.ts";
 import { UsageError } from "../usage-error.ts";
 import { NOTHING, scaled } from "./counts.ts";
 import type { Counts, CountsFile } from "./counts.ts";
-import { MONTH_HOURS } from "./usage.ts";
+import { MONTH_HOURS, READS_PER_HOUR } from "./usage.ts";
 import type { Usage } from "./usage.ts";
 
 /** Sums of a time, over all labels. */
@@ -29,7 +29,6 @@ const REQUESTS = 3;
 /** Of a request to the API server with its answer, or of an event of its watch; events of 5.6 KB are what the benches have. */
 const API_BYTES = 6_000;
 const SYNC_FUNCTIONS = 3;
-const READS_PER_HOUR = 12;
 
 /**
  * `text`: as a process tells it, read at `readAtMs`. Counted since the process began, unless `hours` says otherwise.

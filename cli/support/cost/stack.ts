@@ -1,6 +1,6 @@
 /**
  * What of a deployment is there whether or not anything happens, by the parameters that `npm run deploy --params` takes. infra/ has the
- * conditions; test/tooling/cost.test.ts compares.
+ * conditions; test/tooling/stack.test.ts compares.
  */
 import { SECRET_MS_MAX } from "../../../shared/ports/times.ts";
 import { UsageError } from "../usage-error.ts";

@@ -1,4 +1,5 @@
 /** What a month asks for: counts of named workloads, as often as somebody says they happen. */
+import { RESYNC_MS, SECRET_MS_MAX } from "../../../shared/ports/times.ts";
 import { added, NOTHING, rolloutOf, scaled } from "./counts.ts";
 import type { Counts, CountsFile } from "./counts.ts";
 
@@ -27,11 +28,11 @@ export interface Usage {
   readonly workHours: number;
 }
 
-/** Everything is looked at so often though nothing happened (RESYNC_MS), a Deployment with as many ReplicaSets as it keeps by default. */
-const RESYNC_HOURS = 10;
+/** Everything is looked at so often though nothing happened, a Deployment with as many ReplicaSets as it keeps by default. */
+const RESYNC_HOURS = RESYNC_MS / 3_600_000;
 const REPLICA_SETS = 11;
-/** A sandbox reads its secrets when they are older than that (SECRET_MS_MAX). */
-const READS_PER_HOUR = 12;
+/** A sandbox reads its secrets when they are older than that. */
+export const READS_PER_HOUR = 3_600_000 / SECRET_MS_MAX;
 
 export function usageOf(file: CountsFile, rates: Rates): Usage {
   const looks = (rates.deployments * (1 + REPLICA_SETS) * MONTH_HOURS) / RESYNC_HOURS;

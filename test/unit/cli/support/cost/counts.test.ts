@@ -7,17 +7,8 @@ import prices from "../../../../../cli/support/cost/prices.json" with { type: "j
 import { parsePrices } from "../../../../../cli/support/cost/prices.ts";
 import { usageOf } from "../../../../../cli/support/cost/usage.ts";
 import type { Rates } from "../../../../../cli/support/cost/usage.ts";
-import { COUNTS, counts } from "./fixtures.ts";
+import { COUNTS, counts, IDLE } from "./fixtures.ts";
 
-const NO_WORK: Rates = {
-  deployments: 0,
-  pods: 10,
-  rolloutsPerDay: 0,
-  newDeploymentsPerDay: 0,
-  lostPodsPerDay: 0,
-  podChangesPerDay: 0,
-  otherPodsPerDay: 0,
-};
 const DAYS = 730 / 24;
 
 it("what happens twice is paid twice, in as many sandboxes as before", () => {
@@ -64,7 +55,7 @@ it.each<{ name: string; rates: Partial<Rates>; fifo: number; starts: number; wor
     workHours: 730,
   },
 ])("a month of $name", ({ rates, fifo, starts, workHours }) => {
-  const usage = usageOf(COUNTS, { ...NO_WORK, ...rates });
+  const usage = usageOf(COUNTS, { ...IDLE, ...rates });
   expect(usage.idle.fifo).toBe(730 * 400);
   expect(usage.work.fifo).toBeCloseTo(fifo);
   expect(usage.starts).toBeCloseTo(starts);

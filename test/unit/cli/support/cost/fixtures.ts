@@ -3,6 +3,7 @@ import { NOTHING } from "../../../../../cli/support/cost/counts.ts";
 import type { Counts, CountsFile } from "../../../../../cli/support/cost/counts.ts";
 import { PRICE_NAMES } from "../../../../../cli/support/cost/prices.ts";
 import type { Prices } from "../../../../../cli/support/cost/prices.ts";
+import type { Rates } from "../../../../../cli/support/cost/usage.ts";
 
 export const counts = (of: Partial<Counts>): Counts => ({ ...NOTHING, ...of });
 
@@ -42,4 +43,14 @@ export const PRICES: Prices = {
     "cache.t4g.small": { usd: 1, per: 1, unit: "hours", source: "made up" },
     "db.t4g.small": { usd: 2, per: 1, unit: "hours", source: "made up", uncertain: "a guess" },
   },
+};
+
+export const IDLE: Rates = {
+  deployments: 0,
+  pods: 10,
+  rolloutsPerDay: 0,
+  newDeploymentsPerDay: 0,
+  lostPodsPerDay: 0,
+  podChangesPerDay: 0,
+  otherPodsPerDay: 0,
 };

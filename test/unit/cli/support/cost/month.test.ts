@@ -8,18 +8,9 @@ import { reportAsJson, reportForPeople } from "../../../../../cli/support/cost/r
 import { madeOf, stackOf } from "../../../../../cli/support/cost/stack.ts";
 import { usageOf } from "../../../../../cli/support/cost/usage.ts";
 import type { Rates } from "../../../../../cli/support/cost/usage.ts";
-import { COUNTS, PRICES } from "./fixtures.ts";
+import { COUNTS, IDLE, PRICES } from "./fixtures.ts";
 
 type Parameters = Readonly<Record<string, string>>;
-const IDLE: Rates = {
-  deployments: 0,
-  pods: 10,
-  rolloutsPerDay: 0,
-  newDeploymentsPerDay: 0,
-  lostPodsPerDay: 0,
-  podChangesPerDay: 0,
-  otherPodsPerDay: 0,
-};
 
 function month(parameters: Parameters, rates: Rates = IDLE, prices = PRICES): readonly Item[] {
   const stack = stackOf(parameters);
