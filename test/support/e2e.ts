@@ -24,6 +24,7 @@ import { ROLES } from "../../shared/registry/rights.ts";
 import { runScriptedNodes } from "../../shared/local/scripted-nodes/scripted-nodes.ts";
 import type { ScriptedNodesOptions } from "../../shared/local/scripted-nodes/scripted-nodes.ts";
 import { isNotFound } from "../../shared/ports/errors.ts";
+import type { AuditEvent } from "../../shared/replay/shadow/upstream-writes.ts";
 import { controlPlaneBinaries } from "../envtest/binaries.ts";
 import { startControlPlane } from "../envtest/control-plane.ts";
 import type { ControlPlane } from "../envtest/control-plane.ts";
@@ -90,13 +91,7 @@ export interface AuditEntry {
   readonly stageTimestamp: string;
   readonly userAgent?: string;
   readonly user: { readonly username: string };
-  readonly objectRef?: {
-    readonly apiGroup?: string;
-    readonly resource?: string;
-    readonly subresource?: string;
-    readonly namespace?: string;
-    readonly name?: string;
-  };
+  readonly objectRef?: AuditEvent["objectRef"];
   readonly responseStatus?: { readonly code?: number; readonly reason?: string };
   readonly requestObject?: { readonly metadata?: { readonly name?: string } };
 }
