@@ -20,11 +20,12 @@ const CID = "5d3f00aa11bb";
 function wiring(store: object) {
   const log = recordingLog();
   const rung: Doorbell[] = [];
+  const gateways: string[] = [];
   const cluster = {
     store,
     doorbells: { ring: (bells: readonly Doorbell[]) => Promise.resolve(void rung.push(...bells)) },
     reader: {},
-    gateway: () => ({}),
+    gateway: (controller: string) => (gateways.push(controller), {}),
     // Only what these functions call; anything else would be a TypeError.
   } as unknown as ClusterWiring;
   const wired: FunctionWiring = {
@@ -35,7 +36,7 @@ function wiring(store: object) {
     cluster: (cid) => (cid === CID ? cluster : undefined),
     clusters: [CID],
   };
-  return { wired, log, rung };
+  return { wired, log, rung, gateways };
 }
 
 function event(...bodies: readonly (object | string)[]): SQSEvent {
@@ -127,12 +128,13 @@ describe("a key that a run makes due", () => {
   const sync: SyncHandler = () => Promise.resolve({ kind: "done" });
   const due: Doorbell = { controller: "deployment", key: "shop/web", epoch: "e1", delayMs: 0 };
 
-  it("is synced by the same invocation, by its own controller's code", async () => {
-    const { wired, rung, taken } = ends(due);
+  it("is synced by the same invocation, by its own controller's code and under its contract", async () => {
+    const { wired, rung, taken, gateways } = ends(due);
     const seen: string[] = [];
     const syncs = syncedBy(sync, ({ key }) => (seen.push(key), Promise.resolve({ kind: "done" })));
     await createSyncFunction(wired, "replicaset", syncs)(event(bell("shop/a")), context);
     expect({ taken, seen, rung }).toEqual({ taken: ["replicaset shop/a", "deployment shop/web"], seen: ["shop/web"], rung: [] });
+    expect(gateways).toEqual(["replicaset", "deployment"]);
   });
 
   it("is rung when its function has not its code", async () => {
