@@ -213,6 +213,19 @@ test("[node-agent 219] a full disk: unused images and dead containers go first, 
   await rig.until("the pod is gone", () => evicted(rig).length > 0);
 });
 
+test("[node-agent 219] the images' disk: no other pod goes before the runtime has looked again at what the last one left", async () => {
+  const rig = await startedNode({ eviction: policy("imagefs.available<10%") });
+  await rig.create("a", { containers: [APP], priority: 0 });
+  await rig.create("b", { containers: [APP], priority: 1 });
+  await running(rig, "a", "b");
+  rig.files.setSpace({ availableBytes: 2 ** 36 });
+  await rig.until("the first is gone", () => evicted(rig).length > 0);
+  await rig.advance(4 * SECONDS);
+  rig.files.setSpace({});
+  await rig.advance(60 * SECONDS);
+  expect([evicted(rig), rig.isReady("b")]).toEqual([["a"], true]);
+});
+
 test("[node-agent 220] pods that take more of the disk than they may go all at once, and are no disruption", async () => {
   const rig = await startedNode({ eviction: policy("") });
   const volumes = [{ name: "scratch", emptyDir: { sizeLimit: "1Mi" } }];

@@ -15,7 +15,7 @@ it.each([
 ])("[node-agent 228] a node whose images are on device $images: apart $want", async ({ images, want }) => {
   const ports = {
     machine: { usage: async () => ({ memoryBytes: 1000, workingSetBytes: 300, processes: { count: 5, max: 50 } }) },
-    cri: { imageFsInfo: async () => [{ mountpoint: "/images" }] },
+    cri: { imageFsInfo: async () => [{ mountpoint: "/images", timestampMs: 7 }] },
     files: { diskSpace: async (path: string) => (path === "/images" ? { ...fileSystem(images, 0), availableBytes: 20 } : fileSystem(1)) },
     containerManager: { memory: async () => (images === 1 ? { available: 60, capacity: 80 } : undefined) },
     options: OPTIONS,
@@ -28,8 +28,8 @@ it.each([
       ...(!want && { "allocatableMemory.available": { available: 60, capacity: 80 } }),
       "nodefs.available": { available: 40, capacity: 100 },
       "nodefs.inodesFree": { available: 5, capacity: 10 },
-      "imagefs.available": { available: 20, capacity: 100 },
-      "containerfs.available": { available: want ? 20 : 40, capacity: 100 },
+      "imagefs.available": { available: 20, capacity: 100, takenMs: 7 },
+      "containerfs.available": want ? { available: 20, capacity: 100, takenMs: 7 } : { available: 40, capacity: 100 },
       ...(!want && { "containerfs.inodesFree": { available: 5, capacity: 10 } }),
       "pid.available": { available: 45, capacity: 50 },
     },
