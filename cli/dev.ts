@@ -84,7 +84,8 @@ class Dev {
   readonly #ending = new AbortController();
   #redis: LocalRedis | undefined;
   /** Of this process alone, with what its parts are told. */
-  #folder: string | undefined;
+  readonly #folder = mkdtempSync(join(tmpdir(), "deltaloop-dev-"));
+  readonly #invocations = join(this.#folder, "invocations");
   #exitCode = 0;
 
   constructor(flags: DevFlags) {
@@ -109,8 +110,7 @@ class Dev {
         this.#kubeconfig,
         ...(this.#flags.context === undefined ? [] : ["--context", this.#flags.context]),
       ];
-      const hostFlags = [...kubeFlags, "--dead-deltas", queues.deltas.deadLetterUrl, "--concurrency", String(this.#flags.concurrency)];
-      await this.#keep("functions", () => startVerb("host", hostFlags, environment));
+      await this.#keep("functions", () => startVerb("host", [...kubeFlags, "--invocations", this.#invocations], environment));
       const watchFlags = [...kubeFlags, "--lease-namespace", this.#flags.leaseNamespace, ...(act ? ["--guard"] : [])];
       for (let n = 1; n <= this.#flags.watchers; n++) {
         const name = n === 1 ? WATCHER : `${WATCHER}${n}`;
@@ -172,7 +172,6 @@ class Dev {
 
   /** The doctor is told what the parts are told, keys included: in a file that only its owner may read. */
   #sayHowToLook(environment: Readonly<Record<string, string>>): void {
-    this.#folder = mkdtempSync(join(tmpdir(), "deltaloop-dev-"));
     const file = join(this.#folder, "env");
     writeFileSync(file, environmentFile(environment), { mode: 0o600 });
     const { context, leaseNamespace } = this.#flags;
@@ -189,7 +188,8 @@ class Dev {
     const port = await freePort();
     const child = await this.#keep("queue", () => {
       this.#queueRestarts++;
-      return startVerb("queue", ["--port", String(port)], {});
+      const flags = ["--port", String(port), "--invocations", this.#invocations, "--concurrency", String(this.#flags.concurrency)];
+      return startVerb("queue", flags, {}, LEAN_HEAP);
     });
     return JSON.parse(await child.firstLine) as { endpoint: string; queues: LocalQueues }; // printed by cli/queue.ts
   }
@@ -261,7 +261,7 @@ class Dev {
     await Promise.all([...this.#children.values()].map((child) => child.end(END_GRACE_MS)));
     await store?.close().catch(() => undefined);
     await this.#redis?.stop();
-    if (this.#folder !== undefined) rmSync(this.#folder, { recursive: true, force: true });
+    rmSync(this.#folder, { recursive: true, force: true });
   }
 }
 

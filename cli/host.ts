@@ -1,15 +1,17 @@
-/** `deltaloop host`: all functions in one process behind local event source mappings; one of dev's processes. */
+/** `deltaloop host`: all functions in one process, invoked by the one that polls their queues (cli/queue.ts); one of dev's processes. */
+import { connect } from "node:net";
+import { setTimeout as after } from "node:timers/promises";
 import type { Command } from "commander";
-import { sqsCalls } from "../shared/adapters/sqs/calls.ts";
-import { createSqsMessageSource } from "../shared/adapters/sqs/message-source.ts";
-import { CONTROLLERS, tableOf } from "../shared/api/resources.ts";
+import { createSystemClock } from "../shared/adapters/system/clock.ts";
+import { CONTROLLERS } from "../shared/api/resources.ts";
 import { createPrometheusMetrics } from "../shared/adapters/prometheus/registry.ts";
 import type { TraceLine } from "../shared/controller/run.ts";
 import { openCache, redisStore } from "../shared/lambda/connect.ts";
 import { wireFunction } from "../shared/lambda/wire-function.ts";
 import type { Component } from "../shared/lambda/wire-function.ts";
 import type { FunctionWiring } from "../shared/lambda/wiring.ts";
-import { startFunctionHost } from "../shared/local/function-host.ts";
+import type { FunctionHandlers } from "../shared/local/function-host.ts";
+import { serveFunctions } from "../shared/local/remote-functions.ts";
 import { serviceAccount, syncFunction } from "../shared/registry/names.ts";
 import { SyncLog } from "../shared/replay/sync-log.ts";
 import type { ReplayedSync } from "../shared/replay/sync-log.ts";
@@ -23,13 +25,11 @@ import { printable } from "./support/printable.ts";
 import { RunningSyncs } from "./support/running-syncs.ts";
 import { untilSignalled, untilStdinEnds } from "./support/signals.ts";
 import { serveTelling, TELLING_LISTEN } from "./support/telling.ts";
-import { wholeNumber } from "./support/usage-error.ts";
 
 interface HostFlags {
   readonly kubeconfig: string;
   readonly context?: string;
-  readonly deadDeltas: string;
-  readonly concurrency: number;
+  readonly invocations: string;
   readonly metrics: string;
   readonly child?: true;
 }
@@ -40,12 +40,15 @@ export function registerHost(program: Command): void {
     .description("run all functions in one process; configured by the environment like the functions")
     .requiredOption("--kubeconfig <file>", "credentials; a context named like a role's service account is used for that role")
     .option("--context <name>", "context of the kubeconfig")
-    .requiredOption("--dead-deltas <url>", "Q1's dead-letter queue, which the functions themselves need not know")
-    .option("--concurrency <n>", "invocations of one sync function at a time", wholeNumber("--concurrency", { min: 1, max: 50 }), 5)
+    .requiredOption("--invocations <socket>", "the file of the socket over which they are invoked")
     .option("--metrics <host:port>", "where metrics and health are told; port 0: any that is free", TELLING_LISTEN)
     .option("--child", "end with the parent's pipe")
     .action(runHost);
 }
+
+const RECONNECT_MS = 100;
+/** Longer than who polls waits for what runs. */
+const LEAVE_MS_MAX = 6_000;
 
 /** Every function on a queue, and the component it calls the API server as. */
 const COMPONENTS: readonly (readonly [functionName: string, component: Component])[] = [
@@ -76,9 +79,6 @@ async function runHost(flags: HostFlags): Promise<void> {
     if (!found) throw new Error(`no function ${name}`);
     return found;
   };
-  const { queues } = configuration;
-  const sqs = sqsCalls(queues.endpoint === undefined ? {} : { endpoint: queues.endpoint });
-  const source = (queueUrl: string) => createSqsMessageSource(sqs, { queueUrl });
   const store = openCache(
     configuration,
     redisStore(configuration.redis, () => undefined),
@@ -91,21 +91,25 @@ async function runHost(flags: HostFlags): Promise<void> {
     readyz: [storeCheck(store), informerSyncCheck(store), shutdownCheck(ends)],
     log,
   });
-  const host = startFunctionHost({
-    sources: {
-      deltas: source(queues.deltas),
-      deadDeltas: source(flags.deadDeltas),
-      doorbells: tableOf(CONTROLLERS, (controller) => source(queues.doorbells[controller])),
-    },
-    handlers: functionHandlers(wiring, (resource, items) => syncs.changed(resource, items)),
-    clock: wiring("apply-deltas").clock,
-    log,
-    concurrency: flags.concurrency,
-  });
-  process.stdout.write("ready\n");
-  await new Promise<void>((resolve) => ends.addEventListener("abort", () => resolve(), { once: true }));
-  await host.stop();
+  const handlers = functionHandlers(wiring, (resource, items) => syncs.changed(resource, items));
+  await serve(handlers, flags.invocations, ends, () => process.stdout.write("ready\n"));
   process.exit();
+}
+
+/** Over one connection after the other, until `ends`: whoever polls the queues may die and come again. */
+async function serve(handlers: FunctionHandlers, path: string, ends: AbortSignal, connected: () => void): Promise<void> {
+  while (!ends.aborted) {
+    const connection = connect(path, connected);
+    const functions = serveFunctions(connection, handlers, { clock: createSystemClock() });
+    const leave = (): void => {
+      functions.leave();
+      setTimeout(() => connection.destroy(), LEAVE_MS_MAX).unref();
+    };
+    ends.addEventListener("abort", leave, { once: true });
+    await functions.ended;
+    ends.removeEventListener("abort", leave);
+    if (!ends.aborted) await after(RECONNECT_MS);
+  }
 }
 
 function printSync(sync: ReplayedSync): void {

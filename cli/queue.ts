@@ -1,14 +1,30 @@
-/** `deltaloop queue`: an SQS of our own on loopback (fauxqs) with the queues of one deployment; one of dev's processes. */
+/**
+ * `deltaloop queue`: what stands in for AWS, one of dev's processes. An SQS of our own on loopback (fauxqs) with the queues of one deployment;
+ * and Lambda, which polls them and invokes the functions of whatever process (cli/host.ts) connects.
+ */
+import { rmSync } from "node:fs";
+import { createServer } from "node:net";
+import type { Socket } from "node:net";
 import type { Command } from "commander";
+import { createSqsMessageSource } from "../shared/adapters/sqs/message-source.ts";
 import { sqsClient } from "../shared/adapters/sqs/client.ts";
+import { createSystemClock } from "../shared/adapters/system/clock.ts";
+import { CONTROLLERS, tableOf } from "../shared/api/resources.ts";
 import { startFauxqs } from "../shared/local/fauxqs.ts";
+import type { OwnSqs } from "../shared/local/fauxqs.ts";
+import { startFunctionHost } from "../shared/local/function-host.ts";
 import { createQueues } from "../shared/local/queues.ts";
+import type { LocalQueues } from "../shared/local/queues.ts";
+import { remoteFunctions } from "../shared/local/remote-functions.ts";
+import { consoleLog } from "./support/console-log.ts";
 import { untilSignalled, untilStdinEnds } from "./support/signals.ts";
 import { wholeNumber } from "./support/usage-error.ts";
 
 interface QueueFlags {
   readonly port: number;
   readonly prefix: string;
+  readonly invocations?: string;
+  readonly concurrency: number;
   readonly child?: true;
 }
 
@@ -18,6 +34,8 @@ export function registerQueue(program: Command): void {
     .description("run a local SQS with this deployment's queues; prints its URLs as one line of JSON")
     .option("--port <n>", "0 takes a free one", wholeNumber("--port", { min: 0, max: 65_535 }), 0)
     .option("--prefix <name>", "of the queues' names", "deltaloop")
+    .option("--invocations <socket>", "the file of a socket where functions connect that shall be invoked; absent: nobody polls")
+    .option("--concurrency <n>", "invocations of one sync function at a time", wholeNumber("--concurrency", { min: 1, max: 50 }), 5)
     .option("--child", "end with the parent's pipe")
     .action(runQueue);
 }
@@ -28,8 +46,36 @@ async function runQueue(flags: QueueFlags): Promise<void> {
   const client = sqsClient({ endpoint: sqs.endpoint });
   const queues = await createQueues(client, flags.prefix);
   client.destroy();
+  if (flags.invocations !== undefined) await invokeThere(flags.invocations, (functions) => void poll(functions, sqs, queues, flags));
   process.stdout.write(`${JSON.stringify({ endpoint: sqs.endpoint, queues })}\n`);
   await new Promise<void>((resolve) => ends.addEventListener("abort", () => resolve(), { once: true }));
   await Promise.race([sqs.stop(), new Promise((resolve) => setTimeout(resolve, 1000))]); // long polls may still hang on it
   process.exit();
+}
+
+/** Of a socket's file that a process before left. */
+async function invokeThere(path: string, connected: (functions: Socket) => void): Promise<void> {
+  rmSync(path, { force: true });
+  const server = createServer(connected);
+  await new Promise<void>((resolve, reject) => server.once("error", reject).listen(path, resolve));
+}
+
+/** As long as they are there. Others that connect meanwhile get their share, as environments of Lambda's do. */
+async function poll(functions: Socket, { calls }: OwnSqs, { deltas, doorbells }: LocalQueues, flags: QueueFlags): Promise<void> {
+  const source = (queueUrl: string) => createSqsMessageSource(calls, { queueUrl });
+  const { handlers, left } = remoteFunctions(functions);
+  const polling = startFunctionHost({
+    sources: {
+      deltas: source(deltas.url),
+      deadDeltas: source(deltas.deadLetterUrl),
+      doorbells: tableOf(CONTROLLERS, (controller) => source(doorbells[controller].url)),
+    },
+    handlers,
+    clock: createSystemClock(),
+    log: consoleLog(flags.child ? "queue " : "", "info"),
+    concurrency: flags.concurrency,
+  });
+  await left;
+  await polling.stop();
+  functions.end();
 }

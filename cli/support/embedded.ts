@@ -163,7 +163,8 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded>
       ...(options.trace && { trace: options.trace }),
     };
   };
-  const source = (queueUrl: string) => createSqsMessageSource(outside.sqs, { queueUrl });
+  const polled = options.observeSqs?.(sqs.calls) ?? sqs.calls;
+  const source = (queueUrl: string) => createSqsMessageSource(polled, { queueUrl });
   const host = startFunctionHost({
     sources: {
       deltas: source(queues.deltas.url),

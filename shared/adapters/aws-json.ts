@@ -125,11 +125,16 @@ function answerTo(request: http.ClientRequest, action: string, body: string, tim
         settle();
         const { statusCode = 0 } = response;
         if (statusCode === 200) resolve(text);
-        else reject(new AwsError(action, codeIn(text), statusCode));
+        else reject(awsError(action, text, statusCode));
       });
     });
     request.end(body);
   });
+}
+
+/** What a service answered instead. */
+export function awsError(action: string, body: string, status: number): AwsError {
+  return new AwsError(action, codeIn(body), status);
 }
 
 /** `com.amazonaws.sqs#QueueDoesNotExist` in an error's `__type`. What answers without one is not the service: a proxy, say. */

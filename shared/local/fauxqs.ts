@@ -1,7 +1,11 @@
-/** fauxqs, an SQS emulator, on a loopback port: in this process (tests, demo) or in one of its own (dev). */
+/** fauxqs, an SQS emulator, on a loopback port: in this process or in one of its own. */
 import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
+
+import { awsError } from "../adapters/aws-json.ts";
+import type { SqsCalls } from "../adapters/sqs/calls.ts";
+import { unlessAborted } from "../ports/unless-aborted.ts";
 
 export interface LocalSqs {
   /** What goes into `sqsClient({ endpoint })`. */
@@ -11,18 +15,35 @@ export interface LocalSqs {
   stop(): Promise<void>;
 }
 
+/** In this process. */
+export interface OwnSqs extends LocalSqs {
+  /** The same without a socket, for whoever stands in for AWS, too. A call that is given up is carried out all the same. */
+  readonly calls: SqsCalls;
+}
+
 const START_MS_MAX = 20_000;
 const STOP_MS_MAX = 2_000;
 
 /** Port 0 (the default) takes a free one. fauxqs' own start function would listen on every interface. */
-export async function startFauxqs(options: { readonly port?: number } = {}): Promise<LocalSqs> {
+export async function startFauxqs(options: { readonly port?: number } = {}): Promise<OwnSqs> {
   const { buildApp } = await import("fauxqs").catch((cause: unknown) => {
     // A development dependency: whoever installed the package for production has not got it.
     throw new Error("the queue emulator is not installed: npm install fauxqs@2.4.1", { cause });
   });
   const app = buildApp({ logger: false });
   const endpoint = await app.listen({ port: options.port ?? 0, host: "127.0.0.1" });
-  return { endpoint, pid: process.pid, stop: () => app.close() };
+  const calls: SqsCalls = {
+    async call(action, input, { signal } = {}) {
+      signal?.throwIfAborted();
+      const headers = { "content-type": "application/x-amz-json-1.0", "x-amz-target": `AmazonSQS.${action}` };
+      const answer = Promise.resolve(app.inject({ method: "POST", url: "/", headers, payload: JSON.stringify(input) }));
+      const { statusCode, payload } = await (signal === undefined ? answer : unlessAborted(answer, signal));
+      if (statusCode !== 200) throw awsError(action, payload, statusCode);
+      return JSON.parse(payload);
+    },
+    close: () => undefined,
+  };
+  return { endpoint, pid: process.pid, calls, stop: () => app.close() };
 }
 
 /**

@@ -13,11 +13,11 @@ import { createSqsMessageSource } from "../../shared/adapters/sqs/message-source
 import type { ReceivedMessage } from "../../shared/ports/delta-queue.ts";
 import type { Doorbell, DoorbellMessage } from "../../shared/ports/doorbells.ts";
 import { spawnFauxqs, startFauxqs } from "../../shared/local/fauxqs.ts";
-import type { LocalSqs } from "../../shared/local/fauxqs.ts";
+import type { OwnSqs } from "../../shared/local/fauxqs.ts";
 import { createQueues } from "../../shared/local/queues.ts";
-import { doorbellUrls, freshQueues, sqsPortsConformance } from "./sqs-ports.ts";
+import { doorbellUrls, freshQueues, portsBy, sqsPortsConformance } from "./sqs-ports.ts";
 
-let sqs: LocalSqs;
+let sqs: OwnSqs;
 let client: ReturnType<typeof sqsClient>;
 let calls: SqsCalls;
 beforeAll(async () => {
@@ -57,6 +57,12 @@ sqsPortsConformance(
   "fauxqs",
   () => client,
   () => calls,
+);
+
+portsBy(
+  "fauxqs without a socket",
+  () => client,
+  () => sqs.calls,
 );
 
 describe("queues", () => {
@@ -104,7 +110,7 @@ describe("doorbells on fauxqs, beyond the port's suite", () => {
     expect(JSON.parse(late?.body ?? "")).toMatchObject({ k: "a" });
   });
 
-  it("DB3 one refused batch fails the whole call, and the others are rung", async () => {
+  it("DB4 one refused batch fails the whole call, and the others are rung", async () => {
     const { urls } = await setUp();
     const bells = createSqsDoorbells(calls, { queueUrls: { ...urls, deployment: "http://127.0.0.1/000000000000/none" }, cid: "c" });
     await expect(bells.ring([{ ...bell("a"), controller: "deployment" }, bell("b")])).rejects.toThrow("1 of 2 batches");

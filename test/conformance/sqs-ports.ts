@@ -37,7 +37,7 @@ export function sqsPortsConformance(server: string, client: () => Client, calls:
   queuesConformance(server, client, calls);
 }
 
-function portsBy(way: string, client: () => Client, calls: () => SqsCalls): void {
+export function portsBy(way: string, client: () => Client, calls: () => SqsCalls): void {
   const source = (queueUrl: string): ReturnType<typeof createSqsMessageSource> => createSqsMessageSource(calls(), { queueUrl });
 
   deltaQueueConformance(way, async () => {

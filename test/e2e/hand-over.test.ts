@@ -5,6 +5,10 @@
  * while a rollout changes hands in its middle, a rollout that is stuck, paused or waiting and does not go on in the other's hands;
  * functions that act on beside upstream's loops, or that do not go on when a person says so.
  */
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 import { readClusterIdentity } from "../../cli/support/cluster-id.ts";
@@ -340,7 +344,8 @@ interface Production {
 /** What `dev` runs, without the option by which its watcher ends. */
 async function startProduction(cluster: Cluster): Promise<Production> {
   const redis = await startRedis();
-  const queue = deltaloop(["queue"]);
+  const invocations = join(await mkdtemp(join(tmpdir(), "deltaloop-hand-over-")), "invocations");
+  const queue = deltaloop(["queue", "--invocations", invocations]);
   const { endpoint, queues } = JSON.parse(await queue.line("endpoint")) as { readonly endpoint: string; readonly queues: LocalQueues }; // printed by cli/queue.ts
   const access = await kubeHttpConfigFrom(cluster.plane.adminKubeconfig, { component: "e2e" });
   const environment = environmentOf({
@@ -356,7 +361,7 @@ async function startProduction(cluster: Cluster): Promise<Production> {
     metrics: "none",
   });
   const kubeconfig = ["--kubeconfig", cluster.rolesKubeconfig];
-  const functions = deltaloop(["host", ...kubeconfig, "--dead-deltas", queues.deltas.deadLetterUrl], environment);
+  const functions = deltaloop(["host", ...kubeconfig, "--invocations", invocations], environment);
   await functions.line("ready");
   const watcher = deltaloop(["watch", ...kubeconfig, "--lease-namespace", OWN_NAMESPACE], environment);
   return {
@@ -367,6 +372,7 @@ async function startProduction(cluster: Cluster): Promise<Production> {
       await Promise.all([functions.stop(), watcher.stop()]);
       await queue.stop();
       await redis.stop();
+      await rm(dirname(invocations), { recursive: true });
     },
   };
 }

@@ -64,7 +64,7 @@ function suite(architecture: "amd64" | "arm64"): void {
 
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), "deltaloop-watcher-image-"));
-    queue = deltaloop(["queue", "--prefix", "image-test"]);
+    queue = deltaloop(["queue", "--prefix", "image-test", "--invocations", join(folder, "invocations")]);
     pins = await pinsToTest(architecture);
     [cluster, redis, image] = await Promise.all([startCluster({ machines: "scheduler" }), startRedis(), make()]);
     [node = await Promise.reject(new Error("one node was asked for"))] = await startNodes(cluster, ["node-a"]);
@@ -223,7 +223,7 @@ function suite(architecture: "amd64" | "arm64"): void {
       metrics: "none",
     } as const;
     const environment = environmentOf(configuration);
-    host = deltaloop(["host", "--kubeconfig", cluster.rolesKubeconfig, "--dead-deltas", queues.deltas.deadLetterUrl], environment);
+    host = deltaloop(["host", "--kubeconfig", cluster.rolesKubeconfig, "--invocations", join(folder, "invocations")], environment);
     await host.line("ready");
 
     const [kubePort, redisPort, queuePort] = await Promise.all([cluster.plane.url, redis.url, endpoint].map(front));

@@ -8,6 +8,7 @@ import { request as httpsRequest } from "node:https";
 
 import { setTimeout as sleep } from "node:timers/promises";
 
+import { unlessAborted } from "../../ports/unless-aborted.ts";
 import { isTooLargeResourceVersion, NotSentError, UnansweredError } from "../../ports/errors.ts";
 import { CALLS_AT_ONCE_MAX } from "../../ports/kube.ts";
 import { patienceUntil } from "../../ports/patience.ts";
@@ -99,6 +100,7 @@ export function createClient(config: KubeHttpConfig): KubeClient {
 
   /** Who calls, as it is now. */
   async function identityNow(signal: AbortSignal): Promise<Identity> {
+    // Credentials may have to be fetched, and whoever brings them may hang.
     const token = await unlessAborted(config.token?.(refused?.token), signal);
     const certificate = await unlessAborted(config.certificate?.(refused?.certificate), signal);
     return { ...(token !== undefined && { token }), ...(certificate && { certificate }) };
@@ -244,22 +246,6 @@ function codeOf(sent: Exclude<Sent, { readonly kind: "success" }>): string {
 function errnoOf(error: unknown): string | undefined {
   const cause = error instanceof Error ? error.cause : undefined;
   return cause instanceof Error && "code" in cause ? String(cause.code) : undefined;
-}
-
-/** Credentials may have to be fetched, and whoever brings them may hang. @throws the signal's reason */
-async function unlessAborted<T>(value: Promise<T> | T, signal: AbortSignal): Promise<T> {
-  if (!(value instanceof Promise)) return value;
-  let onAbort: (() => void) | undefined;
-  const aborted = new Promise<never>((_resolve, reject) => {
-    onAbort = () => reject(signal.reason);
-    if (signal.aborted) onAbort();
-    signal.addEventListener("abort", onAbort, { once: true });
-  });
-  try {
-    return await Promise.race([value, aborted]);
-  } finally {
-    if (onAbort) signal.removeEventListener("abort", onAbort);
-  }
 }
 
 /** `signal` fires when the caller's does, with its reason, or after `ms` with `late`. */

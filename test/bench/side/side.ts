@@ -4,8 +4,8 @@
  * other; meanwhile nobody else's loops run. `--rows single,rolling` plays these;
  * `--profile FOLDER` plays ours alone and has its processes leave CPU profiles there, for test/bench/flame.ts.
  *
- * CPU is user and system time of processes, and "own" that of what a deployment pays for: functions (polling included, which AWS does
- * there) and watcher; the controller manager. Stand-ins are the queue, Redis and dev itself. Writes are those in the API server's audit log
+ * CPU is user and system time of processes, and "own" that of what a deployment pays for: functions and watcher; the
+ * controller manager. Stand-ins are the queue, which polls itself as AWS does, Redis and dev itself. Writes are those in the API server's audit log
  * without Leases. Memory is PSS. What else the rows mean stands at each in rows.ts.
  */
 import { startCluster } from "../../support/e2e.ts";

@@ -1,0 +1,146 @@
+/**
+ * Functions in a process of their own, as Lambda's are: whoever polls the queues for them (function-host.ts) hands each invocation over a
+ * connection, as a line of JSON, and gets a line back. So their process does what a deployment pays for, and polls nothing.
+ *
+ * RF1 an invocation whose connection ends before its answer has failed; what it did by then is done.
+ * RF2 a process that leaves says so first: it gets nothing new, and answers what it has.
+ * RF3 what cannot be read ends the connection: both ends are of one program.
+ */
+import type { Duplex } from "node:stream";
+
+import type { SQSBatchResponse, SQSEvent } from "aws-lambda";
+
+import { createLineSplitter } from "../adapters/kube-http/line-splitter.ts";
+import { messageOf } from "../api/errors.ts";
+import { CONTROLLERS, tableOf } from "../api/resources.ts";
+import type { SqsHandler } from "../lambda/sqs-handler.ts";
+import type { Clock } from "../ports/clock.ts";
+import { syncFunction } from "../registry/names.ts";
+import type { FunctionHandlers } from "./function-host.ts";
+import { invocationContext } from "./invocation.ts";
+
+interface Invoked {
+  /** Of this connection. */
+  readonly id: number;
+  readonly functionName: string;
+  readonly requestId: string;
+  readonly event: SQSEvent;
+  /** Until its time-out, when it was handed over. */
+  readonly remainingMs: number;
+}
+
+type Told =
+  | { readonly kind: "answer"; readonly id: number; readonly answer?: SQSBatchResponse }
+  | { readonly kind: "error"; readonly id: number; readonly message: string }
+  | { readonly kind: "leaving" };
+
+/** As whoever invokes them has them. */
+export interface RemoteFunctions {
+  /** Each fails with what its function threw, in its words, or when the connection ends. */
+  readonly handlers: FunctionHandlers;
+  /** Resolves when they take nothing new: they leave, or the connection has ended. */
+  readonly left: Promise<void>;
+}
+
+export function remoteFunctions(connection: Duplex): RemoteFunctions {
+  const pending = new Map<number, PromiseWithResolvers<SQSBatchResponse | undefined>>();
+  const { promise: left, resolve: leave } = Promise.withResolvers<void>();
+  let invocations = 0;
+  let hasEnded = false;
+
+  readLines(connection, (line) => {
+    const told = line as Told;
+    if (told.kind === "leaving") return leave();
+    const waiting = pending.get(told.id);
+    pending.delete(told.id);
+    if (told.kind === "answer") waiting?.resolve(told.answer);
+    else waiting?.reject(new Error(told.message));
+  });
+  connection.once("close", () => {
+    hasEnded = true;
+    for (const { reject } of pending.values()) reject(goneError());
+    pending.clear();
+    leave();
+  });
+
+  function handler(functionName: string): SqsHandler {
+    return async (event, context) => {
+      if (hasEnded) throw goneError();
+      const id = ++invocations;
+      const waiting = Promise.withResolvers<SQSBatchResponse | undefined>();
+      pending.set(id, waiting);
+      writeLine(connection, {
+        id,
+        functionName,
+        requestId: context.awsRequestId,
+        event,
+        remainingMs: context.getRemainingTimeInMillis(),
+      });
+      return await waiting.promise;
+    };
+  }
+
+  return {
+    left,
+    handlers: {
+      applyDeltas: handler("apply-deltas"),
+      deadDeltas: handler("dead-deltas"),
+      sync: tableOf(CONTROLLERS, (controller) => handler(syncFunction(controller))),
+    },
+  };
+}
+
+/** As their own process has them. */
+export interface ServedFunctions {
+  /** Resolves when the connection has ended. */
+  readonly ended: Promise<void>;
+  /** RF2. */
+  leave(): void;
+}
+
+export function serveFunctions(connection: Duplex, handlers: FunctionHandlers, { clock }: { readonly clock: Clock }): ServedFunctions {
+  const byName = new Map([
+    ["apply-deltas", handlers.applyDeltas],
+    ["dead-deltas", handlers.deadDeltas],
+    ...CONTROLLERS.map((controller) => [syncFunction(controller), handlers.sync[controller]] as const),
+  ]);
+  const ended = new Promise<void>((resolve) => connection.once("close", () => resolve()));
+  const tell = (told: Told): void => writeLine(connection, told);
+
+  async function invoke({ id, functionName, requestId, event, remainingMs }: Invoked): Promise<void> {
+    const endsMs = clock.now() + remainingMs;
+    try {
+      const handler = byName.get(functionName);
+      if (handler === undefined) throw new Error(`there is no function ${functionName}`);
+      const context = invocationContext({ functionName, requestId, remainingMs: () => Math.max(0, endsMs - clock.now()) });
+      const answer = await handler(event, context);
+      tell({ kind: "answer", id, ...(answer && { answer }) });
+    } catch (error) {
+      tell({ kind: "error", id, message: messageOf(error) });
+    }
+  }
+
+  readLines(connection, (line) => void invoke(line as Invoked));
+  return { ended, leave: () => tell({ kind: "leaving" }) };
+}
+
+function goneError(): Error {
+  return new Error("the process of the functions is gone");
+}
+
+function writeLine(connection: Duplex, line: Invoked | Told): void {
+  if (connection.writable) connection.write(`${JSON.stringify(line)}\n`);
+}
+
+function readLines(connection: Duplex, read: (line: unknown) => void): void {
+  const lines = createLineSplitter();
+  connection.on("data", (chunk: Buffer) => {
+    try {
+      for (const line of lines.push(chunk)) read(JSON.parse(line));
+    } catch {
+      connection.destroy();
+    }
+  });
+  connection.on("error", () => undefined); // its end says enough
+  connection.on("end", () => connection.end());
+}
