@@ -4,7 +4,8 @@
  * DB1 a doorbell may be lost, repeated, reordered or late. It carries a key and means "look"; the truth is in the Store.
  * DB2 it is not delivered before its delay, which is at most 900 s; less than a second may be no delay at all, and the worker
  *    waits out the rest (informer §12.3).
- * DB3 `ring` fails as a whole or not at all as far as the caller can tell; a failure loses nothing, because the sweeper
+ * DB3 one with a delay above RUNG_WITHIN_MS may be left out: the sweeper rings what is overdue.
+ * DB4 `ring` fails as a whole or not at all as far as the caller can tell; a failure loses nothing, because the sweeper
  *    rings what stays dirty.
  */
 import type { OwnerId } from "../api/owner-id.ts";

@@ -63,6 +63,12 @@ export const SWEEP_PERIOD_MS = 2 * SECOND_MS;
 export const TAKEOVER_MS_MAX = 30 * SECOND_MS;
 
 /**
+ * A key that is due later than this is left to the sweeper, which rings it 5 to 7 s after its time: a message to a Deployment that will be
+ * looked at in ten minutes, and mostly for nothing, would be sent, received, answered and paid for.
+ */
+export const RUNG_WITHIN_MS = 120 * SECOND_MS;
+
+/**
  * How long a pending op blocks creates and deletes after its run's last sign of life. Longer than its call may land, and over
  * when the lease of a dead run is, however late it was killed: whoever takes the key over looks its calls up at once.
  */

@@ -42,18 +42,20 @@ deltaQueueConformance("memory", async () => {
   };
 });
 
-doorbellsConformance("memory", async () => {
-  const clock = createVirtualClock(START_MS);
-  const doorbells = createMemoryDoorbells({ clock, random: createSeededRandom(1), cluster: "5d3f" });
-  return {
-    doorbells,
-    sources: doorbells.sources,
-    cluster: "5d3f",
-    elapse: (ms) => clock.advance(ms),
-    virtual: true,
-    close: async () => {},
-  };
-});
+for (const late of ["rung", "left"] as const)
+  doorbellsConformance(`memory, late ones ${late}`, late, async () => {
+    const clock = createVirtualClock(START_MS);
+    const options = { clock, random: createSeededRandom(1), cluster: "5d3f", leavesLate: late === "left" };
+    const doorbells = createMemoryDoorbells(options);
+    return {
+      doorbells,
+      sources: doorbells.sources,
+      cluster: "5d3f",
+      elapse: (ms) => clock.advance(ms),
+      size: async () => doorbells.size("replicaset"),
+      close: async () => {},
+    };
+  });
 
 describe("virtual clock", () => {
   it("fires timers in the order of their time, equal ones in the order in which they were set", async () => {

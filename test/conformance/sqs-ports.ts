@@ -58,7 +58,7 @@ export function portsBy(way: string, client: () => Client, calls: () => SqsCalls
     };
   });
 
-  doorbellsConformance(way, async () => {
+  doorbellsConformance(way, "left", async () => {
     const urls = doorbellUrls(await freshQueues(client()));
     return {
       doorbells: createSqsDoorbells(calls(), { queueUrls: urls, cid: "5d3f" }),
@@ -69,7 +69,10 @@ export function portsBy(way: string, client: () => Client, calls: () => SqsCalls
         replicationcontroller: source(urls.replicationcontroller),
       },
       elapse: setTimeout,
-      virtual: false,
+      size: async () => {
+        const { waiting, delayed } = await queueFacts(client(), urls.replicaset);
+        return waiting + delayed;
+      },
       close: async () => {},
     };
   });

@@ -129,6 +129,7 @@ class World {
       clock: this.#clock,
       random: this.#fork(),
       cluster: CLUSTER,
+      leavesLate: true,
       faults: () => (this.#faulty() ? this.#mix.doorbells : {}),
     });
     this.#mirror = new Mirror(this.#clock, (change) => {

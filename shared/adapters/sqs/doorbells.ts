@@ -1,7 +1,8 @@
 import type { Controller } from "../../api/resources.ts";
 import type { Doorbell, DoorbellMessage, Doorbells } from "../../ports/doorbells.ts";
+import { RUNG_WITHIN_MS } from "../../ports/times.ts";
 import type { SqsCalls } from "./calls.ts";
-import { batches, CALL_TIMEOUT_MS, DELAY_SECONDS_MAX } from "./limits.ts";
+import { batches, CALL_TIMEOUT_MS } from "./limits.ts";
 
 export interface SqsDoorbellsOptions {
   readonly queueUrls: { readonly [C in Controller]: string };
@@ -9,12 +10,16 @@ export interface SqsDoorbellsOptions {
   readonly cid: string;
 }
 
-/** Q2 on SQS standard queues, one per controller. All batches are tried; one that fails makes the whole call fail (DB3). */
+/**
+ * Q2 on SQS standard queues, one per controller. All batches are tried; one that fails makes the whole call fail (DB4). What is due late
+ * is not sent (DB3).
+ */
 export function createSqsDoorbells(sqs: SqsCalls, options: SqsDoorbellsOptions): Doorbells {
   return {
     async ring(bells) {
+      const soon = bells.filter(({ delayMs }) => delayMs <= RUNG_WITHIN_MS);
       const sends = Object.entries(options.queueUrls).flatMap(([controller, queueUrl]) =>
-        batches(bells.filter((bell) => bell.controller === controller)).map((batch) => send(queueUrl, batch)),
+        batches(soon.filter((bell) => bell.controller === controller)).map((batch) => send(queueUrl, batch)),
       );
       const errors = (await Promise.allSettled(sends)).flatMap((result): unknown[] =>
         result.status === "rejected" ? [result.reason] : [],
@@ -49,5 +54,5 @@ function doorbellMessage(cid: string, { controller, epoch, key, uid, owner }: Do
 
 /** SQS counts whole seconds. Less than one is sent at once, and the worker waits out the rest (informer §12.3). */
 function delaySeconds(delayMs: number): number {
-  return delayMs < 1_000 ? 0 : Math.min(Math.ceil(delayMs / 1_000), DELAY_SECONDS_MAX);
+  return delayMs < 1_000 ? 0 : Math.ceil(delayMs / 1_000);
 }

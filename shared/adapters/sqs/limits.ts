@@ -2,7 +2,6 @@
 export const BATCH_ENTRIES_MAX = 10;
 /** Of one message and of one batch. */
 export const BATCH_BYTES_MAX = 1024 * 1024;
-export const DELAY_SECONDS_MAX = 900;
 export const WAIT_SECONDS_MAX = 20;
 /** A send, delete or change of visibility that takes longer is repeated by whoever needs it. */
 export const CALL_TIMEOUT_MS = 5_000;

@@ -5,6 +5,7 @@ import type { Clock } from "../../../ports/clock.ts";
 import type { MessageSource, ReceivedMessage } from "../../../ports/delta-queue.ts";
 import type { Doorbell, DoorbellMessage, Doorbells } from "../../../ports/doorbells.ts";
 import { UnansweredError } from "../../../ports/errors.ts";
+import { RUNG_WITHIN_MS } from "../../../ports/times.ts";
 import type { Random } from "../../../ports/random.ts";
 import { createMemoryQueue } from "./queue.ts";
 import type { QueueFaults } from "./queue.ts";
@@ -23,6 +24,8 @@ export interface MemoryDoorbellsOptions {
   readonly visibilityMs?: number;
   /** Default 5. */
   readonly maxReceiveCount?: number;
+  /** As on SQS (DB3); otherwise all are rung, for whoever has no sweeper. */
+  readonly leavesLate?: boolean;
   /** Asked anew each time; none by default. `drop` loses a bell. */
   readonly faults?: () => DoorbellFaults;
 }
@@ -47,6 +50,7 @@ export function createMemoryDoorbells(options: MemoryDoorbellsOptions): MemoryDo
     faults = (): DoorbellFaults => ({}),
     visibilityMs = VISIBILITY_MS,
     maxReceiveCount = RECEIVE_COUNT_MAX,
+    leavesLate = false,
   } = options;
   const queues = tableOf(CONTROLLERS, () => createMemoryQueue({ clock, random, visibilityMs, maxReceiveCount, faults }));
   return {
@@ -56,8 +60,9 @@ export function createMemoryDoorbells(options: MemoryDoorbellsOptions): MemoryDo
     async ring(bells) {
       const { unanswered = 0 } = faults();
       const fails = unanswered > 0 && random.next() < unanswered;
+      const rung = leavesLate ? bells.filter((bell) => bell.delayMs <= RUNG_WITHIN_MS) : bells;
       for (const controller of CONTROLLERS) {
-        const here = bells.filter((bell) => bell.controller === controller && !(fails && random.next() < 1 / 2));
+        const here = rung.filter((bell) => bell.controller === controller && !(fails && random.next() < 1 / 2));
         for (const bell of here) queues[controller].put({ body: JSON.stringify(message(cluster, bell)), delayMs: delayMs(bell) });
       }
       if (fails) throw new UnansweredError("no answer from the doorbells");
