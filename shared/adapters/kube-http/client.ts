@@ -273,7 +273,10 @@ function readText(response: IncomingMessage, signal: AbortSignal, bytesMax = Inf
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     let bytes = 0;
+    let isSettled = false;
     const settle = (act: () => void): void => {
+      if (isSettled) return;
+      isSettled = true;
       signal.removeEventListener("abort", onAbort);
       act();
     };
@@ -292,7 +295,7 @@ function readText(response: IncomingMessage, signal: AbortSignal, bytesMax = Inf
       end();
     });
     response.once("end", end);
-    // Both also after the end, when they change nothing any more.
+    // Both also after the end.
     response.on("error", (error) => settle(() => reject(unanswered(error))));
     response.once("close", () => settle(() => reject(unanswered("it broke off"))));
   });
