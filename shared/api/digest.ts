@@ -6,7 +6,8 @@
  * `pod-template-hash` label does not count; absent, null and empty lists and maps are the same; a zero value counts only
  * in a pointer field; quantities compare by value, timestamps as instants. Fields the layout does not know are kept.
  */
-import { createHash, createHmac, createSecretKey } from "node:crypto";
+import { createHash, createHmac, createSecretKey, hash } from "node:crypto";
+import { podTemplateHashState } from "./pod-template-hash.ts";
 import { type GoStruct, type GoType, podTemplateLayout } from "./pod-template-layout.ts";
 import { LAYOUT_VERSION } from "./pod-template-types.ts";
 import { numericQuantity } from "./quantity.ts";
@@ -19,6 +20,8 @@ export interface Digester {
   readonly prefix: string;
   /** `<keyId>.<form>.<HMAC-SHA-256 in hex>`. */
   digest(template: PodTemplateSpec): string;
+  /** The same, and the state of upstream's hash (pod-template-hash.ts) if it is asked for. A template that came lately costs next to nothing. */
+  template(template: PodTemplateSpec, withHashState: boolean): TemplateDigest;
   /**
    * `<keyId>.a1.<128 bits of an HMAC-SHA-256 in hex>` of one annotation. The key is digested with the value, so that equal
    * values under different keys show no likeness.
@@ -28,6 +31,11 @@ export interface Digester {
   event(parts: readonly string[]): string;
 }
 
+export interface TemplateDigest {
+  readonly digest: string;
+  readonly hashState?: number;
+}
+
 /** What `Digester.annotation` makes, whoever's key it was. */
 const ANNOTATION_DIGEST = /^[0-9a-f]{8}\.a[0-9]+\.[0-9a-f]{32}$/;
 
@@ -35,6 +43,8 @@ export function isAnnotationDigest(value: unknown): value is string {
   return typeof value === "string" && ANNOTATION_DIGEST.test(value);
 }
 
+/** Templates whose digests are remembered: more than are rolled out at a time. */
+const TEMPLATES_MAX = 256;
 /** Version of the normal form, and of the layout it was made by. */
 const FORM = `1-${LAYOUT_VERSION.replace(".", "_")}`;
 const HASH_LABEL = "pod-template-hash";
@@ -53,9 +63,23 @@ export function createDigester(key: Buffer | string): Digester {
   const prefix = `${keyId}.${FORM}`;
   const secret = createSecretKey(bytes);
   const hmac = (text: string): Buffer => createHmac("sha256", secret).update(text).digest();
+  const digest = (template: PodTemplateSpec): string => `${prefix}.${hmac(normalTemplate(template)).toString("hex")}`;
+  const lately = new Map<string, { readonly digest: string; hashState?: number }>();
   return {
     prefix,
-    digest: (template) => `${prefix}.${hmac(normalTemplate(template)).toString("hex")}`,
+    digest,
+    template(template, withHashState) {
+      // It comes again with each status of its object. Nothing of it is kept, but what its text hashes to.
+      const text = hash("sha256", JSON.stringify(template), "base64");
+      let known = lately.get(text);
+      if (known === undefined) {
+        const [oldest] = lately.size < TEMPLATES_MAX ? [] : lately.keys();
+        if (oldest !== undefined) lately.delete(oldest);
+        lately.set(text, (known = { digest: digest(template) }));
+      }
+      if (!withHashState) return { digest: known.digest };
+      return { digest: known.digest, hashState: (known.hashState ??= podTemplateHashState(template)) };
+    },
     annotation(key, value) {
       // A template's normal form is a JSON object, this is none: no text is ever digested as both.
       const text = `annotation ${JSON.stringify([key, value])}`;

@@ -15,7 +15,6 @@ import type { CachedDeployment, CachedMeta, CachedObjects, CachedPod, CachedRepl
 import { type Digester, isAnnotationDigest } from "./digest.ts";
 import type { Labels, PodTemplateSpec } from "./wire.ts";
 import { MalformedObjectError } from "./errors.ts";
-import { podTemplateHashState } from "./pod-template-hash.ts";
 import { isResourceVersion } from "./resource-version.ts";
 import { type CachedResource, objectKey } from "./resources.ts";
 
@@ -193,7 +192,8 @@ function stripTemplate(template: JsonObject, withHashState: boolean, digester: D
   // Any JSON object can be digested and hashed; fields the layout does not know are kept in both.
   const whole = template as unknown as PodTemplateSpec;
   const labels = isObject(template["metadata"]) ? template["metadata"]["labels"] : undefined;
-  return cachedTemplate(labels, digester.digest(whole), withHashState ? podTemplateHashState(whole) : undefined);
+  const made = digester.template(whole, withHashState);
+  return cachedTemplate(labels, made.digest, made.hashState);
 }
 
 function cachedTemplate(labels: unknown, digest: string, hashState: number | undefined): CachedTemplate {

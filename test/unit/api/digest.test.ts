@@ -5,6 +5,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { createDigester, isAnnotationDigest, normalTemplate, templatesEqual } from "../../../shared/api/digest.ts";
+import { podTemplateHashState } from "../../../shared/api/pod-template-hash.ts";
 import type { PodTemplateSpec } from "../../../shared/api/wire.ts";
 import { arbitraryTemplate, neighbours, respelled } from "./arbitrary-template.ts";
 import { template } from "./templates.ts";
@@ -227,5 +228,22 @@ describe("createDigester", () => {
     ] as const)
       expect(digester.annotation(key, value)).not.toBe(digest);
     expect(createDigester("another key").annotation("kubernetes.io/change-cause", "image").slice(-32)).not.toBe(digest.slice(-32));
+  });
+
+  it("remembers of a template what it made of it, for one that is asked about again and in whichever way", () => {
+    const asked = createDigester("key");
+    fc.assert(
+      fc.property(arbitraryTemplate, fc.array(fc.boolean(), { minLength: 1, maxLength: 4 }), (one, ways) => {
+        for (const withHashState of ways)
+          expect(asked.template(one, withHashState)).toEqual({
+            digest: asked.digest(one),
+            ...(withHashState && { hashState: podTemplateHashState(one) }),
+          });
+      }),
+    );
+    const many = Array.from({ length: 600 }, (_, index) => labelled({ app: `web-${index}` }));
+    const digests = many.map((one) => asked.template(one, true));
+    expect(new Set(digests.map(({ digest }) => digest)).size).toBe(600);
+    expect(many.toReversed().map((one) => asked.template(one, true))).toEqual(digests.toReversed());
   });
 });
