@@ -3,7 +3,8 @@
  * that is too old is told. `npm run matrix` tries the same with real Nodes and npms.
  *
  * Catches: an install script that somebody must approve, a Node that stands in no lockfile, a platform package that npm would
- * install where it cannot run, an npm script past the launcher, a stack trace where one line would do.
+ * install where it cannot run, an npm script past the launcher, a stack trace where one line would do, a test that fails where upstream's
+ * source is not there yet: the check comes before what downloads it.
  */
 import { spawnSync } from "node:child_process";
 import { cp, mkdir, mkdtemp, readFile, readlink, rm, symlink, writeFile } from "node:fs/promises";
@@ -131,5 +132,22 @@ describe("a Node that is too old", () => {
 
   it("is the one that package.json names", () => {
     expect(manifest.engines.node).toBe(">=22.19");
+  });
+});
+
+/** At upstream's source, in Go's module cache. */
+const LOOK_INTO_UPSTREAM = ["metrics", "release", "sources"].map((name) => join("test", "tooling", `${name}.test.ts`));
+
+describe("upstream's source that nobody has downloaded yet", () => {
+  it("fails none of the tests that look into it", async () => {
+    const empty = await mkdtemp(join(tmpdir(), "deltaloop-no-modules-"));
+    try {
+      const vitest = ["node_modules/vitest/vitest.mjs", "run", "--project", "check", ...LOOK_INTO_UPSTREAM];
+      const env = { ...process.env, GOMODCACHE: empty, NO_COLOR: "1" };
+      const { status, stdout, stderr } = spawnSync(process.execPath, vitest, { cwd: ROOT, encoding: "utf8", env });
+      expect({ status, failed: /^ FAIL .*$/m.exec(stdout + stderr)?.[0] }).toEqual({ status: 0, failed: undefined });
+    } finally {
+      await rm(empty, { recursive: true });
+    }
   });
 });
