@@ -77,10 +77,12 @@ export async function judge(history: History, write: UpstreamWrite, place: SyncP
 }
 
 /** Where a deletion stands in the order of changes. */
-function versionOfDelete({ resource, name }: UpstreamWrite, changes: readonly Change[]): string | undefined {
+function versionOfDelete({ resource, name, uid }: UpstreamWrite, changes: readonly Change[]): string | undefined {
   return changes.find(
-    ({ resource: each, object, deleted }) =>
-      each === resource && object.metadata.name === name && (deleted || object.metadata.deletionTimestamp !== undefined),
+    ({ resource: each, object: { metadata }, deleted }) =>
+      each === resource &&
+      (uid === undefined ? metadata.name === name : metadata.uid === uid) &&
+      (deleted || metadata.deletionTimestamp !== undefined),
   )?.version;
 }
 

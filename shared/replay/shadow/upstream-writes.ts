@@ -28,6 +28,8 @@ export interface UpstreamWrite {
   readonly object: LiveObject;
   /** Its version; of a delete undefined where only the changes know it. */
   readonly version: string | undefined;
+  /** Of a delete, where it is told: of that name there may have been others before. */
+  readonly uid?: string;
   /** The version it was made on, where it says so: that of a status. */
   readonly madeOn: string | undefined;
   /** False: a controller asked for it, or somebody else. */
@@ -70,9 +72,11 @@ export function writesOfAudit(
     // What admission adds to a pod is none of the controller's.
     const told = done === "create" && resource === "pods" ? { ...requestObject, kind } : { ...responseObject, kind };
     const { namespace = "", name = responseObject.metadata?.name ?? "", subresource = "" } = objectRef ?? {};
+    const uid = responseObject.metadata?.uid ?? responseObject.details?.uid;
     return [
       {
         ...{ controller, verb: done, resource, subresource, namespace, name },
+        ...(done === "delete" && uid !== undefined && { uid }),
         atMs: Date.parse(requestReceivedTimestamp),
         object: told as unknown as LiveObject, // of a write of that resource that was taken
         version: done === "delete" ? undefined : responseObject.metadata?.resourceVersion,
@@ -98,7 +102,8 @@ export interface AuditEvent {
   };
   readonly responseStatus?: { readonly code?: number };
   readonly requestObject?: Partial<LiveObject>;
-  readonly responseObject?: Partial<LiveObject>;
+  /** Of a delete the object, or a Status that names it. */
+  readonly responseObject?: Partial<LiveObject> & { readonly details?: { readonly uid?: string } };
 }
 
 /** An ADDED of what was created that long ago was there before. */

@@ -231,6 +231,40 @@ it("SH1 a status that was sent again after somebody had resized the object is th
   expect(verdicts).toContainEqual(["update replicasets/status shop/rs", "older"]);
 });
 
+it("UW1 a deletion is that of the object that it names, not of another of that name before", async () => {
+  const pod = (uid: string, rv: number, metadata: Fields = {}): Fields => ({
+    kind: "Pod",
+    metadata: {
+      ...{ namespace: "shop", name: "web-1", uid, resourceVersion: String(rv), creationTimestamp: NOW, labels: { app: "web" } },
+      ...{ ownerReferences: [{ apiVersion: "apps/v1", kind: "ReplicaSet", name: "rs", uid: "rs", controller: true }], ...metadata },
+    },
+    spec: template.spec,
+    status: { phase: "Running" },
+  });
+  const changes = changed(
+    lineOf(rs(1), { k: "item" }),
+    lineOf(pod("first", 2), { k: "item" }),
+    lineOf(pod("first", 3), { type: "DELETED" }), // by a person: one is wanted
+    lineOf(pod("second", 4), { type: "ADDED" }),
+    lineOf(rs(5, { spec: { replicas: 0 } })),
+    lineOf(pod("second", 6, { deletionTimestamp: NOW })),
+  );
+  const event = {
+    ...{
+      apiVersion: "audit.k8s.io/v1",
+      level: "RequestResponse",
+      stage: "ResponseComplete",
+      verb: "delete",
+      requestReceivedTimestamp: NOW,
+    },
+    user: { username: "system:serviceaccount:kube-system:replicaset-controller" },
+    ...{ objectRef: { resource: "pods", namespace: "shop", name: "web-1" }, responseStatus: { code: 200 } },
+    responseObject: pod("second", 6, { deletionTimestamp: NOW }),
+  };
+  const told = await found(shadow(changes, place, writesOfAudit([event], "a.log")));
+  expect(told).toContain(`${nowMs} delete pods shop/web-1 exact`);
+});
+
 describe("beside upstream", () => {
   const records = parseCapture(gunzipSync(readFileSync(CAPTURE)), "rolling-update");
   const endOfLists = ["deployments", "replicasets", "replicationcontrollers", "pods"].flatMap((r) =>
