@@ -37,7 +37,10 @@ async function runImport(files: readonly string[], { output, redact }: ImportFla
   const imported = await readFiles(files, report);
   const file = new CaptureFile(output, { isWhole: !redact }, 0);
   const digester = createDigester(randomBytes(32).toString("hex"));
-  for (const line of captureLines(imported, { digester, redact, report })) if (!file.write(line)) await file.drained();
+  for (const line of captureLines(imported, { digester, redact, report })) {
+    if (!file.write(line)) await file.drained();
+    if (file.error) break;
+  }
   await file.end();
   if (file.error) throw file.error;
   const listed = [...imported.lists.values()].reduce((sum, { items }) => sum + items.length, 0);

@@ -1,6 +1,7 @@
 /** Where a capture goes: one file, or several that each stand alone. */
 import { createWriteStream, fchmodSync, fstatSync, openSync, rmSync } from "node:fs";
 import type { WriteStream } from "node:fs";
+import { once } from "node:events";
 import { finished } from "node:stream/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import { constants, createGzip } from "node:zlib";
@@ -66,9 +67,14 @@ export class CaptureFile {
     return this.#open.out.write(`${line}\n`);
   }
 
+  /** Ends as well when nothing can be written: gzip before a file that has failed never drains. */
   async drained(): Promise<void> {
-    const { out } = this.#open;
-    await new Promise<void>((resolve) => void out.once("drain", resolve).once("error", () => resolve()));
+    const { out, file } = this.#open;
+    if (file.closed) return;
+    const one = new AbortController();
+    // An error is noted where the file is begun.
+    await Promise.race([once(out, "drain", one), once(file, "close", one)].map((each) => each.catch(() => undefined)));
+    one.abort();
   }
 
   flush(): void {

@@ -2,7 +2,8 @@
  * Catches a capture with everything secret in it that others on the machine may read, a path that ends in a stack trace, lines that a
  * killed process had flushed and nobody can read, files beyond the number that was asked for.
  */
-import { mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { randomBytes } from "node:crypto";
+import { mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { constants, gunzipSync } from "node:zlib";
@@ -93,6 +94,34 @@ it("a device that is full is told, not thrown from nowhere", async () => {
   await file.settled();
   await file.end();
   expect(file.error?.message).toContain("/dev/full: ");
+});
+
+it.each(["jsonl", "jsonl.gz"])("a device that is full is told to whoever waits for room, each time (%s)", async (ending) => {
+  const path = join(folder, `full.${ending}`);
+  await symlink("/dev/full", path);
+  const file = new CaptureFile(path, { isWhole: false }, 0);
+  const line = randomBytes(2 ** 20).toString("base64");
+  for (let i = 0; i < 3; i++) if (!file.write(line)) await file.drained();
+  await file.end();
+  expect(file.error?.message).toContain("full.jsonl");
+});
+
+it("whoever waits for room leaves nothing behind", async () => {
+  const path = join(folder, "long.jsonl.gz");
+  const file = new CaptureFile(path, { isWhole: false }, 0);
+  const warnings: Error[] = [];
+  const warned = (warning: Error): void => void warnings.push(warning);
+  process.on("warning", warned);
+  const line = randomBytes(2 ** 16).toString("base64");
+  let waits = 0;
+  while (waits < 20) {
+    if (file.write(line)) continue;
+    await file.drained();
+    waits++;
+  }
+  await file.end();
+  process.off("warning", warned);
+  expect(warnings).toEqual([]);
 });
 
 it.each([
