@@ -9,7 +9,7 @@ import type { ReplayedSync } from "../../shared/replay/replay.ts";
 import { alikeFrom, changeText } from "./change-text.ts";
 import { describeTrace } from "./describe.ts";
 import { printable } from "./printable.ts";
-import { reasonInWords, sectionOf } from "./reason-words.ts";
+import { idleInWords, reasonInWords, sectionOf } from "./reason-words.ts";
 
 const INDENT = " ".repeat(23);
 
@@ -21,7 +21,8 @@ export interface Span {
 /** How to read what comes behind it. */
 export const LEGEND =
   "Step by step: what changed is the recording's, with who did it in brackets. A sync is ours, on what had been told until then: why, as far as\n" +
-  "it was not said of the sync before, each with its rule in docs/spec; → what it decides; and whether so it was done in the recording.\n\n";
+  "it was not said of the sync before, each with its rule in docs/spec; → what it decides; and whether so it was done in the recording. A sync\n" +
+  "that comes before all of an answer was told decides again what is still missing then.\n\n";
 
 export function heading({ resource, namespace, name }: Subject, { startMs, endMs }: Span): string {
   const [begin, end] = [startMs, endMs].map((ms) => new Date(ms).toISOString());
@@ -57,7 +58,8 @@ export function told(entries: readonly Entry[], { startMs, endMs }: Span, all: b
     const news = reasons.filter((reason) => all || before?.has(gist(reason)) !== true);
     if (!all && isQuiet(sync, news)) {
       const waits = news.find(({ rule }) => rule === "becomes available");
-      texts.push(`${prefix}${printable(`sync of ${name} → nothing to do${waits ? `: ${cited(sync, waits)}` : ""}`)}\n`);
+      const why = [...idleInWords(reasons), ...(waits ? [cited(sync, waits)] : [])].join("; ");
+      texts.push(`${prefix}${printable(`sync of ${name} → nothing to do${why === "" ? "" : `: ${why}`}`)}\n`);
       continue;
     }
     const lines = [...news.map((reason) => cited(sync, reason)), ...decisionsOf(entry, { endMs, all, refusals })];
@@ -177,27 +179,37 @@ function recordedText(
   const found = recorded.find(({ write }) => write === line.write);
   if (found === undefined) return "";
   const { kind, afterMs = 0, what = "", made, write } = found;
-  const some =
-    made === undefined || write.kind !== "CreatePods" ? "" : `${made} of ${write.count} ${made === 1 ? "was" : "were"} made, and the rest `;
+  const { some, verb } = part(write, made);
   switch (kind) {
     case "same":
-      return `; so it was done ${afterMs === 0 ? "in that moment" : `${afterMs} ms later`}${what === "" ? "" : `, after it ${refusal(what, refusals)}`}`;
+      return `; so it was done ${afterMs === 0 ? "in that moment" : `${afterMs} ms later`}${what === "" ? "" : `, after it was ${refusal(what, refusals)}`}`;
     case "other":
       return `; in the recording: ${what}, ${afterMs} ms later`;
     case "refused":
-      return `; in the recording ${some || "it "}${refusal(what, refusals)}`;
+      return `; in the recording ${some} ${verb} ${refusal(what, refusals)}`;
     case "overtaken":
-      return `; in the recording ${some || "it "}was not done: ${what} ${afterMs} ms later`;
+      return `; in the recording ${some} ${verb} not done: ${what} ${afterMs} ms later`;
     case "nothing":
       return `; not done in the recording${restMs < LATER_MS ? `, which ends ${(restMs / 1000).toFixed(1)} s later` : " within a minute"}`;
   }
+}
+
+/** Of several pods, those of which the rest speaks. */
+function part(write: Recorded["write"], made: number | undefined): { readonly some: string; readonly verb: "was" | "were" } {
+  if (made === undefined || write.kind !== "CreatePods") return { some: "it", verb: "was" };
+  const left = write.count - made;
+  const others = left === 1 ? "other" : `other ${left}`;
+  return {
+    some: `${made} of the ${write.count} ${made === 1 ? "was" : "were"} made, and the ${others}`,
+    verb: left === 1 ? "was" : "were",
+  };
 }
 
 /** Words that were told are not told again. */
 function refusal(what: string, refusals: Set<string>): string {
   const isKnown = refusals.has(what);
   refusals.add(what);
-  return `was refused${isKnown ? " in the same words" : `: ${what}`}`;
+  return `refused${isKnown ? " in the same words" : `: ${what}`}`;
 }
 
 export function asJson(entry: Entry, startMs: number): object {

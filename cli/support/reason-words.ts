@@ -34,6 +34,34 @@ export function sectionOf(controller: Controller, { rule }: Pick<Reason, "rule">
   return `${spec} §${typeof section === "string" ? section : section[spec === "deployment" ? 1 : 0]}`;
 }
 
+/** In short why a sync that finds all as it should be does nothing, of reasons that were told before. */
+export function idleInWords(reasons: readonly Reason[]): readonly string[] {
+  return reasons.flatMap(({ rule, facts }) => {
+    if (!Object.hasOwn(IDLE, rule)) return [];
+    const words = IDLE[rule as keyof typeof IDLE]; // asked for just now
+    return words(facts as never) ?? []; // the rule's own facts
+  });
+}
+
+const IDLE = {
+  "waits for calls": () => "calls of earlier syncs were not answered yet",
+  paused: () => "it is paused",
+  "as many as wanted": ({ replicas }) => `it has as many pods as it wants (${replicas})`,
+  "has its size": ({ size }) => `its new ReplicaSet asks for all ${count(size, "pod")}`,
+  "surge is used up": () => "the surge is used up",
+  "nothing old": () => "nothing old is left",
+  "old may go": ({ budget }) => (budget > 0 ? undefined : "no old pod may go"),
+  "at the minimum": () => "no available pod may go",
+  "counts lie": () => "the status of an old ReplicaSet lags behind",
+  "old pods live": () => "old pods still live",
+  counts: statusIdle,
+  progress: statusIdle,
+} satisfies { readonly [Rule in KnownReason["rule"]]?: (facts: Of<Rule>["facts"]) => string | undefined };
+
+function statusIdle({ differs }: { readonly differs: boolean }): string | undefined {
+  return differs ? undefined : "its status is up to date";
+}
+
 const WORDS: { readonly [Rule in KnownReason["rule"]]: Entry<Rule> } = {
   gone: { section: ["5", "4"], words: () => "it is gone, so there is nothing to do" },
   "invalid selector": { section: "5", words: ({ message }) => `its selector cannot be used: ${message}` },
@@ -64,7 +92,12 @@ const WORDS: { readonly [Rule in KnownReason["rule"]]: Entry<Rule> } = {
   },
   "goes first": {
     section: "8",
-    words: ({ by, its, others, survivor }, about) => `${about} goes before ${survivor}: ${FIRST[by](its, others)}`,
+    words: ({ by, its, others, survivor }, about) => `${about} goes before ${survivor}: ${RANKS[by](its, others, true)}`,
+  },
+  stays: {
+    section: "8",
+    words: ({ by, its, others, victim, pods }, about) =>
+      `${about}${pods > 1 ? ` and ${pods - 1} more stay` : " stays"} rather than ${victim}: ${RANKS[by](its, others, false)}`,
   },
   counts: {
     section: "10",
@@ -245,17 +278,21 @@ const WORDS: { readonly [Rule in KnownReason["rule"]]: Entry<Rule> } = {
   "history at once": { section: "14", words: () => "the rollout is complete and history is too long: looks again at once" },
 };
 
-const FIRST: { readonly [By in Of<"goes first">["facts"]["by"]]: (its: string, others: string) => string } = {
-  "no node": () => "it is on no node yet",
+const RANKS: { readonly [By in Of<"goes first">["facts"]["by"]]: (its: string, others: string, goes: boolean) => string } = {
+  "no node": (_its, _others, goes) => (goes ? "it is on no node yet" : "it is on a node, the other is not"),
   phase: (its, others) => `it is ${its}, not ${others}`,
-  "not ready": () => "it is not ready",
+  "not ready": (_its, _others, goes) => (goes ? "it is not ready" : "it is ready, the other is not"),
   "deletion cost": (its, others) => `its pod-deletion-cost is ${its}, the other's ${others}`,
-  "pods on its node": (its, others) => `its node has ${its} pods of the same work, the other's ${others}`,
-  "ready since": (its, others) => `it has been ready since ${its}, the other since ${others}; of about the same age the lower uid goes`,
+  "pods on its node": (its, others) => `its node has ${count(Number(its), "pod")} of the same work, the other's ${others}`,
+  "ready since": (its, others, goes) => `it has been ready ${goes ? "only " : ""}since ${its}, the other since ${others}`,
+  "ready about as long": (its, others, goes) =>
+    `they have been ready about as long (since ${its} and ${others}; ages count in powers of two), and its uid is ${goes ? "lower" : "higher"}`,
   restarts: (its, others) => `it has restarted ${its} times, the other ${others}`,
   "sidecar restarts": (its, others) => `its sidecars have restarted ${its} times, the other's ${others}`,
-  created: (its, others) => `it was created at ${its}, the other at ${others}; of about the same age the lower uid goes`,
-  uid: () => "nothing tells them apart, and its uid is lower",
+  created: (its, others, goes) => `it was created ${goes ? "only " : ""}at ${its}, the other at ${others}`,
+  "about as old": (its, others, goes) =>
+    `they are about as old (created at ${its} and ${others}; ages count in powers of two), and its uid is ${goes ? "lower" : "higher"}`,
+  uid: (_its, _others, goes) => `nothing tells them apart, and its uid is ${goes ? "lower" : "higher"}`,
 };
 
 const KEPT: { readonly [Is in Of<"is kept">["facts"]["is"]]: string } = {

@@ -27,5 +27,8 @@ export class Repeats {
 }
 
 function folded({ times, until }: { readonly times: number; readonly until: string }): string | undefined {
-  return times === 0 ? undefined : `(the same ${times === 1 ? "once" : `${times} times`} more, until ${until})`;
+  if (times === 0) return undefined;
+  return times === 1
+    ? `its next sync, at ${until.trim()}, decided the same`
+    : `its next ${times} syncs, until ${until.trim()}, decided the same`;
 }

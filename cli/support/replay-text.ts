@@ -29,7 +29,7 @@ export class ReplayText {
     const when = this.#since(sync.atMs);
     const { isNews, before } = this.#repeats.next(name(sync), lines, when);
     if (all !== true && (!isNews || (lines === "" && before === undefined))) return "";
-    const said = before === undefined || all ? "" : `${INDENT}${printable(name(sync))} ${before}\n`;
+    const said = before === undefined || all ? "" : `${INDENT}${printable(name(sync))}: ${before}\n`;
     if (lines === "" && all !== true) return said;
     return `${said}${clockTime(sync.atMs)} ${when} ${printable(`${name(sync)}: ${reasonsOf(sync)}`)}\n${lines}`;
   }
@@ -40,7 +40,7 @@ export class ReplayText {
   }
 
   rest(): string {
-    return [...this.#repeats.rest()].map(([key, said]) => `${INDENT}${printable(key)} ${said}\n`).join("");
+    return [...this.#repeats.rest()].map(([key, said]) => `${INDENT}${printable(key)}: ${said}\n`).join("");
   }
 
   #since(atMs: number): string {

@@ -8,7 +8,7 @@ import { predicateOf } from "./change-text.ts";
 import { printable } from "./printable.ts";
 
 /** More are counted. */
-const [WISHES_MAX, REFUSALS_MAX, NAMES_MAX] = [5, 2, 3];
+const [WISHES_MAX, REFUSALS_MAX, NAMES_MAX, ASKED_MAX] = [5, 2, 3, 4];
 
 export function summaryText(subject: Subject, summary: Summary, startMs: number): string {
   const lines = [
@@ -71,21 +71,27 @@ const DECISIONS: { readonly [K in Write["kind"]]: string } = {
   UpdateStatus: "write a status",
 };
 
-function oursText({ syncs, idle, decided, outcomes }: Summary): string {
+function oursText({ syncs, idle, decided, podsAsked, outcomes, refusedInPart }: Summary): string {
   if (syncs === 0) return "";
   const kinds = (Object.keys(DECISIONS) as readonly Write["kind"][]).filter((kind) => decided[kind] !== undefined); // its own keys
-  const said = kinds.map((kind) => `${DECISIONS[kind]} ${times(decided[kind] ?? 0)}`);
+  const said = kinds.map((kind) => `${DECISIONS[kind]} ${times(decided[kind] ?? 0)}${kind === "CreatePods" ? missingText(podsAsked) : ""}`);
   const { same, other, refused, overtaken, nothing } = outcomes;
   const all = same + other + refused + overtaken + nothing;
   const done = [
     [same, `${were(same)} done so`],
     [other, "otherwise"],
-    [refused, `${were(refused)} refused`],
+    [refused - refusedInPart, `${were(refused - refusedInPart)} refused`],
+    [refusedInPart, `${were(refusedInPart)} made in part and the rest refused`],
     [overtaken, "overtaken by another wish"],
     [nothing, "not done"],
   ] as const;
   const outcome = done.flatMap(([n, what]) => (n > 0 ? [`${n} ${what}`] : [])).join(", ");
-  return `ours: ${count(syncs, "sync")}, ${idle} with nothing to do; decides to ${said.join(", ") || "do nothing"}${all > 0 ? `; in the recording ${outcome}` : ""}`;
+  return `ours: ${count(syncs, "sync")}, ${idle} with nothing to do; repeats aside it decides to ${said.join(", ") || "do nothing"}${all > 0 ? `; in the recording ${outcome}` : ""}`;
+}
+
+/** Beside the pods that were made: a sync that came before all were told asks for those that are missing, no more. */
+function missingText(asked: readonly number[]): string {
+  return asked.length > 1 && asked.length <= ASKED_MAX ? ` (missing were ${asked.join(", ")})` : "";
 }
 
 function refusalsText({ refusals }: Summary, startMs: number): readonly string[] {

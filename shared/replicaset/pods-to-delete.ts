@@ -7,7 +7,7 @@ import type { ReplicaReason, VictimRule } from "./reasons.ts";
 
 export interface Victims {
   readonly victims: readonly CachedPod[];
-  /** Of each victim; none where all must go, for then nobody is chosen. */
+  /** Of each victim, and then of those that stay; none where all must go, for then nobody is chosen. */
   readonly why: readonly ReplicaReason[];
 }
 
@@ -30,23 +30,54 @@ export function getPodsToDelete(
   const sorted = pods.toSorted(byUid).toSorted((a, b) => comparePods(a, b, { rankA: rank(a), rankB: rank(b), nowMs }));
   const victims = sorted.slice(0, count);
   const survivors = sorted.slice(count);
-  return { victims, why: victims.flatMap((pod) => whyFirst(pod, survivors, { rank, nowMs })) };
+  const why = victims.flatMap((pod) => whyFirst(pod, survivors, { rank, nowMs }));
+  const told = why.at(-1)?.facts.survivor;
+  const others = survivors.filter(({ name }) => name !== told);
+  return { victims, why: [...why, ...whyStaying(others, victims.at(-1), { rank, nowMs })] };
+}
+
+interface Ranking {
+  readonly rank: (pod: CachedPod) => number;
+  readonly nowMs: number;
 }
 
 /** Beside the first that stays, unless these two stand the other way round, as what is not transitive may. */
-function whyFirst(
-  pod: CachedPod,
-  survivors: readonly CachedPod[],
-  { rank, nowMs }: { readonly rank: (pod: CachedPod) => number; readonly nowMs: number },
-): readonly ReplicaReason[] {
+function whyFirst(pod: CachedPod, survivors: readonly CachedPod[], ranking: Ranking): readonly GoesFirst[] {
   for (const other of survivors) {
-    const at = { rankA: rank(pod), rankB: rank(other), nowMs };
-    const rule = RULES.find(({ compare }) => compare(pod, other, at) !== 0);
-    if (rule === undefined || rule.compare(pod, other, at) > 0) continue;
-    const facts = { by: rule.by, its: rule.shown(pod, at.rankA), others: rule.shown(other, at.rankB), survivor: other.name };
-    return [{ rule: "goes first", about: pod.name, facts }];
+    const rule = ruleBetween(pod, other, ranking);
+    if (rule === undefined) continue;
+    return [{ rule: "goes first", about: pod.name, facts: { ...compared(rule, pod, other, ranking), survivor: other.name } }];
   }
   return [];
+}
+
+type GoesFirst = Extract<ReplicaReason, { rule: "goes first" }>;
+
+/** Once for each rule that spares some; beside the last that goes, as above. */
+function whyStaying(survivors: readonly CachedPod[], victim: CachedPod | undefined, ranking: Ranking): readonly ReplicaReason[] {
+  if (victim === undefined) return [];
+  const spared = Map.groupBy(survivors, (pod) => ruleBetween(victim, pod, ranking));
+  return [...spared].flatMap(([rule, [first, ...more]]) => {
+    if (rule === undefined || first === undefined) return [];
+    const facts = { ...compared(rule, first, victim, ranking), victim: victim.name, pods: 1 + more.length };
+    return [{ rule: "stays" as const, about: first.name, facts }];
+  });
+}
+
+/** The rule by which one goes before another; undefined: by none. */
+function ruleBetween(pod: CachedPod, other: CachedPod, { rank, nowMs }: Ranking): Rule | undefined {
+  const at = { rankA: rank(pod), rankB: rank(other), nowMs };
+  const rule = RULES.find(({ compare }) => compare(pod, other, at) !== 0);
+  return rule !== undefined && rule.compare(pod, other, at) < 0 ? rule : undefined;
+}
+
+function compared(
+  { by, shown }: Rule,
+  pod: CachedPod,
+  other: CachedPod,
+  { rank }: Ranking,
+): Readonly<Record<"its" | "others", string> & { by: VictimRule }> {
+  return { by, its: shown(pod, rank(pod)), others: shown(other, rank(other)) };
 }
 
 interface Compared {
@@ -72,9 +103,13 @@ const RULES: readonly Rule[] = [
   { by: "pods on its node", compare: (_a, _b, { rankA, rankB }) => rankB - rankA, shown: (_pod, rank) => String(rank) },
   {
     by: "ready since",
-    compare: (a, b, { nowMs }) =>
-      isReady(a) && isReady(b) ? compareTimes(a, b, { timeA: a.ready?.since, timeB: b.ready?.since, nowMs }) : 0,
-    shown: ({ ready }) => ready?.since ?? "unknown",
+    compare: (a, b, { nowMs }) => (areReady(a, b) ? compareTimes(a.ready?.since, b.ready?.since, nowMs) : 0),
+    shown: readySince,
+  },
+  {
+    by: "ready about as long",
+    compare: (a, b) => (areReady(a, b) && !isSameTime(a.ready?.since, b.ready?.since) ? byUid(a, b) : 0),
+    shown: readySince,
   },
   { by: "restarts", compare: (a, b) => (b.restarts ?? 0) - (a.restarts ?? 0), shown: ({ restarts = 0 }) => String(restarts) },
   {
@@ -82,10 +117,11 @@ const RULES: readonly Rule[] = [
     compare: (a, b) => (b.sidecarRestarts ?? 0) - (a.sidecarRestarts ?? 0),
     shown: ({ sidecarRestarts = 0 }) => String(sidecarRestarts),
   },
+  { by: "created", compare: (a, b, { nowMs }) => compareTimes(a.creationTimestamp, b.creationTimestamp, nowMs), shown: created },
   {
-    by: "created",
-    compare: (a, b, { nowMs }) => compareTimes(a, b, { timeA: a.creationTimestamp, timeB: b.creationTimestamp, nowMs }),
-    shown: ({ creationTimestamp = "unknown" }) => creationTimestamp,
+    by: "about as old",
+    compare: (a, b) => (isSameTime(a.creationTimestamp, b.creationTimestamp) ? 0 : byUid(a, b)),
+    shown: created,
   },
   { by: "uid", compare: (a, b) => byUid(a, b), shown: ({ uid }) => uid },
 ];
@@ -129,21 +165,33 @@ export function deletionCost({ deletionCost: text = "" }: CachedPod): number {
 }
 
 /**
- * Younger first, but ages are compared by order of magnitude, and within one the lower uid goes: otherwise the youngest pods
- * of a roll-out would all go, and they tend to share a zone. Pods without the time go first; equal times do not decide.
+ * Younger first, but ages are compared by order of magnitude, and within one the rule behind this one takes the lower uid: otherwise the
+ * youngest pods of a roll-out would all go, and they tend to share a zone. Pods without the time go first; equal times do not decide.
  *
  * Source: controller_utils.go afterOrZero, logarithmicRankDiff (gate LogarithmicScaleDown).
  */
-function compareTimes(
-  a: CachedPod,
-  b: CachedPod,
-  { timeA, timeB, nowMs }: { readonly timeA: string | undefined; readonly timeB: string | undefined; readonly nowMs: number },
-): number {
+function compareTimes(timeA: string | undefined, timeB: string | undefined, nowMs: number): number {
   const [msA, msB] = [parseTime(timeA), parseTime(timeB)];
   if (msA === msB) return 0;
   if (msA === undefined) return -1;
   if (msB === undefined) return 1;
-  return ageBucket(nowMs - msA) - ageBucket(nowMs - msB) || byUid(a, b);
+  return ageBucket(nowMs - msA) - ageBucket(nowMs - msB);
+}
+
+function isSameTime(a: string | undefined, b: string | undefined): boolean {
+  return parseTime(a) === parseTime(b);
+}
+
+function areReady(a: CachedPod, b: CachedPod): boolean {
+  return isReady(a) && isReady(b);
+}
+
+function readySince({ ready }: CachedPod): string {
+  return ready?.since ?? "unknown";
+}
+
+function created({ creationTimestamp = "unknown" }: CachedPod): string {
+  return creationTimestamp;
 }
 
 /** 2 h → 42, 5 h and 8 h → 44: truncated log2 of the age in nanoseconds; -1 for what is not yet. */

@@ -9,13 +9,17 @@ export type VictimRule =
   | "deletion cost"
   | "pods on its node"
   | "ready since"
+  | "ready about as long"
   | "restarts"
   | "sidecar restarts"
   | "created"
+  | "about as old"
   | "uid";
 
 /** Owner's `spec.replicas`, and the pods that count. */
 type Size = Readonly<Record<"replicas" | "pods", number>>;
+
+type Compared = Readonly<{ by: VictimRule; its: string; others: string }>;
 
 type None = Readonly<Record<never, never>>;
 
@@ -32,7 +36,9 @@ export type ReplicaReason =
   | Reason<"too few", Size & { readonly burst: number; readonly create: number }>
   | Reason<"too many", Size & { readonly burst: number; readonly remove: number }>
   // §8. `its` and `others`: what the rule compared, of this pod and of `survivor`, the first that stays.
-  | Reason<"goes first", { readonly by: VictimRule; readonly its: string; readonly others: string; readonly survivor: string }>
+  | Reason<"goes first", Compared & { readonly survivor: string }>
+  // §8. The same of `victim`, the last that goes, and of so many `pods` that the rule spares, of which this one is the first.
+  | Reason<"stays", Compared & { readonly victim: string; readonly pods: number }>
   // §10
   | Reason<
       "counts",

@@ -108,12 +108,25 @@ describe("rollover, by explain alone", () => {
   });
 });
 
+it("one-by-one: says of the pods that stay why, and of a sync that does nothing", async () => {
+  const lines = await linesOf("one-by-one", { resource: "deployments", namespace: "one-by-one", name: "web" });
+  expect(lines.map((line) => line.trim())).toEqual(
+    expect.arrayContaining([
+      "web-77687479c-szvz8 goes before web-77687479c-pkzqx: nothing tells them apart, and its uid is lower  [replicaset §8]",
+      "web-77687479c-6kh8c stays rather than web-77687479c-szvz8: its node has 1 pod of the same work, the other's 2  [replicaset §8]",
+    ]),
+  );
+  const idle =
+    "sync of Deployment one-by-one/web → nothing to do: its new ReplicaSet asks for all 3 pods; nothing old is left; its status is up to date";
+  expect(lines.some((line) => line.endsWith(idle))).toBe(true);
+});
+
 it("rc-quota: says that a pod was wanted and refused, and in which words", async () => {
   const lines = await linesOf("rc-quota", { resource: "replicationcontrollers", namespace: "default", name: "c" });
   const text = lines.join("\n");
   expect(text).toContain("it wants 3 pods and has 2: 1 to create  [replicaset §7]");
   const refusal = 'pods "c-cqgrf" is forbidden: exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2';
-  expect(text).toContain(`→ create 3 pods; in the recording 2 of 3 were made, and the rest was refused: ${refusal}`);
+  expect(text).toContain(`→ create 3 pods; in the recording 2 of the 3 were made, and the other was refused: ${refusal}`);
   expect(text).toContain("→ create 1 pod; in the recording it was refused in the same words");
   expect(text).toContain("+2.562s 7 syncs of ReplicationController default/c until +2.838s decide the same again: create 1 pod");
   expect(text).toContain("ReplicationController default/c replicas 3 → 2 (kubectl)");

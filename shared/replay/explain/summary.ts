@@ -30,8 +30,12 @@ export interface Summary {
   readonly idle: number;
   /** What ours decides, each write once until a sync of the key does without it. */
   readonly decided: Readonly<Partial<Record<Write["kind"], number>>>;
+  /** Of its creations of pods, how many were asked for each time. */
+  readonly podsAsked: readonly number[];
   /** Of those that can be told apart. */
   readonly outcomes: Readonly<Record<Recorded["kind"], number>>;
+  /** Of the refused ones: some of their pods were made. */
+  readonly refusedInPart: number;
   readonly refusals: readonly Refusal[];
   readonly end: End;
 }
@@ -53,8 +57,9 @@ export function summaryOf({ resource, namespace, name }: Subject, entries: reado
   const isNew = newDecisions();
   const decided: Partial<Record<Write["kind"], number>> = {};
   const outcomes = { same: 0, other: 0, refused: 0, overtaken: 0, nothing: 0 };
+  const podsAsked: number[] = [];
   const last = new Map<string, boolean>();
-  let [idle, decidedMs] = [0, -Infinity];
+  let [idle, refusedInPart, decidedMs] = [0, 0, -Infinity];
   for (const { sync, recorded, atMs } of syncs) {
     const writes = sync.lines.flatMap((line) => (line.kind === "decided" ? [line.write] : []));
     const key = `${CONTROLLER_INFO[sync.controller].primary} ${sync.key}`;
@@ -62,8 +67,15 @@ export function summaryOf({ resource, namespace, name }: Subject, entries: reado
     if (writes.length === 0) idle++;
     else decidedMs = Math.max(decidedMs, atMs);
     const fresh = new Set(isNew(key, writes));
-    for (const { kind } of fresh) decided[kind] = (decided[kind] ?? 0) + 1;
-    for (const { kind, write } of recorded) if (fresh.has(write)) outcomes[kind]++;
+    for (const write of fresh) {
+      decided[write.kind] = (decided[write.kind] ?? 0) + 1;
+      if (write.kind === "CreatePods") podsAsked.push(write.count);
+    }
+    for (const { kind, write, made = 0 } of recorded) {
+      if (!fresh.has(write)) continue;
+      outcomes[kind]++;
+      if (kind === "refused" && made > 0) refusedInPart++;
+    }
   }
   const isReplicaSet = (change: ObjectChange): boolean => change.resource === "replicasets" && resource !== "replicasets";
   const owners = changes.filter((change) => change.resource !== "pods" || resource === "pods");
@@ -79,7 +91,9 @@ export function summaryOf({ resource, namespace, name }: Subject, entries: reado
     syncs: syncs.length,
     idle,
     decided,
+    podsAsked,
     outcomes,
+    refusedInPart,
     refusals: refusalsIn(changes),
     end: {
       sinceMs: owners.reduce((latest, { atMs }) => Math.max(latest, atMs), decidedMs),

@@ -302,11 +302,18 @@ describe("a story in short", () => {
         "  +0.000s appears: replicas 3",
         "  +9.000s replicas 3 → 1",
         "  recorded: 1 pod created",
-        "  ours: 3 syncs, 1 with nothing to do; decides to create pods once; in the recording 1 was refused",
+        "  ours: 3 syncs, 1 with nothing to do; repeats aside it decides to create pods once; in the recording 1 was made in part and the rest refused",
         `  from +2.000s to +9.000s ReplicaSet web-a was refused (FailedCreate): ${QUOTA}`,
         "  at rest since +9.000s: 1 of 1 pod available",
         "\n",
       ].join("\n"),
+    );
+  });
+
+  it("tells of several creations how many were missing each time, and which were refused whole", () => {
+    const late = { ...create, count: 1 };
+    expect(inShort([own(0, [create]), own(1.5, [late]), own(9, [])])).toContain(
+      "decides to create pods 2 times (missing were 2, 1); in the recording 1 was refused, 1 was made in part and the rest refused",
     );
   });
 

@@ -80,13 +80,32 @@ it.each([
   { by: "not ready", one: { ready: false }, its: "not ready", others: "ready" },
   { by: "deletion cost", one: { deletionCost: "-5" }, its: "-5", others: "0" },
   { by: "ready since", one: { ready: ago(1) }, its: ago(1), others: ago(60) },
+  { by: "ready about as long", one: { ready: ago(61) }, its: ago(61), others: ago(60) },
   { by: "restarts", one: { restarts: 3 }, its: "3", others: "1" },
   { by: "sidecar restarts", one: { sidecarRestarts: 2 }, its: "2", others: "0" },
   { by: "created", one: { creationTimestamp: ago(1) }, its: ago(1), others: ago(60) },
+  { by: "about as old", one: { creationTimestamp: ago(61) }, its: ago(61), others: ago(60) },
   { by: "uid", one: {}, its: "a", others: "b" },
 ])("says by $by why one goes and not the other", ({ by, one, its, others }) => {
   const equal = { ready: ago(60), restarts: 1, creationTimestamp: ago(60) };
   const pods = [pod({ ...equal, name: "other", uid: "b", nodeName: "n2" }), pod({ ...equal, name: "one", uid: "a", ...one })];
   const { why } = getPodsToDelete(pods, pods, { count: 1, nowMs: NOW_MS });
   expect(why).toEqual([{ rule: "goes first", about: "one", facts: { by, its, others, survivor: "other" } }]);
+});
+
+it("says of those that stay by which rule, and how many it spares", () => {
+  const pods = [
+    pod({ name: "goes", uid: "a", nodeName: "n1", ready: ago(10), creationTimestamp: ago(10) }),
+    pod({ name: "next", uid: "b", nodeName: "n1", ready: ago(10), creationTimestamp: ago(10) }),
+    pod({ name: "older", uid: "c", nodeName: "n1", ready: ago(3600), creationTimestamp: ago(3600) }),
+    pod({ name: "old", uid: "d", nodeName: "n1", ready: ago(3601), creationTimestamp: ago(3600) }),
+    pod({ name: "alone", uid: "e", nodeName: "n2", ready: ago(10), creationTimestamp: ago(10) }),
+  ];
+  const { victims, why } = getPodsToDelete(pods, pods, { count: 1, nowMs: NOW_MS });
+  expect(victims.map(({ name }) => name)).toEqual(["goes"]);
+  expect(why).toEqual([
+    { rule: "goes first", about: "goes", facts: { by: "uid", its: "a", others: "b", survivor: "next" } },
+    { rule: "stays", about: "older", facts: { by: "ready since", its: ago(3600), others: ago(10), victim: "goes", pods: 2 } },
+    { rule: "stays", about: "alone", facts: { by: "pods on its node", its: "1", others: "4", victim: "goes", pods: 1 } },
+  ]);
 });

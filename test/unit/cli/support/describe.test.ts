@@ -115,9 +115,9 @@ it("what a key decides time and again is shown once, and how often it was", () =
   expect(of("b", "create 2", "1s")).toEqual([true, undefined]);
   expect(of("a", "create 2", "2s")).toEqual([false, undefined]);
   expect(of("a", "create 2", "3s")).toEqual([false, undefined]);
-  expect(of("a", "create 1", "4s")).toEqual([true, "(the same 2 times more, until 3s)"]);
+  expect(of("a", "create 1", "4s")).toEqual([true, "its next 2 syncs, until 3s, decided the same"]);
   expect(of("a", "", "5s")).toEqual([true, undefined]);
   expect(of("a", "", "6s")).toEqual([true, undefined]);
   expect(of("b", "create 2", "7s")).toEqual([false, undefined]);
-  expect([...repeats.rest()]).toEqual([["b", "(the same once more, until 7s)"]]);
+  expect([...repeats.rest()]).toEqual([["b", "its next sync, at 7s, decided the same"]]);
 });
