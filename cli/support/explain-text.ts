@@ -128,6 +128,7 @@ function gist({ rule, about, facts }: Reason): string {
 function isQuiet({ lines, error }: ReplayedSync, news: readonly Reason[]): boolean {
   const isOwn = ({ rule, facts }: Reason): boolean =>
     rule === "becomes available" ||
+    rule === "not resized" ||
     rule === "looks at the deadline" ||
     ((rule === "counts" || rule === "progress") && facts["differs"] === false);
   return error === undefined && !lines.some(({ kind }) => kind === "decided") && news.every(isOwn);

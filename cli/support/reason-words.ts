@@ -131,6 +131,11 @@ const WORDS: { readonly [Rule in KnownReason["rule"]]: Entry<Rule> } = {
     words: ({ replicas, remembered }, about) =>
       `spec.replicas is ${replicas}, and ${about} was sized when it was ${remembered}: sizes follow before the rollout goes on`,
   },
+  "not resized": {
+    section: "4.2",
+    words: ({ replicas, remembered }) =>
+      `spec.replicas is ${replicas}, and its ReplicaSets were sized when it was ${remembered}: no resize`,
+  },
   "template has a ReplicaSet": {
     section: "6",
     words: ({ among }, about) => `${about} has its template${among > 1 ? `, of ${count(among, "ReplicaSet")}` : ""}`,

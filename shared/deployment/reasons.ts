@@ -16,8 +16,8 @@ export type DeploymentReason =
   // §4: which branch
   | Reason<"paused", None>
   | Reason<"asked to roll back", { readonly revision: string }>
-  // §4.2: the ReplicaSet remembers another size of the Deployment.
-  | Reason<"resized", Numbers<"replicas" | "remembered">>
+  // §4.2: the ReplicaSet remembers another size of the Deployment, or all that have replicas the same.
+  | Reason<"resized" | "not resized", Numbers<"replicas" | "remembered">>
   // §6, §8. `among`: ReplicaSets of the Deployment.
   | Reason<"template has a ReplicaSet" | "template has no ReplicaSet", Numbers<"among">>
   | Reason<

@@ -14,13 +14,18 @@ import { type PatchReplicaSet, scaleReplicaSet, type Step } from "./writes.ts";
  * `spec.replicas` (deployment §4.2). Those at 0 and those whose annotation is missing or unreadable say nothing.
  * Source: sync.go isScalingEvent.
  */
-export function scalingEvent(d: CachedDeployment, rss: readonly CachedReplicaSet[]): DeploymentReason | undefined {
+export function scalingEvent(d: CachedDeployment, rss: readonly CachedReplicaSet[]): Decision<boolean, DeploymentReason> {
+  let remembered: number | undefined;
   for (const rs of activeReplicaSets(rss)) {
     const desired = annotatedReplicas(rs, DESIRED_REPLICAS);
-    if (desired.kind === "replicas" && desired.replicas !== replicasOf(d))
-      return { rule: "resized", about: rs.metadata.name, facts: { replicas: replicasOf(d), remembered: desired.replicas } };
+    if (desired.kind !== "replicas") continue;
+    remembered = desired.replicas;
+    const facts = { replicas: replicasOf(d), remembered };
+    if (desired.replicas !== replicasOf(d)) return { decided: true, why: [{ rule: "resized", about: rs.metadata.name, facts }] };
   }
-  return undefined;
+  const why: readonly DeploymentReason[] =
+    remembered === undefined ? [] : [{ rule: "not resized", facts: { replicas: replicasOf(d), remembered } }];
+  return { decided: false, why };
 }
 
 /**

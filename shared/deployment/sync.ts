@@ -83,10 +83,8 @@ async function route(sync: Sync, start: Known): Promise<SyncResult> {
   if (revised.kind === "ended") return revised.result;
   const { known, split } = revised;
   const resized = scalingEvent(known.d, allReplicaSets(split));
-  if (resized !== undefined) {
-    because(sync, resized);
-    return syncScale(sync, known);
-  }
+  because(sync, ...resized.why);
+  if (resized.decided) return syncScale(sync, known);
   const type = known.d.spec.strategy?.type;
   if (type === "Recreate") return rolloutRecreate(sync, known);
   if (type === "RollingUpdate") return rolloutRolling(sync, known);

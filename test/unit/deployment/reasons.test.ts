@@ -106,9 +106,9 @@ describe("each input that changes the decision stands in its reasons", () => {
         const newRS = replicaSet("new", { ...at, size: some.newSize, age: 1 });
         const old = replicaSet("old", { ...at, size: some.oldSize, template: "v0" });
         const event = scalingEvent(d, [old, newRS]);
-        if (event === undefined) return { decision: "none", why: [] };
+        if (!event.decided) return { decision: "none", why: event.why };
         const { decided, why } = scale(d, { newRS, oldRSs: [old] });
-        return { decision: sizes(decided), why: [event, ...why] };
+        return { decision: sizes(decided), why: [...event.why, ...why] };
       },
     );
   });

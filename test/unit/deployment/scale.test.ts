@@ -376,7 +376,10 @@ describe("isSaturated", () => {
 describe("scalingEvent", () => {
   const d = deployment({ replicas: 5 });
   it("is one active ReplicaSet that remembers another size", () => {
-    expect(scalingEvent(d, [replicaSet("a", { size: 5, desired: 5 }), replicaSet("b", { size: 1, desired: 4 })])).toBeDefined();
+    expect(scalingEvent(d, [replicaSet("a", { size: 5, desired: 5 }), replicaSet("b", { size: 1, desired: 4 })])).toEqual({
+      decided: true,
+      why: [{ rule: "resized", about: "b", facts: { replicas: 5, remembered: 4 } }],
+    });
   });
   it("is none for those at 0 and for annotations that are missing or unreadable", () => {
     const rss = [
@@ -385,6 +388,7 @@ describe("scalingEvent", () => {
       replicaSet("c", { size: 1, desired: "-4" }),
       replicaSet("d", { size: 1, desired: 5 }),
     ];
-    expect(scalingEvent(d, rss)).toBeUndefined();
+    expect(scalingEvent(d, rss)).toEqual({ decided: false, why: [{ rule: "not resized", facts: { replicas: 5, remembered: 5 } }] });
+    expect(scalingEvent(d, rss.slice(0, 3))).toEqual({ decided: false, why: [] });
   });
 });
