@@ -13,6 +13,7 @@ import type { JsonObject } from "../../api/json.ts";
 import { CACHED_RESOURCES, RESOURCES } from "../../api/resources.ts";
 import type { CachedResource } from "../../api/resources.ts";
 import { createSigner } from "../../api/signer.ts";
+import type { KubeObject } from "../../api/wire.ts";
 import { cacheIdentity } from "../../cache/identity.ts";
 import { runWatcher } from "../../cache/watcher.ts";
 import { serving } from "../../lambda/wiring.ts";
@@ -22,6 +23,7 @@ import type { ApiServer } from "../../local/api-server/api-server.ts";
 import { createInProcessKube } from "../../local/api-server/in-process-client.ts";
 import { startFunctionHost } from "../../local/function-host.ts";
 import { runScriptedNodes } from "../../local/scripted-nodes/scripted-nodes.ts";
+import type { KubeWriter } from "../../ports/kube.ts";
 import type { Log } from "../../ports/log.ts";
 import { HOLE_LIMIT_MS, HOLE_RELIST_MS } from "../../ports/times.ts";
 import type { ReplayedSync, ReplayOptions } from "../replay.ts";
@@ -51,6 +53,8 @@ export interface ClosedEnd {
 
 const CLUSTER = "closed000000";
 const NODES = 10;
+/** Who watches is in this process, and never far behind. */
+const HISTORY_EVENTS = 2_000;
 /** After the last change, for what falls due. */
 const TAIL_MS = 30_000;
 const SETTLE_MS = 5_000;
@@ -61,10 +65,10 @@ export async function closedReplay(life: Life, options: ClosedOptions): Promise<
   const { writes, left } = life.persons;
   const clock = createVirtualClock(startMs - SETTLE_MS);
   const random = createSeededRandom(seed);
-  const server = createApiServer({ clock, random });
+  const server = createApiServer({ clock, random, historyEvents: HISTORY_EVENTS });
   for (const namespace of namespaces) placeNamespace(server, namespace);
   for (const { resource, object } of standing) server.place(idOf(resource), object as unknown as JsonObject); // an API object is JSON
-  const kube = createInProcessKube(server, { component: "deltaloop" });
+  const kube = withoutEvents(createInProcessKube(server, { component: "deltaloop" }));
   const identity = cacheIdentity(digester);
   const signer = createSigner([`closed ${seed}`], CLUSTER);
   const store = createMemoryStore({ deployment: "closed", cluster: CLUSTER, identity, holeLimitMs: HOLE_LIMIT_MS, clock });
@@ -115,6 +119,17 @@ export async function closedReplay(life: Life, options: ClosedOptions): Promise<
   await stopped;
   server.close();
   return end;
+}
+
+/** Nobody reads the Events of a life that is lived once more, and no server in memory lets them expire: a day of them is longer than all else. */
+function withoutEvents<K extends KubeWriter>(kube: K): K {
+  const answered = (namespace: string, name: string): Promise<KubeObject> =>
+    Promise.resolve({ metadata: { namespace, name, uid: name, resourceVersion: "1" } });
+  return {
+    ...kube,
+    create: (request) => (request.resource === "events" ? answered(request.namespace, "told") : kube.create(request)),
+    patch: (request) => (request.resource === "events" ? answered(request.namespace, request.name) : kube.patch(request)),
+  };
 }
 
 function placeNamespace(server: ApiServer, name: string): void {
