@@ -23,7 +23,7 @@ export function registerImport(program: Command): void {
     .description("make a capture of what another tool recorded, and say what was lost and what was invented")
     .argument(
       "<file...>",
-      "what `kubectl get RESOURCE --watch --output-watch-events -o json` printed (a file for each resource), an audit log of level RequestResponse, or a k8shark archive (.kshrk); gzip allowed; up to 16 GiB unpacked and a million objects, of an archive 256 MiB",
+      "what `kubectl get RESOURCE --watch --output-watch-events -o json` printed (a file for each resource), an audit log of level RequestResponse, a k8shark archive (.kshrk), or messages of the delta queue as `aws sqs receive-message` prints them, dead letters too; gzip allowed; up to 16 GiB unpacked and a million objects, of an archive 256 MiB",
     )
     .requiredOption("-o, --output <file>", "JSON Lines; compressed when the name ends in .gz")
     .option("--no-redact", "whole objects, with pod templates and env values, in a file for you alone; without it they are stripped")
@@ -35,6 +35,8 @@ async function runImport(files: readonly string[], { output, redact }: ImportFla
   sparingMemory(first);
   const report = new ImportReport();
   const imported = await readFiles(files, report);
+  if (imported.format === "queue" && !redact)
+    throw new UsageError("--no-redact: messages of the queue hold stripped objects; there is nothing whole in them");
   const file = new CaptureFile(output, { isWhole: !redact }, 0);
   const digester = createDigester(randomBytes(32).toString("hex"));
   for (const line of captureLines(imported, { digester, redact, report })) {

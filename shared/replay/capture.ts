@@ -246,9 +246,14 @@ function parseLine(line: string, place: string, note: CaptureNote): CaptureRecor
   }
 }
 
+/** Of a gap: packs of the queue were not there when it was imported; without it, a list closed it. */
+export const MISSING = "missing";
+
 /** Versions are digits and reasons words: nothing else of a stranger's line is said. */
 function gapText({ r, from, to, why }: Line): string {
   const word = (value: unknown): string => (typeof value === "string" && /^\w{1,40}$/.test(value) ? value : "unknown");
+  if (why === MISSING)
+    return `messages of ${word(r)} are missing: what happened to them between versions ${word(from)} and ${word(to)} is not known`;
   return `${word(r)} were listed again${why === undefined ? "" : ` (${word(why)})`}: what happened to them between versions ${word(from)} and ${word(to)} is known by its outcome alone`;
 }
 

@@ -122,6 +122,52 @@ describe.each(SCENES)("%s", (name) => {
   });
 });
 
+/** What apply-deltas is handed of a recording by the watcher's own packs. */
+async function messagesOf(name: string): Promise<readonly string[]> {
+  const events: string[] = [];
+  await replay(heldCapture(readCapture(fileOf(`${name}.watch.jsonl.gz`))), {
+    ...{ digester: createDigester("a key of this test alone"), seed: 1, log: silentLog, faults: () => ({}), onSync: () => undefined },
+    functions: (wiring, onChanges) => {
+      const handlers = functionHandlers(wiring, onChanges);
+      return {
+        ...handlers,
+        applyDeltas: (event, context) => {
+          events.push(JSON.stringify(event));
+          return handlers.applyDeltas(event, context);
+        },
+      };
+    },
+  });
+  return events;
+}
+
+const packsOf = (events: readonly string[]): string => {
+  const path = join(mkdtempSync(join(tmpdir(), "queue-")), "messages.json");
+  writeFileSync(path, events.join("\n"));
+  return path;
+};
+
+describe.each([...SCENES, "rollover", "undo", "rc-quota"])("%s, as messages of the queue", (name) => {
+  it("has the same cache at its end, and nothing is missing", async () => {
+    const recorded = await replayed(readCapture(fileOf(`${name}.watch.jsonl.gz`)));
+    const { records, report, text } = await imported([packsOf(await messagesOf(name))]);
+    expect((await replayed(records)).summary.cacheDigest).toBe(recorded.summary.cacheDigest);
+    expect(report.filter((line) => line.startsWith("lost"))).toEqual([]);
+    expect(text).not.toContain('"k":"gap"');
+  });
+});
+
+it("QM2 says in capture and report where messages of the queue are missing", async () => {
+  const events = await messagesOf("rollover");
+  const half = events.length >> 1;
+  const { report, text } = await imported([packsOf([...events.slice(0, half), ...events.slice(half + 3)])]);
+  expect(text).toContain('"k":"gap"');
+  expect(report.filter((line) => line.startsWith("lost")).join("\n")).toMatch(/messages of (?:pods|replicasets|deployments) between two/);
+  const notes: string[] = [];
+  parseCapture(text, "f", (note) => notes.push(note));
+  expect(notes.join("\n")).toMatch(/^f:\d+: messages of \w+ are missing: what happened to them between versions \d+ and \d+ is not known/);
+});
+
 it.each(["auto-discovery", "basic-workloads", "crash-loop", "multi-namespace"])("%s.kshrk is imported and replayed", async (name) => {
   const { records, report } = await imported([fileOf(`kshrk/${name}.kshrk`)]);
   const { summary } = await replayed(records);

@@ -7,6 +7,7 @@ import type { Imported } from "./imported.ts";
 import { streamedValues } from "./json-values.ts";
 import type { JsonValue } from "./json-values.ts";
 import { importKshrk } from "./kshrk.ts";
+import { importQueue, isQueueMessages } from "./queue.ts";
 import type { ImportReport } from "./report.ts";
 import { Spool } from "./spool.ts";
 import { importWatch } from "./watch.ts";
@@ -51,9 +52,9 @@ async function importJson(files: readonly Source[], report: ImportReport): Promi
     yield* values;
   };
   const spool = new Spool();
-  return isAuditEvent(first.done === true ? {} : first.value.value)
-    ? importAudit(whole(), spool, report)
-    : importWatch(whole(), spool, report);
+  const head = first.done === true ? {} : first.value.value;
+  if (isQueueMessages(head)) return importQueue(whole(), spool, report);
+  return isAuditEvent(head) ? importAudit(whole(), spool, report) : importWatch(whole(), spool, report);
 }
 
 /** Where packed data has no end it is read once until there, so that it is known when it is read for good. */

@@ -19,13 +19,26 @@ export interface ImportedEvent {
 }
 
 export interface Imported {
-  readonly format: "watch" | "audit" | "kshrk";
+  readonly format: "watch" | "audit" | "kshrk" | "queue";
   readonly startMs: number;
   readonly endMs: number;
   /** What was there when it began. A list's version is older than each event of its resource. */
   readonly lists: ReadonlyMap<CachedResource, { readonly rv: string; readonly items: readonly Pick<ImportedEvent, "object">[] }>;
   /** In the order of a watch. */
   readonly events: readonly ImportedEvent[];
+  /** In the order of time. */
+  readonly gaps?: readonly ImportedGap[];
+}
+
+/** Something is missing there, between two versions. */
+export interface ImportedGap {
+  readonly atMs: number;
+  readonly resource: CachedResource;
+  readonly from: string;
+  readonly to: string;
+  /** Since the last that is there. */
+  readonly ms: number;
+  readonly why: string;
 }
 
 export interface CaptureOptions {
@@ -35,7 +48,7 @@ export interface CaptureOptions {
 }
 
 /** The lines of a capture file, without newlines. What the cache could not hold is left out and reported. */
-export function* captureLines({ format, startMs, endMs, lists, events }: Imported, options: CaptureOptions): Generator<string> {
+export function* captureLines({ format, startMs, endMs, lists, events, gaps = [] }: Imported, options: CaptureOptions): Generator<string> {
   const { digester, redact, report } = options;
   let lines = 0;
   const line = (atMs: number, fields: object): string =>
@@ -49,7 +62,15 @@ export function* captureLines({ format, startMs, endMs, lists, events }: Importe
       return undefined;
     }
   };
-  yield line(startMs, { k: "meta", format: CAPTURE_FORMAT, from: format, raw: !redact, digest: redact ? digester.prefix : undefined });
+  // What a queue holds was digested with the deployment's key.
+  const isDigestedHere = redact && format !== "queue";
+  yield line(startMs, {
+    k: "meta",
+    format: CAPTURE_FORMAT,
+    from: format,
+    raw: !redact,
+    digest: isDigestedHere ? digester.prefix : undefined,
+  });
   for (const resource of CACHED_RESOURCES) {
     const list = lists.get(resource);
     for (const item of list?.items ?? []) {
@@ -58,13 +79,23 @@ export function* captureLines({ format, startMs, endMs, lists, events }: Importe
     }
     yield line(startMs, { r: resource, k: "listend", rv: list?.rv ?? "0" });
   }
+  const left = [...gaps];
+  const gapsUntil = function* (untilMs: number): Generator<string> {
+    for (let gap = left[0]; gap !== undefined && gap.atMs <= untilMs; gap = left[0]) {
+      const { atMs, resource: r, ...rest } = gap;
+      left.shift();
+      yield line(atMs, { r, k: "gap", ...rest });
+    }
+  };
   for (const event of events) {
     const { atMs, resource, type } = event;
+    yield* gapsUntil(atMs);
     // Components and service accounts are named; a person's name is the person's.
     const by = redact && event.by?.startsWith("system:") !== true ? undefined : event.by;
     const object = seen(resource, event.object);
     if (object) yield line(atMs, { r: resource, type, by, object });
   }
+  yield* gapsUntil(Infinity);
   for (const resource of CACHED_RESOURCES) yield line(endMs, { r: resource, k: "close", how: "stopped" });
 }
 
@@ -74,13 +105,18 @@ export function metadataOf(object: CapturedObject): CapturedObject {
 }
 
 export function versionOf(object: CapturedObject): string {
-  const { resourceVersion } = metadataOf(object);
+  const { resourceVersion } = namedIn(object);
   return typeof resourceVersion === "string" && isResourceVersion(resourceVersion) ? resourceVersion : "0";
+}
+
+/** A stripped pod is flat. */
+function namedIn(object: CapturedObject): CapturedObject {
+  return object["metadata"] === undefined ? object : metadataOf(object);
 }
 
 /** Resource and key: what a cache holds one object under. */
 export function placeOf(resource: CachedResource, object: CapturedObject): string {
-  const { namespace, name } = metadataOf(object);
+  const { namespace, name } = namedIn(object);
   return `${resource} ${objectKey(String(namespace), String(name))}`;
 }
 

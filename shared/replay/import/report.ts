@@ -2,6 +2,12 @@
 export class ImportReport {
   readonly #lost = new Map<string, number>();
   readonly #invented = new Map<string, number>();
+  readonly #lacking = new Set<string>();
+
+  /** What a format never holds. */
+  lacks(what: string): void {
+    this.#lacking.add(what);
+  }
 
   lost(what: string, count = 1): void {
     add(this.#lost, what, count);
@@ -11,9 +17,9 @@ export class ImportReport {
     add(this.#invented, what, count);
   }
 
-  /** As `lost: 3 times, a pod's binding: …`, in the order in which they were first seen. */
+  /** As `not in it: …` and `lost: 3 times, a pod's binding: …`, in the order in which they were first seen. */
   lines(): readonly string[] {
-    return [...told("lost", this.#lost), ...told("invented", this.#invented)];
+    return [...[...this.#lacking].map((what) => `not in it: ${what}`), ...told("lost", this.#lost), ...told("invented", this.#invented)];
   }
 }
 

@@ -7,6 +7,12 @@ import { zstdCompressSync } from "node:zlib";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { createDigester } from "../../../shared/api/digest.ts";
+import { laneOf, LANES } from "../../../shared/api/lane.ts";
+import { objectKey } from "../../../shared/api/resources.ts";
+import { createSigner } from "../../../shared/api/signer.ts";
+import { strip } from "../../../shared/api/strip.ts";
+import type { Envelope } from "../../../shared/cache/envelope.ts";
+import { encodePack } from "../../../shared/cache/pack-codec.ts";
 import { CaptureError, parseCapture } from "../../../shared/replay/capture.ts";
 import { importFiles } from "../../../shared/replay/import/import.ts";
 import { captureLines } from "../../../shared/replay/import/imported.ts";
@@ -16,6 +22,7 @@ import { zipOf } from "../../support/zip.ts";
 
 type Line = Readonly<Record<string, unknown>>;
 
+const T0 = Date.parse("2026-03-01T10:00:00Z");
 const fileOf = (content: string | Uint8Array): string => {
   const path = join(mkdtempSync(join(tmpdir(), "import-")), "f");
   writeFileSync(path, content);
@@ -223,6 +230,115 @@ describe("an audit log", () => {
       ),
     ]);
     expect(lines.find(({ type }) => type === "MODIFIED")).toMatchObject({ object: { spec: { replicas: 1 } } });
+  });
+});
+
+describe("messages of the queue", () => {
+  const signer = createSigner(["a key of this test alone"], "5d3f00aa11bb");
+  const strippedPod = (name: string, rv: number): Line =>
+    strip("pods", pod(name, rv), createDigester("the deployment's key")) as unknown as Line; // JSON
+  const item = (t: string, name: string, rv: number, more: Line = {}): Line => ({
+    ...{ t, key: `shop/${name}`, uid: `u-${name}`, rv: String(rv), o: strippedPod(name, rv) },
+    ...more,
+  });
+  const ln = (name: string): number => laneOf(objectKey("shop", name), LANES.pods);
+  const pack = (sq: number, fields: Line): string => {
+    const head = { v: 2, c: "5d3f00aa11bb", r: "pods", e: "e", f: "7", g: 1, ln: ln("a"), sq, k: "D", ts: T0 + sq * 1000 };
+    return encodePack({ ...head, ...fields } as unknown as Envelope, signer);
+  };
+  const received = (...bodies: readonly string[]): string => fileOf(json({ Messages: bodies.map((Body) => ({ MessageId: "m", Body })) }));
+
+  it("each state is an event, once, in the order of versions; a deletion has its item's version", async () => {
+    const { lines, report } = await imported([
+      received(
+        pack(2, { items: [item("M", "a", 5)] }),
+        pack(1, { items: [item("A", "a", 3)] }),
+        pack(1, { items: [item("A", "a", 3)] }),
+        pack(1, { f: "8", items: [item("M", "a", 5)] }), // by the watcher that came after it
+        pack(3, { items: [item("D", "a", 8, { o: strippedPod("a", 5) })] }),
+      ),
+    ]);
+    expect(events(lines)).toEqual(["ADDED a 3", "MODIFIED a 5", "DELETED a 8"]);
+    expect(report.filter((line) => !line.startsWith("not in it"))).toEqual([
+      "invented: once, an object that first comes changed stands there as added",
+      "invented: once, a time, of every item of a pack that of its last",
+    ]);
+    expect(report.filter((line) => line.startsWith("not in it"))).toHaveLength(4);
+  });
+
+  it.each([
+    { name: "as a Lambda is handed them", wrap: (body: string) => ({ Records: [{ messageId: "m", body }] }) },
+    { name: "one by one", wrap: (body: string) => ({ MessageId: "m", Body: body }) },
+  ])("are read $name", async ({ wrap }) => {
+    expect(events((await imported([fileOf(json(wrap(pack(1, { items: [item("A", "a", 3)] }))))])).lines)).toEqual(["ADDED a 3"]);
+  });
+
+  it("QM2 a hole in a lane's numbers is a gap, another lane or fence is none", async () => {
+    const { lines, report } = await imported([
+      received(
+        pack(1, { items: [item("A", "a", 3)] }),
+        pack(2, { k: "W", rv: "4" }),
+        pack(5, { items: [item("M", "a", 9)] }),
+        pack(9, { f: "8", items: [item("M", "a", 12)] }),
+        pack(20, { ln: ln("a") + 1, k: "W", rv: "13" }),
+      ),
+    ]);
+    expect(lines.filter(({ k }) => k === "gap")).toMatchObject([{ r: "pods", from: "3", to: "9", ms: 3000, why: "missing" }]);
+    expect(report).toContain("lost: 2 times, messages of pods between two that are there");
+    expect(lines.findIndex(({ k }) => k === "gap")).toBeLessThan(
+      lines.findIndex(({ object }) => (object as Line | undefined)?.["resourceVersion"] === "9"),
+    );
+  });
+
+  it("QM3 the first list stands there; a later manifest that is whole shows what has gone", async () => {
+    const rows = (...names: readonly string[]): readonly Line[] =>
+      names.map((name) => ({ key: `shop/${name}`, uid: `u-${name}`, rv: "1" }));
+    const first = [
+      pack(1, { k: "L", L: "10", items: [item("A", "a", 3)] }),
+      pack(2, { k: "M", L: "10", part: 1, parts: 1, rows: rows("a") }),
+    ];
+    const again = (parts: number, ...names: readonly string[]): string =>
+      pack(3, { g: 2, k: "M", L: "20", part: 1, parts, rows: rows(...names) });
+    const { lines, report } = await imported([received(...first, again(1))]);
+    expect(lines.filter(({ k }) => k === "item" || k === "listend").slice(0, 10)).toContainEqual(
+      expect.objectContaining({ k: "item", r: "pods" }),
+    );
+    expect(lines).toContainEqual(expect.objectContaining({ k: "listend", r: "pods", rv: "10" }));
+    expect(events(lines)).toEqual(["DELETED a 20"]);
+    expect(report).toContain("invented: once, a deletion that a later list shows: nobody knows when");
+    expect(report).toContain("lost: once, a part of the first list of pods: what stood there may have been more");
+    expect(events((await imported([received(...first, again(1, "a"))])).lines)).toEqual([]);
+    expect(events((await imported([received(...first, again(2))])).lines)).toEqual([]);
+  });
+
+  it.each([
+    { name: "an object too large for a message", items: [item("M", "b", 4, { o: undefined, tooBig: true })], want: "an object too large" },
+    { name: "an item of another type", items: [item("X", "b", 4)], want: "an item without type, version or object" },
+    { name: "what is no item", items: [7], want: "an item without type, version or object" },
+  ])("$name is lost, and said so", async ({ items, want }) => {
+    const { lines, report } = await imported([received(pack(1, { items: [item("A", "a", 3), ...items] }))]);
+    expect(events(lines)).toEqual(["ADDED a 3"]);
+    expect(report.join("\n")).toContain(`lost: once, ${want}`);
+  });
+
+  it.each([
+    { name: "a stranger's message", body: "hello", want: "holds a message that no watcher has framed" },
+    {
+      name: "another cluster's",
+      body: pack(2, { c: "000000000000", items: [] }),
+      want: "is of another cluster",
+    },
+    { name: "no body", body: 7, want: "is no message with a body" },
+    { name: "no time", body: pack(2, { ts: "x", items: [] }), want: "ts is no time" },
+  ])("$name is refused in one line", async ({ body, want }) => {
+    const path = fileOf(json({ Body: pack(1, { items: [item("A", "a", 3)] }) }, { Body: body }));
+    await expect(imported([path])).rejects.toThrow(new RegExp(`^${path}:2: ${want}`));
+  });
+
+  it("QM4 whole objects that somebody has put in are stripped", async () => {
+    const { text } = await imported([received(pack(1, { items: [item("A", "a", 3, { o: pod("a", 3) })] }))]);
+    expect(text).toContain("u-a");
+    expect(text).not.toContain("CANARY");
   });
 });
 

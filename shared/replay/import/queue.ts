@@ -1,0 +1,279 @@
+/**
+ * Messages of Q1 that somebody has kept: of the dead letters, of a queue that nothing reads any more, or as a function was handed them.
+ *
+ * QM1 what they hold is what the cache holds: stripped objects, and of a pack one time, that at which the watcher had its last item.
+ * QM2 packs are numbered per lane and fence without holes (envelope.ts), so a hole between two that are there is told, as a gap of the
+ *    capture. What came before the first or behind the last nobody can tell.
+ * QM3 the first list of a resource is what stood there if nothing of that resource came before it. A later one, and each manifest that is
+ *    whole, shows what was missed.
+ * QM4 nobody has checked who signed them: whoever imports holds no MAC key. Nothing is sent of what is made of them.
+ */
+import { CACHED_RESOURCES, objectKey } from "../../api/resources.ts";
+import type { CachedResource } from "../../api/resources.ts";
+import { laneOf, LANES } from "../../api/lane.ts";
+import { compareResourceVersions, isResourceVersion } from "../../api/resource-version.ts";
+import { decodeEnvelope } from "../../cache/decode.ts";
+import type { Envelope, EnvelopeItem } from "../../cache/envelope.ts";
+import type { SignerOf } from "../../cache/signed-body.ts";
+import { CaptureError, isObject, MISSING } from "../capture.ts";
+import type { CapturedObject } from "../capture.ts";
+import { withVersion } from "../captured-object.ts";
+import { inVersionOrder, versionOf } from "./imported.ts";
+import type { Imported, ImportedEvent, ImportedGap } from "./imported.ts";
+import { objectAt } from "./json-values.ts";
+import type { JsonValue } from "./json-values.ts";
+import type { ImportReport } from "./report.ts";
+import { eventOf } from "./spool.ts";
+import type { Kept, Spool } from "./spool.ts";
+
+/** QM4 */
+const UNCHECKED: SignerOf = () => ({ verify: () => "current" });
+const TYPES: { readonly [T in EnvelopeItem["t"]]: "stands" | "gone" } = { A: "stands", M: "stands", D: "gone" };
+
+/** What `aws sqs receive-message` prints, what a Lambda is handed, or one message of either. */
+export function isQueueMessages(value: CapturedObject): boolean {
+  return ["Messages", "Records", "Body", "body"].some((field) => value[field] !== undefined);
+}
+
+/** Of one lane between one change of the watcher and the next. */
+type Place = Pick<Envelope, "e" | "f" | "r" | "ln">;
+
+interface Told extends Place {
+  readonly sq: number;
+  readonly ms: number;
+  /** Of what its items hold, in their order. */
+  readonly first: string | undefined;
+  readonly last: string | undefined;
+}
+
+interface Seen {
+  readonly kept: Kept;
+  readonly resource: CachedResource;
+  readonly atMs: number;
+  readonly isGone: boolean;
+  /** Of a list: its version. */
+  readonly listed: string | undefined;
+}
+
+interface Manifest extends Place {
+  readonly g: number;
+  readonly ms: number;
+  readonly version: string;
+  readonly parts: number;
+  readonly seenParts: Set<number>;
+  readonly keys: Set<string>;
+}
+
+export async function importQueue(values: AsyncIterable<JsonValue>, spool: Spool, report: ImportReport): Promise<Imported> {
+  const messages = new Messages(spool, report);
+  for await (const { value, place } of values) for (const body of bodiesIn(value, place)) messages.see(body, place);
+  return messages.imported();
+}
+
+function bodiesIn(value: CapturedObject, place: string): readonly string[] {
+  const { Messages: received, Records: handed } = value;
+  const list = Array.isArray(received) ? received : Array.isArray(handed) ? handed : [value];
+  return list.map((message: unknown) => {
+    const body = isObject(message) ? (message["Body"] ?? message["body"]) : undefined;
+    if (typeof body !== "string") throw new CaptureError(`${place}: is no message with a body`);
+    return body;
+  });
+}
+
+class Messages {
+  readonly #spool: Spool;
+  readonly #report: ImportReport;
+  #cluster: string | undefined;
+  readonly #told = new Map<string, Map<number, Told>>();
+  readonly #seen: Seen[] = [];
+  readonly #manifests = new Map<string, Manifest>();
+
+  constructor(spool: Spool, report: ImportReport) {
+    [this.#spool, this.#report] = [spool, report];
+  }
+
+  see(body: string, place: string): void {
+    const decoded = decodeEnvelope(body, UNCHECKED);
+    switch (decoded.kind) {
+      case "forged":
+        throw new CaptureError(`${place}: holds a message that no watcher has framed`);
+      case "undecodable":
+        return this.#report.lost("a message that cannot be read as a pack");
+      case "newer":
+        return this.#report.lost("a message of a newer version of this product");
+      case "envelope":
+        return this.#pack(decoded.envelope, place);
+    }
+  }
+
+  #pack(envelope: Envelope, place: string): void {
+    const { c, e, f, r, ln, sq, ts, k } = envelope;
+    if (typeof ts !== "number" || !Number.isFinite(ts) || Math.abs(ts) > 8.64e15) throw new CaptureError(`${place}: ts is no time`);
+    if (this.#cluster !== undefined && this.#cluster !== c)
+      throw new CaptureError(`${place}: is of another cluster than the first message`);
+    this.#cluster = c;
+    const packs = this.#told.get(nameOf(envelope)) ?? new Map<number, Told>();
+    this.#told.set(nameOf(envelope), packs);
+    // The queue brings a message again where nobody acknowledged it.
+    if (packs.has(sq)) return;
+    const own =
+      k === "D" || k === "L" ? envelope.items.flatMap((item) => this.#item(r, item, { place, ms: ts, listed: listOf(envelope) })) : [];
+    packs.set(sq, { e, f, r, ln, sq, ms: ts, first: own[0]?.kept.version, last: own.at(-1)?.kept.version });
+    this.#seen.push(...own);
+    if (k === "M") this.#manifest(envelope);
+  }
+
+  #item(
+    resource: CachedResource,
+    item: unknown,
+    { place, ms, listed }: { readonly place: string; readonly ms: number; readonly listed: string | undefined },
+  ): readonly Seen[] {
+    const { t, o, tooBig, rv } = isObject(item) ? item : {};
+    if (tooBig === true) return lost(this.#report, "an object too large for a message, which a function reads from the API server");
+    const known = TYPES[t as EnvelopeItem["t"]] as "stands" | "gone" | undefined; // what stands there nobody has looked at
+    if (known === undefined || o === undefined || typeof rv !== "string" || !isResourceVersion(rv))
+      return lost(this.#report, "an item without type, version or object");
+    const object = objectAt(o, place);
+    // A deletion has a version of its own, which the item tells.
+    const kept = this.#spool.keep(resource, versionOf(object) === rv ? object : withVersion(object, rv));
+    return [{ kept, resource, atMs: ms, isGone: known === "gone", listed }];
+  }
+
+  #manifest(envelope: Extract<Envelope, { k: "M" }>): void {
+    const { e, f, g, r, ln, ts, L, part, parts, rows } = envelope;
+    const name = `${nameOf(envelope)} ${g}`;
+    const manifest = this.#manifests.get(name) ?? { e, f, g, r, ln, ms: ts, version: L, parts, seenParts: new Set(), keys: new Set() };
+    this.#manifests.set(name, manifest);
+    manifest.seenParts.add(part);
+    for (const { key } of rows) manifest.keys.add(`${r} ${key}`);
+  }
+
+  imported(): Imported {
+    const seen = this.#once();
+    const lists = this.#lists(seen);
+    const isFirst = ({ resource, listed }: Seen): boolean => listed !== undefined && listed === lists.get(resource)?.rv;
+    const times = timesOf(seen);
+    const held = new Map<string, Kept>(seen.filter(isFirst).map(({ kept }) => [kept.place, kept]));
+    const whole = [...this.#manifests.values()].filter(({ parts, seenParts }) => seenParts.size === parts);
+    const later = whole
+      .filter(({ r, version }) => version !== lists.get(r)?.rv)
+      .toSorted((a, b) => compareResourceVersions(a.version, b.version));
+    const events: ImportedEvent[] = [];
+    const sweepUntil = (version: string | undefined): void => {
+      while (later[0] !== undefined && (version === undefined || compareResourceVersions(later[0].version, version) < 0))
+        events.push(...this.#swept(later.shift() as Manifest, held, events.at(-1)?.atMs)); // it is there
+    };
+    for (const [index, each] of seen.entries()) {
+      if (isFirst(each)) continue;
+      const { kept, resource, isGone } = each;
+      sweepUntil(kept.version);
+      const last = held.get(kept.place);
+      if (isGone) held.delete(kept.place);
+      else held.set(kept.place, kept);
+      if (last === undefined && lists.get(resource) === undefined)
+        this.#report.invented("an object that first comes changed stands there as added");
+      const type = isGone ? "DELETED" : last === undefined ? "ADDED" : "MODIFIED";
+      events.push(eventOf(kept, { atMs: times[index] ?? each.atMs, resource, type }));
+    }
+    sweepUntil(undefined);
+    this.#report.lacks("templates, values of annotations and all else that the cache does without");
+    this.#report.lacks("states of an object that a newer one replaced while their pack was open");
+    this.#report.lacks("what came before the first message of each lane and behind the last");
+    this.#report.lacks("a proof of who signed the messages: no MAC key is asked for here");
+    this.#report.invented("a time, of every item of a pack that of its last");
+    const startMs = times[0] ?? events[0]?.atMs ?? 0;
+    return { format: "queue", startMs, endMs: events.at(-1)?.atMs ?? startMs, lists, events, gaps: this.#gaps() };
+  }
+
+  /** In the order of versions, each state once. */
+  #once(): readonly Seen[] {
+    const states = new Map<string, Set<string>>();
+    return inVersionOrder(this.#seen).filter(({ kept: { place, version }, isGone }) => {
+      const own = states.get(version) ?? new Set();
+      states.clear();
+      states.set(version, own);
+      const state = `${place}${isGone ? " gone" : ""}`;
+      return !own.has(state) && own.add(state);
+    });
+  }
+
+  /** QM3 */
+  #lists(seen: readonly Seen[]): Imported["lists"] {
+    const lists = new Map<CachedResource, { readonly rv: string; readonly items: readonly Kept[] }>();
+    for (const resource of CACHED_RESOURCES) {
+      const own = seen.filter((each) => each.resource === resource);
+      const manifests = [...this.#manifests.values()].filter(({ r }) => r === resource);
+      const [rv] = [...own.flatMap(({ listed }) => listed ?? []), ...manifests.map(({ version }) => version)].toSorted(
+        compareResourceVersions,
+      );
+      if (rv === undefined || own.some(({ listed, kept }) => listed !== rv && compareResourceVersions(kept.version, rv) <= 0)) continue;
+      const lanes = new Set(
+        manifests.filter(({ version, parts, seenParts }) => version === rv && seenParts.size === parts).map(({ ln }) => ln),
+      );
+      if (lanes.size < LANES[resource]) this.#report.lost(`a part of the first list of ${resource}: what stood there may have been more`);
+      lists.set(resource, { rv, items: own.filter(({ listed }) => listed === rv).map(({ kept }) => kept) });
+    }
+    return lists;
+  }
+
+  /** What a manifest that is whole does not name has gone before it. */
+  #swept({ r, ln, ms, version, keys }: Manifest, held: Map<string, Kept>, lastMs = ms): readonly ImportedEvent[] {
+    const gone = [...held.values()].filter(
+      (kept) =>
+        kept.place.startsWith(`${r} `) &&
+        laneOf(keyIn(kept), LANES[r]) === ln &&
+        !keys.has(kept.place) &&
+        compareResourceVersions(kept.version, version) <= 0,
+    );
+    if (gone.length > 0) this.#report.invented("a deletion that a later list shows: nobody knows when", gone.length);
+    return gone.map((kept) => {
+      held.delete(kept.place);
+      return eventOf(this.#spool.keep(r, withVersion(kept.object, version)), { atMs: Math.max(ms, lastMs), resource: r, type: "DELETED" });
+    });
+  }
+
+  /** QM2 */
+  #gaps(): readonly ImportedGap[] {
+    const gaps = [...this.#told.values()].flatMap((packs) => {
+      const inTurn = [...packs.values()].toSorted((a, b) => a.sq - b.sq);
+      return inTurn.flatMap((pack, index): readonly ImportedGap[] => {
+        const before = inTurn[index - 1];
+        if (before === undefined || before.sq + 1 === pack.sq) return [];
+        const missing = pack.sq - before.sq - 1;
+        this.#report.lost(`messages of ${pack.r} between two that are there`, missing);
+        const from = inTurn.slice(0, index).findLast(({ last }) => last !== undefined)?.last ?? "0";
+        const to = inTurn.slice(index).find(({ first }) => first !== undefined)?.first ?? from;
+        return [{ atMs: pack.ms, resource: pack.r, from, to, ms: Math.max(0, pack.ms - before.ms), why: MISSING }];
+      });
+    });
+    return gaps.toSorted((a, b) => a.atMs - b.atMs);
+  }
+}
+
+function lost(report: ImportReport, what: string): readonly [] {
+  report.lost(what);
+  return [];
+}
+
+function nameOf({ e, f, r, ln }: Place): string {
+  return `${e} ${f} ${r} ${ln}`;
+}
+
+function listOf(envelope: Envelope): string | undefined {
+  return envelope.k === "L" ? envelope.L : undefined;
+}
+
+function keyIn({ place }: Kept): ReturnType<typeof objectKey> {
+  const [, key = ""] = place.split(" ");
+  const [namespace = "", name = ""] = key.split("/");
+  return objectKey(namespace, name);
+}
+
+/** What has an older version than another was so when that one was told. */
+function timesOf(seen: readonly Seen[]): readonly number[] {
+  let atMs = Infinity;
+  return seen
+    .toReversed()
+    .map((each) => (atMs = Math.min(atMs, each.atMs)))
+    .toReversed();
+}
