@@ -79,7 +79,8 @@ async function syncsOf(name: string): Promise<readonly ReplayedSync[]> {
 /** What the syncs of that key say that led to it. */
 function sectionsAt({ atMs, controller, key }: Difference, syncs: readonly ReplayedSync[]): readonly string[] {
   const near = syncs.filter((sync) => sync.controller === controller && sync.key === key && Math.abs(sync.atMs - atMs) <= NEAR_MS);
-  return near.flatMap(({ lines }) =>
+  const cited = near.flatMap(({ lines }) =>
     lines.flatMap((line) => (line.kind === "reason" ? [sectionOf(controller, line.reason) ?? "none"] : [])),
   );
+  return [...new Set(cited)];
 }

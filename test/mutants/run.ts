@@ -27,6 +27,9 @@ const IMPORTS = [
   { name: "unit", tests: () => "test/unit/replay/import.test.ts" },
 ] as const;
 
+/** Of what recordings.ts prints: a mistake may be seen at every sync. */
+const SEEN_BYTES_MAX = 2 ** 28;
+
 const folder = mkdtempSync(join(tmpdir(), "deltaloop-mutants-"));
 const chosen = [...MUTANTS, ...IMPORT_MUTANTS].filter(({ what, file }) => `${file} ${what}`.includes(process.argv[2] ?? ""));
 let [missed, shown, led] = [0, 0, 0];
@@ -86,7 +89,11 @@ function newIn(found: Seen, clean: Seen): readonly string[] {
 }
 
 function seen(): Seen {
-  const { stdout, stderr, status } = spawnSync(process.execPath, ["test/mutants/recordings.ts"], { cwd: folder, encoding: "utf8" });
+  const { stdout, stderr, status } = spawnSync(process.execPath, ["test/mutants/recordings.ts"], {
+    cwd: folder,
+    encoding: "utf8",
+    maxBuffer: SEEN_BYTES_MAX,
+  });
   if (status !== 0) return { words: `failed: ${stderr.trim().split("\n").at(-1) ?? ""}`, seen: [] };
   const { unexplained, atRest, seen: places } = JSON.parse(stdout) as { unexplained: number; atRest: number; seen: Seen["seen"] }; // recordings.ts
   return { words: `${unexplained} of upstream's writes not explained, ${atRest} of ours at rest`, seen: places };

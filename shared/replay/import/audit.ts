@@ -19,14 +19,18 @@ interface Answer {
   readonly atMs: number;
   readonly resource: CachedResource;
   readonly verb: string;
-  readonly subresource: string;
   readonly name: string;
   readonly namespace: string;
   readonly user: string | undefined;
   readonly object: CapturedObject;
 }
 
-type KeptAnswer = Omit<Answer, "object"> & { readonly kept: Kept };
+/** Of which there are as many as there were writes. */
+interface KeptAnswer extends Pick<Answer, "atMs" | "resource" | "verb" | "user"> {
+  /** Of what was asked for. */
+  readonly place: string;
+  readonly kept: Kept;
+}
 
 const WRITES = new Set(["create", "update", "patch", "delete", "deletecollection"]);
 /** Their answer is the object itself. */
@@ -42,8 +46,11 @@ export async function importAudit(values: AsyncIterable<JsonValue>, spool: Spool
     for (const event of eventsOf(value)) {
       const answer = answerOf(event, place, report);
       if (answer === undefined) continue;
-      const { object, ...rest } = answer;
-      answers.push({ ...rest, kept: spool.keep(rest.resource, object) });
+      const { object, resource, namespace, name, verb, user, atMs: at } = answer;
+      answers.push({
+        ...{ atMs: at, resource, verb: spool.one(verb), user: user === undefined ? undefined : spool.one(user) },
+        ...{ place: spool.one(placeOf(resource, { metadata: { namespace, name } })), kept: spool.keep(resource, object) },
+      });
     }
   const events = asWatched(statesOf(answers, spool, report), spool, report);
   return { format: "audit", startMs: events[0]?.atMs ?? 0, endMs: events.at(-1)?.atMs ?? 0, lists: new Map(), events };
@@ -78,7 +85,7 @@ function answerOf(event: CapturedObject, place: string, report: ImportReport): A
   if (!WHOLE.has(subresource)) return lost(report, "a pod's binding or eviction, whose answer is no pod; its next write shows what it did");
   const { username } = isObject(event["user"]) ? event["user"] : {};
   const user = typeof username === "string" && username !== "" ? username : undefined;
-  return { atMs, resource, verb, subresource, namespace, name, user, object: objectAt(responseObject, place) };
+  return { atMs, resource, verb, namespace, name, user, object: objectAt(responseObject, place) };
 }
 
 function lost(report: ImportReport, what: string): undefined {
@@ -100,11 +107,11 @@ function statesOf(answers: readonly KeptAnswer[], spool: Spool, report: ImportRe
   const seen = new Set<string>();
   let newest = "0";
   // By when they were answered: a deletion whose answer is a bare Status is laid behind what is known until then.
-  for (const { atMs, resource, verb, namespace, name, user, kept } of answers.toSorted((a, b) => a.atMs - b.atMs)) {
+  for (const { atMs, resource, verb, place: asked, user, kept } of answers.toSorted((a, b) => a.atMs - b.atMs)) {
     const { object } = kept;
     for (const each of Array.isArray(object["items"]) ? object["items"].filter(isObject) : [object]) {
       const isStatus = each["kind"] === "Status";
-      const last = known.get(placeOf(resource, { metadata: { namespace, name } }));
+      const last = known.get(asked);
       if (isStatus && (verb !== "delete" || !last)) {
         report.lost("a deletion of what the log had not shown before, or of many at once");
         continue;

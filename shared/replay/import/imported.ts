@@ -131,3 +131,20 @@ export function resourceOfObject(object: CapturedObject): CachedResource | undef
 export function inVersionOrder<E extends { readonly kept: { readonly version: string } }>(events: readonly E[]): readonly E[] {
   return events.toSorted((a, b) => compareResourceVersions(a.kept.version, b.kept.version));
 }
+
+/** Of states in the order of versions those that did not stand there before. @param again hears of each other one */
+export function* eachOnce<E extends { readonly kept: { readonly place: string; readonly version: string }; readonly isGone: boolean }>(
+  states: Iterable<E>,
+  again: () => void,
+): Generator<E> {
+  let version = "";
+  const own = new Set<string>();
+  for (const state of states) {
+    if (state.kept.version !== version) own.clear();
+    version = state.kept.version;
+    const id = `${state.kept.place}${state.isGone ? " gone" : ""}`;
+    if (own.has(id)) again();
+    else yield state;
+    own.add(id);
+  }
+}

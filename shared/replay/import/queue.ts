@@ -18,7 +18,7 @@ import type { SignerOf } from "../../cache/signed-body.ts";
 import { CaptureError, isObject, MISSING } from "../capture.ts";
 import type { CapturedObject } from "../capture.ts";
 import { withVersion } from "../captured-object.ts";
-import { inVersionOrder, versionOf } from "./imported.ts";
+import { eachOnce, inVersionOrder, versionOf } from "./imported.ts";
 import type { Imported, ImportedEvent, ImportedGap } from "./imported.ts";
 import { objectAt } from "./json-values.ts";
 import type { JsonValue } from "./json-values.ts";
@@ -149,7 +149,7 @@ class Messages {
   }
 
   imported(): Imported {
-    const seen = this.#once();
+    const seen = [...eachOnce(inVersionOrder(this.#seen), () => undefined)];
     const lists = this.#lists(seen);
     const isFirst = ({ resource, listed }: Seen): boolean => listed !== undefined && listed === lists.get(resource)?.rv;
     const times = timesOf(seen);
@@ -183,18 +183,6 @@ class Messages {
     this.#report.invented("a time, of every item of a pack that of its last");
     const startMs = times[0] ?? events[0]?.atMs ?? 0;
     return { format: "queue", startMs, endMs: events.at(-1)?.atMs ?? startMs, lists, events, gaps: this.#gaps() };
-  }
-
-  /** In the order of versions, each state once. */
-  #once(): readonly Seen[] {
-    const states = new Map<string, Set<string>>();
-    return inVersionOrder(this.#seen).filter(({ kept: { place, version }, isGone }) => {
-      const own = states.get(version) ?? new Set();
-      states.clear();
-      states.set(version, own);
-      const state = `${place}${isGone ? " gone" : ""}`;
-      return !own.has(state) && own.add(state);
-    });
   }
 
   /** QM3 */

@@ -23,8 +23,8 @@ const OBJECTS_MAX = 1_000_000;
 
 export class Spool {
   readonly #file: number;
-  /** Each once: an object comes in many versions. */
-  readonly #places = new Map<string, string>();
+  /** An object comes in many versions, and somebody writes many. */
+  readonly #texts = new Map<string, string>();
   #end = 0;
   #count = 0;
 
@@ -41,12 +41,19 @@ export class Spool {
     const bytes = Buffer.from(JSON.stringify(object));
     for (let written = 0; written < bytes.length;)
       written += writeSync(this.#file, bytes, written, bytes.length - written, this.#end + written);
-    const named = placeOf(resource, object);
-    const place = this.#places.get(named) ?? named;
-    this.#places.set(place, place);
-    const kept = new Lying(this.#file, this.#end, bytes.length, { place, version: versionOf(object) });
+    const kept = new Lying(this.#file, this.#end, bytes.length, {
+      place: this.one(placeOf(resource, object)),
+      version: versionOf(object),
+    });
     this.#end += bytes.length;
     return kept;
+  }
+
+  /** The same text, of which there is one: what is read says it anew each time. */
+  one(text: string): string {
+    const known = this.#texts.get(text);
+    if (known === undefined) this.#texts.set(text, text);
+    return known ?? text;
   }
 
   close(): void {

@@ -5,12 +5,12 @@
  * Such a stream holds no times. They are taken from what the objects say of themselves, to the second, and never run backwards;
  * with `t` on each line (`kubectl … | while read`) that is its time.
  */
-import { CACHED_RESOURCES } from "../../api/resources.ts";
+import { CACHED_RESOURCES, tableOf } from "../../api/resources.ts";
 import type { CachedResource } from "../../api/resources.ts";
 import { compareResourceVersions } from "../../api/resource-version.ts";
 import { CaptureError, RFC_3339, isObject } from "../capture.ts";
 import type { CapturedObject } from "../capture.ts";
-import { inVersionOrder, metadataOf, placeOf, resourceOfObject, versionOf } from "./imported.ts";
+import { eachOnce, inVersionOrder, metadataOf, placeOf, resourceOfObject, versionOf } from "./imported.ts";
 import type { Imported, ImportedEvent } from "./imported.ts";
 import { objectAt } from "./json-values.ts";
 import type { JsonValue } from "./json-values.ts";
@@ -19,35 +19,51 @@ import { eventOf } from "./spool.ts";
 import type { Kept, Spool } from "./spool.ts";
 import { newestTimeIn } from "./times.ts";
 
+/** Of which there are as many as there were events: it is changed in its place. */
 interface Seen {
   readonly resource: CachedResource;
-  readonly type: ImportedEvent["type"] | "LISTED";
+  type: ImportedEvent["type"] | "LISTED";
+  readonly isGone: boolean;
   readonly kept: Kept;
-  /** As the line says, or newest in what the object says of itself. */
-  readonly atMs: number | undefined;
-  readonly newestMs: number;
+  /** As the line says, or newest in what the object says of itself; never before the one before it. */
+  atMs: number;
+  readonly isTimed: boolean;
 }
 
-type Told = Omit<Seen, "kept" | "newestMs"> & { readonly object: CapturedObject };
+interface Told {
+  readonly resource: CachedResource;
+  readonly type: Seen["type"];
+  readonly object: CapturedObject;
+  readonly atMs: number | undefined;
+}
 
 /** What lies as far before the first change as this was there when the watch began, not made while it ran. */
 const STARTED_BEFORE_MS = 2_000;
 
 export async function importWatch(values: AsyncIterable<JsonValue>, spool: Spool, report: ImportReport): Promise<Imported> {
-  const known = new Map<string, Set<string>>();
+  const newest = new Map<string, string>();
   const listed = new Map<CachedResource, string>();
   const seen: Seen[] = [];
+  const again = (): void => report.lost("a state that had come before, as after a watch that was begun anew");
   for await (const value of values) {
-    for (const { object, ...each } of seenIn(value, listed, report)) {
-      const place = placeOf(each.resource, object);
-      const state = `${versionOf(object)}${each.type === "DELETED" ? " gone" : ""}`;
-      const states = known.get(place) ?? new Set();
-      if (states.has(state)) report.lost("a state that had come before, as after a watch that was begun anew");
-      else seen.push({ ...each, kept: spool.keep(each.resource, object), newestMs: newestTimeIn(object) });
-      known.set(place, states.add(state));
+    for (const { object, resource, type, atMs } of seenIn(value, listed, report)) {
+      const place = spool.one(placeOf(resource, object));
+      const isGone = type === "DELETED";
+      const state = `${versionOf(object)}${isGone ? " gone" : ""}`;
+      if (newest.get(place) === state) again();
+      else
+        seen.push({
+          resource,
+          type,
+          isGone,
+          kept: spool.keep(resource, object),
+          isTimed: atMs !== undefined,
+          atMs: atMs ?? newestTimeIn(object),
+        });
+      newest.set(place, state);
     }
   }
-  return sequenced(typed(inVersionOrder(seen), report), listed, report);
+  return sequenced([...eachOnce(inVersionOrder(seen), again)], listed, report);
 }
 
 function* seenIn({ value, place }: JsonValue, listed: Map<CachedResource, string>, report: ImportReport): Generator<Told> {
@@ -88,51 +104,45 @@ function timeOf(t: unknown, place: string): number | undefined {
   return atMs;
 }
 
-/** Streams say which are new; of bare objects the first state of each is taken for new. */
-function typed(seen: readonly Seen[], report: ImportReport): readonly Seen[] {
+/**
+ * Gives each its time, and sorts what was there at the beginning from what came. Streams say which are new; of bare objects the first state
+ * of each is taken for new.
+ */
+function sequenced(seen: readonly Seen[], listed: ReadonlyMap<CachedResource, string>, report: ImportReport): Imported {
+  let latestMs = 0;
   const held = new Set<string>();
-  return seen.map((each) => {
+  for (const each of seen) {
+    if (!each.isTimed) report.invented("a time, from what the objects say of themselves, to the second");
+    latestMs = Math.max(latestMs, each.atMs);
+    each.atMs = latestMs;
     const { place } = each.kept;
     const isNew = !held.has(place);
-    if (each.type === "DELETED") held.delete(place);
+    if (each.isGone) held.delete(place);
     else held.add(place);
-    if (!isNew || each.type !== "MODIFIED") return each;
+    if (!isNew || each.type !== "MODIFIED") continue;
     report.invented("an object that first comes changed stands there as added");
-    return { ...each, type: "ADDED" };
-  });
-}
-
-/** Gives each its time, and sorts what was there at the beginning from what came. */
-function sequenced(seen: readonly Seen[], listed: ReadonlyMap<CachedResource, string>, report: ImportReport): Imported {
-  let atMs = 0;
-  const timed = seen.map((each) => {
-    if (each.atMs === undefined) report.invented("a time, from what the objects say of themselves, to the second");
-    atMs = Math.max(atMs, each.atMs ?? each.newestMs);
-    return { ...each, atMs };
-  });
-  const changed = timed.find(({ type }) => type === "MODIFIED" || type === "DELETED") ?? timed.at(-1);
-  const wasThere = ({ resource, type, kept, atMs: at }: (typeof timed)[number]): boolean => {
+    each.type = "ADDED";
+  }
+  const changed = seen.find(({ type }) => type === "MODIFIED" || type === "DELETED") ?? seen.at(-1);
+  const wasThere = ({ resource, type, kept, atMs }: Seen): boolean => {
     const rv = listed.get(resource);
     if (rv !== undefined) return type === "ADDED" && compareResourceVersions(kept.version, rv) <= 0;
-    return type === "LISTED" || (type === "ADDED" && at < (changed?.atMs ?? at) - STARTED_BEFORE_MS);
+    return type === "LISTED" || (type === "ADDED" && atMs < (changed?.atMs ?? atMs) - STARTED_BEFORE_MS);
   };
-  const before = timed.filter(wasThere);
-  const after = timed.filter((each) => !wasThere(each));
+  const before = tableOf(CACHED_RESOURCES, (): Kept[] => []);
+  const events: ImportedEvent[] = [];
+  for (const each of seen) {
+    const { type, resource, kept, atMs } = each;
+    if (wasThere(each)) before[resource].push(kept);
+    else events.push(eventOf(kept, { resource, atMs, type: type === "LISTED" ? "ADDED" : type }));
+  }
   const lists: Imported["lists"] = new Map(
     CACHED_RESOURCES.map((resource) => {
-      const items = before.filter((each) => each.resource === resource).map(({ kept }) => kept);
+      const items = before[resource];
       return [resource, { rv: listed.get(resource) ?? newestVersion(items), items }];
     }),
   );
-  return {
-    format: "watch",
-    startMs: after[0]?.atMs ?? atMs,
-    endMs: atMs,
-    lists,
-    events: after.map(({ type, resource, kept, atMs: at }) =>
-      eventOf(kept, { resource, atMs: at, type: type === "LISTED" ? "ADDED" : type }),
-    ),
-  };
+  return { format: "watch", startMs: events[0]?.atMs ?? latestMs, endMs: latestMs, lists, events };
 }
 
 function newestVersion(items: readonly Kept[]): string {

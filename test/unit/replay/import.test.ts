@@ -157,9 +157,11 @@ describe("a watch", () => {
   });
 
   it("that was cut off keeps what is whole; one begun anew repeats nothing", async () => {
-    const whole = json({ type: "ADDED", object: pod("a", 3) }, { type: "ADDED", object: pod("a", 3) });
+    const states = [3, 5].map((rv) => ({ type: rv === 3 ? "ADDED" : "MODIFIED", object: pod("a", rv) }));
+    const whole = json(...states, ...states.slice(1), ...states);
     const { lines, report } = await imported([fileOf(`${whole}{"type":"MODIFIED","obj`)]);
-    expect(events(lines)).toEqual(["ADDED a 3"]);
+    expect(events(lines)).toEqual(["ADDED a 3", "MODIFIED a 5"]);
+    expect(report).toContain("lost: 3 times, a state that had come before, as after a watch that was begun anew");
     expect(report.join("\n")).toMatch(
       /a last value that has no end[^]*a state that had come before|a state that had come before[^]*a last value that has no end/,
     );
