@@ -22,7 +22,11 @@ const LONG = [
 ];
 
 /** Suites that start a server of another program, or wait for real seconds; the others need this checkout alone, and little time. */
-const REAL_COMPONENTS = ["test/conformance/**/*{redis,sqs,rude}*.test.ts", "test/attacks/redis-*.test.ts", "test/differential/*.test.ts"];
+const REAL_COMPONENTS = [
+  "test/conformance/**/*{redis,sqs,rude,logind-bus}*.test.ts",
+  "test/attacks/redis-*.test.ts",
+  "test/differential/*.test.ts",
+];
 
 /** All that `npm run check` runs, in one project: its two processes load each module once. The others are for choosing by hand. */
 const CHECKED = ["attacks", "conformance", "examples", "golden", "simulation", "tooling", "unit"].map(

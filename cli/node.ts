@@ -9,6 +9,7 @@ import { addCgroupFlags } from "./support/node-cgroups.ts";
 import { applyKubeletConfig } from "./support/kubelet-config.ts";
 import { addImagePullFlags } from "./support/node-images.ts";
 import { addRegistrationFlags } from "./support/node-registration.ts";
+import { addShutdownFlags } from "./support/node-shutdown.ts";
 import { addRuntimeFlags } from "./support/node-runtime.ts";
 import { serveNode } from "./support/serve-node.ts";
 import type { NodeFlags } from "./support/node-flags.ts";
@@ -17,7 +18,7 @@ const PORT_MAX = 65_535;
 const PODS_MAX = 1_000;
 
 export function registerNode(program: Command): void {
-  addRegistrationFlags(addImagePullFlags(addCgroupFlags(addRuntimeFlags(program.command("node")))))
+  addShutdownFlags(addRegistrationFlags(addImagePullFlags(addCgroupFlags(addRuntimeFlags(program.command("node"))))))
     .description("run the node agent: registers this machine as a node and runs its pods through CRI, or on Docker")
     .option("--config <file>", "a KubeletConfiguration (kubelet.config.k8s.io/v1beta1); flags go before it")
     .option("--kubeconfig <file>", "of the node: user system:node:<name>, group system:nodes; default: KUBECONFIG, then ~/.kube/config")

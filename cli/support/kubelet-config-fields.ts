@@ -6,7 +6,17 @@
  */
 
 /** What a value must look like, and how it is written on the command line. */
-export type Form = "text" | "number" | "boolean" | "duration" | "list" | "repeated" | "headers" | "taints" | { readonly map: "=" | "<" };
+export type Form =
+  | "text"
+  | "number"
+  | "boolean"
+  | "duration"
+  | "list"
+  | "repeated"
+  | "headers"
+  | "taints"
+  | "periods"
+  | { readonly map: "=" | "<" };
 
 export type Field =
   | {
@@ -147,6 +157,10 @@ export const FIELDS: Fields = {
   evictionMaxPodGracePeriod: option("--eviction-max-pod-grace-period", "number"),
   evictionPressureTransitionPeriod: option("--eviction-pressure-transition-period", "duration"),
   mergeDefaultEvictionSettings: only(false),
+  // Shutdown of the machine
+  shutdownGracePeriod: option("--shutdown-grace-period", "duration"),
+  shutdownGracePeriodCriticalPods: option("--shutdown-grace-period-critical-pods", "duration"),
+  shutdownGracePeriodByPodPriority: option("--shutdown-grace-period-by-pod-priority", "periods"),
   // Logs of the agent
   logging: {
     kind: "fields",
@@ -168,13 +182,7 @@ export const FIELDS: Fields = {
     "kubeletCgroups",
   ),
   ...unsupported("maxOpenFiles", "memoryReservationPolicy", "memoryThrottlingFactor", "podCIDR", "preloadedImagesVerificationAllowlist"),
-  ...unsupported("qosReserved", "reservedMemory", "reservedSystemCPUs", "runOnce", "showHiddenMetricsForVersion", "shutdownGracePeriod"),
-  ...unsupported(
-    "shutdownGracePeriodByPodPriority",
-    "shutdownGracePeriodCriticalPods",
-    "systemCgroups",
-    "tlsCipherSuites",
-    "tlsCurvePreferences",
-  ),
+  ...unsupported("qosReserved", "reservedMemory", "reservedSystemCPUs", "runOnce", "showHiddenMetricsForVersion", "systemCgroups"),
+  ...unsupported("tlsCipherSuites", "tlsCurvePreferences"),
   ...unsupported("topologyManagerPolicyOptions", "tracing", "userNamespaces", "volumePluginDir"),
 };

@@ -146,6 +146,9 @@ function textsOf(value: unknown, form: Form): readonly string[] | undefined {
       return [
         value.map(({ key, value: of, effect }) => `${String(key)}${isEmpty(of) ? "" : `=${String(of)}`}:${String(effect)}`).join(","),
       ];
+    case "periods":
+      if (!Array.isArray(value) || !value.every(isObject)) return undefined;
+      return [value.map(({ priority = 0, shutdownGracePeriodSeconds: seconds = 0 }) => `${String(priority)}=${String(seconds)}`).join(",")];
     default:
       return form satisfies never;
   }

@@ -17,6 +17,7 @@ import { housekeep } from "../../shared/kubelet/turns/housekeeping.ts";
 import { NodeIdentity } from "../../shared/kubelet/turns/node.ts";
 import { ObjectCache } from "../../shared/kubelet/turns/object-cache.ts";
 import { PodSources } from "../../shared/kubelet/turns/pod-sources.ts";
+import { NodeShutdown } from "../../shared/kubelet/turns/shutdown.ts";
 import { runProbe } from "../../shared/kubelet/turns/probes.ts";
 import { checkRuntime, relistPods } from "../../shared/kubelet/turns/relist.ts";
 import { flushStatuses } from "../../shared/kubelet/turns/statuses.ts";
@@ -27,6 +28,7 @@ import type { NodeHandlers } from "../../shared/node-agent/host/node-host.ts";
 import type { VersionResponse } from "../../shared/ports/cri-types.ts";
 import { describeError } from "../../shared/ports/describe-error.ts";
 import type { KubeReader, KubeWatch, KubeWriter } from "../../shared/ports/kube.ts";
+import type { Logind } from "../../shared/ports/logind.ts";
 import type { Log } from "../../shared/ports/log.ts";
 
 const RETRY_MS = 500;
@@ -53,6 +55,8 @@ export interface NodeAgentParts extends Pick<
   readonly facts: MachineFacts;
   /** As the runtime says it. */
   readonly runtime: Pick<VersionResponse, "runtimeName" | "runtimeVersion">;
+  /** Who shuts the machine down; asked only where `options.shutdown` gives pods time for that. */
+  readonly logind?: Logind;
   /** Nothing is taken away until each of them has delivered. */
   readonly sources: readonly PodSource[];
 }
@@ -99,7 +103,9 @@ export function createNodeAgent(parts: NodeAgentParts): NodeAgent {
     emit,
     run: async (signal) => {
       const host = runNodeHost({ store, clock, log }, queues, handlersOf(ports, identity, sources), signal);
-      await Promise.all([host, runApiSourceOnceRegistered(ports, kube, emit("api"), signal)]);
+      const reportStatus = (): Promise<void> => identity.reportStatus();
+      const shutdown = parts.logind && new NodeShutdown(ports, { logind: parts.logind, reportStatus }).run(signal);
+      await Promise.all([host, runApiSourceOnceRegistered(ports, kube, emit("api"), signal), shutdown]);
     },
   };
 }

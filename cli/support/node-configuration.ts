@@ -8,6 +8,7 @@ import { DEFAULT_EVICTION_HARD, parseStatements } from "../../shared/kubelet/evi
 import { goDuration } from "../../shared/kubelet/go-duration.ts";
 import { serializesByDefault } from "../../shared/kubelet/images/pull-policy.ts";
 import type { NodeOptions } from "../../shared/kubelet/node-options.ts";
+import { shutdownSettings } from "./node-shutdown.ts";
 import type { NodeFlags } from "./node-flags.ts";
 
 /** Headers of the manifest URL are left out, and what may be secret in the URL itself: others than the machine's owner read this. */
@@ -48,6 +49,7 @@ export function kubeletConfiguration(flags: NodeFlags, options: NodeOptions): ob
     maxPods: options.maxPods,
     ...cgroups(flags, options),
     ...eviction(flags),
+    ...shutdown(flags),
     containerLogMaxSize: "10Mi",
     containerLogMaxFiles: 5,
     containerLogMonitorInterval: "10s",
@@ -111,6 +113,17 @@ function eviction(flags: NodeFlags): object {
     evictionPressureTransitionPeriod: goDuration(flags.evictionPressureTransitionPeriod),
     ...(flags.evictionMaxPodGracePeriod !== 0 && { evictionMaxPodGracePeriod: flags.evictionMaxPodGracePeriod }),
     ...map("evictionMinimumReclaim", parseStatements(flags.evictionMinimumReclaim ?? "", "=")),
+  };
+}
+
+function shutdown(flags: NodeFlags): object {
+  const { totalMs, criticalMs, byPriority } = shutdownSettings(flags);
+  return {
+    shutdownGracePeriod: goDuration(totalMs),
+    shutdownGracePeriodCriticalPods: goDuration(criticalMs),
+    ...(byPriority.length > 0 && {
+      shutdownGracePeriodByPodPriority: byPriority.map(({ priority, seconds }) => ({ priority, shutdownGracePeriodSeconds: seconds })),
+    }),
   };
 }
 

@@ -2,10 +2,11 @@ import type { LoggingFormat } from "./console-log.ts";
 import type { CgroupFlags } from "./node-cgroups.ts";
 import type { ImagePullFlags } from "./node-images.ts";
 import type { RegistrationFlags } from "./node-registration.ts";
+import type { ShutdownFlags } from "./node-shutdown.ts";
 import type { RuntimeFlags } from "./node-runtime.ts";
 
 /** As the command line has them; cli/node.ts says what each means. */
-export interface NodeFlags extends CgroupFlags, ImagePullFlags, RegistrationFlags, RuntimeFlags {
+export interface NodeFlags extends CgroupFlags, ImagePullFlags, RegistrationFlags, RuntimeFlags, ShutdownFlags {
   readonly config?: string;
   readonly kubeconfig?: string;
   readonly context?: string;

@@ -4,6 +4,7 @@ import { createMemoryNodeStore } from "../../shared/adapters/memory/node-store.t
 import { createNodeFiles } from "../../shared/adapters/node-files/node-files.ts";
 import { createPrometheusMetrics } from "../../shared/adapters/prometheus/registry.ts";
 import { createProber } from "../../shared/adapters/prober/prober.ts";
+import { createLogind } from "../../shared/adapters/logind/logind.ts";
 import { createSystemClock } from "../../shared/adapters/system/clock.ts";
 import { readMachineFacts } from "../../shared/adapters/system/machine-facts.ts";
 import { readMachineFigures, readMachineUsage } from "../../shared/adapters/system/node-usage.ts";
@@ -41,6 +42,7 @@ import { kubeletConfiguration } from "./node-configuration.ts";
 import type { NodeFlags } from "./node-flags.ts";
 import { imagePullPolicy } from "./node-images.ts";
 import { registrationOf } from "./node-registration.ts";
+import { shutdownOf } from "./node-shutdown.ts";
 import { openRuntime } from "./node-runtime.ts";
 import type { NodeRuntime } from "./node-runtime.ts";
 import { untilSignalled } from "./signals.ts";
@@ -144,6 +146,7 @@ async function serve(serving: Serving): Promise<void> {
     pods,
     condition,
     facts,
+    logind: createLogind(),
     runtime: serving.runtime,
     sources: [
       ...(flags.manifests === undefined ? [] : (["file"] as const)),
@@ -232,6 +235,7 @@ export function nodeOptions(flags: NodeFlags): NodeOptions {
     imagePulls: imagePullPolicy(flags),
     cgroups: cgroupPolicy(flags),
     eviction: evictionPolicy(flags),
+    shutdown: shutdownOf(flags),
   };
 }
 

@@ -2,6 +2,7 @@ import { canonicalQuantity } from "../api/quantity-text.ts";
 import { amountOf, DEFAULT_EVICTION, isHard } from "./eviction/thresholds.ts";
 import type { EvictionPolicy, Signal } from "./eviction/thresholds.ts";
 import type { ImagePullPolicy } from "./images/pull-policy.ts";
+import type { ShutdownGracePeriod } from "./nodeshutdown/grace-periods.ts";
 import type { NodeRegistration } from "./node/registration.ts";
 
 /** What a node agent is told when it starts; every path and port has upstream's default and can be moved (node-agent §0, §1). */
@@ -31,6 +32,8 @@ export interface NodeOptions {
   readonly imagePulls: ImagePullPolicy;
   readonly cgroups: CgroupPolicy;
   readonly eviction: EvictionPolicy;
+  /** How long pods have when the machine is shut down, lowest priority first. Default: none, nothing waits for them. */
+  readonly shutdown?: readonly ShutdownGracePeriod[];
 }
 
 /** How pods are bounded by control groups (node-agent §7.6.1). */

@@ -79,6 +79,8 @@ export interface NodeCondition {
   runtimeError?: string;
   /** Why pods without the host's network cannot start. */
   networkError?: string;
+  /** The machine is being shut down (§14.8). */
+  shuttingDown?: true;
   /** What the node runs short of, as its conditions say it; absent before the first look. */
   pressure?: readonly PressureCondition[];
   /** Every source has delivered, and what it delivered was handled (§2.6). */

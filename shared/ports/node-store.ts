@@ -108,12 +108,15 @@ export interface PendingUpdate {
 
 export type UpdateKind = "create" | "update" | "sync" | "kill";
 
-/** Status fields that an eviction, an active deadline or the like asks for. */
+/** Status fields that an eviction, a shutdown of the machine or the like asks for. */
 export interface AbnormalTermination {
   readonly phase: "Failed" | "Succeeded";
   readonly reason: string;
   readonly message: string;
-  readonly evict?: true;
+  /** Of a pod that could have run on: condition DisruptionTarget. */
+  readonly isDisruption?: true;
+  /** One that had succeeded by itself stays so. */
+  readonly unlessSucceeded?: true;
 }
 
 export interface StaticStart {

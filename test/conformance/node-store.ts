@@ -20,7 +20,7 @@ const WORKER: WorkerRecord = {
   syncedAtMs: 1_772_359_200_000,
   gracePeriodSeconds: 0,
   pending: { kind: "create", sinceMs: 1_772_359_200_000 },
-  abnormalTerminations: [{ phase: "Failed", reason: "Evicted", message: 'süß, "quoted"\nand {braces}', evict: true }],
+  abnormalTerminations: [{ phase: "Failed", reason: "Evicted", message: 'süß, "quoted"\nand {braces}', isDisruption: true }],
   token: 7,
 };
 

@@ -24,6 +24,7 @@ export interface AdmissionInput {
   readonly allocatable: NodeResources;
   /** What the node runs short of. Default: nothing. */
   readonly pressure?: readonly PressureCondition[];
+  readonly shuttingDown?: true;
 }
 
 export type Admission =
@@ -43,6 +44,9 @@ type Rejection = Extract<Admission, { readonly admitted: false }>;
 /** When the Node cannot be read. */
 export const INVALID_NODE_INFO: Admission = { admitted: false, reason: "InvalidNodeInfo", message: "Kubelet cannot get node info." };
 
+/** Source: pkg/kubelet/nodeshutdown/nodeshutdown_manager.go. */
+const NODE_SHUTDOWN: Admission = { admitted: false, reason: "NodeShutdown", message: "Pod was rejected as the node is shutting down." };
+
 /** What may be other by now than when the Node was last read: its labels and taints. */
 const OF_THE_NODE: ReadonlySet<string> = new Set(["NodeAffinity", "TaintToleration"]);
 const OS = "linux";
@@ -59,7 +63,7 @@ export function admit(input: AdmissionInput): Admission {
   if (beforehand !== undefined) return beforehand;
   const rejections = [...resourceRejections(input), ...placementRejections(input)];
   const [first] = rejections;
-  if (first === undefined) return { admitted: true };
+  if (first === undefined) return input.shuttingDown ? NODE_SHUTDOWN : { admitted: true };
   return rejections.every(({ reason }) => OF_THE_NODE.has(reason)) ? { ...first, rereadNode: true } : first;
 }
 

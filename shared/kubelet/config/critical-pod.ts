@@ -3,7 +3,7 @@ import { isMirrorPod, isStaticPod } from "../labels.ts";
 import type { NodePod } from "../pod.ts";
 
 /** Source: pkg/apis/scheduling/types.go SystemCriticalPriority. */
-const SYSTEM_CRITICAL_PRIORITY = 2_000_000_000;
+export const SYSTEM_CRITICAL_PRIORITY = 2_000_000_000;
 
 /** Source: pkg/kubelet/types/pod_update.go IsCriticalPod: a static pod is not admitted again once it is evicted. */
 export function isCriticalPod(pod: NodePod): boolean {

@@ -10,6 +10,7 @@ export interface NodeHealth {
   /** Of the runtime or the PLEG. */
   readonly runtimeError?: string;
   readonly networkError?: string;
+  readonly shuttingDown?: true;
   /** Default: of nothing. */
   readonly pressure?: readonly PressureCondition[];
   /** Resources that the machine did not say it has. */
@@ -66,9 +67,11 @@ export function conditionOf(conditions: readonly NodeCondition[] | undefined, ty
 }
 
 /** Source: setters.go ReadyCondition; several errors read as Go prints an aggregate, `[a, b]`. */
-function readyCondition({ runtimeError, networkError, missingCapacity }: NodeHealth): Observed {
+function readyCondition({ runtimeError, networkError, shuttingDown, missingCapacity }: NodeHealth): Observed {
   const missing = missingCapacity.length > 0 ? `missing node capacity for resources: ${missingCapacity.join(", ")}` : undefined;
-  const errors = [...new Set([runtimeError, networkError, missing])].filter((error) => error !== undefined && error !== "");
+  const errors = [...new Set([runtimeError, networkError, shuttingDown && "node is shutting down", missing])].filter(
+    (error) => error !== undefined && error !== "",
+  );
   if (errors.length === 0) return { type: "Ready", status: "True", reason: "KubeletReady", message: "kubelet is posting ready status" };
   const message = errors.length === 1 ? `${errors[0]}` : `[${errors.join(", ")}]`;
   return { type: "Ready", status: "False", reason: "KubeletNotReady", message };

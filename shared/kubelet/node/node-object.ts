@@ -44,6 +44,7 @@ export interface NodeStatusInput {
   readonly runtimeVersion: string;
   readonly runtimeError?: string;
   readonly networkError?: string;
+  readonly shuttingDown?: true;
   readonly pressure?: readonly PressureCondition[];
   readonly images: readonly Image[];
   /** What the API server has, with what others wrote there. */
@@ -127,12 +128,13 @@ function nodeAddresses(
  * Differs from upstream: no runtimeHandlers, which Cri does not tell.
  */
 export function nodeStatus(input: NodeStatusInput): NodeStatus {
-  const { options, facts, runtimeVersion, runtimeError, networkError, pressure, images, previous, nowMs } = input;
+  const { options, facts, runtimeVersion, runtimeError, networkError, shuttingDown, pressure, images, previous, nowMs } = input;
   const resources = { ...facts.resources, pods: options.maxPods };
   const health = {
     missingCapacity: missingCapacity(resources),
     ...(runtimeError !== undefined && { runtimeError }),
     ...(networkError !== undefined && { networkError }),
+    ...(shuttingDown && { shuttingDown }),
     ...(pressure !== undefined && { pressure }),
   };
   return {

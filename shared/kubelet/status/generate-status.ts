@@ -99,12 +99,16 @@ type Phase = Required<Pick<PodStatus, "phase">> & Pick<PodStatus, "reason" | "me
  */
 function phaseOf(input: StatusInput, statuses: readonly ContainerStatusEntry[]): Phase {
   const { pod, previous, abnormal } = input;
+  const computed = (): Phase["phase"] => podPhase(pod, statuses, input.observed, input.terminal);
   const kept = [pod.status?.phase, previous?.phase].find(isTerminalPhase);
   if (kept === undefined) {
-    if (abnormal !== undefined) return { phase: abnormal.phase, reason: abnormal.reason, message: abnormal.message };
+    if (abnormal !== undefined) {
+      const hasSucceeded = abnormal.unlessSucceeded === true && computed() === "Succeeded";
+      return { phase: hasSucceeded ? "Succeeded" : abnormal.phase, reason: abnormal.reason, message: abnormal.message };
+    }
     if (isPastActiveDeadline(pod, previous, input.nowMs)) return { phase: "Failed", ...DEADLINE_EXCEEDED };
   }
-  const phase = kept ?? podPhase(pod, statuses, input.observed, input.terminal);
+  const phase = kept ?? computed();
   const told = [previous, pod.status].filter((status) => status?.phase === phase);
   const reason = told.map((status) => status?.reason ?? "").find((text) => text !== "");
   const message = told.map((status) => status?.message ?? "").find((text) => text !== "");
@@ -119,14 +123,16 @@ function phaseOf(input: StatusInput, statuses: readonly ContainerStatusEntry[]):
 function othersConditions({ pod, previous, abnormal }: StatusInput): readonly PodCondition[] {
   const foreign = (pod.status?.conditions ?? []).filter(({ type }) => !isOwnedCondition(type));
   const disruption =
-    abnormal?.evict === true ? evicted(pod, abnormal) : previous?.conditions?.find(({ type }) => type === DISRUPTION_TARGET);
+    abnormal?.isDisruption === true
+      ? disruptionTarget(pod, abnormal)
+      : previous?.conditions?.find(({ type }) => type === DISRUPTION_TARGET);
   if (disruption === undefined) return foreign;
   return foreign.some(({ type }) => type === DISRUPTION_TARGET)
     ? foreign.map((one) => (one.type === DISRUPTION_TARGET ? disruption : one))
     : [...foreign, disruption];
 }
 
-function evicted(pod: NodePod, { message }: AbnormalTermination): PodCondition {
+function disruptionTarget(pod: NodePod, { message }: AbnormalTermination): PodCondition {
   const { generation = 0 } = pod.metadata;
   return {
     type: DISRUPTION_TARGET,

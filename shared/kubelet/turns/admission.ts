@@ -21,7 +21,8 @@ export function admissionInput(ports: NodePorts, pod: NodePod, active: readonly 
   const node = nodeOf(ports, pod);
   const others = active.filter(({ metadata }) => metadata.uid !== pod.metadata.uid);
   const allocatable = allocatableOf(ports.resources, ports.options.eviction);
-  return node && { pod, others, node, allocatable, pressure: ports.condition.pressure ?? [] };
+  const { pressure = [], shuttingDown } = ports.condition;
+  return node && { pod, others, node, allocatable, pressure, ...(shuttingDown && { shuttingDown }) };
 }
 
 /** One that admission has let in before, with what it had then. */

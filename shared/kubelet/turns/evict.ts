@@ -149,7 +149,7 @@ export class Evictor {
     for (const { pod, signal, graceSeconds, message, annotations, isDisruption } of going) {
       const { namespace, name } = pod.metadata;
       podEvent(this.#ports, pod, { type: "Warning", reason: EVICTED, message, ...(annotations && { annotations }) });
-      const abnormal: AbnormalTermination = { phase: "Failed", reason: EVICTED, message, ...(isDisruption && { evict: true }) };
+      const abnormal: AbnormalTermination = { phase: "Failed", reason: EVICTED, message, ...(isDisruption && { isDisruption }) };
       await updateWorker(this.#ports, pod, "kill", "evicted", { graceOverrideSeconds: graceSeconds, abnormal, evict: true });
       metrics?.count("kubelet_evictions", { eviction_signal: signal });
       log.warn("a pod is evicted", { pod: `${namespace}/${name}`, signal, graceSeconds });

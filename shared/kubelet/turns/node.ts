@@ -33,6 +33,7 @@ export class NodeIdentity {
   readonly #ports: NodePorts;
   readonly #facts: MachineFacts;
   readonly #runtimeVersion: string;
+  #reporting: Promise<void> = Promise.resolve();
   #reportedMs = 0;
   #images: readonly Image[] = [];
   /** What the last status said; Events tell what is new since. */
@@ -89,6 +90,13 @@ export class NodeIdentity {
 
   /** Status, if anything but the time changed or it is due; a Node that was deleted is made again. */
   async reportStatus(): Promise<void> {
+    // One after the other: who asks in between must not be overtaken by what was seen before.
+    const reported = this.#reporting.then(() => this.#report());
+    this.#reporting = reported.catch(() => undefined);
+    await reported;
+  }
+
+  async #report(): Promise<void> {
     const { kube, options, condition, clock } = this.#ports;
     if (condition.node === undefined) await this.register();
     const before = (condition.node as NodeObject | undefined)?.status; // a Node, as the API server sent it
@@ -138,13 +146,14 @@ export class NodeIdentity {
     const over = new AbortController();
     await Promise.race([listed.catch(() => undefined), clock.after(IMAGES_PATIENCE_MS, over.signal).catch(() => undefined)]);
     over.abort("over");
-    const { runtimeError, networkError, pressure } = condition;
+    const { runtimeError, networkError, shuttingDown, pressure } = condition;
     return {
       options,
       facts: this.#facts,
       runtimeVersion: this.#runtimeVersion,
       ...(runtimeError !== undefined && { runtimeError }),
       ...(networkError !== undefined && { networkError }),
+      ...(shuttingDown && { shuttingDown }),
       ...(pressure !== undefined && { pressure }),
       images: this.#images,
       ...(previous !== undefined && { previous }),

@@ -109,7 +109,7 @@ function terminationOf(update: PodUpdate): Pick<WorkerRecord, "terminatingAtMs" 
   if (update.runtimeOnly || update.deletionTimestamp) return { terminatingAtMs, deleted: true };
   if (update.phaseIsTerminal) return { terminatingAtMs };
   if (update.kind !== "kill") return undefined;
-  return update.evict || update.abnormal?.evict ? { terminatingAtMs, evicted: true } : { terminatingAtMs };
+  return update.evict ? { terminatingAtMs, evicted: true } : { terminatingAtMs };
 }
 
 /** A spec that was once seen is used for a kill that has none. */

@@ -6,7 +6,7 @@ import type { Clock } from "../../../shared/ports/clock.ts";
 import { eachAnswer } from "../each-answer.ts";
 
 export interface Call {
-  readonly port: "cri" | "kube" | "files" | "cgroups" | "prober";
+  readonly port: "cri" | "kube" | "files" | "cgroups" | "prober" | "logind";
   readonly verb: string;
   readonly args: readonly unknown[];
 }

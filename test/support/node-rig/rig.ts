@@ -29,6 +29,7 @@ import { manifestPod } from "../../../shared/node-agent/sources/manifest.ts";
 import type { Container, ContainerStatus } from "../../../shared/ports/cri-types.ts";
 import type { Cri } from "../../../shared/ports/cri.ts";
 import type { Log } from "../../../shared/ports/log.ts";
+import type { Logind } from "../../../shared/ports/logind.ts";
 import type { MachineUsage } from "../../../shared/ports/machine.ts";
 import type { Metrics } from "../../../shared/ports/metrics.ts";
 import type { NodeCredentials } from "../../../shared/ports/node-credentials.ts";
@@ -55,6 +56,7 @@ export interface NodeRigOptions {
   readonly metrics?: Metrics;
   readonly eviction?: EvictionPolicy;
   readonly credentials?: NodeCredentials;
+  readonly logind?: Logind;
   /** Anything else. */
   readonly nodeOptions?: Partial<NodeOptions>;
   readonly imagePulls?: ImagePullPolicy;
@@ -225,6 +227,7 @@ export class NodeRig {
       cgroups: life.over("cgroups", this.cgroups),
       machine: { usage: async () => this.usage },
       prober: life.over("prober", this.#prober()),
+      ...(this.#options.logind && { logind: life.over("logind", this.#options.logind) }),
       ...(this.#options.credentials && { credentials: this.#options.credentials }),
       clock: ownClock,
       random,

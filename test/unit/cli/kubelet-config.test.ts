@@ -70,6 +70,22 @@ describe("a KubeletConfiguration [node-agent 440]", () => {
     { field: "healthzPort: 0", want: { healthzPort: 0 } },
     { field: 'resolvConf: ""', want: { resolvConf: "" } },
     { field: "serializeImagePulls: false\nmaxParallelImagePulls: 3", want: { serializeImagePulls: false, maxParallelImagePulls: 3 } },
+    {
+      field: "shutdownGracePeriod: 1m\nshutdownGracePeriodCriticalPods: 10s",
+      want: { shutdownGracePeriod: 60_000, shutdownGracePeriodCriticalPods: 10_000 },
+    },
+    {
+      field:
+        "shutdownGracePeriodByPodPriority: [{priority: -10, shutdownGracePeriodSeconds: 60}, {shutdownGracePeriodSeconds: 5}, {priority: 9}]",
+      want: {
+        shutdownGracePeriodByPodPriority: [
+          { priority: -10, seconds: 60 },
+          { priority: 0, seconds: 5 },
+          { priority: 9, seconds: 0 },
+        ],
+      },
+    },
+    { field: "shutdownGracePeriodByPodPriority: []", want: { shutdownGracePeriodByPodPriority: [] } },
     { field: "logging: {format: text}", want: { loggingFormat: "text" } },
     { field: "cgroupsPerQOS: false", want: { cgroupsPerQos: false } },
   ])("says $field", async ({ field, want }) => expect(await flagsOf(field)).toMatchObject(want));
@@ -137,6 +153,12 @@ describe("a KubeletConfiguration that is refused [node-agent 441]", () => {
     { field: "clusterDNS: 10.96.0.10", wrong: "clusterDNS is no repeated" },
     { field: "evictionHard: [a]", wrong: "evictionHard is no map of texts" },
     { field: "authentication: yes", wrong: "authentication is no object" },
+    { field: "shutdownGracePeriod: 500ms", wrong: "shutdownGracePeriod: --shutdown-grace-period takes a time such as 90s" },
+    { field: "shutdownGracePeriodByPodPriority: {a: 1}", wrong: "shutdownGracePeriodByPodPriority is no periods" },
+    {
+      field: "shutdownGracePeriodByPodPriority: [{priority: high, shutdownGracePeriodSeconds: 1}]",
+      wrong: 'takes PRIORITY=SECONDS, not "high=1"',
+    },
     { field: "cgroupDriver: cgroups", wrong: "cgroupDriver: it is cgroupfs or systemd" },
     { field: "imageMinimumGCAge: 2 minutes", wrong: "imageMinimumGCAge is no duration" },
   ])("$field", async ({ field, wrong }) => await expect(flagsOf(field)).rejects.toThrow(wrong));

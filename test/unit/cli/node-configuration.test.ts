@@ -23,6 +23,7 @@ it("[node-agent 305] says what nobody changed as upstream's defaults", () => {
     ...{ registryPullQPS: 5, registryBurst: 10, serializeImagePulls: true, imageMinimumGCAge: "2m0s", imageMaximumGCAge: "0s" },
     ...{ imageGCHighThresholdPercent: 85, imageGCLowThresholdPercent: 80, maxPods: 110, podPidsLimit: -1, cgroupRoot: "/" },
     ...{ evictionPressureTransitionPeriod: "5m0s", enforceNodeAllocatable: ["pods"], cgroupsPerQOS: true },
+    ...{ shutdownGracePeriod: "0s", shutdownGracePeriodCriticalPods: "0s" },
     evictionHard: {
       "memory.available": "100Mi",
       "nodefs.available": "10%",
@@ -43,6 +44,7 @@ it("[node-agent 305] says what was told, and no secret of it", () => {
     ...["--manifest-url-header", `x-key:${secret}`, "--cluster-dns", "10.0.0.10", "--max-parallel-image-pulls", "3"],
     ...["--eviction-hard", "memory.available<5%", "--eviction-soft", "nodefs.available<20%"],
     ...["--eviction-soft-grace-period", "nodefs.available=1m30s", "--kube-reserved", "cpu=100m,memory=256Mi"],
+    ...["--shutdown-grace-period-by-pod-priority", "100=20,0=60"],
     ...["--image-maximum-gc-age", "1h30m", "--enforce-node-allocatable", "none", "--cgroups-per-qos", "false"],
   );
   expect(configuration).toMatchObject({
@@ -51,6 +53,27 @@ it("[node-agent 305] says what was told, and no secret of it", () => {
     ...{ evictionHard: { "memory.available": "5%" }, evictionSoft: { "nodefs.available": "20%" } },
     ...{ evictionSoftGracePeriod: { "nodefs.available": "1m30s" }, kubeReserved: { cpu: "100m", memory: "256Mi" } },
     ...{ enforceNodeAllocatable: ["none"], cgroupsPerQOS: false },
+    shutdownGracePeriodByPodPriority: [
+      { priority: 100, shutdownGracePeriodSeconds: 20 },
+      { priority: 0, shutdownGracePeriodSeconds: 60 },
+    ],
   });
   expect(JSON.stringify(configuration)).not.toContain(secret);
+});
+
+it("[node-agent 454] refuses shutdown periods that do not fit together, and takes those that do", () => {
+  const refused =
+    (...args: readonly string[]) =>
+    () =>
+      configurationOf(...args);
+  expect(refused("--shutdown-grace-period", "10s", "--shutdown-grace-period-critical-pods", "20s")).toThrow(
+    "invalid configuration: shutdownGracePeriodCriticalPods 20s must be <= shutdownGracePeriod 10s",
+  );
+  expect(refused("--shutdown-grace-period", "10s", "--shutdown-grace-period-by-pod-priority", "0=10")).toThrow("Cannot specify both");
+  for (const list of ["0", "0=", "=5", "0=-5", "a=5", "0=5;1=5", "2147483648=5", "0=5,"])
+    expect(refused("--shutdown-grace-period-by-pod-priority", list)).toThrow("takes PRIORITY=SECONDS");
+  expect(configurationOf("--shutdown-grace-period", "1m", "--shutdown-grace-period-critical-pods", "15s")).toMatchObject({
+    shutdownGracePeriod: "1m0s",
+    shutdownGracePeriodCriticalPods: "15s",
+  });
 });

@@ -132,7 +132,7 @@ describe("the phase", () => {
 });
 
 describe("an abnormal end", () => {
-  const evict: AbnormalTermination = { phase: "Failed", reason: "Evicted", message: "low on memory", evict: true };
+  const evict: AbnormalTermination = { phase: "Failed", reason: "Evicted", message: "low on memory", isDisruption: true };
   const disruption = {
     type: "DisruptionTarget",
     status: "True",
@@ -149,6 +149,15 @@ describe("an abnormal end", () => {
     expect(phaseOf(later)).toEqual(["Failed", "Evicted", "low on memory"]);
     expect(later.conditions).toContainEqual(disruption);
     expect(later.containerStatuses?.[0]?.state?.terminated?.exitCode).toBe(0);
+  });
+
+  it("[node-agent 454] a shutdown leaves a pod that had just succeeded its success", () => {
+    const never = nodePod({ containers: ["a"], restartPolicy: "Never" });
+    const shutdown: AbnormalTermination = { ...evict, reason: "Terminated", unlessSucceeded: true };
+    const ended = (exitCode: number, abnormal: AbnormalTermination): unknown =>
+      phaseOf(generate({ pod: never, observed: observed({ containers: [exited("a", exitCode)] }), abnormal }))[0];
+    expect([ended(0, shutdown), ended(1, shutdown), ended(0, evict)]).toEqual(["Succeeded", "Failed", "Failed"]);
+    expect(phaseOf(generate({ abnormal: shutdown }))).toEqual(["Failed", "Terminated", "low on memory"]);
   });
 
   it("other ends have no such condition", () => {

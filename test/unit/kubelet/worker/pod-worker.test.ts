@@ -7,7 +7,7 @@ import type { PodUpdate, TurnEnd } from "../../../../shared/kubelet/worker/pod-w
 import type { WorkerRecord } from "../../../../shared/ports/node-store.ts";
 import { NOW_MS, Worker, record, started, update } from "../worker-builders.ts";
 
-const EVICTED = { phase: "Failed", reason: "Evicted", message: "disk is full", evict: true } as const;
+const EVICTED = { phase: "Failed", reason: "Evicted", message: "disk is full", isDisruption: true } as const;
 const PREEMPTED = { phase: "Failed", reason: "Preempting", message: "make room" } as const;
 const GONE = { kind: "kill", runtimeOnly: true, graceOverrideSeconds: 1, specGracePeriodSeconds: 0, mayRun: true } as const;
 
@@ -103,11 +103,9 @@ describe("acceptUpdate", () => {
     expect(worker.record).toMatchObject({ finished: true, evicted: true, abnormalTerminations: [] });
   });
 
-  it.each([
-    { name: "the kill says so", rest: { evict: true } },
-    { name: "the status it asks for says so", rest: { abnormal: EVICTED } },
-  ] as const)("[node-agent 44] evicts when $name", ({ rest }) => {
-    expect(acceptUpdate(started(), update({ kind: "kill", ...rest })).record).toMatchObject({ evicted: true });
+  it("[node-agent 44] evicts when the kill says so, not when a status does: a pod may be disrupted otherwise", () => {
+    expect(acceptUpdate(started(), update({ kind: "kill", evict: true })).record).toMatchObject({ evicted: true });
+    expect(acceptUpdate(started(), update({ kind: "kill", abnormal: EVICTED })).record).not.toHaveProperty("evicted");
   });
 
   it("[node-agent 45] takes a pod of terminal phase through termination while the runtime may have something of it", () => {

@@ -1,0 +1,72 @@
+/** How long pods have when the machine is shut down, by their priority (node-agent §14.8). Source: pkg/kubelet/nodeshutdown/nodeshutdown_manager.go. */
+import { SYSTEM_CRITICAL_PRIORITY } from "../config/critical-pod.ts";
+import { goDuration } from "../go-duration.ts";
+import type { NodePod } from "../pod.ts";
+
+/** Of pods with that priority or more, up to the next one. */
+export interface ShutdownGracePeriod {
+  readonly priority: number;
+  readonly seconds: number;
+}
+
+/** As they are told: whole seconds, in milliseconds, of all and of critical pods together, or periods by priority. */
+export interface ShutdownSettings {
+  readonly totalMs: number;
+  readonly criticalMs: number;
+  readonly byPriority: readonly ShutdownGracePeriod[];
+}
+
+/** What is wrong with them, in upstream's words; less than a second the command line does not take. Source: pkg/kubelet/apis/config/validation/validation.go ValidateKubeletConfiguration. */
+export function shutdownMistakes({ totalMs, criticalMs, byPriority }: ShutdownSettings): readonly string[] {
+  const [total, critical] = [goDuration(totalMs), goDuration(criticalMs)];
+  return [
+    ...(criticalMs > totalMs ? [`shutdownGracePeriodCriticalPods ${critical} must be <= shutdownGracePeriod ${total}`] : []),
+    ...(byPriority.length > 0 && (totalMs > 0 || criticalMs > 0)
+      ? ["Cannot specify both shutdownGracePeriodByPodPriority and shutdownGracePeriod at the same time"]
+      : []),
+  ].map((mistake) => `invalid configuration: ${mistake}`);
+}
+
+/**
+ * Lowest priority first; none: shutdowns are not waited for.
+ *
+ *     30 s, of them 10 s critical  →  20 s from priority 0, then 10 s from priority 2 000 000 000
+ *
+ * Source: nodeshutdown_manager.go newPodManager, migrateConfig.
+ */
+export function shutdownGracePeriods({ totalMs, criticalMs, byPriority }: ShutdownSettings): readonly ShutdownGracePeriod[] {
+  if (byPriority.length > 0) return byPriority.toSorted((a, b) => a.priority - b.priority);
+  if (totalMs === 0) return [];
+  return [
+    { priority: 0, seconds: (totalMs - criticalMs) / 1_000 },
+    { priority: SYSTEM_CRITICAL_PRIORITY, seconds: criticalMs / 1_000 },
+  ];
+}
+
+/** For so long the shutdown must be held up. */
+export function periodRequestedMs(periods: readonly ShutdownGracePeriod[]): number {
+  return periods.reduce((sum, { seconds }) => sum + seconds, 0) * 1_000;
+}
+
+export interface ShutdownGroup extends ShutdownGracePeriod {
+  readonly pods: readonly NodePod[];
+}
+
+/**
+ * Each pod with the highest period that its priority reaches; below the lowest, with that one.
+ *
+ *     periods 0, 100, 1000     priority −5 → 0     99 → 0     100 → 100     1001 → 1000
+ *
+ * Source: nodeshutdown_manager.go groupByPriority.
+ */
+export function groupByPriority(periods: readonly ShutdownGracePeriod[], pods: readonly NodePod[]): readonly ShutdownGroup[] {
+  const groupOf = ({ spec: { priority = 0 } }: NodePod): ShutdownGracePeriod | undefined =>
+    periods.findLast((period) => period.priority <= priority) ?? periods[0];
+  const grouped = Map.groupBy(pods, groupOf);
+  return periods.map((period) => ({ ...period, pods: grouped.get(period) ?? [] }));
+}
+
+/** Its own where that is less. Source: nodeshutdown_manager.go killPods. */
+export function shutdownGraceSeconds({ spec: { terminationGracePeriodSeconds } }: NodePod, { seconds }: ShutdownGracePeriod): number {
+  return Math.min(terminationGracePeriodSeconds ?? seconds, seconds);
+}

@@ -1,0 +1,14 @@
+/** logind in memory. */
+import { createMemoryLogind } from "../../shared/adapters/memory/logind.ts";
+import { logindConformance } from "./logind.ts";
+
+logindConformance("memory", async () => {
+  const logind = createMemoryLogind();
+  return {
+    logind,
+    prepareForShutdown: async (isShuttingDown) => logind.prepareForShutdown(isShuttingDown),
+    locks: async () => logind.locks(),
+    restart: async () => logind.restart(),
+    close: async () => undefined,
+  };
+});
