@@ -129,7 +129,7 @@ export const FIELDS: Fields = {
   cgroupsPerQOS: option("--cgroups-per-qos", "boolean", true),
   podPidsLimit: option("--pod-max-pids", "number", true),
   singleProcessOOMKill: option("--single-process-oom-kill", "boolean", true),
-  enforceNodeAllocatable: option("--enforce-node-allocatable", "list"),
+  enforceNodeAllocatable: option("--enforce-node-allocatable", "list", true),
   systemReserved: option("--system-reserved", { map: "=" }),
   kubeReserved: option("--kube-reserved", { map: "=" }),
   systemReservedCgroup: option("--system-reserved-cgroup", "text"),

@@ -6,7 +6,7 @@
  */
 import { X509Certificate } from "node:crypto";
 import { readFile, rm, stat } from "node:fs/promises";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
 import type { KubeHttpConfig } from "../../shared/adapters/kube-http/config.ts";
 import { createCertificateFiles } from "../../shared/adapters/node-files/certificate-store.ts";
@@ -65,7 +65,7 @@ interface Means {
 
 /** @throws {UsageError} for kubeconfigs that cannot be used; what `joinCluster` throws */
 export async function nodeAccess(flags: AccessFlags, means: Means, signal: AbortSignal): Promise<NodeAccess> {
-  const certDir = flags.certDir ?? join(flags.rootDir, "pki");
+  const certDir = resolve(flags.certDir ?? join(flags.rootDir, "pki"));
   if (flags.bootstrapKubeconfig !== undefined && flags.kubeconfig === undefined)
     throw new UsageError("--bootstrap-kubeconfig needs --kubeconfig: where the node's own is to be written");
   const kubeconfig = kubeconfigPath(flags.kubeconfig);
@@ -80,7 +80,7 @@ type Placed = AccessFlags & { readonly kubeconfig: string; readonly certDir: str
 /** Once, and then the kubeconfig is as if somebody had brought it. */
 async function joined(flags: Placed & { readonly bootstrapKubeconfig: string }, { clock, log }: Means, signal: AbortSignal): Promise<void> {
   const { kubeconfig, bootstrapKubeconfig, certDir, name: nodeName } = flags;
-  if (await isStillValid(kubeconfig, clock, log)) return;
+  if (await isStillValid(flags, clock, log)) return;
   const kube = createKubeHttp(await bootstrapAccess(bootstrapKubeconfig));
   const store = clientFiles(certDir, clock);
   await joinCluster({ kube, nodeName, store, pendingKey: pendingKeyIn(certDir), clock, log }, signal);
@@ -92,7 +92,7 @@ async function joined(flags: Placed & { readonly bootstrapKubeconfig: string }, 
 async function rotating(flags: Placed, means: Means): Promise<NodeAccess> {
   const { kubeconfig, certDir, bootstrapKubeconfig, name } = flags;
   const { clock, random, log } = means;
-  const joins = bootstrapKubeconfig !== undefined && !(await isStillValid(kubeconfig, clock, log));
+  const joins = bootstrapKubeconfig !== undefined && !(await isStillValid(flags, clock, log));
   const asking = joins ? await bootstrapAccess(bootstrapKubeconfig) : await kubeAccess({ ...flags, kubeconfig }, ROLE, COMPONENT);
   const { currentPath } = clientFiles(certDir, clock);
   if (joins) await replaceFile(kubeconfig, await kubeconfigForCertificate(bootstrapKubeconfig, currentPath));
@@ -162,10 +162,11 @@ function pendingKeyIn(certDir: string): PendingKey {
 }
 
 /** Whether a kubeconfig has a client certificate none of which has ended. Source: bootstrap.go isClientConfigStillValid. */
-async function isStillValid(kubeconfig: string, clock: Clock, log: Log): Promise<boolean> {
+async function isStillValid(flags: Placed, clock: Clock, log: Log): Promise<boolean> {
+  const { kubeconfig } = flags;
   if ((await stat(kubeconfig).catch(() => undefined)) === undefined) return false;
   try {
-    const places = await certificatePlaces(kubeconfig);
+    const places = await certificatePlaces(kubeconfig, await contextOf(flags, ROLE));
     const text = places.cert ?? (places.certFile === undefined ? "" : await readFile(places.certFile, "utf8"));
     const ends = (text.match(CERTIFICATE) ?? []).map((pem) => new X509Certificate(pem).validToDate.getTime());
     if (ends.length > 0 && ends.every((endMs) => clock.now() <= endMs)) return true;

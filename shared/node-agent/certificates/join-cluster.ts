@@ -78,7 +78,7 @@ async function keyOf(store: CertificateStore, pendingKey: PendingKey): Promise<s
   return privateKey;
 }
 
-/** The machine may be up before the API server is. */
+/** The machine may be up before the API server is, or is ready. Source: bootstrap.go waitForServer. */
 async function onceReached(
   { clock, log }: Pick<JoinOptions, "clock" | "log">,
   ask: () => Promise<RequestReference>,
@@ -89,7 +89,8 @@ async function onceReached(
     try {
       return await ask();
     } catch (error) {
-      if (error instanceof KubeApiError || error instanceof NotSignedError || clock.now() >= giveUpMs) throw error;
+      const isRefusal = error instanceof NotSignedError || (error instanceof KubeApiError && error.code < 500);
+      if (isRefusal || clock.now() >= giveUpMs) throw error;
       log.info("failed to connect to the API server", { error: messageOf(error) });
       await clock.after(SERVER_RETRY_MS, signal);
     }

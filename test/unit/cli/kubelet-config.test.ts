@@ -51,6 +51,7 @@ describe("a KubeletConfiguration [node-agent 440]", () => {
     { field: "kubeReserved: {cpu: 200m, pid: 1000}", want: { kubeReserved: "cpu=200m,pid=1000" } },
     { field: "evictionPressureTransitionPeriod: 1m30s", want: { evictionPressureTransitionPeriod: 90_000 } },
     { field: "enforceNodeAllocatable: [pods, system-reserved]", want: { enforceNodeAllocatable: "pods,system-reserved" } },
+    { field: "enforceNodeAllocatable: []", want: { enforceNodeAllocatable: "" } },
     { field: "enforceNodeAllocatable: [none]", want: { enforceNodeAllocatable: "none" } },
     {
       field: "registerWithTaints: [{key: dedicated, value: batch, effect: NoSchedule}, {key: x, effect: NoExecute}]",

@@ -5,7 +5,7 @@ import { createServer } from "node:http";
 import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, relative } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 
 import { nodeAccess } from "../../../../cli/support/node-access.ts";
@@ -101,4 +101,35 @@ it("[node-agent 453] a bootstrap kubeconfig needs a place for the node's own", a
   const flags = { bootstrapKubeconfig: join(folder, "b"), rootDir: folder, name: "n" };
   const means = { clock: createVirtualClock(0), random: createSeededRandom(1), log: recordingLog() };
   await expect(nodeAccess(flags, means, new AbortController().signal)).rejects.toThrow("--bootstrap-kubeconfig needs --kubeconfig");
+});
+
+describe("a kubeconfig and a bootstrap kubeconfig [node-agent 453]", () => {
+  const means = () => ({ clock: createVirtualClock(Date.now()), random: createSeededRandom(1), log: recordingLog() });
+  const write = async (name: string, users: Readonly<Record<string, object>>): Promise<string> => {
+    const names = Object.keys(users);
+    const config = {
+      clusters: [{ name: "c", cluster: { server: "https://127.0.0.1:1" } }],
+      users: names.map((user) => ({ name: user, user: users[user] })),
+      contexts: names.map((user) => ({ name: user, context: { cluster: "c", user } })),
+      "current-context": names[0],
+    };
+    await writeFile(join(folder, name), JSON.stringify(config));
+    return join(folder, name);
+  };
+
+  it("the certificate of the context that is asked for counts, not of the one that is current", async () => {
+    const kubeconfig = await write("kubeconfig", { nobody: {}, good: own() });
+    const flags = { kubeconfig, context: "good", bootstrapKubeconfig: join(folder, "none"), rotateCertificates: true };
+    const access = await nodeAccess({ ...flags, rootDir: folder, name: "n" }, means(), new AbortController().signal);
+    expect(await access.config.certificate?.()).toMatchObject({ key: certificate.key });
+  });
+
+  it("the kubeconfig that is written finds the certificate from wherever it is read", async () => {
+    const bootstrapKubeconfig = await write("bootstrap", { bootstrap: { token: "t" } });
+    const flags = { kubeconfig: join(folder, "etc", "kubeconfig"), bootstrapKubeconfig, rotateCertificates: true, name: "n" };
+    await nodeAccess({ ...flags, rootDir: relative(process.cwd(), folder) }, means(), new AbortController().signal);
+    const written = await readFile(flags.kubeconfig, "utf8");
+    expect(written).toContain(`client-certificate: ${join(folder, "pki", "kubelet-client-current.pem")}\n`);
+    expect(written).not.toContain("token");
+  });
 });

@@ -40,7 +40,7 @@ afterEach(async () => {
 });
 
 /** What happens to each request, in order; the last one goes on. */
-type Fate = "sign" | "deny" | "forget" | "unreachable" | "unauthorized";
+type Fate = "sign" | "deny" | "forget" | "unreachable" | "starting" | "unauthorized";
 
 function signer(...fates: readonly Fate[]): SigningKube & { readonly asked: readonly string[]; approve(): Promise<void> } {
   const asked: string[] = [];
@@ -67,6 +67,7 @@ function signer(...fates: readonly Fate[]): SigningKube & { readonly asked: read
       const fate = fates[Math.min(asked.length, fates.length - 1)] ?? "sign";
       asked.push(metadata.name);
       if (fate === "unreachable") throw new UnansweredError("no connection");
+      if (fate === "starting") throw new KubeApiError({ code: 503, reason: "ServiceUnavailable" });
       if (fate === "unauthorized") throw new KubeApiError({ code: 401, reason: "Unauthorized" });
       if (objects.has(metadata.name)) throw new KubeApiError({ code: 409, reason: "AlreadyExists" });
       const object = { metadata: { ...metadata, uid: `uid-${asked.length}` }, spec: { ...spec, signerName: SIGNER }, status: {} };
@@ -282,6 +283,16 @@ describe("joining [node-agent 429]", () => {
     await clock.advance(20_000);
     await expect(joining).rejects.toThrow("no connection");
     expect(kube.asked.length).toBeGreaterThan(25);
+  });
+
+  it("waits for an API server that is there and not ready yet, not for one that refuses", async () => {
+    const kube = signer("starting", "starting", "unauthorized");
+    const options = { kube, nodeName: "node-a", store: files(), pendingKey: pendingKey(), clock, log: recordingLog() };
+    const joining = joinCluster(options, ending.signal).catch((error: unknown) => error);
+    await until("asked", () => kube.asked.length === 1);
+    await clock.advance(10_000);
+    expect(await joining).toMatchObject({ reason: "Unauthorized" });
+    expect(kube.asked).toHaveLength(3);
   });
 
   it("ends at once when it is denied", async () => {
