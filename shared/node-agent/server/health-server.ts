@@ -35,13 +35,12 @@ export async function runHealthServer(options: HealthServerOptions, signal: Abor
   });
   const ended = new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
   for (let said = false; !signal.aborted;) {
-    const failed = await new Promise<Error | undefined>((resolve) => {
-      server.once("error", resolve);
-      server.listen(port, host, () => {
-        server.off("error", resolve);
-        resolve(undefined);
-      });
-    });
+    const listened = Promise.withResolvers<Error | undefined>();
+    const listens = (): void => listened.resolve(undefined);
+    server.once("error", listened.resolve).once("listening", listens);
+    server.listen(port, host);
+    const failed = await listened.promise;
+    server.off("error", listened.resolve).off("listening", listens);
     if (failed === undefined) {
       server.on("error", (error) => log.warn("health server", { error: error.message }));
       options.listening?.((server.address() as AddressInfo).port); // of a server that listens on TCP

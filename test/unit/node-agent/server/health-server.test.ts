@@ -13,11 +13,14 @@ it("[node-agent 307] health is told on a port of its own, which is waited for wh
   const { port } = other.address() as AddressInfo; // a TCP server's
   const [log, ends, listening] = [recordingLog(), new AbortController(), Promise.withResolvers<number>()];
   let [now, waits] = [1_000_000, 0];
+  const warned: string[] = [];
+  const warn = ({ message }: Error): void => void warned.push(message);
+  process.on("warning", warn);
   const clock = {
     now: () => now,
     after: async (ms: number) => {
       expect(ms).toBe(5_000);
-      if (++waits === 2) await new Promise((resolve) => other.close(resolve));
+      if (++waits === 12) await new Promise((resolve) => other.close(resolve));
     },
   };
   const server = { host: "127.0.0.1", port, lastLoopMs: () => 1_000_000, clock, log, listening: listening.resolve };
@@ -37,5 +40,7 @@ it("[node-agent 307] health is told on a port of its own, which is waited for wh
   expect(await ask("/healthz/syncloop")).toEqual([500, "internal server error: sync Loop took longer than expected\n"]);
   ends.abort();
   await running;
+  process.off("warning", warn);
+  expect(warned).toEqual([]); // of listeners that each try leaves behind
   await expect(fetch(`${address}/healthz`)).rejects.toThrow();
 });
