@@ -1,7 +1,7 @@
 /** How `deltaloop node` is told to bound its pods, and itself. */
 import { writeFile } from "node:fs/promises";
 import type { Command } from "commander";
-import { kubepodsCgroup } from "../../shared/kubelet/cm/cgroup-name.ts";
+import { kubepodsCgroup, reservedCgroup } from "../../shared/kubelet/cm/cgroup-name.ts";
 import { parseReserved, ReservedError, together } from "../../shared/kubelet/cm/reserved.ts";
 import type { MachineFacts } from "../../shared/kubelet/node/node-object.ts";
 import { ENFORCEMENTS, reservedTooMuch } from "../../shared/kubelet/node-options.ts";
@@ -111,7 +111,8 @@ export function withReserved(facts: MachineFacts, { kubeReserved, systemReserved
 /** Where the agent may change anything. */
 export function cgroupRoots(options: NodeOptions): readonly string[] {
   const { kubeReserved, systemReserved } = options.cgroups;
-  return [kubepodsCgroup(options), kubeReserved.cgroup, systemReserved.cgroup].filter((path) => path !== undefined);
+  const reserved = [kubeReserved, systemReserved].flatMap(({ cgroup }) => (cgroup === undefined ? [] : [reservedCgroup(options, cgroup)]));
+  return [kubepodsCgroup(options), ...reserved];
 }
 
 /** What is not allowed is logged, as upstream does it. Source: pkg/util/oom/oom_linux.go; cmd/kubelet/app/server.go RunKubelet. */

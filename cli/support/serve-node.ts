@@ -9,6 +9,8 @@ import { createSystemClock } from "../../shared/adapters/system/clock.ts";
 import { readMachineFacts } from "../../shared/adapters/system/machine-facts.ts";
 import { readMachineFigures, readMachineUsage } from "../../shared/adapters/system/node-usage.ts";
 import { createCgroups } from "../../shared/adapters/system/cgroups.ts";
+import { createSystemdCgroups } from "../../shared/adapters/systemd/cgroups.ts";
+import { createSystemd } from "../../shared/adapters/systemd/systemd.ts";
 import { createSystemRandom } from "../../shared/adapters/system/random.ts";
 import { DEFAULT_EVICTION_HARD, EvictionSettingError, parseStatements, parseThresholds } from "../../shared/kubelet/eviction/thresholds.ts";
 import type { EvictionPolicy, Statements } from "../../shared/kubelet/eviction/thresholds.ts";
@@ -24,6 +26,7 @@ import { createNodeBackend } from "../../shared/node-agent/host/node-backend.ts"
 import { meterCri } from "../../shared/node-agent/host/metered-cri.ts";
 import { patientKube } from "../../shared/node-agent/host/patient-kube.ts";
 import { lockRoot, RootInUseError } from "../../shared/node-agent/host/root-lock.ts";
+import type { Cgroups } from "../../shared/ports/cgroups.ts";
 import type { Clock } from "../../shared/ports/clock.ts";
 import type { Cri } from "../../shared/ports/cri.ts";
 import { isUnimplemented } from "../../shared/ports/cri-error.ts";
@@ -74,7 +77,6 @@ export async function serveNode(flags: NodeFlags): Promise<void> {
     const runtime = await untilAnswered(cri, endpoint, log);
     const driver = await cgroupDriverOf(cri, options.cgroupDriver);
     log.info("runtime found", { runtime: `${runtime.runtimeName}://${runtime.runtimeVersion}`, endpoint, cgroupDriver: driver });
-    if (driver === "systemd" && options.cgroups.perQos) log.warn("slices are systemd's to bound: pods have no limits together");
     await serve({ flags, options: { ...options, cgroupDriver: driver }, facts, access, node, credentials, ...means, log, ending, runtime });
   } finally {
     node.close();
@@ -134,7 +136,7 @@ async function serve(serving: Serving): Promise<void> {
     kube: patientKube(kube, clock),
     store,
     files: createNodeFiles({ ...options, log }),
-    cgroups: await createCgroups({ roots: cgroupRoots(options) }),
+    cgroups: await openCgroups(options),
     machine: { usage: readMachineUsage },
     prober: createProber(),
     credentials: serving.credentials,
@@ -202,6 +204,12 @@ async function untilAnswered(cri: Cri, endpoint: string, log: Log): Promise<Vers
       await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
     }
   }
+}
+
+async function openCgroups(options: NodeOptions): Promise<Cgroups> {
+  const roots = cgroupRoots(options);
+  const cgroupfs = await createCgroups({ roots });
+  return options.cgroupDriver === "systemd" ? createSystemdCgroups(cgroupfs, roots, createSystemd()) : cgroupfs;
 }
 
 /** The runtime's own, if it says; one that names its groups otherwise than the agent fails at each sandbox. */

@@ -1,11 +1,8 @@
 /** Cgroups in memory, on this machine's own cgroupfs under a root of the test's, and on folders that stand for versions 1 and 2. */
-import { spawn } from "node:child_process";
-import type { ChildProcess } from "node:child_process";
-import { once } from "node:events";
-import { mkdir, mkdtemp, readdir, readFile, rm, rmdir, symlink, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { accessSync, constants, existsSync, readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { basename, join } from "node:path";
+import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
 import { createMemoryCgroups } from "../../shared/adapters/memory/cgroups.ts";
@@ -14,8 +11,8 @@ import { cgroupFiles } from "../../shared/kubelet/cm/cgroup-files.ts";
 import type { ResourceConfig } from "../../shared/kubelet/cm/resource-config.ts";
 import { cgroupsConformance } from "./cgroups.ts";
 import type { CgroupsHarness } from "./cgroups.ts";
+import { MOUNT, openKernelCgroups, version } from "./kernel-cgroups.ts";
 
-const MOUNT = "/sys/fs/cgroup";
 const POD = "pod0a1b2c3d-0000-4000-8000-000000000003";
 
 cgroupsConformance("memory", async () => {
@@ -24,9 +21,8 @@ cgroupsConformance("memory", async () => {
   return { cgroups, root: "/own/kubepods", read, enter: (path) => cgroups.enter(path), close: async () => undefined };
 });
 
-const version = existsSync(join(MOUNT, "cgroup.controllers")) ? 2 : 1;
 if (missingHere() === undefined) {
-  cgroupsConformance(`this machine's, version ${version}`, openReal);
+  cgroupsConformance(`this machine's, version ${version}`, () => openKernelCgroups());
   if (version === 2) unifiedLimits();
 } else it.skip(`Cgroups: this machine's: ${missingHere()}`);
 
@@ -44,40 +40,10 @@ function missingHere(): string | undefined {
   }
 }
 
-async function openReal(): Promise<CgroupsHarness> {
-  const folder = await mkdtemp(join(tmpdir(), "deltaloop-cgroups-"));
-  const own = `/${basename(folder)}`;
-  const root = `${own}/kubepods`;
-  const children: ChildProcess[] = [];
-  const cgroups = await createCgroups({ roots: [root] });
-  const base = (controller: string): string => (version === 2 ? MOUNT : join(MOUNT, controller));
-  return {
-    cgroups,
-    root,
-    read: async (path, controller, file) => (await readFile(join(base(controller), path, file), "utf8").catch(() => undefined))?.trim(),
-    async enter(path) {
-      const child = spawn("/bin/sleep", ["1000"], { stdio: "ignore" });
-      children.push(child);
-      for (const hierarchy of version === 2 ? [""] : ["cpuset", "cpu", "memory", "pids"])
-        await writeFile(join(base(hierarchy), path, "cgroup.procs"), String(child.pid));
-    },
-    async close() {
-      for (const child of children) {
-        if (child.exitCode !== null || child.signalCode !== null) continue;
-        child.kill("SIGKILL");
-        await once(child, "exit");
-      }
-      await cgroups.remove(root);
-      for (const hierarchy of version === 2 ? [""] : await readdir(MOUNT)) await rmdir(join(base(hierarchy), own)).catch(() => undefined);
-      await rm(folder, { recursive: true });
-    },
-  };
-}
-
 /** What the agent says of a group, as the kernel then has it: weight and period are as upstream's formulas make them (182). */
 function unifiedLimits(): void {
   it("[node-agent 280] the kernel reads what pods are bounded by, and takes it back", async () => {
-    const { cgroups, root, read, close } = await openReal();
+    const { cgroups, root, read, close } = await openKernelCgroups();
     const seen = async (config: ResourceConfig): Promise<readonly (string | undefined)[]> => {
       await cgroups.create(`${root}/${POD}`);
       await cgroups.write(`${root}/${POD}`, cgroupFiles(config, cgroups, []));

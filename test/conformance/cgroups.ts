@@ -2,6 +2,7 @@
  * What every Cgroups must do (shared/ports/cgroups.ts). Catches: a group outside the agent's root that is changed; a limit that is not
  * where the kernel reads it; a group with a process that is taken away, or one without that stays.
  */
+import { basename } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
 import { cgroupFiles } from "../../shared/kubelet/cm/cgroup-files.ts";
@@ -11,6 +12,8 @@ export interface CgroupsHarness {
   /** With one root, which is not there yet. */
   readonly cgroups: Cgroups;
   readonly root: string;
+  /** What a group so far below the root is called; default: as its parts are. */
+  readonly at?: (...parts: readonly string[]) => string;
   /** What is in the file of a controller; undefined: no such group. */
   read(path: string, controller: string, file: string): Promise<string | undefined>;
   /** A process that stays until it is killed. Absent where there are none. */
@@ -23,6 +26,8 @@ const [A, B] = ["pod0a1b2c3d-0000-4000-8000-000000000001", "pod0a1b2c3d-0000-400
 export function cgroupsConformance(name: string, open: () => Promise<CgroupsHarness>): void {
   describe(`Cgroups: ${name}`, () => {
     let harness: CgroupsHarness;
+    const at = (...parts: readonly string[]): string => harness.at?.(...parts) ?? [harness.root, ...parts].join("/");
+    const named = (...parts: readonly string[]): string => basename(at(...parts));
     beforeEach(async () => {
       harness = await open();
     });
@@ -45,83 +50,83 @@ export function cgroupsConformance(name: string, open: () => Promise<CgroupsHarn
     it("CG2 makes a group and all above it, and may do it again", async () => {
       const { cgroups, root } = harness;
       expect(await cgroups.exists(root)).toBe(false);
-      await cgroups.create(`${root}/burstable/${A}`);
-      await cgroups.create(`${root}/burstable/${A}`);
-      for (const path of [root, `${root}/burstable`, `${root}/burstable/${A}`]) expect(await cgroups.exists(path), path).toBe(true);
-      expect(await cgroups.exists(`${root}/burstable/${B}`)).toBe(false);
+      await cgroups.create(at("burstable", A));
+      await cgroups.create(at("burstable", A));
+      for (const path of [root, at("burstable"), at("burstable", A)]) expect(await cgroups.exists(path), path).toBe(true);
+      expect(await cgroups.exists(at("burstable", B))).toBe(false);
     });
 
     it("CG3 writes what is said, the newest stays, and nothing of it is in another group", async () => {
-      const { cgroups, root, read } = harness;
-      await cgroups.create(`${root}/${A}`);
-      await cgroups.create(`${root}/${B}`);
-      await cgroups.write(`${root}/${A}`, [{ controller: "pids", name: "pids.max", value: "17" }]);
-      await cgroups.write(`${root}/${A}`, [{ controller: "pids", name: "pids.max", value: "18" }]);
-      expect(await read(`${root}/${A}`, "pids", "pids.max")).toBe("18");
-      expect(await read(`${root}/${B}`, "pids", "pids.max")).not.toBe("18");
+      const { cgroups, read } = harness;
+      await cgroups.create(at(A));
+      await cgroups.create(at(B));
+      await cgroups.write(at(A), [{ controller: "pids", name: "pids.max", value: "17" }]);
+      await cgroups.write(at(A), [{ controller: "pids", name: "pids.max", value: "18" }]);
+      expect(await read(at(A), "pids", "pids.max")).toBe("18");
+      expect(await read(at(B), "pids", "pids.max")).not.toBe("18");
     });
 
     it("CG3 names what it could not write, and does not go on", async () => {
-      const { cgroups, root, read } = harness;
-      await cgroups.create(`${root}/${A}`);
+      const { cgroups, read } = harness;
+      await cgroups.create(at(A));
       const files = [
         { controller: "none", name: "none.max", value: "1" },
         { controller: "pids", name: "pids.max", value: "19" },
       ];
-      await expect(cgroups.write(`${root}/${A}`, files)).rejects.toThrow("none.max");
-      expect(await read(`${root}/${A}`, "pids", "pids.max")).not.toBe("19");
-      await expect(cgroups.write(`${root}/${B}`, [{ controller: "pids", name: "pids.max", value: "1" }])).rejects.toThrow("pids.max");
+      await expect(cgroups.write(at(A), files)).rejects.toThrow("none.max");
+      expect(await read(at(A), "pids", "pids.max")).not.toBe("19");
+      await expect(cgroups.write(at(B), [{ controller: "pids", name: "pids.max", value: "1" }])).rejects.toThrow("pids.max");
     });
 
     it("CG4 CG6 removes a group with all below it, once and again, and leaves its neighbours", async () => {
       const { cgroups, root } = harness;
-      await cgroups.create(`${root}/${A}/container`);
-      await cgroups.create(`${root}/${A}0`);
-      await cgroups.remove(`${root}/${A}`);
-      await cgroups.remove(`${root}/${A}`);
-      expect(await cgroups.exists(`${root}/${A}`)).toBe(false);
-      expect(await cgroups.children(root)).toEqual([`${A}0`]);
+      await cgroups.create(at(A, "container"));
+      await cgroups.create(at(`${A}0`));
+      await cgroups.remove(at(A));
+      await cgroups.remove(at(A));
+      expect(await cgroups.exists(at(A))).toBe(false);
+      expect(await cgroups.children(root)).toEqual([named(`${A}0`)]);
     });
 
     it("[node-agent 227] counts a group's processes; one that is not there has no count", async () => {
-      const { cgroups, root, enter } = harness;
-      expect(await cgroups.processes(`${root}/${A}`)).toBeUndefined();
-      await cgroups.create(`${root}/${A}`);
+      const { cgroups, enter } = harness;
+      expect(await cgroups.processes(at(A))).toBeUndefined();
+      await cgroups.create(at(A));
       if (enter === undefined) return;
-      expect(await cgroups.processes(`${root}/${A}`)).toBe(0);
-      await enter(`${root}/${A}`);
-      expect(await cgroups.processes(`${root}/${A}`)).toBe(1);
+      expect(await cgroups.processes(at(A))).toBe(0);
+      await enter(at(A));
+      expect(await cgroups.processes(at(A))).toBe(1);
     });
 
     it("[node-agent 250] says what a group's memory is bounded by and takes; one that is not there takes none", async () => {
       const { cgroups, root } = harness;
       expect(await cgroups.memory(root)).toBeUndefined();
-      await cgroups.create(`${root}/${A}`);
+      await cgroups.create(at(A));
       const before = await cgroups.memory(root);
       expect([before?.limitBytes, (before?.workingSetBytes ?? -1) >= 0]).toEqual([undefined, true]);
       await cgroups.write(root, cgroupFiles({ memoryBytes: 2 ** 26 }, cgroups, []));
       expect((await cgroups.memory(root))?.limitBytes).toBe(2 ** 26);
-      expect((await cgroups.memory(`${root}/${A}`))?.limitBytes).toBeUndefined();
+      expect((await cgroups.memory(at(A)))?.limitBytes).toBeUndefined();
     });
 
     it("CG6 names the groups directly below; one that is not there has none", async () => {
       const { cgroups, root } = harness;
       expect(await cgroups.children(root)).toEqual([]);
-      await cgroups.create(`${root}/besteffort/${A}`);
-      await cgroups.create(`${root}/${B}`);
-      expect((await cgroups.children(root)).toSorted()).toEqual(["besteffort", B]);
-      await cgroups.kill(`${root}/${A}`);
+      await cgroups.create(at("besteffort", A));
+      await cgroups.create(at(B));
+      expect((await cgroups.children(root)).toSorted()).toEqual([named("besteffort"), named(B)].toSorted());
+      await cgroups.kill(at(A));
     });
 
     it("CG4 CG5 a group that holds a process stays until that is killed, wherever below it that is", async (context) => {
       const { cgroups, root, enter } = harness;
       if (enter === undefined) return context.skip("nothing runs there");
-      await cgroups.create(`${root}/${A}/container`);
-      await enter(`${root}/${A}/container`);
-      await expect(cgroups.remove(`${root}/${A}`)).rejects.toThrow("EBUSY");
-      expect([await cgroups.children(root), await cgroups.children(`${root}/${A}`)]).toEqual([[A], ["container"]]);
-      await cgroups.kill(`${root}/${A}`);
-      await cgroups.remove(`${root}/${A}`);
+      await cgroups.create(at(A, "container"));
+      await enter(at(A, "container"));
+      await expect(cgroups.remove(at(A))).rejects.toThrow("EBUSY");
+      expect([await cgroups.children(root), await cgroups.children(at(A))]).toEqual([[named(A)], [named(A, "container")]]);
+      await cgroups.kill(at(A));
+      await cgroups.remove(at(A));
       expect(await cgroups.children(root)).toEqual([]);
     });
   });

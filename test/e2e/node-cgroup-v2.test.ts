@@ -1,5 +1,6 @@
 /**
- * Control groups of version 2 on a kernel that has them, wherever this runs: test/conformance/cgroups.test.ts in user-mode Linux.
+ * Control groups of version 2 on a kernel that has them, wherever this runs: test/conformance/cgroups.test.ts in user-mode Linux, and
+ * test/conformance/systemd-cgroups.test.ts where systemd is the first process there.
  *
  * Catches: a file or a value that the kernel refuses or reads otherwise; controllers that a parent does not hand on; a group that
  * stays; what a folder that stands for cgroupfs takes, and cgroupfs does not.
@@ -8,22 +9,37 @@ import { join } from "node:path";
 
 import { expect, it } from "vitest";
 
-import { ensureUml, runInUml } from "../uml/uml.ts";
+import { ensureUml, runInUml, systemdMissing } from "../uml/uml.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 const TIMEOUT_MS = 90_000;
 
 const uml = ensureUml();
+const noSystemd = systemdMissing();
 if ("missing" in uml) it.skip(`control groups of version 2: ${uml.missing}`);
-else
+else {
+  const run = async (file: string, systemd: boolean): Promise<{ readonly code: number; readonly output: string }> => {
+    const script = `cd '${ROOT}' && node node_modules/vitest/vitest.mjs run --project conformance --maxWorkers 1 test/conformance/${file} --reporter verbose`;
+    return await runInUml(uml.kernel, script, { timeoutMs: TIMEOUT_MS, systemd });
+  };
   it(
     "[node-agent 280] CG1 CG2 CG3 CG4 CG5 CG6 hold on a kernel of version 2, and it takes every limit",
     { timeout: TIMEOUT_MS },
     async () => {
-      const script = `cd '${ROOT}' && node node_modules/vitest/vitest.mjs run --project conformance --maxWorkers 1 test/conformance/cgroups.test.ts --reporter verbose`;
-      const { code, output } = await runInUml(uml.kernel, script, TIMEOUT_MS);
+      const { code, output } = await run("cgroups.test.ts", false);
       expect(output).toMatch(/✓.*Cgroups: this machine's, version 2 > CG4 CG5/u); // run, not skipped
       expect(output).toMatch(/✓.*kernel reads what pods are bounded by/u);
       expect(code, output).toBe(0);
     },
   );
+  it.skipIf(noSystemd !== undefined)(
+    `[node-agent 282] they hold by systemd, which bounds pods as the agent does by itself${noSystemd === undefined ? "" : `: ${noSystemd}`}`,
+    { timeout: TIMEOUT_MS },
+    async () => {
+      const { code, output } = await run("systemd-cgroups.test.ts", true);
+      expect(output).toMatch(/✓.*Cgroups: systemd > CG4 CG5/u);
+      expect(output).toMatch(/✓.*pods and classes are bounded as with cgroupfs/u);
+      expect(code, output).toBe(0);
+    },
+  );
+}

@@ -34,14 +34,32 @@ export function ensureUml(): { readonly kernel: string } | { readonly missing: s
   }
 }
 
+const SYSTEMD = "/lib/systemd/systemd";
+
+/** @returns why systemd cannot be the first process there */
+export function systemdMissing(): string | undefined {
+  return existsSync(SYSTEMD) ? undefined : "there is no systemd on this machine";
+}
+
+export interface UmlOptions {
+  readonly timeoutMs: number;
+  /** The first process is systemd, which runs the script as its one service; else it is the script's shell. */
+  readonly systemd?: boolean;
+}
+
 /** Runs a shell's script there, on /sys/fs/cgroup of version 2, and tells its exit code and what it wrote. */
 export async function runInUml(
   kernel: string,
   script: string,
-  timeoutMs: number,
+  { timeoutMs, systemd = false }: UmlOptions,
 ): Promise<{ readonly code: number; readonly output: string }> {
   const folder = mkdtempSync(join(tmpdir(), "deltaloop-uml-"));
-  const [init, output, code] = ["init", "output", "code"].map((name) => join(folder, name)) as [string, string, string]; // as many as named
+  const [init, work, output, code] = ["init", "work", "output", "code"].map((name) => join(folder, name)) as [
+    string,
+    string,
+    string,
+    string,
+  ]; // as many as named
   const path = process.env["PATH"] ?? "";
   // The machine's /tmp is written through hostfs; /run and /proc are its own.
   writeFileSync(
@@ -51,6 +69,14 @@ export PATH='${path}' HOME=/root NO_COLOR=1
 mount -t proc proc /proc; mount -t sysfs sysfs /sys; mount -t tmpfs tmpfs /run
 mount -t cgroup2 cgroup2 /sys/fs/cgroup
 ip link set lo up
+${systemd ? bySystemd(work) : `exec '${work}'`}
+`,
+    { mode: 0o755 },
+  );
+  writeFileSync(
+    work,
+    `#!/bin/sh
+export PATH='${path}' HOME=/root NO_COLOR=1
 (${script}) >'${output}' 2>&1 </dev/null
 echo $? >'${code}'
 sync
@@ -72,17 +98,51 @@ sleep 60
   ];
   const child = spawn(kernel, args, {
     stdio: ["ignore", "pipe", "pipe"],
-    timeout: timeoutMs,
-    killSignal: "SIGKILL",
+    detached: true, // a group of its own: the machine is several processes
     env: { ...process.env, TMPDIR: folder },
   });
   let console = "";
   for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk: Buffer) => (console += chunk.toString()));
+  const timer = setTimeout(() => process.kill(-(child.pid ?? 0), "SIGKILL"), timeoutMs);
   await new Promise((resolve) => child.once("close", resolve));
+  clearTimeout(timer);
   try {
     if (!existsSync(code)) throw new Error(`the machine ended before its script did: ${console.slice(-2000)}`);
     return { code: Number(readFileSync(code, "utf8")), output: readFileSync(output, "utf8") };
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
+}
+
+/** Nothing of the machine's own units and generators: none is started, and nothing is written outside of /run. Who wants a bus starts it. */
+function bySystemd(work: string): string {
+  return `mkdir -p /run/units /run/none
+cat >/run/units/work.service <<'UNIT'
+[Unit]
+DefaultDependencies=no
+[Service]
+Type=oneshot
+ExecStart='${work}'
+UNIT
+cat >/run/units/work.target <<'UNIT'
+[Unit]
+DefaultDependencies=no
+Wants=work.service
+UNIT
+cat >/run/units/dbus.socket <<'UNIT'
+[Unit]
+DefaultDependencies=no
+[Socket]
+ListenStream=/run/dbus/system_bus_socket
+UNIT
+cat >/run/units/dbus.service <<'UNIT'
+[Unit]
+DefaultDependencies=no
+Requires=dbus.socket
+[Service]
+Type=notify
+ExecStart=dbus-daemon --system --address=systemd: --nofork --nopidfile
+UNIT
+export SYSTEMD_UNIT_PATH=/run/systemd/system.control:/run/systemd/transient:/run/units SYSTEMD_GENERATOR_PATH=/run/none
+exec ${SYSTEMD} --unit=work.target`;
 }

@@ -31,6 +31,20 @@ export function podCgroup(naming: Naming, pod: NodePod): CgroupPath {
   return cgroupPath(naming, [...partsOf(qosClass(pod)), `pod${pod.metadata.uid}`]);
 }
 
+/**
+ * A group of others, by what the agent was told of it: with the systemd driver the last part is a slice's name, with or without its end.
+ *
+ *     cgroupfs: /system/kube → /system/kube
+ *     systemd:  /kube-node → /kube.slice/kube-node.slice
+ *
+ * Source: pkg/kubelet/cm/node_container_manager_linux.go enforceExistingCgroup; cgroup_manager_linux.go ParseSystemdToCgroupName.
+ */
+export function reservedCgroup({ cgroupDriver }: Naming, told: string): CgroupPath {
+  if (cgroupDriver === "cgroupfs") return told;
+  const name = told.slice(told.lastIndexOf("/") + 1).replace(/\.slice$/u, "");
+  return slices(name.split("-"));
+}
+
 /** `pod<uid>` and, with the systemd driver, `kubepods-besteffort-pod<uid with _>.slice`, below any other root too. */
 const OF_POD = /^(?:[^/]*-)?pod([0-9a-f][0-9a-f_-]{7,}?)(?:\.slice)?$/u;
 
@@ -51,6 +65,9 @@ function partsOf(qos: QosClass): readonly string[] {
 function cgroupPath({ cgroupRoot, cgroupDriver }: Naming, below: readonly string[]): CgroupPath {
   const parts = [...cgroupRoot.split("/").filter((part) => part !== ""), "kubepods", ...below];
   if (cgroupDriver === "cgroupfs") return `/${parts.join("/")}`;
-  const escaped = parts.map((part) => part.replaceAll("-", "_"));
-  return `/${escaped.map((_part, index) => `${escaped.slice(0, index + 1).join("-")}.slice`).join("/")}`;
+  return slices(parts.map((part) => part.replaceAll("-", "_")));
+}
+
+function slices(parts: readonly string[]): CgroupPath {
+  return `/${parts.map((_part, index) => `${parts.slice(0, index + 1).join("-")}.slice`).join("/")}`;
 }

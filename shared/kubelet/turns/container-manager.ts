@@ -8,12 +8,11 @@
  *
  * CM1 a pod's group is there, with its limits, before anything of the pod is made.
  * CM2 what one class of pods may take is worked out and written by one at a time, so that the newest is what stays.
- * CM3 with the systemd driver nothing is made or written: slices are systemd's, and are made by it for the runtime.
  *
  * Source: pkg/kubelet/cm/container_manager_linux.go setupNode, qos_container_manager_linux.go, pod_container_manager_linux.go.
  */
 import type { CgroupPath } from "../cm/cgroup-name.ts";
-import { kubepodsCgroup, podCgroup, podUidOf, qosCgroup } from "../cm/cgroup-name.ts";
+import { kubepodsCgroup, podCgroup, podUidOf, qosCgroup, reservedCgroup } from "../cm/cgroup-name.ts";
 import { cgroupFiles } from "../cm/cgroup-files.ts";
 import { kubepodsConfig, LEAST, qosConfigs, reservedConfig, resourceConfigForPod } from "../cm/resource-config.ts";
 import type { ResourceConfig } from "../cm/resource-config.ts";
@@ -45,6 +44,15 @@ export interface ContainerManagerPorts {
   readonly log: Log;
   readonly options: NodeOptions;
   readonly resources: NodeResources;
+}
+
+/** A group that is to be bounded, what it is called by who asked for it, and what is said then. */
+interface Enforced {
+  readonly path: CgroupPath;
+  readonly told: string;
+  readonly config: ResourceConfig;
+  readonly done: string;
+  readonly failed: string;
 }
 
 export class ContainerManager {
@@ -157,8 +165,7 @@ export class ContainerManager {
   }
 
   get #makesGroups(): boolean {
-    const { cgroupDriver, cgroups } = this.#ports.options;
-    return cgroups.perQos && cgroupDriver === "cgroupfs";
+    return this.#ports.options.cgroups.perQos;
   }
 
   async #setUp(): Promise<void> {
@@ -177,13 +184,14 @@ export class ContainerManager {
   /** Each until it succeeds: pods that run already may take more than they are allowed now. Source: node_container_manager_linux.go. */
   async #enforce(): Promise<void> {
     const { cgroups, options, resources, log } = this.#ports;
-    const all = {
+    const all: Enforced = {
       path: kubepodsCgroup(options),
+      told: kubepodsCgroup(options),
       config: kubepodsConfig(resources, { enforced: options.cgroups.enforce.includes("pods") }),
       done: "Updated Node Allocatable limit across pods",
       failed: "Failed to update Node Allocatable Limits",
     };
-    for (const { path, config, done, failed } of [all, ...this.#reserved()]) {
+    for (const { path, told, config, done, failed } of [all, ...this.#reserved()]) {
       if (this.#enforced.has(path)) continue;
       try {
         if (!(await cgroups.exists(path))) throw new Error("there is no such control group");
@@ -191,27 +199,28 @@ export class ContainerManager {
         this.#enforced.add(path);
         this.#tell("Normal", "NodeAllocatableEnforced", done);
       } catch (error) {
-        const message = `${failed} ${JSON.stringify(path)}: ${messageOf(error)}`;
+        const message = `${failed} ${JSON.stringify(told)}: ${messageOf(error)}`;
         log.warn("node allocatable is not enforced", { error: message });
         this.#tell("Warning", "FailedNodeAllocatableEnforcement", message);
       }
     }
   }
 
-  #reserved(): readonly { readonly path: CgroupPath; readonly config: ResourceConfig; readonly done: string; readonly failed: string }[] {
+  #reserved(): readonly Enforced[] {
     const { options, resources } = this.#ports;
     const { enforce, kubeReserved, systemReserved } = options.cgroups;
     const groups = [
       { key: "system-reserved", of: systemReserved, what: "System Reserved" },
       { key: "kube-reserved", of: kubeReserved, what: "Kube Reserved" },
     ] as const;
-    return groups.flatMap(({ key, of: { cgroup: path, resources: kept }, what }) => {
+    return groups.flatMap(({ key, of: { cgroup: told, resources: kept }, what }) => {
       const compressibleOnly = enforce.includes(`${key}-compressible`);
-      if (path === undefined || !(compressibleOnly || enforce.includes(key))) return [];
-      const done = `Updated limits on ${what.toLowerCase()} cgroup ${path}`;
+      if (told === undefined || !(compressibleOnly || enforce.includes(key))) return [];
+      const done = `Updated limits on ${what.toLowerCase()} cgroup ${told}`;
       return [
         {
-          path,
+          path: reservedCgroup(options, told),
+          told,
           config: reservedConfig(kept, resources.cpus, compressibleOnly),
           done,
           failed: `Failed to enforce ${what} Cgroup Limits on`,

@@ -87,6 +87,11 @@ describe("flags", () => {
       podMaxPids: -1,
     });
     expect(cgroupRoots({ ...OPTIONS, cgroups: policy })).toEqual(["/kubepods", "/kube", "/system.slice"]);
+    expect(cgroupRoots({ ...OPTIONS, cgroupDriver: "systemd", cgroups: policy })).toEqual([
+      "/kubepods.slice",
+      "/kube.slice",
+      "/system.slice",
+    ]);
     expect(cgroupPolicy({ ...FLAGS, cgroupsPerQos: false, enforceNodeAllocatable: "none" })).toMatchObject({ perQos: false, enforce: [] });
   });
   const refused: readonly (readonly [Partial<CgroupFlags>, string])[] = [

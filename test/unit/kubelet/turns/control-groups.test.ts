@@ -268,18 +268,35 @@ test("[node-agent 185] a reserved group is bounded where it is to be, and told e
   ]);
 });
 
-for (const { name, more } of [
-  { name: "with the systemd driver", more: { cgroupDriver: "systemd" } },
-  { name: "without groups for classes", more: { cgroups: { ...OPTIONS.cgroups, perQos: false, enforce: [] } } },
-] as const)
-  test(`[node-agent 187] ${name} nothing is made, and no pod waits for it`, async () => {
-    const cgroups = createMemoryCgroups({ roots: ["/kubepods", "/kubepods.slice"] });
-    const manager = managerOf(cgroups, more);
-    await manager.maintain();
-    await manager.updateQos();
-    expect(await manager.stateOf(nodePod())).toEqual({ exists: true, isBounded: true });
-    expect([cgroups.files("/kubepods"), cgroups.files("/kubepods.slice")]).toEqual([undefined, undefined]);
-  });
+test("[node-agent 187] without groups for classes nothing is made, and no pod waits for it", async () => {
+  const cgroups = createMemoryCgroups({ roots: ["/kubepods"] });
+  const manager = managerOf(cgroups, { cgroups: { ...OPTIONS.cgroups, perQos: false, enforce: [] } });
+  await manager.maintain();
+  await manager.updateQos();
+  expect(await manager.stateOf(nodePod())).toEqual({ exists: true, isBounded: true });
+  expect(cgroups.files("/kubepods")).toBeUndefined();
+});
+
+test("[node-agent 281] with the systemd driver slices are bounded like groups, those of others by the name that systemd has for them", async () => {
+  const cgroups = createMemoryCgroups({ roots: ["/kubepods.slice", "/kube.slice/kube-node.slice"] });
+  await cgroups.create("/kube.slice/kube-node.slice");
+  const told: string[] = [];
+  const policy: CgroupPolicy = {
+    ...OPTIONS.cgroups,
+    enforce: ["kube-reserved"],
+    kubeReserved: { resources: { cpuMilli: 250, memoryBytes: 64 }, cgroup: "/kube-node" },
+  };
+  const manager = managerOf(
+    cgroups,
+    { cgroupDriver: "systemd", cgroups: policy },
+    ({ reason, message }) => void told.push(`${reason}: ${message}`),
+  );
+  await manager.maintain();
+  expect(cgroups.files("/kubepods.slice")).toMatchObject({ "memory.limit_in_bytes": "8000000000" });
+  expect(cgroups.files("/kubepods.slice/kubepods-besteffort.slice")).toMatchObject({ "cpu.shares": "2" });
+  expect(cgroups.files("/kube.slice/kube-node.slice")).toEqual({ "cpu.shares": "256", "memory.limit_in_bytes": "64" });
+  expect(told).toContain("NodeAllocatableEnforced: Updated limits on kube reserved cgroup /kube-node");
+});
 
 test("[node-agent 188] with the systemd driver a pod's slice goes with it, whoever made it", async () => {
   const slice = "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod0a1b2c3d_0000_4000_8000_000000000009.slice";

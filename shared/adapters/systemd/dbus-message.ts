@@ -1,0 +1,253 @@
+/**
+ * Messages as D-Bus has them on its wire: the types that systemd's manager is spoken to with.
+ *
+ * Source: D-Bus specification, "Message Protocol" and "Type System".
+ */
+export interface DBusMessage {
+  readonly kind: "call" | "return" | "error" | "signal";
+  readonly serial: number;
+  readonly path?: string;
+  readonly interface?: string;
+  readonly member?: string;
+  readonly errorName?: string;
+  readonly replySerial?: number;
+  readonly destination?: string;
+  /** Of the body: one type after the other. */
+  readonly signature: string;
+  readonly body: readonly DBusValue[];
+}
+
+/** An array, a struct and a variant are lists: a variant's is its signature and its value. */
+export type DBusValue = string | number | bigint | boolean | readonly DBusValue[];
+
+const KINDS = ["call", "return", "error", "signal"] as const;
+/** Header fields by their code, with their type. */
+const FIELDS = [
+  ["path", 1, "o"],
+  ["interface", 2, "s"],
+  ["member", 3, "s"],
+  ["errorName", 4, "s"],
+  ["replySerial", 5, "u"],
+  ["destination", 6, "s"],
+  ["signature", 8, "g"],
+] as const;
+/** Kind, flags and version, length and serial, and the length of the fields. */
+const FIXED_BYTES = 16;
+const MESSAGE_BYTES_MAX = 2 ** 27;
+/** Where a value of a type begins: at a multiple of so many bytes, which is how many a number has. */
+const ALIGNMENTS: Readonly<Record<string, number>> = {
+  ...{ y: 1, g: 1, v: 1, n: 2, q: 2, b: 4, i: 4, u: 4, h: 4, s: 4, o: 4, a: 4, x: 8, t: 8, d: 8 },
+  ...{ "(": 8, "{": 8 },
+};
+
+/** In this order of bytes whatever the machine's is: a message says which it has. */
+const LITTLE = "l".charCodeAt(0);
+
+export function encodeMessage(message: DBusMessage): Buffer {
+  const body = new Writer();
+  body.all(message.signature, message.body);
+  const fields = FIELDS.flatMap(([name, code, type]): DBusValue[] => {
+    const value = message[name];
+    return value === undefined || value === "" ? [] : [[code, [type, value]]];
+  });
+  const header = new Writer();
+  const kind = KINDS.indexOf(message.kind) + 1;
+  header.all("yyyyuua(yv)", [LITTLE, kind, 0, 1, body.bytes.length, message.serial, fields]);
+  header.align(8);
+  return Buffer.from([...header.bytes, ...body.bytes]);
+}
+
+/** The message that `bytes` begin with, and how many of them it is; undefined while it is not whole. @throws for what is none */
+export function decodeMessage(bytes: Buffer): { readonly message: DBusMessage; readonly size: number } | undefined {
+  if (bytes.length < FIXED_BYTES) return undefined;
+  const reader = new Reader(bytes, bytes[0] === LITTLE);
+  const [, kindCode, , , bodyBytes, serial] = reader.all("yyyyuu") as [number, number, number, number, number, number]; // as the signature says
+  const kind = KINDS[kindCode - 1];
+  const fieldBytes = reader.peekLength();
+  const start = Math.ceil((FIXED_BYTES + fieldBytes) / 8) * 8;
+  const size = start + bodyBytes;
+  if (kind === undefined || size > MESSAGE_BYTES_MAX) throw new Error("what was read is no D-Bus message");
+  if (bytes.length < size) return undefined;
+  const [fields] = reader.all("a(yv)") as [[number, [string, string & number]][]]; // as the signature says
+  const said: Partial<Record<(typeof FIELDS)[number][0], string & number>> = {};
+  for (const [code, [, value]] of fields) {
+    const field = FIELDS.find(([, known]) => known === code);
+    if (field !== undefined) said[field[0]] = value;
+  }
+  const { signature = "", ...rest } = said;
+  return { message: { kind, serial, ...rest, signature, body: reader.from(start).all(signature) }, size };
+}
+
+/** The types in a row that a signature names: `sa(sv)u` are `s`, `a(sv)`, `u`. */
+function typesOf(signature: string): readonly string[] {
+  const types: string[] = [];
+  for (let at = 0; at < signature.length;) {
+    const end = endOfType(signature, at);
+    types.push(signature.slice(at, end));
+    at = end;
+  }
+  return types;
+}
+
+function endOfType(signature: string, at: number): number {
+  if (signature[at] === "a") return endOfType(signature, at + 1);
+  if (signature[at] !== "(" && signature[at] !== "{") return at + 1;
+  let end = at + 1;
+  while (end < signature.length && !")}".includes(signature[end] ?? "")) end = endOfType(signature, end);
+  return end + 1;
+}
+
+function alignmentOf(type: string): number {
+  const alignment = ALIGNMENTS[type[0] ?? ""];
+  if (alignment === undefined) throw new Error(`D-Bus type ${type} is not spoken here`);
+  return alignment;
+}
+
+class Writer {
+  readonly bytes: number[] = [];
+
+  all(signature: string, values: readonly DBusValue[]): void {
+    for (const [index, type] of typesOf(signature).entries()) this.#one(type, values[index] as DBusValue); // as many as the signature names
+  }
+
+  align(to: number): void {
+    while (this.bytes.length % to !== 0) this.bytes.push(0);
+  }
+
+  #one(type: string, value: DBusValue): void {
+    this.align(alignmentOf(type));
+    switch (type[0]) {
+      case "y":
+        return void this.bytes.push(Number(value));
+      case "b":
+      case "u":
+        return this.#integer(BigInt(value as number), 4); // as the type says
+      case "t":
+        return this.#integer(BigInt(value as bigint), 8); // as the type says
+      case "s":
+      case "o":
+        this.#integer(BigInt(Buffer.byteLength(String(value))), 4);
+        return void this.bytes.push(...Buffer.from(`${String(value)}\0`));
+      case "g":
+        return void this.bytes.push(String(value).length, ...Buffer.from(`${String(value)}\0`));
+      case "(":
+        return this.all(type.slice(1, -1), value as readonly DBusValue[]); // as the type says
+      case "v": {
+        const [signature, content] = value as readonly [string, DBusValue]; // as the type says
+        this.#one("g", signature);
+        return this.#one(signature, content);
+      }
+      case "a": {
+        const lengthAt = this.bytes.length;
+        this.#integer(0n, 4);
+        const element = type.slice(1);
+        this.align(alignmentOf(element));
+        const from = this.bytes.length;
+        for (const one of value as readonly DBusValue[]) this.#one(element, one); // as the type says
+        const length = new Writer();
+        length.#integer(BigInt(this.bytes.length - from), 4);
+        this.bytes.splice(lengthAt, 4, ...length.bytes);
+        return;
+      }
+      default:
+        throw new Error(`nothing of D-Bus type ${type} is said here`);
+    }
+  }
+
+  #integer(value: bigint, size: number): void {
+    for (let byte = 0; byte < size; byte++) this.bytes.push(Number((value >> BigInt(8 * byte)) & 0xffn));
+  }
+}
+
+class Reader {
+  readonly #bytes: Buffer;
+  readonly #isLittle: boolean;
+  #at = 0;
+
+  constructor(bytes: Buffer, isLittle: boolean) {
+    this.#bytes = bytes;
+    this.#isLittle = isLittle;
+  }
+
+  from(at: number): this {
+    this.#at = at;
+    return this;
+  }
+
+  all(signature: string): readonly DBusValue[] {
+    return typesOf(signature).map((type) => this.#one(type));
+  }
+
+  /** Of the array that comes next. */
+  peekLength(): number {
+    const at = this.#at;
+    const length = this.#unsigned();
+    this.#at = at;
+    return length;
+  }
+
+  #one(type: string): DBusValue {
+    this.#align(alignmentOf(type));
+    switch (type[0]) {
+      case "b":
+        return this.#unsigned() === 1;
+      case "t":
+      case "x":
+      case "d":
+        return this.#long(type);
+      case "s":
+      case "o":
+        return this.#text(this.#unsigned());
+      case "g":
+        return this.#text(this.#short("y"));
+      case "(":
+      case "{":
+        return this.all(type.slice(1, -1));
+      case "v": {
+        const signature = String(this.#one("g"));
+        return [signature, this.#one(signature)];
+      }
+      case "a": {
+        const length = this.#unsigned();
+        const element = type.slice(1);
+        this.#align(alignmentOf(element));
+        const end = this.#at + length;
+        const values: DBusValue[] = [];
+        while (this.#at < end) values.push(this.#one(element));
+        return values;
+      }
+      default:
+        return this.#short(type);
+    }
+  }
+
+  #align(to: number): void {
+    this.#at = Math.ceil(this.#at / to) * to;
+  }
+
+  #unsigned(): number {
+    return this.#short("u");
+  }
+
+  #short(type: string): number {
+    const size = alignmentOf(type);
+    this.#at += size;
+    const isSigned = type === "n" || type === "i";
+    const at = this.#at - size;
+    if (isSigned) return this.#isLittle ? this.#bytes.readIntLE(at, size) : this.#bytes.readIntBE(at, size);
+    return this.#isLittle ? this.#bytes.readUIntLE(at, size) : this.#bytes.readUIntBE(at, size);
+  }
+
+  #long(type: string): bigint | number {
+    this.#at += 8;
+    const view = new DataView(this.#bytes.buffer, this.#bytes.byteOffset + this.#at - 8, 8);
+    if (type === "d") return view.getFloat64(0, this.#isLittle);
+    return type === "x" ? view.getBigInt64(0, this.#isLittle) : view.getBigUint64(0, this.#isLittle);
+  }
+
+  /** Its last byte is a zero that does not count. */
+  #text(length: number): string {
+    this.#at += length + 1;
+    return this.#bytes.toString("utf8", this.#at - length - 1, this.#at - 1);
+  }
+}

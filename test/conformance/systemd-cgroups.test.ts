@@ -1,0 +1,211 @@
+/**
+ * Cgroups by systemd, where it is the first process of the machine that this runs on; test/e2e/node-cgroup-v2.test.ts has one.
+ *
+ * Catches: a slice that systemd does not know of, or bounds otherwise than the kernel's files say; limits that are gone once systemd
+ * looks at its units anew; what is left of a slice when its pod has gone; an agent that is deaf once systemd has started itself anew.
+ */
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync } from "node:fs";
+import { readdir, readFile, rmdir } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
+import { promisify } from "node:util";
+import { afterEach, expect, it } from "vitest";
+
+import { createMemoryNodeStore } from "../../shared/adapters/memory/node-store.ts";
+import { createCgroups } from "../../shared/adapters/system/cgroups.ts";
+import { createSystemdCgroups } from "../../shared/adapters/systemd/cgroups.ts";
+import { createSystemd } from "../../shared/adapters/systemd/systemd.ts";
+import type { Systemd } from "../../shared/adapters/systemd/systemd.ts";
+import { kubepodsCgroup, podCgroup } from "../../shared/kubelet/cm/cgroup-name.ts";
+import type { NodeOptions } from "../../shared/kubelet/node-options.ts";
+import type { ContainerSpec, NodePod } from "../../shared/kubelet/pod.ts";
+import { ContainerManager } from "../../shared/kubelet/turns/container-manager.ts";
+import type { Cgroups } from "../../shared/ports/cgroups.ts";
+import { eventually } from "../support/eventually.ts";
+import { nodePod } from "../unit/kubelet/fixtures.ts";
+import { MACHINE, OPTIONS } from "../unit/kubelet/node-fixtures.ts";
+import { recordingLog } from "../unit/recording-log.ts";
+import { cgroupsConformance } from "./cgroups.ts";
+import { MOUNT, openKernelCgroups, version } from "./kernel-cgroups.ts";
+
+const run = promisify(execFile);
+const PRIVATE = "/run/systemd/private";
+const BUS = "/run/dbus/system_bus_socket";
+const FILES = ["cpu.weight", "cpu.max", "memory.max", "pids.max"];
+
+const isHere = process.getuid?.() === 0 && version === 2 && existsSync(PRIVATE);
+if (isHere) suite();
+else it.skip("Cgroups by systemd: it does not run here, or not for this user, or with version 1");
+
+function suite(): void {
+  cgroupsConformance("systemd", () => openKernelCgroups({ open: opener(createSystemd([{ file: PRIVATE }])), pathOf: slicePath }));
+
+  let node: Node | undefined;
+  afterEach(async () => {
+    await node?.end();
+    node = undefined;
+  });
+
+  it("[node-agent 282] pods and classes are bounded as with cgroupfs, and a slice's end leaves nothing of it", async () => {
+    const files = await startNode("cgroupfs");
+    const theirs = await files.bounds();
+    await files.end();
+    node = await startNode("systemd");
+    expect(await node.bounds()).toEqual(theirs);
+    expect(theirs).toMatchObject({
+      kubepods: { "cpu.weight": "157", "memory.max": "8000000000", "pids.max": "4000" },
+      Burstable: { "cpu.weight": "21", "memory.max": "max" },
+      BestEffort: { "cpu.weight": "1" },
+      guaranteed: { "cpu.weight": "8", "cpu.max": "20000 100000", "memory.max": "67108864", "pids.max": "333" },
+    });
+    // What systemd knows lasts when it looks at its units anew.
+    await run("systemctl", ["daemon-reload"]);
+    expect(await node.bounds()).toEqual(theirs);
+    expect(await node.show("guaranteed", ["CPUWeight", "MemoryMax", "TasksMax", "CPUQuotaPerSecUSec", "Transient"])).toEqual([
+      ...["CPUWeight=8", "MemoryMax=67108864", "TasksMax=333", "CPUQuotaPerSecUSec=200ms", "Transient=yes"].toSorted(),
+    ]);
+
+    const unit = node.unitOf("burstable");
+    const scope = spawn("systemd-run", ["--scope", `--slice=${unit}`, "--unit=in-a-pod", "/bin/sleep", "1000"], { stdio: "ignore" });
+    const gone = once(scope, "exit");
+    await eventually("something runs in the pod", async () => (await node?.processes("burstable")) === 1);
+    await node.destroy("burstable");
+    await gone;
+    expect(await node.show("burstable", ["ActiveState"])).toEqual(["ActiveState=inactive"]);
+    await eventually("nothing is left of it", async () => (await leftOf(unit.replace(".slice", ""))).length === 0);
+  });
+
+  it("[node-agent 282] CPU time is in whole percents, as upstream rounds it, in the kernel's file, too", async () => {
+    node = await startNode("systemd");
+    const pod = podOf("odd", { cpu: "123m", memory: "64Mi" }, { cpu: "123m", memory: "64Mi" });
+    await node.create(pod);
+    expect((await node.bounds([pod]))["odd"]).toMatchObject({ "cpu.max": "13000 100000" });
+    await run("systemctl", ["daemon-reload"]);
+    expect((await node.bounds([pod]))["odd"]).toMatchObject({ "cpu.max": "13000 100000" });
+  });
+
+  it("[node-agent 282] goes on when systemd has started itself anew, and refuses in systemd's words", async () => {
+    node = await startNode("systemd");
+    await run("systemctl", ["daemon-reexec"]);
+    await node.create(podOf("later", {}, {}));
+    expect((await node.bounds([podOf("later", {}, {})]))["later"]).toMatchObject({ "cpu.weight": "1" });
+    const files = [{ controller: "cpu", name: "cpu.weight", value: "20000" }];
+    await expect(node.cgroups.write(node.pathOf("guaranteed"), files)).rejects.toThrow(
+      /cpu\.weight of .*: systemd did not take them: .*CPUWeight/u,
+    );
+  });
+
+  it("[node-agent 282] asks over the bus where there is one", async () => {
+    if (!existsSync(BUS)) await run("systemctl", ["start", "dbus.service"]);
+    await eventually("systemd is on the bus", () => run("busctl", ["status", "org.freedesktop.systemd1"]));
+    const systemd = createSystemd([{ file: BUS, match: "type='signal',member='JobRemoved'" }]);
+    const { cgroups, at, read, close } = await openKernelCgroups({
+      open: opener(systemd),
+      pathOf: slicePath,
+    });
+    await cgroups.create(at("pod1"));
+    await cgroups.write(at("pod1"), [{ controller: "pids", name: "pids.max", value: "19" }]);
+    expect(await read(at("pod1"), "pids", "pids.max")).toBe("19");
+    const [, unit = ""] = /([^/]+)$/u.exec(at("pod1")) ?? [];
+    expect((await run("systemctl", ["show", unit, "--property=TasksMax"])).stdout.trim()).toBe("TasksMax=19");
+    await close();
+    expect(await cgroups.exists(at())).toBe(false);
+  });
+}
+
+function opener(systemd: Systemd): (roots: readonly string[]) => Promise<Cgroups> {
+  return async (roots) => createSystemdCgroups(await createCgroups({ roots }), roots, systemd);
+}
+
+function slicePath(parts: readonly string[]): string {
+  const names = parts.map((part) => part.replaceAll("-", "_"));
+  return `/${names.map((_name, index) => `${names.slice(0, index + 1).join("-")}.slice`).join("/")}`;
+}
+
+function podOf(name: string, requests: object, limits: object): NodePod {
+  const container = { name: "main", image: "app:1", resources: { requests, limits } } as ContainerSpec; // amounts by resource
+  return nodePod({ name, uid: `${Buffer.from(name).toString("hex").padEnd(8, "0")}-0000-4000-8000-000000000001`, containers: [container] });
+}
+
+const PODS = [
+  podOf("guaranteed", { cpu: "200m", memory: "64Mi" }, { cpu: "200m", memory: "64Mi" }),
+  podOf("burstable", { cpu: "500m", memory: "32Mi" }, { cpu: "1", memory: "64Mi" }),
+  podOf("in-part", { cpu: "30m" }, { memory: "64Mi" }),
+  podOf("besteffort", {}, {}),
+];
+
+interface Node {
+  readonly cgroups: Cgroups;
+  create(pod: NodePod): Promise<void>;
+  destroy(name: string): Promise<void>;
+  pathOf(name: string): string;
+  unitOf(name: string): string;
+  processes(name: string): Promise<number | undefined>;
+  /** What the kernel's files of all groups say, by the name of the pod or of the class. */
+  bounds(more?: readonly NodePod[]): Promise<Readonly<Record<string, Readonly<Record<string, string>>>>>;
+  /** Properties of its unit, in the order of their names. */
+  show(name: string, properties: readonly string[]): Promise<readonly string[]>;
+  end(): Promise<void>;
+}
+
+/** The groups of a node that has the pods above. */
+async function startNode(cgroupDriver: NodeOptions["cgroupDriver"]): Promise<Node> {
+  const options: NodeOptions = { ...OPTIONS, cgroupDriver, cgroupRoot: "/judged", cgroups: { ...OPTIONS.cgroups, podMaxPids: 333 } };
+  const roots = [kubepodsCgroup(options)];
+  const own = createSystemd([{ file: PRIVATE }]);
+  const cgroups = await (cgroupDriver === "systemd" ? opener(own)(roots) : createCgroups({ roots }));
+  const manager = new ContainerManager({
+    cgroups,
+    options,
+    store: createMemoryNodeStore(),
+    pods: { desired: () => PODS },
+    condition: { sourcesReady: true },
+    record: () => undefined,
+    log: recordingLog(),
+    resources: { ...MACHINE, pids: 4000 },
+  });
+  await manager.maintain();
+  for (const pod of PODS) await manager.create(pod);
+  await manager.updateQos();
+  const pathOf = (name: string): string => podCgroup(options, PODS.find(({ metadata }) => metadata.name === name) ?? podOf(name, {}, {}));
+  const unitOf = (name: string): string => basename(pathOf(name));
+  const kubepods = kubepodsCgroup(options);
+  const [burstable, bestEffort] = [dirname(pathOf("burstable")), dirname(pathOf("besteffort"))];
+  return {
+    cgroups,
+    create: (pod) => manager.create(pod),
+    destroy: (name) => manager.destroy(PODS.find(({ metadata }) => metadata.name === name)?.metadata.uid ?? ""),
+    pathOf,
+    unitOf,
+    processes: (name) => cgroups.processes(pathOf(name)),
+    async bounds(more = []) {
+      const paths = { kubepods, Burstable: burstable, BestEffort: bestEffort };
+      const pods = [...PODS, ...more].map((pod) => [pod.metadata.name, podCgroup(options, pod)] as const);
+      const read = async (path: string): Promise<Readonly<Record<string, string>>> =>
+        Object.fromEntries(
+          await Promise.all(FILES.map(async (file) => [file, (await readFile(join(MOUNT, path, file), "utf8")).trim()] as const)),
+        );
+      return Object.fromEntries(
+        await Promise.all([...Object.entries(paths), ...pods].map(async ([name, path]) => [name, await read(path)] as const)),
+      );
+    },
+    async show(name, properties) {
+      const { stdout } = await run("systemctl", ["show", unitOf(name), ...properties.map((property) => `--property=${property}`)]);
+      return stdout.trim().split("\n").toSorted();
+    },
+    async end() {
+      await cgroups.remove(kubepods);
+      await rmdir(join(MOUNT, dirname(kubepods))).catch(() => undefined); // systemd removes it by itself
+    },
+  };
+}
+
+/** Names of files and folders of systemd's, and of control groups, that have it in them. */
+async function leftOf(name: string): Promise<readonly string[]> {
+  const folders = ["/run/systemd", MOUNT];
+  const found = await Promise.all(
+    folders.map(async (folder) => (await readdir(folder, { recursive: true })).map((path) => join(folder, path))),
+  );
+  return found.flat().filter((path) => path.includes(name));
+}

@@ -1,0 +1,125 @@
+// Would catch: an agent that waits for ever for who does not answer, takes a failed job for done, or does not come back to systemd.
+import { mkdtemp, rm } from "node:fs/promises";
+import { createServer } from "node:net";
+import type { Server, Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, it } from "vitest";
+import { decodeMessage, encodeMessage } from "../../../../shared/adapters/systemd/dbus-message.ts";
+import type { DBusMessage, DBusValue } from "../../../../shared/adapters/systemd/dbus-message.ts";
+import { createSystemd } from "../../../../shared/adapters/systemd/systemd.ts";
+
+type Reply = { readonly job: string } | { readonly error: string } | { readonly body: readonly DBusValue[] } | "close";
+
+let folder = "";
+let server: Server | undefined;
+const sockets = new Set<Socket>();
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "deltaloop-dbus-"));
+});
+afterEach(async () => {
+  for (const socket of sockets) socket.destroy();
+  await new Promise((resolve) => server?.close(resolve) ?? resolve(undefined));
+  await rm(folder, { recursive: true });
+});
+
+/** Somebody who greets as D-Bus does, and answers calls in turn. @returns its socket, and what it was called */
+async function answering(
+  replies: readonly Reply[],
+  { greeting = "OK 0\r\n" } = {},
+): Promise<{ readonly file: string; readonly asked: string[] }> {
+  const asked: string[] = [];
+  const left = [...replies];
+  let job = 0;
+  server = createServer((socket) => {
+    sockets.add(socket);
+    let [unread, isGreeted] = [Buffer.alloc(0), false];
+    const say = (message: Partial<DBusMessage>): void =>
+      void socket.write(encodeMessage({ kind: "return", serial: 1, signature: "", body: [], ...message }));
+    const answer = ({ member = "", serial, body }: DBusMessage): void => {
+      if (member === "Ping" || member === "Hello" || member === "AddMatch") return say({ replySerial: serial });
+      asked.push(`${member} ${String(body[0])}`);
+      const reply = left.shift() ?? "close";
+      if (reply === "close") return void socket.destroy();
+      if ("error" in reply)
+        return say({
+          kind: "error",
+          errorName: `org.freedesktop.systemd1.${reply.error}`,
+          replySerial: serial,
+          signature: "s",
+          body: [reply.error],
+        });
+      if ("body" in reply) return say({ replySerial: serial, body: reply.body });
+      const path = `/job/${(job += 1)}`;
+      // As systemd may: its end is told before what it is called.
+      say({
+        kind: "signal",
+        path: "/",
+        interface: "i",
+        member: "JobRemoved",
+        signature: "uoss",
+        body: [job, path, String(body[0]), reply.job],
+      });
+      say({ replySerial: serial, signature: "o", body: [path] });
+    };
+    socket
+      .on("error", () => undefined)
+      .on("data", (chunk: Buffer) => {
+        unread = Buffer.concat([unread, chunk]);
+        if (!isGreeted) {
+          const end = unread.indexOf("BEGIN\r\n");
+          if (end === -1) return void socket.write(greeting);
+          unread = unread.subarray(end + 7);
+          isGreeted = true;
+        }
+        for (let next = decodeMessage(unread); next !== undefined; next = decodeMessage(unread)) {
+          unread = unread.subarray(next.size);
+          answer(next.message);
+        }
+      });
+  });
+  const file = join(folder, "socket");
+  await new Promise<void>((resolve) => server?.listen(file, resolve));
+  return { file, asked };
+}
+
+it("[node-agent 283] waits for a job's end, and says how it ended", async () => {
+  const { file, asked } = await answering([{ job: "done" }, { job: "failed" }, { job: "canceled" }]);
+  const systemd = createSystemd([{ file }]);
+  await systemd.startTransient("a.slice", []);
+  await expect(systemd.startTransient("b.slice", [])).rejects.toThrow("systemd did not start b.slice: its job ended as failed");
+  await expect(systemd.stop("a.slice")).rejects.toThrow("systemd did not stop a.slice: its job ended as canceled");
+  expect(asked).toEqual(["StartTransientUnit a.slice", "StartTransientUnit b.slice", "StopUnit a.slice"]);
+});
+
+it("[node-agent 283] one that is there is started, one that is not is stopped already; else it refuses in systemd's words", async () => {
+  const { file, asked } = await answering([{ error: "UnitExists" }, { job: "done" }, { error: "NoSuchUnit" }, { error: "BadUnitSetting" }]);
+  const systemd = createSystemd([{ file }]);
+  await systemd.startTransient("a.slice", []);
+  await systemd.stop("a.slice");
+  expect(asked).toEqual(["StartTransientUnit a.slice", "StartUnit a.slice", "StopUnit a.slice"]);
+  await expect(systemd.startTransient("a.slice", [])).rejects.toThrow("systemd did not start a.slice: BadUnitSetting");
+});
+
+it("[node-agent 283] asks again, once, when the connection ends meanwhile", async () => {
+  const { file, asked } = await answering(["close", { body: [] }, "close", "close"]);
+  const systemd = createSystemd([{ file }]);
+  await systemd.setProperties("a.slice", []);
+  expect(asked).toHaveLength(2);
+  await expect(systemd.setProperties("a.slice", [])).rejects.toThrow("the connection ended");
+  expect(asked).toHaveLength(4);
+});
+
+it("[node-agent 283] takes the next socket where there is none, or where it is not taken, and names all", async () => {
+  const { file } = await answering([{ body: [] }]);
+  await createSystemd([{ file: join(folder, "none"), match: "m" }, { file }]).setProperties("a.slice", []);
+  await expect(createSystemd([{ file: join(folder, "none"), match: "m" }]).stop("a.slice")).rejects.toThrow(
+    /cannot be asked: .*none: .*ENOENT/u,
+  );
+});
+
+it("[node-agent 283] says so where it is not taken", async () => {
+  const { file } = await answering([], { greeting: "REJECTED EXTERNAL\r\n" });
+  await expect(createSystemd([{ file }]).stop("a.slice")).rejects.toThrow("it does not take this process: REJECTED EXTERNAL");
+});
