@@ -21,6 +21,7 @@ import { activePods } from "../config/active-pods.ts";
 import type { PodManager } from "../config/pod-manager.ts";
 import type { QosClass } from "../config/pod-requests.ts";
 import type { Observation } from "../eviction/pressure.ts";
+import { jsonEqual } from "../json-equal.ts";
 import { QUOTA_PERIOD } from "../kuberuntime/resources.ts";
 import { nodeReference } from "../node/node-object.ts";
 import type { NodeEvent } from "../node/event-recorder.ts";
@@ -119,6 +120,22 @@ export class ContainerManager {
     await this.#write(podCgroup(this.#ports.options, pod), config);
     this.#bounded.set(pod.metadata.uid, config);
     await this.updateQos();
+  }
+
+  /**
+   * Before something of the pod starts: one that was ended to start with other limits finds room for them. Of a group whose limits this
+   * agent does not know, what the kernel refuses is only logged, as in `create`.
+   *
+   * Source: kuberuntime_manager.go doPodResizeAction, UpdatePodResources.
+   */
+  async refit(pod: NodePod): Promise<void> {
+    if (!this.#makesGroups) return;
+    const before = this.#bounded.get(pod.metadata.uid);
+    if (jsonEqual(before, resourceConfigForPod(pod, this.#ports.options.cgroups))) return;
+    await this.settle(pod).catch((error: unknown) => {
+      if (before !== undefined) throw error;
+      this.#ports.log.warn("a pod's limits were not set", { pod: pod.metadata.uid, error: messageOf(error) });
+    });
   }
 
   /** By the pods that are active now (CM2). What goes wrong is logged, and done again with the next pod, or in a minute. */

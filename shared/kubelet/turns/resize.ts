@@ -50,6 +50,11 @@ export async function resizeContainers(
   await ports.containerManager.settle(pod).catch(asResizeError);
 }
 
+/** What was ended for a resize starts with what was granted, and its pod's group must let it. @throws {ResizeError} */
+export async function refitPod({ containerManager }: NodePorts, pod: NodePod): Promise<void> {
+  await containerManager.refit(pod).catch(asResizeError);
+}
+
 function asResizeError(error: unknown): never {
   throw new ResizeError(messageOf(error), { cause: error });
 }

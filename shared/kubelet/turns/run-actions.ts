@@ -16,7 +16,7 @@ import { podLogDirectory, podSandboxConfig } from "../kuberuntime/sandbox-config
 import { endPod, killContainers, stopName, unlessGone } from "./kill.ts";
 import { podEvent } from "./pod-events.ts";
 import type { VolumePaths } from "./prepare-volumes.ts";
-import { ResizeError, resizeContainers } from "./resize.ts";
+import { refitPod, ResizeError, resizeContainers } from "./resize.ts";
 import { containerType, startContainer, withoutReason } from "./start-container.ts";
 import type { StartInput } from "./start-container.ts";
 import { Pause, StartError } from "../operations.ts";
@@ -81,10 +81,10 @@ export async function runActions(ports: NodePorts, input: ActionsInput): Promise
 
 /** One that fails keeps nobody from starting. */
 async function resize(ports: NodePorts, input: ActionsInput): Promise<ResizeError | undefined> {
-  const { containersToUpdate } = input.actions;
-  if (containersToUpdate.length === 0) return undefined;
+  const { actions, pod } = input;
   try {
-    await resizeContainers(ports, input, containersToUpdate);
+    if (actions.containersToUpdate.length > 0) await resizeContainers(ports, input, actions.containersToUpdate);
+    else if (startsAnything(actions)) await refitPod(ports, pod);
     return undefined;
   } catch (error) {
     if (error instanceof ResizeError) return error;

@@ -272,3 +272,34 @@ test("[node-agent 178] a pod's control group has room for the new limits before 
   expect(new Set(seen.map(String))).toEqual(new Set([`${128 * MB},20000`]));
   expect(group()).toEqual([String(96 * MB), "10000"]);
 });
+
+const RESTARTS = ["cpu", "memory"].map((resourceName) => ({ resourceName, restartPolicy: "RestartContainer" }));
+const SIDE: ContainerSpec = { name: "side", image: "app:1", resources: both("50m", "32Mi") };
+
+test.each([
+  { name: "with a turn that goes on", dies: false },
+  { name: "by an agent that comes back before the container does", dies: true },
+])("[node-agent 178] the group has what is granted before a container starts with it, $name", async ({ dies }) => {
+  const rig = await node();
+  const uid = await rig.create("p", { containers: [app(both("100m", "64Mi"), { resizePolicy: RESTARTS }), SIDE] });
+  await rig.until("ready", () => rig.isReady("p"));
+  await rig.advance(2 * SECONDS);
+  const files = () => rig.cgroups.files(`/kubepods/pod${uid}`);
+  const seen: unknown[] = [];
+  rig.onCall = ({ verb }) =>
+    verb === "createContainer" && seen.push(`${files()?.["cpu.cfs_quota_us"]} ${files()?.["memory.limit_in_bytes"]}`);
+  let hasDied = false;
+  rig.fateOf = ({ verb }) => {
+    if (!dies || hasDied || verb !== "stopContainer") return "live";
+    hasDied = true;
+    return "dieAfter";
+  };
+  await resize(rig, both("200m", "128Mi"));
+  await rig.advance(3 * SECONDS);
+  if (dies) rig.start();
+  await rig.until("it runs with it", () => statusOf(rig)?.restartCount === 1 && rig.isReady("p"), 30 * SECONDS);
+  expect([hasDied, seen]).toEqual([dies, [`25000 ${160 * MB}`]]);
+  await resize(rig, both("100m", "64Mi"));
+  await rig.until("it has less", () => statusOf(rig)?.restartCount === 2 && rig.isReady("p"), 30 * SECONDS);
+  expect(files()).toMatchObject({ "cpu.cfs_quota_us": "15000", "memory.limit_in_bytes": String(96 * MB) });
+});
