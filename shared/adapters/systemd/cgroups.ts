@@ -56,7 +56,7 @@ function levels(root: string, path: string): readonly string[] {
   return [root, ...below.map((_part, index) => `${root}/${below.slice(0, index + 1).join("/")}`)];
 }
 
-/** Everything is counted from the beginning, as the kernel does not count what a group had before. Source: v2.go Apply. */
+/** Everything is counted from the beginning, as the kernel does not count what a group had before. Source: github.com/opencontainers/cgroups systemd/v2.go Apply. */
 function sliceProperties(path: string, version: 1 | 2): readonly UnitProperty[] {
   const parent = posix.dirname(path);
   return [

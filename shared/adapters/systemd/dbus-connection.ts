@@ -131,7 +131,7 @@ async function wake(connection: DBusConnection): Promise<void> {
   }
 }
 
-/** By the credentials that the kernel tells of this end. @returns what came after the last word. Source: D-Bus specification, "Authentication Protocol". */
+/** By the credentials that the kernel tells of this end. @returns what came after the last word. See "Authentication Protocol" in the D-Bus specification. */
 async function authenticate(socket: ReturnType<typeof connect>, socketFile: string): Promise<Buffer> {
   const uid = Buffer.from(String(process.getuid?.() ?? 0)).toString("hex");
   return await new Promise((resolve, reject) => {

@@ -1,7 +1,6 @@
 /**
- * Messages as D-Bus has them on its wire: the types that systemd's manager is spoken to with.
- *
- * Source: D-Bus specification, "Message Protocol" and "Type System".
+ * Messages as D-Bus has them on its wire: the types that systemd's manager is spoken to with. See "Message Protocol" and "Type System"
+ * in the D-Bus specification.
  */
 export interface DBusMessage {
   readonly kind: "call" | "return" | "error" | "signal";

@@ -72,7 +72,7 @@ function cpuTime(files: readonly CgroupFile[]): { readonly perSecondUs?: number;
 /**
  * A bit each, from the least of the first byte on: `0-2,9` → 0b111, 0b10.
  *
- * Source: systemd/cpuset.go RangeToBits.
+ * Source: github.com/opencontainers/cgroups systemd/cpuset.go RangeToBits.
  */
 function bytesOfCpus(list: string): readonly number[] {
   const bytes: number[] = [];
