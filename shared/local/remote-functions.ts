@@ -2,9 +2,9 @@
  * Functions in a process of their own, as Lambda's are: whoever polls the queues for them (function-host.ts) hands each invocation over a
  * connection, as a line of JSON, and gets a line back. So their process does what a deployment pays for, and polls nothing.
  *
- * RF1 an invocation whose connection ends before its answer has failed; what it did by then is done.
- * RF2 a process that leaves says so first: it gets nothing new, and answers what it has.
- * RF3 what cannot be read ends the connection: both ends are of one program.
+ * IV1 an invocation whose connection ends before its answer has failed; what it did by then is done.
+ * IV2 a process that leaves says so first: it gets nothing new, and answers what it has.
+ * IV3 what cannot be read ends the connection: both ends are of one program.
  */
 import type { Duplex } from "node:stream";
 
@@ -94,7 +94,7 @@ export function remoteFunctions(connection: Duplex): RemoteFunctions {
 export interface ServedFunctions {
   /** Resolves when the connection has ended. */
   readonly ended: Promise<void>;
-  /** RF2. */
+  /** IV2. */
   leave(): void;
 }
 
