@@ -27,6 +27,7 @@ import type { UpstreamWrite } from "../shared/replay/shadow/upstream-writes.ts";
 import { consoleLog } from "./support/console-log.ts";
 import { kubeHttpConfigFrom } from "./support/kubeconfig.ts";
 import { kubeconfigPath } from "./support/kubeconfig-path.ts";
+import { since } from "./support/moment.ts";
 import { printable, printableJson } from "./support/printable.ts";
 import { openRecords, reading, sparingMemory } from "./support/read-records.ts";
 import { ShadowCount } from "./support/shadow-count.ts";
@@ -162,7 +163,7 @@ async function* auditedIn(file: string, { startMs, endMs }: Capture): AsyncGener
 }
 
 function told(finding: Finding, startMs: number, all: boolean): string {
-  const when = `+${((finding.atMs - startMs) / 1000).toFixed(3)}s`.padStart(9);
+  const when = since(finding.atMs, startMs).padStart(9);
   if (finding.kind === "rest") return finding.ours.map((line) => `${when} ${printable(line)}: upstream rested here\n`).join("");
   const { write, verdict } = finding;
   const verb = write.verb === "delete" ? "deleted" : "created";

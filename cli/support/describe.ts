@@ -3,6 +3,7 @@ import type { Condition, Labels } from "../../shared/api/wire.ts";
 import type { Replaced } from "../../shared/controller/replaced.ts";
 import type { TraceLine } from "../../shared/controller/run.ts";
 import type { Write } from "../../shared/controller/writes.ts";
+import { counted } from "./counted.ts";
 import { printable } from "./printable.ts";
 import { reasonInWords } from "./reason-words.ts";
 
@@ -30,7 +31,7 @@ function describe(line: TraceLine): string {
 function describeWrite(write: Write, replaced: Replaced): string {
   switch (write.kind) {
     case "CreatePods":
-      return `create ${count(write.count, "pod")}`;
+      return `create ${counted(write.count, "pod")}`;
     case "DeletePod":
       return `delete pod ${write.name}`;
     case "Adopt":
@@ -38,7 +39,7 @@ function describeWrite(write: Write, replaced: Replaced): string {
     case "Release":
       return `release ${singular(write.resource)} ${write.name}`;
     case "CreateReplicaSet":
-      return `create ReplicaSet ${write.name} with ${count(write.replicas, "replica")}`;
+      return `create ReplicaSet ${write.name} with ${counted(write.replicas, "replica")}`;
     case "PatchReplicaSet": {
       const parts = [
         changed("replicas", replaced.replicas, write.replicas),
@@ -115,10 +116,6 @@ function annotationsChanged(before: Labels | undefined, after: Labels | undefine
 /** `deployment.kubernetes.io/revision` is `revision`. */
 function shortName(annotation: string): string {
   return annotation.split("/").at(-1) ?? annotation;
-}
-
-function count(n: number, noun: string): string {
-  return `${n} ${noun}${n === 1 ? "" : "s"}`;
 }
 
 function singular(resource: "pods" | "replicasets"): string {

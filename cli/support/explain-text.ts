@@ -8,6 +8,7 @@ import type { Entry, Subject } from "../../shared/replay/explain/story.ts";
 import type { ReplayedSync } from "../../shared/replay/replay.ts";
 import { alikeFrom, changeText } from "./change-text.ts";
 import { describeTrace } from "./describe.ts";
+import { since } from "./moment.ts";
 import { printable } from "./printable.ts";
 import { idleInWords, reasonInWords, sectionOf } from "./reason-words.ts";
 
@@ -70,10 +71,6 @@ export function told(entries: readonly Entry[], { startMs, endMs }: Span, all: b
 
 function nameOf({ controller, key }: ReplayedSync): string {
   return `${RESOURCES[CONTROLLER_INFO[controller].primary].kind} ${key}`;
-}
-
-function since(atMs: number, startMs: number): string {
-  return `+${((atMs - startMs) / 1000).toFixed(3)}s`;
 }
 
 interface Fold {

@@ -21,9 +21,14 @@ export function momentIn(option: string, text: string, startMs: number, endMs: n
   return atMs;
 }
 
+/** As `momentIn` reads it, to the millisecond. */
+export function since(atMs: number, startMs: number): string {
+  return `+${((atMs - startMs) / 1000).toFixed(3)}s`;
+}
+
 function parsed(text: string, startMs: number): number {
-  const [, since] = SINCE.exec(text) ?? [];
-  if (since !== undefined) return startMs + Number(since) * 1000;
+  const [, seconds] = SINCE.exec(text) ?? [];
+  if (seconds !== undefined) return startMs + Number(seconds) * 1000;
   if (!CLOCK.test(text)) return Date.parse(text);
   const day = new Date(startMs).toISOString().slice(0, 10);
   const atMs = Date.parse(`${day}T${text}Z`);

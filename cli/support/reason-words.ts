@@ -3,6 +3,7 @@ import type { DeploymentReason } from "../../shared/deployment/reasons.ts";
 import type { ReplicaReason } from "../../shared/replicaset/reasons.ts";
 import type { Reason } from "../../shared/controller/reason.ts";
 import type { Controller } from "../../shared/api/resources.ts";
+import { counted } from "./counted.ts";
 
 export type KnownReason = ReplicaReason | DeploymentReason;
 
@@ -47,7 +48,7 @@ const IDLE = {
   "waits for calls": () => "calls of earlier syncs were not answered yet",
   paused: () => "it is paused",
   "as many as wanted": ({ replicas }) => `it has as many pods as it wants (${replicas})`,
-  "has its size": ({ size }) => `its new ReplicaSet asks for all ${count(size, "pod")}`,
+  "has its size": ({ size }) => `its new ReplicaSet asks for all ${counted(size, "pod")}`,
   "surge is used up": () => "the surge is used up",
   "nothing old": () => "nothing old is left",
   "old may go": ({ budget }) => (budget > 0 ? undefined : "no old pod may go"),
@@ -76,19 +77,19 @@ const WORDS: { readonly [Rule in KnownReason["rule"]]: Entry<Rule> } = {
   "waits for calls": {
     section: "4.4",
     words: ({ pending }) =>
-      `${count(pending, "call")} of earlier syncs ${pending === 1 ? "was" : "were"} not answered yet, so nothing is created or deleted before`,
+      `${counted(pending, "call")} of earlier syncs ${pending === 1 ? "was" : "were"} not answered yet, so nothing is created or deleted before`,
   },
   "owner ends": { section: "7", words: () => "it is being deleted, so nothing is created or deleted" },
-  "as many as wanted": { section: "7", words: ({ replicas, pods }) => `it wants ${count(replicas, "pod")} and has ${pods}` },
+  "as many as wanted": { section: "7", words: ({ replicas, pods }) => `it wants ${counted(replicas, "pod")} and has ${pods}` },
   "too few": {
     section: "7",
     words: ({ replicas, pods, burst, create }) =>
-      `it wants ${count(replicas, "pod")} and has ${pods}: ${replicas - pods} to create${create < replicas - pods ? `, at most ${burst} at once` : ""}`,
+      `it wants ${counted(replicas, "pod")} and has ${pods}: ${replicas - pods} to create${create < replicas - pods ? `, at most ${burst} at once` : ""}`,
   },
   "too many": {
     section: "7",
     words: ({ replicas, pods, burst, remove }) =>
-      `it wants ${count(replicas, "pod")} and has ${pods}: ${pods - replicas} to delete${remove < pods - replicas ? `, at most ${burst} at once` : ""}`,
+      `it wants ${counted(replicas, "pod")} and has ${pods}: ${pods - replicas} to delete${remove < pods - replicas ? `, at most ${burst} at once` : ""}`,
   },
   "goes first": {
     section: "8",
@@ -102,7 +103,7 @@ const WORDS: { readonly [Rule in KnownReason["rule"]]: Entry<Rule> } = {
   counts: {
     section: "10",
     words: ({ pods, ready, available, terminating, differs }) =>
-      `of ${count(pods, "pod")} ${ready} ${are(ready)} ready and ${available} available${terminating ? `, ${terminating} more ${are(terminating)} terminating` : ""}: its status is ${differs ? "not up to date yet" : "up to date"}`,
+      `of ${counted(pods, "pod")} ${ready} ${are(ready)} ready and ${available} available${terminating ? `, ${terminating} more ${are(terminating)} terminating` : ""}: its status is ${differs ? "not up to date yet" : "up to date"}`,
   },
   "failed before": {
     section: "10.2",
@@ -117,7 +118,7 @@ const WORDS: { readonly [Rule in KnownReason["rule"]]: Entry<Rule> } = {
   "becomes available": {
     section: "11",
     words: ({ afterMs, ready, available, minReadySeconds }) =>
-      `${count(ready - available, "ready pod")} ${are(ready - available)} not available yet (minReadySeconds ${minReadySeconds}): looks again in ${seconds(afterMs)}`,
+      `${counted(ready - available, "ready pod")} ${are(ready - available)} not available yet (minReadySeconds ${minReadySeconds}): looks again in ${seconds(afterMs)}`,
   },
   "selects everything": { section: "4", words: () => "its selector is empty and would select every pod, so nothing is done" },
   "deployment ends": { section: "4", words: () => "it is being deleted: only its status is kept" },
@@ -138,7 +139,7 @@ const WORDS: { readonly [Rule in KnownReason["rule"]]: Entry<Rule> } = {
   },
   "template has a ReplicaSet": {
     section: "6",
-    words: ({ among }, about) => `${about} has its template${among > 1 ? `, of ${count(among, "ReplicaSet")}` : ""}`,
+    words: ({ among }, about) => `${about} has its template${among > 1 ? `, of ${counted(among, "ReplicaSet")}` : ""}`,
   },
   "template has no ReplicaSet": {
     section: "6",
@@ -163,8 +164,8 @@ const WORDS: { readonly [Rule in KnownReason["rule"]]: Entry<Rule> } = {
     section: "9",
     words: ({ field, given, replicas, pods, isRaised }) =>
       isRaised
-        ? `maxSurge and maxUnavailable (${given} of ${replicas}) both come to 0 pods, and nothing could move: ${count(pods, "pod")} may be unavailable`
-        : `${field} ${given} of ${count(replicas, "pod")} ${typeof given === "string" ? `is rounded ${field === "maxSurge" ? "up" : "down"} to` : "comes to"} ${pods}`,
+        ? `maxSurge and maxUnavailable (${given} of ${replicas}) both come to 0 pods, and nothing could move: ${counted(pods, "pod")} may be unavailable`
+        : `${field} ${given} of ${counted(replicas, "pod")} ${typeof given === "string" ? `is rounded ${field === "maxSurge" ? "up" : "down"} to` : "comes to"} ${pods}`,
   },
   "surge leaves room": {
     section: "11.2",
@@ -176,30 +177,30 @@ const WORDS: { readonly [Rule in KnownReason["rule"]]: Entry<Rule> } = {
     words: ({ replicas, maxSurge, total, size }, about) =>
       `all ReplicaSets together may ask for ${replicas + maxSurge} pods (${replicas} wanted + surge ${maxSurge}) and ask for ${total}: ${about} stays at ${size}`,
   },
-  "has its size": { section: "11.1", words: ({ size }, about) => `${about} asks for all ${count(size, "pod")}` },
+  "has its size": { section: "11.1", words: ({ size }, about) => `${about} asks for all ${counted(size, "pod")}` },
   "is too large": {
     section: "11.1",
-    words: ({ size, to }, about) => `${about} asks for ${count(size, "pod")} where ${to} ${are(to)} wanted`,
+    words: ({ size, to }, about) => `${about} asks for ${counted(size, "pod")} where ${to} ${are(to)} wanted`,
   },
   "has all at once": {
     section: "11.2",
-    words: ({ to }, about) => `with strategy Recreate ${about} gets all ${count(to, "replica")} at once`,
+    words: ({ to }, about) => `with strategy Recreate ${about} gets all ${counted(to, "replica")} at once`,
   },
   "nothing old": { section: "11.3", words: () => "no old ReplicaSet has replicas" },
   "old may go": {
     section: "11.3",
     words: ({ total, replicas, maxUnavailable, newUnavailable, budget }) =>
-      `${count(total, "pod")} asked for in all, less the ${replicas - maxUnavailable} that must be available (${replicas} − ${maxUnavailable}), less ${newUnavailable} new ones that are not: ${budget > 0 ? `${count(budget, "old one")} may go` : "no old one may go"}`,
+      `${counted(total, "pod")} asked for in all, less the ${replicas - maxUnavailable} that must be available (${replicas} − ${maxUnavailable}), less ${newUnavailable} new ones that are not: ${budget > 0 ? `${counted(budget, "old one")} may go` : "no old one may go"}`,
   },
   "unavailable ones go": {
     section: "11.3",
     words: ({ size, available, to }, about) =>
-      `${about} asks for ${count(size, "pod")} of which ${available} ${are(available)} available: it goes to ${to}`,
+      `${about} asks for ${counted(size, "pod")} of which ${available} ${are(available)} available: it goes to ${to}`,
   },
   "counts lie": {
     section: "11.3",
     words: ({ size, available }, about) =>
-      `${about} reports ${available} available where it asks for ${count(size, "pod")}: its controller has not followed yet, so nothing more is shrunk`,
+      `${about} reports ${available} available where it asks for ${counted(size, "pod")}: its controller has not followed yet, so nothing more is shrunk`,
   },
   "at the minimum": {
     section: "11.3",
@@ -216,7 +217,7 @@ const WORDS: { readonly [Rule in KnownReason["rule"]]: Entry<Rule> } = {
     section: "11.3",
     words: () => "a live list shows another newest ReplicaSet than the cache: nothing more is shrunk",
   },
-  "goes to 0": { section: ["7", "12"], words: ({ size }, about) => `${about} is old: the ${count(size, "pod")} that it asks for go` },
+  "goes to 0": { section: ["7", "12"], words: ({ size }, about) => `${about} is old: the ${counted(size, "pod")} that it asks for go` },
   "old pods live": {
     section: "12",
     words: ({ by, shows }, about) =>
@@ -234,17 +235,19 @@ const WORDS: { readonly [Rule in KnownReason["rule"]]: Entry<Rule> } = {
   saturated: {
     section: "10",
     words: ({ replicas, available }, about) =>
-      `${about} asks for all ${count(replicas, "pod")}, and ${available} ${are(available)} available: the others are not needed`,
+      `${about} asks for all ${counted(replicas, "pod")}, and ${available} ${are(available)} available: the others are not needed`,
   },
   "sizes stay": { section: "10", words: () => "more than one ReplicaSet has replicas, and Recreate shares nothing between them" },
   "its share": {
     section: "10.1",
-    words: ({ replicas, maxSurge, total, toAdd, size, to }, about) =>
-      `${replicas + maxSurge} pods are allowed (${replicas} + surge ${maxSurge}) and ${total} asked for, so ${Math.abs(toAdd)} ${toAdd < 0 ? "go" : "come"} in proportion: ${about} ${size === to ? `stays at ${size}` : `goes from ${size} to ${to}`}`,
+    words: ({ replicas, maxSurge, total, toAdd, size, to }, about) => {
+      const moves = toAdd === 0 ? "none come" : `${Math.abs(toAdd)} ${toAdd < 0 ? "go" : "come"}, shared out by size`;
+      return `${replicas + maxSurge} pods are allowed (${replicas} + surge ${maxSurge}) and ${total} asked for, so ${moves}: ${about}, with ${size} of the ${total}, ${size === to ? "stays as it is" : `goes to ${to}`}`;
+    },
   },
   "history limit": {
     section: "14",
-    words: ({ limit, old, excess }) => `${count(old, "old ReplicaSet")} where revisionHistoryLimit keeps ${limit}: ${excess} too many`,
+    words: ({ limit, old, excess }) => `${counted(old, "old ReplicaSet")} where revisionHistoryLimit keeps ${limit}: ${excess} too many`,
   },
   "is history": { section: "14", words: ({ revision = "unknown" }, about) => `${about} (revision ${revision}) is the oldest and idle` },
   "is kept": { section: "14", words: ({ is }, about) => `${about} stays: ${KEPT[is]}` },
@@ -268,7 +271,7 @@ const WORDS: { readonly [Rule in KnownReason["rule"]]: Entry<Rule> } = {
   progress: {
     section: "13.3",
     words: ({ verdict, replicas, total, updated, available, deadlineSeconds, since, differs }) =>
-      `${updated} of ${count(replicas, "pod")} ${are(updated)} new, ${total} there in all, ${available} available: ${VERDICTS[verdict](deadlineSeconds ?? 0, since ?? "an unknown time")}; its status is ${differs ? "not up to date yet" : "up to date"}`,
+      `${updated} of ${counted(replicas, "pod")} ${are(updated)} new, ${total} there in all, ${available} available: ${VERDICTS[verdict](deadlineSeconds ?? 0, since ?? "an unknown time")}; its status is ${differs ? "not up to date yet" : "up to date"}`,
   },
   "pause noted": {
     section: "13.5",
@@ -288,7 +291,7 @@ const RANKS: { readonly [By in Of<"goes first">["facts"]["by"]]: (its: string, o
   phase: (its, others) => `it is ${its}, not ${others}`,
   "not ready": (_its, _others, goes) => (goes ? "it is not ready" : "it is ready, the other is not"),
   "deletion cost": (its, others) => `its pod-deletion-cost is ${its}, the other's ${others}`,
-  "pods on its node": (its, others) => `its node has ${count(Number(its), "pod")} of the same work, the other's ${others}`,
+  "pods on its node": (its, others) => `its node has ${counted(Number(its), "pod")} of the same work, the other's ${others}`,
   "ready since": (its, others, goes) => `it has been ready ${goes ? "only " : ""}since ${its}, the other since ${others}`,
   "ready about as long": (its, others, goes) =>
     `they have been ready about as long (since ${its} and ${others}; ages count in powers of two), and its uid is ${goes ? "lower" : "higher"}`,
@@ -314,10 +317,6 @@ const VERDICTS: { readonly [V in Of<"progress">["facts"]["verdict"]]: (deadlineS
   settled: () => "it has settled, and is not judged again until a rollout changes that",
   "no deadline": () => "it has no deadline, so nothing is said of progress",
 };
-
-function count(n: number, noun: string): string {
-  return `${n} ${noun}${n === 1 ? "" : "s"}`;
-}
 
 function are(n: number): string {
   return n === 1 ? "is" : "are";

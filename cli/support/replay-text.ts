@@ -3,6 +3,7 @@ import { RESOURCES } from "../../shared/api/resources.ts";
 import type { PersonWrite } from "../../shared/replay/closed/persons.ts";
 import type { ReplayedSync } from "../../shared/replay/replay.ts";
 import { describeTrace } from "./describe.ts";
+import { since } from "./moment.ts";
 import { printable } from "./printable.ts";
 import { Repeats } from "./repeats.ts";
 
@@ -44,7 +45,7 @@ export class ReplayText {
   }
 
   #since(atMs: number): string {
-    return `+${((atMs - this.#startMs) / 1000).toFixed(3)}s`.padStart(9);
+    return since(atMs, this.#startMs).padStart(9);
   }
 }
 

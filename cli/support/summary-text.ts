@@ -4,7 +4,9 @@ import type { CachedResource } from "../../shared/api/resources.ts";
 import type { Write } from "../../shared/controller/writes.ts";
 import type { End, Refusal, Summary } from "../../shared/replay/explain/summary.ts";
 import type { Subject } from "../../shared/replay/explain/story.ts";
+import { counted } from "./counted.ts";
 import { predicateOf } from "./change-text.ts";
+import { since } from "./moment.ts";
 import { printable } from "./printable.ts";
 
 /** More are counted. */
@@ -46,15 +48,15 @@ function wishesText({ wishes }: Summary, startMs: number): readonly string[] {
 /** The last one holds at the end. */
 function most(lines: readonly string[], max: number): readonly string[] {
   if (lines.length <= max) return lines;
-  return [...lines.slice(0, max - 2), `and ${lines.length - max + 1} more, before`, ...lines.slice(-1)];
+  return [...lines.slice(0, max - 2), `then ${lines.length - max + 1} more, and at last`, ...lines.slice(-1)];
 }
 
 function recordedText({ recorded: { replicaSetsCreated, sizesChanged, podsCreated, podsDeleted } }: Summary): string {
   const parts = [
-    replicaSetsCreated > 0 ? `${count(replicaSetsCreated, "ReplicaSet")} created` : "",
+    replicaSetsCreated > 0 ? `${counted(replicaSetsCreated, "ReplicaSet")} created` : "",
     sizesChanged > 0 ? `sizes of ReplicaSets changed ${times(sizesChanged)}` : "",
-    podsCreated > 0 ? `${count(podsCreated, "pod")} created` : "",
-    podsDeleted > 0 ? `${count(podsDeleted, "pod")} deleted` : "",
+    podsCreated > 0 ? `${counted(podsCreated, "pod")} created` : "",
+    podsDeleted > 0 ? `${counted(podsDeleted, "pod")} deleted` : "",
   ].filter((part) => part !== "");
   return parts.length === 0 ? "" : `recorded: ${parts.join(", ")}`;
 }
@@ -86,7 +88,7 @@ function oursText({ syncs, idle, decided, podsAsked, outcomes, refusedInPart }: 
     [nothing, "not done"],
   ] as const;
   const outcome = done.flatMap(([n, what]) => (n > 0 ? [`${n} ${what}`] : [])).join(", ");
-  return `ours: ${count(syncs, "sync")}, ${idle} with nothing to do; repeats aside it decides to ${said.join(", ") || "do nothing"}${all > 0 ? `; in the recording ${outcome}` : ""}`;
+  return `ours: ${counted(syncs, "sync")}, ${idle} with nothing to do; repeats aside it decides to ${said.join(", ") || "do nothing"}${all > 0 ? `; in the recording ${outcome}` : ""}`;
 }
 
 /** Beside the pods that were made: a sync that came before all were told asks for those that are missing, no more. */
@@ -120,7 +122,7 @@ function endText({ resource }: Subject, { end, syncs, refusals }: Summary, start
 
 function stateText({ fields }: End): string {
   const wanted = fields?.get("replicas") ?? "1";
-  const counters = [`${fields?.get("status.availableReplicas") ?? "0"} of ${count(Number(wanted), "pod")} available`];
+  const counters = [`${fields?.get("status.availableReplicas") ?? "0"} of ${counted(Number(wanted), "pod")} available`];
   const ready = fields?.get("status.readyReplicas") ?? "0";
   if (ready !== (fields?.get("status.availableReplicas") ?? "0")) counters.push(`${ready} ready`);
   const told = ["Progressing", "Available", "ReplicaFailure"].flatMap((type) => {
@@ -133,14 +135,6 @@ function stateText({ fields }: End): string {
 
 function kindOf(resource: CachedResource): string {
   return RESOURCES[resource].kind;
-}
-
-function since(atMs: number, startMs: number): string {
-  return `+${((atMs - startMs) / 1000).toFixed(3)}s`;
-}
-
-function count(n: number, noun: string): string {
-  return `${n} ${noun}${n === 1 ? "" : "s"}`;
 }
 
 function were(n: number): string {

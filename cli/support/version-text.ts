@@ -3,6 +3,7 @@ import { stringify } from "yaml";
 import { RESOURCES } from "../../shared/api/resources.ts";
 import type { Subject } from "../../shared/replay/explain/story.ts";
 import type { Moment, Version } from "../../shared/replay/versions.ts";
+import { since } from "./moment.ts";
 import { printable } from "./printable.ts";
 
 /** What it was, as YAML, behind comments that say when it became so, what was before and what came next. */
@@ -11,7 +12,7 @@ export function versionText(
   { before, now, next }: Moment,
   { atMs, startMs }: { readonly atMs: number; readonly startMs: number },
 ): string {
-  const when = (ms: number): string => `${new Date(ms).toISOString()} (+${((ms - startMs) / 1000).toFixed(3)}s)`;
+  const when = (ms: number): string => `${new Date(ms).toISOString()} (${since(ms, startMs)})`;
   const line = (what: string, version: Version | undefined): readonly string[] =>
     version === undefined ? [] : [`${what} ${version.gone ? "gone" : `version ${version.version}`} at ${when(version.atMs)}`];
   const state =

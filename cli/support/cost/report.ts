@@ -88,10 +88,9 @@ function table(items: readonly Item[], sum: ReturnType<typeof sumOf>): readonly 
   const last = ["sum", "", usd(sum.idleUsd), usd(sum.workUsd), usd(sum.usd)];
   const all = [["item", "how much", "idle", "work", "a month"], ...rows, last];
   const widths = last.map((_, column) => Math.max(...all.map((row) => (row[column] ?? "").length)));
-  const lines = all.map((row) =>
+  return all.map((row) =>
     row.map((cell, column) => (column < 2 ? cell.padEnd(widths[column] ?? 0) : cell.padStart(widths[column] ?? 0))).join("  "),
   );
-  return [...lines.slice(0, -1), ...lines.slice(-1)];
 }
 
 function dominance(items: readonly Item[], sum: ReturnType<typeof sumOf>): string {

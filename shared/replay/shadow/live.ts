@@ -19,7 +19,8 @@ import { writesOfChanges } from "./upstream-writes.ts";
 import type { UpstreamWrite } from "./upstream-writes.ts";
 
 const SETTLED_MS = 1_000;
-const REST_MS = 2_000;
+/** Longer than judge.ts has it: watches lag behind each other. */
+const QUIET_MS = 2_000;
 /** So many are kept of a namespace, and up to twice as many stand there. */
 const KEPT = 1_000;
 
@@ -102,7 +103,7 @@ export class LiveShadow {
       if (namespace.history.changes.length > 2 * KEPT) namespace.history = namespace.history.shortened(KEPT);
     for (const [name, namespace] of this.#namespaces) {
       const { history, changedMs } = namespace;
-      if (changedMs === undefined || changedMs > nowMs - REST_MS) continue;
+      if (changedMs === undefined || changedMs > nowMs - QUIET_MS) continue;
       namespace.changedMs = undefined;
       const ours = await restAt(history, { count: history.changes.length, atMs: changedMs }, this.#place);
       yield { kind: "rest", atMs: changedMs, namespace: name, ours };
