@@ -126,6 +126,7 @@ function isQuiet({ lines, error }: ReplayedSync, news: readonly Reason[]): boole
   const isOwn = ({ rule, facts }: Reason): boolean =>
     rule === "becomes available" ||
     rule === "not resized" ||
+    (rule === "history limit" && facts["excess"] === 0) ||
     rule === "looks at the deadline" ||
     ((rule === "counts" || rule === "progress") && facts["differs"] === false);
   return error === undefined && !lines.some(({ kind }) => kind === "decided") && news.every(isOwn);

@@ -247,7 +247,8 @@ const WORDS: { readonly [Rule in KnownReason["rule"]]: Entry<Rule> } = {
   },
   "history limit": {
     section: "14",
-    words: ({ limit, old, excess }) => `${counted(old, "old ReplicaSet")} where revisionHistoryLimit keeps ${limit}: ${excess} too many`,
+    words: ({ limit, old, excess }) =>
+      `${counted(old, "old ReplicaSet")} where revisionHistoryLimit keeps ${limit}: ${excess === 0 ? "none goes" : `${excess} too many`}`,
   },
   "is history": { section: "14", words: ({ revision = "unknown" }, about) => `${about} (revision ${revision}) is the oldest and idle` },
   "is kept": { section: "14", words: ({ is }, about) => `${about} stays: ${KEPT[is]}` },

@@ -30,12 +30,13 @@ export function cleanupDeployment(
     byRevision,
   );
   const excess = Math.max(0, candidates.length - limit);
-  if (excess === 0) return { decided: [], why: [] };
+  const seen: DeploymentReason = { rule: "history limit", facts: { limit, old: candidates.length, excess } };
+  if (excess === 0) return { decided: [], why: candidates.length === 0 ? [] : [seen] };
   const surplus = candidates.slice(0, excess).map((rs) => ({ rs, is: keptBy(rs) }));
   return {
     decided: surplus.flatMap(({ rs, is }) => (is === undefined ? [deleteReplicaSet(d, rs)] : [])),
     why: [
-      { rule: "history limit", facts: { limit, old: candidates.length, excess } },
+      seen,
       ...surplus.map(({ rs, is }): DeploymentReason => {
         const about = rs.metadata.name;
         if (is !== undefined) return { rule: "is kept", about, facts: { is } };
