@@ -1,11 +1,11 @@
 /**
- * What a node goes through: its runtime dies and comes back, the API server is away, and pods come from a folder of manifests and from a
- * URL. A real API server, two nodes of ours, real containers. One story; each test goes on where the one before it ended.
+ * What a node goes through: its runtime dies and comes back, the API server is away, pods come from a folder of manifests and from a
+ * URL, and the machine is shut down. A real API server, two nodes of ours, real containers. One story; each test goes on where the one before it ended.
  *
  * Catches: pods that do not come back with their runtime, or are made anew because of it; a node that does not say that it cannot work;
  * a static pod that needs the API server, runs twice beside its own successor, or whose mirror is not its own.
  */
-import { rm, rename, writeFile } from "node:fs/promises";
+import { rm, rename, symlink, writeFile } from "node:fs/promises";
 import { createServer as createHttpServer } from "node:http";
 import { createServer } from "node:net";
 import type { AddressInfo } from "node:net";
@@ -26,6 +26,7 @@ import {
   eventsSay,
   getPod,
   isReady,
+  podEnded,
   podGone,
   podOf,
   podReady,
@@ -35,7 +36,12 @@ import {
   shell,
 } from "../support/real-pods.ts";
 import type { PodView } from "../support/real-pods.ts";
+import { ensureDbusMock, startPrivateBus } from "../support/private-bus.ts";
+import type { PrivateBus } from "../support/private-bus.ts";
+import { startTcpFront } from "../support/tcp-front.ts";
+import type { TcpFront } from "../support/tcp-front.ts";
 
+const noBus = ensureDbusMock();
 /** A node looks at its runtime each 5 s and tells each 10 s. */
 const TOLD_MS_MAX = 40_000;
 /** Of the URL's header; nobody may read it in a log. */
@@ -55,6 +61,10 @@ await whereNodesCanRun("faults of nodes of ours", () => {
   let nodes: readonly NodeAgent[];
   let hit: NodeAgent;
   let other: NodeAgent;
+  let bus: PrivateBus | undefined;
+  /** Through which the node that is hit calls the API server, in the later part. */
+  let front: TcpFront;
+  let apiPort: number;
 
   /** What the URL has, and who has asked for it with which header. */
   const url = { status: 200, pods: [] as readonly object[], asked: [] as unknown[] };
@@ -65,10 +75,19 @@ await whereNodesCanRun("faults of nodes of ours", () => {
 
   beforeAll(async () => {
     cluster = await startCluster({ machines: "scheduler" });
+    apiPort = Number(new URL(cluster.plane.url).port);
+    front = await startTcpFront(apiPort);
     await new Promise<void>((resolve) => void pods.listen(0, "127.0.0.1", resolve));
     const { port } = pods.address() as AddressInfo; // it listens
     const flags = ["--manifest-url", `http://127.0.0.1:${port}/pods`, "--manifest-url-header", `X-Token: ${TOKEN}`];
-    nodes = await startNodes(cluster, ["node-a", "node-b"], { flags });
+    if (noBus === undefined) bus = await startPrivateBus(60_000);
+    else measured(`no shutdown: ${noBus}`);
+    const shutdown = ["--shutdown-grace-period", "6s", "--shutdown-grace-period-critical-pods", "2s"];
+    nodes = await startNodes(cluster, ["node-a", "node-b"], {
+      flags: [...flags, ...shutdown],
+      // Never this machine's own, whatever there is.
+      environment: { DBUS_SYSTEM_BUS_ADDRESS: bus?.address ?? "unix:path=/nowhere" },
+    });
     const [first, second] = nodes;
     if (first === undefined || second === undefined) throw new Error("two nodes were to start");
     [hit, other] = [first, second];
@@ -77,6 +96,8 @@ await whereNodesCanRun("faults of nodes of ours", () => {
 
   afterAll(async () => {
     await Promise.all((nodes ?? []).map((node) => node.stop()));
+    await bus?.end();
+    await front?.stop();
     pods.closeAllConnections();
     pods.close();
     await cluster?.stop();
@@ -231,48 +252,126 @@ await whereNodesCanRun("faults of nodes of ours", () => {
     for (const pod of [stays, web]) expect(await running(hit, pod)).toEqual([[0, "CONTAINER_RUNNING"]]);
     expect(await getPod(cluster, "early-node-a")).toBeUndefined();
     await hit.agent().stop();
-    await hit.start();
+    await hit.start(await hit.kubeconfigTo(`https://127.0.0.1:${front.port}`));
     const mirror = await podReady(cluster, "early-node-a");
     expect(containerOf(mirror)).toMatchObject({ containerID: `containerd://${early?.id}`, restartCount: 0 });
     expect((await hit.containers(uid)).map(({ id }) => id)).toEqual([early?.id]);
     expect(containerOf(await podReady(cluster, "web-node-a")).restartCount).toBe(0);
   });
 
-  it("pods of a URL run on each node that asks there, stay when it is away, and go when it has them no longer [node-agent 64a]", async () => {
-    const names = [hit, other].map(({ name }) => `from-url-${name}`);
+  it("pods of a URL run on each node that asks there [node-agent 64a]", async () => {
     url.pods = [podOf("from-url", { terminationGracePeriodSeconds: 1, containers: [server()] })];
-    const first = await Promise.all(names.map((name) => podReady(cluster, name)));
-    for (const { metadata } of first) expect(metadata.annotations?.["kubernetes.io/config.source"]).toBe("http");
-    expect(await answerOf(first[0]?.status.podIP)).toBe("v1 from-url-node-a\n");
+    const pods = await Promise.all([hit, other].map(({ name }) => podReady(cluster, `from-url-${name}`)));
+    for (const { metadata } of pods) expect(metadata.annotations?.["kubernetes.io/config.source"]).toBe("http");
+    expect(await answerOf(pods[0]?.status.podIP)).toBe("v1 from-url-node-a\n");
+  });
 
-    url.status = 503;
-    const before = url.asked.length;
-    // Each asks once in 20 s.
-    await eventually("both have asked in vain", () => url.asked.length >= before + 2, TOLD_MS_MAX);
-    for (const pod of first) {
-      const now = await getPod(cluster, pod.metadata.name);
-      expect(now?.metadata.uid).toBe(pod.metadata.uid);
-      expect(now?.status.containerStatuses).toEqual(pod.status.containerStatuses);
-    }
-    Object.assign(url, { status: 200, pods: [] });
-    for (const name of names) await podGone(cluster, name, TOLD_MS_MAX);
-    expect(new Set(url.asked)).toEqual(new Set([TOKEN]));
-    for (const node of nodes) {
-      expect(node.agent().output()).toContain("the server answers 503");
-      expect(node.agent().output()).not.toContain(TOKEN);
+  it("of three sources one after the other goes and comes back: all pods stay, and what has changed is followed [node-agent 459]", async () => {
+    try {
+      const staying = ["web-node-a", "early-node-a", "from-url-node-a", "from-url-node-b", "stays", "comes"];
+      const before = new Map(await Promise.all(staying.map(async (name) => [name, await podReady(cluster, name)] as const)));
+      const same = async (...gone: readonly string[]): Promise<void> => {
+        for (const [name, pod] of before) {
+          const node = name === "from-url-node-b" ? other : hit;
+          const states = (await node.containers(pod.metadata.annotations?.[MIRROR] ?? pod.metadata.uid)).map(({ id, state }) => [
+            id,
+            state,
+          ]);
+          if (!gone.includes(name)) expect(states, name).toEqual([[runtimeId(containerOf(pod)), "CONTAINER_RUNNING"]]);
+        }
+      };
+      url.status = 503;
+      const asked = url.asked.length;
+
+      // A folder that cannot be read; one that is not there would be an empty one.
+      await rename(hit.manifests, `${hit.manifests}.away`);
+      await symlink(hit.manifests, hit.manifests);
+      await eventually("it was noticed", () => hit.agent().output().includes("ELOOP"));
+      await sleep(3_000);
+      await same();
+      await rm(hit.manifests);
+      await rm(join(`${hit.manifests}.away`, "early.json"));
+      await rename(`${hit.manifests}.away`, hit.manifests);
+      await podGone(cluster, "early-node-a");
+      await same("early-node-a");
+
+      front.to(await closedPort());
+      await cluster.kubectl("delete", "pod", "comes", "--wait=false");
+      await sleep(3_000);
+      await same("early-node-a");
+      front.to(apiPort);
+      await podGone(cluster, "comes");
+
+      // Each asks once in 20 s.
+      await eventually("both have asked in vain", () => url.asked.length >= asked + 2, TOLD_MS_MAX);
+      await same("early-node-a", "comes");
+      Object.assign(url, { status: 200, pods: [podOf("other-url", { terminationGracePeriodSeconds: 1, containers: [server()] })] });
+      for (const name of ["other-url-node-a", "other-url-node-b"]) await podReady(cluster, name);
+      for (const name of ["from-url-node-a", "from-url-node-b"]) await podGone(cluster, name);
+      await same("early-node-a", "comes", "from-url-node-a", "from-url-node-b");
+      expect(new Set(url.asked)).toEqual(new Set([TOKEN]));
+      for (const node of nodes) expect(node.agent().output()).toContain("the server answers 503");
+      for (const node of nodes) expect(node.agent().output()).not.toContain(TOKEN);
+    } finally {
+      front.to(apiPort);
     }
   });
 
   it("a static pod goes with its manifest, and so does its mirror", async () => {
     const uids = await readySandboxesOf("web-node-a");
-    await Promise.all(["web.json", "early.json"].map((name) => rm(manifestOf(name))));
-    await Promise.all([podGone(cluster, "web-node-a"), podGone(cluster, "early-node-a")]);
+    await rm(manifestOf("web.json"));
+    await podGone(cluster, "web-node-a");
     await eventually("its container ended", async () => (await readySandboxesOf("web-node-a")).length === 0);
     await eventually("its directory is gone", async () => !(await hit.leftovers()).directories.some((uid) => uids.includes(uid)));
     await eventsSay(cluster, "web-node-a", "Killing: Stopping container main");
     // The others never noticed.
     expect(containerOf(await podReady(cluster, "stays")).restartCount).toBe(0);
   });
+
+  it.skipIf(noBus !== undefined)(
+    "a shutdown of the machine waits for its pods; called off, the node takes pods again [node-agent 458]",
+    async () => {
+      const on = (name: string, spec: object): object => podOf(name, { nodeName: hit.name, ...spec });
+      await cluster.apply(on("low", { terminationGracePeriodSeconds: 30, containers: [server({ args: ["stubborn"] })] }));
+      await cluster.apply(
+        on("critical", { priorityClassName: "system-node-critical", containers: [server({ env: [{ name: "PORT", value: "8082" }] })] }),
+      );
+      await Promise.all(["low", "critical"].map((name) => podReady(cluster, name)));
+      expect(bus?.locks()).toEqual(["deltaloop node shutdown delay", "deltaloop node shutdown delay"]);
+
+      bus?.prepareForShutdown(true);
+      expect(await nodeIs(hit, "False")).toBe("KubeletNotReady: node is shutting down");
+      await cluster.apply(on("turned-away", { containers: [server()] }));
+      const late = await podEnded(cluster, "turned-away");
+      expect(late.status).toMatchObject({
+        reason: "NodeShutdown",
+        message: "Pod was rejected: Pod was rejected as the node is shutting down.",
+      });
+      expect(bus?.locks().length).toBeGreaterThan(0);
+      const [low, critical] = await Promise.all(["low", "critical"].map((name) => podEnded(cluster, name)));
+      for (const pod of [low, critical]) {
+        const message = "Pod was terminated in response to imminent node shutdown.";
+        expect(pod?.status).toMatchObject({ phase: "Failed", reason: "Terminated", message });
+        expect(pod && conditionOf(pod.status, "DisruptionTarget")).toMatchObject({
+          status: "True",
+          reason: "TerminationByKubelet",
+          message,
+        });
+      }
+      const ends = [low, critical].map((pod) => pod && Date.parse(containerOf(pod).state.terminated?.finishedAt ?? ""));
+      expect(ends[0]).toBeLessThanOrEqual(ends[1] ?? NaN);
+      await eventually("the locks are let go", () => bus?.locks().length === 0);
+
+      bus?.prepareForShutdown(false);
+      expect(await nodeIs(hit, "True")).toBe("KubeletReady: kubelet is posting ready status");
+      await eventually("there are locks again", () => bus?.locks().length === 2);
+      await cluster.apply(on("after", { containers: [server()] }));
+      await podReady(cluster, "after");
+      expect(await cluster.kubectl("describe", "node", hit.name)).toMatch(
+        /NodeShutdown +.*Shutdown manager detected shutdown cancellation/u,
+      );
+    },
+  );
 
   it("no node ever asked for what it may not do", async () => {
     expect(await refusedForGood(cluster)).toEqual([]);

@@ -126,13 +126,16 @@ await whereNodesCanRun("docs/node.md", () => {
     const command = /^ExecStart=\S+ (.*)$/mu.exec(await readFile(NODE_UNIT, "utf8"))?.[1] ?? "";
     const [, more = ""] = /^DELTALOOP_NODE_FLAGS=(.*)$/mu.exec(await readFile(file("etc/node.env"), "utf8")) ?? [];
     const words = etc(command.replace("$DELTALOOP_NODE_FLAGS", more).replace("127.0.0.1:10248", "127.0.0.1:0")).split(" ");
-    agent = deltaloop([
-      ...words,
-      ...["--cri", containerd.endpoint, "--name", NAME, "--node-ip", "127.0.0.1", "--port", "0"],
-      ...["--root-dir", file("kubelet"), "--pod-logs-dir", file("pods"), "--container-logs-dir", file("containers")],
-      ...["--cgroup-root", containerd.cgroupParent],
-      ...["--image-credential-provider-config", file("providers.yaml"), "--image-credential-provider-bin-dir", file("bin")],
-    ]);
+    agent = deltaloop(
+      [
+        ...words,
+        ...["--cri", containerd.endpoint, "--name", NAME, "--node-ip", "127.0.0.1", "--port", "0"],
+        ...["--root-dir", file("kubelet"), "--pod-logs-dir", file("pods"), "--container-logs-dir", file("containers")],
+        ...["--cgroup-root", containerd.cgroupParent],
+        ...["--image-credential-provider-config", file("providers.yaml"), "--image-credential-provider-bin-dir", file("bin")],
+      ],
+      { DBUS_SYSTEM_BUS_ADDRESS: "unix:path=/nowhere" },
+    ); // this machine's logind is left alone
     port = Number(/https:\/\/127\.0\.0\.1:(\d+)/u.exec(await agent.line('"message":"ready"'))?.[1]);
     expect(port).toBeGreaterThan(0);
   }

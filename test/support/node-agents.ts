@@ -45,6 +45,7 @@ export interface NodeAgent {
 export interface NodeAgentOptions extends ContainerdOptions {
   /** More for `deltaloop node`. */
   readonly flags?: readonly string[];
+  readonly environment?: Readonly<Record<string, string>>;
 }
 
 /** Runs `suite` where a control plane, Redis and containers can run; else it says why not. */
@@ -122,7 +123,7 @@ async function startNode({ plane }: Cluster, name: string, options: NodeAgentOpt
     const own = await plane.kubeconfigFor({ user: `system:node:${name}`, groups: ["system:nodes"] });
     await writeFile(folder("ca.crt"), await authorityOf(own));
     const start = async (kubeconfig = own): Promise<void> => {
-      agent = deltaloop([
+      const args = [
         "node",
         ...["--kubeconfig", kubeconfig, "--cri", containerd.endpoint, "--name", name, "--node-ip", "127.0.0.1", "--port", "0"],
         ...["--root-dir", folder("kubelet"), "--pod-logs-dir", folder("pods"), "--container-logs-dir", folder("containers")],
@@ -130,7 +131,8 @@ async function startNode({ plane }: Cluster, name: string, options: NodeAgentOpt
         // Nobody asks it; without one each start would be told to pod and Node.
         ...["--cluster-dns", "10.96.0.10"],
         ...(options.flags ?? []),
-      ]);
+      ];
+      agent = deltaloop(args, options.environment);
       await agent.line("ready");
     };
     const running = (): Running => {
