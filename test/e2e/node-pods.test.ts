@@ -6,10 +6,13 @@
  */
 import { readFileSync } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 import { IMAGES } from "../containerd/images.ts";
+import { controlPlaneBinaries } from "../envtest/binaries.ts";
 import { eventually, measured, startCluster } from "../support/e2e.ts";
 import type { Cluster } from "../support/e2e.ts";
 import { nodesReady, refusedForGood, startNodes, whereNodesCanRun } from "../support/node-agents.ts";
@@ -32,15 +35,23 @@ import {
   STAY,
 } from "../support/real-pods.ts";
 import type { PodView } from "../support/real-pods.ts";
+import { openTerminal, TERMINAL_SIZE } from "../support/terminal.ts";
+import type { Terminal } from "../support/terminal.ts";
 
 const ABSENT = "127.0.0.1:1/none:1";
 const SECONDS = 1_000;
+/** Of busybox's shell; the kubectl that comes too late for it says that enter brings it. */
+const PROMPT = /\/ # $|try pressing enter\.\n/u;
 
 await whereNodesCanRun("pods on a node of ours", () => {
   let cluster: Cluster;
   let node: NodeAgent;
+  let kubectl: string;
 
   beforeAll(async () => {
+    const binaries = await controlPlaneBinaries();
+    if ("missing" in binaries) throw new Error(binaries.missing);
+    kubectl = binaries.kubectl;
     cluster = await startCluster({ machines: "scheduler" });
     const [only] = await startNodes(cluster, ["node-a"]);
     if (only === undefined) throw new Error("no node was started");
@@ -756,6 +767,88 @@ await whereNodesCanRun("pods on a node of ours", () => {
       await podGone(cluster, "brief");
       expect((await node.containers(pod.metadata.uid)).filter(({ state }) => state !== "CONTAINER_EXITED")).toEqual([]);
       expect((await node.leftovers()).directories).not.toContain(pod.metadata.uid);
+    });
+  });
+
+  describe.concurrent("a person at a terminal", () => {
+    const terminal = (...args: readonly string[]): Terminal =>
+      openTerminal([kubectl, ...args], {
+        KUBECONFIG: cluster.plane.adminKubeconfig,
+        KUBECACHEDIR: join(node.containerd.directory, "kubectl"),
+        KUBERC: "off",
+      });
+
+    it("runs a pod, works in it, and gets its exit code [node-agent 460]", async () => {
+      const screen = terminal("run", "-it", "--rm", "by-hand", `--image=${IMAGES.busybox}`, "--restart=Never", "--command", "--", "sh");
+      await screen.see(PROMPT);
+      screen.type("stty size; echo sum-$((40 + 2))\n");
+      await screen.see(`${TERMINAL_SIZE}\n`);
+      await screen.see("sum-42\n");
+      screen.type("sleep 600\n");
+      await sleep(500);
+      screen.type("\x03"); // Ctrl-C ends what runs there, not the pod
+      screen.type("exit 3\n");
+      await screen.see('pod "by-hand" deleted');
+      expect(await screen.ended).toBe(3);
+      expect(screen.screen()).toContain("pod default/by-hand terminated (Error)");
+      await podGone(cluster, "by-hand");
+    });
+
+    it("attaches to a shell that waits, goes away and comes back to the same one [node-agent 460]", async () => {
+      await cluster.apply(
+        podOf("shell", { containers: [{ name: "main", image: IMAGES.busybox, command: ["sh"], stdin: true, tty: true }] }),
+      );
+      await podReady(cluster, "shell");
+      const first = terminal("attach", "-it", "shell");
+      await first.see("If you don't see a command prompt, try pressing enter.");
+      first.type("kept=seven\necho is-$kept\n");
+      await first.see("is-seven\n");
+      await first.close();
+      const second = terminal("attach", "-it", "shell");
+      await second.see("If you don't see a command prompt, try pressing enter.");
+      second.type("echo still-$kept; stty size\n");
+      await second.see("still-seven\n");
+      await second.see(`${TERMINAL_SIZE}\n`);
+      second.type("exit 4\n");
+      await second.ended;
+      const pod = await podWhere(cluster, "shell", "was started again", (one) => containerOf(one).restartCount === 1 && isReady(one));
+      expect(containerOf(pod).lastState.terminated?.exitCode).toBe(4);
+      expect(await logs("shell", "--previous")).toContain("still-seven");
+    });
+
+    it("looks into a running pod with a container for debugging [node-agent 460]", async () => {
+      await cluster.apply(podOf("patient", { containers: [server()] }));
+      const before = containerOf(await podReady(cluster, "patient"));
+      const screen = terminal("debug", "-it", "patient", `--image=${IMAGES.busybox}`, "--target=main", "--container=doctor", "--", "sh");
+      await screen.see(PROMPT);
+      screen.type("tr '\\0' ' ' < /proc/1/cmdline; wget -qO- http://127.0.0.1:8080; stty size\n");
+      await screen.see(/\/server .*v1 patient\n/u);
+      await screen.see(`${TERMINAL_SIZE}\n`);
+      screen.type("exit 5\n");
+      await screen.ended;
+      const pod = await podWhere(
+        cluster,
+        "patient",
+        "has its doctor's code",
+        (one) => containerOf(one, "doctor").state.terminated !== undefined,
+      );
+      expect(containerOf(pod, "doctor").state.terminated?.exitCode).toBe(5);
+      expect(containerOf(pod)).toEqual(before);
+    });
+
+    it("looks into a copy of a pod [node-agent 460]", async () => {
+      await cluster.apply(podOf("original", { containers: [server()] }));
+      const before = containerOf(await podReady(cluster, "original"));
+      const args = [`--image=${IMAGES.busybox}`, "--copy-to=copy", "--share-processes", "--container=doctor", "--", "sh"];
+      const screen = terminal("debug", "-it", "original", ...args);
+      await screen.see(PROMPT);
+      screen.type("hostname; wget -qO- http://127.0.0.1:8080; cat /proc/[0-9]*/cmdline | tr '\\0' ' '\n");
+      await screen.see("copy\nv1 copy\n");
+      await screen.see("/server ");
+      screen.type("exit\n");
+      await screen.ended;
+      expect(containerOf((await getPod(cluster, "original")) as PodView)).toEqual(before);
+      await cluster.kubectl("delete", "pod", "copy", "--timeout=30s");
     });
   });
 

@@ -1,0 +1,65 @@
+/** A person at a terminal: a program under a pseudo terminal of its own, what is on its screen, and keys that are pressed. */
+import { spawn } from "node:child_process";
+import { eventually } from "./eventually.ts";
+
+export interface Terminal {
+  /** All that was ever on it, without carriage returns. */
+  screen(): string;
+  /** As keys; Ctrl-D is `\x04`. */
+  type(text: string): void;
+  /** Until it is there, after what was waited for before. @throws with the screen */
+  see(text: string | RegExp, timeoutMs?: number): Promise<void>;
+  /** As if the window was closed. */
+  close(): Promise<void>;
+  /** The program's exit code. */
+  readonly ended: Promise<number>;
+}
+
+const SIZE = { rows: 33, columns: 99 };
+/** What `stty size` says there. */
+export const TERMINAL_SIZE = `${SIZE.rows} ${SIZE.columns}`;
+
+/** util-linux's `script` makes the terminal; every Debian has it. */
+export function openTerminal(command: readonly string[], environment: Readonly<Record<string, string>>): Terminal {
+  const line = `stty rows ${SIZE.rows} columns ${SIZE.columns}; exec ${command.map(quoted).join(" ")}`;
+  const child = spawn("script", ["--quiet", "--return", "--command", line, "/dev/null"], {
+    stdio: ["pipe", "pipe", "inherit"],
+    env: { ...process.env, ...environment, SHELL: "/bin/sh" },
+  });
+  let screen = "";
+  let seen = 0;
+  child.stdout.setEncoding("utf8").on("data", (text: string) => (screen += text.replaceAll("\r", "")));
+  child.stdin.on("error", () => undefined); // it has ended, with a code of its own
+  const ended = new Promise<number>((resolve) => void child.once("close", (code) => resolve(code ?? -1)));
+  return {
+    screen: () => screen,
+    type: (text) => void child.stdin.write(text),
+    async see(text, timeoutMs) {
+      await eventually(
+        `on the screen: ${text}`,
+        () => {
+          const rest = screen.slice(seen);
+          const found = typeof text === "string" ? { index: rest.indexOf(text), length: text.length } : foundIn(rest, text);
+          if (found.index === -1) throw new Error(screen);
+          seen += found.index + found.length;
+          return true;
+        },
+        timeoutMs,
+      );
+    },
+    async close() {
+      child.kill("SIGKILL"); // who had the terminal is hung up on
+      await ended;
+    },
+    ended,
+  };
+}
+
+function foundIn(text: string, pattern: RegExp): { readonly index: number; readonly length: number } {
+  const match = pattern.exec(text);
+  return { index: match?.index ?? -1, length: match?.[0].length ?? 0 };
+}
+
+function quoted(word: string): string {
+  return `'${word.replaceAll("'", String.raw`'\''`)}'`;
+}
