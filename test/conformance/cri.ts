@@ -26,8 +26,6 @@ export interface CriHarness {
   readonly longCommand: readonly string[];
   /** No runtime has it, and pulling it fails at once. */
   readonly absentImage: string;
-  /** Neither attach nor port-forward is there: a Docker Engine's adapter. */
-  readonly hasNoStreams?: true;
   /** What the runtime needs besides metadata and labels; the log directory exists. */
   sandboxBase(): Pick<PodSandboxConfig, "logDirectory" | "linux">;
   readLog(path: string): Promise<string>;
@@ -111,17 +109,12 @@ export function criConformance(name: string, open: () => Promise<CriHarness>): v
       expect(ready).toEqual(expect.arrayContaining(["RuntimeReady", "NetworkReady"]));
     });
 
-    it("CR10 gives an address for a process' own streams and for a sandbox's ports, or says that it has none", async () => {
+    it("CR10 gives an address for a process' own streams and for a sandbox's ports", async () => {
       const { id } = await started(harness.programs.serve);
       const { podSandboxId = "" } = (await cri.listContainers({ id }))[0] ?? {};
-      const attach = cri.attach({ containerId: id, tty: false, stdin: false, stdout: true, stderr: true });
-      const forward = cri.portForward(podSandboxId, []);
-      if (harness.hasNoStreams === true) {
-        for (const asked of [attach, forward]) expect(await asked.catch(isUnimplemented)).toBe(true);
-        return;
-      }
-      expect(await attach).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/attach\/./);
-      expect(await forward).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/portforward\/./);
+      const attach = await cri.attach({ containerId: id, tty: false, stdin: false, stdout: true, stderr: true });
+      expect(attach).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/attach\/./);
+      expect(await cri.portForward(podSandboxId, [])).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/portforward\/./);
       await expect(cri.portForward("none", [])).rejects.toThrow();
     });
 

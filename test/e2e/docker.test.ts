@@ -41,7 +41,6 @@ function suites(program: string): void {
       ...realRuntime({ cgroupParent: node.cgroupParent, logDirectory }),
       cri,
       absentImage: ABSENT,
-      hasNoStreams: true,
       async restart() {
         await node.kill();
         expect(await cri.status().catch(isUnavailable)).toBe(true);

@@ -6,20 +6,27 @@
  * cannot read, a wish of the pod's security that Docker was not told, a container that is started again because the agent or the
  * daemon was killed, and an address that a deleted pod keeps.
  */
+import { randomBytes } from "node:crypto";
+import { connect } from "node:net";
+
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 import { LABELS } from "../../shared/kubelet/labels.ts";
 import { ensureDockerd } from "../docker/programs.ts";
+import { controlPlaneBinaries } from "../envtest/binaries.ts";
 import { eventually, startCluster, whereRealPartsAre } from "../support/e2e.ts";
 import type { Cluster } from "../support/e2e.ts";
 import { startDockerNode } from "../support/docker-node.ts";
 import type { DockerAgent } from "../support/docker-node.ts";
 import { answerOf, containerOf, podGone, podOf, podReady, podWhere, server, shell, STAY } from "../support/real-pods.ts";
+import { openTerminal } from "../support/terminal.ts";
+import type { Terminal } from "../support/terminal.ts";
 
 const NODE = "on-docker";
 const GONE_MS_MAX = 30_000;
 /** Longer than the 16 KiB of which Docker makes one part of a line. */
 const LONG_LINE_BYTES = 40_000;
+const BIG_BYTES = 2_000_000;
 
 const dockerd = ensureDockerd();
 await whereRealPartsAre("a node on Docker", () => suite("program" in dockerd ? dockerd.program : ""), "missing" in dockerd ? dockerd : {});
@@ -27,7 +34,11 @@ await whereRealPartsAre("a node on Docker", () => suite("program" in dockerd ? d
 function suite(program: string): void {
   let cluster: Cluster;
   let node: DockerAgent;
+  let kubectlProgram: string;
   beforeAll(async () => {
+    const binaries = await controlPlaneBinaries();
+    if ("missing" in binaries) throw new Error(binaries.missing);
+    kubectlProgram = binaries.kubectl;
     cluster = await startCluster({ machines: "scheduler" });
     node = await startDockerNode(cluster, NODE, program);
     await eventually("the node is registered", () => cluster.get(`/api/v1/nodes/${NODE}`), 30_000);
@@ -43,6 +54,9 @@ function suite(program: string): void {
     const found = await node.cri.listContainers({ labelSelector: { [LABELS.podUid]: uid } });
     return found.map(({ metadata, state }) => `${metadata.name}/${metadata.attempt} ${state}`).toSorted();
   };
+
+  const kubectl = (...args: readonly string[]): Terminal =>
+    openTerminal([kubectlProgram, ...args], { KUBECONFIG: cluster.plane.adminKubeconfig, KUBERC: "off" });
 
   describe("a node on Docker", () => {
     it("[node-agent 400] says which runtime it has", async () => {
@@ -97,6 +111,51 @@ function suite(program: string): void {
       const { code, stdout } = await cluster.plane.kubectl(parameters, { input });
       expect([code, stdout === input]).toEqual([0, true]);
       await expect(cluster.kubectl("exec", "web", "-c", "side", "--", "/no/such")).rejects.toThrow(/no such file or directory|12[67]/u);
+    });
+
+    it("[node-agent 461] is joined by kubectl attach: one process, before and after the client has gone", async () => {
+      await cluster.apply(podOf("talker", { containers: [shell("main", 'while read line; do echo "got $line"; done', { stdin: true })] }));
+      const id = containerOf(await podReady(cluster, "talker")).containerID;
+      for (const word of ["one", "two"]) {
+        const attached = kubectl("attach", "-i", "talker");
+        await attached.see("try pressing enter.");
+        attached.type(`${word}\n`);
+        await attached.see(`got ${word}\n`);
+        await attached.close();
+      }
+      expect(containerOf(await podReady(cluster, "talker"))).toMatchObject({ containerID: id, restartCount: 0 });
+      expect(await cluster.kubectl("logs", "talker")).toBe("got one\ngot two\n");
+    });
+
+    it("[node-agent 461] is reached by kubectl port-forward: an answer, 2 MB there and back, and a port where nobody listens", async () => {
+      const script = `nc -ll -p 9000 -e cat & ${STAY}`;
+      await cluster.apply(podOf("reached", { containers: [server(), shell("echo", script)] }));
+      await podReady(cluster, "reached");
+      const forward = kubectl("port-forward", "--address=127.0.0.1", "pod/reached", ":8080", ":9000", ":9");
+      try {
+        const portOf = (of: number): Promise<number> =>
+          eventually(
+            `port ${of} is forwarded`,
+            () => Number(new RegExp(`127\\.0\\.0\\.1:(\\d+) -> ${of}\\n`, "u").exec(forward.screen())?.[1]) || undefined,
+          );
+        expect(await (await fetch(`http://127.0.0.1:${await portOf(8080)}/`)).text()).toBe("v1 reached\n");
+        const sent = randomBytes(BIG_BYTES);
+        const echo = connect(await portOf(9000), "127.0.0.1");
+        echo.write(sent);
+        const chunks: Buffer[] = [];
+        let bytes = 0;
+        for await (const chunk of echo as AsyncIterable<Buffer>) {
+          chunks.push(chunk);
+          bytes += chunk.length;
+          if (bytes >= BIG_BYTES) break;
+        }
+        expect(Buffer.concat(chunks).equals(sent)).toBe(true);
+        connect(await portOf(9), "127.0.0.1").on("error", () => undefined);
+        await forward.see(/ECONNREFUSED|lost connection to pod/u);
+      } finally {
+        await forward.close();
+      }
+      await cluster.kubectl("delete", "pod", "reached", "talker", "--wait=false");
     });
 
     it("[node-agent 403] tells Docker what a pod says of its security", async () => {

@@ -14,7 +14,9 @@ import { asked, connect } from "./connection.ts";
 import { createContainers } from "./containers.ts";
 import { createImages } from "./images.ts";
 import { createSandboxes } from "./sandboxes.ts";
-import { createExecServer } from "./streaming/exec-server.ts";
+import { portForwardSession } from "./streaming/port-forward.ts";
+import { attachSession, execSession } from "./streaming/remote-command.ts";
+import { createStreamingServer } from "./streaming/streaming-server.ts";
 
 export interface DockerCri extends Cri {
   /** Where links at the places of CRI's logs lead (CR9). */
@@ -43,7 +45,7 @@ export function createDockerCri({ endpoint, pauseImage, cni: cniOptions, stateDi
   const cni = createCni(cniOptions);
   const images = createImages(docker);
   const { mustRun, killAllOf, removeAllOf, ...containers } = createContainers(docker);
-  const sandboxes = createSandboxes({
+  const { networkOf, ...sandboxes } = createSandboxes({
     docker,
     cni,
     checkpoints: createCheckpoints(stateDir),
@@ -51,7 +53,7 @@ export function createDockerCri({ endpoint, pauseImage, cni: cniOptions, stateDi
     containers: { ...containers, mustRun, killAllOf, removeAllOf },
     pauseImage,
   });
-  const execs = createExecServer(docker);
+  const streams = createStreamingServer();
   // moby api: SystemInfo
   const info = async () => (await asked(() => docker.info())) as { readonly DockerRootDir: string; readonly CgroupDriver: string };
 
@@ -82,17 +84,22 @@ export function createDockerCri({ endpoint, pauseImage, cni: cniOptions, stateDi
 
     async exec(request) {
       await mustRun(request.containerId);
-      return await execs.address(request);
+      return await streams.address(execSession(docker, request));
     },
 
-    attach: () => Promise.reject(new CriError("Unimplemented", "attach is not built for a Docker Engine: use exec")),
-    portForward: () =>
-      Promise.reject(new CriError("Unimplemented", "port-forward is not built for a Docker Engine: ask the pod at its address")),
+    async attach(request) {
+      await mustRun(request.containerId);
+      return await streams.address(attachSession(docker, request));
+    },
+
+    async portForward(podSandboxId) {
+      return await streams.address(portForwardSession(podSandboxId, await networkOf(podSandboxId)));
+    },
 
     logsDirectory: async () => `${(await info()).DockerRootDir}/containers`,
 
     close() {
-      execs.close();
+      streams.close();
       close();
     },
   };

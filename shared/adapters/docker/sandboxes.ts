@@ -23,7 +23,13 @@ import { hasLabels, keptSandbox, readSandbox, sandboxName, TYPE } from "./kept.t
 import type { KeptSandbox } from "./kept.ts";
 import { createNamed, killed, machineFor, networkNamespace, writeResolvConf } from "./machine.ts";
 
-export type DockerSandboxes = Pick<Cri, "runPodSandbox" | "stopPodSandbox" | "removePodSandbox" | "podSandboxStatus" | "listPodSandbox">;
+export interface DockerSandboxes extends Pick<
+  Cri,
+  "runPodSandbox" | "stopPodSandbox" | "removePodSandbox" | "podSandboxStatus" | "listPodSandbox"
+> {
+  /** The file of its network namespace. @throws {CriError} for one that is not there or does not run */
+  networkOf(podSandboxId: string): Promise<string>;
+}
 
 export interface SandboxParts {
   readonly docker: Docker;
@@ -110,6 +116,14 @@ export function createSandboxes(parts: SandboxParts): DockerSandboxes {
 
     stopPodSandbox: stop,
     removePodSandbox: remove,
+
+    async networkOf(id) {
+      const found = await ifThere(asked((abortSignal) => docker.getContainer(id).inspect({ abortSignal })));
+      if (found === undefined || readSandbox(found.Name, found.Config.Labels) === undefined)
+        throw new CriError("NotFound", `no sandbox "${id}"`);
+      if (!found.State.Running) throw new CriError("FailedPrecondition", `sandbox "${id}" does not run`);
+      return networkNamespace(found.State.Pid);
+    },
 
     async podSandboxStatus(id) {
       const [found, known] = await Promise.all([

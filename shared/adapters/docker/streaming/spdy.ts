@@ -69,14 +69,20 @@ export async function serveSpdy(socket: Duplex, onStream: (stream: SpdyStream) =
         const input = inputs.get(frame.stream);
         if (input === undefined || input.destroyed) continue;
         if (frame.payload.length > 0 && !input.write(frame.payload)) await Promise.race([once(input, "drain"), once(input, "close")]);
-        if (frame.isLast) input.end();
+        if (frame.isLast) {
+          input.end();
+          inputs.delete(frame.stream);
+        }
         continue;
       }
       if (frame.type === TYPES.synStream) await opened(frame.payload);
       else if (frame.type === TYPES.headers) await inflated(inflate, frame.payload.subarray(4));
       else if (frame.type === TYPES.ping) await send(control(TYPES.ping, frame.payload));
-      else if (frame.type === TYPES.rstStream) inputs.get(frame.payload.readUInt32BE(0))?.destroy();
-      else if (frame.type === TYPES.goAway) return;
+      else if (frame.type === TYPES.rstStream) {
+        const id = frame.payload.readUInt32BE(0);
+        inputs.get(id)?.destroy();
+        inputs.delete(id);
+      } else if (frame.type === TYPES.goAway) return;
     }
   } finally {
     for (const input of inputs.values()) input.end();

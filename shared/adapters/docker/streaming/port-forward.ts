@@ -1,0 +1,99 @@
+/**
+ * Connections of a client to ports of a pod, as from within it: also to what listens on its loopback alone.
+ *
+ * Each goes through a program of ours that enters the sandbox's network and connects there: a process cannot be in two networks, and Node
+ * cannot change its own. dockershim had socat for that, which a machine need not have.
+ *
+ * Source: cri-streaming pkg/streaming/portforward/httpstream.go; pkg/kubelet/dockershim docker_streaming.go portForward (Kubernetes v1.23).
+ */
+import { spawn } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
+import { pipeline } from "node:stream/promises";
+
+import { serveSpdy } from "./spdy.ts";
+import type { SpdyStream } from "./spdy.ts";
+import type { Session } from "./streaming-server.ts";
+
+const PROTOCOL = "portforward.k8s.io";
+const PORT = /^[1-9]\d{0,4}$/u;
+const WORDS_MAX = 1_000;
+
+/** Its argument is the port. It ends when both sides have said all, and says on its standard error why it could not connect. */
+const RELAY = `
+const { connect } = require("node:net");
+const [port] = process.argv.slice(1).map(Number);
+const dial = (host, otherwise) => {
+  const socket = connect({ port, host, allowHalfOpen: true });
+  socket.once("connect", () => {
+    socket.off("error", otherwise).on("error", fail).once("close", () => process.stdin.destroy());
+    process.stdin.pipe(socket);
+    socket.pipe(process.stdout);
+  }).once("error", otherwise);
+};
+const fail = (error) => {
+  process.stderr.write(error.message);
+  process.exitCode = 1;
+  process.stdin.destroy();
+};
+dial("127.0.0.1", (error) => dial("::1", () => fail(error)));
+`;
+
+/** @param network the file of the sandbox's network namespace */
+export function portForwardSession(podSandboxId: string, network: string): Session {
+  return {
+    kind: "portforward",
+    protocol: PROTOCOL,
+    async serve(socket) {
+      const running = new Set<ChildProcess>();
+      const waiting = new Map<string, SpdyStream>();
+      await serveSpdy(socket, (stream) => {
+        const id = stream.headers.get("requestid") ?? "";
+        const other = waiting.get(id);
+        if (other === undefined) return void waiting.set(id, stream);
+        waiting.delete(id);
+        const [data, error] = stream.headers.get("streamtype") === "error" ? [other, stream] : [stream, other];
+        void connection(data, error, { podSandboxId, network, running }).catch(() => socket.destroy());
+      }).finally(() => {
+        for (const relay of running) relay.kill("SIGKILL");
+      });
+    },
+  };
+}
+
+interface Target {
+  readonly podSandboxId: string;
+  readonly network: string;
+  readonly running: Set<ChildProcess>;
+}
+
+/** @throws {Error} when the client is gone */
+async function connection(data: SpdyStream, error: SpdyStream, { podSandboxId, network, running }: Target): Promise<void> {
+  const port = data.headers.get("port") ?? "";
+  const why = PORT.test(port) ? await relayed(data, network, port, running) : "no such port";
+  if (why !== undefined) await error.write(Buffer.from(`error forwarding port ${port} to pod ${podSandboxId}, uid : ${why}`));
+  await data.end();
+  await error.end();
+}
+
+/** @returns why it could not be, or broke off */
+async function relayed(data: SpdyStream, network: string, port: string, running: Set<ChildProcess>): Promise<string | undefined> {
+  const relay = spawn("nsenter", [`--net=${network}`, "--", process.execPath, "-e", RELAY, port], {
+    env: {},
+    stdio: ["pipe", "pipe", "pipe"],
+  });
+  running.add(relay);
+  let words = "";
+  relay.stderr.setEncoding("utf8").on("data", (text: string) => (words = (words + text).slice(0, WORDS_MAX)));
+  const ended = new Promise<string | undefined>((resolve) => {
+    relay.once("error", (failure) => resolve(failure.message));
+    relay.once("close", (code) => resolve(code === 0 ? undefined : words || `the relay ended with ${code}`));
+  });
+  pipeline(data.input, relay.stdin).catch(() => relay.stdin.destroy()); // whichever ends first, it is the end of this direction
+  try {
+    for await (const chunk of relay.stdout as AsyncIterable<Buffer>) await data.write(chunk);
+    return await ended;
+  } finally {
+    running.delete(relay);
+    relay.kill("SIGKILL");
+  }
+}
