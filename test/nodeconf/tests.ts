@@ -2,7 +2,7 @@
 import type { TestOutcome, UpstreamTests } from "../upstream/program.ts";
 
 /** Tests of the node that upstream labels otherwise: of Conformance some, of a feature of their own the rest. */
-const RESIZE = "[sig-node] Pod InPlace Resize Container ";
+const RESIZE = "[sig-node] Pod InPlace Resize ";
 
 /** Names hold their labels. Those that are slow, or want the node for themselves, run in nobody's ordinary run, upstream's neither. */
 export async function nodeConformanceTests(upstream: UpstreamTests): Promise<readonly string[]> {

@@ -157,8 +157,17 @@ export function nodeStatus(input: NodeStatusInput): NodeStatus {
     },
     daemonEndpoints: { kubeletEndpoint: { Port: options.port } },
     images: nodeImages(images),
+    declaredFeatures: [...DECLARED_FEATURES],
   };
 }
+
+/**
+ * What an API server lets pods of this node do, sorted. It refuses the resize of a plain init container where the node does not say so.
+ *
+ * Source: component-helpers nodedeclaredfeatures/features/registry.go AllFeatures. Differs from upstream: without
+ * ExtendWebSocketsToKubelet, whose streams are not spoken here (node-agent §15), and pod-level resources, which are not built.
+ */
+const DECLARED_FEATURES: readonly string[] = ["InPlacePodVerticalScalingInitContainers"];
 
 /**
  * The strategic merge patch that writes `status`. Addresses are replaced whole: they merge by type, and a node with two families

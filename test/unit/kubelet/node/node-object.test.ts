@@ -36,7 +36,7 @@ function image(id: string, sizeBytes: number, names: number): Image {
 const ready = (status: NodeStatus): unknown => conditionOf(status.conditions, "Ready");
 
 describe("nodeBody", () => {
-  it("is the whole Node", () => {
+  it("[node-agent 179] is the whole Node", () => {
     const condition = { lastHeartbeatTime: NOW, lastTransitionTime: NOW };
     expect(nodeBody(input())).toEqual({
       apiVersion: "v1",
@@ -96,6 +96,7 @@ describe("nodeBody", () => {
         },
         daemonEndpoints: { kubeletEndpoint: { Port: 10250 } },
         images: [],
+        declaredFeatures: ["InPlacePodVerticalScalingInitContainers"],
       },
     });
   });
