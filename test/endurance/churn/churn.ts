@@ -18,7 +18,7 @@ import type { Agent, Side } from "../../nodeconf/node.ts";
 import { measured } from "../../support/e2e.ts";
 import type { Cluster } from "../../support/e2e.ts";
 import { getPod } from "../../support/real-pods.ts";
-import { appetite, takeInventory } from "./inventory.ts";
+import { appetite, countsOf, takeInventory } from "./inventory.ts";
 import { IMAGES_FILL, imagesLeft, isAgents, leftOf, podsLeft, tellOf } from "./left.ts";
 import { KINDS, OBJECTS } from "./lives.ts";
 import { grown, KEEPER, keeper, rowsLeft, TOKEN_SECONDS_MAX, tokenAgeSeconds, trendOf } from "./verdict.ts";
@@ -51,8 +51,14 @@ const SETTINGS = {
   ],
 };
 
-/** @returns what was not as it should be, in words */
-export async function churn(cluster: Cluster, { side, minutes, seed, programs }: ChurnOptions): Promise<readonly string[]> {
+export interface Churned {
+  /** What was not as it should be, in words. */
+  readonly found: readonly string[];
+  /** For a table, as the sides can be compared: how much is left of each kind, and what the agent took. */
+  readonly figures: Readonly<Record<string, number>>;
+}
+
+export async function churn(cluster: Cluster, { side, minutes, seed, programs }: ChurnOptions): Promise<Churned> {
   const containerd = await startContainerd({ diskBytes: DISK_BYTES });
   const registry = await startRegistry();
   const cri = createCri(containerd.endpoint);
@@ -86,9 +92,8 @@ export async function churn(cluster: Cluster, { side, minutes, seed, programs }:
     const lanes = Array.from({ length: LIVES_AT_ONCE }, (_, lane) => lives(lane, work));
     const [count] = await Promise.all([strikes(), staticLives(manifests, untilMs), ...lanes]);
     const kinds = (await Promise.all(lanes)).flatMap((one) => [...one]);
-    measured(
-      `${side}: ${kinds.reduce((sum, [, some]) => sum + some, 0)} pods of ${new Set(kinds.map(([kind]) => kind)).size} kinds, ${count} starts`,
-    );
+    const pods = kinds.reduce((sum, [, some]) => sum + some, 0);
+    measured(`${side}: ${pods} pods of ${new Set(kinds.map(([kind]) => kind)).size} kinds, ${count} starts`);
 
     const uid = (await getPod(cluster, KEEPER))?.metadata.uid ?? "";
     const age = Math.round(await tokenAgeSeconds(join(containerd.directory, "kubelet"), uid));
@@ -104,8 +109,21 @@ export async function churn(cluster: Cluster, { side, minutes, seed, programs }:
     found.push(...grown(samples, atEnd), ...(side === "ours" ? await rowsLeft(await agent.log()) : []));
     await agent.end();
     agent = await start(); // collects images at once, and then each five minutes
-    found.push(...(await imagesLeft(containerd, cri, world.images())));
-    return found;
+    const images = await imagesLeft(containerd, cri, world.images());
+    found.push(...images.found);
+    return {
+      found,
+      figures: {
+        pods,
+        ...countsOf(before, left),
+        images: images.images,
+        "images' disk, %": images.usedPercent,
+        "token, s": age,
+        "memory at work, MiB": Math.round(trendOf(samples).lastMiB),
+        "memory without pods, MiB": Math.round(atEnd.rssMiB),
+        "open files": atEnd.files,
+      },
+    };
   } finally {
     await agent.stop();
     cri.close();

@@ -77,6 +77,11 @@ export function surplus(before: Inventory, now: Inventory): readonly string[] {
   );
 }
 
+/** How many of each kind are in a surplus, none of most. */
+export function countsOf(before: Inventory, left: readonly string[]): Readonly<Record<string, number>> {
+  return Object.fromEntries(Object.keys(before).map((kind) => [kind, left.filter((one) => one.startsWith(`${kind}: `)).length]));
+}
+
 /** How many files and sockets a process has open, and its resident memory in MiB. */
 export async function appetite(pid: number): Promise<{ readonly files: number; readonly rssMiB: number }> {
   const files = (await readdir(`/proc/${pid}/fd`)).length;

@@ -58,7 +58,13 @@ export async function tellOf(found: readonly string[], logFile: string): Promise
     for (const line of log.filter((one) => one.includes(id)).slice(-LINES_TOLD)) measured(line);
 }
 
-export async function imagesLeft({ directory }: ContainerdNode, cri: CriAdapter, pulled: number): Promise<readonly string[]> {
+export interface ImagesLeft {
+  readonly found: readonly string[];
+  readonly images: number;
+  readonly usedPercent: number;
+}
+
+export async function imagesLeft({ directory }: ContainerdNode, cri: CriAdapter, pulled: number): Promise<ImagesLeft> {
   let used = 100;
   const hasRoom = async (): Promise<boolean> => {
     const { blocks, bavail } = await statfs(join(directory, "root"));
@@ -69,6 +75,7 @@ export async function imagesLeft({ directory }: ContainerdNode, cri: CriAdapter,
     () => false,
     () => true,
   );
-  measured(`${(await cri.listImages()).length} images, ${pulled} were made to be pulled; ${used} % of their disk is full`);
-  return isFull ? [`images fill ${used} % of their disk`] : [];
+  const images = (await cri.listImages()).length;
+  measured(`${images} images, ${pulled} were made to be pulled; ${used} % of their disk is full`);
+  return { found: isFull ? [`images fill ${used} % of their disk`] : [], images, usedPercent: used };
 }

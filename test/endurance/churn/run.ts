@@ -6,14 +6,18 @@
  *     npm run churn                              our agent, 20 minutes
  *     npm run churn -- --minutes 3               less: tokens are not old enough to be renewed, and no trend is judged
  *     npm run churn -- --side kubelet            upstream's kubelet, which may leave something, too
+ *     npm run churn -- --side both               the kubelet, then ours, and a table; code 1 where ours leaves what it should not
  *     npm run churn -- --seed 7                  other pods in another order
  */
 import { parseArgs } from "node:util";
 
+import type { Side } from "../../nodeconf/node.ts";
 import { ensureContainerd } from "../../containerd/programs.ts";
 import { startCluster } from "../../support/e2e.ts";
 import { upstreamTests } from "../../upstream/program.ts";
 import { churn } from "./churn.ts";
+import type { Churned } from "./churn.ts";
+import { tableOf } from "./verdict.ts";
 
 const { values: flags } = parseArgs({
   options: {
@@ -26,8 +30,8 @@ process.exitCode = await main();
 
 async function main(): Promise<number> {
   const [minutes, seed, { side }] = [Number(flags.minutes), Number(flags.seed), flags];
-  if ((side !== "ours" && side !== "kubelet") || !(minutes > 0) || !Number.isInteger(seed)) {
-    console.error("usage: npm run churn -- [--minutes N] [--side ours|kubelet] [--seed N]");
+  if (!isOneOf(side, ["ours", "kubelet", "both"]) || !(minutes > 0) || !Number.isInteger(seed)) {
+    console.error("usage: npm run churn -- [--minutes N] [--side ours|kubelet|both] [--seed N]");
     return 2;
   }
   const missing = ensureContainerd();
@@ -36,13 +40,23 @@ async function main(): Promise<number> {
     console.error(upstream.missing);
     return 2;
   }
-  const cluster = await startCluster({ machines: "scheduler" });
-  try {
-    const found = await churn(cluster, { side, minutes, seed, programs: upstream.programs });
-    for (const one of found) console.log(`FOUND  ${one}`);
-    console.log(found.length === 0 ? "nothing is left" : `${found.length} found`);
-    return found.length === 0 ? 0 : 1;
-  } finally {
-    await cluster.stop();
-  }
+  const run = async (one: Side): Promise<Churned> => {
+    const cluster = await startCluster({ machines: "scheduler" });
+    try {
+      const churned = await churn(cluster, { side: one, minutes, seed, programs: upstream.programs });
+      for (const what of churned.found) console.log(`FOUND  ${one}: ${what}`);
+      console.log(`${one}: ${churned.found.length === 0 ? "nothing is left" : `${churned.found.length} found`}`);
+      return churned;
+    } finally {
+      await cluster.stop();
+    }
+  };
+  if (side !== "both") return (await run(side)).found.length === 0 ? 0 : 1;
+  const [kubelet, ours] = [await run("kubelet"), await run("ours")];
+  for (const line of tableOf(kubelet.figures, ours.figures)) console.log(line);
+  return ours.found.length === 0 ? 0 : 1;
+}
+
+function isOneOf<T extends string>(text: string, of: readonly T[]): text is T {
+  return of.some((one) => one === text);
 }

@@ -17,13 +17,13 @@ const JUDGED_SAMPLES_MIN = 90;
 const FILES_MORE_MAX = 8;
 
 /** The lower half of the last third of them against that of the middle third, when the agent was warm. In words. */
-export function trendOf(samples: readonly Sample[]): { readonly moreMiB: number; readonly words: string } {
+export function trendOf(samples: readonly Sample[]): { readonly moreMiB: number; readonly lastMiB: number; readonly words: string } {
   const third = Math.floor(samples.length / 3);
   const [middle, last] = [samples.slice(third, 2 * third), samples.slice(2 * third)].map((some) => quiet(some.map(({ rssMiB }) => rssMiB)));
   const files = samples.map((one) => one.files);
   const moreMiB = (last ?? 0) - (middle ?? 0);
   const words = `memory ${middle?.toFixed(0)} MiB, then ${last?.toFixed(0)} MiB; files ${Math.min(...files)} to ${Math.max(...files)}`;
-  return { moreMiB, words: samples.length === 0 ? "not looked at" : words };
+  return { moreMiB, lastMiB: last ?? 0, words: samples.length === 0 ? "not looked at" : words };
 }
 
 /** The mean of the lower half: between collections memory is what the last one left. */
@@ -41,6 +41,20 @@ export function grown(samples: readonly Sample[], atEnd: Sample): readonly strin
     ...(samples.length >= JUDGED_SAMPLES_MIN && moreMiB > MIB_MORE_MAX ? [`${moreMiB.toFixed(0)} MiB more than before`] : []),
   ];
 }
+
+/**
+ * Both sides beside each other, a line for each kind.
+ *
+ *     control groups                    0        0
+ *     shims                             1        0
+ */
+export function tableOf(kubelet: Figures, ours: Figures): readonly string[] {
+  const line = (kind: string, theirs: string, own: string): string => `${kind.padEnd(28)} ${theirs.padStart(9)} ${own.padStart(9)}`;
+  const lines = Object.keys(ours).map((kind) => line(kind, String(kubelet[kind]), String(ours[kind])));
+  return [line("", "kubelet", "ours"), ...lines];
+}
+
+type Figures = Readonly<Record<string, number>>;
 
 /** Of back-offs, which are kept for ten minutes, nothing is said. */
 export async function rowsLeft(agentLog: string): Promise<readonly string[]> {
