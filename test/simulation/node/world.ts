@@ -125,6 +125,9 @@ class NodeWorld {
       if (pod.spec.restartPolicy === "Never" && ofPod.length > 0 && !ready.has(pod.metadata.uid)) continue;
       const wrong = unlikeReality(pod, pod.status, ofPod);
       if (wrong !== undefined) return wrong;
+      // Whatever its worker still waits for: all deadlines are in the past soon.
+      if (pod.spec.activeDeadlineSeconds !== undefined && !isTerminalPhase(pod.status?.phase))
+        return `${pod.metadata.name} has a deadline, and runs`;
     }
     for (const pod of rig.manifests()) {
       const mirror = mirrors.find(({ metadata }) => metadata.name === pod.metadata.name);
