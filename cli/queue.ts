@@ -53,7 +53,7 @@ async function runQueue(flags: QueueFlags): Promise<void> {
   process.exit();
 }
 
-/** Of a socket's file that a process before left. */
+/** A file that a process before has left at that place is taken away. */
 async function invokeThere(path: string, connected: (functions: Socket) => void): Promise<void> {
   rmSync(path, { force: true });
   const server = createServer(connected);
