@@ -38,10 +38,11 @@ import { UsageError } from "./support/usage-error.ts";
 import { watchAll } from "./support/watch-all.ts";
 
 interface ShadowFlags {
+  readonly capture?: string;
   readonly audit?: string;
   readonly kubeconfig?: string;
   readonly context?: string;
-  readonly metrics: string;
+  readonly metrics?: string;
   readonly all?: true;
   readonly json?: true;
 }
@@ -62,16 +63,18 @@ export function registerShadow(program: Command): void {
       "[file]",
       "a capture of whole objects (`capture --no-redact`, `import --no-redact`); gzip allowed; up to 24 hours and 16 GiB unpacked, of which 256 MiB may stand there at one time",
     )
+    .option("--capture <file>", "the same by name")
     .option("--audit <file>", "the API server's audit log of that time, level RequestResponse: who wrote what; without it the changes tell")
     .option("--kubeconfig <file>", "default: KUBECONFIG, then ~/.kube/config")
     .option("--context <name>", "context of the kubeconfig")
-    .option("--metrics <host:port>", "beside a cluster: where counts are told; port 0: any that is free", TELLING_LISTEN)
+    .option("--metrics <host:port>", `beside a cluster: where counts are told; port 0: any that is free (default: ${TELLING_LISTEN})`)
     .option("--all", "also show the writes that ours explains")
     .option("--json", "one JSON object per write")
     .action(runShadow);
 }
 
-async function runShadow(file: string | undefined, flags: ShadowFlags): Promise<void> {
+async function runShadow(named: string | undefined, flags: ShadowFlags): Promise<void> {
+  const file = fileOf(named, flags);
   const { all = false, json = false } = flags;
   const log = consoleLog("", "info");
   const digester = createDigester(randomBytes(32).toString("hex"));
@@ -107,6 +110,15 @@ async function runShadow(file: string | undefined, flags: ShadowFlags): Promise<
   if (count.differs) process.exitCode = EXIT_DIFFERS;
 }
 
+/** The capture; undefined: a cluster. @throws {UsageError} for two files, and for what says where a cluster is beside one */
+function fileOf(named: string | undefined, flags: ShadowFlags): string | undefined {
+  if (named !== undefined && flags.capture !== undefined) throw new UsageError("one capture at a time: FILE, or --capture FILE");
+  const file = named ?? flags.capture;
+  const idle = (["kubeconfig", "context", "metrics"] as const).filter((name) => flags[name] !== undefined);
+  if (file !== undefined && idle.length > 0) throw new UsageError(`a capture needs no cluster: leave out --${idle.join(", --")}`);
+  return file;
+}
+
 interface Telling {
   readonly log: Log;
   readonly digester: Digester;
@@ -127,7 +139,7 @@ async function besideUpstream(flags: ShadowFlags, live: LiveShadow, { log, diges
     for (const record of parseCapture(line, config.server)) live.hear(record);
   };
   const kube = recordingWatch(createKubeHttp(config), { write, clock, digester, raw: true, server: config.server });
-  const telling = await serveTelling({ listen: flags.metrics, metrics, livez: [], readyz: [], log });
+  const telling = await serveTelling({ listen: flags.metrics ?? TELLING_LISTEN, metrics, livez: [], readyz: [], log });
   const ends = untilSignalled();
   const startMs = clock.now();
   log.info(`beside the controllers of ${config.server}, with list and watch alone; Ctrl-C ends it`);

@@ -334,8 +334,22 @@ describe("the command", () => {
     const forged = lines.map((line) =>
       line.includes('"MODIFIED"') && line.includes('"r":"deployments"') ? line.replace('"updatedReplicas":3', '"updatedReplicas":2') : line,
     );
-    const { code, stdout } = run(fileOf(forged.join("\n")));
+    const file = fileOf(forged.join("\n"));
+    const { code, stdout } = run(file);
     expect({ code, stdout }).toMatchObject({ code: 1, stdout: expect.stringContaining("counters.updatedReplicas: upstream 2, ours 3") });
+    expect(run("--capture", file).stdout).toBe(stdout);
+  });
+
+  it.each([
+    { name: "two captures", args: ["a", "--capture", "b"], says: "one capture at a time: FILE, or --capture FILE" },
+    {
+      name: "a capture and a cluster",
+      args: ["a", "--context", "prod", "--metrics", "127.0.0.1:0"],
+      says: "a capture needs no cluster: leave out --context, --metrics",
+    },
+  ])("$name: refused in one line, with 2", ({ args, says }) => {
+    const { code, stdout, stderr } = run(...args);
+    expect({ code, stdout, stderr: stderr.split("\n")[0] }).toEqual({ code: 2, stdout: "", stderr: `deltaloop: ${says}` });
   });
 
   it.each([
