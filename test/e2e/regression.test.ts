@@ -78,7 +78,10 @@ await whereRealPartsAre("a history that goes back, on a real control plane", () 
         await cluster.client.request("PATCH", "/api/v1/namespaces/shop/configmaps/clock", { data: { time: String(i) } }, MERGE);
       await cluster.kubectl("label", "deployment/web", "-n", "shop", "later=label");
       const lost = await settled(5);
-      const lostFence = await fence();
+      const lostFence = await eventually("the Lease was renewed in what gets lost", async () => {
+        const renewed = await fence();
+        return renewed > Number(lost.metadata.resourceVersion) && renewed;
+      });
 
       const from = performance.now();
       await cluster.plane.restoreEtcd(snapshot, { bumpRevision: 0 });
