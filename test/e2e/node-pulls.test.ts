@@ -113,7 +113,13 @@ await whereNodesCanRun("image pulls of a node of ours", () => {
       await pulling("rationed", ...names);
       const refused = await Promise.any(
         names.map(async (name) => {
-          await podWhere(cluster, name, "is refused", (pod) => containerOf(pod).state.waiting?.message === "pull QPS exceeded");
+          // At first in these words alone, and a moment later as the cause of a back-off.
+          await podWhere(
+            cluster,
+            name,
+            "is refused",
+            (pod) => containerOf(pod).state.waiting?.message?.endsWith("pull QPS exceeded") === true,
+          );
           return name;
         }),
       );
