@@ -138,6 +138,7 @@ describe("functions in a process of their own", () => {
   it("end the connection over a line that is none of ours", async () => {
     const { here, there, connection } = await connected(nothing);
     connection.write("GET / HTTP/1.1\r\n");
-    expect(await Promise.all([there.ended, here.left])).toHaveLength(2);
+    await Promise.all([there.ended, here.left]);
+    await expect(here.handlers.applyDeltas(eventOf("b"), context())).rejects.toThrow("is gone");
   });
 });
