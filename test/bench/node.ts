@@ -8,6 +8,8 @@
  * 50 ms). CPU is user and system time of the agent's process alone, from the first POST until the last pod is gone. Memory is its
  * resident pages while the pods run and after they are gone; in PSS pages that others have as well, such as those of a program that
  * runs twice, count by its share. Needs root.
+ *
+ * `--profile FOLDER` plays ours alone and has it leave a CPU profile there, for test/bench/flame.ts; with `--rows rounds`, `idle` or `full` of that part alone.
  */
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -34,6 +36,7 @@ const LOOK_MS = 50;
 const ROUND_MS_MAX = 180_000;
 /** After a round's pods are gone, until the next begins: what is still on its way is over by then. */
 const PAUSE_MS = 2_000;
+const PARTS = ["rounds", "idle", "full"];
 const PODS_PATH = "/api/v1/namespaces/default/pods";
 
 type Memory = Awaited<ReturnType<typeof memoryMiB>>;
@@ -55,7 +58,10 @@ interface Figures {
 }
 
 /** @throws {Error} with the one reason why it cannot run here */
-export async function bench(): Promise<readonly BenchResult[]> {
+export async function bench(rows: readonly string[] = PARTS, profiles?: string): Promise<readonly BenchResult[]> {
+  const unknown = rows.filter((row) => !PARTS.includes(row));
+  if (unknown.length > 0) throw new Error(`no rows ${unknown.join(", ")}; there are ${PARTS.join(", ")}`);
+  if (rows.length < PARTS.length && profiles === undefined) throw new Error("--rows is for --profile");
   const missing = ensureContainerd();
   if (missing !== undefined) throw new Error(missing);
   const upstream = await upstreamTests();
@@ -70,14 +76,19 @@ export async function bench(): Promise<readonly BenchResult[]> {
     try {
       await eventually(async () => (await cluster.get("/api/v1/namespaces/default/serviceaccounts/default")) !== undefined);
       const play = async (side: Side): Promise<Figures> => {
-        const agent = await startAgent(cluster, side, containerd, { ...upstream.programs, deltaloop });
+        const environment = profiles === undefined ? {} : { NODE_OPTIONS: `--cpu-prof --cpu-prof-dir=${profiles}` };
+        const agent = await startAgent(cluster, side, containerd, { ...upstream.programs, deltaloop }, { environment });
         try {
           process.stderr.write(`  ${side}: ${await othersAtWork()}\n`);
-          return await playAll(cluster, side, agent.pid);
+          return await playAll(cluster, side, agent.pid, rows);
         } finally {
           await agent.stop();
         }
       };
+      if (profiles !== undefined) {
+        await play("ours");
+        return [];
+      }
       const theirs = await play("kubelet");
       return results(await play("ours"), theirs);
     } finally {
@@ -88,21 +99,22 @@ export async function bench(): Promise<readonly BenchResult[]> {
   }
 }
 
-async function playAll(cluster: Cluster, side: Side, pid: number): Promise<Figures> {
+async function playAll(cluster: Cluster, side: Side, pid: number, parts: readonly string[]): Promise<Figures> {
   const tell = (what: string, { seconds, cpuSeconds: cpu, memory }: Round): void => {
     process.stderr.write(`  ${side} ${what}: ${seconds.toFixed(2)} s, ${cpu.toFixed(2)} s of CPU, ${told(memory)}\n`);
   };
   const rounds: Round[] = [];
   let idle = 0;
-  for (let round = 0; round <= ROUNDS; round++) {
+  const last = parts.includes("rounds") ? ROUNDS : 0;
+  for (let round = 0; round <= last; round++) {
     const whileUp = async (): Promise<void> => {
-      if (round === ROUNDS) idle = await idleSeconds(pid);
+      if (round === last && parts.includes("idle")) idle = await idleSeconds(pid);
     };
     const measured = await play(cluster, pid, PODS, whileUp);
     tell(`round ${round}${round === 0 ? " (warms up)" : ""}`, measured);
     if (round > 0) rounds.push(measured);
   }
-  const full = await play(cluster, pid, PODS_MAX);
+  const full = await play(cluster, pid, parts.includes("full") ? PODS_MAX : 0);
   tell(`${PODS_MAX} pods`, full);
   const empty = await memoryMiB(pid);
   process.stderr.write(`  ${side}: ${idle.toFixed(2)} s of CPU in a minute idle, ${told(empty)} in the end\n`);

@@ -46,6 +46,8 @@ export interface JudgedNodeOptions {
   readonly configuration?: object;
   /** For `deltaloop node`. */
   readonly flags?: readonly string[];
+  /** For `deltaloop node`, beside this process's own. */
+  readonly environment?: Readonly<Record<string, string>>;
 }
 
 /** Ready when it resolves. @throws with the end of the agent's log when it is not in time */
@@ -109,7 +111,7 @@ function addressOf({ podCidr }: ContainerdNode): string {
 async function startOurs(
   { plane }: Cluster,
   containerd: ContainerdNode,
-  { name = NAME, manifests, flags = [] }: JudgedNodeOptions,
+  { name = NAME, manifests, flags = [], environment = {} }: JudgedNodeOptions,
   program?: string,
 ): Promise<Program> {
   const folder = (of: string): string => join(containerd.directory, of);
@@ -122,7 +124,7 @@ async function startOurs(
     ...(manifests === undefined ? [] : ["--manifests", manifests]),
     ...flags,
   ];
-  const agent = deltaloop(args, {}, program);
+  const agent = deltaloop(args, environment, program);
   await agent.line("ready");
   return {
     pid: agent.pid,
