@@ -208,7 +208,7 @@ async function untilAnswered(cri: Cri, endpoint: string, log: Log): Promise<Vers
 
 async function openCgroups(options: NodeOptions): Promise<Cgroups> {
   const roots = cgroupRoots(options);
-  const cgroupfs = await createCgroups({ roots });
+  const cgroupfs = createCgroups({ roots });
   return options.cgroupDriver === "systemd" ? createSystemdCgroups(cgroupfs, roots, createSystemd()) : cgroupfs;
 }
 

@@ -108,7 +108,7 @@ describe("cgroupfs", () => {
     await mkdir(join(mount, at), { recursive: true });
     if (version === 2) await writeFile(join(mount, "cgroup.controllers"), "cpu memory pids");
     for (const [name, text] of Object.entries(files)) await writeFile(join(mount, at, name), `${text}\n`);
-    const cgroups = await createCgroups({ roots: ["/own"], mount });
+    const cgroups = createCgroups({ roots: ["/own"], mount });
     expect(await cgroups.memory("/own")).toEqual(want);
   });
 
@@ -125,7 +125,7 @@ describe("cgroupfs", () => {
     await symlink("cpu,cpuacct", join(mount, "cpu"));
     await writeFile(join(mount, "cpuset/cpuset.cpus"), "0-3\n");
     await writeFile(join(mount, "cpuset/cpuset.mems"), "0\n");
-    const cgroups = await createCgroups({ roots: ["/kubepods"], mount });
+    const cgroups = createCgroups({ roots: ["/kubepods"], mount });
     expect([cgroups.version, cgroups.controllers.toSorted()]).toEqual([1, ["cpu", "cpuacct", "cpuset", "memory", "systemd", "unified"]]);
     await cgroups.create("/kubepods/besteffort");
     expect((await folders()).filter((path) => path.endsWith("besteffort"))).toEqual(
@@ -139,7 +139,7 @@ describe("cgroupfs", () => {
 
   it("CG2 version 1: it is not there while a hierarchy that counts lacks it", async () => {
     for (const path of ["cpu/kubepods", "memory", "freezer"]) await mkdir(join(mount, path), { recursive: true });
-    const cgroups = await createCgroups({ roots: ["/kubepods"], mount });
+    const cgroups = createCgroups({ roots: ["/kubepods"], mount });
     expect(await cgroups.exists("/kubepods")).toBe(false);
     await mkdir(join(mount, "memory/kubepods"));
     expect(await cgroups.exists("/kubepods")).toBe(true);
@@ -149,7 +149,7 @@ describe("cgroupfs", () => {
 
   it("CG2 version 2: every parent hands its controllers on, and a group without them is not there", async () => {
     await writeFile(join(mount, "cgroup.controllers"), "cpuset cpu io memory pids rdma\n");
-    const cgroups = await createCgroups({ roots: ["/kubepods.slice"], mount });
+    const cgroups = createCgroups({ roots: ["/kubepods.slice"], mount });
     expect(cgroups.version).toBe(2);
     await cgroups.create("/kubepods.slice/kubepods-burstable.slice");
     expect(await readFile(join(mount, "kubepods.slice/cgroup.subtree_control"), "utf8")).toBe("+rdma"); // the last of them; the kernel adds each
@@ -166,7 +166,7 @@ describe("cgroupfs", () => {
     await writeFile(join(mount, "cgroup.controllers"), "pids\n");
     await mkdir(join(mount, "kubepods"));
     await writeFile(join(mount, "kubepods/cgroup.procs"), "0\n0\n");
-    const cgroups = await createCgroups({ roots: ["/kubepods"], mount });
+    const cgroups = createCgroups({ roots: ["/kubepods"], mount });
     await expect(cgroups.kill("/kubepods")).resolves.toBeUndefined(); // else this process were killed, and all beside it
   });
 });

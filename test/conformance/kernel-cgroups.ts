@@ -15,7 +15,7 @@ export const MOUNT = "/sys/fs/cgroup";
 export const version = existsSync(join(MOUNT, "cgroup.controllers")) ? 2 : 1;
 
 export interface KernelCgroupOptions {
-  readonly open?: (roots: readonly string[]) => Promise<Cgroups>;
+  readonly open?: (roots: readonly string[]) => Cgroups | Promise<Cgroups>;
   /** Below one that is called so; default: as in names of paths. */
   readonly pathOf?: (parts: readonly string[]) => string;
 }

@@ -115,7 +115,7 @@ function suite(): void {
 }
 
 function opener(systemd: Systemd): (roots: readonly string[]) => Promise<Cgroups> {
-  return async (roots) => createSystemdCgroups(await createCgroups({ roots }), roots, systemd);
+  return async (roots) => createSystemdCgroups(createCgroups({ roots }), roots, systemd);
 }
 
 function slicePath(parts: readonly string[]): string {

@@ -1,5 +1,12 @@
-/** Cgroups on cgroupfs: directories under a mount, of which version 1 has one per hierarchy. */
-import { mkdir, readdir, readFile, rmdir, stat, writeFile } from "node:fs/promises";
+/**
+ * Cgroups on cgroupfs: directories under a mount, of which version 1 has one per hierarchy.
+ *
+ * The kernel answers from its memory, so that reading waits for nothing: it is done at once, and not by a thread of libuv's, which
+ * costs more than the answer. What changes a group may wait for a lock of the kernel's, or for memory to be given back; that does not
+ * keep this process.
+ */
+import { readdirSync, readFileSync, statSync } from "node:fs";
+import { mkdir, rmdir, writeFile } from "node:fs/promises";
 import { join, normalize } from "node:path";
 import type { CgroupMemory, Cgroups } from "../../ports/cgroups.ts";
 
@@ -32,9 +39,9 @@ interface Hierarchy {
   readonly controllers: readonly string[];
 }
 
-export async function createCgroups({ roots, mount = MOUNT }: CgroupOptions): Promise<Cgroups> {
-  const unified = await words(join(mount, "cgroup.controllers"));
-  const hierarchies = unified === undefined ? await hierarchiesOf(mount) : [{ folder: mount, controllers: unified }];
+export function createCgroups({ roots, mount = MOUNT }: CgroupOptions): Cgroups {
+  const unified = words(join(mount, "cgroup.controllers"));
+  const hierarchies = unified === undefined ? hierarchiesOf(mount) : [{ folder: mount, controllers: unified }];
   const controllers = hierarchies.flatMap((one) => one.controllers);
   const places = (path: string): readonly string[] => {
     if (normalize(path) !== path || !roots.some((root) => path === root || path.startsWith(`${root}/`)))
@@ -48,9 +55,9 @@ export async function createCgroups({ roots, mount = MOUNT }: CgroupOptions): Pr
       const folders = places(path);
       if (unified === undefined) {
         const needed = folders.filter((_folder, index) => hierarchies[index]?.controllers.some((one) => NEEDED.includes(one)));
-        return (await Promise.all(needed.map(isThere))).every(Boolean);
+        return needed.every(isThere);
       }
-      const enabled = await words(join(mount, path, "cgroup.controllers"));
+      const enabled = words(join(mount, path, "cgroup.controllers"));
       return enabled !== undefined && unified.every((one) => !NEEDED_UNIFIED.includes(one) || enabled.includes(one));
     },
     async create(path) {
@@ -68,22 +75,23 @@ export async function createCgroups({ roots, mount = MOUNT }: CgroupOptions): Pr
       }
     },
     async children(path) {
-      return [...new Set((await Promise.all(places(path).map(subfolders))).flat())];
+      return [...new Set(places(path).flatMap(subfolders))];
     },
     async processes(path) {
-      const counts = await Promise.all(places(path).map((folder) => words(join(folder, "pids.current"))));
-      const [count] = counts.find((one) => one !== undefined) ?? [];
+      places(path);
+      const found = hierarchies.find(({ controllers }) => controllers.includes("pids"));
+      const [count] = (found && words(join(found.folder, path, "pids.current"))) ?? [];
       return count === undefined ? undefined : Number(count);
     },
     async memory(path) {
       places(path);
       const found = hierarchies.find((one) => one.controllers.includes("memory"));
-      return found && (await memoryOf(join(found.folder, path), unified === undefined ? MEMORY_FILES : MEMORY_FILES_UNIFIED));
+      return found && memoryOf(join(found.folder, path), unified === undefined ? MEMORY_FILES : MEMORY_FILES_UNIFIED);
     },
     async kill(path) {
       const folders = places(path);
       for (let attempt = 0; attempt < KILL_TRIES; attempt++) {
-        const pids = new Set((await Promise.all(folders.map(processesIn))).flat());
+        const pids = new Set(folders.flatMap(processesIn));
         if (pids.size === 0) return;
         for (const pid of pids) killProcess(pid);
       }
@@ -95,8 +103,8 @@ export async function createCgroups({ roots, mount = MOUNT }: CgroupOptions): Pr
   };
 }
 
-async function memoryOf(folder: string, files: typeof MEMORY_FILES | typeof MEMORY_FILES_UNIFIED): Promise<CgroupMemory | undefined> {
-  const [usage, limit, stat] = await Promise.all([files.usage, files.limit, "memory.stat"].map((file) => words(join(folder, file))));
+function memoryOf(folder: string, files: typeof MEMORY_FILES | typeof MEMORY_FILES_UNIFIED): CgroupMemory | undefined {
+  const [usage, limit, stat] = [files.usage, files.limit, "memory.stat"].map((file) => words(join(folder, file)));
   if (usage?.[0] === undefined || stat === undefined) return undefined;
   const limitBytes = limit?.[0] === undefined || limit[0] === "max" ? Infinity : Number(limit[0]);
   const inactive = Number(stat[stat.indexOf(files.inactive) + 1] ?? 0);
@@ -104,8 +112,8 @@ async function memoryOf(folder: string, files: typeof MEMORY_FILES | typeof MEMO
 }
 
 /** A hierarchy's directory is called by its controllers; links with their single names lead to joined ones. */
-async function hierarchiesOf(mount: string): Promise<readonly Hierarchy[]> {
-  return (await subfolders(mount)).map((name) => ({ folder: join(mount, name), controllers: name.split(",") }));
+function hierarchiesOf(mount: string): readonly Hierarchy[] {
+  return subfolders(mount).map((name) => ({ folder: join(mount, name), controllers: name.split(",") }));
 }
 
 async function makeGroup({ folder, controllers }: Hierarchy, path: string, isUnified: boolean): Promise<void> {
@@ -114,31 +122,35 @@ async function makeGroup({ folder, controllers }: Hierarchy, path: string, isUni
     if (isUnified) await delegate(current, controllers);
     const parent = current;
     current = join(parent, part);
-    await mkdir(current).catch((error: unknown) => {
-      if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error; // every error of fs is one
-    });
+    if (!isThere(current))
+      await mkdir(current).catch((error: unknown) => {
+        if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error; // every error of fs is one
+      });
     if (!isUnified && controllers.includes("cpuset"))
       for (const file of ["cpuset.cpus", "cpuset.mems"]) await inherit(parent, current, file);
   }
 }
 
-/** What children may be bounded in is said by their parent. One by one, as the kernel takes all or none. Source: github.com/opencontainers/cgroups fs2/create.go. */
+/** What children may be bounded in is said by their parent. What is lacking, one by one, as the kernel takes all or none. Source: github.com/opencontainers/cgroups fs2/create.go. */
 async function delegate(folder: string, controllers: readonly string[]): Promise<void> {
-  for (const controller of controllers) await writeFile(join(folder, "cgroup.subtree_control"), `+${controller}`).catch(() => undefined);
+  const enabled = words(join(folder, "cgroup.subtree_control")) ?? [];
+  for (const controller of controllers.filter((one) => !enabled.includes(one)))
+    await writeFile(join(folder, "cgroup.subtree_control"), `+${controller}`).catch(() => undefined);
 }
 
 /** A new group of version 1 has no CPU and no memory node, and takes no process. Source: github.com/opencontainers/cgroups fs/cpuset.go copyIfNeeded. */
 async function inherit(parent: string, child: string, file: string): Promise<void> {
-  const [own, given] = await Promise.all([words(join(child, file)), words(join(parent, file))]);
-  if ((own ?? []).length === 0 && given?.[0] !== undefined) await writeFile(join(child, file), given[0]);
+  if ((words(join(child, file)) ?? []).length > 0) return;
+  const [given] = words(join(parent, file)) ?? [];
+  if (given !== undefined) await writeFile(join(child, file), given);
 }
 
 /** Of whatever is in the folder and below it. */
-async function processesIn(folder: string): Promise<readonly number[]> {
-  const [own, below] = await Promise.all([words(join(folder, "cgroup.procs")), subfolders(folder)]);
-  const others = await Promise.all(below.map((name) => processesIn(join(folder, name))));
+function processesIn(folder: string): readonly number[] {
+  const own = words(join(folder, "cgroup.procs")) ?? [];
+  const below = subfolders(folder).flatMap((name) => processesIn(join(folder, name)));
   // One outside of this namespace is called 0, which to kill means: all of the caller's own group.
-  return [...(own ?? []).map(Number).filter((pid) => pid > 0), ...others.flat()];
+  return [...own.map(Number).filter((pid) => pid > 0), ...below];
 }
 
 function killProcess(pid: number): void {
@@ -151,7 +163,7 @@ function killProcess(pid: number): void {
 
 /** A group is removed by rmdir, although it holds files; those below it go first. Source: github.com/opencontainers/cgroups utils.go RemovePath. */
 async function removeTree(folder: string): Promise<void> {
-  for (const name of await subfolders(folder)) await removeTree(join(folder, name));
+  for (const name of subfolders(folder)) await removeTree(join(folder, name));
   for (let attempt = 1, delayMs = 1; ; attempt++, delayMs *= 2) {
     try {
       return await rmdir(folder);
@@ -164,18 +176,28 @@ async function removeTree(folder: string): Promise<void> {
   }
 }
 
-async function subfolders(folder: string): Promise<readonly string[]> {
-  const entries = await readdir(folder, { withFileTypes: true }).catch(() => []);
-  return entries.filter((entry) => entry.isDirectory()).map(({ name }) => name);
+function subfolders(folder: string): readonly string[] {
+  return (unlessUnreadable(() => readdirSync(folder, { withFileTypes: true })) ?? [])
+    .filter((entry) => entry.isDirectory())
+    .map(({ name }) => name);
 }
 
-async function words(file: string): Promise<readonly string[] | undefined> {
-  const text = await readFile(file, "utf8").catch(() => undefined);
-  return text?.split(/\s+/u).filter((word) => word !== "");
+function words(file: string): readonly string[] | undefined {
+  return unlessUnreadable(() => readFileSync(file, "utf8"))
+    ?.split(/\s+/u)
+    .filter((word) => word !== "");
 }
 
-async function isThere(path: string): Promise<boolean> {
-  return (await stat(path).catch(() => undefined)) !== undefined;
+function isThere(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false }) !== undefined;
+}
+
+function unlessUnreadable<T>(read: () => T): T | undefined {
+  try {
+    return read();
+  } catch {
+    return undefined;
+  }
 }
 
 /** cgroupfs lets nobody make a file. */

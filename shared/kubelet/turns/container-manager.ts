@@ -63,6 +63,8 @@ export class ContainerManager {
   #keepsWeight = false;
   /** Groups whose limits are what is to be enforced. */
   readonly #enforced = new Set<CgroupPath>();
+  /** What each class was given last. */
+  readonly #given = new Map<QosClass, ResourceConfig>();
   /** The limits that this agent has written, by pod. */
   readonly #bounded = new Map<string, ResourceConfig>();
   #last: Promise<unknown> = Promise.resolve();
@@ -76,6 +78,7 @@ export class ContainerManager {
     if (!this.#makesGroups) return;
     await this.#setUp();
     await this.#enforce();
+    this.#given.clear(); // somebody else may have changed it
     await this.updateQos();
   }
 
@@ -256,7 +259,13 @@ export class ContainerManager {
       resources,
     );
     const burstable = this.#keepsWeight && !condition.sourcesReady ? withoutShares(configs.Burstable) : configs.Burstable;
-    for (const qos of CLASSES) await this.#write(qosCgroup(options, qos), qos === "Burstable" ? burstable : configs[qos]);
+    for (const qos of CLASSES) {
+      const config = qos === "Burstable" ? burstable : configs[qos];
+      if (jsonEqual(this.#given.get(qos), config)) continue;
+      this.#given.delete(qos);
+      await this.#write(qosCgroup(options, qos), config);
+      this.#given.set(qos, config);
+    }
   }
 
   async #podGroups(): Promise<readonly { readonly uid: string; readonly path: CgroupPath }[]> {
