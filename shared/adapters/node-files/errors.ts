@@ -33,6 +33,16 @@ export async function ifThere<T>(reading: Promise<T>): Promise<T | undefined> {
   }
 }
 
+/** As `ifThere`, of what needs no thread: the kernel's own files, and a few small ones that this agent wrote. */
+export function ifThereNow<T>(read: () => T): T | undefined {
+  try {
+    return read();
+  } catch (error) {
+    if (errorCode(error) === "ENOENT" || errorCode(error) === "ENOTDIR") return undefined;
+    throw error;
+  }
+}
+
 /** Runs `work`; a system error becomes a NodeFilesError that names the path and says what to do. */
 export async function explained<T>(work: () => Promise<T>): Promise<T> {
   try {

@@ -1,14 +1,19 @@
 /** What is mounted, and mounting: Node has no calls for it, so the machine's own `mount` and `umount` do it. */
 import { execFile } from "node:child_process";
-import { readFile, realpath } from "node:fs/promises";
+import { readFileSync } from "node:fs";
+import { realpath, stat } from "node:fs/promises";
+import { dirname } from "node:path";
 import { NodeFilesError } from "../../ports/node-files.ts";
-import { errorCode, ifThere } from "./errors.ts";
+import { createCommandShell } from "./command-shell.ts";
+import { errorCode, ifThere, ifThereNow } from "./errors.ts";
 import { isWithin } from "./paths.ts";
 
 /** A mount that takes longer hangs (a dead server behind it); the pod is tried again. */
 const COMMAND_MS = 30_000;
 /** Of one directory, with what containers mounted in their volumes; stacked ones count each. */
 const MOUNTS_MAX = 10_000;
+
+const shell = createCommandShell();
 
 /** `refused`: this machine allows no mounts, or has no `mount`. Anything else that goes wrong is an error. */
 export type MountOutcome = "mounted" | "refused";
@@ -17,10 +22,14 @@ export type MountOutcome = "mounted" | "refused";
 async function mountsWithin(directory: string): Promise<readonly string[]> {
   const base = await ifThere(realpath(directory));
   if (base === undefined) return [];
-  const table = (await ifThere(readFile("/proc/self/mountinfo", "utf8"))) ?? "";
-  return mountPoints(table)
+  return mountPoints(readProc("mountinfo"))
     .filter((path) => isWithin(base, path))
     .toReversed();
+}
+
+/** Of this process; the kernel's memory, so that it waits for nothing. */
+function readProc(name: "mountinfo" | "status"): string {
+  return ifThereNow(() => readFileSync(`/proc/self/${name}`, "utf8")) ?? "";
 }
 
 /** Of the text of /proc/self/mountinfo, oldest first: what is mounted inside another mount is younger than it. */
@@ -32,9 +41,10 @@ function unescaped(_escape: string, octal: string): string {
   return String.fromCodePoint(Number.parseInt(octal, 8));
 }
 
+/** Whether another file system begins at `directory`. One that shows a part of its parent's own, as a bind mount may, is not seen. */
 export async function isMountPoint(directory: string): Promise<boolean> {
-  const path = await ifThere(realpath(directory));
-  return path !== undefined && (await mountsWithin(directory)).includes(path);
+  const [own, above] = await Promise.all([ifThere(stat(directory)), ifThere(stat(dirname(directory)))]);
+  return own !== undefined && own.dev !== above?.dev;
 }
 
 /** Without a size the kernel's own bound holds (half the memory). Kept out of swap where the kernel can. */
@@ -76,19 +86,22 @@ const NO_RIGHT = /permission denied|operation not permitted|must be superuser|on
 /** Of a capability set, from linux/capability.h: without it the kernel mounts nothing, whatever `mount` says of the reason. */
 const CAP_SYS_ADMIN = 1n << 21n;
 
+/** By the shell; what does not succeed there is done once more by itself, and that is what counts. */
 async function run(command: "mount" | "umount", args: readonly string[]): Promise<CommandEnd> {
+  const startedMs = performance.now();
+  if ((await shell.run(command, args, COMMAND_MS)) === 0) return { kind: "done" };
+  if (performance.now() - startedMs >= COMMAND_MS) return { kind: "failed", message: `no end within ${COMMAND_MS / 1000} s` };
   const options = { timeout: COMMAND_MS, killSignal: "SIGKILL", env: { ...process.env, LC_ALL: "C" } } as const;
   const failure = await new Promise<{ readonly error: Error; readonly stderr: string } | undefined>((resolve) => {
     execFile(command, args, options, (error, _stdout, stderr) => resolve(error === null ? undefined : { error, stderr }));
   });
   if (failure === undefined) return { kind: "done" };
   const { error, stderr } = failure;
-  const isRefused = errorCode(error) === "ENOENT" || NO_RIGHT.test(stderr) || !(await mayMount());
+  const isRefused = errorCode(error) === "ENOENT" || NO_RIGHT.test(stderr) || !mayMount();
   return { kind: isRefused ? "refused" : "failed", message: stderr.trim() || error.message };
 }
 
-async function mayMount(): Promise<boolean> {
-  const status = (await ifThere(readFile("/proc/self/status", "utf8"))) ?? "";
-  const effective = /^CapEff:\s*([0-9a-f]+)$/mu.exec(status)?.[1];
+function mayMount(): boolean {
+  const effective = /^CapEff:\s*([0-9a-f]+)$/mu.exec(readProc("status"))?.[1];
   return effective !== undefined && (BigInt(`0x${effective}`) & CAP_SYS_ADMIN) !== 0n;
 }

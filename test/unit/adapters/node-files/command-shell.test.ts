@@ -1,0 +1,85 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, expect, it } from "vitest";
+
+import { createCommandShell } from "../../../../shared/adapters/node-files/command-shell.ts";
+
+const TOP = mkdtempSync(join(tmpdir(), "deltaloop-shell-"));
+afterAll(() => rmSync(TOP, { recursive: true }));
+const LONG_MS = 60_000;
+
+/** Leaves a line per start in `starts`, so that it shows how many shells there were. */
+function countedShell(): { readonly program: string; readonly starts: () => number } {
+  const [program, log] = [join(TOP, `sh-${Math.random()}`), join(TOP, `log-${Math.random()}`)];
+  writeFileSync(log, "");
+  writeFileSync(program, `#!/bin/sh\necho start >>'${log}'\nexec /bin/sh\n`, { mode: 0o755 });
+  return { program, starts: () => readFileSync(log, "utf8").split("\n").length - 1 };
+}
+
+it("runs programs by one shell, and tells their exit codes", async () => {
+  const { program, starts } = countedShell();
+  const shell = createCommandShell(program);
+  const codes = ["0", "32", "1"].map((code) => shell.run("sh", ["-c", `exit ${code}`], LONG_MS));
+  expect(await Promise.all(codes)).toEqual([0, 32, 1]);
+  expect([await shell.run("no-such-program", [], LONG_MS), starts()]).toEqual([127, 1]);
+});
+
+it.each(["a b", "it's", "$(touch made)`touch made`", "two\nlines", '"; touch made #', "*", ""])(
+  "hands over a word as it is: %j",
+  async (word) => {
+    const path = join(TOP, "word");
+    expect(await createCommandShell().run("sh", ["-c", `printf %s "$1" >"$2"`, "sh", word, path], LONG_MS)).toBe(0);
+    expect(readFileSync(path, "utf8")).toBe(word);
+  },
+);
+
+it("one that hangs keeps no other, and is given up after its time", async () => {
+  const shell = createCommandShell();
+  const hanging = shell.run("sleep", ["5"], 300);
+  expect(await shell.run("true", [], LONG_MS)).toBe(0);
+  expect(await hanging).toBeUndefined();
+});
+
+it("looks for programs where this process does now", async () => {
+  const before = process.env["PATH"];
+  const shell = createCommandShell();
+  expect(await shell.run("env", [], LONG_MS)).toBe(0);
+  process.env["PATH"] = TOP;
+  try {
+    expect(await shell.run("env", [], LONG_MS)).toBe(127);
+  } finally {
+    process.env["PATH"] = before;
+  }
+});
+
+it("says that it does not know when the shell dies, and takes another", async () => {
+  const { program, starts } = countedShell();
+  const shell = createCommandShell(program);
+  const hanging = shell.run("sleep", ["1"], LONG_MS);
+  expect(await shell.run("sh", ["-c", 'kill -9 $(cut -d" " -f4 /proc/$PPID/stat) $PPID'], LONG_MS)).toBeUndefined();
+  expect(await hanging).toBe(0);
+  expect([await shell.run("true", [], LONG_MS), starts()]).toEqual([0, 2]);
+});
+
+it("cannot run anything without a shell", async () => {
+  expect(await createCommandShell(join(TOP, "none")).run("true", [], LONG_MS)).toBeUndefined();
+});
+
+it("ends when nothing was wanted for a while", async () => {
+  const { program, starts } = countedShell();
+  const shell = createCommandShell(program);
+  await shell.run("sh", ["-c", `cut -d" " -f4 /proc/$PPID/stat >'${join(TOP, "pid")}'`], LONG_MS);
+  const pid = Number(readFileSync(join(TOP, "pid"), "utf8"));
+  expect(process.kill(pid, 0)).toBe(true);
+  await expect.poll(() => isThere(pid), { timeout: 10_000 }).toBe(false);
+  expect([await shell.run("true", [], LONG_MS), starts()]).toEqual([0, 2]);
+});
+
+function isThere(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}
