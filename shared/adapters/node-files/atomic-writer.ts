@@ -5,16 +5,18 @@
  *     volume/..data   → ..2026_03_01_10_00_00.1f0c22
  *     volume/user     → ..data/user
  *
- * A crash at any point leaves the old payload or the new one; the next call tidies up what is left.
+ * A crash at any point leaves the old payload or the new one; the next call tidies up what is left. Each turn of a pod looks whether
+ * all is as it should be; these few small files, which only this agent writes, are read at once, and not by threads.
  *
  * Source: pkg/volume/util/atomic_writer.go.
  */
 import { randomBytes } from "node:crypto";
-import { chmod, chown, lstat, mkdir, readFile, readdir, readlink, rename, rm, symlink, writeFile } from "node:fs/promises";
+import { lstatSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
+import { chmod, chown, mkdir, rename, rm, symlink, writeFile } from "node:fs/promises";
 import { join, posix } from "node:path";
 import type { VolumeFile } from "../../ports/node-files.ts";
 import { NodeFilesError } from "../../ports/node-files.ts";
-import { ifThere } from "./errors.ts";
+import { ifThereNow } from "./errors.ts";
 
 const DATA = "..data";
 const NEW_DATA = "..data_tmp";
@@ -31,8 +33,8 @@ export async function writePayload(
   setPermissions: (directory: string) => Promise<void>,
 ): Promise<void> {
   const files = payload.map((file) => ({ ...file, path: checkedPath(file.path) }));
-  const current = await ifThere(readlink(join(volume, DATA)));
-  if (current === undefined || !(await isUnchanged(join(volume, current), files))) {
+  const current = ifThereNow(() => readlinkSync(join(volume, DATA)));
+  if (current === undefined || !isUnchanged(join(volume, current), files)) {
     const version = versionName();
     await writeVersion(join(volume, version), files);
     await setPermissions(join(volume, version));
@@ -57,19 +59,19 @@ function checkedPath(path: string): string {
 }
 
 /** Same files with the same content; modes never change while a pod lives. */
-async function isUnchanged(version: string, files: readonly VolumeFile[]): Promise<boolean> {
-  const existing = await filesBelow(version);
+function isUnchanged(version: string, files: readonly VolumeFile[]): boolean {
+  const existing = filesBelow(version);
   if (existing.length !== new Set(files.map(({ path }) => path)).size) return false;
   for (const { path, content } of files) {
     if (!existing.includes(path)) return false;
-    if (!(await readFile(join(version, path))).equals(content)) return false;
+    if (!readFileSync(join(version, path)).equals(content)) return false;
   }
   return true;
 }
 
 /** Relative paths. */
-async function filesBelow(directory: string): Promise<readonly string[]> {
-  const entries = (await ifThere(readdir(directory, { recursive: true, withFileTypes: true }))) ?? [];
+function filesBelow(directory: string): readonly string[] {
+  const entries = ifThereNow(() => readdirSync(directory, { recursive: true, withFileTypes: true })) ?? [];
   return entries.filter((entry) => !entry.isDirectory()).map((entry) => posix.relative(directory, join(entry.parentPath, entry.name)));
 }
 
@@ -94,23 +96,22 @@ async function makeOpen(directory: string): Promise<void> {
 async function showFiles(volume: string, names: ReadonlySet<string>): Promise<void> {
   for (const name of names) {
     const link = join(volume, name);
-    if ((await ifThere(lstat(link))) === undefined) await symlink(`${DATA}/${name}`, link);
+    if (ifThereNow(() => lstatSync(link)) === undefined) await symlink(`${DATA}/${name}`, link);
   }
-  for (const name of await readdir(volume)) {
+  for (const name of readdirSync(volume)) {
     if (names.has(name) || name.startsWith("..")) continue;
-    const target = await linkTarget(join(volume, name));
+    const target = linkTarget(join(volume, name));
     if (target === `${DATA}/${name}`) await rm(join(volume, name), { force: true });
   }
 }
 
-async function linkTarget(path: string): Promise<string | undefined> {
-  const stats = await ifThere(lstat(path));
-  return stats?.isSymbolicLink() === true ? readlink(path) : undefined;
+function linkTarget(path: string): string | undefined {
+  return ifThereNow(() => lstatSync(path))?.isSymbolicLink() === true ? readlinkSync(path) : undefined;
 }
 
 async function removeOldVersions(volume: string): Promise<void> {
-  const current = await readlink(join(volume, DATA));
-  const old = (await readdir(volume)).filter((name) => VERSION.test(name) && name !== current);
+  const current = readlinkSync(join(volume, DATA));
+  const old = readdirSync(volume).filter((name) => VERSION.test(name) && name !== current);
   for (const name of old) await rm(join(volume, name), { recursive: true, force: true });
 }
 

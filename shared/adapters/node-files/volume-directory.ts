@@ -1,10 +1,11 @@
 /** The directory of a volume, on disk or on tmpfs, and the mark that says it is complete (NF1, NF3). */
-import { chmod, mkdir, readFile, stat, writeFile } from "node:fs/promises";
+import { readFileSync } from "node:fs";
+import { chmod, mkdir, stat, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import { NodeFilesError } from "../../ports/node-files.ts";
 import type { EmptyDirOptions, VolumeFile, VolumeOptions, VolumePlace } from "../../ports/node-files.ts";
 import { writePayload } from "./atomic-writer.ts";
-import { ifThere } from "./errors.ts";
+import { ifThere, ifThereNow } from "./errors.ts";
 import { isMountPoint, mountTmpfs } from "./mounts.ts";
 import type { AtPlace } from "./one-at-a-time.ts";
 import { giveToGroup } from "./ownership.ts";
@@ -69,7 +70,7 @@ export function volumeDirectories(paths: PodPaths, atPlace: AtPlace, onRefused: 
   async function ensureDirectory(place: VolumePlace, medium: Medium, share: (directory: string) => Promise<void>): Promise<string> {
     const directory = paths.volume(place);
     const mark = paths.ready(place);
-    const isPlain = (await ifThere(readFile(mark, "utf8"))) === "plain";
+    const isPlain = ifThereNow(() => readFileSync(mark, "utf8")) === "plain";
     if (medium.isSecret && isPlain) throw refusal(place);
     if (await isComplete(directory, mark)) return directory;
     const made = await makeDirectory(place, medium);
@@ -101,7 +102,7 @@ function refusal({ name }: VolumePlace): NodeFilesError {
 }
 
 async function isComplete(directory: string, mark: string): Promise<boolean> {
-  const made = await ifThere(readFile(mark, "utf8"));
+  const made = ifThereNow(() => readFileSync(mark, "utf8"));
   if (made === "tmpfs") return isMountPoint(directory);
   return made === "plain" && (await ifThere(stat(directory))) !== undefined;
 }
