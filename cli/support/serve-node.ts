@@ -24,6 +24,7 @@ import { runManifestSource } from "../../shared/node-agent/sources/manifest-sour
 import { runUrlSource } from "../../shared/node-agent/sources/url-source.ts";
 import { createNodeBackend } from "../../shared/node-agent/host/node-backend.ts";
 import { meterCri } from "../../shared/node-agent/host/metered-cri.ts";
+import { shareLists } from "../../shared/node-agent/host/shared-lists.ts";
 import { patientKube } from "../../shared/node-agent/host/patient-kube.ts";
 import { lockRoot, RootInUseError } from "../../shared/node-agent/host/root-lock.ts";
 import type { Cgroups } from "../../shared/ports/cgroups.ts";
@@ -101,7 +102,7 @@ interface Serving {
 async function serve(serving: Serving): Promise<void> {
   const { flags, facts, access, clock, random, log } = serving;
   const metrics = createPrometheusMetrics("node");
-  const cri = meterCri(serving.node.cri, metrics, clock);
+  const cri = shareLists(meterCri(serving.node.cri, metrics, clock));
   const kube = createKubeHttp({ ...access.config, metrics });
   const store = createMemoryNodeStore();
   const condition = startCondition(clock.now());
