@@ -53,14 +53,15 @@ export function containerLogs(podLogsDir: string, containerLogsDir: string): Con
 
     rotateLog: async (logPath, limits) => (isOurs(logPath) ? await rotateLog(resolve(podLogsDir, logPath), limits) : undefined),
 
-    async removeContainerLogs(logPath) {
+    async removeContainerLogs(logPath, linkName) {
       // A container of other days may have its log elsewhere, which must not keep it from being collected.
       if (!isOurs(logPath)) return;
       const path = resolve(podLogsDir, logPath);
       const siblings = (await ifThere(readdir(dirname(path)))) ?? [];
       const own = siblings.filter((name) => name === basename(path) || name.startsWith(`${basename(path)}.`));
       for (const name of own) await ifThere(unlink(join(dirname(path), name)));
-      for (const [link, target] of await links()) if (target === path) await ifThere(unlink(link));
+      const link = join(containerLogsDir, plainName(linkName));
+      if ((await linkTarget(link)) === path) await ifThere(unlink(link));
     },
 
     async logDirectories() {
@@ -71,24 +72,16 @@ export function containerLogs(podLogsDir: string, containerLogsDir: string): Con
     removeLogDirectory: (directory) => removeTree(within(podLogsDir, directory)),
 
     async removeDeadLinks() {
-      for (const [link] of await links()) if ((await ifThere(stat(link))) === undefined) await ifThere(unlink(link));
+      for (const name of (await ifThere(readdir(containerLogsDir))) ?? []) {
+        const link = join(containerLogsDir, name);
+        if ((await ifThere(stat(link))) === undefined && (await linkTarget(link)) !== undefined) await ifThere(unlink(link));
+      }
     },
   };
 
   function isOurs(logPath: string): boolean {
     const path = resolve(podLogsDir, logPath);
     return path !== resolve(podLogsDir) && isWithin(resolve(podLogsDir), path);
-  }
-
-  /** Link → where it leads. */
-  async function links(): Promise<readonly (readonly [string, string])[]> {
-    const names = (await ifThere(readdir(containerLogsDir))) ?? [];
-    const found: (readonly [string, string])[] = [];
-    for (const name of names) {
-      const target = await linkTarget(join(containerLogsDir, name));
-      if (target !== undefined) found.push([join(containerLogsDir, name), target]);
-    }
-    return found;
   }
 }
 

@@ -56,6 +56,15 @@ export function podLogDirectory({ metadata: { namespace, name, uid } }: NodePod)
   return `${namespace}_${name}_${uid}`;
 }
 
+/** Of a name of a file. */
+const NAME_LENGTH_MAX = 255;
+
+/** What a container's log is called where collectors of logs look for all of a node. Source: pkg/kubelet/kuberuntime/legacy.go logSymlink. */
+export function containerLogLink(pod: { readonly name: string; readonly namespace: string }, container: string, id: string): string {
+  const end = ".log";
+  return `${`${pod.name}_${pod.namespace}_${container}-${id}`.slice(0, NAME_LENGTH_MAX - end.length)}${end}`;
+}
+
 /** Of what runs for as long as the pod: regular containers, and sidecars. */
 function portMappings(pod: NodePod): readonly PortMapping[] {
   return [...initContainersOf(pod).filter(isSidecar), ...pod.spec.containers].flatMap(portsOf);

@@ -3,6 +3,7 @@
  * large step aside (§7.8).
  */
 import { containersToRemove, logDirectoriesToRemove, sandboxesToRemove } from "../runtime/container-gc.ts";
+import { containerLogLink } from "../kuberuntime/sandbox-config.ts";
 import { LABELS } from "../labels.ts";
 import type { NodePorts } from "../node-ports.ts";
 import { shouldPodContentBeRemoved, shouldRuntimeObjectsBeRemoved } from "../worker/worker-questions.ts";
@@ -58,7 +59,8 @@ async function removeContainer({ cri, files }: NodePorts, id: string): Promise<v
   const status = await cri.containerStatus(id).catch(unlessGone);
   if (status === undefined) return;
   if (status.state === "CONTAINER_UNKNOWN") await cri.stopContainer(id, 0).catch(unlessGone);
-  await files.removeContainerLogs(status.logPath);
+  const { [LABELS.podName]: name = "", [LABELS.podNamespace]: namespace = "", [LABELS.containerName]: container = "" } = status.labels;
+  await files.removeContainerLogs(status.logPath, containerLogLink({ name, namespace }, container, id));
   await cri.removeContainer(id).catch(unlessGone);
 }
 

@@ -1,5 +1,6 @@
 /** Each second: what happened to containers since the last look (node-agent §12), and each five: whether the runtime is well (§3.1). */
 import type { RuntimeCondition } from "../../ports/cri-types.ts";
+import { containerLogLink } from "../kuberuntime/sandbox-config.ts";
 import { deadInstancesOf } from "../runtime/container-gc.ts";
 import type { NodePorts } from "../node-ports.ts";
 import { countRunning, relist, withUnread } from "../runtime/relist.ts";
@@ -55,8 +56,8 @@ async function deliver(ports: NodePorts, uid: string, events: readonly PodLifecy
   const stored = await storedContainers(ports, uid);
   const ids = died.flatMap(({ id }) => deadInstancesOf(containers, removesAll ? "all" : { diedId: id }, (one) => stored.has(one)));
   for (const id of new Set(ids)) {
-    const logPath = containers.find((container) => container.id === id)?.logPath;
-    if (logPath !== undefined) await ports.files.removeContainerLogs(logPath);
+    const found = containers.find((container) => container.id === id);
+    if (found !== undefined) await ports.files.removeContainerLogs(found.logPath, containerLogLink(pod.metadata, found.name, id));
     await ports.cri.removeContainer(id).catch(unlessGone);
   }
 }

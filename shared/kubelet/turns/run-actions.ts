@@ -12,7 +12,7 @@ import type { ContainerSpec, NodePod } from "../pod.ts";
 import { MISSING_CLUSTER_DNS, podDns, PodSandboxConfigError } from "../kuberuntime/dns-config.ts";
 import type { PodDns } from "../kuberuntime/dns-config.ts";
 import { nodeReference } from "../node/node-object.ts";
-import { podLogDirectory, podSandboxConfig } from "../kuberuntime/sandbox-config.ts";
+import { containerLogLink, podLogDirectory, podSandboxConfig } from "../kuberuntime/sandbox-config.ts";
 import { endPod, killContainers, stopName, unlessGone } from "./kill.ts";
 import { podEvent } from "./pod-events.ts";
 import type { VolumePaths } from "./prepare-volumes.ts";
@@ -175,6 +175,7 @@ async function endAll(ports: NodePorts, { pod, observed, actions }: ActionsInput
   const names = new Set(initContainersOf(pod).map(({ name }) => name));
   await removeAll(
     ports,
+    pod,
     observed.containers.filter(({ name }) => names.has(name)),
   );
 }
@@ -182,13 +183,13 @@ async function endAll(ports: NodePorts, { pod, observed, actions }: ActionsInput
 /** Of each init container only the newest dead instance stays. */
 async function pruneInitContainers(ports: NodePorts, pod: NodePod, observed: ObservedPod): Promise<void> {
   const dead = observed.containers.filter(({ state }) => state === "CONTAINER_EXITED" || state === "CONTAINER_UNKNOWN");
-  for (const { name } of initContainersOf(pod)) await removeAll(ports, dead.filter((container) => container.name === name).slice(1));
+  for (const { name } of initContainersOf(pod)) await removeAll(ports, pod, dead.filter((container) => container.name === name).slice(1));
 }
 
 /** Logs first: if that fails the container stays, and the next turn tries again. */
-async function removeAll({ cri, files }: NodePorts, containers: readonly ObservedContainer[]): Promise<void> {
-  for (const { id, logPath } of containers) {
-    await files.removeContainerLogs(logPath);
+async function removeAll({ cri, files }: NodePorts, pod: NodePod, containers: readonly ObservedContainer[]): Promise<void> {
+  for (const { id, name, logPath } of containers) {
+    await files.removeContainerLogs(logPath, containerLogLink(pod.metadata, name, id));
     await cri.removeContainer(id).catch(unlessGone);
   }
 }

@@ -16,7 +16,7 @@ import type { ObservedPod } from "../observed-pod.ts";
 import { ephemeralContainersOf, initContainersOf } from "../pod.ts";
 import type { ContainerSpec, NodePod } from "../pod.ts";
 import { restartBackOffKey, restartDecision } from "../actions/back-off.ts";
-import { podLogDirectory } from "../kuberuntime/sandbox-config.ts";
+import { containerLogLink, podLogDirectory } from "../kuberuntime/sandbox-config.ts";
 import { noteActuated } from "./allocations.ts";
 import { ensureImage } from "./ensure-image.ts";
 import { HookError, runHook } from "./hooks.ts";
@@ -200,11 +200,11 @@ async function restartCountOf({ files }: NodePorts, { pod, container, observed }
 
 /** For people and log collectors; a failure is none of the container's. */
 async function linkLog({ cri, files, log }: NodePorts, { pod, container }: StartInput, containerId: string): Promise<void> {
-  const { name, namespace } = pod.metadata;
   try {
     const { logPath } = await cri.containerStatus(containerId);
-    await files.linkContainerLog(`${name}_${namespace}_${container.name}-${containerId}.log`, logPath);
+    await files.linkContainerLog(containerLogLink(pod.metadata, container.name, containerId), logPath);
   } catch (error) {
+    const { name, namespace } = pod.metadata;
     log.warn("the container's log was not linked", { pod: `${namespace}/${name}`, container: container.name, error: String(error) });
   }
 }

@@ -101,9 +101,9 @@ export function createMemoryNodeFiles(): MemoryNodeFiles {
     async linkContainerLog(name, logPath) {
       if (files.has(logPath)) links.set(name, logPath);
     },
-    async removeContainerLogs(logPath) {
+    async removeContainerLogs(logPath, linkName) {
       for (const path of files.keys()) if (path === logPath || path.startsWith(`${logPath}.`)) files.delete(path);
-      for (const [name, target] of links) if (target === logPath) links.delete(name);
+      if (links.get(linkName) === logPath) links.delete(linkName);
     },
     logDirectories: async () => childrenOf(LOGS),
     removeLogDirectory: async (directory) => removeBelow(`${LOGS}/${directory}`),
