@@ -13,7 +13,8 @@
  * NF6 nothing meets at one place: a volume is made, written or taken away, with all of its pod's directory, by one call at a time, in
  *    the order in which they came.
  * NF7 a checkpoint is replaced as a whole and is on disk when the call answers: a crash leaves the old one or the new one. Its content
- *    is asked for when it is this call's turn, so that of two calls at once the one that came last leaves what was true last.
+ *    is asked for when it is this call's turn, so that of two calls at once the one that came last leaves what was true last. Calls
+ *    that wait for the same file are written as one, by the content of the last of them.
  */
 export interface NodeFiles {
   /** `<root>/<name>`; undefined when there is none. */
@@ -60,8 +61,8 @@ export interface NodeFiles {
    * removed. The runtime must then be told, or writes on into the old one. Undefined: it is small, missing or not ours.
    */
   rotateLog(logPath: string, limits: LogLimits): Promise<RotatedLog | undefined>;
-  /** The log file, its rotated ones, and links to it. */
-  removeContainerLogs(logPath: string): Promise<void>;
+  /** The log file, its rotated ones, and the link of that name if it leads to it. */
+  removeContainerLogs(logPath: string, linkName: string): Promise<void>;
   /** Directories of the pod log root, by name. */
   logDirectories(): Promise<readonly string[]>;
   removeLogDirectory(directory: string): Promise<void>;
@@ -70,8 +71,11 @@ export interface NodeFiles {
 
   /** Of the file system that `path` is on; undefined when there is no such path. */
   diskSpace(path: string): Promise<FileSystem | undefined>;
-  /** Of a pod's directory, and of its logs in `logDirectory` of the pod log root; what is not there takes nothing. */
-  podDiskUsage(uid: string, logDirectory: string): Promise<PodDiskUsage>;
+  /**
+   * Of a pod's directory, and of its logs in `logDirectory` of the pod log root; what is not there takes nothing. `only`: of the
+   * volumes those of these names.
+   */
+  podDiskUsage(uid: string, logDirectory: string, only?: ReadonlySet<string>): Promise<PodDiskUsage>;
 }
 
 export interface DiskSpace {

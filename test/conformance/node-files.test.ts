@@ -406,6 +406,28 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
     expect([nothing.volumes.size, nothing.logs.size, nothing.hostsFile.usedBytes]).toEqual([0, 0, 0]);
   });
 
+  it("[node-agent 135] NF7 writes checkpoints that wait for one another as one, by the last one's content", async () => {
+    let state = 0;
+    const asked: number[] = [];
+    const write = async (): Promise<void> => {
+      const own = ++state;
+      await r.files.writeCheckpoint("state.json", async () => {
+        asked.push(state);
+        return String(state);
+      });
+      expect(Number(await r.files.readCheckpoint("state.json"))).toBeGreaterThanOrEqual(own);
+    };
+    await Promise.all([write(), write(), write(), write()]);
+    expect([asked.length, asked.at(-1)]).toEqual([expect.toSatisfy((times: number) => times <= 2), 4]);
+    await write();
+    expect([asked.at(-1), await r.files.readCheckpoint("state.json")]).toEqual([5, "5"]);
+    await expect(r.files.writeCheckpoint("state.json", async () => Promise.reject(new Error("nothing to say")))).rejects.toThrow(
+      "nothing to say",
+    );
+    await write();
+    expect(await r.files.readCheckpoint("state.json")).toBe("6");
+  });
+
   it("[node-agent 226] tells the room and the inodes of a file system, and which are one", async () => {
     const [root, logs] = [await r.files.diskSpace(r.root), await r.files.diskSpace(r.logs)];
     expect([root?.device, root?.inodes]).toEqual([logs?.device, expect.any(Number)]);
@@ -585,7 +607,7 @@ describe("files of the pod", () => {
     expect([await rotate(2), readdirSync(folder).toSorted()]).toEqual([true, ["0.log.20260102-030401.gz", "0.log.20260102-030402"]]);
     expect([await rotate(3), readdirSync(folder).toSorted()]).toEqual([true, ["0.log.20260102-030402.gz", "0.log.20260102-030403"]]);
     expect(gunzipSync(readFileSync(join(folder, "0.log.20260102-030402.gz"))).toString()).toBe("line 2\n");
-    await files.removeContainerLogs(path);
+    await files.removeContainerLogs(path, "a.log");
     expect(readdirSync(folder)).toEqual([]);
   });
 
@@ -711,7 +733,7 @@ describe("container logs", () => {
     expect([await files.tailLog(join(logs, "x/0.log"), limits), await files.tailLog(join(TOP, "other.log"), limits)]).toEqual(["", ""]);
   });
 
-  it("links to a log that is there, and removes it with its rotated ones and its links, but no other", async () => {
+  it("links to a log that is there, and removes it with its rotated ones and its link, but no other", async () => {
     const { files, links } = rig();
     const directory = await files.makeLogDirectory("p/c");
     const path = join(directory, "1.log");
@@ -722,8 +744,9 @@ describe("container logs", () => {
     for (let time = 0; time < 2; time++) await files.linkContainerLog("app-1.log", path);
     await files.linkContainerLog("app-0.log", path);
     await files.linkContainerLog("app-0.log", join(directory, "0.log"));
+    await files.removeContainerLogs(join(directory, "2.log"), "app-0.log");
     expect(readlinkSync(join(links, "app-1.log"))).toBe(path);
-    for (let time = 0; time < 2; time++) await files.removeContainerLogs(path);
+    for (let time = 0; time < 2; time++) await files.removeContainerLogs(path, "app-1.log");
     expect([readdirSync(directory), readdirSync(links)]).toEqual([["0.log", "11.log"], ["app-0.log"]]);
   });
 
@@ -749,7 +772,7 @@ describe("container logs", () => {
     const calls = [files.makeLogDirectory(directory), files.removeLogDirectory(directory), files.linkContainerLog("l", directory)];
     for (const call of await Promise.allSettled(calls))
       expect(call).toMatchObject({ status: "rejected", reason: { name: "NodeFilesError" } });
-    await files.removeContainerLogs(join(logs, "../keep.log"));
+    await files.removeContainerLogs(join(logs, "../keep.log"), "keep.log");
     expect([existsSync(join(logs, "../keep.log")), lstatSync(logs).isDirectory()]).toEqual([true, true]);
   });
 });

@@ -6,7 +6,7 @@ import { basename, dirname, join, resolve } from "node:path";
 import type { Log } from "../../ports/log.ts";
 import type { DiskUsage, NodeFiles } from "../../ports/node-files.ts";
 import { containerLogs } from "./container-logs.ts";
-import { diskUsage } from "./disk-usage.ts";
+import { AT_ONCE, diskUsage } from "./disk-usage.ts";
 import { explained, ifThere } from "./errors.ts";
 import { checkHostPath } from "./host-path.ts";
 import { oneAtATime } from "./one-at-a-time.ts";
@@ -34,6 +34,8 @@ export function createNodeFiles({ rootDir, podLogsDir, containerLogsDir, resolvC
   const paths = podPaths(root);
   const onRefused = warnOnce(log, root);
   const atPlace = oneAtATime();
+  /** Writes that have not begun, by path. */
+  const checkpoints = new Map<string, { content: () => Promise<string>; written: Promise<void> }>();
   return withExplainedFailures({
     ...volumeDirectories(paths, atPlace, onRefused),
     ...containerLogs(resolve(podLogsDir), resolve(containerLogsDir)),
@@ -51,7 +53,18 @@ export function createNodeFiles({ rootDir, podLogsDir, containerLogsDir, resolvC
     readCheckpoint: (name) => ifThere(readFile(join(root, plainName(name)), "utf8")),
     writeCheckpoint: (name, content) => {
       const path = join(root, plainName(name));
-      return atPlace(path, async () => replaceFile(path, await content()));
+      const waiting = checkpoints.get(path);
+      if (waiting !== undefined) {
+        waiting.content = content;
+        return waiting.written;
+      }
+      const next = { content, written: Promise.resolve() };
+      checkpoints.set(path, next);
+      next.written = atPlace(path, async () => {
+        checkpoints.delete(path);
+        await replaceFile(path, await next.content());
+      });
+      return next.written;
     },
 
     async diskSpace(path) {
@@ -62,16 +75,19 @@ export function createNodeFiles({ rootDir, podLogsDir, containerLogsDir, resolvC
       return { ...bytes, inodes: files, inodesFree: ffree, device: place.dev };
     },
 
-    async podDiskUsage(uid, logDirectory) {
-      const ofEach = async (folders: readonly string[]): Promise<ReadonlyMap<string, DiskUsage>> => {
-        const paths = (await Promise.all(folders.map(namesIn))).flat();
-        const usages = await Promise.all(paths.map(async (path) => [basename(path), await diskUsage(path)] as const));
-        return new Map(usages);
-      };
+    async podDiskUsage(uid, logDirectory, only) {
+      const volumes: string[] = [];
+      if (only?.size !== 0)
+        for (const plugin of await namesIn(join(paths.pod(uid), "volumes")))
+          volumes.push(...(await namesIn(plugin)).filter((path) => only?.has(basename(path)) ?? true));
+      const logDirectoryPath = within(resolve(podLogsDir), logDirectory);
+      const logs = ((await AT_ONCE.names(logDirectoryPath)) ?? []).map((name) => join(logDirectoryPath, name));
+      const ofEach = async (found: readonly string[], measure: typeof diskUsage): Promise<ReadonlyMap<string, DiskUsage>> =>
+        new Map(await Promise.all(found.map(async (path) => [basename(path), await measure(path)] as const)));
       return {
-        volumes: await ofEach(await namesIn(join(paths.pod(uid), "volumes"))),
-        logs: await ofEach([within(resolve(podLogsDir), logDirectory)]),
-        hostsFile: await diskUsage(paths.hostsFile(uid)),
+        volumes: await ofEach(volumes, diskUsage),
+        logs: await ofEach(logs, (path) => diskUsage(path, AT_ONCE)),
+        hostsFile: await diskUsage(paths.hostsFile(uid), AT_ONCE),
       };
     },
 

@@ -29,6 +29,11 @@ export function isLocalEphemeral({ emptyDir, configMap, gitRepo }: VolumeSpec): 
   return Boolean(gitRepo) || Boolean(configMap) || (Boolean(emptyDir) && (emptyDir?.medium ?? "") === "");
 }
 
+/** Whether what is in it may get a pod evicted: by what all of the node's pods take, or by the volume's own limit. */
+export function countsForEviction(volume: VolumeSpec): boolean {
+  return volume.emptyDir !== undefined || isLocalEphemeral(volume);
+}
+
 /** What of a pod counts, by the disk that is short. `images` measures nothing of a pod; upstream names it all the same. */
 export type MeasuredPart = "rootfs" | "logs" | "localVolumes";
 

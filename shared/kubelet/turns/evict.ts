@@ -24,6 +24,7 @@ import { reclaimers } from "../eviction/reclaim.ts";
 import type { Reclaimer } from "../eviction/reclaim.ts";
 import { withContainerFs } from "../eviction/thresholds.ts";
 import type { Disks, Signal, StarvedResource, Threshold } from "../eviction/thresholds.ts";
+import { countsForEviction } from "../eviction/usage.ts";
 import type { PodUsages } from "../eviction/usage.ts";
 import { nodeReference } from "../node/node-object.ts";
 import type { NodePorts } from "../node-ports.ts";
@@ -89,7 +90,7 @@ export class Evictor {
     condition.pressure = conditions;
 
     const pods = await this.#activePods();
-    const usages = await measurePods(this.#ports, pods);
+    const usages = await measurePods(this.#ports, pods, countsForEviction);
     const greedy = await this.#evict(localStorageEvictions(pods, usages, disks), pods.length);
     if (greedy.length > 0) return greedy;
 

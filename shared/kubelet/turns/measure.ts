@@ -2,7 +2,7 @@
 import { LABELS } from "../labels.ts";
 import { podLogDirectory } from "../kuberuntime/sandbox-config.ts";
 import type { NodePorts } from "../node-ports.ts";
-import type { NodePod } from "../pod.ts";
+import type { NodePod, VolumeSpec } from "../pod.ts";
 import type { Observation, Observations } from "../eviction/pressure.ts";
 import type { Disks, Signal } from "../eviction/thresholds.ts";
 import { isLocalEphemeral, sumOf } from "../eviction/usage.ts";
@@ -60,8 +60,16 @@ function ofDisk(
   ];
 }
 
-/** A pod that has no sandbox yet, or whose figures could not be had, is not there. Source: pkg/kubelet/stats/cri_stats_provider.go. */
-export async function measurePods(ports: NodePorts, pods: readonly NodePod[]): Promise<PodUsages> {
+/**
+ * A pod that has no sandbox yet, or whose figures could not be had, is not there. Source: pkg/kubelet/stats/cri_stats_provider.go.
+ *
+ * @param isWanted which volumes are measured; each costs a walk through all that is in it
+ */
+export async function measurePods(
+  ports: NodePorts,
+  pods: readonly NodePod[],
+  isWanted: (volume: VolumeSpec) => boolean = () => true,
+): Promise<PodUsages> {
   const { cri, containerManager, files, log } = ports;
   const [stats, sandboxes, processes] = await Promise.all([cri.listContainerStats(), cri.listPodSandbox(), containerManager.processes()]);
   const begun = new Set(sandboxes.map(({ metadata }) => metadata.uid));
@@ -72,7 +80,8 @@ export async function measurePods(ports: NodePorts, pods: readonly NodePod[]): P
     const running = byPod.get(uid) ?? [];
     if (running.length === 0 && !begun.has(uid)) continue;
     try {
-      const disk = await files.podDiskUsage(uid, podLogDirectory(pod));
+      const wanted = new Set((pod.spec.volumes ?? []).filter(isWanted).map((volume) => volume.name));
+      const disk = await files.podDiskUsage(uid, podLogDirectory(pod), wanted);
       const count = processes.get(uid);
       measured.set(uid, { ...podUsage(pod, running, disk), ...(count !== undefined && { processes: count }) });
     } catch (error) {
