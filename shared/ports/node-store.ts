@@ -138,6 +138,8 @@ export interface CachedStatus {
   readonly podIsFinished?: true;
   /** When the first change came that is not sent. */
   readonly changedAtMs: number;
+  /** What the API server has of the pod with this UID (of a static pod: its mirror), by its last answer to this node; absent: it has to be asked. */
+  readonly answered?: { readonly uid: string; readonly status: PodStatus };
 }
 
 export interface WaitingReason {

@@ -47,6 +47,7 @@ export function acceptStatus(
     sentVersion: cached?.sentVersion ?? 0,
     ...(isFinished && { podIsFinished: true }),
     changedAtMs: isUnsent ? cached.changedAtMs : nowMs,
+    ...(cached?.answered !== undefined && { answered: cached.answered }),
   };
 }
 

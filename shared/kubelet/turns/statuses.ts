@@ -96,6 +96,9 @@ export async function storeTerminated(ports: NodePorts, pod: NodePod, fence: Fen
  * Brings the API server to what is cached for one pod, and finalises its deletion when that is due. What is gone there, or is
  * another pod of the name, is left alone.
  *
+ * Differs from upstream, which reads the pod before each write: its last answer says what it has, and what others changed since is
+ * not touched by a patch of what differs. What they changed of the node's own is seen by the watch, and the pod is read then.
+ *
  * @throws what the API server answers, other than that; the next tick tries again
  */
 export async function flushStatus(ports: NodePorts, uid: string): Promise<void> {
@@ -104,25 +107,26 @@ export async function flushStatus(ports: NodePorts, uid: string): Promise<void> 
   if (cached === undefined || pod === undefined) return;
   const target = apiPodOf(ports.pods, pod);
   if (target === undefined) return;
-  const { namespace, name } = target.metadata;
-  const found = await ports.kube.get("pods", namespace, name);
-  if (found === undefined) return await sent(ports, uid, cached.version);
-  const live = parseNodePod(found);
-  if (live.metadata.uid !== target.metadata.uid) {
-    // Another pod has the name by now: of the one before nobody asks any more. A static pod gets a new mirror.
-    if (!isStaticPod(pod)) await ports.store.update("statuses", uid, () => undefined);
-    return;
-  }
+  const known = cached.answered?.uid === target.metadata.uid ? cached.answered : undefined;
+  const live = known === undefined ? await readLive(ports, pod, target, cached) : { ...target, status: known.status };
+  if (live === undefined) return;
 
   const record = await ports.store.read("workers", uid);
   const mayRun = couldHaveRunningContainers(record, ports.condition.syncedOnce);
   const merged = mergePodStatus(live.status, cached.status, mayRun, ports.clock.now());
   const body = statusPatch({ uid: live.metadata.uid }, live.status, merged);
+  let answered = live;
   if (body !== undefined) {
+    const { namespace, name } = live.metadata;
+    const type = "application/strategic-merge-patch+json";
     try {
-      const type = "application/strategic-merge-patch+json";
-      await ports.kube.patch({ resource: "pods", namespace, name, subresource: "status", type, body });
+      answered = parseNodePod(await ports.kube.patch({ resource: "pods", namespace, name, subresource: "status", type, body }));
     } catch (error) {
+      if (known !== undefined) {
+        // Whatever the server has now is not what it said last.
+        await ports.store.update("statuses", uid, withoutAnswer);
+        if (isNotFound(error) || isInvalid(error)) return await flushStatus(ports, uid);
+      }
       // Gone, or another pod of that name: neither is ours to speak of.
       if (!isNotFound(error) && !isInvalid(error)) throw error;
       if (isInvalid(error))
@@ -130,8 +134,9 @@ export async function flushStatus(ports: NodePorts, uid: string): Promise<void> 
       return await sent(ports, uid, cached.version);
     }
   }
-  await sent(ports, uid, cached.version);
+  await sent(ports, uid, cached.version, answered);
   if (!isMirrorPod(live) && canBeDeleted({ ...live, status: merged }, cached)) {
+    const { namespace, name } = live.metadata;
     await ports.kube
       .delete({ resource: "pods", namespace, name, preconditions: { uid: live.metadata.uid }, gracePeriodSeconds: 0 })
       .catch((error: unknown) => {
@@ -141,25 +146,52 @@ export async function flushStatus(ports: NodePorts, uid: string): Promise<void> 
   }
 }
 
+/** As the API server has it; undefined where there is nothing to send to. */
+async function readLive(ports: NodePorts, pod: NodePod, target: NodePod, { version }: CachedStatus): Promise<NodePod | undefined> {
+  const { uid } = pod.metadata;
+  const { namespace, name } = target.metadata;
+  const found = await ports.kube.get("pods", namespace, name);
+  if (found === undefined) {
+    await sent(ports, uid, version);
+    return undefined;
+  }
+  const live = parseNodePod(found);
+  if (live.metadata.uid === target.metadata.uid) return live;
+  // Another pod has the name by now: of the one before nobody asks any more. A static pod gets a new mirror.
+  if (!isStaticPod(pod)) await ports.store.update("statuses", uid, () => undefined);
+  return undefined;
+}
+
 /** Each ten seconds: what was not sent, what somebody else altered, and deletions that are due. */
 export async function flushStatuses(ports: NodePorts): Promise<void> {
-  for (const [uid, cached] of await ports.store.rows("statuses"))
-    if (isBehind(ports, uid, cached)) ports.send("statuses", uid, "not sent, or altered by others");
+  for (const [uid, cached] of await ports.store.rows("statuses")) {
+    const why = whyBehind(ports, uid, cached);
+    if (why === "altered") await ports.store.update("statuses", uid, withoutAnswer);
+    if (why !== undefined) ports.send("statuses", uid, why);
+  }
 }
 
-function isBehind(ports: NodePorts, uid: string, cached: CachedStatus): boolean {
+function whyBehind(ports: NodePorts, uid: string, cached: CachedStatus): "not sent" | "to be deleted" | "altered" | undefined {
   const pod = ports.pods.get(uid);
-  if (pod === undefined) return false;
-  if (cached.version > cached.sentVersion) return true;
+  if (pod === undefined) return undefined;
+  if (cached.version > cached.sentVersion) return "not sent";
   const target = apiPodOf(ports.pods, pod);
-  if (target === undefined) return false;
-  if (target.metadata.deletionTimestamp !== undefined && cached.podIsFinished === true) return true;
+  if (target === undefined) return undefined;
+  if (target.metadata.deletionTimestamp !== undefined && cached.podIsFinished === true) return "to be deleted";
   const merged = mergePodStatus(target.status, cached.status, false, ports.clock.now());
-  return statusPatch({ uid: target.metadata.uid }, target.status, merged) !== undefined;
+  return statusPatch({ uid: target.metadata.uid }, target.status, merged) === undefined ? undefined : "altered";
 }
 
-async function sent(ports: NodePorts, uid: string, version: number): Promise<void> {
-  await ports.store.update("statuses", uid, (row) =>
-    row === undefined || row.sentVersion >= version ? row : { ...row, sentVersion: version },
-  );
+async function sent(ports: NodePorts, uid: string, version: number, answered?: NodePod): Promise<void> {
+  await ports.store.update("statuses", uid, (row) => {
+    if (row === undefined) return undefined;
+    const next = answered === undefined ? row : { ...row, answered: { uid: answered.metadata.uid, status: answered.status ?? {} } };
+    return next.sentVersion >= version ? next : { ...next, sentVersion: version };
+  });
+}
+
+function withoutAnswer(row: CachedStatus | undefined): CachedStatus | undefined {
+  if (row === undefined) return undefined;
+  const { answered: _unknown, ...rest } = row;
+  return rest;
 }

@@ -52,7 +52,7 @@ test("[node-agent 77] of what changes while the API server takes no status only 
   expect(statuses(rig)).toEqual([expect.objectContaining({ status: expect.objectContaining({ phase: "Running" }) })]);
 });
 
-test("[node-agent 78] of a pod that is gone, or whose name is another's by now, nothing is sent", async () => {
+test("[node-agent 78] of a pod that is gone nothing is sent, and what is sent of one whose name is another's by now changes nothing", async () => {
   const rig = await node();
   const uid = await rig.create("p", { containers: [APP] });
   await rig.until("ready", () => rig.isReady("p"));
@@ -69,13 +69,46 @@ test("[node-agent 78] of a pod that is gone, or whose name is another's by now, 
   const other = flushStatus(rig.agent.ports, uid);
   await rig.until("the new one is ready", () => rig.isReady("p"));
   await other;
-  expect(
-    statuses(rig)
-      .slice(before)
-      .map(({ metadata }) => metadata?.uid),
-  ).not.toContain(uid);
   expect(rig.pod("p")?.metadata.uid).toBe(next);
   await rig.until("the old one is forgotten", async () => (await rig.agent.ports.store.read("statuses", uid)) === undefined);
+});
+
+test("[node-agent 470] of a pod whose statuses are answered the first is sent after a look, and no other", async () => {
+  const rig = await node({ images: { "ends:1": { exitAfterMs: 5 * SECONDS } } });
+  let reads = 0;
+  rig.fateOf = ({ port, verb, args }) => {
+    if (port === "kube" && verb === "get" && args[0] === "pods") reads++;
+    return "live";
+  };
+  await rig.create("p", { containers: [{ ...APP, image: "ends:1" }] });
+  await rig.until("it was started again", () => rig.pod("p")?.status?.containerStatuses?.[0]?.restartCount === 2);
+  expect([reads, statuses(rig).length]).toEqual([1, expect.toSatisfy((count: number) => count > 3)]);
+});
+
+test("[node-agent 470] after a lost answer the API server is asked what it has", async () => {
+  const rig = await node({ images: { "ends:1": { exitAfterMs: 20 * SECONDS } } });
+  await rig.create("p", { containers: [{ ...APP, image: "ends:1" }] });
+  // The next end is followed by a pause.
+  await rig.until("it was started again", () => rig.isReady("p") && rig.pod("p")?.status?.containerStatuses?.[0]?.restartCount === 1);
+  const uid = rig.pod("p")?.metadata.uid ?? "";
+  let patches = 0;
+  rig.fateOf = ({ port, verb, args }) => {
+    const { resource } = (args[0] ?? {}) as { readonly resource?: string }; // a PatchRequest
+    const isOfPod = port === "kube" && (verb === "patch" ? resource === "pods" : verb === "get" && args[0] === "pods");
+    if (!isOfPod) return "live";
+    return verb === "patch" && patches++ === 0 ? { lose: new UnansweredError("no answer") } : { fail: new UnansweredError("away") };
+  };
+  await rig.until("it says that it ended", () => !rig.isReady("p"), 25 * SECONDS);
+  await rig.until("it runs again", async () => (await rig.running(uid)).length > 0, 15 * SECONDS);
+  await rig.advance(SECONDS);
+  rig.fateOf = () => "live";
+  await rig.until(
+    "it is said that it runs",
+    () => rig.pod("p")?.status?.containerStatuses?.[0]?.state?.running !== undefined,
+    11 * SECONDS,
+  );
+  await rig.advance(100);
+  expect(rig.isReady("p")).toBe(true);
 });
 
 test("[node-agent 79] what others alter is put right within 10 s, and what is theirs stays", async () => {
