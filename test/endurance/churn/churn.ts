@@ -35,7 +35,8 @@ export interface ChurnOptions {
 const LIVES_AT_ONCE = 5;
 const RESTART_EVERY_MS = 25_000;
 const SAMPLE_EVERY_MS = 5_000;
-const DISK_BYTES = 192 * 1024 ** 2;
+/** Holds what is pulled in the five minutes between two collections of images, and what one greedy pod writes; else all that comes is turned away for want of disk. */
+const DISK_BYTES = 384 * 1024 ** 2;
 
 const SETTINGS = {
   configuration: {
