@@ -1,11 +1,10 @@
 /** What is mounted, and mounting: Node has no calls for it, so the machine's own `mount` and `umount` do it. */
 import { execFile } from "node:child_process";
-import { readFileSync } from "node:fs";
-import { realpath, stat } from "node:fs/promises";
+import { readFileSync, realpathSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { NodeFilesError } from "../../ports/node-files.ts";
 import { createCommandShell } from "./command-shell.ts";
-import { errorCode, ifThere, ifThereNow } from "./errors.ts";
+import { errorCode, ifThereNow } from "./errors.ts";
 import { isWithin } from "./paths.ts";
 
 /** A mount that takes longer hangs (a dead server behind it); the pod is tried again. */
@@ -19,11 +18,11 @@ const shell = createCommandShell();
 export type MountOutcome = "mounted" | "refused";
 
 /** Mount points at and below `directory`, deepest first; those that are stacked come once per layer. */
-async function mountsWithin(directory: string): Promise<readonly string[]> {
-  const base = await ifThere(realpath(directory));
+function mountsWithin(directory: string): readonly string[] {
+  const base = ifThereNow(() => realpathSync.native(directory));
   if (base === undefined) return [];
   return mountPoints(readProc("mountinfo"))
-    .filter((path) => isWithin(base, path))
+    .filter((path) => path.startsWith(base) && isWithin(base, path))
     .toReversed();
 }
 
@@ -42,8 +41,8 @@ function unescaped(_escape: string, octal: string): string {
 }
 
 /** Whether another file system begins at `directory`. One that shows a part of its parent's own, as a bind mount may, is not seen. */
-export async function isMountPoint(directory: string): Promise<boolean> {
-  const [own, above] = await Promise.all([ifThere(stat(directory)), ifThere(stat(dirname(directory)))]);
+export function isMountPoint(directory: string): boolean {
+  const [own, above] = [directory, dirname(directory)].map((path) => ifThereNow(() => statSync(path)));
   return own !== undefined && own.dev !== above?.dev;
 }
 
@@ -64,14 +63,14 @@ export async function bindMount(fd: number, target: string): Promise<MountOutcom
 
 /** @throws {NodeFilesError} when something stays mounted */
 export async function unmountWithin(directory: string): Promise<void> {
-  const points = await mountsWithin(directory);
+  const points = mountsWithin(directory);
   if (points.length > MOUNTS_MAX) throw new NodeFilesError(`${points.length} mounts inside ${directory}: unmount them by hand`);
   for (const point of points) {
     const end = await run("umount", [point]);
     if (end.kind !== "done")
       throw new NodeFilesError(`${point} cannot be unmounted (${end.message}): end what uses it, or unmount it by hand`);
   }
-  const [left] = await mountsWithin(directory);
+  const [left] = mountsWithin(directory);
   if (left !== undefined) throw new NodeFilesError(`${left} was mounted again: unmount it by hand`);
 }
 

@@ -1,13 +1,13 @@
 /** NodeFiles on this machine's own file systems. Every path is built in paths.ts; a failure leaves through errors.ts. */
 import { randomBytes } from "node:crypto";
-import { constants } from "node:fs";
-import { chmod, lstat, mkdir, open, readFile, readdir, realpath, stat, statfs, writeFile } from "node:fs/promises";
+import { closeSync, constants, existsSync, lstatSync, openSync, readFileSync, readSync, realpathSync } from "node:fs";
+import { chmod, mkdir, readFile, readdir, stat, statfs, writeFile } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import type { Log } from "../../ports/log.ts";
 import type { DiskUsage, NodeFiles } from "../../ports/node-files.ts";
 import { containerLogs } from "./container-logs.ts";
 import { AT_ONCE, diskUsage } from "./disk-usage.ts";
-import { explained, ifThere } from "./errors.ts";
+import { explained, ifThere, ifThereNow } from "./errors.ts";
 import { checkHostPath } from "./host-path.ts";
 import { oneAtATime } from "./one-at-a-time.ts";
 import { PRIVATE_MODE, isWithin, plainName, podPaths, within } from "./paths.ts";
@@ -46,7 +46,7 @@ export function createNodeFiles({ rootDir, podLogsDir, containerLogsDir, resolvC
     async makePodDirectories(uid) {
       for (const name of ["volumes", "plugins"]) {
         const path = join(paths.pod(uid), name);
-        await atPlace(path, () => mkdir(path, { recursive: true, mode: PRIVATE_MODE }));
+        if (!existsSync(path)) await atPlace(path, () => mkdir(path, { recursive: true, mode: PRIVATE_MODE }));
       }
     },
 
@@ -102,7 +102,7 @@ export function createNodeFiles({ rootDir, podLogsDir, containerLogsDir, resolvC
     async writeHostsFile(uid, content) {
       const path = paths.hostsFile(uid);
       return await atPlace(path, async () => {
-        if ((await ifThere(readFile(path, "utf8"))) === content) return path;
+        if (ifThereNow(() => readFileSync(path, "utf8")) === content) return path;
         await mkdir(dirname(path), { recursive: true, mode: PRIVATE_MODE });
         await writeFile(path, content);
         await chmod(path, HOSTS_FILE_MODE);
@@ -126,8 +126,8 @@ export function createNodeFiles({ rootDir, podLogsDir, containerLogsDir, resolvC
     },
 
     async readTerminationLog(path, bytesMax) {
-      const directory = await ifThere(realpath(dirname(path)));
-      const base = await ifThere(realpath(paths.pods));
+      const directory = ifThereNow(() => realpathSync.native(dirname(path)));
+      const base = ifThereNow(() => realpathSync.native(paths.pods));
       if (directory === undefined || base === undefined || !isWithin(base, directory)) return undefined;
       return readEnd(join(directory, basename(path)), bytesMax);
     },
@@ -139,15 +139,15 @@ async function namesIn(folder: string): Promise<readonly string[]> {
 }
 
 /** At most the last `bytesMax`; undefined for what is no plain file, which could keep us waiting or lead elsewhere. */
-async function readEnd(path: string, bytesMax: number): Promise<string | undefined> {
-  const found = await ifThere(lstat(path));
+function readEnd(path: string, bytesMax: number): string | undefined {
+  const found = ifThereNow(() => lstatSync(path));
   if (found?.isFile() !== true) return undefined;
-  const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  const file = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   try {
-    const { buffer, bytesRead } = await file.read(Buffer.alloc(bytesMax), 0, bytesMax, Math.max(0, found.size - bytesMax));
-    return buffer.subarray(0, bytesRead).toString("utf8");
+    const buffer = Buffer.alloc(Math.min(bytesMax, found.size));
+    return buffer.toString("utf8", 0, readSync(file, buffer, 0, buffer.length, Math.max(0, found.size - bytesMax)));
   } finally {
-    await file.close();
+    closeSync(file);
   }
 }
 
