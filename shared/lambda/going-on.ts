@@ -3,7 +3,8 @@
  *
  * GO1 so goes on whatever falls due before `untilMs`, at most ten keys at a time; every other doorbell is rung.
  * GO2 it is a look at the key like any other, so lease, gate, stop and epoch are asked. One whose Store was out of reach is rung.
- * GO3 a key that is due again at the end of its own run is rung: others wait for their turn.
+ * GO3 a key that is due again at once at the end of its own run is looked at once more, when that look is over; due again after that it
+ *    is rung, as is one that backs off: others wait for their turn.
  * GO4 nothing is lost with the process: a key is dirty before anybody thinks of its doorbell, and the sweeper rings it (informer §12.4).
  * GO5 when all has ended, every doorbell is rung: nobody would wait for a look any more.
  */
@@ -36,21 +37,46 @@ export async function lookAndGoOn(ports: GoingOnPorts, first: Doorbell, askedMs:
   const going = new Set<Promise<void>>();
   let hasEnded = false;
 
+  /** GO3. What the first of both looks throws leaves the second to whoever rings next: it is the same key. */
   async function look(bell: Doorbell, atMs: number): Promise<void> {
+    let again: { readonly bell: Doorbell; readonly atMs: number } | undefined;
+    await lookOnce(bell, atMs, async (bells) => {
+      const own = bells.find((each) => again === undefined && isDueAgain(each, bell));
+      if (own) again = { bell: own, atMs: clock.now() };
+      const others = bells.filter((each) => each !== own);
+      if (others.length > 0) await ringOrGoOn(others);
+    });
+    if (again === undefined) return;
+    const { bell: due, atMs: dueMs } = again;
+    await sparing(due, () => lookOnce(due, dueMs, ringOrGoOn));
+  }
+
+  function isDueAgain(due: Doorbell, bell: Doorbell): boolean {
+    return !hasEnded && nameOf(due) === nameOf(bell) && due.delayMs === 0 && clock.now() < untilMs;
+  }
+
+  async function lookOnce(bell: Doorbell, atMs: number, ringDue: Doorbells["ring"]): Promise<void> {
     const name = nameOf(bell);
     looking.push(name);
     try {
-      await ports.look(bell, { ring: ringOrGoOn }, atMs);
+      await ports.look(bell, { ring: ringDue }, atMs);
     } finally {
       looking.splice(looking.indexOf(name), 1);
     }
   }
 
   async function goOn(due: Doorbell, atMs: number): Promise<void> {
-    const { key, controller, delayMs } = due;
-    try {
-      if (delayMs > 0) await clock.after(delayMs);
+    await sparing(due, async () => {
+      if (due.delayMs > 0) await clock.after(due.delayMs);
       await look(due, atMs);
+    });
+  }
+
+  /** GO2. */
+  async function sparing(due: Doorbell, looks: () => Promise<void>): Promise<void> {
+    const { key, controller } = due;
+    try {
+      await looks();
     } catch (error) {
       log.warn("key could not be synced at once, it is rung", { key, controller, error: describeError(error) });
       await ring({ doorbells, log }, [{ ...due, delayMs: 0 }]);

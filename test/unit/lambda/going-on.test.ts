@@ -51,7 +51,7 @@ describe("GO1: goes on to what falls due in time, and rings what does not", () =
     ["due within the time that is left", due({ delayMs: 999 }), 999],
     ["due when that is over", due({ delayMs: 1_000 }), undefined],
     ["of a controller whose code it has not", due({ controller: "replicationcontroller" }), undefined],
-    ["GO3: the key whose run it is", FIRST, undefined],
+    ["GO3: the key whose run it is, after its back-off", { ...FIRST, delayMs: 5 }, undefined],
     ["another key of that controller", due({ controller: "deployment" }), 0],
   ])("%s", async (_, bell, lookedAfterMs) => {
     const { clock, rung, looked, ended } = rig([bell]);
@@ -102,19 +102,61 @@ it("has ended when all has that went on, and what that made due in turn", async 
   expect(looked).toEqual(["first", "shop/a after 0", "shop/b after 0", "shop/a ended", "shop/b ended"]);
 });
 
-it("GO3: of two looks at one key that which has it is not forgotten when the other ends", async () => {
-  let looks = 0;
-  const { clock, log, rung, looked, ended } = rig([due(), due({ delayMs: 5 })], {
-    look: async (bell, doorbells, time) => {
-      if (looks++ > 0) return; // busy
-      await time.after(10);
-      await doorbells.ring([bell]);
-    },
+describe("GO3: a key that is due again at once at the end of its own run", () => {
+  it.each([
+    { isDue: 1, looks: ["shop/a after 0", "shop/a after 10"], rung: [] },
+    { isDue: 2, looks: ["shop/a after 0", "shop/a after 10"], rung: [due()] },
+  ])("is looked at once more when that has ended, and rung after that: due $isDue times", async ({ isDue, looks, rung: expected }) => {
+    let running = 0;
+    let ran = 0;
+    const { clock, log, rung, looked, ended } = rig([due()], {
+      look: async (_, doorbells, time) => {
+        expect(++running).toBe(1);
+        await time.after(10);
+        if (ran++ < isDue) await doorbells.ring([due()]);
+        running--;
+      },
+    });
+    await clock.advance(30);
+    await ended;
+    expect(log.lines).toEqual([]);
+    expect([looked, rung]).toEqual([["first", ...looks], expected]);
   });
-  await clock.advance(20);
-  await ended;
-  expect(log.lines).toEqual([]);
-  expect([looked, rung]).toEqual([["first", "shop/a after 0", "shop/a after 5"], [due()]]);
+
+  it("is rung when no time is left", async () => {
+    const { clock, rung, looked, ended } = rig([FIRST], { lastsMs: 1_000 });
+    await clock.advance(2_000);
+    await ended;
+    expect([looked, rung]).toEqual([["first"], [FIRST]]);
+  });
+
+  it("is looked at beside others that its run made due", async () => {
+    const { looked, rung, ended } = rig([due(), { ...FIRST }]);
+    await ended;
+    expect([looked.toSorted(), rung]).toEqual([["first", "shop/a after 0", "shop/web after 0"], []]);
+  });
+
+  it("is rung when its Store is out of reach then, and the record is not failed for it", async () => {
+    const { log, rung, ended } = rig([{ ...FIRST }], { look: () => Promise.reject(new Error("redis is away")) });
+    await ended;
+    expect(rung).toEqual([FIRST]);
+    expect(log.lines[0]).toMatchObject({ level: "warn", fields: { key: "shop/web" } });
+  });
+
+  it("is rung by whoever looks at it a second time, too", async () => {
+    let looks = 0;
+    const { clock, log, rung, looked, ended } = rig([due(), due({ delayMs: 5 })], {
+      look: async (bell, doorbells, time) => {
+        if (looks++ > 0) return; // busy
+        await time.after(10);
+        await doorbells.ring([bell]);
+      },
+    });
+    await clock.advance(20);
+    await ended;
+    expect(log.lines).toEqual([]);
+    expect([looked, rung]).toEqual([["first", "shop/a after 0", "shop/a after 5", "shop/a after 10"], []]);
+  });
 });
 
 it("GO5: what comes after the end is rung", async () => {
