@@ -20,12 +20,12 @@ import type { Doorbell, Doorbells } from "../ports/doorbells.ts";
 import type { KubeReader } from "../ports/kube.ts";
 import type { Log } from "../ports/log.ts";
 import type { Metrics } from "../ports/metrics.ts";
-import type { ApplyResult, Ended, Forged, ItemChange, PackHeader, Store } from "../ports/store.ts";
+import type { ApplyResult, Ended, Forged, IndexView, ItemChange, PackHeader, Store } from "../ports/store.ts";
 import { decodeEnvelope } from "./decode.ts";
 import type { Envelope, EnvelopeItem } from "./envelope.ts";
 import type { AffectedKeys } from "./affected-keys.ts";
 import { reportForgery } from "./forgery.ts";
-import { prepareChanges } from "./prepare.ts";
+import { prepareChanges, prepareUnread } from "./prepare.ts";
 import type { Change, Prepared } from "./prepare.ts";
 import { heal, readLive } from "./heal.ts";
 import { informerLabels } from "./informer-labels.ts";
@@ -60,6 +60,14 @@ export interface ApplierPorts {
 
 /** `retry`: leave the message and all later ones of its lane in the queue and look again after so many seconds. */
 export type Verdict = { readonly kind: "ack" } | { readonly kind: "retry"; readonly afterSeconds: number; readonly why: string };
+
+/**
+ * What is known of where items go: nothing, so that the Store does what shows to be right by itself and answers with the rest (IX10);
+ * what it answered, of so many items; or nothing, and it is read first.
+ */
+type Look =
+  | { readonly kind: "unread" | "read" }
+  | { readonly kind: "found"; readonly found: Pick<IndexView, "rows" | "current">; readonly length: number };
 
 const ACK: Verdict = { kind: "ack" };
 /** Lua runs one call at a time; 100 items keep a call near a millisecond. */
@@ -172,27 +180,36 @@ class MessageApplier {
 
   async #applyItems(kind: "D" | "L", items: readonly EnvelopeItem[], listRV: string | undefined): Promise<Verdict> {
     let rest = await this.#changesOf(items);
+    let look: Look = { kind: kind === "D" ? "unread" : "read" };
     const highest = kind === "D" ? highestVersion(items) : "0";
     const commit = highest === "0" ? {} : { watermark: highest };
     for (let retries = 0; retries <= RETRIES_MAX;) {
-      const length = callLength(rest);
+      const length: number = look.kind === "found" ? look.length : callLength(rest);
       const last = length === rest.length;
-      const prepared = await this.#prepare(rest.slice(0, length), listRV);
+      const prepared = await this.#prepare(rest.slice(0, length), { ...(listRV !== undefined && { listRV }), look });
       const result = await this.#cluster.store.applyPack(this.#header(kind), prepared.items, {
         counts: prepared.counts,
         ...(listRV !== undefined && { listRV }),
         ...(last && { commit }),
       });
       this.#countItems(result);
+      if (look.kind === "unread") this.#tellChanges(prepared.items, result);
       if (result.kind === "retry") {
         retries = result.index > 0 ? 0 : retries + 1;
         this.#ringLater(result.bells);
         rest = rest.slice(result.index);
+        look = result.found ? { kind: "found", found: result.found, length: length - result.index } : { kind: "read" };
+        continue;
+      }
+      // What is rung again is what the items concern (A3), and of those that were not read that is not known.
+      if (result.kind === "duplicate" && look.kind === "unread") {
+        look = { kind: "read" };
         continue;
       }
       if (result.kind !== "applied" || last) return this.#verdict(result);
       this.#ringLater(result.bells);
       rest = rest.slice(length);
+      look = { kind: kind === "D" ? "unread" : "read" };
       retries = 0;
     }
     return { kind: "retry", afterSeconds: RETRY_SECONDS, why: `rows moved under ${RETRIES_MAX} attempts` };
@@ -268,14 +285,23 @@ class MessageApplier {
     }
   }
 
-  async #prepare(changes: readonly Change[], listRV?: string): Promise<Prepared> {
+  async #prepare(
+    changes: readonly Change[],
+    { listRV, look = { kind: "read" } }: { readonly listRV?: string; readonly look?: Look } = {},
+  ): Promise<Prepared> {
     if (changes.length === 0) return { items: [], counts: [], forged: [] };
     const resource = this.#envelope.r;
+    const { store } = this.#cluster;
+    const { registry } = this.#ports;
+    const live = (key: ObjectKey): Promise<Change> => readLive({ ...this.#ports, ...this.#cluster }, resource, key);
     const read = (): Promise<Prepared> =>
-      prepareChanges(this.#cluster.store, this.#ports.registry, resource, changes, {
-        ...(listRV !== undefined && { listRV }),
-        live: (key) => readLive({ ...this.#ports, ...this.#cluster }, resource, key),
-      });
+      look.kind === "unread"
+        ? prepareUnread(store, registry, resource, changes, { live })
+        : prepareChanges(store, registry, resource, changes, {
+            ...(look.kind === "found" && { found: look.found }),
+            ...(listRV !== undefined && { listRV }),
+            live,
+          });
     let prepared = await read();
     if (prepared.forged.length > 0) {
       await this.#heal(prepared.forged);
@@ -283,8 +309,15 @@ class MessageApplier {
     }
     for (const { key, forged } of prepared.items)
       if (forged) this.#ports.log.error("cached rows fail their MAC, their objects are read live", { key, resource, count: forged.length });
-    this.#ports.onChanges?.(this.#envelope.r, prepared.items);
+    if (look.kind !== "unread") this.#ports.onChanges?.(this.#envelope.r, prepared.items);
     return prepared;
+  }
+
+  /** Of what nobody had read it shows only now whether it was news. */
+  #tellChanges(items: readonly ItemChange[], result: ApplyResult): void {
+    if (result.kind !== "applied" && result.kind !== "retry") return;
+    const changed = items.filter((_, i) => result.outcomes[i] === "changed");
+    if (changed.length > 0) this.#ports.onChanges?.(this.#envelope.r, changed);
   }
 
   /** Primaries that decide whom a change concerns; each is its own key, which looks again once it is back. */
@@ -315,7 +348,7 @@ class MessageApplier {
     try {
       const object = strip(this.#envelope.r, item.o, this.#ports.digester);
       return identityOf(object) === `${key} ${uid}`
-        ? { type: "put", key, uid, rv, object }
+        ? { type: "put", key, uid, rv, object, ...(item.t === "A" && { isNew: true }) }
         : await this.#quarantineItem(item, "its object is another one");
     } catch (error) {
       return this.#quarantineItem(item, messageOf(error));

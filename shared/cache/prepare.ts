@@ -8,7 +8,7 @@ import { ownerOfCached } from "../api/owner-id.ts";
 import type { OwnerId } from "../api/owner-id.ts";
 import { controllerOf, splitKey } from "../api/resources.ts";
 import type { CachedResource, ObjectKey } from "../api/resources.ts";
-import type { Effect, Forged, IndexRequest, IndexStore, ItemChange, NamespaceCount, Row } from "../ports/store.ts";
+import type { Effect, Forged, IndexRequest, IndexStore, IndexView, ItemChange, NamespaceCount, Row } from "../ports/store.ts";
 import type { AffectedKeys, Delta, Lookups } from "./affected-keys.ts";
 
 /**
@@ -21,6 +21,8 @@ export interface Change {
   readonly uid: string;
   readonly rv: string;
   readonly object: Cached | undefined;
+  /** The stream says that it came into being: nothing stands there, unless its write-through was sooner. */
+  readonly isNew?: boolean;
   /** What it takes the place of (A14): then it was read live after that was found. */
   readonly forged?: readonly Forged[];
 }
@@ -34,6 +36,8 @@ export interface Prepared {
 
 export interface PrepareOptions {
   readonly known?: KnownRows;
+  /** The Store has answered with what stands there. */
+  readonly found?: Pick<IndexView, "rows" | "current">;
   /** The changes are objects of a list at this version. */
   readonly listRV?: string;
   /** The object as it is now, where the cache cannot be believed. */
@@ -54,10 +58,11 @@ export async function prepareChanges(
   registry: readonly AffectedKeys[],
   resource: CachedResource,
   changes: readonly Change[],
-  { known = new Map(), listRV, live }: PrepareOptions,
+  { known = new Map(), found, listRV, live }: PrepareOptions,
 ): Promise<Prepared> {
   const seen = new Seen(store);
-  await seen.readRows(resource, changes, known, listRV);
+  if (found) seen.wasFound(resource, changes, found);
+  else await seen.readRows(resource, changes, known, listRV);
   const believed = await Promise.all(changes.map((change) => believable(change, seen.forgedAt(resource, change.key), live)));
   for (let round = 0; round < LOOKUP_ROUNDS_MAX; round++) {
     const items = believed.map((change) => itemChange(registry, resource, change, seen.row(resource, change.key), seen));
@@ -66,6 +71,28 @@ export async function prepareChanges(
     return { items, counts: seen.counts(), forged: seen.forged().filter((each) => each.resource !== resource || !own.has(each.key)) };
   }
   throw new Error(`an events table of ${resource} looks up more than ${LOOKUP_ROUNDS_MAX} times in a row`);
+}
+
+/**
+ * Items that nobody has looked for, for the Store to do if it can (IX10): most of what a stream tells is either new or was written through.
+ * What is new has its effects; of what is not, nothing is to be done, or it must be read. Look-ups are read as ever.
+ */
+export async function prepareUnread(
+  store: Pick<IndexStore, "readIndex">,
+  registry: readonly AffectedKeys[],
+  resource: CachedResource,
+  changes: readonly Change[],
+  { live }: Pick<PrepareOptions, "live">,
+): Promise<Prepared> {
+  const added = changes.filter(({ isNew }) => isNew);
+  const nothing: KnownRows = new Map(added.map(({ key }) => [key, undefined]));
+  const prepared = await prepareChanges(store, registry, resource, added, { known: nothing, live });
+  const news = new Map(prepared.items.map((item) => [item.key, item]));
+  const items = changes.map((change) => ({
+    ...(news.get(change.key) ?? notNew(resource, change)),
+    unread: true,
+  }));
+  return { ...prepared, items };
 }
 
 /** The change itself, or what is read live in its place: it then takes the place of what cannot be believed, too. */
@@ -107,17 +134,27 @@ function itemChange(
  * A put that the row is not older than changes nothing whenever the Store looks (A4). Should the row be gone by then, it has
  * moved from what is expected, and the item comes again.
  */
-function unchanged(resource: CachedResource, change: Change, { rv, uid, owner: had }: Omit<Row, "object">): ItemChange {
-  const { type, key, object } = change;
+function unchanged(resource: CachedResource, change: Change, { rv, uid, owner }: Omit<Row, "object">): ItemChange {
+  return { ...bare(resource, change), expected: { rv, uid, ...(owner !== undefined && { owner }) } };
+}
+
+/** What is not new is as it is cached, or it comes again. */
+function notNew(resource: CachedResource, change: Change): ItemChange {
+  const item = bare(resource, change);
+  const { type, uid, rv, owner } = item;
+  return type === "put" ? { ...item, expected: { rv, uid, ...(owner !== undefined && { owner }) } } : item;
+}
+
+/** Nothing follows from it. A delete names its owner, too: there it is looked for. */
+function bare(resource: CachedResource, { type, key, uid, rv, object }: Change): ItemChange {
   const owner = object && ownerOfCached(resource, object);
   return {
     type,
     key,
-    uid: change.uid,
-    rv: change.rv,
-    ...(object && { object }),
+    uid,
+    rv,
+    ...(type === "put" && object && { object }),
     ...(owner !== undefined && { owner }),
-    expected: { rv, uid, ...(had !== undefined && { owner: had }) },
     effects: [],
     counted: false,
     lowers: [],
@@ -203,6 +240,13 @@ class Seen implements Lookups {
     return [...this.#counts.values()];
   }
 
+  wasFound(resource: CachedResource, changes: readonly Change[], found: Pick<IndexView, "rows" | "current">): void {
+    this.#learn(
+      changes.map(({ key }) => ({ resource, key })),
+      found,
+    );
+  }
+
   async readRows(resource: CachedResource, changes: readonly Change[], known: KnownRows, listRV: string | undefined): Promise<void> {
     for (const [key, row] of known) this.#rows.set(`${resource} ${key}`, row);
     const unread = new Map(changes.filter(({ key }) => !known.has(key)).map((change) => [change.key, change]));
@@ -242,18 +286,22 @@ class Seen implements Lookups {
 
   async #read(request: IndexRequest): Promise<void> {
     const view = await this.#store.readIndex(request);
-    for (const { resource, key } of request.rows ?? []) this.#rows.set(`${resource} ${key}`, undefined);
-    for (const { resource, row } of view.current ?? []) {
-      const id = `${resource} ${row.key}`;
-      this.#current.set(id, row);
-      this.#rows.delete(id); // there, but without its object: a look-up reads it
-    }
+    this.#learn(request.rows ?? [], view);
     this.#forged = [...this.#forged, ...(view.forged ?? [])];
-    for (const { resource, row } of view.rows) this.#rows.set(`${resource} ${row.key}`, row);
     for (const { resource, namespace, rows } of view.primaries) this.#primaries.set(`${resource} ${namespace}`, rows);
     for (const count of view.counts) {
       const id = `${count.resource} ${count.namespace}`;
       if (!this.#counts.has(id)) this.#counts.set(id, count); // the first reading is the one that look-ups came after
     }
+  }
+
+  #learn(asked: NonNullable<IndexRequest["rows"]>, { rows, current = [] }: Pick<IndexView, "rows" | "current">): void {
+    for (const { resource, key } of asked) this.#rows.set(`${resource} ${key}`, undefined);
+    for (const { resource, row } of current) {
+      const id = `${resource} ${row.key}`;
+      this.#current.set(id, row);
+      this.#rows.delete(id); // there, but without its object: a look-up reads it
+    }
+    for (const { resource, row } of rows) this.#rows.set(`${resource} ${row.key}`, row);
   }
 }

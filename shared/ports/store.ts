@@ -19,6 +19,8 @@
  *     what is listed, and not newer than L, is of a history that is no more: neither IX1 nor IX2 nor IX7 counts it, a listed object takes
  *     its place with all effects, and its flag `gone` goes with it. What is newer than L stays. What is cached of other objects may be
  *     of that history, too, and nothing may be decided on both: the same step makes every resource suspect (`markSuspect`).
+ * IX10 an item whose row nobody has read is done only if that shows in the step itself: nothing stands there, or exactly what the item
+ *     would write. Everything else answers `retry` at that item and changes nothing of it.
  *
  * A14 what fails its MAC (shared/api/signer.ts) counts as absent for IX1, IX2 and IX7; so does a row whose entry is not there, and a
  *     primary whose entry is not the one that its row and the queue name. Whoever comes upon it gets it as `Forged`, reads the object

@@ -238,6 +238,12 @@ class Life {
         counted: resource !== "pods" && this.#chance(0.5),
         lowers: resource === "pods" ? this.#lowers() : [],
       };
+      if (this.#chance(0.15)) {
+        const item = this.#chance(deletes) ? remove(object, rv, options) : put(object, options);
+        const itself = { rv, uid: item.uid, ...(item.owner !== undefined && { owner: item.owner }) };
+        items.push({ ...item, unread: true, ...(this.#chance(0.5) && { expected: itself }) });
+        continue;
+      }
       const row = await this.#row(resource, key);
       items.push({
         ...(this.#chance(deletes) ? remove(object, rv, options) : put(object, options)),

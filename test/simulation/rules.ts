@@ -13,6 +13,7 @@ export const RULES = [
   "A11",
   "A13",
   "counts",
+  "unread",
   "resume",
   "intents",
   "planned",
@@ -83,6 +84,17 @@ const wrappers: { readonly [R in Rule]?: (store: Store, data: MemoryData) => Par
   counts: (store) => ({
     applyPack: (pack, items, options) => store.applyPack(pack, items, { ...options, counts: [] }),
     writeThrough: (run, write) => store.writeThrough(run, { ...write, counts: [] }),
+  }),
+  // What nobody has looked for is taken for cached wherever something stands.
+  unread: (store, data) => ({
+    applyPack: (pack, items, options) => {
+      const rows = data.epoch?.resources.get(pack.resource)?.lanes[pack.lane]?.rows;
+      const taken = (item: ItemChange): ItemChange => {
+        const row = item.unread && item.type === "put" ? rows?.get(item.key) : undefined;
+        return row ? { ...item, unread: false, uid: row.uid, rv: row.rv } : item;
+      };
+      return store.applyPack(pack, items.map(taken), options);
+    },
   }),
   resume: (store) => ({
     openFence: async (request) => {

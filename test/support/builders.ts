@@ -122,7 +122,7 @@ export function keyOf(object: Cached): ObjectKey {
 }
 
 /** An item's own decisions; `expected` is usually filled in from what the Store holds. */
-export type ItemOptions = Partial<Pick<ItemChange, "effects" | "counted" | "lowers">> & { readonly expected?: Row | undefined };
+export type ItemOptions = Partial<Pick<ItemChange, "effects" | "counted" | "lowers" | "unread">> & { readonly expected?: Row | undefined };
 
 /** The object appears or changes. */
 export function put(object: Cached, options: ItemOptions = {}): ItemChange {
@@ -138,9 +138,9 @@ export function remove(object: Cached, rv: string, options: ItemOptions = {}): I
 
 function base(
   object: Cached,
-  { expected, effects = [], counted = false, lowers = [] }: ItemOptions,
-): Pick<ItemChange, "key" | "expected" | "effects" | "counted" | "lowers"> {
-  return { key: keyOf(object), ...(expected && { expected: expectation(expected) }), effects, counted, lowers };
+  { expected, effects = [], counted = false, lowers = [], unread = false }: ItemOptions,
+): Pick<ItemChange, "key" | "expected" | "effects" | "counted" | "lowers" | "unread"> {
+  return { key: keyOf(object), ...(expected && { expected: expectation(expected) }), effects, counted, lowers, ...(unread && { unread }) };
 }
 
 /** The part of a row that look-ups are compared by. */

@@ -25,6 +25,7 @@ export interface Changes {
 /** Flags of an item's meta. */
 const SAME_UID = 1;
 const COUNTED = 2;
+const UNREAD = 4;
 
 /** Where something forged stands. */
 const WHERE = { row: "v", entry: "s", tombstone: "t" } as const;
@@ -59,10 +60,16 @@ export function changeArgs(names: EpochKeys, table: KeyTable, changes: Changes):
     const slash = key.indexOf("/");
     const orphans = `-${key.slice(0, slash)}`;
     const sameOwner = put && expected?.uid === uid && expected.owner === owner;
-    const flags = (expected?.uid === uid ? SAME_UID : 0) + (item.counted ? COUNTED : 0);
+    const flags = (expected?.uid === uid ? SAME_UID : 0) + (item.counted ? COUNTED : 0) + (item.unread ? UNREAD : 0);
     const lane = laneBase(changes.laneOf(key));
     const newSlice = put ? sliceSlot(owner ?? orphans) : 0;
-    const oldSlice = !expected ? 0 : sameOwner ? newSlice : sliceSlot(expected.owner ?? orphans);
+    const oldSlice = !expected
+      ? item.unread && !put
+        ? sliceSlot(owner ?? orphans)
+        : 0
+      : sameOwner
+        ? newSlice
+        : sliceSlot(expected.owner ?? orphans);
     const primaries = controller ? table.slot(names.primaries(resource, key.slice(0, slash))) : 0;
     const endsIntents =
       controller && expected && item.type !== "gone" && (!put || expected.uid !== uid)
@@ -79,7 +86,7 @@ export function changeArgs(names: EpochKeys, table: KeyTable, changes: Changes):
     args.push(
       key,
       put ? rowText(seal, resource, item) : item.type === "delete" ? tombstoneText(seal, resource, item) : `${rv}${US}${uid}`,
-      put ? entryText(seal, resource, item) : "",
+      put && !(item.unread && expected) ? entryText(seal, resource, item) : "",
       expected ? (sameOwner ? expected.rv : expectedText(expected)) : "",
       `${KINDS[item.type]},${lane},${newSlice},${oldSlice},${flags},${primaries},${endsIntents},${lowersCreate},${effects.indexes(item.effects)}`,
     );

@@ -1,11 +1,11 @@
 /** The index: slices, packs and manifests (informer §11); its look-ups are in read-index.ts. */
 import type { OwnerId } from "../../api/owner-id.ts";
-import { isResourceVersion } from "../../api/resource-version.ts";
-import { CACHED_RESOURCES, CONTROLLER_INFO, CONTROLLERS } from "../../api/resources.ts";
+import { isCurrent, isResourceVersion } from "../../api/resource-version.ts";
+import { CACHED_RESOURCES, CONTROLLER_INFO, CONTROLLERS, splitKey } from "../../api/resources.ts";
 import type { CachedResource } from "../../api/resources.ts";
 import type { Signer } from "../../api/signer.ts";
 import { ForgedRowsError } from "../../ports/errors.ts";
-import type { ApplyResult, Forged, IndexStore, ManifestRow, PackHeader, Row, SliceRef } from "../../ports/store.ts";
+import type { ApplyResult, Forged, IndexStore, IndexView, ItemChange, ManifestRow, PackHeader, Row, SliceRef } from "../../ports/store.ts";
 import { HISTORY_LOST } from "../store-options.ts";
 import { changeArgs, parseBells, parseOutcomes } from "./changes.ts";
 import { asList, asNumber, asPairs, asText } from "./connection.ts";
@@ -17,7 +17,7 @@ import type { EpochKeys } from "./keys.ts";
 import { readGhosts } from "./key-store.ts";
 import { readEntries, readIndex } from "./read-index.ts";
 import type { Seal } from "./rows.ts";
-import { isGenuineTombstone, openRow, openSlice, US } from "./rows.ts";
+import { isGenuineTombstone, openPlaced, openRow, openSlice, US } from "./rows.ts";
 import { tallyPlace } from "./tally-store.ts";
 
 /** Of one `applyPack`. */
@@ -77,7 +77,10 @@ export function createIndexStore(context: Context): IndexStore {
       const args = [...header, mark, list, String(metas.length), HISTORY_LOST, place, ...changes];
       const reply = asList(await context.connection.run("applyPack", table.keys, args));
       if (commit) await context.durable(); // the message is acknowledged after this, and never comes again
-      return refusal(reply) ?? applied(names, table, reply);
+      const result = refusal(reply) ?? applied(names, table, reply);
+      if (result.kind !== "retry" || reply[4] === undefined) return result;
+      const found = openStanding(context.seal(pack.epoch), pack.resource, items.slice(result.index), asList(reply[4]).map(asText));
+      return { ...result, ...(found && { found }) };
     },
 
     async stashManifest(pack, rows) {
@@ -160,6 +163,32 @@ export function createIndexStore(context: Context): IndexStore {
       return refusal(reply) ?? applied(names, table, reply);
     },
   };
+}
+
+/** Undefined when anything of it cannot be believed, or stands in another slice than its item thought: whoever reads it anew says so. */
+function openStanding(
+  seal: Seal,
+  resource: CachedResource,
+  items: readonly ItemChange[],
+  texts: readonly string[],
+): Pick<IndexView, "rows" | "current"> | undefined {
+  const rows: IndexView["rows"][number][] = [];
+  const current: NonNullable<IndexView["current"]>[number][] = [];
+  for (const [i, { key, type, rv, owner }] of items.entries()) {
+    const [text = "", tombstone = "", entry = ""] = texts.slice(3 * i);
+    if (tombstone !== "" && !isGenuineTombstone(seal, resource, key, tombstone)) return undefined;
+    if (text === "") continue;
+    const opened = openRow(seal, resource, key, text);
+    if (opened.kind === "forged" || opened.value.owner !== owner) return undefined;
+    if (type === "put" && isCurrent(opened.value.rv, rv)) {
+      current.push({ resource, row: opened.value });
+      continue;
+    }
+    const row = openPlaced(seal, { resource, owner, slice: sliceName(owner, splitKey(key).namespace) }, key, entry);
+    if (!row) return undefined;
+    rows.push({ resource, row });
+  }
+  return { rows, current };
 }
 
 /** What a stashed part of a manifest is signed with. */

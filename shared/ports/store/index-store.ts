@@ -107,6 +107,11 @@ export interface ItemChange {
   readonly object?: Cached;
   /** Puts only: its controller owner. */
   readonly owner?: OwnerId;
+  /**
+   * Nobody has looked what stands there (IX10). A put is done if nothing does, no tombstone either, or if it is cached exactly so; with
+   * `expected`, which is then itself, only if it is. Anything else, and any delete, is answered by `retry` with what was found.
+   */
+  readonly unread?: boolean;
   /** The row as read; absent = none was there. */
   readonly expected?: { readonly rv: string; readonly uid: string; readonly owner?: OwnerId };
   readonly effects: readonly Effect[];
@@ -132,8 +137,17 @@ export interface PackHeader {
 export type ApplyResult =
   /** `outcomes` has one rule (`A4` … `A9`) per item of this call. */
   | { readonly kind: "applied"; readonly bells: readonly Doorbell[]; readonly outcomes: readonly ItemOutcome[] }
-  /** Items before `index` are applied; read again and send the rest. */
-  | { readonly kind: "retry"; readonly index: number; readonly bells: readonly Doorbell[]; readonly outcomes: readonly ItemOutcome[] }
+  /**
+   * Items before `index` are applied; read again and send the rest. `found`: what stands where an item was not read and all after it go,
+   * read in that step; absent when it must be looked at more closely.
+   */
+  | {
+      readonly kind: "retry";
+      readonly index: number;
+      readonly bells: readonly Doorbell[];
+      readonly outcomes: readonly ItemOutcome[];
+      readonly found?: Pick<IndexView, "rows" | "current">;
+    }
   | { readonly kind: "duplicate"; readonly bells: readonly Doorbell[] }
   /** Older fence or another epoch: acknowledge and forget. */
   | { readonly kind: "dropped"; readonly why: "fence" | "epoch" }

@@ -80,6 +80,31 @@ export function forgedCases(open: OpenRig): void {
   });
 
   it.each([
+    { name: "row", forged: ROW },
+    { name: "row of its very version", forged: { ...ROW, text: `10\x1f${pod("10").uid}\x1f${OWNER}\x1fAAfalsefalsefalsefalsefa\x1f` } },
+    { name: "tombstone", forged: TOMBSTONE },
+  ])(
+    "IX10 [informer A14] what nobody has looked for is not done beside a forged $name, and it is not said to be found",
+    async ({ forged }) => {
+      const rig = await withPod(open);
+      await rig.fixture.spoil(forged);
+      for (const item of [put(pod("10")), { ...put(pod("10")), expected: { rv: "10", uid: pod("10").uid, owner: OWNER } }]) {
+        const answer = await rig.deliver("pods", [{ ...item, unread: true }], { asRead: true });
+        expect(answer).toMatchObject({ kind: "retry", index: 0 });
+        expect(answer).not.toHaveProperty("found");
+      }
+    },
+  );
+
+  it.each([ENTRY, GONE_ENTRY])("IX10 [informer A14] nor is that which an entry should tell", async (forged) => {
+    const rig = await withPod(open);
+    await rig.fixture.spoil(forged);
+    const answer = await rig.deliver("pods", [{ ...put(pod("11")), unread: true }], { asRead: true });
+    expect(answer).toMatchObject({ kind: "retry", index: 0 });
+    expect(answer).not.toHaveProperty("found");
+  });
+
+  it.each([
     { name: "row of a higher version", forged: [ROW], live: "10" },
     { name: "entry", forged: [ENTRY], live: "10" },
     { name: "missing entry", forged: [GONE_ENTRY], live: "10" },

@@ -1,5 +1,5 @@
 /** Rows: last writer wins by resourceVersion, deletes are values (informer §11.3 A4–A10, IX1–IX4). */
-import { expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 
 import { laneOf } from "../../../shared/api/lane.ts";
 import type { CachedPod } from "../../../shared/api/cached.ts";
@@ -18,7 +18,7 @@ import {
   replicaSetOwner,
 } from "../../support/builders.ts";
 import type { OpenRig } from "../store.ts";
-import { ONE_LANE, outcomes, rung } from "./rig.ts";
+import { ONE_LANE, outcomes, rung, writeOf } from "./rig.ts";
 import type { Rig } from "./rig.ts";
 
 const POD = "shop/web-1";
@@ -90,6 +90,103 @@ export function indexCases(open: OpenRig): void {
       await finish(rig, "shop/web");
     }
     expect(await rig.row("pods", POD)).toBeUndefined();
+  });
+
+  describe("IX10 an item that nobody has looked for", () => {
+    const rs = cachedReplicaSet();
+    const owner = ownedBy("ReplicaSet", rs);
+    const object = pod("10", { owner });
+    const woken = { effects: [effect("replicaset", rs)], unread: true };
+    const news = put(object, woken);
+    const old = { ...news, effects: [], expected: { rv: "10", uid: object.uid, owner: asOwner("replicaset", rs) } };
+    const started = async (...standing: readonly ItemChange[]): Promise<Rig> => {
+      const rig = await (await open()).synced();
+      await rig.seed("replicasets", [put(rs, { counted: true })]);
+      for (const item of standing) await rig.seed("pods", [item]);
+      return rig;
+    };
+
+    it("is done where nothing stands, if it is new", async () => {
+      const rig = await started();
+      const answer = await rig.deliver("pods", [news], { asRead: true });
+      expect([outcomes(answer), rung(answer)]).toEqual([["changed"], ["replicaset shop/web"]]);
+      expect(await rig.row("pods", POD)).toMatchObject({ rv: "10", object });
+      expect(await rig.watermark("pods")).toBe("10");
+    });
+
+    it.each([news, old])("changes nothing where it is cached exactly so, new or not", async (item) => {
+      const rig = await started(put(object));
+      const answer = await rig.deliver("pods", [item], { asRead: true, sequence: rig.nextSequence("pods") });
+      expect([outcomes(answer), rung(answer)]).toEqual([["same"], []]);
+      expect(await rig.watermark("pods")).toBe("10");
+    });
+
+    it.each<{ what: string; stands: readonly ItemChange[]; item: ItemChange; rows?: readonly string[]; current?: readonly string[] }>([
+      { what: "what is not new and not there", stands: [], item: old },
+      { what: "an older version", stands: [put(pod("9", { owner }))], item: news, rows: ["9"] },
+      { what: "an older version of what is not new", stands: [put(pod("9", { owner }))], item: old, rows: ["9"] },
+      { what: "a newer one", stands: [put(pod("11", { owner }))], item: news, current: ["11"] },
+      { what: "another uid", stands: [put(pod("9", { owner, uid: "other" }))], item: old, rows: ["9"] },
+      {
+        what: "a delete",
+        stands: [put(pod("9", { owner }))],
+        item: { ...remove(object, "10"), owner: asOwner("replicaset", rs), unread: true },
+        rows: ["9"],
+      },
+      { what: "a delete of nothing", stands: [], item: remove(object, "10", { unread: true }) },
+    ])("is answered with what stands there, and not done: $what", async ({ stands, item, rows = [], current = [] }) => {
+      const rig = await started(...stands);
+      const before = [await rig.row("pods", POD), await rig.watermark("pods")];
+      const answer = await rig.deliver("pods", [item], { asRead: true });
+      expect(answer).toMatchObject({ kind: "retry", index: 0, bells: [], outcomes: [] });
+      const { found } = answer as Extract<typeof answer, { kind: "retry" }>; // as was just seen
+      expect(found?.rows).toEqual(rows.length > 0 ? [{ resource: "pods", row: before[0] }] : []);
+      expect(found?.current?.map(({ row }) => row.rv)).toEqual(current);
+      expect([await rig.row("pods", POD), await rig.watermark("pods")]).toEqual(before);
+      expect(await rig.dirty("replicaset")).toEqual([]);
+    });
+
+    it.each([news, old])("is not done beside a flag or a tombstone", async (item) => {
+      const rig = await started(put(object));
+      const { run } = await runOf(rig, "shop/web");
+      await rig.store.writeThrough(run, { ...writeOf("pods"), ownerUid: rs.metadata.uid, gone: [{ key: POD, uid: object.uid }] });
+      expect(await rig.deliver("pods", [item], { asRead: true })).toMatchObject({ kind: "retry", index: 0 });
+      const missing = rig.nextSequence("pods");
+      await rig.seed("pods", [remove(object, "30")], { sequence: missing + 1 });
+      expect(await rig.deliver("pods", [item], { asRead: true, sequence: missing })).toMatchObject({ kind: "retry", index: 0 });
+      expect(await rig.row("pods", POD)).toBeUndefined();
+    });
+
+    it("is not said to be found where its owner is another one: it is read", async () => {
+      const rig = await started(put(pod("9")));
+      const answer = await rig.deliver("pods", [news], { asRead: true });
+      expect(answer).toMatchObject({ kind: "retry", index: 0 });
+      expect(answer).not.toHaveProperty("found");
+    });
+
+    it("holds up those after it, which are found with it, and none before it", async () => {
+      const names = ["web-1", "web-2", "web-3"] as const;
+      const of = (name: string, rv: string) => cachedPod({ name, uid: `uid-${name}`, resourceVersion: rv, owner });
+      const rig = await started(put(of("web-2", "8")), put(of("web-3", "9")));
+      const items = names.map((name) => put(of(name, "10"), woken));
+      const answer = await rig.deliver("pods", items, { asRead: true });
+      expect(answer).toMatchObject({ kind: "retry", index: 1, outcomes: ["changed"], found: { current: [] } });
+      const { found } = answer as Extract<typeof answer, { kind: "retry" }>; // as was just seen
+      expect(found?.rows.map(({ row }) => [row.key, row.rv])).toEqual([
+        ["shop/web-2", "8"],
+        ["shop/web-3", "9"],
+      ]);
+      expect(await rig.watermark("pods")).toBe("9");
+      expect(
+        outcomes(
+          await rig.deliver(
+            "pods",
+            items.slice(1).map(({ unread: _, ...item }) => item),
+          ),
+        ),
+      ).toEqual(["changed", "changed"]);
+      expect(await rig.watermark("pods")).toBe("10");
+    });
   });
 
   it("IX2 [informer T34] [informer A5] a late update does not resurrect while a tombstone stands", async () => {

@@ -10,6 +10,7 @@ export type Kind = (typeof KINDS)[number];
 export interface Event {
   readonly kind: Kind;
   readonly type: "put" | "delete";
+  readonly isNew?: boolean;
   readonly key: ObjectKey;
   readonly uid: string;
   readonly rv: number;
@@ -172,8 +173,9 @@ export class Api {
   }
 
   #put(kind: Kind, key: ObjectKey, object: Cached): void {
+    const isNew = !this.objects[kind].has(key);
     this.objects[kind].set(key, object);
-    this.events.push({ kind, type: "put", key, uid: uidOf(object), rv: Number(versionOf(object)), object });
+    this.events.push({ kind, type: "put", isNew, key, uid: uidOf(object), rv: Number(versionOf(object)), object });
   }
 
   #delete(kind: Kind, key: ObjectKey): void {

@@ -23,13 +23,17 @@ export const BREAKAGES: readonly Breakage[] = [
   {
     rule: "A2",
     off: "messages of an older fence are applied",
-    seed: 2,
+    seed: 20,
     script: { scripts: SEQUENCE_SCRIPTS, from: `if less(fence, state.fence) then return "fence" end`, to: "" },
   },
   {
     rule: "A3",
     off: "a repeated message is applied again",
-    script: { scripts: ["applyPack"], from: `  stillDirty()\n  return { "duplicate", bellReplies() }`, to: `  mark = ""` },
+    script: {
+      scripts: ["applyPack"],
+      from: `  stillDirty()\n  tally(TALLY, place, came, { duplicate = came })\n  return { "duplicate", bellReplies() }`,
+      to: `  mark = ""`,
+    },
   },
   {
     rule: "A4",
@@ -60,7 +64,7 @@ export const BREAKAGES: readonly Breakage[] = [
   {
     rule: "A6",
     off: "a put at or below W makes an absent row",
-    seed: 54,
+    seed: 19,
     script: {
       scripts: INDEX_SCRIPTS,
       from: `elseif not row and not listed and not less(lanes[meta.lane].W, rv) then`,
@@ -84,7 +88,7 @@ export const BREAKAGES: readonly Breakage[] = [
   {
     rule: "A11",
     off: "W moves over a hole",
-    seed: 13,
+    seed: 2,
     script: {
       scripts: SEQUENCE_SCRIPTS,
       from: `    call("ZADD", KEYS[state.base + H]`,
@@ -148,6 +152,16 @@ export const BREAKAGES: readonly Breakage[] = [
     script: { scripts: INDEX_SCRIPTS, from: `if not healing and not asExpected(i, row) then`, to: `if false then` },
   },
   {
+    rule: "IX10",
+    off: "an item that nobody has looked for is taken for cached wherever something stands",
+    seed: 1,
+    script: {
+      scripts: INDEX_SCRIPTS,
+      from: `if meta.unread and not asGuessed(i, meta, row, tomb) then return table.concat(outcomes), i - 1 end`,
+      to: `if meta.unread and row then row = ARGV[changes.at + ITEM * (i - 1) + VALUE] end`,
+    },
+  },
+  {
     rule: "ifEmpty",
     off: "the caller judges whether a slice is empty, before the step",
     store: (store) => {
@@ -189,13 +203,13 @@ export const BREAKAGES: readonly Breakage[] = [
   {
     rule: "intents",
     off: "nothing is registered before a call",
-    seed: 40,
+    seed: 446,
     store: (store) => ({ ...store, registerIntents: async () => "ok" }),
   },
   {
     rule: "planned",
     off: "the name of an unanswered create is given up",
-    seed: 40,
+    seed: 772,
     store: (store) => ({
       ...store,
       writeThrough: (run, write) =>
@@ -239,13 +253,13 @@ export const BREAKAGES: readonly Breakage[] = [
   {
     rule: "IT4",
     off: "intents outlive their owner",
-    seed: 386,
+    seed: 161,
     script: { scripts: INDEX_SCRIPTS, from: `if meta.i > 0 then`, to: `if false then` },
   },
   {
     rule: "BUSY",
     off: "a key that is being worked on is handed out",
-    seed: 818,
+    seed: 728,
     script: { scripts: ["take"], from: `if held and held ~= token and untilMs > now then return { "busy" } end`, to: "" },
   },
   {
@@ -269,7 +283,7 @@ export const BREAKAGES: readonly Breakage[] = [
       to: `call("ZREM", KEYS[2], key)\nlocal state, failures = keyState(2, key), 0`,
     },
   },
-  { rule: "sweeper", off: "lost doorbells are not rung", seed: 2, store: (store) => ({ ...store, sweep: async () => [] }) },
+  { rule: "sweeper", off: "lost doorbells are not rung", seed: 3, store: (store) => ({ ...store, sweep: async () => [] }) },
   {
     rule: "gate",
     off: "keys are handed out whatever the cache is",

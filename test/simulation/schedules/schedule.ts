@@ -21,8 +21,8 @@ import { laneOf } from "../../../shared/api/lane.ts";
 import { maxResourceVersion, minResourceVersion } from "../../../shared/api/resource-version.ts";
 import { objectKey } from "../../../shared/api/resources.ts";
 import type { ObjectKey } from "../../../shared/api/resources.ts";
-import { prepareChanges } from "../../../shared/cache/prepare.ts";
-import type { Change } from "../../../shared/cache/prepare.ts";
+import { prepareChanges, prepareUnread } from "../../../shared/cache/prepare.ts";
+import type { Change, PrepareOptions } from "../../../shared/cache/prepare.ts";
 import { AFFECTED_KEYS } from "../../../shared/registry/registry.ts";
 import type { Doorbell } from "../../../shared/ports/doorbells.ts";
 import type { Random } from "../../../shared/ports/random.ts";
@@ -398,8 +398,9 @@ class Schedule {
     const { items, watermark, listRV, atMs: _, ...header } = message;
     let changes: readonly Change[] = items.map(changeOf);
     const list = listRV === undefined ? {} : { listRV };
+    let look: Pick<PrepareOptions, "found"> | "unread" = header.kind === "D" ? "unread" : {};
     for (let i = 0; i < RETRIES_MAX; i++) {
-      const prepared = await this.#prepare(header.resource, changes, listRV);
+      const prepared = await this.#prepare(header.resource, changes, { ...list, look });
       if (!this.#quiet) await this.#undying();
       const commit = watermark === undefined ? {} : { watermark };
       const result = await this.#store.applyPack(header, prepared.items, { counts: prepared.counts, ...list, commit });
@@ -408,6 +409,7 @@ class Schedule {
       this.#ring(result.bells);
       if (result.kind !== "retry") return "done";
       changes = changes.slice(result.index);
+      look = result.found ? { found: result.found } : {};
     }
     return "again";
   }
@@ -438,9 +440,14 @@ class Schedule {
     this.#scheduler.deaths = deaths;
   }
 
-  #prepare(resource: PackHeader["resource"], changes: readonly Change[], listRV?: string): ReturnType<typeof prepareChanges> {
+  #prepare(
+    resource: PackHeader["resource"],
+    changes: readonly Change[],
+    { look = {}, ...list }: { readonly listRV?: string; readonly look?: Pick<PrepareOptions, "found"> | "unread" } = {},
+  ): ReturnType<typeof prepareChanges> {
     const live = (key: ObjectKey): Promise<Change> => Promise.reject(new Error(`nobody forges ${key} here`));
-    return prepareChanges(this.#store, AFFECTED_KEYS, resource, changes, { live, ...(listRV !== undefined && { listRV }) });
+    if (look === "unread") return prepareUnread(this.#store, AFFECTED_KEYS, resource, changes, { live });
+    return prepareChanges(this.#store, AFFECTED_KEYS, resource, changes, { live, ...look, ...list });
   }
 
   // ----------------------------------------------------------------------------------------------------------------- workers
@@ -953,8 +960,8 @@ function identity(object: Cached): { readonly key: ObjectKey; readonly uid: stri
   return { key: objectKey(namespace, name), uid: uidOf(object), rv: Number(resourceVersion) };
 }
 
-function changeOf({ type, key, uid, rv, object }: Omit<Event, "kind">): Change {
-  return { type, key, uid, rv: String(rv), object };
+function changeOf({ type, key, uid, rv, object, isNew = false }: Omit<Event, "kind">): Change {
+  return { type, key, uid, rv: String(rv), object, isNew };
 }
 
 /** In order, no key twice in one. */

@@ -7,6 +7,7 @@ import { signBody } from "../../../shared/cache/signed-body.ts";
 import { asOwner, cachedPod, cachedReplicaSet, listed, ownedBy } from "../../support/builders.ts";
 import { payloadOf, signedBody } from "../../support/signer.ts";
 import { ApplierRig, item } from "./applier-rig.ts";
+import type { EnvelopeItem } from "../../../shared/cache/envelope.ts";
 
 const rs = cachedReplicaSet({ name: "web", replicas: 3 });
 const owner = ownedBy("ReplicaSet", rs);
@@ -104,6 +105,63 @@ describe("order", () => {
       expect(await rig.row(POD)).toMatchObject({ uid: "second", rv: "6", owner: asOwner("replicaset", other) });
       expect(await rig.watermarkOf()).toBe("6");
     }
+  });
+});
+
+describe("IX10 what is asked of the Store", () => {
+  const cases: readonly { what: string; before: readonly EnvelopeItem[]; comes: readonly EnvelopeItem[]; asked: readonly string[] }[] = [
+    { what: "what is new", before: [], comes: [item(pod(1), "A")], asked: ["applyPack"] },
+    { what: "what is cached already, new", before: [item(pod(1), "A")], comes: [item(pod(1), "A")], asked: ["applyPack"] },
+    { what: "what is cached already, changed", before: [item(pod(2), "A")], comes: [item(pod(2), "M")], asked: ["applyPack"] },
+    { what: "what has changed", before: [item(pod(1), "A")], comes: [item(pod(2), "M")], asked: ["applyPack", "applyPack"] },
+    { what: "what is older", before: [item(pod(2), "A")], comes: [item(pod(1), "A")], asked: ["applyPack", "applyPack"] },
+    {
+      what: "what has changed hands, and a look-up of who had it",
+      before: [item(pod(1, { owner: { kind: "ReplicaSet", name: "other", uid: "other" } }), "A")],
+      comes: [item(pod(2), "M")],
+      asked: ["applyPack", "readIndex", "readIndex", "applyPack"],
+    },
+    {
+      what: "news behind what is known",
+      before: [item(pod(1), "A")],
+      comes: [item(pod(1), "M"), item(pod(2, { name: "b" }), "A"), item(pod(3, { name: "c" }), "A")],
+      asked: ["applyPack"],
+    },
+    {
+      what: "a change among news",
+      before: [item(pod(1), "A")],
+      comes: [item(pod(2, { name: "b" }), "A"), item(pod(3), "M"), item(pod(4, { name: "c" }), "A")],
+      asked: ["applyPack", "applyPack"],
+    },
+  ];
+  it.each(cases)("$what: $asked", async ({ before, comes, asked }) => {
+    const rig = await scene();
+    if (before.length > 0) await rig.apply(rig.pack(before));
+    const { store } = rig;
+    const calls: string[] = [];
+    rig.store = {
+      ...store,
+      applyPack: (...given) => (calls.push("applyPack"), store.applyPack(...given)),
+      readIndex: (...given) => (calls.push("readIndex"), store.readIndex(...given)),
+    };
+    expect(await rig.apply(rig.pack(comes))).toEqual({ kind: "ack" });
+    expect(calls).toEqual(asked);
+    rig.store = store;
+    const highest = Math.max(...[...before, ...comes].map(({ rv }) => Number(rv)));
+    expect(await rig.watermarkOf()).toBe(String(highest));
+    const newest = [...before, ...comes].filter(({ key }) => key === POD).reduce((a, b) => (Number(b.rv) > Number(a.rv) ? b : a));
+    if (newest.key === POD) expect(await rig.row(POD)).toMatchObject({ rv: newest.rv });
+  });
+
+  it("[informer A3] a delete whose doorbell was lost rings when its message comes again", async () => {
+    const rig = await scene();
+    await rig.apply(rig.pack([item(pod(1), "A")]));
+    await rig.drain("replicaset");
+    const body = rig.pack([item(pod(2), "D")]);
+    await rig.apply(body);
+    rig.rung.length = 0;
+    await rig.apply(body);
+    expect(rig.rung.map(({ key }) => key)).toEqual(["shop/web"]);
   });
 });
 

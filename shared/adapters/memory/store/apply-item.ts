@@ -12,7 +12,7 @@ import type { CachedResource, Controller, ObjectKey } from "../../../api/resourc
 import type { Forged, ItemChange, ItemOutcome, NamespaceCount, Row } from "../../../ports/store.ts";
 import { addTo, laneOfKey, removeFrom, sliceName } from "./data.ts";
 import type { EpochData, LaneData, ResourceData } from "./data.ts";
-import { overwrite, removeForged, stands } from "./forged.ts";
+import { forgedRow, forgedTombstone, overwrite, removeForged, stands } from "./forged.ts";
 import { lowerOp } from "./intents.ts";
 import type { Ring } from "./ring.ts";
 import { addKey, queueEffect } from "./work-queue.ts";
@@ -39,6 +39,7 @@ export function applyItem(step: Step, item: ItemChange): ItemOutcome | "moved" {
   const lane = laneOfKey(step.resource, item.key);
   const row = lane.rows.get(item.key);
   if (item.forged) return putBack(step, lane, row, item, item.forged);
+  if (item.unread && !isAsGuessed(step.resource, lane, row, item)) return "moved";
   if (item.type === "gone") return applyGone(step, lane, row, item);
   const dropped = item.type === "put" ? staleness(step, lane, row, item) : isNewer(row, item.rv);
   if (dropped) return dropped;
@@ -99,6 +100,14 @@ function staleness(step: Step, lane: LaneData, row: Row | undefined, item: ItemC
 /** A8 for a delete: what stands is a newer incarnation. */
 function isNewer(row: Row | undefined, rv: string): ItemOutcome | undefined {
   return row && compareResourceVersions(row.rv, rv) > 0 ? "same" : undefined;
+}
+
+/** IX10. A tombstone, a flag and whatever else is not simply this or nothing is looked at first. */
+function isAsGuessed(resource: ResourceData, lane: LaneData, row: Row | undefined, item: ItemChange): boolean {
+  const { type, key, rv, uid, owner, expected } = item;
+  if (type !== "put" || lane.tombstones.has(key) || forgedRow(resource, key) || forgedTombstone(resource, key)) return false;
+  if (!row) return expected === undefined;
+  return isAsExpected(row, { rv, uid, ...(owner !== undefined && { owner }) }) && !row.gone;
 }
 
 export function isAsExpected(row: Row | undefined, expected: ItemChange["expected"]): boolean {

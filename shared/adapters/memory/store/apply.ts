@@ -3,7 +3,7 @@ import { compareResourceVersions, isCurrent } from "../../../api/resource-versio
 import { CACHED_RESOURCES, CONTROLLER_INFO, CONTROLLERS } from "../../../api/resources.ts";
 import type { CachedResource, ObjectKey } from "../../../api/resources.ts";
 import type { Doorbell } from "../../../ports/doorbells.ts";
-import type { ApplyResult, IndexStore, ItemChange, ItemOutcome, ManifestRow, PackHeader, Row } from "../../../ports/store.ts";
+import type { ApplyResult, IndexStore, IndexView, ItemChange, ItemOutcome, ManifestRow, PackHeader, Row } from "../../../ports/store.ts";
 import { HISTORY_LOST } from "../../store-options.ts";
 import type { StoreOptions } from "../../store-options.ts";
 import { applyItem, countsMoved, isAsExpected } from "./apply-item.ts";
@@ -13,6 +13,7 @@ import type { EpochData, LaneData, MemoryData, ResourceData } from "./data.ts";
 import { markSuspect } from "./epochs.ts";
 import { removeForged, stands } from "./forged.ts";
 import { commitSequence, isCommitted } from "./gate.ts";
+import { readIndex } from "./index.ts";
 import { createRing } from "./ring.ts";
 import { syncAll } from "./sync-all.ts";
 import type { Synced } from "./sync-all.ts";
@@ -79,9 +80,21 @@ export function applyPack(
   }
   if (step.isHistoryLost === true) for (const name of CACHED_RESOURCES) markSuspect(data, name, HISTORY_LOST);
   tally(data, pack, moved ?? items.length, fatesOf(outcomes)); // what comes again is not at its end
-  if (moved !== undefined) return { kind: "retry", index: moved, bells: ring.bells(), outcomes };
+  if (moved !== undefined) {
+    const found = items[moved]?.unread ? rowsOf(data, pack.resource, items.slice(moved)) : undefined;
+    return { kind: "retry", index: moved, bells: ring.bells(), outcomes, ...(found && { found }) };
+  }
   if (options.commit) commitSequence(lane, pack.sequence, options.commit.watermark, nowMs);
   return { kind: "applied", bells: ring.bells(), outcomes };
+}
+
+/** IX10. */
+function rowsOf(data: MemoryData, resource: CachedResource, items: readonly ItemChange[]): Pick<IndexView, "rows" | "current"> | undefined {
+  const rows = items.map(({ type, key, rv }) => ({ resource, key, ...(type === "put" && { put: rv }) }));
+  const { forged, rows: older, current = [] } = readIndex(data, { rows });
+  const owners = new Map(items.map(({ key, owner }) => [key, owner]));
+  const isElsewhere = [...older, ...current].some(({ row }) => row.owner !== owners.get(row.key));
+  return forged || isElsewhere ? undefined : { rows: older, current };
 }
 
 /** TY1: of what is acknowledged; `noEpoch` and `notOpen` come again. */

@@ -5,7 +5,9 @@
 --       8 number of all resources · 9 why they are suspect if their history is lost · 10 place in the tally
 --       11… changes (lib/index.lua), their number of items first
 -- Returns { "noEpoch" } { "epoch" } { "notOpen" } { "fence" } · { "duplicate", bells }
---         { "applied", bells, outcomes } · { "retry", bells, outcomes, items done }
+--         { "applied", bells, outcomes }
+--         { "retry", bells, outcomes, items done } · and if the next one is unread, what stands where it and those after it go:
+--           { row, tombstone, entry, … }, "" for none
 local TALLY, place, came = KEYS[7], ARGV[10], tonumber(ARGV[11])
 local refused = otherEpoch()
 if refused == "epoch" then tally(TALLY, place, came, { otherEpoch = came }) end
@@ -32,5 +34,8 @@ end
 if not moved and mark ~= "" then commit(state, sequence, mark == "-" and "" or mark) end
 flush()
 tally(TALLY, place, moved or came, fatesOf(outcomes)) -- what comes again is not at its end
-if moved then return { "retry", bellReplies(), outcomes, moved } end
+if moved then
+  local unread = itemMetas[moved + 1].unread
+  return { "retry", bellReplies(), outcomes, moved, unread and standing(moved + 1) or nil }
+end
 return { "applied", bellReplies(), outcomes }

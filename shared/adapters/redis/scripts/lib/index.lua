@@ -72,7 +72,7 @@ end
 --   items, five each: key, value, slice entry, expected row, meta
 --     value = row of a put, tombstone of a delete, "rv 0x1F uid" of what is gone
 --     expected = "" none, only the rv when uid and owner are those of `value`, else the row to its signature
---     meta = kind P|D|G (gone), lane base, slot of the new slice, of the old one, flags 1 same uid, 2 counted,
+--     meta = kind P|D|G (gone), lane base, slot of the new slice, of the old one, flags 1 same uid, 2 counted, 4 unread,
 --            slot of `k`, slot of i:<old uid>, slot of i:<owner> whose op c:<name of the key> it lowers, effects from 1
 --   effects, two each: queue base, a|s, self 0|1, slot of the dependents' slice, slot of the ifEmpty slice, uid · key
 --   other lowered ops, three each: item, slot of i:<owner>, op id
@@ -181,7 +181,7 @@ local function metaOf(source)
   flags = tonumber(flags)
   local meta = {
     delete = kind == "D", gone = kind == "G", lane = tonumber(base), new = tonumber(new), old = tonumber(old),
-    same = flags % 2 == 1, counted = flags >= 2, k = tonumber(k), i = tonumber(i), c = tonumber(c),
+    same = flags % 2 == 1, counted = flags % 4 >= 2, unread = flags >= 4, k = tonumber(k), i = tonumber(i), c = tonumber(c),
     effects = {},
   }
   for index in string.gmatch(list, "%d+") do meta.effects[#meta.effects + 1] = tonumber(index) end
@@ -387,6 +387,27 @@ local function settle(i, meta, quiet, skip)
   end
 end
 
+-- IX10: whether what nobody has read is nothing, or to the signature what the item would write. A genuine text is nobody else's.
+local function asGuessed(i, meta, row, tomb)
+  local at = changes.at + ITEM * (i - 1)
+  if meta.delete or meta.gone or tomb then return false end
+  if row then return row == ARGV[at + VALUE] end
+  return ARGV[at + EXPECTED] == ""
+end
+
+-- What stands where the items from `first` on go: row, tombstone, entry of the slice that the item names; "" for none.
+local function standing(first)
+  local out = {}
+  for i = first, changes.items do
+    local meta = itemMetas[i]
+    local slot = meta.new > 0 and meta.new or meta.old
+    out[#out + 1] = itemRows[i] or ""
+    out[#out + 1] = itemTombs[i] or ""
+    out[#out + 1] = itemRows[i] and slot > 0 and call("HGET", KEYS[slot], ARGV[changes.at + ITEM * (i - 1) + KEY]) or ""
+  end
+  return out
+end
+
 -- Whether an item took the place of what is of a history that is no more (IX9).
 local historyLost = false
 
@@ -402,6 +423,7 @@ local function applyItems(listed, listRV, quiet, skip)
     local rv = head(ARGV[changes.at + ITEM * (i - 1) + VALUE])
     local outcome = "c"
     local healing = changes.forged[i] ~= nil
+    if meta.unread and not asGuessed(i, meta, row, tomb) then return table.concat(outcomes), i - 1 end
     if healing then
       if not standsForged(i, meta, row, tomb) then return table.concat(outcomes), i - 1 end
       -- Read live before a newer version came: read again.
