@@ -76,8 +76,9 @@ export function createIndexStore(context: Context): IndexStore {
       const header = [context.now(), pack.epoch, checkVersion(pack.fence), pack.kind, String(pack.sequence)];
       const args = [...header, mark, list, String(metas.length), HISTORY_LOST, place, ...changes];
       const reply = asList(await context.connection.run("applyPack", table.keys, args));
-      if (commit) await context.durable(); // the message is acknowledged after this, and never comes again
       const result = refusal(reply) ?? applied(names, table, reply);
+      // The message is acknowledged after this, and never comes again; of a retry it is the last call that says so.
+      if (commit && result.kind !== "retry") await context.durable();
       if (result.kind !== "retry" || reply[4] === undefined) return result;
       const found = openStanding(context.seal(pack.epoch), pack.resource, items.slice(result.index), asList(reply[4]).map(asText));
       return { ...result, ...(found && { found }) };

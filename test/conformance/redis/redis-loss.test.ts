@@ -67,6 +67,9 @@ describe.skipIf(reason)(`Redis that loses something${reason === undefined ? "" :
     await replica.call("REPLICAOF", "NO", "ONE");
     await eventually("the primary has no replica", async () => (await client.info("replication")).includes("connected_slaves:0"));
     await expect(rig.deliver("pods", [put(cachedPod({ resourceVersion: "11" }))])).rejects.toThrow(NotReplicatedError);
+    const unread = put(cachedPod({ resourceVersion: "12" }), { unread: true });
+    const sequence = rig.nextSequence("pods") + 1; // that of 11 was committed, if only here
+    expect(await rig.deliver("pods", [unread], { asRead: true, sequence })).toMatchObject({ kind: "retry" }); // no step to wait for
   });
 
   it.each([
