@@ -22,7 +22,7 @@ import { FRESH_BACKOFF, stepBackoff } from "./backoff.ts";
 import type { Backoff } from "./backoff.ts";
 import type { DeltaSink, SinkItem } from "./delta-sink.ts";
 import { ENVELOPE_VERSION } from "./envelope.ts";
-import { FlowMeter, lingerMs, OWN_LINGER_MS } from "./linger.ts";
+import { FlowMeter, lingerMs, ownLingerMs } from "./linger.ts";
 import { encodePackText } from "./pack-codec.ts";
 import { signBody } from "./signed-body.ts";
 
@@ -236,7 +236,7 @@ export class LaneSender implements DeltaSink {
   #lingerOwn(): void {
     if (this.#ownLinger) return;
     this.#ownLinger = true;
-    void this.#ports.clock.after(Math.max(OWN_LINGER_MS, this.#options.lingerMs ?? 0), this.#signal).then(
+    void this.#ports.clock.after(ownLingerMs(this.#ports.clock.now(), this.#options.lingerMs), this.#signal).then(
       () => {
         this.#ownLinger = false;
         this.#leave(this.#lanes.filter(({ open }) => open?.kind === "D"));

@@ -2,14 +2,17 @@ import type { BatchResultErrorEntry } from "@aws-sdk/client-sqs";
 
 import type { DeltaQueue, QueueEntry, SendResult } from "../../ports/delta-queue.ts";
 import type { SqsCalls } from "./calls.ts";
-import { BATCH_BYTES_MAX, batches, CALL_TIMEOUT_MS } from "./limits.ts";
+import { BATCH_BYTES_MAX, BATCH_ENTRIES_MAX, batches, CALL_TIMEOUT_MS } from "./limits.ts";
 import { messageOf } from "../../api/errors.ts";
 
 type Failed = SendResult["failed"][number];
 
-/** Q1 on an SQS FIFO queue. A message larger than SQS takes fails by its id without being sent, its neighbours are sent (DQ7). */
+/**
+ * Q1 on an SQS FIFO queue. A message larger than SQS takes fails by its id without being sent, its neighbours are sent (DQ7). What several
+ * streams send in one turn of the event loop goes in one call, if it fits.
+ */
 export function createSqsDeltaQueue(sqs: SqsCalls, options: { readonly queueUrl: string }): DeltaQueue {
-  return {
+  return inOneCall({
     async send(entries) {
       const tooLarge = entries.filter((entry) => sizeOf(entry) > BATCH_BYTES_MAX);
       const failed: Failed[] = tooLarge.map(({ id }) => ({ id, reason: `over ${BATCH_BYTES_MAX} bytes`, permanent: true }));
@@ -29,7 +32,7 @@ export function createSqsDeltaQueue(sqs: SqsCalls, options: { readonly queueUrl:
       }
       return { failed };
     },
-  };
+  });
 
   async function sendBatch(batch: readonly QueueEntry[]): Promise<readonly Failed[]> {
     const input = {
@@ -48,6 +51,61 @@ export function createSqsDeltaQueue(sqs: SqsCalls, options: { readonly queueUrl:
       return entry === undefined ? [] : [{ id: entry.id, reason: reasonOf(failure), permanent: isPermanent(failure) }];
     });
   }
+}
+
+interface Asked {
+  readonly entries: readonly QueueEntry[];
+  readonly answered: PromiseWithResolvers<SendResult>;
+}
+
+/** Each caller hears of its own entries, and of a call that failed as a whole. Those of one caller are never parted. */
+function inOneCall(queue: DeltaQueue): DeltaQueue {
+  let asked: Asked[] = [];
+
+  async function flush(): Promise<void> {
+    const all = asked;
+    asked = [];
+    await Promise.all(together(all).map(sendTogether));
+  }
+
+  async function sendTogether(calls: readonly Asked[]): Promise<void> {
+    try {
+      const { failed } = await queue.send(calls.flatMap(({ entries }) => entries));
+      for (const { entries, answered } of calls) {
+        const ids = new Set(entries.map(({ id }) => id));
+        answered.resolve({ failed: failed.filter(({ id }) => ids.has(id)) });
+      }
+    } catch (error) {
+      for (const { answered } of calls) answered.reject(error);
+    }
+  }
+
+  return {
+    send(entries) {
+      if (asked.length === 0) setImmediate(() => void flush());
+      const answered = Promise.withResolvers<SendResult>();
+      asked.push({ entries, answered });
+      return answered.promise;
+    },
+  };
+}
+
+/** As many in a row as one call takes. */
+function together(asked: readonly Asked[]): readonly (readonly Asked[])[] {
+  const out: Asked[][] = [];
+  let [count, bytes] = [0, 0];
+  for (const each of asked) {
+    const size = each.entries.reduce((sum, entry) => sum + sizeOf(entry), 0);
+    const last = out.at(-1);
+    if (last === undefined || count + each.entries.length > BATCH_ENTRIES_MAX || bytes + size > BATCH_BYTES_MAX) {
+      out.push([each]);
+      [count, bytes] = [each.entries.length, size];
+    } else {
+      last.push(each);
+      [count, bytes] = [count + each.entries.length, bytes + size];
+    }
+  }
+  return out;
 }
 
 function sizeOf(entry: QueueEntry): number {

@@ -1,0 +1,58 @@
+// Would catch: a call for each stream, entries of two streams that fail for each other, an answer that only one of them hears.
+import { describe, expect, it } from "vitest";
+
+import type { SqsCalls } from "../../../../shared/adapters/sqs/calls.ts";
+import { createSqsDeltaQueue } from "../../../../shared/adapters/sqs/delta-queue.ts";
+import type { QueueEntry } from "../../../../shared/ports/delta-queue.ts";
+
+interface Sent {
+  readonly Entries: readonly { readonly Id: string; readonly MessageDeduplicationId: string }[];
+}
+
+/** Refuses those ids, or does not answer at all. */
+function rig(refused: readonly string[] | "all" = []) {
+  const calls: (readonly string[])[] = [];
+  const call = async (_: string, input: unknown): Promise<unknown> => {
+    const { Entries } = input as Sent; // of SendMessageBatch, the only call there is
+    calls.push(Entries.map((entry) => entry.MessageDeduplicationId));
+    if (refused === "all") throw new Error("no answer");
+    const bad = Entries.filter((entry) => refused.includes(entry.MessageDeduplicationId));
+    return { Failed: bad.map(({ Id }) => ({ Id, Code: "InternalError" })) };
+  };
+  const sqs = { call } as unknown as SqsCalls; // no other call is made
+  return { calls, queue: createSqsDeltaQueue(sqs, { queueUrl: "http://127.0.0.1/q.fifo" }) };
+}
+
+const entries = (name: string, count: number, body = "x"): readonly QueueEntry[] =>
+  Array.from({ length: count }, (_, i) => ({ group: name, id: `${name}${i}`, body }));
+
+describe("what several streams send in one turn", () => {
+  it("is one call, and each hears of its own", async () => {
+    const { calls, queue } = rig(["b0"]);
+    const answers = await Promise.all([queue.send(entries("a", 2)), queue.send(entries("b", 1)), queue.send(entries("c", 1))]);
+    expect(calls).toEqual([["a0", "a1", "b0", "c0"]]);
+    expect(answers.map(({ failed }) => failed.map(({ id }) => id))).toEqual([[], ["b0"], []]);
+  });
+
+  it.each([
+    { what: "more entries than a call takes", sent: [entries("a", 6), entries("b", 5), entries("c", 5)], calls: [6, 10] },
+    { what: "more bytes", sent: [entries("a", 1, "x".repeat(700_000)), entries("b", 1, "x".repeat(700_000))], calls: [1, 1] },
+  ])("is as many calls as it needs, and no stream is parted: $what", async ({ sent, calls: expected }) => {
+    const { calls, queue } = rig();
+    await Promise.all(sent.map((each) => queue.send(each)));
+    expect(calls.map(({ length }) => length)).toEqual(expected);
+  });
+
+  it("fails for all whose call was not answered", async () => {
+    const { queue } = rig("all");
+    const answers = await Promise.allSettled([queue.send(entries("a", 1)), queue.send(entries("b", 1))]);
+    expect(answers.map(({ status }) => status)).toEqual(["rejected", "rejected"]);
+  });
+});
+
+it("what is sent in another turn is another call", async () => {
+  const { calls, queue } = rig();
+  await queue.send(entries("a", 1));
+  await queue.send(entries("b", 1));
+  expect(calls).toEqual([["a0"], ["b0"]]);
+});
