@@ -12,8 +12,8 @@ const OURS: ReadonlySet<string> = new Set(CONTROLLERS.map((controller) => `delta
 
 /**
  * managedFields say when each manager wrote last, in seconds. Ours must be among the newest. Others as new leave it open who came last; of
- * a workload it was we if its status speaks of its newest generation, for nobody else writes that. Never of what is being deleted, for that
- * has no manager, nor of what is gone.
+ * a workload it was we if its status speaks of its newest generation, for nobody else writes that, or if it has changed and has its first
+ * generation still: what its maker wrote was told when it came. Never of what is being deleted, for that has no manager, nor of what is gone.
  *
  * Source: apimachinery pkg/util/managedfields/internal/managedfieldsupdater.go.
  */
@@ -31,7 +31,12 @@ export function isOwnWrite(resource: CachedResource, type: "A" | "M" | "D", obje
     if (OURS.has(manager)) ours = true;
     else others = true;
   }
-  return newest !== "" && ours && (!others || (resource !== "pods" && isObserved(metadata, object)));
+  return newest !== "" && ours && (!others || (resource !== "pods" && (isObserved(metadata, object) || isAsMade(type, metadata))));
+}
+
+/** Its first status write comes within a second of its making, and speaks of no generation yet. */
+function isAsMade(type: "A" | "M", metadata: JsonObject): boolean {
+  return type === "M" && numberAt(metadata, "generation") === 1;
 }
 
 function isObserved(metadata: JsonObject, object: JsonObject): boolean {

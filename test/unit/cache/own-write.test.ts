@@ -39,7 +39,15 @@ describe("[informer T96] isOwnWrite", () => {
     { what: "has observed the newest generation", resource: "deployments", generation: 3, observedGeneration: 3, expected: true },
     { what: "has observed an older one", resource: "deployments", generation: 4, observedGeneration: 3, expected: false },
     { what: "is a pod's, which a kubelet writes", resource: "pods", generation: 3, observedGeneration: 3, expected: false },
-    { what: "has observed nothing", resource: "deployments", generation: 1, observedGeneration: undefined, expected: false },
+    { what: "has observed nothing", resource: "deployments", generation: 2, observedGeneration: undefined, expected: false },
+    {
+      what: "has observed nothing of the first generation",
+      resource: "deployments",
+      generation: 1,
+      observedGeneration: undefined,
+      expected: true,
+    },
+    { what: "is a pod's of the first generation", resource: "pods", generation: 1, observedGeneration: undefined, expected: false },
     {
       what: "has observed nothing of nothing",
       resource: "deployments",
@@ -50,6 +58,7 @@ describe("[informer T96] isOwnWrite", () => {
   ] as const)("in one second with another, when the status $what: $expected", ({ resource, generation, observedGeneration, expected }) => {
     const object = { metadata: { managedFields: both, ...(generation !== undefined && { generation }) }, status: { observedGeneration } };
     expect(isOwnWrite(resource, "M", object)).toBe(expected);
+    expect(isOwnWrite(resource, "A", object)).toBe(expected && observedGeneration !== undefined); // what is new was just made
     expect(
       isOwnWrite(resource, "M", {
         ...object,
