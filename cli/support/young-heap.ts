@@ -10,6 +10,12 @@
 const FLAG = "--max-semi-space-size";
 const MIB = 8;
 
+/**
+ * How far the rest of the heap may grow, in percent of what was in use after its last collection. By itself V8 lets it grow to some
+ * three times that: with 110 pods PSS was 195 MiB, and 128 MiB so, for a tenth more CPU.
+ */
+export const LITTLE_GARBAGE = "--heap-growing-percent=40";
+
 interface Started {
   readonly execPath: string;
   readonly execArgv: readonly string[];
