@@ -9,7 +9,7 @@ import { clientTemplate } from "../../kubelet/certificate/rotation.ts";
 import { joiningRequestName } from "../../kubelet/certificate/signing-request.ts";
 import type { CertificateStore, KeyedCertificate } from "../../ports/certificates.ts";
 import type { Clock } from "../../ports/clock.ts";
-import { KubeApiError } from "../../ports/errors.ts";
+import { isForbidden, isUnauthorized, KubeApiError } from "../../ports/errors.ts";
 import type { Log } from "../../ports/log.ts";
 import { NotSignedError, requestCertificate, waitForCertificate } from "./request-certificate.ts";
 import type { RequestReference, SigningKube } from "./request-certificate.ts";
@@ -78,7 +78,11 @@ async function keyOf(store: CertificateStore, pendingKey: PendingKey): Promise<s
   return privateKey;
 }
 
-/** The machine may be up before the API server is, or is ready. Source: bootstrap.go waitForServer. */
+/**
+ * The machine may be up before the API server is, or knows tokens and roles: until then it answers 401 and 403. Whoever is refused for good is
+ * told so after that minute. Source: bootstrap.go waitForServer. Differs from upstream: that asks /healthz first, which is refused as long, and
+ * then once.
+ */
 async function onceReached(
   { clock, log }: Pick<JoinOptions, "clock" | "log">,
   ask: () => Promise<RequestReference>,
@@ -89,10 +93,16 @@ async function onceReached(
     try {
       return await ask();
     } catch (error) {
-      const isRefusal = error instanceof NotSignedError || (error instanceof KubeApiError && error.code < 500);
-      if (isRefusal || clock.now() >= giveUpMs) throw error;
-      log.info("failed to connect to the API server", { error: messageOf(error) });
+      const isForGood = error instanceof NotSignedError || (error instanceof KubeApiError && error.code < 500 && !isRefused(error));
+      if (isForGood || clock.now() >= giveUpMs) throw error;
+      log.info(isRefused(error) ? "the API server refuses us, or is not ready yet" : "failed to connect to the API server", {
+        error: messageOf(error),
+      });
       await clock.after(SERVER_RETRY_MS, signal);
     }
   }
+}
+
+function isRefused(error: unknown): boolean {
+  return isUnauthorized(error) || isForbidden(error);
 }

@@ -40,7 +40,7 @@ afterEach(async () => {
 });
 
 /** What happens to each request, in order; the last one goes on. */
-type Fate = "sign" | "deny" | "forget" | "unreachable" | "starting" | "unauthorized";
+type Fate = "sign" | "deny" | "forget" | "unreachable" | "starting" | "unauthorized" | "forbidden" | "invalid";
 
 function signer(...fates: readonly Fate[]): SigningKube & { readonly asked: readonly string[]; approve(): Promise<void> } {
   const asked: string[] = [];
@@ -69,6 +69,8 @@ function signer(...fates: readonly Fate[]): SigningKube & { readonly asked: read
       if (fate === "unreachable") throw new UnansweredError("no connection");
       if (fate === "starting") throw new KubeApiError({ code: 503, reason: "ServiceUnavailable" });
       if (fate === "unauthorized") throw new KubeApiError({ code: 401, reason: "Unauthorized" });
+      if (fate === "forbidden") throw new KubeApiError({ code: 403, reason: "Forbidden" });
+      if (fate === "invalid") throw new KubeApiError({ code: 422, reason: "Invalid" });
       if (objects.has(metadata.name)) throw new KubeApiError({ code: 409, reason: "AlreadyExists" });
       const object = { metadata: { ...metadata, uid: `uid-${asked.length}` }, spec: { ...spec, signerName: SIGNER }, status: {} };
       objects.set(metadata.name, object);
@@ -285,14 +287,32 @@ describe("joining [node-agent 429]", () => {
     expect(kube.asked.length).toBeGreaterThan(25);
   });
 
-  it("waits for an API server that is there and not ready yet, not for one that refuses", async () => {
-    const kube = signer("starting", "starting", "unauthorized");
+  it("waits for an API server that is there and not ready yet: its answer, its tokens, its roles", async () => {
+    const kube = signer("starting", "unauthorized", "forbidden", "forbidden", "sign");
+    const pending = pendingKey();
+    const joining = joinCluster(
+      { kube, nodeName: "node-a", store: files(), pendingKey: pending, clock, log: recordingLog() },
+      ending.signal,
+    );
+    joining.catch(() => undefined);
+    await until("asked", () => kube.asked.length === 1);
+    await clock.advance(10_000);
+    await joining;
+    expect(kube.asked).toHaveLength(5);
+    expect(await files().current()).toBeDefined();
+  });
+
+  it.each([
+    { fate: "forbidden", asked: 31, want: { reason: "Forbidden" } },
+    { fate: "invalid", asked: 1, want: { reason: "Invalid" } },
+  ] as const)("that is refused for good says so: $fate, after $asked calls", async ({ fate, asked, want }) => {
+    const kube = signer(fate);
     const options = { kube, nodeName: "node-a", store: files(), pendingKey: pendingKey(), clock, log: recordingLog() };
     const joining = joinCluster(options, ending.signal).catch((error: unknown) => error);
     await until("asked", () => kube.asked.length === 1);
-    await clock.advance(10_000);
-    expect(await joining).toMatchObject({ reason: "Unauthorized" });
-    expect(kube.asked).toHaveLength(3);
+    await clock.advance(70_000);
+    expect(await joining).toMatchObject(want);
+    expect(kube.asked).toHaveLength(asked);
   });
 
   it("ends at once when it is denied", async () => {
