@@ -72,17 +72,25 @@ function globOf(pattern: string): RegExp {
   return new RegExp(`^${escaped.replaceAll("*", "[^/]*").replaceAll("?", "[^/]")}$`, "u");
 }
 
-/** Both forms of a docker configuration; `auth` stands above the two fields. @throws for what is none */
+/**
+ * Both forms of a docker configuration; `auth` stands above the two fields. One that names helpers alone (`credsStore`, `credHelpers`) is one
+ * without credentials: nobody runs those. Source: pkg/credentialprovider/config.go. @throws for what is none
+ */
 export function parseDockerConfig(text: string, form: "config.json" | ".dockercfg"): DockerConfig {
-  const content = JSON.parse(text) as { readonly auths?: unknown } | null; // looked at below
-  const entries = form === "config.json" ? content?.auths : content;
-  if (typeof entries !== "object" || entries === null) throw new SyntaxError("no credentials in it");
+  const content = objectIn<{ readonly auths?: unknown }>(JSON.parse(text));
+  const entries = form === "config.json" ? objectIn(content.auths ?? null) : content;
   return Object.fromEntries(
     Object.entries(entries as Readonly<Record<string, Readonly<Record<string, unknown>> | null>>).map(([place, entry]) => [
       place,
       credentialsIn(entry ?? {}),
     ]),
   );
+}
+
+/** As Go reads one: null is one without fields. */
+function objectIn<T extends object>(value: unknown): Partial<T> {
+  if (typeof value !== "object" || Array.isArray(value)) throw new SyntaxError("no docker configuration");
+  return value ?? {}; // all fields are looked at
 }
 
 function credentialsIn({ auth, username, password }: Readonly<Record<string, unknown>>): {

@@ -82,9 +82,15 @@ describe("a docker configuration [node-agent 445]", () => {
     expect(parseDockerConfig(text, form)).toEqual({ "r.test": { username: "me", password: "pass:word" } });
   });
 
+  test.each(["{}", "null", `{"auths": null}`, `{"credsStore": "secretservice", "credHelpers": {"r.test": "ecr-login"}}`])(
+    "without auths is read, and has none: %s",
+    (text) => expect(parseDockerConfig(text, "config.json")).toEqual({}),
+  );
+
   test.each([
     { name: "no JSON", text: "x" },
-    { name: "without auths", text: "{}" },
+    { name: "no object", text: "[]" },
+    { name: "auths that are no object", text: `{"auths": []}` },
     { name: "auth without a colon", text: `{"auths": {"r.test": {"auth": "${Buffer.from("me").toString("base64")}"}}}` },
   ])("is none: $name", ({ text }) => expect(() => parseDockerConfig(text, "config.json")).toThrow(SyntaxError));
 });

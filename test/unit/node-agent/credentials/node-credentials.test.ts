@@ -122,6 +122,16 @@ describe("the node's docker configuration [node-agent 449]", () => {
     expect(log.lines).toMatchObject([{ level: "warn", fields: { path: join(folder, "a/config.json") } }]);
     expect(JSON.stringify(log.lines)).not.toContain("5ecret");
   });
+
+  it("without auths is the one that is taken, as upstream takes it: none behind it is asked", async () => {
+    await program({ cacheKeyType: "Image", auth });
+    await put("b/config.json", "b");
+    await put("c/.dockercfg", "c");
+    await mkdir(join(folder, "a"));
+    await writeFile(join(folder, "a/config.json"), '{"credsStore": "secretservice"}');
+    expect(await users(credentials())).toEqual(["AWS"]);
+    expect(log.lines).toEqual([]);
+  });
 });
 
 describe("the flags of credential providers [node-agent 447]", () => {
