@@ -3,6 +3,7 @@ import { printableJson } from "../printable.ts";
 import type { Resident } from "./compare.ts";
 import { sumOf } from "./month.ts";
 import type { Item } from "./month.ts";
+import { COUNTED } from "./stack.ts";
 import type { Told } from "./metrics.ts";
 import type { Rates } from "./usage.ts";
 
@@ -71,8 +72,8 @@ function toldOf(told: Told | undefined): string {
 }
 
 function parametersOf(parameters: Readonly<Record<string, string>>): string {
-  const given = Object.entries(parameters).map(([name, value]) => `${name}=${value}`);
-  return given.length === 0 ? "the parameters that a deployment has by default" : given.join(" ");
+  const given = Object.entries(parameters).filter(([name]) => COUNTED.includes(name));
+  return given.length === 0 ? "what a deployment has by default" : given.map(([name, value]) => `${name}=${value}`).join(" ");
 }
 
 function table(items: readonly Item[], sum: ReturnType<typeof sumOf>): readonly string[] {
@@ -94,6 +95,7 @@ function table(items: readonly Item[], sum: ReturnType<typeof sumOf>): readonly 
 }
 
 function dominance(items: readonly Item[], sum: ReturnType<typeof sumOf>): string {
+  if (sum.usd === 0) return "Nothing of it costs anything at these prices.";
   const share = (part: number): string => `${Math.round((part / sum.usd) * 100)} %`;
   const large = items
     .map(({ name, idleUsd, workUsd }) => ({ name, of: idleUsd + workUsd }))
@@ -106,7 +108,9 @@ function beside(residents: readonly Resident[], { idleUsd, usd: ours }: ReturnTy
   const cheapest = Math.min(...residents.map((resident) => resident.usd));
   const rows = residents.map(({ name, usd: theirs }) => {
     const [less, more] = ours < theirs ? [ours, theirs] : [theirs, ours];
-    return `  ${name.padEnd(28)} ${usd(theirs).padStart(8)}   ${ours < theirs ? "dearer" : "cheaper"} by ${usd(more - less)}, ${(more / less).toFixed(1)} times`;
+    const times = less > 0 ? `, ${(more / less).toFixed(1)} times` : "";
+    const compared = ours === theirs ? "costs the same" : `${ours < theirs ? "dearer" : "cheaper"} by ${usd(more - less)}${times}`;
+    return `  ${name.padEnd(28)} ${usd(theirs).padStart(8)}   ${compared}`;
   });
   return [
     "A resident controller manager instead, at Fargate's price, is",

@@ -70,7 +70,7 @@ export function madeOf(stack: Stack): Made {
   };
 }
 
-const COUNTED = [
+export const COUNTED: readonly string[] = [
   ...["network", "natGateway", "endpoints", "subnetIds", "store", "storeNodeType", "storeNodes", "keyArn", "secrets", "metrics"],
   ...["watcherImage", "mode", "secretsSeconds"],
 ];

@@ -168,6 +168,23 @@ it("where deltaloop is cheaper it says so, and not that nothing can change it", 
   expect(text).not.toContain("no amount of work");
 });
 
+it("prices of nothing are reckoned with: no share and no multiple of nothing is told", () => {
+  const nothing = { name: "one of 0.5 vCPU and 1 GiB", usd: 0 };
+  const free = reportForPeople(report(IDLE, [], [nothing]));
+  expect(free).toContain("\nNothing of it costs anything at these prices.\n");
+  expect(free).toContain("  one of 0.5 vCPU and 1 GiB        0.00   costs the same\n");
+  const beside = reportForPeople(report(IDLE, [item("SQS", 1, 0)], [nothing]));
+  expect(beside).toContain("  one of 0.5 vCPU and 1 GiB        0.00   cheaper by 1.00\n");
+  expect(free + beside).not.toMatch(/NaN|Infinity/);
+});
+
+it("of the parameters those are named that make a difference", () => {
+  const parameters = { storeNodes: "3", kubeCa: "LS0tLS1CRUdJTi", redisUrl: "rediss://cache:6379", clusterId: "5d3f00aa11bb" };
+  expect(reportForPeople({ ...report(IDLE, []), parameters })).toContain("nothing happens, with storeNodes=3\n");
+  const free = { clusterId: "5d3f00aa11bb" };
+  expect(reportForPeople({ ...report(IDLE, []), parameters: free })).toContain("with what a deployment has by default\n");
+});
+
 it("programs get all numbers, with the sum", () => {
   const items = month({}, { ...IDLE, lostPodsPerDay: 1 });
   const read = JSON.parse(reportAsJson(report(IDLE, items))) as {
