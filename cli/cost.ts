@@ -4,7 +4,6 @@
  */
 import { readFileSync, statSync } from "node:fs";
 import type { Command } from "commander";
-import { parseYaml } from "../shared/adapters/system/yaml.ts";
 import { messageOf } from "../shared/api/errors.ts";
 import { residentsOf, savingsOf } from "./support/cost/compare.ts";
 import counted from "./support/cost/counts.json" with { type: "json" };
@@ -18,6 +17,7 @@ import { reportAsJson, reportForPeople } from "./support/cost/report.ts";
 import { madeOf, stackOf } from "./support/cost/stack.ts";
 import { usageOf } from "./support/cost/usage.ts";
 import type { Rates } from "./support/cost/usage.ts";
+import { parameterTexts } from "./support/parameter-texts.ts";
 import { duration, UsageError, wholeNumber } from "./support/usage-error.ts";
 
 interface CostFlags extends Rates {
@@ -124,14 +124,11 @@ function readJson(path: string): unknown {
 
 /** @throws {UsageError} when it is no file of `name: value` */
 function parametersIn(path: string): Readonly<Record<string, string>> {
-  let read: unknown;
   try {
-    read = parseYaml(readFileSync(path, "utf8"));
+    return parameterTexts(readFileSync(path, "utf8"));
   } catch (error) {
     throw new UsageError(`${path} cannot be read: ${messageOf(error)}`);
   }
-  if (typeof read !== "object" || read === null || Array.isArray(read)) throw new UsageError(`${path}: lines of \`name: value\``);
-  return Object.fromEntries(Object.entries(read).map(([name, value]) => [name, String(value)]));
 }
 
 function assignment(text: string): readonly [string, string] {

@@ -1,4 +1,6 @@
 /** What is missing for a deployment, one line each: what refuses it, and what somebody should know of it. */
+import { X509Certificate } from "node:crypto";
+import { BlockList, isIPv4 } from "node:net";
 
 /** As a template was packaged with: the stack's parameters by their names in serverless.yml, and a few words of the functions' environment. */
 export interface Chosen {
@@ -8,7 +10,10 @@ export interface Chosen {
   readonly redisDurability: string;
   readonly clusterId: string;
   readonly kubeServer: string;
+  readonly kubePort: string;
   readonly kubeCidr: string;
+  readonly kubeCa: string;
+  readonly kubeEksCluster: string;
   readonly network: string;
   readonly vpcId: string;
   readonly subnetIds: string;
@@ -28,9 +33,17 @@ export interface Lacks {
 
 /** Zones that a VPC's subnets must be in, for the store. */
 const SUBNETS_MIN = 2;
+/** Of an alarm's actions. */
+const TOPICS_MAX = 5;
 
 export function lacksOf(chosen: Chosen): Lacks {
   const { stage, mode, clusterId, kubeServer, network, vpcId, store, redisUrl } = chosen;
+  const server = URL.canParse(kubeServer) ? new URL(kubeServer) : undefined;
+  const port = server === undefined || server.port === "" ? "443" : server.port;
+  const { kubePort, kubeCidr, kubeEksCluster } = chosen;
+  const topics = chosen.alarmTopics.split(",").filter((topic) => topic !== "");
+  const foreignTopics = topics.filter((topic) => !/^arn:[^:]+:sns:[^:]+:\d{12}:[^:]+$/.test(topic));
+  const inVpc = network !== "none";
   const subnets = chosen.subnetIds.split(",").filter((id) => id !== "").length;
   const refused: readonly (readonly [boolean, string])[] = [
     // Part of names that AWS wants in lower case, and of Redis' keys.
@@ -42,10 +55,28 @@ export function lacksOf(chosen: Chosen): Lacks {
     ],
     [kubeServer === "", "kubeServer is missing: the URL of the API server"],
     [kubeServer !== "" && !kubeServer.startsWith("https://"), `kubeServer=${kubeServer}: a credential is sent over https:// only`],
+    [kubeServer.startsWith("https://") && server === undefined, `kubeServer=${kubeServer}: no URL; https://host:port`],
+    [
+      inVpc && server !== undefined && port !== kubePort,
+      `kubePort=${kubePort}: kubeServer is at :${port}, and the security groups would let nobody go there`,
+    ],
+    [inVpc && cidrOf(kubeCidr) === undefined, `kubeCidr=${kubeCidr}: addresses are written like 203.0.113.7/32`],
+    [
+      inVpc && server !== undefined && isIPv4(server.hostname) && cidrOf(kubeCidr)?.check(server.hostname) === false,
+      `kubeCidr=${kubeCidr}: kubeServer's ${server?.hostname} is not in it`,
+    ],
+    [!isAuthority(chosen.kubeCa), "kubeCa: neither a certificate in PEM nor its base64; `base64 -w0 ca.crt` prints it"],
+    [
+      kubeEksCluster !== "" && mode === "act",
+      "mode=act with kubeEksCluster: EKS runs the three loops itself, and nobody can end them there; mode=shadow",
+    ],
+    [topics.length > TOPICS_MAX, `alarmTopics has ${topics.length}: at most five`],
+    [foreignTopics.length > 0, `alarmTopics=${foreignTopics.join(",")}: ARNs of SNS topics, with commas`],
     [network === "given" && vpcId === "", "vpcId is missing, with network=given"],
     [network === "given" && subnets < SUBNETS_MIN, `subnetIds has ${subnets}, with network=given: two or more, in different zones`],
-    [network === "none" && store !== "given", "a store is made in a VPC only: network=none wants store=given"],
+    [!inVpc && store !== "given", "a store is made in a VPC only: network=none wants store=given"],
     [store === "given" && redisUrl === "", "redisUrl is missing, with store=given"],
+    [store === "given" && redisUrl !== "" && !/^rediss?:\/\/./.test(redisUrl), "redisUrl: rediss://host:port"],
     [
       store === "given" && /^rediss?:\/\/[^/]*@/.test(redisUrl),
       "redisUrl holds a password, which belongs into the secret that redisSecret names",
@@ -59,18 +90,36 @@ export function lacksOf(chosen: Chosen): Lacks {
   const noted: readonly (readonly [boolean, string])[] = [
     [chosen.watcherImage === "", "watcherImage: no watcher is made; until one runs somewhere, nothing is ever done"],
     [
-      chosen.secrets === "make",
+      chosen.secrets === "make" && kubeEksCluster === "",
       "credentials for the API server: their secrets begin without a value, and somebody must write one into each",
     ],
     [mode !== "act", "mode=act: it decides and logs, and sends nothing"],
     [chosen.alarmTopics === "", "alarmTopics: alarms go off, and nobody hears of it"],
-    [
-      network !== "none" && chosen.kubeCidr === "0.0.0.0/0",
-      "kubeCidr: functions may call any address at the API server's port; narrow it to the server's own",
-    ],
+    [network !== "given" && vpcId !== "", `vpcId is used with network=given alone, and network=${network}`],
+    [store !== "given" && redisUrl !== "", `redisUrl is used with store=given alone, and store=${store} makes another one`],
+    [inVpc && kubeCidr === "0.0.0.0/0", "kubeCidr: functions may call any address at the API server's port; narrow it to the server's own"],
   ];
   const said = (lines: typeof refused): readonly string[] => lines.flatMap(([holds, line]) => (holds ? [line] : []));
   return { refused: said(refused), noted: said(noted) };
+}
+
+/** `10.0.0.0/8`, or nothing where it is none. */
+function cidrOf(text: string): BlockList | undefined {
+  const [, address = "", bits = ""] = /^([\d.]+)\/(\d{1,2})$/.exec(text) ?? [];
+  if (!isIPv4(address) || Number(bits) > 32) return undefined;
+  const list = new BlockList();
+  list.addSubnet(address, Number(bits));
+  return list;
+}
+
+/** None is fine: that of a public authority needs none, and one may stand beside each credential. */
+function isAuthority(text: string): boolean {
+  if (text === "") return true;
+  try {
+    return new X509Certificate(text.includes("-----BEGIN") ? text : Buffer.from(text, "base64")).subject !== undefined;
+  } catch {
+    return false;
+  }
 }
 
 /** What stands in osls' own record of a packaged service. @throws when it is not one */
@@ -91,7 +140,10 @@ export function chosenIn(stage: string, state: unknown): Chosen {
     redisDurability: otherwise("DELTALOOP_REDIS_DURABILITY"),
     clusterId: of("ClusterId"),
     kubeServer: of("KubeServer"),
+    kubePort: of("KubePort"),
     kubeCidr: of("KubeCidr"),
+    kubeCa: String(provider.environment["DELTALOOP_KUBE_CA"]),
+    kubeEksCluster: String(provider.environment["DELTALOOP_KUBE_EKS_CLUSTER"]),
     network: of("Network"),
     vpcId: of("VpcId"),
     subnetIds: of("SubnetIds"),

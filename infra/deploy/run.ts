@@ -5,16 +5,18 @@
  *     npm run package -- --stage prod --param=clusterId=…        template and zips in .serverless
  *     npm run deploy -- --stage prod --params prod.yml            parameters from a file, `name: value`; --param=… on top of it
  *
- * Ends with 2 when something is missing for a deployment, and then nothing was made; else with what osls ended with.
+ * Ends with 2 when something is missing or wrong for a deployment, and then nothing was made; else with what osls ended with.
  */
 import { spawn } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 
-import { parseYaml } from "../../shared/adapters/system/yaml.ts";
+import { PARAMETERS } from "../../cli/support/cost/stack.ts";
+import { parameterTexts } from "../../cli/support/parameter-texts.ts";
 import { messageOf } from "../../shared/api/errors.ts";
 import { chosenIn, lacksOf } from "./lacks.ts";
+import { wrongValuesIn } from "./values.ts";
 
 const ROOT = process.cwd();
 const OUT = ".serverless";
@@ -34,20 +36,25 @@ async function main(): Promise<number> {
   if ((verb !== "package" && verb !== "deploy") || positionals.length > 1)
     throw new Error("usage: run.ts package|deploy [--stage …] [--region …] [--params FILE] [--param=name=value …]");
   const { stage, region, param = [] } = values;
-  const params = [...(values.params === undefined ? [] : await fromFile(values.params)), ...param].map((each) => `--param=${each}`);
+  const given = [...(values.params === undefined ? [] : await fromFile(values.params)), ...param];
+  const unknown = given.map((each) => each.replace(/=.*/su, "")).filter((name) => !PARAMETERS.includes(name));
+  if (unknown.length > 0) throw new Error(`${unknown.join(", ")}: no parameter of a deployment; there are ${PARAMETERS.join(", ")}`);
+  const params = given.map((each) => `--param=${each}`);
   const args = ["--stage", stage, ...(region === undefined ? [] : ["--region", region]), ...params];
   const code = await osls(["package", ...args]);
   if (code !== 0) return code;
-  const { refused, noted } = lacksOf(chosenIn(stage, JSON.parse(await readFile(join(ROOT, OUT, "serverless-state.json"), "utf8"))));
+  const state: unknown = JSON.parse(await readFile(join(ROOT, OUT, "serverless-state.json"), "utf8"));
+  const { refused: lacking, noted } = lacksOf(chosenIn(stage, state));
+  const refused = [...wrongValuesIn(state), ...lacking];
   if (verb === "package") {
-    tell(refused.length === 0 ? `In ${OUT}/. To know before it is deployed:` : `In ${OUT}/. For a deployment this is missing:`, [
+    tell(refused.length === 0 ? `In ${OUT}/. To know before it is deployed:` : `In ${OUT}/. For a deployment this is missing or wrong:`, [
       ...refused,
       ...noted,
     ]);
     return 0;
   }
   if (refused.length > 0) {
-    tell("Nothing was made. This is missing:", refused);
+    tell("Nothing was made. This is missing or wrong:", refused);
     return EXIT_REFUSED;
   }
   if (noted.length > 0) tell("To know:", noted);
@@ -56,12 +63,12 @@ async function main(): Promise<number> {
 
 /** `["clusterId=0123456789ab", …]`; what is empty is left out, which means the same to osls. */
 async function fromFile(path: string): Promise<readonly string[]> {
-  const read = parseYaml(await readFile(path, "utf8"));
-  if (typeof read !== "object" || read === null || Array.isArray(read)) throw new Error(`${path}: lines of \`name: value\``);
-  return Object.entries(read).flatMap(([name, value]) => {
-    if (!["string", "number", "boolean"].includes(typeof value)) throw new Error(`${path}: ${name} is neither text nor a number`);
-    return value === "" ? [] : [`${name}=${String(value)}`];
-  });
+  const text = await readFile(path, "utf8");
+  try {
+    return Object.entries(parameterTexts(text)).flatMap(([name, value]) => (value === "" ? [] : [`${name}=${value}`]));
+  } catch (error) {
+    throw new Error(`${path}: ${messageOf(error)}`);
+  }
 }
 
 async function osls(args: readonly string[]): Promise<number> {

@@ -1,11 +1,14 @@
 /** `npm run deploy` before AWS is asked. Catches: a deployment that begins with something missing, a rule of CloudFormation's that we do not say first. */
+import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 
 import { describe, expect, it } from "vitest";
 
 import { withoutWhatIsLeftOut } from "../../infra/deploy/conditions.js";
+import { parameterTexts } from "../../cli/support/parameter-texts.ts";
 import { chosenIn, lacksOf } from "../../infra/deploy/lacks.ts";
 import type { Chosen } from "../../infra/deploy/lacks.ts";
+import { wrongValuesIn } from "../../infra/deploy/values.ts";
 
 const COMPLETE: Chosen = {
   stage: "prod",
@@ -14,7 +17,10 @@ const COMPLETE: Chosen = {
   redisDurability: "B",
   clusterId: "5d3f00aa11bb",
   kubeServer: "https://k8s.example.com",
+  kubePort: "443",
   kubeCidr: "192.0.2.7/32",
+  kubeCa: "",
+  kubeEksCluster: "",
   network: "own",
   vpcId: "",
   subnetIds: "",
@@ -30,6 +36,16 @@ const REFUSED: readonly { readonly name: string; readonly chosen: Partial<Chosen
   { name: "a cluster's name instead of its id", chosen: { clusterId: "prod-eu" }, want: /^clusterId=prod-eu/ },
   { name: "no API server", chosen: { kubeServer: "" }, want: /^kubeServer is missing/ },
   { name: "a credential in plain text", chosen: { kubeServer: "http://k8s" }, want: /https/ },
+  { name: "an API server that is no URL", chosen: { kubeServer: "https://" }, want: /^kubeServer=https:/ },
+  { name: "a port that the security groups let nobody reach", chosen: { kubeServer: "https://k8s:6443" }, want: /^kubePort=443.*:6443/ },
+  { name: "the port of another server", chosen: { kubePort: "6443" }, want: /^kubePort=6443.*:443/ },
+  { name: "no addresses", chosen: { kubeCidr: "192.0.2.7" }, want: /^kubeCidr=192.0.2.7: / },
+  { name: "addresses of others", chosen: { kubeServer: "https://192.0.2.8" }, want: /^kubeCidr=192.0.2.7\/32.*192.0.2.8/ },
+  { name: "half an authority", chosen: { kubeCa: "LS0tLS1CRUdJTi…" }, want: /^kubeCa: / },
+  { name: "a control plane whose loops nobody can end", chosen: { kubeEksCluster: "prod" }, want: /^mode=act.*EKS/ },
+  { name: "a topic by its name", chosen: { alarmTopics: "people" }, want: /^alarmTopics=people: / },
+  { name: "six topics", chosen: { alarmTopics: Array(6).fill("arn:aws:sns:eu-central-1:123456789012:people").join() }, want: /five/ },
+  { name: "a store that is no URL", chosen: { store: "given", redisUrl: "cache:6379" }, want: /^redisUrl: rediss/ },
   { name: "a VPC without its name", chosen: { network: "given", subnetIds: "subnet-1,subnet-2" }, want: /^vpcId is missing/ },
   { name: "one subnet", chosen: { network: "given", vpcId: "vpc-1", subnetIds: "subnet-1" }, want: /^subnetIds has 1/ },
   { name: "no subnet", chosen: { network: "given", vpcId: "vpc-1" }, want: /^subnetIds has 0/ },
@@ -50,6 +66,8 @@ const NOTED: readonly { readonly name: string; readonly chosen: Partial<Chosen>;
   { name: "secrets without a value", chosen: { secrets: "make" }, want: /^credentials/ },
   { name: "shadow", chosen: { mode: "shadow" }, want: /^mode=act/ },
   { name: "alarms that nobody hears", chosen: { alarmTopics: "" }, want: /^alarmTopics/ },
+  { name: "a VPC that is not used", chosen: { vpcId: "vpc-1" }, want: /^vpcId.*network=given/ },
+  { name: "a store that is not used", chosen: { redisUrl: "rediss://cache:6379" }, want: /^redisUrl.*store=given/ },
   { name: "the whole internet", chosen: { kubeCidr: "0.0.0.0/0" }, want: /^kubeCidr/ },
 ];
 
@@ -82,9 +100,13 @@ describe("a deployment", () => {
   });
 
   it("is read from what osls packaged", () => {
-    const names = "ClusterId KubeServer KubeCidr Network VpcId SubnetIds Store RedisUrl Secrets AlarmTopics WatcherImage".split(" ");
+    const names = "ClusterId KubeServer KubePort KubeCidr Network VpcId SubnetIds Store RedisUrl Secrets AlarmTopics WatcherImage".split(
+      " ",
+    );
     const environment = {
       DELTALOOP_MODE: "act",
+      DELTALOOP_KUBE_CA: "of KubeCa",
+      DELTALOOP_KUBE_EKS_CLUSTER: "",
       DELTALOOP_REDIS_CLUSTER: { "Fn::If": ["MakesMemoryDb", "true", "false"] },
       DELTALOOP_REDIS_DURABILITY: { "Fn::If": ["MakesMemoryDb", "A", "B"] },
     };
@@ -92,11 +114,92 @@ describe("a deployment", () => {
     expect(chosenIn("prod", { service: { provider: { stackParameters, environment } } })).toEqual({
       stage: "prod",
       mode: "act",
+      kubeCa: "of KubeCa",
+      kubeEksCluster: "",
       redisCluster: "false",
       redisDurability: "B",
       ...Object.fromEntries(names.map((name) => [(name[0] ?? "").toLowerCase() + name.slice(1), `of ${name}`])),
     });
   });
+});
+
+describe("values", () => {
+  const KINDS = {
+    StoreNodes: { Type: "Number", AllowedValues: [2, 3] },
+    KubePort: { Type: "Number", MinValue: 1, MaxValue: 65_535 },
+    KeyArn: { Type: "String", AllowedPattern: "make|none|arn:.+:kms:.+" },
+    RedisUrl: { Type: "String", NoEcho: true, AllowedPattern: "rediss:.+" },
+  };
+  const wrong = (given: Readonly<Record<string, string>>, environment: object = {}, kinds: object = KINDS): readonly string[] =>
+    wrongValuesIn({
+      service: {
+        provider: {
+          stackParameters: Object.entries(given).map(([ParameterKey, ParameterValue]) => ({ ParameterKey, ParameterValue })),
+          environment,
+          compiledCloudFormationTemplate: { Parameters: kinds },
+        },
+      },
+    });
+
+  it("that CloudFormation takes are taken", () => {
+    expect(
+      wrong({ StoreNodes: "3", KubePort: "6443", KeyArn: "arn:aws:kms:eu-central-1:123456789012:key/x", RedisUrl: "rediss:x" }),
+    ).toEqual([]);
+  });
+
+  it("that it would refuse are refused, in the words of the file, and no secret is shown", () => {
+    expect(wrong({ StoreNodes: "5", KubePort: "0", KeyArn: "make one", RedisUrl: "5ecret" })).toEqual([
+      "storeNodes=5: one of 2, 3",
+      "kubePort=0: from 1 to 65535",
+      "keyArn=make one: it does not look like make|none|arn:.+:kms:.+",
+      "redisUrl: it does not look like rediss:.+",
+    ]);
+    expect(wrong({ KubePort: "https" })).toEqual(["kubePort=https: from 1 to 65535"]);
+  });
+
+  it("that functions would not start with are refused", () => {
+    const good = {
+      DELTALOOP_MODE: "act",
+      DELTALOOP_GUARD: "off",
+      DELTALOOP_LOG_LEVEL: "warn",
+      DELTALOOP_SECRETS_SECONDS: "60",
+      DELTALOOP_REDIS_DURABILITY: { "Fn::If": ["MakesMemoryDb", "A", "B"] },
+    };
+    expect(wrong({}, good)).toEqual([]);
+    const bad = { DELTALOOP_MODE: "Act", DELTALOOP_GUARD: "false", DELTALOOP_LOG_LEVEL: "chatty", DELTALOOP_SECRETS_SECONDS: "3600" };
+    const durability = { DELTALOOP_REDIS_DURABILITY: { "Fn::If": ["MakesMemoryDb", "A", "D"] } };
+    expect(wrong({}, { ...bad, ...durability }).toSorted()).toEqual([
+      "guard: must be on or off",
+      "logLevel: must be debug, info, warn or error",
+      "mode: must be act or shadow",
+      "redisDurability: must be A, B or C",
+      "secretsSeconds: must be a whole number from 1 to 300",
+    ]);
+  });
+});
+
+describe("a file of parameters", () => {
+  it("says what is written: no word of YAML's becomes another value", () => {
+    const text = "guard: off\nclusterId: 012345670123\nnatGateway: false\nkubePort: 6443 # https\nvpcId:\nmode: 'act'\n";
+    expect(parameterTexts(text)).toEqual({
+      guard: "off",
+      clusterId: "012345670123",
+      natGateway: "false",
+      kubePort: "6443",
+      vpcId: "",
+      mode: "act",
+    });
+    expect(() => parameterTexts("alarmTopics: [a, b]")).toThrow("alarmTopics");
+    expect(() => parameterTexts("- a")).toThrow("name: value");
+    expect(() => parameterTexts("a: [")).toThrow("not YAML");
+  });
+});
+
+it("a parameter that nobody knows is refused before anything is packaged", () => {
+  const flags = ["package", "--param=clusterId=5d3f00aa11bb", "--param=kubeSever=https://k8s.example.com"];
+  const { status, stdout, stderr } = spawnSync(process.execPath, ["infra/deploy/run.ts", ...flags], { encoding: "utf8" });
+  expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
+  expect(stderr).toMatch(/^deploy: kubeSever: no parameter of a deployment; there are .*kubeServer.*\n$/);
 });
 
 describe("what conditions leave out", () => {

@@ -23,6 +23,15 @@ export function parseYaml(text: string): unknown {
   }
 }
 
+/** Of a file in which every value is the text that it is: `off` is no boolean and `0123` no number. @throws as parseYaml */
+export function parseYamlTexts(text: string): unknown {
+  try {
+    return parse(text, { schema: "failsafe", prettyErrors: true, logLevel: "error" }) as unknown;
+  } catch (error) {
+    throw new Error(problemOf(error));
+  }
+}
+
 function problemOf(error: unknown): string {
   if (!(error instanceof YAMLParseError)) return "not YAML: an alias has no anchor, or there are too many";
   const [{ line, col } = { line: 0, col: 0 }] = error.linePos ?? [];
