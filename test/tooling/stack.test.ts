@@ -196,6 +196,15 @@ describe("store", () => {
     expect(Variables["DELTALOOP_REDIS_CLUSTER"]).toEqual({ "Fn::If": ["MakesMemoryDb", "true", "false"] });
     expect(text(Variables["DELTALOOP_REDIS_URL"])).toMatch(/rediss:.*rediss:/);
   });
+
+  it("is told to whoever runs a watcher elsewhere, by the URL that functions have, and no given one is shown", () => {
+    const { Variables } = properties("SweepLambdaFunction")["Environment"] as { readonly Variables: Readonly<Record<string, unknown>> };
+    const { Condition, Value } = template.Outputs["StoreUrl"] as { readonly Condition: string; readonly Value: unknown };
+    expect(Condition).toBe("MakesStore");
+    expect(text(Value)).not.toContain("RedisUrl");
+    for (const url of text(Value).match(/rediss:[^"]+/g) ?? []) expect(text(Variables["DELTALOOP_REDIS_URL"])).toContain(url);
+    expect(text(Value).match(/rediss:/g)).toHaveLength(2);
+  });
 });
 
 describe("secrets", () => {
