@@ -5,6 +5,7 @@ import { build } from "esbuild";
 import type { BuildOptions, Metafile } from "esbuild";
 
 import { inlineScripts } from "./inline-scripts.ts";
+import { leftOut } from "./left-out.ts";
 import { licensesOf } from "./licenses.ts";
 import { zip } from "./zip.ts";
 
@@ -53,6 +54,7 @@ export async function bundleFunction(root: string, name: string, out: string, pr
     entryPoints: [`functions/${name}/handler.ts`],
     outfile: bundle,
     banner: { js: REQUIRE + preamble },
+    plugins: [...COMMON.plugins, leftOut(root)],
     alias: { "@aws-sdk/credential-provider-node": join(import.meta.dirname, "lambda-credentials.ts") },
     write: false,
   });

@@ -9,6 +9,8 @@ import { text } from "node:stream/consumers";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 
+import { build } from "esbuild";
+import type { BuildOptions } from "esbuild";
 import { openPromise } from "yauzl";
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -16,6 +18,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { BUNDLE_KIB_MAX } from "../../infra/build/budgets.ts";
 import { bundleFunction, functionNames } from "../../infra/build/bundle.ts";
 import type { FunctionBundle } from "../../infra/build/bundle.ts";
+import { leftOut } from "../../infra/build/left-out.ts";
 import { ConfigurationError, parseConfiguration } from "../../shared/lambda/configuration.ts";
 import { referencesIn, withSecrets } from "../../shared/lambda/secret-values.ts";
 import { DEAD_DELTA_QUEUE, DELTA_QUEUE, DOORBELL_DEAD_QUEUE, DOORBELL_QUEUE } from "../../shared/local/queues.ts";
@@ -92,6 +95,33 @@ describe("zips", () => {
       expect(bytes / 1024, name).toBeLessThanOrEqual(BUNDLE_KIB_MAX[name] ?? 0);
       expect(bytes / 1024, name).toBeGreaterThan(0.9 * (BUNDLE_KIB_MAX[name] ?? 0));
     }
+  });
+
+  it("leave out what no function uses, and have Node load nothing of its own for it: no fetch", async () => {
+    for (const { name, bundle } of bundles) {
+      expect(
+        (await readFile(bundle, "utf8")).match(/DEBUG_COLORS|RedisCloudFixed|All sentinels are unreachable|geosearchstore/)?.[0],
+        name,
+      ).toBeUndefined();
+      const code = `await import(${JSON.stringify(pathToFileURL(bundle).href)}); console.log(process.moduleLoadList.join("\\n")); process.exit(0);`;
+      const loaded = (await offline(process.execPath, ["--input-type=module", "--eval", code], scratch)).split("\n");
+      expect(loaded, name).toContain("NativeModule https");
+      expect(
+        loaded.filter((each) => /undici/.test(each)),
+        name,
+      ).toEqual([]);
+    }
+  });
+
+  it("are made anew only while what is left out is there", async () => {
+    const options = {
+      stdin: { contents: "export {}" },
+      bundle: true,
+      write: false,
+      logLevel: "silent",
+      plugins: [leftOut(ROOT)],
+    } satisfies BuildOptions;
+    await expect(build(options)).rejects.toThrow(/ioredis\/built\/utils\/debug\.js is not in the bundle/);
   });
 
   it("hold everything: each bundle can be imported alone and exports a handler", async () => {
