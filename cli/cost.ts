@@ -110,7 +110,9 @@ async function toldAt(where: string, overMs: number | undefined): Promise<Told> 
     if (!answer.ok) throw new Error(`${answer.status} ${answer.statusText}`);
     return toldIn(where, await answer.text(), Date.now(), hours);
   } catch (error) {
-    throw error instanceof UsageError ? error : new UsageError(`${where} cannot be read: ${messageOf(error)}`);
+    // fetch says no more than that it failed.
+    const why = error instanceof Error && error.cause instanceof Error ? error.cause : error;
+    throw error instanceof UsageError ? error : new UsageError(`${where} cannot be read: ${messageOf(why)}`);
   }
 }
 

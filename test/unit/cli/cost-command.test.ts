@@ -36,6 +36,7 @@ it("takes metrics in the place of rates, and not beside them", () => {
 
 it.each([
   { flags: ["--metrics", "nowhere.txt"], says: /^deltaloop: nowhere\.txt cannot be read: .*\n$/ },
+  { flags: ["--metrics", "http://127.0.0.1:9/metrics"], says: /^deltaloop: http:\S+ cannot be read: .*(?:ECONNREFUSED|bad port).*\n$/ },
   { flags: ["--params", "nowhere.yml"], says: /^deltaloop: nowhere\.yml cannot be read: .*\n$/ },
   { flags: ["--prices", "broken.json"], says: /^deltaloop: broken\.json cannot be read: .*\n$/ },
   { flags: ["--param", "store=x"], says: /^deltaloop: store=x: it is one of valkey, memorydb, given\n$/ },
