@@ -13,15 +13,16 @@ const ROOT = join(import.meta.dirname, "..", "..");
 const DIST = join(ROOT, "dist");
 const KIB = 1024;
 
-await rm(DIST, { recursive: true, force: true });
-const cli = join(DIST, "cli");
+const [cli, functions] = [join(DIST, "cli"), join(DIST, "functions")];
+// The watcher's image stays, which whoever packages has made before.
+for (const folder of [cli, functions]) await rm(folder, { recursive: true, force: true });
 await bundleCli(ROOT, cli);
 await chmod(join(cli, "deltaloop.js"), 0o755);
 
 console.log(`${"function".padEnd(28)}bundle KiB   at most   own KiB   zip KiB   import ms`);
 let tooLarge = false;
 for (const name of await functionNames(ROOT)) {
-  const { bytes, ownBytes, zipBytes, bundle } = await bundleFunction(ROOT, name, join(DIST, "functions"));
+  const { bytes, ownBytes, zipBytes, bundle } = await bundleFunction(ROOT, name, functions);
   const bytesMax = (BUNDLE_KIB_MAX[name] ?? 0) * KIB;
   const ms = await importMs(bundle);
   const sizes = [bytes, bytesMax, ownBytes, zipBytes].map((size) => kib(size).padStart(10));
