@@ -15,7 +15,7 @@ import type { CachedResource, Resource } from "../api/resources.ts";
 import { compareResourceVersions, isResourceVersion } from "../api/resource-version.ts";
 import { describeError } from "../ports/describe-error.ts";
 import type { Clock } from "../ports/clock.ts";
-import { isForbidden, isUnauthorized, UnansweredError } from "../ports/errors.ts";
+import { isForbidden, isInvalid, isUnauthorized, UnansweredError } from "../ports/errors.ts";
 import type { KubeWatch, ListQuery } from "../ports/kube.ts";
 import type { Log } from "../ports/log.ts";
 import { METRICS } from "../ports/metric-table.ts";
@@ -247,7 +247,8 @@ export class ListWatch<R extends Resource = CachedResource> {
       if (!this.#broken()) this.#next({ kind: "closed", clean: true, events, openMs: clock.now() - openedMs });
     } catch (error) {
       if (signal.aborted || this.#fatal) return;
-      this.#failed("info", "watch ended", error);
+      // A server without WatchList, or a capture, says so in this way: pages are next.
+      this.#failed(this.#streaming && isInvalid(error) ? "debug" : "info", "watch ended", error);
       if (this.#broken(error)) return;
       this.#next(
         opened ? { kind: "closed", clean: false, events, openMs: clock.now() - openedMs } : { kind: "refused", error, inStream: false },
@@ -344,7 +345,7 @@ export class ListWatch<R extends Resource = CachedResource> {
   }
 
   /** Who is refused can do nothing but go on asking, so people are told. */
-  #failed(level: "info" | "warn", what: string, error: unknown): void {
+  #failed(level: "debug" | "info" | "warn", what: string, error: unknown): void {
     const { log, resource } = this.#options;
     if (isUnauthorized(error) || isForbidden(error))
       log?.error("the API server refuses us", { resource, what, error: describeError(error) });

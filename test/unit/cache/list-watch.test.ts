@@ -208,12 +208,14 @@ describe("WatchList", () => {
   });
 
   it("[informer T19] that the server does not know is read by pages in the same cycle, and no more asked for", async () => {
-    const { asked, told } = await play({
+    const { asked, told, log } = await play({
       watches: [[unsupported], [[line("ADDED", "b", 21), status(410)]]],
       lists: [page(20, ["a"]), page(30, ["b"])],
     });
     expect(asked).toEqual(["0 newest", "0 watchList 999", "0 list latest 500", "0 watch 20", "0 list 21 NotOlderThan 500", "0 watch 30"]);
     expect(told).toEqual(["1: a not before 20", "1: whole at 20", "A b 21", "2: b not before 30", "2: whole at 30"]);
+    // That is an answer and no failure: who reads a capture, or an older server, is told of none.
+    expect(log.lines.filter(({ message }) => message === "watch ended").map(({ level }) => level)).toEqual(["debug"]);
   });
 
   it.each([
