@@ -1,5 +1,5 @@
 /**
- * `npm run package` and `npm run deploy`, after the build. Both package first, with no account and no network, and say in one line each what
+ * `npm run package` and `npm run deploy`. Both build and package first, with no account and no network, and say in one line each what
  * is missing; `deploy` goes on to AWS only when nothing refuses it.
  *
  *     npm run package -- --stage prod --param=clusterId=…        template and zips in .serverless
@@ -21,26 +21,20 @@ import { wrongValuesIn } from "./values.ts";
 const ROOT = process.cwd();
 const OUT = ".serverless";
 const EXIT_REFUSED = 2;
+const USAGE = "usage: npm run package|deploy -- [--stage NAME] [--region NAME] [--params FILE] [--param=name=value …]";
 
 async function main(): Promise<number> {
-  const { values, positionals } = parseArgs({
-    allowPositionals: true,
-    options: {
-      stage: { type: "string", default: "prod" },
-      region: { type: "string" },
-      param: { type: "string", multiple: true },
-      params: { type: "string" },
-    },
-  });
+  const { values, positionals } = flags();
   const [verb] = positionals;
-  if ((verb !== "package" && verb !== "deploy") || positionals.length > 1)
-    throw new Error("usage: run.ts package|deploy [--stage …] [--region …] [--params FILE] [--param=name=value …]");
+  if ((verb !== "package" && verb !== "deploy") || positionals.length > 1) throw new Error(USAGE);
   const { stage, region, param = [] } = values;
   const given = [...(values.params === undefined ? [] : await fromFile(values.params)), ...param];
   const unknown = given.map((each) => each.replace(/=.*/su, "")).filter((name) => !PARAMETERS.includes(name));
   if (unknown.length > 0) throw new Error(`${unknown.join(", ")}: no parameter of a deployment; there are ${PARAMETERS.join(", ")}`);
   const params = given.map((each) => `--param=${each}`);
   const args = ["--stage", stage, ...(region === undefined ? [] : ["--region", region]), ...params];
+  const built = await run(process.execPath, [join(ROOT, "infra", "build", "build.ts")]);
+  if (built !== 0) return built;
   const code = await osls(["package", ...args]);
   if (code !== 0) return code;
   const state: unknown = JSON.parse(await readFile(join(ROOT, OUT, "serverless-state.json"), "utf8"));
@@ -61,6 +55,22 @@ async function main(): Promise<number> {
   return await osls(["deploy", ...args]);
 }
 
+function flags() {
+  try {
+    return parseArgs({
+      allowPositionals: true,
+      options: {
+        stage: { type: "string", default: "prod" },
+        region: { type: "string" },
+        param: { type: "string", multiple: true },
+        params: { type: "string" },
+      },
+    });
+  } catch (error) {
+    throw new Error(`${messageOf(error).replace(/\. .*/su, "")}\n${USAGE}`, { cause: error });
+  }
+}
+
 /** `["clusterId=0123456789ab", …]`; what is empty is left out, which means the same to osls. */
 async function fromFile(path: string): Promise<readonly string[]> {
   const text = await readFile(path, "utf8");
@@ -72,7 +82,11 @@ async function fromFile(path: string): Promise<readonly string[]> {
 }
 
 async function osls(args: readonly string[]): Promise<number> {
-  const child = spawn(join(ROOT, "node_modules", ".bin", "osls"), args, { cwd: ROOT, stdio: ["ignore", "inherit", "inherit"] });
+  return await run(join(ROOT, "node_modules", ".bin", "osls"), args);
+}
+
+async function run(program: string, args: readonly string[]): Promise<number> {
+  const child = spawn(program, args, { cwd: ROOT, stdio: ["ignore", "inherit", "inherit"] });
   return await new Promise((resolve, reject) => child.once("error", reject).once("close", (code) => resolve(code ?? 1)));
 }
 

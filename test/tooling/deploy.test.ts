@@ -195,11 +195,18 @@ describe("a file of parameters", () => {
   });
 });
 
-it("a parameter that nobody knows is refused before anything is packaged", () => {
-  const flags = ["package", "--param=clusterId=5d3f00aa11bb", "--param=kubeSever=https://k8s.example.com"];
-  const { status, stdout, stderr } = spawnSync(process.execPath, ["infra/deploy/run.ts", ...flags], { encoding: "utf8" });
+it.each([
+  {
+    what: "a parameter",
+    flags: ["--param=clusterId=5d3f00aa11bb", "--param=kubeSever=https://k8s.example.com"],
+    says: /^deploy: kubeSever: no parameter of a deployment; there are .*kubeServer.*\n$/,
+  },
+  { what: "a flag", flags: ["--dry-run"], says: /^deploy: Unknown option '--dry-run'\nusage: npm run package\|deploy -- .*\n$/ },
+  { what: "a file", flags: ["--params", "nowhere.yml"], says: /^deploy: ENOENT.*nowhere\.yml'\n$/ },
+])("$what that nobody knows is refused before anything is built", ({ flags, says }) => {
+  const { status, stdout, stderr } = spawnSync(process.execPath, ["infra/deploy/run.ts", "package", ...flags], { encoding: "utf8" });
   expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
-  expect(stderr).toMatch(/^deploy: kubeSever: no parameter of a deployment; there are .*kubeServer.*\n$/);
+  expect(stderr).toMatch(says);
 });
 
 describe("what conditions leave out", () => {
