@@ -1,10 +1,12 @@
 /** `npm run deploy` before AWS is asked. Catches: a deployment that begins with something missing, a rule of CloudFormation's that we do not say first. */
 import { spawnSync } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 
 import { describe, expect, it } from "vitest";
 
 import { withoutWhatIsLeftOut } from "../../infra/deploy/conditions.js";
+import { PARAMETERS } from "../../cli/support/cost/stack.ts";
 import { parameterTexts } from "../../cli/support/parameter-texts.ts";
 import { chosenIn, lacksOf } from "../../infra/deploy/lacks.ts";
 import type { Chosen } from "../../infra/deploy/lacks.ts";
@@ -207,6 +209,40 @@ it.each([
   const { status, stdout, stderr } = spawnSync(process.execPath, ["infra/deploy/run.ts", "package", ...flags], { encoding: "utf8" });
   expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
   expect(stderr).toMatch(says);
+});
+
+describe("what people are told to type", () => {
+  const DOCUMENTS = ["docs/deploy.md", "docs/runbook.md", "docs/operation.md", "docs/security.md", "infra/README.md", "cli/README.md"];
+
+  it("is a file of parameters that a deployment takes", () => {
+    const [, block = ""] = /```yaml\n([^`]+)```/.exec(readFileSync("docs/deploy.md", "utf8").replace(/ `[^`\n]+`/g, "")) ?? [];
+    const names = Object.keys(parameterTexts(block.replaceAll(/^ {3}/gm, "")));
+    expect(names.length).toBeGreaterThan(4);
+    expect(names.filter((name) => !PARAMETERS.includes(name))).toEqual([]);
+  });
+
+  it.each(DOCUMENTS)("is taken by the command, in %s", (document) => {
+    const text = readFileSync(document, "utf8").replaceAll(/\\\n\s*/g, "");
+    const uses = [...text.matchAll(/(?:^|[ `])deltaloop ([a-z]+)((?: (?:--?[a-z-]+|[\w.:/,=$<>…-]+))*)/gm)];
+    for (const [use, verb = "", rest = ""] of uses.filter(([, word]) => existsSync(`cli/${word}.ts`))) {
+      const taken = sources(`cli/${verb}.ts`);
+      const flags = [...rest.matchAll(/(?<= )--?[a-z][a-z-]*/g)].map(([flag]) => flag).filter((flag) => flag !== "--help");
+      expect(
+        flags.filter((flag) => !new RegExp(`[ "\`]${flag}[ ,"]`).test(taken)),
+        use,
+      ).toEqual([]);
+    }
+    expect(uses.length).toBeGreaterThan(0);
+  });
+
+  /** A verb's file and what it imports of cli/support. */
+  function sources(path: string): string {
+    const text = readFileSync(path, "utf8");
+    const imported = [...text.matchAll(/from "\.\/(support\/[\w/-]+\.ts)"/g)].map(([, file = ""]) =>
+      readFileSync(join("cli", file), "utf8"),
+    );
+    return [text, ...imported].join("\n");
+  }
 });
 
 describe("what conditions leave out", () => {
