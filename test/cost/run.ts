@@ -69,7 +69,8 @@ try {
 }
 
 async function counted(idleMinutes: number): Promise<CountsFile> {
-  await sleep(SWEEP_MS); // what comes after a start
+  // What comes after a start; and between two sweeps, or one more or less of them falls into the minutes that are counted.
+  await sleep(1.5 * SWEEP_MS);
   const idleFrom = await meter.read();
   await sleep(idleMinutes * 60_000);
   const idleTo = await meter.read();
