@@ -78,19 +78,25 @@ export function parseNodePod(value: unknown): NodePod {
 
 const FNV_OFFSET_BASIS = 0x811c9dc5;
 const FNV_PRIME = 0x01000193;
+const encoder = new TextEncoder();
 
 /**
- * FNV-1a, 32 bits, of the JSON text of name and image in that order, in lower-case hexadecimal without leading zeros. It stands
- * in an annotation of every container, so it must be the same in every version of the agent.
+ * The kubelet's hash of a container, so that either takes the other's containers for its own: FNV-1a, 32 bits, of how Go prints the
+ * bytes of the JSON text of image and name, in lower-case hexadecimal without leading zeros. It stands in an annotation of every
+ * container, so it must be the same in every version of the agent.
  *
- *     { name: "foo1", image: "foo:v1" } → hash of {"name":"foo1","image":"foo:v1"} → "cdee102b"
+ *     { name: "foo1", image: "foo:v1" } → {"image":"foo:v1","name":"foo1"} → ([]uint8)[123 34 105 … 125] → "a7ccf167"
  *
- * Source: pkg/kubelet/container/helpers.go HashContainer, pickFieldsToHash.
- * Differs from upstream: there the hash is of a Go dump of the JSON, which no other language can make without copying Go's
- * printer. Containers that a kubelet made would all be replaced; taking them over is not a goal.
+ * Source: pkg/kubelet/container/helpers.go HashContainer, pickFieldsToHash; k8s.io/utils/dump ForHash.
  */
 export function containerHash({ name, image = "" }: { readonly name: string; readonly image?: string }): string {
+  const printed = `([]uint8)[${encoder.encode(goJson({ image, name })).join(" ")}]`;
   let hash = FNV_OFFSET_BASIS;
-  for (const byte of new TextEncoder().encode(JSON.stringify({ name, image }))) hash = Math.imul(hash ^ byte, FNV_PRIME);
+  for (const byte of encoder.encode(printed)) hash = Math.imul(hash ^ byte, FNV_PRIME);
   return (hash >>> 0).toString(16);
+}
+
+/** Go's encoding/json writes what HTML or JavaScript could take for something else by its number. */
+function goJson(value: object): string {
+  return JSON.stringify(value).replace(/[<>&\u2028\u2029]/gu, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }

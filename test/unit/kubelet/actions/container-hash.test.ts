@@ -1,15 +1,18 @@
-// Would catch: a hash that differs between versions of the agent (every container of the node would restart), or that misses an image.
+// Would catch: a hash that is not the kubelet's, or differs between versions of the agent (every container of the node would restart), or misses an image.
 import { expect, it } from "vitest";
 import { containerHash } from "../../../../shared/kubelet/pod.ts";
 import { containerSpec } from "../fixtures.ts";
 
-/** Taken from another program's FNV-1a of `{"name":…,"image":…}`. */
+/** What upstream's own HashContainer makes of them. */
 const table = [
-  { container: { name: "foo1", image: "foo:v1" }, want: "cdee102b" },
-  { container: { name: "c1964", image: "i" }, want: "52eb5" },
+  { container: { name: "foo1", image: "foo:v1" }, want: "a7ccf167" },
+  { container: { name: "foo1" }, want: "80f35630" },
+  { container: { name: "main", image: `registry.example:5000/team/app@sha256:${"0123456789abcdef".repeat(4)}` }, want: "340c1f95" },
+  { container: { name: "a", image: "<x&y>é\u2028" }, want: "5a99eddb" },
+  { container: { name: "c2959", image: "i" }, want: "89f3d" },
 ];
 
-it.each(table)("$container.name → $want, without leading zeros", ({ container, want }) => {
+it.each(table)("$container.name → $want, as the kubelet has it, without leading zeros [node-agent 463]", ({ container, want }) => {
   expect(containerHash(container)).toBe(want);
 });
 

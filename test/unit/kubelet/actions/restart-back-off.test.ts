@@ -92,7 +92,7 @@ describe("restartDecision", () => {
 
 describe("restartBackOffKey", () => {
   it("names pod, container and hash, so that a new image does not wait", () => {
-    expect(restartBackOffKey(nodePod(), containerSpec("foo1", { image: "foo:v1" }))).toBe("foo_new_12345678_foo1_cdee102b");
-    expect(restartBackOffKey(nodePod(), containerSpec("foo1", { image: "foo:v2" }))).not.toContain("cdee102b");
+    expect(restartBackOffKey(nodePod(), containerSpec("foo1", { image: "foo:v1" }))).toBe("foo_new_12345678_foo1_a7ccf167");
+    expect(restartBackOffKey(nodePod(), containerSpec("foo1", { image: "foo:v2" }))).not.toContain("a7ccf167");
   });
 });
