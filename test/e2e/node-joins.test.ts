@@ -7,7 +7,7 @@
  * the agent works, a serving certificate that nobody could verify, credentials that do not reach a registry, and a Node that a restart changes.
  */
 import { execFile } from "node:child_process";
-import { chmod, mkdir, readFile, readlink, stat, symlink, writeFile } from "node:fs/promises";
+import { chmod, mkdir, readFile, readlink, stat, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { connect } from "node:tls";
 import { promisify } from "node:util";
@@ -19,8 +19,7 @@ import { startContainerd } from "../containerd/containerd.ts";
 import type { ContainerdNode } from "../containerd/containerd.ts";
 import { startRegistry } from "../containerd/registry.ts";
 import type { TestRegistry } from "../containerd/registry.ts";
-import { controlPlaneBinaries } from "../envtest/binaries.ts";
-import { commandsOf, stepsOf } from "../support/document-steps.ts";
+import { administratorOf, commandsOf, stepsOf } from "../support/document-steps.ts";
 import type { DocumentStep } from "../support/document-steps.ts";
 import { deltaloop, eventually, startCluster } from "../support/e2e.ts";
 import type { Cluster, Running } from "../support/e2e.ts";
@@ -29,8 +28,6 @@ import { NODE_UNIT } from "../support/node-unit.ts";
 import { podOf, podReady, server } from "../support/real-pods.ts";
 
 const run = promisify(execFile);
-/** What the document calls the machine. */
-const DOCUMENTS_NAME = "node-1";
 const NAME = "joiner";
 /** The signer dates them back by 5 minutes, so that 90 % of their life are over when they come: each is replaced at once. */
 const CERTIFICATE_SECONDS = 20;
@@ -40,6 +37,7 @@ await whereNodesCanRun("docs/node.md", () => {
   let cluster: Cluster;
   let containerd: ContainerdNode;
   let registry: TestRegistry;
+  let onCluster: (script: string) => Promise<void>;
   let agent: Running | undefined;
   let port = 0;
 
@@ -54,11 +52,8 @@ await whereNodesCanRun("docs/node.md", () => {
       startContainerd(),
       startRegistry({ user: "AWS", password: PASSWORD }),
     ]);
-    await mkdir(file("etc"));
     await mkdir(file("bin"));
-    const binaries = await controlPlaneBinaries();
-    if ("missing" in binaries) throw new Error(binaries.missing);
-    await symlink(binaries.kubectl, file("bin/kubectl"));
+    onCluster = await administratorOf(cluster, file("etc"), NAME);
   });
 
   afterAll(async () => {
@@ -87,12 +82,6 @@ await whereNodesCanRun("docs/node.md", () => {
       default:
         throw new Error(`unknown step ${JSON.stringify(step satisfies never)}`);
     }
-  }
-
-  async function onCluster(script: string): Promise<void> {
-    const env = { ...process.env, KUBECONFIG: cluster.plane.adminKubeconfig, PATH: `${file("bin")}:${process.env["PATH"]}` };
-    const pipefail = `set -euo pipefail\n${script.replaceAll(DOCUMENTS_NAME, NAME)}`;
-    await run("bash", ["-c", pipefail], { cwd: file("etc"), env });
   }
 
   /** What would change this machine is looked at only; what starts and ends the agent does so. */

@@ -44,6 +44,8 @@ export interface JudgedNodeOptions {
   readonly manifests?: string;
   /** Of the kubelet's configuration; goes before what it is given here. */
   readonly configuration?: object;
+  /** For the kubelet; they go before what it is given here. */
+  readonly kubeletFlags?: readonly string[];
   /** For `deltaloop node`. */
   readonly flags?: readonly string[];
   /** For `deltaloop node`, beside this process's own. */
@@ -141,7 +143,7 @@ async function startOurs(
 
 /** As kubeadm would, but for what this machine lacks: control groups of version 1 are let pass, and no score is lowered. */
 async function startKubelet({ plane }: Cluster, containerd: ContainerdNode, options: JudgedNodeOptions, program: string): Promise<Program> {
-  const { name = NAME, manifests } = options;
+  const { name = NAME, manifests, kubeletFlags = [] } = options;
   const folder = (of: string): string => join(containerd.directory, of);
   await writeFile(folder("ca.crt"), plane.ca);
   await makeCgroup(containerd.cgroup);
@@ -178,7 +180,7 @@ async function startKubelet({ plane }: Cluster, containerd: ContainerdNode, opti
     [
       `--config=${folder("kubelet.json")}`,
       ...[`--kubeconfig=${await credentials(plane, name)}`, `--hostname-override=${name}`, `--node-ip=${addressOf(containerd)}`],
-      ...[`--root-dir=${folder("kubelet")}`, `--cert-dir=${folder("certificates")}`],
+      ...[`--root-dir=${folder("kubelet")}`, `--cert-dir=${folder("certificates")}`, ...kubeletFlags],
     ],
     { name: "kubelet", logFile: folder("kubelet.log") },
   );

@@ -1,8 +1,17 @@
 /** The code blocks of a document that say where they belong: ` ```sh cluster `, ` ```sh machine `, ` ```yaml /etc/file `. */
+import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
+import { mkdir, symlink } from "node:fs/promises";
 import { join } from "node:path";
+import { promisify } from "node:util";
 
+import { controlPlaneBinaries } from "../envtest/binaries.ts";
 import { ROOT } from "./e2e.ts";
+import type { Cluster } from "./e2e.ts";
+
+const run = promisify(execFile);
+/** What documents call the machine. */
+const DOCUMENTS_NAME = "node-1";
 
 export type DocumentStep =
   | { readonly kind: "cluster" | "machine"; readonly section: string; readonly script: string }
@@ -32,4 +41,20 @@ export function commandsOf(script: string): readonly string[] {
     .replaceAll("\\\n", " ")
     .split("\n")
     .filter((line) => line.trim() !== "");
+}
+
+/**
+ * What runs a document's scripts for the cluster, as its administrator, with this release's kubectl. They run in `folder`, which is made,
+ * and what they call `node-1` is `name`.
+ */
+export async function administratorOf(cluster: Cluster, folder: string, name: string): Promise<(script: string) => Promise<void>> {
+  const binaries = await controlPlaneBinaries();
+  if ("missing" in binaries) throw new Error(binaries.missing);
+  const programs = join(folder, ".bin");
+  await mkdir(programs, { recursive: true });
+  await symlink(binaries.kubectl, join(programs, "kubectl"));
+  const env = { ...process.env, KUBECONFIG: cluster.plane.adminKubeconfig, PATH: `${programs}:${process.env["PATH"]}` };
+  return async (script) => {
+    await run("bash", ["-c", `set -euo pipefail\n${script.replaceAll(DOCUMENTS_NAME, name)}`], { cwd: folder, env });
+  };
 }

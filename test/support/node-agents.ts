@@ -193,9 +193,8 @@ async function authorityOf(kubeconfig: string): Promise<Buffer> {
   return Buffer.from(clusters[0]?.cluster["certificate-authority-data"] ?? "", "base64");
 }
 
-/** A folder that nobody made yet has none. */
 /** Control groups of pods below `parent`, in any hierarchy. */
-async function podCgroups(parent: string): Promise<readonly string[]> {
+export async function podCgroups(parent: string): Promise<readonly string[]> {
   const mount = "/sys/fs/cgroup";
   const below = async (folder: string): Promise<readonly string[]> =>
     await readdir(join(folder, parent), { recursive: true }).catch(() => []);
@@ -203,6 +202,7 @@ async function podCgroups(parent: string): Promise<readonly string[]> {
   return [...new Set(found.flat().filter((path) => /(?:^|\/)pod[0-9a-f-]+$/u.test(path)))];
 }
 
+/** A folder that nobody made yet has none. */
 async function namesIn(folder: string): Promise<readonly string[]> {
   return await readdir(folder).catch(() => []);
 }
