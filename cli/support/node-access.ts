@@ -19,6 +19,7 @@ import { joinCluster } from "../../shared/node-agent/certificates/join-cluster.t
 import type { PendingKey } from "../../shared/node-agent/certificates/join-cluster.ts";
 import type { Clock } from "../../shared/ports/clock.ts";
 import type { Log } from "../../shared/ports/log.ts";
+import type { Metrics } from "../../shared/ports/metrics.ts";
 import type { Random } from "../../shared/ports/random.ts";
 import { contextOf, kubeAccess } from "./kube-access.ts";
 import { certificatePlaces, kubeconfigForCertificate, kubeHttpConfigFrom } from "./kubeconfig.ts";
@@ -61,6 +62,7 @@ interface Means {
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;
+  readonly metrics?: Metrics;
 }
 
 /** @throws {UsageError} for kubeconfigs that cannot be used; what `joinCluster` throws */
@@ -91,7 +93,7 @@ async function joined(flags: Placed & { readonly bootstrapKubeconfig: string }, 
 /** Whoever has no certificate yet starts all the same, and calls the API server as nobody until there is one. */
 async function rotating(flags: Placed, means: Means): Promise<NodeAccess> {
   const { kubeconfig, certDir, bootstrapKubeconfig, name } = flags;
-  const { clock, random, log } = means;
+  const { clock, random, log, metrics } = means;
   const joins = bootstrapKubeconfig !== undefined && !(await isStillValid(flags, clock, log));
   const asking = joins ? await bootstrapAccess(bootstrapKubeconfig) : await kubeAccess({ ...flags, kubeconfig }, ROLE, COMPONENT);
   const { currentPath } = clientFiles(certDir, clock);
@@ -106,6 +108,7 @@ async function rotating(flags: Placed, means: Means): Promise<NodeAccess> {
     template: () => clientTemplate(name),
     kube: (current) => (current === undefined ? kubeOfAsking : kubeOfNode),
     ...(places.cert !== undefined && places.key !== undefined && { first: { cert: places.cert, key: places.key } }),
+    ...(metrics && { metrics }),
     clock,
     random,
     log,

@@ -10,6 +10,7 @@ import type { SigningKube } from "../../shared/node-agent/certificates/request-c
 import type { KeyedCertificate } from "../../shared/ports/certificates.ts";
 import type { Clock } from "../../shared/ports/clock.ts";
 import type { Log } from "../../shared/ports/log.ts";
+import type { Metrics } from "../../shared/ports/metrics.ts";
 import type { Random } from "../../shared/ports/random.ts";
 import type { NodeAccess } from "./node-access.ts";
 import type { NodeFlags } from "./node-flags.ts";
@@ -29,13 +30,14 @@ export async function runServingCertificate(
     readonly kube: SigningKube;
     readonly addresses: () => Addresses;
     readonly show: (certificate: KeyedCertificate) => void;
+    readonly metrics: Metrics;
     readonly clock: Clock;
     readonly random: Random;
     readonly log: Log;
   },
   signal: AbortSignal,
 ): Promise<void> {
-  const { flags, access, kube, addresses, show, clock, random, log } = given;
+  const { flags, access, kube, addresses, show, metrics, clock, random, log } = given;
   const { tlsCertFile, tlsPrivateKeyFile } = flags;
   const manager = await CertificateManager.open({
     signerName: "kubernetes.io/kubelet-serving",
@@ -49,6 +51,7 @@ export async function runServingCertificate(
     template: () => servingTemplate(flags.name, addresses()),
     kube: () => kube,
     onCurrent: show,
+    metrics,
     clock,
     random,
     log,

@@ -3,6 +3,7 @@ import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
 import { createMemoryNodeStore } from "../../shared/adapters/memory/node-store.ts";
 import { createNodeFiles } from "../../shared/adapters/node-files/node-files.ts";
 import { createPrometheusMetrics } from "../../shared/adapters/prometheus/registry.ts";
+import type { PrometheusMetrics } from "../../shared/adapters/prometheus/registry.ts";
 import { createProber } from "../../shared/adapters/prober/prober.ts";
 import { createLogind } from "../../shared/adapters/logind/logind.ts";
 import { createSystemClock } from "../../shared/adapters/system/clock.ts";
@@ -18,6 +19,7 @@ import type { ImageGcPolicy, NodeOptions } from "../../shared/kubelet/node-optio
 import type { MachineFacts } from "../../shared/kubelet/node/node-object.ts";
 import { PodManager } from "../../shared/kubelet/config/pod-manager.ts";
 import { runHealthServer } from "../../shared/node-agent/server/health-server.ts";
+import { tellUnmanaged } from "../../shared/node-agent/certificates/certificate-manager.ts";
 import { SummaryTeller } from "../../shared/kubelet/turns/summary.ts";
 import { startNodeApi } from "../../shared/node-agent/server/server.ts";
 import { runManifestSource } from "../../shared/node-agent/sources/manifest-source.ts";
@@ -65,6 +67,8 @@ export async function serveNode(flags: NodeFlags): Promise<void> {
   const ending = untilSignalled();
   const options = nodeOptions(flags);
   const means = { clock: createSystemClock(), random: createSystemRandom() };
+  const metrics = createPrometheusMetrics("node");
+  tellUnmanaged(metrics);
   const unlock = await lockRoot(options.rootDir).catch((error: unknown) => {
     throw error instanceof RootInUseError ? new UsageError(error.message) : error;
   });
@@ -74,11 +78,23 @@ export async function serveNode(flags: NodeFlags): Promise<void> {
   const node = await openRuntime(flags, options.rootDir);
   const { cri, endpoint } = node;
   try {
-    const access = await nodeAccess(flags, { ...means, log }, ending);
+    const access = await nodeAccess(flags, { ...means, log, metrics }, ending);
     const runtime = await untilAnswered(cri, endpoint, log);
     const driver = await cgroupDriverOf(cri, options.cgroupDriver);
     log.info("runtime found", { runtime: `${runtime.runtimeName}://${runtime.runtimeVersion}`, endpoint, cgroupDriver: driver });
-    await serve({ flags, options: { ...options, cgroupDriver: driver }, facts, access, node, credentials, ...means, log, ending, runtime });
+    await serve({
+      flags,
+      options: { ...options, cgroupDriver: driver },
+      facts,
+      access,
+      node,
+      credentials,
+      metrics,
+      ...means,
+      log,
+      ending,
+      runtime,
+    });
   } finally {
     node.close();
     await unlock();
@@ -92,6 +108,7 @@ interface Serving {
   readonly access: NodeAccess;
   readonly node: NodeRuntime;
   readonly credentials: NodeCredentials;
+  readonly metrics: PrometheusMetrics;
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;
@@ -100,8 +117,7 @@ interface Serving {
 }
 
 async function serve(serving: Serving): Promise<void> {
-  const { flags, facts, access, clock, random, log } = serving;
-  const metrics = createPrometheusMetrics("node");
+  const { flags, facts, access, metrics, clock, random, log } = serving;
   const cri = shareLists(meterCri(serving.node.cri, metrics, clock));
   const kube = createKubeHttp({ ...access.config, metrics });
   const store = createMemoryNodeStore();

@@ -13,7 +13,8 @@
  * SortingDeletionAgeRatio, ReplicaSetRequeueSkips; pkg/kubelet/metrics/metrics.go RunningPodCount, RunningContainerCount, RuntimeOperations,
  * RuntimeOperationsDuration, RuntimeOperationsErrors, PodStartDuration, StartedPodsTotal, StartedPodsErrorsTotal, StartedContainersTotal,
  * StartedContainersErrorsTotal, PLEGRelistDuration, PLEGRelistInterval, PLEGLastSeen;
- * pkg/kubelet/kuberuntime/instrumented_services.go instrumentedRuntimeService, instrumentedImageManagerService.
+ * pkg/kubelet/certificate/kubelet.go NewKubeletServerCertificateManager, NewKubeletClientCertificateManager; cmd/kubelet/app/server.go
+ * buildKubeletClientConfig; pkg/kubelet/kuberuntime/instrumented_services.go instrumentedRuntimeService, instrumentedImageManagerService.
  */
 import { CACHED_RESOURCES, CONTROLLERS } from "../api/resources.ts";
 import type { Controller } from "../api/resources.ts";
@@ -75,6 +76,8 @@ const LATENCY_BUCKETS = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5
 const LAG_BUCKETS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
 /** As the Store counts them; a message that cannot be opened may not say its resource. */
 const TALLIED = [...CACHED_RESOURCES, "unknown"] as const;
+/** A minute, 1 and 4 hours, a day, a week, 1, 3, 6 and 12 months, 4 years. */
+const CERTIFICATE_LIFE_BUCKETS = [60, 3_600, 14_400, 86_400, 604_800, 2_592_000, 7_776_000, 15_552_000, 31_104_000, 124_416_000];
 const METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"] as const;
 const GROUPS = "the API groups of the cached resources: none, and apps";
 /** Fourteen from 5 ms. */
@@ -406,6 +409,52 @@ export const METRICS = {
     help: "Last graceful shutdown end time since unix epoch in seconds",
     processes: ["node"],
     where: "shared/kubelet/turns/shutdown.ts",
+    upstream: true,
+  },
+  kubelet_certificate_manager_client_ttl_seconds: {
+    type: "gauge",
+    labels: {},
+    unit: "seconds",
+    help: "Gauge of the TTL (time-to-live) of the Kubelet's client certificate. The value is in seconds until certificate expiry (negative if already expired). If client certificate is invalid or unused, the value will be +INF.",
+    processes: ["node"],
+    where: "shared/node-agent/certificates/certificate-manager.ts",
+    upstream: true,
+  },
+  kubelet_certificate_manager_client_expiration_renew_errors: {
+    type: "counter",
+    labels: {},
+    unit: "count",
+    help: "Counter of certificate renewal errors.",
+    processes: ["node"],
+    where: "shared/node-agent/certificates/certificate-manager.ts",
+    upstream: true,
+  },
+  kubelet_certificate_manager_server_ttl_seconds: {
+    type: "gauge",
+    labels: {},
+    unit: "seconds",
+    help: "Gauge of the shortest TTL (time-to-live) of the Kubelet's serving certificate. The value is in seconds until certificate expiry (negative if already expired). If serving certificate is invalid or unused, the value will be +INF.",
+    processes: ["node"],
+    where: "shared/node-agent/certificates/certificate-manager.ts",
+    upstream: true,
+  },
+  kubelet_certificate_manager_server_rotation_seconds: {
+    type: "histogram",
+    labels: {},
+    unit: "seconds",
+    buckets: CERTIFICATE_LIFE_BUCKETS,
+    help: "Histogram of the number of seconds the previous certificate lived before being rotated.",
+    processes: ["node"],
+    where: "shared/node-agent/certificates/certificate-manager.ts",
+    upstream: true,
+  },
+  kubelet_server_expiration_renew_errors: {
+    type: "counter",
+    labels: {},
+    unit: "count",
+    help: "Counter of certificate renewal errors.",
+    processes: ["node"],
+    where: "shared/node-agent/certificates/certificate-manager.ts",
     upstream: true,
   },
   kubelet_image_garbage_collected_total: {

@@ -45,6 +45,7 @@ function suite({ programs }: UpstreamTests): void {
   let onCluster: (script: string) => Promise<void>;
   let agent: Agent | undefined;
   let certificates: readonly string[];
+  const told: ToldOfCertificates[] = [];
   const file = (name: string): string => join(containerd.directory, name);
   const steps = stepsOf("docs/node.md");
 
@@ -120,6 +121,7 @@ function suite({ programs }: UpstreamTests): void {
     await Promise.all([podOfSet("stays"), podReady(cluster, "drained"), podReady(cluster, STATIC)]);
     expect(await cluster.kubectl("exec", "daemonset/stays", "-c", "side", "--", "cat", "/data/starts", "/memory/starts")).toBe("1\n1\n");
     certificates = [await currentCertificate("client"), await currentCertificate("server")];
+    told.push(await toldOfCertificates());
   });
 
   for (const [one, to, section] of [
@@ -175,8 +177,19 @@ function suite({ programs }: UpstreamTests): void {
         );
         expect((await cluster.get<NodeView>(`/api/v1/nodes/${NAME}`))?.metadata.labels).toMatchObject({ "example.com/rack": "7" });
         expect([await currentCertificate("client"), await currentCertificate("server")]).toEqual(certificates);
+        told.push(await toldOfCertificates());
       },
     );
+
+  it("both told the same of the certificates [node-agent 465]", () => {
+    const [theirs, ...later] = told;
+    expect(Object.keys(theirs?.series ?? {}).length).toBeGreaterThan(10);
+    expect(theirs?.endsSeconds).toHaveLength(2);
+    for (const each of later) {
+      expect(each.series).toEqual(theirs?.series);
+      for (const [i, seconds] of each.endsSeconds.entries()) expect(Math.abs(seconds - (theirs?.endsSeconds[i] ?? 0))).toBeLessThan(10);
+    }
+  });
 
   it("each certificate was asked for once, and nobody was refused [node-agent 462]", async () => {
     const audit = await cluster.audit();
@@ -187,6 +200,20 @@ function suite({ programs }: UpstreamTests): void {
     ]);
     expect(audit.filter(({ user, responseStatus }) => user.username === `system:node:${NAME}` && responseStatus?.code === 401)).toEqual([]);
   });
+
+  /** What `/metrics` has of certificates; Go prints great numbers otherwise. */
+  async function toldOfCertificates(): Promise<ToldOfCertificates> {
+    const text = await cluster.kubectl("get", "--raw", `/api/v1/nodes/${NAME}/proxy/metrics`);
+    const all = [...text.matchAll(/^(kubelet_(?:certificate_manager|server_expiration)\w+)(?:\{le="(\S+)"\})? (\S+)$/gmu)];
+    const series = all.map(
+      ([, name = "", le = "", value = ""]) => [`${name} ${le.replace(/^[\d.e+]+$/u, (bucket) => `${Number(bucket)}`)}`, value] as const,
+    );
+    const isTtl = ([name]: readonly [string, string]): boolean => name.includes("_ttl_seconds");
+    return {
+      series: Object.fromEntries(series.map((each) => (isTtl(each) ? [each[0], "later"] : each))),
+      endsSeconds: series.filter(isTtl).map(([, value]) => Date.now() / 1_000 + Number(value)),
+    };
+  }
 
   async function currentCertificate(of: "client" | "server"): Promise<string> {
     return await readlink(file(`kubelet/pki/kubelet-${of}-current.pem`));
@@ -228,6 +255,12 @@ function suite({ programs }: UpstreamTests): void {
 }
 
 const THINGS = ["containers", "sandboxes", "directories", "mounts", "cgroups"] as const;
+
+interface ToldOfCertificates {
+  readonly series: Readonly<Record<string, string>>;
+  /** When they end, of client and server. */
+  readonly endsSeconds: readonly number[];
+}
 
 interface NodeView {
   readonly metadata: { readonly labels?: Readonly<Record<string, string>> };

@@ -17,6 +17,7 @@ import type { CertificateStore, KeyedCertificate } from "../../ports/certificate
 import type { Clock } from "../../ports/clock.ts";
 import { isForbidden, isNotFound, isUnauthorized } from "../../ports/errors.ts";
 import type { Log } from "../../ports/log.ts";
+import type { Metrics } from "../../ports/metrics.ts";
 import type { Random } from "../../ports/random.ts";
 import { requestCertificate, waitForCertificate } from "./request-certificate.ts";
 import type { SigningKube } from "./request-certificate.ts";
@@ -30,6 +31,25 @@ const BACK_OFF = { firstMs: 2_000, steps: 5, jitter: 0.1, thenMs: 32_000 };
 const NAME_LETTERS = "bcdfghjklmnpqrstvwxz2456789";
 const NAME_LENGTH = 5;
 
+/** Source: as metric-table.ts has it. Of client certificates upstream does not tell how long they lived. */
+const NAMES = {
+  "kubernetes.io/kube-apiserver-client-kubelet": {
+    ttl: "kubelet_certificate_manager_client_ttl_seconds",
+    failures: "kubelet_certificate_manager_client_expiration_renew_errors",
+    lived: undefined,
+  },
+  "kubernetes.io/kubelet-serving": {
+    ttl: "kubelet_certificate_manager_server_ttl_seconds",
+    failures: "kubelet_server_expiration_renew_errors",
+    lived: "kubelet_certificate_manager_server_rotation_seconds",
+  },
+} as const satisfies Record<SignerName, object>;
+
+/** What is told where nobody manages certificates; upstream tells nothing then. */
+export function tellUnmanaged(metrics: Metrics): void {
+  for (const { ttl } of Object.values(NAMES)) metrics.set(ttl, {}, Infinity);
+}
+
 export interface CertificateManagerOptions {
   readonly signerName: SignerName;
   readonly store: CertificateStore;
@@ -41,6 +61,7 @@ export interface CertificateManagerOptions {
   readonly first?: KeyedCertificate;
   /** Called with each new one, and first with the one that there is. */
   readonly onCurrent?: (certificate: KeyedCertificate) => void;
+  readonly metrics?: Metrics;
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;
@@ -62,6 +83,7 @@ export class CertificateManager {
     this.#held = held;
     this.#isDue = isDue;
     if (held !== undefined) options.onCurrent?.(held.certificate);
+    this.#tellTtl();
   }
 
   /** @throws when what is stored cannot be used. Source: certificate_manager.go getCurrentCertificateOrBootstrap. */
@@ -88,6 +110,22 @@ export class CertificateManager {
 
   /** Until `signal` aborts. */
   async run(signal: AbortSignal): Promise<void> {
+    await Promise.all([this.#replaceInTime(signal), this.#keepTelling(signal)]);
+  }
+
+  async #keepTelling(signal: AbortSignal): Promise<void> {
+    const { clock } = this.#options;
+    for (; !signal.aborted; await clock.after(LOOK_MS, signal).catch(() => undefined)) this.#tellTtl();
+  }
+
+  /** Source: pkg/kubelet/certificate/kubelet.go, cmd/kubelet/app/server.go: whole seconds, and without an end where there is none. */
+  #tellTtl(): void {
+    const { clock, metrics, signerName } = this.#options;
+    const endMs = this.current() === undefined ? undefined : this.#held?.facts.notAfterMs;
+    metrics?.set(NAMES[signerName].ttl, {}, endMs === undefined ? Infinity : Math.trunc((endMs - clock.now()) / 1_000));
+  }
+
+  async #replaceInTime(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       try {
         await this.#untilDue(signal);
@@ -152,6 +190,7 @@ export class CertificateManager {
       return true;
     } catch (error) {
       signal.throwIfAborted();
+      this.#options.metrics?.count(NAMES[signerName].failures, {});
       log.warn("certificate request was not signed", { signer: signerName, error: messageOf(error) });
       return false;
     } finally {
@@ -171,6 +210,9 @@ export class CertificateManager {
   }
 
   #take(certificate: KeyedCertificate): void {
+    const { clock, metrics, signerName } = this.#options;
+    const { lived } = NAMES[signerName];
+    if (lived !== undefined && this.#held !== undefined) metrics?.observe(lived, {}, (clock.now() - this.#held.facts.notBeforeMs) / 1_000);
     this.#held = { certificate, facts: readCertificate(certificate.cert) };
     this.#isServerHealthy = true;
     this.#options.log.info("certificate replaced", { signer: this.#options.signerName });

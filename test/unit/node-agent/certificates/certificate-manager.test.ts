@@ -10,11 +10,12 @@ import { createSeededRandom } from "../../../../shared/adapters/memory/random.ts
 import { createCertificateFiles } from "../../../../shared/adapters/node-files/certificate-store.ts";
 import { readCertificate } from "../../../../shared/kubelet/certificate/certificate-request.ts";
 import { clientTemplate } from "../../../../shared/kubelet/certificate/rotation.ts";
-import { CertificateManager } from "../../../../shared/node-agent/certificates/certificate-manager.ts";
+import { CertificateManager, tellUnmanaged } from "../../../../shared/node-agent/certificates/certificate-manager.ts";
 import type { CertificateManagerOptions } from "../../../../shared/node-agent/certificates/certificate-manager.ts";
 import { joinCluster } from "../../../../shared/node-agent/certificates/join-cluster.ts";
 import type { SigningKube } from "../../../../shared/node-agent/certificates/request-certificate.ts";
 import { KubeApiError, UnansweredError } from "../../../../shared/ports/errors.ts";
+import type { Metrics } from "../../../../shared/ports/metrics.ts";
 import type { Pki } from "../../../envtest/pki.ts";
 import { recordingLog } from "../../recording-log.ts";
 import { createTestPki } from "../server/fixture.ts";
@@ -224,6 +225,74 @@ describe("a manager with a certificate", () => {
     await clock.advance(6_000);
     await until("asked anew", () => kube.asked.length === 2);
     expect(new Set(kube.asked).size).toBe(2);
+  });
+});
+
+describe("what is told of it [node-agent 464]", () => {
+  const counted = (): Metrics & { readonly told: (name: string) => readonly number[] } => {
+    const all: (readonly [name: string, value: number])[] = [];
+    const note = (name: string, _labels: object, value = 1): void => void all.push([name, value]);
+    return { count: note, set: note, observe: note, told: (name) => all.filter(([each]) => each === name).map(([, value]) => value) };
+  };
+
+  it.each([
+    [
+      SIGNER,
+      "kubelet_certificate_manager_client_ttl_seconds",
+      "kubelet_certificate_manager_client_expiration_renew_errors",
+      "kubelet_certificate_manager_client_rotation_seconds",
+    ],
+    [
+      "kubernetes.io/kubelet-serving",
+      "kubelet_certificate_manager_server_ttl_seconds",
+      "kubelet_server_expiration_renew_errors",
+      "kubelet_certificate_manager_server_rotation_seconds",
+    ],
+  ] as const)("of %s: how long it lasts, what failed, how long the one before was there", async (signerName, ttl, failures, lived) => {
+    const metrics = counted();
+    const kube = signer("unreachable", "deny", "sign", "forget");
+    const manager = await managed(kube, { metrics, signerName });
+    expect(metrics.told(ttl)).toEqual([Infinity]);
+    void manager.run(ending.signal);
+    await until("unreachable", () => kube.asked.length === 1);
+    expect(metrics.told(failures)).toEqual([1]);
+    await clock.advance(2_300);
+    await until("denied", () => metrics.told(failures).length === 2);
+    await clock.advance(4_500);
+    await until("signed", () => manager.current() !== undefined);
+    expect(metrics.told(lived)).toEqual([]);
+    expect(new Set(metrics.told(ttl))).toEqual(new Set([Infinity]));
+    const { notBeforeMs, notAfterMs } = readCertificate(manager.current()?.cert ?? "");
+    await clock.advance(1_000);
+    // It is told each second, not when it is asked for.
+    expect([0, 1]).toContain((metrics.told(ttl).at(-1) ?? 0) - Math.trunc((notAfterMs - clock.now()) / 1_000));
+
+    ending.abort();
+    ending = new AbortController();
+    clock = createVirtualClock(notBeforeMs + 0.95 * (notAfterMs - notBeforeMs));
+    const next = await managed(signer("sign"), { metrics, signerName });
+    const old = next.current();
+    void next.run(ending.signal);
+    await until("replaced", () => next.current() !== old);
+    expect(metrics.told(lived)).toEqual(signerName === SIGNER ? [] : [(clock.now() - notBeforeMs) / 1_000]);
+    expect(metrics.told(failures)).toHaveLength(2);
+  });
+
+  it("is +Inf for both where nobody manages them", () => {
+    const metrics = counted();
+    tellUnmanaged(metrics);
+    for (const kind of ["client", "server"]) expect(metrics.told(`kubelet_certificate_manager_${kind}_ttl_seconds`)).toEqual([Infinity]);
+  });
+
+  it("is +Inf once it has ended", async () => {
+    const { certificate: cert, key } = await ca.pki.clientCertificate("system:node:node-a", ["system:nodes"]);
+    await files().update({ cert, key });
+    clock = createVirtualClock(readCertificate(cert).notAfterMs - 3_500);
+    const metrics = counted();
+    const manager = await managed(signer("forget"), { metrics });
+    void manager.run(ending.signal);
+    await clock.advance(5_000);
+    expect([...new Set(metrics.told("kubelet_certificate_manager_client_ttl_seconds"))]).toEqual([3, 2, 1, 0, Infinity]);
   });
 });
 
