@@ -3,7 +3,8 @@
  *
  * UP1 only a streaming server on this machine's loopback is called: whatever answers CRI cannot send us elsewhere.
  * UP2 the client's credentials end here.
- * UP3 what one side has said reaches the other before its end does; when one side is gone, so is the other.
+ * UP3 what one side has said reaches the other before its end does, also where that side takes nothing any more; when one side is gone,
+ *     so is the other, 10 s later at most.
  *
  * Source: apimachinery pkg/util/proxy/upgradeaware.go.
  */
@@ -86,6 +87,7 @@ export async function joinStreams(a: Duplex, b: Duplex, { idleMs = IDLE_MS, ling
     for (const side of sides) side.destroy();
   };
   let linger: NodeJS.Timeout | undefined;
+  for (const side of sides) readThoughUnwritable(side);
   // Each ends the other one when it ends itself. First of all, so that the listeners below come after pipe's own.
   a.pipe(b).pipe(a);
   const closed = sides.map((side, index) => {
@@ -96,15 +98,33 @@ export async function joinStreams(a: Duplex, b: Duplex, { idleMs = IDLE_MS, ling
     side.on("error", () => side.destroy());
     return new Promise<void>((resolve) => {
       side.once("close", () => {
-        // After an orderly end the other one still has bytes to write; it is read on, so that it sees its own end too.
-        if (side.readableEnded) other.resume();
-        else other.destroy();
+        // The other one may still have bytes to write, also where this one broke off: a runtime that has said all closes, and what its
+        // client says then breaks the connection. It is read on, so that it sees its own end too.
+        other.resume();
+        if (!side.readableEnded) other.end();
+        linger ??= setTimeout(destroyBoth, lingerMs);
         resolve();
       });
     });
   });
   await Promise.all(closed);
   clearTimeout(linger);
+}
+
+/**
+ * Whoever has said all closes, and what it is told then breaks the connection. To Node that is the end of both directions, and what has
+ * come and is not read yet is lost: output, and an exit code without which a client takes the command for a success. So what cannot be
+ * written is dropped, and the reading goes on until its own end, or error.
+ */
+function readThoughUnwritable(side: Duplex): void {
+  let isBroken = false;
+  const dropping = (done: (error?: Error | null) => void) => (error?: Error | null) => {
+    isBroken ||= error !== undefined && error !== null;
+    done();
+  };
+  const [write, writev] = [side._write.bind(side), side._writev?.bind(side)];
+  side._write = (chunk, encoding, done) => (isBroken ? done() : write(chunk, encoding, dropping(done)));
+  if (writev !== undefined) side._writev = (chunks, done) => (isBroken ? done() : writev(chunks, dropping(done)));
 }
 
 async function refuse(reply: IncomingMessage, response: ServerResponse): Promise<void> {

@@ -345,6 +345,36 @@ describe("two joined streams", () => {
     expect(said.join("")).toBe("abc");
   });
 
+  it("give a slow reader all of it, though the other side broke off by then [node-agent 466]", async () => {
+    const said: string[] = [];
+    const slow = new Duplex({
+      read: () => undefined,
+      write: (chunk: Buffer, _encoding, done) => {
+        said.push(chunk.toString());
+        setTimeout(done, 20);
+      },
+      final: (done) => {
+        slow.push(null);
+        done();
+      },
+    });
+    const broken = Object.assign(new Error("write EPIPE"), { code: "EPIPE" });
+    const quick = new Duplex({
+      read: () => undefined,
+      // It has said all and is closed; what it said last is still to be read.
+      write: (_chunk, _encoding, done) => {
+        for (const word of ["b", "c", null]) setTimeout(() => quick.push(word), 5);
+        done(broken);
+      },
+      allowHalfOpen: false,
+    });
+    const joined = joinStreams(slow, quick);
+    quick.push("a");
+    for (const word of ["window", "window"]) setTimeout(() => slow.push(word), 10); // what nobody takes any more
+    await joined;
+    expect(said.join("")).toBe("abc");
+  });
+
   it("end when nobody says anything for the idle time", async () => {
     runtime.serve = () => undefined;
     const [a, b] = [await upgraded(), await upgraded()];
