@@ -2,8 +2,8 @@
  * One list of the runtime for many who ask. Every turn of a pod looks at the pod's sandboxes and containers; when thirty begin at once,
  * the runtime would go through all it has thirty times, and so would the connection to it.
  *
- * SL1 what is answered was listed after it was asked for: who asks while a list is on its way waits for the next one.
- * SL2 one who asks alone is answered as if nothing stood in between.
+ * LI1 what is answered was listed after it was asked for: who asks while a list is on its way waits for the next one.
+ * LI2 one who asks alone is answered as if nothing stood in between.
  */
 import type { Cri } from "../../ports/cri.ts";
 import type { StringMap } from "../../ports/cri-types.ts";

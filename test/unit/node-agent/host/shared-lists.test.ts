@@ -35,7 +35,7 @@ function heldRuntime(): { readonly cri: Cri; readonly asked: unknown[]; readonly
 const of = (uid: string): { readonly labelSelector: { readonly uid: string } } => ({ labelSelector: { uid } });
 const turn = async (): Promise<void> => await new Promise((resolve) => setImmediate(resolve));
 
-it("SL2 asks for one pod when one asks, and passes on what chooses by more than labels", async () => {
+it("LI2 asks for one pod when one asks, and passes on what chooses by more than labels", async () => {
   const { cri, asked, end } = heldRuntime();
   const one = cri.listPodSandbox(of("b"));
   const ready = cri.listPodSandbox({ ...of("b"), state: "SANDBOX_READY" });
@@ -45,7 +45,7 @@ it("SL2 asks for one pod when one asks, and passes on what chooses by more than 
   expect(await ready).toMatchObject([{ id: "sandbox of b" }]);
 });
 
-it("SL1 many who ask while a list is on its way share the next one, which sees what came meanwhile", async () => {
+it("LI1 many who ask while a list is on its way share the next one, which sees what came meanwhile", async () => {
   const { cri, asked, pods, end } = heldRuntime();
   const first = cri.listPodSandbox(of("a"));
   const others = ["b", "c", "f", "e"].map((uid) => cri.listPodSandbox(of(uid)));
