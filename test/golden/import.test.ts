@@ -4,11 +4,11 @@
  * Would catch: an importer that loses or makes up a state without a word, orders states otherwise than the API server wrote them, or
  * takes a deletion for a change; an archive that cannot be replayed.
  */
-import { readFileSync, mkdtempSync, writeFileSync } from "node:fs";
+import { readFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
-import { describe, expect, it } from "vitest";
+import { afterAll, describe, expect, it } from "vitest";
 import { describeTrace } from "../../cli/support/describe.ts";
 import { functionHandlers } from "../../cli/support/functions.ts";
 import { createDigester } from "../../shared/api/digest.ts";
@@ -22,6 +22,9 @@ import { ImportReport } from "../../shared/replay/import/report.ts";
 import { replay } from "../../shared/replay/replay.ts";
 import type { ReplaySummary } from "../../shared/replay/replay.ts";
 import { silentLog } from "../support/silent-log.ts";
+
+const TOP = mkdtempSync(join(tmpdir(), "deltaloop-import-"));
+afterAll(() => rmSync(TOP, { recursive: true }));
 
 /** Those whose audit log has every write of a pod, too. */
 const SCENES = [
@@ -75,7 +78,7 @@ async function imported(
 
 /** A capture as kubectl would have printed it: one file for each resource, indented, and without a time. */
 function asKubectl(name: string): readonly string[] {
-  const folder = mkdtempSync(join(tmpdir(), "kubectl-"));
+  const folder = mkdtempSync(join(TOP, "kubectl-"));
   const lines = gunzipSync(readFileSync(fileOf(`${name}.watch.jsonl.gz`)))
     .toString()
     .trim()
@@ -142,7 +145,7 @@ async function messagesOf(name: string): Promise<readonly string[]> {
 }
 
 const packsOf = (events: readonly string[]): string => {
-  const path = join(mkdtempSync(join(tmpdir(), "queue-")), "messages.json");
+  const path = join(mkdtempSync(join(TOP, "queue-")), "messages.json");
   writeFileSync(path, events.join("\n"));
   return path;
 };

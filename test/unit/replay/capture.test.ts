@@ -1,11 +1,11 @@
 // Would catch: a capture line that is taken for what it is not, a mistake without its place, a bookmark taken for an object, and
 // a stranger's file that ends in a stack trace, takes all memory, or never ends.
 import { gzipSync } from "node:zlib";
-import { mkdtempSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
-import { describe, expect, test } from "vitest";
+import { afterAll, describe, expect, test } from "vitest";
 import { createDigester } from "../../../shared/api/digest.ts";
 import { CaptureError, parseCapture, readCapture } from "../../../shared/replay/capture.ts";
 import type { ListPage } from "../../../shared/ports/kube.ts";
@@ -22,9 +22,12 @@ const MINIMAL = `{"t":"2026-03-01T10:00:00.123456Z","type":"MODIFIED","object":{
 const withObject = (object: object): string => JSON.stringify({ t: "2026-03-01T10:00:00Z", r: "pods", type: "ADDED", object });
 const nested = (depth: number): unknown => (depth === 0 ? 1 : [nested(depth - 1)]);
 
+const TOP = mkdtempSync(join(tmpdir(), "deltaloop-capture-"));
+afterAll(() => rmSync(TOP, { recursive: true }));
+
 /** A file of these bytes, as readCapture meets it. */
 function fileOf(name: string, bytes: Uint8Array): string {
-  const path = join(mkdtempSync(join(tmpdir(), "capture-")), name);
+  const path = join(mkdtempSync(join(TOP, "of-")), name);
   writeFileSync(path, bytes);
   return path;
 }
@@ -119,7 +122,7 @@ test("a raw watch event with its time is enough", () => {
 });
 
 test("a gzipped capture is read like a plain one", () => {
-  const path = join(mkdtempSync(join(tmpdir(), "capture-")), "c.jsonl.gz");
+  const path = join(mkdtempSync(join(TOP, "of-")), "c.jsonl.gz");
   writeFileSync(path, gzipSync(`${MINIMAL}\n`));
   expect(readCapture(path)).toEqual(parseCapture(MINIMAL, "f"));
 });

@@ -1,11 +1,11 @@
 // Would catch: a stranger's file that ends in a stack trace or takes all memory, a secret in what is written or said, an audit log
 // without answers taken for a whole one, a time or a deletion made up without a word.
-import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { zstdCompressSync } from "node:zlib";
 import fc from "fast-check";
-import { describe, expect, it } from "vitest";
+import { afterAll, describe, expect, it } from "vitest";
 import { createDigester } from "../../../shared/api/digest.ts";
 import { laneOf, LANES } from "../../../shared/api/lane.ts";
 import { objectKey } from "../../../shared/api/resources.ts";
@@ -23,8 +23,11 @@ import { zipOf } from "../../support/zip.ts";
 type Line = Readonly<Record<string, unknown>>;
 
 const T0 = Date.parse("2026-03-01T10:00:00Z");
+const TOP = mkdtempSync(join(tmpdir(), "deltaloop-import-"));
+afterAll(() => rmSync(TOP, { recursive: true }));
+
 const fileOf = (content: string | Uint8Array): string => {
-  const path = join(mkdtempSync(join(tmpdir(), "import-")), "f");
+  const path = join(mkdtempSync(join(TOP, "of-")), "f");
   writeFileSync(path, content);
   return path;
 };

@@ -1,12 +1,12 @@
 // Would catch: a person's write taken for upstream's; a secret in a difference; a list that is taken for writes; a live judge that says
 // something else than that of the whole recording; a stranger's capture that ends in a stack trace.
-import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { spawnSync } from "node:child_process";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 
-import { describe, expect, it } from "vitest";
+import { afterAll, describe, expect, it } from "vitest";
 
 import { SYNC_HANDLERS } from "../../../cli/support/sync-handlers.ts";
 import { createDigester } from "../../../shared/api/digest.ts";
@@ -323,8 +323,10 @@ describe("the command", () => {
     const { status, stdout, stderr } = spawnSync(process.execPath, [join(ROOT, "cli/main.ts"), "shadow", ...args], { encoding: "utf8" });
     return { code: status, stdout, stderr };
   };
+  const folder = mkdtempSync(join(tmpdir(), "deltaloop-shadow-"));
+  afterAll(() => rmSync(folder, { recursive: true }));
   const fileOf = (content: string): string => {
-    const path = join(mkdtempSync(join(tmpdir(), "deltaloop-shadow-")), "f.jsonl");
+    const path = join(folder, "f.jsonl");
     writeFileSync(path, content);
     return path;
   };
