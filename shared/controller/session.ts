@@ -17,8 +17,6 @@ export interface SyncSession
   readonly mode: WriteGateway["mode"];
   /** @throws {Error} when the sync cannot go on: the lease ends, the key was taken over, the owner cannot be read. */
   perform(writes: readonly Write[], options?: PerformOptions): Promise<Performed>;
-  /** Begins the live read of the owner that writes to come will wait for, beside other reads. Not in shadow, where none is made. */
-  foresee(owner: Owner): void;
   /** Writes live reads through (one call of the Store), if there are any. Answers the objects as cached. */
   save<R extends CachedResource>(answers: AnswersOf<R>): Promise<readonly Cached<R>[]>;
   /** Tells whoever traces why the next writes are wanted, or none. */
@@ -51,9 +49,6 @@ export function createSession(ports: SyncPorts, run: Run): OpenSession {
   return {
     ...reads,
     perform: (writes, options) => perform(calls, writes, options),
-    foresee: (owner) => {
-      if (gateway.mode === "act") void calls.liveOwner(owner).catch(() => undefined); // whoever waits for it hears of it
-    },
     save: (answers) => calls.save(answers),
     because: (...reasons) => {
       for (const reason of trace ? reasons : []) trace?.({ controller, key, kind: "reason", reason });

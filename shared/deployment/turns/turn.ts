@@ -11,7 +11,7 @@ import { claimReplicaSets } from "../claim-replica-sets.ts";
 import { cleanupDeployment } from "../history.ts";
 import { withCopiedAnnotations } from "../new-replica-set.ts";
 import type { DeploymentReason } from "../reasons.ts";
-import { ownerOf, type PatchReplicaSet, type Step } from "../writes.ts";
+import type { PatchReplicaSet, Step } from "../writes.ts";
 
 /** What stays the same throughout a sync. */
 export interface Sync {
@@ -97,13 +97,10 @@ export async function claim(sync: Sync, d: CachedDeployment, rss: readonly Cache
 /**
  * The Deployment's ReplicaSets as they are at this moment; what the cache had otherwise is written through. One that has lost its
  * owner without the cache knowing is adopted: a create would find its name taken by a stranger, and count a collision for good.
- * What will most likely be created then needs the Deployment read live: it is read beside the list.
  */
-export async function listReplicaSets(sync: Sync, { d, rss }: Known, purpose?: "to create"): Promise<Turn> {
+export async function listReplicaSets(sync: Sync, { d, rss }: Known): Promise<Turn> {
   const { session, selector } = sync;
-  const listing = session.reader.list("replicasets", d.metadata.namespace, { labelSelector: formatSelector(selector) });
-  if (purpose === "to create") session.foresee(ownerOf(d));
-  const list = await listing;
+  const list = await session.reader.list("replicasets", d.metadata.namespace, { labelSelector: formatSelector(selector) });
   const news = list.items.filter(
     ({ metadata }) =>
       (controllerRef(metadata)?.uid ?? d.metadata.uid) === d.metadata.uid &&

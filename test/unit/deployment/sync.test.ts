@@ -204,7 +204,7 @@ describe("creating the new ReplicaSet", () => {
     await cluster.put(liveReplicaSet("web-2", "v2", 1, { age: 1, revision: "2", sizedFor: [4, 5], available: 0 }));
     await cluster.sync();
     expect(cluster.names("replicasets")).toEqual(["web-1", "web-2"]);
-    expect(cluster.spoken().slice(0, 3)).toEqual(["list replicasets", "get deployments web", "patch deployments/status web"]);
+    expect(cluster.spoken().slice(0, 2)).toEqual(["list replicasets", "patch deployments/status web"]);
     expect(conditionsOf(cluster)).toContainEqual(
       condition("Progressing", "True", "FoundNewReplicaSet", { message: 'Found new replica set "web-2"' }),
     );
