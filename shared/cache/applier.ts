@@ -10,6 +10,7 @@
  */
 import type { Digester } from "../api/digest.ts";
 import type { Cached } from "../api/cached.ts";
+import { ownerOfCached } from "../api/owner-id.ts";
 import { controllerOf, objectKey, splitKey } from "../api/resources.ts";
 import type { CachedResource, ObjectKey } from "../api/resources.ts";
 import { compareResourceVersions, isResourceVersion, maxResourceVersion } from "../api/resource-version.ts";
@@ -201,8 +202,9 @@ class MessageApplier {
         look = result.found ? { kind: "found", found: result.found, length: length - result.index } : { kind: "read" };
         continue;
       }
-      // What is rung again is what the items concern (A3), and of those that were not read that is not known.
-      if (result.kind === "duplicate" && look.kind === "unread") {
+      // What is rung again is what the items concern (A3), and of deletes that were not read that is not known.
+      if (result.kind === "duplicate" && look.kind === "unread" && prepared.items.some(({ type }) => type === "delete")) {
+        this.#ringLater(result.bells);
         look = { kind: "read" };
         continue;
       }
@@ -343,7 +345,7 @@ class MessageApplier {
     const fault = faultOf(item);
     if (fault !== undefined) return this.#quarantineItem(item, fault);
     const { key, uid, rv } = item;
-    if (item.t === "D") return { type: "delete", key, uid, rv, object: item.o };
+    if (item.t === "D") return { type: "delete", key, uid, rv, object: readable(this.#envelope.r, item.o) };
     if (item.tooBig) return this.#readLive(item);
     try {
       const object = strip(this.#envelope.r, item.o, this.#ports.digester);
@@ -377,6 +379,16 @@ class MessageApplier {
 
   #ringLater(bells: readonly Doorbell[]): void {
     for (const bell of bells) this.#bells.set(`${bell.controller} ${bell.key}`, bell);
+  }
+}
+
+/** What is cached says whom a deletion concerns, too: one whose object is none is a deletion all the same. */
+function readable(resource: CachedResource, object: Cached | undefined): Cached | undefined {
+  try {
+    if (object !== undefined) ownerOfCached(resource, object);
+    return object;
+  } catch {
+    return undefined;
   }
 }
 

@@ -77,8 +77,9 @@ export function createIndexStore(context: Context): IndexStore {
       const args = [...header, mark, list, String(metas.length), HISTORY_LOST, place, ...changes];
       const reply = asList(await context.connection.run("applyPack", table.keys, args));
       const result = refusal(reply) ?? applied(names, table, reply);
-      // The message is acknowledged after this, and never comes again; of a retry it is the last call that says so.
-      if (commit && result.kind !== "retry") await context.durable();
+      // The message is acknowledged after this, and never comes again. What a call did before it had to be repeated is waited for as
+      // well: the next call may reach another primary, which would wait for its own part alone.
+      if (commit && (result.kind !== "retry" || result.index > 0)) await context.durable();
       if (result.kind !== "retry" || reply[4] === undefined) return result;
       const found = openStanding(context.seal(pack.epoch), pack.resource, items.slice(result.index), asList(reply[4]).map(asText));
       return { ...result, ...(found && { found }) };

@@ -70,6 +70,8 @@ describe.skipIf(reason)(`Redis that loses something${reason === undefined ? "" :
     const unread = put(cachedPod({ resourceVersion: "12" }), { unread: true });
     const sequence = rig.nextSequence("pods") + 1; // that of 11 was committed, if only here
     expect(await rig.deliver("pods", [unread], { asRead: true, sequence })).toMatchObject({ kind: "retry" }); // no step to wait for
+    const other = put(cachedPod({ name: "other", uid: "uid-other", resourceVersion: "11" }), { unread: true });
+    await expect(rig.deliver("pods", [other, unread], { asRead: true, sequence })).rejects.toThrow(NotReplicatedError);
   });
 
   it.each([

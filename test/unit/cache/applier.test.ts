@@ -493,3 +493,25 @@ describe("bad input", () => {
     expect(await rig.keys()).toEqual([POD]);
   });
 });
+
+it.each([{}, { metadata: {} }, "x", 1, null])(
+  "[informer AP1] a deletion whose object is %j takes its row away, and the lane goes on",
+  async (o) => {
+    const rig = await scene();
+    const gone = { ...item(rs, "D", { rv: "900" }), o } as EnvelopeItem; // as it could come
+    expect(await rig.apply(rig.pack([gone], { resource: "replicasets" }))).toEqual({ kind: "ack" });
+    expect(await rig.watermarkOf("replicasets")).toBe("900");
+  },
+);
+
+it("[informer TY1] a message that comes again is told once as such, and what waits is rung", async () => {
+  const rig = await scene();
+  const body = rig.pack([item(pod(1), "A"), item(pod(2, { name: "b" }), "A")]);
+  await rig.apply(body);
+  rig.rung.length = 0;
+  expect(await rig.apply(body)).toEqual({ kind: "ack" });
+  expect(await rig.store.tallies()).toContainEqual(
+    expect.objectContaining({ resource: "pods", received: 4, fates: expect.objectContaining({ applied: 2, duplicate: 2 }) }),
+  );
+  expect(rig.rung.map(({ key }) => key)).toEqual(["shop/web"]);
+});
