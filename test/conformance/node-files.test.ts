@@ -20,6 +20,7 @@ import {
   rmdirSync,
   statSync,
   symlinkSync,
+  truncateSync,
   writeFileSync,
 } from "node:fs";
 import { readFile, readlink } from "node:fs/promises";
@@ -426,6 +427,28 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
     );
     await write();
     expect(await r.files.readCheckpoint("state.json")).toBe("6");
+  });
+
+  it("[node-agent 135] a hosts file that its containers have made huge is written anew, and not read", async () => {
+    const path = await r.files.writeHostsFile(UID, "127.0.0.1 localhost");
+    truncateSync(path, 64 * 2 ** 30); // sparse: as long as nobody reads it, it takes nothing
+    expect(await r.files.writeHostsFile(UID, "127.0.0.1 localhost")).toBe(path);
+    expect(text(path)).toBe("127.0.0.1 localhost");
+    writeFileSync(path, "127.0.0.1 Localhost");
+    await r.files.writeHostsFile(UID, "127.0.0.1 localhost");
+    expect(text(path)).toBe("127.0.0.1 localhost");
+  });
+
+  it("[node-agent 135] NF2 a volume of many files is changed when one of them is, and else left alone", async () => {
+    const many = (of: string) => Array.from({ length: 150 }, (_, i) => file(`key-${i}`, i === 149 ? of : "same"));
+    const directory = await r.files.writeVolume(place("many"), many("old"));
+    const before = versions(directory);
+    await r.files.writeVolume(place("many"), many("old"));
+    expect(versions(directory)).toEqual(before);
+    await r.files.writeVolume(place("many"), many("new"));
+    expect([versions(directory).length, versions(directory)[0] === before[0], text(join(directory, "key-149"))]).toEqual([1, false, "new"]);
+    await r.files.writeVolume(place("many"), [file("key-1", "left")]);
+    expect(visible(directory)).toEqual(["key-1"]);
   });
 
   it("[node-agent 226] tells the room and the inodes of a file system, and which are one", async () => {

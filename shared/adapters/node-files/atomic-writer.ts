@@ -6,17 +6,18 @@
  *     volume/user     → ..data/user
  *
  * A crash at any point leaves the old payload or the new one; the next call tidies up what is left. Each turn of a pod looks whether
- * all is as it should be; these few small files, which only this agent writes, are read at once, and not by threads.
+ * all is as it should be; a few small files, which only this agent writes, are read at once, and not by threads.
  *
  * Source: pkg/volume/util/atomic_writer.go.
  */
 import { randomBytes } from "node:crypto";
 import { lstatSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
-import { chmod, chown, mkdir, rename, rm, symlink, writeFile } from "node:fs/promises";
+import type { Dirent } from "node:fs";
+import { chmod, chown, lstat, mkdir, readdir, readFile, readlink, rename, rm, symlink, writeFile } from "node:fs/promises";
 import { join, posix } from "node:path";
 import type { VolumeFile } from "../../ports/node-files.ts";
 import { NodeFilesError } from "../../ports/node-files.ts";
-import { ifThereNow } from "./errors.ts";
+import { ifThere, ifThereNow } from "./errors.ts";
 
 const DATA = "..data";
 const NEW_DATA = "..data_tmp";
@@ -33,8 +34,9 @@ export async function writePayload(
   setPermissions: (directory: string) => Promise<void>,
 ): Promise<void> {
   const files = payload.map((file) => ({ ...file, path: checkedPath(file.path) }));
-  const current = ifThereNow(() => readlinkSync(join(volume, DATA)));
-  if (current === undefined || !isUnchanged(join(volume, current), files)) {
+  const look = files.length <= FEW ? AT_ONCE : BY_THREADS;
+  const current = await look.link(join(volume, DATA));
+  if (current === undefined || !(await isUnchanged(join(volume, current), files, look))) {
     const version = versionName();
     await writeVersion(join(volume, version), files);
     await setPermissions(join(volume, version));
@@ -42,9 +44,36 @@ export async function writePayload(
     await symlink(version, join(volume, NEW_DATA));
     await rename(join(volume, NEW_DATA), join(volume, DATA));
   }
-  await showFiles(volume, new Set(files.map(({ path }) => path.split("/")[0] ?? path)));
+  await showFiles(volume, new Set(files.map(({ path }) => path.split("/")[0] ?? path)), look);
   await removeOldVersions(volume);
 }
+
+/** How a volume is looked at. Links that are not there, and what is no link, are undefined; whatever else is not there is empty. */
+interface Look {
+  read(path: string): Promise<Buffer>;
+  link(path: string): Promise<string | undefined>;
+  isThere(path: string): Promise<boolean>;
+  names(directory: string): Promise<readonly string[]>;
+  entriesBelow(directory: string): Promise<readonly Dirent[]>;
+}
+
+/** A thread for each of a few files costs more than they do; a ConfigMap may have 60,000, which are no reason to look at nothing else meanwhile. */
+const FEW = 100;
+const BELOW = { recursive: true, withFileTypes: true } as const;
+const AT_ONCE: Look = {
+  read: async (path) => readFileSync(path),
+  link: async (path) => (lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() === true ? readlinkSync(path) : undefined),
+  isThere: async (path) => lstatSync(path, { throwIfNoEntry: false }) !== undefined,
+  names: async (directory) => readdirSync(directory),
+  entriesBelow: async (directory) => ifThereNow(() => readdirSync(directory, BELOW)) ?? [],
+};
+const BY_THREADS: Look = {
+  read: (path) => readFile(path),
+  link: async (path) => ((await ifThere(lstat(path)))?.isSymbolicLink() === true ? await readlink(path) : undefined),
+  isThere: async (path) => (await ifThere(lstat(path))) !== undefined,
+  names: (directory) => readdir(directory),
+  entriesBelow: async (directory) => (await ifThere(readdir(directory, BELOW))) ?? [],
+};
 
 /** @throws {NodeFilesError} for a path that leads out of the volume, or into what the writer keeps for itself */
 function checkedPath(path: string): string {
@@ -59,19 +88,16 @@ function checkedPath(path: string): string {
 }
 
 /** Same files with the same content; modes never change while a pod lives. */
-function isUnchanged(version: string, files: readonly VolumeFile[]): boolean {
-  const existing = filesBelow(version);
-  if (existing.length !== new Set(files.map(({ path }) => path)).size) return false;
-  for (const { path, content } of files) {
-    if (!existing.includes(path)) return false;
-    if (!readFileSync(join(version, path)).equals(content)) return false;
-  }
+async function isUnchanged(version: string, files: readonly VolumeFile[], look: Look): Promise<boolean> {
+  const existing = new Set(await filesBelow(version, look));
+  if (existing.size !== new Set(files.map(({ path }) => path)).size) return false;
+  for (const { path, content } of files) if (!existing.has(path) || !(await look.read(join(version, path))).equals(content)) return false;
   return true;
 }
 
 /** Relative paths. */
-function filesBelow(directory: string): readonly string[] {
-  const entries = ifThereNow(() => readdirSync(directory, { recursive: true, withFileTypes: true })) ?? [];
+async function filesBelow(directory: string, look: Look): Promise<readonly string[]> {
+  const entries = await look.entriesBelow(directory);
   return entries.filter((entry) => !entry.isDirectory()).map((entry) => posix.relative(directory, join(entry.parentPath, entry.name)));
 }
 
@@ -93,20 +119,16 @@ async function makeOpen(directory: string): Promise<void> {
 }
 
 /** Links to what is in the payload, and to nothing else of it. What a user put beside them stays. */
-async function showFiles(volume: string, names: ReadonlySet<string>): Promise<void> {
+async function showFiles(volume: string, names: ReadonlySet<string>, look: Look): Promise<void> {
   for (const name of names) {
     const link = join(volume, name);
-    if (ifThereNow(() => lstatSync(link)) === undefined) await symlink(`${DATA}/${name}`, link);
+    if (!(await look.isThere(link))) await symlink(`${DATA}/${name}`, link);
   }
-  for (const name of readdirSync(volume)) {
+  for (const name of await look.names(volume)) {
     if (names.has(name) || name.startsWith("..")) continue;
-    const target = linkTarget(join(volume, name));
+    const target = await look.link(join(volume, name));
     if (target === `${DATA}/${name}`) await rm(join(volume, name), { force: true });
   }
-}
-
-function linkTarget(path: string): string | undefined {
-  return ifThereNow(() => lstatSync(path))?.isSymbolicLink() === true ? readlinkSync(path) : undefined;
 }
 
 async function removeOldVersions(volume: string): Promise<void> {

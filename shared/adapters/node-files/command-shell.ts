@@ -4,6 +4,10 @@
  *
  * The shell is started when it is wanted, ends a second after it was wanted last, and ends with this process. It tells nothing but exit
  * codes: who wants to know why a command failed runs it again by itself.
+ *
+ * CS1 commands do not wait for one another.
+ * CS2 one that was given up does not run, now or later: its time ends the shell, and all that the shell began. Those who wait for others
+ *    hear that nobody knows.
  */
 import { spawn } from "node:child_process";
 import type { ChildProcessByStdio } from "node:child_process";
@@ -30,8 +34,14 @@ export function createCommandShell(program = "/bin/sh"): CommandShell {
   let idle: NodeJS.Timeout | undefined;
   let last = 0;
 
-  function start(): Running {
-    const child = spawn(program, [], { stdio: ["pipe", "pipe", "ignore"], env: { ...process.env, LC_ALL: "C" } });
+  /** Undefined when this process may start none. */
+  function start(): Running | undefined {
+    // A group of its own, to be ended as a whole. Nothing of our environment may change what a shell does.
+    const child = spawn(program, [], { stdio: ["pipe", "pipe", "ignore"], env: { LC_ALL: "C" }, detached: true });
+    if (child.pid === undefined) {
+      child.on("error", () => undefined);
+      return undefined;
+    }
     const started: Running = { child, waiting: new Map() };
     const gone = (): void => {
       if (running === started) running = undefined;
@@ -55,24 +65,37 @@ export function createCommandShell(program = "/bin/sh"): CommandShell {
     running = undefined;
   }
 
+  function kill(lost: Running): void {
+    if (running === lost) running = undefined;
+    try {
+      process.kill(-(lost.child.pid ?? 0), "SIGKILL");
+    } catch {
+      // It has ended already.
+    }
+    for (const answer of lost.waiting.values()) answer(undefined);
+  }
+
   return {
     async run(command, args, timeoutMs) {
       clearTimeout(idle);
-      const { child, waiting } = (running ??= start());
+      running ??= start();
+      if (running === undefined) return undefined;
+      const current = running;
+      const { child, waiting } = current;
       const id = ++last;
       let timer: NodeJS.Timeout | undefined;
       try {
         return await new Promise<number | undefined>((resolve) => {
           waiting.set(id, resolve);
-          timer = setTimeout(() => resolve(undefined), timeoutMs);
-          const path = `PATH=${quoted(process.env["PATH"] ?? "")}`;
+          timer = setTimeout(() => kill(current), timeoutMs);
+          const path = `export PATH=${quoted(process.env["PATH"] ?? "")}`;
           const words = [command, ...args].map(quoted).join(" ");
           child.stdin.write(`( ${path}; ${words} </dev/null >/dev/null 2>&1; echo ${id} $? ) &\n`);
         });
       } finally {
         clearTimeout(timer);
         waiting.delete(id);
-        if (waiting.size === 0) {
+        if (waiting.size === 0 && running === current) {
           if (child.stdin.writable) child.stdin.write("wait\n"); // for those that have ended, so that none stays a zombie
           idle = setTimeout(end, IDLE_MS).unref();
         }

@@ -40,8 +40,7 @@ export async function diskUsage(path: string, look: Look = AS_OTHERS_WANT): Prom
     seen.add(found.ino);
     blocks += found.blocks;
     if (!found.isDirectory()) continue;
-    const parent = next;
-    waiting.push(...((await look.names(parent)) ?? []).map((name) => join(parent, name)));
+    for (const name of (await look.names(next)) ?? []) waiting.push(join(next, name));
   }
   return { usedBytes: blocks * BLOCK_BYTES, inodesUsed: seen.size };
 }

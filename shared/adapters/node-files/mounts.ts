@@ -1,10 +1,11 @@
 /** What is mounted, and mounting: Node has no calls for it, so the machine's own `mount` and `umount` do it. */
 import { execFile } from "node:child_process";
-import { readFileSync, realpathSync, statSync } from "node:fs";
+import { readFileSync } from "node:fs";
+import { realpath, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import { NodeFilesError } from "../../ports/node-files.ts";
 import { createCommandShell } from "./command-shell.ts";
-import { errorCode, ifThereNow } from "./errors.ts";
+import { errorCode, ifThere, ifThereNow } from "./errors.ts";
 import { isWithin } from "./paths.ts";
 
 /** A mount that takes longer hangs (a dead server behind it); the pod is tried again. */
@@ -13,13 +14,15 @@ const COMMAND_MS = 30_000;
 const MOUNTS_MAX = 10_000;
 
 const shell = createCommandShell();
+/** Of kernels before 6.4. */
+let knowsNoSwap = true;
 
 /** `refused`: this machine allows no mounts, or has no `mount`. Anything else that goes wrong is an error. */
 export type MountOutcome = "mounted" | "refused";
 
 /** Mount points at and below `directory`, deepest first; those that are stacked come once per layer. */
-function mountsWithin(directory: string): readonly string[] {
-  const base = ifThereNow(() => realpathSync.native(directory));
+async function mountsWithin(directory: string): Promise<readonly string[]> {
+  const base = await ifThere(realpath(directory)); // something foreign may be mounted there, and may not answer
   if (base === undefined) return [];
   return mountPoints(readProc("mountinfo"))
     .filter((path) => path.startsWith(base) && isWithin(base, path))
@@ -41,8 +44,8 @@ function unescaped(_escape: string, octal: string): string {
 }
 
 /** Whether another file system begins at `directory`. One that shows a part of its parent's own, as a bind mount may, is not seen. */
-export function isMountPoint(directory: string): boolean {
-  const [own, above] = [directory, dirname(directory)].map((path) => ifThereNow(() => statSync(path)));
+export async function isMountPoint(directory: string): Promise<boolean> {
+  const [own, above] = await Promise.all([ifThere(stat(directory)), ifThere(stat(dirname(directory)))]);
   return own !== undefined && own.dev !== above?.dev;
 }
 
@@ -51,9 +54,13 @@ export async function mountTmpfs(directory: string, sizeBytes?: number): Promise
   const size = sizeBytes === undefined ? [] : [`size=${sizeBytes}`];
   const mount = (options: readonly string[]): Promise<CommandEnd> =>
     run("mount", ["-t", "tmpfs", ...(options.length === 0 ? [] : ["-o", options.join(",")]), "tmpfs", directory]);
-  const unswapped = await mount([...size, "noswap"]);
-  if (unswapped.kind !== "failed") return unswapped.kind === "done" ? "mounted" : "refused";
-  return outcomeOf(await mount(size), directory);
+  if (knowsNoSwap) {
+    const unswapped = await mount([...size, "noswap"]);
+    if (unswapped.kind !== "failed") return unswapped.kind === "done" ? "mounted" : "refused";
+  }
+  const outcome = outcomeOf(await mount(size), directory);
+  knowsNoSwap &&= outcome !== "mounted";
+  return outcome;
 }
 
 /** Makes `target` show what the open file `fd` of this process is, whatever its path has become. */
@@ -63,14 +70,14 @@ export async function bindMount(fd: number, target: string): Promise<MountOutcom
 
 /** @throws {NodeFilesError} when something stays mounted */
 export async function unmountWithin(directory: string): Promise<void> {
-  const points = mountsWithin(directory);
+  const points = await mountsWithin(directory);
   if (points.length > MOUNTS_MAX) throw new NodeFilesError(`${points.length} mounts inside ${directory}: unmount them by hand`);
   for (const point of points) {
     const end = await run("umount", [point]);
     if (end.kind !== "done")
       throw new NodeFilesError(`${point} cannot be unmounted (${end.message}): end what uses it, or unmount it by hand`);
   }
-  const [left] = mountsWithin(directory);
+  const [left] = await mountsWithin(directory);
   if (left !== undefined) throw new NodeFilesError(`${left} was mounted again: unmount it by hand`);
 }
 

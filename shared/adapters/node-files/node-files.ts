@@ -1,8 +1,8 @@
 /** NodeFiles on this machine's own file systems. Every path is built in paths.ts; a failure leaves through errors.ts. */
 import { randomBytes } from "node:crypto";
-import { closeSync, constants, existsSync, lstatSync, openSync, readFileSync, readSync, realpathSync } from "node:fs";
-import { chmod, mkdir, readFile, readdir, stat, statfs, writeFile } from "node:fs/promises";
-import { basename, dirname, join, resolve } from "node:path";
+import { closeSync, constants, existsSync, lstatSync, openSync, readSync } from "node:fs";
+import { chmod, lstat, mkdir, open, readFile, readdir, realpath, stat, statfs, writeFile } from "node:fs/promises";
+import { basename, dirname, join, relative, resolve, sep } from "node:path";
 import type { Log } from "../../ports/log.ts";
 import type { DiskUsage, NodeFiles } from "../../ports/node-files.ts";
 import { containerLogs } from "./container-logs.ts";
@@ -102,7 +102,7 @@ export function createNodeFiles({ rootDir, podLogsDir, containerLogsDir, resolvC
     async writeHostsFile(uid, content) {
       const path = paths.hostsFile(uid);
       return await atPlace(path, async () => {
-        if (ifThereNow(() => readFileSync(path, "utf8")) === content) return path;
+        if (holds(path, Buffer.from(content))) return path;
         await mkdir(dirname(path), { recursive: true, mode: PRIVATE_MODE });
         await writeFile(path, content);
         await chmod(path, HOSTS_FILE_MODE);
@@ -126,12 +126,33 @@ export function createNodeFiles({ rootDir, podLogsDir, containerLogsDir, resolvC
     },
 
     async readTerminationLog(path, bytesMax) {
-      const directory = ifThereNow(() => realpathSync.native(dirname(path)));
-      const base = ifThereNow(() => realpathSync.native(paths.pods));
+      // Mostly its container wrote nothing. A file that is not the agent's may be on a disk that does not answer.
+      const [, containers, ...names] = relative(paths.pods, path).split(sep);
+      if (containers === "containers" && names.length === 2 && isEmptyFile(path)) return "";
+      const directory = await ifThere(realpath(dirname(path)));
+      const base = await ifThere(realpath(paths.pods));
       if (directory === undefined || base === undefined || !isWithin(base, directory)) return undefined;
-      return readEnd(join(directory, basename(path)), bytesMax);
+      return await readEnd(join(directory, basename(path)), bytesMax);
     },
   });
+}
+
+function isEmptyFile(path: string): boolean {
+  const found = ifThereNow(() => lstatSync(path));
+  return found?.isFile() === true && found.size === 0;
+}
+
+/** Whether it holds just these bytes. A container may have made it as large as it likes: no more is read than that. */
+function holds(path: string, bytes: Buffer): boolean {
+  const found = ifThereNow(() => lstatSync(path));
+  if (found?.isFile() !== true || found.size !== bytes.length) return false;
+  const file = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  try {
+    const buffer = Buffer.alloc(bytes.length);
+    return readSync(file, buffer) === bytes.length && buffer.equals(bytes);
+  } finally {
+    closeSync(file);
+  }
 }
 
 async function namesIn(folder: string): Promise<readonly string[]> {
@@ -139,15 +160,15 @@ async function namesIn(folder: string): Promise<readonly string[]> {
 }
 
 /** At most the last `bytesMax`; undefined for what is no plain file, which could keep us waiting or lead elsewhere. */
-function readEnd(path: string, bytesMax: number): string | undefined {
-  const found = ifThereNow(() => lstatSync(path));
+async function readEnd(path: string, bytesMax: number): Promise<string | undefined> {
+  const found = await ifThere(lstat(path));
   if (found?.isFile() !== true) return undefined;
-  const file = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   try {
-    const buffer = Buffer.alloc(Math.min(bytesMax, found.size));
-    return buffer.toString("utf8", 0, readSync(file, buffer, 0, buffer.length, Math.max(0, found.size - bytesMax)));
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(bytesMax), 0, bytesMax, Math.max(0, found.size - bytesMax));
+    return buffer.subarray(0, bytesRead).toString("utf8");
   } finally {
-    closeSync(file);
+    await file.close();
   }
 }
 

@@ -1,11 +1,11 @@
 /** The directory of a volume, on disk or on tmpfs, and the mark that says it is complete (NF1, NF3). */
-import { readFileSync, statSync } from "node:fs";
-import { chmod, mkdir, writeFile } from "node:fs/promises";
+import { readFileSync } from "node:fs";
+import { chmod, mkdir, stat, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import { NodeFilesError } from "../../ports/node-files.ts";
 import type { EmptyDirOptions, VolumeFile, VolumeOptions, VolumePlace } from "../../ports/node-files.ts";
 import { writePayload } from "./atomic-writer.ts";
-import { ifThereNow } from "./errors.ts";
+import { ifThere, ifThereNow } from "./errors.ts";
 import { isMountPoint, mountTmpfs } from "./mounts.ts";
 import type { AtPlace } from "./one-at-a-time.ts";
 import { giveToGroup } from "./ownership.ts";
@@ -53,7 +53,7 @@ export function volumeDirectories(paths: PodPaths, atPlace: AtPlace, onRefused: 
       });
     },
 
-    volumePath: async (place) => (isComplete(paths.volume(place), paths.ready(place)) ? paths.volume(place) : undefined),
+    volumePath: async (place) => ((await isComplete(paths.volume(place), paths.ready(place))) ? paths.volume(place) : undefined),
 
     makeEmptyDir: (place, { medium, sizeLimitBytes, fsGroup } = {}) =>
       atPlace(paths.volume(place), () =>
@@ -72,7 +72,7 @@ export function volumeDirectories(paths: PodPaths, atPlace: AtPlace, onRefused: 
     const mark = paths.ready(place);
     const isPlain = ifThereNow(() => readFileSync(mark, "utf8")) === "plain";
     if (medium.isSecret && isPlain) throw refusal(place);
-    if (isComplete(directory, mark)) return directory;
+    if (await isComplete(directory, mark)) return directory;
     const made = await makeDirectory(place, medium);
     await share(directory);
     await mkdir(dirname(mark), { recursive: true, mode: PRIVATE_MODE });
@@ -84,7 +84,7 @@ export function volumeDirectories(paths: PodPaths, atPlace: AtPlace, onRefused: 
     const directory = paths.volume(place);
     await mkdir(dirname(directory), { recursive: true, mode: PRIVATE_MODE });
     await mkdir(directory, { recursive: true });
-    if (isMountPoint(directory)) return "tmpfs";
+    if (await isMountPoint(directory)) return "tmpfs";
     await chmod(directory, VOLUME_MODE);
     if (!tmpfs) return "plain";
     if ((await mountTmpfs(directory, sizeBytes)) === "mounted") return "tmpfs";
@@ -101,8 +101,9 @@ function refusal({ name }: VolumePlace): NodeFilesError {
   );
 }
 
-function isComplete(directory: string, mark: string): boolean {
+/** Something foreign may be mounted at an emptyDir, and may not answer; the mark is ours. */
+async function isComplete(directory: string, mark: string): Promise<boolean> {
   const made = ifThereNow(() => readFileSync(mark, "utf8"));
-  if (made === "tmpfs") return isMountPoint(directory);
-  return made === "plain" && ifThereNow(() => statSync(directory)) !== undefined;
+  if (made === "tmpfs") return await isMountPoint(directory);
+  return made === "plain" && (await ifThere(stat(directory))) !== undefined;
 }

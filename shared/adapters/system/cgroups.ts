@@ -6,7 +6,7 @@
  * keep this process.
  */
 import { readdirSync, readFileSync, statSync } from "node:fs";
-import { mkdir, rmdir, writeFile } from "node:fs/promises";
+import { mkdir, readFile, rmdir, writeFile } from "node:fs/promises";
 import { join, normalize } from "node:path";
 import type { CgroupMemory, Cgroups } from "../../ports/cgroups.ts";
 
@@ -86,7 +86,7 @@ export function createCgroups({ roots, mount = MOUNT }: CgroupOptions): Cgroups 
     async memory(path) {
       places(path);
       const found = hierarchies.find((one) => one.controllers.includes("memory"));
-      return found && memoryOf(join(found.folder, path), unified === undefined ? MEMORY_FILES : MEMORY_FILES_UNIFIED);
+      return found && (await memoryOf(join(found.folder, path), unified === undefined ? MEMORY_FILES : MEMORY_FILES_UNIFIED));
     },
     async kill(path) {
       const folders = places(path);
@@ -103,8 +103,10 @@ export function createCgroups({ roots, mount = MOUNT }: CgroupOptions): Cgroups 
   };
 }
 
-function memoryOf(folder: string, files: typeof MEMORY_FILES | typeof MEMORY_FILES_UNIFIED): CgroupMemory | undefined {
-  const [usage, limit, stat] = [files.usage, files.limit, "memory.stat"].map((file) => words(join(folder, file)));
+/** To tell `memory.stat` the kernel first collects what each CPU has counted, for which it may wait: not this process. */
+async function memoryOf(folder: string, files: typeof MEMORY_FILES | typeof MEMORY_FILES_UNIFIED): Promise<CgroupMemory | undefined> {
+  const [usage, limit] = [files.usage, files.limit].map((file) => words(join(folder, file)));
+  const stat = (await readFile(join(folder, "memory.stat"), "utf8").catch(() => undefined))?.split(/\s+/u);
   if (usage?.[0] === undefined || stat === undefined) return undefined;
   const limitBytes = limit?.[0] === undefined || limit[0] === "max" ? Infinity : Number(limit[0]);
   const inactive = Number(stat[stat.indexOf(files.inactive) + 1] ?? 0);

@@ -1,7 +1,7 @@
 /** The cached status of a pod, and its way to the API server (node-agent §13.5, §13.6). */
 import { parseTime } from "../../api/time.ts";
 import { describeError } from "../../ports/describe-error.ts";
-import { isInvalid, isNotFound } from "../../ports/errors.ts";
+import { isConflict, isInvalid, isNotFound } from "../../ports/errors.ts";
 import type { AbnormalTermination, CachedStatus, Fence, PodStatus } from "../../ports/node-store.ts";
 import { acceptStatus, terminatedStatus } from "../status/accept-status.ts";
 import { generateApiPodStatus } from "../status/generate-status.ts";
@@ -140,7 +140,8 @@ export async function flushStatus(ports: NodePorts, uid: string): Promise<void> 
     await ports.kube
       .delete({ resource: "pods", namespace, name, preconditions: { uid: live.metadata.uid }, gracePeriodSeconds: 0 })
       .catch((error: unknown) => {
-        if (!isNotFound(error)) throw error;
+        // Gone, or another pod of its name.
+        if (!isNotFound(error) && !isConflict(error)) throw error;
       });
     await ports.store.update("statuses", uid, () => undefined);
   }

@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, it } from "vitest";
@@ -34,11 +34,22 @@ it.each(["a b", "it's", "$(touch made)`touch made`", "two\nlines", '"; touch mad
   },
 );
 
-it("one that hangs keeps no other, and is given up after its time", async () => {
+it("CS1 CS2 one that hangs keeps no other, and does nothing any more once it was given up", async () => {
   const shell = createCommandShell();
-  const hanging = shell.run("sleep", ["5"], 300);
+  const late = join(TOP, "late");
+  const hanging = shell.run("sh", ["-c", 'sleep 1; touch "$1"', "sh", late], 300);
+  const [other] = [shell.run("sleep", ["20"], LONG_MS)];
   expect(await shell.run("true", [], LONG_MS)).toBe(0);
-  expect(await hanging).toBeUndefined();
+  expect([await hanging, await other]).toEqual([undefined, undefined]);
+  expect(await shell.run("true", [], LONG_MS)).toBe(0);
+  await new Promise((resolve) => setTimeout(resolve, 1_200));
+  expect(existsSync(late)).toBe(false);
+});
+
+it("CS2 one that waited behind it is not begun later", async () => {
+  const shell = createCommandShell();
+  for (let time = 0; time < 3; time++) expect(await shell.run("sleep", ["30"], 100)).toBeUndefined();
+  expect(await shell.run("true", [], 5_000)).toBe(0);
 });
 
 it("looks for programs where this process does now", async () => {
