@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { CONFIG_ANNOTATIONS } from "../../../../shared/kubelet/labels.ts";
 import { flushStatus } from "../../../../shared/kubelet/turns/statuses.ts";
-import { UnansweredError } from "../../../../shared/ports/errors.ts";
+import { KubeApiError, UnansweredError } from "../../../../shared/ports/errors.ts";
 import { startedNode as node } from "../../../support/node-rig/rig.ts";
 import type { NodeRig, SentRequest } from "../../../support/node-rig/rig.ts";
 
@@ -137,6 +137,28 @@ test("[node-agent 82] a pod is deleted only when it has ended and its terminal s
   expect(last?.status?.phase).toBe("Failed");
   const terminal = sent(rig, "PATCH", "/pods/p/status").at(-1);
   expect(deletion?.atMs).toBeGreaterThan(terminal?.atMs ?? Infinity);
+});
+
+test("[node-agent 82] a pod whose name is another's by the time of its deletion is gone, and no failure", async () => {
+  const rig = await node();
+  const uid = await rig.create("p", { containers: [APP] });
+  await rig.until("ready", () => rig.isReady("p"));
+  let deletions = 0;
+  rig.fateOf = ({ port, verb }) => {
+    if (port !== "kube" || verb !== "delete") return "live";
+    deletions++;
+    return {
+      fail: new KubeApiError({
+        code: 409,
+        reason: "Conflict",
+        message: "Precondition failed: UID in precondition: x, UID in object meta: y",
+      }),
+    };
+  };
+  await rig.delete("p", 1);
+  await rig.until("its deletion was tried", () => deletions > 0, 20 * SECONDS);
+  await rig.advance(SECONDS);
+  expect([deletions, await rig.agent.ports.store.read("statuses", uid)]).toEqual([1, undefined]);
 });
 
 test("[node-agent 82] a pod that ends by itself is not deleted", async () => {
