@@ -9,9 +9,7 @@
  *    API server where it is a kubelet's client.
  */
 import { execFile } from "node:child_process";
-import { once } from "node:events";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
-import { type AddressInfo, createServer, type Server } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -29,6 +27,7 @@ import {
   type LoopOptions,
   writeServerFiles,
 } from "./flags.ts";
+import { freePorts } from "./free-ports.ts";
 import { certificateUser, kubeconfig, type KubectlResult, type KubeconfigUser, runKubectl } from "./kubectl.ts";
 import type { ControlPlaneOptions } from "./options.ts";
 import { createParts, type Parts } from "./parts.ts";
@@ -133,7 +132,7 @@ async function assemble(
   options: ControlPlaneOptions,
   { stateFolder, parts, removeAll }: { readonly stateFolder: string; readonly parts: Parts; readonly removeAll: () => Promise<void> },
 ): Promise<ControlPlane> {
-  const { etcdPort, apiPort } = await freePorts();
+  const [etcdPort, apiPort] = await freePorts();
   const etcdUrl = `http://127.0.0.1:${etcdPort}`;
   const url = `https://127.0.0.1:${apiPort}`;
 
@@ -270,20 +269,4 @@ function patience(what: string): { readonly what: string; readonly timeoutMs: nu
 
 async function remove(path: string): Promise<void> {
   await rm(path, { recursive: true, force: true, maxRetries: 3 });
-}
-
-/** Two ports that are free now, and different because both are held until both are known. */
-async function freePorts(): Promise<{ readonly etcdPort: number; readonly apiPort: number }> {
-  const hold = async (): Promise<Server> => {
-    const server = createServer().listen(0, "127.0.0.1");
-    await once(server, "listening");
-    return server;
-  };
-  const release = async (server: Server): Promise<number> => {
-    const { port } = server.address() as AddressInfo; // a listening TCP server's address is no string and not null
-    await once(server.close(), "close");
-    return port;
-  };
-  const [etcd, api] = [await hold(), await hold()];
-  return { etcdPort: await release(etcd), apiPort: await release(api) };
 }

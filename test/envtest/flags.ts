@@ -2,7 +2,7 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { ControlPlaneOptions } from "./options.ts";
-import { type Pki, serviceAccountKeys } from "./pki.ts";
+import { createPki, type Pki, serviceAccountKeys } from "./pki.ts";
 
 /** What API server and controller manager read from files. */
 interface ServerFiles {
@@ -14,10 +14,18 @@ interface ServerFiles {
   readonly serviceAccountPrivateKey: string;
   readonly serviceAccountPublicKey: string;
   readonly auditPolicy: string;
+  readonly frontProxy?: { readonly caFile: string; readonly certificate: string; readonly key: string };
 }
 
+/** As kubeadm names it. */
+const FRONT_PROXY = "front-proxy-client";
+
 /** Writes the API server's two certificates, the service-account keys and the audit policy into `folder`, readable by us only. */
-export async function writeServerFiles(folder: string, pki: Pki, { auditAnswers = false }: ControlPlaneOptions): Promise<ServerFiles> {
+export async function writeServerFiles(
+  folder: string,
+  pki: Pki,
+  { auditAnswers = false, frontProxy = false }: ControlPlaneOptions,
+): Promise<ServerFiles> {
   const tls = await pki.serverCertificate();
   const kubeletClient = await pki.clientCertificate("kube-apiserver-kubelet-client", ["system:masters"]);
   const accounts = serviceAccountKeys();
@@ -25,6 +33,8 @@ export async function writeServerFiles(folder: string, pki: Pki, { auditAnswers 
     await writeFile(join(folder, name), text, { mode: 0o600 });
     return join(folder, name);
   };
+  const proxyAuthority = frontProxy ? await createPki(join(folder, "front-proxy")) : undefined;
+  const proxy = await proxyAuthority?.clientCertificate(FRONT_PROXY, []);
   return {
     tlsCertificate: await write("apiserver.crt", tls.certificate),
     tlsKey: await write("apiserver.key", tls.key),
@@ -33,6 +43,14 @@ export async function writeServerFiles(folder: string, pki: Pki, { auditAnswers 
     serviceAccountPrivateKey: await write("service-accounts.key", accounts.privateKey),
     serviceAccountPublicKey: await write("service-accounts.pub", accounts.publicKey),
     auditPolicy: await write("audit-policy.json", JSON.stringify(auditPolicy(auditAnswers ? "RequestResponse" : "Request"))),
+    ...(proxyAuthority &&
+      proxy && {
+        frontProxy: {
+          caFile: proxyAuthority.caFile,
+          certificate: await write("front-proxy-client.crt", proxy.certificate),
+          key: await write("front-proxy-client.key", proxy.key),
+        },
+      }),
   };
 }
 
@@ -98,6 +116,17 @@ export function apiServerFlags(given: {
     `--service-account-signing-key-file=${files.serviceAccountPrivateKey}`,
     `--service-account-key-file=${files.serviceAccountPublicKey}`,
     "--allow-privileged=true",
+    ...(files.frontProxy === undefined
+      ? []
+      : [
+          `--requestheader-client-ca-file=${files.frontProxy.caFile}`,
+          `--requestheader-allowed-names=${FRONT_PROXY}`,
+          "--requestheader-username-headers=X-Remote-User",
+          "--requestheader-group-headers=X-Remote-Group",
+          "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+          `--proxy-client-cert-file=${files.frontProxy.certificate}`,
+          `--proxy-client-key-file=${files.frontProxy.key}`,
+        ]),
     ...(given.bootstrapTokens ? ["--enable-bootstrap-token-auth"] : []),
     ...(given.auditLog === undefined
       ? []

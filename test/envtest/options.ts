@@ -26,4 +26,9 @@ export interface ControlPlaneOptions {
    * that last so long.
    */
   readonly signing?: { readonly seconds: number };
+  /**
+   * Default false. True: the API server speaks for its clients to the servers of APIServices, and says by whose certificate those know it,
+   * with an authority of its own for that, as kubeadm has it.
+   */
+  readonly frontProxy?: boolean;
 }

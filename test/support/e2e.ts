@@ -114,6 +114,8 @@ export interface ClusterOptions {
   readonly auditAnswers?: boolean;
   /** Nodes may join, and their certificates last so long. */
   readonly signing?: { readonly seconds: number };
+  /** APIServices may be served by others. Default false. */
+  readonly frontProxy?: boolean;
 }
 
 /** A control plane with, unless told otherwise, a scheduler and two scripted nodes. */
@@ -126,6 +128,7 @@ export async function startCluster(options: ClusterOptions = {}): Promise<Cluste
     pace,
     auditAnswers = false,
     signing,
+    frontProxy = false,
   } = options;
   const directory = await mkdtemp(join(tmpdir(), "deltaloop-e2e-"));
   const auditLog = join(directory, "audit.log");
@@ -138,6 +141,7 @@ export async function startCluster(options: ClusterOptions = {}): Promise<Cluste
     auditLog,
     auditAnswers,
     kubeApi,
+    frontProxy,
     ...(signing && { signing }),
   });
   const ending = new AbortController();
