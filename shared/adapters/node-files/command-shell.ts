@@ -5,8 +5,8 @@
  * The shell is started when it is wanted, ends a second after it was wanted last, and ends with this process. It tells nothing but exit
  * codes: who wants to know why a command failed runs it again by itself.
  *
- * CS1 commands do not wait for one another.
- * CS2 one that was given up does not run, now or later: its time ends the shell, and all that the shell began. Those who wait for others
+ * MS1 commands do not wait for one another.
+ * MS2 one that was given up does not run, now or later: its time ends the shell, and all that the shell began. Those who wait for others
  *    hear that nobody knows.
  */
 import { spawn } from "node:child_process";

@@ -494,17 +494,14 @@ describe("bad input", () => {
   });
 });
 
-it.each([{}, { metadata: {} }, "x", 1, null])(
-  "[informer AP1] a deletion whose object is %j takes its row away, and the lane goes on",
-  async (o) => {
-    const rig = await scene();
-    const gone = { ...item(rs, "D", { rv: "900" }), o } as EnvelopeItem; // as it could come
-    expect(await rig.apply(rig.pack([gone], { resource: "replicasets" }))).toEqual({ kind: "ack" });
-    expect(await rig.watermarkOf("replicasets")).toBe("900");
-  },
-);
+it.each([{}, { metadata: {} }, "x", 1, null])("AP1 a deletion whose object is %j takes its row away, and the lane goes on", async (o) => {
+  const rig = await scene();
+  const gone = { ...item(rs, "D", { rv: "900" }), o } as EnvelopeItem; // as it could come
+  expect(await rig.apply(rig.pack([gone], { resource: "replicasets" }))).toEqual({ kind: "ack" });
+  expect(await rig.watermarkOf("replicasets")).toBe("900");
+});
 
-it("[informer TY1] a message that comes again is told once as such, and what waits is rung", async () => {
+it("TY1 a message that comes again is told once as such, and what waits is rung", async () => {
   const rig = await scene();
   const body = rig.pack([item(pod(1), "A"), item(pod(2, { name: "b" }), "A")]);
   await rig.apply(body);

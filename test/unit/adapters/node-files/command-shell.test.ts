@@ -34,7 +34,7 @@ it.each(["a b", "it's", "$(touch made)`touch made`", "two\nlines", '"; touch mad
   },
 );
 
-it("CS1 CS2 one that hangs keeps no other, and does nothing any more once it was given up", async () => {
+it("MS1 MS2 one that hangs keeps no other, and does nothing any more once it was given up", async () => {
   const shell = createCommandShell();
   const late = join(TOP, "late");
   const hanging = shell.run("sh", ["-c", 'sleep 1; touch "$1"', "sh", late], 300);
@@ -46,7 +46,7 @@ it("CS1 CS2 one that hangs keeps no other, and does nothing any more once it was
   expect(existsSync(late)).toBe(false);
 });
 
-it("CS2 one that waited behind it is not begun later", async () => {
+it("MS2 one that waited behind it is not begun later", async () => {
   const shell = createCommandShell();
   for (let time = 0; time < 3; time++) expect(await shell.run("sleep", ["30"], 100)).toBeUndefined();
   expect(await shell.run("true", [], 5_000)).toBe(0);
