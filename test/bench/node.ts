@@ -115,7 +115,7 @@ async function playAll(cluster: Cluster, side: Side, pid: number, parts: readonl
     if (round > 0) rounds.push(measured);
   }
   const full = await play(cluster, pid, parts.includes("full") ? PODS_MAX : 0);
-  tell(`${PODS_MAX} pods`, full);
+  if (parts.includes("full")) tell(`${PODS_MAX} pods`, full);
   const empty = await memoryMiB(pid);
   process.stderr.write(`  ${side}: ${idle.toFixed(2)} s of CPU in a minute idle, ${told(empty)} in the end\n`);
   return { rounds, full, idle, empty };

@@ -26,6 +26,8 @@ type Child = ChildProcessByStdio<Writable, Readable, null>;
 /** One child, and who waits for what of it. */
 interface Running {
   readonly child: Child;
+  /** Of its group, too. */
+  readonly pid: number;
   readonly waiting: Map<number, (code: number | undefined) => void>;
 }
 
@@ -38,11 +40,12 @@ export function createCommandShell(program = "/bin/sh"): CommandShell {
   function start(): Running | undefined {
     // A group of its own, to be ended as a whole. Nothing of our environment may change what a shell does.
     const child = spawn(program, [], { stdio: ["pipe", "pipe", "ignore"], env: { LC_ALL: "C" }, detached: true });
-    if (child.pid === undefined) {
+    const { pid } = child;
+    if (pid === undefined) {
       child.on("error", () => undefined);
       return undefined;
     }
-    const started: Running = { child, waiting: new Map() };
+    const started: Running = { child, pid, waiting: new Map() };
     const gone = (): void => {
       if (running === started) running = undefined;
     };
@@ -68,7 +71,7 @@ export function createCommandShell(program = "/bin/sh"): CommandShell {
   function kill(lost: Running): void {
     if (running === lost) running = undefined;
     try {
-      process.kill(-(lost.child.pid ?? 0), "SIGKILL");
+      process.kill(-lost.pid, "SIGKILL");
     } catch {
       // It has ended already.
     }

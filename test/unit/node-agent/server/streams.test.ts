@@ -6,6 +6,7 @@ import { createServer } from "node:http";
 import type { IncomingMessage, Server } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { Duplex } from "node:stream";
+import type { DuplexOptions } from "node:stream";
 
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 
@@ -87,6 +88,24 @@ async function drained(socket: Duplex): Promise<Buffer> {
   const chunks: Buffer[] = [];
   for await (const chunk of socket as AsyncIterable<Buffer>) chunks.push(chunk); // without an encoding a socket yields buffers
   return Buffer.concat(chunks);
+}
+
+/** Takes 20 ms for each chunk, which `said` has then, and ends when it is told to. */
+function slowReader(options: DuplexOptions = {}): { readonly slow: Duplex; readonly said: readonly string[] } {
+  const said: string[] = [];
+  const slow = new Duplex({
+    ...options,
+    read: () => undefined,
+    write: (chunk: Buffer, _encoding, done) => {
+      said.push(chunk.toString());
+      setTimeout(done, 20);
+    },
+    final: (done) => {
+      slow.push(null);
+      done();
+    },
+  });
+  return { slow, said };
 }
 
 const closed = (socket: Duplex): Promise<void> =>
@@ -326,19 +345,7 @@ describe("two joined streams", () => {
   });
 
   it("give a slow reader all of it, though the other side is closed by then", async () => {
-    const said: string[] = [];
-    const slow = new Duplex({
-      highWaterMark: 100,
-      read: () => undefined,
-      write: (chunk: Buffer, _encoding, done) => {
-        said.push(chunk.toString());
-        setTimeout(done, 20);
-      },
-      final: (done) => {
-        slow.push(null);
-        done();
-      },
-    });
+    const { slow, said } = slowReader({ highWaterMark: 100 });
     const quick = new Duplex({ read: () => undefined, write: (_chunk, _encoding, done) => done(), allowHalfOpen: false });
     for (const word of ["a", "b", "c", null]) quick.push(word);
     await joinStreams(slow, quick);
@@ -346,18 +353,7 @@ describe("two joined streams", () => {
   });
 
   it("give a slow reader all of it, though the other side broke off by then [node-agent 466]", async () => {
-    const said: string[] = [];
-    const slow = new Duplex({
-      read: () => undefined,
-      write: (chunk: Buffer, _encoding, done) => {
-        said.push(chunk.toString());
-        setTimeout(done, 20);
-      },
-      final: (done) => {
-        slow.push(null);
-        done();
-      },
-    });
+    const { slow, said } = slowReader();
     const broken = Object.assign(new Error("write EPIPE"), { code: "EPIPE" });
     const quick = new Duplex({
       read: () => undefined,
