@@ -422,6 +422,8 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
     expect([asked.length, asked.at(-1)]).toEqual([expect.toSatisfy((times: number) => times <= 2), 4]);
     await write();
     expect([asked.at(-1), await r.files.readCheckpoint("state.json")]).toEqual([5, "5"]);
+    await Promise.all(["a", "b", "c"].map((own) => r.files.writeCheckpoint("state.json", async () => own)));
+    expect(await r.files.readCheckpoint("state.json")).toBe("c");
     await expect(r.files.writeCheckpoint("state.json", async () => Promise.reject(new Error("nothing to say")))).rejects.toThrow(
       "nothing to say",
     );
