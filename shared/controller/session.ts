@@ -1,10 +1,11 @@
 /** What the sync of one key works with: reads, the run's snapshot, and three ways to have an effect. */
 import type { Cached } from "../api/cached.ts";
 import type { CachedResource } from "../api/resources.ts";
+import type { KubeObject } from "../api/wire.ts";
 import type { WriteGateway } from "./gateway.ts";
 import { perform } from "./perform.ts";
 import { RunCalls } from "./perform/calls.ts";
-import type { AnswersOf } from "./perform/calls.ts";
+import type { AnswersOf, ListOptions } from "./perform/calls.ts";
 import type { PerformOptions, Performed } from "./performed.ts";
 import type { Reason } from "./reason.ts";
 import type { Run, SyncPorts, SyncResult } from "./run.ts";
@@ -15,6 +16,11 @@ export interface SyncSession
   extends Pick<Run, "key" | "snapshot" | "mayWrite">, Pick<SyncPorts, "reader" | "digester" | "clock" | "log" | "metrics"> {
   readonly store: Pick<SyncPorts["store"], "readSlices">;
   readonly mode: WriteGateway["mode"];
+  /**
+   * Dependents as they are at this moment: what is adopted of them is adopted by an owner that was read after that. With `foresee` the
+   * owner is read beside them, for writes to come; not in shadow, where none is made.
+   */
+  list(resource: CachedResource, namespace: string, options: ListOptions): Promise<readonly KubeObject[]>;
   /** @throws {Error} when the sync cannot go on: the lease ends, the key was taken over, the owner cannot be read. */
   perform(writes: readonly Write[], options?: PerformOptions): Promise<Performed>;
   /** Writes live reads through (one call of the Store), if there are any. Answers the objects as cached. */
@@ -48,6 +54,7 @@ export function createSession(ports: SyncPorts, run: Run): OpenSession {
   const calls = new RunCalls(ports, run);
   return {
     ...reads,
+    list: (resource, namespace, options) => calls.list(resource, namespace, options),
     perform: (writes, options) => perform(calls, writes, options),
     save: (answers) => calls.save(answers),
     because: (...reasons) => {

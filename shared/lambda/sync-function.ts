@@ -1,6 +1,7 @@
 import type { SQSRecord } from "aws-lambda";
 
 import type { Controller } from "../api/resources.ts";
+import { HandedOn } from "../controller/handed-on.ts";
 import type { KeySync } from "../controller/session.ts";
 import { runKey } from "../controller/worker.ts";
 import type { Doorbell, Doorbells } from "../ports/doorbells.ts";
@@ -32,7 +33,13 @@ export function createSyncFunction(wiring: FunctionWiring, controller: Controlle
   return async (event, context) => {
     const remainingMs = context.getRemainingTimeInMillis();
     const startedMs = clock.now();
-    const look = async ({ store, reader, gateway }: ClusterWiring, bell: Doorbell, doorbells: Doorbells, rungMs: number): Promise<void> => {
+    const look = async (
+      { store, reader, gateway }: ClusterWiring,
+      handedOn: HandedOn,
+      bell: Doorbell,
+      doorbells: Doorbells,
+      rungMs: number,
+    ): Promise<void> => {
       const keys = syncs[bell.controller];
       if (keys === undefined) throw new TypeError(`the function of ${controller} cannot sync keys of ${bell.controller}`);
       const ports = {
@@ -45,6 +52,7 @@ export function createSyncFunction(wiring: FunctionWiring, controller: Controlle
         clock,
         random,
         log,
+        handedOn,
         ...(metrics && { metrics }),
         ...(trace && { trace }),
       };
@@ -71,13 +79,14 @@ export function createSyncFunction(wiring: FunctionWiring, controller: Controlle
         ...(u !== undefined && { uid: u }),
         ...(o !== undefined && { owner: o }),
       };
+      const handedOn = new HandedOn();
       await lookAndGoOn(
         {
           doorbells: cluster.doorbells,
           clock,
           log,
           canSync: (other) => syncs[other] !== undefined,
-          look: (bell, doorbells, askedMs) => look(cluster, bell, doorbells, askedMs),
+          look: (bell, doorbells, askedMs) => look(cluster, handedOn, bell, doorbells, askedMs),
           untilMs: startedMs + GO_ON_MS,
         },
         own,

@@ -3,6 +3,7 @@ import type { Cached } from "../../api/cached.ts";
 import { ownerOfCached } from "../../api/owner-id.ts";
 import { controllerRef } from "../../api/owner-references.ts";
 import { compareResourceVersions } from "../../api/resource-version.ts";
+import { formatSelector, type Selector } from "../../api/selector.ts";
 import { CONTROLLER_INFO, objectKey, splitKey } from "../../api/resources.ts";
 import type { CachedResource, ObjectKey } from "../../api/resources.ts";
 import type { KubeObject } from "../../api/wire.ts";
@@ -28,6 +29,11 @@ export interface AnswersOf<R extends CachedResource> {
   readonly ownStatus?: boolean;
 }
 
+export interface ListOptions {
+  readonly selector: Selector;
+  readonly foresee?: Owner;
+}
+
 /** Rows as the snapshot shows them, and then as we wrote them: the Store compares, so a row that moved costs a second look. */
 type KnownRows = ReadonlyMap<CachedResource, Map<ObjectKey, Row | undefined>>;
 
@@ -40,6 +46,8 @@ export class RunCalls {
   readonly #events: RunEvents;
   #gateway: RunGateway | undefined;
   #live: Promise<LiveOwner> | undefined;
+  /** `#live` is of before the last list of dependents, live or the snapshot's. */
+  #isOlderThanList = false;
   #rows: KnownRows | undefined;
 
   constructor(ports: SyncPorts, run: Run) {
@@ -54,9 +62,47 @@ export class RunCalls {
     return (this.#gateway ??= this.ports.gateway.forRun({ ...splitKey(key), uid: snapshot.primary?.uid ?? "" }));
   }
 
-  /** Read once per run, failures included, and written through if the cache shows another version. */
+  /** Read once per run, failures included, and written through if the cache shows another version; or what this invocation's own write was answered. */
   liveOwner(owner: Owner): Promise<LiveOwner> {
+    if (this.#live === undefined) {
+      const handed = this.#handedOn(owner);
+      this.#isOlderThanList = handed !== undefined;
+      this.#live = handed ? Promise.resolve(handed) : this.#readOwner(owner);
+    }
+    return this.#live;
+  }
+
+  /**
+   * The same, read after what is to be adopted was listed: an owner that was deleted meanwhile, and let go of it, adopts nothing.
+   * Source: pkg/controller/controller_ref_manager.go CanAdopt.
+   */
+  ownerToAdopt(owner: Owner): Promise<LiveOwner> {
+    if (this.#isOlderThanList) this.#live = undefined;
+    this.#isOlderThanList = false;
     return (this.#live ??= this.#readOwner(owner));
+  }
+
+  /** Dependents as they are at this moment. With `foresee` that owner is read beside them, if it was not: writes to come will wait for it. */
+  async list(resource: CachedResource, namespace: string, { selector, foresee }: ListOptions): Promise<readonly KubeObject[]> {
+    const listing = this.ports.reader.list(resource, namespace, { labelSelector: formatSelector(selector) });
+    const reading = foresee && this.ports.gateway.mode === "act" ? this.liveOwner(foresee) : undefined;
+    // Neither outlives the run. What the read throws, whoever waits for it hears.
+    const [listed] = await Promise.allSettled([listing, reading]);
+    this.#isOlderThanList = this.#live !== undefined;
+    if (listed.status === "rejected") throw listed.reason;
+    return listed.value.items;
+  }
+
+  /** HO1, HO2: for the run that it makes due. */
+  handOn(object: KubeObject, sentMs: number): void {
+    this.ports.handedOn?.put(object, sentMs);
+  }
+
+  #handedOn({ uid }: Owner): LiveOwner | undefined {
+    const { primary } = this.run.snapshot;
+    if (primary?.uid !== uid) return undefined;
+    const object = this.ports.handedOn?.get(uid, primary.rv, this.ports.clock.now());
+    return object && liveOf(object, primary.object as Cached<Owner["resource"]>, false); // an equal version is an equal object
   }
 
   async #readOwner({ resource, namespace, name, uid }: Owner): Promise<LiveOwner> {
@@ -73,12 +119,7 @@ export class RunCalls {
     if (live.metadata.uid !== uid) return { kind: "otherUid", uid: live.metadata.uid };
     // An equal version is an equal object; the primary's row is of the owner's resource.
     const cached = written ?? (primary?.object as Cached<Owner["resource"]>);
-    return {
-      kind: "live",
-      object: new Sealed(live, cached.spec.template?.digest ?? "no template"),
-      cached,
-      isCacheAhead: order !== undefined && order > 0,
-    };
+    return liveOf(live, cached, order !== undefined && order > 0);
   }
 
   /**
@@ -149,6 +190,10 @@ export class RunCalls {
   sendEvents(): Promise<void> {
     return this.#events.send(() => this.gateway);
   }
+}
+
+function liveOf(live: KubeObject, cached: Cached<Owner["resource"]>, isCacheAhead: boolean): LiveOwner {
+  return { kind: "live", object: new Sealed(live, cached.spec.template?.digest ?? "no template"), cached, isCacheAhead };
 }
 
 function snapshotRows({ controller, snapshot }: Run): KnownRows {

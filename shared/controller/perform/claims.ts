@@ -24,7 +24,7 @@ const CLAIMS_MAX = 500;
  */
 export async function claim(calls: RunCalls, writes: readonly ClaimWrite[]): Promise<Performed> {
   const adoption = writes.find((write) => write.kind === "Adopt");
-  const live = adoption && (await calls.liveOwner(adoption.owner));
+  const live = adoption && (await calls.ownerToAdopt(adoption.owner));
   const problem = live && adoptionProblem(live, adoption.owner);
   const refused = problem === undefined ? undefined : { problem, cause: live?.kind === "failed" ? live.error : undefined };
   const results: WriteResult[] = [];

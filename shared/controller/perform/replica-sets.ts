@@ -27,13 +27,14 @@ export async function createReplicaSet(
   if (stand.kind === "ended") return { end: stand.end, results: [{ kind: "notTried" }] };
   if (stand.kind === "deleting") return { results: [{ kind: "notTried" }] };
   if (!calls.run.mayWrite()) throw new LeaseEndsError();
+  const sentMs = calls.ports.clock.now();
   try {
     const answer = await calls.gateway.create({
       resource,
       namespace: owner.namespace,
       body: build(stand.live.open(), write).open(),
     });
-    return outcome(await stored(calls, storedObject(answer), [objectKey(owner.namespace, name)]));
+    return outcome(await stored(calls, storedObject(answer), sentMs, [objectKey(owner.namespace, name)]));
   } catch (thrown) {
     const error = toAnswer(thrown);
     return outcome(isAlreadyExists(error) ? await taken(calls, { namespace: owner.namespace, name, error }) : { kind: "failed", error });
@@ -61,11 +62,12 @@ export async function patchReplicaSet(calls: RunCalls, write: WriteOf<"PatchRepl
   if (!calls.run.mayWrite()) throw new LeaseEndsError();
   const annotations = stand ? { ...write.annotations, ...copiedValues(stand.live.open(), copied) } : write.annotations;
   const spec = { ...(replicas !== undefined && { replicas }), ...(minReadySeconds !== undefined && { minReadySeconds }) };
+  const sentMs = calls.ports.clock.now();
   const body = { metadata: { uid, resourceVersion, ...(annotations && { annotations }) }, ...(Object.keys(spec).length > 0 && { spec }) };
   try {
     const request = { resource, namespace: owner.namespace, name, type: "application/merge-patch+json", body } as const;
     const answer = await calls.gateway.patch(request, calls.seenRow(owner.namespace, { name, uid }));
-    return outcome(await stored(calls, storedObject(answer)));
+    return outcome(await stored(calls, storedObject(answer), sentMs));
   } catch (thrown) {
     const error = toAnswer(thrown);
     return outcome(
@@ -110,7 +112,14 @@ export async function deleteReplicaSet(
   }
 }
 
-async function stored(calls: RunCalls, answer: KubeObject | undefined, absent: readonly ObjectKey[] = []): Promise<WriteResult> {
+/** Handed on before it is written through: that is what makes its key due. */
+async function stored(
+  calls: RunCalls,
+  answer: KubeObject | undefined,
+  sentMs: number,
+  absent: readonly ObjectKey[] = [],
+): Promise<WriteResult> {
+  if (answer) calls.handOn(answer, sentMs);
   const [object] = answer ? await calls.save({ resource, objects: [answer], absent }) : [];
   return object ? { kind: "stored", resource, object } : { kind: "failed", error: new Error("a write was answered without an object") };
 }

@@ -1,7 +1,6 @@
 /** Strategy Recreate: every old pod is gone before the first new one starts (deployment §12). */
 import type { CachedPod } from "../../api/cached.ts";
 import { podOwnerId } from "../../api/owner-id.ts";
-import { formatSelector } from "../../api/selector.ts";
 import { strip } from "../../api/strip.ts";
 import type { SyncResult } from "../../controller/run.ts";
 import { oldPods, oldPodsRunning, scaleDownOldReplicaSetsForRecreate } from "../recreate.ts";
@@ -68,13 +67,12 @@ async function cachedPods({ session }: Sync, { oldRSs }: ReplicaSetSplit): Promi
 
 /** Old pods as they are at this moment. Those that live are written through: their end must be noticed (S14). */
 async function livePods({ session, selector }: Sync, { d }: Known, split: ReplicaSetSplit): Promise<readonly CachedPod[]> {
-  const list = await session.reader.list("pods", d.metadata.namespace, { labelSelector: formatSelector(selector) });
+  const live = await session.list("pods", d.metadata.namespace, { selector });
   const pods = oldPods(
     split,
-    list.items.map((pod) => strip("pods", pod, session.digester)),
+    live.map((pod) => strip("pods", pod, session.digester)),
   );
   const uids = new Set(pods.slice(0, PODS_WRITTEN_THROUGH_MAX).map(({ uid }) => uid));
-  if (session.mode === "act")
-    await session.save({ resource: "pods", objects: list.items.filter(({ metadata }) => uids.has(metadata.uid)) });
+  if (session.mode === "act") await session.save({ resource: "pods", objects: live.filter(({ metadata }) => uids.has(metadata.uid)) });
   return pods;
 }

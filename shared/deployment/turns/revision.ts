@@ -43,7 +43,7 @@ export interface WithNewReplicaSet extends ReplicaSetSplit {
 /** The same, and creates the new ReplicaSet if there is none, on a live list (I2). */
 export async function syncRevisionOrCreate(sync: Sync, from: Known): Promise<Turn<{ readonly split: WithNewReplicaSet }>> {
   const isMissing = splitReplicaSets(from.d, from.rss).newRS === undefined;
-  const start: Turn = isMissing && !from.listed ? await listReplicaSets(sync, from) : { kind: "goOn", known: from };
+  const start: Turn = isMissing && !from.listed ? await listReplicaSets(sync, from, "create") : { kind: "goOn", known: from };
   if (start.kind === "ended") return start;
   const revised = await syncRevision(sync, start.known);
   if (revised.kind === "ended") return revised;

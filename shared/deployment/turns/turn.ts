@@ -1,7 +1,7 @@
 /** What turns have in common: what they know, how they answer, and the reads and writes that more than one of them makes. */
 import type { CachedDeployment, CachedReplicaSet } from "../../api/cached.ts";
 import { controllerRef } from "../../api/owner-references.ts";
-import { formatSelector, type Selector } from "../../api/selector.ts";
+import type { Selector } from "../../api/selector.ts";
 import { strip } from "../../api/strip.ts";
 import type { WriteResult } from "../../controller/performed.ts";
 import type { SyncResult } from "../../controller/run.ts";
@@ -11,7 +11,7 @@ import { claimReplicaSets } from "../claim-replica-sets.ts";
 import { cleanupDeployment } from "../history.ts";
 import { withCopiedAnnotations } from "../new-replica-set.ts";
 import type { DeploymentReason } from "../reasons.ts";
-import type { PatchReplicaSet, Step } from "../writes.ts";
+import { ownerOf, type PatchReplicaSet, type Step } from "../writes.ts";
 
 /** What stays the same throughout a sync. */
 export interface Sync {
@@ -97,17 +97,21 @@ export async function claim(sync: Sync, d: CachedDeployment, rss: readonly Cache
 /**
  * The Deployment's ReplicaSets as they are at this moment; what the cache had otherwise is written through. One that has lost its
  * owner without the cache knowing is adopted: a create would find its name taken by a stranger, and count a collision for good.
+ * Before a create the Deployment is read beside them.
  */
-export async function listReplicaSets(sync: Sync, { d, rss }: Known): Promise<Turn> {
+export async function listReplicaSets(sync: Sync, { d, rss }: Known, purpose?: "create"): Promise<Turn> {
   const { session, selector } = sync;
-  const list = await session.reader.list("replicasets", d.metadata.namespace, { labelSelector: formatSelector(selector) });
-  const news = list.items.filter(
+  const live = await session.list("replicasets", d.metadata.namespace, {
+    selector,
+    ...(purpose === "create" && { foresee: ownerOf(d) }),
+  });
+  const news = live.filter(
     ({ metadata }) =>
       (controllerRef(metadata)?.uid ?? d.metadata.uid) === d.metadata.uid &&
       !rss.some((rs) => rs.metadata.uid === metadata.uid && rs.metadata.resourceVersion === metadata.resourceVersion),
   );
   if (session.mode === "act") await session.save({ resource: "replicasets", objects: news });
-  const listed = list.items.map((rs) => strip("replicasets", rs, session.digester));
+  const listed = live.map((rs) => strip("replicasets", rs, session.digester));
   return await claim(sync, d, listed, true);
 }
 

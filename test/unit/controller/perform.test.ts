@@ -6,6 +6,7 @@ import { ownerReferenceTo } from "../../../shared/api/owner-references.ts";
 import { RESOURCES } from "../../../shared/api/resources.ts";
 import { strip } from "../../../shared/api/strip.ts";
 import { LeaseEndsError, aggregate } from "../../../shared/controller/errors.ts";
+import { HandedOn } from "../../../shared/controller/handed-on.ts";
 import type { PerformOptions, Performed, WriteOf } from "../../../shared/controller/performed.ts";
 import type { Run, SyncPorts } from "../../../shared/controller/run.ts";
 import { Sealed } from "../../../shared/controller/sealed.ts";
@@ -28,6 +29,7 @@ class Scene {
   readonly owner: Owner;
   readonly run: Run;
   readonly ports: SyncPorts;
+  readonly handedOn = new HandedOn();
   mayWrite = true;
   readonly #dependents: Row[] = [];
   #session: SyncSession | undefined;
@@ -69,6 +71,7 @@ class Scene {
       doorbells: { ring: async () => {} },
       digester,
       registry: [],
+      handedOn: this.handedOn,
       clock: createVirtualClock(0),
       log: { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} },
     };
@@ -262,6 +265,19 @@ describe("CreateReplicaSet", () => {
       expect(await scene.perform([write], { build })).toEqual({ results: [{ kind: "notTried" }], ...(end && { end }) });
       expect(scene.api.writes).toEqual([]);
     }
+  });
+
+  it("is made of an answer that was handed on, which serves no adoption after it", async () => {
+    const scene = await Scene.create();
+    const write = scene.create({ name: "new" });
+    scene.handedOn.put(scene.api.find("deployments", "d"), 0);
+    expect(await scene.perform([write], { build })).toMatchObject({ results: [{ kind: "stored" }] });
+    expect(scene.api.reads).toEqual([]);
+    await scene.api.terminate("deployments", "d");
+    scene.see("web", scene.uid, "nobody");
+    const { error } = await scene.perform([{ kind: "Adopt", owner: scene.owner, resource: "replicasets", name: "web", uid: scene.uid }]);
+    expect(error?.message).toContain("shop/d has just been deleted");
+    expect(scene.api.reads).toEqual(["get deployments d"]);
   });
 
   it("fails the sync when the owner cannot be read, and answers a refusal", async () => {

@@ -1,4 +1,5 @@
 // Would catch: a branch taken in the wrong order, a write from stale knowledge, one too many or too few, an Event for what did not happen.
+import { setImmediate } from "node:timers/promises";
 import { beforeEach, describe, expect, it } from "vitest";
 import { compileSelector } from "../../../shared/api/selector.ts";
 import { UnansweredError } from "../../../shared/ports/errors.ts";
@@ -204,7 +205,7 @@ describe("creating the new ReplicaSet", () => {
     await cluster.put(liveReplicaSet("web-2", "v2", 1, { age: 1, revision: "2", sizedFor: [4, 5], available: 0 }));
     await cluster.sync();
     expect(cluster.names("replicasets")).toEqual(["web-1", "web-2"]);
-    expect(cluster.spoken().slice(0, 2)).toEqual(["list replicasets", "patch deployments/status web"]);
+    expect(cluster.spoken().slice(0, 3)).toEqual(["list replicasets", "get deployments web", "patch deployments/status web"]);
     expect(conditionsOf(cluster)).toContainEqual(
       condition("Progressing", "True", "FoundNewReplicaSet", { message: 'Found new replica set "web-2"' }),
     );
@@ -253,6 +254,25 @@ describe("creating the new ReplicaSet", () => {
     expect(cluster.names("replicasets")).toEqual(["web-1", name]);
     expect(statusOf(cluster)).not.toHaveProperty("collisionCount");
   });
+
+  it.each(["before that", "beside it"])(
+    "[deployment T108] adopts nothing that a list shows for a Deployment deleted since it was read %s",
+    async (when) => {
+      // One that the cache knows to have no owner: it is adopted first, on a read of the Deployment.
+      if (when === "before that") await cluster.put(liveReplicaSet("known", "v0", 1, { age: 1, owner: null }));
+      await cluster.catchUp();
+      cluster.api.script = {
+        "list replicasets": async () => {
+          await cluster.put(liveReplicaSet("left", "v2", 1, { age: 1, owner: null }));
+          await setImmediate(); // it is read now
+          await cluster.api.remove("deployments", "web");
+        },
+      };
+      await expect(cluster.sync()).rejects.toThrow('deployments.apps "web" not found');
+      expect(cluster.spoken().filter((line) => line === "get deployments web")).toHaveLength(2);
+      expect(cluster.live("replicasets", "left").metadata.ownerReferences).toBeUndefined();
+    },
+  );
 
   it("starts with what the surge leaves, tells of it, and shrinks old ones in the same sync", async () => {
     await cluster.sync();
