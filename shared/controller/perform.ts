@@ -3,7 +3,7 @@
  *
  * PF1 before the first create or delete of a batch its intents are registered; each is lowered, kept as planned or left
  *    pending by what its call was answered. A controller cannot forget to.
- * PF2 nothing is created from a template the decision did not see: the owner is read live first, once per run.
+ * PF2 nothing is created from a template the decision did not see: the owner is read live first, once per run, or was just answered (HO1).
  * PF3 every object that an answer or a live read brings is written through, one call per group of concurrent answers.
  * PF4 no call starts unless `run.mayWrite()`; otherwise LeaseEndsError.
  * PF5 in shadow nothing is sent, registered or written through. What was decided is traced, and what would have depended on the

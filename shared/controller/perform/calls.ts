@@ -4,6 +4,7 @@ import { ownerOfCached } from "../../api/owner-id.ts";
 import { controllerRef } from "../../api/owner-references.ts";
 import { compareResourceVersions } from "../../api/resource-version.ts";
 import { formatSelector, type Selector } from "../../api/selector.ts";
+import { strip } from "../../api/strip.ts";
 import { CONTROLLER_INFO, objectKey, splitKey } from "../../api/resources.ts";
 import type { CachedResource, ObjectKey } from "../../api/resources.ts";
 import type { KubeObject } from "../../api/wire.ts";
@@ -12,6 +13,7 @@ import type { Row, WriteThrough } from "../../ports/store.ts";
 import { StolenError, toError } from "../errors.ts";
 import type { Answer, RunGateway, SeenRow } from "../gateway.ts";
 import type { Run, SyncPorts } from "../run.ts";
+import { RECENT_MS } from "../handed-on.ts";
 import { Sealed } from "../sealed.ts";
 import type { EventNote, Owner } from "../writes.ts";
 import { RunEvents } from "./events.ts";
@@ -46,8 +48,9 @@ export class RunCalls {
   readonly #events: RunEvents;
   #gateway: RunGateway | undefined;
   #live: Promise<LiveOwner> | undefined;
-  /** `#live` is of before the last list of dependents, live or the snapshot's. */
+  /** `#live` is of before the last live list of dependents was answered. */
   #isOlderThanList = false;
+  #foreseen: { readonly sentMs: number; readonly object: Promise<KubeObject | undefined> } | undefined;
   #rows: KnownRows | undefined;
 
   constructor(ports: SyncPorts, run: Run) {
@@ -62,35 +65,36 @@ export class RunCalls {
     return (this.#gateway ??= this.ports.gateway.forRun({ ...splitKey(key), uid: snapshot.primary?.uid ?? "" }));
   }
 
-  /** Read once per run, failures included, and written through if the cache shows another version; or what this invocation's own write was answered. */
+  /** Read once per run, failures included, and written through if the cache shows another version. */
   liveOwner(owner: Owner): Promise<LiveOwner> {
-    if (this.#live === undefined) {
-      const handed = this.#handedOn(owner);
-      this.#isOlderThanList = handed !== undefined;
-      this.#live = handed ? Promise.resolve(handed) : this.#readOwner(owner);
-    }
-    return this.#live;
+    return (this.#live ??= this.#foreseenOwner(owner));
+  }
+
+  /** For pods to be made: the same, or what this invocation's own write on the owner was answered (HO1, HO2). */
+  ownerToCreate(owner: Owner): Promise<LiveOwner> {
+    const handed = this.#live === undefined ? this.#handedOn(owner) : undefined;
+    return handed ? Promise.resolve(handed) : this.liveOwner(owner);
   }
 
   /**
-   * The same, read after what is to be adopted was listed: an owner that was deleted meanwhile, and let go of it, adopts nothing.
+   * Read after what is to be adopted was listed: an owner that was deleted meanwhile, and let go of it, adopts nothing.
    * Source: pkg/controller/controller_ref_manager.go CanAdopt.
    */
   ownerToAdopt(owner: Owner): Promise<LiveOwner> {
     if (this.#isOlderThanList) this.#live = undefined;
     this.#isOlderThanList = false;
-    return (this.#live ??= this.#readOwner(owner));
+    return (this.#live ??= this.#readOwner(owner, this.#get(owner)));
   }
 
-  /** Dependents as they are at this moment. With `foresee` that owner is read beside them, if it was not: writes to come will wait for it. */
+  /** Dependents as they are at this moment. With `foresee` that owner is read beside them, if it was not, for writes to come. */
   async list(resource: CachedResource, namespace: string, { selector, foresee }: ListOptions): Promise<readonly KubeObject[]> {
-    const listing = this.ports.reader.list(resource, namespace, { labelSelector: formatSelector(selector) });
-    const reading = foresee && this.ports.gateway.mode === "act" ? this.liveOwner(foresee) : undefined;
-    // Neither outlives the run. What the read throws, whoever waits for it hears.
-    const [listed] = await Promise.allSettled([listing, reading]);
+    const { reader, gateway, clock } = this.ports;
+    const listing = reader.list(resource, namespace, { labelSelector: formatSelector(selector) });
+    if (foresee && gateway.mode === "act" && this.#live === undefined)
+      this.#foreseen = { sentMs: clock.now(), object: this.#get(foresee).catch(() => undefined) };
+    const { items } = await listing;
     this.#isOlderThanList = this.#live !== undefined;
-    if (listed.status === "rejected") throw listed.reason;
-    return listed.value.items;
+    return items;
   }
 
   /** HO1, HO2: for the run that it makes due. */
@@ -98,17 +102,40 @@ export class RunCalls {
     this.ports.handedOn?.put(object, sentMs);
   }
 
-  #handedOn({ uid }: Owner): LiveOwner | undefined {
+  /** Before a write on the object is sent. */
+  handOnNoMore(uid: string): void {
+    this.ports.handedOn?.drop(uid);
+  }
+
+  #handedOn({ resource, uid }: Owner): LiveOwner | undefined {
     const { primary } = this.run.snapshot;
     if (primary?.uid !== uid) return undefined;
     const object = this.ports.handedOn?.get(uid, primary.rv, this.ports.clock.now());
-    return object && liveOf(object, primary.object as Cached<Owner["resource"]>, false); // an equal version is an equal object
+    // What Redis has under that version may be forged; this is the API server's.
+    return object && liveOf(object, strip(resource, object, this.ports.digester), false);
   }
 
-  async #readOwner({ resource, namespace, name, uid }: Owner): Promise<LiveOwner> {
+  #get({ resource, namespace, name }: Owner): Promise<KubeObject | undefined> {
+    return this.ports.reader.get(resource, namespace, name);
+  }
+
+  /** What was read beside a list that took its time is read again, and so is what could not be read then, or was not there. */
+  async #foreseenOwner(owner: Owner): Promise<LiveOwner> {
+    const { clock } = this.ports;
+    const foreseen = this.#foreseen;
+    this.#foreseen = undefined;
+    if (foreseen === undefined || clock.now() - foreseen.sentMs >= RECENT_MS) return this.#readOwner(owner, this.#get(owner));
+    this.#isOlderThanList = true;
+    return this.#readOwner(
+      owner,
+      foreseen.object.then((object) => object ?? this.#get(owner)),
+    );
+  }
+
+  async #readOwner({ resource, uid }: Owner, reading: Promise<KubeObject | undefined>): Promise<LiveOwner> {
     let live: KubeObject | undefined;
     try {
-      live = await this.ports.reader.get(resource, namespace, name);
+      live = await reading;
     } catch (error) {
       return { kind: "failed", error: toError(error) };
     }

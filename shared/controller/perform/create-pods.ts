@@ -29,7 +29,7 @@ type CreateOutcome =
 export async function createPods(calls: RunCalls, write: WriteOf<"CreatePods">): Promise<Performed> {
   const { run } = calls;
   const { owner, count, template } = write;
-  const stand = standing(await calls.liveOwner(owner), template);
+  const stand = standing(await calls.ownerToCreate(owner), template);
   if (stand.kind === "ended") return { end: stand.end, results: [{ kind: "notTried" }] };
   if (stand.kind === "deleting") return { results: [{ kind: "notTried" }] };
   const { live } = stand;

@@ -62,6 +62,7 @@ export async function patchReplicaSet(calls: RunCalls, write: WriteOf<"PatchRepl
   if (!calls.run.mayWrite()) throw new LeaseEndsError();
   const annotations = stand ? { ...write.annotations, ...copiedValues(stand.live.open(), copied) } : write.annotations;
   const spec = { ...(replicas !== undefined && { replicas }), ...(minReadySeconds !== undefined && { minReadySeconds }) };
+  calls.handOnNoMore(uid);
   const sentMs = calls.ports.clock.now();
   const body = { metadata: { uid, resourceVersion, ...(annotations && { annotations }) }, ...(Object.keys(spec).length > 0 && { spec }) };
   try {
@@ -95,6 +96,7 @@ export async function deleteReplicaSet(
 ): Promise<Performed> {
   if (!calls.run.mayWrite()) throw new LeaseEndsError();
   const gone = [{ key: objectKey(owner.namespace, name), uid }];
+  calls.handOnNoMore(uid);
   try {
     const request = { resource, namespace: owner.namespace, name, preconditions: { uid, resourceVersion } } as const;
     const object = storedObject(await calls.gateway.delete(request, calls.seenRow(owner.namespace, { name, uid })));

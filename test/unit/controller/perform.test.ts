@@ -4,9 +4,9 @@ import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
 import { createDigester } from "../../../shared/api/digest.ts";
 import { ownerReferenceTo } from "../../../shared/api/owner-references.ts";
 import { RESOURCES } from "../../../shared/api/resources.ts";
+import { compileSelector, type Selector } from "../../../shared/api/selector.ts";
 import { strip } from "../../../shared/api/strip.ts";
 import { LeaseEndsError, aggregate } from "../../../shared/controller/errors.ts";
-import { HandedOn } from "../../../shared/controller/handed-on.ts";
 import type { PerformOptions, Performed, WriteOf } from "../../../shared/controller/performed.ts";
 import type { Run, SyncPorts } from "../../../shared/controller/run.ts";
 import { Sealed } from "../../../shared/controller/sealed.ts";
@@ -29,7 +29,6 @@ class Scene {
   readonly owner: Owner;
   readonly run: Run;
   readonly ports: SyncPorts;
-  readonly handedOn = new HandedOn();
   mayWrite = true;
   readonly #dependents: Row[] = [];
   #session: SyncSession | undefined;
@@ -71,7 +70,6 @@ class Scene {
       doorbells: { ring: async () => {} },
       digester,
       registry: [],
-      handedOn: this.handedOn,
       clock: createVirtualClock(0),
       log: { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} },
     };
@@ -267,17 +265,16 @@ describe("CreateReplicaSet", () => {
     }
   });
 
-  it("is made of an answer that was handed on, which serves no adoption after it", async () => {
+  it("is made of what was read beside a list, by which nothing is adopted", async () => {
     const scene = await Scene.create();
-    const write = scene.create({ name: "new" });
-    scene.handedOn.put(scene.api.find("deployments", "d"), 0);
-    expect(await scene.perform([write], { build })).toMatchObject({ results: [{ kind: "stored" }] });
-    expect(scene.api.reads).toEqual([]);
+    const session = createSession(scene.ports, scene.run);
+    await session.list("replicasets", "shop", { selector: compileSelector({ matchLabels: { app: "web" } }) as Selector, foresee: scene.owner });
+    expect(await session.perform([scene.create({ name: "new" })], { build })).toMatchObject({ results: [{ kind: "stored" }] });
     await scene.api.terminate("deployments", "d");
     scene.see("web", scene.uid, "nobody");
-    const { error } = await scene.perform([{ kind: "Adopt", owner: scene.owner, resource: "replicasets", name: "web", uid: scene.uid }]);
-    expect(error?.message).toContain("shop/d has just been deleted");
-    expect(scene.api.reads).toEqual(["get deployments d"]);
+    const adoption = { kind: "Adopt", owner: scene.owner, resource: "replicasets", name: "web", uid: scene.uid } as const;
+    expect((await session.perform([adoption])).error?.message).toContain("shop/d has just been deleted");
+    expect(scene.api.reads).toEqual(["list replicasets ", "get deployments d", "get deployments d"]);
   });
 
   it("fails the sync when the owner cannot be read, and answers a refusal", async () => {

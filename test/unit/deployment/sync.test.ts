@@ -205,6 +205,7 @@ describe("creating the new ReplicaSet", () => {
     await cluster.put(liveReplicaSet("web-2", "v2", 1, { age: 1, revision: "2", sizedFor: [4, 5], available: 0 }));
     await cluster.sync();
     expect(cluster.names("replicasets")).toEqual(["web-1", "web-2"]);
+    // It was read beside the list, in case.
     expect(cluster.spoken().slice(0, 3)).toEqual(["list replicasets", "get deployments web", "patch deployments/status web"]);
     expect(conditionsOf(cluster)).toContainEqual(
       condition("Progressing", "True", "FoundNewReplicaSet", { message: 'Found new replica set "web-2"' }),
@@ -273,6 +274,33 @@ describe("creating the new ReplicaSet", () => {
       expect(cluster.live("replicasets", "left").metadata.ownerReferences).toBeUndefined();
     },
   );
+
+  it.each([
+    { name: "that took long", get: undefined, list: 500 },
+    { name: "beside which it could not be read", get: new UnansweredError("no answer"), list: 0 },
+  ])("reads the Deployment again after a list $name: what it shows is decided on", async ({ get, list }) => {
+    cluster.api.script = {
+      "list replicasets": async () => {
+        await setImmediate(); // it is read now
+        await cluster.world.clock.advance(list);
+        await cluster.change(
+          "deployments",
+          "web",
+          ({ spec, ...rest }) => ({ ...rest, spec: { ...spec, template: podTemplate("v3") } }) as Live,
+        );
+      },
+      "get deployments": (_, nth) => (nth === 1 ? get : undefined),
+    };
+    expect(await cluster.sync()).toEqual({ kind: "again", afterMs: 0 });
+    expect(cluster.written()).toEqual([]);
+  });
+
+  it("does not wait for the read beside a list that needs none", async () => {
+    await cluster.put(liveReplicaSet("web-2", "v2", 1, { age: 1, revision: "2", sizedFor: [4, 5], available: 0 }));
+    cluster.api.script = { "get deployments": () => new Promise(() => undefined) };
+    await cluster.sync();
+    expect(cluster.spoken()).toContain("patch deployments/status web");
+  });
 
   it("starts with what the surge leaves, tells of it, and shrinks old ones in the same sync", async () => {
     await cluster.sync();

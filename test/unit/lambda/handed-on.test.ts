@@ -1,4 +1,5 @@
 // Would catch: a sync that reads again what its invocation has just been told, or decides on an answer that is old, overtaken or of before a list.
+import { inspect } from "node:util";
 import { beforeEach, describe, expect, it } from "vitest";
 
 import { createSyncDeployment } from "../../../functions/sync-deployment/handler.ts";
@@ -67,18 +68,22 @@ describe("a ReplicaSet that the invocation goes on to", () => {
     expect(ownerReads()).toHaveLength(1);
   });
 
-  it("takes and gives pods as its patched size says", async () => {
-    cluster = await Cluster.of([
-      liveDeployment(1, { status: { observedGeneration: 1 } }),
-      liveReplicaSet("web-1", "v1", 3, { sizedFor: [3, 4] }),
-    ]);
-    for (const name of ["a", "b", "c"]) await cluster.put(livePod(name, "web-1"));
-    await cluster.catchUp();
-    await forgetReplicaSets();
-    await invoke();
-    expect(cluster.sizes()).toEqual({ "web-1": 1 });
-    expect(cluster.api.all("pods").filter(({ metadata }) => metadata.deletionTimestamp === undefined)).toHaveLength(1);
-    expect(ownerReads()).toEqual([]);
+  it("makes pods as its patched size says, and is read before it takes any", async () => {
+    for (const [size, pods] of [
+      [3, ["a"]],
+      [1, ["a", "b", "c"]],
+    ] as const) {
+      cluster = await Cluster.of([
+        liveDeployment(size, { status: { observedGeneration: 1 } }),
+        liveReplicaSet("web-1", "v1", pods.length, { sizedFor: [pods.length, pods.length + 1] }),
+      ]);
+      for (const name of pods) await cluster.put(livePod(name, "web-1"));
+      await cluster.catchUp();
+      await forgetReplicaSets();
+      await invoke();
+      expect(cluster.api.all("pods").filter(({ metadata }) => metadata.deletionTimestamp === undefined)).toHaveLength(size);
+      expect(ownerReads()).toEqual(size === 1 ? ["get replicasets web-1"] : []);
+    }
   });
 
   it("is read before it adopts: what it adopts was listed after the answer", async () => {
@@ -113,6 +118,19 @@ describe("answers that are handed on", () => {
       expect(answers.get(uid, version, nowMs)).toBeUndefined();
     answers.put(answer("a", "6"), 1_400);
     expect([answers.get("a", "5", 1_400), answers.get("a", "6", 1_400)]).toEqual([undefined, answer("a", "6")]);
+  });
+
+  it("are none any more when the next write is sent", () => {
+    const answers = new HandedOn();
+    answers.put(answer("a", "5"), 0);
+    answers.drop("a");
+    expect(answers.get("a", "5", 0)).toBeUndefined();
+  });
+
+  it("print nothing of the object", () => {
+    const answers = new HandedOn();
+    answers.put(answer("secret", "5"), 0);
+    expect(inspect(answers, { depth: null, showHidden: true })).not.toContain("secret");
   });
 
   it("are ten, the newest", () => {
