@@ -23,6 +23,10 @@ import { NODE_TABLES } from "./node-store.ts";
 import { FATES } from "./store/tallies.ts";
 
 /** What a pod is evicted for. Source: pkg/kubelet/eviction/api/types.go; eviction_manager.go signalEmptyDirFsLimit and its like. */
+const PREEMPTION_SIGNALS = [
+  ...["cpu", "memory", "ephemeral-storage", "pods"],
+  ...["hugepages-64Ki", "hugepages-2Mi", "hugepages-32Mi", "hugepages-1Gi", "hugepages-16Gi"],
+] as const;
 const EVICTION_SIGNALS = [
   "memory.available",
   "allocatableMemory.available",
@@ -391,6 +395,15 @@ export const METRICS = {
     help: "Cumulative number of pod evictions by eviction signal",
     processes: ["node"],
     where: "shared/kubelet/turns/evict.ts",
+    upstream: true,
+  },
+  kubelet_preemptions: {
+    type: "counter",
+    labels: { preemption_signal: PREEMPTION_SIGNALS },
+    unit: "count",
+    help: "Cumulative number of pod preemptions by preemption resource",
+    processes: ["node"],
+    where: "shared/kubelet/turns/preempt.ts",
     upstream: true,
   },
   kubelet_graceful_shutdown_start_time_seconds: {

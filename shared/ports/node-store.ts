@@ -115,6 +115,8 @@ export interface AbnormalTermination {
   readonly message: string;
   /** Of a pod that could have run on: condition DisruptionTarget. */
   readonly isDisruption?: true;
+  /** That condition's. Default: the status'. */
+  readonly disruptionMessage?: string;
   /** One that had succeeded by itself stays so. */
   readonly unlessSucceeded?: true;
 }

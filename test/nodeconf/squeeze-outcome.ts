@@ -29,6 +29,8 @@ export interface Outcome {
 }
 
 const POLL_MS = 500;
+/** Of pods that had to go. */
+const REASONS: ReadonlySet<string> = new Set(["Evicted", "Preempting"]);
 
 /** Of a static pod without the node's. */
 export function nameOf({ metadata: { name } }: PodView, side: Side): string {
@@ -36,7 +38,7 @@ export function nameOf({ metadata: { name } }: PodView, side: Side): string {
 }
 
 export function isEvicted({ status }: PodView): boolean {
-  return status.reason === "Evicted";
+  return REASONS.has(status.reason ?? "");
 }
 
 export async function podsOf(cluster: Cluster, side: Side): Promise<readonly PodView[]> {
@@ -116,11 +118,11 @@ export async function saidOf(cluster: Cluster, side: Side, name: string): Promis
       ({ name: container, state }) => `container ${container} ${state.terminated?.reason ?? "?"} ${state.terminated?.exitCode ?? "?"}`,
     ),
     ...events
-      .filter((event) => event.involvedObject.name === name && event.reason === "Evicted")
-      .map(({ type, message: text, metadata: { annotations = {} } }) => {
+      .filter((event) => event.involvedObject.name === name && REASONS.has(event.reason))
+      .map(({ type, reason: why, message: text, metadata: { annotations = {} } }) => {
         const { offending_containers_usage: usage, ...fixed } = annotations;
         return shape(
-          `event ${type} Evicted: ${text} ${JSON.stringify(Object.entries({ ...fixed, usages: usage?.split(",").length }).toSorted())}`,
+          `event ${type} ${why}: ${text} ${JSON.stringify(Object.entries({ ...fixed, usages: usage?.split(",").length }).toSorted())}`,
         );
       }),
   ];

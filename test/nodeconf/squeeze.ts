@@ -46,17 +46,8 @@ export async function runSqueeze(
     const placed = squeeze.pods.map((pod) => place(pod, side));
     const watching = watch(cluster, side);
     await cluster.apply(...placed);
-    const names = [...squeeze.pods, ...(squeeze.statics ?? [])].map((pod) => (pod as PodView).metadata.name);
-    await eventually(
-      `all pods of ${side} are at work`,
-      async () => {
-        const seen = await podsOf(cluster, side);
-        const missing = names.filter((name) => !seen.some((pod) => nameOf(pod, side) === name && (isReady(pod) || isEvicted(pod))));
-        if (missing.length === 0) return true;
-        throw new Error(`not yet: ${missing.join()}: ${JSON.stringify(seen.find((pod) => nameOf(pod, side) === missing[0])?.status)}`);
-      },
-      READY_MS_MAX,
-    );
+    const names = [...squeeze.pods, ...(squeeze.statics ?? [])].map(plainName);
+    await areAtWork(cluster, side, names);
     if (squeeze.strike !== undefined) await sleep(MEASURED_MS);
     const from = performance.now();
     if (squeeze.afterRestart) {
@@ -65,6 +56,9 @@ export async function runSqueeze(
     }
     for (const name of squeeze.ends ?? []) await cluster.kubectl("delete", "pod", name, "--namespace", side);
     await squeeze.strike?.(containerd);
+    const arriving = squeeze.arrive ?? [];
+    await cluster.apply(...arriving.map((pod) => place(pod, side)));
+    await areAtWork(cluster, side, arriving.map(plainName));
     // What went when time is up is what is compared.
     await eventually("pods go", () => watching.order.length >= squeeze.evicted, EVICTED_MS_MAX).catch(() => undefined);
     await sleep(squeeze.quietMs ?? QUIET_MS);
@@ -90,6 +84,22 @@ export async function runSqueeze(
     await containerd.stop();
     await tidy(cluster, side);
   }
+}
+
+const plainName = (pod: object): string => (pod as PodView).metadata.name;
+
+/** Or have gone. */
+async function areAtWork(cluster: Cluster, side: Side, names: readonly string[]): Promise<void> {
+  await eventually(
+    `${names.join()} of ${side} are at work`,
+    async () => {
+      const seen = await podsOf(cluster, side);
+      const missing = names.filter((name) => !seen.some((pod) => nameOf(pod, side) === name && (isReady(pod) || isEvicted(pod))));
+      if (missing.length === 0) return true;
+      throw new Error(`not yet: ${missing.join()}: ${JSON.stringify(seen.find((pod) => nameOf(pod, side) === missing[0])?.status)}`);
+    },
+    READY_MS_MAX,
+  );
 }
 
 /** So that the next one of that name begins anew. What was wrong before is what is thrown. */

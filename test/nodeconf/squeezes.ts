@@ -35,6 +35,8 @@ export interface Squeeze {
   readonly ends?: readonly string[];
   /** Once all pods run and have been measured. */
   readonly strike?: (containerd: ContainerdNode) => Promise<void>;
+  /** Come once all of those run, and must be ready in the end. */
+  readonly arrive?: readonly object[];
   /** So many pods go; then it is seen for a while that no other does. */
   readonly evicted: number;
   /** That while. */
@@ -211,6 +213,22 @@ export const SQUEEZES: readonly Squeeze[] = [
     ],
     statics: [podOf("static", { ...sized, containers: [shell("main", fills, atScratch)] })],
     evicted: 3,
+    atOnce: true,
+  },
+  {
+    // 1.1 CPUs are missing: what is best effort has none of them, and the burstable ones have enough.
+    name: "a critical pod",
+    settings: () => Promise.resolve(CALM),
+    pods: [
+      limited("guaranteed", { containers: [shell("main", STAY, { resources: { limits: { cpu: "300m", memory: "16Mi" } } })] }),
+      limited("small", { ...high, containers: [shell("main", STAY, asks("cpu", "100m"))] }),
+      limited("middle", { ...low, containers: [shell("main", STAY, asks("cpu", "500m"))] }),
+      limited("large", { ...high, containers: [shell("main", STAY, asks("cpu", "700m"))] }),
+      limited("nothing", { containers: [shell("main", STAY)] }),
+      limited("before", { ...critical, containers: [shell("main", STAY, asks("cpu", "100m"))] }),
+    ],
+    arrive: [limited("critical", { ...critical, containers: [shell("main", STAY, asks("cpu", "1400m"))] })],
+    evicted: 2,
     atOnce: true,
   },
   {

@@ -30,9 +30,12 @@ describe("the table of metrics", () => {
   it.each(ROWS)("%s is named as Prometheus would have it", (name, { type, unit, buckets, help, labels }) => {
     expect(name).toMatch(/^[a-z][a-z0-9_]*$/);
     // Some counters of the kubelet's do not keep the rule.
-    expect(name.endsWith("_total") || name === "kubelet_evictions" || name.endsWith("_expiration_renew_errors")).toBe(
-      type === "counter" || type === "kept",
-    );
+    expect(
+      name.endsWith("_total") ||
+        name === "kubelet_evictions" ||
+        name === "kubelet_preemptions" ||
+        name.endsWith("_expiration_renew_errors"),
+    ).toBe(type === "counter" || type === "kept");
     if (unit === "seconds" || unit === "ratio") expect(name.endsWith(`_${unit}`)).toBe(true);
     expect(buckets !== undefined).toBe(type === "histogram");
     expect(buckets ?? []).toEqual((buckets ?? []).toSorted((a, b) => a - b));

@@ -13,6 +13,8 @@ import { hugePagesName } from "../node-options.ts";
 import type { NodeResources } from "../node-options.ts";
 import type { NodePod } from "../pod.ts";
 import { podRequests, qosClass, wholeAmount } from "./pod-requests.ts";
+import { preemptionFor } from "./preemption.ts";
+import type { Preemption } from "./preemption.ts";
 import { forbiddenSysctl } from "./sysctls.ts";
 import type { V1Toleration } from "@kubernetes/client-node";
 
@@ -28,7 +30,7 @@ export interface AdmissionInput {
 }
 
 export type Admission =
-  | { readonly admitted: true }
+  | { readonly admitted: true; /** Once these have gone. */ readonly preemption?: Extract<Preemption, { readonly kind: "preempts" }> }
   | {
       readonly admitted: false;
       /** Of the event and the pod's status. */
@@ -40,6 +42,14 @@ export type Admission =
     };
 
 type Rejection = Extract<Admission, { readonly admitted: false }>;
+
+/** In whole units; `cpu` in thousandths. */
+interface OutOf {
+  readonly resource: string;
+  readonly requested: number;
+  readonly used: number;
+  readonly capacity: number;
+}
 
 /** When the Node cannot be read. */
 export const INVALID_NODE_INFO: Admission = { admitted: false, reason: "InvalidNodeInfo", message: "Kubelet cannot get node info." };
@@ -56,15 +66,28 @@ const OS_LABEL = "kubernetes.io/os";
  * The first thing that stands against the pod decides.
  *
  * Source: pkg/kubelet/lifecycle/predicate.go Admit, pkg/scheduler/eventhandlers.go AdmissionCheck, pkg/kubelet/sysctl. Differs
- * from upstream: no critical pod makes room for itself.
+ * from upstream: on a node that shuts down nobody makes room.
  */
 export function admit(input: AdmissionInput): Admission {
   const beforehand = pressureRejection(input) ?? sysctlRejection(input.pod) ?? osRejection(input.pod);
   if (beforehand !== undefined) return beforehand;
-  const rejections = [...resourceRejections(input), ...placementRejections(input)];
+  const [shortages, placements] = [shortagesOf(input), placementRejections(input)];
+  const isCritical = isCriticalPod(input.pod);
+  const rejections = isCritical ? placements : [...shortages.map(outOf), ...placements];
   const [first] = rejections;
-  if (first === undefined) return input.shuttingDown ? NODE_SHUTDOWN : { admitted: true };
-  return rejections.every(({ reason }) => OF_THE_NODE.has(reason)) ? { ...first, rereadNode: true } : first;
+  if (first !== undefined) return rejections.every(({ reason }) => OF_THE_NODE.has(reason)) ? { ...first, rereadNode: true } : first;
+  if (input.shuttingDown) return NODE_SHUTDOWN;
+  return shortages.length === 0 ? { admitted: true } : makingRoom(input, shortages);
+}
+
+/** A critical pod is not turned away for want of anything, while others can go for it. Source: preemption.go HandleAdmissionFailure. */
+function makingRoom({ pod, others }: AdmissionInput, shortages: readonly OutOf[]): Admission {
+  const wanted = shortages.map(({ resource, requested, used, capacity }) => ({ resource, missing: requested - (capacity - used) }));
+  const preemption = preemptionFor(pod, others, wanted);
+  if (preemption.kind === "preempts") return { admitted: true, preemption };
+  const missing = preemption.missing.map(({ resource, missing: quantity }) => `(res: ${resource}, q: ${quantity}), `).join("");
+  const why = `preemption: error finding a set of pods to preempt: no set of running pods found to reclaim resources: [${missing}]`;
+  return rejected("UnexpectedAdmissionError", `Unexpected error while attempting to recover from admission failure: ${why}`);
 }
 
 /**
@@ -99,7 +122,7 @@ function osRejection({ metadata, spec }: NodePod): Rejection | undefined {
  *
  * Source: plugins/noderesources/fit.go fitsRequest; predicate.go removeMissingExtendedResources.
  */
-function resourceRejections({ pod, others, allocatable }: AdmissionInput): readonly Rejection[] {
+function shortagesOf({ pod, others, allocatable }: AdmissionInput): readonly OutOf[] {
   const requests = podRequests(pod);
   const hugePages = new Map(Object.entries(allocatable.hugePageBytes ?? {}).map(([size, bytes]) => [hugePagesName(size), bytes]));
   const usedBy = others.map(podRequests);
@@ -109,19 +132,19 @@ function resourceRejections({ pod, others, allocatable }: AdmissionInput): reado
     ["ephemeral-storage", allocatable.ephemeralStorageBytes],
     ...[...requests.keys()].filter((name) => name.startsWith("hugepages-")).map((name) => [name, hugePages.get(name) ?? 0] as const),
   ];
-  const shortages = capacities.flatMap(([name, capacity]) => {
-    const requested = wholeAmount(requests, name);
-    const used = usedBy.reduce((sum, other) => sum + wholeAmount(other, name), 0);
-    return requested > 0 && requested > capacity - used ? [outOf(name, { requested, used, capacity })] : [];
+  const shortages = capacities.flatMap(([resource, capacity]) => {
+    const requested = wholeAmount(requests, resource);
+    const used = usedBy.reduce((sum, other) => sum + wholeAmount(other, resource), 0);
+    return requested > 0 && requested > capacity - used ? [{ resource, requested, used, capacity }] : [];
   });
   const podsUsed = others.length;
   return podsUsed + 1 > allocatable.pods
-    ? [outOf("pods", { requested: 1, used: podsUsed, capacity: allocatable.pods }), ...shortages]
+    ? [{ resource: "pods", requested: 1, used: podsUsed, capacity: allocatable.pods }, ...shortages]
     : shortages;
 }
 
-function outOf(resource: string, of: { readonly requested: number; readonly used: number; readonly capacity: number }): Rejection {
-  const figures = `requested: ${of.requested}, used: ${of.used}, capacity: ${of.capacity}`;
+function outOf({ resource, requested, used, capacity }: OutOf): Rejection {
+  const figures = `requested: ${requested}, used: ${used}, capacity: ${capacity}`;
   return rejected(`OutOf${resource}`, `Node didn't have enough resource: ${resource}, ${figures}`);
 }
 

@@ -132,13 +132,13 @@ function othersConditions({ pod, previous, abnormal }: StatusInput): readonly Po
     : [...foreign, disruption];
 }
 
-function disruptionTarget(pod: NodePod, { message }: AbnormalTermination): PodCondition {
+function disruptionTarget(pod: NodePod, { message, disruptionMessage = message }: AbnormalTermination): PodCondition {
   const { generation = 0 } = pod.metadata;
   return {
     type: DISRUPTION_TARGET,
     status: "True",
     reason: "TerminationByKubelet",
-    message,
+    message: disruptionMessage,
     ...(generation !== 0 && { observedGeneration: generation }),
   };
 }

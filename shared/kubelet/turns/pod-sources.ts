@@ -18,6 +18,7 @@ import { activePodsOf, admissionInput, asAllocated } from "./admission.ts";
 import { allocate, loadAllocations } from "./allocations.ts";
 import { retryPendingResizes } from "./pending-resizes.ts";
 import { podEvent } from "./pod-events.ts";
+import { preempt } from "./preempt.ts";
 import { storeStatus } from "./statuses.ts";
 import { updateWorker } from "./workers.ts";
 import { messageOf } from "../../api/errors.ts";
@@ -140,6 +141,7 @@ async function add(ports: NodePorts, pod: NodePod): Promise<void> {
       ports.pods.set(pod);
       return ports.send("statuses", pod.metadata.uid, "rejected");
     }
+    if (admission.preemption) await preempt(ports, pod, admission.preemption);
   }
   ports.pods.set(pod);
   await allocate(ports, pod);
