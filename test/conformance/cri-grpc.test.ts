@@ -3,14 +3,18 @@
  * a wrong or missing deadline, a status by number, a connection that stays away.
  */
 import { mkdtemp, rm } from "node:fs/promises";
+import { createServer } from "node:http2";
+import type { ServerHttp2Stream } from "node:http2";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
 import { Server, ServerCredentials } from "@grpc/grpc-js";
 import type { handleUnaryCall, sendUnaryData, ServerUnaryCall } from "@grpc/grpc-js";
+import { method } from "../../shared/adapters/cri/load.ts";
 import { afterEach, describe, expect, it } from "vitest";
 
+import { connect } from "../../shared/adapters/cri/connection.ts";
 import { createCri } from "../../shared/adapters/cri/cri.ts";
 import type { CriAdapter } from "../../shared/adapters/cri/cri.ts";
 import { isNotFound, isUnavailable } from "../../shared/ports/cri-error.ts";
@@ -138,11 +142,66 @@ describe("cri over gRPC", () => {
     }
   });
 
+  it("shows a refusal's words as they were written", async () => {
+    const { cri } = await open({ "RuntimeService/Version": (_call, answer) => answer({ code: 3, details: "größer als 100 %" }) });
+    await expect(cri.version()).rejects.toMatchObject({ code: "InvalidArgument", message: "größer als 100 %" });
+  });
+
+  it("CR1 ends a call whose time is up, and goes on", async () => {
+    let times = 0;
+    const hangs: Answer = (call, answer) => void (times++ > 0 && NOTHING(call, answer));
+    const { socket } = await open({ "RuntimeService/Version": hangs });
+    const connection = connect(socket);
+    closing.push(() => connection.close());
+    const version = method("RuntimeService", "Version");
+    await expect(connection.call(version, {}, { timeoutMs: 50 })).rejects.toMatchObject({ code: "DeadlineExceeded" });
+    expect(await connection.call(version, {}, { timeoutMs: 5_000 })).toMatchObject({ runtimeName: "" });
+  });
+
+  /** What no gRPC server does, or only one that breaks. */
+  it.each<{ readonly name: string; readonly code: string; readonly act: (stream: ServerHttp2Stream) => void }>([
+    { name: "compresses", code: "Internal", act: answering([1, 0, 0, 0, 0]) },
+    { name: "says less than it announced", code: "Internal", act: answering([0, 0, 0, 0, 2, 0x0a]) },
+    { name: "says nothing, and that it is well", code: "Internal", act: answering([]) },
+    { name: "says more than is listened to", code: "ResourceExhausted", act: answering(Buffer.alloc(17 * 1024 * 1024)) },
+    { name: "says no status", code: "Internal", act: (stream) => (stream.respond(), stream.end()) },
+    { name: "is no gRPC server", code: "Unknown", act: (stream) => (stream.respond({ ":status": 404 }), stream.end()) },
+    { name: "knows a code that we do not", code: "Unknown", act: (stream) => stream.respond({ "grpc-status": "77" }, { endStream: true }) },
+    { name: "takes no more calls", code: "Unavailable", act: (stream) => stream.close(7) },
+    { name: "cancels", code: "Canceled", act: (stream) => stream.close(8) },
+    { name: "breaks the connection", code: "Unavailable", act: (stream) => stream.session?.destroy() },
+  ])("names it when the runtime $name", async ({ code, act }) => {
+    const directory = await mkdtemp(join(tmpdir(), "dl-cri-"));
+    closing.push(() => rm(directory, { recursive: true, force: true }));
+    const server = createServer().on("stream", (stream) => {
+      stream.on("error", () => undefined);
+      act(stream);
+    });
+    server.on("session", (session) => session.on("error", () => undefined));
+    await new Promise<void>((resolve) => void server.listen(join(directory, "s"), resolve));
+    const cri = createCri(`unix://${join(directory, "s")}`);
+    closing.push(
+      () => void server.close(),
+      () => cri.close(),
+    );
+    await expect(cri.version()).rejects.toMatchObject({ name: "CriError", code });
+    await expect(cri.version()).rejects.toMatchObject({ name: "CriError", code });
+  });
+
   it("speaks to Unix sockets alone", () => {
     expect(() => createCri("tcp://127.0.0.1:1")).toThrow(TypeError);
     expect(() => createCri("unix://relative.sock")).toThrow("unix:///path");
   });
 });
+
+/** These bytes, and that all is well. */
+function answering(bytes: readonly number[] | Buffer): (stream: ServerHttp2Stream) => void {
+  return (stream) => {
+    stream.respond({}, { waitForTrailers: true });
+    stream.on("wantTrailers", () => stream.sendTrailers({ "grpc-status": "0" }));
+    stream.end(Buffer.from(bytes));
+  };
+}
 
 async function serve(socket: string, answers: Readonly<Record<string, Answer>>): Promise<Server> {
   const server = new Server({ "grpc.max_send_message_length": -1 });

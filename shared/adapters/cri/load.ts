@@ -6,29 +6,45 @@
  *
  *     readFileSync(new URL("./<path>.proto", import.meta.url), "utf8")
  *
- * is to be replaced by the file's content as a string literal. That is why the text is parsed here and not by proto-loader,
- * which wants a path. Run unbuilt, it reads the file. No other module reads it.
+ * is to be replaced by the file's content as a string literal. Run unbuilt, it reads the file. No other module reads it.
  */
 import { readFileSync } from "node:fs";
 
-import { fromJSON } from "@grpc/proto-loader";
-import type { MethodDefinition, ServiceDefinition } from "@grpc/proto-loader";
 import protobuf from "protobufjs";
 
 const text = readFileSync(new URL("./runtime.proto", import.meta.url), "utf8");
+const { root } = protobuf.parse(text);
 
 /**
  * Fields in camelCase; every scalar, list and map present, a message only if it came; 64-bit numbers as doubles (times lose
  * less than a microsecond, sizes nothing); an enum's unknown value stays a number, for decode.ts to judge.
  */
-const definition = fromJSON(protobuf.parse(text).root.toJSON(), { longs: Number, enums: String, defaults: true });
+const READ = { longs: Number, enums: String, defaults: true } as const;
 
-export type Method = MethodDefinition<object, object>;
+export interface Method {
+  /** As gRPC calls it: `/<package>.<service>/<method>`. */
+  readonly path: string;
+  encode(request: object): Uint8Array;
+  decode(answer: Uint8Array): object;
+}
+
+const methods = new Map<string, Method>();
 
 /** @throws {Error} when runtime.proto has no such method */
 export function method(service: "RuntimeService" | "ImageService", name: string): Method {
-  const methods = definition[`runtime.v1.${service}`] as ServiceDefinition | undefined; // the package's other entries are messages
-  const found = methods?.[name];
-  if (!found) throw new Error(`runtime.proto has no ${service}.${name}`);
-  return found;
+  const path = `/runtime.v1.${service}/${name}`;
+  const known = methods.get(path) ?? load(path, root.lookupService(`runtime.v1.${service}`).methods[name]);
+  methods.set(path, known);
+  return known;
+}
+
+function load(path: string, found: protobuf.Method | undefined): Method {
+  found?.resolve();
+  const { resolvedRequestType: request, resolvedResponseType: answer } = found ?? {};
+  if (!request || !answer) throw new Error(`runtime.proto has no ${path}`);
+  return {
+    path,
+    encode: (message) => request.encode(request.fromObject(message)).finish(),
+    decode: (bytes) => answer.toObject(answer.decode(bytes), READ),
+  };
 }
