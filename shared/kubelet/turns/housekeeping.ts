@@ -1,7 +1,8 @@
 /** Each two seconds: what no event says (node-agent §3.2). Only once all sources are ready. */
 import { isMirrorPod, isStaticPod, LABELS } from "../labels.ts";
-import { housekeepingPlan } from "../worker/housekeeping-plan.ts";
-import type { DesiredPod } from "../worker/housekeeping-plan.ts";
+import { dependsOnWhatRuns, housekeepingPlan } from "../worker/housekeeping-plan.ts";
+import type { DesiredPod, HousekeepingInput } from "../worker/housekeeping-plan.ts";
+import type { RelistRecord } from "../runtime/relist.ts";
 import { syncKnownPod } from "../worker/known-pods.ts";
 import type { NodePorts } from "../node-ports.ts";
 import { fullName, isTerminalPhase } from "../pod.ts";
@@ -21,7 +22,7 @@ const BACK_OFF_FORGOTTEN_MS = 600_000;
 
 export async function housekeep(ports: NodePorts): Promise<void> {
   if (!ports.condition.sourcesReady) return;
-  const { store, pods, cri, clock } = ports;
+  const { store, pods, cri, clock, condition } = ports;
   // What may be left over is read before what is desired: what comes in between is not taken for an orphan.
   const cgroups = await ports.containerManager.podUids();
   const directories = await ports.files.podsWithDirectories();
@@ -32,24 +33,21 @@ export async function housekeep(ports: NodePorts): Promise<void> {
   const desired = new Map([...pods.desired(), ...pods.mirrors()].map((pod) => [pod.metadata.uid, pod]));
   await syncWorkers(ports, desired);
 
-  const running = await cri.listContainers({ state: "CONTAINER_RUNNING" });
-  const ready = await cri.listPodSandbox({ state: "SANDBOX_READY" });
-  const runningUids = new Set([
-    ...running.flatMap(({ labels }) => labels[LABELS.podUid] ?? []),
-    ...ready.map(({ metadata }) => metadata.uid),
-  ]);
-  const plan = housekeepingPlan({
+  const staticStarts = await store.rows("staticPods");
+  const inputOf = async (runningUids: ReadonlySet<string>): Promise<HousekeepingInput> => ({
     desired: new Map([...desired].map(([uid, pod]) => [uid, asDesired(pod, statuses.get(uid)?.status.phase)])),
-    records: await store.rows("workers"),
     runningUids,
+    records: await store.rows("workers"),
     directories,
     cgroups,
     cachedStatusUids: [...statuses.keys()],
     probedUids: [...new Set([...probed.keys()].map((key) => splitProbeKey(key).uid))],
     orphanMirrors: pods.orphanMirrors(),
-    staticStarts: await store.rows("staticPods"),
+    staticStarts,
     due,
   });
+  const seen = condition.relisted && (await inputOf(runningByRelist(condition.relisted.record)));
+  const plan = housekeepingPlan(seen === undefined || dependsOnWhatRuns(seen) ? await inputOf(await runningNow(cri)) : seen);
 
   const known = (uids: readonly string[]): readonly NodePod[] => uids.flatMap((uid) => pods.get(uid) ?? []);
   for (const pod of known(plan.create)) await updateWorker(ports, pod, "create", "housekeeping");
@@ -85,6 +83,16 @@ export async function housekeep(ports: NodePorts): Promise<void> {
   await forgetBackOffs(ports);
   ports.objects.tidy();
   await tellRows(ports);
+}
+
+function runningByRelist({ states }: RelistRecord): ReadonlySet<string> {
+  return new Set(Object.values(states).flatMap(({ uid, state }) => (state === "running" ? [uid] : [])));
+}
+
+async function runningNow(cri: NodePorts["cri"]): Promise<ReadonlySet<string>> {
+  const running = await cri.listContainers({ state: "CONTAINER_RUNNING" });
+  const ready = await cri.listPodSandbox({ state: "SANDBOX_READY" });
+  return new Set([...running.flatMap(({ labels }) => labels[LABELS.podUid] ?? []), ...ready.map(({ metadata }) => metadata.uid)]);
 }
 
 /** What stays of pods that are gone shows here before it does in the process's memory. */

@@ -1,6 +1,5 @@
 /**
- * What housekeeping does about pods, once `syncKnownPods` has been applied and the runtime was asked afresh (node-agent §3.2, steps
- * 5 to 12; §18.4's work queue). Only to be called when all sources are ready: before that, nobody knows what is not desired.
+ * What housekeeping does about pods, once `syncKnownPods` has been applied (node-agent §3.2, steps 4 to 12; §18.4's work queue). Only to be called when all sources are ready: before that, nobody knows what is not desired.
  */
 import type { StaticStart, WorkerRecord } from "../../ports/node-store.ts";
 import { workerState } from "./pod-worker.ts";
@@ -108,6 +107,19 @@ export function housekeepingPlan(input: HousekeepingInput): HousekeepingPlan {
     releaseFullNames: heldByNobody(input, isDesired),
     schedule: pods.map(([uid]) => uid).filter((uid) => !due.has(uid) && isAwaited(uid)),
   };
+}
+
+/**
+ * Whether the runtime has to be asked what runs (`input.runningUids` is what the last relist saw): there is something to be taken away
+ * that must not run, or a pod to be judged by whether it does, or something runs that nobody knows. Else the plan is the same whatever
+ * has begun or ended since; what somebody else has begun, the next relist sees.
+ */
+export function dependsOnWhatRuns(input: HousekeepingInput): boolean {
+  const ifNothingRan = housekeepingPlan({ ...input, runningUids: new Set() });
+  const { removeDirectories, removeCgroups, reduceCgroups, releaseFullNames } = ifNothingRan;
+  const ofGone = removeDirectories.length + removeCgroups.length + reduceCgroups.length + releaseFullNames.size;
+  const isUnknown = [...input.desired].some(([uid, { isMirror }]) => !isMirror && !input.records.has(uid));
+  return ofGone > 0 || isUnknown || housekeepingPlan(input).killRuntimeOnly.length > 0;
 }
 
 /** A mirror stays as long as its static pod terminates, so that its status can be seen. */

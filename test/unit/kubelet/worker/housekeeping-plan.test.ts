@@ -1,7 +1,8 @@
 // Would catch: a pod that is never started or finalised, a foreign or a desired one that is killed, a directory, mirror or status
-// that goes too early or never, a pod that nobody wakes any more.
+// that goes too early or never, a pod that nobody wakes any more; something that is decided by what ran a second ago.
+import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { housekeepingPlan } from "../../../../shared/kubelet/worker/housekeeping-plan.ts";
+import { dependsOnWhatRuns, housekeepingPlan } from "../../../../shared/kubelet/worker/housekeeping-plan.ts";
 import type { DesiredPod, HousekeepingInput, HousekeepingPlan } from "../../../../shared/kubelet/worker/housekeeping-plan.ts";
 import type { WorkerRecord } from "../../../../shared/ports/node-store.ts";
 import { record, started } from "../worker-builders.ts";
@@ -199,5 +200,37 @@ const WORK_QUEUE: readonly Case[] = [
 describe("housekeepingPlan", () => {
   it.each([...WORKERS, ...LEFTOVERS, ...WORK_QUEUE].map((row) => ({ id: "", ...row })))("$id $name", (row) => {
     expect(housekeepingPlan(input(row))).toEqual({ ...NOTHING, ...row.want });
+  });
+});
+
+/** A node of three pods, each in any state. */
+const NODES = fc.record({
+  desired: fc.dictionary(fc.constantFrom("a", "b", "c"), fc.constantFrom(POD, DONE, { ...POD, isMirror: true })),
+  records: fc.dictionary(fc.constantFrom("a", "b", "c"), fc.constantFrom(started(), TERMINATING, TERMINATED, FINISHED)),
+  rest: fc.record({
+    directories: fc.subarray(["a", "b", "c"]),
+    cgroups: fc.subarray(["a", "b", "c"]),
+    staticStarts: fc.constantFrom(new Map(), new Map([["web_shop", { startedUid: "a", waitingUids: [] }]])),
+  }),
+});
+
+describe("[node-agent 480] dependsOnWhatRuns", () => {
+  const steady = { name: "", desired: { a: POD }, records: { a: started() }, rest: { directories: ["a"], cgroups: ["a"] }, want: {} };
+
+  it("asks nobody about a node on which nothing comes or goes", () => {
+    expect(dependsOnWhatRuns(input({ ...steady, running: ["a"] }))).toBe(false);
+    expect(dependsOnWhatRuns(input({ ...steady, running: ["a", "x"] }))).toBe(true);
+    expect(dependsOnWhatRuns(input({ ...steady, records: { a: started(), b: FINISHED }, rest: { directories: ["a", "b"] } }))).toBe(true);
+  });
+
+  it("is true wherever what known pods do makes another plan", () => {
+    const uids = fc.subarray(["a", "b", "c", "x"]);
+    const law = fc.property(NODES, uids, uids, (node, seen, now) => {
+      const asSeen = input({ ...node, running: seen, name: "", want: {} });
+      fc.pre(!dependsOnWhatRuns(asSeen));
+      const known = now.filter((uid) => asSeen.records.has(uid) || asSeen.desired.get(uid)?.isMirror === false);
+      expect(housekeepingPlan({ ...asSeen, runningUids: new Set(known) })).toEqual(housekeepingPlan(asSeen));
+    });
+    fc.assert(law, { numRuns: 2_000 });
   });
 });

@@ -1,0 +1,25 @@
+// Would catch: a node at rest that goes through all that it runs twice more each two seconds; what nobody knows that runs on.
+import { expect, test } from "vitest";
+import { startedNode as node } from "../../../support/node-rig/rig.ts";
+
+test("[node-agent 480] asks what runs only where something comes, goes or is foreign", async () => {
+  const rig = await node();
+  let asked = 0;
+  rig.fateOf = ({ verb, args: [filter] }) => {
+    if (verb === "listPodSandbox" && JSON.stringify(filter)?.includes("SANDBOX_READY")) asked++;
+    return "live";
+  };
+  await rig.create("web", { containers: [{ name: "app", image: "app:1" }] });
+  await rig.until("it runs", () => rig.isReady("web"));
+  await rig.advance(4_000);
+  asked = 0;
+  await rig.advance(60_000);
+  expect(asked).toBe(0);
+
+  const id = await rig.cri.runPodSandbox({
+    metadata: { name: "stray", namespace: "default", uid: "stray", attempt: 0 },
+    labels: { "io.kubernetes.pod.uid": "stray", "io.kubernetes.pod.name": "stray", "io.kubernetes.pod.namespace": "default" },
+  });
+  await rig.until("nobody knows it", async () => (await rig.cri.podSandboxStatus(id)).state === "SANDBOX_NOTREADY", 10_000);
+  expect(asked).toBeGreaterThan(0);
+});
