@@ -43,7 +43,7 @@ export interface CallOptions {
 
 export interface Connection {
   /** @throws {CriError} for everything but an answer */
-  call(method: Method, request: object, options: CallOptions): Promise<object>;
+  call<T>(method: Method<T>, request: object, options: CallOptions): Promise<T>;
   close(): void;
 }
 

@@ -8,7 +8,8 @@ import { connect } from "./connection.ts";
 import type { CallOptions } from "./connection.ts";
 import * as decode from "./decode.ts";
 import { containerConfig, containerFilter, podSandboxFilter } from "./encode.ts";
-import { method } from "./load.ts";
+import { ListReader } from "./listed.ts";
+import { message, method } from "./load.ts";
 
 /** Node-agent §1. */
 const REQUEST_MS = 120_000;
@@ -28,6 +29,14 @@ export function createCri(endpoint: string): CriAdapter {
     call(method("RuntimeService", name), request, options);
   const images = (name: string, request: object, options: CallOptions = { timeoutMs: REQUEST_MS }): Promise<object> =>
     call(method("ImageService", name), request, options);
+  const [readSandbox, readContainer] = [message("PodSandbox"), message("Container")];
+  const sandboxes = new ListReader((bytes) => decode.podSandbox(readSandbox(bytes)));
+  const containers = new ListReader((bytes) => decode.container(readContainer(bytes)));
+  const list = async <T>(reader: ListReader<T>, name: string, filter: object): Promise<readonly T[]> => {
+    const { path, encode } = method("RuntimeService", name);
+    const isOfAll = Object.keys(filter).length === 0;
+    return await call({ path, encode, decode: (answer) => reader.items(answer, { isOfAll }) }, { filter }, { timeoutMs: REQUEST_MS });
+  };
 
   return {
     version: async () => decode.version(await runtime("Version", { version: KUBELET_API_VERSION })),
@@ -40,7 +49,7 @@ export function createCri(endpoint: string): CriAdapter {
     stopPodSandbox: (podSandboxId) => done(runtime("StopPodSandbox", { podSandboxId })),
     removePodSandbox: (podSandboxId) => done(runtime("RemovePodSandbox", { podSandboxId })),
     podSandboxStatus: async (podSandboxId) => decode.podSandboxStatus(await runtime("PodSandboxStatus", { podSandboxId })),
-    listPodSandbox: async (filter = {}) => decode.podSandboxes(await runtime("ListPodSandbox", { filter: podSandboxFilter(filter) })),
+    listPodSandbox: (filter = {}) => list(sandboxes, "ListPodSandbox", podSandboxFilter(filter)),
 
     createContainer: async (podSandboxId, config, sandboxConfig) =>
       decode.containerId(await runtime("CreateContainer", { podSandboxId, config: containerConfig(config), sandboxConfig })),
@@ -51,7 +60,7 @@ export function createCri(endpoint: string): CriAdapter {
     containerStatus: async (containerId) => decode.containerStatus(await runtime("ContainerStatus", { containerId })),
     updateContainerResources: async (containerId, resources) =>
       void (await runtime("UpdateContainerResources", { containerId, linux: resources })),
-    listContainers: async (filter = {}) => decode.containers(await runtime("ListContainers", { filter: containerFilter(filter) })),
+    listContainers: (filter = {}) => list(containers, "ListContainers", containerFilter(filter)),
     reopenContainerLog: async (containerId) => void (await runtime("ReopenContainerLog", { containerId })),
     execSync: async (containerId, cmd, timeoutSeconds) => {
       const options = timeoutSeconds === 0 ? {} : { timeoutMs: REQUEST_MS + timeoutSeconds * 1_000 };

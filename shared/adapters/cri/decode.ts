@@ -70,8 +70,8 @@ export function containerId(answer: object): string {
   return as(answer, "ContainerId").containerId;
 }
 
-export function podSandboxes(answer: object): readonly PodSandbox[] {
-  return as(answer, "ListPodSandboxResponse").items.map(podSandbox);
+export function podSandbox(listed: object): PodSandbox {
+  return sandboxOf(as(listed, "PodSandbox"));
 }
 
 export function podSandboxStatus(answer: object): PodSandboxStatus {
@@ -79,14 +79,15 @@ export function podSandboxStatus(answer: object): PodSandboxStatus {
   const options = status.linux?.namespaces?.options;
   const { network } = status;
   return {
-    ...podSandbox(status),
+    ...sandboxOf(status),
     ...(network && { network: { ip: network.ip, additionalIps: network.additionalIps.map(({ ip }) => ip) } }),
     ...(options && { namespaceOptions: namespaceOption(options) }),
   };
 }
 
-export function containers(answer: object): readonly Container[] {
-  return as(answer, "ListContainersResponse").containers.map((wire) => ({
+export function container(listed: object): Container {
+  const wire = as(listed, "Container");
+  return {
     id: wire.id,
     podSandboxId: wire.podSandboxId,
     metadata: wire.metadata ?? { name: "", attempt: 0 },
@@ -97,7 +98,7 @@ export function containers(answer: object): readonly Container[] {
     createdAtMs: wire.createdAt / NANOSECONDS_PER_MS,
     labels: wire.labels,
     annotations: wire.annotations,
-  }));
+  };
 }
 
 export function containerStatus(answer: object): ContainerStatus {
@@ -173,7 +174,7 @@ function as<Name extends keyof Answers>(answer: object, _message: Name): Answers
   return answer as Answers[Name];
 }
 
-function podSandbox(wire: WirePodSandbox): PodSandbox {
+function sandboxOf(wire: WirePodSandbox): PodSandbox {
   return {
     id: wire.id,
     metadata: wire.metadata ?? { name: "", uid: "", namespace: "", attempt: 0 },

@@ -21,11 +21,17 @@ const { root } = protobuf.parse(text);
  */
 const READ = { longs: Number, enums: String, defaults: true } as const;
 
-export interface Method {
+export interface Method<T = object> {
   /** As gRPC calls it: `/<package>.<service>/<method>`. */
   readonly path: string;
   encode(request: object): Uint8Array;
-  decode(answer: Uint8Array): object;
+  decode(answer: Uint8Array): T;
+}
+
+/** A message within others, as an answer would have it. @throws {Error} when runtime.proto has no such message */
+export function message(name: string): (bytes: Uint8Array) => object {
+  const type = root.lookupType(`runtime.v1.${name}`);
+  return (bytes) => type.toObject(type.decode(bytes), READ);
 }
 
 const methods = new Map<string, Method>();

@@ -95,9 +95,9 @@ export interface Answers {
   readonly PodSandboxId: { readonly podSandboxId: string };
   readonly ContainerId: { readonly containerId: string };
   readonly PodSandboxStatusResponse: { readonly status: WirePodSandboxStatus | null };
-  readonly ListPodSandboxResponse: { readonly items: readonly WirePodSandbox[] };
+  readonly PodSandbox: WirePodSandbox;
   readonly ContainerStatusResponse: { readonly status: WireContainerStatus | null };
-  readonly ListContainersResponse: { readonly containers: readonly WireContainer[] };
+  readonly Container: WireContainer;
   readonly ExecSyncResponse: { readonly stdout: Bytes; readonly stderr: Bytes; readonly exitCode: number };
   readonly StreamingUrl: { readonly url: string };
   readonly ImageStatusResponse: { readonly image: WireImage | null };
