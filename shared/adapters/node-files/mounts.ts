@@ -24,9 +24,20 @@ export type MountOutcome = "mounted" | "refused";
 async function mountsWithin(directory: string): Promise<readonly string[]> {
   const base = await ifThere(realpath(directory)); // something foreign may be mounted there, and may not answer
   if (base === undefined) return [];
-  return mountPoints(readProc("mountinfo"))
-    .filter((path) => path.startsWith(base) && isWithin(base, path))
-    .toReversed();
+  return (await mountTable()).filter((path) => path.startsWith(base) && isWithin(base, path)).toReversed();
+}
+
+let nextTable: Promise<readonly string[]> | undefined;
+
+/** Read after it was asked for, once for all who ask in one turn of the event loop: of a hundred mounts the kernel tells for a millisecond. */
+function mountTable(): Promise<readonly string[]> {
+  nextTable ??= new Promise((resolve) => {
+    setImmediate(() => {
+      nextTable = undefined;
+      resolve(mountPoints(readProc("mountinfo")));
+    });
+  });
+  return nextTable;
 }
 
 /** Of this process; the kernel's memory, so that it waits for nothing. */
@@ -71,6 +82,7 @@ export async function bindMount(fd: number, target: string): Promise<MountOutcom
 /** @throws {NodeFilesError} when something stays mounted */
 export async function unmountWithin(directory: string): Promise<void> {
   const points = await mountsWithin(directory);
+  if (points.length === 0) return;
   if (points.length > MOUNTS_MAX) throw new NodeFilesError(`${points.length} mounts inside ${directory}: unmount them by hand`);
   for (const point of points) {
     const end = await run("umount", [point]);

@@ -12,6 +12,9 @@ import { storedContainers } from "./relist.ts";
 import { describeError } from "../../ports/describe-error.ts";
 import type { Log, LogFields } from "../../ports/log.ts";
 
+/** Directories, which share one look at what is mounted. */
+const LOGS_AT_ONCE = 32;
+
 /** `ofEnded`: also the last dead containers of pods that have ended and are still there, whose logs could be read otherwise. */
 export async function collectGarbage(ports: NodePorts, { ofEnded = false }: { readonly ofEnded?: boolean } = {}): Promise<void> {
   const { cri, files, store, condition, log } = ports;
@@ -50,8 +53,10 @@ export async function collectGarbage(ports: NodePorts, { ofEnded = false }: { re
       await cri.stopPodSandbox(id).catch(unlessGone);
       await cri.removePodSandbox(id).catch(unlessGone);
     });
-  for (const directory of logDirectoriesToRemove(logDirectories, questions))
-    await attempt(log, "a log directory was not removed", { directory }, () => files.removeLogDirectory(directory));
+  const unused = logDirectoriesToRemove(logDirectories, questions);
+  const remove = (directory: string): Promise<void> =>
+    attempt(log, "a log directory was not removed", { directory }, () => files.removeLogDirectory(directory));
+  for (let at = 0; at < unused.length; at += LOGS_AT_ONCE) await Promise.all(unused.slice(at, at + LOGS_AT_ONCE).map(remove));
   await attempt(log, "dead links were not removed", {}, () => files.removeDeadLinks());
 }
 
