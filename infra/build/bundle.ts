@@ -7,6 +7,7 @@ import type { BuildOptions, Metafile } from "esbuild";
 import { inlineScripts } from "./inline-scripts.ts";
 import { leftOut } from "./left-out.ts";
 import { licensesOf } from "./licenses.ts";
+import { withoutFetch } from "./without-fetch.ts";
 import { zip } from "./zip.ts";
 
 export interface FunctionBundle {
@@ -32,7 +33,7 @@ const COMMON = {
   legalComments: "none",
   metafile: true,
   logLevel: "warning",
-  plugins: [inlineScripts],
+  plugins: [inlineScripts, withoutFetch],
 } as const satisfies BuildOptions;
 
 /** Names of the functions that are deployed: the folders under functions/ with a handler, without the node agent's. */

@@ -23,12 +23,6 @@ const INSTEAD: Readonly<Record<string, string>> = {
     'exports.default = class { constructor() { throw new Error("functions know no sentinels"); } };\nexports.SentinelIterator = exports.default;',
 };
 
-/**
- * An ES module that imports `node:http` has Node read all that this exports, and one of it is a WebSocket, with which Node loads its whole fetch: an
- * eighth of what the import of a bundle takes. `require` reads nothing.
- */
-const REQUIRED = "node:http";
-
 export function leftOut(root: string): Plugin {
   return {
     name: "left-out",
@@ -53,17 +47,8 @@ export function leftOut(root: string): Plugin {
         const all = Object.entries({ ...table, METRICS: Object.fromEntries(rows) });
         return { contents: all.map(([name, value]) => `export const ${name} = ${JSON.stringify(value)};`).join("\n"), loader: "js" };
       });
-      build.onResolve({ filter: new RegExp(`^${REQUIRED}$`) }, ({ kind }) => {
-        if (kind !== "import-statement") return undefined;
-        met.add(REQUIRED);
-        return { path: REQUIRED, namespace: "required" };
-      });
-      build.onLoad({ filter: /./, namespace: "required" }, ({ path }) => ({
-        contents: `module.exports = require("${path}");`,
-        loader: "js",
-      }));
       build.onEnd(() => {
-        const missing = [...Object.keys(INSTEAD), COMMANDS, METRIC_TABLE, REQUIRED].filter((path) => !met.has(path));
+        const missing = [...Object.keys(INSTEAD), COMMANDS, METRIC_TABLE].filter((path) => !met.has(path));
         return { errors: missing.map((path) => ({ text: `${path} is not in the bundle: see infra/build/left-out.ts` })) };
       });
     },

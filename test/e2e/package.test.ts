@@ -3,7 +3,7 @@
  * Catches: a script left out of a bundle, a queue or role that is missing, a queue that
  * differs from the one local runs use, Lambda's recursion guard left on.
  */
-import { cp, mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { cp, mkdtemp, readdir, readFile, rm, symlink } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { text } from "node:stream/consumers";
 import { join } from "node:path";
@@ -16,7 +16,7 @@ import { openPromise } from "yauzl";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 import { BUNDLE_KIB_MAX } from "../../infra/build/budgets.ts";
-import { bundleFunction, functionNames } from "../../infra/build/bundle.ts";
+import { bundleCli, bundleFunction, functionNames } from "../../infra/build/bundle.ts";
 import type { FunctionBundle } from "../../infra/build/bundle.ts";
 import { leftOut } from "../../infra/build/left-out.ts";
 import { ConfigurationError, parseConfiguration } from "../../shared/lambda/configuration.ts";
@@ -111,6 +111,17 @@ describe("zips", () => {
         name,
       ).toEqual([]);
     }
+  });
+
+  it("is no fetch in a node's agent either, which has other use for its memory", async () => {
+    const command = join(scratch, "cli");
+    await bundleCli(ROOT, command);
+    await symlink(join(ROOT, "node_modules"), join(scratch, "node_modules"));
+    const [file = ""] = (await readdir(command)).filter((name) => /^node-\w+\.js$/.test(name));
+    const code = `await import(${JSON.stringify(pathToFileURL(join(command, file)).href)}); console.log(process.moduleLoadList.join("\\n")); process.exit(0);`;
+    const loaded = (await offline(process.execPath, ["--input-type=module", "--eval", code], scratch)).split("\n");
+    expect(loaded).toContain("NativeModule http2");
+    expect(loaded.filter((each) => /undici/.test(each))).toEqual([]);
   });
 
   it("are made anew only while what is left out is there", async () => {
