@@ -162,6 +162,7 @@ describe("cri over gRPC", () => {
   it.each<{ readonly name: string; readonly code: string; readonly act: (stream: ServerHttp2Stream) => void }>([
     { name: "compresses", code: "Internal", act: answering([1, 0, 0, 0, 0]) },
     { name: "says less than it announced", code: "Internal", act: answering([0, 0, 0, 0, 2, 0x0a]) },
+    { name: "says what cannot be read", code: "Internal", act: answering([0, 0, 0, 0, 1, 0x0f]) },
     { name: "says nothing, and that it is well", code: "Internal", act: answering([]) },
     { name: "says more than is listened to", code: "ResourceExhausted", act: answering(Buffer.alloc(17 * 1024 * 1024)) },
     { name: "says no status", code: "Internal", act: (stream) => (stream.respond(), stream.end()) },
@@ -185,7 +186,7 @@ describe("cri over gRPC", () => {
       () => cri.close(),
     );
     await expect(cri.version()).rejects.toMatchObject({ name: "CriError", code });
-    await expect(cri.version()).rejects.toMatchObject({ name: "CriError", code });
+    await expect(cri.listContainers()).rejects.toMatchObject({ name: "CriError", code });
   });
 
   it("speaks to Unix sockets alone", () => {

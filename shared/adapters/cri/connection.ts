@@ -73,7 +73,7 @@ export function connect(socketPath: string): Connection {
       calls++;
       on.ref();
       try {
-        return method.decode(await exchange(on, method.path, message, options));
+        return read(method, await exchange(on, method.path, message, options));
       } finally {
         calls--;
         if (calls === 0) held?.unref(); // an idle connection keeps no process alive
@@ -81,6 +81,14 @@ export function connect(socketPath: string): Connection {
     },
     close: () => held?.destroy(),
   };
+}
+
+function read<T>({ decode }: Method<T>, answer: Buffer): T {
+  try {
+    return decode(answer);
+  } catch (error) {
+    throw new CriError("Internal", `the runtime's answer cannot be read: ${messageOf(error)}`, { cause: error });
+  }
 }
 
 function framed(message: Uint8Array): Buffer {

@@ -18,8 +18,8 @@ interface Read<T> {
 /** Of an answer that is field 1, repeated, and of items whose field 1 is their id, as all lists of CRI are. */
 export class ListReader<T> {
   readonly #read: (bytes: Uint8Array) => T;
-  /** By id, of the last list of everything. */
-  #known: ReadonlyMap<string, Read<T>> = new Map();
+  /** By how their ids begin, of the last list of everything. Of two that begin alike one is read each time. */
+  #known: ReadonlyMap<number, Read<T>> = new Map();
 
   constructor(read: (bytes: Uint8Array) => T) {
     this.#read = read;
@@ -31,41 +31,41 @@ export class ListReader<T> {
   }
 
   /** @param isOfAll what is not in it is not there */
-  items(answer: Uint8Array, { isOfAll }: { readonly isOfAll: boolean }): readonly T[] {
-    const read = parts(answer).map((bytes): readonly [string | undefined, Read<T>] => {
-      const id = idOf(bytes);
-      const known = id === undefined ? undefined : this.#known.get(id);
-      // A copy of its own: a part of the answer would keep all of it.
-      return [
-        id,
-        known !== undefined && isSame(known.bytes, bytes) ? known : { bytes: new Uint8Array(bytes), item: deepFreeze(this.#read(bytes)) },
-      ];
-    });
-    if (isOfAll) this.#known = new Map(read.flatMap(([id, one]) => (id === undefined ? [] : [[id, one]])));
-    return read.map(([, { item }]) => item);
+  items(answer: Buffer, { isOfAll }: { readonly isOfAll: boolean }): readonly T[] {
+    const items: T[] = [];
+    const kept = new Map<number, Read<T>>();
+    const reader = protobuf.Reader.create(answer);
+    while (reader.pos < reader.len) {
+      const tag = reader.uint32();
+      if (tag === FIRST_FIELD) {
+        const length = reader.uint32();
+        const start = reader.pos;
+        reader.skip(length);
+        const beginning = beginningOfId(answer, start, length);
+        const read = this.#readAt(answer, start, length, this.#known.get(beginning));
+        items.push(read.item);
+        kept.set(beginning, read);
+      } else reader.skipType(tag & 7);
+    }
+    if (isOfAll) this.#known = kept;
+    return items;
+  }
+
+  #readAt(answer: Buffer, start: number, length: number, known: Read<T> | undefined): Read<T> {
+    const end = start + length;
+    if (known?.bytes.length === length && answer.compare(known.bytes, 0, length, start, end) === 0) return known;
+    // A copy of its own: a part of the answer would keep all of it.
+    const bytes = new Uint8Array(answer.subarray(start, end));
+    return { bytes, item: deepFreeze(this.#read(bytes)) };
   }
 }
 
 /** As protobuf writes a field 1 of any length. */
 const FIRST_FIELD = (1 << 3) | 2;
+/** Of an id, which is 64 digits of chance. */
+const BEGINNING_BYTES = 6;
 
-function parts(answer: Uint8Array): readonly Uint8Array[] {
-  const reader = protobuf.Reader.create(answer);
-  const found: Uint8Array[] = [];
-  while (reader.pos < reader.len) {
-    const tag = reader.uint32();
-    if (tag === FIRST_FIELD) found.push(reader.bytes());
-    else reader.skipType(tag & 7);
-  }
-  return found;
-}
-
-/** Fields may come in any order, but every runtime writes them by number; another's items are just not kept. */
-function idOf(bytes: Uint8Array): string | undefined {
-  const reader = protobuf.Reader.create(bytes);
-  return bytes.length > 0 && reader.uint32() === FIRST_FIELD ? reader.string() : undefined;
-}
-
-function isSame(one: Uint8Array, other: Uint8Array): boolean {
-  return one.length === other.length && Buffer.compare(one, other) === 0;
+/** The tag of field 1, a length of one byte, the id. Of an item that begins with anything else it is as good, while that does not change. */
+function beginningOfId(answer: Buffer, start: number, length: number): number {
+  return length < 2 + BEGINNING_BYTES ? 0 : answer.readUIntBE(start + 2, BEGINNING_BYTES);
 }

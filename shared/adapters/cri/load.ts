@@ -25,7 +25,7 @@ export interface Method<T = object> {
   /** As gRPC calls it: `/<package>.<service>/<method>`. */
   readonly path: string;
   encode(request: object): Uint8Array;
-  decode(answer: Uint8Array): T;
+  decode(answer: Buffer): T;
 }
 
 /** A message within others, as an answer would have it. @throws {Error} when runtime.proto has no such message */

