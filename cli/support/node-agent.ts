@@ -23,6 +23,7 @@ import { checkRuntime, relistPods } from "../../shared/kubelet/turns/relist.ts";
 import { flushStatuses } from "../../shared/kubelet/turns/statuses.ts";
 import { wake, wakeDue } from "../../shared/kubelet/turns/workers.ts";
 import { runApiSource } from "../../shared/node-agent/sources/api-source.ts";
+import { createDueWatch } from "../../shared/node-agent/host/due-watch.ts";
 import { createNodeQueues, runNodeHost } from "../../shared/node-agent/host/node-host.ts";
 import type { NodeHandlers } from "../../shared/node-agent/host/node-host.ts";
 import type { VersionResponse } from "../../shared/ports/cri-types.ts";
@@ -76,7 +77,9 @@ export function startCondition(startedAtMs: number): NodeCondition {
   return { startedAtMs, sourcesReady: false, syncedOnce: false, lastLoopMs: startedAtMs };
 }
 
-export function createNodeAgent(parts: NodeAgentParts): NodeAgent {
+export function createNodeAgent(given: NodeAgentParts): NodeAgent {
+  const due = createDueWatch(given.store, "probes", given.clock);
+  const parts = { ...given, store: due.store };
   const { kube, clock, random, log, options, facts, store } = parts;
   const { runtimeName, runtimeVersion } = parts.runtime;
   const queues = createNodeQueues({ clock, log });
@@ -102,7 +105,7 @@ export function createNodeAgent(parts: NodeAgentParts): NodeAgent {
     queues,
     emit,
     run: async (signal) => {
-      const host = runNodeHost({ store, clock, log }, queues, handlersOf(ports, identity, sources), signal);
+      const host = runNodeHost({ store, clock, log, due }, queues, handlersOf(ports, identity, sources), signal);
       const reportStatus = (): Promise<void> => identity.reportStatus();
       const shutdown = parts.logind && new NodeShutdown(ports, { logind: parts.logind, reportStatus }).run(signal);
       await Promise.all([host, runApiSourceOnceRegistered(ports, kube, emit("api"), signal), shutdown]);

@@ -11,6 +11,7 @@ import type { NodeHandler, NodeQueue } from "../../kubelet/node-ports.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { Log } from "../../ports/log.ts";
 import type { NodeStore } from "../../ports/node-store.ts";
+import type { DueWatch } from "./due-watch.ts";
 import { TurnQueue } from "./turn-queue.ts";
 import { messageOf } from "../../api/errors.ts";
 
@@ -35,12 +36,13 @@ export interface NodeHostPorts {
   readonly store: NodeStore;
   readonly clock: Clock;
   readonly log: Log;
+  /** Of probes. */
+  readonly due: Pick<DueWatch, "next">;
 }
 
 /** More than twice the pods of a node: a turn that waits costs nothing, and must not keep others waiting. */
 const TURNS_MAX = 256;
 const FLUSHES_MAX = 8;
-const PROBE_TICK_MS = 100;
 const PROBES_MAX = 256;
 /** A probe that still runs when it is due again is looked at once more after this. */
 const PROBE_BUSY_MS = 1_000;
@@ -55,13 +57,13 @@ export function createNodeQueues(ports: Pick<NodeHostPorts, "clock" | "log">): N
 
 /** Runs until `signal` aborts and what runs then has ended, or 5 s have passed. */
 export async function runNodeHost(ports: NodeHostPorts, queues: NodeQueues, handlers: NodeHandlers, signal: AbortSignal): Promise<void> {
-  const { clock, log, store } = ports;
+  const { clock, log, store, due } = ports;
   queues.pods.start(handlers.turns.pods);
   queues.statuses.start(handlers.turns.statuses);
   const running = new Map<string, Promise<void>>();
-  const probes: Tick = {
+  const probes: Repeated = {
     name: "probes",
-    everyMs: PROBE_TICK_MS,
+    rest: () => due.next(signal),
     act: async () => {
       const agenda = await store.agenda("probes");
       for (const key of await store.takeDue("probes", clock.now())) {
@@ -77,7 +79,11 @@ export async function runNodeHost(ports: NodeHostPorts, queues: NodeQueues, hand
       }
     },
   };
-  const ended = Promise.all([...handlers.ticks, probes].map((tick) => repeat(ports, tick, signal))).then(() =>
+  const ticks = handlers.ticks.map(({ everyMs, ...tick }): Repeated => {
+    const rest = (startedMs: number): Promise<void> => clock.after(Math.max(0, everyMs - (clock.now() - startedMs)), signal);
+    return { ...tick, rest };
+  });
+  const ended = Promise.all([...ticks, probes].map((one) => repeat(ports, one, signal))).then(() =>
     Promise.all([queues.pods.stop(), queues.statuses.stop(), ...running.values()]),
   );
   await new Promise<void>((resolve) => (signal.aborted ? resolve() : signal.addEventListener("abort", () => resolve(), { once: true })));
@@ -85,7 +91,12 @@ export async function runNodeHost(ports: NodeHostPorts, queues: NodeQueues, hand
   await Promise.race([ended, clock.after(END_MS_MAX)]);
 }
 
-async function repeat({ clock, log }: NodeHostPorts, { name, everyMs, act }: Tick, signal: AbortSignal): Promise<void> {
+interface Repeated extends Omit<Tick, "everyMs"> {
+  /** Until it is time again. */
+  readonly rest: (startedMs: number) => Promise<void>;
+}
+
+async function repeat({ clock, log }: NodeHostPorts, { name, act, rest }: Repeated, signal: AbortSignal): Promise<void> {
   let said = "";
   while (!signal.aborted) {
     const startedMs = clock.now();
@@ -97,6 +108,6 @@ async function repeat({ clock, log }: NodeHostPorts, { name, everyMs, act }: Tic
       if (text !== said) log.warn("failed, and is tried again", { what: name, error: text });
       said = text;
     }
-    await clock.after(Math.max(0, everyMs - (clock.now() - startedMs)), signal).catch(() => undefined);
+    await rest(startedMs).catch(() => undefined);
   }
 }
