@@ -10,7 +10,7 @@ import { strip } from "../api/strip.ts";
 import type { Doorbells } from "../ports/doorbells.ts";
 import type { KubeReader } from "../ports/kube.ts";
 import type { Log } from "../ports/log.ts";
-import type { Store, Taken, WriteThrough } from "../ports/store.ts";
+import type { DoneResult, Outcome, Store, Taken, WriteThrough } from "../ports/store.ts";
 import type { AffectedKeys } from "./affected-keys.ts";
 import { prepareChanges } from "./prepare.ts";
 import type { Change, KnownRows } from "./prepare.ts";
@@ -40,24 +40,33 @@ export interface Answers {
   readonly hold?: WriteThrough["hold"];
   readonly gone?: WriteThrough["gone"];
   readonly ownStatus?: boolean;
+  /** How the run ends with this (WQ8), told from the objects as they will be cached. Asked once. */
+  readonly ends?: (objects: readonly Cached[]) => Outcome;
+}
+
+export interface Written<R extends CachedResource> {
+  /** As they are now cached, in order. */
+  readonly objects: readonly Cached<R>[];
+  /** Of `ends`. */
+  readonly done?: DoneResult;
 }
 
 /** How often rows may move under us before we give up: the answers then come with the stream. */
 const ATTEMPTS_MAX = 5;
 
 /**
- * @returns the objects as they are now cached, in order.
  * @throws {Error} when the cache moved under every attempt, or belongs to another epoch: the sync is retried.
  */
 export async function writeThrough<R extends CachedResource>(
   ports: WriteThroughPorts,
   run: Taken,
   answers: Answers & { readonly resource: R },
-): Promise<readonly Cached<R>[]> {
+): Promise<Written<R>> {
   const objects = answers.objects.map((object) => strip(answers.resource, object, ports.digester));
   let changes = objects.map((object) => putOf(object));
   let known = answers.known;
   const ops = { lower: answers.lower ?? [], plan: answers.plan ?? [], hold: answers.hold ?? [], gone: answers.gone ?? [] };
+  const ends = answers.ends?.(objects);
   for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
     const { items, counts } = await prepareChanges(ports.store, ports.registry, answers.resource, changes, {
       ...(known && { known: onlyOf(known, changes) }),
@@ -70,10 +79,11 @@ export async function writeThrough<R extends CachedResource>(
       ...ops,
       ownerUid: answers.ownerUid,
       ownStatus: answers.ownStatus ?? false,
+      ...(ends && { ends }),
     });
     if (result.kind === "otherEpoch") throw new Error("the cache is of another epoch");
     if (result.bells.length > 0) await ring(ports, result.bells);
-    if (result.kind === "ok") return objects;
+    if (result.kind === "ok") return { objects, ...(result.done && { done: result.done }) };
     changes = changes.slice(result.index);
     known = undefined;
   }

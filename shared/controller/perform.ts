@@ -99,7 +99,7 @@ async function performGroup(calls: RunCalls, group: readonly Write[], options: P
       if (!options.buildRollback) throw new TerminalError("RollBack without a buildRollback option");
       return rollBack(calls, write, options.buildRollback);
     case "UpdateStatus":
-      return updateStatus(calls, write, options.recompute);
+      return updateStatus(calls, write, options);
     default:
       return write satisfies never;
   }

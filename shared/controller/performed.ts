@@ -2,7 +2,7 @@
 import type { Cached } from "../api/cached.ts";
 import type { CachedResource } from "../api/resources.ts";
 import type { KubeObject } from "../api/wire.ts";
-import type { SyncResult } from "./run.ts";
+import type { Succeeded, SyncResult } from "./run.ts";
 import type { Sealed } from "./sealed.ts";
 import type { Write } from "./writes.ts";
 
@@ -21,6 +21,11 @@ export interface PerformOptions {
    * status on top of the live object's (its foreign conditions, its resourceVersion). Undefined = nothing left to write.
    */
   readonly recompute?: (live: Cached) => WriteOf<"UpdateStatus"> | undefined;
+  /**
+   * UpdateStatus only, as the last thing that its sync does: what the sync answers once it is stored so. Then the run may end with the
+   * write-through of the answer (WQ8).
+   */
+  readonly last?: (stored: Cached) => Succeeded;
 }
 
 /** One answer. Objects are stripped: full API objects never leave perform(). */

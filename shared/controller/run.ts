@@ -53,9 +53,10 @@ export interface Run extends Taken {
   mayWrite(): boolean;
 }
 
+export type Succeeded = { readonly kind: "done" } | { readonly kind: "again"; readonly afterMs: number };
+
 /** A thrown error is the third way: retry with back-off. */
 export type SyncResult =
-  | { readonly kind: "done" }
-  | { readonly kind: "again"; readonly afterMs: number }
+  | Succeeded
   /** As if `error` were thrown, but `afterMs` later at the latest: what falls due then does not wait for the back-off. */
   | { readonly kind: "failed"; readonly error: Error; readonly afterMs: number };

@@ -3,6 +3,7 @@ import type { Cached } from "../api/cached.ts";
 import type { CachedResource } from "../api/resources.ts";
 import type { KubeObject } from "../api/wire.ts";
 import type { WriteGateway } from "./gateway.ts";
+import type { DoneResult } from "../ports/store.ts";
 import { perform } from "./perform.ts";
 import { RunCalls } from "./perform/calls.ts";
 import type { AnswersOf, ListOptions } from "./perform/calls.ts";
@@ -35,6 +36,8 @@ export interface SyncSession
 export interface OpenSession extends SyncSession {
   /** Sends the Events, each tried once. Never fails. */
   sendEvents(): Promise<void>;
+  /** How the run was ended by its last write-through (WQ8), if it was. */
+  done(): DoneResult | undefined;
 }
 
 /** A thrown error is the third way a sync ends: retry with back-off. */
@@ -62,5 +65,6 @@ export function createSession(ports: SyncPorts, run: Run): OpenSession {
     },
     emit: (owner, notes) => calls.emit(owner, notes),
     sendEvents: () => calls.sendEvents(),
+    done: () => calls.done,
   };
 }

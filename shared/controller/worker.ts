@@ -25,9 +25,10 @@ import { ForgedRowsError, isConflict, TerminalError } from "../ports/errors.ts";
 import type { Patience } from "../ports/patience.ts";
 import type { Random } from "../ports/random.ts";
 import { describeStop } from "../ports/store/guard.ts";
-import type { Forged, Outcome, Snapshot, TakeResult, Taken, WorkQueue } from "../ports/store.ts";
+import type { DoneResult, Forged, Outcome, Snapshot, TakeResult, Taken, WorkQueue } from "../ports/store.ts";
 import { LEASE_MS, RENEWAL_MS, RETRY_WAIT_MS_MAX, WRITE_MARGIN_MS } from "../ports/times.ts";
 import { toError } from "./errors.ts";
+import { outcomeOf } from "./outcome.ts";
 import { patientPorts } from "./patience.ts";
 import { recover } from "./recover.ts";
 import type { Run, SyncPorts, SyncResult } from "./run.ts";
@@ -55,8 +56,6 @@ const WAIT_MAX_MS = 1_500;
 const UNENDED_MAX = 3;
 /** Somebody who spoils rows without end may not keep us busy without end. */
 const MENDED_MS = 50;
-/** After that the Store has a flag `gone` looked into (A14). */
-const GONE_CHECK_MS = 61_000;
 
 export async function runKey(
   ports: WorkerPorts,
@@ -82,16 +81,17 @@ export async function runKey(
   if (options.rungMs !== undefined)
     metrics?.observe("workqueue_queue_duration_seconds", { name }, Math.max(0, take.takenAtMs - options.rungMs) / 1000);
   if (take.kind === "recover") metrics?.count("replicaset_controller_stale_sync_skips_total", primaryLabels(controller));
-  let outcome: Outcome;
+  let ended: Ended;
   try {
-    outcome = await outcomeOf(patientPorts(ports, patience), run, take.kind === "recover" ? recover : sync, options, lease.isStopped);
+    ended = await endOf(patientPorts(ports, patience), run, take.kind === "recover" ? recover : sync, options, lease.isStopped);
   } finally {
     await lease.release();
   }
+  const { outcome } = ended;
   metrics?.count("deltaloop_syncs_total", { controller, outcome: outcome.kind });
   if (outcome.kind === "retry") metrics?.count("workqueue_retries_total", { name });
   metrics?.observe("workqueue_work_duration_seconds", { name }, (ports.clock.now() - take.takenAtMs) / 1000);
-  const done = await ports.store.done(taken, outcome);
+  const done = ended.done ?? (await ports.store.done(taken, outcome));
   if (done.kind === "stolen") ports.log.warn("the key was taken over", { key: taken.key, controller });
   else if (done.bell) await ring(ports, [done.bell]);
 }
@@ -209,15 +209,21 @@ function holdLease(ports: WorkerPorts, taken: Taken, takenAtMs: number): HeldLea
  * A14: nothing is decided on rows that cannot be believed. They are put right, and the key runs again; not as a failure, of which a key
  * can have too many.
  */
-async function believing(ports: SyncPorts, run: Run, handler: SyncHandler): Promise<SyncResult> {
-  const mend = async (forged: readonly Forged[]): Promise<SyncResult> => {
+async function believing(
+  ports: SyncPorts,
+  run: Run,
+  handler: SyncHandler,
+): Promise<{ readonly result: SyncResult; readonly done?: DoneResult }> {
+  const mend = async (forged: readonly Forged[]): Promise<{ readonly result: SyncResult }> => {
     await heal(ports, run, forged);
-    return { kind: "again", afterMs: MENDED_MS };
+    return { result: { kind: "again", afterMs: MENDED_MS } };
   };
   if (run.snapshot.forged) return mend(run.snapshot.forged);
   const session = createSession(ports, run);
   try {
-    return await handler(session);
+    const result = await handler(session);
+    const done = session.done();
+    return { result, ...(done && { done }) };
   } catch (error) {
     if (error instanceof ForgedRowsError) return await mend(error.forged);
     throw error;
@@ -226,20 +232,26 @@ async function believing(ports: SyncPorts, run: Run, handler: SyncHandler): Prom
   }
 }
 
-async function outcomeOf(
+interface Ended {
+  readonly outcome: Outcome;
+  /** The Store knows already (WQ8). */
+  readonly done?: DoneResult;
+}
+
+async function endOf(
   ports: WorkerPorts,
   run: Run,
   handler: SyncHandler,
   { maxRetries = Infinity }: WorkerOptions,
   isStopped: () => boolean,
-): Promise<Outcome> {
+): Promise<Ended> {
   const { key, controller, snapshot } = run;
   const { unended = 0 } = snapshot;
-  const failed = (error: Error, withinMs?: number): Outcome => {
+  const failed = (error: Error, withinMs?: number): Ended => {
     if (isStopped()) {
       ports.log.warn("sync ended: another controller is at work", { key, controller });
       ports.trace?.({ controller, key, kind: "ended", outcome: "requeueAfter" });
-      return { kind: "requeueAfter", delayMs: 0 };
+      return { outcome: { kind: "requeueAfter", delayMs: 0 } };
     }
     const isFinal = error instanceof TerminalError || snapshot.failures >= maxRetries;
     // A lost race is an everyday answer: somebody else was faster, and the retry sees what they did.
@@ -252,24 +264,18 @@ async function outcomeOf(
     });
     const outcome = isFinal ? "drop" : "retry";
     ports.trace?.({ controller, key, kind: "ended", outcome, error: describeError(error) });
-    return { kind: outcome, ...(!isFinal && withinMs !== undefined && { withinMs }) };
+    return { outcome: { kind: outcome, ...(!isFinal && withinMs !== undefined && { withinMs }) } };
   };
   try {
     if (unended >= UNENDED_MAX) throw new Error(`${unended} runs in a row never ended: killed, or out of time or memory`);
-    const result = await believing(ports, run, handler);
+    const { result, done } = await believing(ports, run, handler);
     if (result.kind === "failed") return failed(result.error, Math.max(0, result.afterMs));
-    const outcome = outcomeOfResult(result, snapshot);
+    const outcome = outcomeOf(result, snapshot);
     ports.trace?.({ controller, key, kind: "ended", outcome: outcome.kind });
-    return outcome;
+    return { outcome, ...(done && { done }) };
   } catch (thrown) {
     return failed(toError(thrown));
   }
-}
-
-/** A pod that counts as gone is believed for a minute: then its DELETED event has come, or it must be looked at. */
-function outcomeOfResult(result: Exclude<SyncResult, { kind: "failed" }>, { dependents, orphans }: Snapshot): Outcome {
-  if (result.kind === "again") return { kind: "requeueAfter", delayMs: Math.max(0, result.afterMs) };
-  return [...dependents, ...orphans].some(({ gone }) => gone) ? { kind: "requeueAfter", delayMs: GONE_CHECK_MS } : { kind: "ok" };
 }
 
 /** 128 bits as hex. */

@@ -52,6 +52,8 @@
  * WQ6  a key whose run ended with `drop` is parked: neither queued nor run until the next add, whoever makes it, and its failures begin
  *      anew. It is no longer parked the moment it is added, and forgotten with its primary, so there are never more than primaries.
  * WQ7  a resync is an add of every primary (so WQ3 holds, and WQ6), but of none that is backing off: that one runs in its time.
+ * WQ8  a write-through that ends its run is the two calls in one step, the write first: so what it queues of its own key is rung. What it
+ *      tells is true whoever holds the key; the run ends only by its own token, and not while some of the write must come again.
  *
  * Guard (informer §11.9): GD1–GD7 in store/guard.ts.
  *

@@ -2,11 +2,11 @@
 import type { CachedPod, CachedReplicaSet, ReplicaSetStatus } from "../api/cached.ts";
 import { isAvailable, isReady } from "../api/pod.ts";
 import { parseTime } from "../api/time.ts";
-import type { SyncResult } from "../controller/run.ts";
+import type { Succeeded } from "../controller/run.ts";
 import type { ReplicaReason } from "./reasons.ts";
 
 export interface NextLook {
-  readonly next: SyncResult;
+  readonly next: Succeeded;
   readonly why: readonly ReplicaReason[];
 }
 

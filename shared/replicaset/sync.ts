@@ -7,6 +7,7 @@ import type { SyncResult } from "../controller/run.ts";
 import type { KeySync, SyncSession } from "../controller/session.ts";
 import type { Row, SliceRef } from "../ports/store.ts";
 import { nextAvailabilityCheck } from "./availability.ts";
+import type { NextLook } from "./availability.ts";
 import { calculateStatus, statusWrite, whyStatus } from "./calculate-status.ts";
 import { adoptedPods, claimPods, terminatingPods } from "./claim-pods.ts";
 import { REPLICA_SET } from "./kind.ts";
@@ -58,9 +59,13 @@ export async function syncReplicas(session: SyncSession, kind: ReplicaKind): Pro
   const first = write(observed.rs);
   const status = calculateStatus(observed.rs, input);
   because(session, ...whyStatus(observed.rs, status, first !== undefined));
-  const written = await session.perform(first ? [first] : [], { recompute: (live) => write(kind.toReplicaSet(live)) });
+  const nextLook = (): NextLook => nextAvailabilityCheck(observed.rs, status, { claimed, statusNowMs, nowMs: session.clock.now() });
+  const written = await session.perform(first ? [first] : [], {
+    recompute: (live) => write(kind.toReplicaSet(live)),
+    ...(managed.error === undefined && { last: () => nextLook().next }),
+  });
   if (written.end) return written.end;
-  const { next, why: whyAgain } = nextAvailabilityCheck(observed.rs, status, { claimed, statusNowMs, nowMs: session.clock.now() });
+  const { next, why: whyAgain } = nextLook();
   because(session, ...whyAgain);
   const error = written.error ?? managed.error;
   if (error === undefined) return next;

@@ -14,7 +14,18 @@ import { createSeededRandom } from "../../shared/adapters/memory/random.ts";
 import { CACHED_RESOURCES, CONTROLLERS, controllerOf } from "../../shared/api/resources.ts";
 import type { CachedResource, Controller, ObjectKey } from "../../shared/api/resources.ts";
 import { laneOf } from "../../shared/api/lane.ts";
-import type { Effect, Intent, ItemChange, NamespaceCount, PackHeader, Row, Store, Taken, TakeResult } from "../../shared/ports/store.ts";
+import type {
+  Effect,
+  Intent,
+  ItemChange,
+  NamespaceCount,
+  Outcome,
+  PackHeader,
+  Row,
+  Store,
+  Taken,
+  TakeResult,
+} from "../../shared/ports/store.ts";
 import { LEASE_MS } from "../../shared/ports/times.ts";
 import type { Cached } from "../../shared/api/cached.ts";
 import {
@@ -421,17 +432,21 @@ class Life {
     await this.#call(`writeThrough ${JSON.stringify([run, write])}`, (store) => store.writeThrough(run, write));
   }
 
-  async #finish(): Promise<void> {
-    if (this.#runs.length === 0) return;
-    const { run } = this.#anyRun();
-    if (this.#chance(0.3)) await this.#call(`renew ${JSON.stringify(run)}`, (store) => store.renew(run));
-    const outcome = this.#pick([
+  #outcome(): Outcome {
+    return this.#pick([
       { kind: "ok" },
       { kind: "ok" },
       { kind: "retry" },
       { kind: "requeueAfter", delayMs: this.#pick([0, 200, 5_000]) },
       { kind: "drop" },
     ] as const);
+  }
+
+  async #finish(): Promise<void> {
+    if (this.#runs.length === 0) return;
+    const { run } = this.#anyRun();
+    if (this.#chance(0.3)) await this.#call(`renew ${JSON.stringify(run)}`, (store) => store.renew(run));
+    const outcome = this.#outcome();
     await this.#call(`done ${JSON.stringify([run, outcome])}`, (store) => store.done(run, outcome));
   }
 
@@ -468,7 +483,8 @@ class Life {
     const doomed = this.#keyOf("pods");
     const gone = resource === "pods" && this.#chance(0.3) ? [{ key: doomed, uid: this.#uid("pods", doomed) }] : [];
     const hold = this.#chance(0.2) ? [this.#op()].filter((id) => !plan.some((op) => op.id === id)) : [];
-    const write = { resource, items, counts, ownerUid: uid, lower, plan, hold, gone, ownStatus: this.#chance(0.2) };
+    const ends = this.#chance(0.3) ? { ends: this.#outcome() } : {};
+    const write = { resource, items, counts, ownerUid: uid, lower, plan, hold, gone, ownStatus: this.#chance(0.2), ...ends };
     await this.#call(`writeThrough ${JSON.stringify([run, { ...write, items: items.map(short) }])}`, (store) =>
       store.writeThrough(run, write),
     );

@@ -5,7 +5,7 @@ import { isResourceVersion } from "../../api/resource-version.ts";
 import { CONTROLLER_INFO, CONTROLLERS, controllerOf } from "../../api/resources.ts";
 import type { CachedResource, Controller, ObjectKey } from "../../api/resources.ts";
 import type { Doorbell } from "../../ports/doorbells.ts";
-import type { Effect, ItemChange, ItemOutcome, NamespaceCount } from "../../ports/store.ts";
+import type { DoneResult, Effect, ItemChange, ItemOutcome, NamespaceCount, Outcome } from "../../ports/store.ts";
 import { asList, asNumber, asText } from "./connection.ts";
 import type { Reply } from "./connection.ts";
 import type { EpochKeys, KeyTable } from "./keys.ts";
@@ -222,4 +222,17 @@ export function parsePrimary(u: string): { readonly uid?: string; readonly owner
   if (u === "") return {};
   const [uid = "", owner = ""] = u.split(US);
   return { uid, ...(owner !== "" && { owner }) };
+}
+
+/** How a run ends, as scripts take it. */
+export function outcomeArgs(outcome: Outcome): readonly [kind: string, delay: string] {
+  const delayMs = outcome.kind === "requeueAfter" ? outcome.delayMs : outcome.kind === "retry" ? outcome.withinMs : undefined;
+  return [outcome.kind, delayMs === undefined ? "" : String(Math.ceil(delayMs))];
+}
+
+export function parseDone(names: EpochKeys, keys: readonly string[], answer: Reply | undefined): DoneResult {
+  const [failures, bells] = asList(answer);
+  if (failures === undefined) return { kind: "stolen" };
+  const [bell] = bells === undefined ? [] : parseBells(names, keys, bells);
+  return { kind: "done", failures: asNumber(failures), ...(bell && { bell }) };
 }

@@ -2,7 +2,7 @@
 import { laneOf } from "../../api/lane.ts";
 import { primaryAsOwner } from "../../api/owner-id.ts";
 import type { Intent, IntentStore, Taken, WriteThrough, WriteThroughResult } from "../../ports/store.ts";
-import { changeArgs, parseBells, parseOutcomes } from "./changes.ts";
+import { changeArgs, outcomeArgs, parseBells, parseDone, parseOutcomes } from "./changes.ts";
 import { asList, asNumber, asText } from "./connection.ts";
 import type { Reply } from "./connection.ts";
 import type { Context } from "./context.ts";
@@ -63,6 +63,7 @@ async function writeThrough(
       table = new KeyTable([context.names.epoch, ...queue, names.intents(owner), names.meta(resource)]);
       table.declare(queue, 2);
       const lanes = context.lanes(resource);
+      const ends = write.ends ? [...outcomeArgs(write.ends), table.slot(context.names.limiter(run.controller))] : ["", "", ""];
       const slices = gone.length === 0 ? [] : goneSlices(write, [owner, ...owners]);
       const ops = [
         ...lower,
@@ -80,7 +81,7 @@ async function writeThrough(
           resource,
           write.ownStatus ? "1" : "0",
           String(lanes),
-          [lower.length, plan.length + hold.length, gone.length, slices.length].join(","),
+          [lower.length, plan.length + hold.length, gone.length, slices.length, ...ends].join(","),
           ...ops,
           ...changeArgs(names, table, {
             seal: context.seal(run.epoch),
@@ -101,7 +102,12 @@ async function writeThrough(
     case "slices":
       return { kind: "slices", owners: reply.slice(1).map(asText) };
     case "applied":
-      return { kind: "ok", bells: parseBells(names, table.keys, reply[1]), outcomes: parseOutcomes(reply[2]) };
+      return {
+        kind: "ok",
+        bells: parseBells(names, table.keys, reply[1]),
+        outcomes: parseOutcomes(reply[2]),
+        ...(write.ends && { done: parseDone(names, table.keys, reply[3]) }),
+      };
     case "retry":
       return {
         kind: "retry",

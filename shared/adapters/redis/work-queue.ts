@@ -7,7 +7,7 @@ import type { Controller, ObjectKey } from "../../api/resources.ts";
 import type { Doorbell } from "../../ports/doorbells.ts";
 import type { Forged, Intent, ParkedKey, Row, Snapshot, Taken, TakeResult, WorkQueue } from "../../ports/store.ts";
 import { LEASE_MS } from "../../ports/times.ts";
-import { parseBells, parsePrimary } from "./changes.ts";
+import { outcomeArgs, parseBells, parseDone, parsePrimary } from "./changes.ts";
 import { asList, asNumber, asPairs, asText } from "./connection.ts";
 import type { Reply } from "./connection.ts";
 import { gateArgs } from "./context.ts";
@@ -53,14 +53,8 @@ export function createWorkQueue(context: Context): WorkQueue {
 
     async done(run, outcome) {
       const { names, keys, args } = ofRun(run);
-      const delayMs = outcome.kind === "requeueAfter" ? outcome.delayMs : outcome.kind === "retry" ? outcome.withinMs : undefined;
-      const delay = delayMs === undefined ? "" : String(Math.ceil(delayMs));
-      const reply = asList(
-        await context.connection.run("done", [...keys, context.names.limiter(run.controller)], [...args, outcome.kind, delay]),
-      );
-      if (reply.length === 0) return { kind: "stolen" };
-      const [bell] = reply[1] === undefined ? [] : parseBells(names, keys, reply[1]);
-      return { kind: "done", failures: asNumber(reply[0]), ...(bell && { bell }) };
+      const limited = [...keys, context.names.limiter(run.controller)];
+      return parseDone(names, keys, await context.connection.run("done", limited, [...args, ...outcomeArgs(outcome)]));
     },
 
     async resync(epoch, controller, spreadMs) {

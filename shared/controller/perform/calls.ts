@@ -9,11 +9,12 @@ import { CONTROLLER_INFO, objectKey, splitKey } from "../../api/resources.ts";
 import type { CachedResource, ObjectKey } from "../../api/resources.ts";
 import type { KubeObject } from "../../api/wire.ts";
 import { writeThrough } from "../../cache/write-through.ts";
-import type { Row, WriteThrough } from "../../ports/store.ts";
+import type { DoneResult, Row, WriteThrough } from "../../ports/store.ts";
 import { StolenError, toError } from "../errors.ts";
 import type { Answer, RunGateway, SeenRow } from "../gateway.ts";
-import type { Run, SyncPorts } from "../run.ts";
 import { RECENT_MS } from "../handed-on.ts";
+import { outcomeOf } from "../outcome.ts";
+import type { Run, Succeeded, SyncPorts } from "../run.ts";
 import { Sealed } from "../sealed.ts";
 import type { EventNote, Owner } from "../writes.ts";
 import { RunEvents } from "./events.ts";
@@ -29,6 +30,8 @@ export interface AnswersOf<R extends CachedResource> {
   readonly hold?: WriteThrough["hold"];
   readonly gone?: WriteThrough["gone"];
   readonly ownStatus?: boolean;
+  /** How the sync ends if nothing comes after this, told from the objects as they will be cached. */
+  readonly last?: (objects: readonly Cached[]) => Succeeded;
 }
 
 export interface ListOptions {
@@ -45,6 +48,8 @@ export class RunCalls {
   readonly run: Run;
   /** Pod names drawn so far. */
   names = 0;
+  /** How the run was ended by its last write-through, if it was. */
+  done: DoneResult | undefined;
   readonly #events: RunEvents;
   #gateway: RunGateway | undefined;
   #live: Promise<LiveOwner> | undefined;
@@ -189,13 +194,16 @@ export class RunCalls {
 
   /** Writes answers through (one call of the Store), if there is anything to write. Answers the objects as cached. */
   async save<R extends CachedResource>(answers: AnswersOf<R>): Promise<readonly Cached<R>[]> {
-    const { resource, objects = [], absent = [], lower = [], plan = [], hold = [], gone = [], ownStatus = false } = answers;
+    const { resource, objects = [], absent = [], lower = [], plan = [], hold = [], gone = [], ownStatus = false, last } = answers;
     const ownerUid = this.run.snapshot.primary?.uid;
     if (ownerUid === undefined || objects.length + lower.length + plan.length + hold.length + gone.length === 0) return [];
     const known = this.#known.get(resource);
     for (const key of absent) if (!known?.has(key)) known?.set(key, undefined);
-    const written = { resource, objects, ...(known && { known }), ownerUid, lower, plan, hold, gone, ownStatus };
-    const cached = await writeThrough(this.ports, this.run, written);
+    // Events are told while the key is held.
+    const ends = last && !this.#events.hasNotes ? { ends: (all: readonly Cached[]) => outcomeOf(last(all), this.run.snapshot) } : {};
+    const written = { resource, objects, ...(known && { known }), ownerUid, lower, plan, hold, gone, ownStatus, ...ends };
+    const { objects: cached, done } = await writeThrough(this.ports, this.run, written);
+    this.done = done;
     for (const object of cached) {
       const row = rowOf(resource, object);
       known?.set(row.key, row);

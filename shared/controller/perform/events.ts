@@ -21,6 +21,10 @@ export class RunEvents {
     this.#run = run;
   }
 
+  get hasNotes(): boolean {
+    return this.#told.length > 0;
+  }
+
   note(owner: Owner, notes: readonly EventNote[]): void {
     const { trace, clock, gateway } = this.#ports;
     const { controller, key } = this.#run;

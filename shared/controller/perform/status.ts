@@ -6,7 +6,7 @@ import { TerminalError, isConflict, isInvalid, isNotFound } from "../../ports/er
 import type { PatchRequest } from "../../ports/kube.ts";
 import { LeaseEndsError, toAnswer } from "../errors.ts";
 import type { PerformOptions, Performed, StoredResult, WriteOf } from "../performed.ts";
-import type { Run } from "../run.ts";
+import type { Run, Succeeded } from "../run.ts";
 import type { Owner } from "../writes.ts";
 import { storedObject } from "./calls.ts";
 import type { RunCalls } from "./calls.ts";
@@ -22,8 +22,8 @@ type UpdateStatus = WriteOf<"UpdateStatus">;
  * Source: pkg/controller/replicaset/replica_set_utils.go updateReplicaSetStatus. Differs from upstream: it repeats the
  * status that it computed before, which may undo a condition somebody else has set meanwhile, and does not look at the uid.
  */
-export async function updateStatus(calls: RunCalls, write: UpdateStatus, recompute: PerformOptions["recompute"]): Promise<Performed> {
-  const first = await patchStatus(calls, write);
+export async function updateStatus(calls: RunCalls, write: UpdateStatus, { recompute, last }: PerformOptions): Promise<Performed> {
+  const first = await patchStatus(calls, write, last);
   if (!(first instanceof Error)) return first;
   if (isNotFound(first)) return ended;
   const canRepeat = write.owner.resource !== "deployments" && recompute !== undefined;
@@ -38,8 +38,8 @@ export async function updateStatus(calls: RunCalls, write: UpdateStatus, recompu
     return isInvalid(first) ? failed(first) : { results: [{ kind: "conflict", error: first }], error: first };
   }
   const repeated = recompute(cached);
-  if (repeated === undefined) return saveStored(calls, resource, live, false);
-  const second = await patchStatus(calls, repeated);
+  if (repeated === undefined) return saveStored(calls, resource, live, { ownStatus: false });
+  const second = await patchStatus(calls, repeated, last);
   return second instanceof Error ? failed(second) : second;
 }
 
@@ -55,7 +55,7 @@ function generationOf({ snapshot }: Run): number {
 }
 
 /** The server's refusal is returned: what it means depends on how often we have asked. */
-async function patchStatus(calls: RunCalls, write: UpdateStatus): Promise<Performed | Error> {
+async function patchStatus(calls: RunCalls, write: UpdateStatus, last: PerformOptions["last"]): Promise<Performed | Error> {
   if (!calls.run.mayWrite()) throw new LeaseEndsError();
   let object: KubeObject | undefined;
   try {
@@ -63,11 +63,18 @@ async function patchStatus(calls: RunCalls, write: UpdateStatus): Promise<Perfor
   } catch (error) {
     return toAnswer(error);
   }
-  return object ? saveStored(calls, write.owner.resource, object, true) : new Error("a patch was answered without an object");
+  if (object === undefined) return new Error("a patch was answered without an object");
+  return saveStored(calls, write.owner.resource, object, { ownStatus: true, ...(last && { last }) });
 }
 
-async function saveStored(calls: RunCalls, resource: Owner["resource"], object: KubeObject, ownStatus: boolean): Promise<Performed> {
-  const [cached] = await calls.save({ resource, objects: [object], ownStatus });
+async function saveStored(
+  calls: RunCalls,
+  resource: Owner["resource"],
+  object: KubeObject,
+  { ownStatus, last }: { readonly ownStatus: boolean; readonly last?: NonNullable<PerformOptions["last"]> },
+): Promise<Performed> {
+  const ends = last && { last: ([stored]: readonly Cached[]): Succeeded => last(stored as Cached) }; // it has one
+  const [cached] = await calls.save({ resource, objects: [object], ownStatus, ...ends });
   return { results: [{ kind: "stored", resource, object: cached } as StoredResult] }; // `save` answers an object of that resource
 }
 

@@ -1,5 +1,6 @@
 /** The turns that write the Deployment's status (deployment §13). */
-import type { SyncResult } from "../../controller/run.ts";
+import type { CachedDeployment } from "../../api/cached.ts";
+import type { Succeeded, SyncResult } from "../../controller/run.ts";
 import { deploymentComplete, followUpMs, pausedStatus, progressRecheckMs, rolloutStatus } from "../progress.ts";
 import type { ReplicaSetSplit } from "../replica-sets.ts";
 import { calculateStatus, sameStatus } from "../status.ts";
@@ -7,9 +8,15 @@ import { type UpdateStatus, updateStatus } from "../writes.ts";
 import { because, cleanup, DONE, ended, type Known, type Sync, type Turn } from "./turn.ts";
 
 /** Nothing to write, nothing changes. @throws {Error} when the status was not written. */
-export async function writeStatus({ session }: Sync, known: Known, write: UpdateStatus | undefined): Promise<Turn> {
+export async function writeStatus(
+  { session }: Sync,
+  known: Known,
+  write: UpdateStatus | undefined,
+  /** It is the last thing that the sync does. */
+  last?: (d: CachedDeployment) => Succeeded,
+): Promise<Turn> {
   if (write === undefined) return { kind: "goOn", known };
-  const { end, results, error } = await session.perform([write]);
+  const { end, results, error } = await session.perform([write], last && { last: (stored) => last(stored as CachedDeployment) }); // as it wrote one
   if (end !== undefined) return ended(end);
   const [result] = results;
   if (result?.kind !== "stored" || result.resource !== "deployments") throw error ?? new Error("the status was not written");
@@ -37,7 +44,7 @@ export async function syncStatusOnly(sync: Sync, known: Known, split: ReplicaSet
   const { decided: status, why } = calculateStatus(known.d, split, sync.session.clock.now());
   because(sync, ...why);
   if (sameStatus(known.d.status, status)) return DONE;
-  const written = await writeStatus(sync, known, updateStatus(known.d, status));
+  const written = await writeStatus(sync, known, updateStatus(known.d, status), () => DONE);
   return written.kind === "ended" ? written.result : DONE;
 }
 
@@ -53,12 +60,16 @@ export async function syncRolloutStatus(sync: Sync, { d, ...rest }: Known, split
   const { decided: status, why } = rolloutStatus(d, split, nowMs);
   because(sync, ...why);
   const isStored = sameStatus(d.status, status);
-  const written = await writeStatus(sync, { d, ...rest }, isStored ? undefined : updateStatus(d, status));
+  const followUp = (stored: CachedDeployment): ReturnType<typeof followUpMs> => followUpMs(stored, split.oldRSs, nowMs);
+  const last = failure === undefined ? (stored: CachedDeployment): Succeeded => againAfter(followUp(stored).decided) : undefined;
+  const written = await writeStatus(sync, { d, ...rest }, isStored ? undefined : updateStatus(d, status), last);
   if (written.kind === "ended") return written.result;
   if (failure !== undefined) throw failure;
-  const { decided: afterMs, why: whyAgain } = isStored
-    ? progressRecheckMs(d, status, nowMs)
-    : followUpMs(written.known.d, split.oldRSs, nowMs);
+  const { decided: afterMs, why: whyAgain } = isStored ? progressRecheckMs(d, status, nowMs) : followUp(written.known.d);
   because(sync, ...whyAgain);
+  return againAfter(afterMs);
+}
+
+function againAfter(afterMs: number | undefined): Succeeded {
   return afterMs === undefined ? DONE : { kind: "again", afterMs };
 }

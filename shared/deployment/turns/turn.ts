@@ -4,7 +4,7 @@ import { controllerRef } from "../../api/owner-references.ts";
 import type { Selector } from "../../api/selector.ts";
 import { strip } from "../../api/strip.ts";
 import type { WriteResult } from "../../controller/performed.ts";
-import type { SyncResult } from "../../controller/run.ts";
+import type { Succeeded, SyncResult } from "../../controller/run.ts";
 import type { SyncSession } from "../../controller/session.ts";
 import type { EventNote } from "../../controller/writes.ts";
 import { claimReplicaSets } from "../claim-replica-sets.ts";
@@ -38,7 +38,7 @@ export interface Ended {
 /** How a turn ends: so does the sync, for perform() said so; or it goes on with what is known now, and what the turn was for. */
 export type Turn<T extends object = object> = Ended | ({ readonly kind: "goOn"; readonly known: Known } & T);
 
-export const DONE: SyncResult = { kind: "done" };
+export const DONE: Succeeded = { kind: "done" };
 
 export function ended(result: SyncResult): Ended {
   return { kind: "ended", result };

@@ -2,7 +2,7 @@
 import type { CachedResource, ObjectKey } from "../../api/resources.ts";
 import type { Doorbell } from "../doorbells.ts";
 import type { ItemChange, ItemOutcome, NamespaceCount } from "./index-store.ts";
-import type { Taken } from "./taken.ts";
+import type { DoneResult, Outcome, Taken } from "./taken.ts";
 
 /**
  * A call that was, may be or will be made for an owner. `pending` (a call may be in flight) blocks creates and deletes;
@@ -53,9 +53,17 @@ export interface WriteThrough {
   readonly gone: readonly { readonly key: ObjectKey; readonly uid: string }[];
   /** The items are the answer to the primary's own status write. */
   readonly ownStatus: boolean;
+  /** Then the run ends, in the same step and as by `done` (WQ8). Not done on `retry`, like the ops. */
+  readonly ends?: Outcome;
 }
 
 export type WriteThroughResult =
-  | { readonly kind: "ok"; readonly bells: readonly Doorbell[]; readonly outcomes: readonly ItemOutcome[] }
+  | {
+      readonly kind: "ok";
+      readonly bells: readonly Doorbell[];
+      readonly outcomes: readonly ItemOutcome[];
+      /** Of `ends`. */
+      readonly done?: DoneResult;
+    }
   | { readonly kind: "retry"; readonly index: number; readonly bells: readonly Doorbell[]; readonly outcomes: readonly ItemOutcome[] }
   | { readonly kind: "otherEpoch" };

@@ -1,5 +1,6 @@
 /** A run of a key, as the work queue hands it out and the intents ask for it. */
 import type { Controller, ObjectKey } from "../../api/resources.ts";
+import type { Doorbell } from "../doorbells.ts";
 
 export interface Taken {
   readonly epoch: string;
@@ -8,3 +9,15 @@ export interface Taken {
   /** Random, one per take. */
   readonly token: string;
 }
+
+/** How it ends. */
+export type Outcome =
+  | { readonly kind: "ok" }
+  /** After its back-off; `withinMs` at the latest, when something falls due that the failure must not hold up. */
+  | { readonly kind: "retry"; readonly withinMs?: number }
+  | { readonly kind: "requeueAfter"; readonly delayMs: number }
+  /** Given up after its last retry, or at once: parked (WQ6). */
+  | { readonly kind: "drop" };
+
+/** `failures`: in a row, this run included. */
+export type DoneResult = { readonly kind: "done"; readonly failures: number; readonly bell?: Doorbell } | { readonly kind: "stolen" };

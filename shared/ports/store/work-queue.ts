@@ -5,7 +5,7 @@ import type { Doorbell } from "../doorbells.ts";
 import type { Forged, Row } from "./index-store.ts";
 import type { Stop } from "./guard.ts";
 import type { Intent } from "./intents.ts";
-import type { Taken } from "./taken.ts";
+import type { DoneResult, Outcome, Taken } from "./taken.ts";
 
 export interface Snapshot {
   /** Absent when the primary is gone: nothing to do. */
@@ -40,14 +40,6 @@ export type TakeResult =
   | { readonly kind: "moved"; readonly uid?: string; readonly owner?: OwnerId }
   | { readonly kind: "otherEpoch" };
 
-export type Outcome =
-  | { readonly kind: "ok" }
-  /** After its back-off; `withinMs` at the latest, when something falls due that the failure must not hold up. */
-  | { readonly kind: "retry"; readonly withinMs?: number }
-  | { readonly kind: "requeueAfter"; readonly delayMs: number }
-  /** Given up after its last retry, or at once: parked (WQ6). */
-  | { readonly kind: "drop" };
-
 /** A key that nobody will run until something adds it: its next event, the resync (informer §15), or a person. */
 export interface ParkedKey {
   readonly key: ObjectKey;
@@ -66,10 +58,7 @@ export interface WorkQueue {
    * stays as it is, and no call may begin (GD1).
    */
   renew(run: Taken): Promise<number | "stopped" | undefined>;
-  done(
-    run: Taken,
-    outcome: Outcome,
-  ): Promise<{ readonly kind: "done"; readonly failures: number; readonly bell?: Doorbell } | { readonly kind: "stolen" }>;
+  done(run: Taken, outcome: Outcome): Promise<DoneResult>;
   /**
    * Queues every primary of `controller`, spread evenly over `spreadMs` from now (WQ7). Answers the doorbells of the first 500; the
    * sweeper rings the others.

@@ -264,4 +264,96 @@ export function writeThroughCases(open: OpenRig): void {
     expect(outcomes(answer).filter((outcome) => outcome === "changed")).toHaveLength(500);
     expect((await rig.store.readSlices([{ resource: "pods", owner: OWNER }]))[0]).toHaveLength(500);
   });
+
+  const status = (resourceVersion = "7") => ({
+    ...rs,
+    metadata: { ...rs.metadata, resourceVersion },
+    status: { replicas: 1, observedGeneration: 1 },
+  });
+  const OF_STATUS = { ownerUid: UID, ownStatus: true } as const;
+  const lease = async (rig: Rig) => (await rig.store.queued(C)).find(({ key }) => key === KEY)?.leaseUntilMs;
+
+  it("[informer T105] WQ8 ends its run in the same step: others are woken as ever, and nobody holds the key", async () => {
+    const { rig, run } = await running();
+    const effects = [effect("deployment", deployment, { urgency: "status" })];
+    const answer = await rig.writeThrough(run, "replicasets", [put(status(), { effects })], { ...OF_STATUS, ends: { kind: "ok" } });
+    expect(answer).toEqual({ kind: "ok", bells: expect.any(Array), outcomes: ["changed"], done: { kind: "done", failures: 0 } });
+    expect(rung(answer)).toEqual(["deployment shop/web"]);
+    expect(await rig.row("replicasets", KEY)).toMatchObject({ rv: "7" });
+    expect([await rig.dirty(C), await lease(rig)]).toEqual([[], undefined]);
+    expect([await rig.store.renew(run), await rig.store.done(run, { kind: "ok" })]).toEqual([undefined, { kind: "stolen" }]);
+  });
+
+  it("[informer T105] WQ8 what the write itself and others queued meanwhile is rung by its answer, once", async () => {
+    const { rig, run } = await running();
+    await rig.deliver("pods", [put(owned("9", "other"), { effects: [effect(C, rs)] })]);
+    const added = await rig.writeThrough(run, "replicasets", [put(status())], {
+      ...OF_STATUS,
+      ends: { kind: "requeueAfter", delayMs: 600_000 },
+    });
+    expect(added).toMatchObject({ bells: [], done: { kind: "done", bell: { controller: C, key: KEY, delayMs: 0 } } });
+    const next = await rig.taken(C, KEY);
+    const own = await rig.writeThrough(next.run, "pods", [put(owned("10"))], { ownerUid: UID, ends: { kind: "ok" } });
+    expect(own).toMatchObject({ bells: [], done: { kind: "done", bell: { key: KEY, delayMs: 0 } } });
+    expect(await rig.dirty(C)).toEqual([KEY]);
+  });
+
+  it.each([
+    { ends: { kind: "retry" } as const, failures: 1, delayMs: 5 },
+    { ends: { kind: "requeueAfter", delayMs: 600_000 } as const, failures: 0, delayMs: 600_000 },
+  ])("[informer T105] WQ8 ends it as `done` would: $ends.kind", async ({ ends, failures, delayMs }) => {
+    const { rig, run } = await running();
+    expect(await rig.writeThrough(run, "replicasets", [put(status())], { ...OF_STATUS, ends })).toMatchObject({
+      bells: [],
+      done: { kind: "done", failures, bell: { key: KEY, delayMs } },
+    });
+    expect(await rig.store.queued(C)).toMatchObject([{ key: KEY, failures }]);
+  });
+
+  it("[informer T105] WQ8 parks its key", async () => {
+    const { rig, run } = await running();
+    await rig.writeThrough(run, "replicasets", [put(status())], { ...OF_STATUS, ends: { kind: "drop" } });
+    expect(await rig.store.parked(C)).toMatchObject([{ key: KEY, failures: 1 }]);
+  });
+
+  it("[informer T105] WQ8 ends nothing while some of it must come again", async () => {
+    const { rig, run } = await running();
+    const items = await rig.read("replicasets", [put(status("7"))]);
+    await rig.seed("replicasets", [put(status("6"))]);
+    await rig.store.registerIntents(run, UID, [{ id: "c:web-1", verb: "create", name: "web-1" }]);
+    const ends = { ...OF_STATUS, lower: ["c:web-1"], ends: { kind: "ok" } as const };
+    const first = await rig.writeThrough(run, "replicasets", [], { ...ends, items });
+    expect(first).toMatchObject({ kind: "retry", index: 0 });
+    expect(first).not.toHaveProperty("done");
+    expect(await lease(rig)).toBeGreaterThan(0);
+    const again = await rig.writeThrough(run, "replicasets", [put(status("7"))], ends);
+    expect(again).toMatchObject({ kind: "ok", done: { kind: "done" } });
+    expect([await lease(rig), (await rig.row("replicasets", KEY))?.rv]).toEqual([undefined, "7"]);
+    await rig.store.add(rig.epoch, C, KEY, 0);
+    expect(await rig.intents(UID, C, KEY)).toEqual([]);
+  });
+
+  it("[informer T105] [informer T70] WQ8 a key that was taken over stays with who has it; what is told counts", async () => {
+    const { rig, run } = await running();
+    await rig.pass(LEASE_MS);
+    await rig.store.add(rig.epoch, C, KEY, 0);
+    const heir = await rig.taken(C, KEY);
+    const late = await rig.writeThrough(run, "replicasets", [put(status())], { ...OF_STATUS, ends: { kind: "retry" } });
+    expect(late).toMatchObject({ kind: "ok", outcomes: ["changed"], done: { kind: "stolen" } });
+    expect(await rig.store.queued(C)).toMatchObject([{ key: KEY, failures: 0, leaseUntilMs: expect.any(Number) }]);
+    expect(await rig.store.done(heir.run, { kind: "ok" })).toEqual({ kind: "done", failures: 0 });
+  });
+
+  it("[informer T105] WQ8 the same once more, its answer having been lost: nothing changes, nobody else's run ends", async () => {
+    const { rig, run } = await running();
+    const items = await rig.read("replicasets", [put(status())]);
+    const write = { ...OF_STATUS, items, ends: { kind: "ok" } as const };
+    await rig.writeThrough(run, "replicasets", [], write);
+    expect(await rig.writeThrough(run, "replicasets", [], write)).toMatchObject({ outcomes: ["same"], done: { kind: "stolen" } });
+    expect(await rig.dirty(C)).toEqual([]);
+    await rig.store.add(rig.epoch, C, KEY, 0);
+    const heir = await rig.taken(C, KEY);
+    expect(await rig.writeThrough(run, "replicasets", [], write)).toMatchObject({ done: { kind: "stolen" } });
+    expect(await rig.store.done(heir.run, { kind: "ok" })).toEqual({ kind: "done", failures: 0 });
+  });
 }

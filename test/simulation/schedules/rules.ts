@@ -278,10 +278,15 @@ export const BREAKAGES: readonly Breakage[] = [
     off: "an add during a run is forgotten with it",
     seed: 85,
     script: {
-      scripts: ["done"],
-      from: `local state, failures = keyState(2, key), 0`,
-      to: `call("ZREM", KEYS[2], key)\nlocal state, failures = keyState(2, key), 0`,
+      scripts: ["done", "writeThrough"],
+      from: `local state, failures = keyState(base, key), 0`,
+      to: `call("ZREM", KEYS[base], key)\nlocal state, failures = keyState(base, key), 0`,
     },
+  },
+  {
+    rule: "WQ8 token",
+    off: "a write-through ends whatever run has its key",
+    script: { scripts: ["writeThrough"], from: `if holder(base, key) ~= token then return {} end`, to: "" },
   },
   { rule: "sweeper", off: "lost doorbells are not rung", seed: 3, store: (store) => ({ ...store, sweep: async () => [] }) },
   {

@@ -40,7 +40,9 @@ async function scene() {
 describe("writeThrough", () => {
   it("[informer T73] puts answers into the cache stripped, queues the key, which the run's end rings, and answers them as cached", async () => {
     const { rig, run, save } = await scene();
-    const [cached] = await save([answer(50)]);
+    const {
+      objects: [cached],
+    } = await save([answer(50)]);
     expect(cached).toMatchObject({ name: "web-1", resourceVersion: "50", owner: { uid: rs.metadata.uid } });
     expect(JSON.stringify(await rig.row(POD))).not.toContain("hunter2");
     expect(await rig.row(POD)).toMatchObject({ rv: "50", object: cached });
@@ -50,7 +52,9 @@ describe("writeThrough", () => {
 
   it("[informer T78] the same version from the stream changes nothing and wakes nobody", async () => {
     const { rig, run, save } = await scene();
-    const [cached] = await save([answer(50)]);
+    const {
+      objects: [cached],
+    } = await save([answer(50)]);
     await rig.store.done(run, { kind: "ok" });
     await rig.drain("replicaset");
     if (cached) await rig.apply(rig.pack([item(cached, "A")]));
@@ -99,7 +103,9 @@ describe("writeThrough", () => {
       },
     };
     const objects = ["a", "b"].map((name) => answer(50, { name, uid: name }));
-    expect(await writeThrough({ ...ports, store }, run, { resource: "pods", objects, ownerUid: rs.metadata.uid })).toHaveLength(2);
+    expect((await writeThrough({ ...ports, store }, run, { resource: "pods", objects, ownerUid: rs.metadata.uid })).objects).toHaveLength(
+      2,
+    );
     expect(sent).toEqual(["shop/a,shop/b", "shop/b"]);
   });
 

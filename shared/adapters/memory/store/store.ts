@@ -166,17 +166,8 @@ function queueVerbs(
       return stopFor(data, options) ? "stopped" : renewLease(queue, run, clock.now());
     },
     done: async (run, outcome) => {
-      const nowMs = clock.now();
       const epoch = epochNamed(data, run.epoch);
-      const queue = epoch?.queues[run.controller];
-      if (!epoch || !queue || !holds(queue, run.key, run.token)) return { kind: "stolen" };
-      const failures = finishRun(queue, run, outcome, nowMs);
-      const readyAtMs = queue.ready.get(run.key);
-      return {
-        kind: "done",
-        failures,
-        ...(readyAtMs !== undefined && { bell: doorbell(epoch, run.controller, run.key, readyAtMs, nowMs) }),
-      };
+      return epoch ? finishRun(epoch, run, outcome, clock.now()) : { kind: "stolen" };
     },
     resync: async (name, controller, spreadMs) => {
       const nowMs = clock.now();

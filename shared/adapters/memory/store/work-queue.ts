@@ -8,7 +8,7 @@ import { CONTROLLER_INFO, splitKey } from "../../../api/resources.ts";
 import { primaryAsOwner } from "../../../api/owner-id.ts";
 import type { OwnerId } from "../../../api/owner-id.ts";
 import type { Controller, ObjectKey } from "../../../api/resources.ts";
-import type { Effect, Outcome, ParkedKey, Snapshot, Taken, TakeResult, WorkQueue } from "../../../ports/store.ts";
+import type { DoneResult, Effect, Outcome, ParkedKey, Snapshot, Taken, TakeResult, WorkQueue } from "../../../ports/store.ts";
 import { byKey, laneOfKey, readSlice, sliceName } from "./data.ts";
 import type { EpochData, QueueData } from "./data.ts";
 import { forgedEntry, openSlice } from "./forged.ts";
@@ -177,9 +177,11 @@ export function renewLease(queue: QueueData, run: Taken, nowMs: number): number 
   return leaseUntilMs;
 }
 
-/** @returns the failures in a row, this one included. The run is over and what is dirty by then has a doorbell due. */
-export function finishRun(queue: QueueData, run: Taken, outcome: Outcome, nowMs: number): number {
+/** The run is over, and what is dirty by then has a doorbell due. */
+export function finishRun(epoch: EpochData, run: Taken, outcome: Outcome, nowMs: number): DoneResult {
+  const queue = epoch.queues[run.controller];
   const { key } = run;
+  if (!holds(queue, key, run.token)) return { kind: "stolen" };
   queue.runs.delete(key);
   queue.parked.delete(key);
   if (queue.primaries.has(key)) queue.endedAtMs.set(key, nowMs);
@@ -208,8 +210,10 @@ export function finishRun(queue: QueueData, run: Taken, outcome: Outcome, nowMs:
       outcome satisfies never;
   }
   const readyAtMs = queue.ready.get(key);
-  if (readyAtMs !== undefined) queue.bells.set(key, { rungAtMs: nowMs, dueMs: readyAtMs, rings: 0 });
-  return queue.failures.get(key) ?? 0;
+  const failures = queue.failures.get(key) ?? 0;
+  if (readyAtMs === undefined) return { kind: "done", failures };
+  queue.bells.set(key, { rungAtMs: nowMs, dueMs: readyAtMs, rings: 0 });
+  return { kind: "done", failures, bell: doorbell(epoch, run.controller, key, readyAtMs, nowMs) };
 }
 
 /**

@@ -8,7 +8,7 @@ import { laneOfKey } from "./data.ts";
 import type { MemoryData } from "./data.ts";
 import { restamp, settle } from "./intents.ts";
 import { createRing } from "./ring.ts";
-import { addKey } from "./work-queue.ts";
+import { addKey, finishRun } from "./work-queue.ts";
 
 const ITEMS_MAX = 500;
 
@@ -41,7 +41,9 @@ export function writeThrough(data: MemoryData, run: Taken, write: WriteThrough, 
   restamp(epoch, owner, run.token, nowMs);
   const news = flagged > 0 || outcomes.some((outcome) => outcome !== "same");
   if (news && !write.ownStatus && addKey(epoch.queues[run.controller], run.key, nowMs, nowMs)) ring.note(run.controller, run.key);
-  return moved ? { kind: "retry", index: outcomes.length, bells: ring.bells(), outcomes } : { kind: "ok", bells: ring.bells(), outcomes };
+  if (moved) return { kind: "retry", index: outcomes.length, bells: ring.bells(), outcomes };
+  const done = write.ends && finishRun(epoch, run, write.ends, nowMs);
+  return { kind: "ok", bells: ring.bells(), outcomes, ...(done && { done }) };
 }
 
 /** The DELETE was answered without an object: until the stream says so too, readers treat the row as deleted. */

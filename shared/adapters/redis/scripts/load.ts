@@ -35,6 +35,7 @@ const eventRules = locals({
 const base = readFileSync(new URL("./lib/base.lua", import.meta.url), "utf8");
 const queue = readFileSync(new URL("./lib/queue.lua", import.meta.url), "utf8");
 const intents = readFileSync(new URL("./lib/intents.lua", import.meta.url), "utf8");
+const ending = readFileSync(new URL("./lib/ending.lua", import.meta.url), "utf8");
 const index = readFileSync(new URL("./lib/index.lua", import.meta.url), "utf8");
 const sequence = readFileSync(new URL("./lib/sequence.lua", import.meta.url), "utf8");
 const tallyLibrary = readFileSync(new URL("./lib/tally.lua", import.meta.url), "utf8");
@@ -84,7 +85,7 @@ export const SCRIPTS = {
   applyPack: [base, queue, intents, index, sequence, tallyLibrary, applyPack],
   checkpoint: [base, queue, checkpoint],
   correlateEvents: [eventRules, base, correlateEvents],
-  done: [base, queue, done],
+  done: [base, queue, ending, done],
   forget: [base, forget],
   forgeries: [base, forgeries],
   gate: [base, gateLibrary, gate],
@@ -114,7 +115,7 @@ export const SCRIPTS = {
   take: [times, base, queue, intents, gateLibrary, take],
   takeTurn: [base, takeTurn],
   tallies: [base, tallies],
-  writeThrough: [times, base, queue, intents, index, writeThrough],
+  writeThrough: [times, base, queue, ending, intents, index, writeThrough],
 } as const;
 
 export type ScriptName = keyof typeof SCRIPTS;

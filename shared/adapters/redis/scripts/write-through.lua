@@ -1,16 +1,17 @@
 -- writeThrough: own answers and live reads by A1, A4–A7, A10, and what became of the run's own ops (informer §13 layer 2).
 -- KEYS  1 ep · 2… q p f u b z of the run's controller · 8 i of the owner · 9 m of the resource · others by slot, named in ARGV
 -- ARGV  1 now ms · 2 epoch · 3 key · 4 token · 5 resource · 6 own status 0|1 · 7 number of lanes as the caller believes
---       8 numbers of: lowered ops, planned ops, gone objects, known slices (comma-separated), then
+--       8 numbers of: lowered ops, planned ops, gone objects, known slices; then how the run ends as in done.lua, or empty, with its delay
+--         and the slot of rl (all comma-separated)
 --       9… lowered: id · planned: id, mayLand 0|1, or h to hold it pending · gone: key, uid, lane base · slices: owner uid or "-<namespace>", slot
 --       then changes (lib/index.lua)
 -- Returns { "otherEpoch" } · { "lanes", resource, number } · { "slices", owner, … }: name these too, nothing is done yet
---         { "applied", bells, outcomes } · { "retry", bells, outcomes, items done }: nothing of the ops is done
+--         { "applied", bells, outcomes, or with an end { failures } · { failures, bell } · {} when stolen } · { "retry", bells, outcomes, items done }: nothing of the ops is done
 if otherEpoch() then return { "otherEpoch" } end
 local key, token, ownStatus = ARGV[3], ARGV[4], ARGV[6] == "1"
 local laneCount = call("HGET", KEYS[9], "lanes")
 if laneCount and laneCount ~= ARGV[7] then return { "lanes", ARGV[5], tonumber(laneCount) } end
-local nLower, nPlan, nGone, nSlices = string.match(ARGV[8], "^(%d+),(%d+),(%d+),(%d+)$")
+local nLower, nPlan, nGone, nSlices, ends, delay, limiter = string.match(ARGV[8], "^(%d+),(%d+),(%d+),(%d+),(%a*),(%d*),(%d*)$")
 local lowerAt = 9
 local planAt = lowerAt + nLower
 local goneAt = planAt + 2 * nPlan
@@ -80,4 +81,6 @@ end
 if stamped then setPending(intents, token, count, now + OP_DEADLINE_MS) end
 if changed and not ownStatus then add(own, now) end
 if moved then return { "retry", bellReplies(), outcomes, moved } end
-return { "applied", bellReplies(), outcomes }
+if ends == "" then return { "applied", bellReplies(), outcomes } end
+local done = endRun(2, key, token, ends, delay, KEYS[tonumber(limiter)]) -- WQ8
+return { "applied", bellReplies(), outcomes, done }

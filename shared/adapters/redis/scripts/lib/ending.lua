@@ -1,0 +1,29 @@
+-- The end of a run (informer §12.2): a failed one backs off, and what is dirty by now is rung.
+local BACKOFF_MIN_MS, BACKOFF_MAX_MS = 5, 1000000
+local BUCKET_INTERVAL_MS, BUCKET_BURST = 100, 100 -- all retries of a controller together: 10 a second, 100 at once
+
+-- `outcome`: ok|retry|requeueAfter|drop · `delay`: ms of requeueAfter; of retry: at the latest, or empty · `limiter`: rl
+-- { failures } · { failures, bell } · {} when stolen
+local function endRun(base, key, token, outcome, delay, limiter)
+  if holder(base, key) ~= token then return {} end
+  local state, failures = keyState(base, key), 0
+  call("HDEL", KEYS[base + P], key)
+  state.held = true -- its doorbell is in the answer, not among others
+  if primaryOf(state) then
+    local parked = outcome == "drop" and US .. text((call("HGET", KEYS[base + F], key) or 0) + 1) or "" -- WQ6
+    call("HSET", KEYS[base + Z], key, text(now) .. parked)
+  end
+  if outcome == "retry" then
+    failures = call("HINCRBY", KEYS[base + F], key, 1)
+    local bucket = math.max(tonumber(call("GET", limiter) or 0), now - BUCKET_BURST * BUCKET_INTERVAL_MS) + BUCKET_INTERVAL_MS
+    call("SET", limiter, text(bucket))
+    local backoff = math.max(math.min(BACKOFF_MIN_MS * 2 ^ (failures - 1), BACKOFF_MAX_MS), bucket - now)
+    add(state, now + math.max(0, math.min(backoff, tonumber(delay) or math.huge)))
+  else
+    call("HDEL", KEYS[base + F], key)
+    if outcome == "requeueAfter" then add(state, now + math.max(0, tonumber(delay))) end
+  end
+  if not state.at then return { failures } end
+  setBell(state, state.at, "0")
+  return { failures, bellReply(state) }
+end
