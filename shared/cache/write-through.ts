@@ -7,10 +7,10 @@ import type { Cached } from "../api/cached.ts";
 import { objectKey } from "../api/resources.ts";
 import type { CachedResource, ObjectKey } from "../api/resources.ts";
 import { strip } from "../api/strip.ts";
-import type { Doorbells } from "../ports/doorbells.ts";
+import type { Doorbell, Doorbells } from "../ports/doorbells.ts";
 import type { KubeReader } from "../ports/kube.ts";
 import type { Log } from "../ports/log.ts";
-import type { DoneResult, Outcome, Store, Taken, WriteThrough } from "../ports/store.ts";
+import type { DoneResult, ItemChange, Outcome, Store, Taken, WriteThrough } from "../ports/store.ts";
 import type { AffectedKeys } from "./affected-keys.ts";
 import { prepareChanges } from "./prepare.ts";
 import type { Change, KnownRows } from "./prepare.ts";
@@ -72,7 +72,7 @@ export async function writeThrough<R extends CachedResource>(
       ...(known && { known: onlyOf(known, changes) }),
       live: (key) => readLive(ports, answers.resource, key),
     });
-    const result = await ports.store.writeThrough(run, {
+    const answer = ports.store.writeThrough(run, {
       resource: answers.resource,
       items,
       counts,
@@ -81,13 +81,25 @@ export async function writeThrough<R extends CachedResource>(
       ownStatus: answers.ownStatus ?? false,
       ...(ends && { ends }),
     });
+    // Nothing may come in between: it is the next thing that leaves on that connection.
+    const doorbells = ports.doorbells.expect?.(dueBy(run, items)) ?? ports.doorbells;
+    const result = await answer;
     if (result.kind === "otherEpoch") throw new Error("the cache is of another epoch");
-    if (result.bells.length > 0) await ring(ports, result.bells);
+    if (result.bells.length > 0) await ring({ ...ports, doorbells }, result.bells);
     if (result.kind === "ok") return { objects, ...(result.done && { done: result.done }) };
     changes = changes.slice(result.index);
     known = undefined;
   }
   throw new Error(`the cache of ${answers.resource} moved under ${ATTEMPTS_MAX} attempts to write ${run.key} through`);
+}
+
+/** Primaries among the items that something may have to be done for at once: the Store will know them as they are here. */
+function dueBy({ epoch, controller: own, key: ownKey }: Taken, items: readonly ItemChange[]): readonly Doorbell[] {
+  return items.flatMap(({ effects, uid, owner }) =>
+    effects
+      .filter(({ self, urgency, controller, key }) => self && urgency === "act" && !(controller === own && key === ownKey))
+      .map(({ controller, key }) => ({ controller, key, uid, ...(owner !== undefined && { owner }), epoch, delayMs: 0 })),
+  );
 }
 
 function putOf(object: Cached): Change {

@@ -45,6 +45,8 @@ export interface WorkerOptions {
   readonly invocationEndsMs?: number;
   /** When the doorbell was sent. */
   readonly rungMs?: number;
+  /** Told once, as soon as the key is ours. */
+  readonly onTaken?: () => void;
   /** A key that has failed this often is dropped at its next failure. Source: deployment §3: 15; others: never. */
   readonly maxRetries?: number;
 }
@@ -67,6 +69,7 @@ export async function runKey(
   const taken: Taken = { epoch: bell.epoch, controller, key: bell.key, token: newToken(ports.random) };
   const take = await takeKey(ports, taken, bell);
   if (take === undefined) return;
+  options.onTaken?.();
   const lease = holdLease(ports, taken, take.takenAtMs);
   const { invocationEndsMs = Infinity } = options;
   const mayWrite = (): boolean => Math.min(lease.untilMs(), invocationEndsMs) - WRITE_MARGIN_MS > ports.clock.now();

@@ -7,6 +7,9 @@
  *    is rung, as is one that backs off: others wait for their turn.
  * GO4 nothing is lost with the process: a key is dirty before anybody thinks of its doorbell, and the sweeper rings it (informer §12.4).
  * GO5 when all has ended, every doorbell is rung: nobody would wait for a look any more.
+ * GO6 a key that a run's step is about to make due is looked at right behind that step, without its answer: one way to the Store and back
+ *    less. `take` may be asked at any time, so nothing rests on the guess: only if it is ours before the answer has come is the doorbell
+ *    in that answer its own and forgotten. Else it is dealt with as ever, when that look is over.
  */
 import type { Controller } from "../api/resources.ts";
 import { ring } from "../cache/ring.ts";
@@ -21,10 +24,24 @@ export interface GoingOnPorts {
   readonly clock: Clock;
   readonly log: Log;
   readonly canSync: (controller: Controller) => boolean;
-  /** One look at the key, which was asked for at `askedMs`; `doorbells` are what its run rings. @throws when the Store is out of reach */
-  readonly look: (bell: Doorbell, doorbells: Doorbells, askedMs: number) => Promise<void>;
+  /** One look at the key, which was asked for at `askedMs`; `doorbells` are what its run rings; `onTaken`: it has the key. @throws when the Store is out of reach */
+  readonly look: (bell: Doorbell, doorbells: Doorbells, askedMs: number, onTaken: () => void) => Promise<void>;
   /** By `clock`. */
   readonly untilMs: number;
+}
+
+interface Look {
+  readonly bell: Doorbell;
+  /** When it was asked for. */
+  readonly atMs: number;
+  readonly onTaken?: () => void;
+}
+
+/** A look behind a step that is not answered yet. */
+interface Asked {
+  readonly isTaken: Promise<boolean>;
+  readonly ended: Promise<void>;
+  hasEnded: boolean;
 }
 
 /** More than a rollout wakes. Each look reads what its owner has, so they are no more than are worth their memory. */
@@ -37,39 +54,80 @@ export async function lookAndGoOn(ports: GoingOnPorts, first: Doorbell, askedMs:
   const going = new Set<Promise<void>>();
   let hasEnded = false;
 
+  function keepGoing(act: Promise<void>): void {
+    const one = act.finally(() => going.delete(one));
+    going.add(one);
+  }
+
   /** GO3. What the first of both looks throws leaves the second to whoever rings next: it is the same key. */
-  async function look(bell: Doorbell, atMs: number): Promise<void> {
-    let again: { readonly bell: Doorbell; readonly atMs: number } | undefined;
-    await lookOnce(bell, atMs, async (bells) => {
+  async function look(asked: Look): Promise<void> {
+    const { bell } = asked;
+    let again: Look | undefined;
+    await lookOnce(asked, async (bells) => {
       const own = bells.find((each) => again === undefined && isDueAgain(each, bell));
       if (own) again = { bell: own, atMs: clock.now() };
       const others = bells.filter((each) => each !== own);
       if (others.length > 0) await ringOrGoOn(others);
     });
     if (again === undefined) return;
-    const { bell: due, atMs: dueMs } = again;
-    await sparing(due, () => lookOnce(due, dueMs, ringOrGoOn));
+    const due = again;
+    await sparing(due.bell, () => lookOnce(due, ringOrGoOn));
   }
 
   function isDueAgain(due: Doorbell, bell: Doorbell): boolean {
     return !hasEnded && nameOf(due) === nameOf(bell) && due.delayMs === 0 && clock.now() < untilMs;
   }
 
-  async function lookOnce(bell: Doorbell, atMs: number, ringDue: Doorbells["ring"]): Promise<void> {
+  async function lookOnce({ bell, atMs, onTaken = () => undefined }: Look, ringDue: Doorbells["ring"]): Promise<void> {
     const name = nameOf(bell);
     looking.push(name);
     try {
-      await ports.look(bell, { ring: ringDue }, atMs);
+      await ports.look(bell, { ring: ringDue, expect: (bells) => lookBehind(bells, ringDue) }, atMs, onTaken);
     } finally {
       looking.splice(looking.indexOf(name), 1);
     }
   }
 
-  async function goOn(due: Doorbell, atMs: number): Promise<void> {
-    await sparing(due, async () => {
-      if (due.delayMs > 0) await clock.after(due.delayMs);
-      await look(due, atMs);
+  async function goOn(due: Look): Promise<void> {
+    const { bell } = due;
+    await sparing(bell, async () => {
+      if (bell.delayMs > 0) await clock.after(bell.delayMs);
+      await look(due);
     });
+  }
+
+  /** GO6. The keys are asked for before this returns. */
+  function lookBehind(bells: readonly Doorbell[], ringDue: Doorbells["ring"]): Pick<Doorbells, "ring"> {
+    const atMs = clock.now();
+    const behind = new Map(here(bells, atMs).map((bell) => [nameOf(bell), askFor(bell, atMs)]));
+    return {
+      ring: async (due) => {
+        const others: Doorbell[] = [];
+        for (const bell of due) {
+          const asked = behind.get(nameOf(bell));
+          if (asked === undefined || asked.hasEnded) others.push(bell);
+          else keepGoing(unlessTaken(asked, bell));
+        }
+        if (others.length > 0) await ringDue(others);
+      },
+    };
+  }
+
+  function askFor(bell: Doorbell, atMs: number): Asked {
+    const { promise: isTaken, resolve } = Promise.withResolvers<boolean>();
+    const ended = goOn({ bell, atMs, onTaken: () => resolve(true) }).finally(() => {
+      asked.hasEnded = true;
+      resolve(false);
+    });
+    const asked: Asked = { isTaken, ended, hasEnded: false };
+    keepGoing(ended);
+    return asked;
+  }
+
+  async function unlessTaken({ isTaken, ended }: Asked, bell: Doorbell): Promise<void> {
+    if (await isTaken) return;
+    await ended;
+    await ring({ doorbells: { ring: ringOrGoOn }, log }, [bell]);
   }
 
   /** GO2. */
@@ -84,20 +142,22 @@ export async function lookAndGoOn(ports: GoingOnPorts, first: Doorbell, askedMs:
   }
 
   async function ringOrGoOn(bells: readonly Doorbell[]): Promise<void> {
-    const nowMs = clock.now();
-    const isHere = (bell: Doorbell): boolean =>
-      canSync(bell.controller) && nowMs + bell.delayMs < untilMs && !looking.includes(nameOf(bell));
-    const here = hasEnded ? [] : bells.filter(isHere).slice(0, GOING_MAX - going.size);
-    const others = bells.filter((bell) => !here.includes(bell));
-    for (const due of here) {
-      const one = goOn(due, nowMs).finally(() => going.delete(one));
-      going.add(one);
-    }
+    const atMs = clock.now();
+    const now = here(bells, atMs);
+    const others = bells.filter((bell) => !now.includes(bell));
+    for (const bell of now) keepGoing(goOn({ bell, atMs }));
     if (others.length > 0) await doorbells.ring(others);
   }
 
+  /** GO1: those that are gone on to. */
+  function here(bells: readonly Doorbell[], nowMs: number): readonly Doorbell[] {
+    const isHere = (bell: Doorbell): boolean =>
+      canSync(bell.controller) && nowMs + bell.delayMs < untilMs && !looking.includes(nameOf(bell));
+    return hasEnded ? [] : bells.filter(isHere).slice(0, GOING_MAX - going.size);
+  }
+
   try {
-    await look(first, askedMs);
+    await look({ bell: first, atMs: askedMs });
   } finally {
     while (going.size > 0) await Promise.all(going);
     hasEnded = true;

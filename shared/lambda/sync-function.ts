@@ -4,6 +4,7 @@ import type { Controller } from "../api/resources.ts";
 import { HandedOn } from "../controller/handed-on.ts";
 import type { KeySync } from "../controller/session.ts";
 import { runKey } from "../controller/worker.ts";
+import type { WorkerOptions } from "../controller/worker.ts";
 import type { Doorbell, Doorbells } from "../ports/doorbells.ts";
 import { AFFECTED_KEYS, REGISTRY } from "../registry/registry.ts";
 import { settleRecords } from "./batch.ts";
@@ -38,7 +39,7 @@ export function createSyncFunction(wiring: FunctionWiring, controller: Controlle
       handedOn: HandedOn,
       bell: Doorbell,
       doorbells: Doorbells,
-      rungMs: number,
+      { rungMs, onTaken }: Required<Pick<WorkerOptions, "rungMs" | "onTaken">>,
     ): Promise<void> => {
       const keys = syncs[bell.controller];
       if (keys === undefined) throw new TypeError(`the function of ${controller} cannot sync keys of ${bell.controller}`);
@@ -57,7 +58,7 @@ export function createSyncFunction(wiring: FunctionWiring, controller: Controlle
         ...(trace && { trace }),
       };
       const { sync, ...limits } = keys;
-      await runKey(ports, bell.controller, bell, sync, { ...limits, invocationEndsMs: startedMs + remainingMs, rungMs });
+      await runKey(ports, bell.controller, bell, sync, { ...limits, invocationEndsMs: startedMs + remainingMs, rungMs, onTaken });
     };
     const handle = async ({ messageId, body, attributes }: SQSRecord): Promise<RecordOutcome> => {
       const decoded = decodeDoorbell(body);
@@ -86,7 +87,7 @@ export function createSyncFunction(wiring: FunctionWiring, controller: Controlle
           clock,
           log,
           canSync: (other) => syncs[other] !== undefined,
-          look: (bell, doorbells, askedMs) => look(cluster, handedOn, bell, doorbells, askedMs),
+          look: (bell, doorbells, askedMs, onTaken) => look(cluster, handedOn, bell, doorbells, { rungMs: askedMs, onTaken }),
           untilMs: startedMs + GO_ON_MS,
         },
         own,

@@ -13,6 +13,11 @@ import type { Controller, ObjectKey } from "../api/resources.ts";
 
 export interface Doorbells {
   ring(bells: readonly Doorbell[]): Promise<void>;
+  /**
+   * Their keys will be due if the step that has just left for the Store is done as it was asked, so whoever looks at keys here may ask
+   * right behind it. Answers how the bells of that step's own answer are to be rung. Absent: nobody looks at keys here.
+   */
+  expect?(bells: readonly Doorbell[]): Pick<Doorbells, "ring">;
 }
 
 export interface Doorbell {

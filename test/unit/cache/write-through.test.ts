@@ -2,7 +2,8 @@
 import { describe, expect, it } from "vitest";
 import { writeThrough } from "../../../shared/cache/write-through.ts";
 import type { Answers } from "../../../shared/cache/write-through.ts";
-import { cachedPod, cachedReplicaSet, ownedBy } from "../../support/builders.ts";
+import type { Doorbell, Doorbells } from "../../../shared/ports/doorbells.ts";
+import { asOwner, cachedDeployment, cachedPod, cachedReplicaSet, ownedBy } from "../../support/builders.ts";
 import { ApplierRig, item } from "./applier-rig.ts";
 
 const rs = cachedReplicaSet({ name: "web" });
@@ -135,5 +136,54 @@ describe("writeThrough", () => {
     await save([answer(50)]);
     await save([], { gone: [{ key: POD, uid: "uid-web-1" }] });
     expect(await rig.row(POD)).toMatchObject({ gone: true });
+  });
+
+  it("GO6 says what will be due right behind the call: primaries that come or change, not their status, not its own key", async () => {
+    const { rig, run } = await scene();
+    const did: string[] = [];
+    const expected: Doorbell[] = [];
+    const ports = rig.writeThroughPorts();
+    const store: typeof ports.store = {
+      ...ports.store,
+      writeThrough: async (...call) => {
+        did.push("left");
+        const answer = await ports.store.writeThrough(...call);
+        did.push("answered");
+        return answer;
+      },
+    };
+    const doorbells: Doorbells = {
+      ring: (bells) => Promise.resolve(void did.push(...bells.map(({ key }) => `rung ${key}`))),
+      expect: (bells) => {
+        did.push("expected");
+        expected.push(...bells);
+        return { ring: (due) => Promise.resolve(void did.push(...due.map(({ key }) => `rung ${key} by the step`))) };
+      },
+    };
+    const d = cachedDeployment();
+    const save = (name: string, uid: string, resourceVersion: string, generation = 1) => {
+      const ownerReferences = [{ apiVersion: "apps/v1", kind: "Deployment", name: "web", uid: d.metadata.uid, controller: true }];
+      const metadata = { namespace: "shop", name, uid, resourceVersion, generation, ownerReferences };
+      const object = {
+        apiVersion: "apps/v1",
+        kind: "ReplicaSet",
+        metadata,
+        spec: { replicas: 1, selector: { matchLabels: { app: "x" } } },
+      };
+      return writeThrough({ ...ports, store, doorbells }, run, {
+        resource: "replicasets",
+        objects: [object],
+        ownerUid: rs.metadata.uid,
+      });
+    };
+    await save("web-2", "rs-2", "60");
+    expect(did).toEqual(["left", "expected", "answered", "rung shop/web-2 by the step"]);
+    const shared = { controller: "replicaset", key: "shop/web-2", uid: "rs-2", owner: asOwner("deployment", d), epoch: run.epoch };
+    expect(expected.splice(0)).toEqual([{ ...shared, delayMs: 0 }]);
+    await save("web-2", "rs-2", "61", 2);
+    expect(expected.splice(0)).toEqual([{ ...shared, delayMs: 0 }]);
+    await save("web-2", "rs-2", "62", 2);
+    await save("web", rs.metadata.uid, "63", 9);
+    expect(expected).toEqual([]);
   });
 });

@@ -189,3 +189,104 @@ it("is for its caller what the first look was, after the others have ended", asy
   await expect(looking).rejects.toThrow("redis is away");
   expect(looked).toEqual(["shop/a"]);
 });
+
+describe("GO6: a key that a step is about to make due", () => {
+  /** The first look expects `expected` of its step, which is answered with `due` when `answered` resolves. */
+  function stepRig(
+    expected: readonly Doorbell[],
+    answer: readonly Doorbell[],
+    { takes = true, lastsMs = 0, takenMs = 10 }: { readonly takes?: boolean; readonly lastsMs?: number; readonly takenMs?: number } = {},
+  ) {
+    const clock = createVirtualClock(FROM_MS);
+    const rung: Doorbell[] = [];
+    const did: string[] = [];
+    const ended = lookAndGoOn(
+      {
+        doorbells: { ring: (others) => Promise.resolve(void rung.push(...others)) },
+        clock,
+        log: recordingLog(),
+        canSync: (controller: Controller) => controller !== "replicationcontroller",
+        look: async (bell, doorbells, _, onTaken) => {
+          if (bell !== FIRST) {
+            did.push(`look at ${bell.key} after ${clock.now() - FROM_MS}`);
+            if (!takes && did.length < 3) return clock.after(lastsMs);
+            if (takenMs > 0) await clock.after(takenMs);
+            onTaken();
+            await clock.after(lastsMs);
+            return void did.push(`${bell.key} ended`);
+          }
+          const step = doorbells.expect?.(expected);
+          did.push("the step has left");
+          await clock.after(5);
+          await step?.ring(answer);
+        },
+        untilMs: FROM_MS + 1_000,
+      },
+      FIRST,
+      FROM_MS,
+    );
+    return { clock, rung, did, ended };
+  }
+
+  it("is asked for right behind it, and the doorbell of its answer is that look's own", async () => {
+    const { clock, rung, did, ended } = stepRig([due()], [due()], { lastsMs: 20 });
+    await clock.advance(100);
+    await ended;
+    expect([did, rung]).toEqual([["look at shop/a after 0", "the step has left", "shop/a ended"], []]);
+  });
+
+  it("is looked at again when it was not handed out, once that look is over", async () => {
+    const { clock, rung, did, ended } = stepRig([due()], [due()], { takes: false, lastsMs: 30 });
+    await clock.advance(100);
+    await ended;
+    expect([did, rung]).toEqual([["look at shop/a after 0", "the step has left", "look at shop/a after 30", "shop/a ended"], []]);
+  });
+
+  it.each([
+    { what: "nothing was handed out to", takes: false },
+    { what: "had the key, which a step that was overtaken made due again,", takes: true },
+  ])("is looked at again when a look that $what had ended before the doorbell came", async ({ takes }) => {
+    const { clock, rung, did, ended } = stepRig([due()], [due()], { takes, lastsMs: 1, takenMs: 0 });
+    await clock.advance(100);
+    await ended;
+    expect(did.filter((line) => line.startsWith("look"))).toEqual(["look at shop/a after 0", "look at shop/a after 5"]);
+    expect(rung).toEqual([]);
+  });
+
+  it("is not looked at again when nothing came of the step", async () => {
+    const { clock, rung, did, ended } = stepRig([due()], [], { takes: false });
+    await clock.advance(100);
+    await ended;
+    expect([did, rung]).toEqual([["look at shop/a after 0", "the step has left"], []]);
+  });
+
+  it("leaves other doorbells of that answer to their own way: its own key is due again", async () => {
+    const { clock, rung, did, ended } = stepRig([due()], [due(), { ...FIRST }, due({ delayMs: 5_000, key: "shop/b" })]);
+    await clock.advance(100);
+    await ended;
+    expect(did.slice(0, 2)).toEqual(["look at shop/a after 0", "the step has left"]);
+    expect(did).toContain("look at shop/web after 5");
+    expect(rung.map(({ key }) => key)).toEqual(["shop/b"]);
+  });
+
+  it.each([
+    { what: "of a controller whose code it has not", expected: [due({ controller: "replicationcontroller" })] },
+    { what: "that is being looked at", expected: [{ ...FIRST }] },
+  ])("is not asked for: one $what", async ({ expected }) => {
+    const { clock, did, ended } = stepRig(expected, []);
+    await clock.advance(100);
+    await ended;
+    expect(did).toEqual(["the step has left"]);
+  });
+
+  it("is asked for no more than ten times", async () => {
+    const { clock, rung, did, ended } = stepRig(
+      Array.from({ length: 12 }, (_, index) => due({ key: `shop/${index}` })),
+      [due({ key: "shop/11" })],
+    );
+    await clock.advance(100);
+    await ended;
+    expect(did.filter((line) => line.startsWith("look"))).toHaveLength(10);
+    expect(rung.map(({ key }) => key)).toEqual(["shop/11"]);
+  });
+});
