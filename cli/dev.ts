@@ -17,7 +17,7 @@ import { queueUrls } from "../shared/local/queues.ts";
 import type { Store } from "../shared/ports/store.ts";
 import type { LocalQueues } from "../shared/local/queues.ts";
 import { readApiServer } from "./support/api-server.ts";
-import { LEAN_HEAP, startVerb } from "./support/child-process.ts";
+import { startVerb } from "./support/child-process.ts";
 import type { Child } from "./support/child-process.ts";
 import { readClusterIdentity } from "./support/cluster-id.ts";
 import { consoleLog } from "./support/console-log.ts";
@@ -114,7 +114,7 @@ class Dev {
       const watchFlags = [...kubeFlags, "--lease-namespace", this.#flags.leaseNamespace, ...(act ? ["--guard"] : [])];
       for (let n = 1; n <= this.#flags.watchers; n++) {
         const name = n === 1 ? WATCHER : `${WATCHER}${n}`;
-        await this.#keep(name, () => startVerb("watch", [...watchFlags, "--as", name], environment, LEAN_HEAP));
+        await this.#keep(name, () => startVerb("watch", [...watchFlags, "--as", name], environment));
       }
       this.#markLostMessages(store);
       this.#sayHowToLook(environment);
@@ -189,7 +189,7 @@ class Dev {
     const child = await this.#keep("queue", () => {
       this.#queueRestarts++;
       const flags = ["--port", String(port), "--invocations", this.#invocations, "--concurrency", String(this.#flags.concurrency)];
-      return startVerb("queue", flags, {}, LEAN_HEAP);
+      return startVerb("queue", flags, {});
     });
     return JSON.parse(await child.firstLine) as { endpoint: string; queues: LocalQueues }; // printed by cli/queue.ts
   }
