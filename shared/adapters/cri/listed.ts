@@ -2,9 +2,9 @@
  * What the runtime lists, of which most is what it was a second ago. What it says of one sandbox or container is read when it says it
  * in other bytes than before, and is handed out once more while it does not: an agent at rest reads, and throws away, nothing.
  *
- * LS1 an item is as new as the answer it stands in: its bytes are compared, all of them.
- * LS2 what the last list of everything did not have is forgotten, so that no more is kept than that list.
- * LS3 items are frozen, since others have them as well.
+ * LU1 an item is as new as the answer it stands in: its bytes are compared, all of them.
+ * LU2 what the last list of everything did not have is forgotten, so that no more is kept than that list.
+ * LU3 items are frozen, since others have them as well.
  */
 import protobuf from "protobufjs";
 
