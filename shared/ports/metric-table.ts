@@ -12,7 +12,7 @@
  * metrics/prometheus/clientgo/fifo/metrics.go fifoProcessingLatency, storeResourceVersion; pkg/controller/replicaset/metrics/metrics.go
  * SortingDeletionAgeRatio, ReplicaSetRequeueSkips; pkg/kubelet/metrics/metrics.go RunningPodCount, RunningContainerCount, RuntimeOperations,
  * RuntimeOperationsDuration, RuntimeOperationsErrors, PodStartDuration, StartedPodsTotal, StartedPodsErrorsTotal, StartedContainersTotal,
- * StartedContainersErrorsTotal, PLEGRelistDuration, PLEGRelistInterval, PLEGLastSeen;
+ * StartedContainersErrorsTotal, TerminatedContainersTotal, PLEGRelistDuration, PLEGRelistInterval, PLEGLastSeen;
  * pkg/kubelet/certificate/kubelet.go NewKubeletServerCertificateManager, NewKubeletClientCertificateManager; cmd/kubelet/app/server.go
  * buildKubeletClientConfig; pkg/kubelet/kuberuntime/instrumented_services.go instrumentedRuntimeService, instrumentedImageManagerService.
  */
@@ -386,6 +386,19 @@ export const METRICS = {
     help: "Cumulative number of containers started",
     processes: ["node"],
     where: "shared/kubelet/turns/start-container.ts",
+    upstream: true,
+  },
+  kubelet_terminated_containers_total: {
+    type: "counter",
+    labels: {
+      container_type: CONTAINER_TYPES,
+      exit_code: "what a container can end with: 256, and what a runtime says of one that it could not start",
+      reason: "Completed, Error, OOMKilled, the runtime's own of one that did not start, and the agent's of one that it did not see end",
+    },
+    unit: "count",
+    help: "Cumulative number of container terminations.",
+    processes: ["node"],
+    where: "shared/kubelet/turns/statuses.ts",
     upstream: true,
   },
   kubelet_evictions: {

@@ -6,6 +6,7 @@ import type { AbnormalTermination, CachedStatus, Fence, PodStatus } from "../../
 import { acceptStatus, terminatedStatus } from "../status/accept-status.ts";
 import { generateApiPodStatus } from "../status/generate-status.ts";
 import { CONFIG_ANNOTATIONS, isMirrorPod, isStaticPod } from "../labels.ts";
+import { terminationsBetween } from "../status/terminations.ts";
 import { canBeDeleted, mergePodStatus, statusPatch } from "../status/merge-status.ts";
 import type { NodePorts } from "../node-ports.ts";
 import type { ObservedPod } from "../observed-pod.ts";
@@ -64,15 +65,17 @@ export async function storeStatus(
 ): Promise<void> {
   const { uid } = pod.metadata;
   const force = finished === true || pod.metadata.deletionTimestamp !== undefined;
-  let before: string | undefined;
+  let before: PodStatus | undefined;
+  const known = withApiStatus(ports, pod);
   const accept = (cached: CachedStatus | undefined): CachedStatus => {
-    before = cached?.status.phase;
-    return acceptStatus(cached, status, { pod: withApiStatus(ports, pod), force, nowMs: ports.clock.now(), ...(finished && { finished }) });
+    before = cached?.status;
+    return acceptStatus(cached, status, { pod: known, force, nowMs: ports.clock.now(), ...(finished && { finished }) });
   };
   const stored =
     fence === undefined ? await ports.store.update("statuses", uid, accept) : await ports.store.update("statuses", uid, accept, fence);
   if (stored === "refused") throw new LostTurnError(uid);
-  if (before === "Pending" && stored?.status.phase === "Running") tellStarted(ports, pod);
+  if (before?.phase === "Pending" && stored?.status.phase === "Running") tellStarted(ports, pod);
+  if (stored !== undefined) tellEnded(ports, before ?? known.status ?? {}, stored.status);
   if (stored !== undefined && (stored.version > stored.sentVersion || stored.podIsFinished === true))
     ports.send("statuses", uid, "changed");
 }
@@ -84,6 +87,11 @@ export async function storeStatus(
 function tellStarted({ metrics, clock }: NodePorts, { metadata }: NodePod): void {
   const seenMs = parseTime(metadata.annotations?.[CONFIG_ANNOTATIONS.seen]);
   if (seenMs !== undefined) metrics?.observe("kubelet_pod_start_duration_seconds", {}, (clock.now() - seenMs) / 1000);
+}
+
+function tellEnded({ metrics }: NodePorts, before: PodStatus, after: PodStatus): void {
+  for (const { containerType, exitCode, reason } of terminationsBetween(before, after))
+    metrics?.count("kubelet_terminated_containers_total", { container_type: containerType, exit_code: String(exitCode), reason });
 }
 
 /** TerminatePod: nothing of the pod runs or is mounted any more. */

@@ -66,3 +66,27 @@ test("[node-agent §15] counts what does not start, by why", async () => {
   expect(metrics.sums["kubelet_started_pods_total{}"]).toBe(2);
   expect(metrics.sums["kubelet_started_containers_errors_total{container_type=container,code=ErrImageNeverPull}"]).toBeGreaterThan(0);
 });
+
+test("[node-agent 475] counts each end of a container once, by its code and reason", async () => {
+  const metrics = countedMetrics();
+  const images = { "init:1": { exitAfterMs: 500 }, "app:1": { exitAfterMs: 1_000, exitCode: 139 } };
+  const rig = await startedNode({ metrics, images });
+  await rig.create("p", { restartPolicy: "Never", containers: [APP], initContainers: [{ name: "init", image: "init:1" }] });
+  await rig.until("it has failed", () => rig.pod("p")?.status?.phase === "Failed");
+  await rig.advance(65_000);
+  await rig.delete("p");
+  await rig.until("it is gone", () => rig.pod("p") === undefined);
+  const ends = Object.entries(metrics.sums).filter(([name]) => name.startsWith("kubelet_terminated_containers_total"));
+  expect(Object.fromEntries(ends)).toEqual({
+    "kubelet_terminated_containers_total{container_type=init_container,exit_code=0,reason=Completed}": 1,
+    "kubelet_terminated_containers_total{container_type=container,exit_code=139,reason=Error}": 1,
+  });
+});
+
+test("[node-agent 475] counts each end of a container that starts again, and none that stays as it is", async () => {
+  const metrics = countedMetrics();
+  const rig = await startedNode({ metrics, images: { "app:1": { exitAfterMs: 1_000, exitCode: 3 } } });
+  await rig.create("p", { containers: [APP] });
+  await rig.until("it starts again", () => (rig.pod("p")?.status?.containerStatuses?.[0]?.restartCount ?? 0) >= 2);
+  expect(metrics.sums["kubelet_terminated_containers_total{container_type=container,exit_code=3,reason=Error}"]).toBe(2);
+});

@@ -1,0 +1,33 @@
+/** Which containers a status says have ended and the one before it did not (node-agent §15). */
+import type { PodStatus } from "../../ports/node-store.ts";
+import type { ContainerStatusEntry } from "../pod.ts";
+
+export interface Termination {
+  readonly containerType: "init_container" | "container" | "ephemeral_container";
+  readonly exitCode: number;
+  /** `Completed`, `Error`, `OOMKilled`, … */
+  readonly reason: string;
+}
+
+/**
+ * Once for each instance whose end a status shows; one that ends and starts again between two statuses is in neither.
+ *
+ * Source: pkg/kubelet/status/status_manager.go updateStatusInternal checkAndRecordTerminations.
+ */
+export function terminationsBetween(before: PodStatus, after: PodStatus): readonly Termination[] {
+  const of = (
+    containerType: Termination["containerType"],
+    was: readonly ContainerStatusEntry[] = [],
+    is: readonly ContainerStatusEntry[] = [],
+  ): readonly Termination[] =>
+    is.flatMap(({ name, state }) => {
+      const ended = state?.terminated;
+      if (ended === undefined || was.some((one) => one.name === name && one.state?.terminated !== undefined)) return [];
+      return [{ containerType, exitCode: ended.exitCode, reason: ended.reason ?? "" }];
+    });
+  return [
+    ...of("init_container", before.initContainerStatuses, after.initContainerStatuses),
+    ...of("container", before.containerStatuses, after.containerStatuses),
+    ...of("ephemeral_container", before.ephemeralContainerStatuses, after.ephemeralContainerStatuses),
+  ];
+}
