@@ -168,7 +168,9 @@ async function reject(
   { reason, message }: Extract<Admission, { readonly admitted: false }>,
 ): Promise<void> {
   podEvent(ports, pod, { type: "Warning", reason, message });
-  await storeStatus(ports, pod, { ...pod.status, phase: "Failed", reason, message: `Pod was rejected: ${message}` });
+  const { generation } = pod.metadata;
+  const rejected = { phase: "Failed", reason, message: `Pod was rejected: ${message}` };
+  await storeStatus(ports, pod, { ...pod.status, ...rejected, ...(generation !== undefined && { observedGeneration: generation }) });
 }
 
 /**

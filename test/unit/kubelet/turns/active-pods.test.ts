@@ -57,3 +57,13 @@ test("[node-agent 133] after a restart of the agent, what had ended before takes
   await rig.advance(30 * SECONDS);
   expect(rig.isReady("b-runs")).toBe(true);
 });
+
+test("[node-agent 476] a pod that is rejected says which generation of it that was", async () => {
+  const rig = await node();
+  await rig.create("big", { containers: [asking(70)] });
+  await rig.until("it is rejected", () => rig.pod("big")?.status?.reason === "OutOfcpu");
+  expect(rig.pod("big")).toMatchObject({
+    metadata: { generation: 1 },
+    status: { phase: "Failed", observedGeneration: 1, qosClass: "Burstable" },
+  });
+});
