@@ -2,7 +2,7 @@
  * The images that upstream's node tests ask for, under upstream's names and made here: agnhost from its own Go module, the rest from
  * Debian's static busybox and bash and a few lines of C. No registry is ever asked: the tests pull what is not there, and all of this is.
  *
- * Source: test/utils/image/manifest.go; test/images/nonewprivs.
+ * Source: test/utils/image/manifest.go; test/images/nonewprivs, nautilus.
  */
 import { execFile } from "node:child_process";
 import { readFile, rm, writeFile } from "node:fs/promises";
@@ -23,7 +23,9 @@ const UPSTREAM_IMAGES = {
   glibcDns: `${E2E}/glibc-dns-testing:2.0.0`,
   nonewprivs: `${E2E}/nonewprivs:1.4`,
   nonroot: `${E2E}/nonroot:1.5`,
+  nautilus: `${E2E}/nautilus:1.8`,
   nginx: `${E2E}/nginx:1.15-4`,
+  nginxNew: `${E2E}/nginx:1.27-0`,
   pause: "registry.k8s.io/pause:3.10.2",
 } as const;
 
@@ -56,6 +58,8 @@ export async function importUpstreamImages({ directory }: ContainerdNode, agnhos
       // What the servers of the https hooks are started with; who asks them does not check it.
       { kind: "file", name: "localhost.crt", content: Buffer.from(localhost.certificate) },
       { kind: "file", name: "localhost.key", content: Buffer.from(localhost.key) },
+      // What nautilus has beside it.
+      { kind: "file", name: "data.json", content: Buffer.from('{"image": "nautilus.jpg"}\n') },
     ] satisfies readonly TarEntry[],
     entrypoint: ["/agnhost"],
     command: ["pause"],
@@ -65,6 +69,7 @@ export async function importUpstreamImages({ directory }: ContainerdNode, agnhos
   const archive = ociArchive([
     { name: UPSTREAM_IMAGES.agnhost, ...agnhostImage },
     { name: UPSTREAM_IMAGES.agnhostBefore, ...agnhostImage },
+    { name: UPSTREAM_IMAGES.nautilus, ...agnhostImage, command: ["test-webserver"] },
     { name: UPSTREAM_IMAGES.busybox, entries: busybox, ...shell },
     // Debian's busybox is linked with glibc, which is all that this image is for.
     { name: UPSTREAM_IMAGES.glibcDns, entries: busybox, ...shell },
@@ -76,7 +81,12 @@ export async function importUpstreamImages({ directory }: ContainerdNode, agnhos
       env: PATH,
     },
     // A web server that is never asked for anything: that it runs is enough.
-    { name: UPSTREAM_IMAGES.nginx, entries: busybox, entrypoint: ["sleep", "1000000"], env: PATH },
+    ...[UPSTREAM_IMAGES.nginx, UPSTREAM_IMAGES.nginxNew].map((name) => ({
+      name,
+      entries: busybox,
+      entrypoint: ["sleep", "1000000"],
+      env: PATH,
+    })),
     { name: UPSTREAM_IMAGES.pause, entries: [{ kind: "file", name: "pause", content: pause, mode: EXECUTABLE }], entrypoint: ["/pause"] },
   ]);
   await writeFile(file, archive);
@@ -84,7 +94,7 @@ export async function importUpstreamImages({ directory }: ContainerdNode, agnhos
   await rm(file);
 }
 
-/** What the tests look for: a shell under two names, curl for a plain GET, all applets, people and groups of agnhost's image. */
+/** What the tests look for: a shell under two names, curl for a GET, all applets, people and groups of agnhost's image. */
 async function rootOf(busybox: string): Promise<readonly TarEntry[]> {
   const { stdout } = await run(busybox, ["--list"]);
   const applets = stdout.trim().split("\n");
@@ -101,7 +111,7 @@ async function rootOf(busybox: string): Promise<readonly TarEntry[]> {
     { kind: "file", name: "bin/busybox", content: await readFile(busybox), mode: EXECUTABLE },
     { kind: "file", name: "bin/bash", content: await readFile(BASH), mode: EXECUTABLE },
     { kind: "link", name: "usr/bin/sh", target: "../../bin/bash" },
-    { kind: "file", name: "bin/curl", content: Buffer.from('#!/bin/sh\nexec wget -q -O - "$@"\n'), mode: EXECUTABLE },
+    { kind: "file", name: "bin/curl", content: await readFile(join(import.meta.dirname, "images", "curl.sh")), mode: EXECUTABLE },
     ...applets
       .filter((name) => name !== "busybox" && name !== "bash")
       .map((name) => ({ kind: "link", name: `bin/${name}`, target: "busybox" }) as const),

@@ -33,6 +33,8 @@ export interface Agent {
 
 /** The node that an agent registers, unless it is told another name. */
 export const NAME = "judged";
+/** As on any cluster, or pods are warned of; nobody is there. */
+const CLUSTER_DNS = "10.0.0.10";
 const READY_MS_MAX = 60_000;
 const END_MS_MAX = 8_000;
 
@@ -62,7 +64,11 @@ export async function startJudgedNode(
   const containerd = await startContainerd();
   try {
     await importUpstreamImages(containerd, programs.agnhost);
-    const agent = await startAgent(cluster, side, containerd, programs, options);
+    const agent = await startAgent(cluster, side, containerd, programs, {
+      ...options,
+      configuration: { clusterDNS: [CLUSTER_DNS], ...options.configuration },
+      flags: ["--cluster-dns", CLUSTER_DNS, ...(options.flags ?? [])],
+    });
     return {
       containerd,
       async stop() {
@@ -120,7 +126,7 @@ async function startOurs(
   await writeFile(folder("ca.crt"), plane.ca);
   const args = [
     ...["node", "--kubeconfig", await credentials(plane, name), "--cri", containerd.endpoint, "--name", name],
-    ...["--node-ip", addressOf(containerd), "--port", "0", "--client-ca-file", folder("ca.crt")],
+    ...["--node-ip", addressOf(containerd), "--port", String(AGENT_PORT), "--client-ca-file", folder("ca.crt")],
     ...["--root-dir", folder("kubelet"), "--pod-logs-dir", folder("pods"), "--container-logs-dir", folder("containers")],
     ...["--cgroup-root", containerd.cgroupParent, "--serialize-image-pulls=false"],
     ...(manifests === undefined ? [] : ["--manifests", manifests]),
@@ -152,7 +158,7 @@ async function startKubelet({ plane }: Cluster, containerd: ContainerdNode, opti
     kind: "KubeletConfiguration",
     containerRuntimeEndpoint: containerd.endpoint,
     address: addressOf(containerd),
-    port: KUBELET_PORT,
+    port: AGENT_PORT,
     readOnlyPort: 0,
     healthzPort: 0,
     authentication: { anonymous: { enabled: false }, webhook: { enabled: true }, x509: { clientCAFile: folder("ca.crt") } },
@@ -195,8 +201,8 @@ async function startKubelet({ plane }: Cluster, containerd: ContainerdNode, opti
   };
 }
 
-/** On an address of the node's own. */
-const KUBELET_PORT = 10_250;
+/** On an address of the node's own; a test asks there, whatever the Node says. */
+const AGENT_PORT = 10_250;
 
 async function credentials(plane: Cluster["plane"], name: string): Promise<string> {
   return await plane.kubeconfigFor({ user: `system:node:${name}`, groups: ["system:nodes"] });

@@ -1,26 +1,29 @@
 /**
- * `npm run nodeconf`: upstream's NodeConformance tests with `deltaloop node` as the one node of a real control plane; prints a table,
- * and ends with code 1 if one failed that is not named in tests.ts.
+ * `npm run nodeconf`: upstream's tests of nodes with `deltaloop node` as the one node of a real control plane, and our loops beside it;
+ * prints a table, and ends with code 1 if one failed that is not named in tests.ts.
  *
  *     npm run nodeconf                       our agent
- *     npm run nodeconf -- --baseline         before that upstream's kubelet, to compare
+ *     npm run nodeconf -- --baseline         before that upstream's kubelet and loops, to compare
  *     npm run nodeconf -- --core             only those of test/e2e/node-conformance.test.ts
+ *     npm run nodeconf -- --cluster          only those that upstream's node suite has not
  *     npm run nodeconf -- --only subpath     only tests whose name contains it; given again, or this one
  */
 import { parseArgs } from "node:util";
 
 import { ensureContainerd } from "../containerd/programs.ts";
-import { startCluster } from "../support/e2e.ts";
+import { startCluster, startDev } from "../support/e2e.ts";
+import type { Cluster } from "../support/e2e.ts";
 import { upstreamTests } from "../upstream/program.ts";
 import type { TestOutcome, UpstreamTests } from "../upstream/program.ts";
 import { startJudgedNode } from "./node.ts";
 import type { Side } from "./node.ts";
-import { coreOf, nodeConformanceTests, runTests } from "./tests.ts";
+import { coreOf, isOfClusterSuite, nodeTests, passableOf, runTests } from "./tests.ts";
 
 const { values: flags } = parseArgs({
   options: {
     baseline: { type: "boolean", default: false },
     core: { type: "boolean", default: false },
+    cluster: { type: "boolean", default: false },
     only: { type: "string", multiple: true, default: [""] },
   },
 });
@@ -34,8 +37,10 @@ async function main(): Promise<number> {
     console.error(upstream.missing);
     return 2;
   }
-  const all = await nodeConformanceTests(upstream);
-  const names = (flags.core ? coreOf(all) : all).filter((name) => flags.only.some((text) => name.includes(text)));
+  const all = await nodeTests(upstream);
+  const names = passableOf(flags.core ? coreOf(all) : all, flags.only).filter(
+    (name) => flags.only.some((text) => name.includes(text)) && (!flags.cluster || isOfClusterSuite(name)),
+  );
   if (names.length === 0) {
     console.error(`no test's name contains ${flags.only.join(" or ")}`);
     return 2;
@@ -54,6 +59,7 @@ async function main(): Promise<number> {
 async function judge(upstream: UpstreamTests, side: Side, names: readonly string[]): Promise<readonly TestOutcome[]> {
   const cluster = await startCluster({ machines: "scheduler" });
   try {
+    const endLoops = await startLoops(cluster, side);
     const node = await startJudgedNode(cluster, side, upstream);
     const startedAt = performance.now();
     try {
@@ -68,10 +74,19 @@ async function judge(upstream: UpstreamTests, side: Side, names: readonly string
       return outcomes;
     } finally {
       await node.stop();
+      await endLoops();
     }
   } finally {
     await cluster.stop();
   }
+}
+
+/** Of Deployment, ReplicaSet and ReplicationController, which the cluster is without. @returns how to end them */
+async function startLoops(cluster: Cluster, side: Side): Promise<() => Promise<unknown>> {
+  if (side === "ours") return (await startDev(cluster)).stop;
+  const { plane } = cluster;
+  const identity = await plane.clientCertificate("system:kube-controller-manager", []);
+  return await plane.startWorkloadLoops({ server: plane.url, identity });
 }
 
 /** `passed   12.3 s`. */
