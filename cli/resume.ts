@@ -63,9 +63,9 @@ async function runResume(flags: ResumeFlags): Promise<number> {
   try {
     const state = await store.guard();
     if (state.stop) say(describeStop(state.stop));
-    const newest = state.stop && (await newestForeignWrite(kube, new AbortController().signal));
-    if (newest) say(`the last of all: ${describeForeignWrite(newest)}`);
     const { dateMs = Date.now() } = await readApiServer(client);
+    const newest = state.stop && (await newestForeignWrite(kube, dateMs, new AbortController().signal));
+    if (newest) say(`the last of all: ${describeForeignWrite(newest)}`);
     const decision = decideResume(state, newest, dateMs, flags.force === true);
     switch (decision.kind) {
       case "notStopped":

@@ -118,9 +118,9 @@ async function runWatch(flags: WatchFlags): Promise<void> {
   };
   const guards = mode === "act" && configuration.guard !== "off";
   const guard: Guard | undefined = flags.guard
-    ? endOnForeignWrite(end)
+    ? endOnForeignWrite({ kube, clock, log }, end)
     : guards
-      ? createGuard({ store: outside.store, clock, log })
+      ? createGuard({ store: outside.store, kube, clock, log })
       : undefined;
   let leadership: Leadership | undefined;
   const lead = async (signal: AbortSignal): Promise<Leadership | undefined> => {

@@ -1,7 +1,9 @@
 /** `dev --act`: whoever started it sits before it, so the guard ends the process instead of stopping it until somebody resumes (informer §11.9). */
 import { CONTROLLERS, RESOURCES } from "../../shared/api/resources.ts";
-import { foreignWrite } from "../../shared/cache/foreign-write.ts";
+import { claimOf } from "../../shared/cache/foreign-write.ts";
 import type { Guard } from "../../shared/cache/guard.ts";
+import { createInquiry } from "../../shared/cache/inquiry.ts";
+import type { InquiryPorts } from "../../shared/cache/inquiry.ts";
 import type { ForeignWrite } from "../../shared/ports/store.ts";
 
 /** Two controllers on one object fight. Somebody sees to the other one. */
@@ -10,16 +12,17 @@ export class UpstreamActiveError extends Error {
 }
 
 /** `found` is called once for each write. */
-export function endOnForeignWrite(found: (error: UpstreamActiveError) => void): Guard {
+export function endOnForeignWrite(ports: InquiryPorts, found: (error: UpstreamActiveError) => void): Guard {
   let beginningMs = Infinity;
+  const inquiry = createInquiry(ports, (write) => found(new UpstreamActiveError(wordsOf(write))));
   return {
     begin: (nowMs) => void (beginningMs = nowMs),
     look(resource, object) {
-      const write = foreignWrite(resource, object, beginningMs);
-      if (write) found(new UpstreamActiveError(wordsOf(write)));
+      const claim = claimOf(resource, object, beginningMs);
+      if (claim) inquiry.ask(claim);
     },
     beforeTerm: () => Promise.resolve(),
-    run: () => Promise.resolve(),
+    run: (signal) => inquiry.run(signal),
   };
 }
 

@@ -1,22 +1,32 @@
 /** What `deltaloop resume` looks at, and whether it may (informer §11.9). */
 import { CACHED_RESOURCES } from "../../shared/api/resources.ts";
-import { foreignWrite } from "../../shared/cache/foreign-write.ts";
+import { claimOf, newestClaimed } from "../../shared/cache/foreign-write.ts";
 import type { KubeWatch } from "../../shared/ports/kube.ts";
 import type { ForeignWrite, GuardState } from "../../shared/ports/store.ts";
-import { describeForeignWrite } from "../../shared/ports/store/guard.ts";
+import { describeForeignWrite, SKEW_MS } from "../../shared/ports/store/guard.ts";
 
 /** A controller that is at work writes more often than that while anything moves; where nothing does, its next write stops us again. */
 const QUIET_MS = 30_000;
 const PAGE = 500;
 
-/** The newest status on the whole cluster that another controller wrote. Reads metadata alone. */
-export async function newestForeignWrite(kube: Pick<KubeWatch, "listPage">, signal: AbortSignal): Promise<ForeignWrite | undefined> {
+/**
+ * The newest status on the whole cluster that another controller has written, as objects claim it: reads metadata alone, so somebody may have
+ * made it up, and what is later than now counts for nothing. At worst it makes a person say --force. `nowMs`: by the API server's clock.
+ */
+export async function newestForeignWrite(
+  kube: Pick<KubeWatch, "listPage">,
+  nowMs: number,
+  signal: AbortSignal,
+): Promise<ForeignWrite | undefined> {
   let newest: ForeignWrite | undefined;
   for (const resource of CACHED_RESOURCES) {
     if (resource === "pods") continue; // nobody looks at their statuses
     for (let next: string | undefined = ""; next !== undefined;) {
       const page = await kube.listPage(resource, { metadataOnly: true, limit: PAGE, ...(next !== "" && { continue: next }) }, signal);
-      for (const item of page.items) newest = foreignWrite(resource, item, newest?.atMs ?? 0) ?? newest;
+      for (const item of page.items) {
+        const claim = claimOf(resource, item, newest?.atMs ?? 0);
+        newest = (claim && newestClaimed(claim, nowMs + SKEW_MS)) ?? newest;
+      }
       next = page.continue;
     }
   }
@@ -42,5 +52,6 @@ export function decideResume(
       kind: "refused",
       why: `${describeForeignWrite(newest)}, ${Math.max(0, Math.round(ageMs / 1_000))} s ago: wait until nobody has written for ${QUIET_MS / 1_000} s, or use --force`,
     };
-  return { kind: "resume", forgivenMs: Math.max(newest?.atMs ?? 0, stop.kind === "seen" ? stop.write.atMs : 0) };
+  const seenMs = Math.max(newest?.atMs ?? 0, stop.kind === "seen" ? stop.write.atMs : 0);
+  return { kind: "resume", forgivenMs: Math.min(seenMs, nowMs + SKEW_MS) };
 }

@@ -2,25 +2,26 @@
  * The watcher's part of the guard (informer §11.9): sees another controller's writes and has the Store stop everything, until a person has
  * forgiven them. The Store's part is GD1–GD7 (shared/ports/store/guard.ts).
  *
- * FG1 a write counts that is later than the moment in which this process began to lead, and than what was forgiven.
+ * FG1 a write counts that is proven (inquiry.ts) and later than the moment in which this process began to lead, and than what was forgiven.
  * FG2 it is reported at once, and again each second until the Store says that it is forgiven: whatever becomes of Redis and of the Lease, a
  *     stop that is taken away is back, as long as this process lives.
  * FG3 of several the newest is reported: what forgives it forgives the others.
- * FG4 no term begins, so no gate opens in a new epoch, before that was answered.
+ * FG4 no term begins, so no gate opens in a new epoch, before that was answered, and before what has come until then is looked into (for
+ *     ASK_MS_MAX; an API server that does not answer may not keep all from beginning).
  * FG5 a stop that stands when a term begins is this process' own from then on, whoever saw it.
+ * FG6 no write is of later than now, by the API server's clock as measured at the beginning: what is later by more than
+ *     clocks differ is taken as of now.
  */
 import type { CachedResource } from "../api/resources.ts";
 import { describeError } from "../ports/describe-error.ts";
-import type { Clock } from "../ports/clock.ts";
-import type { Log } from "../ports/log.ts";
 import type { ForeignWrite, Stop, Store } from "../ports/store.ts";
-import { describeStop } from "../ports/store/guard.ts";
-import { foreignWrite } from "./foreign-write.ts";
+import { describeStop, SKEW_MS } from "../ports/store/guard.ts";
+import { claimOf } from "./foreign-write.ts";
+import { createInquiry } from "./inquiry.ts";
+import type { InquiryPorts } from "./inquiry.ts";
 
-export interface GuardPorts {
+export interface GuardPorts extends InquiryPorts {
   readonly store: Pick<Store, "guard" | "reportForeignWrite">;
-  readonly clock: Clock;
-  readonly log: Log;
 }
 
 export interface Guard {
@@ -35,18 +36,24 @@ export interface Guard {
 }
 
 const REPORT_MS = 1_000;
+const ASK_MS_MAX = 5_000;
 
-export function createGuard({ store, clock, log }: GuardPorts): Guard {
+export function createGuard({ store, kube, clock, log }: GuardPorts): Guard {
   let beginningMs = Infinity;
+  let aheadMs = 0;
   let forgivenMs = 0;
   let seen: ForeignWrite | undefined;
   let wasTold = false;
   let wake = (): void => undefined;
 
+  const sinceMs = (): number => Math.max(beginningMs, forgivenMs, seen?.atMs ?? 0);
   const saw = (write: ForeignWrite): void => {
-    seen = write;
+    seen = { ...write, atMs: Math.min(write.atMs, clock.now() + aheadMs + SKEW_MS) }; // FG6
     wake();
   };
+  const inquiry = createInquiry({ kube, clock, log }, (write) => {
+    if (write.atMs > sinceMs()) saw(write); // FG3
+  });
   const tell = (stop: Stop): void => {
     if (wasTold) return;
     wasTold = true;
@@ -65,12 +72,18 @@ export function createGuard({ store, clock, log }: GuardPorts): Guard {
     });
   };
   return {
-    begin: (nowMs) => void (beginningMs = nowMs),
+    begin(nowMs) {
+      beginningMs = nowMs;
+      aheadMs = nowMs - clock.now();
+    },
     look(resource, object) {
-      const write = foreignWrite(resource, object, Math.max(beginningMs, forgivenMs, seen?.atMs ?? 0));
-      if (write) saw(write);
+      const claim = claimOf(resource, object, sinceMs());
+      if (claim) inquiry.ask(claim);
     },
     async beforeTerm() {
+      const settled = new AbortController();
+      await Promise.race([inquiry.settled(), clock.after(ASK_MS_MAX, settled.signal).catch(() => undefined)]);
+      settled.abort();
       await report();
       const { stop, ...state } = await store.guard();
       forgivenMs = Math.max(forgivenMs, state.forgivenMs);
@@ -79,6 +92,7 @@ export function createGuard({ store, clock, log }: GuardPorts): Guard {
       if (stop.kind === "seen" && stop.write.atMs > Math.max(forgivenMs, seen?.atMs ?? 0)) saw(stop.write);
     },
     async run(signal) {
+      const inquiring = inquiry.run(signal);
       signal.addEventListener("abort", () => wake(), { once: true });
       while (!signal.aborted) {
         if (!seen) await new Promise<void>((resolve) => (wake = resolve));
@@ -87,6 +101,7 @@ export function createGuard({ store, clock, log }: GuardPorts): Guard {
         );
         if (seen) await clock.after(REPORT_MS, signal).catch(() => undefined);
       }
+      await inquiring;
     },
   };
 }

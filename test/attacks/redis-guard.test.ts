@@ -51,12 +51,19 @@ describe.skipIf(NO_REDIS !== undefined)("the guard's texts", () => {
 
   it("a stop that is taken away is back before the other's next write", async () => {
     const { clock } = rig.fixture;
-    const guard = createGuard({ store: rig.store, clock, log: silentLog });
+    const guard = createGuard({
+      store: rig.store,
+      kube: { listPage: async () => ({ resourceVersion: "9", items: [{ metadata: { uid: "u1" }, status: { replicas: 2 } }] }) },
+      clock,
+      log: silentLog,
+    });
     const ends = new AbortController();
     const running = guard.run(ends.signal);
     guard.begin(1_000);
-    const managedFields = [{ manager: WRITE.manager, subresource: "status", time: new Date(WRITE.atMs).toISOString() }];
-    guard.look("deployments", { metadata: { namespace: "shop", name: "web", managedFields } });
+    const fieldsV1 = { "f:status": { "f:replicas": {} } };
+    const managedFields = [{ manager: WRITE.manager, subresource: "status", time: new Date(WRITE.atMs).toISOString(), fieldsV1 }];
+    const metadata = { namespace: "shop", name: "web", uid: "u1", resourceVersion: "7", managedFields };
+    guard.look("deployments", { metadata, status: { replicas: 3 } });
     await expect.poll(taken).toBe("stopped");
     for (let round = 0; round < 3; round++) {
       await redis.del(KEY);

@@ -152,6 +152,15 @@ await whereRealPartsAre("dev on a real control plane", () => {
       try {
         await cluster.apply(web);
         await cluster.rolledOut("default", "web");
+        for (const replicas of [1, 2]) {
+          await makeUpStatusWrites(cluster);
+          await cluster.kubectl("scale", "deployment/web", `--replicas=${replicas}`);
+          await cluster.rolledOut("default", "web");
+        }
+        await makeUpStatusWrites(cluster);
+        await sleep(1_500);
+        expect(dev.output()).not.toContain("stopped acting");
+        expect(isRunning(dev.pid)).toBe(true);
         const goesOn = new AbortController();
         await Promise.all([upstreamWritesStatus(cluster, goesOn.signal), dev.line("stopped acting").finally(() => goesOn.abort())]);
         const { code } = await dev.exited;
@@ -226,12 +235,25 @@ async function ownWrites(cluster: Cluster): Promise<readonly AuditEntry[]> {
   );
 }
 
+/** What anybody can do who may change a Deployment: the API server keeps managedFields as they are sent. */
+async function makeUpStatusWrites(cluster: Cluster): Promise<void> {
+  const path = "/apis/apps/v1/namespaces/default/deployments/web";
+  const entry = { operation: "Update", apiVersion: "apps/v1", subresource: "status", fieldsType: "FieldsV1" };
+  const fields = { "f:status": { "f:replicas": {}, "f:updatedReplicas": {}, "f:observedGeneration": {} } };
+  const managedFields = [
+    { ...entry, manager: "kube-controller-manager", time: new Date().toISOString().replace(/\.\d+/, ""), fieldsV1: fields },
+    { ...entry, manager: "k3s", time: "2099-01-01T00:00:00Z", fieldsV1: fields },
+  ];
+  await cluster.client.request("PATCH", path, { metadata: { managedFields } }, "application/merge-patch+json");
+  const { metadata } = await cluster.client.request("GET", path);
+  expect(JSON.stringify(metadata)).toContain("2099-01-01T00:00:00Z");
+}
+
 /** As a controller does, it goes on: a write of the second in which ours began to lead is none of later. */
 async function upstreamWritesStatus(cluster: Cluster, signal: AbortSignal): Promise<void> {
   const path = "/apis/apps/v1/namespaces/default/deployments/web/status?fieldManager=kube-controller-manager";
   for (let nth = 1; !signal.aborted; nth++) {
-    const condition = { type: "Foreign", status: "True", reason: "Test", message: `written by the test, ${nth}` };
-    await cluster.client.request("PATCH", path, { status: { conditions: [condition] } }, "application/strategic-merge-patch+json");
+    await cluster.client.request("PATCH", path, { status: { unavailableReplicas: nth } }, "application/merge-patch+json");
     await sleep(1_000);
   }
 }

@@ -13,7 +13,10 @@
  */
 import type { CachedResource, ObjectKey } from "../../api/resources.ts";
 
-/** A status that somebody wrote who is not ours, as managedFields tell it. */
+/** By which clocks may differ: what is later than now by more is taken as of now, or for made up. */
+export const SKEW_MS = 5_000;
+
+/** A status that somebody wrote who is not ours. */
 export interface ForeignWrite {
   readonly resource: CachedResource;
   readonly key: ObjectKey;

@@ -1,20 +1,41 @@
 // Would catch: another controller that goes unnoticed under another name, and a standstill for what a person, an autoscaler or we wrote.
 import { expect, test } from "vitest";
 
-import { foreignWrite } from "../../../shared/cache/foreign-write.ts";
+import { claimOf, newestClaimed, proven } from "../../../shared/cache/foreign-write.ts";
 
 const AFTER_MS = Date.parse("2026-03-01T10:00:00Z");
 const NEXT = "2026-03-01T10:00:01Z";
 const counts = { "f:status": { "f:replicas": {} } };
+const statusOf = (status: object) => ({ metadata: { uid: "u1" }, status });
 const upstream = { manager: "kube-controller-manager", operation: "Update", subresource: "status", time: NEXT, fieldsV1: counts };
 const object = (...managedFields: readonly object[]) => ({
   kind: "ReplicaSet",
-  metadata: { namespace: "shop", name: "web", managedFields },
+  metadata: { namespace: "shop", name: "web", uid: "u1", resourceVersion: "7", managedFields },
+  status: { observedGeneration: 2, replicas: 3, readyReplicas: 3, availableReplicas: 3 },
 });
+const claimed = (...entries: readonly object[]) => {
+  const claim = claimOf("replicasets", object(...entries), AFTER_MS);
+  return claim && newestClaimed(claim, Infinity);
+};
 
 test.each([
   { name: "upstream's status", entries: [upstream], seen: "kube-controller-manager" },
-  { name: "upstream's status that holds conditions alone", entries: [{ ...upstream, fieldsV1: {} }], seen: "kube-controller-manager" },
+  {
+    name: "upstream's count of pods that are ready",
+    entries: [{ ...upstream, fieldsV1: { "f:status": { "f:readyReplicas": {} } } }],
+    seen: "kube-controller-manager",
+  },
+  { name: "upstream's name over no status", entries: [{ ...upstream, fieldsV1: { "f:metadata": { "f:labels": {} } } }], seen: undefined },
+  {
+    name: "a field with something below it, and not the field itself",
+    entries: [{ ...upstream, fieldsV1: { "f:status": { "f:replicas": { "f:x": {} } } } }],
+    seen: undefined,
+  },
+  {
+    name: "a field, and something below it",
+    entries: [{ ...upstream, fieldsV1: { "f:status": { "f:replicas": { ".": {}, "f:x": {} } } } }],
+    seen: "kube-controller-manager",
+  },
   { name: "of upstream's loops within another program", entries: [{ ...upstream, manager: "k3s" }], seen: "k3s" },
   {
     name: "the observed generation alone",
@@ -60,11 +81,49 @@ test.each([
   },
   { name: "no fields", entries: [{ ...upstream, manager: "policy", fieldsV1: undefined }], seen: undefined },
 ])("[informer T102] $name: seen is $seen", ({ entries, seen }) => {
-  expect(foreignWrite("replicasets", object(...entries), AFTER_MS)?.manager).toBe(seen);
+  expect(claimed(...entries)?.manager).toBe(seen);
+});
+
+test.each([
+  { name: "its field changed", entries: [upstream], before: statusOf({ replicas: 2 }), by: "kube-controller-manager" },
+  { name: "its field is new", entries: [upstream], before: statusOf({}), by: "kube-controller-manager" },
+  { name: "its field is what it was", entries: [upstream], before: statusOf({ replicas: 3 }), by: undefined },
+  {
+    name: "a field changed that it does not own",
+    entries: [upstream],
+    before: statusOf({ replicas: 3, observedGeneration: 1 }),
+    by: undefined,
+  },
+  {
+    name: "it says so of a field that is not there",
+    entries: [{ ...upstream, fieldsV1: { "f:status": { "f:collisionCount": {} } } }],
+    before: statusOf({ collisionCount: 1 }),
+    by: undefined,
+  },
+  {
+    name: "of two, it was the one that owns what changed, however new the other one calls itself",
+    entries: [
+      { ...upstream, manager: "made-up", time: "2099-01-01T00:00:00Z", fieldsV1: { "f:status": { "f:observedGeneration": {} } } },
+      upstream,
+    ],
+    before: statusOf({ replicas: 2, observedGeneration: 2 }),
+    by: "kube-controller-manager",
+  },
+  { name: "the object was made in this version", entries: [upstream], before: undefined, by: undefined },
+  { name: "the object was another one of its name", entries: [upstream], before: { metadata: { uid: "u0" }, status: {} }, by: undefined },
+])("[informer T105] FW1 $name: written by $by", ({ entries, before, by }) => {
+  const claim = claimOf("replicasets", object(...entries), AFTER_MS);
+  expect(claim && proven(claim, before)?.manager).toBe(by);
+});
+
+test("of a claim, what is later than now is left out", () => {
+  const claim = claimOf("replicasets", object({ ...upstream, manager: "far", time: "2099-01-01T00:00:00Z" }, upstream), AFTER_MS);
+  expect(claim && newestClaimed(claim, Date.parse(NEXT))?.manager).toBe("kube-controller-manager");
+  expect(claim && newestClaimed(claim, AFTER_MS)).toBeUndefined();
 });
 
 test("says of which object, and when", () => {
-  expect(foreignWrite("replicasets", object(upstream), AFTER_MS)).toEqual({
+  expect(claimed(upstream)).toEqual({
     resource: "replicasets",
     key: "shop/web",
     manager: "kube-controller-manager",
@@ -73,12 +132,12 @@ test("says of which object, and when", () => {
 });
 
 test("a pod's status is its node's", () => {
-  expect(foreignWrite("pods", object({ ...upstream, manager: "kubelet" }), AFTER_MS)).toBeUndefined();
+  expect(claimOf("pods", object({ ...upstream, manager: "kubelet" }), AFTER_MS)).toBeUndefined();
 });
 
 test.each([undefined, null, "x", {}, { metadata: {} }, { metadata: { managedFields: [null, 3, "x", {}] } }])(
   "%j is nobody's write",
   (thing) => {
-    expect(foreignWrite("replicasets", thing, AFTER_MS)).toBeUndefined();
+    expect(claimOf("replicasets", thing, AFTER_MS)).toBeUndefined();
   },
 );

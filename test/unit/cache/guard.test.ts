@@ -9,6 +9,8 @@ import { createMemoryData } from "../../../shared/adapters/memory/store/data.ts"
 import { createMemoryStore } from "../../../shared/adapters/memory/store/store.ts";
 import { createGuard } from "../../../shared/cache/guard.ts";
 import type { Guard } from "../../../shared/cache/guard.ts";
+import { KubeApiError, UnansweredError } from "../../../shared/ports/errors.ts";
+import type { ListQuery } from "../../../shared/ports/kube.ts";
 import type { Log } from "../../../shared/ports/log.ts";
 import type { Store } from "../../../shared/ports/store.ts";
 import { IDENTITY } from "../../conformance/store/rig.ts";
@@ -16,11 +18,13 @@ import { IDENTITY } from "../../conformance/store/rig.ts";
 const START_MS = Date.parse("2026-03-01T10:00:00Z");
 const second = (s: number): number => START_MS + s * 1_000;
 
-/** A Deployment whose status somebody wrote in that second. */
+/** A Deployment whose status somebody wrote in that second, or says so. */
 const written = (s: number, manager = "kube-controller-manager", name = "web") => ({
   metadata: {
     namespace: "shop",
     name,
+    uid: "u1",
+    resourceVersion: "1000",
     managedFields: [
       {
         manager,
@@ -31,13 +35,20 @@ const written = (s: number, manager = "kube-controller-manager", name = "web") =
       },
     ],
   },
+  status: { replicas: 3 },
 });
+/** The Deployment as it was before a write of its status. */
+const OTHER = { metadata: { uid: "u1" }, status: { replicas: 2 } };
+/** And before one that left its status alone. */
+const SAME = { metadata: { uid: "u1" }, status: { replicas: 3 } };
 
 function scene() {
   const clock = createVirtualClock(START_MS);
   let data = createMemoryData();
   let away = false;
   let reports = 0;
+  let before: () => Promise<readonly unknown[]> = async () => [OTHER];
+  const asked: ListQuery[] = [];
   const store = (): Store => createMemoryStore({ deployment: "d", cluster: "c", identity: IDENTITY, holeLimitMs: 1_000, clock }, data);
   const lines: string[] = [];
   const note =
@@ -55,12 +66,22 @@ function scene() {
     clock,
     lines,
     reports: () => reports,
+    /** What the API server was asked for. */
+    asked,
+    /** What the API server says of the version before. */
+    before: (answer: () => Promise<readonly unknown[]>) => void (before = answer),
     /** A watcher that leads from that second on. */
     watcher(beganAt: number): Guard {
       const guard = createGuard({
         store: {
           guard: () => reached((each) => each.guard()),
           reportForeignWrite: (write, nowMs) => (reports++, reached((each) => each.reportForeignWrite(write, nowMs))),
+        },
+        kube: {
+          listPage: async (_resource, query) => {
+            asked.push(query);
+            return { resourceVersion: "2000", items: await before() };
+          },
         },
         clock,
         log,
@@ -112,9 +133,126 @@ describe("the guard", () => {
 
   it("FG1 nothing counts before it leads: a list that is read on the way to it is everybody's past", async () => {
     const s = scene();
-    const guard = createGuard({ store: { guard: never, reportForeignWrite: never }, clock: s.clock, log: silent });
+    const guard = createGuard({
+      store: { guard: never, reportForeignWrite: never },
+      kube: { listPage: never },
+      clock: s.clock,
+      log: silent,
+    });
     guard.look("deployments", written(3));
     await guard.beforeTerm().catch((error: unknown) => expect(String(error)).toContain("asked for the guard"));
+    await s.end();
+  });
+
+  it("[informer T105] FG1 what an entry says alone is nothing: the status must have changed in just this version", async () => {
+    const s = scene();
+    const guard = s.watcher(0);
+    for (const items of [[SAME], [], [{ ...OTHER, metadata: { uid: "u0" } }]]) {
+      s.before(async () => items);
+      guard.look("deployments", written(3));
+      await s.clock.advance(5_000);
+    }
+    expect([await s.isStopped(), s.reports(), s.lines]).toEqual([false, 0, []]);
+    expect(s.asked[0]).toEqual({
+      fieldSelector: "metadata.namespace=shop,metadata.name=web",
+      resourceVersion: "999",
+      resourceVersionMatch: "Exact",
+    });
+    s.before(async () => [OTHER]);
+    guard.look("deployments", written(4));
+    await s.clock.advance(0);
+    expect(await s.isStopped()).toBe(true);
+    await s.end();
+  });
+
+  it("[informer T105] FG6 no write is of later than now: a resume forgives it, and what comes then stops again", async () => {
+    const s = scene();
+    const guard = s.watcher(0);
+    await s.clock.advance(5_000);
+    guard.look("deployments", written(1_000_000));
+    await s.clock.advance(0);
+    expect(await s.stop()).toMatchObject({ write: { atMs: second(10) } });
+    await s.resume(10);
+    await s.clock.advance(6_000);
+    expect(await s.isStopped()).toBe(false);
+    guard.look("deployments", written(11));
+    await s.clock.advance(0);
+    expect(await s.isStopped()).toBe(true);
+    await s.end();
+  });
+
+  it("FG6 a stop of the far future that a former build has left is taken over as of now", async () => {
+    const s = scene();
+    await s.seenByAnother(1_000_000);
+    const guard = s.watcher(0);
+    await guard.beforeTerm();
+    await s.resume(5);
+    await s.clock.advance(2_000);
+    expect(await s.isStopped()).toBe(false);
+    await s.end();
+  });
+
+  it("IQ2 an API server that is away delays it; one that has forgotten the version leaves it to the next write", async () => {
+    const s = scene();
+    const guard = s.watcher(0);
+    s.before(() => Promise.reject(new UnansweredError("no answer in time")));
+    guard.look("deployments", written(3));
+    await s.clock.advance(5_500);
+    expect([await s.isStopped(), s.asked.length]).toEqual([false, 6]);
+    s.before(async () => [OTHER]);
+    await s.clock.advance(1_000);
+    expect(await s.isStopped()).toBe(true);
+    await s.resume(3);
+    await s.clock.advance(1_000);
+    s.before(() => Promise.reject(new KubeApiError({ code: 410, reason: "Expired", message: "too old" })));
+    guard.look("deployments", written(9));
+    await s.clock.advance(5_000);
+    expect([await s.isStopped(), s.asked.length]).toEqual([false, 8]);
+    expect(s.lines).toContain("warn who wrote a status cannot be looked up any more");
+    await s.end();
+  });
+
+  it("IQ1 who makes up claims all the time is asked for one by one, and holds up nobody else", async () => {
+    const s = scene();
+    const guard = s.watcher(0);
+    const answers: (() => void)[] = [];
+    s.before(async () => {
+      await new Promise<void>((resolve) => answers.push(resolve));
+      return [SAME];
+    });
+    for (let nth = 0; nth < 100; nth++) guard.look("deployments", written(3, "k3s", `made-up-${nth % 5}`));
+    await s.clock.advance(0);
+    for (let nth = 0; nth < 100; nth++) guard.look("deployments", written(3, "k3s", `made-up-${nth % 5}`));
+    s.before(async () => [OTHER]);
+    guard.look("deployments", written(4));
+    answers.splice(0).forEach((answer) => answer());
+    await s.clock.advance(0);
+    expect(await s.isStopped()).toBe(true);
+    expect(s.asked.length).toBeLessThanOrEqual(11);
+    await s.end();
+  });
+
+  it("FG4 no term begins before what was seen is looked into; an API server that does not answer keeps it for 5 s", async () => {
+    const s = scene();
+    const guard = s.watcher(0);
+    let answer = (): void => undefined;
+    s.before(async () => {
+      await new Promise<void>((resolve) => (answer = resolve));
+      return [OTHER];
+    });
+    guard.look("deployments", written(3));
+    let hasBegun = false;
+    const begins = guard.beforeTerm().then(() => (hasBegun = true));
+    await s.clock.advance(4_000);
+    expect(hasBegun).toBe(false);
+    answer();
+    await begins;
+    expect(await s.isStopped()).toBe(true);
+    guard.look("deployments", written(5));
+    const late = guard.beforeTerm();
+    await s.clock.advance(5_000);
+    await late;
+    answer();
     await s.end();
   });
 
@@ -170,8 +308,8 @@ describe("the guard", () => {
     const s = scene();
     const guard = s.watcher(0);
     guard.look("deployments", written(3));
-    guard.look("deployments", written(5, "k3s"));
-    guard.look("deployments", written(4));
+    guard.look("deployments", written(5, "k3s", "web-2"));
+    guard.look("deployments", written(4, "kube-controller-manager", "web-3"));
     await s.clock.advance(1_000);
     expect(await s.stop()).toMatchObject({ write: { manager: "k3s", atMs: second(5) } });
     await s.resume(4);

@@ -1,4 +1,4 @@
-// Would catch: a resume beside a controller that still writes, one that forgives less than it says or more than it saw, a page not read.
+// Would catch: a resume beside a controller that still writes, one that forgives the future, one that forgives less than it says or more than it saw, a page not read.
 import { expect, test } from "vitest";
 
 import { decideResume, newestForeignWrite } from "../../../../cli/support/resume.ts";
@@ -31,6 +31,12 @@ test.each([
     state: { stop: stop(60_000) },
     newest: write(-1_000),
     want: { kind: "refused", why: expect.stringContaining(", 0 s ago") },
+  },
+  {
+    name: "a stop of the far future: nothing is forgiven that is still to come",
+    state: { stop: stop(-1_000_000_000) },
+    newest: undefined,
+    want: { kind: "resume", forgivenMs: NOW_MS + 5_000 },
   },
   {
     name: "it has been quiet for 30 s: all that was seen is forgiven",
@@ -73,26 +79,33 @@ test("looks through all pages of the three kinds, metadata alone, and finds the 
     metadata: {
       namespace: "shop",
       name,
-      managedFields: [{ manager: "kube-controller-manager", subresource: "status", time: new Date(NOW_MS - agoMs).toISOString() }],
+      managedFields: [
+        {
+          manager: "kube-controller-manager",
+          subresource: "status",
+          time: new Date(NOW_MS - agoMs).toISOString(),
+          fieldsV1: { "f:status": { "f:replicas": {} } },
+        },
+      ],
     },
   });
   const kube = {
     listPage: async (resource: string, query: ListQuery) => {
       asked.push(`${resource} ${query.continue ?? "first"} ${query.metadataOnly}`);
-      if (resource !== "replicasets") return { resourceVersion: "1", items: [item(resource, 60_000)] };
+      if (resource !== "replicasets") return { resourceVersion: "1", items: [item(resource, 60_000), item("made-up", -1_000_000)] };
       return query.continue === undefined
         ? { resourceVersion: "1", continue: "more", items: [item("a", 90_000), item("b", 50_000)] }
         : { resourceVersion: "1", items: [item("c", 10_000), item("d", 20_000)] };
     },
   };
-  expect(await newestForeignWrite(kube, new AbortController().signal)).toMatchObject({
+  expect(await newestForeignWrite(kube, NOW_MS, new AbortController().signal)).toMatchObject({
     resource: "replicasets",
     key: "shop/c",
     atMs: NOW_MS - 10_000,
   });
   expect(asked).toEqual(["deployments first true", "replicasets first true", "replicasets more true", "replicationcontrollers first true"]);
   expect(
-    await newestForeignWrite({ listPage: async () => ({ resourceVersion: "1", items: [] }) }, new AbortController().signal),
+    await newestForeignWrite({ listPage: async () => ({ resourceVersion: "1", items: [] }) }, NOW_MS, new AbortController().signal),
   ).toBeUndefined();
 });
 

@@ -1,0 +1,143 @@
+/**
+ * Threat: entries of managedFields are made up, so that a change of a tenant's is taken for another controller's write of a status, and the
+ * guard stops all functions of the deployment (informer §11.9). Who: anyone who may change one Deployment, without rights on its status: the
+ * API server keeps managedFields as a PATCH of the main resource sends them. Worst that happened before claims were proven: a standstill of
+ * the whole cluster until a person resumed, again at will; and a time of 2099, once forgiven, hid every real fight.
+ *
+ * What the API server does with managedFields is done here as apimachinery pkg/util/managedfields does it; test/e2e/dev.test.ts has the real one.
+ */
+import { beforeEach, expect, it } from "vitest";
+
+import { decideResume, newestForeignWrite } from "../../cli/support/resume.ts";
+import { createVirtualClock } from "../../shared/adapters/memory/clock.ts";
+import { createMemoryStore } from "../../shared/adapters/memory/store/store.ts";
+import { createGuard } from "../../shared/cache/guard.ts";
+import type { ListQuery } from "../../shared/ports/kube.ts";
+import { IDENTITY } from "../conformance/store/rig.ts";
+import { silentLog } from "../support/silent-log.ts";
+
+const START_MS = Date.parse("2026-03-01T10:00:00Z");
+const UPSTREAM = "kube-controller-manager";
+const OURS = "deltaloop-deployment";
+const owns = (...fields: readonly string[]) => ({ "f:status": Object.fromEntries(fields.map((field) => [`f:${field}`, {}])) });
+
+interface Entry {
+  readonly manager: string;
+  readonly operation: "Update";
+  readonly subresource?: "status";
+  readonly time: string;
+  readonly fieldsV1: Record<string, Record<string, object>>;
+}
+type Status = Readonly<Record<string, number>>;
+
+function scene() {
+  const clock = createVirtualClock(START_MS);
+  const store = createMemoryStore({ deployment: "d", cluster: "c", identity: IDENTITY, holeLimitMs: 1_000, clock });
+  /** Each version of mallory/web. */
+  const versions: { readonly metadata: { readonly managedFields: readonly Entry[] }; readonly status: Status }[] = [];
+  const kube = {
+    listPage: async (resource: string, { resourceVersion, fieldSelector }: ListQuery) => {
+      const version = versions[(resourceVersion === undefined ? versions.length : Number(resourceVersion)) - 1];
+      const isMeant = resource === "deployments" && (fieldSelector ?? "metadata.name=web").includes("metadata.name=web");
+      return { resourceVersion: String(versions.length), items: isMeant && version ? [version] : [] };
+    },
+  };
+  const guard = createGuard({ store, kube, clock, log: silentLog });
+  const now = (): string => new Date(Math.floor(clock.now() / 1_000) * 1_000).toISOString();
+  const becomes = async (status: Status, managedFields: readonly Entry[]): Promise<void> => {
+    const resourceVersion = String(versions.length + 1);
+    versions.push({ metadata: { namespace: "mallory", name: "web", uid: "u1", resourceVersion, managedFields }, status } as never);
+    guard.look("deployments", versions.at(-1));
+    await clock.advance(1_000);
+  };
+  guard.begin(START_MS);
+  void guard.run(new AbortController().signal);
+  return {
+    store,
+    clock,
+    /** A PATCH of the main resource: what it sends is kept, the status stays what it was. */
+    tenant: (...managedFields: readonly Partial<Entry>[]) =>
+      becomes(
+        versions.at(-1)?.status ?? {},
+        managedFields.map((entry) => ({
+          manager: UPSTREAM,
+          operation: "Update",
+          subresource: "status",
+          time: now(),
+          fieldsV1: owns("replicas"),
+          ...entry,
+        })),
+      ),
+    /** A write of the status: fields that change are the writer's, and nobody else's any more. */
+    writes(manager: string, status: Status): Promise<void> {
+      const before = versions.at(-1);
+      const changed = Object.keys(status).filter((name) => before?.status[name] !== status[name]);
+      const others = (before?.metadata.managedFields ?? []).map((entry) => {
+        const isLeft = ([field, below]: readonly [string, object]): boolean =>
+          !changed.includes(field.slice(2)) || Object.keys(below).length > 0; // what is below it is another field
+        const left = Object.entries(entry.fieldsV1["f:status"] ?? {}).filter(isLeft);
+        return { ...entry, fieldsV1: { ...entry.fieldsV1, "f:status": Object.fromEntries(left) } };
+      });
+      const own = others.find((entry) => entry.manager === manager && entry.subresource === "status")?.fieldsV1["f:status"];
+      const fieldsV1 = { "f:status": { ...own, ...owns(...changed)["f:status"] } };
+      const entry: Entry = { manager, operation: "Update", subresource: "status", time: now(), fieldsV1 };
+      return becomes({ ...before?.status, ...status }, [...others.filter((each) => each.manager !== manager), entry]);
+    },
+    isStopped: async () => (await store.guard()).stop !== undefined,
+    async resume(isForced = false) {
+      const state = await store.guard();
+      const newest = await newestForeignWrite(kube, clock.now(), new AbortController().signal);
+      const decision = decideResume(state, newest, clock.now(), isForced);
+      if (decision.kind === "resume") await store.resume({ version: state.version, forgivenMs: decision.forgivenMs });
+      await clock.advance(10_000);
+      return decision;
+    },
+  };
+}
+
+let s: ReturnType<typeof scene>;
+beforeEach(async () => {
+  s = scene();
+  await s.clock.advance(60_000);
+  await s.writes(OURS, { replicas: 3, observedGeneration: 1 });
+});
+
+it.each<{ readonly name: string; readonly entries: readonly Partial<Entry>[] }>([
+  { name: "of 2099, over a label", entries: [{ time: "2099-01-01T00:00:00Z", fieldsV1: { "f:metadata": { "f:labels": {} } } }] },
+  { name: "of 2099, over the status", entries: [{ time: "2099-01-01T00:00:00Z" }] },
+  { name: "of this second", entries: [{}] },
+  { name: "of this second, under another name", entries: [{ manager: "k3s" }] },
+  { name: "below a field, so that nothing takes it away", entries: [{ fieldsV1: { "f:status": { "f:replicas": { "f:x": {} } } } }] },
+  { name: "in great number, ours taken away", entries: Array.from({ length: 30 }, (_, nth) => ({ manager: `made-up-${nth}` })) },
+])("an entry that is made up, $name, stops nobody, before and after our own writes", async ({ entries }) => {
+  for (let replicas = 4; replicas < 8; replicas++) {
+    await s.tenant(...entries);
+    expect(await s.isStopped()).toBe(false);
+    await s.writes(OURS, { replicas, observedGeneration: replicas });
+    expect(await s.isStopped()).toBe(false);
+  }
+});
+
+it("a real write beside them stops at once, and a person's word reaches no further than what was seen", async () => {
+  await s.tenant({ manager: "k3s", time: "2099-01-01T00:00:00Z" });
+  await s.writes(UPSTREAM, { replicas: 5 });
+  expect((await s.store.guard()).stop).toMatchObject({ write: { manager: UPSTREAM, key: "mallory/web" } });
+  await s.tenant({ time: "2099-01-01T00:00:00Z" });
+  await s.clock.advance(60_000);
+  expect(await s.resume()).toMatchObject({ kind: "resume" });
+  expect(await s.isStopped()).toBe(false);
+  await s.writes(UPSTREAM, { replicas: 6 });
+  expect(await s.isStopped()).toBe(true);
+});
+
+it("made up all the time, they make a person say --force, and no more", async () => {
+  await s.writes(UPSTREAM, { replicas: 5 });
+  await s.tenant({});
+  expect(await s.resume()).toMatchObject({ kind: "refused" });
+  await s.tenant({});
+  expect(await s.resume(true)).toMatchObject({ kind: "resume" });
+  await s.tenant({});
+  expect(await s.isStopped()).toBe(false);
+  await s.writes(UPSTREAM, { replicas: 6 });
+  expect(await s.isStopped()).toBe(true);
+});
