@@ -357,12 +357,17 @@ class MessageApplier {
     }
   }
 
-  async #readLive({ key, uid, rv }: EnvelopeItem): Promise<Change> {
+  async #readLive(item: EnvelopeItem): Promise<Change | undefined> {
+    const { key, uid, rv } = item;
     const { namespace, name } = splitKey(key);
     const live = await this.#cluster.reader.get(this.#envelope.r, namespace, name);
     if (!live) return { type: "gone", key, uid, rv, object: undefined };
-    const object = strip(this.#envelope.r, live, this.#ports.digester);
-    return { type: "put", key, uid: live.metadata.uid, rv: live.metadata.resourceVersion, object };
+    try {
+      const object = strip(this.#envelope.r, live, this.#ports.digester);
+      return { type: "put", key, uid: live.metadata.uid, rv: live.metadata.resourceVersion, object };
+    } catch (error) {
+      return this.#quarantineItem(item, messageOf(error));
+    }
   }
 
   async #quarantineItem(item: EnvelopeItem, why: string): Promise<undefined> {

@@ -45,6 +45,6 @@ export interface EnvelopeItem {
   readonly rv: string;
   /** Absent when `tooBig`. */
   readonly o?: Cached;
-  /** Over 900 KiB after stripping: the applier reads it live. */
+  /** It would make too large a message, or the queue refused the one it was in: the applier reads it live. */
   readonly tooBig?: true;
 }

@@ -7,14 +7,17 @@
  * LS3 a watermark or heartbeat closes the open pack first, so it never claims what has not been handed over.
  * LS4 within an open pack a newer state of the same uid replaces the older one; a delete or another uid never does.
  * LS5 a pack of nothing but own writes waits longer for company, and as long as it is open goes with whatever else comes in its lane.
- * LS6 nothing is given up: a send is repeated until it succeeds or the stream ends.
+ * LS6 nothing is given up: a send is repeated until it succeeds or the stream ends. A pack that the queue refuses for good is never
+ *    repeated as it is: it travels under its number and id without its objects, which are then read live.
+ * LS7 every message fits, and what counts is what it is encoded to. A pack that does not fit travels without its objects, whose names
+ *    always fit; a part of a manifest is cut so that it fits whatever deflate makes of it.
  */
 import { laneOf } from "../api/lane.ts";
 import type { CachedResource, ObjectKey } from "../api/resources.ts";
 import type { Signer } from "../api/signer.ts";
 import { describeError } from "../ports/describe-error.ts";
 import type { Clock } from "../ports/clock.ts";
-import type { DeltaQueue, QueueEntry } from "../ports/delta-queue.ts";
+import type { DeltaQueue, QueueEntry, SendResult } from "../ports/delta-queue.ts";
 import type { Log } from "../ports/log.ts";
 import type { Random } from "../ports/random.ts";
 import type { ManifestRow } from "../ports/store.ts";
@@ -23,6 +26,7 @@ import type { Backoff } from "./backoff.ts";
 import type { DeltaSink, SinkItem } from "./delta-sink.ts";
 import { ENVELOPE_VERSION } from "./envelope.ts";
 import { FlowMeter, lingerMs, ownLingerMs } from "./linger.ts";
+import { ManifestPart } from "./manifest-part.ts";
 import { encodePackText } from "./pack-codec.ts";
 import { signBody } from "./signed-body.ts";
 
@@ -46,36 +50,62 @@ export interface LaneSenderPorts {
   readonly log: Log;
 }
 
-/** An item above this travels without its object; the applier reads it live. */
-const ITEM_BYTES_MAX = 900 * 1024;
-const PACK_BYTES_MAX = 200 * 1024;
+/** SQS takes 1 MiB in a message, counted in bytes of its body; the rest is to spare. */
+const MESSAGE_BYTES_MAX = 1000 * 1024;
+/** An item above this travels without its object: inflated it would be more than an applier takes (pack-codec.ts). */
+const ITEM_CHARACTERS_MAX = 900 * 1024;
+/**
+ * Only a pack of one item is larger. What is not always fits: of 200 Ki characters UTF-8 makes 600 KiB, deflate never more than
+ * 1/1000 beyond that, base64 801 KiB.
+ */
+const PACK_CHARACTERS_MAX = 200 * 1024;
 /** As many as one `apply` call takes. */
 const PACK_ITEMS_MAX = 100;
-/** About 900 KiB of rows before they are deflated. */
-const MANIFEST_ROWS_MAX = 6000;
 const BATCH_ENTRIES_MAX = 10;
 const BATCH_BYTES_MAX = 1024 * 1024;
 const BUFFER_DELTAS_MAX = 10_000;
 const BUFFER_BYTES_MAX = 64 * 1024 * 1024;
 const HEARTBEAT_MS = 15_000;
+/** Of a pack that is refused, as many are named in the log. */
+const KEYS_NAMED_MAX = 10;
+
+/** An item as text. */
+interface Packed {
+  readonly text: string;
+  /** The same without its object. */
+  readonly bare: string;
+  /** What it fills of a pack, in characters; one whose object is read live fills it, so that a function reads one such at a time. */
+  readonly size: number;
+}
 
 interface Pack {
   readonly kind: "D" | "L";
   readonly generation: number;
   /** L: the version of the list, one for each generation. */
   readonly listRV: string | undefined;
-  readonly items: string[];
+  readonly items: Packed[];
   readonly places: Map<ObjectKey, { readonly index: number; readonly uid: string; readonly type: SinkItem["type"] }>;
-  bytes: number;
+  size: number;
   /** It holds more than own writes. */
   isNews: boolean;
 }
 
+/** A pack without its objects. */
+interface Bare {
+  readonly fields: string;
+  readonly keys: readonly ObjectKey[];
+}
+
 interface Waiting {
   readonly entry: QueueEntry;
+  readonly sequence: number;
   readonly items: number;
   readonly bytes: number;
+  /** What travels in its place if the queue refuses it for good (LS6); absent: it holds no object. */
+  readonly bare?: Bare | undefined;
 }
+
+type Failure = Pick<SendResult["failed"][number], "reason" | "permanent">;
 
 interface Lane {
   readonly number: number;
@@ -154,26 +184,28 @@ export class LaneSender implements DeltaSink {
   manifest(listRV: string, rows: Iterable<ManifestRow>, generation: number): void {
     const parts = this.#lanes.map((lane) => {
       this.#close(lane);
-      return { lane, rows: 0, sent: 0, of: 1, texts: [] as string[] };
+      return { lane, counted: new ManifestPart(), open: new ManifestPart(), texts: [] as string[] };
     });
-    for (const { key } of rows) {
-      const part = parts[laneOf(key, parts.length)];
-      if (part) part.of = Math.max(1, Math.ceil(++part.rows / MANIFEST_ROWS_MAX));
-    }
-    const send = (part: (typeof parts)[number]): void => {
+    for (const row of rows) parts[laneOf(row.key, parts.length)]?.counted.add(JSON.stringify(row));
+    const send = ({ lane, counted, texts }: (typeof parts)[number], part: number): void => {
       this.#enqueue(
-        part.lane,
-        `"g":${generation},"k":"M","L":"${listRV}","part":${++part.sent},"parts":${part.of},"rows":[${part.texts.join(",")}]`,
+        lane,
+        `"g":${generation},"k":"M","L":"${listRV}","part":${part},"parts":${counted.number},"rows":[${texts.join(",")}]`,
         0,
       );
-      part.texts = [];
     };
     for (const row of rows) {
       const part = parts[laneOf(row.key, parts.length)];
-      part?.texts.push(JSON.stringify(row));
-      if (part?.texts.length === MANIFEST_ROWS_MAX) send(part);
+      if (!part) continue;
+      const text = JSON.stringify(row);
+      const full = part.open.number;
+      if (part.open.add(text)) {
+        send(part, full);
+        part.texts = [];
+      }
+      part.texts.push(text);
     }
-    for (const part of parts) if (part.sent < part.of) send(part);
+    for (const part of parts) send(part, part.open.number);
     this.#rv = listRV;
   }
 
@@ -201,26 +233,26 @@ export class LaneSender implements DeltaSink {
   #put(kind: "D" | "L", generation: number, listRV: string | undefined, item: SinkItem): void {
     const lane = this.#lanes[laneOf(item.key, this.#lanes.length)];
     if (!lane) return;
-    const text = itemText(item);
+    const packed = packedOf(item);
     if (lane.open && (lane.open.kind !== kind || lane.open.generation !== generation)) this.#close(lane);
     const place = lane.open?.places.get(item.key);
     if (lane.open && place) {
-      const bytes = lane.open.bytes + text.length - (lane.open.items[place.index]?.length ?? 0);
-      if (place.uid === item.uid && place.type !== "D" && item.type !== "D" && bytes <= PACK_BYTES_MAX) {
-        lane.open.bytes = bytes;
-        lane.open.items[place.index] = text;
+      const size = lane.open.size + packed.size - (lane.open.items[place.index]?.size ?? 0);
+      if (place.uid === item.uid && place.type !== "D" && item.type !== "D" && size <= PACK_CHARACTERS_MAX) {
+        lane.open.size = size;
+        lane.open.items[place.index] = packed;
         this.#wait(lane.open, item);
         return;
       }
       this.#close(lane); // LS4, or it has grown too large; and a call of the applier takes a key once
     }
-    if (lane.open && lane.open.bytes + text.length > PACK_BYTES_MAX) this.#close(lane);
-    lane.open ??= { kind, generation, listRV, items: [], places: new Map(), bytes: 0, isNews: false };
+    if (lane.open && lane.open.size + packed.size > PACK_CHARACTERS_MAX) this.#close(lane);
+    lane.open ??= { kind, generation, listRV, items: [], places: new Map(), size: 0, isNews: false };
     lane.open.places.set(item.key, { index: lane.open.items.length, uid: item.uid, type: item.type });
-    lane.open.items.push(text);
-    lane.open.bytes += text.length;
+    lane.open.items.push(packed);
+    lane.open.size += packed.size;
     this.#bufferedItems++;
-    if (lane.open.items.length >= PACK_ITEMS_MAX || lane.open.bytes >= PACK_BYTES_MAX) this.#close(lane);
+    if (lane.open.items.length >= PACK_ITEMS_MAX || lane.open.size >= PACK_CHARACTERS_MAX) this.#close(lane);
     else this.#wait(lane.open, item);
   }
 
@@ -290,7 +322,11 @@ export class LaneSender implements DeltaSink {
     lane.open = undefined;
     lane.due = false;
     const list = pack.listRV === undefined ? "" : `"L":"${pack.listRV}",`;
-    this.#enqueue(lane, `"g":${pack.generation},"k":"${pack.kind}",${list}"items":[${pack.items.join(",")}]`, pack.items.length);
+    const fields = (texts: readonly string[]): string => `"g":${pack.generation},"k":"${pack.kind}",${list}"items":[${texts.join(",")}]`;
+    this.#enqueue(lane, fields(pack.items.map(({ text }) => text)), pack.items.length, {
+      fields: fields(pack.items.map(({ bare }) => bare)),
+      keys: [...pack.places.keys()],
+    });
   }
 
   #mark(lane: Lane): void {
@@ -298,20 +334,26 @@ export class LaneSender implements DeltaSink {
     this.#enqueue(lane, `"g":0,"k":"W","rv":"${this.#rv}"`, 0);
   }
 
-  #enqueue(lane: Lane, fields: string, items: number): void {
-    const { cluster, resource, epoch, fence } = this.#options;
+  #enqueue(lane: Lane, fields: string, items: number, bare?: Bare): void {
     const sequence = ++lane.sequence;
+    let waiting: Waiting = { ...this.#message(lane, sequence, fields), sequence, items, bare };
+    if (bare && waiting.bytes > MESSAGE_BYTES_MAX) {
+      waiting = { ...this.#message(lane, sequence, bare.fields), sequence, items };
+    }
+    lane.waiting.push(waiting);
+    lane.lastEnqueuedMs = this.#ports.clock.now();
+    this.#bufferedBytes += waiting.bytes;
+    this.#pump();
+  }
+
+  #message(lane: Lane, sequence: number, fields: string): Pick<Waiting, "entry" | "bytes"> {
+    const { cluster, resource, epoch, fence } = this.#options;
     const group = `${cluster}.${resource}.${lane.number}`;
-    const now = this.#ports.clock.now();
     const payload = encodePackText(
-      `{"v":${ENVELOPE_VERSION},"c":"${cluster}","r":"${resource}","e":"${epoch}","f":"${fence}","ln":${lane.number},"sq":${sequence},"ts":${now},${fields}}`,
+      `{"v":${ENVELOPE_VERSION},"c":"${cluster}","r":"${resource}","e":"${epoch}","f":"${fence}","ln":${lane.number},"sq":${sequence},"ts":${this.#ports.clock.now()},${fields}}`,
     );
     const body = signBody(this.#ports.signer, cluster, payload);
-    const bytes = Buffer.byteLength(body);
-    lane.waiting.push({ entry: { group, id: `${group}-${epoch}-${fence}-${sequence}`, body }, items, bytes });
-    lane.lastEnqueuedMs = now;
-    this.#bufferedBytes += bytes;
-    this.#pump();
+    return { entry: { group, id: `${group}-${epoch}-${fence}-${sequence}`, body }, bytes: Buffer.byteLength(body) };
   }
 
   /** Once whoever enqueues has done so for all lanes: calls with what waits, until no free lane has anything left. */
@@ -330,18 +372,17 @@ export class LaneSender implements DeltaSink {
 
   async #send(batch: ReadonlyMap<Lane, number>): Promise<void> {
     for (const lane of batch.keys()) lane.sending = true;
-    const failed = new Set(
-      await this.#trySend([...batch].flatMap(([lane, count]) => lane.waiting.slice(0, count).map(({ entry }) => entry))),
-    );
+    const failed = await this.#trySend([...batch].flatMap(([lane, count]) => lane.waiting.slice(0, count).map(({ entry }) => entry)));
     for (const [lane, count] of batch) {
-      const done = lane.waiting.splice(0, count);
-      const kept = done.filter(({ entry }) => failed.has(entry.id));
-      lane.waiting.unshift(...kept);
-      for (const { entry, items, bytes } of done) {
-        if (failed.has(entry.id)) continue;
-        this.#bufferedItems -= items;
-        this.#bufferedBytes -= bytes;
+      const kept: Waiting[] = [];
+      for (const waiting of lane.waiting.splice(0, count)) {
+        const failure = failed.get(waiting.entry.id);
+        if (!failure) this.#bufferedItems -= waiting.items;
+        else kept.push(failure.permanent ? this.#withoutObjects(lane, waiting, failure.reason) : waiting);
+        this.#bufferedBytes -= waiting.bytes;
       }
+      lane.waiting.unshift(...kept);
+      for (const { bytes } of kept) this.#bufferedBytes += bytes;
       if (kept.length > 0) void this.#sendAgain(lane);
       else this.#free(lane, FRESH_BACKOFF);
     }
@@ -363,19 +404,38 @@ export class LaneSender implements DeltaSink {
     if (lane.due) this.#close(lane);
   }
 
-  /** Ids that are not in the queue. An answer that never came counts as none sent: the same ids go again (T28). */
-  async #trySend(batch: readonly QueueEntry[]): Promise<readonly string[]> {
+  /** The same number and id, so that the sequence has no hole, whatever of the lane the queue has taken after it. */
+  #withoutObjects(lane: Lane, waiting: Waiting, reason: string): Waiting {
+    const { entry, sequence, items, bare } = waiting;
+    if (!bare) {
+      // Names and numbers: it is not for what it holds that the queue refuses it.
+      this.#ports.log.error("message refused for good though it holds no object, it is sent again", { id: entry.id, reason });
+      return waiting;
+    }
+    this.#ports.log.error("message refused for good, it travels without its objects", {
+      id: entry.id,
+      reason,
+      items,
+      keys: bare.keys.slice(0, KEYS_NAMED_MAX).join(", "),
+    });
+    return { ...this.#message(lane, sequence, bare.fields), sequence, items };
+  }
+
+  /** What is not in the queue, by id. An answer that never came counts as none sent: the same ids go again (T28). */
+  async #trySend(batch: readonly QueueEntry[]): Promise<ReadonlyMap<string, Failure>> {
     try {
       const { failed } = await this.#ports.queue.send(batch);
-      for (const { id, reason } of failed) this.#ports.log.warn("message not sent, it is sent again", { id, reason });
-      return failed.map(({ id }) => id);
+      for (const { id, reason, permanent } of failed)
+        if (!permanent) this.#ports.log.warn("message not sent, it is sent again", { id, reason });
+      return new Map(failed.map((failure) => [failure.id, failure]));
     } catch (error) {
+      const reason = describeError(error);
       this.#ports.log.warn("batch not sent, it is sent again", {
         resource: this.#options.resource,
         messages: batch.length,
-        error: describeError(error),
+        error: reason,
       });
-      return batch.map(({ id }) => id);
+      return new Map(batch.map(({ id }) => [id, { reason, permanent: false }]));
     }
   }
 
@@ -386,10 +446,13 @@ export class LaneSender implements DeltaSink {
   }
 }
 
-function itemText(item: SinkItem): string {
+function packedOf(item: SinkItem): Packed {
   const head = `{"t":"${item.type}","key":${JSON.stringify(item.key)},"uid":${JSON.stringify(item.uid)},"rv":"${item.rv}"`;
+  const bare = `${head},"tooBig":true}`;
   const object = JSON.stringify(item.object);
-  return object.length > ITEM_BYTES_MAX ? `${head},"tooBig":true}` : `${head},"o":${object}}`;
+  if (object.length > ITEM_CHARACTERS_MAX) return { text: bare, bare, size: PACK_CHARACTERS_MAX };
+  const text = `${head},"o":${object}}`;
+  return { text, bare, size: text.length };
 }
 
 /** How many messages of each lane go into the next call: one of each first, so that none waits for another's backlog. */

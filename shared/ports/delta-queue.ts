@@ -5,7 +5,8 @@
  * DQ2 within a group, order is kept as long as nothing fails; nobody's correctness rests on it.
  * DQ3 two messages are distinct if their ids differ. Ids are unique in the whole queue, not only in their group: equal
  *      lane, fence and sequence of two resources are both delivered.
- * DQ4 a repeated id within five minutes may be swallowed, so it is only ever a repeat of the same message.
+ * DQ4 a repeated id within five minutes may be swallowed, so it is only ever a repeat of the same message, or of one that says the
+ *      same in fewer words after that was refused for good. What was refused has used no id.
  * DQ5 `send` reports failed entries by id; the others are in the queue.
  * DQ6 a received message is hidden until its visibility ends, then comes again with a greater `receiveCount`; `remove`
  *      ends it; past `maxReceiveCount` it moves to the dead-letter queue.

@@ -59,11 +59,13 @@ export interface SmallCluster {
 }
 
 export interface SmallClusterOptions {
+  /** What is there before the watcher first lists. */
+  readonly before?: (post: SmallCluster["post"]) => Promise<void>;
   /** Stands between our functions and what they write. */
   readonly over?: (writer: KubeWriter, advance: (ms: number) => Promise<void>) => Partial<KubeWriter>;
 }
 
-export async function startSmallCluster({ over }: SmallClusterOptions = {}): Promise<SmallCluster> {
+export async function startSmallCluster({ over, before }: SmallClusterOptions = {}): Promise<SmallCluster> {
   const clock = createVirtualClock(START_MS);
   const random = createSeededRandom(7);
   const server = createApiServer({ clock, random, garbageCollection: false });
@@ -85,6 +87,10 @@ export async function startSmallCluster({ over }: SmallClusterOptions = {}): Pro
   });
   const synced: string[] = [];
 
+  const person = personIn(server, "kubectl");
+  for (const name of [VICTIM, MALLORY]) await person.request("POST", "/api/v1/namespaces", { metadata: { name } });
+  const post: SmallCluster["post"] = (namespace, resource, body) => person.request("POST", pathOf(namespace, resource), body);
+  await before?.(post);
   const nodes = { count: 2, clock, random, bindPods: true, readyAfterMs: [200, 400], deleteAfterMs: [100, 300] } as const;
   void runScriptedNodes(createInProcessKube(server, { component: "nodes" }), nodes, ends.signal).catch(() => undefined); // it ends with us
   const watcher = kube("watcher");
@@ -121,11 +127,9 @@ export async function startSmallCluster({ over }: SmallClusterOptions = {}): Pro
     log: silentLog,
   });
 
-  const person = personIn(server, "kubectl");
-  for (const name of [VICTIM, MALLORY]) await person.request("POST", "/api/v1/namespaces", { metadata: { name } });
   await clock.advance(REST_MS);
   return {
-    post: (namespace, resource, body) => person.request("POST", pathOf(namespace, resource), body),
+    post,
     get: (namespace, resource, name) => person.request("GET", `${pathOf(namespace, resource)}/${name}`),
     async mergePatch(namespace, resource, name, body) {
       await person.request("PATCH", `${pathOf(namespace, resource)}/${name}`, body, MERGE);

@@ -128,6 +128,16 @@ export function deltaQueueConformance(name: string, factory: () => Promise<Delta
       ]);
     });
 
+    it("DQ4 DQ7 [informer T107] an id that was refused for good is free: a smaller body passes under it", async () => {
+      const { queue, source } = await open();
+      const { id } = entry("c.pods.0", 1);
+      expect((await queue.send([{ ...entry("c.pods.0", 1), body: "x".repeat(BYTES_MAX + 1) }, entry("c.pods.0", 2)])).failed).toMatchObject(
+        [{ id, permanent: true }],
+      );
+      expect(await queue.send([{ ...entry("c.pods.0", 1), body: "small" }])).toEqual({ failed: [] });
+      expect((await drain(source)).map((message) => message.body).sort()).toEqual(["c.pods.0 2", "small"]);
+    });
+
     it("DQ6 a message that was not removed comes again when its visibility ends, counted", async () => {
       const { queue, source } = await open();
       await queue.send([entry("c.pods.0", 1)]);

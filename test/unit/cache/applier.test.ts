@@ -374,6 +374,14 @@ describe("what did not travel", () => {
     expect(await rig.keys()).toEqual([]);
   });
 
+  it("[informer T108] and no object that can be cached: it is set aside by name, and its lane goes on", async () => {
+    const rig = await scene();
+    rig.live.set(POD, { ...big("uid-web-1"), metadata: { ...big("uid-web-1").metadata, resourceVersion: "soon" } });
+    expect(await rig.apply(rig.pack([{ t: "M", key: POD, uid: "uid-web-1", rv: "12", tooBig: true }]))).toEqual({ kind: "ack" });
+    expect(await rig.store.quarantined()).toMatchObject([{ what: `pods ${POD}` }]);
+    expect(await rig.watermarkOf()).toBe("12");
+  });
+
   it("and not found, nor cached: nothing happens", async () => {
     const rig = await scene();
     expect(

@@ -53,6 +53,22 @@ function item(
   return { type: extra.type ?? "M", key: `shop/${name}`, uid, rv: String(rv), object } as const;
 }
 
+/** Text of three-byte characters in no order: deflate and base64 make more than three bytes of each. */
+function random3(length: number): string {
+  const random = createSeededRandom(3);
+  return Array.from({ length }, () => String.fromCharCode(0x3400 + Math.floor(random.next() * 0x6000))).join("");
+}
+
+/** As long as the API server allows, and with nothing for deflate to find. */
+function randomNames(count: number): readonly string[] {
+  const text = incompressible(count * 253);
+  return Array.from({ length: count }, (_, i) => text.slice(i * 253, (i + 1) * 253));
+}
+
+const largest = (batches: readonly (readonly QueueEntry[])[]): number =>
+  Math.max(...batches.flat().map(({ body }) => Buffer.byteLength(body)));
+const MIB = 1024 * 1024;
+
 /** Text that deflate and base64 leave about as long as it is. */
 function incompressible(length: number): string {
   const random = createSeededRandom(1);
@@ -349,6 +365,105 @@ test("[informer T24] an object still over 900 KiB travels by name alone", async 
   await clock.runUntilIdle();
   expect(sent()).toMatchObject([{ items: [{ key: "shop/huge", tooBig: true }] }]);
   expect(sent()[0]).not.toHaveProperty("items.0.o");
+});
+
+test("[informer T108] an object of fewer characters whose message would be over 1 MiB travels by name alone, too, in a message of its own", async () => {
+  const { clock, sender, batches, sent } = setUp();
+  sender.live(item("a", 1));
+  sender.live(item("huge", 2, { pad: random3(515_000) }));
+  sender.live(item("b", 3));
+  await clock.runUntilIdle();
+  expect(largest(batches)).toBeLessThan(MIB);
+  expect(sent()).toMatchObject([
+    { sq: 1, items: [{ key: "shop/a", o: {} }] },
+    { sq: 2, items: [{ key: "shop/huge", uid: "uid-huge", rv: "2", tooBig: true }] },
+    { sq: 3, items: [{ key: "shop/b", o: {} }] },
+  ]);
+  expect(sent()[1]).not.toHaveProperty("items.0.o");
+});
+
+test("[informer T108] what fits travels whole: one item of 900 KiB, and a full pack of the characters that need most", async () => {
+  const { clock, sender, batches, sent } = setUp();
+  sender.live(item("long", 1, { pad: incompressible(880 * 1024) }));
+  for (let i = 0; i < 4; i++) sender.live(item(`p${i}`, i + 2, { pad: random3(50 * 1024) }));
+  for (let i = 0; i < 4; i++) sender.live(item(`q${i}`, i + 6, { pad: "\ud83d\ude42".repeat(5 * 1024) }));
+  await clock.runUntilIdle();
+  expect(largest(batches)).toBeLessThanOrEqual(1000 * 1024);
+  expect(sent().map((envelope) => ("items" in envelope ? envelope.items.map(({ rv, o }) => [rv, o !== undefined]) : []))).toEqual([
+    [["1", true]],
+    [
+      ["2", true],
+      ["3", true],
+      ["4", true],
+    ], // the fourth would make it more than 200 Ki characters
+    [
+      ["5", true],
+      ["6", true],
+      ["7", true],
+      ["8", true],
+      ["9", true],
+    ],
+  ]);
+});
+
+test("[informer T108] what is read live comes alone: no function reads a hundred such objects for one message", async () => {
+  const { clock, sender, sent } = setUp();
+  for (let i = 1; i <= 3; i++) sender.live(item(`p${i}`, i, { bytes: 901 * 1024 }));
+  await clock.runUntilIdle();
+  expect(sent()).toMatchObject([1, 2, 3].map((i) => ({ items: [{ key: `shop/p${i}`, tooBig: true }] })));
+});
+
+test("[informer T106] a manifest of the longest names is cut so that each part fits; no row is lost, and each part says how many there are", async () => {
+  const { clock, sender, batches, sent } = setUp();
+  const rows = randomNames(6_000).map((name, i) => ({ key: `mallory/${name}`, uid: `uid-${i}`, rv: String(i + 1) }));
+  sender.manifest("9000", rows, 1);
+  await clock.runUntilIdle();
+  expect(largest(batches)).toBeLessThanOrEqual(1000 * 1024);
+  const parts = sent().flatMap((envelope) => (envelope.k === "M" ? [envelope] : []));
+  expect(parts.map(({ part, parts: of }) => [part, of])).toEqual([
+    [1, 3],
+    [2, 3],
+    [3, 3],
+  ]);
+  expect(parts.flatMap((part) => part.rows)).toEqual(rows);
+});
+
+test("[informer T107] a pack that the queue refuses for good travels without its objects, under its number, and the lane goes on", async () => {
+  const refused: string[] = [];
+  const { clock, sender, batches, sent } = setUp((entries) => ({
+    failed: entries
+      .filter(({ body }) => body.includes("unspeakable"))
+      .map(({ id, body }) => (refused.push(body), { id, reason: "InvalidMessageContents", permanent: true })),
+  }));
+  sender.live(item("a", 1, { pad: "unspeakable" }));
+  sender.live(item("b", 2, { type: "D" }));
+  sender.watermark("2");
+  sender.listed(item("c", 3), "20", 1);
+  sender.manifest("20", [], 1);
+  await clock.advance(60_000);
+  expect(refused).toHaveLength(1);
+  expect(batches.flat().map(({ id }) => id)).toEqual([1, 2, 3, 4, 1].map((sequence) => `c1.pods.0-e1-7-${sequence}`));
+  expect(sent().at(-1)).toMatchObject({
+    sq: 1,
+    k: "D",
+    items: [
+      { t: "M", key: "shop/a", uid: "uid-a", rv: "1", tooBig: true },
+      { t: "D", key: "shop/b", uid: "uid-b", rv: "2", tooBig: true },
+    ],
+  });
+  expect(JSON.stringify(sent().at(-1))).not.toContain('"o":');
+  expect([sender.idle, sender.sentRV]).toEqual([true, "20"]);
+});
+
+test("[informer T107] what holds no object is sent again, whatever the queue calls it: nothing is given up", async () => {
+  const { clock, sender, batches } = setUp((entries, call) => ({
+    failed: call <= 3 ? entries.map(({ id }) => ({ id, reason: "KmsAccessDenied", permanent: true })) : [],
+  }));
+  sender.watermark("5");
+  await clock.runUntilIdle();
+  expect(batches).toHaveLength(4);
+  expect(batches[3]).toEqual(batches[0]);
+  expect(sender.sentRV).toBe("5");
 });
 
 test("a full buffer holds the reader back until it drains", async () => {

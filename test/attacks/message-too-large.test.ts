@@ -1,0 +1,74 @@
+/**
+ * Threat: an object, or names of objects, of which the watcher makes a message that SQS does not take. Who: anyone who may create objects
+ * in one namespace. Before: a ReplicaSet whose owner's name was 515,000 Chinese characters (1.5 MB, which the API server takes) made a
+ * message of 1.6 MB, which was sent again for ever: its lane stood, after a minute every gate was shut, and stayed so after the object
+ * was gone. The manifest of 4,000 objects of one lane, whose names anybody can choose, was as large, and no list came to its end.
+ */
+import { afterEach, expect, it } from "vitest";
+import { createSeededRandom } from "../../shared/adapters/memory/random.ts";
+import { laneOf, LANES } from "../../shared/api/lane.ts";
+import { MALLORY, startSmallCluster, TEMPLATE, VICTIM, workload } from "./cluster.ts";
+import type { SmallCluster } from "./cluster.ts";
+
+const NAME_CHARACTERS_MAX = 253;
+/** Far longer than a lane may be silent before every gate shuts. */
+const LONG_MS = 180_000;
+
+let cluster: SmallCluster;
+afterEach(() => cluster.stop());
+
+it("an owner's name of 515,000 Chinese characters holds up nobody, while it is there and after", async () => {
+  cluster = await startSmallCluster();
+  await cluster.post(VICTIM, "replicasets", workload("web", 3));
+  await cluster.rest();
+  expect(await cluster.pods(VICTIM)).toHaveLength(3);
+  const random = createSeededRandom(1);
+  const name = Array.from({ length: 515_000 }, () => String.fromCharCode(0x3400 + Math.floor(random.next() * 0x6000))).join("");
+  const { spec } = workload("evil", 2) as { readonly spec: object };
+  const ownerReferences = [{ apiVersion: "example.com/v1", kind: "Foo", name, uid: "u" }];
+  await cluster.post(MALLORY, "replicasets", { metadata: { name: "evil", ownerReferences }, spec });
+  await cluster.advance(LONG_MS);
+  await cluster.mergePatch(VICTIM, "replicasets", "web", { spec: { replicas: 6 } });
+  await cluster.rest();
+  expect(await cluster.pods(VICTIM)).toHaveLength(6);
+  // It is kept like any other: it was read live.
+  expect(await cluster.pods(MALLORY)).toHaveLength(2);
+  await cluster.remove(MALLORY, "replicasets", "evil");
+  await cluster.advance(LONG_MS);
+  await cluster.mergePatch(VICTIM, "replicasets", "web", { spec: { replicas: 2 } });
+  await cluster.rest();
+  expect(await cluster.pods(VICTIM)).toHaveLength(2);
+});
+
+it("4,800 objects of one lane with the longest names there are keep no list from its end", async () => {
+  cluster = await startSmallCluster({
+    // Of a node that is none, so that nobody has to do with them.
+    before: async (post) => {
+      for (const name of namesOfOneLane(4_800))
+        await post(MALLORY, "pods", { metadata: { name }, spec: { ...TEMPLATE.spec, nodeName: "nowhere" } });
+    },
+  });
+  await cluster.post(VICTIM, "replicasets", workload("web", 3));
+  await cluster.rest();
+  expect(await cluster.pods(VICTIM)).toHaveLength(3);
+});
+
+function namesOfOneLane(count: number): readonly string[] {
+  const random = createSeededRandom(2);
+  const names: string[] = [];
+  while (names.length < count) {
+    let start = "";
+    while (start.length < NAME_CHARACTERS_MAX - 2)
+      start += Math.floor(random.next() * 36 ** 10)
+        .toString(36)
+        .padStart(10, "0");
+    start = start.slice(0, NAME_CHARACTERS_MAX - 2);
+    for (let end = 36; end < 36 * 36; end++) {
+      const name = start + end.toString(36);
+      if (laneOf(`${MALLORY}/${name}`, LANES.pods) !== 3) continue;
+      names.push(name);
+      break;
+    }
+  }
+  return names;
+}
