@@ -1,10 +1,19 @@
 /** Owner references: who controls an object, and the reference a controller puts on what it makes or adopts. */
-import type { ResourceInfo } from "./resources.ts";
+import { objectKey } from "./resources.ts";
+import type { ObjectKey, ResourceInfo } from "./resources.ts";
 import type { OwnerReference } from "./wire.ts";
 
 /** The first reference with `controller: true`. Source: apimachinery pkg/apis/meta/v1/controller_ref.go GetControllerOf. */
 export function controllerRef(metadata: { readonly ownerReferences?: readonly OwnerReference[] }): OwnerReference | undefined {
   return metadata.ownerReferences?.find((reference) => reference.controller === true);
+}
+
+/**
+ * The object that a reference in `namespace` names. Undefined where no object can have that name: the API server takes any text for the
+ * name of an owner, and one that is none concerns nobody. Its object has a controller all the same, and is no orphan.
+ */
+export function referencedKey(namespace: string, { name }: Pick<OwnerReference, "name">): ObjectKey | undefined {
+  return name === "" || name.includes("/") ? undefined : objectKey(namespace, name);
 }
 
 /**

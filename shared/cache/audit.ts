@@ -13,7 +13,7 @@
  */
 import type { Cached, CachedPod, CachedReplicaSet } from "../api/cached.ts";
 import { laneOf, LANES } from "../api/lane.ts";
-import { controllerRef } from "../api/owner-references.ts";
+import { controllerRef, referencedKey } from "../api/owner-references.ts";
 import { ownerOfCached } from "../api/owner-id.ts";
 import type { OwnerId } from "../api/owner-id.ts";
 import { CONTROLLER_INFO, controllerOf, CONTROLLERS, objectKey, RESOURCES } from "../api/resources.ts";
@@ -135,13 +135,14 @@ export function listedMeta(resource: CachedResource, item: unknown): ListedMeta 
     const { dependents, primary } = CONTROLLER_INFO[each];
     return dependents === resource && RESOURCES[primary].kind === reference?.kind;
   });
+  const primary = reference && referencedKey(namespace, reference);
   return {
     key: objectKey(namespace, name),
     uid,
     rv: resourceVersion,
     ...(owner !== undefined && { owner }),
     visible: visibleOf(metadata),
-    ...(controller && reference && { primary: { controller, key: objectKey(namespace, reference.name) } }),
+    ...(controller && primary !== undefined && { primary: { controller, key: primary } }),
   };
 }
 

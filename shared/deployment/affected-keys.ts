@@ -7,12 +7,13 @@
  *     | a ReplicaSet with a controller            | that Deployment; on a change of controller the old one too | act if it comes, goes, or changes labels, controller or deletionTimestamp, else status |
  *     | a ReplicaSet without one                  | every Deployment that selects it, when it comes, loses its controller or changes labels | act |
  *     | a pod leaves a ReplicaSet of a Recreate Deployment | that Deployment, if it was the last pod there | act |
+ *     | a controller reference names what no object can be called | nobody: nothing is looked up, nothing is queued | none |
  *
  * Source: deployment_controller.go addReplicaSet, updateReplicaSet, deleteReplicaSet, deletePod.
  */
 import type { CachedDeployment, CachedPod, CachedReplicaSet } from "../api/cached.ts";
 import { podOwnerId, sameOwner } from "../api/owner-id.ts";
-import { controllerRef, sameControllerRef } from "../api/owner-references.ts";
+import { controllerRef, referencedKey, sameControllerRef } from "../api/owner-references.ts";
 import { objectKey } from "../api/resources.ts";
 import { compileSelector, matches, selectsEverything } from "../api/selector.ts";
 import type { Labels, ObjectMeta, OwnerReference } from "../api/wire.ts";
@@ -78,7 +79,8 @@ function replicaSetEffects(before: CachedReplicaSet | undefined, after: CachedRe
 function ownerEffects(metadata: ObjectMeta, urgency: Urgency): readonly Effect[] {
   const ref: OwnerReference | undefined = controllerRef(metadata);
   if (ref?.kind !== "Deployment") return [];
-  return [{ controller: "deployment", key: objectKey(metadata.namespace ?? "", ref.name), uid: ref.uid, urgency }];
+  const key = referencedKey(metadata.namespace ?? "", ref);
+  return key === undefined ? [] : [{ controller: "deployment", key, uid: ref.uid, urgency }];
 }
 
 /** Every Deployment that could adopt it; whose adoption is first wins. Source: deployment/util GetDeploymentsForReplicaSet. */
@@ -104,11 +106,13 @@ function selects(d: CachedDeployment, labels: Labels): boolean {
 function podEffects(before: CachedPod, after: CachedPod | undefined, lookups: Lookups): readonly Effect[] {
   const { owner, namespace } = before;
   if (owner?.kind !== "ReplicaSet" || (after?.owner && sameOwner(after.owner, owner))) return [];
-  const rs = lookups.get("replicasets", objectKey(namespace, owner.name));
+  const key = referencedKey(namespace, owner);
+  const rs = key === undefined ? undefined : lookups.get("replicasets", key);
   if (rs === undefined || rs.metadata.uid !== owner.uid) return [];
   const ref = controllerRef(rs.metadata);
   if (ref?.kind !== "Deployment") return [];
-  const d = lookups.get("deployments", objectKey(namespace, ref.name));
+  const deployment = referencedKey(namespace, ref);
+  const d = deployment === undefined ? undefined : lookups.get("deployments", deployment);
   if (d === undefined || d.metadata.uid !== ref.uid || d.spec.strategy?.type !== "Recreate") return [];
   return [{ ...effect(d, "act"), ifEmpty: podOwnerId(namespace, owner) }];
 }

@@ -1,6 +1,7 @@
 /** Which ReplicaSets (or ReplicationControllers) a change concerns, and how soon (replicaset §3, informer §11.2 step 2). */
 import type { CachedMeta, CachedPod, CachedReplicaSet } from "../api/cached.ts";
 import { sameOwner } from "../api/owner-id.ts";
+import { referencedKey } from "../api/owner-references.ts";
 import { isTerminal } from "../api/pod.ts";
 import { RESOURCES, controllerOf, objectKey } from "../api/resources.ts";
 import { compileSelector, matches, selectsEverything } from "../api/selector.ts";
@@ -57,11 +58,12 @@ function podEffects(kind: ReplicaKind, lookups: Lookups, before: CachedPod | und
   return (labelsChanged || ownerChanged) && after.deletionTimestamp === undefined ? matching(kind, lookups, after) : [];
 }
 
-/** The owners that the pods name as their controller. That it still is the one of that uid is checked where the effect is carried out. Source: resolveControllerRef. */
+/** The owners that the pods name as their controller, where an object can have that name. That it still is the one of that uid is checked where the effect is carried out. Source: resolveControllerRef. */
 function owners(kind: ReplicaKind, pods: readonly CachedPod[], urgency: Effect["urgency"]): readonly Effect[] {
   return pods.flatMap(({ namespace, owner }) => {
     if (owner === undefined || owner.kind !== RESOURCES[kind.resource].kind) return [];
-    return [effectOn(kind, { namespace, name: owner.name, uid: owner.uid }, urgency)];
+    const key = referencedKey(namespace, owner);
+    return key === undefined ? [] : [{ controller: controllerOfKind(kind), key, uid: owner.uid, urgency }];
   });
 }
 
@@ -80,9 +82,13 @@ function effectOn(
   { namespace, name, uid }: Pick<CachedMeta, "namespace" | "name" | "uid">,
   urgency: Effect["urgency"],
 ): Effect {
+  return { controller: controllerOfKind(kind), key: objectKey(namespace, name), uid, urgency };
+}
+
+function controllerOfKind(kind: ReplicaKind): Effect["controller"] {
   const controller = controllerOf(kind.resource);
   if (controller === undefined) throw new Error(`${kind.resource} has no controller`);
-  return { controller, key: objectKey(namespace, name), uid, urgency };
+  return controller;
 }
 
 /** One effect a key; all of them are urgent here. */

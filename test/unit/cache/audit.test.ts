@@ -107,6 +107,8 @@ describe("a lane beside its list", () => {
     const deployment = { kind: "Deployment", name: "web", uid: "d1", controller: true };
     const metadata = { namespace: "shop", name: "web-1", uid: "u", resourceVersion: "1", ownerReferences: [deployment] };
     expect(listedMeta("replicasets", { metadata })?.primary).toEqual({ controller: "deployment", key: "shop/web" });
+    const odd = { ...metadata, ownerReferences: [{ ...deployment, name: "a/b" }] };
+    expect(listedMeta("replicasets", { metadata: odd })).not.toHaveProperty("primary");
     expect(listedMeta("replicasets", { metadata: { ...metadata, uid: "" } })).toBeUndefined();
     expect(listedMeta("replicasets", {})).toBeUndefined();
   });

@@ -85,6 +85,12 @@ describe("ReplicaSets", () => {
   it("an owner of another kind is none of ours", () => {
     expect(rsEffects(undefined, rs({ owner: { ...ownedBy("d1", "uid-d1"), kind: "StatefulSet" } }))).toEqual([]);
   });
+  it.each(["", "/", "a/b", "shop/d1"])("an owner that no object can be (%j) is nobody, and no orphan's adopter hears of it", (name) => {
+    const odd = rs({ owner: { ...ownedBy("d1", "uid-d1"), name } });
+    expect(rsEffects(undefined, odd)).toEqual([]);
+    expect(rsEffects(odd, changed())).toEqual(["d1 act"]);
+    expect(rsEffects(odd, undefined)).toEqual([]);
+  });
   it("effects name the uid, so a namesake is not woken", () => {
     const [effect] = deploymentAffectedKeys({ resource: "replicasets", new: rs() }, none);
     expect(effect).toEqual({ controller: "deployment", key: "shop/d1", uid: "uid-d1", urgency: "act" });
@@ -135,6 +141,16 @@ describe("pods", () => {
     expect(podEffects(pod("p", { owner: { kind: "ReplicaSet", name: "rs", uid: "before" } }), undefined)).toEqual([]);
     expect(podEffects(mine, undefined, lookups([recreate], [orphan()]))).toEqual([]);
     expect(podEffects(mine, undefined, lookups([deployment({ name: "d1", uid: "after", strategy: "Recreate" })], [rs()]))).toEqual([]);
+  });
+  it.each(["", "/", "a/b", "shop/d1"])("nothing is looked up for an owner that no object can be (%j)", (name) => {
+    const asked: string[] = [];
+    const noted: Lookups = { ...look, get: (resource, key) => (asked.push(key), look.get(resource, key)) };
+    expect(podEffects(pod("p", { owner: { kind: "ReplicaSet", name, uid: "uid-rs" } }), undefined, noted)).toEqual([]);
+    expect(asked).toEqual([]);
+    const odd = rs({ owner: { ...ownedBy("d1", "uid-d1"), name } });
+    const ofOdd: Lookups = { ...noted, get: (resource, key) => (asked.push(key), (resource === "replicasets" ? odd : undefined) as never) };
+    expect(podEffects(mine, undefined, ofOdd)).toEqual([]);
+    expect(asked).toEqual(["shop/rs"]);
   });
   it("not for a RollingUpdate Deployment, another kind of owner, a pod that comes or merely changes", () => {
     expect(podEffects(mine, undefined, lookups([d1], [rs()]))).toEqual([]);

@@ -156,6 +156,15 @@ describe("pods", () => {
     expect(keysOf(delta, rs1, rs2)).toEqual(want);
   });
 
+  it.each(["", "/", "a/b", "default/rs1"])("an owner that no object can be (%j) is nobody, and its pod no orphan", (name) => {
+    const odd = pod({ owner: { kind: "ReplicaSet", name, uid: "1" } });
+    for (const delta of [{ resource: "pods", new: odd }, { resource: "pods", old: odd }, update(odd, { ...odd, nodeName: "n" })] as const)
+      expect(keysOf(delta, rs1, rs2)).toEqual([]);
+    expect(keysOf(update(odd, owned("1")), rs1, rs2)).toEqual(["default/rs1 act"]);
+    const ofControllers = { ...odd, owner: { kind: "ReplicationController", name, uid: "1" } };
+    expect(replicationControllerAffectedKeys({ resource: "pods", new: ofControllers }, lookupsOf())).toEqual([]);
+  });
+
   it("[replicaset 11] of nine owners with one selector only the fourth, whose pod it is, by its uid", () => {
     const sets = Array.from({ length: 9 }, (_, i) => rs({ name: `rs${i}`, uid: String(i) }));
     expect(replicaSetAffectedKeys({ resource: "pods", new: owned("3") }, lookupsOf(...sets))).toEqual([
