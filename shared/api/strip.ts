@@ -40,7 +40,7 @@ type Mutable<T> = { -readonly [K in keyof T]: T[K] };
  *       → { namespace: "shop", name: "web-1", uid: "…", resourceVersion: "812", phase: "Running", … }
  *
  * @throws {MalformedObjectError} when the object lacks metadata, name, namespace, uid, a decimal resourceVersion or,
- *   for a Deployment, its template. Nothing else is thrown, whatever JSON is passed in.
+ *   for a Deployment, its template, or has ownerReferences that are none. Nothing else is thrown, whatever JSON is passed in.
  */
 export function strip<R extends CachedResource>(resource: R, object: unknown, digester: Digester): Cached<R> {
   // Each branch builds the type of its own resource; TypeScript does not narrow R by the value of `resource`.
@@ -139,6 +139,9 @@ function stripWorkload(resource: Workload, object: JsonObject, digester: Digeste
   const metadata = object["metadata"];
   if (!isObject(metadata)) throw new MalformedObjectError(resource, "no metadata");
   identity(resource, metadata);
+  const references = metadata["ownerReferences"] ?? [];
+  if (!Array.isArray(references) || !references.every(isObject))
+    throw new MalformedObjectError(resource, "ownerReferences is no list of objects", keyOf(metadata));
   const { template, ...rest } = isObject(object["spec"]) ? object["spec"] : {};
   const spec = isObject(template) ? { ...rest, template: stripTemplate(template, resource === "deployments", digester) } : rest;
   const status = isObject(object["status"]) ? object["status"] : {};

@@ -3,7 +3,8 @@
  * controllers' events tables say whom a change concerns.
  *
  * AP0 a message that none of ours has signed is acknowledged, named and kept by name; nothing else of it is read.
- * AP1 content never blocks a lane: an item or message that cannot be applied is quarantined by name, and the sequence goes on.
+ * AP1 content never blocks a lane: an item or message that cannot be applied is quarantined by name, and the sequence goes on. An item
+ *     whose effects cannot be decided is quarantined by name, too, but cached: it wakes nobody, and a sweep stays whole.
  * AP2 only what time can mend is retried: no epoch yet, a fence that is not open, a manifest before its lane, a newer envelope.
  * AP3 doorbells are rung after the step that queued their keys and before the message is acknowledged.
  * AP4 an item that travelled without its object (`tooBig`) is read live and stripped here.
@@ -125,6 +126,8 @@ class MessageApplier {
   readonly #cluster: AppliedCluster;
   readonly #envelope: Envelope;
   readonly #bells = new Map<string, Doorbell>();
+  /** Named already: what moves is prepared again. */
+  readonly #faulty = new Set<ObjectKey>();
 
   constructor(ports: ApplierPorts, cluster: AppliedCluster, envelope: Envelope) {
     this.#ports = ports;
@@ -291,7 +294,7 @@ class MessageApplier {
     changes: readonly Change[],
     { listRV, look = { kind: "read" } }: { readonly listRV?: string; readonly look?: Look } = {},
   ): Promise<Prepared> {
-    if (changes.length === 0) return { items: [], counts: [], forged: [] };
+    if (changes.length === 0) return { items: [], counts: [], forged: [], faults: [] };
     const resource = this.#envelope.r;
     const { store } = this.#cluster;
     const { registry } = this.#ports;
@@ -308,6 +311,12 @@ class MessageApplier {
     if (prepared.forged.length > 0) {
       await this.#heal(prepared.forged);
       prepared = await read();
+    }
+    for (const { key, why } of prepared.faults) {
+      if (this.#faulty.has(key)) continue;
+      this.#faulty.add(key);
+      // It comes to its end where it is applied.
+      await this.#quarantine(`${resource} ${key}`, `whom it concerns cannot be decided: ${why}`, 0);
     }
     for (const { key, forged } of prepared.items)
       if (forged) this.#ports.log.error("cached rows fail their MAC, their objects are read live", { key, resource, count: forged.length });
@@ -371,10 +380,14 @@ class MessageApplier {
   }
 
   async #quarantineItem(item: EnvelopeItem, why: string): Promise<undefined> {
-    const { c, r, ln, sq } = this.#envelope;
-    const what = typeof item?.key === "string" && item.key !== "" ? `${r} ${item.key}` : `${r} without a key`;
-    await quarantine(this.#ports, c, { what, where: `lane ${ln}, sequence ${sq}`, why }, { resource: r, lane: ln, items: 1 });
+    const { r } = this.#envelope;
+    await this.#quarantine(typeof item?.key === "string" && item.key !== "" ? `${r} ${item.key}` : `${r} without a key`, why, 1);
     return undefined;
+  }
+
+  async #quarantine(what: string, why: string, items: number): Promise<void> {
+    const { c, r: resource, ln: lane, sq } = this.#envelope;
+    await quarantine(this.#ports, c, { what, where: `lane ${lane}, sequence ${sq}`, why }, { resource, lane, items });
   }
 
   #header(kind: PackHeader["kind"]): PackHeader {

@@ -3,6 +3,7 @@
  * is decided on such rows; whoever met them runs again afterwards.
  */
 import type { Digester } from "../api/digest.ts";
+import { MalformedObjectError } from "../api/errors.ts";
 import { objectKey, splitKey } from "../api/resources.ts";
 import type { CachedResource, ObjectKey } from "../api/resources.ts";
 import { strip } from "../api/strip.ts";
@@ -11,7 +12,7 @@ import type { Log } from "../ports/log.ts";
 import type { Forged, Store, Taken } from "../ports/store.ts";
 import type { Doorbells } from "../ports/doorbells.ts";
 import type { AffectedKeys } from "./affected-keys.ts";
-import { prepareChanges } from "./prepare.ts";
+import { prepareChanges, reportFaults } from "./prepare.ts";
 import type { Change } from "./prepare.ts";
 import { ring } from "./ring.ts";
 
@@ -61,7 +62,8 @@ async function putBack(
   const live = (key: ObjectKey): Promise<Change> => readLive(ports, resource, key);
   const changes = await Promise.all(left.map(async ([key, forged]) => ({ ...(await live(key)), forged })));
   const named = changes.filter(({ key }) => isKey(key));
-  const { items, counts } = await prepareChanges(ports.store, ports.registry, resource, named, { live });
+  const { items, counts, faults } = await prepareChanges(ports.store, ports.registry, resource, named, { live });
+  reportFaults(ports.log, resource, faults);
   const strays = changes
     .filter(({ key }) => !isKey(key))
     .map(({ key, uid, rv, forged }) => ({ type: "delete" as const, key, uid, rv, forged, effects: [], counted: false, lowers: [] }));
@@ -80,7 +82,7 @@ async function putBack(
   return result.kind === "ok" ? left.length : result.index;
 }
 
-/** An object as it is now; one that is not there is a delete at no version, which only removes. */
+/** An object as it is now; one that is not there, or cannot be cached (AP1), is a delete at no version, which only removes. */
 export async function readLive(
   { reader, digester }: Pick<HealPorts, "reader" | "digester">,
   resource: CachedResource,
@@ -91,9 +93,14 @@ export async function readLive(
   const { namespace, name } = splitKey(key);
   const live = await reader.get(resource, namespace, name);
   if (live === undefined) return none;
-  const object = strip(resource, live, digester);
-  const { uid, resourceVersion } = "metadata" in object ? object.metadata : object;
-  return { type: "put", key: objectKey(namespace, name), uid, rv: resourceVersion, object };
+  try {
+    const object = strip(resource, live, digester);
+    const { uid, resourceVersion } = "metadata" in object ? object.metadata : object;
+    return { type: "put", key: objectKey(namespace, name), uid, rv: resourceVersion, object };
+  } catch (error) {
+    if (error instanceof MalformedObjectError) return none;
+    throw error;
+  }
 }
 
 function isKey(key: string): boolean {

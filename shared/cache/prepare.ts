@@ -8,6 +8,8 @@ import { ownerOfCached } from "../api/owner-id.ts";
 import type { OwnerId } from "../api/owner-id.ts";
 import { controllerOf, splitKey } from "../api/resources.ts";
 import type { CachedResource, ObjectKey } from "../api/resources.ts";
+import { describeError } from "../ports/describe-error.ts";
+import type { Log } from "../ports/log.ts";
 import type { Effect, Forged, IndexRequest, IndexStore, IndexView, ItemChange, NamespaceCount, Row } from "../ports/store.ts";
 import type { AffectedKeys, Delta, Lookups } from "./affected-keys.ts";
 
@@ -32,6 +34,13 @@ export interface Prepared {
   readonly counts: readonly NamespaceCount[];
   /** Look-ups that cannot be believed (A14): effects were decided as if they were absent. */
   readonly forged: readonly Forged[];
+  /** Items that are cached like any other and wake nobody: an events table threw, or named what is no key. */
+  readonly faults: readonly Fault[];
+}
+
+export interface Fault {
+  readonly key: ObjectKey;
+  readonly why: string;
 }
 
 export interface PrepareOptions {
@@ -49,6 +58,8 @@ export type KnownRows = ReadonlyMap<ObjectKey, Row | undefined>;
 
 /** How deep decisions look: a pod's replica set, its Deployment, and a namespace's primaries. */
 const LOOKUP_ROUNDS_MAX = 5;
+/** An error may quote a name, which may be as long as an object. */
+const WHY_LENGTH_MAX = 500;
 
 /**
  * @throws {Error} when a decision still asks for more after five rounds: a bug in an events table.
@@ -65,10 +76,13 @@ export async function prepareChanges(
   else await seen.readRows(resource, changes, known, listRV);
   const believed = await Promise.all(changes.map((change) => believable(change, seen.forgedAt(resource, change.key), live)));
   for (let round = 0; round < LOOKUP_ROUNDS_MAX; round++) {
-    const items = believed.map((change) => itemChange(registry, resource, change, seen.row(resource, change.key), seen));
+    const faults: Fault[] = [];
+    const tables: Tables = { registry, resource, lookups: seen, faults };
+    const items = believed.map((change) => itemChange(tables, change, seen));
     if (await seen.readMissing()) continue;
     const own = new Set(changes.map(({ key }) => key));
-    return { items, counts: seen.counts(), forged: seen.forged().filter((each) => each.resource !== resource || !own.has(each.key)) };
+    const forged = seen.forged().filter((each) => each.resource !== resource || !own.has(each.key));
+    return { items, counts: seen.counts(), forged, faults };
   }
   throw new Error(`an events table of ${resource} looks up more than ${LOOKUP_ROUNDS_MAX} times in a row`);
 }
@@ -103,13 +117,17 @@ async function believable(change: Change, forged: readonly Forged[], live: Prepa
   return { ...(change.forged ? change : await live(change.key)), forged: distinct };
 }
 
-function itemChange(
-  registry: readonly AffectedKeys[],
-  resource: CachedResource,
-  change: Change,
-  row: Row | undefined,
-  seen: Seen,
-): ItemChange {
+/** Who is asked whom a change concerns, and what they may look up. */
+interface Tables {
+  readonly registry: readonly AffectedKeys[];
+  readonly resource: CachedResource;
+  readonly lookups: Lookups;
+  readonly faults: Fault[];
+}
+
+function itemChange(tables: Tables, change: Change, seen: Seen): ItemChange {
+  const { resource } = tables;
+  const row = seen.row(resource, change.key);
   const current = change.type === "put" && !change.forged ? seen.current(resource, change.key) : undefined;
   if (current) return unchanged(resource, change, current);
   const put = change.type === "put" ? change.object : undefined;
@@ -122,7 +140,7 @@ function itemChange(
     ...(put && { object: put }),
     ...(owner !== undefined && { owner }),
     ...(row && { expected: { rv: row.rv, uid: row.uid, ...(row.owner !== undefined && { owner: row.owner }) } }),
-    effects: effectsOf(registry, resource, change, row, seen),
+    effects: effectsOf(tables, change, row),
     counted:
       controllerOf(resource) !== undefined && change.type !== "gone" && (change.forged !== undefined || isCounted(resource, row, put)),
     ...(change.forged && { forged: change.forged }),
@@ -161,14 +179,28 @@ function bare(resource: CachedResource, { type, key, uid, rv, object }: Change):
   };
 }
 
+/**
+ * Nothing here waits for anybody, so what is thrown comes from the change itself: it would come again with the same message for ever,
+ * and a sweep has to be whole (informer §11.5). So the index follows all the same (AP1), and nobody is woken but by the resync.
+ */
+function effectsOf(tables: Tables, change: Change, row: Row | undefined): readonly Effect[] {
+  try {
+    const effects = decided(tables, change, row);
+    for (const { key } of effects) splitKey(key);
+    return effects;
+  } catch (error) {
+    tables.faults.push({ key: change.key, why: describeError(error).slice(0, WHY_LENGTH_MAX) });
+    return [];
+  }
+}
+
+export function reportFaults(log: Log, resource: CachedResource, faults: readonly Fault[]): void {
+  for (const { key, why } of faults)
+    log.error("whom a change concerns cannot be decided, it is cached and wakes nobody", { key, resource, why });
+}
+
 /** A replaced object is a delete and an add in one item (A10); a delete of what is not cached is judged by the message (A9). */
-function effectsOf(
-  registry: readonly AffectedKeys[],
-  resource: CachedResource,
-  change: Change,
-  row: Row | undefined,
-  lookups: Lookups,
-): readonly Effect[] {
+function decided({ registry, resource, lookups }: Tables, change: Change, row: Row | undefined): readonly Effect[] {
   const before = row?.object ?? (change.type === "delete" ? change.object : undefined);
   const after = change.type === "put" ? change.object : undefined;
   const deltas =
@@ -273,7 +305,10 @@ class Seen implements Lookups {
 
   get<R extends CachedResource>(resource: R, key: ObjectKey): Cached<R> | undefined {
     const id = `${resource} ${key}`;
-    if (!this.#rows.has(id)) this.#missingRows.set(id, { resource, key });
+    if (!this.#rows.has(id)) {
+      splitKey(key); // thrown here it is the fault of who asks
+      this.#missingRows.set(id, { resource, key });
+    }
     return this.#rows.get(id)?.object as Cached<R> | undefined; // the id names the resource
   }
 

@@ -12,7 +12,7 @@ import type { KubeReader } from "../ports/kube.ts";
 import type { Log } from "../ports/log.ts";
 import type { DoneResult, ItemChange, Outcome, Store, Taken, WriteThrough } from "../ports/store.ts";
 import type { AffectedKeys } from "./affected-keys.ts";
-import { prepareChanges } from "./prepare.ts";
+import { prepareChanges, reportFaults } from "./prepare.ts";
 import type { Change, KnownRows } from "./prepare.ts";
 import { readLive } from "./heal.ts";
 import { ring } from "./ring.ts";
@@ -68,10 +68,11 @@ export async function writeThrough<R extends CachedResource>(
   const ops = { lower: answers.lower ?? [], plan: answers.plan ?? [], hold: answers.hold ?? [], gone: answers.gone ?? [] };
   const ends = answers.ends?.(objects);
   for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
-    const { items, counts } = await prepareChanges(ports.store, ports.registry, answers.resource, changes, {
+    const { items, counts, faults } = await prepareChanges(ports.store, ports.registry, answers.resource, changes, {
       ...(known && { known: onlyOf(known, changes) }),
       live: (key) => readLive(ports, answers.resource, key),
     });
+    reportFaults(ports.log, answers.resource, faults);
     const answer = ports.store.writeThrough(run, {
       resource: answers.resource,
       items,

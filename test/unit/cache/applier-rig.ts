@@ -7,6 +7,7 @@ import type { CachedResource, Controller, ObjectKey } from "../../../shared/api/
 import type { KubeObject } from "../../../shared/api/wire.ts";
 import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
 import { createMemoryStore } from "../../../shared/adapters/memory/store/store.ts";
+import type { AffectedKeys } from "../../../shared/cache/affected-keys.ts";
 import { applyMessage } from "../../../shared/cache/applier.ts";
 import type { Verdict } from "../../../shared/cache/applier.ts";
 import type { EnvelopeItem } from "../../../shared/cache/envelope.ts";
@@ -45,6 +46,7 @@ export class ApplierRig {
   readonly live = new Map<ObjectKey, KubeObject>();
   /** Swapped by tests that need a Store which fails or is changed under a call. */
   store: Store;
+  registry: readonly AffectedKeys[] = AFFECTED_KEYS;
   readonly #sequences = new Map<CachedResource, number>();
   #generation = 0;
   #messages = 0;
@@ -133,7 +135,7 @@ export class ApplierRig {
       {
         cluster: (cid) => (cid === "c1" ? cluster : undefined),
         clusters: ["c1"],
-        registry: AFFECTED_KEYS,
+        registry: this.registry,
         digester: this.digester,
         clock: this.clock,
         log: this.log,

@@ -1,7 +1,9 @@
 // Would catch: a message that blocks its lane, an effect twice or never, a deleted object that comes back, a bad item that takes its neighbours along.
 import { describe, expect, it } from "vitest";
 import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
-import type { CachedPod } from "../../../shared/api/cached.ts";
+import type { CachedPod, CachedReplicaSet } from "../../../shared/api/cached.ts";
+import type { KubeObject } from "../../../shared/api/wire.ts";
+import type { AffectedKeys, Delta } from "../../../shared/cache/affected-keys.ts";
 import { createSigner } from "../../../shared/api/signer.ts";
 import { signBody } from "../../../shared/cache/signed-body.ts";
 import { asOwner, cachedPod, cachedReplicaSet, listed, ownedBy } from "../../support/builders.ts";
@@ -507,6 +509,79 @@ it.each([{}, { metadata: {} }, "x", 1, null])("AP1 a deletion whose object is %j
   const gone = { ...item(rs, "D", { rv: "900" }), o } as EnvelopeItem; // as it could come
   expect(await rig.apply(rig.pack([gone], { resource: "replicasets" }))).toEqual({ kind: "ack" });
   expect(await rig.watermarkOf("replicasets")).toBe("900");
+});
+
+describe("AP1 an events table that", () => {
+  const BAD = "shop/bad";
+  const isBad = ({ resource, old, new: now }: Delta): boolean => resource === "pods" && (now ?? old)?.name === "bad";
+  const faulty =
+    (fault: AffectedKeys): AffectedKeys =>
+    (delta, lookups) =>
+      isBad(delta) ? fault(delta, lookups) : [];
+  const three = (t: "A" | "D"): readonly EnvelopeItem[] =>
+    ["a", "bad", "c"].map((name, i) => item(pod((t === "A" ? 10 : 20) + i, { name, uid: name }), t));
+
+  it.each<{ name: string; fault: AffectedKeys }>([
+    {
+      name: "throws",
+      fault: () => {
+        throw new TypeError("what a bug would say");
+      },
+    },
+    { name: "looks up what is no key", fault: (_, lookups) => (lookups.get("replicasets", "shop/a/b"), []) },
+    { name: "names what is no key", fault: () => [{ controller: "replicaset", key: "shop/a/b", uid: "u", urgency: "status" }] },
+  ])("$name for one item blocks nobody: it is cached and named, and its neighbours wake whom they concern", async ({ fault }) => {
+    const rig = await scene();
+    // First of all tables: what the others say of the item goes with it.
+    rig.registry = [faulty(fault), ...rig.registry];
+    for (const [t, rows, watermark] of [
+      ["A", ["shop/a", BAD, "shop/c"], "12"],
+      ["D", [], "22"],
+    ] as const) {
+      expect(await rig.apply(rig.pack(three(t)))).toEqual({ kind: "ack" });
+      expect(await rig.keys()).toEqual(rows);
+      expect(await rig.watermarkOf()).toBe(watermark);
+      expect(await rig.dirty("replicaset")).toEqual(["shop/web"]);
+      await rig.drain("replicaset");
+    }
+    const said = { what: `pods ${BAD}`, why: expect.stringContaining("whom it concerns cannot be decided: ") as unknown };
+    expect(await rig.store.quarantined()).toEqual([expect.objectContaining(said), expect.objectContaining(said)]);
+    expect(rig.complaints).toHaveLength(2);
+    expect(await rig.store.tallies()).toContainEqual(
+      expect.objectContaining({ resource: "pods", received: 6, fates: expect.objectContaining({ applied: 6, quarantined: 0 }) as unknown }),
+    );
+    await rig.apply(rig.pack([item(pod(30, { name: "bad", uid: "bad" }), "A")]));
+    expect(await rig.dirty("replicaset")).toEqual([]);
+  });
+
+  it("throws for what a list does not name keeps no sweep from its end", async () => {
+    const rig = await scene();
+    await rig.apply(rig.pack(three("A")));
+    await rig.drain("replicaset");
+    rig.registry = [
+      faulty(() => {
+        throw new TypeError("what a bug would say");
+      }),
+      ...rig.registry,
+    ];
+    await rig.openGeneration("pods");
+    expect(await rig.apply(rig.manifest([], "40"))).toEqual({ kind: "ack" });
+    expect(await rig.keys()).toEqual([]);
+    expect(await rig.dirty("replicaset")).toEqual(["shop/web"]);
+    expect(await rig.store.quarantined()).toEqual([expect.objectContaining({ what: `pods ${BAD}` })]);
+  });
+});
+
+it.each(["x", [null], ["x"]])("AP1 references that are none (%j) are named, also of what is read live", async (ownerReferences) => {
+  const rig = await scene();
+  const whole = { ...rs, metadata: { ...rs.metadata, name: "odd", ownerReferences } } as unknown as CachedReplicaSet; // as it could come
+  expect(await rig.apply(rig.pack([item(whole, "A", { rv: "900" })], { resource: "replicasets" }))).toEqual({ kind: "ack" });
+  rig.live.set("shop/odd", whole as unknown as KubeObject);
+  expect(await rig.apply(rig.pack([item(whole, "M", { rv: "901", tooBig: true })], { resource: "replicasets" }))).toEqual({ kind: "ack" });
+  expect(await rig.keys("replicasets")).toEqual(["shop/web"]);
+  expect(await rig.watermarkOf("replicasets")).toBe("901");
+  const said = { what: "replicasets shop/odd", why: expect.stringContaining("ownerReferences") as unknown };
+  expect(await rig.store.quarantined()).toEqual([expect.objectContaining(said), expect.objectContaining(said)]);
 });
 
 it("TY1 a message that comes again is told once as such, and what waits is rung", async () => {
