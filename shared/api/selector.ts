@@ -54,6 +54,18 @@ function firstInvalid(requirements: readonly Requirement[]): InvalidSelector | u
   return undefined;
 }
 
+const compiled = new WeakMap<object, Selector | InvalidSelector>();
+
+/**
+ * The selector of `holder`, compiled once for as long as that is kept: whoever asks a namespace's primaries about one object after the
+ * other. `holder` is never changed, as nothing cached is.
+ */
+export function selectorOf(holder: object, selector: (this: void) => LabelSelector | undefined): Selector | InvalidSelector {
+  let known = compiled.get(holder);
+  if (known === undefined) compiled.set(holder, (known = compileSelector(selector())));
+  return known;
+}
+
 /** Upstream prints several errors in brackets. */
 function invalid(problems: readonly string[]): InvalidSelector {
   return { kind: "Invalid", message: problems.length > 1 ? `[${problems.join(", ")}]` : problems.join() };
@@ -62,6 +74,7 @@ function invalid(problems: readonly string[]): InvalidSelector {
 /** Whether an object with these labels is selected. */
 export function matches(selector: Selector, labels: Labels | undefined): boolean {
   if (selector.kind === "Nothing") return false;
+  if (selector.requirements.length > REQUIREMENTS_MANY) return allHold(tableOf(selector), labels ?? {});
   for (const requirement of selector.requirements) if (!holds(requirement, labels ?? {})) return false;
   return true;
 }
@@ -106,6 +119,55 @@ function formatRequirement({ key, operator, values }: Requirement): string {
   }
 }
 
+/** A selector may hold as many requirements as an object has room for: 16,000. From here on it is looked at by an object's labels. */
+const REQUIREMENTS_MANY = 16;
+
+/** What all requirements on one key come to. */
+interface KeyRule {
+  isNeeded: boolean;
+  isForbidden: boolean;
+  among: ReadonlySet<string> | undefined;
+  readonly notAmong: Set<string>;
+}
+
+interface RuleTable {
+  readonly rules: ReadonlyMap<string, KeyRule>;
+  readonly needed: number;
+}
+
+const tables = new WeakMap<Selector, RuleTable>();
+
+function tableOf(selector: Selector & { readonly kind: "Requirements" }): RuleTable {
+  const known = tables.get(selector);
+  if (known !== undefined) return known;
+  const rules = new Map<string, KeyRule>();
+  for (const { key, operator, values } of selector.requirements) {
+    const rule = rules.get(key) ?? { isNeeded: false, isForbidden: false, among: undefined, notAmong: new Set() };
+    rules.set(key, rule);
+    if (operator === "!") rule.isForbidden = true;
+    else if (operator === "notin") for (const value of values) rule.notAmong.add(value);
+    else rule.isNeeded = true;
+    const { among } = rule;
+    if (operator === "=" || operator === "in")
+      rule.among = new Set(among === undefined ? values : values.filter((value) => among.has(value)));
+  }
+  const made = { rules, needed: [...rules.values()].filter(({ isNeeded }) => isNeeded).length };
+  tables.set(selector, made);
+  return made;
+}
+
+/** The same as all requirements one by one, in as many steps as there are labels. */
+function allHold({ rules, needed }: RuleTable, labels: Labels): boolean {
+  let met = 0;
+  for (const [key, value] of Object.entries(labels)) {
+    const rule = rules.get(key);
+    if (rule === undefined) continue;
+    if (rule.isForbidden || rule.notAmong.has(value) || rule.among?.has(value) === false) return false;
+    if (rule.isNeeded) met++;
+  }
+  return met === needed;
+}
+
 function holds({ key, operator, values }: Requirement, labels: Labels): boolean {
   // Label keys may be named like members of Object.prototype ("constructor"), so only own properties count.
   const value = Object.hasOwn(labels, key) ? labels[key] : undefined;
@@ -138,11 +200,12 @@ const PREFIX_LENGTH_MAX = 253;
 /** What is wrong with one requirement, in upstream's order: key, number of values, each value. */
 function requirementProblems({ key, operator, values }: Requirement): string[] {
   const problems: string[] = [];
-  const match = LABEL_KEY.exec(key);
+  // A key as short as a name has no part that is too long; all are short.
+  const match = key.length <= LABEL_LENGTH_MAX && LABEL_KEY.test(key) ? undefined : LABEL_KEY.exec(key);
   if (
     match === null ||
-    (match.groups?.["prefix"] ?? "").length > PREFIX_LENGTH_MAX ||
-    (match.groups?.["name"] ?? "").length > LABEL_LENGTH_MAX
+    (match?.groups?.["prefix"] ?? "").length > PREFIX_LENGTH_MAX ||
+    (match?.groups?.["name"] ?? "").length > LABEL_LENGTH_MAX
   ) {
     problems.push(`key: Invalid value: ${JSON.stringify(key)}: not a valid label key`);
   }

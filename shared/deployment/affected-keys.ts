@@ -15,7 +15,7 @@ import type { CachedDeployment, CachedPod, CachedReplicaSet } from "../api/cache
 import { podOwnerId, sameOwner } from "../api/owner-id.ts";
 import { controllerRef, referencedKey, sameControllerRef } from "../api/owner-references.ts";
 import { objectKey } from "../api/resources.ts";
-import { compileSelector, matches, selectsEverything } from "../api/selector.ts";
+import { matches, selectorOf, selectsEverything } from "../api/selector.ts";
 import type { Labels, ObjectMeta, OwnerReference } from "../api/wire.ts";
 import type { AffectedKeys, Lookups } from "../cache/affected-keys.ts";
 import type { Effect } from "../ports/store.ts";
@@ -95,7 +95,7 @@ function selectorEffects(rs: CachedReplicaSet, lookups: Lookups): readonly Effec
 
 /** An invalid selector and an empty one select nothing here. */
 function selects(d: CachedDeployment, labels: Labels): boolean {
-  const selector = compileSelector(d.spec.selector);
+  const selector = selectorOf(d, () => d.spec.selector);
   return selector.kind !== "Invalid" && !selectsEverything(selector) && matches(selector, labels);
 }
 

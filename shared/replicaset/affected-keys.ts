@@ -4,7 +4,7 @@ import { sameOwner } from "../api/owner-id.ts";
 import { referencedKey } from "../api/owner-references.ts";
 import { isTerminal } from "../api/pod.ts";
 import { RESOURCES, controllerOf, objectKey } from "../api/resources.ts";
-import { compileSelector, matches, selectsEverything } from "../api/selector.ts";
+import { matches, selectorOf, selectsEverything } from "../api/selector.ts";
 import type { Labels } from "../api/wire.ts";
 import type { AffectedKeys, Lookups } from "../cache/affected-keys.ts";
 import type { Effect } from "../ports/store.ts";
@@ -71,7 +71,7 @@ function owners(kind: ReplicaKind, pods: readonly CachedPod[], urgency: Effect["
 function matching(kind: ReplicaKind, lookups: Lookups, pod: CachedPod): readonly Effect[] {
   if (pod.labels === undefined || Object.keys(pod.labels).length === 0) return [];
   return lookups.primaries(kind.resource, pod.namespace).flatMap((primary) => {
-    const selector = compileSelector(kind.toReplicaSet(primary).spec.selector);
+    const selector = selectorOf(primary, () => kind.toReplicaSet(primary).spec.selector);
     if (selector.kind === "Invalid" || selectsEverything(selector) || !matches(selector, pod.labels)) return [];
     return [effectOn(kind, primary.metadata, "act")];
   });

@@ -1,6 +1,7 @@
 /** Would catch: an owner that takes foreign pods, or every orphan of a namespace; a `/scale` selector kubectl cannot read. */
 import { describe, expect, it } from "vitest";
-import { compileSelector, formatSelector, matches, type Selector, selectsEverything } from "../../../shared/api/selector.ts";
+import { compileSelector, formatSelector, matches, type Selector, selectorOf, selectsEverything } from "../../../shared/api/selector.ts";
+import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
 import type { LabelSelector, Labels } from "../../../shared/api/wire.ts";
 
 function compiled(selector: LabelSelector | undefined): Selector {
@@ -47,6 +48,57 @@ describe("matches", () => {
     { name: "a member of Object.prototype is no label", selector: expression("constructor", "Exists"), labels: {}, want: false },
   ])("$name", ({ selector, labels, want }) => {
     expect(matches(compiled(selector), labels)).toBe(want);
+  });
+});
+
+describe("a selector of many requirements", () => {
+  const KEYS = ["a", "b", "constructor", "toString"];
+  const VALUES = ["x", "y", "z"];
+
+  it("matches what all of its requirements match one by one", () => {
+    const random = createSeededRandom(11);
+    const oneOf = <T>(list: readonly T[]): T => list[Math.floor(random.next() * list.length)] as T; // never empty
+    let matched = 0;
+    for (let round = 0; round < 3_000; round++) {
+      // By chance nothing matches forty of them: half of the rounds keep to what these labels allow, the others to all but one.
+      const labels: Labels = Object.fromEntries(KEYS.filter(() => random.next() < 0.6).map((key) => [key, oneOf(VALUES)]));
+      const all = Array.from({ length: 60 }, () => requirement(oneOf(KEYS), oneOf(["In", "NotIn", "Exists", "DoesNotExist"]), oneOf));
+      const alone = (each: NonNullable<LabelSelector["matchExpressions"]>[number]): boolean =>
+        matches(compileSelector({ matchExpressions: [each] }) as Selector, labels);
+      const [held, failed] = [all.filter(alone).slice(0, 40), all.filter((each) => !alone(each))];
+      const expressions = round % 2 === 0 ? held : round % 4 === 1 ? [...failed.slice(0, 1), ...held] : [...held, ...failed.slice(0, 1)];
+      const want = expressions.every(alone);
+      if (want) matched++;
+      expect(matches(compileSelector({ matchExpressions: expressions }) as Selector, labels), JSON.stringify({ expressions, labels })).toBe(
+        want,
+      );
+    }
+    expect(matched).toBeGreaterThan(1_000);
+  });
+
+  function requirement(key: string, operator: string, oneOf: <T>(list: readonly T[]) => T) {
+    return operator.endsWith("In") ? { key, operator, values: [oneOf(VALUES), oneOf(VALUES)] } : { key, operator };
+  }
+
+  it("is looked at by an object's labels, of which there are few", () => {
+    const expressions = Array.from({ length: 16_000 }, (_, i) => ({ key: `k${i}`, operator: "DoesNotExist" }));
+    const selector = compileSelector({ matchExpressions: expressions }) as Selector;
+    const asked: string[] = [];
+    const labels = new Proxy({ app: "x" } as Labels, {
+      getOwnPropertyDescriptor: (target, key) => (asked.push(String(key)), Reflect.getOwnPropertyDescriptor(target, key)),
+    });
+    expect(matches(selector, labels)).toBe(true);
+    expect(new Set(asked)).toEqual(new Set(["app"]));
+    expect(matches(selector, { app: "x", k15999: "y" })).toBe(false);
+  });
+
+  it("is compiled once for as long as its object is kept", () => {
+    let compiled = 0;
+    const selector = (): LabelSelector => ({ matchLabels: { n: String(++compiled) } });
+    const [a, b] = [{}, {}];
+    expect(
+      [selectorOf(a, selector), selectorOf(a, selector), selectorOf(b, selector)].map((each) => formatSelector(each as Selector)),
+    ).toEqual(["n=1", "n=1", "n=2"]);
   });
 });
 

@@ -73,6 +73,14 @@ describe("ReplicaSets", () => {
       expect(rsEffects(undefined, orphan({ labels: { app: `test-${index}` } }), lookups(ds))).toEqual(want);
     }
   });
+  it("a Deployment's selector is compiled once, however many orphans ask for it", () => {
+    let read = 0;
+    const spec = { ...d1.spec };
+    Object.defineProperty(spec, "selector", { get: () => (read++, d1.spec.selector) });
+    const look = lookups([{ ...d1, spec }]);
+    for (const uid of ["a", "b", "c"]) expect(rsEffects(undefined, orphan({ uid }), look)).toEqual(["d1 act"]);
+    expect(read).toBe(1);
+  });
   it("no labels, an empty, an absent and an invalid selector match nothing", () => {
     const ds = [
       deployment({ name: "empty", selector: {} }),

@@ -184,6 +184,16 @@ describe("pods", () => {
   });
 });
 
+it("compiles a primary's selector once, however many orphans ask for it", () => {
+  let read = 0;
+  const spec = { ...rs1.spec };
+  Object.defineProperty(spec, "selector", { get: () => (read++, rs1.spec.selector) });
+  const noted = { ...rs1, spec };
+  for (const name of ["a", "b", "c"])
+    expect(keysOf({ resource: "pods", new: orphan({ name, uid: name }) }, noted)).toEqual(["default/rs1 act"]);
+  expect(read).toBe(1);
+});
+
 describe("the primary itself", () => {
   const base = rs({ status: { replicas: 1 } });
   const table: { id: string; name: string; delta: Delta; want: string }[] = [
