@@ -10,10 +10,15 @@ import { AFFECTED_KEYS } from "../../shared/registry/registry.ts";
 export function createApplyDeltas(wiring: Omit<FunctionWiring, "trace"> & Pick<ApplierPorts, "onChanges">): SqsHandler {
   const ports: ApplierPorts = { ...wiring, registry: AFFECTED_KEYS };
   return (event, context) =>
-    settleRecords(event, ({ messageId, body }) => applyMessage(ports, { id: messageId, body }), {
-      ...wiring,
-      ends: { clock: wiring.clock, remainingMs: context.getRemainingTimeInMillis() },
-    });
+    settleRecords(
+      event,
+      ({ messageId: id, body, attributes }) =>
+        applyMessage(ports, { id, body, receiveCount: Number(attributes.ApproximateReceiveCount) || 1 }),
+      {
+        ...wiring,
+        ends: { clock: wiring.clock, remainingMs: context.getRemainingTimeInMillis() },
+      },
+    );
 }
 
 export const handler: SqsHandler = deployed("apply-deltas", createApplyDeltas);

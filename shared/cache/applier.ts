@@ -7,14 +7,16 @@
  *     whose effects cannot be decided is quarantined by name, too, but cached: it wakes nobody, and a sweep stays whole.
  * AP2 only what time can mend is retried: no epoch yet, a fence that is not open, a manifest before its lane, a newer envelope.
  * AP3 doorbells are rung after the step that queued their keys and before the message is acknowledged.
- * AP4 an item that travelled without its object (`tooBig`) is read live and stripped here.
+ * AP4 an item that travelled without its object (`tooBig`) is read live and stripped here; a call holds few of them.
+ * AP5 a message that does not end in time gets further each time: calls are 100 items, when it comes again 10, then one, and grow while they
+ *     are quick. What an earlier delivery has applied is left out: it is neither decided again nor read live.
  */
 import type { Digester } from "../api/digest.ts";
 import type { Cached } from "../api/cached.ts";
 import { ownerOfCached } from "../api/owner-id.ts";
 import { controllerOf, objectKey, splitKey } from "../api/resources.ts";
 import type { CachedResource, ObjectKey } from "../api/resources.ts";
-import { compareResourceVersions, isResourceVersion, maxResourceVersion } from "../api/resource-version.ts";
+import { compareResourceVersions, isCurrent, isResourceVersion, maxResourceVersion } from "../api/resource-version.ts";
 import type { Signer } from "../api/signer.ts";
 import { strip } from "../api/strip.ts";
 import type { Clock } from "../ports/clock.ts";
@@ -65,25 +67,44 @@ export type Verdict = { readonly kind: "ack" } | { readonly kind: "retry"; reado
 
 /**
  * What is known of where items go: nothing, so that the Store does what shows to be right by itself and answers with the rest (IX10);
- * what it answered, of so many items; or nothing, and it is read first.
+ * what it answered; or nothing, and it is read first.
  */
-type Look =
-  | { readonly kind: "unread" | "read" }
-  | { readonly kind: "found"; readonly found: Pick<IndexView, "rows" | "current">; readonly length: number };
+type Look = { readonly kind: "unread" | "read" } | { readonly kind: "found"; readonly found: Pick<IndexView, "rows" | "current"> };
+
+/** What of a message one call carries. */
+interface Call {
+  readonly kind: "D" | "L";
+  readonly listRV?: string;
+  /** With the last one. */
+  readonly commit?: { readonly watermark?: string };
+}
+
+export interface Message {
+  readonly id: string;
+  readonly body: string;
+  /** How often it has come, this time included. */
+  readonly receiveCount?: number;
+}
 
 const ACK: Verdict = { kind: "ack" };
 /** Lua runs one call at a time; 100 items keep a call near a millisecond. */
 const ITEMS_PER_CALL_MAX = 100;
+/** By so much a call is smaller each time the message comes again. */
+const CALL_SHRINKS_BY = 10;
+/** A call that took less may be followed by one of twice the size: the shortest function has five of them. */
+const QUICK_CALL_MS = 1_000;
+/** Objects of 900 KiB and more, read at once. */
+const LIVE_PER_CALL_MAX = 4;
 /** How often in a row rows may move under a call before the message goes back to the queue. */
 const RETRIES_MAX = 5;
 const RETRY_SECONDS = 5;
 const EARLY_MANIFEST_SECONDS = 2;
 
 /** Applies one message body. @throws when the Store or the API server is unreachable: the message comes back. */
-export async function applyMessage(ports: ApplierPorts, message: { readonly id: string; readonly body: string }): Promise<Verdict> {
+export async function applyMessage(ports: ApplierPorts, message: Message): Promise<Verdict> {
   const decoded = await withRenewedKeys(() => decodeEnvelope(message.body, (cid) => ports.cluster(cid)?.signer), ports.renewKeys);
   if (decoded.kind === "forged") {
-    await reportForgery(ports, { ...message, where: "Q1" }, decoded);
+    await reportForgery(ports, { id: message.id, body: message.body, where: "Q1" }, decoded);
     return ACK;
   }
   if (decoded.kind === "newer") {
@@ -108,7 +129,7 @@ export async function applyMessage(ports: ApplierPorts, message: { readonly id: 
   const { envelope } = decoded;
   const cluster = ports.cluster(envelope.c);
   if (!cluster) throw new Error(`the message was signed for cluster ${envelope.c}, which is not configured`);
-  return new MessageApplier(ports, cluster, envelope).run();
+  return new MessageApplier(ports, cluster, envelope, message.receiveCount ?? 1).run();
 }
 
 async function quarantine(
@@ -125,14 +146,16 @@ class MessageApplier {
   readonly #ports: ApplierPorts;
   readonly #cluster: AppliedCluster;
   readonly #envelope: Envelope;
+  readonly #receiveCount: number;
   readonly #bells = new Map<string, Doorbell>();
   /** Named already: what moves is prepared again. */
   readonly #faulty = new Set<ObjectKey>();
 
-  constructor(ports: ApplierPorts, cluster: AppliedCluster, envelope: Envelope) {
+  constructor(ports: ApplierPorts, cluster: AppliedCluster, envelope: Envelope, receiveCount: number) {
     this.#ports = ports;
     this.#cluster = cluster;
     this.#envelope = envelope;
+    this.#receiveCount = receiveCount;
   }
 
   async run(): Promise<Verdict> {
@@ -183,18 +206,35 @@ class MessageApplier {
   }
 
   async #applyItems(kind: "D" | "L", items: readonly EnvelopeItem[], listRV: string | undefined): Promise<Verdict> {
-    let rest = await this.#changesOf(items);
-    let look: Look = { kind: kind === "D" ? "unread" : "read" };
+    const { clock } = this.#ports;
     const highest = kind === "D" ? highestVersion(items) : "0";
     const commit = highest === "0" ? {} : { watermark: highest };
+    const list = listRV === undefined ? {} : { listRV };
+    let size = Math.max(1, Math.floor(ITEMS_PER_CALL_MAX / CALL_SHRINKS_BY ** (this.#receiveCount - 1)));
+    let rest = await this.#unapplied(items, list);
+    for (;;) {
+      const startedMs = clock.now();
+      const length = callLength(rest, size);
+      const changes = await this.#changesOf(rest.slice(0, length));
+      rest = rest.slice(length);
+      const last = rest.length === 0;
+      if (changes.length === 0 && !last) continue;
+      const verdict = await this.#applyCall(changes, { kind, ...list, ...(last && { commit }) });
+      if (verdict || last) return verdict ?? ACK;
+      if (clock.now() - startedMs < QUICK_CALL_MS) size = Math.min(ITEMS_PER_CALL_MAX, size * 2);
+    }
+  }
+
+  /** Undefined when all of it is applied; the doorbells are noted. */
+  async #applyCall(changes: readonly Change[], { kind, listRV, commit }: Call): Promise<Verdict | undefined> {
+    let look: Look = { kind: kind === "D" ? "unread" : "read" };
+    let rest = changes;
     for (let retries = 0; retries <= RETRIES_MAX;) {
-      const length: number = look.kind === "found" ? look.length : callLength(rest);
-      const last = length === rest.length;
-      const prepared = await this.#prepare(rest.slice(0, length), { ...(listRV !== undefined && { listRV }), look });
+      const prepared = await this.#prepare(rest, { ...(listRV !== undefined && { listRV }), look });
       const result = await this.#cluster.store.applyPack(this.#header(kind), prepared.items, {
         counts: prepared.counts,
         ...(listRV !== undefined && { listRV }),
-        ...(last && { commit }),
+        ...(commit && { commit }),
       });
       this.#countItems(result);
       if (look.kind === "unread") this.#tellChanges(prepared.items, result);
@@ -202,7 +242,7 @@ class MessageApplier {
         retries = result.index > 0 ? 0 : retries + 1;
         this.#ringLater(result.bells);
         rest = rest.slice(result.index);
-        look = result.found ? { kind: "found", found: result.found, length: length - result.index } : { kind: "read" };
+        look = result.found ? { kind: "found", found: result.found } : { kind: "read" };
         continue;
       }
       // What is rung again is what the items concern (A3), and of deletes that were not read that is not known.
@@ -211,11 +251,8 @@ class MessageApplier {
         look = { kind: "read" };
         continue;
       }
-      if (result.kind !== "applied" || last) return this.#verdict(result);
-      this.#ringLater(result.bells);
-      rest = rest.slice(length);
-      look = { kind: kind === "D" ? "unread" : "read" };
-      retries = 0;
+      const verdict = this.#verdict(result);
+      return result.kind === "applied" ? undefined : verdict;
     }
     return { kind: "retry", afterSeconds: RETRY_SECONDS, why: `rows moved under ${RETRIES_MAX} attempts` };
   }
@@ -341,12 +378,26 @@ class MessageApplier {
   }
 
   async #changesOf(items: readonly EnvelopeItem[]): Promise<readonly Change[]> {
-    const changes: Change[] = [];
-    for (const item of items) {
-      const change = await this.#changeOf(item);
-      if (change) changes.push(change);
-    }
-    return changes;
+    const changes = await Promise.all(items.map((item) => this.#changeOf(item)));
+    return changes.filter((change) => change !== undefined);
+  }
+
+  /**
+   * The items less what an earlier delivery has applied, or somebody since has superseded (A4): their rows say so. Nothing is rung for these
+   * any more, so what came again but once is left out only where it would be read live once more.
+   */
+  async #unapplied(items: readonly EnvelopeItem[], list: { readonly listRV?: string }): Promise<readonly EnvelopeItem[]> {
+    if (this.#receiveCount === 1) return items;
+    const { r: resource } = this.#envelope;
+    const rows = items
+      .filter((item) => faultOf(item) === undefined && item.t !== "D" && (item.tooBig || this.#receiveCount > 2))
+      .map(({ key, rv }) => ({ resource, key, put: rv, ...list }));
+    if (rows.length === 0) return items;
+    const current = new Map((await this.#cluster.store.readIndex({ rows })).current?.map(({ row }) => [row.key, row.rv]));
+    return items.filter((item) => {
+      const rv = faultOf(item) === undefined && item.t !== "D" ? current.get(item.key) : undefined;
+      return rv === undefined || !isCurrent(rv, item.rv, list.listRV);
+    });
   }
 
   /** Undefined when there is nothing to apply: the item was quarantined. */
@@ -417,14 +468,18 @@ function strays(forged: readonly Forged[], listed: ReadonlySet<ObjectKey>, listR
     .map((each) => ({ type: "delete", key: each.key, uid: "", rv: listRV, forged: [each], effects: [], counted: false, lowers: [] }));
 }
 
-/** As many items as one call may hold: at most 100, and no key twice. */
-function callLength(changes: readonly Change[]): number {
-  const keys = new Set<ObjectKey>();
-  for (const { key } of changes) {
-    if (keys.size === ITEMS_PER_CALL_MAX || keys.has(key)) break;
+/** As many items as one call may hold: at most `size`, no key twice, and few whose objects are read live. What came is not yet known to be items. */
+function callLength(items: readonly (EnvelopeItem | null)[], size: number): number {
+  const keys = new Set<unknown>();
+  let [length, live] = [0, 0];
+  for (const item of items) {
+    const { key, tooBig } = item ?? {};
+    if (tooBig) live++;
+    if (length >= size || live > LIVE_PER_CALL_MAX || (key !== undefined && keys.has(key))) break;
     keys.add(key);
+    length++;
   }
-  return keys.size;
+  return length;
 }
 
 /** Also of items that are set aside: nothing else will come for them (AP1). What came is not yet known to be items. */

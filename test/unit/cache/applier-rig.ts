@@ -127,7 +127,7 @@ export class ApplierRig {
     return signedBody("c1", { v: 2, c: "c1", r: resource, e: EPOCH, f: fence, g: generation, ln: 0, sq: sequence, ts: 0, ...fields });
   }
 
-  async apply(body: string): Promise<Verdict> {
+  async apply(body: string, receiveCount = 1): Promise<Verdict> {
     const doorbells = { ring: async (bells: readonly Doorbell[]) => void this.rung.push(...bells) };
     const reader = this.#reader();
     const cluster = { store: this.store, signer: testSigner("c1"), doorbells, reader: reader as KubeReader }; // an applier reads single objects only
@@ -140,7 +140,7 @@ export class ApplierRig {
         clock: this.clock,
         log: this.log,
       },
-      { id: `message-${++this.#messages}`, body },
+      { id: `message-${++this.#messages}`, body, receiveCount },
     );
   }
 

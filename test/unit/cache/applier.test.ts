@@ -242,6 +242,106 @@ describe("half-applied messages", () => {
   });
 });
 
+describe("AP5 a message that comes again", () => {
+  const many = (count: number, fields: (i: number) => Partial<CachedPod> = () => ({})): readonly EnvelopeItem[] =>
+    Array.from({ length: count }, (_, i) => item(pod(100 + i, { name: `p${i}`, uid: `p${i}`, ...fields(i) }), "A"));
+
+  it.each([
+    { comes: "for the first time", receiveCount: 1, callMs: 5_000, sizes: [100, 50] },
+    { comes: "again", receiveCount: 2, callMs: 10, sizes: [10, 20, 40, 80] },
+    { comes: "again, and calls take long,", receiveCount: 2, callMs: 1_000, sizes: Array.from({ length: 15 }, () => 10) },
+    { comes: "once more", receiveCount: 3, callMs: 10, sizes: [1, 2, 4, 8, 16, 32, 64, 23] },
+    { comes: "for the thousandth time", receiveCount: 1_000, callMs: 10, sizes: [1, 2, 4, 8, 16, 32, 64, 23] },
+  ])("has smaller calls, which grow while they are quick: $comes", async ({ receiveCount, callMs, sizes }) => {
+    const rig = await scene();
+    const { store } = rig;
+    const seen: { readonly size: number; readonly isLast: boolean }[] = [];
+    rig.store = {
+      ...store,
+      applyPack: async (pack, items, options) => {
+        seen.push({ size: items.length, isLast: options.commit !== undefined });
+        await rig.clock.advance(callMs);
+        return store.applyPack(pack, items, options);
+      },
+    };
+    expect(await rig.apply(rig.pack(many(150)), receiveCount)).toEqual({ kind: "ack" });
+    expect(seen).toEqual(sizes.map((size, i) => ({ size, isLast: i === sizes.length - 1 })));
+    expect(await rig.keys()).toHaveLength(150);
+    expect(await rig.watermarkOf()).toBe("249");
+  });
+
+  it("[informer T25c] gets further each time, however long its items take", async () => {
+    const rig = await scene();
+    const { store } = rig;
+    const [ITEM_MS, FUNCTION_MS] = [900, 5_000];
+    const decided = new Map<string, number>();
+    let [spentMs, toldMs] = [0, 0];
+    rig.registry = [
+      ...rig.registry,
+      ({ resource, new: now }) => {
+        if (resource === "pods" && now !== undefined) decided.set(now.name, (decided.get(now.name) ?? 0) + 1);
+        spentMs += ITEM_MS;
+        return [];
+      },
+    ];
+    rig.store = {
+      ...store,
+      applyPack: async (pack, items, options) => {
+        await rig.clock.advance(spentMs - toldMs);
+        toldMs = spentMs;
+        if (spentMs > FUNCTION_MS) throw new Error("the function ended");
+        return store.applyPack(pack, items, options);
+      },
+    };
+    const body = rig.pack(many(20));
+    let deliveries = 0;
+    for (let isDone = false; !isDone; [spentMs, toldMs] = [0, 0]) {
+      expect(++deliveries, "deliveries").toBeLessThan(12);
+      isDone = await rig.apply(body, deliveries).then(
+        ({ kind }) => kind === "ack",
+        () => false,
+      );
+    }
+    expect(await rig.keys()).toHaveLength(20);
+    expect(await rig.watermarkOf()).toBe("119");
+    expect(await rig.dirty("replicaset")).toEqual(["shop/web"]);
+    // Two deliveries that were too much at once, one in which the function ended before it was applied, and the one that applied it.
+    expect(Math.max(...decided.values())).toBeLessThanOrEqual(4);
+  });
+
+  it("[informer T25c] reads few objects at once that are too big to travel, and none a second time that is applied", async () => {
+    const rig = await scene();
+    const { store } = rig;
+    const names = Array.from({ length: 9 }, (_, i) => `p${i}`);
+    for (const name of names) {
+      const metadata = { namespace: "shop", name, uid: name, resourceVersion: "50", labels: { app: "web" } };
+      rig.live.set(`shop/${name}`, { metadata });
+    }
+    let asked: string[] = [];
+    const calls: number[] = [];
+    const get = rig.live.get.bind(rig.live);
+    rig.live.get = (key) => (asked.push(key), get(key));
+    rig.store = {
+      ...store,
+      applyPack: async (pack, items, options) => {
+        calls.push(items.length);
+        if (calls.length === 3) throw new Error("the function ended");
+        return store.applyPack(pack, items, options);
+      },
+    };
+    const body = rig.pack(names.map((name, i) => ({ t: "M", key: `shop/${name}`, uid: name, rv: String(10 + i), tooBig: true })));
+    await expect(rig.apply(body)).rejects.toThrow("the function ended");
+    // Twice the first four: what is not new is looked at once the Store says so.
+    expect(calls).toEqual([4, 4, 4]);
+    asked = [];
+    expect(await rig.apply(body, 2)).toEqual({ kind: "ack" });
+    expect(asked).toEqual(names.slice(4).map((name) => `shop/${name}`));
+    expect(calls.slice(3)).toEqual([4, 4, 1, 1]);
+    expect(await rig.keys()).toEqual(names.map((name) => `shop/${name}`));
+    expect(await rig.watermarkOf()).toBe("18");
+  });
+});
+
 describe("lists", () => {
   it("[informer T37] what the list does not name is deleted at its version, and its owner hears of it", async () => {
     const rig = await scene();
@@ -530,31 +630,38 @@ describe("AP1 an events table that", () => {
     },
     { name: "looks up what is no key", fault: (_, lookups) => (lookups.get("replicasets", "shop/a/b"), []) },
     { name: "names what is no key", fault: () => [{ controller: "replicaset", key: "shop/a/b", uid: "u", urgency: "status" }] },
-  ])("$name for one item blocks nobody: it is cached and named, and its neighbours wake whom they concern", async ({ fault }) => {
-    const rig = await scene();
-    // First of all tables: what the others say of the item goes with it.
-    rig.registry = [faulty(fault), ...rig.registry];
-    for (const [t, rows, watermark] of [
-      ["A", ["shop/a", BAD, "shop/c"], "12"],
-      ["D", [], "22"],
-    ] as const) {
-      expect(await rig.apply(rig.pack(three(t)))).toEqual({ kind: "ack" });
-      expect(await rig.keys()).toEqual(rows);
-      expect(await rig.watermarkOf()).toBe(watermark);
-      expect(await rig.dirty("replicaset")).toEqual(["shop/web"]);
-      await rig.drain("replicaset");
-    }
-    const said = { what: `pods ${BAD}`, why: expect.stringContaining("whom it concerns cannot be decided: ") as unknown };
-    expect(await rig.store.quarantined()).toEqual([expect.objectContaining(said), expect.objectContaining(said)]);
-    expect(rig.complaints).toHaveLength(2);
-    expect(await rig.store.tallies()).toContainEqual(
-      expect.objectContaining({ resource: "pods", received: 6, fates: expect.objectContaining({ applied: 6, quarantined: 0 }) as unknown }),
-    );
-    await rig.apply(rig.pack([item(pod(30, { name: "bad", uid: "bad" }), "A")]));
-    expect(await rig.dirty("replicaset")).toEqual([]);
-  });
+  ])(
+    "[informer T88] $name for one item blocks nobody: it is cached and named, and its neighbours wake whom they concern",
+    async ({ fault }) => {
+      const rig = await scene();
+      // First of all tables: what the others say of the item goes with it.
+      rig.registry = [faulty(fault), ...rig.registry];
+      for (const [t, rows, watermark] of [
+        ["A", ["shop/a", BAD, "shop/c"], "12"],
+        ["D", [], "22"],
+      ] as const) {
+        expect(await rig.apply(rig.pack(three(t)))).toEqual({ kind: "ack" });
+        expect(await rig.keys()).toEqual(rows);
+        expect(await rig.watermarkOf()).toBe(watermark);
+        expect(await rig.dirty("replicaset")).toEqual(["shop/web"]);
+        await rig.drain("replicaset");
+      }
+      const said = { what: `pods ${BAD}`, why: expect.stringContaining("whom it concerns cannot be decided: ") as unknown };
+      expect(await rig.store.quarantined()).toEqual([expect.objectContaining(said), expect.objectContaining(said)]);
+      expect(rig.complaints).toHaveLength(2);
+      expect(await rig.store.tallies()).toContainEqual(
+        expect.objectContaining({
+          resource: "pods",
+          received: 6,
+          fates: expect.objectContaining({ applied: 6, quarantined: 0 }) as unknown,
+        }),
+      );
+      await rig.apply(rig.pack([item(pod(30, { name: "bad", uid: "bad" }), "A")]));
+      expect(await rig.dirty("replicaset")).toEqual([]);
+    },
+  );
 
-  it("throws for what a list does not name keeps no sweep from its end", async () => {
+  it("[informer T88] throws for what a list does not name keeps no sweep from its end", async () => {
     const rig = await scene();
     await rig.apply(rig.pack(three("A")));
     await rig.drain("replicaset");
