@@ -32,5 +32,8 @@ export const LEFT_OUT: readonly { readonly name: string; readonly needs: string 
   { name: "ReplicaSet should serve a basic image on each replica with a private image", needs: "a registry with a password" },
   { name: "ReplicaSet should serve a basic image on each replica with a public image [Conformance]", needs: "containers that answer" },
   { name: "ReplicationController should serve a basic image on each replica with a private image", needs: "a registry with a password" },
-  { name: "ReplicationController should serve a basic image on each replica with a public image [Conformance]", needs: "containers that answer" },
+  {
+    name: "ReplicationController should serve a basic image on each replica with a public image [Conformance]",
+    needs: "containers that answer",
+  },
 ];

@@ -273,7 +273,7 @@ export function writeThroughCases(open: OpenRig): void {
   const OF_STATUS = { ownerUid: UID, ownStatus: true } as const;
   const lease = async (rig: Rig) => (await rig.store.queued(C)).find(({ key }) => key === KEY)?.leaseUntilMs;
 
-  it("[informer T105] WQ8 ends its run in the same step: others are woken as ever, and nobody holds the key", async () => {
+  it("[informer T109] WQ8 ends its run in the same step: others are woken as ever, and nobody holds the key", async () => {
     const { rig, run } = await running();
     const effects = [effect("deployment", deployment, { urgency: "status" })];
     const answer = await rig.writeThrough(run, "replicasets", [put(status(), { effects })], { ...OF_STATUS, ends: { kind: "ok" } });
@@ -284,7 +284,7 @@ export function writeThroughCases(open: OpenRig): void {
     expect([await rig.store.renew(run), await rig.store.done(run, { kind: "ok" })]).toEqual([undefined, { kind: "stolen" }]);
   });
 
-  it("[informer T105] WQ8 what the write itself and others queued meanwhile is rung by its answer, once", async () => {
+  it("[informer T109] WQ8 what the write itself and others queued meanwhile is rung by its answer, once", async () => {
     const { rig, run } = await running();
     await rig.deliver("pods", [put(owned("9", "other"), { effects: [effect(C, rs)] })]);
     const added = await rig.writeThrough(run, "replicasets", [put(status())], {
@@ -301,7 +301,7 @@ export function writeThroughCases(open: OpenRig): void {
   it.each([
     { ends: { kind: "retry" } as const, failures: 1, delayMs: 5 },
     { ends: { kind: "requeueAfter", delayMs: 600_000 } as const, failures: 0, delayMs: 600_000 },
-  ])("[informer T105] WQ8 ends it as `done` would: $ends.kind", async ({ ends, failures, delayMs }) => {
+  ])("[informer T109] WQ8 ends it as `done` would: $ends.kind", async ({ ends, failures, delayMs }) => {
     const { rig, run } = await running();
     expect(await rig.writeThrough(run, "replicasets", [put(status())], { ...OF_STATUS, ends })).toMatchObject({
       bells: [],
@@ -310,13 +310,13 @@ export function writeThroughCases(open: OpenRig): void {
     expect(await rig.store.queued(C)).toMatchObject([{ key: KEY, failures }]);
   });
 
-  it("[informer T105] WQ8 parks its key", async () => {
+  it("[informer T109] WQ8 parks its key", async () => {
     const { rig, run } = await running();
     await rig.writeThrough(run, "replicasets", [put(status())], { ...OF_STATUS, ends: { kind: "drop" } });
     expect(await rig.store.parked(C)).toMatchObject([{ key: KEY, failures: 1 }]);
   });
 
-  it("[informer T105] WQ8 ends nothing while some of it must come again", async () => {
+  it("[informer T109] WQ8 ends nothing while some of it must come again", async () => {
     const { rig, run } = await running();
     const items = await rig.read("replicasets", [put(status("7"))]);
     await rig.seed("replicasets", [put(status("6"))]);
@@ -333,7 +333,7 @@ export function writeThroughCases(open: OpenRig): void {
     expect(await rig.intents(UID, C, KEY)).toEqual([]);
   });
 
-  it("[informer T105] [informer T70] WQ8 a key that was taken over stays with who has it; what is told counts", async () => {
+  it("[informer T109] [informer T70] WQ8 a key that was taken over stays with who has it; what is told counts", async () => {
     const { rig, run } = await running();
     await rig.pass(LEASE_MS);
     await rig.store.add(rig.epoch, C, KEY, 0);
@@ -344,7 +344,7 @@ export function writeThroughCases(open: OpenRig): void {
     expect(await rig.store.done(heir.run, { kind: "ok" })).toEqual({ kind: "done", failures: 0 });
   });
 
-  it("[informer T105] WQ8 the same once more, its answer having been lost: nothing changes, nobody else's run ends", async () => {
+  it("[informer T109] WQ8 the same once more, its answer having been lost: nothing changes, nobody else's run ends", async () => {
     const { rig, run } = await running();
     const items = await rig.read("replicasets", [put(status())]);
     const write = { ...OF_STATUS, items, ends: { kind: "ok" } as const };

@@ -268,7 +268,10 @@ describe("CreateReplicaSet", () => {
   it("is made of what was read beside a list, by which nothing is adopted", async () => {
     const scene = await Scene.create();
     const session = createSession(scene.ports, scene.run);
-    await session.list("replicasets", "shop", { selector: compileSelector({ matchLabels: { app: "web" } }) as Selector, foresee: scene.owner });
+    await session.list("replicasets", "shop", {
+      selector: compileSelector({ matchLabels: { app: "web" } }) as Selector,
+      foresee: scene.owner,
+    });
     expect(await session.perform([scene.create({ name: "new" })], { build })).toMatchObject({ results: [{ kind: "stored" }] });
     await scene.api.terminate("deployments", "d");
     scene.see("web", scene.uid, "nobody");
