@@ -4,7 +4,7 @@
  *
  * Catches: whatever upstream's own judges of a node catch, in their words: commands and environment, phases and restarts, init
  * containers, hooks, volumes of all kinds with their modes, security contexts, sysctls; logs, exec, copies, port-forward and debug as
- * kubectl asks for them; who may ask the agent.
+ * kubectl asks for them.
  */
 import { afterAll, beforeAll, expect, it } from "vitest";
 

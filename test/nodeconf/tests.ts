@@ -63,7 +63,6 @@ export const SHORT: readonly string[] = [
   "[sig-node] Security Context should support ",
   "[sig-node] Variable Expansion should allow ",
   "[sig-node] Variable Expansion should fail ",
-  "[sig-node] [FeatureGate:KubeletFineGrainedAuthz] ",
 ];
 
 /** Parts of names: what is left out of every run that does not ask for it, because this ground does not pass it, with what it needs. */
@@ -73,6 +72,11 @@ export const LEFT_OUT: readonly { readonly group: string; readonly needs: string
   { group: "[sig-node] Mount propagation", needs: "mounts of this machine that are shared, and a process named kubelet" },
   { group: "[sig-node] AppArmor", needs: "AppArmor" },
   { group: "RuntimeClass with scheduling without taints", needs: "a runtime handler of that name" },
+  {
+    group: "[FeatureGate:KubeletFineGrainedAuthz]",
+    needs: "a curl in the image that speaks TLS as upstream's does, or with P-256 at least",
+  },
+  { group: "should rollback without unnecessary restarts", needs: "two nodes" },
   { group: "[sig-node] crictl", needs: "a cloud's machine" },
   { group: "[sig-node] SSH", needs: "a machine to go to with ssh" },
   { group: "Guestbook application", needs: "kube-proxy and the cluster's DNS; it waits ten minutes for them" },
