@@ -87,9 +87,10 @@ export function existingReplicaSetAnnotations(
   return { set, copied, changed: Object.keys(set).length > 0 || copied !== undefined };
 }
 
-/** All annotations of a ReplicaSet about to be created. Source: SetNewReplicaSetAnnotations with exists = false. */
+/** All annotations of a ReplicaSet about to be created; no revision below 1. Source: SetNewReplicaSetAnnotations with exists = false. */
 export function createdReplicaSetAnnotations(d: CachedDeployment, newRevision: bigint): Omit<AnnotationChanges, "changed"> {
-  return { set: { ...clearAnnotations(d, {}), [REVISION]: String(newRevision), ...sizeAnnotations(d) }, copied: copiedAnnotations(d, {}) };
+  const revision = newRevision > 0n ? { [REVISION]: String(newRevision) } : {};
+  return { set: { ...clearAnnotations(d, {}), ...revision, ...sizeAnnotations(d) }, copied: copiedAnnotations(d, {}) };
 }
 
 /**

@@ -10,7 +10,7 @@ import { hasProgressDeadline } from "./progress.ts";
 import type { DeploymentReason } from "./reasons.ts";
 import { newRSNewReplicas, saidOf } from "./rolling.ts";
 import { splitReplicaSets } from "./replica-sets.ts";
-import { maxRevision, parseRevision, REVISION } from "./revision.ts";
+import { LEAST_REVISION, nextRevision, parseRevision, REVISION } from "./revision.ts";
 import type { CreateReplicaSet, PatchReplicaSet, Step, UpdateStatus } from "./writes.ts";
 import { ownerOf, patchReplicaSet, scaledNote, templateOf, updateStatus } from "./writes.ts";
 
@@ -28,7 +28,7 @@ export function syncExistingReplicaSet(
   oldRSs: readonly CachedReplicaSet[],
   nowMs: number,
 ): Decision<PatchReplicaSet | UpdateStatus | undefined, DeploymentReason> {
-  const newest = maxRevision(oldRSs) + 1n;
+  const newest = nextRevision(oldRSs);
   const { set, copied, changed } = existingReplicaSetAnnotations(d, newRS, newest);
   const about = newRS.metadata.name;
   const revision = newRS.metadata.annotations?.[REVISION];
@@ -89,7 +89,7 @@ export function newReplicaSet(d: CachedDeployment, oldRSs: readonly CachedReplic
   const { hashState } = d.spec.template;
   if (hashState === undefined) throw new Error(`deployment ${d.metadata.namespace}/${d.metadata.name} is cached without its hash state`);
   const hash = podTemplateHash(hashState, d.status.collisionCount);
-  const { set, copied } = createdReplicaSetAnnotations(d, maxRevision(oldRSs) + 1n);
+  const { set, copied } = createdReplicaSetAnnotations(d, nextRevision(oldRSs));
   const { decided: replicas, why } = newRSNewReplicas(d, 0, oldRSs);
   const name = replicaSetName(d.metadata.name, hash);
   const write: CreateReplicaSet = {
@@ -127,12 +127,17 @@ export function createdStatus(d: CachedDeployment, write: CreateReplicaSet, nowM
   const condition = hasProgressDeadline(d)
     ? newCondition("Progressing", "True", "NewReplicaSetCreated", `Created new replica set "${write.name}"`, nowMs)
     : undefined;
-  return revisionStatus(d, write.annotations[REVISION] ?? "", condition);
+  return revisionStatus(d, revisionGiven(write), condition);
 }
 
 /** The name was taken by this very ReplicaSet, made a moment ago: only the revision is noted. */
 export function foundStatus(d: CachedDeployment, write: CreateReplicaSet): UpdateStatus | undefined {
-  return revisionStatus(d, write.annotations[REVISION] ?? "", undefined);
+  return revisionStatus(d, revisionGiven(write), undefined);
+}
+
+/** The revision it was made for, which the ReplicaSet itself has if it is above 0. */
+function revisionGiven({ annotations }: CreateReplicaSet): string {
+  return annotations[REVISION] ?? String(LEAST_REVISION);
 }
 
 /** The name belongs to something else: the next attempt hashes with this count. It never goes down. */

@@ -35,6 +35,14 @@ export function lastRevision(rss: readonly CachedReplicaSet[]): bigint {
   return second;
 }
 
+/** Of what is new beside `oldRSs`. An int64, so after the greatest comes the least. Source: sync.go getNewReplicaSet. */
+export function nextRevision(oldRSs: readonly CachedReplicaSet[]): bigint {
+  return BigInt.asIntN(64, maxRevision(oldRSs) + 1n);
+}
+
+/** The only revision below 0 that `nextRevision` gives. */
+export const LEAST_REVISION: bigint = -(2n ** 63n);
+
 /** The highest revision, 0 without any; unreadable ones are skipped. Source: deployment/util MaxRevision. */
 export function maxRevision(rss: readonly CachedReplicaSet[]): bigint {
   return rss.reduce((max, rs) => {

@@ -24,7 +24,7 @@ import {
 } from "../../../shared/deployment/new-replica-set.ts";
 import { replicaSetBody } from "../../../shared/deployment/replica-set-body.ts";
 import { activeReplicaSets, splitReplicaSets } from "../../../shared/deployment/replica-sets.ts";
-import { maxRevision, parseRevision, REVISION } from "../../../shared/deployment/revision.ts";
+import { maxRevision, nextRevision, parseRevision, REVISION } from "../../../shared/deployment/revision.ts";
 import { condition, copiedOf, D_UID, deployment, NOW, NOW_MS, OWNER, replicaSet } from "./builders.ts";
 
 const names = (rss: readonly CachedReplicaSet[]): readonly string[] => rss.map((rs) => rs.metadata.name);
@@ -73,6 +73,18 @@ describe("revisions", () => {
     const adopted = replicaSet("adopted", { revision: "3546343826724305832", template: "v0" });
     expect(maxRevision([adopted, replicaSet("rs", { revision: "3" })])).toBe(3546343826724305832n);
     expect(newReplicaSet(deployment(), [adopted]).decided.annotations[REVISION]).toBe("3546343826724305833");
+  });
+  it("go round as int64 do: after the greatest a new ReplicaSet has none, and the Deployment the least until the next sync", () => {
+    const old = replicaSet("old", { revision: "9223372036854775807", template: "v0" });
+    const { decided: write } = newReplicaSet(deployment(), [old]);
+    expect(write.annotations).not.toHaveProperty([REVISION]);
+    expect(createdStatus(deployment(), write, 0)?.annotations).toEqual({ [REVISION]: "-9223372036854775808" });
+    expect(foundStatus(deployment(), write)?.annotations).toEqual({ [REVISION]: "-9223372036854775808" });
+    const made = replicaSet("made", { age: 1 });
+    const next = syncExistingReplicaSet(deployment({ revision: "-9223372036854775808" }), made, [old], 0).decided;
+    expect(next).toMatchObject({ kind: "UpdateStatus", annotations: { [REVISION]: "" } });
+    const low = replicaSet("low", { revision: "5" });
+    expect(existingReplicaSetAnnotations(deployment(), low, nextRevision([old])).changed).toBe(false);
   });
   it("counts a missing one as 0 and skips what is no int64", () => {
     expect(maxRevision([replicaSet("a"), replicaSet("b", { revision: "x" }), replicaSet("c", { revision: "9223372036854775808" })])).toBe(
