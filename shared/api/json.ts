@@ -12,6 +12,11 @@ export function isObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
+/** What stands under a key of somebody else's making, which may be named like a member of Object.prototype ("constructor"). */
+export function ownAt<T>(map: Readonly<Record<string, T>> | undefined, key: string): T | undefined {
+  return map !== undefined && Object.hasOwn(map, key) ? map[key] : undefined;
+}
+
 /** The object under `key`, or `undefined` if there is none or it is something else. */
 export function objectAt(parent: JsonObject | undefined, key: string): JsonObject | undefined {
   const value = parent?.[key];
@@ -86,8 +91,8 @@ export function semanticEqual(a: Json | undefined, b: Json | undefined): boolean
   if (isEmpty(a) && isEmpty(b)) return true;
   if (Array.isArray(a) && Array.isArray(b)) return a.length === b.length && a.every((entry, i) => semanticEqual(entry, b[i]));
   if (isObject(a) && isObject(b)) {
-    for (const key in a) if (!semanticEqual(a[key], b[key])) return false;
-    for (const key in b) if (!(key in a) && !isEmpty(b[key])) return false;
+    for (const key in a) if (!semanticEqual(a[key], ownAt(b, key))) return false;
+    for (const key in b) if (!Object.hasOwn(a, key) && !isEmpty(b[key])) return false;
     return true;
   }
   return false;
@@ -107,7 +112,7 @@ export function jsonEqual(a: Json | undefined, b: Json | undefined): boolean {
   if (Array.isArray(a) && Array.isArray(b)) return a.length === b.length && a.every((entry, i) => jsonEqual(entry, b[i]));
   if (isObject(a) && isObject(b)) {
     const keys = Object.keys(a);
-    return keys.length === Object.keys(b).length && keys.every((key) => key in b && jsonEqual(a[key], b[key]));
+    return keys.length === Object.keys(b).length && keys.every((key) => Object.hasOwn(b, key) && jsonEqual(a[key], b[key]));
   }
   return false;
 }

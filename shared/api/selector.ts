@@ -1,4 +1,5 @@
 /** Label selectors: compiled once per object, matched against many label sets, printed as upstream prints them. */
+import { ownAt } from "./json.ts";
 import type { LabelSelector, Labels } from "./wire.ts";
 
 /** What `compileSelector` makes of a valid selector. `Nothing` is the absent selector: it matches no object. */
@@ -169,8 +170,7 @@ function allHold({ rules, needed }: RuleTable, labels: Labels): boolean {
 }
 
 function holds({ key, operator, values }: Requirement, labels: Labels): boolean {
-  // Label keys may be named like members of Object.prototype ("constructor"), so only own properties count.
-  const value = Object.hasOwn(labels, key) ? labels[key] : undefined;
+  const value = ownAt(labels, key);
   switch (operator) {
     case "=":
     case "in":

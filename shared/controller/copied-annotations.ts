@@ -1,5 +1,6 @@
 /** Annotations whose values only the live owner has: whether it is still the one the decision saw, and what they say there. */
 import type { CachedMeta } from "../api/cached.ts";
+import { ownAt } from "../api/json.ts";
 import type { KubeObject, Labels } from "../api/wire.ts";
 import type { CopiedAnnotations } from "./writes.ts";
 
@@ -12,5 +13,10 @@ export function seenAlready({ annotationDigests = {} }: CachedMeta, copied: Copi
 
 /** Keys and values to be set. They may be secret, so they go into a body and nowhere else. */
 export function copiedValues({ metadata: { annotations = {} } }: KubeObject, copied: CopiedAnnotations | undefined): Labels {
-  return Object.fromEntries((copied?.keys ?? []).flatMap((key) => (annotations[key] === undefined ? [] : [[key, annotations[key]]])));
+  return Object.fromEntries(
+    (copied?.keys ?? []).flatMap((key) => {
+      const value = ownAt(annotations, key);
+      return value === undefined ? [] : [[key, value]];
+    }),
+  );
 }

@@ -1,7 +1,7 @@
 /** Going back to an earlier revision because an annotation asks for it (deployment §15.1). */
 import type { CachedDeployment } from "../api/cached.ts";
 import type { JsonObject } from "../api/json.ts";
-import { isObject } from "../api/json.ts";
+import { isObject, ownAt } from "../api/json.ts";
 import type { KubeObject, Labels } from "../api/wire.ts";
 import { Sealed } from "../controller/sealed.ts";
 import type { EventNote } from "../controller/writes.ts";
@@ -92,9 +92,9 @@ function withoutHash(template: JsonObject): JsonObject {
  *     { a: 1, b: { c: 2, d: 3 } }, { b: { c: 2 }, e: [4] } → { a: null, b: { d: null }, e: [4] }
  */
 export function mergePatch(from: JsonObject, to: JsonObject): JsonObject {
-  const gone = Object.keys(from).filter((key) => to[key] === undefined || to[key] === null);
+  const gone = Object.keys(from).filter((key) => (ownAt(to, key) ?? null) === null);
   const set = Object.entries(to).flatMap(([key, value]) => {
-    const before = from[key];
+    const before = ownAt(from, key);
     if (value === undefined || value === null) return [];
     return [[key, isObject(value) && isObject(before) ? mergePatch(before, value) : value] as const];
   });

@@ -1,5 +1,6 @@
 /** Whether a node is one that a pod may run on: its nodeSelector and its required node affinity. */
 import type { V1NodeSelectorRequirement, V1NodeSelectorTerm } from "@kubernetes/client-node";
+import { ownAt } from "../../api/json.ts";
 import type { Labels, Wire } from "../../api/wire.ts";
 import type { PodSpec } from "../pod.ts";
 
@@ -7,7 +8,7 @@ type Requirement = Wire<V1NodeSelectorRequirement>;
 
 /** Source: component-helpers scheduling/corev1/nodeaffinity GetRequiredNodeAffinity, Match. */
 export function matchesNodeAffinity(spec: PodSpec, node: { readonly name: string; readonly labels: Labels }): boolean {
-  for (const [key, value] of Object.entries(spec.nodeSelector ?? {})) if (labelOf(node.labels, key) !== value) return false;
+  for (const [key, value] of Object.entries(spec.nodeSelector ?? {})) if (ownAt(node.labels, key) !== value) return false;
   const required = spec.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution;
   return required === undefined || required.nodeSelectorTerms.some((term) => matchesTerm(term, node));
 }
@@ -19,7 +20,7 @@ function matchesTerm(
 ): boolean {
   if (matchExpressions.length + matchFields.length === 0) return false;
   return (
-    matchExpressions.every((expression) => holds(expression, labelOf(node.labels, expression.key))) &&
+    matchExpressions.every((expression) => holds(expression, ownAt(node.labels, expression.key))) &&
     // The node's name is the only field there is, and it is tested against one value.
     matchFields.every((field) => field.key === "metadata.name" && field.values?.length === 1 && holds(field, node.name))
   );
@@ -48,9 +49,4 @@ function holds({ operator, values = [] }: Requirement, value: string | undefined
 
 function integer(text: string | undefined): bigint | undefined {
   return text !== undefined && /^[+-]?\d+$/u.test(text) ? BigInt(text.replace("+", "")) : undefined;
-}
-
-/** Labels may be named like members of Object.prototype. */
-function labelOf(labels: Labels, key: string): string | undefined {
-  return Object.hasOwn(labels, key) ? labels[key] : undefined;
 }

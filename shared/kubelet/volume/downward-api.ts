@@ -1,4 +1,5 @@
 /** What files of a downwardAPI volume say about their pod (node-agent §10). */
+import { ownAt } from "../../api/json.ts";
 import { parseQuantity, quantityNanos } from "../../api/quantity.ts";
 import type { Labels } from "../../api/wire.ts";
 import type { NodeResources } from "../node-options.ts";
@@ -19,8 +20,8 @@ const SUBSCRIPT = /^metadata\.(labels|annotations)\['(.*)'\]$/su;
  */
 export function podFieldText({ metadata }: NodePod, fieldPath: string): string {
   const [, map, key = ""] = SUBSCRIPT.exec(fieldPath) ?? [];
-  if (map === "labels") return metadata.labels?.[key] ?? "";
-  if (map === "annotations") return metadata.annotations?.[key] ?? "";
+  if (map === "labels") return ownAt(metadata.labels, key) ?? "";
+  if (map === "annotations") return ownAt(metadata.annotations, key) ?? "";
   switch (fieldPath) {
     case "metadata.name":
       return metadata.name;

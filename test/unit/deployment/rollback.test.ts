@@ -76,7 +76,7 @@ describe("what a request comes to", () => {
 describe("the merge patch between two templates", () => {
   const json = fc.letrec((tie) => ({
     value: fc.oneof({ depthSize: "small" }, fc.boolean(), fc.string(), fc.array(fc.integer()), tie("object")),
-    object: fc.dictionary(fc.constantFrom("a", "b", "c", "d"), tie("value")),
+    object: fc.dictionary(fc.constantFrom("a", "b", "constructor", "toString"), tie("value")),
   })).object as fc.Arbitrary<JsonObject>;
 
   it("makes the one of the other, whatever they are", () => {
@@ -85,6 +85,13 @@ describe("the merge patch between two templates", () => {
         expect(applyMergePatch(from, mergePatch(from, to))).toEqual(to);
       }),
     );
+  });
+
+  it("takes away keys that are named like members of Object.prototype", () => {
+    const labels = { app: "web", constructor: "x", toString: "y" } as unknown as JsonObject; // labels are text
+    expect(mergePatch({ labels }, { labels: { app: "web", valueOf: "z" } as unknown as JsonObject })).toEqual({
+      labels: { app: "web", constructor: null, toString: null, valueOf: "z" },
+    });
   });
 });
 

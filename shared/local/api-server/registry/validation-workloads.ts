@@ -5,7 +5,7 @@
  * pkg/apis/core/validation/validation.go (ValidateReplicationControllerSpec).
  */
 import { type FieldError, fieldForbidden, fieldInvalid, fieldNotSupported, fieldRequired } from "../scheme/api-error.ts";
-import { type Json, type JsonObject, listAt, numberAt, objectAt, objectsAt, stringMap, textAt } from "../../../api/json.ts";
+import { type Json, type JsonObject, listAt, numberAt, objectAt, objectsAt, ownAt, stringMap, textAt } from "../../../api/json.ts";
 import { validateContainers } from "./validation-pod.ts";
 import { validateAnnotationKeys, validateLabels } from "./validation-names.ts";
 
@@ -125,7 +125,7 @@ function selects(selector: JsonObject, labels: Readonly<Record<string, string>>)
 }
 
 function meets(requirement: JsonObject, labels: Readonly<Record<string, string>>): boolean {
-  const value = labels[textAt(requirement, "key") ?? ""];
+  const value = ownAt(labels, textAt(requirement, "key") ?? "");
   const values = listAt(requirement, "values");
   switch (requirement["operator"]) {
     case "In":

@@ -46,14 +46,14 @@ export function parseLabelSelector(text: string): LabelPredicate {
 
 function requirement(groups: { readonly [name: string]: string | undefined }): LabelPredicate {
   const { absent, key = "", set, values = "", op, value = "" } = groups;
-  if (absent !== undefined) return (labels) => !(absent in labels);
+  if (absent !== undefined) return (labels) => !Object.hasOwn(labels, absent);
   if (set !== undefined) {
     const wanted = new Set(values.split(",").map((one) => one.trim()));
     return set === "in" ? (labels) => wanted.has(labels[key] ?? "\0") : (labels) => !wanted.has(labels[key] ?? "\0");
   }
   switch (op) {
     case undefined:
-      return (labels) => key in labels;
+      return (labels) => Object.hasOwn(labels, key);
     case "!=":
       return (labels) => labels[key] !== value;
     case ">":

@@ -24,6 +24,8 @@ describe("podFieldText", () => {
     { name: "one label", fieldPath: "metadata.labels['example.com/tier']", want: "front" },
     { name: "one annotation, as it is", fieldPath: "metadata.annotations['builder']", want: "me" },
     { name: "a label that is not there", fieldPath: "metadata.labels['x']", want: "" },
+    { name: "a label that is not there, called like a member of each object", fieldPath: "metadata.labels['constructor']", want: "" },
+    { name: "such an annotation", fieldPath: "metadata.annotations['toString']", want: "" },
   ];
   it.each(table)("$name", ({ fieldPath, want }) => {
     expect(podFieldText(pod, fieldPath)).toBe(want);

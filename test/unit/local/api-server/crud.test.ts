@@ -167,6 +167,17 @@ test.each([
   expect(body["status"]).toEqual({});
 });
 
+test("a label called like a member of each object raises it, when it comes and when it goes", async () => {
+  const { post, patch } = setUp();
+  await post(DEPLOYMENTS, deployment("web"));
+  const change = async (constructor: string | null): Promise<unknown> => {
+    const { body } = await patch(`${DEPLOYMENTS}/web`, MERGE, { spec: { template: { metadata: { labels: { constructor } } } } });
+    return at(body, "metadata.generation");
+  };
+  expect(await change("x")).toBe(2);
+  expect(await change(null)).toBe(3);
+});
+
 test("a ReplicaSet's annotations do not raise its generation", async () => {
   const { post, patch } = setUp();
   await post(REPLICASETS, replicaSet("rs"));

@@ -72,6 +72,8 @@ test.each([
   ["!tier", ["p1", "p3"]],
   ["app in (web, api)", ["p1", "p2", "p3"]],
   ["app notin (web),!tier", ["p3"]],
+  ["constructor", []],
+  ["!constructor,app=api", ["p3"]],
 ])("labels select: %s", async (labelSelector, want) => {
   const { get, post } = setUp();
   await post(PODS, pod("p1", { labels: { app: "web" } }));
