@@ -1,13 +1,13 @@
 /** What `deltaloop resume` looks at, and whether it may (informer §11.9). */
 import { CACHED_RESOURCES } from "../../shared/api/resources.ts";
 import { claimOf, newestClaimed } from "../../shared/cache/foreign-write.ts";
-import type { KubeWatch } from "../../shared/ports/kube.ts";
+import type { KubeWatch, ListPage, ListQuery } from "../../shared/ports/kube.ts";
+import { createPager } from "../../shared/ports/page-size.ts";
 import type { ForeignWrite, GuardState } from "../../shared/ports/store.ts";
 import { describeForeignWrite, SKEW_MS } from "../../shared/ports/store/guard.ts";
 
 /** A controller that is at work writes more often than that while anything moves; where nothing does, its next write stops us again. */
 const QUIET_MS = 30_000;
-const PAGE = 500;
 
 /**
  * The newest status on the whole cluster that another controller has written, as objects claim it: reads metadata alone, so somebody may have
@@ -21,8 +21,10 @@ export async function newestForeignWrite(
   let newest: ForeignWrite | undefined;
   for (const resource of CACHED_RESOURCES) {
     if (resource === "pods") continue; // nobody looks at their statuses
+    const pager = createPager();
     for (let next: string | undefined = ""; next !== undefined;) {
-      const page = await kube.listPage(resource, { metadataOnly: true, limit: PAGE, ...(next !== "" && { continue: next }) }, signal);
+      const from: ListQuery = next === "" ? {} : { continue: next };
+      const page: ListPage = await pager((limit) => kube.listPage(resource, { metadataOnly: true, limit, ...from }, signal));
       for (const item of page.items) {
         const claim = claimOf(resource, item, newest?.atMs ?? 0);
         newest = (claim && newestClaimed(claim, nowMs + SKEW_MS)) ?? newest;

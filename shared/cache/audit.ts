@@ -22,6 +22,7 @@ import { compareResourceVersions } from "../api/resource-version.ts";
 import type { Labels, ObjectMeta } from "../api/wire.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { KubeWatch } from "../ports/kube.ts";
+import { createPager } from "../ports/page-size.ts";
 import type { CachedEntry, Forged, Row, Store } from "../ports/store.ts";
 
 /** An object as a list of metadata shows it. */
@@ -154,7 +155,6 @@ export interface AuditPorts {
 
 /** Objects that are kept at once are of that many lanes: AU3, and a list each. */
 const LANES_AT_ONCE = 4;
-const PAGE_SIZE = 500;
 const ENTRIES_PER_READ = 500;
 /** Watermarks move by heartbeats, every 15 s, and bookmarks. */
 const SETTLE_POLL_MS = 5_000;
@@ -236,11 +236,12 @@ async function listMetadata(
 ): Promise<{ readonly rv: string; readonly objects: ReadonlyMap<number, Map<ObjectKey, ListedMeta>> }> {
   const objects = new Map([...lanes].map((lane) => [lane, new Map<ObjectKey, ListedMeta>()]));
   const start = floor === "0" ? {} : ({ resourceVersion: floor, resourceVersionMatch: "NotOlderThan" } as const);
+  const pager = createPager();
   let rv = "0";
   let next: string | undefined;
   do {
     const query = next === undefined ? start : { continue: next };
-    const page = await kube.listPage(resource, { metadataOnly: true, limit: PAGE_SIZE, ...query }, signal);
+    const page = await pager((limit) => kube.listPage(resource, { metadataOnly: true, limit, ...query }, signal));
     for (const item of page.items) {
       const object = listedMeta(resource, item);
       if (object) objects.get(laneOf(object.key, LANES[resource]))?.set(object.key, object);

@@ -16,10 +16,11 @@ import { compareResourceVersions, isResourceVersion } from "../api/resource-vers
 import { describeError } from "../ports/describe-error.ts";
 import type { Clock } from "../ports/clock.ts";
 import { isForbidden, isInvalid, isUnauthorized, UnansweredError } from "../ports/errors.ts";
-import type { KubeWatch, ListQuery } from "../ports/kube.ts";
+import type { KubeWatch, ListPage, ListQuery } from "../ports/kube.ts";
 import type { Log } from "../ports/log.ts";
 import { METRICS } from "../ports/metric-table.ts";
 import type { Metrics } from "../ports/metrics.ts";
+import { createPager } from "../ports/page-size.ts";
 import type { Random } from "../ports/random.ts";
 import { startReflector, stepReflector } from "./reflector.ts";
 import type { ListStep, ReflectorInput, ReflectorState, ReflectorStep } from "./reflector.ts";
@@ -81,7 +82,6 @@ interface Streaming {
 
 const LIST_REASONS = METRICS.deltaloop_lists_total.labels.reason;
 const WATCH_REASONS = METRICS.deltaloop_watches_total.labels.reason;
-const PAGE_SIZE = 500;
 const WATCH_SECONDS_MIN = 300;
 
 export class ListWatch<R extends Resource = CachedResource> {
@@ -164,20 +164,18 @@ export class ListWatch<R extends Resource = CachedResource> {
   /** @returns the version of the list */
   async #pages(listing: Listing, rv: string | undefined, signal: AbortSignal): Promise<string> {
     const { kube, resource } = this.#options;
-    let page = await kube.listPage(resource, this.#listQuery(noOlder(rv, listing.floor)), signal);
+    const pager = createPager();
+    const ask = (query: ListQuery): Promise<ListPage> =>
+      pager((limit) => kube.listPage(resource, { ...this.#selector(), limit, ...query }, signal));
+    let page = await ask(asOf(noOlder(rv, listing.floor)));
     const { resourceVersion } = page;
     this.#checkFloor(resourceVersion);
     for (;;) {
       await listing.page(page.items, resourceVersion);
       await this.#listener.room?.(signal);
       if (page.continue === undefined) return resourceVersion;
-      page = await kube.listPage(resource, { ...this.#listQuery(undefined), continue: page.continue }, signal);
+      page = await ask({ continue: page.continue });
     }
-  }
-
-  #listQuery(rv: string | undefined): ListQuery {
-    const from = rv === undefined ? {} : ({ resourceVersion: rv, resourceVersionMatch: "NotOlderThan" } as const);
-    return { ...this.#selector(), limit: PAGE_SIZE, ...from };
   }
 
   #selector(): Pick<ListQuery, "fieldSelector"> {
@@ -360,6 +358,10 @@ function reasonOf<V extends string>(reasons: readonly V[], why: string): V | und
 
 function isPagesNow(step: ReflectorStep): boolean {
   return step.do === "list" && step.by === "pages" && step.afterMs === 0;
+}
+
+function asOf(rv: string | undefined): ListQuery {
+  return rv === undefined ? {} : { resourceVersion: rv, resourceVersionMatch: "NotOlderThan" };
 }
 
 function noOlder(rv: string | undefined, floor: string | undefined): string | undefined {

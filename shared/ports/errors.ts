@@ -37,7 +37,15 @@ export class KubeApiError extends Error {
  * still be. Writers treat it as "unknown", readers retry.
  */
 export class UnansweredError extends Error {
-  override readonly name = "UnansweredError";
+  override readonly name: string = "UnansweredError";
+}
+
+/**
+ * The answer is larger than is read of one, and was broken off. Of a list, less may be asked for at a time (page-size.ts); the call may
+ * have been executed like any whose answer was not seen.
+ */
+export class AnswerTooLargeError extends UnansweredError {
+  override readonly name = "AnswerTooLargeError";
 }
 
 /**

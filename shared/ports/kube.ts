@@ -27,6 +27,8 @@ export interface CallOptions {
  * KC4 a 429 or 5xx with a Retry-After header, and of reads a connection that was reset, is waited for and sent again, at most ten
  *    times, as client-go does; never when `patience` would be over. Then the last answer is the answer.
  * KC5 a call that waits for a free connection longer than its patience, or than 30 s, is a NotSentError.
+ * KC6 no more than 64 MiB of an answer is read; a larger one is an AnswerTooLargeError, which names the call and nothing of the content. A
+ *    `list` then goes on with smaller pages, as does whoever calls `listPage` (page-size.ts).
  */
 export interface KubeReader {
   get(resource: Resource, namespace: string, name: string, options?: CallOptions): Promise<KubeObject | undefined>;

@@ -13,7 +13,15 @@ import { createClient } from "../../shared/adapters/kube-http/client.ts";
 import { TokenInClearError } from "../../shared/adapters/kube-http/config.ts";
 import type { KubeHttpConfig } from "../../shared/adapters/kube-http/config.ts";
 import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
-import { isGone, isTooManyRequests, isUnanswered, KubeApiError, NotSentError, UnansweredError } from "../../shared/ports/errors.ts";
+import {
+  AnswerTooLargeError,
+  isGone,
+  isTooManyRequests,
+  isUnanswered,
+  KubeApiError,
+  NotSentError,
+  UnansweredError,
+} from "../../shared/ports/errors.ts";
 import { CALLS_AT_ONCE_MAX } from "../../shared/ports/kube.ts";
 import { patienceUntil } from "../../shared/ports/patience.ts";
 import type { Patience } from "../../shared/ports/patience.ts";
@@ -198,6 +206,47 @@ it("KC3 KW2 a call without an answer ends as unanswered, also in the middle of i
     expect(isUnanswered(await failure(call))).toBe(true);
   }
   expect(performance.now() - startedAt).toBeLessThan(3_000);
+});
+
+/** An answer that goes on until its reader has enough. */
+function withoutEnd(response: ServerResponse): void {
+  const chunk = Buffer.alloc(1024 * 1024, "secret");
+  response.writeHead(200, { "content-type": "application/json" });
+  const more = (): void => {
+    while (!response.destroyed && response.write(chunk));
+  };
+  response.on("drain", more);
+  more();
+}
+
+it("KC6 [informer T108] an answer without end is broken off at 64 MiB, says which call it was and nothing of what came, and is not asked for again", async () => {
+  let [calls, closed] = [0, 0];
+  const kube = await stub((_, response) => {
+    calls++;
+    response.once("close", () => closed++);
+    withoutEnd(response);
+  });
+  for (const call of [() => kube.get("pods", "shop", "p"), () => kube.create({ resource: "pods", namespace: "shop", body: {} })]) {
+    const error = await failure(call());
+    expect(error).toBeInstanceOf(AnswerTooLargeError);
+    expect(isUnanswered(error)).toBe(true); // a write may have been executed
+    expect(String(error)).toMatch(/the answer to (GET|POST) \/api\/v1\/namespaces\/shop\/pods(\/p)? is larger than 67108864 bytes$/);
+  }
+  expect(calls).toBe(2);
+  await vi.waitFor(() => expect(closed).toBe(2));
+});
+
+it("KC6 [informer T108] a list whose pages are too large is read by smaller ones, whole", async () => {
+  const limits: number[] = [];
+  const kube = await stub((request, response) => {
+    const { searchParams } = new URL(request.url ?? "", "http://server");
+    limits.push(Number(searchParams.get("limit")));
+    if (limits.length < 3) withoutEnd(response);
+    else if (searchParams.has("continue")) json(response, 200, { metadata: { resourceVersion: "7" }, items: [POD] });
+    else json(response, 200, { metadata: { resourceVersion: "7", continue: "next" }, items: [POD, POD] });
+  });
+  expect((await kube.list("pods", "shop")).items).toHaveLength(3);
+  expect(limits).toEqual([500, 250, 125, 125]);
 });
 
 it("KW2 KW3 a reset connection is unanswered, and the write is not sent again", async () => {

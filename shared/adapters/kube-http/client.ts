@@ -9,7 +9,7 @@ import { request as httpsRequest } from "node:https";
 import { setTimeout as sleep } from "node:timers/promises";
 
 import { unlessAborted } from "../../ports/unless-aborted.ts";
-import { isTooLargeResourceVersion, NotSentError, UnansweredError } from "../../ports/errors.ts";
+import { AnswerTooLargeError, isTooLargeResourceVersion, NotSentError, UnansweredError } from "../../ports/errors.ts";
 import { CALLS_AT_ONCE_MAX } from "../../ports/kube.ts";
 import { patienceUntil } from "../../ports/patience.ts";
 import type { Patience } from "../../ports/patience.ts";
@@ -27,6 +27,12 @@ import { STATUS_BYTES_MAX, statusError, unanswered } from "./status-error.ts";
 /** A page of a list, and the head of a watch's answer: the API server's own limit for a request. */
 export const LIST_TIMEOUT_MS = 60_000;
 const INACTIVITY_MS = 100_000;
+/**
+ * Of one answer, as much as is read. A page of 500 pods is 5 MB. An object is 1.5 MB for etcd and up to 9 MB as JSON, where a control
+ * character is six bytes; a text of more than 512 MiB cannot be made at all. While it is parsed an answer is there as bytes, as text (of
+ * two bytes a character where one of them is beyond Latin-1) and as objects: of a function's 1,024 MB about 300.
+ */
+const ANSWER_BYTES_MAX = 64 * 1024 * 1024;
 
 export interface Call {
   readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
@@ -53,6 +59,7 @@ export interface KubeClient {
    * The parsed answer of a call that succeeded, after as many sendings as it took (KC4).
    *
    * @throws {KubeApiError} when the server refused
+   * @throws {AnswerTooLargeError} when the answer is larger than 64 MiB; it is not asked for again
    * @throws {UnansweredError} when no (whole) answer came; an aborted signal throws its own reason
    * @throws {NotSentError} when it waited in vain for a connection or credentials
    */
@@ -136,7 +143,10 @@ export function createClient(config: KubeHttpConfig): KubeClient {
         return { kind: "noAnswer", error, errno: errnoOf(error) };
       }
       call.onHead?.(response.headers);
-      const body = await readText(response, deadline.signal);
+      const body = await readText(response, deadline.signal, ANSWER_BYTES_MAX, () => {
+        if (isSuccess(response))
+          throw new AnswerTooLargeError(`the answer to ${call.method} ${call.path} is larger than ${ANSWER_BYTES_MAX} bytes`);
+      });
       if (isSuccess(response)) return { kind: "success", body };
       const { statusCode: code = 0, headers } = response;
       if (code === 401) refused = identity;
@@ -268,8 +278,11 @@ function createDeadline(
   };
 }
 
-/** By events: an iterator over a stream costs three times as much, and nearly every answer is one chunk. */
-function readText(response: IncomingMessage, signal: AbortSignal, bytesMax = Infinity): Promise<string> {
+/**
+ * By events: an iterator over a stream costs three times as much, and nearly every answer is one chunk. Beyond `bytesMax` the rest is not
+ * read, and unless `cutOff` throws, what came is the answer.
+ */
+function readText(response: IncomingMessage, signal: AbortSignal, bytesMax: number, cutOff?: () => void): Promise<string> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     let bytes = 0;
@@ -292,7 +305,13 @@ function readText(response: IncomingMessage, signal: AbortSignal, bytesMax = Inf
       bytes += chunk.length;
       if (bytes <= bytesMax) return;
       response.destroy();
-      end();
+      try {
+        cutOff?.();
+        end();
+      } catch (error) {
+        chunks.length = 0;
+        settle(() => reject(error as Error)); // `cutOff` throws nothing else
+      }
     });
     response.once("end", end);
     // Both also after the end.

@@ -2,13 +2,13 @@ import type { Resource } from "../../api/resources.ts";
 import type { KubeObject } from "../../api/wire.ts";
 import { isGone, isNotFound, UnansweredError } from "../../ports/errors.ts";
 import type { KubeList, KubeReader } from "../../ports/kube.ts";
+import { createPager } from "../../ports/page-size.ts";
 import type { Patience } from "../../ports/patience.ts";
 import type { KubeClient } from "./client.ts";
 import { resourcePath } from "./path.ts";
 
-const PAGE_SIZE = 500;
-/** 200,000 objects: more than a cluster has. A server whose list has no end must not fill our memory. */
-const PAGES_MAX = 400;
+/** As many as are asked for: more than a cluster has. A server whose list has no end must not fill our memory. */
+const OBJECTS_MAX = 200_000;
 /** A list whose continue token expired starts again from its first page, so that it stays one snapshot. */
 const LIST_ATTEMPTS_MAX = 3;
 
@@ -46,15 +46,15 @@ export function createReader(client: KubeClient): KubeReader {
     const timeout = serverTimeout(client, patience);
     const items: KubeObject[] = [];
     let token: string | undefined;
-    for (let pages = 1; pages <= PAGES_MAX; pages++) {
-      const page = asPage(
-        await client.json({
-          method: "GET",
-          path: resourcePath(resource, namespace),
-          query: { limit: PAGE_SIZE, continue: token, labelSelector, timeout },
-          ...(patience && { patience }),
-        }),
-      );
+    const pager = createPager();
+    for (let asked = 0; asked < OBJECTS_MAX;) {
+      const [answer, limit] = await pager(async (objects) => {
+        const query = { limit: objects, continue: token, labelSelector, timeout };
+        const path = resourcePath(resource, namespace);
+        return [await client.json({ method: "GET", path, query, ...(patience && { patience }) }), objects] as const;
+      });
+      asked += limit;
+      const page = asPage(answer);
       // The server's list kinds hold whole objects of the resource asked for.
       items.push(...(page.items as readonly KubeObject[]));
       if (page.continue === undefined) return { resourceVersion: page.resourceVersion, items };

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
 import { HistoryRegressedError, ListWatch } from "../../../shared/cache/list-watch.ts";
 import type { Listener } from "../../../shared/cache/list-watch.ts";
-import { KubeApiError, UnansweredError } from "../../../shared/ports/errors.ts";
+import { AnswerTooLargeError, KubeApiError, UnansweredError } from "../../../shared/ports/errors.ts";
 import type { KubeWatch, ListPage, WatchQuery } from "../../../shared/ports/kube.ts";
 import { recordingLog } from "../recording-log.ts";
 
@@ -61,8 +61,8 @@ async function play(script: Script, forMs = 250_000, meanwhile?: (loop: ListWatc
       if (next instanceof Error) throw next;
       return next;
     },
-    async listPage(_, { resourceVersion, resourceVersionMatch = "", limit }) {
-      asked.push(`${clock.now()} list ${resourceVersion ?? "latest"} ${resourceVersionMatch} ${limit}`.replace("  ", " "));
+    async listPage(_, { resourceVersion, resourceVersionMatch = "", limit, continue: token }) {
+      asked.push(`${clock.now()} list ${token ?? resourceVersion ?? "latest"} ${resourceVersionMatch} ${limit}`.replace("  ", " "));
       const next = lists.shift() ?? reset;
       if (next instanceof Error) throw next;
       return next;
@@ -216,6 +216,37 @@ describe("WatchList", () => {
     expect(told).toEqual(["1: a not before 20", "1: whole at 20", "A b 21", "2: b not before 30", "2: whole at 30"]);
     // That is an answer and no failure: who reads a capture, or an older server, is told of none.
     expect(log.lines.filter(({ message }) => message === "watch ended").map(({ level }) => level)).toEqual(["debug"]);
+  });
+
+  it("[informer T108] of pages that are too large goes on with smaller ones, from where it was and of one version", async () => {
+    const tooLarge = new AnswerTooLargeError("the answer to GET /api/v1/pods is larger than 67108864 bytes");
+    const { asked, told } = await play({
+      watches: [[unsupported]],
+      lists: [tooLarge, { ...page(20, ["a"]), continue: "b" }, tooLarge, tooLarge, { ...page(20, ["b"]), continue: "c" }, page(20, ["c"])],
+    });
+    expect(asked.slice(2)).toEqual([
+      "0 list latest 500",
+      "0 list latest 250",
+      "0 list b 250",
+      "0 list b 125",
+      "0 list b 62",
+      "0 list c 62",
+      "0 watch 20",
+    ]);
+    expect(told).toEqual(["1: a not before 20", "1: b not before 20", "1: c not before 20", "1: whole at 20"]);
+  });
+
+  it("[informer T108] with one object that alone is too large fails, says so and is tried again later", async () => {
+    const tooLarge = new AnswerTooLargeError("the answer to GET /api/v1/pods is larger than 67108864 bytes");
+    const { asked, log } = await play({ watches: [[unsupported]], lists: Array.from({ length: 9 }, () => tooLarge) }, 100);
+    expect(asked.at(-1)).toBe("0 list latest 1");
+    expect(log.lines).toContainEqual(
+      expect.objectContaining({
+        level: "warn",
+        message: "list failed",
+        fields: expect.objectContaining({ error: expect.stringContaining("GET /api/v1/pods") }),
+      }),
+    );
   });
 
   it.each([

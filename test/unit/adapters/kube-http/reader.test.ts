@@ -1,7 +1,8 @@
 // Would catch: a list that fills the memory, because a server's continue tokens never end.
 import { expect, it } from "vitest";
-import type { KubeClient } from "../../../../shared/adapters/kube-http/client.ts";
+import type { Call, KubeClient } from "../../../../shared/adapters/kube-http/client.ts";
 import { createReader } from "../../../../shared/adapters/kube-http/reader.ts";
+import { AnswerTooLargeError } from "../../../../shared/ports/errors.ts";
 
 /** Answers pages of one object, each with a token for the next, up to `last`. */
 function endless(last: number) {
@@ -16,6 +17,29 @@ function endless(last: number) {
   // A list asks for nothing else.
   return { reader: createReader(client as unknown as KubeClient), calls: () => calls };
 }
+
+/** Answers with as many objects as fit, of `count` in all. */
+function narrow(count: number, fits: number) {
+  const client = {
+    requestTimeoutMs: 12_000,
+    json: async ({ query }: Call) => {
+      const [limit, from] = [Number(query?.["limit"]), Number(query?.["continue"] ?? 0)];
+      if (limit > fits) throw new AnswerTooLargeError("too large");
+      const items = Array.from({ length: Math.min(limit, count - from) }, (_, i) => ({ metadata: { name: `p${from + i}` } }));
+      const next = from + items.length;
+      return { metadata: { resourceVersion: "1", ...(next < count && { continue: String(next) }) }, items };
+    },
+  };
+  return createReader(client as unknown as KubeClient); // as above
+}
+
+it("[informer T108] a list is read by as small pages as it takes: by more than 400, too, and down to single objects", async () => {
+  const names = async (count: number, fits: number) =>
+    (await narrow(count, fits).list("pods", "shop")).items.map(({ metadata }) => metadata.name);
+  expect(await names(900, 1)).toEqual(Array.from({ length: 900 }, (_, i) => `p${i}`));
+  expect(await names(900, 100)).toHaveLength(900);
+  await expect(names(1, 0)).rejects.toThrow(AnswerTooLargeError);
+});
 
 it("a list has as many pages as the server says, up to 400", async () => {
   const long = endless(400);
