@@ -98,6 +98,8 @@ const LIVE_PER_CALL_MAX = 4;
 /** How often in a row rows may move under a call before the message goes back to the queue. */
 const RETRIES_MAX = 5;
 const RETRY_SECONDS = 5;
+/** A store that is full for a moment is waited for. After that, what makes room must not stand behind what needs it (FU2). */
+const FULL_RECEIVES = 3;
 const EARLY_MANIFEST_SECONDS = 2;
 
 /** Applies one message body. @throws when the Store or the API server is unreachable: the message comes back. */
@@ -184,6 +186,9 @@ class MessageApplier {
   #countItems(result: ApplyResult): void {
     if (result.kind !== "applied" && result.kind !== "retry") return;
     const { r: resource } = this.#envelope;
+    const full = result.outcomes.filter((outcome) => outcome === "full").length;
+    if (full > 0)
+      this.#ports.log.error("the store is full: objects are left out, all is listed once there is room", { resource, count: full });
     for (const outcome of result.outcomes) this.#ports.metrics?.count("deltaloop_applied_items_total", { resource, outcome });
   }
 
@@ -235,6 +240,7 @@ class MessageApplier {
         counts: prepared.counts,
         ...(listRV !== undefined && { listRV }),
         ...(commit && { commit }),
+        leaveOut: this.#receiveCount >= FULL_RECEIVES,
       });
       this.#countItems(result);
       if (look.kind === "unread") this.#tellChanges(prepared.items, result);

@@ -9,6 +9,8 @@
  * WA4 a missing or foreign epoch, another digest key, projection or hash layout, and a history that went back lead to a new
  *    epoch: fresh keys, so that nothing old can win.
  * WA5 while it leads, every lane hears from it at least each 15 s, and lost doorbells are swept each 2 s.
+ * WA7 a full Store is told, and what older epochs have left goes at once. What it left out is listed once it has had room for
+ *    FULL_SETTLE_MS: before that a list would only be left out again.
  * WA6 a term begins with the fence of a Lease that was written by us, and answered, after the last one ended. So one that was paused
  *    in a history that is no more, whose fence is greater than any new one, opens nothing.
  */
@@ -27,7 +29,7 @@ import type { Log } from "../ports/log.ts";
 import type { Metrics } from "../ports/metrics.ts";
 import type { Random } from "../ports/random.ts";
 import type { EpochRecord, ResourceHealth, Store } from "../ports/store.ts";
-import { CHECKPOINT_MS, FORGET_PERIOD_MS, SWEEP_PERIOD_MS } from "../ports/times.ts";
+import { CHECKPOINT_MS, FORGET_PERIOD_MS, FULL_SETTLE_MS, SWEEP_PERIOD_MS } from "../ports/times.ts";
 import type { Guard } from "./guard.ts";
 import { informerLabels } from "./informer-labels.ts";
 import { LaneSender } from "./lane-sender.ts";
@@ -196,6 +198,9 @@ class Term {
   #beat = 0;
   /** The last beat that the Store has answered: it must go on holding it. */
   #answered = 0;
+  /** When the Store was full last. */
+  #fullMs = Number.NEGATIVE_INFINITY;
+  #isFull = false;
 
   constructor(ports: WatcherPorts, options: WatcherOptions, epoch: string, fence: string) {
     this.#ports = ports;
@@ -271,15 +276,20 @@ class Term {
     for (let beat = 1; !signal.aborted; beat++) {
       await this.#ports.clock.after(CHECKPOINT_MS, signal).catch(() => undefined);
       if (signal.aborted) return;
-      try {
-        for (const { sender } of this.#streams.values()) sender.heartbeat();
-        await this.#checkpoint();
-        if (beat % SWEEP_EVERY_CHECKPOINTS === 0) await this.#sweep();
-        if (beat % FORGET_EVERY_CHECKPOINTS === 0) await this.#forget();
-      } catch (error) {
-        this.#ports.metrics?.count("deltaloop_checkpoints_total", { result: "failed" });
-        this.#ports.log.warn("checkpoint failed, the next one tries again", { error: describeError(error) });
-      }
+      for (const { sender } of this.#streams.values()) sender.heartbeat();
+      await this.#attempt("checkpoint", () => this.#checkpoint());
+      // Each for itself: one that a damaged or full Store refuses must not keep the others from what would mend it.
+      if (beat % SWEEP_EVERY_CHECKPOINTS === 0) await this.#attempt("sweep", () => this.#sweep());
+      if (this.#isFull || beat % FORGET_EVERY_CHECKPOINTS === 0) await this.#attempt("forget", () => this.#forget());
+    }
+  }
+
+  async #attempt(what: "checkpoint" | "sweep" | "forget", step: () => Promise<void>): Promise<void> {
+    try {
+      await step();
+    } catch (error) {
+      if (what === "checkpoint") this.#ports.metrics?.count("deltaloop_checkpoints_total", { result: "failed" });
+      this.#ports.log.warn(`${what} failed, the next one tries again`, { error: describeError(error) });
     }
   }
 
@@ -293,10 +303,20 @@ class Term {
     if (result.kind === "damaged") return this.#finish({ kind: "newEpoch", why: `the store is damaged: ${result.why}` });
     if (result.kind === "noEpoch") return this.#finish({ kind: "newEpoch", why: "the epoch vanished: the store was flushed or replaced" });
     this.#answered = beat;
+    this.#noteFull(result.full ?? false);
     for (const health of result.resources) {
       this.#tell(health);
       this.#mend(health);
     }
+  }
+
+  #noteFull(isFull: boolean): void {
+    const { clock, log, metrics } = this.#ports;
+    metrics?.set("deltaloop_store_full", {}, isFull ? 1 : 0);
+    if (isFull) this.#fullMs = clock.now();
+    if (isFull && !this.#isFull) log.error("the store is full: what comes is left out and gates shut until it has room");
+    if (!isFull && this.#isFull) log.info("the store has room again");
+    this.#isFull = isFull;
   }
 
   #tell({ resource, state, holeForMs = 0, frozenLanes, watermarks }: ResourceHealth): void {
@@ -312,6 +332,7 @@ class Term {
     const { resource } = health;
     if ((health.holeForMs ?? 0) > this.#options.holeRelistMs)
       return this.#finish({ kind: "raise", why: `a message of ${resource} never arrived` });
+    if (this.#ports.clock.now() - this.#fullMs < FULL_SETTLE_MS) return;
     if (health.state === "SUSPECT" && health.generation === health.syncedGeneration) {
       return this.#finish({ kind: "raise", why: `the cache of ${resource} is suspect` });
     }
@@ -334,7 +355,7 @@ class Term {
 
   /** What older epochs have left. */
   async #forget(): Promise<void> {
-    const keys = await this.#ports.store.forgetEpochs(this.#epoch);
+    const keys = await this.#ports.store.forgetEpochs(this.#epoch, this.#isFull);
     if (keys > 0) this.#ports.log.info("keys of older epochs removed", { keys });
   }
 

@@ -101,6 +101,12 @@ export const CHECKPOINT_MS = SECOND_MS;
 /** What was begun under an epoch that was replaced may read it for so long: a sync lasts a minute, a person's look some more. */
 export const EPOCH_GRACE_MS = 10 * 60 * SECOND_MS;
 
+/** The same in a full Store (FU5). Every step compares the epoch, so what is late finds another one, not half of its own. */
+export const EPOCH_GRACE_FULL_MS = 5 * SECOND_MS;
+
+/** How long a Store that was full must have had room before what it left out is listed: a list that fills it anew should not be the next. */
+export const FULL_SETTLE_MS = 15 * SECOND_MS;
+
 /** How often the leader takes away some of what older epochs have left: 1,000 keys at most. */
 export const FORGET_PERIOD_MS = 10 * SECOND_MS;
 

@@ -219,7 +219,7 @@ function withoutEnd(response: ServerResponse): void {
   more();
 }
 
-it("KC6 [informer T108] an answer without end is broken off at 64 MiB, says which call it was and nothing of what came, and is not asked for again", async () => {
+it("KC6 [informer T112] an answer without end is broken off at 64 MiB, says which call it was and nothing of what came, and is not asked for again", async () => {
   let [calls, closed] = [0, 0];
   const kube = await stub((_, response) => {
     calls++;
@@ -236,7 +236,7 @@ it("KC6 [informer T108] an answer without end is broken off at 64 MiB, says whic
   await vi.waitFor(() => expect(closed).toBe(2));
 });
 
-it("KC6 [informer T108] a list whose pages are too large is read by smaller ones, whole", async () => {
+it("KC6 [informer T112] a list whose pages are too large is read by smaller ones, whole", async () => {
   const limits: number[] = [];
   const kube = await stub((request, response) => {
     const { searchParams } = new URL(request.url ?? "", "http://server");

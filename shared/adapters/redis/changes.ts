@@ -186,7 +186,7 @@ function isSame(a: Effect, b: Effect): boolean {
   );
 }
 
-const OUTCOMES: Readonly<Record<string, ItemOutcome>> = { c: "changed", s: "same", l: "late", a: "absent" };
+const OUTCOMES: Readonly<Record<string, ItemOutcome>> = { c: "changed", s: "same", l: "late", a: "absent", f: "full" };
 
 /** One letter an item, as scripts answer them. */
 export function parseOutcomes(reply: Reply | undefined): readonly ItemOutcome[] {

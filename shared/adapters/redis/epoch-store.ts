@@ -110,7 +110,7 @@ export function createEpochStore(context: Context): Omit<EpochStore, "forgetEpoc
       if (reply[0] === "noEpoch") return { kind: "noEpoch" };
       if (reply[0] === "fenced") return { kind: "fenced", fence: asText(reply[1]) };
       if (reply[0] === "setBack" || reply[0] === "damaged") return { kind: reply[0], why: asText(reply[1]) };
-      return { kind: "ok", resources: reply.slice(1).map(healthOf) };
+      return { kind: "ok", resources: reply.slice(2).map(healthOf), ...(reply[1] === 1 && { full: true }) };
     },
 
     async markSuspect(resource, reason) {

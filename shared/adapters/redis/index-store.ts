@@ -56,11 +56,11 @@ export function createIndexStore(context: Context): IndexStore {
     readEntries: (resource, keys) => readEntries(context, resource, keys),
     readGhosts: (resource) => readGhosts(context, resource),
 
-    async applyPack(pack, items, { counts, listRV, commit }) {
+    async applyPack(pack, items, { counts, listRV, commit, leaveOut = false }) {
       const names = context.names.of(pack.epoch);
       const lane = names.lane(pack.resource, pack.lane);
       const metas = listRV === undefined ? [] : CACHED_RESOURCES.map((resource) => names.meta(resource));
-      const table = new KeyTable([context.names.epoch, ...lane, context.names.tally, ...metas]);
+      const table = new KeyTable([context.names.epoch, ...lane, context.names.tally, names.meta(pack.resource), ...metas]);
       table.declare(lane, 2);
       const mark = commit ? (commit.watermark === undefined ? "-" : checkVersion(commit.watermark)) : "";
       const changes = changeArgs(names, table, {
@@ -74,7 +74,7 @@ export function createIndexStore(context: Context): IndexStore {
       const place = tallyPlace(pack.resource, pack.lane);
       const list = listRV === undefined ? "" : checkVersion(listRV);
       const header = [context.now(), pack.epoch, checkVersion(pack.fence), pack.kind, String(pack.sequence)];
-      const args = [...header, mark, list, String(metas.length), HISTORY_LOST, place, ...changes];
+      const args = [...header, mark, list, String(metas.length), HISTORY_LOST, place, leaveOut ? "1" : "0", ...changes];
       const reply = asList(await context.connection.run("applyPack", table.keys, args));
       const result = refusal(reply) ?? applied(names, table, reply);
       // The message is acknowledged after this, and never comes again. What a call did before it had to be repeated is waited for as

@@ -31,9 +31,10 @@ export interface EpochStore {
   ): Promise<{ readonly kind: "opened" } | { readonly kind: "exists"; readonly record: EpochRecord }>;
   /**
    * Takes away some of what is left of epochs that are no longer current, EPOCH_GRACE_MS after it was first seen that they are not, and
-   * answers how much: a bounded step, to be repeated now and then by one caller. Nothing when `epoch` is not the current one.
+   * answers how much: a bounded step, to be repeated now and then by one caller. Nothing when `epoch` is not the current one. `full`: the Store is, so
+   * EPOCH_GRACE_FULL_MS are enough, and the step is a greater one (FU5).
    */
-  forgetEpochs(epoch: string): Promise<number>;
+  forgetEpochs(epoch: string, full?: boolean): Promise<number>;
   /**
    * Makes `fence` the stream of `resource`: a greater one resets the lanes' sequences and holes and keeps W; the same one is
    * a repeat and changes nothing.
@@ -57,6 +58,7 @@ export interface EpochStore {
   /**
    * At most once a second: records what is sent, proves the fence, tells a loss (SL1, SL3), and brings back what the watcher must mend.
    * `beat` counts the checkpoints of a fence from 1; `answered` is the last one that got an answer, 0 before any did.
+   * `full`: the Store has no room for anything that came (FU4).
    */
   checkpoint(request: {
     readonly epoch: string;
@@ -65,7 +67,7 @@ export interface EpochStore {
     readonly beat: number;
     readonly answered: number;
   }): Promise<
-    | { readonly kind: "ok"; readonly resources: readonly ResourceHealth[] }
+    | { readonly kind: "ok"; readonly resources: readonly ResourceHealth[]; readonly full?: boolean }
     | { readonly kind: "setBack"; readonly why: string }
     | { readonly kind: "damaged"; readonly why: string }
     | Fenced

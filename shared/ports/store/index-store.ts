@@ -155,8 +155,8 @@ export type ApplyResult =
   | { readonly kind: "noEpoch" }
   | { readonly kind: "notOpen" };
 
-/** `changed` A7/A9 · `same` A4/A8 · `late` A5 · `absent` A6. */
-export type ItemOutcome = "changed" | "same" | "late" | "absent";
+/** `changed` A7/A9 · `same` A4/A8 · `late` A5 · `absent` A6 · `full` FU2. */
+export type ItemOutcome = "changed" | "same" | "late" | "absent" | "full";
 
 export interface ManifestRow {
   readonly key: ObjectKey;
@@ -193,12 +193,18 @@ export interface IndexStore {
   /**
    * Applies items in order (≤ 100, one per key). `commit` goes with the last call of a message: it commits the sequence and,
    * when contiguous, raises W to `watermark` (greatest rv of the message; W: its rv; L: none). `listRV`: the version of the
-   * list that the items are of (L; IX9).
+   * list that the items are of (L; IX9). `leaveOut`: puts that a full Store has no room for are left out (FU2); without it such a call is
+   * refused, unless its lane is frozen anyway.
    */
   applyPack(
     pack: PackHeader,
     items: readonly ItemChange[],
-    options: { readonly counts: readonly NamespaceCount[]; readonly listRV?: string; readonly commit?: { readonly watermark?: string } },
+    options: {
+      readonly counts: readonly NamespaceCount[];
+      readonly listRV?: string;
+      readonly commit?: { readonly watermark?: string };
+      readonly leaveOut?: boolean;
+    },
   ): Promise<ApplyResult>;
   /** A part that is not the last: kept until the last one comes. */
   stashManifest(pack: Omit<PackHeader, "kind">, rows: readonly ManifestRow[]): Promise<ApplyResult | { readonly kind: "early" }>;

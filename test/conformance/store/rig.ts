@@ -81,6 +81,8 @@ export interface DeliverOptions {
   readonly listRV?: string;
   /** False: this is not the message's last call. */
   readonly commit?: boolean;
+  /** FU2. */
+  readonly leaveOut?: boolean;
   /** Leave `expected` as the item has it. */
   readonly asRead?: boolean;
   readonly fence?: string;
@@ -219,7 +221,8 @@ export class Rig {
     const watermark = options.watermark ?? greatest;
     const commit = options.commit === false ? {} : { commit: watermark === undefined ? {} : { watermark } };
     const list = options.listRV === undefined ? {} : { listRV: options.listRV };
-    const result = await this.store.applyPack(header, prepared, { counts: options.counts ?? [], ...list, ...commit });
+    const { counts = [], leaveOut = false } = options;
+    const result = await this.store.applyPack(header, prepared, { counts, ...list, ...commit, leaveOut });
     if (options.commit !== false && result.kind === "applied") this.#used(resource, header);
     return result;
   }

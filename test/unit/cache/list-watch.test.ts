@@ -218,7 +218,7 @@ describe("WatchList", () => {
     expect(log.lines.filter(({ message }) => message === "watch ended").map(({ level }) => level)).toEqual(["debug"]);
   });
 
-  it("[informer T108] of pages that are too large goes on with smaller ones, from where it was and of one version", async () => {
+  it("[informer T112] of pages that are too large goes on with smaller ones, from where it was and of one version", async () => {
     const tooLarge = new AnswerTooLargeError("the answer to GET /api/v1/pods is larger than 67108864 bytes");
     const { asked, told } = await play({
       watches: [[unsupported]],
@@ -236,7 +236,7 @@ describe("WatchList", () => {
     expect(told).toEqual(["1: a not before 20", "1: b not before 20", "1: c not before 20", "1: whole at 20"]);
   });
 
-  it("[informer T108] with one object that alone is too large fails, says so and is tried again later", async () => {
+  it("[informer T112] with one object that alone is too large fails, says so and is tried again later", async () => {
     const tooLarge = new AnswerTooLargeError("the answer to GET /api/v1/pods is larger than 67108864 bytes");
     const { asked, log } = await play({ watches: [[unsupported]], lists: Array.from({ length: 9 }, () => tooLarge) }, 100);
     expect(asked.at(-1)).toBe("0 list latest 1");

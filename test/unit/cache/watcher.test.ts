@@ -351,6 +351,52 @@ describe("one watcher", () => {
     expect(s.log.lines.filter(({ message }) => message === "keys of older epochs removed")).toHaveLength(3);
   });
 
+  it("[informer FU5] takes them away though the checkpoint is refused, and each second while the Store is full", async () => {
+    const s = scene();
+    const { checkpoint } = s.store;
+    const asked: (boolean | undefined)[] = [];
+    let answer: "refused" | "full" | "room" = "refused";
+    Object.assign(s.store, {
+      forgetEpochs: async (_epoch: string, full?: boolean) => asked.push(full),
+      checkpoint: async (request: Parameters<typeof checkpoint>[0]) => {
+        if (answer === "refused") throw new Error("OOM");
+        return { ...(await checkpoint(request)), ...(answer === "full" && { full: true }) };
+      },
+    });
+    s.start("one");
+    await s.pass(31_000);
+    expect(asked).toEqual([false, false, false]);
+    answer = "full";
+    await s.pass(5_000);
+    expect(asked.slice(3)).toEqual([true, true, true, true, true]);
+    answer = "room";
+    await s.pass(20_000);
+    expect(asked.slice(8)).toEqual([false, false]);
+  });
+
+  it("[informer FU4] lists what a full Store left out once it has had room for 15 s, and not before", async () => {
+    const s = scene();
+    const { checkpoint } = s.store;
+    let isFull = true;
+    Object.assign(s.store, {
+      checkpoint: async (request: Parameters<typeof checkpoint>[0]) => ({ ...(await checkpoint(request)), full: isFull }),
+    });
+    s.start("one");
+    await s.pass(5_000);
+    expect(await s.gates()).toBe(true);
+    await s.store.markSuspect("pods", "the store is full: what came had no room");
+    await s.pass(60_000);
+    expect(await s.gates()).toBe(false);
+    isFull = false;
+    await s.pass(14_000);
+    expect(await s.gates()).toBe(false);
+    await s.pass(10_000);
+    expect(await s.gates()).toBe(true);
+    const said = s.log.lines.filter(({ message }) => message.startsWith("the store ")).map(({ message }) => message);
+    expect(said[0]).toBe("the store is full: what comes is left out and gates shut until it has room");
+    expect(said).toContain("the store has room again");
+  });
+
   it("FG4 shows the guard every object that comes, and begins no term before the guard has answered", async () => {
     const s = scene();
     await s.create("listed");

@@ -10,6 +10,7 @@
 --         { "incomplete" } · { "needed", keys } · { "retry", {}, "", 0 } · { "applied", bells, outcomes }
 local SYNC_ALL_SPREAD_MS, BELLS_MAX = 30000, 500
 
+local full = storeFull()
 local refused = otherEpoch()
 if refused then return { refused } end
 local state = openLane(2)
@@ -66,7 +67,7 @@ local function replaceNeeded(keys)
   bulk("SREM", KEYS[8], old)
   bulk("SADD", KEYS[8], new)
 end
-if #missing > 0 then -- A13
+if #missing > 0 and not full then -- A13
   call("DEL", KEYS[2 + MP])
   replaceNeeded(missing)
   call("HSET", KEYS[2], "frozen", "1")
@@ -104,6 +105,14 @@ for i = 1, changes.items do
 end
 call("DEL", KEYS[2 + MP])
 replaceNeeded({})
+if #missing > 0 then -- FU3: what was swept makes room for them
+  leftOut(state, KEYS[7])
+  commit(state, sequence, "")
+  flush()
+  tally(KEYS[9], ARGV[7] .. ":" .. ARGV[9], changes.items, { applied = changes.items })
+  flushQueue()
+  return { "needed", missing }
+end
 state.frozen = false
 state.gen = math.max(state.gen, generation)
 call("HSET", KEYS[2], "frozen", "0", "gen", text(state.gen))

@@ -5,8 +5,11 @@
 --       first l, number of lanes as the caller believes, sent RV or "". Every open resource, and every one with a sent RV, must
 --       stand under exactly this fence: a greater one is another leader's, a smaller one says that Redis was set back
 -- Returns { "noEpoch" } · { "fenced", stored fence } · { "lanes", resource, number } · { "setBack", why } · { "damaged", why }
---         { "ok", { name, state, syncedGen, gen, hole for ms or -1, frozen lanes, needed keys, Ws }, … }
+--         { "ok", 1 if the store is full or was of late (FU4), { name, state, syncedGen, gen, hole for ms or -1, frozen lanes, needed keys, Ws }, … }
+local FULL_MS = 10000 -- what was refused comes again each 5 s
+
 if otherEpoch() then return { "noEpoch" } end
+storeFull()
 local fence, beat, answered = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
 local queues = tonumber(ARGV[6])
 local first = 7 + queues
@@ -63,7 +66,8 @@ if onPrimary == (servedBy or "") and tonumber(evicted) > tonumber(before) then
   return lost("damaged", text(tonumber(evicted) - tonumber(before)) .. " keys were evicted: set maxmemory-policy noeviction and more memory")
 end
 
-local out = { "ok" }
+local full = tonumber(call("HGET", KEYS[1], "full") or "")
+local out = { "ok", full and now - full < FULL_MS and 1 or 0 }
 for _, resource in ipairs(resources) do
   local oldest, frozen, marks = nil, {}, {}
   for i = 0, resource.lanes - 1 do

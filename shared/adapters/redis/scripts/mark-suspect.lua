@@ -3,5 +3,6 @@
 -- ARGV  1 now ms · 2 epoch · 3 reason
 -- Returns { "otherEpoch", current epoch or "" } · { "ok" }
 if otherEpoch() then return { "otherEpoch", current or "" } end
+evenIfFull()
 suspect(KEYS[2], ARGV[3])
 return { "ok" }

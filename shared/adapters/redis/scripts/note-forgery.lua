@@ -2,6 +2,7 @@
 -- KEYS  1 ep · 2 forged
 -- ARGV  1 now ms · 2 "" · 3 entry · 4 how many are kept
 -- Returns { "ok" }
+evenIfFull()
 call("RPUSH", KEYS[2], ARGV[3])
 call("LTRIM", KEYS[2], -tonumber(ARGV[4]), -1)
 return { "ok" }

@@ -5,6 +5,7 @@
 -- Returns { "noEpoch" } · { "damaged", why } (SL3) · { "fenced", stored fence } · { "lanes", number } when the epoch was made with another number
 --         { "open", state, syncedGen, last, W, gen, frozen 0|1, … for each lane }
 if otherEpoch() then return { "noEpoch" } end
+evenIfFull()
 local fields = call("HMGET", KEYS[2], "fence", "lanes", "state", "syncedGen", "primary")
 local fence, lanesStored = fields[1], fields[2]
 if fence and less(ARGV[3], fence) then return { "fenced", fence } end

@@ -3,6 +3,7 @@
 -- ARGV  1 now ms · 2 epoch · 3 fence · 4 resource · 5 number of lanes as the caller believes
 -- Returns { "noEpoch" } · { "fenced", stored fence } · { "lanes", resource, number } · { "open", generation, floor }
 if otherEpoch() then return { "noEpoch" } end
+evenIfFull()
 local fields = call("HMGET", KEYS[2], "fence", "lanes", "state")
 if fields[1] ~= ARGV[3] then return { "fenced", fields[1] or "0" } end
 if fields[2] ~= ARGV[5] then return { "lanes", ARGV[4], tonumber(fields[2]) } end

@@ -4,6 +4,7 @@
 -- Returns the new lease end ms; 0 when the key was taken over or the epoch is another one; -1 when it is stopped
 
 if otherEpoch() then return 0 end
+evenIfFull()
 local value = call("HGET", KEYS[2 + P], ARGV[3])
 local token, start = string.match(value or "", "^([^\31]*)\31%d+(\31.+)$")
 if token ~= ARGV[4] then return 0 end

@@ -6,6 +6,7 @@ local fields = call("HMGET", KEYS[2], "stop", "resumed")
 for i = 1, 2 do
   if (fields[i] and "=" .. fields[i] or "") ~= ARGV[2 + i] then return { "changed", fields[1], fields[2] } end
 end
+evenIfFull()
 for i, name in ipairs({ "stop", "resumed" }) do
   local text = ARGV[4 + i]
   if text == "" then call("HDEL", KEYS[2], name) else call("HSET", KEYS[2], name, string.sub(text, 2)) end

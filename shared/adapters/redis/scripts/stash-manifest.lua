@@ -10,6 +10,7 @@ if refused then return { refused } end
 local sequence = tonumber(ARGV[5])
 if isDuplicate(state, sequence) then return { "duplicate", {} } end
 if sequence ~= state.last + 1 then return early(state) end
+evenIfFull() -- else a list would end no hole of a full store, and sweep nothing
 local mp = KEYS[2 + MP]
 for _, field in ipairs(call("HKEYS", mp)) do -- parts of a generation that was given up
   if string.match(field, "^%d+") ~= ARGV[4] then call("HDEL", mp, field) end

@@ -7,6 +7,7 @@ local GRACE_MS, PATIENCE_MAX_MS, BELLS_MAX = 5000, 300000, 500
 local CHUNK, LOOKED_AT_MAX = 500, 20000 -- a backlog whose doorbells are all young must not hold the server up
 
 if otherEpoch() then return { "ok", {} } end
+evenIfFull()
 local at = readGate(3)
 local refused = otherLanes()
 if refused then return refused end

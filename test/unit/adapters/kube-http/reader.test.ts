@@ -33,7 +33,7 @@ function narrow(count: number, fits: number) {
   return createReader(client as unknown as KubeClient); // as above
 }
 
-it("[informer T108] a list is read by as small pages as it takes: by more than 400, too, and down to single objects", async () => {
+it("[informer T112] a list is read by as small pages as it takes: by more than 400, too, and down to single objects", async () => {
   const names = async (count: number, fits: number) =>
     (await narrow(count, fits).list("pods", "shop")).items.map(({ metadata }) => metadata.name);
   expect(await names(900, 1)).toEqual(Array.from({ length: 900 }, (_, i) => `p${i}`));

@@ -64,6 +64,25 @@ local function otherEpoch()
   return nil
 end
 
+-- FU1: what follows is done in a full store, too. Redis asks a script's first write alone whether it may take memory, and this one
+-- takes none. For what frees, or is small and does not add up.
+local function evenIfFull()
+  call("HDEL", KEYS[1], "")
+end
+
+-- What a full store answers to whoever would take memory; nil while there is room. The script goes on all the same (FU1), and it is noted
+-- when that was: a moment later, without this very call's own text in its memory, it may have room for small things (FU4). To be asked
+-- before the first write.
+local FULL = "the store is full: what came had no room"
+local function storeFull()
+  if not current then return nil end
+  local answer = redis.pcall("HSETNX", KEYS[1], "epoch", "") -- it is there: nothing is written
+  if type(answer) ~= "table" or not string.find(answer.err, "OOM command not allowed", 1, true) then return nil end
+  evenIfFull()
+  call("HSET", KEYS[1], "full", text(now))
+  return answer
+end
+
 -- Runs `command` on `key` with any number of arguments.
 local function bulk(command, key, arguments)
   for i = 1, #arguments, MAX_ARGS do

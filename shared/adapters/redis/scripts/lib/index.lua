@@ -387,6 +387,21 @@ local function settle(i, meta, quiet, skip)
   end
 end
 
+-- Whether anything is to be put.
+local function hasPuts()
+  for i = 1, changes.items do
+    if string.byte(ARGV[changes.at + ITEM * (i - 1) + META]) == 80 then return true end
+  end
+  return false
+end
+
+-- FU2: something was left out. Only a list that begins after this brings it.
+local function leftOut(state, meta)
+  suspect(meta, FULL)
+  call("HSET", KEYS[state.base], "frozen", "1")
+  state.frozen = true
+end
+
 -- IX10: whether what nobody has read is nothing, or to the signature what the item would write. A genuine text is nobody else's.
 local function asGuessed(i, meta, row, tomb)
   local at = changes.at + ITEM * (i - 1)
@@ -413,9 +428,9 @@ local historyLost = false
 
 -- Applies the items in order. `listed`: A6 does not bind (L). `listRV`: the version of their list, or "" (IX9).
 -- `quiet`: intents that are answered queue nobody (write-through). `skip`: a queue state that effects do not
--- queue (the primary whose own status was written).
--- Returns the outcomes (c changed, s same, l late, a absent), and the number of items done when one's row had moved (IX8).
-local function applyItems(listed, listRV, quiet, skip)
+-- queue (the primary whose own status was written). `full`: the store is, so what is to be put is left out (FU2).
+-- Returns the outcomes (c changed, s same, l late, a absent, f left out), and the number of items done when one's row had moved (IX8).
+local function applyItems(listed, listRV, quiet, skip, full)
   readItems()
   local outcomes = {}
   for i = 1, changes.items do
@@ -438,6 +453,7 @@ local function applyItems(listed, listRV, quiet, skip)
     elseif tomb and isCurrent(head(tomb), rv, listRV) then outcome = "l" -- A5
     elseif not row and not listed and not less(lanes[meta.lane].W, rv) then outcome = "a" -- A6
     end
+    if full and outcome == "c" and not meta.delete and not meta.gone then outcome = "f" end
     if outcome == "c" then
       if not healing and not asExpected(i, row) then return table.concat(outcomes), i - 1 end
       local before = row or tomb

@@ -34,6 +34,7 @@ end
 -- A manifest before its lane: something is missing from now on. On a FIFO queue it holds back whatever comes after it in its
 -- lane, so no later message could ever open the hole (T40).
 local function early(state)
+  evenIfFull()
   if not state.holeSince then call("HSET", KEYS[state.base], "holeSince", text(now)) end
   return { "early" }
 end

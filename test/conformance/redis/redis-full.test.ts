@@ -1,0 +1,325 @@
+/**
+ * A real Redis at its maxmemory (informer §11.10). Catches: a store that cannot be emptied by what frees memory, because something that
+ * needs memory comes first, in a script or in a lane; an old epoch that keeps the room that the new one needs; an open gate meanwhile.
+ */
+import { Redis } from "ioredis";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+
+import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
+import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
+import { createRedisStore } from "../../../shared/adapters/redis/redis-store.ts";
+import { createDigester } from "../../../shared/api/digest.ts";
+import { LANES } from "../../../shared/api/lane.ts";
+import { applyMessage } from "../../../shared/cache/applier.ts";
+import { cacheIdentity } from "../../../shared/cache/identity.ts";
+import { runWatcher } from "../../../shared/cache/watcher.ts";
+import { createApiServer } from "../../../shared/local/api-server/api-server.ts";
+import { createInProcessKube } from "../../../shared/local/api-server/in-process-client.ts";
+import type { QueueEntry } from "../../../shared/ports/delta-queue.ts";
+import { EPOCH_GRACE_FULL_MS, HOLE_LIMIT_MS, HOLE_RELIST_MS } from "../../../shared/ports/times.ts";
+import { AFFECTED_KEYS } from "../../../shared/registry/registry.ts";
+import { cachedPod, cachedReplicaSet, listed, put, remove } from "../../support/builders.ts";
+import { personIn } from "../../support/person.ts";
+import { ensureRedisServer, startRedis } from "../../support/redis.ts";
+import type { RedisServer } from "../../support/redis.ts";
+import { testSigner } from "../../support/signer.ts";
+import { recordingLog } from "../../unit/recording-log.ts";
+import { EPOCH, FIRST_BEAT, IDENTITY, Rig } from "../store/rig.ts";
+import { redisFixture } from "./fixtures.ts";
+
+const CACHE = { deployment: "full", cluster: "0123456789ab" } as const;
+const STEP_MS = 500;
+const OOM = /OOM command not allowed/;
+const reason = ensureRedisServer();
+
+describe.skipIf(reason)(`a full Redis${reason === undefined ? "" : `, skipped: ${reason}`}`, () => {
+  let server: RedisServer;
+  let admin: Redis;
+  beforeAll(async () => {
+    server = await startRedis();
+    admin = new Redis(server.url);
+  });
+  beforeEach(async () => {
+    await admin.config("SET", "maxmemory", "0");
+    await admin.flushall();
+  });
+  afterAll(async () => {
+    admin.disconnect();
+    await server.stop();
+  });
+  const used = async (): Promise<number> => Number(/used_memory:(\d+)/.exec(await admin.info("memory"))?.[1]);
+  /** Full, whatever goes. */
+  const fill = async (): Promise<void> => void (await admin.config("SET", "maxmemory", "1"));
+  const makeRoom = async (): Promise<void> => void (await admin.config("SET", "maxmemory", "0"));
+
+  describe("the Store", () => {
+    let rig: Rig;
+    beforeEach(async () => {
+      const fixture = await redisFixture(() => new Redis(server.url))({ ...CACHE, identity: IDENTITY, holeLimitMs: HOLE_LIMIT_MS });
+      rig = await new Rig(fixture).synced();
+      await rig.seed(
+        "pods",
+        [10, 11, 12].map((rv) => put(cachedPod({ name: `web-${rv}`, resourceVersion: String(rv) }))),
+      );
+      return () => fixture.close();
+    });
+    const pod = (n: number, rv: number = n) => cachedPod({ name: `web-${n}`, resourceVersion: String(rv) });
+    const cached = async (): Promise<readonly string[]> => (await rig.store.readLane("pods", 0)).rows.map(({ key }) => key);
+    const checkpoint = () => rig.store.checkpoint({ epoch: rig.epoch, fence: rig.fence, sent: { pods: "12" }, ...FIRST_BEAT });
+
+    it("[informer FU1] does what frees memory and what is small", async () => {
+      await rig.seed("replicasets", [put(cachedReplicaSet(), { counted: true })]);
+      await rig.store.add(rig.epoch, "replicaset", "shop/web", 0);
+      const run = rig.run("replicaset", "shop/web");
+      await fill();
+      expect(await rig.deliver("pods", [remove(pod(10), "20")])).toMatchObject({ kind: "applied", outcomes: ["changed"] });
+      expect(await cached()).toEqual(["shop/web-11", "shop/web-12"]);
+      expect(await rig.deliver("pods", [], { kind: "W", watermark: "21" })).toMatchObject({ kind: "applied" });
+      expect(await checkpoint()).toMatchObject({ kind: "ok", full: true });
+      expect((await rig.store.readLane("pods", 0)).watermark).toBe("21");
+      expect((await rig.store.take(run, { uid: cachedReplicaSet().metadata.uid })).kind).toBe("ok");
+      expect(await rig.store.renew(run)).toEqual(expect.any(Number));
+      await rig.store.done(run, { kind: "retry" });
+      await rig.store.sweep(rig.epoch);
+      await rig.store.quarantine({ what: "x", where: "y", why: "z", atMs: 0 });
+      await rig.store.markSuspect("pods", "somebody said so");
+      await rig.raiseFence("200");
+      for (const resource of ["pods", "replicasets"] as const) await rig.openGeneration(resource);
+      expect(await rig.store.openEpoch({ ...EPOCH, epoch: "e2", fence: "200" }, "e1")).toEqual({ kind: "opened" });
+      expect((await rig.store.openFence({ epoch: "e2", fence: "200", resource: "pods", lanes: 1 })).kind).toBe("open");
+    });
+
+    it("[informer FU1] nothing is registered, so nothing is begun", async () => {
+      await rig.seed("replicasets", [put(cachedReplicaSet(), { counted: true })]);
+      await rig.store.add(rig.epoch, "replicaset", "shop/web", 0);
+      const run = rig.run("replicaset", "shop/web");
+      const { uid } = cachedReplicaSet().metadata;
+      await fill();
+      await rig.store.take(run, { uid });
+      await expect(rig.store.registerIntents(run, uid, [{ id: "c:web-1", verb: "create", name: "web-1" }])).rejects.toThrow(OOM);
+    });
+
+    it("[informer FU2] refuses what is to be put, and changes nothing", async () => {
+      await fill();
+      await expect(rig.deliver("pods", [remove(pod(10), "20"), put(pod(13, 21))])).rejects.toThrow(OOM);
+      expect(await cached()).toHaveLength(3);
+      expect(await rig.store.gate("replicaset")).toEqual({ open: true });
+      await makeRoom();
+      expect(await rig.deliver("pods", [remove(pod(10), "20"), put(pod(13, 21))])).toMatchObject({ outcomes: ["changed", "changed"] });
+    });
+
+    it("[informer FU2] leaves it out when it is told to: deletes go through, W stands, the gate is shut until a list that begins then", async () => {
+      await rig.openGeneration("pods"); // of before: it does not know what is left out
+      await fill();
+      const mixed = [put(pod(13, 20)), remove(pod(10), "21"), put(pod(11, 22))];
+      expect(await rig.deliver("pods", mixed, { leaveOut: true })).toMatchObject({
+        kind: "applied",
+        outcomes: ["full", "changed", "full"],
+      });
+      expect(await cached()).toEqual(["shop/web-11", "shop/web-12"]);
+      // Its lane waits for nothing any more.
+      expect(await rig.deliver("pods", [put(pod(14, 23)), remove(pod(12), "24")])).toMatchObject({ outcomes: ["full", "changed"] });
+      expect(await cached()).toEqual(["shop/web-11"]);
+      expect((await rig.store.readLane("pods", 0)).watermark).toBe("12");
+      expect(await rig.store.gate("replicaset")).toMatchObject({ open: false, reason: expect.stringContaining("the store is full") });
+      const health = await checkpoint();
+      expect(health.kind === "ok" && health.resources.find(({ resource }) => resource === "pods")).toMatchObject({
+        state: "SUSPECT",
+        frozenLanes: [0],
+      });
+
+      await makeRoom();
+      const exist = [pod(11, 22), pod(13, 20), pod(14, 23)];
+      await rig.deliver(
+        "pods",
+        exist.map((each) => put(each)),
+        { kind: "L", listRV: "25" },
+      );
+      expect(await rig.manifest("pods", exist.map(listed), "25")).toMatchObject({ kind: "applied" });
+      expect(await rig.store.gate("replicaset")).toMatchObject({ open: false });
+      await rig.relist("pods", exist, "25", (each) => put(each));
+      expect(await rig.store.gate("replicaset")).toEqual({ open: true });
+      expect(await cached()).toEqual(["shop/web-11", "shop/web-13", "shop/web-14"]);
+      expect(await checkpoint()).toMatchObject({ kind: "ok", full: true }); // of late
+      await rig.fixture.clock.advance(10_000);
+      expect(await checkpoint()).not.toHaveProperty("full");
+    });
+
+    it("[informer FU2] what is left out is no item that has come to its end", async () => {
+      const before = (await rig.store.tallies()).find(({ resource }) => resource === "pods");
+      await fill();
+      await rig.deliver("pods", [put(pod(13, 20)), remove(pod(10), "21")], { leaveOut: true });
+      const after = (await rig.store.tallies()).find(({ resource }) => resource === "pods");
+      expect(after?.received).toBe((before?.received ?? 0) + 1);
+      expect(after?.fates.applied).toBe((before?.fates.applied ?? 0) + 1);
+    });
+
+    it("[informer FU3] a manifest sweeps although listed objects have no room, and the lane stays frozen", async () => {
+      await rig.openGeneration("pods");
+      await fill();
+      expect(await rig.manifest("pods", [listed(pod(12)), listed(pod(13))], "30")).toEqual({ kind: "needed", keys: ["shop/web-13"] });
+      expect(await cached()).toEqual(["shop/web-12"]);
+      expect(await rig.store.gate("replicaset")).toMatchObject({ open: false });
+      expect((await rig.store.readLane("pods", 0)).watermark).toBe("12");
+    });
+
+    it("[informer FU5] what older epochs have left goes after a moment, in one step", async () => {
+      const clock = rig.fixture.clock;
+      const pipeline = admin.pipeline();
+      for (let i = 0; i < 3_000; i++) pipeline.hset(`dl:full:{0123456789ab}:e0:s:pods:${i}`, "f", "v");
+      await pipeline.exec();
+      const left = async (): Promise<number> => (await admin.keys("*:e0:*")).length;
+      await fill();
+      expect(await rig.store.forgetEpochs(rig.epoch, true)).toBe(0);
+      await clock.advance(EPOCH_GRACE_FULL_MS - 1);
+      expect(await rig.store.forgetEpochs(rig.epoch, true)).toBe(0);
+      await clock.advance(1);
+      expect(await rig.store.forgetEpochs(rig.epoch)).toBe(0);
+      await rig.store.forgetEpochs(rig.epoch, true);
+      await rig.store.forgetEpochs(rig.epoch, true);
+      expect(await left()).toBe(0);
+      expect(await cached()).toHaveLength(3);
+    });
+  });
+
+  describe("watcher and applier", () => {
+    it("[informer T110] fill it, and once objects were deleted in the cluster everything goes on without a person", async () => {
+      const rig = await open(server.url);
+      await rig.create("small-0");
+      await rig.pass(5_000);
+      await admin.config("SET", "maxmemory", String((await used()) + 600_000));
+      for (let i = 0; i < 20; i++) await rig.create(`fat-${i}`, FAT);
+      await rig.pass(30_000);
+      expect(await rig.gate()).toMatchObject({ open: false, reason: expect.stringContaining("the store is full") });
+      expect(rig.messages()).toContain("the store is full: what comes is left out and gates shut until it has room");
+      for (let i = 1; i < 20; i++) await rig.create(`small-${i}`); // something for which there is no room stands before every delete
+      await rig.pass(5_000);
+      for (let i = 0; i < 20; i++) await rig.remove(`fat-${i}`);
+      await rig.pass(60_000);
+      expect(await rig.cached()).toEqual(rig.existing());
+      expect(rig.existing()).toHaveLength(20);
+      expect(await rig.gate()).toEqual({ open: true });
+      expect(rig.messages()).toContain("the store has room again");
+      await rig.close();
+    });
+
+    it("[informer T111] is more than half full, and a new epoch does not lock it up", async () => {
+      const empty = await used();
+      const rig = await open(server.url);
+      for (let i = 0; i < 30; i++) await rig.create(`fat-${i}`, FAT);
+      await rig.pass(10_000);
+      const one = (await used()) - empty;
+      await admin.config("SET", "maxmemory", String(Math.floor(empty + 1.5 * one)));
+      await admin.del((await admin.keys("*:ep"))[0] ?? "");
+      await rig.pass(10_000);
+      expect(await rig.gate()).toMatchObject({ open: false });
+      await rig.pass(60_000);
+      expect(await rig.cached()).toEqual(rig.existing());
+      expect(await rig.gate()).toEqual({ open: true });
+      await rig.close();
+    });
+  });
+});
+
+/** A pod's labels, together some 70 KB. */
+const FAT = Object.fromEntries(Array.from({ length: 1_000 }, (_, i) => [`l${i}`, "v".repeat(60)]));
+
+/** A watcher that leads over Redis and an applier on a FIFO queue: what is not applied holds its lane back, and comes again. */
+async function open(url: string) {
+  const redis = new Redis(url);
+  const clock = createVirtualClock(Date.UTC(2026, 2, 1));
+  const random = createSeededRandom(5);
+  const digester = createDigester("a key for tests");
+  const server = createApiServer({ clock, random, garbageCollection: false });
+  const signer = testSigner(CACHE.cluster);
+  const store = createRedisStore(redis, { ...CACHE, identity: cacheIdentity(digester), signer, holeLimitMs: HOLE_LIMIT_MS, clock });
+  const log = recordingLog();
+  const doorbells = { ring: async () => {} };
+  let waiting: (QueueEntry & { receives: number; atMs: number })[] = [];
+  const queue = {
+    send: async (entries: readonly QueueEntry[]) => {
+      waiting.push(...entries.map((entry) => ({ ...entry, receives: 0, atMs: 0 })));
+      return { failed: [] };
+    },
+  };
+  const kube = createInProcessKube(server, { component: "watcher" });
+  let fence = 1;
+  const leadership = {
+    fence: () => String(fence),
+    raise: async () => String(++fence),
+    lost: new AbortController().signal,
+    holds: () => true,
+    release: async () => {},
+  };
+  const ends = new AbortController();
+  const running = runWatcher(
+    { kube, store, queue, doorbells, clock, random, digester, signer, log, lead: async () => leadership },
+    { cluster: CACHE.cluster, clusterUid: "uid", identity: cacheIdentity(digester), holeRelistMs: HOLE_RELIST_MS },
+    ends.signal,
+  );
+  const applier = {
+    cluster: () => ({ store, signer, doorbells, reader: kube }),
+    clusters: [CACHE.cluster],
+    registry: AFFECTED_KEYS,
+    digester,
+    clock,
+    log,
+  };
+  const applyWaiting = async (): Promise<void> => {
+    const messages = waiting;
+    waiting = [];
+    const held = new Set<string>();
+    const left: typeof waiting = [];
+    for (const message of messages) {
+      const { id, body, group } = message;
+      if (held.has(group) || message.atMs > clock.now()) {
+        held.add(group);
+        left.push(message);
+        continue;
+      }
+      const receives = ++message.receives;
+      const verdict = await applyMessage(applier, { id, body, receives }).catch(() => ({ kind: "retry", afterSeconds: 5 }) as const);
+      if (verdict.kind === "ack") continue;
+      held.add(group);
+      left.push({ ...message, atMs: clock.now() + verdict.afterSeconds * 1_000 });
+    }
+    waiting = [...left, ...waiting];
+  };
+  const pass = async (ms: number): Promise<void> => {
+    for (let left = ms; left > 0; left -= STEP_MS) {
+      await clock.advance(Math.min(left, STEP_MS));
+      // Answers of Redis come in order: once this one is there, so are those before it, and what they led to is sent.
+      for (let round = 0; round < 3; round++) await redis.ping();
+      await applyWaiting();
+    }
+  };
+  const person = personIn(server);
+  await person.request("POST", "/api/v1/namespaces", { metadata: { name: "shop" } });
+  await pass(5_000);
+  const path = "/api/v1/namespaces/shop/pods";
+  const existing = new Set<string>();
+  return {
+    pass,
+    create: async (name: string, labels: Readonly<Record<string, string>> = {}) => {
+      await person.request("POST", path, { metadata: { name, labels }, spec: { containers: [{ name: "c", image: "i" }] } });
+      existing.add(`shop/${name}`);
+    },
+    remove: async (name: string) => {
+      await person.request("DELETE", `${path}/${name}`, { gracePeriodSeconds: 0 });
+      existing.delete(`shop/${name}`);
+    },
+    existing: () => [...existing].toSorted(),
+    cached: async () => {
+      const lanes = Array.from({ length: LANES.pods }, async (_, lane) => (await store.readLane("pods", lane)).rows);
+      return (await Promise.all(lanes)).flatMap((rows) => rows.map(({ key }) => key)).toSorted();
+    },
+    gate: () => store.gate("replicaset"),
+    messages: () => log.lines.map(({ message }) => message),
+    close: async () => {
+      ends.abort();
+      await pass(1_000);
+      await running;
+      redis.disconnect();
+    },
+  };
+}
