@@ -62,10 +62,19 @@ export function judgeRedis({ server, durability, redisCluster }: Facts): readonl
   const percent = maxBytes === 0 ? 0 : Math.round((100 * usedBytes) / maxBytes);
   const used = `${Math.ceil(usedBytes / 2 ** 20)} MiB used${maxBytes === 0 ? "" : `, ${percent} % of maxmemory`}`;
   if (percent >= 100)
-    findings.push(failure("redis.memory", used, "Give it more memory: it refuses writes, so nothing is applied.", { number: percent }));
+    findings.push(
+      failure(
+        "redis.memory",
+        used,
+        "Give it more memory, or delete in the cluster what fills it: it refuses writes, so nothing acts until it has had room for 15 s.",
+        { number: percent },
+      ),
+    );
   else if (percent > MEMORY_PERCENT_MAX)
     findings.push(
-      warning("redis.memory", used, "Give it more memory before it refuses writes: about 800 bytes a pod.", { number: percent }),
+      warning("redis.memory", used, "Give it more memory before it refuses writes: about 800 bytes a pod, twice that for a new epoch.", {
+        number: percent,
+      }),
     );
   else findings.push(ok("redis.memory", used, { number: percent }));
 
