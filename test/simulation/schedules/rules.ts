@@ -114,7 +114,7 @@ export const BREAKAGES: readonly Breakage[] = [
     rule: "M verified",
     off: "a manifest sweeps and raises W although a listed row is missing",
     seed: 14,
-    script: { scripts: ["applyManifest"], from: `if #missing > 0 then -- A13`, to: `if false then` },
+    script: { scripts: ["applyManifest"], from: `if #missing > 0 and not full then -- A13`, to: `missing = {}\nif false then` },
   },
   {
     rule: "L ≥ W",
