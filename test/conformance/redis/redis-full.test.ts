@@ -80,13 +80,27 @@ describe.skipIf(reason)(`a full Redis${reason === undefined ? "" : `, skipped: $
       expect((await rig.store.take(run, { uid: cachedReplicaSet().metadata.uid })).kind).toBe("ok");
       expect(await rig.store.renew(run)).toEqual(expect.any(Number));
       await rig.store.done(run, { kind: "retry" });
-      await rig.store.sweep(rig.epoch);
+      await rig.pass(15_000);
+      expect(await rig.store.sweep(rig.epoch)).toHaveLength(1);
       await rig.store.quarantine({ what: "x", where: "y", why: "z", atMs: 0 });
+      await rig.store.noteForgery({ messageId: "x", where: "y", why: "z", bytes: 1, atMs: 0 });
+      await rig.store.takeTurn(rig.epoch, "audit pods", 1_000);
       await rig.store.markSuspect("pods", "somebody said so");
+      const write = { resource: "deployments", key: "shop/web", manager: "other", atMs: rig.now() } as const;
+      expect((await rig.store.reportForeignWrite(write, rig.now())).kind).toBe("stopped");
       await rig.raiseFence("200");
       for (const resource of ["pods", "replicasets"] as const) await rig.openGeneration(resource);
+      const late = { ...rig.header("pods", { lane: 0 }), sequence: 9 };
+      expect(await rig.store.stashManifest(late, [])).toEqual({ kind: "early" });
+      expect((await rig.store.stashManifest(rig.header("pods", { lane: 0 }), [listed(pod(12))])).kind).toBe("applied");
       expect(await rig.store.openEpoch({ ...EPOCH, epoch: "e2", fence: "200" }, "e1")).toEqual({ kind: "opened" });
       expect((await rig.store.openFence({ epoch: "e2", fence: "200", resource: "pods", lanes: 1 })).kind).toBe("open");
+      expect((await rig.store.openGeneration({ epoch: "e2", fence: "200", resource: "pods" })).kind).toBe("open");
+    });
+
+    it("[informer FU4] a time to come, which somebody else wrote, makes nothing full", async () => {
+      await admin.hset((await admin.keys("*:ep"))[0] ?? "", "full", String(rig.now() + 60_000));
+      expect(await checkpoint()).not.toHaveProperty("full");
     });
 
     it("[informer FU1] nothing is registered, so nothing is begun", async () => {

@@ -67,7 +67,7 @@ if onPrimary == (servedBy or "") and tonumber(evicted) > tonumber(before) then
 end
 
 local full = tonumber(call("HGET", KEYS[1], "full") or "")
-local out = { "ok", full and now - full < FULL_MS and 1 or 0 }
+local out = { "ok", full and full <= now and now - full < FULL_MS and 1 or 0 }
 for _, resource in ipairs(resources) do
   local oldest, frozen, marks = nil, {}, {}
   for i = 0, resource.lanes - 1 do
