@@ -276,20 +276,15 @@ class Term {
     for (let beat = 1; !signal.aborted; beat++) {
       await this.#ports.clock.after(CHECKPOINT_MS, signal).catch(() => undefined);
       if (signal.aborted) return;
-      for (const { sender } of this.#streams.values()) sender.heartbeat();
-      await this.#attempt("checkpoint", () => this.#checkpoint());
-      // Each for itself: one that a damaged or full Store refuses must not keep the others from what would mend it.
-      if (beat % SWEEP_EVERY_CHECKPOINTS === 0) await this.#attempt("sweep", () => this.#sweep());
-      if (this.#isFull || beat % FORGET_EVERY_CHECKPOINTS === 0) await this.#attempt("forget", () => this.#forget());
-    }
-  }
-
-  async #attempt(what: "checkpoint" | "sweep" | "forget", step: () => Promise<void>): Promise<void> {
-    try {
-      await step();
-    } catch (error) {
-      if (what === "checkpoint") this.#ports.metrics?.count("deltaloop_checkpoints_total", { result: "failed" });
-      this.#ports.log.warn(`${what} failed, the next one tries again`, { error: describeError(error) });
+      try {
+        for (const { sender } of this.#streams.values()) sender.heartbeat();
+        await this.#checkpoint();
+        if (beat % SWEEP_EVERY_CHECKPOINTS === 0) await this.#sweep();
+      } catch (error) {
+        this.#ports.metrics?.count("deltaloop_checkpoints_total", { result: "failed" });
+        this.#ports.log.warn("checkpoint failed, the next one tries again", { error: describeError(error) });
+      }
+      if (this.#isFull || beat % FORGET_EVERY_CHECKPOINTS === 0) await this.#forget();
     }
   }
 
@@ -353,10 +348,15 @@ class Term {
     await ring({ ...this.#ports, metrics: undefined }, bells);
   }
 
-  /** What older epochs have left. */
+  /** What older epochs have left: it may be what a Store that refuses checkpoints lacks. */
   async #forget(): Promise<void> {
-    const keys = await this.#ports.store.forgetEpochs(this.#epoch, this.#isFull);
-    if (keys > 0) this.#ports.log.info("keys of older epochs removed", { keys });
+    const { store, log } = this.#ports;
+    try {
+      const keys = await store.forgetEpochs(this.#epoch, this.#isFull);
+      if (keys > 0) log.info("keys of older epochs removed", { keys });
+    } catch (error) {
+      log.warn("keys of older epochs were not removed, it is tried again", { error: describeError(error) });
+    }
   }
 
   #finish(end: End): void {
