@@ -217,6 +217,20 @@ describe.skipIf(reason)(`a full Redis${reason === undefined ? "" : `, skipped: $
       await rig.close();
     });
 
+    it("[informer T110] is full for 5 s, and nothing is left out: what was refused comes again", async () => {
+      const rig = await open(server.url);
+      await fill();
+      await rig.create("late");
+      await rig.pass(4_500);
+      expect(await rig.cached()).toEqual([]);
+      await makeRoom();
+      await rig.pass(5_000);
+      expect(await rig.cached()).toEqual(["shop/late"]);
+      expect(await rig.gate()).toEqual({ open: true });
+      expect(rig.messages()).not.toContain("raising the fence");
+      await rig.close();
+    });
+
     it("[informer T111] is more than half full, and a new epoch does not lock it up", async () => {
       const empty = await used();
       const rig = await open(server.url);
