@@ -5,19 +5,20 @@
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 
+import { createApplyDeltas } from "../../../functions/apply-deltas/handler.ts";
 import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
+import { createMemoryDeltaQueue } from "../../../shared/adapters/memory/queue/delta-queue.ts";
 import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
 import { createRedisStore } from "../../../shared/adapters/redis/redis-store.ts";
 import { createDigester } from "../../../shared/api/digest.ts";
 import { LANES } from "../../../shared/api/lane.ts";
-import { applyMessage } from "../../../shared/cache/applier.ts";
 import { cacheIdentity } from "../../../shared/cache/identity.ts";
 import { runWatcher } from "../../../shared/cache/watcher.ts";
 import { createApiServer } from "../../../shared/local/api-server/api-server.ts";
 import { createInProcessKube } from "../../../shared/local/api-server/in-process-client.ts";
-import type { QueueEntry } from "../../../shared/ports/delta-queue.ts";
+import { invocationContext, sqsEvent } from "../../../shared/local/invocation.ts";
+import { serving } from "../../../shared/lambda/wiring.ts";
 import { EPOCH_GRACE_FULL_MS, HOLE_LIMIT_MS, HOLE_RELIST_MS } from "../../../shared/ports/times.ts";
-import { AFFECTED_KEYS } from "../../../shared/registry/registry.ts";
 import { cachedPod, cachedReplicaSet, listed, put, remove } from "../../support/builders.ts";
 import { personIn } from "../../support/person.ts";
 import { ensureRedisServer, startRedis } from "../../support/redis.ts";
@@ -252,7 +253,7 @@ describe.skipIf(reason)(`a full Redis${reason === undefined ? "" : `, skipped: $
 /** A pod's labels, together some 70 KB. */
 const FAT = Object.fromEntries(Array.from({ length: 1_000 }, (_, i) => [`l${i}`, "v".repeat(60)]));
 
-/** A watcher that leads over Redis and an applier on a FIFO queue: what is not applied holds its lane back, and comes again. */
+/** A watcher that leads over Redis and the applier's function on a FIFO queue: what is not applied holds its lane back, and comes again. */
 async function open(url: string) {
   const redis = new Redis(url);
   const clock = createVirtualClock(Date.UTC(2026, 2, 1));
@@ -263,13 +264,7 @@ async function open(url: string) {
   const store = createRedisStore(redis, { ...CACHE, identity: cacheIdentity(digester), signer, holeLimitMs: HOLE_LIMIT_MS, clock });
   const log = recordingLog();
   const doorbells = { ring: async () => {} };
-  let waiting: (QueueEntry & { receives: number; atMs: number })[] = [];
-  const queue = {
-    send: async (entries: readonly QueueEntry[]) => {
-      waiting.push(...entries.map((entry) => ({ ...entry, receives: 0, atMs: 0 })));
-      return { failed: [] };
-    },
-  };
+  const queue = createMemoryDeltaQueue({ clock, random });
   const kube = createInProcessKube(server, { component: "watcher" });
   let fence = 1;
   const leadership = {
@@ -285,33 +280,23 @@ async function open(url: string) {
     { cluster: CACHE.cluster, clusterUid: "uid", identity: cacheIdentity(digester), holeRelistMs: HOLE_RELIST_MS },
     ends.signal,
   );
-  const applier = {
-    cluster: () => ({ store, signer, doorbells, reader: kube }),
-    clusters: [CACHE.cluster],
-    registry: AFFECTED_KEYS,
-    digester,
+  const applyDeltas = createApplyDeltas({
     clock,
+    random,
     log,
-  };
+    digester,
+    source: queue,
+    ...serving(CACHE.cluster, kube, "shadow", { store, signer, doorbells }),
+  });
+  const context = invocationContext({ functionName: "apply-deltas", requestId: "full", remainingMs: () => 30_000 });
   const applyWaiting = async (): Promise<void> => {
-    const messages = waiting;
-    waiting = [];
-    const held = new Set<string>();
-    const left: typeof waiting = [];
-    for (const message of messages) {
-      const { id, body, group } = message;
-      if (held.has(group) || message.atMs > clock.now()) {
-        held.add(group);
-        left.push(message);
-        continue;
-      }
-      const receives = ++message.receives;
-      const verdict = await applyMessage(applier, { id, body, receives }).catch(() => ({ kind: "retry", afterSeconds: 5 }) as const);
-      if (verdict.kind === "ack") continue;
-      held.add(group);
-      left.push({ ...message, atMs: clock.now() + verdict.afterSeconds * 1_000 });
+    for (;;) {
+      const messages = await queue.receive({ max: 10, waitMs: 0 });
+      if (messages.length === 0) return;
+      const answer = await applyDeltas(sqsEvent(messages, "arn:aws:sqs:eu-central-1:1:deltas.fifo"), context);
+      const failed = new Set(answer?.batchItemFailures.map(({ itemIdentifier }) => itemIdentifier));
+      await queue.remove(messages.filter(({ messageId }) => !failed.has(messageId)).map(({ receipt }) => receipt));
     }
-    waiting = [...left, ...waiting];
   };
   const pass = async (ms: number): Promise<void> => {
     for (let left = ms; left > 0; left -= STEP_MS) {
