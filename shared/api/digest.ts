@@ -7,6 +7,7 @@
  * in a pointer field; quantities compare by value, timestamps as instants. Fields the layout does not know are kept.
  */
 import { createHash, createHmac, createSecretKey, hash } from "node:crypto";
+import { exactText } from "./exact-json.ts";
 import { podTemplateHashState } from "./pod-template-hash.ts";
 import { type GoStruct, type GoType, podTemplateLayout } from "./pod-template-layout.ts";
 import { LAYOUT_VERSION } from "./pod-template-types.ts";
@@ -70,7 +71,7 @@ export function createDigester(key: Buffer | string): Digester {
     digest,
     template(template, withHashState) {
       // It comes again with each status of its object. Nothing of it is kept, but what its text hashes to.
-      const text = hash("sha256", JSON.stringify(template), "base64");
+      const text = hash("sha256", exactText(template), "base64");
       let known = lately.get(text);
       if (known === undefined) {
         const [oldest] = lately.size < TEMPLATES_MAX ? [] : lately.keys();
@@ -152,7 +153,8 @@ function zeroOf(type: GoType, value: unknown): string {
 }
 
 function normalQuantity(value: unknown): string {
-  const numeric = typeof value === "string" || typeof value === "number" ? numericQuantity(String(value)) : undefined;
+  const isScalar = typeof value === "string" || typeof value === "number" || typeof value === "bigint";
+  const numeric = isScalar ? numericQuantity(String(value)) : undefined;
   return verbatim(numeric ?? value);
 }
 
@@ -172,6 +174,7 @@ function normalUnknown(value: unknown): string | undefined {
 /** JSON with sorted keys. */
 function verbatim(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(verbatim).join(",")}]`;
+  if (typeof value === "bigint") return String(value);
   if (!isObject(value)) return JSON.stringify(value) ?? "null";
   return normalEntries(value, (_key, entry) => normalUnknown(entry)) ?? "{}";
 }

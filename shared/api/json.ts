@@ -1,8 +1,11 @@
+import { exactText } from "./exact-json.ts";
+
 /**
  * Objects inside the API server are plain JSON: it stores what it is sent and looks only at the fields it has rules for.
  * Stored objects are frozen; whoever wants to change one clones it first.
+ * A bigint stands in templates alone (exact-json.ts).
  */
-export type Json = null | boolean | number | string | Json[] | JsonObject;
+export type Json = null | boolean | number | bigint | string | Json[] | JsonObject;
 
 export interface JsonObject {
   [key: string]: Json;
@@ -127,11 +130,11 @@ export function deepFreeze<T extends Json>(value: T): T {
 
 const texts = new WeakMap<object, string>();
 
-/** `JSON.stringify` of a frozen object, computed once however many lists and watches send it. */
+/** The JSON text of a frozen object, computed once however many lists and watches send it. */
 export function frozenText(object: JsonObject): string {
   let text = texts.get(object);
   if (text === undefined) {
-    text = JSON.stringify(object);
+    text = exactText(object);
     if (Object.isFrozen(object)) texts.set(object, text);
   }
   return text;

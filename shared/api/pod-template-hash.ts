@@ -5,6 +5,7 @@
  * Differs from upstream: a template with a creationTimestamp or deletionTimestamp of its own (nobody writes one) prints it
  * without the host's time zone tables, which upstream's text would contain.
  */
+import { exactText } from "./exact-json.ts";
 import { type GoStruct, type GoType, podTemplateLayout } from "./pod-template-layout.ts";
 import { quantityText } from "./quantity-text.ts";
 import { parseTime } from "./time.ts";
@@ -85,7 +86,7 @@ function valueText(type: GoType, value: unknown): string {
 
 /** A list or an object stands here only in an object no API server sends; it must not make the watcher throw. */
 function plainText(value: unknown): string {
-  return typeof value === "object" ? JSON.stringify(value) : String(value);
+  return typeof value === "object" ? exactText(value) : String(value);
 }
 
 function intOrStringText(value: unknown): string {

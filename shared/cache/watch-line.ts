@@ -1,4 +1,5 @@
 /** One line of a watch stream, decoded. Source: apimachinery pkg/apis/meta/v1/watch.go WatchEvent. */
+import { parseExact } from "../api/exact-json.ts";
 import { KubeApiError } from "../ports/errors.ts";
 
 export type WatchLine =
@@ -16,7 +17,7 @@ const TYPES: Readonly<Record<string, "A" | "M" | "D">> = { ADDED: "A", MODIFIED:
 export function parseWatchLine(line: string): WatchLine {
   let event: { readonly type?: unknown; readonly object?: StatusLike };
   try {
-    event = JSON.parse(line) as typeof event; // checked field by field below
+    event = parseExact(line) as typeof event; // checked field by field below
   } catch {
     return { kind: "undecodable", why: "not JSON" }; // a SyntaxError quotes the line
   }

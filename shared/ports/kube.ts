@@ -29,6 +29,7 @@ export interface CallOptions {
  * KC5 a call that waits for a free connection longer than its patience, or than 30 s, is a NotSentError.
  * KC6 no more than 64 MiB of an answer is read; a larger one is an AnswerTooLargeError, which names the call and nothing of the content. A
  *    `list` then goes on with smaller pages, as does whoever calls `listPage` (page-size.ts).
+ * KC7 in a pod template, read or written, every integer is exact: a bigint where no number holds it (shared/api/exact-json.ts).
  */
 export interface KubeReader {
   get(resource: Resource, namespace: string, name: string, options?: CallOptions): Promise<KubeObject | undefined>;

@@ -2,6 +2,7 @@
 import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 
+import { exactText } from "../../shared/api/exact-json.ts";
 import type { CachedResource, Controller } from "../../shared/api/resources.ts";
 import type { PodTemplateSpec } from "../../shared/api/wire.ts";
 import type { ApiResponse } from "../../shared/local/api-server/api-server.ts";
@@ -92,7 +93,7 @@ export function startJudge(program: string): Judge {
   let complaints = "";
   child.stderr.setEncoding("utf8").on("data", (text: string) => (complaints = (complaints + text).slice(-10_000)));
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
-  const say = (value: object): void => void child.stdin.write(`${JSON.stringify(value)}\n`);
+  const say = (value: object): void => void child.stdin.write(`${exactText(value)}\n`);
   const next = async (): Promise<Line> => {
     const { value, done } = await lines.next();
     if (done === true || !value.startsWith("{")) throw new Error(`the judge ended: ${value ?? ""}\n${complaints}`);

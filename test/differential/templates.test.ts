@@ -1,14 +1,16 @@
 // Random templates, defaulted and through protobuf as an API server would, must have upstream's pod-template-hash, and be equal to one
-// another exactly if upstream's EqualIgnoreHash says so. Would catch: a field, type or default that our layout has otherwise, and a
-// digest that tells apart or mixes up what upstream does not.
+// another exactly if upstream's EqualIgnoreHash says so. Would catch: a field, type or default that our layout has otherwise, a
+// digest that tells apart or mixes up what upstream does not, and an integer that was rounded on its way.
 import fc from "fast-check";
 import { afterAll, describe, expect, it } from "vitest";
 
 import { createDigester } from "../../shared/api/digest.ts";
+import { exactText, parseExact } from "../../shared/api/exact-json.ts";
 import { podTemplateHash, podTemplateHashState } from "../../shared/api/pod-template-hash.ts";
 import { strip } from "../../shared/api/strip.ts";
 import type { KubeObject, PodTemplateSpec } from "../../shared/api/wire.ts";
 import { arbitraryTemplate, neighbours, respelled } from "../unit/api/arbitrary-template.ts";
+import { template } from "../unit/api/templates.ts";
 import { judgeProgram } from "./build.ts";
 import { diceOf } from "./dice.ts";
 import { startJudge } from "./judge.ts";
@@ -16,6 +18,8 @@ import { startJudge } from "./judge.ts";
 const TEMPLATES = 400;
 /** Of each template, with as many others that are one change away. */
 const NEIGHBOURS = 4;
+/** Of which the first and the second, and the third and the fourth are one JavaScript number. */
+const LONG = [9007199254740992n, 9007199254740993n, 9223372036854775806n, 9223372036854775807n, -9223372036854775808n];
 const built = await judgeProgram();
 const missing = "missing" in built ? built.missing : undefined;
 const digester = createDigester("0123456789abcdef0123456789abcdef");
@@ -24,6 +28,12 @@ function digestOf(template: PodTemplateSpec): string | undefined {
   const metadata = { name: "d", namespace: "n", uid: "u", resourceVersion: "1" };
   const deployment: KubeObject = { metadata, spec: { replicas: 1, selector: {}, template } } as KubeObject; // a Deployment's
   return strip("deployments", deployment, digester).spec.template?.digest;
+}
+
+/** As a watcher has it. */
+function asRead(template: PodTemplateSpec): PodTemplateSpec {
+  const { spec } = parseExact(exactText({ spec: { template } })) as { readonly spec: { readonly template: PodTemplateSpec } };
+  return spec.template;
 }
 
 describe.skipIf(missing !== undefined)(`upstream's hash and equality of templates${missing === undefined ? "" : ` (${missing})`}`, () => {
@@ -51,5 +61,28 @@ describe.skipIf(missing !== undefined)(`upstream's hash and equality of template
     expect(wrong).toEqual([]);
     expect(counts.equal).toBeGreaterThan(TEMPLATES * 0.9);
     expect(counts.different).toBeGreaterThan(TEMPLATES);
+  });
+
+  it.each<{ field: string; spec: (n: bigint) => object }>([
+    { field: "terminationGracePeriodSeconds", spec: (n) => ({ terminationGracePeriodSeconds: n }) },
+    {
+      field: "tolerationSeconds",
+      spec: (n) => ({ tolerations: [{ key: "k", operator: "Exists", effect: "NoExecute", tolerationSeconds: n }] }),
+    },
+    { field: "supplementalGroups", spec: (n) => ({ securityContext: { runAsUser: n, supplementalGroups: [1, n] } }) },
+  ])("long integers: $field", async ({ spec }) => {
+    if (judge === undefined) throw new Error("skipped");
+    const templates = LONG.map((n) => asRead(template({ spec: spec(n) })));
+    const wrong: string[] = [];
+    for (const [i, a] of templates.entries()) {
+      for (const [j, b] of templates.entries()) {
+        const got = await judge.compare(a, b);
+        const hashes = [a, b].map((each) => podTemplateHash(podTemplateHashState(each)));
+        if (hashes.join() !== got.hashes.join()) wrong.push(`${LONG[i]}, ${LONG[j]}: ${hashes.join()}, upstream's ${got.hashes.join()}`);
+        if ((digestOf(a) === digestOf(b)) !== got.equal) wrong.push(`${LONG[i]}, ${LONG[j]}: equality is not upstream's`);
+        if (got.equal !== (i === j)) wrong.push(`${LONG[i]}, ${LONG[j]}: upstream has read something else`);
+      }
+    }
+    expect(wrong).toEqual([]);
   });
 });

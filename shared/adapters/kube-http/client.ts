@@ -8,6 +8,7 @@ import { request as httpsRequest } from "node:https";
 
 import { setTimeout as sleep } from "node:timers/promises";
 
+import { exactText, parseExact } from "../../api/exact-json.ts";
 import { unlessAborted } from "../../ports/unless-aborted.ts";
 import { AnswerTooLargeError, isTooLargeResourceVersion, NotSentError, UnansweredError } from "../../ports/errors.ts";
 import { CALLS_AT_ONCE_MAX } from "../../ports/kube.ts";
@@ -192,7 +193,7 @@ export function createClient(config: KubeHttpConfig): KubeClient {
   /** Resolves with the head of the answer. Until then `signal` destroys the request; afterwards that is the reader's part. */
   async function open(call: Call, agent: Agent, token: string | undefined, signal: AbortSignal): Promise<IncomingMessage> {
     signal.throwIfAborted();
-    const body = call.body === undefined ? undefined : Buffer.from(JSON.stringify(call.body));
+    const body = call.body === undefined ? undefined : Buffer.from(exactText(call.body));
     const headers: Record<string, string | number> = { accept: call.accept ?? "application/json", "user-agent": userAgent };
     if (token !== undefined) headers["authorization"] = `Bearer ${token}`;
     if (body !== undefined) {
@@ -323,7 +324,7 @@ function readText(response: IncomingMessage, signal: AbortSignal, bytesMax: numb
 /** A success whose body is no JSON says as little as none: something between us and the server answered. */
 function parse(body: string): unknown {
   try {
-    return JSON.parse(body);
+    return parseExact(body);
   } catch (cause) {
     throw new UnansweredError("the answer is not JSON", { cause });
   }

@@ -5,6 +5,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { createDigester, isAnnotationDigest, normalTemplate, templatesEqual } from "../../../shared/api/digest.ts";
+import { parseExact } from "../../../shared/api/exact-json.ts";
 import { podTemplateHashState } from "../../../shared/api/pod-template-hash.ts";
 import type { PodTemplateSpec } from "../../../shared/api/wire.ts";
 import { arbitraryTemplate, neighbours, respelled } from "./arbitrary-template.ts";
@@ -209,6 +210,17 @@ describe("createDigester", () => {
   it("[deployment T87] digests are equal where templates are", () => {
     expect(digester.digest(labelled({ app: "web", "pod-template-hash": "1" }))).toBe(digester.digest(labelled({ app: "web" })));
     expect(digester.digest(labelled({ app: "web" }))).not.toBe(digester.digest(labelled({ app: "api" })));
+  });
+
+  it("[deployment T130] tells integers apart that one JavaScript number stands for", () => {
+    const seconds = (digits: string): PodTemplateSpec => {
+      const text = JSON.stringify({ spec: { template: template() } }).replace('PeriodSeconds":30', `PeriodSeconds":${digits}`);
+      return (parseExact(text) as { readonly spec: { readonly template: PodTemplateSpec } }).spec.template;
+    };
+    const templates = ["9007199254740992", "9007199254740993", "9223372036854775806", "9223372036854775807"].map(seconds);
+    expect(new Set(templates.map((each) => digester.template(each, true).digest)).size).toBe(4);
+    expect(new Set(templates.map((each) => digester.template(each, true).hashState)).size).toBe(4);
+    expect(normalTemplate(seconds("9223372036854775807"))).toContain('"terminationGracePeriodSeconds":9223372036854775807');
   });
 
   it("refuses an empty key", () => {

@@ -88,6 +88,14 @@ const H: readonly { id: string; change: string; template: PodTemplateSpec; lengt
     length: 4759,
     hash: "c976b5857",
   },
+  {
+    id: "H10",
+    change: "the longest grace period",
+    // A number could not say it.
+    template: template({ spec: { terminationGracePeriodSeconds: 9223372036854775807n as unknown as number } }),
+    length: 3457,
+    hash: "79cd7747c9",
+  },
 ];
 
 function withoutSecurityContext(): PodTemplateSpec {

@@ -2,6 +2,7 @@
 import { inspect } from "node:util";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { exactText, parseExact } from "../../../shared/api/exact-json.ts";
 import type { KubeObject } from "../../../shared/api/wire.ts";
 import { mayLand, planCreates } from "../../../shared/controller/create-plan.ts";
 import { podFromTemplate } from "../../../shared/controller/pod-from-template.ts";
@@ -151,6 +152,13 @@ describe("podFromTemplate", () => {
       },
       spec: template.spec,
     });
+  });
+
+  it("[replicaset 39] keeps integers that no JavaScript number holds, as they were read and as they are sent", () => {
+    const spec = `{"containers":[{"name":"c"}],"terminationGracePeriodSeconds":9223372036854775807}`;
+    const text = `{"metadata":{"name":"web","uid":"u"},"spec":{"template":{"metadata":{"labels":{"app":"web"}},"spec":${spec}}}}`;
+    const body = podFromTemplate(parseExact(text) as KubeObject, { resource: "replicasets", name: "web-x", digest: "d" });
+    expect(body instanceof Sealed && exactText(body.open()).endsWith(`,"spec":${spec}}`)).toBe(true);
   });
 
   it("makes no pod of a template without labels", () => {

@@ -1,0 +1,88 @@
+/**
+ * Would catch: an integer of a template that is another one behind us, a bigint where code counts, and a text that is read twice
+ * though no template of it needs that.
+ */
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { exactNumber, exactText, parseExact } from "../../../shared/api/exact-json.ts";
+
+const MAX = 9223372036854775807n;
+const object = (template: string): string =>
+  `{"kind":"Deployment","metadata":{"name":"web","generation":9007199254740993},"spec":{"replicas":3,"template":${template}}}`;
+const spec = (fields: string): string => object(`{"spec":{${fields}}}`);
+const templateOf = (text: string) => (parseExact(text) as { readonly spec: { readonly template: object } }).spec.template;
+
+describe("parseExact", () => {
+  it.each([
+    { field: "a field", text: `"terminationGracePeriodSeconds":9223372036854775807`, value: { terminationGracePeriodSeconds: MAX } },
+    { field: "a printed one", text: `"activeDeadlineSeconds": \n -9223372036854775808`, value: { activeDeadlineSeconds: -MAX - 1n } },
+    { field: "in a list", text: `"groups":[1,9007199254740993]`, value: { groups: [1, 9007199254740993n] } },
+    { field: "first in a list", text: `"groups":[ 9007199254740993]`, value: { groups: [9007199254740993n] } },
+    { field: "the first that no number holds for sure", text: `"n":9007199254740992`, value: { n: 9007199254740992n } },
+    { field: "the last that one does", text: `"n":9007199254740991`, value: { n: 9007199254740991 } },
+    { field: "what is no integer", text: `"n":9007199254740993.5,"m":1e30`, value: { n: 9007199254740994, m: 1e30 } },
+    { field: "beyond int64", text: `"n":92233720368547758070`, value: { n: Number("92233720368547758070") } },
+    {
+      field: "a text",
+      text: `"image":"a:9007199254740993","n":"9007199254740993"`,
+      value: { image: "a:9007199254740993", n: "9007199254740993" },
+    },
+  ])("EJ1 $field", ({ text, value }) => {
+    expect(templateOf(spec(text))).toStrictEqual({ spec: value });
+  });
+
+  it("EJ1 outside of templates a number stays one", () => {
+    const value = parseExact(spec(`"n":9007199254740993`));
+    expect(value).toMatchObject({ metadata: { generation: 9007199254740992 }, spec: { replicas: 3 } });
+    const pod = `{"kind":"Pod","spec":{"terminationGracePeriodSeconds":9223372036854775807}}`;
+    expect(parseExact(pod)).toStrictEqual(JSON.parse(pod));
+  });
+
+  it("EJ2 labels are none of it", () => {
+    const text = object(`{"metadata":{"labels":{"a":9007199254740993},"generation":9007199254740993},"spec":{}}`);
+    expect(templateOf(text)).toStrictEqual({ metadata: { labels: { a: 9007199254740992 }, generation: 9007199254740993n }, spec: {} });
+  });
+
+  const one = spec(`"n":9223372036854775807`);
+  it.each([
+    { holder: "an object", text: one },
+    { holder: "a watch event", text: `{"type":"ADDED","object":${one}}` },
+    { holder: "a list", text: `{"metadata":{},"items":[{},${one},null]}` },
+    { holder: "an audit event", text: `{"responseObject":${one},"requestObject":${one}}` },
+    { holder: "a list of those", text: `{"items":[{"responseObject":${one}}]}` },
+    { holder: "an archive's list", text: `{"response_body":{"items":[${one}]}}` },
+  ])("finds the template in $holder", ({ text }) => {
+    expect(exactText(parseExact(text)).match(/"n":\d+/g)).toEqual(text.match(/"n":\d+/g));
+  });
+
+  it("is JSON.parse for whatever else is JSON, or is none", () => {
+    fc.assert(
+      fc.property(fc.json(), (text) => {
+        expect(parseExact(text)).toStrictEqual(JSON.parse(text));
+      }),
+    );
+    expect(() => parseExact("{")).toThrow(SyntaxError);
+  });
+});
+
+describe("exactText", () => {
+  it("writes what parseExact has read", () => {
+    const text = spec(`"n":9223372036854775807,"list":[-9007199254740993,1]`).replace("9007199254740993}", "1}");
+    expect(exactText(parseExact(text))).toBe(text);
+  });
+
+  it("is JSON.stringify for what holds no bigint, and throws what it throws", () => {
+    fc.assert(
+      fc.property(fc.jsonValue(), (value) => {
+        expect(exactText(value)).toBe(JSON.stringify(value));
+      }),
+    );
+    const round: Record<string, unknown> = {};
+    round["round"] = round;
+    expect(() => exactText(round)).toThrow(TypeError);
+  });
+
+  it("of a replacer takes a bigint alone for another", () => {
+    expect(JSON.stringify([MAX, "9", 9], (_key, value: unknown) => exactNumber(value))).toBe(`[${MAX},"9",9]`);
+  });
+});
