@@ -5,6 +5,7 @@
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
+import { exactText, parseExact } from "../../shared/api/exact-json.ts";
 import type { ReplicaSet } from "../../shared/api/wire.ts";
 import { isAlreadyExists, isConflict, isInvalid, isTooLargeResourceVersion, KubeApiError } from "../../shared/ports/errors.ts";
 import type { KubeReader, KubeWatch, KubeWriter } from "../../shared/ports/kube.ts";
@@ -47,6 +48,30 @@ export function kubeConformance(name: string, open: () => Promise<KubeHarness>):
         (await harness.kube.list("replicasets", harness.namespace, { labelSelector })).items.map((item) => item.metadata.name);
       expect(await names("name in (k2-labels, other)")).toEqual(["k2-labels"]);
       expect(await names("name=nobody")).toEqual([]);
+    });
+
+    it("[replicaset 39] KC6 a template's integers are exact, however it is read and sent on", async () => {
+      const long = replicaSet("k6", {
+        terminationGracePeriodSeconds: 9223372036854775807n,
+        tolerations: [{ key: "k", operator: "Exists", effect: "NoExecute", tolerationSeconds: 9007199254740993n }],
+      });
+      const digits = (answer: unknown): unknown => exactText(answer).match(/Seconds":\d{16,}/g);
+      const want = ['Seconds":9223372036854775807', 'Seconds":9007199254740993'];
+      const { resourceVersion } = await harness.kube.listPage("replicasets", { limit: 1 }, AbortSignal.timeout(10_000));
+      const events = collect(harness.kube, { resourceVersion, allowWatchBookmarks: false, timeoutSeconds: 20 }, 1);
+      expect(digits(await create(long))).toEqual(want);
+      const { items } = await harness.kube.list("replicasets", harness.namespace, { labelSelector: "name=k6" });
+      const live = await harness.kube.get("replicasets", harness.namespace, "k6");
+      expect([...items, live].map(digits)).toEqual([want, want]);
+      expect((await events).map(digits)).toEqual([want]);
+
+      const { template } = (live as ReplicaSet & { readonly spec: { readonly template: { readonly spec: object } } }).spec;
+      const { spec, metadata } = replicaSet("k6-on");
+      const onward = { apiVersion: "apps/v1", kind: "ReplicaSet", metadata, spec: { ...spec, selector: long.spec.selector, template } };
+      expect(digits(await create(onward))).toEqual(want);
+      await create(replicaSet("k6-patch"));
+      const patch = { spec: { template: { spec: template.spec } } };
+      expect(digits(await harness.kube.patch({ ...target("k6-patch"), type: "application/merge-patch+json", body: patch }))).toEqual(want);
     });
 
     it("KW1 keeps the reason of a create whose name is taken", async () => {
@@ -240,7 +265,7 @@ export function kubeConformance(name: string, open: () => Promise<KubeHarness>):
   });
 }
 
-function replicaSet(name: string) {
+function replicaSet(name: string, podSpec: object = {}) {
   const labels = { name };
   return {
     apiVersion: "apps/v1",
@@ -249,7 +274,7 @@ function replicaSet(name: string) {
     spec: {
       replicas: 1,
       selector: { matchLabels: labels },
-      template: { metadata: { labels }, spec: { containers: [{ name: "c", image: "i" }] } },
+      template: { metadata: { labels }, spec: { containers: [{ name: "c", image: "i" }], ...podSpec } },
     },
   };
 }
@@ -270,7 +295,7 @@ async function collect(
 ): Promise<readonly WatchEvent[]> {
   const events: WatchEvent[] = [];
   for await (const lines of kube.watch("replicasets", query, signal)) {
-    events.push(...lines.map((line) => JSON.parse(line) as WatchEvent));
+    events.push(...lines.map((line) => parseExact(line) as WatchEvent));
     if (events.length >= count) break;
   }
   return events;

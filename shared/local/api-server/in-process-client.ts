@@ -2,6 +2,7 @@
 import type { KubeClient } from "../../adapters/kube-http/client.ts";
 import { kubeOver } from "../../adapters/kube-http/kube-http.ts";
 import { statusError } from "../../adapters/kube-http/status-error.ts";
+import { exactText } from "../../api/exact-json.ts";
 import type { KubeApiError } from "../../ports/errors.ts";
 import type { Kube } from "../../ports/kube.ts";
 import { REQUEST_TIMEOUT_MS } from "../../ports/times.ts";
@@ -25,7 +26,7 @@ export function createInProcessClient(server: Pick<ApiServer, "request">, { comp
     async json({ method, path, query = {}, body, contentType = "application/json", accept = "", signal }) {
       signal?.throwIfAborted();
       const headers = { "user-agent": component, "content-type": contentType, accept };
-      const answer = await server.request({ method, path, query, headers, ...(body && { body: JSON.stringify(body) }) });
+      const answer = await server.request({ method, path, query, headers, ...(body && { body: exactText(body) }) });
       if (answer.status >= 400) throw refusalOf(answer);
       return answer.kind === "object" ? answer.body : undefined;
     },
@@ -40,7 +41,7 @@ export function createInProcessClient(server: Pick<ApiServer, "request">, { comp
       try {
         for await (const events of stream.batches()) {
           signal.throwIfAborted();
-          yield events.map((event) => JSON.stringify(event));
+          yield events.map((event) => exactText(event));
         }
         signal.throwIfAborted();
       } finally {

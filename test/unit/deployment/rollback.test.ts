@@ -103,7 +103,7 @@ describe("a sync that finds a request", () => {
     return {
       ...rs,
       metadata: { ...rs.metadata, annotations: { ...rs.metadata.annotations, [CAUSE]: "first", extra: "1" } },
-      spec: { ...rs.spec, template: { ...template, spec: { ...template.spec, terminationGracePeriodSeconds: 7 } } },
+      spec: { ...rs.spec, template: { ...template, spec: { ...template.spec, terminationGracePeriodSeconds: 9223372036854775807n } } },
     };
   };
   const second = (): Live => {
@@ -138,7 +138,7 @@ describe("a sync that finds a request", () => {
     expect(cluster.events.filter((event) => event.startsWith("DeploymentRollback"))).toHaveLength(1);
   });
 
-  it("takes the ReplicaSet's template without its hash, whole, and its annotations but for what is never copied", async () => {
+  it("[deployment T130] takes the ReplicaSet's template without its hash, whole to the last digit, and its annotations but for what is never copied", async () => {
     const cluster = await asked("1");
     await cluster.sync();
     const { metadata, spec } = web(cluster);
@@ -146,7 +146,7 @@ describe("a sync that finds a request", () => {
       metadata: { labels: { app: "web", only: "first" } },
       spec: expect.objectContaining({
         containers: [expect.objectContaining({ name: "app", image: "v1" })],
-        terminationGracePeriodSeconds: 7,
+        terminationGracePeriodSeconds: 9223372036854775807n,
       }),
     });
     expect(metadata.annotations).toEqual({ [REVISION]: "2", [CAUSE]: "first", extra: "1" });

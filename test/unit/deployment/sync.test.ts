@@ -1,6 +1,8 @@
 // Would catch: a branch taken in the wrong order, a write from stale knowledge, one too many or too few, an Event for what did not happen.
 import { setImmediate } from "node:timers/promises";
 import { beforeEach, describe, expect, it } from "vitest";
+import { resourcePath } from "../../../shared/adapters/kube-http/path.ts";
+import { exactText } from "../../../shared/api/exact-json.ts";
 import { compileSelector } from "../../../shared/api/selector.ts";
 import { UnansweredError } from "../../../shared/ports/errors.ts";
 import { createSession } from "../../../shared/controller/session.ts";
@@ -50,6 +52,32 @@ describe("entry", () => {
       terminatingReplicas: 0,
       conditions: [condition("Available", "True", "MinimumReplicasAvailable", { message: "Deployment has minimum availability." })],
     });
+  });
+
+  it("[deployment T130] keeps every digit of the template, and to change one is a rollout", async () => {
+    const template = (tolerationSeconds: bigint): Json => ({
+      metadata: { labels: { app: "web" } },
+      spec: {
+        containers: [{ name: "app", image: "v1" }],
+        terminationGracePeriodSeconds: 9223372036854775807n,
+        tolerations: [{ key: "k", operator: "Exists", effect: "NoExecute", tolerationSeconds }],
+      },
+    });
+    const cluster = await Cluster.of([liveDeployment(1, { spec: { template: template(9007199254740993n) } })]);
+    const digits = (): readonly unknown[] => cluster.api.all("replicasets").map((rs) => exactText(rs).match(/\d{16,}/g));
+    for (let i = 0; i < 3; i++) {
+      await cluster.sync();
+      await cluster.settle();
+    }
+    expect(digits()).toEqual([["9223372036854775807", "9007199254740993"]]);
+    // One JavaScript number is both.
+    const body = exactText({ spec: { template: template(9007199254740992n) } });
+    const headers = { "content-type": "application/merge-patch+json" };
+    await cluster.api.server.request({ method: "PATCH", path: resourcePath("deployments", "shop", "web"), headers, body });
+    await cluster.catchUp();
+    await cluster.sync();
+    expect(digits()).toContainEqual(["9223372036854775807", "9007199254740992"]);
+    expect(digits()).toHaveLength(2);
   });
 
   it("[deployment T2] of a Deployment that is being deleted writes the status alone", async () => {

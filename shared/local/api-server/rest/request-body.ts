@@ -1,15 +1,16 @@
 /** Bodies of requests: JSON text, a value in process, or protobuf. */
 import { badRequest } from "../scheme/api-error.ts";
+import { exactText, parseExact } from "../../../api/exact-json.ts";
 import { isObject, type JsonObject } from "../../../api/json.ts";
 import { decodeProtobuf } from "./protobuf.ts";
 import type { ApiRequest } from "./request-info.ts";
 
 /** @throws {ApiError} 400 for what is neither JSON nor protobuf. */
 export function parsed(body: unknown): unknown {
-  if (Buffer.isBuffer(body)) return body.length === 0 ? undefined : decodeProtobuf(body);
+  if (Buffer.isBuffer(body)) return body.length === 0 ? undefined : parseExact(exactText(decodeProtobuf(body)));
   if (typeof body !== "string") return body;
   try {
-    return JSON.parse(body);
+    return parseExact(body);
   } catch (error) {
     throw badRequest(`the object provided is unrecognized: ${String(error)}`);
   }
@@ -37,6 +38,6 @@ export function optionalBodyOf({ body }: ApiRequest): JsonObject | undefined {
   if (!isObject(value)) return undefined;
   // Text has just been parsed and is ours; a value may be the caller's, and may hold `undefined`, which JSON does not know.
   if (typeof body === "string" || Buffer.isBuffer(body)) return value;
-  const copy: unknown = JSON.parse(JSON.stringify(value));
+  const copy: unknown = parseExact(exactText(value));
   return isObject(copy) ? copy : undefined;
 }

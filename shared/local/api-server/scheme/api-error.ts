@@ -4,6 +4,7 @@
  *
  * Source: k8s.io/apimachinery/pkg/api/errors/errors.go.
  */
+import { exactText } from "../../../api/exact-json.ts";
 import type { Json, JsonObject } from "../../../api/json.ts";
 
 /** What a refusal is about: `deployments.apps "web"`. */
@@ -123,7 +124,7 @@ export function tooLargeResourceVersion(asked: bigint, current: bigint): ApiErro
 }
 
 export function fieldInvalid(field: string, value: Json | undefined, why: string): FieldError {
-  return { type: "FieldValueInvalid", field, message: `Invalid value: ${JSON.stringify(value ?? null)}: ${why}` };
+  return { type: "FieldValueInvalid", field, message: `Invalid value: ${exactText(value ?? null)}: ${why}` };
 }
 
 export function fieldRequired(field: string, why = ""): FieldError {
@@ -135,7 +136,7 @@ export function fieldForbidden(field: string, why: string): FieldError {
 }
 
 export function fieldDuplicate(field: string, value: Json): FieldError {
-  return { type: "FieldValueDuplicate", field, message: `Duplicate value: ${JSON.stringify(value)}` };
+  return { type: "FieldValueDuplicate", field, message: `Duplicate value: ${exactText(value)}` };
 }
 
 export function fieldNotSupported(field: string, value: Json | undefined, supported: readonly string[]): FieldError {
@@ -143,6 +144,6 @@ export function fieldNotSupported(field: string, value: Json | undefined, suppor
   return {
     type: "FieldValueNotSupported",
     field,
-    message: `Unsupported value: ${JSON.stringify(value ?? "")}: supported values: ${quoted}`,
+    message: `Unsupported value: ${exactText(value ?? "")}: supported values: ${quoted}`,
   };
 }

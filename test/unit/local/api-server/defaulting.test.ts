@@ -1,6 +1,7 @@
 // Would catch: a default that is missing, misplaced or new: each changes every pod-template-hash.
 import { expect, test } from "vitest";
 import { decodeProtobuf, PROTOBUF_MEDIA_TYPE } from "../../../../shared/local/api-server/rest/protobuf.ts";
+import { parsed } from "../../../../shared/local/api-server/rest/request-body.ts";
 import { canonicalQuantity } from "../../../../shared/api/quantity-text.ts";
 import { at, deployment, DEPLOYMENTS, MERGE, pod, PODS, podTemplate, setUp } from "./fixture.ts";
 
@@ -65,6 +66,19 @@ test("the same sent as protobuf, as kubectl does", async () => {
   const body = response.kind === "object" ? response.body : {};
   expect(at(body, "spec.template")).toEqual(H1);
   expect([at(body, "metadata.name"), at(body, "spec.replicas"), at(body, "metadata.labels")]).toEqual(["nginx", 1, { app: "nginx" }]);
+});
+
+test("a long integer of a template keeps its digits in protobuf, too, and none elsewhere is a bigint", () => {
+  const field = (number: number, value: Buffer): Buffer => Buffer.concat([Buffer.from([(number << 3) | 2, value.length]), value]);
+  const max = Buffer.from([...Array.from({ length: 8 }, () => 0xff), 0x7f]); // 2^63 - 1
+  const podSpec = Buffer.concat([Buffer.from([4 << 3]), max]);
+  const spec = Buffer.concat([Buffer.from([1 << 3]), max, field(3, field(2, podSpec))]);
+  const type = Buffer.concat([field(1, Buffer.from("apps/v1")), field(2, Buffer.from("Deployment"))]);
+  expect(parsed(Buffer.concat([Buffer.from("k8s\0"), field(1, type), field(2, field(2, spec))]))).toEqual({
+    apiVersion: "apps/v1",
+    kind: "Deployment",
+    spec: { replicas: 2 ** 63, template: { spec: { terminationGracePeriodSeconds: 9223372036854775807n } } },
+  });
 });
 
 test("a truncated protobuf body is refused, not read halfway", () => {
