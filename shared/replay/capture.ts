@@ -4,6 +4,7 @@
  */
 import { closeSync, openSync, readSync } from "node:fs";
 import { constants, gunzipSync } from "node:zlib";
+import { parseExact } from "../api/exact-json.ts";
 import { CACHED_RESOURCES, RESOURCES } from "../api/resources.ts";
 import type { CachedResource } from "../api/resources.ts";
 import { messageOf } from "../api/errors.ts";
@@ -211,7 +212,7 @@ export const RFC_3339 = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:
 function parseLine(line: string, place: string, note: CaptureNote): CaptureRecord | undefined {
   let parsed: unknown;
   try {
-    parsed = JSON.parse(line);
+    parsed = parseExact(line);
   } catch (error) {
     throw new CaptureError(`${place}: not JSON (${messageOf(error)})`);
   }

@@ -3,6 +3,7 @@
  * holds what came, in the order in which it came, whatever was made of it.
  */
 import type { Digester } from "../api/digest.ts";
+import { exactText, parseExact } from "../api/exact-json.ts";
 import { RESOURCES } from "../api/resources.ts";
 import type { CachedResource } from "../api/resources.ts";
 import type { Clock } from "../ports/clock.ts";
@@ -51,9 +52,7 @@ export function recordingWatch(kube: KubeWatch, options: RecorderOptions): Recor
   const started = clock.now();
   const put = (fields: object): void => {
     const now = clock.now();
-    options.write(
-      JSON.stringify({ t: new Date(now).toISOString().replace("Z", "000Z"), n: lines++, m: (now - started) * 1000, ...fields }),
-    );
+    options.write(exactText({ t: new Date(now).toISOString().replace("Z", "000Z"), n: lines++, m: (now - started) * 1000, ...fields }));
   };
   const seen = (resource: CachedResource, object: unknown): unknown => (raw ? object : redacted(resource, object, digester));
   const begin = (): void =>
@@ -94,7 +93,7 @@ export function recordingWatch(kube: KubeWatch, options: RecorderOptions): Recor
           of.listing?.keys.add(key);
           if (keeps) of.objects.set(key, object);
         } catch {
-          putUndecodable(resource, JSON.stringify(item));
+          putUndecodable(resource, exactText(item));
         }
       }
       if (page.continue === undefined) putListEnd(resource, of, page.resourceVersion);
@@ -146,7 +145,7 @@ export function recordingWatch(kube: KubeWatch, options: RecorderOptions): Recor
 
   function putEvent(resource: CachedResource, line: string): void {
     try {
-      const { type, object } = JSON.parse(line) as { readonly type: string; readonly object: unknown };
+      const { type, object } = parseExact(line) as { readonly type: string; readonly object: unknown };
       const known = type === "ADDED" || type === "MODIFIED" || type === "DELETED";
       const shown = known ? seen(resource, object) : raw ? object : bare(resource, type, object);
       put({ r: resource, type, object: shown });

@@ -7,6 +7,7 @@
  * TI2 an event goes when it has been told and every watch has it; of those that nobody watches the newest `UNWATCHED_MAX` stay, and a
  *    watch from before them is told 410, as an API server tells it.
  */
+import { exactText } from "../api/exact-json.ts";
 import { compareResourceVersions, isResourceVersion, maxResourceVersion } from "../api/resource-version.ts";
 import type { Clock } from "../ports/clock.ts";
 import { KubeApiError } from "../ports/errors.ts";
@@ -118,7 +119,7 @@ export class Timeline {
         else if (compareResourceVersions(event.rv, from) <= 0) place.next++;
         else {
           if (event.atMs > this.#clock.now()) await this.#clock.after(event.atMs - this.#clock.now(), signal);
-          yield [JSON.stringify({ type: event.type, object: event.object })];
+          yield [exactText({ type: event.type, object: event.object })];
           place.next++;
         }
       }

@@ -8,6 +8,7 @@ import { createVirtualClock } from "../../adapters/memory/clock.ts";
 import { createSeededRandom } from "../../adapters/memory/random.ts";
 import { createMemoryStore } from "../../adapters/memory/store/store.ts";
 import type { Digester } from "../../api/digest.ts";
+import { exactText } from "../../api/exact-json.ts";
 import { metaOf } from "../../api/json.ts";
 import type { JsonObject } from "../../api/json.ts";
 import { CACHED_RESOURCES, RESOURCES } from "../../api/resources.ts";
@@ -154,7 +155,7 @@ async function made(server: ApiServer, write: PersonWrite): Promise<number> {
   const path = pathOf(resource, namespace, name);
   const headers = { "user-agent": "person", "content-type": "application/json" };
   if (write.kind === "create") {
-    const body = JSON.stringify(write.object);
+    const body = exactText(write.object);
     return (await server.request({ method: "POST", path: pathOf(resource, namespace), headers, body })).status;
   }
   if (write.kind === "delete") {
@@ -163,7 +164,7 @@ async function made(server: ApiServer, write: PersonWrite): Promise<number> {
   }
   const live = server.peek(idOf(resource), namespace, name);
   if (live === undefined) return 404;
-  return (await server.request({ method: "PUT", path, headers, body: JSON.stringify(changed(live, write.object)) })).status;
+  return (await server.request({ method: "PUT", path, headers, body: exactText(changed(live, write.object)) })).status;
 }
 
 /** As it stands here, but what a person had there: its revision, owners and status are the controllers'. */

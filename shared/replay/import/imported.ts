@@ -1,5 +1,6 @@
 /** What every importer makes of its file, and the capture that it becomes. */
 import type { Digester } from "../../api/digest.ts";
+import { exactText } from "../../api/exact-json.ts";
 import { compareResourceVersions, isResourceVersion } from "../../api/resource-version.ts";
 import { CACHED_RESOURCES, RESOURCES, objectKey } from "../../api/resources.ts";
 import type { CachedResource } from "../../api/resources.ts";
@@ -52,7 +53,7 @@ export function* captureLines({ format, startMs, endMs, lists, events, gaps = []
   const { digester, redact, report } = options;
   let lines = 0;
   const line = (atMs: number, fields: object): string =>
-    JSON.stringify({ t: new Date(atMs).toISOString().replace("Z", "000Z"), n: lines++, m: Math.round((atMs - startMs) * 1000), ...fields });
+    exactText({ t: new Date(atMs).toISOString().replace("Z", "000Z"), n: lines++, m: Math.round((atMs - startMs) * 1000), ...fields });
   const seen = (resource: CachedResource, object: CapturedObject): object | undefined => {
     try {
       const stripped = redacted(resource, object, digester);

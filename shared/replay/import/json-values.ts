@@ -1,4 +1,5 @@
 /** Takes a text apart that is one JSON value after the other, on lines of their own or over many, as kubectl prints them. */
+import { parseExact } from "../../api/exact-json.ts";
 import { CaptureError, LINE_BYTES_MAX, isObject, wrongShape } from "../capture.ts";
 import type { CapturedObject } from "../capture.ts";
 
@@ -91,7 +92,7 @@ class ValueScan {
 
 function parsed(text: string, place: string): CapturedObject {
   try {
-    const value: unknown = JSON.parse(text);
+    const value = parseExact(text);
     if (isObject(value)) return value;
   } catch {
     // What V8 says of it quotes it, and it may be a secret.

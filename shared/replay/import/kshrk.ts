@@ -6,6 +6,7 @@ import { zstdDecompressSync } from "node:zlib";
 import { fromBufferPromise } from "yauzl";
 import type { Entry, ZipFile } from "yauzl";
 import { messageOf } from "../../api/errors.ts";
+import { parseExact } from "../../api/exact-json.ts";
 import { minResourceVersion } from "../../api/resource-version.ts";
 import { CACHED_RESOURCES, RESOURCES } from "../../api/resources.ts";
 import type { CachedResource } from "../../api/resources.ts";
@@ -103,7 +104,7 @@ function tooLarge(place: string, room: number): CaptureError {
 function pollOf(text: Buffer, place: string, report: ImportReport): Poll | undefined {
   let record: unknown;
   try {
-    record = JSON.parse(text.toString());
+    record = parseExact(text.toString());
   } catch {
     throw new CaptureError(`${place}: not JSON`); // what V8 says of it quotes it
   }

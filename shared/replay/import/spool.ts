@@ -5,6 +5,7 @@
 import { closeSync, mkdtempSync, openSync, readSync, rmSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { exactText, parseExact } from "../../api/exact-json.ts";
 import { CaptureError } from "../capture.ts";
 import type { CapturedObject } from "../capture.ts";
 import { placeOf, versionOf } from "./imported.ts";
@@ -38,7 +39,7 @@ export class Spool {
   keep(resource: CachedResource, object: CapturedObject): Kept {
     if (++this.#count > OBJECTS_MAX)
       throw new CaptureError(`more than ${OBJECTS_MAX} objects in what is imported; import it in several parts, one hour each`);
-    const bytes = Buffer.from(JSON.stringify(object));
+    const bytes = Buffer.from(exactText(object));
     for (let written = 0; written < bytes.length;)
       written += writeSync(this.#file, bytes, written, bytes.length - written, this.#end + written);
     const kept = new Lying(this.#file, this.#end, bytes.length, {
@@ -102,6 +103,6 @@ class Lying implements Kept {
       if (count === 0) throw new Error("the file of an import was cut off");
       read += count;
     }
-    return JSON.parse(bytes.toString()) as CapturedObject; // what was kept
+    return parseExact(bytes.toString()) as CapturedObject; // what was kept
   }
 }

@@ -1,4 +1,5 @@
 /** What a write says, without what depends on the moment and without what the API server adds: so that two can be compared. */
+import { exactNumber, exactText } from "../../api/exact-json.ts";
 import type { Condition } from "../../api/wire.ts";
 import type { OwnWrite } from "./one-sync.ts";
 import type { Json, LiveObject } from "./states.ts";
@@ -51,7 +52,7 @@ export function canonical(value: unknown): string {
   return JSON.stringify(value, (_key, part: unknown) =>
     typeof part === "object" && part !== null && !Array.isArray(part)
       ? Object.fromEntries(Object.entries(part).toSorted(([a], [b]) => (a < b ? -1 : 1)))
-      : part,
+      : exactNumber(part),
   );
 }
 
@@ -71,6 +72,6 @@ const SECRET = /^spec\.template\.(?!.*\.image$)|^annotations\.(?!deployment\.kub
 function leavesOf(value: unknown, path = "", leaves = new Map<string, string>()): ReadonlyMap<string, string> {
   if (typeof value === "object" && value !== null)
     for (const [name, inner] of Object.entries(value)) leavesOf(inner, path === "" ? name : `${path}.${name}`, leaves);
-  else if (value !== undefined) leaves.set(path, JSON.stringify(value));
+  else if (value !== undefined) leaves.set(path, exactText(value));
   return leaves;
 }
