@@ -19,7 +19,7 @@ const { parse, rawJSON } = JSON as unknown as {
 };
 
 /** A long integer as a field or in a list; one in a text may look like it, which costs a second look. */
-const LONG_INTEGER = /(?:":|[[,])\s*-?\d{16}/;
+const LONG_INTEGER = /[:[,]\s*-?\d{16}/;
 /** int64 has 19 digits. */
 const INTEGER = /^-?\d{16,19}$/;
 

@@ -7,6 +7,7 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, describe, expect, test } from "vitest";
 import { createDigester } from "../../../shared/api/digest.ts";
+import { exactText } from "../../../shared/api/exact-json.ts";
 import { CaptureError, parseCapture, readCapture } from "../../../shared/replay/capture.ts";
 import type { ListPage } from "../../../shared/ports/kube.ts";
 import { KubeApiError } from "../../../shared/ports/errors.ts";
@@ -180,11 +181,11 @@ const deployment = {
   },
 };
 
-async function record(raw: boolean): Promise<readonly string[]> {
+async function record(raw: boolean, kept: object = deployment): Promise<readonly string[]> {
   const lines: string[] = [];
   async function* watch(): AsyncGenerator<readonly string[]> {
     yield [
-      JSON.stringify({ type: "MODIFIED", object: deployment }),
+      exactText({ type: "MODIFIED", object: kept }),
       JSON.stringify({
         type: "ERROR",
         object: { kind: "Status", code: 403, reason: "Forbidden", message: SECRET, details: { causes: [SECRET] } },
@@ -194,7 +195,7 @@ async function record(raw: boolean): Promise<readonly string[]> {
   }
   const kube = recordingWatch(
     {
-      listPage: () => Promise.resolve({ resourceVersion: "7", items: [deployment, { broken: SECRET }] }),
+      listPage: () => Promise.resolve({ resourceVersion: "7", items: [kept, { broken: SECRET }] }),
       watch,
       newestVersion: () => Promise.resolve("7"),
     },
@@ -315,4 +316,17 @@ test("a raw capture says so and holds what came", async () => {
   const lines = await record(true);
   expect(JSON.parse(lines[0] ?? "")).toMatchObject({ k: "meta", raw: true });
   expect(lines.join("\n")).toContain(SECRET);
+});
+
+test("a raw capture holds every digit of a template, so that it digests as the cache did", async () => {
+  const { template, ...spec } = deployment.spec;
+  const long = {
+    ...deployment,
+    spec: { ...spec, template: { ...template, spec: { ...template.spec, activeDeadlineSeconds: 2n ** 63n - 1n } } },
+  };
+  const records = parseCapture((await record(true, long)).join("\n"), "f");
+  expect(records.filter(({ object }) => object?.["spec"] !== undefined).map(({ kind, object }) => [kind, object])).toEqual([
+    ["item", long],
+    ["event", long],
+  ]);
 });

@@ -7,6 +7,7 @@ import { zstdCompressSync } from "node:zlib";
 import fc from "fast-check";
 import { afterAll, describe, expect, it } from "vitest";
 import { createDigester } from "../../../shared/api/digest.ts";
+import { exactText } from "../../../shared/api/exact-json.ts";
 import { laneOf, LANES } from "../../../shared/api/lane.ts";
 import { objectKey } from "../../../shared/api/resources.ts";
 import { createSigner } from "../../../shared/api/signer.ts";
@@ -94,7 +95,7 @@ const written = (verb: string, object: Line, seconds: number, more: object = {})
   stageTimestamp: `2026-03-01T10:00:${String(seconds).padStart(2, "0")}.000000Z`,
   ...more,
 });
-const json = (...values: readonly unknown[]): string => values.map((value) => `${JSON.stringify(value)}\n`).join("");
+const json = (...values: readonly unknown[]): string => values.map((value) => `${exactText(value)}\n`).join("");
 
 const poll = (path: string, second: number, rv: number, items: readonly Line[], more: object = {}): [string, Uint8Array] => [
   `k8shark-capture/records/${path.replaceAll("/", "_")}/${second}.json.zst`,
@@ -110,6 +111,25 @@ const poll = (path: string, second: number, rv: number, items: readonly Line[], 
   ),
 ];
 const PODS = "/api/v1/namespaces/shop/pods";
+
+describe("a long integer of a template", () => {
+  const long = (rv: number): Line => {
+    const spec = { ...template.spec, terminationGracePeriodSeconds: 9223372036854775807n };
+    return { ...workload("Deployment", "web", rv), spec: { replicas: 1, selector: {}, template: { ...template, spec } } };
+  };
+  it.each([
+    { format: "a watch", content: json({ type: "ADDED", object: long(11) }) },
+    { format: "an audit log", content: json(written("create", long(11), 1)) },
+    { format: "a .kshrk archive", content: zipOf([poll("/apis/apps/v1/deployments", 1, 11, [long(11)])]) },
+  ])("keeps its digits in what is made of $format, and digests as in the cache", async ({ content }) => {
+    const path = fileOf(content);
+    const whole = await imported([path], false);
+    expect(whole.text).toContain('"terminationGracePeriodSeconds":9223372036854775807');
+    expect(whole.text).not.toContain("9223372036854776000");
+    const { digest } = strip("deployments", long(11), createDigester("a key")).spec.template;
+    expect((await imported([path])).text).toContain(`"digest":"${digest}"`);
+  });
+});
 
 describe("a watch", () => {
   it("is put in the order of versions, across files", async () => {
