@@ -80,9 +80,14 @@ function templateOf(object: Fields | undefined): Fields | undefined {
 function takeTemplate(object: Fields, exact: Fields | undefined): void {
   const [rounded, template] = [templateOf(object), templateOf(exact)];
   if (rounded === undefined || template === undefined) return;
-  const [from, to] = [rounded["metadata"], template["metadata"]];
-  if (isObject(from) && isObject(to) && "labels" in to) to["labels"] = from["labels"]; // EJ2
+  takeLabels(rounded, template);
+  takeLabels(rounded["metadata"], template["metadata"]);
   (object["spec"] as Fields)["template"] = template; // it has a template
+}
+
+/** EJ2; of a template that is stripped already, they are its own. */
+function takeLabels(rounded: unknown, exact: unknown): void {
+  if (isObject(rounded) && isObject(exact) && "labels" in exact) exact["labels"] = rounded["labels"];
 }
 
 function isObject(value: unknown): value is Fields {

@@ -1,3 +1,4 @@
+import { exactText } from "../../api/exact-json.ts";
 import type { Resource } from "../../api/resources.ts";
 import type { KubeWatch, ListPage, ListQuery } from "../../ports/kube.ts";
 import { LIST_TIMEOUT_MS } from "./client.ts";
@@ -15,7 +16,7 @@ export function createWatch(client: KubeClient): KubeWatch<Resource> {
     const path = resourcePath(resource, "");
     const accept = metadataOnly ? { accept: METADATA_ONLY } : {};
     const answer = await client.json({ method: "GET", path, query, signal, timeoutMs: LIST_TIMEOUT_MS, ...accept });
-    if (isFailure(answer)) throw statusError(500, {}, JSON.stringify(answer));
+    if (isFailure(answer)) throw statusError(500, {}, exactText(answer));
     return asPage(answer);
   };
   return {

@@ -43,6 +43,13 @@ describe("parseExact", () => {
     expect(templateOf(text)).toStrictEqual({ metadata: { labels: { a: 9007199254740992 }, generation: 9007199254740993n }, spec: {} });
   });
 
+  it("EJ2 nor are those of a template that is stripped already", () => {
+    expect(templateOf(object(`{"labels":{"a":9007199254740993},"digest":"d"}`))).toStrictEqual({
+      labels: { a: 9007199254740992 },
+      digest: "d",
+    });
+  });
+
   const one = spec(`"n":9223372036854775807`);
   it.each([
     { holder: "an object", text: one },

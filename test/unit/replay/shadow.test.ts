@@ -13,7 +13,7 @@ import { createDigester } from "../../../shared/api/digest.ts";
 import { CaptureError, parseCapture } from "../../../shared/replay/capture.ts";
 import { heldCapture } from "../../../shared/replay/capture-stream.ts";
 import { LiveShadow } from "../../../shared/replay/shadow/live.ts";
-import { differencesOf, saidOf } from "../../../shared/replay/shadow/said.ts";
+import { differencesOf, same, saidOf } from "../../../shared/replay/shadow/said.ts";
 import { nearestDifferences, shadow } from "../../../shared/replay/shadow/shadow.ts";
 import type { Finding } from "../../../shared/replay/shadow/shadow.ts";
 import { changesIn, MissingCensus } from "../../../shared/replay/shadow/change-stream.ts";
@@ -117,6 +117,14 @@ describe("what the changes tell of upstream's writes", () => {
 });
 
 describe("what is compared", () => {
+  it("long integers of a template are, to the last digit", () => {
+    const said = (seconds: bigint): unknown => ({ spec: { template: { spec: { activeDeadlineSeconds: seconds } } } });
+    const path = "spec.template.spec.activeDeadlineSeconds";
+    expect(differencesOf(said(2n ** 53n), said(2n ** 53n + 1n), "ours")).toEqual([`${path}: not alike`]);
+    expect(differencesOf(said(2n ** 53n), said(2n ** 53n), "ours")).toEqual([]);
+    expect([same(said(2n ** 53n), said(2n ** 53n)), same(said(2n ** 53n), said(2n ** 53n + 1n))]).toEqual([true, false]);
+  });
+
   it("a difference in a template or in a stranger's annotation is told, its values are not", () => {
     const said = (value: string): unknown =>
       saidOf(
