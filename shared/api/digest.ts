@@ -46,8 +46,11 @@ export function isAnnotationDigest(value: unknown): value is string {
 
 /** Templates whose digests are remembered: more than are rolled out at a time. */
 const TEMPLATES_MAX = 256;
-/** Version of the normal form, and of the layout it was made by. */
-const FORM = `1-${LAYOUT_VERSION.replace(".", "_")}`;
+/**
+ * Version of the normal form, and of the layout it was made by. 2: integers beyond 2^53 are exact. A cached digest of rounded ones would
+ * be another than the live one for ever, and the key would run again and again.
+ */
+const FORM = `2-${LAYOUT_VERSION.replace(".", "_")}`;
 const HASH_LABEL = "pod-template-hash";
 /** Go's zero time, year 1. */
 const ZERO_TIME_MS = -62_135_596_800_000;

@@ -176,8 +176,8 @@ describe("createDigester", () => {
   const digester = createDigester("a key of the tests");
 
   it("makes <keyId>.<form>.<HMAC-SHA-256>, and the key is nowhere in it", () => {
-    expect(digester.prefix).toMatch(/^[0-9a-f]{8}\.1-1_36$/);
-    expect(digester.digest(template())).toMatch(/^[0-9a-f]{8}\.1-1_36\.[0-9a-f]{64}$/);
+    expect(digester.prefix).toMatch(/^[0-9a-f]{8}\.2-1_36$/);
+    expect(digester.digest(template())).toMatch(/^[0-9a-f]{8}\.2-1_36\.[0-9a-f]{64}$/);
     expect(digester.digest(template()).startsWith(`${digester.prefix}.`)).toBe(true);
   });
 

@@ -252,9 +252,9 @@ describe("strip of a workload", () => {
   });
 
   it.each([
-    { name: "metadata and spec", disguised: { ...template(), digest: "00000000.1-1_36.00" } },
-    { name: "a spec", disguised: { spec: template().spec, digest: "00000000.1-1_36.00" } },
-    { name: "metadata", disguised: { metadata: template().metadata, digest: "00000000.1-1_36.00" } },
+    { name: "metadata and spec", disguised: { ...template(), digest: "00000000.2-1_36.00" } },
+    { name: "a spec", disguised: { spec: template().spec, digest: "00000000.2-1_36.00" } },
+    { name: "metadata", disguised: { metadata: template().metadata, digest: "00000000.2-1_36.00" } },
   ])("takes a template that has $name for a whole one, whatever else it carries", ({ disguised }) => {
     const stripped = strip("replicasets", workload({ spec: { template: disguised } }), digester);
     expect(stripped.spec.template?.digest).toMatch(new RegExp(`^${digester.prefix}`));
