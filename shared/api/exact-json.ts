@@ -12,7 +12,7 @@
  * down or sends it calls `exactText`.
  */
 
-/** What TypeScript's library does not know yet. Source: ECMAScript proposal JSON.parse source text access. */
+/** What TypeScript does not know yet: the proposal "JSON.parse source text access" of ECMAScript. */
 const { parse, rawJSON } = JSON as unknown as {
   parse(text: string, reviver: (key: string, value: unknown, context: { readonly source?: string }) => unknown): unknown;
   rawJSON(text: string): object;
