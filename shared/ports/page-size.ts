@@ -1,7 +1,7 @@
 import { AnswerTooLargeError } from "./errors.ts";
 
 /** Objects in a page of a list. */
-export const PAGE_SIZE = 500;
+const PAGE_SIZE = 500;
 
 /**
  * Asks for the pages of one list, each as large as its answer allows: one that is too large is asked for again with half as many objects,
