@@ -50,7 +50,7 @@ export function kubeConformance(name: string, open: () => Promise<KubeHarness>):
       expect(await names("name=nobody")).toEqual([]);
     });
 
-    it("[replicaset 39] KC6 a template's integers are exact, however it is read and sent on", async () => {
+    it("[replicaset 39] KC7 a template's integers are exact, however it is read and sent on", async () => {
       const long = replicaSet("k6", {
         terminationGracePeriodSeconds: 9223372036854775807n,
         tolerations: [{ key: "k", operator: "Exists", effect: "NoExecute", tolerationSeconds: 9007199254740993n }],
