@@ -2,7 +2,7 @@
  * The images that upstream's node tests ask for, under upstream's names and made here: agnhost from its own Go module, the rest from
  * Debian's static busybox and bash and a few lines of C. No registry is ever asked: the tests pull what is not there, and all of this is.
  *
- * Source: test/utils/image/manifest.go; test/images/nonewprivs, nautilus.
+ * Source: test/utils/image/manifest.go; test/images/nonewprivs; test/e2e/kubectl/kubectl.go getUDData.
  */
 import { execFile } from "node:child_process";
 import { readFile, rm, writeFile } from "node:fs/promises";
