@@ -77,7 +77,7 @@ export async function startSmallCluster({ over, before }: SmallClusterOptions = 
   const doorbells = createMemoryDoorbells({ clock, random, cluster: CLUSTER });
   const ends = new AbortController();
   const kube = (component: string) => {
-    const ports = createSimulatedKube({ server, clock, random, component, faults: () => ({ api: 0, watch: 0 }) });
+    const ports = createSimulatedKube({ server, clock, random, component, faults: () => ({ api: 0, watch: 0 }), pageSize: 500 });
     return { ...ports, ...over?.(ports, (ms) => clock.after(ms)) };
   };
   const written: RequestRecord[] = [];

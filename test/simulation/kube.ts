@@ -29,6 +29,8 @@ export interface KubeOptions {
   readonly observer?: KubeObserver;
   /** A rule switched off: DELETE leaves without its precondition. */
   readonly dropPreconditions?: boolean;
+  /** Objects in a page of a list, so that a few make several; default 7. */
+  readonly pageSize?: number;
 }
 
 export interface KubeObserver {
@@ -74,7 +76,7 @@ function errorOf({ code, retryAfterSeconds, body }: Refusal): KubeApiError {
 }
 
 export function createSimulatedKube(options: KubeOptions): Kube {
-  const { server, clock, random, component, faults } = options;
+  const { server, clock, random, component, faults, pageSize = 7 } = options;
   const chance = (share: number): boolean => share > 0 && random.next() < share;
   const below = (max: number): number => Math.floor(random.next() * max);
 
@@ -154,7 +156,7 @@ export function createSimulatedKube(options: KubeOptions): Kube {
       if (code === 410 && query.continue === undefined) throw new UnansweredError("simulated: connection refused");
       throw new KubeApiError({ code, ...(code === 504 && { message: "Timeout: Too large resource version: simulated" }) });
     }
-    const page = await kube.listPage(resource, { ...query, limit: 7 }, signal);
+    const page = await kube.listPage(resource, { ...query, limit: pageSize }, signal);
     if (chance(faults().watch)) await clock.after(below(4_000), signal);
     return page;
   }
