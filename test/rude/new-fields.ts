@@ -1,4 +1,5 @@
 /** Fields of an API server that is newer than its clients: on each object, in its metadata, spec, status and conditions. */
+import { exactText, parseExact } from "../../shared/api/exact-json.ts";
 
 const NEW_FIELD = "newerField";
 const NEW_VALUE = { since: "v9", items: [1, "two", { three: true }] };
@@ -9,11 +10,11 @@ type Json = null | boolean | number | string | readonly Json[] | { readonly [fie
 export function withNewFields(text: string): string {
   let value: Json;
   try {
-    value = JSON.parse(text) as Json; // whatever it is, it is JSON
+    value = parseExact(text) as Json; // whatever it is, it is JSON
   } catch {
     return text;
   }
-  return JSON.stringify(added(value));
+  return exactText(added(value));
 }
 
 /** The whole lines of a watch's stream, with more in their objects. */
@@ -25,8 +26,8 @@ export function withNewFieldsInLines(lines: Buffer): Buffer {
 /** One line of a watch, without its newline. */
 export function eventWithNewFields(line: string): string {
   try {
-    const event = JSON.parse(line) as Json; // as above
-    if (isFields(event)) return JSON.stringify({ ...event, object: added(event["object"] ?? null) });
+    const event = parseExact(line) as Json; // as above
+    if (isFields(event)) return exactText({ ...event, object: added(event["object"] ?? null) });
   } catch {
     // Not ours to judge.
   }
