@@ -34,13 +34,19 @@ export function createPrometheusMetrics(process: MetricProcess): PrometheusMetri
     else if (row.type === "gauge") gauges.set(name, new Gauge(options));
     else counters.set(name, new Counter(options));
   }
+  const forgetLeading = (): void => {
+    const rows: Readonly<Record<string, MetricRow>> = METRICS;
+    for (const [name, each] of [...gauges, ...counters]) {
+      if (!rows[name]?.leader) continue;
+      each.reset();
+      each.remove({}); // one without labels is told as 0 by whoever has never set it
+    }
+  };
+  forgetLeading();
   return {
     contentType: registry.contentType,
     text: () => registry.metrics(),
-    forgetLeading() {
-      const rows: Readonly<Record<string, MetricRow>> = METRICS;
-      for (const [name, each] of [...gauges, ...counters]) if (rows[name]?.leader) each.reset();
-    },
+    forgetLeading,
     count: (name, labels, by = 1) => counters.get(name)?.inc(labels, by),
     set(name: MetricName, labels: Readonly<Record<string, string>>, value) {
       gauges.get(name)?.set(labels, value);
