@@ -99,7 +99,8 @@ export async function lookAndGoOn(ports: GoingOnPorts, first: Doorbell, askedMs:
   /** GO6. The keys are asked for before this returns. */
   function lookBehind(bells: readonly Doorbell[], ringDue: Doorbells["ring"]): Pick<Doorbells, "ring"> {
     const atMs = clock.now();
-    const behind = new Map(here(bells, atMs).map((bell) => [nameOf(bell), askFor(bell, atMs)]));
+    const distinct = [...new Map(bells.map((bell) => [nameOf(bell), bell])).values()];
+    const behind = new Map(here(distinct, atMs).map((bell) => [nameOf(bell), askFor(bell, atMs)]));
     return {
       ring: async (due) => {
         const others: Doorbell[] = [];
@@ -153,7 +154,7 @@ export async function lookAndGoOn(ports: GoingOnPorts, first: Doorbell, askedMs:
   function here(bells: readonly Doorbell[], nowMs: number): readonly Doorbell[] {
     const isHere = (bell: Doorbell): boolean =>
       canSync(bell.controller) && nowMs + bell.delayMs < untilMs && !looking.includes(nameOf(bell));
-    return hasEnded ? [] : bells.filter(isHere).slice(0, GOING_MAX - going.size);
+    return hasEnded ? [] : bells.filter(isHere).slice(0, Math.max(0, GOING_MAX - going.size));
   }
 
   try {

@@ -203,7 +203,7 @@ export class RunCalls {
     const ends = last && !this.#events.hasNotes ? { ends: (all: readonly Cached[]) => outcomeOf(last(all), this.run.snapshot) } : {};
     const written = { resource, objects, ...(known && { known }), ownerUid, lower, plan, hold, gone, ownStatus, ...ends };
     const { objects: cached, done } = await writeThrough(this.ports, this.run, written);
-    this.done = done;
+    this.done ??= done;
     for (const object of cached) {
       const row = rowOf(resource, object);
       known?.set(row.key, row);

@@ -279,14 +279,19 @@ describe("GO6: a key that a step is about to make due", () => {
     expect(did).toEqual(["the step has left"]);
   });
 
-  it("is asked for no more than ten times", async () => {
-    const { clock, rung, did, ended } = stepRig(
-      Array.from({ length: 12 }, (_, index) => due({ key: `shop/${index}` })),
-      [due({ key: "shop/11" })],
-    );
+  it("is asked for no more than ten times, whatever else that answer makes due", async () => {
+    const keys = Array.from({ length: 22 }, (_, index) => due({ key: `shop/${index}` }));
+    const { clock, rung, did, ended } = stepRig(keys.slice(0, 12), keys);
     await clock.advance(100);
     await ended;
     expect(did.filter((line) => line.startsWith("look"))).toHaveLength(10);
-    expect(rung.map(({ key }) => key)).toEqual(["shop/11"]);
+    expect(rung.map(({ key }) => key)).toEqual(keys.slice(10).map(({ key }) => key));
+  });
+
+  it("is asked for once, however often it is expected", async () => {
+    const { clock, rung, did, ended } = stepRig([due(), due()], [due()]);
+    await clock.advance(100);
+    await ended;
+    expect([did.filter((line) => line.startsWith("look")), rung]).toEqual([["look at shop/a after 0"], []]);
   });
 });
