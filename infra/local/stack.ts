@@ -52,6 +52,8 @@ export interface LocalDeltaloop {
   readonly cluster: string;
   /** The watcher's, with references to secrets: what `deltaloop doctor` and `rotate` take. */
   environment(): Readonly<Record<string, string>>;
+  /** Where the code lies that was deployed last. */
+  root(): string;
   /** With the keys that the secrets hold now. Whoever opens it closes its Store. */
   openCache(): Promise<Cache>;
   /** `serverless deploy` while everything runs. The watcher stays as it is. */
@@ -121,22 +123,28 @@ export async function startLocal(options: LocalOptions): Promise<LocalDeltaloop>
     const open = async (): Promise<Cache> => {
       const { current } = await readConfiguration(environment());
       // Calls fail by themselves; a connection that is lost between them has no other voice.
-      return openCache(
-        current,
-        redisStore(current.redis, () => undefined),
-      );
+      const make = redisStore(current.redis, () => undefined);
+      const cache = openCache(current, make);
+      if (edition.root === undefined) return cache;
+      // Another build's epochs may be of another kind than ours: they are taken for what they say.
+      const made = await cache.store.epoch();
+      if (made === undefined) return cache;
+      await cache.store.close();
+      const { projection, digestPrefix, hashLayout } = made;
+      return openCache(current, (options) => make({ ...options, identity: { projection, digestPrefix, hashLayout } }));
     };
     const flags = ["--kubeconfig", options.kubeconfig, "--lease-namespace", options.leaseNamespace ?? "kube-system"];
     const start = (): LocalWatcher => startWatcher({ root: edition.root ?? ROOT, flags, environment: environment(), say });
     let watcher = start();
     stops.push(() => watcher.stop());
-    await ready(await open());
+    await ready(open);
     return {
       localStack,
       redisUrl: redis.url,
       queueUrls,
       cluster: cid,
       environment,
+      root: () => edition.root ?? ROOT,
       openCache: open,
       async redeploy(next) {
         edition = next;
@@ -213,17 +221,18 @@ function referring(configuration: Configuration, endpoint: string, { secretsSeco
   };
 }
 
-async function ready({ store }: Cache): Promise<void> {
+async function ready(open: () => Promise<Cache>): Promise<void> {
   const giveUpAt = performance.now() + READY_MS_MAX;
-  try {
-    for (;;) {
+  for (;;) {
+    const { store } = await open();
+    try {
       const shut = await shutGate(store);
       if (shut === undefined) return;
       if (performance.now() > giveUpAt) throw new Error(`not ready within ${READY_MS_MAX / 1000} s: ${shut}`);
-      await sleep(READY_POLL_MS);
+    } finally {
+      await store.close();
     }
-  } finally {
-    await store.close();
+    await sleep(READY_POLL_MS);
   }
 }
 

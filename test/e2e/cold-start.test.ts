@@ -27,7 +27,7 @@ const STARTS_MAX = 4;
 const REQUESTS: Readonly<Record<string, readonly string[]>> = {
   "sync-deployment": [
     ...["list replicasets", "get deployments", "create replicasets", "patch deployments"],
-    ...["get replicasets", "create pods", "patch replicasets"],
+    ...["create pods", "patch replicasets"],
   ],
   "sync-replicaset": ["get replicasets", "create pods", "patch replicasets"],
   "sync-replicationcontroller": ["get replicationcontrollers", "create pods", "patch replicationcontrollers"],

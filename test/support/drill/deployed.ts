@@ -163,7 +163,7 @@ export async function startDeployed({ startCluster: start, edition, token }: Dep
     async run(...args) {
       const file = join(folder, "watcher.env");
       await writeFile(file, environmentFile(local.environment()), { mode: 0o600 });
-      const command = deltaloop([...args, "--env", file]);
+      const command = deltaloop([...args, "--env", file], {}, join(local.root(), "cli/main.ts"));
       const { code } = await command.exited;
       if (code !== 0) throw new Error(`deltaloop ${args.join(" ")}: exit ${code}:\n${command.output()}`);
       return command.output();
