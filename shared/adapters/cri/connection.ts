@@ -25,6 +25,8 @@ const SESSION_MIB_MAX = 4_096;
 const PREFIX_BYTES = 5;
 /** What a header of time may have. */
 const DIGITS_MAX = 8;
+/** Node fires a longer timer at once. A grace may be longer: the call then ends before it, and whoever made it asks again. */
+const TIMER_MS_MAX = 2 ** 31 - 1;
 /** Of HTTP, whatever gRPC's is. */
 const OK = 200;
 /** What the runtime means by ending a call without a word. What is not here is its mistake. */
@@ -113,20 +115,28 @@ function exchange(session: ClientHttp2Session, path: string, frame: Buffer, { ti
         ...(timeoutMs !== undefined && { "grpc-timeout": timeoutHeader(timeoutMs) }),
       });
     } catch (error) {
-      session.close(); // it has no numbers left for streams, or went this very moment
+      session.close(); // it went this very moment
       return reject(new CriError("Unavailable", messageOf(error), { cause: error }));
     }
     const chunks: Buffer[] = [];
     let received = 0;
     let headers: IncomingHttpHeaders = {};
     let failure: CriError | undefined;
+    const forget = (): void => {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", onAbort);
+    };
+    /** The caller is told at once: a runtime that stands still may never let go of the stream. */
     const give = (code: CriErrorCode, text: string): void => {
-      failure ??= new CriError(code, text);
+      forget();
+      reject((failure ??= new CriError(code, text)));
       stream.close(constants.NGHTTP2_CANCEL);
     };
     const onAbort = (): void => give("Canceled", "aborted by the caller");
     const timer =
-      timeoutMs === undefined ? undefined : setTimeout(() => give("DeadlineExceeded", `no answer within ${timeoutMs} ms`), timeoutMs);
+      timeoutMs === undefined
+        ? undefined
+        : setTimeout(() => give("DeadlineExceeded", `no answer within ${timeoutMs} ms`), Math.min(timeoutMs, TIMER_MS_MAX));
     signal?.addEventListener("abort", onAbort, { once: true });
     const add = (more: IncomingHttpHeaders): void => void (headers = { ...headers, ...more });
     stream.on("response", add); // of a refusal these are all
@@ -138,11 +148,11 @@ function exchange(session: ClientHttp2Session, path: string, frame: Buffer, { ti
     });
     // One with an error of its own is the runtime's doing; any other is the connection's.
     stream.on("error", (error: NodeJS.ErrnoException) => {
+      if (error.code === "ERR_HTTP2_OUT_OF_STREAMS") session.close(); // the next call opens another
       if (error.code !== "ERR_HTTP2_STREAM_ERROR") failure ??= new CriError("Unavailable", error.message, { cause: error });
     });
     stream.on("close", () => {
-      clearTimeout(timer);
-      signal?.removeEventListener("abort", onAbort);
+      forget();
       try {
         if (failure !== undefined) throw failure;
         const { "grpc-status": status, "grpc-message": text = "" } = headers;
@@ -160,7 +170,7 @@ function exchange(session: ClientHttp2Session, path: string, frame: Buffer, { ti
 /** Eight digits at most, so that what is longer than a day is told in seconds. */
 function timeoutHeader(ms: number): string {
   const whole = String(Math.ceil(ms));
-  return whole.length <= DIGITS_MAX ? `${whole}m` : `${Math.ceil(ms / 1000)}S`;
+  return whole.length <= DIGITS_MAX ? `${whole}m` : `${Math.min(Math.ceil(ms / 1000), 10 ** DIGITS_MAX - 1)}S`;
 }
 
 function unframed(frame: Buffer): Buffer {

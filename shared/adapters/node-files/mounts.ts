@@ -31,10 +31,14 @@ let nextTable: Promise<readonly string[]> | undefined;
 
 /** Read after it was asked for, once for all who ask in one turn of the event loop: of a hundred mounts the kernel tells for a millisecond. */
 function mountTable(): Promise<readonly string[]> {
-  nextTable ??= new Promise((resolve) => {
+  nextTable ??= new Promise((resolve, reject) => {
     setImmediate(() => {
       nextTable = undefined;
-      resolve(mountPoints(readProc("mountinfo")));
+      try {
+        resolve(mountPoints(readProc("mountinfo")));
+      } catch (error) {
+        reject(error as Error); // no file can be opened, for example
+      }
     });
   });
   return nextTable;
