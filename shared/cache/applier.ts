@@ -12,11 +12,9 @@
  *     are quick. What an earlier delivery has applied is left out: it is neither decided again nor read live.
  */
 import type { Digester } from "../api/digest.ts";
-import type { Cached } from "../api/cached.ts";
-import { ownerOfCached } from "../api/owner-id.ts";
-import { controllerOf, objectKey, splitKey } from "../api/resources.ts";
+import { controllerOf, splitKey } from "../api/resources.ts";
 import type { CachedResource, ObjectKey } from "../api/resources.ts";
-import { compareResourceVersions, isCurrent, isResourceVersion, maxResourceVersion } from "../api/resource-version.ts";
+import { compareResourceVersions, isCurrent } from "../api/resource-version.ts";
 import type { Signer } from "../api/signer.ts";
 import { strip } from "../api/strip.ts";
 import type { Clock } from "../ports/clock.ts";
@@ -32,6 +30,7 @@ import { reportForgery } from "./forgery.ts";
 import { prepareChanges, prepareUnread } from "./prepare.ts";
 import type { Change, Prepared } from "./prepare.ts";
 import { heal, readLive } from "./heal.ts";
+import { callLength, faultOf, highestVersion, identityOf, readable } from "./pack-items.ts";
 import { informerLabels } from "./informer-labels.ts";
 import { ring } from "./ring.ts";
 import { withRenewedKeys } from "./signed-body.ts";
@@ -93,8 +92,6 @@ const ITEMS_PER_CALL_MAX = 100;
 const CALL_SHRINKS_BY = 10;
 /** A call that took less may be followed by one of twice the size: the shortest function has five of them. */
 const QUICK_CALL_MS = 1_000;
-/** Objects of 900 KiB and more, read at once. */
-const LIVE_PER_CALL_MAX = 4;
 /** How often in a row rows may move under a call before the message goes back to the queue. */
 const RETRIES_MAX = 5;
 const RETRY_SECONDS = 5;
@@ -457,59 +454,9 @@ class MessageApplier {
   }
 }
 
-/** What is cached says whom a deletion concerns, too: one whose object is none is a deletion all the same. */
-function readable(resource: CachedResource, object: Cached | undefined): Cached | undefined {
-  try {
-    if (object !== undefined) ownerOfCached(resource, object);
-    return object;
-  } catch {
-    return undefined;
-  }
-}
-
 /** Rows that the list does not name and that cannot be believed: nothing is known of them, so they wake nobody. */
 function strays(forged: readonly Forged[], listed: ReadonlySet<ObjectKey>, listRV: string): readonly ItemChange[] {
   return forged
     .filter(({ key, where }) => where === "row" && !listed.has(key))
     .map((each) => ({ type: "delete", key: each.key, uid: "", rv: listRV, forged: [each], effects: [], counted: false, lowers: [] }));
-}
-
-/** As many items as one call may hold: at most `size`, no key twice, and few whose objects are read live. What came is not yet known to be items. */
-function callLength(items: readonly (EnvelopeItem | null)[], size: number): number {
-  const keys = new Set<unknown>();
-  let [length, live] = [0, 0];
-  for (const item of items) {
-    const { key, tooBig } = item ?? {};
-    if (tooBig) live++;
-    if (length >= size || live > LIVE_PER_CALL_MAX || (key !== undefined && keys.has(key))) break;
-    keys.add(key);
-    length++;
-  }
-  return length;
-}
-
-/** Also of items that are set aside: nothing else will come for them (AP1). What came is not yet known to be items. */
-function highestVersion(items: readonly (EnvelopeItem | null)[]): string {
-  return items.reduce((highest, item) => {
-    const rv: unknown = item?.rv;
-    return typeof rv === "string" && isResourceVersion(rv) ? maxResourceVersion(highest, rv) : highest;
-  }, "0");
-}
-
-function faultOf(item: EnvelopeItem): string | undefined {
-  if (typeof item !== "object" || item === null) return "not an item";
-  if (typeof item.uid !== "string" || item.uid === "") return "no uid";
-  if (typeof item.rv !== "string" || !isResourceVersion(item.rv)) return `resourceVersion ${JSON.stringify(item.rv)} is no decimal integer`;
-  if (!["A", "M", "D"].includes(item.t)) return `type ${JSON.stringify(item.t)}`;
-  try {
-    splitKey(item.key);
-  } catch {
-    return `key ${JSON.stringify(item.key)} is not namespace/name`;
-  }
-  return undefined;
-}
-
-function identityOf(object: Cached): string {
-  const { namespace, name, uid } = "metadata" in object ? object.metadata : object;
-  return `${objectKey(namespace, name)} ${uid}`;
 }
