@@ -24,6 +24,7 @@ import { ensureRedisServer, startRedis } from "../../support/redis.ts";
 import type { RedisServer } from "../../support/redis.ts";
 import { personIn } from "../../support/person.ts";
 import { testSigner } from "../../support/signer.ts";
+import { soleLeader } from "../../support/sole-leader.ts";
 import { recordingLog } from "../../unit/recording-log.ts";
 
 const CACHE = { deployment: "audited", cluster: "0123456789ab" } as const;
@@ -140,14 +141,7 @@ async function open(url: string) {
   let waiting: QueueEntry[] = [];
   const queue = { send: async (entries: readonly QueueEntry[]) => (waiting.push(...entries), { failed: [] }) };
   const kube = createInProcessKube(server, { component: "watcher" });
-  let fence = 1;
-  const leadership = {
-    fence: () => String(fence),
-    raise: async () => String(++fence),
-    lost: new AbortController().signal,
-    holds: () => true,
-    release: async () => {},
-  };
+  const leadership = soleLeader();
   const ends = new AbortController();
   const running = runWatcher(
     { kube, store, queue, doorbells, clock, random, digester, signer, log, lead: async () => leadership },

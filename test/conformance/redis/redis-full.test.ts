@@ -24,6 +24,7 @@ import { personIn } from "../../support/person.ts";
 import { ensureRedisServer, startRedis } from "../../support/redis.ts";
 import type { RedisServer } from "../../support/redis.ts";
 import { testSigner } from "../../support/signer.ts";
+import { soleLeader } from "../../support/sole-leader.ts";
 import { recordingLog } from "../../unit/recording-log.ts";
 import { EPOCH, FIRST_BEAT, IDENTITY, Rig } from "../store/rig.ts";
 import { redisFixture } from "./fixtures.ts";
@@ -266,14 +267,7 @@ async function open(url: string) {
   const doorbells = { ring: async () => {} };
   const queue = createMemoryDeltaQueue({ clock, random });
   const kube = createInProcessKube(server, { component: "watcher" });
-  let fence = 1;
-  const leadership = {
-    fence: () => String(fence),
-    raise: async () => String(++fence),
-    lost: new AbortController().signal,
-    holds: () => true,
-    release: async () => {},
-  };
+  const leadership = soleLeader();
   const ends = new AbortController();
   const running = runWatcher(
     { kube, store, queue, doorbells, clock, random, digester, signer, log, lead: async () => leadership },

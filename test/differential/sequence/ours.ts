@@ -21,6 +21,7 @@ import { AFFECTED_KEYS } from "../../../shared/registry/registry.ts";
 import { HOLE_LIMIT_MS, HOLE_RELIST_MS } from "../../../shared/ports/times.ts";
 import { silentLog } from "../../support/silent-log.ts";
 import { testSigner } from "../../support/signer.ts";
+import { soleLeader } from "../../support/sole-leader.ts";
 import type { Script } from "./script.ts";
 import { EXPIRED } from "./world.ts";
 import type { World } from "./world.ts";
@@ -49,14 +50,7 @@ export async function playOurs(world: World, script: Script): Promise<void> {
     clock,
     log: silentLog,
   });
-  let fence = 1;
-  const leadership = {
-    fence: () => String(fence),
-    holds: () => true,
-    raise: () => Promise.resolve(String(++fence)),
-    lost: new AbortController().signal,
-    release: () => Promise.resolve(),
-  };
+  const leadership = soleLeader();
   const direct = createInProcessKube(server, { component: "watcher" });
   const kube = late(losing(direct, world), clock, "pods", script.podsLagMs);
   const { resyncMs } = script;
