@@ -232,6 +232,29 @@ describe("the guard", () => {
     await s.end();
   });
 
+  it("IQ1 of one object's claims the first waits, and no term waits for those that nobody asks for", async () => {
+    const s = scene();
+    const guard = s.watcher(0);
+    const answers: (() => void)[] = [];
+    s.before(async () => {
+      await new Promise<void>((resolve) => answers.push(resolve));
+      return [SAME];
+    });
+    for (let nth = 0; nth < 4; nth++) guard.look("deployments", written(3, "k3s", `made-up-${nth}`));
+    await s.clock.advance(0);
+    s.before(async () => [SAME]);
+    for (const resourceVersion of ["1001", "1002", "1003"]) {
+      const { metadata, ...rest } = written(3);
+      guard.look("deployments", { ...rest, metadata: { ...metadata, resourceVersion } });
+    }
+    answers.forEach((answer) => answer());
+    const begins = guard.beforeTerm().then(() => "has begun");
+    await s.clock.advance(0);
+    expect(await Promise.race([begins, s.clock.after(1).then(() => "waits"), s.clock.advance(1)])).toBe("has begun");
+    expect(s.asked.slice(4).map(({ resourceVersion }) => resourceVersion)).toEqual(["1000"]);
+    await s.end();
+  });
+
   it("FG4 no term begins before what was seen is looked into; an API server that does not answer keeps it for 5 s", async () => {
     const s = scene();
     const guard = s.watcher(0);
