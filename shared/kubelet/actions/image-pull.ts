@@ -194,9 +194,26 @@ function hostMatches(pattern: string, host: string): boolean {
   return parts.length === own.length && parts.every((part, index) => partMatches(part, own[index] ?? ""));
 }
 
+/** A star stands for no colon. */
 function partMatches(pattern: string, part: string): boolean {
-  const escaped = pattern.split("*").map((text) => text.replaceAll(/[\\^$+?.()|[\]{}]/gu, String.raw`\$&`));
-  return new RegExp(`^${escaped.join("[^.:]*")}$`, "u").test(part);
+  const patterns = pattern.split(":");
+  const own = part.split(":");
+  return patterns.length === own.length && patterns.every((glob, index) => globMatches(glob, own[index] ?? ""));
+}
+
+/** Piece after piece, each as early as it comes: a tenant writes the pattern, and one that goes back over stars never ends with ten of them. */
+function globMatches(glob: string, text: string): boolean {
+  const [first = "", ...others] = glob.split("*");
+  const last = others.pop();
+  if (last === undefined) return glob === text;
+  if (!text.startsWith(first) || !text.endsWith(last)) return false;
+  let from = first.length;
+  for (const piece of others) {
+    const found = text.indexOf(piece, from);
+    if (found === -1) return false;
+    from = found + piece.length;
+  }
+  return from + last.length <= text.length;
 }
 
 function entriesOf({ data, type }: SecretData): readonly (readonly [string, DockerConfigEntry])[] {
@@ -224,7 +241,10 @@ function authOf(entry: DockerConfigEntry, serverAddress: string): AuthConfig {
 /** `auth` is base64 of `user:password`, and stands above the two fields. */
 function credentialsOf({ auth, username, password }: DockerConfigEntry): readonly [string | undefined, string | undefined] {
   if (auth === undefined || auth === "") return [username, password];
-  const text = Buffer.from(auth, "base64").toString("utf8").replace(/\0+$/u, "");
+  const padded = Buffer.from(auth, "base64").toString("utf8");
+  let end = padded.length;
+  while (padded.charCodeAt(end - 1) === 0) end--; // a regular expression would begin again at each zero
+  const text = padded.slice(0, end);
   const colon = text.indexOf(":");
   return colon === -1 ? [username, password] : [text.slice(0, colon), text.slice(colon + 1)];
 }

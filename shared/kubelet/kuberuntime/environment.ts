@@ -180,10 +180,13 @@ const REFERENCE = /\$(?:\$|\(([^)]*)\))/gu;
  * Source: third_party/forked/golang/expansion/expand.go Expand, MappingFuncFor.
  */
 export function expand(text: string, valueOf: (name: string) => string | undefined): string {
-  return text.replace(REFERENCE, (reference, name: string | undefined) => {
+  // Behind the last parenthesis no reference can close, and each `$(` there would be looked at to the end of the text.
+  const end = text.lastIndexOf(")") + 1;
+  const closed = text.slice(0, end).replace(REFERENCE, (reference, name: string | undefined) => {
     if (name === undefined) return "$";
     return valueOf(name) ?? reference;
   });
+  return closed + text.slice(end).replaceAll("$$", () => "$");
 }
 
 const PROTOCOL_DEFAULT = "TCP";

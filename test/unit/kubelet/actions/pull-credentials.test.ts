@@ -76,4 +76,33 @@ describe("pull credentials", () => {
       pullCredentials("registry.test/web", [{}, { data: { ".dockerconfigjson": "!!" } }, { data: { ".dockerconfigjson": encode([1]) } }]),
     ).toEqual([]);
   });
+
+  it.each([
+    { key: "*.test", host: "a.test", isSent: true },
+    { key: "r*y.test", host: "registry.test", isSent: true },
+    { key: "ab*ba.test", host: "aba.test", isSent: false },
+    { key: "*a*b.test", host: "xaxb.test", isSent: true },
+    { key: "*a*b.test", host: "bba.test", isSent: false },
+    { key: "*.test:5000", host: "a.test:5000", isSent: true },
+    { key: "*.test*", host: "a.test:5000", isSent: false },
+  ])("[node-agent 483] $key and $host: $isSent", ({ key, host, isSent }) => {
+    expect(users(`${host}/web`, secret(key))).toEqual(isSent ? [key] : []);
+  });
+
+  it("[node-agent 483] a pattern of many stars costs what its length costs", () => {
+    const begun = performance.now();
+    expect(users(`${"a".repeat(60)}.test/x:1`, secret(`${"*a".repeat(25)}*b.test`))).toEqual([]);
+    expect(performance.now() - begun).toBeLessThan(5_000); // by going back it never ended
+  });
+
+  it("[node-agent 483] zeros in the credentials are no work", () => {
+    const auth = Buffer.from(`joe:${"\0".repeat(200_000)}x:p\0\0`).toString("base64");
+    const begun = performance.now();
+    const [own] = pullCredentials("registry.test/web", [
+      { data: { ".dockerconfigjson": encode({ auths: { "registry.test": { auth } } }) } },
+    ]);
+    expect(own?.username).toBe("joe");
+    expect(own?.password?.endsWith("x:p")).toBe(true);
+    expect(performance.now() - begun).toBeLessThan(5_000); // by a regular expression, half a minute
+  });
 });

@@ -97,6 +97,13 @@ describe("expand", () => {
   for (const [text, want] of table)
     it(`[node-agent 106] makes ${JSON.stringify(want)} of ${JSON.stringify(text)}`, () =>
       expect(expand(text, (name) => values.get(name))).toBe(want));
+
+  it("[node-agent 483] references that never close cost what their length costs", () => {
+    const text = `$(VAR_A)${"$(".repeat(200_000)}$$`;
+    const begun = performance.now();
+    expect(expand(text, (name) => values.get(name))).toBe(`A${"$(".repeat(200_000)}$`);
+    expect(performance.now() - begun).toBeLessThan(5_000); // each looked to the end: more than a minute
+  });
 });
 
 const FOO: ServiceInfo = {
