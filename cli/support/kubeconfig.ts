@@ -80,7 +80,10 @@ export async function kubeHttpConfigFrom(
   path: string,
   options: { readonly component: string; readonly context?: string; readonly fieldManager?: string },
 ): Promise<KubeHttpConfig> {
-  const { cluster, user } = chosen(await readKubeconfig(path), path, options.context);
+  const config = await readKubeconfig(path);
+  // Held: whoever makes another context the current one meanwhile does not mean us.
+  const context = options.context ?? config["current-context"];
+  const { cluster, user } = chosen(config, path, context);
   const folder = dirname(resolve(path));
   const { server } = cluster;
   const ca = await pem(folder, cluster["certificate-authority-data"], cluster["certificate-authority"]);
@@ -106,9 +109,10 @@ export async function kubeHttpConfigFrom(
     ...(isFollowed && { certificate: async (refused?: ClientCertificate) => certificateIn(await followed({ ...refused })) }),
   };
 
-  /** The file may name another user by now. */
+  /** The file may name another user by now. @throws {Error} when it names another server: credentials of one are not shown to another */
   async function renewed(): Promise<Credentials> {
-    const anew = chosen(await readKubeconfig(path), path, options.context);
+    const anew = chosen(await readKubeconfig(path), path, context);
+    if (anew.cluster.server !== server) throw new Error(`context "${context}" of ${path} names another server by now; start anew`);
     return await credentialsOf(anew.user, folder, execCluster(anew.cluster, ca));
   }
 }

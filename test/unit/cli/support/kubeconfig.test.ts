@@ -236,3 +236,25 @@ it("a plugin is run again when the server has refused its token, however long it
   expect(second).not.toBe(first);
   expect(await token?.(first)).toBe(second);
 });
+
+it("stays with its context and its server, whatever is the current one by then", async () => {
+  const file = (current: string, server: string): string =>
+    JSON.stringify({
+      "current-context": current,
+      contexts: ["a", "b"].map((name) => ({ name, context: { cluster: name, user: name } })),
+      clusters: [
+        { name: "a", cluster: { server } },
+        { name: "b", cluster: { server: "https://b.test" } },
+      ],
+      users: ["a", "b"].map((name) => ({ name, user: { token: `of-${name}` } })),
+    });
+  for (const [current, server] of [
+    ["b", "https://a.test"],
+    ["a", "https://elsewhere.test"],
+  ] as const) {
+    const config = await configOf(file("a", "https://a.test"));
+    const later = file(current, server).replace('"of-a"', '"of-elsewhere"');
+    await writeFile(join(folder, "kubeconfig"), current === "a" ? later : file(current, server));
+    expect(await Promise.resolve(config.token?.("of-a")).catch(() => "none")).toMatch(/^(?:of-a|none)$/u);
+  }
+});
