@@ -91,8 +91,8 @@ describe("pull credentials", () => {
 
   it("[node-agent 483] a pattern of many stars costs what its length costs", () => {
     const begun = performance.now();
-    expect(users(`${"a".repeat(60)}.test/x:1`, secret(`${"*a".repeat(25)}*b.test`))).toEqual([]);
-    expect(performance.now() - begun).toBeLessThan(5_000); // by going back it never ended
+    expect(users(`${"a".repeat(60)}.test/x:1`, secret(`${"*a".repeat(7)}*b.test`))).toEqual([]);
+    expect(performance.now() - begun).toBeLessThan(5_000); // by going back 38 s, and seven times that with each star more
   });
 
   it("[node-agent 483] zeros in the credentials are no work", () => {
