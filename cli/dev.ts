@@ -23,7 +23,8 @@ import { readClusterIdentity } from "./support/cluster-id.ts";
 import { consoleLog } from "./support/console-log.ts";
 import { environmentFile } from "./support/environment-file.ts";
 import { shutGate } from "./support/gates.ts";
-import { kubeAccess } from "./support/kube-access.ts";
+import { held, kubeAccess } from "./support/kube-access.ts";
+import type { KubeFlags } from "./support/kube-access.ts";
 import { SUPPORTED_VERSIONS, unsupported } from "./support/kubernetes-versions.ts";
 import { kubeconfigPath } from "./support/kubeconfig-path.ts";
 import { freePort, startLocalRedis } from "./support/local-redis.ts";
@@ -78,7 +79,7 @@ export function registerDev(program: Command): void {
 
 class Dev {
   readonly #flags: DevFlags;
-  readonly #kubeconfig: string;
+  #kube: KubeFlags;
   readonly #log;
   readonly #children = new Map<string, Child>();
   readonly #ending = new AbortController();
@@ -90,7 +91,7 @@ class Dev {
 
   constructor(flags: DevFlags) {
     this.#flags = flags;
-    this.#kubeconfig = kubeconfigPath(flags.kubeconfig);
+    this.#kube = { ...(flags.context !== undefined && { context: flags.context }), kubeconfig: kubeconfigPath(flags.kubeconfig) };
     this.#log = consoleLog("deltaloop: ", flags.verbose ? "debug" : "info");
   }
 
@@ -99,17 +100,15 @@ class Dev {
     signalled.addEventListener("abort", () => this.#ending.abort(signalled.reason));
     let store: Store | undefined;
     try {
+      this.#kube = await held(this.#kube);
       const { cid, act } = await this.#lookAround();
       const redis = this.#flags.redis ?? (await this.#startRedis());
       const { endpoint, queues } = await this.#startQueue();
       const configuration = await this.#configuration(cid, redis, queueUrls(endpoint, queues));
       const environment = environmentOf(configuration);
       store = openCache(configuration, redisStore(configuration.redis)).store;
-      const kubeFlags = [
-        "--kubeconfig",
-        this.#kubeconfig,
-        ...(this.#flags.context === undefined ? [] : ["--context", this.#flags.context]),
-      ];
+      const { kubeconfig, context } = this.#kube;
+      const kubeFlags = ["--kubeconfig", kubeconfig, ...(context === undefined ? [] : ["--context", context])];
       await this.#keep("functions", () => startVerb("host", [...kubeFlags, "--invocations", this.#invocations], environment));
       const watchFlags = [...kubeFlags, "--lease-namespace", this.#flags.leaseNamespace, ...(act ? ["--guard"] : [])];
       for (let n = 1; n <= this.#flags.watchers; n++) {
@@ -120,7 +119,7 @@ class Dev {
       this.#sayHowToLook(environment);
       if (this.#flags.nodes !== undefined)
         startNodes(
-          await kubeAccess({ ...this.#flags, kubeconfig: this.#kubeconfig }, "deltaloop-nodes", "nodes"),
+          await kubeAccess(this.#kube, "deltaloop-nodes", "nodes"),
           this.#flags.nodes,
           this.#flags.bindPods === true,
           this.#ending.signal,
@@ -140,7 +139,7 @@ class Dev {
     const act = this.#flags.act === true;
     if (this.#flags.watchers > 1 && !act)
       throw new UsageError("--watchers needs --act: a shadow takes no Lease, and of two each would take over from the other for ever");
-    const access = (role: string) => kubeAccess({ ...this.#flags, kubeconfig: this.#kubeconfig }, role, "dev");
+    const access = (role: string) => kubeAccess(this.#kube, role, "dev");
     const watcher = await access("deltaloop-watcher");
     const client = createClient(watcher);
     const looked = Promise.all([readClusterIdentity(kubeOver(client)), readApiServer(client)]);
@@ -174,10 +173,10 @@ class Dev {
   #sayHowToLook(environment: Readonly<Record<string, string>>): void {
     const file = join(this.#folder, "env");
     writeFileSync(file, environmentFile(environment), { mode: 0o600 });
-    const { context, leaseNamespace } = this.#flags;
+    const { kubeconfig, context } = this.#kube;
     const more = context === undefined ? "" : ` --context ${context}`;
     this.#log.info(
-      `is something wrong? deltaloop doctor --env ${file} --kubeconfig ${this.#kubeconfig}${more} --lease-namespace ${leaseNamespace}`,
+      `is something wrong? deltaloop doctor --env ${file} --kubeconfig ${kubeconfig}${more} --lease-namespace ${this.#flags.leaseNamespace}`,
     );
   }
 
@@ -206,7 +205,7 @@ class Dev {
   }
 
   async #configuration(cluster: string, redisUrl: string, queues: Configuration["queues"]): Promise<Configuration> {
-    const { server } = await kubeAccess({ ...this.#flags, kubeconfig: this.#kubeconfig }, "deltaloop-watcher", "dev");
+    const { server } = await kubeAccess(this.#kube, "deltaloop-watcher", "dev");
     return {
       deployment: this.#flags.act ? "dev" : "dev-shadow",
       cluster,

@@ -25,6 +25,21 @@ export async function kubeAccess(flags: KubeFlags, role: string, component: stri
   }
 }
 
+/**
+ * The same with the current context by its name, for whoever starts processes: one that starts later is of the same cluster, whatever is the
+ * current context by then.
+ *
+ * @throws {UsageError} when the file cannot be used
+ */
+export async function held(flags: KubeFlags): Promise<KubeFlags> {
+  if (flags.context !== undefined) return flags;
+  const config = await readKubeconfig(flags.kubeconfig).catch((error: unknown) => {
+    throw new UsageError(messageOf(error));
+  });
+  const context = config["current-context"];
+  return context === "" ? flags : { ...flags, context };
+}
+
 /** `undefined`: the current one. @throws when the file cannot be used */
 export async function contextOf(flags: KubeFlags, role: string): Promise<string | undefined> {
   const { contexts } = await readKubeconfig(flags.kubeconfig);

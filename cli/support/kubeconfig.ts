@@ -93,6 +93,7 @@ export async function kubeHttpConfigFrom(
   const { cert, key } = credentials;
   // What stands in the file itself is read with it.
   const isFollowed = cert !== undefined && user["client-certificate-data"] === "";
+  let last = credentials;
   const followed = cached(credentials, renewed);
   return {
     server,
@@ -109,11 +110,11 @@ export async function kubeHttpConfigFrom(
     ...(isFollowed && { certificate: async (refused?: ClientCertificate) => certificateIn(await followed({ ...refused })) }),
   };
 
-  /** The file may name another user by now. @throws {Error} when it names another server: credentials of one are not shown to another */
+  /** The file may name another user by now. One of another server is not for this one, which goes on with what it was shown. */
   async function renewed(): Promise<Credentials> {
     const anew = chosen(await readKubeconfig(path), path, context);
-    if (anew.cluster.server !== server) throw new Error(`context "${context}" of ${path} names another server by now; start anew`);
-    return await credentialsOf(anew.user, folder, execCluster(anew.cluster, ca));
+    if (anew.cluster.server === server) last = await credentialsOf(anew.user, folder, execCluster(anew.cluster, ca));
+    return last;
   }
 }
 
