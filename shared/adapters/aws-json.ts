@@ -9,12 +9,12 @@
  *
  * Source: AWS JSON 1.0 and 1.1 protocols.
  */
-import http from "node:http";
-import https from "node:https";
 import { setTimeout as after } from "node:timers/promises";
 
 import { createAwsSigner } from "./aws-signature.ts";
 import type { AwsService, SignerOptions } from "./aws-signature.ts";
+import { createExchanges } from "./http-exchanges.ts";
+import type { Exchanges } from "./http-exchanges.ts";
 
 export interface CallOptions {
   /** Of one try, from its start to the last byte of its answer. Default: longer than any long poll. */
@@ -53,28 +53,43 @@ export interface AwsJsonOptions extends SignerOptions {
 const TRIES_MAX = 3;
 const BACK_OFF_MS = 100;
 const TIMEOUT_MS = 30_000;
+/** SQS keeps an idle connection for longer. */
+const IDLE_MS_MAX = 50_000;
+/** SQS's largest answer, ten messages of 1 MiB, whose text JSON may write six times as long; and what stands around them. */
+const ANSWER_BYTES_MAX = 64 * 1024 * 1024;
 const THROTTLED = /throttl|limit|slow.?down|too.?many/i;
 const EMULATED: SignerOptions = { region: "us-east-1", credentials: { accessKeyId: "test", secretAccessKey: "test" } };
 
 export function awsJson(service: AwsService, options: AwsJsonOptions = {}): AwsJson {
-  const agents = { "http:": new http.Agent({ keepAlive: true }), "https:": new https.Agent({ keepAlive: true }) };
+  const servers = new Map<string, Exchanges>();
   const isEmulator = options.endpoint?.startsWith("http:") === true;
   const signed = createAwsSigner(service, { ...(isEmulator && EMULATED), ...options });
 
-  async function once(action: string, url: string, body: string, { timeoutMs = TIMEOUT_MS, signal }: CallOptions): Promise<string> {
-    const { protocol, hostname, port, host } = new URL(options.endpoint ?? url);
-    const headers = await signed(host, action, body);
-    signal?.throwIfAborted(); // it may have been while we waited
+  function exchangesWith({ protocol, hostname, port, origin }: URL): Exchanges {
     const isPlain = protocol === "http:";
-    const request = (isPlain ? http : https).request({
-      method: "POST",
-      hostname,
-      port,
-      path: "/",
-      agent: agents[isPlain ? "http:" : "https:"],
-      headers: { ...headers, "content-length": Buffer.byteLength(body) },
-    });
-    return await answerTo(request, action, body, timeoutMs, signal);
+    const host = hostname.replace(/^\[|\]$/g, "");
+    const made =
+      servers.get(origin) ??
+      createExchanges(
+        { host, port: port === "" ? (isPlain ? 80 : 443) : Number(port), ...(!isPlain && { tls: {} }) },
+        { idleMsMax: IDLE_MS_MAX },
+      );
+    servers.set(origin, made);
+    return made;
+  }
+
+  async function once(action: string, url: string, body: string, { timeoutMs = TIMEOUT_MS, signal }: CallOptions): Promise<string> {
+    const server = new URL(options.endpoint ?? url);
+    const { host: _host, ...headers } = await signed(server.host, action, body);
+    const late = (): Error => new AwsTimeoutError(`${action}: no answer within ${timeoutMs} ms`);
+    const answer = await exchangesWith(server)
+      .ask({ method: "POST", target: "/", headers, body }, { timeoutMs, late, bytesMax: ANSWER_BYTES_MAX, ...(signal && { signal }) })
+      .catch((error: unknown) => {
+        signal?.throwIfAborted();
+        throw error;
+      });
+    if (answer.code !== 200) throw awsError(action, answer.body, answer.code);
+    return answer.body;
   }
 
   return {
@@ -90,8 +105,7 @@ export function awsJson(service: AwsService, options: AwsJsonOptions = {}): AwsJ
       }
     },
     close() {
-      agents["http:"].destroy();
-      agents["https:"].destroy();
+      for (const server of servers.values()) server.destroy();
     },
   };
 }
@@ -100,36 +114,6 @@ export function awsJson(service: AwsService, options: AwsJsonOptions = {}): AwsJ
 class AwsTimeoutError extends Error {
   override readonly name = "TimeoutError";
   readonly code = "ETIMEDOUT";
-}
-
-function answerTo(request: http.ClientRequest, action: string, body: string, timeoutMs: number, signal?: AbortSignal): Promise<string> {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => request.destroy(new AwsTimeoutError(`${action}: no answer within ${timeoutMs} ms`)), timeoutMs);
-    const abort = (): void => void request.destroy(signal?.reason as Error); // or whatever else the caller gave as its reason
-    const settle = (): void => {
-      clearTimeout(timer);
-      signal?.removeEventListener("abort", abort);
-    };
-    const fail = (error: unknown): void => {
-      settle();
-      reject(signal?.aborted ? signal.reason : error);
-    };
-    signal?.addEventListener("abort", abort);
-    request.on("error", fail);
-    request.on("response", (response) => {
-      let text = "";
-      response.setEncoding("utf8");
-      response.on("data", (part: string) => (text += part));
-      response.on("error", fail);
-      response.on("end", () => {
-        settle();
-        const { statusCode = 0 } = response;
-        if (statusCode === 200) resolve(text);
-        else reject(awsError(action, text, statusCode));
-      });
-    });
-    request.end(body);
-  });
 }
 
 /** What a service answered instead. */

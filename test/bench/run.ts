@@ -19,6 +19,7 @@ interface BenchModule {
 const BENCHES: Readonly<Record<string, () => Promise<BenchModule>>> = {
   strip: () => import("./strip.ts"),
   "watch-lines": () => import("./watch-lines.ts"),
+  http: () => import("./http.ts"),
   "applier-store": () => import("./applier-store.ts"),
   "applier-messages": () => import("./applier-messages.ts"),
   bundles: () => import("./bundles.ts"),

@@ -3,7 +3,7 @@
  * else. (client-node opens a TLS connection per request and costs 2.1 MB of bundle: design decision 8.)
  */
 import { request as httpRequest } from "node:http";
-import type { Agent, ClientRequest, IncomingHttpHeaders, IncomingMessage } from "node:http";
+import type { ClientRequest, IncomingMessage } from "node:http";
 import { request as httpsRequest } from "node:https";
 
 import { setTimeout as sleep } from "node:timers/promises";
@@ -18,7 +18,9 @@ import { QUEUE_TIMEOUT_MS, REQUEST_TIMEOUT_MS, RETRY_WAIT_MS_MAX } from "../../p
 import { VERSION } from "../../version.ts";
 import { showsToken, TokenInClearError } from "./config.ts";
 import type { ClientCertificate, KubeHttpConfig } from "./config.ts";
-import { createConnections, IDLE_MS_MAX } from "./connections.ts";
+import type { Head, Headers } from "../http-answer.ts";
+import type { Exchanges } from "../http-exchanges.ts";
+import { createConnections } from "./connections.ts";
 import { retryAfterMs } from "./retry.ts";
 import type { Ending } from "./retry.ts";
 import { linesOf } from "./lines.ts";
@@ -49,7 +51,7 @@ export interface Call {
   readonly timeoutMs?: number;
   readonly patience?: Patience;
   /** Sees the head of each answer, refusals too. */
-  readonly onHead?: (headers: IncomingHttpHeaders) => void;
+  readonly onHead?: (headers: Headers) => void;
 }
 
 /** One API server as one component: what reader, writer and watch are made of. In process: shared/local/api-server. */
@@ -80,7 +82,6 @@ export function createClient(config: KubeHttpConfig): KubeClient {
   const requestTimeoutMs = config.requestTimeoutMs ?? REQUEST_TIMEOUT_MS;
   const inactivityMs = config.inactivityMs ?? INACTIVITY_MS;
   const userAgent = config.userAgent ?? `deltaloop/${VERSION} (${config.component})`;
-  let lastCallMs = Date.now();
   /** What the server has not accepted (401). */
   let refused: Identity | undefined;
 
@@ -106,56 +107,96 @@ export function createClient(config: KubeHttpConfig): KubeClient {
     }
   }
 
-  /** Who calls, as it is now. */
-  async function identityNow(signal: AbortSignal): Promise<Identity> {
-    // Credentials may have to be fetched, and whoever brings them may hang.
-    const token = await unlessAborted(config.token?.(refused?.token), signal);
-    const certificate = await unlessAborted(config.certificate?.(refused?.certificate), signal);
-    return { ...(token !== undefined && { token }), ...(certificate && { certificate }) };
+  /** Who calls, as it is now: credentials may have to be fetched, and whoever brings them may hang. */
+  function identityNow(): Identity | Promise<Identity> {
+    const token = config.token?.(refused?.token);
+    const certificate = config.certificate?.(refused?.certificate);
+    if (!(token instanceof Promise) && !(certificate instanceof Promise)) return identity(token, certificate);
+    return Promise.all([token, certificate]).then((both) => identity(...both));
   }
 
   /** Waits for a place among the calls on their way; the request's own time begins when it has one. */
   async function sendInTurn(call: Call, patience: Patience): Promise<Sent> {
+    call.signal?.throwIfAborted();
     const waitMs = Math.min(patience.waitMsMax(), QUEUE_TIMEOUT_MS);
-    const queueing = createDeadline(waitMs, call.signal, () => new NotSentError(`not sent within ${waitMs} ms`));
+    const queueing = createQueueing(waitMs, call.signal);
     let release: (() => void) | undefined;
     try {
-      release = await slots.acquire(queueing.signal);
-      const identity = await identityNow(queueing.signal);
+      release = slots.take() ?? (await slots.acquire(queueing.signal()));
+      const now = identityNow();
+      const who = now instanceof Promise ? await unlessAborted(now, queueing.signal()) : now;
       if (call.method !== "GET" && !patience.mayStart()) throw new NotSentError("not sent: its sender's time was over");
       queueing.clear();
-      const { calls } = connect(identity.certificate);
-      dropStaleConnections(calls);
-      return await send(call, identity, calls, call.timeoutMs ?? patience.requestTimeoutMs ?? requestTimeoutMs);
+      return await send(call, who, connect(who.certificate).calls, call.timeoutMs ?? patience.requestTimeoutMs ?? requestTimeoutMs);
     } finally {
       queueing.clear();
       release?.();
     }
   }
 
-  async function send(call: Call, identity: Identity, calls: Agent, timeoutMs: number): Promise<Sent> {
-    const deadline = createDeadline(timeoutMs, call.signal);
+  async function send(call: Call, who: Identity, calls: Exchanges, timeoutMs: number): Promise<Sent> {
     const startedMs = performance.now();
+    let code = NO_ANSWER;
+    const onHead = (head: Head): void => {
+      code = String(head.code);
+      call.onHead?.(head.headers);
+    };
+    const late = (): Error => unansweredWithin(timeoutMs);
+    const body = call.body === undefined ? undefined : exactText(call.body);
+    const request = {
+      method: call.method,
+      target: prefix + call.path + queryString(call.query),
+      headers: headersOf(call, who.token),
+      ...(body !== undefined && { body }),
+    };
     try {
-      let response: IncomingMessage;
-      try {
-        response = await counted(call.method, open(call, calls, identity.token, deadline.signal));
-      } catch (error) {
-        return { kind: "noAnswer", error, errno: errnoOf(error) };
-      }
-      call.onHead?.(response.headers);
-      const body = await readText(response, deadline.signal, ANSWER_BYTES_MAX, () => {
-        if (isSuccess(response))
-          throw new AnswerTooLargeError(`the answer to ${call.method} ${call.path} is larger than ${ANSWER_BYTES_MAX} bytes`);
+      const answer = await calls.ask(request, {
+        ...{ timeoutMs, late, bytesMax: ANSWER_BYTES_MAX, onHead },
+        ...(call.signal && { signal: call.signal }),
       });
-      if (isSuccess(response)) return { kind: "success", body };
-      const { statusCode: code = 0, headers } = response;
-      if (code === 401) refused = identity;
-      return { kind: "answer", code, headers, body, retryAfter: headers["retry-after"] };
+      const { code: status, headers, body: text } = answer;
+      if (isSuccess(status)) {
+        if (!answer.isCut) return { kind: "success", body: text };
+        throw new AnswerTooLargeError(`the answer to ${call.method} ${call.path} is larger than ${ANSWER_BYTES_MAX} bytes`);
+      }
+      if (status === 401) refused = who;
+      return { kind: "answer", code: status, headers, body: text, retryAfter: headers["retry-after"] };
+    } catch (error) {
+      call.signal?.throwIfAborted();
+      if (error instanceof TypeError || error instanceof AnswerTooLargeError) throw error;
+      const cause = error instanceof UnansweredError ? error : unanswered(error);
+      // Of what had begun to be answered nothing is sent again.
+      if (code !== NO_ANSWER) throw cause;
+      return { kind: "noAnswer", error: cause, errno: errnoOf(error) };
     } finally {
-      deadline.clear();
+      config.metrics?.count("rest_client_requests_total", { code, method: call.method, host: base.host });
       const seconds = (performance.now() - startedMs) / 1000;
       config.metrics?.observe("rest_client_request_duration_seconds", { verb: call.method, host: base.host }, seconds);
+    }
+  }
+
+  function headersOf(call: Pick<Call, "accept" | "body" | "contentType">, token: string | undefined): Record<string, string> {
+    const headers: Record<string, string> = { accept: call.accept ?? "application/json", "user-agent": userAgent };
+    if (token !== undefined) headers["authorization"] = `Bearer ${token}`;
+    if (call.body !== undefined) headers["content-type"] = call.contentType ?? "application/json";
+    return headers;
+  }
+
+  async function* lines({ signal, ...call }: Parameters<KubeClient["lines"]>[0]): AsyncGenerator<readonly string[]> {
+    yield* linesOf(await openStream({ method: "GET", ...call }, signal), signal, inactivityMs);
+  }
+
+  /** A streaming answer once its status line says success. */
+  async function openStream(call: Call, signal: AbortSignal): Promise<IncomingMessage> {
+    const deadline = createDeadline(Math.min(LIST_TIMEOUT_MS, inactivityMs), signal);
+    try {
+      const who = await unlessAborted(identityNow(), deadline.signal);
+      const response = await counted(call.method, open(call, who, deadline.signal));
+      if (isSuccess(response.statusCode)) return response;
+      if (response.statusCode === 401) refused = who;
+      throw statusError(response.statusCode ?? 0, response.headers, await readText(response, deadline.signal));
+    } finally {
+      deadline.clear();
     }
   }
 
@@ -171,40 +212,16 @@ export function createClient(config: KubeHttpConfig): KubeClient {
     }
   }
 
-  async function* lines({ signal, ...call }: Parameters<KubeClient["lines"]>[0]): AsyncGenerator<readonly string[]> {
-    yield* linesOf(await openStream({ method: "GET", ...call }, signal), signal, inactivityMs);
-  }
-
-  /** A streaming answer once its status line says success. */
-  async function openStream(call: Call, signal: AbortSignal): Promise<IncomingMessage> {
-    const deadline = createDeadline(Math.min(LIST_TIMEOUT_MS, inactivityMs), signal);
-    try {
-      const identity = await identityNow(deadline.signal);
-      const { watches } = connect(identity.certificate);
-      const response = await counted(call.method, open(call, watches, identity.token, deadline.signal));
-      if (isSuccess(response)) return response;
-      if (response.statusCode === 401) refused = identity;
-      throw statusError(response.statusCode ?? 0, response.headers, await readText(response, deadline.signal, STATUS_BYTES_MAX));
-    } finally {
-      deadline.clear();
-    }
-  }
-
   /** Resolves with the head of the answer. Until then `signal` destroys the request; afterwards that is the reader's part. */
-  async function open(call: Call, agent: Agent, token: string | undefined, signal: AbortSignal): Promise<IncomingMessage> {
+  async function open(call: Call, { token, certificate }: Identity, signal: AbortSignal): Promise<IncomingMessage> {
     signal.throwIfAborted();
-    const body = call.body === undefined ? undefined : Buffer.from(exactText(call.body));
-    const headers: Record<string, string | number> = { accept: call.accept ?? "application/json", "user-agent": userAgent };
-    if (token !== undefined) headers["authorization"] = `Bearer ${token}`;
-    if (body !== undefined) {
-      headers["content-type"] = call.contentType ?? "application/json";
-      headers["content-length"] = body.length;
-    }
-    const options = { method: call.method, path: prefix + call.path + queryString(call.query), agent, headers };
     const request: ClientRequest = (secure ? httpsRequest : httpRequest)({
       host: base.hostname.replace(/^\[|\]$/g, ""),
       port: base.port,
-      ...options,
+      method: call.method,
+      path: prefix + call.path + queryString(call.query),
+      agent: connect(certificate).watches,
+      headers: headersOf(call, token),
     });
     return await new Promise<IncomingMessage>((resolve, reject) => {
       const onAbort = (): void => {
@@ -220,17 +237,8 @@ export function createClient(config: KubeHttpConfig): KubeClient {
         signal.removeEventListener("abort", onAbort);
         reject(unanswered(error));
       });
-      request.end(body);
+      request.end();
     });
-  }
-
-  /** A function's sandbox may have been frozen for minutes: its timers did not run, but the server's did. */
-  function dropStaleConnections(calls: Agent): void {
-    const now = Date.now();
-    if (now - lastCallMs > IDLE_MS_MAX) {
-      for (const sockets of Object.values(calls.freeSockets)) for (const socket of sockets ?? []) socket.destroy();
-    }
-    lastCallMs = now;
   }
 }
 
@@ -240,10 +248,14 @@ interface Identity {
   readonly certificate?: ClientCertificate;
 }
 
+function identity(token: string | undefined, certificate: ClientCertificate | undefined): Identity {
+  return { ...(token !== undefined && { token }), ...(certificate && { certificate }) };
+}
+
 /** What became of one sending. */
 type Sent =
   | { readonly kind: "success"; readonly body: string }
-  | (Ending & { readonly kind: "answer"; readonly headers: IncomingHttpHeaders; readonly body: string })
+  | (Ending & { readonly kind: "answer"; readonly headers: Headers; readonly body: string })
   | (Ending & { readonly kind: "noAnswer"; readonly error: unknown });
 
 /** As client-go counts what no server has answered. */
@@ -253,17 +265,29 @@ function codeOf(sent: Exclude<Sent, { readonly kind: "success" }>): string {
   return sent.kind === "answer" ? String(sent.code) : NO_ANSWER;
 }
 
-/** Of the socket's error behind an UnansweredError. */
+/** Of a socket's error. */
 function errnoOf(error: unknown): string | undefined {
-  const cause = error instanceof Error ? error.cause : undefined;
-  return cause instanceof Error && "code" in cause ? String(cause.code) : undefined;
+  return error instanceof Error && "code" in error ? String(error.code) : undefined;
+}
+
+function unansweredWithin(ms: number): UnansweredError {
+  return new UnansweredError(`no answer within ${ms} ms`);
+}
+
+/** A deadline for waiting in turn, made when there is something to wait for: mostly there is not. */
+function createQueueing(ms: number, caller: AbortSignal | undefined): { signal(): AbortSignal; clear(): void } {
+  let deadline: ReturnType<typeof createDeadline> | undefined;
+  return {
+    signal: () => (deadline ??= createDeadline(ms, caller, () => new NotSentError(`not sent within ${ms} ms`))).signal,
+    clear: () => deadline?.clear(),
+  };
 }
 
 /** `signal` fires when the caller's does, with its reason, or after `ms` with `late`. */
 function createDeadline(
   ms: number,
   caller: AbortSignal | undefined,
-  late: () => Error = () => new UnansweredError(`no answer within ${ms} ms`),
+  late: () => Error = () => unansweredWithin(ms),
 ): { readonly signal: AbortSignal; clear(): void } {
   const controller = new AbortController();
   const timer = setTimeout(() => controller.abort(late()), ms);
@@ -279,45 +303,32 @@ function createDeadline(
   };
 }
 
-/**
- * By events: an iterator over a stream costs three times as much, and nearly every answer is one chunk. Beyond `bytesMax` the rest is not
- * read, and unless `cutOff` throws, what came is the answer.
- */
-function readText(response: IncomingMessage, signal: AbortSignal, bytesMax: number, cutOff?: () => void): Promise<string> {
+/** Of a refusal, as much as is read. By events: an iterator over a stream costs three times as much. */
+function readText(response: IncomingMessage, signal: AbortSignal): Promise<string> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     let bytes = 0;
-    let isSettled = false;
-    const settle = (act: () => void): void => {
-      if (isSettled) return;
-      isSettled = true;
-      signal.removeEventListener("abort", onAbort);
-      act();
-    };
     const onAbort = (): void => {
       response.destroy();
-      settle(() => reject(signal.reason as Error)); // or whatever else the caller gave as its reason
+      reject(signal.reason as Error); // or whatever else the caller gave as its reason
     };
-    const end = (): void => settle(() => resolve(Buffer.concat(chunks).toString("utf8")));
+    const end = (): void => resolve(Buffer.concat(chunks).toString("utf8"));
     signal.addEventListener("abort", onAbort, { once: true });
     if (signal.aborted) onAbort();
     response.on("data", (chunk: Buffer) => {
       chunks.push(chunk);
       bytes += chunk.length;
-      if (bytes <= bytesMax) return;
+      if (bytes <= STATUS_BYTES_MAX) return;
       response.destroy();
-      try {
-        cutOff?.();
-        end();
-      } catch (error) {
-        chunks.length = 0;
-        settle(() => reject(error as Error)); // `cutOff` throws nothing else
-      }
+      end();
     });
     response.once("end", end);
     // Both also after the end.
-    response.on("error", (error) => settle(() => reject(unanswered(error))));
-    response.once("close", () => settle(() => reject(unanswered("it broke off"))));
+    response.on("error", (error) => reject(unanswered(error)));
+    response.once("close", () => {
+      signal.removeEventListener("abort", onAbort);
+      reject(unanswered("it broke off"));
+    });
   });
 }
 
@@ -330,8 +341,7 @@ function parse(body: string): unknown {
   }
 }
 
-function isSuccess(response: IncomingMessage): boolean {
-  const code = response.statusCode ?? 0;
+function isSuccess(code = 0): boolean {
   return code >= 200 && code < 300;
 }
 

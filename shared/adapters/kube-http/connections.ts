@@ -1,15 +1,17 @@
+/** The connections of one client: those for calls, which are kept, and those of watches. */
 import { Agent as HttpAgent } from "node:http";
 import { Agent as HttpsAgent } from "node:https";
 
-import { CALLS_AT_ONCE_MAX } from "../../ports/kube.ts";
+import { createExchanges } from "../http-exchanges.ts";
+import type { Exchanges } from "../http-exchanges.ts";
 import type { ClientCertificate, KubeHttpConfig } from "./config.ts";
 
 /** The API server closes idle connections after 90 s. Later than this, also after a frozen sandbox, ours are thrown away first. */
-export const IDLE_MS_MAX = 50_000;
+const IDLE_MS_MAX = 50_000;
 
 interface Connections {
-  readonly calls: HttpAgent;
-  /** One connection each. */
+  readonly calls: Exchanges;
+  /** One connection each, by node:http: what a stream costs is its bytes. */
   readonly watches: HttpAgent;
 }
 
@@ -18,8 +20,10 @@ interface Connections {
  * connections, and nothing begins on them.
  */
 export function createConnections(config: KubeHttpConfig): (certificate?: ClientCertificate) => Connections {
-  const Agent = new URL(config.server).protocol === "https:" ? HttpsAgent : HttpAgent;
-  const pooling = { keepAlive: true, noDelay: true, scheduling: "lifo" } as const;
+  const { protocol, hostname, port } = new URL(config.server);
+  const secure = protocol === "https:";
+  const Agent = secure ? HttpsAgent : HttpAgent;
+  const host = hostname.replace(/^\[|\]$/g, "");
   let held: { readonly certificate: ClientCertificate | undefined; readonly connections: Connections } | undefined;
 
   function open(certificate: ClientCertificate | undefined): Connections {
@@ -31,16 +35,16 @@ export function createConnections(config: KubeHttpConfig): (certificate?: Client
       rejectUnauthorized: config.insecure !== true,
       ...(config.serverName === undefined ? {} : { servername: config.serverName }),
     };
+    const server = { host, port: port === "" ? (secure ? 443 : 80) : Number(port), ...(secure && { tls }) };
     return {
-      calls: new Agent({ ...pooling, ...tls, maxSockets: CALLS_AT_ONCE_MAX, timeout: IDLE_MS_MAX }),
-      watches: new Agent({ ...pooling, ...tls, keepAlive: false }),
+      calls: createExchanges(server, { idleMsMax: IDLE_MS_MAX }),
+      watches: new Agent({ ...tls, keepAlive: false }),
     };
   }
 
   return (certificate) => {
     if (held !== undefined && isSame(held.certificate, certificate)) return held.connections;
-    // Only what is idle is thrown away here; the rest goes when it has been idle for long enough.
-    for (const sockets of Object.values(held?.connections.calls.freeSockets ?? {})) for (const socket of sockets ?? []) socket.destroy();
+    held?.connections.calls.retire();
     held = { certificate, connections: open(certificate) };
     return held.connections;
   };

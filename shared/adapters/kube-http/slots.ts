@@ -1,5 +1,7 @@
 /** Places for calls that are on their way, handed out in the order in which they were asked for. */
 export interface Slots {
+  /** A place, as `acquire` has it, if one is free now. */
+  take(): (() => void) | undefined;
   /**
    * Resolves with what gives the place back, which may be called more than once.
    *
@@ -30,23 +32,28 @@ export function createSlots(count: number): Slots {
     };
   };
 
+  const take = (): (() => void) | undefined => {
+    if (free === 0) return undefined;
+    free--;
+    return releaseOnce();
+  };
+
   return {
+    take,
     async acquire(signal) {
-      if (free > 0) {
-        free--;
-        return releaseOnce();
-      }
+      const place = take();
+      if (place !== undefined) return place;
       signal.throwIfAborted();
       await new Promise<void>((resolve, reject) => {
         const onAbort = (): void => {
-          waiting.delete(take);
+          waiting.delete(next);
           reject(signal.reason);
         };
-        const take = (): void => {
+        const next = (): void => {
           signal.removeEventListener("abort", onAbort);
           resolve();
         };
-        waiting.add(take);
+        waiting.add(next);
         signal.addEventListener("abort", onAbort, { once: true });
       });
       return releaseOnce();

@@ -1,5 +1,3 @@
-import type { IncomingHttpHeaders } from "node:http";
-
 import { KubeApiError, UnansweredError } from "../../ports/errors.ts";
 import { messageOf } from "../../api/errors.ts";
 
@@ -33,7 +31,7 @@ const REASONS: Readonly<Record<number, string>> = {
  */
 export function statusError(
   code: number,
-  headers: IncomingHttpHeaders,
+  headers: Answered,
   body: string,
   { earlierUnanswered = false }: { readonly earlierUnanswered?: boolean } = {},
 ): KubeApiError {
@@ -56,6 +54,11 @@ export function statusError(
 /** The error for an answer that did not come, or not whole. */
 export function unanswered(cause: unknown): UnansweredError {
   return new UnansweredError(`no answer: ${messageOf(cause)}`, { cause });
+}
+
+/** Of an answer's headers. */
+interface Answered {
+  readonly "retry-after"?: string | undefined;
 }
 
 interface Status {
@@ -89,7 +92,7 @@ function parseStatus(body: string): Status | undefined {
 }
 
 /** Seconds only; the API server never sends the date form. */
-function retryAfterSeconds(headers: IncomingHttpHeaders): number | undefined {
+function retryAfterSeconds(headers: Answered): number | undefined {
   const seconds = Number(headers["retry-after"]);
   return Number.isInteger(seconds) && seconds >= 0 ? seconds : undefined;
 }

@@ -6,12 +6,20 @@ import type { Random } from "../../ports/random.ts";
 const HIGH_SHIFT = 5;
 const LOW_SHIFT = 6;
 
+/** A call of the generator costs more than what it is for, mostly a jitter: so many words at once. */
+const WORDS = 64;
+
 export function createSystemRandom(): Random {
-  const words = new Uint32Array(2);
+  const words = new Uint32Array(WORDS);
+  let used = WORDS;
   return {
     next() {
-      getRandomValues(words);
-      const [high = 0, low = 0] = words;
+      if (used === WORDS) {
+        getRandomValues(words);
+        used = 0;
+      }
+      const high = words[used++] ?? 0;
+      const low = words[used++] ?? 0;
       return ((high >>> HIGH_SHIFT) * 2 ** 26 + (low >>> LOW_SHIFT)) / 2 ** 53;
     },
   };

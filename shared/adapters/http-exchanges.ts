@@ -1,0 +1,291 @@
+/**
+ * Requests and answers of HTTP/1.1 with one server, over connections that are kept: one exchange at a time on each, nothing of a request
+ * before the peer is verified, and no second use of a connection that did anything unasked.
+ *
+ * HX1 a call has its own connection until its answer is whole; there is no queue here, and no pipelining.
+ * HX2 a call ends with the whole answer, or with what broke it off; then its connection is ended, too. It is never sent twice.
+ * HX3 a connection that has been idle for longer than it may is ended, not used; also after this process was frozen meanwhile.
+ * HX4 what would break out of its line (a token with a line feed) is refused before anything is sent, and not quoted.
+ *
+ * node:http does the same at twice the CPU (`npm run bench -- --only http`).
+ *
+ * The words are those of RFC 9110.
+ */
+import { connect as connectTcp, isIP } from "node:net";
+import type { Socket } from "node:net";
+import { connect as connectTls, createSecureContext } from "node:tls";
+import type { SecureContext, TLSSocket } from "node:tls";
+
+import { AnswerReader } from "./http-answer.ts";
+import type { Head } from "./http-answer.ts";
+
+export interface Request {
+  readonly method: string;
+  /** Path and query, encoded. */
+  readonly target: string;
+  /** Without Host and Content-Length. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body?: string;
+}
+
+export interface Answer extends Head {
+  /** As UTF-8. */
+  readonly body: string;
+  /** Whether the body was longer than may be read; then it is as much of it. */
+  readonly isCut: boolean;
+}
+
+export interface Bounds {
+  /** From the connection to the last byte of the answer. */
+  readonly timeoutMs: number;
+  /** What a call fails with that takes longer. */
+  readonly late: () => Error;
+  /** Of the body. */
+  readonly bytesMax: number;
+  /** Ends the call, with its reason. */
+  readonly signal?: AbortSignal;
+  /** Told of the head as soon as it is there, if there is one. */
+  readonly onHead?: (head: Head) => void;
+}
+
+/** One server. */
+export interface Server {
+  readonly host: string;
+  readonly port: number;
+  /** Absent: in the clear. */
+  readonly tls?: TlsOptions;
+}
+
+/** As node:tls has them. */
+export interface TlsOptions {
+  readonly ca?: string | Buffer | undefined;
+  readonly cert?: string | Buffer | undefined;
+  readonly key?: string | Buffer | undefined;
+  readonly rejectUnauthorized?: boolean;
+  readonly servername?: string | undefined;
+}
+
+export interface Exchanges {
+  /**
+   * @throws {MalformedAnswerError} when what came is no answer
+   * @throws {Error} with the `code` of the connection's failure (ECONNRESET also where it was closed without one), what `late` made, or the
+   *   signal's reason
+   * @throws {TypeError} for a request that cannot be sent
+   */
+  ask(request: Request, bounds: Bounds): Promise<Answer>;
+  /** Nothing begins any more: ends what is idle now, and what is at work after its answer. */
+  retire(): void;
+  /** Ends what is idle and what is at work. */
+  destroy(): void;
+}
+
+/** A hint of the server's (`Keep-Alive: timeout=5`) is shortened by this: a request must not cross the end on its way. */
+const HINT_MARGIN_MS = 1_000;
+/** As Go's and Node's clients have it: a peer that is gone is noticed. */
+const PROBE_AFTER_MS = 30_000;
+const VISIBLE = /^[\x21-\x7e]+$/;
+const FIELD_NAME = /^[\w-]+$/;
+const FIELD_VALUE = /^[\t\x20-\x7e]*$/;
+
+export function createExchanges(server: Server, { idleMsMax }: { readonly idleMsMax: number }): Exchanges {
+  const { host, port, tls } = server;
+  const plainPort = tls === undefined ? 80 : 443;
+  const authority = `${isIP(host) === 6 ? `[${host}]` : host}${port === plainPort ? "" : `:${port}`}`;
+  const connections = new Set<Connection>();
+  /** The last one that was used is used first, so that the others can end. */
+  const idle: Connection[] = [];
+  const open = tls === undefined ? () => connectTcp({ host, port }) : encrypted(host, port, tls);
+  let isRetired = false;
+
+  function take(): Connection {
+    for (let last = idle.pop(); last !== undefined; last = idle.pop()) {
+      if (last.reuse()) return last;
+    }
+    const connection: Connection = new Connection(open(), tls === undefined ? "connect" : "secureConnect", {
+      idleMsMax,
+      onIdle: () => !isRetired && idle.push(connection) > 0,
+      onEnd: () => {
+        connections.delete(connection);
+        const at = idle.indexOf(connection);
+        if (at !== -1) idle.splice(at, 1);
+      },
+    });
+    connections.add(connection);
+    return connection;
+  }
+
+  return {
+    async ask(request, bounds) {
+      const text = textOf(request, authority);
+      bounds.signal?.throwIfAborted();
+      return await take().exchange(text, bounds);
+    },
+    retire() {
+      isRetired = true;
+      for (const connection of idle.splice(0)) connection.end();
+    },
+    destroy() {
+      isRetired = true;
+      for (const connection of connections) connection.end();
+    },
+  };
+}
+
+function textOf({ method, target, headers, body }: Request, authority: string): string {
+  if (!VISIBLE.test(target) || !VISIBLE.test(method)) throw new TypeError("a path with a character that no request line may have");
+  let text = `${method} ${target} HTTP/1.1\r\nhost: ${authority}\r\n`;
+  for (const [name, value] of Object.entries(headers)) {
+    if (!FIELD_NAME.test(name)) throw new TypeError(`${JSON.stringify(name)} is no name of a header`);
+    if (!FIELD_VALUE.test(value)) throw new TypeError(`the header ${name} has a character that none may have`);
+    text += `${name}: ${value}\r\n`;
+  }
+  return body === undefined ? `${text}\r\n` : `${text}content-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`;
+}
+
+/** One context for all connections: certificates are read once. A session is taken up again, which saves most of a handshake. */
+function encrypted(host: string, port: number, tls: TlsOptions): () => TLSSocket {
+  const { servername = isIP(host) === 0 ? host : undefined, rejectUnauthorized = true, ca, cert, key } = tls;
+  let secureContext: SecureContext | undefined;
+  let session: Buffer | undefined;
+  return () => {
+    secureContext ??= createSecureContext({ ca, cert, key });
+    const socket = connectTls({
+      ...{ host, port, secureContext, rejectUnauthorized, ALPNProtocols: ["http/1.1"] },
+      ...(servername !== undefined && { servername }),
+      ...(session !== undefined && { session }),
+    });
+    socket.on("session", (newest) => (session = newest));
+    socket.on("error", () => (session = undefined)); // it may have been the reason
+    return socket;
+  };
+}
+
+interface Owner {
+  readonly idleMsMax: number;
+  /** Whether it is kept. */
+  readonly onIdle: () => boolean;
+  readonly onEnd: () => void;
+}
+
+/** A call that has this connection. */
+interface Call {
+  readonly reader: AnswerReader;
+  readonly resolve: (answer: Answer) => void;
+  readonly reject: (error: unknown) => void;
+  readonly timer: NodeJS.Timeout;
+  readonly signal: AbortSignal | undefined;
+  readonly onAbort: () => void;
+}
+
+class Connection {
+  readonly #socket: Socket;
+  readonly #owner: Owner;
+  #isReady = false;
+  /** To be written as soon as the connection stands. */
+  #pending: string | undefined;
+  #call: Call | undefined;
+  /** Until when it may be idle, by the clock on the wall: others stand still while a process is frozen. */
+  #idleUntilMs = 0;
+  #idleMsMax: number;
+
+  constructor(socket: Socket, ready: "connect" | "secureConnect", owner: Owner) {
+    this.#socket = socket;
+    this.#owner = owner;
+    this.#idleMsMax = owner.idleMsMax;
+    socket.setNoDelay(true);
+    socket.setKeepAlive(true, PROBE_AFTER_MS);
+    socket.once(ready, () => {
+      this.#isReady = true;
+      if (this.#pending !== undefined) socket.write(this.#pending);
+      this.#pending = undefined;
+    });
+    socket.on("data", (bytes: Buffer) => this.#read(bytes));
+    socket.on("timeout", () => this.end());
+    socket.on("end", () => this.#ended());
+    socket.on("error", (error) => this.#fail(error));
+    socket.on("close", () => {
+      this.#fail(Object.assign(new Error("socket hang up"), { code: "ECONNRESET" }));
+      owner.onEnd();
+    });
+  }
+
+  /** Whether it may be used once more; ended otherwise. */
+  reuse(): boolean {
+    if (this.#socket.destroyed || Date.now() >= this.#idleUntilMs) {
+      this.end();
+      return false;
+    }
+    this.#socket.setTimeout(0);
+    this.#socket.ref();
+    return true;
+  }
+
+  exchange(text: string, { timeoutMs, late, bytesMax, signal, onHead }: Bounds): Promise<Answer> {
+    return new Promise((resolve, reject) => {
+      const onAbort = (): void => this.#fail(signal?.reason);
+      const timer = setTimeout(() => this.#fail(late()), timeoutMs);
+      this.#call = { reader: new AnswerReader(bytesMax, (head) => onHead?.(head)), resolve, reject, timer, signal, onAbort };
+      signal?.addEventListener("abort", onAbort, { once: true });
+      if (this.#isReady) this.#socket.write(text);
+      else this.#pending = text;
+    });
+  }
+
+  end(): void {
+    this.#socket.destroy();
+  }
+
+  #read(bytes: Buffer): void {
+    const call = this.#call;
+    if (call === undefined) {
+      this.end(); // nobody asked
+      return;
+    }
+    try {
+      if (call.reader.push(bytes)) this.#answer(call);
+    } catch (error) {
+      this.#fail(error);
+    }
+  }
+
+  #ended(): void {
+    const call = this.#call;
+    if (call?.reader.end() === true) this.#answer(call);
+    this.end();
+  }
+
+  #answer(call: Call): void {
+    const { head, keepsConnection, isCut } = call.reader;
+    if (head === undefined) return; // there is no whole answer without
+    this.#release(call);
+    // A server that answers before it has read everything will not read the rest as what it is.
+    const isKept = keepsConnection && this.#socket.writableLength === 0 && this.#rest(head) && this.#owner.onIdle();
+    if (!isKept) this.end();
+    call.resolve({ ...head, body: call.reader.text(), isCut });
+  }
+
+  /** Whether the server lets it rest at all. */
+  #rest({ headers }: Head): boolean {
+    const hint = /(?:^|[,\s])timeout=(\d{1,9})/i.exec(headers["keep-alive"] ?? "")?.[1];
+    if (hint !== undefined) this.#idleMsMax = Math.min(this.#owner.idleMsMax, Number(hint) * 1_000 - HINT_MARGIN_MS);
+    if (this.#idleMsMax <= 0) return false;
+    this.#idleUntilMs = Date.now() + this.#idleMsMax;
+    this.#socket.setTimeout(this.#idleMsMax);
+    this.#socket.unref();
+    return true;
+  }
+
+  #fail(error: unknown): void {
+    const call = this.#call;
+    if (call === undefined) return;
+    this.#release(call);
+    this.end();
+    call.reject(error);
+  }
+
+  #release({ timer, signal, onAbort }: Call): void {
+    this.#call = undefined;
+    clearTimeout(timer);
+    signal?.removeEventListener("abort", onAbort);
+  }
+}

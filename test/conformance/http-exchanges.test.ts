@@ -1,0 +1,258 @@
+/** Exchanges of HTTP/1.1 with servers over sockets: Node's own, over TLS and not, and those that do what no server should. */
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { createServer as createHttpServer } from "node:http";
+import type { RequestListener } from "node:http";
+import { createServer as createHttpsServer } from "node:https";
+import { createServer } from "node:net";
+import type { AddressInfo, Server as NetServer, Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as after } from "node:timers/promises";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+
+import { createExchanges } from "../../shared/adapters/http-exchanges.ts";
+import type { Bounds, Exchanges, Request } from "../../shared/adapters/http-exchanges.ts";
+
+const LOOPBACK = "127.0.0.1";
+const IDLE_MS = 300;
+const BOUNDS: Bounds = { timeoutMs: 5_000, late: () => new Error("too late"), bytesMax: 1_000_000 };
+const GET: Request = { method: "GET", target: "/", headers: {} };
+
+const ending: (() => unknown)[] = [];
+afterEach(() => {
+  for (const end of ending.splice(0)) end();
+});
+
+async function listen(server: NetServer): Promise<number> {
+  const sockets = new Set<Socket>();
+  server.on("connection", (socket: Socket) => sockets.add(socket.on("error", () => undefined)));
+  await new Promise<void>((resolve) => server.listen(0, LOOPBACK, resolve));
+  ending.push(() => {
+    server.close();
+    for (const socket of sockets) socket.destroy();
+  });
+  return (server.address() as AddressInfo).port;
+}
+
+function exchangesOf(port: number, tls?: object): Exchanges {
+  const exchanges = createExchanges({ host: LOOPBACK, port, ...(tls && { tls }) }, { idleMsMax: IDLE_MS });
+  ending.push(() => exchanges.destroy());
+  return exchanges;
+}
+
+/** A server that does with the nth connection, from 0, what `act` says as soon as a request has come. */
+async function rude(
+  act: (socket: Socket, nth: number, text: string) => void,
+): Promise<{ readonly exchanges: Exchanges; connections(): number }> {
+  let count = 0;
+  const port = await listen(
+    createServer((socket) => {
+      const nth = count++;
+      socket.on("data", (bytes) => act(socket, nth, bytes.toString()));
+    }),
+  );
+  return { exchanges: exchangesOf(port), connections: () => count };
+}
+
+/** Node's server, and how many connections it had. */
+async function polite(answer: RequestListener): Promise<{ readonly exchanges: Exchanges; connections(): number }> {
+  let count = 0;
+  const server = createHttpServer(answer);
+  server.on("connection", () => count++);
+  return { exchanges: exchangesOf(await listen(server)), connections: () => count };
+}
+
+const X = "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx";
+
+describe("exchanges of HTTP/1.1", () => {
+  it("sends what it was given, and Host and Content-Length", async () => {
+    const { exchanges } = await polite((request, response) => {
+      let text = "";
+      request.setEncoding("utf8").on("data", (part: string) => (text += part));
+      request.on("end", () => response.end(JSON.stringify({ method: request.method, url: request.url, headers: request.headers, text })));
+    });
+    const request = { method: "PATCH", target: "/a%20b?c=d", headers: { "X-A": "b c", authorization: "Bearer t" }, body: '{"é":"✓"}' };
+    const { code, body, isCut } = await exchanges.ask(request, BOUNDS);
+    expect([code, isCut]).toEqual([200, false]);
+    expect(JSON.parse(body)).toEqual({
+      method: "PATCH",
+      url: "/a%20b?c=d",
+      headers: { host: expect.stringMatching(/^127\.0\.0\.1:\d+$/), "x-a": "b c", authorization: "Bearer t", "content-length": "12" },
+      text: '{"é":"✓"}',
+    });
+  });
+
+  it("HX1 uses a connection again, and as many as there are calls at once", async () => {
+    const { exchanges, connections } = await polite((_request, response) => void setTimeout(() => response.end("x".repeat(100_000)), 20));
+    for (let i = 0; i < 5; i++) expect((await exchanges.ask(GET, BOUNDS)).body).toHaveLength(100_000);
+    expect(connections()).toBe(1);
+    await Promise.all(Array.from({ length: 4 }, () => exchanges.ask(GET, BOUNDS)));
+    expect(connections()).toBe(4);
+  });
+
+  it.each<readonly [what: string, answer: string]>([
+    ["says that it closes", "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 1\r\n\r\nx"],
+    ["is of HTTP/1.0", "HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\nx"],
+    ["lets no connection rest", "HTTP/1.1 200 OK\r\nKeep-Alive: timeout=1\r\nContent-Length: 1\r\n\r\nx"],
+  ])("HX3 uses none again that %s", async (_what, answer) => {
+    const { exchanges, connections } = await rude((socket) => socket.write(answer));
+    for (let i = 0; i < 2; i++) expect((await exchanges.ask(GET, BOUNDS)).body).toBe("x");
+    expect(connections()).toBe(2);
+  });
+
+  it("HX3 uses none again that was idle for too long, nor one that the server closed meanwhile", async () => {
+    const { exchanges, connections } = await rude((socket, nth) => {
+      socket.write(X);
+      if (nth === 1) setTimeout(() => socket.end(), 20);
+    });
+    await exchanges.ask(GET, BOUNDS);
+    await after(IDLE_MS + 50);
+    await exchanges.ask(GET, BOUNDS);
+    await after(60);
+    await exchanges.ask(GET, BOUNDS);
+    expect(connections()).toBe(3);
+  });
+
+  it("HX2 an answer that came unasked is nobody's", async () => {
+    const { exchanges, connections } = await rude((socket, nth) => {
+      socket.write(X);
+      if (nth === 0) setTimeout(() => socket.write("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"), 20);
+    });
+    await exchanges.ask(GET, BOUNDS);
+    await after(60);
+    expect((await exchanges.ask(GET, BOUNDS)).body).toBe("x");
+    expect(connections()).toBe(2);
+  });
+
+  it("HX2 an answer behind an answer is nobody's, and fails the call that it follows", async () => {
+    const { exchanges, connections } = await rude((socket, nth) => socket.write(nth === 0 ? X + X : X));
+    await expect(exchanges.ask(GET, BOUNDS)).rejects.toThrow("more came than was asked for");
+    expect((await exchanges.ask(GET, BOUNDS)).body).toBe("x");
+    expect(connections()).toBe(2);
+  });
+
+  it.each<readonly [what: string, act: (socket: Socket) => void, expected: object]>([
+    ["closes without an answer", (socket) => socket.end(), { code: "ECONNRESET", message: "socket hang up" }],
+    ["resets", (socket) => socket.resetAndDestroy(), { code: "ECONNRESET" }],
+    ["closes in the middle of a head", (socket) => socket.end("HTTP/1.1 200 O"), { code: "ECONNRESET" }],
+    ["closes in the middle of a body", (socket) => socket.end("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx"), { code: "ECONNRESET" }],
+    ["speaks another protocol", (socket) => socket.write("220 smtp\r\n\r\n"), { name: "MalformedAnswerError" }],
+    ["never answers", () => undefined, { message: "too late" }],
+    ["never ends its answer", (socket) => socket.write("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx"), { message: "too late" }],
+  ])("HX2 a server that %s: the call fails, once, and its connection ends", async (_what, act, expected) => {
+    let requests = 0;
+    const ended = Promise.withResolvers<void>();
+    const { exchanges } = await rude((socket) => {
+      requests++;
+      socket.once("close", () => ended.resolve());
+      act(socket);
+    });
+    await expect(exchanges.ask(GET, { ...BOUNDS, timeoutMs: 200 })).rejects.toMatchObject(expected);
+    await ended.promise;
+    expect(requests).toBe(1);
+  });
+
+  it("HX2 a signal ends a call with its reason, before and while it is on its way", async () => {
+    const { exchanges, connections } = await rude(() => undefined);
+    const ended = new AbortController();
+    const call = exchanges.ask(GET, { ...BOUNDS, signal: ended.signal });
+    setTimeout(() => ended.abort(new Error("no more")), 30);
+    await expect(call).rejects.toThrow("no more");
+    await expect(exchanges.ask(GET, { ...BOUNDS, signal: ended.signal })).rejects.toThrow("no more");
+    expect(connections()).toBe(1);
+  });
+
+  it("a server that is not there says so", async () => {
+    const server = createServer();
+    const port = await listen(server);
+    await new Promise((resolve) => server.close(resolve));
+    await expect(exchangesOf(port).ask(GET, BOUNDS)).rejects.toMatchObject({ code: "ECONNREFUSED" });
+  });
+
+  it("a body that lasts as long as its connection is whole when that ends", async () => {
+    const { exchanges } = await rude((socket) => socket.end("HTTP/1.1 200 OK\r\n\r\nhello"));
+    expect(await exchanges.ask(GET, BOUNDS)).toMatchObject({ body: "hello", isCut: false });
+  });
+
+  it("reads no more of a body than it may, and says so", async () => {
+    const { exchanges } = await rude((socket) => {
+      const more = (): void => void (socket.writable && socket.write("x".repeat(10_000), more));
+      socket.write("HTTP/1.1 200 OK\r\n\r\n", more);
+    });
+    const { body, isCut } = await exchanges.ask(GET, { ...BOUNDS, bytesMax: 50_000 });
+    expect([body.length, isCut]).toEqual([50_000, true]);
+  });
+
+  it.each<readonly [what: string, request: Request]>([
+    ["path", { ...GET, target: "/a b" }],
+    ["path", { ...GET, target: "/\r\nX: y" }],
+    ["method", { ...GET, method: "GET /x HTTP/1.1\r\n\r\nGET" }],
+    ["header", { ...GET, headers: { authorization: "Bearer secret\r\nX: y" } }],
+    ["header", { ...GET, headers: { "x\r\ny": "z" } }],
+  ])("HX4 refuses a %s that would break out of its line, and does not quote it", async (_what, request) => {
+    const { exchanges, connections } = await rude((socket) => socket.write(X));
+    const error = await exchanges.ask(request, BOUNDS).catch((caught: unknown) => caught);
+    expect(error).toBeInstanceOf(TypeError);
+    expect(String(error)).not.toMatch(/secret|GET/);
+    expect(connections()).toBe(0);
+  });
+
+  it("retired, it lets what is on its way end, and keeps no connection", async () => {
+    let closed = 0;
+    const { exchanges } = await rude((socket) => {
+      socket.once("close", () => closed++);
+      setTimeout(() => socket.write(X), 50);
+    });
+    const call = exchanges.ask(GET, BOUNDS);
+    exchanges.retire();
+    expect((await call).body).toBe("x");
+    await after(50);
+    expect(closed).toBe(1);
+  });
+
+  describe("over TLS", () => {
+    let folder: string;
+    let key: Buffer;
+    let cert: Buffer;
+    beforeAll(() => {
+      folder = mkdtempSync(join(tmpdir(), "http1-"));
+      const [keyFile, certFile] = [join(folder, "key.pem"), join(folder, "cert.pem")];
+      const subject = ["-subj", "/CN=x", "-addext", `subjectAltName=IP:${LOOPBACK}`];
+      const kind = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"];
+      execFileSync("openssl", ["req", "-x509", ...kind, "-keyout", keyFile, "-out", certFile, ...subject], { stdio: "ignore" });
+      [key, cert] = [readFileSync(keyFile), readFileSync(certFile)];
+    });
+    afterAll(() => rmSync(folder, { recursive: true }));
+
+    async function serve(): Promise<{ readonly port: number; readonly seen: string[]; readonly resumed: boolean[] }> {
+      const [seen, resumed]: [string[], boolean[]] = [[], []];
+      const server = createHttpsServer({ key, cert }, (request, response) => {
+        seen.push(String(request.headers.authorization));
+        response.end("x");
+      });
+      server.on("secureConnection", (socket) => resumed.push(socket.isSessionReused()));
+      return { port: await listen(server), seen, resumed };
+    }
+    const secret: Request = { ...GET, headers: { authorization: "Bearer t" } };
+
+    it("asks a server that it can verify, and takes a session up again", async () => {
+      const { port, seen, resumed } = await serve();
+      const exchanges = exchangesOf(port, { ca: cert });
+      await exchanges.ask(secret, BOUNDS);
+      await Promise.all([1, 2].map(() => exchanges.ask(secret, BOUNDS)));
+      expect(seen).toEqual(["Bearer t", "Bearer t", "Bearer t"]);
+      expect(resumed).toEqual([false, true]);
+    });
+
+    it("sends nothing to one that it cannot verify, nor to one of another name", async () => {
+      const { port, seen } = await serve();
+      await expect(exchangesOf(port, {}).ask(secret, BOUNDS)).rejects.toMatchObject({ code: "DEPTH_ZERO_SELF_SIGNED_CERT" });
+      const other = exchangesOf(port, { ca: cert, servername: "example.com" });
+      await expect(other.ask(secret, BOUNDS)).rejects.toMatchObject({ code: "ERR_TLS_CERT_ALTNAME_INVALID" });
+      await after(50);
+      expect(seen).toEqual([]);
+      expect((await exchangesOf(port, { rejectUnauthorized: false }).ask(secret, BOUNDS)).body).toBe("x");
+    });
+  });
+});
