@@ -6,6 +6,8 @@
  * NH2 a tick that takes longer than its period is not started twice; one that fails is logged, once while the reason stays, and
  *    comes again.
  * NH3 messages of one pod are handled one at a time, pods in parallel (turn-queue.ts).
+ * NH4 a probe waits for none but its own last run: there are as many at once as probes of containers that run, for a limit that pods
+ *    share is one that a single pod can use up, with probes that nobody answers and no end to their timeout.
  */
 import type { NodeHandler, NodeQueue } from "../../kubelet/node-ports.ts";
 import type { Clock } from "../../ports/clock.ts";
@@ -43,7 +45,6 @@ export interface NodeHostPorts {
 /** More than twice the pods of a node: a turn that waits costs nothing, and must not keep others waiting. */
 const TURNS_MAX = 256;
 const FLUSHES_MAX = 8;
-const PROBES_MAX = 256;
 /** A probe that still runs when it is due again is looked at once more after this. */
 const PROBE_BUSY_MS = 1_000;
 const END_MS_MAX = 5_000;
@@ -67,7 +68,7 @@ export async function runNodeHost(ports: NodeHostPorts, queues: NodeQueues, hand
     act: async () => {
       const agenda = await store.agenda("probes");
       for (const key of await store.takeDue("probes", clock.now())) {
-        if (running.has(key) || running.size >= PROBES_MAX) {
+        if (running.has(key)) {
           await store.schedule("probes", key, clock.now() + PROBE_BUSY_MS);
           continue;
         }
