@@ -23,7 +23,7 @@
  *     of a line that is too long. After `reopenContainerLog` new lines go to a new file of that name. Docker alone keeps a log of
  *     its own: there that path is a link to it, its lines are those of the json-file driver, and it is rotated, not reopened.
  * CR10 `execSync` answers whatever exit code the command had; DeadlineExceeded after `timeoutSeconds` (0 = never), when the
- *     command is killed; another error when the container does not run.
+ *     command is killed; Canceled when its signal is aborted; another error when the container does not run.
  * CR11 Unimplemented is an answer (isUnimplemented): so says an older runtime of a verb it does not know.
  * CR12 sandboxes and containers outlive the runtime: killed and started again, it lists them as before, running ones running.
  * CR13 `updateContainerResources` changes what a container may use while it runs, and its status says so afterwards; what is 0 or
@@ -78,7 +78,7 @@ export interface Cri {
   updateContainerResources(containerId: string, resources: LinuxContainerResources): Promise<void>;
   listContainers(filter?: ContainerFilter): Promise<readonly Container[]>;
   reopenContainerLog(containerId: string): Promise<void>;
-  execSync(containerId: string, cmd: readonly string[], timeoutSeconds: number): Promise<ExecSyncResponse>;
+  execSync(containerId: string, cmd: readonly string[], timeoutSeconds: number, options?: ExecSyncOptions): Promise<ExecSyncResponse>;
   /** @returns where the runtime's streaming server takes the upgraded connection, once and soon */
   exec(request: ExecRequest): Promise<string>;
   /** The same, to the streams of the container's own process; `tty` is how the container was made. */
@@ -94,6 +94,10 @@ export interface Cri {
   removeImage(image: ImageSpec): Promise<void>;
   listImages(): Promise<readonly Image[]>;
   imageFsInfo(): Promise<readonly FilesystemUsage[]>;
+}
+
+export interface ExecSyncOptions {
+  readonly signal?: AbortSignal;
 }
 
 export interface PullOptions {

@@ -5,12 +5,19 @@
  * PR2 what the other side does is an outcome; only a request that cannot be made (bad host, bad header) is `error`.
  * PR3 `httpGet` sends the headers of §11, follows redirects to the same host only (at most 10), reads at most 10 KiB of a body and
  *    does not verify TLS; a redirect elsewhere is a success with `warning`.
+ * PR4 a call whose `signal` is aborted ends at once, as an `error`, and leaves no connection behind.
  */
 export interface Prober {
-  httpGet(request: HttpProbe): Promise<ProbeOutcome>;
-  tcpSocket(request: { readonly host: string; readonly port: number; readonly timeoutMs: number }): Promise<ProbeOutcome>;
+  httpGet(request: HttpProbe, signal?: AbortSignal): Promise<ProbeOutcome>;
+  tcpSocket(request: TcpProbe, signal?: AbortSignal): Promise<ProbeOutcome>;
   /** Without TLS. A prober without it runs no such probe: that is an `error`. */
-  grpcHealth?(request: GrpcProbe): Promise<ProbeOutcome>;
+  grpcHealth?(request: GrpcProbe, signal?: AbortSignal): Promise<ProbeOutcome>;
+}
+
+export interface TcpProbe {
+  readonly host: string;
+  readonly port: number;
+  readonly timeoutMs: number;
 }
 
 export interface GrpcProbe {

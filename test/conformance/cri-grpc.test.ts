@@ -113,6 +113,16 @@ describe("cri over gRPC", () => {
     await expect(cri.pullImage({ image: "i" }, { signal: abort.signal })).rejects.toMatchObject({ code: "Canceled" });
   });
 
+  it("[node-agent 485] CR10 a command ends with its signal, and the runtime is told", async () => {
+    const told = Promise.withResolvers<void>();
+    const { cri } = await open({ "RuntimeService/ExecSync": (call) => void call.on("cancelled", () => told.resolve()) });
+    const abort = new AbortController();
+    const command = cri.execSync("c", ["sleep"], 2_147_483_647, { signal: abort.signal });
+    setTimeout(() => abort.abort(), 50);
+    await expect(command).rejects.toMatchObject({ code: "Canceled" });
+    await told.promise;
+  });
+
   it("takes answers of many megabytes", async () => {
     const text = Buffer.alloc(8_000_000, "a");
     const length = Buffer.from([

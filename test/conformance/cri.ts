@@ -288,6 +288,10 @@ export function criConformance(name: string, open: () => Promise<CriHarness>): v
       expect(await cri.execSync(id, harness.failingCommand, 10)).toMatchObject({ exitCode: 3, stdout: "ending with 3\n" });
       const late = harness.within(cri.execSync(id, harness.longCommand, 1));
       expect(await late.catch(isDeadlineExceeded)).toBe(true);
+      const abort = new AbortController();
+      const endless = cri.execSync(id, harness.longCommand, 2_147_483_647, { signal: abort.signal });
+      setImmediate(() => abort.abort());
+      await expect(endless).rejects.toMatchObject({ code: "Canceled" });
       const address = await cri.exec({ containerId: id, cmd: ["true"], tty: false, stdin: false, stdout: true, stderr: true });
       expect(address).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/exec\/./);
       await harness.within(cri.stopContainer(id, 10));

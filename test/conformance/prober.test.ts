@@ -419,6 +419,36 @@ describe("[node-agent 97] gRPC probes", () => {
   });
 });
 
+describe("[node-agent 485] a probe that is given up", () => {
+  const FOREVER_MS = 2_147_483_647_000;
+  const target = (port: number) => ({ host: LOOPBACK, port, timeoutMs: FOREVER_MS });
+  const http = (port: number): HttpProbe => ({ scheme: "HTTP", path: "/", headers: [], ...target(port) });
+  const grpc = (port: number): GrpcProbe => ({ service: "", userAgent: "x", ...target(port) });
+
+  it.each<{ readonly kind: string; readonly ask: (port: number, signal: AbortSignal) => Promise<ProbeOutcome> | undefined }>([
+    { kind: "http", ask: (port, signal) => prober.httpGet(http(port), signal) },
+    { kind: "https", ask: (port, signal) => prober.httpGet({ ...http(port), scheme: "HTTPS" }, signal) },
+    { kind: "grpc", ask: (port, signal) => prober.grpcHealth?.(grpc(port), signal) },
+  ])("[PR4] $kind: ends at once, and its connection with it", async ({ ask }) => {
+    const silent = await raw(() => {});
+    const giveUp = new AbortController();
+    const outcome = ask(silent.port, giveUp.signal);
+    await expect.poll(() => silent.open.size, { timeout: PATIENCE_MS }).toBe(1);
+    giveUp.abort();
+    expect(await outcome).toEqual({ result: "error", output: "given up" });
+    await allClosed(silent);
+    expect((await ask(silent.port, giveUp.signal))?.result).toBe("error");
+    expect(silent.open.size).toBe(0);
+  });
+
+  it("[PR4] tcp: ends at once where packets vanish", async () => {
+    const giveUp = new AbortController();
+    const outcome = prober.tcpSocket({ host: "192.0.2.1", port: 9, timeoutMs: FOREVER_MS }, giveUp.signal);
+    giveUp.abort();
+    expect(await outcome).toEqual({ result: "error", output: "given up" });
+  });
+});
+
 const certificate: { key: string; cert: string } = { key: "", cert: "" };
 beforeAll(() => {
   const folder = mkdtempSync(join(tmpdir(), "deltaloop-prober-"));

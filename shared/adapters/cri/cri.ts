@@ -62,9 +62,9 @@ export function createCri(endpoint: string): CriAdapter {
       void (await runtime("UpdateContainerResources", { containerId, linux: resources })),
     listContainers: (filter = {}) => list(containers, "ListContainers", containerFilter(filter)),
     reopenContainerLog: async (containerId) => void (await runtime("ReopenContainerLog", { containerId })),
-    execSync: async (containerId, cmd, timeoutSeconds) => {
-      const options = timeoutSeconds === 0 ? {} : { timeoutMs: REQUEST_MS + timeoutSeconds * 1_000 };
-      return decode.execSync(await runtime("ExecSync", { containerId, cmd, timeout: timeoutSeconds }, options));
+    execSync: async (containerId, cmd, timeoutSeconds, options = {}) => {
+      const limit = timeoutSeconds === 0 ? {} : { timeoutMs: REQUEST_MS + timeoutSeconds * 1_000 };
+      return decode.execSync(await runtime("ExecSync", { containerId, cmd, timeout: timeoutSeconds }, { ...options, ...limit }));
     },
     exec: async (request) => decode.url(await runtime("Exec", request)),
     attach: async (request) => decode.url(await runtime("Attach", request)),

@@ -167,9 +167,9 @@ export function createContainers(docker: Docker): DockerContainers {
       throw new CriError("Unimplemented", "Docker does not reopen a log: its json-file driver rotates it");
     },
 
-    async execSync(id, cmd, timeoutSeconds) {
+    async execSync(id, cmd, timeoutSeconds, options = {}) {
       await mustRun(id);
-      return await execSync(docker, id, cmd, timeoutSeconds);
+      return await execSync(docker, id, cmd, { ...options, timeoutSeconds });
     },
 
     async containerStats(id) {

@@ -5,6 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type Docker from "dockerode";
 
 import { CriError } from "../../ports/cri-error.ts";
+import type { ExecSyncOptions } from "../../ports/cri.ts";
 import type { ExecSyncResponse } from "../../ports/cri-types.ts";
 import { asked } from "./connection.ts";
 import { demux } from "./demux.ts";
@@ -14,37 +15,45 @@ const OUTPUT_BYTES_MAX = 16 * 1024 * 1024;
 /** How soon after its last output a command has its exit code, and how long we ask. */
 const EXIT_POLL_MS = 20;
 const EXIT_MS_MAX = 10_000;
+/** Node fires a longer timer at once. */
+const TIMER_MS_MAX = 2 ** 31 - 1;
 
 /**
- * Docker ends no command by itself: one whose time is up is killed by its process id, which we share with the daemon.
+ * Docker ends no command by itself: one whose time is up, or that is given up, is killed by its process id, which we share with the daemon.
  * Differs from upstream: dockershim let it run on.
  */
 export async function execSync(
   docker: Docker,
   containerId: string,
   cmd: readonly string[],
-  timeoutSeconds: number,
+  { timeoutSeconds, signal }: ExecSyncOptions & { readonly timeoutSeconds: number },
 ): Promise<ExecSyncResponse> {
   const options = { Cmd: [...cmd], AttachStdout: true, AttachStderr: true };
   const exec = await asked((abortSignal) => docker.getContainer(containerId).exec({ ...options, abortSignal }));
   const stream = await asked(() => exec.start({ hijack: true, stdin: false }));
   const output = { stdout: collector(), stderr: collector() };
-  let isLate = false;
-  const timer = timeoutSeconds === 0 ? undefined : setTimeout(() => void stopLate(), timeoutSeconds * 1_000);
-  const stopLate = async (): Promise<void> => {
-    isLate = true;
+  let ended: CriError | undefined;
+  const end = async (why: CriError): Promise<void> => {
+    ended ??= why;
     await kill(exec, containerId).catch(() => undefined); // a daemon that is away cannot say which process it is
     stream.destroy();
   };
+  const late = new CriError("DeadlineExceeded", `timeout ${timeoutSeconds}s exceeded: context deadline exceeded`);
+  const timer = timeoutSeconds === 0 ? undefined : setTimeout(() => void end(late), Math.min(timeoutSeconds * 1_000, TIMER_MS_MAX));
+  const onAbort = (): void => void end(new CriError("Canceled", "aborted by the caller"));
+  signal?.addEventListener("abort", onAbort, { once: true });
+  if (signal?.aborted) onAbort();
   try {
     for await (const piece of demux(stream)) output[piece.stream].add(piece.data);
   } catch (error) {
-    if (!isLate) throw new CriError("Unavailable", `the connection broke under the command: ${String(error)}`, { cause: error });
+    if (ended === undefined)
+      throw new CriError("Unavailable", `the connection broke under the command: ${String(error)}`, { cause: error });
   } finally {
     clearTimeout(timer);
+    signal?.removeEventListener("abort", onAbort);
     stream.destroy();
   }
-  if (isLate) throw new CriError("DeadlineExceeded", `timeout ${timeoutSeconds}s exceeded: context deadline exceeded`);
+  if (ended !== undefined) throw ended;
   return { stdout: output.stdout.text(), stderr: output.stderr.text(), exitCode: await exitCodeOf(exec) };
 }
 

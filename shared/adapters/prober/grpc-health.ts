@@ -27,15 +27,16 @@ interface Answer {
 }
 
 /** Source: pkg/probe/grpc/grpc.go Probe. */
-export function grpcHealth(probe: GrpcProbe): Promise<ProbeOutcome> {
-  return within(probe.timeoutMs, async (signal) => {
+export function grpcHealth(probe: GrpcProbe, signal?: AbortSignal): Promise<ProbeOutcome> {
+  const { timeoutMs } = probe;
+  return within({ timeoutMs, signal }, async (end) => {
     const session = connect(`http://${authorityOf(probe.host, probe.port)}`);
     try {
-      return outcomeOf(await check(session, probe, signal));
+      return outcomeOf(await check(session, probe, end));
     } catch (error) {
       const reason = messageOf(error);
-      const output = signal.aborted
-        ? `timeout: health rpc did not complete within ${probe.timeoutMs} ms`
+      const output = end.aborted
+        ? `timeout: health rpc did not complete within ${timeoutMs} ms`
         : `error: health rpc probe failed: ${reason}`;
       return { result: "Failure", output: cut(output) };
     } finally {

@@ -26,8 +26,9 @@ interface Failed {
  * Differs from upstream: a body that breaks off or takes too long is a failure, where upstream discards the result (PR2). The body
  * of a redirect or of a hook's answer may.
  */
-export async function httpGet(probe: HttpProbe): Promise<ProbeOutcome> {
-  return within(probe.timeoutMs, async (signal) => outcomeOf(probe, await askWithFallBack(probe, signal)));
+export async function httpGet(probe: HttpProbe, signal?: AbortSignal): Promise<ProbeOutcome> {
+  const { timeoutMs } = probe;
+  return within({ timeoutMs, signal }, async (end) => outcomeOf(probe, await askWithFallBack(probe, end)));
 }
 
 function outcomeOf({ anyStatus }: HttpProbe, answer: Answer | Failed): ProbeOutcome {

@@ -1,18 +1,18 @@
 /** A TCP probe: connect and close. */
 import { connect } from "node:net";
-import type { Prober, ProbeOutcome } from "../../ports/prober.ts";
+import type { ProbeOutcome, TcpProbe } from "../../ports/prober.ts";
 import { within } from "./deadline.ts";
 import { authorityOf } from "./target.ts";
 
 /** Source: pkg/probe/tcp/tcp.go DoTCPProbe. */
-export function tcpSocket({ host, port, timeoutMs }: Parameters<Prober["tcpSocket"]>[0]): Promise<ProbeOutcome> {
-  return within(timeoutMs, async (signal) => {
+export function tcpSocket({ host, port, timeoutMs }: TcpProbe, signal?: AbortSignal): Promise<ProbeOutcome> {
+  return within({ timeoutMs, signal }, async (end) => {
     const address = `dial tcp ${authorityOf(host, port)}`;
     const socket = connect({ host, port });
     const outcome = new Promise<ProbeOutcome>((resolve) => {
       socket.once("connect", () => resolve({ result: "Success", output: "" }));
       socket.on("error", (error) => resolve({ result: "Failure", output: `${address}: ${error.message}` }));
-      signal.addEventListener("abort", () => resolve({ result: "Failure", output: `${address}: i/o timeout` }));
+      end.addEventListener("abort", () => resolve({ result: "Failure", output: `${address}: i/o timeout` }));
     });
     return await outcome.finally(() => socket.destroy());
   });

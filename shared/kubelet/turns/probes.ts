@@ -41,8 +41,7 @@ export async function ensureProbes(ports: NodePorts, pod: NodePod): Promise<void
  * takes nobody out of service. Source: pkg/kubelet/prober/worker.go ChangeContainerStatusOnKubeletRestart, a gate, which is off.
  */
 function resumed({ condition, pods }: NodePorts, pod: NodePod, container: string, kind: ProbeKind): ProbeRecord | undefined {
-  const status = apiPodOf(pods, pod)?.status;
-  const entry = [...(status?.containerStatuses ?? []), ...(status?.initContainerStatuses ?? [])].find(({ name }) => name === container);
+  const entry = statusEntry(apiPodOf(pods, pod)?.status, container);
   const probed = probedContainer(entry);
   if (probed?.startedAtMs === undefined || probed.startedAtMs >= condition.startedAtMs || !probed.started) return undefined;
   const passed = kind === "startup" || (kind === "readiness" && entry?.ready === true);
@@ -91,13 +90,13 @@ export async function runProbe(ports: NodePorts, key: string, dueMs: number): Pr
   await ports.store.schedule("probes", key, nextDueMs(dueMs, spec.periodSeconds, ports.clock.now()));
 
   const status = (await ports.store.read("statuses", uid))?.status;
-  const entry = [...(status?.containerStatuses ?? []), ...(status?.initContainerStatuses ?? [])].find((one) => one.name === name);
+  const probed = probedContainer(statusEntry(status, name));
   const step = beforeProbe({
     kind,
     spec,
     record: await ports.store.read("probes", key),
     nowMs: ports.clock.now(),
-    container: probedContainer(entry),
+    container: probed,
     hasStatus: status !== undefined,
     phaseIsTerminal: isTerminalPhase(status?.phase),
     podIsDeleting: pod.metadata.deletionTimestamp !== undefined,
@@ -107,7 +106,9 @@ export async function runProbe(ports: NodePorts, key: string, dueMs: number): Pr
   let record: ProbeRecord | undefined = step.record;
   let published = step.published;
   if (step.run && record !== undefined) {
-    const outcome = await execute(ports, pod, { container, kind, spec, containerId: record.containerId, podIp: status?.podIP ?? "" });
+    const { containerId } = record;
+    const execution = { container, kind, spec, containerId, podIp: status?.podIP ?? "" };
+    const outcome = await whileItRuns(ports, { uid, name, containerId }, (signal) => execute(ports, pod, execution, signal));
     const after = afterProbe(kind, spec, record, outcome);
     record = after.record;
     published = after.published ?? published;
@@ -118,6 +119,10 @@ export async function runProbe(ports: NodePorts, key: string, dueMs: number): Pr
   if (isGone) return;
   await ports.store.update("probes", key, () => next);
   if (published !== undefined) await wake(ports, uid, `${kind} probe of ${name}: ${published}`);
+}
+
+function statusEntry(status: PodStatus | undefined, container: string): ContainerStatusEntry | undefined {
+  return [...(status?.containerStatuses ?? []), ...(status?.initContainerStatuses ?? [])].find(({ name }) => name === container);
 }
 
 function probedContainer(entry: ContainerStatusEntry | undefined): ProbedContainer | undefined {
@@ -133,6 +138,34 @@ function probedContainer(entry: ContainerStatusEntry | undefined): ProbedContain
   };
 }
 
+/** How soon it is seen that a container has ended under a probe that is not answered. */
+const ENDED_LOOK_MS = 1_000;
+
+/**
+ * What `run` comes to; `error` once its container does not run any more. Nobody waits then for an answer, and its timeout may be years away.
+ *
+ * Differs from upstream: prober_manager.go stops a worker only between two of its probes.
+ */
+async function whileItRuns(
+  { clock, pods, store }: NodePorts,
+  { uid, name, containerId }: { readonly uid: string; readonly name: string; readonly containerId: string },
+  run: (signal: AbortSignal) => Promise<ProbeOutcome["result"]>,
+): Promise<ProbeOutcome["result"]> {
+  const runs = async (): Promise<boolean> => {
+    const probed = probedContainer(statusEntry((await store.read("statuses", uid))?.status, name));
+    return pods.get(uid) !== undefined && probed?.id === containerId && probed.running;
+  };
+  const [ended, givenUp] = [new AbortController(), new AbortController()];
+  const outcome = run(givenUp.signal).finally(() => ended.abort());
+  const end = async (): Promise<ProbeOutcome["result"]> => {
+    do await clock.after(ENDED_LOOK_MS, ended.signal);
+    while (await runs());
+    givenUp.abort();
+    return "error";
+  };
+  return await Promise.race([outcome, end().catch(() => outcome)]);
+}
+
 interface Execution {
   readonly container: ContainerSpec;
   readonly kind: ProbeKind;
@@ -141,25 +174,33 @@ interface Execution {
   readonly podIp: string;
 }
 
-async function execute(ports: NodePorts, pod: NodePod, execution: Execution): Promise<"Success" | "Failure" | "error"> {
+/** Of a probe that is given up nothing is told. */
+async function execute(ports: NodePorts, pod: NodePod, execution: Execution, signal: AbortSignal): Promise<ProbeOutcome["result"]> {
   let outcome: ProbeOutcome = { result: "error", output: "" };
-  for (let attempt = 0; attempt < PROBE_TRIES_MAX && outcome.result === "error"; attempt++) outcome = await attemptOnce(ports, execution);
-  const note = probeNote(execution.kind, outcome);
+  for (let attempt = 0; attempt < PROBE_TRIES_MAX && outcome.result === "error" && !signal.aborted; attempt++)
+    outcome = await attemptOnce(ports, execution, signal);
+  const note = signal.aborted ? undefined : probeNote(execution.kind, outcome);
   if (note !== undefined) podEvent(ports, pod, { ...note, container: execution.container.name });
   return outcome.result;
 }
 
-async function attemptOnce(ports: NodePorts, { container, spec, containerId, podIp }: Execution): Promise<ProbeOutcome> {
+async function attemptOnce(
+  ports: NodePorts,
+  { container, spec, containerId, podIp }: Execution,
+  signal: AbortSignal,
+): Promise<ProbeOutcome> {
   const request = probeRequest(spec, container, podIp);
   switch (request.kind) {
     case "exec":
-      return await exec(ports, containerId, request);
+      return await exec(ports, containerId, request, signal);
     case "http":
-      return await ports.prober.httpGet(request.request);
+      return await ports.prober.httpGet(request.request, signal);
     case "tcp":
-      return await ports.prober.tcpSocket(request);
+      return await ports.prober.tcpSocket(request, signal);
     case "grpc":
-      return (await ports.prober.grpcHealth?.(request.request)) ?? { result: "error", output: "this agent cannot send gRPC probes" };
+      return (
+        (await ports.prober.grpcHealth?.(request.request, signal)) ?? { result: "error", output: "this agent cannot send gRPC probes" }
+      );
     case "invalid":
       return { result: "error", output: request.message };
     default:
@@ -171,9 +212,10 @@ async function exec(
   { cri }: NodePorts,
   containerId: string,
   { command, timeoutSeconds }: { readonly command: readonly string[]; readonly timeoutSeconds: number },
+  signal: AbortSignal,
 ): Promise<ProbeOutcome> {
   try {
-    return execOutcome(await cri.execSync(containerId, command, timeoutSeconds));
+    return execOutcome(await cri.execSync(containerId, command, timeoutSeconds, { signal }));
   } catch (error) {
     if (isDeadlineExceeded(error)) return { result: "Failure", output: `command timed out after ${timeoutSeconds}s` };
     return { result: "error", output: messageOf(error) };

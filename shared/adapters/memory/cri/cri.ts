@@ -185,11 +185,14 @@ export function createMemoryCri(options: MemoryCriOptions): MemoryCri {
     },
     // Lines go by path, so whatever was renamed away is written to no more.
     reopenContainerLog: async (id) => void runningOne(id),
-    async execSync(id, cmd, timeoutSeconds) {
+    async execSync(id, cmd, timeoutSeconds, { signal } = {}) {
       const { script, startedAtMs = 0 } = runningOne(id);
       const { afterMs = 0, stdout = "", stderr = "", exitCode = 0 } = script.exec?.(cmd, clock.now() - startedAtMs) ?? {};
       const limitMs = timeoutSeconds === 0 ? Number.POSITIVE_INFINITY : timeoutSeconds * 1_000;
-      if (afterMs > 0) await clock.after(Math.min(afterMs, limitMs));
+      const canceled = (): never => {
+        throw new CriError("Canceled", "aborted by the caller");
+      };
+      if (afterMs > 0) await clock.after(Math.min(afterMs, limitMs), signal).catch(canceled);
       if (afterMs > limitMs) throw new CriError("DeadlineExceeded", `timeout ${timeoutSeconds}s exceeded: context deadline exceeded`);
       return { stdout, stderr, exitCode };
     },
