@@ -419,6 +419,51 @@ describe("[node-agent 97] gRPC probes", () => {
   });
 });
 
+describe("[node-agent 486] a server that never stops talking", () => {
+  /** As much as the other side takes, for as long as it does. */
+  function flood(socket: Socket, piece: Buffer): void {
+    const pieces = Buffer.concat(Array<Buffer>(1_000).fill(piece));
+    const more = (): void => {
+      while (!socket.destroyed && socket.write(pieces));
+      if (!socket.destroyed) socket.once("drain", more);
+    };
+    socket.once("data", more);
+  }
+  const INFORMATION = "HTTP/1.1 102 X\r\n\r\n";
+
+  it.each([{ anyStatus: false }, { anyStatus: true }])(
+    "HTTP: 1xx without end are a failure, any status will do: $anyStatus",
+    async ({ anyStatus }) => {
+      const server = await raw((socket) => flood(socket, Buffer.from(INFORMATION)));
+      const outcome = await get(server.port, anyStatus ? { anyStatus } : {});
+      expect(outcome).toEqual({ result: "Failure", output: expect.stringContaining("too many 1xx informational responses") as string });
+      await allClosed(server);
+    },
+  );
+
+  it("HTTP: a few are none", async () => {
+    const server = await raw((socket) => socket.end(`${INFORMATION.repeat(20)}HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nok`));
+    expect(await get(server.port)).toEqual({ result: "Success", output: "ok" });
+  });
+
+  const frame = (type: number, flags: number, stream: number, ...payload: number[]): Buffer =>
+    Buffer.from([0, 0, payload.length, type, flags, 0, 0, 0, stream, ...payload]);
+  it.each([
+    { name: "windows that grow", piece: frame(8, 0, 0, 0, 0, 0, 1) },
+    { name: "headers that inform", piece: frame(1, 4, 1, 0x08, 3, ...Buffer.from("100")) },
+    { name: "pings", piece: frame(6, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8) },
+  ])("gRPC: $name are a failure", async ({ piece }) => {
+    const server = await raw((socket) => {
+      socket.write(frame(4, 0, 0));
+      flood(socket, piece);
+    });
+    const grpc = { host: LOOPBACK, port: server.port, service: "", userAgent: "x", timeoutMs: PATIENCE_MS };
+    const outcome = await prober.grpcHealth?.(grpc);
+    expect(outcome).toEqual({ result: "Failure", output: expect.stringMatching(/^error: health rpc probe failed: /u) as string });
+    await allClosed(server);
+  });
+});
+
 describe("[node-agent 485] a probe that is given up", () => {
   const FOREVER_MS = 2_147_483_647_000;
   const target = (port: number) => ({ host: LOOPBACK, port, timeoutMs: FOREVER_MS });

@@ -5,6 +5,8 @@
  */
 import { connect, constants } from "node:http2";
 import type { ClientHttp2Session, IncomingHttpHeaders } from "node:http2";
+import { connect as connectSocket } from "node:net";
+import { Duplex } from "node:stream";
 import type { GrpcProbe, ProbeOutcome } from "../../ports/prober.ts";
 import { within } from "./deadline.ts";
 import { cut } from "./output.ts";
@@ -20,6 +22,8 @@ const UNIMPLEMENTED = "12";
 const PREFIX_BYTES = 5;
 /** A response is 0 or 2 bytes long; nobody needs to be listened to for longer. */
 const ANSWER_BYTES_MAX = 1024;
+/** Of the connection, with all frames that are no answer: many times what a server has to say. */
+const RECEIVED_BYTES_MAX = 128 * 1024;
 
 interface Answer {
   readonly headers: IncomingHttpHeaders;
@@ -30,7 +34,8 @@ interface Answer {
 export function grpcHealth(probe: GrpcProbe, signal?: AbortSignal): Promise<ProbeOutcome> {
   const { timeoutMs } = probe;
   return within({ timeoutMs, signal }, async (end) => {
-    const session = connect(`http://${authorityOf(probe.host, probe.port)}`);
+    const { host, port } = probe;
+    const session = connect(`http://${authorityOf(host, port)}`, { createConnection: () => boundedSocket(host, port) });
     try {
       return outcomeOf(await check(session, probe, end));
     } catch (error) {
@@ -43,6 +48,32 @@ export function grpcHealth(probe: GrpcProbe, signal?: AbortSignal): Promise<Prob
       session.destroy();
     }
   });
+}
+
+/**
+ * A connection that breaks once it has received too much. There are frames that Node hands to nobody and takes without end, and from a
+ * socket of its own it takes them before they can be counted.
+ */
+function boundedSocket(host: string, port: number): Duplex {
+  const socket = connectSocket({ host, port });
+  const bounded = new Duplex({
+    read: () => void socket.resume(),
+    write: (chunk: Buffer, encoding, done) => void socket.write(chunk, encoding, done),
+    final: (done) => void socket.end(done),
+    destroy: (error, done) => {
+      socket.destroy();
+      done(error);
+    },
+  });
+  let received = 0;
+  socket.on("data", (chunk: Buffer) => {
+    received += chunk.length;
+    if (received > RECEIVED_BYTES_MAX) bounded.destroy(new Error("the server does not stop talking"));
+    else if (!bounded.push(chunk)) socket.pause();
+  });
+  socket.on("end", () => bounded.push(null));
+  socket.on("error", (error) => bounded.destroy(error));
+  return bounded;
 }
 
 function outcomeOf({ headers, message }: Answer): ProbeOutcome {

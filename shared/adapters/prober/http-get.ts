@@ -11,6 +11,8 @@ import { type Answer, firstTarget, type Header, redirectTarget, type Target } fr
 const REQUESTS_MAX = 10;
 /** Node's own limit is 16 KiB; Go's transport takes 10 MiB. */
 const HEADER_BYTES_MAX = 1024 * 1024;
+/** Each costs as much as a whole answer. Source: Go net/http transport.go readResponse, which goes by their bytes (10 MiB), and once took five. */
+const INFORMATION_MAX = 100;
 /** What OpenSSL says to an answer that starts with `HTTP/`; Node has no code of its own for it. */
 const PLAIN_ANSWER = /wrong version number|packet length too long/iu;
 
@@ -85,6 +87,11 @@ function ask({ url, path, headers }: Target, signal: AbortSignal): Promise<Answe
     const request = url.protocol === "https:" ? requestHttps({ ...options, rejectUnauthorized: false }) : requestHttp(options);
     request.on("error", (error) => resolve(failed(error)));
     request.on("close", () => resolve(failed(new Error("closed without an answer"))));
+    let informed = 0;
+    request.on("information", () => {
+      informed += 1;
+      if (informed === INFORMATION_MAX + 1) request.destroy(new Error("too many 1xx informational responses"));
+    });
     request.once("upgrade", ({ statusCode: status = 101 }: IncomingMessage) => {
       resolve({ status, location: undefined, body: "" });
       request.destroy();
