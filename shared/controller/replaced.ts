@@ -31,5 +31,5 @@ export function replacedBy(write: Write, { primary, dependents }: Pick<Snapshot,
 
 function named(annotations: Labels | undefined, wanted: Labels | undefined): Labels | undefined {
   if (wanted === undefined || annotations === undefined) return undefined;
-  return Object.fromEntries(Object.entries(annotations).filter(([name]) => name in wanted));
+  return Object.fromEntries(Object.entries(annotations).filter(([name]) => Object.hasOwn(wanted, name)));
 }

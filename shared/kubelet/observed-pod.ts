@@ -1,4 +1,5 @@
 /** What the runtime says of one pod (node-agent §6.1): the kubelet's observed state. Source: pkg/kubelet/container/runtime.go, PodStatus. */
+import { ownAt } from "../api/json.ts";
 import type { Container, ContainerState, ContainerStatus, NamespaceMode, PodSandboxState, PodSandboxStatus } from "../ports/cri-types.ts";
 import { ANNOTATIONS, LABELS } from "./labels.ts";
 import type { ContainerSpec, NodePod } from "./pod.ts";
@@ -90,7 +91,7 @@ export function observedContainer(
 ): ObservedContainer {
   const restartCount = Number.parseInt(status.annotations[ANNOTATIONS.restartCount] ?? "", 10);
   const name = status.labels[LABELS.containerName] ?? status.metadata.name;
-  const actuated = allocation?.containers[name]?.actuated;
+  const actuated = ownAt(allocation?.containers, name)?.actuated;
   return {
     id: status.id,
     sandboxId: listed.podSandboxId,
@@ -109,7 +110,7 @@ export function observedContainer(
     logPath: status.logPath,
     ...(status.resources !== undefined && { resources: status.resources }),
     ...(actuated !== undefined && { actuated }),
-    ...(restarts[name] === status.id && { endedForRestart: true }),
+    ...(ownAt(restarts, name) === status.id && { endedForRestart: true }),
   };
 }
 

@@ -7,6 +7,7 @@
  * KS3 nothing of a pod is started once its end was asked for: the record is read again before each step that cannot be taken back.
  * KS4 a turn waits for no step longer than 2 s; longer steps go on as operations and wake the pod.
  */
+import { ownAt } from "../api/json.ts";
 import type { Fence, WorkerRecord } from "../ports/node-store.ts";
 import { computePodActions } from "./actions/compute-pod-actions.ts";
 import type { ReferencedObjects } from "./kuberuntime/environment.ts";
@@ -189,7 +190,7 @@ async function mount(
   const isUp = observed.sandboxes[0]?.state === "SANDBOX_READY";
   const { paths, failures } = await prepareVolumes(ports, pod, objects, { acceptsOld: isUp, fence });
   for (const { message, isNews } of failures) if (isNews) podEvent(ports, pod, { type: "Warning", reason: "FailedMount", message });
-  const lacking = failures.filter(({ volume }) => paths[volume] === undefined);
+  const lacking = failures.filter(({ volume }) => ownAt(paths, volume) === undefined);
   if (lacking.length > 0) throw new AggregateError(lacking, lacking.map(({ message }) => message).join("; "));
   return { objects, volumePaths: paths };
 }

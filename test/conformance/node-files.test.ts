@@ -569,6 +569,7 @@ describe("hostPath", () => {
     { type: "CharDevice", path: "file", want: /is not a character device/u },
     { type: "BlockDevice", path: "dir", want: /is not a block device/u },
     { type: "Pipe", path: "file", want: /Pipe is an invalid volume type/u },
+    { type: "constructor", path: "none", want: /constructor is an invalid volume type/u },
     { type: "", path: "../x/../y", want: /must be absolute/u },
   ])("[node-agent 110] is not good: $type $path", async ({ type, path, want }) => {
     await expect(files.checkHostPath(`${host}/${path}`, type)).rejects.toThrow(want);

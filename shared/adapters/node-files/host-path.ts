@@ -2,6 +2,7 @@
 import type { Stats } from "node:fs";
 import { mkdir, open, stat } from "node:fs/promises";
 import { isAbsolute } from "node:path";
+import { ownAt } from "../../api/json.ts";
 import { NodeFilesError } from "../../ports/node-files.ts";
 import { errorCode, ifThere } from "./errors.ts";
 
@@ -26,7 +27,7 @@ const KINDS: Readonly<Record<string, Kind>> = {
 export async function checkHostPath(path: string, type: string): Promise<void> {
   if (!isAbsolute(path) || path.split("/").includes("..")) throw new NodeFilesError(`hostPath ${path} must be absolute and without ".."`);
   if (type === "") return;
-  const kind = KINDS[type];
+  const kind = ownAt(KINDS, type);
   if (kind === undefined) throw new NodeFilesError(`${type} is an invalid volume type`);
   const stats = (await ifThere(stat(path))) ?? (await make(path, type));
   if (stats === undefined)

@@ -2,6 +2,7 @@
  * What this node has granted to a pod (node-agent §6.11). All that is made of the pod, and all that admission counts, goes by this and
  * not by the spec, which may ask for something else by now.
  */
+import { ownAt } from "../../api/json.ts";
 import { quantitiesEqual } from "../../api/quantity.ts";
 import type { ContainerResources, PodAllocation } from "../../ports/node-store.ts";
 import { initContainersOf } from "../pod.ts";
@@ -10,7 +11,7 @@ import type { ContainerSpec, NodePod } from "../pod.ts";
 /** All that `pod` asks for is granted; what was set in the runtime stays written down. */
 export function granted(pod: NodePod, before?: PodAllocation): PodAllocation {
   const containers = [...initContainersOf(pod), ...pod.spec.containers].map(({ name, resources = {} }) => {
-    const actuated = before?.containers[name]?.actuated;
+    const actuated = ownAt(before?.containers, name)?.actuated;
     return [name, { allocated: resources, ...(actuated !== undefined && { actuated }) }] as const;
   });
   return { containers: Object.fromEntries(containers) };
@@ -26,7 +27,7 @@ export function granted(pod: NodePod, before?: PodAllocation): PodAllocation {
 export function allocatedPod(pod: NodePod, allocation: PodAllocation | undefined): NodePod {
   if (!asksForOther(pod, allocation)) return pod;
   const withAllocated = <T extends ContainerSpec>(container: T): T => {
-    const allocated = allocation?.containers[container.name]?.allocated;
+    const allocated = ownAt(allocation?.containers, container.name)?.allocated;
     return allocated === undefined || sameResources(container.resources ?? {}, allocated)
       ? container
       : { ...container, resources: allocated };
@@ -45,7 +46,7 @@ export function allocatedPod(pod: NodePod, allocation: PodAllocation | undefined
 /** The spec differs from what is allocated: a resize was asked for, and is not granted. */
 export function asksForOther(pod: NodePod, allocation: PodAllocation | undefined): boolean {
   return [...initContainersOf(pod), ...pod.spec.containers].some(({ name, resources = {} }) => {
-    const allocated = allocation?.containers[name]?.allocated;
+    const allocated = ownAt(allocation?.containers, name)?.allocated;
     return allocated !== undefined && !sameResources(resources, allocated);
   });
 }
@@ -59,7 +60,7 @@ type Amounts = Readonly<Record<string, string>>;
 
 function sameAmounts(a: Amounts = {}, b: Amounts = {}): boolean {
   return [...new Set([...Object.keys(a), ...Object.keys(b)])].every((name) => {
-    const [x, y] = [a[name], b[name]];
+    const [x, y] = [ownAt(a, name), ownAt(b, name)];
     return x !== undefined && y !== undefined && quantitiesEqual(x, y);
   });
 }

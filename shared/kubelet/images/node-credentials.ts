@@ -3,6 +3,7 @@
  *
  * Source: pkg/credentialprovider/{keyring,config}.go, plugin/{plugin,config}.go.
  */
+import { ownAt } from "../../api/json.ts";
 import type { AuthConfig } from "../../ports/cri-types.ts";
 
 /** As `docker login` writes them, by registry or part of one. */
@@ -151,7 +152,7 @@ export function providerAnswer(text: string, provider: CredentialProvider, repos
     );
   if (kind !== "CredentialProviderResponse")
     throw new ProviderAnswerError("error decoding credential provider plugin response from stdout");
-  const cacheKey = cacheKeysOf(repository)[String(cacheKeyType)];
+  const cacheKey = ownAt(cacheKeysOf(repository), String(cacheKeyType));
   if (cacheKey === undefined)
     throw new ProviderAnswerError(`credential provider plugin did not return a valid cacheKeyType: ${String(cacheKeyType)}`);
   const cacheMs = cacheDuration === undefined || cacheDuration === null ? provider.defaultCacheMs : durationMs(cacheDuration);

@@ -1,4 +1,5 @@
 /** What the status says of each container (node-agent §13.1), and what its probes make of that (`withReadiness`, §11). */
+import { ownAt } from "../../api/json.ts";
 import { formatTime } from "../../api/time.ts";
 import type { WaitingReason } from "../../ports/node-store.ts";
 import { isToStartAgain, newestOf, shouldContainerBeRestarted } from "../observed-pod.ts";
@@ -170,7 +171,7 @@ function isRegularContainerCreated({ pod, observed }: Known): boolean {
 
 function withStartFailure({ pod, observed, reasons }: Known, container: ContainerSpec, status: ContainerStatusEntry): ContainerStatusEntry {
   const isRestarting = isToStartAgain(observed, container.name);
-  const failure = reasons[container.name] ?? (isRestarting ? { reason: startingReason(pod), message: "" } : undefined);
+  const failure = ownAt(reasons, container.name) ?? (isRestarting ? { reason: startingReason(pod), message: "" } : undefined);
   if (failure === undefined || !shouldContainerBeRestarted(pod, container, observed)) return status;
   const { state = {}, lastState = {} } = status;
   const waiting = { reason: failure.reason, ...(failure.message !== "" && { message: failure.message }) };

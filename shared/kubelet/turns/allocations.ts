@@ -6,6 +6,7 @@
  * AL2 the file is read before the first pod of any source is admitted.
  */
 import { messageOf } from "../../api/errors.ts";
+import { ownAt } from "../../api/json.ts";
 import type { ContainerResources, Fence, PodAllocation } from "../../ports/node-store.ts";
 import { allocatedPod, asksForOther, granted, sameResources } from "../allocation/allocation.ts";
 import { ALLOCATIONS_FILE, readAllocations, writtenAllocations } from "../allocation/checkpoint.ts";
@@ -71,7 +72,7 @@ export async function noteActuated(
   const { name, resources } = actuated;
   const change = (before: PodAllocation | undefined): PodAllocation => {
     const row = before ?? granted(pod);
-    const container = row.containers[name] ?? { allocated: resources };
+    const container = ownAt(row.containers, name) ?? { allocated: resources };
     if (row === before && container.actuated !== undefined && sameResources(container.actuated, resources)) return row;
     return { ...row, containers: { ...row.containers, [name]: { ...container, actuated: resources } } };
   };

@@ -1,4 +1,5 @@
 /** Starts one container of a pod whose sandbox stands (node-agent §6.7). */
+import { ownAt } from "../../api/json.ts";
 import { parseTime } from "../../api/time.ts";
 import type { ContainerConfig, Image, PodSandboxConfig } from "../../ports/cri-types.ts";
 import type { BackOffEntry, Fence, NodeRow } from "../../ports/node-store.ts";
@@ -115,7 +116,7 @@ function isConfigError(error: unknown): error is Error {
 async function waitOutBackOff(ports: NodePorts, { pod, container, observed }: StartInput): Promise<BackOffEntry | undefined> {
   const key = restartBackOffKey(pod, container);
   const [entry, reasons] = await Promise.all([ports.store.read("backOffs", key), ports.store.read("reasons", pod.metadata.uid)]);
-  const isFirstTry = reasons?.[container.name] === undefined;
+  const isFirstTry = ownAt(reasons, container.name) === undefined;
   const containers = isFirstTry ? observed.containers.filter(({ endedForRestart }) => endedForRestart !== true) : observed.containers;
   const decision = restartDecision({ pod, container, observed: { ...observed, containers }, entry, nowMs: ports.clock.now() });
   if (!decision.start) {
@@ -246,7 +247,7 @@ async function postStart(
 
 /** The reasons once a start of `name` has succeeded. */
 export function withoutReason(reasons: NodeRow<"reasons"> | undefined, name: string): NodeRow<"reasons"> | undefined {
-  if (reasons === undefined || !(name in reasons)) return reasons;
+  if (reasons === undefined || !Object.hasOwn(reasons, name)) return reasons;
   const rest = Object.entries(reasons).filter(([key]) => key !== name);
   return rest.length === 0 ? undefined : Object.fromEntries(rest);
 }

@@ -94,7 +94,7 @@ const row = (uid: string, object: object): Row => ({ key: "shop/x", uid, rv: "7"
 it("what is replaced is what the run's cache has, without foreign words", () => {
   const foreign = { type: "ReplicaFailure", status: "True", message: 'webhook "x" denied it: s3cret' };
   const primary = row("u", {
-    metadata: { annotations: { [REVISION]: "1", team: "blue" } },
+    metadata: { annotations: { [REVISION]: "1", team: "blue", constructor: "x" } },
     spec: { replicas: 4 },
     status: { conditions: [foreign] },
   });
@@ -102,7 +102,7 @@ it("what is replaced is what the run's cache has, without foreign words", () => 
   const snapshot = { primary, dependents };
   expect(replacedBy(patch, snapshot)).toEqual({ replicas: 2, minReadySeconds: 1 });
   const replaced = replacedBy(statusWrite({}, { annotations: { [REVISION]: "2" } }), snapshot);
-  expect(replaced).toMatchObject({ annotations: { [REVISION]: "1" } });
+  expect(Object.entries(replaced?.annotations ?? {})).toEqual([[REVISION, "1"]]);
   expect(JSON.stringify(replaced)).not.toContain("s3cret");
   expect(replacedBy(patch, { dependents: [] })).toBeUndefined();
   expect(replacedBy({ kind: "CreatePods", owner, count: 1, template: { generation: 1, digest: "d" } }, snapshot)).toBeUndefined();
