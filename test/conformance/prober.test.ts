@@ -3,7 +3,10 @@
  * redirect away, verifies TLS, invents headers, or takes the other side's faults for its own.
  */
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { createSocket } from "node:dgram";
+import type { Socket as DatagramSocket } from "node:dgram";
+import dns from "node:dns";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer as createHttpServer } from "node:http";
 import type { IncomingMessage, RequestListener } from "node:http";
 import { createServer as createHttp2Server } from "node:http2";
@@ -14,7 +17,8 @@ import type { AddressInfo, Server as NetServer, Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { TLSSocket } from "node:tls";
-import { afterEach, beforeAll, describe, expect, it } from "vitest";
+import { afterEach, beforeAll, describe, expect, it, vi } from "vitest";
+import { hostsEntries, lookupUntil, resolution } from "../../shared/adapters/prober/lookup.ts";
 import { createProber } from "../../shared/adapters/prober/prober.ts";
 import { firstTarget } from "../../shared/adapters/prober/target.ts";
 import { hookRequest } from "../../shared/kubelet/turns/hooks.ts";
@@ -461,6 +465,94 @@ describe("[node-agent 486] a server that never stops talking", () => {
     const outcome = await prober.grpcHealth?.(grpc);
     expect(outcome).toEqual({ result: "Failure", output: expect.stringMatching(/^error: health rpc probe failed: /u) as string });
     await allClosed(server);
+  });
+});
+
+describe("[node-agent 489] names of hosts", () => {
+  const lookup = (name: string, files: Parameters<typeof lookupUntil>[1], signal = new AbortController().signal) =>
+    new Promise<unknown>((resolve, reject) =>
+      lookupUntil(signal, files)(name, { all: true }, (error, found) => (error === null ? resolve(found) : reject(error))),
+    );
+
+  it("cost no thread of the process", async () => {
+    const server = await serve((_request, response) => response.end("ok"));
+    const spy = vi.spyOn(dns, "lookup");
+    const { port } = server;
+    expect(await get(port, { host: "localhost" })).toEqual({ result: "Success", output: "ok" });
+    expect(await prober.tcpSocket({ host: "localhost", port, timeoutMs: PATIENCE_MS })).toEqual({ result: "Success", output: "" });
+    expect(spy).not.toHaveBeenCalled();
+    spy.mockRestore();
+  });
+
+  it.each([
+    { name: "LocalHost", want: ["127.0.0.1", "::1"] },
+    { name: "web.", want: ["10.0.0.7"] },
+    { name: "db", want: [] },
+    { name: "ghost", want: [] },
+  ])("of the hosts file: $name", ({ name, want }) => {
+    const text = "127.0.0.1\tlocalhost\n::1 ip6 localhost # db\n10.0.0.7 shop WEB\n10.0.0 ghost\n";
+    expect(hostsEntries(name, text).map(({ address }) => address)).toEqual(want);
+  });
+
+  const CONFIGURATION = "# none\nnameserver 10.0.0.10\nnameserver fd00::a\nsearch shop.test. test\noptions timeout:1 ndots:2\n";
+  it.each([
+    { name: "web", text: CONFIGURATION, want: ["web.shop.test", "web.test", "web"] },
+    { name: "a.web", text: CONFIGURATION, want: ["a.web.shop.test", "a.web.test", "a.web"] },
+    { name: "a.b.web", text: CONFIGURATION, want: ["a.b.web", "a.b.web.shop.test", "a.b.web.test"] },
+    { name: "web.", text: CONFIGURATION, want: ["web."] },
+    { name: "a.web", text: "", want: ["a.web"] },
+  ])("that are asked of DNS: $name, $want", ({ name, text, want }) => {
+    expect(resolution(name, text)).toEqual({ servers: text === "" ? [] : ["10.0.0.10", "fd00::a"], names: want });
+  });
+
+  /** A server of DNS, and a resolv.conf that names it. */
+  async function dnsServer(answer: (socket: DatagramSocket, query: Buffer, port: number) => void) {
+    const socket = createSocket("udp4");
+    socket.on("message", (query, { port }) => answer(socket, query, port));
+    await new Promise<void>((resolve) => void socket.bind(0, LOOPBACK, resolve));
+    const folder = mkdtempSync(join(tmpdir(), "deltaloop-lookup-"));
+    const resolvConf = join(folder, "resolv.conf");
+    writeFileSync(resolvConf, `nameserver ${LOOPBACK}:${socket.address().port}\n`);
+    const end = (): void => {
+      socket.close();
+      rmSync(folder, { recursive: true });
+    };
+    return { files: { hosts: join(folder, "hosts"), resolvConf }, end };
+  }
+  const QUERY_BYTES_MIN = 12;
+
+  it("come from DNS", async () => {
+    const { files, end } = await dnsServer((socket, query, port) => {
+      // The header's flags and counts, the question as it came, and 10.1.2.3 for a question of type A.
+      const question = query.subarray(QUERY_BYTES_MIN, query.indexOf(0, QUERY_BYTES_MIN) + 5);
+      const isOfTypeA = question.at(-3) === 1;
+      const head = Buffer.concat([query.subarray(0, 2), Buffer.from([0x81, 0x80, 0, 1, 0, isOfTypeA ? 1 : 0, 0, 0, 0, 0])]);
+      const record = Buffer.from(isOfTypeA ? [0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 9, 0, 4, 10, 1, 2, 3] : []);
+      socket.send(Buffer.concat([head, question, record]), port, LOOPBACK);
+    });
+    expect(await lookup("web.test", files)).toEqual([{ address: "10.1.2.3", family: 4 }]);
+    end();
+  });
+
+  it("that do not exist are no hosts", async () => {
+    const { files, end } = await dnsServer((socket, query, port) => {
+      const answer = Buffer.from(query);
+      answer.writeUInt16BE(0x8183, 2);
+      socket.send(answer, port, LOOPBACK);
+    });
+    await expect(lookup("web.test", files)).rejects.toThrow("lookup web.test: no such host");
+    end();
+  });
+
+  it("[PR4] that nobody answers for are given up", async () => {
+    const asked = Promise.withResolvers<void>();
+    const { files, end } = await dnsServer(() => asked.resolve());
+    const giveUp = new AbortController();
+    const looked = lookup("web.test", files, giveUp.signal);
+    await asked.promise;
+    giveUp.abort();
+    await expect(looked).rejects.toThrow("web.test");
+    end();
   });
 });
 

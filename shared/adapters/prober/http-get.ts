@@ -4,6 +4,7 @@ import type { IncomingMessage, RequestOptions } from "node:http";
 import { request as requestHttps } from "node:https";
 import type { HttpProbe, ProbeOutcome } from "../../ports/prober.ts";
 import { within } from "./deadline.ts";
+import { lookupUntil } from "./lookup.ts";
 import { BYTES_MAX, cut } from "./output.ts";
 import { type Answer, firstTarget, type Header, redirectTarget, type Target } from "./target.ts";
 
@@ -77,6 +78,7 @@ function ask({ url, path, headers }: Target, signal: AbortSignal): Promise<Answe
     headers: flat(headers),
     agent: false,
     maxHeaderSize: HEADER_BYTES_MAX,
+    lookup: lookupUntil(signal),
     signal,
   };
   const failed = (error: Error): Failed => ({
