@@ -5,6 +5,7 @@
  */
 import type { BackOffEntry } from "../../ports/node-store.ts";
 import { nextBackOff } from "./back-off.ts";
+import { globMatches } from "../images/glob.ts";
 import type { PullFailure } from "../images/pull-messages.ts";
 import type { AuthConfig } from "../../ports/cri-types.ts";
 import type { SecretData } from "../kuberuntime/environment.ts";
@@ -187,33 +188,18 @@ function canonicalHost(host: string): string {
   return DOCKER_HUB_NAMES.has(host) ? DOCKER_HUB : host;
 }
 
-/** `*` stands for any characters within one part of a name; the port must be the same. */
+/** `*` stands for any characters within one part of a name, `?` for one; the port must be the same. */
 function hostMatches(pattern: string, host: string): boolean {
   const parts = pattern.split(".");
   const own = host.split(".");
   return parts.length === own.length && parts.every((part, index) => partMatches(part, own[index] ?? ""));
 }
 
-/** A star stands for no colon. */
+/** Neither stands for a colon. */
 function partMatches(pattern: string, part: string): boolean {
   const patterns = pattern.split(":");
   const own = part.split(":");
   return patterns.length === own.length && patterns.every((glob, index) => globMatches(glob, own[index] ?? ""));
-}
-
-/** Piece after piece, each as early as it comes: a tenant writes the pattern, and one that goes back over stars never ends with ten of them. */
-function globMatches(glob: string, text: string): boolean {
-  const [first = "", ...others] = glob.split("*");
-  const last = others.pop();
-  if (last === undefined) return glob === text;
-  if (!text.startsWith(first) || !text.endsWith(last)) return false;
-  let from = first.length;
-  for (const piece of others) {
-    const found = text.indexOf(piece, from);
-    if (found === -1) return false;
-    from = found + piece.length;
-  }
-  return from + last.length <= text.length;
 }
 
 function entriesOf({ data, type }: SecretData): readonly (readonly [string, DockerConfigEntry])[] {

@@ -5,6 +5,7 @@
  */
 import { ownAt } from "../../api/json.ts";
 import type { AuthConfig } from "../../ports/cri-types.ts";
+import { globMatches } from "./glob.ts";
 
 /** As `docker login` writes them, by registry or part of one. */
 export type DockerConfig = Readonly<Record<string, { readonly username?: string; readonly password?: string }>>;
@@ -58,19 +59,13 @@ function keyOf(place: string): string {
 export function urlsMatch(glob: string, target: string): boolean {
   const [pattern, own] = [partsOf(glob), partsOf(target)];
   if (pattern.port !== own.port || pattern.host.length !== own.host.length || !own.path.startsWith(pattern.path)) return false;
-  return pattern.host.every((part, index) => globOf(part).test(own.host[index] ?? ""));
+  return pattern.host.every((part, index) => globMatches(part, own.host[index] ?? ""));
 }
 
 function partsOf(url: string): { readonly host: readonly string[]; readonly port: string; readonly path: string } {
   const slash = url.indexOf("/");
   const [host = "", port = ""] = (slash === -1 ? url : url.slice(0, slash)).split(":");
   return { host: host.split("."), port, path: slash === -1 ? "" : url.slice(slash) };
-}
-
-/** Source: Go's path/filepath.Match, but for its classes of characters. */
-function globOf(pattern: string): RegExp {
-  const escaped = pattern.replaceAll(/[\\^$+.()|[\]{}]/gu, String.raw`\$&`);
-  return new RegExp(`^${escaped.replaceAll("*", "[^/]*").replaceAll("?", "[^/]")}$`, "u");
 }
 
 /**

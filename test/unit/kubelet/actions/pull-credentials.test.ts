@@ -85,6 +85,8 @@ describe("pull credentials", () => {
     { key: "*a*b.test", host: "bba.test", isSent: false },
     { key: "*.test:5000", host: "a.test:5000", isSent: true },
     { key: "*.test*", host: "a.test:5000", isSent: false },
+    { key: "registry-?.test", host: "registry-1.test", isSent: true },
+    { key: "registry-?.test", host: "registry-10.test", isSent: false },
   ])("[node-agent 483] $key and $host: $isSent", ({ key, host, isSent }) => {
     expect(users(`${host}/web`, secret(key))).toEqual(isSent ? [key] : []);
   });

@@ -50,7 +50,19 @@ describe("which images match [node-agent 444]", () => {
     { glob: "*.dkr.ecr.*.amazonaws.com", target: `${ECR}.evil.test/team/web`, want: false },
     { glob: "*", target: "docker.io/library/web", want: false },
     { glob: "k.io", target: "kxio", want: false },
+    { glob: "k?s.io", target: "k8s.io", want: true },
+    { glob: "k?.io", target: "k8s.io", want: false },
+    { glob: "*?x*y?.io", target: "axbyc.io", want: true },
+    { glob: "*?x*y?.io", target: "xbyc.io", want: false },
+    { glob: "*a?*a.io", target: "aba.io", want: true },
+    { glob: "*a?*a.io", target: "aa.io", want: false },
   ])("$glob and $target: $want", ({ glob, target, want }) => expect(urlsMatch(glob, target)).toBe(want));
+});
+
+test("[node-agent 483] a pattern of many stars costs what its length costs", () => {
+  const begun = performance.now();
+  expect(urlsMatch(`${"*a".repeat(7)}*b.test`, `${"a".repeat(60)}.test/x`)).toBe(false);
+  expect(performance.now() - begun).toBeLessThan(5_000); // by going back, half a minute
 });
 
 describe("which credentials are for an image [node-agent 444]", () => {
