@@ -46,7 +46,8 @@ function expandedCommand(command: readonly string[], { env }: ContainerSpec): re
 }
 
 /** Source: pkg/probe/exec/exec.go maxReadLength. */
-const OUTPUT_MAX = 10 * 1024;
+const OUTPUT_BYTES_MAX = 10 * 1024;
+const encoder = new TextEncoder();
 
 /** How often a probe that cannot be run is tried in one turn; what it says counts the first time. Source: prober.go maxProbeRetries. */
 export const PROBE_TRIES_MAX = 3;
@@ -55,7 +56,14 @@ const TITLES: { readonly [K in ProbeKind]: string } = { readiness: "Readiness", 
 
 /** Of a command that ended. One that timed out is a failure too; one that could not be run is an error. Source: pkg/probe/exec/exec.go. */
 export function execOutcome({ exitCode, stdout, stderr }: ExecSyncResponse): ProbeOutcome {
-  return { result: exitCode === 0 ? "Success" : "Failure", output: `${stdout}${stderr}`.slice(0, OUTPUT_MAX) };
+  return { result: exitCode === 0 ? "Success" : "Failure", output: outputOf(stdout, stderr) };
+}
+
+/** As many whole characters as 10 KiB hold, and a copy: a part of a text keeps all of it in memory, and an Event may wait for long. */
+function outputOf(...texts: readonly string[]): string {
+  const bytes = Buffer.alloc(OUTPUT_BYTES_MAX);
+  const { written } = encoder.encodeInto(texts.map((text) => text.slice(0, OUTPUT_BYTES_MAX)).join(""), bytes);
+  return bytes.toString("utf8", 0, written);
 }
 
 export interface ProbeNote {

@@ -1,4 +1,6 @@
 // Would catch: a probe or hook that goes to the wrong host or port, without its headers, or with more environment than it has.
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { describe, expect, it } from "vitest";
 import { hookRequest } from "../../../../shared/kubelet/turns/hooks.ts";
 import type { HookRequest, LifecycleHandler } from "../../../../shared/kubelet/turns/hooks.ts";
@@ -142,6 +144,24 @@ describe("outcomes", () => {
     expect(execOutcome({ exitCode: 0, stdout: "a", stderr: "b" })).toEqual({ result: "Success", output: "ab" });
     expect(execOutcome({ exitCode: 1, stdout: "x".repeat(10_000), stderr: "y".repeat(10_000) }).output).toHaveLength(10 * 1024);
     expect(execOutcome({ exitCode: 127, stdout: "", stderr: "" }).result).toBe("Failure");
+  });
+
+  it("[node-agent 486] of what a command prints 10 KiB are kept, whole characters, and nothing else stays in memory", () => {
+    const { output } = execOutcome({ exitCode: 1, stdout: `x${"é".repeat(10_000)}`, stderr: "" });
+    expect(output).toBe(`x${"é".repeat((10 * 1024 - 2) / 2)}`);
+    setFlagsFromString("--expose-gc");
+    const collect = runInNewContext("gc") as () => void; // which the flag makes
+    const held = (): number => {
+      collect();
+      const { heapUsed, external } = process.memoryUsage();
+      return heapUsed + external;
+    };
+    const before = held();
+    const kept = Array.from({ length: 20 }, () =>
+      execOutcome({ exitCode: 1, stdout: Buffer.alloc(8_000_000, "x").toString(), stderr: "" }),
+    );
+    expect(held() - before).toBeLessThan(80_000_000); // all of what was printed is 160 MB
+    expect(kept).toHaveLength(20);
   });
 
   it("[node-agent 85] a failure, an error and a warning are events, a success is none", () => {
