@@ -120,6 +120,7 @@ async function serve(serving: Serving): Promise<void> {
   const { flags, facts, access, metrics, clock, random, log } = serving;
   const cri = shareLists(meterCri(serving.node.cri, metrics, clock));
   const kube = createKubeHttp({ ...access.config, metrics });
+  const heartbeats = createKubeHttp({ ...access.config, metrics });
   const store = createMemoryNodeStore();
   const condition = startCondition(clock.now());
   const pods = new PodManager();
@@ -150,7 +151,7 @@ async function serve(serving: Serving): Promise<void> {
       : await serveTelling({ listen: flags.metrics, metrics, livez: [syncLoopCheck(condition, clock)], readyz: [], log });
   const agent = createNodeAgent({
     cri,
-    kube: patientKube(kube, clock),
+    kube: patientKube({ heartbeats, calls: kube }, clock),
     store,
     files: createNodeFiles({ ...options, log }),
     cgroups: await openCgroups(options),

@@ -16,13 +16,22 @@ const PAUSES_MS: readonly number[] = [100, 300, 900];
 
 type NodeKube = KubeReader & KubeWriter & KubeWatch<Resource>;
 
+/** Two ways to the same API server, with places of their own for calls that are on their way. */
+interface Ways {
+  /** Of the Node and its Lease: whatever pods need and who asks the agent, they do not wait behind it. Source: cmd/kubelet/app/server.go HeartbeatClient. */
+  readonly heartbeats: NodeKube;
+  readonly calls: NodeKube;
+}
+
 /**
  * Refusals are waited out only for what is asked by name: lists, watches and what a node writes of itself do not depend on pods.
  * A Lease or the Node is tried again by its next tick, so a call for it ends within that.
  */
-export function patientKube(kube: NodeKube, clock: Clock): NodeKube {
+export function patientKube({ heartbeats, calls }: Ways, clock: Clock): NodeKube {
+  const isHeartbeat = (resource: Resource): boolean => resource === "leases" || resource === "nodes";
+  const kubeFor = (resource: Resource): NodeKube => (isHeartbeat(resource) ? heartbeats : calls);
   const patienceFor = (resource: Resource): Patience =>
-    resource === "leases" || resource === "nodes"
+    isHeartbeat(resource)
       ? patienceUntil(clock, clock.now() + HEARTBEAT_WAIT_MS_MAX, HEARTBEAT_TIMEOUT_MS)
       : patienceUntil(clock, clock.now() + NODE_CALL_WAIT_MS_MAX);
   const patiently = async <T>(resource: Resource, call: (patience: Patience) => Promise<T>): Promise<T> => {
@@ -38,15 +47,15 @@ export function patientKube(kube: NodeKube, clock: Clock): NodeKube {
     return await call(patience);
   };
   return {
-    ...kube,
-    get: (resource, namespace, name) => patiently(resource, (patience) => kube.get(resource, namespace, name, { patience })),
-    list: (resource, namespace, options) => kube.list(resource, namespace, { ...options, patience: patienceFor(resource) }),
+    ...calls,
+    get: (resource, namespace, name) => patiently(resource, (patience) => kubeFor(resource).get(resource, namespace, name, { patience })),
+    list: (resource, namespace, options) => kubeFor(resource).list(resource, namespace, { ...options, patience: patienceFor(resource) }),
     create: (request) =>
       request.of === undefined
-        ? kube.create({ ...request, patience: patienceFor(request.resource) })
-        : patiently(request.resource, (patience) => kube.create({ ...request, patience })),
-    patch: (request) => patiently(request.resource, (patience) => kube.patch({ ...request, patience })),
-    delete: (request) => patiently(request.resource, (patience) => kube.delete({ ...request, patience })),
-    replace: (request) => kube.replace({ ...request, patience: patienceFor(request.resource) }),
+        ? kubeFor(request.resource).create({ ...request, patience: patienceFor(request.resource) })
+        : patiently(request.resource, (patience) => kubeFor(request.resource).create({ ...request, patience })),
+    patch: (request) => patiently(request.resource, (patience) => kubeFor(request.resource).patch({ ...request, patience })),
+    delete: (request) => patiently(request.resource, (patience) => kubeFor(request.resource).delete({ ...request, patience })),
+    replace: (request) => kubeFor(request.resource).replace({ ...request, patience: patienceFor(request.resource) }),
   };
 }

@@ -6,7 +6,7 @@ import { patientKube } from "../../../../shared/node-agent/host/patient-kube.ts"
 import { KubeApiError } from "../../../../shared/ports/errors.ts";
 import type { Patience } from "../../../../shared/ports/patience.ts";
 
-type NodeKube = Parameters<typeof patientKube>[0];
+type NodeKube = Parameters<typeof patientKube>[0]["calls"];
 
 const forbidden = new KubeApiError({ code: 403, reason: "Forbidden" });
 
@@ -22,7 +22,7 @@ function start(...errors: readonly Error[]) {
   const object = { kind: "Pod", metadata: { name: "web" } };
   // Only what the cases below call.
   const kube = { get: () => answer(object), create: () => answer(object) } as unknown as NodeKube;
-  return { kube: patientKube(kube, clock), clock, calls };
+  return { kube: patientKube({ heartbeats: kube, calls: kube }, clock), clock, calls };
 }
 
 describe("a node's way to the API server", () => {
@@ -61,10 +61,8 @@ describe("a node's way to the API server", () => {
         told.push(`${verb} ${patience?.waitMsMax()} ${patience?.requestTimeoutMs ?? "default"}`);
         throw forbidden;
       };
-    const kube = patientKube(
-      { get: note("get"), list: note("list"), create: note("create"), replace: note("replace") } as unknown as NodeKube,
-      clock,
-    );
+    const noted = { get: note("get"), list: note("list"), create: note("create"), replace: note("replace") } as unknown as NodeKube;
+    const kube = patientKube({ heartbeats: noted, calls: noted }, clock);
     const target = { resource: "leases", namespace: "kube-node-lease", name: "n" } as const;
     await expect(kube.replace({ ...target, body: {} })).rejects.toBe(forbidden);
     await expect(kube.create({ resource: "nodes", namespace: "", body: {} })).rejects.toBe(forbidden);
@@ -75,5 +73,21 @@ describe("a node's way to the API server", () => {
     await clock.advance(2_000);
     expect(await got).toBe(forbidden);
     expect(told).toEqual(["get 10000 default", "get 9900 default", "get 9600 default", "get 8700 default"]);
+  });
+
+  it("[node-agent 488] the Node and its Lease do not wait behind what pods need", async () => {
+    const answer = async (): Promise<object> => ({});
+    const verbs = { get: answer, list: answer, create: answer, patch: answer, replace: answer };
+    const never = async (): Promise<never> => await new Promise(() => undefined);
+    const hung = { get: never, list: never, create: never, patch: never, replace: never };
+    const kube = patientKube({ heartbeats: verbs as unknown as NodeKube, calls: hung as unknown as NodeKube }, createVirtualClock(0));
+    for (const resource of ["leases", "nodes"] as const) {
+      const target = { resource, namespace: "", name: "n" };
+      await expect(kube.get(resource, "", "n")).resolves.toEqual({});
+      await expect(kube.list(resource, "")).resolves.toEqual({});
+      await expect(kube.create({ resource, namespace: "", body: {} })).resolves.toEqual({});
+      await expect(kube.patch({ ...target, type: "application/merge-patch+json", body: {} })).resolves.toEqual({});
+      await expect(kube.replace({ ...target, body: {} })).resolves.toEqual({});
+    }
   });
 });
