@@ -11,7 +11,7 @@ import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
 import type { KubeHttpConfig } from "../../shared/adapters/kube-http/config.ts";
 import { createCertificateFiles } from "../../shared/adapters/node-files/certificate-store.ts";
 import type { CertificateFiles } from "../../shared/adapters/node-files/certificate-store.ts";
-import { replaceFile } from "../../shared/adapters/node-files/replace-file.ts";
+import { replaceFile } from "../../shared/adapters/replace-file.ts";
 import { messageOf } from "../../shared/api/errors.ts";
 import { clientTemplate } from "../../shared/kubelet/certificate/rotation.ts";
 import { CertificateManager } from "../../shared/node-agent/certificates/certificate-manager.ts";

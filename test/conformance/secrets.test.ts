@@ -1,9 +1,9 @@
 /**
  * The secrets adapter over HTTP, against a stand-in, and with files. Catches: answers given to the wrong names, a partial failure taken
  * for an answer, a call per secret, a secret or a service's own words in an error, a refusal that does not say what to allow, a service
- * that does not answer and holds a function up.
+ * that does not answer and holds a function up, a file's only value lost half-way, open to everybody or to nobody.
  */
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { chmod, chown, lstat, mkdir, mkdtemp, open, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, describe, expect, it, vi } from "vitest";
@@ -128,6 +128,84 @@ describe("secrets over HTTP, beyond the port's suite", () => {
     vi.stubEnv("AWS_REGION", undefined);
     vi.stubEnv("AWS_DEFAULT_REGION", undefined);
     await expect(createSecrets().read(["a"])).rejects.toThrow("the region of the secrets is not known: set AWS_REGION");
+  });
+});
+
+describe("a secret that is a file", () => {
+  async function place(name = "key"): Promise<{ readonly folder: string; readonly path: string; readonly write: () => Promise<void> }> {
+    const folder = await mkdtemp(join(tmpdir(), "deltaloop-secrets-"));
+    ends.push(() => rm(folder, { recursive: true }));
+    const path = join(folder, name);
+    await writeFile(path, "one");
+    return { folder, path, write: () => createSecrets().write(`file:${path}`, "two") };
+  }
+
+  it("is replaced, not written over: whoever has the old one open has all of it, and nothing is left beside it", async () => {
+    const { folder, path, write } = await place();
+    const old = await open(path);
+    await write();
+    expect([await old.readFile("utf8"), await readFile(path, "utf8"), await readdir(folder)]).toEqual(["one", "two", ["key"]]);
+    await old.close();
+  });
+
+  it("keeps its old value where there is no room for the new one", async () => {
+    const { path, write } = await place();
+    await mkdir(`${path}.tmp`);
+    await expect(write()).rejects.toThrow(`file:${path}: `);
+    expect(await readFile(path, "utf8")).toBe("one");
+  });
+
+  it("what a crash left beside it, open to everybody, takes no value", async () => {
+    const { path, write } = await place();
+    await writeFile(`${path}.tmp`, "", { mode: 0o644 });
+    const left = await open(`${path}.tmp`);
+    await write();
+    expect([await left.readFile("utf8"), await readFile(path, "utf8")]).toEqual(["", "two"]);
+    await left.close();
+  });
+
+  it.each([
+    { was: "644", is: "600" },
+    { was: "666", is: "600" },
+    { was: "640", is: "640" },
+    { was: "660", is: "640" },
+    { was: "400", is: "600" },
+  ])("of mode $was is of mode $is then: its owner's, and its group's where nobody else could read it", async ({ was, is }) => {
+    const { path, write } = await place();
+    await chmod(path, Number.parseInt(was, 8));
+    await write();
+    expect(((await stat(path)).mode & 0o777).toString(8)).toBe(is);
+  });
+
+  it.skipIf(process.getuid?.() !== 0)("stays its owner's, whoever writes it (only root may give a file away)", async () => {
+    const { path, write } = await place();
+    await chown(path, 65_534, 65_533);
+    await write();
+    expect(await stat(path)).toMatchObject({ uid: 65_534, gid: 65_533 });
+  });
+
+  it("that a link leads to is replaced where it is, and the link stays", async () => {
+    const { folder, path, write } = await place("target");
+    const link = join(folder, "link");
+    await symlink("target", link);
+    await createSecrets().write(`file:${link}`, "by the link");
+    expect([(await lstat(link)).isSymbolicLink(), await readFile(path, "utf8")]).toEqual([true, "by the link"]);
+    await rm(path);
+    await expect(createSecrets().write(`file:${link}`, "lost")).rejects.toThrow(`file:${link}: could not be reached (ENOENT)`);
+    expect((await lstat(link)).isSymbolicLink()).toBe(true);
+    await write();
+  });
+
+  it("is made where there is none, and no directory is made for it", async () => {
+    const { folder } = await place();
+    await createSecrets().write(`file:${join(folder, "new")}`, "first");
+    expect((await stat(join(folder, "new"))).mode & 0o777).toBe(0o600);
+    await expect(createSecrets().write(`file:${join(folder, "no/new")}`, "first")).rejects.toThrow("could not be reached (ENOENT)");
+  });
+
+  it("is no device", async () => {
+    await expect(createSecrets().write("file:/dev/null", "lost")).rejects.toThrow("file:/dev/null: is no regular file");
+    expect((await stat("/dev/null")).isCharacterDevice()).toBe(true);
   });
 });
 

@@ -11,7 +11,7 @@ import { join, resolve } from "node:path";
 import type { CertificateStore, KeyedCertificate } from "../../ports/certificates.ts";
 import type { Clock } from "../../ports/clock.ts";
 import { ifThere } from "./errors.ts";
-import { replaceFile } from "./replace-file.ts";
+import { replaceFile } from "../replace-file.ts";
 
 export interface CertificateFiles extends CertificateStore {
   /** Where the current one is, certificate and key. */

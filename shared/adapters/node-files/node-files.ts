@@ -12,7 +12,7 @@ import { checkHostPath } from "./host-path.ts";
 import { oneAtATime } from "./one-at-a-time.ts";
 import { PRIVATE_MODE, isWithin, plainName, podPaths, within } from "./paths.ts";
 import { removeTree } from "./remove-tree.ts";
-import { replaceFile } from "./replace-file.ts";
+import { replaceFile } from "../replace-file.ts";
 import { makeSubPath } from "./sub-path.ts";
 import { volumeDirectories } from "./volume-directory.ts";
 

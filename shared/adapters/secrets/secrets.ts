@@ -1,5 +1,3 @@
-import { readFile, writeFile } from "node:fs/promises";
-
 import { SecretError } from "../../ports/secrets.ts";
 import type { Secrets } from "../../ports/secrets.ts";
 import { awsJson } from "../aws-json.ts";
@@ -7,6 +5,7 @@ import type { AwsJson, AwsJsonOptions } from "../aws-json.ts";
 import { environmentRegion } from "../aws-signature.ts";
 import { createSecretsManager } from "./secrets-manager.ts";
 import { createParameterStore } from "./parameter-store.ts";
+import { readSecretFile, writeSecretFile } from "./secret-file.ts";
 import { placeOf } from "./reference.ts";
 import type { Place } from "./reference.ts";
 import type { Answer, Service } from "./service.ts";
@@ -37,7 +36,8 @@ export function createSecrets(options: SecretsOptions = {}): Secrets & { close()
     const groups = Map.groupBy(places, ({ place: { kind, region } }) => `${kind} ${region ?? ""}`);
     const answers = [...groups.values()].flatMap((group) => {
       const { kind, region } = group[0]?.place ?? { kind: "file" as const };
-      if (kind === "file") return group.map(async ({ reference, place }) => [[reference, await readOne(place.id)] as const]);
+      if (kind === "file")
+        return group.map(async ({ reference, place }) => [[reference, await readSecretFile(place.id).catch(failed)] as const]);
       const one = service(kind);
       return batches(group, one.idsMax).map(async (batch) => {
         const ids = batch.map(({ place }) => place.id);
@@ -61,7 +61,7 @@ export function createSecrets(options: SecretsOptions = {}): Secrets & { close()
       const { kind, id, region } = place;
       const answer =
         kind === "file"
-          ? await writeFile(id, value, { mode: OWNER_ONLY }).then(() => ({ value }), failed)
+          ? await writeSecretFile(id, value).catch(failed)
           : await service(kind)
               .write(id, value, urlOf(kind, region, options), options.timeoutMs ?? TIMEOUT_MS)
               .catch(failed);
@@ -71,8 +71,6 @@ export function createSecrets(options: SecretsOptions = {}): Secrets & { close()
     close: () => calls.forEach((each) => each.close()),
   };
 }
-
-const OWNER_ONLY = 0o600;
 
 const SERVICES = {
   secretsmanager: {
@@ -100,10 +98,6 @@ function urlOf(kind: string, region: string | undefined, { endpoint, ...options 
   const of = region ?? options.region ?? environmentRegion();
   if (of === undefined) throw new SecretError(["the region of the secrets is not known: set AWS_REGION"]);
   return `https://${kind}.${of}.${of.startsWith("cn-") ? "amazonaws.com.cn" : "amazonaws.com"}/`;
-}
-
-async function readOne(path: string): Promise<Answer> {
-  return await readFile(path, "utf8").then((text) => ({ value: text.trimEnd() }), failed);
 }
 
 /** The connection's or the file system's own word: neither quotes what was read. */

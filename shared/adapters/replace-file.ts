@@ -1,0 +1,39 @@
+/** One file, replaced so that a crash at any point leaves the old content or the new one (NF7), and a full disk the old one. */
+import { mkdir, open, rename, rm } from "node:fs/promises";
+import type { FileHandle } from "node:fs/promises";
+import { dirname } from "node:path";
+
+const PRIVATE_FILE_MODE = 0o600;
+
+/** @param prepare is given the new file before anybody sees it under its name: its owner's alone, unless it is given to others here */
+export async function replaceFile(path: string, content: string, prepare?: (file: FileHandle) => Promise<void>): Promise<void> {
+  const next = `${path}.tmp`;
+  // One that a crash left may be open to others.
+  await rm(next, { force: true });
+  const make = async (): Promise<FileHandle> => await open(next, "wx", PRIVATE_FILE_MODE);
+  const file = await make().catch(async (error: NodeJS.ErrnoException) => {
+    if (error.code !== "ENOENT") throw error;
+    await mkdir(dirname(path), { recursive: true });
+    return await make();
+  });
+  try {
+    try {
+      await prepare?.(file);
+      await file.writeFile(content);
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+    await rename(next, path);
+  } catch (error) {
+    await rm(next, { force: true });
+    throw error;
+  }
+  // The new name is on disk only with its directory.
+  const directory = await open(dirname(path), "r");
+  try {
+    await directory.sync();
+  } finally {
+    await directory.close();
+  }
+}
