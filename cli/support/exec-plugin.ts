@@ -8,6 +8,7 @@ import { isAbsolute, join } from "node:path";
 import * as v from "valibot";
 
 import { messageOf } from "../../shared/api/errors.ts";
+import { problemOfPair } from "./pem.ts";
 
 const GROUP = "client.authentication.k8s.io";
 /** Longer than a browser and a person need for their part. */
@@ -77,16 +78,27 @@ export async function runExecPlugin(plugin: ExecPlugin, folder: string, cluster:
     throw new Error(`${called} did not print an ExecCredential with a status: ${v.summarize(withoutInput(answer.issues))}`);
   const { apiVersion: answered, status } = answer.output;
   if (answered !== apiVersion) throw new Error(`${called} is configured for ${apiVersion}, and answers in ${answered}`);
-  const { token, clientCertificateData: cert, clientKeyData: key, expirationTimestamp } = status;
+  const { expirationTimestamp } = status;
+  const [token, cert, key] = [status.token, status.clientCertificateData, status.clientKeyData].map((text) =>
+    text === "" ? undefined : text,
+  );
   if ((cert === undefined) !== (key === undefined))
     throw new Error(`${called} gave a certificate without a key, or a key without a certificate`);
   if (token === undefined && cert === undefined) throw new Error(`${called} gave neither a token nor a certificate`);
+  if (token !== undefined && !isToken(token)) throw new Error(`${called} gave a token that is none: of several lines or words`);
+  const problem = cert === undefined || key === undefined ? undefined : problemOfPair(cert, key);
+  if (problem !== undefined) throw new Error(`${called} gave a certificate that ${problem}`);
   return {
     ...(token !== undefined && { token }),
     ...(cert !== undefined && { cert }),
     ...(key !== undefined && { key }),
     expiresAtMs: expirationTimestamp === undefined ? Number.POSITIVE_INFINITY : Date.parse(expirationTimestamp),
   };
+}
+
+/** One word that a header can carry. Source: RFC 6750, section 2.1. */
+export function isToken(text: string): boolean {
+  return /^[\x21-\x7e]+$/.test(text);
 }
 
 function run(file: string, args: readonly string[], environment: Readonly<Record<string, string>>): Promise<string> {

@@ -1,8 +1,8 @@
 /**
  * A kubeconfig: one cluster as one user of it.
  *
- * Source: client-go tools/clientcmd, tools/clientcmd/api/v1. What it knows and we do not is refused by name: `proxy-url`, `username`,
- * `auth-provider`, impersonation (`as`).
+ * Source: client-go tools/clientcmd, tools/clientcmd/api/v1. What it knows and we do not is refused by name: `proxy-url`, `username` and
+ * `password`, `auth-provider`, impersonation (`as` and what goes with it). So is what it refuses itself, before anything is called.
  */
 import { readFile } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
@@ -12,8 +12,9 @@ import { showsToken, TokenInClearError } from "../../shared/adapters/kube-http/c
 import type { ClientCertificate, KubeHttpConfig } from "../../shared/adapters/kube-http/config.ts";
 import { parseYaml, stringifyYaml } from "../../shared/adapters/system/yaml.ts";
 import { messageOf } from "../../shared/api/errors.ts";
-import { ExecPlugin, runExecPlugin } from "./exec-plugin.ts";
+import { ExecPlugin, isToken, runExecPlugin } from "./exec-plugin.ts";
 import type { Credentials, ExecCluster } from "./exec-plugin.ts";
+import { certificatesIn, problemOfPair } from "./pem.ts";
 
 /** A token file and the kubeconfig are read again after this long. */
 const TOKEN_MS_MAX = 60_000;
@@ -37,7 +38,11 @@ const User = v.object({
   token: text,
   tokenFile: text,
   as: text,
+  "as-uid": text,
+  "as-groups": v.nullish(v.array(v.string()), []),
+  "as-user-extra": v.nullish(v.record(v.string(), v.array(v.string())), {}),
   username: text,
+  password: text,
   "auth-provider": v.nullish(v.unknown()),
   exec: v.nullish(v.unknown()),
 });
@@ -66,8 +71,7 @@ export async function readKubeconfig(path: string): Promise<Kubeconfig> {
   }
   const config = v.safeParse(Kubeconfig, parsed ?? {});
   if (config.success) return config.output;
-  const [issue] = config.issues;
-  throw new Error(`kubeconfig ${path}: ${v.getDotPath(issue) ?? "it"} is not ${issue.expected}`);
+  throw new Error(`kubeconfig ${path}: ${problemOf(config.issues[0])}`);
 }
 
 /**
@@ -86,9 +90,9 @@ export async function kubeHttpConfigFrom(
   const { cluster, user } = chosen(config, path, context);
   const folder = dirname(resolve(path));
   const { server } = cluster;
-  const ca = await pem(folder, cluster["certificate-authority-data"], cluster["certificate-authority"]);
+  const ca = await named(path, context, authorityOf(cluster, folder));
   const serverName = cluster["tls-server-name"];
-  const credentials = await credentialsOf(user, folder, execCluster(cluster, ca));
+  const credentials = await named(path, context, credentialsOf(user, folder, execCluster(cluster, ca)));
   if (credentials.token !== undefined && showsToken(server)) throw new TokenInClearError(server);
   const { cert, key } = credentials;
   // What stands in the file itself is read with it.
@@ -113,7 +117,7 @@ export async function kubeHttpConfigFrom(
   /** The file may name another user by now. One of another server is not for this one, which goes on with what it was shown. */
   async function renewed(): Promise<Credentials> {
     const anew = chosen(await readKubeconfig(path), path, context);
-    if (anew.cluster.server === server) last = await credentialsOf(anew.user, folder, execCluster(anew.cluster, ca));
+    if (anew.cluster.server === server) last = await named(path, context, credentialsOf(anew.user, folder, execCluster(anew.cluster, ca)));
     return last;
   }
 }
@@ -131,7 +135,7 @@ export interface CertificatePlaces {
 export async function certificatePlaces(path: string, context?: string): Promise<CertificatePlaces> {
   const { user } = chosen(await readKubeconfig(path), path, context);
   const folder = dirname(resolve(path));
-  const [cert, key] = [user["client-certificate-data"], user["client-key-data"]].map((data) => Buffer.from(data, "base64").toString());
+  const [cert, key] = (["client-certificate", "client-key"] as const).map((field) => decoded(field, user[`${field}-data`]).toString());
   const [certFile, keyFile] = [user["client-certificate"], user["client-key"]];
   return {
     ...(cert !== "" ? { cert } : certFile !== "" && { certFile: resolve(folder, certFile) }),
@@ -165,6 +169,12 @@ export async function kubeconfigForCertificate(path: string, pemPath: string): P
   });
 }
 
+/** Without what stands there. Of a field that is missing valibot expects its name. */
+function problemOf(issue: v.BaseIssue<unknown>): string {
+  const place = v.getDotPath(issue) ?? "it";
+  return issue.input === undefined ? `${place} is missing` : `${place} is not ${issue.expected}`;
+}
+
 function chosen(config: Kubeconfig, path: string, asked: string | undefined): { readonly cluster: Cluster; readonly user: User } {
   const name = asked ?? config["current-context"];
   const context = config.contexts.find((each) => each.name === name)?.context;
@@ -178,34 +188,86 @@ function chosen(config: Kubeconfig, path: string, asked: string | undefined): { 
   if (cluster === undefined || cluster.server === "") throw new Error(`context "${name}" of ${path} names no cluster of that file`);
   const user = config.users.find((each) => each.name === context.user)?.user;
   if (user === undefined && context.user !== "") throw new Error(`context "${name}" of ${path} names no user of that file`);
-  const refused = unsupported(cluster, user);
+  const refused = unsupported(context.cluster, cluster, user);
   if (refused !== undefined) throw new Error(`context "${name}" of ${path} uses ${refused}`);
   return { cluster, user: user ?? v.parse(User, {}) };
 }
 
-function unsupported(cluster: Cluster, user: User | undefined): string | undefined {
+/** Source: client-go tools/clientcmd/validation.go; transport/transport.go TLSConfigFor. Nothing of a server that is refused is shown. */
+function unsupported(name: string, cluster: Cluster, user: User | undefined): string | undefined {
+  const wrong = wrongServer(cluster.server);
+  if (wrong !== undefined) return `cluster "${name}", whose server ${wrong}`;
   if (cluster["proxy-url"] !== "") return "proxy-url, which is not supported";
+  if (cluster["insecure-skip-tls-verify"] && (cluster["certificate-authority"] !== "" || cluster["certificate-authority-data"] !== ""))
+    return `cluster "${name}", which has insecure-skip-tls-verify beside a certificate authority: take out one of them`;
   if (user === undefined) return undefined;
-  if (user.username !== "") return "username and password, which API servers no longer accept";
+  if (user.username !== "" || user.password !== "") return "username and password, which API servers no longer accept";
   if (isGiven(user["auth-provider"])) return "auth-provider, which Kubernetes has replaced by exec plugins";
-  return user.as === "" ? undefined : "impersonation (as), which is not supported";
+  const impersonates = [
+    ...(["as", "as-uid"] as const).filter((field) => user[field] !== ""),
+    ...(["as-groups", "as-user-extra"] as const).filter((field) => Object.keys(user[field]).length > 0),
+  ];
+  return impersonates.length === 0 ? undefined : `impersonation (${impersonates.join(", ")}), which is not supported`;
+}
+
+function wrongServer(server: string): string | undefined {
+  const url = URL.canParse(server) ? new URL(server) : undefined;
+  if (url === undefined || !/^https?:$/.test(url.protocol)) return "is no URL that begins with https:// (or http://)";
+  if (url.username !== "" || url.password !== "")
+    return "has a user name or password in it, which API servers no longer accept: take them out of the URL";
+  return url.search === "" && url.hash === "" ? undefined : "has a query or fragment in it: take what begins with ? or # out of the URL";
+}
+
+/** @throws {Error} what `reading` throws, with the place */
+async function named<T>(path: string, context: string, reading: Promise<T>): Promise<T> {
+  try {
+    return await reading;
+  } catch (error) {
+    throw new Error(`context "${context}" of ${path}: ${messageOf(error)}`, { cause: error });
+  }
 }
 
 /**
  * A token file goes before a token, both before a plugin; a certificate of the file before a plugin's.
- * Source: client-go transport/round_trippers.go HTTPWrappersForConfig; plugin/pkg/client/auth/exec/exec.go UpdateTransportConfig.
+ *
+ * Source: client-go transport/round_trippers.go HTTPWrappersForConfig; plugin/pkg/client/auth/exec/exec.go UpdateTransportConfig. Differs
+ * from upstream: a token file that cannot be read is told, also where a token stands beside it.
  */
 async function credentialsOf(user: User, folder: string, cluster: ExecCluster): Promise<Credentials> {
-  const cert = await pem(folder, user["client-certificate-data"], user["client-certificate"]);
-  const key = await pem(folder, user["client-key-data"], user["client-key"]);
-  const own = { ...(cert && { cert: cert.toString() }), ...(key && { key: key.toString() }) };
-  if (user.tokenFile !== "") return { ...own, token: (await readFile(resolve(folder, user.tokenFile), "utf8")).trim() };
-  if (user.token !== "") return { ...own, token: user.token };
+  const own = await ownCertificate(user, folder);
+  if (user.tokenFile !== "") return { ...own, token: await tokenIn(resolve(folder, user.tokenFile)) };
+  if (user.token !== "") {
+    if (!isToken(user.token)) throw new Error("token holds a line break or another character that no token has");
+    return { ...own, token: user.token };
+  }
   if (!isGiven(user.exec)) return own;
   const plugin = v.safeParse(ExecPlugin, user.exec);
   if (plugin.success) return { ...(await runExecPlugin(plugin.output, folder, cluster)), ...own };
-  const [issue] = plugin.issues;
-  throw new Error(`exec.${v.getDotPath(issue) ?? ""} of the kubeconfig's user is not ${issue.expected}`);
+  throw new Error(`exec.${problemOf(plugin.issues[0])}`);
+}
+
+async function ownCertificate(user: User, folder: string): Promise<Pick<Credentials, "cert" | "key">> {
+  const cert = await given("client-certificate", user, folder);
+  const key = await given("client-key", user, folder);
+  if (cert !== undefined && key === undefined) throw new Error(`${placeOf("client-certificate", user)} has no client-key beside it`);
+  const problem = cert === undefined || key === undefined ? undefined : problemOfPair(cert.toString(), key.toString());
+  if (problem !== undefined) throw new Error(`${placeOf("client-certificate", user)} ${problem}`);
+  return { ...(cert && { cert: cert.toString() }), ...(key && { key: key.toString() }) };
+}
+
+/** White space around it is none of it. Source: client-go transport/token_source.go fileTokenSource. */
+async function tokenIn(file: string): Promise<string> {
+  const token = (await contentOf("tokenFile", file)).toString().trim();
+  if (token === "") throw new Error(`tokenFile ${file} is empty`);
+  if (!isToken(token)) throw new Error(`tokenFile ${file} holds a line break or another character that no token has`);
+  return token;
+}
+
+async function authorityOf(cluster: Cluster, folder: string): Promise<Buffer | undefined> {
+  const ca = await given("certificate-authority", cluster, folder);
+  if (ca !== undefined && certificatesIn(ca.toString()).length === 0)
+    throw new Error(`${placeOf("certificate-authority", cluster)} holds no certificate (PEM)`);
+  return ca;
 }
 
 function certificateIn({ cert, key }: Credentials): ClientCertificate | undefined {
@@ -231,10 +293,30 @@ function execCluster({ server, ...cluster }: Cluster, ca: Buffer | undefined): E
   };
 }
 
+type Given<F extends string> = Readonly<Record<F | `${F}-data`, string>>;
+
+function placeOf<F extends string>(field: F, fields: Given<F>): string {
+  return fields[`${field}-data`] === "" ? `${field} ${fields[field]}` : `${field}-data`;
+}
+
 /** Data goes before a file; a file's path is relative to the kubeconfig's folder. */
-async function pem(folder: string, data: string, file: string): Promise<Buffer | undefined> {
-  if (data !== "") return Buffer.from(data, "base64");
-  return file === "" ? undefined : await readFile(resolve(folder, file));
+async function given<F extends string>(field: F, fields: Given<F>, folder: string): Promise<Buffer | undefined> {
+  const [data, file] = [fields[`${field}-data`], fields[field]];
+  if (data !== "") return decoded(field, data);
+  return file === "" ? undefined : await contentOf(field, resolve(folder, file));
+}
+
+async function contentOf(field: string, file: string): Promise<Buffer> {
+  return await readFile(file).catch((error: unknown) => {
+    throw new Error(`${field} cannot be read: ${messageOf(error)}`);
+  });
+}
+
+/** Node takes anything as base64; line breaks are allowed in it. Source: Go encoding/json, of []byte. */
+function decoded(field: string, data: string): Buffer {
+  const packed = data.replaceAll(/[\r\n]/g, "");
+  if (packed.length % 4 !== 0 || !/^[A-Za-z0-9+/]*={0,2}$/.test(packed)) throw new Error(`${field}-data is not base64`);
+  return Buffer.from(packed, "base64");
 }
 
 /** One that the server has refused is asked for anew at once, but the same one only once: a plugin that has no other is not run by every call. */

@@ -4,7 +4,6 @@
  *
  * Source: cmd/kubelet/app/server.go buildKubeletClientConfig.
  */
-import { X509Certificate } from "node:crypto";
 import { readFile, rm, stat } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
@@ -25,6 +24,7 @@ import { contextOf, kubeAccess } from "./kube-access.ts";
 import { certificatePlaces, kubeconfigForCertificate, kubeHttpConfigFrom } from "./kubeconfig.ts";
 import type { CertificatePlaces } from "./kubeconfig.ts";
 import { kubeconfigPath } from "./kubeconfig-path.ts";
+import { certificatesIn } from "./pem.ts";
 import { UsageError } from "./usage-error.ts";
 
 /** Without a valid certificate for so long the agent ends, so that its next start joins anew. Source: as above. */
@@ -33,7 +33,6 @@ const LOOK_MS = 10_000;
 const PENDING_KEY = "kubelet-client.key.tmp";
 const ROLE = "deltaloop-node";
 const COMPONENT = "node";
-const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/gu;
 
 export interface AccessFlags {
   readonly kubeconfig?: string;
@@ -171,7 +170,7 @@ async function isStillValid(flags: Placed, clock: Clock, log: Log): Promise<bool
   try {
     const places = await certificatePlaces(kubeconfig, await contextOf(flags, ROLE));
     const text = places.cert ?? (places.certFile === undefined ? "" : await readFile(places.certFile, "utf8"));
-    const ends = (text.match(CERTIFICATE) ?? []).map((pem) => new X509Certificate(pem).validToDate.getTime());
+    const ends = certificatesIn(text).map(({ validToDate }) => validToDate.getTime());
     if (ends.length > 0 && ends.every((endMs) => clock.now() <= endMs)) return true;
     log.warn("the kubeconfig has no client certificate that is still valid", { kubeconfig });
   } catch (error) {

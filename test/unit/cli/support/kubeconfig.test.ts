@@ -8,10 +8,20 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { TokenInClearError } from "../../../../shared/adapters/kube-http/config.ts";
 import type { KubeHttpConfig } from "../../../../shared/adapters/kube-http/config.ts";
 import { kubeHttpConfigFrom } from "../../../../cli/support/kubeconfig.ts";
+import { createPki } from "../../../envtest/pki.ts";
+import type { Certificate } from "../../../envtest/pki.ts";
 import { kubeconfigOf } from "../../../support/kubeconfig.ts";
 
 let folder: string;
-beforeAll(async () => void (folder = await mkdtemp(join(tmpdir(), "deltaloop-kubeconfig-"))));
+let ca: string;
+let own: Certificate;
+let another: Certificate;
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "deltaloop-kubeconfig-"));
+  const pki = await createPki(join(folder, "ca"));
+  ca = pki.ca;
+  [own, another] = await Promise.all([pki.clientCertificate("somebody", []), pki.clientCertificate("another", [])]);
+});
 afterAll(() => rm(folder, { recursive: true }));
 
 async function configOf(text: string, context?: string): Promise<KubeHttpConfig> {
@@ -35,8 +45,8 @@ const printing = (status: object, more: object = {}): string =>
 
 it("is read as YAML, paths from where it stands", async () => {
   await mkdir(join(folder, "pki"), { recursive: true });
-  await writeFile(join(folder, "pki/ca.pem"), "the ca");
-  await writeFile(join(folder, "pki/key.pem"), "the key");
+  await writeFile(join(folder, "pki/ca.pem"), ca);
+  await writeFile(join(folder, "pki/key.pem"), own.key);
   const config = await configOf(`
 apiVersion: v1
 kind: Config
@@ -47,7 +57,7 @@ clusters:
 users:
 - name: u
   user:
-    client-certificate-data: ${base64("the certificate")}
+    client-certificate-data: ${base64(own.certificate)}
     client-certificate: pki/no-such-file
     client-key: pki/key.pem
 contexts:
@@ -58,9 +68,9 @@ current-context: x
   expect({ ...config, ca: String(config.ca), cert: String(config.cert), key: String(config.key) }).toEqual({
     server: SERVER,
     component: "test",
-    ca: "the ca",
-    cert: "the certificate",
-    key: "the key",
+    ca,
+    cert: own.certificate,
+    key: own.key,
     serverName: "kubernetes",
   });
 });
@@ -70,12 +80,12 @@ it("a cluster whose certificate is not to be verified, and a user without creden
 });
 
 it("a token file goes before a token, both before a plugin", async () => {
-  await writeFile(join(folder, "token"), "from the file\n");
-  const exec = plugin(printing({ token: "from the plugin" }));
+  await writeFile(join(folder, "token"), "of-a-file\n");
+  const exec = plugin(printing({ token: "of-a-plugin" }));
   const tokenOf = async (user: object): Promise<unknown> => await (await configFor(SERVER, { ...exec, ...user })).token?.();
-  expect(await tokenOf({})).toBe("from the plugin");
-  expect(await tokenOf({ token: "its own" })).toBe("its own");
-  expect(await tokenOf({ token: "its own", tokenFile: "token" })).toBe("from the file");
+  expect(await tokenOf({})).toBe("of-a-plugin");
+  expect(await tokenOf({ token: "its-own" })).toBe("its-own");
+  expect(await tokenOf({ token: "its-own", tokenFile: "token" })).toBe("of-a-file");
 });
 
 describe("is refused, by name and without what stands in it:", () => {
@@ -91,6 +101,53 @@ describe("is refused, by name and without what stands in it:", () => {
     { text: kubeconfigOf({ server: SERVER }, { username: "a", password: "secret" }), says: /uses username and password/ },
     { text: kubeconfigOf({ server: SERVER }, { "auth-provider": { name: "gcp" } }), says: /uses auth-provider, .* exec plugins$/ },
     { text: kubeconfigOf({ server: SERVER }, { token: "secret", as: "admin" }), says: /uses impersonation \(as\)/ },
+    { text: kubeconfigOf({ server: SERVER }, { password: "secret" }), says: /uses username and password/ },
+    { text: kubeconfigOf({ server: SERVER }, { username: "secret" }), says: /uses username and password/ },
+    { text: kubeconfigOf({ server: SERVER }, { "as-uid": "secret" }), says: /uses impersonation \(as-uid\)/ },
+    {
+      text: kubeconfigOf({ server: SERVER }, { as: "a", "as-groups": ["secret"], "as-user-extra": { scopes: ["secret"] } }),
+      says: /uses impersonation \(as, as-groups, as-user-extra\), which is not supported$/,
+    },
+    {
+      text: kubeconfigOf({ server: "https://admin:secret@k8s:6443" }),
+      says: /context "x" of \S+ uses cluster "c", whose server has a user name or password in it, .* take them out of the URL$/,
+    },
+    { text: kubeconfigOf({ server: "https://secret@k8s:6443" }), says: /uses cluster "c", whose server has a user name or password/ },
+    { text: kubeconfigOf({ server: "https://k8s:6443?token=secret" }), says: /uses cluster "c", whose server has a query or fragment/ },
+    { text: kubeconfigOf({ server: "https://k8s:6443#secret" }), says: /uses cluster "c", whose server has a query or fragment/ },
+    { text: kubeconfigOf({ server: "k8s:6443" }), says: /uses cluster "c", whose server is no URL that begins with https:/ },
+    { text: kubeconfigOf({ server: "admin:secret@k8s" }), says: /uses cluster "c", whose server is no URL that begins with https:/ },
+    { text: kubeconfigOf({ server: "https://secret:@" }), says: /uses cluster "c", whose server is no URL that begins with https:/ },
+    {
+      text: kubeconfigOf({ server: SERVER, "insecure-skip-tls-verify": true, "certificate-authority": "secret" }),
+      says: /uses cluster "c", which has insecure-skip-tls-verify beside a certificate authority: take out one of them$/,
+    },
+    {
+      text: kubeconfigOf({ server: SERVER, "insecure-skip-tls-verify": true, "certificate-authority-data": "c2VjcmV0" }),
+      says: /uses cluster "c", which has insecure-skip-tls-verify beside a certificate authority/,
+    },
+    {
+      text: kubeconfigOf({ server: SERVER, "certificate-authority-data": "secret!" }),
+      says: /context "x" of \S+: certificate-authority-data is not base64$/,
+    },
+    {
+      text: kubeconfigOf({ server: SERVER, "certificate-authority-data": base64("secret") }),
+      says: /context "x" of \S+: certificate-authority-data holds no certificate \(PEM\)$/,
+    },
+    {
+      text: kubeconfigOf({ server: SERVER, "certificate-authority": "no-such-file" }),
+      says: /context "x" of \S+: certificate-authority cannot be read: ENOENT: .*no-such-file/,
+    },
+    {
+      text: kubeconfigOf({ server: SERVER, "certificate-authority": "/dev/null" }),
+      says: /: certificate-authority \/dev\/null holds no cert/,
+    },
+    { text: kubeconfigOf({ server: SERVER }, { "client-key-data": "secret" }), says: /: client-key-data is not base64$/ },
+    { text: kubeconfigOf({ server: SERVER }, { tokenFile: "no-such-file" }), says: /: tokenFile cannot be read: ENOENT: .*no-such-file/ },
+    { text: kubeconfigOf({ server: SERVER }, { tokenFile: "/dev/null", token: "secret" }), says: /: tokenFile \/dev\/null is empty$/ },
+    { text: kubeconfigOf({ server: SERVER }, { token: "secret\n" }), says: /context "x" of \S+: token holds a line break/ },
+    { text: kubeconfigOf({ server: SERVER }, { token: "two secrets" }), says: /: token holds .* another character that no token has$/ },
+    { text: "contexts: [{context: {}}]", says: /kubeconfig \S+: contexts.0.name is missing$/ },
   ];
   it.each(cases)("$says", async ({ text, context, says }) => {
     const error: unknown = await configOf(text, context).catch((thrown: unknown) => thrown);
@@ -99,21 +156,47 @@ describe("is refused, by name and without what stands in it:", () => {
   });
 });
 
+it("a client certificate is refused with what is no key of it, and without one", async () => {
+  const data = (cert: string, key: string) => ({ "client-certificate-data": base64(cert), ...(key && { "client-key-data": base64(key) }) });
+  await expect(configFor(SERVER, data(own.certificate, own.key))).resolves.toMatchObject({ server: SERVER });
+  for (const [user, says] of [
+    [data(own.certificate, ""), /context "x" of \S+: client-certificate-data has no client-key beside it$/],
+    [data(own.certificate, another.key), /client-certificate-data is of another key than the one beside it$/],
+    [data(own.certificate, "secret"), /client-certificate-data has a key that is none \(PEM, not encrypted\)$/],
+    [data("secret", own.key), /client-certificate-data holds no certificate \(PEM\)$/],
+  ] as const)
+    await expect(configFor(SERVER, user)).rejects.toThrow(says);
+});
+
+it("a file with certificate and key together is both", async () => {
+  await writeFile(join(folder, "both.pem"), own.certificate + own.key);
+  await expect(configFor(SERVER, { "client-certificate": "both.pem", "client-key": "both.pem" })).resolves.toMatchObject({
+    cert: own.certificate + own.key,
+  });
+});
+
+it("base64 may be broken into lines, and a token file end in one", async () => {
+  await writeFile(join(folder, "token"), "\n from-the-file \r\n");
+  const broken = base64(ca).replaceAll(/.{60}/g, "$&\n");
+  const config = await configFor(SERVER, { tokenFile: "token" }, { "certificate-authority-data": broken });
+  expect([String(config.ca), await config.token?.()]).toEqual([ca, "from-the-file"]);
+});
+
 describe("a plugin", () => {
   it("is told what it is asked for, and gives a certificate", async () => {
     const seen = join(folder, "seen");
     const script = `require("node:fs").writeFileSync(${JSON.stringify(seen)}, process.env.KUBERNETES_EXEC_INFO + process.env.MORE);
-      ${printing({ clientCertificateData: "cert", clientKeyData: "key" })}`;
+      ${printing({ clientCertificateData: own.certificate, clientKeyData: own.key })}`;
     const exec = plugin(script, { env: [{ name: "MORE", value: "!" }], provideClusterInfo: true });
-    const cluster = { "tls-server-name": "kubernetes", "certificate-authority-data": base64("the ca") };
-    expect(await configFor(SERVER, exec, cluster)).toMatchObject({ cert: "cert", key: "key" });
+    const cluster = { "tls-server-name": "kubernetes", "certificate-authority-data": base64(ca) };
+    expect(await configFor(SERVER, exec, cluster)).toMatchObject({ cert: own.certificate, key: own.key });
     expect(await readFile(seen, "utf8")).toBe(
       `${JSON.stringify({
         kind: "ExecCredential",
         apiVersion: "client.authentication.k8s.io/v1",
         spec: {
           interactive: false,
-          cluster: { server: SERVER, "tls-server-name": "kubernetes", "certificate-authority-data": base64("the ca") },
+          cluster: { server: SERVER, "tls-server-name": "kubernetes", "certificate-authority-data": base64(ca) },
         },
       })}!`,
     );
@@ -125,21 +208,20 @@ describe("a plugin", () => {
     const script = (expires: string): string => `const fs = require("node:fs");
       fs.appendFileSync(${JSON.stringify(runs)}, ".");
       const { config } = JSON.parse(process.env.KUBERNETES_EXEC_INFO).spec.cluster;
-      const clientCertificateData = config.audience + fs.readFileSync(${JSON.stringify(runs)}).length;
-      const status = { clientCertificateData, clientKeyData: "key", expirationTimestamp: ${JSON.stringify(expires)} };
+      const clientCertificateData = config.audience + fs.readFileSync(${JSON.stringify(runs)}).length + "\\n" + ${JSON.stringify(own.certificate)};
+      const clientKeyData = ${JSON.stringify(own.key)};
+      const status = { clientCertificateData, clientKeyData, expirationTimestamp: ${JSON.stringify(expires)} };
       console.log(JSON.stringify({ apiVersion: "client.authentication.k8s.io/v1", kind: "ExecCredential", status }));`;
     const cluster = { extensions: [{ name: "client.authentication.k8s.io/exec", extension: { audience: "a" } }] };
     const of = async (expires: string) =>
       (await configFor(SERVER, plugin(script(expires), { provideClusterInfo: true }), cluster)).certificate;
+    const numbered = (run: string) => ({ cert: `${run}\n${own.certificate}`, key: own.key });
     const ended = await of("2020-01-01T00:00:00Z");
-    expect([await ended?.(), await ended?.()]).toEqual([
-      { cert: "a2", key: "key" },
-      { cert: "a3", key: "key" },
-    ]);
+    expect([await ended?.(), await ended?.()]).toEqual([numbered("a2"), numbered("a3")]);
     const lasting = await of("2120-01-01T00:00:00Z");
     const first = await lasting?.();
     const second = await lasting?.(first);
-    expect([first?.cert, second?.cert, (await lasting?.(first))?.cert]).toEqual(["a4", "a5", "a5"]);
+    expect([first, second, await lasting?.(first)]).toEqual(["a4", "a5", "a5"].map(numbered));
   });
 
   it("with a slash in its name stands beside the file", async () => {
@@ -179,12 +261,19 @@ describe("a plugin", () => {
     { exec: plugin(printing({ token: { secret: 1 } })), says: /did not print an ExecCredential with a status/ },
     { exec: plugin(printing({})), says: /gave neither a token nor a certificate/ },
     { exec: plugin(printing({ clientKeyData: "secret" })), says: /without a certificate/ },
+    { exec: plugin(printing({ token: "", clientCertificateData: "" })), says: /gave neither a token nor a certificate/ },
+    { exec: plugin(printing({ token: "one\nsecret" })), says: /context "x" of \S+: the .* gave a token that is none: of several lines/ },
+    {
+      exec: plugin(printing({ clientCertificateData: "secret", clientKeyData: "secret" })),
+      says: /gave a certificate that holds no certificate \(PEM\)$/,
+    },
     {
       exec: plugin(printing({ token: "secret" }, { apiVersion: "client.authentication.k8s.io/v1beta1" })),
       says: /and answers in \S+v1beta1$/,
     },
     { exec: plugin("", { interactiveMode: "Always" }), says: /wants a terminal/ },
-    { exec: plugin("", { apiVersion: "client.authentication.k8s.io/v1alpha1" }), says: /exec.apiVersion .* is not \("client/ },
+    { exec: plugin("", { apiVersion: "client.authentication.k8s.io/v1alpha1" }), says: /: exec.apiVersion is not \("client/ },
+    { exec: { exec: { command: "no-such-plugin" } }, says: /context "x" of \S+: exec.apiVersion is missing$/ },
     {
       exec: { exec: { apiVersion: "client.authentication.k8s.io/v1", command: "no-such-plugin" } },
       says: /plugin no-such-plugin was not found/,
