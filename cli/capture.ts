@@ -23,6 +23,7 @@ interface CaptureFlags {
   readonly rotateSize?: number;
   readonly rotateEvery?: number;
   readonly keep?: number;
+  readonly force?: true;
 }
 
 /** What is written is in the file by then, whoever is killed: gzip data can be read until there. */
@@ -34,7 +35,11 @@ export function registerCapture(program: Command): void {
   program
     .command("capture")
     .description("record what a watcher sees of Deployments, ReplicaSets, ReplicationControllers and Pods until interrupted")
-    .requiredOption("-o, --output <file>", "JSON Lines; compressed when the name ends in .gz")
+    .requiredOption(
+      "-o, --output <file>",
+      "JSON Lines; compressed when the name ends in .gz; - is standard output; written from the first list on, and can be read meanwhile",
+    )
+    .option("--force", "write over files that are there and not empty, once there is something to write")
     .option("--kubeconfig <file>", "default: KUBECONFIG, then ~/.kube/config")
     .option("--context <name>", "context of the kubeconfig")
     .option("--no-redact", "whole objects, with pod templates and env values, in a file for you alone; without it they are stripped")
@@ -69,6 +74,7 @@ async function runCapture(flags: CaptureFlags): Promise<void> {
     ...(rotateSize !== undefined && { rotateBytes: rotateSize }),
     ...(rotateEvery !== undefined && { rotateMs: rotateEvery }),
     ...(keep !== undefined && { keep }),
+    ...(flags.force && { existing: "overwritten" as const }),
   };
   const file = new CaptureFile(output, { isWhole: !redact, ...rotation }, clock.now());
   const digester = createDigester(randomBytes(32).toString("hex"));

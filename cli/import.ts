@@ -1,5 +1,6 @@
 /** `deltaloop import FILE… -o OUT`: makes a capture of what another tool recorded. */
 import { randomBytes } from "node:crypto";
+import { statSync } from "node:fs";
 import type { Command } from "commander";
 import { createDigester } from "../shared/api/digest.ts";
 import { messageOf } from "../shared/api/errors.ts";
@@ -8,8 +9,9 @@ import { importFiles } from "../shared/replay/import/import.ts";
 import { captureLines } from "../shared/replay/import/imported.ts";
 import type { Imported } from "../shared/replay/import/imported.ts";
 import { ImportReport } from "../shared/replay/import/report.ts";
-import { CaptureFile } from "./support/capture-file.ts";
+import { CaptureFile, isStandardOutput } from "./support/capture-file.ts";
 import { sparingMemory } from "./support/read-records.ts";
+import { untilSignalled } from "./support/signals.ts";
 import { UsageError } from "./support/usage-error.ts";
 
 interface ImportFlags {
@@ -25,7 +27,10 @@ export function registerImport(program: Command): void {
       "<file...>",
       "what `kubectl get RESOURCE --watch --output-watch-events -o json` printed (a file for each resource), an audit log of level RequestResponse, a k8shark archive (.kshrk), or messages of the delta queue as `aws sqs receive-message` prints them, dead letters too; gzip allowed; up to 16 GiB unpacked and a million objects, of an archive 256 MiB",
     )
-    .requiredOption("-o, --output <file>", "JSON Lines; compressed when the name ends in .gz")
+    .requiredOption(
+      "-o, --output <file>",
+      "JSON Lines; compressed when the name ends in .gz; - is standard output; a file that is there is replaced when all is done, not before",
+    )
     .option("--no-redact", "whole objects, with pod templates and env values, in a file for you alone; without it they are stripped")
     .action(runImport);
 }
@@ -33,21 +38,32 @@ export function registerImport(program: Command): void {
 async function runImport(files: readonly string[], { output, redact }: ImportFlags): Promise<void> {
   const [first = ""] = files;
   sparingMemory(first);
+  for (const file of files)
+    if (isSameFile(file, output)) throw new UsageError(`${file} is read, and -o ${output} is the same file: give it another name`);
   const report = new ImportReport();
   const imported = await readFiles(files, report);
   if (imported.format === "queue" && !redact)
     throw new UsageError("--no-redact: messages of the queue hold stripped objects; there is nothing whole in them");
-  const file = new CaptureFile(output, { isWhole: !redact }, 0);
+  const file = new CaptureFile(output, { isWhole: !redact, existing: "replaced" }, 0);
+  const interrupted = untilSignalled();
   const digester = createDigester(randomBytes(32).toString("hex"));
   for (const line of captureLines(imported, { digester, redact, report })) {
     if (!file.write(line)) await file.drained();
-    if (file.error) break;
+    if (file.error || interrupted.aborted) break;
   }
-  await file.end();
+  if (interrupted.aborted) await file.discard();
+  else await file.end();
   if (file.error) throw file.error;
+  if (interrupted.aborted) throw new Error(`${output} was not written to its end: ${messageOf(interrupted.reason)}`);
   const listed = [...imported.lists.values()].reduce((sum, { items }) => sum + items.length, 0);
-  process.stdout.write(`${output}: ${listed} objects at the beginning and ${imported.events.length} events, read as ${imported.format}\n`);
-  for (const line of report.lines()) process.stdout.write(`${line}\n`);
+  const [told, where] = isStandardOutput(output) ? [process.stderr, "standard output"] : [process.stdout, output];
+  told.write(`${where}: ${listed} objects at the beginning and ${imported.events.length} events, read as ${imported.format}\n`);
+  for (const line of report.lines()) told.write(`${line}\n`);
+}
+
+function isSameFile(one: string, other: string): boolean {
+  const [a, b] = [one, other].map((path) => statSync(path, { throwIfNoEntry: false }));
+  return a !== undefined && b !== undefined && a.isFile() && a.dev === b.dev && a.ino === b.ino;
 }
 
 async function readFiles(files: readonly string[], report: ImportReport): Promise<Imported> {

@@ -13,7 +13,7 @@ import { CAPTURE_FORMAT } from "./capture.ts";
 import { redacted } from "./redact.ts";
 
 export interface RecorderOptions {
-  /** Takes one line without its newline. */
+  /** Takes one line without its newline; the first when there is something to tell. */
   readonly write: (line: string) => void;
   readonly clock: Clock;
   /** Whose prefix the meta line names; the key itself is never written. */
@@ -51,18 +51,21 @@ export function recordingWatch(kube: KubeWatch, options: RecorderOptions): Recor
   let lines = 0;
   const started = clock.now();
   const put = (fields: object): void => {
+    if (lines === 0) begin();
+    putLine(fields);
+  };
+  const putLine = (fields: object): void => {
     const now = clock.now();
     options.write(exactText({ t: new Date(now).toISOString().replace("Z", "000Z"), n: lines++, m: (now - started) * 1000, ...fields }));
   };
   const seen = (resource: CachedResource, object: unknown): unknown => (raw ? object : redacted(resource, object, digester));
   const begin = (): void =>
-    put({ k: "meta", format: CAPTURE_FORMAT, server: options.server, raw, digest: raw ? undefined : digester.prefix });
+    putLine({ k: "meta", format: CAPTURE_FORMAT, server: options.server, raw, digest: raw ? undefined : digester.prefix });
   const toldOf = (resource: CachedResource): Told => {
     const known = told.get(resource) ?? { atMs: started, objects: new Map<string, unknown>() };
     told.set(resource, known);
     return known;
   };
-  begin();
 
   return {
     get isListing(): boolean {

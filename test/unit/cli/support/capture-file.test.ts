@@ -3,9 +3,9 @@
  * killed process had flushed and nobody can read, files beyond the number that was asked for.
  */
 import { randomBytes } from "node:crypto";
-import { mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { constants, gunzipSync } from "node:zlib";
 
 import { afterAll, beforeAll, expect, it } from "vitest";
@@ -19,7 +19,9 @@ beforeAll(async () => void (folder = await mkdtemp(join(tmpdir(), "deltaloop-cap
 afterAll(() => rm(folder, { recursive: true }));
 
 async function modeAfter(path: string, isWhole: boolean): Promise<number> {
-  await new CaptureFile(path, { isWhole }, 0).end();
+  const file = new CaptureFile(path, { isWhole, existing: "overwritten" }, 0);
+  file.write("a line");
+  await file.end();
   return (await stat(path)).mode & 0o777;
 }
 
@@ -27,7 +29,29 @@ it("a capture of whole objects is its owner's alone, also where a file was befor
   expect(await modeAfter(join(folder, "new.jsonl"), true)).toBe(0o600);
   await writeFile(join(folder, "old.jsonl"), "before", { mode: 0o644 });
   expect(await modeAfter(join(folder, "old.jsonl"), true)).toBe(0o600);
-  expect(await readFile(join(folder, "old.jsonl"), "utf8")).toBe("");
+  expect(await readFile(join(folder, "old.jsonl"), "utf8")).toBe("a line\n");
+});
+
+it.each([
+  { existing: "refused", says: "is there and not empty", before: "before", after: "before" },
+  { existing: "overwritten", before: "before", after: "a line\n" },
+  { existing: "replaced", before: "before", after: "a line\n" },
+] as const)("CF4 a file that is to be $existing is so by the first line, and at the end", async ({ existing, says, before, after }) => {
+  const path = join(await mkdtemp(join(folder, "there-")), "c.jsonl");
+  const content = async (): Promise<string> => await readFile(path, "utf8");
+  await writeFile(path, before);
+  const make = (): CaptureFile => new CaptureFile(path, { isWhole: true, existing }, 0);
+  if (says !== undefined) expect(make).toThrow(says);
+  else {
+    await make().discard();
+    expect(await content()).toBe(before);
+    const file = make();
+    file.write("a line");
+    if (existing === "replaced") expect(await content()).toBe(before);
+    await file.end();
+  }
+  expect(await content()).toBe(after);
+  expect(await readdir(dirname(path))).toEqual(["c.jsonl"]);
 });
 
 it("a stripped one is made as other files are", async () => {
@@ -86,6 +110,16 @@ it.each(["jsonl", "jsonl.gz"])("CF2 the older file stays until all that stood th
   const bytes = await readFile(join(own, `c.0002.${ending}`));
   expect((ending === "jsonl" ? bytes : gunzipSync(bytes, { finishFlush: constants.Z_SYNC_FLUSH })).toString()).toBe(`${line}\n`);
   await file.end();
+});
+
+it("CF4 what cannot be replaced at the end is told, and nothing is left beside it", async () => {
+  const path = join(await mkdtemp(join(folder, "there-")), "c.jsonl");
+  const file = new CaptureFile(path, { isWhole: false, existing: "replaced" }, 0);
+  file.write("a line");
+  await mkdir(path);
+  await file.end();
+  expect(file.error?.message).toMatch(/c\.jsonl cannot be replaced: EISDIR/);
+  expect(await readdir(dirname(path))).toEqual(["c.jsonl"]);
 });
 
 it("a device that is full is told, not thrown from nowhere", async () => {

@@ -1,0 +1,117 @@
+/**
+ * `deltaloop capture` as a process, beside an API server in memory. Catches an earlier capture that is lost for one that never began, and
+ * one that cannot be read while it runs.
+ */
+import { spawn } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+
+import { createSystemClock } from "../../../shared/adapters/system/clock.ts";
+import { createSystemRandom } from "../../../shared/adapters/system/random.ts";
+import { createApiServer } from "../../../shared/local/api-server/api-server.ts";
+import { serveHttp } from "../../../shared/local/api-server/http.ts";
+import type { HttpApiServer } from "../../../shared/local/api-server/http.ts";
+import { eventually } from "../../support/eventually.ts";
+import { kubeconfigOf } from "../../support/kubeconfig.ts";
+
+const MAIN = join(import.meta.dirname, "../../../cli/main.ts");
+const OLD = "the evidence of an earlier incident\n";
+
+let api: HttpApiServer;
+let folder: string;
+let running: Capture | undefined;
+beforeAll(async () => void (api = await serveHttp(createApiServer({ clock: createSystemClock(), random: createSystemRandom() }))));
+afterAll(() => api.close());
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "deltaloop-capture-"));
+  writeFileSync(join(folder, "kubeconfig"), kubeconfigOf({ server: api.url }));
+  writeFileSync(join(folder, "old.jsonl"), OLD);
+});
+afterEach(async () => {
+  await running?.end();
+  running = undefined;
+  rmSync(folder, { recursive: true });
+});
+
+class Capture {
+  stdout = "";
+  stderr = "";
+  readonly exited: Promise<number | null>;
+  readonly #child: ChildProcess;
+
+  constructor(...parameters: readonly string[]) {
+    const command = [MAIN, "capture", "--kubeconfig", "kubeconfig", ...parameters];
+    const child = spawn(process.execPath, command, { cwd: folder, stdio: ["ignore", "pipe", "pipe"] });
+    child.stdout.setEncoding("utf8").on("data", (text: string) => (this.stdout += text));
+    child.stderr.setEncoding("utf8").on("data", (text: string) => (this.stderr += text));
+    this.exited = new Promise((resolve) => child.once("close", resolve));
+    this.#child = child;
+  }
+
+  /** Whose end a test need not wait for. */
+  static begin(...parameters: readonly string[]): Capture {
+    running = new Capture(...parameters);
+    return running;
+  }
+
+  async end(signal: NodeJS.Signals = "SIGINT"): Promise<number | null> {
+    this.#child.kill(signal);
+    return await this.exited;
+  }
+}
+
+const content = (name: string): string => readFileSync(join(folder, name), "utf8");
+const hasLists = (text: string): boolean => text.split('"k":"listend"').length === 5;
+
+it("a file that is there is refused before anything is asked, unless it is empty", async () => {
+  const capture = Capture.begin("-o", "old.jsonl");
+  expect(await capture.exited).toBe(2);
+  expect(capture.stderr).toBe(
+    "deltaloop: old.jsonl is there and not empty: move it away, name another file, or write over it with --force\n",
+  );
+  expect(content("old.jsonl")).toBe(OLD);
+  writeFileSync(join(folder, "empty.jsonl"), "");
+  const other = Capture.begin("-o", "empty.jsonl");
+  await eventually("it is written", async () => hasLists(content("empty.jsonl")));
+  expect(await other.end()).toBe(0);
+});
+
+it("files of an earlier capture of several are refused at its beginning", async () => {
+  writeFileSync(join(folder, "c.0003.jsonl"), OLD);
+  const capture = Capture.begin("-o", "c.jsonl", "--rotate-every", "1h");
+  expect(await capture.exited).toBe(2);
+  expect(capture.stderr).toContain("c.0003.jsonl is there and not empty");
+  expect(readdirSync(folder).toSorted()).toEqual(["c.0003.jsonl", "kubeconfig", "old.jsonl"]);
+});
+
+describe("--force", () => {
+  it("writes over a file from the first list on, which can be read then", async () => {
+    const capture = Capture.begin("-o", "old.jsonl", "--force");
+    await eventually("it is written", async () => hasLists(content("old.jsonl")));
+    expect(content("old.jsonl")).not.toContain(OLD);
+    expect(await capture.end()).toBe(0);
+  });
+
+  it("leaves it as it is where no list is answered", async () => {
+    writeFileSync(join(folder, "kubeconfig"), kubeconfigOf({ server: "http://127.0.0.1:9" }));
+    const capture = Capture.begin("-o", "old.jsonl", "--force");
+    await eventually("it has tried", async () => capture.stderr.split("\n").length > 2);
+    expect(await capture.end()).toBe(0);
+    expect(content("old.jsonl")).toBe(OLD);
+  });
+});
+
+it("to standard output go lines alone", async () => {
+  const capture = Capture.begin("-o", "-");
+  await eventually("they are there", async () => hasLists(capture.stdout));
+  expect(await capture.end()).toBe(0);
+  for (const line of capture.stdout.trimEnd().split("\n")) expect(JSON.parse(line)).toHaveProperty("t");
+  expect(capture.stderr).toMatch(/into standard output.*\n(?:.*\n)*\d+ lines written\n$/);
+  const several = Capture.begin("-o", "-", "--rotate-every", "1h");
+  expect(await several.exited).toBe(2);
+  expect(several.stderr).toBe("deltaloop: standard output is no file that others could follow: name one\n");
+});

@@ -1,0 +1,82 @@
+/** `deltaloop import` as a process. Catches a file that is lost: the one that was read, or one that stood where nothing came to stand. */
+import { execFileSync, spawnSync } from "node:child_process";
+import { chmodSync, linkSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { gunzipSync } from "node:zlib";
+
+import { afterEach, beforeEach, expect, it } from "vitest";
+
+const ROOT = join(import.meta.dirname, "..", "..", "..");
+const MAIN = join(ROOT, "cli/main.ts");
+const AUDIT = readFileSync(join(ROOT, "test/captures/undo.audit.jsonl.gz"));
+const LINES = 170;
+
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "deltaloop-import-"));
+  writeFileSync(join(folder, "audit.gz"), AUDIT);
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+
+function imported(...parameters: readonly string[]) {
+  return spawnSync(process.execPath, [MAIN, "import", ...parameters], { cwd: folder, encoding: "utf8", maxBuffer: 2 ** 24 });
+}
+
+function written(name: string): string {
+  const content = readFileSync(join(folder, name));
+  return (name.endsWith(".gz") ? gunzipSync(content) : content).toString();
+}
+
+const linesIn = (text: string): number => text.split("\n").length - 1;
+
+it.each(["audit.gz", "a-link", "another-name"])("what is read is not written: %s", (name) => {
+  if (name === "a-link") symlinkSync("audit.gz", join(folder, name));
+  if (name === "another-name") linkSync(join(folder, "audit.gz"), join(folder, name));
+  const { status, stderr } = imported("audit.gz", "-o", name);
+  expect({ status, stderr }).toEqual({
+    status: 2,
+    stderr: `deltaloop: audit.gz is read, and -o ${name} is the same file: give it another name\n`,
+  });
+  expect(readFileSync(join(folder, "audit.gz")).equals(AUDIT)).toBe(true);
+});
+
+it("a file that is there is replaced when all is done, keeps being closed to others, and stays where a link leads to it", () => {
+  writeFileSync(join(folder, "target.jsonl"), "an earlier one");
+  chmodSync(join(folder, "target.jsonl"), 0o600);
+  symlinkSync("target.jsonl", join(folder, "out.jsonl"));
+  expect(imported("audit.gz", "-o", "out.jsonl")).toMatchObject({ status: 0, stderr: "" });
+  expect(linesIn(written("target.jsonl"))).toBe(LINES);
+  expect(statSync(join(folder, "target.jsonl")).mode & 0o777).toBe(0o600);
+  expect(readdirSync(folder).toSorted()).toEqual(["audit.gz", "out.jsonl", "target.jsonl"]);
+});
+
+it("an input that is not there leaves what stood there, and nothing beside it", () => {
+  writeFileSync(join(folder, "out.jsonl"), "an earlier one");
+  expect(imported("audit.gz", "no-such-file", "-o", "out.jsonl")).toMatchObject({ status: 2, stdout: "" });
+  expect(written("out.jsonl")).toBe("an earlier one");
+  expect(readdirSync(folder).toSorted()).toEqual(["audit.gz", "out.jsonl"]);
+});
+
+it.each(["-", "/dev/stdout"])("to standard output (%s) go lines alone, behind what is there", (name) => {
+  const { status, stdout, stderr } = imported("audit.gz", "-o", name);
+  expect([status, linesIn(stdout)]).toEqual([0, LINES]);
+  expect(stderr).toMatch(/^standard output: 0 objects at the beginning and \d+ events/);
+  const script = `printf 'before\\n' > all; "$@" >> all`;
+  spawnSync("/bin/sh", ["-c", script, "sh", process.execPath, MAIN, "import", "audit.gz", "-o", name], { cwd: folder });
+  expect([written("all").slice(0, 12), linesIn(written("all"))]).toEqual(['before\n{"t":', LINES + 1]);
+});
+
+it("whoever reads standard output has seen enough: no error", () => {
+  const script = `"$@" 2> said | head -n 1`;
+  const command = [process.execPath, MAIN, "import", "audit.gz", "-o", "-"];
+  expect(linesIn(execFileSync("/bin/sh", ["-c", script, "sh", ...command], { cwd: folder, encoding: "utf8" }))).toBe(1);
+  expect(written("said")).not.toContain("deltaloop:");
+});
+
+it("a pipe with a name is written to, and stays", () => {
+  const script = `mkfifo pipe; "$@" > said & wc -l < pipe; wait`;
+  const command = [process.execPath, MAIN, "import", "audit.gz", "-o", "pipe"];
+  expect(execFileSync("/bin/sh", ["-c", script, "sh", ...command], { cwd: folder, encoding: "utf8" }).trim()).toBe(String(LINES));
+  expect(statSync(join(folder, "pipe")).isFIFO()).toBe(true);
+});
