@@ -2,6 +2,7 @@
 import { spawn } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
 import { createInterface } from "node:readline";
+import { environmentOfOthers } from "./environment-of-others.ts";
 
 export interface Child {
   readonly pid: number;
@@ -42,9 +43,9 @@ export function startVerb(verb: string, parameters: readonly string[], environme
   );
 }
 
-/** Starts somebody else's program, which knows nothing of our pipe; it ends when we do all the same. */
+/** Starts somebody else's program, which knows nothing of our pipe and is told nothing of our keys; it ends when we do all the same. */
 export function startProgram(file: string, parameters: readonly string[]): Child {
-  const program = spawn(file, parameters, { stdio: ["pipe", "pipe", "inherit"] });
+  const program = spawn(file, parameters, { stdio: ["pipe", "pipe", "inherit"], env: environmentOfOthers() });
   if (program.pid !== undefined) endWithUs(program, program.pid);
   return watched(program);
 }

@@ -8,6 +8,7 @@ import { isAbsolute, join } from "node:path";
 import * as v from "valibot";
 
 import { messageOf } from "../../shared/api/errors.ts";
+import { environmentOfOthers } from "./environment-of-others.ts";
 import { problemOfPair } from "./pem.ts";
 
 const GROUP = "client.authentication.k8s.io";
@@ -58,7 +59,7 @@ const ExecCredential = v.object({
 });
 
 /**
- * Runs the plugin; nobody sits at its standard input. A command with a slash that is not absolute stands beside the kubeconfig, in `folder`.
+ * Runs the plugin, with this process' environment less what is ours; nobody sits at its standard input. A command with a slash that is not absolute stands beside the kubeconfig, in `folder`.
  *
  * @throws {Error} naming the plugin and what it did; never what it printed to standard output
  */
@@ -103,7 +104,7 @@ export function isToken(text: string): boolean {
 
 function run(file: string, args: readonly string[], environment: Readonly<Record<string, string>>): Promise<string> {
   return new Promise((resolve, reject) => {
-    const options = { env: { ...process.env, ...environment }, timeout: PLUGIN_MS_MAX, maxBuffer: OUTPUT_BYTES_MAX };
+    const options = { env: { ...environmentOfOthers(), ...environment }, timeout: PLUGIN_MS_MAX, maxBuffer: OUTPUT_BYTES_MAX };
     const plugin = execFile(file, [...args], options, (error, stdout, stderr) => {
       if (error === null) resolve(stdout);
       else reject(new Error(whatHappened(error, stderr)));

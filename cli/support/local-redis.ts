@@ -1,5 +1,6 @@
-/** A redis-server of our own: loopback, a free port, nothing on disk. */
-import { mkdtempSync, rmSync } from "node:fs";
+/** A redis-server of our own: loopback, a free port, nothing on disk, and a password, as loopback is everybody's on this machine. */
+import { randomBytes } from "node:crypto";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -16,10 +17,15 @@ export interface LocalRedis {
 const START_POLL_MS = 50;
 const STOP_GRACE_MS = 500;
 
-/** Undefined when there is no redis-server on the PATH, or it does not start. */
-export async function startLocalRedis(): Promise<LocalRedis | undefined> {
+/**
+ * Undefined when there is no redis-server on the PATH, or it does not start.
+ *
+ * @param password stands in the URL, and otherwise in a file that nobody else may read; empty: none is asked for
+ */
+export async function startLocalRedis(password = randomBytes(32).toString("hex")): Promise<LocalRedis | undefined> {
   const directory = mkdtempSync(join(tmpdir(), "deltaloop-redis-"));
   const port = await freePort();
+  const url = `redis://${password === "" ? "" : `:${password}@`}127.0.0.1:${port}`;
   const settings = {
     port: String(port),
     bind: "127.0.0.1",
@@ -28,26 +34,28 @@ export async function startLocalRedis(): Promise<LocalRedis | undefined> {
     dir: directory,
     loglevel: "warning",
     "maxmemory-policy": "noeviction",
+    ...(password !== "" && { requirepass: password }),
   };
-  const child = startProgram(
-    "redis-server",
-    Object.entries(settings).flatMap(([name, value]) => [`--${name}`, value]),
-  );
+  // Not on the command line, which everybody may read.
+  const file = join(directory, "redis.conf");
+  const lines = Object.entries(settings).map(([name, value]) => `${name} ${JSON.stringify(value)}\n`);
+  writeFileSync(file, lines.join(""), { mode: 0o600 });
+  const child = startProgram("redis-server", [file]);
   const stop = async (): Promise<void> => {
     await child.end(STOP_GRACE_MS);
     rmSync(directory, { recursive: true, force: true });
   };
   const gaveUp = new AbortController();
-  const ready = await Promise.race([child.exited.then(() => false), reachable(port, gaveUp.signal)]);
+  const ready = await Promise.race([child.exited.then(() => false), reachable(url, gaveUp.signal)]);
   gaveUp.abort();
-  if (ready) return { url: `redis://127.0.0.1:${port}`, child, stop };
+  if (ready) return { url, child, stop };
   await stop();
   return undefined;
 }
 
-async function reachable(port: number, signal: AbortSignal): Promise<boolean> {
+async function reachable(url: string, signal: AbortSignal): Promise<boolean> {
   while (!signal.aborted) {
-    const client = redisClient({ url: `redis://127.0.0.1:${port}`, cluster: false });
+    const client = redisClient({ url, cluster: false });
     client.on("error", () => undefined); // it is not there yet
     const answered = await client.ping().then(
       () => true,

@@ -80,7 +80,8 @@ export async function startLocal(options: LocalOptions): Promise<LocalDeltaloop>
   try {
     const watcherAccess = await options.access("deltaloop-watcher");
     const { cid } = await readClusterIdentity(createKubeHttp(watcherAccess));
-    const redis = await startLocalRedis();
+    // Its URL is a parameter of the deployment, which holds no password.
+    const redis = await startLocalRedis("");
     if (redis === undefined) throw new Error("redis-server does not start: install it (Debian: apt-get install redis-server)");
     stops.push(redis.stop);
     const { port, logFile } = options;

@@ -3,7 +3,7 @@ import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 
 import { TokenInClearError } from "../../../../shared/adapters/kube-http/config.ts";
 import type { KubeHttpConfig } from "../../../../shared/adapters/kube-http/config.ts";
@@ -200,6 +200,17 @@ describe("a plugin", () => {
         },
       })}!`,
     );
+  });
+
+  it("has the environment, and nothing of ours that it was not given", async () => {
+    const seen = join(folder, "environment");
+    const script = `require("node:fs").writeFileSync(${JSON.stringify(seen)}, JSON.stringify(process.env)); ${printing({ token: "t" })}`;
+    vi.stubEnv("AWS_PROFILE", "prod");
+    for (const name of ["MAC_KEY", "DIGEST_KEY", "REDIS_URL", "KUBE_TOKEN", "KUBE_CLIENT_KEY"]) vi.stubEnv(`DELTALOOP_${name}`, "secret");
+    await configFor(SERVER, plugin(script, { env: [{ name: "DELTALOOP_OF_ITS_OWN", value: "given" }] })).finally(() => vi.unstubAllEnvs());
+    const text = await readFile(seen, "utf8");
+    expect(JSON.parse(text)).toMatchObject({ AWS_PROFILE: "prod", DELTALOOP_OF_ITS_OWN: "given" });
+    expect(text).not.toContain("secret");
   });
 
   it("gives another certificate when the one it gave has ended or was refused, and is told what the cluster has for it", async () => {
