@@ -117,10 +117,17 @@ async function toldAt(where: string, overMs: number | undefined): Promise<Told> 
 }
 
 function readJson(path: string): unknown {
+  let text: string;
   try {
-    return JSON.parse(readFileSync(path, "utf8"));
+    text = readFileSync(path, "utf8");
   } catch (error) {
     throw new UsageError(`${path} cannot be read: ${messageOf(error)}`);
+  }
+  if (text.trim() === "") throw new UsageError(`${path} is empty: cli/support/cost has files of its form`);
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new UsageError(`${path} is not JSON: ${messageOf(error)}`);
   }
 }
 

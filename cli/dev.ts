@@ -29,10 +29,11 @@ import { SUPPORTED_VERSIONS, unsupported } from "./support/kubernetes-versions.t
 import { kubeconfigPath } from "./support/kubeconfig-path.ts";
 import { freePort, startLocalRedis } from "./support/local-redis.ts";
 import type { LocalRedis } from "./support/local-redis.ts";
+import { redisFailure } from "./support/redis-failure.ts";
 import { reviewRights } from "./support/rights.ts";
 import { startNodes } from "./support/nodes.ts";
 import { untilSignalled } from "./support/signals.ts";
-import { UsageError, wholeNumber } from "./support/usage-error.ts";
+import { redisUrl, UsageError, wholeNumber } from "./support/usage-error.ts";
 import { EXIT_UPSTREAM_ACTIVE } from "./watch.ts";
 import { messageOf } from "../shared/api/errors.ts";
 
@@ -66,7 +67,7 @@ export function registerDev(program: Command): void {
     .option("--any-kubernetes", `act on other versions than ${SUPPORTED_VERSIONS.from} to ${SUPPORTED_VERSIONS.to}, too`)
     .option("--nodes <n>", "add scripted nodes that run pods on paper", wholeNumber("--nodes", { min: 1, max: 1000 }))
     .option("--bind-pods", "let the scripted nodes bind pods, for clusters without a scheduler")
-    .option("--redis <url>", "use this Redis instead of a redis-server of our own")
+    .option("--redis <url>", "use this Redis instead of a redis-server of our own", redisUrl("--redis"))
     .option("--watchers <n>", "so many watchers, of which one leads (--act)", wholeNumber("--watchers", { min: 1, max: 5 }), 1)
     .option("--concurrency <n>", "invocations of one sync function at a time", wholeNumber("--concurrency", { min: 1, max: 50 }), 5)
     .option("--lease-namespace <name>", "where the watcher's Lease stands (--act)", "kube-system")
@@ -106,7 +107,14 @@ class Dev {
       const { endpoint, queues } = await this.#startQueue();
       const configuration = await this.#configuration(cid, redis, queueUrls(endpoint, queues));
       const environment = environmentOf(configuration);
-      store = openCache(configuration, redisStore(configuration.redis)).store;
+      let lost: Error | undefined;
+      store = openCache(
+        configuration,
+        redisStore(configuration.redis, (error) => (lost = error)),
+      ).store;
+      await store.epoch().catch((error: unknown) => {
+        throw redisFailure("--redis", redis, lost ?? error);
+      });
       const { kubeconfig, context } = this.#kube;
       const kubeFlags = ["--kubeconfig", kubeconfig, ...(context === undefined ? [] : ["--context", context])];
       await this.#keep("functions", () => startVerb("host", [...kubeFlags, "--invocations", this.#invocations], environment));

@@ -2,11 +2,13 @@
  * `deltaloop keys`: which MAC keys the cache is signed with, and, with `--resign`, what a former key has signed signed anew. A step of
  * the rotation in docs/security.md. The keys come from the environment and are never printed.
  */
+import { Option } from "commander";
 import type { Command } from "commander";
 import { parseMacKeys } from "../shared/lambda/configuration.ts";
 import { openCache, redisStore } from "../shared/lambda/connect.ts";
 import { describeUse, isClean, keyUses } from "./support/key-uses.ts";
-import { UsageError } from "./support/usage-error.ts";
+import { redisFailure } from "./support/redis-failure.ts";
+import { redisUrl, UsageError } from "./support/usage-error.ts";
 
 interface KeysFlags {
   readonly redis: string;
@@ -22,7 +24,9 @@ export function registerKeys(program: Command): void {
   program
     .command("keys")
     .description("show which MAC keys (DELTALOOP_MAC_KEY=new,old) the cache is signed with; ends with 1 unless it is the first alone")
-    .requiredOption("--redis <url>", "where the cache is")
+    .addOption(
+      new Option("--redis <url>", "where the cache is").env("DELTALOOP_REDIS_URL").argParser(redisUrl("--redis")).makeOptionMandatory(),
+    )
     .option("--redis-cluster", "it is a Redis Cluster")
     .requiredOption("--deployment <name>", "DELTALOOP_DEPLOYMENT of the functions")
     .requiredOption("--cluster <cid>", "DELTALOOP_CLUSTER of the functions")
@@ -31,7 +35,7 @@ export function registerKeys(program: Command): void {
 }
 
 async function runKeys(flags: KeysFlags): Promise<void> {
-  if (!/^rediss?:\/\//.test(flags.redis)) throw new UsageError("--redis takes a redis:// or rediss:// URL");
+  let lost: Error | undefined;
   const { store } = openCache(
     {
       deployment: flags.deployment,
@@ -40,10 +44,12 @@ async function runKeys(flags: KeysFlags): Promise<void> {
       // Of the gate, which is not asked here.
       digestKey: "not used",
     },
-    redisStore({ url: flags.redis, cluster: flags.redisCluster === true }),
+    redisStore({ url: flags.redis, cluster: flags.redisCluster === true }, (error) => (lost = error)),
   );
   try {
-    const epoch = await store.epoch();
+    const epoch = await store.epoch().catch((error: unknown) => {
+      throw redisFailure("--redis", flags.redis, lost ?? error);
+    });
     if (epoch === undefined) throw new UsageError(`there is no cache of ${flags.deployment}, cluster ${flags.cluster}`);
     const uses = await keyUses(store, flags.resign === true);
     for (const [resource, use] of uses) process.stdout.write(`${describeUse(resource, use)}\n`);

@@ -1,7 +1,7 @@
 /** Log lines of a process of ours, on standard error: for people at a terminal, or for whoever collects them. */
 import { Option } from "commander";
 import type { Log, LogFields } from "../../shared/ports/log.ts";
-import { printable } from "./printable.ts";
+import { printable, printableJson } from "./printable.ts";
 
 const LEVELS = ["debug", "info", "warn", "error"] as const;
 export type LogLevel = (typeof LEVELS)[number];
@@ -29,7 +29,7 @@ export function consoleLog(prefix: string, least: LogLevel): Log {
 /** `{level, message, timestamp, service, …fields}`: the keys of the functions' lines (shared/lambda/logger.ts), so that one query finds both. */
 export function jsonLog(service: string, least: LogLevel): Log {
   return logOf(least, (level, message, fields) =>
-    JSON.stringify({ level: level.toUpperCase(), message, timestamp: new Date().toISOString(), service, ...fields }),
+    printableJson({ level: level.toUpperCase(), message, timestamp: new Date().toISOString(), service, ...fields }),
   );
 }
 

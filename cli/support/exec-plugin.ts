@@ -9,6 +9,7 @@ import * as v from "valibot";
 
 import { messageOf } from "../../shared/api/errors.ts";
 import { environmentOfOthers } from "./environment-of-others.ts";
+import { issueText } from "./issue-text.ts";
 import { problemOfPair } from "./pem.ts";
 
 const GROUP = "client.authentication.k8s.io";
@@ -74,9 +75,11 @@ export async function runExecPlugin(plugin: ExecPlugin, folder: string, cluster:
   }).catch((error: unknown) => {
     throw new Error(`${called} ${messageOf(error)}${installHint === "" ? "" : `\n${installHint}`}`);
   });
-  const answer = v.safeParse(v.pipe(v.string(), v.parseJson(), ExecCredential), output);
-  if (!answer.success)
-    throw new Error(`${called} did not print an ExecCredential with a status: ${v.summarize(withoutInput(answer.issues))}`);
+  const wrong = (what: string): Error => new Error(`${called} did not print an ExecCredential with a status: ${what}`);
+  const printed = parsed(output);
+  if (printed === undefined) throw wrong(output.trim() === "" ? "it printed nothing" : "what it printed is not JSON");
+  const answer = v.safeParse(ExecCredential, printed.value);
+  if (!answer.success) throw wrong(answer.issues.map(issueText).join(", "));
   const { apiVersion: answered, status } = answer.output;
   if (answered !== apiVersion) throw new Error(`${called} is configured for ${apiVersion}, and answers in ${answered}`);
   const { expirationTimestamp } = status;
@@ -121,8 +124,11 @@ function whatHappened({ code, killed, message }: Error & { readonly code?: unkno
   return typeof code === "number" ? `ended with code ${code}${said === "" ? "" : `: ${said}`}` : `could not be run: ${message}`;
 }
 
-/** Messages of valibot quote what they were given, and that may be a token. */
-function withoutInput<I extends v.BaseIssue<unknown>>(issues: readonly [I, ...I[]]): [I, ...I[]] {
-  const [first, ...rest] = issues.map((issue) => ({ ...issue, message: `no ${issue.expected ?? issue.kind}` }));
-  return [first as I, ...rest]; // there was a first one
+/** A SyntaxError quotes what it could not read, and that may be a token. */
+function parsed(text: string): { readonly value: unknown } | undefined {
+  try {
+    return { value: JSON.parse(text) as unknown };
+  } catch {
+    return undefined;
+  }
 }

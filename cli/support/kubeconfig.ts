@@ -14,6 +14,7 @@ import { parseYaml, stringifyYaml } from "../../shared/adapters/system/yaml.ts";
 import { messageOf } from "../../shared/api/errors.ts";
 import { ExecPlugin, isToken, runExecPlugin } from "./exec-plugin.ts";
 import type { Credentials, ExecCluster } from "./exec-plugin.ts";
+import { issueText } from "./issue-text.ts";
 import { certificatesIn, problemOfPair } from "./pem.ts";
 
 /** A token file and the kubeconfig are read again after this long. */
@@ -71,7 +72,7 @@ export async function readKubeconfig(path: string): Promise<Kubeconfig> {
   }
   const config = v.safeParse(Kubeconfig, parsed ?? {});
   if (config.success) return config.output;
-  throw new Error(`kubeconfig ${path}: ${problemOf(config.issues[0])}`);
+  throw new Error(`kubeconfig ${path}: ${issueText(config.issues[0])}`);
 }
 
 /**
@@ -169,12 +170,6 @@ export async function kubeconfigForCertificate(path: string, pemPath: string): P
   });
 }
 
-/** Without what stands there. Of a field that is missing valibot expects its name. */
-function problemOf(issue: v.BaseIssue<unknown>): string {
-  const place = v.getDotPath(issue) ?? "it";
-  return issue.input === undefined ? `${place} is missing` : `${place} is not ${issue.expected}`;
-}
-
 function chosen(config: Kubeconfig, path: string, asked: string | undefined): { readonly cluster: Cluster; readonly user: User } {
   const name = asked ?? config["current-context"];
   const context = config.contexts.find((each) => each.name === name)?.context;
@@ -243,7 +238,7 @@ async function credentialsOf(user: User, folder: string, cluster: ExecCluster): 
   if (!isGiven(user.exec)) return own;
   const plugin = v.safeParse(ExecPlugin, user.exec);
   if (plugin.success) return { ...(await runExecPlugin(plugin.output, folder, cluster)), ...own };
-  throw new Error(`exec.${problemOf(plugin.issues[0])}`);
+  throw new Error(`exec.${issueText(plugin.issues[0])}`);
 }
 
 async function ownCertificate(user: User, folder: string): Promise<Pick<Credentials, "cert" | "key">> {

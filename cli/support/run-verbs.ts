@@ -19,7 +19,7 @@ export async function runVerbs(verbs: Verbs): Promise<void> {
     .exitOverride();
 
   // Whoever read us has seen enough (`replay FILE | head`): no error of ours, and nothing more to say.
-  process.stdout.on("error", endQuietly);
+  process.stdout.on("error", endUnheard);
   process.stderr.on("error", () => undefined); // what still runs goes on without a log
 
   try {
@@ -31,9 +31,10 @@ export async function runVerbs(verbs: Verbs): Promise<void> {
   }
 }
 
-function endQuietly(error: NodeJS.ErrnoException): never {
+function endUnheard(error: NodeJS.ErrnoException): never {
   if (error.code === "EPIPE") process.exit(0);
-  throw error;
+  process.stderr.write(`deltaloop: standard output cannot be written: ${printable(error.message)}\n`);
+  process.exit(EXIT_FAILED);
 }
 
 function exitCodeOf(error: unknown): number {

@@ -24,6 +24,16 @@ export function trueOrFalse(option: string): (text: string) => boolean {
   };
 }
 
+/** Where a Redis is. Not quoted when it is none: there may be a password in it. @throws {UsageError} */
+export function redisUrl(option: string): (text: string) => string {
+  return (text) => {
+    const url = /^rediss?:\/\/[^/]/.test(text) && URL.canParse(text) ? new URL(text) : undefined;
+    if (url === undefined || url.hostname === "")
+      throw new UsageError(`${option} takes a URL such as redis://host:6379 or rediss://host:6379`);
+    return text;
+  };
+}
+
 /** A whole number from the command line. @throws {UsageError} */
 export function wholeNumber(option: string, range: { readonly min: number; readonly max: number }): (text: string) => number {
   return (text) => {

@@ -36,6 +36,8 @@ export interface Line {
 const READ_BYTES = 2 ** 16;
 const HEAD_BYTES = 4;
 const LINE_FEED = 0x0a;
+/** A byte order mark, which Windows' PowerShell puts before what it redirects. */
+const MARK = "\ufeff";
 const MIB = 2 ** 20;
 
 /** A pipe cannot be begun again: it is read whole, within what `readUnpacked` takes. @throws {Error} when it cannot be read */
@@ -97,7 +99,7 @@ async function* unpacked(packed: Readable, flush: { readonly finishFlush?: numbe
   for await (const chunk of gunzip) yield chunk as Buffer; // no encoding is set
 }
 
-/** Of each chunk the lines that end in it, and at last what no line feed ends. @throws {CaptureError} for a line beyond LINE_BYTES_MAX */
+/** Of each chunk the lines that end in it, and at last what no line feed ends; without a byte order mark before the first. @throws {CaptureError} for a line beyond LINE_BYTES_MAX */
 export async function* linesOf(chunks: AsyncIterable<Buffer>, name: string): AsyncGenerator<readonly Line[]> {
   let pieces: Buffer[] = [];
   let [bytes, number] = [0, 1];
@@ -108,7 +110,8 @@ export async function* linesOf(chunks: AsyncIterable<Buffer>, name: string): Asy
   };
   const end = (isOpen: boolean): Line => {
     const [first = Buffer.alloc(0)] = pieces;
-    const line = { text: (pieces.length > 1 ? Buffer.concat(pieces) : first).toString("utf8"), number: number++, bytes, isOpen };
+    const text = (pieces.length > 1 ? Buffer.concat(pieces) : first).toString("utf8");
+    const line = { text: number === 1 && text.startsWith(MARK) ? text.slice(MARK.length) : text, number: number++, bytes, isOpen };
     [pieces, bytes] = [[], 0];
     return line;
   };

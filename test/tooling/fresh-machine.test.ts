@@ -7,6 +7,7 @@
  * source is not there yet: the check comes before what downloads it.
  */
 import { spawnSync } from "node:child_process";
+import { existsSync } from "node:fs";
 import { cp, mkdir, mkdtemp, readFile, readlink, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -122,6 +123,11 @@ describe("a Node that is too old", () => {
       expect(stderr).toMatch(new RegExp(`^deltaloop: needs Node 22\\.19 or newer, and this is ${version.replaceAll(".", "\\.")}.*\n$`));
       expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
     }
+  });
+
+  it.skipIf(!existsSync(join(ROOT, "node_modules/.bin/node")))("that is before npm's own in the path is told so, and what to do", () => {
+    const { stderr } = run("20.20.2", "infra/node/run.js", "cli/main.ts", "--help");
+    expect(stderr).toContain("start it by npm (npm run -s deltaloop -- …), or put node_modules/.bin first in PATH");
   });
 
   it.each(["22.19.0", "24.21.0", "26.10.0"])("%s is new enough, and whoever has another than the tests learns it", (version) => {

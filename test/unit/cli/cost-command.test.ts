@@ -38,7 +38,7 @@ it.each([
   { flags: ["--metrics", "nowhere.txt"], says: /^deltaloop: nowhere\.txt cannot be read: .*\n$/ },
   { flags: ["--metrics", "http://127.0.0.1:9/metrics"], says: /^deltaloop: http:\S+ cannot be read: .*(?:ECONNREFUSED|bad port).*\n$/ },
   { flags: ["--params", "nowhere.yml"], says: /^deltaloop: nowhere\.yml cannot be read: .*\n$/ },
-  { flags: ["--prices", "broken.json"], says: /^deltaloop: broken\.json cannot be read: .*\n$/ },
+  { flags: ["--prices", "broken.json"], says: /^deltaloop: broken\.json is not JSON: .*\n$/ },
   { flags: ["--param", "store=x"], says: /^deltaloop: store=x: it is one of valkey, memorydb, given\n$/ },
 ])("$flags ends with 2 and one line", ({ flags, says }) => {
   writeFileSync(join(folder, "broken.json"), "{");

@@ -37,6 +37,12 @@ describe("the log of a process", () => {
     expect(of(ours)).toMatchObject({ timestamp: expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]{12}Z$/) });
   });
 
+  it.each([consoleLog("", "info"), jsonLog("deltaloop-watch", "info")])("moves no cursor and reorders nothing", (log) => {
+    const [line = ""] = linesOf("stderr", () => log.info("a\x9b2Jb", { of: "c\u202ed\u200be\u2028f" }));
+    expect(line).not.toMatch(/[^\n\x20-\x7e]/);
+    expect(line).toMatch(/9b2J.*\\u202ed\\u200be\\u2028f/);
+  });
+
   it.each([
     { isTTY: true, args: [], want: "text" },
     { isTTY: false, args: [], want: "json" },

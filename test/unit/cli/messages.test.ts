@@ -1,0 +1,73 @@
+/** The command as a process. Catches a mistake that ends in a stack trace or in words that name neither what nor where, and a password in them. */
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { gunzipSync, gzipSync } from "node:zlib";
+
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+
+const ROOT = join(import.meta.dirname, "..", "..", "..");
+const UNDO = join(ROOT, "test/captures/undo.watch.jsonl.gz");
+
+let folder: string;
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), "deltaloop-messages-"));
+  writeFileSync(join(folder, "empty.json"), "\n");
+  writeFileSync(join(folder, "half.json"), "{");
+});
+afterAll(() => rmSync(folder, { recursive: true }));
+
+/** By a shell, which `before` and `after` are said to. */
+function run(parameters: readonly string[], { before = "", after = "", env = {} } = {}) {
+  const command = ["-c", `${before}"$@" ${after}`, "sh", process.execPath, join(ROOT, "cli/main.ts"), ...parameters];
+  const { DELTALOOP_REDIS_URL: _ours, ...inherited } = process.env;
+  return spawnSync("/bin/sh", command, { cwd: folder, encoding: "utf8", env: { ...inherited, ...env } });
+}
+
+const CACHE = ["--deployment", "d", "--cluster", "0123456789ab"];
+const env = { DELTALOOP_MAC_KEY: "a key of this test alone" };
+
+it.each([
+  { parameters: ["cost", "--prices", "empty.json"], says: "empty.json is empty: cli/support/cost has files of its form" },
+  { parameters: ["cost", "--counts", "half.json"], says: "half.json is not JSON: Expected property name" },
+  { parameters: ["keys", "--redis", "secret", ...CACHE], says: "--redis takes a URL such as redis://host:6379" },
+  { parameters: ["keys", "--redis", "redis://:secret@", ...CACHE], says: "--redis takes a URL such as redis://host:6379" },
+  { parameters: ["dev", "--redis", "secret"], says: "--redis takes a URL such as redis://host:6379" },
+  {
+    parameters: ["keys", "--redis", "redis://:secret@127.0.0.1:9", ...CACHE],
+    says: "--redis: the Redis at 127.0.0.1:9 cannot be used: connect ECONNREFUSED 127.0.0.1:9",
+  },
+])("$says", ({ parameters, says }) => {
+  const { status, stdout, stderr } = run(parameters, { env });
+  expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
+  expect(stderr).toMatch(/^deltaloop: [^\n]*\n$/);
+  expect(stderr).toContain(`deltaloop: ${says}`);
+  expect(stderr).not.toContain("secret");
+});
+
+it("where the cache is, keys is told by its environment, too", () => {
+  const { status, stderr } = run(["keys", ...CACHE], { env: { ...env, DELTALOOP_REDIS_URL: "redis://:secret@127.0.0.1:9" } });
+  expect(status).toBe(2);
+  expect(stderr).toContain("the Redis at 127.0.0.1:9 cannot be used");
+});
+
+it.each([["explain", UNDO, "deploy/web"], ["replay", UNDO], ["cost"], ["--help"]])(
+  "standard output that is full is told in one line: %s",
+  (...parameters) => {
+    const { status, stderr } = run(parameters, { after: "> /dev/full" });
+    expect(status).toBe(1);
+    expect(stderr).toMatch(/^deltaloop: standard output cannot be written: ENOSPC[^\n]*\n$/);
+  },
+);
+
+describe("a byte order mark at a capture's beginning", () => {
+  it.each([
+    { name: "bom.jsonl", packed: (text: Buffer) => text },
+    { name: "bom.jsonl.gz", packed: gzipSync },
+  ])("is none of it: $name", ({ name, packed }) => {
+    writeFileSync(join(folder, name), packed(Buffer.concat([Buffer.from([0xef, 0xbb, 0xbf]), gunzipSync(readFileSync(UNDO))])));
+    const [marked, plain] = [name, UNDO].map((path) => run(["explain", path, "deploy/web", "--json"]));
+    expect(marked).toMatchObject({ status: 0, stderr: "", stdout: plain?.stdout });
+  });
+});
