@@ -136,6 +136,9 @@ class Dev {
       if (!this.#ending.signal.aborted)
         this.#log.info(`ready: cache synced, functions running, mode ${act ? "act" : "shadow (decides and prints, sends nothing)"}`);
       await ended(this.#ending.signal);
+    } catch (error) {
+      // A part that had only begun ends by the same Ctrl-C.
+      if (!signalled.aborted) throw error;
     } finally {
       await this.#end(store);
     }
