@@ -17,11 +17,9 @@ import { dirname, join, posix, relative } from "node:path";
 import { NodeFilesError } from "../../ports/node-files.ts";
 import { errorCode, ifThere } from "./errors.ts";
 import { bindMount, unmountWithin } from "./mounts.ts";
+import { ITSELF } from "./open-directory.ts";
 import { PRIVATE_MODE, isWithin } from "./paths.ts";
 
-/** From linux/fcntl.h; Node does not name it. An open place in the tree that can be walked and bound, not read. */
-const O_PATH = 0o10000000;
-const NO_LINK = O_PATH | constants.O_NOFOLLOW;
 /** Permissions, and set-uid, set-gid and sticky. */
 const MODE_BITS = 0o7777;
 const FILE_TARGET_MODE = 0o640;
@@ -74,7 +72,7 @@ async function makeBelow(base: string, parent: string, names: readonly string[])
   try {
     for (const name of names) {
       await makeOne(place(handle, name), mode);
-      const next = await open(place(handle, name), NO_LINK | constants.O_DIRECTORY);
+      const next = await open(place(handle, name), ITSELF | constants.O_DIRECTORY);
       await handle.close();
       handle = next;
     }
@@ -101,12 +99,12 @@ async function makeOne(path: string, volumeMode: number): Promise<void> {
 
 /** @throws {NodeFilesError} when a link stands anywhere between `base` and `path`, which has none when it was looked up */
 async function openWithin(base: string, path: string): Promise<FileHandle> {
-  let handle = await open(base, NO_LINK | constants.O_DIRECTORY);
+  let handle = await open(base, ITSELF | constants.O_DIRECTORY);
   for (const name of relative(base, path).split("/")) {
     if (name === "") continue;
     const above = handle;
     try {
-      handle = await open(place(above, name), NO_LINK);
+      handle = await open(place(above, name), ITSELF);
       if ((await handle.stat()).isSymbolicLink()) {
         await handle.close();
         throw new NodeFilesError(`${path} was exchanged for a link while it was prepared: it is tried again`);
