@@ -21,6 +21,7 @@ import { NodeShutdown } from "../../shared/kubelet/turns/shutdown.ts";
 import { runProbe } from "../../shared/kubelet/turns/probes.ts";
 import { checkRuntime, relistPods } from "../../shared/kubelet/turns/relist.ts";
 import { flushStatuses } from "../../shared/kubelet/turns/statuses.ts";
+import { VolumeMeasures } from "../../shared/kubelet/turns/volume-measures.ts";
 import { wake, wakeDue } from "../../shared/kubelet/turns/workers.ts";
 import { runApiSource } from "../../shared/node-agent/sources/api-source.ts";
 import { createDueWatch } from "../../shared/node-agent/host/due-watch.ts";
@@ -89,6 +90,7 @@ export function createNodeAgent(given: NodeAgentParts): NodeAgent {
     containerManager: new ContainerManager({ ...parts, record, resources: facts.resources }),
     operations: new Operations(clock, (uid) => void wake(ports, uid, "an operation ended").catch(logged(log, "a pod was not woken"))),
     puller: new ImagePuller(clock, options.imagePulls),
+    volumes: new VolumeMeasures(parts),
     objects: new ObjectCache(kube, clock),
     record,
     send: (queue, uid, reason) => queues[queue].send({ uid, reason }),

@@ -19,6 +19,7 @@ import type { NodeOptions, NodeResources } from "./node-options.ts";
 import type { ContainerManager } from "./turns/container-manager.ts";
 import type { ObjectCache } from "./turns/object-cache.ts";
 import type { Operations } from "./operations.ts";
+import type { VolumeMeasures } from "./turns/volume-measures.ts";
 import type { PodManager } from "./config/pod-manager.ts";
 import type { RelistRecord } from "./runtime/relist.ts";
 
@@ -42,6 +43,8 @@ export interface NodePorts {
   readonly operations: Operations;
   readonly puller: ImagePuller;
   readonly containerManager: ContainerManager;
+  /** What volumes take of their disks, as it was found out last. */
+  readonly volumes: VolumeMeasures;
   /** Secrets, ConfigMaps, Services and tokens, as they were last read. Never stored. */
   readonly objects: ObjectCache;
   readonly condition: NodeCondition;

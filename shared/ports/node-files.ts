@@ -71,11 +71,13 @@ export interface NodeFiles {
 
   /** Of the file system that `path` is on; undefined when there is no such path. */
   diskSpace(path: string): Promise<FileSystem | undefined>;
+  /** Of what the agent and the runtime write for a pod: its logs in `logDirectory` of the pod log root, its hosts file. */
+  podDiskUsage(uid: string, logDirectory: string): Promise<PodDiskUsage>;
   /**
-   * Of a pod's directory, and of its logs in `logDirectory` of the pod log root; what is not there takes nothing. `only`: of the
-   * volumes those of these names.
+   * Undefined when there is none, or its pod's directory is being removed. Takes as long as what its containers have made of it is
+   * large; others are measured meanwhile, and nothing waits for it.
    */
-  podDiskUsage(uid: string, logDirectory: string, only?: ReadonlySet<string>): Promise<PodDiskUsage>;
+  volumeUsage(volume: VolumePlace): Promise<VolumeUsage | undefined>;
 }
 
 export interface DiskSpace {
@@ -98,9 +100,14 @@ export interface DiskUsage {
   readonly inodesUsed: number;
 }
 
+/** On a file system of its own (memory): what it takes there. */
+export interface VolumeUsage extends DiskUsage {
+  /** Why something of it is not counted: the volume takes at least what is said. */
+  readonly failure?: string;
+}
+
+/** What is not there takes nothing. */
 export interface PodDiskUsage {
-  /** By the name of the volume; those of other file systems (memory) with what they take there. */
-  readonly volumes: ReadonlyMap<string, DiskUsage>;
   /** By the name of the container. */
   readonly logs: ReadonlyMap<string, DiskUsage>;
   readonly hostsFile: DiskUsage;

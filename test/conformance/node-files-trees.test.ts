@@ -5,15 +5,19 @@
  */
 import { execFileSync } from "node:child_process";
 import {
+  chmodSync,
   closeSync,
   constants,
   existsSync,
+  linkSync,
   mkdirSync,
   mkdtempSync,
   openSync,
   readFileSync,
   readdirSync,
   realpathSync,
+  renameSync,
+  statSync,
   symlinkSync,
   writeFileSync,
 } from "node:fs";
@@ -23,10 +27,12 @@ import { join } from "node:path";
 import { afterAll, expect, it } from "vitest";
 import { createNodeFiles } from "../../shared/adapters/node-files/node-files.ts";
 import { removeUnmounted } from "../../shared/adapters/node-files/remove-tree.ts";
+import { walkTree } from "../../shared/adapters/node-files/walk-tree.ts";
 import type { VolumePlace } from "../../shared/ports/node-files.ts";
 import { recordingLog } from "../unit/recording-log.ts";
 
 const TOP = realpathSync(mkdtempSync(join(tmpdir(), "deltaloop-trees-")));
+const IS_ROOT = process.getuid?.() === 0;
 const LEVELS = 3_000;
 const NAME = "n".repeat(200);
 const NOT_TEXT = Buffer.from([0xff, 0xfe, 0x66]);
@@ -35,7 +41,7 @@ const files = createNodeFiles({ rootDir: TOP, podLogsDir: join(TOP, "logs"), con
 const emptyDir = (uid: string): VolumePlace => ({ uid, plugin: "kubernetes.io~empty-dir", name: "e" });
 
 // By the machine's own program, which goes by descriptors as well.
-afterAll(() => void execFileSync("rm", ["-rf", TOP]));
+afterAll(() => void machine("rm", "-rf", TOP));
 
 let count = 0;
 async function newVolume(): Promise<{ readonly uid: string; readonly volume: string }> {
@@ -59,6 +65,16 @@ function makeDeep(directory: string, levels: number, each: (place: string, level
 
 function makeWide(directory: string, entries: number): void {
   for (let i = 0; i < entries; i++) writeFileSync(join(directory, `entry ${i}`), "");
+}
+
+function machine(command: string, ...args: readonly string[]): string {
+  return execFileSync(command, args, { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] });
+}
+
+/** As the machine's own `du` says it. */
+function machineUsage(directory: string): object {
+  const figure = (...options: readonly string[]): number => Number.parseInt(machine("du", "-s", ...options, directory), 10);
+  return { usedBytes: figure("--block-size=1"), inodesUsed: figure("--inodes") };
 }
 
 const descriptors = (): number => readdirSync("/proc/self/fd").length;
@@ -131,7 +147,7 @@ it("[node-agent 490] NF4 removes no part of another file system, and says where 
   const inside = join(directory, "a/b");
   mkdirSync(inside, { recursive: true });
   try {
-    execFileSync("mount", ["-t", "tmpfs", "tmpfs", inside], { stdio: "ignore" });
+    machine("mount", "-t", "tmpfs", "tmpfs", inside);
   } catch {
     return; // this machine allows no mounts
   }
@@ -140,8 +156,112 @@ it("[node-agent 490] NF4 removes no part of another file system, and says where 
     await expect(removeUnmounted(directory)).rejects.toThrow(/\/a\/b cannot be removed .*unmount it by hand/u);
     expect(readFileSync(join(inside, "precious"), "utf8")).toBe("x");
   } finally {
-    execFileSync("umount", [inside]);
+    machine("umount", inside);
   }
   await removeUnmounted(directory);
   expect(existsSync(directory)).toBe(false);
+});
+
+it("[node-agent 491] measures a volume that is deeper than a path may be, whatever its names, each file once", async () => {
+  const { uid, volume } = await newVolume();
+  makeDeep(volume, LEVELS, (place, level) => {
+    if (level % 10 === 0) mkdirSync(join(place, "beside"));
+    if (level % 100 === 0) writeFileSync(join(place, "beside/file"), Buffer.alloc(10_000, 1));
+  });
+  mkdirSync(Buffer.concat([Buffer.from(`${volume}/`), NOT_TEXT]));
+  writeFileSync(join(volume, "file"), Buffer.alloc(10_000, 1));
+  for (const name of ["again", NAME + NAME.slice(0, 20)]) linkSync(join(volume, "file"), join(volume, name));
+  mkdirSync(join(volume, "wide"));
+  makeWide(join(volume, "wide"), 4_000);
+  symlinkSync("/usr", join(volume, "usr"));
+  const before = descriptors();
+  let most = 0;
+  const looking = setInterval(() => (most = Math.max(most, descriptors())), 5);
+  const usage = await files.volumeUsage(emptyDir(uid));
+  clearInterval(looking);
+  expect([usage, descriptors(), most - before]).toEqual([machineUsage(volume), before, expect.toSatisfy((more: number) => more <= 6)]);
+  expect(await files.volumeUsage(emptyDir("gone"))).toBeUndefined();
+});
+
+it("[node-agent 491] WT3 keeps few names of directories of many directories, and visits all of them", async () => {
+  const directory = mkdtempSync(join(TOP, "many-"));
+  for (let i = 0; i < 350; i++) mkdirSync(join(directory, `d${i}`));
+  for (let i = 0; i < 250; i++) mkdirSync(join(directory, `d7/d${i}/below`), { recursive: true });
+  const inodes = new Set<number>();
+  let visits = 0;
+  const failure = await walkTree(
+    directory,
+    {
+      visit: ({ stats }) => {
+        inodes.add(stats.ino);
+        visits++;
+      },
+    },
+    0,
+  );
+  expect([failure, inodes.size, visits]).toEqual([undefined, 851, 851]);
+});
+
+it("[node-agent 491] WT2 WT4 a directory that is moved meanwhile costs its own part at most, and is never left behind on the way up", async () => {
+  const directory = mkdtempSync(join(TOP, "moved-"));
+  mkdirSync(join(directory, "elsewhere"));
+  for (const name of ["a", "b", "c"]) mkdirSync(join(directory, `d/${name}/below/far`), { recursive: true });
+  const seen = new Set<number>();
+  const expected = ["a", "b", "c"].map((name) => statSync(join(directory, `d/${name}`)).ino);
+  const below = new Set(["a", "b", "c"].map((name) => statSync(join(directory, `d/${name}/below`)).ino));
+  let isMoved = false;
+  const failure = await walkTree(directory, {
+    visit: ({ stats }) => {
+      seen.add(stats.ino);
+      if (isMoved || !below.has(stats.ino)) return;
+      isMoved = true;
+      const name = ["a", "b", "c"].find((one) => statSync(join(directory, `d/${one}/below`)).ino === stats.ino) ?? "";
+      renameSync(join(directory, `d/${name}`), join(directory, "elsewhere/away"));
+    },
+  });
+  expect([isMoved, failure, expected.filter((ino) => !seen.has(ino))]).toEqual([true, undefined, []]);
+});
+
+it("[node-agent 491] WT4 what cannot be looked at costs nothing else, and is told by where it is", async () => {
+  const directory = mkdtempSync(join(TOP, "refused-"));
+  for (const name of ["a", "b", "c"]) mkdirSync(join(directory, `d/${name}/below`), { recursive: true });
+  let visits = 0;
+  const failure = await walkTree(directory, {
+    visit: ({ place }) => {
+      visits++;
+      if (String(place).endsWith("/b")) throw Object.assign(new Error("not allowed"), { code: "EACCES" });
+    },
+  });
+  expect([visits, failure?.message]).toEqual([8, 'EACCES in "./d": look at what stands there']);
+  const broken = walkTree(directory, {
+    visit: () => {
+      throw new Error("a bug");
+    },
+  });
+  await expect(broken).rejects.toThrow("a bug");
+});
+
+it.skipIf(IS_ROOT)("[node-agent 491] WT4 a directory that may not be read is told, and the rest is counted", async () => {
+  const { uid, volume } = await newVolume();
+  mkdirSync(join(volume, "closed"));
+  writeFileSync(join(volume, "file"), "x");
+  chmodSync(join(volume, "closed"), 0);
+  const usage = await files.volumeUsage(emptyDir(uid));
+  chmodSync(join(volume, "closed"), 0o755);
+  expect(usage).toMatchObject({ inodesUsed: 3, failure: expect.stringContaining("EACCES") });
+});
+
+it("[node-agent 493] others' volumes are measured while a great one is, and its pod can be removed meanwhile", async () => {
+  const [great, small] = [await newVolume(), await newVolume()];
+  makeWide(great.volume, 6_000);
+  const order: string[] = [];
+  const measured = async (uid: string, name: string): Promise<void> => {
+    const usage = await files.volumeUsage(emptyDir(uid));
+    order.push(usage === undefined ? `${name}: removed` : name);
+  };
+  const others = Array.from({ length: 3 }, () => measured(great.uid, "great"));
+  await measured(small.uid, "small");
+  await files.removePodDirectory(great.uid);
+  await Promise.all(others);
+  expect(order).toEqual(["small", ...Array<string>(3).fill("great: removed")]);
 });

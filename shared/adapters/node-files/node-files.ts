@@ -1,12 +1,12 @@
 /** NodeFiles on this machine's own file systems. Every path is built in paths.ts; a failure leaves through errors.ts. */
 import { randomBytes } from "node:crypto";
-import { closeSync, constants, existsSync, lstatSync, openSync, readSync } from "node:fs";
+import { closeSync, constants, existsSync, lstatSync, openSync, readSync, readdirSync } from "node:fs";
 import { chmod, lstat, mkdir, open, readFile, readdir, realpath, stat, statfs, writeFile } from "node:fs/promises";
 import { basename, dirname, join, relative, resolve, sep } from "node:path";
 import type { Log } from "../../ports/log.ts";
-import type { DiskUsage, NodeFiles } from "../../ports/node-files.ts";
+import type { NodeFiles } from "../../ports/node-files.ts";
 import { containerLogs } from "./container-logs.ts";
-import { AT_ONCE, diskUsage } from "./disk-usage.ts";
+import { diskUsageAtOnce } from "./disk-usage.ts";
 import { explained, ifThere, ifThereNow } from "./errors.ts";
 import { checkHostPath } from "./host-path.ts";
 import { oneAtATime } from "./one-at-a-time.ts";
@@ -14,6 +14,7 @@ import { PRIVATE_MODE, isWithin, plainName, podPaths, within } from "./paths.ts"
 import { removeTree } from "./remove-tree.ts";
 import { replaceFile } from "../replace-file.ts";
 import { makeSubPath } from "./sub-path.ts";
+import { volumeUsages } from "./volume-usages.ts";
 import { volumeDirectories } from "./volume-directory.ts";
 
 const HOSTS_FILE_MODE = 0o644;
@@ -34,6 +35,7 @@ export function createNodeFiles({ rootDir, podLogsDir, containerLogsDir, resolvC
   const paths = podPaths(root);
   const onRefused = warnOnce(log, root);
   const atPlace = oneAtATime();
+  const usages = volumeUsages(paths);
   /** Writes that have not begun, by path. */
   const checkpoints = new Map<string, { content: () => Promise<string>; written: Promise<void> }>();
   return withExplainedFailures({
@@ -75,28 +77,23 @@ export function createNodeFiles({ rootDir, podLogsDir, containerLogsDir, resolvC
       return { ...bytes, inodes: files, inodesFree: ffree, device: place.dev };
     },
 
-    async podDiskUsage(uid, logDirectory, only) {
-      const volumes: string[] = [];
-      if (only?.size !== 0)
-        for (const plugin of await namesIn(join(paths.pod(uid), "volumes")))
-          volumes.push(...(await namesIn(plugin)).filter((path) => only?.has(basename(path)) ?? true));
+    async podDiskUsage(uid, logDirectory) {
       const logDirectoryPath = within(resolve(podLogsDir), logDirectory);
-      const logs = ((await AT_ONCE.names(logDirectoryPath)) ?? []).map((name) => join(logDirectoryPath, name));
-      const ofEach = async (found: readonly string[], measure: typeof diskUsage): Promise<ReadonlyMap<string, DiskUsage>> =>
-        new Map(await Promise.all(found.map(async (path) => [basename(path), await measure(path)] as const)));
+      const logs = ifThereNow(() => readdirSync(logDirectoryPath)) ?? [];
       return {
-        volumes: await ofEach(volumes, diskUsage),
-        logs: await ofEach(logs, (path) => diskUsage(path, AT_ONCE)),
-        hostsFile: await diskUsage(paths.hostsFile(uid), AT_ONCE),
+        logs: new Map(logs.map((name) => [name, diskUsageAtOnce(join(logDirectoryPath, name))])),
+        hostsFile: diskUsageAtOnce(paths.hostsFile(uid)),
       };
     },
+
+    volumeUsage: usages.volumeUsage,
 
     async podsWithDirectories() {
       const entries = (await ifThere(readdir(paths.pods, { withFileTypes: true }))) ?? [];
       return entries.filter((entry) => entry.isDirectory()).map(({ name }) => name);
     },
 
-    removePodDirectory: (uid) => atPlace(paths.pod(uid), () => removeTree(paths.pod(uid))),
+    removePodDirectory: (uid) => atPlace(paths.pod(uid), () => usages.without(uid, () => removeTree(paths.pod(uid)))),
 
     // Running containers have the file itself mounted: it is written in place, and only when it changes.
     async writeHostsFile(uid, content) {
@@ -153,10 +150,6 @@ function holds(path: string, bytes: Buffer): boolean {
   } finally {
     closeSync(file);
   }
-}
-
-async function namesIn(folder: string): Promise<readonly string[]> {
-  return ((await ifThere(readdir(folder))) ?? []).map((name) => join(folder, name));
 }
 
 /** At most the last `bytesMax`; undefined for what is no plain file, which could keep us waiting or lead elsewhere. */

@@ -43,7 +43,7 @@ export async function openDirectory(path: string | Buffer): Promise<OpenPlace> {
 }
 
 /** Whatever it is, a link too. */
-async function openItself(path: string | Buffer, flags = 0): Promise<OpenPlace> {
+export async function openItself(path: string | Buffer, flags = 0): Promise<OpenPlace> {
   const fd = await openFile(path, ITSELF | flags);
   try {
     return { fd, stats: await statOpen(fd) };

@@ -27,6 +27,15 @@ export function storageExcess(pod: NodePod, usage: PodUsage, hasImageFs: boolean
   return ofEmptyDirs(pod, usage) ?? ofPod(pod, usage) ?? ofContainers(pod, usage, hasImageFs);
 }
 
+/** Whether it may be exceeded at all. */
+export function hasStorageLimit(pod: NodePod): boolean {
+  const { volumes = [], containers } = pod.spec;
+  return (
+    volumes.some(({ emptyDir }) => emptyDir?.sizeLimit !== undefined) ||
+    [...containers, ...initContainersOf(pod)].some(({ resources }) => resources?.limits?.[STORAGE] !== undefined)
+  );
+}
+
 function ofEmptyDirs({ spec }: NodePod, { volumes }: PodUsage): StorageExcess | undefined {
   for (const { name, emptyDir } of spec.volumes ?? []) {
     const used = volumes.get(name)?.usedBytes;

@@ -4,6 +4,7 @@
  * NE1 one pod goes per round for want of a resource; those that take more of the disk than they may go all, before any other.
  * NE2 what the node can free without a pod is freed first, and measured again.
  * NE3 the next round is when who went has been cleaned up, or was given time enough for it.
+ * NE4 no round waits for a walk through volumes: what was found last counts (volume-measures.ts).
  */
 import type { AbnormalTermination } from "../../ports/node-store.ts";
 import { activePods } from "../config/active-pods.ts";
@@ -24,7 +25,6 @@ import { reclaimers } from "../eviction/reclaim.ts";
 import type { Reclaimer } from "../eviction/reclaim.ts";
 import { withContainerFs } from "../eviction/thresholds.ts";
 import type { Disks, Signal, StarvedResource, Threshold } from "../eviction/thresholds.ts";
-import { countsForEviction } from "../eviction/usage.ts";
 import type { PodUsages } from "../eviction/usage.ts";
 import { nodeReference } from "../node/node-object.ts";
 import type { NodePorts } from "../node-ports.ts";
@@ -81,7 +81,9 @@ export class Evictor {
 
   /** Source: eviction_manager.go synchronize. @returns who went */
   async #round(): Promise<readonly Eviction[]> {
-    const { clock, condition, options, log } = this.#ports;
+    const { clock, condition, options, log, volumes } = this.#ports;
+    const pods = await this.#activePods();
+    volumes.look(pods);
     const { observations, disks } = await measureNode(this.#ports);
     const thresholds = withContainerFs(options.eviction.thresholds, disks);
     const policy = { ...options.eviction, thresholds };
@@ -89,8 +91,7 @@ export class Evictor {
     this.#pressure = pressure;
     condition.pressure = conditions;
 
-    const pods = await this.#activePods();
-    const usages = await measurePods(this.#ports, pods, countsForEviction);
+    const usages = await measurePods(this.#ports, pods);
     const greedy = await this.#evict(localStorageEvictions(pods, usages, disks), pods.length);
     if (greedy.length > 0) return greedy;
 

@@ -2,13 +2,14 @@
 import { LABELS } from "../labels.ts";
 import { podLogDirectory } from "../kuberuntime/sandbox-config.ts";
 import type { NodePorts } from "../node-ports.ts";
-import type { NodePod, VolumeSpec } from "../pod.ts";
+import type { NodePod } from "../pod.ts";
 import type { Observation, Observations } from "../eviction/pressure.ts";
 import type { Disks, Signal } from "../eviction/thresholds.ts";
 import { isLocalEphemeral, sumOf } from "../eviction/usage.ts";
 import type { ContainerUsage, PodUsage, PodUsages } from "../eviction/usage.ts";
 import type { ContainerStats } from "../../ports/cri-types.ts";
-import type { FileSystem } from "../../ports/node-files.ts";
+import { describeError } from "../../ports/describe-error.ts";
+import type { FileSystem, PodDiskUsage } from "../../ports/node-files.ts";
 
 /**
  * A signal that cannot be measured is not there: `allocatableMemory.available` is that of the pods' control group, where it has a limit.
@@ -61,16 +62,11 @@ function ofDisk(
 }
 
 /**
- * A pod that has no sandbox yet, or whose figures could not be had, is not there. Source: pkg/kubelet/stats/cri_stats_provider.go.
- *
- * @param isWanted which volumes are measured; each costs a walk through all that is in it
+ * By what was found of volumes when they were measured last (volume-measures.ts); all else is asked now. A pod that has no sandbox yet
+ * is not there; of one whose logs could not be measured the rest counts. Source: pkg/kubelet/stats/cri_stats_provider.go.
  */
-export async function measurePods(
-  ports: NodePorts,
-  pods: readonly NodePod[],
-  isWanted: (volume: VolumeSpec) => boolean = () => true,
-): Promise<PodUsages> {
-  const { cri, containerManager, files, log } = ports;
+export async function measurePods(ports: NodePorts, pods: readonly NodePod[]): Promise<PodUsages> {
+  const { cri, containerManager, files, volumes, log } = ports;
   const [stats, sandboxes, processes] = await Promise.all([cri.listContainerStats(), cri.listPodSandbox(), containerManager.processes()]);
   const begun = new Set(sandboxes.map(({ metadata }) => metadata.uid));
   const byPod = Map.groupBy(stats, ({ labels }) => labels[LABELS.podUid] ?? "");
@@ -79,19 +75,20 @@ export async function measurePods(
     const { uid, namespace, name } = pod.metadata;
     const running = byPod.get(uid) ?? [];
     if (running.length === 0 && !begun.has(uid)) continue;
-    try {
-      const wanted = new Set((pod.spec.volumes ?? []).filter(isWanted).map((volume) => volume.name));
-      const disk = await files.podDiskUsage(uid, podLogDirectory(pod), wanted);
-      const count = processes.get(uid);
-      measured.set(uid, { ...podUsage(pod, running, disk), ...(count !== undefined && { processes: count }) });
-    } catch (error) {
-      log.warn("what a pod uses was not measured", { pod: `${namespace}/${name}`, error: String(error) });
-    }
+    const count = processes.get(uid);
+    const own = await files.podDiskUsage(uid, podLogDirectory(pod)).catch((error: unknown) => {
+      log.warn("a pod's logs were not measured", { pod: `${namespace}/${name}`, error: describeError(error) });
+      return NOTHING;
+    });
+    const usage = podUsage(pod, running, { ...own, volumes: volumes.of(uid) });
+    measured.set(uid, { ...usage, ...(count !== undefined && { processes: count }) });
   }
   return measured;
 }
 
-type OnDisk = Awaited<ReturnType<NodePorts["files"]["podDiskUsage"]>>;
+const NOTHING: PodDiskUsage = { logs: new Map(), hostsFile: { usedBytes: 0, inodesUsed: 0 } };
+
+type OnDisk = PodDiskUsage & Pick<PodUsage, "volumes">;
 
 function podUsage(pod: NodePod, running: readonly ContainerStats[], { volumes, logs, hostsFile }: OnDisk): PodUsage {
   const containers = running.map(({ labels, metadata, memory, writableLayer }): ContainerUsage => {

@@ -2,9 +2,12 @@
 import type { ContainerStats } from "../../ports/cri-types.ts";
 import type { MachineFigures } from "../../ports/machine.ts";
 import type { NodePorts } from "../node-ports.ts";
+import { countsForEviction } from "../eviction/usage.ts";
+import type { PodUsages } from "../eviction/usage.ts";
 import { CpuRates } from "../stats/cpu-rates.ts";
 import { summaryOf } from "../stats/summary.ts";
 import { measurePods } from "./measure.ts";
+import { volumePlaces } from "./volume-measures.ts";
 
 /** The server asks it, and is there before the agent. */
 export class SummaryTeller {
@@ -48,10 +51,27 @@ function samplesOf(stats: readonly ContainerStats[]): Parameters<CpuRates["seen"
 async function diskOf(ports: NodePorts): Promise<NonNullable<Parameters<typeof summaryOf>[0]["disk"]>> {
   const { cri, files, options, pods } = ports;
   const [usages, nodeFs, [usage]] = await Promise.all([
-    measurePods(ports, pods.desired()),
+    measurePods(ports, pods.desired()).then((measured) => withAgentsOwn(ports, measured)),
     files.diskSpace(options.rootDir),
     cri.imageFsInfo(),
   ]);
   const space = usage && (await files.diskSpace(usage.mountpoint));
   return { usages, nodeFs, imageFs: usage && space && { usage, space } };
+}
+
+/** Volumes that the agent alone writes are measured for who asks: they are small, and nobody is evicted for them. */
+async function withAgentsOwn({ files, pods }: NodePorts, usages: PodUsages): Promise<PodUsages> {
+  const whole = pods.desired().flatMap((pod) => {
+    const usage = usages.get(pod.metadata.uid);
+    return usage === undefined ? [] : [{ pod, usage }];
+  });
+  const measured = whole.map(async ({ pod, usage }) => {
+    const volumes = new Map(usage.volumes);
+    for (const place of volumePlaces(pod, (volume) => !countsForEviction(volume))) {
+      const own = await files.volumeUsage(place).catch(() => undefined);
+      if (own !== undefined) volumes.set(place.name, own);
+    }
+    return [pod.metadata.uid, { ...usage, volumes }] as const;
+  });
+  return new Map(await Promise.all(measured));
 }

@@ -1,5 +1,5 @@
 /** NodeFiles in memory: what a node's disk holds, as far as the agent's turns can tell. It outlives the agent. */
-import type { FileSystem, NodeFiles, PodDiskUsage, VolumeFile, VolumePlace } from "../../../shared/ports/node-files.ts";
+import type { FileSystem, NodeFiles, PodDiskUsage, VolumeFile, VolumePlace, VolumeUsage } from "../../../shared/ports/node-files.ts";
 import { NodeFilesError } from "../../../shared/ports/node-files.ts";
 
 export interface MemoryNodeFiles extends NodeFiles {
@@ -12,8 +12,10 @@ export interface MemoryNodeFiles extends NodeFiles {
   payload(hostPath: string): readonly VolumeFile[] | undefined;
   /** Of the one disk that there is; default: an empty one. */
   setSpace(space: Partial<FileSystem>): void;
-  setUsage(uid: string, usage: Partial<PodDiskUsage>): void;
+  setUsage(uid: string, usage: Partial<Usage>): void;
 }
+
+type Usage = PodDiskUsage & { readonly volumes: ReadonlyMap<string, VolumeUsage> };
 
 const WHOLE_DISK: FileSystem = { capacityBytes: 2 ** 40, availableBytes: 2 ** 40, inodes: 2 ** 20, inodesFree: 2 ** 20, device: 1 };
 
@@ -25,7 +27,7 @@ export function createMemoryNodeFiles(): MemoryNodeFiles {
   const files = new Map<string, string>();
   const payloads = new Map<string, readonly VolumeFile[]>();
   const links = new Map<string, string>();
-  const usages = new Map<string, Partial<PodDiskUsage>>();
+  const usages = new Map<string, Partial<Usage>>();
   let space: Partial<FileSystem> = {};
   let names = 0;
 
@@ -110,7 +112,10 @@ export function createMemoryNodeFiles(): MemoryNodeFiles {
     diskSpace: async () => ({ ...WHOLE_DISK, ...space }),
     setSpace: (given) => void (space = given),
     setUsage: (uid, usage) => void usages.set(uid, usage),
-    podDiskUsage: async (uid) => ({ volumes: new Map(), logs: new Map(), hostsFile: { usedBytes: 0, inodesUsed: 0 }, ...usages.get(uid) }),
+    podDiskUsage: async (uid) => ({ logs: new Map(), hostsFile: { usedBytes: 0, inodesUsed: 0 }, ...usages.get(uid) }),
+    volumeUsage: async (volume) =>
+      usages.get(volume.uid)?.volumes?.get(volume.name) ??
+      (directories.has(volumePath(volume)) ? { usedBytes: 0, inodesUsed: 0 } : undefined),
     async removeDeadLinks() {
       for (const [name, target] of links) if (!files.has(target)) links.delete(name);
     },

@@ -3,6 +3,7 @@
 import { expect, test } from "vitest";
 import { DEFAULT_EVICTION, parseStatements, parseThresholds } from "../../../../shared/kubelet/eviction/thresholds.ts";
 import type { EvictionPolicy } from "../../../../shared/kubelet/eviction/thresholds.ts";
+import type { VolumePlace } from "../../../../shared/ports/node-files.ts";
 import { startedNode } from "../../../support/node-rig/rig.ts";
 import type { NodeRig } from "../../../support/node-rig/rig.ts";
 
@@ -237,6 +238,23 @@ test("[node-agent 220] pods that take more of the disk than they may go all at o
   const status = rig.pod("a")?.status;
   expect([evicted(rig), status?.message]).toEqual([["a", "b"], 'Usage of EmptyDir volume "scratch" exceeds the limit "1Mi". ']);
   expect(status?.conditions?.map(({ type }) => type)).not.toContain("DisruptionTarget");
+});
+
+test("[node-agent 493] a volume that takes for ever to measure keeps no pod from being evicted, for want of memory or by its own limit", async () => {
+  const rig = await startedNode({ eviction: MEMORY });
+  const volumes = [{ name: "scratch", emptyDir: { sizeLimit: "1Mi" } }];
+  const [endless, greedy] = [await rig.create("endless", { containers: [APP], volumes, priority: 9 }), "greedy"];
+  const uid = await rig.create(greedy, { containers: [APP], volumes, priority: 9 });
+  await rig.create("low", { containers: [APP], priority: 0 });
+  rig.fateOf = ({ verb, args: [place] }) =>
+    verb === "volumeUsage" && (place as VolumePlace).uid === endless ? { after: new Promise(() => undefined) } : "live";
+  await running(rig, "endless", greedy, "low");
+  leave(rig, GI - 1);
+  await rig.until("one is gone", () => evicted(rig).length > 0, 30 * SECONDS);
+  leave(rig, GI);
+  rig.files.setUsage(uid, { volumes: new Map([["scratch", { usedBytes: MI + 1, inodesUsed: 1 }]]) });
+  await rig.until("the other is gone", () => evicted(rig).length > 1, 60 * SECONDS);
+  expect([evicted(rig), rig.isReady("endless")]).toEqual([["greedy", "low"], true]);
 });
 
 test("[node-agent 221] a soft threshold: nothing goes before its time, then with the grace that is left to a pod", async () => {

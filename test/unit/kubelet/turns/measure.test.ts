@@ -36,7 +36,7 @@ it.each([
   ]);
 });
 
-it("[node-agent 228] what pods use: one that runs, one that waits in its sandbox, one that has none, one that cannot be measured", async () => {
+it("[node-agent 228] what pods use: one that runs, one that waits in its sandbox, one that has none, one whose logs cannot be measured", async () => {
   const ports = {
     cri: {
       listContainerStats: async () =>
@@ -53,12 +53,15 @@ it("[node-agent 228] what pods use: one that runs, one that waits in its sandbox
     files: {
       podDiskUsage: async (uid: string) => {
         if (uid === "odd") throw new Error("the disk says no");
-        const volumes = new Map([
+        return { logs: new Map([["a", disk(1)]]), hostsFile: disk(2) };
+      },
+    },
+    volumes: {
+      of: () =>
+        new Map([
           ["scratch", disk(100)],
           ["fast", disk(1000)],
-        ]);
-        return { volumes, logs: new Map([["a", disk(1)]]), hostsFile: disk(2) };
-      },
+        ]),
     },
     log: recordingLog(),
   };
@@ -68,7 +71,7 @@ it("[node-agent 228] what pods use: one that runs, one that waits in its sandbox
   ];
   const pods = ["runs", "waits", "none", "odd"].map((uid) => nodePod({ uid, containers: ["a", "b"], spec: { volumes } }));
   const usages = await measurePods(ports as unknown as NodePorts, pods); // all that is asked for
-  expect([...usages.keys()]).toEqual(["runs", "waits"]);
+  expect([...usages.keys()]).toEqual(["runs", "waits", "odd"]);
   expect(usages.get("runs")).toMatchObject({
     containers: [
       { name: "a", memoryBytes: 50, rootfs: disk(10), logs: disk(1) },
@@ -79,4 +82,5 @@ it("[node-agent 228] what pods use: one that runs, one that waits in its sandbox
     ephemeralBytes: 123,
   });
   expect(usages.get("waits")).toEqual({ containers: [], volumes: expect.any(Map), ephemeralBytes: 103 });
+  expect(usages.get("odd")).toEqual({ containers: [], volumes: expect.any(Map), ephemeralBytes: 100 });
 });
