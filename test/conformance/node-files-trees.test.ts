@@ -26,6 +26,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, it } from "vitest";
 import { createNodeFiles } from "../../shared/adapters/node-files/node-files.ts";
+import { giveToGroup } from "../../shared/adapters/node-files/ownership.ts";
 import { removeUnmounted } from "../../shared/adapters/node-files/remove-tree.ts";
 import { walkTree } from "../../shared/adapters/node-files/walk-tree.ts";
 import type { VolumePlace } from "../../shared/ports/node-files.ts";
@@ -35,6 +36,7 @@ const TOP = realpathSync(mkdtempSync(join(tmpdir(), "deltaloop-trees-")));
 const IS_ROOT = process.getuid?.() === 0;
 const LEVELS = 3_000;
 const NAME = "n".repeat(200);
+const GROUP = 4321;
 const NOT_TEXT = Buffer.from([0xff, 0xfe, 0x66]);
 
 const files = createNodeFiles({ rootDir: TOP, podLogsDir: join(TOP, "logs"), containerLogsDir: join(TOP, "links"), log: recordingLog() });
@@ -265,3 +267,17 @@ it("[node-agent 493] others' volumes are measured while a great one is, and its 
   await Promise.all(others);
   expect(order).toEqual(["small", ...Array<string>(3).fill("great: removed")]);
 });
+
+it.skipIf(!IS_ROOT)(
+  "[node-agent 495] gives a volume to a group deeper than a path may be, and nothing that a link leads to (needs root)",
+  async () => {
+    const outside = join(mkdtempSync(join(TOP, "outside-")), "shadow");
+    writeFileSync(outside, "x", { mode: 0o600 });
+    const directory = mkdtempSync(join(TOP, "given-"));
+    makeDeep(directory, LEVELS / 10, (place) => symlinkSync(outside, join(place, "link")));
+    await giveToGroup(directory, GROUP, "readWrite");
+    const shown = (path: string): string => `${(statSync(path).mode & 0o7777).toString(8)} ${statSync(path).gid}`;
+    const groups = machine("find", directory, "-not", "-group", String(GROUP));
+    expect([groups, shown(join(directory, NAME)), shown(outside)]).toEqual(["", `2775 ${GROUP}`, "600 0"]);
+  },
+);

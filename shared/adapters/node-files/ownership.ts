@@ -1,6 +1,8 @@
 /** A volume given to its pod's fsGroup (node-agent §10). */
-import { chmod, lchown, lstat, readdir } from "node:fs/promises";
-import { join } from "node:path";
+import { closeSync } from "node:fs";
+import { chmod, chown, lchown } from "node:fs/promises";
+import { openItself, placeIn } from "./open-directory.ts";
+import { walkTree } from "./walk-tree.ts";
 
 const READ_WRITE = 0o660;
 const READ = 0o440;
@@ -9,17 +11,26 @@ const DIRECTORY = 0o2110;
 const MODE_BITS = 0o7777;
 
 /**
- * The group owns `path` and all below it, and may read, and write where the agent is not the only writer; links are not followed.
+ * The group owns `path` and all below it, and may read, and write where the agent is not the only writer; links are not followed, nor
+ * is one that takes the place of a file meanwhile: containers may have the volume open, where another agent was before.
  *
  * Source: pkg/volume/volume_linux.go changeFilePermission. Differs from upstream: what cannot be given away is an error; upstream
  * logs it and the pod fails later.
  */
 export async function giveToGroup(path: string, group: number, access: "read" | "readWrite"): Promise<void> {
-  const stats = await lstat(path);
-  await lchown(path, stats.uid, group);
-  if (stats.isSymbolicLink()) return;
-  const mask = (access === "read" ? READ : READ_WRITE) | (stats.isDirectory() ? DIRECTORY : 0);
-  await chmod(path, (stats.mode & MODE_BITS) | mask);
-  if (!stats.isDirectory()) return;
-  for (const name of await readdir(path)) await giveToGroup(join(path, name), group, access);
+  const failure = await walkTree(path, {
+    async visit({ place }) {
+      const own = await openItself(place);
+      try {
+        const { stats } = own;
+        if (stats.isSymbolicLink()) return await lchown(place, stats.uid, group);
+        await chown(placeIn(own), stats.uid, group);
+        const mask = (access === "read" ? READ : READ_WRITE) | (stats.isDirectory() ? DIRECTORY : 0);
+        await chmod(placeIn(own), (stats.mode & MODE_BITS) | mask);
+      } finally {
+        closeSync(own.fd);
+      }
+    },
+  });
+  if (failure !== undefined) throw failure;
 }
