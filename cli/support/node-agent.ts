@@ -122,6 +122,7 @@ function handlersOf(ports: NodePorts, identity: NodeIdentity, sources: PodSource
   };
   const images = new ImageCollector(ports);
   const logs = new LogRotation(ports);
+  const removing = new Set<string>();
   const evictor = new Evictor(ports, { containers: () => collectGarbage(ports, { ofEnded: true }), images: () => images.removeUnused() });
   return {
     turns: { pods: createPodSync(ports), statuses: createPodStatus(ports) },
@@ -131,7 +132,7 @@ function handlersOf(ports: NodePorts, identity: NodeIdentity, sources: PodSource
       { name: "control groups", everyMs: 60_000, act: () => ports.containerManager.maintain() },
       { name: "relist", everyMs: 1_000, act: () => relistPods(ports) },
       { name: "sync tick", everyMs: 1_000, act: () => wakeDue(ports) },
-      { name: "housekeeping", everyMs: 2_000, act: unlessRuntimeAway(housekeep) },
+      { name: "housekeeping", everyMs: 2_000, act: unlessRuntimeAway(() => housekeep(ports, removing)) },
       { name: "pending resizes", everyMs: 30_000, act: () => sources.retryResizes() },
       { name: "statuses", everyMs: 10_000, act: () => flushStatuses(ports) },
       { name: "node status", everyMs: 10_000, act: () => identity.reportStatus() },

@@ -237,12 +237,17 @@ async function syncTerminated(ports: NodePorts, { pod, fence }: Turn): Promise<T
   const { uid } = pod.metadata;
   const observed = await determine(ports, pod);
   await storeStatus(ports, pod, await computeStatus(ports, { pod, observed, terminal: true }), { fence });
-  await retriedInTurn(ports, uid, () => withVolumeBackOff(ports, { fence }, () => ports.files.removePodDirectory(uid)));
+  await retriedInTurn(ports, uid, () => withVolumeBackOff(ports, { fence }, () => removeVolumes(ports, uid)));
   await ports.containerManager.destroy(uid);
   ports.objects.forget(uid);
   ports.operations.forget(uid);
   await storeTerminated(ports, pod, fence);
   return { kind: "terminatedDone" };
+}
+
+/** As an operation: there may be millions of files. @throws {Pause} while it goes on */
+async function removeVolumes({ operations, files }: NodePorts, uid: string): Promise<void> {
+  await operations.run({ uid, name: "remove", act: () => files.removePodDirectory(uid), pause: "the pod's volumes are being removed" });
 }
 
 /** Its end was asked for before it could begin: nothing ran, and nothing has to be looked at. */

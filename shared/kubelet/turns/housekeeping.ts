@@ -20,7 +20,8 @@ import { deleteMirror } from "./reconcile-mirror.ts";
 /** Back-offs that nobody asked about for so long mean nothing any more (§1: twice the cap). */
 const BACK_OFF_FORGOTTEN_MS = 600_000;
 
-export async function housekeep(ports: NodePorts): Promise<void> {
+/** @param removing UIDs whose directories earlier calls are removing: there may be millions of files, for which nothing else waits */
+export async function housekeep(ports: NodePorts, removing: Set<string>): Promise<void> {
   if (!ports.condition.sourcesReady) return;
   const { store, pods, cri, clock, condition } = ports;
   // What may be left over is read before what is desired: what comes in between is not taken for an orphan.
@@ -61,8 +62,13 @@ export async function housekeep(ports: NodePorts): Promise<void> {
     await store.update("statuses", uid, () => undefined);
   }
   const { log } = ports;
-  for (const uid of plan.removeDirectories)
-    await attempt(log, "a pod's directory was not removed", { pod: uid }, () => ports.files.removePodDirectory(uid));
+  for (const uid of plan.removeDirectories) {
+    if (removing.has(uid)) continue;
+    removing.add(uid);
+    void attempt(log, "a pod's directory was not removed", { pod: uid }, () => ports.files.removePodDirectory(uid)).finally(() =>
+      removing.delete(uid),
+    );
+  }
   for (const mirror of pods.mirrors())
     if (plan.deleteMirrors.includes(fullName(mirror)))
       await attempt(log, "a mirror pod was not deleted", { pod: fullName(mirror) }, () => deleteMirror(ports, mirror));

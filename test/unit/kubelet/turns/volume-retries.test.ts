@@ -113,3 +113,22 @@ test("[node-agent 135] as long as a pod's worker takes its volumes away, houseke
   await rig.advance(30 * SECONDS);
   expect([removals, await rig.files.podsWithDirectories()]).toEqual([1, []]);
 });
+
+test("[node-agent 494] volumes that take a minute to remove hold no turn, and their pod goes when they are gone", async () => {
+  const rig = await node();
+  await rig.create("p", DATA);
+  await rig.until("ready", () => rig.isReady("p"));
+  let removals = 0;
+  rig.fateOf = ({ verb }) => {
+    if (verb !== "removePodDirectory") return "live";
+    removals++;
+    return { after: rig.clock.after(60 * SECONDS) };
+  };
+  await rig.delete("p");
+  await rig.until("it is taken away", () => removals > 0);
+  await rig.until("no turn waits", () => rig.agent.queues.pods.size === 0, 10 * SECONDS);
+  await rig.advance(45 * SECONDS);
+  expect(rig.pod("p")).toBeDefined();
+  await rig.until("gone", () => rig.pod("p") === undefined, 12 * SECONDS);
+  expect(removals).toBe(1);
+});
