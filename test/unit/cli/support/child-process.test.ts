@@ -7,7 +7,7 @@ import { LEAN_HEAP, startVerb } from "../../../../cli/support/child-process.ts";
 
 it.each([
   { verb: "watch", heap: LEAN_HEAP },
-  { verb: "host", heap: ["--max-semi-space-size=8", "--heap-growing-percent=40"] },
+  { verb: "host", heap: ["--max-semi-space-size=16", "--heap-growing-percent=40"] },
 ])("startVerb begins this program once more, as its child, with $verb's heap and the environment it is given", async ({ verb, heap }) => {
   const folder = mkdtempSync(join(tmpdir(), "deltaloop-child-"));
   const main = join(folder, "main.mjs");
