@@ -1,5 +1,5 @@
 /** Signature Version 4 of calls to AWS, by `@smithy/signature-v4`, which keeps the day's key. */
-import { createHash, createHmac } from "node:crypto";
+import { createHash, createHmac, createSecretKey } from "node:crypto";
 
 import type { defaultProvider } from "@aws-sdk/credential-provider-node";
 import { SignatureV4 } from "@smithy/signature-v4";
@@ -61,12 +61,12 @@ export function foundCredentials(): Credentials {
   };
 }
 
-/** What signers hash with. */
+/** What signers hash with. A key of bytes costs Node four times as much where it is none of its own key objects. */
 export class Sha256 {
   readonly #hash: { update(data: string | Uint8Array): unknown; digest(): Uint8Array };
 
   constructor(key?: string | ArrayBuffer | ArrayBufferView) {
-    this.#hash = key === undefined ? createHash("sha256") : createHmac("sha256", bytesOf(key));
+    this.#hash = key === undefined ? createHash("sha256") : createHmac("sha256", createSecretKey(Buffer.from(bytesOf(key))));
   }
 
   update(data: string | ArrayBuffer | ArrayBufferView): void {
