@@ -13,11 +13,22 @@ export function strayPointer(value: unknown, allowed: ReadonlySet<string>, at = 
   return undefined;
 }
 
-/** What stands at `pointer`, or undefined. */
+/** Of the contract's few paths, each of which is asked for with every write. */
+const KEYS = new Map<string, readonly string[]>();
+
+function keysOf(pointer: string): readonly string[] {
+  let keys = KEYS.get(pointer);
+  if (keys === undefined) {
+    const tokens = pointer.split("/").slice(1);
+    KEYS.set(pointer, (keys = tokens.map((token) => token.replaceAll("~1", "/").replaceAll("~0", "~"))));
+  }
+  return keys;
+}
+
+/** What stands at `pointer`, one of the program's own, or undefined. */
 export function valueAt(value: unknown, pointer: string): unknown {
   let current = value;
-  for (const token of pointer.split("/").slice(1)) {
-    const key = token.replaceAll("~1", "/").replaceAll("~0", "~");
+  for (const key of keysOf(pointer)) {
     if (typeof current !== "object" || current === null || !Object.hasOwn(current, key)) return undefined;
     current = (current as Readonly<Record<string, unknown>>)[key]; // an own property, as just asked
   }
