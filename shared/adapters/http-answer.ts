@@ -29,8 +29,8 @@ const INTERIM_MAX = 5;
 const HEAD_END = "\r\n\r\n";
 const STATUS_LINE = /^HTTP\/1\.([01]) ([1-9]\d\d)(?: |$)/;
 const FIELD_NAME = /^[\w!#$%&'*+\-.^`|~]+$/;
-/** Of which none may stand in a line: a line feed alone ends one for some readers. */
-const BREAKS = /[\0\r\n]/;
+/** Of which none may stand in a head or line: a line feed alone ends one for some readers. */
+const BREAKS = /\0|\r(?!\n)|(?<!\r)\n/;
 const LENGTH = /^\d{1,15}$/;
 const CHUNK_SIZE = /^([\da-f]{1,12})[ \t]*(?:;|$)/i;
 
@@ -157,7 +157,7 @@ export class AnswerReader {
   #readHead(text: string): void {
     const [first = "", ...lines] = text.split("\r\n");
     const status = STATUS_LINE.exec(first);
-    if (status === null || BREAKS.test(first)) throw new MalformedAnswerError("it does not begin as an answer of HTTP/1.1");
+    if (status === null || BREAKS.test(text)) throw new MalformedAnswerError("its head is none of HTTP/1.1");
     const code = Number(status[2]);
     const headers = headersOf(lines);
     if (code < 200) {
@@ -208,7 +208,7 @@ function headersOf(lines: readonly string[]): Headers {
   for (const line of lines) {
     const colon = line.indexOf(":");
     const name = line.slice(0, Math.max(0, colon)).toLowerCase();
-    if (!FIELD_NAME.test(name) || BREAKS.test(line)) throw new MalformedAnswerError("a line of its head is no header");
+    if (!FIELD_NAME.test(name)) throw new MalformedAnswerError("a line of its head is no header");
     const value = line.slice(colon + 1).trim();
     const former = headers[name];
     headers[name] = former === undefined ? value : `${former}, ${value}`;
