@@ -97,7 +97,7 @@ export function awsJson(service: AwsService, options: AwsJsonOptions = {}): AwsJ
       const body = JSON.stringify(input);
       for (let tries = 1; ; tries++) {
         try {
-          return JSON.parse(await once(action, url, body, callOptions)) as unknown;
+          return parsed(action, await once(action, url, body, callOptions));
         } catch (error) {
           if (tries >= TRIES_MAX || !isPassing(error)) throw error;
           await after(Math.random() * BACK_OFF_MS * 2 ** (tries - 1));
@@ -108,6 +108,15 @@ export function awsJson(service: AwsService, options: AwsJsonOptions = {}): AwsJ
       for (const server of servers.values()) server.destroy();
     },
   };
+}
+
+/** A SyntaxError quotes what it could not read. */
+function parsed(action: string, text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    throw awsError(action, "", 200);
+  }
 }
 
 /** One try took longer than it may. */

@@ -1,6 +1,6 @@
 /**
  * One answer of HTTP/1.1, as it comes in pieces. Strict where two readers could understand an answer in two ways: what is malformed ends its
- * connection, and nothing that stood behind it is ever taken for the answer to another request.
+ * connection.
  *
  * HA1 a body has the length that `Content-Length` says, or is chunked, or lasts as long as its connection; never two of these.
  * HA2 interim answers (1xx) are passed over, five at most.
@@ -10,7 +10,7 @@
  * The form is that of RFC 9112.
  */
 
-/** By lower-case name; repeated ones are joined with commas. */
+/** By lower-case name. Of a repeated one the first counts, as Go's and Node's clients have it; those that say where an answer ends are joined with commas. */
 export type Headers = Readonly<Record<string, string | undefined>>;
 
 export interface Head {
@@ -21,18 +21,22 @@ export interface Head {
 /** What came is no answer of HTTP/1.1, or not one to what was asked. */
 export class MalformedAnswerError extends Error {
   override readonly name = "MalformedAnswerError";
+  /** As of other failures of a connection. */
+  readonly code = "EPROTO";
 }
 
 const HEAD_BYTES_MAX = 64 * 1024;
 const CHUNK_LINE_BYTES_MAX = 4 * 1024;
 const INTERIM_MAX = 5;
 const HEAD_END = "\r\n\r\n";
+const HEAD_BEGIN = "HTTP/1.";
+const JOINED: ReadonlySet<string> = new Set(["connection", "content-length", "transfer-encoding"]);
 const STATUS_LINE = /^HTTP\/1\.([01]) ([1-9]\d\d)(?: |$)/;
 const FIELD_NAME = /^[\w!#$%&'*+\-.^`|~]+$/;
 /** Of which none may stand in a head or line: a line feed alone ends one for some readers. */
 const BREAKS = /\0|\r(?!\n)|(?<!\r)\n/;
 const LENGTH = /^\d{1,15}$/;
-const CHUNK_SIZE = /^([\da-f]{1,12})[ \t]*(?:;|$)/i;
+const CHUNK_SIZE = /^0*([\da-f]{1,12})[ \t]*(?:;|$)/i;
 
 /** What is expected next. */
 type Part = "head" | "length" | "chunk size" | "chunk" | "chunk end" | "trailer" | "until it closes" | "nothing";
@@ -93,16 +97,21 @@ export class AnswerReader {
     return this.#part === "nothing";
   }
 
+  /** Whether all of it is here, whatever becomes of the connection. */
+  get isWhole(): boolean {
+    return this.#part === "nothing";
+  }
+
   /** The connection has ended: whether that is the answer's end, too. */
   end(): boolean {
-    return this.#part === "until it closes" || this.#part === "nothing";
+    return this.#part === "until it closes" || this.isWhole;
   }
 
   /** @returns where what follows begins */
   #take(bytes: Buffer, at: number): number {
     switch (this.#part) {
       case "head":
-        return this.#until(HEAD_END, bytes, at, HEAD_BYTES_MAX, (text) => this.#readHead(text));
+        return this.#takeHead(bytes, at);
       case "chunk size":
         return this.#until("\r\n", bytes, at, CHUNK_LINE_BYTES_MAX, (text) => this.#readChunkSize(text));
       case "chunk end":
@@ -120,6 +129,17 @@ export class AnswerReader {
       case "nothing":
         return this.#takeMissing(bytes, at);
     }
+  }
+
+  /** What cannot become a head is refused before its end, which may never come. */
+  #takeHead(bytes: Buffer, at: number): number {
+    const next = this.#until(HEAD_END, bytes, at, HEAD_BYTES_MAX, (text) => this.#readHead(text));
+    const text = this.#begun?.toString("latin1") ?? "";
+    const isHead = text.startsWith(HEAD_BEGIN) || HEAD_BEGIN.startsWith(text);
+    // Of a last carriage return it is not known yet whether a line feed follows.
+    if (!isHead || BREAKS.test(text.endsWith("\r") ? text.slice(0, -1) : text))
+      throw new MalformedAnswerError("it does not begin as an answer of HTTP/1.1");
+    return next;
   }
 
   #takeMissing(bytes: Buffer, at: number): number {
@@ -198,6 +218,7 @@ export class AnswerReader {
 
   #readTrailer(text: string): void {
     this.#trailerBytes += text.length;
+    if (BREAKS.test(text)) throw new MalformedAnswerError("a trailer that is none");
     if (this.#trailerBytes > HEAD_BYTES_MAX) throw new MalformedAnswerError(`a trailer of more than ${HEAD_BYTES_MAX} bytes`);
     if (text === "") this.#part = "nothing";
   }
@@ -209,11 +230,24 @@ function headersOf(lines: readonly string[]): Headers {
     const colon = line.indexOf(":");
     const name = line.slice(0, Math.max(0, colon)).toLowerCase();
     if (!FIELD_NAME.test(name)) throw new MalformedAnswerError("a line of its head is no header");
-    const value = line.slice(colon + 1).trim();
+    const value = trimmed(line, colon + 1);
     const former = headers[name];
-    headers[name] = former === undefined ? value : `${former}, ${value}`;
+    if (former === undefined) headers[name] = value;
+    else if (JOINED.has(name)) headers[name] = `${former}, ${value}`;
   }
   return headers;
+}
+
+/** Without the blanks and tabs around it: other white space is part of a value. */
+function trimmed(line: string, start: number): string {
+  let [from, to] = [start, line.length];
+  while (from < to && isBlank(line, from)) from++;
+  while (from < to && isBlank(line, to - 1)) to--;
+  return line.slice(from, to);
+}
+
+function isBlank(line: string, at: number): boolean {
+  return line[at] === " " || line[at] === "\t";
 }
 
 /** A repeated one is joined with a comma, and no number. */

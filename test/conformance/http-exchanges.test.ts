@@ -1,6 +1,7 @@
 /** Exchanges of HTTP/1.1 with servers over sockets: Node's own, over TLS and not, and those that do what no server should. */
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { once } from "node:events";
 import { createServer as createHttpServer } from "node:http";
 import type { RequestListener } from "node:http";
 import { createServer as createHttpsServer } from "node:https";
@@ -9,6 +10,7 @@ import type { AddressInfo, Server as NetServer, Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as after } from "node:timers/promises";
+import { Worker } from "node:worker_threads";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 
 import { createExchanges } from "../../shared/adapters/http-exchanges.ts";
@@ -132,6 +134,17 @@ describe("exchanges of HTTP/1.1", () => {
     expect(connections()).toBe(2);
   });
 
+  it("HX2 an answer that has come behind another in one flight is nobody's, where a read ends between them, too", async () => {
+    const head = "HTTP/1.1 200 OK\r\nContent-Length: ";
+    const body = "x".repeat(64 * 1024);
+    const filled = body.slice(head.length + "65536\r\n\r\n".length); // with its head as much as is read at once
+    const { exchanges } = await rude((socket, nth) =>
+      socket.write(nth === 0 ? `${head}${filled.length}\r\n\r\n${filled}HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil` : X),
+    );
+    await expect(exchanges.ask(GET, BOUNDS)).rejects.toThrow("more came than was asked for");
+    expect((await exchanges.ask(GET, BOUNDS)).body).toBe("x");
+  });
+
   it.each<readonly [what: string, act: (socket: Socket) => void, expected: object]>([
     ["closes without an answer", (socket) => socket.end(), { code: "ECONNRESET", message: "socket hang up" }],
     ["resets", (socket) => socket.resetAndDestroy(), { code: "ECONNRESET" }],
@@ -187,7 +200,6 @@ describe("exchanges of HTTP/1.1", () => {
   it.each<readonly [what: string, request: Request]>([
     ["path", { ...GET, target: "/a b" }],
     ["path", { ...GET, target: "/\r\nX: y" }],
-    ["method", { ...GET, method: "GET /x HTTP/1.1\r\n\r\nGET" }],
     ["header", { ...GET, headers: { authorization: "Bearer secret\r\nX: y" } }],
     ["header", { ...GET, headers: { "x\r\ny": "z" } }],
   ])("HX4 refuses a %s that would break out of its line, and does not quote it", async (_what, request) => {
@@ -243,6 +255,33 @@ describe("exchanges of HTTP/1.1", () => {
       await Promise.all([1, 2].map(() => exchanges.ask(secret, BOUNDS)));
       expect(seen).toEqual(["Bearer t", "Bearer t", "Bearer t"]);
       expect(resumed).toEqual([false, true]);
+    });
+
+    it("HX1 uses connections again in bursts from a timer, of whose writes Node tells only after their answers", async () => {
+      // In a thread of its own, it answers while this one is busy: with how many connections it has had.
+      const server = new Worker(
+        `const { parentPort, workerData } = require("node:worker_threads");
+        let count = 0;
+        const server = require("node:https").createServer(workerData, (request, response) => setTimeout(() => response.end(String(count)), 2));
+        server.on("secureConnection", () => count++);
+        server.listen(0, "${LOOPBACK}", () => parentPort.postMessage(server.address().port));`,
+        { eval: true, workerData: { key, cert } },
+      );
+      ending.push(() => server.terminate());
+      const [port] = (await once(server, "message")) as [number];
+      const exchanges = exchangesOf(port, { ca: cert });
+      let connections = 0;
+      for (let burst = 0; burst < 10; burst++) {
+        await after(5);
+        const calls = Array.from({ length: 8 }, async () => {
+          const call = exchanges.ask(secret, BOUNDS);
+          const until = performance.now() + 1;
+          while (performance.now() < until); // as what else is to be done takes its time
+          return Number((await call).body);
+        });
+        connections = Math.max(connections, ...(await Promise.all(calls)));
+      }
+      expect(connections).toBeLessThan(12);
     });
 
     it("sends nothing to one that it cannot verify, nor to one of another name", async () => {

@@ -109,10 +109,13 @@ export function createClient(config: KubeHttpConfig): KubeClient {
 
   /** Who calls, as it is now: credentials may have to be fetched, and whoever brings them may hang. */
   function identityNow(): Identity | Promise<Identity> {
-    const token = config.token?.(refused?.token);
-    const certificate = config.certificate?.(refused?.certificate);
-    if (!(token instanceof Promise) && !(certificate instanceof Promise)) return identity(token, certificate);
-    return Promise.all([token, certificate]).then((both) => identity(...both));
+    const { token, certificate } = config;
+    if (certificate === undefined) {
+      const now = token?.(refused?.token);
+      return now instanceof Promise ? now.then((text) => identity(text, undefined)) : identity(now, undefined);
+    }
+    const both = [Promise.try(() => token?.(refused?.token)), Promise.try(() => certificate(refused?.certificate))] as const;
+    return Promise.all(both).then((found) => identity(...found));
   }
 
   /** Waits for a place among the calls on their way; the request's own time begins when it has one. */

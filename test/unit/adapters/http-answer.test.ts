@@ -41,6 +41,10 @@ const WHOLE: Readonly<Record<string, readonly [text: string, expected: Read]>> =
     { code: 200, body: "x", keeps: false },
   ],
   "HTTP/1.0 closes": ["HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\nx", { code: 200, body: "x", keeps: false }],
+  "HA1 sizes of chunks with zeros before them": [
+    "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n00000000000000000003\r\nabc\r\n0000\r\n\r\n",
+    { code: 200, body: "abc", keeps: true },
+  ],
   "HA2 interim answers before it": [
     `${"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n".repeat(5)}HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx`,
     { code: 200, body: "x", keeps: true },
@@ -83,6 +87,11 @@ describe("an answer of HTTP/1.1", () => {
     "HA3 a trailer without end": `${HEAD}Transfer-Encoding: chunked\r\n\r\n0\r\n${"X: y\r\n".repeat(20_000)}`,
     "HA4 a second answer": `${HEAD}Content-Length: 1\r\n\r\nx${HEAD}Content-Length: 1\r\n\r\ny`,
     "HA4 a body that is longer than it says": `${HEAD}Content-Length: 1\r\n\r\nxy`,
+    "HA1 white space that is none around a length": `${HEAD}Content-Length: \xa01\r\n\r\nx`,
+    "HA1 white space that is none around a coding": `${HEAD}Transfer-Encoding: \x0bchunked\r\n\r\n0\r\n\r\n`,
+    "HA3 a line feed alone in a trailer": `${HEAD}Transfer-Encoding: chunked\r\n\r\n0\r\n\n\r\n\r\n`,
+    "what never becomes a head": "-ERR unknown command\r\n",
+    "a head of lines that end with a line feed": "HTTP/1.1 200 OK\nContent-Length: 0\n\n",
     "a folded header": `${HEAD}X: a\r\n b\r\nContent-Length: 0\r\n\r\n`,
     "a header without a colon": `${HEAD}Content-Length\r\n\r\n`,
     "a blank before the colon": `${HEAD}Content-Length : 1\r\n\r\nx`,
@@ -119,14 +128,18 @@ describe("an answer of HTTP/1.1", () => {
     expect(read([`${HEAD}Content-Length: 4\r\n\r\n1234`], 4)).toEqual({ code: 200, body: "1234", keeps: true });
   });
 
-  it("tells of its head once, before the body has come", () => {
+  it("tells of its head once, before the body has come; of a repeated header the first counts", () => {
     const heads: Head[] = [];
     const reader = new AnswerReader(BYTES_MAX, (head) => heads.push(head));
-    reader.push(Buffer.from("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 429 Too Many\r\nRetry-After: 3 \r\nX: 1\r\nx: 2\r\n__proto__: z\r\n"));
+    reader.push(
+      Buffer.from(
+        "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 429 Too Many\r\nRetry-After: 3 \r\nRetry-After: 4\r\nX: 1\r\nx: 2\r\n__proto__: z\r\n",
+      ),
+    );
     expect(heads).toEqual([]);
     reader.push(Buffer.from("Content-Length: 2\r\n\r\n"));
     expect(heads.map(({ code, headers }) => [code, { ...headers }])).toEqual([
-      [429, { "retry-after": "3", x: "1, 2", ["__proto__"]: "z", "content-length": "2" }],
+      [429, { "retry-after": "3", x: "1", ["__proto__"]: "z", "content-length": "2" }],
     ]);
   });
 
