@@ -5,7 +5,7 @@
  * Catches: a template's or an annotation's value in a message, a key or value of Redis, a log line, a trace, a capture, an Event; a
  * webhook's words anywhere but where upstream writes them and in cached conditions; a ReplicaSet without its change-cause.
  */
-import { ClientRequest } from "node:http";
+import { Socket } from "node:net";
 
 import { Redis } from "ioredis";
 import { afterEach, expect, it, vi } from "vitest";
@@ -147,10 +147,11 @@ function denyPodsOf({ server }: Embedded, app: string): void {
 /** Bodies of all messages that are sent, where they leave the process: whichever client sends them. */
 function tapQueues(): readonly string[] {
   const bodies: string[] = [];
-  const end = ClientRequest.prototype.end;
-  vi.spyOn(ClientRequest.prototype, "end").mockImplementation(function (this: ClientRequest, ...args: Parameters<typeof end>) {
-    if (String(this.getHeader("x-amz-target")).startsWith("AmazonSQS.SendMessage")) bodies.push(...messagesIn(String(args[0])));
-    return end.apply(this, args);
+  const write = Socket.prototype.write;
+  vi.spyOn(Socket.prototype, "write").mockImplementation(function (this: Socket, ...args: Parameters<typeof write>) {
+    const [head, body] = String(args[0]).split("\r\n\r\n", 2);
+    if (body !== undefined && /^x-amz-target: AmazonSQS\.SendMessage/im.test(head ?? "")) bodies.push(...messagesIn(body));
+    return write.apply(this, args);
   });
   return bodies;
 }
