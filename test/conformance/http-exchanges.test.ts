@@ -74,7 +74,8 @@ describe("exchanges of HTTP/1.1", () => {
       request.setEncoding("utf8").on("data", (part: string) => (text += part));
       request.on("end", () => response.end(JSON.stringify({ method: request.method, url: request.url, headers: request.headers, text })));
     });
-    const request = { method: "PATCH", target: "/a%20b?c=d", headers: { "X-A": "b c", authorization: "Bearer t" }, body: '{"é":"✓"}' };
+    const headers = { "X-A": "b c", authorization: "Bearer t" };
+    const request: Request = { method: "PATCH", target: "/a%20b?c=d", headers, body: '{"é":"✓"}' };
     const { code, body, isCut } = await exchanges.ask(request, BOUNDS);
     expect([code, isCut]).toEqual([200, false]);
     expect(JSON.parse(body)).toEqual({

@@ -114,8 +114,8 @@ export function createClient(config: KubeHttpConfig): KubeClient {
       const now = token?.(refused?.token);
       return now instanceof Promise ? now.then((text) => identity(text, undefined)) : identity(now, undefined);
     }
-    const both = [Promise.try(() => token?.(refused?.token)), Promise.try(() => certificate(refused?.certificate))] as const;
-    return Promise.all(both).then((found) => identity(...found));
+    const both = Promise.all([brought(() => token?.(refused?.token)), brought(() => certificate(refused?.certificate))]);
+    return both.then(([newest, own]) => identity(newest, own));
   }
 
   /** Waits for a place among the calls on their way; the request's own time begins when it has one. */
@@ -249,6 +249,11 @@ export function createClient(config: KubeHttpConfig): KubeClient {
 interface Identity {
   readonly token?: string;
   readonly certificate?: ClientCertificate;
+}
+
+/** Of one that throws the other is waited for all the same. */
+async function brought<T>(bring: () => T | Promise<T>): Promise<T> {
+  return await bring();
 }
 
 function identity(token: string | undefined, certificate: ClientCertificate | undefined): Identity {
