@@ -3,7 +3,8 @@
  * before the peer is verified, and no second use of a connection that did anything unasked.
  *
  * HX1 a call has its own connection until its answer is whole; there is no queue here, and no pipelining.
- * HX2 a call ends with the whole answer, or with what broke it off; then its connection is ended, too. It is never sent twice. What has come
+ * HX2 a call ends with the whole answer, or with what broke it off; then its connection is ended, too. It is never sent twice. An answer that
+ *    is whole counts, also when its call is given up or its connection breaks at that moment. What has come
  *    behind an answer by the time that it is read, an end or more bytes, is seen before anything else is asked there.
  * HX3 a connection that has been idle for longer than it may is ended, not used; also after this process was frozen meanwhile.
  * HX4 what would break out of its line (a token with a line feed) is refused before anything is sent, and not quoted.

@@ -11,7 +11,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as after } from "node:timers/promises";
 import { Worker } from "node:worker_threads";
-import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 
 import { createExchanges } from "../../shared/adapters/http-exchanges.ts";
 import type { Bounds, Exchanges, Request } from "../../shared/adapters/http-exchanges.ts";
@@ -23,6 +23,7 @@ const GET: Request = { method: "GET", target: "/", headers: {} };
 
 const ending: (() => unknown)[] = [];
 afterEach(() => {
+  vi.restoreAllMocks();
   for (const end of ending.splice(0)) end();
 });
 
@@ -115,6 +116,22 @@ describe("exchanges of HTTP/1.1", () => {
     await after(60);
     await exchanges.ask(GET, BOUNDS);
     expect(connections()).toBe(3);
+  });
+
+  it("HX3 uses none again after this process was frozen for too long, whatever its timers say", async () => {
+    const { exchanges, connections } = await rude((socket) => socket.write(X));
+    await exchanges.ask(GET, BOUNDS);
+    const thawedMs = Date.now() + 10 * IDLE_MS;
+    vi.spyOn(Date, "now").mockReturnValue(thawedMs);
+    await exchanges.ask(GET, BOUNDS);
+    expect(connections()).toBe(2);
+  });
+
+  it("HX2 an answer that is whole counts, though its call is given up at that moment", async () => {
+    const { exchanges } = await rude((socket) => socket.write(X));
+    const ended = new AbortController();
+    const onHead = (): void => queueMicrotask(() => ended.abort(new Error("no more")));
+    expect(await exchanges.ask(GET, { ...BOUNDS, signal: ended.signal, onHead })).toMatchObject({ code: 200, body: "x" });
   });
 
   it("HX2 an answer that came unasked is nobody's", async () => {
