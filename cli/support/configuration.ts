@@ -1,5 +1,5 @@
 /** Configurations of our own processes: as a function's, from an environment that may hold references instead of secrets. */
-import { createSecrets } from "../../shared/adapters/secrets/secrets.ts";
+import { createSecretReader } from "../../shared/adapters/secrets/secret-reader.ts";
 import type { Variables } from "../../shared/lambda/configuration.ts";
 import { isServedBy } from "../../shared/lambda/connect-live.ts";
 import { liveConfiguration } from "../../shared/lambda/live-configuration.ts";
@@ -15,7 +15,7 @@ const LOOK_MS = 10_000;
 /** @throws {ConfigurationError} naming every mistake; {UsageError} naming each secret that cannot be read */
 export async function readConfiguration(environment: Variables, log = consoleLog("", "info")): Promise<LiveConfiguration> {
   try {
-    return await liveConfiguration(environment, { secrets: createSecrets, now: Date.now, log });
+    return await liveConfiguration(environment, { secrets: createSecretReader, now: Date.now, log });
   } catch (error) {
     throw error instanceof SecretError ? new UsageError(error.message) : error;
   }

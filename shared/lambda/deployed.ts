@@ -5,7 +5,7 @@
  * DE2 before each one the configuration is fresh (live-configuration.ts). When what was connected with it serves no more, the function
  *    is made anew; what the former one is still doing ends on its own connections, which are closed then.
  */
-import { createSecrets } from "../adapters/secrets/secrets.ts";
+import { createSecretReader } from "../adapters/secrets/secret-reader.ts";
 import { liveConfiguration } from "./live-configuration.ts";
 import type { LiveConfiguration } from "./live-configuration.ts";
 import type { Variables } from "./configuration.ts";
@@ -33,7 +33,7 @@ export function deployed<A extends readonly unknown[], R>(
   let made: Made<A, R> | undefined;
 
   async function start(): Promise<LiveConfiguration> {
-    starting ??= liveConfiguration(environment, { secrets: createSecrets, now: Date.now, log: createLogger(service, "info") });
+    starting ??= liveConfiguration(environment, { secrets: createSecretReader, now: Date.now, log: createLogger(service, "info") });
     try {
       return await starting;
     } catch (error) {

@@ -10,7 +10,7 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 
 import { placeOf } from "../../shared/adapters/secrets/reference.ts";
 import { createSecrets } from "../../shared/adapters/secrets/secrets.ts";
-import type { SecretsOptions } from "../../shared/adapters/secrets/secrets.ts";
+import type { SecretsOptions } from "../../shared/adapters/secrets/secret-reader.ts";
 import { startSecretsStandIn } from "../support/secrets-stand-in.ts";
 import { secretsConformance } from "./secrets.ts";
 

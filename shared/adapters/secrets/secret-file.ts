@@ -1,5 +1,5 @@
-/** A secret that is a file. */
-import { lstat, readFile, realpath, stat } from "node:fs/promises";
+/** Writing a secret that is a file. */
+import { lstat, realpath, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 
 import { replaceFile } from "../replace-file.ts";
@@ -8,10 +8,6 @@ import type { Answer } from "./service.ts";
 const OWNER_ONLY = 0o600;
 const GROUP_READS = 0o040;
 const OTHERS = 0o007;
-
-export async function readSecretFile(path: string): Promise<Answer> {
-  return { value: (await readFile(path, "utf8")).trimEnd() };
-}
 
 /**
  * Whoever reads meanwhile has the old value or the new one, whatever happens. A link stays, and the file it leads to is replaced. Owner and
