@@ -1,4 +1,4 @@
-import { createKubeHttp } from "../adapters/kube-http/kube-http.ts";
+import { createKubeCalls } from "../adapters/kube-http/kube-calls.ts";
 import type { KubeHttpConfig } from "../adapters/kube-http/config.ts";
 import { createSqsMessageSource } from "../adapters/sqs/message-source.ts";
 import { createEmfMetrics } from "../adapters/emf/emf.ts";
@@ -32,7 +32,7 @@ export function wireFunction(component: Component, live: LiveConfiguration, kube
   const metrics =
     kubeConfig.metrics ??
     (configuration.metrics === "emf" ? functionMetrics(component, configuration.deployment, outside.clock) : undefined);
-  const kube = createKubeHttp({ ...kubeConfig, ...patienceOf(component), ...(metrics && { metrics }) });
+  const kube = createKubeCalls({ ...kubeConfig, ...patienceOf(component), ...(metrics && { metrics }) });
   const queueUrl = ownQueue(component, queues);
   return {
     clock: outside.clock,

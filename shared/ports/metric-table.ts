@@ -197,7 +197,7 @@ export const METRICS = {
     unit: "count",
     help: "Number of HTTP requests, partitioned by status code, method, and host.",
     processes: ["watcher", "functions", "node"],
-    where: "shared/adapters/kube-http/client.ts",
+    where: "shared/adapters/kube-http/calls.ts",
     upstream: true,
   },
   rest_client_request_retries_total: {
@@ -206,7 +206,7 @@ export const METRICS = {
     unit: "count",
     help: "Number of request retries, partitioned by status code, verb, and host.",
     processes: ["watcher", "functions", "node"],
-    where: "shared/adapters/kube-http/client.ts",
+    where: "shared/adapters/kube-http/calls.ts",
     upstream: true,
   },
   rest_client_request_duration_seconds: {
@@ -216,7 +216,7 @@ export const METRICS = {
     buckets: REQUEST_BUCKETS,
     help: "Request latency in seconds. Broken down by verb, and host.",
     processes: ["watcher", "functions", "node"],
-    where: "shared/adapters/kube-http/client.ts",
+    where: "shared/adapters/kube-http/calls.ts",
     upstream: true,
   },
   leader_election_master_status: {

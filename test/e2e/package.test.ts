@@ -105,7 +105,7 @@ describe("zips", () => {
       ).toBeUndefined();
       const code = `await import(${JSON.stringify(pathToFileURL(bundle).href)}); console.log(process.moduleLoadList.join("\\n")); process.exit(0);`;
       const loaded = (await offline(process.execPath, ["--input-type=module", "--eval", code], scratch)).split("\n");
-      expect(loaded, name).toContain("NativeModule https");
+      expect(loaded, name).toContain("NativeModule tls");
       expect(
         loaded.filter((each) => /undici/.test(each)),
         name,

@@ -3,7 +3,8 @@
  * are executed, executed with the answer lost, executed late, refused or slow, exactly as on a network. Deeds and
  * refusals are those of the rude API server (test/rude), done in virtual time.
  */
-import type { Call, KubeClient } from "../../shared/adapters/kube-http/client.ts";
+import type { Call } from "../../shared/adapters/kube-http/calls.ts";
+import type { KubeClient } from "../../shared/adapters/kube-http/client.ts";
 import { kubeOver } from "../../shared/adapters/kube-http/kube-http.ts";
 import { statusError } from "../../shared/adapters/kube-http/status-error.ts";
 import type { ApiServer } from "../../shared/local/api-server/api-server.ts";

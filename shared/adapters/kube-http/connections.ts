@@ -1,52 +1,34 @@
-/** The connections of one client: those for calls, which are kept, and those of watches. */
-import { Agent as HttpAgent } from "node:http";
-import { Agent as HttpsAgent } from "node:https";
-
-import { createExchanges } from "../http-exchanges.ts";
-import type { Exchanges } from "../http-exchanges.ts";
 import type { ClientCertificate, KubeHttpConfig } from "./config.ts";
 
-/** The API server closes idle connections after 90 s. Later than this, also after a frozen sandbox, ours are thrown away first. */
-const IDLE_MS_MAX = 50_000;
-
-interface Connections {
-  readonly calls: Exchanges;
-  /** One connection each, by node:http: what a stream costs is its bytes. */
-  readonly watches: HttpAgent;
-}
+/** As node:tls has it. */
+export type Tls = ReturnType<typeof tlsOf>;
 
 /**
- * The connections of one client, as one certificate at a time. When that is another one, what is on its way ends on the former
- * connections, and nothing begins on them.
+ * What makes connections, as one certificate at a time. When that is another one, what is on its way ends on the former
+ * connections, and nothing begins on them: `retire` is told.
  */
-export function createConnections(config: KubeHttpConfig): (certificate?: ClientCertificate) => Connections {
-  const { protocol, hostname, port } = new URL(config.server);
-  const secure = protocol === "https:";
-  const Agent = secure ? HttpsAgent : HttpAgent;
-  const host = hostname.replace(/^\[|\]$/g, "");
-  let held: { readonly certificate: ClientCertificate | undefined; readonly connections: Connections } | undefined;
-
-  function open(certificate: ClientCertificate | undefined): Connections {
-    const { cert, key } = certificate ?? config;
-    const tls = {
-      ca: config.ca,
-      cert,
-      key,
-      rejectUnauthorized: config.insecure !== true,
-      ...(config.serverName === undefined ? {} : { servername: config.serverName }),
-    };
-    const server = { host, port: port === "" ? (secure ? 443 : 80) : Number(port), ...(secure && { tls }) };
-    return {
-      calls: createExchanges(server, { idleMsMax: IDLE_MS_MAX }),
-      watches: new Agent({ ...tls, keepAlive: false }),
-    };
-  }
-
+export function perCertificate<C>(
+  config: KubeHttpConfig,
+  open: (tls: Tls) => C,
+  retire: (former: C) => void = () => undefined,
+): (certificate?: ClientCertificate) => C {
+  let held: { readonly certificate: ClientCertificate | undefined; readonly connections: C } | undefined;
   return (certificate) => {
     if (held !== undefined && isSame(held.certificate, certificate)) return held.connections;
-    held?.connections.calls.retire();
-    held = { certificate, connections: open(certificate) };
+    if (held !== undefined) retire(held.connections);
+    held = { certificate, connections: open(tlsOf(config, certificate)) };
     return held.connections;
+  };
+}
+
+function tlsOf(config: KubeHttpConfig, certificate: ClientCertificate | undefined) {
+  const { cert, key } = certificate ?? config;
+  return {
+    ca: config.ca,
+    cert,
+    key,
+    rejectUnauthorized: config.insecure !== true,
+    ...(config.serverName === undefined ? {} : { servername: config.serverName }),
   };
 }
 

@@ -6,7 +6,7 @@ import { createReader } from "./reader.ts";
 import { createWatch } from "./watch.ts";
 import { createWriter } from "./writer.ts";
 
-/** One API server over `node:https`, as one component; see shared/ports/kube.ts for what is promised. */
+/** One API server over HTTP, as one component; see shared/ports/kube.ts for what is promised. */
 export function createKubeHttp(config: KubeHttpConfig): Kube {
   return kubeOver(createClient(config));
 }

@@ -4,7 +4,7 @@ import { isGone, isNotFound, UnansweredError } from "../../ports/errors.ts";
 import type { KubeList, KubeReader } from "../../ports/kube.ts";
 import { createPager } from "../../ports/page-size.ts";
 import type { Patience } from "../../ports/patience.ts";
-import type { KubeClient } from "./client.ts";
+import type { KubeCalls } from "./calls.ts";
 import { resourcePath } from "./path.ts";
 
 /** As many as are asked for: more than a cluster has. A server whose list has no end must not fill our memory. */
@@ -13,7 +13,7 @@ const OBJECTS_MAX = 200_000;
 const LIST_ATTEMPTS_MAX = 3;
 
 /** Quorum reads: no resourceVersion is ever sent (KC2). */
-export function createReader(client: KubeClient): KubeReader {
+export function createReader(client: KubeCalls): KubeReader {
   return {
     async get(resource, namespace, name, { patience } = {}) {
       const query = { timeout: serverTimeout(client, patience) };
@@ -65,7 +65,7 @@ export function createReader(client: KubeClient): KubeReader {
 }
 
 /** The server is told when we stop waiting, so that nothing of ours lands later than that. Whole seconds. */
-export function serverTimeout(client: Pick<KubeClient, "requestTimeoutMs">, patience: Patience | undefined): string {
+export function serverTimeout(client: Pick<KubeCalls, "requestTimeoutMs">, patience: Patience | undefined): string {
   return `${Math.ceil((patience?.requestTimeoutMs ?? client.requestTimeoutMs) / 1000)}s`;
 }
 

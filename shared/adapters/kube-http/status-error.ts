@@ -1,6 +1,9 @@
 import { KubeApiError, UnansweredError } from "../../ports/errors.ts";
 import { messageOf } from "../../api/errors.ts";
 
+/** As client-go counts what no server has answered. */
+export const NO_ANSWER = "<error>";
+
 /** As much of a refusal's body as is read. */
 export const STATUS_BYTES_MAX = 1024 * 1024;
 
@@ -95,4 +98,8 @@ function parseStatus(body: string): Status | undefined {
 function retryAfterSeconds(headers: Answered): number | undefined {
   const seconds = Number(headers["retry-after"]);
   return Number.isInteger(seconds) && seconds >= 0 ? seconds : undefined;
+}
+
+export function isSuccess(code = 0): boolean {
+  return code >= 200 && code < 300;
 }

@@ -1,11 +1,11 @@
 import { exactText } from "../../api/exact-json.ts";
 import type { Resource } from "../../api/resources.ts";
 import type { KubeWatch, ListPage, ListQuery } from "../../ports/kube.ts";
-import { LIST_TIMEOUT_MS } from "./client.ts";
 import type { KubeClient } from "./client.ts";
 import { resourcePath } from "./path.ts";
 import { asPage } from "./reader.ts";
 import { isFailure, statusError } from "./status-error.ts";
+import { LIST_TIMEOUT_MS } from "./streams.ts";
 
 /** Source: client-go metadata/metadata.go, for JSON. */
 const METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";

@@ -1,12 +1,12 @@
 import type { KubeWriter } from "../../ports/kube.ts";
 import type { Patience } from "../../ports/patience.ts";
-import type { Call, KubeClient } from "./client.ts";
+import type { Call, KubeCalls } from "./calls.ts";
 import { resourcePath } from "./path.ts";
 import { asObject, serverTimeout } from "./reader.ts";
 import { isStatus } from "./status-error.ts";
 
 /** Mutating calls. DELETE knows no fieldManager; every other write carries ours. */
-export function createWriter(client: KubeClient): KubeWriter {
+export function createWriter(client: KubeCalls): KubeWriter {
   const send = (call: Call, patience: Patience | undefined): Promise<unknown> =>
     client.json({ ...call, query: { ...call.query, timeout: serverTimeout(client, patience) }, ...(patience && { patience }) });
 

@@ -1,6 +1,7 @@
 // Would catch: a list that fills the memory, because a server's continue tokens never end.
 import { expect, it } from "vitest";
-import type { Call, KubeClient } from "../../../../shared/adapters/kube-http/client.ts";
+import type { Call } from "../../../../shared/adapters/kube-http/calls.ts";
+import type { KubeClient } from "../../../../shared/adapters/kube-http/client.ts";
 import { createReader } from "../../../../shared/adapters/kube-http/reader.ts";
 import { AnswerTooLargeError } from "../../../../shared/ports/errors.ts";
 
