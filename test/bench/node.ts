@@ -1,6 +1,6 @@
 /**
- * A node's agent beside upstream's kubelet: `deltaloop node` as it is installed (dist/cli, bundled here) and the kubelet, one after the other on the same containerd and control
- * plane, each a fresh process with its own defaults. Each has, after one round that warms up, rounds of 30 pods (one container that
+ * A node's agent beside upstream's kubelet: `deltaloop node` as it is installed (dist/cli, bundled here) and the kubelet, one after the other on one control
+ * plane, each a fresh process with its own defaults and a fresh containerd: dead sandboxes of the one would cost the other's idle minute. Each has, after one round that warms up, rounds of 30 pods (one container that
  * does nothing, with the token that every pod gets), a minute idle with the 30 of the last round, and 110 pods, as many as a node may
  * have.
  *
@@ -72,11 +72,11 @@ export async function bench(rows: readonly string[] = PARTS, profiles?: string):
   const deltaloop = join(program, "deltaloop.js");
   const cluster = await startCluster({ machines: false });
   try {
-    const containerd = await startContainerd();
-    try {
-      await eventually(async () => (await cluster.get("/api/v1/namespaces/default/serviceaccounts/default")) !== undefined);
-      const play = async (side: Side): Promise<Figures> => {
-        const environment = profiles === undefined ? {} : { NODE_OPTIONS: `--cpu-prof --cpu-prof-dir=${profiles}` };
+    await eventually(async () => (await cluster.get("/api/v1/namespaces/default/serviceaccounts/default")) !== undefined);
+    const play = async (side: Side): Promise<Figures> => {
+      const environment = profiles === undefined ? {} : { NODE_OPTIONS: `--cpu-prof --cpu-prof-dir=${profiles}` };
+      const containerd = await startContainerd();
+      try {
         const agent = await startAgent(cluster, side, containerd, { ...upstream.programs, deltaloop }, { environment });
         try {
           process.stderr.write(`  ${side}: ${await othersAtWork()}\n`);
@@ -84,16 +84,16 @@ export async function bench(rows: readonly string[] = PARTS, profiles?: string):
         } finally {
           await agent.stop();
         }
-      };
-      if (profiles !== undefined) {
-        await play("ours");
-        return [];
+      } finally {
+        await containerd.stop();
       }
-      const theirs = await play("kubelet");
-      return results(await play("ours"), theirs);
-    } finally {
-      await containerd.stop();
+    };
+    if (profiles !== undefined) {
+      await play("ours");
+      return [];
     }
+    const theirs = await play("kubelet");
+    return results(await play("ours"), theirs);
   } finally {
     await cluster.stop();
   }
