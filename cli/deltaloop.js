@@ -1,10 +1,13 @@
 #!/usr/bin/env node
 /** The packaged command's first file: turns away a Node that could not even load the others. */
+import { keepCompiledCode } from "./support/compiled-code.js";
 import { tooOld } from "./support/node-version.js";
 
 const problem = tooOld(process.versions.node);
-if (problem === undefined) await import("./main.ts");
-else {
+if (problem === undefined) {
+  keepCompiledCode();
+  await import("./main.ts");
+} else {
   process.stderr.write(`deltaloop: ${problem}\n`);
   process.exitCode = 2;
 }

@@ -8,6 +8,7 @@ import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
+import { keepCompiledCode } from "../../cli/support/compiled-code.js";
 import { tooOld } from "../../cli/support/node-version.js";
 
 const TESTED_MAJOR = "24.";
@@ -24,5 +25,8 @@ if (problem !== undefined) {
 }
 if (!node.startsWith(TESTED_MAJOR)) process.stderr.write(`deltaloop: runs on your own Node ${node}: ${remedy}\n`);
 
+// Of sources their types are taken out before they are compiled, which is most of a start: the processes that this starts keep theirs, too.
+const compiled = keepCompiledCode();
+if (compiled !== undefined) process.env.NODE_COMPILE_CACHE ??= compiled;
 process.argv.splice(1, 2, resolve(process.argv[2]));
 await import(pathToFileURL(process.argv[1]).href);

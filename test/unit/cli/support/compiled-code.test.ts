@@ -1,0 +1,31 @@
+/** Would catch: code that is run from a folder that somebody else may name, and a start that compiles all of it again. */
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { tmpdir, userInfo } from "node:os";
+import { dirname, join } from "node:path";
+import { afterAll, describe, expect, it } from "vitest";
+
+const FILE = new URL("../../../../cli/support/compiled-code.js", import.meta.url).href;
+const elsewhere = mkdtempSync(join(tmpdir(), "deltaloop-compiled-"));
+
+afterAll(() => rmSync(elsewhere, { recursive: true, force: true }));
+
+function folderOf(environment: Readonly<Record<string, string>>): string {
+  const code = `const { keepCompiledCode } = await import(${JSON.stringify(FILE)}); process.stdout.write(String(keepCompiledCode()));`;
+  const { NODE_COMPILE_CACHE: _ours, ...inherited } = process.env;
+  const env = { ...inherited, ...environment };
+  return execFileSync(process.execPath, ["--input-type=module", "--eval", code], { env, encoding: "utf8" });
+}
+
+describe("keepCompiledCode", () => {
+  it("keeps it below the user's own home, whatever HOME says", () => {
+    expect(folderOf({ HOME: elsewhere, XDG_CACHE_HOME: elsewhere })).toBe(join(userInfo().homedir, ".cache", "deltaloop", "compiled"));
+    expect(readdirSync(elsewhere)).toEqual([]);
+  });
+
+  it("hears Node's own variables first", () => {
+    expect(dirname(folderOf({ NODE_COMPILE_CACHE: elsewhere }))).toBe(elsewhere); // of this Node alone
+    expect(readdirSync(elsewhere)).not.toEqual([]);
+    expect(folderOf({ NODE_DISABLE_COMPILE_CACHE: "1" })).toBe("undefined");
+  });
+});
