@@ -1,5 +1,7 @@
 /** Who else is at work on this machine. */
-import { availableParallelism, cpus } from "node:os";
+import { availableParallelism } from "node:os";
+
+import { idleCoreSeconds } from "./process-usage.ts";
 
 const LOOK_MS = 500;
 /** Above this others are at work, and the figures are theirs as well. */
@@ -13,8 +15,7 @@ export async function othersAtWork(): Promise<string> {
 
 /** How many cores work just now, while we do nothing. */
 async function busyCores(): Promise<number> {
-  const idleMs = (): number => cpus().reduce((sum, { times }) => sum + times.idle, 0);
-  const [before, start] = [idleMs(), performance.now()];
+  const [before, start] = [idleCoreSeconds(), performance.now()];
   await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
-  return Math.max(0, availableParallelism() - (idleMs() - before) / (performance.now() - start));
+  return Math.max(0, availableParallelism() - ((idleCoreSeconds() - before) * 1_000) / (performance.now() - start));
 }

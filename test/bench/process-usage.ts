@@ -1,5 +1,6 @@
 /** What a process of this Linux has used, by /proc. */
 import { readFile } from "node:fs/promises";
+import { cpus } from "node:os";
 
 /** Of /proc/<pid>/stat, on every Linux that runs here. */
 const TICKS_PER_SECOND = 100;
@@ -9,6 +10,11 @@ const KIB_PER_MIB = 1_024;
 export async function cpuSeconds(pid: number): Promise<number> {
   const fields = (await readFile(`/proc/${pid}/stat`, "utf8")).replace(/^.*\) /, "").split(" ");
   return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND;
+}
+
+/** How long the machine's cores have had nothing to do since it started, all together. */
+export function idleCoreSeconds(): number {
+  return cpus().reduce((sum, { times }) => sum + times.idle, 0) / 1_000;
 }
 
 /** Resident, in MiB: all its pages, and its share of those that others have as well. */

@@ -3,6 +3,7 @@
  * first is cold.
  */
 import { stat } from "node:fs/promises";
+import { availableParallelism } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 
 import { kubeHttpConfigFrom } from "../../../cli/support/kubeconfig.ts";
@@ -11,6 +12,7 @@ import { createSystemClock } from "../../../shared/adapters/system/clock.ts";
 import { createSystemRandom } from "../../../shared/adapters/system/random.ts";
 import { runScriptedNodes } from "../../../shared/local/scripted-nodes/scripted-nodes.ts";
 import type { Cluster } from "../../support/e2e.ts";
+import { cpuSeconds, idleCoreSeconds } from "../process-usage.ts";
 import { cpuOf, memoryOf } from "./parties.ts";
 import type { AtWork, Party } from "./parties.ts";
 import { clear, deploymentOf, deploymentsPath, makeNamespace, podCount, podsPath, until, watchPods, writesOf } from "./stage.ts";
@@ -53,6 +55,25 @@ async function used<T>(
   return { result, own: after.own - before.own, standIns: after.standIns - before.standIns, writes };
 }
 
+/**
+ * Seconds that `act` takes, and how much of the machine was at work meanwhile: where all of it is, time is what everybody's CPU comes to, and
+ * the control plane has the most of it.
+ */
+async function timed({ cluster, party }: Play, row: string, act: () => Promise<void>): Promise<number> {
+  const plane = Object.values(cluster.plane.pids());
+  const planeCpu = async (): Promise<number> => (await Promise.all(plane.map(cpuSeconds))).reduce((total, seconds) => total + seconds, 0);
+  const [cpu, idle, start] = [await planeCpu(), idleCoreSeconds(), performance.now()];
+  await act();
+  const seconds = (performance.now() - start) / 1_000;
+  const cores = availableParallelism();
+  const busy = cores - (idleCoreSeconds() - idle) / seconds;
+  const ofPlane = ((await planeCpu()) - cpu) / seconds;
+  process.stderr.write(
+    `  ${row}, ${party.name}: ${seconds.toFixed(2)} s with ${busy.toFixed(2)} of ${cores} cores busy, ${ofPlane.toFixed(2)} of them the control plane's\n`,
+  );
+  return seconds;
+}
+
 const sum = (writes: ReadonlyMap<string, number>): number => [...writes.values()].reduce((total, count) => total + count, 0);
 
 function tellWrites({ party }: Play, row: string, writes: ReadonlyMap<string, number>): void {
@@ -92,17 +113,16 @@ async function deployments(
     for (let round = 0; round < rounds; round++) {
       const namespace = `bench-${++namespaces}`;
       await makeNamespace(cluster, namespace);
-      const { result, own, standIns, writes } = await used(play, work, async () => {
-        const start = performance.now();
+      const how = round === 0 ? "cold" : "warm";
+      const go = async (): Promise<void> => {
         await Promise.all(
           Array.from({ length: count }, (_, i) =>
             cluster.client.request("POST", deploymentsPath(namespace), deploymentOf(`web-${i}`, replicas)),
           ),
         );
         await until(`${pods} pods exist`, async () => (await podCount(cluster, namespace)) >= pods);
-        return (performance.now() - start) / 1_000;
-      });
-      const how = round === 0 ? "cold" : "warm";
+      };
+      const { result, own, standIns, writes } = await used(play, work, () => timed(play, `${row}, ${how}`, go));
       note(figures, `${row}, ${how}: until ${pods} pods exist, s`, result);
       note(figures, `${row}, ${how}: own CPU per pod, ms`, (own / pods) * 1_000);
       note(figures, `${row}, ${how}: CPU of stand-ins per pod, ms`, (standIns / pods) * 1_000);
@@ -204,13 +224,12 @@ async function rolling(play: Play): Promise<void> {
     await until("it is complete", () => isComplete(cluster, namespace, 200));
     await sleep(SETTLE_MS);
     for (const round of [1, 2]) {
-      const { result, own, standIns, writes } = await used(play, work, async () => {
-        const start = performance.now();
+      const go = async (): Promise<void> => {
         const patch = { spec: { template: { spec: { containers: [{ name: "main", image: `bench:${round + 1}` }] } } } };
         await cluster.client.request("PATCH", `${deploymentsPath(namespace)}/web`, patch, "application/strategic-merge-patch+json");
         await until("it has rolled", () => isComplete(cluster, namespace, 200));
-        return (performance.now() - start) / 1_000;
-      });
+      };
+      const { result, own, standIns, writes } = await used(play, work, () => timed(play, "rolling update of 200", go));
       note(figures, "rolling update of 200: until it is complete, s", result);
       note(figures, "rolling update of 200: own CPU, s", own);
       note(figures, "rolling update of 200: CPU of stand-ins, s", standIns);
