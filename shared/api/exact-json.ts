@@ -6,7 +6,7 @@
  *   EJ1 within `spec.template` an integer that no JavaScript number holds is a bigint; anything else, and everything outside of
  *      templates, is as JSON.parse has it, so code that counts never meets a bigint.
  *   EJ2 a template's labels are as JSON.parse has them, too: what is cached of a template is plain JSON.
- *   EJ3 text without such an integer costs what JSON.parse costs, and without a template no look at the text.
+ *   EJ3 text without such an integer costs what JSON.parse costs, and text that names no template two searches.
  *
  * A bigint is a value: it is compared, cloned and frozen like any other. JSON.stringify refuses it, so whoever writes a template
  * down or sends it calls `exactText`.
@@ -20,6 +20,8 @@ const { parse, rawJSON } = JSON as unknown as {
 
 /** A long integer as a field or in a list; one in a text may look like it, which costs a second look. */
 const LONG_INTEGER = /[:[,]\s*-?\d{16}/;
+/** Without either no field has this name. */
+const [TEMPLATE, ESCAPED] = ['"template"', String.raw`\u`];
 /** int64 has 19 digits. */
 const INTEGER = /^-?\d{16,19}$/;
 
@@ -33,6 +35,7 @@ type Fields = Record<string, unknown>;
  */
 export function parseExact(text: string): unknown {
   const value: unknown = JSON.parse(text);
+  if (!text.includes(TEMPLATE) && !text.includes(ESCAPED)) return value;
   if (!objectsOf(value).some((object) => templateOf(object)) || !LONG_INTEGER.test(text)) return value;
   const exact = objectsOf(parse(text, (_key, each, { source = "" }) => (INTEGER.test(source) && isRounded(each) ? BigInt(source) : each)));
   for (const [i, object] of objectsOf(value).entries()) takeTemplate(object, exact[i]);

@@ -69,6 +69,7 @@ export class VersionSet implements CachedVersions {
   }
 
   has(key: ObjectKey, uid: string, rv: string): boolean {
+    if (this.#hashes.length === 0) return false; // all of a first list: a hash costs more than the rest
     const wanted = VersionSet.hashOf(key, uid, rv);
     let [low, high] = [0, this.#hashes.length];
     while (low < high) {

@@ -41,7 +41,7 @@ async function* drain(response: IncomingMessage, signal: AbortSignal, inactivity
     wake?.();
   };
   const arm = (): void => {
-    clearTimeout(timer);
+    if (timer) return void timer.refresh();
     timer = setTimeout(() => {
       finish({ error: new UnansweredError(`no byte for ${inactivityMs} ms`) });
       response.destroy();
@@ -61,6 +61,7 @@ async function* drain(response: IncomingMessage, signal: AbortSignal, inactivity
       // Silence is our own doing now, so the inactivity timer rests.
       response.pause();
       clearTimeout(timer);
+      timer = undefined; // what is cleared cannot be refreshed
     } else {
       arm();
     }

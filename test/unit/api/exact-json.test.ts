@@ -53,6 +53,7 @@ describe("parseExact", () => {
   const one = spec(`"n":9223372036854775807`);
   it.each([
     { holder: "an object", text: one },
+    { holder: "an object with an escaped name", text: one.replace('"template"', String.raw`"templ\u0061te"`) },
     { holder: "a watch event", text: `{"type":"ADDED","object":${one}}` },
     { holder: "a list", text: `{"metadata":{},"items":[{},${one},null]}` },
     { holder: "an audit event", text: `{"responseObject":${one},"requestObject":${one}}` },
