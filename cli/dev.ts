@@ -117,12 +117,14 @@ class Dev {
       });
       const { kubeconfig, context } = this.#kube;
       const kubeFlags = ["--kubeconfig", kubeconfig, ...(context === undefined ? [] : ["--context", context])];
-      await this.#keep("functions", () => startVerb("host", [...kubeFlags, "--invocations", this.#invocations], environment));
+      // Beside the watchers: what they send waits, and a start is half a second of one core.
+      const functions = this.#keep("functions", () => startVerb("host", [...kubeFlags, "--invocations", this.#invocations], environment));
       const watchFlags = [...kubeFlags, "--lease-namespace", this.#flags.leaseNamespace, ...(act ? ["--guard"] : [])];
       for (let n = 1; n <= this.#flags.watchers; n++) {
         const name = n === 1 ? WATCHER : `${WATCHER}${n}`;
         await this.#keep(name, () => startVerb("watch", [...watchFlags, "--as", name], environment));
       }
+      await functions;
       this.#markLostMessages(store);
       this.#sayHowToLook(environment);
       if (this.#flags.nodes !== undefined)
