@@ -1,5 +1,5 @@
 /**
- * `npm run bench [-- --json] [-- --only NAME [--rows A,B] [--profile FOLDER]]…`: runs the benchmarks one after the other, each in a process of its own, so that
+ * `npm run bench [-- --json] [-- --only NAME [--rows A,B] [--profile FOLDER] [--before FILE]]…`: runs the benchmarks one after the other, each in a process of its own, so that
  * none inherits another's heap or compiled code. Prints a table; with --json one JSON object on standard output (name → value,
  * unit, n, spread, ratio, against) and everything else on standard error.
  *
@@ -13,7 +13,11 @@ import type { BenchResult } from "./result.ts";
 import { messageOf } from "../../shared/api/errors.ts";
 
 interface BenchModule {
-  readonly bench: (rows?: readonly string[], profiles?: string) => readonly BenchResult[] | Promise<readonly BenchResult[]>;
+  readonly bench: (
+    rows?: readonly string[],
+    profiles?: string,
+    before?: string,
+  ) => readonly BenchResult[] | Promise<readonly BenchResult[]>;
 }
 
 const BENCHES: Readonly<Record<string, () => Promise<BenchModule>>> = {
@@ -45,6 +49,7 @@ const { values } = parseArgs({
     only: { type: "string", multiple: true },
     rows: { type: "string" },
     profile: { type: "string" },
+    before: { type: "string" },
   },
 });
 process.exitCode = await main(values.only ?? Object.keys(BENCHES), values.json);
@@ -73,7 +78,9 @@ async function main(names: readonly string[], json: boolean): Promise<number> {
 async function runHere(name: string): Promise<readonly BenchResult[]> {
   console.error(`${name}: ${await othersAtWork()}`);
   const module = await BENCHES[name]?.();
-  return (await module?.bench(values.rows?.split(","), values.profile && resolve(values.profile))) ?? [];
+  return (
+    (await module?.bench(values.rows?.split(","), values.profile && resolve(values.profile), values.before && resolve(values.before))) ?? []
+  );
 }
 
 async function runApart(name: string): Promise<readonly BenchResult[]> {

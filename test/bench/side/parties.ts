@@ -1,11 +1,11 @@
-/** The two that are measured beside each other, as processes whose use of the machine can be told apart. */
+/** Those that are measured beside each other, as processes whose use of the machine can be told apart. */
 import { ROOT, deltaloop, OWN_NAMESPACE } from "../../support/e2e.ts";
 import type { Cluster } from "../../support/e2e.ts";
 import { cpuSeconds, memoryMiB } from "../process-usage.ts";
 import { bundleCli } from "../../../infra/build/bundle.ts";
 import { join } from "node:path";
 
-export type PartyName = "ours" | "upstream";
+export type PartyName = "ours" | "upstream" | "before";
 
 /** A party at work. */
 export interface AtWork {
@@ -31,16 +31,23 @@ const NO_LIMITS = { qps: 5_000, burst: 5_000 };
 /** Upstream says nowhere that its caches are filled; without a crowd it takes a second. */
 const UPSTREAM_READY_MS = 4_000;
 
-/** Both on one control plane, whose own three loops are off. Our processes leave a CPU profile each in `profiles`, if that is given. */
-export async function partiesOn(cluster: Cluster, profiles?: string): Promise<readonly [ours: Party, upstream: Party]> {
+export interface PartyOptions {
+  /** The folder in which our processes leave a CPU profile each. */
+  readonly profiles?: string | undefined;
+  /** The file of another deltaloop's command, which is then played as well. */
+  readonly before?: string | undefined;
+}
+
+/** All on one control plane, whose own three loops are off. */
+export async function partiesOn(cluster: Cluster, { profiles, before }: PartyOptions = {}): Promise<readonly Party[]> {
   const program = join(ROOT, "dist", "cli");
   await bundleCli(ROOT, program);
   const identity = await cluster.plane.clientCertificate("system:kube-controller-manager", []);
-  const startDev = (): ReturnType<typeof deltaloop> =>
+  const startDev = (main: string): ReturnType<typeof deltaloop> =>
     deltaloop(
       ["dev", "--act", "--kubeconfig", cluster.rolesKubeconfig, "--lease-namespace", OWN_NAMESPACE],
       profiles === undefined ? {} : { NODE_OPTIONS: `--cpu-prof --cpu-prof-dir=${profiles}` },
-      join(program, "deltaloop.js"),
+      main,
     );
   const running = (dev: ReturnType<typeof deltaloop>): AtWork => {
     const { functions = 0, watcher = 0, ...standIns } = dev.pids();
@@ -51,21 +58,22 @@ export async function partiesOn(cluster: Cluster, profiles?: string): Promise<re
     const { "workload-loops": pid = 0 } = cluster.plane.pids();
     return { own: { "kube-controller-manager": pid }, standIns: {}, stop };
   };
-  return [
-    {
-      name: "ours",
-      users: [`system:serviceaccount:${OWN_NAMESPACE}:`],
-      launch: async () => {
-        const dev = startDev();
-        await dev.line("watcher started");
-        return running(dev);
-      },
-      start: async () => {
-        const dev = startDev();
-        await dev.line("ready:");
-        return running(dev);
-      },
+  const dev = (name: PartyName, main: string): Party => ({
+    name,
+    users: [`system:serviceaccount:${OWN_NAMESPACE}:`],
+    launch: async () => {
+      const started = startDev(main);
+      await started.line("watcher started");
+      return running(started);
     },
+    start: async () => {
+      const started = startDev(main);
+      await started.line("ready:");
+      return running(started);
+    },
+  });
+  return [
+    dev("ours", join(program, "deltaloop.js")),
     {
       name: "upstream",
       users: ["deployment", "replicaset", "replication"].map((name) => `system:serviceaccount:kube-system:${name}-controller`),
@@ -76,6 +84,7 @@ export async function partiesOn(cluster: Cluster, profiles?: string): Promise<re
         return loops;
       },
     },
+    ...(before === undefined ? [] : [dev("before", before)]),
   ];
 }
 

@@ -2,7 +2,8 @@
  * Ours beside upstream's: `deltaloop dev --act` as it is installed (dist/cli, bundled here) and a kube-controller-manager that has the three
  * loops alone, its client limits lifted, on one real control plane whose own three loops are off. Each row is played by the one, then by the
  * other; meanwhile nobody else's loops run. `--rows single,rolling` plays these;
- * `--profile FOLDER` plays ours alone and has its processes leave CPU profiles there, for test/bench/flame.ts.
+ * `--profile FOLDER` plays ours alone and has its processes leave CPU profiles there, for test/bench/flame.ts; `--before FILE` plays another
+ * deltaloop's command as well (dist/cli/deltaloop.js of an older checkout), so that what has changed since is seen on one machine.
  *
  * CPU is user and system time of processes, and "own" that of what a deployment pays for: functions and watcher; the
  * controller manager. Stand-ins are the queue, which polls itself as AWS does, Redis and dev itself. Writes are those in the API server's audit log
@@ -15,11 +16,12 @@ import { benchResult } from "../result.ts";
 import type { BenchResult } from "../result.ts";
 import { othersAtWork } from "../others.ts";
 import { partiesOn } from "./parties.ts";
+import type { PartyName } from "./parties.ts";
 import { ROWS } from "./rows.ts";
 import type { Figures } from "./rows.ts";
 
 /** @throws {Error} with the one reason why it cannot run here, or for a row that there is not */
-export async function bench(asked: readonly string[] = [], profiles?: string): Promise<readonly BenchResult[]> {
+export async function bench(asked: readonly string[] = [], profiles?: string, before?: string): Promise<readonly BenchResult[]> {
   const unknown = asked.filter((name) => !(name in ROWS));
   if (unknown.length > 0) throw new Error(`no row ${unknown.join(", ")}; there are ${Object.keys(ROWS).join(", ")}`);
   const binaries = await controlPlaneBinaries();
@@ -27,28 +29,30 @@ export async function bench(asked: readonly string[] = [], profiles?: string): P
   if (missing !== undefined) throw new Error(missing);
   const cluster = await startCluster({ machines: false });
   try {
-    const parties = await partiesOn(cluster, profiles);
-    const [ours, theirs]: readonly [Figures, Figures] = [new Map(), new Map()];
+    const parties = await partiesOn(cluster, { profiles, before });
+    const figures: Record<PartyName, Figures> = { ours: new Map(), upstream: new Map(), before: new Map() };
     for (const [name, row] of Object.entries(ROWS)) {
       if (asked.length > 0 && !asked.includes(name)) continue;
       for (const party of profiles === undefined ? parties : parties.slice(0, 1)) {
         process.stderr.write(`  ${name}, ${party.name}: ${await othersAtWork()}\n`);
-        await row({ cluster, party, figures: party.name === "ours" ? ours : theirs });
+        await row({ cluster, party, figures: figures[party.name] });
       }
     }
-    return results(ours, theirs);
+    return results(figures);
   } finally {
     await cluster.stop();
   }
 }
 
-function results(ours: Figures, theirs: Figures): readonly BenchResult[] {
+function results({ ours, upstream, before }: Readonly<Record<PartyName, Figures>>): readonly BenchResult[] {
   return [...ours].flatMap(([title, values]) => {
     const { name, unit } = /^(?<name>.*?)(?:, (?<unit>ms|s|MiB))?$/.exec(title)?.groups ?? {};
     const [what, measure] = [name ?? title, unit ?? "writes"];
-    const reference = theirs.get(title);
-    if (reference === undefined || title.includes("stand-ins")) return [benchResult(what, measure, values)];
-    const upstream = benchResult(`${what}, upstream`, measure, reference);
-    return [benchResult(what, measure, values, { name: "upstream in the same run", value: upstream.value }), upstream];
+    const of = (party: PartyName, figures: Figures): readonly BenchResult[] =>
+      figures.has(title) ? [benchResult(`${what}, ${party}`, measure, figures.get(title) ?? [])] : [];
+    const [theirs] = of("upstream", upstream);
+    const earlier = of("before", before);
+    if (theirs === undefined || title.includes("stand-ins")) return [benchResult(what, measure, values), ...earlier];
+    return [benchResult(what, measure, values, { name: "upstream in the same run", value: theirs.value }), theirs, ...earlier];
   });
 }
