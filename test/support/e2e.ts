@@ -165,6 +165,7 @@ export async function startCluster(options: ClusterOptions = {}): Promise<Cluste
     auditLog,
     kubectl,
     async apply(...objects) {
+      if (objects.length === 0) return; // kubectl takes that for a mistake
       const args = ["apply", "-f", "-"];
       said(await plane.kubectl(args, { input: JSON.stringify({ apiVersion: "v1", kind: "List", items: objects }) }), args);
     },
