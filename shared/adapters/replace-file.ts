@@ -5,9 +5,18 @@ import { dirname } from "node:path";
 
 const PRIVATE_FILE_MODE = 0o600;
 
-/** @param prepare is given the new file before anybody sees it under its name: its owner's alone, unless it is given to others here */
-export async function replaceFile(path: string, content: string, prepare?: (file: FileHandle) => Promise<void>): Promise<void> {
-  const next = `${path}.tmp`;
+export interface Replacement {
+  /** Is given the new file before anybody sees it under its name: its owner's alone, unless it is given to others here. */
+  readonly prepare?: (file: FileHandle) => Promise<void>;
+  /** Where the new file is until it is whole. Default: one place for all, since nobody else replaces this file meanwhile. */
+  readonly draft?: string;
+}
+
+export async function replaceFile(
+  path: string,
+  content: string,
+  { prepare, draft: next = `${path}.tmp` }: Replacement = {},
+): Promise<void> {
   // One that a crash left may be open to others.
   await rm(next, { force: true });
   const make = async (): Promise<FileHandle> => await open(next, "wx", PRIVATE_FILE_MODE);

@@ -3,7 +3,7 @@
  * for an answer, a call per secret, a secret or a service's own words in an error, a refusal that does not say what to allow, a service
  * that does not answer and holds a function up, a file's only value lost half-way, open to everybody or to nobody.
  */
-import { chmod, chown, lstat, mkdir, mkdtemp, open, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
+import { chmod, chown, lstat, mkdtemp, open, readdir, readFile, rm, stat, symlink, utimes, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, describe, expect, it, vi } from "vitest";
@@ -149,19 +149,35 @@ describe("a secret that is a file", () => {
   });
 
   it("keeps its old value where there is no room for the new one", async () => {
-    const { path, write } = await place();
-    await mkdir(`${path}.tmp`);
+    const { path, write } = await place("k".repeat(250)); // and none for a longer name beside it
     await expect(write()).rejects.toThrow(`file:${path}: `);
     expect(await readFile(path, "utf8")).toBe("one");
   });
 
-  it("what a crash left beside it, open to everybody, takes no value", async () => {
-    const { path, write } = await place();
-    await writeFile(`${path}.tmp`, "", { mode: 0o644 });
-    const left = await open(`${path}.tmp`);
+  it("[informer T113] that several write at once has one of their values at any time, whole, and none of them fails", async () => {
+    const { folder, path } = await place();
+    const values = Array.from({ length: 40 }, (_, index) => String.fromCodePoint(0x41 + index).repeat(100_000));
+    const seen = new Set<string>(["one"]);
+    let isOver = false;
+    const reader = (async () => {
+      while (!isOver) seen.add(await readFile(path, "utf8"));
+    })();
+    await Promise.all(values.map((value) => createSecrets().write(`file:${path}`, value))).finally(() => (isOver = true));
+    await reader;
+    expect([...seen].filter((text) => text !== "one" && !values.includes(text)).map(({ length }) => length)).toEqual([]);
+    expect(values).toContain(await readFile(path, "utf8"));
+    expect(await readdir(folder)).toEqual(["key"]);
+  });
+
+  it("[informer T113] what a crash left beside it takes no value, and goes once nobody can still be writing it", async () => {
+    const { folder, path, write } = await place();
+    const [old, fresh, other] = ["key.0123abcd.tmp", "key.0123abce.tmp", "key.of-somebody.tmp"];
+    for (const name of [old, fresh, other]) await writeFile(join(folder, name), "left", { mode: 0o644 });
+    const longAgo = new Date(Date.now() - 120_000);
+    for (const name of [old, other]) await utimes(join(folder, name), longAgo, longAgo);
     await write();
-    expect([await left.readFile("utf8"), await readFile(path, "utf8")]).toEqual(["", "two"]);
-    await left.close();
+    expect([await readFile(path, "utf8"), (await readdir(folder)).toSorted()]).toEqual(["two", ["key", fresh, other]]);
+    expect(await readFile(join(folder, fresh), "utf8")).toBe("left");
   });
 
   it.each([
