@@ -2,6 +2,7 @@
 import { Command } from "commander";
 import { messageOf } from "../../shared/api/errors.ts";
 import { ConfigurationError } from "../../shared/lambda/configuration.ts";
+import { VERSION } from "../../shared/version.ts";
 import { printable } from "./printable.ts";
 import { UsageError } from "./usage-error.ts";
 
@@ -15,6 +16,7 @@ const EXIT_USAGE = 2;
 export async function runVerbs(verbs: Verbs): Promise<void> {
   const program = new Command("deltaloop")
     .description("Kubernetes' workload controllers as serverless, event-driven functions")
+    .version(`deltaloop ${VERSION}`, "-V, --version", "print which version this is")
     .showHelpAfterError("(deltaloop help shows what there is)")
     .exitOverride();
 
@@ -23,7 +25,8 @@ export async function runVerbs(verbs: Verbs): Promise<void> {
   process.stderr.on("error", () => undefined); // what still runs goes on without a log
 
   try {
-    const verb = verbs[process.argv[2] ?? ""];
+    const [, , name = ""] = process.argv;
+    const verb = Object.hasOwn(verbs, name) ? verbs[name] : undefined;
     for (const load of verb ? [verb] : Object.values(verbs)) (await load())(program);
     await program.parseAsync();
   } catch (error) {

@@ -46,6 +46,20 @@ it.each([
   expect(stderr).not.toContain("secret");
 });
 
+it.each(["--version", "-V"])("[informer T114] %s says which version it is, as package.json has it", (flag) => {
+  const { version } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as { readonly version: string };
+  expect(run([flag])).toMatchObject({ status: 0, stdout: `deltaloop ${version}\n`, stderr: "" });
+});
+
+it.each(["constructor", "__proto__", "toString", "version"])("[informer T114] %s is no verb, and is said to be none", (name) => {
+  const { status, stdout, stderr } = run([name]);
+  expect({ status, stdout, stderr }).toEqual({
+    status: 2,
+    stdout: "",
+    stderr: `error: unknown command '${name}'\n(deltaloop help shows what there is)\n`,
+  });
+});
+
 it("where the cache is, keys is told by its environment, too", () => {
   const { status, stderr } = run(["keys", ...CACHE], { env: { ...env, DELTALOOP_REDIS_URL: "redis://:secret@127.0.0.1:9" } });
   expect(status).toBe(2);
